@@ -1,0 +1,350 @@
+/* Lockstep: train one model on many machines at once, in lockstep. This header is the whole public API.
+ *
+ *     #include <lockstep/lockstep.h>
+ *
+ *     int main(void) {
+ *         ls_strategy *strategy = NULL;  ls_dataset *digits = NULL;  ls_model *model = NULL;
+ *         ls_status st;
+ *         if ((st = ls_multi_worker_mirrored_strategy_new(LS_STRATEGY(.communication = LS_AUTO), &strategy))) return ls_exit(st);
+ *         if ((st = ls_dataset_digits(LS_DATASET(.batch_size = 64 * ls_num_replicas_in_sync(strategy)), &digits))) return ls_exit(st);
+ *         if ((st = ls_model_new(strategy, LS_LAYERS(ls_dense(128, LS_RELU), ls_dense(64, LS_RELU), ls_dense(10)), &model))) return ls_exit(st);
+ *         if ((st = ls_model_compile(model, ls_sgd(0.1f), LS_SPARSE_CATEGORICAL_CROSSENTROPY))) return ls_exit(st);
+ *         st = ls_model_fit(model, digits, LS_FIT(.epochs = 5), NULL);
+ *         ls_model_free(model); ls_dataset_free(digits);
+ *         return ls_exit(ls_strategy_close(strategy, st));
+ *     }
+ *
+ * The same binary is started once per task with its own TF_CONFIG; without TF_CONFIG it trains alone.
+ *
+ * Conventions. Every function that can fail returns ls_status and writes its outputs (last) only on success. Option
+ * structs are filled by the macro beside them: a field left out is zero, and zero means the default. A handle from
+ * ls_x_new belongs to the caller and is given back with ls_x_free, which accepts NULL. "Borrows" means that the argument
+ * must outlive the handle. One handle is used by one thread at a time unless its comment says otherwise. */
+#ifndef LOCKSTEP_LOCKSTEP_H
+#define LOCKSTEP_LOCKSTEP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LS_VERSION "0.1.0"
+#define LS_API __attribute__((visibility("default")))
+
+/* ---- Status ----------------------------------------------------------------------------------------------------- */
+
+/* gRPC's canonical codes. */
+typedef enum ls_status {
+    LS_OK = 0,
+    LS_CANCELLED = 1,
+    LS_UNKNOWN = 2,
+    LS_INVALID_ARGUMENT = 3,
+    LS_DEADLINE_EXCEEDED = 4,
+    LS_NOT_FOUND = 5,
+    LS_ALREADY_EXISTS = 6,
+    LS_PERMISSION_DENIED = 7,
+    LS_RESOURCE_EXHAUSTED = 8,
+    LS_FAILED_PRECONDITION = 9,
+    LS_ABORTED = 10,
+    LS_OUT_OF_RANGE = 11,
+    LS_UNIMPLEMENTED = 12,
+    LS_INTERNAL = 13,
+    LS_UNAVAILABLE = 14,
+    LS_DATA_LOSS = 15,
+    LS_UNAUTHENTICATED = 16
+} ls_status;
+
+/* The version of the library in use ("0.1.0"). */
+LS_API const char *ls_version(void);
+/* The code's name, such as "UNAVAILABLE". */
+LS_API const char *ls_status_name(ls_status status);
+/* The message of this thread's last failed call; "" before the first. Valid until the next failing call. */
+LS_API const char *ls_error(void);
+/* Prints the last error to stderr unless status is LS_OK and returns the process exit status: 0 success; 2 bad
+ * configuration (INVALID_ARGUMENT); 138 a peer was lost or a deadline passed, restart me (UNAVAILABLE, ABORTED,
+ * DEADLINE_EXCEEDED; retryable for Kubeflow's ExitCode policy); 1 anything else. */
+LS_API int ls_exit(ls_status status);
+
+/* ---- Types ------------------------------------------------------------------------------------------------------ */
+
+typedef enum ls_dtype { LS_FLOAT32 = 0, LS_FLOAT64, LS_FLOAT16, LS_BFLOAT16, LS_INT32, LS_INT64 } ls_dtype;
+LS_API size_t ls_dtype_size(ls_dtype dtype);      /* bytes an element; 0 for an unknown type */
+LS_API const char *ls_dtype_name(ls_dtype dtype); /* "float32"; "unknown" for an unknown type */
+
+/* tf.distribute.ReduceOp, and MIN and MAX. MEAN of integers truncates toward zero. */
+typedef enum ls_reduce_op { LS_SUM = 0, LS_MEAN, LS_MIN, LS_MAX } ls_reduce_op;
+
+#define LS_MAX_RANK 8
+/* The extent of a tensor, row-major; rank 0 is a scalar. */
+typedef struct ls_shape {
+    int rank;
+    int64_t dims[LS_MAX_RANK];
+} ls_shape;
+/* LS_SHAPE(28, 28): 1 to 8 extents. */
+#define LS_SHAPE(...) ((ls_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+
+/* ---- Strategy: tf.distribute.Strategy --------------------------------------------------------------------------- */
+
+/* CommunicationImplementation: RING and NCCL mean exactly that. AUTO folds the fixed tree over replica ids, so that
+ * its bits do not depend on how the replicas are laid out on workers. NCCL needs the GPU plugin. */
+typedef enum ls_communication { LS_AUTO = 0, LS_RING, LS_NCCL } ls_communication;
+/* tf.distribute.CrossDeviceOps within one worker; the choice never changes the bits under AUTO. */
+typedef enum ls_cross_device_ops {
+    LS_CROSS_DEVICE_AUTO = 0,   /* hierarchical copy for two or more devices */
+    LS_REDUCTION_TO_ONE_DEVICE, /* the first device adds everything and copies out */
+    LS_HIERARCHICAL_COPY        /* every device adds its share of the range and copies it out; any device count */
+} ls_cross_device_ops;
+typedef enum ls_log_level { LS_LOG_ERROR = 0, LS_LOG_WARNING, LS_LOG_INFO, LS_LOG_DEBUG } ls_log_level;
+/* Receives one line without newline; may be called from any thread of the library. */
+typedef void ls_log_fn(void *context, ls_log_level level, const char *line);
+
+typedef struct ls_strategy ls_strategy;
+typedef struct ls_strategy_options {
+    size_t size;
+    const char *devices;             /* "cpu:0,cpu:1", or a number of CPU devices; default: setting LOCKSTEP_DEVICES, then one */
+    ls_cross_device_ops cross_device_ops;
+    ls_communication communication;  /* between workers */
+    size_t bytes_per_pack;           /* gradients per bucket in bytes; 0: 1 MiB first, then 25 MiB */
+    double timeout_seconds;          /* of one collective; 0: setting LOCKSTEP_COLLECTIVE_TIMEOUT */
+    double join_timeout_seconds;     /* of the start; 0: setting LOCKSTEP_JOIN_TIMEOUT */
+    const char *tf_config;           /* JSON text instead of the environment variable */
+    int threads_per_replica;         /* 0: one; part of what fixes the bits */
+    ls_log_fn *log;                  /* default: stderr */
+    void *log_context;
+} ls_strategy_options;
+#define LS_STRATEGY(...) (&(ls_strategy_options){.size = sizeof(ls_strategy_options), __VA_ARGS__})
+
+/* MultiWorkerMirroredStrategy: reads TF_CONFIG, serves on this task's port and waits, naming who is missing, until all
+ * tasks have joined. Without TF_CONFIG: local mode, one worker. INVALID_ARGUMENT for a bad TF_CONFIG, DEADLINE_EXCEEDED
+ * when somebody is missing at the end. options may be NULL. */
+LS_API ls_status ls_multi_worker_mirrored_strategy_new(const ls_strategy_options *options, ls_strategy **strategy);
+/* MirroredStrategy: the devices of this process only; TF_CONFIG is not read. */
+LS_API ls_status ls_mirrored_strategy_new(const ls_strategy_options *options, ls_strategy **strategy);
+/* OneDeviceStrategy: one replica on one device ("cpu:0"). */
+LS_API ls_status ls_one_device_strategy_new(const char *device, ls_strategy **strategy);
+/* Ends the run in order: with status LS_OK waits (with a limit) until every worker is done; with an error tells the
+ * others the cause at once. Frees the strategy and returns status, or what went wrong at the exit. */
+LS_API ls_status ls_strategy_close(ls_strategy *strategy, ls_status status);
+/* ls_strategy_close with LS_OK, its result ignored. */
+LS_API void ls_strategy_free(ls_strategy *strategy);
+
+LS_API int ls_num_replicas_in_sync(const ls_strategy *strategy); /* replicas of all workers */
+LS_API int ls_num_workers(const ls_strategy *strategy);
+LS_API int ls_num_local_replicas(const ls_strategy *strategy);
+LS_API int ls_worker_rank(const ls_strategy *strategy); /* id_in_cluster: chief, then workers by number */
+LS_API bool ls_is_chief(const ls_strategy *strategy);
+
+/* ---- Data: tf.data and experimental_distribute_dataset ---------------------------------------------------------- */
+
+typedef enum ls_split { LS_TRAIN = 0, LS_TEST } ls_split;
+typedef enum ls_shuffle { LS_SHUFFLE_EACH_EPOCH = 0, LS_SHUFFLE_ONCE, LS_SHUFFLE_NEVER } ls_shuffle;
+/* How a global batch is divided. LAYOUT_INVARIANT: one global order, each batch cut by replica id, the first G mod N
+ * replicas get one more. TENSORFLOW: the sizes of batch_sizes_for_worker, rotated by worker, sharded by auto_shard. */
+typedef enum ls_division { LS_DIVIDE_LAYOUT_INVARIANT = 0, LS_DIVIDE_TENSORFLOW } ls_division;
+/* AutoShardPolicy, for LS_DIVIDE_TENSORFLOW and for custom loops. */
+typedef enum ls_auto_shard { LS_SHARD_DATA = 0, LS_SHARD_OFF } ls_auto_shard;
+
+typedef struct ls_dataset ls_dataset;
+typedef struct ls_dataset_options {
+    size_t size;
+    int64_t batch_size;    /* examples in the global batch; default 32 */
+    ls_split split;
+    ls_shuffle shuffle;
+    uint64_t seed;         /* of the shuffle, and of generated data */
+    int64_t repeat;        /* passes over the data that make one epoch; default 1 */
+    int64_t limit;         /* use only the first so many examples; 0: all. digits: how many to draw (60000 or 10000) */
+    bool drop_remainder;   /* leave out the short last batch */
+    ls_division division;
+    ls_auto_shard auto_shard;
+} ls_dataset_options;
+#define LS_DATASET(...) (&(ls_dataset_options){.size = sizeof(ls_dataset_options), __VA_ARGS__})
+
+/* MNIST and its kin: IDX files, gzipped or not, named as on the original site, in folder. Pixels become [0, 1]. */
+LS_API ls_status ls_dataset_mnist(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
+/* CIFAR-10's binary version: data_batch_1..5.bin and test_batch.bin in folder. Shape (32, 32, 3), in [0, 1]. */
+LS_API ls_status ls_dataset_cifar10(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
+/* Handwritten-like digits drawn from strokes, (28, 28, 1), 10 classes; no download. The splits use different seeds. */
+LS_API ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **dataset);
+/* Examples in memory, borrowed: features (count, shape...), labels (count) in [0, classes). */
+LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const int32_t *labels, int64_t count, int classes,
+                                   const ls_dataset_options *options, ls_dataset **dataset);
+/* "digits", or a folder that holds IDX or CIFAR-10 files. */
+LS_API ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset);
+LS_API int64_t ls_dataset_count(const ls_dataset *dataset);       /* examples in one pass */
+LS_API ls_shape ls_dataset_shape(const ls_dataset *dataset);      /* of one example */
+LS_API int ls_dataset_num_classes(const ls_dataset *dataset);
+LS_API void ls_dataset_free(ls_dataset *dataset);
+
+/* ---- Model: tf.keras.Sequential, compile, fit, evaluate --------------------------------------------------------- */
+
+typedef enum ls_layer_kind { LS_LAYER_DENSE = 1, LS_LAYER_FLATTEN, LS_LAYER_ACTIVATION } ls_layer_kind;
+typedef enum ls_activation { LS_LINEAR = 0, LS_RELU } ls_activation;
+typedef enum ls_initializer { LS_GLOROT_UNIFORM = 0, LS_GLOROT_NORMAL, LS_HE_UNIFORM, LS_HE_NORMAL, LS_ZEROS } ls_initializer;
+typedef struct ls_layer {
+    ls_layer_kind kind;
+    int units;
+    ls_activation activation;
+    ls_initializer kernel_initializer;
+    const char *name; /* default: Keras' ("dense", "dense_1", ...); borrowed until ls_model_new returns */
+} ls_layer;
+/* ls_dense(units), ls_dense(units, activation), ls_dense(units, activation, .kernel_initializer = ...): inputs of more
+ * than one axis are flattened first. Kernel (in, units), bias (units). */
+#define ls_dense(...) ((ls_layer){.kind = LS_LAYER_DENSE, .units = __VA_ARGS__})
+#define ls_flatten() ((ls_layer){.kind = LS_LAYER_FLATTEN})
+#define ls_relu() ((ls_layer){.kind = LS_LAYER_ACTIVATION, .activation = LS_RELU})
+#define LS_LAYERS(...) (const ls_layer[]){__VA_ARGS__}, sizeof((const ls_layer[]){__VA_ARGS__}) / sizeof(ls_layer)
+
+typedef enum ls_optimizer_kind { LS_OPTIMIZER_SGD = 1, LS_OPTIMIZER_ADAM } ls_optimizer_kind;
+/* Keras' update rules; beta_1, beta_2 and epsilon of 0 mean Keras' 0.9, 0.999 and 1e-7. */
+typedef struct ls_optimizer {
+    ls_optimizer_kind kind;
+    float learning_rate;
+    float momentum;
+    bool nesterov;
+    float beta_1, beta_2, epsilon;
+} ls_optimizer;
+#define ls_sgd(...) ((ls_optimizer){.kind = LS_OPTIMIZER_SGD, .learning_rate = __VA_ARGS__})
+#define ls_adam(...) ((ls_optimizer){.kind = LS_OPTIMIZER_ADAM, .learning_rate = __VA_ARGS__})
+
+/* Softmax cross-entropy from logits; labels as class numbers, or one-hot rows made of them. */
+typedef enum ls_loss { LS_SPARSE_CATEGORICAL_CROSSENTROPY = 1, LS_CATEGORICAL_CROSSENTROPY } ls_loss;
+
+typedef struct ls_model ls_model;
+/* What fit and evaluate measured; equal on every worker. NaN where there was no validation data. */
+typedef struct ls_result {
+    int64_t steps; /* optimizer steps applied since compile */
+    double loss, accuracy, val_loss, val_accuracy;
+    double samples_per_second; /* of the training steps, all workers together, without the first step */
+} ls_result;
+/* Called on every worker after each epoch with the numbers so far; any status but LS_OK ends the training with it. */
+typedef ls_status ls_epoch_fn(void *context, int epoch, const ls_result *result);
+typedef struct ls_fit_options {
+    size_t size;
+    int epochs;                  /* default 1 */
+    int64_t steps_per_epoch;     /* default: until the data ends; the data starts again where it must */
+    ls_dataset *validation_data; /* borrowed */
+    int verbose;                 /* Keras' 1: progress bar, 2: a line an epoch, -1: nothing; 0: 1 on a terminal, else 2 */
+    ls_epoch_fn *on_epoch;
+    void *context;
+} ls_fit_options;
+#define LS_FIT(...) (&(ls_fit_options){.size = sizeof(ls_fit_options), __VA_ARGS__})
+
+/* Borrows strategy. The input shape is taken from the first dataset. */
+LS_API ls_status ls_model_new(ls_strategy *strategy, const ls_layer *layers, size_t count, ls_model **model);
+/* Sets the seed of the initial weights (default 0); before the first fit or evaluate. */
+LS_API ls_status ls_model_seed(ls_model *model, uint64_t seed);
+LS_API ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss);
+/* Trains. Collective: every worker calls it alike; what differs is one error that names the field. result may be NULL.
+ * Each step is a transaction: a failed one leaves the variables of the step before. */
+LS_API ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result);
+/* Collective. Fills loss and accuracy over the whole of data. */
+LS_API ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result);
+/* Digest over all variables' names, shapes and float32 bytes, as 64 hex digits. The model must be built. */
+LS_API ls_status ls_model_weights_sha256(const ls_model *model, char hex[65]);
+/* Variables in order ("dense/kernel", ...). *data is replica 0's copy, borrowed, valid until the next call with model. */
+LS_API int ls_model_num_variables(const ls_model *model); /* 0 before the model is built */
+LS_API ls_status ls_model_variable(const ls_model *model, int index, const char **name, ls_shape *shape, const float **data);
+LS_API void ls_model_free(ls_model *model);
+
+/* ---- Custom loops: strategy.run, mirrored variables, reduce, gather --------------------------------------------- */
+
+/* One replica, as seen by the function that ls_strategy_run calls in that replica's thread. */
+typedef struct ls_replica ls_replica;
+LS_API int ls_replica_id(const ls_replica *replica);       /* replica_id_in_sync_group */
+LS_API int ls_replica_local_id(const ls_replica *replica); /* 0 .. ls_num_local_replicas - 1 */
+typedef ls_status ls_replica_fn(ls_replica *replica, void *context);
+/* Runs fn once on each local replica, in parallel, and waits. The first failing replica's status is returned. */
+LS_API ls_status ls_strategy_run(ls_strategy *strategy, ls_replica_fn *fn, void *context);
+/* ReplicaContext.all_reduce, inside run: all replicas of all workers call it alike; in place, count elements. */
+LS_API ls_status ls_replica_all_reduce(ls_replica *replica, ls_reduce_op op, ls_dtype dtype, void *data, size_t count);
+
+/* Strategy.reduce, outside run: values[i] is local replica i's array of count elements; output receives the result. */
+LS_API ls_status ls_reduce(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values, size_t count,
+                           void *output);
+/* Strategy.reduce with an axis: values[i] has shapes[i]; also reduced over the axis. MEAN is the global sum over the
+ * global count, right for uneven replicas too. float32 and float64. output has shapes[0] without the axis. */
+LS_API ls_status ls_reduce_axis(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values,
+                                const ls_shape *shapes, int axis, void *output);
+/* Strategy.gather: concatenation in replica order along axis; extents may differ on that axis only. *output is
+ * allocated, the caller frees it with ls_memory_free. */
+LS_API ls_status ls_gather(ls_strategy *strategy, ls_dtype dtype, const void *const *values, const ls_shape *shapes, int axis,
+                           void **output, ls_shape *shape);
+LS_API void ls_memory_free(void *memory);
+
+/* VariableSynchronization: ON_WRITE is a mirrored variable; ON_READ keeps one value a replica, combined when read. */
+typedef enum ls_synchronization { LS_ON_WRITE = 0, LS_ON_READ } ls_synchronization;
+typedef enum ls_aggregation {
+    LS_AGGREGATE_NONE = 0,
+    LS_AGGREGATE_SUM,
+    LS_AGGREGATE_MEAN,
+    LS_AGGREGATE_ONLY_FIRST_REPLICA
+} ls_aggregation;
+typedef struct ls_variable ls_variable;
+typedef struct ls_variable_options {
+    size_t size;
+    ls_dtype dtype;
+    ls_shape shape;
+    const void *initial; /* copied; default zeros. The chief's counts: it is broadcast before the first use */
+    ls_synchronization synchronization;
+    ls_aggregation aggregation;
+} ls_variable_options;
+#define LS_VARIABLE(...) (&(ls_variable_options){.size = sizeof(ls_variable_options), __VA_ARGS__})
+/* Creates a variable with a copy on each local replica. Owned by the strategy, freed with it. Names are unique. All
+ * variables made before a use are broadcast in one flat broadcast. */
+LS_API ls_status ls_variable_new(ls_strategy *strategy, const char *name, const ls_variable_options *options,
+                                 ls_variable **variable);
+/* Inside run. ON_WRITE: all replicas call it alike and the values are aggregated (NONE is refused); ON_READ: local. */
+LS_API ls_status ls_variable_assign(ls_variable *variable, ls_replica *replica, const void *value);
+LS_API ls_status ls_variable_assign_add(ls_variable *variable, ls_replica *replica, const void *value);
+LS_API ls_status ls_variable_assign_sub(ls_variable *variable, ls_replica *replica, const void *value);
+/* This replica's copy: read it anywhere in run; write it only if every replica writes the same bits. */
+LS_API void *ls_variable_data(ls_variable *variable, ls_replica *replica);
+/* Outside run: every copy becomes value (ON_READ with SUM: value / N). Collective only in that all must do it alike. */
+LS_API ls_status ls_variable_set(ls_variable *variable, const void *value);
+/* Outside run: the value; ON_READ is combined over all replicas (a collective). */
+LS_API ls_status ls_variable_read(ls_variable *variable, void *output);
+
+/* experimental_distribute_dataset: a distributed iterator over dataset, borrowed as strategy is. */
+typedef struct ls_iterator ls_iterator;
+typedef struct ls_batch {
+    int64_t rows;          /* examples of this replica; may be 0 in a short batch */
+    int64_t global_rows;   /* examples of all replicas in this step: scale the loss by 1 / global_rows */
+    const float *features; /* (rows, shape...) */
+    const int32_t *labels; /* (rows) */
+} ls_batch;
+LS_API ls_status ls_iterator_new(ls_strategy *strategy, ls_dataset *dataset, ls_iterator **iterator);
+/* Outside run: goes to the next step; *end becomes true after the last step of an epoch, and the next call starts anew. */
+LS_API ls_status ls_iterator_next(ls_iterator *iterator, bool *end);
+/* Inside run: this replica's part of the step, valid until its next call. */
+LS_API ls_status ls_iterator_batch(ls_iterator *iterator, ls_replica *replica, ls_batch *batch);
+LS_API void ls_iterator_free(ls_iterator *iterator);
+
+/* ---- Bare collectives: Horovod's vocabulary --------------------------------------------------------------------- */
+
+/* A group of processes from TF_CONFIG, for people who bring their own compute. Every call is collective: all ranks make
+ * the same calls in the same order with the same name, type, count and op; a difference is one named error on each rank. */
+typedef struct ls_communicator ls_communicator;
+LS_API ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicator **communicator);
+LS_API ls_status ls_communicator_close(ls_communicator *communicator, ls_status status); /* as ls_strategy_close */
+LS_API void ls_communicator_free(ls_communicator *communicator);
+LS_API int ls_rank(const ls_communicator *communicator);
+LS_API int ls_size(const ls_communicator *communicator);
+LS_API int ls_local_rank(const ls_communicator *communicator); /* among the ranks on this host */
+LS_API int ls_local_size(const ls_communicator *communicator);
+/* input and output hold count elements and may be the same. */
+LS_API ls_status ls_all_reduce(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
+                               const void *input, void *output, size_t count);
+LS_API ls_status ls_broadcast(ls_communicator *communicator, const char *name, int root, ls_dtype dtype, void *data,
+                              size_t count);
+/* output holds the concatenation in rank order; counts[rank] elements come from each rank. */
+LS_API ls_status ls_all_gather(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
+                               const size_t *counts, void *output);
+LS_API ls_status ls_barrier(ls_communicator *communicator, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

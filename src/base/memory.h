@@ -1,0 +1,29 @@
+/* Allocation, and locals that clean themselves up.
+ *
+ *     LS_CLEANUP(ls_free_pointer) char *text = ls_alloc(100);
+ *     ...
+ *     *output = ls_steal(text); */
+#pragma once
+#include <stddef.h>
+
+#define LS_ALIGNMENT 64 /* of every tensor and blob: a cache line, the widest vector */
+
+/* Zeroed memory; NULL when there is none (the caller reports it with ls_fail_memory). size 0 gives a valid pointer. */
+void *ls_alloc(size_t size);
+/* count * size zeroed bytes; NULL on overflow too. */
+void *ls_alloc_array(size_t count, size_t size);
+/* As ls_alloc, aligned to LS_ALIGNMENT; freed with ls_free too. */
+void *ls_alloc_aligned(size_t size);
+char *ls_strdup(const char *text);
+void ls_free(void *memory);
+
+static inline void ls_free_pointer(void *pointer) {
+    ls_free(*(void **)pointer);
+}
+static inline void *ls_steal_pointer(void **pointer) {
+    void *value = *pointer;
+    *pointer = NULL;
+    return value;
+}
+#define LS_CLEANUP(function) __attribute__((cleanup(function)))
+#define ls_steal(variable)   ((__typeof__(variable))ls_steal_pointer((void **)&(variable)))

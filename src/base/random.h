@@ -1,0 +1,15 @@
+/* Random numbers as a pure function of (seed, stream, index): Philox4x32-10 (Salmon et al., "Parallel random numbers:
+ * as easy as 1, 2, 3", 2011). No state, so that every replica, layout and restart draws the same numbers. */
+#pragma once
+#include <stdint.h>
+
+/* Four 32-bit words, number index of the given stream. */
+void ls_philox(uint64_t seed, uint64_t stream, uint64_t index, uint32_t words[4]);
+/* 64 random bits; a float in [0, 1) with 24 bits; a standard normal (Box-Muller). */
+uint64_t ls_random_bits(uint64_t seed, uint64_t stream, uint64_t index);
+float ls_random_uniform(uint64_t seed, uint64_t stream, uint64_t index);
+double ls_random_normal(uint64_t seed, uint64_t stream, uint64_t index);
+/* A stream number from a text (FNV-1a), for streams with names. */
+uint64_t ls_stream_id(const char *name);
+/* Fills order[count] with a permutation of 0 .. count - 1 (Fisher-Yates, unbiased). */
+void ls_random_permutation(uint64_t seed, uint64_t stream, int64_t count, int64_t *order);

@@ -1,0 +1,125 @@
+/* The table of settings. A row: variable, default as text, where it goes, how it is read, help. */
+#include "base/settings.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/status.h"
+
+enum setting_type { SECONDS, BYTES, LEVEL, TEXT };
+
+static const struct setting {
+    const char *name, *default_text, *help;
+    size_t offset;
+    enum setting_type type;
+} table[] = {
+    {"LOCKSTEP_JOIN_TIMEOUT", "300", "seconds that a starting worker waits for all others",
+     offsetof(struct ls_settings, join_timeout), SECONDS},
+    {"LOCKSTEP_COLLECTIVE_TIMEOUT", "300", "seconds that one collective may take",
+     offsetof(struct ls_settings, collective_timeout), SECONDS},
+    {"LOCKSTEP_EXIT_TIMEOUT", "30", "seconds that a finished worker waits for the others to finish",
+     offsetof(struct ls_settings, exit_timeout), SECONDS},
+    {"LOCKSTEP_REPORT_INTERVAL", "5", "seconds between the lines that a wait prints",
+     offsetof(struct ls_settings, report_interval), SECONDS},
+    {"LOCKSTEP_FIRST_BUCKET", "1M", "bytes of the first gradient bucket", offsetof(struct ls_settings, first_bucket),
+     BYTES},
+    {"LOCKSTEP_BUCKET", "25M", "bytes of the gradient buckets after the first", offsetof(struct ls_settings, bucket),
+     BYTES},
+    {"LOCKSTEP_SEGMENT", "256K", "bytes that a pipelined collective moves and adds at a time",
+     offsetof(struct ls_settings, segment), BYTES},
+    {"LOCKSTEP_LOG", "info", "error, warning, info or debug", offsetof(struct ls_settings, log_level), LEVEL},
+    {"LOCKSTEP_DEVICES", "1", "devices of this process: a number of CPU devices, or a list such as cpu:0,cpu:1",
+     offsetof(struct ls_settings, devices), TEXT},
+};
+#define SETTING_COUNT (sizeof(table) / sizeof(table[0]))
+
+static const char *const levels[] = {"error", "warning", "info", "debug"};
+
+static ls_status refuse(const struct setting *setting, const char *text, const char *want) {
+    return ls_fail(LS_INVALID_ARGUMENT, "%s='%s' is not %s (%s; default %s)", setting->name, text, want, setting->help,
+                   setting->default_text);
+}
+
+static ls_status read_seconds(const struct setting *setting, const char *text, double *seconds) {
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end == text || *end || errno || !isfinite(value) || value <= 0 || value > 1e6)
+        return refuse(setting, text, "a number of seconds above 0 and up to 1000000");
+    *seconds = value;
+    return LS_OK;
+}
+
+static ls_status read_bytes(const struct setting *setting, const char *text, int64_t *bytes) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    int shift = 0;
+    if (*end == 'K' || *end == 'M' || *end == 'G') shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 30, end++;
+    if (end == text || *end || errno || value < 1 || value > (INT64_C(1) << 40) >> shift)
+        return refuse(setting, text, "a size in bytes such as 65536, 256K, 25M or 1G");
+    *bytes = (int64_t)value << shift;
+    return LS_OK;
+}
+
+static ls_status read_level(const struct setting *setting, const char *text, ls_log_level *level) {
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
+        if (!strcasecmp(text, levels[i])) {
+            *level = (ls_log_level)i;
+            return LS_OK;
+        }
+    return refuse(setting, text, "one of error, warning, info, debug");
+}
+
+static ls_status read_setting(const struct setting *setting, const char *text, struct ls_settings *settings) {
+    void *target = (char *)settings + setting->offset;
+    switch (setting->type) {
+    case SECONDS:
+        return read_seconds(setting, text, target);
+    case BYTES:
+        return read_bytes(setting, text, target);
+    case LEVEL:
+        return read_level(setting, text, target);
+    default:
+        break;
+    }
+    if (strlen(text) >= sizeof(settings->devices)) return refuse(setting, text, "shorter than 256 bytes");
+    (void)snprintf(target, sizeof(settings->devices), "%s", text);
+    return LS_OK;
+}
+
+ls_status ls_settings_read(struct ls_settings *settings) {
+    struct ls_settings read = {0};
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const char *text = getenv(table[i].name);
+        ls_status status = read_setting(&table[i], text && *text ? text : table[i].default_text, &read);
+        if (status) return status;
+    }
+    *settings = read;
+    return LS_OK;
+}
+
+bool ls_setting_describe(const struct ls_settings *settings, size_t index, struct ls_setting_info *info) {
+    if (index >= SETTING_COUNT) return false;
+    const struct setting *setting = &table[index];
+    const void *source = (const char *)settings + setting->offset;
+    *info = (struct ls_setting_info){setting->name, setting->default_text, setting->help, ""};
+    switch (setting->type) {
+    case SECONDS:
+        (void)snprintf(info->value, sizeof(info->value), "%g", *(const double *)source);
+        break;
+    case BYTES:
+        (void)snprintf(info->value, sizeof(info->value), "%lld", (long long)*(const int64_t *)source);
+        break;
+    case LEVEL:
+        (void)snprintf(info->value, sizeof(info->value), "%s", levels[*(const ls_log_level *)source]);
+        break;
+    default:
+        (void)snprintf(info->value, sizeof(info->value), "%s", (const char *)source);
+    }
+    return true;
+}

@@ -1,0 +1,71 @@
+/* Status names, the message of each thread's last error, and the exit status of a process. */
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char last_error[LS_ERROR_SIZE];
+
+static const char *const status_names[] = {
+    "OK",        "CANCELLED",       "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+    "NOT_FOUND", "ALREADY_EXISTS",  "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+    "ABORTED",   "OUT_OF_RANGE",    "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+    "DATA_LOSS", "UNAUTHENTICATED",
+};
+
+const char *ls_version(void) {
+    return LS_VERSION;
+}
+
+const char *ls_status_name(ls_status status) {
+    size_t count = sizeof(status_names) / sizeof(status_names[0]);
+    return (size_t)status < count ? status_names[status] : "UNKNOWN";
+}
+
+const char *ls_error(void) {
+    return last_error;
+}
+
+ls_status ls_fail(ls_status status, const char *format, ...) {
+    char message[LS_ERROR_SIZE]; /* the arguments may contain ls_error() itself */
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(message, sizeof(message), format, arguments);
+    va_end(arguments);
+    memcpy(last_error, message, sizeof(message));
+    return status;
+}
+
+ls_status ls_fail_context(ls_status status, const char *format, ...) {
+    char context[LS_ERROR_SIZE / 2];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(context, sizeof(context), format, arguments);
+    va_end(arguments);
+    return ls_fail(status, "%s: %s", context, last_error);
+}
+
+ls_status ls_fail_memory(const char *what, size_t bytes) {
+    return ls_fail(LS_RESOURCE_EXHAUSTED, "no memory for %s (%zu bytes)", what, bytes);
+}
+
+static int exit_status(ls_status status) {
+    switch (status) {
+    case LS_OK:
+        return 0;
+    case LS_INVALID_ARGUMENT:
+        return 2;
+    case LS_UNAVAILABLE:
+    case LS_ABORTED:
+    case LS_DEADLINE_EXCEEDED:
+        return 138;
+    default:
+        return 1;
+    }
+}
+
+int ls_exit(ls_status status) {
+    if (status != LS_OK) (void)fprintf(stderr, "lockstep: error: %s: %s\n", ls_status_name(status), last_error);
+    return exit_status(status);
+}

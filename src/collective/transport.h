@@ -1,0 +1,26 @@
+/* What moves bytes between two workers: a link is one ordered, reliable stream of bytes in both directions. Collective
+ * owns the interface; tcp.c and local.c (threads of one process) implement it here, cluster may add more. */
+#pragma once
+#include <lockstep/lockstep.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+struct ls_link;
+struct ls_link_ops {
+    const char *name; /* of the transport: "tcp", "local" */
+    /* Never block. Bytes moved, 0 when it would block, -1 when the link is dead (errno says why; end of stream is
+     * ECONNRESET). Called by one thread at a time. */
+    ssize_t (*send)(struct ls_link *link, const struct iovec *pieces, int count);
+    ssize_t (*receive)(struct ls_link *link, void *data, size_t size);
+    /* The descriptor to poll for POLLIN and POLLOUT. */
+    int (*fd)(const struct ls_link *link);
+    void (*close)(struct ls_link *link); /* frees the link */
+};
+struct ls_link {
+    const struct ls_link_ops *ops;
+};
+
+/* Takes a connected stream socket: sets it non-blocking, no delay, congestion control cubic where there is one. */
+ls_status ls_tcp_link_new(int fd, struct ls_link **link);
+/* Two ends of one in-process link, for ranks that are threads of one process. */
+ls_status ls_local_link_pair(struct ls_link *ends[2]);

@@ -1,0 +1,28 @@
+/* A dataset: examples by number, and the options that turn them into epochs of global batches. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+/* Where examples come from: one file and one table of these a kind. Thread-safe for reading. */
+struct ls_source;
+struct ls_source_ops {
+    /* Writes one example's features (elements of shape, float32) and its label. */
+    ls_status (*read)(const struct ls_source *source, int64_t index, float *features, int32_t *label);
+    void (*free)(struct ls_source *source);
+};
+struct ls_source {
+    const struct ls_source_ops *ops;
+    const char *kind; /* "mnist", "digits", ... for messages */
+    ls_shape shape;
+    int classes;
+    int64_t count;
+};
+struct ls_dataset {
+    struct ls_source *source;   /* owns */
+    ls_dataset_options options; /* defaults filled in */
+    int64_t count;              /* examples in one pass: the source's count, cut by limit */
+};
+/* Takes source (freed on failure too); checks options (NULL: all defaults). INVALID_ARGUMENT naming the field and
+ * value. */
+ls_status ls_dataset_from_source(struct ls_source *source, const ls_dataset_options *options, ls_dataset **dataset);
+/* Lines "field=value\n" of all that must be equal on every worker. Freed with ls_free. */
+ls_status ls_dataset_describe(const ls_dataset *dataset, char **lines);

@@ -1,0 +1,26 @@
+/* Which examples each local replica trains on at each step: epochs, shuffle, and the division of global batches. The
+ * position (epoch, step) determines everything, so a restart is a seek. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "data/dataset.h"
+
+struct ls_pipeline_config {
+    const ls_dataset *dataset;         /* borrowed */
+    int num_replicas;                  /* of all workers */
+    int first_replica, local_replicas; /* this worker's */
+    int worker, num_workers;           /* for LS_DIVIDE_TENSORFLOW */
+};
+struct ls_pipeline;
+ls_status ls_pipeline_new(const struct ls_pipeline_config *config, struct ls_pipeline **pipeline);
+void ls_pipeline_free(struct ls_pipeline *pipeline);
+int64_t ls_pipeline_steps(const struct ls_pipeline *pipeline);    /* in one epoch */
+int64_t ls_pipeline_max_rows(const struct ls_pipeline *pipeline); /* the most that one replica gets in a step */
+/* Goes to a step of an epoch (both from 0). One thread. OUT_OF_RANGE past the end of the epoch. */
+ls_status ls_pipeline_seek(struct ls_pipeline *pipeline, int64_t epoch, int64_t step);
+/* Of the present step. Any thread, between seeks. */
+int64_t ls_pipeline_global_rows(const struct ls_pipeline *pipeline);
+int64_t ls_pipeline_rows(const struct ls_pipeline *pipeline, int local_replica);
+/* Reads the present step's examples of one replica: features (rows, shape...), labels (rows), host memory. Any thread.
+ */
+ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features, int32_t *labels);

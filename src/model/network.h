@@ -1,0 +1,48 @@
+/* A network: layers with shapes and variables, independent of devices and replicas; and a plan: the flat list of ops
+ * that one replica runs for a given number of rows. Parameters, gradients and moments are one contiguous float32 blob
+ * each, in plain layout, in forward order, so that gradients become ready from the tail. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "device/device.h"
+
+struct ls_network_variable {
+    char name[96]; /* "dense_1/kernel" */
+    ls_shape shape;
+    size_t offset, count; /* elements in the blob; offsets are multiples of 16 (64 bytes), gaps stay zero */
+    ls_initializer initializer;
+    int64_t fan_in, fan_out;
+};
+struct ls_network;
+/* Copies layers; input is the shape of one example. INVALID_ARGUMENT naming the layer and the field. */
+ls_status ls_network_new(const ls_layer *layers, size_t count, const ls_shape *input, struct ls_network **network);
+void ls_network_free(struct ls_network *network);
+size_t ls_network_blob_count(const struct ls_network *network); /* float32 elements in a blob, gaps included */
+int ls_network_variable_count(const struct ls_network *network);
+const struct ls_network_variable *ls_network_variable(const struct ls_network *network, int index);
+int ls_network_outputs(const struct ls_network *network); /* width of the last layer: classes */
+/* One text that is equal exactly when the networks are: "dense/kernel float32 (784, 128); ..." Freed with ls_free. */
+ls_status ls_network_describe(const struct ls_network *network, char **text);
+/* Writes initial values into a host blob: a function of (seed, variable name, element) only. */
+void ls_network_initialize(const struct ls_network *network, uint64_t seed, float *blob);
+
+struct ls_plan_config {
+    const struct ls_network *network; /* borrowed, as is everything here */
+    struct ls_device *device;
+    int64_t rows;  /* >= 1 */
+    bool training; /* false: forward and loss only; gradients may be NULL */
+    ls_loss loss;
+    float *parameters, *gradients; /* device blobs */
+    const float *features;         /* device (rows, input...) */
+    const int32_t *labels;         /* device (rows) */
+    const float *loss_scale;       /* read at each run: 1 / global rows */
+    struct ls_loss_sums *sums;     /* written by each run */
+};
+struct ls_plan;
+ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan);
+void ls_plan_free(struct ls_plan *plan);
+/* Called from the running thread when all gradients from element offset to the end of the blob are final; offsets fall,
+ * the last call has offset 0. */
+typedef void ls_ready_fn(void *context, size_t offset);
+/* Forward, loss, backward. Gradients are overwritten, not added to. ready may be NULL. */
+ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context);
