@@ -1,1 +1,72 @@
-int main(void) { return 0; }
+/* The lockstep command: one table of commands, each in its own file. */
+#include <lockstep/lockstep.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+
+static const struct command {
+    const char *name, *help;
+    int (*main)(int argc, char **argv);
+} commands[] = {
+    {"run", "start N workers of a program on this machine", run_main},
+    {"train", "train a model without writing C", train_main},
+    {"check", "look at TF_CONFIG and say who this process is", check_main},
+    {"info", "print what this build and machine offer", info_main},
+};
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+static void print_help(FILE *to) {
+    (void)fprintf(to,
+                  "lockstep %s: train one model on many machines at once, in lockstep\n\n"
+                  "usage: lockstep COMMAND [OPTIONS]\n\ncommands:\n",
+                  ls_version());
+    for (size_t i = 0; i < COMMAND_COUNT; i++) (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].help);
+    (void)fprintf(to, "  %-8s %s\n\n", "help", "explain a command: lockstep help COMMAND");
+    (void)fprintf(to, "  --help     print this text\n"
+                      "  --version  print the version\n\n"
+                      "first steps:\n"
+                      "  lockstep train --model mlp --dataset digits                    one worker\n"
+                      "  lockstep run -np 2 -- lockstep train --model mlp --dataset digits   two workers\n\n"
+                      "exit status: 0 success; 2 a bad command line or configuration; 138 a peer was lost or a\n"
+                      "deadline passed, start me again; 1 anything else.\n");
+}
+
+static const struct command *find_command(const char *name) {
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (!strcmp(commands[i].name, name)) return &commands[i];
+    return NULL;
+}
+
+static int refuse(const char *name) {
+    const char *kind = name[0] == '-' ? "option" : "command";
+    (void)fprintf(stderr, "lockstep: unknown %s '%s'; see 'lockstep --help'\n", kind, name);
+    return LS_EXIT_USAGE;
+}
+
+static int help_main(int argc, char **argv) {
+    if (argc < 2 || !strcmp(argv[1], "--help")) {
+        print_help(stdout);
+        return 0;
+    }
+    const struct command *command = find_command(argv[1]);
+    if (!command) return refuse(argv[1]);
+    char help[] = "--help", *arguments[] = {argv[1], help, NULL};
+    return command->main(2, arguments);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        print_help(stderr);
+        return LS_EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (!strcmp(name, "--version")) {
+        (void)printf("lockstep %s\n", ls_version());
+        return 0;
+    }
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return help_main(argc - 1, argv + 1);
+    const struct command *command = find_command(name);
+    return command ? command->main(argc - 1, argv + 1) : refuse(name);
+}

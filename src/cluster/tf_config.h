@@ -1,6 +1,5 @@
 /* TF_CONFIG: who the tasks are and which of them is this process
- * (tf.distribute.cluster_resolver.TFConfigClusterResolver and multi_worker_util). The only file that knows cJSON. Opens
- * no port. */
+ * (tf.distribute.cluster_resolver.TFConfigClusterResolver and multi_worker_util). Opens no port. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -15,7 +14,7 @@ struct ls_task {
     int port;
 };
 struct ls_tf_config {
-    bool cluster_mode;      /* false: local mode; everything below is then empty */
+    bool cluster_mode;      /* false: local mode: no tasks, LS_TASK_NONE, chief, rank 0 of 1 */
     enum ls_task_type type; /* this task */
     int index;
     bool is_chief;
@@ -25,7 +24,7 @@ struct ls_tf_config {
     int task_count;
     char **warnings; /* [warning_count] */
     int warning_count;
-    char *canonical; /* the cluster part in one canonical text, to compare between workers */
+    char *canonical; /* lines "field=value" of chief, workers and ps, to compare between workers; NULL in local mode */
 };
 /* text NULL: the variable is absent. INVALID_ARGUMENT with one error that names the key, the value and the mend. */
 ls_status ls_tf_config_parse(const char *text, struct ls_tf_config **config);

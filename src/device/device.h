@@ -40,3 +40,5 @@ extern const struct ls_device_kind *const ls_device_kinds[]; /* ends with NULL *
 /* Opens every device of a list: "cpu:0,cpu:1", or a number of CPU devices. INVALID_ARGUMENT naming the bad entry. */
 ls_status ls_devices_open(const char *list, int threads, struct ls_device **devices, int *count);
 void ls_device_close(struct ls_device *device);
+/* What fixes the bits of computing beside the threads: instruction set and library versions, in one line. */
+void ls_devices_fingerprint(char *text, size_t size);

@@ -11,6 +11,7 @@ enum ls_op_kind {
     LS_OP_RELU_BACKWARD,
     LS_OP_SOFTMAX_CROSSENTROPY, /* logits(R,C), labels(R) int32 or (R,C) float one-hot -> dlogits(R,C) scaled by *scale,
                                    loss sum and number right; dlogits may be NULL (evaluation) */
+    LS_OP_ONE_HOT,              /* labels(R) int32 -> y(R,C) rows with a 1 at the label */
     LS_OP_SGD,
     LS_OP_ADAM,
     LS_OP_KIND_COUNT
@@ -51,5 +52,10 @@ struct ls_op {
 
 /* Places in tensors[] by kind. A tensor with data NULL is absent where the kind allows it. */
 enum { LS_ARG_X = 0, LS_ARG_W, LS_ARG_B, LS_ARG_Y, LS_ARG_DY, LS_ARG_DX, LS_ARG_DW, LS_ARG_DB }; /* dense, relu */
-enum { LS_ARG_LOGITS = 0, LS_ARG_LABELS, LS_ARG_DLOGITS };                                       /* loss */
+enum { LS_ARG_LOGITS = 0, LS_ARG_LABELS, LS_ARG_DLOGITS, LS_ARG_ONE_HOT };                       /* loss, one-hot */
 enum { LS_ARG_PARAMETERS = 0, LS_ARG_GRADIENTS, LS_ARG_MOMENT_1, LS_ARG_MOMENT_2 };              /* optimizers */
+
+/* What every device's build asks first: are the arguments there, of the right type, shape and combination?
+ * INVALID_ARGUMENT naming the op, the argument, what it is and what it should be. */
+ls_status ls_op_check(const struct ls_op *op);
+const char *ls_op_name(enum ls_op_kind kind); /* "dense forward"; "unknown" past the end */

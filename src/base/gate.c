@@ -1,0 +1,38 @@
+/* Futexes with a short spin before them. */
+#define _GNU_SOURCE
+#include "base/gate.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SPINS 4000 /* about 100 microseconds */
+
+static inline void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+void ls_gate_open(struct ls_gate *gate) {
+    atomic_fetch_add(&gate->value, 1);
+    if (atomic_load(&gate->sleepers))
+        (void)syscall(SYS_futex, &gate->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void ls_gate_wait(struct ls_gate *gate, uint32_t seen, int spins) {
+    for (int i = 0; i < spins; i++) {
+        if (ls_gate_value(gate) != seen) return;
+        relax();
+    }
+    atomic_fetch_add(&gate->sleepers, 1);
+    while (atomic_load(&gate->value) == seen)
+        (void)syscall(SYS_futex, &gate->value, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+    atomic_fetch_sub(&gate->sleepers, 1);
+}
+
+int ls_gate_spins(int threads) {
+    return threads <= sysconf(_SC_NPROCESSORS_ONLN) ? SPINS : 0;
+}

@@ -1,0 +1,8 @@
+/* The commands of lockstep: one file each, one row each in the table of main.c. An entry takes its own name as argv[0],
+ * prints its own --help, and returns the exit status: 0 success, 2 a bad command line or configuration. */
+#pragma once
+
+int run_main(int argc, char **argv);
+int train_main(int argc, char **argv);
+int check_main(int argc, char **argv);
+int info_main(int argc, char **argv);

@@ -1,0 +1,92 @@
+/* The guard lives in a session of its own with every signal blocked and nothing open but the pipe. */
+#define _GNU_SOURCE
+#include "cli/run_guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct groups {
+    int count;
+    pid_t *groups;
+};
+
+static void leave_everything(int pipe_fd) {
+    sigset_t all;
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, NULL);
+    (void)setsid();
+    (void)prctl(PR_SET_NAME, "lockstep-guard");
+    int null = open("/dev/null", O_RDWR);
+    int fd = fcntl(pipe_fd, F_DUPFD, 3);
+    for (int i = 0; i < 3; i++) (void)dup2(null, i);
+    (void)dup2(fd, 3);
+    (void)close_range(4, ~0U, 0);
+}
+
+static void change(struct groups *groups, pid_t change) {
+    if (change > 0) {
+        groups->groups[groups->count++] = change;
+        return;
+    }
+    for (int i = 0; i < groups->count; i++)
+        if (groups->groups[i] == -change) groups->groups[i--] = groups->groups[--groups->count];
+}
+
+static void watch(struct groups *groups) {
+    for (;;) {
+        pid_t group;
+        ssize_t got = read(3, &group, sizeof(group));
+        if (got < 0 && errno == EINTR) continue;
+        if (got != sizeof(group)) break;
+        change(groups, group);
+    }
+    for (int i = 0; i < groups->count; i++) (void)kill(-groups->groups[i], SIGKILL);
+}
+
+bool ls_guard_start(int count, struct ls_guard *guard) {
+    int ends[2];
+    struct groups groups = {0, calloc((size_t)count, sizeof(pid_t))};
+    if (!groups.groups || pipe2(ends, O_CLOEXEC)) {
+        (void)fprintf(stderr, "lockstep run: cannot start: %s\n", strerror(errno));
+        free(groups.groups);
+        return false;
+    }
+    pid_t pid = fork();
+    if (!pid) {
+        leave_everything(ends[0]);
+        watch(&groups);
+        _exit(0);
+    }
+    free(groups.groups);
+    (void)close(ends[0]);
+    *guard = (struct ls_guard){pid, ends[1]};
+    if (pid > 0) return true;
+    (void)fprintf(stderr, "lockstep run: cannot start a process: %s\n", strerror(errno));
+    (void)close(ends[1]);
+    return false;
+}
+
+/* A guard that is gone cannot be told anything: the workers still end with their launcher, through PR_SET_PDEATHSIG. */
+static void tell(const struct ls_guard *guard, pid_t change) {
+    while (write(guard->pipe, &change, sizeof(change)) < 0 && errno == EINTR) continue;
+}
+
+void ls_guard_add(const struct ls_guard *guard, pid_t group) {
+    tell(guard, group);
+}
+
+void ls_guard_remove(const struct ls_guard *guard, pid_t group) {
+    tell(guard, -group);
+}
+
+void ls_guard_stop(struct ls_guard *guard) {
+    (void)close(guard->pipe);
+    while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR) continue;
+}

@@ -1,0 +1,52 @@
+/* The workers' output, merged: bytes go in as they come from the pipes, whole lines with the rank before them go out.
+ *
+ * A line ends at '\n' or '\r' (a progress bar redraws itself with '\r'; "\r\n" is one end). Lines are never mixed with
+ * one another, the last unfinished one is completed, and one longer than LS_LINE_LIMIT is broken, between UTF-8
+ * characters. Bytes are passed through unread. A sink is written to only when it takes bytes, so that nobody waits for
+ * a reader; while a sink is behind, the workers' pipes are left full, as they would be without the launcher. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+#define LS_LINE_LIMIT ((size_t)1 << 20)
+
+struct ls_stream;
+/* Standard output or standard error of the launcher. */
+struct ls_sink {
+    int fd;
+    bool terminal, stream_like; /* stream_like: may make a writer wait (pipe, terminal, socket) */
+    bool closed;                /* nobody reads any more: what is written is dropped */
+    char *data;                 /* [start, start + used) waits to be written */
+    size_t start, used, capacity;
+    const struct ls_stream *last; /* whose line was added last */
+};
+struct ls_output {
+    struct ls_sink out, err;
+    const struct ls_stream *bar; /* whose line, ended by '\r', stands on the terminal now */
+};
+/* One pipe of one worker. */
+struct ls_stream {
+    int fd; /* -1: at its end */
+    struct ls_sink *sink;
+    char prefix[16];
+    char *line; /* [used) the unfinished line; [scanned) holds no line end */
+    size_t used, scanned, capacity;
+    bool after_return; /* the last line ended in '\r' at the end of what was read */
+};
+
+void ls_output_init(struct ls_output *output);
+void ls_output_free(struct ls_output *output);
+/* Writes as much as the sinks take now. */
+void ls_output_flush(struct ls_output *output);
+/* Adds "lockstep run: ..." as one line to standard error. */
+void ls_output_say(struct ls_output *output, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whether the sink is so far behind that its streams should not be read. */
+bool ls_sink_behind(const struct ls_sink *sink);
+
+/* Owns fd, which becomes non-blocking. */
+void ls_stream_init(struct ls_stream *stream, int fd, struct ls_sink *sink, const char *prefix);
+/* Reads once and adds the lines that are complete. False when nothing was there; at the end the stream closes itself.
+ */
+bool ls_stream_read(struct ls_output *output, struct ls_stream *stream);
+/* Adds the unfinished line and closes. */
+void ls_stream_close(struct ls_output *output, struct ls_stream *stream);

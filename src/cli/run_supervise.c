@@ -1,0 +1,312 @@
+/* One thread, one poll: the signals through a signalfd, the workers' pipes, and the two sinks.
+ *
+ * After the first failure the others have a grace to end by themselves (they notice the loss and end with status 138),
+ * then get SIGTERM, and SIGKILL after KILL_SECONDS more. The worker that failed first gives the exit status; but 138
+ * says that another one was lost, so that a worker which fails otherwise within CAUSE_SECONDS, before anybody was
+ * signalled, is named in its place. */
+#define _GNU_SOURCE
+#include "cli/run_supervise.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/run_guard.h"
+#include "cli/run_output.h"
+#include "cli/run_ports.h"
+
+#define KILL_SECONDS  5.0
+#define CAUSE_SECONDS 1.0
+#define DRAIN_SECONDS 0.5 /* for pipes that something outside the workers' groups keeps open */
+#define PEER_LOST     138 /* see ls_exit */
+
+struct run {
+    const struct ls_supervision *how;
+    struct ls_worker *workers;
+    struct ls_stream *streams; /* two a worker */
+    struct pollfd *polled;
+    int count, alive;
+    struct ls_output output;
+    struct ls_guard guard;
+    int signals;
+    struct ls_worker *culprit; /* who failed first */
+    double failed_at, ended_at;
+    bool announced, signalled, killed; /* signalled: by us after a failure, or by the user */
+};
+
+static double now(void) {
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* ---- Failures --------------------------------------------------------------------------------------------------- */
+
+static void blame(struct run *run, struct ls_worker *worker) {
+    if (!worker->exit_status) return;
+    bool consequence = run->culprit && run->culprit->exit_status == PEER_LOST && worker->exit_status != PEER_LOST &&
+                       !run->signalled && now() < run->failed_at + CAUSE_SECONDS;
+    if (!run->culprit) run->failed_at = now();
+    if (!run->culprit || consequence) run->culprit = worker;
+}
+
+static void announce(struct run *run) {
+    if (run->announced || !run->culprit) return;
+    bool settled = run->culprit->exit_status != PEER_LOST || now() >= run->failed_at + CAUSE_SECONDS;
+    if (!settled && run->alive) return;
+    char who[128];
+    ls_worker_describe(run->culprit, who, sizeof(who));
+    run->announced = true;
+    if (run->alive && !run->signalled)
+        ls_output_say(&run->output, "%s; the others have %g s to end by themselves", who, run->how->grace);
+    else
+        ls_output_say(&run->output, "%s", who);
+}
+
+/* Signals everybody who still runs, and says whom. */
+static void end_others(struct run *run, int signal, const char *name) {
+    char list[512] = "";
+    size_t used = 0;
+    for (int i = 0; i < run->count; i++) {
+        if (run->workers[i].ended) continue;
+        ls_worker_signal(&run->workers[i], signal, true);
+        if (used < sizeof(list) - 32)
+            used += (size_t)snprintf(list + used, sizeof(list) - used, "%sworker:%d", used ? ", " : "", i);
+    }
+    ls_output_say(&run->output, "%s to %s%s", name, list, used < sizeof(list) - 32 ? "" : ", ...");
+}
+
+static void escalate(struct run *run) {
+    if (!run->culprit || !run->alive) return;
+    double since = now() - run->failed_at;
+    if (!run->killed && since >= run->how->grace + KILL_SECONDS) {
+        run->killed = run->signalled = true;
+        end_others(run, SIGKILL, "SIGKILL");
+    } else if (!run->signalled && since >= run->how->grace) {
+        run->signalled = true;
+        end_others(run, SIGTERM, "SIGTERM");
+    }
+}
+
+/* ---- Ends of processes ------------------------------------------------------------------------------------------ */
+
+/* Takes what the worker has said before its end; at most so many reads, should a stranger keep writing. */
+static void drain(struct run *run, int rank) {
+    for (int i = 2 * rank; i < 2 * rank + 2; i++)
+        for (int reads = 0; reads < 32 && ls_stream_read(&run->output, &run->streams[i]); reads++) continue;
+}
+
+static struct ls_worker *find_worker(struct run *run, pid_t pid) {
+    for (int i = 0; i < run->count; i++)
+        if (run->workers[i].pid == pid && !run->workers[i].ended) return &run->workers[i];
+    return NULL;
+}
+
+/* The launcher adopts what its workers leave behind (PR_SET_CHILD_SUBREAPER); such processes are only waited for. */
+static void reap(struct run *run) {
+    siginfo_t info = {0};
+    while (!waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid) {
+        struct ls_worker *worker = find_worker(run, info.si_pid);
+        if (worker) {
+            ls_worker_reap(worker);
+            ls_guard_remove(&run->guard, worker->pid);
+            run->alive--;
+            run->ended_at = now();
+            drain(run, worker->rank);
+            blame(run, worker);
+        } else {
+            (void)waitpid(info.si_pid, NULL, WNOHANG);
+        }
+        info.si_pid = 0;
+    }
+}
+
+/* A program that becomes the launcher through exec may have children already; they are not the launcher's to end. */
+static bool has_children(void) {
+    siginfo_t info;
+    return !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
+}
+
+/* Kills every child that is left: adopted processes that had moved to groups of their own. */
+static void sweep(void) {
+    for (int rounds = 0; rounds < 100; rounds++) {
+        char path[64];
+        (void)snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+        FILE *file = fopen(path, "re");
+        int pid, found = 0;
+        for (; file && fscanf(file, "%d", &pid) == 1; found++) (void)kill(pid, SIGKILL);
+        if (file) (void)fclose(file);
+        if (!found) return;
+        while (waitpid(-1, NULL, 0) > 0) continue;
+    }
+}
+
+/* ---- Signals ---------------------------------------------------------------------------------------------------- */
+
+static void signal_all(struct run *run, int signal, bool group) {
+    for (int i = 0; i < run->count; i++) ls_worker_signal(&run->workers[i], signal, group);
+}
+
+static void suspend(struct run *run) {
+    signal_all(run, SIGSTOP, true);
+    (void)raise(SIGSTOP);
+    signal_all(run, SIGCONT, true);
+}
+
+/* A terminal sends to whole groups, so the signals that it sends go to the workers' whole groups. */
+static void pass_on(struct run *run, int signal) {
+    bool single = signal == SIGUSR1 || signal == SIGUSR2;
+    signal_all(run, signal, !single);
+    if (!single) run->signalled = true;
+}
+
+static void read_signals(struct run *run) {
+    struct signalfd_siginfo info;
+    while (read(run->signals, &info, sizeof(info)) == sizeof(info)) {
+        if (info.ssi_signo == SIGTSTP)
+            suspend(run);
+        else if (info.ssi_signo != SIGCHLD)
+            pass_on(run, (int)info.ssi_signo);
+    }
+    reap(run);
+}
+
+/* ---- The loop --------------------------------------------------------------------------------------------------- */
+
+static int open_streams(const struct run *run) {
+    int open = 0;
+    for (int i = 0; i < 2 * run->count; i++) open += run->streams[i].fd >= 0;
+    return open;
+}
+
+/* Milliseconds until the next thing that happens by itself; -1: nothing does. */
+static int next_timeout(const struct run *run) {
+    double at = -1;
+    if (!run->alive)
+        at = run->ended_at + DRAIN_SECONDS;
+    else if (run->culprit && !run->announced)
+        at = run->failed_at + CAUSE_SECONDS;
+    else if (run->culprit && !run->killed)
+        at = run->failed_at + run->how->grace + (run->signalled ? KILL_SECONDS : 0);
+    if (at < 0) return -1;
+    double left = (at - now()) * 1000;
+    return left < 0 ? 0 : (int)left + 1;
+}
+
+static void fill_polled(struct run *run) {
+    run->polled[0] = (struct pollfd){.fd = run->signals, .events = POLLIN};
+    run->polled[1] = (struct pollfd){.fd = run->output.out.used ? run->output.out.fd : -1, .events = POLLOUT};
+    run->polled[2] = (struct pollfd){.fd = run->output.err.used ? run->output.err.fd : -1, .events = POLLOUT};
+    for (int i = 0; i < 2 * run->count; i++) {
+        const struct ls_stream *stream = &run->streams[i];
+        run->polled[3 + i] = (struct pollfd){.fd = ls_sink_behind(stream->sink) ? -1 : stream->fd, .events = POLLIN};
+    }
+}
+
+static void step(struct run *run) {
+    fill_polled(run);
+    if (poll(run->polled, (nfds_t)(3 + 2 * run->count), next_timeout(run)) > 0) {
+        for (int i = 0; i < 2 * run->count; i++)
+            if (run->polled[3 + i].revents) (void)ls_stream_read(&run->output, &run->streams[i]);
+        if (run->polled[0].revents) read_signals(run);
+    }
+    announce(run);
+    escalate(run);
+    ls_output_flush(&run->output);
+}
+
+/* After the last worker's end: what is still in its pipes, then what the sinks have not taken. A signal now ends the
+ * wait for a reader that does not read. */
+static void finish_output(struct run *run) {
+    while (open_streams(run) && now() < run->ended_at + DRAIN_SECONDS) step(run);
+    for (int i = 0; i < 2 * run->count; i++) ls_stream_close(&run->output, &run->streams[i]);
+    ls_output_flush(&run->output);
+    run->signalled = false;
+    while ((run->output.out.used || run->output.err.used) && !run->signalled) {
+        fill_polled(run);
+        (void)poll(run->polled, 3, -1);
+        if (run->polled[0].revents) read_signals(run);
+        ls_output_flush(&run->output);
+    }
+}
+
+static int start_workers(struct run *run) {
+    ls_ports_release(run->how->ports);
+    for (int i = 0; i < run->how->launch->count; i++) {
+        struct ls_worker *worker = &run->workers[i];
+        char prefix[16] = "";
+        int failure = ls_worker_start(run->how->launch, i, worker);
+        if (failure) return failure;
+        ls_guard_add(&run->guard, worker->pid);
+        if (run->how->prefix) (void)snprintf(prefix, sizeof(prefix), "[%d] ", i);
+        ls_stream_init(&run->streams[2 * i], worker->out, &run->output.out, prefix);
+        ls_stream_init(&run->streams[2 * i + 1], worker->err, &run->output.err, prefix);
+        run->count = run->alive = i + 1;
+    }
+    return 0;
+}
+
+static int watch(struct run *run) {
+    int failure = start_workers(run);
+    if (failure) {
+        signal_all(run, SIGKILL, true);
+        run->signalled = run->announced = true;
+    }
+    while (run->alive) step(run);
+    if (run->count) finish_output(run);
+    if (failure) return failure;
+    return run->culprit ? run->culprit->exit_status : 0;
+}
+
+static bool allocate(struct run *run, size_t count) {
+    run->workers = calloc(count, sizeof(*run->workers));
+    run->streams = calloc(2 * count, sizeof(*run->streams));
+    run->polled = calloc(3 + 2 * count, sizeof(*run->polled));
+    return run->workers && run->streams && run->polled;
+}
+
+static void release(struct run *run) {
+    ls_output_free(&run->output);
+    free(run->workers);
+    free(run->streams);
+    free(run->polled);
+    if (run->signals >= 0) (void)close(run->signals);
+}
+
+/* Signals that were ignored when the launcher started (nohup) stay so, for it and for the workers. */
+static int open_signals(void) {
+    static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP};
+    sigset_t set;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGCHLD);
+    for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++) {
+        struct sigaction action;
+        if (!sigaction(passed[i], NULL, &action) && action.sa_handler != SIG_IGN) (void)sigaddset(&set, passed[i]);
+    }
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int ls_supervise(const struct ls_supervision *supervision) {
+    struct run run = {.how = supervision, .signals = open_signals()};
+    int count = supervision->launch->count, status = 1;
+    ls_output_init(&run.output);
+    bool alone = !has_children();
+    (void)prctl(PR_SET_CHILD_SUBREAPER, alone);
+    if (run.signals < 0 || !allocate(&run, (size_t)count))
+        (void)fprintf(stderr, "lockstep run: cannot start: %s\n", strerror(errno));
+    else if (ls_guard_start(count, &run.guard)) {
+        status = watch(&run);
+        ls_guard_stop(&run.guard);
+        if (alone) sweep();
+    }
+    release(&run);
+    return status;
+}

@@ -1,0 +1,13 @@
+/* Watches over the workers of lockstep run from their start to the last one's end: output, signals, failures. */
+#pragma once
+#include "cli/run_worker.h"
+
+struct ls_supervision {
+    const struct ls_launch *launch;
+    struct ls_ports *ports; /* held until the first worker starts */
+    bool prefix;            /* put the rank before each line */
+    double grace;           /* seconds that the others have to end by themselves after the first failure */
+};
+
+/* Returns the exit status: 0, or the first failing worker's own. */
+int ls_supervise(const struct ls_supervision *supervision);

@@ -1,0 +1,153 @@
+/* fork, the child's surroundings, exec; the child reports a failed exec through a pipe that a successful one closes. */
+#define _GNU_SOURCE
+#include "cli/run_worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum end { READ_END, WRITE_END };
+
+struct pipes {
+    int out[2], err[2], report[2];
+};
+
+bool ls_launch_cluster(struct ls_launch *launch) {
+    size_t size = 32 + 20 * (size_t)launch->count, used;
+    char *text = malloc(size);
+    if (!text) return false;
+    used = (size_t)snprintf(text, size, "{\"worker\":[");
+    for (int i = 0; i < launch->count; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s\"127.0.0.1:%u\"", i ? "," : "", launch->ports[i]);
+    (void)snprintf(text + used, size - used, "]}");
+    launch->cluster = text;
+    return true;
+}
+
+/* Only rank 0 may read the launcher's standard input, and only if that is no terminal: a process group in the
+ * background that reads from its terminal is stopped. */
+static bool connect_streams(const struct pipes *pipes, int rank) {
+    if (rank || isatty(STDIN_FILENO)) {
+        int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (null < 0 || dup2(null, STDIN_FILENO) < 0) return false;
+    }
+    return dup2(pipes->out[WRITE_END], STDOUT_FILENO) >= 0 && dup2(pipes->err[WRITE_END], STDERR_FILENO) >= 0;
+}
+
+static bool set_environment(const struct ls_launch *launch, int rank) {
+    char *config = NULL;
+    if (asprintf(&config, "{\"cluster\":%s,\"task\":{\"type\":\"worker\",\"index\":%d}}", launch->cluster, rank) < 0)
+        return false;
+    bool set = !setenv("TF_CONFIG", config, 1) && !setenv("OMP_NUM_THREADS", "1", 0);
+    if (set && launch->devices) set = !setenv("LOCKSTEP_DEVICES", launch->devices, 1);
+    free(config);
+    return set;
+}
+
+/* The word lockstep means this very program, wherever it lies. */
+static void execute(char **argv) {
+    char self[4096];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (!strcmp(argv[0], "lockstep") && length > 0) {
+        self[length] = '\0';
+        (void)execv(self, argv);
+    }
+    (void)execvp(argv[0], argv);
+}
+
+static _Noreturn void become_worker(const struct ls_launch *launch, int rank, const struct pipes *pipes, pid_t parent) {
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1); /* the launcher died before the line above */
+    if (connect_streams(pipes, rank) && set_environment(launch, rank)) {
+        (void)sigaction(SIGPIPE, &launch->pipe_action, NULL);
+        (void)sigaction(SIGCHLD, &launch->child_action, NULL);
+        (void)setrlimit(RLIMIT_NOFILE, &launch->files);
+        (void)sigprocmask(SIG_SETMASK, &launch->mask, NULL);
+        execute(launch->argv);
+    }
+    int error = errno;
+    (void)!write(pipes->report[WRITE_END], &error, sizeof(error));
+    _exit(127);
+}
+
+static void close_pair(int pair[2]) {
+    for (int i = 0; i < 2; i++)
+        if (pair[i] >= 0) (void)close(pair[i]);
+}
+
+static void close_pipes(struct pipes *pipes) {
+    close_pair(pipes->out);
+    close_pair(pipes->err);
+    close_pair(pipes->report);
+}
+
+static int exec_failure(const char *command, int error) {
+    (void)fprintf(stderr, "lockstep run: cannot start '%s': %s%s\n", command, strerror(error),
+                  error == ENOENT ? " (neither a path nor a command in PATH)" : "");
+    return error == ENOENT ? 127 : 126;
+}
+
+static int start_failure(int rank, const char *what) {
+    (void)fprintf(stderr, "lockstep run: cannot start worker:%d: %s: %s\n", rank, what, strerror(errno));
+    return 1;
+}
+
+/* Waits until the child has become the command; its errno otherwise. */
+static int read_report(int fd) {
+    int error = 0;
+    ssize_t got;
+    while ((got = read(fd, &error, sizeof(error))) < 0 && errno == EINTR) continue;
+    return got == sizeof(error) ? error : 0;
+}
+
+int ls_worker_start(const struct ls_launch *launch, int rank, struct ls_worker *worker) {
+    struct pipes pipes = {{-1, -1}, {-1, -1}, {-1, -1}};
+    if (pipe2(pipes.out, O_CLOEXEC) || pipe2(pipes.err, O_CLOEXEC) || pipe2(pipes.report, O_CLOEXEC)) {
+        int result = start_failure(rank, "pipe (see ulimit -n)");
+        close_pipes(&pipes);
+        return result;
+    }
+    pid_t parent = getpid(), pid = fork();
+    if (!pid) become_worker(launch, rank, &pipes, parent);
+    int result = pid < 0 ? start_failure(rank, "fork (see ulimit -u)") : 0;
+    *worker = (struct ls_worker){.rank = rank, .pid = pid, .out = pipes.out[READ_END], .err = pipes.err[READ_END]};
+    (void)close(pipes.out[WRITE_END]);
+    (void)close(pipes.err[WRITE_END]);
+    (void)close(pipes.report[WRITE_END]);
+    int error = result ? 0 : read_report(pipes.report[READ_END]);
+    (void)close(pipes.report[READ_END]);
+    if (!result && !error) return 0;
+    (void)close(worker->out);
+    (void)close(worker->err);
+    if (pid > 0) (void)waitpid(pid, NULL, 0);
+    return result ? result : exec_failure(launch->argv[0], error);
+}
+
+void ls_worker_signal(const struct ls_worker *worker, int signal, bool group) {
+    if (!worker->ended) (void)kill(group ? -worker->pid : worker->pid, signal);
+}
+
+void ls_worker_reap(struct ls_worker *worker) {
+    int status = 0;
+    (void)kill(-worker->pid, SIGKILL); /* the group's number is safe from reuse while its leader is a zombie */
+    (void)waitpid(worker->pid, &status, 0);
+    worker->ended = true;
+    worker->exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    worker->by_signal = WIFSIGNALED(status);
+}
+
+void ls_worker_describe(const struct ls_worker *worker, char *text, size_t size) {
+    int used = snprintf(text, size, "worker:%d (rank %d, pid %d) ", worker->rank, worker->rank, (int)worker->pid);
+    int number = worker->exit_status - 128;
+    const char *name = worker->by_signal ? sigabbrev_np(number) : NULL;
+    if (worker->by_signal)
+        (void)snprintf(text + used, size - (size_t)used, "was killed by signal %d (SIG%s)", number, name ? name : "?");
+    else
+        (void)snprintf(text + used, size - (size_t)used, "ended with exit status %d", worker->exit_status);
+}

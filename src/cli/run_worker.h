@@ -1,0 +1,42 @@
+/* One worker of lockstep run: a process in a group of its own, with its TF_CONFIG and two pipes for its output. */
+#pragma once
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+/* What all workers of a run share. */
+struct ls_launch {
+    char **argv;           /* the command, ends with NULL */
+    const char *devices;   /* LOCKSTEP_DEVICES; NULL: left as it is */
+    const uint16_t *ports; /* [count] */
+    int count;
+    char *cluster; /* the "cluster" object of TF_CONFIG */
+    /* the launcher's own state from before it changed it, given back to the workers */
+    sigset_t mask;
+    struct sigaction pipe_action, child_action;
+    struct rlimit files;
+};
+
+struct ls_worker {
+    int rank;
+    pid_t pid; /* also its process group */
+    int out, err;
+    bool ended;
+    bool by_signal;
+    int exit_status; /* as a shell has it: 128 + n for a signal */
+};
+
+/* Writes launch->cluster, freed by the caller; false without memory. */
+bool ls_launch_cluster(struct ls_launch *launch);
+/* Starts the worker of rank. 0, or the exit status that the launcher ends with after the error has been printed: 127
+ * command not found, 126 it cannot be executed, 1 no resources. */
+int ls_worker_start(const struct ls_launch *launch, int rank, struct ls_worker *worker);
+/* Sends signal to the worker's process group, or to the worker alone. Nothing happens after it has ended. */
+void ls_worker_signal(const struct ls_worker *worker, int signal, bool group);
+/* Takes a worker that waitid has reported out of the process table, and kills what it left in its group. */
+void ls_worker_reap(struct ls_worker *worker);
+/* "worker:1 (rank 1, pid 123) ended with exit status 3". */
+void ls_worker_describe(const struct ls_worker *worker, char *text, size_t size);

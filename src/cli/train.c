@@ -1,0 +1,372 @@
+/* lockstep train: trains a model from the command line. The same program under a TF_CONFIG, under lockstep run, or
+ * alone. */
+#include <lockstep/lockstep.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+
+static const char help[] =
+    "lockstep train: train a model without writing C\n"
+    "\n"
+    "usage: lockstep train --model mlp --dataset digits|DIR [OPTIONS]\n"
+    "\n"
+    "Reads TF_CONFIG, joins the other workers, mirrors the model on its devices and trains it in lockstep; without\n"
+    "TF_CONFIG it trains alone. Every worker gets the same options. The chief prints the progress.\n"
+    "\n"
+    "model and data:\n"
+    "  --model mlp             layers of --hidden units with ReLU, then one unit a class (default mlp)\n"
+    "  --hidden A,B,...        units of the hidden layers; 'none' for a linear model (default 128,64)\n"
+    "  --dataset digits|DIR    drawn digits, or a folder of MNIST's IDX or CIFAR-10's binary files (default digits)\n"
+    "  --limit N               use only the first N training examples\n"
+    "  --no-validation         do not evaluate on the test split after each epoch\n"
+    "\n"
+    "training:\n"
+    "  --epochs N              passes over the data (default 5)\n"
+    "  --batch-size N          examples in the global batch, all replicas together (default 64 a replica)\n"
+    "  --steps-per-epoch N     end an epoch after N steps (default: when the data ends)\n"
+    "  --optimizer sgd|adam    (default sgd)\n"
+    "  --learning-rate X       (default 0.1 for sgd, 0.001 for adam)\n"
+    "  --momentum X, --nesterov   for sgd (default 0, off)\n"
+    "  --seed N                of the initial weights, the shuffle and drawn data (default 0)\n"
+    "  --shuffle each-epoch|once|never   (default each-epoch)\n"
+    "  --drop-remainder        leave out the short last batch\n"
+    "\n"
+    "distribution:\n"
+    "  --strategy multi-worker|mirrored|one-device   (default multi-worker: reads TF_CONFIG)\n"
+    "  --devices D             a number of CPU devices, or cpu:0,cpu:1 (default: LOCKSTEP_DEVICES, then 1)\n"
+    "  --communication auto|ring|nccl   between workers (default auto)\n"
+    "  --cross-device-ops auto|one-device|hierarchical   within one worker (default auto)\n"
+    "  --bytes-per-pack N      gradient bytes in a bucket; 0: 1 MiB first, then 25 MiB (default 0)\n"
+    "  --threads-per-replica N (default 1)\n"
+    "  --timeout S             seconds that one collective may take (default LOCKSTEP_COLLECTIVE_TIMEOUT)\n"
+    "  --division layout-invariant|tensorflow   how a global batch is divided (default layout-invariant)\n"
+    "  --auto-shard data|off   for --division tensorflow (default data)\n"
+    "\n"
+    "output:\n"
+    "  --json                  the chief's last line on stdout is one JSON object: num_replicas_in_sync,\n"
+    "                          num_workers, steps, loss, accuracy, val_loss, val_accuracy, samples_per_second,\n"
+    "                          weights_sha256\n"
+    "  --verbose -1|0|1|2      nothing; bar on a terminal, else lines; bar; a line an epoch (default 0)\n"
+    "  --help                  print this text\n"
+    "\n"
+    "examples:\n"
+    "  lockstep train --model mlp --dataset digits\n"
+    "  lockstep run -np 2 -- lockstep train --model mlp --dataset digits --epochs 5 --json\n"
+    "  TF_CONFIG='{\"cluster\":{\"worker\":[\"a:2222\",\"b:2222\"]},\"task\":{\"type\":\"worker\",\"index\":0}}' \\\n"
+    "      lockstep train --dataset /data/mnist --optimizer adam\n"
+    "\n"
+    "exit status: 0 trained; 2 a bad command line or TF_CONFIG; 138 a peer was lost or a deadline passed;\n"
+    "1 anything else.\n";
+
+#define MAX_LAYERS 32
+struct training {
+    ls_strategy_options strategy;
+    const char *strategy_name, *dataset;
+    ls_dataset_options data;
+    ls_fit_options fit;
+    ls_optimizer optimizer;
+    int hidden[MAX_LAYERS];
+    int hidden_count;
+    uint64_t seed;
+    bool validate, json;
+};
+
+/* One word out of a list for an option; the values are their places in the list. */
+static bool choose(const struct ls_command_line *line, const char *option, const char *text, const char *const *words,
+                   int *value) {
+    char list[256] = "";
+    for (int i = 0; words[i]; i++) {
+        if (!strcmp(words[i], text)) {
+            *value = i;
+            return true;
+        }
+        (void)snprintf(list + strlen(list), sizeof(list) - strlen(list), i ? ", %s" : "%s", words[i]);
+    }
+    (void)ls_usage_error(line, "%s '%s' is none of %s", option, text, list);
+    return false;
+}
+
+static bool read_hidden(const struct ls_command_line *line, const char *text, struct training *training) {
+    char copy[512], *state = NULL;
+    training->hidden_count = 0;
+    if (!strcmp(text, "none")) return true;
+    if (strlen(text) >= sizeof(copy)) return ls_usage_error(line, "--hidden '%.40s...' is too long", text) == 0;
+    memcpy(copy, text, strlen(text) + 1);
+    for (char *word = strtok_r(copy, ",", &state); word; word = strtok_r(NULL, ",", &state)) {
+        int64_t units;
+        if (training->hidden_count == MAX_LAYERS - 1)
+            return ls_usage_error(line, "--hidden '%s' has more than %d layers", text, MAX_LAYERS - 1) == 0;
+        if (!ls_option_integer(line, "--hidden", word, 1, 1 << 24, &units)) return false;
+        training->hidden[training->hidden_count++] = (int)units;
+    }
+    return training->hidden_count > 0 || ls_usage_error(line, "--hidden is empty; say 'none' for a linear model") == 0;
+}
+
+enum option_id {
+    MODEL = 256,
+    HIDDEN,
+    DATASET,
+    LIMIT,
+    NO_VALIDATION,
+    EPOCHS,
+    BATCH_SIZE,
+    STEPS,
+    OPTIMIZER,
+    LEARNING_RATE,
+    MOMENTUM,
+    NESTEROV,
+    SEED,
+    SHUFFLE,
+    DROP_REMAINDER,
+    STRATEGY,
+    DEVICES,
+    COMMUNICATION,
+    CROSS_DEVICE,
+    BYTES_PER_PACK,
+    THREADS,
+    TIMEOUT,
+    DIVISION,
+    AUTO_SHARD,
+    JSON,
+    VERBOSE
+};
+
+static const struct option long_options[] = {
+    {"model", required_argument, NULL, MODEL},
+    {"hidden", required_argument, NULL, HIDDEN},
+    {"dataset", required_argument, NULL, DATASET},
+    {"limit", required_argument, NULL, LIMIT},
+    {"no-validation", no_argument, NULL, NO_VALIDATION},
+    {"epochs", required_argument, NULL, EPOCHS},
+    {"batch-size", required_argument, NULL, BATCH_SIZE},
+    {"steps-per-epoch", required_argument, NULL, STEPS},
+    {"optimizer", required_argument, NULL, OPTIMIZER},
+    {"learning-rate", required_argument, NULL, LEARNING_RATE},
+    {"momentum", required_argument, NULL, MOMENTUM},
+    {"nesterov", no_argument, NULL, NESTEROV},
+    {"seed", required_argument, NULL, SEED},
+    {"shuffle", required_argument, NULL, SHUFFLE},
+    {"drop-remainder", no_argument, NULL, DROP_REMAINDER},
+    {"strategy", required_argument, NULL, STRATEGY},
+    {"devices", required_argument, NULL, DEVICES},
+    {"communication", required_argument, NULL, COMMUNICATION},
+    {"cross-device-ops", required_argument, NULL, CROSS_DEVICE},
+    {"bytes-per-pack", required_argument, NULL, BYTES_PER_PACK},
+    {"threads-per-replica", required_argument, NULL, THREADS},
+    {"timeout", required_argument, NULL, TIMEOUT},
+    {"division", required_argument, NULL, DIVISION},
+    {"auto-shard", required_argument, NULL, AUTO_SHARD},
+    {"json", no_argument, NULL, JSON},
+    {"verbose", required_argument, NULL, VERBOSE},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+static const char *const models[] = {"mlp", NULL};
+static const char *const optimizers[] = {"sgd", "adam", NULL};
+static const char *const shuffles[] = {"each-epoch", "once", "never", NULL};
+static const char *const strategies[] = {"multi-worker", "mirrored", "one-device", NULL};
+static const char *const communications[] = {"auto", "ring", "nccl", NULL};
+static const char *const cross_device_ops[] = {"auto", "one-device", "hierarchical", NULL};
+static const char *const divisions[] = {"layout-invariant", "tensorflow", NULL};
+static const char *const auto_shards[] = {"data", "off", NULL};
+
+/* Options whose value is one of a list of words. */
+static bool read_word(const struct ls_command_line *line, int option, struct training *training) {
+    const struct {
+        int option;
+        const char *name;
+        const char *const *words;
+    } table[] = {
+        {MODEL, "--model", models},
+        {OPTIMIZER, "--optimizer", optimizers},
+        {SHUFFLE, "--shuffle", shuffles},
+        {STRATEGY, "--strategy", strategies},
+        {COMMUNICATION, "--communication", communications},
+        {CROSS_DEVICE, "--cross-device-ops", cross_device_ops},
+        {DIVISION, "--division", divisions},
+        {AUTO_SHARD, "--auto-shard", auto_shards},
+    };
+    int value = 0;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (table[i].option == option && !choose(line, table[i].name, optarg, table[i].words, &value)) return false;
+    if (option == OPTIMIZER) training->optimizer.kind = value == 0 ? LS_OPTIMIZER_SGD : LS_OPTIMIZER_ADAM;
+    if (option == SHUFFLE) training->data.shuffle = (ls_shuffle)value;
+    if (option == STRATEGY) training->strategy_name = strategies[value];
+    if (option == COMMUNICATION) training->strategy.communication = (ls_communication)value;
+    if (option == CROSS_DEVICE) training->strategy.cross_device_ops = (ls_cross_device_ops)value;
+    if (option == DIVISION) training->data.division = (ls_division)value;
+    if (option == AUTO_SHARD) training->data.auto_shard = (ls_auto_shard)value;
+    return true;
+}
+
+/* Options whose value is a whole number. */
+static bool read_integer(const struct ls_command_line *line, int option, struct training *training) {
+    const struct {
+        int option;
+        const char *name;
+        int64_t low, high;
+    } table[] = {
+        {LIMIT, "--limit", 1, INT64_C(1) << 40},
+        {EPOCHS, "--epochs", 1, 1000000},
+        {BATCH_SIZE, "--batch-size", 1, 1 << 30},
+        {STEPS, "--steps-per-epoch", 1, INT64_C(1) << 40},
+        {SEED, "--seed", 0, INT64_MAX},
+        {BYTES_PER_PACK, "--bytes-per-pack", 0, INT64_C(1) << 40},
+        {THREADS, "--threads-per-replica", 1, 1024},
+        {VERBOSE, "--verbose", -1, 2},
+    };
+    int64_t value = 0;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (table[i].option == option &&
+            !ls_option_integer(line, table[i].name, optarg, table[i].low, table[i].high, &value))
+            return false;
+    if (option == LIMIT) training->data.limit = value;
+    if (option == EPOCHS) training->fit.epochs = (int)value;
+    if (option == BATCH_SIZE) training->data.batch_size = value;
+    if (option == STEPS) training->fit.steps_per_epoch = value;
+    if (option == SEED) training->seed = (uint64_t)value;
+    if (option == BYTES_PER_PACK) training->strategy.bytes_per_pack = (size_t)value;
+    if (option == THREADS) training->strategy.threads_per_replica = (int)value;
+    if (option == VERBOSE) training->fit.verbose = (int)value;
+    return true;
+}
+
+static bool read_number(const struct ls_command_line *line, int option, struct training *training) {
+    double value;
+    if (option == LEARNING_RATE) {
+        if (!ls_option_number(line, "--learning-rate", optarg, 1e-12, 1e6, &value)) return false;
+        training->optimizer.learning_rate = (float)value;
+    }
+    if (option == MOMENTUM) {
+        if (!ls_option_number(line, "--momentum", optarg, 0, 1, &value)) return false;
+        training->optimizer.momentum = (float)value;
+    }
+    if (option == TIMEOUT)
+        return ls_option_number(line, "--timeout", optarg, 1e-3, 1e6, &training->strategy.timeout_seconds);
+    return true;
+}
+
+static void read_flag(int option, struct training *training) {
+    if (option == NO_VALIDATION) training->validate = false;
+    if (option == NESTEROV) training->optimizer.nesterov = true;
+    if (option == DROP_REMAINDER) training->data.drop_remainder = true;
+    if (option == JSON) training->json = true;
+    if (option == DATASET) training->dataset = optarg;
+    if (option == DEVICES) training->strategy.devices = optarg;
+}
+
+static bool read_option(const struct ls_command_line *line, int option, struct training *training) {
+    read_flag(option, training);
+    if (option == HIDDEN) return read_hidden(line, optarg, training);
+    return read_word(line, option, training) && read_integer(line, option, training) &&
+           read_number(line, option, training);
+}
+
+static ls_status make_strategy(const struct training *training, ls_strategy **strategy) {
+    if (!strcmp(training->strategy_name, "mirrored")) return ls_mirrored_strategy_new(&training->strategy, strategy);
+    if (!strcmp(training->strategy_name, "one-device"))
+        return ls_one_device_strategy_new(training->strategy.devices, strategy);
+    return ls_multi_worker_mirrored_strategy_new(&training->strategy, strategy);
+}
+
+static ls_status make_model(const struct training *training, ls_strategy *strategy, const ls_dataset *data,
+                            ls_model **model) {
+    ls_layer layers[MAX_LAYERS];
+    size_t count = 0;
+    for (int i = 0; i < training->hidden_count; i++) layers[count++] = ls_dense(training->hidden[i], LS_RELU);
+    layers[count++] = ls_dense(ls_dataset_num_classes(data));
+    ls_status status = ls_model_new(strategy, layers, count, model);
+    if (!status) status = ls_model_seed(*model, training->seed);
+    return status ? status : ls_model_compile(*model, training->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+}
+
+struct outcome {
+    ls_result result;
+    char sha256[65];
+};
+
+static ls_status open_data(const struct training *training, ls_dataset **data, ls_dataset **validation) {
+    ls_dataset_options options = training->data;
+    ls_status status = ls_dataset_open(training->dataset, &options, data);
+    if (status || !training->validate) return status;
+    options.split = LS_TEST;
+    options.limit = 0;
+    options.shuffle = LS_SHUFFLE_NEVER;
+    options.drop_remainder = false;
+    return ls_dataset_open(training->dataset, &options, validation);
+}
+
+static ls_status train(struct training *training, ls_strategy *strategy, struct outcome *outcome) {
+    ls_dataset *data = NULL, *validation = NULL;
+    ls_model *model = NULL;
+    if (!training->data.batch_size) training->data.batch_size = 64 * ls_num_replicas_in_sync(strategy);
+    training->data.seed = training->seed;
+    ls_status status = open_data(training, &data, &validation);
+    training->fit.validation_data = validation;
+    if (!status) status = make_model(training, strategy, data, &model);
+    if (!status) status = ls_model_fit(model, data, &training->fit, &outcome->result);
+    if (!status) status = ls_model_weights_sha256(model, outcome->sha256);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    ls_dataset_free(validation);
+    return status;
+}
+
+static void print_number(const char *name, double value) {
+    if (isfinite(value))
+        (void)printf("\"%s\": %.9g, ", name, value);
+    else
+        (void)printf("\"%s\": null, ", name);
+}
+
+static void print_json(int replicas, int workers, const struct outcome *outcome) {
+    (void)printf("{\"num_replicas_in_sync\": %d, \"num_workers\": %d, \"steps\": %lld, ", replicas, workers,
+                 (long long)outcome->result.steps);
+    print_number("loss", outcome->result.loss);
+    print_number("accuracy", outcome->result.accuracy);
+    print_number("val_loss", outcome->result.val_loss);
+    print_number("val_accuracy", outcome->result.val_accuracy);
+    print_number("samples_per_second", outcome->result.samples_per_second);
+    (void)printf("\"weights_sha256\": \"%s\"}\n", outcome->sha256);
+}
+
+static int run_training(struct training *training) {
+    ls_strategy *strategy = NULL;
+    struct outcome outcome;
+    ls_status status = make_strategy(training, &strategy);
+    if (status) return ls_exit(status);
+    int replicas = ls_num_replicas_in_sync(strategy), workers = ls_num_workers(strategy);
+    bool chief = ls_is_chief(strategy);
+    status = train(training, strategy, &outcome);
+    status = ls_strategy_close(strategy, status);
+    if (!status && chief && training->json) print_json(replicas, workers, &outcome);
+    return ls_exit(status);
+}
+
+int train_main(int argc, char **argv) {
+    const struct ls_command_line line = {"lockstep train", argc, argv, "h", long_options};
+    struct training training = {
+        .strategy = {.size = sizeof(ls_strategy_options)},
+        .data = {.size = sizeof(ls_dataset_options)},
+        .fit = {.size = sizeof(ls_fit_options), .epochs = 5},
+        .strategy_name = "multi-worker",
+        .dataset = "digits",
+        .optimizer = ls_sgd(0),
+        .hidden = {128, 64},
+        .hidden_count = 2,
+        .validate = true,
+    };
+    for (int option; (option = ls_next_option(&line)) != LS_OPTION_END;) {
+        if (option == 'h') return fputs(help, stdout) < 0;
+        if (option == LS_OPTION_BAD || !read_option(&line, option, &training)) return LS_EXIT_USAGE;
+    }
+    if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
+    if (training.optimizer.learning_rate <= 0)
+        training.optimizer.learning_rate = training.optimizer.kind == LS_OPTIMIZER_ADAM ? 0.001F : 0.1F;
+    return run_training(&training);
+}

@@ -1,0 +1,189 @@
+/* The cluster's handle: made of a listener, the control streams and what is known of each peer. Its incarnation is
+ * drawn at random, so that a process that comes back is told from the one before. */
+#include "cluster/cluster.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "cluster/socket.h"
+#include "cluster/state.h"
+
+#define SILENCE_TIMEOUT 10.0 /* seconds for a control stream's first message */
+
+void ls_cluster_notify(struct ls_cluster *cluster) {
+    ls_monitor_broadcast(&cluster->monitor);
+    if (cluster->phase == LS_PHASE_JOINING) (void)eventfd_write(cluster->wake, 1);
+}
+
+struct ls_message ls_cluster_message(const struct ls_cluster *cluster, enum ls_message_kind kind) {
+    return (struct ls_message){.kind = kind, .incarnation = cluster->incarnation, .generation = cluster->generation};
+}
+
+void ls_cluster_send(struct ls_rpc_stream *stream, const struct ls_message *message) {
+    LS_CLEANUP(ls_free_pointer) void *data = NULL;
+    size_t size;
+    if (stream && ls_message_encode(message, &data, &size) == LS_OK) (void)ls_rpc_send(stream, data, size);
+}
+
+/* Equal for the processes of one host (or container): its boot and its name. */
+static void read_host(char host[256]) {
+    char boot[64] = "", name[128] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file) {
+        if (!fgets(boot, sizeof(boot), file)) boot[0] = 0;
+        (void)fclose(file);
+    }
+    boot[strcspn(boot, "\n")] = 0;
+    (void)gethostname(name, sizeof(name) - 1);
+    (void)snprintf(host, 256, "%s/%s", boot, name);
+}
+
+static ls_status check_config(const struct ls_cluster_config *config) {
+    const struct ls_tf_config *tf = config->tf_config;
+    if (!tf->cluster_mode || tf->id_in_cluster < 0 || tf->id_in_cluster >= tf->num_workers ||
+        (tf->type != LS_TASK_CHIEF && tf->type != LS_TASK_WORKER))
+        return ls_fail(LS_INVALID_ARGUMENT, "only chief and worker tasks of a cluster can join it");
+    for (int rank = 0; rank < tf->num_workers; rank++)
+        if (!ls_tf_config_member(tf, rank)) return ls_fail(LS_INTERNAL, "TF_CONFIG has no task of rank %d", rank);
+    return LS_OK;
+}
+
+static void control_connection(void *context, int fd) {
+    struct ls_cluster *cluster = context;
+    ls_monitor_lock(&cluster->monitor);
+    ls_rpc_serve(cluster->rpc, fd);
+    ls_monitor_unlock(&cluster->monitor);
+}
+
+static ls_status start_listener(struct ls_cluster *cluster) {
+    int fds[LS_MAX_LISTEN], count = 0;
+    ls_status status = ls_socket_listen(cluster->config.tf_config, cluster->rank, cluster->config.log, fds, &count);
+    if (status) return status;
+    struct ls_listener_config config = {.listening = fds,
+                                        .listening_count = count,
+                                        .context = cluster,
+                                        .control = control_connection,
+                                        .data = ls_control_data};
+    return ls_listener_new(&config, &cluster->listener);
+}
+
+static ls_status start(struct ls_cluster *cluster) {
+    cluster->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (cluster->wake < 0) return ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an eventfd: %s", strerror(errno));
+    while (!cluster->incarnation)
+        if (getrandom(&cluster->incarnation, sizeof(cluster->incarnation), 0) != (ssize_t)sizeof(cluster->incarnation))
+            return ls_fail(LS_INTERNAL, "no random numbers: %s", strerror(errno));
+    struct ls_rpc_config config = {.monitor = &cluster->monitor,
+                                   .context = cluster,
+                                   .message_max = LS_MESSAGE_MAX,
+                                   .silence_timeout = SILENCE_TIMEOUT,
+                                   .message = ls_control_message,
+                                   .closed = ls_control_closed};
+    ls_status status = ls_rpc_new(&config, &cluster->rpc);
+    return status ? status : start_listener(cluster);
+}
+
+static ls_status fill(struct ls_cluster *cluster, const struct ls_cluster_config *config) {
+    const struct ls_tf_config *tf = config->tf_config;
+    cluster->config = *config;
+    cluster->version = config->version ? config->version : ls_version();
+    cluster->rank = tf->id_in_cluster;
+    cluster->size = tf->num_workers;
+    cluster->generation = 1;
+    cluster->started = ls_now();
+    cluster->wake = -1;
+    read_host(cluster->host);
+    cluster->peers = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->peers));
+    if (!cluster->peers) return ls_fail_memory("the peers", (size_t)cluster->size * sizeof(*cluster->peers));
+    for (int rank = 0; rank < cluster->size; rank++)
+        ls_peer_init(&cluster->peers[rank], ls_tf_config_member(tf, rank), rank);
+    return LS_OK;
+}
+
+ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **made) {
+    ls_status status = check_config(config);
+    if (status) return status;
+    struct ls_cluster *cluster = ls_alloc(sizeof(*cluster));
+    if (!cluster) return ls_fail_memory("a cluster", sizeof(*cluster));
+    status = ls_monitor_init(&cluster->monitor);
+    if (status) {
+        ls_free(cluster);
+        return status;
+    }
+    status = fill(cluster, config);
+    if (!status) status = start(cluster);
+    if (status)
+        ls_cluster_free(cluster);
+    else
+        *made = cluster;
+    return status;
+}
+
+void ls_cluster_free(struct ls_cluster *cluster) {
+    if (!cluster) return;
+    ls_listener_free(cluster->listener);
+    ls_rpc_free(cluster->rpc);
+    for (int rank = 0; cluster->peers && rank < cluster->size; rank++) ls_peer_release(&cluster->peers[rank]);
+    ls_free(cluster->peers);
+    if (cluster->wake >= 0) (void)close(cluster->wake);
+    ls_monitor_destroy(&cluster->monitor);
+    ls_free(cluster);
+}
+
+int ls_cluster_rank(const struct ls_cluster *cluster) {
+    return cluster->rank;
+}
+
+int ls_cluster_size(const struct ls_cluster *cluster) {
+    return cluster->size;
+}
+
+static int count_local(const struct ls_cluster *cluster, int end) {
+    int count = 0;
+    for (int rank = 0; rank < end; rank++)
+        count += rank == cluster->rank || strcmp(cluster->peers[rank].host, cluster->host) == 0;
+    return count;
+}
+
+int ls_cluster_local_rank(const struct ls_cluster *cluster) {
+    return count_local(cluster, cluster->rank);
+}
+
+int ls_cluster_local_size(const struct ls_cluster *cluster) {
+    return count_local(cluster, cluster->size);
+}
+
+const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank) {
+    return rank >= 0 && rank < cluster->size ? cluster->peers[rank].name : "";
+}
+
+static void close_links(struct ls_link **links, int count) {
+    for (int rank = 0; rank < count; rank++)
+        if (links[rank]) links[rank]->ops->close(links[rank]);
+}
+
+ls_status ls_cluster_take_links(struct ls_cluster *cluster, struct ls_link **links) {
+    ls_status status = LS_OK;
+    int rank = 0;
+    ls_monitor_lock(&cluster->monitor);
+    for (; rank < cluster->size && !status; rank++) {
+        struct ls_peer *peer = &cluster->peers[rank];
+        links[rank] = NULL;
+        if (rank == cluster->rank) continue;
+        if (peer->link_fd < 0)
+            status = ls_fail(LS_FAILED_PRECONDITION, "the data links were taken before");
+        else
+            status = ls_tcp_link_new(peer->link_fd, &links[rank]);
+        if (!status) peer->link_fd = -1;
+    }
+    ls_monitor_unlock(&cluster->monitor);
+    if (status) close_links(links, rank);
+    return status;
+}

@@ -1,0 +1,176 @@
+/* What arrives: messages and ends of the control streams (the poller's callbacks, with the monitor held) and new data
+ * connections (the listener's). A message counts only from the process that the stream's Hello named. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "cluster/state.h"
+
+void ls_control_fail(struct ls_cluster *cluster, const struct ls_failure *failure, const char *message) {
+    if (!cluster->failure.status) cluster->failure = *failure;
+    ls_abort_raise(cluster->config.abort, failure->status, message);
+    ls_cluster_notify(cluster);
+}
+
+static void lose(struct ls_cluster *cluster, const struct ls_peer *peer, const char *how) {
+    struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = peer->rank, .lost = true};
+    (void)snprintf(failure.message, sizeof(failure.message), "%s (rank %d, %s) was lost: %s", peer->name, peer->rank,
+                   peer->task->address, how);
+    ls_control_fail(cluster, &failure, failure.message);
+}
+
+/* One of the peer's streams is gone. While joining it may come back; later it is lost unless it has taken its leave. */
+static void stream_gone(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
+    if (!peer->in && !peer->out && cluster->phase == LS_PHASE_JOINING) ls_peer_adopt(peer, 0);
+    if (cluster->phase == LS_PHASE_READY || cluster->phase == LS_PHASE_MEMBER)
+        if (!peer->left) lose(cluster, peer, how);
+    ls_cluster_notify(cluster);
+}
+
+void ls_control_closed(void *context, struct ls_rpc_stream *stream) {
+    struct ls_cluster *cluster = context;
+    struct ls_peer *peer = ls_rpc_user(stream);
+    if (!peer) return;
+    if (ls_rpc_incoming(stream)) {
+        peer->in = NULL;
+    } else {
+        (void)snprintf(peer->why, sizeof(peer->why), "%s",
+                       peer->accepted ? "its connection was closed"
+                                      : "what answers there is no Lockstep worker, or is just ending");
+        peer->out = NULL;
+        peer->accepted = false;
+        peer->attempt_over = true;
+    }
+    stream_gone(cluster, peer, "its connection was closed");
+}
+
+/* Nothing more is read from a stream that does not keep to the protocol. */
+static void reject(struct ls_cluster *cluster, struct ls_rpc_stream *stream) {
+    struct ls_peer *peer = ls_rpc_user(stream);
+    ls_rpc_drop(stream);
+    if (!peer) return;
+    if (ls_rpc_incoming(stream)) {
+        peer->in = NULL;
+    } else {
+        peer->out = NULL;
+        peer->accepted = false;
+        peer->attempt_over = true;
+        (void)snprintf(peer->why, sizeof(peer->why), "its answer is not Lockstep's");
+    }
+    stream_gone(cluster, peer, "it sent a message that is not Lockstep's");
+}
+
+static bool store_share(struct ls_peer *peer, const struct ls_share *share) {
+    struct ls_stored_share *stored = ls_alloc(sizeof(*stored));
+    if (!stored) return false;
+    *stored = (struct ls_stored_share){.next = peer->shares, .sequence = share->sequence};
+    stored->name = ls_strdup(share->name);
+    stored->bytes = (struct ls_bytes){ls_alloc(share->size), share->size};
+    if (!stored->name || !stored->bytes.data) {
+        ls_stored_share_free(stored);
+        return false;
+    }
+    if (share->size) memcpy(stored->bytes.data, share->payload, share->size);
+    peer->shares = stored;
+    peer->last_share = share->sequence;
+    return true;
+}
+
+/* A peer is at most one exchange ahead: it needs this worker's share to go further. */
+static bool receive_share(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_share *share) {
+    if (share->sequence != peer->last_share + 1 || share->sequence > cluster->sequence + 1) return false;
+    if (!store_share(peer, share)) return false;
+    ls_cluster_notify(cluster);
+    return true;
+}
+
+static bool is_refusal(ls_status code) {
+    return code == LS_INVALID_ARGUMENT || code == LS_FAILED_PRECONDITION;
+}
+
+static void receive_failure(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_leave *leave) {
+    char text[LS_ERROR_SIZE + 64];
+    struct ls_failure failure = {
+        .status = leave->lost ? LS_UNAVAILABLE : LS_ABORTED, .root = leave->root, .lost = leave->lost};
+    (void)snprintf(failure.message, sizeof(failure.message), "%s", leave->message);
+    if (leave->root == peer->rank)
+        (void)snprintf(text, sizeof(text), "%s", leave->message);
+    else
+        (void)snprintf(text, sizeof(text), "%s (reported by %s)", leave->message, peer->name);
+    ls_control_fail(cluster, &failure, text);
+}
+
+static void receive_leave(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_leave *leave) {
+    if (cluster->phase <= LS_PHASE_READY && is_refusal(leave->code)) {
+        ls_hello_refuse_join(cluster, leave->code, leave->message);
+    } else if (cluster->phase != LS_PHASE_JOINING) {
+        peer->left = true;
+        if (leave->code && cluster->phase != LS_PHASE_LEAVING) receive_failure(cluster, peer, leave);
+    }
+    ls_cluster_notify(cluster);
+}
+
+static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
+    if (message->incarnation != peer->incarnation || peer->left) return false;
+    if (message->kind == LS_MESSAGE_SHARE) return receive_share(cluster, peer, &message->share);
+    if (message->kind != LS_MESSAGE_LEAVE || message->leave.root >= cluster->size) return false;
+    receive_leave(cluster, peer, &message->leave);
+    return true;
+}
+
+static bool receive(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message) {
+    struct ls_peer *peer = ls_rpc_user(stream);
+    if (message->generation != cluster->generation) return false;
+    if (!ls_rpc_incoming(stream)) {
+        if (!peer || message->kind != LS_MESSAGE_HELLO_REPLY || peer->accepted) return false;
+        ls_hello_answered(cluster, peer, message);
+        return true;
+    }
+    if (peer) return receive_from_member(cluster, peer, message);
+    if (message->kind != LS_MESSAGE_HELLO) return false;
+    ls_hello_received(cluster, stream, message);
+    return true;
+}
+
+void ls_control_message(void *context, struct ls_rpc_stream *stream, const void *data, size_t size) {
+    struct ls_message message;
+    if (ls_message_decode(data, size, &message) != LS_OK) {
+        reject(context, stream);
+        return;
+    }
+    if (!receive(context, stream, &message)) reject(context, stream);
+    ls_message_release(&message);
+}
+
+/* In constant time, so that the key cannot be guessed byte by byte. */
+static bool same_key(const uint8_t *a, const uint8_t *b) {
+    unsigned difference = 0;
+    for (int i = 0; i < LS_DATA_KEY_SIZE; i++) difference |= (unsigned)(a[i] ^ b[i]);
+    return difference == 0;
+}
+
+static bool admit(const struct ls_cluster *cluster, const struct ls_preface *preface) {
+    if (cluster->phase > LS_PHASE_READY || preface->protocol != LS_PROTOCOL_VERSION) return false;
+    if (preface->generation != cluster->generation) return false;
+    if (preface->rank <= cluster->rank || preface->rank >= cluster->size) return false;
+    const struct ls_peer *peer = &cluster->peers[preface->rank];
+    return peer->in && peer->incarnation == preface->incarnation && same_key(peer->key_given, preface->key);
+}
+
+void ls_control_data(void *context, int fd, const struct ls_preface *preface) {
+    static const uint8_t ack = LS_PREFACE_ACK;
+    struct ls_cluster *cluster = context;
+    ls_monitor_lock(&cluster->monitor);
+    if (admit(cluster, preface) && send(fd, &ack, 1, MSG_NOSIGNAL) == 1) {
+        struct ls_peer *peer = &cluster->peers[preface->rank];
+        int before = peer->link_fd;
+        peer->link_fd = fd;
+        fd = before;
+        ls_cluster_notify(cluster);
+    }
+    if (fd >= 0) (void)close(fd);
+    ls_monitor_unlock(&cluster->monitor);
+}

@@ -1,0 +1,221 @@
+/* The handshake: who may join. A Hello is compared with what this worker knows; a difference ends the join on both
+ * sides with one and the same text, which names the lower rank first. Only while joining: once the group runs, a
+ * stranger is refused and nobody else hears of it. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "cluster/lines.h"
+#include "cluster/state.h"
+
+#define RIVAL_TIMEOUT (2 * LS_SECOND) /* for the connections of a process that ended to be seen closed */
+#define SAME_CONFIG   "give all workers the same TF_CONFIG cluster"
+
+/* One thing that two workers must agree on. */
+struct compared {
+    const char *field, *own, *other, *advice;
+};
+
+void ls_hello_refuse_join(struct ls_cluster *cluster, ls_status status, const char *text) {
+    if (cluster->refusal || cluster->phase > LS_PHASE_READY) return;
+    cluster->refusal = status;
+    (void)snprintf(cluster->refusal_text, sizeof(cluster->refusal_text), "%s", text);
+    ls_cluster_notify(cluster);
+}
+
+static struct ls_hello own_hello(const struct ls_cluster *cluster) {
+    const struct ls_task *task = cluster->peers[cluster->rank].task;
+    return (struct ls_hello){.protocol = LS_PROTOCOL_VERSION,
+                             .version = cluster->version,
+                             .task_type = ls_task_type_name(task->type),
+                             .task_index = task->index,
+                             .rank = cluster->rank,
+                             .size = cluster->size,
+                             .cluster = cluster->config.tf_config->canonical,
+                             .host = cluster->host};
+}
+
+void ls_hello_send(struct ls_cluster *cluster, struct ls_rpc_stream *stream) {
+    struct ls_message message = ls_cluster_message(cluster, LS_MESSAGE_HELLO);
+    message.hello = own_hello(cluster);
+    ls_cluster_send(stream, &message);
+}
+
+static struct ls_message reply_of(const struct ls_cluster *cluster, enum ls_verdict verdict, const char *text) {
+    struct ls_message message = ls_cluster_message(cluster, LS_MESSAGE_HELLO_REPLY);
+    const struct ls_task *task = cluster->peers[cluster->rank].task;
+    message.reply = (struct ls_hello_reply){.verdict = verdict,
+                                            .message = text,
+                                            .task_type = ls_task_type_name(task->type),
+                                            .task_index = task->index,
+                                            .rank = cluster->rank};
+    return message;
+}
+
+static void answer_retry(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const char *text) {
+    struct ls_message message = reply_of(cluster, LS_VERDICT_RETRY, text);
+    ls_cluster_send(stream, &message);
+    ls_rpc_finish(stream);
+}
+
+static void answer_refused(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const char *text) {
+    struct ls_message message = reply_of(cluster, LS_VERDICT_REFUSED, text);
+    message.reply.code = LS_INVALID_ARGUMENT;
+    ls_cluster_send(stream, &message);
+    ls_rpc_finish(stream);
+    if (cluster->phase == LS_PHASE_JOINING) ls_hello_refuse_join(cluster, LS_INVALID_ARGUMENT, text);
+}
+
+static void describe(const struct ls_cluster *cluster, const struct ls_hello *other, const struct compared *compared,
+                     char text[LS_ERROR_SIZE]) {
+    char own[400], theirs[400];
+    bool own_first =
+        cluster->rank < other->rank || (cluster->rank == other->rank && strcmp(compared->own, compared->other) < 0);
+    (void)snprintf(own, sizeof(own), "'%s' on %s (rank %d)", compared->own, cluster->peers[cluster->rank].name,
+                   cluster->rank);
+    (void)snprintf(theirs, sizeof(theirs), "'%s' on %s:%d (rank %d)", compared->other, other->task_type,
+                   other->task_index, other->rank);
+    (void)snprintf(text, LS_ERROR_SIZE, "%s differs: %s, %s; %s", compared->field, own_first ? own : theirs,
+                   own_first ? theirs : own, compared->advice);
+}
+
+/* Fills text when the two cannot be in one group. */
+static bool differs(const struct ls_cluster *cluster, const struct ls_hello *other, char text[LS_ERROR_SIZE]) {
+    struct ls_difference difference;
+    char own[16], theirs[16];
+    struct compared compared = {"the protocol version", own, theirs, "start all workers from the same build"};
+    (void)snprintf(own, sizeof(own), "%u", LS_PROTOCOL_VERSION);
+    (void)snprintf(theirs, sizeof(theirs), "%u", other->protocol);
+    if (other->protocol == LS_PROTOCOL_VERSION) {
+        compared.field = "the library version";
+        compared.own = cluster->version;
+        compared.other = other->version;
+    }
+    if (strcmp(compared.own, compared.other) == 0) {
+        if (!ls_lines_differ(cluster->config.tf_config->canonical, other->cluster, &difference)) return false;
+        compared = (struct compared){difference.field, difference.first, difference.second, SAME_CONFIG};
+    }
+    describe(cluster, other, &compared, text);
+    return true;
+}
+
+/* The Hello's task must be another one of this cluster. */
+static bool misplaced(const struct ls_cluster *cluster, const struct ls_hello *other, char text[LS_ERROR_SIZE]) {
+    const struct ls_peer *own = &cluster->peers[cluster->rank];
+    if (other->rank == cluster->rank) {
+        (void)snprintf(text, LS_ERROR_SIZE,
+                       "two processes say that they are %s (rank %d): give each its own task index in TF_CONFIG",
+                       own->name, own->rank);
+        return true;
+    }
+    const struct ls_task *task = other->rank < cluster->size ? cluster->peers[other->rank].task : NULL;
+    if (task && task->index == other->task_index && strcmp(ls_task_type_name(task->type), other->task_type) == 0)
+        return false;
+    (void)snprintf(text, LS_ERROR_SIZE, "a process says that it is %s:%d with rank %d, which %s (rank %d) has as %s",
+                   other->task_type, other->task_index, other->rank, own->name, own->rank,
+                   task ? cluster->peers[other->rank].name : "no task");
+    return true;
+}
+
+/* Another process of the same task is connected already: the one before, about to be seen closed, or a second one. */
+static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_rpc_stream *stream) {
+    char text[LS_ERROR_SIZE];
+    int64_t now = ls_now();
+    if (!peer->rival_since) peer->rival_since = now;
+    (void)snprintf(text, sizeof(text),
+                   "two processes say that they are %s (rank %d): give each its own task index in "
+                   "TF_CONFIG, or end the one left over from an earlier run",
+                   peer->name, peer->rank);
+    if (now - peer->rival_since > RIVAL_TIMEOUT)
+        answer_refused(cluster, stream, text);
+    else
+        answer_retry(cluster, stream, "an earlier process of this task is still connected");
+}
+
+static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_rpc_stream *stream,
+                   const struct ls_message *message) {
+    struct ls_message reply = reply_of(cluster, LS_VERDICT_ACCEPTED, "");
+    if (getrandom(peer->key_given, sizeof(peer->key_given), 0) != (ssize_t)sizeof(peer->key_given)) {
+        answer_retry(cluster, stream, "no random numbers");
+        return;
+    }
+    if (peer->in) ls_rpc_drop(peer->in);
+    ls_peer_adopt(peer, message->incarnation);
+    peer->in = stream;
+    ls_rpc_set_user(stream, peer);
+    (void)snprintf(peer->host, sizeof(peer->host), "%s", message->hello.host);
+    reply.reply.data_key = peer->key_given;
+    ls_cluster_send(stream, &reply);
+    ls_cluster_notify(cluster);
+}
+
+void ls_hello_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message) {
+    char text[LS_ERROR_SIZE];
+    if (message->incarnation == cluster->incarnation) {
+        answer_retry(cluster, stream, ""); /* the asking side, this process too, sees whom it has reached */
+    } else if (differs(cluster, &message->hello, text) || misplaced(cluster, &message->hello, text)) {
+        answer_refused(cluster, stream, text);
+    } else if (cluster->phase != LS_PHASE_JOINING) {
+        answer_retry(cluster, stream, "the group has started without it and has not ended yet");
+    } else {
+        struct ls_peer *peer = &cluster->peers[message->hello.rank];
+        if (peer->incarnation && peer->incarnation != message->incarnation)
+            answer_rival(cluster, peer, stream);
+        else
+            accept(cluster, peer, stream, message);
+    }
+}
+
+/* This worker's stream ended in vain; the joining thread will try again. */
+static void end_attempt(struct ls_cluster *cluster, struct ls_peer *peer, const char *why) {
+    ls_rpc_drop(peer->out);
+    peer->out = NULL;
+    peer->attempt_over = true;
+    (void)snprintf(peer->why, sizeof(peer->why), "%s", why);
+    ls_cluster_notify(cluster);
+}
+
+static bool reached_another(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
+    const struct ls_hello_reply *reply = &message->reply;
+    const char *own = cluster->peers[cluster->rank].name;
+    char text[LS_ERROR_SIZE];
+    if (message->incarnation == cluster->incarnation)
+        (void)snprintf(text, sizeof(text),
+                       "the address of %s leads to this process, which is %s: its task index in TF_CONFIG does not fit "
+                       "the host that it runs on",
+                       peer->where, own);
+    else if (reply->rank != peer->rank)
+        (void)snprintf(text, sizeof(text),
+                       "the address of %s, seen from %s, leads to a process that is %s:%d: its task index in TF_CONFIG "
+                       "does not fit the host that it runs on",
+                       peer->where, own, reply->task_type, reply->task_index);
+    else
+        return false;
+    ls_hello_refuse_join(cluster, LS_INVALID_ARGUMENT, text);
+    return true;
+}
+
+static void accepted(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
+    if (peer->in && peer->incarnation != message->incarnation) { /* of a process that this one has replaced */
+        ls_rpc_drop(peer->in);
+        peer->in = NULL;
+    }
+    ls_peer_adopt(peer, message->incarnation);
+    memcpy(peer->key_received, message->reply.data_key, sizeof(peer->key_received));
+    peer->accepted = true;
+    ls_cluster_notify(cluster);
+}
+
+void ls_hello_answered(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
+    if (message->reply.verdict == LS_VERDICT_REFUSED) {
+        ls_hello_refuse_join(cluster, message->reply.code, message->reply.message);
+        end_attempt(cluster, peer, message->reply.message);
+    } else if (reached_another(cluster, peer, message)) {
+        end_attempt(cluster, peer, cluster->refusal_text);
+    } else if (message->reply.verdict == LS_VERDICT_RETRY) {
+        end_attempt(cluster, peer, message->reply.message);
+    } else {
+        accepted(cluster, peer, message);
+    }
+}

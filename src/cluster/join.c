@@ -1,0 +1,260 @@
+/* Joining: the caller's thread drives one small state machine a peer (resolve, connect, Hello, then the data
+ * connection) with one poll() over all of them, so that nobody waits behind anybody, and says every few seconds who is
+ * missing and why. Ready when every peer is connected in both directions and has its data connection; joined when all
+ * have said that they are ready. */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "cluster/state.h"
+
+#define HELLO_TIMEOUT (5 * LS_SECOND) /* for the answer to a Hello or a data preface */
+#define SLOTS_A_PEER  3               /* control connect, data connect, data answer */
+
+static void open_control(struct ls_cluster *cluster, struct ls_peer *peer, int fd) {
+    if (ls_rpc_open(cluster->rpc, fd, peer->task->address, &peer->out)) {
+        ls_dial_fail(&peer->control, ls_error());
+        return;
+    }
+    ls_rpc_set_user(peer->out, peer);
+    peer->hello_deadline = ls_now() + HELLO_TIMEOUT;
+    ls_hello_send(cluster, peer->out);
+}
+
+static void step_control(struct ls_cluster *cluster, struct ls_peer *peer) {
+    if (peer->attempt_over) {
+        ls_dial_fail(&peer->control, peer->why);
+        peer->attempt_over = false;
+    }
+    if (peer->out && !peer->accepted && ls_now() >= peer->hello_deadline) {
+        ls_rpc_drop(peer->out);
+        peer->out = NULL;
+        if (!peer->in) ls_peer_adopt(peer, 0);
+        ls_dial_fail(&peer->control, "no answer (connected, but it does not reply)");
+    }
+    if (peer->out) return;
+    int fd = ls_dial_step(&peer->control, peer->task->host, peer->task->port);
+    if (fd >= 0) open_control(cluster, peer, fd);
+}
+
+static void fail_data(struct ls_peer *peer, const char *why) {
+    if (peer->data_fd >= 0) (void)close(peer->data_fd);
+    peer->data_fd = -1;
+    ls_dial_fail(&peer->data, why);
+}
+
+static void open_data(struct ls_cluster *cluster, struct ls_peer *peer, int fd) {
+    uint8_t bytes[LS_PREFACE_SIZE];
+    struct ls_preface preface = {.protocol = LS_PROTOCOL_VERSION,
+                                 .rank = cluster->rank,
+                                 .generation = cluster->generation,
+                                 .incarnation = cluster->incarnation};
+    memcpy(preface.key, peer->key_received, sizeof(preface.key));
+    ls_preface_encode(&preface, bytes);
+    peer->data_fd = fd;
+    peer->data_deadline = ls_now() + HELLO_TIMEOUT;
+    peer->data_incarnation = peer->incarnation;
+    if (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) != (ssize_t)sizeof(bytes))
+        fail_data(peer, "its data connection was closed");
+}
+
+static void read_answer(struct ls_peer *peer) {
+    uint8_t answer = 0;
+    ssize_t size = recv(peer->data_fd, &answer, 1, MSG_DONTWAIT);
+    if (size == 1 && answer == LS_PREFACE_ACK) {
+        peer->link_fd = peer->data_fd;
+        peer->data_fd = -1;
+    } else if (size >= 0) {
+        fail_data(peer, "its data connection was refused");
+    } else if (ls_now() >= peer->data_deadline) {
+        fail_data(peer, "its data connection gets no answer");
+    }
+}
+
+/* The higher rank dials; the key comes with the answer to its Hello. */
+static void step_data(struct ls_cluster *cluster, struct ls_peer *peer) {
+    if (peer->data_fd >= 0 && (!peer->accepted || peer->data_incarnation != peer->incarnation)) {
+        (void)close(peer->data_fd);
+        peer->data_fd = -1;
+        ls_dial_reset(&peer->data);
+    }
+    if (peer->rank > cluster->rank || !peer->accepted || peer->link_fd >= 0) return;
+    if (peer->data_fd >= 0) {
+        read_answer(peer);
+        return;
+    }
+    int fd = ls_dial_step(&peer->data, peer->task->host, peer->task->port);
+    if (fd >= 0) open_data(cluster, peer, fd);
+}
+
+static bool wants_data(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    return peer->rank < cluster->rank && peer->accepted && peer->link_fd < 0;
+}
+
+/* Steps all peers; true when all are complete. */
+static bool step_all(struct ls_cluster *cluster) {
+    bool complete = true;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        if (rank == cluster->rank) continue;
+        step_control(cluster, &cluster->peers[rank]);
+        step_data(cluster, &cluster->peers[rank]);
+        complete = complete && ls_peer_complete(&cluster->peers[rank]);
+    }
+    return complete;
+}
+
+static int64_t earlier(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* What to wait for on behalf of one peer. */
+static int64_t fill_slots(const struct ls_cluster *cluster, const struct ls_peer *peer, struct pollfd *slots) {
+    int64_t until = LS_NEVER;
+    for (int i = 0; i < SLOTS_A_PEER; i++) slots[i] = (struct pollfd){.fd = -1};
+    if (!peer->out)
+        until = ls_dial_poll(&peer->control, &slots[0]);
+    else if (!peer->accepted)
+        until = peer->hello_deadline;
+    if (!wants_data(cluster, peer)) return until;
+    if (peer->data_fd < 0) return earlier(until, ls_dial_poll(&peer->data, &slots[1]));
+    slots[2] = (struct pollfd){.fd = peer->data_fd, .events = POLLIN};
+    return earlier(until, peer->data_deadline);
+}
+
+static int64_t fill_all(const struct ls_cluster *cluster, struct pollfd *slots) {
+    int64_t until = LS_NEVER;
+    slots[0] = (struct pollfd){.fd = cluster->wake, .events = POLLIN};
+    slots[1] = (struct pollfd){.fd = ls_abort_fd(cluster->config.abort), .events = POLLIN};
+    for (int rank = 0; rank < cluster->size; rank++) {
+        struct pollfd *own = slots + 2 + (size_t)rank * SLOTS_A_PEER;
+        if (rank != cluster->rank)
+            until = earlier(until, fill_slots(cluster, &cluster->peers[rank], own));
+        else
+            for (int i = 0; i < SLOTS_A_PEER; i++) own[i] = (struct pollfd){.fd = -1};
+    }
+    return until;
+}
+
+/* "2 of 4 workers since 10 s: worker:2 (10.0.0.3:2222): connection refused; ..." */
+static void describe_missing(struct ls_cluster *cluster, char *text, size_t size) {
+    char list[LS_ERROR_SIZE] = "";
+    size_t used = 0;
+    int missing = 0, untold = 0;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        const struct ls_peer *peer = &cluster->peers[rank];
+        if (rank == cluster->rank || ls_peer_complete(peer)) continue;
+        char one[512];
+        int length = snprintf(one, sizeof(one), "%s%s: %s", missing++ ? "; " : "", peer->where, ls_peer_reason(peer));
+        if (length < 0 || (size_t)length >= sizeof(one)) length = (int)strlen(one);
+        if (used + (size_t)length + 240 > size) {
+            untold++;
+            continue;
+        }
+        memcpy(list + used, one, (size_t)length + 1);
+        used += (size_t)length;
+    }
+    char more[32] = "";
+    if (untold) (void)snprintf(more, sizeof(more), "; and %d more", untold);
+    (void)snprintf(text, size, "%d of %d workers since %.0f s: %.760s%s", missing, cluster->size,
+                   ls_seconds_since(cluster->started), list, more);
+}
+
+static ls_status report(struct ls_cluster *cluster, int64_t deadline, int64_t *next_report) {
+    char text[LS_ERROR_SIZE];
+    int64_t now = ls_now();
+    if (now < deadline && now < *next_report) return LS_OK;
+    ls_monitor_lock(&cluster->monitor);
+    describe_missing(cluster, text, sizeof(text));
+    ls_monitor_unlock(&cluster->monitor);
+    if (now >= deadline)
+        return ls_fail(
+            LS_DEADLINE_EXCEEDED,
+            "waited for %s. Start all tasks within %g s of each other, or set LOCKSTEP_JOIN_TIMEOUT (seconds) "
+            "higher",
+            text, cluster->config.join_timeout);
+    ls_log_info(cluster->config.log, "waiting for %s", text);
+    *next_report = now + (int64_t)(cluster->config.settings->report_interval * (double)LS_SECOND);
+    return LS_OK;
+}
+
+/* One look at everything: LS_OK and *ready, or what ends the join. */
+static ls_status look(struct ls_cluster *cluster, struct pollfd *slots, int64_t *until, bool *ready) {
+    ls_status status = LS_OK;
+    ls_monitor_lock(&cluster->monitor);
+    if (step_all(cluster)) {
+        cluster->phase = LS_PHASE_READY;
+        *ready = true;
+    }
+    *until = fill_all(cluster, slots);
+    if (cluster->refusal) status = ls_fail(cluster->refusal, "%s", cluster->refusal_text);
+    ls_monitor_unlock(&cluster->monitor);
+    if (!status && ls_abort_raised(cluster->config.abort)) status = ls_abort_status(cluster->config.abort);
+    return status;
+}
+
+static ls_status connect_all(struct ls_cluster *cluster, int64_t deadline) {
+    size_t count = 2 + (size_t)cluster->size * SLOTS_A_PEER;
+    LS_CLEANUP(ls_free_pointer) struct pollfd *slots = ls_alloc_array(count, sizeof(*slots));
+    if (!slots) return ls_fail_memory("descriptors to poll", count * sizeof(*slots));
+    int64_t next_report = ls_deadline_in(cluster->config.settings->report_interval);
+    for (;;) {
+        int64_t until;
+        bool ready = false;
+        ls_status status = look(cluster, slots, &until, &ready);
+        if (!status && !ready) status = report(cluster, deadline, &next_report);
+        if (status || ready) return status;
+        until = earlier(until, earlier(deadline, next_report));
+        if (poll(slots, (nfds_t)count, ls_poll_timeout(until, 1000)) > 0 && slots[0].revents) {
+            eventfd_t events;
+            (void)eventfd_read(cluster->wake, &events);
+        }
+    }
+}
+
+/* Nobody starts before everybody is connected to everybody. */
+static ls_status confirm(struct ls_cluster *cluster, int64_t deadline) {
+    LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array((size_t)cluster->size, sizeof(*received));
+    if (!received) return ls_fail_memory("the joins", (size_t)cluster->size * sizeof(*received));
+    int64_t left = deadline == LS_NEVER ? 0 : deadline - ls_now();
+    double seconds = left > LS_SECOND ? (double)left / (double)LS_SECOND : 1;
+    ls_status status = ls_cluster_exchange(cluster, "join", (struct ls_bytes){NULL, 0}, seconds, received);
+    if (status == LS_DEADLINE_EXCEEDED)
+        return ls_fail_context(status,
+                               "connected to all workers, but not all of them to each other within the %g s of "
+                               "LOCKSTEP_JOIN_TIMEOUT",
+                               cluster->config.join_timeout);
+    if (status) return status;
+    for (int rank = 0; rank < cluster->size; rank++) ls_free(received[rank].data);
+    ls_monitor_lock(&cluster->monitor);
+    cluster->phase = LS_PHASE_MEMBER;
+    ls_monitor_unlock(&cluster->monitor);
+    return LS_OK;
+}
+
+static void give_up(struct ls_cluster *cluster, ls_status status) {
+    char message[LS_ERROR_SIZE];
+    (void)snprintf(message, sizeof(message), "%s", ls_error());
+    struct ls_leave leave = {.code = status, .root = cluster->rank, .message = message};
+    ls_cluster_end(cluster, &leave);
+    (void)ls_fail(status, "%s", message);
+}
+
+ls_status ls_cluster_join(const struct ls_cluster_config *config, struct ls_cluster **made) {
+    struct ls_cluster *cluster;
+    int64_t deadline = ls_deadline_in(config->join_timeout);
+    ls_status status = ls_cluster_new(config, &cluster);
+    if (status) return status;
+    status = connect_all(cluster, deadline);
+    if (!status) status = confirm(cluster, deadline);
+    if (status)
+        give_up(cluster, status);
+    else
+        *made = cluster;
+    return status;
+}

@@ -1,0 +1,82 @@
+/* Leaving: in order, after an exit barrier, or because of a failure, whose root is told to everybody. Either way the
+ * last word is known to have arrived (its stream closes when the other side has read it) before anything is closed, as
+ * far as that takes no more than a second. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "cluster/state.h"
+
+#define LAST_WORD_TIMEOUT LS_SECOND
+#define ROOT_TIMEOUT      (LS_SECOND / 5) /* for the streams to tell whose loss a broken link was */
+
+static void say_goodbye(struct ls_cluster *cluster, const struct ls_leave *leave) {
+    struct ls_message message = ls_cluster_message(cluster, LS_MESSAGE_LEAVE);
+    message.leave = *leave;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        struct ls_peer *peer = &cluster->peers[rank];
+        if (!peer->out) continue;
+        if (peer->accepted) {
+            ls_cluster_send(peer->out, &message);
+            ls_rpc_finish(peer->out);
+        } else {
+            ls_rpc_drop(peer->out);
+            peer->out = NULL;
+        }
+    }
+}
+
+void ls_cluster_end(struct ls_cluster *cluster, const struct ls_leave *leave) {
+    int64_t deadline = ls_now() + LAST_WORD_TIMEOUT;
+    ls_monitor_lock(&cluster->monitor);
+    cluster->phase = LS_PHASE_LEAVING;
+    say_goodbye(cluster, leave);
+    while (ls_rpc_finishing(cluster->rpc) && ls_monitor_wait(&cluster->monitor, deadline)) continue;
+    ls_monitor_unlock(&cluster->monitor);
+    ls_cluster_free(cluster);
+}
+
+static ls_status pass_exit_barrier(struct ls_cluster *cluster) {
+    LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array((size_t)cluster->size, sizeof(*received));
+    if (!received) return ls_fail_memory("the exits", (size_t)cluster->size * sizeof(*received));
+    double timeout = cluster->config.settings->exit_timeout;
+    ls_status status = ls_cluster_exchange(cluster, "exit", (struct ls_bytes){NULL, 0}, timeout, received);
+    if (status == LS_DEADLINE_EXCEEDED)
+        return ls_fail_context(status, "finished, but others have not (LOCKSTEP_EXIT_TIMEOUT sets the limit)");
+    if (status) return status;
+    for (int rank = 0; rank < cluster->size; rank++) ls_free(received[rank].data);
+    return LS_OK;
+}
+
+/* The root that the streams know of, else this worker itself. */
+static void find_root(struct ls_cluster *cluster, ls_status status, struct ls_failure *failure) {
+    int64_t deadline = ls_now() + ROOT_TIMEOUT;
+    char error[LS_ERROR_SIZE];
+    (void)snprintf(error, sizeof(error), "%s", ls_error());
+    ls_monitor_lock(&cluster->monitor);
+    while (status == LS_UNAVAILABLE && !cluster->failure.status && ls_monitor_wait(&cluster->monitor, deadline))
+        continue;
+    *failure = cluster->failure;
+    ls_monitor_unlock(&cluster->monitor);
+    if (failure->status) return;
+    *failure = (struct ls_failure){.status = status, .root = cluster->rank};
+    (void)snprintf(failure->message, sizeof(failure->message), "%s (rank %d) failed: %s: %.900s",
+                   cluster->peers[cluster->rank].name, cluster->rank, ls_status_name(status), error);
+}
+
+ls_status ls_cluster_leave(struct ls_cluster *cluster, ls_status status) {
+    struct ls_failure failure = {.status = LS_OK};
+    char error[LS_ERROR_SIZE] = "";
+    if (!cluster) return status;
+    if (!status) status = pass_exit_barrier(cluster);
+    if (status) {
+        (void)snprintf(error, sizeof(error), "%s", ls_error());
+        find_root(cluster, status, &failure);
+    }
+    struct ls_leave leave = {failure.status, failure.root, failure.lost, failure.message};
+    if (!failure.status) leave.root = cluster->rank;
+    ls_cluster_end(cluster, &leave);
+    return status ? ls_fail(status, "%s", error) : LS_OK;
+}

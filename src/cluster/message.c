@@ -1,0 +1,231 @@
+/* Encoding and checked decoding of control messages; the only file that includes protobuf-c. Nothing that arrives from
+ * the network is used before it has passed here: lengths, ranges, printable text, known kinds. */
+#include "cluster/message.h"
+
+#include <cluster.pb-c.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+#define VERSION_MAX 64
+#define NAME_MAX    255
+#define CLUSTER_MAX (4U << 20)
+
+/* A copy of text in buffer, cut to fit, with control characters as spaces. */
+static char *clean(const char *text, char buffer[LS_ERROR_SIZE]) {
+    (void)snprintf(buffer, LS_ERROR_SIZE, "%s", text ? text : "");
+    for (char *at = buffer; *at; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7F) *at = ' ';
+    return buffer;
+}
+
+/* protobuf-c's structs hold char * and uint8_t * also for what it only reads. */
+static char *readable(const char *text) {
+    union {
+        const char *in;
+        char *out;
+    } cast = {text};
+    return cast.out;
+}
+
+static ProtobufCBinaryData bytes_of(const void *data, size_t size) {
+    union {
+        const void *in;
+        uint8_t *out;
+    } cast = {data};
+    return (ProtobufCBinaryData){size, cast.out};
+}
+
+static ls_status pack(const Ls__Envelope *envelope, void **data, size_t *size) {
+    size_t needed = ls__envelope__get_packed_size(envelope);
+    if (needed > LS_MESSAGE_MAX)
+        return ls_fail(LS_INVALID_ARGUMENT, "a control message of %zu bytes is above the limit of %u", needed,
+                       LS_MESSAGE_MAX);
+    void *packed = ls_alloc(needed);
+    if (!packed) return ls_fail_memory("a control message", needed);
+    *size = ls__envelope__pack(envelope, packed);
+    *data = packed;
+    return LS_OK;
+}
+
+static ls_status encode_hello(Ls__Envelope *envelope, const struct ls_hello *hello, void **data, size_t *size) {
+    Ls__Hello body = LS__HELLO__INIT;
+    body.protocol = hello->protocol;
+    body.version = readable(hello->version);
+    body.task_type = readable(hello->task_type);
+    body.task_index = (uint32_t)hello->task_index;
+    body.rank = (uint32_t)hello->rank;
+    body.size = (uint32_t)hello->size;
+    body.cluster = readable(hello->cluster);
+    body.host = readable(hello->host);
+    envelope->body_case = LS__ENVELOPE__BODY_HELLO;
+    envelope->hello = &body;
+    return pack(envelope, data, size);
+}
+
+static ls_status encode_reply(Ls__Envelope *envelope, const struct ls_hello_reply *reply, void **data, size_t *size) {
+    char text[LS_ERROR_SIZE];
+    Ls__HelloReply body = LS__HELLO_REPLY__INIT;
+    body.verdict = (Ls__HelloReply__Verdict)reply->verdict;
+    body.code = (uint32_t)reply->code;
+    body.message = clean(reply->message, text);
+    body.task_type = readable(reply->task_type);
+    body.task_index = (uint32_t)reply->task_index;
+    body.rank = (uint32_t)reply->rank;
+    if (reply->data_key) body.data_key = bytes_of(reply->data_key, LS_DATA_KEY_SIZE);
+    envelope->body_case = LS__ENVELOPE__BODY_HELLO_REPLY;
+    envelope->hello_reply = &body;
+    return pack(envelope, data, size);
+}
+
+static ls_status encode_share(Ls__Envelope *envelope, const struct ls_share *share, void **data, size_t *size) {
+    Ls__Share body = LS__SHARE__INIT;
+    body.sequence = share->sequence;
+    body.name = readable(share->name);
+    body.payload = bytes_of(share->payload, share->size);
+    envelope->body_case = LS__ENVELOPE__BODY_SHARE;
+    envelope->share = &body;
+    return pack(envelope, data, size);
+}
+
+static ls_status encode_leave(Ls__Envelope *envelope, const struct ls_leave *leave, void **data, size_t *size) {
+    char text[LS_ERROR_SIZE];
+    Ls__Leave body = LS__LEAVE__INIT;
+    body.code = (uint32_t)leave->code;
+    body.root = (uint32_t)leave->root;
+    body.lost = leave->lost;
+    body.message = clean(leave->message, text);
+    envelope->body_case = LS__ENVELOPE__BODY_LEAVE;
+    envelope->leave = &body;
+    return pack(envelope, data, size);
+}
+
+ls_status ls_message_encode(const struct ls_message *message, void **data, size_t *size) {
+    Ls__Envelope envelope = LS__ENVELOPE__INIT;
+    envelope.incarnation = message->incarnation;
+    envelope.generation = message->generation;
+    switch (message->kind) {
+    case LS_MESSAGE_HELLO:
+        return encode_hello(&envelope, &message->hello, data, size);
+    case LS_MESSAGE_HELLO_REPLY:
+        return encode_reply(&envelope, &message->reply, data, size);
+    case LS_MESSAGE_SHARE:
+        return encode_share(&envelope, &message->share, data, size);
+    case LS_MESSAGE_LEAVE:
+        return encode_leave(&envelope, &message->leave, data, size);
+    }
+    return ls_fail(LS_INTERNAL, "message kind %d does not exist", (int)message->kind);
+}
+
+static ls_status bad(const char *field) {
+    return ls_fail(LS_INVALID_ARGUMENT, "a control message has a bad %s", field);
+}
+
+static bool printable(const char *text, size_t limit) {
+    if (!text || strlen(text) > limit) return false;
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7F) return false;
+    return true;
+}
+
+static bool is_rank(uint32_t value) {
+    return value < LS_MAX_WORKERS;
+}
+
+static ls_status check_hello(const Ls__Hello *body, struct ls_hello *hello) {
+    if (!printable(body->version, VERSION_MAX)) return bad("Hello.version");
+    if (!printable(body->task_type, VERSION_MAX)) return bad("Hello.task_type");
+    if (body->task_index > INT32_MAX) return bad("Hello.task_index");
+    if (!is_rank(body->rank)) return bad("Hello.rank");
+    if (body->size > LS_MAX_WORKERS) return bad("Hello.size");
+    if (!body->cluster || strlen(body->cluster) > CLUSTER_MAX) return bad("Hello.cluster");
+    if (!printable(body->host, NAME_MAX)) return bad("Hello.host");
+    *hello = (struct ls_hello){.protocol = body->protocol,
+                               .version = body->version,
+                               .task_type = body->task_type,
+                               .task_index = (int)body->task_index,
+                               .rank = (int)body->rank,
+                               .size = (int)body->size,
+                               .cluster = body->cluster,
+                               .host = body->host};
+    return LS_OK;
+}
+
+static ls_status check_reply(const Ls__HelloReply *body, struct ls_hello_reply *reply) {
+    bool accepted = body->verdict == LS__HELLO_REPLY__VERDICT__ACCEPTED;
+    if (body->verdict < LS__HELLO_REPLY__VERDICT__ACCEPTED || body->verdict > LS__HELLO_REPLY__VERDICT__REFUSED)
+        return bad("HelloReply.verdict");
+    if (body->code > LS_UNAUTHENTICATED) return bad("HelloReply.code");
+    if ((body->verdict == LS__HELLO_REPLY__VERDICT__REFUSED) != (body->code != 0)) return bad("HelloReply.code");
+    if (!printable(body->message, LS_ERROR_SIZE)) return bad("HelloReply.message");
+    if (!printable(body->task_type, VERSION_MAX)) return bad("HelloReply.task_type");
+    if (body->task_index > INT32_MAX) return bad("HelloReply.task_index");
+    if (!is_rank(body->rank)) return bad("HelloReply.rank");
+    if (accepted ? body->data_key.len != LS_DATA_KEY_SIZE : body->data_key.len != 0) return bad("HelloReply.data_key");
+    *reply = (struct ls_hello_reply){.verdict = (enum ls_verdict)body->verdict,
+                                     .code = (ls_status)body->code,
+                                     .message = body->message,
+                                     .task_type = body->task_type,
+                                     .task_index = (int)body->task_index,
+                                     .rank = (int)body->rank,
+                                     .data_key = accepted ? body->data_key.data : NULL};
+    return LS_OK;
+}
+
+static ls_status check_share(const Ls__Share *body, struct ls_share *share) {
+    if (!body->sequence) return bad("Share.sequence");
+    if (!printable(body->name, NAME_MAX) || !*body->name) return bad("Share.name");
+    if (body->payload.len > LS_PAYLOAD_MAX) return bad("Share.payload");
+    *share = (struct ls_share){body->sequence, body->name, body->payload.data, body->payload.len};
+    return LS_OK;
+}
+
+static ls_status check_leave(const Ls__Leave *body, struct ls_leave *leave) {
+    if (body->code > LS_UNAUTHENTICATED) return bad("Leave.code");
+    if (!is_rank(body->root)) return bad("Leave.root");
+    if (!printable(body->message, LS_ERROR_SIZE)) return bad("Leave.message");
+    *leave = (struct ls_leave){(ls_status)body->code, (int)body->root, body->lost != 0, body->message};
+    return LS_OK;
+}
+
+static ls_status check_envelope(const Ls__Envelope *envelope, struct ls_message *message) {
+    if (!envelope->incarnation) return bad("incarnation");
+    message->incarnation = envelope->incarnation;
+    message->generation = envelope->generation;
+    switch (envelope->body_case) {
+    case LS__ENVELOPE__BODY_HELLO:
+        message->kind = LS_MESSAGE_HELLO;
+        return check_hello(envelope->hello, &message->hello);
+    case LS__ENVELOPE__BODY_HELLO_REPLY:
+        message->kind = LS_MESSAGE_HELLO_REPLY;
+        return check_reply(envelope->hello_reply, &message->reply);
+    case LS__ENVELOPE__BODY_SHARE:
+        message->kind = LS_MESSAGE_SHARE;
+        return check_share(envelope->share, &message->share);
+    case LS__ENVELOPE__BODY_LEAVE:
+        message->kind = LS_MESSAGE_LEAVE;
+        return check_leave(envelope->leave, &message->leave);
+    default:
+        return bad("body");
+    }
+}
+
+ls_status ls_message_decode(const void *data, size_t size, struct ls_message *message) {
+    if (size > LS_MESSAGE_MAX) return bad("length");
+    Ls__Envelope *envelope = ls__envelope__unpack(NULL, size, data);
+    if (!envelope) return ls_fail(LS_INVALID_ARGUMENT, "a control message of %zu bytes is no Envelope", size);
+    struct ls_message decoded = {.storage = envelope};
+    ls_status status = check_envelope(envelope, &decoded);
+    if (status)
+        ls_message_release(&decoded);
+    else
+        *message = decoded;
+    return status;
+}
+
+void ls_message_release(struct ls_message *message) {
+    if (message->storage) ls__envelope__free_unpacked(message->storage, NULL);
+    message->storage = NULL;
+}

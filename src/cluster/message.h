@@ -1,0 +1,56 @@
+/* The messages of the control streams as plain structs: what ls_message_decode lets through has been checked field by
+ * field. The only part of cluster that knows protobuf (proto/cluster.proto says what each field means). */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#define LS_PROTOCOL_VERSION 1U
+#define LS_MESSAGE_MAX      (16U << 20) /* bytes of one encoded message */
+#define LS_PAYLOAD_MAX      (LS_MESSAGE_MAX - 4096U)
+#define LS_DATA_KEY_SIZE    16
+#define LS_MAX_WORKERS      65536
+
+enum ls_message_kind { LS_MESSAGE_HELLO = 1, LS_MESSAGE_HELLO_REPLY, LS_MESSAGE_SHARE, LS_MESSAGE_LEAVE };
+enum ls_verdict { LS_VERDICT_ACCEPTED = 1, LS_VERDICT_RETRY, LS_VERDICT_REFUSED };
+
+struct ls_hello {
+    uint32_t protocol;
+    const char *version, *task_type;
+    int task_index, rank, size;
+    const char *cluster, *host;
+};
+struct ls_hello_reply {
+    enum ls_verdict verdict;
+    ls_status code; /* INVALID_ARGUMENT or the like when refused, else LS_OK */
+    const char *message, *task_type;
+    int task_index, rank;
+    const uint8_t *data_key; /* [LS_DATA_KEY_SIZE] when accepted */
+};
+struct ls_share {
+    uint64_t sequence;
+    const char *name;
+    const void *payload;
+    size_t size;
+};
+struct ls_leave {
+    ls_status code; /* LS_OK: in order */
+    int root;
+    bool lost;
+    const char *message;
+};
+struct ls_message {
+    enum ls_message_kind kind;
+    uint64_t incarnation, generation;
+    union {
+        struct ls_hello hello;
+        struct ls_hello_reply reply;
+        struct ls_share share;
+        struct ls_leave leave;
+    };
+    void *storage; /* what the pointers of a decoded message lead into */
+};
+
+/* Allocates the encoded bytes; the caller frees them with ls_free. Control characters in texts become spaces. */
+ls_status ls_message_encode(const struct ls_message *message, void **data, size_t *size);
+/* INVALID_ARGUMENT naming the field that is not right. The message is released with ls_message_release. */
+ls_status ls_message_decode(const void *data, size_t size, struct ls_message *message);
+void ls_message_release(struct ls_message *message);

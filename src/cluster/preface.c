@@ -1,0 +1,59 @@
+/* Encoding and checked decoding of the data connections' preface, and telling connections apart. */
+#include "cluster/preface.h"
+
+#include <string.h>
+
+#include "base/status.h"
+
+static const uint8_t data_magic[8] = {'L', 'S', 'D', 'A', 'T', 'A', '1', '\n'};
+static const uint8_t http2_magic[14] = {'P', 'R', 'I', ' ', '*', ' ', 'H', 'T', 'T', 'P', '/', '2', '.', '0'};
+
+static void put(uint8_t *bytes, uint64_t value, int count) {
+    for (int i = 0; i < count; i++) bytes[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t get(const uint8_t *bytes, int count) {
+    uint64_t value = 0;
+    for (int i = 0; i < count; i++) value |= (uint64_t)bytes[i] << (8 * i);
+    return value;
+}
+
+/* magic 0, protocol 8, rank 12, generation 16, incarnation 24, key 32, zeros 48 */
+void ls_preface_encode(const struct ls_preface *preface, uint8_t bytes[LS_PREFACE_SIZE]) {
+    memset(bytes, 0, LS_PREFACE_SIZE);
+    memcpy(bytes, data_magic, sizeof(data_magic));
+    put(bytes + 8, preface->protocol, 4);
+    put(bytes + 12, (uint32_t)preface->rank, 4);
+    put(bytes + 16, preface->generation, 8);
+    put(bytes + 24, preface->incarnation, 8);
+    memcpy(bytes + 32, preface->key, LS_DATA_KEY_SIZE);
+}
+
+ls_status ls_preface_decode(const uint8_t bytes[LS_PREFACE_SIZE], struct ls_preface *preface) {
+    uint64_t rank = get(bytes + 12, 4);
+    if (memcmp(bytes, data_magic, sizeof(data_magic)) != 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad magic");
+    if (rank >= LS_MAX_WORKERS) return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad rank");
+    for (int i = 48; i < LS_PREFACE_SIZE; i++)
+        if (bytes[i]) return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad reserved field");
+    struct ls_preface decoded = {.protocol = (uint32_t)get(bytes + 8, 4),
+                                 .rank = (int)rank,
+                                 .generation = get(bytes + 16, 8),
+                                 .incarnation = get(bytes + 24, 8)};
+    memcpy(decoded.key, bytes + 32, LS_DATA_KEY_SIZE);
+    *preface = decoded;
+    return LS_OK;
+}
+
+static bool starts(const uint8_t *bytes, size_t size, const uint8_t *magic, size_t length) {
+    return memcmp(bytes, magic, size < length ? size : length) == 0;
+}
+
+enum ls_first_bytes ls_first_bytes(const uint8_t *bytes, size_t size) {
+    if (!size) return LS_FIRST_MORE;
+    if (starts(bytes, size, http2_magic, sizeof(http2_magic)))
+        return size >= sizeof(http2_magic) ? LS_FIRST_CONTROL : LS_FIRST_MORE;
+    if (starts(bytes, size, data_magic, sizeof(data_magic)))
+        return size >= LS_PREFACE_SIZE ? LS_FIRST_DATA : LS_FIRST_MORE;
+    return LS_FIRST_JUNK;
+}

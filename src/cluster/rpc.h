@@ -1,0 +1,42 @@
+/* Control streams: long-lived calls in both directions over connected sockets. Hides gRPC; nothing else knows it.
+ *
+ * One lock: the caller's monitor guards everything here. All functions but ls_rpc_new and ls_rpc_free are called with
+ * it held, and the callbacks come with it held, from the one poller thread; they must not wait. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "base/thread.h"
+
+struct ls_rpc;
+struct ls_rpc_stream;
+struct ls_rpc_config {
+    struct ls_monitor *monitor; /* borrowed */
+    void *context;
+    size_t message_max;     /* bytes */
+    double silence_timeout; /* seconds until an incoming stream without a first message is closed */
+    /* A message came. data is valid during the call. */
+    void (*message)(void *context, struct ls_rpc_stream *stream, const void *data, size_t size);
+    /* The stream has ended; the last callback for it, and the end of its life. */
+    void (*closed)(void *context, struct ls_rpc_stream *stream);
+};
+
+ls_status ls_rpc_new(const struct ls_rpc_config *config, struct ls_rpc **rpc);
+/* Cancels all streams without callbacks, ends the poller and frees. Not with the monitor held. */
+void ls_rpc_free(struct ls_rpc *rpc);
+/* Takes fd, a connection that somebody opened to this worker. Its streams appear with their first message. */
+void ls_rpc_serve(struct ls_rpc *rpc, int fd);
+/* Takes fd, a connection to a worker, also on failure, and opens a stream on it. */
+ls_status ls_rpc_open(struct ls_rpc *rpc, int fd, const char *target, struct ls_rpc_stream **stream);
+/* Copies and queues a message; order is kept. Does not wait. */
+ls_status ls_rpc_send(struct ls_rpc_stream *stream, const void *data, size_t size);
+/* No more messages from this side: an outgoing stream closes once the other side has read them all; an incoming one
+ * waits for the other side to close. closed() follows in both cases. */
+void ls_rpc_finish(struct ls_rpc_stream *stream);
+/* Cancels; no further callback, the stream must not be used again. */
+void ls_rpc_drop(struct ls_rpc_stream *stream);
+/* Streams that were finished and have not closed yet. */
+int ls_rpc_finishing(const struct ls_rpc *rpc);
+/* A pointer of the caller's, NULL at first. */
+void ls_rpc_set_user(struct ls_rpc_stream *stream, void *user);
+void *ls_rpc_user(const struct ls_rpc_stream *stream);
+bool ls_rpc_incoming(const struct ls_rpc_stream *stream);

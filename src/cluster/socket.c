@@ -1,0 +1,197 @@
+/* Choosing the listening address. Binding only the task's own address keeps the port off other networks; but a service
+ * address (Kubernetes) is not local, and some hosts resolve their own name to loopback, where no other host could reach
+ * it: then all interfaces. */
+#include "cluster/socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "cluster/resolve.h"
+
+#define OWN_NAME_TIMEOUT (5 * LS_SECOND) /* for resolving the own address before all interfaces are taken instead */
+#define BACKLOG          1024
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    struct sockaddr_storage storage;
+};
+
+static void set_option(int fd, int level, int option, int value) {
+    (void)setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+void ls_socket_tune(int fd) {
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 30000);
+}
+
+static bool same_host(const struct sockaddr *a, const struct sockaddr *b) {
+    union address left = {0}, right = {0};
+    if (!a || !b || a->sa_family != b->sa_family) return false;
+    size_t size = a->sa_family == AF_INET ? sizeof(left.v4) : sizeof(left.v6);
+    memcpy(&left, a, size);
+    memcpy(&right, b, size);
+    if (a->sa_family == AF_INET) return left.v4.sin_addr.s_addr == right.v4.sin_addr.s_addr;
+    return a->sa_family == AF_INET6 && memcmp(&left.v6.sin6_addr, &right.v6.sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
+bool ls_socket_is_own_end(int fd) {
+    union address own = {0}, peer = {0};
+    socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+    if (getsockname(fd, &own.any, &own_size) != 0 || getpeername(fd, &peer.any, &peer_size) != 0) return false;
+    return same_host(&own.any, &peer.any) && own.v4.sin_port == peer.v4.sin_port; /* v6 has its port there too */
+}
+
+static bool is_loopback(const struct sockaddr *address) {
+    union address copy = {0};
+    if (address->sa_family == AF_INET) {
+        memcpy(&copy.v4, address, sizeof(copy.v4));
+        return (ntohl(copy.v4.sin_addr.s_addr) >> 24) == 127;
+    }
+    if (address->sa_family != AF_INET6) return false;
+    memcpy(&copy.v6, address, sizeof(copy.v6));
+    return IN6_IS_ADDR_LOOPBACK(&copy.v6.sin6_addr);
+}
+
+static bool is_local(const struct sockaddr *address) {
+    struct ifaddrs *list;
+    if (is_loopback(address)) return true;
+    if (getifaddrs(&list) != 0) return false;
+    bool found = false;
+    for (struct ifaddrs *at = list; at && !found; at = at->ifa_next) found = same_host(at->ifa_addr, address);
+    freeifaddrs(list);
+    return found;
+}
+
+/* True for "localhost" and loopback numbers; a name that would have to be looked up counts as another host. */
+static bool is_loopback_text(const char *host) {
+    union address address = {0};
+    if (strcmp(host, "localhost") == 0) return true;
+    if (inet_pton(AF_INET, host, &address.v4.sin_addr) == 1)
+        address.any.sa_family = AF_INET;
+    else if (inet_pton(AF_INET6, host, &address.v6.sin6_addr) == 1)
+        address.any.sa_family = AF_INET6;
+    return is_loopback(&address.any);
+}
+
+static bool has_remote_peers(const struct ls_tf_config *config, const char *own) {
+    for (int rank = 0; rank < config->num_workers; rank++) {
+        const struct ls_task *task = ls_tf_config_member(config, rank);
+        if (task && strcmp(task->host, own) != 0 && !is_loopback_text(task->host)) return true;
+    }
+    return false;
+}
+
+static int open_socket(const struct sockaddr *address, socklen_t size, bool dual) {
+    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -1;
+    set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (address->sa_family == AF_INET6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !dual);
+    if (bind(fd, address, size) == 0 && listen(fd, BACKLOG) == 0) return fd;
+    int error = errno;
+    (void)close(fd);
+    errno = error;
+    return -1;
+}
+
+static ls_status refuse_port(const struct ls_task *task, int error) {
+    if (error == EADDRINUSE)
+        return ls_fail(LS_FAILED_PRECONDITION,
+                       "port %d of this task's address '%s' is already in use on this host: end the process that "
+                       "listens there (an earlier run of this task?) or give the task another port in TF_CONFIG",
+                       task->port, task->address);
+    return ls_fail(LS_FAILED_PRECONDITION, "cannot listen on port %d of this task's address '%s': %s", task->port,
+                   task->address, strerror(error));
+}
+
+static ls_status listen_everywhere(const struct ls_task *task, int fds[LS_MAX_LISTEN], int *count) {
+    union address any = {.v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)task->port)}};
+    int fd = open_socket(&any.any, sizeof(any.v6), true);
+    if (fd < 0 && errno != EADDRINUSE) {
+        any = (union address){.v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)task->port)}};
+        fd = open_socket(&any.any, sizeof(any.v4), true);
+    }
+    if (fd < 0) return refuse_port(task, errno);
+    fds[0] = fd;
+    *count = 1;
+    return LS_OK;
+}
+
+/* Why the task's addresses cannot be bound; NULL when they can. */
+static const char *reason_against(const struct ls_tf_config *config, const struct ls_task *task,
+                                  const struct addrinfo *list) {
+    if (!list) return "it does not resolve here";
+    for (const struct addrinfo *at = list; at; at = at->ai_next) {
+        if (!is_local(at->ai_addr)) return "it is not an address of this host";
+        if (is_loopback(at->ai_addr) && has_remote_peers(config, task->host))
+            return "it is a loopback address and other tasks are on other hosts";
+    }
+    return NULL;
+}
+
+static void close_all(const int *fds, int count) {
+    for (int i = 0; i < count; i++) (void)close(fds[i]);
+}
+
+static ls_status listen_on(const struct ls_task *task, const struct addrinfo *list, int fds[LS_MAX_LISTEN],
+                           int *count) {
+    int opened = 0, error = EADDRNOTAVAIL;
+    for (const struct addrinfo *at = list; at && opened < LS_MAX_LISTEN; at = at->ai_next) {
+        int fd = open_socket(at->ai_addr, at->ai_addrlen, false);
+        if (fd >= 0) {
+            fds[opened++] = fd;
+            continue;
+        }
+        error = errno;
+        if (error == EADDRINUSE) break;
+    }
+    if (!opened || error == EADDRINUSE) {
+        close_all(fds, opened);
+        return refuse_port(task, error);
+    }
+    *count = opened;
+    return LS_OK;
+}
+
+static const struct addrinfo *wait_for_addresses(struct ls_resolve *resolve) {
+    int64_t deadline = ls_now() + OWN_NAME_TIMEOUT;
+    const struct addrinfo *list = NULL;
+    const char *why;
+    while (!ls_resolve_done(resolve, &list, &why) && ls_now() < deadline) (void)poll(NULL, 0, 5);
+    return list;
+}
+
+ls_status ls_socket_listen(const struct ls_tf_config *config, int rank, const struct ls_log *log,
+                           int fds[LS_MAX_LISTEN], int *count) {
+    const struct ls_task *task = ls_tf_config_member(config, rank);
+    struct ls_resolve *resolve;
+    ls_status status = ls_resolve_start(task->host, task->port, &resolve);
+    if (status) return status;
+    const struct addrinfo *list = wait_for_addresses(resolve);
+    const char *reason = reason_against(config, task, list);
+    if (reason) {
+        ls_log_info(log, "listening on port %d of all interfaces, not only on '%s': %s", task->port, task->host,
+                    reason);
+        status = listen_everywhere(task, fds, count);
+    } else {
+        status = listen_on(task, list, fds, count);
+    }
+    ls_resolve_free(resolve);
+    return status;
+}

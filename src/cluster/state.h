@@ -1,0 +1,119 @@
+/* What the files of a joined cluster share. One monitor guards all of it, except where a comment says whose it is.
+ *
+ * Threads: the caller (join, exchange, leave), the poller of the control streams (control.c's callbacks) and the
+ * listener (new data connections). A worker goes through the phases in order and never back. */
+#pragma once
+#include "base/status.h"
+#include "cluster/cluster.h"
+#include "cluster/dial.h"
+#include "cluster/listener.h"
+#include "cluster/message.h"
+#include "cluster/rpc.h"
+
+enum ls_phase {
+    LS_PHASE_JOINING, /* peers may come and go */
+    LS_PHASE_READY,   /* all are connected to this worker, and were told so: a loss is a failure from here on */
+    LS_PHASE_MEMBER,  /* all have said that they are ready */
+    LS_PHASE_LEAVING  /* this worker has said its last word */
+};
+
+struct ls_stored_share {
+    struct ls_stored_share *next;
+    uint64_t sequence;
+    char *name;
+    struct ls_bytes bytes;
+};
+
+struct ls_peer {
+    int rank;
+    const struct ls_task *task; /* borrowed */
+    char name[48];              /* "worker:2" */
+    char where[320];            /* "worker:2 (host:port)" */
+    struct ls_rpc_stream *out;  /* this worker's stream to it; NULL when there is none */
+    struct ls_rpc_stream *in;   /* its stream to this worker, once its Hello was accepted */
+    bool accepted;              /* it accepted this worker's Hello on out */
+    bool left;                  /* it has sent its Leave */
+    uint64_t incarnation;       /* of the process that out and in belong to; 0 when both are NULL */
+    int64_t rival_since;        /* when another process first claimed to be this task; 0: none does */
+    uint8_t key_given[LS_DATA_KEY_SIZE], key_received[LS_DATA_KEY_SIZE];
+    int link_fd; /* the data connection; -1 while there is none */
+    char host[256];
+    uint64_t last_share; /* sequence of the last one received */
+    struct ls_stored_share *shares;
+    bool attempt_over; /* out has ended before it was accepted, for the reason why */
+    char why[LS_ERROR_SIZE];
+
+    struct ls_dial control, data; /* the joining thread's own, as all below */
+    int64_t hello_deadline;
+    int data_fd; /* has sent the preface and waits for the answer; -1: none */
+    int64_t data_deadline;
+    uint64_t data_incarnation;
+};
+
+/* Why the group cannot go on: the root, never an echo of it. */
+struct ls_failure {
+    ls_status status; /* LS_OK: none */
+    int root;
+    bool lost;
+    char message[LS_ERROR_SIZE];
+};
+
+struct ls_cluster {
+    struct ls_cluster_config config;
+    const char *version;
+    int rank, size;
+    uint64_t incarnation, generation;
+    char host[256];
+    int64_t started;
+    int wake; /* eventfd that ends the joining thread's poll */
+    struct ls_monitor monitor;
+    enum ls_phase phase;
+    struct ls_peer *peers; /* [size]; the own place has rank and task only */
+    ls_status refusal;     /* a difference that ends the join on both sides; LS_OK: none */
+    char refusal_text[LS_ERROR_SIZE];
+    struct ls_failure failure;
+    uint64_t sequence; /* exchanges begun */
+    struct ls_rpc *rpc;
+    struct ls_listener *listener;
+};
+
+/* cluster.c */
+ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **cluster);
+/* Stops the listener and the streams and frees everything. Without a word to anybody. */
+void ls_cluster_free(struct ls_cluster *cluster);
+/* Wakes whoever waits for a change: the monitor's waiters and the joining thread. */
+void ls_cluster_notify(struct ls_cluster *cluster);
+struct ls_message ls_cluster_message(const struct ls_cluster *cluster, enum ls_message_kind kind);
+/* Encodes and queues; a stream that cannot be written to counts as closed soon, so nothing is returned. */
+void ls_cluster_send(struct ls_rpc_stream *stream, const struct ls_message *message);
+
+/* peer.c: with the monitor held */
+void ls_peer_init(struct ls_peer *peer, const struct ls_task *task, int rank);
+void ls_peer_release(struct ls_peer *peer);
+/* Everything that belonged to another process of this task is forgotten. */
+void ls_peer_adopt(struct ls_peer *peer, uint64_t incarnation);
+bool ls_peer_complete(const struct ls_peer *peer);
+/* Why it is not complete, in words. */
+const char *ls_peer_reason(const struct ls_peer *peer);
+/* The share of sequence, NULL if it has not come; borrowed / taken (caller frees). */
+struct ls_stored_share *ls_peer_find_share(const struct ls_peer *peer, uint64_t sequence);
+struct ls_stored_share *ls_peer_take_share(struct ls_peer *peer, uint64_t sequence);
+void ls_stored_share_free(struct ls_stored_share *share);
+
+/* control.c: callbacks, with the monitor held unless said otherwise */
+void ls_control_message(void *context, struct ls_rpc_stream *stream, const void *data, size_t size);
+void ls_control_closed(void *context, struct ls_rpc_stream *stream);
+/* The listener's; takes the monitor itself. */
+void ls_control_data(void *context, int fd, const struct ls_preface *preface);
+/* Records the root cause, if it is the first, and raises the abort flag with message. */
+void ls_control_fail(struct ls_cluster *cluster, const struct ls_failure *failure, const char *message);
+
+/* hello.c: the handshake, with the monitor held */
+void ls_hello_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message);
+void ls_hello_answered(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message);
+void ls_hello_send(struct ls_cluster *cluster, struct ls_rpc_stream *stream);
+/* Ends the join on this side with the text, if nothing has before. */
+void ls_hello_refuse_join(struct ls_cluster *cluster, ls_status status, const char *text);
+
+/* leave.c: tells all, waits up to a second until they know, frees. */
+void ls_cluster_end(struct ls_cluster *cluster, const struct ls_leave *leave);

@@ -1,0 +1,71 @@
+/* The abort flag: a status and a message under a mutex, an atomic for the quick test and an eventfd for poll(). Once
+ * raised it stays so and the message never changes. Any thread may raise and read it. The counterpart of TensorFlow's
+ * CollectiveExecutor::StartAbort. */
+#include "collective/abort.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+struct ls_abort {
+    pthread_mutex_t mutex; /* guards status and message until raised */
+    ls_status status;
+    char message[LS_ERROR_SIZE];
+    atomic_bool raised;
+    int fd;
+};
+
+ls_status ls_abort_new(struct ls_abort **abort) {
+    struct ls_abort *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("an abort flag", sizeof(*made));
+    made->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int error = made->fd < 0 ? errno : pthread_mutex_init(&made->mutex, NULL);
+    if (!error) {
+        *abort = made;
+        return LS_OK;
+    }
+    if (made->fd >= 0) (void)close(made->fd);
+    ls_free(made);
+    return ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an abort flag: %s", strerror(error));
+}
+
+void ls_abort_free(struct ls_abort *abort) {
+    if (!abort) return;
+    (void)pthread_mutex_destroy(&abort->mutex);
+    (void)close(abort->fd);
+    ls_free(abort);
+}
+
+void ls_abort_raise(struct ls_abort *abort, ls_status status, const char *message) {
+    (void)pthread_mutex_lock(&abort->mutex);
+    if (!atomic_load(&abort->raised)) {
+        abort->status = status ? status : LS_UNKNOWN;
+        (void)snprintf(abort->message, sizeof(abort->message), "%s", message);
+        atomic_store(&abort->raised, true);
+        (void)eventfd_write(abort->fd, 1);
+    }
+    (void)pthread_mutex_unlock(&abort->mutex);
+}
+
+bool ls_abort_raised(const struct ls_abort *abort) {
+    return atomic_load(&abort->raised);
+}
+
+int ls_abort_fd(const struct ls_abort *abort) {
+    return abort->fd;
+}
+
+ls_status ls_abort_status(struct ls_abort *abort) {
+    (void)pthread_mutex_lock(&abort->mutex);
+    ls_status status = ls_fail(abort->status, "%s", abort->message);
+    (void)pthread_mutex_unlock(&abort->mutex);
+    return status;
+}

@@ -1,0 +1,267 @@
+/* The progress engine: moves every cursor as far as links and gates allow. Small and frequent moves are avoided: a
+ * gated action waits until a grain of bytes is ready, or all. */
+#include "collective/executor.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "collective/fold.h"
+
+enum { GRAIN = 64 * 1024, PIECES = 8 };
+
+static struct ls_action *action_at(const struct ls_executor *executor, int index) {
+    return &executor->schedule->actions[index];
+}
+
+static size_t element_size(const struct ls_executor *executor) {
+    return ls_dtype_size((ls_dtype)executor->call->frame.dtype);
+}
+
+/* Bytes that the action may do now: what its gates let through, less than a grain only at its end. */
+static size_t ready(const struct ls_executor *executor, const struct ls_action *action) {
+    size_t limit = action->size, grain = executor->segment < GRAIN ? executor->segment : GRAIN;
+    for (int i = 0; i < action->gate_count; i++) {
+        size_t done = action_at(executor, executor->schedule->gates[action->gates + i])->done;
+        if (done < limit) limit = done;
+    }
+    size_t bytes = limit - action->done;
+    return bytes < grain && limit < action->size ? 0 : bytes;
+}
+
+/* ---- computing ---- */
+
+static void fold(const struct ls_executor *executor, const struct ls_action *action, size_t bytes) {
+    const struct ls_schedule *schedule = executor->schedule;
+    struct ls_fold fold = {.combine = executor->call->combine,
+                           .element = element_size(executor),
+                           .n = schedule->leaves,
+                           .count = action->source_count,
+                           .data = schedule->sources + action->sources,
+                           .covers = schedule->covers + action->sources};
+    ls_fold_range(&fold, action->to + action->done, action->done, bytes);
+}
+
+static void divide(const struct ls_executor *executor, const struct ls_action *action, size_t bytes) {
+    if (action->divide)
+        ls_divide((ls_dtype)executor->call->frame.dtype, action->to + action->done, bytes / element_size(executor),
+                  action->divide);
+}
+
+/* At most a segment, so that the links do not wait long. */
+static bool compute(struct ls_executor *executor, struct ls_action *action) {
+    size_t bytes = ready(executor, action);
+    if (bytes > executor->segment) bytes = executor->segment;
+    if (action->kind == LS_ACTION_FOLD) bytes -= bytes % element_size(executor);
+    if (!bytes) return false;
+    if (action->kind == LS_ACTION_FOLD) {
+        fold(executor, action, bytes);
+        divide(executor, action, bytes);
+    } else {
+        memcpy(action->to + action->done, action->from + action->done, bytes);
+    }
+    action->done += bytes;
+    return true;
+}
+
+static bool compute_all(struct ls_executor *executor) {
+    bool moved = false;
+    for (int i = executor->computing; i >= 0; i = action_at(executor, i)->next)
+        moved |= compute(executor, action_at(executor, i));
+    while (executor->computing >= 0) {
+        const struct ls_action *head = action_at(executor, executor->computing);
+        if (head->done < head->size) break;
+        executor->computing = head->next;
+    }
+    return moved;
+}
+
+/* ---- sending ---- */
+
+/* Collects what can go to the peer now: the rest of the frame, then ready bytes of one action after the other. */
+static int collect(const struct ls_executor *executor, const struct ls_peer *peer, struct iovec pieces[PIECES]) {
+    int count = 0;
+    size_t left = 4 * executor->segment;
+    if (peer->frame_sent < LS_FRAME_SIZE)
+        pieces[count++] =
+            (struct iovec){(void *)(uintptr_t)(peer->frame + peer->frame_sent), LS_FRAME_SIZE - peer->frame_sent};
+    for (int i = peer->sending; i >= 0 && count < PIECES && left;) {
+        const struct ls_action *action = action_at(executor, i);
+        size_t bytes = ready(executor, action);
+        if (bytes > left) bytes = left;
+        if (bytes) pieces[count++] = (struct iovec){(void *)(uintptr_t)(action->from + action->done), bytes};
+        left -= bytes;
+        i = action->done + bytes == action->size ? action->next : -1;
+    }
+    return count;
+}
+
+static void advance_sends(const struct ls_executor *executor, struct ls_peer *peer, size_t sent) {
+    size_t rest = LS_FRAME_SIZE - peer->frame_sent, part = sent < rest ? sent : rest;
+    peer->frame_sent += part;
+    sent -= part;
+    while (sent) {
+        struct ls_action *action = action_at(executor, peer->sending);
+        rest = action->size - action->done;
+        part = sent < rest ? sent : rest;
+        action->done += part;
+        sent -= part;
+        if (action->done == action->size) peer->sending = action->next;
+    }
+}
+
+static bool send_to(struct ls_executor *executor, struct ls_peer *peer) {
+    struct iovec pieces[PIECES];
+    if (peer->write_error || peer->write_blocked) return false;
+    int count = collect(executor, peer, pieces);
+    if (!count) return false;
+    ssize_t sent = peer->link->ops->send(peer->link, pieces, count);
+    if (sent > 0) advance_sends(executor, peer, (size_t)sent);
+    if (sent < 0) {
+        peer->write_error = errno ? errno : ECONNRESET;
+        ls_executor_trouble(executor, LS_OK);
+    }
+    peer->write_blocked = sent == 0;
+    return sent > 0;
+}
+
+/* ---- receiving ---- */
+
+/* Reads at most size bytes from the link. */
+static size_t read_link(struct ls_executor *executor, struct ls_peer *peer, void *to, size_t size) {
+    if (peer->read_error || peer->read_blocked) return 0;
+    ssize_t received = peer->link->ops->receive(peer->link, to, size);
+    if (received < 0) {
+        peer->read_error = errno ? errno : ECONNRESET;
+        ls_executor_trouble(executor, LS_OK);
+    }
+    peer->read_blocked = received == 0;
+    return received > 0 ? (size_t)received : 0;
+}
+
+static void check_frame(struct ls_executor *executor, struct ls_peer *peer) {
+    int rank = (int)(peer - executor->peers);
+    struct ls_frame expected = executor->call->frame, got;
+    expected.rank = rank;
+    expected.bytes = executor->schedule->receives[rank].bytes;
+    if (executor->call->counts) expected.count = executor->call->counts[rank];
+    ls_status status = ls_frame_decode(peer->inbox, &got);
+    if (status)
+        status = ls_fail_context(status, "from rank %d", rank);
+    else
+        status = ls_frame_compare(&expected, &got, executor->rank, rank);
+    peer->heard = !status;
+    peer->inbox_taken = LS_FRAME_SIZE;
+    if (status) ls_executor_trouble(executor, status);
+}
+
+/* The frame, and as much of this collective's payload as fits beside it: never a byte of the next collective. */
+static bool receive_frame(struct ls_executor *executor, struct ls_peer *peer) {
+    size_t payload = executor->schedule->receives[peer - executor->peers].bytes;
+    size_t want = payload < LS_INBOX_SIZE - LS_FRAME_SIZE ? LS_FRAME_SIZE + payload : LS_INBOX_SIZE;
+    if (peer->inbox_taken) return false; /* it was refused */
+    size_t read = read_link(executor, peer, peer->inbox + peer->inbox_filled, want - peer->inbox_filled);
+    peer->inbox_filled += read;
+    if (peer->inbox_filled >= LS_FRAME_SIZE) check_frame(executor, peer);
+    return read > 0;
+}
+
+/* The next payload bytes: from the inbox first, then from the link. */
+static size_t pull(struct ls_executor *executor, struct ls_peer *peer, void *to, size_t size) {
+    size_t kept = peer->inbox_filled - peer->inbox_taken;
+    if (!kept) return read_link(executor, peer, to, size);
+    if (kept > size) kept = size;
+    memcpy(to, peer->inbox + peer->inbox_taken, kept);
+    peer->inbox_taken += kept;
+    return kept;
+}
+
+/* Bytes come in any portions; whole elements are added, the rest of one waits in front of the staging buffer. */
+static size_t receive_add(struct ls_executor *executor, struct ls_peer *peer, struct ls_action *action, size_t room) {
+    size_t element = element_size(executor);
+    if (room <= peer->staged) return 0;
+    size_t pulled = pull(executor, peer, executor->staging + peer->staged, room - peer->staged);
+    size_t have = peer->staged + pulled, whole = have - have % element;
+    executor->call->combine(action->to + action->done, executor->staging, action->from + action->done, whole / element);
+    divide(executor, action, whole);
+    action->done += whole;
+    peer->staged = have - whole;
+    if (whole) memmove(executor->staging, executor->staging + whole, peer->staged);
+    return pulled;
+}
+
+static bool receive_from(struct ls_executor *executor, struct ls_peer *peer) {
+    if (!peer->heard && receive_frame(executor, peer) && !peer->heard) return true;
+    if (!peer->heard || peer->receiving < 0) return false;
+    struct ls_action *action = action_at(executor, peer->receiving);
+    size_t room = ready(executor, action);
+    if (room > executor->segment) room = executor->segment;
+    if (!room) return false;
+    size_t pulled;
+    if (action->kind == LS_ACTION_RECEIVE_ADD) {
+        pulled = receive_add(executor, peer, action, room);
+    } else {
+        pulled = pull(executor, peer, action->to + action->done, room);
+        action->done += pulled;
+    }
+    if (action->done == action->size) peer->receiving = action->next;
+    return pulled > 0;
+}
+
+/* ---- the whole ---- */
+
+static bool progress(struct ls_executor *executor) {
+    bool moved = false;
+    for (int step = 1; step < executor->size; step++)
+        moved |= send_to(executor, &executor->peers[(executor->rank + step) % executor->size]);
+    for (int step = 1; step < executor->size; step++)
+        moved |= receive_from(executor, &executor->peers[(executor->rank + step) % executor->size]);
+    return compute_all(executor) || moved;
+}
+
+static bool complete(const struct ls_executor *executor) {
+    if (executor->computing >= 0) return false;
+    for (int i = 0; i < executor->size; i++) {
+        const struct ls_peer *peer = &executor->peers[i];
+        if (i == executor->rank) continue;
+        if (!peer->heard || peer->frame_sent < LS_FRAME_SIZE || peer->sending >= 0 || peer->receiving >= 0)
+            return false;
+    }
+    return true;
+}
+
+static void start_peer(struct ls_executor *executor, int rank) {
+    struct ls_peer *peer = &executor->peers[rank];
+    struct ls_frame frame = executor->call->frame;
+    frame.bytes = executor->schedule->sends[rank].bytes;
+    ls_frame_encode(&frame, peer->frame);
+    peer->frame_sent = peer->inbox_filled = peer->inbox_taken = peer->staged = 0;
+    peer->sending = executor->schedule->sends[rank].head;
+    peer->receiving = executor->schedule->receives[rank].head;
+    peer->heard = peer->read_blocked = peer->write_blocked = false;
+}
+
+static void start(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call) {
+    executor->schedule = schedule;
+    executor->call = call;
+    executor->computing = schedule->compute.head;
+    executor->started = ls_now();
+    executor->deadline = ls_deadline_in(executor->timeout);
+    executor->next_report = ls_deadline_in(executor->report_interval);
+    executor->grace = LS_NEVER;
+    executor->trouble = LS_OK;
+    for (int i = 0; i < executor->size; i++)
+        if (i != executor->rank) start_peer(executor, i);
+}
+
+ls_status ls_execute(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call) {
+    start(executor, schedule, call);
+    for (;;) {
+        bool moved = progress(executor);
+        if (complete(executor)) return LS_OK;
+        ls_status status = ls_executor_verdict(executor);
+        if (status) return status;
+        if (!moved) ls_executor_wait(executor);
+    }
+}

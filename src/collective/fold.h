@@ -1,0 +1,17 @@
+/* Folding partial results along the tree: the leaves of ls_fold_tree, or subtrees that other workers have folded. */
+#pragma once
+#include "collective/reduce.h"
+#include "collective/tree.h"
+
+struct ls_fold {
+    ls_combine_fn *combine;
+    size_t element;                  /* bytes */
+    int n;                           /* leaves of the whole tree */
+    int low;                         /* without covers: data[i] is leaf low + i */
+    int count;                       /* of data, at least 1 */
+    const void *const *data;         /* in leaf order */
+    const struct ls_subtree *covers; /* what data[i] is the result of: a node of the tree; NULL: single leaves */
+};
+/* Folds bytes [offset, offset + size) of every data[i] into out (which stands for offset itself). A side of the tree
+ * of which nothing is given passes the other side through. */
+void ls_fold_range(const struct ls_fold *fold, void *out, size_t offset, size_t size);

@@ -1,0 +1,35 @@
+/* The frame that opens every collective on every link, in both directions: the fingerprint of the call. 144 bytes,
+ * little-endian. Whoever receives one compares it with its own call. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#define LS_FRAME_SIZE 144
+#define LS_FRAME_NAME 64 /* bytes of the name on the wire, the zero included; the digest covers the whole name */
+
+enum ls_collective_kind { LS_KIND_ALL_REDUCE = 1, LS_KIND_BROADCAST, LS_KIND_ALL_GATHER, LS_KIND_BARRIER };
+
+struct ls_frame {
+    uint64_t generation, sequence;
+    uint64_t count;       /* elements; all_gather: those of the sender */
+    uint64_t total;       /* all_reduce: leaves; all_gather: elements of all ranks */
+    uint64_t layout;      /* digest of how leaves or counts are divided over the ranks */
+    uint64_t bytes;       /* of payload that follow on this link */
+    uint64_t name_digest; /* of the whole name */
+    int32_t rank;         /* of the sender */
+    int32_t size;         /* of the group */
+    int32_t root;         /* broadcast; else -1 */
+    int32_t kind, op, dtype, communication;
+    char name[LS_FRAME_NAME]; /* its first 63 bytes, control characters as '?' */
+};
+
+void ls_frame_name(struct ls_frame *frame, const char *name);
+void ls_frame_encode(const struct ls_frame *frame, unsigned char bytes[LS_FRAME_SIZE]);
+/* DATA_LOSS for what is no frame of this version. */
+ls_status ls_frame_decode(const unsigned char bytes[LS_FRAME_SIZE], struct ls_frame *frame);
+/* INVALID_ARGUMENT naming the collective, the field, both values and both ranks if what came from peer differs from
+ * what own rank expects. */
+ls_status ls_frame_compare(const struct ls_frame *expected, const struct ls_frame *got, int own, int peer);
+/* "all_reduce 'name' (sequence 7)" */
+void ls_frame_describe(const struct ls_frame *frame, char *text, size_t size);
+/* Continues an FNV-1a digest; start with 0. */
+uint64_t ls_frame_digest(uint64_t digest, uint64_t value);

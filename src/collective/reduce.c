@@ -1,0 +1,66 @@
+/* Element loops for each type and op. Integers wrap around; MIN and MAX propagate NaN and keep the first of equals.
+ * The arithmetic runs in the calling thread's rounding and denormal mode. */
+#include "collective/reduce.h"
+
+#include <stdint.h>
+
+#include "collective/combine16.h"
+#include "collective/vectorize.h"
+
+#define COMBINE(name, type, expression)                                                                                \
+    static void name(void *out, const void *a, const void *b, size_t count) {                                          \
+        type *o = out;                                                                                                 \
+        const type *x = a, *y = b;                                                                                     \
+        LS_VECTORIZE                                                                                                   \
+        for (size_t i = 0; i < count; i++) o[i] = expression;                                                          \
+    }
+#define COMBINE_TYPE(suffix, type, sum)                                                                                \
+    COMBINE(sum_##suffix, type, sum)                                                                                   \
+    COMBINE(min_##suffix, type, y[i] < x[i] || y[i] != y[i] ? y[i] : x[i])                                             \
+    COMBINE(max_##suffix, type, y[i] > x[i] || y[i] != y[i] ? y[i] : x[i])
+
+COMBINE_TYPE(float32, float, x[i] + y[i])
+COMBINE_TYPE(float64, double, x[i] + y[i])
+COMBINE_TYPE(int32, int32_t, (int32_t)((uint32_t)x[i] + (uint32_t)y[i]))
+COMBINE_TYPE(int64, int64_t, (int64_t)((uint64_t)x[i] + (uint64_t)y[i]))
+
+static ls_combine_fn *const combine_table[][3] = {
+    [LS_FLOAT32] = {sum_float32, min_float32, max_float32},
+    [LS_FLOAT64] = {sum_float64, min_float64, max_float64},
+    [LS_INT32] = {sum_int32, min_int32, max_int32},
+    [LS_INT64] = {sum_int64, min_int64, max_int64},
+};
+
+ls_combine_fn *ls_combine(ls_reduce_op op, ls_dtype dtype) {
+    if (dtype == LS_FLOAT16 || dtype == LS_BFLOAT16) return ls_combine16(op, dtype);
+    return combine_table[dtype][op == LS_MIN ? 1 : op == LS_MAX ? 2 : 0];
+}
+
+#define DIVIDE(suffix, type)                                                                                           \
+    static void divide_##suffix(void *data, size_t count, int n) {                                                     \
+        type *values = data, divisor = (type)n;                                                                        \
+        for (size_t i = 0; i < count; i++) values[i] = values[i] / divisor;                                            \
+    }
+DIVIDE(float32, float)
+DIVIDE(float64, double)
+DIVIDE(int32, int32_t)
+DIVIDE(int64, int64_t)
+
+void ls_divide(ls_dtype dtype, void *data, size_t count, int n) {
+    switch (dtype) {
+    case LS_FLOAT32:
+        divide_float32(data, count, n);
+        break;
+    case LS_FLOAT64:
+        divide_float64(data, count, n);
+        break;
+    case LS_INT32:
+        divide_int32(data, count, n);
+        break;
+    case LS_INT64:
+        divide_int64(data, count, n);
+        break;
+    default:
+        ls_divide16(dtype, data, count, n);
+    }
+}

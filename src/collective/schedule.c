@@ -1,0 +1,99 @@
+/* Lists of actions in arrays that grow and are kept from call to call: no allocation in the steady state. */
+#include "collective/schedule.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+ls_status ls_schedule_init(struct ls_schedule *schedule, int size) {
+    *schedule = (struct ls_schedule){.size = size};
+    schedule->sends = ls_alloc_array((size_t)size, sizeof(struct ls_queue));
+    schedule->receives = ls_alloc_array((size_t)size, sizeof(struct ls_queue));
+    if (schedule->sends && schedule->receives) return LS_OK;
+    ls_schedule_free(schedule);
+    return ls_fail_memory("a schedule", 2 * (size_t)size * sizeof(struct ls_queue));
+}
+
+void ls_schedule_free(struct ls_schedule *schedule) {
+    ls_free(schedule->sends);
+    ls_free(schedule->receives);
+    ls_free(schedule->actions);
+    ls_free(schedule->gates);
+    ls_free(schedule->sources);
+    ls_free(schedule->covers);
+    *schedule = (struct ls_schedule){0};
+}
+
+void ls_schedule_reset(struct ls_schedule *schedule, int leaves) {
+    static const struct ls_queue empty = {-1, -1, 0};
+    schedule->leaves = leaves;
+    schedule->out_of_memory = false;
+    schedule->action_count = schedule->gate_count = schedule->source_count = 0;
+    schedule->compute = empty;
+    for (int i = 0; i < schedule->size; i++) schedule->sends[i] = schedule->receives[i] = empty;
+}
+
+/* Makes room for one more element in an array of count; false, and sticky, when there is no memory. */
+static bool reserve(struct ls_schedule *schedule, void **array, size_t *capacity, size_t count, size_t element) {
+    if (schedule->out_of_memory) return false;
+    if (count < *capacity) return true;
+    size_t larger = *capacity ? 2 * *capacity : 64;
+    void *grown = larger < INT_MAX ? ls_alloc_array(larger, element) : NULL;
+    if (!grown) {
+        schedule->out_of_memory = true;
+        return false;
+    }
+    if (count) memcpy(grown, *array, count * element);
+    ls_free(*array);
+    *array = grown;
+    *capacity = larger;
+    return true;
+}
+#define RESERVE(schedule, array, capacity, count)                                                                      \
+    reserve(schedule, (void **)&(schedule)->array, &(schedule)->capacity, (schedule)->count, sizeof(*(schedule)->array))
+
+static struct ls_queue *queue_of(struct ls_schedule *schedule, const struct ls_action *action) {
+    switch (action->kind) {
+    case LS_ACTION_SEND:
+        return &schedule->sends[action->peer];
+    case LS_ACTION_RECEIVE:
+    case LS_ACTION_RECEIVE_ADD:
+        return &schedule->receives[action->peer];
+    default:
+        return &schedule->compute;
+    }
+}
+
+int ls_schedule_add(struct ls_schedule *schedule, struct ls_action action) {
+    if (!action.size || !RESERVE(schedule, actions, action_capacity, action_count)) return -1;
+    int index = (int)schedule->action_count++;
+    struct ls_queue *queue = queue_of(schedule, &action);
+    action.next = -1;
+    action.gates = (int)schedule->gate_count;
+    action.sources = (int)schedule->source_count;
+    schedule->actions[index] = action;
+    if (queue->head < 0)
+        queue->head = index;
+    else
+        schedule->actions[queue->tail].next = index;
+    queue->tail = index;
+    queue->bytes += action.size;
+    return index;
+}
+
+void ls_schedule_gate(struct ls_schedule *schedule, int action, int gate) {
+    if (action < 0 || gate < 0 || !RESERVE(schedule, gates, gate_capacity, gate_count)) return;
+    schedule->gates[schedule->gate_count++] = gate;
+    schedule->actions[action].gate_count++;
+}
+
+void ls_schedule_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data) {
+    if (action < 0 || !RESERVE(schedule, sources, source_capacity, source_count) ||
+        !RESERVE(schedule, covers, cover_capacity, source_count))
+        return;
+    schedule->sources[schedule->source_count] = data;
+    schedule->covers[schedule->source_count++] = covers;
+    schedule->actions[action].source_count++;
+}

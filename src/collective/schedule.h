@@ -1,0 +1,58 @@
+/* A schedule: what one rank does in one collective, as actions over contiguous bytes. Pure arithmetic; the executor
+ * runs it over any links.
+ *
+ * Every action has a cursor, done. A gate on another action of the same length lets this one's cursor go only as far as
+ * that one's: so a result is forwarded while its rest is still coming, and memory is overwritten only behind those who
+ * read it. With one peer, sends happen in list order and so do receives. The other rank's cursors gate too, through
+ * what it sends: a block's sum can come back only for bytes that have left, which is what makes in place safe. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "collective/tree.h"
+
+enum ls_action_kind {
+    LS_ACTION_SEND,        /* from -> peer */
+    LS_ACTION_RECEIVE,     /* peer -> to */
+    LS_ACTION_RECEIVE_ADD, /* to = what comes from peer, op from; whole elements. From one peer only in a schedule */
+    LS_ACTION_FOLD,        /* to = the sources folded along the tree */
+    LS_ACTION_COPY,        /* to = from */
+};
+
+struct ls_action {
+    enum ls_action_kind kind;
+    int peer;
+    unsigned char *to;
+    const unsigned char *from;
+    size_t size, done; /* bytes */
+    int divide;        /* RECEIVE_ADD, FOLD: divisor of what is complete (MEAN); 0: none */
+    int gates, gate_count;
+    int sources, source_count;
+    int next; /* in its queue; -1: last */
+};
+
+struct ls_queue {
+    int head, tail; /* indices of actions; -1: empty */
+    size_t bytes;   /* of all actions */
+};
+
+struct ls_schedule {
+    int size;                                   /* of the group */
+    int leaves;                                 /* of the tree that FOLD folds */
+    bool out_of_memory;                         /* sticky: nothing more is added */
+    struct ls_queue compute, *sends, *receives; /* [size] */
+    struct ls_action *actions;
+    int *gates;
+    const void **sources;
+    struct ls_subtree *covers; /* of each source */
+    size_t action_count, action_capacity, gate_count, gate_capacity, source_count, source_capacity, cover_capacity;
+};
+
+ls_status ls_schedule_init(struct ls_schedule *schedule, int size);
+void ls_schedule_free(struct ls_schedule *schedule);
+/* Forgets all actions, keeps the memory. */
+void ls_schedule_reset(struct ls_schedule *schedule, int leaves);
+/* Appends to its queue and returns its index; -1 for an action of no bytes. */
+int ls_schedule_add(struct ls_schedule *schedule, struct ls_action action);
+/* To the action added last: a gate (gate -1: none), a source of FOLD in leaf order. */
+void ls_schedule_gate(struct ls_schedule *schedule, int action, int gate);
+void ls_schedule_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data);

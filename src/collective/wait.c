@@ -1,0 +1,140 @@
+/* Waiting: for whom, since when, and when to give up. When a link breaks or a frame differs, a short grace passes
+ * first, in which the cause may still be heard of: the abort flag with the group's own message, or the frame of a rank
+ * that made another call. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "collective/executor.h"
+
+#define GRACE (200 * LS_MILLISECOND)
+
+void ls_executor_trouble(struct ls_executor *executor, ls_status status) {
+    if (executor->grace == LS_NEVER) executor->grace = ls_now() + GRACE;
+    if (!status || executor->trouble) return;
+    executor->trouble = status;
+    (void)snprintf(executor->message, sizeof(executor->message), "%s", ls_error());
+}
+
+/* ---- for whom ---- */
+
+typedef bool peer_test(const struct ls_peer *peer);
+
+static bool is_absent(const struct ls_peer *peer) {
+    return !peer->heard;
+}
+static bool owes_data(const struct ls_peer *peer) {
+    return peer->receiving >= 0;
+}
+static bool takes_no_data(const struct ls_peer *peer) {
+    return peer->sending >= 0 || peer->frame_sent < LS_FRAME_SIZE;
+}
+
+/* "rank 1" or "ranks 1, 4" of those that pass; false when none does. */
+static bool name_ranks(const struct ls_executor *executor, peer_test *test, char *text, size_t size) {
+    size_t used = 0;
+    int found = 0;
+    for (int i = 0; i < executor->size; i++) found += i != executor->rank && test(&executor->peers[i]);
+    used += (size_t)snprintf(text, size, found == 1 ? "rank" : "ranks");
+    const char *separator = " ";
+    for (int i = 0; i < executor->size && used < size; i++) {
+        if (i == executor->rank || !test(&executor->peers[i])) continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%d", separator, i);
+        separator = ", ";
+    }
+    return found > 0;
+}
+
+/* Those who have not come at all are the likelier cause than those who wait for them in turn. */
+static void whom(const struct ls_executor *executor, char *text, size_t size) {
+    char ranks[256];
+    const char *what = "not yet served";
+    if (name_ranks(executor, is_absent, ranks, sizeof(ranks)))
+        what = "without this call";
+    else if (name_ranks(executor, owes_data, ranks, sizeof(ranks)))
+        what = "with data missing";
+    else if (name_ranks(executor, takes_no_data, ranks, sizeof(ranks)))
+        what = "not taking data";
+    (void)snprintf(text, size, "%s (%s)", ranks, what);
+}
+
+/* ---- giving up ---- */
+
+static ls_status lost_link(const struct ls_executor *executor) {
+    char call[LS_FRAME_NAME + 64];
+    ls_frame_describe(&executor->call->frame, call, sizeof(call));
+    for (int i = 0; i < executor->size; i++) {
+        const struct ls_peer *peer = &executor->peers[i];
+        int error = peer->read_error ? peer->read_error : peer->write_error;
+        if (i != executor->rank && error)
+            return ls_fail(LS_UNAVAILABLE, "%s: lost the connection to rank %d: %s", call, i, strerror(error));
+    }
+    return ls_fail(LS_INTERNAL, "%s: a link failed without an error", call);
+}
+
+static ls_status too_late(const struct ls_executor *executor) {
+    char call[LS_FRAME_NAME + 64], ranks[300];
+    ls_frame_describe(&executor->call->frame, call, sizeof(call));
+    whom(executor, ranks, sizeof(ranks));
+    return ls_fail(LS_DEADLINE_EXCEEDED, "%s: waited %g s, the limit, for %s", call, executor->timeout, ranks);
+}
+
+static void report(struct ls_executor *executor) {
+    char call[LS_FRAME_NAME + 64], ranks[300];
+    ls_frame_describe(&executor->call->frame, call, sizeof(call));
+    whom(executor, ranks, sizeof(ranks));
+    ls_log_info(executor->log, "waiting for %s in %s for %.1f s", ranks, call, ls_seconds_since(executor->started));
+    executor->next_report = ls_deadline_in(executor->report_interval);
+}
+
+static bool frames_sent(const struct ls_executor *executor) {
+    for (int i = 0; i < executor->size; i++) {
+        const struct ls_peer *peer = &executor->peers[i];
+        if (i != executor->rank && peer->frame_sent < LS_FRAME_SIZE && !peer->write_error) return false;
+    }
+    return true;
+}
+
+ls_status ls_executor_verdict(struct ls_executor *executor) {
+    if (ls_abort_raised(executor->abort)) return ls_abort_status(executor->abort);
+    int64_t now = ls_now();
+    bool over = now >= executor->grace;
+    /* our own frame must have left, so that the others see the difference too */
+    if (executor->trouble && (over || frames_sent(executor)))
+        return ls_fail(executor->trouble, "%s", executor->message);
+    if (over) return lost_link(executor);
+    if (now >= executor->deadline) return too_late(executor);
+    if (now >= executor->next_report) report(executor);
+    return LS_OK;
+}
+
+/* ---- sleeping ---- */
+
+static int64_t earliest(const struct ls_executor *executor) {
+    int64_t at = executor->deadline < executor->next_report ? executor->deadline : executor->next_report;
+    return at < executor->grace ? at : executor->grace;
+}
+
+static void fill(struct pollfd *poll, const struct ls_peer *peer) {
+    bool read = peer->read_blocked && !peer->read_error, write = peer->write_blocked && !peer->write_error;
+    *poll = (struct pollfd){.fd = -1};
+    if (!read && !write) return;
+    poll->fd = peer->link->ops->fd(peer->link);
+    poll->events = (short)((read ? POLLIN : 0) | (write ? POLLOUT : 0));
+}
+
+void ls_executor_wait(struct ls_executor *executor) {
+    struct pollfd *polls = executor->polls;
+    for (int i = 0; i < executor->size; i++)
+        if (i != executor->rank) fill(&polls[i], &executor->peers[i]);
+    polls[executor->rank] = (struct pollfd){.fd = ls_abort_fd(executor->abort), .events = POLLIN};
+    int timeout = ls_poll_timeout(earliest(executor), 1000);
+    if (poll(polls, (nfds_t)executor->size, timeout) <= 0) return;
+    for (int i = 0; i < executor->size; i++) {
+        if (i == executor->rank || !polls[i].revents) continue;
+        short hang_up = POLLHUP | POLLERR | POLLNVAL;
+        if (polls[i].revents & (POLLIN | hang_up)) executor->peers[i].read_blocked = false;
+        if (polls[i].revents & (POLLOUT | hang_up)) executor->peers[i].write_blocked = false;
+    }
+}

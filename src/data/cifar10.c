@@ -1,0 +1,114 @@
+/* CIFAR-10: five training files and one test file, kept as bytes; planes become (32, 32, 3) when read. Mirrors
+ * tf.keras.datasets.cifar10 with x / 255. Reading changes nothing, so any number of threads may. */
+#include "data/cifar10.h"
+
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "data/reader.h"
+#include "data/sources.h"
+
+#define CLASSES   10
+#define MAX_FILES 5
+
+struct cifar10 {
+    struct ls_source source;
+    uint8_t *files[MAX_FILES];  /* own */
+    int64_t records[MAX_FILES]; /* in each file; the rest 0 */
+};
+
+static const uint8_t *find_record(const struct cifar10 *cifar10, int64_t index) {
+    int file = 0;
+    while (index >= cifar10->records[file]) index -= cifar10->records[file++];
+    return cifar10->files[file] + (size_t)index * LS_CIFAR10_RECORD;
+}
+
+static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+    const uint8_t *record = find_record((const struct cifar10 *)source, index);
+    *label = record[0];
+    for (int channel = 0; channel < 3; channel++) {
+        const uint8_t *plane = record + 1 + channel * LS_CIFAR10_PIXELS;
+        for (int i = 0; i < LS_CIFAR10_PIXELS; i++) features[3 * i + channel] = (float)plane[i] / 255.0F;
+    }
+    return LS_OK;
+}
+
+static void free_cifar10(struct ls_source *source) {
+    struct cifar10 *cifar10 = (struct cifar10 *)source;
+    for (int i = 0; i < MAX_FILES; i++) ls_free(cifar10->files[i]);
+    ls_free(cifar10);
+}
+
+static const struct ls_source_ops cifar10_ops = {read_example, free_cifar10};
+
+ls_status ls_cifar10_parse(const char *name, const uint8_t *bytes, size_t size, int64_t *records) {
+    if (size == 0) return ls_fail(LS_DATA_LOSS, "'%s' is empty", name);
+    if (size % LS_CIFAR10_RECORD)
+        return ls_fail(LS_DATA_LOSS, "'%s' is truncated: the record at offset %zu has %zu bytes, not %d", name,
+                       size - size % LS_CIFAR10_RECORD, size % LS_CIFAR10_RECORD, LS_CIFAR10_RECORD);
+    for (size_t at = 0; at < size; at += LS_CIFAR10_RECORD)
+        if (bytes[at] >= CLASSES)
+            return ls_fail(LS_DATA_LOSS, "'%s' has label %d at offset %zu; CIFAR-10's labels are 0 to 9", name,
+                           bytes[at], at);
+    *records = (int64_t)(size / LS_CIFAR10_RECORD);
+    return LS_OK;
+}
+
+static void free_reader(struct ls_reader **reader) {
+    ls_reader_free(*reader);
+}
+
+static ls_status read_file(const char *path, uint8_t **bytes, int64_t *records) {
+    LS_CLEANUP(free_reader) struct ls_reader *reader = NULL;
+    ls_status status = ls_reader_open(path, &reader);
+    if (!status) status = ls_reader_fill(reader, INT64_MAX);
+    if (!status) status = ls_cifar10_parse(path, ls_reader_bytes(reader), ls_reader_size(reader), records);
+    if (!status) *bytes = ls_reader_take(reader);
+    return status;
+}
+
+static int file_count(ls_split split) {
+    return split == LS_TEST ? 1 : MAX_FILES;
+}
+
+/* The path of a split's i-th file; NULL when there is no memory. */
+static char *file_path(const char *folder, ls_split split, int i) {
+    char name[32];
+    if (split == LS_TEST)
+        (void)snprintf(name, sizeof(name), "test_batch.bin");
+    else
+        (void)snprintf(name, sizeof(name), "data_batch_%d.bin", i + 1);
+    return ls_path_join(folder, name);
+}
+
+bool ls_cifar10_present(const char *folder, ls_split split) {
+    LS_CLEANUP(ls_free_pointer) char *path = file_path(folder, split, 0);
+    return path && ls_file_exists(path);
+}
+
+static ls_status read_files(struct cifar10 *cifar10, const char *folder, ls_split split) {
+    for (int i = 0; i < file_count(split); i++) {
+        LS_CLEANUP(ls_free_pointer) char *path = file_path(folder, split, i);
+        if (!path) return ls_fail_memory("a file name", 0);
+        ls_status status = read_file(path, &cifar10->files[i], &cifar10->records[i]);
+        if (status) return status;
+        cifar10->source.count += cifar10->records[i];
+    }
+    return LS_OK;
+}
+
+ls_status ls_dataset_cifar10(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
+    ls_dataset_options filled;
+    ls_status status = ls_dataset_options_fill(options, &filled);
+    if (!status) status = ls_folder_check(folder);
+    if (status) return status;
+    struct cifar10 *cifar10 = ls_alloc(sizeof(*cifar10));
+    if (!cifar10) return ls_fail_memory("a dataset", sizeof(*cifar10));
+    cifar10->source =
+        (struct ls_source){.ops = &cifar10_ops, .kind = "cifar10", .shape = LS_SHAPE(32, 32, 3), .classes = CLASSES};
+    status = read_files(cifar10, folder, filled.split);
+    if (!status) return ls_dataset_from_source(&cifar10->source, &filled, dataset);
+    free_cifar10(&cifar10->source);
+    return status;
+}

@@ -1,0 +1,82 @@
+/* The built-in dataset: digits drawn from strokes, example i being a pure function of (seed, split, i). Examples are
+ * drawn when first read and kept as bytes. Any number of threads may read: whoever comes first to an example keeps it,
+ * and who comes while it is being kept draws the same bits for itself, so that nobody waits. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "data/draw.h"
+#include "data/sources.h"
+
+#define TRAIN_COUNT 60000
+#define TEST_COUNT  10000
+#define MAX_COUNT   (INT64_C(1) << 26) /* 48 GiB of pixels */
+
+enum state { EMPTY = 0, DRAWING, KEPT };
+
+struct digits {
+    struct ls_source source;
+    uint64_t seed, stream;
+    uint8_t *pixels;      /* owns: kept examples */
+    atomic_uchar *states; /* owns: an enum state for each example */
+};
+
+/* Keeps the drawing if nobody else does. */
+static void keep(const struct digits *digits, int64_t index, const uint8_t *drawn) {
+    unsigned char expected = EMPTY;
+    if (!atomic_compare_exchange_strong(&digits->states[index], &expected, DRAWING)) return;
+    memcpy(digits->pixels + (size_t)index * LS_DRAW_PIXELS, drawn, LS_DRAW_PIXELS);
+    atomic_store_explicit(&digits->states[index], KEPT, memory_order_release);
+}
+
+static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+    const struct digits *digits = (const struct digits *)source;
+    *label = ls_draw_label(digits->seed, digits->stream, index);
+    if (atomic_load_explicit(&digits->states[index], memory_order_acquire) == KEPT) {
+        ls_pixels_to_unit(digits->pixels + (size_t)index * LS_DRAW_PIXELS, LS_DRAW_PIXELS, features);
+        return LS_OK;
+    }
+    uint8_t drawn[LS_DRAW_PIXELS];
+    ls_draw_digit(digits->seed, digits->stream, index, *label, drawn);
+    keep(digits, index, drawn);
+    ls_pixels_to_unit(drawn, LS_DRAW_PIXELS, features);
+    return LS_OK;
+}
+
+static void free_digits(struct ls_source *source) {
+    struct digits *digits = (struct digits *)source;
+    ls_free(digits->pixels);
+    ls_free((void *)digits->states);
+    ls_free(digits);
+}
+
+static const struct ls_source_ops digits_ops = {read_example, free_digits};
+
+/* Untouched pages of the cache cost nothing. */
+static ls_status allocate(struct digits *digits) {
+    size_t count = (size_t)digits->source.count;
+    digits->pixels = ls_alloc_array(count, LS_DRAW_PIXELS);
+    digits->states = ls_alloc_array(count, sizeof(*digits->states));
+    return digits->pixels && digits->states ? LS_OK : ls_fail_memory("the digits", count * (LS_DRAW_PIXELS + 1));
+}
+
+ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **dataset) {
+    ls_dataset_options filled;
+    ls_status status = ls_dataset_options_fill(options, &filled);
+    if (status) return status;
+    if (filled.limit > MAX_COUNT)
+        return ls_fail(LS_INVALID_ARGUMENT, "limit is %lld: up to %lld digits are drawn", (long long)filled.limit,
+                       (long long)MAX_COUNT);
+    struct digits *digits = ls_alloc(sizeof(*digits));
+    if (!digits) return ls_fail_memory("a dataset", sizeof(*digits));
+    int64_t count = filled.limit ? filled.limit : filled.split == LS_TEST ? TEST_COUNT : TRAIN_COUNT;
+    digits->source = (struct ls_source){&digits_ops, "digits", LS_SHAPE(LS_DRAW_SIDE, LS_DRAW_SIDE, 1), 10, count};
+    digits->seed = filled.seed;
+    digits->stream = ls_stream_id(filled.split == LS_TEST ? "digits/test" : "digits/train");
+    status = allocate(digits);
+    if (!status) return ls_dataset_from_source(&digits->source, &filled, dataset);
+    free_digits(&digits->source);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* How an epoch's rows are divided over steps and replicas: arithmetic only. Rows are numbered from 0 in the epoch's
+ * order and every share is a range of them. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+struct ls_division_plan {
+    int64_t total;    /* rows in the epoch; with drop_remainder a multiple of batch */
+    int64_t batch;    /* the global batch, 1 or more */
+    int num_replicas; /* of all workers */
+    int num_workers;  /* divides num_replicas under LS_DIVIDE_TENSORFLOW */
+    ls_division rule;
+    ls_auto_shard shard;
+};
+struct ls_row_range {
+    int64_t first, count;
+};
+/* Steps in the epoch: up to the last at which any replica has a row. */
+int64_t ls_division_steps(const struct ls_division_plan *plan);
+/* What a replica, numbered over all workers, gets at a step; count 0 when it gets nothing. */
+struct ls_row_range ls_division_share(const struct ls_division_plan *plan, int64_t step, int replica);
+/* Rows of all replicas at a step. */
+int64_t ls_division_global_rows(const struct ls_division_plan *plan, int64_t step);
+/* The most rows that one replica gets at any step. */
+int64_t ls_division_max_rows(const struct ls_division_plan *plan);

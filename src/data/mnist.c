@@ -1,0 +1,123 @@
+/* MNIST and its kin (Fashion-MNIST, EMNIST, KMNIST): two IDX files a split, images (count, rows, columns) and labels
+ * (count), kept as bytes and converted when read. Classes: ten, or more where a label asks for it. Mirrors
+ * tf.keras.datasets.mnist with x / 255. Reading changes nothing, so any number of threads may. */
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "data/idx.h"
+#include "data/reader.h"
+#include "data/sources.h"
+
+#define LEAST_CLASSES 10
+
+struct mnist {
+    struct ls_source source;
+    uint8_t *image_file, *label_file; /* own */
+    struct ls_idx images, labels;     /* borrow from them */
+    size_t pixels;                    /* of one image */
+};
+
+static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+    const struct mnist *mnist = (const struct mnist *)source;
+    ls_pixels_to_unit(mnist->images.values + (size_t)index * mnist->pixels, mnist->pixels, features);
+    *label = mnist->labels.values[index];
+    return LS_OK;
+}
+
+static void free_mnist(struct ls_source *source) {
+    struct mnist *mnist = (struct mnist *)source;
+    ls_free(mnist->image_file);
+    ls_free(mnist->label_file);
+    ls_free(mnist);
+}
+
+static const struct ls_source_ops mnist_ops = {read_example, free_mnist};
+
+/* The file's name as on the original site, as some archives have it, and both gzipped. */
+static const char *const file_formats[] = {"%s-%s-idx%d-ubyte", "%s-%s.idx%d-ubyte", "%s-%s-idx%d-ubyte.gz",
+                                           "%s-%s.idx%d-ubyte.gz"};
+#define FILE_FORMATS (sizeof(file_formats) / sizeof(file_formats[0]))
+
+static const char *split_name(ls_split split) {
+    return split == LS_TEST ? "t10k" : "train";
+}
+
+/* The path of the first file that is there, NULL with LS_OK when none is. */
+static ls_status find_file(const char *folder, ls_split split, const char *part, int rank, char **path) {
+    for (size_t i = 0; i < FILE_FORMATS; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), file_formats[i], split_name(split), part, rank);
+        char *candidate = ls_path_join(folder, name);
+        if (!candidate) return ls_fail_memory("a file name", sizeof(name));
+        if (ls_file_exists(candidate)) {
+            *path = candidate;
+            return LS_OK;
+        }
+        ls_free(candidate);
+    }
+    *path = NULL;
+    return LS_OK;
+}
+
+bool ls_mnist_present(const char *folder, ls_split split) {
+    LS_CLEANUP(ls_free_pointer) char *path = NULL;
+    return find_file(folder, split, "images", 3, &path) == LS_OK && path;
+}
+
+static ls_status read_part(const char *folder, ls_split split, const char *part, int rank, uint8_t **bytes,
+                           struct ls_idx *idx) {
+    LS_CLEANUP(ls_free_pointer) char *path = NULL;
+    ls_status status = find_file(folder, split, part, rank, &path);
+    if (status) return status;
+    if (!path)
+        return ls_fail(LS_NOT_FOUND, "no file %s-%s-idx%d-ubyte in folder '%s' (nor with .idx%d-ubyte, nor with .gz)",
+                       split_name(split), part, rank, folder, rank);
+    status = ls_idx_read(path, bytes, idx);
+    if (!status && idx->rank != rank)
+        return ls_fail(LS_DATA_LOSS, "'%s' has rank %d at offset 3; %s have rank %d", path, idx->rank, part, rank);
+    return status;
+}
+
+static int count_classes(const struct ls_idx *labels) {
+    int classes = LEAST_CLASSES;
+    for (int64_t i = 0; i < labels->count; i++)
+        if (labels->values[i] >= classes) classes = labels->values[i] + 1;
+    return classes;
+}
+
+static ls_status read_files(struct mnist *mnist, const char *folder, ls_split split) {
+    ls_status status = read_part(folder, split, "images", 3, &mnist->image_file, &mnist->images);
+    if (!status) status = read_part(folder, split, "labels", 1, &mnist->label_file, &mnist->labels);
+    if (status) return status;
+    int64_t images = mnist->images.dims[0], labels = mnist->labels.dims[0];
+    if (images != labels)
+        return ls_fail(LS_DATA_LOSS, "folder '%s' has %lld %s images but %lld labels", folder, (long long)images,
+                       split_name(split), (long long)labels);
+    return LS_OK;
+}
+
+static void describe_source(struct mnist *mnist) {
+    const struct ls_idx *images = &mnist->images;
+    mnist->pixels = (size_t)(images->dims[1] * images->dims[2]);
+    mnist->source.shape = LS_SHAPE(images->dims[1], images->dims[2], 1);
+    mnist->source.classes = count_classes(&mnist->labels);
+    mnist->source.count = images->dims[0];
+}
+
+ls_status ls_dataset_mnist(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
+    ls_dataset_options filled;
+    ls_status status = ls_dataset_options_fill(options, &filled);
+    if (!status) status = ls_folder_check(folder);
+    if (status) return status;
+    struct mnist *mnist = ls_alloc(sizeof(*mnist));
+    if (!mnist) return ls_fail_memory("a dataset", sizeof(*mnist));
+    mnist->source = (struct ls_source){.ops = &mnist_ops, .kind = "mnist"};
+    status = read_files(mnist, folder, filled.split);
+    if (status) {
+        free_mnist(&mnist->source);
+        return status;
+    }
+    describe_source(mnist);
+    return ls_dataset_from_source(&mnist->source, &filled, dataset);
+}

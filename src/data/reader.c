@@ -1,0 +1,131 @@
+/* Files into memory through zlib, which reads plain files as they are and gzipped ones unpacked. The buffer doubles as
+ * bytes arrive, so that a header which promises more than the file holds costs no memory. One thread a reader. */
+#include "data/reader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+#define FIRST_CAPACITY ((size_t)1 << 16)
+#define LARGEST_READ   ((size_t)1 << 30) /* gzread counts in unsigned and returns int */
+
+struct ls_reader {
+    const char *path; /* borrows */
+    gzFile file;
+    uint8_t *bytes; /* owns */
+    size_t size, capacity;
+    bool ended;
+};
+
+ls_status ls_reader_open(const char *path, struct ls_reader **reader) {
+    struct ls_reader *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a file reader", sizeof(*made));
+    made->path = path;
+    errno = 0;
+    made->file = gzopen(path, "rb");
+    if (!made->file) {
+        int error = errno;
+        ls_free(made);
+        if (!error) return ls_fail_memory("a gzip stream", 0);
+        return ls_fail(error == ENOENT ? LS_NOT_FOUND : LS_FAILED_PRECONDITION, "cannot open '%s': %s", path,
+                       strerror(error));
+    }
+    *reader = made;
+    return LS_OK;
+}
+
+/* Makes room for at least one more byte, and for no more than want in all. */
+static ls_status grow(struct ls_reader *reader, uint64_t want) {
+    if (reader->size < reader->capacity) return LS_OK;
+    if (reader->capacity > SIZE_MAX / 2) return ls_fail_memory(reader->path, reader->capacity);
+    size_t capacity = reader->capacity ? 2 * reader->capacity : FIRST_CAPACITY;
+    if (capacity > want) capacity = (size_t)want;
+    uint8_t *bytes = ls_alloc(capacity);
+    if (!bytes) return ls_fail_memory(reader->path, capacity);
+    if (reader->size) memcpy(bytes, reader->bytes, reader->size);
+    ls_free(reader->bytes);
+    reader->bytes = bytes;
+    reader->capacity = capacity;
+    return LS_OK;
+}
+
+static ls_status fail_read(const struct ls_reader *reader) {
+    int code = Z_OK, error = errno;
+    const char *text = gzerror(reader->file, &code);
+    size_t prefix = strlen(reader->path);
+    if (!strncmp(text, reader->path, prefix) && !strncmp(text + prefix, ": ", 2)) text += prefix + 2; /* zlib's own */
+    if (code == Z_ERRNO) text = strerror(error);
+    if (code == Z_MEM_ERROR) return ls_fail_memory(reader->path, 0);
+    return ls_fail(LS_DATA_LOSS, "cannot read '%s' beyond offset %zu of its contents: %s", reader->path, reader->size,
+                   text);
+}
+
+/* One read. A gzip stream that stops in the middle is an error of its own in zlib, seen when the data ends. */
+static ls_status read_some(struct ls_reader *reader, uint64_t want) {
+    uint64_t left = want < reader->capacity ? want - reader->size : reader->capacity - reader->size;
+    unsigned asked = (unsigned)(left < LARGEST_READ ? left : LARGEST_READ);
+    errno = 0;
+    int got = gzread(reader->file, reader->bytes + reader->size, asked);
+    if (got < 0) return fail_read(reader);
+    reader->size += (size_t)got;
+    if ((unsigned)got == asked) return LS_OK;
+    int code = Z_OK;
+    (void)gzerror(reader->file, &code);
+    if (code != Z_OK) return fail_read(reader);
+    reader->ended = true;
+    return LS_OK;
+}
+
+ls_status ls_reader_fill(struct ls_reader *reader, uint64_t want) {
+    while (reader->size < want && !reader->ended) {
+        ls_status status = grow(reader, want);
+        if (!status) status = read_some(reader, want);
+        if (status) return status;
+    }
+    return LS_OK;
+}
+
+const uint8_t *ls_reader_bytes(const struct ls_reader *reader) {
+    return reader->bytes;
+}
+
+size_t ls_reader_size(const struct ls_reader *reader) {
+    return reader->size;
+}
+
+uint8_t *ls_reader_take(struct ls_reader *reader) {
+    reader->size = reader->capacity = 0;
+    return ls_steal(reader->bytes);
+}
+
+void ls_reader_free(struct ls_reader *reader) {
+    if (!reader) return;
+    (void)gzclose_r(reader->file);
+    ls_free(reader->bytes);
+    ls_free(reader);
+}
+
+char *ls_path_join(const char *folder, const char *name) {
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = ls_alloc(size);
+    if (path) (void)snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+bool ls_file_exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
+}
+
+ls_status ls_folder_check(const char *folder) {
+    if (!folder || !*folder) return ls_fail(LS_INVALID_ARGUMENT, "no folder given for the dataset");
+    struct stat info;
+    if (stat(folder, &info)) return ls_fail(LS_NOT_FOUND, "dataset folder '%s': %s", folder, strerror(errno));
+    if (!S_ISDIR(info.st_mode)) return ls_fail(LS_NOT_FOUND, "dataset folder '%s' is a file, not a folder", folder);
+    return LS_OK;
+}

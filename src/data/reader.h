@@ -1,0 +1,22 @@
+/* Reads a file, gzipped or plain, into memory as far as its parser asks. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+struct ls_reader;
+/* NOT_FOUND when there is no such file. path is borrowed. */
+ls_status ls_reader_open(const char *path, struct ls_reader **reader);
+/* Reads on until want bytes are in memory or the file ends. Memory grows with what the file holds, not with want. */
+ls_status ls_reader_fill(struct ls_reader *reader, uint64_t want);
+/* What is in memory: borrowed until the next fill. */
+const uint8_t *ls_reader_bytes(const struct ls_reader *reader);
+size_t ls_reader_size(const struct ls_reader *reader);
+/* Hands the bytes over; they are freed with ls_free. The reader holds nothing afterwards. */
+uint8_t *ls_reader_take(struct ls_reader *reader);
+void ls_reader_free(struct ls_reader *reader);
+
+/* "folder/name", freed with ls_free; NULL when there is no memory. */
+char *ls_path_join(const char *folder, const char *name);
+/* Whether there is a file of that name (which may be unreadable: opening it tells why). */
+bool ls_file_exists(const char *path);
+/* NOT_FOUND unless folder is one; INVALID_ARGUMENT for NULL or "". */
+ls_status ls_folder_check(const char *folder);

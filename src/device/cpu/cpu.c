@@ -1,0 +1,106 @@
+/* The CPU device: host memory, one OpenMP team size a thread, denormals flushed to zero. Several CPU devices in one
+ * process stand for several accelerators; they share nothing. */
+#include "device/cpu/cpu.h"
+
+#include <stdio.h>
+#include <string.h>
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+#include "base/memory.h"
+#include "base/status.h"
+
+/* oneDNN's OpenMP is libgomp whatever compiler builds this file, and <omp.h> would bring the compiler's own. */
+extern void omp_set_num_threads(int count);
+
+#define MAX_THREADS 1024
+
+static ls_op_run_fn *const runs[LS_OP_KIND_COUNT] = {
+    [LS_OP_DENSE_FORWARD] = ls_cpu_dense_forward,
+    [LS_OP_DENSE_BACKWARD] = ls_cpu_dense_backward,
+    [LS_OP_RELU_FORWARD] = ls_cpu_relu_forward,
+    [LS_OP_RELU_BACKWARD] = ls_cpu_relu_backward,
+    [LS_OP_SOFTMAX_CROSSENTROPY] = ls_cpu_softmax_crossentropy,
+    [LS_OP_ONE_HOT] = ls_cpu_one_hot,
+    [LS_OP_SGD] = ls_cpu_sgd,
+    [LS_OP_ADAM] = ls_cpu_adam,
+};
+
+static void cpu_close(struct ls_device *device) {
+    ls_free(device);
+}
+
+/* Adam's moments decay into denormals, which cost a hundred cycles each. */
+static void flush_denormals(void) {
+#if defined(__SSE__)
+    _mm_setcsr(_mm_getcsr() | 0x8040U); /* flush to zero, denormals are zero */
+#endif
+}
+
+static ls_status cpu_enter(struct ls_device *device) {
+    flush_denormals(); /* before the first parallel region: its threads inherit the mode */
+    omp_set_num_threads(device->threads);
+    return LS_OK;
+}
+
+static ls_status cpu_allocate(struct ls_device *device, size_t size, void **memory) {
+    void *made = ls_alloc_aligned(size);
+    if (!made)
+        return ls_fail(LS_RESOURCE_EXHAUSTED, "%s: no memory for a tensor or blob (%zu bytes)", device->name, size);
+    *memory = made;
+    return LS_OK;
+}
+
+static void cpu_release(struct ls_device *device, void *memory) {
+    (void)device;
+    ls_free(memory);
+}
+
+static ls_status cpu_copy(struct ls_device *device, void *to, const void *from, size_t size) {
+    (void)device;
+    if (size) memcpy(to, from, size);
+    return LS_OK;
+}
+
+static ls_status cpu_build(struct ls_device *device, struct ls_op *op) {
+    ls_status status = ls_op_check(op);
+    if (status) return status;
+    if (!runs[op->kind]) return ls_fail(LS_UNIMPLEMENTED, "%s has no op '%s'", device->name, ls_op_name(op->kind));
+    op->run = runs[op->kind];
+    op->handle = NULL;
+    return LS_OK;
+}
+
+static void cpu_discard(struct ls_device *device, struct ls_op *op) {
+    (void)device;
+    op->run = NULL;
+}
+
+static const struct ls_device_ops cpu_ops = {.close = cpu_close,
+                                             .enter = cpu_enter,
+                                             .allocate = cpu_allocate,
+                                             .release = cpu_release,
+                                             .copy_in = cpu_copy,
+                                             .copy_out = cpu_copy,
+                                             .build = cpu_build,
+                                             .discard = cpu_discard};
+
+static int cpu_count(void) {
+    return LS_MAX_LOCAL_DEVICES;
+}
+
+static ls_status cpu_open(int index, int threads, struct ls_device **device) {
+    if (threads < 0 || threads > MAX_THREADS)
+        return ls_fail(LS_INVALID_ARGUMENT, "cpu:%d: threads_per_replica %d must be from 1 to %d, or 0 for 1", index,
+                       threads, MAX_THREADS);
+    struct ls_device *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a device", sizeof(*made));
+    *made = (struct ls_device){.ops = &cpu_ops, .threads = threads ? threads : 1, .host_memory = true};
+    (void)snprintf(made->name, sizeof(made->name), "cpu:%d", index);
+    *device = made;
+    return LS_OK;
+}
+
+const struct ls_device_kind ls_cpu_kind = {
+    .name = "cpu", .unavailable = NULL, .count = cpu_count, .describe = ls_cpu_describe, .open = cpu_open};

@@ -1,0 +1,146 @@
+/* The table of device kinds, and lists of devices: "cpu:0,cpu:1", or a number of CPU devices. Mirrors the devices
+ * argument of tf.distribute.MirroredStrategy. */
+#include "device/device.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/status.h"
+#include "device/cpu/cpu.h"
+#include "device/gpu.h"
+
+const struct ls_device_kind *const ls_device_kinds[] = {&ls_cpu_kind, &ls_gpu_kind, NULL};
+
+struct entry {
+    const struct ls_device_kind *kind;
+    int index;
+};
+
+/* One piece of a list: length bytes at text, for messages "%.*s". */
+struct piece {
+    const char *text;
+    int length;
+};
+
+void ls_device_close(struct ls_device *device) {
+    if (device) device->ops->close(device);
+}
+
+static void close_all(struct ls_device **devices, int count) {
+    for (int i = 0; i < count; i++) ls_device_close(devices[i]);
+}
+
+/* The number that text consists of; -1 when it is not one, or is above a million. */
+static int read_number(const char *text, int length) {
+    int value = 0;
+    if (length < 1) return -1;
+    for (int i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9' || value > 100000) return -1;
+        value = value * 10 + (text[i] - '0');
+    }
+    return value;
+}
+
+static struct piece trim(const char *text, size_t length) {
+    while (length && text[0] == ' ') text++, length--;
+    while (length && text[length - 1] == ' ') length--;
+    return (struct piece){text, length > 100 ? 100 : (int)length};
+}
+
+static ls_status find_kind(struct piece piece, int name_length, const struct ls_device_kind **kind) {
+    for (int i = 0; ls_device_kinds[i]; i++) {
+        const char *name = ls_device_kinds[i]->name;
+        if ((int)strlen(name) != name_length || strncasecmp(name, piece.text, (size_t)name_length)) continue;
+        const char *reason = ls_device_kinds[i]->unavailable ? ls_device_kinds[i]->unavailable() : NULL;
+        if (reason) return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s': %s", piece.length, piece.text, reason);
+        *kind = ls_device_kinds[i];
+        return LS_OK;
+    }
+    return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s': there is no kind of device '%.*s'; this build has cpu",
+                   piece.length, piece.text, name_length, piece.text);
+}
+
+static ls_status read_entry(struct piece piece, struct entry *entry) {
+    const char *colon = memchr(piece.text, ':', (size_t)piece.length);
+    if (!colon)
+        return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s' is not of the form kind:index, such as cpu:0", piece.length,
+                       piece.text);
+    int name_length = (int)(colon - piece.text);
+    ls_status status = find_kind(piece, name_length, &entry->kind);
+    if (status) return status;
+    entry->index = read_number(colon + 1, piece.length - name_length - 1);
+    if (entry->index < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s': the index after the colon is not a number", piece.length,
+                       piece.text);
+    int count = entry->kind->count();
+    if (entry->index < count) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s': the index is past the last one, %s:%d", piece.length,
+                   piece.text, entry->kind->name, count - 1);
+}
+
+static ls_status check_new(const struct entry *entries, int count, struct piece piece) {
+    if (count == LS_MAX_LOCAL_DEVICES)
+        return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s' is one too many: a process can have %d devices",
+                       piece.length, piece.text, LS_MAX_LOCAL_DEVICES);
+    for (int i = 0; i < count; i++)
+        if (entries[i].kind == entries[count].kind && entries[i].index == entries[count].index)
+            return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s' is named twice", piece.length, piece.text);
+    return LS_OK;
+}
+
+/* entries has one place more than a process can have devices. */
+static ls_status read_list(const char *list, struct entry *entries, int *count) {
+    int found = 0;
+    for (const char *at = list;; at++) {
+        size_t length = strcspn(at, ",");
+        struct piece piece = trim(at, length);
+        ls_status status = piece.length
+                               ? read_entry(piece, &entries[found])
+                               : ls_fail(LS_INVALID_ARGUMENT, "the list of devices '%s' has an empty entry", list);
+        if (!status) status = check_new(entries, found, piece);
+        if (status) return status;
+        found++;
+        at += length;
+        if (!*at) break;
+    }
+    *count = found;
+    return LS_OK;
+}
+
+static ls_status read_count(const char *list, int number, struct entry *entries, int *count) {
+    if (number < 1 || number > LS_MAX_LOCAL_DEVICES)
+        return ls_fail(LS_INVALID_ARGUMENT, "devices '%s': the number of devices must be from 1 to %d", list,
+                       LS_MAX_LOCAL_DEVICES);
+    for (int i = 0; i < number; i++) entries[i] = (struct entry){&ls_cpu_kind, i};
+    *count = number;
+    return LS_OK;
+}
+
+static ls_status read_devices(const char *list, struct entry *entries, int *count) {
+    struct piece whole = trim(list ? list : "", list ? strlen(list) : 0);
+    if (!whole.length)
+        return ls_fail(LS_INVALID_ARGUMENT, "the list of devices is empty; give a number of CPU devices, or a list "
+                                            "such as cpu:0,cpu:1");
+    if (strspn(whole.text, "+-0123456789") >= (size_t)whole.length)
+        return read_count(list, read_number(whole.text, whole.length), entries, count);
+    return read_list(list, entries, count);
+}
+
+ls_status ls_devices_open(const char *list, int threads, struct ls_device **devices, int *count) {
+    struct entry entries[LS_MAX_LOCAL_DEVICES + 1];
+    struct ls_device *opened[LS_MAX_LOCAL_DEVICES];
+    int found = 0;
+    ls_status status = read_devices(list, entries, &found);
+    if (status) return status;
+    for (int i = 0; i < found; i++) {
+        status = entries[i].kind->open(entries[i].index, threads, &opened[i]);
+        if (status) {
+            close_all(opened, i);
+            return status;
+        }
+    }
+    memcpy(devices, opened, (size_t)found * sizeof(opened[0]));
+    *count = found;
+    return LS_OK;
+}

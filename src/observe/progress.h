@@ -1,0 +1,11 @@
+/* Keras' progress line, on stdout: a bar for a terminal (verbose 1), a line an epoch for a file (verbose 2). */
+#pragma once
+#include <lockstep/lockstep.h>
+
+struct ls_progress;
+ls_status ls_progress_new(int verbose, struct ls_progress **progress);
+/* All accept NULL and then say nothing. epoch from 0, step from 1. */
+void ls_progress_epoch(struct ls_progress *progress, int epoch, int epochs, int64_t steps);
+void ls_progress_step(struct ls_progress *progress, int64_t step, double loss, double accuracy);
+void ls_progress_epoch_end(struct ls_progress *progress, const ls_result *result);
+void ls_progress_free(struct ls_progress *progress);

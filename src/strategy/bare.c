@@ -1,0 +1,82 @@
+/* Bare collectives: a group of processes for people who bring their own compute. The vocabulary (rank, size, local
+ * rank) is Horovod's; the group is the one that a strategy uses. */
+#include "base/dtype.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "strategy/membership.h"
+
+struct ls_communicator {
+    struct ls_membership *membership;
+    ls_communication communication;
+};
+
+ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicator **communicator) {
+    ls_strategy_options copy;
+    ls_status status = ls_options_copy("ls_strategy_options", &copy, sizeof(copy), options);
+    if (status) return status;
+    if (copy.communication == LS_NCCL)
+        return ls_fail(LS_UNIMPLEMENTED,
+                       "communication NCCL needs the GPU plugin, which this build has not: use AUTO or RING");
+    LS_CLEANUP(ls_free_pointer) ls_communicator *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a communicator", sizeof(*made));
+    made->communication = copy.communication;
+    status = ls_membership_new(&copy, true, &made->membership);
+    if (!status) *communicator = ls_steal(made);
+    return status;
+}
+
+ls_status ls_communicator_close(ls_communicator *communicator, ls_status status) {
+    if (!communicator) return status;
+    status = ls_membership_close(communicator->membership, status);
+    ls_free(communicator);
+    return status;
+}
+
+void ls_communicator_free(ls_communicator *communicator) {
+    (void)ls_communicator_close(communicator, LS_OK);
+}
+
+int ls_rank(const ls_communicator *communicator) {
+    return communicator->membership->rank;
+}
+
+int ls_size(const ls_communicator *communicator) {
+    return communicator->membership->size;
+}
+
+int ls_local_rank(const ls_communicator *communicator) {
+    return communicator->membership->local_rank;
+}
+
+int ls_local_size(const ls_communicator *communicator) {
+    return communicator->membership->local_size;
+}
+
+ls_status ls_all_reduce(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
+                        const void *input, void *output, size_t count) {
+    const struct ls_all_reduce call = {
+        .name = name,
+        .communication = communicator->communication,
+        .op = op,
+        .dtype = dtype,
+        .count = count,
+        .inputs = &input,
+        .outputs = &output,
+    };
+    return ls_group_all_reduce(communicator->membership->group, &call);
+}
+
+ls_status ls_broadcast(ls_communicator *communicator, const char *name, int root, ls_dtype dtype, void *data,
+                       size_t count) {
+    return ls_group_broadcast(communicator->membership->group, name, root, dtype, data, count);
+}
+
+ls_status ls_all_gather(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
+                        const size_t *counts, void *output) {
+    return ls_group_all_gather(communicator->membership->group, name, dtype, input, counts, output);
+}
+
+ls_status ls_barrier(ls_communicator *communicator, const char *name) {
+    return ls_group_barrier(communicator->membership->group, name);
+}

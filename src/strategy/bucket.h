@@ -1,0 +1,16 @@
+/* Gradient buckets: ranges of the gradient blob, cut at variables, from the tail, in the order in which gradients
+ * become ready. RING's bits depend on them, so they are part of the training fingerprint. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+struct ls_bucket {
+    size_t begin, end; /* elements of the blob */
+};
+struct ls_bucket_rule {
+    size_t bytes_per_pack;     /* TensorFlow's rule when positive: a pack is full when strictly more is in it */
+    size_t first_bytes, bytes; /* otherwise: at least so many bytes in the first bucket, and in each later one */
+};
+/* offsets[count], rising, are where variables begin; total is the blob's elements (float32). *buckets is freed with
+ * ls_free; bucket 0 is the tail. */
+ls_status ls_buckets_cut(const struct ls_bucket_rule *rule, const size_t *offsets, size_t count, size_t total,
+                         struct ls_bucket **buckets, size_t *bucket_count);

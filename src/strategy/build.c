@@ -1,0 +1,178 @@
+/* Building a model for its first dataset: the network, every replica's blobs, the chief's weights to all, the buckets.
+ */
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/memory.h"
+#include "strategy/model.h"
+
+static ls_status check_input(const ls_model *model, const ls_dataset *data) {
+    char have[200], want[200];
+    ls_shape shape = ls_dataset_shape(data);
+    if (!ls_shape_equal(&shape, &model->input)) {
+        ls_shape_text(&shape, have, sizeof(have));
+        ls_shape_text(&model->input, want, sizeof(want));
+        return ls_fail(LS_INVALID_ARGUMENT, "the dataset's examples have shape %s, the model was built for %s", have,
+                       want);
+    }
+    if (ls_dataset_num_classes(data) > ls_network_outputs(model->network))
+        return ls_fail(LS_INVALID_ARGUMENT, "the dataset has %d classes, the model's last layer has %d units",
+                       ls_dataset_num_classes(data), ls_network_outputs(model->network));
+    return LS_OK;
+}
+
+static ls_status allocate_blob(struct ls_device *device, size_t count, float **blob) {
+    void *memory = NULL;
+    ls_status status = device->ops->allocate(device, count * sizeof(float), &memory);
+    if (!status) *blob = memory;
+    return status;
+}
+
+static ls_status build_replica(ls_model *model, struct ls_model_replica *replica) {
+    struct ls_device *device = replica->device;
+    ls_status status = allocate_blob(device, model->blob_count, &replica->parameters);
+    if (!status) status = allocate_blob(device, model->blob_count + LS_EXTRAS, &replica->gradients);
+    for (int i = 0; !status && i < ls_optimizer_moments(&model->step.rule); i++)
+        status = allocate_blob(device, model->blob_count, &replica->moments[i]);
+    if (!status)
+        status = ls_optimizer_build(device, &model->step, model->blob_count, replica->parameters, replica->gradients,
+                                    replica->moments, &replica->optimizer);
+    replica->optimizer_built = !status;
+    return status;
+}
+
+static ls_status build_replicas(ls_model *model) {
+    ls_strategy *strategy = model->strategy;
+    size_t count = (size_t)strategy->local_count;
+    model->replicas = ls_alloc_array(count, sizeof(*model->replicas));
+    if (!model->replicas) return ls_fail_memory("replicas", count * sizeof(*model->replicas));
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < count; i++) model->replicas[i].device = strategy->replicas[i].device;
+    for (size_t i = 0; !status && i < count; i++) status = build_replica(model, &model->replicas[i]);
+    return status;
+}
+
+/* The chief draws the weights; one flat broadcast brings them to every worker, a copy to every replica. */
+static ls_status broadcast_weights(ls_model *model) {
+    LS_CLEANUP(ls_free_pointer) float *blob = ls_alloc_aligned(model->blob_count * sizeof(float));
+    if (!blob) return ls_fail_memory("the initial weights", model->blob_count * sizeof(float));
+    if (model->strategy->membership->rank == 0) ls_network_initialize(model->network, model->seed, blob);
+    ls_status status = ls_group_broadcast(model->strategy->membership->group, "initial weights", 0, LS_FLOAT32, blob,
+                                          model->blob_count);
+    for (int i = 0; !status && i < model->strategy->local_count; i++) {
+        struct ls_model_replica *replica = &model->replicas[i];
+        status = replica->device->ops->copy_in(replica->device, replica->parameters, blob,
+                                               model->blob_count * sizeof(float));
+    }
+    return status;
+}
+
+static ls_status make_reducer(ls_model *model) {
+    const struct ls_settings *settings = &model->strategy->membership->settings;
+    const struct ls_bucket_rule rule = {
+        .bytes_per_pack = model->strategy->options.bytes_per_pack,
+        .first_bytes = (size_t)settings->first_bucket,
+        .bytes = (size_t)settings->bucket,
+    };
+    size_t count = (size_t)ls_network_variable_count(model->network);
+    LS_CLEANUP(ls_free_pointer) size_t *offsets = ls_alloc_array(count, sizeof(*offsets));
+    if (!offsets) return ls_fail_memory("offsets", count * sizeof(*offsets));
+    for (size_t i = 0; i < count; i++) offsets[i] = ls_network_variable(model->network, (int)i)->offset;
+    ls_status status =
+        ls_buckets_cut(&rule, offsets, count, model->blob_count + LS_EXTRAS, &model->buckets, &model->bucket_count);
+    if (status || model->strategy->membership->size == 1) return status;
+    float *gradients[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < model->strategy->local_count; i++) gradients[i] = model->replicas[i].gradients;
+    return ls_reducer_new(model->strategy, gradients, model->buckets, model->bucket_count, &model->reducer);
+}
+
+/* What must be equal on all workers before the weights go round. */
+static ls_status agree_on_network(ls_model *model) {
+    LS_CLEANUP(ls_free_pointer) char *text = NULL;
+    ls_status status = ls_network_describe(model->network, &text);
+    if (status) return status;
+    size_t size = strlen(text) + 16;
+    LS_CLEANUP(ls_free_pointer) char *line = ls_alloc(size);
+    if (!line) return ls_fail_memory("a description", size);
+    memcpy(line, "model=", 6);
+    memcpy(line + 6, text, strlen(text));
+    for (char *c = line; *c; c++)
+        if (*c == '\n') *c = ';';
+    line[strlen(line)] = '\n';
+    return ls_membership_agree(model->strategy->membership, "model", line);
+}
+
+static ls_status build_network(ls_model *model, const ls_dataset *data) {
+    model->input = ls_dataset_shape(data);
+    ls_status status = ls_network_new(model->layers, model->layer_count, &model->input, &model->network);
+    if (status) return status;
+    model->blob_count = ls_network_blob_count(model->network);
+    status = agree_on_network(model);
+    if (!status) status = build_replicas(model);
+    if (!status) status = broadcast_weights(model);
+    if (!status) status = make_reducer(model);
+    return status;
+}
+
+static void drop_plans(struct ls_model_replica *replica) {
+    for (size_t i = 0; i < LS_PLANS_KEPT; i++) ls_plan_free(replica->plans[i].plan);
+    memset(replica->plans, 0, sizeof(replica->plans));
+}
+
+static void release_buffers(struct ls_model_replica *replica) {
+    drop_plans(replica); /* plans point into the buffers */
+    replica->device->ops->release(replica->device, replica->features);
+    replica->device->ops->release(replica->device, replica->labels);
+    replica->features = NULL;
+    replica->labels = NULL;
+}
+
+static ls_status grow_buffers(ls_model *model, int64_t rows) {
+    size_t width = (size_t)ls_shape_count(&model->input);
+    if (rows <= model->max_rows) return LS_OK;
+    model->max_rows = 0;
+    for (int i = 0; i < model->strategy->local_count; i++) {
+        struct ls_model_replica *replica = &model->replicas[i];
+        void *labels = NULL;
+        release_buffers(replica);
+        ls_status status = allocate_blob(replica->device, (size_t)rows * width, &replica->features);
+        if (!status) status = replica->device->ops->allocate(replica->device, (size_t)rows * sizeof(int32_t), &labels);
+        if (status) return status;
+        replica->labels = labels;
+    }
+    model->max_rows = rows;
+    return LS_OK;
+}
+
+ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct ls_pipeline *pipeline) {
+    if (!model->compiled) return ls_fail(LS_FAILED_PRECONDITION, "call ls_model_compile before fit or evaluate");
+    ls_status status = model->network ? LS_OK : build_network(model, data);
+    if (status) {
+        ls_model_release(model); /* half a model is none: the next call starts anew */
+        return status;
+    }
+    status = check_input(model, data);
+    return status ? status : grow_buffers(model, ls_pipeline_max_rows(pipeline));
+}
+
+static void release_replica(struct ls_model_replica *replica) {
+    struct ls_device *device = replica->device;
+    release_buffers(replica);
+    if (replica->optimizer_built) device->ops->discard(device, &replica->optimizer);
+    device->ops->release(device, replica->parameters);
+    device->ops->release(device, replica->gradients);
+    for (int i = 0; i < 2; i++) device->ops->release(device, replica->moments[i]);
+}
+
+void ls_model_release(ls_model *model) {
+    ls_reducer_free(model->reducer);
+    for (int i = 0; model->replicas && i < model->strategy->local_count; i++) release_replica(&model->replicas[i]);
+    ls_free(model->replicas);
+    ls_free(model->buckets);
+    ls_network_free(model->network);
+    model->reducer = NULL;
+    model->replicas = NULL;
+    model->buckets = NULL;
+    model->network = NULL;
+    model->max_rows = 0;
+}

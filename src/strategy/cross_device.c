@@ -1,0 +1,50 @@
+/* Cross-device ops within one worker (tf.distribute.CrossDeviceOps): who adds which part. All fold the same tree, so
+ * the choice never changes the bits; any device count is right, odd ones too. */
+#include "base/dtype.h"
+#include "collective/reduce.h"
+#include "strategy/strategy.h"
+
+#include <string.h>
+
+/* Elements [begin, end) of all arrays: folded into owner's array, then copied to the others. */
+static void reduce_range(const struct ls_cross_device_call *call, int owner, size_t begin, size_t end) {
+    if (begin == end) return;
+    size_t width = ls_dtype_size(call->dtype), offset = begin * width;
+    const void *leaves[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < call->participants; i++) leaves[i] = (char *)call->arrays[i] + offset;
+    char *result = (char *)call->arrays[owner] + offset;
+    ls_fold_tree(call->op, call->dtype, result, leaves, 0, call->participants, call->participants, end - begin);
+    if (call->op == LS_MEAN) ls_divide(call->dtype, result, end - begin, call->participants);
+    for (int i = 0; i < call->participants; i++)
+        if (i != owner) memcpy((char *)call->arrays[i] + offset, result, (end - begin) * width);
+}
+
+/* ReductionToOneDevice. */
+static void share_one_device(const struct ls_cross_device_call *call, int participant) {
+    if (participant == 0) reduce_range(call, 0, 0, call->count);
+}
+
+/* HierarchicalCopyAllReduce's idea, the work spread over the devices, without its halves: participant i owns the i-th
+ * of n equal parts. Parts begin at multiples of 16 elements, so that no two threads write one cache line. */
+static void share_hierarchical(const struct ls_cross_device_call *call, int participant) {
+    size_t blocks = (call->count + 15) / 16, n = (size_t)call->participants, i = (size_t)participant;
+    size_t begin = blocks * i / n * 16, end = blocks * (i + 1) / n * 16;
+    reduce_range(call, participant, begin, end < call->count ? end : call->count);
+}
+
+static const struct ls_cross_device table[] = {
+    [LS_CROSS_DEVICE_AUTO] = {"hierarchical copy (auto)", share_hierarchical},
+    [LS_REDUCTION_TO_ONE_DEVICE] = {"reduction to one device", share_one_device},
+    [LS_HIERARCHICAL_COPY] = {"hierarchical copy", share_hierarchical},
+};
+
+const struct ls_cross_device *ls_cross_device_find(ls_cross_device_ops ops) {
+    return (size_t)ops < sizeof(table) / sizeof(table[0]) ? &table[ops] : NULL;
+}
+
+ls_status ls_cross_device_all_reduce(struct ls_replica *replica, const struct ls_cross_device_call *call) {
+    ls_status status = ls_replicas_meet(replica, NULL, NULL);
+    if (status) return status;
+    ls_cross_device_find(replica->strategy->options.cross_device_ops)->share(call, replica->local_id);
+    return ls_replicas_meet(replica, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+/* A distributed iterator for custom loops: the pipeline of fit, with a buffer for each local replica
+ * (tf.distribute's experimental_distribute_dataset). */
+#include "base/dtype.h"
+#include "base/memory.h"
+#include "data/pipeline.h"
+#include "strategy/strategy.h"
+
+struct ls_iterator {
+    struct ls_pipeline *pipeline;
+    int64_t epoch, step; /* that the next call goes to */
+    bool valid;          /* the pipeline stands at a step */
+    int local_count;
+    float *features[LS_MAX_LOCAL_DEVICES];
+    int32_t *labels[LS_MAX_LOCAL_DEVICES];
+};
+
+static ls_status allocate_buffers(ls_iterator *iterator, const ls_dataset *dataset) {
+    ls_shape shape = ls_dataset_shape(dataset);
+    size_t rows = (size_t)ls_pipeline_max_rows(iterator->pipeline), width = (size_t)ls_shape_count(&shape);
+    for (int i = 0; i < iterator->local_count; i++) {
+        iterator->features[i] = ls_alloc_aligned(rows * width * sizeof(float));
+        iterator->labels[i] = ls_alloc_aligned(rows * sizeof(int32_t));
+        if (!iterator->features[i] || !iterator->labels[i])
+            return ls_fail_memory("batches", rows * width * sizeof(float));
+    }
+    return LS_OK;
+}
+
+ls_status ls_iterator_new(ls_strategy *strategy, ls_dataset *dataset, ls_iterator **iterator) {
+    ls_iterator *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("an iterator", sizeof(*made));
+    const struct ls_pipeline_config config = {
+        .dataset = dataset,
+        .num_replicas = strategy->total_count,
+        .first_replica = strategy->replicas[0].id,
+        .local_replicas = strategy->local_count,
+        .worker = strategy->membership->rank,
+        .num_workers = strategy->membership->size,
+    };
+    LS_CLEANUP(ls_free_pointer) char *lines = NULL;
+    made->local_count = strategy->local_count;
+    ls_status status = ls_dataset_describe(dataset, &lines);
+    if (!status) status = ls_membership_agree(strategy->membership, "dataset", lines);
+    if (!status) status = ls_pipeline_new(&config, &made->pipeline);
+    if (!status) status = allocate_buffers(made, dataset);
+    if (status)
+        ls_iterator_free(made);
+    else
+        *iterator = made;
+    return status;
+}
+
+void ls_iterator_free(ls_iterator *iterator) {
+    if (!iterator) return;
+    for (int i = 0; i < iterator->local_count; i++) {
+        ls_free(iterator->features[i]);
+        ls_free(iterator->labels[i]);
+    }
+    ls_pipeline_free(iterator->pipeline);
+    ls_free(iterator);
+}
+
+ls_status ls_iterator_next(ls_iterator *iterator, bool *end) {
+    iterator->valid = iterator->step < ls_pipeline_steps(iterator->pipeline);
+    if (!iterator->valid) {
+        iterator->epoch++;
+        iterator->step = 0;
+        *end = true;
+        return LS_OK;
+    }
+    ls_status status = ls_pipeline_seek(iterator->pipeline, iterator->epoch, iterator->step);
+    if (status) return status;
+    iterator->step++;
+    *end = false;
+    return LS_OK;
+}
+
+ls_status ls_iterator_batch(ls_iterator *iterator, ls_replica *replica, ls_batch *batch) {
+    int local = replica->local_id;
+    if (!iterator->valid)
+        return ls_fail(LS_FAILED_PRECONDITION, "the iterator stands at no step: call ls_iterator_next");
+    ls_status status = ls_pipeline_read(iterator->pipeline, local, iterator->features[local], iterator->labels[local]);
+    if (status) return status;
+    *batch = (ls_batch){
+        .rows = ls_pipeline_rows(iterator->pipeline, local),
+        .global_rows = ls_pipeline_global_rows(iterator->pipeline),
+        .features = iterator->features[local],
+        .labels = iterator->labels[local],
+    };
+    return LS_OK;
+}

@@ -1,0 +1,142 @@
+/* From options and TF_CONFIG to a joined group, and out again. */
+#include "strategy/membership.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+static ls_status start_log(struct ls_membership *membership, const ls_strategy_options *options) {
+    ls_status status = ls_settings_read(&membership->settings);
+    if (status) return status;
+    membership->log.sink = options->log;
+    membership->log.context = options->log_context;
+    membership->log.level = membership->settings.log_level;
+    if (options->timeout_seconds > 0) membership->settings.collective_timeout = options->timeout_seconds;
+    if (options->join_timeout_seconds > 0) membership->settings.join_timeout = options->join_timeout_seconds;
+    return LS_OK;
+}
+
+static ls_status read_config(struct ls_membership *membership, const ls_strategy_options *options) {
+    const char *text = options->tf_config ? options->tf_config : getenv("TF_CONFIG");
+    ls_status status = ls_tf_config_parse(text, &membership->config);
+    if (status) return status;
+    const struct ls_tf_config *config = membership->config;
+    if (config->cluster_mode)
+        (void)snprintf(membership->log.name, sizeof(membership->log.name), "%s:%d", ls_task_type_name(config->type),
+                       config->index);
+    for (int i = 0; i < config->warning_count; i++)
+        ls_log_warning(&membership->log, "TF_CONFIG: %s", config->warnings[i]);
+    if (config->cluster_mode && config->type == LS_TASK_PS)
+        return ls_fail(
+            LS_INVALID_ARGUMENT,
+            "TF_CONFIG: this task is ps:%d; parameter servers take no part in mirrored training: do not start "
+            "it, or give it the type worker",
+            config->index);
+    return LS_OK;
+}
+
+static ls_status join(struct ls_membership *membership) {
+    const struct ls_cluster_config config = {
+        .tf_config = membership->config,
+        .settings = &membership->settings,
+        .log = &membership->log,
+        .abort = membership->abort,
+        .join_timeout = membership->settings.join_timeout,
+    };
+    ls_status status = ls_cluster_join(&config, &membership->cluster);
+    if (status) return status;
+    membership->rank = ls_cluster_rank(membership->cluster);
+    membership->size = ls_cluster_size(membership->cluster);
+    membership->local_rank = ls_cluster_local_rank(membership->cluster);
+    membership->local_size = ls_cluster_local_size(membership->cluster);
+    return LS_OK;
+}
+
+static void close_links(struct ls_link **links, int count) {
+    for (int i = 0; i < count; i++)
+        if (links[i]) links[i]->ops->close(links[i]);
+}
+
+static ls_status make_group(struct ls_membership *membership) {
+    LS_CLEANUP(ls_free_pointer)
+    struct ls_link **links = ls_alloc_array((size_t)membership->size, sizeof(struct ls_link *));
+    if (!links) return ls_fail_memory("links", (size_t)membership->size * sizeof(struct ls_link *));
+    ls_status status = membership->cluster ? ls_cluster_take_links(membership->cluster, links) : LS_OK;
+    if (status) return status;
+    const struct ls_group_config config = {
+        .rank = membership->rank,
+        .size = membership->size,
+        .links = links,
+        .abort = membership->abort,
+        .log = &membership->log,
+        .generation = 1,
+        .timeout = membership->settings.collective_timeout,
+        .report_interval = membership->settings.report_interval,
+        .segment = (size_t)membership->settings.segment,
+    };
+    status = ls_group_new(&config, &membership->group);
+    if (status) close_links(links, membership->size);
+    return status;
+}
+
+static ls_status build(struct ls_membership *membership, const ls_strategy_options *options, bool read_tf_config) {
+    membership->size = membership->local_size = 1;
+    ls_status status = start_log(membership, options);
+    if (!status) status = ls_abort_new(&membership->abort);
+    if (!status && read_tf_config) status = read_config(membership, options);
+    bool clustered = !status && membership->config && membership->config->cluster_mode;
+    if (clustered && membership->config->type != LS_TASK_EVALUATOR) /* an evaluator is a cluster of its own */
+        status = join(membership);
+    return status ? status : make_group(membership);
+}
+
+ls_status ls_membership_new(const ls_strategy_options *options, bool read_tf_config,
+                            struct ls_membership **membership) {
+    struct ls_membership *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a membership", sizeof(*made));
+    ls_status status = build(made, options, read_tf_config);
+    if (status) return ls_membership_close(made, status);
+    *membership = made;
+    return LS_OK;
+}
+
+ls_status ls_membership_close(struct ls_membership *membership, ls_status status) {
+    if (!membership) return status;
+    if (membership->cluster) status = ls_cluster_leave(membership->cluster, status);
+    ls_group_free(membership->group);
+    ls_tf_config_free(membership->config);
+    ls_abort_free(membership->abort);
+    ls_free(membership);
+    return status;
+}
+
+static ls_status read_values(const struct ls_bytes *received, int count, int64_t *values) {
+    for (int i = 0; i < count; i++) {
+        if (received[i].size != sizeof(int64_t))
+            return ls_fail(LS_INTERNAL, "rank %d sent %zu bytes where a number of 8 was expected", i, received[i].size);
+        memcpy(&values[i], received[i].data, sizeof(int64_t));
+    }
+    return LS_OK;
+}
+
+ls_status ls_membership_exchange(struct ls_membership *membership, const char *name, int64_t value, int64_t *values) {
+    values[0] = value;
+    if (!membership->cluster) return LS_OK;
+    size_t count = (size_t)membership->size;
+    LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array(count, sizeof(*received));
+    if (!received) return ls_fail_memory("an exchange", count * sizeof(*received));
+    ls_status status = ls_cluster_exchange(membership->cluster, name, (struct ls_bytes){&value, sizeof(value)},
+                                           membership->settings.collective_timeout, received);
+    if (status) return status;
+    status = read_values(received, membership->size, values);
+    for (size_t i = 0; i < count; i++) ls_free(received[i].data);
+    return status;
+}
+
+ls_status ls_membership_agree(struct ls_membership *membership, const char *name, const char *lines) {
+    if (!membership->cluster) return LS_OK;
+    return ls_cluster_agree(membership->cluster, name, lines, membership->settings.collective_timeout);
+}

@@ -1,0 +1,102 @@
+/* The public model: layers, compile, variables, digest (tf.keras.Sequential under a strategy). */
+#include "strategy/model.h"
+
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/dtype.h"
+#include "base/memory.h"
+
+static ls_status copy_layers(ls_model *model, const ls_layer *layers, size_t count) {
+    model->layers = ls_alloc_array(count, sizeof(*layers));
+    model->layer_names = ls_alloc_array(count, sizeof(*model->layer_names));
+    if (!model->layers || !model->layer_names) return ls_fail_memory("layers", count * sizeof(*layers));
+    model->layer_count = count;
+    memcpy(model->layers, layers, count * sizeof(*layers));
+    for (size_t i = 0; i < count; i++) {
+        if (!layers[i].name) continue;
+        if (!(model->layer_names[i] = ls_strdup(layers[i].name))) return ls_fail_memory("a layer's name", 1);
+        model->layers[i].name = model->layer_names[i];
+    }
+    return LS_OK;
+}
+
+ls_status ls_model_new(ls_strategy *strategy, const ls_layer *layers, size_t count, ls_model **model) {
+    if (!layers || !count) return ls_fail(LS_INVALID_ARGUMENT, "a model needs at least one layer");
+    ls_model *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a model", sizeof(*made));
+    made->strategy = strategy;
+    ls_status status = copy_layers(made, layers, count);
+    if (status)
+        ls_model_free(made);
+    else
+        *model = made;
+    return status;
+}
+
+void ls_model_free(ls_model *model) {
+    if (!model) return;
+    ls_model_release(model);
+    for (size_t i = 0; i < model->layer_count; i++) ls_free(model->layer_names[i]);
+    ls_free(model->layer_names);
+    ls_free(model->layers);
+    ls_free(model);
+}
+
+ls_status ls_model_seed(ls_model *model, uint64_t seed) {
+    if (model->network) return ls_fail(LS_FAILED_PRECONDITION, "the seed must be set before the first fit or evaluate");
+    model->seed = seed;
+    return LS_OK;
+}
+
+ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss) {
+    if (model->network) return ls_fail(LS_FAILED_PRECONDITION, "compile the model before its first fit or evaluate");
+    if (loss != LS_SPARSE_CATEGORICAL_CROSSENTROPY && loss != LS_CATEGORICAL_CROSSENTROPY)
+        return ls_fail(LS_INVALID_ARGUMENT, "loss %d is no ls_loss", (int)loss);
+    ls_status status = ls_optimizer_resolve(&optimizer);
+    if (status) return status;
+    model->step = (struct ls_optimizer_step){.rule = optimizer};
+    model->loss = loss;
+    model->compiled = true;
+    return LS_OK;
+}
+
+int ls_model_num_variables(const ls_model *model) {
+    return model->network ? ls_network_variable_count(model->network) : 0;
+}
+
+ls_status ls_model_variable(const ls_model *model, int index, const char **name, ls_shape *shape, const float **data) {
+    if (index < 0 || index >= ls_model_num_variables(model))
+        return ls_fail(LS_OUT_OF_RANGE, "variable %d: the model has %d%s", index, ls_model_num_variables(model),
+                       model->network ? "" : " (it is built at its first fit or evaluate)");
+    const struct ls_network_variable *variable = ls_network_variable(model->network, index);
+    *name = variable->name;
+    *shape = variable->shape;
+    *data = model->replicas[0].parameters + variable->offset;
+    return LS_OK;
+}
+
+/* name, rank and extents, then the values: little-endian, row-major, as they lie in memory. */
+static void digest_variable(struct ls_digest *digest, const struct ls_network_variable *variable, const float *data) {
+    ls_digest_add(digest, variable->name, strlen(variable->name) + 1);
+    int64_t rank = variable->shape.rank;
+    ls_digest_add(digest, &rank, sizeof(rank));
+    ls_digest_add(digest, variable->shape.dims, (size_t)rank * sizeof(variable->shape.dims[0]));
+    ls_digest_add(digest, data, variable->count * sizeof(float));
+}
+
+ls_status ls_model_weights_sha256(const ls_model *model, char hex[65]) {
+    if (!model->network)
+        return ls_fail(LS_FAILED_PRECONDITION,
+                       "the model has no weights yet: it is built at its first fit or evaluate");
+    struct ls_digest *digest;
+    ls_status status = ls_digest_new(&digest);
+    if (status) return status;
+    for (int i = 0; i < ls_network_variable_count(model->network); i++) {
+        const struct ls_network_variable *variable = ls_network_variable(model->network, i);
+        digest_variable(digest, variable, model->replicas[0].parameters + variable->offset);
+    }
+    status = ls_digest_hex(digest, hex);
+    ls_digest_free(digest);
+    return status;
+}

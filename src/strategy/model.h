@@ -1,0 +1,69 @@
+/* A model from the inside: the network, and for each local replica its blobs, buffers and plans. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "data/pipeline.h"
+#include "model/network.h"
+#include "model/optimizer.h"
+#include "strategy/bucket.h"
+#include "strategy/reducer.h"
+#include "strategy/strategy.h"
+
+/* The tail of the gradient blob: what every step sums over all replicas beside the gradients. */
+enum { LS_EXTRA_LOSS = 0, LS_EXTRA_CORRECT, LS_EXTRA_ROWS, LS_EXTRAS = 16 };
+
+#define LS_PLANS_KEPT 8 /* different row counts: full, one more, short last ones, for training and evaluation */
+struct ls_model_replica {
+    struct ls_device *device; /* borrowed */
+    float *parameters;        /* device blobs of blob_count float32 */
+    float *gradients;         /* blob_count + LS_EXTRAS */
+    float *moments[2];
+    float *features; /* device (max_rows, shape...) */
+    int32_t *labels; /* device (max_rows) */
+    struct ls_op optimizer;
+    bool optimizer_built;
+    struct ls_plan_slot {
+        struct ls_plan *plan;
+        int64_t rows;
+        bool training;
+        uint64_t used; /* when, to replace the oldest */
+    } plans[LS_PLANS_KEPT];
+    uint64_t clock;
+    struct ls_loss_sums sums;  /* of the last run */
+    struct ls_loss_sums total; /* of an evaluation */
+    ls_status status;          /* of the present step, for the other replicas to see */
+};
+
+struct ls_model {
+    ls_strategy *strategy; /* borrowed */
+    ls_layer *layers;      /* until the network is made */
+    char **layer_names;    /* copies that layers[].name point to */
+    size_t layer_count;
+    uint64_t seed;
+    ls_loss loss;
+    bool compiled;
+    struct ls_network *network; /* NULL before the first dataset */
+    ls_shape input;
+    size_t blob_count;
+    struct ls_model_replica *replicas; /* [local] */
+    int64_t max_rows;                  /* that the buffers hold */
+    struct ls_bucket *buckets;
+    size_t bucket_count;
+    struct ls_reducer *reducer; /* NULL with one worker */
+    /* read by the replicas' ops in a step */
+    float loss_scale;
+    struct ls_optimizer_step step;
+    struct ls_pipeline *pipeline; /* of the present fit or evaluation, borrowed */
+};
+
+/* build.c: makes the network for data (first use), broadcasts the chief's weights, and grows the buffers for pipeline.
+ */
+ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct ls_pipeline *pipeline);
+void ls_model_release(ls_model *model); /* what build made */
+/* step.c: the pipeline's present step on all replicas. Training is a transaction: it commits, or changes nothing. sums
+ * receives loss (not divided), correct and rows over all replicas. */
+ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums);
+/* Adds to each replica's total. */
+ls_status ls_model_evaluate_step(ls_model *model);
+/* verify.c: DATA_LOSS naming the replicas when copies of the variables differ anywhere. */
+ls_status ls_model_verify(ls_model *model);

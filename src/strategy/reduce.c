@@ -1,0 +1,127 @@
+/* Strategy.reduce: over all replicas of all workers, and with an axis. */
+#include "base/dtype.h"
+#include "base/memory.h"
+#include "collective/group.h"
+#include "collective/reduce.h"
+#include "strategy/strategy.h"
+
+#include <string.h>
+
+ls_status ls_strategy_all_reduce(ls_strategy *strategy, const char *name, ls_reduce_op op, ls_dtype dtype,
+                                 const void *const *inputs, void *const *outputs, size_t count) {
+    const struct ls_all_reduce call = {
+        .name = name,
+        .communication = strategy->options.communication,
+        .op = op,
+        .dtype = dtype,
+        .count = count,
+        .leaves = {strategy->first},
+        .inputs = inputs,
+        .outputs = outputs,
+    };
+    return ls_group_all_reduce(strategy->membership->group, &call);
+}
+
+/* outputs[] for a result that is wanted once: the first goes to output, the others to scratch. */
+static ls_status reduce_into(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values,
+                             size_t count, void *output) {
+    size_t bytes = count * ls_dtype_size(dtype);
+    void *outputs[LS_MAX_LOCAL_DEVICES] = {output};
+    LS_CLEANUP(ls_free_pointer) char *scratch = NULL;
+    if (strategy->local_count > 1 && !(scratch = ls_alloc_aligned(bytes))) return ls_fail_memory("a reduction", bytes);
+    for (int i = 1; i < strategy->local_count; i++) outputs[i] = scratch; /* all receive the same bytes */
+    return ls_strategy_all_reduce(strategy, "reduce", op, dtype, values, outputs, count);
+}
+
+ls_status ls_reduce(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values, size_t count,
+                    void *output) {
+    ls_status status = ls_dtype_check(dtype);
+    if (!status) status = ls_reduce_op_check(op);
+    return status ? status : reduce_into(strategy, op, dtype, values, count, output);
+}
+
+/* A tensor seen along one axis: outer rows of extent times inner elements. */
+struct axis_view {
+    size_t outer, extent, inner;
+};
+
+static ls_status view_axis(const ls_shape *shape, int axis, struct axis_view *view) {
+    if (axis < 0 || axis >= shape->rank || ls_shape_count(shape) < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "axis %d is not an axis of a value of rank %d", axis, shape->rank);
+    *view = (struct axis_view){1, (size_t)shape->dims[axis], 1};
+    for (int i = 0; i < axis; i++) view->outer *= (size_t)shape->dims[i];
+    for (int i = axis + 1; i < shape->rank; i++) view->inner *= (size_t)shape->dims[i];
+    return LS_OK;
+}
+
+/* Combines the rows of the axis in order; an extent of 0 leaves the op's neutral element for SUM and MEAN only. */
+static void reduce_rows(ls_reduce_op op, ls_dtype dtype, const struct axis_view *view, const char *value,
+                        char *output) {
+    size_t row = view->inner * ls_dtype_size(dtype);
+    ls_combine_fn *combine = ls_combine(op, dtype);
+    for (size_t o = 0; o < view->outer; o++) {
+        char *target = output + o * row;
+        const char *source = value + o * view->extent * row;
+        if (view->extent)
+            memcpy(target, source, row);
+        else
+            memset(target, 0, row);
+        for (size_t e = 1; e < view->extent; e++) combine(target, target, source + e * row, view->inner);
+    }
+}
+
+/* The sum over all replicas of the axis' extents. */
+static ls_status global_extent(ls_strategy *strategy, const ls_shape *shapes, int axis, int64_t *total) {
+    int64_t extents[LS_MAX_LOCAL_DEVICES];
+    const void *inputs[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < strategy->local_count; i++) {
+        extents[i] = shapes[i].dims[axis];
+        inputs[i] = &extents[i];
+    }
+    return reduce_into(strategy, LS_SUM, LS_INT64, inputs, 1, total);
+}
+
+static ls_status check_axis_call(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const ls_shape *shapes,
+                                 int axis) {
+    struct axis_view first, view;
+    ls_status status = ls_reduce_op_check(op);
+    if (status) return status;
+    if (dtype != LS_FLOAT32 && dtype != LS_FLOAT64)
+        return ls_fail(LS_INVALID_ARGUMENT, "ls_reduce_axis takes float32 and float64, not %s", ls_dtype_name(dtype));
+    if ((status = view_axis(&shapes[0], axis, &first))) return status;
+    for (int i = 0; i < strategy->local_count; i++) {
+        if ((status = view_axis(&shapes[i], axis, &view))) return status;
+        if (view.outer != first.outer || view.inner != first.inner)
+            return ls_fail(LS_INVALID_ARGUMENT, "local replicas 0 and %d have shapes that differ outside axis %d", i,
+                           axis);
+        if (!view.extent && (op == LS_MIN || op == LS_MAX))
+            return ls_fail(LS_INVALID_ARGUMENT, "local replica %d has no elements along axis %d: %s of nothing", i,
+                           axis, ls_reduce_op_name(op));
+    }
+    return LS_OK;
+}
+
+ls_status ls_reduce_axis(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values,
+                         const ls_shape *shapes, int axis, void *output) {
+    ls_status status = check_axis_call(strategy, op, dtype, shapes, axis);
+    if (status) return status;
+    struct axis_view view;
+    (void)view_axis(&shapes[0], axis, &view);
+    size_t count = view.outer * view.inner, bytes = count * ls_dtype_size(dtype);
+    LS_CLEANUP(ls_free_pointer) char *rows = ls_alloc_array((size_t)strategy->local_count, bytes ? bytes : 1);
+    if (!rows) return ls_fail_memory("a reduction", (size_t)strategy->local_count * bytes);
+    const void *inputs[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < strategy->local_count; i++) {
+        (void)view_axis(&shapes[i], axis, &view);
+        reduce_rows(op, dtype, &view, values[i], rows + (size_t)i * bytes);
+        inputs[i] = rows + (size_t)i * bytes;
+    }
+    if (op != LS_MEAN) return reduce_into(strategy, op, dtype, inputs, count, output);
+    int64_t total = 0;
+    status = global_extent(strategy, shapes, axis, &total);
+    if (!status && total < 1)
+        status = ls_fail(LS_INVALID_ARGUMENT, "no replica has elements along axis %d: mean of nothing", axis);
+    if (!status) status = reduce_into(strategy, LS_SUM, dtype, inputs, count, output);
+    if (!status) ls_divide(dtype, output, count, (int)total);
+    return status;
+}

@@ -1,0 +1,124 @@
+/* The communicator thread and its hand-over with the replica threads: counters and gates, no locks. */
+#include "strategy/reducer.h"
+
+#include <string.h>
+
+#include "base/gate.h"
+#include "base/memory.h"
+#include "base/thread.h"
+#include "strategy/strategy.h"
+
+struct progress {
+    size_t next;   /* the first bucket that this replica has not given yet */
+    uint32_t step; /* the completed gate's value when the step began */
+};
+struct ls_reducer {
+    ls_strategy *strategy;
+    float *gradients[LS_MAX_LOCAL_DEVICES];
+    const struct ls_bucket *buckets;
+    size_t count;
+    _Atomic int *arrived;      /* [count] local replicas that have given the bucket */
+    struct progress *progress; /* [local replicas], each its own thread's */
+    struct ls_gate work;       /* opened when a bucket is complete, or at the end */
+    struct ls_gate completed;  /* opened when the step is */
+    _Atomic bool stopping;
+    _Atomic int failure; /* a status: some replica could not give its gradients */
+    ls_status status;    /* of the last step; written by the communicator before it opens completed */
+    char error[LS_ERROR_SIZE];
+    pthread_t thread;
+    bool started;
+};
+
+static bool wait_for_bucket(struct ls_reducer *reducer, size_t bucket) {
+    for (;;) {
+        uint32_t seen = ls_gate_value(&reducer->work);
+        if (atomic_load(&reducer->arrived[bucket]) == reducer->strategy->local_count) return true;
+        if (atomic_load(&reducer->stopping)) return false;
+        ls_gate_wait(&reducer->work, seen, 0);
+    }
+}
+
+static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket) {
+    const struct ls_bucket *range = &reducer->buckets[bucket];
+    void *arrays[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < reducer->strategy->local_count; i++) arrays[i] = reducer->gradients[i] + range->begin;
+    return ls_strategy_all_reduce(reducer->strategy, "gradients", LS_SUM, LS_FLOAT32, (const void *const *)arrays,
+                                  arrays, range->end - range->begin);
+}
+
+/* One step: every bucket is waited for even after a failure, so that all replicas are through before the next step. */
+static bool reduce_step(struct ls_reducer *reducer) {
+    ls_status status = LS_OK;
+    for (size_t bucket = 0; bucket < reducer->count; bucket++) {
+        if (!wait_for_bucket(reducer, bucket)) return false;
+        if (status || atomic_load(&reducer->failure)) continue;
+        status = reduce_bucket(reducer, bucket);
+        if (status) (void)memcpy(reducer->error, ls_error(), strlen(ls_error()) + 1);
+    }
+    for (size_t bucket = 0; bucket < reducer->count; bucket++) atomic_store(&reducer->arrived[bucket], 0);
+    reducer->status = atomic_load(&reducer->failure) ? (ls_status)atomic_load(&reducer->failure) : status;
+    ls_gate_open(&reducer->completed);
+    return true;
+}
+
+static void *communicator_thread(void *argument) {
+    while (reduce_step(argument)) continue;
+    return NULL;
+}
+
+ls_status ls_reducer_new(ls_strategy *strategy, float *const *gradients, const struct ls_bucket *buckets, size_t count,
+                         struct ls_reducer **reducer) {
+    struct ls_reducer *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a reducer", sizeof(*made));
+    made->strategy = strategy;
+    made->buckets = buckets;
+    made->count = count;
+    for (int i = 0; i < strategy->local_count; i++) made->gradients[i] = gradients[i];
+    made->arrived = ls_alloc_array(count, sizeof(*made->arrived));
+    made->progress = ls_alloc_array((size_t)strategy->local_count, sizeof(*made->progress));
+    ls_status status = made->arrived && made->progress
+                           ? ls_thread_start(&made->thread, "ls-communicator", communicator_thread, made)
+                           : ls_fail_memory("a reducer", count * sizeof(*made->arrived));
+    made->started = !status;
+    if (status)
+        ls_reducer_free(made);
+    else
+        *reducer = made;
+    return status;
+}
+
+void ls_reducer_free(struct ls_reducer *reducer) {
+    if (!reducer) return;
+    atomic_store(&reducer->stopping, true);
+    ls_gate_open(&reducer->work);
+    if (reducer->started) (void)pthread_join(reducer->thread, NULL);
+    ls_free(reducer->progress);
+    ls_free((void *)reducer->arrived);
+    ls_free(reducer);
+}
+
+void ls_reducer_begin(struct ls_reducer *reducer, int local) {
+    reducer->progress[local] = (struct progress){0, ls_gate_value(&reducer->completed)};
+}
+
+void ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset) {
+    struct progress *progress = &reducer->progress[local];
+    bool complete = false;
+    for (; progress->next < reducer->count && reducer->buckets[progress->next].begin >= offset; progress->next++)
+        if (atomic_fetch_add(&reducer->arrived[progress->next], 1) + 1 == reducer->strategy->local_count)
+            complete = true;
+    if (complete) ls_gate_open(&reducer->work);
+}
+
+void ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status) {
+    int none = LS_OK;
+    if (atomic_compare_exchange_strong(&reducer->failure, &none, (int)status))
+        ls_abort_raise(reducer->strategy->membership->abort, status, ls_error()); /* other workers wait for this one */
+    ls_reducer_ready(reducer, local, 0);
+}
+
+ls_status ls_reducer_wait(struct ls_reducer *reducer, int local) {
+    ls_gate_wait(&reducer->completed, reducer->progress[local].step, reducer->strategy->spins);
+    if (atomic_load(&reducer->failure)) return ls_abort_status(reducer->strategy->membership->abort);
+    return reducer->status ? ls_fail(reducer->status, "%s", reducer->error) : LS_OK;
+}

@@ -1,0 +1,20 @@
+/* The communicator thread: all-reduces gradient buckets between workers while backward goes on. Replica threads say how
+ * far their gradients are ready; the thread reduces bucket by bucket once all local replicas are; a step is complete
+ * when every bucket is. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "strategy/bucket.h"
+
+struct ls_reducer;
+/* Borrows everything; gradients[local replicas] are the blobs, buckets as of ls_buckets_cut. */
+ls_status ls_reducer_new(ls_strategy *strategy, float *const *gradients, const struct ls_bucket *buckets, size_t count,
+                         struct ls_reducer **reducer);
+void ls_reducer_free(struct ls_reducer *reducer);
+/* From replica threads, each step in this order: begin, ready with falling offsets down to 0 (fail instead of what is
+ * left of them, once, with this thread's error), wait. */
+void ls_reducer_begin(struct ls_reducer *reducer, int local);
+void ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset);
+void ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status);
+/* Until the step is complete everywhere; the status is the same for all local replicas. */
+ls_status ls_reducer_wait(struct ls_reducer *reducer, int local);

@@ -1,0 +1,179 @@
+/* Replicas: one thread a device. A run opens the start gate; every thread calls the function and then comes to the last
+ * meeting of the run, whose last arriver opens the done gate. In between, replicas meet where they need each other
+ * (tf.distribute's merge_call): a meeting succeeds only if all local replicas come to the same one. */
+#include <string.h>
+
+#include "base/thread.h"
+#include "strategy/strategy.h"
+
+enum meeting_kind { MEET_END = 0, MEET_CALL };
+
+static ls_status keep_error(ls_status status, char error[LS_ERROR_SIZE]) {
+    if (status) (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    return status;
+}
+
+/* One phase: returns when all local replicas have arrived. *last: this thread arrived last and holds the others. */
+static bool arrive(struct ls_replica *replica, const struct ls_meeting_call *call, uint32_t *phase) {
+    ls_strategy *strategy = replica->strategy;
+    struct ls_meeting *meeting = &strategy->meeting;
+    *phase = ls_gate_value(&meeting->phase);
+    meeting->calls[replica->local_id] = *call;
+    if (atomic_fetch_add(&meeting->arrived, 1) + 1 == strategy->local_count) {
+        atomic_store(&meeting->arrived, 0);
+        return true;
+    }
+    ls_gate_wait(&meeting->phase, *phase, strategy->spins);
+    return false;
+}
+
+static bool same_call(const struct ls_meeting_call *a, const struct ls_meeting_call *b) {
+    return a->kind == b->kind && a->op == b->op && a->dtype == b->dtype && a->count == b->count;
+}
+
+static ls_status compare_calls(const ls_strategy *strategy) {
+    const struct ls_meeting_call *calls = strategy->meeting.calls;
+    for (int i = 1; i < strategy->local_count; i++) {
+        if (same_call(&calls[0], &calls[i])) continue;
+        if (calls[0].kind == MEET_END || calls[i].kind == MEET_END)
+            return ls_fail(
+                LS_FAILED_PRECONDITION,
+                "replica %d ended its function while replica %d waits in a collective: all replicas must make "
+                "the same calls",
+                strategy->replicas[calls[0].kind == MEET_END ? 0 : i].id,
+                strategy->replicas[calls[0].kind == MEET_END ? i : 0].id);
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "replica %d reduces %zu elements of %s, replica %d reduces %zu of %s: all "
+                       "replicas must make the same calls",
+                       strategy->replicas[0].id, calls[0].count, ls_dtype_name(calls[0].dtype),
+                       strategy->replicas[i].id, calls[i].count, ls_dtype_name(calls[i].dtype));
+    }
+    return LS_OK;
+}
+
+static void finish_phase(struct ls_meeting *meeting, ls_status status) {
+    meeting->status = keep_error(status, meeting->error);
+    ls_gate_open(&meeting->phase);
+}
+
+static ls_status meet(struct ls_replica *replica, const struct ls_meeting_call *call, ls_meeting_fn *act,
+                      void *context) {
+    struct ls_meeting *meeting = &replica->strategy->meeting;
+    uint32_t phase;
+    if (arrive(replica, call, &phase)) {
+        ls_status status = compare_calls(replica->strategy);
+        if (!status && act) status = act(replica->strategy, context);
+        finish_phase(meeting, status);
+        return status;
+    }
+    return meeting->status ? ls_fail(meeting->status, "%s", meeting->error) : LS_OK;
+}
+
+ls_status ls_replicas_meet(struct ls_replica *replica, ls_meeting_fn *act, void *context) {
+    const struct ls_meeting_call call = {.kind = MEET_CALL};
+    return meet(replica, &call, act, context);
+}
+
+static ls_status reduce_calls(ls_strategy *strategy, void *context) {
+    const struct ls_meeting_call *call = context, *calls = strategy->meeting.calls;
+    void *arrays[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < strategy->local_count; i++) arrays[i] = calls[i].data;
+    return ls_strategy_all_reduce(strategy, "replica_all_reduce", call->op, call->dtype, (const void *const *)arrays,
+                                  arrays, call->count);
+}
+
+ls_status ls_replica_all_reduce(ls_replica *replica, ls_reduce_op op, ls_dtype dtype, void *data, size_t count) {
+    struct ls_meeting_call call = {MEET_CALL, op, dtype, count, data};
+    return meet(replica, &call, reduce_calls, &call);
+}
+
+/* Comes to the end of the run; a meeting that failed because others are still in a collective is met again. */
+static void end_run(struct ls_replica *replica) {
+    const struct ls_meeting_call call = {.kind = MEET_END};
+    ls_strategy *strategy = replica->strategy;
+    for (;;) {
+        uint32_t phase;
+        if (!arrive(replica, &call, &phase)) {
+            if (!strategy->meeting.status) return;
+            continue;
+        }
+        ls_status status = compare_calls(strategy);
+        finish_phase(&strategy->meeting, status);
+        if (status) continue;
+        ls_gate_open(&strategy->done);
+        return;
+    }
+}
+
+static void run_once(struct ls_replica *replica) {
+    ls_strategy *strategy = replica->strategy;
+    replica->status = keep_error(strategy->fn(replica, strategy->context), replica->error);
+    end_run(replica);
+}
+
+static ls_status enter_device(ls_replica *replica, void *context) {
+    (void)context;
+    return replica->device->ops->enter(replica->device);
+}
+
+static void *replica_thread(void *argument) {
+    struct ls_replica *replica = argument;
+    ls_strategy *strategy = replica->strategy;
+    uint32_t seen = 0; /* the gate's value before the first run */
+    for (;;) {
+        ls_gate_wait(&strategy->start, seen++, strategy->spins);
+        if (strategy->stopping) return NULL;
+        run_once(replica);
+    }
+}
+
+ls_status ls_replicas_start(ls_strategy *strategy) {
+    for (int i = 0; i < strategy->local_count; i++) {
+        struct ls_replica *replica = &strategy->replicas[i];
+        ls_status status = ls_thread_start(&replica->thread, "ls-replica", replica_thread, replica);
+        if (status) return status;
+        replica->started = true;
+    }
+    return ls_strategy_run(strategy, enter_device, NULL);
+}
+
+void ls_replicas_stop(ls_strategy *strategy) {
+    strategy->stopping = true;
+    ls_gate_open(&strategy->start);
+    for (int i = 0; i < strategy->local_count; i++)
+        if (strategy->replicas[i].started) (void)pthread_join(strategy->replicas[i].thread, NULL);
+}
+
+/* The cause, not its echo: a replica that gave up because of another one (ABORTED) is named only if there is no other.
+ */
+static ls_status first_failure(const ls_strategy *strategy) {
+    const struct ls_replica *failed = NULL;
+    for (int i = 0; i < strategy->local_count; i++) {
+        const struct ls_replica *replica = &strategy->replicas[i];
+        if (replica->status && (!failed || failed->status == LS_ABORTED)) failed = replica;
+    }
+    return failed ? ls_fail(failed->status, "replica %d: %s", failed->id, failed->error) : LS_OK;
+}
+
+ls_status ls_strategy_run(ls_strategy *strategy, ls_replica_fn *fn, void *context) {
+    if (strategy->running)
+        return ls_fail(LS_FAILED_PRECONDITION, "ls_strategy_run was called from inside ls_strategy_run");
+    ls_status status = ls_variables_flush(strategy);
+    if (status) return status;
+    strategy->fn = fn;
+    strategy->context = context;
+    strategy->running = true;
+    uint32_t done = ls_gate_value(&strategy->done);
+    ls_gate_open(&strategy->start);
+    ls_gate_wait(&strategy->done, done, 0);
+    strategy->running = false;
+    return first_failure(strategy);
+}
+
+int ls_replica_id(const ls_replica *replica) {
+    return replica->id;
+}
+
+int ls_replica_local_id(const ls_replica *replica) {
+    return replica->local_id;
+}

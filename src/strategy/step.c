@@ -1,0 +1,163 @@
+/* One step on all replicas. A training step is a transaction: forward, backward and the all-reduce touch only what a
+ * step may lose (activations, gradients); when every gradient is there, all local replicas apply the update without
+ * waiting for anyone, and the iteration counter moves last. */
+#include <string.h>
+
+#include "strategy/model.h"
+
+/* The replica's plan for so many rows: kept, since only a few row counts occur. */
+static ls_status find_plan(ls_model *model, struct ls_model_replica *replica, int64_t rows, bool training,
+                           struct ls_plan **plan) {
+    struct ls_plan_slot *oldest = &replica->plans[0];
+    replica->clock++;
+    for (size_t i = 0; i < LS_PLANS_KEPT; i++) {
+        struct ls_plan_slot *slot = &replica->plans[i];
+        if (slot->plan && slot->rows == rows && slot->training == training) {
+            slot->used = replica->clock;
+            *plan = slot->plan;
+            return LS_OK;
+        }
+        if (slot->used < oldest->used) oldest = slot;
+    }
+    const struct ls_plan_config config = {
+        .network = model->network,
+        .device = replica->device,
+        .rows = rows,
+        .training = training,
+        .loss = model->loss,
+        .parameters = replica->parameters,
+        .gradients = training ? replica->gradients : NULL,
+        .features = replica->features,
+        .labels = replica->labels,
+        .loss_scale = &model->loss_scale,
+        .sums = &replica->sums,
+    };
+    struct ls_plan *made;
+    ls_status status = ls_plan_new(&config, &made);
+    if (status) return status;
+    ls_plan_free(oldest->plan);
+    *oldest = (struct ls_plan_slot){made, rows, training, replica->clock};
+    *plan = made;
+    return LS_OK;
+}
+
+/* A replica's part in a training step, as the readiness callback sees it. */
+struct training {
+    ls_model *model;
+    struct ls_model_replica *replica;
+    int local;
+};
+
+/* The loss is known before any gradient is, so the extras go with the first bucket. */
+static void write_extras(ls_model *model, struct ls_model_replica *replica) {
+    float *extras = replica->gradients + model->blob_count;
+    extras[LS_EXTRA_LOSS] = (float)replica->sums.loss;
+    extras[LS_EXTRA_CORRECT] = (float)replica->sums.correct;
+    extras[LS_EXTRA_ROWS] = (float)replica->sums.rows;
+}
+
+static void gradients_ready(void *context, size_t offset) {
+    struct training *training = context;
+    write_extras(training->model, training->replica);
+    if (training->model->reducer) ls_reducer_ready(training->model->reducer, training->local, offset);
+}
+
+static ls_status load_batch(ls_model *model, struct ls_model_replica *replica, int local, int64_t *rows) {
+    *rows = ls_pipeline_rows(model->pipeline, local);
+    return *rows ? ls_pipeline_read(model->pipeline, local, replica->features, replica->labels) : LS_OK;
+}
+
+/* A replica without examples in a short batch gives zeros. */
+static void no_gradients(struct training *training) {
+    struct ls_model_replica *replica = training->replica;
+    memset(replica->gradients, 0, (training->model->blob_count + LS_EXTRAS) * sizeof(float));
+    replica->sums = (struct ls_loss_sums){0};
+    gradients_ready(training, 0);
+}
+
+static ls_status compute_gradients(struct training *training) {
+    int64_t rows;
+    struct ls_plan *plan;
+    ls_status status = load_batch(training->model, training->replica, training->local, &rows);
+    if (status) return status;
+    if (!rows) {
+        no_gradients(training);
+        return LS_OK;
+    }
+    status = find_plan(training->model, training->replica, rows, true, &plan);
+    return status ? status : ls_plan_run(plan, gradients_ready, training);
+}
+
+/* Within one worker: everybody must have gradients before anybody adds. */
+static ls_status check_replicas(ls_strategy *strategy, void *context) {
+    const ls_model *model = context;
+    for (int i = 0; i < strategy->local_count; i++)
+        if (model->replicas[i].status)
+            return ls_fail(LS_ABORTED, "the step is given up: replica %d failed", strategy->replicas[i].id);
+    return LS_OK;
+}
+
+static ls_status reduce_in_worker(ls_replica *replica, ls_model *model, ls_status status) {
+    void *arrays[LS_MAX_LOCAL_DEVICES];
+    int count = model->strategy->local_count;
+    if (count == 1) return status;
+    for (int i = 0; i < count; i++) arrays[i] = model->replicas[i].gradients;
+    const struct ls_cross_device_call call = {LS_SUM, LS_FLOAT32, model->blob_count + LS_EXTRAS, arrays, count};
+    char error[LS_ERROR_SIZE]; /* the meeting has an error of its own then */
+    (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    model->replicas[replica->local_id].status = status;
+    ls_status others = ls_replicas_meet(replica, check_replicas, model);
+    if (status) return ls_fail(status, "%s", error);
+    return others ? others : ls_cross_device_all_reduce(replica, &call);
+}
+
+static ls_status reduce_gradients(ls_replica *replica, ls_model *model, ls_status status) {
+    if (!model->reducer) return reduce_in_worker(replica, model, status);
+    if (status) {
+        ls_reducer_fail(model->reducer, replica->local_id, status);
+        return status;
+    }
+    return ls_reducer_wait(model->reducer, replica->local_id);
+}
+
+static ls_status train_replica(ls_replica *replica, void *context) {
+    ls_model *model = context;
+    struct training training = {model, &model->replicas[replica->local_id], replica->local_id};
+    if (model->reducer) ls_reducer_begin(model->reducer, replica->local_id);
+    ls_status status = reduce_gradients(replica, model, compute_gradients(&training));
+    return status ? status : training.replica->optimizer.run(&training.replica->optimizer);
+}
+
+ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums) {
+    model->loss_scale = 1.0F / (float)ls_pipeline_global_rows(model->pipeline);
+    model->step.iteration++;
+    ls_status status = ls_strategy_run(model->strategy, train_replica, model);
+    if (status) {
+        model->step.iteration--;
+        return status;
+    }
+    const float *extras = model->replicas[0].gradients + model->blob_count;
+    *sums = (struct ls_loss_sums){(double)extras[LS_EXTRA_LOSS], (int64_t)extras[LS_EXTRA_CORRECT],
+                                  (int64_t)extras[LS_EXTRA_ROWS]};
+    return LS_OK;
+}
+
+static ls_status evaluate_replica(ls_replica *replica, void *context) {
+    ls_model *model = context;
+    struct ls_model_replica *own = &model->replicas[replica->local_id];
+    int64_t rows;
+    struct ls_plan *plan;
+    ls_status status = load_batch(model, own, replica->local_id, &rows);
+    if (status || !rows) return status;
+    status = find_plan(model, own, rows, false, &plan);
+    if (!status) status = ls_plan_run(plan, NULL, NULL);
+    if (status) return status;
+    own->total.loss += own->sums.loss;
+    own->total.correct += own->sums.correct;
+    own->total.rows += own->sums.rows;
+    return LS_OK;
+}
+
+ls_status ls_model_evaluate_step(ls_model *model) {
+    return ls_strategy_run(model->strategy, evaluate_replica, model);
+}

@@ -1,0 +1,173 @@
+/* Strategies: tf.distribute.MirroredStrategy, MultiWorkerMirroredStrategy and OneDeviceStrategy as rows of one table.
+ */
+#include "strategy/strategy.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/options.h"
+
+struct ls_strategy_kind {
+    const char *name;
+    bool multi_worker; /* reads TF_CONFIG */
+};
+static const struct ls_strategy_kind mirrored = {"MirroredStrategy", false};
+static const struct ls_strategy_kind multi_worker_mirrored = {"MultiWorkerMirroredStrategy", true};
+static const struct ls_strategy_kind one_device = {"OneDeviceStrategy", false};
+
+static const char *const communication_names[] = {[LS_AUTO] = "AUTO", [LS_RING] = "RING", [LS_NCCL] = "NCCL"};
+
+static ls_status check_options(const ls_strategy_options *options) {
+    if ((unsigned)options->communication > LS_NCCL)
+        return ls_fail(LS_INVALID_ARGUMENT, "communication %d is none of LS_AUTO, LS_RING, LS_NCCL",
+                       options->communication);
+    if (options->communication == LS_NCCL)
+        return ls_fail(LS_UNIMPLEMENTED,
+                       "communication NCCL needs the GPU plugin, which this build has not: use AUTO or RING");
+    if (!ls_cross_device_find(options->cross_device_ops))
+        return ls_fail(LS_INVALID_ARGUMENT, "cross_device_ops %d is no ls_cross_device_ops", options->cross_device_ops);
+    if (options->timeout_seconds < 0 || options->join_timeout_seconds < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "timeout_seconds %g, join_timeout_seconds %g: must not be negative",
+                       options->timeout_seconds, options->join_timeout_seconds);
+    if (options->threads_per_replica < 0 || options->threads_per_replica > 1024)
+        return ls_fail(LS_INVALID_ARGUMENT, "threads_per_replica %d is not in 0 .. 1024", options->threads_per_replica);
+    return LS_OK;
+}
+
+static ls_status open_devices(ls_strategy *strategy) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    const char *list = strategy->options.devices ? strategy->options.devices : strategy->membership->settings.devices;
+    int threads = strategy->options.threads_per_replica ? strategy->options.threads_per_replica : 1, count = 0;
+    ls_status status = ls_devices_open(list, threads, devices, &count);
+    if (status) return status;
+    strategy->replicas = ls_alloc_array((size_t)count, sizeof(*strategy->replicas));
+    strategy->meeting.calls = ls_alloc_array((size_t)count, sizeof(*strategy->meeting.calls));
+    if (!strategy->replicas || !strategy->meeting.calls) {
+        for (int i = 0; i < count; i++) ls_device_close(devices[i]);
+        return ls_fail_memory("replicas", (size_t)count * sizeof(*strategy->replicas));
+    }
+    strategy->local_count = count;
+    for (int i = 0; i < count; i++) {
+        strategy->replicas[i].strategy = strategy;
+        strategy->replicas[i].device = devices[i];
+        strategy->replicas[i].local_id = i;
+    }
+    return LS_OK;
+}
+
+/* Every worker tells how many devices it has; replica ids follow the ranks. */
+static ls_status number_replicas(ls_strategy *strategy) {
+    struct ls_membership *membership = strategy->membership;
+    size_t workers = (size_t)membership->size;
+    LS_CLEANUP(ls_free_pointer) int64_t *counts = ls_alloc_array(workers, sizeof(*counts));
+    strategy->first = ls_alloc_array(workers + 1, sizeof(*strategy->first));
+    if (!counts || !strategy->first) return ls_fail_memory("replica ids", workers * sizeof(*counts));
+    ls_status status = ls_membership_exchange(membership, "devices", strategy->local_count, counts);
+    if (status) return status;
+    for (size_t w = 0; w < workers; w++) {
+        if (counts[w] < 1 || counts[w] > LS_MAX_LOCAL_DEVICES)
+            return ls_fail(LS_INTERNAL, "rank %zu says it has %lld devices", w, (long long)counts[w]);
+        strategy->first[w + 1] = strategy->first[w] + (int)counts[w];
+    }
+    strategy->total_count = strategy->first[workers];
+    for (int i = 0; i < strategy->local_count; i++) strategy->replicas[i].id = strategy->first[membership->rank] + i;
+    return LS_OK;
+}
+
+static ls_status agree_on_options(ls_strategy *strategy) {
+    char lines[256];
+    (void)snprintf(lines, sizeof(lines), "strategy=%s\ncommunication=%s\nbytes_per_pack=%zu\nthreads_per_replica=%d\n",
+                   strategy->kind->name, communication_names[strategy->options.communication],
+                   strategy->options.bytes_per_pack, strategy->options.threads_per_replica);
+    return ls_membership_agree(strategy->membership, "strategy options", lines);
+}
+
+static void announce(const ls_strategy *strategy) {
+    const struct ls_membership *membership = strategy->membership;
+    int on_host = membership->local_size * strategy->local_count;
+    ls_log_info(&membership->log, "%s: %d replica%s in sync on %d worker%s; rank %d holds %d from replica %d; %s%s",
+                strategy->kind->name, strategy->total_count, strategy->total_count == 1 ? "" : "s", membership->size,
+                membership->size == 1 ? "" : "s", membership->rank, strategy->local_count, strategy->replicas[0].id,
+                communication_names[strategy->options.communication],
+                ls_gate_spins(on_host) ? "" : "; fewer cores than replicas on this host, so waits sleep at once");
+}
+
+static ls_status build(ls_strategy *strategy, const ls_strategy_options *options) {
+    ls_status status = ls_options_copy("ls_strategy_options", &strategy->options, sizeof(strategy->options), options);
+    if (!status) status = check_options(&strategy->options);
+    if (!status) status = ls_membership_new(&strategy->options, strategy->kind->multi_worker, &strategy->membership);
+    if (!status) status = open_devices(strategy);
+    if (!status && strategy->kind == &one_device && strategy->local_count != 1)
+        status = ls_fail(LS_INVALID_ARGUMENT, "OneDeviceStrategy takes one device, '%s' are %d",
+                         strategy->options.devices, strategy->local_count);
+    if (!status) status = number_replicas(strategy);
+    if (!status) status = agree_on_options(strategy);
+    if (status) return status;
+    /* Waiting threads may spin only if every replica of this host still has a core. */
+    strategy->spins = ls_gate_spins(strategy->membership->local_size * strategy->local_count);
+    announce(strategy);
+    return ls_replicas_start(strategy);
+}
+
+static ls_status strategy_new(const struct ls_strategy_kind *kind, const ls_strategy_options *options,
+                              ls_strategy **strategy) {
+    ls_strategy *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a strategy", sizeof(*made));
+    made->kind = kind;
+    ls_status status = build(made, options);
+    if (status) return ls_strategy_close(made, status);
+    *strategy = made;
+    return LS_OK;
+}
+
+ls_status ls_multi_worker_mirrored_strategy_new(const ls_strategy_options *options, ls_strategy **strategy) {
+    return strategy_new(&multi_worker_mirrored, options, strategy);
+}
+
+ls_status ls_mirrored_strategy_new(const ls_strategy_options *options, ls_strategy **strategy) {
+    return strategy_new(&mirrored, options, strategy);
+}
+
+ls_status ls_one_device_strategy_new(const char *device, ls_strategy **strategy) {
+    return strategy_new(&one_device, LS_STRATEGY(.devices = device ? device : "cpu:0"), strategy);
+}
+
+ls_status ls_strategy_close(ls_strategy *strategy, ls_status status) {
+    if (!strategy) return status;
+    ls_replicas_stop(strategy);
+    status = ls_membership_close(strategy->membership, status);
+    ls_variables_free(strategy);
+    for (int i = 0; i < strategy->local_count; i++) ls_device_close(strategy->replicas[i].device);
+    ls_free(strategy->replicas);
+    ls_free(strategy->meeting.calls);
+    ls_free(strategy->first);
+    ls_free(strategy);
+    return status;
+}
+
+void ls_strategy_free(ls_strategy *strategy) {
+    (void)ls_strategy_close(strategy, LS_OK);
+}
+
+int ls_num_replicas_in_sync(const ls_strategy *strategy) {
+    return strategy->total_count;
+}
+
+int ls_num_workers(const ls_strategy *strategy) {
+    return strategy->membership->size;
+}
+
+int ls_num_local_replicas(const ls_strategy *strategy) {
+    return strategy->local_count;
+}
+
+int ls_worker_rank(const ls_strategy *strategy) {
+    return strategy->membership->rank;
+}
+
+bool ls_is_chief(const ls_strategy *strategy) {
+    const struct ls_tf_config *config = strategy->membership->config;
+    return config && config->cluster_mode ? config->is_chief : true;
+}

@@ -1,0 +1,91 @@
+/* A strategy from the inside: its replicas with one thread each, the membership that joins workers, and reductions over
+ * all replicas of all workers. */
+#pragma once
+#include <lockstep/lockstep.h>
+#include <pthread.h>
+
+#include "base/gate.h"
+#include "base/status.h"
+#include "device/device.h"
+#include "strategy/membership.h"
+
+struct ls_replica {
+    ls_strategy *strategy;
+    struct ls_device *device; /* owns */
+    int id, local_id;
+    pthread_t thread;
+    bool started;
+    ls_status status;          /* of the present run */
+    char error[LS_ERROR_SIZE]; /* its message */
+};
+
+/* What a replica brings to a meeting; all must bring the same. */
+struct ls_meeting_call {
+    int kind; /* enum meeting_kind in replica.c */
+    ls_reduce_op op;
+    ls_dtype dtype;
+    size_t count;
+    void *data;
+};
+struct ls_meeting {
+    _Atomic int arrived;
+    struct ls_gate phase;
+    struct ls_meeting_call *calls; /* [local replicas] */
+    ls_status status;              /* of the last phase; written by its last arriver */
+    char error[LS_ERROR_SIZE];
+};
+
+struct ls_strategy_kind; /* the table in strategy.c */
+struct ls_strategy {
+    const struct ls_strategy_kind *kind;
+    ls_strategy_options options;
+    struct ls_membership *membership;
+    struct ls_replica *replicas; /* [local_count] */
+    int local_count;
+    int total_count; /* num_replicas_in_sync */
+    int *first;      /* [workers + 1]: worker w holds replica ids [first[w], first[w + 1]) */
+    int spins;       /* before a thread sleeps */
+    /* the present run: written before start opens, read after */
+    struct ls_gate start, done;
+    ls_replica_fn *fn;
+    void *context;
+    bool running, stopping;
+    struct ls_meeting meeting;
+    /* variables, newest first; pending ones wait for their broadcast */
+    ls_variable *variables;
+    bool pending;
+};
+
+/* replica.c: threads, runs, meetings */
+ls_status ls_replicas_start(ls_strategy *strategy);
+void ls_replicas_stop(ls_strategy *strategy);
+/* All local replicas meet; the last to arrive runs act(strategy, context), then all go on with its status. Every
+ * replica passes the same act. Returns FAILED_PRECONDITION when another replica ended its function or does something
+ * else. */
+typedef ls_status ls_meeting_fn(ls_strategy *strategy, void *context);
+ls_status ls_replicas_meet(struct ls_replica *replica, ls_meeting_fn *act, void *context);
+
+/* reduce.c: over all replicas of all workers; inputs and outputs have one array a local replica. */
+ls_status ls_strategy_all_reduce(ls_strategy *strategy, const char *name, ls_reduce_op op, ls_dtype dtype,
+                                 const void *const *inputs, void *const *outputs, size_t count);
+
+/* cross_device.c: the same within one worker, done by all its replica threads, which call it alike. */
+struct ls_cross_device_call {
+    ls_reduce_op op;
+    ls_dtype dtype;
+    size_t count;
+    void *const *arrays; /* [participants], in place */
+    int participants;
+};
+typedef void ls_cross_device_share_fn(const struct ls_cross_device_call *call, int participant);
+struct ls_cross_device {
+    const char *name;
+    ls_cross_device_share_fn *share; /* participant's part of the work; the parts together are the whole */
+};
+const struct ls_cross_device *ls_cross_device_find(ls_cross_device_ops ops); /* NULL: no such */
+/* From all replica threads, one worker only: meets, shares, meets. */
+ls_status ls_cross_device_all_reduce(struct ls_replica *replica, const struct ls_cross_device_call *call);
+
+/* variable.c */
+ls_status ls_variables_flush(ls_strategy *strategy); /* one flat broadcast of those that are pending */
+void ls_variables_free(ls_strategy *strategy);

@@ -1,0 +1,270 @@
+/* Mirrored and per-replica variables: tf.distribute's DistributedVariable in three words, broadcast at start, reduce on
+ * write, reduce on read. Every variable has one copy on each local replica. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "collective/group.h"
+#include "collective/reduce.h"
+#include "strategy/strategy.h"
+
+struct ls_variable {
+    ls_variable *next; /* older */
+    ls_strategy *strategy;
+    char *name;
+    ls_variable_options options;
+    size_t count, bytes;
+    bool pending;                        /* not yet broadcast */
+    void *copies[LS_MAX_LOCAL_DEVICES];  /* device memory */
+    void *scratch[LS_MAX_LOCAL_DEVICES]; /* for values on their way */
+};
+
+static void variable_free(ls_variable *variable) {
+    for (int i = 0; i < variable->strategy->local_count; i++) {
+        struct ls_device *device = variable->strategy->replicas[i].device;
+        if (variable->copies[i]) device->ops->release(device, variable->copies[i]);
+        if (variable->scratch[i]) device->ops->release(device, variable->scratch[i]);
+    }
+    ls_free(variable->name);
+    ls_free(variable);
+}
+
+void ls_variables_free(ls_strategy *strategy) {
+    while (strategy->variables) {
+        ls_variable *variable = strategy->variables;
+        strategy->variables = variable->next;
+        variable_free(variable);
+    }
+}
+
+static ls_status check_options(const ls_strategy *strategy, const char *name, const ls_variable_options *options) {
+    if (!name || !*name || strchr(name, '\n'))
+        return ls_fail(LS_INVALID_ARGUMENT, "a variable needs a name, without line breaks");
+    for (const ls_variable *other = strategy->variables; other; other = other->next)
+        if (!strcmp(other->name, name))
+            return ls_fail(LS_ALREADY_EXISTS, "there is a variable named '%s' already", name);
+    ls_status status = ls_dtype_check(options->dtype);
+    if (status) return ls_fail_context(status, "variable '%s'", name);
+    if (ls_shape_count(&options->shape) < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "variable '%s' has a bad shape (rank %d)", name, options->shape.rank);
+    if ((unsigned)options->synchronization > LS_ON_READ)
+        return ls_fail(LS_INVALID_ARGUMENT, "variable '%s': synchronization %d is neither LS_ON_WRITE nor LS_ON_READ",
+                       name, options->synchronization);
+    if ((unsigned)options->aggregation > LS_AGGREGATE_ONLY_FIRST_REPLICA)
+        return ls_fail(LS_INVALID_ARGUMENT, "variable '%s': aggregation %d is no ls_aggregation", name,
+                       options->aggregation);
+    return LS_OK;
+}
+
+static ls_status allocate_copies(ls_variable *variable) {
+    for (int i = 0; i < variable->strategy->local_count; i++) {
+        struct ls_device *device = variable->strategy->replicas[i].device;
+        ls_status status = device->ops->allocate(device, variable->bytes, &variable->copies[i]);
+        if (!status) status = device->ops->allocate(device, variable->bytes, &variable->scratch[i]);
+        if (status) return ls_fail_context(status, "variable '%s'", variable->name);
+        if (variable->options.initial) memcpy(variable->copies[i], variable->options.initial, variable->bytes);
+    }
+    return LS_OK;
+}
+
+ls_status ls_variable_new(ls_strategy *strategy, const char *name, const ls_variable_options *options,
+                          ls_variable **variable) {
+    ls_variable_options copy;
+    ls_status status = ls_options_copy("ls_variable_options", &copy, sizeof(copy), options);
+    if (!status) status = check_options(strategy, name, &copy);
+    if (status) return status;
+    ls_variable *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a variable", sizeof(*made));
+    made->strategy = strategy;
+    made->options = copy;
+    made->count = (size_t)ls_shape_count(&copy.shape);
+    made->name = ls_strdup(name);
+    status = __builtin_mul_overflow(made->count, ls_dtype_size(copy.dtype), &made->bytes) || !made->name
+                 ? ls_fail_memory("a variable", made->count)
+                 : allocate_copies(made);
+    if (status) {
+        variable_free(made);
+        return status;
+    }
+    made->options.initial = NULL;
+    made->pending = strategy->pending = true;
+    made->next = strategy->variables;
+    strategy->variables = made;
+    *variable = made;
+    return LS_OK;
+}
+
+/* ---- the flat broadcast ---- */
+
+static size_t padded(const ls_variable *variable) {
+    return (variable->bytes + 7) / 8 * 8;
+}
+
+/* "w=float32 (3, 2) sync 0 aggregate 2\n" for each pending variable: all workers must have made the same. */
+static ls_status agree_on_pending(ls_strategy *strategy) {
+    size_t size = 1, used = 0;
+    for (const ls_variable *v = strategy->variables; v; v = v->next) size += strlen(v->name) + 320;
+    LS_CLEANUP(ls_free_pointer) char *lines = ls_alloc(size);
+    if (!lines) return ls_fail_memory("the variables' description", size);
+    for (const ls_variable *v = strategy->variables; v; v = v->next) {
+        char shape[200];
+        if (!v->pending) continue;
+        ls_shape_text(&v->options.shape, shape, sizeof(shape));
+        used += (size_t)snprintf(lines + used, size - used, "variable %s=%s %s synchronization %d aggregation %d\n",
+                                 v->name, ls_dtype_name(v->options.dtype), shape, v->options.synchronization,
+                                 v->options.aggregation);
+    }
+    return ls_membership_agree(strategy->membership, "variables", lines);
+}
+
+static ls_status broadcast_pending(ls_strategy *strategy) {
+    size_t bytes = 0;
+    for (const ls_variable *v = strategy->variables; v; v = v->next) bytes += v->pending ? padded(v) : 0;
+    LS_CLEANUP(ls_free_pointer) char *flat = ls_alloc_aligned(bytes);
+    if (!flat) return ls_fail_memory("the variables' broadcast", bytes);
+    char *place = flat;
+    for (ls_variable *v = strategy->variables; v; place += v->pending ? padded(v) : 0, v = v->next)
+        if (v->pending) memcpy(place, v->copies[0], v->bytes);
+    ls_status status = ls_group_broadcast(strategy->membership->group, "variables", 0, LS_INT64, flat, bytes / 8);
+    if (status) return status;
+    place = flat;
+    for (ls_variable *v = strategy->variables; v; v = v->next) {
+        if (!v->pending) continue;
+        for (int i = 0; i < strategy->local_count; i++) memcpy(v->copies[i], place, v->bytes);
+        place += padded(v);
+        v->pending = false;
+    }
+    return LS_OK;
+}
+
+ls_status ls_variables_flush(ls_strategy *strategy) {
+    if (!strategy->pending) return LS_OK;
+    ls_status status = agree_on_pending(strategy);
+    if (!status) status = broadcast_pending(strategy);
+    if (!status) strategy->pending = false;
+    return status;
+}
+
+/* ---- inside run ---- */
+
+enum write_kind { WRITE_ASSIGN, WRITE_ADD, WRITE_SUB };
+
+/* Flips the sign bit of floats, two's complement of integers: x - v is x + -v in every type, bit for bit. */
+static void negate(ls_dtype dtype, void *data, size_t count) {
+    for (size_t i = 0; i < count; i++) switch (dtype) {
+        case LS_FLOAT16:
+        case LS_BFLOAT16:
+            ((uint16_t *)data)[i] ^= 0x8000U;
+            break;
+        case LS_FLOAT32:
+            ((uint32_t *)data)[i] ^= 0x80000000U;
+            break;
+        case LS_FLOAT64:
+            ((uint64_t *)data)[i] ^= UINT64_C(1) << 63;
+            break;
+        case LS_INT32:
+            ((uint32_t *)data)[i] = 0U - ((uint32_t *)data)[i];
+            break;
+        case LS_INT64:
+            ((uint64_t *)data)[i] = 0U - ((uint64_t *)data)[i];
+            break;
+        }
+}
+
+/* Applies scratch[local] to this replica's copy. */
+static void apply(ls_variable *variable, int local, enum write_kind kind) {
+    void *copy = variable->copies[local], *value = variable->scratch[local];
+    ls_dtype dtype = variable->options.dtype;
+    if (kind == WRITE_ASSIGN) {
+        memcpy(copy, value, variable->bytes);
+        return;
+    }
+    if (kind == WRITE_SUB) negate(dtype, value, variable->count);
+    ls_combine(LS_SUM, dtype)(copy, copy, value, variable->count);
+}
+
+/* The last replica to arrive: scratch[] holds every local replica's value and receives the aggregate. */
+static ls_status aggregate(ls_strategy *strategy, void *context) {
+    ls_variable *variable = context;
+    ls_dtype dtype = variable->options.dtype;
+    if (variable->options.aggregation != LS_AGGREGATE_ONLY_FIRST_REPLICA)
+        return ls_strategy_all_reduce(strategy, variable->name,
+                                      variable->options.aggregation == LS_AGGREGATE_SUM ? LS_SUM : LS_MEAN, dtype,
+                                      (const void *const *)variable->scratch, variable->scratch, variable->count);
+    ls_status status = ls_group_broadcast(strategy->membership->group, variable->name, 0, dtype, variable->scratch[0],
+                                          variable->count);
+    for (int i = 1; !status && i < strategy->local_count; i++)
+        memcpy(variable->scratch[i], variable->scratch[0], variable->bytes);
+    return status;
+}
+
+static ls_status write_variable(ls_variable *variable, ls_replica *replica, const void *value, enum write_kind kind) {
+    int local = replica->local_id;
+    bool mirrored = variable->options.synchronization == LS_ON_WRITE;
+    if (mirrored && variable->options.aggregation == LS_AGGREGATE_NONE)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "variable '%s' has aggregation NONE: a mirrored variable that is assigned in "
+                       "a replica needs SUM, MEAN or ONLY_FIRST_REPLICA",
+                       variable->name);
+    memcpy(variable->scratch[local], value, variable->bytes);
+    ls_status status = mirrored ? ls_replicas_meet(replica, aggregate, variable) : LS_OK;
+    if (!status) apply(variable, local, kind);
+    return status;
+}
+
+ls_status ls_variable_assign(ls_variable *variable, ls_replica *replica, const void *value) {
+    return write_variable(variable, replica, value, WRITE_ASSIGN);
+}
+
+ls_status ls_variable_assign_add(ls_variable *variable, ls_replica *replica, const void *value) {
+    return write_variable(variable, replica, value, WRITE_ADD);
+}
+
+ls_status ls_variable_assign_sub(ls_variable *variable, ls_replica *replica, const void *value) {
+    return write_variable(variable, replica, value, WRITE_SUB);
+}
+
+void *ls_variable_data(ls_variable *variable, ls_replica *replica) {
+    return variable->copies[replica->local_id];
+}
+
+/* ---- outside run ---- */
+
+ls_status ls_variable_set(ls_variable *variable, const void *value) {
+    ls_strategy *strategy = variable->strategy;
+    const ls_variable_options *options = &variable->options;
+    ls_status status = ls_variables_flush(strategy);
+    if (status) return status;
+    for (int i = 0; i < strategy->local_count; i++) {
+        memcpy(variable->copies[i], value, variable->bytes);
+        if (options->synchronization == LS_ON_READ && options->aggregation == LS_AGGREGATE_SUM)
+            ls_divide(options->dtype, variable->copies[i], variable->count, strategy->total_count);
+    }
+    return LS_OK;
+}
+
+static ls_status read_combined(ls_variable *variable, void *output) {
+    ls_strategy *strategy = variable->strategy;
+    ls_aggregation aggregation = variable->options.aggregation;
+    ls_dtype dtype = variable->options.dtype;
+    if (aggregation == LS_AGGREGATE_NONE)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "variable '%s' is ON_READ with aggregation NONE: it has no value outside of a "
+                       "replica; give it SUM, MEAN or ONLY_FIRST_REPLICA",
+                       variable->name);
+    if (aggregation != LS_AGGREGATE_ONLY_FIRST_REPLICA)
+        return ls_reduce(strategy, aggregation == LS_AGGREGATE_SUM ? LS_SUM : LS_MEAN, dtype,
+                         (const void *const *)variable->copies, variable->count, output);
+    memcpy(output, variable->copies[0], variable->bytes);
+    return ls_group_broadcast(strategy->membership->group, variable->name, 0, dtype, output, variable->count);
+}
+
+ls_status ls_variable_read(ls_variable *variable, void *output) {
+    ls_status status = ls_variables_flush(variable->strategy);
+    if (status) return status;
+    if (variable->options.synchronization == LS_ON_READ) return read_combined(variable, output);
+    memcpy(output, variable->copies[0], variable->bytes);
+    return LS_OK;
+}

@@ -1,0 +1,39 @@
+/* The promise of equal copies, checked: every replica's variables against replica 0's, here and on every worker. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "strategy/model.h"
+
+static ls_status verify_local(const ls_model *model) {
+    for (int i = 1; i < model->strategy->local_count; i++)
+        if (memcmp(model->replicas[0].parameters, model->replicas[i].parameters, model->blob_count * sizeof(float)) !=
+            0)
+            return ls_fail(LS_DATA_LOSS, "the variables of replicas %d and %d differ after iteration %lld",
+                           model->strategy->replicas[0].id, model->strategy->replicas[i].id,
+                           (long long)model->step.iteration);
+    return LS_OK;
+}
+
+#define HEX 64 /* digits of a digest, gathered as 8 words */
+
+ls_status ls_model_verify(ls_model *model) {
+    const struct ls_membership *membership = model->strategy->membership;
+    size_t workers = (size_t)membership->size;
+    char hex[HEX + 1];
+    ls_status status = verify_local(model);
+    if (!status) status = ls_model_weights_sha256(model, hex);
+    if (status || workers == 1) return status;
+    LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array(workers, sizeof(*counts));
+    LS_CLEANUP(ls_free_pointer) char *all = ls_alloc_array(workers, HEX);
+    if (!counts || !all) return ls_fail_memory("digests", workers * HEX);
+    for (size_t w = 0; w < workers; w++) counts[w] = HEX / sizeof(int64_t);
+    status = ls_group_all_gather(membership->group, "weights digest", LS_INT64, hex, counts, all);
+    if (status) return status;
+    for (size_t w = 1; w < workers; w++)
+        if (memcmp(all, all + w * HEX, HEX) != 0)
+            return ls_fail(
+                LS_DATA_LOSS,
+                "after iteration %lld the variables differ: rank 0 has digest %.16s..., rank %zu has %.16s...",
+                (long long)model->step.iteration, all, w, all + w * HEX);
+    return LS_OK;
+}

@@ -1,0 +1,243 @@
+/* fit and its promises: a step is a transaction, differences between workers are one named error, bad calls too. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness.h"
+#include "strategy/bucket.h"
+#include "base/memory.h"
+#include "strategy/workers.h"
+
+#define EXAMPLES 40
+#define WIDTH    6
+
+struct toy {
+    float features[EXAMPLES][WIDTH];
+    int32_t labels[EXAMPLES];
+};
+
+static void fill_toy(struct toy *toy) {
+    for (int i = 0; i < EXAMPLES; i++) {
+        toy->labels[i] = i % 3;
+        for (int j = 0; j < WIDTH; j++)
+            toy->features[i][j] = (float)((i * 5 + j * 3) % 7) / 7.0F + (j == i % 3 ? 1.0F : 0);
+    }
+}
+
+static ls_status open_toy(struct toy *toy, int64_t batch, ls_dataset **data) {
+    return ls_dataset_arrays(&toy->features[0][0], LS_SHAPE(WIDTH), toy->labels, EXAMPLES, 3,
+                             LS_DATASET(.batch_size = batch, .shuffle = LS_SHUFFLE_NEVER), data);
+}
+
+static ls_status make_model(ls_strategy *strategy, ls_model **model) {
+    ls_status st = ls_model_new(strategy, LS_LAYERS(ls_dense(5, LS_RELU), ls_dense(3)), model);
+    return st ? st : ls_model_compile(*model, ls_adam(0.01F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+}
+
+/* Steps 1 to 4 are good; in step 5 one replica meets a label that is no class. The variables, moments and counter must
+ * be those of step 4: after the label is mended, training goes on as if nothing had been. */
+static void check_transaction(const char *devices) {
+    struct toy toy, broken;
+    char before[65], after[65], undisturbed[65];
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL, *bad = NULL;
+    ls_model *model = NULL, *other = NULL;
+    ls_result result;
+    fill_toy(&toy);
+    fill_toy(&broken);
+    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = devices), &strategy), LS_OK);
+    ck_assert_int_eq(open_toy(&toy, 8, &data), LS_OK);
+    ck_assert_int_eq(open_toy(&broken, 8, &bad), LS_OK);
+    ck_assert_int_eq(make_model(strategy, &model), LS_OK);
+    broken.labels[32] = 77; /* behind the back of the dataset: found by the loss in step 5 */
+    ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.steps_per_epoch = 4, .verbose = -1), NULL), LS_OK);
+    ck_assert_int_eq(ls_model_weights_sha256(model, before), LS_OK);
+    ck_assert_int_eq(ls_model_fit(model, bad, LS_FIT(.steps_per_epoch = 5, .verbose = -1), NULL) ? 0 : 1, 0);
+    ck_assert_msg(strstr(ls_error(), "77"), "%s", ls_error());
+    ck_assert_msg(strstr(ls_error(), "step 5"), "%s", ls_error());
+    ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.verbose = -1), &result), LS_OK);
+    ck_assert_int_eq(result.steps, 4 + 4 + 5);
+    ck_assert_int_eq(ls_model_weights_sha256(model, after), LS_OK);
+    ck_assert_int_eq(make_model(strategy, &other), LS_OK);
+    ck_assert_int_eq(ls_model_fit(other, data, LS_FIT(.steps_per_epoch = 4, .verbose = -1), NULL), LS_OK);
+    ck_assert_int_eq(ls_model_fit(other, data, LS_FIT(.steps_per_epoch = 4, .verbose = -1), NULL), LS_OK);
+    ck_assert_int_eq(ls_model_fit(other, data, LS_FIT(.verbose = -1), NULL), LS_OK);
+    ck_assert_int_eq(ls_model_weights_sha256(other, undisturbed), LS_OK);
+    ck_assert_str_eq(after, undisturbed);
+    ck_assert_str_ne(before, after);
+    ls_model_free(model);
+    ls_model_free(other);
+    ls_dataset_free(data);
+    ls_dataset_free(bad);
+    ls_strategy_free(strategy);
+}
+
+START_TEST(a_step_is_a_transaction) {
+    check_transaction("1");
+    check_transaction("3");
+}
+END_TEST
+
+START_TEST(bad_calls_are_named) {
+    struct toy toy;
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    char digest[65];
+    const char *name;
+    const float *values;
+    ls_shape shape;
+    fill_toy(&toy);
+    ck_assert_int_eq(ls_mirrored_strategy_new(NULL, &strategy), LS_OK);
+    ck_assert_int_eq(open_toy(&toy, 8, &data), LS_OK);
+    ck_assert_int_eq(ls_model_new(strategy, NULL, 0, &model), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_model_new(strategy, LS_LAYERS(ls_dense(2)), &model), LS_OK);
+    ck_assert_int_eq(ls_model_fit(model, data, NULL, NULL), LS_FAILED_PRECONDITION);
+    ck_assert_int_eq(ls_model_weights_sha256(model, digest), LS_FAILED_PRECONDITION);
+    ck_assert_int_eq(ls_model_variable(model, 0, &name, &shape, &values), LS_OUT_OF_RANGE);
+    ck_assert_int_eq(ls_model_compile(model, ls_sgd(-1.0F), LS_SPARSE_CATEGORICAL_CROSSENTROPY), LS_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(ls_error(), "learning_rate"), "%s", ls_error());
+    ck_assert_int_eq(ls_model_compile(model, ls_sgd(0.1F), (ls_loss)9), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_model_compile(model, ls_sgd(0.1F), LS_CATEGORICAL_CROSSENTROPY), LS_OK);
+    ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.epochs = -1), NULL), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.verbose = 7), NULL), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.verbose = -1), NULL), LS_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(ls_error(), "3 classes"), "%s", ls_error()); /* the model has two outputs */
+    ls_model_free(model);
+    ls_dataset_free(data);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+/* Sparse and one-hot labels are the same loss. */
+START_TEST(one_hot_is_sparse) {
+    struct toy toy;
+    char digests[2][65];
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL;
+    fill_toy(&toy);
+    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy), LS_OK);
+    ck_assert_int_eq(open_toy(&toy, 8, &data), LS_OK);
+    for (int i = 0; i < 2; i++) {
+        ls_model *model = NULL;
+        ls_result result;
+        ck_assert_int_eq(ls_model_new(strategy, LS_LAYERS(ls_dense(8), ls_relu(), ls_dense(3)), &model), LS_OK);
+        ck_assert_int_eq(
+            ls_model_compile(model, ls_sgd(0.5F), i ? LS_CATEGORICAL_CROSSENTROPY : LS_SPARSE_CATEGORICAL_CROSSENTROPY),
+            LS_OK);
+        ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.epochs = 60, .verbose = -1), &result), LS_OK);
+        ck_assert_double_gt(result.accuracy, 0.99);
+        ck_assert_int_eq(ls_model_evaluate(model, data, &result), LS_OK);
+        ck_assert_double_gt(result.accuracy, 0.99);
+        ck_assert_int_eq(ls_model_weights_sha256(model, digests[i]), LS_OK);
+        ls_model_free(model);
+    }
+    ck_assert_str_eq(digests[0], digests[1]);
+    ls_dataset_free(data);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+/* ---- several workers ---- */
+
+enum difference { RATE, BATCH, MODEL, EPOCHS, DIFFERENCES };
+static const char *const words[DIFFERENCES] = {"optimizer", "batch_size", "model", "epochs"};
+
+static ls_status train_differently(struct worker *worker) {
+    enum difference difference = *(enum difference *)worker->context;
+    bool odd = worker->rank == 1;
+    struct toy toy;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    fill_toy(&toy);
+    ls_status st = open_toy(&toy, odd && difference == BATCH ? 9 : 8, &data);
+    if (!st)
+        st = ls_model_new(worker->strategy,
+                          LS_LAYERS(ls_dense(odd && difference == MODEL ? 6 : 5, LS_RELU), ls_dense(3)), &model);
+    if (!st)
+        st = ls_model_compile(model, ls_sgd(odd && difference == RATE ? 0.2F : 0.1F),
+                              LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    if (!st) st = ls_model_fit(model, data, LS_FIT(.epochs = odd && difference == EPOCHS ? 3 : 2, .verbose = -1), NULL);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    return st;
+}
+
+START_TEST(differences_are_one_error_on_all) {
+    for (int difference = 0; difference < DIFFERENCES; difference++) {
+        struct worker_cluster cluster = {
+            .count = 3, .devices = {1, 1, 1}, .fn = train_differently, .context = &difference};
+        run_workers(&cluster);
+        for (int i = 0; i < 3; i++) {
+            ck_assert_int_eq(cluster.workers[i].status, LS_INVALID_ARGUMENT);
+            ck_assert_msg(strstr(cluster.workers[i].error, words[difference]), "%s", cluster.workers[i].error);
+            ck_assert_str_eq(cluster.workers[i].error, cluster.workers[0].error);
+        }
+    }
+}
+END_TEST
+
+/* A replica that fails in the middle ends the step on every worker, with its cause. */
+static ls_status fail_in_the_middle(struct worker *worker) {
+    struct toy toy;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    fill_toy(&toy);
+    ls_status st = open_toy(&toy, 8, &data);
+    if (worker->rank == 1) toy.labels[22] = 55; /* replica 1's share of step 3 (examples 16 to 23) */
+    if (!st) st = make_model(worker->strategy, &model);
+    if (!st) st = ls_model_fit(model, data, LS_FIT(.verbose = -1), NULL);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    return st;
+}
+
+START_TEST(a_failing_worker_ends_all_with_its_cause) {
+    struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = fail_in_the_middle};
+    run_workers(&cluster);
+    ck_assert_msg(strstr(cluster.workers[1].error, "55"), "%s", cluster.workers[1].error);
+    ck_assert_int_ne(cluster.workers[0].status, LS_OK);
+    ck_assert_msg(strstr(cluster.workers[0].error, "55"), "rank 0 does not know the cause: %s",
+                  cluster.workers[0].error);
+}
+END_TEST
+
+/* ---- buckets ---- */
+
+static void check_buckets(struct ls_bucket_rule rule, const struct ls_bucket *want, size_t count) {
+    static const size_t offsets[] = {0, 100, 116, 300}; /* and 16 extras behind 310 */
+    struct ls_bucket *buckets;
+    size_t made;
+    ck_assert_int_eq(ls_buckets_cut(&rule, offsets, 4, 326, &buckets, &made), LS_OK);
+    ck_assert_uint_eq(made, count);
+    for (size_t i = 0; i < count; i++) {
+        ck_assert_uint_eq(buckets[i].begin, want[i].begin);
+        ck_assert_uint_eq(buckets[i].end, want[i].end);
+    }
+    ls_free(buckets);
+}
+
+START_TEST(buckets_are_cut_from_the_tail) {
+    check_buckets((struct ls_bucket_rule){0, 1 << 20, 1 << 20}, (struct ls_bucket[]){{0, 326}}, 1);
+    check_buckets((struct ls_bucket_rule){0, 4, 4}, (struct ls_bucket[]){{300, 326}, {116, 300}, {100, 116}, {0, 100}},
+                  4);
+    check_buckets((struct ls_bucket_rule){0, 4, 1 << 20}, (struct ls_bucket[]){{300, 326}, {0, 300}}, 2);
+    /* TensorFlow: full when strictly more than bytes_per_pack is in it */
+    check_buckets((struct ls_bucket_rule){26 * 4, 0, 0}, (struct ls_bucket[]){{116, 326}, {0, 116}}, 2);
+    check_buckets((struct ls_bucket_rule){26 * 4 - 1, 0, 0}, (struct ls_bucket[]){{300, 326}, {116, 300}, {0, 116}}, 3);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("fit");
+    TCase *tests = tcase_create("fit");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, a_step_is_a_transaction);
+    tcase_add_test(tests, bad_calls_are_named);
+    tcase_add_test(tests, one_hot_is_sparse);
+    tcase_add_test(tests, differences_are_one_error_on_all);
+    tcase_add_test(tests, a_failing_worker_ends_all_with_its_cause);
+    tcase_add_test(tests, buckets_are_cut_from_the_tail);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

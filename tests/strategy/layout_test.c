@@ -1,0 +1,152 @@
+/* The second promise: with AUTO the bits of a training run do not depend on how the replicas are laid out on workers,
+ * nor on the cross-device ops, nor on having been run before; and every layout, RING too, follows one replica's losses.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness.h"
+#include "strategy/workers.h"
+
+#define STEPS 100
+
+struct job {
+    int64_t batch, limit, per_epoch; /* per_epoch 0: to the end of the data, epochs passes */
+    int epochs;
+    ls_optimizer optimizer;
+    double losses[STEPS + 1]; /* of each epoch, from rank 0 */
+    double val_loss;
+    char digests[MAX_WORKERS][65];
+};
+
+static ls_status record_loss(void *context, int epoch, const ls_result *result) {
+    struct worker *worker = context;
+    struct job *job = worker->context;
+    if (worker->rank == 0 && epoch < STEPS) job->losses[epoch] = result->loss;
+    if (worker->rank == 0) job->val_loss = result->val_loss;
+    return LS_OK;
+}
+
+static ls_status train(struct worker *worker) {
+    struct job *job = worker->context;
+    ls_dataset *data = NULL, *validation = NULL;
+    ls_model *model = NULL;
+    ls_status st = ls_dataset_digits(LS_DATASET(.batch_size = job->batch, .limit = job->limit, .seed = 7), &data);
+    if (!st) st = ls_dataset_digits(LS_DATASET(.batch_size = 33, .limit = 100, .split = LS_TEST), &validation);
+    if (!st) st = ls_model_new(worker->strategy, LS_LAYERS(ls_dense(31, LS_RELU), ls_dense(10)), &model);
+    if (!st) st = ls_model_compile(model, job->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    if (!st)
+        st =
+            ls_model_fit(model, data,
+                         LS_FIT(.epochs = job->epochs, .steps_per_epoch = job->per_epoch, .validation_data = validation,
+                                .verbose = -1, .on_epoch = record_loss, .context = worker),
+                         NULL);
+    if (!st) st = ls_model_weights_sha256(model, job->digests[worker->rank]);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    ls_dataset_free(validation);
+    return st;
+}
+
+struct layout {
+    int workers, devices[4];
+    ls_communication communication;
+    ls_cross_device_ops cross_device_ops;
+};
+
+static void run_layout(const struct layout *layout, struct job *job) {
+    struct worker_cluster cluster = {.count = layout->workers, .fn = train, .context = job};
+    cluster.options.communication = layout->communication;
+    cluster.options.cross_device_ops = layout->cross_device_ops;
+    memcpy(cluster.devices, layout->devices, sizeof(layout->devices));
+    run_workers_ok(&cluster);
+    for (int i = 1; i < layout->workers; i++) ck_assert_str_eq(job->digests[i], job->digests[0]);
+}
+
+static const struct layout four[] = {
+    {1, {4}, LS_AUTO, LS_HIERARCHICAL_COPY},    {1, {4}, LS_AUTO, LS_REDUCTION_TO_ONE_DEVICE},
+    {2, {2, 2}, LS_AUTO, LS_CROSS_DEVICE_AUTO}, {4, {1, 1, 1, 1}, LS_AUTO, LS_CROSS_DEVICE_AUTO},
+    {2, {3, 1}, LS_AUTO, LS_CROSS_DEVICE_AUTO}, {4, {1, 1, 1, 1}, LS_AUTO, LS_CROSS_DEVICE_AUTO},
+};
+static const struct layout three[] = {
+    {1, {3}, LS_AUTO, LS_CROSS_DEVICE_AUTO},
+    {3, {1, 1, 1}, LS_AUTO, LS_CROSS_DEVICE_AUTO},
+    {2, {1, 2}, LS_AUTO, LS_CROSS_DEVICE_AUTO},
+    {2, {2, 1}, LS_AUTO, LS_CROSS_DEVICE_AUTO},
+};
+
+/* A batch that 3 and 4 do not divide (26) and a short last one (420 = 16 * 26 + 4), twice over the data. */
+static void same_bits(const struct layout *layouts, size_t count, ls_optimizer optimizer) {
+    struct job first = {.batch = 26, .limit = 420, .epochs = 2, .optimizer = optimizer};
+    run_layout(&layouts[0], &first);
+    for (size_t i = 1; i < count; i++) {
+        struct job job = {.batch = 26, .limit = 420, .epochs = 2, .optimizer = optimizer};
+        run_layout(&layouts[i], &job);
+        ck_assert_msg(!strcmp(job.digests[0], first.digests[0]), "layout %zu gives other weights than layout 0", i);
+        ck_assert_double_eq(job.losses[1], first.losses[1]);
+        ck_assert_double_eq(job.val_loss, first.val_loss);
+    }
+}
+
+START_TEST(four_replicas_same_bits) {
+    same_bits(four, sizeof(four) / sizeof(four[0]), ls_sgd(0.1F, .momentum = 0.9F));
+}
+END_TEST
+
+START_TEST(three_replicas_same_bits) {
+    same_bits(three, sizeof(three) / sizeof(three[0]), ls_adam(0.001F));
+}
+END_TEST
+
+/* A last batch of 2 examples for 4 replicas: two of them have nothing to do. */
+START_TEST(fewer_examples_than_replicas) {
+    struct job one = {.batch = 8, .limit = 42, .epochs = 2, .optimizer = ls_sgd(0.1F)}, other = one;
+    run_layout(&four[0], &one);
+    run_layout(&four[3], &other);
+    ck_assert_str_eq(one.digests[0], other.digests[0]);
+}
+END_TEST
+
+/* Step by step (an epoch of one step each), against one replica with the same global batch. */
+START_TEST(losses_follow_one_replica) {
+    static const struct layout layouts[] = {
+        {1, {1}, LS_AUTO, LS_CROSS_DEVICE_AUTO},          {1, {3}, LS_AUTO, LS_CROSS_DEVICE_AUTO},
+        {4, {1, 1, 1, 1}, LS_AUTO, LS_CROSS_DEVICE_AUTO}, {2, {1, 2}, LS_RING, LS_CROSS_DEVICE_AUTO},
+        {4, {1, 1, 1, 1}, LS_RING, LS_CROSS_DEVICE_AUTO},
+    };
+    struct job one = {0};
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
+        struct job job = {.batch = 26, .limit = 420, .epochs = STEPS, .per_epoch = 1, .optimizer = ls_sgd(0.05F)};
+        run_layout(&layouts[i], &job);
+        if (i == 0) one = job;
+        for (int step = 0; step < STEPS; step++)
+            ck_assert_msg(fabs(job.losses[step] - one.losses[step]) <= 1e-5 * fabs(one.losses[step]),
+                          "layout %zu, step %d: loss %.9g, one replica has %.9g", i, step, job.losses[step],
+                          one.losses[step]);
+    }
+    ck_assert_double_lt(one.losses[STEPS - 1], 0.7 * one.losses[0]); /* it does learn */
+}
+END_TEST
+
+/* RING promises the same bits for the same layout. */
+START_TEST(ring_repeats_itself) {
+    static const struct layout ring = {3, {1, 1, 1}, LS_RING, LS_CROSS_DEVICE_AUTO};
+    struct job one = {.batch = 26, .limit = 420, .epochs = 1, .optimizer = ls_sgd(0.1F)}, two = one;
+    run_layout(&ring, &one);
+    run_layout(&ring, &two);
+    ck_assert_str_eq(one.digests[0], two.digests[0]);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("layout");
+    TCase *tests = tcase_create("layout");
+    tcase_set_timeout(tests, 300);
+    tcase_add_test(tests, four_replicas_same_bits);
+    tcase_add_test(tests, three_replicas_same_bits);
+    tcase_add_test(tests, fewer_examples_than_replicas);
+    tcase_add_test(tests, losses_follow_one_replica);
+    tcase_add_test(tests, ring_repeats_itself);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,293 @@
+/* Strategies by themselves: options, replica ids, runs and meetings that go wrong, cross-device ops. */
+#include "strategy/strategy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/memory.h"
+#include "harness.h"
+
+static ls_strategy *mirrored_on(const char *devices) {
+    ls_strategy *strategy = NULL;
+    ls_status status = ls_mirrored_strategy_new(LS_STRATEGY(.devices = devices), &strategy);
+    ck_assert_msg(!status, "%s", ls_error());
+    return strategy;
+}
+
+START_TEST(options_are_checked) {
+    ls_strategy *strategy = NULL;
+    const struct {
+        ls_strategy_options options;
+        ls_status status;
+        const char *words;
+    } table[] = {
+        {{.size = 0}, LS_INVALID_ARGUMENT, "size"},
+        {{.size = 4096}, LS_INVALID_ARGUMENT, "size"},
+        {*LS_STRATEGY(.communication = LS_NCCL), LS_UNIMPLEMENTED, "NCCL"},
+        {*LS_STRATEGY(.communication = (ls_communication)9), LS_INVALID_ARGUMENT, "communication 9"},
+        {*LS_STRATEGY(.cross_device_ops = (ls_cross_device_ops)9), LS_INVALID_ARGUMENT, "cross_device_ops 9"},
+        {*LS_STRATEGY(.timeout_seconds = -1), LS_INVALID_ARGUMENT, "timeout_seconds -1"},
+        {*LS_STRATEGY(.threads_per_replica = -1), LS_INVALID_ARGUMENT, "threads_per_replica -1"},
+        {*LS_STRATEGY(.devices = "cpu:0,cpu:0"), LS_INVALID_ARGUMENT, "cpu:0"},
+        {*LS_STRATEGY(.devices = "tpu:0"), LS_INVALID_ARGUMENT, "tpu:0"},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        ck_assert_int_eq(ls_mirrored_strategy_new(&table[i].options, &strategy), table[i].status);
+        ck_assert_msg(strstr(ls_error(), table[i].words), "row %zu: %s", i, ls_error());
+        ck_assert_ptr_null(strategy);
+    }
+}
+END_TEST
+
+START_TEST(bad_tf_config_is_named) {
+    ls_strategy *strategy = NULL;
+    const char *ps = "{\"cluster\":{\"worker\":[\"h:1\"],\"ps\":[\"p:1\"]},\"task\":{\"type\":\"ps\",\"index\":0}}";
+    ck_assert_int_eq(ls_multi_worker_mirrored_strategy_new(LS_STRATEGY(.tf_config = "{"), &strategy),
+                     LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "TF_CONFIG"));
+    ck_assert_int_eq(ls_multi_worker_mirrored_strategy_new(LS_STRATEGY(.tf_config = ps), &strategy),
+                     LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "ps:0"));
+}
+END_TEST
+
+START_TEST(an_evaluator_is_alone) {
+    ls_strategy *strategy = NULL;
+    const char *config =
+        "{\"cluster\":{\"chief\":[\"c:1\"],\"worker\":[\"h:1\"]},\"task\":{\"type\":\"evaluator\",\"index\":0}}";
+    ls_status status = ls_multi_worker_mirrored_strategy_new(LS_STRATEGY(.tf_config = config), &strategy);
+    ck_assert_msg(!status, "%s", ls_error());
+    ck_assert_int_eq(ls_num_workers(strategy), 1);
+    ck_assert(ls_is_chief(strategy));
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+static ls_status note_id(ls_replica *replica, void *context) {
+    ((int *)context)[ls_replica_local_id(replica)] = ls_replica_id(replica) + 100;
+    return LS_OK;
+}
+
+START_TEST(every_replica_runs_once) {
+    ls_strategy *strategy = mirrored_on("5");
+    ck_assert_int_eq(ls_num_replicas_in_sync(strategy), 5);
+    ck_assert_int_eq(ls_num_local_replicas(strategy), 5);
+    for (int round = 0; round < 100; round++) {
+        int ids[5] = {0};
+        ck_assert_int_eq(ls_strategy_run(strategy, note_id, ids), LS_OK);
+        for (int i = 0; i < 5; i++) ck_assert_int_eq(ids[i], 100 + i);
+    }
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+static ls_status fail_on_two(ls_replica *replica, void *context) {
+    (void)context;
+    return ls_replica_id(replica) == 2 ? ls_fail(LS_OUT_OF_RANGE, "the cheese is off") : LS_OK;
+}
+
+START_TEST(a_failing_replica_is_named) {
+    ls_strategy *strategy = mirrored_on("4");
+    ck_assert_int_eq(ls_strategy_run(strategy, fail_on_two, NULL), LS_OUT_OF_RANGE);
+    ck_assert_str_eq(ls_error(), "replica 2: the cheese is off");
+    ck_assert_int_eq(ls_strategy_run(strategy, note_id, (int[4]){0}), LS_OK); /* and the strategy goes on */
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+static ls_status run_inside(ls_replica *replica, void *context) {
+    (void)replica;
+    return ls_strategy_run(context, note_id, NULL);
+}
+
+START_TEST(nested_run_is_refused) {
+    ls_strategy *strategy = mirrored_on("1");
+    ck_assert_int_eq(ls_strategy_run(strategy, run_inside, strategy), LS_FAILED_PRECONDITION);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+static ls_status reduce_unless_one(ls_replica *replica, void *context) {
+    float value = 1;
+    (void)context;
+    if (ls_replica_id(replica) == 1) return LS_OK;
+    return ls_replica_all_reduce(replica, LS_SUM, LS_FLOAT32, &value, 1);
+}
+
+static ls_status reduce_other_counts(ls_replica *replica, void *context) {
+    float values[3] = {1, 1, 1};
+    (void)context;
+    return ls_replica_all_reduce(replica, LS_SUM, LS_FLOAT32, values, ls_replica_id(replica) == 2 ? 3 : 2);
+}
+
+START_TEST(different_calls_are_an_error) {
+    ls_strategy *strategy = mirrored_on("3");
+    ck_assert_int_eq(ls_strategy_run(strategy, reduce_unless_one, NULL), LS_FAILED_PRECONDITION);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "replica 1 ended its function"));
+    ck_assert_int_eq(ls_strategy_run(strategy, reduce_other_counts, NULL), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "replica 2 reduces 3"));
+    ck_assert_int_eq(ls_strategy_run(strategy, note_id, (int[3]){0}), LS_OK);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+static ls_status reduce_sum(ls_replica *replica, void *context) {
+    double *out = context, values[2] = {ls_replica_id(replica) + 1.0, -2.0};
+    ls_status status = ls_replica_all_reduce(replica, LS_SUM, LS_FLOAT64, values, 2);
+    if (ls_replica_id(replica) == 2) memcpy(out, values, sizeof(values));
+    return status;
+}
+
+START_TEST(replicas_reduce) {
+    ls_strategy *strategy = mirrored_on("3");
+    double out[2];
+    ck_assert_int_eq(ls_strategy_run(strategy, reduce_sum, out), LS_OK);
+    ck_assert_double_eq(out[0], 6);
+    ck_assert_double_eq(out[1], -6);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+/* ---- cross-device ops against the tree, straightforwardly folded ---- */
+
+static double leaf_value(int leaf, size_t i) {
+    return (double)((leaf * 7 + (int)(i % 13)) % 11) - 4 + (double)(i % 3) * 0.37 * (leaf + 1);
+}
+
+static void put(ls_dtype dtype, void *data, size_t i, double value) {
+    switch (dtype) {
+    case LS_FLOAT32:
+        ((float *)data)[i] = (float)value;
+        break;
+    case LS_FLOAT64:
+        ((double *)data)[i] = value;
+        break;
+    case LS_FLOAT16:
+        ((uint16_t *)data)[i] = ls_float_to_half((float)value);
+        break;
+    case LS_BFLOAT16:
+        ((uint16_t *)data)[i] = ls_float_to_bfloat16((float)value);
+        break;
+    case LS_INT32:
+        ((int32_t *)data)[i] = (int32_t)value;
+        break;
+    case LS_INT64:
+        ((int64_t *)data)[i] = (int64_t)value;
+        break;
+    }
+}
+
+/* One element of the tree over leaves [low, high), every node rounded to the type. */
+union element {
+    float f;
+    double d;
+    int64_t i;
+};
+static union element fold_leaf(ls_dtype dtype, const void *data, size_t i) {
+    switch (dtype) {
+    case LS_FLOAT32:
+        return (union element){.f = ((const float *)data)[i]};
+    case LS_FLOAT64:
+        return (union element){.d = ((const double *)data)[i]};
+    case LS_FLOAT16:
+        return (union element){.f = ls_half_to_float(((const uint16_t *)data)[i])};
+    case LS_BFLOAT16:
+        return (union element){.f = ls_bfloat16_to_float(((const uint16_t *)data)[i])};
+    case LS_INT32:
+        return (union element){.i = ((const int32_t *)data)[i]};
+    default:
+        return (union element){.i = ((const int64_t *)data)[i]};
+    }
+}
+static float round_to(ls_dtype dtype, float value) {
+    if (dtype == LS_FLOAT16) return ls_half_to_float(ls_float_to_half(value));
+    if (dtype == LS_BFLOAT16) return ls_bfloat16_to_float(ls_float_to_bfloat16(value));
+    return value;
+}
+static union element oracle(ls_dtype dtype, char *const *leaves, int low, int high, size_t i) {
+    if (high - low == 1) return fold_leaf(dtype, leaves[low], i);
+    int split = 1;
+    while (split * 2 < high - low) split *= 2;
+    union element a = oracle(dtype, leaves, low, low + split, i), b = oracle(dtype, leaves, low + split, high, i);
+    if (dtype == LS_FLOAT64) return (union element){.d = a.d + b.d};
+    if (dtype == LS_INT32 || dtype == LS_INT64) return (union element){.i = a.i + b.i};
+    return (union element){.f = round_to(dtype, a.f + b.f)};
+}
+
+static ls_status cross_device(ls_replica *replica, void *context) {
+    return ls_cross_device_all_reduce(replica, context);
+}
+
+static void check_cross_device(ls_strategy *strategy, ls_dtype dtype, size_t count) {
+    int n = strategy->local_count;
+    size_t bytes = count * ls_dtype_size(dtype);
+    char *leaves[8], *arrays[8];
+    for (int leaf = 0; leaf < n; leaf++) {
+        leaves[leaf] = ls_alloc_aligned(bytes);
+        arrays[leaf] = ls_alloc_aligned(bytes);
+        for (size_t i = 0; i < count; i++) put(dtype, leaves[leaf], i, leaf_value(leaf, i));
+        memcpy(arrays[leaf], leaves[leaf], bytes);
+    }
+    struct ls_cross_device_call call = {LS_SUM, dtype, count, (void *const *)arrays, n};
+    ck_assert_int_eq(ls_strategy_run(strategy, cross_device, &call), LS_OK);
+    for (int leaf = 0; leaf < n; leaf++)
+        for (size_t i = 0; i < count; i++) {
+            union element want = oracle(dtype, leaves, 0, n, i), have = fold_leaf(dtype, arrays[leaf], i);
+            bool equal = dtype == LS_FLOAT64                      ? have.d == want.d
+                         : dtype == LS_INT32 || dtype == LS_INT64 ? have.i == want.i
+                                                                  : have.f == want.f;
+            ck_assert_msg(equal, "%d devices, %s, count %zu: device %d element %zu", n, ls_dtype_name(dtype), count,
+                          leaf, i);
+        }
+    for (int leaf = 0; leaf < n; leaf++) {
+        ls_free(leaves[leaf]);
+        ls_free(arrays[leaf]);
+    }
+}
+
+START_TEST(cross_device_table) {
+    static const ls_cross_device_ops ops[] = {LS_REDUCTION_TO_ONE_DEVICE, LS_HIERARCHICAL_COPY};
+    static const size_t counts[] = {0, 1, 2, 7, 8, 15, 16, 17, 1000, 4099};
+    for (size_t o = 0; o < 2; o++)
+        for (int devices = 1; devices <= 8; devices++) {
+            char list[8];
+            ls_strategy *strategy = NULL;
+            (void)snprintf(list, sizeof(list), "%d", devices);
+            ck_assert_int_eq(
+                ls_mirrored_strategy_new(LS_STRATEGY(.devices = list, .cross_device_ops = ops[o]), &strategy), LS_OK);
+            for (int dtype = LS_FLOAT32; dtype <= LS_INT64; dtype++)
+                for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++)
+                    check_cross_device(strategy, (ls_dtype)dtype, counts[c]);
+            ls_strategy_free(strategy);
+        }
+}
+END_TEST
+
+START_TEST(one_device_is_one) {
+    ls_strategy *strategy = NULL;
+    ck_assert_int_eq(ls_one_device_strategy_new("cpu:0", &strategy), LS_OK);
+    ck_assert_int_eq(ls_num_replicas_in_sync(strategy), 1);
+    ls_strategy_free(strategy);
+    strategy = NULL;
+    ck_assert_int_eq(ls_one_device_strategy_new("cpu:0,cpu:1", &strategy), LS_INVALID_ARGUMENT);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("strategy");
+    TCase *tests = tcase_create("strategy");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, options_are_checked);
+    tcase_add_test(tests, bad_tf_config_is_named);
+    tcase_add_test(tests, an_evaluator_is_alone);
+    tcase_add_test(tests, every_replica_runs_once);
+    tcase_add_test(tests, a_failing_replica_is_named);
+    tcase_add_test(tests, nested_run_is_refused);
+    tcase_add_test(tests, different_calls_are_an_error);
+    tcase_add_test(tests, replicas_reduce);
+    tcase_add_test(tests, cross_device_table);
+    tcase_add_test(tests, one_device_is_one);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,78 @@
+/* Threads as workers: free ports, a TF_CONFIG for each, and their statuses. */
+#include "strategy/workers.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct starting {
+    struct worker_cluster *cluster;
+    struct worker *worker;
+    const char *members; /* the JSON list of addresses */
+};
+
+/* Ports that were free a moment ago: all are held at once while they are chosen. */
+static void choose_ports(int count, int *ports) {
+    int sockets[MAX_WORKERS];
+    for (int i = 0; i < count; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof(address);
+        sockets[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        ck_assert_int_eq(bind(sockets[i], (struct sockaddr *)&address, size), 0);
+        ck_assert_int_eq(getsockname(sockets[i], (struct sockaddr *)&address, &size), 0);
+        ports[i] = ntohs(address.sin_port);
+    }
+    for (int i = 0; i < count; i++) (void)close(sockets[i]);
+}
+
+static void quiet(void *context, ls_log_level level, const char *line) {
+    (void)context;
+    if (level == LS_LOG_ERROR) (void)fprintf(stderr, "# %s\n", line);
+}
+
+static void *worker_thread(void *argument) {
+    struct starting *starting = argument;
+    struct worker *worker = starting->worker;
+    ls_strategy_options options = starting->cluster->options;
+    char config[2048], devices[16];
+    (void)snprintf(config, sizeof(config),
+                   "{\"cluster\":{\"worker\":[%s]},\"task\":{\"type\":\"worker\",\"index\":%d}}", starting->members,
+                   worker->rank);
+    (void)snprintf(devices, sizeof(devices), "%d", starting->cluster->devices[worker->rank]);
+    options.size = sizeof(options);
+    options.tf_config = worker->count > 1 ? config : "{}";
+    options.devices = devices;
+    if (!options.log) options.log = quiet;
+    worker->status = ls_multi_worker_mirrored_strategy_new(&options, &worker->strategy);
+    if (!worker->status) worker->status = ls_strategy_close(worker->strategy, starting->cluster->fn(worker));
+    (void)snprintf(worker->error, sizeof(worker->error), "%s", worker->status ? ls_error() : "");
+    return NULL;
+}
+
+void run_workers(struct worker_cluster *cluster) {
+    int ports[MAX_WORKERS];
+    char members[1024] = "";
+    pthread_t threads[MAX_WORKERS];
+    struct starting starting[MAX_WORKERS];
+    choose_ports(cluster->count, ports);
+    for (int i = 0; i < cluster->count; i++)
+        (void)snprintf(members + strlen(members), sizeof(members) - strlen(members), "%s\"127.0.0.1:%d\"", i ? "," : "",
+                       ports[i]);
+    for (int i = 0; i < cluster->count; i++) {
+        cluster->workers[i] = (struct worker){.rank = i, .count = cluster->count, .context = cluster->context};
+        starting[i] = (struct starting){cluster, &cluster->workers[i], members};
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, worker_thread, &starting[i]), 0);
+    }
+    for (int i = 0; i < cluster->count; i++) ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+}
+
+void run_workers_ok(struct worker_cluster *cluster) {
+    run_workers(cluster);
+    for (int i = 0; i < cluster->count; i++)
+        ck_assert_msg(!cluster->workers[i].status, "rank %d: %s", i, cluster->workers[i].error);
+}
