@@ -166,7 +166,7 @@ typedef struct ls_dataset_options {
 LS_API ls_status ls_dataset_mnist(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
 /* CIFAR-10's binary version: data_batch_1..5.bin and test_batch.bin in folder. Shape (32, 32, 3), in [0, 1]. */
 LS_API ls_status ls_dataset_cifar10(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
-/* Handwritten-like digits drawn from strokes, (28, 28, 1), 10 classes; no download. The splits use different seeds. */
+/* Handwritten-like digits, (28, 28, 1), 10 classes, drawn from strokes when first read; the splits use different seeds. */
 LS_API ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **dataset);
 /* Examples in memory, borrowed: features (count, shape...), labels (count) in [0, classes). */
 LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const int32_t *labels, int64_t count, int classes,

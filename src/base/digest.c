@@ -41,7 +41,7 @@ void ls_digest_free(struct ls_digest *digest) {
 }
 
 ls_status ls_sha256(const void *data, size_t size, char hex[65]) {
-    struct ls_digest *digest;
+    struct ls_digest *digest = NULL;
     ls_status status = ls_digest_new(&digest);
     if (status) return status;
     ls_digest_add(digest, data, size);

@@ -105,6 +105,7 @@ static void receive_failure(struct ls_cluster *cluster, const struct ls_peer *pe
 
 static void receive_leave(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_leave *leave) {
     if (cluster->phase <= LS_PHASE_READY && is_refusal(leave->code)) {
+        peer->told = true;
         ls_hello_refuse_join(cluster, leave->code, leave->message);
     } else if (cluster->phase != LS_PHASE_JOINING) {
         peer->left = true;

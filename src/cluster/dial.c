@@ -36,8 +36,8 @@ void ls_dial_reset(struct ls_dial *dial) {
 }
 
 void ls_dial_fail(struct ls_dial *dial, const char *why) {
+    (void)snprintf(dial->why, sizeof(dial->why), "%s", why); /* why may belong to what ends here */
     end_round(dial);
-    (void)snprintf(dial->why, sizeof(dial->why), "%s", why);
     dial->retry_at = ls_now() + dial->pause;
     dial->pause = dial->pause * 2 > LAST_PAUSE ? LAST_PAUSE : dial->pause * 2;
 }

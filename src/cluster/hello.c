@@ -10,6 +10,7 @@
 #include "cluster/state.h"
 
 #define RIVAL_TIMEOUT (2 * LS_SECOND) /* for the connections of a process that ended to be seen closed */
+#define TELL_TIMEOUT  (5 * LS_SECOND) /* for reaching the others with the news of a difference */
 #define SAME_CONFIG   "give all workers the same TF_CONFIG cluster"
 
 /* One thing that two workers must agree on. */
@@ -20,6 +21,7 @@ struct compared {
 void ls_hello_refuse_join(struct ls_cluster *cluster, ls_status status, const char *text) {
     if (cluster->refusal || cluster->phase > LS_PHASE_READY) return;
     cluster->refusal = status;
+    cluster->refusal_deadline = ls_now() + TELL_TIMEOUT;
     (void)snprintf(cluster->refusal_text, sizeof(cluster->refusal_text), "%s", text);
     ls_cluster_notify(cluster);
 }
@@ -59,11 +61,12 @@ static void answer_retry(struct ls_cluster *cluster, struct ls_rpc_stream *strea
     ls_rpc_finish(stream);
 }
 
-static void answer_refused(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const char *text) {
+static void answer_refused(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, const char *text) {
     struct ls_message message = reply_of(cluster, LS_VERDICT_REFUSED, text);
     message.reply.code = LS_INVALID_ARGUMENT;
     ls_cluster_send(stream, &message);
     ls_rpc_finish(stream);
+    if (rank < cluster->size) cluster->peers[rank].told = true;
     if (cluster->phase == LS_PHASE_JOINING) ls_hello_refuse_join(cluster, LS_INVALID_ARGUMENT, text);
 }
 
@@ -128,7 +131,7 @@ static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struc
                    "TF_CONFIG, or end the one left over from an earlier run",
                    peer->name, peer->rank);
     if (now - peer->rival_since > RIVAL_TIMEOUT)
-        answer_refused(cluster, stream, text);
+        answer_refused(cluster, stream, peer->rank, text);
     else
         answer_retry(cluster, stream, "an earlier process of this task is still connected");
 }
@@ -155,7 +158,9 @@ void ls_hello_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream,
     if (message->incarnation == cluster->incarnation) {
         answer_retry(cluster, stream, ""); /* the asking side, this process too, sees whom it has reached */
     } else if (differs(cluster, &message->hello, text) || misplaced(cluster, &message->hello, text)) {
-        answer_refused(cluster, stream, text);
+        answer_refused(cluster, stream, message->hello.rank, text);
+    } else if (cluster->refusal) {
+        answer_refused(cluster, stream, message->hello.rank, cluster->refusal_text);
     } else if (cluster->phase != LS_PHASE_JOINING) {
         answer_retry(cluster, stream, "the group has started without it and has not ended yet");
     } else {
@@ -209,6 +214,7 @@ static void accepted(struct ls_cluster *cluster, struct ls_peer *peer, const str
 
 void ls_hello_answered(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
     if (message->reply.verdict == LS_VERDICT_REFUSED) {
+        peer->told = true;
         ls_hello_refuse_join(cluster, message->reply.code, message->reply.message);
         end_attempt(cluster, peer, message->reply.message);
     } else if (reached_another(cluster, peer, message)) {

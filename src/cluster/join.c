@@ -171,7 +171,12 @@ static ls_status report(struct ls_cluster *cluster, int64_t deadline, int64_t *n
     if (now < deadline && now < *next_report) return LS_OK;
     ls_monitor_lock(&cluster->monitor);
     describe_missing(cluster, text, sizeof(text));
+    bool ending = cluster->refusal != LS_OK;
     ls_monitor_unlock(&cluster->monitor);
+    if (ending) {
+        *next_report = LS_NEVER;
+        return LS_OK;
+    }
     if (now >= deadline)
         return ls_fail(
             LS_DEADLINE_EXCEEDED,
@@ -183,16 +188,27 @@ static ls_status report(struct ls_cluster *cluster, int64_t deadline, int64_t *n
     return LS_OK;
 }
 
+/* A difference ends the join once everybody who can be reached soon is connected, or told already. */
+static bool refused(const struct ls_cluster *cluster) {
+    if (!cluster->refusal || ls_now() >= cluster->refusal_deadline) return cluster->refusal != LS_OK;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        const struct ls_peer *peer = &cluster->peers[rank];
+        if (rank != cluster->rank && !peer->told && !peer->accepted) return false;
+    }
+    return true;
+}
+
 /* One look at everything: LS_OK and *ready, or what ends the join. */
 static ls_status look(struct ls_cluster *cluster, struct pollfd *slots, int64_t *until, bool *ready) {
     ls_status status = LS_OK;
     ls_monitor_lock(&cluster->monitor);
-    if (step_all(cluster)) {
+    if (step_all(cluster) && !cluster->refusal) {
         cluster->phase = LS_PHASE_READY;
         *ready = true;
     }
     *until = fill_all(cluster, slots);
-    if (cluster->refusal) status = ls_fail(cluster->refusal, "%s", cluster->refusal_text);
+    if (cluster->refusal) *until = earlier(*until, cluster->refusal_deadline);
+    if (refused(cluster)) status = ls_fail(cluster->refusal, "%s", cluster->refusal_text);
     ls_monitor_unlock(&cluster->monitor);
     if (!status && ls_abort_raised(cluster->config.abort)) status = ls_abort_status(cluster->config.abort);
     return status;

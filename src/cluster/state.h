@@ -33,6 +33,7 @@ struct ls_peer {
     struct ls_rpc_stream *in;   /* its stream to this worker, once its Hello was accepted */
     bool accepted;              /* it accepted this worker's Hello on out */
     bool left;                  /* it has sent its Leave */
+    bool told;                  /* it knows of the difference that ends the join */
     uint64_t incarnation;       /* of the process that out and in belong to; 0 when both are NULL */
     int64_t rival_since;        /* when another process first claimed to be this task; 0: none does */
     uint8_t key_given[LS_DATA_KEY_SIZE], key_received[LS_DATA_KEY_SIZE];
@@ -71,6 +72,7 @@ struct ls_cluster {
     struct ls_peer *peers; /* [size]; the own place has rank and task only */
     ls_status refusal;     /* a difference that ends the join on both sides; LS_OK: none */
     char refusal_text[LS_ERROR_SIZE];
+    int64_t refusal_deadline; /* until when peers that are still to be reached are told of it */
     struct ls_failure failure;
     uint64_t sequence; /* exchanges begun */
     struct ls_rpc *rpc;

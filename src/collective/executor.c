@@ -120,7 +120,7 @@ static bool send_to(struct ls_executor *executor, struct ls_peer *peer) {
     if (sent > 0) advance_sends(executor, peer, (size_t)sent);
     if (sent < 0) {
         peer->write_error = errno ? errno : ECONNRESET;
-        ls_executor_trouble(executor, LS_OK);
+        ls_executor_trouble(executor, peer, LS_OK);
     }
     peer->write_blocked = sent == 0;
     return sent > 0;
@@ -134,7 +134,7 @@ static size_t read_link(struct ls_executor *executor, struct ls_peer *peer, void
     ssize_t received = peer->link->ops->receive(peer->link, to, size);
     if (received < 0) {
         peer->read_error = errno ? errno : ECONNRESET;
-        ls_executor_trouble(executor, LS_OK);
+        ls_executor_trouble(executor, peer, LS_OK);
     }
     peer->read_blocked = received == 0;
     return received > 0 ? (size_t)received : 0;
@@ -153,7 +153,7 @@ static void check_frame(struct ls_executor *executor, struct ls_peer *peer) {
         status = ls_frame_compare(&expected, &got, executor->rank, rank);
     peer->heard = !status;
     peer->inbox_taken = LS_FRAME_SIZE;
-    if (status) ls_executor_trouble(executor, status);
+    if (status) ls_executor_trouble(executor, peer, status);
 }
 
 /* The frame, and as much of this collective's payload as fits beside it: never a byte of the next collective. */
@@ -250,6 +250,7 @@ static void start(struct ls_executor *executor, struct ls_schedule *schedule, co
     executor->deadline = ls_deadline_in(executor->timeout);
     executor->next_report = ls_deadline_in(executor->report_interval);
     executor->grace = LS_NEVER;
+    executor->lost = -1;
     executor->trouble = LS_OK;
     for (int i = 0; i < executor->size; i++)
         if (i != executor->rank) start_peer(executor, i);

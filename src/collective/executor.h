@@ -41,6 +41,7 @@ struct ls_executor {
     int computing;
     int64_t started, deadline, next_report;
     int64_t grace; /* when to give up after the first trouble; LS_NEVER: no trouble */
+    int lost;      /* the first peer whose link failed; -1: none */
     ls_status trouble;
     char message[LS_ERROR_SIZE];
 };
@@ -57,8 +58,9 @@ ls_status ls_execute(struct ls_executor *executor, struct ls_schedule *schedule,
 
 /* ---- between executor.c and wait.c ---- */
 
-/* Notes the first trouble; from then on a short grace is left for its cause to be heard of. */
-void ls_executor_trouble(struct ls_executor *executor, ls_status status);
+/* Notes the first trouble, a failed link (LS_OK) or a refused frame; from then on a short grace is left for its cause
+ * to be heard of. */
+void ls_executor_trouble(struct ls_executor *executor, const struct ls_peer *peer, ls_status status);
 /* Blocks until a link moves, the abort flag is raised, or it is time to report or to give up. */
 void ls_executor_wait(struct ls_executor *executor);
 /* LS_OK to go on. */

@@ -10,8 +10,9 @@
 
 #define GRACE (200 * LS_MILLISECOND)
 
-void ls_executor_trouble(struct ls_executor *executor, ls_status status) {
+void ls_executor_trouble(struct ls_executor *executor, const struct ls_peer *peer, ls_status status) {
     if (executor->grace == LS_NEVER) executor->grace = ls_now() + GRACE;
+    if (!status && executor->lost < 0) executor->lost = (int)(peer - executor->peers);
     if (!status || executor->trouble) return;
     executor->trouble = status;
     (void)snprintf(executor->message, sizeof(executor->message), "%s", ls_error());
@@ -64,13 +65,9 @@ static void whom(const struct ls_executor *executor, char *text, size_t size) {
 static ls_status lost_link(const struct ls_executor *executor) {
     char call[LS_FRAME_NAME + 64];
     ls_frame_describe(&executor->call->frame, call, sizeof(call));
-    for (int i = 0; i < executor->size; i++) {
-        const struct ls_peer *peer = &executor->peers[i];
-        int error = peer->read_error ? peer->read_error : peer->write_error;
-        if (i != executor->rank && error)
-            return ls_fail(LS_UNAVAILABLE, "%s: lost the connection to rank %d: %s", call, i, strerror(error));
-    }
-    return ls_fail(LS_INTERNAL, "%s: a link failed without an error", call);
+    const struct ls_peer *peer = &executor->peers[executor->lost];
+    int error = peer->read_error ? peer->read_error : peer->write_error;
+    return ls_fail(LS_UNAVAILABLE, "%s: lost the connection to rank %d: %s", call, executor->lost, strerror(error));
 }
 
 static ls_status too_late(const struct ls_executor *executor) {

@@ -82,9 +82,11 @@ static char *file_path(const char *folder, ls_split split, int i) {
     return ls_path_join(folder, name);
 }
 
-bool ls_cifar10_present(const char *folder, ls_split split) {
+ls_status ls_cifar10_present(const char *folder, ls_split split, bool *present) {
     LS_CLEANUP(ls_free_pointer) char *path = file_path(folder, split, 0);
-    return path && ls_file_exists(path);
+    if (!path) return ls_fail_memory("a file name", 0);
+    *present = ls_file_exists(path);
+    return LS_OK;
 }
 
 static ls_status read_files(struct cifar10 *cifar10, const char *folder, ls_split split) {

@@ -128,6 +128,17 @@ ls_status ls_dataset_describe(const ls_dataset *dataset, char **lines) {
     return LS_OK;
 }
 
+static ls_status open_folder(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
+    bool mnist = false, cifar10 = false, test = options->split == LS_TEST;
+    ls_status status = ls_mnist_present(folder, options->split, &mnist);
+    if (!status) status = ls_cifar10_present(folder, options->split, &cifar10);
+    if (status) return status;
+    if (mnist) return ls_dataset_mnist(folder, options, dataset);
+    if (cifar10) return ls_dataset_cifar10(folder, options, dataset);
+    return ls_fail(LS_NOT_FOUND, "folder '%s' holds neither %s-images-idx3-ubyte (or .gz) nor %s", folder,
+                   test ? "t10k" : "train", test ? "test_batch.bin" : "data_batch_1.bin");
+}
+
 ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset) {
     ls_dataset_options filled;
     ls_status status = ls_dataset_options_fill(options, &filled);
@@ -135,12 +146,7 @@ ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, l
     if (name && !strcmp(name, "digits")) return ls_dataset_digits(&filled, dataset);
     status = ls_folder_check(name);
     if (status == LS_NOT_FOUND) return ls_fail_context(status, "no dataset '%s' is built in (only digits is)", name);
-    if (status) return status;
-    if (ls_mnist_present(name, filled.split)) return ls_dataset_mnist(name, &filled, dataset);
-    if (ls_cifar10_present(name, filled.split)) return ls_dataset_cifar10(name, &filled, dataset);
-    return ls_fail(LS_NOT_FOUND, "folder '%s' holds neither %s-images-idx3-ubyte (or .gz) nor %s", name,
-                   filled.split == LS_TEST ? "t10k" : "train",
-                   filled.split == LS_TEST ? "test_batch.bin" : "data_batch_1.bin");
+    return status ? status : open_folder(name, &filled, dataset);
 }
 
 int64_t ls_dataset_count(const ls_dataset *dataset) {

@@ -60,9 +60,11 @@ static ls_status find_file(const char *folder, ls_split split, const char *part,
     return LS_OK;
 }
 
-bool ls_mnist_present(const char *folder, ls_split split) {
+ls_status ls_mnist_present(const char *folder, ls_split split, bool *present) {
     LS_CLEANUP(ls_free_pointer) char *path = NULL;
-    return find_file(folder, split, "images", 3, &path) == LS_OK && path;
+    ls_status status = find_file(folder, split, "images", 3, &path);
+    if (!status) *present = path != NULL;
+    return status;
 }
 
 static ls_status read_part(const char *folder, ls_split split, const char *part, int rank, uint8_t **bytes,

@@ -8,8 +8,8 @@
 ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_options *filled);
 
 /* Whether folder holds the images of that split. */
-bool ls_mnist_present(const char *folder, ls_split split);
-bool ls_cifar10_present(const char *folder, ls_split split);
+ls_status ls_mnist_present(const char *folder, ls_split split, bool *present);
+ls_status ls_cifar10_present(const char *folder, ls_split split, bool *present);
 
 /* Pixels are kept as bytes and become float32 in [0, 1] when read. */
 static inline void ls_pixels_to_unit(const uint8_t *pixels, size_t count, float *values) {

@@ -215,7 +215,7 @@ static void add_node(struct text *text, const struct ls_network *network, const 
 }
 
 ls_status ls_network_describe(const struct ls_network *network, char **text) {
-    char shape[192];                                                                       /* all eight extents fit */
+    char shape[192];
     size_t size = 128 + network->node_count * 320 + (size_t)network->variable_count * 320; /* a piece is at most 280 */
     struct text made = {ls_alloc(size), 0, size};
     if (!made.at) return ls_fail_memory("the description of a network", size);

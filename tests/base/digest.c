@@ -1,0 +1,65 @@
+/* Tests of base/digest: SHA-256 of the standard's messages, in one piece and in several. */
+#include "base/digest.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "harness.h"
+
+START_TEST(known_digests) {
+    static const struct {
+        const char *message, *hex;
+    } known[] = {
+        {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+    };
+    char hex[65];
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        ck_assert_int_eq(ls_sha256(known[i].message, strlen(known[i].message), hex), LS_OK);
+        ck_assert_str_eq(hex, known[i].hex);
+    }
+}
+END_TEST
+
+START_TEST(pieces) {
+    struct ls_digest *digest;
+    char hex[65];
+    ck_assert_int_eq(ls_digest_new(&digest), LS_OK);
+    ls_digest_add(digest, "a", 1);
+    ls_digest_add(digest, "", 0);
+    ls_digest_add(digest, "bc", 2);
+    ck_assert_int_eq(ls_digest_hex(digest, hex), LS_OK);
+    ck_assert_str_eq(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    ls_digest_free(digest);
+    ls_digest_free(NULL);
+}
+END_TEST
+
+START_TEST(memory) {
+    unsigned char *bytes = ls_alloc_aligned(100);
+    ck_assert_uint_eq((uintptr_t)bytes % LS_ALIGNMENT, 0);
+    for (int i = 0; i < 100; i++) ck_assert_uint_eq(bytes[i], 0);
+    ls_free(bytes);
+    ck_assert_ptr_null(ls_alloc_array(SIZE_MAX, 2));
+    ck_assert_ptr_null(ls_alloc_aligned(SIZE_MAX));
+    char *text = ls_strdup("word"), *stolen = ls_steal(text);
+    ck_assert_ptr_null(text);
+    ck_assert_str_eq(stolen, "word");
+    ls_free(stolen);
+    void *empty = ls_alloc(0);
+    ck_assert_ptr_nonnull(empty);
+    ls_free(empty);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("digest");
+    TCase *all = tcase_create("all");
+    tcase_add_test(all, known_digests);
+    tcase_add_test(all, pieces);
+    tcase_add_test(all, memory);
+    suite_add_tcase(suite, all);
+    return run_suite(suite);
+}

@@ -1,0 +1,112 @@
+/* Tests of base/settings: defaults, units, and one clear error for what does not parse. */
+#include "base/settings.h"
+
+#include <string.h>
+
+#include "harness.h"
+
+START_TEST(defaults) {
+    struct ls_settings settings;
+    (void)unsetenv("LOCKSTEP_DEVICES");
+    ck_assert_int_eq(ls_settings_read(&settings), LS_OK);
+    ck_assert_double_eq(settings.join_timeout, 300);
+    ck_assert_double_eq(settings.collective_timeout, 300);
+    ck_assert_double_eq(settings.exit_timeout, 30);
+    ck_assert_double_eq(settings.report_interval, 5);
+    ck_assert_int_eq(settings.first_bucket, 1 << 20);
+    ck_assert_int_eq(settings.bucket, 25 << 20);
+    ck_assert_int_eq(settings.segment, 256 << 10);
+    ck_assert_int_eq(settings.log_level, LS_LOG_INFO);
+    ck_assert_str_eq(settings.devices, "1");
+}
+END_TEST
+
+START_TEST(values) {
+    struct ls_settings settings;
+    (void)setenv("LOCKSTEP_JOIN_TIMEOUT", "2.5", 1);
+    (void)setenv("LOCKSTEP_BUCKET", "3G", 1);
+    (void)setenv("LOCKSTEP_SEGMENT", "4096", 1);
+    (void)setenv("LOCKSTEP_LOG", "DEBUG", 1);
+    (void)setenv("LOCKSTEP_DEVICES", "cpu:0,cpu:1", 1);
+    (void)setenv("LOCKSTEP_EXIT_TIMEOUT", "", 1); /* empty is as good as absent */
+    ck_assert_int_eq(ls_settings_read(&settings), LS_OK);
+    ck_assert_double_eq(settings.join_timeout, 2.5);
+    ck_assert_double_eq(settings.exit_timeout, 30);
+    ck_assert_int_eq(settings.bucket, INT64_C(3) << 30);
+    ck_assert_int_eq(settings.segment, 4096);
+    ck_assert_int_eq(settings.log_level, LS_LOG_DEBUG);
+    ck_assert_str_eq(settings.devices, "cpu:0,cpu:1");
+}
+END_TEST
+
+static const struct {
+    const char *name, *value;
+} bad[] = {
+    {"LOCKSTEP_JOIN_TIMEOUT", "soon"},
+    {"LOCKSTEP_JOIN_TIMEOUT", "-1"},
+    {"LOCKSTEP_JOIN_TIMEOUT", "0"},
+    {"LOCKSTEP_COLLECTIVE_TIMEOUT", "inf"},
+    {"LOCKSTEP_EXIT_TIMEOUT", "nan"},
+    {"LOCKSTEP_REPORT_INTERVAL", "5s"},
+    {"LOCKSTEP_COLLECTIVE_TIMEOUT", "1e99"},
+    {"LOCKSTEP_BUCKET", "25MB"},
+    {"LOCKSTEP_BUCKET", "-1"},
+    {"LOCKSTEP_BUCKET", "0"},
+    {"LOCKSTEP_BUCKET", "M"},
+    {"LOCKSTEP_FIRST_BUCKET", "99999999G"},
+    {"LOCKSTEP_SEGMENT", "1.5M"},
+    {"LOCKSTEP_SEGMENT", "0x10"},
+    {"LOCKSTEP_LOG", "loud"},
+    {"LOCKSTEP_SEGMENT", "99999999999999999999999"},
+};
+
+START_TEST(refused) {
+    struct ls_settings settings, untouched;
+    memset(&settings, 0x5A, sizeof(settings));
+    memcpy(&untouched, &settings, sizeof(settings));
+    (void)setenv(bad[_i].name, bad[_i].value, 1);
+    ck_assert_int_eq(ls_settings_read(&settings), LS_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(ls_error(), bad[_i].name) != NULL, "no name in: %s", ls_error());
+    ck_assert_msg(strstr(ls_error(), bad[_i].value) != NULL, "no value in: %s", ls_error());
+    ck_assert_mem_eq(&settings, &untouched, sizeof(settings));
+}
+END_TEST
+
+START_TEST(long_device_list) {
+    struct ls_settings settings;
+    char list[300];
+    memset(list, 'c', sizeof(list) - 1);
+    list[sizeof(list) - 1] = '\0';
+    (void)setenv("LOCKSTEP_DEVICES", list, 1);
+    ck_assert_int_eq(ls_settings_read(&settings), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "LOCKSTEP_DEVICES"));
+}
+END_TEST
+
+START_TEST(described) {
+    struct ls_settings settings;
+    struct ls_setting_info info;
+    size_t rows = 0;
+    (void)setenv("LOCKSTEP_BUCKET", "2K", 1);
+    ck_assert_int_eq(ls_settings_read(&settings), LS_OK);
+    for (; ls_setting_describe(&settings, rows, &info); rows++) {
+        ck_assert_int_eq(strncmp(info.name, "LOCKSTEP_", 9), 0);
+        ck_assert_str_ne(info.help, "");
+        if (!strcmp(info.name, "LOCKSTEP_BUCKET")) ck_assert_str_eq(info.value, "2048");
+        if (!strcmp(info.name, "LOCKSTEP_LOG")) ck_assert_str_eq(info.value, "info");
+    }
+    ck_assert_uint_ge(rows, 9);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("settings");
+    TCase *all = tcase_create("all");
+    tcase_add_test(all, defaults);
+    tcase_add_test(all, values);
+    tcase_add_loop_test(all, refused, 0, sizeof(bad) / sizeof(bad[0]));
+    tcase_add_test(all, long_device_list);
+    tcase_add_test(all, described);
+    suite_add_tcase(suite, all);
+    return run_suite(suite);
+}

@@ -1,0 +1,237 @@
+"""lockstep run: what each worker gets, exit statuses, signals, and that nothing is left behind."""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import cli
+
+# Shell: the worker's own index as $index.
+INDEX = 'index=${TF_CONFIG##*\\"index\\":}; index=${index%%[!0-9]*}; '
+
+
+def shell(count, script, *options, **kwargs):
+    return cli.lockstep("run", "-np", str(count), *options, "--", "sh", "-c", INDEX + script, **kwargs)
+
+
+def configs(out):
+    """{rank: TF_CONFIG} of workers that printed theirs."""
+    return {int(rank): json.loads(text) for rank, text in re.findall(rb"^\[(\d+)\] (\{.*\})$", out, re.M)}
+
+
+def ports(config):
+    return [address.rpartition(":")[2] for address in config["cluster"]["worker"]]
+
+
+def each_rank_has_its_config():
+    done = shell(16, 'echo "$TF_CONFIG"', env=cli.environment(TF_CONFIG="an older one"))
+    cli.equal((done.returncode, done.stderr), (0, b""))
+    seen = configs(done.stdout)
+    cli.equal(sorted(seen), list(range(16)))
+    for rank, config in seen.items():
+        cli.equal(config["task"], {"type": "worker", "index": rank})
+        cli.equal(config["cluster"], seen[0]["cluster"])
+    addresses = seen[0]["cluster"]["worker"]
+    cli.equal(len(set(addresses)), 16)
+    assert all(re.fullmatch(r"127\.0\.0\.1:\d{4,5}", address) for address in addresses), addresses
+
+
+def ports_are_free_and_not_the_kernels():
+    low, high = map(int, open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii").read().split())
+    done = shell(4, 'echo "$TF_CONFIG"')
+    for port in map(int, ports(configs(done.stdout)[0])):
+        assert not low <= port <= high, port
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+
+
+def two_launchers_use_different_ports():
+    script = INDEX + 'echo "$TF_CONFIG"; sleep 1'
+    launchers = [cli.start("run", "-np", "8", "--", "sh", "-c", script) for _ in range(6)]
+    used = []
+    for launcher in launchers:
+        status, out, _ = cli.finish(launcher)
+        cli.equal(status, 0)
+        used += ports(configs(out)[0])
+    cli.equal(len(set(used)), 48)
+
+
+def environment_of_a_worker():
+    script = 'echo "$LOCKSTEP_DEVICES,$OMP_NUM_THREADS"'
+    cli.equal(shell(1, script).stdout, b"[0] ,1\n")
+    cli.equal(shell(1, script, "--devices", "3").stdout, b"[0] 3,1\n")
+    env = cli.environment(LOCKSTEP_DEVICES="2", OMP_NUM_THREADS="4")
+    cli.equal(shell(1, script, env=env).stdout, b"[0] 2,4\n")
+    cli.equal(shell(1, script, "--devices", "cpu:0,cpu:1", env=env).stdout, b"[0] cpu:0,cpu:1,4\n")
+
+
+def workers_start_with_the_launchers_own_signal_state():
+    done = cli.lockstep("run", "-np", "1", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status", restore_signals=True)
+    here = subprocess.run(["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"], stdout=subprocess.PIPE, check=True)
+    cli.equal(done.stdout.replace(b"[0] ", b""), here.stdout)
+
+
+def open_descriptors_are_the_three_usual():
+    done = cli.lockstep("run", "-np", "2", "--no-prefix", "ls", "/proc/self/fd")
+    cli.equal(done.stdout.split().count(b"3"), 2, "3 is the folder itself")
+    cli.equal(sorted(set(done.stdout.split())), [b"0", b"1", b"2", b"3"])
+
+
+def rank_0_reads_the_standard_input():
+    done = shell(2, "cat; echo end", stdin=None, input=b"words\n")
+    cli.equal(sorted(done.stdout.splitlines()), [b"[0] end", b"[0] words", b"[1] end"])
+
+
+def the_word_lockstep_is_this_program():
+    done = cli.lockstep("run", "-np", "2", "--", "lockstep", "check", "--json", env=cli.environment(PATH="/nowhere"))
+    cli.equal(done.returncode, 0, done.stderr)
+    seen = configs(done.stdout)
+    cli.equal([(seen[rank]["id_in_cluster"], seen[rank]["is_chief"]) for rank in (0, 1)], [(0, True), (1, False)])
+
+
+def exit_status_of_the_first_failing_worker():
+    done = shell(3, "[ $index = 1 ] && exit 3; sleep 0.3; exit 138")
+    cli.equal(done.returncode, 3)
+    assert re.search(rb"worker:1 \(rank 1, pid \d+\) ended with exit status 3", done.stderr), done.stderr
+    assert not re.search(rb"worker:[02] \(rank", done.stderr), done.stderr
+
+
+def exit_status_of_a_signal():
+    done = shell(2, "[ $index = 1 ] && kill -9 $$; sleep 0.3; exit 138")
+    cli.equal(done.returncode, 137)
+    assert re.search(rb"worker:1 \(rank 1, pid \d+\) was killed by signal 9 \(SIGKILL\)", done.stderr), done.stderr
+
+
+def a_lost_peer_is_named_before_who_noticed_it():
+    done = shell(2, "[ $index = 0 ] && exit 138; sleep 0.3; exit 3")
+    cli.equal(done.returncode, 3)
+    cli.contains(done.stderr, b"worker:1 (rank 1")
+    done = shell(2, "[ $index = 0 ] && exit 138; exit 0")
+    cli.equal(done.returncode, 138)
+    cli.contains(done.stderr, b"worker:0 (rank 0")
+
+
+def a_command_that_cannot_start():
+    done = cli.lockstep("run", "-np", "3", "no-such-command")
+    cli.equal(done.returncode, 127)
+    cli.contains(done.stderr, b"'no-such-command'")
+    cli.equal(done.stderr.count(b"\n"), 1)
+    done = cli.lockstep("run", "-np", "3", "/etc/passwd")
+    cli.equal(done.returncode, 126)
+    cli.contains(done.stderr, b"'/etc/passwd'")
+
+
+def the_others_get_a_grace_then_sigterm():
+    begin = time.monotonic()
+    done = shell(2, 'trap "echo ended; exit 0" TERM; [ $index = 1 ] && exit 4; while :; do sleep 0.1; done', "--grace", "0.5")
+    cli.equal((done.returncode, done.stdout), (4, b"[0] ended\n"))
+    assert 0.5 <= time.monotonic() - begin < 4, "SIGTERM comes after the grace"
+    cli.contains(done.stderr, b"SIGTERM to worker:0")
+
+
+def who_ignores_sigterm_is_killed():
+    begin = time.monotonic()
+    done = shell(2, 'trap "" TERM; [ $index = 1 ] && exit 4; while :; do sleep 0.1; done', "--grace", "0.2")
+    cli.equal(done.returncode, 4)
+    assert 5 <= time.monotonic() - begin < 12, "SIGKILL comes 5 s after SIGTERM"
+    cli.contains(done.stderr, b"SIGKILL to worker:0")
+
+
+def read_pids(path, count):
+    """Waits until count process ids stand in the file."""
+    cli.wait_until(lambda: open(path, encoding="ascii").read().count("\n") == count, f"{count} processes in {path}")
+    return [int(line) for line in open(path, encoding="ascii")]
+
+
+def signals_are_passed_on():
+    for name, status in (("INT", 7), ("TERM", 7), ("HUP", 7), ("QUIT", 7), ("USR1", 7), ("USR2", 7)):
+        with tempfile.NamedTemporaryFile() as file:
+            script = f'trap "echo got {name}; exit 7" {name}; echo $$ >> {file.name}; while :; do sleep 0.05; done'
+            launcher = cli.start("run", "-np", "2", "--", "sh", "-c", script)
+            read_pids(file.name, 2)
+            launcher.send_signal(getattr(signal, "SIG" + name))
+            done, out, _ = cli.finish(launcher)
+            cli.equal(done, status, name)
+            cli.equal(sorted(line[4:] for line in out.splitlines()), [b"got " + name.encode()] * 2)
+
+
+def a_signal_that_kills_the_workers_is_the_status():
+    with tempfile.NamedTemporaryFile() as file:
+        launcher = cli.start("run", "-np", "2", "--", "sh", "-c", f"echo $$ >> {file.name}; exec sleep 100")
+        pids = read_pids(file.name, 2)
+        launcher.send_signal(signal.SIGINT)
+        cli.equal(cli.finish(launcher)[0], 130)
+        assert not any(map(cli.alive, pids))
+
+
+def stopping_and_going_on():
+    with tempfile.NamedTemporaryFile() as file:
+        launcher = cli.start("run", "-np", "1", "--", "sh", "-c", f"echo $$ >> {file.name}; exec sleep 100")
+        pid = read_pids(file.name, 1)[0]
+        state = lambda: open(f"/proc/{pid}/stat", encoding="ascii").read().rpartition(")")[2].split()[0]
+        launcher.send_signal(signal.SIGTSTP)
+        cli.wait_until(lambda: state() == "T", "the worker to stop")
+        launcher.send_signal(signal.SIGCONT)
+        cli.wait_until(lambda: state() == "S", "the worker to go on")
+        launcher.send_signal(signal.SIGTERM)
+        cli.equal(cli.finish(launcher)[0], 143)
+
+
+# A worker with a child in its group and one in a session of its own.
+FAMILY = "echo $$ >> {0}; sleep 300 & echo $! >> {0}; setsid sh -c 'echo $$ >> {0}; exec sleep 300' & "
+
+
+def nobody_is_left_after_a_failure():
+    with tempfile.NamedTemporaryFile() as file:
+        script = FAMILY.format(file.name) + f"[ $index = 1 ] || wait; while [ $(wc -l < {file.name}) -lt 9 ]; do sleep 0.05; done; exit 5"
+        done = shell(3, script, "--grace", "0.1")
+        cli.equal(done.returncode, 5)
+        pids = read_pids(file.name, 9)
+        assert not any(map(cli.alive, pids)), pids
+
+
+def nobody_is_left_after_success():
+    with tempfile.NamedTemporaryFile() as file:
+        script = FAMILY.format(file.name) + f"while [ $(wc -l < {file.name}) -lt 6 ]; do sleep 0.05; done; exit 0"
+        begin = time.monotonic()
+        cli.equal(shell(2, script).returncode, 0)
+        assert time.monotonic() - begin < 10
+        pids = read_pids(file.name, 6)
+        assert not any(map(cli.alive, pids)), pids
+
+
+def nobody_is_left_when_the_launcher_is_killed():
+    with tempfile.NamedTemporaryFile() as file:
+        script = f"echo $$ >> {file.name}; sleep 300 & echo $! >> {file.name}; wait"
+        launcher = cli.start("run", "-np", "4", "--", "sh", "-c", script, start_new_session=True)
+        pids = read_pids(file.name, 8)
+        os.killpg(launcher.pid, signal.SIGKILL)
+        cli.finish(launcher)
+        cli.wait_until(lambda: not any(map(cli.alive, pids)), "the workers and their children to end")
+
+
+def children_from_before_an_exec_are_left_alone():
+    script = f"sleep 300 & echo $!; exec {cli.LOCKSTEP} run -np 1 true"
+    with tempfile.TemporaryFile() as file:
+        done = subprocess.run(["sh", "-c", script], stdout=file, env=cli.environment(), timeout=cli.LIMIT, check=False)
+        file.seek(0)
+        pid = int(file.readline())
+    try:
+        cli.equal(done.returncode, 0)
+        assert cli.alive(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+cli.main([each_rank_has_its_config, ports_are_free_and_not_the_kernels, two_launchers_use_different_ports,
+          environment_of_a_worker, workers_start_with_the_launchers_own_signal_state, open_descriptors_are_the_three_usual,
+          rank_0_reads_the_standard_input, the_word_lockstep_is_this_program, exit_status_of_the_first_failing_worker,
+          exit_status_of_a_signal, a_lost_peer_is_named_before_who_noticed_it, a_command_that_cannot_start,
+          the_others_get_a_grace_then_sigterm, who_ignores_sigterm_is_killed, signals_are_passed_on,
+          a_signal_that_kills_the_workers_is_the_status, stopping_and_going_on, nobody_is_left_after_a_failure,
+          nobody_is_left_after_success, nobody_is_left_when_the_launcher_is_killed,
+          children_from_before_an_exec_are_left_alone])

@@ -1,0 +1,103 @@
+"""The command line: help, version, and one clear error for what is wrong."""
+import json
+
+import cli
+
+
+def no_arguments_print_help_to_stderr():
+    done = cli.lockstep()
+    cli.equal((done.returncode, done.stdout), (2, b""))
+    cli.contains(done.stderr, b"usage: lockstep COMMAND")
+
+
+def help_goes_to_stdout():
+    for arguments in (["--help"], ["-h"], ["help"]):
+        done = cli.lockstep(*arguments)
+        cli.equal((done.returncode, done.stderr), (0, b""), arguments)
+        cli.contains(done.stdout, b"commands:")
+    for command in ("run", "train", "check", "info"):
+        one, two = cli.lockstep("help", command), cli.lockstep(command, "--help")
+        cli.equal((one.returncode, two.returncode), (0, 0), command)
+        cli.equal(one.stdout, two.stdout)
+        cli.contains(one.stdout, b"usage: lockstep " + command.encode())
+
+
+def version():
+    done = cli.lockstep("--version")
+    cli.equal(done.returncode, 0)
+    assert done.stdout.startswith(b"lockstep ") and done.stdout.count(b".") == 2, done.stdout
+
+
+def errors_name_what_is_wrong():
+    cases = [
+        (["frobnicate"], b"lockstep: unknown command 'frobnicate'"),
+        (["--frobnicate"], b"lockstep: unknown option '--frobnicate'"),
+        (["help", "frobnicate"], b"unknown command 'frobnicate'"),
+        (["run", "--frobnicate"], b"lockstep run: unknown option '--frobnicate'"),
+        (["run", "-np"], b"option '-np' needs a value"),
+        (["run", "true"], b"Give -np N"),
+        (["run", "-np", "2"], b"no command to start"),
+        (["run", "-np", "0", "true"], b"from 1 to 1024, not '0'"),
+        (["run", "-np", "1025", "true"], b"not '1025'"),
+        (["run", "-np", "two", "true"], b"not 'two'"),
+        (["run", "-np", "2", "--devices", "65", "true"], b"'--devices' needs a number from 1 to 64"),
+        (["run", "-np", "2", "--devices", "cpu:0,", "true"], b"not 'cpu:0,'"),
+        (["run", "-np", "2", "--devices", "", "true"], b"not ''"),
+        (["run", "-np", "2", "--grace", "-1", "true"], b"'--grace' needs a number"),
+        (["run", "-np", "2", "--prefix=3", "true"], b"'--prefix' takes no value"),
+        (["check", "--frobnicate"], b"lockstep check: unknown option '--frobnicate'"),
+        (["check", "extra"], b"unexpected argument 'extra'"),
+        (["info", "extra"], b"unexpected argument 'extra'"),
+    ]
+    for arguments, message in cases:
+        done = cli.lockstep(*arguments)
+        cli.equal((done.returncode, done.stdout), (2, b""), arguments)
+        cli.contains(done.stderr, message)
+        cli.equal(done.stderr.count(b"\n"), 1, arguments)
+
+
+def check_tells_who_this_is():
+    config = {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}}
+    done = cli.lockstep("check", "--json", env=cli.environment(TF_CONFIG=json.dumps(config)))
+    answer = json.loads(done.stdout)
+    cli.equal((done.returncode, done.stderr), (0, b""))
+    cli.equal((answer["valid"], answer["mode"], answer["id_in_cluster"], answer["num_workers"], answer["is_chief"]),
+              (True, "cluster", 1, 2, False))
+    text = cli.lockstep("check", "--tf-config", json.dumps(config))
+    cli.equal(text.returncode, 0)
+    cli.contains(text.stdout, b"worker")
+
+
+def check_refuses():
+    done = cli.lockstep("check", "--json", "--tf-config", '{"cluster":')
+    answer = json.loads(done.stdout)
+    cli.equal((done.returncode, answer["valid"]), (2, False))
+    cli.equal(sorted(answer["error"]), ["code", "message"])
+    text = cli.lockstep("check", "--tf-config", '{"cluster":')
+    cli.equal((text.returncode, text.stdout), (2, b""))
+    cli.contains(text.stderr, b"INVALID_ARGUMENT")
+
+
+def check_without_a_cluster():
+    for env in (cli.environment(), cli.environment(TF_CONFIG="{}")):
+        done = cli.lockstep("check", "--json", env=env)
+        answer = json.loads(done.stdout)
+        cli.equal((done.returncode, answer["mode"]), (0, "local"))
+
+
+def info_lists_devices_and_settings():
+    done = cli.lockstep("info", env=cli.environment(LOCKSTEP_BUCKET="2M"))
+    cli.equal((done.returncode, done.stderr), (0, b""))
+    for part in (b"lockstep 0.", b"gRPC", b"cpu ", b"oneDNN", b"RING", b"NCCL", b"GPU plugin", b"LOCKSTEP_BUCKET", b"2097152"):
+        cli.contains(done.stdout, part)
+
+
+def info_names_a_bad_setting():
+    done = cli.lockstep("info", env=cli.environment(LOCKSTEP_BUCKET="much"))
+    cli.equal(done.returncode, 2)
+    cli.contains(done.stderr, b"LOCKSTEP_BUCKET='much'")
+
+
+cli.main([no_arguments_print_help_to_stderr, help_goes_to_stdout, version, errors_name_what_is_wrong,
+          check_tells_who_this_is, check_refuses, check_without_a_cluster, info_lists_devices_and_settings,
+          info_names_a_bad_setting])

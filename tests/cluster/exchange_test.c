@@ -1,0 +1,170 @@
+/* Exchange and agreement over the control streams. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "cluster/message.h"
+#include "cluster/worker.h"
+#include "harness.h"
+
+static void run(struct test_worker *workers, int count, test_body *body) {
+    int ports[MAX_TEST_WORKERS];
+    test_ports(ports, count);
+    test_workers(workers, count, ports);
+    for (int i = 0; i < count; i++) workers[i].body = body;
+    test_workers_run(workers, count);
+    for (int i = 0; i < count; i++) ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
+}
+
+static void expect_orderly(const struct test_worker *workers, int count) {
+    for (int i = 0; i < count; i++) ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
+}
+
+/* Round r, rank k: k + r bytes of value k. */
+static void exchange_often(struct test_worker *worker) {
+    for (int round = 0; round < 50; round++) {
+        uint8_t own[128];
+        struct ls_bytes received[MAX_TEST_WORKERS];
+        memset(own, worker->rank, sizeof(own));
+        ck_assert_int_eq(ls_cluster_exchange(worker->cluster, "round",
+                                             (struct ls_bytes){own, (size_t)(worker->rank + round)}, 10, received),
+                         LS_OK);
+        for (int rank = 0; rank < worker->size; rank++) {
+            ck_assert_uint_eq(received[rank].size, (size_t)(rank + round));
+            for (size_t i = 0; i < received[rank].size; i++)
+                ck_assert_int_eq(((uint8_t *)received[rank].data)[i], rank);
+            ls_free(received[rank].data);
+        }
+    }
+}
+
+START_TEST(exchanges) {
+    struct test_worker workers[4];
+    run(workers, 4, exchange_often);
+    expect_orderly(workers, 4);
+}
+END_TEST
+
+static void exchange_large(struct test_worker *worker) {
+    size_t size = 8 << 20;
+    struct ls_bytes own = {ls_alloc(size), size}, received[MAX_TEST_WORKERS], huge = {own.data, LS_PAYLOAD_MAX + 1};
+    memset(own.data, 'a' + worker->rank, size);
+    ck_assert_int_eq(ls_cluster_exchange(worker->cluster, "huge", huge, 10, received), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_cluster_exchange(worker->cluster, "", own, 10, received), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_cluster_exchange(worker->cluster, "large", own, 20, received), LS_OK);
+    for (int rank = 0; rank < worker->size; rank++) {
+        ck_assert_uint_eq(received[rank].size, size);
+        ck_assert_int_eq(((char *)received[rank].data)[size - 1], 'a' + rank);
+        ls_free(received[rank].data);
+    }
+    ls_free(own.data);
+}
+
+START_TEST(exchanges_megabytes) {
+    struct test_worker workers[3];
+    run(workers, 3, exchange_large);
+    expect_orderly(workers, 3);
+}
+END_TEST
+
+static void exchange_unless_two(struct test_worker *worker) {
+    struct ls_bytes received[MAX_TEST_WORKERS];
+    if (worker->rank == 2) {
+        (void)usleep(1500000);
+        worker->leave_with = LS_CANCELLED;
+        return;
+    }
+    worker->leave_with = ls_cluster_exchange(worker->cluster, "weights", (struct ls_bytes){NULL, 0}, 0.7, received);
+}
+
+START_TEST(names_who_does_not_come) {
+    struct test_worker workers[3];
+    run(workers, 3, exchange_unless_two);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(workers[i].left, LS_DEADLINE_EXCEEDED);
+        ck_assert_ptr_nonnull(
+            strstr(workers[i].leave_error, "'weights': 1 of 3 workers did not come within 0.7 s: worker:2"));
+        ck_assert_ptr_nonnull(strstr(workers[i].log, "waiting in 'weights' for worker:2 since "));
+    }
+}
+END_TEST
+
+static void exchange_other_names(struct test_worker *worker) {
+    struct ls_bytes received[MAX_TEST_WORKERS];
+    worker->leave_with =
+        ls_cluster_exchange(worker->cluster, worker->rank ? "b" : "a", (struct ls_bytes){NULL, 0}, 5, received);
+    if (!worker->leave_with) return;
+    (void)snprintf(worker->join_error, sizeof(worker->join_error), "%s", ls_error());
+}
+
+START_TEST(names_must_be_the_same) {
+    struct test_worker workers[2];
+    run(workers, 2, exchange_other_names);
+    int told = 0;
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_ne(workers[i].left, LS_OK);
+        told += strstr(workers[i].join_error, "workers do different things: '") != NULL;
+    }
+    ck_assert_int_ge(told, 1); /* the other may hear of the first one's end instead */
+}
+END_TEST
+
+static const char *const fingerprints[][3] = {
+    {"batch=64\noptimizer=sgd\n", "batch=64\noptimizer=sgd\n", "batch=64\noptimizer=sgd\n"},
+    {"batch=64\noptimizer=sgd\n", "batch=64\noptimizer=sgd\n", "batch=64\noptimizer=adam\n"},
+    {"batch=64\noptimizer=sgd\n", "batch=64\n", "batch=32\noptimizer=sgd\n"},
+};
+static const char *const verdicts[] = {
+    NULL,
+    "optimizer differs: 'sgd' on worker:0 (rank 0), 'adam' on worker:2 (rank 2)",
+    "optimizer differs: 'sgd' on worker:0 (rank 0), '(absent)' on worker:1 (rank 1)",
+};
+
+static void agree(struct test_worker *worker) {
+    const char *const *texts = worker->context;
+    worker->leave_with = ls_cluster_agree(worker->cluster, "fingerprint", texts[worker->rank], 10);
+    (void)snprintf(worker->join_error, sizeof(worker->join_error), "%s", worker->leave_with ? ls_error() : "");
+}
+
+START_TEST(agrees) {
+    struct test_worker workers[3];
+    int ports[3];
+    test_ports(ports, 3);
+    test_workers(workers, 3, ports);
+    for (int i = 0; i < 3; i++) {
+        union {
+            const void *in;
+            void *out;
+        } cast = {fingerprints[_i]};
+        workers[i].body = agree;
+        workers[i].context = cast.out;
+    }
+    test_workers_run(workers, 3);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(workers[i].joined, LS_OK);
+        ck_assert_int_eq(workers[i].left, verdicts[_i] ? LS_INVALID_ARGUMENT : LS_OK);
+        if (!verdicts[_i]) continue;
+        ck_assert_str_eq(workers[i].join_error, workers[0].join_error);
+        ck_assert_str_eq(workers[i].leave_error, workers[0].join_error);
+        ck_assert_ptr_nonnull(strstr(workers[i].join_error, verdicts[_i]));
+    }
+}
+END_TEST
+
+static Suite *suite(void) {
+    Suite *suite = suite_create("cluster/exchange");
+    TCase *tests = tcase_create("exchange");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, exchanges);
+    tcase_add_test(tests, exchanges_megabytes);
+    tcase_add_test(tests, names_who_does_not_come);
+    tcase_add_test(tests, names_must_be_the_same);
+    tcase_add_loop_test(tests, agrees, 0, 3);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
+
+int main(void) {
+    return run_suite(suite());
+}

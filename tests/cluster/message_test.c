@@ -1,0 +1,195 @@
+/* Control messages and the data preface: there and back, and everything that must not pass. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "cluster/message.h"
+#include "cluster/preface.h"
+#include "harness.h"
+
+static const uint8_t key[LS_DATA_KEY_SIZE] = "0123456789abcde";
+
+static struct ls_message hello_message(void) {
+    return (struct ls_message){.kind = LS_MESSAGE_HELLO,
+                               .incarnation = 7,
+                               .generation = 1,
+                               .hello = {.protocol = 1,
+                                         .version = "0.1.0",
+                                         .task_type = "worker",
+                                         .task_index = 3,
+                                         .rank = 4,
+                                         .size = 5,
+                                         .cluster = "cluster.worker=5\n",
+                                         .host = "boot/name"}};
+}
+
+static struct ls_message reply_message(void) {
+    return (struct ls_message){
+        .kind = LS_MESSAGE_HELLO_REPLY,
+        .incarnation = 7,
+        .generation = 1,
+        .reply = {.verdict = LS_VERDICT_ACCEPTED, .message = "", .task_type = "chief", .rank = 0, .data_key = key}};
+}
+
+static struct ls_message share_message(void) {
+    return (struct ls_message){
+        .kind = LS_MESSAGE_SHARE, .incarnation = 7, .generation = 1, .share = {9, "join", "abc", 3}};
+}
+
+static struct ls_message leave_message(void) {
+    return (struct ls_message){
+        .kind = LS_MESSAGE_LEAVE, .incarnation = 7, .generation = 1, .leave = {LS_ABORTED, 2, true, "gone"}};
+}
+
+static ls_status pass(const struct ls_message *message, struct ls_message *back) {
+    LS_CLEANUP(ls_free_pointer) void *data = NULL;
+    size_t size;
+    ls_status status = ls_message_encode(message, &data, &size);
+    return status ? status : ls_message_decode(data, size, back);
+}
+
+START_TEST(there_and_back) {
+    struct ls_message hello = hello_message(), reply = reply_message(), share = share_message(),
+                      leave = leave_message();
+    struct ls_message back;
+    ck_assert_int_eq(pass(&hello, &back), LS_OK);
+    ck_assert_int_eq(back.kind, LS_MESSAGE_HELLO);
+    ck_assert_uint_eq(back.incarnation, 7);
+    ck_assert_str_eq(back.hello.cluster, "cluster.worker=5\n");
+    ck_assert_int_eq(back.hello.rank, 4);
+    ls_message_release(&back);
+    ck_assert_int_eq(pass(&reply, &back), LS_OK);
+    ck_assert_mem_eq(back.reply.data_key, key, sizeof(key));
+    ls_message_release(&back);
+    ck_assert_int_eq(pass(&share, &back), LS_OK);
+    ck_assert_uint_eq(back.share.size, 3);
+    ck_assert_mem_eq(back.share.payload, "abc", 3);
+    ls_message_release(&back);
+    ck_assert_int_eq(pass(&leave, &back), LS_OK);
+    ck_assert_int_eq(back.leave.root, 2);
+    ck_assert(back.leave.lost);
+    ck_assert_str_eq(back.leave.message, "gone");
+    ls_message_release(&back);
+}
+END_TEST
+
+START_TEST(texts_become_one_line) {
+    struct ls_message leave = leave_message(), back;
+    leave.leave.message = "one\ntwo\x1b[31m";
+    ck_assert_int_eq(pass(&leave, &back), LS_OK);
+    ck_assert_str_eq(back.leave.message, "one two [31m");
+    ls_message_release(&back);
+}
+END_TEST
+
+static void expect_bad(struct ls_message message, const char *field) {
+    struct ls_message back;
+    ck_assert_int_eq(pass(&message, &back), LS_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(ls_error(), field) != NULL, "no '%s' in: %s", field, ls_error());
+}
+
+#define WITH(make, field, value, name)                                                                                 \
+    do {                                                                                                               \
+        struct ls_message changed = make();                                                                            \
+        changed.field = value;                                                                                         \
+        expect_bad(changed, name);                                                                                     \
+    } while (0)
+
+START_TEST(refuses_bad_fields) {
+    static char longer[400];
+    memset(longer, 'x', sizeof(longer) - 1);
+    WITH(hello_message, incarnation, 0, "incarnation");
+    WITH(hello_message, hello.rank, LS_MAX_WORKERS, "Hello.rank");
+    WITH(hello_message, hello.rank, -1, "Hello.rank");
+    WITH(hello_message, hello.task_index, -1, "Hello.task_index");
+    WITH(hello_message, hello.size, LS_MAX_WORKERS + 1, "Hello.size");
+    WITH(hello_message, hello.version, "a\nb", "Hello.version");
+    WITH(hello_message, hello.version, longer, "Hello.version");
+    WITH(hello_message, hello.host, longer, "Hello.host");
+    WITH(reply_message, reply.data_key, NULL, "HelloReply.data_key");
+    WITH(reply_message, reply.verdict, LS_VERDICT_RETRY, "HelloReply.data_key");
+    WITH(reply_message, reply.code, LS_INTERNAL, "HelloReply.code");
+    WITH(reply_message, reply.verdict, (enum ls_verdict)9, "HelloReply.verdict");
+    WITH(share_message, share.sequence, 0, "Share.sequence");
+    WITH(share_message, share.name, "", "Share.name");
+    WITH(share_message, share.name, longer, "Share.name");
+    WITH(leave_message, leave.code, (ls_status)17, "Leave.code");
+    WITH(leave_message, leave.root, LS_MAX_WORKERS, "Leave.root");
+}
+END_TEST
+
+START_TEST(refuses_too_much) {
+    struct ls_message share = share_message(), back;
+    share.share.size = LS_MESSAGE_MAX;
+    share.share.payload = calloc(1, LS_MESSAGE_MAX);
+    ck_assert_ptr_nonnull(share.share.payload);
+    ck_assert_int_eq(pass(&share, &back), LS_INVALID_ARGUMENT);
+    share.share.size = LS_PAYLOAD_MAX;
+    ck_assert_int_eq(pass(&share, &back), LS_OK);
+    ls_message_release(&back);
+    union {
+        const void *in;
+        void *out;
+    } cast = {share.share.payload};
+    free(cast.out);
+}
+END_TEST
+
+/* Every prefix of a message, and the message with each byte changed, is either refused or passes the checks. */
+START_TEST(survives_damage) {
+    struct ls_message hello = hello_message(), back;
+    void *data;
+    size_t size;
+    ck_assert_int_eq(ls_message_encode(&hello, &data, &size), LS_OK);
+    for (size_t length = 0; length < size; length++)
+        ck_assert_int_eq(ls_message_decode(data, length, &back), LS_INVALID_ARGUMENT);
+    for (size_t i = 0; i < size; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            ((uint8_t *)data)[i] ^= (uint8_t)(1 << bit);
+            if (ls_message_decode(data, size, &back) == LS_OK) ls_message_release(&back);
+            ((uint8_t *)data)[i] ^= (uint8_t)(1 << bit);
+        }
+    ck_assert_int_eq(ls_message_decode(data, size, &back), LS_OK);
+    ls_message_release(&back);
+    ls_free(data);
+}
+END_TEST
+
+START_TEST(preface_there_and_back) {
+    struct ls_preface preface = {.protocol = 1, .rank = 300, .generation = 5, .incarnation = UINT64_MAX}, back;
+    uint8_t bytes[LS_PREFACE_SIZE];
+    memcpy(preface.key, key, sizeof(key));
+    ls_preface_encode(&preface, bytes);
+    ck_assert_int_eq(ls_preface_decode(bytes, &back), LS_OK);
+    ck_assert_mem_eq(&preface, &back, sizeof(preface));
+    ck_assert_int_eq(ls_first_bytes(bytes, 0), LS_FIRST_MORE);
+    ck_assert_int_eq(ls_first_bytes(bytes, LS_PREFACE_SIZE - 1), LS_FIRST_MORE);
+    ck_assert_int_eq(ls_first_bytes(bytes, LS_PREFACE_SIZE), LS_FIRST_DATA);
+    bytes[63] = 1;
+    ck_assert_int_eq(ls_preface_decode(bytes, &back), LS_INVALID_ARGUMENT);
+    bytes[63] = 0;
+    bytes[15] = 1; /* rank */
+    ck_assert_int_eq(ls_preface_decode(bytes, &back), LS_INVALID_ARGUMENT);
+    bytes[0] = 'X';
+    ck_assert_int_eq(ls_preface_decode(bytes, &back), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_first_bytes(bytes, 1), LS_FIRST_JUNK);
+}
+END_TEST
+
+static Suite *suite(void) {
+    Suite *suite = suite_create("cluster/message");
+    TCase *tests = tcase_create("message");
+    tcase_add_test(tests, there_and_back);
+    tcase_add_test(tests, texts_become_one_line);
+    tcase_add_test(tests, refuses_bad_fields);
+    tcase_add_test(tests, refuses_too_much);
+    tcase_add_test(tests, survives_damage);
+    tcase_add_test(tests, preface_there_and_back);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
+
+int main(void) {
+    return run_suite(suite());
+}

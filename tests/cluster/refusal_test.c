@@ -1,0 +1,291 @@
+/* What must be equal between workers: one error on every worker, which names field, values and ranks. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/thread.h"
+#include "cluster/lines.h"
+#include "cluster/message.h"
+#include "cluster/rpc.h"
+#include "cluster/worker.h"
+#include "harness.h"
+
+static void expect_all(const struct test_worker *workers, int count, const char *text) {
+    for (int i = 0; i < count; i++) {
+        ck_assert_msg(workers[i].joined == LS_INVALID_ARGUMENT, "worker %d: %d %s", i, (int)workers[i].joined,
+                      workers[i].join_error);
+        ck_assert_msg(strstr(workers[i].join_error, text) != NULL, "worker %d: no '%s' in: %s", i, text,
+                      workers[i].join_error);
+        ck_assert_double_lt(workers[i].join_seconds, 8);
+    }
+}
+
+START_TEST(other_version) {
+    struct test_worker workers[2];
+    int ports[2];
+    test_ports(ports, 2);
+    test_workers(workers, 2, ports);
+    workers[1].version = "9.9.9";
+    test_workers_run(workers, 2);
+    expect_all(workers, 2,
+               "the library version differs: '" LS_VERSION "' on worker:0 (rank 0), '9.9.9' on worker:1 (rank 1)");
+}
+END_TEST
+
+/* Three workers connect first; the odd one comes later, and all of them hear of it. */
+START_TEST(other_version_told_to_all) {
+    struct test_worker workers[4];
+    int ports[4];
+    test_ports(ports, 4);
+    test_workers(workers, 4, ports);
+    workers[2].version = "9.9.9";
+    workers[2].delay = 1;
+    test_workers_run(workers, 4);
+    expect_all(workers, 4, "the library version differs: ");
+    expect_all(workers, 4, "'9.9.9' on worker:2 (rank 2)");
+}
+END_TEST
+
+START_TEST(other_cluster) {
+    struct test_worker workers[3];
+    int ports[4];
+    char list[256];
+    test_ports(ports, 4);
+    test_workers(workers, 3, ports);
+    (void)snprintf(list, sizeof(list), "\"127.0.0.1:%d\", \"127.0.0.1:%d\", \"127.0.0.1:%d\"", ports[0], ports[3],
+                   ports[2]);
+    test_config(workers[2].tf_config, sizeof(workers[2].tf_config), list, 2);
+    test_workers_run(workers, 3);
+    expect_all(workers, 3, "cluster.worker[1] differs");
+    expect_all(workers, 3, "(rank 2)");
+}
+END_TEST
+
+START_TEST(other_size) {
+    struct test_worker workers[2];
+    int ports[3];
+    char list[256];
+    test_ports(ports, 3);
+    test_workers(workers, 2, ports);
+    (void)snprintf(list, sizeof(list), "\"127.0.0.1:%d\", \"127.0.0.1:%d\", \"127.0.0.1:%d\"", ports[0], ports[1],
+                   ports[2]);
+    test_config(workers[1].tf_config, sizeof(workers[1].tf_config), list, 1);
+    test_workers_run(workers, 2);
+    expect_all(workers, 2, "cluster.worker differs: '2' on worker:0 (rank 0), '3' on worker:1 (rank 1)");
+}
+END_TEST
+
+/* worker:1's address leads to worker:0 itself: the index is wrong for the host. */
+START_TEST(reaches_itself) {
+    struct test_worker worker = {.rank = 0, .size = 2};
+    int ports[2];
+    char list[256];
+    test_ports(ports, 1);
+    (void)snprintf(list, sizeof(list), "\"127.0.0.1:%d\", \"localhost:%d\"", ports[0], ports[0]);
+    test_config(worker.tf_config, sizeof(worker.tf_config), list, 0);
+    test_worker_run(&worker);
+    expect_all(&worker, 1, "leads to this process, which is worker:0");
+}
+END_TEST
+
+/* A process that speaks the protocol by hand, to say what a second process of a task would say from another host. */
+struct impostor {
+    struct ls_monitor monitor;
+    struct ls_rpc *rpc;
+    enum ls_verdict verdict; /* of the last answer; 0: the stream ended without one */
+    bool answered;
+    char text[1024];
+};
+
+static void hear(void *context, struct ls_rpc_stream *stream, const void *data, size_t size) {
+    struct impostor *impostor = context;
+    struct ls_message message;
+    (void)stream;
+    if (ls_message_decode(data, size, &message) != LS_OK) return;
+    impostor->answered = true;
+    impostor->verdict = message.reply.verdict;
+    (void)snprintf(impostor->text, sizeof(impostor->text), "%s", message.reply.message);
+    ls_message_release(&message);
+}
+
+static void end(void *context, struct ls_rpc_stream *stream) {
+    struct impostor *impostor = context;
+    (void)stream;
+    impostor->answered = true;
+}
+
+static int call_soon(int port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int64_t until = ls_now() + 5 * LS_SECOND; ls_now() < until; (void)usleep(10000)) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0) return fd;
+        (void)close(fd);
+    }
+    return -1;
+}
+
+static void encode_hello(const struct test_worker *worker, int rank, uint64_t incarnation, uint32_t protocol,
+                         void **data, size_t *size) {
+    struct ls_tf_config *tf_config;
+    ck_assert_int_eq(ls_tf_config_parse(worker->tf_config, &tf_config), LS_OK);
+    struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = incarnation, .generation = 1};
+    message.hello = (struct ls_hello){protocol, LS_VERSION, "worker", rank, rank, 2, tf_config->canonical, "elsewhere"};
+    ck_assert_int_eq(ls_message_encode(&message, data, size), LS_OK);
+    ls_tf_config_free(tf_config);
+}
+
+/* Sends the bytes and waits for an answer or the end. With the monitor held. */
+static void say(struct impostor *impostor, struct ls_rpc_stream *stream, const void *data, size_t size) {
+    int64_t deadline = ls_now() + 5 * LS_SECOND;
+    impostor->answered = false;
+    impostor->verdict = (enum ls_verdict)0;
+    ck_assert_int_eq(ls_rpc_send(stream, data, size), LS_OK);
+    while (!impostor->answered && ls_monitor_wait(&impostor->monitor, deadline)) continue;
+    ck_assert(impostor->answered);
+}
+
+/* Says Hello as rank with this incarnation and protocol and waits for the answer. */
+static struct ls_rpc_stream *say_hello(struct impostor *impostor, const struct test_worker *worker, int port, int rank,
+                                       uint64_t incarnation, uint32_t protocol) {
+    struct ls_rpc_stream *stream;
+    void *data;
+    size_t size;
+    encode_hello(worker, rank, incarnation, protocol, &data, &size);
+    int fd = call_soon(port);
+    ls_monitor_lock(&impostor->monitor);
+    ck_assert_int_eq(ls_rpc_open(impostor->rpc, fd, "target", &stream), LS_OK);
+    say(impostor, stream, data, size);
+    ls_monitor_unlock(&impostor->monitor);
+    ls_free(data);
+    return stream;
+}
+
+/* Starts worker 0 of two, and an impostor. */
+static void start(struct impostor *impostor, struct test_worker *workers, int *ports) {
+    struct ls_rpc_config config = {.monitor = &impostor->monitor,
+                                   .context = impostor,
+                                   .message_max = LS_MESSAGE_MAX,
+                                   .silence_timeout = 10,
+                                   .message = hear,
+                                   .closed = end};
+    test_ports(ports, 2);
+    test_workers(workers, 2, ports);
+    test_worker_start(&workers[0]);
+    ck_assert_int_eq(ls_monitor_init(&impostor->monitor), LS_OK);
+    ck_assert_int_eq(ls_rpc_new(&config, &impostor->rpc), LS_OK);
+}
+
+static void stop(struct impostor *impostor) {
+    ls_rpc_free(impostor->rpc);
+    ls_monitor_destroy(&impostor->monitor);
+}
+
+START_TEST(same_task_twice) {
+    struct test_worker workers[2];
+    struct impostor impostor = {0};
+    int ports[2];
+    start(&impostor, workers, ports);
+    (void)say_hello(&impostor, &workers[0], ports[0], 0, 99, LS_PROTOCOL_VERSION);
+    ck_assert_int_eq(impostor.verdict, LS_VERDICT_REFUSED);
+    ck_assert_ptr_nonnull(strstr(impostor.text, "two processes say that they are worker:0 (rank 0)"));
+    stop(&impostor);
+    test_worker_wait(&workers[0]);
+    expect_all(workers, 1, impostor.text);
+}
+END_TEST
+
+/* While the first process of worker:1 is connected, a second one is put off, and refused when it insists. */
+START_TEST(rival_of_a_peer) {
+    struct test_worker workers[2];
+    struct impostor impostor = {0};
+    int ports[2];
+    start(&impostor, workers, ports);
+    (void)say_hello(&impostor, &workers[1], ports[0], 1, 98, LS_PROTOCOL_VERSION);
+    ck_assert_int_eq(impostor.verdict, LS_VERDICT_ACCEPTED);
+    (void)say_hello(&impostor, &workers[1], ports[0], 1, 99, LS_PROTOCOL_VERSION);
+    ck_assert_int_eq(impostor.verdict, LS_VERDICT_RETRY);
+    (void)usleep(2200000);
+    (void)say_hello(&impostor, &workers[1], ports[0], 1, 99, LS_PROTOCOL_VERSION);
+    ck_assert_int_eq(impostor.verdict, LS_VERDICT_REFUSED);
+    stop(&impostor);
+    test_worker_wait(&workers[0]);
+    expect_all(workers, 1, "two processes say that they are worker:1 (rank 1)");
+}
+END_TEST
+
+START_TEST(other_protocol) {
+    struct test_worker workers[2];
+    struct impostor impostor = {0};
+    int ports[2];
+    start(&impostor, workers, ports);
+    (void)say_hello(&impostor, &workers[1], ports[0], 1, 98, 7);
+    ck_assert_int_eq(impostor.verdict, LS_VERDICT_REFUSED);
+    stop(&impostor);
+    test_worker_wait(&workers[0]);
+    expect_all(workers, 1, "the protocol version differs: '1' on worker:0 (rank 0), '7' on worker:1 (rank 1)");
+}
+END_TEST
+
+/* Who is connected and then says something that makes no sense is cut off, and its place is free for the real one. */
+START_TEST(nonsense_from_a_peer) {
+    struct test_worker workers[2];
+    struct impostor impostor = {0};
+    int ports[2];
+    start(&impostor, workers, ports);
+    struct ls_rpc_stream *stream = say_hello(&impostor, &workers[1], ports[0], 1, 98, LS_PROTOCOL_VERSION);
+    ck_assert_int_eq(impostor.verdict, LS_VERDICT_ACCEPTED);
+    ls_monitor_lock(&impostor.monitor);
+    say(&impostor, stream, "nonsense", 8);
+    ls_monitor_unlock(&impostor.monitor);
+    test_worker_run(&workers[1]);
+    test_worker_wait(&workers[0]);
+    stop(&impostor);
+    for (int i = 0; i < 2; i++) ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
+}
+END_TEST
+
+START_TEST(finds_the_first_difference) {
+    struct ls_difference difference;
+    ck_assert(!ls_lines_differ("", "", &difference));
+    ck_assert(!ls_lines_differ("a=1\nb=2\n", "a=1\nb=2\n", &difference));
+    ck_assert(!ls_lines_differ("a=1\nb=2\n", "b=2\na=1\n", &difference));
+    ck_assert(ls_lines_differ("a=1\nb=2\n", "a=1\nb=3\n", &difference));
+    ck_assert_str_eq(difference.field, "b");
+    ck_assert_str_eq(difference.first, "2");
+    ck_assert_str_eq(difference.second, "3");
+    ck_assert(ls_lines_differ("a=1\nb=2\n", "a=1\n", &difference));
+    ck_assert_str_eq(difference.second, "(absent)");
+    ck_assert(ls_lines_differ("a=1\n", "a=1\nc", &difference));
+    ck_assert_str_eq(difference.field, "c");
+    ck_assert_str_eq(difference.first, "(absent)");
+    ck_assert(ls_lines_differ("ab=1", "a=1", &difference));
+    ck_assert_str_eq(difference.field, "ab");
+}
+END_TEST
+
+static Suite *suite(void) {
+    Suite *suite = suite_create("cluster/refusal");
+    TCase *tests = tcase_create("refusal");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, other_version);
+    tcase_add_test(tests, other_version_told_to_all);
+    tcase_add_test(tests, other_cluster);
+    tcase_add_test(tests, other_size);
+    tcase_add_test(tests, reaches_itself);
+    tcase_add_test(tests, same_task_twice);
+    tcase_add_test(tests, rival_of_a_peer);
+    tcase_add_test(tests, other_protocol);
+    tcase_add_test(tests, nonsense_from_a_peer);
+    tcase_add_test(tests, finds_the_first_difference);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
+
+int main(void) {
+    return run_suite(suite());
+}

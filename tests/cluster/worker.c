@@ -1,0 +1,116 @@
+/* A worker's life in a thread: delay, join, body, leave; everything that it says is kept. */
+#include "cluster/worker.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+void test_ports(int *ports, int count) {
+    int fds[MAX_TEST_WORKERS];
+    ck_assert_int_le(count, MAX_TEST_WORKERS);
+    for (int i = 0; i < count; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof(address);
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        ck_assert_int_eq(bind(fds[i], (struct sockaddr *)&address, size), 0);
+        ck_assert_int_eq(getsockname(fds[i], (struct sockaddr *)&address, &size), 0);
+        ports[i] = ntohs(address.sin_port);
+    }
+    for (int i = 0; i < count; i++) (void)close(fds[i]);
+}
+
+void test_config(char *text, size_t size, const char *list, int index) {
+    (void)snprintf(text, size, "{\"cluster\": {\"worker\": [%s]}, \"task\": {\"type\": \"worker\", \"index\": %d}}",
+                   list, index);
+}
+
+void test_workers(struct test_worker *workers, int count, const int *ports) {
+    char list[1024] = "";
+    size_t used = 0;
+    for (int i = 0; i < count; i++)
+        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s\"127.0.0.1:%d\"", i ? ", " : "", ports[i]);
+    for (int i = 0; i < count; i++) {
+        workers[i] = (struct test_worker){.rank = i, .size = count};
+        test_config(workers[i].tf_config, sizeof(workers[i].tf_config), list, i);
+    }
+}
+
+static void keep_line(void *context, ls_log_level level, const char *line) {
+    struct test_worker *worker = context;
+    (void)level;
+    (void)pthread_mutex_lock(&worker->log_mutex);
+    size_t used = strlen(worker->log);
+    (void)snprintf(worker->log + used, sizeof(worker->log) - used, "%s\n", line);
+    (void)pthread_mutex_unlock(&worker->log_mutex);
+}
+
+static void settle(struct test_worker *worker) {
+    ck_assert_int_eq(ls_settings_read(&worker->settings), LS_OK);
+    worker->settings.report_interval = 0.3;
+    worker->settings.exit_timeout = worker->exit_timeout > 0 ? worker->exit_timeout : 10;
+    if (worker->join_timeout <= 0) worker->join_timeout = 20;
+}
+
+static void live(struct test_worker *worker, const struct ls_tf_config *tf_config) {
+    struct ls_log log = {.sink = keep_line, .context = worker, .level = LS_LOG_INFO};
+    struct ls_cluster_config config = {.tf_config = tf_config,
+                                       .settings = &worker->settings,
+                                       .log = &log,
+                                       .abort = worker->abort,
+                                       .join_timeout = worker->join_timeout,
+                                       .version = worker->version};
+    int64_t start = ls_now();
+    worker->joined = ls_cluster_join(&config, &worker->cluster);
+    worker->join_seconds = ls_seconds_since(start);
+    if (worker->joined) {
+        (void)snprintf(worker->join_error, sizeof(worker->join_error), "%s", ls_error());
+        return;
+    }
+    if (worker->body) worker->body(worker);
+    worker->left = ls_cluster_leave(worker->cluster, worker->leave_with);
+    if (worker->left) (void)snprintf(worker->leave_error, sizeof(worker->leave_error), "%s", ls_error());
+}
+
+void test_worker_run(struct test_worker *worker) {
+    struct ls_tf_config *tf_config;
+    settle(worker);
+    if (worker->delay > 0) (void)poll(NULL, 0, (int)(worker->delay * 1000));
+    (void)pthread_mutex_init(&worker->log_mutex, NULL);
+    ck_assert_int_eq(ls_abort_new(&worker->abort), LS_OK);
+    ck_assert_msg(ls_tf_config_parse(worker->tf_config, &tf_config) == LS_OK, "%s", ls_error());
+    live(worker, tf_config);
+    ls_tf_config_free(tf_config);
+    ls_abort_free(worker->abort);
+    (void)pthread_mutex_destroy(&worker->log_mutex);
+}
+
+static void *run(void *argument) {
+    test_worker_run(argument);
+    return NULL;
+}
+
+void test_worker_start(struct test_worker *worker) {
+    ck_assert_int_eq(ls_thread_start(&worker->thread, "worker", run, worker), LS_OK);
+}
+
+void test_worker_wait(struct test_worker *worker) {
+    (void)pthread_join(worker->thread, NULL);
+}
+
+void test_workers_run(struct test_worker *workers, int count) {
+    for (int i = 0; i < count; i++) test_worker_start(&workers[i]);
+    for (int i = 0; i < count; i++) test_worker_wait(&workers[i]);
+}
+
+double test_wait_abort(struct ls_abort *abort, double limit) {
+    int64_t start = ls_now();
+    struct pollfd slot = {.fd = ls_abort_fd(abort), .events = POLLIN};
+    return poll(&slot, 1, (int)(limit * 1000)) > 0 ? ls_seconds_since(start) : -1;
+}

@@ -1,0 +1,309 @@
+/* What goes wrong while a collective runs: a rank that never comes, links that break anywhere, an abort from another
+ * thread, bad arguments. Every wait ends, with the cause. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "collective/world.h"
+#include "harness.h"
+
+static ls_status reduce(struct rank *rank, ls_communication communication, size_t count) {
+    float *data = calloc(count + 1, sizeof(*data));
+    ck_assert_ptr_nonnull(data);
+    const void *inputs[1] = {data};
+    void *outputs[1] = {data};
+    struct ls_all_reduce call = {.name = "gradients",
+                                 .communication = communication,
+                                 .dtype = LS_FLOAT32,
+                                 .count = count,
+                                 .inputs = inputs,
+                                 .outputs = outputs};
+    ls_status status = ls_group_all_reduce(rank->group, &call);
+    free(data);
+    return status;
+}
+
+/* ---- a rank that never comes ---- */
+
+static ls_status absent_rank(struct rank *rank) {
+    const ls_communication *communication = rank->context;
+    ls_status status = rank->rank == 1 ? LS_OK : reduce(rank, *communication, 100000);
+    (void)pthread_barrier_wait(rank->barrier); /* links stay open until all have given up */
+    return status;
+}
+
+START_TEST(an_absent_rank_is_named_at_the_deadline) {
+    ls_communication communication = (ls_communication)_i;
+    struct world_options options = {.size = 4, .timeout = 0.3};
+    struct world world;
+    int64_t start = ls_now();
+    world_run(&options, absent_rank, &communication, &world);
+    ck_assert_double_lt(ls_seconds_since(start), 2);
+    for (int i = 0; i < 4; i++) {
+        if (i == 1) continue;
+        ck_assert_int_eq(world.ranks[i].status, LS_DEADLINE_EXCEEDED);
+        ck_assert_msg(strstr(world.ranks[i].error, "for rank 1 (") != NULL, "%s", world.ranks[i].error);
+        ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "all_reduce 'gradients' (sequence 0)"));
+    }
+}
+END_TEST
+
+struct lines {
+    pthread_mutex_t mutex;
+    int count;
+    char last[1200];
+};
+
+static void keep_line(void *context, ls_log_level level, const char *line) {
+    struct lines *lines = context;
+    (void)level;
+    (void)pthread_mutex_lock(&lines->mutex);
+    lines->count++;
+    (void)snprintf(lines->last, sizeof(lines->last), "%s", line);
+    (void)pthread_mutex_unlock(&lines->mutex);
+}
+
+START_TEST(a_wait_says_for_whom) {
+    struct lines lines = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct ls_log log = {.sink = keep_line, .context = &lines, .level = LS_LOG_INFO};
+    ls_communication communication = LS_AUTO;
+    struct world_options options = {.size = 2, .timeout = 0.5, .report_interval = 0.1, .log = &log};
+    struct world world;
+    world_run(&options, absent_rank, &communication, &world);
+    ck_assert_int_ge(lines.count, 2);
+    ck_assert_int_le(lines.count, 5);
+    ck_assert_ptr_nonnull(strstr(lines.last, "waiting for rank 1"));
+    ck_assert_ptr_nonnull(strstr(lines.last, "all_reduce 'gradients' (sequence 0)"));
+}
+END_TEST
+
+/* ---- links that break ---- */
+
+/* As a process that ends: its links close, so that those who wait for it in turn learn of it. */
+static void leave(struct rank *rank) {
+    ls_group_free(rank->group);
+    rank->group = NULL;
+}
+
+static ls_status breaking(struct rank *rank) {
+    const ls_communication *communication = rank->context;
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < 100; i++) status = reduce(rank, *communication, 30000);
+    leave(rank);
+    return status;
+}
+
+/* Whatever byte is the last: in a frame, in an element, in a later collective. */
+START_TEST(a_broken_link_is_named) {
+    static const size_t budgets[] = {143, 144, 60001, 123456};
+    for (int communication = LS_AUTO; communication <= LS_RING; communication++) {
+        ls_communication chosen = (ls_communication)communication;
+        struct world_options options = {.size = 3, .break_rank = 1, .break_after = budgets[_i]};
+        struct world world;
+        int64_t start = ls_now();
+        world_run(&options, breaking, &chosen, &world);
+        ck_assert_double_lt(ls_seconds_since(start), 5);
+        int named = 0;
+        for (int i = 0; i < 3; i++) {
+            if (i == 1) continue;
+            ck_assert_int_eq(world.ranks[i].status, LS_UNAVAILABLE);
+            named += strstr(world.ranks[i].error, "lost the connection to rank 1") != NULL;
+        }
+        ck_assert_int_ge(named, 1);
+    }
+}
+END_TEST
+
+/* Rank 1 leaves in the middle: it never calls, its links close. */
+static ls_status leaving(struct rank *rank) {
+    ls_status status = reduce(rank, LS_AUTO, 5);
+    if (rank->rank == 1) {
+        leave(rank);
+        return status;
+    }
+    return status ? status : reduce(rank, LS_AUTO, 1000000);
+}
+
+START_TEST(a_rank_that_leaves_is_named) {
+    struct world_options options = {.size = 3, .wire = _i ? WIRE_TCP : WIRE_LOCAL};
+    struct world world;
+    world_run(&options, leaving, NULL, &world);
+    ck_assert_int_eq(world.ranks[1].status, LS_OK);
+    for (int i = 0; i < 3; i += 2) {
+        ck_assert_int_eq(world.ranks[i].status, LS_UNAVAILABLE);
+        ck_assert_msg(strstr(world.ranks[i].error, "rank 1") != NULL, "%s", world.ranks[i].error);
+    }
+}
+END_TEST
+
+/* Who knows the cause raises it within the grace: that message counts, not the broken link. */
+static ls_status leaving_with_cause(struct rank *rank) {
+    if (rank->rank == 1) {
+        leave(rank);
+        (void)usleep(50000);
+        struct rank *zero = rank - 1;
+        ls_abort_raise(zero->abort, LS_UNAVAILABLE, "worker:1 (10.0.0.7:2222) was lost");
+        return LS_OK;
+    }
+    return reduce(rank, LS_AUTO, 1000000);
+}
+
+START_TEST(the_cause_is_preferred_to_the_broken_link) {
+    struct world_options options = {.size = 2};
+    struct world world;
+    world_run(&options, leaving_with_cause, NULL, &world);
+    ck_assert_int_eq(world.ranks[0].status, LS_UNAVAILABLE);
+    ck_assert_str_eq(world.ranks[0].error, "worker:1 (10.0.0.7:2222) was lost");
+}
+END_TEST
+
+/* ---- abort ---- */
+
+static ls_status aborted(struct rank *rank) {
+    double *seconds = rank->context;
+    if (rank->rank == 1) {
+        (void)usleep(100000);
+        int64_t raised = ls_now();
+        ls_abort_raise(rank[-1].abort, LS_ABORTED, "the run was cancelled");
+        (void)pthread_barrier_wait(rank->barrier);
+        *seconds = ls_seconds_since(raised);
+        return LS_OK;
+    }
+    ls_status status = reduce(rank, LS_RING, 1000);
+    (void)pthread_barrier_wait(rank->barrier);
+    return status;
+}
+
+START_TEST(an_abort_ends_the_wait_at_once) {
+    double seconds = 0;
+    struct world_options options = {.size = 2};
+    struct world world;
+    world_run(&options, aborted, &seconds, &world);
+    ck_assert_int_eq(world.ranks[0].status, LS_ABORTED);
+    ck_assert_str_eq(world.ranks[0].error, "the run was cancelled");
+    ck_assert_double_lt(seconds, 0.1);
+}
+END_TEST
+
+START_TEST(the_first_abort_wins) {
+    struct ls_abort *abort;
+    ck_assert_int_eq(ls_abort_new(&abort), LS_OK);
+    ck_assert(!ls_abort_raised(abort));
+    struct pollfd poll_abort = {.fd = ls_abort_fd(abort), .events = POLLIN};
+    ck_assert_int_eq(poll(&poll_abort, 1, 0), 0);
+    ls_abort_raise(abort, LS_UNAVAILABLE, "first");
+    ls_abort_raise(abort, LS_INTERNAL, "second");
+    ck_assert(ls_abort_raised(abort));
+    ck_assert_int_eq(poll(&poll_abort, 1, 0), 1);
+    ck_assert_int_eq(ls_abort_status(abort), LS_UNAVAILABLE);
+    ck_assert_str_eq(ls_error(), "first");
+    ls_abort_free(abort);
+    ls_abort_free(NULL);
+}
+END_TEST
+
+/* ---- arguments ---- */
+
+struct alone {
+    struct ls_abort *abort;
+    struct ls_group *group;
+};
+
+static struct alone alone_new(void) {
+    struct alone alone;
+    ck_assert_int_eq(ls_abort_new(&alone.abort), LS_OK);
+    struct ls_group_config config = {.size = 1, .abort = alone.abort};
+    ck_assert_int_eq(ls_group_new(&config, &alone.group), LS_OK);
+    return alone;
+}
+
+static void expect_refused(const struct ls_all_reduce *call, ls_status want, const char *text) {
+    struct alone alone = alone_new();
+    ls_status status = ls_group_all_reduce(alone.group, call);
+    ck_assert_msg(status == want && strstr(ls_error(), text), "%s: %s", ls_status_name(status), ls_error());
+    ck_assert(ls_abort_raised(alone.abort));
+    ck_assert_int_eq(ls_group_barrier(alone.group, "later"), want);
+    ls_group_free(alone.group);
+    ls_abort_free(alone.abort);
+}
+
+START_TEST(bad_arguments_are_named) {
+    float data[4] = {0};
+    const void *inputs[1] = {data}, *missing[1] = {NULL};
+    void *outputs[1] = {data};
+    static const int bad_start[] = {1, 2}, nobody[] = {0, 0}, many[] = {0, 1 << 21};
+    struct ls_all_reduce good = {.name = "x", .count = 4, .inputs = inputs, .outputs = outputs}, call;
+#define REFUSED(field, value, status, text) (call = good, call.field = value, expect_refused(&call, status, text))
+    REFUSED(name, NULL, LS_INVALID_ARGUMENT, "name");
+    REFUSED(dtype, (ls_dtype)9, LS_INVALID_ARGUMENT, "dtype 9");
+    REFUSED(op, (ls_reduce_op)9, LS_INVALID_ARGUMENT, "op 9");
+    REFUSED(communication, LS_NCCL, LS_UNIMPLEMENTED, "NCCL");
+    REFUSED(count, SIZE_MAX / 4, LS_INVALID_ARGUMENT, "count");
+    REFUSED(count, SIZE_MAX, LS_INVALID_ARGUMENT, "count");
+    REFUSED(inputs, NULL, LS_INVALID_ARGUMENT, "inputs or outputs");
+    REFUSED(inputs, missing, LS_INVALID_ARGUMENT, "inputs[0]");
+    REFUSED(leaves.first, bad_start, LS_INVALID_ARGUMENT, "begin at 1");
+    REFUSED(leaves.first, nobody, LS_INVALID_ARGUMENT, "rank 0 holds no leaf");
+    REFUSED(leaves.first, many, LS_INVALID_ARGUMENT, "limit");
+}
+END_TEST
+
+START_TEST(bad_calls_of_the_others_are_named) {
+    int32_t data[4] = {0};
+    size_t counts[1] = {SIZE_MAX};
+    struct alone alone = alone_new();
+    ck_assert_int_eq(ls_group_broadcast(alone.group, "x", 1, LS_INT32, data, 4), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "root 1"));
+    ls_group_free(alone.group);
+    ls_abort_free(alone.abort);
+    alone = alone_new();
+    ck_assert_int_eq(ls_group_all_gather(alone.group, "x", LS_INT32, data, counts, data), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "count"));
+    ls_group_free(alone.group);
+    ls_abort_free(alone.abort);
+}
+END_TEST
+
+START_TEST(bad_groups_are_refused) {
+    struct ls_abort *abort;
+    struct ls_group *group = NULL;
+    struct ls_link *links[2] = {NULL, NULL};
+    ck_assert_int_eq(ls_abort_new(&abort), LS_OK);
+    struct ls_group_config config = {.rank = 2, .size = 2, .links = links, .abort = abort};
+    ck_assert_int_eq(ls_group_new(&config, &group), LS_INVALID_ARGUMENT);
+    config.rank = 0;
+    ck_assert_int_eq(ls_group_new(&config, &group), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "links[1]"));
+    config.links = NULL;
+    ck_assert_int_eq(ls_group_new(&config, &group), LS_INVALID_ARGUMENT);
+    config = (struct ls_group_config){.size = 1};
+    ck_assert_int_eq(ls_group_new(&config, &group), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_null(group);
+    ls_abort_free(abort);
+    struct ls_link *link = NULL;
+    ck_assert_int_eq(ls_tcp_link_new(-1, &link), LS_INTERNAL);
+    ck_assert_ptr_null(link);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("collective/failure");
+    TCase *cases = tcase_create("failure");
+    tcase_set_timeout(cases, 60);
+    tcase_add_loop_test(cases, an_absent_rank_is_named_at_the_deadline, LS_AUTO, LS_RING + 1);
+    tcase_add_test(cases, a_wait_says_for_whom);
+    tcase_add_loop_test(cases, a_broken_link_is_named, 0, 4);
+    tcase_add_loop_test(cases, a_rank_that_leaves_is_named, 0, 2);
+    tcase_add_test(cases, the_cause_is_preferred_to_the_broken_link);
+    tcase_add_test(cases, an_abort_ends_the_wait_at_once);
+    tcase_add_test(cases, the_first_abort_wins);
+    tcase_add_test(cases, bad_arguments_are_named);
+    tcase_add_test(cases, bad_calls_of_the_others_are_named);
+    tcase_add_test(cases, bad_groups_are_refused);
+    suite_add_tcase(suite, cases);
+    return run_suite(suite);
+}

@@ -1,0 +1,115 @@
+/* The frame's wire form and its comparison. */
+#include "collective/frame.h"
+
+#include <string.h>
+
+#include "harness.h"
+
+static struct ls_frame sample(void) {
+    struct ls_frame frame = {.generation = 3,
+                             .sequence = UINT64_C(1) << 40,
+                             .count = 12345,
+                             .total = 8,
+                             .layout = 0xFEDCBA9876543210U,
+                             .bytes = 4096,
+                             .rank = 1,
+                             .size = 4,
+                             .root = -1,
+                             .kind = LS_KIND_ALL_REDUCE,
+                             .op = LS_MEAN,
+                             .dtype = LS_BFLOAT16,
+                             .communication = LS_RING};
+    ls_frame_name(&frame, "gradients/17");
+    return frame;
+}
+
+START_TEST(what_is_encoded_decodes) {
+    struct ls_frame frame = sample(), read;
+    unsigned char bytes[LS_FRAME_SIZE], again[LS_FRAME_SIZE];
+    ls_frame_encode(&frame, bytes);
+    ck_assert_mem_eq(bytes, "LSCF\1\0\0\0\3\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0", 24); /* little-endian everywhere */
+    ck_assert_int_eq(ls_frame_decode(bytes, &read), LS_OK);
+    ck_assert_int_eq(ls_frame_compare(&frame, &read, 0, 1), LS_OK);
+    ls_frame_encode(&read, again);
+    ck_assert_mem_eq(bytes, again, sizeof(bytes));
+}
+END_TEST
+
+static void expect_broken(size_t at, unsigned char value) {
+    struct ls_frame frame = sample(), read = {.count = 99};
+    unsigned char bytes[LS_FRAME_SIZE];
+    ls_frame_encode(&frame, bytes);
+    bytes[at] = value;
+    ck_assert_msg(ls_frame_decode(bytes, &read) == LS_DATA_LOSS, "byte %zu = %u passed", at, value);
+    ck_assert_uint_eq(read.count, 99); /* written only on success */
+}
+
+START_TEST(broken_frames_are_refused) {
+    for (size_t i = 0; i < 8; i++) expect_broken(i, 0xEE); /* magic, version */
+    expect_broken(64, 4);                                  /* rank = size */
+    expect_broken(67, 0x80);                               /* negative rank */
+    expect_broken(68, 0);                                  /* size 0 */
+    expect_broken(72, 0xFE);                               /* root -2 */
+    expect_broken(76, 0);                                  /* kind */
+    expect_broken(76, 5);
+    expect_broken(77, 4); /* op */
+    expect_broken(78, 6); /* dtype */
+    expect_broken(79, 3); /* communication */
+    expect_broken(80, '\n');
+    expect_broken(80, 0);    /* then the name has bytes after its end */
+    expect_broken(143, 'x'); /* no end */
+}
+END_TEST
+
+/* A change of any byte that still decodes is a difference. */
+START_TEST(every_byte_counts) {
+    struct ls_frame frame = sample(), read;
+    unsigned char bytes[LS_FRAME_SIZE];
+    int decoded = 0;
+    for (size_t i = 0; i < 80; i++) {
+        ls_frame_encode(&frame, bytes);
+        bytes[i] ^= 1;
+        if (ls_frame_decode(bytes, &read)) continue;
+        decoded++;
+        ck_assert_int_eq(ls_frame_compare(&frame, &read, 0, 1), LS_INVALID_ARGUMENT);
+        ck_assert_ptr_nonnull(strstr(ls_error(), "differs"));
+    }
+    ck_assert_int_gt(decoded, 56);
+}
+END_TEST
+
+START_TEST(a_difference_names_everything) {
+    struct ls_frame ours = sample(), theirs = sample();
+    theirs.dtype = LS_FLOAT16;
+    ck_assert_int_eq(ls_frame_compare(&ours, &theirs, 0, 3), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "all_reduce 'gradients/17' (sequence 1099511627776): dtype differs: "
+                                             "bfloat16 on rank 0, float16 on rank 3"));
+}
+END_TEST
+
+START_TEST(names_of_any_length_and_bytes) {
+    struct ls_frame frame = sample(), read;
+    unsigned char bytes[LS_FRAME_SIZE];
+    char name[300];
+    for (size_t length = 0; length < sizeof(name); length++) {
+        memset(name, (int)(1 + length % 255), sizeof(name));
+        name[length] = 0;
+        ls_frame_name(&frame, name);
+        ls_frame_encode(&frame, bytes);
+        ck_assert_int_eq(ls_frame_decode(bytes, &read), LS_OK);
+        ck_assert_uint_eq(strlen(read.name), length < 63 ? length : 63);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("collective/frame");
+    TCase *cases = tcase_create("frame");
+    tcase_add_test(cases, what_is_encoded_decodes);
+    tcase_add_test(cases, broken_frames_are_refused);
+    tcase_add_test(cases, every_byte_counts);
+    tcase_add_test(cases, a_difference_names_everything);
+    tcase_add_test(cases, names_of_any_length_and_bytes);
+    suite_add_tcase(suite, cases);
+    return run_suite(suite);
+}

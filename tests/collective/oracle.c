@@ -1,0 +1,138 @@
+/* One value at a time: widen to double (exact for every float type), combine, round to the type. Integers apart. */
+#include "collective/oracle.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/random.h"
+
+struct value {
+    bool is_float;
+    double number;   /* float types */
+    int64_t integer; /* integer types */
+};
+
+static struct value load(ls_dtype dtype, const unsigned char *data, size_t index) {
+    const unsigned char *at = data + index * ls_dtype_size(dtype);
+    float f;
+    double d;
+    uint16_t h;
+    int32_t i;
+    int64_t l;
+    switch (dtype) {
+    case LS_FLOAT32:
+        memcpy(&f, at, 4);
+        return (struct value){true, f, 0};
+    case LS_FLOAT64:
+        memcpy(&d, at, 8);
+        return (struct value){true, d, 0};
+    case LS_INT32:
+        memcpy(&i, at, 4);
+        return (struct value){false, 0, i};
+    case LS_INT64:
+        memcpy(&l, at, 8);
+        return (struct value){false, 0, l};
+    default:
+        memcpy(&h, at, 2);
+        return (struct value){true, dtype == LS_FLOAT16 ? ls_half_to_float(h) : ls_bfloat16_to_float(h), 0};
+    }
+}
+
+static void store(ls_dtype dtype, unsigned char *data, size_t index, struct value value) {
+    unsigned char *at = data + index * ls_dtype_size(dtype);
+    float f = (float)value.number;
+    uint16_t h = dtype == LS_FLOAT16 ? ls_float_to_half(f) : ls_float_to_bfloat16(f);
+    int32_t i = (int32_t)(uint32_t)(uint64_t)value.integer;
+    if (dtype == LS_FLOAT32) memcpy(at, &f, 4);
+    if (dtype == LS_FLOAT64) memcpy(at, &value.number, 8);
+    if (dtype == LS_INT32) memcpy(at, &i, 4);
+    if (dtype == LS_INT64) memcpy(at, &value.integer, 8);
+    if (dtype == LS_FLOAT16 || dtype == LS_BFLOAT16) memcpy(at, &h, 2);
+}
+
+/* To the type and back: the rounding of a node. */
+static struct value rounded(ls_dtype dtype, struct value value) {
+    unsigned char bytes[8];
+    store(dtype, bytes, 0, value);
+    return load(dtype, bytes, 0);
+}
+
+static struct value choose(struct value a, struct value b, bool smaller) {
+    if (a.is_float && isnan(a.number)) return a;
+    if (a.is_float && isnan(b.number)) return b;
+    bool b_less = a.is_float ? b.number < a.number : b.integer < a.integer;
+    bool b_more = a.is_float ? b.number > a.number : b.integer > a.integer;
+    return (smaller ? b_less : b_more) ? b : a;
+}
+
+static struct value combine(const struct oracle *oracle, struct value a, struct value b) {
+    if (oracle->op == LS_MIN || oracle->op == LS_MAX) return choose(a, b, oracle->op == LS_MIN);
+    if (!a.is_float)
+        return rounded(oracle->dtype, (struct value){false, 0, (int64_t)((uint64_t)a.integer + (uint64_t)b.integer)});
+    /* 16-bit types: through float32, then to 16 bits */
+    double sum = oracle->dtype == LS_FLOAT64 ? a.number + b.number : (double)((float)a.number + (float)b.number);
+    return rounded(oracle->dtype, (struct value){true, sum, 0});
+}
+
+static struct value finish(const struct oracle *oracle, struct value value) {
+    int n = oracle->first[oracle->size];
+    if (oracle->op != LS_MEAN) return value;
+    if (!value.is_float) return (struct value){false, 0, value.integer / n};
+    if (oracle->dtype == LS_FLOAT64) return (struct value){true, value.number / n, 0};
+    return rounded(oracle->dtype, (struct value){true, (float)value.number / (float)n, 0});
+}
+
+static struct value tree(const struct oracle *oracle, unsigned char *const *leaves, int count, size_t index) {
+    if (count == 1) return load(oracle->dtype, leaves[0], index);
+    int left = 1;
+    while (2 * left < count) left *= 2;
+    return combine(oracle, tree(oracle, leaves, left, index), tree(oracle, leaves + left, count - left, index));
+}
+
+static size_t block_start(const struct oracle *oracle, int rank) {
+    size_t n = (size_t)oracle->size, start = 0;
+    for (int i = 0; i < rank; i++) start += oracle->count / n + ((size_t)i < oracle->count % n ? 1 : 0);
+    return start;
+}
+
+static struct value chain(const struct oracle *oracle, unsigned char *const *leaves, int block, size_t index) {
+    struct value sum = {0};
+    for (int step = 0; step < oracle->size; step++) {
+        int worker = (block + step) % oracle->size, low = oracle->first[worker];
+        struct value own = tree(oracle, leaves + low, oracle->first[worker + 1] - low, index);
+        sum = step ? combine(oracle, sum, own) : own;
+    }
+    return sum;
+}
+
+void oracle_all_reduce(const struct oracle *oracle, unsigned char *const *leaves, void *expected) {
+    for (int block = 0; block < oracle->size; block++)
+        for (size_t i = block_start(oracle, block); i < block_start(oracle, block + 1); i++) {
+            struct value value = oracle->communication == LS_RING
+                                     ? chain(oracle, leaves, block, i)
+                                     : tree(oracle, leaves, oracle->first[oracle->size], i);
+            store(oracle->dtype, expected, i, finish(oracle, value));
+        }
+}
+
+void oracle_fill(ls_dtype dtype, void *data, size_t count, uint64_t stream) {
+    static const double special[] = {NAN, INFINITY, -0.0, 0.0, 1e-42, 6e-8};
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = ls_random_bits(42, stream, i);
+        double number = ldexp((double)(int64_t)bits * 0x1p-63, (int)(bits % 13) - 6);
+        if (bits % 97 == 0) number = special[bits / 97 % 6];
+        store(dtype, data, i, (struct value){dtype < LS_INT32, number, (int64_t)(bits >> (bits & 31))});
+    }
+}
+
+size_t oracle_compare(ls_dtype dtype, const void *expected, const void *got, size_t count) {
+    size_t size = ls_dtype_size(dtype);
+    if (!memcmp(expected, got, count * size)) return count;
+    for (size_t i = 0; i < count; i++) {
+        struct value a = load(dtype, expected, i), b = load(dtype, got, i);
+        if (a.is_float && isnan(a.number) && isnan(b.number)) continue;
+        if (memcmp((const char *)expected + i * size, (const char *)got + i * size, size) != 0) return i;
+    }
+    return count;
+}

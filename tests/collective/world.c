@@ -1,0 +1,161 @@
+/* Worlds of threads. */
+#include "collective/world.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+
+/* ---- a link that moves few bytes, or breaks ---- */
+
+struct odd_link {
+    struct ls_link link;
+    struct ls_link *inner;
+    unsigned turn;
+    size_t budget; /* bytes until it breaks; SIZE_MAX: never */
+    bool small;
+};
+
+static size_t portion(struct odd_link *odd) {
+    static const size_t sizes[] = {1, 3, 143, 7, 5, 1021, 13, 2, 4099};
+    return sizes[odd->turn++ % (sizeof(sizes) / sizeof(sizes[0]))];
+}
+
+static ssize_t odd_send(struct ls_link *link, const struct iovec *pieces, int count) {
+    struct odd_link *odd = (struct odd_link *)link;
+    if (!odd->budget) {
+        (void)shutdown(odd->inner->ops->fd(odd->inner), SHUT_RDWR);
+        errno = EPIPE;
+        return -1;
+    }
+    if (!odd->small && odd->budget == SIZE_MAX) return odd->inner->ops->send(odd->inner, pieces, count);
+    size_t limit = odd->small ? portion(odd) : odd->budget;
+    struct iovec piece = pieces[0];
+    if (piece.iov_len > limit) piece.iov_len = limit;
+    if (piece.iov_len > odd->budget) piece.iov_len = odd->budget;
+    ssize_t sent = odd->inner->ops->send(odd->inner, &piece, 1);
+    if (sent > 0 && odd->budget != SIZE_MAX) odd->budget -= (size_t)sent;
+    return sent;
+}
+
+static ssize_t odd_receive(struct ls_link *link, void *data, size_t size) {
+    struct odd_link *odd = (struct odd_link *)link;
+    size_t limit = odd->small ? portion(odd) : size;
+    return odd->inner->ops->receive(odd->inner, data, size < limit ? size : limit);
+}
+
+static int odd_fd(const struct ls_link *link) {
+    const struct odd_link *odd = (const struct odd_link *)link;
+    return odd->inner->ops->fd(odd->inner);
+}
+
+static void odd_close(struct ls_link *link) {
+    struct odd_link *odd = (struct odd_link *)link;
+    odd->inner->ops->close(odd->inner);
+    free(odd);
+}
+
+static struct ls_link *odd_new(struct ls_link *inner, bool small, size_t budget) {
+    static const struct ls_link_ops ops = {"odd", odd_send, odd_receive, odd_fd, odd_close};
+    struct odd_link *odd = calloc(1, sizeof(*odd));
+    ck_assert_ptr_nonnull(odd);
+    *odd = (struct odd_link){.link = {&ops}, .inner = inner, .budget = budget, .small = small};
+    return &odd->link;
+}
+
+/* ---- links between all ---- */
+
+static void tcp_pair(struct ls_link *ends[2]) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int server = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(server, (struct sockaddr *)&address, size), 0);
+    ck_assert_int_eq(listen(server, 1), 0);
+    ck_assert_int_eq(getsockname(server, (struct sockaddr *)&address, &size), 0);
+    ck_assert_int_eq(connect(client, (struct sockaddr *)&address, size), 0);
+    int accepted = accept(server, NULL, NULL);
+    ck_assert_int_ge(accepted, 0);
+    (void)close(server);
+    ck_assert_int_eq(ls_tcp_link_new(client, &ends[0]), LS_OK);
+    ck_assert_int_eq(ls_tcp_link_new(accepted, &ends[1]), LS_OK);
+}
+
+static void join_pair(const struct world_options *options, struct ls_link *links[MAX_RANKS][MAX_RANKS], int a, int b) {
+    struct ls_link *ends[2];
+    if (options->wire == WIRE_TCP)
+        tcp_pair(ends);
+    else
+        ck_assert_int_eq(ls_local_link_pair(ends), LS_OK);
+    int ranks[2] = {a, b};
+    for (int i = 0; i < 2; i++) {
+        bool breaks = options->break_after && ranks[i] == options->break_rank;
+        if (options->wire == WIRE_ODD || breaks)
+            ends[i] = odd_new(ends[i], options->wire == WIRE_ODD, breaks ? options->break_after : SIZE_MAX);
+    }
+    links[a][b] = ends[0];
+    links[b][a] = ends[1];
+}
+
+/* ---- threads ---- */
+
+struct start {
+    rank_fn *fn;
+    struct rank *rank;
+};
+
+static void *rank_main(void *argument) {
+    struct start *start = argument;
+    start->rank->status = start->fn(start->rank);
+    (void)snprintf(start->rank->error, sizeof(start->rank->error), "%s", ls_error());
+    return NULL;
+}
+
+static void make_rank(const struct world_options *options, struct ls_link **links, int i, struct rank *rank) {
+    ck_assert_int_eq(ls_abort_new(&rank->abort), LS_OK);
+    struct ls_group_config config = {.rank = i,
+                                     .size = options->size,
+                                     .links = links,
+                                     .abort = rank->abort,
+                                     .log = options->log,
+                                     .generation = 7,
+                                     .timeout = options->timeout > 0 ? options->timeout : 20,
+                                     .report_interval = options->report_interval,
+                                     .segment = options->segment};
+    if (options->stray_generation && options->stray_rank == i) config.generation = options->stray_generation;
+    ck_assert_int_eq(ls_group_new(&config, &rank->group), LS_OK);
+}
+
+void world_run(const struct world_options *options, rank_fn *fn, void *context, struct world *world) {
+    struct ls_link *links[MAX_RANKS][MAX_RANKS] = {0};
+    struct start starts[MAX_RANKS];
+    pthread_t threads[MAX_RANKS];
+    pthread_barrier_t barrier;
+    int size = options->size;
+    *world = (struct world){0};
+    ck_assert_int_eq(pthread_barrier_init(&barrier, NULL, (unsigned)size), 0);
+    for (int a = 0; a < size; a++)
+        for (int b = a + 1; b < size; b++) join_pair(options, links, a, b);
+    for (int i = 0; i < size; i++) {
+        struct rank *rank = &world->ranks[i];
+        *rank = (struct rank){.rank = i, .size = size, .context = context, .barrier = &barrier};
+        make_rank(options, links[i], i, rank);
+        starts[i] = (struct start){fn, rank};
+    }
+    for (int i = 0; i < size; i++) ck_assert_int_eq(ls_thread_start(&threads[i], "rank", rank_main, &starts[i]), LS_OK);
+    for (int i = 0; i < size; i++) (void)pthread_join(threads[i], NULL);
+    for (int i = 0; i < size; i++) {
+        ls_group_free(world->ranks[i].group);
+        ls_abort_free(world->ranks[i].abort);
+    }
+    (void)pthread_barrier_destroy(&barrier);
+}
+
+void world_expect_ok(const struct world *world, int size) {
+    for (int i = 0; i < size; i++) ck_assert_msg(!world->ranks[i].status, "rank %d: %s", i, world->ranks[i].error);
+}

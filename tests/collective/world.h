@@ -1,0 +1,47 @@
+/* A world of ranks that are threads of the test, with links between every pair, and what became of each. */
+#pragma once
+#include <check.h>
+#include <lockstep/lockstep.h>
+#include <pthread.h>
+
+#include "collective/group.h"
+
+enum wire {
+    WIRE_LOCAL,
+    WIRE_TCP, /* over 127.0.0.1 */
+    WIRE_ODD  /* local, but each send and receive moves only a few bytes, of odd number */
+};
+
+struct world_options {
+    int size;
+    enum wire wire;
+    double timeout; /* 0: 20 s */
+    double report_interval;
+    size_t segment;
+    const struct ls_log *log;
+    int stray_rank; /* with stray_generation: the rank whose group has that generation */
+    uint64_t stray_generation;
+    int break_rank; /* with break_after: the links of this rank fail after it has sent so many bytes on one */
+    size_t break_after;
+};
+
+struct rank {
+    int rank, size;
+    struct ls_group *group;
+    struct ls_abort *abort;
+    void *context;
+    pthread_barrier_t *barrier; /* of all ranks */
+    /* afterwards */
+    ls_status status;
+    char error[1024];
+};
+typedef ls_status rank_fn(struct rank *rank);
+
+#define MAX_RANKS 16
+struct world {
+    struct rank ranks[MAX_RANKS];
+};
+/* Runs fn once a rank and waits for all; the groups are freed when all have returned. */
+void world_run(const struct world_options *options, rank_fn *fn, void *context, struct world *world);
+/* Asserts that every rank returned LS_OK. */
+void world_expect_ok(const struct world *world, int size);

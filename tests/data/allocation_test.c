@@ -1,0 +1,93 @@
+/* The k-th allocation fails, for every k: a named error, nothing leaked, nothing half made. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/fixture.h"
+#include "data/pipeline.h"
+#include "harness.h"
+
+static long countdown; /* allocations that still work; 0: none limited */
+
+static bool denied(void) {
+    return countdown > 0 && --countdown == 0;
+}
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size) {
+    return denied() ? NULL : __real_calloc(count, size);
+}
+
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size) {
+    return denied() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+/* Makes the dataset, describes it and reads a step. */
+static ls_status use(ls_dataset *dataset) {
+    LS_CLEANUP(ls_free_pointer) char *lines = NULL;
+    struct ls_pipeline *pipeline = NULL;
+    const struct ls_pipeline_config config = {dataset, 2, 0, 2, 0, 1};
+    float features[3072];
+    int32_t labels[1];
+    ls_status status = ls_dataset_describe(dataset, &lines);
+    if (!status) status = ls_pipeline_new(&config, &pipeline);
+    if (!status) status = ls_pipeline_read(pipeline, 0, features, labels);
+    ls_pipeline_free(pipeline);
+    return status;
+}
+
+static ls_status open_numbers(ls_dataset **dataset) {
+    static const float features[4] = {1, 2, 3, 4};
+    static const int32_t labels[4] = {0, 1, 0, 1};
+    return ls_dataset_arrays(features, LS_SHAPE(1), labels, 4, 2, LS_DATASET(.batch_size = 2, .repeat = 4), dataset);
+}
+
+static ls_status open_digits(ls_dataset **dataset) {
+    return ls_dataset_digits(LS_DATASET(.limit = 20, .batch_size = 2), dataset);
+}
+
+static ls_status open_folder(ls_dataset **dataset) {
+    return ls_dataset_open(folder_path(), LS_DATASET(.batch_size = 2), dataset);
+}
+
+static ls_status (*const openers[])(ls_dataset **) = {open_numbers, open_digits, open_folder, open_folder};
+
+START_TEST(test_every_allocation) {
+    folder_clear();
+    if (_i == 2) idx_write_split("train", 3000, 5, 5, true);
+    for (int i = 1; i <= 5 && _i == 3; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "data_batch_%d.bin", i);
+        cifar10_write(name, 30, 0, false);
+    }
+    long failures = 0;
+    for (long k = 1;; k++) {
+        ls_dataset *dataset = NULL;
+        countdown = k;
+        ls_status status = openers[_i](&dataset);
+        if (!status) status = use(dataset);
+        bool reached = countdown == 0;
+        countdown = 0;
+        ls_dataset_free(dataset);
+        if (!reached) {
+            ck_assert_msg(status == LS_OK, "%s", ls_error());
+            break;
+        }
+        ck_assert_msg(status == LS_RESOURCE_EXHAUSTED, "allocation %ld: %s: %s", k, ls_status_name(status), ls_error());
+        failures++;
+    }
+    ck_assert_int_ge(failures, 5);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("allocation");
+    TCase *tests = tcase_create("allocation");
+    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
+    tcase_add_loop_test(tests, test_every_allocation, 0, 4);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

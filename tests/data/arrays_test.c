@@ -1,0 +1,156 @@
+/* In-memory arrays, and the checks of options that all kinds share. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/dataset.h"
+#include "data/fixture.h"
+#include "harness.h"
+
+static const float features[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+static const int32_t labels[] = {0, 2, 1};
+
+static ls_status make(const ls_dataset_options *options, ls_dataset **dataset) {
+    return ls_dataset_arrays(features, LS_SHAPE(2, 2), labels, 3, 3, options, dataset);
+}
+
+START_TEST(test_read) {
+    ls_dataset *dataset;
+    ck_assert_works(make(NULL, &dataset));
+    ck_assert_int_eq(ls_dataset_count(dataset), 3);
+    ck_assert_int_eq(ls_dataset_num_classes(dataset), 3);
+    ls_shape shape = ls_dataset_shape(dataset);
+    ck_assert(shape.rank == 2 && shape.dims[0] == 2 && shape.dims[1] == 2);
+    for (int64_t i = 0; i < 3; i++) {
+        float example[4];
+        int32_t label;
+        ck_assert_works(dataset->source->ops->read(dataset->source, i, example, &label));
+        ck_assert_mem_eq(example, features + 4 * i, sizeof(example));
+        ck_assert_int_eq(label, labels[i]);
+    }
+    ls_dataset_free(dataset);
+    ls_dataset_free(NULL);
+}
+END_TEST
+
+START_TEST(test_defaults) {
+    ls_dataset *dataset;
+    ck_assert_works(make(NULL, &dataset));
+    ck_assert_int_eq(dataset->options.batch_size, 32);
+    ck_assert_int_eq(dataset->options.repeat, 1);
+    ls_dataset_free(dataset);
+    ck_assert_works(make(LS_DATASET(.limit = 2, .batch_size = 5), &dataset));
+    ck_assert_int_eq(ls_dataset_count(dataset), 2);
+    ck_assert_int_eq(dataset->options.batch_size, 5);
+    ls_dataset_free(dataset);
+    ck_assert_works(make(LS_DATASET(.limit = 4), &dataset));
+    ck_assert_int_eq(ls_dataset_count(dataset), 3);
+    ls_dataset_free(dataset);
+}
+END_TEST
+
+START_TEST(test_options) {
+    ls_dataset *dataset = NULL;
+    ck_assert_fails(make(LS_DATASET(.batch_size = -1), &dataset), LS_INVALID_ARGUMENT, "batch_size is -1");
+    ck_assert_fails(make(LS_DATASET(.batch_size = INT64_MAX), &dataset), LS_INVALID_ARGUMENT, "batch_size is 9223");
+    ck_assert_fails(make(LS_DATASET(.repeat = -2), &dataset), LS_INVALID_ARGUMENT, "repeat is -2");
+    ck_assert_fails(make(LS_DATASET(.repeat = INT64_C(1) << 47), &dataset), LS_INVALID_ARGUMENT, "an epoch has more");
+    ck_assert_fails(make(LS_DATASET(.limit = -3), &dataset), LS_INVALID_ARGUMENT, "limit is -3");
+    ck_assert_fails(make(LS_DATASET(.split = 2), &dataset), LS_INVALID_ARGUMENT, "split is 2");
+    ck_assert_fails(make(LS_DATASET(.shuffle = 3), &dataset), LS_INVALID_ARGUMENT, "shuffle is 3");
+    ck_assert_fails(make(LS_DATASET(.division = 2), &dataset), LS_INVALID_ARGUMENT, "division is 2");
+    ck_assert_fails(make(LS_DATASET(.auto_shard = 2), &dataset), LS_INVALID_ARGUMENT, "auto_shard is 2");
+    ck_assert_fails(make(&(ls_dataset_options){.batch_size = 4}, &dataset), LS_INVALID_ARGUMENT,
+                    "ls_dataset_options.size");
+    ck_assert_ptr_null(dataset);
+}
+END_TEST
+
+START_TEST(test_arguments) {
+    ls_dataset *dataset = NULL;
+    const ls_shape pair = LS_SHAPE(2, 2);
+    ck_assert_fails(ls_dataset_arrays(NULL, pair, labels, 3, 3, NULL, &dataset), LS_INVALID_ARGUMENT,
+                    "features is NULL");
+    ck_assert_fails(ls_dataset_arrays(features, pair, NULL, 3, 3, NULL, &dataset), LS_INVALID_ARGUMENT,
+                    "labels is NULL");
+    ck_assert_fails(ls_dataset_arrays(features, pair, labels, 0, 3, NULL, &dataset), LS_INVALID_ARGUMENT, "count 0");
+    ck_assert_fails(ls_dataset_arrays(features, pair, labels, -1, 3, NULL, &dataset), LS_INVALID_ARGUMENT, "count -1");
+    ck_assert_fails(ls_dataset_arrays(features, pair, labels, 3, 0, NULL, &dataset), LS_INVALID_ARGUMENT, "classes 0");
+    ck_assert_fails(ls_dataset_arrays(features, pair, labels, 3, 2, NULL, &dataset), LS_INVALID_ARGUMENT,
+                    "label 2 of example 1 is outside [0, 2)");
+    ck_assert_fails(ls_dataset_arrays(features, LS_SHAPE(2, 0), labels, 3, 3, NULL, &dataset), LS_INVALID_ARGUMENT,
+                    "shape (2, 0)");
+    ck_assert_fails(ls_dataset_arrays(features, LS_SHAPE(INT64_MAX), labels, 3, 3, NULL, &dataset), LS_INVALID_ARGUMENT,
+                    "do not fit");
+    ck_assert_fails(ls_dataset_arrays(features, (ls_shape){.rank = 9}, labels, 3, 3, NULL, &dataset),
+                    LS_INVALID_ARGUMENT, "rank 0 to 8");
+    ck_assert_ptr_null(dataset);
+}
+END_TEST
+
+static char *describe(const ls_dataset *dataset) {
+    char *lines;
+    ck_assert_works(ls_dataset_describe(dataset, &lines));
+    return lines;
+}
+
+START_TEST(test_describe) {
+    const ls_dataset_options all = {.size = sizeof(all), .batch_size = 6, .seed = 5, .repeat = 2};
+    ls_dataset_options changed[9];
+    for (int i = 0; i < 9; i++) changed[i] = all;
+    changed[0].batch_size = 7;
+    changed[1].seed = 6;
+    changed[2].repeat = 3;
+    changed[3].drop_remainder = true;
+    changed[4].division = LS_DIVIDE_TENSORFLOW;
+    changed[5].auto_shard = LS_SHARD_OFF;
+    changed[6].limit = 2;
+    changed[7].shuffle = LS_SHUFFLE_ONCE;
+    changed[8].split = LS_TEST;
+    ls_dataset *dataset = numbers_make(10, &all);
+    char *lines = describe(dataset);
+    ck_assert_ptr_nonnull(strstr(lines, "examples=10\nshape=(1)\nclasses=7\n"));
+    ck_assert_ptr_nonnull(strstr(lines, "batch_size=6\n"));
+    for (int i = 0; i < 9; i++) {
+        ls_dataset *other = numbers_make(10, &changed[i]);
+        char *other_lines = describe(other);
+        ck_assert_str_ne(lines, other_lines);
+        ls_free(other_lines);
+        ls_dataset_free(other);
+    }
+    ls_free(lines);
+    ls_dataset_free(dataset);
+}
+END_TEST
+
+/* Workers whose files differ are found, except where each may bring its own. */
+START_TEST(test_describe_contents) {
+    const int32_t other_labels[] = {0, 2, 2};
+    for (int own = 0; own < 2; own++) {
+        const ls_dataset_options *options =
+            own ? LS_DATASET(.division = LS_DIVIDE_TENSORFLOW, .auto_shard = LS_SHARD_OFF) : NULL;
+        ls_dataset *one, *other;
+        ck_assert_works(make(options, &one));
+        ck_assert_works(ls_dataset_arrays(features, LS_SHAPE(2, 2), other_labels, 3, 3, options, &other));
+        char *one_lines = describe(one), *other_lines = describe(other);
+        ck_assert_int_eq(strcmp(one_lines, other_lines) == 0, own);
+        ls_free(one_lines);
+        ls_free(other_lines);
+        ls_dataset_free(one);
+        ls_dataset_free(other);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("arrays");
+    TCase *tests = tcase_create("arrays");
+    tcase_add_test(tests, test_read);
+    tcase_add_test(tests, test_defaults);
+    tcase_add_test(tests, test_options);
+    tcase_add_test(tests, test_arguments);
+    tcase_add_test(tests, test_describe);
+    tcase_add_test(tests, test_describe_contents);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,115 @@
+/* MNIST folders: the names that are recognised, what is read, and what is wrong. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/dataset.h"
+#include "data/fixture.h"
+#include "harness.h"
+
+static void check_example(const ls_dataset *dataset, int64_t index, int pixels) {
+    float features[64];
+    int32_t label;
+    ck_assert_works(dataset->source->ops->read(dataset->source, index, features, &label));
+    ck_assert_int_eq(label, index % 10);
+    for (int i = 0; i < pixels; i++) require(features[i] == (float)((index * pixels + i) % 256) / 255.0F);
+}
+
+START_TEST(test_read) {
+    bool gzipped = _i;
+    ls_dataset *dataset;
+    folder_clear();
+    idx_write_split("train", 50, 4, 5, gzipped);
+    idx_write_split("t10k", 20, 4, 5, gzipped);
+    ck_assert_works(ls_dataset_mnist(folder_path(), NULL, &dataset));
+    ls_shape shape = ls_dataset_shape(dataset);
+    ck_assert(shape.rank == 3 && shape.dims[0] == 4 && shape.dims[1] == 5 && shape.dims[2] == 1);
+    ck_assert_int_eq(ls_dataset_count(dataset), 50);
+    ck_assert_int_eq(ls_dataset_num_classes(dataset), 10);
+    for (int64_t i = 0; i < 50; i++) check_example(dataset, i, 20);
+    ls_dataset_free(dataset);
+    ck_assert_works(ls_dataset_mnist(folder_path(), LS_DATASET(.split = LS_TEST, .limit = 7), &dataset));
+    ck_assert_int_eq(ls_dataset_count(dataset), 7);
+    ls_dataset_free(dataset);
+}
+END_TEST
+
+/* As some archives unpack them. */
+START_TEST(test_dotted_names) {
+    size_t size;
+    ls_dataset *dataset;
+    folder_clear();
+    uint8_t *images = idx_make(3, (uint32_t[]){3, 2, 2}, NULL, 256, &size);
+    folder_write("train-images.idx3-ubyte", images, size, false);
+    uint8_t *labels = idx_make(1, (uint32_t[]){3}, (uint8_t[]){0, 46, 1}, 0, &size);
+    folder_write("train-labels.idx1-ubyte.gz", labels, size, true);
+    ck_assert_works(ls_dataset_mnist(folder_path(), NULL, &dataset));
+    ck_assert_int_eq(ls_dataset_num_classes(dataset), 47);
+    ls_dataset_free(dataset);
+    ls_free(images);
+    ls_free(labels);
+}
+END_TEST
+
+START_TEST(test_missing) {
+    ls_dataset *dataset = NULL;
+    folder_clear();
+    ck_assert_fails(ls_dataset_mnist(NULL, NULL, &dataset), LS_INVALID_ARGUMENT, "no folder");
+    ck_assert_fails(ls_dataset_mnist("", NULL, &dataset), LS_INVALID_ARGUMENT, "no folder");
+    ck_assert_fails(ls_dataset_mnist("/no/such/folder", NULL, &dataset), LS_NOT_FOUND,
+                    "'/no/such/folder': No such file");
+    ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_NOT_FOUND, "no file train-images-idx3-ubyte");
+    idx_write_split("train", 5, 2, 2, false);
+    ck_assert_fails(ls_dataset_mnist(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_NOT_FOUND,
+                    "no file t10k-images-idx3-ubyte");
+    ck_assert_ptr_null(dataset);
+}
+END_TEST
+
+START_TEST(test_mismatch) {
+    ls_dataset *dataset = NULL;
+    size_t size;
+    folder_clear();
+    idx_write_split("train", 5, 2, 2, false);
+    uint8_t *labels = idx_make(1, (uint32_t[]){4}, NULL, 10, &size);
+    folder_write("train-labels-idx1-ubyte", labels, size, false);
+    ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS, "5 train images but 4 labels");
+    ls_free(labels);
+    uint8_t *square = idx_make(2, (uint32_t[]){5, 1}, NULL, 10, &size);
+    folder_write("train-labels-idx1-ubyte", square, size, false);
+    ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS,
+                    "rank 2 at offset 3; labels have rank 1");
+    folder_write("train-images-idx3-ubyte", square, size, false);
+    ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS, "images have rank 3");
+    ls_free(square);
+    ck_assert_ptr_null(dataset);
+}
+END_TEST
+
+START_TEST(test_truncated) {
+    ls_dataset *dataset = NULL;
+    folder_clear();
+    idx_write_split("train", 5, 2, 2, false);
+    folder_truncate("train-images-idx3-ubyte", 35);
+    ck_assert_fails(
+        ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS,
+        "train-images-idx3-ubyte' is truncated: its header and data needs 36 bytes, the data ends at offset 35");
+    folder_clear();
+    idx_write_split("train", 5, 2, 2, true);
+    folder_truncate("train-labels-idx1-ubyte.gz", 20);
+    ck_assert_fails(ls_dataset_mnist(folder_path(), NULL, &dataset), LS_DATA_LOSS, "train-labels-idx1-ubyte.gz");
+    ck_assert_ptr_null(dataset);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("mnist");
+    TCase *tests = tcase_create("mnist");
+    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
+    tcase_add_loop_test(tests, test_read, 0, 2);
+    tcase_add_test(tests, test_dotted_names);
+    tcase_add_test(tests, test_missing);
+    tcase_add_test(tests, test_mismatch);
+    tcase_add_test(tests, test_truncated);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,53 @@
+/* ls_dataset_open: which kind a name means. */
+#include <string.h>
+
+#include "data/dataset.h"
+#include "data/fixture.h"
+#include "harness.h"
+
+static void check_kind(const char *name, const ls_dataset_options *options, const char *kind) {
+    ls_dataset *dataset;
+    ck_assert_works(ls_dataset_open(name, options, &dataset));
+    ck_assert_str_eq(dataset->source->kind, kind);
+    ls_dataset_free(dataset);
+}
+
+START_TEST(test_kinds) {
+    folder_clear();
+    check_kind("digits", LS_DATASET(.limit = 10), "digits");
+    cifar10_write("data_batch_1.bin", 1, 0, false);
+    for (int i = 2; i <= 5; i++) {
+        char name[] = "data_batch_0.bin";
+        name[11] = (char)('0' + i);
+        cifar10_write(name, 1, 0, false);
+    }
+    check_kind(folder_path(), NULL, "cifar10");
+    idx_write_split("t10k", 3, 2, 2, true);
+    check_kind(folder_path(), NULL, "cifar10"); /* the training split is CIFAR's only */
+    check_kind(folder_path(), LS_DATASET(.split = LS_TEST), "mnist");
+}
+END_TEST
+
+START_TEST(test_unknown) {
+    ls_dataset *dataset = NULL;
+    folder_clear();
+    ck_assert_fails(ls_dataset_open("mnits", NULL, &dataset), LS_NOT_FOUND, "no dataset 'mnits' is built in");
+    ck_assert_fails(ls_dataset_open(NULL, NULL, &dataset), LS_INVALID_ARGUMENT, "no folder");
+    ck_assert_fails(ls_dataset_open(folder_path(), NULL, &dataset), LS_NOT_FOUND,
+                    "holds neither train-images-idx3-ubyte (or .gz) nor data_batch_1.bin");
+    ck_assert_fails(ls_dataset_open(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_NOT_FOUND,
+                    "holds neither t10k-images-idx3-ubyte (or .gz) nor test_batch.bin");
+    ck_assert_fails(ls_dataset_open("digits", LS_DATASET(.repeat = -1), &dataset), LS_INVALID_ARGUMENT, "repeat is -1");
+    ck_assert_ptr_null(dataset);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("open");
+    TCase *tests = tcase_create("open");
+    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
+    tcase_add_test(tests, test_kinds);
+    tcase_add_test(tests, test_unknown);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,238 @@
+/* Dense ops against the oracle over many shapes; equal bits again, elsewhere in memory, and on another device. */
+#include <pthread.h>
+
+#include "device/op_fixture.h"
+#include "device/reference.h"
+#include "harness.h"
+
+static const struct size {
+    int64_t rows, in, out;
+} sizes[] = {{1, 1, 1},  {1, 5, 3},    {7, 1, 4},    {5, 9, 1},   {64, 784, 128},
+             {3, 17, 1}, {33, 31, 29}, {2, 256, 10}, {130, 7, 65}};
+#define SIZE_COUNT ((int)(sizeof(sizes) / sizeof(sizes[0])))
+
+struct dense {
+    struct size size;
+    ls_activation activation;
+    struct pair x, w, b, y, dy, dx, dw, db;
+};
+
+static struct dense make_dense(struct size size, ls_activation activation) {
+    return (struct dense){.size = size,
+                          .activation = activation,
+                          .x = make_random(1, size.rows * size.in),
+                          .w = make_random(2, size.in * size.out),
+                          .b = make_random(3, size.out),
+                          .y = make_pair(size.rows * size.out),
+                          .dy = make_random(4, size.rows * size.out),
+                          .dx = make_pair(size.rows * size.in),
+                          .dw = make_pair(size.in * size.out),
+                          .db = make_pair(size.out)};
+}
+
+static void free_dense(struct dense *d) {
+    struct pair *pairs[] = {&d->x, &d->w, &d->b, &d->y, &d->dy, &d->dx, &d->dw, &d->db};
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) free_pair(pairs[i]);
+}
+
+static struct ls_op dense_op(const struct dense *d, enum ls_op_kind kind) {
+    struct ls_op op = {.kind = kind, .activation = d->activation};
+    op.tensors[LS_ARG_X] = tensor(&d->x, LS_SHAPE(d->size.rows, d->size.in));
+    op.tensors[LS_ARG_W] = tensor(&d->w, LS_SHAPE(d->size.in, d->size.out));
+    op.tensors[LS_ARG_B] = tensor(&d->b, LS_SHAPE(d->size.out));
+    op.tensors[LS_ARG_Y] = tensor(&d->y, LS_SHAPE(d->size.rows, d->size.out));
+    op.tensors[LS_ARG_DY] = tensor(&d->dy, LS_SHAPE(d->size.rows, d->size.out));
+    op.tensors[LS_ARG_DX] = tensor(&d->dx, LS_SHAPE(d->size.rows, d->size.in));
+    op.tensors[LS_ARG_DW] = tensor(&d->dw, LS_SHAPE(d->size.in, d->size.out));
+    op.tensors[LS_ARG_DB] = tensor(&d->db, LS_SHAPE(d->size.out));
+    return op;
+}
+
+static void run_dense(struct ls_device *device, const struct dense *d) {
+    struct ls_op forward = dense_op(d, LS_OP_DENSE_FORWARD), backward = dense_op(d, LS_OP_DENSE_BACKWARD);
+    ck_assert_int_eq(run_op(device, &forward), LS_OK);
+    ck_assert_int_eq(run_op(device, &backward), LS_OK);
+}
+
+static struct reference_dense oracle_of(const struct dense *d) {
+    return (struct reference_dense){.rows = d->size.rows,
+                                    .in = d->size.in,
+                                    .out = d->size.out,
+                                    .relu = d->activation == LS_RELU,
+                                    .x = d->x.oracle,
+                                    .w = d->w.oracle,
+                                    .b = d->b.oracle,
+                                    .y = d->y.oracle,
+                                    .dy = d->dy.oracle,
+                                    .dx = d->dx.oracle,
+                                    .dw = d->dw.oracle,
+                                    .db = d->db.oracle};
+}
+
+static void check_against_oracle(struct ls_device *device, struct dense *d) {
+    struct reference_dense oracle = oracle_of(d);
+    run_dense(device, d);
+    reference_dense_forward(&oracle);
+    assert_pair("y", &d->y);
+    for (int64_t i = 0; i < d->y.count; i++) d->y.oracle[i] = (double)d->y.device[i]; /* the same mask near 0 */
+    reference_dense_backward(&oracle);
+    assert_pair("dy", &d->dy);
+    assert_pair("dx", &d->dx);
+    assert_pair("dw", &d->dw);
+    assert_pair("db", &d->db);
+}
+
+START_TEST(test_oracle) {
+    struct ls_device *device = open_cpu();
+    for (int relu = 0; relu < 2; relu++) {
+        struct dense dense = make_dense(sizes[_i], relu ? LS_RELU : LS_LINEAR);
+        check_against_oracle(device, &dense);
+        free_dense(&dense);
+    }
+    ls_device_close(device);
+}
+END_TEST
+
+START_TEST(test_without_dx) {
+    struct ls_device *device = open_cpu();
+    struct dense dense = make_dense((struct size){4, 6, 5}, LS_LINEAR);
+    struct ls_op op = dense_op(&dense, LS_OP_DENSE_BACKWARD);
+    op.tensors[LS_ARG_DX] = op.tensors[LS_ARG_Y] = (struct ls_tensor){0};
+    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    ck_assert(isnan(dense.dx.device[0]) && !isnan(dense.dw.device[0]));
+    free_dense(&dense);
+    ls_device_close(device);
+}
+END_TEST
+
+/* NaN must reach the loss, not vanish in ReLU. */
+START_TEST(test_nan_stays) {
+    struct ls_device *device = open_cpu();
+    struct dense dense = make_dense((struct size){2, 3, 2}, LS_RELU);
+    dense.x.device[0] = NAN;
+    struct ls_op op = dense_op(&dense, LS_OP_DENSE_FORWARD);
+    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    ck_assert(isnan(dense.y.device[0]) && isnan(dense.y.device[1]));
+    ck_assert(!isnan(dense.y.device[2]) && !isnan(dense.y.device[3]));
+    free_dense(&dense);
+    ls_device_close(device);
+}
+END_TEST
+
+static void assert_same_bits(const struct dense *a, const struct dense *b) {
+    const struct pair *left[] = {&a->y, &a->dy, &a->dx, &a->dw, &a->db};
+    const struct pair *right[] = {&b->y, &b->dy, &b->dx, &b->dw, &b->db};
+    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++)
+        ck_assert_int_eq(memcmp(left[i]->device, right[i]->device, (size_t)left[i]->count * sizeof(float)), 0);
+}
+
+START_TEST(test_again) {
+    struct ls_device *device = open_cpu();
+    struct dense first = make_dense(sizes[_i], LS_RELU), second = make_dense(sizes[_i], LS_RELU);
+    run_dense(device, &first);
+    run_dense(device, &second);
+    assert_same_bits(&first, &second);
+    free_dense(&first);
+    free_dense(&second);
+    ls_device_close(device);
+}
+END_TEST
+
+/* Moves pair's numbers into place, count floats off a cache line by shift; keeps the old memory for free_pair. */
+static struct pair shifted(const struct pair *pair, float *place, int shift) {
+    memcpy(place + shift, pair->device, (size_t)pair->count * sizeof(float));
+    return (struct pair){place + shift, pair->oracle, pair->count};
+}
+
+START_TEST(test_unaligned) {
+    struct ls_device *device = open_cpu();
+    struct dense aligned = make_dense(sizes[_i], LS_RELU), moved = make_dense(sizes[_i], LS_RELU), view = moved;
+    struct pair *pairs[] = {&view.x, &view.w, &view.b, &view.y, &view.dy, &view.dx, &view.dw, &view.db};
+    float *places[8];
+    run_dense(device, &aligned);
+    for (int i = 0; i < 8; i++) {
+        places[i] = ls_alloc_aligned((size_t)(pairs[i]->count + 16) * sizeof(float));
+        *pairs[i] = shifted(pairs[i], places[i], 1 + i);
+    }
+    run_dense(device, &view);
+    assert_same_bits(&aligned, &view);
+    for (int i = 0; i < 8; i++) ls_free(places[i]);
+    free_dense(&aligned);
+    free_dense(&moved);
+    ls_device_close(device);
+}
+END_TEST
+
+struct job {
+    struct ls_device *device;
+    struct dense dense;
+};
+
+static void *run_job(void *argument) {
+    struct job *job = argument;
+    ck_assert_int_eq(job->device->ops->enter(job->device), LS_OK);
+    for (int i = 0; i < 20; i++) {
+        struct ls_op forward = dense_op(&job->dense, LS_OP_DENSE_FORWARD);
+        ck_assert_int_eq(run_op(job->device, &forward), LS_OK);
+    }
+    run_dense(job->device, &job->dense);
+    return NULL;
+}
+
+START_TEST(test_two_devices) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    struct job jobs[2];
+    pthread_t threads[2];
+    int count = 0;
+    ck_assert_int_eq(ls_devices_open("cpu:0,cpu:1", 1, devices, &count), LS_OK);
+    ck_assert_int_eq(count, 2);
+    for (int i = 0; i < 2; i++) jobs[i] = (struct job){devices[i], make_dense((struct size){33, 100, 31}, LS_RELU)};
+    for (int i = 0; i < 2; i++) ck_assert_int_eq(pthread_create(&threads[i], NULL, run_job, &jobs[i]), 0);
+    for (int i = 0; i < 2; i++) ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    assert_same_bits(&jobs[0].dense, &jobs[1].dense);
+    for (int i = 0; i < 2; i++) free_dense(&jobs[i].dense), ls_device_close(devices[i]);
+}
+END_TEST
+
+START_TEST(test_misuse) {
+    struct ls_device *device = open_cpu();
+    struct dense dense = make_dense((struct size){4, 6, 5}, LS_RELU);
+    struct ls_op good = dense_op(&dense, LS_OP_DENSE_FORWARD), op = good;
+    op.tensors[LS_ARG_W].shape = LS_SHAPE(7, 5);
+    assert_fails(device->ops->build(device, &op), "dense forward: argument w has shape (7, 5), but must have (6, 5)");
+    op = good;
+    op.tensors[LS_ARG_B].data = NULL;
+    assert_fails(device->ops->build(device, &op), "argument b is missing");
+    op = good;
+    op.tensors[LS_ARG_X].dtype = LS_FLOAT16;
+    assert_fails(device->ops->build(device, &op), "argument x is float16, but must be float32");
+    op = good;
+    op.tensors[LS_ARG_X].shape = LS_SHAPE(0, 6);
+    assert_fails(device->ops->build(device, &op), "argument x has shape (0, 6)");
+    op = good;
+    op.activation = (ls_activation)9;
+    assert_fails(device->ops->build(device, &op), "activation 9");
+    op = dense_op(&dense, LS_OP_DENSE_BACKWARD);
+    op.tensors[LS_ARG_Y].data = NULL;
+    assert_fails(device->ops->build(device, &op), "argument y is missing");
+    op.kind = LS_OP_KIND_COUNT;
+    assert_fails(device->ops->build(device, &op), "is no ls_op_kind");
+    free_dense(&dense);
+    ls_device_close(device);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("dense");
+    TCase *tests = tcase_create("dense");
+    tcase_add_loop_test(tests, test_oracle, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, test_again, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, test_unaligned, 0, SIZE_COUNT);
+    tcase_add_test(tests, test_without_dx);
+    tcase_add_test(tests, test_nan_stays);
+    tcase_add_test(tests, test_two_devices);
+    tcase_add_test(tests, test_misuse);
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

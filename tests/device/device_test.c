@@ -1,0 +1,165 @@
+/* Lists of devices, the table of kinds, and what a CPU device promises about memory and denormals. */
+#include <float.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "device/op_fixture.h"
+#include "harness.h"
+
+static const struct {
+    const char *list, *names[4];
+} good[] = {
+    {"1", {"cpu:0"}},     {"3", {"cpu:0", "cpu:1", "cpu:2"}},  {" 2 ", {"cpu:0", "cpu:1"}},
+    {"cpu:0", {"cpu:0"}}, {"cpu:3,cpu:1", {"cpu:3", "cpu:1"}}, {"CPU:0, cpu:63", {"cpu:0", "cpu:63"}},
+};
+
+static const struct {
+    const char *list, *message;
+} bad[] = {
+    {NULL, "the list of devices is empty"},
+    {"", "the list of devices is empty"},
+    {"  ", "the list of devices is empty"},
+    {"0", "devices '0': the number of devices must be from 1 to 64"},
+    {"-2", "devices '-2': the number"},
+    {"65", "devices '65': the number"},
+    {"99999999999999999999", "the number of devices must be from 1 to 64"},
+    {"gpu:0", "device 'gpu:0': this build has no GPU plugin yet"},
+    {"cpu:0,GPU:1", "device 'GPU:1': this build has no GPU plugin yet"},
+    {"tpu:0", "device 'tpu:0': there is no kind of device 'tpu'"},
+    {":0", "device ':0': there is no kind of device ''"},
+    {"cpu", "device 'cpu' is not of the form kind:index"},
+    {"cpu:0,2", "device '2' is not of the form kind:index"},
+    {"cpu:x", "device 'cpu:x': the index after the colon is not a number"},
+    {"cpu:", "the index after the colon is not a number"},
+    {"cpu:-1", "the index after the colon is not a number"},
+    {"cpu:1x", "the index after the colon is not a number"},
+    {"cpu:64", "device 'cpu:64': the index is past the last one, cpu:63"},
+    {"cpu:4294967296", "the index after the colon is not a number"},
+    {"cpu:0,,cpu:1", "the list of devices 'cpu:0,,cpu:1' has an empty entry"},
+    {"cpu:0,", "has an empty entry"},
+    {"cpu:0,cpu:1,cpu:0", "device 'cpu:0' is named twice"},
+    {"cpu:1,cpu:01", "device 'cpu:01' is named twice"},
+};
+
+START_TEST(test_good) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    int count = 0;
+    ck_assert_msg(ls_devices_open(good[_i].list, 2, devices, &count) == LS_OK, "%s", ls_error());
+    for (int i = 0; i < 4 && good[_i].names[i]; i++) {
+        ck_assert_int_lt(i, count);
+        ck_assert_str_eq(devices[i]->name, good[_i].names[i]);
+        ck_assert_int_eq(devices[i]->threads, 2);
+        ck_assert(devices[i]->host_memory);
+    }
+    ck_assert(count == 4 || !good[_i].names[count]);
+    for (int i = 0; i < count; i++) ls_device_close(devices[i]);
+}
+END_TEST
+
+START_TEST(test_bad) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES] = {NULL};
+    int count = -7;
+    assert_fails(ls_devices_open(bad[_i].list, 1, devices, &count), bad[_i].message);
+    ck_assert(count == -7 && !devices[0]); /* outputs only on success */
+}
+END_TEST
+
+START_TEST(test_most) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    char list[1024] = "cpu:0";
+    int count = 0;
+    for (int i = 1; i < LS_MAX_LOCAL_DEVICES; i++) (void)snprintf(list + strlen(list), 16, ",cpu:%d", i);
+    ck_assert_int_eq(ls_devices_open(list, 0, devices, &count), LS_OK);
+    ck_assert_int_eq(count, LS_MAX_LOCAL_DEVICES);
+    ck_assert_int_eq(devices[0]->threads, 1);
+    for (int i = 0; i < count; i++) ls_device_close(devices[i]);
+    (void)snprintf(list + strlen(list), 16, ",cpu:5");
+    assert_fails(ls_devices_open(list, 0, devices, &count), "device 'cpu:5' is one too many");
+}
+END_TEST
+
+START_TEST(test_threads) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    int count = 0;
+    assert_fails(ls_devices_open("2", -1, devices, &count), "threads_per_replica -1");
+    assert_fails(ls_devices_open("2", 100000, devices, &count), "threads_per_replica 100000");
+}
+END_TEST
+
+START_TEST(test_kinds) {
+    char text[300] = "";
+    ck_assert_str_eq(ls_device_kinds[0]->name, "cpu");
+    ck_assert_ptr_null(ls_device_kinds[0]->unavailable);
+    ls_device_kinds[0]->describe(text, sizeof(text));
+    ck_assert_msg(strstr(text, "oneDNN ") != NULL, "%s", text);
+    ck_assert_str_eq(ls_device_kinds[1]->name, "gpu");
+    ck_assert_ptr_nonnull(ls_device_kinds[1]->unavailable());
+    ck_assert_int_eq(ls_device_kinds[1]->count(), 0);
+    ls_device_kinds[1]->describe(text, sizeof(text));
+    ck_assert_str_eq(text, "none");
+    ck_assert_int_eq(ls_device_kinds[1]->open(0, 1, NULL), LS_UNIMPLEMENTED);
+    ck_assert_ptr_null(ls_device_kinds[2]);
+}
+END_TEST
+
+START_TEST(test_memory) {
+    struct ls_device *device = open_cpu();
+    const float numbers[3] = {1, 2, 3};
+    float back[3] = {0};
+    void *memory = NULL, *none = &memory;
+    ck_assert_int_eq(device->ops->allocate(device, sizeof(numbers), &memory), LS_OK);
+    ck_assert_int_eq((uintptr_t)memory % 64, 0);
+    for (int i = 0; i < 3; i++) ck_assert(((float *)memory)[i] == 0);
+    ck_assert_int_eq(device->ops->copy_in(device, memory, numbers, sizeof(numbers)), LS_OK);
+    ck_assert_int_eq(device->ops->copy_out(device, back, memory, sizeof(back)), LS_OK);
+    ck_assert_int_eq(memcmp(back, numbers, sizeof(back)), 0);
+    device->ops->release(device, memory);
+    ck_assert_int_eq(device->ops->allocate(device, SIZE_MAX, &none), LS_RESOURCE_EXHAUSTED);
+    ck_assert_ptr_eq(none, &memory);
+    ls_device_close(device);
+    ls_device_close(NULL);
+}
+END_TEST
+
+#if defined(__SSE__)
+static void *halve_smallest(void *argument) {
+    struct ls_device *device = argument;
+    volatile float value = FLT_MIN;
+    ck_assert_int_eq(device->ops->enter(device), LS_OK);
+    value = value / 2;
+    return value == 0 ? device : NULL;
+}
+
+/* Only in threads that entered: the caller's arithmetic stays as it was. */
+START_TEST(test_denormals) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    int count = 0;
+    pthread_t thread;
+    void *flushed = NULL;
+    volatile float value = FLT_MIN;
+    ck_assert_int_eq(ls_devices_open("1", 1, devices, &count), LS_OK);
+    ck_assert_int_eq(pthread_create(&thread, NULL, halve_smallest, devices[0]), 0);
+    ck_assert_int_eq(pthread_join(thread, &flushed), 0);
+    ck_assert_ptr_nonnull(flushed);
+    value = value / 2;
+    ck_assert(value != 0);
+    ls_device_close(devices[0]);
+}
+END_TEST
+#endif
+
+int main(void) {
+    Suite *suite = suite_create("device");
+    TCase *tests = tcase_create("device");
+    tcase_add_loop_test(tests, test_good, 0, (int)(sizeof(good) / sizeof(good[0])));
+    tcase_add_loop_test(tests, test_bad, 0, (int)(sizeof(bad) / sizeof(bad[0])));
+    tcase_add_test(tests, test_most);
+    tcase_add_test(tests, test_threads);
+    tcase_add_test(tests, test_kinds);
+    tcase_add_test(tests, test_memory);
+#if defined(__SSE__)
+    tcase_add_test(tests, test_denormals);
+#endif
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,86 @@
+/* What the tests of ops share: a device, tensors of random numbers with a double copy, and comparing. */
+#pragma once
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "device/device.h"
+
+#define TOLERANCE 1e-5 /* of the tensor's largest magnitude */
+
+/* float32 on the device, and the same numbers in double for the oracle. */
+struct pair {
+    float *device;
+    double *oracle;
+    int64_t count;
+};
+
+static inline struct ls_device *open_cpu(void) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    int count = 0;
+    ck_assert_msg(ls_devices_open("1", 1, devices, &count) == LS_OK, "%s", ls_error());
+    ck_assert_int_eq(count, 1);
+    ck_assert_int_eq(devices[0]->ops->enter(devices[0]), LS_OK);
+    return devices[0];
+}
+
+static inline struct pair make_pair(int64_t count) {
+    struct pair pair = {ls_alloc_aligned((size_t)count * sizeof(float)), ls_alloc((size_t)count * sizeof(double)),
+                        count};
+    ck_assert(pair.device && pair.oracle);
+    for (int64_t i = 0; i < count; i++) pair.device[i] = NAN, pair.oracle[i] = (double)NAN; /* must be overwritten */
+    return pair;
+}
+
+static inline struct pair make_random(uint64_t stream, int64_t count) {
+    struct pair pair = make_pair(count);
+    for (int64_t i = 0; i < count; i++) {
+        pair.device[i] = (float)ls_random_normal(7, stream, (uint64_t)i);
+        pair.oracle[i] = (double)pair.device[i];
+    }
+    return pair;
+}
+
+static inline struct pair make_zeros(int64_t count) {
+    struct pair pair = make_pair(count);
+    memset(pair.device, 0, (size_t)count * sizeof(float));
+    memset(pair.oracle, 0, (size_t)count * sizeof(double));
+    return pair;
+}
+
+static inline void free_pair(struct pair *pair) {
+    ls_free(pair->device);
+    ls_free(pair->oracle);
+}
+
+static inline struct ls_tensor tensor(const struct pair *pair, ls_shape shape) {
+    return (struct ls_tensor){pair->device, LS_FLOAT32, shape};
+}
+
+static inline void assert_close(const char *what, const float *values, const double *oracle, int64_t count) {
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs(oracle[i]));
+    for (int64_t i = 0; i < count; i++)
+        ck_assert_msg(fabs((double)values[i] - oracle[i]) <= TOLERANCE * largest, "%s[%lld] is %.9g, but must be %.9g",
+                      what, (long long)i, (double)values[i], oracle[i]);
+}
+
+static inline void assert_pair(const char *what, const struct pair *pair) {
+    assert_close(what, pair->device, pair->oracle, pair->count);
+}
+
+/* Builds, runs and discards. */
+static inline ls_status run_op(struct ls_device *device, struct ls_op *op) {
+    ls_status status = device->ops->build(device, op);
+    if (status) return status;
+    status = op->run(op);
+    device->ops->discard(device, op);
+    return status;
+}
+
+static inline void assert_fails(ls_status status, const char *piece) {
+    ck_assert_int_eq(status, LS_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(ls_error(), piece) != NULL, "'%s' does not say '%s'", ls_error(), piece);
+}

@@ -1,0 +1,100 @@
+"""Workers as real processes on localhost ports: start them, hurt them, read what they said."""
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
+
+
+def free_ports(count):
+    """Ports that nobody has now, below the range that the kernel gives to clients."""
+    ports = []
+    for port in random.sample(range(15000, 30000), 2000):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                ports.append(port)
+            except OSError:
+                continue
+        if len(ports) == count:
+            return ports
+    raise RuntimeError("no free ports")
+
+
+class Cluster:
+    """Tasks of one TF_CONFIG cluster; start() in any order, finish() waits and collects."""
+
+    def __init__(self, count, command, environment=None, cluster=None):
+        self.ports = free_ports(count)
+        self.cluster = cluster or {"worker": ["127.0.0.1:%d" % port for port in self.ports]}
+        self.command = command
+        self.environment = dict(os.environ, OMP_NUM_THREADS="1", **(environment or {}))
+        self.tasks = {}
+
+    def start(self, index, role="worker", command=None, cluster=None):
+        config = {"cluster": cluster or self.cluster, "task": {"type": role, "index": index}}
+        environment = dict(self.environment, TF_CONFIG=json.dumps(config))
+        task = subprocess.Popen(command or self.command, env=environment, stdin=subprocess.DEVNULL, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.tasks[(role, index)] = task
+        return task
+
+    def start_all(self):
+        for index in range(len(self.ports)):
+            self.start(index)
+
+    def kill(self, index, number=signal.SIGKILL, role="worker"):
+        self.tasks[(role, index)].send_signal(number)
+
+    def finish(self, timeout=60):
+        """{(role, index): (status, stdout, stderr)}; kills what is left after the timeout and fails."""
+        deadline = time.monotonic() + timeout
+        results = {}
+        try:
+            for key, task in self.tasks.items():
+                out, err = task.communicate(timeout=max(0.1, deadline - time.monotonic()))
+                results[key] = (task.returncode, out, err)
+        finally:
+            for task in self.tasks.values():
+                if task.poll() is None:
+                    task.kill()
+                    task.wait()
+        return results
+
+
+def wait_for_line(stream, pattern, timeout=30):
+    """Reads lines until one matches; the process must go on writing."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        line = stream.readline()
+        if not line:
+            raise AssertionError("the output ended before /%s/" % pattern)
+        if re.search(pattern, line):
+            return line
+    raise AssertionError("no line matched /%s/ within %g s" % (pattern, timeout))
+
+
+def last_json(text):
+    return json.loads(text.strip().splitlines()[-1])
+
+
+def train_command(*options):
+    return [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", *options]
+
+
+def run_local(workers, devices, *options, environment=None, timeout=120):
+    """lockstep run -np workers --devices devices -- lockstep train ...: the chief's JSON object."""
+    command = [LOCKSTEP, "run", "-np", str(workers), "--devices", str(devices), "--no-prefix", "--",
+               *train_command("--json", "--verbose", "-1", *options)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout,
+                          env=dict(os.environ, **(environment or {})))
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+        raise AssertionError("exit status %d from %s" % (done.returncode, " ".join(command)))
+    return last_json(done.stdout)

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""What goes wrong: lost, frozen, missing and differing workers. Everybody ends in time, with the same cause, and nothing is
+left behind."""
+import os
+import signal
+import socket
+import time
+import unittest
+
+from cluster import Cluster, train_command, wait_for_line
+
+LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
+
+
+def leftovers():
+    """Shared memory and temporary files that bear our name."""
+    names = []
+    for folder in ("/dev/shm", "/tmp"):
+        names += [os.path.join(folder, name) for name in os.listdir(folder) if "lockstep" in name.lower()]
+    return sorted(names)
+
+
+def listening(port):
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Faults(unittest.TestCase):
+    def lose(self, victim, number=signal.SIGKILL, environment=None):
+        """Trains on three workers, hurts one, and returns the others' results and how long they took."""
+        before = leftovers()
+        cluster = Cluster(3, LONG, environment)
+        cluster.start_all()
+        wait_for_line(cluster.tasks[("worker", 0)].stdout, "Epoch 3/")
+        cluster.kill(victim, number)
+        hurt = time.monotonic()
+        others = [cluster.tasks[("worker", index)] for index in range(3) if index != victim]
+        for task in others:
+            task.wait(timeout=20)
+        took = time.monotonic() - hurt
+        if number == signal.SIGSTOP:
+            cluster.kill(victim)
+        results = cluster.finish()
+        self.assertEqual(leftovers(), before)
+        self.assertFalse([port for port in cluster.ports if listening(port)])
+        return [results[("worker", index)] for index in range(3) if index != victim], took
+
+    def test_kill_any_worker(self):
+        for victim in range(3):
+            with self.subTest(victim=victim):
+                results, took = self.lose(victim)
+                self.assertLess(took, 2)
+                for status, _, stderr in results:
+                    self.assertEqual(status, 138, stderr)
+                    self.assertRegex(stderr.strip().splitlines()[-1], "worker:%d" % victim)
+                    self.assertIn("lost", stderr)
+
+    def test_a_frozen_worker_runs_into_the_deadline(self):
+        environment = {"LOCKSTEP_COLLECTIVE_TIMEOUT": "3", "LOCKSTEP_REPORT_INTERVAL": "1"}
+        results, took = self.lose(1, signal.SIGSTOP, environment)
+        self.assertLess(took, 8)
+        for status, _, stderr in results:
+            self.assertEqual(status, 138, stderr)
+            self.assertIn("1", stderr.strip().splitlines()[-1])
+
+    def test_a_missing_worker_is_named(self):
+        cluster = Cluster(3, LONG, {"LOCKSTEP_JOIN_TIMEOUT": "4", "LOCKSTEP_REPORT_INTERVAL": "1"})
+        cluster.start(0)
+        cluster.start(2)
+        for status, _, stderr in cluster.finish(timeout=20).values():
+            self.assertEqual(status, 138, stderr)
+            lines = stderr.strip().splitlines()
+            self.assertTrue([line for line in lines[:-1] if "worker:1" in line and "refused" in line], stderr)
+            self.assertIn("worker:1", lines[-1])
+            self.assertIn("LOCKSTEP_JOIN_TIMEOUT", lines[-1])
+
+    def test_a_name_that_is_not_found(self):
+        cluster = Cluster(1, LONG, {"LOCKSTEP_JOIN_TIMEOUT": "3", "LOCKSTEP_REPORT_INTERVAL": "1"})
+        cluster.cluster["worker"].append("no-such-host.invalid:2222")
+        cluster.start(0)
+        status, _, stderr = cluster.finish(timeout=20)[("worker", 0)]
+        self.assertEqual(status, 138)
+        self.assertRegex(stderr, "no-such-host.invalid.*(name not found)")
+
+    def test_another_cluster(self):
+        cluster = Cluster(2, LONG)
+        other = {"worker": cluster.cluster["worker"] + ["127.0.0.1:9"]}
+        cluster.start(0)
+        cluster.start(1, cluster=other)
+        for status, _, stderr in cluster.finish(timeout=30).values():
+            self.assertEqual(status, 2, stderr)
+            self.assertIn("cluster", stderr.strip().splitlines()[-1])
+            self.assertIn("127.0.0.1:9", stderr.strip().splitlines()[-1])
+
+    def test_another_command_line(self):
+        cluster = Cluster(2, LONG)
+        cluster.start(0)
+        cluster.start(1, command=[*LONG, "--learning-rate", "0.5"])
+        lasts = set()
+        for status, _, stderr in cluster.finish(timeout=30).values():
+            self.assertEqual(status, 2, stderr)
+            lasts.add(stderr.strip().splitlines()[-1])
+        self.assertEqual(len(lasts), 1, lasts)
+        self.assertIn("learning_rate=0.5", lasts.pop())
+
+    def test_a_parameter_server_is_told(self):
+        cluster = Cluster(1, LONG)
+        cluster.cluster["ps"] = ["127.0.0.1:9"]
+        cluster.start(0, role="ps")
+        status, _, stderr = cluster.finish()[("ps", 0)]
+        self.assertEqual(status, 2)
+        self.assertIn("ps:0", stderr)
+
+    def test_a_port_in_use(self):
+        cluster = Cluster(1, LONG)
+        with socket.socket() as holder:
+            holder.bind(("127.0.0.1", cluster.ports[0]))
+            holder.listen()
+            cluster.start(0)
+            status, _, stderr = cluster.finish(timeout=20)[("worker", 0)]
+        self.assertNotEqual(status, 0)
+        self.assertIn(str(cluster.ports[0]), stderr)
+        self.assertIn("in use", stderr)
+
+    def test_the_launcher_names_the_first_to_fail(self):
+        import subprocess
+        from cluster import LOCKSTEP
+        launcher = subprocess.Popen([LOCKSTEP, "run", "-np", "3", "--", *LONG], stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True)
+        wait_for_line(launcher.stdout, "Epoch 3/")
+        children = [int(pid) for pid in os.popen("pgrep -P %d" % launcher.pid).read().split()]
+        workers = []
+        for child in children:  # the workers, whether or not something stands between
+            with open("/proc/%d/environ" % child, "rb") as environ:
+                if b'"index":1}' in environ.read().replace(b" ", b""):
+                    workers.append(child)
+        self.assertEqual(len(workers), 1, children)
+        os.kill(workers[0], signal.SIGKILL)
+        _, stderr = launcher.communicate(timeout=20)
+        self.assertEqual(launcher.returncode, 137)
+        self.assertRegex(stderr, "worker:1")
+        self.assertFalse([child for child in children if os.path.exists("/proc/%d" % child)])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""The main job as users run it: accuracy, the same bits twice and in every layout, RING, many workers, late workers."""
+import time
+import unittest
+
+from cluster import Cluster, last_json, run_local, train_command
+
+SMALL = ("--limit", "2000", "--epochs", "2", "--no-validation", "--batch-size", "70")  # 28 full steps and one of 40
+
+
+class Training(unittest.TestCase):
+    def test_accuracy_and_the_same_bits_twice(self):
+        first = run_local(2, 1, "--epochs", "5")
+        second = run_local(2, 1, "--epochs", "5")
+        self.assertGreaterEqual(first["val_accuracy"], 0.97)
+        self.assertEqual(first["weights_sha256"], second["weights_sha256"])
+        self.assertEqual((first["num_workers"], first["num_replicas_in_sync"]), (2, 2))
+        for name in ("steps", "loss", "accuracy", "val_loss", "val_accuracy", "samples_per_second"):
+            self.assertIsInstance(first[name], (int, float), name)
+
+    def test_layouts_of_four_give_one_digest(self):
+        results = [run_local(workers, devices, *SMALL) for workers, devices in ((4, 1), (2, 2), (1, 4))]
+        self.assertEqual(len({result["weights_sha256"] for result in results}), 1)
+        self.assertEqual({result["loss"] for result in results}, {results[0]["loss"]})
+
+    def test_uneven_layouts_of_three_give_one_digest(self):
+        digests = {run_local(3, 1, *SMALL)["weights_sha256"], run_local(1, 3, *SMALL)["weights_sha256"]}
+        cluster = Cluster(2, train_command("--json", "--verbose", "-1", *SMALL))
+        cluster.start(0, command=[*cluster.command, "--devices", "1"])
+        cluster.start(1, command=[*cluster.command, "--devices", "2"])
+        results = cluster.finish()
+        self.assertEqual([status for status, _, _ in results.values()], [0, 0], results)
+        digests.add(last_json(results[("worker", 0)][1])["weights_sha256"])
+        self.assertEqual(len(digests), 1)
+
+    def test_ring_and_packs(self):
+        ring = run_local(3, 1, "--communication", "ring", *SMALL)
+        again = run_local(3, 1, "--communication", "ring", *SMALL)
+        packed = run_local(3, 1, "--bytes-per-pack", "4096", *SMALL)
+        auto = run_local(3, 1, *SMALL)
+        self.assertEqual(ring["weights_sha256"], again["weights_sha256"])
+        self.assertEqual(packed["weights_sha256"], auto["weights_sha256"])  # AUTO: buckets do not change the bits
+        self.assertAlmostEqual(ring["loss"], auto["loss"], delta=1e-4 * auto["loss"])
+
+    def test_tensorflow_division(self):
+        result = run_local(2, 2, "--division", "tensorflow", *SMALL)
+        self.assertEqual(result["num_replicas_in_sync"], 4)
+        self.assertLess(result["loss"], 2.4)
+
+    def test_a_chief_and_workers(self):
+        cluster = Cluster(3, train_command("--json", "--verbose", "-1", *SMALL))
+        addresses = cluster.cluster["worker"]
+        cluster.cluster = {"chief": addresses[:1], "worker": addresses[1:], "ps": [], "evaluator": ["127.0.0.1:9"]}
+        cluster.start(0)
+        cluster.start(1)
+        cluster.start(0, role="chief")
+        results = cluster.finish()
+        self.assertEqual([status for status, _, _ in results.values()], [0, 0, 0], results)
+        self.assertEqual(last_json(results[("chief", 0)][1])["num_workers"], 3)
+        self.assertEqual(results[("worker", 0)][1], "")
+
+    def test_sixteen_workers(self):
+        cluster = Cluster(16, train_command("--json", "--limit", "640", "--epochs", "1", "--no-validation",
+                                            "--batch-size", "64"))
+        cluster.start_all()
+        started = time.monotonic()
+        results = cluster.finish(timeout=90)
+        self.assertEqual({status for status, _, _ in results.values()}, {0}, results)
+        self.assertEqual(last_json(results[("worker", 0)][1])["steps"], 10)
+        self.assertLess(time.monotonic() - started, 30)
+
+    def test_any_order_and_late_workers(self):
+        cluster = Cluster(3, train_command("--json", *SMALL), {"LOCKSTEP_REPORT_INTERVAL": "1"})
+        for index in (2, 0, 1):
+            cluster.start(index)
+            time.sleep(3)
+        results = cluster.finish()
+        self.assertEqual({status for status, _, _ in results.values()}, {0}, results)
+        self.assertIn("worker:1", results[("worker", 2)][2])  # the waiting line named who was missing
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,102 @@
+"""Who may include whom: the table of the design, and one home for each third-party header."""
+import os
+import re
+
+import house
+
+PUBLIC = "lockstep/lockstep.h"
+TOOLS = "lockstep/tools.h"
+
+# room -> rooms whose headers its files may include, its own apart
+ROOMS = {
+    "base": [],
+    "device": ["base"],
+    "collective": ["device", "base"],
+    "model": ["device", "base"],
+    "data": ["base"],
+    "observe": ["base"],
+    "cluster": ["base"],
+    "strategy": ["model", "data", "collective", "cluster", "observe", "device", "base"],
+    "cli": [],
+}
+# single headers of another room
+HEADERS = {"cluster": ["collective/transport.h", "collective/abort.h"]}
+# rooms below which folders are private to the room
+PRIVATE = ["device/cpu/"]
+# who may include tools.h: the command, and the files that implement it
+TOOLS_USERS = r"src/cli/.*|src/strategy/tools\.c|src/cluster/check\.c"
+
+# third-party headers: pattern, where they may be included, and in how many files of a room (0: any number)
+HOMES = [
+    (r"grpc/.*", r"src/cluster/.*\.c", 1),
+    (r"cjson/.*", r"src/cluster/tf_config.*\.c", 1),
+    (r"(.*\.pb-c\.h|protobuf-c/.*)", r"src/(cluster|data|observe|model)/.*\.c", 1),
+    (r"(dnnl.*|oneapi/.*)", r"src/device/cpu/.*", 0),
+    (r"openssl/.*", r"src/base/.*\.c", 0),
+    (r"zlib\.h", r"src/data/.*\.c", 1),
+    (r"(cuda|cudnn|cublas|nccl).*", r"src/device/cuda/.*", 0),
+]
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+
+
+def includes():
+    for path in house.files("src", "examples"):
+        for bracket, header in INCLUDE.findall(house.read(path)):
+            yield path, bracket, header
+
+
+def room_fault(path, header):
+    """Why path may not include header, a path below src."""
+    if not os.path.exists(os.path.join(house.ROOT, "src", header)):
+        return None if header.endswith(".pb-c.h") else f"{path}: no such header below src: {header}"
+    room, other = path.split("/")[1], header.split("/")[0]
+    private = next((folder for folder in PRIVATE if header.startswith(folder)), None)
+    if private and room != private.split("/")[0]:
+        return f"{path} includes {header}, which is private to {private}"
+    if other == room or other in ROOMS[room] or header in HEADERS.get(room, []):
+        return None
+    return f"{path} includes {header}: {room} may not include {other}"
+
+
+def directions():
+    faults = []
+    for path, bracket, header in includes():
+        if path.startswith("examples/"):
+            if header.startswith("lockstep/") and header != PUBLIC or bracket == '"':
+                faults.append(f"{path} includes {header}: examples include {PUBLIC} only")
+        elif header == TOOLS:
+            if not re.fullmatch(TOOLS_USERS, path):
+                faults.append(f"{path} includes {header}, which is for the command only")
+        elif bracket == '"':
+            faults.append(room_fault(path, header))
+        elif header.split("/")[0] in ROOMS:
+            faults.append(f"{path}: write \"{header}\" with quotation marks")
+    return [fault for fault in faults if fault]
+
+
+def homes(pattern, home, limit):
+    faults, users = [], {}
+    for path, _, header in includes():
+        if not re.fullmatch(pattern, header):
+            continue
+        if not re.fullmatch(home, path):
+            faults.append(f"{path} includes {header}, whose home is {home}")
+        users.setdefault(os.path.dirname(path), set()).add(path)
+    for folder, paths in users.items():
+        if limit and len(paths) > limit:
+            faults.append(f"{folder}: more than {limit} file includes {pattern}: {', '.join(sorted(paths))}")
+    return faults
+
+
+def unknown_rooms():
+    rooms = {path.split("/")[1] for path in house.files("src") if path.count("/") > 1}
+    return [f"src/{room} has no row in the table" for room in sorted(rooms - set(ROOMS))]
+
+
+results = house.Results()
+results.check("every room is in the table", unknown_rooms())
+results.check("include directions", directions())
+for row in HOMES:
+    results.check(f"one home for {row[0]}", homes(*row))
+results.finish()

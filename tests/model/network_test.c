@@ -1,0 +1,235 @@
+/* Networks: names, shapes, the layout of the blob, descriptions, errors, and initial values. */
+#include "harness.h"
+#include "model/model_fixture.h"
+
+static struct ls_network *new_network(const ls_layer *layers, size_t count, ls_shape input) {
+    struct ls_network *network = NULL;
+    assert_ok(ls_network_new(layers, count, &input, &network));
+    return network;
+}
+
+static void assert_variable(const struct ls_network *network, int index, const char *name, size_t offset) {
+    const struct ls_network_variable *variable = ls_network_variable(network, index);
+    ck_assert_ptr_nonnull(variable);
+    ck_assert_str_eq(variable->name, name);
+    ck_assert_uint_eq(variable->offset, offset);
+    ck_assert_uint_eq(variable->count, (size_t)ls_shape_count(&variable->shape));
+}
+
+START_TEST(test_layout) {
+    struct ls_network *network = new_network(
+        LS_LAYERS(ls_dense(5, LS_RELU, .kernel_initializer = LS_HE_NORMAL), ls_dense(3)), LS_SHAPE(2, 2, 3));
+    ck_assert_int_eq(ls_network_variable_count(network), 4);
+    assert_variable(network, 0, "dense/kernel", 0);
+    assert_variable(network, 1, "dense/bias", 64); /* 12 * 5 = 60 numbers, then a gap */
+    assert_variable(network, 2, "dense_1/kernel", 80);
+    assert_variable(network, 3, "dense_1/bias", 96);
+    ck_assert_uint_eq(ls_network_blob_count(network), 112);
+    ck_assert_int_eq(ls_network_outputs(network), 3);
+    const struct ls_network_variable *kernel = ls_network_variable(network, 0), *bias = ls_network_variable(network, 1);
+    ck_assert(ls_shape_equal(&kernel->shape, &LS_SHAPE(12, 5)) && ls_shape_equal(&bias->shape, &LS_SHAPE(5)));
+    ck_assert(kernel->initializer == LS_HE_NORMAL && kernel->fan_in == 12 && kernel->fan_out == 5);
+    ck_assert_int_eq(bias->initializer, LS_ZEROS);
+    ck_assert_ptr_null(ls_network_variable(network, 4));
+    ck_assert_ptr_null(ls_network_variable(network, -1));
+    ls_network_free(network);
+    ls_network_free(NULL);
+}
+END_TEST
+
+START_TEST(test_names) {
+    char mine[] = "head";
+    const ls_layer layers[] = {
+        ls_dense(2), ls_dense(2, .name = "dense_1"), ls_dense(2), ls_dense(2, .name = mine), ls_dense(2), ls_relu()};
+    static const char *const wanted[] = {"dense/kernel", "dense_1/kernel", "dense_2/kernel", "head/kernel",
+                                         "dense_3/kernel"};
+    struct ls_network *network = new_network(layers, COUNT_OF(layers), LS_SHAPE(2));
+    memset(mine, 'x', 4); /* the network has its own copy */
+    for (int i = 0; i < 5; i++) ck_assert_str_eq(ls_network_variable(network, 2 * i)->name, wanted[i]);
+    ls_network_free(network);
+}
+END_TEST
+
+static char *describe(const ls_layer *layers, size_t count, ls_shape input) {
+    struct ls_network *network = new_network(layers, count, input);
+    char *text = NULL;
+    assert_ok(ls_network_describe(network, &text));
+    ls_network_free(network);
+    return text;
+}
+
+START_TEST(test_describe) {
+    char *text = describe(LS_LAYERS(ls_flatten(), ls_dense(5, LS_RELU), ls_relu(), ls_dense(3)), LS_SHAPE(2, 2));
+    ck_assert_str_eq(text, "input (2, 2); flatten flatten(linear) -> (4); dense dense(relu) -> (5); "
+                           "dense/kernel float32 (4, 5) glorot_uniform; dense/bias float32 (5) zeros; "
+                           "re_lu re_lu(relu) -> (5); dense_1 dense(linear) -> (3); "
+                           "dense_1/kernel float32 (5, 3) glorot_uniform; dense_1/bias float32 (3) zeros");
+    ls_free(text);
+}
+END_TEST
+
+/* One text exactly when the networks are equal: each of these differs from every other. */
+START_TEST(test_describe_differs) {
+    char *texts[] = {
+        describe(LS_LAYERS(ls_dense(3)), LS_SHAPE(4)),
+        describe(LS_LAYERS(ls_dense(3)), LS_SHAPE(2, 2)),
+        describe(LS_LAYERS(ls_dense(4)), LS_SHAPE(4)),
+        describe(LS_LAYERS(ls_dense(3, LS_RELU)), LS_SHAPE(4)),
+        describe(LS_LAYERS(ls_dense(3), ls_relu()), LS_SHAPE(4)),
+        describe(LS_LAYERS(ls_dense(3, .name = "last")), LS_SHAPE(4)),
+        describe(LS_LAYERS(ls_dense(3, .kernel_initializer = LS_HE_UNIFORM)), LS_SHAPE(4)),
+    };
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        for (size_t j = 0; j < i; j++) ck_assert_str_ne(texts[i], texts[j]);
+    for (size_t i = 0; i < COUNT_OF(texts); i++) ls_free(texts[i]);
+}
+END_TEST
+
+/* Many layers with long names do not overrun the text, nor make naming slow. */
+START_TEST(test_many_layers) {
+    static ls_layer layers[2000];
+    char name[64], *text = NULL;
+    memset(name, 'n', sizeof(name) - 1);
+    name[63] = 0;
+    for (size_t i = 0; i < COUNT_OF(layers); i++) layers[i] = (ls_layer)ls_dense(1, LS_RELU);
+    layers[1999].name = name;
+    struct ls_network *network = new_network(layers, COUNT_OF(layers), LS_SHAPE(1));
+    assert_ok(ls_network_describe(network, &text));
+    ck_assert_ptr_nonnull(strstr(text, "; dense_1998/bias float32 (1) zeros; nnn"));
+    ck_assert_str_eq(text + strlen(text) - 26, "nnn/bias float32 (1) zeros");
+    ls_free(text);
+    ls_network_free(network);
+}
+END_TEST
+
+static const struct {
+    ls_layer layers[3];
+    size_t count;
+    ls_shape input;
+    const char *message;
+} bad[] = {
+    {{{0}}, 0, {1, {4}}, "the network has no layers"},
+    {{{.kind = (ls_layer_kind)9}}, 1, {1, {4}}, "layer 0: kind 9 is no ls_layer_kind"},
+    {{ls_dense(3), {0}}, 2, {1, {4}}, "layer 1: kind 0 is no ls_layer_kind"},
+    {{ls_dense(3), ls_dense(0)}, 2, {1, {4}}, "layer 1 (dense): units 0 must be 1 or more"},
+    {{ls_dense(-3)}, 1, {1, {4}}, "layer 0 (dense): units -3"},
+    {{ls_dense(3, (ls_activation)5)}, 1, {1, {4}}, "layer 0: activation 5 is no ls_activation"},
+    {{ls_dense(3), {.kind = LS_LAYER_ACTIVATION, .activation = (ls_activation)-1}},
+     2,
+     {1, {4}},
+     "layer 1: activation -1"},
+    {{ls_dense(3, .kernel_initializer = (ls_initializer)77)}, 1, {1, {4}}, "layer 0 (dense): kernel_initializer 77"},
+    {{ls_dense(3, .name = "")}, 1, {1, {4}}, "layer 0: name is empty"},
+    {{ls_dense(3, .name = "a/b")}, 1, {1, {4}}, "layer 0: name 'a/b' must consist of"},
+    {{ls_dense(3, .name = "a; b")}, 1, {1, {4}}, "layer 0: name 'a; b' must consist of"},
+    {{ls_dense(3, .name = "a234567890123456789012345678901234567890123456789012345678901234")},
+     1,
+     {1, {4}},
+     "must be shorter than 64 bytes"},
+    {{ls_dense(3, .name = "same"), ls_relu(), ls_dense(3, .name = "same")},
+     3,
+     {1, {4}},
+     "layer 2: name 'same' is layer 0's already"},
+    {{ls_dense(3)}, 1, {1, {0}}, "the input of a network has shape (0); every extent must be 1 or more"},
+    {{ls_dense(3)}, 1, {2, {4, -1}}, "the input of a network has shape (4, -1)"},
+    {{ls_dense(3)}, 1, {-1, {0}}, "the input of a network has rank -1"},
+    {{ls_dense(3)}, 1, {8, {1, 1, 1, 1, 1, 1, 1, 1}}, "the input of a network has rank 8"},
+    {{ls_dense(2147483647), ls_dense(2147483647)}, 2, {1, {4}}, "layer 'dense_1': its kernel and the variables"},
+    {{ls_flatten()}, 1, {1, {4}}, "the network has nothing to train"},
+    {{ls_relu()}, 1, {2, {4, 4}}, "the last layer, 're_lu', has outputs of shape (4, 4)"},
+};
+
+START_TEST(test_bad) {
+    struct ls_network *network = NULL;
+    assert_fails(ls_network_new(bad[_i].layers, bad[_i].count, &bad[_i].input, &network), bad[_i].message);
+    ck_assert_ptr_null(network);
+}
+END_TEST
+
+START_TEST(test_missing) {
+    struct ls_network *network = NULL;
+    const ls_layer layer = ls_dense(3);
+    assert_fails(ls_network_new(NULL, 1, &LS_SHAPE(3), &network), "no layers");
+    assert_fails(ls_network_new(&layer, 1, NULL, &network), "the shape of the network's input is missing");
+}
+END_TEST
+
+START_TEST(test_scalar_input) {
+    struct ls_network *network = new_network(LS_LAYERS(ls_dense(2)), (ls_shape){0});
+    ck_assert(ls_shape_equal(&ls_network_variable(network, 0)->shape, &LS_SHAPE(1, 2)));
+    ls_network_free(network);
+}
+END_TEST
+
+/* Limits and deviations of keras.initializers for 300 inputs and 200 outputs. */
+static const struct {
+    ls_initializer initializer;
+    double limit, deviation;
+} initializers[] = {
+    {LS_GLOROT_UNIFORM, 0.10954451150103323, 0.0632455532033676}, /* sqrt(6 / 500), / sqrt(3) */
+    {LS_HE_UNIFORM, 0.1414213562373095, 0.08164965809277261},     /* sqrt(6 / 300), / sqrt(3) */
+    {LS_GLOROT_NORMAL, 2 * 0.0632455532033676 / 0.87962566103423978, 0.0632455532033676},
+    {LS_HE_NORMAL, 2 * 0.08164965809277261 / 0.87962566103423978, 0.08164965809277261},
+};
+
+START_TEST(test_initializers) {
+    struct ls_network *network =
+        new_network(LS_LAYERS(ls_dense(200, .kernel_initializer = initializers[_i].initializer)), LS_SHAPE(300));
+    float *blob = new_floats((int64_t)ls_network_blob_count(network));
+    double sum = 0, squares = 0, largest = 0, limit = initializers[_i].limit;
+    ls_network_initialize(network, 3, blob);
+    for (int i = 0; i < 60000; i++) {
+        sum += (double)blob[i];
+        squares += (double)blob[i] * (double)blob[i];
+        largest = fmax(largest, fabs((double)blob[i]));
+    }
+    double deviation = sqrt(squares / 60000);
+    ck_assert_msg(largest <= limit * (1 + 1e-6) && largest > 0.99 * limit, "largest %g, limit %g", largest, limit);
+    ck_assert_msg(fabs(deviation / initializers[_i].deviation - 1) < 0.01, "deviation %g", deviation);
+    ck_assert_double_le(fabs(sum / 60000), 4 * deviation / sqrt(60000));
+    for (int i = 60000; i < 60200; i++) ck_assert(blob[i] == 0); /* the bias */
+    ls_free(blob);
+    ls_network_free(network);
+}
+END_TEST
+
+static float *initial(const ls_layer *layers, size_t count, uint64_t seed, struct ls_network **network) {
+    *network = new_network(layers, count, LS_SHAPE(7));
+    float *blob = new_floats((int64_t)ls_network_blob_count(*network));
+    memset(blob, 0x7F, ls_network_blob_count(*network) * sizeof(float));
+    ls_network_initialize(*network, seed, blob);
+    return blob;
+}
+
+/* A function of seed, name and element: not of the other layers, nor of where in the blob a variable lies. */
+START_TEST(test_values_follow_names) {
+    struct ls_network *small, *large, *again;
+    float *a = initial(LS_LAYERS(ls_dense(5, .name = "x")), 9, &small);
+    float *b = initial(LS_LAYERS(ls_dense(7, .name = "w"), ls_dense(5, .name = "x")), 9, &large);
+    float *c = initial(LS_LAYERS(ls_dense(5, .name = "x")), 10, &again);
+    ck_assert_int_eq(memcmp(a, b + ls_network_variable(large, 2)->offset, 35 * sizeof(float)), 0);
+    ck_assert_int_ne(memcmp(a, b, 35 * sizeof(float)), 0);
+    ck_assert_int_ne(memcmp(a, c, 35 * sizeof(float)), 0);
+    for (size_t i = 35; i < ls_network_blob_count(small); i++) ck_assert(a[i] == 0); /* gaps too */
+    ls_free(a), ls_free(b), ls_free(c);
+    ls_network_free(small), ls_network_free(large), ls_network_free(again);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("network");
+    TCase *tests = tcase_create("network");
+    tcase_add_test(tests, test_layout);
+    tcase_add_test(tests, test_names);
+    tcase_add_test(tests, test_describe);
+    tcase_add_test(tests, test_describe_differs);
+    tcase_add_test(tests, test_many_layers);
+    tcase_add_loop_test(tests, test_bad, 0, (int)COUNT_OF(bad));
+    tcase_add_test(tests, test_missing);
+    tcase_add_test(tests, test_scalar_input);
+    tcase_add_loop_test(tests, test_initializers, 0, (int)COUNT_OF(initializers));
+    tcase_add_test(tests, test_values_follow_names);
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,136 @@
+/* Optimizers: defaults, errors, descriptions, and 100 steps as TensorFlow recorded them. */
+#include "golden/golden.h"
+#include "harness.h"
+#include "model/model_fixture.h"
+
+static const struct {
+    const char *name;
+    ls_optimizer rule;
+} recorded[] = {
+    {"sgd", ls_sgd(0.01F)},
+    {"momentum", ls_sgd(0.01F, .momentum = 0.9F)},
+    {"nesterov", ls_sgd(0.01F, .momentum = 0.9F, .nesterov = true)},
+    {"adam", ls_adam(0.001F)},
+    {"adam_other", ls_adam(0.01F, .beta_1 = 0.8F, .beta_2 = 0.99F, .epsilon = 1e-4F)},
+};
+
+/* Relative to how far a parameter has gone as well as to where it is. */
+static void check_step(const struct golden *golden, const char *name, const float *parameters, int64_t step) {
+    const struct golden_tensor *initial = golden_find(golden, "initial"), *wanted = golden_find(golden, "%s", name);
+    const float *row = wanted->values + (step - 1) * initial->count;
+    for (int64_t i = 0; i < initial->count; i++) {
+        double is = (double)parameters[i], must = (double)row[i];
+        ck_assert_msg(fabs(is - must) <= 1e-5 * fmax(fabs(must), 0.01), "%s, step %lld, [%lld]: %.9g, must be %.9g",
+                      name, (long long)step, (long long)i, is, must);
+    }
+}
+
+START_TEST(test_tensorflow) {
+    struct golden *golden = golden_open("optimizers.txt");
+    struct ls_device *device = open_cpu();
+    const struct golden_tensor *initial = golden_find(golden, "initial"), *given = golden_find(golden, "gradients");
+    int64_t count = initial->count, steps = given->shape.dims[0];
+    float *parameters = new_floats(count), *gradients = new_floats(count);
+    float *moments[2] = {new_floats(count), new_floats(count)};
+    struct ls_optimizer_step step = {recorded[_i].rule, 0};
+    struct ls_op op;
+    assert_ok(ls_optimizer_resolve(&step.rule));
+    assert_ok(ls_optimizer_build(device, &step, (size_t)count, parameters, gradients, moments, &op));
+    memcpy(parameters, initial->values, (size_t)count * sizeof(float));
+    ck_assert_int_eq(steps, 100);
+    for (step.iteration = 1; step.iteration <= steps; step.iteration++) {
+        memcpy(gradients, given->values + (step.iteration - 1) * count, (size_t)count * sizeof(float));
+        assert_ok(op.run(&op));
+        check_step(golden, recorded[_i].name, parameters, step.iteration);
+    }
+    device->ops->discard(device, &op);
+    float *held[] = {parameters, gradients, moments[0], moments[1]};
+    for (size_t i = 0; i < COUNT_OF(held); i++) ls_free(held[i]);
+    ls_device_close(device);
+    golden_close(golden);
+}
+END_TEST
+
+START_TEST(test_defaults) {
+    ls_optimizer rule = ls_adam(0.5F);
+    assert_ok(ls_optimizer_resolve(&rule));
+    ck_assert(rule.beta_1 == 0.9F && rule.beta_2 == 0.999F && rule.epsilon == 1e-7F);
+    assert_ok(ls_optimizer_resolve(&rule)); /* again changes nothing */
+    ck_assert(rule.beta_1 == 0.9F && rule.beta_2 == 0.999F && rule.epsilon == 1e-7F);
+    ck_assert_int_eq(ls_optimizer_moments(&rule), 2);
+    rule = (ls_optimizer)ls_sgd(0.5F);
+    assert_ok(ls_optimizer_resolve(&rule));
+    ck_assert_int_eq(ls_optimizer_moments(&rule), 0);
+    rule.momentum = 0.1F;
+    ck_assert_int_eq(ls_optimizer_moments(&rule), 1);
+}
+END_TEST
+
+static const struct {
+    ls_optimizer rule;
+    const char *message;
+} bad[] = {
+    {{0}, "kind 0 is no ls_optimizer_kind"},
+    {{.kind = (ls_optimizer_kind)7, .learning_rate = 1}, "kind 7"},
+    {ls_sgd(0), "learning_rate 0 must be above 0"},
+    {ls_sgd(-0.5F), "learning_rate -0.5"},
+    {ls_sgd(NAN), "learning_rate nan"},
+    {ls_adam(INFINITY), "learning_rate inf"},
+    {ls_sgd(0.1F, .momentum = 1), "momentum 1 must be at least 0 and below 1"},
+    {ls_sgd(0.1F, .momentum = NAN), "momentum nan"},
+    {ls_sgd(0.1F, .beta_1 = 0.5F), "beta_1 0.5 belongs to ls_adam"},
+    {ls_sgd(0.1F, .beta_2 = 0.5F), "beta_2 0.5 belongs to ls_adam"},
+    {ls_sgd(0.1F, .epsilon = 0.5F), "epsilon 0.5 belongs to ls_adam"},
+    {ls_adam(0.1F, .momentum = 0.5F), "momentum 0.5 belongs to ls_sgd"},
+    {ls_adam(0.1F, .nesterov = true), "nesterov 1 belongs to ls_sgd"},
+    {ls_adam(0.1F, .beta_1 = 1), "beta_1 1 must be at least 0 and below 1"},
+    {ls_adam(0.1F, .beta_2 = -0.5F), "beta_2 -0.5"},
+    {ls_adam(0.1F, .epsilon = -1), "epsilon -1"},
+};
+
+START_TEST(test_bad) {
+    ls_optimizer rule = bad[_i].rule;
+    assert_fails(ls_optimizer_resolve(&rule), bad[_i].message);
+    ck_assert(rule.kind == bad[_i].rule.kind && rule.beta_1 == bad[_i].rule.beta_1);
+}
+END_TEST
+
+START_TEST(test_describe) {
+    char text[160];
+    ls_optimizer rule = ls_sgd(0.01F, .momentum = 0.9F, .nesterov = true);
+    ls_optimizer_describe(&rule, text, sizeof(text));
+    ck_assert_str_eq(text, "sgd(learning_rate=0.01, momentum=0.9, nesterov=1)");
+    rule.learning_rate = nextafterf(0.01F, 1); /* one bit makes another rule */
+    ls_optimizer_describe(&rule, text, sizeof(text));
+    ck_assert_str_eq(text, "sgd(learning_rate=0.010000001, momentum=0.9, nesterov=1)");
+    rule = (ls_optimizer)ls_adam(0.001F);
+    assert_ok(ls_optimizer_resolve(&rule));
+    ls_optimizer_describe(&rule, text, sizeof(text));
+    ck_assert_str_eq(text, "adam(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07)");
+}
+END_TEST
+
+START_TEST(test_missing_moments) {
+    struct ls_device *device = open_cpu();
+    struct ls_optimizer_step step = {ls_adam(0.1F), 1};
+    struct ls_op op;
+    float numbers[4] = {0}, *const moments[2] = {numbers, NULL};
+    assert_ok(ls_optimizer_resolve(&step.rule));
+    assert_fails(ls_optimizer_build(device, &step, 4, numbers, numbers, moments, &op), "moment 2 is missing");
+    assert_fails(ls_optimizer_build(device, &step, 0, numbers, numbers, moments, &op), "at least one element");
+    assert_fails(ls_optimizer_build(device, &step, 4, NULL, numbers, moments, &op), "parameters is missing");
+    ls_device_close(device);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("optimizer");
+    TCase *tests = tcase_create("optimizer");
+    tcase_add_loop_test(tests, test_tensorflow, 0, (int)COUNT_OF(recorded));
+    tcase_add_loop_test(tests, test_bad, 0, (int)COUNT_OF(bad));
+    tcase_add_test(tests, test_defaults);
+    tcase_add_test(tests, test_describe);
+    tcase_add_test(tests, test_missing_moments);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,265 @@
+/* Plans: when gradients are ready, what is overwritten and what is left alone, equal bits, one-hot as good as sparse,
+ * evaluation, two replicas at once, and errors. */
+#include <pthread.h>
+
+#include "harness.h"
+#include "model/model_fixture.h"
+
+static const ls_layer mlp[] = {ls_flatten(), ls_relu(), ls_dense(6, LS_RELU), ls_dense(7), ls_relu(), ls_dense(4)};
+
+static struct replica new_mlp(int64_t rows) {
+    return new_replica(mlp, COUNT_OF(mlp), LS_SHAPE(3, 5), rows);
+}
+
+static struct ls_plan *new_plan(const struct ls_plan_config *config) {
+    struct ls_plan *plan = NULL;
+    assert_ok(ls_plan_new(config, &plan));
+    return plan;
+}
+
+struct seen {
+    const struct replica *replica;
+    size_t offsets[8];
+    int count;
+};
+
+static bool all_numbers(const float *values, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (isnan(values[i])) return false;
+    return true;
+}
+
+/* All that is said to be ready has been written over the NaN that was there; what is before has not. */
+static void see(void *context, size_t offset) {
+    struct seen *seen = context;
+    ck_assert_int_lt(seen->count, 8);
+    seen->offsets[seen->count++] = offset;
+    for (int v = 0; v < ls_network_variable_count(seen->replica->network); v++) {
+        const struct ls_network_variable *variable = ls_network_variable(seen->replica->network, v);
+        bool written = all_numbers(seen->replica->gradients + variable->offset, variable->count);
+        ck_assert_int_eq(written, variable->offset >= offset);
+    }
+}
+
+static void spoil_gradients(struct replica *replica) {
+    for (int v = 0; v < ls_network_variable_count(replica->network); v++) {
+        const struct ls_network_variable *variable = ls_network_variable(replica->network, v);
+        for (size_t i = 0; i < variable->count; i++) replica->gradients[variable->offset + i] = NAN;
+    }
+}
+
+START_TEST(test_ready) {
+    struct replica replica = new_replica(mlp + 2 * _i, COUNT_OF(mlp) - 2 * (size_t)_i, LS_SHAPE(3, 5), 5);
+    struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    struct ls_plan *plan = new_plan(&config);
+    struct seen seen = {.replica = &replica};
+    spoil_gradients(&replica);
+    assert_ok(ls_plan_run(plan, see, &seen));
+    ck_assert_int_eq(seen.count, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_uint_eq(seen.offsets[i], ls_network_variable(replica.network, 2 * (2 - i))->offset);
+    ck_assert_uint_eq(seen.offsets[2], 0);
+    ls_plan_free(plan);
+    free_replica(&replica);
+}
+END_TEST
+
+START_TEST(test_gaps_stay_zero) {
+    struct replica replica = new_mlp(5);
+    size_t at = 0;
+    run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    for (int v = 0; v <= ls_network_variable_count(replica.network); v++) {
+        const struct ls_network_variable *next = ls_network_variable(replica.network, v);
+        for (; at < (next ? next->offset : replica.blob); at++)
+            ck_assert(replica.gradients[at] == 0 && replica.parameters[at] == 0);
+        if (next) at = next->offset + next->count;
+    }
+    free_replica(&replica);
+}
+END_TEST
+
+/* Running again, and a second plan, give the same bits: nothing is added to, nothing is left over. */
+START_TEST(test_same_bits) {
+    struct replica first = new_mlp(9), second = new_mlp(9);
+    struct ls_plan_config config = plan_config(&first, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    struct ls_plan *plan = new_plan(&config);
+    for (int i = 0; i < 3; i++) assert_ok(ls_plan_run(plan, NULL, NULL));
+    run_once(&second, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    ck_assert_int_eq(memcmp(first.gradients, second.gradients, first.blob * sizeof(float)), 0);
+    ck_assert(first.sums.loss == second.sums.loss && first.sums.correct == second.sums.correct);
+    ck_assert_int_eq(first.sums.rows, 9);
+    ls_plan_free(plan);
+    free_replica(&first);
+    free_replica(&second);
+}
+END_TEST
+
+START_TEST(test_one_hot_is_sparse) {
+    struct replica sparse = new_mlp(6), dense = new_mlp(6);
+    run_once(&sparse, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    run_once(&dense, LS_CATEGORICAL_CROSSENTROPY);
+    ck_assert_int_eq(memcmp(sparse.gradients, dense.gradients, sparse.blob * sizeof(float)), 0);
+    ck_assert(sparse.sums.loss == dense.sums.loss && sparse.sums.correct == dense.sums.correct);
+    free_replica(&sparse);
+    free_replica(&dense);
+}
+END_TEST
+
+/* Evaluation needs no gradients and no scale, calls nobody, and sees the same loss. */
+START_TEST(test_evaluation) {
+    struct replica replica = new_mlp(6);
+    struct seen seen = {.replica = &replica};
+    run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    struct ls_loss_sums trained = replica.sums;
+    struct ls_plan_config config =
+        plan_config(&replica, _i ? LS_CATEGORICAL_CROSSENTROPY : LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    config.training = false;
+    config.gradients = NULL;
+    config.loss_scale = NULL;
+    replica.sums = (struct ls_loss_sums){0};
+    struct ls_plan *plan = new_plan(&config);
+    assert_ok(ls_plan_run(plan, see, &seen));
+    ck_assert_int_eq(seen.count, 0);
+    ck_assert(replica.sums.loss == trained.loss && replica.sums.correct == trained.correct && replica.sums.rows == 6);
+    ls_plan_free(plan);
+    free_replica(&replica);
+}
+END_TEST
+
+/* The scale of an uneven batch is read at each run: the parts' gradients add up to the whole's. */
+START_TEST(test_parts_add_up) {
+    struct replica whole = new_mlp(5), first = new_mlp(5), second = new_mlp(5);
+    first.rows = 3, second.rows = 2;
+    memmove(second.features, second.features + 3 * 15, 2 * 15 * sizeof(float));
+    memmove(second.labels, second.labels + 3, 2 * sizeof(int32_t));
+    run_once(&whole, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    run_once(&first, LS_SPARSE_CATEGORICAL_CROSSENTROPY); /* scale is 1/5 in all three */
+    run_once(&second, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    for (size_t i = 0; i < whole.blob; i++) first.gradients[i] += second.gradients[i];
+    assert_near("sum", first.gradients, whole.gradients, (int64_t)whole.blob, 1e-6);
+    ck_assert_double_le(fabs(first.sums.loss + second.sums.loss - whole.sums.loss), 1e-6 * whole.sums.loss);
+    free_replica(&whole);
+    free_replica(&first);
+    free_replica(&second);
+}
+END_TEST
+
+/* The features are the user's: a ReLU in front must not write them. */
+START_TEST(test_features_stay) {
+    struct replica replica = new_mlp(4), untouched = new_mlp(4);
+    run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    ck_assert_int_eq(memcmp(replica.features, untouched.features, 4 * 15 * sizeof(float)), 0);
+    free_replica(&replica);
+    free_replica(&untouched);
+}
+END_TEST
+
+static void *train(void *argument) {
+    struct replica *replica = argument;
+    struct ls_plan_config config = plan_config(replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    struct ls_optimizer_step step = {ls_sgd(0.1F), 1};
+    struct ls_op update;
+    assert_ok(replica->device->ops->enter(replica->device));
+    struct ls_plan *plan = new_plan(&config);
+    assert_ok(ls_optimizer_build(replica->device, &step, replica->blob, replica->parameters, replica->gradients, NULL,
+                                 &update));
+    for (; step.iteration <= 50; step.iteration++) {
+        assert_ok(ls_plan_run(plan, NULL, NULL));
+        assert_ok(update.run(&update));
+    }
+    replica->device->ops->discard(replica->device, &update);
+    ls_plan_free(plan);
+    return NULL;
+}
+
+START_TEST(test_two_threads) {
+    struct replica replicas[2] = {new_mlp(17), new_mlp(17)};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) ck_assert_int_eq(pthread_create(&threads[i], NULL, train, &replicas[i]), 0);
+    for (int i = 0; i < 2; i++) ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_int_eq(memcmp(replicas[0].parameters, replicas[1].parameters, replicas[0].blob * sizeof(float)), 0);
+    for (int i = 0; i < 2; i++) free_replica(&replicas[i]);
+}
+END_TEST
+
+START_TEST(test_bad_label) {
+    struct replica replica = new_mlp(5);
+    struct ls_plan_config config =
+        plan_config(&replica, _i ? LS_CATEGORICAL_CROSSENTROPY : LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    struct ls_plan *plan = new_plan(&config);
+    struct seen seen = {.replica = &replica};
+    replica.labels[3] = 4;
+    assert_fails(ls_plan_run(plan, see, &seen), "row 3 has label 4, but the model has 4 classes: 0 to 3");
+    ck_assert_int_eq(seen.count, 0);
+    replica.labels[3] = 2; /* the plan is as good as before */
+    assert_ok(ls_plan_run(plan, NULL, NULL));
+    ls_plan_free(plan);
+    free_replica(&replica);
+}
+END_TEST
+
+static void assert_refused(const struct ls_plan_config *config, const char *message) {
+    struct ls_plan *plan = NULL;
+    assert_fails(ls_plan_new(config, &plan), message);
+    ck_assert_ptr_null(plan);
+}
+
+START_TEST(test_missing) {
+    struct replica replica = new_mlp(5);
+    const struct ls_plan_config good = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    struct ls_plan_config config = good;
+    config.network = NULL;
+    assert_refused(&config, "plan: network is missing");
+    config = good, config.device = NULL;
+    assert_refused(&config, "plan: device is missing");
+    config = good, config.parameters = NULL;
+    assert_refused(&config, "plan: parameters is missing");
+    config = good, config.features = NULL;
+    assert_refused(&config, "plan: features is missing");
+    config = good, config.labels = NULL;
+    assert_refused(&config, "plan: labels is missing");
+    config = good, config.sums = NULL;
+    assert_refused(&config, "plan: sums is missing");
+    config = good, config.gradients = NULL;
+    assert_refused(&config, "plan: gradients, which training needs, is missing");
+    config = good, config.loss_scale = NULL;
+    assert_refused(&config, "plan: loss_scale, which training needs, is missing");
+    free_replica(&replica);
+}
+END_TEST
+
+START_TEST(test_bad_values) {
+    struct replica replica = new_mlp(5);
+    const struct ls_plan_config good = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    struct ls_plan_config config = good;
+    struct ls_plan *plan = NULL;
+    config.rows = 0;
+    assert_refused(&config, "plan: rows 0 must be 1 or more");
+    config = good, config.loss = (ls_loss)8;
+    assert_refused(&config, "plan: loss 8 is no ls_loss");
+    config = good, config.rows = INT64_MAX;
+    ck_assert_int_eq(ls_plan_new(&config, &plan), LS_RESOURCE_EXHAUSTED);
+    config.rows = INT64_MAX / 15;
+    ck_assert_int_eq(ls_plan_new(&config, &plan), LS_RESOURCE_EXHAUSTED);
+    ls_plan_free(NULL);
+    free_replica(&replica);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("plan");
+    TCase *tests = tcase_create("plan");
+    tcase_add_loop_test(tests, test_ready, 0, 2); /* with and without layers before the first dense */
+    tcase_add_test(tests, test_gaps_stay_zero);
+    tcase_add_test(tests, test_same_bits);
+    tcase_add_test(tests, test_one_hot_is_sparse);
+    tcase_add_loop_test(tests, test_evaluation, 0, 2);
+    tcase_add_test(tests, test_parts_add_up);
+    tcase_add_test(tests, test_features_stay);
+    tcase_add_test(tests, test_two_threads);
+    tcase_add_loop_test(tests, test_bad_label, 0, 2);
+    tcase_add_test(tests, test_missing);
+    tcase_add_test(tests, test_bad_values);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
