@@ -192,7 +192,7 @@ def main():
         try:
             tried[name] = measure()
         except Exception as error:  # a variant that this build cannot run; every task meets the same refusal
-            failed[name] = str(error).strip().splitlines()[0][:200]
+            failed[name] = " ".join(f"{type(error).__name__}: {error}".split())[:160]
     if not tried:
         sys.exit(f"tensorflow_mlp: no variant ran: {failed}")
     best = max(tried, key=tried.get)

@@ -147,7 +147,7 @@ def main():
         try:
             tried[name] = measure_variant(make_step, batches, arguments.steps, arguments.repeats)
         except Exception as error:  # a variant that this build cannot run; every rank meets the same refusal
-            failed[name] = str(error).strip().splitlines()[0][:200]
+            failed[name] = " ".join(f"{type(error).__name__}: {error}".split())[:160]
     if world > 1:
         dist.destroy_process_group()
     if not tried:

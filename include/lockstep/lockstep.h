@@ -142,7 +142,8 @@ LS_API bool ls_is_chief(const ls_strategy *strategy);
 typedef enum ls_split { LS_TRAIN = 0, LS_TEST } ls_split;
 typedef enum ls_shuffle { LS_SHUFFLE_EACH_EPOCH = 0, LS_SHUFFLE_ONCE, LS_SHUFFLE_NEVER } ls_shuffle;
 /* How a global batch is divided. LAYOUT_INVARIANT: one global order, each batch cut by replica id, the first G mod N
- * replicas get one more. TENSORFLOW: the sizes of batch_sizes_for_worker, rotated by worker, sharded by auto_shard. */
+ * replicas get one more. TENSORFLOW: with auto_shard DATA each batch is cut in N pieces of ceil(n / N) that are dealt to
+ * the workers in turn, with OFF every worker sees all data in the sizes of batch_sizes_for_worker, rotated by worker. */
 typedef enum ls_division { LS_DIVIDE_LAYOUT_INVARIANT = 0, LS_DIVIDE_TENSORFLOW } ls_division;
 /* AutoShardPolicy, for LS_DIVIDE_TENSORFLOW and for custom loops. */
 typedef enum ls_auto_shard { LS_SHARD_DATA = 0, LS_SHARD_OFF } ls_auto_shard;

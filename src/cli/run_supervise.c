@@ -238,7 +238,6 @@ static void finish_output(struct run *run) {
 }
 
 static int start_workers(struct run *run) {
-    ls_ports_release(run->how->ports);
     for (int i = 0; i < run->how->launch->count; i++) {
         struct ls_worker *worker = &run->workers[i];
         char prefix[16] = "";
@@ -298,6 +297,7 @@ int ls_supervise(const struct ls_supervision *supervision) {
     struct run run = {.how = supervision, .signals = open_signals()};
     int count = supervision->launch->count, status = 1;
     ls_output_init(&run.output);
+    ls_ports_release(supervision->ports); /* before any fork, so that no child still holds one */
     bool alone = !has_children();
     (void)prctl(PR_SET_CHILD_SUBREAPER, alone);
     if (run.signals < 0 || !allocate(&run, (size_t)count))

@@ -3,8 +3,7 @@
  * flag: the ranks are no longer at the same call. */
 #include "collective/group.h"
 
-#include <limits.h>
-#include <string.h>
+#include <stdint.h>
 
 #include "base/dtype.h"
 #include "base/memory.h"

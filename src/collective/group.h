@@ -1,6 +1,8 @@
 /* A group of workers that call collectives in the same order, over links between every pair. One thread calls at a
  * time. Every collective carries a fingerprint (sequence, kind, name, type, count, op, root): a difference is an error
- * that names both sides and both ranks. A failed collective leaves the group unusable (its abort flag is raised). */
+ * that names both sides and both ranks. A failed collective, bad arguments included, leaves the group unusable (its
+ * abort flag is raised). Adding runs in the calling thread, in its denormal mode: all ranks' threads must have the
+ * same. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -11,7 +13,7 @@
 struct ls_group;
 struct ls_group_config {
     int rank, size;
-    struct ls_link **links;   /* [size]; takes them; links[rank] is NULL. May be NULL when size is 1 */
+    struct ls_link **links;   /* [size]; takes them on success; links[rank] is NULL. May be NULL when size is 1 */
     struct ls_abort *abort;   /* borrowed */
     const struct ls_log *log; /* borrowed */
     uint64_t generation;

@@ -20,7 +20,8 @@ struct ls_link {
     const struct ls_link_ops *ops;
 };
 
-/* Takes a connected stream socket: sets it non-blocking, no delay, congestion control cubic where there is one. */
+/* Takes a connected stream socket (on success; on failure it stays the caller's): sets it non-blocking, no delay,
+ * congestion control cubic where there is one. */
 ls_status ls_tcp_link_new(int fd, struct ls_link **link);
 /* Two ends of one in-process link, for ranks that are threads of one process. */
 ls_status ls_local_link_pair(struct ls_link *ends[2]);

@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -47,6 +48,17 @@ def ports_are_free_and_not_the_kernels():
         assert not low <= port <= high, port
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
+
+
+def workers_can_bind_their_ports_at_once():
+    program = ("import json, os, socket\n"
+               "config = json.loads(os.environ['TF_CONFIG'])\n"
+               "host, port = config['cluster']['worker'][config['task']['index']].split(':')\n"
+               "socket.socket().bind((host, int(port)))\n")
+    launchers = [cli.start("run", "-np", "4", "--", sys.executable, "-S", "-c", program) for _ in range(8)]
+    for launcher in launchers:
+        status, _, err = cli.finish(launcher)
+        cli.equal((status, err), (0, b""))
 
 
 def two_launchers_use_different_ports():
@@ -187,7 +199,8 @@ FAMILY = "echo $$ >> {0}; sleep 300 & echo $! >> {0}; setsid sh -c 'echo $$ >> {
 
 def nobody_is_left_after_a_failure():
     with tempfile.NamedTemporaryFile() as file:
-        script = FAMILY.format(file.name) + f"[ $index = 1 ] || wait; while [ $(wc -l < {file.name}) -lt 9 ]; do sleep 0.05; done; exit 5"
+        script = (FAMILY.format(file.name) + "[ $index = 1 ] || wait; "
+                  f"while [ $(wc -l < {file.name}) -lt 9 ]; do sleep 0.05; done; exit 5")
         done = shell(3, script, "--grace", "0.1")
         cli.equal(done.returncode, 5)
         pids = read_pids(file.name, 9)
@@ -227,8 +240,8 @@ def children_from_before_an_exec_are_left_alone():
         os.kill(pid, signal.SIGKILL)
 
 
-cli.main([each_rank_has_its_config, ports_are_free_and_not_the_kernels, two_launchers_use_different_ports,
-          environment_of_a_worker, workers_start_with_the_launchers_own_signal_state, open_descriptors_are_the_three_usual,
+cli.main([each_rank_has_its_config, ports_are_free_and_not_the_kernels, workers_can_bind_their_ports_at_once,
+          two_launchers_use_different_ports, environment_of_a_worker, workers_start_with_the_launchers_own_signal_state, open_descriptors_are_the_three_usual,
           rank_0_reads_the_standard_input, the_word_lockstep_is_this_program, exit_status_of_the_first_failing_worker,
           exit_status_of_a_signal, a_lost_peer_is_named_before_who_noticed_it, a_command_that_cannot_start,
           the_others_get_a_grace_then_sigterm, who_ignores_sigterm_is_killed, signals_are_passed_on,
