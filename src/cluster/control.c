@@ -26,7 +26,7 @@ static void lose(struct ls_cluster *cluster, const struct ls_peer *peer, const c
 static void stream_gone(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
     if (!peer->in && !peer->out && cluster->phase == LS_PHASE_JOINING) ls_peer_adopt(peer, 0);
     if (cluster->phase == LS_PHASE_READY || cluster->phase == LS_PHASE_MEMBER)
-        if (!peer->left) lose(cluster, peer, how);
+        if (!peer->left && !peer->finished) lose(cluster, peer, how);
     ls_cluster_notify(cluster);
 }
 
@@ -83,6 +83,7 @@ static bool store_share(struct ls_peer *peer, const struct ls_share *share) {
 static bool receive_share(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_share *share) {
     if (share->sequence != peer->last_share + 1 || share->sequence > cluster->sequence + 1) return false;
     if (!store_share(peer, share)) return false;
+    peer->finished = strcmp(share->name, LS_EXIT_EXCHANGE) == 0;
     ls_cluster_notify(cluster);
     return true;
 }

@@ -1,6 +1,6 @@
 /* Leaving: in order, after an exit barrier, or because of a failure, whose root is told to everybody. Either way the
  * last word is known to have arrived (its stream closes when the other side has read it) before anything is closed, as
- * far as that takes no more than a second. */
+ * far as that takes no more than a few seconds. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,8 +9,9 @@
 #include "base/status.h"
 #include "cluster/state.h"
 
-#define LAST_WORD_TIMEOUT LS_SECOND
-#define ROOT_TIMEOUT      (LS_SECOND / 5) /* for the streams to tell whose loss a broken link was */
+#define FAILURE_TIMEOUT (1 * LS_SECOND) /* for the last word to arrive, after a failure ... */
+#define ORDERLY_TIMEOUT (5 * LS_SECOND) /* ... and in order, where all are about to read it */
+#define ROOT_TIMEOUT    (LS_SECOND / 5) /* for the streams to tell whose loss a broken link was */
 
 static void say_goodbye(struct ls_cluster *cluster, const struct ls_leave *leave) {
     struct ls_message message = ls_cluster_message(cluster, LS_MESSAGE_LEAVE);
@@ -29,7 +30,7 @@ static void say_goodbye(struct ls_cluster *cluster, const struct ls_leave *leave
 }
 
 void ls_cluster_end(struct ls_cluster *cluster, const struct ls_leave *leave) {
-    int64_t deadline = ls_now() + LAST_WORD_TIMEOUT;
+    int64_t deadline = ls_now() + (leave->code ? FAILURE_TIMEOUT : ORDERLY_TIMEOUT);
     ls_monitor_lock(&cluster->monitor);
     cluster->phase = LS_PHASE_LEAVING;
     say_goodbye(cluster, leave);
@@ -42,7 +43,7 @@ static ls_status pass_exit_barrier(struct ls_cluster *cluster) {
     LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array((size_t)cluster->size, sizeof(*received));
     if (!received) return ls_fail_memory("the exits", (size_t)cluster->size * sizeof(*received));
     double timeout = cluster->config.settings->exit_timeout;
-    ls_status status = ls_cluster_exchange(cluster, "exit", (struct ls_bytes){NULL, 0}, timeout, received);
+    ls_status status = ls_cluster_exchange(cluster, LS_EXIT_EXCHANGE, (struct ls_bytes){NULL, 0}, timeout, received);
     if (status == LS_DEADLINE_EXCEEDED)
         return ls_fail_context(status, "finished, but others have not (LOCKSTEP_EXIT_TIMEOUT sets the limit)");
     if (status) return status;

@@ -26,7 +26,7 @@ void ls_stored_share_free(struct ls_stored_share *share) {
 static void forget(struct ls_peer *peer) {
     if (peer->link_fd >= 0) (void)close(peer->link_fd);
     peer->link_fd = -1;
-    peer->left = false;
+    peer->left = peer->finished = false;
     peer->last_share = 0;
     peer->rival_since = 0;
     while (peer->shares) {

@@ -33,6 +33,7 @@ struct ls_peer {
     struct ls_rpc_stream *in;   /* its stream to this worker, once its Hello was accepted */
     bool accepted;              /* it accepted this worker's Hello on out */
     bool left;                  /* it has sent its Leave */
+    bool finished;              /* it waits in the exit barrier: its end is no loss */
     bool told;                  /* it knows of the difference that ends the join */
     uint64_t incarnation;       /* of the process that out and in belong to; 0 when both are NULL */
     int64_t rival_since;        /* when another process first claimed to be this task; 0: none does */
@@ -78,6 +79,8 @@ struct ls_cluster {
     struct ls_rpc *rpc;
     struct ls_listener *listener;
 };
+
+#define LS_EXIT_EXCHANGE "exit" /* the exchange that is the exit barrier */
 
 /* cluster.c */
 ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **cluster);

@@ -83,7 +83,7 @@ static ls_status global_extent(ls_strategy *strategy, const ls_shape *shapes, in
 
 static ls_status check_axis_call(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const ls_shape *shapes,
                                  int axis) {
-    struct axis_view first, view;
+    struct axis_view first = {0}, view = {0};
     ls_status status = ls_reduce_op_check(op);
     if (status) return status;
     if (dtype != LS_FLOAT32 && dtype != LS_FLOAT64)
@@ -105,7 +105,7 @@ ls_status ls_reduce_axis(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype,
                          const ls_shape *shapes, int axis, void *output) {
     ls_status status = check_axis_call(strategy, op, dtype, shapes, axis);
     if (status) return status;
-    struct axis_view view;
+    struct axis_view view = {0};
     (void)view_axis(&shapes[0], axis, &view);
     size_t count = view.outer * view.inner, bytes = count * ls_dtype_size(dtype);
     LS_CLEANUP(ls_free_pointer) char *rows = ls_alloc_array((size_t)strategy->local_count, bytes ? bytes : 1);

@@ -82,7 +82,8 @@ START_TEST(names_who_does_not_come) {
     struct test_worker workers[3];
     run(workers, 3, exchange_unless_two);
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(workers[i].left, LS_DEADLINE_EXCEEDED);
+        /* the slower of the two may hear of the other's end first */
+        ck_assert(workers[i].left == LS_DEADLINE_EXCEEDED || workers[i].left == LS_ABORTED);
         ck_assert_ptr_nonnull(
             strstr(workers[i].leave_error, "'weights': 1 of 3 workers did not come within 0.7 s: worker:2"));
         ck_assert_ptr_nonnull(strstr(workers[i].log, "waiting in 'weights' for worker:2 since "));
