@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "base/denormal.h"
 #include "base/dtype.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -241,7 +242,10 @@ static ls_status all_reduce(struct ls_group *group, const struct ls_all_reduce *
 }
 
 ls_status ls_group_all_reduce(struct ls_group *group, const struct ls_all_reduce *call) {
-    return finish(group, all_reduce(group, call));
+    unsigned denormals = ls_denormals_keep();
+    ls_status status = finish(group, all_reduce(group, call));
+    ls_denormals_restore(denormals);
+    return status;
 }
 
 /* ---- broadcast: a chain from root on, every rank passing on what has come ---- */

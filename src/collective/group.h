@@ -1,8 +1,7 @@
 /* A group of workers that call collectives in the same order, over links between every pair. One thread calls at a
  * time. Every collective carries a fingerprint (sequence, kind, name, type, count, op, root): a difference is an error
  * that names both sides and both ranks. A failed collective, bad arguments included, leaves the group unusable (its
- * abort flag is raised). Adding runs in the calling thread, in its denormal mode: all ranks' threads must have the
- * same. */
+ * abort flag is raised). Adding runs in the calling thread, and keeps denormals whatever its mode. */
 #pragma once
 #include <lockstep/lockstep.h>
 

@@ -5,10 +5,17 @@
 #include "device/op.h"
 
 struct ls_device;
+/* What a thread was before it entered a device. */
+struct ls_thread_state {
+    unsigned denormals; /* ls_denormals_flush */
+    int threads;        /* of the math library */
+};
 struct ls_device_ops {
     void (*close)(struct ls_device *device);
-    /* Called once by each thread that computes on the device: its thread count, denormals flushed to zero. */
-    ls_status (*enter)(struct ls_device *device);
+    /* Called by each thread before it computes on the device: its thread count, denormals flushed to zero. leave gives
+     * a borrowed thread back as it was. */
+    ls_status (*enter)(struct ls_device *device, struct ls_thread_state *before);
+    void (*leave)(struct ls_device *device, const struct ls_thread_state *before);
     /* Zeroed, aligned to 64 bytes. */
     ls_status (*allocate)(struct ls_device *device, size_t size, void **memory);
     void (*release)(struct ls_device *device, void *memory);

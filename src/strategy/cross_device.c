@@ -1,5 +1,6 @@
 /* Cross-device ops within one worker (tf.distribute.CrossDeviceOps): who adds which part. All fold the same tree, so
  * the choice never changes the bits; any device count is right, odd ones too. */
+#include "base/denormal.h"
 #include "base/dtype.h"
 #include "collective/reduce.h"
 #include "strategy/strategy.h"
@@ -45,6 +46,8 @@ const struct ls_cross_device *ls_cross_device_find(ls_cross_device_ops ops) {
 ls_status ls_cross_device_all_reduce(struct ls_replica *replica, const struct ls_cross_device_call *call) {
     ls_status status = ls_replicas_meet(replica, NULL, NULL);
     if (status) return status;
+    unsigned denormals = ls_denormals_keep(); /* as between workers */
     ls_cross_device_find(replica->strategy->options.cross_device_ops)->share(call, replica->local_id);
+    ls_denormals_restore(denormals);
     return ls_replicas_meet(replica, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The communicator thread and its hand-over with the replica threads: counters and gates, no locks. */
+/* The communicator thread and its hand-over with the replica threads: counters and gates, no locks. The group is used
+ * by the communicator until caught_up opens, then by the last replica to wait until completed opens. */
 #include "strategy/reducer.h"
 
 #include <string.h>
@@ -9,8 +10,8 @@
 #include "strategy/strategy.h"
 
 struct progress {
-    size_t next;   /* the first bucket that this replica has not given yet */
-    uint32_t step; /* the completed gate's value when the step began */
+    size_t next;                   /* the first bucket that this replica has not given yet */
+    uint32_t caught_up, completed; /* the gates' values when the step began */
 };
 struct ls_reducer {
     ls_strategy *strategy;
@@ -19,11 +20,13 @@ struct ls_reducer {
     size_t count;
     _Atomic int *arrived;      /* [count] local replicas that have given the bucket */
     struct progress *progress; /* [local replicas], each its own thread's */
+    _Atomic int waiting;       /* local replicas that have come to the wait */
     struct ls_gate work;       /* opened when a bucket is complete, or at the end */
-    struct ls_gate completed;  /* opened when the step is */
+    struct ls_gate caught_up; /* opened when the communicator has done its part of the step: all buckets but the last */
+    struct ls_gate completed; /* opened when the step is complete */
     _Atomic bool stopping;
     _Atomic int failure; /* a status: some replica could not give its gradients */
-    ls_status status;    /* of the last step; written by the communicator before it opens completed */
+    ls_status status;    /* of the present step's buckets so far */
     char error[LS_ERROR_SIZE];
     pthread_t thread;
     bool started;
@@ -46,18 +49,21 @@ static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket) {
                                   arrays, range->end - range->begin);
 }
 
-/* One step: every bucket is waited for even after a failure, so that all replicas are through before the next step. */
+static void reduce_and_note(struct ls_reducer *reducer, size_t bucket) {
+    if (reducer->status || atomic_load(&reducer->failure)) return;
+    reducer->status = reduce_bucket(reducer, bucket);
+    if (reducer->status) (void)memcpy(reducer->error, ls_error(), strlen(ls_error()) + 1);
+}
+
+/* The communicator's part of a step. Every bucket is waited for even after a failure, so that all replicas are through
+ * before the next step. */
 static bool reduce_step(struct ls_reducer *reducer) {
-    ls_status status = LS_OK;
-    for (size_t bucket = 0; bucket < reducer->count; bucket++) {
+    for (size_t bucket = 0; bucket + 1 < reducer->count; bucket++) {
         if (!wait_for_bucket(reducer, bucket)) return false;
-        if (status || atomic_load(&reducer->failure)) continue;
-        status = reduce_bucket(reducer, bucket);
-        if (status) (void)memcpy(reducer->error, ls_error(), strlen(ls_error()) + 1);
+        reduce_and_note(reducer, bucket);
+        atomic_store(&reducer->arrived[bucket], 0);
     }
-    for (size_t bucket = 0; bucket < reducer->count; bucket++) atomic_store(&reducer->arrived[bucket], 0);
-    reducer->status = atomic_load(&reducer->failure) ? (ls_status)atomic_load(&reducer->failure) : status;
-    ls_gate_open(&reducer->completed);
+    ls_gate_open(&reducer->caught_up);
     return true;
 }
 
@@ -76,10 +82,12 @@ ls_status ls_reducer_new(ls_strategy *strategy, float *const *gradients, const s
     for (int i = 0; i < strategy->local_count; i++) made->gradients[i] = gradients[i];
     made->arrived = ls_alloc_array(count, sizeof(*made->arrived));
     made->progress = ls_alloc_array((size_t)strategy->local_count, sizeof(*made->progress));
-    ls_status status = made->arrived && made->progress
-                           ? ls_thread_start(&made->thread, "ls-communicator", communicator_thread, made)
-                           : ls_fail_memory("a reducer", count * sizeof(*made->arrived));
-    made->started = !status;
+    ls_status status = LS_OK;
+    if (!made->arrived || !made->progress) status = ls_fail_memory("a reducer", count * sizeof(*made->arrived));
+    if (!status && count > 1) {
+        status = ls_thread_start(&made->thread, "ls-communicator", communicator_thread, made);
+        made->started = !status;
+    }
     if (status)
         ls_reducer_free(made);
     else
@@ -98,7 +106,8 @@ void ls_reducer_free(struct ls_reducer *reducer) {
 }
 
 void ls_reducer_begin(struct ls_reducer *reducer, int local) {
-    reducer->progress[local] = (struct progress){0, ls_gate_value(&reducer->completed)};
+    reducer->progress[local] =
+        (struct progress){0, ls_gate_value(&reducer->caught_up), ls_gate_value(&reducer->completed)};
 }
 
 void ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset) {
@@ -110,15 +119,32 @@ void ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset) {
     if (complete) ls_gate_open(&reducer->work);
 }
 
-void ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status) {
-    int none = LS_OK;
-    if (atomic_compare_exchange_strong(&reducer->failure, &none, (int)status))
-        ls_abort_raise(reducer->strategy->membership->abort, status, ls_error()); /* other workers wait for this one */
-    ls_reducer_ready(reducer, local, 0);
+/* By the last replica to come: the last bucket, and the end of the step for all. */
+static void complete_step(struct ls_reducer *reducer, const struct progress *progress) {
+    if (reducer->count > 1) ls_gate_wait(&reducer->caught_up, progress->caught_up, reducer->strategy->spins);
+    reduce_and_note(reducer, reducer->count - 1);
+    atomic_store(&reducer->arrived[reducer->count - 1], 0);
+    atomic_store(&reducer->waiting, 0);
+    ls_gate_open(&reducer->completed);
 }
 
 ls_status ls_reducer_wait(struct ls_reducer *reducer, int local) {
-    ls_gate_wait(&reducer->completed, reducer->progress[local].step, reducer->strategy->spins);
+    const struct progress *progress = &reducer->progress[local];
+    if (atomic_fetch_add(&reducer->waiting, 1) + 1 == reducer->strategy->local_count)
+        complete_step(reducer, progress);
+    else
+        ls_gate_wait(&reducer->completed, progress->completed, reducer->strategy->spins);
     if (atomic_load(&reducer->failure)) return ls_abort_status(reducer->strategy->membership->abort);
     return reducer->status ? ls_fail(reducer->status, "%s", reducer->error) : LS_OK;
+}
+
+ls_status ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status) {
+    int none = LS_OK;
+    char error[LS_ERROR_SIZE];
+    (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    if (atomic_compare_exchange_strong(&reducer->failure, &none, (int)status))
+        ls_abort_raise(reducer->strategy->membership->abort, status, error); /* other workers wait for this one */
+    ls_reducer_ready(reducer, local, 0);
+    (void)ls_reducer_wait(reducer, local);
+    return ls_fail(status, "%s", error);
 }

@@ -11,10 +11,11 @@ struct ls_reducer;
 ls_status ls_reducer_new(ls_strategy *strategy, float *const *gradients, const struct ls_bucket *buckets, size_t count,
                          struct ls_reducer **reducer);
 void ls_reducer_free(struct ls_reducer *reducer);
-/* From replica threads, each step in this order: begin, ready with falling offsets down to 0 (fail instead of what is
- * left of them, once, with this thread's error), wait. */
+/* From replica threads, each step in this order: begin, ready with falling offsets down to 0, wait; or fail instead of
+ * what is left of them. */
 void ls_reducer_begin(struct ls_reducer *reducer, int local);
 void ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset);
-void ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status);
-/* Until the step is complete everywhere; the status is the same for all local replicas. */
+/* Until every bucket is complete. */
 ls_status ls_reducer_wait(struct ls_reducer *reducer, int local);
+/* Gives up the step on all replicas with this thread's error; returns status. */
+ls_status ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status);

@@ -1,6 +1,7 @@
-/* Replicas: one thread a device. A run opens the start gate; every thread calls the function and then comes to the last
- * meeting of the run, whose last arriver opens the done gate. In between, replicas meet where they need each other
- * (tf.distribute's merge_call): a meeting succeeds only if all local replicas come to the same one. */
+/* Replicas: one thread a device, the first being the caller's own, so that a single replica costs no hand-over. A run
+ * opens the start gate; every thread calls the function and then comes to the last meeting of the run. In between,
+ * replicas meet where they need each other (tf.distribute's merge_call): a meeting succeeds only if all local replicas
+ * come to the same one. */
 #include <string.h>
 
 #include "base/thread.h"
@@ -99,42 +100,38 @@ static void end_run(struct ls_replica *replica) {
         }
         ls_status status = compare_calls(strategy);
         finish_phase(&strategy->meeting, status);
-        if (status) continue;
-        ls_gate_open(&strategy->done);
-        return;
+        if (!status) return;
     }
 }
 
-static void run_once(struct ls_replica *replica) {
+/* entered: what entering the device gave; a replica that could not enter fails each run. */
+static void run_once(struct ls_replica *replica, ls_status entered) {
     ls_strategy *strategy = replica->strategy;
-    replica->status = keep_error(strategy->fn(replica, strategy->context), replica->error);
+    replica->status = keep_error(entered ? entered : strategy->fn(replica, strategy->context), replica->error);
     end_run(replica);
-}
-
-static ls_status enter_device(ls_replica *replica, void *context) {
-    (void)context;
-    return replica->device->ops->enter(replica->device);
 }
 
 static void *replica_thread(void *argument) {
     struct ls_replica *replica = argument;
     ls_strategy *strategy = replica->strategy;
-    uint32_t seen = 0; /* the gate's value before the first run */
+    struct ls_thread_state before; /* the thread ends in the device, and never leaves it */
+    uint32_t seen = 0;             /* the gate's value before the first run */
+    ls_status entered = replica->device->ops->enter(replica->device, &before);
     for (;;) {
         ls_gate_wait(&strategy->start, seen++, strategy->spins);
         if (strategy->stopping) return NULL;
-        run_once(replica);
+        run_once(replica, entered);
     }
 }
 
 ls_status ls_replicas_start(ls_strategy *strategy) {
-    for (int i = 0; i < strategy->local_count; i++) {
+    for (int i = 1; i < strategy->local_count; i++) {
         struct ls_replica *replica = &strategy->replicas[i];
         ls_status status = ls_thread_start(&replica->thread, "ls-replica", replica_thread, replica);
         if (status) return status;
         replica->started = true;
     }
-    return ls_strategy_run(strategy, enter_device, NULL);
+    return LS_OK;
 }
 
 void ls_replicas_stop(ls_strategy *strategy) {
@@ -156,17 +153,20 @@ static ls_status first_failure(const ls_strategy *strategy) {
 }
 
 ls_status ls_strategy_run(ls_strategy *strategy, ls_replica_fn *fn, void *context) {
+    struct ls_replica *own = &strategy->replicas[0];
+    struct ls_thread_state before;
     if (strategy->running)
         return ls_fail(LS_FAILED_PRECONDITION, "ls_strategy_run was called from inside ls_strategy_run");
     ls_status status = ls_variables_flush(strategy);
+    if (!status) status = own->device->ops->enter(own->device, &before);
     if (status) return status;
     strategy->fn = fn;
     strategy->context = context;
     strategy->running = true;
-    uint32_t done = ls_gate_value(&strategy->done);
     ls_gate_open(&strategy->start);
-    ls_gate_wait(&strategy->done, done, 0);
+    run_once(own, LS_OK);
     strategy->running = false;
+    own->device->ops->leave(own->device, &before);
     return first_failure(strategy);
 }
 

@@ -113,11 +113,8 @@ static ls_status reduce_in_worker(ls_replica *replica, ls_model *model, ls_statu
 
 static ls_status reduce_gradients(ls_replica *replica, ls_model *model, ls_status status) {
     if (!model->reducer) return reduce_in_worker(replica, model, status);
-    if (status) {
-        ls_reducer_fail(model->reducer, replica->local_id, status);
-        return status;
-    }
-    return ls_reducer_wait(model->reducer, replica->local_id);
+    return status ? ls_reducer_fail(model->reducer, replica->local_id, status)
+                  : ls_reducer_wait(model->reducer, replica->local_id);
 }
 
 static ls_status train_replica(ls_replica *replica, void *context) {

@@ -13,7 +13,7 @@ struct ls_replica {
     ls_strategy *strategy;
     struct ls_device *device; /* owns */
     int id, local_id;
-    pthread_t thread;
+    pthread_t thread; /* none for the first: it runs in the caller's thread */
     bool started;
     ls_status status;          /* of the present run */
     char error[LS_ERROR_SIZE]; /* its message */
@@ -46,7 +46,7 @@ struct ls_strategy {
     int *first;      /* [workers + 1]: worker w holds replica ids [first[w], first[w + 1]) */
     int spins;       /* before a thread sleeps */
     /* the present run: written before start opens, read after */
-    struct ls_gate start, done;
+    struct ls_gate start;
     ls_replica_fn *fn;
     void *context;
     bool running, stopping;

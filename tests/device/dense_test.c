@@ -170,7 +170,7 @@ struct job {
 
 static void *run_job(void *argument) {
     struct job *job = argument;
-    ck_assert_int_eq(job->device->ops->enter(job->device), LS_OK);
+    ck_assert_int_eq(job->device->ops->enter(job->device, &(struct ls_thread_state){0}), LS_OK);
     for (int i = 0; i < 20; i++) {
         struct ls_op forward = dense_op(&job->dense, LS_OP_DENSE_FORWARD);
         ck_assert_int_eq(run_op(job->device, &forward), LS_OK);

@@ -22,7 +22,7 @@ static inline struct ls_device *open_cpu(void) {
     int count = 0;
     ck_assert_msg(ls_devices_open("1", 1, devices, &count) == LS_OK, "%s", ls_error());
     ck_assert_int_eq(count, 1);
-    ck_assert_int_eq(devices[0]->ops->enter(devices[0]), LS_OK);
+    ck_assert_int_eq(devices[0]->ops->enter(devices[0], &(struct ls_thread_state){0}), LS_OK);
     return devices[0];
 }
 

@@ -25,7 +25,7 @@ static inline struct ls_device *open_cpu(void) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;
     assert_ok(ls_devices_open("cpu:0", 1, devices, &count));
-    assert_ok(devices[0]->ops->enter(devices[0]));
+    assert_ok(devices[0]->ops->enter(devices[0], &(struct ls_thread_state){0}));
     return devices[0];
 }
 

@@ -159,7 +159,7 @@ static void *train(void *argument) {
     struct ls_plan_config config = plan_config(replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     struct ls_optimizer_step step = {ls_sgd(0.1F), 1};
     struct ls_op update;
-    assert_ok(replica->device->ops->enter(replica->device));
+    assert_ok(replica->device->ops->enter(replica->device, &(struct ls_thread_state){0}));
     struct ls_plan *plan = new_plan(&config);
     assert_ok(ls_optimizer_build(replica->device, &step, replica->blob, replica->parameters, replica->gradients, NULL,
                                  &update));

@@ -4,15 +4,14 @@
 
 #include <stdio.h>
 #include <string.h>
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#endif
 
+#include "base/denormal.h"
 #include "base/memory.h"
 #include "base/status.h"
 
 /* oneDNN's OpenMP is libgomp whatever compiler builds this file, and <omp.h> would bring the compiler's own. */
 extern void omp_set_num_threads(int count);
+extern int omp_get_max_threads(void);
 
 #define MAX_THREADS 1024
 
@@ -31,17 +30,15 @@ static void cpu_close(struct ls_device *device) {
     ls_free(device);
 }
 
-/* Adam's moments decay into denormals, which cost a hundred cycles each. */
-static void flush_denormals(void) {
-#if defined(__SSE__)
-    _mm_setcsr(_mm_getcsr() | 0x8040U); /* flush to zero, denormals are zero */
-#endif
+static ls_status cpu_enter(struct ls_device *device, struct ls_thread_state *before) {
+    *before = (struct ls_thread_state){ls_denormals_flush(), omp_get_max_threads()};
+    if (before->threads != device->threads) omp_set_num_threads(device->threads);
+    return LS_OK;
 }
 
-static ls_status cpu_enter(struct ls_device *device) {
-    flush_denormals(); /* before the first parallel region: its threads inherit the mode */
-    omp_set_num_threads(device->threads);
-    return LS_OK;
+static void cpu_leave(struct ls_device *device, const struct ls_thread_state *before) {
+    if (before->threads != device->threads) omp_set_num_threads(before->threads);
+    ls_denormals_restore(before->denormals);
 }
 
 static ls_status cpu_allocate(struct ls_device *device, size_t size, void **memory) {
@@ -79,6 +76,7 @@ static void cpu_discard(struct ls_device *device, struct ls_op *op) {
 
 static const struct ls_device_ops cpu_ops = {.close = cpu_close,
                                              .enter = cpu_enter,
+                                             .leave = cpu_leave,
                                              .allocate = cpu_allocate,
                                              .release = cpu_release,
                                              .copy_in = cpu_copy,
