@@ -1,6 +1,6 @@
-/* The denormal mode of the present thread. Computing flushes denormals to zero: Adam's moments decay into them, where each
- * operation costs a hundred cycles. Adding between replicas keeps them, as IEEE 754 says, so that its bits do not depend on
- * which thread added. */
+/* The denormal mode of the present thread. Computing flushes denormals to zero: Adam's moments decay into them, where
+ * each operation costs a hundred cycles. Adding between replicas keeps them, as IEEE 754 says, so that its bits do not
+ * depend on which thread added. */
 #pragma once
 #if defined(__SSE__)
 #include <xmmintrin.h>

@@ -109,7 +109,7 @@ static ls_status print_tasks(FILE *stream, const struct ls_tf_config *config, en
 static ls_status print_canonical(FILE *stream, const struct ls_tf_config *config) {
     static const enum ls_task_type types[] = {LS_TASK_CHIEF, LS_TASK_WORKER, LS_TASK_PS};
     for (size_t i = 0; i < 3; i++)
-        (void)fprintf(stream, "cluster.%s=%d\n", ls_task_type_name(types[i]), ls_tf_count(config, types[i]));
+        (void)fprintf(stream, "cluster.%s=%d tasks\n", ls_task_type_name(types[i]), ls_tf_count(config, types[i]));
     ls_status status = LS_OK;
     for (size_t i = 0; i < 3 && !status; i++) status = print_tasks(stream, config, types[i]);
     return status;

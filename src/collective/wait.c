@@ -50,13 +50,13 @@ static bool name_ranks(const struct ls_executor *executor, peer_test *test, char
 /* Those who have not come at all are the likelier cause than those who wait for them in turn. */
 static void whom(const struct ls_executor *executor, char *text, size_t size) {
     char ranks[256];
-    const char *what = "not yet served";
+    const char *what = "nothing to wait for";
     if (name_ranks(executor, is_absent, ranks, sizeof(ranks)))
-        what = "without this call";
+        what = "has not come to this call";
     else if (name_ranks(executor, owes_data, ranks, sizeof(ranks)))
-        what = "with data missing";
+        what = "came, but its data is not all here";
     else if (name_ranks(executor, takes_no_data, ranks, sizeof(ranks)))
-        what = "not taking data";
+        what = "takes no data";
     (void)snprintf(text, size, "%s (%s)", ranks, what);
 }
 

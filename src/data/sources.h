@@ -12,6 +12,4 @@ ls_status ls_mnist_present(const char *folder, ls_split split, bool *present);
 ls_status ls_cifar10_present(const char *folder, ls_split split, bool *present);
 
 /* Pixels are kept as bytes and become float32 in [0, 1] when read. */
-static inline void ls_pixels_to_unit(const uint8_t *pixels, size_t count, float *values) {
-    for (size_t i = 0; i < count; i++) values[i] = (float)pixels[i] / 255.0F;
-}
+void ls_pixels_to_unit(const uint8_t *pixels, size_t count, float *values);

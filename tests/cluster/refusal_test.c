@@ -75,7 +75,7 @@ START_TEST(other_size) {
                    ports[2]);
     test_config(workers[1].tf_config, sizeof(workers[1].tf_config), list, 1);
     test_workers_run(workers, 2);
-    expect_all(workers, 2, "cluster.worker differs: '2' on worker:0 (rank 0), '3' on worker:1 (rank 1)");
+    expect_all(workers, 2, "cluster.worker differs: '2 tasks' on worker:0 (rank 0), '3 tasks' on worker:1 (rank 1)");
 }
 END_TEST
 

@@ -222,8 +222,9 @@ START_TEST(canonical_is_one_text) {
     static const char other[] =
         "{\"task\":{\"index\":\"0\",\"type\":\"chief\"},\"cluster\":{\"ps\":{\"0\":\"P:4\"},"
         "\"worker\":{\"1\":\"[fd00:0:0:0::7]:03\",\"0\":\"W0.:2\"},\"chief\":[\"c.X:1\"]},\"environment\":\"cloud\"}";
-    static const char wanted[] = "cluster.chief=1\ncluster.worker=2\ncluster.ps=1\ncluster.chief[0]=c.x:1\n"
-                                 "cluster.worker[0]=w0:2\ncluster.worker[1]=[fd00::7]:3\ncluster.ps[0]=p:4\n";
+    static const char wanted[] =
+        "cluster.chief=1 tasks\ncluster.worker=2 tasks\ncluster.ps=1 tasks\ncluster.chief[0]=c.x:1\n"
+        "cluster.worker[0]=w0:2\ncluster.worker[1]=[fd00::7]:3\ncluster.ps[0]=p:4\n";
     struct ls_tf_config *first = parse(two_workers), *second = parse(other);
     ck_assert_str_eq(first->canonical, wanted);
     ck_assert_str_eq(second->canonical, wanted);

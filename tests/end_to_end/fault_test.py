@@ -4,10 +4,11 @@ left behind."""
 import os
 import signal
 import socket
+import subprocess
 import time
 import unittest
 
-from cluster import Cluster, train_command, wait_for_line
+from cluster import LOCKSTEP, Cluster, train_command, wait_for_line
 
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
 
@@ -62,7 +63,7 @@ class Faults(unittest.TestCase):
         self.assertLess(took, 8)
         for status, _, stderr in results:
             self.assertEqual(status, 138, stderr)
-            self.assertIn("1", stderr.strip().splitlines()[-1])
+            self.assertIn("rank 1", stderr.strip().splitlines()[-1])
 
     def test_a_missing_worker_is_named(self):
         cluster = Cluster(3, LONG, {"LOCKSTEP_JOIN_TIMEOUT": "4", "LOCKSTEP_REPORT_INTERVAL": "1"})
@@ -90,8 +91,7 @@ class Faults(unittest.TestCase):
         cluster.start(1, cluster=other)
         for status, _, stderr in cluster.finish(timeout=30).values():
             self.assertEqual(status, 2, stderr)
-            self.assertIn("cluster", stderr.strip().splitlines()[-1])
-            self.assertIn("127.0.0.1:9", stderr.strip().splitlines()[-1])
+            self.assertRegex(stderr.strip().splitlines()[-1], "cluster.worker differs.*2 tasks.*3 tasks")
 
     def test_another_command_line(self):
         cluster = Cluster(2, LONG)
@@ -124,8 +124,6 @@ class Faults(unittest.TestCase):
         self.assertIn("in use", stderr)
 
     def test_the_launcher_names_the_first_to_fail(self):
-        import subprocess
-        from cluster import LOCKSTEP
         launcher = subprocess.Popen([LOCKSTEP, "run", "-np", "3", "--", *LONG], stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True)
         wait_for_line(launcher.stdout, "Epoch 3/")

@@ -2,7 +2,7 @@
  * run over rows in order, so that the bits of db do not depend on vector width. Mirrors tf.keras.layers.Dense. */
 #include <stddef.h>
 
-#include "device/cpu/clones.h"
+#include "base/clones.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/gemm.h"
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "device/cpu/clones.h"
+#include "base/clones.h"
 #include "device/cpu/cpu.h"
 
 LS_CLONES static void plain(float *restrict w, const float *restrict g, size_t count, float rate) {

@@ -2,7 +2,7 @@
 #include <stddef.h>
 
 #include "base/dtype.h"
-#include "device/cpu/clones.h"
+#include "base/clones.h"
 #include "device/cpu/cpu.h"
 
 LS_CLONES static void forward(float *y, const float *x, size_t count) {
