@@ -61,7 +61,7 @@ static void sink_flush(struct ls_sink *sink) {
 }
 
 static void sink_add(struct ls_sink *sink, const char *data, size_t size) {
-    if (sink->closed) return;
+    if (sink->closed || !size) return;
     if (sink->start && sink->start + sink->used + size > sink->capacity) {
         memmove(sink->data, sink->data + sink->start, sink->used);
         sink->start = 0;
