@@ -46,6 +46,7 @@ struct training {
     ls_model *model;
     struct ls_model_replica *replica;
     int local;
+    bool extras_written; /* they go once, with the first bucket */
 };
 
 /* The loss is known before any gradient is, so the extras go with the first bucket. */
@@ -58,7 +59,8 @@ static void write_extras(ls_model *model, struct ls_model_replica *replica) {
 
 static void gradients_ready(void *context, size_t offset) {
     struct training *training = context;
-    write_extras(training->model, training->replica);
+    if (!training->extras_written) write_extras(training->model, training->replica);
+    training->extras_written = true;
     if (training->model->reducer) ls_reducer_ready(training->model->reducer, training->local, offset);
 }
 
@@ -119,7 +121,8 @@ static ls_status reduce_gradients(ls_replica *replica, ls_model *model, ls_statu
 
 static ls_status train_replica(ls_replica *replica, void *context) {
     ls_model *model = context;
-    struct training training = {model, &model->replicas[replica->local_id], replica->local_id};
+    struct training training = {
+        .model = model, .replica = &model->replicas[replica->local_id], .local = replica->local_id};
     if (model->reducer) ls_reducer_begin(model->reducer, replica->local_id);
     ls_status status = reduce_gradients(replica, model, compute_gradients(&training));
     return status ? status : training.replica->optimizer.run(&training.replica->optimizer);

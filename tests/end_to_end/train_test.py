@@ -40,6 +40,7 @@ class Training(unittest.TestCase):
         auto = run_local(3, 1, *SMALL)
         self.assertEqual(ring["weights_sha256"], again["weights_sha256"])
         self.assertEqual(packed["weights_sha256"], auto["weights_sha256"])  # AUTO: buckets do not change the bits
+        self.assertEqual(packed["loss"], auto["loss"])
         self.assertAlmostEqual(ring["loss"], auto["loss"], delta=1e-4 * auto["loss"])
 
     def test_tensorflow_division(self):
