@@ -127,7 +127,8 @@ class Faults(unittest.TestCase):
         launcher = subprocess.Popen([LOCKSTEP, "run", "-np", "3", "--", *LONG], stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True)
         wait_for_line(launcher.stdout, "Epoch 3/")
-        children = [int(pid) for pid in os.popen("pgrep -P %d" % launcher.pid).read().split()]
+        with open("/proc/%d/task/%d/children" % (launcher.pid, launcher.pid), encoding="ascii") as listed:
+            children = [int(pid) for pid in listed.read().split()]
         workers = []
         for child in children:  # the workers, whether or not something stands between
             with open("/proc/%d/environ" % child, "rb") as environ:
@@ -139,6 +140,7 @@ class Faults(unittest.TestCase):
         self.assertEqual(launcher.returncode, 137)
         self.assertRegex(stderr, "worker:1")
         self.assertFalse([child for child in children if os.path.exists("/proc/%d" % child)])
+        launcher.stdout.close()
 
 
 if __name__ == "__main__":
