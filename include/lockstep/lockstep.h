@@ -241,7 +241,7 @@ LS_API ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_lo
 /* Trains. Collective: every worker calls it alike; what differs is one error that names the field. result may be NULL.
  * Each step is a transaction: a failed one leaves the variables of the step before. */
 LS_API ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result);
-/* Collective. Fills loss and accuracy over the whole of data. */
+/* Collective, as fit. Fills loss and accuracy over the whole of data. result may be NULL. */
 LS_API ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result);
 /* Digest over all variables' names, shapes and float32 bytes, as 64 hex digits. The model must be built. */
 LS_API ls_status ls_model_weights_sha256(const ls_model *model, char hex[65]);

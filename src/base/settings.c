@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-enum setting_type { SECONDS, BYTES, LEVEL, TEXT };
+enum setting_type { SECONDS, BYTES, LEVEL, TRANSPORT, TEXT };
 
 static const struct setting {
     const char *name, *default_text, *help;
@@ -32,12 +32,15 @@ static const struct setting {
     {"LOCKSTEP_SEGMENT", "256K", "bytes that a pipelined collective moves and adds at a time",
      offsetof(struct ls_settings, segment), BYTES},
     {"LOCKSTEP_LOG", "info", "error, warning, info or debug", offsetof(struct ls_settings, log_level), LEVEL},
+    {"LOCKSTEP_TRANSPORT", "auto", "auto, shm (an error where workers cannot share memory) or tcp",
+     offsetof(struct ls_settings, transport), TRANSPORT},
     {"LOCKSTEP_DEVICES", "1", "devices of this process: a number of CPU devices, or a list such as cpu:0,cpu:1",
      offsetof(struct ls_settings, devices), TEXT},
 };
 #define SETTING_COUNT (sizeof(table) / sizeof(table[0]))
 
 static const char *const levels[] = {"error", "warning", "info", "debug"};
+static const char *const transports[] = {"auto", "shm", "tcp"};
 
 static ls_status refuse(const struct setting *setting, const char *text, const char *want) {
     return ls_fail(LS_INVALID_ARGUMENT, "%s='%s' is not %s (%s; default %s)", setting->name, text, want, setting->help,
@@ -75,6 +78,15 @@ static ls_status read_level(const struct setting *setting, const char *text, ls_
     return refuse(setting, text, "one of error, warning, info, debug");
 }
 
+static ls_status read_transport(const struct setting *setting, const char *text, enum ls_transport *transport) {
+    for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++)
+        if (!strcasecmp(text, transports[i])) {
+            *transport = (enum ls_transport)i;
+            return LS_OK;
+        }
+    return refuse(setting, text, "one of auto, shm, tcp");
+}
+
 static ls_status read_setting(const struct setting *setting, const char *text, struct ls_settings *settings) {
     void *target = (char *)settings + setting->offset;
     switch (setting->type) {
@@ -84,6 +96,8 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
         return read_bytes(setting, text, target);
     case LEVEL:
         return read_level(setting, text, target);
+    case TRANSPORT:
+        return read_transport(setting, text, target);
     default:
         break;
     }
@@ -117,6 +131,9 @@ bool ls_setting_describe(const struct ls_settings *settings, size_t index, struc
         break;
     case LEVEL:
         (void)snprintf(info->value, sizeof(info->value), "%s", levels[*(const ls_log_level *)source]);
+        break;
+    case TRANSPORT:
+        (void)snprintf(info->value, sizeof(info->value), "%s", transports[*(const enum ls_transport *)source]);
         break;
     default:
         (void)snprintf(info->value, sizeof(info->value), "%s", (const char *)source);

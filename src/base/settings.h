@@ -2,6 +2,13 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+/* Between workers of one host. */
+enum ls_transport {
+    LS_TRANSPORT_AUTO, /* shared memory where all can map each other's, else TCP */
+    LS_TRANSPORT_SHM,
+    LS_TRANSPORT_TCP,
+};
+
 struct ls_settings {
     double join_timeout;       /* seconds */
     double collective_timeout; /* seconds */
@@ -11,6 +18,7 @@ struct ls_settings {
     int64_t bucket;            /* bytes */
     int64_t segment;           /* bytes */
     ls_log_level log_level;
+    enum ls_transport transport;
     char devices[256];
 };
 

@@ -1,7 +1,10 @@
 /* The lockstep command: one table of commands, each in its own file. */
+#include <errno.h>
+#include <fcntl.h>
 #include <lockstep/lockstep.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -12,6 +15,7 @@ static const struct command {
 } commands[] = {
     {"run", "start N workers of a program on this machine", run_main},
     {"train", "train a model without writing C", train_main},
+    {"bench", "time a collective over a range of sizes", bench_main},
     {"check", "look at TF_CONFIG and say who this process is", check_main},
     {"info", "print what this build and machine offer", info_main},
 };
@@ -56,7 +60,22 @@ static int help_main(int argc, char **argv) {
     return command->main(2, arguments);
 }
 
-int main(int argc, char **argv) {
+/* A stream that was closed at the start must not lend its number to a socket, which would then get what is printed. */
+static void fill_standard_streams(void) {
+    int fd;
+    while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) continue;
+    if (fd >= 0) (void)close(fd);
+}
+
+/* Output that was lost is a failure, though all else went well. */
+static int finish(int status) {
+    bool lost = fflush(stdout) != 0;
+    if (!lost && !ferror(stdout)) return status;
+    (void)fprintf(stderr, "lockstep: cannot write output%s%s\n", lost ? ": " : "", lost ? strerror(errno) : "");
+    return status ? status : 1;
+}
+
+static int run_command(int argc, char **argv) {
     if (argc < 2) {
         print_help(stderr);
         return LS_EXIT_USAGE;
@@ -69,4 +88,9 @@ int main(int argc, char **argv) {
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return help_main(argc - 1, argv + 1);
     const struct command *command = find_command(name);
     return command ? command->main(argc - 1, argv + 1) : refuse(name);
+}
+
+int main(int argc, char **argv) {
+    fill_standard_streams();
+    return finish(run_command(argc, argv));
 }

@@ -2,7 +2,6 @@
  * -np N are for). This file reads the command line; ports, workers, output and supervision have files of their own. */
 #define _GNU_SOURCE
 #include <ctype.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,13 +81,6 @@ static bool good_devices(const char *text) {
     return good_device_list(text);
 }
 
-/* A launcher that was started with a closed stream must not take its number for something else. */
-static void fill_standard_streams(void) {
-    int fd;
-    while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) continue;
-    if (fd >= 0) (void)close(fd);
-}
-
 /* Room for two pipes and three sockets a worker; the workers get the old limit back. */
 static void raise_file_limit(struct ls_launch *launch) {
     if (getrlimit(RLIMIT_NOFILE, &launch->files)) return;
@@ -109,7 +101,6 @@ static void set_signals(struct ls_launch *launch) {
 
 static int launch_all(struct ls_launch *launch, struct ls_supervision *supervision) {
     struct ls_ports ports;
-    fill_standard_streams();
     raise_file_limit(launch);
     if (!ls_ports_take(launch->count, &ports)) return 1;
     launch->ports = ports.ports;

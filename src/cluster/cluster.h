@@ -36,7 +36,7 @@ struct ls_bytes {
 };
 /* An all-gather of small messages over the control streams: every worker gives bytes under the same name and receives
  * everybody's, received[size], each freed with ls_free. DEADLINE_EXCEEDED naming who is missing after timeout seconds.
- */
+ * A failure raises the abort flag, and every later exchange fails alike. */
 ls_status ls_cluster_exchange(struct ls_cluster *cluster, const char *name, struct ls_bytes bytes, double timeout,
                               struct ls_bytes *received);
 /* Compares lines "field=value\n" between all workers; the first difference is one INVALID_ARGUMENT error, the same on

@@ -36,20 +36,30 @@ static void send_to_all(const struct exchange *exchange, struct ls_bytes bytes) 
         if (rank != cluster->rank) ls_cluster_send(cluster->peers[rank].out, &message);
 }
 
-/* What ends the wait early: a refusal of the join, an abort, a peer that does something else or has gone. */
+/* A peer that does something else; NULL: none yet. */
+static const struct ls_peer *find_other(const struct exchange *exchange) {
+    const struct ls_cluster *cluster = exchange->cluster;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        if (rank == cluster->rank) continue;
+        const struct ls_stored_share *share = ls_peer_find_share(&cluster->peers[rank], exchange->sequence);
+        if (share && strcmp(share->name, exchange->name) != 0) return &cluster->peers[rank];
+    }
+    return NULL;
+}
+
+/* What makes it useless to wait, the root first: an abort, a peer that does something else or has gone. */
 static ls_status obstacle(const struct exchange *exchange) {
     struct ls_cluster *cluster = exchange->cluster;
-    if (cluster->refusal) return ls_fail(cluster->refusal, "%s", cluster->refusal_text);
     if (ls_abort_raised(cluster->config.abort)) return ls_abort_status(cluster->config.abort);
+    const struct ls_peer *other = find_other(exchange);
+    if (other)
+        return ls_fail(LS_FAILED_PRECONDITION,
+                       "workers do different things: '%s' on %s (rank %d), '%s' on %s (rank %d)", exchange->name,
+                       cluster->peers[cluster->rank].name, cluster->rank,
+                       ls_peer_find_share(other, exchange->sequence)->name, other->name, other->rank);
     for (int rank = 0; rank < cluster->size; rank++) {
         const struct ls_peer *peer = &cluster->peers[rank];
-        if (rank == cluster->rank) continue;
-        const struct ls_stored_share *share = ls_peer_find_share(peer, exchange->sequence);
-        if (share && strcmp(share->name, exchange->name) != 0)
-            return ls_fail(LS_FAILED_PRECONDITION,
-                           "workers do different things: '%s' on %s (rank %d), '%s' on %s (rank %d)", exchange->name,
-                           cluster->peers[cluster->rank].name, cluster->rank, share->name, peer->name, rank);
-        if (!share && peer->left)
+        if (rank != cluster->rank && peer->left && !ls_peer_find_share(peer, exchange->sequence))
             return ls_fail(LS_FAILED_PRECONDITION, "%s (rank %d) has finished and takes no part in '%s'", peer->name,
                            rank, exchange->name);
     }
@@ -90,13 +100,17 @@ static void report(struct exchange *exchange, const char *missing) {
     ls_monitor_lock(&exchange->cluster->monitor);
 }
 
+/* What has come from all is complete, though one of them may have failed since: who is slow to look meets its own
+ * error next, not the news of another's. */
 static ls_status wait_for_all(struct exchange *exchange) {
     for (;;) {
         char missing[256];
+        const struct ls_cluster *cluster = exchange->cluster;
+        if (cluster->refusal) return ls_fail(cluster->refusal, "%s", cluster->refusal_text);
+        int count = describe_missing(exchange, missing);
+        if (!count && !find_other(exchange)) return LS_OK;
         ls_status status = obstacle(exchange);
         if (status) return status;
-        int count = describe_missing(exchange, missing);
-        if (!count) return LS_OK;
         int64_t tick = ls_now() + TICK;
         if (ls_now() >= exchange->deadline) return give_up(exchange, missing, count);
         report(exchange, missing);
@@ -118,6 +132,18 @@ static void take_all(const struct exchange *exchange, struct ls_bytes own, struc
     }
 }
 
+/* After a failed exchange there is no other: the peers would take a share that runs ahead for a broken protocol. */
+static ls_status run(struct exchange *exchange, struct ls_bytes bytes) {
+    struct ls_cluster *cluster = exchange->cluster;
+    exchange->sequence = ++cluster->sequence;
+    send_to_all(exchange, bytes);
+    ls_status status = wait_for_all(exchange);
+    if (!status) return LS_OK;
+    cluster->broken = true;
+    ls_abort_raise(cluster->config.abort, status, ls_error());
+    return status;
+}
+
 ls_status ls_cluster_exchange(struct ls_cluster *cluster, const char *name, struct ls_bytes bytes, double timeout,
                               struct ls_bytes *received) {
     ls_status status = check(name, bytes);
@@ -133,9 +159,7 @@ ls_status ls_cluster_exchange(struct ls_cluster *cluster, const char *name, stru
                                 .deadline = ls_deadline_in(timeout),
                                 .next_report = ls_deadline_in(cluster->config.settings->report_interval)};
     ls_monitor_lock(&cluster->monitor);
-    exchange.sequence = ++cluster->sequence;
-    send_to_all(&exchange, bytes);
-    status = wait_for_all(&exchange);
+    status = cluster->broken ? ls_abort_status(cluster->config.abort) : run(&exchange, bytes);
     if (!status) take_all(&exchange, own, received);
     ls_monitor_unlock(&cluster->monitor);
     if (status) ls_free(own.data);

@@ -62,9 +62,11 @@ static void find_root(struct ls_cluster *cluster, ls_status status, struct ls_fa
     *failure = cluster->failure;
     ls_monitor_unlock(&cluster->monitor);
     if (failure->status) return;
-    *failure = (struct ls_failure){.status = status, .root = cluster->rank};
+    bool known = (unsigned)status <= LS_UNAUTHENTICATED; /* else it is no code that the message may carry */
+    *failure = (struct ls_failure){.status = known ? status : LS_UNKNOWN, .root = cluster->rank};
     (void)snprintf(failure->message, sizeof(failure->message), "%s (rank %d) failed: %s: %.900s",
-                   cluster->peers[cluster->rank].name, cluster->rank, ls_status_name(status), error);
+                   cluster->peers[cluster->rank].name, cluster->rank, ls_status_name(status),
+                   error[0] ? error : "it gave no reason");
 }
 
 ls_status ls_cluster_leave(struct ls_cluster *cluster, ls_status status) {

@@ -76,6 +76,7 @@ struct ls_cluster {
     int64_t refusal_deadline; /* until when peers that are still to be reached are told of it */
     struct ls_failure failure;
     uint64_t sequence; /* exchanges begun */
+    bool broken;       /* one of them has failed, and the abort flag says why */
     struct ls_rpc *rpc;
     struct ls_listener *listener;
 };

@@ -242,22 +242,26 @@ static void start_peer(struct ls_executor *executor, int rank) {
     peer->heard = peer->read_blocked = peer->write_blocked = false;
 }
 
-static void start(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call) {
-    executor->schedule = schedule;
-    executor->call = call;
-    executor->computing = schedule->compute.head;
+static void start_clock(struct ls_executor *executor) {
     executor->started = ls_now();
     executor->deadline = ls_deadline_in(executor->timeout);
     executor->next_report = ls_deadline_in(executor->report_interval);
+}
+
+void ls_executor_begin(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call) {
+    executor->schedule = schedule;
+    executor->call = call;
     executor->grace = LS_NEVER;
     executor->lost = -1;
     executor->trouble = LS_OK;
-    for (int i = 0; i < executor->size; i++)
-        if (i != executor->rank) start_peer(executor, i);
+    if (!call->resumed) start_clock(executor);
 }
 
 ls_status ls_execute(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call) {
-    start(executor, schedule, call);
+    ls_executor_begin(executor, schedule, call);
+    executor->computing = schedule->compute.head;
+    for (int i = 0; i < executor->size; i++)
+        if (i != executor->rank) start_peer(executor, i);
     for (;;) {
         bool moved = progress(executor);
         if (complete(executor)) return LS_OK;

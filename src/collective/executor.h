@@ -51,8 +51,11 @@ struct ls_call {
     struct ls_frame frame; /* as this rank sends it, but for bytes */
     const size_t *counts;  /* all_gather: elements of each rank; else NULL */
     ls_combine_fn *combine;
+    bool resumed; /* it was begun by other means: its clock goes on */
 };
 
+/* Starts the clock of a call that needs no links, for ls_executor_verdict. */
+void ls_executor_begin(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call);
 /* Runs it to its end. Any failure leaves the links in the middle of a collective: the group is done for. */
 ls_status ls_execute(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call);
 

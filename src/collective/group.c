@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "collective/executor.h"
+#include "collective/push.h"
 #include "collective/reduction.h"
 
 enum { MAX_LEAVES = 1 << 20, MIN_SEGMENT = 64, DEFAULT_SEGMENT = 256 * 1024 };
@@ -22,6 +23,8 @@ struct ls_group {
     int *first;             /* [size + 1]: one leaf a worker */
     unsigned char *scratch; /* grows */
     size_t scratch_size;
+    enum ls_transport transport;
+    struct ls_shared *shared; /* NULL: links only */
 };
 
 /* ---- making and freeing ---- */
@@ -69,6 +72,7 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
     struct ls_group *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a group", sizeof(*made));
     made->generation = config->generation;
+    made->transport = config->transport;
     made->executor = (struct ls_executor){.rank = config->rank,
                                           .size = config->size,
                                           .abort = config->abort,
@@ -96,6 +100,7 @@ void ls_group_free(struct ls_group *group) {
     ls_schedule_free(&group->schedule);
     ls_free(group->first);
     ls_free(group->scratch);
+    ls_shared_free(group->shared);
     ls_free(group);
 }
 
@@ -153,6 +158,55 @@ static ls_status finish(struct ls_group *group, ls_status status) {
     return ls_abort_status(group->executor.abort);
 }
 
+/* ---- shared memory ---- */
+
+const char *ls_group_describe(const struct ls_group *group) {
+    if (group->shared) return "shared memory";
+    for (int i = 0; i < group->executor.size; i++)
+        if (group->executor.peers[i].link) return group->executor.peers[i].link->ops->name;
+    return "none";
+}
+
+static ls_status connect_shared(struct ls_group *group) {
+    char reason[256] = "";
+    const struct ls_executor *executor = &group->executor;
+    ls_status status =
+        ls_shared_open(group, group->transport != LS_TRANSPORT_TCP, &group->shared, reason, sizeof(reason));
+    if (status) return status;
+    if (!group->shared && group->transport == LS_TRANSPORT_SHM)
+        return ls_fail(
+            LS_UNAVAILABLE,
+            "LOCKSTEP_TRANSPORT is shm, but there is no shared memory between all workers: %s; set it to auto "
+            "or tcp",
+            reason);
+    ls_log_write(executor->log, executor->rank ? LS_LOG_DEBUG : LS_LOG_INFO,
+                 "workers exchange gradients through %s%s%s%s", ls_group_describe(group),
+                 *reason ? " (no shared memory: " : "", reason, *reason ? ")" : "");
+    return LS_OK;
+}
+
+ls_status ls_group_connect(struct ls_group *group) {
+    if (group->executor.size == 1 || group->shared) return LS_OK;
+    return finish(group, connect_shared(group));
+}
+
+ls_status ls_group_share(struct ls_group *group, size_t size, void **memory) {
+    char reason[256];
+    void *made = NULL;
+    ls_status status = size ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "shared memory of 0 bytes");
+    if (!status && group->shared)
+        status = ls_shared_allocate(group->shared, group, size, &made, reason, sizeof(reason));
+    if (!status && group->shared && !made)
+        ls_log_warning(group->executor.log, "%zu bytes are not shared: %s", size, reason);
+    if (!status && !made && !(made = ls_alloc_aligned(size))) status = ls_fail_memory("memory to be shared", size);
+    if (!status) *memory = made;
+    return finish(group, status);
+}
+
+void ls_group_unshare(struct ls_group *group, void *memory) {
+    if (!group->shared || !memory || !ls_shared_release(group->shared, memory)) ls_free(memory);
+}
+
 /* ---- all-reduce ---- */
 
 static ls_status check_leaves(const struct ls_group *group, const struct ls_all_reduce *call, const int *first) {
@@ -204,24 +258,31 @@ static ls_status reserve_scratch(struct ls_group *group, struct ls_reduction *re
     return LS_OK;
 }
 
-static ls_status schedule_all_reduce(struct ls_group *group, const struct ls_all_reduce *call, const int *first) {
-    struct ls_reduction reduction = {.rank = group->executor.rank,
-                                     .size = group->executor.size,
-                                     .element = ls_dtype_size(call->dtype),
-                                     .count = call->count,
-                                     .divide = call->op == LS_MEAN ? first[group->executor.size] : 0,
-                                     .first = first,
-                                     .inputs = call->inputs,
-                                     .outputs = call->outputs};
-    if (call->communication == LS_RING && reduction.size > 1) {
-        ls_schedule_reset(&group->schedule, first[reduction.rank + 1] - first[reduction.rank]);
-        ls_ring_schedule(&group->schedule, &reduction);
+static struct ls_reduction reduction_of(const struct ls_group *group, const struct ls_all_reduce *call,
+                                        const int *first) {
+    return (struct ls_reduction){.rank = group->executor.rank,
+                                 .size = group->executor.size,
+                                 .element = ls_dtype_size(call->dtype),
+                                 .count = call->count,
+                                 .divide = call->op == LS_MEAN ? first[group->executor.size] : 0,
+                                 .first = first,
+                                 .inputs = call->inputs,
+                                 .outputs = call->outputs};
+}
+
+static ls_status schedule_all_reduce(struct ls_group *group, ls_communication communication,
+                                     struct ls_reduction *reduction) {
+    const int *first = reduction->first;
+    if (!reduction->count) return LS_OK;
+    if (communication == LS_RING && reduction->size > 1) {
+        ls_schedule_reset(&group->schedule, first[reduction->rank + 1] - first[reduction->rank]);
+        ls_ring_schedule(&group->schedule, reduction);
         return LS_OK;
     }
-    ls_status status = reserve_scratch(group, &reduction);
+    ls_status status = reserve_scratch(group, reduction);
     if (status) return status;
-    ls_schedule_reset(&group->schedule, first[reduction.size]);
-    ls_direct_schedule(&group->schedule, &reduction);
+    ls_schedule_reset(&group->schedule, first[reduction->size]);
+    ls_direct_schedule(&group->schedule, reduction);
     return LS_OK;
 }
 
@@ -237,7 +298,10 @@ static ls_status all_reduce(struct ls_group *group, const struct ls_all_reduce *
     made.frame.total = (uint64_t)first[group->executor.size];
     for (int i = 0; i <= group->executor.size; i++)
         made.frame.layout = ls_frame_digest(made.frame.layout, (uint64_t)first[i]);
-    if (call->count) status = schedule_all_reduce(group, call, first);
+    struct ls_reduction reduction = reduction_of(group, call, first);
+    if (call->communication == LS_AUTO && ls_push_fits(group->shared, first))
+        return ls_push(group->shared, &group->executor, &group->schedule, &made, &reduction);
+    status = schedule_all_reduce(group, call->communication, &reduction);
     return status ? status : run(group, &made);
 }
 

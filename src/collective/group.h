@@ -6,6 +6,7 @@
 #include <lockstep/lockstep.h>
 
 #include "base/log.h"
+#include "base/settings.h"
 #include "collective/abort.h"
 #include "collective/transport.h"
 
@@ -16,14 +17,28 @@ struct ls_group_config {
     struct ls_abort *abort;   /* borrowed */
     const struct ls_log *log; /* borrowed */
     uint64_t generation;
-    double timeout;         /* seconds for one collective; 0: none */
-    double report_interval; /* seconds between lines while waiting for somebody; 0: silent */
-    size_t segment;         /* bytes moved and added at a time in pipelines; 0: 256 KiB */
+    double timeout;              /* seconds for one collective; 0: none */
+    double report_interval;      /* seconds between lines while waiting for somebody; 0: silent */
+    enum ls_transport transport; /* for ls_group_connect */
+    size_t segment;              /* bytes moved and added at a time in pipelines; 0: 256 KiB */
 };
 ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **group);
 void ls_group_free(struct ls_group *group); /* closes the links */
 int ls_group_rank(const struct ls_group *group);
 int ls_group_size(const struct ls_group *group);
+
+/* Collective: finds out whether all workers can map each other's memory, and so can add without links between them. A
+ * log line tells. With transport LS_TRANSPORT_SHM an error naming why they cannot. Without it, or when they cannot,
+ * everything goes over the links. To be called once, before the first ls_group_share. */
+ls_status ls_group_connect(struct ls_group *group);
+/* "shared memory", or the links' "tcp". */
+const char *ls_group_describe(const struct ls_group *group);
+/* Collective: size zeroed bytes (above 0, each rank its own), aligned to 64. Arrays that lie in such memory of every
+ * rank, of the same call, are added fastest. Plain memory where none can be shared. */
+ls_status ls_group_share(struct ls_group *group, size_t size, void **memory);
+/* Not collective; NULL is nothing. Other ranks keep their view of it until they give theirs back. What is left goes
+ * with the group. */
+void ls_group_unshare(struct ls_group *group, void *memory);
 
 /* How the leaves of the tree (replicas) lie on workers: worker w holds leaves [first[w], first[w + 1]). */
 struct ls_leaves {

@@ -31,7 +31,8 @@ static ls_status allocate_blob(struct ls_device *device, size_t count, float **b
 static ls_status build_replica(ls_model *model, struct ls_model_replica *replica) {
     struct ls_device *device = replica->device;
     ls_status status = allocate_blob(device, model->blob_count, &replica->parameters);
-    if (!status) status = allocate_blob(device, model->blob_count + LS_EXTRAS, &replica->gradients);
+    if (!status && !replica->gradients)
+        status = allocate_blob(device, model->blob_count + LS_EXTRAS, &replica->gradients);
     for (int i = 0; !status && i < ls_optimizer_moments(&model->step.rule); i++)
         status = allocate_blob(device, model->blob_count, &replica->moments[i]);
     if (!status)
@@ -41,13 +42,33 @@ static ls_status build_replica(ls_model *model, struct ls_model_replica *replica
     return status;
 }
 
+static bool devices_have_host_memory(const ls_strategy *strategy) {
+    for (int i = 0; i < strategy->local_count; i++)
+        if (!strategy->replicas[i].device->host_memory) return false;
+    return true;
+}
+
+/* The replicas' gradients side by side in memory that the other workers may map, so that they can be added in place.
+ * Every worker calls, also one whose devices have memory of their own: the others wait for it. */
+static ls_status share_gradients(ls_model *model) {
+    ls_strategy *strategy = model->strategy;
+    size_t line = LS_ALIGNMENT / sizeof(float), stride = (model->blob_count + LS_EXTRAS + line - 1) / line * line;
+    bool host = devices_have_host_memory(strategy);
+    if (strategy->membership->size == 1) return LS_OK;
+    size_t size = host ? (size_t)strategy->local_count * stride * sizeof(float) : LS_ALIGNMENT;
+    ls_status status = ls_group_share(strategy->membership->group, size, &model->shared);
+    for (int i = 0; !status && host && i < strategy->local_count; i++)
+        model->replicas[i].gradients = (float *)model->shared + (size_t)i * stride;
+    return status;
+}
+
 static ls_status build_replicas(ls_model *model) {
     ls_strategy *strategy = model->strategy;
     size_t count = (size_t)strategy->local_count;
     model->replicas = ls_alloc_array(count, sizeof(*model->replicas));
     if (!model->replicas) return ls_fail_memory("replicas", count * sizeof(*model->replicas));
-    ls_status status = LS_OK;
     for (size_t i = 0; i < count; i++) model->replicas[i].device = strategy->replicas[i].device;
+    ls_status status = share_gradients(model);
     for (size_t i = 0; !status && i < count; i++) status = build_replica(model, &model->replicas[i]);
     return status;
 }
@@ -155,22 +176,27 @@ ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct l
     return status ? status : grow_buffers(model, ls_pipeline_max_rows(pipeline));
 }
 
-static void release_replica(struct ls_model_replica *replica) {
+/* Gradients in shared memory are released with it. */
+static void release_replica(struct ls_model_replica *replica, bool shared) {
     struct ls_device *device = replica->device;
     release_buffers(replica);
     if (replica->optimizer_built) device->ops->discard(device, &replica->optimizer);
     device->ops->release(device, replica->parameters);
-    device->ops->release(device, replica->gradients);
+    if (!shared) device->ops->release(device, replica->gradients);
     for (int i = 0; i < 2; i++) device->ops->release(device, replica->moments[i]);
 }
 
 void ls_model_release(ls_model *model) {
     ls_reducer_free(model->reducer);
-    for (int i = 0; model->replicas && i < model->strategy->local_count; i++) release_replica(&model->replicas[i]);
+    bool shared = model->shared && devices_have_host_memory(model->strategy);
+    for (int i = 0; model->replicas && i < model->strategy->local_count; i++)
+        release_replica(&model->replicas[i], shared);
+    if (model->shared) ls_group_unshare(model->strategy->membership->group, model->shared);
     ls_free(model->replicas);
     ls_free(model->buckets);
     ls_network_free(model->network);
     model->reducer = NULL;
+    model->shared = NULL;
     model->replicas = NULL;
     model->buckets = NULL;
     model->network = NULL;

@@ -64,6 +64,19 @@ static ls_status agree_on_training(const ls_model *model, const ls_dataset *data
     return status;
 }
 
+/* Evaluation's: the data alone. */
+static ls_status agree_on_evaluation(const ls_model *model, const ls_dataset *data) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return ls_fail_memory("the evaluation's fingerprint", 1);
+    ls_status status = describe_data(out, "data", data);
+    (void)fclose(out);
+    if (!status) status = ls_membership_agree(model->strategy->membership, "evaluation", text);
+    free(text);
+    return status;
+}
+
 struct fitting {
     ls_model *model;
     ls_fit_options options;
@@ -153,7 +166,7 @@ static ls_status run_epochs(struct fitting *fitting) {
             fitting->timed_seconds > 0 ? (double)fitting->timed_samples / fitting->timed_seconds : NAN;
         if (fitting->options.on_epoch)
             status = fitting->options.on_epoch(fitting->options.context, epoch, &fitting->result);
-        if (status) return status;
+        if (status) return ls_fail_context(status, "on_epoch after epoch %d", epoch + 1);
     }
     return LS_OK;
 }
@@ -210,11 +223,12 @@ ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result
     LS_CLEANUP(free_pipeline) struct ls_pipeline *pipeline = NULL;
     ls_result measured = {.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
     ls_status status = open_pipeline(model, data, &pipeline);
+    if (!status && model->compiled) status = agree_on_evaluation(model, data);
     if (!status) status = ls_model_build(model, data, pipeline);
     if (!status) status = evaluate(model, pipeline, &measured.loss, &measured.accuracy);
     model->pipeline = NULL;
     if (status) return status;
     measured.steps = model->step.iteration;
-    *result = measured;
+    if (result) *result = measured;
     return LS_OK;
 }

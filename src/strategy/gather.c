@@ -4,6 +4,7 @@
 #include "collective/group.h"
 #include "strategy/strategy.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* What every replica's extent along the axis is, by replica id; and the part of the shape that all share. */
@@ -41,7 +42,9 @@ static ls_status exchange_shapes(struct gathering *gathering, const ls_shape *sh
     gathering->extents = ls_alloc_array(replicas, sizeof(*gathering->extents));
     if (!all || !counts || !gathering->extents) return ls_fail_memory("shapes", replicas * sizeof(*all));
     for (int w = 0; w < workers; w++) counts[w] = words * (size_t)(strategy->first[w + 1] - strategy->first[w]);
-    ls_status status = ls_group_all_gather(strategy->membership->group, "gather/shapes", LS_INT64, shapes, counts, all);
+    char name[64]; /* with the axis, so that another one elsewhere is an error */
+    (void)snprintf(name, sizeof(name), "gather/shapes along axis %d", gathering->axis);
+    ls_status status = ls_group_all_gather(strategy->membership->group, name, LS_INT64, shapes, counts, all);
     if (status) return status;
     gathering->shape = all[0];
     gathering->shape.dims[gathering->axis] = 0;
@@ -55,7 +58,12 @@ static ls_status exchange_shapes(struct gathering *gathering, const ls_shape *sh
             return ls_fail(LS_INVALID_ARGUMENT, "replicas 0 and %zu have shapes that differ outside axis %d", r,
                            gathering->axis);
         gathering->extents[r] = all[r].dims[gathering->axis];
-        gathering->shape.dims[gathering->axis] += gathering->extents[r];
+        int64_t *sum = &gathering->shape.dims[gathering->axis];
+        if (__builtin_add_overflow(*sum, gathering->extents[r], sum)) *sum = -1;
+        if (ls_shape_count(&gathering->shape) < 0)
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "the gathered value is more than memory can hold: replica %zu adds %lld", r,
+                           (long long)gathering->extents[r]);
     }
     return LS_OK;
 }
@@ -108,7 +116,9 @@ static ls_status gather(struct gathering *gathering, const void *const *values, 
     gathering->inner_bytes = ls_dtype_size(gathering->dtype);
     for (int i = 0; i < gathering->axis; i++) gathering->outer *= (size_t)shapes[0].dims[i];
     for (int i = gathering->axis + 1; i < shapes[0].rank; i++) gathering->inner_bytes *= (size_t)shapes[0].dims[i];
-    size_t bytes = gathering->outer * (size_t)gathering->shape.dims[gathering->axis] * gathering->inner_bytes;
+    size_t count = (size_t)ls_shape_count(&gathering->shape), bytes;
+    if (__builtin_mul_overflow(count, ls_dtype_size(gathering->dtype), &bytes))
+        return ls_fail_memory("a gathered value", SIZE_MAX);
     LS_CLEANUP(ls_free_pointer) char *flat = ls_alloc_aligned(bytes);
     LS_CLEANUP(ls_free_pointer) char *result = ls_alloc_aligned(bytes);
     if (!flat || !result) return ls_fail_memory("a gathered value", bytes);

@@ -1,12 +1,30 @@
 /* From options and TF_CONFIG to a joined group, and out again. */
 #include "strategy/membership.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
+
+/* What strategies and bare communicators have in common. */
+static ls_status check_options(const ls_strategy_options *options) {
+    if ((unsigned)options->communication > LS_NCCL)
+        return ls_fail(LS_INVALID_ARGUMENT, "communication %d is none of LS_AUTO, LS_RING, LS_NCCL",
+                       options->communication);
+    if (options->communication == LS_NCCL)
+        return ls_fail(LS_UNIMPLEMENTED,
+                       "communication NCCL needs the GPU plugin, which this build has not: use AUTO or RING");
+    if (!isfinite(options->timeout_seconds) || options->timeout_seconds < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "timeout_seconds %g must be a number of seconds, not negative",
+                       options->timeout_seconds);
+    if (!isfinite(options->join_timeout_seconds) || options->join_timeout_seconds < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "join_timeout_seconds %g must be a number of seconds, not negative",
+                       options->join_timeout_seconds);
+    return LS_OK;
+}
 
 static ls_status start_log(struct ls_membership *membership, const ls_strategy_options *options) {
     ls_status status = ls_settings_read(&membership->settings);
@@ -75,16 +93,18 @@ static ls_status make_group(struct ls_membership *membership) {
         .generation = 1,
         .timeout = membership->settings.collective_timeout,
         .report_interval = membership->settings.report_interval,
+        .transport = membership->settings.transport,
         .segment = (size_t)membership->settings.segment,
     };
     status = ls_group_new(&config, &membership->group);
     if (status) close_links(links, membership->size);
-    return status;
+    return status ? status : ls_group_connect(membership->group);
 }
 
 static ls_status build(struct ls_membership *membership, const ls_strategy_options *options, bool read_tf_config) {
     membership->size = membership->local_size = 1;
-    ls_status status = start_log(membership, options);
+    ls_status status = check_options(options);
+    if (!status) status = start_log(membership, options);
     if (!status) status = ls_abort_new(&membership->abort);
     if (!status && read_tf_config) status = read_config(membership, options);
     bool clustered = !status && membership->config && membership->config->cluster_mode;

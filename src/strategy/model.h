@@ -46,6 +46,7 @@ struct ls_model {
     ls_shape input;
     size_t blob_count;
     struct ls_model_replica *replicas; /* [local] */
+    void *shared;                      /* of ls_group_share: holds the gradients where devices have host memory */
     int64_t max_rows;                  /* that the buffers hold */
     struct ls_bucket *buckets;
     size_t bucket_count;

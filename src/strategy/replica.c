@@ -29,8 +29,10 @@ static bool arrive(struct ls_replica *replica, const struct ls_meeting_call *cal
 }
 
 static bool same_call(const struct ls_meeting_call *a, const struct ls_meeting_call *b) {
-    return a->kind == b->kind && a->op == b->op && a->dtype == b->dtype && a->count == b->count;
+    return a->kind == b->kind && a->what == b->what && a->op == b->op && a->dtype == b->dtype && a->count == b->count;
 }
+
+static const char reduce_name[] = "replica_all_reduce"; /* what every all-reduce is about */
 
 static ls_status compare_calls(const ls_strategy *strategy) {
     const struct ls_meeting_call *calls = strategy->meeting.calls;
@@ -43,6 +45,11 @@ static ls_status compare_calls(const ls_strategy *strategy) {
                 "the same calls",
                 strategy->replicas[calls[0].kind == MEET_END ? 0 : i].id,
                 strategy->replicas[calls[0].kind == MEET_END ? i : 0].id);
+        if (calls[0].what != calls[i].what)
+            return ls_fail(LS_FAILED_PRECONDITION,
+                           "replicas %d and %d do different things (two variables, or a variable and an all-reduce): "
+                           "all replicas must make the same calls",
+                           strategy->replicas[0].id, strategy->replicas[i].id);
         return ls_fail(LS_INVALID_ARGUMENT,
                        "replica %d reduces %zu elements of %s, replica %d reduces %zu of %s: all "
                        "replicas must make the same calls",
@@ -71,7 +78,7 @@ static ls_status meet(struct ls_replica *replica, const struct ls_meeting_call *
 }
 
 ls_status ls_replicas_meet(struct ls_replica *replica, ls_meeting_fn *act, void *context) {
-    const struct ls_meeting_call call = {.kind = MEET_CALL};
+    const struct ls_meeting_call call = {.kind = MEET_CALL, .what = context};
     return meet(replica, &call, act, context);
 }
 
@@ -79,12 +86,12 @@ static ls_status reduce_calls(ls_strategy *strategy, void *context) {
     const struct ls_meeting_call *call = context, *calls = strategy->meeting.calls;
     void *arrays[LS_MAX_LOCAL_DEVICES];
     for (int i = 0; i < strategy->local_count; i++) arrays[i] = calls[i].data;
-    return ls_strategy_all_reduce(strategy, "replica_all_reduce", call->op, call->dtype, (const void *const *)arrays,
-                                  arrays, call->count);
+    return ls_strategy_all_reduce(strategy, reduce_name, call->op, call->dtype, (const void *const *)arrays, arrays,
+                                  call->count);
 }
 
 ls_status ls_replica_all_reduce(ls_replica *replica, ls_reduce_op op, ls_dtype dtype, void *data, size_t count) {
-    struct ls_meeting_call call = {MEET_CALL, op, dtype, count, data};
+    struct ls_meeting_call call = {MEET_CALL, reduce_name, op, dtype, count, data};
     return meet(replica, &call, reduce_calls, &call);
 }
 

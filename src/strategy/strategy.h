@@ -21,7 +21,8 @@ struct ls_replica {
 
 /* What a replica brings to a meeting; all must bring the same. */
 struct ls_meeting_call {
-    int kind; /* enum meeting_kind in replica.c */
+    int kind;         /* enum meeting_kind in replica.c */
+    const void *what; /* MEET_CALL: what it is about, such as the variable */
     ls_reduce_op op;
     ls_dtype dtype;
     size_t count;
@@ -60,8 +61,8 @@ struct ls_strategy {
 ls_status ls_replicas_start(ls_strategy *strategy);
 void ls_replicas_stop(ls_strategy *strategy);
 /* All local replicas meet; the last to arrive runs act(strategy, context), then all go on with its status. Every
- * replica passes the same act. Returns FAILED_PRECONDITION when another replica ended its function or does something
- * else. */
+ * replica passes the same act and context. Returns FAILED_PRECONDITION when another replica ended its function or does
+ * something else. */
 typedef ls_status ls_meeting_fn(ls_strategy *strategy, void *context);
 ls_status ls_replicas_meet(struct ls_replica *replica, ls_meeting_fn *act, void *context);
 

@@ -1,5 +1,7 @@
 """The command line: help, version, and one clear error for what is wrong."""
 import json
+import os
+import subprocess
 
 import cli
 
@@ -56,6 +58,28 @@ def errors_name_what_is_wrong():
         cli.equal(done.stderr.count(b"\n"), 1, arguments)
 
 
+def closed_streams_stay_empty():
+    """A socket or a counter that took standard output's number would receive what is printed."""
+    for streams in ("<&- >&-", "<&- >&- 2>&-"):
+        script = 'exec "$0" train --limit 100 --epochs 100000 --no-validation --verbose 2 ' + streams
+        process = subprocess.Popen(["sh", "-c", script, cli.LOCKSTEP], stderr=subprocess.DEVNULL, env=cli.environment())
+        try:
+            path = "/proc/%d/fd/1" % process.pid
+            cli.wait_until(lambda: os.path.exists(path) and os.readlink(path) == "/dev/null", streams)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def lost_output_is_a_failure():
+    for arguments in (["--version"], ["help"], ["check"], ["train", "--limit", "100", "--epochs", "1", "--json"]):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([cli.LOCKSTEP, *arguments], env=cli.environment(), stdout=full,
+                                  stderr=subprocess.PIPE, timeout=cli.LIMIT)
+        cli.equal(done.returncode, 1, arguments)
+        cli.contains(done.stderr, b"cannot write output")
+
+
 def check_tells_who_this_is():
     config = {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}}
     done = cli.lockstep("check", "--json", env=cli.environment(TF_CONFIG=json.dumps(config)))
@@ -99,5 +123,5 @@ def info_names_a_bad_setting():
 
 
 cli.main([no_arguments_print_help_to_stderr, help_goes_to_stdout, version, errors_name_what_is_wrong,
-          check_tells_who_this_is, check_refuses, check_without_a_cluster, info_lists_devices_and_settings,
-          info_names_a_bad_setting])
+          closed_streams_stay_empty, lost_output_is_a_failure, check_tells_who_this_is, check_refuses,
+          check_without_a_cluster, info_lists_devices_and_settings, info_names_a_bad_setting])

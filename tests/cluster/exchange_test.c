@@ -111,6 +111,45 @@ START_TEST(names_must_be_the_same) {
 }
 END_TEST
 
+/* Rank 1 leaves when the others do not; those go on after their error as if it had not been. */
+static void go_on_after_an_error(struct test_worker *worker) {
+    struct ls_bytes received[3];
+    if (worker->rank == 1) return;
+    worker->leave_with = ls_cluster_exchange(worker->cluster, "a", (struct ls_bytes){NULL, 0}, 5, received);
+    ck_assert_int_ne(worker->leave_with, LS_OK);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_ne(ls_cluster_exchange(worker->cluster, "b", (struct ls_bytes){NULL, 0}, 5, received), LS_OK);
+    (void)usleep(100000);
+}
+
+START_TEST(a_failed_exchange_is_the_last) {
+    struct test_worker workers[3];
+    run(workers, 3, go_on_after_an_error);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(strstr(workers[i].leave_error, "workers do different things: '"), "%s", workers[i].leave_error);
+        ck_assert_ptr_null(strstr(workers[i].leave_error, "was lost"));
+    }
+}
+END_TEST
+
+/* Rank 1 gives its share and fails; rank 0 comes to the exchange only after it has heard of that. */
+static void exchange_after_a_failure(struct test_worker *worker) {
+    char byte = 'x';
+    struct ls_bytes received[2], own = {&byte, 1};
+    if (!worker->rank) ck_assert_double_ge(test_wait_abort(worker->abort, 10), 0);
+    worker->leave_with = ls_cluster_exchange(worker->cluster, "last", own, worker->rank ? 0.3 : 10, received);
+    for (int rank = 0; !worker->leave_with && rank < 2; rank++) ls_free(received[rank].data);
+    ck_assert_int_eq(worker->leave_with, worker->rank ? LS_DEADLINE_EXCEEDED : LS_OK);
+}
+
+START_TEST(what_is_complete_succeeds) {
+    struct test_worker workers[2];
+    run(workers, 2, exchange_after_a_failure);
+    ck_assert_int_eq(workers[0].left, LS_ABORTED); /* at the exit barrier */
+    ck_assert_ptr_nonnull(strstr(workers[0].leave_error, "worker:1 (rank 1) failed"));
+}
+END_TEST
+
 static const char *const fingerprints[][3] = {
     {"batch=64\noptimizer=sgd\n", "batch=64\noptimizer=sgd\n", "batch=64\noptimizer=sgd\n"},
     {"batch=64\noptimizer=sgd\n", "batch=64\noptimizer=sgd\n", "batch=64\noptimizer=adam\n"},
@@ -161,6 +200,8 @@ static Suite *suite(void) {
     tcase_add_test(tests, exchanges_megabytes);
     tcase_add_test(tests, names_who_does_not_come);
     tcase_add_test(tests, names_must_be_the_same);
+    tcase_add_test(tests, a_failed_exchange_is_the_last);
+    tcase_add_test(tests, what_is_complete_succeeds);
     tcase_add_loop_test(tests, agrees, 0, 3);
     suite_add_tcase(suite, tests);
     return suite;

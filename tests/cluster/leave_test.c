@@ -85,6 +85,27 @@ START_TEST(failure_names_its_root) {
 }
 END_TEST
 
+/* A program's own number, which is no status, ends as UNKNOWN on the others. */
+static void one_ends_oddly(struct test_worker *worker) {
+    ls_status status = all_in(worker);
+    worker->leave_with = worker->rank == 1 ? (ls_status)99 : status;
+    if (worker->rank == 1) return;
+    ck_assert_double_ge(test_wait_abort(worker->abort, 5), 0);
+    worker->leave_with = ls_abort_status(worker->abort);
+}
+
+START_TEST(an_unknown_status_is_told) {
+    struct test_worker workers[3];
+    prepare(workers, 3, one_ends_oddly);
+    test_workers_run(workers, 3);
+    for (int i = 0; i < 3; i += 2) {
+        ck_assert_int_eq(workers[i].left, LS_ABORTED);
+        ck_assert_msg(strstr(workers[i].leave_error, "worker:1 (rank 1) failed: UNKNOWN"), "%s",
+                      workers[i].leave_error);
+    }
+}
+END_TEST
+
 static int count_entries(const char *folder) {
     DIR *entries = opendir(folder);
     int count = 0;
@@ -132,6 +153,7 @@ static Suite *suite(void) {
     tcase_add_test(tests, first_to_finish_is_no_failure);
     tcase_add_test(tests, exit_barrier_has_a_limit);
     tcase_add_test(tests, failure_names_its_root);
+    tcase_add_test(tests, an_unknown_status_is_told);
     tcase_add_test(tests, leaves_nothing_behind);
     suite_add_tcase(suite, tests);
     return suite;

@@ -22,6 +22,8 @@ struct table {
     enum breadth breadth;
     /* the case that runs */
     unsigned char *leaves[MAX_LEAVES], *expected;
+    size_t largest;                  /* count */
+    unsigned char *pools[MAX_RANKS]; /* memory of ls_group_share, for the arrays of calls in place; NULL: none */
 };
 
 struct one_case {
@@ -53,6 +55,11 @@ static void verify(const struct rank *rank, const struct one_case *one, void *co
     }
 }
 
+/* Not a multiple of a cache line. */
+static size_t pool_stride(const struct table *table) {
+    return table->largest * 8 + 24;
+}
+
 /* Each rank works on copies of its own, with a guard behind each output. */
 static ls_status run_case(struct rank *rank, const struct one_case *one) {
     static const unsigned char guard[16] = {0xA5, 0x5A, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
@@ -60,8 +67,9 @@ static ls_status run_case(struct rank *rank, const struct one_case *one) {
     int low = table->first[rank->rank], local = table->first[rank->rank + 1] - low;
     size_t bytes = one->count * ls_dtype_size(one->dtype);
     void *inputs[MAX_LEAVES], *outputs[MAX_LEAVES];
+    unsigned char *pool = one->in_place ? table->pools[rank->rank] : NULL;
     for (int i = 0; i < local; i++) {
-        outputs[i] = malloc(bytes + sizeof(guard));
+        outputs[i] = pool ? pool + (size_t)i * pool_stride(table) : malloc(bytes + sizeof(guard));
         inputs[i] = one->in_place ? outputs[i] : malloc(bytes + 1);
         ck_assert(inputs[i] && outputs[i]);
         if (!one->in_place) memset(outputs[i], 0xEE, bytes);
@@ -82,7 +90,7 @@ static ls_status run_case(struct rank *rank, const struct one_case *one) {
         ck_assert_mem_eq((char *)outputs[i] + bytes, guard, sizeof(guard));
         if (!one->in_place) ck_assert_mem_eq(inputs[i], table->leaves[low + i], bytes);
         if (!one->in_place) free(inputs[i]);
-        free(outputs[i]);
+        if (!pool) free(outputs[i]);
     }
     return status;
 }
@@ -109,7 +117,7 @@ static bool wanted(const struct table *table, ls_dtype dtype, ls_reduce_op op) {
     return op == LS_MEAN || (op == LS_SUM && table->breadth == TWO_TYPES);
 }
 
-static ls_status all_cases(struct rank *rank) {
+static ls_status all_ops(struct rank *rank) {
     const struct table *table = rank->context;
     for (int communication = LS_AUTO; communication <= LS_RING; communication++)
         for (int dtype = LS_FLOAT32; dtype <= LS_INT64; dtype++)
@@ -122,12 +130,28 @@ static ls_status all_cases(struct rank *rank) {
     return LS_OK;
 }
 
+/* With shared memory in a second go over arrays in it. */
+static ls_status all_cases(struct rank *rank) {
+    struct table *table = rank->context;
+    int local = table->first[rank->rank + 1] - table->first[rank->rank];
+    void *pool = NULL;
+    ls_status status = all_ops(rank);
+    if (status || strcmp(ls_group_describe(rank->group), "shared memory") != 0) return status;
+    status = ls_group_share(rank->group, (size_t)local * pool_stride(table), &pool);
+    table->pools[rank->rank] = pool;
+    if (!status) status = all_ops(rank);
+    table->pools[rank->rank] = NULL;
+    ls_group_unshare(rank->group, pool);
+    return status;
+}
+
 static void run_table(const struct world_options *options, struct table *table) {
     size_t largest = 8;
     for (int i = 0; i < table->count_count; i++)
         if (table->counts[i] > largest) largest = table->counts[i];
     for (int i = 0; i < MAX_LEAVES; i++) table->leaves[i] = malloc(largest * 8);
     table->expected = malloc(largest * 8);
+    table->largest = largest;
     struct world world;
     world_run(options, all_cases, table, &world);
     world_expect_ok(&world, options->size);
@@ -138,7 +162,7 @@ static void run_table(const struct world_options *options, struct table *table) 
 static const size_t small_counts[] = {0, 1, 2, 3, 7, 8, 9, 64, 1000};
 static const size_t middle_counts[] = {5, 4099, 20011};
 static const size_t large_counts[] = {300001};
-#define COUNTS(array) array, (int)(sizeof(array) / sizeof(array[0]))
+#define COUNTS(array) .counts = array, .count_count = (int)(sizeof(array) / sizeof(array[0]))
 
 /* One leaf a worker. */
 static const int even[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
@@ -156,7 +180,7 @@ static const int uneven[8][9] = {
 
 START_TEST(table_over_local_links) {
     struct world_options options = {.size = _i + 1};
-    struct table table = {even, COUNTS(small_counts), ALL_TYPES, {0}, NULL};
+    struct table table = {.first = even, COUNTS(small_counts), .breadth = ALL_TYPES};
     run_table(&options, &table);
     table.first = uneven[_i];
     run_table(&options, &table);
@@ -166,7 +190,7 @@ END_TEST
 START_TEST(many_leaves_on_one_worker) {
     static const int heavy[] = {0, 8, 9, 25}, single[] = {0, 13};
     struct world_options options = {.size = 3};
-    struct table table = {heavy, COUNTS(small_counts), ALL_TYPES, {0}, NULL};
+    struct table table = {.first = heavy, COUNTS(small_counts), .breadth = ALL_TYPES};
     run_table(&options, &table);
     options.size = 1;
     table.first = single;
@@ -177,9 +201,9 @@ END_TEST
 START_TEST(table_over_tcp) {
     static const int sizes[] = {2, 3, 5};
     struct world_options options = {.size = sizes[_i], .wire = WIRE_TCP};
-    struct table table = {uneven[sizes[_i] - 1], COUNTS(small_counts), TWO_TYPES, {0}, NULL};
+    struct table table = {.first = uneven[sizes[_i] - 1], COUNTS(small_counts), .breadth = TWO_TYPES};
     run_table(&options, &table);
-    table = (struct table){even, COUNTS(middle_counts), ALL_TYPES, {0}, NULL};
+    table = (struct table){.first = even, COUNTS(middle_counts), .breadth = ALL_TYPES};
     run_table(&options, &table);
 }
 END_TEST
@@ -189,17 +213,35 @@ START_TEST(table_over_odd_links) {
     static const int sizes[] = {2, 3, 4};
     struct world_options options = {.size = sizes[_i], .wire = WIRE_ODD, .segment = 1000};
     static const size_t counts[] = {1, 9, 1001};
-    struct table table = {uneven[sizes[_i] - 1], COUNTS(counts), ALL_TYPES, {0}, NULL};
+    struct table table = {.first = uneven[sizes[_i] - 1], COUNTS(counts), .breadth = ALL_TYPES};
     run_table(&options, &table);
     static const size_t longer[] = {24007};
-    table = (struct table){even, COUNTS(longer), TWO_TYPES, {0}, NULL};
+    table = (struct table){.first = even, COUNTS(longer), .breadth = TWO_TYPES};
+    run_table(&options, &table);
+}
+END_TEST
+
+START_TEST(table_over_shared_memory) {
+    struct world_options options = {.size = _i + 1, .wire = WIRE_SHARED};
+    struct table table = {.first = even, COUNTS(small_counts), .breadth = ALL_TYPES};
+    run_table(&options, &table);
+    table.first = uneven[_i];
+    run_table(&options, &table);
+    table = (struct table){.first = uneven[_i], COUNTS(middle_counts), .breadth = TWO_TYPES};
+    run_table(&options, &table);
+}
+END_TEST
+
+START_TEST(large_counts_over_shared_memory) {
+    struct world_options options = {.size = _i + 2, .wire = WIRE_SHARED};
+    struct table table = {.first = uneven[_i + 1], COUNTS(large_counts), .breadth = MEANS};
     run_table(&options, &table);
 }
 END_TEST
 
 START_TEST(many_segments) {
     struct world_options options = {.size = _i + 2, .wire = _i & 1 ? WIRE_TCP : WIRE_LOCAL, .segment = 16384};
-    struct table table = {uneven[_i + 1], COUNTS(large_counts), MEANS, {0}, NULL};
+    struct table table = {.first = uneven[_i + 1], COUNTS(large_counts), .breadth = MEANS};
     run_table(&options, &table);
 }
 END_TEST
@@ -209,11 +251,12 @@ START_TEST(layout_does_not_change_the_bits) {
     static const int layouts[][5] = {{0, 6}, {0, 3, 6}, {0, 1, 6}, {0, 2, 3, 6}, {0, 1, 2, 3, 6}};
     static const int sizes[] = {1, 2, 2, 3, 4};
     static const size_t counts[] = {20011};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct world_options options = {.size = sizes[i]};
-        struct table table = {layouts[i], COUNTS(counts), TWO_TYPES, {0}, NULL};
-        run_table(&options, &table);
-    }
+    for (int wire = WIRE_LOCAL; wire <= WIRE_SHARED; wire++)
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            struct world_options options = {.size = sizes[i], .wire = (enum wire)wire};
+            struct table table = {.first = layouts[i], COUNTS(counts), .breadth = TWO_TYPES};
+            run_table(&options, &table);
+        }
 }
 END_TEST
 
@@ -225,6 +268,8 @@ int main(void) {
     tcase_add_test(cases, many_leaves_on_one_worker);
     tcase_add_loop_test(cases, table_over_tcp, 0, 3);
     tcase_add_loop_test(cases, table_over_odd_links, 0, 3);
+    tcase_add_loop_test(cases, table_over_shared_memory, 0, 8);
+    tcase_add_loop_test(cases, large_counts_over_shared_memory, 0, 3);
     tcase_add_loop_test(cases, many_segments, 0, 3);
     tcase_add_test(cases, layout_does_not_change_the_bits);
     suite_add_tcase(suite, cases);

@@ -106,12 +106,14 @@ static void join_pair(const struct world_options *options, struct ls_link *links
 
 struct start {
     rank_fn *fn;
+    bool connect;
     struct rank *rank;
 };
 
 static void *rank_main(void *argument) {
     struct start *start = argument;
-    start->rank->status = start->fn(start->rank);
+    if (start->connect) start->rank->status = ls_group_connect(start->rank->group);
+    if (!start->rank->status) start->rank->status = start->fn(start->rank);
     (void)snprintf(start->rank->error, sizeof(start->rank->error), "%s", ls_error());
     return NULL;
 }
@@ -126,7 +128,9 @@ static void make_rank(const struct world_options *options, struct ls_link **link
                                      .generation = 7,
                                      .timeout = options->timeout > 0 ? options->timeout : 20,
                                      .report_interval = options->report_interval,
+                                     .transport = options->transport,
                                      .segment = options->segment};
+    if (options->stray_transport && options->stray_rank == i) config.transport = options->stray_transport;
     if (options->stray_generation && options->stray_rank == i) config.generation = options->stray_generation;
     ck_assert_int_eq(ls_group_new(&config, &rank->group), LS_OK);
 }
@@ -145,7 +149,7 @@ void world_run(const struct world_options *options, rank_fn *fn, void *context, 
         struct rank *rank = &world->ranks[i];
         *rank = (struct rank){.rank = i, .size = size, .context = context, .barrier = &barrier};
         make_rank(options, links[i], i, rank);
-        starts[i] = (struct start){fn, rank};
+        starts[i] = (struct start){fn, options->wire == WIRE_SHARED, rank};
     }
     for (int i = 0; i < size; i++) ck_assert_int_eq(ls_thread_start(&threads[i], "rank", rank_main, &starts[i]), LS_OK);
     for (int i = 0; i < size; i++) (void)pthread_join(threads[i], NULL);

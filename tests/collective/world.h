@@ -8,8 +8,9 @@
 
 enum wire {
     WIRE_LOCAL,
-    WIRE_TCP, /* over 127.0.0.1 */
-    WIRE_ODD  /* local, but each send and receive moves only a few bytes, of odd number */
+    WIRE_TCP,   /* over 127.0.0.1 */
+    WIRE_ODD,   /* local, but each send and receive moves only a few bytes, of odd number */
+    WIRE_SHARED /* local, and memory that all map */
 };
 
 struct world_options {
@@ -19,8 +20,10 @@ struct world_options {
     double report_interval;
     size_t segment;
     const struct ls_log *log;
-    int stray_rank; /* with stray_generation: the rank whose group has that generation */
+    enum ls_transport transport;
+    int stray_rank; /* the rank whose group is different, in what is not 0: */
     uint64_t stray_generation;
+    enum ls_transport stray_transport;
     int break_rank; /* with break_after: the links of this rank fail after it has sent so many bytes on one */
     size_t break_after;
 };

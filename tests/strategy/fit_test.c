@@ -177,6 +177,54 @@ START_TEST(differences_are_one_error_on_all) {
 }
 END_TEST
 
+static ls_status evaluate_differently(struct worker *worker) {
+    struct toy toy;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    fill_toy(&toy);
+    ls_status st = open_toy(&toy, 8 + worker->rank, &data);
+    if (!st) st = make_model(worker->strategy, &model);
+    if (!st) st = ls_model_evaluate(model, data, NULL);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    return st;
+}
+
+START_TEST(evaluation_compares_its_data) {
+    struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = evaluate_differently};
+    run_workers(&cluster);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(cluster.workers[i].status, LS_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(cluster.workers[i].error, "batch_size"), "%s", cluster.workers[i].error);
+    }
+}
+END_TEST
+
+static ls_status stop_training(void *context, int epoch, const ls_result *result) {
+    (void)result;
+    return epoch == *(int *)context ? LS_CANCELLED : LS_OK;
+}
+
+START_TEST(the_epochs_function_ends_the_training) {
+    struct toy toy;
+    int last = 1;
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    fill_toy(&toy);
+    ck_assert_int_eq(ls_mirrored_strategy_new(NULL, &strategy), LS_OK);
+    ck_assert_int_eq(open_toy(&toy, 8, &data), LS_OK);
+    ck_assert_int_eq(make_model(strategy, &model), LS_OK);
+    const ls_fit_options *options = LS_FIT(.epochs = 5, .verbose = -1, .on_epoch = stop_training, .context = &last);
+    ck_assert_int_eq(ls_model_fit(model, data, options, NULL), LS_CANCELLED);
+    ck_assert_msg(strstr(ls_error(), "on_epoch after epoch 2"), "%s", ls_error());
+    ck_assert_int_eq(ls_model_evaluate(model, data, NULL), LS_OK);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
 /* A replica that fails in the middle ends the step on every worker, with its cause. */
 static ls_status fail_in_the_middle(struct worker *worker) {
     struct toy toy;
@@ -236,6 +284,8 @@ int main(void) {
     tcase_add_test(tests, bad_calls_are_named);
     tcase_add_test(tests, one_hot_is_sparse);
     tcase_add_test(tests, differences_are_one_error_on_all);
+    tcase_add_test(tests, evaluation_compares_its_data);
+    tcase_add_test(tests, the_epochs_function_ends_the_training);
     tcase_add_test(tests, a_failing_worker_ends_all_with_its_cause);
     tcase_add_test(tests, buckets_are_cut_from_the_tail);
     suite_add_tcase(suite, tests);

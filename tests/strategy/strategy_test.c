@@ -1,6 +1,7 @@
 /* Strategies by themselves: options, replica ids, runs and meetings that go wrong, cross-device ops. */
 #include "strategy/strategy.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ START_TEST(options_are_checked) {
         {*LS_STRATEGY(.communication = (ls_communication)9), LS_INVALID_ARGUMENT, "communication 9"},
         {*LS_STRATEGY(.cross_device_ops = (ls_cross_device_ops)9), LS_INVALID_ARGUMENT, "cross_device_ops 9"},
         {*LS_STRATEGY(.timeout_seconds = -1), LS_INVALID_ARGUMENT, "timeout_seconds -1"},
+        {*LS_STRATEGY(.join_timeout_seconds = HUGE_VAL), LS_INVALID_ARGUMENT, "join_timeout_seconds inf"},
         {*LS_STRATEGY(.threads_per_replica = -1), LS_INVALID_ARGUMENT, "threads_per_replica -1"},
         {*LS_STRATEGY(.devices = "cpu:0,cpu:0"), LS_INVALID_ARGUMENT, "cpu:0"},
         {*LS_STRATEGY(.devices = "tpu:0"), LS_INVALID_ARGUMENT, "tpu:0"},
@@ -37,6 +39,17 @@ START_TEST(options_are_checked) {
         ck_assert_msg(strstr(ls_error(), table[i].words), "row %zu: %s", i, ls_error());
         ck_assert_ptr_null(strategy);
     }
+}
+END_TEST
+
+START_TEST(a_communicator_checks_its_options) {
+    ls_communicator *communicator = NULL;
+    ck_assert_int_eq(ls_communicator_new(LS_STRATEGY(.communication = (ls_communication)9), &communicator),
+                     LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "communication 9"));
+    ck_assert_int_eq(ls_communicator_new(LS_STRATEGY(.timeout_seconds = -2), &communicator), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "timeout_seconds -2"));
+    ck_assert_ptr_null(communicator);
 }
 END_TEST
 
@@ -279,6 +292,7 @@ int main(void) {
     TCase *tests = tcase_create("strategy");
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, options_are_checked);
+    tcase_add_test(tests, a_communicator_checks_its_options);
     tcase_add_test(tests, bad_tf_config_is_named);
     tcase_add_test(tests, an_evaluator_is_alone);
     tcase_add_test(tests, every_replica_runs_once);

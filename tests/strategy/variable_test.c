@@ -203,6 +203,56 @@ START_TEST(gather_along_the_second_axis) {
 }
 END_TEST
 
+/* Each of the two replicas writes a variable of its own, or one of them reduces instead. */
+struct apart {
+    ls_variable *variables[2];
+    bool reduce;
+};
+
+static ls_status write_apart(ls_replica *replica, void *context) {
+    struct apart *apart = context;
+    int id = ls_replica_id(replica);
+    float one = 1;
+    if (id && apart->reduce) return ls_replica_all_reduce(replica, LS_SUM, LS_FLOAT32, &one, 0);
+    return ls_variable_assign(apart->variables[id], replica, &one);
+}
+
+START_TEST(writes_to_different_variables_are_an_error) {
+    struct apart apart = {.reduce = false};
+    ls_strategy *strategy = NULL;
+    float value = 7;
+    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy), LS_OK);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(
+            ls_variable_new(strategy, i ? "b" : "a", LS_VARIABLE(.aggregation = LS_AGGREGATE_SUM), &apart.variables[i]),
+            LS_OK);
+    for (int round = 0; round < 2; round++, apart.reduce = true) {
+        ck_assert_int_eq(ls_strategy_run(strategy, write_apart, &apart), LS_FAILED_PRECONDITION);
+        ck_assert_msg(strstr(ls_error(), "replicas 0 and 1 do different things"), "%s", ls_error());
+    }
+    ck_assert_int_eq(ls_variable_read(apart.variables[0], &value), LS_OK);
+    ck_assert_float_eq(value, 0);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+static ls_status gather_along_other_axes(struct worker *worker) {
+    float value[4] = {0}, *gathered = NULL;
+    const void *values[1] = {value};
+    ls_shape own = LS_SHAPE(2, 2), shape;
+    return ls_gather(worker->strategy, LS_FLOAT32, values, &own, worker->rank, (void **)&gathered, &shape);
+}
+
+START_TEST(axes_that_differ_are_named) {
+    struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = gather_along_other_axes};
+    run_workers(&cluster);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_ne(cluster.workers[i].status, LS_OK);
+        ck_assert_msg(strstr(cluster.workers[i].error, "along axis 1"), "%s", cluster.workers[i].error);
+    }
+}
+END_TEST
+
 static ls_status gather_mismatch(struct worker *worker) {
     float value[6] = {0}, *gathered = NULL;
     const void *values[1] = {value};
@@ -232,6 +282,8 @@ int main(void) {
     tcase_add_test(tests, reduce_axis_and_gather);
     tcase_add_test(tests, gather_along_the_second_axis);
     tcase_add_test(tests, shapes_that_differ_are_named);
+    tcase_add_test(tests, writes_to_different_variables_are_an_error);
+    tcase_add_test(tests, axes_that_differ_are_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -1,0 +1,59 @@
+/* What the files of lockstep bench share: bench.c reads the command line, bench_run.c runs and times, bench_check.c
+ * holds the oracle, bench_table.c prints. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#define BENCH_MAX_SIZES   128
+#define BENCH_NOT_CHECKED (-1)
+
+enum bench_collective { BENCH_ALL_REDUCE, BENCH_BROADCAST, BENCH_ALL_GATHER };
+
+struct bench_options {
+    enum bench_collective collective;
+    ls_communication communication;
+    const char *transport; /* NULL: what the environment says */
+    ls_dtype dtype;
+    ls_reduce_op op;
+    size_t bytes[BENCH_MAX_SIZES]; /* of the whole vector, as asked for */
+    int size_count;
+    int64_t iterations; /* 0: as many as fit into about a second */
+    int64_t warmup;
+    bool check, touch, in_place, json;
+};
+
+struct bench_row {
+    size_t bytes, count; /* of the whole vector */
+    int64_t iterations;
+    double min_us, median_us, max_us;
+    double algbw, busbw; /* 10^9 bytes a second, from the median */
+    int64_t wrong;       /* elements, all ranks together; BENCH_NOT_CHECKED */
+};
+
+struct bench_result {
+    struct bench_row rows[BENCH_MAX_SIZES];
+    int row_count;
+};
+
+/* bench_run.c: joins, measures every size, prints on the chief; returns the exit status. */
+int bench_run(const struct bench_options *options);
+
+/* bench_check.c. What a rank puts in depends on nothing but rank and index, so that every rank knows the right result.
+ */
+struct bench_check {
+    const struct bench_options *options;
+    int rank, size;
+};
+/* Where the part that belongs to a rank begins when count elements are cut into size parts; rank size gives count. */
+size_t bench_part_start(size_t count, int size, int rank);
+/* Writes what rank gives at positions [start, start + count) of the vector. */
+void bench_check_fill(const struct bench_check *check, int rank, size_t start, size_t count, void *elements);
+/* How many elements of output differ in bits from the right result; -1 without memory. */
+int64_t bench_check_result(const struct bench_check *check, size_t count, const void *output);
+/* How many of rank's elements at positions [start, start + count) are no longer what bench_check_fill wrote. */
+int64_t bench_check_input(const struct bench_check *check, size_t start, size_t count, const void *elements);
+
+/* bench_table.c */
+void bench_print_head(const struct bench_options *options, int workers);
+void bench_print_row(const struct bench_options *options, const struct bench_row *row);
+void bench_print_end(const struct bench_options *options, const struct bench_result *result);
+void bench_print_json(const struct bench_options *options, int workers, const struct bench_result *result);

@@ -1,0 +1,263 @@
+/* The loop of lockstep bench: for every size warm-up, a barrier, timed calls, and on request one checked call. How many
+ * calls are made follows from times that all ranks share, so that all make the same ones. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/bench.h"
+
+enum { LEAST_ITERATIONS = 5, MOST_ITERATIONS = 1000 }; /* unless --iterations says how many */
+#define SECONDS_A_SIZE 1.0
+#define TOUCH_PIECE    ((size_t)64 * 1024)
+#define ALIGNMENT      ((size_t)4096)
+
+struct bench {
+    const struct bench_options *options;
+    ls_communicator *communicator;
+    int rank, size;
+    unsigned char *input, *output; /* each holds the largest vector; the same memory in place */
+    size_t *counts;                /* [size]: each rank's part in an all-gather */
+    double *times;                 /* seconds a call; the slowest rank's once they have been shared */
+    bool explained;                /* an error has been printed already */
+};
+
+/* ---- memory ---- */
+
+/* The one place that vectors come from. */
+static ls_status allocate_vector(struct bench *bench, size_t bytes, unsigned char **vector) {
+    size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    *vector = aligned_alloc(ALIGNMENT, rounded ? rounded : ALIGNMENT);
+    if (*vector) return LS_OK;
+    (void)fprintf(stderr, "lockstep bench: no memory for a vector of %zu bytes: lower --max-bytes\n", bytes);
+    bench->explained = true;
+    return LS_RESOURCE_EXHAUSTED;
+}
+
+static void free_vector(unsigned char *vector) {
+    free(vector);
+}
+
+static size_t most_iterations(const struct bench_options *options) {
+    int64_t most = options->iterations ? options->iterations : MOST_ITERATIONS;
+    return (size_t)(most > options->warmup ? most : options->warmup);
+}
+
+static ls_status allocate(struct bench *bench) {
+    const struct bench_options *options = bench->options;
+    size_t largest = 0;
+    for (int i = 0; i < options->size_count; i++)
+        if (options->bytes[i] > largest) largest = options->bytes[i];
+    bench->counts = calloc((size_t)bench->size, sizeof(*bench->counts));
+    bench->times = calloc(most_iterations(options), sizeof(*bench->times));
+    if (!bench->counts || !bench->times) {
+        (void)fprintf(stderr, "lockstep bench: no memory for %zu times\n", most_iterations(options));
+        bench->explained = true;
+        return LS_RESOURCE_EXHAUSTED;
+    }
+    ls_status status = allocate_vector(bench, largest, &bench->output);
+    if (status || options->in_place || options->collective == BENCH_BROADCAST) {
+        bench->input = bench->output;
+        return status;
+    }
+    return allocate_vector(bench, largest, &bench->input);
+}
+
+static void release(struct bench *bench) {
+    if (bench->input != bench->output) free_vector(bench->input);
+    free_vector(bench->output);
+    free(bench->counts);
+    free(bench->times);
+}
+
+/* ---- one call ---- */
+
+/* What this rank gives: elements [start, start + count) of the vector. */
+struct part {
+    size_t start, count;
+    unsigned char *data;
+};
+
+static struct part own_part(const struct bench *bench, size_t count) {
+    if (bench->options->collective != BENCH_ALL_GATHER) return (struct part){0, count, bench->input};
+    size_t start = bench_part_start(count, bench->size, bench->rank), element = ls_dtype_size(bench->options->dtype);
+    unsigned char *data = bench->input == bench->output ? bench->output + start * element : bench->input;
+    return (struct part){start, bench_part_start(count, bench->size, bench->rank + 1) - start, data};
+}
+
+static ls_status call(const struct bench *bench, size_t count) {
+    const struct bench_options *options = bench->options;
+    switch (options->collective) {
+    case BENCH_BROADCAST:
+        return ls_broadcast(bench->communicator, "bench", 0, options->dtype, bench->output, count);
+    case BENCH_ALL_GATHER:
+        return ls_all_gather(bench->communicator, "bench", options->dtype, own_part(bench, count).data, bench->counts,
+                             bench->output);
+    default:
+        return ls_all_reduce(bench->communicator, "bench", options->op, options->dtype, bench->input, bench->output,
+                             count);
+    }
+}
+
+/* Small positive values of every type. Piece by piece, because one large memset goes past the caches. */
+static void rewrite(unsigned char *data, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += TOUCH_PIECE)
+        memset(data + at, 0x3C, bytes - at < TOUCH_PIECE ? bytes - at : TOUCH_PIECE);
+}
+
+static double now(void) {
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* ---- timing ---- */
+
+static ls_status repeat(const struct bench *bench, size_t count, size_t iterations, double *times) {
+    struct part own = own_part(bench, count);
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < iterations && !status; i++) {
+        if (bench->options->touch) {
+            rewrite(own.data, own.count * ls_dtype_size(bench->options->dtype));
+            status = ls_barrier(bench->communicator, "bench touched");
+            if (status) return status;
+        }
+        double start = now();
+        status = call(bench, count);
+        times[i] = now() - start;
+    }
+    return status;
+}
+
+/* The same, and then every rank knows the slowest rank's time of each call. */
+static ls_status time_calls(const struct bench *bench, size_t count, size_t iterations, double *times) {
+    ls_status status = ls_barrier(bench->communicator, "bench start");
+    if (!status) status = repeat(bench, count, iterations, times);
+    return status ? status
+                  : ls_all_reduce(bench->communicator, "bench times", LS_MAX, LS_FLOAT64, times, times, iterations);
+}
+
+static int compare(const void *a, const void *b) {
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Without --iterations: how many more calls fit into the time of a size, by the first ones. */
+static size_t iterations_left(const double *times, size_t done) {
+    double spent = 0;
+    for (size_t i = 0; i < done; i++) spent += times[i];
+    double more = spent > 0 ? (SECONDS_A_SIZE - spent) / (spent / (double)done) : MOST_ITERATIONS;
+    if (more < 0) return 0;
+    return more < (double)(MOST_ITERATIONS - done) ? (size_t)more : MOST_ITERATIONS - done;
+}
+
+static double bus_factor(enum bench_collective collective, int size) {
+    double n = size;
+    if (collective == BENCH_BROADCAST) return 1;
+    return (collective == BENCH_ALL_REDUCE ? 2 : 1) * (n - 1) / n;
+}
+
+static void summarize(const struct bench *bench, size_t iterations, struct bench_row *row) {
+    double *times = bench->times;
+    qsort(times, iterations, sizeof(*times), compare);
+    double median = (times[(iterations - 1) / 2] + times[iterations / 2]) / 2;
+    row->iterations = (int64_t)iterations;
+    row->min_us = times[0] * 1e6;
+    row->median_us = median * 1e6;
+    row->max_us = times[iterations - 1] * 1e6;
+    row->algbw = median > 0 ? (double)row->bytes / median * 1e-9 : 0;
+    row->busbw = row->algbw * bus_factor(bench->options->collective, bench->size);
+}
+
+static ls_status measure(const struct bench *bench, struct bench_row *row) {
+    const struct bench_options *options = bench->options;
+    size_t iterations = options->iterations ? (size_t)options->iterations : LEAST_ITERATIONS;
+    ls_status status = repeat(bench, row->count, (size_t)options->warmup, bench->times);
+    if (!status) status = time_calls(bench, row->count, iterations, bench->times);
+    if (!status && !options->iterations) {
+        size_t more = iterations_left(bench->times, iterations);
+        if (more) status = time_calls(bench, row->count, more, bench->times + iterations);
+        iterations += more;
+    }
+    if (!status) summarize(bench, iterations, row);
+    return status;
+}
+
+/* ---- checking ---- */
+
+/* One call with values that no call before had, into memory that holds nothing right. */
+static ls_status check(struct bench *bench, struct bench_row *row) {
+    const struct bench_check oracle = {bench->options, bench->rank, bench->size};
+    struct part own = own_part(bench, row->count);
+    memset(bench->output, 0xA5, row->bytes);
+    if (bench->options->collective != BENCH_BROADCAST || bench->rank == 0)
+        bench_check_fill(&oracle, bench->rank, own.start, own.count, own.data);
+    ls_status status = call(bench, row->count);
+    if (status) return status;
+    int64_t wrong = bench_check_result(&oracle, row->count, bench->output);
+    if (wrong < 0) {
+        (void)fprintf(stderr, "lockstep bench: no memory for the right result of --check\n");
+        bench->explained = true;
+        return LS_RESOURCE_EXHAUSTED;
+    }
+    if (bench->input != bench->output) wrong += bench_check_input(&oracle, own.start, own.count, own.data);
+    status = ls_all_reduce(bench->communicator, "bench wrong", LS_SUM, LS_INT64, &wrong, &wrong, 1);
+    if (!status) row->wrong = wrong;
+    return status;
+}
+
+/* ---- all of it ---- */
+
+static ls_status run_size(struct bench *bench, size_t bytes, struct bench_row *row) {
+    size_t element = ls_dtype_size(bench->options->dtype), count = bytes / element;
+    *row = (struct bench_row){.bytes = count * element, .count = count, .wrong = BENCH_NOT_CHECKED};
+    for (int rank = 0; rank < bench->size; rank++)
+        bench->counts[rank] =
+            bench_part_start(count, bench->size, rank + 1) - bench_part_start(count, bench->size, rank);
+    rewrite(bench->input, row->bytes);
+    rewrite(bench->output, row->bytes);
+    ls_status status = measure(bench, row);
+    return status || !bench->options->check ? status : check(bench, row);
+}
+
+static ls_status run_all(struct bench *bench, struct bench_result *result) {
+    const struct bench_options *options = bench->options;
+    ls_status status = allocate(bench);
+    if (!status && bench->rank == 0) bench_print_head(options, bench->size);
+    for (int i = 0; i < options->size_count && !status; i++) {
+        status = run_size(bench, options->bytes[i], &result->rows[i]);
+        if (status) break;
+        result->row_count++;
+        if (bench->rank == 0) bench_print_row(options, &result->rows[i]);
+    }
+    return status;
+}
+
+static int report(const struct bench *bench, ls_status status, const struct bench_result *result) {
+    int64_t wrong = 0;
+    if (status) return bench->explained ? 1 : ls_exit(status);
+    for (int i = 0; i < result->row_count; i++) wrong += result->rows[i].wrong > 0 ? result->rows[i].wrong : 0;
+    if (bench->rank == 0) {
+        bench_print_end(bench->options, result);
+        if (bench->options->json) bench_print_json(bench->options, bench->size, result);
+        (void)fflush(stdout);
+    }
+    return wrong ? 1 : 0;
+}
+
+int bench_run(const struct bench_options *options) {
+    struct bench bench = {.options = options};
+    struct bench_result result = {.row_count = 0};
+    if (options->transport && setenv("LOCKSTEP_TRANSPORT", options->transport, 1)) {
+        perror("lockstep bench: LOCKSTEP_TRANSPORT");
+        return 1;
+    }
+    ls_status status = ls_communicator_new(LS_STRATEGY(.communication = options->communication), &bench.communicator);
+    if (status) return ls_exit(status);
+    bench.rank = ls_rank(bench.communicator);
+    bench.size = ls_size(bench.communicator);
+    status = run_all(&bench, &result);
+    release(&bench);
+    return report(&bench, ls_communicator_close(bench.communicator, status), &result);
+}

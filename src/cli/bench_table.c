@@ -1,0 +1,99 @@
+/* What lockstep bench prints: a line a size while it runs, and one JSON object at the end. Lines that are no row begin
+ * with '#', as those of nccl-tests do. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/bench.h"
+
+static const char *collective_name(const struct bench_options *options) {
+    static const char *const names[] = {"all-reduce", "broadcast", "all-gather"};
+    return names[options->collective];
+}
+
+static const char *op_name(const struct bench_options *options) {
+    static const char *const names[] = {[LS_SUM] = "sum", [LS_MEAN] = "mean", [LS_MIN] = "min", [LS_MAX] = "max"};
+    return options->collective == BENCH_ALL_REDUCE ? names[options->op] : "none";
+}
+
+/* What was asked for: the order of addition is all that can be chosen, and only adding has one. */
+static const char *algorithm_name(const struct bench_options *options) {
+    if (options->collective != BENCH_ALL_REDUCE) return "auto";
+    return options->communication == LS_RING ? "ring" : "tree";
+}
+
+static const char *transport_name(const struct bench_options *options) {
+    const char *set = options->transport ? options->transport : getenv("LOCKSTEP_TRANSPORT");
+    return set && *set ? set : "auto";
+}
+
+static bool in_place(const struct bench_options *options) {
+    return options->in_place || options->collective == BENCH_BROADCAST;
+}
+
+void bench_print_head(const struct bench_options *options, int workers) {
+    (void)printf("# %s, %d worker%s, transport %s, algorithm %s, %s%s\n", collective_name(options), workers,
+                 workers == 1 ? "" : "s", transport_name(options), algorithm_name(options),
+                 in_place(options) ? "in place" : "out of place", options->touch ? ", rewritten before each call" : "");
+    (void)printf("# times in microseconds, algbw and busbw in GB/s (10^9 bytes a second)\n");
+    (void)printf("#%11s %12s %8s %6s %11s %11s %11s %9s %9s %8s\n", "bytes", "count", "type", "op", "min", "median",
+                 "max", "algbw", "busbw", "#wrong");
+    (void)fflush(stdout);
+}
+
+void bench_print_row(const struct bench_options *options, const struct bench_row *row) {
+    char wrong[32] = "-";
+    if (row->wrong != BENCH_NOT_CHECKED) (void)snprintf(wrong, sizeof(wrong), "%" PRId64, row->wrong);
+    (void)printf("%12zu %12zu %8s %6s %11.2f %11.2f %11.2f %9.3f %9.3f %8s\n", row->bytes, row->count,
+                 ls_dtype_name(options->dtype), op_name(options), row->min_us, row->median_us, row->max_us, row->algbw,
+                 row->busbw, wrong);
+    (void)fflush(stdout);
+}
+
+void bench_print_end(const struct bench_options *options, const struct bench_result *result) {
+    int64_t wrong = 0;
+    if (!options->check) return;
+    for (int i = 0; i < result->row_count; i++) wrong += result->rows[i].wrong;
+    (void)printf("# wrong elements: %" PRId64 " (%s)\n", wrong, wrong ? "FAILED" : "every bit is right");
+}
+
+/* For text that comes from the environment. */
+static void print_string(const char *text) {
+    (void)putchar('"');
+    for (; *text; text++) {
+        unsigned char byte = (unsigned char)*text;
+        if (byte == '"' || byte == '\\')
+            (void)printf("\\%c", byte);
+        else if (byte < 0x20 || byte >= 0x7F)
+            (void)printf("\\u%04x", byte);
+        else
+            (void)putchar(byte);
+    }
+    (void)putchar('"');
+}
+
+static void print_json_row(const struct bench_row *row) {
+    (void)printf("{\"bytes\": %zu, \"count\": %zu, \"iterations\": %" PRId64 ", ", row->bytes, row->count,
+                 row->iterations);
+    (void)printf("\"time_us\": %.9g, \"time_min_us\": %.9g, \"time_max_us\": %.9g, ", row->median_us, row->min_us,
+                 row->max_us);
+    (void)printf("\"algbw_gbps\": %.9g, \"busbw_gbps\": %.9g, \"wrong\": ", row->algbw, row->busbw);
+    if (row->wrong == BENCH_NOT_CHECKED)
+        (void)printf("null}");
+    else
+        (void)printf("%" PRId64 "}", row->wrong);
+}
+
+void bench_print_json(const struct bench_options *options, int workers, const struct bench_result *result) {
+    (void)printf("{\"collective\": \"%s\", \"transport\": ", collective_name(options));
+    print_string(transport_name(options));
+    (void)printf(", \"algorithm\": \"%s\", \"workers\": %d, \"devices\": 1, ", algorithm_name(options), workers);
+    (void)printf("\"dtype\": \"%s\", \"op\": \"%s\", ", ls_dtype_name(options->dtype), op_name(options));
+    (void)printf("\"in_place\": %s, \"touch\": %s, \"rows\": [", in_place(options) ? "true" : "false",
+                 options->touch ? "true" : "false");
+    for (int i = 0; i < result->row_count; i++) {
+        if (i) (void)printf(", ");
+        print_json_row(&result->rows[i]);
+    }
+    (void)printf("]}\n");
+}

@@ -1,0 +1,69 @@
+/* The memory that all workers of a group map when they are on one host: a control segment a worker, through which they
+ * meet, and the regions of ls_group_share. */
+#pragma once
+#include <stdatomic.h>
+
+#include "collective/frame.h"
+#include "collective/group.h"
+#include "collective/segment.h"
+
+enum {
+    LS_SHARED_LEAVES = 64,        /* of one worker, at most; calls with more go over the links */
+    LS_SHARED_SMALL = 64 * 1024,  /* bytes for the leaves of a small call */
+    LS_SHARED_STAGE = 512 * 1024, /* bytes for a piece of the leaves of a call on private memory */
+};
+
+/* What a worker tells the others of its call. Written before it arrives, read after all have arrived; it may be written
+ * anew when all have arrived at the next call. */
+struct ls_shared_post {
+    struct ls_frame frame;
+    int32_t region;                     /* where all its leaves lie; -1: in private memory, or not in place */
+    uint64_t offsets[LS_SHARED_LEAVES]; /* of its leaves in the region */
+};
+
+/* A worker's control segment. Words that different workers write lie in lines of their own. */
+struct ls_control {
+    _Alignas(64) _Atomic uint64_t arrived; /* the last turn that this worker has come to */
+    /* of rank 0's segment only: */
+    _Alignas(64) _Atomic uint64_t count;      /* arrivals at all turns */
+    _Alignas(64) _Atomic uint32_t generation; /* the last turn that all have come to; a futex */
+    _Atomic uint32_t sleepers;
+    /* two of each, used in turns */
+    _Alignas(64) struct ls_shared_post posts[2];
+    _Alignas(64) unsigned char small[2][LS_SHARED_SMALL];
+    _Alignas(64) unsigned char stage[2][LS_SHARED_STAGE];
+};
+
+/* Memory of every worker, mapped here. */
+struct ls_region {
+    struct ls_region *next;
+    int32_t id;                   /* the same on all workers */
+    struct ls_segment segments[]; /* [size] */
+};
+
+struct ls_shared {
+    int rank, size;
+    struct ls_region *control;
+    struct ls_region *regions;
+    int32_t next_id;
+    uint64_t turn, calls;
+    int processors;          /* that this process may use */
+    unsigned char **leaves;  /* [size * LS_SHARED_LEAVES]: of the call in progress, in leaf order */
+    unsigned char **targets; /* likewise */
+};
+
+static inline struct ls_control *ls_shared_control(const struct ls_shared *shared, int rank) {
+    return (struct ls_control *)(void *)shared->control->segments[rank].memory;
+}
+
+/* Collective. *shared is NULL when not all workers can map each other's memory; then reason says why. */
+ls_status ls_shared_open(struct ls_group *group, bool wanted, struct ls_shared **shared, char *reason, size_t size);
+void ls_shared_free(struct ls_shared *shared);
+/* Collective. *memory is NULL when it could not be had on all workers. */
+ls_status ls_shared_allocate(struct ls_shared *shared, struct ls_group *group, size_t bytes, void **memory,
+                             char *reason, size_t size);
+/* False if memory is none of ls_shared_allocate. */
+bool ls_shared_release(struct ls_shared *shared, void *memory);
+/* The region in which bytes at memory lie and where; NULL: in none. */
+const struct ls_region *ls_shared_find(const struct ls_shared *shared, const void *memory, size_t bytes,
+                                       uint64_t *offset);

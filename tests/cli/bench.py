@@ -1,0 +1,185 @@
+"""lockstep bench: every collective, type and order of addition is right in bits; the output has what it says."""
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+
+import cli
+
+FLIP = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
+QUICK = ["--iterations", "2", "--warmup", "1"]
+SIZES = ["0", "8", "24", "1000", "70000", "300000"]
+DTYPES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8}
+OPS = ["sum", "mean", "min", "max"]
+FACTORS = {"all-reduce": lambda n: 2 * (n - 1) / n, "all-gather": lambda n: (n - 1) / n, "broadcast": lambda n: 1}
+
+
+def bench(workers, *arguments, env=None):
+    """Runs it (workers 0: alone, without the launcher); returns the status and the chief's lines."""
+    launcher = ["run", "-np", str(workers), "--no-prefix", "--", "lockstep"] if workers else []
+    done = cli.lockstep(*launcher, "bench", *arguments, env=env)
+    return done.returncode, done.stdout.decode().splitlines(), done.stderr.decode()
+
+
+def checked(workers, collective, *arguments):
+    """A run that must be right everywhere; returns its JSON object."""
+    status, lines, errors = bench(workers, collective, "--bytes", ",".join(SIZES), *QUICK, "--check", "--json", *arguments)
+    cli.equal(status, 0, (workers, collective, arguments, errors))
+    result = json.loads(lines[-1])
+    cli.equal([row["wrong"] for row in result["rows"]], [0] * len(SIZES), (workers, collective, arguments))
+    cli.equal(lines[-2], "# wrong elements: 0 (every bit is right)")
+    cli.equal(result["workers"], max(workers, 1))
+    return result
+
+
+def all_reduce_is_right_for_every_type_and_op():
+    """24 pairs of type and op, dealt out over three group sizes and two orders so that each order sees each pair."""
+    pairs = list(itertools.product(DTYPES, OPS))
+    for index, (dtype, op) in enumerate(pairs[::2]):
+        checked(2 + index % 3, "all-reduce", "--dtype", dtype, "--op", op, *["--in-place"][:index % 2])
+    for index, (dtype, op) in enumerate(pairs[1::2]):
+        result = checked(2 + index % 3, "all-reduce", "--dtype", dtype, "--op", op, "--communication", "ring",
+                         *["--in-place"][:index % 2])
+        cli.equal((result["algorithm"], result["dtype"], result["op"]), ("ring", dtype, op))
+
+
+def sums_are_right_in_both_orders():
+    for workers, algorithm, dtype in ((3, "tree", "float32"), (4, "tree", "bfloat16"), (4, "ring", "float16"),
+                                      (3, "ring", "float32"), (4, "auto", "float64")):
+        result = checked(workers, "all-reduce", "--algorithm", algorithm, "--dtype", dtype, "--touch")
+        cli.equal((result["algorithm"], result["touch"]), ("ring" if algorithm == "ring" else "tree", True))
+
+
+def broadcast_and_all_gather_are_right():
+    for collective, workers in (("broadcast", 3), ("all-gather", 4)):
+        checked(workers, collective, "--dtype", "float16")
+    checked(3, "all-gather", "--in-place", "--touch", "--dtype", "int64")
+
+
+def alone():
+    for collective in FACTORS:
+        for launched in (0, 1):
+            result = checked(launched, collective)
+            cli.equal(result["workers"], 1)
+    checked(0, "all-reduce", "--communication", "ring", "--op", "mean", "--dtype", "bfloat16")
+
+
+def the_json_is_whole_and_agrees_with_itself():
+    for collective, factor in FACTORS.items():
+        status, lines, _ = bench(3, collective, "--bytes", "1002,64K", "--iterations", "7", "--json", "--transport", "auto",
+                                 "--dtype", "int32")
+        cli.equal(status, 0)
+        result = json.loads(lines[-1])
+        cli.equal((result["collective"], result["transport"], result["workers"], result["devices"]),
+                  (collective, "auto", 3, 1))
+        cli.equal(sorted(result), ["algorithm", "collective", "devices", "dtype", "in_place", "op", "rows", "touch",
+                                   "transport", "workers"])
+        cli.equal([(row["bytes"], row["count"], row["iterations"]) for row in result["rows"]],
+                  [(1000, 250, 7), (65536, 16384, 7)])
+        for row in result["rows"]:
+            cli.equal(row["wrong"], None)
+            assert 0 < row["time_min_us"] <= row["time_us"] <= row["time_max_us"], row
+            near(row["algbw_gbps"], row["bytes"] / row["time_us"] / 1e3)
+            near(row["busbw_gbps"], row["algbw_gbps"] * factor(3))
+
+
+def near(got, want):
+    assert abs(got - want) <= 1e-6 * want, (got, want)
+
+
+def only_the_chief_prints_a_line_a_size():
+    status, lines, errors = bench(2, "all-reduce", "--min-bytes", "4", "--max-bytes", "300", "--factor", "4")
+    cli.equal(status, 0, errors)
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    cli.equal([(row[0], row[1], row[2], row[3], row[-1]) for row in rows],
+              [(str(size), str(size // 4), "float32", "sum", "-") for size in (4, 16, 64, 256)])
+    for row in rows:
+        cli.equal(len(row), 10)
+    cli.equal(lines[2].lstrip("# ").split(),
+              ["bytes", "count", "type", "op", "min", "median", "max", "algbw", "busbw", "#wrong"])
+
+
+def iterations_are_bounded():
+    status, lines, _ = bench(0, "all-reduce", "--bytes", "8,64M", "--json")
+    cli.equal(status, 0)
+    small, large = json.loads(lines[-1])["rows"]
+    cli.equal(small["iterations"], 1000)
+    assert 5 <= large["iterations"] <= 1000, large
+    assert large["iterations"] == 5 or large["iterations"] * large["time_min_us"] < 1.5e6, large
+
+
+def check_finds_one_flipped_bit():
+    env = cli.environment(LD_PRELOAD=FLIP, ASAN_OPTIONS="verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", ""))
+    for collective in FACTORS:
+        status, lines, _ = bench(2, collective, "--bytes", "8,4K", *QUICK, "--check", "--json", env=env)
+        cli.equal(status, 1, collective)
+        cli.equal([row["wrong"] for row in json.loads(lines[-1])["rows"]], [1, 1], collective)
+        cli.equal(lines[-2], "# wrong elements: 2 (FAILED)")
+
+
+def errors_name_what_is_wrong():
+    cases = [
+        ([], "say what to measure"),
+        (["--json"], "say first what to measure"),
+        (["reduce"], "'reduce' is none of all-reduce, broadcast, all-gather"),
+        (["--frobnicate"], "unknown option '--frobnicate'"),
+        (["all-reduce", "--frobnicate"], "unknown option '--frobnicate'"),
+        (["all-reduce", "extra"], "unexpected argument 'extra'"),
+        (["all-reduce", "--bytes"], "'--bytes' needs a value"),
+        (["all-reduce", "--bytes", "1X"], "--bytes '1X' is no size"),
+        (["all-reduce", "--bytes", "8,-1"], "--bytes '-1' is no size"),
+        (["all-reduce", "--bytes", "1025G"], "--bytes '1025G' is no size"),
+        (["all-reduce", "--bytes", "99999999999999999999"], "is no size"),
+        (["all-reduce", "--bytes", "4KB"], "--bytes '4KB' is no size"),
+        (["all-reduce", "--bytes", ""], "lists no size"),
+        (["all-reduce", "--bytes", ",".join(["8"] * 129)], "more than 128 sizes"),
+        (["all-reduce", "--bytes", "8", "--factor", "2"], "leave --min-bytes, --max-bytes and --factor out"),
+        (["all-reduce", "--min-bytes", "0"], "--min-bytes 0"),
+        (["all-reduce", "--min-bytes", "2K", "--max-bytes", "1K"], "--min-bytes 2048 is not from 1 to --max-bytes 1024"),
+        (["all-reduce", "--factor", "1"], "'--factor' needs a whole number from 2"),
+        (["all-reduce", "--iterations", "0"], "'--iterations' needs a whole number from 1"),
+        (["all-reduce", "--warmup", "-1"], "'--warmup' needs a whole number from 0"),
+        (["all-reduce", "--dtype", "float8"], "--dtype 'float8' is none of float32,"),
+        (["all-reduce", "--op", "product"], "--op 'product' is none of sum, mean, min, max"),
+        (["all-reduce", "--transport", "pigeon"], "--transport 'pigeon' is none of auto, shm, tcp"),
+        (["all-reduce", "--algorithm", "star"], "--algorithm 'star' is none of auto, tree, ring"),
+        (["all-reduce", "--communication", "nccl"], "--communication 'nccl' is none of auto, ring"),
+        (["all-reduce", "--communication", "auto", "--algorithm", "ring"], "--communication auto does not add in the order"),
+        (["all-reduce", "--communication", "ring", "--algorithm", "tree"], "--communication ring does not add in the order"),
+        (["broadcast", "--op", "sum"], "--op is for all-reduce only"),
+        (["all-gather", "--algorithm", "ring"], "--algorithm is for all-reduce only"),
+    ]
+    for arguments, message in cases:
+        status, lines, errors = bench(0, *arguments)
+        cli.equal((status, lines), (2, []), arguments)
+        cli.contains(errors, message)
+        cli.equal(errors.count("\n"), 1, arguments)
+
+
+def help_explains():
+    texts = [cli.lockstep(*words) for words in (["help", "bench"], ["bench", "--help"], ["bench", "all-reduce", "-h"])]
+    for done in texts:
+        cli.equal((done.returncode, done.stderr, done.stdout), (0, b"", texts[0].stdout))
+    for part in (b"usage: lockstep bench", b"10^9 bytes", b"--touch", b"2(n-1)/n"):
+        cli.contains(texts[0].stdout, part)
+
+
+def sanitized():
+    with open(cli.LOCKSTEP, "rb") as file:
+        return re.search(rb"__(asan|tsan)_init", file.read()) is not None
+
+
+def too_little_memory_is_one_error():
+    """A sanitizer wants terabytes of addresses for itself: there is no limit that it would survive."""
+    limited = subprocess.run(["sh", "-c", 'ulimit -v 8000000; exec "$0" bench all-reduce --bytes 900G', cli.LOCKSTEP],
+                             env=cli.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=cli.LIMIT)
+    cli.equal((limited.returncode, limited.stdout), (1, b""))
+    cli.contains(limited.stderr, b"no memory for a vector of 966367641600 bytes")
+
+
+TESTS = [all_reduce_is_right_for_every_type_and_op, sums_are_right_in_both_orders, broadcast_and_all_gather_are_right, alone,
+         the_json_is_whole_and_agrees_with_itself, only_the_chief_prints_a_line_a_size, iterations_are_bounded,
+         errors_name_what_is_wrong, help_explains]
+cli.main(TESTS + [check_finds_one_flipped_bit] * (FLIP is not None) + [too_little_memory_is_one_error] * (not sanitized()))
