@@ -335,6 +335,12 @@ LS_API int ls_rank(const ls_communicator *communicator);
 LS_API int ls_size(const ls_communicator *communicator);
 LS_API int ls_local_rank(const ls_communicator *communicator); /* among the ranks on this host */
 LS_API int ls_local_size(const ls_communicator *communicator);
+/* What this communicator's all-reduce goes through: "shm", "tcp", or "none" for one rank. */
+LS_API const char *ls_communicator_transport(const ls_communicator *communicator);
+/* Memory, zeroed and aligned to 64 bytes, that the ranks of this host share where they can: under AUTO an all-reduce in
+ * place on it is the fastest. Collective, each rank with its own size. Released before the communicator is closed. */
+LS_API ls_status ls_communicator_allocate(ls_communicator *communicator, size_t size, void **memory);
+LS_API void ls_communicator_release(ls_communicator *communicator, void *memory);
 /* input and output hold count elements and may be the same. */
 LS_API ls_status ls_all_reduce(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
                                const void *input, void *output, size_t count);

@@ -30,6 +30,7 @@ struct bench_row {
 };
 
 struct bench_result {
+    const char *transport; /* that was taken */
     struct bench_row rows[BENCH_MAX_SIZES];
     int row_count;
 };
@@ -53,7 +54,7 @@ int64_t bench_check_result(const struct bench_check *check, size_t count, const 
 int64_t bench_check_input(const struct bench_check *check, size_t start, size_t count, const void *elements);
 
 /* bench_table.c */
-void bench_print_head(const struct bench_options *options, int workers);
+void bench_print_head(const struct bench_options *options, int workers, const char *transport);
 void bench_print_row(const struct bench_options *options, const struct bench_row *row);
 void bench_print_end(const struct bench_options *options, const struct bench_result *result);
 void bench_print_json(const struct bench_options *options, int workers, const struct bench_result *result);

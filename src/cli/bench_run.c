@@ -11,7 +11,6 @@
 enum { LEAST_ITERATIONS = 5, MOST_ITERATIONS = 1000 }; /* unless --iterations says how many */
 #define SECONDS_A_SIZE 1.0
 #define TOUCH_PIECE    ((size_t)64 * 1024)
-#define ALIGNMENT      ((size_t)4096)
 
 struct bench {
     const struct bench_options *options;
@@ -25,18 +24,19 @@ struct bench {
 
 /* ---- memory ---- */
 
-/* The one place that vectors come from. */
+/* The one place that vectors come from: memory that the ranks share where they can. Collective. */
 static ls_status allocate_vector(struct bench *bench, size_t bytes, unsigned char **vector) {
-    size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    *vector = aligned_alloc(ALIGNMENT, rounded ? rounded : ALIGNMENT);
-    if (*vector) return LS_OK;
+    void *memory = NULL;
+    ls_status status = ls_communicator_allocate(bench->communicator, bytes, &memory);
+    *vector = memory;
+    if (status != LS_RESOURCE_EXHAUSTED) return status;
     (void)fprintf(stderr, "lockstep bench: no memory for a vector of %zu bytes: lower --max-bytes\n", bytes);
     bench->explained = true;
-    return LS_RESOURCE_EXHAUSTED;
+    return status;
 }
 
-static void free_vector(unsigned char *vector) {
-    free(vector);
+static void free_vector(const struct bench *bench, unsigned char *vector) {
+    ls_communicator_release(bench->communicator, vector);
 }
 
 static size_t most_iterations(const struct bench_options *options) {
@@ -65,8 +65,8 @@ static ls_status allocate(struct bench *bench) {
 }
 
 static void release(struct bench *bench) {
-    if (bench->input != bench->output) free_vector(bench->input);
-    free_vector(bench->output);
+    if (bench->input != bench->output) free_vector(bench, bench->input);
+    free_vector(bench, bench->output);
     free(bench->counts);
     free(bench->times);
 }
@@ -224,7 +224,7 @@ static ls_status run_size(struct bench *bench, size_t bytes, struct bench_row *r
 static ls_status run_all(struct bench *bench, struct bench_result *result) {
     const struct bench_options *options = bench->options;
     ls_status status = allocate(bench);
-    if (!status && bench->rank == 0) bench_print_head(options, bench->size);
+    if (!status && bench->rank == 0) bench_print_head(options, bench->size, result->transport);
     for (int i = 0; i < options->size_count && !status; i++) {
         status = run_size(bench, options->bytes[i], &result->rows[i]);
         if (status) break;
@@ -257,6 +257,8 @@ int bench_run(const struct bench_options *options) {
     if (status) return ls_exit(status);
     bench.rank = ls_rank(bench.communicator);
     bench.size = ls_size(bench.communicator);
+    result.transport = ls_communicator_transport(bench.communicator);
+    if (options->collective != BENCH_ALL_REDUCE && bench.size > 1) result.transport = "tcp"; /* the links' */
     status = run_all(&bench, &result);
     release(&bench);
     return report(&bench, ls_communicator_close(bench.communicator, status), &result);

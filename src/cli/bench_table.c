@@ -16,24 +16,19 @@ static const char *op_name(const struct bench_options *options) {
     return options->collective == BENCH_ALL_REDUCE ? names[options->op] : "none";
 }
 
-/* What was asked for: the order of addition is all that can be chosen, and only adding has one. */
+/* The order of addition; only adding has one. */
 static const char *algorithm_name(const struct bench_options *options) {
     if (options->collective != BENCH_ALL_REDUCE) return "auto";
     return options->communication == LS_RING ? "ring" : "tree";
-}
-
-static const char *transport_name(const struct bench_options *options) {
-    const char *set = options->transport ? options->transport : getenv("LOCKSTEP_TRANSPORT");
-    return set && *set ? set : "auto";
 }
 
 static bool in_place(const struct bench_options *options) {
     return options->in_place || options->collective == BENCH_BROADCAST;
 }
 
-void bench_print_head(const struct bench_options *options, int workers) {
+void bench_print_head(const struct bench_options *options, int workers, const char *transport) {
     (void)printf("# %s, %d worker%s, transport %s, algorithm %s, %s%s\n", collective_name(options), workers,
-                 workers == 1 ? "" : "s", transport_name(options), algorithm_name(options),
+                 workers == 1 ? "" : "s", transport, algorithm_name(options),
                  in_place(options) ? "in place" : "out of place", options->touch ? ", rewritten before each call" : "");
     (void)printf("# times in microseconds, algbw and busbw in GB/s (10^9 bytes a second)\n");
     (void)printf("#%11s %12s %8s %6s %11s %11s %11s %9s %9s %8s\n", "bytes", "count", "type", "op", "min", "median",
@@ -86,7 +81,7 @@ static void print_json_row(const struct bench_row *row) {
 
 void bench_print_json(const struct bench_options *options, int workers, const struct bench_result *result) {
     (void)printf("{\"collective\": \"%s\", \"transport\": ", collective_name(options));
-    print_string(transport_name(options));
+    print_string(result->transport);
     (void)printf(", \"algorithm\": \"%s\", \"workers\": %d, \"devices\": 1, ", algorithm_name(options), workers);
     (void)printf("\"dtype\": \"%s\", \"op\": \"%s\", ", ls_dtype_name(options->dtype), op_name(options));
     (void)printf("\"in_place\": %s, \"touch\": %s, \"rows\": [", in_place(options) ? "true" : "false",

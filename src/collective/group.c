@@ -160,6 +160,10 @@ static ls_status finish(struct ls_group *group, ls_status status) {
 
 /* ---- shared memory ---- */
 
+bool ls_group_shares(const struct ls_group *group) {
+    return group->shared != NULL;
+}
+
 const char *ls_group_describe(const struct ls_group *group) {
     if (group->shared) return "shared memory";
     for (int i = 0; i < group->executor.size; i++)

@@ -33,6 +33,8 @@ int ls_group_size(const struct ls_group *group);
 ls_status ls_group_connect(struct ls_group *group);
 /* "shared memory", or the links' "tcp". */
 const char *ls_group_describe(const struct ls_group *group);
+/* Whether AUTO's all-reduce goes through shared memory; everything else goes over the links. */
+bool ls_group_shares(const struct ls_group *group);
 /* Collective: size zeroed bytes (above 0, each rank its own), aligned to 64. Arrays that lie in such memory of every
  * rank, of the same call, are added fastest. Plain memory where none can be shared. */
 ls_status ls_group_share(struct ls_group *group, size_t size, void **memory);

@@ -50,6 +50,19 @@ int ls_local_size(const ls_communicator *communicator) {
     return communicator->membership->local_size;
 }
 
+const char *ls_communicator_transport(const ls_communicator *communicator) {
+    if (communicator->membership->size == 1) return "none";
+    return communicator->communication == LS_AUTO && ls_group_shares(communicator->membership->group) ? "shm" : "tcp";
+}
+
+ls_status ls_communicator_allocate(ls_communicator *communicator, size_t size, void **memory) {
+    return ls_group_share(communicator->membership->group, size ? size : 1, memory);
+}
+
+void ls_communicator_release(ls_communicator *communicator, void *memory) {
+    ls_group_unshare(communicator->membership->group, memory);
+}
+
 ls_status ls_all_reduce(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
                         const void *input, void *output, size_t count) {
     const struct ls_all_reduce call = {
