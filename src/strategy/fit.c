@@ -12,19 +12,6 @@
 #include "observe/progress.h"
 #include "strategy/model.h"
 
-static ls_status open_pipeline(const ls_model *model, const ls_dataset *data, struct ls_pipeline **pipeline) {
-    const ls_strategy *strategy = model->strategy;
-    const struct ls_pipeline_config config = {
-        .dataset = data,
-        .num_replicas = strategy->total_count,
-        .first_replica = strategy->replicas[0].id,
-        .local_replicas = strategy->local_count,
-        .worker = strategy->membership->rank,
-        .num_workers = strategy->membership->size,
-    };
-    return ls_pipeline_new(&config, pipeline);
-}
-
 static void free_pipeline(struct ls_pipeline **pipeline) {
     ls_pipeline_free(*pipeline);
 }
@@ -186,9 +173,9 @@ static ls_status check_fit(ls_fit_options *options) {
 /* The model is built for both pipelines before the first step, so that buffers do not move in training. */
 static ls_status prepare(struct fitting *fitting, ls_dataset *data) {
     ls_model *model = fitting->model;
-    ls_status status = open_pipeline(model, data, &fitting->pipeline);
+    ls_status status = ls_strategy_open_pipeline(model->strategy, data, &fitting->pipeline);
     if (!status && fitting->options.validation_data)
-        status = open_pipeline(model, fitting->options.validation_data, &fitting->validation);
+        status = ls_strategy_open_pipeline(model->strategy, fitting->options.validation_data, &fitting->validation);
     if (!status && model->compiled) status = agree_on_training(model, data, &fitting->options);
     if (!status) status = ls_model_build(model, data, fitting->pipeline);
     if (!status && fitting->validation)
@@ -222,7 +209,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
 ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result) {
     LS_CLEANUP(free_pipeline) struct ls_pipeline *pipeline = NULL;
     ls_result measured = {.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
-    ls_status status = open_pipeline(model, data, &pipeline);
+    ls_status status = ls_strategy_open_pipeline(model->strategy, data, &pipeline);
     if (!status && model->compiled) status = agree_on_evaluation(model, data);
     if (!status) status = ls_model_build(model, data, pipeline);
     if (!status) status = evaluate(model, pipeline, &measured.loss, &measured.accuracy);

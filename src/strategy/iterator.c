@@ -14,6 +14,19 @@ struct ls_iterator {
     int32_t *labels[LS_MAX_LOCAL_DEVICES];
 };
 
+ls_status ls_strategy_open_pipeline(const ls_strategy *strategy, const ls_dataset *dataset,
+                                    struct ls_pipeline **pipeline) {
+    const struct ls_pipeline_config config = {
+        .dataset = dataset,
+        .num_replicas = strategy->total_count,
+        .first_replica = strategy->replicas[0].id,
+        .local_replicas = strategy->local_count,
+        .worker = strategy->membership->rank,
+        .num_workers = strategy->membership->size,
+    };
+    return ls_pipeline_new(&config, pipeline);
+}
+
 static ls_status allocate_buffers(ls_iterator *iterator, const ls_dataset *dataset) {
     ls_shape shape = ls_dataset_shape(dataset);
     size_t rows = (size_t)ls_pipeline_max_rows(iterator->pipeline), width = (size_t)ls_shape_count(&shape);
@@ -29,19 +42,11 @@ static ls_status allocate_buffers(ls_iterator *iterator, const ls_dataset *datas
 ls_status ls_iterator_new(ls_strategy *strategy, ls_dataset *dataset, ls_iterator **iterator) {
     ls_iterator *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("an iterator", sizeof(*made));
-    const struct ls_pipeline_config config = {
-        .dataset = dataset,
-        .num_replicas = strategy->total_count,
-        .first_replica = strategy->replicas[0].id,
-        .local_replicas = strategy->local_count,
-        .worker = strategy->membership->rank,
-        .num_workers = strategy->membership->size,
-    };
     LS_CLEANUP(ls_free_pointer) char *lines = NULL;
     made->local_count = strategy->local_count;
     ls_status status = ls_dataset_describe(dataset, &lines);
     if (!status) status = ls_membership_agree(strategy->membership, "dataset", lines);
-    if (!status) status = ls_pipeline_new(&config, &made->pipeline);
+    if (!status) status = ls_strategy_open_pipeline(strategy, dataset, &made->pipeline);
     if (!status) status = allocate_buffers(made, dataset);
     if (status)
         ls_iterator_free(made);

@@ -90,3 +90,8 @@ ls_status ls_cross_device_all_reduce(struct ls_replica *replica, const struct ls
 /* variable.c */
 ls_status ls_variables_flush(ls_strategy *strategy); /* one flat broadcast of those that are pending */
 void ls_variables_free(ls_strategy *strategy);
+
+/* iterator.c: dataset as this worker's replicas see it */
+struct ls_pipeline;
+ls_status ls_strategy_open_pipeline(const ls_strategy *strategy, const ls_dataset *dataset,
+                                    struct ls_pipeline **pipeline);

@@ -27,10 +27,12 @@ START_TEST(values) {
     (void)setenv("LOCKSTEP_BUCKET", "3G", 1);
     (void)setenv("LOCKSTEP_SEGMENT", "4096", 1);
     (void)setenv("LOCKSTEP_LOG", "DEBUG", 1);
+    (void)setenv("LOCKSTEP_TRANSPORT", "tcp", 1);
     (void)setenv("LOCKSTEP_DEVICES", "cpu:0,cpu:1", 1);
     (void)setenv("LOCKSTEP_EXIT_TIMEOUT", "", 1); /* empty is as good as absent */
     ck_assert_int_eq(ls_settings_read(&settings), LS_OK);
     ck_assert_double_eq(settings.join_timeout, 2.5);
+    ck_assert_int_eq(settings.transport, LS_TRANSPORT_TCP);
     ck_assert_double_eq(settings.exit_timeout, 30);
     ck_assert_int_eq(settings.bucket, INT64_C(3) << 30);
     ck_assert_int_eq(settings.segment, 4096);
@@ -57,6 +59,7 @@ static const struct {
     {"LOCKSTEP_SEGMENT", "1.5M"},
     {"LOCKSTEP_SEGMENT", "0x10"},
     {"LOCKSTEP_LOG", "loud"},
+    {"LOCKSTEP_TRANSPORT", "pigeon"},
     {"LOCKSTEP_SEGMENT", "99999999999999999999999"},
 };
 
@@ -94,8 +97,9 @@ START_TEST(described) {
         ck_assert_str_ne(info.help, "");
         if (!strcmp(info.name, "LOCKSTEP_BUCKET")) ck_assert_str_eq(info.value, "2048");
         if (!strcmp(info.name, "LOCKSTEP_LOG")) ck_assert_str_eq(info.value, "info");
+        if (!strcmp(info.name, "LOCKSTEP_TRANSPORT")) ck_assert_str_eq(info.value, "auto");
     }
-    ck_assert_uint_ge(rows, 9);
+    ck_assert_uint_ge(rows, 10);
 }
 END_TEST
 

@@ -48,9 +48,9 @@ class Faults(unittest.TestCase):
         return [results[("worker", index)] for index in range(3) if index != victim], took
 
     def test_kill_any_worker(self):
-        for victim in range(3):
-            with self.subTest(victim=victim):
-                results, took = self.lose(victim)
+        for victim, transport in ((0, "auto"), (1, "auto"), (2, "auto"), (1, "tcp")):
+            with self.subTest(victim=victim, transport=transport):
+                results, took = self.lose(victim, environment={"LOCKSTEP_TRANSPORT": transport})
                 self.assertLess(took, 2)
                 for status, _, stderr in results:
                     self.assertEqual(status, 138, stderr)

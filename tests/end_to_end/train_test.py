@@ -43,6 +43,14 @@ class Training(unittest.TestCase):
         self.assertEqual(packed["loss"], auto["loss"])
         self.assertAlmostEqual(ring["loss"], auto["loss"], delta=1e-4 * auto["loss"])
 
+    def test_transports_give_one_digest(self):
+        """Layouts and transports together: shared memory, direct (gradients) and over TCP."""
+        results = [run_local(workers, devices, *SMALL, environment={"LOCKSTEP_TRANSPORT": transport})
+                   for workers, devices in ((3, 1), (2, 2)) for transport in ("shm", "tcp")]
+        digests = [result["weights_sha256"] for result in results]
+        self.assertEqual(digests[0], digests[1])
+        self.assertEqual(digests[2], digests[3])
+
     def test_tensorflow_division(self):
         result = run_local(2, 2, "--division", "tensorflow", *SMALL)
         self.assertEqual(result["num_replicas_in_sync"], 4)
