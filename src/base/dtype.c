@@ -31,6 +31,11 @@ const char *ls_reduce_op_name(ls_reduce_op op) {
     return (size_t)op < OP_COUNT ? op_names[op] : "unknown";
 }
 
+const char *ls_communication_name(ls_communication communication) {
+    static const char *const names[] = {[LS_AUTO] = "AUTO", [LS_RING] = "RING", [LS_NCCL] = "NCCL"};
+    return (size_t)communication < sizeof(names) / sizeof(names[0]) ? names[communication] : "unknown";
+}
+
 ls_status ls_dtype_check(ls_dtype dtype) {
     if ((size_t)dtype < DTYPE_COUNT) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "dtype %d is no ls_dtype", (int)dtype);

@@ -12,6 +12,7 @@ uint16_t ls_float_to_bfloat16(float value);
 ls_status ls_dtype_check(ls_dtype dtype);
 ls_status ls_reduce_op_check(ls_reduce_op op);
 const char *ls_reduce_op_name(ls_reduce_op op);
+const char *ls_communication_name(ls_communication communication); /* "AUTO"; "unknown" for any other value */
 
 /* Elements of a shape; -1 when an extent is negative, the rank is bad or the product overflows int64. */
 int64_t ls_shape_count(const ls_shape *shape);

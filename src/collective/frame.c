@@ -17,8 +17,7 @@ static const char *kind_name(int kind) {
 }
 
 static const char *communication_name(int communication) {
-    static const char *const names[] = {"AUTO", "RING", "NCCL"};
-    return communication >= LS_AUTO && communication <= LS_NCCL ? names[communication] : "unknown";
+    return ls_communication_name((ls_communication)communication);
 }
 
 static const char *op_name(int op) {

@@ -242,7 +242,7 @@ static ls_status check_all_reduce(const struct ls_group *group, const struct ls_
     if (!status) status = ls_reduce_op_check(call->op);
     if (!status && call->communication != LS_AUTO && call->communication != LS_RING)
         status = ls_fail(LS_UNIMPLEMENTED, "all_reduce '%s': communication %s is not for memory of the host",
-                         call->name, call->communication == LS_NCCL ? "NCCL" : "(unknown)");
+                         call->name, ls_communication_name(call->communication));
     if (!status) status = check_leaves(group, call, first);
     int rank = group->executor.rank;
     return status ? status : check_arrays(call, first[rank + 1] - first[rank]);

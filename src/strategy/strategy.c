@@ -1,11 +1,11 @@
-/* Strategies: tf.distribute.MirroredStrategy, MultiWorkerMirroredStrategy and OneDeviceStrategy as rows of one table.
- */
+/* Strategies: tf.distribute.MirroredStrategy, MultiWorkerMirroredStrategy and OneDeviceStrategy, each a row of names
+ * and differences. */
 #include "strategy/strategy.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/memory.h"
 #include "base/options.h"
 
@@ -16,8 +16,6 @@ struct ls_strategy_kind {
 static const struct ls_strategy_kind mirrored = {"MirroredStrategy", false};
 static const struct ls_strategy_kind multi_worker_mirrored = {"MultiWorkerMirroredStrategy", true};
 static const struct ls_strategy_kind one_device = {"OneDeviceStrategy", false};
-
-static const char *const communication_names[] = {[LS_AUTO] = "AUTO", [LS_RING] = "RING", [LS_NCCL] = "NCCL"};
 
 static ls_status check_options(const ls_strategy_options *options) {
     if (!ls_cross_device_find(options->cross_device_ops))
@@ -70,7 +68,7 @@ static ls_status number_replicas(ls_strategy *strategy) {
 static ls_status agree_on_options(ls_strategy *strategy) {
     char lines[256];
     (void)snprintf(lines, sizeof(lines), "strategy=%s\ncommunication=%s\nbytes_per_pack=%zu\nthreads_per_replica=%d\n",
-                   strategy->kind->name, communication_names[strategy->options.communication],
+                   strategy->kind->name, ls_communication_name(strategy->options.communication),
                    strategy->options.bytes_per_pack, strategy->options.threads_per_replica);
     return ls_membership_agree(strategy->membership, "strategy options", lines);
 }
@@ -81,7 +79,7 @@ static void announce(const ls_strategy *strategy) {
     ls_log_info(&membership->log, "%s: %d replica%s in sync on %d worker%s; rank %d holds %d from replica %d; %s%s",
                 strategy->kind->name, strategy->total_count, strategy->total_count == 1 ? "" : "s", membership->size,
                 membership->size == 1 ? "" : "s", membership->rank, strategy->local_count, strategy->replicas[0].id,
-                communication_names[strategy->options.communication],
+                ls_communication_name(strategy->options.communication),
                 ls_gate_spins(on_host) ? "" : "; fewer cores than replicas on this host, so waits sleep at once");
 }
 
