@@ -85,9 +85,10 @@ def kill_all(children):
     ask_to_end(running)
     for pid in below:
         kill(pid)
-    for child, _ in children:
+    for child, log in children:
         kill(child.pid, os.killpg)
         child.wait()
+        log.close()
 
 
 def tail(file, lines=12):
@@ -119,8 +120,9 @@ def run_together(commands, timeout):
             for command, environment in commands:
                 log = tempfile.TemporaryFile("w+", errors="replace")
                 stdout = log if children else output
-                child = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=log,
-                                         start_new_session=True, preexec_fn=die_with_parent)
+                child = subprocess.Popen(list(map(str, command)), env=environment, stdin=subprocess.DEVNULL,
+                                         stdout=stdout, stderr=log, start_new_session=True,
+                                         preexec_fn=die_with_parent)
                 children.append((child, log))
             wait_all(children, timeout)
         except OSError as error:
@@ -156,18 +158,27 @@ def free_ports(count):
     return ports
 
 
-def tensorflow_tasks(count):
-    """The environment of each task of one TensorFlow cluster on this machine."""
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(count)]}
+def cluster_tasks(addresses):
+    """The environment of each task of one TF_CONFIG cluster."""
+    cluster = {"worker": list(addresses)}
     return [{"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}})}
-            for rank in range(count)]
+            for rank in range(len(cluster["worker"]))]
+
+
+def group_tasks(count, master, port, interface):
+    """The environment of each process of one gloo group of torch."""
+    return [{"RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_ADDR": master, "MASTER_PORT": str(port),
+             "GLOO_SOCKET_IFNAME": interface} for rank in range(count)]
+
+
+def tensorflow_tasks(count):
+    """Of a TensorFlow cluster on this machine."""
+    return cluster_tasks(f"127.0.0.1:{port}" for port in free_ports(count))
 
 
 def torch_tasks(count):
-    """The environment of each process of one gloo group on this machine."""
-    port = str(free_ports(1)[0])
-    return [{"RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-             "GLOO_SOCKET_IFNAME": "lo"} for rank in range(count)]
+    """Of a gloo group on this machine."""
+    return group_tasks(count, "127.0.0.1", free_ports(1)[0], "lo")
 
 
 # --- the peers' python -------------------------------------------------------------------------------------------

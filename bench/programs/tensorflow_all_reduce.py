@@ -76,5 +76,8 @@ class Ring:
     def slowest(self, values):
         return self.all_reduce(tf.constant(values, tf.float64), "Max").numpy().tolist()
 
+    def total(self, value):
+        return float(self.all_reduce(tf.constant([value], tf.float64))[0])
+
 
 run_sizes(__doc__, Ring)

@@ -50,6 +50,11 @@ class Gloo:
         dist.all_reduce(times, op=dist.ReduceOp.MAX)
         return times.tolist()
 
+    def total(self, value):
+        sum = torch.tensor([value], dtype=torch.float64)
+        dist.all_reduce(sum)
+        return float(sum)
+
 
 run_sizes(__doc__, Gloo)
 dist.destroy_process_group()

@@ -97,6 +97,10 @@ typedef enum ls_cross_device_ops {
     LS_REDUCTION_TO_ONE_DEVICE, /* the first device adds everything and copies out */
     LS_HIERARCHICAL_COPY        /* every device adds its share of the range and copies it out; any device count */
 } ls_cross_device_ops;
+/* What gradients are rounded to where they cross a link between workers (Horovod's Compression.fp16, torch's fp16 and
+ * bf16 hooks): float32 SUM and MEAN only, added in float32. All workers get the same bits and two runs are alike, but the
+ * bits depend on how replicas are laid out on workers. Nothing is rounded where workers share memory. */
+typedef enum ls_compression { LS_COMPRESS_NONE = 0, LS_COMPRESS_FP16, LS_COMPRESS_BF16 } ls_compression;
 typedef enum ls_log_level { LS_LOG_ERROR = 0, LS_LOG_WARNING, LS_LOG_INFO, LS_LOG_DEBUG } ls_log_level;
 /* Receives one line without newline; may be called from any thread of the library. */
 typedef void ls_log_fn(void *context, ls_log_level level, const char *line);
@@ -107,13 +111,14 @@ typedef struct ls_strategy_options {
     const char *devices;             /* "cpu:0,cpu:1", or a number of CPU devices; default: setting LOCKSTEP_DEVICES, then one */
     ls_cross_device_ops cross_device_ops;
     ls_communication communication;  /* between workers */
-    size_t bytes_per_pack;           /* gradients per bucket in bytes; 0: 1 MiB first, then 25 MiB */
+    size_t bytes_per_pack;           /* gradients per bucket in bytes; 0: 1 MiB first, then 25 MiB or a sixteenth of all */
     double timeout_seconds;          /* of one collective; 0: setting LOCKSTEP_COLLECTIVE_TIMEOUT */
     double join_timeout_seconds;     /* of the start; 0: setting LOCKSTEP_JOIN_TIMEOUT */
     const char *tf_config;           /* JSON text instead of the environment variable */
     int threads_per_replica;         /* 0: one; part of what fixes the bits */
     ls_log_fn *log;                  /* default: stderr */
     void *log_context;
+    ls_compression compression;      /* of the gradients that ls_model_fit exchanges between workers */
 } ls_strategy_options;
 #define LS_STRATEGY(...) (&(ls_strategy_options){.size = sizeof(ls_strategy_options), __VA_ARGS__})
 
@@ -335,7 +340,8 @@ LS_API int ls_rank(const ls_communicator *communicator);
 LS_API int ls_size(const ls_communicator *communicator);
 LS_API int ls_local_rank(const ls_communicator *communicator); /* among the ranks on this host */
 LS_API int ls_local_size(const ls_communicator *communicator);
-/* What this communicator's all-reduce goes through: "shm", "tcp", or "none" for one rank. */
+/* What this communicator's all-reduce goes through: "shm"; the links' "tcp" or "grpc"; "shm+tcp" (hosts, and between
+ * them); "none" alone. */
 LS_API const char *ls_communicator_transport(const ls_communicator *communicator);
 /* Memory, zeroed and aligned to 64 bytes, that the ranks of this host share where they can: under AUTO an all-reduce in
  * place on it is the fastest. Collective, each rank with its own size. Released before the communicator is closed. */
@@ -344,11 +350,19 @@ LS_API void ls_communicator_release(ls_communicator *communicator, void *memory)
 /* input and output hold count elements and may be the same. */
 LS_API ls_status ls_all_reduce(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
                                const void *input, void *output, size_t count);
+/* The same with compression between ranks that share no memory. INVALID_ARGUMENT for another type than float32 or another
+ * op than SUM and MEAN. */
+LS_API ls_status ls_all_reduce_compressed(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
+                                          ls_compression compression, const void *input, void *output, size_t count);
 LS_API ls_status ls_broadcast(ls_communicator *communicator, const char *name, int root, ls_dtype dtype, void *data,
                               size_t count);
 /* output holds the concatenation in rank order; counts[rank] elements come from each rank. */
 LS_API ls_status ls_all_gather(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
                                const size_t *counts, void *output);
+/* Of the sum of all ranks' inputs each rank receives its part: input holds the parts of all ranks in order, counts[rank]
+ * elements each, output this rank's. output may be its own place in input. */
+LS_API ls_status ls_reduce_scatter(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
+                                   const void *input, const size_t *counts, void *output);
 LS_API ls_status ls_barrier(ls_communicator *communicator, const char *name);
 
 #ifdef __cplusplus

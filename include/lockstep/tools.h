@@ -19,6 +19,20 @@ LS_API ls_status ls_tools_check_text(const char *tf_config, char **text);
 LS_API ls_status ls_tools_settings(char **text);
 /* Devices that this build and machine offer, and why not the rest; and the communication kinds likewise. */
 LS_API ls_status ls_tools_devices(char **text);
+/* How AUTO's all-reduce works in this group and why: hosts, transports, and the times that were measured. Freed with
+ * ls_memory_free. */
+LS_API ls_status ls_tools_explain(const ls_communicator *communicator, char **text);
+/* The algorithm by which ls_all_reduce_compressed runs count elements of dtype. Lives as long as the library. */
+LS_API const char *ls_tools_algorithm(const ls_communicator *communicator, ls_dtype dtype, ls_compression compression,
+                                      size_t count);
+/* Whether compression has an effect between these ranks: not where they share memory. */
+LS_API bool ls_tools_compresses(const ls_communicator *communicator);
+/* What moves the bytes of a call of that name ("all-reduce", "broadcast", "all-gather", "reduce-scatter", "barrier"): "shm",
+ * "tcp", or, with several hosts of which some have several ranks, "shm+tcp"; "none" for one rank. Lives as long as the
+ * communicator. */
+LS_API const char *ls_tools_transport(const ls_communicator *communicator, const char *collective);
+/* The number of rank's host, as AUTO sees it: ranks of one host share memory. */
+LS_API int ls_tools_host(const ls_communicator *communicator, int rank);
 /* "gcc 12.2.0, oneDNN 2.6.3, gRPC 1.51.1, ..." */
 LS_API ls_status ls_tools_build(char **text);
 

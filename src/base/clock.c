@@ -10,9 +10,13 @@ int64_t ls_now(void) {
     return (int64_t)time.tv_sec * LS_SECOND + time.tv_nsec;
 }
 
-int64_t ls_deadline_in(double seconds) {
+int64_t ls_deadline_after(int64_t then, double seconds) {
     if (!isfinite(seconds) || seconds <= 0 || seconds > 1e9) return LS_NEVER;
-    return ls_now() + (int64_t)(seconds * (double)LS_SECOND);
+    return then + (int64_t)(seconds * (double)LS_SECOND);
+}
+
+int64_t ls_deadline_in(double seconds) {
+    return ls_deadline_after(ls_now(), seconds);
 }
 
 int ls_poll_timeout(int64_t deadline, int cap_milliseconds) {

@@ -4,11 +4,13 @@
 
 #define LS_SECOND      INT64_C(1000000000)
 #define LS_MILLISECOND INT64_C(1000000)
+#define LS_MICROSECOND INT64_C(1000)
 #define LS_NEVER       INT64_MAX
 
 int64_t ls_now(void);
-/* The deadline that lies so many seconds ahead; seconds <= 0 or not finite: LS_NEVER. */
+/* The deadline that lies so many seconds ahead, or behind then; seconds <= 0 or not finite: LS_NEVER. */
 int64_t ls_deadline_in(double seconds);
+int64_t ls_deadline_after(int64_t then, double seconds);
 /* Milliseconds until deadline for poll(): 0 when it has passed, at most cap, rounded up. */
 int ls_poll_timeout(int64_t deadline, int cap_milliseconds);
 /* Seconds from then to now, for messages. */

@@ -36,6 +36,19 @@ const char *ls_communication_name(ls_communication communication) {
     return (size_t)communication < sizeof(names) / sizeof(names[0]) ? names[communication] : "unknown";
 }
 
+static const char *const compression_names[] = {
+    [LS_COMPRESS_NONE] = "none", [LS_COMPRESS_FP16] = "fp16", [LS_COMPRESS_BF16] = "bf16"};
+#define COMPRESSION_COUNT (sizeof(compression_names) / sizeof(compression_names[0]))
+
+const char *ls_compression_name(ls_compression compression) {
+    return (size_t)compression < COMPRESSION_COUNT ? compression_names[compression] : "unknown";
+}
+
+ls_status ls_compression_check(ls_compression compression) {
+    if ((size_t)compression < COMPRESSION_COUNT) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "compression %d is no ls_compression", (int)compression);
+}
+
 ls_status ls_dtype_check(ls_dtype dtype) {
     if ((size_t)dtype < DTYPE_COUNT) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "dtype %d is no ls_dtype", (int)dtype);

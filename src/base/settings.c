@@ -27,20 +27,30 @@ static const struct setting {
      offsetof(struct ls_settings, report_interval), SECONDS},
     {"LOCKSTEP_FIRST_BUCKET", "1M", "bytes of the first gradient bucket", offsetof(struct ls_settings, first_bucket),
      BYTES},
-    {"LOCKSTEP_BUCKET", "25M", "bytes of the gradient buckets after the first", offsetof(struct ls_settings, bucket),
-     BYTES},
+    {"LOCKSTEP_BUCKET", "25M",
+     "bytes of the later gradient buckets; a sixteenth of all gradients where that is less, but no less than the first",
+     offsetof(struct ls_settings, bucket), BYTES},
     {"LOCKSTEP_SEGMENT", "256K", "bytes that a pipelined collective moves and adds at a time",
      offsetof(struct ls_settings, segment), BYTES},
     {"LOCKSTEP_LOG", "info", "error, warning, info or debug", offsetof(struct ls_settings, log_level), LEVEL},
-    {"LOCKSTEP_TRANSPORT", "auto", "auto, shm (an error where workers cannot share memory) or tcp",
+    {"LOCKSTEP_TRANSPORT", "auto", "auto, shm (an error where not all workers can share memory), tcp or grpc",
      offsetof(struct ls_settings, transport), TRANSPORT},
+    {"LOCKSTEP_ALGORITHM", "auto",
+     "that all-reduces with AUTO: auto (measured), shared, two-level, exchange, direct, halving-doubling; never "
+     "changes "
+     "the bits",
+     offsetof(struct ls_settings, algorithm), TEXT},
     {"LOCKSTEP_DEVICES", "1", "devices of this process: a number of CPU devices, or a list such as cpu:0,cpu:1",
      offsetof(struct ls_settings, devices), TEXT},
+    {"LOCKSTEP_TRACE", "",
+     "a file for the timeline of the training in Chrome's trace format; %r in it becomes the rank, else several "
+     "workers write NAME.rank0.EXT, NAME.rank1.EXT, ...",
+     offsetof(struct ls_settings, trace), TEXT},
 };
 #define SETTING_COUNT (sizeof(table) / sizeof(table[0]))
 
 static const char *const levels[] = {"error", "warning", "info", "debug"};
-static const char *const transports[] = {"auto", "shm", "tcp"};
+static const char *const transports[] = {"auto", "shm", "tcp", "grpc"};
 
 static ls_status refuse(const struct setting *setting, const char *text, const char *want) {
     return ls_fail(LS_INVALID_ARGUMENT, "%s='%s' is not %s (%s; default %s)", setting->name, text, want, setting->help,
@@ -84,7 +94,11 @@ static ls_status read_transport(const struct setting *setting, const char *text,
             *transport = (enum ls_transport)i;
             return LS_OK;
         }
-    return refuse(setting, text, "one of auto, shm, tcp");
+    return refuse(setting, text, "one of auto, shm, tcp, grpc");
+}
+
+const char *ls_transport_name(enum ls_transport transport) {
+    return transports[transport];
 }
 
 static ls_status read_setting(const struct setting *setting, const char *text, struct ls_settings *settings) {
@@ -101,8 +115,8 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
     default:
         break;
     }
-    if (strlen(text) >= sizeof(settings->devices)) return refuse(setting, text, "shorter than 256 bytes");
-    (void)snprintf(target, sizeof(settings->devices), "%s", text);
+    if (strlen(text) >= LS_SETTING_TEXT) return refuse(setting, text, "shorter than 256 bytes");
+    (void)snprintf(target, LS_SETTING_TEXT, "%s", text);
     return LS_OK;
 }
 
@@ -133,7 +147,7 @@ bool ls_setting_describe(const struct ls_settings *settings, size_t index, struc
         (void)snprintf(info->value, sizeof(info->value), "%s", levels[*(const ls_log_level *)source]);
         break;
     case TRANSPORT:
-        (void)snprintf(info->value, sizeof(info->value), "%s", transports[*(const enum ls_transport *)source]);
+        (void)snprintf(info->value, sizeof(info->value), "%s", ls_transport_name(*(const enum ls_transport *)source));
         break;
     default:
         (void)snprintf(info->value, sizeof(info->value), "%s", (const char *)source);

@@ -2,12 +2,15 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
-/* Between workers of one host. */
+/* Between workers. */
 enum ls_transport {
-    LS_TRANSPORT_AUTO, /* shared memory where all can map each other's, else TCP */
+    LS_TRANSPORT_AUTO, /* shared memory in hosts, which are workers that can map each other's, TCP between them */
     LS_TRANSPORT_SHM,
     LS_TRANSPORT_TCP,
+    LS_TRANSPORT_GRPC, /* all workers alike: it decides how they are connected */
 };
+
+#define LS_SETTING_TEXT 256
 
 struct ls_settings {
     double join_timeout;       /* seconds */
@@ -19,11 +22,15 @@ struct ls_settings {
     int64_t segment;           /* bytes */
     ls_log_level log_level;
     enum ls_transport transport;
-    char devices[256];
+    char algorithm[LS_SETTING_TEXT]; /* a name for collective to know */
+    char devices[LS_SETTING_TEXT];
+    char trace[LS_SETTING_TEXT]; /* a path; empty: none */
 };
 
 /* Reads every variable; INVALID_ARGUMENT naming the variable and the value if one does not parse. */
 ls_status ls_settings_read(struct ls_settings *settings);
+/* "auto", "shm", "tcp" or "grpc". */
+const char *ls_transport_name(enum ls_transport transport);
 
 struct ls_setting_info {
     const char *name, *default_text, *help;

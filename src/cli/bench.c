@@ -12,7 +12,7 @@
 static const char help[] =
     "lockstep bench: time a collective over a range of sizes\n"
     "\n"
-    "usage: lockstep bench all-reduce|broadcast|all-gather [OPTIONS]\n"
+    "usage: lockstep bench all-reduce|broadcast|all-gather|reduce-scatter [OPTIONS]\n"
     "\n"
     "Joins the workers of TF_CONFIG (or of lockstep run; without either it runs alone) and measures. Every worker\n"
     "gets the same options; the chief prints one line a size.\n"
@@ -21,18 +21,21 @@ static const char help[] =
     "  --min-bytes B, --max-bytes B   the first and the last size (default 8 and 128M)\n"
     "  --factor N          from one size to the next (default 2)\n"
     "  --bytes A,B,...     these sizes instead, in this order; K, M and G count in 1024s. A size is that of the\n"
-    "                      whole vector (all-gather: of the result, cut evenly over the ranks), rounded down to\n"
-    "                      whole elements\n"
-    "  --iterations N      timed calls a size (default: what fits into a second, from 5 to 1000)\n"
+    "                      whole vector (all-gather: of the result, reduce-scatter: of the input, cut evenly over\n"
+    "                      the ranks), rounded down to whole elements\n"
+    "  --iterations N      timed calls a size (default: what fits into a second, from 5 to 20000)\n"
     "  --warmup N          untimed calls before them (default 5)\n"
     "\n"
     "what is called:\n"
     "  --dtype T           float32, float64, float16, bfloat16, int32 or int64 (default float32)\n"
-    "  --op O              sum, mean, min or max, for all-reduce (default sum)\n"
+    "  --op O              sum, mean, min or max, for all-reduce and reduce-scatter (default sum)\n"
     "  --communication C   auto or ring (default auto)\n"
-    "  --algorithm A       auto; tree, which is auto's order of addition; or ring, which means --communication\n"
-    "                      ring (default auto)\n"
-    "  --transport T       auto, shm or tcp; sets LOCKSTEP_TRANSPORT (default: what it says, else auto)\n"
+    "  --algorithm A       auto (measured at start), shared, two-level, exchange, direct, halving-doubling; or ring,\n"
+    "                      which means --communication ring. All but ring add in the same order and give the same\n"
+    "                      bits (default: auto)\n"
+    "  --compression C     none, fp16 or bf16: sum and mean of float32 are rounded to it on links between workers;\n"
+    "                      algbw and busbw count the bytes of float32 all the same (default none)\n"
+    "  --transport T       auto, shm, tcp or grpc; sets LOCKSTEP_TRANSPORT (default: what it says, else auto)\n"
     "  --in-place          the result replaces the input (broadcast always does)\n"
     "  --touch             every rank rewrites its vector before each call, untimed, and waits for the others: as\n"
     "                      if it had just been computed, and not what the last call left in the caches\n"
@@ -40,15 +43,17 @@ static const char help[] =
     "results:\n"
     "  --check             after the timing of each size, one more call with random values, compared in bits with\n"
     "                      what each rank computes by itself; elements that differ are counted over all ranks\n"
+    "  --explain           before the table: who exchanges with whom, and the times by which auto chooses\n"
     "  --json              the chief's last line on stdout is one JSON object: collective, transport, algorithm,\n"
-    "                      workers, devices (of each worker), and rows with bytes, time_us, algbw_gbps,\n"
-    "                      busbw_gbps, wrong (null without --check)\n"
+    "                      compression, workers, devices (of each worker), and rows with bytes, time_us, cpu_us,\n"
+    "                      algbw_gbps, busbw_gbps, wrong (null without --check), algorithm (that ran)\n"
     "  --help              print this text\n"
     "\n"
     "columns:\n"
-    "  A call takes as long as it takes the slowest rank; min, median and max are over the calls, in microseconds.\n"
+    "  A call takes as long as it takes the slowest rank; min, median and max are over the calls, in microseconds;\n"
+    "  cpu_us is the processor time of all ranks together, a call (with --touch the rewriting is in it).\n"
     "  algbw is bytes / median, in GB/s: 10^9 bytes a second, not bits. busbw is algbw times what n ranks must move\n"
-    "  for each byte: 2(n-1)/n for all-reduce, (n-1)/n for all-gather, 1 for broadcast.\n"
+    "  for each byte: 2(n-1)/n for all-reduce, (n-1)/n for all-gather and reduce-scatter, 1 for broadcast.\n"
     "\n"
     "examples:\n"
     "  lockstep run -np 4 -- lockstep bench all-reduce --check\n"
@@ -68,10 +73,12 @@ enum option_id {
     OP,
     COMMUNICATION,
     ALGORITHM,
+    COMPRESSION,
     TRANSPORT,
     IN_PLACE,
     TOUCH,
     CHECK,
+    EXPLAIN,
     JSON
 };
 
@@ -86,21 +93,25 @@ static const struct option long_options[] = {
     {"op", required_argument, NULL, OP},
     {"communication", required_argument, NULL, COMMUNICATION},
     {"algorithm", required_argument, NULL, ALGORITHM},
+    {"compression", required_argument, NULL, COMPRESSION},
     {"transport", required_argument, NULL, TRANSPORT},
     {"in-place", no_argument, NULL, IN_PLACE},
     {"touch", no_argument, NULL, TOUCH},
     {"check", no_argument, NULL, CHECK},
+    {"explain", no_argument, NULL, EXPLAIN},
     {"json", no_argument, NULL, JSON},
     {"help", no_argument, NULL, 'h'},
     {0},
 };
 
-static const char *const collectives[] = {"all-reduce", "broadcast", "all-gather", NULL};
+static const char *const collectives[] = {"all-reduce", "broadcast", "all-gather", "reduce-scatter", NULL};
 static const char *const dtypes[] = {"float32", "float64", "float16", "bfloat16", "int32", "int64", NULL};
 static const char *const ops[] = {"sum", "mean", "min", "max", NULL};
 static const char *const communications[] = {"auto", "ring", NULL};
-static const char *const algorithms[] = {"auto", "tree", "ring", NULL};
-static const char *const transports[] = {"auto", "shm", "tcp", NULL};
+static const char *const algorithms[] = {"ring",     "auto",   "shared",           "two-level",
+                                         "exchange", "direct", "halving-doubling", NULL};
+static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
+static const char *const transports[] = {"auto", "shm", "tcp", "grpc", NULL};
 
 #define MAX_BYTES_LIMIT (INT64_C(1) << 40)
 
@@ -175,6 +186,7 @@ static bool read_word(const struct ls_command_line *line, int option, struct req
         {OP, "--op", ops},
         {COMMUNICATION, "--communication", communications},
         {ALGORITHM, "--algorithm", algorithms},
+        {COMPRESSION, "--compression", compressions},
         {TRANSPORT, "--transport", transports},
     };
     int value = 0;
@@ -185,6 +197,7 @@ static bool read_word(const struct ls_command_line *line, int option, struct req
     if (option == OP) request->options.op = (ls_reduce_op)value, request->op = true;
     if (option == COMMUNICATION) request->communication = value;
     if (option == ALGORITHM) request->algorithm = value;
+    if (option == COMPRESSION) request->options.compression = (ls_compression)value;
     if (option == TRANSPORT) request->options.transport = transports[value];
     return true;
 }
@@ -194,6 +207,7 @@ static bool read_option(const struct ls_command_line *line, int option, struct r
     if (option == IN_PLACE) options->in_place = true;
     if (option == TOUCH) options->touch = true;
     if (option == CHECK) options->check = true;
+    if (option == EXPLAIN) options->explain = true;
     if (option == JSON) options->json = true;
     if (option == ITERATIONS) return ls_option_integer(line, "--iterations", optarg, 1, 1000000, &options->iterations);
     if (option == WARMUP) return ls_option_integer(line, "--warmup", optarg, 0, 1000000, &options->warmup);
@@ -217,13 +231,20 @@ static bool lay_out_range(const struct ls_command_line *line, struct request *re
 /* --algorithm and --communication say the same thing: the order of addition. */
 static bool settle_order(const struct ls_command_line *line, struct request *request) {
     int communication = request->communication, algorithm = request->algorithm;
-    bool reduce = request->options.collective == BENCH_ALL_REDUCE, ring = algorithm == 2;
-    if (!reduce && (request->op || algorithm > 0))
-        return ls_usage_error(line, "%s is for all-reduce only", request->op ? "--op" : "--algorithm") == 0;
-    if (communication >= 0 && algorithm > 0 && (communication == 1) != ring)
+    enum bench_collective collective = request->options.collective;
+    bool ring = algorithm == 0;
+    const char *only = algorithm >= 0                 ? "--algorithm"
+                       : request->options.compression ? "--compression"
+                       : request->options.explain     ? "--explain"
+                                                      : NULL;
+    if (!bench_reduces(collective) && request->op)
+        return ls_usage_error(line, "--op is for all-reduce and reduce-scatter only") == 0;
+    if (collective != BENCH_ALL_REDUCE && only) return ls_usage_error(line, "%s is for all-reduce only", only) == 0;
+    if (communication >= 0 && algorithm >= 0 && (communication == 1) != ring)
         return ls_usage_error(line, "--communication %s does not add in the order of --algorithm %s",
                               communications[communication], algorithms[algorithm]) == 0;
     request->options.communication = communication == 1 || ring ? LS_RING : LS_AUTO;
+    if (algorithm > 0) request->options.algorithm = algorithms[algorithm];
     return true;
 }
 
@@ -244,12 +265,13 @@ static int measure(const struct ls_command_line *line, enum bench_collective col
 
 int bench_main(int argc, char **argv) {
     const struct ls_command_line bench = {"lockstep bench", argc, argv, "h", long_options};
-    if (argc < 2) return ls_usage_error(&bench, "say what to measure: all-reduce, broadcast or all-gather");
+    if (argc < 2)
+        return ls_usage_error(&bench, "say what to measure: all-reduce, broadcast, all-gather or reduce-scatter");
     if (argv[1][0] == '-') {
         int option = ls_next_option(&bench);
         if (option == 'h') return fputs(help, stdout) < 0;
         if (option == LS_OPTION_BAD) return LS_EXIT_USAGE;
-        return ls_usage_error(&bench, "say first what to measure: all-reduce, broadcast or all-gather");
+        return ls_usage_error(&bench, "say first what to measure: all-reduce, broadcast, all-gather or reduce-scatter");
     }
     int collective = choose(&bench, "collective", argv[1], collectives);
     if (collective < 0) return LS_EXIT_USAGE;

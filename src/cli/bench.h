@@ -6,31 +6,41 @@
 #define BENCH_MAX_SIZES   128
 #define BENCH_NOT_CHECKED (-1)
 
-enum bench_collective { BENCH_ALL_REDUCE, BENCH_BROADCAST, BENCH_ALL_GATHER };
+enum bench_collective { BENCH_ALL_REDUCE, BENCH_BROADCAST, BENCH_ALL_GATHER, BENCH_REDUCE_SCATTER };
+
+/* Whether it adds, and so has an op and an order. */
+static inline bool bench_reduces(enum bench_collective collective) {
+    return collective == BENCH_ALL_REDUCE || collective == BENCH_REDUCE_SCATTER;
+}
 
 struct bench_options {
     enum bench_collective collective;
     ls_communication communication;
     const char *transport; /* NULL: what the environment says */
+    const char *algorithm; /* likewise */
     ls_dtype dtype;
     ls_reduce_op op;
+    ls_compression compression;
     size_t bytes[BENCH_MAX_SIZES]; /* of the whole vector, as asked for */
     int size_count;
     int64_t iterations; /* 0: as many as fit into about a second */
     int64_t warmup;
-    bool check, touch, in_place, json;
+    bool check, touch, in_place, json, explain;
 };
 
 struct bench_row {
     size_t bytes, count; /* of the whole vector */
     int64_t iterations;
     double min_us, median_us, max_us;
+    double cpu_us;       /* processor time of all ranks together, a call */
     double algbw, busbw; /* 10^9 bytes a second, from the median */
-    int64_t wrong;       /* elements, all ranks together; BENCH_NOT_CHECKED */
+    const char *algorithm;
+    int64_t wrong; /* elements, all ranks together; BENCH_NOT_CHECKED */
 };
 
 struct bench_result {
-    const char *transport; /* that was taken */
+    char transport[32]; /* that was taken */
+    bool compressed;    /* the compression has an effect */
     struct bench_row rows[BENCH_MAX_SIZES];
     int row_count;
 };
@@ -42,19 +52,25 @@ int bench_run(const struct bench_options *options);
  */
 struct bench_check {
     const struct bench_options *options;
+    ls_compression compression; /* that has an effect */
+    const int *hosts;           /* [size] of each rank */
+    bool by_host;               /* what a host gives is rounded together, not what a rank gives */
     int rank, size;
 };
 /* Where the part that belongs to a rank begins when count elements are cut into size parts; rank size gives count. */
 size_t bench_part_start(size_t count, int size, int rank);
 /* Writes what rank gives at positions [start, start + count) of the vector. */
 void bench_check_fill(const struct bench_check *check, int rank, size_t start, size_t count, void *elements);
-/* How many elements of output differ in bits from the right result; -1 without memory. */
+/* How many elements of output differ in bits from the right result, of which reduce-scatter gives a rank its part; -1
+ * without memory. */
 int64_t bench_check_result(const struct bench_check *check, size_t count, const void *output);
 /* How many of rank's elements at positions [start, start + count) are no longer what bench_check_fill wrote. */
 int64_t bench_check_input(const struct bench_check *check, size_t start, size_t count, const void *elements);
 
 /* bench_table.c */
-void bench_print_head(const struct bench_options *options, int workers, const char *transport);
+/* "all-reduce" */
+const char *bench_collective_name(const struct bench_options *options);
+void bench_print_head(const struct bench_options *options, int workers, const struct bench_result *result);
 void bench_print_row(const struct bench_options *options, const struct bench_row *row);
 void bench_print_end(const struct bench_options *options, const struct bench_result *result);
 void bench_print_json(const struct bench_options *options, int workers, const struct bench_result *result);

@@ -1,8 +1,11 @@
 /* The oracle of lockstep bench --check: each rank computes by itself what the collective must give, bit for bit. It is
  * written from the definition, one addition after the other, and shares nothing with the library:
  *   auto  a binary tree over the ranks, split at the largest power of two below their number, the lower ranks left;
- *   ring  block b (count elements cut evenly, the first ones longer) is added from rank b on, around the ring.
- * Sums are rounded to the type at every addition, those of 16-bit types from float32; mean divides the sum once.
+ *   ring  block b (count elements cut evenly, the first ones longer) is added from rank b on, around the ring; in a
+ *         reduce-scatter from rank b + 1 on, so that it ends at its owner.
+ * Sums are rounded to the type at every addition, those of 16-bit types from float32; mean divides the sum once. With
+ * compression what a rank gives is rounded to it before it is added, in two levels the sum of a subtree whose ranks are
+ * on one host, round the ring every sum before it goes to the next rank; and so is the result.
  * The values keep away from what no order defines: there is no NaN and no negative zero. */
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,6 +23,7 @@ union number {
 
 struct piece {
     const struct bench_options *options;
+    const struct bench_check *check;
     int size;
     size_t start, count;
     union number *rows; /* [size][PIECE]: what each rank gives, later partial sums */
@@ -167,19 +171,40 @@ static void combine(const struct piece *piece, int a, int b) {
     for (size_t i = 0; i < piece->count; i++) to[i] = combine_one(piece->options, to[i], from[i]);
 }
 
-/* The tree over ranks [low, high), into the row of low. */
-static void fold_tree(const struct piece *piece, int low, int high) {
+static void compress(const struct piece *piece, int rank) {
+    union number *values = row(piece, rank);
+    ls_dtype dtype = piece->check->compression == LS_COMPRESS_FP16 ? LS_FLOAT16 : LS_BFLOAT16;
+    if (!piece->check->compression) return;
+    for (size_t i = 0; i < piece->count; i++) values[i].real = round_real(dtype, values[i].real);
+}
+
+static bool on_one_host(const struct piece *piece, int low, int high) {
+    if (high - low == 1) return true;
+    if (!piece->check->by_host) return false;
+    for (int rank = low + 1; rank < high; rank++)
+        if (piece->check->hosts[rank] != piece->check->hosts[low]) return false;
+    return true;
+}
+
+/* The tree over ranks [low, high), into the row of low. What is part of a sum that will be rounded is not rounded. */
+static void fold_tree(const struct piece *piece, int low, int high, bool part) {
     int left = 1;
-    if (high - low < 2) return;
+    bool given = !part && on_one_host(piece, low, high);
     while (left * 2 < high - low) left *= 2;
-    fold_tree(piece, low, low + left);
-    fold_tree(piece, low + left, high);
-    combine(piece, low, low + left);
+    if (high - low > 1) {
+        fold_tree(piece, low, low + left, part || given);
+        fold_tree(piece, low + left, high, part || given);
+        combine(piece, low, low + left);
+    }
+    if (given) compress(piece, low);
 }
 
 /* Once around the ring, into the row of first. */
 static void fold_chain(const struct piece *piece, int first) {
-    for (int step = 1; step < piece->size; step++) combine(piece, first, (first + step) % piece->size);
+    for (int step = 1; step < piece->size; step++) {
+        compress(piece, first);
+        combine(piece, first, (first + step) % piece->size);
+    }
 }
 
 static void divide(const struct piece *piece, union number *values) {
@@ -199,14 +224,15 @@ static union number *fill_row(const struct piece *piece, int rank) {
 
 static const union number *reduce(const struct piece *piece, int block) {
     bool ring = piece->options->communication == LS_RING;
+    int first = ring ? (block + (piece->options->collective == BENCH_REDUCE_SCATTER)) % piece->size : 0;
     for (int rank = 0; rank < piece->size; rank++) (void)fill_row(piece, rank);
     if (ring)
-        fold_chain(piece, block);
+        fold_chain(piece, first);
     else
-        fold_tree(piece, 0, piece->size);
-    union number *result = row(piece, ring ? block : 0);
-    if (piece->options->op == LS_MEAN) divide(piece, result);
-    return result;
+        fold_tree(piece, 0, piece->size, false);
+    if (piece->options->op == LS_MEAN) divide(piece, row(piece, first));
+    compress(piece, first);
+    return row(piece, first);
 }
 
 /* The right result of a piece that lies in a block. */
@@ -235,18 +261,21 @@ void bench_check_fill(const struct bench_check *check, int rank, size_t start, s
 }
 
 int64_t bench_check_result(const struct bench_check *check, size_t count, const void *output) {
-    struct piece piece = {.options = check->options, .size = check->size};
+    bool one = check->options->collective == BENCH_REDUCE_SCATTER;
+    size_t first = one ? bench_part_start(count, check->size, check->rank) : 0; /* where output begins */
+    struct piece piece = {.options = check->options, .check = check, .size = check->size};
     ls_dtype dtype = check->options->dtype;
     int64_t wrong = 0;
     piece.rows = calloc((size_t)check->size * PIECE, sizeof(*piece.rows));
     if (!piece.rows) return -1;
     for (int block = 0; block < check->size; block++) {
+        if (one && block != check->rank) continue;
         size_t end = bench_part_start(count, check->size, block + 1);
         for (size_t at = bench_part_start(count, check->size, block); at < end; at += piece.count) {
             piece.start = at;
             piece.count = end - at < PIECE ? end - at : PIECE;
             wrong += count_different(dtype, right_result(&piece, block),
-                                     (const unsigned char *)output + at * ls_dtype_size(dtype), piece.count);
+                                     (const unsigned char *)output + (at - first) * ls_dtype_size(dtype), piece.count);
         }
     }
     free(piece.rows);

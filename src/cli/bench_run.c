@@ -6,18 +6,22 @@
 #include <string.h>
 #include <time.h>
 
+#include <lockstep/tools.h>
+
 #include "cli/bench.h"
 
-enum { LEAST_ITERATIONS = 5, MOST_ITERATIONS = 1000 }; /* unless --iterations says how many */
-#define SECONDS_A_SIZE 1.0
+enum { LEAST_ITERATIONS = 5, MOST_ITERATIONS = 20000 }; /* unless --iterations says how many */
+#define SECONDS_A_SIZE 0.5
 #define TOUCH_PIECE    ((size_t)64 * 1024)
 
 struct bench {
     const struct bench_options *options;
     ls_communicator *communicator;
     int rank, size;
+    ls_compression compression;    /* that has an effect */
     unsigned char *input, *output; /* each holds the largest vector; the same memory in place */
-    size_t *counts;                /* [size]: each rank's part in an all-gather */
+    int *hosts;                    /* [size] of each rank */
+    size_t *counts;                /* [size]: each rank's part in an all-gather or reduce-scatter */
     double *times;                 /* seconds a call; the slowest rank's once they have been shared */
     bool explained;                /* an error has been printed already */
 };
@@ -50,12 +54,14 @@ static ls_status allocate(struct bench *bench) {
     for (int i = 0; i < options->size_count; i++)
         if (options->bytes[i] > largest) largest = options->bytes[i];
     bench->counts = calloc((size_t)bench->size, sizeof(*bench->counts));
+    bench->hosts = calloc((size_t)bench->size, sizeof(*bench->hosts));
     bench->times = calloc(most_iterations(options), sizeof(*bench->times));
-    if (!bench->counts || !bench->times) {
+    if (!bench->counts || !bench->hosts || !bench->times) {
         (void)fprintf(stderr, "lockstep bench: no memory for %zu times\n", most_iterations(options));
         bench->explained = true;
         return LS_RESOURCE_EXHAUSTED;
     }
+    for (int rank = 0; rank < bench->size; rank++) bench->hosts[rank] = ls_tools_host(bench->communicator, rank);
     ls_status status = allocate_vector(bench, largest, &bench->output);
     if (status || options->in_place || options->collective == BENCH_BROADCAST) {
         bench->input = bench->output;
@@ -68,6 +74,7 @@ static void release(struct bench *bench) {
     if (bench->input != bench->output) free_vector(bench, bench->input);
     free_vector(bench, bench->output);
     free(bench->counts);
+    free(bench->hosts);
     free(bench->times);
 }
 
@@ -86,6 +93,13 @@ static struct part own_part(const struct bench *bench, size_t count) {
     return (struct part){start, bench_part_start(count, bench->size, bench->rank + 1) - start, data};
 }
 
+/* Where this rank's result begins: of a reduce-scatter in place at its part of the input. */
+static unsigned char *result_of(const struct bench *bench, size_t count) {
+    bool part = bench->options->collective == BENCH_REDUCE_SCATTER && bench->input == bench->output;
+    if (!part) return bench->output;
+    return bench->output + bench_part_start(count, bench->size, bench->rank) * ls_dtype_size(bench->options->dtype);
+}
+
 static ls_status call(const struct bench *bench, size_t count) {
     const struct bench_options *options = bench->options;
     switch (options->collective) {
@@ -94,10 +108,22 @@ static ls_status call(const struct bench *bench, size_t count) {
     case BENCH_ALL_GATHER:
         return ls_all_gather(bench->communicator, "bench", options->dtype, own_part(bench, count).data, bench->counts,
                              bench->output);
+    case BENCH_REDUCE_SCATTER:
+        return ls_reduce_scatter(bench->communicator, "bench", options->op, options->dtype, bench->input, bench->counts,
+                                 result_of(bench, count));
     default:
-        return ls_all_reduce(bench->communicator, "bench", options->op, options->dtype, bench->input, bench->output,
-                             count);
+        if (!options->compression)
+            return ls_all_reduce(bench->communicator, "bench", options->op, options->dtype, bench->input, bench->output,
+                                 count);
+        return ls_all_reduce_compressed(bench->communicator, "bench", options->op, options->dtype, options->compression,
+                                        bench->input, bench->output, count);
     }
+}
+
+/* Nobody goes on before all are there. By the way that the calls take: waking from another one would be timed. */
+static ls_status meet(const struct bench *bench) {
+    int32_t token = 1;
+    return ls_all_reduce(bench->communicator, "bench meets", LS_MAX, LS_INT32, &token, &token, 1);
 }
 
 /* Small positive values of every type. Piece by piece, because one large memset goes past the caches. */
@@ -106,9 +132,9 @@ static void rewrite(unsigned char *data, size_t bytes) {
         memset(data + at, 0x3C, bytes - at < TOUCH_PIECE ? bytes - at : TOUCH_PIECE);
 }
 
-static double now(void) {
+static double seconds_of(clockid_t clock) {
     struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    (void)clock_gettime(clock, &time);
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
@@ -120,20 +146,25 @@ static ls_status repeat(const struct bench *bench, size_t count, size_t iteratio
     for (size_t i = 0; i < iterations && !status; i++) {
         if (bench->options->touch) {
             rewrite(own.data, own.count * ls_dtype_size(bench->options->dtype));
-            status = ls_barrier(bench->communicator, "bench touched");
+            status = meet(bench);
             if (status) return status;
         }
-        double start = now();
+        double start = seconds_of(CLOCK_MONOTONIC);
         status = call(bench, count);
-        times[i] = now() - start;
+        times[i] = seconds_of(CLOCK_MONOTONIC) - start;
     }
     return status;
 }
 
-/* The same, and then every rank knows the slowest rank's time of each call. */
-static ls_status time_calls(const struct bench *bench, size_t count, size_t iterations, double *times) {
-    ls_status status = ls_barrier(bench->communicator, "bench start");
+/* The same, and then every rank knows the slowest rank's time of each call; adds the processor time of all ranks, of
+ * every thread, to cpu. */
+static ls_status time_calls(const struct bench *bench, size_t count, size_t iterations, double *times, double *cpu) {
+    ls_status status = meet(bench);
+    double used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     if (!status) status = repeat(bench, count, iterations, times);
+    used = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - used;
+    if (!status) status = ls_all_reduce(bench->communicator, "bench cpu", LS_SUM, LS_FLOAT64, &used, &used, 1);
+    *cpu += used;
     return status ? status
                   : ls_all_reduce(bench->communicator, "bench times", LS_MAX, LS_FLOAT64, times, times, iterations);
 }
@@ -158,7 +189,7 @@ static double bus_factor(enum bench_collective collective, int size) {
     return (collective == BENCH_ALL_REDUCE ? 2 : 1) * (n - 1) / n;
 }
 
-static void summarize(const struct bench *bench, size_t iterations, struct bench_row *row) {
+static void summarize(const struct bench *bench, size_t iterations, double cpu, struct bench_row *row) {
     double *times = bench->times;
     qsort(times, iterations, sizeof(*times), compare);
     double median = (times[(iterations - 1) / 2] + times[iterations / 2]) / 2;
@@ -166,6 +197,7 @@ static void summarize(const struct bench *bench, size_t iterations, struct bench
     row->min_us = times[0] * 1e6;
     row->median_us = median * 1e6;
     row->max_us = times[iterations - 1] * 1e6;
+    row->cpu_us = cpu / (double)iterations * 1e6;
     row->algbw = median > 0 ? (double)row->bytes / median * 1e-9 : 0;
     row->busbw = row->algbw * bus_factor(bench->options->collective, bench->size);
 }
@@ -173,14 +205,15 @@ static void summarize(const struct bench *bench, size_t iterations, struct bench
 static ls_status measure(const struct bench *bench, struct bench_row *row) {
     const struct bench_options *options = bench->options;
     size_t iterations = options->iterations ? (size_t)options->iterations : LEAST_ITERATIONS;
+    double cpu = 0;
     ls_status status = repeat(bench, row->count, (size_t)options->warmup, bench->times);
-    if (!status) status = time_calls(bench, row->count, iterations, bench->times);
+    if (!status) status = time_calls(bench, row->count, iterations, bench->times, &cpu);
     if (!status && !options->iterations) {
         size_t more = iterations_left(bench->times, iterations);
-        if (more) status = time_calls(bench, row->count, more, bench->times + iterations);
+        if (more) status = time_calls(bench, row->count, more, bench->times + iterations, &cpu);
         iterations += more;
     }
-    if (!status) summarize(bench, iterations, row);
+    if (!status) summarize(bench, iterations, cpu, row);
     return status;
 }
 
@@ -188,14 +221,19 @@ static ls_status measure(const struct bench *bench, struct bench_row *row) {
 
 /* One call with values that no call before had, into memory that holds nothing right. */
 static ls_status check(struct bench *bench, struct bench_row *row) {
-    const struct bench_check oracle = {bench->options, bench->rank, bench->size};
+    const struct bench_check oracle = {.options = bench->options,
+                                       .compression = bench->compression,
+                                       .hosts = bench->hosts,
+                                       .by_host = !strcmp(row->algorithm, "two-level"),
+                                       .rank = bench->rank,
+                                       .size = bench->size};
     struct part own = own_part(bench, row->count);
     memset(bench->output, 0xA5, row->bytes);
     if (bench->options->collective != BENCH_BROADCAST || bench->rank == 0)
         bench_check_fill(&oracle, bench->rank, own.start, own.count, own.data);
     ls_status status = call(bench, row->count);
     if (status) return status;
-    int64_t wrong = bench_check_result(&oracle, row->count, bench->output);
+    int64_t wrong = bench_check_result(&oracle, row->count, result_of(bench, row->count));
     if (wrong < 0) {
         (void)fprintf(stderr, "lockstep bench: no memory for the right result of --check\n");
         bench->explained = true;
@@ -212,6 +250,9 @@ static ls_status check(struct bench *bench, struct bench_row *row) {
 static ls_status run_size(struct bench *bench, size_t bytes, struct bench_row *row) {
     size_t element = ls_dtype_size(bench->options->dtype), count = bytes / element;
     *row = (struct bench_row){.bytes = count * element, .count = count, .wrong = BENCH_NOT_CHECKED};
+    row->algorithm = "-";
+    if (bench->options->collective == BENCH_ALL_REDUCE)
+        row->algorithm = ls_tools_algorithm(bench->communicator, bench->options->dtype, bench->compression, count);
     for (int rank = 0; rank < bench->size; rank++)
         bench->counts[rank] =
             bench_part_start(count, bench->size, rank + 1) - bench_part_start(count, bench->size, rank);
@@ -224,7 +265,7 @@ static ls_status run_size(struct bench *bench, size_t bytes, struct bench_row *r
 static ls_status run_all(struct bench *bench, struct bench_result *result) {
     const struct bench_options *options = bench->options;
     ls_status status = allocate(bench);
-    if (!status && bench->rank == 0) bench_print_head(options, bench->size, result->transport);
+    if (!status && bench->rank == 0) bench_print_head(options, bench->size, result);
     for (int i = 0; i < options->size_count && !status; i++) {
         status = run_size(bench, options->bytes[i], &result->rows[i]);
         if (status) break;
@@ -232,6 +273,25 @@ static ls_status run_all(struct bench *bench, struct bench_result *result) {
         if (bench->rank == 0) bench_print_row(options, &result->rows[i]);
     }
     return status;
+}
+
+/* Its lines as comments. */
+static ls_status explain(const struct bench *bench) {
+    char *text, *state = NULL;
+    if (!bench->options->explain || bench->rank) return LS_OK;
+    ls_status status = ls_tools_explain(bench->communicator, &text);
+    if (status) return status;
+    for (char *line = strtok_r(text, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
+        (void)printf("# %s\n", line);
+    ls_memory_free(text);
+    return LS_OK;
+}
+
+/* A setting that the command line gives. */
+static bool set(const char *name, const char *value) {
+    if (!value || !setenv(name, value, 1)) return true;
+    (void)fprintf(stderr, "lockstep bench: no memory for %s\n", name);
+    return false;
 }
 
 static int report(const struct bench *bench, ls_status status, const struct bench_result *result) {
@@ -249,17 +309,17 @@ static int report(const struct bench *bench, ls_status status, const struct benc
 int bench_run(const struct bench_options *options) {
     struct bench bench = {.options = options};
     struct bench_result result = {.row_count = 0};
-    if (options->transport && setenv("LOCKSTEP_TRANSPORT", options->transport, 1)) {
-        perror("lockstep bench: LOCKSTEP_TRANSPORT");
-        return 1;
-    }
+    if (!set("LOCKSTEP_TRANSPORT", options->transport) || !set("LOCKSTEP_ALGORITHM", options->algorithm)) return 1;
     ls_status status = ls_communicator_new(LS_STRATEGY(.communication = options->communication), &bench.communicator);
     if (status) return ls_exit(status);
     bench.rank = ls_rank(bench.communicator);
     bench.size = ls_size(bench.communicator);
-    result.transport = ls_communicator_transport(bench.communicator);
-    if (options->collective != BENCH_ALL_REDUCE && bench.size > 1) result.transport = "tcp"; /* the links' */
-    status = run_all(&bench, &result);
+    (void)snprintf(result.transport, sizeof(result.transport), "%s",
+                   ls_tools_transport(bench.communicator, bench_collective_name(options)));
+    result.compressed = options->compression && ls_tools_compresses(bench.communicator);
+    if (result.compressed) bench.compression = options->compression;
+    status = explain(&bench);
+    if (!status) status = run_all(&bench, &result);
     release(&bench);
     return report(&bench, ls_communicator_close(bench.communicator, status), &result);
 }

@@ -6,42 +6,51 @@
 
 #include "cli/bench.h"
 
-static const char *collective_name(const struct bench_options *options) {
-    static const char *const names[] = {"all-reduce", "broadcast", "all-gather"};
+const char *bench_collective_name(const struct bench_options *options) {
+    static const char *const names[] = {"all-reduce", "broadcast", "all-gather", "reduce-scatter"};
     return names[options->collective];
 }
 
 static const char *op_name(const struct bench_options *options) {
     static const char *const names[] = {[LS_SUM] = "sum", [LS_MEAN] = "mean", [LS_MIN] = "min", [LS_MAX] = "max"};
-    return options->collective == BENCH_ALL_REDUCE ? names[options->op] : "none";
+    return bench_reduces(options->collective) ? names[options->op] : "none";
 }
 
-/* The order of addition; only adding has one. */
+/* As asked for. */
 static const char *algorithm_name(const struct bench_options *options) {
-    if (options->collective != BENCH_ALL_REDUCE) return "auto";
-    return options->communication == LS_RING ? "ring" : "tree";
+    if (options->communication == LS_RING) return "ring";
+    return options->algorithm ? options->algorithm : "auto";
+}
+
+static const char *compression_name(const struct bench_options *options) {
+    static const char *const names[] = {"none", "fp16", "bf16"};
+    return names[options->compression];
 }
 
 static bool in_place(const struct bench_options *options) {
     return options->in_place || options->collective == BENCH_BROADCAST;
 }
 
-void bench_print_head(const struct bench_options *options, int workers, const char *transport) {
-    (void)printf("# %s, %d worker%s, transport %s, algorithm %s, %s%s\n", collective_name(options), workers,
-                 workers == 1 ? "" : "s", transport, algorithm_name(options),
+void bench_print_head(const struct bench_options *options, int workers, const struct bench_result *result) {
+    (void)printf("# %s, %d worker%s, transport %s, algorithm %s, %s%s\n", bench_collective_name(options), workers,
+                 workers == 1 ? "" : "s", result->transport, algorithm_name(options),
                  in_place(options) ? "in place" : "out of place", options->touch ? ", rewritten before each call" : "");
+    if (options->compression)
+        (void)printf(result->compressed ? "# %s on the links; busbw counts the bytes of float32\n"
+                                        : "# compression %s changes nothing: there are no links between the workers\n",
+                     compression_name(options));
     (void)printf("# times in microseconds, algbw and busbw in GB/s (10^9 bytes a second)\n");
-    (void)printf("#%11s %12s %8s %6s %11s %11s %11s %9s %9s %8s\n", "bytes", "count", "type", "op", "min", "median",
-                 "max", "algbw", "busbw", "#wrong");
+    (void)printf("#%11s %12s %8s %6s %11s %11s %11s %9s %9s %8s  %s\n", "bytes", "count", "type", "op", "min", "median",
+                 "max", "algbw", "busbw", "#wrong", "algorithm");
     (void)fflush(stdout);
 }
 
 void bench_print_row(const struct bench_options *options, const struct bench_row *row) {
     char wrong[32] = "-";
     if (row->wrong != BENCH_NOT_CHECKED) (void)snprintf(wrong, sizeof(wrong), "%" PRId64, row->wrong);
-    (void)printf("%12zu %12zu %8s %6s %11.2f %11.2f %11.2f %9.3f %9.3f %8s\n", row->bytes, row->count,
+    (void)printf("%12zu %12zu %8s %6s %11.2f %11.2f %11.2f %9.3f %9.3f %8s  %s\n", row->bytes, row->count,
                  ls_dtype_name(options->dtype), op_name(options), row->min_us, row->median_us, row->max_us, row->algbw,
-                 row->busbw, wrong);
+                 row->busbw, wrong, row->algorithm);
     (void)fflush(stdout);
 }
 
@@ -68,10 +77,11 @@ static void print_string(const char *text) {
 }
 
 static void print_json_row(const struct bench_row *row) {
-    (void)printf("{\"bytes\": %zu, \"count\": %zu, \"iterations\": %" PRId64 ", ", row->bytes, row->count,
-                 row->iterations);
+    (void)printf("{\"bytes\": %zu, \"count\": %zu, \"iterations\": %" PRId64 ", \"algorithm\": \"%s\", ", row->bytes,
+                 row->count, row->iterations, row->algorithm);
     (void)printf("\"time_us\": %.9g, \"time_min_us\": %.9g, \"time_max_us\": %.9g, ", row->median_us, row->min_us,
                  row->max_us);
+    (void)printf("\"cpu_us\": %.9g, ", row->cpu_us);
     (void)printf("\"algbw_gbps\": %.9g, \"busbw_gbps\": %.9g, \"wrong\": ", row->algbw, row->busbw);
     if (row->wrong == BENCH_NOT_CHECKED)
         (void)printf("null}");
@@ -80,8 +90,9 @@ static void print_json_row(const struct bench_row *row) {
 }
 
 void bench_print_json(const struct bench_options *options, int workers, const struct bench_result *result) {
-    (void)printf("{\"collective\": \"%s\", \"transport\": ", collective_name(options));
+    (void)printf("{\"collective\": \"%s\", \"transport\": ", bench_collective_name(options));
     print_string(result->transport);
+    (void)printf(", \"compression\": \"%s\"", compression_name(options));
     (void)printf(", \"algorithm\": \"%s\", \"workers\": %d, \"devices\": 1, ", algorithm_name(options), workers);
     (void)printf("\"dtype\": \"%s\", \"op\": \"%s\", ", ls_dtype_name(options->dtype), op_name(options));
     (void)printf("\"in_place\": %s, \"touch\": %s, \"rows\": [", in_place(options) ? "true" : "false",

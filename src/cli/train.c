@@ -1,5 +1,6 @@
 /* lockstep train: trains a model from the command line. The same program under a TF_CONFIG, under lockstep run, or
  * alone. */
+#include <errno.h>
 #include <lockstep/lockstep.h>
 #include <math.h>
 #include <stdio.h>
@@ -39,8 +40,12 @@ static const char help[] =
     "  --strategy multi-worker|mirrored|one-device   (default multi-worker: reads TF_CONFIG)\n"
     "  --devices D             a number of CPU devices, or cpu:0,cpu:1 (default: LOCKSTEP_DEVICES, then 1)\n"
     "  --communication auto|ring|nccl   between workers (default auto)\n"
+    "  --compression none|fp16|bf16     of gradients on links between workers; nothing is compressed where workers\n"
+    "                          share memory (default none)\n"
+    "  --transport auto|shm|tcp|grpc    between workers; sets LOCKSTEP_TRANSPORT (default: what it says, else auto)\n"
     "  --cross-device-ops auto|one-device|hierarchical   within one worker (default auto)\n"
-    "  --bytes-per-pack N      gradient bytes in a bucket; 0: 1 MiB first, then 25 MiB (default 0)\n"
+    "  --bytes-per-pack N      gradient bytes in a bucket; 0: 1 MiB first, then 25 MiB or a sixteenth of all (default "
+    "0)\n"
     "  --threads-per-replica N (default 1)\n"
     "  --timeout S             seconds that one collective may take (default LOCKSTEP_COLLECTIVE_TIMEOUT)\n"
     "  --division layout-invariant|tensorflow   how a global batch is divided (default layout-invariant)\n"
@@ -50,6 +55,10 @@ static const char help[] =
     "  --json                  the chief's last line on stdout is one JSON object: num_replicas_in_sync,\n"
     "                          num_workers, steps, loss, accuracy, val_loss, val_accuracy, samples_per_second,\n"
     "                          weights_sha256\n"
+    "  --trace PATH            write the timeline of the training to PATH in Chrome's trace format (ui.perfetto.dev\n"
+    "                          shows it): steps, forward, backward, each bucket's all-reduce, waiting, updating.\n"
+    "                          %r in PATH becomes the rank; without it several workers write a.json as a.rank0.json,\n"
+    "                          a.rank1.json, ... Sets LOCKSTEP_TRACE\n"
     "  --verbose -1|0|1|2      nothing; bar on a terminal, else lines; bar; a line an epoch (default 0)\n"
     "  --help                  print this text\n"
     "\n"
@@ -66,6 +75,7 @@ static const char help[] =
 struct training {
     ls_strategy_options strategy;
     const char *strategy_name, *dataset;
+    const char *transport; /* NULL: what the environment says */
     ls_dataset_options data;
     ls_fit_options fit;
     ls_optimizer optimizer;
@@ -125,6 +135,8 @@ enum option_id {
     STRATEGY,
     DEVICES,
     COMMUNICATION,
+    COMPRESSION,
+    TRANSPORT,
     CROSS_DEVICE,
     BYTES_PER_PACK,
     THREADS,
@@ -132,6 +144,7 @@ enum option_id {
     DIVISION,
     AUTO_SHARD,
     JSON,
+    TRACE,
     VERBOSE
 };
 
@@ -154,6 +167,8 @@ static const struct option long_options[] = {
     {"strategy", required_argument, NULL, STRATEGY},
     {"devices", required_argument, NULL, DEVICES},
     {"communication", required_argument, NULL, COMMUNICATION},
+    {"compression", required_argument, NULL, COMPRESSION},
+    {"transport", required_argument, NULL, TRANSPORT},
     {"cross-device-ops", required_argument, NULL, CROSS_DEVICE},
     {"bytes-per-pack", required_argument, NULL, BYTES_PER_PACK},
     {"threads-per-replica", required_argument, NULL, THREADS},
@@ -161,6 +176,7 @@ static const struct option long_options[] = {
     {"division", required_argument, NULL, DIVISION},
     {"auto-shard", required_argument, NULL, AUTO_SHARD},
     {"json", no_argument, NULL, JSON},
+    {"trace", required_argument, NULL, TRACE},
     {"verbose", required_argument, NULL, VERBOSE},
     {"help", no_argument, NULL, 'h'},
     {0},
@@ -171,6 +187,8 @@ static const char *const optimizers[] = {"sgd", "adam", NULL};
 static const char *const shuffles[] = {"each-epoch", "once", "never", NULL};
 static const char *const strategies[] = {"multi-worker", "mirrored", "one-device", NULL};
 static const char *const communications[] = {"auto", "ring", "nccl", NULL};
+static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
+static const char *const transports[] = {"auto", "shm", "tcp", "grpc", NULL};
 static const char *const cross_device_ops[] = {"auto", "one-device", "hierarchical", NULL};
 static const char *const divisions[] = {"layout-invariant", "tensorflow", NULL};
 static const char *const auto_shards[] = {"data", "off", NULL};
@@ -187,6 +205,8 @@ static bool read_word(const struct ls_command_line *line, int option, struct tra
         {SHUFFLE, "--shuffle", shuffles},
         {STRATEGY, "--strategy", strategies},
         {COMMUNICATION, "--communication", communications},
+        {COMPRESSION, "--compression", compressions},
+        {TRANSPORT, "--transport", transports},
         {CROSS_DEVICE, "--cross-device-ops", cross_device_ops},
         {DIVISION, "--division", divisions},
         {AUTO_SHARD, "--auto-shard", auto_shards},
@@ -198,6 +218,8 @@ static bool read_word(const struct ls_command_line *line, int option, struct tra
     if (option == SHUFFLE) training->data.shuffle = (ls_shuffle)value;
     if (option == STRATEGY) training->strategy_name = strategies[value];
     if (option == COMMUNICATION) training->strategy.communication = (ls_communication)value;
+    if (option == COMPRESSION) training->strategy.compression = (ls_compression)value;
+    if (option == TRANSPORT) training->transport = transports[value];
     if (option == CROSS_DEVICE) training->strategy.cross_device_ops = (ls_cross_device_ops)value;
     if (option == DIVISION) training->data.division = (ls_division)value;
     if (option == AUTO_SHARD) training->data.auto_shard = (ls_auto_shard)value;
@@ -260,9 +282,17 @@ static void read_flag(int option, struct training *training) {
     if (option == DEVICES) training->strategy.devices = optarg;
 }
 
+/* The strategy reads it from there. */
+static bool set_trace(const struct ls_command_line *line, const char *path) {
+    if (!*path) return ls_usage_error(line, "--trace needs a path") == 0;
+    if (!setenv("LOCKSTEP_TRACE", path, 1)) return true;
+    return ls_usage_error(line, "--trace '%.80s': %s", path, strerror(errno)) == 0;
+}
+
 static bool read_option(const struct ls_command_line *line, int option, struct training *training) {
     read_flag(option, training);
     if (option == HIDDEN) return read_hidden(line, optarg, training);
+    if (option == TRACE) return set_trace(line, optarg);
     return read_word(line, option, training) && read_integer(line, option, training) &&
            read_number(line, option, training);
 }
@@ -338,6 +368,10 @@ static void print_json(int replicas, int workers, const struct outcome *outcome)
 static int run_training(struct training *training) {
     ls_strategy *strategy = NULL;
     struct outcome outcome;
+    if (training->transport && setenv("LOCKSTEP_TRANSPORT", training->transport, 1)) {
+        perror("lockstep train: LOCKSTEP_TRANSPORT");
+        return 1;
+    }
     ls_status status = make_strategy(training, &strategy);
     if (status) return ls_exit(status);
     int replicas = ls_num_replicas_in_sync(strategy), workers = ls_num_workers(strategy);

@@ -86,6 +86,10 @@ static ls_status start(struct ls_cluster *cluster) {
                                    .silence_timeout = SILENCE_TIMEOUT,
                                    .message = ls_control_message,
                                    .closed = ls_control_closed};
+    if (cluster->config.settings->transport == LS_TRANSPORT_GRPC) {
+        config.link_arrived = ls_control_link;
+        config.link_changed = ls_control_link_changed;
+    }
     ls_status status = ls_rpc_new(&config, &cluster->rpc);
     return status ? status : start_listener(cluster);
 }
@@ -177,11 +181,9 @@ ls_status ls_cluster_take_links(struct ls_cluster *cluster, struct ls_link **lin
         struct ls_peer *peer = &cluster->peers[rank];
         links[rank] = NULL;
         if (rank == cluster->rank) continue;
-        if (peer->link_fd < 0)
-            status = ls_fail(LS_FAILED_PRECONDITION, "the data links were taken before");
-        else
-            status = ls_tcp_link_new(peer->link_fd, &links[rank]);
-        if (!status) peer->link_fd = -1;
+        if (!peer->link) status = ls_fail(LS_FAILED_PRECONDITION, "the data links were taken before");
+        links[rank] = peer->link;
+        peer->link = NULL;
     }
     ls_monitor_unlock(&cluster->monitor);
     if (status) close_links(links, rank);

@@ -162,17 +162,45 @@ static bool admit(const struct ls_cluster *cluster, const struct ls_preface *pre
     return peer->in && peer->incarnation == preface->incarnation && same_key(peer->key_given, preface->key);
 }
 
+/* What is refused may be a stranger, a worker of another run or one that was stopped and has woken. */
+static void report_refusal(const struct ls_cluster *cluster, int rank) {
+    ls_log_info(cluster->config.log,
+                "refused a data connection that says it is rank %d: it is not from a process of this group", rank);
+}
+
 void ls_control_data(void *context, int fd, const struct ls_preface *preface) {
     static const uint8_t ack = LS_PREFACE_ACK;
     struct ls_cluster *cluster = context;
+    struct ls_link *link = NULL;
     ls_monitor_lock(&cluster->monitor);
-    if (admit(cluster, preface) && send(fd, &ack, 1, MSG_NOSIGNAL) == 1) {
-        struct ls_peer *peer = &cluster->peers[preface->rank];
-        int before = peer->link_fd;
-        peer->link_fd = fd;
-        fd = before;
+    bool admitted = cluster->config.settings->transport != LS_TRANSPORT_GRPC && admit(cluster, preface);
+    if (admitted && send(fd, &ack, 1, MSG_NOSIGNAL) == 1 && ls_tcp_link_new(fd, &link) == LS_OK) {
+        ls_peer_set_link(&cluster->peers[preface->rank], link);
         ls_cluster_notify(cluster);
     }
-    if (fd >= 0) (void)close(fd);
+    ls_monitor_unlock(&cluster->monitor);
+    if (!link) (void)close(fd);
+    if (!admitted) report_refusal(cluster, preface->rank);
+}
+
+bool ls_control_link(void *context, const void *bytes, size_t size, struct ls_link *link) {
+    struct ls_cluster *cluster = context;
+    struct ls_preface preface = {.rank = -1};
+    bool read = size == LS_PREFACE_SIZE && ls_preface_decode(bytes, &preface) == LS_OK;
+    ls_monitor_lock(&cluster->monitor);
+    bool admitted = read && admit(cluster, &preface);
+    if (admitted) {
+        ls_peer_set_link(&cluster->peers[preface.rank], link);
+        ls_cluster_notify(cluster);
+    }
+    ls_monitor_unlock(&cluster->monitor);
+    if (!admitted) report_refusal(cluster, preface.rank);
+    return admitted;
+}
+
+void ls_control_link_changed(void *context) {
+    struct ls_cluster *cluster = context;
+    ls_monitor_lock(&cluster->monitor);
+    ls_cluster_notify(cluster);
     ls_monitor_unlock(&cluster->monitor);
 }

@@ -35,7 +35,8 @@ static struct ls_hello own_hello(const struct ls_cluster *cluster) {
                              .rank = cluster->rank,
                              .size = cluster->size,
                              .cluster = cluster->config.tf_config->canonical,
-                             .host = cluster->host};
+                             .host = cluster->host,
+                             .transport = ls_transport_name(cluster->config.settings->transport)};
 }
 
 void ls_hello_send(struct ls_cluster *cluster, struct ls_rpc_stream *stream) {
@@ -83,6 +84,12 @@ static void describe(const struct ls_cluster *cluster, const struct ls_hello *ot
                    own_first ? theirs : own, compared->advice);
 }
 
+/* Whether only one of the two wants gRPC; all else is found out when the group is made. */
+static bool transports_differ(const struct ls_cluster *cluster, const struct ls_hello *other) {
+    bool own = cluster->config.settings->transport == LS_TRANSPORT_GRPC;
+    return own != (strcmp(other->transport, ls_transport_name(LS_TRANSPORT_GRPC)) == 0);
+}
+
 /* Fills text when the two cannot be in one group. */
 static bool differs(const struct ls_cluster *cluster, const struct ls_hello *other, char text[LS_ERROR_SIZE]) {
     struct ls_difference difference;
@@ -96,8 +103,13 @@ static bool differs(const struct ls_cluster *cluster, const struct ls_hello *oth
         compared.other = other->version;
     }
     if (strcmp(compared.own, compared.other) == 0) {
-        if (!ls_lines_differ(cluster->config.tf_config->canonical, other->cluster, &difference)) return false;
-        compared = (struct compared){difference.field, difference.first, difference.second, SAME_CONFIG};
+        if (ls_lines_differ(cluster->config.tf_config->canonical, other->cluster, &difference))
+            compared = (struct compared){difference.field, difference.first, difference.second, SAME_CONFIG};
+        else if (transports_differ(cluster, other))
+            compared = (struct compared){"LOCKSTEP_TRANSPORT", ls_transport_name(cluster->config.settings->transport),
+                                         other->transport, "start all workers with grpc, or none"};
+        else
+            return false;
     }
     describe(cluster, other, &compared, text);
     return true;

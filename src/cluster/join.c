@@ -44,9 +44,14 @@ static void step_control(struct ls_cluster *cluster, struct ls_peer *peer) {
 }
 
 static void fail_data(struct ls_peer *peer, const char *why) {
-    if (peer->data_fd >= 0) (void)close(peer->data_fd);
-    peer->data_fd = -1;
+    ls_peer_end_data(peer);
     ls_dial_fail(&peer->data, why);
+}
+
+static void send_preface(struct ls_peer *peer, int fd, const uint8_t *preface) {
+    peer->data_fd = fd;
+    if (send(fd, preface, LS_PREFACE_SIZE, MSG_NOSIGNAL) != LS_PREFACE_SIZE)
+        fail_data(peer, "its data connection was closed");
 }
 
 static void open_data(struct ls_cluster *cluster, struct ls_peer *peer, int fd) {
@@ -57,35 +62,60 @@ static void open_data(struct ls_cluster *cluster, struct ls_peer *peer, int fd) 
                                  .incarnation = cluster->incarnation};
     memcpy(preface.key, peer->key_received, sizeof(preface.key));
     ls_preface_encode(&preface, bytes);
-    peer->data_fd = fd;
     peer->data_deadline = ls_now() + HELLO_TIMEOUT;
     peer->data_incarnation = peer->incarnation;
-    if (send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) != (ssize_t)sizeof(bytes))
-        fail_data(peer, "its data connection was closed");
+    if (cluster->config.settings->transport != LS_TRANSPORT_GRPC)
+        send_preface(peer, fd, bytes);
+    else if (ls_rpc_link_open(cluster->rpc, fd, peer->task->address, bytes, sizeof(bytes), &peer->data_link))
+        fail_data(peer, ls_error());
+}
+
+enum answer { ANSWER_NONE, ANSWER_YES, ANSWER_NO };
+
+static enum answer read_byte(int fd) {
+    uint8_t answer = 0;
+    ssize_t size = recv(fd, &answer, 1, MSG_DONTWAIT);
+    if (size < 0) return ANSWER_NONE;
+    return size == 1 && answer == LS_PREFACE_ACK ? ANSWER_YES : ANSWER_NO;
+}
+
+static enum answer read_state(struct ls_link *link) {
+    enum ls_rpc_link_state state = ls_rpc_link_state(link);
+    if (state == LS_RPC_LINK_OPENING) return ANSWER_NONE;
+    return state == LS_RPC_LINK_OPEN ? ANSWER_YES : ANSWER_NO;
+}
+
+static void accept_link(struct ls_peer *peer) {
+    struct ls_link *link = ls_steal(peer->data_link);
+    if (!link && ls_tcp_link_new(peer->data_fd, &link))
+        fail_data(peer, ls_error());
+    else
+        peer->data_fd = -1;
+    if (link) ls_peer_set_link(peer, link);
 }
 
 static void read_answer(struct ls_peer *peer) {
-    uint8_t answer = 0;
-    ssize_t size = recv(peer->data_fd, &answer, 1, MSG_DONTWAIT);
-    if (size == 1 && answer == LS_PREFACE_ACK) {
-        peer->link_fd = peer->data_fd;
-        peer->data_fd = -1;
-    } else if (size >= 0) {
+    enum answer answer = peer->data_link ? read_state(peer->data_link) : read_byte(peer->data_fd);
+    if (answer == ANSWER_YES)
+        accept_link(peer);
+    else if (answer == ANSWER_NO)
         fail_data(peer, "its data connection was refused");
-    } else if (ls_now() >= peer->data_deadline) {
+    else if (ls_now() >= peer->data_deadline)
         fail_data(peer, "its data connection gets no answer");
-    }
+}
+
+static bool is_opening(const struct ls_peer *peer) {
+    return peer->data_fd >= 0 || peer->data_link;
 }
 
 /* The higher rank dials; the key comes with the answer to its Hello. */
 static void step_data(struct ls_cluster *cluster, struct ls_peer *peer) {
-    if (peer->data_fd >= 0 && (!peer->accepted || peer->data_incarnation != peer->incarnation)) {
-        (void)close(peer->data_fd);
-        peer->data_fd = -1;
+    if (is_opening(peer) && (!peer->accepted || peer->data_incarnation != peer->incarnation)) {
+        ls_peer_end_data(peer);
         ls_dial_reset(&peer->data);
     }
-    if (peer->rank > cluster->rank || !peer->accepted || peer->link_fd >= 0) return;
-    if (peer->data_fd >= 0) {
+    if (peer->rank > cluster->rank || !peer->accepted || peer->link) return;
+    if (is_opening(peer)) {
         read_answer(peer);
         return;
     }
@@ -94,7 +124,7 @@ static void step_data(struct ls_cluster *cluster, struct ls_peer *peer) {
 }
 
 static bool wants_data(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return peer->rank < cluster->rank && peer->accepted && peer->link_fd < 0;
+    return peer->rank < cluster->rank && peer->accepted && !peer->link;
 }
 
 /* Steps all peers; true when all are complete. */
@@ -122,8 +152,8 @@ static int64_t fill_slots(const struct ls_cluster *cluster, const struct ls_peer
     else if (!peer->accepted)
         until = peer->hello_deadline;
     if (!wants_data(cluster, peer)) return until;
-    if (peer->data_fd < 0) return earlier(until, ls_dial_poll(&peer->data, &slots[1]));
-    slots[2] = (struct pollfd){.fd = peer->data_fd, .events = POLLIN};
+    if (!is_opening(peer)) return earlier(until, ls_dial_poll(&peer->data, &slots[1]));
+    slots[2] = (struct pollfd){.fd = peer->data_fd, .events = POLLIN}; /* over gRPC the poller wakes this thread */
     return earlier(until, peer->data_deadline);
 }
 

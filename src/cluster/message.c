@@ -60,6 +60,7 @@ static ls_status encode_hello(Ls__Envelope *envelope, const struct ls_hello *hel
     body.size = (uint32_t)hello->size;
     body.cluster = readable(hello->cluster);
     body.host = readable(hello->host);
+    body.transport = readable(hello->transport);
     envelope->body_case = LS__ENVELOPE__BODY_HELLO;
     envelope->hello = &body;
     return pack(envelope, data, size);
@@ -142,6 +143,7 @@ static ls_status check_hello(const Ls__Hello *body, struct ls_hello *hello) {
     if (body->size > LS_MAX_WORKERS) return bad("Hello.size");
     if (!body->cluster || strlen(body->cluster) > CLUSTER_MAX) return bad("Hello.cluster");
     if (!printable(body->host, NAME_MAX)) return bad("Hello.host");
+    if (!printable(body->transport, VERSION_MAX)) return bad("Hello.transport");
     *hello = (struct ls_hello){.protocol = body->protocol,
                                .version = body->version,
                                .task_type = body->task_type,
@@ -149,7 +151,8 @@ static ls_status check_hello(const Ls__Hello *body, struct ls_hello *hello) {
                                .rank = (int)body->rank,
                                .size = (int)body->size,
                                .cluster = body->cluster,
-                               .host = body->host};
+                               .host = body->host,
+                               .transport = body->transport};
     return LS_OK;
 }
 

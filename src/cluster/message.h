@@ -17,6 +17,7 @@ struct ls_hello {
     const char *version, *task_type;
     int task_index, rank, size;
     const char *cluster, *host;
+    const char *transport; /* LOCKSTEP_TRANSPORT */
 };
 struct ls_hello_reply {
     enum ls_verdict verdict;

@@ -9,7 +9,7 @@
 void ls_peer_init(struct ls_peer *peer, const struct ls_task *task, int rank) {
     peer->rank = rank;
     peer->task = task;
-    peer->link_fd = peer->data_fd = -1;
+    peer->data_fd = -1;
     (void)snprintf(peer->name, sizeof(peer->name), "%s:%d", ls_task_type_name(task->type), task->index);
     (void)snprintf(peer->where, sizeof(peer->where), "%s (%s)", peer->name, task->address);
     ls_dial_init(&peer->control);
@@ -23,9 +23,20 @@ void ls_stored_share_free(struct ls_stored_share *share) {
     ls_free(share);
 }
 
+void ls_peer_set_link(struct ls_peer *peer, struct ls_link *link) {
+    if (peer->link) peer->link->ops->close(peer->link);
+    peer->link = link;
+}
+
+void ls_peer_end_data(struct ls_peer *peer) {
+    if (peer->data_fd >= 0) (void)close(peer->data_fd);
+    if (peer->data_link) peer->data_link->ops->close(peer->data_link);
+    peer->data_fd = -1;
+    peer->data_link = NULL;
+}
+
 static void forget(struct ls_peer *peer) {
-    if (peer->link_fd >= 0) (void)close(peer->link_fd);
-    peer->link_fd = -1;
+    ls_peer_set_link(peer, NULL);
     peer->left = peer->finished = false;
     peer->last_share = 0;
     peer->rival_since = 0;
@@ -38,7 +49,7 @@ static void forget(struct ls_peer *peer) {
 
 void ls_peer_release(struct ls_peer *peer) {
     forget(peer);
-    if (peer->data_fd >= 0) (void)close(peer->data_fd);
+    ls_peer_end_data(peer);
     ls_dial_reset(&peer->control);
     ls_dial_reset(&peer->data);
 }
@@ -50,7 +61,7 @@ void ls_peer_adopt(struct ls_peer *peer, uint64_t incarnation) {
 }
 
 bool ls_peer_complete(const struct ls_peer *peer) {
-    return peer->accepted && peer->in && peer->link_fd >= 0;
+    return peer->accepted && peer->in && peer->link;
 }
 
 const char *ls_peer_reason(const struct ls_peer *peer) {

@@ -1,11 +1,14 @@
-/* Control streams: long-lived calls in both directions over connected sockets. Hides gRPC; nothing else knows it.
+/* Control streams and data links: long-lived calls in both directions over connected sockets. Hides gRPC; nothing else
+ * knows it.
  *
- * One lock: the caller's monitor guards everything here. All functions but ls_rpc_new and ls_rpc_free are called with
- * it held, and the callbacks come with it held, from the one poller thread; they must not wait. */
+ * The caller's monitor guards the control streams: all functions but ls_rpc_new and ls_rpc_free are called with it
+ * held, and the callbacks of streams come with it held, from the one poller thread; they must not wait. Data links
+ * have locks of their own. */
 #pragma once
 #include <lockstep/lockstep.h>
 
 #include "base/thread.h"
+#include "collective/transport.h"
 
 struct ls_rpc;
 struct ls_rpc_stream;
@@ -18,6 +21,11 @@ struct ls_rpc_config {
     void (*message)(void *context, struct ls_rpc_stream *stream, const void *data, size_t size);
     /* The stream has ended; the last callback for it, and the end of its life. */
     void (*closed)(void *context, struct ls_rpc_stream *stream);
+    /* The next two come with nothing held; NULL, both: no data links.
+     * Somebody opens a data link and shows this preface, any bytes. True: link is taken; false: it is refused. */
+    bool (*link_arrived)(void *context, const void *preface, size_t size, struct ls_link *link);
+    /* A link that this side has opened was answered or refused. */
+    void (*link_changed)(void *context);
 };
 
 ls_status ls_rpc_new(const struct ls_rpc_config *config, struct ls_rpc **rpc);
@@ -40,3 +48,10 @@ int ls_rpc_finishing(const struct ls_rpc *rpc);
 void ls_rpc_set_user(struct ls_rpc_stream *stream, void *user);
 void *ls_rpc_user(const struct ls_rpc_stream *stream);
 bool ls_rpc_incoming(const struct ls_rpc_stream *stream);
+
+enum ls_rpc_link_state { LS_RPC_LINK_OPENING, LS_RPC_LINK_OPEN, LS_RPC_LINK_CLOSED };
+/* Takes fd, a connection to a worker, also on failure, and opens a data link on it that shows the preface. Send and
+ * receive are for when it is open, and never with the monitor held. It may be closed after ls_rpc_free too. */
+ls_status ls_rpc_link_open(struct ls_rpc *rpc, int fd, const char *target, const void *preface, size_t size,
+                           struct ls_link **link);
+enum ls_rpc_link_state ls_rpc_link_state(struct ls_link *link);

@@ -38,7 +38,7 @@ struct ls_peer {
     uint64_t incarnation;       /* of the process that out and in belong to; 0 when both are NULL */
     int64_t rival_since;        /* when another process first claimed to be this task; 0: none does */
     uint8_t key_given[LS_DATA_KEY_SIZE], key_received[LS_DATA_KEY_SIZE];
-    int link_fd; /* the data connection; -1 while there is none */
+    struct ls_link *link; /* the data connection; NULL while there is none */
     char host[256];
     uint64_t last_share; /* sequence of the last one received */
     struct ls_stored_share *shares;
@@ -47,7 +47,8 @@ struct ls_peer {
 
     struct ls_dial control, data; /* the joining thread's own, as all below */
     int64_t hello_deadline;
-    int data_fd; /* has sent the preface and waits for the answer; -1: none */
+    int data_fd;               /* has sent the preface and waits for the answer; -1: none */
+    struct ls_link *data_link; /* likewise, over gRPC; NULL: none */
     int64_t data_deadline;
     uint64_t data_incarnation;
 };
@@ -98,6 +99,10 @@ void ls_peer_init(struct ls_peer *peer, const struct ls_task *task, int rank);
 void ls_peer_release(struct ls_peer *peer);
 /* Everything that belonged to another process of this task is forgotten. */
 void ls_peer_adopt(struct ls_peer *peer, uint64_t incarnation);
+/* Takes link, instead of the one before. */
+void ls_peer_set_link(struct ls_peer *peer, struct ls_link *link);
+/* Closes a data connection that is being made. */
+void ls_peer_end_data(struct ls_peer *peer);
 bool ls_peer_complete(const struct ls_peer *peer);
 /* Why it is not complete, in words. */
 const char *ls_peer_reason(const struct ls_peer *peer);
@@ -109,8 +114,11 @@ void ls_stored_share_free(struct ls_stored_share *share);
 /* control.c: callbacks, with the monitor held unless said otherwise */
 void ls_control_message(void *context, struct ls_rpc_stream *stream, const void *data, size_t size);
 void ls_control_closed(void *context, struct ls_rpc_stream *stream);
-/* The listener's; takes the monitor itself. */
+/* The next three take the monitor themselves: the listener's, for data connections over TCP, ... */
 void ls_control_data(void *context, int fd, const struct ls_preface *preface);
+/* ... and the poller's, for those over gRPC. */
+bool ls_control_link(void *context, const void *preface, size_t size, struct ls_link *link);
+void ls_control_link_changed(void *context);
 /* Records the root cause, if it is the first, and raises the abort flag with message. */
 void ls_control_fail(struct ls_cluster *cluster, const struct ls_failure *failure, const char *message);
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/clones.h"
 #include "base/dtype.h"
 #include "collective/vectorize.h"
 
@@ -28,7 +29,7 @@ static inline uint16_t narrow(float value) {
     return (uint16_t)((bits & 0x7FFFFFFFU) > 0x7F800000U ? quiet : rounded);
 }
 
-static void sum_bfloat16(void *out, const void *a, const void *b, size_t count) {
+LS_CLONES static void sum_bfloat16(void *out, const void *a, const void *b, size_t count) {
     uint16_t *o = out;
     const uint16_t *x = a, *y = b;
     LS_VECTORIZE

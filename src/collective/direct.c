@@ -1,190 +1,259 @@
-/* The schedule of AUTO. Every rank sends, for the block that a peer owns, the maximal subtrees that its leaves make up
- * (a single leaf straight from the input, more folded first); the owner finishes the tree and sends the result to all.
- */
+/* Direct exchange between hosts (where memory is not shared every rank is one). For the block that a rank owns every
+ * other host sends the maximal subtrees that its leaves make up (a single leaf straight from where it lies, more folded
+ * first); the owner finishes the tree and sends the result back. Of a host's ranks one speaks for it with each owner,
+ * so that all drive the wire, and only that one reads and writes the block in the host's memory. In the one-step form
+ * the first rank of every host owns everything for it. With compression the owner takes its own partials rounded too,
+ * and every host rounds the result, so that both forms give the same bits. */
+#include <stdlib.h>
+
 #include "collective/blocks.h"
-#include "collective/reduction.h"
+#include "collective/wire.h"
 
-enum { SMALL = 64 * 1024 }; /* bytes to all peers together up to which every rank owns everything */
-enum { MAXIMAL = 2 * 32 };  /* subtrees of any range of leaves */
-
+struct source {
+    struct ls_subtree covers;
+    struct ls_values values;
+};
 struct direct {
     struct ls_schedule *schedule;
     const struct ls_reduction *reduction;
-    unsigned char *scratch; /* the next free byte */
+    const struct ls_hosts *hosts;
+    int rank, host;
+    bool one_step;
+    int *part_start; /* [hosts + 1]: host h gives parts [part_start[h], part_start[h + 1]) */
+    struct ls_subtree *parts;
+    struct source *sources; /* of the own block */
+    int source_count;
 };
 struct block {
     size_t offset, size; /* bytes */
 };
 
-static bool everyone_owns(const struct ls_reduction *reduction) {
-    size_t peers = (size_t)reduction->size - 1;
-    return !peers || reduction->count * reduction->element <= SMALL / peers;
+/* Hosts own equal parts, and so do the ranks of a host of its part. */
+static struct block block_of(const struct direct *direct, int rank) {
+    const struct ls_reduction *reduction = direct->reduction;
+    const struct ls_hosts *hosts = direct->hosts;
+    if (direct->one_step) return (struct block){0, reduction->count * reduction->element};
+    int host = hosts->host[rank], members = ls_hosts_members(hosts, host);
+    size_t begin = ls_block_start(reduction->count, hosts->count, host);
+    size_t count = ls_block_count(reduction->count, hosts->count, host);
+    return (struct block){(begin + ls_block_start(count, members, hosts->index[rank])) * reduction->element,
+                          ls_block_count(count, members, hosts->index[rank]) * reduction->element};
 }
 
-static struct block block_of(const struct ls_reduction *reduction, int rank) {
-    if (everyone_owns(reduction)) return (struct block){0, reduction->count * reduction->element};
-    return (struct block){ls_block_start(reduction->count, reduction->size, rank) * reduction->element,
-                          ls_block_count(reduction->count, reduction->size, rank) * reduction->element};
-}
+/* ---- who gives what ---- */
 
-static int subtrees_of(const struct ls_reduction *reduction, int rank, struct ls_subtree subtrees[MAXIMAL]) {
+static int host_ranges(const struct ls_reduction *reduction, int host, struct ls_subtree *ranges) {
+    const struct ls_hosts *hosts = reduction->hosts;
     const int *first = reduction->first;
-    return ls_tree_maximal(first[reduction->size], first[rank], first[rank + 1], subtrees, MAXIMAL);
+    int count = 0;
+    for (int i = hosts->start[host]; i < hosts->start[host + 1]; i++) {
+        int rank = hosts->members[i];
+        if (count && ranges[count - 1].high == first[rank])
+            ranges[count - 1].high = first[rank + 1];
+        else
+            ranges[count++] = (struct ls_subtree){first[rank], first[rank + 1]};
+    }
+    return count;
 }
 
-static size_t slot(size_t size) {
-    return (size + 63) & ~(size_t)63;
+int ls_host_parts(const struct ls_reduction *reduction, int host, struct ls_subtree *ranges, struct ls_subtree *parts,
+                  int capacity) {
+    int count = host_ranges(reduction, host, ranges);
+    return ls_tree_maximal(reduction->first[reduction->size], ranges, count, parts, capacity);
 }
 
-static unsigned char *take(struct direct *direct, size_t size) {
-    unsigned char *at = direct->scratch;
-    direct->scratch += slot(size);
-    return at;
+/* Writes the maximal subtrees of every host one after the other, as far as there is capacity; returns how many. */
+static int list_parts(struct direct *direct, struct ls_subtree *ranges, int capacity) {
+    int used = 0;
+    for (int host = 0; host < direct->hosts->count; host++) {
+        direct->part_start[host] = used;
+        int room = used < capacity ? capacity - used : 0;
+        used += ls_host_parts(direct->reduction, host, ranges, room ? direct->parts + used : NULL, room);
+    }
+    direct->part_start[direct->hosts->count] = used;
+    return used;
 }
 
-static const unsigned char *input(const struct direct *direct, int leaf, size_t offset) {
-    const struct ls_reduction *reduction = direct->reduction;
-    return (const unsigned char *)reduction->inputs[leaf - reduction->first[reduction->rank]] + offset;
+static bool begin(struct direct *direct, struct ls_schedule *schedule, const struct ls_reduction *reduction) {
+    const struct ls_hosts *hosts = reduction->hosts;
+    *direct = (struct direct){.schedule = schedule,
+                              .reduction = reduction,
+                              .hosts = hosts,
+                              .rank = reduction->rank,
+                              .host = hosts->host[reduction->rank]};
+    size_t size = (size_t)reduction->size;
+    struct ls_subtree *ranges = ls_schedule_take(schedule, size * sizeof(*ranges));
+    direct->part_start = ls_schedule_take(schedule, (size + 1) * sizeof(int));
+    if (!ranges || !direct->part_start) return false;
+    int count = list_parts(direct, ranges, 0);
+    direct->parts = ls_schedule_take(schedule, (size_t)count * sizeof(*direct->parts));
+    if (!direct->parts) return false;
+    (void)list_parts(direct, ranges, count);
+    return true;
 }
 
-/* This rank's result of a subtree for a block: where it lies, and the action that makes it (-1: it lies there). */
-static const unsigned char *partial(struct direct *direct, struct ls_subtree subtree, struct block block, int *made) {
-    *made = -1;
-    if (subtree.high - subtree.low == 1) return input(direct, subtree.low, block.offset);
-    unsigned char *to = take(direct, block.size);
-    *made = ls_schedule_add(direct->schedule, (struct ls_action){.kind = LS_ACTION_FOLD, .to = to, .size = block.size});
-    for (int leaf = subtree.low; leaf < subtree.high; leaf++)
-        ls_schedule_source(direct->schedule, *made, (struct ls_subtree){leaf, leaf + 1},
-                           input(direct, leaf, block.offset));
-    return to;
+bool ls_direct_serves(const struct ls_reduction *reduction, int owner, size_t *offset, size_t *size) {
+    const struct ls_hosts *hosts = reduction->hosts;
+    const struct direct direct = {.reduction = reduction, .hosts = hosts};
+    struct block block = block_of(&direct, owner);
+    int host = hosts->host[reduction->rank];
+    if (hosts->host[owner] == host && owner != reduction->rank) return false;
+    if (hosts->host[owner] != host && ls_hosts_delegate(hosts, host, owner) != reduction->rank) return false;
+    *offset = block.offset;
+    *size = block.size;
+    return true;
 }
 
-static void send(struct direct *direct, int peer, const unsigned char *from, size_t size, int gate) {
-    int action = ls_schedule_add(direct->schedule,
-                                 (struct ls_action){.kind = LS_ACTION_SEND, .peer = peer, .from = from, .size = size});
-    ls_schedule_gate(direct->schedule, action, gate);
+/* ---- towards the owners ---- */
+
+static struct ls_values leaf_values(const struct direct *direct, int leaf, struct block block) {
+    return (struct ls_values){ls_reduction_leaf(direct->reduction, leaf) + block.offset, false, -1};
 }
 
-/* Own partials to each peer for the block that it owns, the next rank first. */
+/* This host's result of a part for a block, as other hosts get it. */
+static struct ls_values partial(struct direct *direct, struct ls_subtree part, struct block block) {
+    bool one = part.high - part.low == 1 || direct->reduction->folded;
+    struct ls_values values;
+    if (one && !direct->reduction->compression) return leaf_values(direct, part.low, block);
+    int fold = ls_wire_fold(direct->schedule, direct->reduction, NULL, block.size, 0, &values);
+    for (int leaf = part.low; leaf < (one ? part.low + 1 : part.high); leaf++) {
+        struct ls_values own = leaf_values(direct, leaf, block);
+        ls_wire_source(direct->schedule, fold, one ? part : (struct ls_subtree){leaf, leaf + 1}, &own);
+    }
+    return values;
+}
+
+/* Whether this rank and owner, of another host, have to do with each other. */
+static bool speaks_with(const struct direct *direct, int owner) {
+    const struct ls_hosts *hosts = direct->hosts;
+    if (hosts->host[owner] == direct->host) return false;
+    if (direct->one_step) return hosts->index[owner] == 0 && hosts->index[direct->rank] == 0;
+    return ls_hosts_delegate(hosts, direct->host, owner) == direct->rank;
+}
+
+/* The host's partials to each owner that this rank speaks with, the next rank first. */
 static void contribute(struct direct *direct) {
-    const struct ls_reduction *reduction = direct->reduction;
-    struct ls_subtree subtrees[MAXIMAL];
-    int count = subtrees_of(reduction, reduction->rank, subtrees), n = reduction->size;
-    for (int step = 1; step < n; step++) {
-        int peer = (reduction->rank + step) % n, made;
-        struct block block = block_of(reduction, peer);
-        for (int i = 0; i < count; i++) {
-            const unsigned char *from = partial(direct, subtrees[i], block, &made);
-            send(direct, peer, from, block.size, made);
+    for (int step = 1; step < direct->hosts->size; step++) {
+        int owner = (direct->rank + step) % direct->hosts->size;
+        if (!speaks_with(direct, owner)) continue;
+        struct block block = block_of(direct, owner);
+        for (int i = direct->part_start[direct->host]; i < direct->part_start[direct->host + 1]; i++) {
+            struct ls_values values = partial(direct, direct->parts[i], block);
+            (void)ls_wire_send(direct->schedule, owner, &values, block.size);
         }
     }
 }
 
-/* The same when every rank owns everything: each partial is made once and sent to all. */
-static void contribute_to_all(struct direct *direct) {
-    const struct ls_reduction *reduction = direct->reduction;
-    struct ls_subtree subtrees[MAXIMAL];
-    int count = subtrees_of(reduction, reduction->rank, subtrees), n = reduction->size, made;
-    struct block block = block_of(reduction, reduction->rank);
-    for (int i = 0; i < count && n > 1; i++) {
-        const unsigned char *from = partial(direct, subtrees[i], block, &made);
-        for (int step = 1; step < n; step++) send(direct, (reduction->rank + step) % n, from, block.size, made);
-    }
-}
-
-/* What the peers contribute to the own block, into consecutive slots. */
-static void receive_partials(struct direct *direct, size_t size) {
-    const struct ls_reduction *reduction = direct->reduction;
-    struct ls_subtree subtrees[MAXIMAL];
-    for (int peer = 0; peer < reduction->size; peer++) {
-        int count = peer == reduction->rank ? 0 : subtrees_of(reduction, peer, subtrees);
-        for (int i = 0; i < count; i++)
-            (void)ls_schedule_add(
-                direct->schedule,
-                (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = peer, .to = take(direct, size), .size = size});
-    }
-}
-
-/* The sources of the last fold: own leaves, and the slots that receive_partials has filled from slots on. */
-static void add_sources(struct direct *direct, int fold, const unsigned char *slots, struct block block) {
-    const struct ls_reduction *reduction = direct->reduction;
-    struct ls_subtree subtrees[MAXIMAL];
-    for (int rank = 0; rank < reduction->size; rank++) {
-        if (rank == reduction->rank) {
-            for (int leaf = reduction->first[rank]; leaf < reduction->first[rank + 1]; leaf++)
-                ls_schedule_source(direct->schedule, fold, (struct ls_subtree){leaf, leaf + 1},
-                                   input(direct, leaf, block.offset));
-            continue;
+/* The same when every host owns everything: each partial is made once and sent to all. What is sent must have gone
+ * before the result may overwrite it: sent receives the sends. */
+static int contribute_to_all(struct direct *direct, int *sent) {
+    struct block block = block_of(direct, direct->rank);
+    int count = 0;
+    for (int i = direct->part_start[direct->host]; i < direct->part_start[direct->host + 1]; i++) {
+        if (direct->hosts->count == 1) break;
+        struct ls_values values = partial(direct, direct->parts[i], block);
+        for (int step = 1; step < direct->hosts->size; step++) {
+            int owner = (direct->rank + step) % direct->hosts->size;
+            if (speaks_with(direct, owner)) sent[count++] = ls_wire_send(direct->schedule, owner, &values, block.size);
         }
-        int count = subtrees_of(reduction, rank, subtrees);
-        for (int i = 0; i < count; i++, slots += slot(block.size))
-            ls_schedule_source(direct->schedule, fold, subtrees[i], slots);
     }
+    return count;
 }
 
-/* The fold of the own block, behind the receives; and, where it may overwrite what is being sent, behind the sends. */
-static int finish(struct direct *direct, struct block block) {
+/* ---- the owner's part ---- */
+
+static void add_source(struct direct *direct, struct ls_subtree covers, struct ls_values values) {
+    direct->sources[direct->source_count++] = (struct source){covers, values};
+}
+
+/* An own part: rounded as the others get it, or leaf by leaf. */
+static void add_own_part(struct direct *direct, struct block block, struct ls_subtree part) {
+    if (direct->reduction->compression || direct->reduction->folded) {
+        add_source(direct, part, partial(direct, part, block));
+        return;
+    }
+    for (int leaf = part.low; leaf < part.high; leaf++)
+        add_source(direct, (struct ls_subtree){leaf, leaf + 1}, leaf_values(direct, leaf, block));
+}
+
+/* The own parts and what the other hosts give for the own block. */
+static void list_sources(struct direct *direct, struct block block) {
+    const struct ls_hosts *hosts = direct->hosts;
+    for (int host = 0; host < hosts->count; host++)
+        for (int i = direct->part_start[host]; i < direct->part_start[host + 1]; i++) {
+            if (host == direct->host) {
+                add_own_part(direct, block, direct->parts[i]);
+                continue;
+            }
+            int peer =
+                direct->one_step ? hosts->members[hosts->start[host]] : ls_hosts_delegate(hosts, host, direct->rank);
+            add_source(direct, direct->parts[i],
+                       ls_wire_receive(direct->schedule, direct->reduction, peer, block.size));
+        }
+}
+
+static int by_leaf(const void *a, const void *b) {
+    return ((const struct source *)a)->covers.low - ((const struct source *)b)->covers.low;
+}
+
+/* The fold of the own block into the first place for the result; sent receives what the other hosts are to get. */
+static int finish(struct direct *direct, struct block block, struct ls_values *sent) {
     struct ls_schedule *schedule = direct->schedule;
     const struct ls_reduction *reduction = direct->reduction;
-    const unsigned char *slots = direct->scratch;
-    receive_partials(direct, block.size);
-    size_t before = schedule->action_count;
-    int fold = ls_schedule_add(schedule, (struct ls_action){.kind = LS_ACTION_FOLD,
-                                                            .to = (unsigned char *)reduction->outputs[0] + block.offset,
-                                                            .size = block.size,
-                                                            .divide = reduction->divide});
-    add_sources(direct, fold, slots, block);
-    for (size_t i = 0; i < before; i++) {
-        enum ls_action_kind kind = schedule->actions[i].kind;
-        if (kind == LS_ACTION_RECEIVE || (kind == LS_ACTION_SEND && everyone_owns(reduction)))
-            ls_schedule_gate(schedule, fold, (int)i);
-    }
-    ls_schedule_spread(schedule, reduction, block.offset, block.size, fold);
+    size_t most = (size_t)reduction->first[reduction->size]; /* no more sources than leaves */
+    *sent = (struct ls_values){NULL, false, -1};
+    direct->sources = ls_schedule_take(schedule, most * sizeof(*direct->sources));
+    if (!direct->sources) return -1;
+    list_sources(direct, block);
+    qsort(direct->sources, (size_t)direct->source_count, sizeof(*direct->sources), by_leaf);
+    int fold = ls_wire_fold(schedule, reduction, ls_reduction_result(reduction) + block.offset, block.size,
+                            reduction->divide, sent);
+    for (int i = 0; i < direct->source_count; i++)
+        ls_wire_source(schedule, fold, direct->sources[i].covers, &direct->sources[i].values);
     return fold;
 }
 
-/* The own block's result to all, theirs into place. */
-static void exchange_results(struct direct *direct, struct block own, int fold) {
+/* The own block's result to all other hosts, theirs into place. */
+static void exchange_results(struct direct *direct, struct block own, const struct ls_values *sent) {
     struct ls_schedule *schedule = direct->schedule;
-    const struct ls_reduction *reduction = direct->reduction;
-    unsigned char *result = reduction->outputs[0];
-    for (int step = 1; step < reduction->size; step++) {
-        int peer = (reduction->rank + step) % reduction->size;
-        struct block block = block_of(reduction, peer);
-        send(direct, peer, result + own.offset, own.size, fold);
-        int received = ls_schedule_add(
-            schedule, (struct ls_action){
-                          .kind = LS_ACTION_RECEIVE, .peer = peer, .to = result + block.offset, .size = block.size});
-        ls_schedule_spread(schedule, reduction, block.offset, block.size, received);
+    const struct ls_hosts *hosts = direct->hosts;
+    unsigned char *result = ls_reduction_result(direct->reduction);
+    for (int step = 1; step < hosts->count; step++) {
+        int host = (direct->host + step) % hosts->count;
+        (void)ls_wire_send(schedule, ls_hosts_delegate(hosts, host, direct->rank), sent, own.size);
+    }
+    for (int step = 1; step < hosts->size; step++) {
+        int owner = (direct->rank + step) % hosts->size, whole;
+        if (!speaks_with(direct, owner)) continue;
+        struct block block = block_of(direct, owner);
+        (void)ls_wire_receive_into(schedule, direct->reduction, owner, result + block.offset, block.size, &whole);
+        ls_reduction_spread(schedule, direct->reduction, block.offset, block.size, whole);
     }
 }
 
 void ls_direct_schedule(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
-    struct direct direct = {schedule, reduction, reduction->scratch};
-    struct block own = block_of(reduction, reduction->rank);
-    if (everyone_owns(reduction)) {
-        contribute_to_all(&direct);
-        (void)finish(&direct, own);
-        return;
-    }
+    struct direct direct;
+    if (!begin(&direct, schedule, reduction)) return;
+    struct block own = block_of(&direct, direct.rank);
     contribute(&direct);
-    int fold = finish(&direct, own);
-    exchange_results(&direct, own, fold);
+    struct ls_values sent;
+    int fold = finish(&direct, own, &sent);
+    ls_reduction_spread(schedule, reduction, own.offset, own.size, fold);
+    exchange_results(&direct, own, &sent);
 }
 
-bool ls_direct_scratch(const struct ls_reduction *reduction, size_t *bytes) {
-    struct ls_subtree subtrees[MAXIMAL];
-    size_t folded = 0, received = 0, sending, receiving;
-    for (int rank = 0; rank < reduction->size; rank++) {
-        int count = subtrees_of(reduction, rank, subtrees);
-        if (rank != reduction->rank)
-            received += (size_t)count;
-        else
-            for (int i = 0; i < count; i++) folded += subtrees[i].high - subtrees[i].low > 1;
-    }
-    if (reduction->size == 1) folded = 0;
-    size_t all = slot(reduction->count * reduction->element) + 64 * (size_t)reduction->size; /* every block's slot */
-    return !__builtin_mul_overflow(folded, all, &sending) &&
-           !__builtin_mul_overflow(received, slot(block_of(reduction, reduction->rank).size), &receiving) &&
-           !__builtin_add_overflow(sending, receiving, bytes);
+void ls_exchange_schedule(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
+    struct direct direct;
+    if (!begin(&direct, schedule, reduction)) return;
+    direct.one_step = true;
+    if (direct.hosts->index[direct.rank]) return;
+    int parts = direct.part_start[direct.host + 1] - direct.part_start[direct.host];
+    int *sent = ls_schedule_take(schedule, (size_t)parts * (size_t)direct.hosts->count * sizeof(*sent));
+    if (!sent) return;
+    struct block all = block_of(&direct, direct.rank);
+    int sent_count = contribute_to_all(&direct, sent);
+    struct ls_values result;
+    int fold = finish(&direct, all, &result);
+    for (int i = 0; i < sent_count; i++) ls_schedule_gate(schedule, fold, sent[i]);
+    ls_reduction_spread(schedule, reduction, 0, all.size, fold);
 }

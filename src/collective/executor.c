@@ -9,7 +9,7 @@
 #include "base/dtype.h"
 #include "collective/fold.h"
 
-enum { GRAIN = 64 * 1024, PIECES = 8 };
+enum { GRAIN = 64 * 1024, PIECES = 8, FOLDED = 16 * 1024 }; /* bytes, but for PIECES */
 
 static struct ls_action *action_at(const struct ls_executor *executor, int index) {
     return &executor->schedule->actions[index];
@@ -19,11 +19,21 @@ static size_t element_size(const struct ls_executor *executor) {
     return ls_dtype_size((ls_dtype)executor->call->frame.dtype);
 }
 
+/* How far a gate has come for the action, which may count compressed bytes where the other does not; of an element that
+ * is not whole nothing. */
+static size_t passed(const struct ls_executor *executor, const struct ls_action_gate *gate,
+                     const struct ls_action *action) {
+    const struct ls_action *other = action_at(executor, gate->action);
+    size_t done = other->done > gate->offset ? other->done - gate->offset : 0;
+    if (other->narrow == action->narrow) return done;
+    return other->narrow ? done / LS_NARROW_ELEMENT * sizeof(float) : ls_narrow_size(done);
+}
+
 /* Bytes that the action may do now: what its gates let through, less than a grain only at its end. */
 static size_t ready(const struct ls_executor *executor, const struct ls_action *action) {
     size_t limit = action->size, grain = executor->segment < GRAIN ? executor->segment : GRAIN;
     for (int i = 0; i < action->gate_count; i++) {
-        size_t done = action_at(executor, executor->schedule->gates[action->gates + i])->done;
+        size_t done = passed(executor, &executor->schedule->gates[action->gates + i], action);
         if (done < limit) limit = done;
     }
     size_t bytes = limit - action->done;
@@ -32,21 +42,39 @@ static size_t ready(const struct ls_executor *executor, const struct ls_action *
 
 /* ---- computing ---- */
 
+static void divide(const struct ls_executor *executor, const struct ls_action *action, void *data, size_t bytes) {
+    if (action->divide)
+        ls_divide((ls_dtype)executor->call->frame.dtype, data, bytes / element_size(executor), action->divide);
+}
+
+/* Rounds what was folded for byte at. */
+static void settle(const struct ls_executor *executor, const struct ls_action *action, void *data, size_t at,
+                   size_t bytes) {
+    const struct ls_conversion *conversion = executor->call->conversion;
+    if (!action->narrow_to) return;
+    conversion->narrow(action->narrow_to + ls_narrow_size(at), data, bytes / sizeof(float));
+    if (action->to) conversion->widen(data, action->narrow_to + ls_narrow_size(at), bytes / sizeof(float));
+}
+
+/* In pieces that stay in the first-level cache until they are done. */
 static void fold(const struct ls_executor *executor, const struct ls_action *action, size_t bytes) {
+    unsigned char piece[FOLDED] __attribute__((aligned(64)));
     const struct ls_schedule *schedule = executor->schedule;
     struct ls_fold fold = {.combine = executor->call->combine,
                            .element = element_size(executor),
                            .n = schedule->leaves,
                            .count = action->source_count,
                            .data = schedule->sources + action->sources,
-                           .covers = schedule->covers + action->sources};
-    ls_fold_range(&fold, action->to + action->done, action->done, bytes);
-}
-
-static void divide(const struct ls_executor *executor, const struct ls_action *action, size_t bytes) {
-    if (action->divide)
-        ls_divide((ls_dtype)executor->call->frame.dtype, action->to + action->done, bytes / element_size(executor),
-                  action->divide);
+                           .covers = schedule->covers + action->sources,
+                           .narrow = executor->call->conversion ? schedule->narrow_sources + action->sources : NULL,
+                           .conversion = executor->call->conversion};
+    for (size_t at = action->done, end = at + bytes; at < end; at += FOLDED) {
+        size_t size = end - at < FOLDED ? end - at : FOLDED;
+        unsigned char *to = action->to ? action->to + at : piece;
+        ls_fold_range(&fold, to, at, size);
+        divide(executor, action, to, size);
+        settle(executor, action, to, at, size);
+    }
 }
 
 /* At most a segment, so that the links do not wait long. */
@@ -55,12 +83,10 @@ static bool compute(struct ls_executor *executor, struct ls_action *action) {
     if (bytes > executor->segment) bytes = executor->segment;
     if (action->kind == LS_ACTION_FOLD) bytes -= bytes % element_size(executor);
     if (!bytes) return false;
-    if (action->kind == LS_ACTION_FOLD) {
+    if (action->kind == LS_ACTION_FOLD)
         fold(executor, action, bytes);
-        divide(executor, action, bytes);
-    } else {
+    else
         memcpy(action->to + action->done, action->from + action->done, bytes);
-    }
     action->done += bytes;
     return true;
 }
@@ -140,17 +166,30 @@ static size_t read_link(struct ls_executor *executor, struct ls_peer *peer, void
     return received > 0 ? (size_t)received : 0;
 }
 
+/* LS_OK when it is no frame of a call, but the peer's message why it has given up. */
+static ls_status differs(const struct ls_executor *executor, struct ls_peer *peer, const struct ls_frame *expected) {
+    struct ls_frame got;
+    int rank = expected->rank;
+    ls_status status = ls_frame_decode(peer->inbox, &got);
+    if (!status && ls_executor_is_told(executor, peer, &got)) return LS_OK;
+    return status ? ls_fail_context(status, "from rank %d", rank)
+                  : ls_frame_compare(expected, &got, executor->rank, rank);
+}
+
+/* Equal bytes need no decoding. */
 static void check_frame(struct ls_executor *executor, struct ls_peer *peer) {
     int rank = (int)(peer - executor->peers);
-    struct ls_frame expected = executor->call->frame, got;
+    unsigned char bytes[LS_FRAME_SIZE];
+    struct ls_frame expected = executor->call->frame;
     expected.rank = rank;
     expected.bytes = executor->schedule->receives[rank].bytes;
     if (executor->call->counts) expected.count = executor->call->counts[rank];
-    ls_status status = ls_frame_decode(peer->inbox, &got);
-    if (status)
-        status = ls_fail_context(status, "from rank %d", rank);
-    else
-        status = ls_frame_compare(&expected, &got, executor->rank, rank);
+    ls_frame_encode(&expected, bytes);
+    ls_status status = LS_OK;
+    if (memcmp(bytes, peer->inbox, sizeof(bytes)) != 0) {
+        status = differs(executor, peer, &expected);
+        if (peer->told) return;
+    }
     peer->heard = !status;
     peer->inbox_taken = LS_FRAME_SIZE;
     if (status) ls_executor_trouble(executor, peer, status);
@@ -158,12 +197,13 @@ static void check_frame(struct ls_executor *executor, struct ls_peer *peer) {
 
 /* The frame, and as much of this collective's payload as fits beside it: never a byte of the next collective. */
 static bool receive_frame(struct ls_executor *executor, struct ls_peer *peer) {
-    size_t payload = executor->schedule->receives[peer - executor->peers].bytes;
+    size_t payload = peer->told ? peer->told : executor->schedule->receives[peer - executor->peers].bytes;
     size_t want = payload < LS_INBOX_SIZE - LS_FRAME_SIZE ? LS_FRAME_SIZE + payload : LS_INBOX_SIZE;
     if (peer->inbox_taken) return false; /* it was refused */
     size_t read = read_link(executor, peer, peer->inbox + peer->inbox_filled, want - peer->inbox_filled);
     peer->inbox_filled += read;
-    if (peer->inbox_filled >= LS_FRAME_SIZE) check_frame(executor, peer);
+    if (peer->inbox_filled >= LS_FRAME_SIZE && !peer->told) check_frame(executor, peer);
+    if (peer->told && peer->inbox_filled >= LS_FRAME_SIZE + peer->told) ls_executor_hear(executor, peer);
     return read > 0;
 }
 
@@ -184,7 +224,7 @@ static size_t receive_add(struct ls_executor *executor, struct ls_peer *peer, st
     size_t pulled = pull(executor, peer, executor->staging + peer->staged, room - peer->staged);
     size_t have = peer->staged + pulled, whole = have - have % element;
     executor->call->combine(action->to + action->done, executor->staging, action->from + action->done, whole / element);
-    divide(executor, action, whole);
+    divide(executor, action, action->to + action->done, whole);
     action->done += whole;
     peer->staged = have - whole;
     if (whole) memmove(executor->staging, executor->staging + whole, peer->staged);
@@ -224,11 +264,20 @@ static bool complete(const struct ls_executor *executor) {
     if (executor->computing >= 0) return false;
     for (int i = 0; i < executor->size; i++) {
         const struct ls_peer *peer = &executor->peers[i];
-        if (i == executor->rank) continue;
+        if (i == executor->rank || peer->role != LS_ROLE_PARTNER) continue;
         if (!peer->heard || peer->frame_sent < LS_FRAME_SIZE || peer->sending >= 0 || peer->receiving >= 0)
             return false;
+        if (peer->link->ops->flushed && !peer->write_error && !peer->link->ops->flushed(peer->link)) return false;
     }
     return true;
+}
+
+/* Nothing goes to it. A companion's link is read only when poll() says that there is something. */
+static void start_bystander(struct ls_peer *peer) {
+    peer->heard = peer->role == LS_ROLE_NONE;
+    peer->read_blocked = !peer->heard;
+    peer->frame_sent = LS_FRAME_SIZE;
+    peer->sending = peer->receiving = -1;
 }
 
 static void start_peer(struct ls_executor *executor, int rank) {
@@ -236,16 +285,22 @@ static void start_peer(struct ls_executor *executor, int rank) {
     struct ls_frame frame = executor->call->frame;
     frame.bytes = executor->schedule->sends[rank].bytes;
     ls_frame_encode(&frame, peer->frame);
-    peer->frame_sent = peer->inbox_filled = peer->inbox_taken = peer->staged = 0;
+    peer->role = executor->call->roles ? (enum ls_role)executor->call->roles[rank] : LS_ROLE_PARTNER;
+    peer->frame_sent = peer->inbox_filled = peer->inbox_taken = peer->staged = peer->told = 0;
     peer->sending = executor->schedule->sends[rank].head;
     peer->receiving = executor->schedule->receives[rank].head;
     peer->heard = peer->read_blocked = peer->write_blocked = false;
+    if (peer->role != LS_ROLE_PARTNER)
+        start_bystander(peer);
+    else if (peer->read_error || peer->write_error) /* of an earlier call, which could do without */
+        ls_executor_trouble(executor, peer, LS_OK);
 }
 
 static void start_clock(struct ls_executor *executor) {
+    executor->patient = false;
     executor->started = ls_now();
-    executor->deadline = ls_deadline_in(executor->timeout);
-    executor->next_report = ls_deadline_in(executor->report_interval);
+    executor->deadline = ls_deadline_after(executor->started, executor->timeout);
+    executor->next_report = ls_deadline_after(executor->started, executor->report_interval);
 }
 
 void ls_executor_begin(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call) {
@@ -254,6 +309,7 @@ void ls_executor_begin(struct ls_executor *executor, struct ls_schedule *schedul
     executor->grace = LS_NEVER;
     executor->lost = -1;
     executor->trouble = LS_OK;
+    executor->wait_started = 0;
     if (!call->resumed) start_clock(executor);
 }
 
@@ -267,6 +323,9 @@ ls_status ls_execute(struct ls_executor *executor, struct ls_schedule *schedule,
         if (complete(executor)) return LS_OK;
         ls_status status = ls_executor_verdict(executor);
         if (status) return status;
-        if (!moved) ls_executor_wait(executor);
+        if (moved)
+            ls_executor_moved(executor);
+        else
+            ls_executor_wait(executor);
     }
 }

@@ -40,12 +40,20 @@ static bool split(const struct ls_fold *fold, struct node *node, struct node *le
     return false;
 }
 
+/* data[index] for the piece: where it lies, which is scratch if it is compressed. */
+static const void *datum(const struct walk *walk, int index, void *scratch) {
+    const struct ls_fold *fold = walk->fold;
+    const unsigned char *data = fold->data[index];
+    if (!fold->narrow || !fold->narrow[index]) return data + walk->offset;
+    fold->conversion->widen(scratch, data + ls_narrow_size(walk->offset), walk->size / sizeof(float));
+    return scratch;
+}
+
 /* The node's value for the piece: where it lies, which is out or an input. out is scratch; so is what lies from level
  * on, one piece for each level below. */
 static const void *fold_node(const struct walk *walk, struct node node, void *out, int level) {
     struct node left, right;
-    if (!split(walk->fold, &node, &left, &right))
-        return (const unsigned char *)walk->fold->data[node.first] + walk->offset;
+    if (!split(walk->fold, &node, &left, &right)) return datum(walk, node.first, out);
     const void *a = fold_node(walk, left, out, level);
     const void *b = fold_node(walk, right, walk->scratch[level], level + 1);
     walk->fold->combine(out, a, b, walk->size / walk->fold->element);
@@ -56,7 +64,7 @@ static const void *fold_node(const struct walk *walk, struct node node, void *ou
 static void fold_root(const struct walk *walk, void *out) {
     struct node root = {0, walk->fold->n, 0, walk->fold->count}, left, right;
     if (!split(walk->fold, &root, &left, &right)) {
-        const unsigned char *only = (const unsigned char *)walk->fold->data[root.first] + walk->offset;
+        const void *only = datum(walk, root.first, out);
         if (only != out) memcpy(out, only, walk->size);
         return;
     }
@@ -67,7 +75,7 @@ static void fold_root(const struct walk *walk, void *out) {
 
 void ls_fold_range(const struct ls_fold *fold, void *out, size_t offset, size_t size) {
     unsigned char scratch[LEVELS + 1][PIECE] __attribute__((aligned(64)));
-    size_t piece = fold->count > 2 ? PIECE : size; /* two inputs need no scratch */
+    size_t piece = fold->count > 2 || fold->narrow ? PIECE : size; /* two plain inputs need no scratch */
     for (size_t at = 0; at < size; at += piece) {
         struct walk walk = {fold, offset + at, size - at < piece ? size - at : piece, scratch};
         fold_root(&walk, (unsigned char *)out + at);

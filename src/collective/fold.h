@@ -1,5 +1,6 @@
 /* Folding partial results along the tree: the leaves of ls_fold_tree, or subtrees that other workers have folded. */
 #pragma once
+#include "collective/convert.h"
 #include "collective/reduce.h"
 #include "collective/tree.h"
 
@@ -11,6 +12,8 @@ struct ls_fold {
     int count;                       /* of data, at least 1 */
     const void *const *data;         /* in leaf order */
     const struct ls_subtree *covers; /* what data[i] is the result of: a node of the tree; NULL: single leaves */
+    const bool *narrow;              /* [count]: data[i] is compressed float32, but counted as float32; NULL: none is */
+    const struct ls_conversion *conversion; /* of those */
 };
 /* Folds bytes [offset, offset + size) of every data[i] into out (which stands for offset itself). A side of the tree
  * of which nothing is given passes the other side through. */

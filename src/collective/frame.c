@@ -1,19 +1,22 @@
 /* The wire form of a frame and the comparison of two. Decoding checks every byte: what decodes encodes to the same. */
 #include "collective/frame.h"
 
+#include <endian.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/dtype.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "collective/algorithm.h"
 
 #define MAGIC   UINT32_C(0x4643534C) /* "LSCF" */
 #define VERSION 1
 
 static const char *kind_name(int kind) {
-    static const char *const names[] = {"all_reduce", "broadcast", "all_gather", "barrier"};
-    return kind >= LS_KIND_ALL_REDUCE && kind <= LS_KIND_BARRIER ? names[kind - 1] : "unknown";
+    static const char *const names[] = {"all_reduce", "broadcast", "all_gather", "barrier", "reduce_scatter"};
+    if (kind == LS_KIND_FAILURE) return "failure";
+    return kind >= LS_KIND_ALL_REDUCE && kind <= LS_KIND_REDUCE_SCATTER ? names[kind - 1] : "unknown";
 }
 
 static const char *communication_name(int communication) {
@@ -22,6 +25,14 @@ static const char *communication_name(int communication) {
 
 static const char *op_name(int op) {
     return ls_reduce_op_name((ls_reduce_op)op);
+}
+
+static const char *algorithm_name(int algorithm) {
+    return ls_algorithm_info((enum ls_algorithm)algorithm)->name;
+}
+
+static const char *compression_name(int compression) {
+    return ls_compression_name((ls_compression)compression);
 }
 
 static const char *dtype_name(int dtype) {
@@ -48,10 +59,13 @@ static const struct field {
     {"count", offsetof(struct ls_frame, count), 24, 8, NULL},
     {"total", offsetof(struct ls_frame, total), 32, 8, NULL},
     {"digest of the layout over ranks", offsetof(struct ls_frame, layout), 40, 8, NULL},
+    {"compression", offsetof(struct ls_frame, compression), 81, 1, compression_name},
+    {"algorithm", offsetof(struct ls_frame, algorithm), 80, 1, algorithm_name},
     {"bytes that follow", offsetof(struct ls_frame, bytes), 48, 8, NULL},
 };
-#define FIELD_COUNT (sizeof(fields) / sizeof(fields[0]))
-#define WIRE_NAME   80
+#define FIELD_COUNT   (sizeof(fields) / sizeof(fields[0]))
+#define WIRE_RESERVED 82 /* zero up to the name */
+#define WIRE_NAME     84
 
 static uint64_t field_value(const struct ls_frame *frame, const struct field *field) {
     const char *at = (const char *)frame + field->offset;
@@ -74,14 +88,21 @@ static void field_set(struct ls_frame *frame, const struct field *field, uint64_
         memcpy(at, &narrow, sizeof(narrow));
 }
 
+/* The common widths as constants: one store each. */
 static void put(unsigned char *bytes, uint64_t value, int width) {
-    for (int i = 0; i < width; i++) bytes[i] = (unsigned char)(value >> 8 * i);
+    value = htole64(value);
+    if (width == 8)
+        memcpy(bytes, &value, 8);
+    else if (width == 4)
+        memcpy(bytes, &value, 4);
+    else
+        memcpy(bytes, &value, (size_t)width);
 }
 
 static uint64_t get(const unsigned char *bytes, int width) {
     uint64_t value = 0;
-    for (int i = 0; i < width; i++) value |= (uint64_t)bytes[i] << 8 * i;
-    return value;
+    memcpy(&value, bytes, (size_t)width);
+    return le64toh(value);
 }
 
 void ls_frame_name(struct ls_frame *frame, const char *name) {
@@ -98,6 +119,7 @@ void ls_frame_encode(const struct ls_frame *frame, unsigned char bytes[LS_FRAME_
     put(bytes + 4, VERSION, 4);
     for (size_t i = 0; i < FIELD_COUNT; i++)
         put(bytes + fields[i].wire, field_value(frame, &fields[i]), fields[i].width);
+    put(bytes + WIRE_RESERVED, 0, WIRE_NAME - WIRE_RESERVED);
     memcpy(bytes + WIRE_NAME, frame->name, LS_FRAME_NAME);
 }
 
@@ -110,13 +132,28 @@ static bool name_is_well_formed(const char name[LS_FRAME_NAME]) {
     return length < LS_FRAME_NAME;
 }
 
-static ls_status check_values(const struct ls_frame *frame) {
-    if (frame->kind < LS_KIND_ALL_REDUCE || frame->kind > LS_KIND_BARRIER)
+static ls_status check_kind(const struct ls_frame *frame) {
+    if (frame->kind == LS_KIND_FAILURE) {
+        if (frame->count > LS_OK && frame->count <= LS_UNAUTHENTICATED && frame->bytes && frame->bytes < LS_ERROR_SIZE)
+            return LS_OK;
+        return ls_fail(LS_DATA_LOSS, "a frame tells of a failure with status %llu in %llu bytes",
+                       (unsigned long long)frame->count, (unsigned long long)frame->bytes);
+    }
+    if (frame->kind < LS_KIND_ALL_REDUCE || frame->kind > LS_KIND_REDUCE_SCATTER)
         return ls_fail(LS_DATA_LOSS, "a collective's frame has the unknown kind %d", frame->kind);
+    return LS_OK;
+}
+
+static ls_status check_values(const struct ls_frame *frame) {
+    ls_status status = check_kind(frame);
+    if (status) return status;
     if (ls_dtype_check((ls_dtype)frame->dtype) || ls_reduce_op_check((ls_reduce_op)frame->op) ||
         frame->communication > LS_NCCL)
         return ls_fail(LS_DATA_LOSS, "a collective's frame has dtype %d, op %d, communication %d: not all known",
                        frame->dtype, frame->op, frame->communication);
+    if (frame->algorithm >= LS_ALGORITHM_COUNT || frame->compression > LS_COMPRESS_BF16)
+        return ls_fail(LS_DATA_LOSS, "a collective's frame has algorithm %d, compression %d: not all known",
+                       frame->algorithm, frame->compression);
     if (frame->size < 1 || frame->rank < 0 || frame->rank >= frame->size || frame->root < -1 ||
         frame->root >= frame->size)
         return ls_fail(LS_DATA_LOSS, "a collective's frame has rank %d, root %d in a group of %d", frame->rank,
@@ -133,6 +170,8 @@ ls_status ls_frame_decode(const unsigned char bytes[LS_FRAME_SIZE], struct ls_fr
     if (get(bytes + 4, 4) != VERSION)
         return ls_fail(LS_DATA_LOSS, "a collective's frame has version %llu, this library speaks %d",
                        (unsigned long long)get(bytes + 4, 4), VERSION);
+    if (get(bytes + WIRE_RESERVED, WIRE_NAME - WIRE_RESERVED))
+        return ls_fail(LS_DATA_LOSS, "a collective's frame is not zero where it must be");
     for (size_t i = 0; i < FIELD_COUNT; i++) field_set(&read, &fields[i], get(bytes + fields[i].wire, fields[i].width));
     memcpy(read.name, bytes + WIRE_NAME, LS_FRAME_NAME);
     ls_status status = check_values(&read);
@@ -174,6 +213,6 @@ void ls_frame_describe(const struct ls_frame *frame, char *text, size_t size) {
 
 uint64_t ls_frame_digest(uint64_t digest, uint64_t value) {
     if (!digest) digest = UINT64_C(0xCBF29CE484222325);
-    for (int i = 0; i < 8; i++) digest = (digest ^ (value >> 8 * i & 0xFFU)) * UINT64_C(0x100000001B3);
-    return digest;
+    digest = (digest ^ value) * UINT64_C(0x100000001B3);
+    return digest ^ digest >> 32;
 }

@@ -4,14 +4,21 @@
 #include <lockstep/lockstep.h>
 
 #define LS_FRAME_SIZE 144
-#define LS_FRAME_NAME 64 /* bytes of the name on the wire, the zero included; the digest covers the whole name */
+#define LS_FRAME_NAME 60 /* bytes of the name on the wire, the zero included; the digest covers the whole name */
 
-enum ls_collective_kind { LS_KIND_ALL_REDUCE = 1, LS_KIND_BROADCAST, LS_KIND_ALL_GATHER, LS_KIND_BARRIER };
+enum ls_collective_kind {
+    LS_KIND_ALL_REDUCE = 1,
+    LS_KIND_BROADCAST,
+    LS_KIND_ALL_GATHER,
+    LS_KIND_BARRIER,
+    LS_KIND_REDUCE_SCATTER,
+    LS_KIND_FAILURE = 255 /* no collective: the sender has given up. count: its status; bytes: of its message */
+};
 
 struct ls_frame {
     uint64_t generation, sequence;
     uint64_t count;       /* elements; all_gather: those of the sender */
-    uint64_t total;       /* all_reduce: leaves; all_gather: elements of all ranks */
+    uint64_t total;       /* all_reduce: leaves; all_gather, reduce_scatter: elements of all ranks */
     uint64_t layout;      /* digest of how leaves or counts are divided over the ranks */
     uint64_t bytes;       /* of payload that follow on this link */
     uint64_t name_digest; /* of the whole name */
@@ -19,7 +26,9 @@ struct ls_frame {
     int32_t size;         /* of the group */
     int32_t root;         /* broadcast; else -1 */
     int32_t kind, op, dtype, communication;
-    char name[LS_FRAME_NAME]; /* its first 63 bytes, control characters as '?' */
+    int32_t algorithm;        /* all_reduce: that runs it, of the sender */
+    int32_t compression;      /* likewise, as asked for: an enum ls_compression */
+    char name[LS_FRAME_NAME]; /* its first 59 bytes, control characters as '?' */
 };
 
 void ls_frame_name(struct ls_frame *frame, const char *name);
@@ -31,5 +40,5 @@ ls_status ls_frame_decode(const unsigned char bytes[LS_FRAME_SIZE], struct ls_fr
 ls_status ls_frame_compare(const struct ls_frame *expected, const struct ls_frame *got, int own, int peer);
 /* "all_reduce 'name' (sequence 7)" */
 void ls_frame_describe(const struct ls_frame *frame, char *text, size_t size);
-/* Continues an FNV-1a digest; start with 0. */
+/* Continues a digest as FNV-1a does, but by whole values; start with 0. */
 uint64_t ls_frame_digest(uint64_t digest, uint64_t value);

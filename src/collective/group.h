@@ -5,9 +5,12 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#include <stdio.h>
+
 #include "base/log.h"
 #include "base/settings.h"
 #include "collective/abort.h"
+#include "collective/algorithm.h"
 #include "collective/transport.h"
 
 struct ls_group;
@@ -20,21 +23,38 @@ struct ls_group_config {
     double timeout;              /* seconds for one collective; 0: none */
     double report_interval;      /* seconds between lines while waiting for somebody; 0: silent */
     enum ls_transport transport; /* for ls_group_connect */
+    enum ls_algorithm algorithm; /* of every all-reduce with LS_AUTO; AUTO: the fastest for each size */
     size_t segment;              /* bytes moved and added at a time in pipelines; 0: 256 KiB */
+    int pretended_host;          /* for tests: ranks with different numbers are as on different hosts */
 };
 ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **group);
 void ls_group_free(struct ls_group *group); /* closes the links */
 int ls_group_rank(const struct ls_group *group);
 int ls_group_size(const struct ls_group *group);
 
-/* Collective: finds out whether all workers can map each other's memory, and so can add without links between them. A
- * log line tells. With transport LS_TRANSPORT_SHM an error naming why they cannot. Without it, or when they cannot,
- * everything goes over the links. To be called once, before the first ls_group_share. */
+/* Collective: finds the hosts, which are ranks that can map each other's memory, and so can add without links between
+ * them. A log line tells. With transport LS_TRANSPORT_SHM an error naming why they are more than one. Without it, and
+ * with LS_TRANSPORT_GRPC, which all ranks have or none, every rank is a host of its own. To be called once, before the
+ * first ls_group_share. */
 ls_status ls_group_connect(struct ls_group *group);
-/* "shared memory", or the links' "tcp". */
+/* "shared memory"; the links' "tcp"; "shared memory in 2 hosts of 2 and tcp between them". */
 const char *ls_group_describe(const struct ls_group *group);
-/* Whether AUTO's all-reduce goes through shared memory; everything else goes over the links. */
-bool ls_group_shares(const struct ls_group *group);
+/* What moves the bytes of calls that use the hosts' memory: "shm", "shm+tcp", the links' "tcp"; "none" for one rank. */
+const char *ls_group_transport(const struct ls_group *group);
+/* The links' "tcp"; "none" for one rank. */
+const char *ls_group_links(const struct ls_group *group);
+/* How many partial results of equal size a host has to send where it would be one if its leaves were an aligned range
+ * of the tree: the most maximal subtrees that the ranks of a host make up, with one leaf a rank. */
+int ls_group_factor(const struct ls_group *group);
+/* Whether all ranks share memory. */
+bool ls_group_is_one_host(const struct ls_group *group);
+/* The algorithm that LS_AUTO takes for one leaf a worker. */
+enum ls_algorithm ls_group_algorithm(const struct ls_group *group, size_t element, size_t count,
+                                     ls_compression compression);
+/* The number of rank's host: ranks of one share memory. */
+int ls_group_host(const struct ls_group *group, int rank);
+/* For people: who exchanges with whom, and what LS_AUTO chooses why. */
+void ls_group_explain(const struct ls_group *group, FILE *to);
 /* Collective: size zeroed bytes (above 0, each rank its own), aligned to 64. Arrays that lie in such memory of every
  * rank, of the same call, are added fastest. Plain memory where none can be shared. */
 ls_status ls_group_share(struct ls_group *group, size_t size, void **memory);
@@ -54,9 +74,12 @@ struct ls_all_reduce {
     ls_dtype dtype;
     size_t count;
     struct ls_leaves leaves;
-    const void *const *inputs; /* one array for each local leaf; read only, unless it is an output too */
-    void *const *outputs;      /* likewise; each receives the result */
+    ls_compression compression; /* of what crosses links: LS_SUM and LS_MEAN of LS_FLOAT32 only */
+    const void *const *inputs;  /* one array for each local leaf; read only, unless it is an output too */
+    void *const *outputs;       /* likewise; each receives the result */
 };
+/* Whether calls with a compression are compressed: not where they go through shared memory. */
+bool ls_group_compresses(const struct ls_group *group, ls_communication communication);
 ls_status ls_group_all_reduce(struct ls_group *group, const struct ls_all_reduce *call);
 /* In place; size bytes from root's data to all. */
 ls_status ls_group_broadcast(struct ls_group *group, const char *name, int root, ls_dtype dtype, void *data,
@@ -64,4 +87,16 @@ ls_status ls_group_broadcast(struct ls_group *group, const char *name, int root,
 /* counts[size] elements from each rank, concatenated in rank order; input may be its own place in output. */
 ls_status ls_group_all_gather(struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
                               const size_t *counts, void *output);
+
+struct ls_reduce_scatter {
+    const char *name;
+    ls_communication communication; /* LS_AUTO: the tree over ranks, the bits of the all-reduce. LS_RING: the chain that
+                                       ends at each part's owner. LS_NCCL is refused */
+    ls_reduce_op op;                /* MEAN divides by the number of ranks */
+    ls_dtype dtype;
+    const size_t *counts; /* [size] elements that each rank receives */
+    const void *input;    /* the parts of all ranks, in rank order */
+    void *output;         /* the own part; may be its place in input, otherwise they do not overlap */
+};
+ls_status ls_group_reduce_scatter(struct ls_group *group, const struct ls_reduce_scatter *call);
 ls_status ls_group_barrier(struct ls_group *group, const char *name);

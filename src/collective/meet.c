@@ -1,7 +1,8 @@
-/* A barrier of a counter and a futex in rank 0's control segment. Who waits long looks, every few milliseconds, at the
- * abort flag, the clock and the links: during a call in shared memory nothing moves on those, unless a rank has gone
- * or makes another call. (A rank may be ahead and use its links already; then the meeting is over, which is looked at
- * once more.) */
+/* A barrier of a counter and a futex in the first worker's control segment. Who waits spins for a moment, but lets
+ * those run whom it waits for, and tells the kernel if it has put more of them on one processor than on another. Who
+ * waits long looks, every few milliseconds, at the abort flag, the clock and the links of the host's workers: during a
+ * call in shared memory nothing moves on those, unless a rank has gone or makes another call. (A rank may be ahead and
+ * use its links already; then the meeting is over, which is looked at once more.) */
 #define _GNU_SOURCE
 #include "collective/meet.h"
 
@@ -15,7 +16,9 @@
 #include "base/clock.h"
 
 #define SLICE (20 * LS_MILLISECOND)
-enum { ROUNDS = 20, TURNS = 30, CROWDED_ROUNDS = 4 }; /* about 20 microseconds when nobody yields to another */
+#define SPIN  (LS_MILLISECOND / 20)
+#define STAY  (20 * LS_MILLISECOND) /* on a processor, at least */
+enum { TURNS = 50, CROWDED_TURNS = 5 };
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics must work between processes");
 
@@ -25,19 +28,33 @@ static inline void relax(void) {
 #endif
 }
 
+/* Somebody may be a turn ahead: not all need to come to ls_meet_done. */
 static bool is_over(const struct ls_shared *shared) {
-    return atomic_load_explicit(&ls_shared_control(shared, 0)->generation, memory_order_acquire) ==
-           (uint32_t)shared->turn;
+    uint32_t generation = atomic_load_explicit(&ls_shared_control(shared, 0)->generation, memory_order_acquire);
+    return (int32_t)(generation - (uint32_t)shared->turn) >= 0;
 }
 
-static void arrive(struct ls_shared *shared) {
+static void come(struct ls_shared *shared) {
+    struct ls_control *own = ls_shared_control(shared, shared->rank);
+    atomic_store_explicit(&own->processor, sched_getcpu(), memory_order_relaxed);
+    atomic_store_explicit(&own->arrived, ++shared->turn, memory_order_release);
+}
+
+static void end_turn(const struct ls_shared *shared) {
     struct ls_control *center = ls_shared_control(shared, 0);
-    uint64_t turn = ++shared->turn;
-    atomic_store_explicit(&ls_shared_control(shared, shared->rank)->arrived, turn, memory_order_release);
-    if (atomic_fetch_add(&center->count, 1) + 1 != turn * (uint64_t)shared->size) return;
-    atomic_store(&center->generation, (uint32_t)turn);
+    atomic_store(&center->generation, (uint32_t)shared->turn);
     if (atomic_load(&center->sleepers))
         (void)syscall(SYS_futex, &center->generation, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Who comes last ends the turn; nobody takes blocks then, for all are here. */
+static void arrive(struct ls_shared *shared) {
+    struct ls_control *center = ls_shared_control(shared, 0);
+    come(shared);
+    if (atomic_fetch_add(&center->count, 1) + 1 != ++shared->meetings * (uint64_t)shared->size) return;
+    atomic_store_explicit(&center->taken, 0, memory_order_relaxed);
+    atomic_store_explicit(&center->done, 0, memory_order_relaxed);
+    end_turn(shared);
 }
 
 static void sleep_a_slice(const struct ls_shared *shared) {
@@ -45,35 +62,41 @@ static void sleep_a_slice(const struct ls_shared *shared) {
     struct timespec slice = {.tv_nsec = SLICE};
     atomic_fetch_add(&center->sleepers, 1);
     uint32_t seen = atomic_load(&center->generation);
-    if (seen != (uint32_t)shared->turn)
-        (void)syscall(SYS_futex, &center->generation, FUTEX_WAIT, seen, &slice, NULL, 0);
+    if (!is_over(shared)) (void)syscall(SYS_futex, &center->generation, FUTEX_WAIT, seen, &slice, NULL, 0);
     atomic_fetch_sub(&center->sleepers, 1);
 }
 
 /* Who is waited for, in the executor's terms. */
 static void note_presence(const struct ls_meeting_place *place, bool opening) {
-    for (int i = 0; i < place->shared->size; i++) {
+    for (int i = 0; i < place->executor->size; i++) {
         struct ls_peer *peer = &place->executor->peers[i];
+        peer->role = (enum ls_role)place->shared->roles[i];
+        peer->receiving = peer->sending = -1;
+        peer->frame_sent = LS_FRAME_SIZE;
+    }
+    for (int i = 0; i < place->shared->size; i++) {
+        struct ls_peer *peer = &place->executor->peers[place->shared->members[i]];
         uint64_t turn = atomic_load(&ls_shared_control(place->shared, i)->arrived);
         bool here = turn >= place->shared->turn;
         peer->heard = here || !opening;
         peer->receiving = here ? -1 : 0;
-        peer->sending = -1;
-        peer->frame_sent = LS_FRAME_SIZE;
     }
 }
 
-static bool links_moved(const struct ls_executor *executor) {
-    for (int i = 0; i < executor->size; i++) {
-        const struct ls_link *link = executor->peers[i].link;
-        executor->polls[i] = (struct pollfd){.fd = link ? link->ops->fd(link) : -1, .events = POLLIN};
+/* Those of the host: what comes from others may be their next call. */
+static bool links_moved(const struct ls_meeting_place *place) {
+    struct pollfd *polls = place->executor->polls;
+    for (int i = 0; i < place->shared->size; i++) {
+        const struct ls_link *link = place->executor->peers[place->shared->members[i]].link;
+        polls[i] = (struct pollfd){.fd = link ? link->ops->fd(link) : -1, .events = POLLIN};
     }
-    return poll(executor->polls, (nfds_t)executor->size, 0) > 0;
+    return poll(polls, (nfds_t)place->shared->size, 0) > 0;
 }
 
 ls_status ls_meet_over_links(const struct ls_meeting_place *place) {
     struct ls_call call = *place->executor->call;
     call.resumed = true;
+    call.roles = place->shared->roles;
     ls_schedule_reset(place->schedule, 1);
     ls_status status = ls_execute(place->executor, place->schedule, &call);
     return status ? status
@@ -88,24 +111,91 @@ static ls_status wait_long(const struct ls_meeting_place *place, bool opening) {
         note_presence(place, opening);
         ls_status status = ls_executor_verdict(place->executor);
         if (status) return status;
-        if (links_moved(place->executor) && !is_over(place->shared)) return ls_meet_over_links(place);
+        if (links_moved(place) && !is_over(place->shared)) return ls_meet_over_links(place);
     }
 }
 
-/* Turns are short and yield in between: whoever is waited for may want this very processor. */
+/* Whether somebody who has not come was last seen on the processor of this thread. */
+static bool is_in_the_way(const struct ls_shared *shared, int32_t here) {
+    for (int i = 0; i < shared->size; i++) {
+        struct ls_control *control = ls_shared_control(shared, i);
+        if (atomic_load_explicit(&control->processor, memory_order_relaxed) == here &&
+            atomic_load_explicit(&control->arrived, memory_order_relaxed) < shared->turn)
+            return true;
+    }
+    return false;
+}
+
+/* Whether more workers than the share of a processor are on this one, and it is for this rank to go. */
+static bool is_one_too_many(const struct ls_shared *shared, int32_t here) {
+    int before = 0;
+    for (int i = 0; i < shared->size; i++) {
+        bool is_here = atomic_load_explicit(&ls_shared_control(shared, i)->processor, memory_order_relaxed) == here;
+        if (is_here && i > shared->rank) return false;
+        before += is_here;
+    }
+    return before > (shared->size + shared->processors - 1) / shared->processors;
+}
+
+/* To any other processor that this thread may use. The kernel would take tens of milliseconds to see that they are
+ * unevenly loaded, for threads that yield to each other look as if each needed its caches. */
+static void move(int32_t here) {
+    cpu_set_t allowed, others;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed)) return;
+    others = allowed;
+    CPU_CLR((size_t)here, &others);
+    if (!CPU_COUNT(&others) || sched_setaffinity(0, sizeof(others), &others)) return;
+    (void)sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
+/* False: it is better to sleep. With processors to spare the kernel wakes a thread on a free one. */
+static bool let_run(const struct ls_meeting_place *place, int64_t now) {
+    struct ls_shared *shared = place->shared;
+    struct ls_control *own = ls_shared_control(shared, shared->rank);
+    int32_t here = atomic_load_explicit(&own->processor, memory_order_relaxed);
+    if (!is_in_the_way(shared, here)) return true;
+    if (now > shared->moved + STAY && is_one_too_many(shared, here)) {
+        shared->moved = now;
+        move(here);
+        atomic_store_explicit(&own->processor, sched_getcpu(), memory_order_relaxed);
+    } else if (place->crowded) {
+        (void)sched_yield();
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static bool wait_briefly(const struct ls_meeting_place *place) {
-    int rounds = place->crowded ? CROWDED_ROUNDS : ROUNDS, turns = place->crowded ? 1 : TURNS;
-    for (int i = 0; i < rounds; i++) {
-        for (int j = 0; j < turns; j++) {
+    int turns = place->crowded ? CROWDED_TURNS : TURNS;
+    int64_t end = 0, now;
+    do {
+        for (int i = 0; i < turns; i++) {
             if (is_over(place->shared)) return true;
             relax();
         }
-        (void)sched_yield();
-    }
+        now = ls_now();
+        if (!end) end = now + SPIN;
+    } while (now < end && let_run(place, now));
     return is_over(place->shared);
+}
+
+static ls_status wait(const struct ls_meeting_place *place, bool opening) {
+    return wait_briefly(place) ? LS_OK : wait_long(place, opening);
 }
 
 ls_status ls_meet(const struct ls_meeting_place *place, bool opening) {
     arrive(place->shared);
-    return wait_briefly(place) ? LS_OK : wait_long(place, opening);
+    return wait(place, opening);
+}
+
+uint32_t ls_meet_take(const struct ls_meeting_place *place) {
+    return atomic_fetch_add_explicit(&ls_shared_control(place->shared, 0)->taken, 1, memory_order_relaxed);
+}
+
+ls_status ls_meet_done(const struct ls_meeting_place *place, uint32_t blocks, uint32_t count) {
+    struct ls_shared *shared = place->shared;
+    come(shared);
+    if (blocks && atomic_fetch_add(&ls_shared_control(shared, 0)->done, blocks) + blocks == count) end_turn(shared);
+    return wait(place, false);
 }

@@ -1,14 +1,16 @@
-/* Element loops for each type and op. Integers wrap around; MIN and MAX propagate NaN and keep the first of equals.
- * The arithmetic runs in the calling thread's rounding and denormal mode. */
+/* Element loops for each type and op, compiled for several instruction sets: each element is rounded once and nothing
+ * is contracted, so that all give the same bits. Integers wrap around; MIN and MAX propagate NaN and keep the first of
+ * equals. The arithmetic runs in the calling thread's rounding and denormal mode. */
 #include "collective/reduce.h"
 
 #include <stdint.h>
 
+#include "base/clones.h"
 #include "collective/combine16.h"
 #include "collective/vectorize.h"
 
 #define COMBINE(name, type, expression)                                                                                \
-    static void name(void *out, const void *a, const void *b, size_t count) {                                          \
+    LS_CLONES static void name(void *out, const void *a, const void *b, size_t count) {                                \
         type *o = out;                                                                                                 \
         const type *x = a, *y = b;                                                                                     \
         LS_VECTORIZE                                                                                                   \
@@ -37,7 +39,7 @@ ls_combine_fn *ls_combine(ls_reduce_op op, ls_dtype dtype) {
 }
 
 #define DIVIDE(suffix, type)                                                                                           \
-    static void divide_##suffix(void *data, size_t count, int n) {                                                     \
+    LS_CLONES static void divide_##suffix(void *data, size_t count, int n) {                                           \
         type *values = data, divisor = (type)n;                                                                        \
         for (size_t i = 0; i < count; i++) values[i] = values[i] / divisor;                                            \
     }
@@ -63,4 +65,45 @@ void ls_divide(ls_dtype dtype, void *data, size_t count, int n) {
     default:
         ls_divide16(dtype, data, count, n);
     }
+}
+
+/* ---- folding where the leaves lie ---- */
+
+/* The tree over two, three and four leaves; integers are added without a sign, and so wrap around. */
+#define TREE2(as)   ((as)a[i] + (as)b[i])
+#define TREE3(as)   (TREE2(as) + (as)c[i])
+#define TREE4(as)   (TREE2(as) + ((as)c[i] + (as)d[i]))
+#define WRITE2      a[i] = b[i]
+#define WRITE3      WRITE2 = c[i]
+#define WRITE4      WRITE3 = d[i]
+#define TAKE2(type) type *a = (type *)arrays[0] + at, *b = (type *)arrays[1] + at, divisor = (type)divide
+#define TAKE3(type) TAKE2(type), *c = (type *)arrays[2] + at
+#define TAKE4(type) TAKE3(type), *d = (type *)arrays[3] + at
+#define FOLD(suffix, n, type, as)                                                                                      \
+    LS_CLONES static void fold##n##_##suffix(void *const *arrays, size_t at, size_t count, int divide) {               \
+        TAKE##n(type);                                                                                                 \
+        if (divide) {                                                                                                  \
+            LS_VECTORIZE                                                                                               \
+            for (size_t i = 0; i < count; i++) WRITE##n = (type)TREE##n(as) / divisor;                                 \
+        } else {                                                                                                       \
+            LS_VECTORIZE                                                                                               \
+            for (size_t i = 0; i < count; i++) WRITE##n = (type)TREE##n(as);                                           \
+        }                                                                                                              \
+    }
+#define FOLDS(suffix, type, as) FOLD(suffix, 2, type, as) FOLD(suffix, 3, type, as) FOLD(suffix, 4, type, as)
+FOLDS(float32, float, float)
+FOLDS(float64, double, double)
+FOLDS(int32, int32_t, uint32_t)
+FOLDS(int64, int64_t, uint64_t)
+
+static ls_fold_all_fn *const fold_table[][3] = {
+    [LS_FLOAT32] = {fold2_float32, fold3_float32, fold4_float32},
+    [LS_FLOAT64] = {fold2_float64, fold3_float64, fold4_float64},
+    [LS_INT32] = {fold2_int32, fold3_int32, fold4_int32},
+    [LS_INT64] = {fold2_int64, fold3_int64, fold4_int64},
+};
+
+ls_fold_all_fn *ls_fold_all(ls_reduce_op op, ls_dtype dtype, int n) {
+    bool is_sum = op == LS_SUM || op == LS_MEAN, is_wide = dtype != LS_FLOAT16 && dtype != LS_BFLOAT16;
+    return is_sum && is_wide && n >= 2 && n <= 4 ? fold_table[dtype][n - 2] : NULL;
 }

@@ -16,6 +16,61 @@ ls_status ls_schedule_init(struct ls_schedule *schedule, int size) {
     return ls_fail_memory("a schedule", 2 * (size_t)size * sizeof(struct ls_queue));
 }
 
+/* ---- scratch ---- */
+
+static void free_scratch(struct ls_schedule *schedule) {
+    while (schedule->scratch) {
+        struct ls_scratch *next = schedule->scratch->next;
+        ls_free(schedule->scratch->memory);
+        ls_free(schedule->scratch);
+        schedule->scratch = next;
+    }
+}
+
+static struct ls_scratch *add_scratch(struct ls_schedule *schedule, size_t size) {
+    struct ls_scratch *made = ls_alloc(sizeof(*made));
+    if (made) made->memory = ls_alloc_aligned(size);
+    if (!made || !made->memory) {
+        ls_free(made);
+        return NULL;
+    }
+    made->size = size;
+    made->next = schedule->scratch;
+    schedule->scratch = made;
+    return made;
+}
+
+/* What was taken in several pieces will be one the next time. */
+static void reset_scratch(struct ls_schedule *schedule) {
+    size_t used = 0;
+    for (const struct ls_scratch *scratch = schedule->scratch; scratch; scratch = scratch->next) used += scratch->used;
+    if (schedule->scratch && schedule->scratch->next) {
+        free_scratch(schedule);
+        (void)add_scratch(schedule, used); /* or in pieces again */
+    }
+    if (schedule->scratch) schedule->scratch->used = 0;
+}
+
+void *ls_schedule_take(struct ls_schedule *schedule, size_t size) {
+    enum { LEAST = 64 * 1024 };
+    if (schedule->out_of_memory) return NULL;
+    size_t rounded = (size + 63) & ~(size_t)63;
+    struct ls_scratch *scratch = schedule->scratch;
+    if (size > PTRDIFF_MAX)
+        scratch = NULL;
+    else if (!scratch || scratch->size - scratch->used < rounded)
+        scratch = add_scratch(schedule, rounded > LEAST ? rounded : LEAST);
+    if (!scratch) {
+        schedule->out_of_memory = true;
+        return NULL;
+    }
+    unsigned char *taken = scratch->memory + scratch->used;
+    scratch->used += rounded;
+    return taken;
+}
+
+/* ---- the whole ---- */
+
 void ls_schedule_free(struct ls_schedule *schedule) {
     ls_free(schedule->sends);
     ls_free(schedule->receives);
@@ -23,6 +78,8 @@ void ls_schedule_free(struct ls_schedule *schedule) {
     ls_free(schedule->gates);
     ls_free(schedule->sources);
     ls_free(schedule->covers);
+    ls_free(schedule->narrow_sources);
+    free_scratch(schedule);
     *schedule = (struct ls_schedule){0};
 }
 
@@ -32,6 +89,7 @@ void ls_schedule_reset(struct ls_schedule *schedule, int leaves) {
     schedule->out_of_memory = false;
     schedule->action_count = schedule->gate_count = schedule->source_count = 0;
     schedule->compute = empty;
+    reset_scratch(schedule);
     for (int i = 0; i < schedule->size; i++) schedule->sends[i] = schedule->receives[i] = empty;
 }
 
@@ -83,17 +141,32 @@ int ls_schedule_add(struct ls_schedule *schedule, struct ls_action action) {
     return index;
 }
 
-void ls_schedule_gate(struct ls_schedule *schedule, int action, int gate) {
+void ls_schedule_gate_at(struct ls_schedule *schedule, int action, int gate, size_t offset) {
     if (action < 0 || gate < 0 || !RESERVE(schedule, gates, gate_capacity, gate_count)) return;
-    schedule->gates[schedule->gate_count++] = gate;
+    schedule->gates[schedule->gate_count++] = (struct ls_action_gate){gate, offset};
     schedule->actions[action].gate_count++;
 }
 
-void ls_schedule_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data) {
+void ls_schedule_gate(struct ls_schedule *schedule, int action, int gate) {
+    ls_schedule_gate_at(schedule, action, gate, 0);
+}
+
+static void add_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data,
+                       bool narrow) {
     if (action < 0 || !RESERVE(schedule, sources, source_capacity, source_count) ||
-        !RESERVE(schedule, covers, cover_capacity, source_count))
+        !RESERVE(schedule, covers, cover_capacity, source_count) ||
+        !RESERVE(schedule, narrow_sources, narrow_capacity, source_count))
         return;
+    schedule->narrow_sources[schedule->source_count] = narrow;
     schedule->sources[schedule->source_count] = data;
     schedule->covers[schedule->source_count++] = covers;
     schedule->actions[action].source_count++;
+}
+
+void ls_schedule_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data) {
+    add_source(schedule, action, covers, data, false);
+}
+
+void ls_schedule_narrow_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data) {
+    add_source(schedule, action, covers, data, true);
 }

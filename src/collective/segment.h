@@ -16,9 +16,10 @@ struct ls_segment_address {
 };
 #define LS_SEGMENT_ELSEWHERE (-1) /* no error number: the address leads to no such segment here */
 
-/* Both return 0, or an error number, or LS_SEGMENT_ELSEWHERE. address->fd is open until ls_segment_hide. */
-int ls_segment_make(size_t size, struct ls_segment *segment, struct ls_segment_address *address);
-int ls_segment_open(const struct ls_segment_address *address, struct ls_segment *segment);
+/* Both return 0, or an error number, or LS_SEGMENT_ELSEWHERE. address->fd is open until ls_segment_hide. place: its
+ * number among the segments whose bytes at equal offsets will be used together. */
+int ls_segment_make(size_t size, int place, struct ls_segment *segment, struct ls_segment_address *address);
+int ls_segment_open(const struct ls_segment_address *address, int place, struct ls_segment *segment);
 /* Nobody can open it any more; mappings stay. */
 void ls_segment_hide(struct ls_segment_address *address);
 void ls_segment_unmap(struct ls_segment *segment);

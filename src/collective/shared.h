@@ -1,10 +1,11 @@
-/* The memory that all workers of a group map when they are on one host: a control segment a worker, through which they
- * meet, and the regions of ls_group_share. */
+/* The memory that the workers of a host map: a control segment a worker, through which they meet, and the regions of
+ * ls_group_share. */
 #pragma once
 #include <stdatomic.h>
 
 #include "collective/frame.h"
 #include "collective/group.h"
+#include "collective/hosts.h"
 #include "collective/segment.h"
 
 enum {
@@ -24,31 +25,37 @@ struct ls_shared_post {
 /* A worker's control segment. Words that different workers write lie in lines of their own. */
 struct ls_control {
     _Alignas(64) _Atomic uint64_t arrived; /* the last turn that this worker has come to */
-    /* of rank 0's segment only: */
-    _Alignas(64) _Atomic uint64_t count;      /* arrivals at all turns */
-    _Alignas(64) _Atomic uint32_t generation; /* the last turn that all have come to; a futex */
+    _Atomic int32_t processor;             /* on which it was then */
+    /* of the first worker's segment only: */
+    _Alignas(64) _Atomic uint64_t count;      /* arrivals at all meetings */
+    _Alignas(64) _Atomic uint32_t generation; /* the last turn that is over; a futex */
     _Atomic uint32_t sleepers;
+    _Alignas(64) _Atomic uint32_t taken; /* blocks, since the last meeting */
+    _Alignas(64) _Atomic uint32_t done;
     /* two of each, used in turns */
     _Alignas(64) struct ls_shared_post posts[2];
     _Alignas(64) unsigned char small[2][LS_SHARED_SMALL];
     _Alignas(64) unsigned char stage[2][LS_SHARED_STAGE];
 };
 
-/* Memory of every worker, mapped here. */
+/* Memory of every worker of the host, mapped here. */
 struct ls_region {
     struct ls_region *next;
-    int32_t id;                   /* the same on all workers */
+    int32_t id;                   /* the same on all workers of the host */
     struct ls_segment segments[]; /* [size] */
 };
 
 struct ls_shared {
-    int rank, size;
+    int rank, size;       /* within the host */
+    const int *members;   /* [size] their ranks in the group, ascending; borrowed */
+    unsigned char *roles; /* [size of the group] of enum ls_role: only this host's workers take part */
     struct ls_region *control;
     struct ls_region *regions;
     int32_t next_id;
-    uint64_t turn, calls;
+    uint64_t turn, meetings, calls;
     int processors;          /* that this process may use */
-    unsigned char **leaves;  /* [size * LS_SHARED_LEAVES]: of the call in progress, in leaf order */
+    int64_t moved;           /* when this thread last went to another processor */
+    unsigned char **leaves;  /* [LS_SHARED_LEAVES a rank of the group]: of the call in progress, in leaf order */
     unsigned char **targets; /* likewise */
 };
 
@@ -56,10 +63,13 @@ static inline struct ls_control *ls_shared_control(const struct ls_shared *share
     return (struct ls_control *)(void *)shared->control->segments[rank].memory;
 }
 
-/* Collective. *shared is NULL when not all workers can map each other's memory; then reason says why. */
-ls_status ls_shared_open(struct ls_group *group, bool wanted, struct ls_shared **shared, char *reason, size_t size);
+/* Collective: finds the hosts, equal on all ranks; *shared is NULL where a rank is alone on its own. reason says why
+ * not all are on one. */
+ls_status ls_shared_open(struct ls_group *group, bool wanted, struct ls_hosts *hosts, struct ls_shared **shared,
+                         char *reason, size_t size);
 void ls_shared_free(struct ls_shared *shared);
-/* Collective. *memory is NULL when it could not be had on all workers. */
+/* Collective, of all hosts; shared is NULL for a rank that is alone on its own. *memory is NULL when it could not be
+ * had on all workers of the host. */
 ls_status ls_shared_allocate(struct ls_shared *shared, struct ls_group *group, size_t bytes, void **memory,
                              char *reason, size_t size);
 /* False if memory is none of ls_shared_allocate. */

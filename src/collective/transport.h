@@ -7,14 +7,19 @@
 
 struct ls_link;
 struct ls_link_ops {
-    const char *name; /* of the transport: "tcp", "local" */
+    const char *name; /* of the transport: "tcp", "local", "grpc" */
     /* Never block. Bytes moved, 0 when it would block, -1 when the link is dead (errno says why; end of stream is
      * ECONNRESET). Called by one thread at a time. */
     ssize_t (*send)(struct ls_link *link, const struct iovec *pieces, int count);
     ssize_t (*receive)(struct ls_link *link, void *data, size_t size);
-    /* The descriptor to poll for POLLIN and POLLOUT. */
+    /* The descriptor to poll for POLLIN and POLLOUT; -1 with wait. */
     int (*fd)(const struct ls_link *link);
     void (*close)(struct ls_link *link); /* frees the link */
+    /* Both NULL, or a group's links are all of this kind.
+     * Whether all that was sent has left this process: a collective ends only then. */
+    bool (*flushed)(struct ls_link *link);
+    /* In place of poll(): until something happens to a link of this kind, or sooner. */
+    void (*wait)(struct ls_link *link, int milliseconds);
 };
 struct ls_link {
     const struct ls_link_ops *ops;

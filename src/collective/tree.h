@@ -8,6 +8,6 @@ struct ls_subtree {
 };
 /* The largest power of two below n (n >= 2): where a node of n leaves is split. */
 int ls_tree_split(int n);
-/* The maximal subtrees of the tree over n leaves that lie inside leaves [low, high), in leaf order. Returns how many;
- * writes at most capacity (2 * 32 is always enough). */
-int ls_tree_maximal(int n, int low, int high, struct ls_subtree *subtrees, int capacity);
+/* The maximal subtrees of the tree over n leaves that lie inside the union of ranges, in leaf order; ranges are
+ * ascending and do not touch. Returns how many; writes at most capacity (2 * 32 a range is always enough). */
+int ls_tree_maximal(int n, const struct ls_subtree *ranges, int range_count, struct ls_subtree *subtrees, int capacity);

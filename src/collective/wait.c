@@ -2,13 +2,17 @@
  * first, in which the cause may still be heard of: the abort flag with the group's own message, or the frame of a rank
  * that made another call. */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "collective/executor.h"
 
-#define GRACE (200 * LS_MILLISECOND)
+#define GRACE    (200 * LS_MILLISECOND)
+#define PATIENCE (100 * LS_MICROSECOND) /* longer than it takes to be woken: a sleeper should not make others sleep */
+#define SLICE    LS_MILLISECOND
+enum { FORGIVEN = 4, MOST_SKIPPED = 31, AFTER_SLICE = 1000 };
 
 void ls_executor_trouble(struct ls_executor *executor, const struct ls_peer *peer, ls_status status) {
     if (executor->grace == LS_NEVER) executor->grace = ls_now() + GRACE;
@@ -18,12 +22,17 @@ void ls_executor_trouble(struct ls_executor *executor, const struct ls_peer *pee
     (void)snprintf(executor->message, sizeof(executor->message), "%s", ls_error());
 }
 
+void ls_executor_be_patient(struct ls_executor *executor) {
+    executor->patient = true;
+    if (executor->deadline != LS_NEVER) executor->deadline += GRACE;
+}
+
 /* ---- for whom ---- */
 
 typedef bool peer_test(const struct ls_peer *peer);
 
 static bool is_absent(const struct ls_peer *peer) {
-    return !peer->heard;
+    return !peer->heard && peer->role == LS_ROLE_PARTNER;
 }
 static bool owes_data(const struct ls_peer *peer) {
     return peer->receiving >= 0;
@@ -52,7 +61,8 @@ static void whom(const struct ls_executor *executor, char *text, size_t size) {
     char ranks[256];
     const char *what = "nothing to wait for";
     if (name_ranks(executor, is_absent, ranks, sizeof(ranks)))
-        what = "has not come to this call";
+        what = executor->patient ? "has not come to this call, or waits for others of its host"
+                                 : "has not come to this call";
     else if (name_ranks(executor, owes_data, ranks, sizeof(ranks)))
         what = "came, but its data is not all here";
     else if (name_ranks(executor, takes_no_data, ranks, sizeof(ranks)))
@@ -71,14 +81,14 @@ static ls_status lost_link(const struct ls_executor *executor) {
 }
 
 static ls_status too_late(const struct ls_executor *executor) {
-    char call[LS_FRAME_NAME + 64], ranks[300];
+    char call[LS_FRAME_NAME + 64], ranks[360];
     ls_frame_describe(&executor->call->frame, call, sizeof(call));
     whom(executor, ranks, sizeof(ranks));
     return ls_fail(LS_DEADLINE_EXCEEDED, "%s: waited %g s, the limit, for %s", call, executor->timeout, ranks);
 }
 
 static void report(struct ls_executor *executor) {
-    char call[LS_FRAME_NAME + 64], ranks[300];
+    char call[LS_FRAME_NAME + 64], ranks[360];
     ls_frame_describe(&executor->call->frame, call, sizeof(call));
     whom(executor, ranks, sizeof(ranks));
     ls_log_info(executor->log, "waiting for %s in %s for %.1f s", ranks, call, ls_seconds_since(executor->started));
@@ -95,7 +105,7 @@ static bool frames_sent(const struct ls_executor *executor) {
 
 ls_status ls_executor_verdict(struct ls_executor *executor) {
     if (ls_abort_raised(executor->abort)) return ls_abort_status(executor->abort);
-    int64_t now = ls_now();
+    int64_t now = executor->now = ls_now();
     bool over = now >= executor->grace;
     /* our own frame must have left, so that the others see the difference too */
     if (executor->trouble && (over || frames_sent(executor)))
@@ -104,6 +114,47 @@ ls_status ls_executor_verdict(struct ls_executor *executor) {
     if (now >= executor->deadline) return too_late(executor);
     if (now >= executor->next_report) report(executor);
     return LS_OK;
+}
+
+/* ---- looking again ---- */
+
+static bool begin_wait(struct ls_executor *executor) {
+    executor->wait_started = executor->now;
+    if (!executor->skip) return true;
+    executor->skip--;
+    return false;
+}
+
+/* How many waits do without looking after so many looks in vain, one after the other. */
+static int skip_after(int in_vain) {
+    int over = in_vain - FORGIVEN;
+    return over <= 0 ? 0 : over < 5 ? (1 << over) - 1 : MOST_SKIPPED;
+}
+
+/* To be put to sleep and woken costs more than a small message takes, so a wait begins with looking again and again,
+ * for a moment. Between two looks the processor goes to whoever wants it: with more workers than processors that is
+ * the one who is waited for. Who looks in vain again and again does so less and less often: whoever waits for slow
+ * links sleeps. And so does, for many waits, whoever gave the processor to somebody that computes: to those it is given
+ * for a slice of milliseconds, while who sleeps is woken in front of them. */
+static bool look_again(struct ls_executor *executor) {
+    if (!executor->wait_started) executor->looking = begin_wait(executor);
+    if (!executor->looking) return false;
+    if (executor->now - executor->wait_started > PATIENCE) {
+        executor->in_vain++;
+        executor->skip = skip_after(executor->in_vain);
+        executor->looking = false;
+        return false;
+    }
+    for (int i = 0; i < executor->size; i++)
+        if (executor->peers[i].role == LS_ROLE_PARTNER)
+            executor->peers[i].read_blocked = executor->peers[i].write_blocked = false;
+    (void)sched_yield();
+    return true;
+}
+
+void ls_executor_moved(struct ls_executor *executor) {
+    if (executor->wait_started && executor->looking) executor->in_vain = 0;
+    executor->wait_started = 0;
 }
 
 /* ---- sleeping ---- */
@@ -121,8 +172,19 @@ static void fill(struct pollfd *poll, const struct ls_peer *peer) {
     poll->events = (short)((read ? POLLIN : 0) | (write ? POLLOUT : 0));
 }
 
+static void wait_by_link(const struct ls_executor *executor, struct ls_link *link) {
+    link->ops->wait(link, ls_poll_timeout(earliest(executor), 1000));
+    for (int i = 0; i < executor->size; i++) executor->peers[i].read_blocked = executor->peers[i].write_blocked = false;
+}
+
 void ls_executor_wait(struct ls_executor *executor) {
     struct pollfd *polls = executor->polls;
+    struct ls_link *link = executor->peers[!executor->rank].link; /* of any peer */
+    if (link->ops->wait) {
+        wait_by_link(executor, link);
+        return;
+    }
+    if (look_again(executor)) return;
     for (int i = 0; i < executor->size; i++)
         if (i != executor->rank) fill(&polls[i], &executor->peers[i]);
     polls[executor->rank] = (struct pollfd){.fd = ls_abort_fd(executor->abort), .events = POLLIN};

@@ -41,8 +41,8 @@ struct ls_plan_config {
 struct ls_plan;
 ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan);
 void ls_plan_free(struct ls_plan *plan);
-/* Called from the running thread when all gradients from element offset to the end of the blob are final; offsets fall,
- * the last call has offset 0. */
+/* Called from the running thread when all gradients from element offset to the end of the blob are final; offsets fall.
+ * The first call has the blob's count: forward and loss are done, no gradient is; the last call has offset 0. */
 typedef void ls_ready_fn(void *context, size_t offset);
 /* Forward, loss, backward. Gradients are overwritten, not added to. ready may be NULL. */
 ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context);

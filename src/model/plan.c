@@ -190,7 +190,10 @@ static ls_status append_loss(struct ls_plan_builder *builder) {
     op.tensors[LS_ARG_LOGITS] = builder->values[count];
     op.tensors[LS_ARG_LABELS] = labels;
     op.tensors[LS_ARG_DLOGITS] = builder->gradients[count];
-    return ls_plan_append(builder, &op);
+    ls_status status = ls_plan_append(builder, &op);
+    if (!status && config->training)
+        builder->plan->steps[builder->plan->count - 1].ready = ls_network_blob_count(config->network);
+    return status;
 }
 
 static ls_status append_backward(struct ls_plan_builder *builder) {

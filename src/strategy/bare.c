@@ -4,17 +4,17 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "strategy/membership.h"
-
-struct ls_communicator {
-    struct ls_membership *membership;
-    ls_communication communication;
-};
+#include "strategy/bare.h"
 
 ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicator **communicator) {
     ls_strategy_options copy;
     ls_status status = ls_options_copy("ls_strategy_options", &copy, sizeof(copy), options);
     if (status) return status;
+    if (copy.compression)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "compression %d is for a strategy's gradients; a communicator is told call by call: "
+                       "ls_all_reduce_compressed",
+                       copy.compression);
     LS_CLEANUP(ls_free_pointer) ls_communicator *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a communicator", sizeof(*made));
     made->communication = copy.communication;
@@ -51,8 +51,8 @@ int ls_local_size(const ls_communicator *communicator) {
 }
 
 const char *ls_communicator_transport(const ls_communicator *communicator) {
-    if (communicator->membership->size == 1) return "none";
-    return communicator->communication == LS_AUTO && ls_group_shares(communicator->membership->group) ? "shm" : "tcp";
+    const struct ls_group *group = communicator->membership->group;
+    return communicator->communication == LS_AUTO ? ls_group_transport(group) : ls_group_links(group);
 }
 
 ls_status ls_communicator_allocate(ls_communicator *communicator, size_t size, void **memory) {
@@ -63,18 +63,24 @@ void ls_communicator_release(ls_communicator *communicator, void *memory) {
     ls_group_unshare(communicator->membership->group, memory);
 }
 
-ls_status ls_all_reduce(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
-                        const void *input, void *output, size_t count) {
+ls_status ls_all_reduce_compressed(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
+                                   ls_compression compression, const void *input, void *output, size_t count) {
     const struct ls_all_reduce call = {
         .name = name,
         .communication = communicator->communication,
         .op = op,
         .dtype = dtype,
         .count = count,
+        .compression = compression,
         .inputs = &input,
         .outputs = &output,
     };
     return ls_group_all_reduce(communicator->membership->group, &call);
+}
+
+ls_status ls_all_reduce(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
+                        const void *input, void *output, size_t count) {
+    return ls_all_reduce_compressed(communicator, name, op, dtype, LS_COMPRESS_NONE, input, output, count);
 }
 
 ls_status ls_broadcast(ls_communicator *communicator, const char *name, int root, ls_dtype dtype, void *data,
@@ -85,6 +91,20 @@ ls_status ls_broadcast(ls_communicator *communicator, const char *name, int root
 ls_status ls_all_gather(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
                         const size_t *counts, void *output) {
     return ls_group_all_gather(communicator->membership->group, name, dtype, input, counts, output);
+}
+
+ls_status ls_reduce_scatter(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
+                            const void *input, const size_t *counts, void *output) {
+    const struct ls_reduce_scatter call = {
+        .name = name,
+        .communication = communicator->communication,
+        .op = op,
+        .dtype = dtype,
+        .counts = counts,
+        .input = input,
+        .output = output,
+    };
+    return ls_group_reduce_scatter(communicator->membership->group, &call);
 }
 
 ls_status ls_barrier(ls_communicator *communicator, const char *name) {

@@ -4,9 +4,18 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-static bool full(const struct ls_bucket_rule *rule, size_t bytes, bool first) {
+#define SHARE 16
+
+/* Bytes that fill a bucket after the first. While it fills the wire may be idle, and while the last one is reduced the
+ * replicas are: so it is a small part of the whole, unless that would be less than the first. */
+static size_t later_bytes(const struct ls_bucket_rule *rule, size_t total) {
+    size_t bytes = total / SHARE < rule->bytes ? total / SHARE : rule->bytes;
+    return bytes > rule->first_bytes ? bytes : rule->first_bytes;
+}
+
+static bool full(const struct ls_bucket_rule *rule, size_t bytes, bool first, size_t total) {
     if (rule->bytes_per_pack) return bytes > rule->bytes_per_pack;
-    return bytes >= (first ? rule->first_bytes : rule->bytes);
+    return bytes >= (first ? rule->first_bytes : later_bytes(rule, total));
 }
 
 ls_status ls_buckets_cut(const struct ls_bucket_rule *rule, const size_t *offsets, size_t count, size_t total,
@@ -15,7 +24,7 @@ ls_status ls_buckets_cut(const struct ls_bucket_rule *rule, const size_t *offset
     if (!cut) return ls_fail_memory("gradient buckets", (count + 1) * sizeof(*cut));
     size_t made = 0, end = total;
     for (size_t i = count; i-- > 0;) {
-        if (!full(rule, (end - offsets[i]) * sizeof(float), made == 0) && i > 0) continue;
+        if (!full(rule, (end - offsets[i]) * sizeof(float), made == 0, total * sizeof(float)) && i > 0) continue;
         size_t begin = i > 0 ? offsets[i] : 0;
         cut[made++] = (struct ls_bucket){begin, end};
         end = begin;

@@ -8,7 +8,8 @@ struct ls_bucket {
 };
 struct ls_bucket_rule {
     size_t bytes_per_pack;     /* TensorFlow's rule when positive: a pack is full when strictly more is in it */
-    size_t first_bytes, bytes; /* otherwise: at least so many bytes in the first bucket, and in each later one */
+    size_t first_bytes, bytes; /* otherwise: at least so many bytes in the first bucket, and in each later one, which
+                                  gets a sixteenth of the whole where that is less, but no less than the first */
 };
 /* offsets[count], rising, are where variables begin; total is the blob's elements (float32). *buckets is freed with
  * ls_free; bucket 0 is the tail. */

@@ -78,10 +78,12 @@ struct fitting {
 
 static ls_status train_step(struct fitting *fitting, struct ls_loss_sums *epoch_sums) {
     int64_t steps = ls_pipeline_steps(fitting->pipeline), started = ls_now();
+    struct ls_track *track = fitting->model->strategy->replicas[0].track;
     struct ls_loss_sums sums;
     ls_status status = ls_pipeline_seek(fitting->pipeline, fitting->position / steps, fitting->position % steps);
     if (!status) status = ls_model_train_step(fitting->model, &sums);
     if (status) return status;
+    ls_track_end(track, started, "step", (struct ls_span_facts){.step = fitting->model->step.iteration});
     if (fitting->position++) {
         fitting->timed_seconds += ls_seconds_since(started);
         fitting->timed_samples += sums.rows;

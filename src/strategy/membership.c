@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/memory.h"
 #include "base/status.h"
 
@@ -17,6 +18,8 @@ static ls_status check_options(const ls_strategy_options *options) {
     if (options->communication == LS_NCCL)
         return ls_fail(LS_UNIMPLEMENTED,
                        "communication NCCL needs the GPU plugin, which this build has not: use AUTO or RING");
+    ls_status status = ls_compression_check(options->compression);
+    if (status) return status;
     if (!isfinite(options->timeout_seconds) || options->timeout_seconds < 0)
         return ls_fail(LS_INVALID_ARGUMENT, "timeout_seconds %g must be a number of seconds, not negative",
                        options->timeout_seconds);
@@ -78,11 +81,27 @@ static void close_links(struct ls_link **links, int count) {
         if (links[i]) links[i]->ops->close(links[i]);
 }
 
-static ls_status make_group(struct ls_membership *membership) {
+static ls_status find_algorithm(const char *name, enum ls_algorithm *algorithm) {
+    char names[256] = "";
+    *algorithm = ls_algorithm_find(name);
+    if (*algorithm < LS_ALGORITHM_COUNT && ls_algorithm_info(*algorithm)->in_tree_order) return LS_OK;
+    for (int i = 0; i < LS_ALGORITHM_COUNT; i++) {
+        const struct ls_algorithm_info *info = ls_algorithm_info((enum ls_algorithm)i);
+        size_t length = strlen(names);
+        if (info->in_tree_order)
+            (void)snprintf(names + length, sizeof(names) - length, "%s%s", i ? ", " : "", info->name);
+    }
+    return ls_fail(LS_INVALID_ARGUMENT, "LOCKSTEP_ALGORITHM='%s' is none of %s (RING is a communication of its own)",
+                   name, names);
+}
+
+static ls_status make_group(struct ls_membership *membership, ls_communication communication) {
     LS_CLEANUP(ls_free_pointer)
     struct ls_link **links = ls_alloc_array((size_t)membership->size, sizeof(struct ls_link *));
     if (!links) return ls_fail_memory("links", (size_t)membership->size * sizeof(struct ls_link *));
-    ls_status status = membership->cluster ? ls_cluster_take_links(membership->cluster, links) : LS_OK;
+    enum ls_algorithm algorithm;
+    ls_status status = find_algorithm(membership->settings.algorithm, &algorithm);
+    if (!status && membership->cluster) status = ls_cluster_take_links(membership->cluster, links);
     if (status) return status;
     const struct ls_group_config config = {
         .rank = membership->rank,
@@ -94,11 +113,14 @@ static ls_status make_group(struct ls_membership *membership) {
         .timeout = membership->settings.collective_timeout,
         .report_interval = membership->settings.report_interval,
         .transport = membership->settings.transport,
+        .algorithm = algorithm,
         .segment = (size_t)membership->settings.segment,
     };
     status = ls_group_new(&config, &membership->group);
     if (status) close_links(links, membership->size);
-    return status ? status : ls_group_connect(membership->group);
+    if (!status) status = ls_group_connect(membership->group);
+    if (!status && communication == LS_AUTO) status = ls_group_measure(membership->group, &membership->choice);
+    return status;
 }
 
 static ls_status build(struct ls_membership *membership, const ls_strategy_options *options, bool read_tf_config) {
@@ -110,7 +132,7 @@ static ls_status build(struct ls_membership *membership, const ls_strategy_optio
     bool clustered = !status && membership->config && membership->config->cluster_mode;
     if (clustered && membership->config->type != LS_TASK_EVALUATOR) /* an evaluator is a cluster of its own */
         status = join(membership);
-    return status ? status : make_group(membership);
+    return status ? status : make_group(membership, options->communication);
 }
 
 ls_status ls_membership_new(const ls_strategy_options *options, bool read_tf_config,

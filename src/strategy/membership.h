@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "cluster/cluster.h"
+#include "collective/choice.h"
 #include "collective/group.h"
 
 struct ls_membership {
@@ -13,6 +14,7 @@ struct ls_membership {
     struct ls_tf_config *config; /* NULL when TF_CONFIG was not read */
     struct ls_abort *abort;
     struct ls_cluster *cluster; /* NULL: alone, no port */
+    struct ls_choice choice;    /* AUTO's, of the group's topology */
     struct ls_group *group;
     int rank, size;
     int local_rank, local_size;

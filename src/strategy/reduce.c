@@ -22,6 +22,22 @@ ls_status ls_strategy_all_reduce(ls_strategy *strategy, const char *name, ls_red
     return ls_group_all_reduce(strategy->membership->group, &call);
 }
 
+ls_status ls_strategy_add_gradients(ls_strategy *strategy, ls_compression compression, void *const *arrays,
+                                    size_t count) {
+    const struct ls_all_reduce call = {
+        .name = "gradients",
+        .communication = strategy->options.communication,
+        .op = LS_SUM,
+        .dtype = LS_FLOAT32,
+        .count = count,
+        .leaves = {strategy->first},
+        .compression = compression,
+        .inputs = (const void *const *)arrays,
+        .outputs = arrays,
+    };
+    return ls_group_all_reduce(strategy->membership->group, &call);
+}
+
 /* outputs[] for a result that is wanted once: the first goes to output, the others to scratch. */
 static ls_status reduce_into(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values,
                              size_t count, void *output) {

@@ -7,21 +7,24 @@
 #include "base/gate.h"
 #include "base/memory.h"
 #include "base/thread.h"
+#include "strategy/model.h"
 #include "strategy/strategy.h"
 
 struct progress {
     size_t next;                   /* the first bucket that this replica has not given yet */
     uint32_t caught_up, completed; /* the gates' values when the step began */
+    int64_t step;                  /* for the timeline */
 };
 struct ls_reducer {
     ls_strategy *strategy;
     float *gradients[LS_MAX_LOCAL_DEVICES];
     const struct ls_bucket *buckets;
     size_t count;
-    _Atomic int *arrived;      /* [count] local replicas that have given the bucket */
-    struct progress *progress; /* [local replicas], each its own thread's */
-    _Atomic int waiting;       /* local replicas that have come to the wait */
-    struct ls_gate work;       /* opened when a bucket is complete, or at the end */
+    ls_compression compression; /* NONE where nothing would be compressed */
+    _Atomic int *arrived;       /* [count] local replicas that have given the bucket */
+    struct progress *progress;  /* [local replicas], each its own thread's */
+    _Atomic int waiting;        /* local replicas that have come to the wait */
+    struct ls_gate work;        /* opened when a bucket is complete, or at the end */
     struct ls_gate caught_up; /* opened when the communicator has done its part of the step: all buckets but the last */
     struct ls_gate completed; /* opened when the step is complete */
     _Atomic bool stopping;
@@ -41,17 +44,35 @@ static bool wait_for_bucket(struct ls_reducer *reducer, size_t bucket) {
     }
 }
 
-static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket) {
-    const struct ls_bucket *range = &reducer->buckets[bucket];
+static ls_status reduce_range(struct ls_reducer *reducer, ls_compression compression, size_t begin, size_t end) {
     void *arrays[LS_MAX_LOCAL_DEVICES];
-    for (int i = 0; i < reducer->strategy->local_count; i++) arrays[i] = reducer->gradients[i] + range->begin;
-    return ls_strategy_all_reduce(reducer->strategy, "gradients", LS_SUM, LS_FLOAT32, (const void *const *)arrays,
-                                  arrays, range->end - range->begin);
+    for (int i = 0; i < reducer->strategy->local_count; i++) arrays[i] = reducer->gradients[i] + begin;
+    return ls_strategy_add_gradients(reducer->strategy, compression, arrays, end - begin);
 }
 
-static void reduce_and_note(struct ls_reducer *reducer, size_t bucket) {
+/* The extras at the blob's end are counts among other things: they are never rounded. */
+static ls_status reduce_parts(struct ls_reducer *reducer, size_t bucket) {
+    const struct ls_bucket *range = &reducer->buckets[bucket];
+    if (!reducer->compression) return reduce_range(reducer, LS_COMPRESS_NONE, range->begin, range->end);
+    size_t end = bucket ? range->end : range->end - LS_EXTRAS;
+    ls_status status = LS_OK;
+    if (range->begin < end) status = reduce_range(reducer, reducer->compression, range->begin, end);
+    return status || end == range->end ? status : reduce_range(reducer, LS_COMPRESS_NONE, end, range->end);
+}
+
+/* The track is the calling thread's. */
+static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket, struct ls_track *track) {
+    size_t count = reducer->buckets[bucket].end - reducer->buckets[bucket].begin;
+    int64_t begun = ls_track_begin(track);
+    ls_status status = reduce_parts(reducer, bucket);
+    ls_track_end(track, begun, "all-reduce",
+                 (struct ls_span_facts){reducer->progress[0].step, bucket, count * sizeof(float)});
+    return status;
+}
+
+static void reduce_and_note(struct ls_reducer *reducer, size_t bucket, struct ls_track *track) {
     if (reducer->status || atomic_load(&reducer->failure)) return;
-    reducer->status = reduce_bucket(reducer, bucket);
+    reducer->status = reduce_bucket(reducer, bucket, track);
     if (reducer->status) (void)memcpy(reducer->error, ls_error(), strlen(ls_error()) + 1);
 }
 
@@ -60,7 +81,7 @@ static void reduce_and_note(struct ls_reducer *reducer, size_t bucket) {
 static bool reduce_step(struct ls_reducer *reducer) {
     for (size_t bucket = 0; bucket + 1 < reducer->count; bucket++) {
         if (!wait_for_bucket(reducer, bucket)) return false;
-        reduce_and_note(reducer, bucket);
+        reduce_and_note(reducer, bucket, reducer->strategy->communicator_track);
         atomic_store(&reducer->arrived[bucket], 0);
     }
     ls_gate_open(&reducer->caught_up);
@@ -79,6 +100,8 @@ ls_status ls_reducer_new(ls_strategy *strategy, float *const *gradients, const s
     made->strategy = strategy;
     made->buckets = buckets;
     made->count = count;
+    if (ls_group_compresses(strategy->membership->group, strategy->options.communication))
+        made->compression = strategy->options.compression;
     for (int i = 0; i < strategy->local_count; i++) made->gradients[i] = gradients[i];
     made->arrived = ls_alloc_array(count, sizeof(*made->arrived));
     made->progress = ls_alloc_array((size_t)strategy->local_count, sizeof(*made->progress));
@@ -105,9 +128,9 @@ void ls_reducer_free(struct ls_reducer *reducer) {
     ls_free(reducer);
 }
 
-void ls_reducer_begin(struct ls_reducer *reducer, int local) {
+void ls_reducer_begin(struct ls_reducer *reducer, int local, int64_t step) {
     reducer->progress[local] =
-        (struct progress){0, ls_gate_value(&reducer->caught_up), ls_gate_value(&reducer->completed)};
+        (struct progress){0, ls_gate_value(&reducer->caught_up), ls_gate_value(&reducer->completed), step};
 }
 
 void ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset) {
@@ -120,9 +143,9 @@ void ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset) {
 }
 
 /* By the last replica to come: the last bucket, and the end of the step for all. */
-static void complete_step(struct ls_reducer *reducer, const struct progress *progress) {
+static void complete_step(struct ls_reducer *reducer, const struct progress *progress, struct ls_track *track) {
     if (reducer->count > 1) ls_gate_wait(&reducer->caught_up, progress->caught_up, reducer->strategy->spins);
-    reduce_and_note(reducer, reducer->count - 1);
+    reduce_and_note(reducer, reducer->count - 1, track);
     atomic_store(&reducer->arrived[reducer->count - 1], 0);
     atomic_store(&reducer->waiting, 0);
     ls_gate_open(&reducer->completed);
@@ -130,10 +153,13 @@ static void complete_step(struct ls_reducer *reducer, const struct progress *pro
 
 ls_status ls_reducer_wait(struct ls_reducer *reducer, int local) {
     const struct progress *progress = &reducer->progress[local];
+    struct ls_track *track = reducer->strategy->replicas[local].track;
+    int64_t begun = ls_track_begin(track);
     if (atomic_fetch_add(&reducer->waiting, 1) + 1 == reducer->strategy->local_count)
-        complete_step(reducer, progress);
+        complete_step(reducer, progress, track);
     else
         ls_gate_wait(&reducer->completed, progress->completed, reducer->strategy->spins);
+    ls_track_end(track, begun, "wait for buckets", (struct ls_span_facts){.step = progress->step});
     if (atomic_load(&reducer->failure)) return ls_abort_status(reducer->strategy->membership->abort);
     return reducer->status ? ls_fail(reducer->status, "%s", reducer->error) : LS_OK;
 }

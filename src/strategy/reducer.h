@@ -11,9 +11,9 @@ struct ls_reducer;
 ls_status ls_reducer_new(ls_strategy *strategy, float *const *gradients, const struct ls_bucket *buckets, size_t count,
                          struct ls_reducer **reducer);
 void ls_reducer_free(struct ls_reducer *reducer);
-/* From replica threads, each step in this order: begin, ready with falling offsets down to 0, wait; or fail instead of
- * what is left of them. */
-void ls_reducer_begin(struct ls_reducer *reducer, int local);
+/* From replica threads, each step in this order: begin (step names it in the timeline), ready with falling offsets down
+ * to 0, wait; or fail instead of what is left of them. */
+void ls_reducer_begin(struct ls_reducer *reducer, int local, int64_t step);
 void ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset);
 /* Until every bucket is complete. */
 ls_status ls_reducer_wait(struct ls_reducer *reducer, int local);

@@ -1,6 +1,7 @@
 /* One step on all replicas. A training step is a transaction: forward, backward and the all-reduce touch only what a
  * step may lose (activations, gradients); when every gradient is there, all local replicas apply the update without
  * waiting for anyone, and the iteration counter moves last. */
+#include <stdio.h>
 #include <string.h>
 
 #include "strategy/model.h"
@@ -45,9 +46,38 @@ static ls_status find_plan(ls_model *model, struct ls_model_replica *replica, in
 struct training {
     ls_model *model;
     struct ls_model_replica *replica;
+    struct ls_track *track; /* of the timeline */
     int local;
-    bool extras_written; /* they go once, with the first bucket */
+    bool extras_written;    /* they go once, with the first bucket */
+    int64_t mark, backward; /* where the timeline's next span begins, and where backward did */
 };
+
+static struct ls_span_facts this_step(const ls_model *model) {
+    return (struct ls_span_facts){.step = model->step.iteration};
+}
+
+/* Ends a span of the replica's track; the next one begins there. */
+static void trace_until_now(struct training *training, const char *name) {
+    ls_track_end(training->track, training->mark, name, this_step(training->model));
+    training->mark = ls_track_begin(training->track);
+}
+
+/* What the plan has just done: forward, or the backward pass of the layer whose first variable lies at offset. */
+static void trace_progress(struct training *training, size_t offset) {
+    const struct ls_network *network = training->model->network;
+    char name[sizeof(ls_network_variable(network, 0)->name)];
+    int index = 0;
+    if (!training->track) return;
+    if (offset == training->model->blob_count) {
+        trace_until_now(training, "forward");
+        training->backward = training->mark;
+        return;
+    }
+    while (ls_network_variable(network, index)->offset != offset) index++;
+    const char *variable = ls_network_variable(network, index)->name;
+    (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(variable, "/"), variable);
+    trace_until_now(training, name);
+}
 
 /* The loss is known before any gradient is, so the extras go with the first bucket. */
 static void write_extras(ls_model *model, struct ls_model_replica *replica) {
@@ -57,11 +87,15 @@ static void write_extras(ls_model *model, struct ls_model_replica *replica) {
     extras[LS_EXTRA_ROWS] = (float)replica->sums.rows;
 }
 
-static void gradients_ready(void *context, size_t offset) {
-    struct training *training = context;
+static void give_gradients(struct training *training, size_t offset) {
     if (!training->extras_written) write_extras(training->model, training->replica);
     training->extras_written = true;
     if (training->model->reducer) ls_reducer_ready(training->model->reducer, training->local, offset);
+}
+
+static void gradients_ready(void *context, size_t offset) {
+    trace_progress(context, offset);
+    give_gradients(context, offset);
 }
 
 static ls_status load_batch(ls_model *model, struct ls_model_replica *replica, int local, int64_t *rows) {
@@ -74,7 +108,7 @@ static void no_gradients(struct training *training) {
     struct ls_model_replica *replica = training->replica;
     memset(replica->gradients, 0, (training->model->blob_count + LS_EXTRAS) * sizeof(float));
     replica->sums = (struct ls_loss_sums){0};
-    gradients_ready(training, 0);
+    give_gradients(training, 0);
 }
 
 static ls_status compute_gradients(struct training *training) {
@@ -82,12 +116,15 @@ static ls_status compute_gradients(struct training *training) {
     struct ls_plan *plan;
     ls_status status = load_batch(training->model, training->replica, training->local, &rows);
     if (status) return status;
+    trace_until_now(training, "input");
     if (!rows) {
         no_gradients(training);
         return LS_OK;
     }
     status = find_plan(training->model, training->replica, rows, true, &plan);
-    return status ? status : ls_plan_run(plan, gradients_ready, training);
+    if (!status) status = ls_plan_run(plan, gradients_ready, training);
+    if (!status) ls_track_end(training->track, training->backward, "backward", this_step(training->model));
+    return status;
 }
 
 /* Within one worker: everybody must have gradients before anybody adds. */
@@ -105,12 +142,16 @@ static ls_status reduce_in_worker(ls_replica *replica, ls_model *model, ls_statu
     if (count == 1) return status;
     for (int i = 0; i < count; i++) arrays[i] = model->replicas[i].gradients;
     const struct ls_cross_device_call call = {LS_SUM, LS_FLOAT32, model->blob_count + LS_EXTRAS, arrays, count};
+    int64_t begun = ls_track_begin(replica->track);
     char error[LS_ERROR_SIZE]; /* the meeting has an error of its own then */
     (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
     model->replicas[replica->local_id].status = status;
     ls_status others = ls_replicas_meet(replica, check_replicas, model);
     if (status) return ls_fail(status, "%s", error);
-    return others ? others : ls_cross_device_all_reduce(replica, &call);
+    if (!others) others = ls_cross_device_all_reduce(replica, &call);
+    ls_track_end(replica->track, begun, "all-reduce",
+                 (struct ls_span_facts){model->step.iteration, 0, call.count * sizeof(float)});
+    return others;
 }
 
 static ls_status reduce_gradients(ls_replica *replica, ls_model *model, ls_status status) {
@@ -122,10 +163,19 @@ static ls_status reduce_gradients(ls_replica *replica, ls_model *model, ls_statu
 static ls_status train_replica(ls_replica *replica, void *context) {
     ls_model *model = context;
     struct training training = {
-        .model = model, .replica = &model->replicas[replica->local_id], .local = replica->local_id};
-    if (model->reducer) ls_reducer_begin(model->reducer, replica->local_id);
+        .model = model,
+        .replica = &model->replicas[replica->local_id],
+        .track = replica->track,
+        .local = replica->local_id,
+        .mark = ls_track_begin(replica->track),
+    };
+    if (model->reducer) ls_reducer_begin(model->reducer, replica->local_id, model->step.iteration);
     ls_status status = reduce_gradients(replica, model, compute_gradients(&training));
-    return status ? status : training.replica->optimizer.run(&training.replica->optimizer);
+    if (status) return status;
+    training.mark = ls_track_begin(training.track);
+    status = training.replica->optimizer.run(&training.replica->optimizer);
+    if (!status) trace_until_now(&training, "update");
+    return status;
 }
 
 ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums) {

@@ -67,10 +67,23 @@ static ls_status number_replicas(ls_strategy *strategy) {
 
 static ls_status agree_on_options(ls_strategy *strategy) {
     char lines[256];
-    (void)snprintf(lines, sizeof(lines), "strategy=%s\ncommunication=%s\nbytes_per_pack=%zu\nthreads_per_replica=%d\n",
-                   strategy->kind->name, ls_communication_name(strategy->options.communication),
-                   strategy->options.bytes_per_pack, strategy->options.threads_per_replica);
+    const ls_strategy_options *options = &strategy->options;
+    (void)snprintf(lines, sizeof(lines),
+                   "strategy=%s\ncommunication=%s\ncompression=%s\nbytes_per_pack=%zu\nthreads_per_replica=%d\n",
+                   strategy->kind->name, ls_communication_name(options->communication),
+                   ls_compression_name(options->compression), options->bytes_per_pack, options->threads_per_replica);
     return ls_membership_agree(strategy->membership, "strategy options", lines);
+}
+
+static void announce_compression(const ls_strategy *strategy) {
+    const struct ls_membership *membership = strategy->membership;
+    const char *name = ls_compression_name(strategy->options.compression);
+    if (!strategy->options.compression || membership->rank) return;
+    if (ls_group_compresses(membership->group, strategy->options.communication))
+        ls_log_info(&membership->log, "gradients cross the links as %s", name);
+    else
+        ls_log_info(&membership->log, "compression %s changes nothing: %s", name,
+                    membership->size > 1 ? "all workers share memory" : "there is one worker");
 }
 
 static void announce(const ls_strategy *strategy) {
@@ -81,6 +94,25 @@ static void announce(const ls_strategy *strategy) {
                 membership->size == 1 ? "" : "s", membership->rank, strategy->local_count, strategy->replicas[0].id,
                 ls_communication_name(strategy->options.communication),
                 ls_gate_spins(on_host) ? "" : "; fewer cores than replicas on this host, so waits sleep at once");
+}
+
+/* The timeline, if one is wanted: a track for each replica, one for the communicator. */
+static ls_status start_trace(ls_strategy *strategy) {
+    const struct ls_membership *membership = strategy->membership;
+    const struct ls_trace_config config = {
+        .path = membership->settings.trace,
+        .rank = membership->rank,
+        .size = membership->size,
+        .log = &membership->log,
+    };
+    if (!*config.path) return LS_OK;
+    ls_status status = ls_trace_new(&config, &strategy->trace);
+    for (int i = 0; !status && i < strategy->local_count; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "replica %d", strategy->replicas[i].id);
+        status = ls_trace_add_track(strategy->trace, name, &strategy->replicas[i].track);
+    }
+    return status ? status : ls_trace_add_track(strategy->trace, "communicator", &strategy->communicator_track);
 }
 
 static ls_status build(ls_strategy *strategy, const ls_strategy_options *options) {
@@ -97,7 +129,9 @@ static ls_status build(ls_strategy *strategy, const ls_strategy_options *options
     /* Waiting threads may spin only if every replica of this host still has a core. */
     strategy->spins = ls_gate_spins(strategy->membership->local_size * strategy->local_count);
     announce(strategy);
-    return ls_replicas_start(strategy);
+    announce_compression(strategy);
+    status = start_trace(strategy);
+    return status ? status : ls_replicas_start(strategy);
 }
 
 static ls_status strategy_new(const struct ls_strategy_kind *kind, const ls_strategy_options *options,
@@ -127,6 +161,7 @@ ls_status ls_strategy_close(ls_strategy *strategy, ls_status status) {
     if (!strategy) return status;
     ls_replicas_stop(strategy);
     status = ls_membership_close(strategy->membership, status);
+    ls_trace_close(strategy->trace);
     ls_variables_free(strategy);
     for (int i = 0; i < strategy->local_count; i++) ls_device_close(strategy->replicas[i].device);
     ls_free(strategy->replicas);

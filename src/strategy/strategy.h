@@ -7,11 +7,13 @@
 #include "base/gate.h"
 #include "base/status.h"
 #include "device/device.h"
+#include "observe/trace.h"
 #include "strategy/membership.h"
 
 struct ls_replica {
     ls_strategy *strategy;
     struct ls_device *device; /* owns */
+    struct ls_track *track;   /* of the timeline; NULL without one */
     int id, local_id;
     pthread_t thread; /* none for the first: it runs in the caller's thread */
     bool started;
@@ -52,6 +54,8 @@ struct ls_strategy {
     void *context;
     bool running, stopping;
     struct ls_meeting meeting;
+    struct ls_trace *trace;              /* the timeline; NULL without one */
+    struct ls_track *communicator_track; /* the communicator threads' */
     /* variables, newest first; pending ones wait for their broadcast */
     ls_variable *variables;
     bool pending;
@@ -69,6 +73,9 @@ ls_status ls_replicas_meet(struct ls_replica *replica, ls_meeting_fn *act, void 
 /* reduce.c: over all replicas of all workers; inputs and outputs have one array a local replica. */
 ls_status ls_strategy_all_reduce(ls_strategy *strategy, const char *name, ls_reduce_op op, ls_dtype dtype,
                                  const void *const *inputs, void *const *outputs, size_t count);
+/* SUM of float32 in place, with compression between workers. */
+ls_status ls_strategy_add_gradients(ls_strategy *strategy, ls_compression compression, void *const *arrays,
+                                    size_t count);
 
 /* cross_device.c: the same within one worker, done by all its replica threads, which call it alike. */
 struct ls_cross_device_call {

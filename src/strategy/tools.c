@@ -1,13 +1,16 @@
-/* What lockstep info prints: build, devices, kinds of communication, settings. Texts for people, made anew at each
- * call; the build's libraries come from the build system as LS_BUILD_LIBRARIES. */
+/* What lockstep info prints: build, devices, kinds of communication, settings; and how AUTO chooses. Texts for people,
+ * made anew at each call; the build's libraries come from the build system as LS_BUILD_LIBRARIES. */
 #define _GNU_SOURCE
 #include <lockstep/tools.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/settings.h"
 #include "base/status.h"
+#include "base/dtype.h"
 #include "device/device.h"
+#include "strategy/bare.h"
 
 #ifndef LS_BUILD_LIBRARIES
 #define LS_BUILD_LIBRARIES "libraries of unknown versions"
@@ -84,4 +87,36 @@ ls_status ls_tools_build(char **text) {
     if (status) return status;
     (void)fprintf(made.stream, "%s, %s", COMPILER, LS_BUILD_LIBRARIES);
     return text_finish(&made, text);
+}
+
+ls_status ls_tools_explain(const ls_communicator *communicator, char **text) {
+    struct text made;
+    ls_status status = text_open(&made);
+    if (status) return status;
+    ls_group_explain(communicator->membership->group, made.stream);
+    return text_finish(&made, text);
+}
+
+const char *ls_tools_transport(const ls_communicator *communicator, const char *collective) {
+    const struct ls_group *group = communicator->membership->group;
+    if (!strcmp(collective, "all-reduce")) return ls_communicator_transport(communicator);
+    bool in_memory = strcmp(collective, "reduce-scatter") != 0;
+    if (!strcmp(collective, "all-gather")) in_memory = ls_group_is_one_host(group);
+    return in_memory ? ls_group_transport(group) : ls_group_links(group);
+}
+
+const char *ls_tools_algorithm(const ls_communicator *communicator, ls_dtype dtype, ls_compression compression,
+                               size_t count) {
+    if (communicator->communication == LS_RING) return "ring";
+    enum ls_algorithm algorithm =
+        ls_group_algorithm(communicator->membership->group, ls_dtype_size(dtype), count, compression);
+    return ls_algorithm_info(algorithm)->name;
+}
+
+int ls_tools_host(const ls_communicator *communicator, int rank) {
+    return ls_group_host(communicator->membership->group, rank);
+}
+
+bool ls_tools_compresses(const ls_communicator *communicator) {
+    return ls_group_compresses(communicator->membership->group, communicator->communication);
 }

@@ -18,6 +18,7 @@ START_TEST(defaults) {
     ck_assert_int_eq(settings.segment, 256 << 10);
     ck_assert_int_eq(settings.log_level, LS_LOG_INFO);
     ck_assert_str_eq(settings.devices, "1");
+    ck_assert_str_eq(settings.trace, "");
 }
 END_TEST
 
@@ -29,6 +30,7 @@ START_TEST(values) {
     (void)setenv("LOCKSTEP_LOG", "DEBUG", 1);
     (void)setenv("LOCKSTEP_TRANSPORT", "tcp", 1);
     (void)setenv("LOCKSTEP_DEVICES", "cpu:0,cpu:1", 1);
+    (void)setenv("LOCKSTEP_TRACE", "t.%r.json", 1);
     (void)setenv("LOCKSTEP_EXIT_TIMEOUT", "", 1); /* empty is as good as absent */
     ck_assert_int_eq(ls_settings_read(&settings), LS_OK);
     ck_assert_double_eq(settings.join_timeout, 2.5);
@@ -38,6 +40,7 @@ START_TEST(values) {
     ck_assert_int_eq(settings.segment, 4096);
     ck_assert_int_eq(settings.log_level, LS_LOG_DEBUG);
     ck_assert_str_eq(settings.devices, "cpu:0,cpu:1");
+    ck_assert_str_eq(settings.trace, "t.%r.json");
 }
 END_TEST
 

@@ -13,7 +13,9 @@ QUICK = ["--iterations", "2", "--warmup", "1"]
 SIZES = ["0", "8", "24", "1000", "70000", "300000"]
 DTYPES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8}
 OPS = ["sum", "mean", "min", "max"]
-FACTORS = {"all-reduce": lambda n: 2 * (n - 1) / n, "all-gather": lambda n: (n - 1) / n, "broadcast": lambda n: 1}
+TREE = ["shared", "exchange", "direct", "halving-doubling"]  # AUTO takes what it measured to be the fastest
+FACTORS = {"all-reduce": lambda n: 2 * (n - 1) / n, "all-gather": lambda n: (n - 1) / n, "broadcast": lambda n: 1,
+           "reduce-scatter": lambda n: (n - 1) / n}
 
 
 def bench(workers, *arguments, env=None):
@@ -46,10 +48,35 @@ def all_reduce_is_right_for_every_type_and_op():
 
 
 def sums_are_right_in_both_orders():
-    for workers, algorithm, dtype in ((3, "tree", "float32"), (4, "tree", "bfloat16"), (4, "ring", "float16"),
+    for workers, algorithm, dtype in ((3, "direct", "float32"), (4, "exchange", "bfloat16"), (2, "shared", "float32"),
+                                      (3, "halving-doubling", "float16"), (4, "ring", "float16"),
                                       (3, "ring", "float32"), (4, "auto", "float64")):
         result = checked(workers, "all-reduce", "--algorithm", algorithm, "--dtype", dtype, "--touch")
-        cli.equal((result["algorithm"], result["touch"]), ("ring" if algorithm == "ring" else "tree", True))
+        cli.equal((result["algorithm"], result["touch"]), (algorithm, True))
+        for row in result["rows"]:
+            assert row["algorithm"] in (TREE if algorithm == "auto" else [algorithm]), row
+
+
+def compressed_sums_are_right():
+    for workers, compression, arguments in ((2, "bf16", ["--op", "mean"]), (4, "fp16", ["--in-place"]),
+                                            (3, "bf16", ["--algorithm", "exchange"]), (3, "fp16", ["--algorithm", "direct"]),
+                                            (4, "bf16", ["--communication", "ring", "--op", "mean"])):
+        result = checked(workers, "all-reduce", "--compression", compression, "--transport", "tcp", *arguments)
+        cli.equal(result["compression"], compression)
+    status, lines, _ = bench(2, "all-reduce", "--bytes", "4K", *QUICK, "--transport", "tcp", "--compression", "bf16")
+    cli.equal((status, lines[1]), (0, "# bf16 on the links; busbw counts the bytes of float32"))
+    status, lines, _ = bench(2, "all-reduce", "--bytes", "4K", *QUICK, "--check", "--compression", "bf16")
+    cli.equal((status, lines[1]), (0, "# compression bf16 changes nothing: there are no links between the workers"))
+    cli.equal(lines[-1], "# wrong elements: 0 (every bit is right)")
+    status, _, errors = bench(2, "all-reduce", "--bytes", "4K", *QUICK, "--compression", "bf16", "--op", "max")
+    cli.equal(status, 2)
+    cli.contains(errors, "compression bf16 is for sum and mean of float32, not for max of float32")
+
+
+def reduce_scatter_is_right_in_both_orders():
+    for index, (dtype, op) in enumerate(itertools.product(DTYPES, OPS)):
+        checked(2 + index % 3, "reduce-scatter", "--dtype", dtype, "--op", op, "--communication", ["auto", "ring"][index // 4 % 2],
+                *["--in-place"][:index % 2])
 
 
 def broadcast_and_all_gather_are_right():
@@ -73,16 +100,24 @@ def the_json_is_whole_and_agrees_with_itself():
         cli.equal(status, 0)
         result = json.loads(lines[-1])
         cli.equal((result["collective"], result["transport"], result["workers"], result["devices"]),
-                  (collective, "shm" if collective == "all-reduce" else "tcp", 3, 1))
-        cli.equal(sorted(result), ["algorithm", "collective", "devices", "dtype", "in_place", "op", "rows", "touch",
+                  (collective, "tcp" if collective == "reduce-scatter" else "shm", 3, 1))
+        cli.equal(sorted(result), ["algorithm", "collective", "compression", "devices", "dtype", "in_place", "op", "rows", "touch",
                                    "transport", "workers"])
         cli.equal([(row["bytes"], row["count"], row["iterations"]) for row in result["rows"]],
                   [(1000, 250, 7), (65536, 16384, 7)])
         for row in result["rows"]:
             cli.equal(row["wrong"], None)
             assert 0 < row["time_min_us"] <= row["time_us"] <= row["time_max_us"], row
+            assert 0 < row["cpu_us"] < 1e8, row
             near(row["algbw_gbps"], row["bytes"] / row["time_us"] / 1e3)
             near(row["busbw_gbps"], row["algbw_gbps"] * factor(3))
+
+
+def the_links_are_those_that_were_asked_for():
+    for transport in ("tcp", "grpc"):
+        for collective in FACTORS:
+            result = checked(3, collective, "--transport", transport)
+            cli.equal(result["transport"], transport)
 
 
 def near(got, want):
@@ -93,19 +128,37 @@ def only_the_chief_prints_a_line_a_size():
     status, lines, errors = bench(2, "all-reduce", "--min-bytes", "4", "--max-bytes", "300", "--factor", "4")
     cli.equal(status, 0, errors)
     rows = [line.split() for line in lines if not line.startswith("#")]
-    cli.equal([(row[0], row[1], row[2], row[3], row[-1]) for row in rows],
+    cli.equal([(row[0], row[1], row[2], row[3], row[-2]) for row in rows],
               [(str(size), str(size // 4), "float32", "sum", "-") for size in (4, 16, 64, 256)])
     for row in rows:
-        cli.equal(len(row), 10)
+        assert len(row) == 11 and row[-1] in TREE, row
     cli.equal(lines[2].lstrip("# ").split(),
-              ["bytes", "count", "type", "op", "min", "median", "max", "algbw", "busbw", "#wrong"])
+              ["bytes", "count", "type", "op", "min", "median", "max", "algbw", "busbw", "#wrong", "algorithm"])
+
+
+def auto_explains_itself():
+    status, lines, errors = bench(2, "all-reduce", "--bytes", "4K", *QUICK, "--explain", "--transport", "tcp")
+    cli.equal(status, 0, errors)
+    table = [line.lstrip("# ").split() for line in lines if re.match(r"# +(bytes|[0-9]+ +[0-9.-]+) ", line)]
+    head, rows = table[0], [row for row in table if row[0].isdigit()]
+    cli.equal(head, ["bytes", "exchange", "direct", "halving-doubling", "chosen"])
+    assert rows, lines
+    for row in rows:
+        assert row[-1] in head[1:-1], row
+        assert row[1 + head[1:].index(row[-1])] != "-", row
+    status, lines, _ = bench(2, "all-reduce", "--bytes", "4K", *QUICK, "--explain", "--algorithm", "direct")
+    cli.equal(status, 0)
+    cli.contains("\n".join(lines), "algorithm direct, as LOCKSTEP_ALGORITHM says")
+    status, _, errors = bench(2, "all-reduce", "--bytes", "4K", env=cli.environment(LOCKSTEP_ALGORITHM="ring"))
+    cli.equal(status, 2)
+    cli.contains(errors, "LOCKSTEP_ALGORITHM='ring' is none of auto, shared, two-level, exchange, direct")
 
 
 def iterations_are_bounded():
     status, lines, _ = bench(0, "all-reduce", "--bytes", "8,64M", "--json")
     cli.equal(status, 0)
     small, large = json.loads(lines[-1])["rows"]
-    cli.equal(small["iterations"], 1000)
+    cli.equal(small["iterations"], 20000)
     assert 5 <= large["iterations"] <= 1000, large
     assert large["iterations"] == 5 or large["iterations"] * large["time_min_us"] < 1.5e6, large
 
@@ -123,7 +176,7 @@ def errors_name_what_is_wrong():
     cases = [
         ([], "say what to measure"),
         (["--json"], "say first what to measure"),
-        (["reduce"], "'reduce' is none of all-reduce, broadcast, all-gather"),
+        (["reduce"], "'reduce' is none of all-reduce, broadcast, all-gather, reduce-scatter"),
         (["--frobnicate"], "unknown option '--frobnicate'"),
         (["all-reduce", "--frobnicate"], "unknown option '--frobnicate'"),
         (["all-reduce", "extra"], "unexpected argument 'extra'"),
@@ -143,13 +196,17 @@ def errors_name_what_is_wrong():
         (["all-reduce", "--warmup", "-1"], "'--warmup' needs a whole number from 0"),
         (["all-reduce", "--dtype", "float8"], "--dtype 'float8' is none of float32,"),
         (["all-reduce", "--op", "product"], "--op 'product' is none of sum, mean, min, max"),
-        (["all-reduce", "--transport", "pigeon"], "--transport 'pigeon' is none of auto, shm, tcp"),
-        (["all-reduce", "--algorithm", "star"], "--algorithm 'star' is none of auto, tree, ring"),
+        (["all-reduce", "--transport", "pigeon"], "--transport 'pigeon' is none of auto, shm, tcp, grpc"),
+        (["all-reduce", "--algorithm", "star"], "--algorithm 'star' is none of ring, auto, shared, two-level, exchange, direct, halving-doubling"),
         (["all-reduce", "--communication", "nccl"], "--communication 'nccl' is none of auto, ring"),
         (["all-reduce", "--communication", "auto", "--algorithm", "ring"], "--communication auto does not add in the order"),
-        (["all-reduce", "--communication", "ring", "--algorithm", "tree"], "--communication ring does not add in the order"),
-        (["broadcast", "--op", "sum"], "--op is for all-reduce only"),
+        (["all-reduce", "--communication", "ring", "--algorithm", "direct"], "--communication ring does not add in the order"),
+        (["broadcast", "--op", "sum"], "--op is for all-reduce and reduce-scatter only"),
+        (["all-reduce", "--compression", "int8"], "--compression 'int8' is none of none, fp16, bf16"),
+        (["broadcast", "--compression", "bf16"], "--compression is for all-reduce only"),
+        (["reduce-scatter", "--algorithm", "direct"], "--algorithm is for all-reduce only"),
         (["all-gather", "--algorithm", "ring"], "--algorithm is for all-reduce only"),
+        (["broadcast", "--explain"], "--explain is for all-reduce only"),
     ]
     for arguments, message in cases:
         status, lines, errors = bench(0, *arguments)
@@ -179,7 +236,10 @@ def too_little_memory_is_one_error():
     cli.contains(limited.stderr, b"no memory for a vector of 966367641600 bytes")
 
 
-TESTS = [all_reduce_is_right_for_every_type_and_op, sums_are_right_in_both_orders, broadcast_and_all_gather_are_right, alone,
-         the_json_is_whole_and_agrees_with_itself, only_the_chief_prints_a_line_a_size, iterations_are_bounded,
+TESTS = [all_reduce_is_right_for_every_type_and_op, sums_are_right_in_both_orders, compressed_sums_are_right,
+         reduce_scatter_is_right_in_both_orders,
+         broadcast_and_all_gather_are_right, alone, the_json_is_whole_and_agrees_with_itself,
+         the_links_are_those_that_were_asked_for, only_the_chief_prints_a_line_a_size, auto_explains_itself,
+         iterations_are_bounded,
          errors_name_what_is_wrong, help_explains]
 cli.main(TESTS + [check_finds_one_flipped_bit] * (FLIP is not None) + [too_little_memory_is_one_error] * (not sanitized()))

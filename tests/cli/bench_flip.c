@@ -28,6 +28,15 @@ LS_API ls_status ls_all_reduce(ls_communicator *communicator, const char *name, 
     return status;
 }
 
+LS_API ls_status ls_reduce_scatter(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
+                                   const void *input, const size_t *counts, void *output) {
+    ls_status (*real)(ls_communicator *, const char *, ls_reduce_op, ls_dtype, const void *, const size_t *, void *);
+    *(void **)&real = next("ls_reduce_scatter");
+    ls_status status = real(communicator, name, op, dtype, input, counts, output);
+    if (!status) flip(communicator, name, dtype, output, counts[ls_rank(communicator)]);
+    return status;
+}
+
 LS_API ls_status ls_broadcast(ls_communicator *communicator, const char *name, int root, ls_dtype dtype, void *data,
                               size_t count) {
     ls_status (*real)(ls_communicator *, const char *, int, ls_dtype, void *, size_t);

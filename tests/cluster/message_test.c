@@ -21,7 +21,8 @@ static struct ls_message hello_message(void) {
                                          .rank = 4,
                                          .size = 5,
                                          .cluster = "cluster.worker=5\n",
-                                         .host = "boot/name"}};
+                                         .host = "boot/name",
+                                         .transport = "grpc"}};
 }
 
 static struct ls_message reply_message(void) {

@@ -50,6 +50,31 @@ START_TEST(other_version_told_to_all) {
 }
 END_TEST
 
+START_TEST(other_transport) {
+    struct test_worker workers[3];
+    int ports[3];
+    test_ports(ports, 3);
+    test_workers(workers, 3, ports);
+    workers[2].transport = LS_TRANSPORT_GRPC;
+    test_workers_run(workers, 3);
+    expect_all(workers, 3, "LOCKSTEP_TRANSPORT differs: 'auto' on worker:");
+    expect_all(workers, 3, ", 'grpc' on worker:2 (rank 2); start all workers with grpc, or none");
+}
+END_TEST
+
+/* Who wants shared memory and who wants none find that out later, when they make a group. */
+START_TEST(transports_without_grpc_join) {
+    struct test_worker workers[3];
+    int ports[3];
+    test_ports(ports, 3);
+    test_workers(workers, 3, ports);
+    workers[1].transport = LS_TRANSPORT_SHM;
+    workers[2].transport = LS_TRANSPORT_TCP;
+    test_workers_run(workers, 3);
+    for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
+}
+END_TEST
+
 START_TEST(other_cluster) {
     struct test_worker workers[3];
     int ports[4];
@@ -134,7 +159,8 @@ static void encode_hello(const struct test_worker *worker, int rank, uint64_t in
     struct ls_tf_config *tf_config;
     ck_assert_int_eq(ls_tf_config_parse(worker->tf_config, &tf_config), LS_OK);
     struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = incarnation, .generation = 1};
-    message.hello = (struct ls_hello){protocol, LS_VERSION, "worker", rank, rank, 2, tf_config->canonical, "elsewhere"};
+    message.hello =
+        (struct ls_hello){protocol, LS_VERSION, "worker", rank, rank, 2, tf_config->canonical, "elsewhere", "auto"};
     ck_assert_int_eq(ls_message_encode(&message, data, size), LS_OK);
     ls_tf_config_free(tf_config);
 }
@@ -274,6 +300,8 @@ static Suite *suite(void) {
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, other_version);
     tcase_add_test(tests, other_version_told_to_all);
+    tcase_add_test(tests, other_transport);
+    tcase_add_test(tests, transports_without_grpc_join);
     tcase_add_test(tests, other_cluster);
     tcase_add_test(tests, other_size);
     tcase_add_test(tests, reaches_itself);

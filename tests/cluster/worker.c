@@ -53,6 +53,7 @@ static void keep_line(void *context, ls_log_level level, const char *line) {
 
 static void settle(struct test_worker *worker) {
     ck_assert_int_eq(ls_settings_read(&worker->settings), LS_OK);
+    if (worker->transport) worker->settings.transport = worker->transport;
     worker->settings.report_interval = 0.3;
     worker->settings.exit_timeout = worker->exit_timeout > 0 ? worker->exit_timeout : 10;
     if (worker->join_timeout <= 0) worker->join_timeout = 20;

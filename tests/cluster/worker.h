@@ -16,10 +16,11 @@ struct test_worker {
     int rank, size;
     char tf_config[2048];
     const char *version;
-    double delay;        /* seconds before the start */
-    double join_timeout; /* default 20 s */
-    double exit_timeout; /* default 10 s */
-    test_body *body;     /* what to do once joined; may set leave_with */
+    enum ls_transport transport; /* default: what the environment says */
+    double delay;                /* seconds before the start */
+    double join_timeout;         /* default 20 s */
+    double exit_timeout;         /* default 10 s */
+    test_body *body;             /* what to do once joined; may set leave_with */
     void *context;
     ls_status leave_with;
     /* out */

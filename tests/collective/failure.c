@@ -280,6 +280,9 @@ START_TEST(bad_groups_are_refused) {
     ck_assert_ptr_nonnull(strstr(ls_error(), "links[1]"));
     config.links = NULL;
     ck_assert_int_eq(ls_group_new(&config, &group), LS_INVALID_ARGUMENT);
+    config = (struct ls_group_config){.size = 1, .abort = abort, .algorithm = LS_ALGORITHM_RING};
+    ck_assert_int_eq(ls_group_new(&config, &group), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "ask for communication RING"));
     config = (struct ls_group_config){.size = 1};
     ck_assert_int_eq(ls_group_new(&config, &group), LS_INVALID_ARGUMENT);
     ck_assert_ptr_null(group);

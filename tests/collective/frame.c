@@ -1,4 +1,6 @@
 /* The frame's wire form and its comparison. */
+#include "collective/algorithm.h"
+#include "base/status.h"
 #include "collective/frame.h"
 
 #include <string.h>
@@ -18,7 +20,8 @@ static struct ls_frame sample(void) {
                              .kind = LS_KIND_ALL_REDUCE,
                              .op = LS_MEAN,
                              .dtype = LS_BFLOAT16,
-                             .communication = LS_RING};
+                             .communication = LS_RING,
+                             .compression = LS_COMPRESS_BF16};
     ls_frame_name(&frame, "gradients/17");
     return frame;
 }
@@ -51,22 +54,46 @@ START_TEST(broken_frames_are_refused) {
     expect_broken(68, 0);                                  /* size 0 */
     expect_broken(72, 0xFE);                               /* root -2 */
     expect_broken(76, 0);                                  /* kind */
-    expect_broken(76, 5);
+    expect_broken(76, 6);
     expect_broken(77, 4); /* op */
     expect_broken(78, 6); /* dtype */
     expect_broken(79, 3); /* communication */
-    expect_broken(80, '\n');
-    expect_broken(80, 0);    /* then the name has bytes after its end */
+    expect_broken(80, LS_ALGORITHM_COUNT);
+    expect_broken(81, 3); /* compression */
+    expect_broken(82, 1); /* reserved */
+    expect_broken(83, 1);
+    expect_broken(84, '\n');
+    expect_broken(84, 0);    /* then the name has bytes after its end */
     expect_broken(143, 'x'); /* no end */
 }
 END_TEST
 
 /* A change of any byte that still decodes is a difference. */
+START_TEST(a_failure_has_a_status_and_a_message) {
+    static const struct {
+        uint64_t status, bytes;
+        bool good;
+    } rows[] = {{LS_CANCELLED, 1, true}, {LS_UNAUTHENTICATED, LS_ERROR_SIZE - 1, true},
+                {LS_OK, 1, false},       {LS_UNAUTHENTICATED + 1, 1, false},
+                {LS_INTERNAL, 0, false}, {LS_INTERNAL, LS_ERROR_SIZE, false},
+                {UINT64_MAX, 1, false},  {LS_INTERNAL, UINT64_MAX, false}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        unsigned char bytes[LS_FRAME_SIZE];
+        struct ls_frame frame = sample(), read;
+        frame.kind = LS_KIND_FAILURE;
+        frame.count = rows[i].status;
+        frame.bytes = rows[i].bytes;
+        ls_frame_encode(&frame, bytes);
+        ck_assert_int_eq(ls_frame_decode(bytes, &read), rows[i].good ? LS_OK : LS_DATA_LOSS);
+    }
+}
+END_TEST
+
 START_TEST(every_byte_counts) {
     struct ls_frame frame = sample(), read;
     unsigned char bytes[LS_FRAME_SIZE];
     int decoded = 0;
-    for (size_t i = 0; i < 80; i++) {
+    for (size_t i = 0; i < 84; i++) {
         ls_frame_encode(&frame, bytes);
         bytes[i] ^= 1;
         if (ls_frame_decode(bytes, &read)) continue;
@@ -97,7 +124,7 @@ START_TEST(names_of_any_length_and_bytes) {
         ls_frame_name(&frame, name);
         ls_frame_encode(&frame, bytes);
         ck_assert_int_eq(ls_frame_decode(bytes, &read), LS_OK);
-        ck_assert_uint_eq(strlen(read.name), length < 63 ? length : 63);
+        ck_assert_uint_eq(strlen(read.name), length < LS_FRAME_NAME - 1 ? length : LS_FRAME_NAME - 1);
     }
 }
 END_TEST
@@ -107,6 +134,7 @@ int main(void) {
     TCase *cases = tcase_create("frame");
     tcase_add_test(cases, what_is_encoded_decodes);
     tcase_add_test(cases, broken_frames_are_refused);
+    tcase_add_test(cases, a_failure_has_a_status_and_a_message);
     tcase_add_test(cases, every_byte_counts);
     tcase_add_test(cases, a_difference_names_everything);
     tcase_add_test(cases, names_of_any_length_and_bytes);

@@ -11,11 +11,12 @@ enum { SIZE = 4, STRAY = 2 };
 /* One call of any kind; what the stray rank does differently is another struct call. Left out: all_reduce
  * 'gradients/0', AUTO, sum, 4 elements of float32. */
 struct call {
-    enum { ALL_REDUCE, BROADCAST, ALL_GATHER, BARRIER } kind;
+    enum { ALL_REDUCE, BROADCAST, ALL_GATHER, BARRIER, REDUCE_SCATTER } kind;
     const char *name;
     ls_communication communication;
     ls_reduce_op op;
     ls_dtype dtype;
+    ls_compression compression;
     size_t fewer; /* elements than 4 */
     int root;
     const int *first;
@@ -37,8 +38,16 @@ static ls_status make(struct ls_group *group, const struct call *call) {
                                    .dtype = call->dtype,
                                    .count = count,
                                    .leaves = {call->first},
+                                   .compression = call->compression,
                                    .inputs = inputs,
                                    .outputs = outputs};
+    struct ls_reduce_scatter scatter = {.name = name_of(call),
+                                        .communication = call->communication,
+                                        .op = call->op,
+                                        .dtype = call->dtype,
+                                        .counts = call->counts,
+                                        .input = values,
+                                        .output = results};
     switch (call->kind) {
     case ALL_REDUCE:
         return ls_group_all_reduce(group, &reduce);
@@ -46,6 +55,8 @@ static ls_status make(struct ls_group *group, const struct call *call) {
         return ls_group_broadcast(group, name_of(call), call->root, call->dtype, results, count);
     case ALL_GATHER:
         return ls_group_all_gather(group, name_of(call), call->dtype, values, call->counts, results);
+    case REDUCE_SCATTER:
+        return ls_group_reduce_scatter(group, &scatter);
     default:
         return ls_group_barrier(group, name_of(call));
     }
@@ -83,6 +94,8 @@ static const struct {
     {"dtype", "float32", "bfloat16", {{0}, {.dtype = LS_BFLOAT16}}},
     {"op", "sum", "mean", {{0}, {.op = LS_MEAN}}},
     {"communication", "AUTO", "RING", {{0}, {.communication = LS_RING}}},
+    {"compression", "none", "bf16", {{0}, {.compression = LS_COMPRESS_BF16}}},
+    {"compression", "bf16", "fp16", {{.compression = LS_COMPRESS_BF16}, {.compression = LS_COMPRESS_FP16}}},
     {"count", "4", "3", {{0}, {.fewer = 1}}},
     {"count", "4", "0", {{.communication = LS_RING}, {.communication = LS_RING, .fewer = 4}}},
     {"total", "8", "9", {{.first = two_each}, {.first = more}}},
@@ -92,6 +105,20 @@ static const struct {
      "3",
      "4",
      {{.kind = ALL_GATHER, .name = "x", .counts = parts}, {.kind = ALL_GATHER, .name = "x", .counts = other_own}}},
+    {"kind",
+     "all_gather",
+     "reduce_scatter",
+     {{.kind = ALL_GATHER, .name = "x", .counts = parts}, {.kind = REDUCE_SCATTER, .name = "x", .counts = parts}}},
+    {"op",
+     "sum",
+     "max",
+     {{.kind = REDUCE_SCATTER, .counts = parts}, {.kind = REDUCE_SCATTER, .op = LS_MAX, .counts = parts}}},
+    {"communication",
+     "AUTO",
+     "RING",
+     {{.kind = REDUCE_SCATTER, .counts = parts}, {.kind = REDUCE_SCATTER, .communication = LS_RING, .counts = parts}}},
+    {"count", "8", "9", {{.kind = REDUCE_SCATTER, .counts = parts}, {.kind = REDUCE_SCATTER, .counts = other_own}}},
+    {"layout", "", "", {{.kind = REDUCE_SCATTER, .counts = parts}, {.kind = REDUCE_SCATTER, .counts = other_far}}},
     {"layout",
      "",
      "",

@@ -53,7 +53,7 @@ static void store(ls_dtype dtype, unsigned char *data, size_t index, struct valu
 
 /* To the type and back: the rounding of a node. */
 static struct value rounded(ls_dtype dtype, struct value value) {
-    unsigned char bytes[8];
+    unsigned char bytes[8] = {0};
     store(dtype, bytes, 0, value);
     return load(dtype, bytes, 0);
 }
@@ -83,6 +83,12 @@ static struct value finish(const struct oracle *oracle, struct value value) {
     return rounded(oracle->dtype, (struct value){true, (float)value.number / (float)n, 0});
 }
 
+/* To what crosses a link and back. */
+static struct value compressed(const struct oracle *oracle, struct value value) {
+    if (!oracle->compression) return value;
+    return rounded(oracle->compression == LS_COMPRESS_FP16 ? LS_FLOAT16 : LS_BFLOAT16, value);
+}
+
 static struct value tree(const struct oracle *oracle, unsigned char *const *leaves, int count, size_t index) {
     if (count == 1) return load(oracle->dtype, leaves[0], index);
     int left = 1;
@@ -90,18 +96,38 @@ static struct value tree(const struct oracle *oracle, unsigned char *const *leav
     return combine(oracle, tree(oracle, leaves, left, index), tree(oracle, leaves + left, count - left, index));
 }
 
+static int host_of_leaf(const struct oracle *oracle, int leaf) {
+    int worker = 0;
+    while (oracle->first[worker + 1] <= leaf) worker++;
+    return oracle->hosts ? oracle->hosts[worker] : worker;
+}
+
+/* The tree over leaves [low, high) with what each host gives rounded: its maximal subtrees. */
+static struct value rounded_tree(const struct oracle *oracle, unsigned char *const *leaves, int low, int high,
+                                 size_t index) {
+    bool one_host = true;
+    for (int leaf = low; leaf < high; leaf++)
+        one_host = one_host && host_of_leaf(oracle, leaf) == host_of_leaf(oracle, low);
+    if (one_host || !oracle->compression) return compressed(oracle, tree(oracle, leaves + low, high - low, index));
+    int left = 1;
+    while (2 * left < high - low) left *= 2;
+    return combine(oracle, rounded_tree(oracle, leaves, low, low + left, index),
+                   rounded_tree(oracle, leaves, low + left, high, index));
+}
+
 static size_t block_start(const struct oracle *oracle, int rank) {
     size_t n = (size_t)oracle->size, start = 0;
-    for (int i = 0; i < rank; i++) start += oracle->count / n + ((size_t)i < oracle->count % n ? 1 : 0);
+    for (int i = 0; i < rank; i++)
+        start += oracle->scatter ? oracle->scatter[i] : oracle->count / n + ((size_t)i < oracle->count % n ? 1 : 0);
     return start;
 }
 
 static struct value chain(const struct oracle *oracle, unsigned char *const *leaves, int block, size_t index) {
     struct value sum = {0};
     for (int step = 0; step < oracle->size; step++) {
-        int worker = (block + step) % oracle->size, low = oracle->first[worker];
+        int worker = (block + step + (oracle->scatter != NULL)) % oracle->size, low = oracle->first[worker];
         struct value own = tree(oracle, leaves + low, oracle->first[worker + 1] - low, index);
-        sum = step ? combine(oracle, sum, own) : own;
+        sum = step ? combine(oracle, compressed(oracle, sum), own) : own;
     }
     return sum;
 }
@@ -111,8 +137,8 @@ void oracle_all_reduce(const struct oracle *oracle, unsigned char *const *leaves
         for (size_t i = block_start(oracle, block); i < block_start(oracle, block + 1); i++) {
             struct value value = oracle->communication == LS_RING
                                      ? chain(oracle, leaves, block, i)
-                                     : tree(oracle, leaves, oracle->first[oracle->size], i);
-            store(oracle->dtype, expected, i, finish(oracle, value));
+                                     : rounded_tree(oracle, leaves, 0, oracle->first[oracle->size], i);
+            store(oracle->dtype, expected, i, compressed(oracle, finish(oracle, value)));
         }
 }
 

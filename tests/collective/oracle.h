@@ -7,10 +7,13 @@ struct oracle {
     ls_reduce_op op;
     ls_dtype dtype;
     size_t count;
-    int size;         /* workers */
-    const int *first; /* [size + 1]: worker w holds leaves [first[w], first[w + 1]) */
+    int size;              /* workers */
+    const int *first;      /* [size + 1]: worker w holds leaves [first[w], first[w + 1]) */
+    const size_t *scatter; /* [size]: of a reduce-scatter, the counts of its parts, whose chains end at their owners */
+    ls_compression compression; /* of what a worker, or the workers of a host, give, and of the result */
+    const int *hosts;           /* [size] of each worker; NULL: each is one of its own */
 };
-/* leaves[i] is leaf i's array. */
+/* leaves[i] is leaf i's array; expected is the whole vector, of a reduce-scatter too. */
 void oracle_all_reduce(const struct oracle *oracle, unsigned char *const *leaves, void *expected);
 /* Fills data with values on which the order of addition shows; some are NaN, infinite, denormal or a negative zero. */
 void oracle_fill(ls_dtype dtype, void *data, size_t count, uint64_t stream);

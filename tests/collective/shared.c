@@ -104,16 +104,16 @@ static void keep_line(void *context, ls_log_level level, const char *line) {
     (void)pthread_mutex_unlock(&kept->mutex);
 }
 
-START_TEST(one_rank_without_it_is_enough) {
+START_TEST(a_rank_without_it_is_a_host_of_its_own) {
     struct line line = NO_LINE;
     struct ls_log log = {.sink = keep_line, .context = &line, .level = LS_LOG_INFO};
-    struct finding finding = {"local", 6};
+    struct finding finding = {"shared memory in 2 hosts of 1 to 2 and local between them", 6};
     struct world_options options = {
         .size = 3, .wire = WIRE_SHARED, .log = &log, .stray_rank = 1, .stray_transport = LS_TRANSPORT_TCP};
     struct world world;
     world_run(&options, find, &finding, &world);
     world_expect_ok(&world, 3);
-    ck_assert_msg(strstr(line.text, "no shared memory: rank 1 is set to tcp") != NULL, "%s", line.text);
+    ck_assert_msg(strstr(line.text, "between them (rank 1 is set to tcp)") != NULL, "%s", line.text);
     options.transport = LS_TRANSPORT_SHM; /* then it is an error on the others */
     world_run(&options, find, &finding, &world);
     for (int i = 0; i < 3; i += 2) {
@@ -162,28 +162,28 @@ END_TEST
 START_TEST(only_the_segment_that_is_meant_is_opened) {
     struct ls_segment segment, other;
     struct ls_segment_address address;
-    ck_assert_int_eq(ls_segment_make(100, &segment, &address), 0);
+    ck_assert_int_eq(ls_segment_make(100, 0, &segment, &address), 0);
     struct ls_segment_address wrong = address;
-    ck_assert_int_eq(ls_segment_open(&address, &other), 0);
+    ck_assert_int_eq(ls_segment_open(&address, 1, &other), 0);
     other.memory[99] = 7;
     ck_assert_int_eq(segment.memory[99], 7);
     ls_segment_unmap(&other);
     wrong.nonce[3] ^= 1;
-    ck_assert_int_eq(ls_segment_open(&wrong, &other), LS_SEGMENT_ELSEWHERE);
+    ck_assert_int_eq(ls_segment_open(&wrong, 1, &other), LS_SEGMENT_ELSEWHERE);
     wrong = address;
     wrong.size++;
-    ck_assert_int_eq(ls_segment_open(&wrong, &other), LS_SEGMENT_ELSEWHERE);
+    ck_assert_int_eq(ls_segment_open(&wrong, 1, &other), LS_SEGMENT_ELSEWHERE);
     wrong.size = UINT64_MAX;
-    ck_assert_int_eq(ls_segment_open(&wrong, &other), LS_SEGMENT_ELSEWHERE);
+    ck_assert_int_eq(ls_segment_open(&wrong, 1, &other), LS_SEGMENT_ELSEWHERE);
     wrong = address;
     wrong.fd = 0; /* no segment at all */
-    ck_assert_int_eq(ls_segment_open(&wrong, &other), LS_SEGMENT_ELSEWHERE);
+    ck_assert_int_eq(ls_segment_open(&wrong, 1, &other), LS_SEGMENT_ELSEWHERE);
     wrong.pid = -1;
-    ck_assert_int_eq(ls_segment_open(&wrong, &other), LS_SEGMENT_ELSEWHERE);
+    ck_assert_int_eq(ls_segment_open(&wrong, 1, &other), LS_SEGMENT_ELSEWHERE);
     ck_assert_int_eq(ftruncate(address.fd, 0), -1); /* sealed: who maps it never reads past its end */
     ls_segment_hide(&address);
     ls_segment_unmap(&segment);
-    ck_assert_int_ne(ls_segment_make(SIZE_MAX / 2, &segment, &address), 0);
+    ck_assert_int_ne(ls_segment_make(SIZE_MAX / 2, 0, &segment, &address), 0);
 }
 END_TEST
 
@@ -365,7 +365,7 @@ int main(void) {
     TCase *cases = tcase_create("shared");
     tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, it_is_found_where_all_can_map_it, 0, 3);
-    tcase_add_test(cases, one_rank_without_it_is_enough);
+    tcase_add_test(cases, a_rank_without_it_is_a_host_of_its_own);
     tcase_add_test(cases, without_descriptors_memory_is_private);
     tcase_add_test(cases, only_the_segment_that_is_meant_is_opened);
     tcase_add_loop_test(cases, an_absent_rank_is_named_at_the_deadline, 0, WAYS);

@@ -31,18 +31,55 @@ static int nodes_inside(int low, int high, int from, int to, struct ls_subtree *
     return nodes_inside(low + left, high, from, to, found, count);
 }
 
+static int maximal(int n, int low, int high, struct ls_subtree *found, int capacity) {
+    return ls_tree_maximal(n, &(struct ls_subtree){low, high}, 1, found, capacity);
+}
+
 START_TEST(maximal_subtrees) {
     for (int n = 1; n <= 40; n++)
         for (int low = 0; low < n; low++)
             for (int high = low + 1; high <= n; high++) {
                 struct ls_subtree got[64], want[64];
-                int count = ls_tree_maximal(n, low, high, got, 64);
+                int count = maximal(n, low, high, got, 64);
                 ck_assert_int_eq(count, nodes_inside(0, n, low, high, want, 0));
                 ck_assert_mem_eq(got, want, (size_t)count * sizeof(got[0]));
-                ck_assert_int_eq(ls_tree_maximal(n, low, high, NULL, 0), count);
+                ck_assert_int_eq(maximal(n, low, high, NULL, 0), count);
             }
-    ck_assert_int_le(ls_tree_maximal(INT32_MAX, 1, INT32_MAX - 1, NULL, 0), 64);
-    ck_assert_int_eq(ls_tree_maximal(5, 2, 2, NULL, 0), 0);
+    ck_assert_int_le(maximal(INT32_MAX, 1, INT32_MAX - 1, NULL, 0), 64);
+    ck_assert_int_eq(maximal(5, 2, 2, NULL, 0), 0);
+}
+END_TEST
+
+/* Nodes that lie in the set whose parents do not; bit i of set is leaf i. */
+static int nodes_of_set(int low, int high, unsigned set, struct ls_subtree *found, int count) {
+    unsigned node = ((1U << (high - low)) - 1) << low;
+    if ((set & node) == node) {
+        found[count] = (struct ls_subtree){low, high};
+        return count + 1;
+    }
+    if (high - low == 1) return count;
+    int left = 1;
+    while (2 * left < high - low) left *= 2;
+    count = nodes_of_set(low, low + left, set, found, count);
+    return nodes_of_set(low + left, high, set, found, count);
+}
+
+START_TEST(maximal_subtrees_of_interleaved_ranges) {
+    for (int n = 1; n <= 11; n++)
+        for (unsigned set = 0; set < 1U << n; set++) {
+            struct ls_subtree ranges[8], got[16], want[16];
+            int count = 0;
+            for (int i = 0; i < n; i++) {
+                if (!(set >> i & 1)) continue;
+                if (count && ranges[count - 1].high == i)
+                    ranges[count - 1].high++;
+                else
+                    ranges[count++] = (struct ls_subtree){i, i + 1};
+            }
+            int found = ls_tree_maximal(n, ranges, count, got, 16);
+            ck_assert_int_eq(found, nodes_of_set(0, n, set, want, 0));
+            ck_assert_mem_eq(got, want, (size_t)found * sizeof(got[0]));
+        }
 }
 END_TEST
 
@@ -96,8 +133,8 @@ START_TEST(fold_of_partials) {
     ls_fold_tree(LS_SUM, LS_BFLOAT16, expected, inputs, 0, N, N, COUNT);
     for (int cut = 1; cut < N; cut++) {
         struct ls_subtree covers[64];
-        int count = ls_tree_maximal(N, 0, cut, covers, 64);
-        count += ls_tree_maximal(N, cut, N, covers + count, 64 - count);
+        int count = maximal(N, 0, cut, covers, 64);
+        count += maximal(N, cut, N, covers + count, 64 - count);
         for (int i = 0; i < count; i++) {
             int low = covers[i].low, high = covers[i].high;
             ls_fold_tree(LS_SUM, LS_BFLOAT16, partial[i], inputs + low, low, high, N, COUNT);
@@ -149,6 +186,7 @@ int main(void) {
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, splits);
     tcase_add_test(cases, maximal_subtrees);
+    tcase_add_test(cases, maximal_subtrees_of_interleaved_ranges);
     tcase_add_test(cases, fold_of_a_whole_tree);
     tcase_add_test(cases, fold_of_a_part_passes_missing_leaves_through);
     tcase_add_test(cases, fold_of_partials);

@@ -20,6 +20,7 @@ struct odd_link {
     unsigned turn;
     size_t budget; /* bytes until it breaks; SIZE_MAX: never */
     bool small;
+    size_t *sent; /* NULL: not counted */
 };
 
 static size_t portion(struct odd_link *odd) {
@@ -27,8 +28,7 @@ static size_t portion(struct odd_link *odd) {
     return sizes[odd->turn++ % (sizeof(sizes) / sizeof(sizes[0]))];
 }
 
-static ssize_t odd_send(struct ls_link *link, const struct iovec *pieces, int count) {
-    struct odd_link *odd = (struct odd_link *)link;
+static ssize_t move_out(struct odd_link *odd, const struct iovec *pieces, int count) {
     if (!odd->budget) {
         (void)shutdown(odd->inner->ops->fd(odd->inner), SHUT_RDWR);
         errno = EPIPE;
@@ -41,6 +41,13 @@ static ssize_t odd_send(struct ls_link *link, const struct iovec *pieces, int co
     if (piece.iov_len > odd->budget) piece.iov_len = odd->budget;
     ssize_t sent = odd->inner->ops->send(odd->inner, &piece, 1);
     if (sent > 0 && odd->budget != SIZE_MAX) odd->budget -= (size_t)sent;
+    return sent;
+}
+
+static ssize_t odd_send(struct ls_link *link, const struct iovec *pieces, int count) {
+    struct odd_link *odd = (struct odd_link *)link;
+    ssize_t sent = move_out(odd, pieces, count);
+    if (sent > 0 && odd->sent) *odd->sent += (size_t)sent;
     return sent;
 }
 
@@ -61,11 +68,11 @@ static void odd_close(struct ls_link *link) {
     free(odd);
 }
 
-static struct ls_link *odd_new(struct ls_link *inner, bool small, size_t budget) {
+static struct ls_link *odd_new(struct ls_link *inner, bool small, size_t budget, size_t *sent) {
     static const struct ls_link_ops ops = {"odd", odd_send, odd_receive, odd_fd, odd_close};
     struct odd_link *odd = calloc(1, sizeof(*odd));
     ck_assert_ptr_nonnull(odd);
-    *odd = (struct odd_link){.link = {&ops}, .inner = inner, .budget = budget, .small = small};
+    *odd = (struct odd_link){.link = {&ops}, .inner = inner, .budget = budget, .small = small, .sent = sent};
     return &odd->link;
 }
 
@@ -95,8 +102,9 @@ static void join_pair(const struct world_options *options, struct ls_link *links
     int ranks[2] = {a, b};
     for (int i = 0; i < 2; i++) {
         bool breaks = options->break_after && ranks[i] == options->break_rank;
-        if (options->wire == WIRE_ODD || breaks)
-            ends[i] = odd_new(ends[i], options->wire == WIRE_ODD, breaks ? options->break_after : SIZE_MAX);
+        size_t *sent = options->sent ? &options->sent[ranks[i]][ranks[1 - i]] : NULL;
+        if (options->wire == WIRE_ODD || breaks || sent)
+            ends[i] = odd_new(ends[i], options->wire == WIRE_ODD, breaks ? options->break_after : SIZE_MAX, sent);
     }
     links[a][b] = ends[0];
     links[b][a] = ends[1];
@@ -129,7 +137,9 @@ static void make_rank(const struct world_options *options, struct ls_link **link
                                      .timeout = options->timeout > 0 ? options->timeout : 20,
                                      .report_interval = options->report_interval,
                                      .transport = options->transport,
-                                     .segment = options->segment};
+                                     .algorithm = options->algorithm,
+                                     .segment = options->segment,
+                                     .pretended_host = options->hosts ? options->hosts[i] : 0};
     if (options->stray_transport && options->stray_rank == i) config.transport = options->stray_transport;
     if (options->stray_generation && options->stray_rank == i) config.generation = options->stray_generation;
     ck_assert_int_eq(ls_group_new(&config, &rank->group), LS_OK);

@@ -6,6 +6,8 @@
 
 #include "collective/group.h"
 
+#define MAX_RANKS 16
+
 enum wire {
     WIRE_LOCAL,
     WIRE_TCP,   /* over 127.0.0.1 */
@@ -21,11 +23,14 @@ struct world_options {
     size_t segment;
     const struct ls_log *log;
     enum ls_transport transport;
+    const int *hosts; /* [size] with WIRE_SHARED: the pretended host of each rank; NULL: all on one */
+    enum ls_algorithm algorithm;
     int stray_rank; /* the rank whose group is different, in what is not 0: */
     uint64_t stray_generation;
     enum ls_transport stray_transport;
     int break_rank; /* with break_after: the links of this rank fail after it has sent so many bytes on one */
     size_t break_after;
+    size_t (*sent)[MAX_RANKS]; /* if not NULL: counts the bytes that row has sent to column */
 };
 
 struct rank {
@@ -40,7 +45,6 @@ struct rank {
 };
 typedef ls_status rank_fn(struct rank *rank);
 
-#define MAX_RANKS 16
 struct world {
     struct rank ranks[MAX_RANKS];
 };

@@ -48,7 +48,7 @@ class Faults(unittest.TestCase):
         return [results[("worker", index)] for index in range(3) if index != victim], took
 
     def test_kill_any_worker(self):
-        for victim, transport in ((0, "auto"), (1, "auto"), (2, "auto"), (1, "tcp")):
+        for victim, transport in ((0, "auto"), (1, "auto"), (2, "auto"), (1, "tcp"), (0, "grpc"), (2, "grpc")):
             with self.subTest(victim=victim, transport=transport):
                 results, took = self.lose(victim, environment={"LOCKSTEP_TRANSPORT": transport})
                 self.assertLess(took, 2)
@@ -58,12 +58,15 @@ class Faults(unittest.TestCase):
                     self.assertIn("lost", stderr)
 
     def test_a_frozen_worker_runs_into_the_deadline(self):
-        environment = {"LOCKSTEP_COLLECTIVE_TIMEOUT": "3", "LOCKSTEP_REPORT_INTERVAL": "1"}
-        results, took = self.lose(1, signal.SIGSTOP, environment)
-        self.assertLess(took, 8)
-        for status, _, stderr in results:
-            self.assertEqual(status, 138, stderr)
-            self.assertIn("rank 1", stderr.strip().splitlines()[-1])
+        for transport in ("auto", "grpc"):
+            with self.subTest(transport=transport):
+                results, took = self.lose(1, signal.SIGSTOP, {"LOCKSTEP_COLLECTIVE_TIMEOUT": "3",
+                                                              "LOCKSTEP_REPORT_INTERVAL": "1",
+                                                              "LOCKSTEP_TRANSPORT": transport})
+                self.assertLess(took, 8)
+                for status, _, stderr in results:
+                    self.assertEqual(status, 138, stderr)
+                    self.assertIn("rank 1", stderr.strip().splitlines()[-1])
 
     def test_a_missing_worker_is_named(self):
         cluster = Cluster(3, LONG, {"LOCKSTEP_JOIN_TIMEOUT": "4", "LOCKSTEP_REPORT_INTERVAL": "1"})
@@ -93,16 +96,36 @@ class Faults(unittest.TestCase):
             self.assertEqual(status, 2, stderr)
             self.assertRegex(stderr.strip().splitlines()[-1], "cluster.worker differs.*2 tasks.*3 tasks")
 
-    def test_another_command_line(self):
+    def expect_one_error(self, *options):
+        """That of two workers, one with other options; returns it."""
         cluster = Cluster(2, LONG)
         cluster.start(0)
-        cluster.start(1, command=[*LONG, "--learning-rate", "0.5"])
+        cluster.start(1, command=[*LONG, *options])
         lasts = set()
         for status, _, stderr in cluster.finish(timeout=30).values():
             self.assertEqual(status, 2, stderr)
             lasts.add(stderr.strip().splitlines()[-1])
         self.assertEqual(len(lasts), 1, lasts)
-        self.assertIn("learning_rate=0.5", lasts.pop())
+        return lasts.pop()
+
+    def test_another_command_line(self):
+        self.assertIn("learning_rate=0.5", self.expect_one_error("--learning-rate", "0.5"))
+
+    def test_another_compression(self):
+        self.assertIn("compression differs: 'none' on worker:0 (rank 0), 'bf16' on worker:1 (rank 1)",
+                      self.expect_one_error("--compression", "bf16"))
+
+    def test_another_transport(self):
+        cluster = Cluster(3, LONG, {"LOCKSTEP_TRANSPORT": "tcp"})
+        cluster.start(0)
+        cluster.start(1, command=[*LONG, "--transport", "grpc"])
+        cluster.start(2)
+        for status, _, stderr in cluster.finish(timeout=30).values():
+            self.assertEqual(status, 2, stderr)
+            last = stderr.strip().splitlines()[-1]
+            self.assertIn("LOCKSTEP_TRANSPORT differs: ", last)
+            self.assertIn("'tcp' on worker:", last)
+            self.assertIn("'grpc' on worker:1 (rank 1)", last)
 
     def test_a_parameter_server_is_told(self):
         cluster = Cluster(1, LONG)

@@ -44,12 +44,42 @@ class Training(unittest.TestCase):
         self.assertAlmostEqual(ring["loss"], auto["loss"], delta=1e-4 * auto["loss"])
 
     def test_transports_give_one_digest(self):
-        """Layouts and transports together: shared memory, direct (gradients) and over TCP."""
-        results = [run_local(workers, devices, *SMALL, environment={"LOCKSTEP_TRANSPORT": transport})
-                   for workers, devices in ((3, 1), (2, 2)) for transport in ("shm", "tcp")]
-        digests = [result["weights_sha256"] for result in results]
-        self.assertEqual(digests[0], digests[1])
-        self.assertEqual(digests[2], digests[3])
+        """Layouts and transports together: shared memory, direct (gradients), over TCP and over gRPC."""
+        for layouts in (((3, 1),), ((2, 2), (4, 1))):
+            results = [run_local(workers, devices, "--transport", transport, *SMALL)
+                       for workers, devices in layouts for transport in ("shm", "tcp", "grpc")]
+            self.assertEqual(len({result["weights_sha256"] for result in results}), 1, results)
+
+    def check_compression(self, workers, compression, *options):
+        """Two runs alike, other bits than without, nearly the same accuracy. That all ranks hold the same bits every
+        run checks by itself after each epoch."""
+        tcp = {"LOCKSTEP_TRANSPORT": "tcp"}
+        plain = run_local(workers, 1, *options, environment=tcp)
+        first, second = (run_local(workers, 1, "--compression", compression, *options, environment=tcp) for _ in range(2))
+        self.assertEqual(first["weights_sha256"], second["weights_sha256"])
+        self.assertEqual(first["loss"], second["loss"])
+        self.assertNotEqual(first["weights_sha256"], plain["weights_sha256"])
+        self.assertAlmostEqual(first["val_accuracy"], plain["val_accuracy"], delta=0.01)
+        return plain
+
+    def test_compression_keeps_the_accuracy(self):
+        plain = self.check_compression(2, "bf16", "--epochs", "5")
+        self.assertGreaterEqual(plain["val_accuracy"], 0.97)
+        self.check_compression(4, "fp16", "--epochs", "2", "--bytes-per-pack", "100000")
+        self.check_compression(4, "bf16", "--epochs", "2", "--communication", "ring")
+
+    def test_compression_does_not_round_the_metrics(self):
+        """1000 examples a step: bfloat16 has no 999. The first step's weights are those of no compression."""
+        options = ("--limit", "1000", "--batch-size", "1000", "--epochs", "1", "--no-validation")
+        tcp = {"LOCKSTEP_TRANSPORT": "tcp"}
+        plain = run_local(2, 1, *options, environment=tcp)
+        rounded = run_local(2, 1, "--compression", "bf16", *options, environment=tcp)
+        self.assertEqual((rounded["loss"], rounded["accuracy"]), (plain["loss"], plain["accuracy"]))
+        self.assertNotEqual(rounded["weights_sha256"], plain["weights_sha256"])
+
+    def test_compression_changes_nothing_in_shared_memory(self):
+        plain, rounded = run_local(2, 2, *SMALL), run_local(2, 2, "--compression", "bf16", *SMALL)
+        self.assertEqual(rounded["weights_sha256"], plain["weights_sha256"])
 
     def test_tensorflow_division(self):
         result = run_local(2, 2, "--division", "tensorflow", *SMALL)

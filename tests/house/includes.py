@@ -28,7 +28,7 @@ TOOLS_USERS = r"src/cli/.*|src/strategy/tools\.c|src/cluster/check\.c"
 
 # third-party headers: pattern, where they may be included, and in how many files of a room (0: any number)
 HOMES = [
-    (r"grpc/.*", r"src/cluster/.*\.c", 1),
+    (r"grpc/.*", r"src/cluster/rpc.*\.[ch]", 0),
     (r"cjson/.*", r"src/cluster/tf_config.*\.c", 1),
     (r"(.*\.pb-c\.h|protobuf-c/.*)", r"src/(cluster|data|observe|model)/.*\.c", 1),
     (r"(dnnl.*|oneapi/.*)", r"src/device/cpu/.*", 0),

@@ -55,10 +55,11 @@ START_TEST(test_ready) {
     struct seen seen = {.replica = &replica};
     spoil_gradients(&replica);
     assert_ok(ls_plan_run(plan, see, &seen));
-    ck_assert_int_eq(seen.count, 3);
+    ck_assert_int_eq(seen.count, 4);
+    ck_assert_uint_eq(seen.offsets[0], replica.blob); /* forward is done, nothing is ready */
     for (int i = 0; i < 3; i++)
-        ck_assert_uint_eq(seen.offsets[i], ls_network_variable(replica.network, 2 * (2 - i))->offset);
-    ck_assert_uint_eq(seen.offsets[2], 0);
+        ck_assert_uint_eq(seen.offsets[i + 1], ls_network_variable(replica.network, 2 * (2 - i))->offset);
+    ck_assert_uint_eq(seen.offsets[3], 0);
     ls_plan_free(plan);
     free_replica(&replica);
 }

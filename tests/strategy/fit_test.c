@@ -269,7 +269,11 @@ START_TEST(buckets_are_cut_from_the_tail) {
     check_buckets((struct ls_bucket_rule){0, 1 << 20, 1 << 20}, (struct ls_bucket[]){{0, 326}}, 1);
     check_buckets((struct ls_bucket_rule){0, 4, 4}, (struct ls_bucket[]){{300, 326}, {116, 300}, {100, 116}, {0, 100}},
                   4);
-    check_buckets((struct ls_bucket_rule){0, 4, 1 << 20}, (struct ls_bucket[]){{300, 326}, {0, 300}}, 2);
+    /* 1304 bytes in all: a sixteenth is 81, which the 64 of a variable do not fill; never less than the first */
+    check_buckets((struct ls_bucket_rule){0, 4, 1 << 20}, (struct ls_bucket[]){{300, 326}, {116, 300}, {0, 116}}, 3);
+    check_buckets((struct ls_bucket_rule){0, 4, 64}, (struct ls_bucket[]){{300, 326}, {116, 300}, {100, 116}, {0, 100}},
+                  4);
+    check_buckets((struct ls_bucket_rule){0, 800, 4}, (struct ls_bucket[]){{116, 326}, {0, 116}}, 2);
     /* TensorFlow: full when strictly more than bytes_per_pack is in it */
     check_buckets((struct ls_bucket_rule){26 * 4, 0, 0}, (struct ls_bucket[]){{116, 326}, {0, 116}}, 2);
     check_buckets((struct ls_bucket_rule){26 * 4 - 1, 0, 0}, (struct ls_bucket[]){{300, 326}, {116, 300}, {0, 116}}, 3);

@@ -27,6 +27,7 @@ START_TEST(options_are_checked) {
         {{.size = 4096}, LS_INVALID_ARGUMENT, "size"},
         {*LS_STRATEGY(.communication = LS_NCCL), LS_UNIMPLEMENTED, "NCCL"},
         {*LS_STRATEGY(.communication = (ls_communication)9), LS_INVALID_ARGUMENT, "communication 9"},
+        {*LS_STRATEGY(.compression = (ls_compression)9), LS_INVALID_ARGUMENT, "compression 9"},
         {*LS_STRATEGY(.cross_device_ops = (ls_cross_device_ops)9), LS_INVALID_ARGUMENT, "cross_device_ops 9"},
         {*LS_STRATEGY(.timeout_seconds = -1), LS_INVALID_ARGUMENT, "timeout_seconds -1"},
         {*LS_STRATEGY(.join_timeout_seconds = HUGE_VAL), LS_INVALID_ARGUMENT, "join_timeout_seconds inf"},
@@ -49,6 +50,9 @@ START_TEST(a_communicator_checks_its_options) {
     ck_assert_ptr_nonnull(strstr(ls_error(), "communication 9"));
     ck_assert_int_eq(ls_communicator_new(LS_STRATEGY(.timeout_seconds = -2), &communicator), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "timeout_seconds -2"));
+    ck_assert_int_eq(ls_communicator_new(LS_STRATEGY(.compression = LS_COMPRESS_BF16), &communicator),
+                     LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "ls_all_reduce_compressed"));
     ck_assert_ptr_null(communicator);
 }
 END_TEST

@@ -1,0 +1,69 @@
+/* What the rpc*.c files share: the queue and its one poller (rpc.c), control streams (rpc_stream.c) and data links
+ * (rpc_link.c). The only header that knows gRPC; nothing but those three files includes it. */
+#pragma once
+#include <grpc/grpc.h>
+#include <stdatomic.h>
+
+#include "cluster/rpc.h"
+
+#define LS_RPC_CONTROL "/lockstep.Cluster/Control"
+#define LS_RPC_DATA    "/lockstep.Cluster/Data"
+
+/* What comes back from the queue when an operation has ended: the poller calls done with nothing held. */
+struct ls_rpc_tag {
+    void (*done)(struct ls_rpc_tag *tag, bool success);
+};
+
+struct ls_rpc {
+    struct ls_rpc_config config;
+    grpc_completion_queue *queue;
+    grpc_server *server;
+    struct ls_rpc_tag arrive_tag, shutdown_tag, nudge_tag;
+    grpc_call *arrived;
+    grpc_call_details arrived_details;
+    grpc_metadata_array arrived_metadata;
+    grpc_server_credentials *server_credentials;
+    grpc_channel_credentials *channel_credentials;
+    struct ls_rpc_stream *streams;
+    struct ls_rpc_link *links;
+    int incoming_streams, link_count;
+    grpc_channel *nowhere; /* of nudge */
+    grpc_call *nudge;      /* a call that is never made: its empty batches are events */
+    bool arriving, stopping, server_down, queue_down;
+    pthread_t poller;
+    atomic_int holders;          /* ls_rpc_free and links: who still has the memory */
+    atomic_int drivers;          /* threads in ls_rpc_wait or ls_rpc_look */
+    atomic_int_fast64_t driven;  /* when one of them was last there */
+    atomic_uint served, seen;    /* events so far; before ls_rpc_wait last returned */
+    atomic_uint started;         /* operations so far */
+    atomic_bool closing, closed; /* the poller is not to rest; there is no queue any more */
+};
+
+/* rpc.c */
+/* Starts op, whose end comes back as tag. NULL: an empty batch, which ends at once. False: gRPC refuses it. */
+bool ls_rpc_start(struct ls_rpc *rpc, grpc_call *call, const grpc_op *op, struct ls_rpc_tag *tag);
+/* Waits for one event of the queue, up to so many milliseconds, and sees to it in the calling thread: quicker than to
+ * be woken by the poller, which rests meanwhile, and for a moment after. Returns at once when there was an event since
+ * it last returned. With nothing held; for one thread at a time. */
+void ls_rpc_wait(struct ls_rpc *rpc, int milliseconds);
+/* Sees to an event that is there. Likewise. */
+void ls_rpc_look(struct ls_rpc *rpc);
+void ls_rpc_hold(struct ls_rpc *rpc);
+void ls_rpc_let_go(struct ls_rpc *rpc);
+/* Takes fd: a channel over a connected socket. */
+grpc_channel *ls_rpc_channel(struct ls_rpc *rpc, int fd, const char *target);
+/* With the monitor held, after a stream or a link has gone: when nothing is left that could put events into the queue,
+ * the queue itself is shut down. */
+void ls_rpc_end_queue(struct ls_rpc *rpc);
+
+/* rpc_stream.c: with the monitor held */
+/* Takes call, which has just arrived; false when there is no room. */
+bool ls_rpc_stream_accept(struct ls_rpc *rpc, grpc_call *call);
+void ls_rpc_streams_cancel(struct ls_rpc *rpc);
+void ls_rpc_streams_sweep(struct ls_rpc *rpc); /* closes those that have been silent too long */
+
+/* rpc_link.c */
+/* Takes call, which has just arrived with this metadata. With nothing held. */
+void ls_rpc_link_accept(struct ls_rpc *rpc, grpc_call *call, const grpc_metadata_array *metadata);
+/* With the monitor held. */
+void ls_rpc_links_cancel(struct ls_rpc *rpc);

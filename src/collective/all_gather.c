@@ -1,0 +1,157 @@
+/* All-gather. Over links each rank sends its part to all. In the memory of one host all read all parts: small ones in
+ * slots, others where they lie if that is in a region, or from the stages, chunk by chunk. */
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "collective/shared_call.h"
+#include "collective/state.h"
+
+/* ---- over links ---- */
+
+static void schedule_all_gather(struct ls_group *group, const size_t *counts, size_t element, const void *input,
+                                unsigned char *output) {
+    struct ls_schedule *schedule = &group->schedule;
+    int rank = group->executor.rank;
+    size_t own = counts[rank] * element;
+    for (int i = 0; i < group->executor.size; i++) {
+        size_t bytes = counts[i] * element;
+        if (i != rank) {
+            (void)ls_schedule_add(schedule,
+                                  (struct ls_action){.kind = LS_ACTION_SEND, .peer = i, .from = input, .size = own});
+            (void)ls_schedule_add(
+                schedule, (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = i, .to = output, .size = bytes});
+        } else if (input != output) {
+            (void)ls_schedule_add(
+                schedule, (struct ls_action){.kind = LS_ACTION_COPY, .to = output, .from = input, .size = bytes});
+        }
+        if (bytes) output += bytes;
+    }
+}
+
+/* ---- in shared memory ---- */
+
+struct gathering {
+    struct ls_shared_call opened;
+    struct ls_shared *shared;
+    const size_t *counts;
+    size_t element;
+    const unsigned char *input;
+    unsigned char *output;
+};
+
+static size_t part_bytes(const struct gathering *gathering, int rank) {
+    return gathering->counts[rank] * gathering->element;
+}
+
+static bool parts_are_small(const struct gathering *gathering) {
+    for (int i = 0; i < gathering->shared->size; i++)
+        if (part_bytes(gathering, i) > LS_SHARED_SMALL) return false;
+    return true;
+}
+
+static bool is_staged(const struct gathering *gathering, int rank) {
+    return part_bytes(gathering, rank) && ls_shared_call_read(&gathering->opened, rank)->region < 0;
+}
+
+static void post_part(const struct gathering *gathering, bool small) {
+    const struct ls_shared *shared = gathering->shared;
+    struct ls_shared_post *post = ls_shared_call_post(&gathering->opened);
+    size_t own = part_bytes(gathering, shared->rank);
+    if (!own) return;
+    if (small)
+        memcpy(ls_shared_call_small(&gathering->opened, shared->rank), gathering->input, own);
+    else
+        (void)ls_shared_call_offer(&gathering->opened, post, 0, gathering->input, own);
+}
+
+/* Every part that lies whole in memory of its rank, and the own one. */
+static ls_status copy_whole(const struct gathering *gathering, bool small) {
+    unsigned char *to = gathering->output;
+    for (int i = 0; i < gathering->shared->size; i++) {
+        size_t bytes = part_bytes(gathering, i);
+        unsigned char *from = small ? ls_shared_call_small(&gathering->opened, i) : NULL;
+        ls_status status = LS_OK;
+        if (i != gathering->shared->rank && bytes && !small && !is_staged(gathering, i))
+            status = ls_shared_call_find(&gathering->opened, i, 0, bytes, &from);
+        if (status) return status;
+        const unsigned char *source = i == gathering->shared->rank ? gathering->input : from;
+        if (bytes && source && source != to) memcpy(to, source, bytes);
+        if (bytes) to += bytes;
+    }
+    return LS_OK;
+}
+
+/* What of rank's part goes through its stage in this round. */
+static size_t staged_bytes(const struct gathering *gathering, int rank, size_t offset) {
+    size_t bytes = is_staged(gathering, rank) ? part_bytes(gathering, rank) : 0;
+    size_t left = offset < bytes ? bytes - offset : 0;
+    return left < LS_SHARED_STAGE ? left : LS_SHARED_STAGE;
+}
+
+static void copy_staged(const struct gathering *gathering, size_t offset, int half) {
+    unsigned char *to = gathering->output;
+    for (int i = 0; i < gathering->shared->size; i++) {
+        size_t bytes = part_bytes(gathering, i), staged = staged_bytes(gathering, i, offset);
+        if (staged && i != gathering->shared->rank)
+            memcpy(to + offset, ls_shared_control(gathering->shared, i)->stage[half], staged);
+        if (bytes) to += bytes;
+    }
+}
+
+/* At least one meeting, after which nobody reads another's memory any more. */
+static ls_status gather_staged(const struct gathering *gathering) {
+    const struct ls_shared *shared = gathering->shared;
+    size_t most = 0;
+    for (int i = 0; i < shared->size; i++)
+        if (is_staged(gathering, i) && part_bytes(gathering, i) > most) most = part_bytes(gathering, i);
+    ls_status status = most ? LS_OK : ls_meet(&gathering->opened.place, false);
+    int half = 0;
+    for (size_t offset = 0; offset < most && !status; offset += LS_SHARED_STAGE, half ^= 1) {
+        size_t own = staged_bytes(gathering, shared->rank, offset);
+        if (own) memcpy(ls_shared_control(shared, shared->rank)->stage[half], gathering->input + offset, own);
+        status = ls_meet(&gathering->opened.place, false);
+        if (!status) copy_staged(gathering, offset, half);
+    }
+    return status;
+}
+
+static ls_status gather_in_memory(struct ls_group *group, const struct ls_call *call, size_t element, const void *input,
+                                  void *output) {
+    struct gathering gathering = {
+        .shared = group->shared, .counts = call->counts, .element = element, .input = input, .output = output};
+    bool small = parts_are_small(&gathering);
+    ls_shared_call_begin(&gathering.opened, group->shared, &group->executor, &group->schedule, call,
+                         group->shared->size);
+    post_part(&gathering, small);
+    ls_status status = ls_shared_call_open(&gathering.opened);
+    if (!status) status = copy_whole(&gathering, small);
+    return status || small ? status : gather_staged(&gathering);
+}
+
+/* ---- the call ---- */
+
+static ls_status check_all_gather(const struct ls_group *group, const char *name, ls_dtype dtype, const size_t *counts,
+                                  size_t *total) {
+    if (ls_abort_raised(group->executor.abort)) return ls_abort_status(group->executor.abort);
+    ls_status status = ls_group_check_name(name);
+    return status ? status : ls_group_sum_counts(group, name, dtype, counts, total);
+}
+
+ls_status ls_group_all_gather(struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
+                              const size_t *counts, void *output) {
+    size_t total = 0;
+    int rank = group->executor.rank;
+    ls_status status = check_all_gather(group, name, dtype, counts, &total);
+    if (!status && ((counts[rank] && !input) || (total && !output)))
+        status = ls_group_missing_memory(name, "input or output");
+    if (status) return ls_group_finish(group, status);
+    struct ls_call call = ls_group_begin(group, LS_KIND_ALL_GATHER, name, dtype, counts[rank]);
+    call.counts = counts;
+    call.frame.total = total;
+    for (int i = 0; i < group->executor.size; i++) call.frame.layout = ls_frame_digest(call.frame.layout, counts[i]);
+    if (ls_group_is_one_host(group))
+        return ls_group_finish(group, gather_in_memory(group, &call, ls_dtype_size(dtype), input, output));
+    schedule_all_gather(group, counts, ls_dtype_size(dtype), input, output);
+    return ls_group_finish(group, ls_group_run(group, &call));
+}

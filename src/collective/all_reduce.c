@@ -1,0 +1,136 @@
+/* All-reduce: arguments, fingerprint, and the algorithm that runs it. The counterpart of TensorFlow's
+ * CollectiveReduceV2 behind CollectiveAllReduceExtended. */
+#include <stdint.h>
+
+#include "base/denormal.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "collective/choice.h"
+#include "collective/push.h"
+#include "collective/state.h"
+#include "collective/two_level.h"
+
+enum { MAX_LEAVES = 1 << 20 };
+
+static ls_status check_leaves(const struct ls_group *group, const struct ls_all_reduce *call, const int *first) {
+    int size = group->executor.size;
+    if (first[0])
+        return ls_fail(LS_INVALID_ARGUMENT, "all_reduce '%s': leaves begin at %d, not 0", call->name, first[0]);
+    for (int i = 0; i < size; i++)
+        if (first[i + 1] <= first[i])
+            return ls_fail(LS_INVALID_ARGUMENT, "all_reduce '%s': rank %d holds no leaf (%d to %d)", call->name, i,
+                           first[i], first[i + 1]);
+    if (first[size] > MAX_LEAVES)
+        return ls_fail(LS_INVALID_ARGUMENT, "all_reduce '%s': %d leaves; the limit is %d", call->name, first[size],
+                       MAX_LEAVES);
+    return LS_OK;
+}
+
+static ls_status check_arrays(const struct ls_all_reduce *call, int local) {
+    if (!call->inputs || !call->outputs) return ls_group_missing_memory(call->name, "inputs or outputs");
+    for (int i = 0; i < local && call->count; i++)
+        if (!call->inputs[i] || !call->outputs[i])
+            return ls_fail(LS_INVALID_ARGUMENT, "all_reduce '%s': %s[%d] is NULL", call->name,
+                           call->inputs[i] ? "outputs" : "inputs", i);
+    return LS_OK;
+}
+
+static ls_status check_compression(const struct ls_all_reduce *call) {
+    ls_status status = ls_compression_check(call->compression);
+    if (!status && call->compression && (call->dtype != LS_FLOAT32 || (call->op != LS_SUM && call->op != LS_MEAN)))
+        status =
+            ls_fail(LS_INVALID_ARGUMENT, "compression %s is for sum and mean of float32, not for %s of %s",
+                    ls_compression_name(call->compression), ls_reduce_op_name(call->op), ls_dtype_name(call->dtype));
+    return status ? ls_fail_context(status, "all_reduce '%s'", call->name) : LS_OK;
+}
+
+static ls_status check_all_reduce(const struct ls_group *group, const struct ls_all_reduce *call, const int *first) {
+    ls_status status = ls_group_check_name(call->name);
+    if (!status) status = ls_group_check_bytes(call->name, call->dtype, call->count);
+    if (!status) status = ls_reduce_op_check(call->op);
+    if (!status) status = check_compression(call);
+    if (!status) status = ls_group_check_communication(call->name, call->communication);
+    if (!status) status = check_leaves(group, call, first);
+    int rank = group->executor.rank;
+    return status ? status : check_arrays(call, first[rank + 1] - first[rank]);
+}
+
+static struct ls_reduction reduction_of(const struct ls_group *group, const struct ls_all_reduce *call,
+                                        const int *first) {
+    return (struct ls_reduction){.rank = group->executor.rank,
+                                 .size = group->executor.size,
+                                 .element = ls_dtype_size(call->dtype),
+                                 .count = call->count,
+                                 .divide = call->op == LS_MEAN ? first[group->executor.size] : 0,
+                                 .compression = call->compression,
+                                 .first = first,
+                                 .inputs = call->inputs,
+                                 .outputs = call->outputs,
+                                 .hosts = &group->flat};
+}
+
+bool ls_group_offers(const struct ls_group *group, enum ls_algorithm algorithm, const struct ls_reduction *reduction) {
+    const struct ls_algorithm_info *info = ls_algorithm_info(algorithm);
+    if (reduction->compression && !info->compresses) return false;
+    if (algorithm == LS_ALGORITHM_SHARED)
+        return ls_group_is_one_host(group) && ls_push_fits(group->shared, reduction->first);
+    if (algorithm == LS_ALGORITHM_TWO_LEVEL) return ls_two_level_fits(group, reduction->first);
+    return info->schedule && (!info->fits || info->fits(reduction));
+}
+
+static bool moves_over_links(const struct ls_group *group, ls_communication communication, const int *first) {
+    if (communication != LS_AUTO || (group->algorithm && group->algorithm != LS_ALGORITHM_SHARED)) return true;
+    return !ls_group_is_one_host(group) || !ls_push_fits(group->shared, first);
+}
+
+bool ls_group_compresses(const struct ls_group *group, ls_communication communication) {
+    return group->executor.size > 1 && moves_over_links(group, communication, group->first);
+}
+
+/* The call's own algorithm; AUTO's. */
+static ls_status choose(const struct ls_group *group, const struct ls_all_reduce *call,
+                        const struct ls_reduction *reduction, enum ls_algorithm *algorithm) {
+    *algorithm = LS_ALGORITHM_EXCHANGE;
+    if (reduction->size == 1) return LS_OK;
+    *algorithm = call->communication == LS_RING ? LS_ALGORITHM_RING : group->algorithm;
+    if (!*algorithm) *algorithm = ls_choice_find(group->choice, group, reduction);
+    if (ls_group_offers(group, *algorithm, reduction)) return LS_OK;
+    struct ls_reduction on_hosts = *reduction;
+    on_hosts.hosts = &group->hosts;
+    return ls_algorithm_refuse(*algorithm, call->name, &on_hosts);
+}
+
+static ls_status all_reduce(struct ls_group *group, const struct ls_all_reduce *call) {
+    const int *first = call->leaves.first ? call->leaves.first : group->first;
+    if (ls_abort_raised(group->executor.abort)) return ls_abort_status(group->executor.abort);
+    ls_status status = check_all_reduce(group, call, first);
+    if (status) return status;
+    struct ls_call made = ls_group_begin(group, LS_KIND_ALL_REDUCE, call->name, call->dtype, call->count);
+    made.combine = ls_combine(call->op, call->dtype);
+    made.frame.op = (int32_t)call->op;
+    made.frame.communication = (int32_t)call->communication;
+    made.frame.total = (uint64_t)first[group->executor.size];
+    for (int i = 0; i <= group->executor.size; i++)
+        made.frame.layout = ls_frame_digest(made.frame.layout, (uint64_t)first[i]);
+    made.frame.compression = (int32_t)call->compression;
+    struct ls_reduction reduction = reduction_of(group, call, first);
+    if (group->executor.size == 1 || !moves_over_links(group, call->communication, first))
+        reduction.compression = LS_COMPRESS_NONE;
+    made.conversion = ls_conversion(reduction.compression);
+    enum ls_algorithm algorithm;
+    status = choose(group, call, &reduction, &algorithm);
+    if (status) return status;
+    made.frame.algorithm = (int32_t)algorithm;
+    if (algorithm == LS_ALGORITHM_SHARED)
+        return ls_push(group->shared, &group->executor, &group->schedule, &made, &reduction);
+    if (algorithm == LS_ALGORITHM_TWO_LEVEL) return ls_two_level(group, &made, &reduction);
+    if (call->count) ls_algorithm_schedule(algorithm, &group->schedule, &reduction);
+    return ls_group_run(group, &made);
+}
+
+ls_status ls_group_all_reduce(struct ls_group *group, const struct ls_all_reduce *call) {
+    unsigned denormals = ls_denormals_keep();
+    ls_status status = ls_group_finish(group, all_reduce(group, call));
+    ls_denormals_restore(denormals);
+    return status;
+}

@@ -1,0 +1,92 @@
+/* The steps that every collective takes. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "collective/state.h"
+
+ls_status ls_group_check_name(const char *name) {
+    return name ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "a collective needs a name");
+}
+
+ls_status ls_group_check_bytes(const char *name, ls_dtype dtype, size_t count) {
+    ls_status status = ls_dtype_check(dtype);
+    if (!status && count > PTRDIFF_MAX / ls_dtype_size(dtype))
+        status =
+            ls_fail(LS_INVALID_ARGUMENT, "count %zu of %s is more than memory can hold", count, ls_dtype_name(dtype));
+    return status ? ls_fail_context(status, "collective '%s'", name) : LS_OK;
+}
+
+ls_status ls_group_sum_counts(const struct ls_group *group, const char *name, ls_dtype dtype, const size_t *counts,
+                              size_t *total) {
+    size_t sum = 0;
+    if (!counts) return ls_group_missing_memory(name, "counts");
+    for (int i = 0; i < group->executor.size; i++)
+        if (__builtin_add_overflow(sum, counts[i], &sum))
+            return ls_fail(LS_INVALID_ARGUMENT, "collective '%s': the sum of counts overflows at rank %d", name, i);
+    ls_status status = ls_group_check_bytes(name, dtype, sum);
+    if (!status) *total = sum;
+    return status;
+}
+
+ls_status ls_group_check_communication(const char *name, ls_communication communication) {
+    if (communication == LS_AUTO || communication == LS_RING) return LS_OK;
+    return ls_fail(LS_UNIMPLEMENTED, "collective '%s': communication %s is not for memory of the host", name,
+                   ls_communication_name(communication));
+}
+
+ls_status ls_group_missing_memory(const char *name, const char *which) {
+    return ls_fail(LS_INVALID_ARGUMENT, "collective '%s': %s is NULL", name, which);
+}
+
+struct ls_call ls_group_begin(struct ls_group *group, enum ls_collective_kind kind, const char *name, ls_dtype dtype,
+                              size_t count) {
+    struct ls_call call = {.frame = {.generation = group->generation,
+                                     .sequence = group->sequence++,
+                                     .count = count,
+                                     .rank = group->executor.rank,
+                                     .size = group->executor.size,
+                                     .root = -1,
+                                     .kind = (int32_t)kind,
+                                     .dtype = (int32_t)dtype}};
+    ls_frame_name(&call.frame, name);
+    ls_schedule_reset(&group->schedule, 1);
+    return call;
+}
+
+void ls_group_be_patient(struct ls_group *group) {
+    if (group->hosts.count > 1 && group->hosts.count < group->hosts.size) ls_executor_be_patient(&group->executor);
+}
+
+void ls_group_between_hosts(struct ls_group *group, struct ls_call *call) {
+    const struct ls_hosts *hosts = &group->hosts;
+    int own = hosts->host[group->executor.rank];
+    for (int i = 0; i < hosts->size; i++) group->roles[i] = hosts->host[i] == own ? LS_ROLE_COMPANION : LS_ROLE_NONE;
+    call->roles = group->roles;
+    call->resumed = true;
+}
+
+bool ls_group_is_speaker(const struct ls_group *group) {
+    return group->hosts.index[group->executor.rank] == 0;
+}
+
+void ls_group_between_speakers(struct ls_group *group, struct ls_call *call) {
+    const struct ls_hosts *hosts = &group->hosts;
+    ls_group_between_hosts(group, call);
+    if (!ls_group_is_speaker(group)) return;
+    for (int host = 0; host < hosts->count; host++)
+        if (host != hosts->host[group->executor.rank])
+            group->roles[hosts->members[hosts->start[host]]] = LS_ROLE_PARTNER;
+}
+
+ls_status ls_group_run(struct ls_group *group, const struct ls_call *call) {
+    if (group->schedule.out_of_memory) return ls_fail(LS_RESOURCE_EXHAUSTED, "no memory for a collective's schedule");
+    return ls_execute(&group->executor, &group->schedule, call);
+}
+
+ls_status ls_group_finish(struct ls_group *group, ls_status status) {
+    if (!status) return LS_OK;
+    ls_abort_raise(group->executor.abort, status, ls_error());
+    status = ls_abort_status(group->executor.abort);
+    if (!group->told) ls_executor_tell(&group->executor, group->generation, status, ls_error());
+    group->told = true;
+    return status;
+}

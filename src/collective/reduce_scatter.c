@@ -1,0 +1,157 @@
+/* Reduce-scatter: each rank receives its part of the sum. AUTO is the first half of direct exchange: every rank sends
+ * every other one its part, the owner folds the tree over ranks, so that the bits are those of the all-reduce. RING
+ * passes partial sums along the ring; the chain of a part begins behind its owner and ends there. The counterpart of
+ * MPI_Reduce_scatter, ncclReduceScatter and torch's reduce_scatter. */
+#include <stdint.h>
+
+#include "base/denormal.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "collective/state.h"
+
+struct scatter {
+    struct ls_schedule *schedule;
+    const struct ls_reduce_scatter *call;
+    int rank, size, divide;
+    size_t element, start, total; /* bytes: of an element, before the own part, of all parts */
+};
+struct part {
+    int owner;
+    size_t start, size; /* bytes */
+};
+
+static struct scatter scatter_of(struct ls_group *group, const struct ls_reduce_scatter *call, size_t total) {
+    struct scatter scatter = {.schedule = &group->schedule,
+                              .call = call,
+                              .rank = group->executor.rank,
+                              .size = group->executor.size,
+                              .divide = call->op == LS_MEAN ? group->executor.size : 0,
+                              .element = ls_dtype_size(call->dtype),
+                              .total = total * ls_dtype_size(call->dtype)};
+    for (int i = 0; i < scatter.rank; i++) scatter.start += call->counts[i] * scatter.element;
+    return scatter;
+}
+
+/* ---- the tree ---- */
+
+static void send_parts(const struct scatter *scatter) {
+    const unsigned char *input = scatter->call->input;
+    for (int i = 0; i < scatter->size; i++) {
+        size_t bytes = scatter->call->counts[i] * scatter->element;
+        struct ls_action action = {.kind = LS_ACTION_SEND, .peer = i, .from = input, .size = bytes};
+        if (i != scatter->rank) (void)ls_schedule_add(scatter->schedule, action);
+        if (bytes) input += bytes;
+    }
+}
+
+static void schedule_tree(const struct scatter *scatter) {
+    struct ls_schedule *schedule = scatter->schedule;
+    size_t ranks = (size_t)scatter->size, own = scatter->call->counts[scatter->rank] * scatter->element;
+    send_parts(scatter);
+    const unsigned char **from = ls_schedule_take(schedule, ranks * sizeof(*from));
+    int *received = ls_schedule_take(schedule, ranks * sizeof(*received));
+    if (!own || !from || !received) return;
+    for (int i = 0; i < scatter->size; i++) {
+        received[i] = -1;
+        from[i] = (const unsigned char *)scatter->call->input + scatter->start;
+        if (i == scatter->rank) continue;
+        unsigned char *slot = ls_schedule_take(schedule, own);
+        from[i] = slot;
+        received[i] = ls_schedule_add(
+            schedule, (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = i, .to = slot, .size = own});
+    }
+    int fold = ls_schedule_add(
+        schedule, (struct ls_action){
+                      .kind = LS_ACTION_FOLD, .to = scatter->call->output, .size = own, .divide = scatter->divide});
+    for (int i = 0; i < scatter->size; i++) {
+        ls_schedule_gate(schedule, fold, received[i]);
+        ls_schedule_source(schedule, fold, (struct ls_subtree){i, i + 1}, from[i]);
+    }
+}
+
+/* ---- the chain ---- */
+
+/* From one owner's part to that of the rank before it. */
+static void step_back(const struct scatter *scatter, struct part *part) {
+    if (!part->owner) *part = (struct part){scatter->size, scatter->total, 0};
+    part->owner--;
+    part->size = scatter->call->counts[part->owner] * scatter->element;
+    part->start -= part->size;
+}
+
+static void send_next(const struct scatter *scatter, const unsigned char *from, size_t size, int gate) {
+    struct ls_action action = {
+        .kind = LS_ACTION_SEND, .peer = (scatter->rank + 1) % scatter->size, .from = from, .size = size};
+    ls_schedule_gate(scatter->schedule, ls_schedule_add(scatter->schedule, action), gate);
+}
+
+static void schedule_chain(const struct scatter *scatter) {
+    const unsigned char *input = scatter->call->input;
+    struct part part = {scatter->rank, scatter->start, 0};
+    step_back(scatter, &part);
+    const unsigned char *from = input + part.start;
+    int made = -1;
+    for (int step = 1; step < scatter->size; step++) {
+        bool last = step == scatter->size - 1;
+        send_next(scatter, from, part.size, made);
+        step_back(scatter, &part);
+        unsigned char *to = last ? scatter->call->output : ls_schedule_take(scatter->schedule, part.size);
+        made = ls_schedule_add(scatter->schedule,
+                               (struct ls_action){.kind = LS_ACTION_RECEIVE_ADD,
+                                                  .peer = (scatter->rank + scatter->size - 1) % scatter->size,
+                                                  .to = to,
+                                                  .from = input + part.start,
+                                                  .size = part.size,
+                                                  .divide = last ? scatter->divide : 0});
+        from = to;
+    }
+}
+
+/* ---- the call ---- */
+
+static ls_status check_memory(const struct scatter *scatter) {
+    const struct ls_reduce_scatter *call = scatter->call;
+    size_t own = call->counts[scatter->rank] * scatter->element;
+    if ((scatter->total && !call->input) || (own && !call->output))
+        return ls_group_missing_memory(call->name, "input or output");
+    uintptr_t input = (uintptr_t)call->input, output = (uintptr_t)call->output;
+    if (!own || output == input + scatter->start) return LS_OK;
+    if (output + own <= input || input + scatter->total <= output) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "reduce_scatter '%s': output overlaps input, and not where rank %d's part lies (byte %zu)",
+                   call->name, scatter->rank, scatter->start);
+}
+
+static ls_status check_call(const struct ls_group *group, const struct ls_reduce_scatter *call, size_t *total) {
+    if (ls_abort_raised(group->executor.abort)) return ls_abort_status(group->executor.abort);
+    ls_status status = ls_group_check_name(call->name);
+    if (!status) status = ls_group_sum_counts(group, call->name, call->dtype, call->counts, total);
+    if (!status) status = ls_reduce_op_check(call->op);
+    return status ? status : ls_group_check_communication(call->name, call->communication);
+}
+
+static ls_status reduce_scatter(struct ls_group *group, const struct ls_reduce_scatter *call) {
+    size_t total = 0;
+    ls_status status = check_call(group, call, &total);
+    if (status) return status;
+    struct scatter scatter = scatter_of(group, call, total);
+    status = check_memory(&scatter);
+    if (status) return status;
+    struct ls_call made = ls_group_begin(group, LS_KIND_REDUCE_SCATTER, call->name, call->dtype, total);
+    made.combine = ls_combine(call->op, call->dtype);
+    made.frame.op = (int32_t)call->op;
+    made.frame.communication = (int32_t)call->communication;
+    made.frame.total = total;
+    for (int i = 0; i < scatter.size; i++) made.frame.layout = ls_frame_digest(made.frame.layout, call->counts[i]);
+    ls_schedule_reset(&group->schedule, scatter.size);
+    bool chain = call->communication == LS_RING && scatter.size > 1;
+    if (total) (chain ? schedule_chain : schedule_tree)(&scatter);
+    return ls_group_run(group, &made);
+}
+
+ls_status ls_group_reduce_scatter(struct ls_group *group, const struct ls_reduce_scatter *call) {
+    unsigned denormals = ls_denormals_keep();
+    ls_status status = ls_group_finish(group, reduce_scatter(group, call));
+    ls_denormals_restore(denormals);
+    return status;
+}

@@ -1,0 +1,59 @@
+/* Sends, receives and folds of an all-reduce, with compression or without. */
+#include "collective/wire.h"
+
+#include "collective/convert.h"
+
+int ls_wire_fold(struct ls_schedule *schedule, const struct ls_reduction *reduction, unsigned char *to, size_t size,
+                 int divide, struct ls_values *sent) {
+    struct ls_action fold = {.kind = LS_ACTION_FOLD, .to = to, .size = size, .divide = divide};
+    bool narrow = reduction->compression != LS_COMPRESS_NONE;
+    if (narrow) fold.narrow_to = ls_schedule_take(schedule, ls_narrow_size(size));
+    if (!narrow && !to) fold.to = ls_schedule_take(schedule, size);
+    int index = ls_schedule_add(schedule, fold);
+    *sent = (struct ls_values){narrow ? fold.narrow_to : fold.to, narrow, index};
+    return index;
+}
+
+void ls_wire_source(struct ls_schedule *schedule, int fold, struct ls_subtree covers, const struct ls_values *values) {
+    ls_schedule_gate(schedule, fold, values->gate);
+    if (values->narrow)
+        ls_schedule_narrow_source(schedule, fold, covers, values->at);
+    else
+        ls_schedule_source(schedule, fold, covers, values->at);
+}
+
+int ls_wire_send(struct ls_schedule *schedule, int peer, const struct ls_values *values, size_t size) {
+    int sent = ls_schedule_add(schedule, (struct ls_action){.kind = LS_ACTION_SEND,
+                                                            .peer = peer,
+                                                            .from = values->at,
+                                                            .size = values->narrow ? ls_narrow_size(size) : size,
+                                                            .narrow = values->narrow});
+    ls_schedule_gate(schedule, sent, values->gate);
+    return values->narrow ? values->gate : sent;
+}
+
+/* to NULL: scratch. */
+static struct ls_values receive(struct ls_schedule *schedule, int peer, bool narrow, unsigned char *to, size_t size) {
+    size_t bytes = narrow ? ls_narrow_size(size) : size;
+    if (!to) to = ls_schedule_take(schedule, bytes);
+    struct ls_action action = {.kind = LS_ACTION_RECEIVE, .peer = peer, .to = to, .size = bytes, .narrow = narrow};
+    return (struct ls_values){to, narrow, ls_schedule_add(schedule, action)};
+}
+
+struct ls_values ls_wire_receive(struct ls_schedule *schedule, const struct ls_reduction *reduction, int peer,
+                                 size_t size) {
+    return receive(schedule, peer, reduction->compression != LS_COMPRESS_NONE, NULL, size);
+}
+
+struct ls_values ls_wire_receive_into(struct ls_schedule *schedule, const struct ls_reduction *reduction, int peer,
+                                      unsigned char *to, size_t size, int *whole) {
+    if (!reduction->compression) {
+        struct ls_values values = receive(schedule, peer, false, to, size);
+        *whole = values.gate;
+        return values;
+    }
+    struct ls_values values = receive(schedule, peer, true, NULL, size);
+    *whole = ls_schedule_add(schedule, (struct ls_action){.kind = LS_ACTION_FOLD, .to = to, .size = size});
+    ls_wire_source(schedule, *whole, (struct ls_subtree){0, 1}, &values);
+    return values;
+}

@@ -1,0 +1,239 @@
+/* Tracks are rings of spans. The file is opened at the start, so that a bad path is heard of then, and written at the
+ * close. */
+#include "observe/trace.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+#define CAPACITY   65536
+#define NAME_SIZE  40
+#define MAX_TRACKS 128
+/* Times count from 2025-01-01 UTC: small enough for a double to hold microseconds with three decimals. */
+#define TIME_BASE (INT64_C(1735689600) * LS_SECOND)
+
+struct span {
+    char name[NAME_SIZE];
+    int64_t begun, ended; /* of ls_now */
+    struct ls_span_facts facts;
+};
+struct ls_track {
+    char name[NAME_SIZE];
+    struct span *spans; /* [capacity] */
+    size_t capacity;
+    uint64_t count; /* ever added; the newest capacity of them are kept */
+};
+struct ls_trace {
+    struct ls_log log;
+    int rank, size;
+    size_t capacity;
+    char *path;
+    FILE *file;
+    int64_t offset; /* from ls_now to nanoseconds since TIME_BASE */
+    struct ls_track *tracks[MAX_TRACKS];
+    int track_count;
+};
+
+/* ---- the path ---- */
+
+static void write_with_rank(FILE *out, const char *path, int rank) {
+    for (const char *at = path; *at; at++)
+        if (at[0] == '%' && at[1] == 'r') {
+            (void)fprintf(out, "%d", rank);
+            at++;
+        } else {
+            (void)fputc(*at, out);
+        }
+}
+
+/* Where ".rankN" goes: before the last dot of the file's name, unless the name begins with it. */
+static size_t stem_length(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    return dot && dot > name ? (size_t)(dot - path) : strlen(path);
+}
+
+static ls_status make_path(const struct ls_trace_config *config, char **path) {
+    char *text = NULL;
+    size_t size = 0, stem = stem_length(config->path);
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return ls_fail_memory("a timeline's path", strlen(config->path));
+    if (strstr(config->path, "%r"))
+        write_with_rank(out, config->path, config->rank);
+    else if (config->size > 1)
+        (void)fprintf(out, "%.*s.rank%d%s", (int)stem, config->path, config->rank, config->path + stem);
+    else
+        (void)fputs(config->path, out);
+    if (fclose(out)) {
+        free(text);
+        return ls_fail_memory("a timeline's path", strlen(config->path));
+    }
+    *path = text;
+    return LS_OK;
+}
+
+/* ---- making ---- */
+
+static int64_t wall_clock_offset(void) {
+    struct timespec time;
+    int64_t before = ls_now();
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    int64_t now = before + (ls_now() - before) / 2;
+    return (int64_t)time.tv_sec * LS_SECOND + time.tv_nsec - TIME_BASE - now;
+}
+
+static void release(struct ls_trace *trace) {
+    if (trace->file) (void)fclose(trace->file);
+    for (int i = 0; i < trace->track_count; i++) {
+        ls_free(trace->tracks[i]->spans);
+        ls_free(trace->tracks[i]);
+    }
+    free(trace->path);
+    ls_free(trace);
+}
+
+static void release_pointer(struct ls_trace **trace) {
+    if (*trace) release(*trace);
+}
+
+ls_status ls_trace_new(const struct ls_trace_config *config, struct ls_trace **trace) {
+    LS_CLEANUP(release_pointer) struct ls_trace *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a timeline", sizeof(*made));
+    made->log = *config->log;
+    made->rank = config->rank;
+    made->size = config->size;
+    made->capacity = config->capacity ? config->capacity : CAPACITY;
+    made->offset = wall_clock_offset();
+    ls_status status = make_path(config, &made->path);
+    if (status) return status;
+    made->file = fopen(made->path, "we");
+    if (!made->file)
+        ls_log_warning(&made->log, "no timeline: cannot write '%s' (LOCKSTEP_TRACE): %s", made->path, strerror(errno));
+    *trace = made->file ? ls_steal(made) : NULL;
+    return LS_OK;
+}
+
+ls_status ls_trace_add_track(struct ls_trace *trace, const char *name, struct ls_track **track) {
+    if (!trace) {
+        *track = NULL;
+        return LS_OK;
+    }
+    if (trace->track_count == MAX_TRACKS)
+        return ls_fail(LS_INTERNAL, "a timeline has at most %d tracks; '%s' is one more", MAX_TRACKS, name);
+    LS_CLEANUP(ls_free_pointer) struct ls_track *made = ls_alloc(sizeof(*made));
+    if (made) made->spans = ls_alloc_array(trace->capacity, sizeof(*made->spans));
+    if (!made || !made->spans) return ls_fail_memory("a timeline's track", trace->capacity * sizeof(struct span));
+    (void)snprintf(made->name, sizeof(made->name), "%s", name);
+    made->capacity = trace->capacity;
+    trace->tracks[trace->track_count++] = *track = made;
+    (void)ls_steal(made);
+    return LS_OK;
+}
+
+void ls_track_add(struct ls_track *track, const char *name, int64_t begun, int64_t ended, struct ls_span_facts facts) {
+    struct span *span = &track->spans[track->count++ % track->capacity];
+    size_t length = strnlen(name, NAME_SIZE - 1);
+    memcpy(span->name, name, length);
+    span->name[length] = 0;
+    span->begun = begun;
+    span->ended = ended;
+    span->facts = facts;
+}
+
+/* ---- writing ---- */
+
+/* As a JSON string, in ASCII whatever the bytes are. */
+static void print_string(FILE *out, const char *text) {
+    (void)fputc('"', out);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\' || c < 0x20 || c > 0x7E)
+            (void)fprintf(out, "\\u%04x", c);
+        else
+            (void)fputc(c, out);
+    }
+    (void)fputc('"', out);
+}
+
+static void print_label(FILE *out, int rank, int tid, const char *what, const char *name) {
+    (void)fprintf(out, "{\"name\": \"%s\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": {\"name\": ", what, rank,
+                  tid);
+    print_string(out, name);
+    (void)fprintf(out, "}}");
+}
+
+/* Nanoseconds as microseconds. */
+static void print_time(FILE *out, const char *key, int64_t time) {
+    int64_t magnitude = time < 0 ? -time : time;
+    (void)fprintf(out, ", \"%s\": %s%lld.%03lld", key, time < 0 ? "-" : "", (long long)(magnitude / 1000),
+                  (long long)(magnitude % 1000));
+}
+
+static void print_span(FILE *out, const struct ls_trace *trace, int tid, const struct span *span) {
+    const struct ls_span_facts *facts = &span->facts;
+    (void)fprintf(out, ",\n{\"name\": ");
+    print_string(out, span->name);
+    (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", trace->rank, tid);
+    print_time(out, "ts", span->begun + trace->offset);
+    print_time(out, "dur", span->ended - span->begun);
+    (void)fprintf(out, ", \"args\": {");
+    if (facts->step) (void)fprintf(out, "\"step\": %lld", (long long)facts->step);
+    if (facts->bytes)
+        (void)fprintf(out, "%s\"bucket\": %zu, \"bytes\": %zu", facts->step ? ", " : "", facts->bucket, facts->bytes);
+    (void)fprintf(out, "}}");
+}
+
+static uint64_t dropped_spans(const struct ls_track *track) {
+    return track->count > track->capacity ? track->count - track->capacity : 0;
+}
+
+static void print_events(FILE *out, const struct ls_trace *trace) {
+    char name[NAME_SIZE];
+    (void)snprintf(name, sizeof(name), "rank %d", trace->rank);
+    print_label(out, trace->rank, 0, "process_name", name);
+    (void)fprintf(out,
+                  ",\n{\"name\": \"process_sort_index\", \"ph\": \"M\", \"pid\": %d, \"args\": {\"sort_index\": %d}}",
+                  trace->rank, trace->rank);
+    for (int tid = 0; tid < trace->track_count; tid++) {
+        const struct ls_track *track = trace->tracks[tid];
+        (void)fprintf(out, ",\n");
+        print_label(out, trace->rank, tid, "thread_name", track->name);
+        for (uint64_t i = dropped_spans(track); i < track->count; i++)
+            print_span(out, trace, tid, &track->spans[i % track->capacity]);
+    }
+}
+
+static void print_file(FILE *out, const struct ls_trace *trace, uint64_t dropped) {
+    (void)fprintf(out, "{\"traceEvents\": [\n");
+    print_events(out, trace);
+    (void)fprintf(
+        out,
+        "\n], \"displayTimeUnit\": \"ms\", \"baseTimeNanoseconds\": %lld,\n\"otherData\": {\"lockstep\": \"%s\", "
+        "\"rank\": %d, \"workers\": %d, \"dropped_spans\": %llu}}\n",
+        (long long)TIME_BASE, LS_VERSION, trace->rank, trace->size, (unsigned long long)dropped);
+}
+
+void ls_trace_close(struct ls_trace *trace) {
+    if (!trace) return;
+    uint64_t spans = 0, dropped = 0;
+    for (int i = 0; i < trace->track_count; i++) {
+        spans += trace->tracks[i]->count;
+        dropped += dropped_spans(trace->tracks[i]);
+    }
+    print_file(trace->file, trace, dropped);
+    bool failed = ferror(trace->file);
+    failed |= fclose(trace->file) != 0;
+    trace->file = NULL;
+    if (failed)
+        ls_log_warning(&trace->log, "the timeline '%s' is not whole: %s", trace->path, strerror(errno));
+    else if (dropped)
+        ls_log_warning(&trace->log, "timeline '%s': the newest %llu spans; %llu older ones were dropped", trace->path,
+                       (unsigned long long)(spans - dropped), (unsigned long long)dropped);
+    else
+        ls_log_info(&trace->log, "timeline '%s': %llu spans", trace->path, (unsigned long long)spans);
+    release(trace);
+}

@@ -1,0 +1,222 @@
+/* Data connections over gRPC in a cluster: a group works over them, and strangers get none. */
+#include <arpa/inet.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "cluster/preface.h"
+#include "cluster/rpc.h"
+#include "cluster/worker.h"
+#include "collective/group.h"
+#include "harness.h"
+
+#define WORKERS 3
+#define COUNT   300007 /* elements: several messages each way */
+
+static void start_group(struct test_worker *worker, struct ls_group **group) {
+    struct ls_link *links[WORKERS];
+    struct ls_group_config config = {.rank = worker->rank,
+                                     .size = worker->size,
+                                     .links = links,
+                                     .abort = worker->abort,
+                                     .generation = 1,
+                                     .timeout = 20,
+                                     .transport = LS_TRANSPORT_GRPC};
+    ck_assert_int_eq(ls_cluster_take_links(worker->cluster, links), LS_OK);
+    ck_assert_int_eq(ls_group_new(&config, group), LS_OK);
+    ck_assert_str_eq(ls_group_links(*group), "grpc");
+}
+
+static void add(struct ls_group *group, int rank, int round) {
+    static _Thread_local int32_t values[COUNT];
+    const void *input = values;
+    void *output = values;
+    struct ls_all_reduce call = {.name = "sum",
+                                 .op = LS_SUM,
+                                 .dtype = LS_INT32,
+                                 .communication = round % 2 ? LS_RING : LS_AUTO,
+                                 .count = COUNT,
+                                 .inputs = &input,
+                                 .outputs = &output};
+    for (int i = 0; i < COUNT; i++) values[i] = (i + round) * (rank + 1);
+    ck_assert_msg(ls_group_all_reduce(group, &call) == LS_OK, "%s", ls_error());
+    int wrong = 0;
+    for (int i = 0; i < COUNT; i++) wrong += values[i] != (i + round) * (WORKERS * (WORKERS + 1) / 2);
+    ck_assert_int_eq(wrong, 0);
+}
+
+static void work(struct test_worker *worker) {
+    struct ls_group *group;
+    start_group(worker, &group);
+    for (int round = 0; round < 6; round++) {
+        add(group, worker->rank, round);
+        ck_assert_int_eq(ls_group_barrier(group, "pause"), LS_OK);
+        (void)usleep(round == 3 ? 20000 : 0); /* long enough for the poller to take over */
+    }
+    ls_group_free(group);
+}
+
+START_TEST(a_group_over_grpc) {
+    struct test_worker workers[WORKERS];
+    int ports[WORKERS];
+    test_ports(ports, WORKERS);
+    test_workers(workers, WORKERS, ports);
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i].transport = LS_TRANSPORT_GRPC;
+        workers[i].body = work;
+    }
+    test_workers_run(workers, WORKERS);
+    for (int i = 0; i < WORKERS; i++) {
+        ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
+        ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
+    }
+}
+END_TEST
+
+/* One worker goes with an error in the middle of a collective: nobody waits for it. */
+static void fail_or_wait(struct test_worker *worker) {
+    struct ls_group *group;
+    start_group(worker, &group);
+    worker->leave_with = ls_group_barrier(group, "begin"); /* rank 1 may be through it and gone before others are */
+    if (worker->rank == 1)
+        worker->leave_with = ls_fail(LS_DATA_LOSS, "the disk is gone");
+    else if (!worker->leave_with)
+        worker->leave_with = ls_group_barrier(group, "never");
+    ls_group_free(group);
+}
+
+START_TEST(a_failure_ends_all) {
+    struct test_worker workers[WORKERS];
+    int ports[WORKERS];
+    test_ports(ports, WORKERS);
+    test_workers(workers, WORKERS, ports);
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i].transport = LS_TRANSPORT_GRPC;
+        workers[i].body = fail_or_wait;
+    }
+    int64_t start = ls_now();
+    test_workers_run(workers, WORKERS);
+    ck_assert_double_lt(ls_seconds_since(start), 8);
+    for (int i = 0; i < WORKERS; i++) {
+        ck_assert_int_eq(workers[i].left, i == 1 ? LS_DATA_LOSS : LS_ABORTED);
+        ck_assert_msg(strstr(workers[i].leave_error, "the disk is gone") != NULL, "%s", workers[i].leave_error);
+    }
+}
+END_TEST
+
+/* ---- strangers ---- */
+
+struct stranger {
+    struct ls_monitor monitor;
+    struct ls_rpc *rpc;
+};
+
+static void no_message(void *context, struct ls_rpc_stream *stream, const void *data, size_t size) {
+    (void)context, (void)stream, (void)data, (void)size;
+}
+
+static void no_end(void *context, struct ls_rpc_stream *stream) {
+    (void)context, (void)stream;
+}
+
+static bool no_link(void *context, const void *preface, size_t size, struct ls_link *link) {
+    (void)context, (void)preface, (void)size, (void)link;
+    return false;
+}
+
+static void change(void *context) {
+    struct stranger *stranger = context;
+    ls_monitor_lock(&stranger->monitor);
+    ls_monitor_broadcast(&stranger->monitor);
+    ls_monitor_unlock(&stranger->monitor);
+}
+
+static void start_stranger(struct stranger *stranger) {
+    struct ls_rpc_config config = {.monitor = &stranger->monitor,
+                                   .context = stranger,
+                                   .message_max = LS_MESSAGE_MAX,
+                                   .silence_timeout = 10,
+                                   .message = no_message,
+                                   .closed = no_end,
+                                   .link_arrived = no_link,
+                                   .link_changed = change};
+    ck_assert_int_eq(ls_monitor_init(&stranger->monitor), LS_OK);
+    ck_assert_int_eq(ls_rpc_new(&config, &stranger->rpc), LS_OK);
+}
+
+static int call_soon(int port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int64_t until = ls_now() + 5 * LS_SECOND; ls_now() < until; (void)usleep(10000)) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0) return fd;
+        (void)close(fd);
+    }
+    ck_abort_msg("nobody listens");
+}
+
+/* Dials the port, shows the bytes, and must be refused. */
+static void be_refused(struct stranger *stranger, int port, const void *preface, size_t size) {
+    struct ls_link *link;
+    int64_t deadline = ls_now() + 5 * LS_SECOND;
+    int fd = call_soon(port);
+    ls_monitor_lock(&stranger->monitor);
+    ck_assert_int_eq(ls_rpc_link_open(stranger->rpc, fd, "target", preface, size, &link), LS_OK);
+    while (ls_rpc_link_state(link) == LS_RPC_LINK_OPENING && ls_monitor_wait(&stranger->monitor, deadline)) continue;
+    ck_assert_int_eq(ls_rpc_link_state(link), LS_RPC_LINK_CLOSED);
+    link->ops->close(link);
+    ls_monitor_unlock(&stranger->monitor);
+}
+
+static void try_strangers(int port) {
+    struct stranger stranger;
+    struct ls_preface preface = {.protocol = LS_PROTOCOL_VERSION, .rank = 1, .generation = 1, .incarnation = 1};
+    uint8_t bytes[LS_PREFACE_SIZE + 1] = {0};
+    start_stranger(&stranger);
+    ls_preface_encode(&preface, bytes);
+    be_refused(&stranger, port, bytes, LS_PREFACE_SIZE);     /* the key of nobody */
+    be_refused(&stranger, port, bytes, LS_PREFACE_SIZE - 1); /* cut */
+    be_refused(&stranger, port, bytes, LS_PREFACE_SIZE + 1); /* too long */
+    be_refused(&stranger, port, "", 0);
+    preface.rank = 65535;
+    ls_preface_encode(&preface, bytes);
+    be_refused(&stranger, port, bytes, LS_PREFACE_SIZE);
+    bytes[0] = 'X';
+    be_refused(&stranger, port, bytes, LS_PREFACE_SIZE);
+    ls_rpc_free(stranger.rpc);
+    ls_monitor_destroy(&stranger.monitor);
+}
+
+/* _i 1: the workers use gRPC for data; 0: they do not, and serve no such call at all. */
+START_TEST(strangers_get_no_link) {
+    struct test_worker workers[2];
+    int ports[2];
+    test_ports(ports, 2);
+    test_workers(workers, 2, ports);
+    for (int i = 0; i < 2 && _i; i++) workers[i].transport = LS_TRANSPORT_GRPC;
+    test_worker_start(&workers[0]);
+    try_strangers(ports[0]);
+    test_worker_start(&workers[1]);
+    for (int i = 0; i < 2; i++) test_worker_wait(&workers[i]);
+    for (int i = 0; i < 2; i++) ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
+    ck_assert_int_eq(strstr(workers[0].log, "refused a data connection that says it is rank 1:") != NULL, _i);
+}
+END_TEST
+
+static Suite *suite(void) {
+    Suite *suite = suite_create("cluster/transport");
+    TCase *tests = tcase_create("transport");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, a_group_over_grpc);
+    tcase_add_test(tests, a_failure_ends_all);
+    tcase_add_loop_test(tests, strangers_get_no_link, 0, 2);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
+
+int main(void) {
+    return run_suite(suite());
+}

@@ -1,0 +1,246 @@
+/* Conformance of all-reduce: every transport × algorithm × type × op × 1 to 9 workers × counts of 0, 1, N - 1, N, N + 1
+ * and an odd one × in place or not, against one oracle in bits; 10 million elements; and random layouts of 8 replicas
+ * over workers, transports and algorithms, which must all give one digest.
+ *
+ * LOCKSTEP_TEST_FULL=1 takes several leaves a worker, every transport with long vectors, and more rounds as well.
+ * LOCKSTEP_TEST_SEED=N repeats a run of the random layouts. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "base/random.h"
+#include "collective/frame.h"
+#include "collective/table.h"
+#include "harness.h"
+
+static const enum ls_algorithm algorithms[] = {LS_ALGORITHM_AUTO, LS_ALGORITHM_EXCHANGE, LS_ALGORITHM_DIRECT,
+                                               LS_ALGORITHM_HALVING, LS_ALGORITHM_RING};
+static const char *const wires[] = {
+    [WIRE_LOCAL] = "local", [WIRE_TCP] = "tcp", [WIRE_ODD] = "odd", [WIRE_SHARED] = "shared"};
+enum { ALGORITHMS = 5, WIRES = 4, REPLICAS = 8 };
+#ifdef __SANITIZE_THREAD__
+enum { MOST_WORKERS = 4 }; /* ten times slower: what threads do to each other shows with few */
+#else
+enum { MOST_WORKERS = 9 };
+#endif
+
+static bool full(void) {
+    const char *set = getenv("LOCKSTEP_TEST_FULL");
+    return set && *set && strcmp(set, "0") != 0;
+}
+
+/* A world in which the algorithm runs: RING by its communication, the others forced. */
+static struct world_options world_of(enum wire wire, enum ls_algorithm algorithm, int size) {
+    return (struct world_options){.size = size,
+                                  .wire = wire,
+                                  .algorithm = algorithm == LS_ALGORITHM_RING ? LS_ALGORITHM_AUTO : algorithm,
+                                  .timeout = 60,
+                                  .segment = wire == WIRE_ODD ? 1000 : 0};
+}
+
+static void say(const char *what, enum wire wire, enum ls_algorithm algorithm, size_t cases, int64_t start) {
+    printf("# %s: %s, %s: %zu cases, %.1f s\n", what, wires[wire], ls_algorithm_info(algorithm)->name, cases,
+           ls_seconds_since(start));
+    (void)fflush(stdout);
+}
+
+/* ---- the table ---- */
+
+static const int even[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+static const int pairs[] = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18};
+static const int mixed[] = {0, 3, 4, 6, 7, 8, 12, 13, 15, 16};
+
+static size_t run_layout(const struct world_options *options, enum ls_algorithm algorithm, const int *first) {
+    size_t n = (size_t)options->size, counts[] = {0, 1, n - 1, n, n + 1, 1003};
+    struct table table = {
+        .first = first, COUNTS(counts), .breadth = ALL_TYPES, .order = algorithm == LS_ALGORITHM_RING ? CHAIN : TREE};
+    table_run(options, &table);
+    return table.cases;
+}
+
+START_TEST(every_case) {
+    enum wire wire = (enum wire)(_i / ALGORITHMS);
+    enum ls_algorithm algorithm = algorithms[_i % ALGORITHMS];
+    int64_t start = ls_now();
+    size_t cases = 0;
+    for (int size = 1; size <= MOST_WORKERS; size++) {
+        struct world_options options = world_of(wire, algorithm, size);
+        cases += run_layout(&options, algorithm, even);
+        if (!full()) continue;
+        cases += run_layout(&options, algorithm, pairs);
+        if (algorithm != LS_ALGORITHM_HALVING) cases += run_layout(&options, algorithm, mixed);
+    }
+    say("every case", wire, algorithm, cases, start);
+}
+END_TEST
+
+/* Sizes and wires dealt out over the algorithms; every pair of wire and algorithm in the full run. */
+START_TEST(ten_million_elements) {
+    enum wire wire = (enum wire)(_i / ALGORITHMS);
+    enum ls_algorithm algorithm = algorithms[_i % ALGORITHMS];
+    static const size_t counts[] = {10000000};
+    static const enum wire quick[] = {WIRE_SHARED, WIRE_LOCAL, WIRE_TCP, WIRE_LOCAL, WIRE_TCP};
+    if (wire == WIRE_ODD || (!full() && wire != quick[_i % ALGORITHMS])) return;
+    int64_t start = ls_now();
+    struct world_options options = world_of(wire, algorithm, algorithm == LS_ALGORITHM_HALVING ? 4 : 2 + _i % 2);
+    struct table table = {
+        .first = even, COUNTS(counts), .breadth = MEANS, .order = algorithm == LS_ALGORITHM_RING ? CHAIN : TREE};
+    table_run(&options, &table);
+    say("10 million", wire, algorithm, table.cases, start);
+}
+END_TEST
+
+/* ---- layouts that do not fit ---- */
+
+static ls_status reduce_nothing(struct rank *rank) {
+    float data[3] = {0};
+    const void *inputs[3] = {data, data + 1, data + 2};
+    void *outputs[3] = {data, data + 1, data + 2};
+    struct ls_all_reduce call = {.name = "gradients",
+                                 .dtype = LS_FLOAT32,
+                                 .count = 1,
+                                 .leaves = {rank->context},
+                                 .inputs = inputs,
+                                 .outputs = outputs};
+    return ls_group_all_reduce(rank->group, &call);
+}
+
+START_TEST(a_forced_algorithm_that_does_not_fit_is_named) {
+    int first[] = {0, 1, 4, 5};
+    struct world_options options = world_of(WIRE_LOCAL, LS_ALGORITHM_HALVING, 3);
+    struct world world;
+    world_run(&options, reduce_nothing, first, &world);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(world.ranks[i].status, LS_INVALID_ARGUMENT);
+        ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "all_reduce 'gradients': algorithm halving-doubling"));
+        ck_assert_msg(strstr(world.ranks[i].error, "1, 3, 1") != NULL, "%s", world.ranks[i].error);
+        ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "set LOCKSTEP_ALGORITHM to auto or direct"));
+    }
+}
+END_TEST
+
+/* ---- one digest ---- */
+
+struct layout {
+    int first[REPLICAS + 1];
+    size_t count;
+    ls_dtype dtype;
+    uint64_t digests[REPLICAS];
+};
+
+/* Values without NaN: the bits of one follow from those of its operands, not from their sum. */
+static void fill(ls_dtype dtype, void *data, size_t count, int replica) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = ls_random_bits(11, (uint64_t)replica, i);
+        float value = (float)((double)(int64_t)bits * 0x1p-63 * (double)(1U << (bits & 15)));
+        double wide = value;
+        if (dtype == LS_FLOAT32) memcpy((float *)data + i, &value, sizeof(value));
+        if (dtype == LS_FLOAT64) memcpy((double *)data + i, &wide, sizeof(wide));
+        uint16_t half = dtype == LS_FLOAT16 ? ls_float_to_half(value) : ls_float_to_bfloat16(value);
+        if (dtype == LS_FLOAT16 || dtype == LS_BFLOAT16) memcpy((uint16_t *)data + i, &half, sizeof(half));
+    }
+}
+
+static uint64_t digest_of(const unsigned char *data, size_t bytes) {
+    uint64_t digest = 0;
+    for (size_t i = 0; i < bytes; i++) digest = ls_frame_digest(digest, data[i]);
+    return digest;
+}
+
+static ls_status reduce_layout(struct rank *rank) {
+    struct layout *layout = rank->context;
+    int low = layout->first[rank->rank], local = layout->first[rank->rank + 1] - low;
+    size_t bytes = layout->count * ls_dtype_size(layout->dtype);
+    void *arrays[REPLICAS];
+    for (int i = 0; i < local; i++) {
+        arrays[i] = malloc(bytes + 1);
+        ck_assert_ptr_nonnull(arrays[i]);
+        fill(layout->dtype, arrays[i], layout->count, low + i);
+    }
+    struct ls_all_reduce call = {.name = "one digest",
+                                 .op = LS_MEAN,
+                                 .dtype = layout->dtype,
+                                 .count = layout->count,
+                                 .leaves = {layout->first},
+                                 .inputs = (const void *const *)arrays,
+                                 .outputs = arrays};
+    ls_status status = ls_group_all_reduce(rank->group, &call);
+    for (int i = 0; i < local; i++) {
+        layout->digests[low + i] = digest_of(arrays[i], bytes);
+        free(arrays[i]);
+    }
+    return status;
+}
+
+static int draw(uint64_t seed, uint64_t *drawn, int below) {
+    return (int)(ls_random_bits(seed, 3, (*drawn)++) % (uint64_t)below);
+}
+
+/* 8 replicas cut anywhere; returns the number of workers. */
+static int draw_layout(uint64_t seed, uint64_t *drawn, struct layout *layout) {
+    int workers = 0;
+    for (int i = 1; i <= REPLICAS; i++)
+        if (i == REPLICAS || draw(seed, drawn, 2)) layout->first[++workers] = i;
+    return workers;
+}
+
+static bool fits(enum ls_algorithm algorithm, int workers, const struct layout *layout) {
+    struct ls_hosts hosts;
+    ck_assert_int_eq(ls_hosts_init(&hosts, workers, NULL), LS_OK);
+    struct ls_reduction reduction = {.size = workers, .first = layout->first, .hosts = &hosts};
+    bool (*test)(const struct ls_reduction *) = ls_algorithm_info(algorithm)->fits;
+    bool good = !test || test(&reduction);
+    ls_hosts_free(&hosts);
+    return good;
+}
+
+static uint64_t run_digest(const struct world_options *options, struct layout *layout) {
+    struct world world;
+    world_run(options, reduce_layout, layout, &world);
+    world_expect_ok(&world, options->size);
+    for (int i = 1; i < REPLICAS; i++) ck_assert_uint_eq(layout->digests[i], layout->digests[0]);
+    return layout->digests[0];
+}
+
+static uint64_t take_seed(void) {
+    const char *given = getenv("LOCKSTEP_TEST_SEED");
+    uint64_t seed = given && *given ? strtoull(given, NULL, 10) : (uint64_t)ls_now();
+    printf("# random layouts: LOCKSTEP_TEST_SEED=%llu\n", (unsigned long long)seed);
+    (void)fflush(stdout);
+    return seed;
+}
+
+START_TEST(random_layouts_of_8_replicas_give_one_digest) {
+    uint64_t seed = take_seed() + (uint64_t)_i, drawn = 0;
+    int rounds = full() ? 1000 : 100;
+    struct layout layout = {.first = {0, REPLICAS}, .count = 3001, .dtype = (ls_dtype)_i};
+    struct world_options alone = {.size = 1};
+    uint64_t want = run_digest(&alone, &layout);
+    for (int round = 0; round < rounds; round++) {
+        int workers = draw_layout(seed, &drawn, &layout);
+        enum ls_algorithm algorithm = algorithms[draw(seed, &drawn, 4)]; /* RING has its own order */
+        struct world_options options = world_of((enum wire)draw(seed, &drawn, WIRES), algorithm, workers);
+        options.segment = (size_t)draw(seed, &drawn, 2) * (64 + (size_t)draw(seed, &drawn, 5000));
+        if (!fits(algorithm, workers, &layout)) options.algorithm = LS_ALGORITHM_AUTO;
+        uint64_t got = run_digest(&options, &layout);
+        ck_assert_msg(got == want, "round %d of seed %llu: %d workers, %s, %s, segment %zu: %016llx, not %016llx",
+                      round, (unsigned long long)seed, workers, wires[options.wire],
+                      ls_algorithm_info(options.algorithm)->name, options.segment, (unsigned long long)got,
+                      (unsigned long long)want);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("collective/conformance");
+    TCase *cases = tcase_create("conformance");
+    tcase_set_timeout(cases, 600);
+    tcase_add_loop_test(cases, every_case, 0, WIRES * ALGORITHMS);
+    tcase_add_loop_test(cases, ten_million_elements, 0, WIRES * ALGORITHMS);
+    tcase_add_test(cases, a_forced_algorithm_that_does_not_fit_is_named);
+    tcase_add_loop_test(cases, random_layouts_of_8_replicas_give_one_digest, LS_FLOAT32, LS_BFLOAT16 + 1);
+    suite_add_tcase(suite, cases);
+    return run_suite(suite);
+}

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Hosts that share nothing but a link: network, process and memory namespaces of this machine. Needs root."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from cluster import LOCKSTEP, last_json, run_local, train_command, wait_for_line
+
+BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench")
+sys.path.insert(0, BENCH)
+from hosts import LINKS, Hosts, why_not  # noqa: E402
+from run import cluster_tasks, environment, find_descendants, run_together  # noqa: E402
+
+EXECUTABLE = os.path.abspath(LOCKSTEP)
+SWITCH = os.path.join(os.path.dirname(EXECUTABLE), "bench", "delay_switch")
+SMALL = ("--limit", "2000", "--epochs", "2", "--no-validation", "--batch-size", "70")
+
+
+def run_between(hosts, a_host, command):
+    """One worker after the other on each host; the first one's JSON object."""
+    places = [host for host in hosts for _ in range(a_host)]
+    tasks = cluster_tasks("%s:%d" % (host.address, 2222 + at) for at, host in enumerate(places))
+    command = [EXECUTABLE, *command]
+    return last_json(run_together([(host.enter(command), environment(**task)) for host, task in zip(places, tasks)], 120))
+
+
+def is_running(pid):
+    try:
+        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stat:
+            return stat.read().rpartition(")")[2].split()[0] not in "XZ"
+    except FileNotFoundError:
+        return False
+
+
+class Network(unittest.TestCase):
+    def test_two_hosts_train_to_the_bits_of_one(self):
+        here = run_local(4, 1, *SMALL)
+        train = train_command("--json", "--verbose", "-1", *SMALL)[1:]
+        with Hosts(2, LINKS["plain"]) as hosts:
+            two_a_host = run_between(hosts, 2, train)
+            two_devices = run_between(hosts, 1, [*train, "--devices", "2"])
+        self.assertEqual([two_a_host["num_workers"], two_devices["num_workers"]], [4, 2])
+        self.assertEqual({here["weights_sha256"]}, {two_a_host["weights_sha256"], two_devices["weights_sha256"]})
+
+    def test_hosts_cannot_share_memory(self):
+        with Hosts(2, LINKS["plain"]) as hosts:
+            result = run_between(hosts, 1, ["bench", "all-reduce", "--bytes", "4K,1M", "--iterations", "3", "--check",
+                                            "--json"])
+        self.assertEqual(result["transport"], "tcp")
+        self.assertEqual([row["wrong"] for row in result["rows"]], [0, 0])
+
+    def test_the_benchmark(self):
+        """The numbers are not looked at, but they are there, and so is the delay, where this machine can make one."""
+        links = [name for name in ("1gbit", "1ms") if not why_not(LINKS[name], SWITCH)]
+        self.assertIn("1gbit", links)
+        command = [os.path.join(BENCH, "network"), "--links", ",".join(links), "--hosts", "2", "--bytes", "4K,1M",
+                   "--rounds", "1", "--no-peers", "--no-probe", "--lockstep", EXECUTABLE, "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual([(case["link"], case["hosts"]) for case in result["cases"]], [(name, 2) for name in links])
+        for case in result["cases"]:
+            for row in case["rows"]:
+                self.assertGreater(row["results"][str(1 << 20)]["busbw_mbps"], 0, row)
+                self.assertGreater(row["results"][str(4 << 10)]["time_us"], LINKS[case["link"]].delay_us, row)
+        self.assertGreater(result["wire"]["one"], 16e6)
+
+    def test_nothing_outlives_a_killed_benchmark(self):
+        command = [os.path.join(BENCH, "network"), "--links", "1gbit", "--hosts", "2", "--bytes", "64M", "--rounds",
+                   "9", "--no-peers", "--no-probe", "--lockstep", EXECUTABLE]
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        bench = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ, TMPDIR=folder.name))
+        wait_for_line(bench.stderr, "round 1")
+        below, deadline = set(), time.monotonic() + 20
+        while len(below) < 10 and time.monotonic() < deadline:  # 2 hosts and a bridge, 2 workers
+            time.sleep(0.2)
+            below = find_descendants([bench.pid])
+        self.assertGreaterEqual(len(below), 10)
+        bench.kill()
+        bench.communicate()
+        while any(is_running(pid) for pid in below) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.assertFalse([pid for pid in below if is_running(pid)])
+
+
+if __name__ == "__main__":
+    reason = why_not(LINKS["1gbit"])
+    if reason:
+        print("SKIP: no namespaces here: %s" % reason, file=sys.stderr)
+        sys.exit(77)
+    unittest.main(verbosity=2)
