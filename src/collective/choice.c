@@ -13,16 +13,17 @@
 
 static const size_t sizes[LS_CHOICE_ROWS] = {1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22};
 
-#define BUDGET     0.2         /* seconds for everything */
-#define ENOUGH     0.002       /* seconds for one algorithm and size, if as many as MOST calls fit in */
-#define SLOW       0.01        /* seconds: then one call must do */
-#define MOST       15          /* calls of one algorithm and size; odd */
-#define LEAST      3           /* of those that are not slow */
-#define CLEARLY    0.9         /* of the time of what was best before: the better of two near ones would be chance */
-#define HALF       0.5         /* likewise, of shared memory's: links within a host come near it by chance only */
-#define FAR_BEHIND 3           /* times the best */
-#define GIVEN_UP   2           /* such sizes in a row */
-#define ONE_STEP   (64 * 1024) /* bytes to all peers together, where nothing is measured */
+#define BUDGET        0.2         /* seconds for everything */
+#define ENOUGH        0.002       /* seconds for one algorithm and size, if as many as MOST calls fit in */
+#define SLOW          0.01        /* seconds: then one call must do */
+#define MOST          15          /* calls of one algorithm and size; odd */
+#define LEAST         3           /* of those that are not slow */
+#define CLEARLY       0.9         /* of the time of what was best before: the better of two near ones would be chance */
+#define HALF          0.5         /* likewise, of shared memory's: links within a host come near it by chance only */
+#define FAR_BEHIND    3           /* times the best */
+#define GIVEN_UP      2           /* such sizes in a row */
+#define ONE_STEP      (64 * 1024) /* bytes to all peers together, where nothing is measured */
+#define MOST_ONE_STEP (1 << 20)   /* likewise, where it is */
 
 struct measurement {
     struct ls_group *group;
@@ -154,11 +155,17 @@ static void choose(struct measurement *measurement, struct ls_choice_row *row, e
     }
 }
 
+/* With more than two ranks one step sends more bytes than two. A busy machine may hide that from the measurement. */
+static bool sends_too_much(const struct ls_reduction *reduction, enum ls_algorithm algorithm) {
+    size_t peers = (size_t)reduction->size - 1, bytes = reduction->count * reduction->element;
+    return algorithm == LS_ALGORITHM_EXCHANGE && peers > 1 && bytes > MOST_ONE_STEP / peers;
+}
+
 static bool is_candidate(const struct measurement *measurement, enum ls_algorithm algorithm, size_t bytes) {
     const struct ls_group *group = measurement->group;
     const struct ls_reduction reduction = plain_call(group, sizeof(float), bytes / sizeof(float), LS_COMPRESS_NONE);
     return measurement->behind[algorithm] < GIVEN_UP && ls_algorithm_info(algorithm)->in_tree_order &&
-           ls_group_offers(group, algorithm, &reduction);
+           !sends_too_much(&reduction, algorithm) && ls_group_offers(group, algorithm, &reduction);
 }
 
 /* What the row at the next size will take: four times the bytes, at most that many times the seconds. */

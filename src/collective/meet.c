@@ -1,8 +1,9 @@
-/* A barrier of a counter and a futex in the first worker's control segment. Who waits spins for a moment, but lets
- * those run whom it waits for, and tells the kernel if it has put more of them on one processor than on another. Who
- * waits long looks, every few milliseconds, at the abort flag, the clock and the links of the host's workers: during a
- * call in shared memory nothing moves on those, unless a rank has gone or makes another call. (A rank may be ahead and
- * use its links already; then the meeting is over, which is looked at once more.) */
+/* Every worker counts its turns in its own control segment; who waits reads those of all others, and sleeps on a futex
+ * in the first worker's. Who waits spins for a moment, but lets those run whom it waits for, and tells the kernel if it
+ * has put more of them on one processor than on another. Who waits long looks, every few milliseconds, at the abort
+ * flag, the clock and the links of the host's workers: during a call in shared memory nothing moves on those, unless a
+ * rank has gone or makes another call. (A rank may be ahead and use its links already; then the meeting is over, which
+ * is looked at once more.) */
 #define _GNU_SOURCE
 #include "collective/meet.h"
 
@@ -28,41 +29,41 @@ static inline void relax(void) {
 #endif
 }
 
-/* Somebody may be a turn ahead: not all need to come to ls_meet_done. */
-static bool is_over(const struct ls_shared *shared) {
-    uint32_t generation = atomic_load_explicit(&ls_shared_control(shared, 0)->generation, memory_order_acquire);
-    return (int32_t)(generation - (uint32_t)shared->turn) >= 0;
+/* Somebody may be a turn ahead. */
+static bool all_have_come(struct ls_shared *shared) {
+    for (; shared->awaited < shared->size; shared->awaited++) {
+        struct ls_control *control = ls_shared_control(shared, shared->awaited);
+        if (atomic_load(&control->arrived) < shared->turn) return false;
+    }
+    return true;
+}
+
+static bool is_over(struct ls_shared *shared) {
+    if (!shared->blocks) return all_have_come(shared);
+    return atomic_load_explicit(&ls_shared_control(shared, 0)->done, memory_order_acquire) >= shared->done;
+}
+
+/* What ends a turn is written before sleepers is read, and who is to sleep counts itself before it looks. */
+static void wake(const struct ls_shared *shared) {
+    struct ls_control *center = ls_shared_control(shared, 0);
+    if (!atomic_load(&center->sleepers)) return;
+    atomic_fetch_add(&center->wakes, 1);
+    (void)syscall(SYS_futex, &center->wakes, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 static void come(struct ls_shared *shared) {
     struct ls_control *own = ls_shared_control(shared, shared->rank);
+    shared->awaited = 0;
     atomic_store_explicit(&own->processor, sched_getcpu(), memory_order_relaxed);
-    atomic_store_explicit(&own->arrived, ++shared->turn, memory_order_release);
+    atomic_store(&own->arrived, ++shared->turn);
 }
 
-static void end_turn(const struct ls_shared *shared) {
-    struct ls_control *center = ls_shared_control(shared, 0);
-    atomic_store(&center->generation, (uint32_t)shared->turn);
-    if (atomic_load(&center->sleepers))
-        (void)syscall(SYS_futex, &center->generation, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
-/* Who comes last ends the turn; nobody takes blocks then, for all are here. */
-static void arrive(struct ls_shared *shared) {
-    struct ls_control *center = ls_shared_control(shared, 0);
-    come(shared);
-    if (atomic_fetch_add(&center->count, 1) + 1 != ++shared->meetings * (uint64_t)shared->size) return;
-    atomic_store_explicit(&center->taken, 0, memory_order_relaxed);
-    atomic_store_explicit(&center->done, 0, memory_order_relaxed);
-    end_turn(shared);
-}
-
-static void sleep_a_slice(const struct ls_shared *shared) {
+static void sleep_a_slice(struct ls_shared *shared) {
     struct ls_control *center = ls_shared_control(shared, 0);
     struct timespec slice = {.tv_nsec = SLICE};
     atomic_fetch_add(&center->sleepers, 1);
-    uint32_t seen = atomic_load(&center->generation);
-    if (!is_over(shared)) (void)syscall(SYS_futex, &center->generation, FUTEX_WAIT, seen, &slice, NULL, 0);
+    uint32_t seen = atomic_load(&center->wakes);
+    if (!is_over(shared)) (void)syscall(SYS_futex, &center->wakes, FUTEX_WAIT, seen, &slice, NULL, 0);
     atomic_fetch_sub(&center->sleepers, 1);
 }
 
@@ -184,18 +185,28 @@ static ls_status wait(const struct ls_meeting_place *place, bool opening) {
     return wait_briefly(place) ? LS_OK : wait_long(place, opening);
 }
 
+/* Of those who come at the same time one at least sees that all have come. */
 ls_status ls_meet(const struct ls_meeting_place *place, bool opening) {
-    arrive(place->shared);
-    return wait(place, opening);
+    come(place->shared);
+    if (!all_have_come(place->shared)) return wait(place, opening);
+    wake(place->shared);
+    return LS_OK;
 }
 
-uint32_t ls_meet_take(const struct ls_meeting_place *place) {
-    return atomic_fetch_add_explicit(&ls_shared_control(place->shared, 0)->taken, 1, memory_order_relaxed);
-}
-
-ls_status ls_meet_done(const struct ls_meeting_place *place, uint32_t blocks, uint32_t count) {
+uint64_t ls_meet_take(const struct ls_meeting_place *place) {
     struct ls_shared *shared = place->shared;
+    return atomic_fetch_add_explicit(&ls_shared_control(shared, 0)->taken, 1, memory_order_relaxed) - shared->taken;
+}
+
+/* Every worker has asked once in vain. */
+ls_status ls_meet_done(const struct ls_meeting_place *place, uint64_t blocks, uint64_t count) {
+    struct ls_shared *shared = place->shared;
+    shared->taken += count + (uint64_t)shared->size;
+    shared->done += count;
     come(shared);
-    if (blocks && atomic_fetch_add(&ls_shared_control(shared, 0)->done, blocks) + blocks == count) end_turn(shared);
-    return wait(place, false);
+    if (blocks && atomic_fetch_add(&ls_shared_control(shared, 0)->done, blocks) + blocks == shared->done) wake(shared);
+    shared->blocks = true;
+    ls_status status = wait(place, false);
+    shared->blocks = false;
+    return status;
 }

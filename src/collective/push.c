@@ -92,19 +92,19 @@ static void reduce_small(const struct push *push) {
 /* ---- direct ---- */
 
 /* As many as can be at work, more when they would be large. */
-static uint32_t count_blocks(const struct push *push) {
+static uint64_t count_blocks(const struct push *push) {
     const struct ls_shared *shared = push->shared;
     size_t least = (size_t)(shared->size < shared->processors ? shared->size : shared->processors);
     size_t blocks = push->bytes / BLOCK < MOST_BLOCKS ? push->bytes / BLOCK : MOST_BLOCKS;
-    return (uint32_t)(blocks > least ? blocks : least);
+    return blocks > least ? blocks : least;
 }
 
 static ls_status reduce_direct(const struct push *push) {
     int leaves;
     ls_status status = ls_leaves_find(&push->opened, push->reduction, &leaves);
     if (status) return status;
-    uint32_t count = count_blocks(push), done = 0;
-    for (uint32_t block; (block = ls_meet_take(&push->opened.place)) < count; done++) {
+    uint64_t count = count_blocks(push), done = 0;
+    for (uint64_t block; (block = ls_meet_take(&push->opened.place)) < count; done++) {
         struct range range = block_of(push->bytes, (int)count, (int)block);
         reduce_in_place(push, range.begin, range.end);
     }

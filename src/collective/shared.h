@@ -25,13 +25,13 @@ struct ls_shared_post {
 /* A worker's control segment. Words that different workers write lie in lines of their own. */
 struct ls_control {
     _Alignas(64) _Atomic uint64_t arrived; /* the last turn that this worker has come to */
+    uint64_t digests[2];                   /* of the frames of the posts below */
     _Atomic int32_t processor;             /* on which it was then */
     /* of the first worker's segment only: */
-    _Alignas(64) _Atomic uint64_t count;      /* arrivals at all meetings */
-    _Alignas(64) _Atomic uint32_t generation; /* the last turn that is over; a futex */
-    _Atomic uint32_t sleepers;
-    _Alignas(64) _Atomic uint32_t taken; /* blocks, since the last meeting */
-    _Alignas(64) _Atomic uint32_t done;
+    _Alignas(64) _Atomic uint32_t sleepers;
+    _Atomic uint32_t wakes;              /* the futex */
+    _Alignas(64) _Atomic uint64_t taken; /* blocks, and vain attempts, of all calls */
+    _Alignas(64) _Atomic uint64_t done;
     /* two of each, used in turns */
     _Alignas(64) struct ls_shared_post posts[2];
     _Alignas(64) unsigned char small[2][LS_SHARED_SMALL];
@@ -52,7 +52,10 @@ struct ls_shared {
     struct ls_region *control;
     struct ls_region *regions;
     int32_t next_id;
-    uint64_t turn, meetings, calls;
+    uint64_t turn, calls;
+    int awaited;             /* in this turn those before have come */
+    bool blocks;             /* what is awaited is not all workers but all blocks */
+    uint64_t taken, done;    /* what the counters of blocks are: before this call's, after */
     int processors;          /* that this process may use */
     int64_t moved;           /* when this thread last went to another processor */
     unsigned char **leaves;  /* [LS_SHARED_LEAVES a rank of the group]: of the call in progress, in leaf order */

@@ -22,6 +22,8 @@ static const char *const wires[] = {
 enum { ALGORITHMS = 5, WIRES = 4, REPLICAS = 8 };
 #ifdef __SANITIZE_THREAD__
 enum { MOST_WORKERS = 4 }; /* ten times slower: what threads do to each other shows with few */
+#elif defined(__SANITIZE_ADDRESS__)
+enum { MOST_WORKERS = 6 };
 #else
 enum { MOST_WORKERS = 9 };
 #endif

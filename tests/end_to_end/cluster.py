@@ -10,6 +10,7 @@ import sys
 import time
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
+SANITIZED = bool(os.environ.get("LOCKSTEP_TEST_SANITIZED"))  # many times slower: the same tests train for less long
 
 
 def free_ports(count):
