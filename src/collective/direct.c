@@ -107,7 +107,7 @@ bool ls_direct_serves(const struct ls_reduction *reduction, int owner, size_t *o
 /* ---- towards the owners ---- */
 
 static struct ls_values leaf_values(const struct direct *direct, int leaf, struct block block) {
-    return (struct ls_values){ls_reduction_leaf(direct->reduction, leaf) + block.offset, false, -1};
+    return (struct ls_values){.at = ls_reduction_leaf(direct->reduction, leaf) + block.offset, .gate = -1};
 }
 
 /* This host's result of a part for a block, as other hosts get it. */
@@ -188,7 +188,8 @@ static void list_sources(struct direct *direct, struct block block) {
             int peer =
                 direct->one_step ? hosts->members[hosts->start[host]] : ls_hosts_delegate(hosts, host, direct->rank);
             add_source(direct, direct->parts[i],
-                       ls_wire_receive(direct->schedule, direct->reduction, peer, block.size));
+                       ls_wire_receive(direct->schedule, direct->reduction, peer, block.size,
+                                       i + 1 == direct->part_start[host + 1]));
         }
 }
 
@@ -201,7 +202,7 @@ static int finish(struct direct *direct, struct block block, struct ls_values *s
     struct ls_schedule *schedule = direct->schedule;
     const struct ls_reduction *reduction = direct->reduction;
     size_t most = (size_t)reduction->first[reduction->size]; /* no more sources than leaves */
-    *sent = (struct ls_values){NULL, false, -1};
+    *sent = (struct ls_values){.gate = -1};
     direct->sources = ls_schedule_take(schedule, most * sizeof(*direct->sources));
     if (!direct->sources) return -1;
     list_sources(direct, block);

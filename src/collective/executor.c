@@ -29,13 +29,24 @@ static size_t passed(const struct ls_executor *executor, const struct ls_action_
     return other->narrow ? done / LS_NARROW_ELEMENT * sizeof(float) : ls_narrow_size(done);
 }
 
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* How far a receive may go without overwriting what its reader has yet to read. */
+static size_t behind_reader(const struct ls_executor *executor, const struct ls_action *action) {
+    size_t read = action_at(executor, action->reader)->done;
+    return (action->narrow ? ls_narrow_size(read) : read) + action->ring;
+}
+
 /* Bytes that the action may do now: what its gates let through, less than a grain only at its end. */
 static size_t ready(const struct ls_executor *executor, const struct ls_action *action) {
-    size_t limit = action->size, grain = executor->segment < GRAIN ? executor->segment : GRAIN;
+    size_t limit = action->size, grain = least(executor->segment, GRAIN);
     for (int i = 0; i < action->gate_count; i++) {
         size_t done = passed(executor, &executor->schedule->gates[action->gates + i], action);
         if (done < limit) limit = done;
     }
+    if (action->ring) limit = least(limit, behind_reader(executor, action));
     size_t bytes = limit - action->done;
     return bytes < grain && limit < action->size ? 0 : bytes;
 }
@@ -56,7 +67,17 @@ static void settle(const struct ls_executor *executor, const struct ls_action *a
     if (action->to) conversion->widen(data, action->narrow_to + ls_narrow_size(at), bytes / sizeof(float));
 }
 
-/* In pieces that stay in the first-level cache until they are done. */
+/* Where byte at of every source lies. */
+static const void *const *find_sources(const struct ls_schedule *schedule, const struct ls_action *action, size_t at) {
+    for (int i = action->sources; i < action->sources + action->source_count; i++) {
+        size_t offset = schedule->narrow_sources[i] ? ls_narrow_size(at) : at;
+        if (schedule->rings[i] >= 0) offset %= schedule->actions[schedule->rings[i]].ring;
+        schedule->places[i] = (const unsigned char *)schedule->sources[i] + offset;
+    }
+    return schedule->places + action->sources;
+}
+
+/* In pieces that stay in the first-level cache until they are done, and that no ring tears. */
 static void fold(const struct ls_executor *executor, const struct ls_action *action, size_t bytes) {
     unsigned char piece[FOLDED] __attribute__((aligned(64)));
     const struct ls_schedule *schedule = executor->schedule;
@@ -64,14 +85,14 @@ static void fold(const struct ls_executor *executor, const struct ls_action *act
                            .element = element_size(executor),
                            .n = schedule->leaves,
                            .count = action->source_count,
-                           .data = schedule->sources + action->sources,
                            .covers = schedule->covers + action->sources,
                            .narrow = executor->call->conversion ? schedule->narrow_sources + action->sources : NULL,
                            .conversion = executor->call->conversion};
-    for (size_t at = action->done, end = at + bytes; at < end; at += FOLDED) {
-        size_t size = end - at < FOLDED ? end - at : FOLDED;
+    for (size_t at = action->done, end = at + bytes, size; at < end; at += size) {
         unsigned char *to = action->to ? action->to + at : piece;
-        ls_fold_range(&fold, to, at, size);
+        size = least(end - at, FOLDED - at % FOLDED);
+        fold.data = find_sources(schedule, action, at);
+        ls_fold_range(&fold, to, 0, size);
         divide(executor, action, to, size);
         settle(executor, action, to, at, size);
     }
@@ -242,7 +263,9 @@ static bool receive_from(struct ls_executor *executor, struct ls_peer *peer) {
     if (action->kind == LS_ACTION_RECEIVE_ADD) {
         pulled = receive_add(executor, peer, action, room);
     } else {
-        pulled = pull(executor, peer, action->to + action->done, room);
+        size_t at = action->ring ? action->done % action->ring : action->done;
+        if (action->ring) room = least(room, action->ring - at);
+        pulled = pull(executor, peer, action->to + at, room);
         action->done += pulled;
     }
     if (action->done == action->size) peer->receiving = action->next;

@@ -66,7 +66,7 @@ static struct ls_values add(struct ls_schedule *schedule, const struct ls_reduct
         ls_schedule_gate(schedule, sum.gate, own.gate);
         return sum;
     }
-    struct ls_values partial = ls_wire_receive(schedule, reduction, peer, block.size);
+    struct ls_values partial = ls_wire_receive(schedule, reduction, peer, block.size, false);
     int fold = ls_wire_fold(schedule, reduction, last ? result(reduction, block) : NULL, block.size, divide, &sum);
     ls_wire_source(schedule, fold, (struct ls_subtree){0, 1}, &partial);
     ls_wire_source(schedule, fold, (struct ls_subtree){1, 2}, &own);

@@ -79,6 +79,8 @@ void ls_schedule_free(struct ls_schedule *schedule) {
     ls_free(schedule->sources);
     ls_free(schedule->covers);
     ls_free(schedule->narrow_sources);
+    ls_free(schedule->rings);
+    ls_free(schedule->places);
     free_scratch(schedule);
     *schedule = (struct ls_schedule){0};
 }
@@ -155,8 +157,11 @@ static void add_source(struct ls_schedule *schedule, int action, struct ls_subtr
                        bool narrow) {
     if (action < 0 || !RESERVE(schedule, sources, source_capacity, source_count) ||
         !RESERVE(schedule, covers, cover_capacity, source_count) ||
-        !RESERVE(schedule, narrow_sources, narrow_capacity, source_count))
+        !RESERVE(schedule, narrow_sources, narrow_capacity, source_count) ||
+        !RESERVE(schedule, rings, ring_capacity, source_count) ||
+        !RESERVE(schedule, places, place_capacity, source_count))
         return;
+    schedule->rings[schedule->source_count] = -1;
     schedule->narrow_sources[schedule->source_count] = narrow;
     schedule->sources[schedule->source_count] = data;
     schedule->covers[schedule->source_count++] = covers;
@@ -169,4 +174,10 @@ void ls_schedule_source(struct ls_schedule *schedule, int action, struct ls_subt
 
 void ls_schedule_narrow_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data) {
     add_source(schedule, action, covers, data, true);
+}
+
+void ls_schedule_read_ring(struct ls_schedule *schedule, int action, int receive) {
+    if (action < 0 || receive < 0 || schedule->out_of_memory) return;
+    schedule->rings[schedule->source_count - 1] = receive;
+    schedule->actions[receive].reader = action;
 }

@@ -5,7 +5,9 @@
  * which it may be any part: so a result is forwarded while its rest is still coming, and memory is overwritten only
  * behind those who read it. With one peer, sends happen in list order and so do receives. The other rank's cursors gate
  * too, through what it sends: a block's sum can come back only for bytes that have left, which is what makes in place
- * safe. With compression cursors count bytes of different width; their gates compare elements. */
+ * safe. With compression cursors count bytes of different width; their gates compare elements. What comes only to be
+ * folded goes through a ring that stays in the caches; the receives before it with the same peer must not hang on its
+ * reader. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -29,6 +31,8 @@ struct ls_action {
     bool narrow;       /* SEND, RECEIVE: size and done count compressed bytes */
     size_t size, done; /* bytes */
     int divide;        /* RECEIVE_ADD, FOLD: divisor of what is complete (MEAN); 0: none */
+    size_t ring;       /* RECEIVE: to holds so many bytes, again and again; 0: all */
+    int reader;        /* with a ring: the FOLD that must have read what is overwritten */
     int gates, gate_count;
     int sources, source_count;
     int next; /* in its queue; -1: last */
@@ -62,9 +66,11 @@ struct ls_schedule {
     const void **sources;
     struct ls_subtree *covers;  /* of each source */
     bool *narrow_sources;       /* likewise: it is compressed */
+    int *rings;                 /* likewise: the RECEIVE that fills it as a ring; -1: it is none */
+    const void **places;        /* likewise: where the piece that is folded lies */
     struct ls_scratch *scratch; /* the newest first; one, once it is large enough */
     size_t action_count, action_capacity, gate_count, gate_capacity, source_count, source_capacity, cover_capacity,
-        narrow_capacity;
+        narrow_capacity, ring_capacity, place_capacity;
 };
 
 ls_status ls_schedule_init(struct ls_schedule *schedule, int size);
@@ -81,3 +87,5 @@ void ls_schedule_gate(struct ls_schedule *schedule, int action, int gate);
 void ls_schedule_gate_at(struct ls_schedule *schedule, int action, int gate, size_t offset);
 void ls_schedule_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data);
 void ls_schedule_narrow_source(struct ls_schedule *schedule, int action, struct ls_subtree covers, const void *data);
+/* The source added last, of a FOLD, is what receive brings in its ring. */
+void ls_schedule_read_ring(struct ls_schedule *schedule, int action, int receive);

@@ -10,7 +10,7 @@ int ls_wire_fold(struct ls_schedule *schedule, const struct ls_reduction *reduct
     if (narrow) fold.narrow_to = ls_schedule_take(schedule, ls_narrow_size(size));
     if (!narrow && !to) fold.to = ls_schedule_take(schedule, size);
     int index = ls_schedule_add(schedule, fold);
-    *sent = (struct ls_values){narrow ? fold.narrow_to : fold.to, narrow, index};
+    *sent = (struct ls_values){narrow ? fold.narrow_to : fold.to, narrow, index, false};
     return index;
 }
 
@@ -20,6 +20,7 @@ void ls_wire_source(struct ls_schedule *schedule, int fold, struct ls_subtree co
         ls_schedule_narrow_source(schedule, fold, covers, values->at);
     else
         ls_schedule_source(schedule, fold, covers, values->at);
+    if (values->ring) ls_schedule_read_ring(schedule, fold, values->gate);
 }
 
 int ls_wire_send(struct ls_schedule *schedule, int peer, const struct ls_values *values, size_t size) {
@@ -32,27 +33,33 @@ int ls_wire_send(struct ls_schedule *schedule, int peer, const struct ls_values 
     return values->narrow ? values->gate : sent;
 }
 
-/* to NULL: scratch. */
-static struct ls_values receive(struct ls_schedule *schedule, int peer, bool narrow, unsigned char *to, size_t size) {
-    size_t bytes = narrow ? ls_narrow_size(size) : size;
-    if (!to) to = ls_schedule_take(schedule, bytes);
-    struct ls_action action = {.kind = LS_ACTION_RECEIVE, .peer = peer, .to = to, .size = bytes, .narrow = narrow};
-    return (struct ls_values){to, narrow, ls_schedule_add(schedule, action)};
+/* Into scratch, of room bytes. */
+static struct ls_values receive(struct ls_schedule *schedule, int peer, bool narrow, size_t size, size_t room) {
+    size_t bytes = narrow ? ls_narrow_size(size) : size, ring = narrow ? ls_narrow_size(room) : room;
+    unsigned char *to = ls_schedule_take(schedule, ring);
+    struct ls_action action = {.kind = LS_ACTION_RECEIVE,
+                               .peer = peer,
+                               .to = to,
+                               .size = bytes,
+                               .narrow = narrow,
+                               .ring = room < size ? ring : 0};
+    return (struct ls_values){to, narrow, ls_schedule_add(schedule, action), room < size};
 }
 
 struct ls_values ls_wire_receive(struct ls_schedule *schedule, const struct ls_reduction *reduction, int peer,
-                                 size_t size) {
-    return receive(schedule, peer, reduction->compression != LS_COMPRESS_NONE, NULL, size);
+                                 size_t size, bool last) {
+    bool narrow = reduction->compression != LS_COMPRESS_NONE;
+    return receive(schedule, peer, narrow, size, last && size > LS_WIRE_RING ? LS_WIRE_RING : size);
 }
 
 struct ls_values ls_wire_receive_into(struct ls_schedule *schedule, const struct ls_reduction *reduction, int peer,
                                       unsigned char *to, size_t size, int *whole) {
     if (!reduction->compression) {
-        struct ls_values values = receive(schedule, peer, false, to, size);
-        *whole = values.gate;
-        return values;
+        *whole = ls_schedule_add(schedule,
+                                 (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = peer, .to = to, .size = size});
+        return (struct ls_values){.at = to, .gate = *whole};
     }
-    struct ls_values values = receive(schedule, peer, true, NULL, size);
+    struct ls_values values = receive(schedule, peer, true, size, size);
     *whole = ls_schedule_add(schedule, (struct ls_action){.kind = LS_ACTION_FOLD, .to = to, .size = size});
     ls_wire_source(schedule, *whole, (struct ls_subtree){0, 1}, &values);
     return values;
