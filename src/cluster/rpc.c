@@ -62,13 +62,6 @@ static void drive(struct ls_rpc *rpc, int milliseconds) {
     if (atomic_load(&rpc->closed) || !turn(rpc, milliseconds)) (void)poll(NULL, 0, milliseconds);
 }
 
-void ls_rpc_look(struct ls_rpc *rpc) {
-    atomic_fetch_add(&rpc->drivers, 1);
-    drive(rpc, 0);
-    atomic_store(&rpc->driven, ls_now());
-    atomic_fetch_sub(&rpc->drivers, 1);
-}
-
 void ls_rpc_wait(struct ls_rpc *rpc, int milliseconds) {
     atomic_fetch_add(&rpc->drivers, 1);
     if (atomic_load(&rpc->served) == atomic_load(&rpc->seen))

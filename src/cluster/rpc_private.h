@@ -32,7 +32,7 @@ struct ls_rpc {
     bool arriving, stopping, server_down, queue_down;
     pthread_t poller;
     atomic_int holders;          /* ls_rpc_free and links: who still has the memory */
-    atomic_int drivers;          /* threads in ls_rpc_wait or ls_rpc_look */
+    atomic_int drivers;          /* threads in ls_rpc_wait */
     atomic_int_fast64_t driven;  /* when one of them was last there */
     atomic_uint served, seen;    /* events so far; before ls_rpc_wait last returned */
     atomic_uint started;         /* operations so far */
@@ -46,8 +46,6 @@ bool ls_rpc_start(struct ls_rpc *rpc, grpc_call *call, const grpc_op *op, struct
  * be woken by the poller, which rests meanwhile, and for a moment after. Returns at once when there was an event since
  * it last returned. With nothing held; for one thread at a time. */
 void ls_rpc_wait(struct ls_rpc *rpc, int milliseconds);
-/* Sees to an event that is there. Likewise. */
-void ls_rpc_look(struct ls_rpc *rpc);
 void ls_rpc_hold(struct ls_rpc *rpc);
 void ls_rpc_let_go(struct ls_rpc *rpc);
 /* Takes fd: a channel over a connected socket. */

@@ -1,5 +1,6 @@
 /* Reduce-scatter: each rank receives its part of the sum. AUTO is the first half of direct exchange: every rank sends
- * every other one its part, the owner folds the tree over ranks, so that the bits are those of the all-reduce. RING
+ * every other one its part, the owner folds the tree over ranks, so that the bits are those of the all-reduce; in the
+ * memory of one host it reads them there. RING
  * passes partial sums along the ring; the chain of a part begins behind its owner and ends there. The counterpart of
  * MPI_Reduce_scatter, ncclReduceScatter and torch's reduce_scatter. */
 #include <stdint.h>
@@ -7,46 +8,40 @@
 #include "base/denormal.h"
 #include "base/dtype.h"
 #include "base/status.h"
-#include "collective/state.h"
+#include "collective/scatter.h"
 
-struct scatter {
-    struct ls_schedule *schedule;
-    const struct ls_reduce_scatter *call;
-    int rank, size, divide;
-    size_t element, start, total; /* bytes: of an element, before the own part, of all parts */
-};
 struct part {
     int owner;
     size_t start, size; /* bytes */
 };
 
-static struct scatter scatter_of(struct ls_group *group, const struct ls_reduce_scatter *call, size_t total) {
-    struct scatter scatter = {.schedule = &group->schedule,
-                              .call = call,
-                              .rank = group->executor.rank,
-                              .size = group->executor.size,
-                              .divide = call->op == LS_MEAN ? group->executor.size : 0,
-                              .element = ls_dtype_size(call->dtype),
-                              .total = total * ls_dtype_size(call->dtype)};
+static struct ls_scatter scatter_of(struct ls_group *group, const struct ls_reduce_scatter *call, size_t total) {
+    struct ls_scatter scatter = {.group = group,
+                                 .call = call,
+                                 .rank = group->executor.rank,
+                                 .size = group->executor.size,
+                                 .divide = call->op == LS_MEAN ? group->executor.size : 0,
+                                 .element = ls_dtype_size(call->dtype),
+                                 .total = total * ls_dtype_size(call->dtype)};
     for (int i = 0; i < scatter.rank; i++) scatter.start += call->counts[i] * scatter.element;
     return scatter;
 }
 
 /* ---- the tree ---- */
 
-static void send_parts(const struct scatter *scatter) {
+static void send_parts(const struct ls_scatter *scatter) {
     const unsigned char *input = scatter->call->input;
     for (int i = 0; i < scatter->size; i++) {
-        size_t bytes = scatter->call->counts[i] * scatter->element;
+        size_t bytes = ls_scatter_part(scatter, i);
         struct ls_action action = {.kind = LS_ACTION_SEND, .peer = i, .from = input, .size = bytes};
-        if (i != scatter->rank) (void)ls_schedule_add(scatter->schedule, action);
+        if (i != scatter->rank) (void)ls_schedule_add(&scatter->group->schedule, action);
         if (bytes) input += bytes;
     }
 }
 
-static void schedule_tree(const struct scatter *scatter) {
-    struct ls_schedule *schedule = scatter->schedule;
-    size_t ranks = (size_t)scatter->size, own = scatter->call->counts[scatter->rank] * scatter->element;
+static void schedule_tree(const struct ls_scatter *scatter) {
+    struct ls_schedule *schedule = &scatter->group->schedule;
+    size_t ranks = (size_t)scatter->size, own = ls_scatter_part(scatter, scatter->rank);
     send_parts(scatter);
     const unsigned char **from = ls_schedule_take(schedule, ranks * sizeof(*from));
     int *received = ls_schedule_take(schedule, ranks * sizeof(*received));
@@ -72,20 +67,20 @@ static void schedule_tree(const struct scatter *scatter) {
 /* ---- the chain ---- */
 
 /* From one owner's part to that of the rank before it. */
-static void step_back(const struct scatter *scatter, struct part *part) {
+static void step_back(const struct ls_scatter *scatter, struct part *part) {
     if (!part->owner) *part = (struct part){scatter->size, scatter->total, 0};
     part->owner--;
-    part->size = scatter->call->counts[part->owner] * scatter->element;
+    part->size = ls_scatter_part(scatter, part->owner);
     part->start -= part->size;
 }
 
-static void send_next(const struct scatter *scatter, const unsigned char *from, size_t size, int gate) {
+static void send_next(const struct ls_scatter *scatter, const unsigned char *from, size_t size, int gate) {
     struct ls_action action = {
         .kind = LS_ACTION_SEND, .peer = (scatter->rank + 1) % scatter->size, .from = from, .size = size};
-    ls_schedule_gate(scatter->schedule, ls_schedule_add(scatter->schedule, action), gate);
+    ls_schedule_gate(&scatter->group->schedule, ls_schedule_add(&scatter->group->schedule, action), gate);
 }
 
-static void schedule_chain(const struct scatter *scatter) {
+static void schedule_chain(const struct ls_scatter *scatter) {
     const unsigned char *input = scatter->call->input;
     struct part part = {scatter->rank, scatter->start, 0};
     step_back(scatter, &part);
@@ -95,8 +90,8 @@ static void schedule_chain(const struct scatter *scatter) {
         bool last = step == scatter->size - 1;
         send_next(scatter, from, part.size, made);
         step_back(scatter, &part);
-        unsigned char *to = last ? scatter->call->output : ls_schedule_take(scatter->schedule, part.size);
-        made = ls_schedule_add(scatter->schedule,
+        unsigned char *to = last ? scatter->call->output : ls_schedule_take(&scatter->group->schedule, part.size);
+        made = ls_schedule_add(&scatter->group->schedule,
                                (struct ls_action){.kind = LS_ACTION_RECEIVE_ADD,
                                                   .peer = (scatter->rank + scatter->size - 1) % scatter->size,
                                                   .to = to,
@@ -109,9 +104,9 @@ static void schedule_chain(const struct scatter *scatter) {
 
 /* ---- the call ---- */
 
-static ls_status check_memory(const struct scatter *scatter) {
+static ls_status check_memory(const struct ls_scatter *scatter) {
     const struct ls_reduce_scatter *call = scatter->call;
-    size_t own = call->counts[scatter->rank] * scatter->element;
+    size_t own = ls_scatter_part(scatter, scatter->rank);
     if ((scatter->total && !call->input) || (own && !call->output))
         return ls_group_missing_memory(call->name, "input or output");
     uintptr_t input = (uintptr_t)call->input, output = (uintptr_t)call->output;
@@ -134,7 +129,7 @@ static ls_status reduce_scatter(struct ls_group *group, const struct ls_reduce_s
     size_t total = 0;
     ls_status status = check_call(group, call, &total);
     if (status) return status;
-    struct scatter scatter = scatter_of(group, call, total);
+    struct ls_scatter scatter = scatter_of(group, call, total);
     status = check_memory(&scatter);
     if (status) return status;
     struct ls_call made = ls_group_begin(group, LS_KIND_REDUCE_SCATTER, call->name, call->dtype, total);
@@ -143,6 +138,7 @@ static ls_status reduce_scatter(struct ls_group *group, const struct ls_reduce_s
     made.frame.communication = (int32_t)call->communication;
     made.frame.total = total;
     for (int i = 0; i < scatter.size; i++) made.frame.layout = ls_frame_digest(made.frame.layout, call->counts[i]);
+    if (call->communication == LS_AUTO && ls_group_is_one_host(group)) return ls_scatter_in_memory(&scatter, &made);
     ls_schedule_reset(&group->schedule, scatter.size);
     bool chain = call->communication == LS_RING && scatter.size > 1;
     if (total) (chain ? schedule_chain : schedule_tree)(&scatter);

@@ -100,8 +100,9 @@ ls_status ls_tools_explain(const ls_communicator *communicator, char **text) {
 const char *ls_tools_transport(const ls_communicator *communicator, const char *collective) {
     const struct ls_group *group = communicator->membership->group;
     if (!strcmp(collective, "all-reduce")) return ls_communicator_transport(communicator);
-    bool in_memory = strcmp(collective, "reduce-scatter") != 0;
-    if (!strcmp(collective, "all-gather")) in_memory = ls_group_is_one_host(group);
+    bool scatters = !strcmp(collective, "reduce-scatter"), in_memory = true;
+    if (scatters || !strcmp(collective, "all-gather")) in_memory = ls_group_is_one_host(group);
+    if (scatters && communicator->communication == LS_RING) in_memory = false;
     return in_memory ? ls_group_transport(group) : ls_group_links(group);
 }
 
