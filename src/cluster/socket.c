@@ -39,6 +39,9 @@ void ls_socket_tune(int fd) {
     set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
     set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 30000);
+    static const char cubic[] =
+        "cubic"; /* where the kernel has it: bbr, the default of some, is slower inside a rack */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cubic, sizeof(cubic) - 1);
 }
 
 static bool same_host(const struct sockaddr *a, const struct sockaddr *b) {

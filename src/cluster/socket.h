@@ -7,7 +7,8 @@
 
 #define LS_MAX_LISTEN 4
 
-/* No delay, and probes that find a host that vanished without a word within half a minute. */
+/* No delay, cubic as congestion control, and probes that find a host that vanished without a word within half a minute.
+ */
 void ls_socket_tune(int fd);
 /* A connect to a free local port can meet itself; such a socket is nobody. */
 bool ls_socket_is_own_end(int fd);

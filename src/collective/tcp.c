@@ -1,5 +1,4 @@
-/* Links over TCP. Socket buffers are left to the kernel's autotuning, which measured as fast as any fixed size; cubic
- * where the kernel has it, since bbr, the default of some, is slower inside a rack. */
+/* Links over TCP. Socket buffers are left to the kernel's autotuning, which measured as fast as any fixed size. */
 #include "collective/transport.h"
 
 #include <netinet/in.h>
@@ -19,9 +18,7 @@ static const struct ls_link_ops tcp_ops = {
 ls_status ls_tcp_link_new(int fd, struct ls_link **link) {
     ls_status status = ls_socket_link_new(&tcp_ops, fd, link);
     if (status) return status;
-    static const char cubic[] = "cubic";
-    int on = 1; /* both only make it faster: a socket that has neither still works */
+    int on = 1; /* only makes it faster: a socket that has it not still works */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cubic, sizeof(cubic) - 1);
     return LS_OK;
 }
