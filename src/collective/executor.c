@@ -98,6 +98,18 @@ static void fold(const struct ls_executor *executor, const struct ls_action *act
     }
 }
 
+/* A single source that is only to be sent rounded. */
+static bool only_narrows(const struct ls_executor *executor, const struct ls_action *action) {
+    return action->source_count == 1 && !action->to && !action->divide &&
+           !executor->schedule->narrow_sources[action->sources] && executor->schedule->rings[action->sources] < 0;
+}
+
+static void narrow(const struct ls_executor *executor, const struct ls_action *action, size_t bytes) {
+    const unsigned char *from = executor->schedule->sources[action->sources];
+    executor->call->conversion->narrow(action->narrow_to + ls_narrow_size(action->done), from + action->done,
+                                       bytes / sizeof(float));
+}
+
 /* At most a segment, so that the links do not wait long. */
 static bool compute(struct ls_executor *executor, struct ls_action *action) {
     size_t bytes = ready(executor, action);
@@ -105,7 +117,7 @@ static bool compute(struct ls_executor *executor, struct ls_action *action) {
     if (action->kind == LS_ACTION_FOLD) bytes -= bytes % element_size(executor);
     if (!bytes) return false;
     if (action->kind == LS_ACTION_FOLD)
-        fold(executor, action, bytes);
+        (only_narrows(executor, action) ? narrow : fold)(executor, action, bytes);
     else
         memcpy(action->to + action->done, action->from + action->done, bytes);
     action->done += bytes;
@@ -319,6 +331,20 @@ static void start_peer(struct ls_executor *executor, int rank) {
         ls_executor_trouble(executor, peer, LS_OK);
 }
 
+size_t ls_executor_awaits(const struct ls_executor *executor, const struct ls_peer *peer) {
+    if (!peer->heard || peer->receiving < 0) return 1;
+    size_t room = least(ready(executor, action_at(executor, peer->receiving)), GRAIN);
+    return room > peer->staged ? room - peer->staged : 1;
+}
+
+/* For whoever looks at the links between two calls. */
+static void wake_at_any_byte(struct ls_executor *executor) {
+    for (int i = 0; i < executor->size; i++) {
+        struct ls_link *link = executor->peers[i].link;
+        if (link && link->ops->wake_at) link->ops->wake_at(link, 1);
+    }
+}
+
 static void start_clock(struct ls_executor *executor) {
     executor->patient = false;
     executor->started = ls_now();
@@ -343,7 +369,7 @@ ls_status ls_execute(struct ls_executor *executor, struct ls_schedule *schedule,
         if (i != executor->rank) start_peer(executor, i);
     for (;;) {
         bool moved = progress(executor);
-        if (complete(executor)) return LS_OK;
+        if (complete(executor)) break;
         ls_status status = ls_executor_verdict(executor);
         if (status) return status;
         if (moved)
@@ -351,4 +377,6 @@ ls_status ls_execute(struct ls_executor *executor, struct ls_schedule *schedule,
         else
             ls_executor_wait(executor);
     }
+    wake_at_any_byte(executor);
+    return LS_OK;
 }

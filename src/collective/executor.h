@@ -92,6 +92,8 @@ bool ls_executor_is_told(const struct ls_executor *executor, struct ls_peer *pee
 /* The frame and its text are there: the failure is this rank's too. */
 void ls_executor_hear(struct ls_executor *executor, struct ls_peer *peer);
 
+/* Bytes from the peer that are worth waking up for; at least 1, and no more than it sends in any case. */
+size_t ls_executor_awaits(const struct ls_executor *executor, const struct ls_peer *peer);
 /* Notes the first trouble, a failed link (LS_OK) or a refused frame; from then on a short grace is left for its cause
  * to be heard of. */
 void ls_executor_trouble(struct ls_executor *executor, const struct ls_peer *peer, ls_status status);

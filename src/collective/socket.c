@@ -12,7 +12,7 @@
 
 struct socket_link {
     struct ls_link link; /* first: the handle is a pointer to it */
-    int fd;
+    int fd, low_water;   /* SO_RCVLOWAT */
 };
 
 static int fd_of(const struct ls_link *link) {
@@ -45,6 +45,14 @@ int ls_socket_fd(const struct ls_link *link) {
     return fd_of(link);
 }
 
+void ls_socket_wake_at(struct ls_link *link, size_t bytes) {
+    struct socket_link *socket = (struct socket_link *)link;
+    int low_water = (int)bytes;
+    if (low_water == socket->low_water) return;
+    socket->low_water = low_water;
+    (void)setsockopt(socket->fd, SOL_SOCKET, SO_RCVLOWAT, &low_water, sizeof(low_water));
+}
+
 void ls_socket_close(struct ls_link *link) {
     (void)close(fd_of(link));
     ls_free(link);
@@ -56,7 +64,7 @@ ls_status ls_socket_link_new(const struct ls_link_ops *ops, int fd, struct ls_li
         return ls_fail(LS_INTERNAL, "cannot make descriptor %d a link: %s", fd, strerror(errno));
     struct socket_link *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a link", sizeof(*made));
-    *made = (struct socket_link){.link = {ops}, .fd = fd};
+    *made = (struct socket_link){.link = {ops}, .fd = fd, .low_water = 1};
     *link = &made->link;
     return LS_OK;
 }

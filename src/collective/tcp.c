@@ -12,6 +12,7 @@ static const struct ls_link_ops tcp_ops = {
     .send = ls_socket_send,
     .receive = ls_socket_receive,
     .fd = ls_socket_fd,
+    .wake_at = ls_socket_wake_at,
     .close = ls_socket_close,
 };
 

@@ -15,6 +15,8 @@ struct ls_link_ops {
     /* The descriptor to poll for POLLIN and POLLOUT; -1 with wait. */
     int (*fd)(const struct ls_link *link);
     void (*close)(struct ls_link *link); /* frees the link */
+    /* NULL, or: poll() need not tell of less than so many bytes to read. 1, as at first: it tells of any. */
+    void (*wake_at)(struct ls_link *link, size_t bytes);
     /* Both NULL, or a group's links are all of this kind.
      * Whether all that was sent has left this process: a collective ends only then. */
     bool (*flushed)(struct ls_link *link);
@@ -25,8 +27,8 @@ struct ls_link {
     const struct ls_link_ops *ops;
 };
 
-/* Takes a connected stream socket (on success; on failure it stays the caller's): sets it non-blocking, no delay,
- * congestion control cubic where there is one. */
+/* Takes a connected stream socket (on success; on failure it stays the caller's): sets it non-blocking, no delay.
+ */
 ls_status ls_tcp_link_new(int fd, struct ls_link **link);
 /* Two ends of one in-process link, for ranks that are threads of one process. */
 ls_status ls_local_link_pair(struct ls_link *ends[2]);

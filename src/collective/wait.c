@@ -164,11 +164,13 @@ static int64_t earliest(const struct ls_executor *executor) {
     return at < executor->grace ? at : executor->grace;
 }
 
-static void fill(struct pollfd *poll, const struct ls_peer *peer) {
+static void fill(struct pollfd *poll, const struct ls_executor *executor, const struct ls_peer *peer) {
+    struct ls_link *link = peer->link;
     bool read = peer->read_blocked && !peer->read_error, write = peer->write_blocked && !peer->write_error;
     *poll = (struct pollfd){.fd = -1};
     if (!read && !write) return;
-    poll->fd = peer->link->ops->fd(peer->link);
+    if (read && link->ops->wake_at) link->ops->wake_at(link, ls_executor_awaits(executor, peer));
+    poll->fd = link->ops->fd(link);
     poll->events = (short)((read ? POLLIN : 0) | (write ? POLLOUT : 0));
 }
 
@@ -186,7 +188,7 @@ void ls_executor_wait(struct ls_executor *executor) {
     }
     if (look_again(executor)) return;
     for (int i = 0; i < executor->size; i++)
-        if (i != executor->rank) fill(&polls[i], &executor->peers[i]);
+        if (i != executor->rank) fill(&polls[i], executor, &executor->peers[i]);
     polls[executor->rank] = (struct pollfd){.fd = ls_abort_fd(executor->abort), .events = POLLIN};
     int timeout = ls_poll_timeout(earliest(executor), 1000);
     if (poll(polls, (nfds_t)executor->size, timeout) <= 0) return;
