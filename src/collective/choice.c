@@ -164,6 +164,7 @@ static bool sends_too_much(const struct ls_reduction *reduction, enum ls_algorit
 static bool is_candidate(const struct measurement *measurement, enum ls_algorithm algorithm, size_t bytes) {
     const struct ls_group *group = measurement->group;
     const struct ls_reduction reduction = plain_call(group, sizeof(float), bytes / sizeof(float), LS_COMPRESS_NONE);
+    if (algorithm == LS_ALGORITHM_HALVING && group->executor.size == 2) return false; /* it is direct exchange */
     return measurement->behind[algorithm] < GIVEN_UP && ls_algorithm_info(algorithm)->in_tree_order &&
            !sends_too_much(&reduction, algorithm) && ls_group_offers(group, algorithm, &reduction);
 }
