@@ -137,7 +137,7 @@ def only_the_chief_prints_a_line_a_size():
 
 
 def auto_explains_itself():
-    status, lines, errors = bench(2, "all-reduce", "--bytes", "4K", *QUICK, "--explain", "--transport", "tcp")
+    status, lines, errors = bench(3, "all-reduce", "--bytes", "4K", *QUICK, "--explain", "--transport", "tcp")
     cli.equal(status, 0, errors)
     table = [line.lstrip("# ").split() for line in lines if re.match(r"# +(bytes|[0-9]+ +[0-9.-]+) ", line)]
     head, rows = table[0], [row for row in table if row[0].isdigit()]
