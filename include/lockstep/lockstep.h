@@ -227,6 +227,17 @@ typedef struct ls_result {
 } ls_result;
 /* Called on every worker after each epoch with the numbers so far; any status but LS_OK ends the training with it. */
 typedef ls_status ls_epoch_fn(void *context, int epoch, const ls_result *result);
+/* BackupAndRestore. The chief alone uses the folder; it holds one training. A fit that finds a checkpoint there goes on
+ * after it on all workers, to the bits of an undisturbed run; a damaged one is a warning, and the one before it is taken. */
+typedef struct ls_checkpoint_options {
+    size_t size;
+    const char *folder;   /* must be there */
+    int64_t every_steps;  /* default: after each epoch */
+    int keep;             /* the newest so many; default 2, so that there is one before a damaged one */
+    bool keep_on_success; /* default: all are removed when fit succeeds. Else the end's state is the newest */
+    bool warn_only;       /* what cannot be written or read is a warning, and training goes on; default: an error */
+} ls_checkpoint_options;
+#define LS_CHECKPOINT(...) (&(ls_checkpoint_options){.size = sizeof(ls_checkpoint_options), __VA_ARGS__})
 typedef struct ls_fit_options {
     size_t size;
     int epochs;                  /* default 1 */
@@ -235,6 +246,7 @@ typedef struct ls_fit_options {
     int verbose;                 /* Keras' 1: progress bar, 2: a line an epoch, -1: nothing; 0: 1 on a terminal, else 2 */
     ls_epoch_fn *on_epoch;
     void *context;
+    const ls_checkpoint_options *checkpoint; /* default: none. LS_CHECKPOINT(.folder = "/data/checkpoints") */
 } ls_fit_options;
 #define LS_FIT(...) (&(ls_fit_options){.size = sizeof(ls_fit_options), __VA_ARGS__})
 

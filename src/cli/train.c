@@ -36,6 +36,16 @@ static const char help[] =
     "  --shuffle each-epoch|once|never   (default each-epoch)\n"
     "  --drop-remainder        leave out the short last batch\n"
     "\n"
+    "checkpoints:\n"
+    "  --checkpoint FOLDER     keep checkpoints there (it must be there; only the chief uses it), and go on from the\n"
+    "                          newest whole one if there is one, to the bits of an undisturbed training; removed when\n"
+    "                          the training succeeds. Its files are safetensors\n"
+    "  --checkpoint-steps N    after every N steps (default: after each epoch)\n"
+    "  --checkpoint-keep K     keep the newest K (default 2)\n"
+    "  --checkpoint-retain     do not remove them when the training succeeds; the newest is the end's\n"
+    "  --checkpoint-errors fail|warn   what it is when one cannot be written or read: the end, or a warning\n"
+    "                          (default fail)\n"
+    "\n"
     "distribution:\n"
     "  --strategy multi-worker|mirrored|one-device   (default multi-worker: reads TF_CONFIG)\n"
     "  --devices D             a number of CPU devices, or cpu:0,cpu:1 (default: LOCKSTEP_DEVICES, then 1)\n"
@@ -78,6 +88,7 @@ struct training {
     const char *transport; /* NULL: what the environment says */
     ls_dataset_options data;
     ls_fit_options fit;
+    ls_checkpoint_options checkpoint;
     ls_optimizer optimizer;
     int hidden[MAX_LAYERS];
     int hidden_count;
@@ -132,6 +143,11 @@ enum option_id {
     SEED,
     SHUFFLE,
     DROP_REMAINDER,
+    CHECKPOINT,
+    CHECKPOINT_STEPS,
+    CHECKPOINT_KEEP,
+    CHECKPOINT_RETAIN,
+    CHECKPOINT_ERRORS,
     STRATEGY,
     DEVICES,
     COMMUNICATION,
@@ -164,6 +180,11 @@ static const struct option long_options[] = {
     {"seed", required_argument, NULL, SEED},
     {"shuffle", required_argument, NULL, SHUFFLE},
     {"drop-remainder", no_argument, NULL, DROP_REMAINDER},
+    {"checkpoint", required_argument, NULL, CHECKPOINT},
+    {"checkpoint-steps", required_argument, NULL, CHECKPOINT_STEPS},
+    {"checkpoint-keep", required_argument, NULL, CHECKPOINT_KEEP},
+    {"checkpoint-retain", no_argument, NULL, CHECKPOINT_RETAIN},
+    {"checkpoint-errors", required_argument, NULL, CHECKPOINT_ERRORS},
     {"strategy", required_argument, NULL, STRATEGY},
     {"devices", required_argument, NULL, DEVICES},
     {"communication", required_argument, NULL, COMMUNICATION},
@@ -185,6 +206,7 @@ static const struct option long_options[] = {
 static const char *const models[] = {"mlp", NULL};
 static const char *const optimizers[] = {"sgd", "adam", NULL};
 static const char *const shuffles[] = {"each-epoch", "once", "never", NULL};
+static const char *const checkpoint_errors[] = {"fail", "warn", NULL};
 static const char *const strategies[] = {"multi-worker", "mirrored", "one-device", NULL};
 static const char *const communications[] = {"auto", "ring", "nccl", NULL};
 static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
@@ -203,6 +225,7 @@ static bool read_word(const struct ls_command_line *line, int option, struct tra
         {MODEL, "--model", models},
         {OPTIMIZER, "--optimizer", optimizers},
         {SHUFFLE, "--shuffle", shuffles},
+        {CHECKPOINT_ERRORS, "--checkpoint-errors", checkpoint_errors},
         {STRATEGY, "--strategy", strategies},
         {COMMUNICATION, "--communication", communications},
         {COMPRESSION, "--compression", compressions},
@@ -216,6 +239,7 @@ static bool read_word(const struct ls_command_line *line, int option, struct tra
         if (table[i].option == option && !choose(line, table[i].name, optarg, table[i].words, &value)) return false;
     if (option == OPTIMIZER) training->optimizer.kind = value == 0 ? LS_OPTIMIZER_SGD : LS_OPTIMIZER_ADAM;
     if (option == SHUFFLE) training->data.shuffle = (ls_shuffle)value;
+    if (option == CHECKPOINT_ERRORS) training->checkpoint.warn_only = value == 1;
     if (option == STRATEGY) training->strategy_name = strategies[value];
     if (option == COMMUNICATION) training->strategy.communication = (ls_communication)value;
     if (option == COMPRESSION) training->strategy.compression = (ls_compression)value;
@@ -238,6 +262,8 @@ static bool read_integer(const struct ls_command_line *line, int option, struct 
         {BATCH_SIZE, "--batch-size", 1, 1 << 30},
         {STEPS, "--steps-per-epoch", 1, INT64_C(1) << 40},
         {SEED, "--seed", 0, INT64_MAX},
+        {CHECKPOINT_STEPS, "--checkpoint-steps", 1, INT64_C(1) << 40},
+        {CHECKPOINT_KEEP, "--checkpoint-keep", 1, 1000000},
         {BYTES_PER_PACK, "--bytes-per-pack", 0, INT64_C(1) << 40},
         {THREADS, "--threads-per-replica", 1, 1024},
         {VERBOSE, "--verbose", -1, 2},
@@ -252,6 +278,8 @@ static bool read_integer(const struct ls_command_line *line, int option, struct 
     if (option == BATCH_SIZE) training->data.batch_size = value;
     if (option == STEPS) training->fit.steps_per_epoch = value;
     if (option == SEED) training->seed = (uint64_t)value;
+    if (option == CHECKPOINT_STEPS) training->checkpoint.every_steps = value;
+    if (option == CHECKPOINT_KEEP) training->checkpoint.keep = (int)value;
     if (option == BYTES_PER_PACK) training->strategy.bytes_per_pack = (size_t)value;
     if (option == THREADS) training->strategy.threads_per_replica = (int)value;
     if (option == VERBOSE) training->fit.verbose = (int)value;
@@ -278,6 +306,8 @@ static void read_flag(int option, struct training *training) {
     if (option == NESTEROV) training->optimizer.nesterov = true;
     if (option == DROP_REMAINDER) training->data.drop_remainder = true;
     if (option == JSON) training->json = true;
+    if (option == CHECKPOINT) training->checkpoint.folder = optarg;
+    if (option == CHECKPOINT_RETAIN) training->checkpoint.keep_on_success = true;
     if (option == DATASET) training->dataset = optarg;
     if (option == DEVICES) training->strategy.devices = optarg;
 }
@@ -338,6 +368,7 @@ static ls_status train(struct training *training, ls_strategy *strategy, struct 
     training->data.seed = training->seed;
     ls_status status = open_data(training, &data, &validation);
     training->fit.validation_data = validation;
+    training->fit.checkpoint = training->checkpoint.folder ? &training->checkpoint : NULL;
     if (!status) status = make_model(training, strategy, data, &model);
     if (!status) status = ls_model_fit(model, data, &training->fit, &outcome->result);
     if (!status) status = ls_model_weights_sha256(model, outcome->sha256);
@@ -388,6 +419,7 @@ int train_main(int argc, char **argv) {
         .strategy = {.size = sizeof(ls_strategy_options)},
         .data = {.size = sizeof(ls_dataset_options)},
         .fit = {.size = sizeof(ls_fit_options), .epochs = 5},
+        .checkpoint = {.size = sizeof(ls_checkpoint_options)},
         .strategy_name = "multi-worker",
         .dataset = "digits",
         .optimizer = ls_sgd(0),
@@ -395,11 +427,14 @@ int train_main(int argc, char **argv) {
         .hidden_count = 2,
         .validate = true,
     };
+    const ls_checkpoint_options none = training.checkpoint;
     for (int option; (option = ls_next_option(&line)) != LS_OPTION_END;) {
         if (option == 'h') return fputs(help, stdout) < 0;
         if (option == LS_OPTION_BAD || !read_option(&line, option, &training)) return LS_EXIT_USAGE;
     }
     if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
+    if (!training.checkpoint.folder && memcmp(&training.checkpoint, &none, sizeof(none)) != 0)
+        return ls_usage_error(&line, "options '--checkpoint-...' need '--checkpoint FOLDER'");
     if (training.optimizer.learning_rate <= 0)
         training.optimizer.learning_rate = training.optimizer.kind == LS_OPTIMIZER_ADAM ? 0.001F : 0.1F;
     return run_training(&training);

@@ -17,6 +17,7 @@ struct ls_progress {
     int verbose;
     bool terminal;
     int64_t steps, drawn; /* of this epoch; the last drawn step */
+    int64_t first;        /* the first step of this epoch that was done here; 0: none yet */
     int64_t started, first_done, last_drawn;
     double loss, accuracy;
 };
@@ -39,7 +40,7 @@ void ls_progress_epoch(struct ls_progress *progress, int epoch, int epochs, int6
     if (epochs > 1) (void)printf("Epoch %d/%d\n", epoch + 1, epochs);
     (void)fflush(stdout);
     progress->steps = steps;
-    progress->drawn = 0;
+    progress->drawn = progress->first = 0;
     progress->started = ls_now();
     progress->first_done = progress->last_drawn = 0;
 }
@@ -60,7 +61,7 @@ static void print_metric(const char *name, double value) {
 }
 
 static double seconds_per_step(const struct ls_progress *progress, int64_t step) {
-    if (step > 1) return ls_seconds_since(progress->first_done) / (double)(step - 1);
+    if (step > progress->first) return ls_seconds_since(progress->first_done) / (double)(step - progress->first);
     return ls_seconds_since(progress->started);
 }
 
@@ -88,7 +89,10 @@ static void draw(struct ls_progress *progress, int64_t step, bool last) {
 
 void ls_progress_step(struct ls_progress *progress, int64_t step, double loss, double accuracy) {
     if (!progress) return;
-    if (step == 1) progress->first_done = ls_now();
+    if (!progress->first) {
+        progress->first = step;
+        progress->first_done = ls_now();
+    }
     progress->loss = loss;
     progress->accuracy = accuracy;
     progress->drawn = step;

@@ -107,20 +107,27 @@ static ls_status make_reducer(ls_model *model) {
     return ls_reducer_new(model->strategy, gradients, model->buckets, model->bucket_count, &model->reducer);
 }
 
-/* What must be equal on all workers before the weights go round. */
-static ls_status agree_on_network(ls_model *model) {
+ls_status ls_model_describe(const ls_model *model, char **line) {
     LS_CLEANUP(ls_free_pointer) char *text = NULL;
     ls_status status = ls_network_describe(model->network, &text);
     if (status) return status;
     size_t size = strlen(text) + 16;
-    LS_CLEANUP(ls_free_pointer) char *line = ls_alloc(size);
-    if (!line) return ls_fail_memory("a description", size);
-    memcpy(line, "model=", 6);
-    memcpy(line + 6, text, strlen(text));
-    for (char *c = line; *c; c++)
+    char *made = ls_alloc(size);
+    if (!made) return ls_fail_memory("a description", size);
+    memcpy(made, "model=", 6);
+    memcpy(made + 6, text, strlen(text));
+    for (char *c = made; *c; c++)
         if (*c == '\n') *c = ';';
-    line[strlen(line)] = '\n';
-    return ls_membership_agree(model->strategy->membership, "model", line);
+    made[strlen(made)] = '\n';
+    *line = made;
+    return LS_OK;
+}
+
+/* What must be equal on all workers before the weights go round. */
+static ls_status agree_on_network(ls_model *model) {
+    LS_CLEANUP(ls_free_pointer) char *line = NULL;
+    ls_status status = ls_model_describe(model, &line);
+    return status ? status : ls_membership_agree(model->strategy->membership, "model", line);
 }
 
 static ls_status build_network(ls_model *model, const ls_dataset *data) {

@@ -10,58 +10,10 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "observe/progress.h"
-#include "strategy/model.h"
+#include "strategy/backup.h"
 
 static void free_pipeline(struct ls_pipeline **pipeline) {
     ls_pipeline_free(*pipeline);
-}
-
-/* Appends a dataset's lines, each with prefix. */
-static ls_status describe_data(FILE *out, const char *prefix, const ls_dataset *data) {
-    LS_CLEANUP(ls_free_pointer) char *lines = NULL;
-    ls_status status = ls_dataset_describe(data, &lines);
-    if (status) return status;
-    char *state = NULL;
-    for (char *line = strtok_r(lines, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
-        (void)fprintf(out, "%s %s\n", prefix, line);
-    return LS_OK;
-}
-
-/* The training fingerprint: what must be equal on all workers for the run to mean anything. */
-static ls_status agree_on_training(const ls_model *model, const ls_dataset *data, const ls_fit_options *options) {
-    char *text = NULL, rule[256];
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return ls_fail_memory("the training fingerprint", 1);
-    const struct ls_settings *settings = &model->strategy->membership->settings;
-    ls_optimizer_describe(&model->step.rule, rule, sizeof(rule));
-    (void)fprintf(out, "optimizer=%s\nloss=%d\nseed=%llu\niteration=%lld\nepochs=%d\nsteps_per_epoch=%lld\n", rule,
-                  (int)model->loss, (unsigned long long)model->seed, (long long)model->step.iteration, options->epochs,
-                  (long long)options->steps_per_epoch);
-    (void)fprintf(out, "first_bucket=%lld\nbucket=%lld\n", (long long)settings->first_bucket,
-                  (long long)settings->bucket);
-    char device[256];
-    ls_devices_fingerprint(device, sizeof(device));
-    (void)fprintf(out, "device=%s\n", device);
-    ls_status status = describe_data(out, "data", data);
-    if (!status && options->validation_data) status = describe_data(out, "validation_data", options->validation_data);
-    (void)fclose(out);
-    if (!status) status = ls_membership_agree(model->strategy->membership, "training", text);
-    free(text);
-    return status;
-}
-
-/* Evaluation's: the data alone. */
-static ls_status agree_on_evaluation(const ls_model *model, const ls_dataset *data) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) return ls_fail_memory("the evaluation's fingerprint", 1);
-    ls_status status = describe_data(out, "data", data);
-    (void)fclose(out);
-    if (!status) status = ls_membership_agree(model->strategy->membership, "evaluation", text);
-    free(text);
-    return status;
 }
 
 struct fitting {
@@ -69,30 +21,34 @@ struct fitting {
     ls_fit_options options;
     struct ls_pipeline *pipeline, *validation;
     struct ls_progress *progress; /* NULL: silent */
+    struct ls_backup *backup;     /* NULL: no checkpoints */
     int64_t steps_per_epoch;
-    int64_t position; /* steps since fit began */
+    struct ls_fit_state state;
+    bool timing; /* the first step here is done */
     int64_t timed_samples;
     double timed_seconds; /* both without the first step */
-    ls_result result;
 };
 
-static ls_status train_step(struct fitting *fitting, struct ls_loss_sums *epoch_sums) {
+static ls_status train_step(struct fitting *fitting) {
     int64_t steps = ls_pipeline_steps(fitting->pipeline), started = ls_now();
     struct ls_track *track = fitting->model->strategy->replicas[0].track;
+    struct ls_fit_state *state = &fitting->state;
     struct ls_loss_sums sums;
-    ls_status status = ls_pipeline_seek(fitting->pipeline, fitting->position / steps, fitting->position % steps);
+    ls_status status = ls_pipeline_seek(fitting->pipeline, state->position / steps, state->position % steps);
     if (!status) status = ls_model_train_step(fitting->model, &sums);
     if (status) return status;
     ls_track_end(track, started, "step", (struct ls_span_facts){.step = fitting->model->step.iteration});
-    if (fitting->position++) {
+    if (fitting->timing) {
         fitting->timed_seconds += ls_seconds_since(started);
         fitting->timed_samples += sums.rows;
     }
-    epoch_sums->loss += sums.loss;
-    epoch_sums->correct += sums.correct;
-    epoch_sums->rows += sums.rows;
-    fitting->result.loss = epoch_sums->loss / (double)epoch_sums->rows;
-    fitting->result.accuracy = (double)epoch_sums->correct / (double)epoch_sums->rows;
+    fitting->timing = true;
+    state->position++;
+    state->sums.loss += sums.loss;
+    state->sums.correct += sums.correct;
+    state->sums.rows += sums.rows;
+    state->result.loss = state->sums.loss / (double)state->sums.rows;
+    state->result.accuracy = (double)state->sums.correct / (double)state->sums.rows;
     return LS_OK;
 }
 
@@ -128,36 +84,52 @@ static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, double 
     return LS_OK;
 }
 
-static ls_status run_epoch(struct fitting *fitting, int epoch) {
-    struct ls_loss_sums sums = {0};
-    ls_progress_epoch(fitting->progress, epoch, fitting->options.epochs, fitting->steps_per_epoch);
+/* The epoch's steps, from where the fit is. The checkpoint of the last one waits until all of the epoch is done. */
+static ls_status run_steps(struct fitting *fitting, int epoch) {
+    int64_t step = fitting->state.position % fitting->steps_per_epoch;
+    if (step == 0) fitting->state.sums = (struct ls_loss_sums){0};
     fitting->model->pipeline = fitting->pipeline;
-    for (int64_t step = 0; step < fitting->steps_per_epoch; step++) {
-        ls_status status = train_step(fitting, &sums);
-        if (status) return ls_fail_context(status, "epoch %d, step %lld", epoch + 1, (long long)step + 1);
-        ls_progress_step(fitting->progress, step + 1, fitting->result.loss, fitting->result.accuracy);
+    while (step < fitting->steps_per_epoch) {
+        ls_status status = train_step(fitting);
+        step++;
+        if (!status && step < fitting->steps_per_epoch) status = ls_backup_step(fitting->backup, &fitting->state);
+        if (status) return ls_fail_context(status, "epoch %d, step %lld", epoch + 1, (long long)step);
+        ls_progress_step(fitting->progress, step, fitting->state.result.loss, fitting->state.result.accuracy);
     }
-    ls_status status = LS_OK;
-    if (fitting->validation)
-        status =
-            evaluate(fitting->model, fitting->validation, &fitting->result.val_loss, &fitting->result.val_accuracy);
+    return LS_OK;
+}
+
+static ls_status run_epoch(struct fitting *fitting, int epoch) {
+    ls_result *result = &fitting->state.result;
+    ls_progress_epoch(fitting->progress, epoch, fitting->options.epochs, fitting->steps_per_epoch);
+    ls_status status = run_steps(fitting, epoch);
+    if (!status && fitting->validation)
+        status = evaluate(fitting->model, fitting->validation, &result->val_loss, &result->val_accuracy);
     if (status) return status;
-    ls_progress_epoch_end(fitting->progress, &fitting->result);
+    ls_progress_epoch_end(fitting->progress, result);
     return ls_model_verify(fitting->model);
 }
 
+static ls_status end_epoch(struct fitting *fitting, int epoch) {
+    ls_result *result = &fitting->state.result;
+    result->steps = fitting->model->step.iteration;
+    result->samples_per_second =
+        fitting->timed_seconds > 0 ? (double)fitting->timed_samples / fitting->timed_seconds : NAN;
+    ls_status status =
+        fitting->options.on_epoch ? fitting->options.on_epoch(fitting->options.context, epoch, result) : LS_OK;
+    if (status) return ls_fail_context(status, "on_epoch after epoch %d", epoch + 1);
+    status = ls_backup_step(fitting->backup, &fitting->state);
+    return status ? ls_fail_context(status, "after epoch %d", epoch + 1) : LS_OK;
+}
+
 static ls_status run_epochs(struct fitting *fitting) {
-    for (int epoch = 0; epoch < fitting->options.epochs; epoch++) {
-        ls_status status = run_epoch(fitting, epoch);
-        if (status) return status;
-        fitting->result.steps = fitting->model->step.iteration;
-        fitting->result.samples_per_second =
-            fitting->timed_seconds > 0 ? (double)fitting->timed_samples / fitting->timed_seconds : NAN;
-        if (fitting->options.on_epoch)
-            status = fitting->options.on_epoch(fitting->options.context, epoch, &fitting->result);
-        if (status) return ls_fail_context(status, "on_epoch after epoch %d", epoch + 1);
+    ls_status status = LS_OK;
+    for (int64_t epoch = fitting->state.position / fitting->steps_per_epoch; !status && epoch < fitting->options.epochs;
+         epoch++) {
+        status = run_epoch(fitting, (int)epoch);
+        if (!status) status = end_epoch(fitting, (int)epoch);
     }
-    return LS_OK;
+    return status ? status : ls_backup_finish(fitting->backup, &fitting->state);
 }
 
 static ls_status check_fit(ls_fit_options *options) {
@@ -173,12 +145,13 @@ static ls_status check_fit(ls_fit_options *options) {
 }
 
 /* The model is built for both pipelines before the first step, so that buffers do not move in training. */
-static ls_status prepare(struct fitting *fitting, ls_dataset *data) {
+static ls_status prepare(struct fitting *fitting, ls_dataset *data, struct ls_fit_lines *lines) {
     ls_model *model = fitting->model;
     ls_status status = ls_strategy_open_pipeline(model->strategy, data, &fitting->pipeline);
     if (!status && fitting->options.validation_data)
         status = ls_strategy_open_pipeline(model->strategy, fitting->options.validation_data, &fitting->validation);
-    if (!status && model->compiled) status = agree_on_training(model, data, &fitting->options);
+    if (!status && model->compiled) status = ls_fit_describe(model, data, &fitting->options, lines);
+    if (!status && model->compiled) status = ls_fit_agree(model, lines);
     if (!status) status = ls_model_build(model, data, fitting->pipeline);
     if (!status && fitting->validation)
         status = ls_model_build(model, fitting->options.validation_data, fitting->validation);
@@ -194,17 +167,36 @@ static ls_status prepare(struct fitting *fitting, ls_dataset *data) {
     return status;
 }
 
+/* Where checkpoints are wanted: from the newest, where there is one. */
+static ls_status restore(struct fitting *fitting, const struct ls_fit_lines *lines) {
+    const struct ls_backup_config config = {
+        .model = fitting->model,
+        .options = fitting->options.checkpoint,
+        .lines = lines,
+        .steps_per_epoch = fitting->steps_per_epoch,
+        .last_position = fitting->options.epochs * fitting->steps_per_epoch,
+    };
+    if (!config.options) return LS_OK;
+    ls_status status = ls_backup_new(&config, &fitting->backup);
+    return status ? status : ls_backup_restore(fitting->backup, &fitting->state);
+}
+
 ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result) {
-    struct fitting fitting = {.model = model, .result = {.val_loss = NAN, .val_accuracy = NAN}};
+    struct fitting fitting = {.model = model, .state.result = {.val_loss = NAN, .val_accuracy = NAN}};
+    struct ls_fit_lines lines = {0};
+    fitting.state.result.samples_per_second = NAN;
     ls_status status = ls_options_copy("ls_fit_options", &fitting.options, sizeof(fitting.options), options);
     if (!status) status = check_fit(&fitting.options);
-    if (!status) status = prepare(&fitting, data);
+    if (!status) status = prepare(&fitting, data, &lines);
+    if (!status) status = restore(&fitting, &lines);
     if (!status) status = run_epochs(&fitting);
     model->pipeline = NULL;
+    ls_backup_free(fitting.backup);
+    ls_fit_lines_free(&lines);
     ls_progress_free(fitting.progress);
     ls_pipeline_free(fitting.pipeline);
     ls_pipeline_free(fitting.validation);
-    if (!status && result) *result = fitting.result;
+    if (!status && result) *result = fitting.state.result;
     return status;
 }
 
@@ -212,7 +204,7 @@ ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result
     LS_CLEANUP(free_pipeline) struct ls_pipeline *pipeline = NULL;
     ls_result measured = {.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
     ls_status status = ls_strategy_open_pipeline(model->strategy, data, &pipeline);
-    if (!status && model->compiled) status = agree_on_evaluation(model, data);
+    if (!status && model->compiled) status = ls_evaluation_agree(model, data);
     if (!status) status = ls_model_build(model, data, pipeline);
     if (!status) status = evaluate(model, pipeline, &measured.loss, &measured.accuracy);
     model->pipeline = NULL;

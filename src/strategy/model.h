@@ -61,6 +61,8 @@ struct ls_model {
  */
 ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct ls_pipeline *pipeline);
 void ls_model_release(ls_model *model); /* what build made */
+/* "model=...\n" of a built model: equal exactly when the networks are. Freed with ls_free. */
+ls_status ls_model_describe(const ls_model *model, char **line);
 /* step.c: the pipeline's present step on all replicas. Training is a transaction: it commits, or changes nothing. sums
  * receives loss (not divided), correct and rows over all replicas. */
 ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums);

@@ -15,8 +15,9 @@ ROOMS = {
     "model": ["device", "base"],
     "data": ["base"],
     "observe": ["base"],
+    "checkpoint": ["base"],
     "cluster": ["base"],
-    "strategy": ["model", "data", "collective", "cluster", "observe", "device", "base"],
+    "strategy": ["model", "data", "collective", "cluster", "observe", "checkpoint", "device", "base"],
     "cli": [],
 }
 # single headers of another room
@@ -29,7 +30,7 @@ TOOLS_USERS = r"src/cli/.*|src/strategy/tools\.c|src/cluster/check\.c"
 # third-party headers: pattern, where they may be included, and in how many files of a room (0: any number)
 HOMES = [
     (r"grpc/.*", r"src/cluster/rpc.*\.[ch]", 0),
-    (r"cjson/.*", r"src/cluster/tf_config.*\.c", 1),
+    (r"cjson/.*", r"src/(cluster/tf_config.*|checkpoint/safetensors)\.c", 1),
     (r"(.*\.pb-c\.h|protobuf-c/.*)", r"src/(cluster|data|observe|model)/.*\.c", 1),
     (r"(dnnl.*|oneapi/.*)", r"src/device/cpu/.*", 0),
     (r"openssl/.*", r"src/base/.*\.c", 0),

@@ -1,0 +1,199 @@
+/* Checkpoints by name: written, found, removed. */
+#include "checkpoint/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+#define PREFIX   "checkpoint-"
+#define SUFFIX   ".safetensors"
+#define HIDDEN   ".checkpoint-" /* what unfinished files begin with */
+#define DIGITS   12
+#define MAX_STEP 999999999999LL
+
+static void close_file(const int *fd) {
+    if (*fd >= 0) (void)close(*fd);
+}
+
+/* Right after a system call has failed. */
+static ls_status fail_path(const char *doing, const char *folder, const char *name) {
+    int error = errno;
+    return ls_fail(ls_errno_status(error), "cannot %s '%s%s%s': %s", doing, folder, name ? "/" : "", name ? name : "",
+                   strerror(error));
+}
+
+static ls_status open_folder(const char *folder, int *fd) {
+    *fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *fd < 0 ? fail_path("open checkpoint folder", folder, NULL) : LS_OK;
+}
+
+/* ---- names ---- */
+
+static void name_step(int64_t step, char name[LS_CHECKPOINT_NAME]) {
+    (void)snprintf(name, LS_CHECKPOINT_NAME, PREFIX "%0*lld" SUFFIX, DIGITS, (long long)step);
+}
+
+/* The step in a checkpoint's name; -1: it is none. */
+static int64_t step_of(const char *name) {
+    char back[LS_CHECKPOINT_NAME];
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) return -1;
+    long long step = strtoll(name + strlen(PREFIX), NULL, 10);
+    if (step < 0 || step > MAX_STEP) return -1;
+    name_step(step, back);
+    return strcmp(back, name) ? -1 : step;
+}
+
+static int is_checkpoint(const struct dirent *entry) {
+    return step_of(entry->d_name) >= 0;
+}
+
+static int is_unfinished(const struct dirent *entry) {
+    return !strncmp(entry->d_name, HIDDEN, strlen(HIDDEN));
+}
+
+static int newest_first(const struct dirent **left, const struct dirent **right) {
+    return strcmp((*right)->d_name, (*left)->d_name);
+}
+
+struct listing {
+    struct dirent **entries;
+    int count;
+};
+
+static void free_listing(struct listing *listing) {
+    for (int i = 0; i < listing->count; i++) free(listing->entries[i]);
+    free(listing->entries);
+}
+
+static ls_status list_names(const char *folder, int (*wanted)(const struct dirent *), struct listing *listing) {
+    int count = scandir(folder, &listing->entries, wanted, newest_first);
+    if (count < 0) return fail_path("read checkpoint folder", folder, NULL);
+    listing->count = count;
+    return LS_OK;
+}
+
+static ls_status remove_file(const char *folder, int fd, const char *name) {
+    if (!unlinkat(fd, name, 0) || errno == ENOENT) return LS_OK;
+    return fail_path("remove", folder, name);
+}
+
+/* Removes the checkpoints behind the first keep of those up to last. */
+static ls_status remove_older(const char *folder, int fd, int64_t last, int keep) {
+    LS_CLEANUP(free_listing) struct listing listing = {0};
+    ls_status status = list_names(folder, is_checkpoint, &listing);
+    for (int i = 0, seen = 0; !status && i < listing.count; i++)
+        if (step_of(listing.entries[i]->d_name) <= last && seen++ >= keep)
+            status = remove_file(folder, fd, listing.entries[i]->d_name);
+    return status;
+}
+
+static ls_status remove_unfinished(const char *folder, int fd) {
+    LS_CLEANUP(free_listing) struct listing listing = {0};
+    ls_status status = list_names(folder, is_unfinished, &listing);
+    for (int i = 0; !status && i < listing.count; i++) status = remove_file(folder, fd, listing.entries[i]->d_name);
+    return status;
+}
+
+/* ---- writing ---- */
+
+static int create(int folder, const char *name) {
+    return openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+}
+
+ls_status ls_checkpoints_check(const char *folder) {
+    LS_CLEANUP(close_file) int fd = -1;
+    ls_status status = open_folder(folder, &fd);
+    if (!status) status = remove_unfinished(folder, fd);
+    if (status) return status;
+    LS_CLEANUP(close_file) int probe = create(fd, HIDDEN "probe");
+    if (probe < 0) return fail_path("write to checkpoint folder", folder, NULL);
+    return remove_file(folder, fd, HIDDEN "probe");
+}
+
+/* Everything up to the rename. */
+static ls_status write_hidden(const char *folder, int fd, const char *hidden, const struct ls_checkpoint *checkpoint) {
+    LS_CLEANUP(close_file) int file = create(fd, hidden);
+    if (file < 0) return fail_path("create", folder, hidden);
+    ls_status status = ls_checkpoint_put(checkpoint, file);
+    if (status) return ls_fail_context(status, "cannot write '%s/%s'", folder, hidden);
+    return fsync(file) ? fail_path("write", folder, hidden) : LS_OK;
+}
+
+ls_status ls_checkpoints_save(const char *folder, const struct ls_checkpoint *checkpoint, int keep) {
+    LS_CLEANUP(close_file) int fd = -1;
+    char name[LS_CHECKPOINT_NAME], hidden[LS_CHECKPOINT_NAME + 1];
+    int64_t step = checkpoint->manifest.step;
+    name_step(step, name);
+    (void)snprintf(hidden, sizeof(hidden), ".%s", name);
+    ls_status status = open_folder(folder, &fd);
+    if (status) return status;
+    status = write_hidden(folder, fd, hidden, checkpoint);
+    if (!status && renameat(fd, hidden, fd, name)) status = fail_path("rename", folder, hidden);
+    if (status) {
+        (void)unlinkat(fd, hidden, 0);
+        return status;
+    }
+    if (fsync(fd)) return fail_path("write checkpoint folder", folder, NULL);
+    return remove_older(folder, fd, step, keep);
+}
+
+ls_status ls_checkpoints_clear(const char *folder) {
+    LS_CLEANUP(close_file) int fd = -1;
+    ls_status status = open_folder(folder, &fd);
+    if (!status) status = remove_older(folder, fd, MAX_STEP, 0);
+    return status ? status : remove_unfinished(folder, fd);
+}
+
+/* ---- reading ---- */
+
+/* Reads size bytes; those that the file does not have any more count as damage. */
+static ls_status read_all(int file, uint8_t *bytes, size_t size) {
+    for (size_t done = 0; done < size;) {
+        ssize_t got = read(file, bytes + done, size - done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return ls_fail(LS_DATA_LOSS, "%s", got ? strerror(errno) : "it ends too soon");
+        done += (size_t)got;
+    }
+    return LS_OK;
+}
+
+/* The message is the cause alone. */
+static ls_status load_file(int folder, const char *name, struct ls_loaded *loaded) {
+    LS_CLEANUP(close_file) int file = openat(folder, name, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    if (file < 0 || fstat(file, &info)) return ls_fail(ls_errno_status(errno), "%s", strerror(errno));
+    if (!S_ISREG(info.st_mode)) return ls_fail(LS_DATA_LOSS, "it is no file");
+    size_t size = (size_t)info.st_size;
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = ls_alloc_aligned(size);
+    if (!bytes) return ls_fail_memory("a checkpoint", size);
+    ls_status status = read_all(file, bytes, size);
+    return status ? status : ls_loaded_new(ls_steal(bytes), size, loaded);
+}
+
+ls_status ls_checkpoints_load(const char *folder, const struct ls_log *log, struct ls_loaded *loaded,
+                              char name[LS_CHECKPOINT_NAME]) {
+    LS_CLEANUP(close_file) int fd = -1;
+    LS_CLEANUP(free_listing) struct listing listing = {0};
+    ls_status status = open_folder(folder, &fd);
+    if (!status) status = list_names(folder, is_checkpoint, &listing);
+    if (status) return status;
+    name[0] = '\0';
+    for (int i = 0; i < listing.count; i++) {
+        const char *found = listing.entries[i]->d_name;
+        status = load_file(fd, found, loaded);
+        if (!status) name_step(step_of(found), name);
+        if (status != LS_DATA_LOSS)
+            return status ? ls_fail_context(status, "checkpoint '%s/%s'", folder, found) : LS_OK;
+        ls_log_warning(log, "checkpoint '%s/%s' is damaged: %s; %s", folder, found, ls_error(),
+                       i + 1 < listing.count ? "trying the one before it" : "there is none before it");
+    }
+    return LS_OK;
+}

@@ -1,0 +1,35 @@
+/* What a checkpoint says beside the variables: where the training was, and what must be the same for going on to mean
+ * anything. Kept as texts in the file's metadata. Random numbers have no state (base/random.h): the seeds, which are in
+ * the description of the training, and the position determine them all. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "checkpoint/safetensors.h"
+
+#define LS_MANIFEST_TEXTS 24 /* at most so many */
+
+struct ls_manifest {
+    int64_t step;            /* optimizer steps since compile: the iteration counter */
+    int64_t position;        /* steps since fit began: the place in the data */
+    int64_t steps_per_epoch; /* so that people see the epoch */
+    int64_t generation;      /* 1, and one more each time the training was taken up again */
+    uint64_t seed;           /* of the model; the dataset's is in the training's description */
+    /* sums of the unfinished epoch */
+    double epoch_loss;
+    int64_t epoch_correct, epoch_rows;
+    double loss, accuracy, val_loss, val_accuracy; /* as last told */
+    const char *training;                          /* lines "field=value": must be equal to go on */
+    const char *bits;                              /* likewise; where it differs the bits may */
+};
+/* The numbers' texts are kept in numbers. */
+struct ls_manifest_texts {
+    struct ls_safetensors_text texts[LS_MANIFEST_TEXTS];
+    char numbers[LS_MANIFEST_TEXTS][40];
+    size_t count;
+};
+void ls_manifest_write(const struct ls_manifest *manifest, struct ls_manifest_texts *to);
+/* The texts are borrowed from file. INVALID_ARGUMENT where a field is missing or no number, or the version is another.
+ */
+ls_status ls_manifest_read(const struct ls_safetensors *file, struct ls_manifest *manifest);
+/* LS_OK if both are the same lines, else FAILED_PRECONDITION naming the first that differs, with both values. */
+ls_status ls_manifest_compare(const char *there, const char *here);

@@ -1,0 +1,106 @@
+/* One thread and one checkpoint at a time. */
+#include "checkpoint/writer.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/thread.h"
+
+struct ls_writer {
+    const char *folder;
+    int keep;
+    pthread_t thread;
+    struct ls_monitor monitor;              /* guards what follows */
+    const struct ls_checkpoint *checkpoint; /* being written; NULL: idle */
+    bool stopping;
+    bool written;     /* this and what follows: since the last ls_writer_result */
+    ls_status status; /* the first error */
+    char error[LS_ERROR_SIZE];
+};
+
+static void *write_checkpoints(void *argument) {
+    struct ls_writer *writer = argument;
+    ls_monitor_lock(&writer->monitor);
+    for (;;) {
+        while (!writer->checkpoint && !writer->stopping) (void)ls_monitor_wait(&writer->monitor, LS_NEVER);
+        if (!writer->checkpoint) break;
+        ls_monitor_unlock(&writer->monitor);
+        ls_status status = ls_checkpoints_save(writer->folder, writer->checkpoint, writer->keep);
+        ls_monitor_lock(&writer->monitor);
+        if (!status) writer->written = true;
+        if (status && !writer->status) {
+            writer->status = status;
+            memcpy(writer->error, ls_error(), strlen(ls_error()) + 1);
+        }
+        writer->checkpoint = NULL;
+        ls_monitor_broadcast(&writer->monitor);
+    }
+    ls_monitor_unlock(&writer->monitor);
+    return NULL;
+}
+
+ls_status ls_writer_new(const char *folder, int keep, struct ls_writer **writer) {
+    struct ls_writer *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("the writer of checkpoints", sizeof(*made));
+    made->folder = folder;
+    made->keep = keep;
+    ls_status status = ls_monitor_init(&made->monitor);
+    if (!status) {
+        status = ls_thread_start(&made->thread, "ls-checkpoint", write_checkpoints, made);
+        if (status) ls_monitor_destroy(&made->monitor);
+    }
+    if (status)
+        ls_free(made);
+    else
+        *writer = made;
+    return status;
+}
+
+ls_status ls_writer_result(struct ls_writer *writer, bool *written) {
+    char error[LS_ERROR_SIZE];
+    ls_monitor_lock(&writer->monitor);
+    ls_status status = writer->status;
+    if (status) memcpy(error, writer->error, sizeof(error));
+    *written = writer->written;
+    writer->status = LS_OK;
+    writer->written = false;
+    ls_monitor_unlock(&writer->monitor);
+    return status ? ls_fail(status, "%s", error) : LS_OK;
+}
+
+bool ls_writer_idle(struct ls_writer *writer) {
+    return ls_writer_wait(writer, 0);
+}
+
+void ls_writer_submit(struct ls_writer *writer, const struct ls_checkpoint *checkpoint) {
+    ls_monitor_lock(&writer->monitor);
+    writer->checkpoint = checkpoint;
+    ls_monitor_broadcast(&writer->monitor);
+    ls_monitor_unlock(&writer->monitor);
+}
+
+bool ls_writer_wait(struct ls_writer *writer, int64_t deadline) {
+    ls_monitor_lock(&writer->monitor);
+    while (writer->checkpoint && ls_now() < deadline) (void)ls_monitor_wait(&writer->monitor, deadline);
+    bool idle = !writer->checkpoint;
+    ls_monitor_unlock(&writer->monitor);
+    return idle;
+}
+
+bool ls_writer_free(struct ls_writer *writer, int64_t deadline) {
+    if (!writer) return true;
+    if (!ls_writer_wait(writer, deadline)) {
+        (void)pthread_detach(writer->thread);
+        return false;
+    }
+    ls_monitor_lock(&writer->monitor);
+    writer->stopping = true;
+    ls_monitor_broadcast(&writer->monitor);
+    ls_monitor_unlock(&writer->monitor);
+    (void)pthread_join(writer->thread, NULL);
+    ls_monitor_destroy(&writer->monitor);
+    ls_free(writer);
+    return true;
+}

@@ -1,0 +1,356 @@
+/* From a model's state to checkpoints and back. */
+#include "strategy/backup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "checkpoint/writer.h"
+
+#define KEEP 2
+
+struct ls_backup {
+    ls_model *model;
+    const struct ls_log *log;
+    ls_checkpoint_options options; /* folder is ours */
+    char *folder;
+    int64_t steps_per_epoch, last_position;
+    bool keeper;   /* this worker uses the folder */
+    bool due;      /* a checkpoint is */
+    bool failing;  /* the last one could not be written: said already */
+    int64_t saved; /* position of the newest that was submitted; -1: none */
+    /* the state: parameters, then the optimizer's moments, as they lie in the blobs; the writer's while it is not idle
+     */
+    float *state;
+    size_t floats;
+    struct ls_checkpoint checkpoint;
+    struct ls_checkpoint_tensor *tensors;
+    char (*names)[128];
+    char *training, *bits; /* the manifest's lines */
+    struct ls_writer *writer;
+};
+
+static int moments(const struct ls_backup *backup) {
+    return ls_optimizer_moments(&backup->model->step.rule);
+}
+
+/* ---- making ---- */
+
+static ls_status check_options(ls_checkpoint_options *options) {
+    if (!options->folder || !*options->folder) return ls_fail(LS_INVALID_ARGUMENT, "checkpoint: folder is missing");
+    if (options->every_steps < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "checkpoint: every_steps %lld must not be negative",
+                       (long long)options->every_steps);
+    if (options->keep < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "checkpoint: keep %d must not be negative", options->keep);
+    if (!options->keep) options->keep = KEEP;
+    return LS_OK;
+}
+
+/* A variable, or a moment of it: "optimizer/moment_1/dense/kernel". */
+static void describe_tensor(struct ls_backup *backup, size_t index, int blob, int variable) {
+    const struct ls_network_variable *from = ls_network_variable(backup->model->network, variable);
+    char *name = backup->names[index];
+    if (blob)
+        (void)snprintf(name, sizeof(backup->names[0]), "optimizer/moment_%d/%s", blob, from->name);
+    else
+        (void)snprintf(name, sizeof(backup->names[0]), "%s", from->name);
+    backup->tensors[index] = (struct ls_checkpoint_tensor){
+        name, from->shape, backup->state + (size_t)blob * backup->model->blob_count + from->offset};
+}
+
+static ls_status allocate_state(struct ls_backup *backup) {
+    backup->floats = backup->model->blob_count * (size_t)(1 + moments(backup));
+    backup->state = ls_alloc_aligned(backup->floats * sizeof(float));
+    return backup->state ? LS_OK : ls_fail_memory("a checkpoint's state", backup->floats * sizeof(float));
+}
+
+static ls_status describe_tensors(struct ls_backup *backup) {
+    int variables = ls_network_variable_count(backup->model->network);
+    size_t count = (size_t)variables * (size_t)(1 + moments(backup));
+    backup->names = ls_alloc_array(count, sizeof(*backup->names));
+    backup->tensors = ls_alloc_array(count, sizeof(*backup->tensors));
+    if (!backup->names || !backup->tensors) return ls_fail_memory("a checkpoint's tensors", count);
+    for (size_t i = 0; i < count; i++) describe_tensor(backup, i, (int)i / variables, (int)i % variables);
+    backup->checkpoint.tensors = backup->tensors;
+    backup->checkpoint.count = count;
+    return LS_OK;
+}
+
+static ls_status describe_training(struct ls_backup *backup, const struct ls_fit_lines *lines) {
+    LS_CLEANUP(ls_free_pointer) char *model = NULL;
+    ls_status status = ls_model_describe(backup->model, &model);
+    if (status) return status;
+    size_t size = strlen(model) + strlen(lines->training) + 1;
+    backup->training = ls_alloc(size);
+    backup->bits = ls_strdup(lines->bits);
+    if (!backup->training || !backup->bits) return ls_fail_memory("a manifest", size);
+    (void)snprintf(backup->training, size, "%s%s", model, lines->training);
+    backup->checkpoint.manifest =
+        (struct ls_manifest){.seed = backup->model->seed, .training = backup->training, .bits = backup->bits};
+    return LS_OK;
+}
+
+/* What cannot be done with the folder: an error, or where the user wants that a warning. */
+static ls_status complain(struct ls_backup *backup, ls_status status) {
+    if (!status || !backup->options.warn_only) return status;
+    if (!backup->failing) ls_log_warning(backup->log, "%s; training goes on without a new checkpoint", ls_error());
+    backup->failing = true;
+    return LS_OK;
+}
+
+static ls_status prepare_folder(struct ls_backup *backup, const struct ls_fit_lines *lines) {
+    ls_status status = allocate_state(backup);
+    if (!status) status = describe_tensors(backup);
+    if (!status) status = describe_training(backup, lines);
+    if (!status) status = complain(backup, ls_checkpoints_check(backup->folder));
+    return status ? status : ls_writer_new(backup->folder, backup->options.keep, &backup->writer);
+}
+
+ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup **backup) {
+    const ls_strategy *strategy = config->model->strategy;
+    struct ls_backup *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a backup", sizeof(*made));
+    *made = (struct ls_backup){.model = config->model,
+                               .log = &strategy->membership->log,
+                               .steps_per_epoch = config->steps_per_epoch,
+                               .last_position = config->last_position,
+                               .keeper = strategy->membership->rank == 0 && ls_is_chief(strategy),
+                               .saved = -1};
+    ls_status status = ls_options_copy("ls_checkpoint_options", &made->options, sizeof(made->options), config->options);
+    if (!status) status = check_options(&made->options);
+    if (!status && !(made->folder = ls_strdup(made->options.folder))) status = ls_fail_memory("a folder's name", 1);
+    if (!status && made->keeper) status = prepare_folder(made, config->lines);
+    if (status)
+        ls_backup_free(made);
+    else
+        *backup = made;
+    return status;
+}
+
+/* ---- going on ---- */
+
+/* What the chief tells the others, as whole words. */
+struct restored {
+    int64_t status, found;
+    struct ls_manifest manifest; /* without its texts */
+    char error[LS_ERROR_SIZE];
+};
+_Static_assert(sizeof(struct restored) % sizeof(int64_t) == 0, "it is broadcast as words");
+
+static ls_status check_manifest(const struct ls_backup *backup, const struct ls_manifest *manifest) {
+    ls_status status = ls_manifest_compare(manifest->training, backup->training);
+    if (status)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "it belongs to another training: %s; take another folder, or remove its checkpoints",
+                       ls_error());
+    if (manifest->steps_per_epoch != backup->steps_per_epoch || manifest->position > backup->last_position)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "it is that of step %lld with %lld steps an epoch, beyond the %lld steps of %lld an epoch of "
+                       "this training",
+                       (long long)manifest->position, (long long)manifest->steps_per_epoch,
+                       (long long)backup->last_position, (long long)backup->steps_per_epoch);
+    return LS_OK;
+}
+
+static ls_status copy_tensors(struct ls_backup *backup, const struct ls_loaded *loaded) {
+    if (loaded->file.tensor_count != backup->checkpoint.count + 1)
+        return ls_fail(LS_INVALID_ARGUMENT, "it has %zu tensors instead of %zu", loaded->file.tensor_count - 1,
+                       backup->checkpoint.count);
+    for (size_t i = 0; i < backup->checkpoint.count; i++) {
+        const struct ls_checkpoint_tensor *tensor = &backup->tensors[i];
+        const void *data;
+        ls_status status = ls_loaded_find(loaded, tensor->name, &tensor->shape, &data);
+        if (status) return status;
+        memcpy(backup->state + (tensor->data - backup->state), data,
+               (size_t)ls_shape_count(&tensor->shape) * sizeof(float));
+    }
+    return LS_OK;
+}
+
+/* The checkpoint's state into ours. */
+static ls_status take_up(struct ls_backup *backup, const struct ls_loaded *loaded, const char *name) {
+    const struct ls_manifest *manifest = &loaded->manifest;
+    ls_status status = check_manifest(backup, manifest);
+    if (!status) status = copy_tensors(backup, loaded);
+    if (status) return ls_fail_context(status, "checkpoint '%s/%s'", backup->folder, name);
+    if (ls_manifest_compare(manifest->bits, backup->bits))
+        ls_log_warning(backup->log, "checkpoint '%s/%s': the bits may be others than without an interruption: %s",
+                       backup->folder, name, ls_error());
+    ls_log_info(backup->log, "training goes on after step %lld (%lld epochs and %lld steps), from checkpoint '%s/%s'",
+                (long long)manifest->step, (long long)(manifest->position / manifest->steps_per_epoch),
+                (long long)(manifest->position % manifest->steps_per_epoch), backup->folder, name);
+    return LS_OK;
+}
+
+static void load_newest(struct ls_backup *backup, struct restored *restored) {
+    struct ls_loaded loaded = {0};
+    char name[LS_CHECKPOINT_NAME] = "";
+    ls_status status = ls_checkpoints_load(backup->folder, backup->log, &loaded, name);
+    if (status != LS_INVALID_ARGUMENT) status = complain(backup, status);
+    restored->found = !status && name[0];
+    if (restored->found) status = take_up(backup, &loaded, name);
+    restored->manifest = loaded.manifest;
+    restored->manifest.training = restored->manifest.bits = NULL;
+    restored->status = status;
+    if (status) (void)snprintf(restored->error, sizeof(restored->error), "%s", ls_error());
+    ls_loaded_free(&loaded);
+}
+
+/* The state to every worker and replica. */
+static ls_status spread_state(struct ls_backup *backup) {
+    ls_model *model = backup->model;
+    size_t size = model->blob_count * sizeof(float);
+    ls_status status = backup->state ? LS_OK : allocate_state(backup);
+    if (!status)
+        status = ls_group_broadcast(model->strategy->membership->group, "checkpoint's state", 0, LS_FLOAT32,
+                                    backup->state, backup->floats);
+    for (int i = 0; !status && i < model->strategy->local_count; i++) {
+        const struct ls_model_replica *replica = &model->replicas[i];
+        status = replica->device->ops->copy_in(replica->device, replica->parameters, backup->state, size);
+        for (int m = 0; !status && m < moments(backup); m++)
+            status = replica->device->ops->copy_in(replica->device, replica->moments[m],
+                                                   backup->state + (size_t)(m + 1) * model->blob_count, size);
+    }
+    return status;
+}
+
+static void set_state(struct ls_backup *backup, const struct ls_manifest *manifest, struct ls_fit_state *state) {
+    backup->model->step.iteration = manifest->step;
+    backup->saved = manifest->position;
+    state->position = manifest->position;
+    state->sums = (struct ls_loss_sums){manifest->epoch_loss, manifest->epoch_correct, manifest->epoch_rows};
+    state->result.steps = manifest->step;
+    state->result.loss = manifest->loss;
+    state->result.accuracy = manifest->accuracy;
+    state->result.val_loss = manifest->val_loss;
+    state->result.val_accuracy = manifest->val_accuracy;
+}
+
+ls_status ls_backup_restore(struct ls_backup *backup, struct ls_fit_state *state) {
+    struct restored restored = {0};
+    if (backup->keeper) load_newest(backup, &restored);
+    ls_status status = ls_group_broadcast(backup->model->strategy->membership->group, "checkpoint", 0, LS_INT64,
+                                          &restored, sizeof(restored) / sizeof(int64_t));
+    if (!status && restored.status) status = ls_fail((ls_status)restored.status, "%s", restored.error);
+    backup->checkpoint.manifest.generation = restored.manifest.generation + 1;
+    if (status || !restored.found) return status;
+    status = spread_state(backup);
+    if (!backup->keeper) ls_free(ls_steal(backup->state));
+    if (!status) set_state(backup, &restored.manifest, state);
+    return status;
+}
+
+/* ---- saving ---- */
+
+static ls_status copy_state(struct ls_backup *backup) {
+    const struct ls_model_replica *replica = &backup->model->replicas[0];
+    size_t count = backup->model->blob_count, size = count * sizeof(float);
+    ls_status status = replica->device->ops->copy_out(replica->device, backup->state, replica->parameters, size);
+    for (int m = 0; !status && m < moments(backup); m++)
+        status = replica->device->ops->copy_out(replica->device, backup->state + (size_t)(m + 1) * count,
+                                                replica->moments[m], size);
+    return status;
+}
+
+/* The writer is idle. */
+static ls_status save(struct ls_backup *backup, const struct ls_fit_state *state) {
+    struct ls_manifest *manifest = &backup->checkpoint.manifest;
+    struct ls_track *track = backup->model->strategy->replicas[0].track;
+    int64_t begun = ls_track_begin(track);
+    ls_status status = copy_state(backup);
+    if (status) return status;
+    manifest->step = backup->model->step.iteration;
+    manifest->position = state->position;
+    manifest->steps_per_epoch = backup->steps_per_epoch;
+    manifest->epoch_loss = state->sums.loss;
+    manifest->epoch_correct = state->sums.correct;
+    manifest->epoch_rows = state->sums.rows;
+    manifest->loss = state->result.loss;
+    manifest->accuracy = state->result.accuracy;
+    manifest->val_loss = state->result.val_loss;
+    manifest->val_accuracy = state->result.val_accuracy;
+    ls_track_end(track, begun, "checkpoint", (struct ls_span_facts){.step = manifest->step});
+    ls_writer_submit(backup->writer, &backup->checkpoint);
+    backup->saved = state->position;
+    backup->due = false;
+    return LS_OK;
+}
+
+/* What the writer has come to. */
+static ls_status take_result(struct ls_backup *backup) {
+    bool written = false;
+    ls_status status = ls_writer_result(backup->writer, &written);
+    if (!status && written && backup->failing) {
+        ls_log_info(backup->log, "checkpoints are written to '%s' again", backup->folder);
+        backup->failing = false;
+    }
+    return complain(backup, status);
+}
+
+ls_status ls_backup_step(struct ls_backup *backup, const struct ls_fit_state *state) {
+    if (!backup || !backup->keeper) return LS_OK;
+    int64_t every = backup->options.every_steps ? backup->options.every_steps : backup->steps_per_epoch;
+    if (state->position % every == 0) backup->due = true;
+    if (!ls_writer_idle(backup->writer)) return LS_OK;
+    ls_status status = take_result(backup);
+    if (status || !backup->due || state->position == backup->last_position) return status;
+    return save(backup, state);
+}
+
+static ls_status wait_for_writer(struct ls_backup *backup) {
+    const struct ls_settings *settings = &backup->model->strategy->membership->settings;
+    int64_t begun = ls_now(), deadline = ls_deadline_after(begun, settings->collective_timeout);
+    for (;;) {
+        int64_t report = ls_deadline_in(settings->report_interval);
+        if (ls_writer_wait(backup->writer, report < deadline ? report : deadline)) return LS_OK;
+        if (ls_now() >= deadline)
+            return ls_fail(LS_DEADLINE_EXCEEDED,
+                           "the checkpoint of step %lld is still being written to '%s' after "
+                           "LOCKSTEP_COLLECTIVE_TIMEOUT (%g s)",
+                           (long long)backup->checkpoint.manifest.step, backup->folder, settings->collective_timeout);
+        ls_log_info(backup->log, "waiting for the checkpoint of step %lld to be written to '%s', since %.0f s",
+                    (long long)backup->checkpoint.manifest.step, backup->folder, ls_seconds_since(begun));
+    }
+}
+
+static ls_status wait_for_result(struct ls_backup *backup) {
+    ls_status status = wait_for_writer(backup);
+    return status ? status : take_result(backup);
+}
+
+/* The training is done: what cannot be removed is no error of it. */
+static void remove_all(struct ls_backup *backup) {
+    if (!wait_for_writer(backup) && !ls_checkpoints_clear(backup->folder)) return;
+    if (!backup->failing)
+        ls_log_warning(backup->log, "the checkpoints of the training that is done remain in '%s': %s", backup->folder,
+                       ls_error());
+}
+
+ls_status ls_backup_finish(struct ls_backup *backup, const struct ls_fit_state *state) {
+    if (!backup || !backup->keeper) return LS_OK;
+    if (!backup->options.keep_on_success) {
+        remove_all(backup);
+        return LS_OK;
+    }
+    ls_status status = wait_for_result(backup);
+    if (status || backup->saved == state->position) return status;
+    status = save(backup, state);
+    return status ? status : wait_for_result(backup);
+}
+
+void ls_backup_free(struct ls_backup *backup) {
+    if (!backup) return;
+    /* a disk that does not answer: the thread may still read what is here */
+    if (backup->writer && (wait_for_writer(backup) || !ls_writer_free(backup->writer, 0))) return;
+    ls_free(backup->state);
+    ls_free(backup->tensors);
+    ls_free(backup->names);
+    ls_free(backup->training);
+    ls_free(backup->bits);
+    ls_free(backup->folder);
+    ls_free(backup);
+}

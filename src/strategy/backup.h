@@ -1,0 +1,33 @@
+/* What fit keeps in a checkpoint folder, and takes up again (tf.keras.callbacks.BackupAndRestore). Between steps every
+ * worker has the same state, so the chief alone writes it: it copies the state, and a thread writes the copy while
+ * training goes on. */
+#pragma once
+#include "strategy/fingerprint.h"
+#include "strategy/model.h"
+
+/* Where a fit is, between two steps. */
+struct ls_fit_state {
+    int64_t position;         /* steps since fit began */
+    struct ls_loss_sums sums; /* of the present epoch */
+    ls_result result;
+};
+
+struct ls_backup;
+struct ls_backup_config {
+    ls_model *model;
+    const ls_checkpoint_options *options;
+    const struct ls_fit_lines *lines;
+    int64_t steps_per_epoch, last_position; /* of the fit */
+};
+/* Reads options (checked on every worker; the folder on the chief only). The model is built. */
+ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup **backup);
+/* Collective: where the chief finds a checkpoint, its state becomes every worker's, and *state that of the fit. The
+ * same error on all workers where it belongs to another training. */
+ls_status ls_backup_restore(struct ls_backup *backup, struct ls_fit_state *state);
+/* After a committed step, or at the end of an epoch when all that belongs to it is done: takes a checkpoint when one is
+ * due and the one before is written; otherwise it stays due. An error is the writer's, of an earlier one. */
+ls_status ls_backup_step(struct ls_backup *backup, const struct ls_fit_state *state);
+/* After the last epoch: removes the checkpoints, or writes the last one. */
+ls_status ls_backup_finish(struct ls_backup *backup, const struct ls_fit_state *state);
+/* Waits for a checkpoint that is being written. NULL is nothing. */
+void ls_backup_free(struct ls_backup *backup);

@@ -1,0 +1,126 @@
+/* The lines of a training's fingerprint. */
+#include "strategy/fingerprint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/memory.h"
+
+/* Appends a dataset's lines, each with prefix. */
+static ls_status describe_data(FILE *out, const char *prefix, const ls_dataset *data) {
+    LS_CLEANUP(ls_free_pointer) char *lines = NULL;
+    ls_status status = ls_dataset_describe(data, &lines);
+    if (status) return status;
+    char *state = NULL;
+    for (char *line = strtok_r(lines, "\n", &state); line; line = strtok_r(NULL, "\n", &state))
+        (void)fprintf(out, "%s %s\n", prefix, line);
+    return LS_OK;
+}
+
+/* What the describing functions below work on. */
+struct subject {
+    const ls_model *model;
+    const ls_dataset *data;
+    const ls_fit_options *options;
+};
+
+static ls_status describe_the_data(FILE *out, const struct subject *subject) {
+    return describe_data(out, "data", subject->data);
+}
+
+static ls_status describe_training(FILE *out, const struct subject *subject) {
+    const ls_model *model = subject->model;
+    char rule[256];
+    ls_optimizer_describe(&model->step.rule, rule, sizeof(rule));
+    (void)fprintf(out, "optimizer=%s\nloss=%d\nseed=%llu\niteration=%lld\nsteps_per_epoch=%lld\n", rule,
+                  (int)model->loss, (unsigned long long)model->seed, (long long)model->step.iteration,
+                  (long long)subject->options->steps_per_epoch);
+    return describe_the_data(out, subject);
+}
+
+/* AUTO adds alike however the replicas are laid out and the buckets are cut. */
+static bool depends_on_layout(const struct subject *subject) {
+    const ls_strategy_options *options = &subject->model->strategy->options;
+    return options->communication != LS_AUTO || options->compression != LS_COMPRESS_NONE ||
+           subject->data->options.division != LS_DIVIDE_LAYOUT_INVARIANT;
+}
+
+static ls_status describe_bits(FILE *out, const struct subject *subject) {
+    const ls_strategy *strategy = subject->model->strategy;
+    const struct ls_settings *settings = &strategy->membership->settings;
+    char device[256];
+    ls_devices_fingerprint(device, sizeof(device));
+    (void)fprintf(out, "device=%s\nthreads_per_replica=%d\nreplicas=%d\ncommunication=%s\ncompression=%s\n", device,
+                  strategy->options.threads_per_replica, strategy->total_count,
+                  ls_communication_name(strategy->options.communication),
+                  ls_compression_name(strategy->options.compression));
+    if (depends_on_layout(subject))
+        (void)fprintf(out, "workers=%d\nbytes_per_pack=%zu\nfirst_bucket=%lld\nbucket=%lld\n",
+                      strategy->membership->size, strategy->options.bytes_per_pack, (long long)settings->first_bucket,
+                      (long long)settings->bucket);
+    return LS_OK;
+}
+
+static ls_status describe_others(FILE *out, const struct subject *subject) {
+    const struct ls_settings *settings = &subject->model->strategy->membership->settings;
+    const ls_fit_options *options = subject->options;
+    (void)fprintf(out, "epochs=%d\nfirst_bucket=%lld\nbucket=%lld\n", options->epochs,
+                  (long long)settings->first_bucket, (long long)settings->bucket);
+    (void)fprintf(out, "checkpoint=%s\n", options->checkpoint ? "yes" : "no");
+    return options->validation_data ? describe_data(out, "validation_data", options->validation_data) : LS_OK;
+}
+
+typedef ls_status describe_fn(FILE *out, const struct subject *subject);
+
+static ls_status collect(describe_fn *describe, const struct subject *subject, char **lines) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return ls_fail_memory("the training's fingerprint", 1);
+    ls_status status = describe(out, subject);
+    bool failed = ferror(out);
+    if ((fclose(out) || failed) && !status) status = ls_fail_memory("the training's fingerprint", size);
+    if (status)
+        free(text);
+    else
+        *lines = text;
+    return status;
+}
+
+ls_status ls_fit_describe(const ls_model *model, const ls_dataset *data, const ls_fit_options *options,
+                          struct ls_fit_lines *lines) {
+    const struct subject subject = {model, data, options};
+    struct ls_fit_lines made = {0};
+    ls_status status = collect(describe_training, &subject, &made.training);
+    if (!status) status = collect(describe_bits, &subject, &made.bits);
+    if (!status) status = collect(describe_others, &subject, &made.others);
+    if (status)
+        ls_fit_lines_free(&made);
+    else
+        *lines = made;
+    return status;
+}
+
+void ls_fit_lines_free(struct ls_fit_lines *lines) {
+    ls_free(lines->training);
+    ls_free(lines->bits);
+    ls_free(lines->others);
+    *lines = (struct ls_fit_lines){0};
+}
+
+ls_status ls_fit_agree(const ls_model *model, const struct ls_fit_lines *lines) {
+    size_t size = strlen(lines->training) + strlen(lines->bits) + strlen(lines->others) + 1;
+    LS_CLEANUP(ls_free_pointer) char *all = ls_alloc(size);
+    if (!all) return ls_fail_memory("the training's fingerprint", size);
+    (void)snprintf(all, size, "%s%s%s", lines->training, lines->bits, lines->others);
+    return ls_membership_agree(model->strategy->membership, "training", all);
+}
+
+ls_status ls_evaluation_agree(const ls_model *model, const ls_dataset *data) {
+    LS_CLEANUP(ls_free_pointer) char *lines = NULL;
+    const struct subject subject = {.data = data};
+    ls_status status = collect(describe_the_data, &subject, &lines);
+    return status ? status : ls_membership_agree(model->strategy->membership, "evaluation", lines);
+}

@@ -1,0 +1,17 @@
+/* A training as lines "field=value": what workers compare before it, and what a checkpoint keeps of it. */
+#pragma once
+#include "strategy/model.h"
+
+struct ls_fit_lines {
+    char *training; /* what the training is: position and state mean nothing in another */
+    char *bits;     /* what the bits depend on beside it */
+    char *others;   /* what must be equal on all workers beside both */
+};
+/* Before the first step; options with their defaults. Freed with ls_fit_lines_free. */
+ls_status ls_fit_describe(const ls_model *model, const ls_dataset *data, const ls_fit_options *options,
+                          struct ls_fit_lines *lines);
+void ls_fit_lines_free(struct ls_fit_lines *lines);
+/* Collective: INVALID_ARGUMENT naming the first difference. */
+ls_status ls_fit_agree(const ls_model *model, const struct ls_fit_lines *lines);
+/* Collective, for an evaluation: the data alone. */
+ls_status ls_evaluation_agree(const ls_model *model, const ls_dataset *data);
