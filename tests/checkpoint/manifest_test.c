@@ -1,0 +1,115 @@
+/* The manifest: to texts and back to the bit, what is refused, and which line differs. */
+#include "checkpoint/manifest.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness.h"
+
+static const struct ls_manifest sample = {
+    .step = INT64_MAX,
+    .position = INT64_MAX - 1,
+    .steps_per_epoch = 3,
+    .generation = 2,
+    .seed = UINT64_MAX,
+    .epoch_loss = 0.1,
+    .epoch_correct = 5,
+    .epoch_rows = 6,
+    .loss = -0.0,
+    .accuracy = 4.9e-324,
+    .val_loss = NAN,
+    .val_accuracy = INFINITY,
+    .training = "a=1\n",
+    .bits = "",
+};
+
+static ls_status read_texts(struct ls_manifest_texts *texts, struct ls_manifest *manifest) {
+    const struct ls_safetensors file = {.texts = texts->texts, .text_count = texts->count};
+    return ls_manifest_read(&file, manifest);
+}
+
+START_TEST(it_comes_back_to_the_bit) {
+    struct ls_manifest_texts texts;
+    struct ls_manifest back;
+    ls_manifest_write(&sample, &texts);
+    ck_assert_int_eq(read_texts(&texts, &back), LS_OK);
+    ck_assert_mem_eq(&back, &sample, sizeof(back)); /* the texts are borrowed, so that they are the same pointers */
+}
+END_TEST
+
+static const struct {
+    const char *name, *value;
+} refusals[] = {
+    {"format", "pt"},
+    {"version", "2"},
+    {"random", "mt19937"},
+    {"step", ""},
+    {"step", "x"},
+    {"step", "-1"},
+    {"step", "1x"},
+    {"step", "9223372036854775808"},
+    {"seed", "-1"},
+    {"seed", "18446744073709551616"},
+    {"loss", "0.5"},
+    {"loss", "0x"},
+    {"loss", "zz"},
+    {"loss", "0x11111111111111111"},
+    {"position", "9223372036854775807"},
+};
+
+START_TEST(what_it_should_not_be_is_refused) {
+    struct ls_manifest_texts texts;
+    struct ls_manifest back = {.step = 77};
+    struct ls_manifest smaller = sample;
+    smaller.step = 5, smaller.position = 5;
+    ls_manifest_write(&smaller, &texts);
+    for (size_t i = 0; i < texts.count; i++)
+        if (!strcmp(texts.texts[i].name, refusals[_i].name)) texts.texts[i].value = refusals[_i].value;
+    ck_assert_msg(read_texts(&texts, &back) == LS_INVALID_ARGUMENT, "%s=%s", refusals[_i].name, refusals[_i].value);
+    ck_assert_msg(strstr(ls_error(), refusals[_i].name), "%s", ls_error());
+    ck_assert_int_eq(back.step, 77);
+}
+END_TEST
+
+START_TEST(every_field_must_be_there) {
+    struct ls_manifest_texts texts;
+    struct ls_manifest back;
+    ls_manifest_write(&sample, &texts);
+    ck_assert_uint_le(texts.count, LS_MANIFEST_TEXTS);
+    for (size_t i = 0; i < texts.count; i++) {
+        const char *name = texts.texts[i].name;
+        texts.texts[i].name = "another";
+        ck_assert_int_eq(read_texts(&texts, &back), LS_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(ls_error(), name), "%s", ls_error());
+        texts.texts[i].name = name;
+    }
+}
+END_TEST
+
+static void expect_difference(const char *there, const char *here, const char *message) {
+    ck_assert_int_eq(ls_manifest_compare(there, here), LS_FAILED_PRECONDITION);
+    ck_assert_msg(strstr(ls_error(), message), "%s", ls_error());
+}
+
+START_TEST(the_difference_is_named) {
+    ck_assert_int_eq(ls_manifest_compare("", ""), LS_OK);
+    ck_assert_int_eq(ls_manifest_compare("a=1\nb=2\n", "a=1\nb=2\n"), LS_OK);
+    expect_difference("a=1\nb=2\n", "a=1\nb=3\n", "b differs: '2' there, '3' here");
+    expect_difference("a=1\n", "a=12\n", "a differs: '1' there, '12' here");
+    expect_difference("a=1\n", "ab=1\n", "'a=1' there, 'ab=1' here");
+    expect_difference("a=1\n", "a=1\nb=2\n", "b=2");
+    expect_difference("a=1\nb=2\n", "a=1\n", "b=2");
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("manifest");
+    TCase *tests = tcase_create("manifest");
+    tcase_add_test(tests, it_comes_back_to_the_bit);
+    tcase_add_loop_test(tests, what_it_should_not_be_is_refused, 0, (int)(sizeof(refusals) / sizeof(refusals[0])));
+    tcase_add_test(tests, every_field_must_be_there);
+    tcase_add_test(tests, the_difference_is_named);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
