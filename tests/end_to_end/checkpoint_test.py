@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Checkpoints as users meet them: all workers killed at random moments and started again, damaged files, full, read-only
+and missing folders. The end is that of an undisturbed run, bit for bit."""
+import hashlib
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+from cluster import LOCKSTEP, Cluster, last_json, train_command
+
+# a second or two of training; momentum and moments, a short last step in each epoch, a shuffle in each
+SMALL = ("--json", "--verbose", "-1", "--optimizer", "adam", "--limit", "1000", "--no-validation", "--batch-size", "72",
+         "--epochs", "150")
+SHORT = ("--json", "--verbose", "-1", "--limit", "500", "--no-validation", "--batch-size", "50", "--epochs", "3")
+NUMBERS = ("steps", "loss", "accuracy", "weights_sha256")
+LONG_FORM = "LOCKSTEP_TEST_FULL" in os.environ
+
+
+def train(*options, before=None):
+    """One worker; before is a shell command that runs first, in a mount namespace of its own."""
+    command = train_command(*options)
+    if before:
+        command = ["unshare", "--mount", "sh", "-ec", before + ' && exec "$0" "$@"', *command]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def numbers(result):
+    return [result[name] for name in NUMBERS]
+
+
+def read_checkpoint(path):
+    """(texts, {name: (dtype, shape, bytes)}) by nothing but the format's description."""
+    with open(path, "rb") as file:
+        data = file.read()
+    length, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    texts = header.pop("__metadata__")
+    body = data[8 + length:]
+    return texts, {name: (entry["dtype"], entry["shape"], body[slice(*entry["data_offsets"])])
+                   for name, entry in header.items()}
+
+
+def weights_sha256(tensors, names):
+    """What lockstep train prints, made from a checkpoint."""
+    digest = hashlib.sha256()
+    for name in names:
+        _, shape, values = tensors[name]
+        digest.update(name.encode() + b"\0" + struct.pack("<q%dq" % len(shape), len(shape), *shape) + values)
+    return digest.hexdigest()
+
+
+class Checkpoints(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-checkpoint-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def names(self):
+        return sorted(os.listdir(self.folder))
+
+    def path(self, index):
+        return os.path.join(self.folder, [name for name in self.names() if not name.startswith(".")][index])
+
+    def succeed(self, *options, **more):
+        done = train(*options, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return last_json(done.stdout), done.stderr
+
+    def start(self, workers, options):
+        """Only the first worker knows the folder."""
+        cluster = Cluster(workers, train_command(*options, "--checkpoint", self.folder))
+        for index in range(workers):
+            elsewhere = train_command(*options, "--checkpoint", "/only/the/chief/has/it")
+            cluster.start(index, command=elsewhere if index else None)
+        return cluster
+
+    def check_kills(self, workers, *checkpoint):
+        """Kills all workers again and again, then lets them finish."""
+        undisturbed, _ = self.succeed(*SMALL, "--devices", str(workers))
+        options = (*SMALL, *checkpoint)
+        resumed = 0
+        for round in range(24 if LONG_FORM else 6):
+            cluster = self.start(workers, options)
+            time.sleep(random.uniform(0.05, 0.8))
+            for index in random.sample(range(workers), workers):
+                cluster.kill(index)
+            resumed += "training goes on after step" in cluster.finish()[("worker", 0)][2]
+        results = self.start(workers, options).finish(timeout=120)
+        self.assertEqual({status for status, _, _ in results.values()}, {0}, results)
+        self.assertEqual(numbers(last_json(results[("worker", 0)][1])), numbers(undisturbed))
+        self.assertEqual(self.names(), [])
+        self.assertGreater(resumed, 0)
+
+    def test_one_worker_killed(self):
+        self.check_kills(1, "--checkpoint-steps", "1", "--checkpoint-keep", "1")
+        self.check_kills(1)
+
+    def test_all_of_two_workers_killed(self):
+        self.check_kills(2, "--checkpoint-steps", "3")
+
+    def test_the_survivors_end_and_all_go_on(self):
+        """Without all: the others end with 138, and what they do last harms no checkpoint."""
+        undisturbed, _ = self.succeed(*SMALL, "--devices", "2")
+        for victim in (0, 1):
+            before = self.names()
+            cluster = self.start(2, SMALL)
+            while self.names() == before and cluster.tasks[("worker", 0)].poll() is None:
+                time.sleep(0.01)
+            cluster.kill(victim)
+            results = cluster.finish()
+            self.assertEqual(results[("worker", 1 - victim)][0], 138, results)
+        unfinished = bool(self.names())  # on a busy machine the kill may have come when the training was over
+        results = self.start(2, SMALL).finish(timeout=120)
+        self.assertEqual("training goes on after step" in results[("worker", 0)][2], unfinished)
+        self.assertEqual(numbers(last_json(results[("worker", 0)][1])), numbers(undisturbed))
+
+    def test_the_files_are_safetensors(self):
+        result, _ = self.succeed(*SHORT, "--optimizer", "adam", "--checkpoint", self.folder, "--checkpoint-retain",
+                                 "--checkpoint-keep", "1")
+        self.assertEqual(self.names(), ["checkpoint-000000000030.safetensors"])
+        texts, tensors = read_checkpoint(self.path(0))
+        names = [layer + part for layer in ("dense", "dense_1", "dense_2") for part in ("/kernel", "/bias")]
+        self.assertEqual(weights_sha256(tensors, names), result["weights_sha256"])
+        moments = ["optimizer/moment_%d/%s" % (moment, name) for moment in (1, 2) for name in names]
+        self.assertEqual(sorted(tensors), sorted([*names, *moments, "lockstep.sha256"]))
+        self.assertEqual({dtype for dtype, _, _ in tensors.values()}, {"F32", "U8"})
+        self.assertEqual((texts["step"], texts["position"], texts["steps_per_epoch"], texts["generation"]),
+                         ("30", "30", "10", "1"))
+        with open(self.path(0), "rb") as file:
+            data = file.read()
+        self.assertEqual(hashlib.sha256(data[:-64]).hexdigest().encode(), data[-64:])
+
+    def test_a_damaged_file_is_named_and_the_one_before_is_used(self):
+        undisturbed, _ = self.succeed(*SHORT)
+        for at in (0, 9, 500, -1000, -1):
+            self.succeed(*SHORT, "--checkpoint", self.folder, "--checkpoint-retain")
+            newest = self.path(-1)
+            with open(newest, "r+b") as file:
+                data = bytearray(file.read())
+                data[at] ^= 1
+                file.seek(0)
+                file.write(data)
+            older = int(self.path(-2)[-24:-12])
+            result, said = self.succeed(*SHORT, "--checkpoint", self.folder)
+            self.assertEqual(numbers(result), numbers(undisturbed))
+            self.assertEqual(said.count("warning"), 1, said)
+            self.assertIn("checkpoint '%s' is damaged" % newest, said)
+            self.assertIn("training goes on after step %d " % older, said)
+            self.assertEqual(self.names(), [])
+
+    def test_another_training_is_refused(self):
+        self.succeed(*SHORT, "--checkpoint", self.folder, "--checkpoint-retain")
+        done = train(*SHORT, "--learning-rate", "0.5", "--checkpoint", self.folder)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("learning_rate=0.1", done.stderr)
+        self.assertIn(self.path(-1), done.stderr)
+
+    def check_trouble(self, folder, cause, before=None):
+        """By default one error that names path and cause; where the user wants that one warning, and the same end."""
+        undisturbed, _ = self.succeed(*SHORT)
+        done = train(*SHORT, "--checkpoint", folder, before=before)
+        last = done.stderr.strip().splitlines()[-1]
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(folder, last)
+        self.assertIn(cause, last)
+        result, said = self.succeed(*SHORT, "--checkpoint", folder, "--checkpoint-errors", "warn", before=before)
+        self.assertEqual(numbers(result), numbers(undisturbed))
+        self.assertEqual(said.count("warning"), 1, said)
+        self.assertRegex(said, "warning: .*%s.*%s.*training goes on" % (folder, cause))
+
+    def test_a_missing_folder(self):
+        self.check_trouble(os.path.join(self.folder, "none"), "No such file or directory")
+
+    @unittest.skipIf(os.geteuid(), "mounting needs root")
+    def test_a_read_only_folder(self):
+        self.check_trouble(self.folder, "Read-only file system",
+                           "mount -t tmpfs -o ro,size=64k tmpfs %s" % self.folder)
+
+    @unittest.skipIf(os.geteuid(), "mounting needs root")
+    def test_a_full_disk(self):
+        self.check_trouble(self.folder, "No space left on device", "mount -t tmpfs -o size=64k tmpfs %s" % self.folder)
+
+    @unittest.skipIf(os.geteuid(), "mounting needs root")
+    def test_a_disk_that_fills_keeps_the_older_one(self):
+        """Room for one checkpoint (0.44 MB) and a half: the first one stays, and is whole."""
+        script = ("mount -t tmpfs -o size=640k tmpfs %s; ! \"$0\" \"$@\" 2> %s.said; ls -A %s; exec \"$0\" \"$@\" "
+                  "--checkpoint-errors warn") % ((self.folder,) * 3)
+        self.addCleanup(os.remove, self.folder + ".said")
+        options = (*SHORT, "--epochs", "100", "--checkpoint", self.folder, "--checkpoint-steps", "1")
+        done = subprocess.run(["unshare", "--mount", "sh", "-ec", script, *train_command(*options)], capture_output=True,
+                              text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.folder + ".said", encoding="utf-8") as said:
+            self.assertIn("No space left on device", said.read())
+        self.assertRegex(done.stdout.splitlines()[0], r"^checkpoint-\d{12}\.safetensors$")
+        self.assertIn("training goes on after step", done.stderr)
+        undisturbed, _ = self.succeed(*SHORT, "--epochs", "100")
+        self.assertEqual(numbers(last_json(done.stdout)), numbers(undisturbed))
+
+    def test_what_is_asked_for_without_a_folder(self):
+        done = train("--checkpoint-keep", "3")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("need '--checkpoint FOLDER'", done.stderr)
+        self.assertEqual(train("--checkpoint", self.folder, "--checkpoint-keep", "0").returncode, 2)
+        self.assertEqual(train("--checkpoint", "").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
