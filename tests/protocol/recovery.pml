@@ -1,0 +1,593 @@
+/* Recovery in place, as docs/protocol.md specifies it, without clocks.
+ *
+ * A slot is a process: a task that is started anew, or that draws a new incarnation, gets a spare slot, so a set of slots
+ * is a roster. Every step of a worker is one atomic action. A message is a fact that its receiver may take note of at any
+ * time until it has noticed the end of the stream; so messages that come late, or never, need no queues. What is sent
+ * while the two are cut off from each other never arrives. A deadline passes when nothing else can happen; with ELASTIC
+ * the rejoin timeout has always passed, so that a convener may also propose early.
+ *
+ * Options: TASKS, SPARES, STEPS, CRASHES, FREEZES, CUTS, ELASTIC (the least number of members), START (begin with the
+ * first join), REPLACE (a frozen worker's task may be started anew).
+ * Broken on purpose: NO_FENCE, EVEN_HALF, NOT_FURTHEST, NO_LEDGER. */
+#ifndef TASKS
+#define TASKS 3
+#endif
+#ifndef SPARES
+#define SPARES 2
+#endif
+#ifndef STEPS
+#define STEPS 2
+#endif
+#ifndef CRASHES
+#define CRASHES 0
+#endif
+#ifndef FREEZES
+#define FREEZES 0
+#endif
+#ifndef CUTS
+#define CUTS 0
+#endif
+#define SLOTS     (TASKS + SPARES)
+#define NOBODY    SLOTS
+#define PROPOSALS 12 /* 0: none; their bits fit a short, their digits 4 bits */
+#define FIRST     1  /* position 0; 0 is no state */
+#define LAST      (FIRST + STEPS)
+
+mtype:state = {JOINING, MEMBER, SEEKING, CONVENING, FORMING, READY, FENCED, LEAVING, ENDED};
+mtype:message = {Hello, HelloReply, Beat, Stop, Report, Propose, State, Accept, Begin, Share, Leave};
+
+#define BIT(i)     (1 << (i))
+#define IN(set, i) (((set) >> (i)) & 1)
+#if TASKS + SPARES == 4
+#define SOME(P, a)  (P(0, a) || P(1, a) || P(2, a) || P(3, a))
+#define EACH(A)     A(0) A(1) A(2) A(3)
+#elif TASKS + SPARES == 5
+#define SOME(P, a)  (P(0, a) || P(1, a) || P(2, a) || P(3, a) || P(4, a))
+#define EACH(A)     A(0) A(1) A(2) A(3) A(4)
+#else
+#define SOME(P, a)  (P(0, a) || P(1, a) || P(2, a) || P(3, a) || P(4, a) || P(5, a))
+#define EACH(A)     A(0) A(1) A(2) A(3) A(4) A(5)
+#endif
+
+/* The promises of docs/protocol.md; they stay 0, and name what failed in spin's output. */
+byte LINE, FENCE, ONCE, EFFECT, SAME, ENDS;
+#define must(promise, holds) assert((holds) || promise)
+
+/* Scratch of one action. */
+hidden byte i, j, members, newest;
+hidden short seen;
+
+/* The world. */
+byte alive, frozen;         /* sets of slots */
+byte side;                  /* the set on one side of the cut */
+bool cut, heals, cut_before;
+byte crashes, freezes, used = TASKS, joiner_stops;
+byte missing;               /* set of ranks to be started anew */
+
+/* A process. */
+mtype:state state[SLOTS];
+byte rank[SLOTS];
+byte gen[SLOTS];            /* the proposal that it has entered */
+byte num[SLOTS];            /* that it forms, or has accepted */
+byte follow[SLOTS];
+byte position[SLOTS];
+short applied[SLOTS];       /* the state: in which generation each step was computed, 4 bits a step */
+short ledger[SLOTS];        /* set of proposals */
+
+/* A convener. */
+byte heard[SLOTS];          /* whose Reports it holds */
+byte last[SLOTS];           /* its last proposal */
+bool may[SLOTS];            /* whether what it holds is enough for one */
+
+/* A proposal. */
+byte proposals = 1;
+byte number[PROPOSALS], roster[PROPOSALS], lowest[PROPOSALS], start[PROPOSALS], source[PROPOSALS];
+byte sent[PROPOSALS], accepted[PROPOSALS], begun[PROPOSALS]; /* whom Propose, whose Accept, whom Begin has reached */
+short known[PROPOSALS];                                      /* the union of the ledgers */
+byte given[PROPOSALS * SLOTS];                               /* the last part of a step that a member has given ... */
+byte halfway[PROPOSALS];                                     /* ... and who gave it to its side of the cut only */
+#ifdef NO_FENCE
+byte given_by_rank[TASKS];
+#endif
+
+/* Only for the assertions. */
+short before[PROPOSALS];   /* all proposals that it descends from */
+byte agreed[PROPOSALS];    /* who has accepted, whether or not the convener has heard */
+short formed, entered;     /* sets of proposals */
+byte settled;              /* the furthest position known to be settled */
+short effect[STEPS + 1];
+short result;
+
+#define say(message, from, to) printf("%d -> %d: %e\n", from, to, message)
+
+#define together(a, b) (!cut || IN(side, a) == IN(side, b))
+#define up(a)          (IN(alive, a) && !IN(frozen, a))
+#define answers(b, a)  (up(b) && together(a, b))
+#define convenes(c)    (follow[c] == c)
+#define forms(a)       (state[a] == FORMING || state[a] == READY)
+#define over(a)        (!IN(alive, a) || state[a] == LEAVING || state[a] == ENDED)
+
+/* Whether a has entered a later generation that does not name b. */
+#define fences(a, b) (gen[a] && gen[b] && number[gen[a]] > number[gen[b]] && !IN(roster[gen[a]], b))
+#define is_fencing(a, b) (a != b && answers(a, b) && !over(a) && fences(a, b))
+#define fenced(b) SOME(is_fencing, b)
+
+inline release(who, at) { /* the effects of a position leave the process */
+    settled = (settled < at -> at : settled);
+    must(EFFECT, effect[at - FIRST] == -1 || effect[at - FIRST] == applied[who] % BIT(4 * (at - FIRST)));
+    effect[at - FIRST] = applied[who] % BIT(4 * (at - FIRST))
+}
+
+/* Training. */
+#define holds_up(w, s) (!IN(roster[gen[s]], w) || (IN(alive, w) && !IN(frozen, w) && together(w, s) && \
+    ((gen[w] == gen[s] && (state[w] == MEMBER || state[w] == LEAVING)) || (num[w] == gen[s] && state[w] == READY))))
+#define lost(w, s) (!holds_up(w, s))
+#ifdef NO_FENCE
+#define lacks(w, s) (IN(roster[gen[s]], w) && given_by_rank[rank[w]] <= position[s])
+#else
+#define lacks(w, s) (IN(roster[gen[s]], w) && (given[gen[s] * SLOTS + w] <= position[s] || \
+    (given[gen[s] * SLOTS + w] == position[s] + 1 && IN(halfway[gen[s]], w) && IN(side, w) != IN(side, s))))
+#endif
+#define in_roster_across(w, s) (IN(roster[gen[s]], w) && !together(w, s))
+
+inline give(s) {
+    given[gen[s] * SLOTS + s] = position[s] + 1;
+    if
+    :: SOME(in_roster_across, s) -> halfway[gen[s]] = halfway[gen[s]] | BIT(s)
+    :: else
+    fi;
+#ifdef NO_FENCE
+    given_by_rank[rank[s]] = (given_by_rank[rank[s]] > position[s] -> given_by_rank[rank[s]] : position[s] + 1);
+#endif
+    say(Share, s, NOBODY)
+}
+
+inline commit(s) {
+    if
+    :: position[s] > FIRST -> release(s, position[s]) /* all have given their part of the next one */
+    :: else
+    fi;
+    i = 1;
+    do
+    :: i <= proposals ->
+        must(FENCE, !IN(entered, i) || i == gen[s] || !IN(before[i], gen[s]) ||
+                    (position[s] <= start[i] && !IN(roster[i], s)));
+        i++
+    :: else -> break
+    od;
+    applied[s] = applied[s] + gen[s] * BIT(4 * (position[s] - FIRST));
+    position[s]++
+}
+
+inline leave(s) {
+    must(SAME, position[s] == LAST && (result == 0 || result == applied[s]));
+    result = applied[s];
+    release(s, LAST);
+    heard[s] = 0;
+    follow[s] = NOBODY;
+    num[s] = 0;
+    state[s] = LEAVING;
+    say(Leave, s, NOBODY)
+}
+#define has_left(w, s) (IN(alive, w) && state[w] == LEAVING && gen[w] == gen[s] && together(w, s))
+
+/* Nothing of a generation that all have left can matter any more. */
+#define uses(w, g) (IN(alive, w) && ((gen[w] == g && state[w] == MEMBER) || (num[w] == g && forms(w))))
+inline tidy(g) {
+    if
+    :: !SOME(uses, g) ->
+        i = 0;
+        do
+        :: i < SLOTS -> given[g * SLOTS + i] = 0; i++
+        :: else -> break
+        od;
+        halfway[g] = 0; sent[g] = 0; accepted[g] = 0; begun[g] = 0; source[g] = 0
+    :: else
+    fi
+}
+
+inline seek(s) { /* follows nobody any more */
+    i = num[s];
+    num[s] = 0;
+    follow[s] = NOBODY;
+    heard[s] = 0;
+    may[s] = false;
+    state[s] = (gen[s] -> SEEKING : JOINING);
+    if
+    :: i -> j = i; tidy(j)
+    :: else
+    fi
+}
+
+inline stop(s) {
+    say(Stop, s, NOBODY);
+    j = gen[s];
+    num[s] = 0;
+    follow[s] = NOBODY;
+    state[s] = SEEKING;
+    tidy(j)
+}
+
+/* Convening. */
+#define ones(m) (IN(m, 0) + IN(m, 1) + IN(m, 2) + IN(m, 3) + IN(m, 4) + IN(m, 5))
+#define more_than_half(m, g) (2 * ones(m & roster[g]) > ones(roster[g]))
+#define half(m, g) (2 * ones(m & roster[g]) == ones(roster[g]))
+#ifdef EVEN_HALF
+#define quorum(m, g) (more_than_half(m, g) || half(m, g))
+#else
+#define quorum(m, g) (more_than_half(m, g) || (half(m, g) && IN(m, lowest[g])))
+#endif
+
+/* members, the union of their ledgers in seen, the newest generation that any has entered in newest */
+inline look_round(c) {
+    members = heard[c] | BIT(c);
+    seen = 0;
+    newest = 0;
+    i = 0;
+    do
+    :: i < SLOTS ->
+        if
+        :: IN(members, i) ->
+            seen = seen | ledger[i];
+            newest = (gen[i] && (newest == 0 || number[gen[i]] > number[newest]) -> gen[i] : newest)
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od
+}
+
+inline weigh(c) {
+    look_round(c);
+#ifdef ELASTIC
+    may[c] = (gen[c] == 0 -> ones(members) == TASKS : ones(members) >= ELASTIC);
+    i = 1;
+    do
+    :: i <= proposals && gen[c] ->
+        if
+#ifdef NO_LEDGER
+        :: i == newest && !quorum(members, i) -> may[c] = false
+#else
+        :: IN(seen, i) && number[i] >= number[newest] && !quorum(members, i) -> may[c] = false
+#endif
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od
+#else
+    may[c] = (ones(members) == TASKS)
+#endif
+}
+
+inline convene(s) {
+    state[s] = CONVENING;
+    follow[s] = s;
+    heard[s] = 0;
+    weigh(s)
+}
+
+inline forget(c, s) {
+    heard[c] = heard[c] & ~BIT(s);
+    if
+    :: forms(c) && IN(roster[num[c]], s) -> num[c] = 0; state[c] = CONVENING
+    :: else
+    fi;
+    weigh(c)
+}
+
+#define rival(q, c)   (IN(heard[c], q) && rank[q] == rank[_me] && q != _me)
+#define lower(c, s)   (follow[s] == NOBODY || rank[c] < rank[follow[s]] || (gen[c] && !gen[follow[s]]))
+#define may_follow(c, s) (c != s && (state[s] == JOINING || state[s] == SEEKING || state[s] == CONVENING) && \
+    answers(c, s) && convenes(c) && rank[c] != rank[s] && (gen[s] == 0 || (gen[c] && rank[c] < rank[s])) && \
+    lower(c, s) && !fences(c, s) && !fences(s, c) && !SOME(rival, c))
+
+inline begin_to_follow(s, c) {
+    say(Hello, s, c);
+    say(HelloReply, c, s);
+    heard[s] = 0;
+    may[s] = false;
+    if
+    :: IN(heard[c], s) -> forget(c, s) /* a new stream ends the one before */
+    :: else
+    fi;
+    sent[last[c]] = sent[last[c]] & ~BIT(s);
+    follow[s] = c;
+    state[s] = (gen[s] -> SEEKING : JOINING);
+    heard[c] = heard[c] | BIT(s);
+    say(Report, s, c);
+    weigh(c)
+}
+
+/* A survivor convenes when it is connected to no lower one. */
+#define is_lower_survivor(c, s) (c != s && answers(c, s) && gen[c] && rank[c] < rank[s] && !fences(c, s) && !fences(s, c) && \
+    (state[c] == SEEKING || state[c] == CONVENING || forms(c)))
+/* Rank 0 convenes the first generation when all tasks are there and none is a survivor. */
+#define is_joiner(p, r) (answers(p, _me) && rank[p] == r && gen[p] == 0 && (state[p] == JOINING || state[p] == CONVENING))
+#if TASKS == 3
+#define all_joiners (SOME(is_joiner, 0) && SOME(is_joiner, 1) && SOME(is_joiner, 2))
+#else
+#define all_joiners (SOME(is_joiner, 0) && SOME(is_joiner, 1) && SOME(is_joiner, 2) && SOME(is_joiner, 3))
+#endif
+#define left_unseen(s, c) (IN(heard[c], s) && follow[s] != c)
+
+inline propose(c) {
+    proposals++;
+    assert(proposals < PROPOSALS);
+    look_round(c);
+    roster[proposals] = members;
+    i = 0;
+    do
+    :: i < SLOTS ->
+        if
+        :: IN(members, i) ->
+            start[proposals] = (position[i] > start[proposals] -> position[i] : start[proposals]);
+            sent[proposals] = (together(i, c) -> sent[proposals] | BIT(i) : sent[proposals])
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od;
+#ifdef NOT_FURTHEST
+    start[proposals] = position[c];
+#endif
+    if
+    :: start[proposals] == 0 -> start[proposals] = FIRST; position[c] = FIRST
+    :: else
+    fi;
+    source[proposals] = NOBODY;
+    lowest[proposals] = NOBODY;
+    i = 0;
+    do
+    :: i < SLOTS ->
+        if
+        :: IN(members, i) ->
+            lowest[proposals] = (lowest[proposals] == NOBODY || rank[i] < rank[lowest[proposals]] -> i : lowest[proposals]);
+            source[proposals] = (position[i] == start[proposals] && (source[proposals] == NOBODY ||
+                                 rank[i] < rank[source[proposals]]) -> i : source[proposals])
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od;
+    i = 1;
+    do
+    :: i < proposals ->
+        if
+        :: IN(seen, i) ->
+            before[proposals] = before[proposals] | before[i] | BIT(i);
+            number[proposals] = (number[i] > number[proposals] -> number[i] : number[proposals])
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od;
+    number[proposals] = (number[proposals] / TASKS) * TASKS + rank[c] +
+                        (number[proposals] % TASKS >= rank[c] -> TASKS : 0);
+    known[proposals] = seen | BIT(proposals);
+    ledger[c] = known[proposals];
+    last[c] = proposals;
+    num[c] = proposals;
+    state[c] = FORMING;
+    say(Propose, c, NOBODY)
+}
+
+/* Forming. */
+#define takes_propose(s) (follow[s] != NOBODY && follow[s] != s && num[s] != last[follow[s]] && \
+    IN(sent[last[follow[s]]], s) && state[s] != MEMBER)
+#define gives_state(q, s) (q == source[num[s]] && forms(q) && num[q] == num[s] && answers(q, s))
+#define not_linked(w, s) (IN(roster[num[s]], w) && !(forms(w) && num[w] == num[s] && answers(w, s)))
+
+inline copy(s) {
+    i = source[num[s]];
+    say(State, i, s);
+    must(ONCE, position[i] >= position[s] &&
+               (position[s] <= FIRST || applied[s] == applied[i] % BIT(4 * (position[s] - FIRST))));
+    position[s] = position[i];
+    applied[s] = applied[i]
+}
+
+inline accept(s) {
+    must(ONCE, position[s] == start[num[s]] && start[num[s]] >= settled);
+    ledger[s] = known[num[s]];
+    agreed[num[s]] = agreed[num[s]] | BIT(s);
+    accepted[num[s]] = (together(s, follow[s]) -> accepted[num[s]] | BIT(s) : accepted[num[s]]);
+    state[s] = READY;
+    say(Accept, s, follow[s]);
+    if
+    :: agreed[num[s]] == roster[num[s]] ->
+        i = 1;
+        do
+        :: i <= proposals ->
+            must(LINE, !IN(formed, i) || i == num[s] || IN(before[num[s]], i) || IN(before[i], num[s]));
+            i++
+        :: else -> break
+        od;
+        formed = formed | BIT(num[s])
+    :: else
+    fi
+}
+
+inline enter(s) {
+    gen[s] = num[s];
+    ledger[s] = BIT(gen[s]);
+    entered = entered | BIT(gen[s]);
+    num[s] = 0;
+    follow[s] = NOBODY;
+    state[s] = MEMBER;
+    if
+    :: position[s] > FIRST -> release(s, position[s])
+    :: else
+    fi
+}
+
+inline begin(c) {
+    i = 0;
+    do
+    :: i < SLOTS ->
+        begun[num[c]] = (IN(roster[num[c]], i) && together(i, c) -> begun[num[c]] | BIT(i) : begun[num[c]]);
+        i++
+    :: else -> break
+    od;
+    say(Begin, c, NOBODY);
+    heard[c] = 0;
+    may[c] = false;
+    enter(c)
+}
+
+#define convener_gone(s, c) (!answers(c, s) || (!IN(heard[c], s) && !(state[c] == MEMBER && IN(begun[gen[c]], s) && gen[c] == num[s])))
+#define is_task_taken(q, s) (q != s && IN(alive, q) && rank[q] == rank[s] && !(state[q] == ENDED))
+
+/* A joiner for a place that the running generation does not fill. */
+#define has_rank(p, j) (IN(roster[gen[_me]], p) && rank[p] == rank[j])
+#define knocks(j, s)   (answers(j, s) && state[j] == JOINING && follow[j] == NOBODY && !SOME(has_rank, j))
+
+#define FOLLOW(c) :: d_step { up(_me) && may_follow(c, _me) -> begin_to_follow(_me, c) }
+#define FORGET(f) :: d_step { up(_me) && convenes(_me) && IN(heard[_me], f) && (!answers(f, _me) || follow[f] != _me) -> forget(_me, f) }
+
+proctype Worker(byte _me) {
+end:
+    do
+    /* MEMBER */
+    :: d_step { up(_me) && state[_me] == MEMBER && given[gen[_me] * SLOTS + _me] <= position[_me] -> give(_me) }
+    :: d_step { up(_me) && state[_me] == MEMBER && position[_me] < LAST && !SOME(lacks, _me) -> commit(_me) }
+    :: d_step { up(_me) && state[_me] == MEMBER && position[_me] == LAST && !SOME(lacks, _me) -> leave(_me) }
+    :: d_step { up(_me) && state[_me] == MEMBER && SOME(lost, _me) -> stop(_me) }
+    :: d_step { up(_me) && !over(_me) && gen[_me] && SOME(has_left, _me) -> leave(_me) }
+#ifdef ELASTIC
+    :: d_step { up(_me) && state[_me] == MEMBER && lowest[gen[_me]] == _me && joiner_stops == 0 && SOME(knocks, _me) ->
+                joiner_stops++; stop(_me) }
+#endif
+    /* SEEKING, CONVENING, JOINING */
+    :: d_step { up(_me) && state[_me] == SEEKING && follow[_me] == NOBODY && !SOME(is_lower_survivor, _me) && !fenced(_me) ->
+                convene(_me) }
+    :: d_step { up(_me) && state[_me] == JOINING && follow[_me] == NOBODY && rank[_me] == 0 && all_joiners ->
+                convene(_me) }
+    :: d_step { up(_me) && state[_me] == CONVENING && gen[_me] == 0 && !all_joiners -> seek(_me) }
+    :: d_step { up(_me) && (state[_me] == SEEKING || state[_me] == CONVENING) && fenced(_me) ->
+                say(HelloReply, NOBODY, _me); seek(_me); state[_me] = FENCED }
+    EACH(FOLLOW)
+    EACH(FORGET)
+    :: d_step { up(_me) && state[_me] == CONVENING && may[_me] && !SOME(left_unseen, _me) -> propose(_me) }
+    /* FORMING, READY */
+    :: d_step { up(_me) && !over(_me) && takes_propose(_me) -> num[_me] = last[follow[_me]]; state[_me] = FORMING }
+    :: d_step { up(_me) && state[_me] == FORMING && position[_me] < start[num[_me]] && SOME(gives_state, _me) ->
+                copy(_me) }
+#ifdef NOT_FURTHEST
+    :: d_step { up(_me) && state[_me] == FORMING && position[_me] > start[num[_me]] && SOME(gives_state, _me) ->
+                copy(_me) }
+#endif
+    :: d_step { up(_me) && state[_me] == FORMING && position[_me] == start[num[_me]] && !SOME(not_linked, _me) ->
+                accept(_me) }
+    :: d_step { up(_me) && state[_me] == READY && convenes(_me) && accepted[num[_me]] == roster[num[_me]] ->
+                begin(_me) }
+    :: d_step { up(_me) && state[_me] == READY && !convenes(_me) && IN(begun[num[_me]], _me) -> enter(_me) }
+    :: d_step { up(_me) && !over(_me) && follow[_me] != NOBODY && !convenes(_me) && convener_gone(_me, follow[_me]) ->
+                seek(_me) }
+    /* FENCED */
+    :: d_step { up(_me) && state[_me] == FENCED ->
+                if
+                :: SOME(is_task_taken, _me) || used == SLOTS
+                :: else -> /* the same process under a new incarnation */
+                    rank[used] = rank[_me]; state[used] = JOINING; alive = alive | BIT(used); used++
+                fi;
+                alive = alive & ~BIT(_me);
+                state[_me] = ENDED }
+    od
+}
+
+#define CRASH(s)  :: d_step { crashes < CRASHES && !over(s) -> \
+    crashes++; alive = alive & ~BIT(s); frozen = frozen & ~BIT(s); missing = missing | BIT(rank[s]) }
+#define FREEZE(s) :: d_step { freezes < FREEZES && up(s) && !over(s) -> freezes++; frozen = frozen | BIT(s) }
+#define WAKE(s)   :: d_step { IN(frozen, s) -> frozen = frozen & ~BIT(s) }
+#define REBORN(s) :: d_step { IN(frozen, s) && used < SLOTS -> rank[used] = rank[s]; state[used] = JOINING; \
+    alive = alive | BIT(used); used++ }
+
+/* A stream between the two sides that nobody has missed yet. */
+#define straddles(s, x) (IN(alive, s) && !over(s) && !IN(frozen, s) && \
+    ((state[s] == MEMBER && SOME(in_roster_across, s)) || (follow[s] != NOBODY && !together(follow[s], s)) || \
+     (heard[s] & (IN(side, s) -> ~side : side))))
+#define waits(s) (IN(alive, s) && (state[s] == JOINING || state[s] == SEEKING || state[s] == CONVENING || forms(s)))
+#define is_waiting(s, x)   waits(s)
+#define is_not_over(s, x)  (s < used && !over(s))
+#define has_task(q, s)     (q != s && IN(alive, q) && rank[q] == rank[s])
+#define is_through(q, x)   (state[q] == LEAVING)
+#define EXPIRE(s) :: atomic { timeout && waits(s) -> must(ENDS, can_end(s)); alive = alive & ~BIT(s); state[s] = ENDED }
+#ifdef ELASTIC
+#define can_end(s) true
+#else
+/* Where every task is started anew, only one comes too late: its place is taken, or all is done. */
+#define can_end(s) (SOME(has_task, s) || SOME(is_through, 0))
+#endif
+
+proctype World() {
+end:
+    do
+    EACH(CRASH)
+    EACH(FREEZE)
+    EACH(WAKE)
+#ifdef REPLACE
+    EACH(REBORN)
+#endif
+#ifndef ELASTIC
+    :: d_step { missing && used < SLOTS -> /* the lowest missing rank is started anew */
+                i = 0;
+                do
+                :: !IN(missing, i) -> i++
+                :: else -> break
+                od;
+                rank[used] = i; state[used] = JOINING; alive = alive | BIT(used); used++;
+                missing = missing & ~BIT(i) }
+#endif
+#if CUTS
+    :: d_step { !cut_before -> cut = true; cut_before = true; side = BIT(0) | BIT(1) }
+    :: d_step { !cut_before -> cut = true; cut_before = true; side = BIT(0) | BIT(2) }
+    :: d_step { !cut_before -> cut = true; cut_before = true; side = BIT(0) | BIT(3) }
+    :: d_step { cut && !heals && !cut_before }
+    :: d_step { cut && !SOME(straddles, 0) -> cut = false }
+#endif
+    EACH(EXPIRE)
+    :: atomic { timeout && !SOME(is_waiting, 0) -> assert(!SOME(is_not_over, 0)); break }
+    od
+}
+
+init {
+    d_step {
+        do
+        :: i < SLOTS -> follow[i] = NOBODY; rank[i] = i; state[i] = ENDED; i++
+        :: else -> break
+        od;
+        i = 0;
+        do
+        :: i <= STEPS -> effect[i] = -1; i++
+        :: else -> break
+        od;
+        effect[0] = 0;
+        i = 0;
+        do
+        :: i < TASKS ->
+            alive = alive | BIT(i);
+#ifdef START
+            state[i] = JOINING;
+#else
+            state[i] = MEMBER; gen[i] = 1; position[i] = FIRST; ledger[i] = BIT(1);
+            roster[1] = roster[1] | BIT(i);
+#endif
+            i++
+        :: else -> break
+        od;
+#ifdef START
+        proposals = 0;
+#else
+        number[1] = TASKS; start[1] = FIRST; formed = BIT(1); entered = BIT(1); agreed[1] = roster[1];
+#endif
+        i = 0
+    }
+    atomic {
+        do
+        :: i < SLOTS -> run Worker(i); i++
+        :: else -> i = 0; break
+        od;
+        run World()
+    }
+}
