@@ -60,7 +60,7 @@ hidden short seen;
 /* The world. */
 byte alive, frozen;         /* sets of slots */
 byte side;                  /* the set on one side of the cut */
-bool cut, heals, cut_before;
+bool cut, cut_before, reborn;
 byte crashes, freezes, used = TASKS, joiner_stops;
 byte missing;               /* set of ranks to be started anew */
 
@@ -435,8 +435,17 @@ inline begin(c) {
     enter(c)
 }
 
+/* A copy of an attempt that failed may have brought a follower further than the proposal that came next. */
+#define holds_more(s, c) (IN(heard[c], s) && follow[s] == c && position[s] > start[num[c]])
+inline hear_again(c) {
+    say(Report, NOBODY, c);
+    num[c] = 0;
+    state[c] = CONVENING;
+    weigh(c)
+}
+
 #define convener_gone(s, c) (!answers(c, s) || (!IN(heard[c], s) && !(state[c] == MEMBER && IN(begun[gen[c]], s) && gen[c] == num[s])))
-#define is_task_taken(q, s) (q != s && IN(alive, q) && rank[q] == rank[s] && !(state[q] == ENDED))
+#define has_task(q, s) (q != s && IN(alive, q) && rank[q] == rank[s])
 
 /* A joiner for a place that the running generation does not fill. */
 #define has_rank(p, j) (IN(roster[gen[_me]], p) && rank[p] == rank[j])
@@ -470,6 +479,9 @@ end:
     EACH(FORGET)
     :: d_step { up(_me) && state[_me] == CONVENING && may[_me] && !SOME(left_unseen, _me) -> propose(_me) }
     /* FORMING, READY */
+#ifndef NOT_FURTHEST
+    :: d_step { up(_me) && forms(_me) && convenes(_me) && SOME(holds_more, _me) -> hear_again(_me) }
+#endif
     :: d_step { up(_me) && !over(_me) && takes_propose(_me) -> num[_me] = last[follow[_me]]; state[_me] = FORMING }
     :: d_step { up(_me) && state[_me] == FORMING && position[_me] < start[num[_me]] && SOME(gives_state, _me) ->
                 copy(_me) }
@@ -487,7 +499,7 @@ end:
     /* FENCED */
     :: d_step { up(_me) && state[_me] == FENCED ->
                 if
-                :: SOME(is_task_taken, _me) || used == SLOTS
+                :: SOME(has_task, _me) || used == SLOTS
                 :: else -> /* the same process under a new incarnation */
                     rank[used] = rank[_me]; state[used] = JOINING; alive = alive | BIT(used); used++
                 fi;
@@ -497,10 +509,11 @@ end:
 }
 
 #define CRASH(s)  :: d_step { crashes < CRASHES && !over(s) -> \
-    crashes++; alive = alive & ~BIT(s); frozen = frozen & ~BIT(s); missing = missing | BIT(rank[s]) }
+    crashes++; alive = alive & ~BIT(s); frozen = frozen & ~BIT(s); \
+    missing = (SOME(has_task, s) -> missing : missing | BIT(rank[s])) }
 #define FREEZE(s) :: d_step { freezes < FREEZES && up(s) && !over(s) -> freezes++; frozen = frozen | BIT(s) }
 #define WAKE(s)   :: d_step { IN(frozen, s) -> frozen = frozen & ~BIT(s) }
-#define REBORN(s) :: d_step { IN(frozen, s) && used < SLOTS -> rank[used] = rank[s]; state[used] = JOINING; \
+#define REBORN(s) :: d_step { IN(frozen, s) && !reborn && used < SLOTS -> reborn = true; rank[used] = rank[s]; state[used] = JOINING; \
     alive = alive | BIT(used); used++ }
 
 /* A stream between the two sides that nobody has missed yet. */
@@ -510,7 +523,6 @@ end:
 #define waits(s) (IN(alive, s) && (state[s] == JOINING || state[s] == SEEKING || state[s] == CONVENING || forms(s)))
 #define is_waiting(s, x)   waits(s)
 #define is_not_over(s, x)  (s < used && !over(s))
-#define has_task(q, s)     (q != s && IN(alive, q) && rank[q] == rank[s])
 #define is_through(q, x)   (state[q] == LEAVING)
 #define EXPIRE(s) :: atomic { timeout && waits(s) -> must(ENDS, can_end(s)); alive = alive & ~BIT(s); state[s] = ENDED }
 #ifdef ELASTIC
@@ -543,7 +555,6 @@ end:
     :: d_step { !cut_before -> cut = true; cut_before = true; side = BIT(0) | BIT(1) }
     :: d_step { !cut_before -> cut = true; cut_before = true; side = BIT(0) | BIT(2) }
     :: d_step { !cut_before -> cut = true; cut_before = true; side = BIT(0) | BIT(3) }
-    :: d_step { cut && !heals && !cut_before }
     :: d_step { cut && !SOME(straddles, 0) -> cut = false }
 #endif
     EACH(EXPIRE)
