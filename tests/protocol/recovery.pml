@@ -38,15 +38,20 @@ mtype:message = {Hello, HelloReply, Beat, Stop, Report, Propose, State, Accept, 
 
 #define BIT(i)     (1 << (i))
 #define IN(set, i) (((set) >> (i)) & 1)
+/* P of some slot, with a second argument; ANY is the same, for use inside of another. */
+#define P4(P, a)   P(0, a) || P(1, a) || P(2, a) || P(3, a)
 #if TASKS + SPARES == 4
-#define SOME(P, a)  (P(0, a) || P(1, a) || P(2, a) || P(3, a))
-#define EACH(A)     A(0) A(1) A(2) A(3)
+#define SOME(P, a) (P4(P, a))
+#define ANY(P, a)  (P(0, a) || P(1, a) || P(2, a) || P(3, a))
+#define EACH(A)    A(0) A(1) A(2) A(3)
 #elif TASKS + SPARES == 5
-#define SOME(P, a)  (P(0, a) || P(1, a) || P(2, a) || P(3, a) || P(4, a))
-#define EACH(A)     A(0) A(1) A(2) A(3) A(4)
+#define SOME(P, a) (P4(P, a) || P(4, a))
+#define ANY(P, a)  (P(0, a) || P(1, a) || P(2, a) || P(3, a) || P(4, a))
+#define EACH(A)    A(0) A(1) A(2) A(3) A(4)
 #else
-#define SOME(P, a)  (P(0, a) || P(1, a) || P(2, a) || P(3, a) || P(4, a) || P(5, a))
-#define EACH(A)     A(0) A(1) A(2) A(3) A(4) A(5)
+#define SOME(P, a) (P4(P, a) || P(4, a) || P(5, a))
+#define ANY(P, a)  (P(0, a) || P(1, a) || P(2, a) || P(3, a) || P(4, a) || P(5, a))
+#define EACH(A)    A(0) A(1) A(2) A(3) A(4) A(5)
 #endif
 
 /* The promises of docs/protocol.md; they stay 0, and name what failed in spin's output. */
@@ -254,7 +259,8 @@ inline weigh(c) {
         fi;
         i++
     :: else -> break
-    od
+    od;
+    skip
 #else
     may[c] = (ones(members) == TASKS)
 #endif
@@ -449,7 +455,7 @@ inline hear_again(c) {
 
 /* A joiner for a place that the running generation does not fill. */
 #define has_rank(p, j) (IN(roster[gen[_me]], p) && rank[p] == rank[j])
-#define knocks(j, s)   (answers(j, s) && state[j] == JOINING && follow[j] == NOBODY && !SOME(has_rank, j))
+#define knocks(j, s)   (answers(j, s) && state[j] == JOINING && follow[j] == NOBODY && !ANY(has_rank, j))
 
 #define FOLLOW(c) :: d_step { up(_me) && may_follow(c, _me) -> begin_to_follow(_me, c) }
 #define FORGET(f) :: d_step { up(_me) && convenes(_me) && IN(heard[_me], f) && (!answers(f, _me) || follow[f] != _me) -> forget(_me, f) }
@@ -518,7 +524,7 @@ end:
 
 /* A stream between the two sides that nobody has missed yet. */
 #define straddles(s, x) (IN(alive, s) && !over(s) && !IN(frozen, s) && \
-    ((state[s] == MEMBER && SOME(in_roster_across, s)) || (follow[s] != NOBODY && !together(follow[s], s)) || \
+    ((state[s] == MEMBER && ANY(in_roster_across, s)) || (follow[s] != NOBODY && !together(follow[s], s)) || \
      (heard[s] & (IN(side, s) -> ~side : side))))
 #define waits(s) (IN(alive, s) && (state[s] == JOINING || state[s] == SEEKING || state[s] == CONVENING || forms(s)))
 #define is_waiting(s, x)   waits(s)
