@@ -24,6 +24,15 @@
 #ifndef FREEZES
 #define FREEZES 0
 #endif
+#ifndef WHO_FREEZES
+#define WHO_FREEZES 255 /* a set of slots */
+#endif
+#ifndef WHO_CUT
+#define WHO_CUT 14 /* likewise: who may be on the side of slot 0 */
+#endif
+#ifndef MOST
+#define MOST PROPOSALS /* no more proposals than that in a run */
+#endif
 #ifndef CUTS
 #define CUTS 0
 #endif
@@ -317,6 +326,54 @@ inline begin_to_follow(s, c) {
 #endif
 #define left_unseen(s, c) (IN(heard[c], s) && follow[s] != c)
 
+/* Forming. */
+#define takes_propose(s) (follow[s] != NOBODY && follow[s] != s && num[s] != last[follow[s]] && \
+    IN(sent[last[follow[s]]], s) && state[s] != MEMBER)
+#define gives_state(q, s) (q == source[num[s]] && position[q] >= start[num[s]] && forms(q) && num[q] == num[s] && answers(q, s))
+
+inline accept(s) {
+    ledger[s] = known[num[s]];
+    agreed[num[s]] = agreed[num[s]] | BIT(s);
+    accepted[num[s]] = (together(s, follow[s]) -> accepted[num[s]] | BIT(s) : accepted[num[s]]);
+    state[s] = READY;
+    say(Accept, s, follow[s]);
+    if
+    :: agreed[num[s]] == roster[num[s]] ->
+        i = 1;
+        newest = num[s]; /* of the formed ones, the last that descends from this one: who accepts may be late */
+        do
+        :: i <= proposals ->
+            newest = (IN(formed, i) && IN(before[i], num[s]) -> i : newest);
+            must(LINE, !IN(formed, i) || i == num[s] || IN(before[num[s]], i) || IN(before[i], num[s]));
+            i++
+        :: else -> break
+        od;
+        must(ONCE, newest != num[s] || start[num[s]] >= settled);
+        formed = formed | BIT(num[s])
+    :: else
+    fi
+}
+
+/* A member that holds the state accepts in the same action: what could happen in between is as if it had not got the
+ * proposal yet. That its links are made is not modelled; so it may accept earlier here than it can. */
+inline form(s) {
+    state[s] = FORMING;
+    if
+    :: position[s] == start[num[s]] -> accept(s)
+    :: else
+    fi
+}
+
+inline copy(s) {
+    i = source[num[s]];
+    say(State, i, s);
+    must(ONCE, position[i] >= position[s] &&
+               (position[s] <= FIRST || applied[s] == applied[i] % BIT(4 * (position[s] - FIRST))));
+    position[s] = position[i];
+    applied[s] = applied[i];
+    form(s)
+}
+
 inline propose(c) {
     proposals++;
     assert(proposals < PROPOSALS);
@@ -374,44 +431,8 @@ inline propose(c) {
     ledger[c] = known[proposals];
     last[c] = proposals;
     num[c] = proposals;
-    state[c] = FORMING;
-    say(Propose, c, NOBODY)
-}
-
-/* Forming. */
-#define takes_propose(s) (follow[s] != NOBODY && follow[s] != s && num[s] != last[follow[s]] && \
-    IN(sent[last[follow[s]]], s) && state[s] != MEMBER)
-#define gives_state(q, s) (q == source[num[s]] && forms(q) && num[q] == num[s] && answers(q, s))
-#define not_linked(w, s) (IN(roster[num[s]], w) && !(forms(w) && num[w] == num[s] && answers(w, s)))
-
-inline copy(s) {
-    i = source[num[s]];
-    say(State, i, s);
-    must(ONCE, position[i] >= position[s] &&
-               (position[s] <= FIRST || applied[s] == applied[i] % BIT(4 * (position[s] - FIRST))));
-    position[s] = position[i];
-    applied[s] = applied[i]
-}
-
-inline accept(s) {
-    must(ONCE, position[s] == start[num[s]] && start[num[s]] >= settled);
-    ledger[s] = known[num[s]];
-    agreed[num[s]] = agreed[num[s]] | BIT(s);
-    accepted[num[s]] = (together(s, follow[s]) -> accepted[num[s]] | BIT(s) : accepted[num[s]]);
-    state[s] = READY;
-    say(Accept, s, follow[s]);
-    if
-    :: agreed[num[s]] == roster[num[s]] ->
-        i = 1;
-        do
-        :: i <= proposals ->
-            must(LINE, !IN(formed, i) || i == num[s] || IN(before[num[s]], i) || IN(before[i], num[s]));
-            i++
-        :: else -> break
-        od;
-        formed = formed | BIT(num[s])
-    :: else
-    fi
+    say(Propose, c, NOBODY);
+    form(c)
 }
 
 inline enter(s) {
@@ -483,20 +504,18 @@ end:
                 say(HelloReply, NOBODY, _me); seek(_me); state[_me] = FENCED }
     EACH(FOLLOW)
     EACH(FORGET)
-    :: d_step { up(_me) && state[_me] == CONVENING && may[_me] && !SOME(left_unseen, _me) -> propose(_me) }
+    :: d_step { up(_me) && state[_me] == CONVENING && may[_me] && proposals + 1 < MOST && !SOME(left_unseen, _me) -> propose(_me) }
     /* FORMING, READY */
 #ifndef NOT_FURTHEST
     :: d_step { up(_me) && forms(_me) && convenes(_me) && SOME(holds_more, _me) -> hear_again(_me) }
 #endif
-    :: d_step { up(_me) && !over(_me) && takes_propose(_me) -> num[_me] = last[follow[_me]]; state[_me] = FORMING }
+    :: d_step { up(_me) && !over(_me) && takes_propose(_me) -> num[_me] = last[follow[_me]]; form(_me) }
     :: d_step { up(_me) && state[_me] == FORMING && position[_me] < start[num[_me]] && SOME(gives_state, _me) ->
                 copy(_me) }
 #ifdef NOT_FURTHEST
     :: d_step { up(_me) && state[_me] == FORMING && position[_me] > start[num[_me]] && SOME(gives_state, _me) ->
                 copy(_me) }
 #endif
-    :: d_step { up(_me) && state[_me] == FORMING && position[_me] == start[num[_me]] && !SOME(not_linked, _me) ->
-                accept(_me) }
     :: d_step { up(_me) && state[_me] == READY && convenes(_me) && accepted[num[_me]] == roster[num[_me]] ->
                 begin(_me) }
     :: d_step { up(_me) && state[_me] == READY && !convenes(_me) && IN(begun[num[_me]], _me) -> enter(_me) }
@@ -517,11 +536,13 @@ end:
 #define CRASH(s)  :: d_step { crashes < CRASHES && !over(s) -> \
     crashes++; alive = alive & ~BIT(s); frozen = frozen & ~BIT(s); \
     missing = (SOME(has_task, s) -> missing : missing | BIT(rank[s])) }
-#define FREEZE(s) :: d_step { freezes < FREEZES && up(s) && !over(s) -> freezes++; frozen = frozen | BIT(s) }
+#define FREEZE(s) :: d_step { freezes < FREEZES && IN(WHO_FREEZES, s) && up(s) && !over(s) -> freezes++; frozen = frozen | BIT(s) }
 #define WAKE(s)   :: d_step { IN(frozen, s) -> frozen = frozen & ~BIT(s) }
 #define REBORN(s) :: d_step { IN(frozen, s) && !reborn && used < SLOTS -> reborn = true; rank[used] = rank[s]; state[used] = JOINING; \
     alive = alive | BIT(used); used++ }
 
+/* {0, s} is cut off from the rest. */
+#define CUT(s) :: d_step { !cut_before && IN(WHO_CUT, s) -> cut = true; cut_before = true; side = BIT(0) | BIT(s) }
 /* A stream between the two sides that nobody has missed yet. */
 #define straddles(s, x) (IN(alive, s) && !over(s) && !IN(frozen, s) && \
     ((state[s] == MEMBER && ANY(in_roster_across, s)) || (follow[s] != NOBODY && !together(follow[s], s)) || \
@@ -558,9 +579,7 @@ end:
                 missing = missing & ~BIT(i) }
 #endif
 #if CUTS
-    :: d_step { !cut_before -> cut = true; cut_before = true; side = BIT(0) | BIT(1) }
-    :: d_step { !cut_before -> cut = true; cut_before = true; side = BIT(0) | BIT(2) }
-    :: d_step { !cut_before -> cut = true; cut_before = true; side = BIT(0) | BIT(3) }
+    EACH(CUT)
     :: d_step { cut && !SOME(straddles, 0) -> cut = false }
 #endif
     EACH(EXPIRE)
