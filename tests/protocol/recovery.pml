@@ -7,7 +7,8 @@
  * the rejoin timeout has always passed, so that a convener may also propose early.
  *
  * Options: TASKS, SPARES, STEPS, CRASHES, FREEZES, CUTS, ELASTIC (the least number of members), START (begin with the
- * first join), REPLACE (a frozen worker's task may be started anew).
+ * first join), REPLACE (a frozen worker's task may be started anew), QUORUM (whatever happens, some
+ * side keeps one), and limits on what happens: WHO_FREEZES, WHO_CUT, CUT_FROM, MOST.
  * Broken on purpose: NO_FENCE, EVEN_HALF, NOT_FURTHEST, NO_LEDGER. */
 #ifndef TASKS
 #define TASKS 3
@@ -29,6 +30,9 @@
 #endif
 #ifndef WHO_CUT
 #define WHO_CUT 14 /* likewise: who may be on the side of slot 0 */
+#endif
+#ifndef CUT_FROM
+#define CUT_FROM 0 /* proposals that must have been made by then */
 #endif
 #ifndef MOST
 #define MOST PROPOSALS /* no more proposals than that in a run */
@@ -112,7 +116,7 @@ byte settled;              /* the furthest position known to be settled */
 short effect[STEPS + 1];
 short result;
 
-#define say(message, from, to) printf("%d -> %d: %e\n", from, to, message)
+#define say(message, from, to) printf(#message); printf(" %d -> %d\n", from, to) /* in simulations only */
 
 #define together(a, b) (!cut || IN(side, a) == IN(side, b))
 #define up(a)          (IN(alive, a) && !IN(frozen, a))
@@ -537,12 +541,12 @@ end:
     crashes++; alive = alive & ~BIT(s); frozen = frozen & ~BIT(s); \
     missing = (SOME(has_task, s) -> missing : missing | BIT(rank[s])) }
 #define FREEZE(s) :: d_step { freezes < FREEZES && IN(WHO_FREEZES, s) && up(s) && !over(s) -> freezes++; frozen = frozen | BIT(s) }
-#define WAKE(s)   :: d_step { IN(frozen, s) -> frozen = frozen & ~BIT(s) }
+#define WAKE(s)   :: d_step { IN(frozen, s) -> frozen = frozen & ~BIT(s); say(Beat, s, NOBODY) }
 #define REBORN(s) :: d_step { IN(frozen, s) && !reborn && used < SLOTS -> reborn = true; rank[used] = rank[s]; state[used] = JOINING; \
     alive = alive | BIT(used); used++ }
 
 /* {0, s} is cut off from the rest. */
-#define CUT(s) :: d_step { !cut_before && IN(WHO_CUT, s) -> cut = true; cut_before = true; side = BIT(0) | BIT(s) }
+#define CUT(s) :: d_step { !cut_before && IN(WHO_CUT, s) && proposals >= CUT_FROM -> cut = true; cut_before = true; side = BIT(0) | BIT(s) }
 /* A stream between the two sides that nobody has missed yet. */
 #define straddles(s, x) (IN(alive, s) && !over(s) && !IN(frozen, s) && \
     ((state[s] == MEMBER && ANY(in_roster_across, s)) || (follow[s] != NOBODY && !together(follow[s], s)) || \
@@ -554,9 +558,16 @@ end:
 #define EXPIRE(s) :: atomic { timeout && waits(s) -> must(ENDS, can_end(s)); alive = alive & ~BIT(s); state[s] = ENDED }
 #ifdef ELASTIC
 #define can_end(s) true
+#ifdef QUORUM
+#define GOES_ON SOME(is_through, 0)
+#endif
 #else
 /* Where every task is started anew, only one comes too late: its place is taken, or all is done. */
 #define can_end(s) (SOME(has_task, s) || SOME(is_through, 0))
+#endif
+
+#ifndef GOES_ON
+#define GOES_ON true
 #endif
 
 proctype World() {
@@ -583,7 +594,9 @@ end:
     :: d_step { cut && !SOME(straddles, 0) -> cut = false }
 #endif
     EACH(EXPIRE)
-    :: atomic { timeout && !SOME(is_waiting, 0) -> assert(!SOME(is_not_over, 0)); break }
+    :: atomic { timeout && !SOME(is_waiting, 0) -> /* nobody is stuck, and where there is a quorum somebody is through */
+                must(ENDS, !SOME(is_not_over, 0) && GOES_ON);
+                break }
     od
 }
 
