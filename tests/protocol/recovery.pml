@@ -7,7 +7,7 @@
  * the rejoin timeout has always passed, so that a convener may also propose early.
  *
  * Options: TASKS, SPARES, STEPS, CRASHES, FREEZES, CUTS, ELASTIC (the least number of members), START (begin with the
- * first join), REPLACE (a frozen worker's task may be started anew), QUORUM (whatever happens, some
+ * first join), REPLACE (a frozen worker's task may be started anew), RESTART (with ELASTIC too, lost tasks are), QUORUM (whatever happens, some
  * side keeps one), and limits on what happens: WHO_FREEZES, WHO_CUT, CUT_FROM, MOST.
  * Broken on purpose: NO_FENCE, EVEN_HALF, NOT_FURTHEST, NO_LEDGER. */
 #ifndef TASKS
@@ -199,7 +199,7 @@ inline tidy(g) {
         :: i < SLOTS -> given[g * SLOTS + i] = 0; i++
         :: else -> break
         od;
-        halfway[g] = 0; sent[g] = 0; accepted[g] = 0; begun[g] = 0; source[g] = 0
+        halfway[g] = 0; accepted[g] = 0; begun[g] = 0
     :: else
     fi
 }
@@ -212,7 +212,7 @@ inline seek(s) { /* follows nobody any more */
     may[s] = false;
     state[s] = (gen[s] -> SEEKING : JOINING);
     if
-    :: i -> j = i; tidy(j)
+    :: i -> j = i; tidy(j) /* tidy counts with i */
     :: else
     fi
 }
@@ -579,7 +579,7 @@ end:
 #ifdef REPLACE
     EACH(REBORN)
 #endif
-#ifndef ELASTIC
+#if !defined(ELASTIC) || defined(RESTART)
     :: d_step { missing && used < SLOTS -> /* the lowest missing rank is started anew */
                 i = 0;
                 do
