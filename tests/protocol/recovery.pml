@@ -1,14 +1,14 @@
 /* Recovery in place, as docs/protocol.md specifies it, without clocks.
  *
- * A slot is a process: a task that is started anew, or that draws a new incarnation, gets a spare slot, so a set of slots
- * is a roster. Every step of a worker is one atomic action. A message is a fact that its receiver may take note of at any
- * time until it has noticed the end of the stream; so messages that come late, or never, need no queues. What is sent
- * while the two are cut off from each other never arrives. A deadline passes when nothing else can happen; with ELASTIC
- * the rejoin timeout has always passed, so that a convener may also propose early.
+ * A slot is a process: a task that is started anew, or that draws a new incarnation, gets a spare slot, so a set of
+ * slots is a roster. Every step of a worker is one atomic action. A message is a fact that its receiver may take note
+ * of at any time until it has noticed the end of the stream; so messages that come late, or never, need no queues. What
+ * is sent while the two are cut off from each other never arrives. A deadline passes when nothing else can happen; with
+ * ELASTIC the rejoin timeout may pass at any time.
  *
- * Options: TASKS, SPARES, STEPS, CRASHES, FREEZES, CUTS, ELASTIC (the least number of members), START (begin with the
- * first join), REPLACE (a frozen worker's task may be started anew), RESTART (with ELASTIC too, lost tasks are), QUORUM (whatever happens, some
- * side keeps one), and limits on what happens: WHO_FREEZES, WHO_CUT, CUT_FROM, MOST.
+ * What may happen: CRASHES, FREEZES, CUTS (how many), START (from the first join on), REPLACE (a frozen worker's task
+ * may be started anew), RESTART (lost tasks are, with ELASTIC too); limits on it: WHO_FREEZES, WHO_CUT, CUT_FROM, MOST.
+ * The cluster: TASKS, SPARES, STEPS, ELASTIC (the least number of members), QUORUM (some side always keeps one).
  * Broken on purpose: NO_FENCE, EVEN_HALF, NOT_FURTHEST, NO_LEDGER. */
 #ifndef TASKS
 #define TASKS 3
@@ -319,10 +319,11 @@ inline begin_to_follow(s, c) {
 }
 
 /* A survivor convenes when it is connected to no lower one. */
-#define is_lower_survivor(c, s) (c != s && answers(c, s) && gen[c] && rank[c] < rank[s] && !fences(c, s) && !fences(s, c) && \
-    (state[c] == SEEKING || state[c] == CONVENING || forms(c)))
+#define is_lower_survivor(c, s) (c != s && answers(c, s) && gen[c] && rank[c] < rank[s] && \
+    !fences(c, s) && !fences(s, c) && (state[c] == SEEKING || state[c] == CONVENING || forms(c)))
 /* Rank 0 convenes the first generation when all tasks are there and none is a survivor. */
-#define is_joiner(p, r) (answers(p, _me) && rank[p] == r && gen[p] == 0 && (state[p] == JOINING || state[p] == CONVENING))
+#define is_joiner(p, r) (answers(p, _me) && rank[p] == r && gen[p] == 0 && \
+    (state[p] == JOINING || state[p] == CONVENING))
 #if TASKS == 3
 #define all_joiners (SOME(is_joiner, 0) && SOME(is_joiner, 1) && SOME(is_joiner, 2))
 #else
@@ -333,7 +334,8 @@ inline begin_to_follow(s, c) {
 /* Forming. */
 #define takes_propose(s) (follow[s] != NOBODY && follow[s] != s && num[s] != last[follow[s]] && \
     IN(sent[last[follow[s]]], s) && state[s] != MEMBER)
-#define gives_state(q, s) (q == source[num[s]] && position[q] >= start[num[s]] && forms(q) && num[q] == num[s] && answers(q, s))
+#define gives_state(q, s) (q == source[num[s]] && position[q] >= start[num[s]] && forms(q) && num[q] == num[s] && \
+    answers(q, s))
 
 inline accept(s) {
     ledger[s] = known[num[s]];
@@ -409,7 +411,8 @@ inline propose(c) {
     :: i < SLOTS ->
         if
         :: IN(members, i) ->
-            lowest[proposals] = (lowest[proposals] == NOBODY || rank[i] < rank[lowest[proposals]] -> i : lowest[proposals]);
+            lowest[proposals] = (lowest[proposals] == NOBODY || rank[i] < rank[lowest[proposals]] ->
+                                 i : lowest[proposals]);
             source[proposals] = (position[i] == start[proposals] && (source[proposals] == NOBODY ||
                                  rank[i] < rank[source[proposals]]) -> i : source[proposals])
         :: else
@@ -475,7 +478,8 @@ inline hear_again(c) {
     weigh(c)
 }
 
-#define convener_gone(s, c) (!answers(c, s) || (!IN(heard[c], s) && !(state[c] == MEMBER && IN(begun[gen[c]], s) && gen[c] == num[s])))
+#define convener_gone(s, c) (!answers(c, s) || (!IN(heard[c], s) && \
+    !(state[c] == MEMBER && IN(begun[gen[c]], s) && gen[c] == num[s])))
 #define has_task(q, s) (q != s && IN(alive, q) && rank[q] == rank[s])
 
 /* A joiner for a place that the running generation does not fill. */
@@ -483,7 +487,8 @@ inline hear_again(c) {
 #define knocks(j, s)   (answers(j, s) && state[j] == JOINING && follow[j] == NOBODY && !ANY(has_rank, j))
 
 #define FOLLOW(c) :: d_step { up(_me) && may_follow(c, _me) -> begin_to_follow(_me, c) }
-#define FORGET(f) :: d_step { up(_me) && convenes(_me) && IN(heard[_me], f) && (!answers(f, _me) || follow[f] != _me) -> forget(_me, f) }
+#define FORGET(f) :: d_step { up(_me) && convenes(_me) && IN(heard[_me], f) && \
+    (!answers(f, _me) || follow[f] != _me) -> forget(_me, f) }
 
 proctype Worker(byte _me) {
 end:
@@ -499,7 +504,8 @@ end:
                 joiner_stops++; stop(_me) }
 #endif
     /* SEEKING, CONVENING, JOINING */
-    :: d_step { up(_me) && state[_me] == SEEKING && follow[_me] == NOBODY && !SOME(is_lower_survivor, _me) && !fenced(_me) ->
+    :: d_step { up(_me) && state[_me] == SEEKING && follow[_me] == NOBODY && !SOME(is_lower_survivor, _me) &&
+                !fenced(_me) ->
                 convene(_me) }
     :: d_step { up(_me) && state[_me] == JOINING && follow[_me] == NOBODY && rank[_me] == 0 && all_joiners ->
                 convene(_me) }
@@ -508,7 +514,8 @@ end:
                 say(HelloReply, NOBODY, _me); seek(_me); state[_me] = FENCED }
     EACH(FOLLOW)
     EACH(FORGET)
-    :: d_step { up(_me) && state[_me] == CONVENING && may[_me] && proposals + 1 < MOST && !SOME(left_unseen, _me) -> propose(_me) }
+    :: d_step { up(_me) && state[_me] == CONVENING && may[_me] && proposals + 1 < MOST && !SOME(left_unseen, _me) ->
+                propose(_me) }
     /* FORMING, READY */
 #ifndef NOT_FURTHEST
     :: d_step { up(_me) && forms(_me) && convenes(_me) && SOME(holds_more, _me) -> hear_again(_me) }
@@ -540,13 +547,15 @@ end:
 #define CRASH(s)  :: d_step { crashes < CRASHES && !over(s) -> \
     crashes++; alive = alive & ~BIT(s); frozen = frozen & ~BIT(s); \
     missing = (SOME(has_task, s) -> missing : missing | BIT(rank[s])) }
-#define FREEZE(s) :: d_step { freezes < FREEZES && IN(WHO_FREEZES, s) && up(s) && !over(s) -> freezes++; frozen = frozen | BIT(s) }
+#define FREEZE(s) :: d_step { freezes < FREEZES && IN(WHO_FREEZES, s) && up(s) && !over(s) -> \
+    freezes++; frozen = frozen | BIT(s) }
 #define WAKE(s)   :: d_step { IN(frozen, s) -> frozen = frozen & ~BIT(s); say(Beat, s, NOBODY) }
-#define REBORN(s) :: d_step { IN(frozen, s) && !reborn && used < SLOTS -> reborn = true; rank[used] = rank[s]; state[used] = JOINING; \
-    alive = alive | BIT(used); used++ }
+#define REBORN(s) :: d_step { IN(frozen, s) && !reborn && used < SLOTS -> \
+    reborn = true; rank[used] = rank[s]; state[used] = JOINING; alive = alive | BIT(used); used++ }
 
 /* {0, s} is cut off from the rest. */
-#define CUT(s) :: d_step { !cut_before && IN(WHO_CUT, s) && proposals >= CUT_FROM -> cut = true; cut_before = true; side = BIT(0) | BIT(s) }
+#define CUT(s) :: d_step { !cut_before && IN(WHO_CUT, s) && proposals >= CUT_FROM -> \
+    cut = true; cut_before = true; side = BIT(0) | BIT(s) }
 /* A stream between the two sides that nobody has missed yet. */
 #define straddles(s, x) (IN(alive, s) && !over(s) && !IN(frozen, s) && \
     ((state[s] == MEMBER && ANY(in_roster_across, s)) || (follow[s] != NOBODY && !together(follow[s], s)) || \
@@ -594,7 +603,8 @@ end:
     :: d_step { cut && !SOME(straddles, 0) -> cut = false }
 #endif
     EACH(EXPIRE)
-    :: atomic { timeout && !SOME(is_waiting, 0) -> /* nobody is stuck, and where there is a quorum somebody is through */
+    :: atomic { timeout && !SOME(is_waiting, 0) ->
+                /* nobody is stuck, and where there is a quorum somebody is through */
                 must(ENDS, !SOME(is_not_over, 0) && GOES_ON);
                 break }
     od
