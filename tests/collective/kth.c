@@ -164,7 +164,7 @@ static void run_trials(struct trial trial) {
 #ifdef __SANITIZE_THREAD__
     enum { AT_A_TIME = 6, STRIDE = 4 }; /* every fourth call, for it is ten times slower */
 #elif defined(__SANITIZE_ADDRESS__)
-    enum { AT_A_TIME = 6, STRIDE = 3 };
+    enum { AT_A_TIME = 6, STRIDE = 5 };
 #else
     enum { AT_A_TIME = 6, STRIDE = 1 };
 #endif
