@@ -21,11 +21,14 @@ static const char *const wires[] = {
     [WIRE_LOCAL] = "local", [WIRE_TCP] = "tcp", [WIRE_ODD] = "odd", [WIRE_SHARED] = "shared"};
 enum { ALGORITHMS = 5, WIRES = 4, REPLICAS = 8 };
 #ifdef __SANITIZE_THREAD__
-enum { MOST_WORKERS = 4, BREADTH = TWO_TYPES }; /* ten times slower: what threads do to each other shows with few */
+enum { MOST_WORKERS = 4 }; /* ten times slower: what threads do to each other shows with few */
+static const enum breadth breadth = TWO_TYPES;
 #elif defined(__SANITIZE_ADDRESS__)
-enum { MOST_WORKERS = 6, BREADTH = TWO_TYPES };
+enum { MOST_WORKERS = 6 };
+static const enum breadth breadth = TWO_TYPES;
 #else
-enum { MOST_WORKERS = 9, BREADTH = ALL_TYPES };
+enum { MOST_WORKERS = 9 };
+static const enum breadth breadth = ALL_TYPES;
 #endif
 
 static bool full(void) {
@@ -57,7 +60,7 @@ static const int mixed[] = {0, 3, 4, 6, 7, 8, 12, 13, 15, 16};
 static size_t run_layout(const struct world_options *options, enum ls_algorithm algorithm, const int *first) {
     size_t n = (size_t)options->size, counts[] = {0, 1, n - 1, n, n + 1, 1003};
     struct table table = {
-        .first = first, COUNTS(counts), .breadth = BREADTH, .order = algorithm == LS_ALGORITHM_RING ? CHAIN : TREE};
+        .first = first, COUNTS(counts), .breadth = breadth, .order = algorithm == LS_ALGORITHM_RING ? CHAIN : TREE};
     table_run(options, &table);
     return table.cases;
 }
