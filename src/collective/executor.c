@@ -176,7 +176,10 @@ static bool send_to(struct ls_executor *executor, struct ls_peer *peer) {
     int count = collect(executor, peer, pieces);
     if (!count) return false;
     ssize_t sent = peer->link->ops->send(peer->link, pieces, count);
-    if (sent > 0) advance_sends(executor, peer, (size_t)sent);
+    if (sent > 0) {
+        executor->moved += (size_t)sent;
+        advance_sends(executor, peer, (size_t)sent);
+    }
     if (sent < 0) {
         peer->write_error = errno ? errno : ECONNRESET;
         ls_executor_trouble(executor, peer, LS_OK);
@@ -196,7 +199,9 @@ static size_t read_link(struct ls_executor *executor, struct ls_peer *peer, void
         ls_executor_trouble(executor, peer, LS_OK);
     }
     peer->read_blocked = received == 0;
-    return received > 0 ? (size_t)received : 0;
+    if (received <= 0) return 0;
+    executor->moved += (size_t)received;
+    return (size_t)received;
 }
 
 /* LS_OK when it is no frame of a call, but the peer's message why it has given up. */

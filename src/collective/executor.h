@@ -61,6 +61,7 @@ struct ls_executor {
     int64_t now;          /* at the last verdict */
     int64_t wait_started; /* 0: not waiting */
     bool looking;         /* this wait is still one of looking again */
+    size_t goal, moved;   /* bytes on links: that the wait is for; since it began */
     int in_vain, skip;    /* looks in vain in a row; waits to come without looking */
 };
 

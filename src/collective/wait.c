@@ -118,8 +118,22 @@ ls_status ls_executor_verdict(struct ls_executor *executor) {
 
 /* ---- looking again ---- */
 
+/* Bytes that end the wait of some peer; 0: only room to send is waited for. */
+static size_t goal_of(const struct ls_executor *executor) {
+    size_t goal = 0;
+    for (int i = 0; i < executor->size; i++) {
+        const struct ls_peer *peer = &executor->peers[i];
+        if (peer->role != LS_ROLE_PARTNER || !peer->read_blocked || peer->read_error) continue;
+        size_t bytes = ls_executor_awaits(executor, peer);
+        if (!goal || bytes < goal) goal = bytes;
+    }
+    return goal;
+}
+
 static bool begin_wait(struct ls_executor *executor) {
     executor->wait_started = executor->now;
+    executor->goal = goal_of(executor);
+    executor->moved = 0;
     if (!executor->skip) return true;
     executor->skip--;
     return false;
@@ -131,6 +145,11 @@ static int skip_after(int in_vain) {
     return over <= 0 ? 0 : over < 5 ? (1 << over) - 1 : MOST_SKIPPED;
 }
 
+static void note_in_vain(struct ls_executor *executor) {
+    executor->in_vain++;
+    executor->skip = skip_after(executor->in_vain);
+}
+
 /* To be put to sleep and woken costs more than a small message takes, so a wait begins with looking again and again,
  * for a moment. Between two looks the processor goes to whoever wants it: with more workers than processors that is
  * the one who is waited for. Who looks in vain again and again does so less and less often: whoever waits for slow
@@ -140,8 +159,7 @@ static bool look_again(struct ls_executor *executor) {
     if (!executor->wait_started) executor->looking = begin_wait(executor);
     if (!executor->looking) return false;
     if (executor->now - executor->wait_started > PATIENCE) {
-        executor->in_vain++;
-        executor->skip = skip_after(executor->in_vain);
+        note_in_vain(executor);
         executor->looking = false;
         return false;
     }
@@ -152,8 +170,14 @@ static bool look_again(struct ls_executor *executor) {
     return true;
 }
 
+/* A few bytes of many are in vain too: the link is slower than the looking. */
 void ls_executor_moved(struct ls_executor *executor) {
-    if (executor->wait_started && executor->looking) executor->in_vain = 0;
+    if (executor->wait_started && executor->looking) {
+        if (executor->moved < executor->goal)
+            note_in_vain(executor);
+        else
+            executor->in_vain = 0;
+    }
     executor->wait_started = 0;
 }
 
