@@ -25,6 +25,11 @@ static const struct setting {
      offsetof(struct ls_settings, exit_timeout), SECONDS},
     {"LOCKSTEP_REPORT_INTERVAL", "5", "seconds between the lines that a wait prints",
      offsetof(struct ls_settings, report_interval), SECONDS},
+    {"LOCKSTEP_HEARTBEAT_INTERVAL", "0.2", "seconds between the signs of life that each worker sends to each",
+     offsetof(struct ls_settings, heartbeat_interval), SECONDS},
+    {"LOCKSTEP_HEARTBEAT_LIMIT", "3",
+     "seconds of silence after which a worker, frozen or cut off, is lost; more than twice the interval",
+     offsetof(struct ls_settings, heartbeat_limit), SECONDS},
     {"LOCKSTEP_FIRST_BUCKET", "1M", "bytes of the first gradient bucket", offsetof(struct ls_settings, first_bucket),
      BYTES},
     {"LOCKSTEP_BUCKET", "25M",
@@ -120,6 +125,14 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
     return LS_OK;
 }
 
+static ls_status check_heartbeat(const struct ls_settings *settings) {
+    if (settings->heartbeat_limit > 2 * settings->heartbeat_interval) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "LOCKSTEP_HEARTBEAT_LIMIT='%g' is not more than twice LOCKSTEP_HEARTBEAT_INTERVAL='%g': one late "
+                   "sign of life would be a loss",
+                   settings->heartbeat_limit, settings->heartbeat_interval);
+}
+
 ls_status ls_settings_read(struct ls_settings *settings) {
     struct ls_settings read = {0};
     for (size_t i = 0; i < SETTING_COUNT; i++) {
@@ -127,8 +140,9 @@ ls_status ls_settings_read(struct ls_settings *settings) {
         ls_status status = read_setting(&table[i], text && *text ? text : table[i].default_text, &read);
         if (status) return status;
     }
-    *settings = read;
-    return LS_OK;
+    ls_status status = check_heartbeat(&read);
+    if (!status) *settings = read;
+    return status;
 }
 
 bool ls_setting_describe(const struct ls_settings *settings, size_t index, struct ls_setting_info *info) {

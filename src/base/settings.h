@@ -17,6 +17,8 @@ struct ls_settings {
     double collective_timeout; /* seconds */
     double exit_timeout;       /* seconds */
     double report_interval;    /* seconds between the lines of a wait */
+    double heartbeat_interval; /* seconds between a worker's signs of life */
+    double heartbeat_limit;    /* seconds of silence after which a peer is lost; above twice the interval */
     int64_t first_bucket;      /* bytes */
     int64_t bucket;            /* bytes */
     int64_t segment;           /* bytes */

@@ -91,6 +91,7 @@ static ls_status start(struct ls_cluster *cluster) {
         config.link_changed = ls_control_link_changed;
     }
     ls_status status = ls_rpc_new(&config, &cluster->rpc);
+    if (!status) status = ls_liveness_start(cluster);
     return status ? status : start_listener(cluster);
 }
 
@@ -133,6 +134,7 @@ ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_clust
 void ls_cluster_free(struct ls_cluster *cluster) {
     if (!cluster) return;
     ls_listener_free(cluster->listener);
+    ls_liveness_stop(cluster);
     ls_rpc_free(cluster->rpc);
     for (int rank = 0; cluster->peers && rank < cluster->size; rank++) ls_peer_release(&cluster->peers[rank]);
     ls_free(cluster->peers);

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/state.h"
@@ -15,18 +16,34 @@ void ls_control_fail(struct ls_cluster *cluster, const struct ls_failure *failur
     ls_cluster_notify(cluster);
 }
 
-static void lose(struct ls_cluster *cluster, const struct ls_peer *peer, const char *how) {
+/* A process that was stopped for longer than the limit has been given up by the others: what it sees of them is the
+ * echo of that. False: it was not. */
+static bool blame_absence(struct ls_cluster *cluster, const char *echo) {
+    const struct ls_peer *own = &cluster->peers[cluster->rank];
+    struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = cluster->rank, .lost = true};
+    int64_t absence = ls_liveness_absence(cluster);
+    if (!absence) return false;
+    (void)snprintf(failure.message, sizeof(failure.message),
+                   "%s (rank %d, %s) was itself stopped for %.1f s (LOCKSTEP_HEARTBEAT_LIMIT is %g s), and the others "
+                   "went on without it: %.600s",
+                   own->name, own->rank, own->task->address, (double)absence / (double)LS_SECOND,
+                   cluster->config.settings->heartbeat_limit, echo);
+    ls_control_fail(cluster, &failure, failure.message);
+    return true;
+}
+
+void ls_control_lose(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
     struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = peer->rank, .lost = true};
     (void)snprintf(failure.message, sizeof(failure.message), "%s (rank %d, %s) was lost: %s", peer->name, peer->rank,
                    peer->task->address, how);
-    ls_control_fail(cluster, &failure, failure.message);
+    if (!blame_absence(cluster, failure.message)) ls_control_fail(cluster, &failure, failure.message);
 }
 
 /* One of the peer's streams is gone. While joining it may come back; later it is lost unless it has taken its leave. */
 static void stream_gone(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
     if (!peer->in && !peer->out && cluster->phase == LS_PHASE_JOINING) ls_peer_adopt(peer, 0);
     if (cluster->phase == LS_PHASE_READY || cluster->phase == LS_PHASE_MEMBER)
-        if (!peer->left && !peer->finished) lose(cluster, peer, how);
+        if (!peer->left && !peer->finished) ls_control_lose(cluster, peer, how);
     ls_cluster_notify(cluster);
 }
 
@@ -94,6 +111,8 @@ static bool is_refusal(ls_status code) {
 
 static void receive_failure(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_leave *leave) {
     char text[LS_ERROR_SIZE + 64];
+    if (leave->lost && leave->root == cluster->rank && blame_absence(cluster, leave->message)) return;
+    if (leave->lost) cluster->peers[leave->root].silent = true;
     struct ls_failure failure = {
         .status = leave->lost ? LS_UNAVAILABLE : LS_ABORTED, .root = leave->root, .lost = leave->lost};
     (void)snprintf(failure.message, sizeof(failure.message), "%s", leave->message);
@@ -117,6 +136,8 @@ static void receive_leave(struct ls_cluster *cluster, struct ls_peer *peer, cons
 
 static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
     if (message->incarnation != peer->incarnation || peer->left) return false;
+    ls_liveness_heard(peer);
+    if (message->kind == LS_MESSAGE_BEAT) return true;
     if (message->kind == LS_MESSAGE_SHARE) return receive_share(cluster, peer, &message->share);
     if (message->kind != LS_MESSAGE_LEAVE || message->leave.root >= cluster->size) return false;
     receive_leave(cluster, peer, &message->leave);

@@ -158,6 +158,7 @@ static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_r
     if (peer->in) ls_rpc_drop(peer->in);
     ls_peer_adopt(peer, message->incarnation);
     peer->in = stream;
+    ls_liveness_heard(peer);
     ls_rpc_set_user(stream, peer);
     (void)snprintf(peer->host, sizeof(peer->host), "%s", message->hello.host);
     reply.reply.data_key = peer->key_given;

@@ -29,12 +29,20 @@ static void say_goodbye(struct ls_cluster *cluster, const struct ls_leave *leave
     }
 }
 
+/* Streams whose other side has not read the last word yet; a silent one will not. */
+static int unread(const struct ls_cluster *cluster) {
+    int count = ls_rpc_finishing(cluster->rpc);
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (cluster->peers[rank].silent && cluster->peers[rank].out) count--;
+    return count;
+}
+
 void ls_cluster_end(struct ls_cluster *cluster, const struct ls_leave *leave) {
     int64_t deadline = ls_now() + (leave->code ? FAILURE_TIMEOUT : ORDERLY_TIMEOUT);
     ls_monitor_lock(&cluster->monitor);
     cluster->phase = LS_PHASE_LEAVING;
     say_goodbye(cluster, leave);
-    while (ls_rpc_finishing(cluster->rpc) && ls_monitor_wait(&cluster->monitor, deadline)) continue;
+    while (unread(cluster) > 0 && ls_monitor_wait(&cluster->monitor, deadline)) continue;
     ls_monitor_unlock(&cluster->monitor);
     ls_cluster_free(cluster);
 }

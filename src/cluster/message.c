@@ -103,6 +103,13 @@ static ls_status encode_leave(Ls__Envelope *envelope, const struct ls_leave *lea
     return pack(envelope, data, size);
 }
 
+static ls_status encode_beat(Ls__Envelope *envelope, void **data, size_t *size) {
+    Ls__Beat body = LS__BEAT__INIT;
+    envelope->body_case = LS__ENVELOPE__BODY_BEAT;
+    envelope->beat = &body;
+    return pack(envelope, data, size);
+}
+
 ls_status ls_message_encode(const struct ls_message *message, void **data, size_t *size) {
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     envelope.incarnation = message->incarnation;
@@ -116,6 +123,8 @@ ls_status ls_message_encode(const struct ls_message *message, void **data, size_
         return encode_share(&envelope, &message->share, data, size);
     case LS_MESSAGE_LEAVE:
         return encode_leave(&envelope, &message->leave, data, size);
+    case LS_MESSAGE_BEAT:
+        return encode_beat(&envelope, data, size);
     }
     return ls_fail(LS_INTERNAL, "message kind %d does not exist", (int)message->kind);
 }
@@ -210,6 +219,9 @@ static ls_status check_envelope(const Ls__Envelope *envelope, struct ls_message 
     case LS__ENVELOPE__BODY_LEAVE:
         message->kind = LS_MESSAGE_LEAVE;
         return check_leave(envelope->leave, &message->leave);
+    case LS__ENVELOPE__BODY_BEAT:
+        message->kind = LS_MESSAGE_BEAT;
+        return LS_OK;
     default:
         return bad("body");
     }

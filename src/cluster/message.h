@@ -3,13 +3,19 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
-#define LS_PROTOCOL_VERSION 1U
+#define LS_PROTOCOL_VERSION 2U
 #define LS_MESSAGE_MAX      (16U << 20) /* bytes of one encoded message */
 #define LS_PAYLOAD_MAX      (LS_MESSAGE_MAX - 4096U)
 #define LS_DATA_KEY_SIZE    16
 #define LS_MAX_WORKERS      65536
 
-enum ls_message_kind { LS_MESSAGE_HELLO = 1, LS_MESSAGE_HELLO_REPLY, LS_MESSAGE_SHARE, LS_MESSAGE_LEAVE };
+enum ls_message_kind {
+    LS_MESSAGE_HELLO = 1,
+    LS_MESSAGE_HELLO_REPLY,
+    LS_MESSAGE_SHARE,
+    LS_MESSAGE_LEAVE,
+    LS_MESSAGE_BEAT
+};
 enum ls_verdict { LS_VERDICT_ACCEPTED = 1, LS_VERDICT_RETRY, LS_VERDICT_REFUSED };
 
 struct ls_hello {

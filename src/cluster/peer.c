@@ -37,7 +37,8 @@ void ls_peer_end_data(struct ls_peer *peer) {
 
 static void forget(struct ls_peer *peer) {
     ls_peer_set_link(peer, NULL);
-    peer->left = peer->finished = false;
+    peer->left = peer->finished = peer->silent = false;
+    peer->silence = 0;
     peer->last_share = 0;
     peer->rival_since = 0;
     while (peer->shares) {

@@ -87,6 +87,14 @@ static void nudge_driver(struct ls_rpc *rpc) {
     (void)ls_rpc_start(rpc, rpc->nudge, NULL, &rpc->nudge_tag);
 }
 
+bool ls_rpc_is_served(struct ls_rpc *rpc) {
+    unsigned served = atomic_load(&rpc->served);
+    bool moved = served != rpc->looked;
+    rpc->looked = served;
+    nudge_driver(rpc);
+    return moved;
+}
+
 static void sweep(struct ls_rpc *rpc, int64_t *next) {
     if (ls_now() < *next) return;
     ls_monitor_lock(rpc->config.monitor);

@@ -1,7 +1,7 @@
 /* Control streams and data links: long-lived calls in both directions over connected sockets. Hides gRPC; nothing else
  * knows it.
  *
- * The caller's monitor guards the control streams: all functions but ls_rpc_new and ls_rpc_free are called with it
+ * The caller's monitor guards the control streams: all functions but those that say otherwise are called with it
  * held, and the callbacks of streams come with it held, from the one poller thread; they must not wait. Data links
  * have locks of their own. */
 #pragma once
@@ -28,6 +28,7 @@ struct ls_rpc_config {
     void (*link_changed)(void *context);
 };
 
+/* Not with the monitor held. */
 ls_status ls_rpc_new(const struct ls_rpc_config *config, struct ls_rpc **rpc);
 /* Cancels all streams without callbacks, ends the poller and frees. Not with the monitor held. */
 void ls_rpc_free(struct ls_rpc *rpc);
@@ -37,11 +38,18 @@ void ls_rpc_serve(struct ls_rpc *rpc, int fd);
 ls_status ls_rpc_open(struct ls_rpc *rpc, int fd, const char *target, struct ls_rpc_stream **stream);
 /* Copies and queues a message; order is kept. Does not wait. */
 ls_status ls_rpc_send(struct ls_rpc_stream *stream, const void *data, size_t size);
+/* Whether what was sent on it has all been handed over. */
+bool ls_rpc_is_idle(const struct ls_rpc_stream *stream);
+/* Seconds since the other side's kernel last answered on a stream that this side has opened; -1: not known. */
+double ls_rpc_unanswered(const struct ls_rpc_stream *stream);
 /* No more messages from this side: an outgoing stream closes once the other side has read them all; an incoming one
  * waits for the other side to close. closed() follows in both cases. */
 void ls_rpc_finish(struct ls_rpc_stream *stream);
 /* Cancels; no further callback, the stream must not be used again. */
 void ls_rpc_drop(struct ls_rpc_stream *stream);
+/* Whether the queue of events has been served since the last call; asks for an event, so that the next call can tell.
+ * For one thread, with nothing held. */
+bool ls_rpc_is_served(struct ls_rpc *rpc);
 /* Streams that were finished and have not closed yet. */
 int ls_rpc_finishing(const struct ls_rpc *rpc);
 /* A pointer of the caller's, NULL at first. */

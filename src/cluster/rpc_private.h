@@ -36,6 +36,7 @@ struct ls_rpc {
     atomic_int_fast64_t driven;  /* when one of them was last there */
     atomic_uint served, seen;    /* events so far; before ls_rpc_wait last returned */
     atomic_uint started;         /* operations so far */
+    unsigned looked;             /* served, when ls_rpc_is_served was last called */
     atomic_bool closing, closed; /* the poller is not to rest; there is no queue any more */
 };
 

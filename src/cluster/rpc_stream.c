@@ -2,6 +2,9 @@
  * `pending`, and the stream is freed when it has closed and none is left. */
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -28,6 +31,7 @@ struct ls_rpc_stream {
     struct ls_rpc *rpc;
     struct ls_rpc_stream *next, **back;
     grpc_channel *channel; /* of an outgoing stream */
+    int fd;                /* likewise: the channel's */
     grpc_call *call;
     void *user;
     struct stream_tag tags[OP_COUNT];
@@ -250,6 +254,7 @@ ls_status ls_rpc_open(struct ls_rpc *rpc, int fd, const char *target, struct ls_
         (void)close(fd);
         return ls_fail_memory("a control stream", sizeof(*stream));
     }
+    stream->fd = fd;
     stream->channel = ls_rpc_channel(rpc, fd, target);
     stream->call = grpc_channel_create_call(stream->channel, NULL, GRPC_PROPAGATE_DEFAULTS, rpc->queue,
                                             grpc_slice_from_static_string(LS_RPC_CONTROL), NULL,
@@ -269,6 +274,19 @@ ls_status ls_rpc_send(struct ls_rpc_stream *stream, const void *data, size_t siz
     stream->last = &message->next;
     start_send(stream);
     return LS_OK;
+}
+
+bool ls_rpc_is_idle(const struct ls_rpc_stream *stream) {
+    return !stream->sending && !stream->first;
+}
+
+/* gRPC owns the socket, but while the stream has not closed it is open, and its kernel knows. */
+double ls_rpc_unanswered(const struct ls_rpc_stream *stream) {
+    struct tcp_info info;
+    socklen_t size = sizeof(info);
+    if (!stream || stream->incoming || stream->closed) return -1;
+    if (getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, &info, &size)) return -1;
+    return info.tcpi_last_ack_recv * 1e-3;
 }
 
 void ls_rpc_finish(struct ls_rpc_stream *stream) {

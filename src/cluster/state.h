@@ -1,7 +1,8 @@
 /* What the files of a joined cluster share. One monitor guards all of it, except where a comment says whose it is.
  *
- * Threads: the caller (join, exchange, leave), the poller of the control streams (control.c's callbacks) and the
- * listener (new data connections). A worker goes through the phases in order and never back. */
+ * Threads: the caller (join, exchange, leave), the poller of the control streams (control.c's callbacks), the listener
+ * (new data connections) and liveness (beats, and who is silent). A worker goes through the phases in order and never
+ * back. */
 #pragma once
 #include "base/status.h"
 #include "cluster/cluster.h"
@@ -40,6 +41,8 @@ struct ls_peer {
     uint8_t key_given[LS_DATA_KEY_SIZE], key_received[LS_DATA_KEY_SIZE];
     struct ls_link *link; /* the data connection; NULL while there is none */
     char host[256];
+    int64_t silence;     /* since it was last heard on in; counts only while this process runs */
+    bool silent;         /* for longer than the limit: its streams are of no use */
     uint64_t last_share; /* sequence of the last one received */
     struct ls_stored_share *shares;
     bool attempt_over; /* out has ended before it was accepted, for the reason why */
@@ -61,6 +64,16 @@ struct ls_failure {
     char message[LS_ERROR_SIZE];
 };
 
+/* The thread that beats, and when this process itself was away. */
+struct ls_liveness {
+    struct ls_monitor monitor; /* of stopping alone */
+    bool started, stopping;
+    pthread_t thread;
+    int64_t interval, limit;
+    int64_t looked;        /* when silence was last counted, by the cluster's monitor like the rest */
+    int64_t woke, absence; /* the end of the last time in which this process did not run, and how long that was */
+};
+
 struct ls_cluster {
     struct ls_cluster_config config;
     const char *version;
@@ -80,6 +93,7 @@ struct ls_cluster {
     bool broken;       /* one of them has failed, and the abort flag says why */
     struct ls_rpc *rpc;
     struct ls_listener *listener;
+    struct ls_liveness liveness;
 };
 
 #define LS_EXIT_EXCHANGE "exit" /* the exchange that is the exit barrier */
@@ -121,6 +135,18 @@ bool ls_control_link(void *context, const void *preface, size_t size, struct ls_
 void ls_control_link_changed(void *context);
 /* Records the root cause, if it is the first, and raises the abort flag with message. */
 void ls_control_fail(struct ls_cluster *cluster, const struct ls_failure *failure, const char *message);
+
+/* The peer is lost, for the reason how; where this process was away itself, that is the root. */
+void ls_control_lose(struct ls_cluster *cluster, struct ls_peer *peer, const char *how);
+
+/* liveness.c */
+ls_status ls_liveness_start(struct ls_cluster *cluster);
+/* Ends the thread. Not with the monitor held. */
+void ls_liveness_stop(struct ls_cluster *cluster);
+/* The peer was heard just now. */
+void ls_liveness_heard(struct ls_peer *peer);
+/* How long this process was away lately, so long that the others have taken it for lost; 0: it was not. */
+int64_t ls_liveness_absence(const struct ls_cluster *cluster);
 
 /* hello.c: the handshake, with the monitor held */
 void ls_hello_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message);

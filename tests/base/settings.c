@@ -13,6 +13,8 @@ START_TEST(defaults) {
     ck_assert_double_eq(settings.collective_timeout, 300);
     ck_assert_double_eq(settings.exit_timeout, 30);
     ck_assert_double_eq(settings.report_interval, 5);
+    ck_assert_double_eq(settings.heartbeat_interval, 0.2);
+    ck_assert_double_eq(settings.heartbeat_limit, 3);
     ck_assert_int_eq(settings.first_bucket, 1 << 20);
     ck_assert_int_eq(settings.bucket, 25 << 20);
     ck_assert_int_eq(settings.segment, 256 << 10);
@@ -53,6 +55,9 @@ static const struct {
     {"LOCKSTEP_COLLECTIVE_TIMEOUT", "inf"},
     {"LOCKSTEP_EXIT_TIMEOUT", "nan"},
     {"LOCKSTEP_REPORT_INTERVAL", "5s"},
+    {"LOCKSTEP_HEARTBEAT_INTERVAL", "1.5"}, /* half the limit */
+    {"LOCKSTEP_HEARTBEAT_LIMIT", "0.4"},
+    {"LOCKSTEP_HEARTBEAT_LIMIT", "0"},
     {"LOCKSTEP_COLLECTIVE_TIMEOUT", "1e99"},
     {"LOCKSTEP_BUCKET", "25MB"},
     {"LOCKSTEP_BUCKET", "-1"},

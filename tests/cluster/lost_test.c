@@ -6,73 +6,29 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cluster/worker.h"
+#include "cluster/process.h"
 #include "harness.h"
 
 #define COUNT 4
 
-struct outcome {
-    int rank;
-    ls_status left;
-    double seconds; /* from the join to the abort */
-    char error[1024];
-};
-
-static void tell(int fd, const void *data, size_t size) {
-    if (write(fd, data, size) != (ssize_t)size) _exit(3);
-}
-
 static void wait_for_loss(struct test_worker *worker) {
-    const int *pipes = worker->context;
-    struct outcome outcome = {.rank = worker->rank};
-    char byte = 'j';
-    tell(pipes[1], &byte, 1);
-    outcome.seconds = test_wait_abort(worker->abort, 20);
-    worker->leave_with = outcome.seconds < 0 ? LS_INTERNAL : ls_abort_status(worker->abort);
-}
-
-/* One worker's process: a byte when it has joined, an outcome when it has left. */
-static void live(struct test_worker *worker, int *joined, int *outcomes) {
-    struct outcome outcome = {.rank = worker->rank};
-    worker->context = joined;
-    worker->body = wait_for_loss;
-    test_worker_run(worker);
-    outcome.left = worker->joined ? worker->joined : worker->left;
-    (void)snprintf(outcome.error, sizeof(outcome.error), "%s",
-                   worker->joined ? worker->join_error : worker->leave_error);
-    tell(outcomes[1], &outcome, sizeof(outcome));
-    _exit(0);
-}
-
-static void start(pid_t *children, int *joined, int *outcomes) {
-    static struct test_worker workers[COUNT];
-    int ports[COUNT];
-    ck_assert_int_eq(pipe(joined), 0);
-    ck_assert_int_eq(pipe(outcomes), 0);
-    test_ports(ports, COUNT);
-    test_workers(workers, COUNT, ports);
-    for (int i = 0; i < COUNT; i++) {
-        children[i] = fork();
-        ck_assert_int_ge(children[i], 0);
-        if (!children[i]) live(&workers[i], joined, outcomes);
-    }
-    for (int i = 0; i < COUNT; i++) {
-        char byte;
-        ck_assert_int_eq(read(joined[0], &byte, 1), 1);
-    }
+    double seconds = test_wait_abort(worker->abort, 20);
+    worker->leave_with = seconds < 0 ? LS_INTERNAL : ls_abort_status(worker->abort);
 }
 
 START_TEST(killed_worker_is_named_by_all) {
-    pid_t children[COUNT];
-    int joined[2], outcomes[2];
+    static struct test_worker workers[COUNT];
+    struct test_processes processes;
     char name[64];
-    start(children, joined, outcomes);
+    int ports[COUNT];
+    test_ports(ports, COUNT);
+    test_workers(workers, COUNT, ports);
+    test_processes_start(&processes, workers, COUNT, wait_for_loss);
     int64_t killed = ls_now();
-    ck_assert_int_eq(kill(children[_i], SIGKILL), 0);
+    ck_assert_int_eq(kill(processes.pids[_i], SIGKILL), 0);
     (void)snprintf(name, sizeof(name), "worker:%d (rank %d, 127.0.0.1:", _i, _i);
     for (int i = 1; i < COUNT; i++) {
-        struct outcome outcome;
-        ck_assert_int_eq(read(outcomes[0], &outcome, sizeof(outcome)), sizeof(outcome));
+        struct test_outcome outcome = test_processes_outcome(&processes);
         ck_assert_int_eq(outcome.left, LS_UNAVAILABLE);
         ck_assert_msg(strstr(outcome.error, name) != NULL, "rank %d: no '%s' in: %s", outcome.rank, name,
                       outcome.error);
@@ -80,8 +36,7 @@ START_TEST(killed_worker_is_named_by_all) {
     }
     ck_assert_double_lt(ls_seconds_since(killed), 2);
     for (int i = 0; i < COUNT; i++) {
-        int status;
-        ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
+        int status = test_processes_wait(&processes, i);
         if (i == _i)
             ck_assert(WIFSIGNALED(status));
         else

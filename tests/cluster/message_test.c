@@ -43,6 +43,10 @@ static struct ls_message leave_message(void) {
         .kind = LS_MESSAGE_LEAVE, .incarnation = 7, .generation = 1, .leave = {LS_ABORTED, 2, true, "gone"}};
 }
 
+static struct ls_message beat_message(void) {
+    return (struct ls_message){.kind = LS_MESSAGE_BEAT, .incarnation = 7, .generation = 1};
+}
+
 static ls_status pass(const struct ls_message *message, struct ls_message *back) {
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
@@ -52,7 +56,7 @@ static ls_status pass(const struct ls_message *message, struct ls_message *back)
 
 START_TEST(there_and_back) {
     struct ls_message hello = hello_message(), reply = reply_message(), share = share_message(),
-                      leave = leave_message();
+                      leave = leave_message(), beat = beat_message();
     struct ls_message back;
     ck_assert_int_eq(pass(&hello, &back), LS_OK);
     ck_assert_int_eq(back.kind, LS_MESSAGE_HELLO);
@@ -71,6 +75,10 @@ START_TEST(there_and_back) {
     ck_assert_int_eq(back.leave.root, 2);
     ck_assert(back.leave.lost);
     ck_assert_str_eq(back.leave.message, "gone");
+    ls_message_release(&back);
+    ck_assert_int_eq(pass(&beat, &back), LS_OK);
+    ck_assert_int_eq(back.kind, LS_MESSAGE_BEAT);
+    ck_assert_uint_eq(back.incarnation, 7);
     ls_message_release(&back);
 }
 END_TEST
@@ -116,6 +124,7 @@ START_TEST(refuses_bad_fields) {
     WITH(share_message, share.name, "", "Share.name");
     WITH(share_message, share.name, longer, "Share.name");
     WITH(leave_message, leave.code, (ls_status)17, "Leave.code");
+    WITH(beat_message, incarnation, 0, "incarnation");
     WITH(leave_message, leave.root, LS_MAX_WORKERS, "Leave.root");
 }
 END_TEST

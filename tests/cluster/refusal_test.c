@@ -253,7 +253,7 @@ START_TEST(other_protocol) {
     ck_assert_int_eq(impostor.verdict, LS_VERDICT_REFUSED);
     stop(&impostor);
     test_worker_wait(&workers[0]);
-    expect_all(workers, 1, "the protocol version differs: '1' on worker:0 (rank 0), '7' on worker:1 (rank 1)");
+    expect_all(workers, 1, "the protocol version differs: '2' on worker:0 (rank 0), '7' on worker:1 (rank 1)");
 }
 END_TEST
 

@@ -37,7 +37,7 @@ void test_workers(struct test_worker *workers, int count, const int *ports) {
     for (int i = 0; i < count; i++)
         used += (size_t)snprintf(list + used, sizeof(list) - used, "%s\"127.0.0.1:%d\"", i ? ", " : "", ports[i]);
     for (int i = 0; i < count; i++) {
-        workers[i] = (struct test_worker){.rank = i, .size = count};
+        workers[i] = (struct test_worker){.rank = i, .size = count, .log_mutex = PTHREAD_MUTEX_INITIALIZER};
         test_config(workers[i].tf_config, sizeof(workers[i].tf_config), list, i);
     }
 }
@@ -51,12 +51,27 @@ static void keep_line(void *context, ls_log_level level, const char *line) {
     (void)pthread_mutex_unlock(&worker->log_mutex);
 }
 
+bool test_wait_log(struct test_worker *worker, const char *words, double limit) {
+    int64_t start = ls_now();
+    bool found = false;
+    while (!found && ls_seconds_since(start) < limit) {
+        (void)poll(NULL, 0, 20);
+        (void)pthread_mutex_lock(&worker->log_mutex);
+        found = strstr(worker->log, words) != NULL;
+        (void)pthread_mutex_unlock(&worker->log_mutex);
+    }
+    return found;
+}
+
 static void settle(struct test_worker *worker) {
     ck_assert_int_eq(ls_settings_read(&worker->settings), LS_OK);
     if (worker->transport) worker->settings.transport = worker->transport;
     worker->settings.report_interval = 0.3;
     worker->settings.exit_timeout = worker->exit_timeout > 0 ? worker->exit_timeout : 10;
     if (worker->join_timeout <= 0) worker->join_timeout = 20;
+    if (worker->heartbeat_limit <= 0) return;
+    worker->settings.heartbeat_limit = worker->heartbeat_limit;
+    worker->settings.heartbeat_interval = worker->heartbeat_limit / 10;
 }
 
 static void live(struct test_worker *worker, const struct ls_tf_config *tf_config) {
@@ -83,13 +98,11 @@ void test_worker_run(struct test_worker *worker) {
     struct ls_tf_config *tf_config;
     settle(worker);
     if (worker->delay > 0) (void)poll(NULL, 0, (int)(worker->delay * 1000));
-    (void)pthread_mutex_init(&worker->log_mutex, NULL);
     ck_assert_int_eq(ls_abort_new(&worker->abort), LS_OK);
     ck_assert_msg(ls_tf_config_parse(worker->tf_config, &tf_config) == LS_OK, "%s", ls_error());
     live(worker, tf_config);
     ls_tf_config_free(tf_config);
     ls_abort_free(worker->abort);
-    (void)pthread_mutex_destroy(&worker->log_mutex);
 }
 
 static void *run(void *argument) {

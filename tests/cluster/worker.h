@@ -20,6 +20,7 @@ struct test_worker {
     double delay;                /* seconds before the start */
     double join_timeout;         /* default 20 s */
     double exit_timeout;         /* default 10 s */
+    double heartbeat_limit;      /* default: what the environment says; the interval is a tenth of it */
     test_body *body;             /* what to do once joined; may set leave_with */
     void *context;
     ls_status leave_with;
@@ -48,5 +49,7 @@ void test_worker_start(struct test_worker *worker);
 void test_worker_wait(struct test_worker *worker);
 /* Starts all and waits for all. */
 void test_workers_run(struct test_worker *workers, int count);
+/* Waits until the worker, which runs, has said these words; false after limit seconds. */
+bool test_wait_log(struct test_worker *worker, const char *words, double limit);
 /* Waits until the abort flag is raised; seconds that it took, or -1 after limit seconds. */
 double test_wait_abort(struct ls_abort *abort, double limit);
