@@ -5,10 +5,11 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 import unittest
 
-from cluster import LOCKSTEP, Cluster, train_command, wait_for_line
+from cluster import LOCKSTEP, Cluster, run_local, train_command, wait_for_line
 
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
 
@@ -29,7 +30,8 @@ def listening(port):
 
 class Faults(unittest.TestCase):
     def lose(self, victim, number=signal.SIGKILL, environment=None):
-        """Trains on three workers, hurts one, and returns the others' results and how long they took."""
+        """Trains on three workers, hurts one, and returns the others' results and how long they took. One that was
+        stopped goes on when the others have ended; its result comes last."""
         before = leftovers()
         cluster = Cluster(3, LONG, environment)
         cluster.start_all()
@@ -41,11 +43,12 @@ class Faults(unittest.TestCase):
             task.wait(timeout=20)
         took = time.monotonic() - hurt
         if number == signal.SIGSTOP:
-            cluster.kill(victim)
+            cluster.kill(victim, signal.SIGCONT)
         results = cluster.finish()
         self.assertEqual(leftovers(), before)
         self.assertFalse([port for port in cluster.ports if listening(port)])
-        return [results[("worker", index)] for index in range(3) if index != victim], took
+        woken = [victim] if number == signal.SIGSTOP else []
+        return [results[("worker", index)] for index in [*{0, 1, 2} - {victim}, *woken]], took
 
     def test_kill_any_worker(self):
         for victim, transport in ((0, "auto"), (1, "auto"), (2, "auto"), (1, "tcp"), (0, "grpc"), (2, "grpc")):
@@ -57,16 +60,38 @@ class Faults(unittest.TestCase):
                     self.assertRegex(stderr.strip().splitlines()[-1], "worker:%d" % victim)
                     self.assertIn("lost", stderr)
 
+    def test_a_frozen_worker_is_named_by_all(self):
+        """By itself too, when it wakes."""
+        for victim, transport in ((0, "auto"), (2, "tcp"), (1, "grpc")):
+            with self.subTest(victim=victim, transport=transport):
+                results, took = self.lose(victim, signal.SIGSTOP, {"LOCKSTEP_HEARTBEAT_LIMIT": "1",
+                                                                   "LOCKSTEP_TRANSPORT": transport})
+                self.assertLess(took, 10)  # 2 where nothing else runs
+                self.assertEqual([status for status, _, _ in results], [138] * 3, results)
+                lasts = [stderr.strip().splitlines()[-1] for _, _, stderr in results]
+                for last in lasts[:2]:
+                    self.assertRegex(last, r"worker:%d \(rank %d, .*\) was lost: silent for .*frozen" % (victim, victim))
+                self.assertRegex(lasts[2], r"worker:%d \(rank %d, .*\) was itself stopped for " % (victim, victim))
+
     def test_a_frozen_worker_runs_into_the_deadline(self):
-        for transport in ("auto", "grpc"):
-            with self.subTest(transport=transport):
-                results, took = self.lose(1, signal.SIGSTOP, {"LOCKSTEP_COLLECTIVE_TIMEOUT": "3",
-                                                              "LOCKSTEP_REPORT_INTERVAL": "1",
-                                                              "LOCKSTEP_TRANSPORT": transport})
-                self.assertLess(took, 8)
-                for status, _, stderr in results:
-                    self.assertEqual(status, 138, stderr)
-                    self.assertIn("rank 1", stderr.strip().splitlines()[-1])
+        """Where liveness would be later."""
+        results, took = self.lose(1, signal.SIGSTOP, {"LOCKSTEP_COLLECTIVE_TIMEOUT": "3", "LOCKSTEP_REPORT_INTERVAL": "1",
+                                                      "LOCKSTEP_HEARTBEAT_LIMIT": "60"})
+        self.assertLess(took, 8)
+        for status, _, stderr in results[:2]:
+            self.assertEqual(status, 138, stderr)
+            self.assertIn("rank 1", stderr.strip().splitlines()[-1])
+
+    def test_busy_processors_are_no_loss(self):
+        """16 workers beside so many processes that only compute."""
+        busy = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+        try:
+            done = run_local(16, 1, "--limit", "2000", "--no-validation", "--epochs", "15")
+            self.assertEqual(done["num_workers"], 16)
+        finally:
+            for process in busy:
+                process.kill()
+                process.wait()
 
     def test_a_missing_worker_is_named(self):
         cluster = Cluster(3, LONG, {"LOCKSTEP_JOIN_TIMEOUT": "4", "LOCKSTEP_REPORT_INTERVAL": "1"})

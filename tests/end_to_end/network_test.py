@@ -12,7 +12,7 @@ from cluster import LOCKSTEP, last_json, run_local, train_command, wait_for_line
 
 BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench")
 sys.path.insert(0, BENCH)
-from hosts import LINKS, Hosts, why_not  # noqa: E402
+from hosts import LINKS, Hosts, administer, why_not  # noqa: E402
 from run import cluster_tasks, environment, find_descendants, run_together  # noqa: E402
 
 EXECUTABLE = os.path.abspath(LOCKSTEP)
@@ -52,6 +52,23 @@ class Network(unittest.TestCase):
                                             "--json"])
         self.assertEqual(result["transport"], "tcp")
         self.assertEqual([row["wrong"] for row in result["rows"]], [0, 0])
+
+    def test_a_cut_link_is_named_on_both_sides(self):
+        train = [EXECUTABLE, *train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")[1:]]
+        for transport in ("auto", "grpc"):
+            with self.subTest(transport=transport), Hosts(2, LINKS["plain"]) as hosts:
+                tasks = cluster_tasks("%s:2222" % host.address for host in hosts)
+                limits = {"LOCKSTEP_HEARTBEAT_LIMIT": "1", "LOCKSTEP_TRANSPORT": transport}
+                workers = [subprocess.Popen(host.enter(train), env=environment(**task, **limits), text=True,
+                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                           for host, task in zip(hosts, tasks)]
+                wait_for_line(workers[0].stdout, "Epoch 2/")
+                administer(hosts[1].enter("ip link set eth0 down".split()))
+                for rank, worker in enumerate(workers):
+                    _, said = worker.communicate(timeout=30)
+                    self.assertEqual(worker.returncode, 138, said)
+                    self.assertRegex(said.strip().splitlines()[-1], r"worker:%d \(rank %d, %s.*\) was lost: silent for .*cut off"
+                                     % (1 - rank, 1 - rank, hosts[1 - rank].address))
 
     def test_the_benchmark(self):
         """The numbers are not looked at, but they are there, and so is the delay, where this machine can make one."""
