@@ -15,8 +15,21 @@ extern "C" {
 LS_API ls_status ls_tools_check_json(const char *tf_config, char **json);
 /* The same as text for people, several lines. */
 LS_API ls_status ls_tools_check_text(const char *tf_config, char **text);
-/* Settings in force, one line each with default and help; freed with ls_memory_free. */
+/* Settings in force, one line each with value, unit, where it is from, help and default; freed with ls_memory_free. */
 LS_API ls_status ls_tools_settings(char **text);
+/* A wait that has a limit. */
+typedef struct ls_tools_deadline {
+    const char *name;
+    const char *setting; /* that sets the limit; NULL: it is fixed */
+    double seconds;
+    const char *waits, *then; /* for what is waited, and what happens when the limit has passed */
+} ls_tools_deadline;
+/* All waits of the library that have a limit, with the limits in force, and then the count more ones of the caller;
+ * freed with ls_memory_free. */
+LS_API ls_status ls_tools_deadlines(const ls_tools_deadline *more, size_t count, char **text);
+/* Both as one JSON object of one line: settings [{name, value, unit, from, default, help}] and deadlines [{name, setting,
+ * seconds, waits, then}]; freed with ls_memory_free. */
+LS_API ls_status ls_tools_settings_json(const ls_tools_deadline *more, size_t count, char **json);
 /* Devices that this build and machine offer, and why not the rest; and the communication kinds likewise. */
 LS_API ls_status ls_tools_devices(char **text);
 /* How AUTO's all-reduce works in this group and why: hosts, transports, and the times that were measured. Freed with

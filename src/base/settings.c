@@ -54,6 +54,7 @@ static const struct setting {
 };
 #define SETTING_COUNT (sizeof(table) / sizeof(table[0]))
 
+static const char *const units[] = {[SECONDS] = "s", [BYTES] = "bytes", [LEVEL] = "", [TRANSPORT] = "", [TEXT] = ""};
 static const char *const levels[] = {"error", "warning", "info", "debug"};
 static const char *const transports[] = {"auto", "shm", "tcp", "grpc"};
 
@@ -125,6 +126,12 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
     return LS_OK;
 }
 
+/* NULL: it is absent, or empty, which is as good. */
+static const char *given(const struct setting *setting) {
+    const char *text = getenv(setting->name);
+    return text && *text ? text : NULL;
+}
+
 static ls_status check_heartbeat(const struct ls_settings *settings) {
     if (settings->heartbeat_limit > 2 * settings->heartbeat_interval) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT,
@@ -136,8 +143,8 @@ static ls_status check_heartbeat(const struct ls_settings *settings) {
 ls_status ls_settings_read(struct ls_settings *settings) {
     struct ls_settings read = {0};
     for (size_t i = 0; i < SETTING_COUNT; i++) {
-        const char *text = getenv(table[i].name);
-        ls_status status = read_setting(&table[i], text && *text ? text : table[i].default_text, &read);
+        const char *text = given(&table[i]);
+        ls_status status = read_setting(&table[i], text ? text : table[i].default_text, &read);
         if (status) return status;
     }
     ls_status status = check_heartbeat(&read);
@@ -149,7 +156,8 @@ bool ls_setting_describe(const struct ls_settings *settings, size_t index, struc
     if (index >= SETTING_COUNT) return false;
     const struct setting *setting = &table[index];
     const void *source = (const char *)settings + setting->offset;
-    *info = (struct ls_setting_info){setting->name, setting->default_text, setting->help, ""};
+    *info = (struct ls_setting_info){
+        setting->name, setting->default_text, setting->help, units[setting->type], "", given(setting) != NULL};
     switch (setting->type) {
     case SECONDS:
         (void)snprintf(info->value, sizeof(info->value), "%g", *(const double *)source);

@@ -36,7 +36,9 @@ const char *ls_transport_name(enum ls_transport transport);
 
 struct ls_setting_info {
     const char *name, *default_text, *help;
-    char value[256]; /* as in force now */
+    const char *unit; /* "s", "bytes" or "" */
+    char value[256];  /* as in force now */
+    bool given;       /* by the environment; else it is the default */
 };
 /* The index-th row of the table, for people; false past the end. */
 bool ls_setting_describe(const struct ls_settings *settings, size_t index, struct ls_setting_info *info);

@@ -6,4 +6,5 @@ int run_main(int argc, char **argv);
 int train_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int check_main(int argc, char **argv);
+int settings_main(int argc, char **argv);
 int info_main(int argc, char **argv);

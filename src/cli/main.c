@@ -17,6 +17,7 @@ static const struct command {
     {"train", "train a model without writing C", train_main},
     {"bench", "time a collective over a range of sizes", bench_main},
     {"check", "look at TF_CONFIG and say who this process is", check_main},
+    {"settings", "print every setting and every deadline, as in force", settings_main},
     {"info", "print what this build and machine offer", info_main},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))

@@ -156,7 +156,7 @@ static bool take_option(const struct ls_command_line *line, int option, struct l
 int run_main(int argc, char **argv) {
     const struct ls_command_line line = {"lockstep run", argc, argv, "n:h", options};
     struct ls_launch launch = {0};
-    struct ls_supervision supervision = {.launch = &launch, .prefix = true, .grace = 5};
+    struct ls_supervision supervision = {.launch = &launch, .prefix = true, .grace = LS_RUN_GRACE};
     for (int option; (option = ls_next_option(&line)) != LS_OPTION_END;) {
         if (option == 'h') return fputs(help, stdout) < 0;
         if (!take_option(&line, option, &launch, &supervision)) return LS_EXIT_USAGE;

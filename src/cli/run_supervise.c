@@ -1,8 +1,8 @@
 /* One thread, one poll: the signals through a signalfd, the workers' pipes, and the two sinks.
  *
  * After the first failure the others have a grace to end by themselves (they notice the loss and end with status 138),
- * then get SIGTERM, and SIGKILL after KILL_SECONDS more. The worker that failed first gives the exit status; but 138
- * says that another one was lost, so that a worker which fails otherwise within CAUSE_SECONDS, before anybody was
+ * then get SIGTERM, and SIGKILL after LS_RUN_KILL more. The worker that failed first gives the exit status; but 138
+ * says that another one was lost, so that a worker which fails otherwise within LS_RUN_CAUSE, before anybody was
  * signalled, is named in its place. */
 #define _GNU_SOURCE
 #include "cli/run_supervise.h"
@@ -22,10 +22,7 @@
 #include "cli/run_output.h"
 #include "cli/run_ports.h"
 
-#define KILL_SECONDS  5.0
-#define CAUSE_SECONDS 1.0
-#define DRAIN_SECONDS 0.5 /* for pipes that something outside the workers' groups keeps open */
-#define PEER_LOST     138 /* see ls_exit */
+#define PEER_LOST 138 /* see ls_exit */
 
 struct run {
     const struct ls_supervision *how;
@@ -52,14 +49,14 @@ static double now(void) {
 static void blame(struct run *run, struct ls_worker *worker) {
     if (!worker->exit_status) return;
     bool consequence = run->culprit && run->culprit->exit_status == PEER_LOST && worker->exit_status != PEER_LOST &&
-                       !run->signalled && now() < run->failed_at + CAUSE_SECONDS;
+                       !run->signalled && now() < run->failed_at + LS_RUN_CAUSE;
     if (!run->culprit) run->failed_at = now();
     if (!run->culprit || consequence) run->culprit = worker;
 }
 
 static void announce(struct run *run) {
     if (run->announced || !run->culprit) return;
-    bool settled = run->culprit->exit_status != PEER_LOST || now() >= run->failed_at + CAUSE_SECONDS;
+    bool settled = run->culprit->exit_status != PEER_LOST || now() >= run->failed_at + LS_RUN_CAUSE;
     if (!settled && run->alive) return;
     char who[128];
     ls_worker_describe(run->culprit, who, sizeof(who));
@@ -86,7 +83,7 @@ static void end_others(struct run *run, int signal, const char *name) {
 static void escalate(struct run *run) {
     if (!run->culprit || !run->alive) return;
     double since = now() - run->failed_at;
-    if (!run->killed && since >= run->how->grace + KILL_SECONDS) {
+    if (!run->killed && since >= run->how->grace + LS_RUN_KILL) {
         run->killed = run->signalled = true;
         end_others(run, SIGKILL, "SIGKILL");
     } else if (!run->signalled && since >= run->how->grace) {
@@ -190,11 +187,11 @@ static int open_streams(const struct run *run) {
 static int next_timeout(const struct run *run) {
     double at = -1;
     if (!run->alive)
-        at = run->ended_at + DRAIN_SECONDS;
+        at = run->ended_at + LS_RUN_DRAIN;
     else if (run->culprit && !run->announced)
-        at = run->failed_at + CAUSE_SECONDS;
+        at = run->failed_at + LS_RUN_CAUSE;
     else if (run->culprit && !run->killed)
-        at = run->failed_at + run->how->grace + (run->signalled ? KILL_SECONDS : 0);
+        at = run->failed_at + run->how->grace + (run->signalled ? LS_RUN_KILL : 0);
     if (at < 0) return -1;
     double left = (at - now()) * 1000;
     return left < 0 ? 0 : (int)left + 1;
@@ -225,7 +222,7 @@ static void step(struct run *run) {
 /* After the last worker's end: what is still in its pipes, then what the sinks have not taken. A signal now ends the
  * wait for a reader that does not read. */
 static void finish_output(struct run *run) {
-    while (open_streams(run) && now() < run->ended_at + DRAIN_SECONDS) step(run);
+    while (open_streams(run) && now() < run->ended_at + LS_RUN_DRAIN) step(run);
     for (int i = 0; i < 2 * run->count; i++) ls_stream_close(&run->output, &run->streams[i]);
     ls_output_flush(&run->output);
     run->signalled = false;

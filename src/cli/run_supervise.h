@@ -2,6 +2,12 @@
 #pragma once
 #include "cli/run_worker.h"
 
+/* Seconds; rows of lockstep settings. */
+#define LS_RUN_GRACE 5.0 /* default */
+#define LS_RUN_KILL  5.0
+#define LS_RUN_CAUSE 1.0
+#define LS_RUN_DRAIN 0.5 /* for pipes that something outside the workers' groups keeps open */
+
 struct ls_supervision {
     const struct ls_launch *launch;
     struct ls_ports *ports; /* held until the first worker starts */

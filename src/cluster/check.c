@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/tf_config.h"
@@ -13,25 +14,12 @@ static const enum ls_task_type roles[] = {LS_TASK_CHIEF, LS_TASK_WORKER, LS_TASK
 
 typedef void print_fn(FILE *stream, const struct ls_tf_config *config, ls_status status);
 
-static void put_string(FILE *stream, const char *text) {
-    (void)fputc('"', stream);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            (void)fprintf(stream, "\\%c", *text);
-        else if ((unsigned char)*text < ' ')
-            (void)fprintf(stream, "\\u%04x", (unsigned char)*text);
-        else
-            (void)fputc(*text, stream);
-    }
-    (void)fputc('"', stream);
-}
-
 static void put_addresses(FILE *stream, const struct ls_tf_config *config, enum ls_task_type type) {
     bool first = true;
     for (int i = 0; i < config->task_count; i++) {
         if (config->tasks[i].type != type) continue;
         (void)fputs(first ? "" : ", ", stream);
-        put_string(stream, config->tasks[i].address);
+        ls_put_json(stream, config->tasks[i].address);
         first = false;
     }
 }
@@ -84,9 +72,9 @@ static void print_json_error(FILE *stream, ls_status status) {
                 "\"num_workers\": null, \"id_in_cluster\": null, \"collective_leader\": null, \"cluster\": null, "
                 "\"warnings\": [], \"error\": {\"code\": ",
                 stream);
-    put_string(stream, ls_status_name(status));
+    ls_put_json(stream, ls_status_name(status));
     (void)fputs(", \"message\": ", stream);
-    put_string(stream, ls_error());
+    ls_put_json(stream, ls_error());
     (void)fputs("}}", stream);
 }
 
@@ -101,7 +89,7 @@ static void print_json(FILE *stream, const struct ls_tf_config *config, ls_statu
     (void)fputs(", \"warnings\": [", stream);
     for (int i = 0; i < config->warning_count; i++) {
         (void)fputs(i ? ", " : "", stream);
-        put_string(stream, config->warnings[i]);
+        ls_put_json(stream, config->warnings[i]);
     }
     (void)fputs("]}", stream);
 }

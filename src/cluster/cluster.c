@@ -10,12 +10,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/socket.h"
 #include "cluster/state.h"
-
-#define SILENCE_TIMEOUT 10.0 /* seconds for a control stream's first message */
 
 void ls_cluster_notify(struct ls_cluster *cluster) {
     ls_monitor_broadcast(&cluster->monitor);
@@ -83,7 +82,7 @@ static ls_status start(struct ls_cluster *cluster) {
     struct ls_rpc_config config = {.monitor = &cluster->monitor,
                                    .context = cluster,
                                    .message_max = LS_MESSAGE_MAX,
-                                   .silence_timeout = SILENCE_TIMEOUT,
+                                   .silence_timeout = (double)LS_FIRST_HELLO_TIMEOUT / (double)LS_SECOND,
                                    .message = ls_control_message,
                                    .closed = ls_control_closed};
     if (cluster->config.settings->transport == LS_TRANSPORT_GRPC) {

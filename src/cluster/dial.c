@@ -8,14 +8,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/status.h"
 #include "cluster/resolve.h"
 #include "cluster/socket.h"
 
-#define CONNECT_TIMEOUT (5 * LS_SECOND) /* for one address */
-#define RESOLVE_TICK    (10 * LS_MILLISECOND)
-#define FIRST_PAUSE     (50 * LS_MILLISECOND)
-#define LAST_PAUSE      LS_SECOND
+#define RESOLVE_TICK (10 * LS_MILLISECOND)
+#define FIRST_PAUSE  (50 * LS_MILLISECOND)
+#define LAST_PAUSE   LS_SECOND
 
 void ls_dial_init(struct ls_dial *dial) {
     *dial = (struct ls_dial){.fd = -1, .pause = FIRST_PAUSE};
@@ -63,7 +63,7 @@ static void fail_address(struct ls_dial *dial, int error) {
 static void try_address(struct ls_dial *dial) {
     const struct addrinfo *address = dial->next;
     dial->next = address->ai_next;
-    dial->deadline = ls_now() + CONNECT_TIMEOUT;
+    dial->deadline = ls_now() + LS_CONNECT_TIMEOUT;
     dial->fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (dial->fd >= 0 && connect(dial->fd, address->ai_addr, address->ai_addrlen) == 0) return;
     if (dial->fd < 0 || errno != EINPROGRESS) fail_address(dial, errno);

@@ -6,12 +6,11 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "cluster/lines.h"
 #include "cluster/state.h"
 
-#define RIVAL_TIMEOUT (2 * LS_SECOND) /* for the connections of a process that ended to be seen closed */
-#define TELL_TIMEOUT  (5 * LS_SECOND) /* for reaching the others with the news of a difference */
-#define SAME_CONFIG   "give all workers the same TF_CONFIG cluster"
+#define SAME_CONFIG "give all workers the same TF_CONFIG cluster"
 
 /* One thing that two workers must agree on. */
 struct compared {
@@ -21,7 +20,7 @@ struct compared {
 void ls_hello_refuse_join(struct ls_cluster *cluster, ls_status status, const char *text) {
     if (cluster->refusal || cluster->phase > LS_PHASE_READY) return;
     cluster->refusal = status;
-    cluster->refusal_deadline = ls_now() + TELL_TIMEOUT;
+    cluster->refusal_deadline = ls_now() + LS_TELL_TIMEOUT;
     (void)snprintf(cluster->refusal_text, sizeof(cluster->refusal_text), "%s", text);
     ls_cluster_notify(cluster);
 }
@@ -142,7 +141,7 @@ static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struc
                    "two processes say that they are %s (rank %d): give each its own task index in "
                    "TF_CONFIG, or end the one left over from an earlier run",
                    peer->name, peer->rank);
-    if (now - peer->rival_since > RIVAL_TIMEOUT)
+    if (now - peer->rival_since > LS_RIVAL_TIMEOUT)
         answer_refused(cluster, stream, peer->rank, text);
     else
         answer_retry(cluster, stream, "an earlier process of this task is still connected");

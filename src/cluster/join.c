@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/state.h"
 
-#define HELLO_TIMEOUT (5 * LS_SECOND) /* for the answer to a Hello or a data preface */
-#define SLOTS_A_PEER  3               /* control connect, data connect, data answer */
+#define SLOTS_A_PEER 3 /* control connect, data connect, data answer */
 
 static void open_control(struct ls_cluster *cluster, struct ls_peer *peer, int fd) {
     if (ls_rpc_open(cluster->rpc, fd, peer->task->address, &peer->out)) {
@@ -23,7 +23,7 @@ static void open_control(struct ls_cluster *cluster, struct ls_peer *peer, int f
         return;
     }
     ls_rpc_set_user(peer->out, peer);
-    peer->hello_deadline = ls_now() + HELLO_TIMEOUT;
+    peer->hello_deadline = ls_now() + LS_HELLO_TIMEOUT;
     ls_hello_send(cluster, peer->out);
 }
 
@@ -62,7 +62,7 @@ static void open_data(struct ls_cluster *cluster, struct ls_peer *peer, int fd) 
                                  .incarnation = cluster->incarnation};
     memcpy(preface.key, peer->key_received, sizeof(preface.key));
     ls_preface_encode(&preface, bytes);
-    peer->data_deadline = ls_now() + HELLO_TIMEOUT;
+    peer->data_deadline = ls_now() + LS_HELLO_TIMEOUT;
     peer->data_incarnation = peer->incarnation;
     if (cluster->config.settings->transport != LS_TRANSPORT_GRPC)
         send_preface(peer, fd, bytes);

@@ -5,13 +5,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/state.h"
-
-#define FAILURE_TIMEOUT (1 * LS_SECOND) /* for the last word to arrive, after a failure ... */
-#define ORDERLY_TIMEOUT (5 * LS_SECOND) /* ... and in order, where all are about to read it */
-#define ROOT_TIMEOUT    (LS_SECOND / 5) /* for the streams to tell whose loss a broken link was */
 
 static void say_goodbye(struct ls_cluster *cluster, const struct ls_leave *leave) {
     struct ls_message message = ls_cluster_message(cluster, LS_MESSAGE_LEAVE);
@@ -38,7 +35,7 @@ static int unread(const struct ls_cluster *cluster) {
 }
 
 void ls_cluster_end(struct ls_cluster *cluster, const struct ls_leave *leave) {
-    int64_t deadline = ls_now() + (leave->code ? FAILURE_TIMEOUT : ORDERLY_TIMEOUT);
+    int64_t deadline = ls_now() + (leave->code ? LS_LAST_WORD_TIMEOUT : LS_GOODBYE_TIMEOUT);
     ls_monitor_lock(&cluster->monitor);
     cluster->phase = LS_PHASE_LEAVING;
     say_goodbye(cluster, leave);
@@ -61,7 +58,7 @@ static ls_status pass_exit_barrier(struct ls_cluster *cluster) {
 
 /* The root that the streams know of, else this worker itself. */
 static void find_root(struct ls_cluster *cluster, ls_status status, struct ls_failure *failure) {
-    int64_t deadline = ls_now() + ROOT_TIMEOUT;
+    int64_t deadline = ls_now() + LS_CAUSE_TIMEOUT;
     char error[LS_ERROR_SIZE];
     (void)snprintf(error, sizeof(error), "%s", ls_error());
     ls_monitor_lock(&cluster->monitor);

@@ -12,15 +12,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "cluster/socket.h"
 
-#define MAX_WAITING    1024                   /* connections that have not said what they are */
-#define FIRST_DEADLINE (10 * LS_SECOND)       /* for saying so */
-#define LOOK_AGAIN     (10 * LS_MILLISECOND)  /* after a part of the first bytes: the rest wakes no poll */
-#define ACCEPT_PAUSE   (100 * LS_MILLISECOND) /* after accept failed for want of descriptors or memory */
+#define MAX_WAITING  1024                   /* connections that have not said what they are */
+#define LOOK_AGAIN   (10 * LS_MILLISECOND)  /* after a part of the first bytes: the rest wakes no poll */
+#define ACCEPT_PAUSE (100 * LS_MILLISECOND) /* after accept failed for want of descriptors or memory */
 
 struct waiting {
     int fd;
@@ -47,7 +47,7 @@ static void accept_from(struct ls_listener *listener, int listening) {
             return;
         }
         ls_socket_tune(fd);
-        listener->waiting[listener->waiting_count++] = (struct waiting){fd, ls_now() + FIRST_DEADLINE, 0};
+        listener->waiting[listener->waiting_count++] = (struct waiting){fd, ls_now() + LS_FIRST_BYTES_TIMEOUT, 0};
     }
 }
 

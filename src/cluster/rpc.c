@@ -13,16 +13,16 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/rpc_private.h"
 
-#define IDLE_CONNECTION 30000       /* milliseconds that an incoming connection may stay without a call */
-#define SWEEP_INTERVAL  500         /* milliseconds between looks for silent streams */
-#define REST            2           /* milliseconds that the poller rests after another thread has driven the queue */
-#define LOOK_UP         50          /* milliseconds after which a driver looks up: abort flags raise no event */
-#define KEPT_MEMORY     (256 << 20) /* bytes that glibc keeps for the next message */
-#define LARGEST_KEPT    (32 << 20)  /* bytes of a block that is kept: glibc's own limit */
+#define SWEEP_INTERVAL 500         /* milliseconds between looks for silent streams */
+#define REST           2           /* milliseconds that the poller rests after another thread has driven the queue */
+#define LOOK_UP        50          /* milliseconds after which a driver looks up: abort flags raise no event */
+#define KEPT_MEMORY    (256 << 20) /* bytes that glibc keeps for the next message */
+#define LARGEST_KEPT   (32 << 20)  /* bytes of a block that is kept: glibc's own limit */
 
 /* ---- the queue and its poller ---- */
 
@@ -217,7 +217,7 @@ static void make_server(struct ls_rpc *rpc) {
     grpc_arg list[] = {
         integer_argument(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)rpc->config.message_max),
         integer_argument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4),
-        integer_argument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, IDLE_CONNECTION),
+        integer_argument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, (int)(LS_IDLE_TIMEOUT / LS_MILLISECOND)),
         integer_argument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0),
         integer_argument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0),
         integer_argument(GRPC_ARG_ENABLE_CHANNELZ, 0),

@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/status.h"
 #include "cluster/resolve.h"
 
-#define OWN_NAME_TIMEOUT (5 * LS_SECOND) /* for resolving the own address before all interfaces are taken instead */
-#define BACKLOG          1024
+#define BACKLOG 1024
 
 union address {
     struct sockaddr any;
@@ -173,7 +173,7 @@ static ls_status listen_on(const struct ls_task *task, const struct addrinfo *li
 }
 
 static const struct addrinfo *wait_for_addresses(struct ls_resolve *resolve) {
-    int64_t deadline = ls_now() + OWN_NAME_TIMEOUT;
+    int64_t deadline = ls_now() + LS_OWN_NAME_TIMEOUT;
     const struct addrinfo *list = NULL;
     const char *why;
     while (!ls_resolve_done(resolve, &list, &why) && ls_now() < deadline) (void)poll(NULL, 0, 5);

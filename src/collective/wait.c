@@ -7,15 +7,15 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "collective/executor.h"
 
-#define GRACE    (200 * LS_MILLISECOND)
 #define PATIENCE (100 * LS_MICROSECOND) /* longer than it takes to be woken: a sleeper should not make others sleep */
 #define SLICE    LS_MILLISECOND
 enum { FORGIVEN = 4, MOST_SKIPPED = 31, AFTER_SLICE = 1000 };
 
 void ls_executor_trouble(struct ls_executor *executor, const struct ls_peer *peer, ls_status status) {
-    if (executor->grace == LS_NEVER) executor->grace = ls_now() + GRACE;
+    if (executor->grace == LS_NEVER) executor->grace = ls_now() + LS_CAUSE_TIMEOUT;
     if (!status && executor->lost < 0) executor->lost = (int)(peer - executor->peers);
     if (!status || executor->trouble) return;
     executor->trouble = status;
@@ -24,7 +24,7 @@ void ls_executor_trouble(struct ls_executor *executor, const struct ls_peer *pee
 
 void ls_executor_be_patient(struct ls_executor *executor) {
     executor->patient = true;
-    if (executor->deadline != LS_NEVER) executor->deadline += GRACE;
+    if (executor->deadline != LS_NEVER) executor->deadline += LS_CAUSE_TIMEOUT;
 }
 
 /* ---- for whom ---- */

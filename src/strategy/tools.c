@@ -1,14 +1,17 @@
-/* What lockstep info prints: build, devices, kinds of communication, settings; and how AUTO chooses. Texts for people,
- * made anew at each call; the build's libraries come from the build system as LS_BUILD_LIBRARIES. */
+/* What lockstep info and settings print: build, devices, kinds of communication, settings, deadlines; and how AUTO
+ * chooses. Texts for people, made anew at each call; the build's libraries come from the build system as
+ * LS_BUILD_LIBRARIES. */
 #define _GNU_SOURCE
 #include <lockstep/tools.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/deadlines.h"
+#include "base/dtype.h"
+#include "base/json.h"
 #include "base/settings.h"
 #include "base/status.h"
-#include "base/dtype.h"
 #include "device/device.h"
 #include "strategy/bare.h"
 
@@ -44,8 +47,8 @@ static ls_status text_finish(struct text *text, char **output) {
     return LS_OK;
 }
 
-static void print_setting(FILE *to, const struct ls_setting_info *info) {
-    (void)fprintf(to, "  %-28s %-10s %s (default %s)\n", info->name, info->value, info->help, info->default_text);
+static const char *origin(const struct ls_setting_info *info) {
+    return info->given ? "environment" : "default";
 }
 
 ls_status ls_tools_settings(char **text) {
@@ -55,8 +58,83 @@ ls_status ls_tools_settings(char **text) {
     ls_status status = ls_settings_read(&settings);
     if (!status) status = text_open(&made);
     if (status) return status;
-    for (size_t i = 0; ls_setting_describe(&settings, i, &info); i++) print_setting(made.stream, &info);
+    (void)fprintf(made.stream, "  %-27s %-10s %-5s  %-11s  %s\n", "name", "value", "unit", "from", "meaning");
+    for (size_t i = 0; ls_setting_describe(&settings, i, &info); i++)
+        (void)fprintf(made.stream, "  %-27s %-10s %-5s  %-11s  %s (default %s)\n", info.name, info.value, info.unit,
+                      origin(&info), info.help, info.default_text);
     return text_finish(&made, text);
+}
+
+typedef void print_deadline_fn(FILE *to, const ls_tools_deadline *deadline, bool first);
+
+static void print_deadline(FILE *to, const ls_tools_deadline *deadline, bool first) {
+    if (first) (void)fprintf(to, "  %-16s %7s  %-27s  %s\n", "name", "seconds", "set by", "waits for: then");
+    (void)fprintf(to, "  %-16s %7g  %-27s  %s: %s\n", deadline->name, deadline->seconds,
+                  deadline->setting ? deadline->setting : "-", deadline->waits, deadline->then);
+}
+
+static void each_deadline(FILE *to, const struct ls_settings *settings, const ls_tools_deadline *more, size_t count,
+                          print_deadline_fn *print) {
+    struct ls_deadline_info info;
+    size_t rows = 0;
+    for (; ls_deadline_describe(settings, rows, &info); rows++) {
+        const ls_tools_deadline row = {info.name, info.setting, info.seconds, info.waits, info.then};
+        print(to, &row, rows == 0);
+    }
+    for (size_t i = 0; i < count; i++) print(to, &more[i], false);
+}
+
+ls_status ls_tools_deadlines(const ls_tools_deadline *more, size_t count, char **text) {
+    struct ls_settings settings;
+    struct text made;
+    ls_status status = ls_settings_read(&settings);
+    if (!status) status = text_open(&made);
+    if (status) return status;
+    each_deadline(made.stream, &settings, more, count, print_deadline);
+    return text_finish(&made, text);
+}
+
+/* "key": "value" */
+static void put(FILE *to, const char *before, const char *key, const char *value) {
+    (void)fprintf(to, "%s\"%s\": ", before, key);
+    if (value)
+        ls_put_json(to, value);
+    else
+        (void)fputs("null", to);
+}
+
+static void put_setting(FILE *to, const struct ls_setting_info *info, bool first) {
+    put(to, first ? "{" : ", {", "name", info->name);
+    put(to, ", ", "value", info->value);
+    put(to, ", ", "unit", info->unit);
+    put(to, ", ", "from", origin(info));
+    put(to, ", ", "default", info->default_text);
+    put(to, ", ", "help", info->help);
+    (void)fputc('}', to);
+}
+
+static void put_deadline(FILE *to, const ls_tools_deadline *deadline, bool first) {
+    put(to, first ? "{" : ", {", "name", deadline->name);
+    put(to, ", ", "setting", deadline->setting);
+    (void)fprintf(to, ", \"seconds\": %g", deadline->seconds);
+    put(to, ", ", "waits", deadline->waits);
+    put(to, ", ", "then", deadline->then);
+    (void)fputc('}', to);
+}
+
+ls_status ls_tools_settings_json(const ls_tools_deadline *more, size_t count, char **json) {
+    struct ls_settings settings;
+    struct ls_setting_info info;
+    struct text made;
+    ls_status status = ls_settings_read(&settings);
+    if (!status) status = text_open(&made);
+    if (status) return status;
+    (void)fputs("{\"settings\": [", made.stream);
+    for (size_t i = 0; ls_setting_describe(&settings, i, &info); i++) put_setting(made.stream, &info, i == 0);
+    (void)fputs("], \"deadlines\": [", made.stream);
+    each_deadline(made.stream, &settings, more, count, put_deadline);
+    (void)fputs("]}", made.stream);
+    return text_finish(&made, json);
 }
 
 static void print_device(FILE *to, const struct ls_device_kind *kind) {

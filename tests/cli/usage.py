@@ -17,7 +17,7 @@ def help_goes_to_stdout():
         done = cli.lockstep(*arguments)
         cli.equal((done.returncode, done.stderr), (0, b""), arguments)
         cli.contains(done.stdout, b"commands:")
-    for command in ("run", "train", "check", "info"):
+    for command in ("run", "train", "check", "settings", "info"):
         one, two = cli.lockstep("help", command), cli.lockstep(command, "--help")
         cli.equal((one.returncode, two.returncode), (0, 0), command)
         cli.equal(one.stdout, two.stdout)
@@ -54,6 +54,7 @@ def errors_name_what_is_wrong():
         (["check", "--frobnicate"], b"lockstep check: unknown option '--frobnicate'"),
         (["check", "extra"], b"unexpected argument 'extra'"),
         (["info", "extra"], b"unexpected argument 'extra'"),
+        (["settings", "extra"], b"unexpected argument 'extra'"),
     ]
     for arguments, message in cases:
         done = cli.lockstep(*arguments)
@@ -126,6 +127,40 @@ def info_names_a_bad_setting():
     cli.contains(done.stderr, b"LOCKSTEP_BUCKET='much'")
 
 
+
+def settings_lists_values_and_deadlines():
+    env = cli.environment(LOCKSTEP_BUCKET="2M", LOCKSTEP_TRACE='a "b".json', LOCKSTEP_EXIT_TIMEOUT="7.5", LOCKSTEP_LOG="")
+    done, text, info = (cli.lockstep(*command, env=env) for command in (["settings", "--json"], ["settings"], ["info"]))
+    cli.equal([(each.returncode, each.stderr) for each in (done, text, info)], [(0, b"")] * 3)
+    answer = json.loads(done.stdout)
+    settings = {row["name"]: row for row in answer["settings"]}
+    row = lambda name: [settings["LOCKSTEP_" + name][key] for key in ("value", "unit", "from")]
+    cli.equal(row("BUCKET"), ["2097152", "bytes", "environment"])
+    cli.equal(row("TRACE"), ['a "b".json', "", "environment"])
+    cli.equal(row("LOG"), ["info", "", "default"])
+    cli.equal(row("HEARTBEAT_LIMIT"), ["3", "s", "default"])
+    deadlines = {row["name"]: row for row in answer["deadlines"]}
+    cli.equal([deadlines["exit"][key] for key in ("setting", "seconds")], ["LOCKSTEP_EXIT_TIMEOUT", 7.5])
+    cli.equal([deadlines["connect"][key] for key in ("setting", "seconds")], [None, 5])
+    cli.equal([row["setting"] for row in answer["deadlines"]
+               if row["setting"] and row["setting"] not in settings], ["--grace"])
+    for name, timeout in settings.items():
+        if name.endswith("_TIMEOUT") or name.endswith("_LIMIT"):
+            assert name in [row["setting"] for row in answer["deadlines"]], name
+    for row in (*answer["settings"], *answer["deadlines"]):
+        assert all(value != "" for key, value in row.items() if key in ("name", "waits", "then", "help")), row
+        cli.contains(text.stdout, b"  " + row["name"].encode() + b" ")
+    table = text.stdout.split(b"\n\n")[0]
+    cli.contains(info.stdout, table)
+
+
+def settings_names_a_bad_one():
+    done = cli.lockstep("settings", env=cli.environment(LOCKSTEP_HEARTBEAT_LIMIT="0.3"))
+    cli.equal((done.returncode, done.stdout), (2, b""))
+    cli.contains(done.stderr, b"LOCKSTEP_HEARTBEAT_LIMIT='0.3' is not more than twice LOCKSTEP_HEARTBEAT_INTERVAL='0.2'")
+
+
 cli.main([no_arguments_print_help_to_stderr, help_goes_to_stdout, version, errors_name_what_is_wrong,
           closed_streams_stay_empty, lost_output_is_a_failure, check_tells_who_this_is, check_refuses,
-          check_without_a_cluster, info_lists_devices_and_settings, info_names_a_bad_setting])
+          check_without_a_cluster, info_lists_devices_and_settings, info_names_a_bad_setting,
+          settings_lists_values_and_deadlines, settings_names_a_bad_one])

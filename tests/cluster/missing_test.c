@@ -13,8 +13,7 @@
 /* A worker of three, with worker:1 as given and worker:2 refusing; it must give up after a second. */
 static void wait_in_vain(struct test_worker *worker, const char *address, int own_port, int refusing_port) {
     char list[512];
-    *worker = (struct test_worker){
-        .rank = 0, .size = 3, .join_timeout = 1.2, .log_mutex = PTHREAD_MUTEX_INITIALIZER};
+    *worker = (struct test_worker){.rank = 0, .size = 3, .join_timeout = 1.2, .log_mutex = PTHREAD_MUTEX_INITIALIZER};
     (void)snprintf(list, sizeof(list), "\"127.0.0.1:%d\", \"%s\", \"127.0.0.1:%d\"", own_port, address, refusing_port);
     test_config(worker->tf_config, sizeof(worker->tf_config), list, 0);
     test_worker_run(worker);

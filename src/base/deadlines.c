@@ -1,0 +1,53 @@
+/* The table of deadlines, in the order in which a worker meets them. A row: name, the setting or the constant that
+ * limits it, what is waited for, what happens then. */
+#include "base/deadlines.h"
+
+#include <stddef.h>
+
+#define ENDS "an error that names who is missing; exit status 138"
+
+static const struct deadline {
+    const char *name, *setting;
+    size_t offset; /* of the setting's value */
+    int64_t limit; /* where there is no setting */
+    const char *waits, *then;
+} table[] = {
+    {"own name", NULL, 0, LS_OWN_NAME_TIMEOUT, "the own address in TF_CONFIG to be resolved",
+     "the worker listens on all interfaces, and says so"},
+    {"join", "LOCKSTEP_JOIN_TIMEOUT", offsetof(struct ls_settings, join_timeout), 0,
+     "a starting worker for all others to come", ENDS},
+    {"connect", NULL, 0, LS_CONNECT_TIMEOUT, "one address of a worker to take the connection",
+     "its next address; after the last a pause of 0.05 to 1 s, then all again"},
+    {"hello", NULL, 0, LS_HELLO_TIMEOUT, "the answer to a Hello or to a data connection", "it is dialled again"},
+    {"first bytes", NULL, 0, LS_FIRST_BYTES_TIMEOUT, "an accepted connection to say what it is", "it is closed"},
+    {"first hello", NULL, 0, LS_FIRST_HELLO_TIMEOUT, "the first message of an accepted control stream",
+     "the stream is closed"},
+    {"idle connection", NULL, 0, LS_IDLE_TIMEOUT, "an accepted gRPC connection to carry a call", "it is closed"},
+    {"rival", NULL, 0, LS_RIVAL_TIMEOUT, "an earlier process of a task to be seen closed when another one says Hello",
+     "an error on both: two processes are one task; exit status 2"},
+    {"difference", NULL, 0, LS_TELL_TIMEOUT, "all workers to hear of a difference that ends the join",
+     "the worker ends without having told all; exit status 2"},
+    {"silence", "LOCKSTEP_HEARTBEAT_LIMIT", offsetof(struct ls_settings, heartbeat_limit), 0,
+     "a sign of life of each worker", "it is lost: an error that names it on all others; exit status 138"},
+    {"collective", "LOCKSTEP_COLLECTIVE_TIMEOUT", offsetof(struct ls_settings, collective_timeout), 0,
+     "one collective, or one exchange between all workers", ENDS},
+    {"checkpoint", "LOCKSTEP_COLLECTIVE_TIMEOUT", offsetof(struct ls_settings, collective_timeout), 0,
+     "a finished training for its last checkpoint to be written",
+     "an error that names step and folder; exit status 138"},
+    {"cause", NULL, 0, LS_CAUSE_TIMEOUT, "the cause, after a connection broke or a call differs",
+     "what was seen is the error, without the cause"},
+    {"exit", "LOCKSTEP_EXIT_TIMEOUT", offsetof(struct ls_settings, exit_timeout), 0,
+     "a finished worker for the others to finish", ENDS},
+    {"goodbye", NULL, 0, LS_GOODBYE_TIMEOUT, "the others to read that this worker leaves in order", "it leaves"},
+    {"last word", NULL, 0, LS_LAST_WORD_TIMEOUT, "the others to read why this worker failed", "it ends"},
+};
+#define DEADLINE_COUNT (sizeof(table) / sizeof(table[0]))
+
+bool ls_deadline_describe(const struct ls_settings *settings, size_t index, struct ls_deadline_info *info) {
+    if (index >= DEADLINE_COUNT) return false;
+    const struct deadline *deadline = &table[index];
+    const void *value = (const char *)settings + deadline->offset;
+    double seconds = deadline->setting ? *(const double *)value : (double)deadline->limit / (double)LS_SECOND;
+    *info = (struct ls_deadline_info){deadline->name, deadline->setting, seconds, deadline->waits, deadline->then};
+    return true;
+}

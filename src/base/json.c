@@ -1,0 +1,15 @@
+/* Strings as JSON has them. */
+#include "base/json.h"
+
+void ls_put_json(FILE *stream, const char *text) {
+    (void)fputc('"', stream);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            (void)fprintf(stream, "\\%c", *text);
+        else if ((unsigned char)*text < ' ')
+            (void)fprintf(stream, "\\u%04x", (unsigned char)*text);
+        else
+            (void)fputc(*text, stream);
+    }
+    (void)fputc('"', stream);
+}
