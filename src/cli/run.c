@@ -12,8 +12,9 @@
 #include "cli/run_ports.h"
 #include "cli/run_supervise.h"
 
-#define MAX_WORKERS 1024
-#define MAX_DEVICES 64
+#define MAX_WORKERS  1024
+#define MAX_DEVICES  64
+#define MAX_RESTARTS 1000000
 
 static const char help[] =
     "lockstep run: start N workers of a program on this machine\n"
@@ -34,6 +35,12 @@ static const char help[] =
     "  --prefix         the rank before each line (default)\n"
     "  --grace SECONDS  how long the others may take to end by themselves after the first failure before they\n"
     "                   get SIGTERM, and 5 s later SIGKILL; default 5\n"
+    "  --restart N      start a worker that a signal killed, or that ended with 138 (it lost another), anew in its\n"
+    "                   place: the same rank, TF_CONFIG and prefix; at most N times in all (0 to 1000000). The\n"
+    "                   others of a lost worker end with 138, so that the whole group starts anew, each of them\n"
+    "                   counting; with lockstep train --checkpoint it goes on after the exact step. Nothing is\n"
+    "                   restarted after a signal to the launcher, after a worker has succeeded, or after one has\n"
+    "                   failed in another way; default 0\n"
     "  --help           print this text\n"
     "\n"
     "signals:\n"
@@ -49,6 +56,7 @@ static const char help[] =
     "examples:\n"
     "  lockstep run -np 2 -- lockstep train --model mlp --dataset digits\n"
     "  lockstep run -np 4 --devices 2 ./my_program --epochs 5\n"
+    "  lockstep run -np 4 --restart 20 -- lockstep train --dataset digits --checkpoint /data/checkpoints\n"
     "\n"
     "exit status: 0 all workers succeeded; 2 a bad command line; 126 COMMAND cannot be executed; 127 COMMAND not\n"
     "found; else the exit status of the worker that failed first, 128 + n if signal n killed it. A worker that\n"
@@ -117,14 +125,12 @@ static int launch_all(struct ls_launch *launch, struct ls_supervision *supervisi
     return status;
 }
 
-enum { DEVICES = 256, PREFIX, NO_PREFIX, GRACE };
-static const struct option options[] = {{"np", required_argument, NULL, 'n'},
-                                        {"devices", required_argument, NULL, DEVICES},
-                                        {"prefix", no_argument, NULL, PREFIX},
-                                        {"no-prefix", no_argument, NULL, NO_PREFIX},
-                                        {"grace", required_argument, NULL, GRACE},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {0}};
+enum { DEVICES = 256, PREFIX, NO_PREFIX, GRACE, RESTART };
+static const struct option options[] = {
+    {"np", required_argument, NULL, 'n'},      {"devices", required_argument, NULL, DEVICES},
+    {"prefix", no_argument, NULL, PREFIX},     {"no-prefix", no_argument, NULL, NO_PREFIX},
+    {"grace", required_argument, NULL, GRACE}, {"restart", required_argument, NULL, RESTART},
+    {"help", no_argument, NULL, 'h'},          {0}};
 
 /* Takes one option; false after the error has been printed. */
 static bool take_option(const struct ls_command_line *line, int option, struct ls_launch *launch,
@@ -144,6 +150,10 @@ static bool take_option(const struct ls_command_line *line, int option, struct l
         return false;
     case GRACE:
         return ls_option_number(line, "--grace", optarg, 0, 86400, &supervision->grace);
+    case RESTART:
+        if (!ls_option_integer(line, "--restart", optarg, 0, MAX_RESTARTS, &count)) return false;
+        supervision->restarts = (int)count;
+        return true;
     case PREFIX:
     case NO_PREFIX:
         supervision->prefix = option == PREFIX;

@@ -3,7 +3,11 @@
  * After the first failure the others have a grace to end by themselves (they notice the loss and end with status 138),
  * then get SIGTERM, and SIGKILL after LS_RUN_KILL more. The worker that failed first gives the exit status; but 138
  * says that another one was lost, so that a worker which fails otherwise within LS_RUN_CAUSE, before anybody was
- * signalled, is named in its place. */
+ * signalled, is named in its place.
+ *
+ * With restarts a worker that a signal killed, or that ended with 138, is started anew in its place instead, with the
+ * same TF_CONFIG and prefix, until as many restarts are used up, a worker has succeeded, or one has failed otherwise.
+ */
 #define _GNU_SOURCE
 #include "cli/run_supervise.h"
 
@@ -29,13 +33,14 @@ struct run {
     struct ls_worker *workers;
     struct ls_stream *streams; /* two a worker */
     struct pollfd *polled;
-    int count, alive;
+    int count, alive, restarted;
     struct ls_output output;
     struct ls_guard guard;
     int signals;
     struct ls_worker *culprit; /* who failed first */
     double failed_at, ended_at;
     bool announced, signalled, killed; /* signalled: by us after a failure, or by the user */
+    bool succeeded;                    /* one worker has: who ends now has nobody to meet */
 };
 
 static double now(void) {
@@ -106,6 +111,35 @@ static struct ls_worker *find_worker(struct run *run, pid_t pid) {
     return NULL;
 }
 
+static int start_one(struct run *run, int rank) {
+    struct ls_worker started;
+    char prefix[16] = "";
+    int failure = ls_worker_start(run->how->launch, rank, &started);
+    if (failure) return failure;
+    run->workers[rank] = started;
+    ls_guard_add(&run->guard, started.pid);
+    if (run->how->prefix) (void)snprintf(prefix, sizeof(prefix), "[%d] ", rank);
+    ls_stream_init(&run->streams[2 * rank], started.out, &run->output.out, prefix);
+    ls_stream_init(&run->streams[2 * rank + 1], started.err, &run->output.err, prefix);
+    run->alive++;
+    return 0;
+}
+
+/* Starts anew a worker that has ended; false where that is not wanted, or impossible. */
+static bool restart(struct run *run, const struct ls_worker *worker) {
+    bool retryable = worker->by_signal || worker->exit_status == PEER_LOST;
+    char who[128];
+    int rank = worker->rank;
+    if (!retryable || run->restarted == run->how->restarts || run->culprit || run->signalled || run->succeeded)
+        return false;
+    ls_worker_describe(worker, who, sizeof(who));
+    for (int i = 2 * rank; i < 2 * rank + 2; i++) ls_stream_close(&run->output, &run->streams[i]);
+    if (start_one(run, rank)) return false;
+    ls_output_say(&run->output, "%s; started anew as pid %d (restart %d of %d)", who, (int)run->workers[rank].pid,
+                  ++run->restarted, run->how->restarts);
+    return true;
+}
+
 /* The launcher adopts what its workers leave behind (PR_SET_CHILD_SUBREAPER); such processes are only waited for. */
 static void reap(struct run *run) {
     siginfo_t info = {0};
@@ -117,7 +151,8 @@ static void reap(struct run *run) {
             run->alive--;
             run->ended_at = now();
             drain(run, worker->rank);
-            blame(run, worker);
+            if (!worker->exit_status) run->succeeded = true;
+            if (!restart(run, worker)) blame(run, worker);
         } else {
             (void)waitpid(info.si_pid, NULL, WNOHANG);
         }
@@ -236,15 +271,9 @@ static void finish_output(struct run *run) {
 
 static int start_workers(struct run *run) {
     for (int i = 0; i < run->how->launch->count; i++) {
-        struct ls_worker *worker = &run->workers[i];
-        char prefix[16] = "";
-        int failure = ls_worker_start(run->how->launch, i, worker);
+        int failure = start_one(run, i);
         if (failure) return failure;
-        ls_guard_add(&run->guard, worker->pid);
-        if (run->how->prefix) (void)snprintf(prefix, sizeof(prefix), "[%d] ", i);
-        ls_stream_init(&run->streams[2 * i], worker->out, &run->output.out, prefix);
-        ls_stream_init(&run->streams[2 * i + 1], worker->err, &run->output.err, prefix);
-        run->count = run->alive = i + 1;
+        run->count = i + 1;
     }
     return 0;
 }

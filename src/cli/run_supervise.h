@@ -13,6 +13,7 @@ struct ls_supervision {
     struct ls_ports *ports; /* held until the first worker starts */
     bool prefix;            /* put the rank before each line */
     double grace;           /* seconds that the others have to end by themselves after the first failure */
+    int restarts;           /* how often, in all, a worker that was lost or lost another is started anew */
 };
 
 /* Returns the exit status: 0, or the first failing worker's own. */

@@ -127,6 +127,48 @@ def a_lost_peer_is_named_before_who_noticed_it():
     cli.contains(done.stderr, b"worker:0 (rank 0")
 
 
+def who_is_killed_or_lost_a_peer_is_started_anew():
+    """In its place: each start leaves a line with its TF_CONFIG in a file of its rank."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = (f'echo "$TF_CONFIG" >> {folder}/$index; starts=$(wc -l < {folder}/$index); printf "start $starts"; '
+                  '[ $index = 1 ] && [ $starts = 1 ] && kill -9 $$; [ $index = 2 ] && [ $starts -le 2 ] && exit 138; '
+                  f'while [ $(wc -l < {folder}/2) -lt 3 ]; do sleep 0.05; done')
+        for rank in range(3):
+            open(f"{folder}/{rank}", "w", encoding="ascii").close()
+        done = shell(3, script, "--restart", "3")
+        cli.equal(done.returncode, 0, done.stderr)
+        written = [open(f"{folder}/{rank}", encoding="ascii").read().splitlines() for rank in range(3)]
+        cli.equal([(len(lines), len(set(lines))) for lines in written], [(1, 1), (2, 1), (3, 1)])
+        cli.equal(sorted(done.stdout.splitlines()), sorted(b"[%d] start %d" % (rank, start) for rank in range(3)
+                                                           for start in range(1, rank + 2)))
+        said = done.stderr.decode().splitlines()
+        cli.equal(len(said), 3)
+        assert all(re.search(rf"started anew as pid \d+ \(restart {at} of 3\)$", line)
+                   for at, line in enumerate(said, 1)), said
+        assert any(re.search(r"worker:1 \(rank 1, pid \d+\) was killed by signal 9 \(SIGKILL\);", line) for line in said), said
+
+
+def restarts_are_limited():
+    done = shell(2, "[ $index = 1 ] && kill -9 $$; exit 138", "--restart", "4")
+    assert done.returncode in (137, 138), done
+    cli.equal(done.stderr.count(b"started anew"), 4)
+
+
+def what_is_not_restarted():
+    for script in ("[ $index = 1 ] && exit 3; sleep 100",  # a failure of its own
+                   "[ $index = 1 ] && exit 0; sleep 0.5; exit 138"):  # the other one has succeeded
+        done = shell(2, script, "--restart", "4", "--grace", "0.1")
+        assert done.returncode in (3, 138), done
+        cli.equal(done.stderr.count(b"started anew"), 0, done.stderr)
+    with tempfile.NamedTemporaryFile() as file:
+        script = f"echo $$ >> {file.name}; exec sleep 100"
+        launcher = cli.start("run", "-np", "2", "--restart", "4", "--", "sh", "-c", script)
+        read_pids(file.name, 2)
+        launcher.send_signal(signal.SIGTERM)
+        status, _, err = cli.finish(launcher)
+        cli.equal((status, err.count(b"started anew")), (143, 0))
+
+
 def a_command_that_cannot_start():
     done = cli.lockstep("run", "-np", "3", "no-such-command")
     cli.equal(done.returncode, 127)
@@ -243,7 +285,8 @@ def children_from_before_an_exec_are_left_alone():
 cli.main([each_rank_has_its_config, ports_are_free_and_not_the_kernels, workers_can_bind_their_ports_at_once,
           two_launchers_use_different_ports, environment_of_a_worker, workers_start_with_the_launchers_own_signal_state, open_descriptors_are_the_three_usual,
           rank_0_reads_the_standard_input, the_word_lockstep_is_this_program, exit_status_of_the_first_failing_worker,
-          exit_status_of_a_signal, a_lost_peer_is_named_before_who_noticed_it, a_command_that_cannot_start,
+          exit_status_of_a_signal, a_lost_peer_is_named_before_who_noticed_it,
+          who_is_killed_or_lost_a_peer_is_started_anew, restarts_are_limited, what_is_not_restarted, a_command_that_cannot_start,
           the_others_get_a_grace_then_sigterm, who_ignores_sigterm_is_killed, signals_are_passed_on,
           a_signal_that_kills_the_workers_is_the_status, stopping_and_going_on, nobody_is_left_after_a_failure,
           nobody_is_left_after_success, nobody_is_left_when_the_launcher_is_killed,

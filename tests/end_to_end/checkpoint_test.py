@@ -6,13 +6,14 @@ import json
 import os
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
 import time
 import unittest
 
-from cluster import SANITIZED, Cluster, last_json, train_command
+from cluster import LOCKSTEP, SANITIZED, Cluster, children_of, last_json, task_index_of, train_command
 
 # a second or two of training; momentum and moments, a short last step in each epoch, a shuffle in each
 SMALL = ("--json", "--verbose", "-1", "--optimizer", "adam", "--limit", "1000", "--no-validation", "--batch-size", "72",
@@ -118,6 +119,25 @@ class Checkpoints(unittest.TestCase):
         results = self.start(2, SMALL).finish(timeout=120)
         self.assertEqual("training goes on after step" in results[("worker", 0)][2], unfinished)
         self.assertEqual(numbers(last_json(results[("worker", 0)][1])), numbers(undisturbed))
+
+    def test_the_launcher_restarts_who_is_killed(self):
+        """And who lost it: the whole group comes back, and goes on after the exact step."""
+        options = (*SMALL, "--epochs", "40")
+        undisturbed, _ = self.succeed(*options, "--devices", "3")
+        command = [LOCKSTEP, "run", "-np", "3", "--restart", "10", "--no-prefix", "--",
+                   *train_command(*options, "--checkpoint", self.folder, "--checkpoint-steps", "20")]
+        launcher = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not self.names() and launcher.poll() is None:
+            time.sleep(0.01)
+        victim = next(child for child in children_of(launcher.pid) if task_index_of(child) == 1)
+        os.kill(victim, signal.SIGKILL)
+        out, said = launcher.communicate(timeout=120)
+        self.assertEqual(launcher.returncode, 0, said)
+        self.assertEqual(numbers(last_json(out)), numbers(undisturbed))
+        self.assertRegex(said, r"worker:1 \(rank 1, pid %d\) was killed by signal 9 \(SIGKILL\); started anew" % victim)
+        self.assertEqual(said.count("started anew"), 3, said)
+        self.assertEqual(said.count("training goes on after step"), 1, said)
+        self.assertEqual(self.names(), [])
 
     def test_the_files_are_safetensors(self):
         result, _ = self.succeed(*SHORT, "--optimizer", "adam", "--checkpoint", self.folder, "--checkpoint-retain",

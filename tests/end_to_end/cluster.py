@@ -81,6 +81,18 @@ def wait_for_line(stream, pattern, timeout=30):
     raise AssertionError("no line matched /%s/ within %g s" % (pattern, timeout))
 
 
+def children_of(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as listed:
+        return [int(child) for child in listed.read().split()]
+
+
+def task_index_of(pid):
+    """The worker's index in the TF_CONFIG of that process; None where it has none."""
+    with open("/proc/%d/environ" % pid, "rb") as environ:
+        found = re.search(rb'"index":\s*(\d+)}', environ.read())
+    return int(found.group(1)) if found else None
+
+
 def last_json(text):
     return json.loads(text.strip().splitlines()[-1])
 

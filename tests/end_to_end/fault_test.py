@@ -9,7 +9,7 @@ import sys
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, run_local, train_command, wait_for_line
+from cluster import LOCKSTEP, SANITIZED, Cluster, children_of, run_local, task_index_of, train_command, wait_for_line
 
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
 
@@ -175,13 +175,8 @@ class Faults(unittest.TestCase):
         launcher = subprocess.Popen([LOCKSTEP, "run", "-np", "3", "--", *LONG], stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True)
         wait_for_line(launcher.stdout, "Epoch 3/")
-        with open("/proc/%d/task/%d/children" % (launcher.pid, launcher.pid), encoding="ascii") as listed:
-            children = [int(pid) for pid in listed.read().split()]
-        workers = []
-        for child in children:  # the workers, whether or not something stands between
-            with open("/proc/%d/environ" % child, "rb") as environ:
-                if b'"index":1}' in environ.read().replace(b" ", b""):
-                    workers.append(child)
+        children = children_of(launcher.pid)
+        workers = [child for child in children if task_index_of(child) == 1]
         self.assertEqual(len(workers), 1, children)
         os.kill(workers[0], signal.SIGKILL)
         _, stderr = launcher.communicate(timeout=20)
