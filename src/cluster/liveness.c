@@ -16,16 +16,18 @@ static bool beats(const struct ls_cluster *cluster) {
     return cluster->phase != LS_PHASE_LEAVING;
 }
 
-/* Where something is on its way already, that is the sign of life. */
-static void beat(struct ls_cluster *cluster) {
+/* Where something is on its way already, that is the sign of life. Returns how many were sent. */
+static int beat(struct ls_cluster *cluster) {
+    int sent = 0;
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
     const struct ls_message message = ls_cluster_message(cluster, LS_MESSAGE_BEAT);
-    if (!beats(cluster) || ls_message_encode(&message, &data, &size)) return;
+    if (!beats(cluster) || ls_message_encode(&message, &data, &size)) return 0;
     for (int rank = 0; rank < cluster->size; rank++) {
         const struct ls_peer *peer = &cluster->peers[rank];
-        if (peer->out && peer->accepted && ls_rpc_is_idle(peer->out)) (void)ls_rpc_send(peer->out, data, size);
+        if (peer->out && peer->accepted && ls_rpc_is_idle(peer->out)) sent += !ls_rpc_send(peer->out, data, size);
     }
+    return sent;
 }
 
 void ls_liveness_heard(struct ls_peer *peer) {
@@ -109,11 +111,12 @@ int64_t ls_liveness_absence(const struct ls_cluster *cluster) {
     return liveness->woke && now - liveness->woke < liveness->limit ? liveness->absence : 0;
 }
 
-/* What came while nobody served the queue has not been read: nobody is silent for that. */
+/* What came while nobody served the queue has not been read: nobody is silent for that. The end of a sending is an
+ * event that is served. */
 static void turn(struct ls_cluster *cluster) {
     bool served = ls_rpc_is_served(cluster->rpc);
     ls_monitor_lock(&cluster->monitor);
-    beat(cluster);
+    if (!beat(cluster)) ls_rpc_nudge(cluster->rpc);
     if (served) look(cluster);
     ls_monitor_unlock(&cluster->monitor);
 }

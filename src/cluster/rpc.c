@@ -81,9 +81,8 @@ static void finish_nudge(struct ls_rpc_tag *tag, bool success) {
     (void)success;
 }
 
-/* An event for who waits in ls_rpc_wait: what it waits for may be what the poller has just seen to. An empty batch
- * ends at once. */
-static void nudge_driver(struct ls_rpc *rpc) {
+/* An empty batch ends at once. */
+void ls_rpc_nudge(struct ls_rpc *rpc) {
     (void)ls_rpc_start(rpc, rpc->nudge, NULL, &rpc->nudge_tag);
 }
 
@@ -91,7 +90,6 @@ bool ls_rpc_is_served(struct ls_rpc *rpc) {
     unsigned served = atomic_load(&rpc->served);
     bool moved = served != rpc->looked;
     rpc->looked = served;
-    nudge_driver(rpc);
     return moved;
 }
 
@@ -107,7 +105,8 @@ static void *poll_queue(void *argument) {
     struct ls_rpc *rpc = argument;
     int64_t next_sweep = 0;
     while (turn(rpc, SWEEP_INTERVAL)) {
-        if (atomic_load(&rpc->drivers)) nudge_driver(rpc);
+        /* what the driver waits for may be what has just been seen to */
+        if (atomic_load(&rpc->drivers)) ls_rpc_nudge(rpc);
         while (is_driven(rpc)) {
             sweep(rpc, &next_sweep);
             (void)poll(NULL, 0, REST);

@@ -47,9 +47,10 @@ double ls_rpc_unanswered(const struct ls_rpc_stream *stream);
 void ls_rpc_finish(struct ls_rpc_stream *stream);
 /* Cancels; no further callback, the stream must not be used again. */
 void ls_rpc_drop(struct ls_rpc_stream *stream);
-/* Whether the queue of events has been served since the last call; asks for an event, so that the next call can tell.
- * For one thread, with nothing held. */
+/* Whether an event of the queue has been seen to since the last call. For one thread. */
 bool ls_rpc_is_served(struct ls_rpc *rpc);
+/* An event that nothing comes of. */
+void ls_rpc_nudge(struct ls_rpc *rpc);
 /* Streams that were finished and have not closed yet. */
 int ls_rpc_finishing(const struct ls_rpc *rpc);
 /* A pointer of the caller's, NULL at first. */
