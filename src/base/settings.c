@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-enum setting_type { SECONDS, BYTES, LEVEL, TRANSPORT, TEXT };
+enum setting_type { SECONDS, BYTES, COUNT, LEVEL, TRANSPORT, TEXT };
 
 static const struct setting {
     const char *name, *default_text, *help;
@@ -51,10 +51,16 @@ static const struct setting {
      "a file for the timeline of the training in Chrome's trace format; %r in it becomes the rank, else several "
      "workers write NAME.rank0.EXT, NAME.rank1.EXT, ...",
      offsetof(struct ls_settings, trace), TEXT},
+    {"LOCKSTEP_FLIGHT_RECORD", "1024", "collectives that each worker remembers, for a failure's post-mortem",
+     offsetof(struct ls_settings, flight_record), COUNT},
+    {"LOCKSTEP_FLIGHT_RECORD_FOLDER", "",
+     "a folder into which each worker that fails writes its last collectives, for lockstep timeline",
+     offsetof(struct ls_settings, flight_record_folder), TEXT},
 };
 #define SETTING_COUNT (sizeof(table) / sizeof(table[0]))
 
-static const char *const units[] = {[SECONDS] = "s", [BYTES] = "bytes", [LEVEL] = "", [TRANSPORT] = "", [TEXT] = ""};
+static const char *const units[] = {
+    [SECONDS] = "s", [BYTES] = "bytes", [COUNT] = "", [LEVEL] = "", [TRANSPORT] = "", [TEXT] = ""};
 static const char *const levels[] = {"error", "warning", "info", "debug"};
 static const char *const transports[] = {"auto", "shm", "tcp", "grpc"};
 
@@ -82,6 +88,16 @@ static ls_status read_bytes(const struct setting *setting, const char *text, int
     if (end == text || *end || errno || value < 1 || value > (INT64_C(1) << 40) >> shift)
         return refuse(setting, text, "a size in bytes such as 65536, 256K, 25M or 1G");
     *bytes = (int64_t)value << shift;
+    return LS_OK;
+}
+
+static ls_status read_count(const struct setting *setting, const char *text, int64_t *count) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || errno || value < 1 || value > 1 << 20)
+        return refuse(setting, text, "a number from 1 to 1048576");
+    *count = value;
     return LS_OK;
 }
 
@@ -114,6 +130,8 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
         return read_seconds(setting, text, target);
     case BYTES:
         return read_bytes(setting, text, target);
+    case COUNT:
+        return read_count(setting, text, target);
     case LEVEL:
         return read_level(setting, text, target);
     case TRANSPORT:
@@ -163,6 +181,7 @@ bool ls_setting_describe(const struct ls_settings *settings, size_t index, struc
         (void)snprintf(info->value, sizeof(info->value), "%g", *(const double *)source);
         break;
     case BYTES:
+    case COUNT:
         (void)snprintf(info->value, sizeof(info->value), "%lld", (long long)*(const int64_t *)source);
         break;
     case LEVEL:

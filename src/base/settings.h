@@ -26,7 +26,9 @@ struct ls_settings {
     enum ls_transport transport;
     char algorithm[LS_SETTING_TEXT]; /* a name for collective to know */
     char devices[LS_SETTING_TEXT];
-    char trace[LS_SETTING_TEXT]; /* a path; empty: none */
+    char trace[LS_SETTING_TEXT];                /* a path; empty: none */
+    int64_t flight_record;                      /* collectives */
+    char flight_record_folder[LS_SETTING_TEXT]; /* empty: none */
 };
 
 /* Reads every variable; INVALID_ARGUMENT naming the variable and the value if one does not parse. */

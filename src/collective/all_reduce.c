@@ -121,6 +121,7 @@ static ls_status all_reduce(struct ls_group *group, const struct ls_all_reduce *
     status = choose(group, call, &reduction, &algorithm);
     if (status) return status;
     made.frame.algorithm = (int32_t)algorithm;
+    group->executor.flight.current->algorithm = (int32_t)algorithm;
     if (algorithm == LS_ALGORITHM_SHARED)
         return ls_push(group->shared, &group->executor, &group->schedule, &made, &reduction);
     if (algorithm == LS_ALGORITHM_TWO_LEVEL) return ls_two_level(group, &made, &reduction);

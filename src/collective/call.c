@@ -48,6 +48,7 @@ struct ls_call ls_group_begin(struct ls_group *group, enum ls_collective_kind ki
                                      .kind = (int32_t)kind,
                                      .dtype = (int32_t)dtype}};
     ls_frame_name(&call.frame, name);
+    ls_flight_begin(&group->executor.flight, &call.frame);
     ls_schedule_reset(&group->schedule, 1);
     return call;
 }
@@ -83,10 +84,13 @@ ls_status ls_group_run(struct ls_group *group, const struct ls_call *call) {
 }
 
 ls_status ls_group_finish(struct ls_group *group, ls_status status) {
+    ls_flight_end(&group->executor.flight, status != LS_OK);
     if (!status) return LS_OK;
     ls_abort_raise(group->executor.abort, status, ls_error());
     status = ls_abort_status(group->executor.abort);
-    if (!group->told) ls_executor_tell(&group->executor, group->generation, status, ls_error());
+    if (group->told) return status;
     group->told = true;
-    return status;
+    ls_executor_tell(&group->executor, group->generation, status, ls_error());
+    if (group->failed) group->failed(group->context);
+    return ls_abort_status(group->executor.abort);
 }

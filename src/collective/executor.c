@@ -353,6 +353,7 @@ static void wake_at_any_byte(struct ls_executor *executor) {
 static void start_clock(struct ls_executor *executor) {
     executor->patient = false;
     executor->started = ls_now();
+    ls_flight_start(&executor->flight, executor->started);
     executor->deadline = ls_deadline_after(executor->started, executor->timeout);
     executor->next_report = ls_deadline_after(executor->started, executor->report_interval);
 }

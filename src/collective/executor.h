@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "collective/abort.h"
 #include "collective/convert.h"
+#include "collective/flight.h"
 #include "collective/frame.h"
 #include "collective/reduce.h"
 #include "collective/schedule.h"
@@ -44,6 +45,7 @@ struct ls_executor {
     double timeout, report_interval;
     size_t segment;
     unsigned char *staging; /* segment + one element */
+    struct ls_flight flight;
 
     /* the collective in progress */
     struct ls_schedule *schedule;

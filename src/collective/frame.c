@@ -13,7 +13,7 @@
 #define MAGIC   UINT32_C(0x4643534C) /* "LSCF" */
 #define VERSION 1
 
-static const char *kind_name(int kind) {
+const char *ls_collective_name(int kind) {
     static const char *const names[] = {"all_reduce", "broadcast", "all_gather", "barrier", "reduce_scatter"};
     if (kind == LS_KIND_FAILURE) return "failure";
     return kind >= LS_KIND_ALL_REDUCE && kind <= LS_KIND_REDUCE_SCATTER ? names[kind - 1] : "unknown";
@@ -50,7 +50,7 @@ static const struct field {
     {"size of the group", offsetof(struct ls_frame, size), 68, 4, NULL},
     {"rank at the other end", offsetof(struct ls_frame, rank), 64, 4, NULL},
     {"sequence", offsetof(struct ls_frame, sequence), 16, 8, NULL},
-    {"kind", offsetof(struct ls_frame, kind), 76, 1, kind_name},
+    {"kind", offsetof(struct ls_frame, kind), 76, 1, ls_collective_name},
     {"name", offsetof(struct ls_frame, name_digest), 56, 8, NULL},
     {"dtype", offsetof(struct ls_frame, dtype), 78, 1, dtype_name},
     {"op", offsetof(struct ls_frame, op), 77, 1, op_name},
@@ -207,7 +207,7 @@ ls_status ls_frame_compare(const struct ls_frame *expected, const struct ls_fram
 }
 
 void ls_frame_describe(const struct ls_frame *frame, char *text, size_t size) {
-    (void)snprintf(text, size, "%s '%s' (sequence %llu)", kind_name(frame->kind), frame->name,
+    (void)snprintf(text, size, "%s '%s' (sequence %llu)", ls_collective_name(frame->kind), frame->name,
                    (unsigned long long)frame->sequence);
 }
 

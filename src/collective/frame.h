@@ -40,5 +40,7 @@ ls_status ls_frame_decode(const unsigned char bytes[LS_FRAME_SIZE], struct ls_fr
 ls_status ls_frame_compare(const struct ls_frame *expected, const struct ls_frame *got, int own, int peer);
 /* "all_reduce 'name' (sequence 7)" */
 void ls_frame_describe(const struct ls_frame *frame, char *text, size_t size);
+/* "all_reduce" of an enum ls_collective_kind; "unknown" for any other value. */
+const char *ls_collective_name(int kind);
 /* Continues a digest as FNV-1a does, but by whole values; start with 0. */
 uint64_t ls_frame_digest(uint64_t digest, uint64_t value);

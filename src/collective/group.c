@@ -65,6 +65,8 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
     made->transport = config->transport;
     made->algorithm = config->algorithm;
     made->pretended_host = config->pretended_host;
+    made->failed = config->failed;
+    made->context = config->context;
     made->executor = (struct ls_executor){.rank = config->rank,
                                           .size = config->size,
                                           .abort = config->abort,
@@ -72,7 +74,7 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
                                           .timeout = config->timeout,
                                           .report_interval = config->report_interval,
                                           .segment = segment_of(config)};
-    if (!allocate(made)) {
+    if (!allocate(made) || ls_flight_init(&made->executor.flight, config->flight_record, config->activity)) {
         ls_group_free(made);
         return ls_fail_memory("a group", (size_t)config->size * sizeof(struct ls_peer));
     }
@@ -95,11 +97,16 @@ void ls_group_free(struct ls_group *group) {
     ls_hosts_free(&group->flat);
     ls_hosts_free(&group->hosts);
     ls_shared_free(group->shared);
+    ls_flight_free(&executor->flight);
     ls_free(group);
 }
 
 int ls_group_rank(const struct ls_group *group) {
     return group->executor.rank;
+}
+
+const struct ls_flight *ls_group_flight(const struct ls_group *group) {
+    return &group->executor.flight;
 }
 
 int ls_group_host(const struct ls_group *group, int rank) {

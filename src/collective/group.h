@@ -11,6 +11,7 @@
 #include "base/settings.h"
 #include "collective/abort.h"
 #include "collective/algorithm.h"
+#include "collective/flight.h"
 #include "collective/transport.h"
 
 struct ls_group;
@@ -20,17 +21,24 @@ struct ls_group_config {
     struct ls_abort *abort;   /* borrowed */
     const struct ls_log *log; /* borrowed */
     uint64_t generation;
-    double timeout;              /* seconds for one collective; 0: none */
-    double report_interval;      /* seconds between lines while waiting for somebody; 0: silent */
-    enum ls_transport transport; /* for ls_group_connect */
-    enum ls_algorithm algorithm; /* of every all-reduce with LS_AUTO; AUTO: the fastest for each size */
-    size_t segment;              /* bytes moved and added at a time in pipelines; 0: 256 KiB */
-    int pretended_host;          /* for tests: ranks with different numbers are as on different hosts */
+    double timeout;               /* seconds for one collective; 0: none */
+    double report_interval;       /* seconds between lines while waiting for somebody; 0: silent */
+    enum ls_transport transport;  /* for ls_group_connect */
+    enum ls_algorithm algorithm;  /* of every all-reduce with LS_AUTO; AUTO: the fastest for each size */
+    size_t segment;               /* bytes moved and added at a time in pipelines; 0: 256 KiB */
+    size_t flight_record;         /* collectives that are remembered; 0: 1024 */
+    struct ls_activity *activity; /* borrowed; NULL: nobody asks */
+    void (*failed)(
+        void *context); /* once, in the thread of the first call that fails, after it has ended; NULL: none */
+    void *context;
+    int pretended_host; /* for tests: ranks with different numbers are as on different hosts */
 };
 ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **group);
 void ls_group_free(struct ls_group *group); /* closes the links */
 int ls_group_rank(const struct ls_group *group);
 int ls_group_size(const struct ls_group *group);
+/* For the thread that makes the calls. */
+const struct ls_flight *ls_group_flight(const struct ls_group *group);
 
 /* Collective: finds the hosts, which are ranks that can map each other's memory, and so can add without links between
  * them. A log line tells. With transport LS_TRANSPORT_SHM an error naming why they are more than one. Without it, and

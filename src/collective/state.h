@@ -16,6 +16,8 @@ struct ls_group {
     char description[96], transport_name[32]; /* empty: as the links */
     int factor;                               /* 1 or more once connected */
     bool told;                                /* the others, why this rank failed */
+    void (*failed)(void *context);            /* NULL: nobody wants to know */
+    void *context;
     enum ls_transport transport;
     enum ls_algorithm algorithm;
     struct ls_shared *shared;       /* with this host's other ranks; NULL: there are none */

@@ -6,16 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "observe/chrome.h"
 
 #define CAPACITY   65536
 #define NAME_SIZE  40
 #define MAX_TRACKS 128
-/* Times count from 2025-01-01 UTC: small enough for a double to hold microseconds with three decimals. */
-#define TIME_BASE (INT64_C(1735689600) * LS_SECOND)
 
 struct span {
     char name[NAME_SIZE];
@@ -34,7 +32,7 @@ struct ls_trace {
     size_t capacity;
     char *path;
     FILE *file;
-    int64_t offset; /* from ls_now to nanoseconds since TIME_BASE */
+    int64_t offset; /* from ls_now to nanoseconds since LS_CHROME_TIME_BASE */
     struct ls_track *tracks[MAX_TRACKS];
     int track_count;
 };
@@ -78,14 +76,6 @@ static ls_status make_path(const struct ls_trace_config *config, char **path) {
 
 /* ---- making ---- */
 
-static int64_t wall_clock_offset(void) {
-    struct timespec time;
-    int64_t before = ls_now();
-    (void)clock_gettime(CLOCK_REALTIME, &time);
-    int64_t now = before + (ls_now() - before) / 2;
-    return (int64_t)time.tv_sec * LS_SECOND + time.tv_nsec - TIME_BASE - now;
-}
-
 static void release(struct ls_trace *trace) {
     if (trace->file) (void)fclose(trace->file);
     for (int i = 0; i < trace->track_count; i++) {
@@ -107,7 +97,7 @@ ls_status ls_trace_new(const struct ls_trace_config *config, struct ls_trace **t
     made->rank = config->rank;
     made->size = config->size;
     made->capacity = config->capacity ? config->capacity : CAPACITY;
-    made->offset = wall_clock_offset();
+    made->offset = ls_chrome_offset();
     ls_status status = make_path(config, &made->path);
     if (status) return status;
     made->file = fopen(made->path, "we");
@@ -146,40 +136,13 @@ void ls_track_add(struct ls_track *track, const char *name, int64_t begun, int64
 
 /* ---- writing ---- */
 
-/* As a JSON string, in ASCII whatever the bytes are. */
-static void print_string(FILE *out, const char *text) {
-    (void)fputc('"', out);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\' || c < 0x20 || c > 0x7E)
-            (void)fprintf(out, "\\u%04x", c);
-        else
-            (void)fputc(c, out);
-    }
-    (void)fputc('"', out);
-}
-
-static void print_label(FILE *out, int rank, int tid, const char *what, const char *name) {
-    (void)fprintf(out, "{\"name\": \"%s\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": {\"name\": ", what, rank,
-                  tid);
-    print_string(out, name);
-    (void)fprintf(out, "}}");
-}
-
-/* Nanoseconds as microseconds. */
-static void print_time(FILE *out, const char *key, int64_t time) {
-    int64_t magnitude = time < 0 ? -time : time;
-    (void)fprintf(out, ", \"%s\": %s%lld.%03lld", key, time < 0 ? "-" : "", (long long)(magnitude / 1000),
-                  (long long)(magnitude % 1000));
-}
-
 static void print_span(FILE *out, const struct ls_trace *trace, int tid, const struct span *span) {
     const struct ls_span_facts *facts = &span->facts;
     (void)fprintf(out, ",\n{\"name\": ");
-    print_string(out, span->name);
+    ls_chrome_string(out, span->name);
     (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", trace->rank, tid);
-    print_time(out, "ts", span->begun + trace->offset);
-    print_time(out, "dur", span->ended - span->begun);
+    ls_chrome_time(out, "ts", span->begun + trace->offset);
+    ls_chrome_time(out, "dur", span->ended - span->begun);
     (void)fprintf(out, ", \"args\": {");
     if (facts->step) (void)fprintf(out, "\"step\": %lld", (long long)facts->step);
     if (facts->bytes)
@@ -192,29 +155,26 @@ static uint64_t dropped_spans(const struct ls_track *track) {
 }
 
 static void print_events(FILE *out, const struct ls_trace *trace) {
-    char name[NAME_SIZE];
-    (void)snprintf(name, sizeof(name), "rank %d", trace->rank);
-    print_label(out, trace->rank, 0, "process_name", name);
-    (void)fprintf(out,
-                  ",\n{\"name\": \"process_sort_index\", \"ph\": \"M\", \"pid\": %d, \"args\": {\"sort_index\": %d}}",
-                  trace->rank, trace->rank);
+    ls_chrome_process(out, trace->rank);
     for (int tid = 0; tid < trace->track_count; tid++) {
         const struct ls_track *track = trace->tracks[tid];
         (void)fprintf(out, ",\n");
-        print_label(out, trace->rank, tid, "thread_name", track->name);
+        ls_chrome_thread(out, trace->rank, tid, track->name);
         for (uint64_t i = dropped_spans(track); i < track->count; i++)
             print_span(out, trace, tid, &track->spans[i % track->capacity]);
     }
 }
 
 static void print_file(FILE *out, const struct ls_trace *trace, uint64_t dropped) {
+    char clock[LS_CHROME_CLOCK];
+    ls_chrome_clock(clock);
     (void)fprintf(out, "{\"traceEvents\": [\n");
     print_events(out, trace);
     (void)fprintf(
         out,
         "\n], \"displayTimeUnit\": \"ms\", \"baseTimeNanoseconds\": %lld,\n\"otherData\": {\"lockstep\": \"%s\", "
-        "\"rank\": %d, \"workers\": %d, \"dropped_spans\": %llu}}\n",
-        (long long)TIME_BASE, LS_VERSION, trace->rank, trace->size, (unsigned long long)dropped);
+        "\"rank\": %d, \"workers\": %d, \"clock\": \"%s\", \"dropped_spans\": %llu}}\n",
+        (long long)LS_CHROME_TIME_BASE, LS_VERSION, trace->rank, trace->size, clock, (unsigned long long)dropped);
 }
 
 void ls_trace_close(struct ls_trace *trace) {

@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "strategy/flight.h"
 
 /* What strategies and bare communicators have in common. */
 static ls_status check_options(const ls_strategy_options *options) {
@@ -95,6 +96,10 @@ static ls_status find_algorithm(const char *name, enum ls_algorithm *algorithm) 
                    name, names);
 }
 
+static void group_failed(void *membership) {
+    ls_membership_dump(membership);
+}
+
 static ls_status make_group(struct ls_membership *membership, ls_communication communication) {
     LS_CLEANUP(ls_free_pointer)
     struct ls_link **links = ls_alloc_array((size_t)membership->size, sizeof(struct ls_link *));
@@ -115,6 +120,10 @@ static ls_status make_group(struct ls_membership *membership, ls_communication c
         .transport = membership->settings.transport,
         .algorithm = algorithm,
         .segment = (size_t)membership->settings.segment,
+        .flight_record = (size_t)membership->settings.flight_record,
+        .activity = &membership->activity,
+        .failed = group_failed,
+        .context = membership,
     };
     status = ls_group_new(&config, &membership->group);
     if (status) close_links(links, membership->size);
@@ -148,6 +157,7 @@ ls_status ls_membership_new(const ls_strategy_options *options, bool read_tf_con
 ls_status ls_membership_close(struct ls_membership *membership, ls_status status) {
     if (!membership) return status;
     if (membership->cluster) status = ls_cluster_leave(membership->cluster, status);
+    if (status) ls_membership_dump(membership);
     ls_group_free(membership->group);
     ls_tf_config_free(membership->config);
     ls_abort_free(membership->abort);

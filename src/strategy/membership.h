@@ -2,6 +2,7 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#include "base/activity.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "cluster/cluster.h"
@@ -16,6 +17,8 @@ struct ls_membership {
     struct ls_cluster *cluster; /* NULL: alone, no port */
     struct ls_choice choice;    /* AUTO's, of the group's topology */
     struct ls_group *group;
+    struct ls_activity activity; /* the group's calls and fit write it, the cluster's listener reads it */
+    bool dumped;                 /* the flight record */
     int rank, size;
     int local_rank, local_size;
 };

@@ -21,6 +21,8 @@ START_TEST(defaults) {
     ck_assert_int_eq(settings.log_level, LS_LOG_INFO);
     ck_assert_str_eq(settings.devices, "1");
     ck_assert_str_eq(settings.trace, "");
+    ck_assert_int_eq(settings.flight_record, 1024);
+    ck_assert_str_eq(settings.flight_record_folder, "");
 }
 END_TEST
 
@@ -59,6 +61,9 @@ static const struct {
     {"LOCKSTEP_HEARTBEAT_LIMIT", "0.4"},
     {"LOCKSTEP_HEARTBEAT_LIMIT", "0"},
     {"LOCKSTEP_COLLECTIVE_TIMEOUT", "1e99"},
+    {"LOCKSTEP_FLIGHT_RECORD", "0"},
+    {"LOCKSTEP_FLIGHT_RECORD", "1K"},
+    {"LOCKSTEP_FLIGHT_RECORD", "2000000"},
     {"LOCKSTEP_BUCKET", "25MB"},
     {"LOCKSTEP_BUCKET", "-1"},
     {"LOCKSTEP_BUCKET", "0"},

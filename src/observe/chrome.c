@@ -1,0 +1,62 @@
+/* Numbers and strings as JSON; labels. */
+#include "observe/chrome.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+int64_t ls_chrome_offset(void) {
+    struct timespec time;
+    int64_t before = ls_now();
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    int64_t now = before + (ls_now() - before) / 2;
+    return (int64_t)time.tv_sec * LS_SECOND + time.tv_nsec - LS_CHROME_TIME_BASE - now;
+}
+
+void ls_chrome_clock(char clock[LS_CHROME_CLOCK]) {
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    clock[0] = 0;
+    if (!file) return;
+    if (!fgets(clock, LS_CHROME_CLOCK, file)) clock[0] = 0;
+    (void)fclose(file);
+    clock[strcspn(clock, "\n")] = 0;
+}
+
+void ls_chrome_string(FILE *out, const char *text) {
+    (void)fputc('"', out);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\' || c < 0x20 || c > 0x7E)
+            (void)fprintf(out, "\\u%04x", c);
+        else
+            (void)fputc(c, out);
+    }
+    (void)fputc('"', out);
+}
+
+void ls_chrome_time(FILE *out, const char *key, int64_t time) {
+    int64_t magnitude = time < 0 ? -time : time;
+    (void)fprintf(out, ", \"%s\": %s%lld.%03lld", key, time < 0 ? "-" : "", (long long)(magnitude / 1000),
+                  (long long)(magnitude % 1000));
+}
+
+static void print_label(FILE *out, int rank, int tid, const char *what, const char *name) {
+    (void)fprintf(out, "{\"name\": \"%s\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": {\"name\": ", what, rank,
+                  tid);
+    ls_chrome_string(out, name);
+    (void)fprintf(out, "}}");
+}
+
+void ls_chrome_process(FILE *out, int rank) {
+    char name[32];
+    (void)snprintf(name, sizeof(name), "rank %d", rank);
+    print_label(out, rank, 0, "process_name", name);
+    (void)fprintf(out,
+                  ",\n{\"name\": \"process_sort_index\", \"ph\": \"M\", \"pid\": %d, \"args\": {\"sort_index\": %d}}",
+                  rank, rank);
+}
+
+void ls_chrome_thread(FILE *out, int rank, int tid, const char *name) {
+    print_label(out, rank, tid, "thread_name", name);
+}

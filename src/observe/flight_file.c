@@ -1,0 +1,104 @@
+/* Written straight into its own name: who finds half of one finds out, for it is no JSON. */
+#include "observe/flight_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "observe/chrome.h"
+
+struct ls_flight_file {
+    struct ls_flight_file_config config;
+    char *path;
+    FILE *out;
+    int64_t offset, now;
+};
+
+static ls_status refuse(const char *path, int error) {
+    return ls_fail(LS_INVALID_ARGUMENT, "cannot write '%s' (LOCKSTEP_FLIGHT_RECORD_FOLDER): %s", path, strerror(error));
+}
+
+static void release(struct ls_flight_file *file) {
+    if (file->out) (void)fclose(file->out);
+    ls_free(file->path);
+    ls_free(file);
+}
+
+static void release_pointer(struct ls_flight_file **file) {
+    if (*file) release(*file);
+}
+
+ls_status ls_flight_file_open(const struct ls_flight_file_config *config, struct ls_flight_file **file) {
+    size_t length = strlen(config->folder) + 64;
+    LS_CLEANUP(release_pointer) struct ls_flight_file *made = ls_alloc(sizeof(*made));
+    if (made) made->path = ls_alloc(length);
+    if (!made || !made->path) return ls_fail_memory("a flight record's file", length);
+    made->config = *config;
+    made->offset = ls_chrome_offset();
+    made->now = ls_now();
+    (void)snprintf(made->path, length, "%s/flight.rank%d.pid%d.json", config->folder, config->rank, (int)getpid());
+    made->out = fopen(made->path, "we");
+    if (!made->out) return refuse(made->path, errno);
+    (void)fprintf(made->out, "{\"traceEvents\": [\n");
+    ls_chrome_process(made->out, config->rank);
+    (void)fprintf(made->out, ",\n");
+    ls_chrome_thread(made->out, config->rank, LS_FLIGHT_THREAD, "collectives");
+    *file = ls_steal(made);
+    return LS_OK;
+}
+
+static void print_text(FILE *out, const char *key, const char *text) {
+    (void)fprintf(out, "\"%s\": ", key);
+    ls_chrome_string(out, text);
+    (void)fprintf(out, ", ");
+}
+
+void ls_flight_file_add(struct ls_flight_file *file, const struct ls_flight_span *span) {
+    FILE *out = file->out;
+    int64_t ended = span->ended ? span->ended : file->now;
+    int64_t begun = span->begun ? span->begun : ended;
+    (void)fprintf(out, ",\n{\"name\": ");
+    ls_chrome_string(out, span->name);
+    (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", file->config.rank, LS_FLIGHT_THREAD);
+    ls_chrome_time(out, "ts", begun + file->offset);
+    ls_chrome_time(out, "dur", ended - begun);
+    (void)fprintf(out, ", \"args\": {\"sequence\": %llu, ", (unsigned long long)span->sequence);
+    print_text(out, "kind", span->kind);
+    print_text(out, "dtype", span->dtype);
+    if (span->algorithm) print_text(out, "algorithm", span->algorithm);
+    print_text(out, "state", span->state);
+    (void)fprintf(out, "\"count\": %llu, \"bytes\": %llu}}", (unsigned long long)span->count,
+                  (unsigned long long)span->bytes);
+}
+
+static void print_end(const struct ls_flight_file *file) {
+    const struct ls_flight_file_config *config = &file->config;
+    char clock[LS_CHROME_CLOCK], host[256] = "";
+    ls_chrome_clock(clock);
+    (void)gethostname(host, sizeof(host) - 1);
+    (void)fprintf(file->out,
+                  "\n], \"displayTimeUnit\": \"ms\", \"baseTimeNanoseconds\": %lld,\n\"otherData\": {\"lockstep\": "
+                  "\"%s\", \"flight_record\": true, \"rank\": %d, \"workers\": %d, \"pid\": %d, \"clock\": \"%s\", "
+                  "\"host\": ",
+                  (long long)LS_CHROME_TIME_BASE, LS_VERSION, config->rank, config->size, (int)getpid(), clock);
+    ls_chrome_string(file->out, host);
+    (void)fprintf(file->out, ", \"reason\": ");
+    ls_chrome_string(file->out, config->reason);
+    (void)fprintf(file->out, ", \"dropped_collectives\": %llu}}\n", (unsigned long long)config->dropped);
+}
+
+ls_status ls_flight_file_close(struct ls_flight_file *file, char **path) {
+    print_end(file);
+    errno = 0;
+    bool failed = ferror(file->out) != 0;
+    failed = fclose(file->out) != 0 || failed;
+    file->out = NULL;
+    ls_status status = failed ? refuse(file->path, errno ? errno : EIO) : LS_OK;
+    if (!status) *path = ls_steal(file->path);
+    release(file);
+    return status;
+}

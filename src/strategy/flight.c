@@ -1,0 +1,71 @@
+/* From the group's ring to observe's file. */
+#include "strategy/flight.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "observe/flight_file.h"
+
+static const char *state_name(enum ls_flight_state state) {
+    static const char *const names[] = {"begun", "done", "failed"};
+    return names[state];
+}
+
+static void add(struct ls_flight_file *file, const struct ls_flight_entry *entry) {
+    const struct ls_flight_span span = {
+        .name = entry->name,
+        .kind = ls_collective_name(entry->kind),
+        .dtype = ls_dtype_name((ls_dtype)entry->dtype),
+        .algorithm = entry->algorithm ? ls_algorithm_info((enum ls_algorithm)entry->algorithm)->name : NULL,
+        .state = state_name(entry->state),
+        .sequence = entry->sequence,
+        .count = entry->count,
+        .bytes = entry->count * ls_dtype_size((ls_dtype)entry->dtype),
+        .begun = entry->begun,
+        .ended = entry->ended,
+    };
+    ls_flight_file_add(file, &span);
+}
+
+static ls_status write_record(const struct ls_membership *membership, const char *reason, uint64_t *count,
+                              char **path) {
+    const struct ls_flight *flight = ls_group_flight(membership->group);
+    const struct ls_flight_file_config config = {
+        .folder = membership->settings.flight_record_folder,
+        .rank = membership->rank,
+        .size = membership->size,
+        .dropped = ls_flight_dropped(flight),
+        .reason = reason,
+    };
+    struct ls_flight_file *file;
+    ls_status status = ls_flight_file_open(&config, &file);
+    if (status) return status;
+    for (uint64_t i = 0; ls_flight_get(flight, i); i++) add(file, ls_flight_get(flight, i));
+    *count = flight->count - config.dropped;
+    return ls_flight_file_close(file, path);
+}
+
+static void say(const struct ls_membership *membership, const char *reason) {
+    LS_CLEANUP(ls_free_pointer) char *path = NULL;
+    uint64_t count = 0;
+    if (!*membership->settings.flight_record_folder)
+        ls_log_info(&membership->log, "LOCKSTEP_FLIGHT_RECORD_FOLDER names no folder for this rank's last collectives; "
+                                      "with one on every rank, 'lockstep timeline' shows who was where");
+    else if (write_record(membership, reason, &count, &path))
+        ls_log_warning(&membership->log, "no flight record: %s", ls_error());
+    else
+        ls_log_warning(&membership->log, "flight record '%s': the last %llu collectives", path,
+                       (unsigned long long)count);
+}
+
+void ls_membership_dump(struct ls_membership *membership) {
+    char reason[LS_ERROR_SIZE];
+    bool alone = membership->size == 1 && !*membership->settings.flight_record_folder;
+    if (!membership->group || !ls_group_flight(membership->group)->count || membership->dumped || alone) return;
+    membership->dumped = true;
+    (void)snprintf(reason, sizeof(reason), "%s", ls_error());
+    say(membership, reason);
+    (void)ls_fail(LS_UNKNOWN, "%s", reason);
+}
