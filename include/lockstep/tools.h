@@ -46,6 +46,10 @@ LS_API bool ls_tools_compresses(const ls_communicator *communicator);
 LS_API const char *ls_tools_transport(const ls_communicator *communicator, const char *collective);
 /* The number of rank's host, as AUTO sees it: ranks of one host share memory. */
 LS_API int ls_tools_host(const ls_communicator *communicator, int rank);
+/* Lays the timelines and flight records of a run's ranks beside each other: writes one Chrome trace to output (NULL:
+ * none), and tells in *text, freed with ls_memory_free, what they show, for people or as one JSON object. A file that
+ * cannot be read or written, or is not of the same run, is INVALID_ARGUMENT. */
+LS_API ls_status ls_tools_timeline(const char *const *paths, int count, const char *output, bool json, char **text);
 /* "gcc 12.2.0, oneDNN 2.6.3, gRPC 1.51.1, ..." */
 LS_API ls_status ls_tools_build(char **text);
 

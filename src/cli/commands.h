@@ -7,4 +7,5 @@ int train_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int settings_main(int argc, char **argv);
+int timeline_main(int argc, char **argv);
 int info_main(int argc, char **argv);

@@ -18,6 +18,7 @@ static const struct command {
     {"bench", "time a collective over a range of sizes", bench_main},
     {"check", "look at TF_CONFIG and say who this process is", check_main},
     {"settings", "print every setting and every deadline, as in force", settings_main},
+    {"timeline", "lay the timelines and flight records of all ranks beside each other", timeline_main},
     {"info", "print what this build and machine offer", info_main},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
@@ -27,8 +28,8 @@ static void print_help(FILE *to) {
                   "lockstep %s: train one model on many machines at once, in lockstep\n\n"
                   "usage: lockstep COMMAND [OPTIONS]\n\ncommands:\n",
                   ls_version());
-    for (size_t i = 0; i < COMMAND_COUNT; i++) (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].help);
-    (void)fprintf(to, "  %-8s %s\n\n", "help", "explain a command: lockstep help COMMAND");
+    for (size_t i = 0; i < COMMAND_COUNT; i++) (void)fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].help);
+    (void)fprintf(to, "  %-9s %s\n\n", "help", "explain a command: lockstep help COMMAND");
     (void)fprintf(to, "  --help     print this text\n"
                       "  --version  print the version\n\n"
                       "first steps:\n"

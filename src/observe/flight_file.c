@@ -15,7 +15,7 @@ struct ls_flight_file {
     struct ls_flight_file_config config;
     char *path;
     FILE *out;
-    int64_t offset, now;
+    int64_t offset;
 };
 
 static ls_status refuse(const char *path, int error) {
@@ -39,7 +39,6 @@ ls_status ls_flight_file_open(const struct ls_flight_file_config *config, struct
     if (!made || !made->path) return ls_fail_memory("a flight record's file", length);
     made->config = *config;
     made->offset = ls_chrome_offset();
-    made->now = ls_now();
     (void)snprintf(made->path, length, "%s/flight.rank%d.pid%d.json", config->folder, config->rank, (int)getpid());
     made->out = fopen(made->path, "we");
     if (!made->out) return refuse(made->path, errno);
@@ -59,7 +58,7 @@ static void print_text(FILE *out, const char *key, const char *text) {
 
 void ls_flight_file_add(struct ls_flight_file *file, const struct ls_flight_span *span) {
     FILE *out = file->out;
-    int64_t ended = span->ended ? span->ended : file->now;
+    int64_t ended = span->ended ? span->ended : ls_now();
     int64_t begun = span->begun ? span->begun : ended;
     (void)fprintf(out, ",\n{\"name\": ");
     ls_chrome_string(out, span->name);

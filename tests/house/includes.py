@@ -25,12 +25,12 @@ HEADERS = {"cluster": ["collective/transport.h", "collective/abort.h"]}
 # rooms below which folders are private to the room
 PRIVATE = ["device/cpu/"]
 # who may include tools.h: the command, and the files that implement it
-TOOLS_USERS = r"src/cli/.*|src/strategy/tools\.c|src/cluster/check\.c"
+TOOLS_USERS = r"src/cli/.*|src/strategy/tools(_\w+)?\.c|src/cluster/check\.c"
 
 # third-party headers: pattern, where they may be included, and in how many files of a room (0: any number)
 HOMES = [
     (r"grpc/.*", r"src/cluster/rpc.*\.[ch]", 0),
-    (r"cjson/.*", r"src/(cluster/tf_config.*|checkpoint/safetensors)\.c", 1),
+    (r"cjson/.*", r"src/(cluster/tf_config.*|checkpoint/safetensors|observe/timeline_read)\.c", 1),
     (r"(.*\.pb-c\.h|protobuf-c/.*)", r"src/(cluster|data|observe|model)/.*\.c", 1),
     (r"(dnnl.*|oneapi/.*)", r"src/device/cpu/.*", 0),
     (r"openssl/.*", r"src/base/.*\.c", 0),
