@@ -15,6 +15,14 @@ extern "C" {
 LS_API ls_status ls_tools_check_json(const char *tf_config, char **json);
 /* The same as text for people, several lines. */
 LS_API ls_status ls_tools_check_text(const char *tf_config, char **text);
+/* Asks every task of TF_CONFIG's cluster, for so many seconds at most, who it is: *text receives a table or a JSON object
+ * of what was found, freed with ls_memory_free, *fine whether all are there as TF_CONFIG says. Takes part in nothing: it
+ * may be called before, during and after training. */
+LS_API ls_status ls_tools_check_connect(const char *tf_config, double seconds, bool json, char **text, bool *fine);
+/* Asks the worker at address ("host:port") for its cluster, and all of that twice, so many seconds apart: *text receives
+ * a table or a JSON object of what they did meanwhile, freed with ls_memory_free. Takes part in nothing, likewise.
+ * UNAVAILABLE when no worker answers at address. */
+LS_API ls_status ls_tools_top(const char *address, double seconds, bool json, char **text);
 /* Settings in force, one line each with value, unit, where it is from, help and default; freed with ls_memory_free. */
 LS_API ls_status ls_tools_settings(char **text);
 /* A wait that has a limit. */

@@ -8,4 +8,5 @@ int bench_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int settings_main(int argc, char **argv);
 int timeline_main(int argc, char **argv);
+int top_main(int argc, char **argv);
 int info_main(int argc, char **argv);

@@ -18,6 +18,7 @@ static const struct command {
     {"bench", "time a collective over a range of sizes", bench_main},
     {"check", "look at TF_CONFIG and say who this process is", check_main},
     {"settings", "print every setting and every deadline, as in force", settings_main},
+    {"top", "show what the workers of a running training are doing", top_main},
     {"timeline", "lay the timelines and flight records of all ranks beside each other", timeline_main},
     {"info", "print what this build and machine offer", info_main},
 };

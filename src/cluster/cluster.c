@@ -69,7 +69,8 @@ static ls_status start_listener(struct ls_cluster *cluster) {
                                         .listening_count = count,
                                         .context = cluster,
                                         .control = control_connection,
-                                        .data = ls_control_data};
+                                        .data = ls_control_data,
+                                        .probe = ls_control_probe};
     return ls_listener_new(&config, &cluster->listener);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#include "base/activity.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "cluster/tf_config.h"
@@ -16,6 +17,7 @@ struct ls_cluster_config {
     const struct ls_log *log;             /* borrowed */
     struct ls_abort *abort;               /* borrowed; raised when a peer is lost or reports a failure */
     double join_timeout;                  /* seconds */
+    const struct ls_activity *activity;   /* borrowed: what probes are told of; NULL: nothing */
     const char *version;                  /* compared between workers; NULL: ls_version() (tests give others) */
 };
 /* Serves, joins everybody, compares the cluster spec and the version. While it waits it logs, every report_interval,

@@ -60,6 +60,14 @@ static void hand_on_data(struct ls_listener *listener, int fd) {
         (void)close(fd);
 }
 
+static void hand_on_probe(struct ls_listener *listener, int fd) {
+    uint8_t bytes[LS_PROBE_SIZE];
+    if (recv(fd, bytes, sizeof(bytes), 0) == LS_PROBE_SIZE)
+        listener->config.probe(listener->config.context, fd);
+    else
+        (void)close(fd);
+}
+
 /* True when the connection was handed on or closed. */
 static bool look_at(struct ls_listener *listener, struct waiting *waiting) {
     uint8_t bytes[LS_PREFACE_SIZE];
@@ -74,6 +82,9 @@ static bool look_at(struct ls_listener *listener, struct waiting *waiting) {
         return true;
     case LS_FIRST_DATA:
         hand_on_data(listener, waiting->fd);
+        return true;
+    case LS_FIRST_PROBE:
+        hand_on_probe(listener, waiting->fd);
         return true;
     default:
         (void)close(waiting->fd);

@@ -55,5 +55,7 @@ enum ls_first_bytes ls_first_bytes(const uint8_t *bytes, size_t size) {
         return size >= sizeof(http2_magic) ? LS_FIRST_CONTROL : LS_FIRST_MORE;
     if (starts(bytes, size, data_magic, sizeof(data_magic)))
         return size >= LS_PREFACE_SIZE ? LS_FIRST_DATA : LS_FIRST_MORE;
+    if (starts(bytes, size, (const uint8_t *)LS_PROBE_REQUEST, LS_PROBE_SIZE))
+        return size >= LS_PROBE_SIZE ? LS_FIRST_PROBE : LS_FIRST_MORE;
     return LS_FIRST_JUNK;
 }

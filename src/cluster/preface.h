@@ -18,7 +18,12 @@ void ls_preface_encode(const struct ls_preface *preface, uint8_t bytes[LS_PREFAC
 /* INVALID_ARGUMENT naming the field that is not right. */
 ls_status ls_preface_decode(const uint8_t bytes[LS_PREFACE_SIZE], struct ls_preface *preface);
 
+/* What a probe begins with; it says no more (probe.h). */
+#define LS_PROBE_REQUEST "LSPROBE\n"
+#define LS_PROBE_SIZE    8
+
 /* What a connection's first bytes say. */
-enum ls_first_bytes { LS_FIRST_MORE, LS_FIRST_CONTROL, LS_FIRST_DATA, LS_FIRST_JUNK };
-/* CONTROL: HTTP/2, as far as its preface's first line; DATA: a whole data preface; MORE: not yet decided. */
+enum ls_first_bytes { LS_FIRST_MORE, LS_FIRST_CONTROL, LS_FIRST_DATA, LS_FIRST_PROBE, LS_FIRST_JUNK };
+/* CONTROL: HTTP/2, as far as its preface's first line; DATA: a whole data preface; PROBE: all of it; MORE: not yet
+ * decided. */
 enum ls_first_bytes ls_first_bytes(const uint8_t *bytes, size_t size);

@@ -133,6 +133,8 @@ void ls_control_data(void *context, int fd, const struct ls_preface *preface);
 /* ... and the poller's, for those over gRPC. */
 bool ls_control_link(void *context, const void *preface, size_t size, struct ls_link *link);
 void ls_control_link_changed(void *context);
+/* The listener's too: answer.c; takes fd. */
+void ls_control_probe(void *context, int fd);
 /* Records the root cause, if it is the first, and raises the abort flag with message. */
 void ls_control_fail(struct ls_cluster *cluster, const struct ls_failure *failure, const char *message);
 

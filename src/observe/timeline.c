@@ -99,14 +99,19 @@ static bool find_all(const struct ls_timeline *timeline, struct ls_timeline_key 
     return true;
 }
 
-static bool all_alike(const struct ls_timeline *timeline, const struct ls_timeline_span *const *spans) {
-    const char *label = NULL;
-    for (int rank = 0; rank < timeline->workers; rank++) {
-        if (!spans[rank]) continue;
-        if (label && strcmp(label, spans[rank]->label)) return false;
-        label = spans[rank]->label;
+/* The first place where one of the ranks before has another collective than rank, if it is earlier than what is known.
+ */
+static void look_for_difference(struct ls_timeline *timeline, int rank) {
+    const struct ls_timeline_rank *own = &timeline->ranks[rank];
+    for (size_t i = 0; i < own->count; i++) {
+        const struct ls_timeline_span *other = NULL;
+        struct ls_timeline_key key = own->calls[i]->key;
+        if (timeline->differs && compare_keys(key, timeline->difference) >= 0) return;
+        for (int before = 0; before < rank && !other; before++) other = ls_timeline_find(&timeline->ranks[before], key);
+        if (!other || !strcmp(other->label, own->calls[i]->label)) continue;
+        timeline->differs = true;
+        timeline->difference = key;
     }
-    return true;
 }
 
 /* Calls visit for each that all known ranks have, in order, until they differ. */
@@ -116,13 +121,9 @@ static void for_each(struct ls_timeline *timeline, const struct ls_timeline_span
                      void *context) {
     const struct ls_timeline_rank *first = first_rank(timeline);
     for (size_t i = 0; i < first->count; i++) {
-        if (!find_all(timeline, first->calls[i]->key, spans)) continue;
-        if (!all_alike(timeline, spans)) {
-            timeline->differs = true;
-            timeline->difference = first->calls[i]->key;
-            return;
-        }
-        visit(timeline, spans, context);
+        struct ls_timeline_key key = first->calls[i]->key;
+        if (timeline->differs && compare_keys(key, timeline->difference) >= 0) return;
+        if (find_all(timeline, key, spans)) visit(timeline, spans, context);
     }
 }
 
@@ -234,6 +235,7 @@ static ls_status work_out(struct ls_timeline *timeline) {
     LS_CLEANUP(ls_free_pointer) int64_t *before = ls_alloc_array(workers, sizeof(*before));
     if (!spans || !before) return ls_fail_memory("a summary", workers * sizeof(*spans));
     ls_status status = LS_OK;
+    for (int rank = 1; rank < timeline->workers; rank++) look_for_difference(timeline, rank);
     for (int rank = 0; rank < timeline->workers && !status; rank++)
         if (timeline->ranks[rank].file) status = align(timeline, rank, spans);
     if (!status) for_each(timeline, spans, add_up, before);

@@ -128,8 +128,7 @@ static void print_difference(FILE *out, const struct ls_timeline *timeline) {
     print_key(out, timeline, timeline->difference);
     (void)fprintf(out, ":\n");
     for (int i = 0; i < timeline->workers; i++) {
-        const struct ls_timeline_span *own =
-            timeline->ranks[i].file ? ls_timeline_find(&timeline->ranks[i], timeline->difference) : NULL;
+        const struct ls_timeline_span *own = ls_timeline_find(&timeline->ranks[i], timeline->difference);
         if (own) (void)fprintf(out, "  rank %d: %s\n", i, own->label);
     }
 }
@@ -204,9 +203,10 @@ static void print_json_difference(FILE *out, const struct ls_timeline *timeline)
     (void)fprintf(out, "{\"key\": [%lld, %lld], \"ranks\": {", (long long)timeline->difference.major,
                   (long long)timeline->difference.minor);
     for (int i = 0; i < timeline->workers; i++) {
-        if (!timeline->ranks[i].file) continue;
+        const struct ls_timeline_span *own = ls_timeline_find(&timeline->ranks[i], timeline->difference);
+        if (!own) continue;
         (void)fprintf(out, "%s\"%d\": ", first ? "" : ", ", i);
-        ls_chrome_string(out, ls_timeline_find(&timeline->ranks[i], timeline->difference)->label);
+        ls_chrome_string(out, own->label);
         first = false;
     }
     (void)fprintf(out, "}}");

@@ -67,6 +67,7 @@ static ls_status join(struct ls_membership *membership) {
         .log = &membership->log,
         .abort = membership->abort,
         .join_timeout = membership->settings.join_timeout,
+        .activity = &membership->activity,
     };
     ls_status status = ls_cluster_join(&config, &membership->cluster);
     if (status) return status;

@@ -186,6 +186,7 @@ ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums) {
         model->step.iteration--;
         return status;
     }
+    ls_activity_set(&model->strategy->membership->activity.step, model->step.iteration);
     const float *extras = model->replicas[0].gradients + model->blob_count;
     *sums = (struct ls_loss_sums){(double)extras[LS_EXTRA_LOSS], (int64_t)extras[LS_EXTRA_CORRECT],
                                   (int64_t)extras[LS_EXTRA_ROWS]};

@@ -127,6 +127,7 @@ START_TEST(what_differs) {
     add_file(2, 2, 3, "one", right, 2);
     ck_assert_int_eq(ls_timeline_new(files, 3, &timeline), LS_OK);
     ck_assert(timeline->differs);
+    ck_assert_uint_eq(timeline->common, 1);
     const char *text = said(ls_timeline_print_text);
     ck_assert_msg(strstr(text, "the ranks do different things at #1:\n"
                                "  rank 0: all_reduce 'b' of 4 float32\n"
