@@ -21,7 +21,9 @@ void ls_flight_free(struct ls_flight *flight) {
 }
 
 void ls_flight_begin(struct ls_flight *flight, const struct ls_frame *frame) {
-    struct ls_flight_entry *entry = &flight->entries[flight->count++ % flight->capacity];
+    struct ls_flight_entry *entry = &flight->entries[flight->next];
+    flight->next = flight->next + 1 < flight->capacity ? flight->next + 1 : 0; /* no division */
+    flight->count++;
     flight->current = entry;
     entry->sequence = frame->sequence;
     entry->count = frame->count;

@@ -19,6 +19,7 @@ struct ls_flight_entry {
 struct ls_flight {
     struct ls_flight_entry *entries; /* [capacity] */
     size_t capacity;
+    size_t next;                     /* where the next call goes */
     uint64_t count;                  /* ever begun; the newest capacity of them are kept */
     struct ls_activity *activity;    /* borrowed; NULL: nobody asks */
     struct ls_flight_entry *current; /* the call in progress; NULL: there is none */

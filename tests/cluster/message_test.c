@@ -184,6 +184,10 @@ START_TEST(preface_there_and_back) {
     bytes[0] = 'X';
     ck_assert_int_eq(ls_preface_decode(bytes, &back), LS_INVALID_ARGUMENT);
     ck_assert_int_eq(ls_first_bytes(bytes, 1), LS_FIRST_JUNK);
+    static const uint8_t probe[] = LS_PROBE_REQUEST "and more";
+    for (size_t size = 1; size < LS_PROBE_SIZE; size++) ck_assert_int_eq(ls_first_bytes(probe, size), LS_FIRST_MORE);
+    ck_assert_int_eq(ls_first_bytes(probe, LS_PROBE_SIZE), LS_FIRST_PROBE);
+    ck_assert_int_eq(ls_first_bytes(probe, sizeof(probe)), LS_FIRST_PROBE);
 }
 END_TEST
 
