@@ -158,7 +158,9 @@ ls_status ls_membership_new(const ls_strategy_options *options, bool read_tf_con
 ls_status ls_membership_close(struct ls_membership *membership, ls_status status) {
     if (!membership) return status;
     if (membership->cluster) status = ls_cluster_leave(membership->cluster, status);
-    if (status) ls_membership_dump(membership);
+    /* options that differ are clear without it */
+    bool clear = status == LS_INVALID_ARGUMENT && !*membership->settings.flight_record_folder;
+    if (status && !clear) ls_membership_dump(membership);
     ls_group_free(membership->group);
     ls_tf_config_free(membership->config);
     ls_abort_free(membership->abort);
