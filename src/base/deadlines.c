@@ -40,6 +40,7 @@ static const struct deadline {
      "a finished worker for the others to finish", ENDS},
     {"goodbye", NULL, 0, LS_GOODBYE_TIMEOUT, "the others to read that this worker leaves in order", "it leaves"},
     {"last word", NULL, 0, LS_LAST_WORD_TIMEOUT, "the others to read why this worker failed", "it ends"},
+    {"top", NULL, 0, LS_TOP_TIMEOUT, "a worker to answer lockstep top", "the table says so"},
 };
 #define DEADLINE_COUNT (sizeof(table) / sizeof(table[0]))
 

@@ -82,7 +82,7 @@ int check_main(int argc, char **argv) {
     const struct ls_command_line line = {"lockstep check", argc, argv, "h", options};
     const char *tf_config = getenv("TF_CONFIG");
     bool json = false, connect = false;
-    double seconds = 5;
+    double seconds = LS_CHECK_SECONDS;
     for (int option; (option = ls_next_option(&line)) != LS_OPTION_END;) {
         if (option == LS_OPTION_BAD) return LS_EXIT_USAGE;
         if (option == JSON) json = true;

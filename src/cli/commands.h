@@ -2,6 +2,8 @@
  * prints its own --help, and returns the exit status: 0 success, 2 a bad command line or configuration. */
 #pragma once
 
+#define LS_CHECK_SECONDS 5.0 /* for answers to check --connect: default */
+
 int run_main(int argc, char **argv);
 int train_main(int argc, char **argv);
 int bench_main(int argc, char **argv);

@@ -30,13 +30,15 @@ static const char help[] =
     "\n"
     "exit status: 0 success; 2 a setting that does not parse, or a bad command line.\n";
 
-/* Those of lockstep run. */
+/* Those of the command: run and check. */
 static const ls_tools_deadline launcher[] = {
     {"run: cause", NULL, LS_RUN_CAUSE, "the worker that failed, after one ended with 138", "that one is named"},
     {"run: grace", "--grace", LS_RUN_GRACE, "the others to end by themselves after a failure", "they get SIGTERM"},
     {"run: kill", NULL, LS_RUN_KILL, "them to end after SIGTERM", "they get SIGKILL"},
     {"run: output", NULL, LS_RUN_DRAIN, "what strangers keep open to be closed after the last worker's end",
      "it is not read any more"},
+    {"check: answers", "--timeout", LS_CHECK_SECONDS, "every task to answer lockstep check --connect",
+     "the table says so; exit status 1"},
 };
 #define LAUNCHER_COUNT (sizeof(launcher) / sizeof(launcher[0]))
 

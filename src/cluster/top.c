@@ -9,11 +9,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/probe.h"
 
-#define ASK_SECONDS 2.0  /* for answers */
+#define ASK_SECONDS ((double)LS_TOP_TIMEOUT / (double)LS_SECOND) /* for answers */
 #define NOTABLE     0.05 /* share of the time that others wait, from which a rank is called a straggler */
 
 /* One rank between the two answers. */
