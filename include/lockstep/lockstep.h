@@ -64,7 +64,7 @@ LS_API const char *ls_status_name(ls_status status);
 /* The message of this thread's last failed call; "" before the first. Valid until the next failing call. */
 LS_API const char *ls_error(void);
 /* Prints the last error to stderr unless status is LS_OK and returns the process exit status: 0 success; 2 bad
- * configuration (INVALID_ARGUMENT); 138 a peer was lost or a deadline passed, restart me (UNAVAILABLE, ABORTED,
+ * configuration (INVALID_ARGUMENT, UNAUTHENTICATED); 138 a peer was lost or a deadline passed, restart me (UNAVAILABLE, ABORTED,
  * DEADLINE_EXCEEDED; retryable for Kubeflow's ExitCode policy); 1 anything else. */
 LS_API int ls_exit(ls_status status);
 

@@ -23,6 +23,10 @@ LS_API ls_status ls_tools_check_connect(const char *tf_config, double seconds, b
  * a table or a JSON object of what they did meanwhile, freed with ls_memory_free. Takes part in nothing, likewise.
  * UNAVAILABLE when no worker answers at address. */
 LS_API ls_status ls_tools_top(const char *address, double seconds, bool json, char **text);
+/* Makes an authority and a certificate and key for each chief and worker below folder: of tasks ("chief,worker:3"), or, where
+ * that is NULL, of tf_config. *text says what was made and what to set; freed with ls_memory_free. INVALID_ARGUMENT where
+ * a file is there already. */
+LS_API ls_status ls_tools_certificates(const char *folder, const char *tf_config, const char *tasks, int days, char **text);
 /* Settings in force, one line each with value, unit, where it is from, help and default; freed with ls_memory_free. */
 LS_API ls_status ls_tools_settings(char **text);
 /* A wait that has a limit. */

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-enum setting_type { SECONDS, BYTES, COUNT, LEVEL, TRANSPORT, TEXT };
+enum setting_type { SECONDS, BYTES, COUNT, LEVEL, TRANSPORT, TEXT, SECRET };
 
 static const struct setting {
     const char *name, *default_text, *help;
@@ -56,11 +56,22 @@ static const struct setting {
     {"LOCKSTEP_FLIGHT_RECORD_FOLDER", "",
      "a folder into which each worker that fails writes its last collectives, for lockstep timeline",
      offsetof(struct ls_settings, flight_record_folder), TEXT},
+    {"LOCKSTEP_TOKEN_FILE", "",
+     "a file that holds a token of 16 bytes or more, the same for all workers: only who knows it may join",
+     offsetof(struct ls_settings, token_file), TEXT},
+    {"LOCKSTEP_TOKEN", "", "the token itself, where no file can be had", offsetof(struct ls_settings, token), SECRET},
+    {"LOCKSTEP_TLS_CERTIFICATE", "",
+     "a PEM file: this task's certificate, for the name worker-1.lockstep or the like; with the next two everything "
+     "between workers is encrypted (lockstep certs makes all three)",
+     offsetof(struct ls_settings, tls_certificate), TEXT},
+    {"LOCKSTEP_TLS_KEY", "", "a PEM file: the certificate's private key", offsetof(struct ls_settings, tls_key), TEXT},
+    {"LOCKSTEP_TLS_CA", "", "a PEM file: who signs the certificates of all tasks", offsetof(struct ls_settings, tls_ca),
+     TEXT},
 };
 #define SETTING_COUNT (sizeof(table) / sizeof(table[0]))
 
 static const char *const units[] = {
-    [SECONDS] = "s", [BYTES] = "bytes", [COUNT] = "", [LEVEL] = "", [TRANSPORT] = "", [TEXT] = ""};
+    [SECONDS] = "s", [BYTES] = "bytes", [COUNT] = "", [LEVEL] = "", [TRANSPORT] = "", [TEXT] = "", [SECRET] = ""};
 static const char *const levels[] = {"error", "warning", "info", "debug"};
 static const char *const transports[] = {"auto", "shm", "tcp", "grpc"};
 
@@ -139,6 +150,8 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
     default:
         break;
     }
+    if (setting->type == SECRET && strlen(text) >= LS_SETTING_TEXT)
+        return ls_fail(LS_INVALID_ARGUMENT, "%s is not shorter than 256 bytes", setting->name);
     if (strlen(text) >= LS_SETTING_TEXT) return refuse(setting, text, "shorter than 256 bytes");
     (void)snprintf(target, LS_SETTING_TEXT, "%s", text);
     return LS_OK;
@@ -189,6 +202,9 @@ bool ls_setting_describe(const struct ls_settings *settings, size_t index, struc
         break;
     case TRANSPORT:
         (void)snprintf(info->value, sizeof(info->value), "%s", ls_transport_name(*(const enum ls_transport *)source));
+        break;
+    case SECRET: /* never printed */
+        (void)snprintf(info->value, sizeof(info->value), "%s", *(const char *)source ? "(set)" : "");
         break;
     default:
         (void)snprintf(info->value, sizeof(info->value), "%s", (const char *)source);

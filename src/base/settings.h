@@ -29,6 +29,8 @@ struct ls_settings {
     char trace[LS_SETTING_TEXT];                /* a path; empty: none */
     int64_t flight_record;                      /* collectives */
     char flight_record_folder[LS_SETTING_TEXT]; /* empty: none */
+    char token[LS_SETTING_TEXT], token_file[LS_SETTING_TEXT];
+    char tls_certificate[LS_SETTING_TEXT], tls_key[LS_SETTING_TEXT], tls_ca[LS_SETTING_TEXT]; /* paths; all or none */
 };
 
 /* Reads every variable; INVALID_ARGUMENT naming the variable and the value if one does not parse. */

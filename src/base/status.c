@@ -55,6 +55,7 @@ static int exit_status(ls_status status) {
     case LS_OK:
         return 0;
     case LS_INVALID_ARGUMENT:
+    case LS_UNAUTHENTICATED: /* another token or certificate: a restart would not help */
         return 2;
     case LS_UNAVAILABLE:
     case LS_ABORTED:

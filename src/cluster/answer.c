@@ -46,11 +46,13 @@ static void print_answer(FILE *out, struct ls_cluster *cluster) {
     (void)fprintf(out, "%send=1\n", cluster->config.tf_config->canonical);
 }
 
-/* All at once into the socket's buffer, which is made large enough: an answer to a stranger is not waited for. */
+/* All at once into the socket's buffer, which is made large enough: an answer to a stranger is not waited for. Where a
+ * token is set, who has not shown it learns nothing of the cluster. */
 void ls_control_probe(void *context, int fd) {
+    const struct ls_cluster *cluster = context;
     char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
+    FILE *out = ls_security_token(&cluster->security).size ? NULL : open_memstream(&text, &size);
     if (out) {
         print_answer(out, context);
         if (fclose(out)) size = 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -61,38 +62,91 @@ static void control_connection(void *context, int fd) {
     ls_monitor_unlock(&cluster->monitor);
 }
 
-static ls_status start_listener(struct ls_cluster *cluster) {
-    int fds[LS_MAX_LISTEN], count = 0;
-    ls_status status = ls_socket_listen(cluster->config.tf_config, cluster->rank, cluster->config.log, fds, &count);
-    if (status) return status;
+static ls_status start_listener(struct ls_cluster *cluster, const int *fds, int count) {
     struct ls_listener_config config = {.listening = fds,
                                         .listening_count = count,
+                                        .refusals = &cluster->refusals,
                                         .context = cluster,
                                         .control = control_connection,
                                         .data = ls_control_data,
                                         .probe = ls_control_probe};
-    return ls_listener_new(&config, &cluster->listener);
+    ls_monitor_lock(&cluster->monitor); /* who is let in meanwhile is to find it */
+    ls_status status = ls_listener_new(&config, &cluster->listener);
+    ls_monitor_unlock(&cluster->monitor);
+    return status;
+}
+
+bool ls_cluster_data_over_grpc(const struct ls_cluster *cluster) {
+    return cluster->config.settings->transport == LS_TRANSPORT_GRPC || ls_security_has_tls(&cluster->security);
+}
+
+static ls_status start_rpc(struct ls_cluster *cluster, const struct ls_rpc_tls *tls) {
+    struct ls_rpc_config config = {.monitor = &cluster->monitor,
+                                   .context = cluster,
+                                   .message_max = LS_MESSAGE_MAX,
+                                   .tls = tls,
+                                   .silence_timeout = (double)LS_FIRST_HELLO_TIMEOUT / (double)LS_SECOND,
+                                   .message = ls_control_message,
+                                   .closed = ls_control_closed};
+    if (ls_cluster_data_over_grpc(cluster)) {
+        config.link_arrived = ls_control_link;
+        config.link_changed = ls_control_link_changed;
+    }
+    return ls_rpc_new(&config, &cluster->rpc);
+}
+
+static void close_all(const int *fds, int count) {
+    for (int i = 0; i < count; i++) (void)close(fds[i]);
+}
+
+/* gRPC takes whoever connects, and its port is dead for good once it has met the limit on descriptors: so that is put
+ * as far away as this user may. */
+static void raise_descriptors(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* gRPC listens where this process has found that it can. */
+static ls_status start_tls(struct ls_cluster *cluster, const int *fds, int count) {
+    char addresses[LS_MAX_LISTEN][LS_ADDRESS_TEXT];
+    const struct ls_security *security = &cluster->security;
+    for (int i = 0; i < count; i++) ls_socket_describe_own(fds[i], addresses[i]);
+    close_all(fds, count);
+    raise_descriptors();
+    struct ls_rpc_tls tls = {security->certificate, security->key, security->authority, addresses, count};
+    return start_rpc(cluster, &tls);
+}
+
+static ls_status start_plain(struct ls_cluster *cluster, const int *fds, int count) {
+    ls_status status = start_rpc(cluster, NULL);
+    if (!status) return start_listener(cluster, fds, count);
+    close_all(fds, count);
+    return status;
 }
 
 static ls_status start(struct ls_cluster *cluster) {
+    int fds[LS_MAX_LISTEN], count = 0;
     cluster->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (cluster->wake < 0) return ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an eventfd: %s", strerror(errno));
     while (!cluster->incarnation)
         if (getrandom(&cluster->incarnation, sizeof(cluster->incarnation), 0) != (ssize_t)sizeof(cluster->incarnation))
             return ls_fail(LS_INTERNAL, "no random numbers: %s", strerror(errno));
-    struct ls_rpc_config config = {.monitor = &cluster->monitor,
-                                   .context = cluster,
-                                   .message_max = LS_MESSAGE_MAX,
-                                   .silence_timeout = (double)LS_FIRST_HELLO_TIMEOUT / (double)LS_SECOND,
-                                   .message = ls_control_message,
-                                   .closed = ls_control_closed};
-    if (cluster->config.settings->transport == LS_TRANSPORT_GRPC) {
-        config.link_arrived = ls_control_link;
-        config.link_changed = ls_control_link_changed;
-    }
-    ls_status status = ls_rpc_new(&config, &cluster->rpc);
+    ls_status status = ls_socket_listen(cluster->config.tf_config, cluster->rank, cluster->config.log, fds, &count);
+    if (status) return status;
+    bool tls = ls_security_has_tls(&cluster->security);
+    status = tls ? start_tls(cluster, fds, count) : start_plain(cluster, fds, count);
     if (!status) status = ls_liveness_start(cluster);
-    return status ? status : start_listener(cluster);
+    if (!status && !cluster->rank) ls_security_warn(&cluster->security, cluster->config.tf_config, cluster->config.log);
+    return status;
+}
+
+static ls_status read_security(struct ls_cluster *cluster) {
+    const struct ls_task *own = cluster->peers[cluster->rank].task;
+    char name[LS_CERTIFICATE_NAME];
+    ls_certify_name(ls_task_type_name(own->type), own->index, name);
+    return ls_security_read(cluster->config.settings, name, cluster->config.log, &cluster->security);
 }
 
 static ls_status fill(struct ls_cluster *cluster, const struct ls_cluster_config *config) {
@@ -104,6 +158,7 @@ static ls_status fill(struct ls_cluster *cluster, const struct ls_cluster_config
     cluster->generation = 1;
     cluster->started = ls_now();
     cluster->wake = -1;
+    cluster->refusals.log = config->log;
     read_host(cluster->host);
     cluster->peers = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->peers));
     if (!cluster->peers) return ls_fail_memory("the peers", (size_t)cluster->size * sizeof(*cluster->peers));
@@ -123,6 +178,7 @@ ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_clust
         return status;
     }
     status = fill(cluster, config);
+    if (!status) status = read_security(cluster);
     if (!status) status = start(cluster);
     if (status)
         ls_cluster_free(cluster);
@@ -133,11 +189,16 @@ ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_clust
 
 void ls_cluster_free(struct ls_cluster *cluster) {
     if (!cluster) return;
-    ls_listener_free(cluster->listener);
+    ls_monitor_lock(&cluster->monitor);
+    struct ls_listener *listener = ls_steal(cluster->listener);
+    ls_monitor_unlock(&cluster->monitor);
+    ls_listener_free(listener);
     ls_liveness_stop(cluster);
     ls_rpc_free(cluster->rpc);
     for (int rank = 0; cluster->peers && rank < cluster->size; rank++) ls_peer_release(&cluster->peers[rank]);
     ls_free(cluster->peers);
+    ls_refusals_report(&cluster->refusals);
+    ls_security_release(&cluster->security);
     if (cluster->wake >= 0) (void)close(cluster->wake);
     ls_monitor_destroy(&cluster->monitor);
     ls_free(cluster);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "cluster/socket.h"
 #include "cluster/state.h"
 
 void ls_control_fail(struct ls_cluster *cluster, const struct ls_failure *failure, const char *message) {
@@ -50,13 +51,21 @@ static void stream_gone(struct ls_cluster *cluster, struct ls_peer *peer, const 
 void ls_control_closed(void *context, struct ls_rpc_stream *stream) {
     struct ls_cluster *cluster = context;
     struct ls_peer *peer = ls_rpc_user(stream);
-    if (!peer) return;
+    if (!peer) {
+        ls_prove_ended(cluster, stream);
+        return;
+    }
     if (ls_rpc_incoming(stream)) {
         peer->in = NULL;
     } else {
-        (void)snprintf(peer->why, sizeof(peer->why), "%s",
-                       peer->accepted ? "its connection was closed"
-                                      : "what answers there is no Lockstep worker, or is just ending");
+        char reason[512];
+        ls_rpc_reason(stream, reason, sizeof(reason));
+        if (peer->accepted || !ls_certify_failed(cluster, peer, reason))
+            (void)snprintf(
+                peer->why, sizeof(peer->why), "%s",
+                peer->accepted
+                    ? "its connection was closed"
+                    : "what answers there is no Lockstep worker, is just ending, or uses TLS (LOCKSTEP_TLS_*)");
         peer->out = NULL;
         peer->accepted = false;
         peer->attempt_over = true;
@@ -68,7 +77,11 @@ void ls_control_closed(void *context, struct ls_rpc_stream *stream) {
 static void reject(struct ls_cluster *cluster, struct ls_rpc_stream *stream) {
     struct ls_peer *peer = ls_rpc_user(stream);
     ls_rpc_drop(stream);
-    if (!peer) return;
+    if (!peer) {
+        ls_refuse(&cluster->refusals, LS_REFUSED_MESSAGE, ls_rpc_caller(stream)->address,
+                  "it sent a message that is not Lockstep's");
+        return;
+    }
     if (ls_rpc_incoming(stream)) {
         peer->in = NULL;
     } else {
@@ -106,7 +119,7 @@ static bool receive_share(struct ls_cluster *cluster, struct ls_peer *peer, cons
 }
 
 static bool is_refusal(ls_status code) {
-    return code == LS_INVALID_ARGUMENT || code == LS_FAILED_PRECONDITION;
+    return code == LS_INVALID_ARGUMENT || code == LS_FAILED_PRECONDITION || code == LS_UNAUTHENTICATED;
 }
 
 static void receive_failure(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_leave *leave) {
@@ -144,15 +157,25 @@ static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer
     return true;
 }
 
+static bool receive_answer(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
+    if (message->kind == LS_MESSAGE_CHALLENGE && ls_prove_is_open(cluster, peer))
+        ls_prove_answered(cluster, peer, message);
+    else if (message->kind == LS_MESSAGE_HELLO_REPLY)
+        ls_hello_answered(cluster, peer, message);
+    else
+        return false;
+    return true;
+}
+
 static bool receive(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message) {
     struct ls_peer *peer = ls_rpc_user(stream);
     if (message->generation != cluster->generation) return false;
     if (!ls_rpc_incoming(stream)) {
-        if (!peer || message->kind != LS_MESSAGE_HELLO_REPLY || peer->accepted) return false;
-        ls_hello_answered(cluster, peer, message);
-        return true;
+        if (!peer || peer->accepted) return false;
+        return receive_answer(cluster, peer, message);
     }
     if (peer) return receive_from_member(cluster, peer, message);
+    if (message->kind == LS_MESSAGE_CHALLENGE) return ls_prove_asked(cluster, stream, message);
     if (message->kind != LS_MESSAGE_HELLO) return false;
     ls_hello_received(cluster, stream, message);
     return true;
@@ -168,25 +191,24 @@ void ls_control_message(void *context, struct ls_rpc_stream *stream, const void 
     ls_message_release(&message);
 }
 
-/* In constant time, so that the key cannot be guessed byte by byte. */
-static bool same_key(const uint8_t *a, const uint8_t *b) {
-    unsigned difference = 0;
-    for (int i = 0; i < LS_DATA_KEY_SIZE; i++) difference |= (unsigned)(a[i] ^ b[i]);
-    return difference == 0;
-}
-
+/* Each attempt once: who replays a preface is refused. */
 static bool admit(const struct ls_cluster *cluster, const struct ls_preface *preface) {
     if (cluster->phase > LS_PHASE_READY || preface->protocol != LS_PROTOCOL_VERSION) return false;
     if (preface->generation != cluster->generation) return false;
     if (preface->rank <= cluster->rank || preface->rank >= cluster->size) return false;
-    const struct ls_peer *peer = &cluster->peers[preface->rank];
-    return peer->in && peer->incarnation == preface->incarnation && same_key(peer->key_given, preface->key);
+    struct ls_peer *peer = &cluster->peers[preface->rank];
+    if (!peer->in || peer->incarnation != preface->incarnation || preface->attempt <= peer->data_admitted) return false;
+    if (!ls_preface_is_signed(preface, peer->key_in)) return false;
+    peer->data_admitted = preface->attempt;
+    return true;
 }
 
 /* What is refused may be a stranger, a worker of another run or one that was stopped and has woken. */
-static void report_refusal(const struct ls_cluster *cluster, int rank) {
-    ls_log_info(cluster->config.log,
-                "refused a data connection that says it is rank %d: it is not from a process of this group", rank);
+static void report_refusal(struct ls_cluster *cluster, const char *who, int rank) {
+    char text[128];
+    (void)snprintf(text, sizeof(text), "it says it is rank %d's, for data, and is not from a process of this group",
+                   rank);
+    ls_refuse(&cluster->refusals, LS_REFUSED_DATA, who, text);
 }
 
 void ls_control_data(void *context, int fd, const struct ls_preface *preface) {
@@ -194,28 +216,41 @@ void ls_control_data(void *context, int fd, const struct ls_preface *preface) {
     struct ls_cluster *cluster = context;
     struct ls_link *link = NULL;
     ls_monitor_lock(&cluster->monitor);
-    bool admitted = cluster->config.settings->transport != LS_TRANSPORT_GRPC && admit(cluster, preface);
+    bool admitted = !ls_cluster_data_over_grpc(cluster) && admit(cluster, preface);
     if (admitted && send(fd, &ack, 1, MSG_NOSIGNAL) == 1 && ls_tcp_link_new(fd, &link) == LS_OK) {
         ls_peer_set_link(&cluster->peers[preface->rank], link);
         ls_cluster_notify(cluster);
     }
     ls_monitor_unlock(&cluster->monitor);
+    if (!admitted) {
+        char who[LS_ADDRESS_TEXT];
+        ls_socket_describe(fd, who);
+        report_refusal(cluster, who, preface->rank);
+    }
     if (!link) (void)close(fd);
-    if (!admitted) report_refusal(cluster, preface->rank);
 }
 
-bool ls_control_link(void *context, const void *bytes, size_t size, struct ls_link *link) {
+static bool certified(struct ls_cluster *cluster, const struct ls_rpc_caller *caller, int rank) {
+    char text[LS_ERROR_SIZE];
+    if (rank >= cluster->size) return false;
+    const struct ls_task *task = cluster->peers[rank].task;
+    return ls_certify_caller(cluster, caller, ls_task_type_name(task->type), task->index, text);
+}
+
+bool ls_control_link(void *context, const struct ls_rpc_caller *caller, const void *bytes, size_t size,
+                     struct ls_link *link) {
     struct ls_cluster *cluster = context;
     struct ls_preface preface = {.rank = -1};
     bool read = size == LS_PREFACE_SIZE && ls_preface_decode(bytes, &preface) == LS_OK;
     ls_monitor_lock(&cluster->monitor);
-    bool admitted = read && admit(cluster, &preface);
+    bool admitted = read && certified(cluster, caller, preface.rank) && admit(cluster, &preface);
     if (admitted) {
         ls_peer_set_link(&cluster->peers[preface.rank], link);
+        ls_listener_trust(cluster->listener, caller->fd);
         ls_cluster_notify(cluster);
     }
     ls_monitor_unlock(&cluster->monitor);
-    if (!admitted) report_refusal(cluster, preface.rank);
+    if (!admitted) report_refusal(cluster, caller->address, preface.rank);
     return admitted;
 }
 

@@ -3,7 +3,6 @@
  * stranger is refused and nobody else hears of it. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/clock.h"
 #include "base/deadlines.h"
@@ -38,9 +37,10 @@ static struct ls_hello own_hello(const struct ls_cluster *cluster) {
                              .transport = ls_transport_name(cluster->config.settings->transport)};
 }
 
-void ls_hello_send(struct ls_cluster *cluster, struct ls_rpc_stream *stream) {
+void ls_hello_send(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const uint8_t *proof) {
     struct ls_message message = ls_cluster_message(cluster, LS_MESSAGE_HELLO);
     message.hello = own_hello(cluster);
+    message.hello.proof = proof;
     ls_cluster_send(stream, &message);
 }
 
@@ -68,6 +68,21 @@ static void answer_refused(struct ls_cluster *cluster, struct ls_rpc_stream *str
     ls_rpc_finish(stream);
     if (rank < cluster->size) cluster->peers[rank].told = true;
     if (cluster->phase == LS_PHASE_JOINING) ls_hello_refuse_join(cluster, LS_INVALID_ARGUMENT, text);
+}
+
+void ls_hello_told(struct ls_cluster *cluster, int rank) {
+    if (rank < cluster->size) cluster->peers[rank].told = true;
+    ls_cluster_notify(cluster);
+}
+
+void ls_hello_refuse_stranger(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, enum ls_refusal kind,
+                              const char *text) {
+    struct ls_message message = reply_of(cluster, LS_VERDICT_REFUSED, text);
+    message.reply.code = LS_UNAUTHENTICATED;
+    ls_hello_told(cluster, rank);
+    ls_refuse(&cluster->refusals, kind, ls_rpc_caller(stream)->address, text);
+    ls_cluster_send(stream, &message);
+    ls_rpc_finish(stream);
 }
 
 static void describe(const struct ls_cluster *cluster, const struct ls_hello *other, const struct compared *compared,
@@ -150,7 +165,8 @@ static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struc
 static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_rpc_stream *stream,
                    const struct ls_message *message) {
     struct ls_message reply = reply_of(cluster, LS_VERDICT_ACCEPTED, "");
-    if (getrandom(peer->key_given, sizeof(peer->key_given), 0) != (ssize_t)sizeof(peer->key_given)) {
+    uint8_t given[LS_DATA_KEY_SIZE], key[LS_PROOF_SIZE];
+    if (ls_proof_random(given, sizeof(given)) || !ls_prove_key(cluster, stream, given, key)) {
         answer_retry(cluster, stream, "no random numbers");
         return;
     }
@@ -159,14 +175,22 @@ static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_r
     peer->in = stream;
     ls_liveness_heard(peer);
     ls_rpc_set_user(stream, peer);
+    ls_listener_trust(cluster->listener, ls_rpc_caller(stream)->fd);
     (void)snprintf(peer->host, sizeof(peer->host), "%s", message->hello.host);
-    reply.reply.data_key = peer->key_given;
+    memcpy(peer->key_in, key, sizeof(key));
+    peer->data_admitted = 0;
+    reply.reply.data_key = given;
     ls_cluster_send(stream, &reply);
     ls_cluster_notify(cluster);
 }
 
 void ls_hello_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message) {
     char text[LS_ERROR_SIZE];
+    if (!ls_certify_caller(cluster, ls_rpc_caller(stream), message->hello.task_type, message->hello.task_index, text)) {
+        ls_hello_refuse_stranger(cluster, stream, message->hello.rank, LS_REFUSED_CERTIFICATE, text);
+        return;
+    }
+    if (!ls_prove_admits(cluster, stream, message)) return;
     if (message->incarnation == cluster->incarnation) {
         answer_retry(cluster, stream, ""); /* the asking side, this process too, sees whom it has reached */
     } else if (differs(cluster, &message->hello, text) || misplaced(cluster, &message->hello, text)) {
@@ -184,8 +208,7 @@ void ls_hello_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream,
     }
 }
 
-/* This worker's stream ended in vain; the joining thread will try again. */
-static void end_attempt(struct ls_cluster *cluster, struct ls_peer *peer, const char *why) {
+void ls_hello_end_attempt(struct ls_cluster *cluster, struct ls_peer *peer, const char *why) {
     ls_rpc_drop(peer->out);
     peer->out = NULL;
     peer->attempt_over = true;
@@ -219,20 +242,21 @@ static void accepted(struct ls_cluster *cluster, struct ls_peer *peer, const str
         peer->in = NULL;
     }
     ls_peer_adopt(peer, message->incarnation);
-    memcpy(peer->key_received, message->reply.data_key, sizeof(peer->key_received));
+    if (!ls_prove_key(cluster, peer->out, message->reply.data_key, peer->key_out)) return;
     peer->accepted = true;
     ls_cluster_notify(cluster);
 }
 
 void ls_hello_answered(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
+    if (!ls_prove_trusts(cluster, peer, message)) return;
     if (message->reply.verdict == LS_VERDICT_REFUSED) {
-        peer->told = true;
+        peer->told = message->reply.code != LS_UNAUTHENTICATED; /* strangers are refused without being heard */
         ls_hello_refuse_join(cluster, message->reply.code, message->reply.message);
-        end_attempt(cluster, peer, message->reply.message);
+        ls_hello_end_attempt(cluster, peer, message->reply.message);
     } else if (reached_another(cluster, peer, message)) {
-        end_attempt(cluster, peer, cluster->refusal_text);
+        ls_hello_end_attempt(cluster, peer, cluster->refusal_text);
     } else if (message->reply.verdict == LS_VERDICT_RETRY) {
-        end_attempt(cluster, peer, message->reply.message);
+        ls_hello_end_attempt(cluster, peer, message->reply.message);
     } else {
         accepted(cluster, peer, message);
     }

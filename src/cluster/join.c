@@ -17,14 +17,23 @@
 
 #define SLOTS_A_PEER 3 /* control connect, data connect, data answer */
 
+/* What gRPC calls the peer: with TLS the name that its certificate must have. */
+static const char *target_of(const struct ls_cluster *cluster, const struct ls_peer *peer,
+                             char name[LS_CERTIFICATE_NAME]) {
+    if (!ls_security_has_tls(&cluster->security)) return peer->task->address;
+    ls_certify_name(ls_task_type_name(peer->task->type), peer->task->index, name);
+    return name;
+}
+
 static void open_control(struct ls_cluster *cluster, struct ls_peer *peer, int fd) {
-    if (ls_rpc_open(cluster->rpc, fd, peer->task->address, &peer->out)) {
+    char name[LS_CERTIFICATE_NAME];
+    if (ls_rpc_open(cluster->rpc, fd, target_of(cluster, peer, name), &peer->out)) {
         ls_dial_fail(&peer->control, ls_error());
         return;
     }
     ls_rpc_set_user(peer->out, peer);
     peer->hello_deadline = ls_now() + LS_HELLO_TIMEOUT;
-    ls_hello_send(cluster, peer->out);
+    ls_prove_open(cluster, peer->out);
 }
 
 static void step_control(struct ls_cluster *cluster, struct ls_peer *peer) {
@@ -56,17 +65,19 @@ static void send_preface(struct ls_peer *peer, int fd, const uint8_t *preface) {
 
 static void open_data(struct ls_cluster *cluster, struct ls_peer *peer, int fd) {
     uint8_t bytes[LS_PREFACE_SIZE];
+    char name[LS_CERTIFICATE_NAME];
     struct ls_preface preface = {.protocol = LS_PROTOCOL_VERSION,
                                  .rank = cluster->rank,
                                  .generation = cluster->generation,
-                                 .incarnation = cluster->incarnation};
-    memcpy(preface.key, peer->key_received, sizeof(preface.key));
+                                 .incarnation = cluster->incarnation,
+                                 .attempt = ++peer->data_attempts};
+    (void)ls_preface_sign(&preface, peer->key_out); /* one without a proof is refused */
     ls_preface_encode(&preface, bytes);
     peer->data_deadline = ls_now() + LS_HELLO_TIMEOUT;
     peer->data_incarnation = peer->incarnation;
-    if (cluster->config.settings->transport != LS_TRANSPORT_GRPC)
+    if (!ls_cluster_data_over_grpc(cluster))
         send_preface(peer, fd, bytes);
-    else if (ls_rpc_link_open(cluster->rpc, fd, peer->task->address, bytes, sizeof(bytes), &peer->data_link))
+    else if (ls_rpc_link_open(cluster->rpc, fd, target_of(cluster, peer, name), bytes, sizeof(bytes), &peer->data_link))
         fail_data(peer, ls_error());
 }
 

@@ -11,7 +11,7 @@
 
 #define VERSION_MAX 64
 #define NAME_MAX    255
-#define CLUSTER_MAX (4U << 20)
+#define CLUSTER_MAX (2U << 20)
 
 /* A copy of text in buffer, cut to fit, with control characters as spaces. */
 static char *clean(const char *text, char buffer[LS_ERROR_SIZE]) {
@@ -61,6 +61,7 @@ static ls_status encode_hello(Ls__Envelope *envelope, const struct ls_hello *hel
     body.cluster = readable(hello->cluster);
     body.host = readable(hello->host);
     body.transport = readable(hello->transport);
+    if (hello->proof) body.proof = bytes_of(hello->proof, LS_PROOF_SIZE);
     envelope->body_case = LS__ENVELOPE__BODY_HELLO;
     envelope->hello = &body;
     return pack(envelope, data, size);
@@ -110,6 +111,19 @@ static ls_status encode_beat(Ls__Envelope *envelope, void **data, size_t *size) 
     return pack(envelope, data, size);
 }
 
+static ls_status encode_challenge(Ls__Envelope *envelope, const struct ls_challenge *challenge, void **data,
+                                  size_t *size) {
+    Ls__Challenge body = LS__CHALLENGE__INIT;
+    body.nonce = bytes_of(challenge->nonce, LS_NONCE_SIZE);
+    body.task_type = readable(challenge->task_type);
+    body.task_index = (uint32_t)challenge->task_index;
+    body.rank = (uint32_t)challenge->rank;
+    if (challenge->proof) body.proof = bytes_of(challenge->proof, LS_PROOF_SIZE);
+    envelope->body_case = LS__ENVELOPE__BODY_CHALLENGE;
+    envelope->challenge = &body;
+    return pack(envelope, data, size);
+}
+
 ls_status ls_message_encode(const struct ls_message *message, void **data, size_t *size) {
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     envelope.incarnation = message->incarnation;
@@ -125,6 +139,8 @@ ls_status ls_message_encode(const struct ls_message *message, void **data, size_
         return encode_leave(&envelope, &message->leave, data, size);
     case LS_MESSAGE_BEAT:
         return encode_beat(&envelope, data, size);
+    case LS_MESSAGE_CHALLENGE:
+        return encode_challenge(&envelope, &message->challenge, data, size);
     }
     return ls_fail(LS_INTERNAL, "message kind %d does not exist", (int)message->kind);
 }
@@ -144,6 +160,15 @@ static bool is_rank(uint32_t value) {
     return value < LS_MAX_WORKERS;
 }
 
+/* Absent, or of the one size. */
+static bool is_proof(const ProtobufCBinaryData *proof) {
+    return proof->len == 0 || proof->len == LS_PROOF_SIZE;
+}
+
+static const uint8_t *proof_of(const ProtobufCBinaryData *proof) {
+    return proof->len ? proof->data : NULL;
+}
+
 static ls_status check_hello(const Ls__Hello *body, struct ls_hello *hello) {
     if (!printable(body->version, VERSION_MAX)) return bad("Hello.version");
     if (!printable(body->task_type, VERSION_MAX)) return bad("Hello.task_type");
@@ -153,6 +178,7 @@ static ls_status check_hello(const Ls__Hello *body, struct ls_hello *hello) {
     if (!body->cluster || strlen(body->cluster) > CLUSTER_MAX) return bad("Hello.cluster");
     if (!printable(body->host, NAME_MAX)) return bad("Hello.host");
     if (!printable(body->transport, VERSION_MAX)) return bad("Hello.transport");
+    if (!is_proof(&body->proof)) return bad("Hello.proof");
     *hello = (struct ls_hello){.protocol = body->protocol,
                                .version = body->version,
                                .task_type = body->task_type,
@@ -161,7 +187,8 @@ static ls_status check_hello(const Ls__Hello *body, struct ls_hello *hello) {
                                .size = (int)body->size,
                                .cluster = body->cluster,
                                .host = body->host,
-                               .transport = body->transport};
+                               .transport = body->transport,
+                               .proof = proof_of(&body->proof)};
     return LS_OK;
 }
 
@@ -202,6 +229,17 @@ static ls_status check_leave(const Ls__Leave *body, struct ls_leave *leave) {
     return LS_OK;
 }
 
+static ls_status check_challenge(const Ls__Challenge *body, struct ls_challenge *challenge) {
+    if (body->nonce.len != LS_NONCE_SIZE) return bad("Challenge.nonce");
+    if (!printable(body->task_type, VERSION_MAX)) return bad("Challenge.task_type");
+    if (body->task_index > INT32_MAX) return bad("Challenge.task_index");
+    if (!is_rank(body->rank)) return bad("Challenge.rank");
+    if (!is_proof(&body->proof)) return bad("Challenge.proof");
+    *challenge = (struct ls_challenge){body->nonce.data, body->task_type, (int)body->task_index, (int)body->rank,
+                                       proof_of(&body->proof)};
+    return LS_OK;
+}
+
 static ls_status check_envelope(const Ls__Envelope *envelope, struct ls_message *message) {
     if (!envelope->incarnation) return bad("incarnation");
     message->incarnation = envelope->incarnation;
@@ -222,6 +260,9 @@ static ls_status check_envelope(const Ls__Envelope *envelope, struct ls_message 
     case LS__ENVELOPE__BODY_BEAT:
         message->kind = LS_MESSAGE_BEAT;
         return LS_OK;
+    case LS__ENVELOPE__BODY_CHALLENGE:
+        message->kind = LS_MESSAGE_CHALLENGE;
+        return check_challenge(envelope->challenge, &message->challenge);
     default:
         return bad("body");
     }

@@ -3,10 +3,13 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#include "base/proof.h"
+
 #define LS_PROTOCOL_VERSION 2U
-#define LS_MESSAGE_MAX      (16U << 20) /* bytes of one encoded message */
+#define LS_MESSAGE_MAX      (4U << 20) /* bytes of one encoded message */
 #define LS_PAYLOAD_MAX      (LS_MESSAGE_MAX - 4096U)
 #define LS_DATA_KEY_SIZE    16
+#define LS_NONCE_SIZE       32
 #define LS_MAX_WORKERS      65536
 
 enum ls_message_kind {
@@ -14,7 +17,8 @@ enum ls_message_kind {
     LS_MESSAGE_HELLO_REPLY,
     LS_MESSAGE_SHARE,
     LS_MESSAGE_LEAVE,
-    LS_MESSAGE_BEAT
+    LS_MESSAGE_BEAT,
+    LS_MESSAGE_CHALLENGE
 };
 enum ls_verdict { LS_VERDICT_ACCEPTED = 1, LS_VERDICT_RETRY, LS_VERDICT_REFUSED };
 
@@ -24,6 +28,13 @@ struct ls_hello {
     int task_index, rank, size;
     const char *cluster, *host;
     const char *transport; /* LOCKSTEP_TRANSPORT */
+    const uint8_t *proof;  /* [LS_PROOF_SIZE]; NULL: none */
+};
+struct ls_challenge {
+    const uint8_t *nonce; /* [LS_NONCE_SIZE] */
+    const char *task_type;
+    int task_index, rank;
+    const uint8_t *proof; /* [LS_PROOF_SIZE] in an answer; else NULL */
 };
 struct ls_hello_reply {
     enum ls_verdict verdict;
@@ -52,6 +63,7 @@ struct ls_message {
         struct ls_hello_reply reply;
         struct ls_share share;
         struct ls_leave leave;
+        struct ls_challenge challenge;
     };
     void *storage; /* what the pointers of a decoded message lead into */
 };

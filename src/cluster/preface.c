@@ -18,7 +18,7 @@ static uint64_t get(const uint8_t *bytes, int count) {
     return value;
 }
 
-/* magic 0, protocol 8, rank 12, generation 16, incarnation 24, key 32, zeros 48 */
+/* magic 0, protocol 8, rank 12, generation 16, incarnation 24, proof 32, attempt 48, zeros 56 */
 void ls_preface_encode(const struct ls_preface *preface, uint8_t bytes[LS_PREFACE_SIZE]) {
     memset(bytes, 0, LS_PREFACE_SIZE);
     memcpy(bytes, data_magic, sizeof(data_magic));
@@ -26,7 +26,28 @@ void ls_preface_encode(const struct ls_preface *preface, uint8_t bytes[LS_PREFAC
     put(bytes + 12, (uint32_t)preface->rank, 4);
     put(bytes + 16, preface->generation, 8);
     put(bytes + 24, preface->incarnation, 8);
-    memcpy(bytes + 32, preface->key, LS_DATA_KEY_SIZE);
+    memcpy(bytes + 32, preface->proof, LS_DATA_KEY_SIZE);
+    put(bytes + 48, preface->attempt, 8);
+}
+
+static bool prove(const struct ls_preface *preface, const uint8_t key[LS_PROOF_SIZE], uint8_t proof[LS_PROOF_SIZE]) {
+    struct ls_preface bare = *preface;
+    uint8_t bytes[LS_PREFACE_SIZE];
+    memset(bare.proof, 0, sizeof(bare.proof));
+    ls_preface_encode(&bare, bytes);
+    return ls_proof_make((struct ls_secret){key, LS_PROOF_SIZE}, bytes, sizeof(bytes), proof) == LS_OK;
+}
+
+bool ls_preface_sign(struct ls_preface *preface, const uint8_t key[LS_PROOF_SIZE]) {
+    uint8_t proof[LS_PROOF_SIZE];
+    if (!prove(preface, key, proof)) return false;
+    memcpy(preface->proof, proof, sizeof(preface->proof)); /* the first half */
+    return true;
+}
+
+bool ls_preface_is_signed(const struct ls_preface *preface, const uint8_t key[LS_PROOF_SIZE]) {
+    uint8_t proof[LS_PROOF_SIZE];
+    return prove(preface, key, proof) && ls_proof_equal(preface->proof, proof, sizeof(preface->proof));
 }
 
 ls_status ls_preface_decode(const uint8_t bytes[LS_PREFACE_SIZE], struct ls_preface *preface) {
@@ -34,13 +55,14 @@ ls_status ls_preface_decode(const uint8_t bytes[LS_PREFACE_SIZE], struct ls_pref
     if (memcmp(bytes, data_magic, sizeof(data_magic)) != 0)
         return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad magic");
     if (rank >= LS_MAX_WORKERS) return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad rank");
-    for (int i = 48; i < LS_PREFACE_SIZE; i++)
+    for (int i = 56; i < LS_PREFACE_SIZE; i++)
         if (bytes[i]) return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad reserved field");
     struct ls_preface decoded = {.protocol = (uint32_t)get(bytes + 8, 4),
                                  .rank = (int)rank,
                                  .generation = get(bytes + 16, 8),
-                                 .incarnation = get(bytes + 24, 8)};
-    memcpy(decoded.key, bytes + 32, LS_DATA_KEY_SIZE);
+                                 .incarnation = get(bytes + 24, 8),
+                                 .attempt = get(bytes + 48, 8)};
+    memcpy(decoded.proof, bytes + 32, LS_DATA_KEY_SIZE);
     *preface = decoded;
     return LS_OK;
 }

@@ -1,5 +1,6 @@
-/* The first bytes of a data connection: who dials, and the key that it was given over the control stream. 64 bytes,
- * little endian, answered by one byte. */
+/* The first bytes of a data connection: who dials, and a proof that it has the key that belongs to the control
+ * streams. 64 bytes, little endian, answered by one byte. The key itself is not shown, and each attempt has a number,
+ * so that who has seen a preface cannot use it a second time. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -12,8 +13,12 @@ struct ls_preface {
     uint32_t protocol;
     int rank;
     uint64_t generation, incarnation;
-    uint8_t key[LS_DATA_KEY_SIZE];
+    uint64_t attempt;                /* counts the data connections that a process dials to another, from 1 */
+    uint8_t proof[LS_DATA_KEY_SIZE]; /* of all the rest */
 };
+/* Fills in the proof; false where libcrypto fails. */
+bool ls_preface_sign(struct ls_preface *preface, const uint8_t key[LS_PROOF_SIZE]);
+bool ls_preface_is_signed(const struct ls_preface *preface, const uint8_t key[LS_PROOF_SIZE]);
 void ls_preface_encode(const struct ls_preface *preface, uint8_t bytes[LS_PREFACE_SIZE]);
 /* INVALID_ARGUMENT naming the field that is not right. */
 ls_status ls_preface_decode(const uint8_t bytes[LS_PREFACE_SIZE], struct ls_preface *preface);

@@ -7,9 +7,13 @@
 #include <fcntl.h>
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
+#include <grpc/support/alloc.h>
 #include <malloc.h>
 #include <poll.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,6 +21,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/rpc_private.h"
+#include "cluster/socket.h"
 
 #define SWEEP_INTERVAL 500         /* milliseconds between looks for silent streams */
 #define REST           2           /* milliseconds that the poller rests after another thread has driven the queue */
@@ -143,6 +148,7 @@ grpc_channel *ls_rpc_channel(struct ls_rpc *rpc, int fd, const char *target) {
         integer_argument(GRPC_ARG_ENABLE_CHANNELZ, 0),
     };
     grpc_channel_args arguments = {sizeof(list) / sizeof(list[0]), list};
+    if (rpc->secure) return ls_rpc_secure_channel(rpc, fd, target, &arguments);
     set_nonblocking(fd);
     return grpc_channel_create_from_fd(target, fd, rpc->channel_credentials, &arguments);
 }
@@ -164,6 +170,18 @@ static void request_call(struct ls_rpc *rpc) {
     atomic_fetch_add(&rpc->started, 1);
     rpc->arriving = grpc_server_request_call(rpc->server, &rpc->arrived, &rpc->arrived_details, &rpc->arrived_metadata,
                                              rpc->queue, rpc->queue, &rpc->arrive_tag) == GRPC_CALL_OK;
+}
+
+/* gRPC names the connections that were given to it "fd:17". */
+void ls_rpc_identify(grpc_call *call, struct ls_rpc_caller *caller) {
+    char *name = grpc_call_get_peer(call);
+    caller->fd = strncmp(name, "fd:", 3) == 0 ? atoi(name + 3) : -1;
+    if (caller->fd >= 0)
+        ls_socket_describe(caller->fd, caller->address);
+    else
+        (void)snprintf(caller->address, sizeof(caller->address), "%s", name);
+    gpr_free(name);
+    ls_rpc_read_certificate(call, caller);
 }
 
 static void refuse_call(grpc_call *call, grpc_status_code code, const char *why) {
@@ -212,11 +230,13 @@ static void finish_shutdown(struct ls_rpc_tag *tag, bool success) {
     ls_monitor_unlock(rpc->config.monitor);
 }
 
-static void make_server(struct ls_rpc *rpc) {
+static ls_status make_server(struct ls_rpc *rpc, const struct ls_rpc_tls *tls) {
     grpc_arg list[] = {
         integer_argument(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)rpc->config.message_max),
-        integer_argument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4),
+        integer_argument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1),
         integer_argument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, (int)(LS_IDLE_TIMEOUT / LS_MILLISECOND)),
+        integer_argument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, (int)(LS_IDLE_TIMEOUT / LS_MILLISECOND)),
+        integer_argument(GRPC_ARG_ALLOW_REUSEPORT, 0),
         integer_argument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0),
         integer_argument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0),
         integer_argument(GRPC_ARG_ENABLE_CHANNELZ, 0),
@@ -226,8 +246,10 @@ static void make_server(struct ls_rpc *rpc) {
     rpc->shutdown_tag.done = finish_shutdown;
     rpc->server = grpc_server_create(&arguments, NULL);
     grpc_server_register_completion_queue(rpc->server, rpc->queue, NULL);
+    ls_status status = ls_rpc_bind(rpc, tls);
     grpc_server_start(rpc->server);
     request_call(rpc);
+    return status;
 }
 
 /* ---- the whole ---- */
@@ -292,15 +314,17 @@ ls_status ls_rpc_new(const struct ls_rpc_config *config, struct ls_rpc **made) {
     struct ls_rpc *rpc = ls_alloc(sizeof(*rpc));
     if (!rpc) return ls_fail_memory("the control streams", sizeof(*rpc));
     rpc->config = *config;
+    rpc->secure = config->tls != NULL;
     ls_rpc_hold(rpc);
     if (config->link_arrived) keep_memory();
     grpc_init();
     rpc->queue = grpc_completion_queue_create_for_next(NULL);
-    rpc->server_credentials = grpc_insecure_server_credentials_create();
-    rpc->channel_credentials = grpc_insecure_credentials_create();
+    bool usable = ls_rpc_make_credentials(rpc, config->tls);
     make_nudge(rpc);
-    make_server(rpc);
-    ls_status status = ls_thread_start(&rpc->poller, "ls-cluster", poll_queue, rpc);
+    ls_status status = make_server(rpc, config->tls);
+    rpc->config.tls = NULL; /* it was lent for this call */
+    if (!usable) status = ls_fail(LS_INVALID_ARGUMENT, "gRPC refuses the certificate, key or CA of LOCKSTEP_TLS_*");
+    if (!status) status = ls_thread_start(&rpc->poller, "ls-cluster", poll_queue, rpc);
     if (status)
         stop(rpc, false);
     else

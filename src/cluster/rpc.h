@@ -12,18 +12,33 @@
 
 struct ls_rpc;
 struct ls_rpc_stream;
+/* Who is at the other end of a call that arrived. */
+struct ls_rpc_caller {
+    char address[64];  /* "10.0.0.9:4711", for people */
+    int fd;            /* as it was given to ls_rpc_serve; -1 with TLS */
+    char *certificate; /* PEM, not checked yet; NULL: none */
+};
+/* With this, all connections are TLS, and gRPC itself listens and connects. Texts in PEM; all is borrowed. */
+struct ls_rpc_tls {
+    const char *certificate, *key; /* NULL, both: who only dials may have none */
+    const char *authority;
+    char (*addresses)[64]; /* [address_count], "127.0.0.1:2222": to listen on */
+    int address_count;
+};
 struct ls_rpc_config {
     struct ls_monitor *monitor; /* borrowed */
     void *context;
-    size_t message_max;     /* bytes */
-    double silence_timeout; /* seconds until an incoming stream without a first message is closed */
+    size_t message_max;           /* bytes */
+    const struct ls_rpc_tls *tls; /* during ls_rpc_new; NULL: no TLS */
+    double silence_timeout;       /* seconds until an incoming stream is closed that has got no user */
     /* A message came. data is valid during the call. */
     void (*message)(void *context, struct ls_rpc_stream *stream, const void *data, size_t size);
     /* The stream has ended; the last callback for it, and the end of its life. */
     void (*closed)(void *context, struct ls_rpc_stream *stream);
     /* The next two come with nothing held; NULL, both: no data links.
      * Somebody opens a data link and shows this preface, any bytes. True: link is taken; false: it is refused. */
-    bool (*link_arrived)(void *context, const void *preface, size_t size, struct ls_link *link);
+    bool (*link_arrived)(void *context, const struct ls_rpc_caller *caller, const void *preface, size_t size,
+                         struct ls_link *link);
     /* A link that this side has opened was answered or refused. */
     void (*link_changed)(void *context);
 };
@@ -34,7 +49,8 @@ ls_status ls_rpc_new(const struct ls_rpc_config *config, struct ls_rpc **rpc);
 void ls_rpc_free(struct ls_rpc *rpc);
 /* Takes fd, a connection that somebody opened to this worker. Its streams appear with their first message. */
 void ls_rpc_serve(struct ls_rpc *rpc, int fd);
-/* Takes fd, a connection to a worker, also on failure, and opens a stream on it. */
+/* Takes fd, a connection to a worker, also on failure, and opens a stream on it, or, with TLS, on another one to the
+ * same address, where a certificate for the name target is demanded. */
 ls_status ls_rpc_open(struct ls_rpc *rpc, int fd, const char *target, struct ls_rpc_stream **stream);
 /* Copies and queues a message; order is kept. Does not wait. */
 ls_status ls_rpc_send(struct ls_rpc_stream *stream, const void *data, size_t size);
@@ -53,9 +69,16 @@ bool ls_rpc_is_served(struct ls_rpc *rpc);
 void ls_rpc_nudge(struct ls_rpc *rpc);
 /* Streams that were finished and have not closed yet. */
 int ls_rpc_finishing(const struct ls_rpc *rpc);
-/* A pointer of the caller's, NULL at first. */
+/* Why an outgoing stream has ended, in gRPC's words. */
+void ls_rpc_reason(const struct ls_rpc_stream *stream, char *text, size_t size);
+/* A pointer of the caller's, NULL at first: a stream without one is a stranger's, and closed before long. */
 void ls_rpc_set_user(struct ls_rpc_stream *stream, void *user);
 void *ls_rpc_user(const struct ls_rpc_stream *stream);
+/* Takes memory, which is freed with the stream, and gives it back; NULL at first. */
+void ls_rpc_attach(struct ls_rpc_stream *stream, void *memory);
+void *ls_rpc_attachment(const struct ls_rpc_stream *stream);
+/* Of a stream that somebody opened. */
+const struct ls_rpc_caller *ls_rpc_caller(const struct ls_rpc_stream *stream);
 bool ls_rpc_incoming(const struct ls_rpc_stream *stream);
 
 enum ls_rpc_link_state { LS_RPC_LINK_OPENING, LS_RPC_LINK_OPEN, LS_RPC_LINK_CLOSED };

@@ -458,6 +458,7 @@ static void answer(struct ls_rpc_link *link) {
 void ls_rpc_link_accept(struct ls_rpc *rpc, grpc_call *call, const grpc_metadata_array *metadata) {
     const struct ls_rpc_config *config = &rpc->config;
     const grpc_slice *preface = find(metadata, PREFACE_KEY);
+    struct ls_rpc_caller caller;
     struct ls_rpc_link *link = new_link(rpc);
     grpc_op end = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
     if (!link) {
@@ -465,6 +466,7 @@ void ls_rpc_link_accept(struct ls_rpc *rpc, grpc_call *call, const grpc_metadata
         grpc_call_unref(call);
         return;
     }
+    ls_rpc_identify(call, &caller);
     link->call = call;
     link->state = LS_RPC_LINK_OPEN;
     link->pending = 2;
@@ -475,8 +477,10 @@ void ls_rpc_link_accept(struct ls_rpc *rpc, grpc_call *call, const grpc_metadata
     ls_monitor_unlock(config->monitor);
     (void)start(link, OP_END, &end);
     start_read(link);
-    if (preface && config->link_arrived(config->context, GRPC_SLICE_START_PTR(*preface), GRPC_SLICE_LENGTH(*preface),
-                                        &link->link)) {
+    bool taken = preface && config->link_arrived(config->context, &caller, GRPC_SLICE_START_PTR(*preface),
+                                                 GRPC_SLICE_LENGTH(*preface), &link->link);
+    ls_free(caller.certificate);
+    if (taken) {
         answer(link);
     } else {
         (void)grpc_call_cancel_with_status(call, GRPC_STATUS_PERMISSION_DENIED, "no worker of this group", NULL);

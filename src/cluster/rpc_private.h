@@ -29,6 +29,7 @@ struct ls_rpc {
     int incoming_streams, link_count;
     grpc_channel *nowhere; /* of nudge */
     grpc_call *nudge;      /* a call that is never made: its empty batches are events */
+    bool secure;           /* with TLS */
     bool arriving, stopping, server_down, queue_down;
     pthread_t poller;
     atomic_int holders;          /* ls_rpc_free and links: who still has the memory */
@@ -49,11 +50,22 @@ bool ls_rpc_start(struct ls_rpc *rpc, grpc_call *call, const grpc_op *op, struct
 void ls_rpc_wait(struct ls_rpc *rpc, int milliseconds);
 void ls_rpc_hold(struct ls_rpc *rpc);
 void ls_rpc_let_go(struct ls_rpc *rpc);
+/* Who calls. */
+void ls_rpc_identify(grpc_call *call, struct ls_rpc_caller *caller);
 /* Takes fd: a channel over a connected socket. */
 grpc_channel *ls_rpc_channel(struct ls_rpc *rpc, int fd, const char *target);
 /* With the monitor held, after a stream or a link has gone: when nothing is left that could put events into the queue,
  * the queue itself is shut down. */
 void ls_rpc_end_queue(struct ls_rpc *rpc);
+
+/* rpc_secure.c */
+/* False: gRPC refuses the texts. */
+bool ls_rpc_make_credentials(struct ls_rpc *rpc, const struct ls_rpc_tls *tls);
+/* With TLS: opens the port. */
+ls_status ls_rpc_bind(struct ls_rpc *rpc, const struct ls_rpc_tls *tls);
+grpc_channel *ls_rpc_secure_channel(struct ls_rpc *rpc, int fd, const char *name, const grpc_channel_args *common);
+/* The other end's, NULL where it shows none. */
+void ls_rpc_read_certificate(grpc_call *call, struct ls_rpc_caller *caller);
 
 /* rpc_stream.c: with the monitor held */
 /* Takes call, which has just arrived; false when there is no room. */

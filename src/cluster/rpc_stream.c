@@ -2,17 +2,21 @@
  * `pending`, and the stream is freed when it has closed and none is left. */
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
+#include <grpc/support/alloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/rpc_private.h"
 
-#define MAX_STREAMS 4096 /* incoming ones at a time */
+#define MAX_STREAMS   4096 /* incoming ones at a time ... */
+#define MAX_STRANGERS 128  /* ... of which nobody has said yet whose they are; the oldest then goes */
 
 enum operation { OP_START, OP_READ, OP_SEND, OP_END, OP_COUNT };
 
@@ -31,18 +35,19 @@ struct ls_rpc_stream {
     struct ls_rpc *rpc;
     struct ls_rpc_stream *next, **back;
     grpc_channel *channel; /* of an outgoing stream */
-    int fd;                /* likewise: the channel's */
+    int fd;                /* likewise: the channel's; -1 with TLS */
     grpc_call *call;
-    void *user;
+    void *user, *attachment;
+    struct ls_rpc_caller caller;
     struct stream_tag tags[OP_COUNT];
     struct outgoing_message *first, **last, *in_flight;
     grpc_byte_buffer *received;
     grpc_metadata_array initial, trailing;
     grpc_status_code code;
     grpc_slice details;
-    int64_t deadline; /* for the first message; LS_NEVER once it came */
+    int64_t deadline; /* until somebody has said whose it is, or, once it is finished, for the other side to close */
     int pending, cancelled;
-    bool incoming, sending, finishing, half_closed, quiet, closed, reading;
+    bool incoming, sending, finishing, half_closed, quiet, closed, reading, evicted;
 };
 
 /* Starts an operation; a stream for which gRPC refuses one can only be cancelled. */
@@ -123,6 +128,8 @@ static void free_stream(struct ls_rpc_stream *stream) {
     *stream->back = stream->next;
     if (stream->next) stream->next->back = stream->back;
     stream->rpc->incoming_streams -= stream->incoming;
+    ls_free(stream->caller.certificate);
+    ls_free(stream->attachment);
     ls_free(stream);
 }
 
@@ -136,7 +143,6 @@ static void close_stream(struct ls_rpc_stream *stream) {
 static void deliver(struct ls_rpc_stream *stream) {
     const struct ls_rpc_config *config = &stream->rpc->config;
     grpc_byte_buffer_reader reader;
-    stream->deadline = LS_NEVER;
     if (stream->received->data.raw.compression != GRPC_COMPRESS_NONE ||
         grpc_byte_buffer_length(stream->received) > config->message_max ||
         !grpc_byte_buffer_reader_init(&reader, stream->received)) {
@@ -185,10 +191,26 @@ static void begin_incoming(struct ls_rpc_stream *stream) {
     start_read(stream);
 }
 
+/* The oldest stands last in the list. */
+static void make_room(struct ls_rpc *rpc) {
+    struct ls_rpc_stream *oldest = NULL;
+    int strangers = 0;
+    for (struct ls_rpc_stream *stream = rpc->streams; stream; stream = stream->next) {
+        if (!stream->incoming || stream->user || stream->evicted) continue;
+        strangers++;
+        oldest = stream;
+    }
+    if (strangers < MAX_STRANGERS) return;
+    oldest->evicted = true;
+    (void)grpc_call_cancel_with_status(oldest->call, GRPC_STATUS_RESOURCE_EXHAUSTED, "too many strangers", NULL);
+}
+
 bool ls_rpc_stream_accept(struct ls_rpc *rpc, grpc_call *call) {
     struct ls_rpc_stream *stream = rpc->incoming_streams < MAX_STREAMS && !rpc->stopping ? add_stream(rpc, true) : NULL;
     if (!stream) return false;
+    make_room(rpc);
     stream->call = call;
+    ls_rpc_identify(call, &stream->caller);
     begin_incoming(stream);
     return true;
 }
@@ -226,7 +248,8 @@ void ls_rpc_streams_sweep(struct ls_rpc *rpc) {
     for (struct ls_rpc_stream *stream = rpc->streams; stream; stream = stream->next)
         if (stream->deadline <= now) {
             stream->deadline = LS_NEVER;
-            (void)grpc_call_cancel_with_status(stream->call, GRPC_STATUS_DEADLINE_EXCEEDED, "no Hello came", NULL);
+            (void)grpc_call_cancel_with_status(stream->call, GRPC_STATUS_DEADLINE_EXCEEDED, "no Hello that counts came",
+                                               NULL);
         }
 }
 
@@ -254,7 +277,7 @@ ls_status ls_rpc_open(struct ls_rpc *rpc, int fd, const char *target, struct ls_
         (void)close(fd);
         return ls_fail_memory("a control stream", sizeof(*stream));
     }
-    stream->fd = fd;
+    stream->fd = rpc->secure ? -1 : fd; /* with TLS gRPC makes another, unknown one */
     stream->channel = ls_rpc_channel(rpc, fd, target);
     stream->call = grpc_channel_create_call(stream->channel, NULL, GRPC_PROPAGATE_DEFAULTS, rpc->queue,
                                             grpc_slice_from_static_string(LS_RPC_CONTROL), NULL,
@@ -291,6 +314,7 @@ double ls_rpc_unanswered(const struct ls_rpc_stream *stream) {
 
 void ls_rpc_finish(struct ls_rpc_stream *stream) {
     stream->finishing = true;
+    if (stream->incoming) stream->deadline = ls_now() + LS_REFUSED_TIMEOUT;
     start_send(stream);
 }
 
@@ -306,12 +330,34 @@ int ls_rpc_finishing(const struct ls_rpc *rpc) {
     return count;
 }
 
+void ls_rpc_reason(const struct ls_rpc_stream *stream, char *text, size_t size) {
+    char *details = grpc_slice_to_c_string(stream->details);
+    (void)snprintf(text, size, "%s", details);
+    for (char *at = text; *at; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7F) *at = ' ';
+    gpr_free(details);
+}
+
 void ls_rpc_set_user(struct ls_rpc_stream *stream, void *user) {
     stream->user = user;
+    stream->deadline = LS_NEVER;
 }
 
 void *ls_rpc_user(const struct ls_rpc_stream *stream) {
     return stream->user;
+}
+
+void ls_rpc_attach(struct ls_rpc_stream *stream, void *memory) {
+    ls_free(stream->attachment);
+    stream->attachment = memory;
+}
+
+void *ls_rpc_attachment(const struct ls_rpc_stream *stream) {
+    return stream->attachment;
+}
+
+const struct ls_rpc_caller *ls_rpc_caller(const struct ls_rpc_stream *stream) {
+    return &stream->caller;
 }
 
 bool ls_rpc_incoming(const struct ls_rpc_stream *stream) {

@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -54,6 +55,28 @@ static bool same_host(const struct sockaddr *a, const struct sockaddr *b) {
     return a->sa_family == AF_INET6 && memcmp(&left.v6.sin6_addr, &right.v6.sin6_addr, sizeof(struct in6_addr)) == 0;
 }
 
+static void describe(const union address *address, socklen_t size, char text[LS_ADDRESS_TEXT]) {
+    char host[48], port[8];
+    if (getnameinfo(&address->any, size, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        (void)snprintf(text, LS_ADDRESS_TEXT, "somebody");
+    else
+        (void)snprintf(text, LS_ADDRESS_TEXT, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+void ls_socket_describe(int fd, char text[LS_ADDRESS_TEXT]) {
+    union address peer = {0};
+    socklen_t size = sizeof(peer);
+    (void)getpeername(fd, &peer.any, &size);
+    describe(&peer, size, text);
+}
+
+void ls_socket_describe_own(int fd, char text[LS_ADDRESS_TEXT]) {
+    union address own = {0};
+    socklen_t size = sizeof(own);
+    (void)getsockname(fd, &own.any, &size);
+    describe(&own, size, text);
+}
+
 bool ls_socket_is_own_end(int fd) {
     union address own = {0}, peer = {0};
     socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
@@ -82,8 +105,7 @@ static bool is_local(const struct sockaddr *address) {
     return found;
 }
 
-/* True for "localhost" and loopback numbers; a name that would have to be looked up counts as another host. */
-static bool is_loopback_text(const char *host) {
+bool ls_socket_is_loopback(const char *host) {
     union address address = {0};
     if (strcmp(host, "localhost") == 0) return true;
     if (inet_pton(AF_INET, host, &address.v4.sin_addr) == 1)
@@ -96,7 +118,7 @@ static bool is_loopback_text(const char *host) {
 static bool has_remote_peers(const struct ls_tf_config *config, const char *own) {
     for (int rank = 0; rank < config->num_workers; rank++) {
         const struct ls_task *task = ls_tf_config_member(config, rank);
-        if (task && strcmp(task->host, own) != 0 && !is_loopback_text(task->host)) return true;
+        if (task && strcmp(task->host, own) != 0 && !ls_socket_is_loopback(task->host)) return true;
     }
     return false;
 }

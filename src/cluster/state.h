@@ -9,7 +9,9 @@
 #include "cluster/dial.h"
 #include "cluster/listener.h"
 #include "cluster/message.h"
+#include "cluster/refusals.h"
 #include "cluster/rpc.h"
+#include "cluster/security.h"
 
 enum ls_phase {
     LS_PHASE_JOINING, /* peers may come and go */
@@ -38,8 +40,9 @@ struct ls_peer {
     bool told;                  /* it knows of the difference that ends the join */
     uint64_t incarnation;       /* of the process that out and in belong to; 0 when both are NULL */
     int64_t rival_since;        /* when another process first claimed to be this task; 0: none does */
-    uint8_t key_given[LS_DATA_KEY_SIZE], key_received[LS_DATA_KEY_SIZE];
-    struct ls_link *link; /* the data connection; NULL while there is none */
+    uint8_t key_in[LS_PROOF_SIZE], key_out[LS_PROOF_SIZE]; /* of the data connection, whoever dials it */
+    uint64_t data_admitted;                                /* the last attempt that was admitted */
+    struct ls_link *link;                                  /* the data connection; NULL while there is none */
     char host[256];
     int64_t silence;     /* since it was last heard on in; counts only while this process runs */
     bool silent;         /* for longer than the limit: its streams are of no use */
@@ -53,7 +56,7 @@ struct ls_peer {
     int data_fd;               /* has sent the preface and waits for the answer; -1: none */
     struct ls_link *data_link; /* likewise, over gRPC; NULL: none */
     int64_t data_deadline;
-    uint64_t data_incarnation;
+    uint64_t data_incarnation, data_attempts;
 };
 
 /* Why the group cannot go on: the root, never an echo of it. */
@@ -78,6 +81,8 @@ struct ls_cluster {
     struct ls_cluster_config config;
     const char *version;
     int rank, size;
+    struct ls_security security;
+    struct ls_refusals refusals;
     uint64_t incarnation, generation;
     char host[256];
     int64_t started;
@@ -104,6 +109,8 @@ ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_clust
 void ls_cluster_free(struct ls_cluster *cluster);
 /* Wakes whoever waits for a change: the monitor's waiters and the joining thread. */
 void ls_cluster_notify(struct ls_cluster *cluster);
+/* Whether data goes over gRPC, if not through shared memory. */
+bool ls_cluster_data_over_grpc(const struct ls_cluster *cluster);
 struct ls_message ls_cluster_message(const struct ls_cluster *cluster, enum ls_message_kind kind);
 /* Encodes and queues; a stream that cannot be written to counts as closed soon, so nothing is returned. */
 void ls_cluster_send(struct ls_rpc_stream *stream, const struct ls_message *message);
@@ -131,7 +138,8 @@ void ls_control_closed(void *context, struct ls_rpc_stream *stream);
 /* The next three take the monitor themselves: the listener's, for data connections over TCP, ... */
 void ls_control_data(void *context, int fd, const struct ls_preface *preface);
 /* ... and the poller's, for those over gRPC. */
-bool ls_control_link(void *context, const void *preface, size_t size, struct ls_link *link);
+bool ls_control_link(void *context, const struct ls_rpc_caller *caller, const void *preface, size_t size,
+                     struct ls_link *link);
 void ls_control_link_changed(void *context);
 /* The listener's too: answer.c; takes fd. */
 void ls_control_probe(void *context, int fd);
@@ -153,9 +161,46 @@ int64_t ls_liveness_absence(const struct ls_cluster *cluster);
 /* hello.c: the handshake, with the monitor held */
 void ls_hello_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message);
 void ls_hello_answered(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message);
-void ls_hello_send(struct ls_cluster *cluster, struct ls_rpc_stream *stream);
+/* proof: of the token, [LS_PROOF_SIZE]; NULL where there is none. */
+void ls_hello_send(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const uint8_t *proof);
+/* This worker's stream ended in vain; the joining thread will try again. */
+void ls_hello_end_attempt(struct ls_cluster *cluster, struct ls_peer *peer, const char *why);
+/* Who says it is rank knows by now why it cannot join; only whether this worker waits for that depends on it. */
+void ls_hello_told(struct ls_cluster *cluster, int rank);
+/* Refuses who has not proved to be a worker of this cluster, which does not end this worker's join. */
+void ls_hello_refuse_stranger(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, enum ls_refusal kind,
+                              const char *text);
 /* Ends the join on this side with the text, if nothing has before. */
 void ls_hello_refuse_join(struct ls_cluster *cluster, ls_status status, const char *text);
+
+/* certify.c: TLS, with the monitor held. All pass where this worker has none. */
+#define LS_CERTIFICATE_NAME 96
+/* "worker-1.lockstep" */
+void ls_certify_name(const char *task_type, int task_index, char name[LS_CERTIFICATE_NAME]);
+/* Whether the caller's certificate is the task's; false: text says why not. */
+bool ls_certify_caller(struct ls_cluster *cluster, const struct ls_rpc_caller *caller, const char *task_type,
+                       int task_index, char text[LS_ERROR_SIZE]);
+/* A stream to the peer has come to nothing for that reason. Fills peer->why, and ends the join where it is the peer's
+ * certificate; false without TLS. */
+bool ls_certify_failed(struct ls_cluster *cluster, struct ls_peer *peer, const char *reason);
+
+/* prove.c: the token, with the monitor held. All pass where this worker has none and is asked for none. */
+/* Opens the handshake on a stream of this worker's: with a Challenge or with Hello. */
+void ls_prove_open(struct ls_cluster *cluster, struct ls_rpc_stream *stream);
+/* Whether a Challenge of this worker's to the peer waits for its answer; the answer. */
+bool ls_prove_is_open(const struct ls_cluster *cluster, const struct ls_peer *peer);
+void ls_prove_answered(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message);
+/* Whether an answer to Hello comes from who has proved to know the token; false: the attempt has been ended. */
+bool ls_prove_trusts(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message);
+/* Somebody's Challenge; false: it breaks the protocol. */
+bool ls_prove_asked(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message);
+/* Whether somebody's Hello may be looked at; false: it has been refused. */
+bool ls_prove_admits(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message);
+/* A stranger's stream has ended: counted, where it was asked for the token and has not proved it. */
+void ls_prove_ended(struct ls_cluster *cluster, struct ls_rpc_stream *stream);
+/* The key of the pair's data connection; false where libcrypto fails. */
+bool ls_prove_key(const struct ls_cluster *cluster, struct ls_rpc_stream *stream, const uint8_t given[LS_DATA_KEY_SIZE],
+                  uint8_t key[LS_PROOF_SIZE]);
 
 /* leave.c: tells all, waits up to a second until they know, frees. */
 void ls_cluster_end(struct ls_cluster *cluster, const struct ls_leave *leave);

@@ -99,6 +99,18 @@ START_TEST(long_device_list) {
 }
 END_TEST
 
+START_TEST(long_token) {
+    struct ls_settings settings;
+    char token[300];
+    memset(token, 't', sizeof(token) - 1);
+    token[sizeof(token) - 1] = '\0';
+    (void)setenv("LOCKSTEP_TOKEN", token, 1);
+    ck_assert_int_eq(ls_settings_read(&settings), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "LOCKSTEP_TOKEN"));
+    ck_assert_ptr_null(strstr(ls_error(), "tttt"));
+}
+END_TEST
+
 START_TEST(described) {
     struct ls_settings settings;
     struct ls_setting_info info;
@@ -113,6 +125,11 @@ START_TEST(described) {
         if (!strcmp(info.name, "LOCKSTEP_TRANSPORT")) ck_assert_str_eq(info.value, "auto");
     }
     ck_assert_uint_ge(rows, 10);
+    (void)setenv("LOCKSTEP_TOKEN", "a-token-of-some-length", 1);
+    ck_assert_int_eq(ls_settings_read(&settings), LS_OK);
+    ck_assert_str_eq(settings.token, "a-token-of-some-length");
+    for (rows = 0; ls_setting_describe(&settings, rows, &info); rows++)
+        ck_assert_ptr_null(strstr(info.value, "a-token"));
 }
 END_TEST
 
@@ -123,6 +140,7 @@ int main(void) {
     tcase_add_test(all, values);
     tcase_add_loop_test(all, refused, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(all, long_device_list);
+    tcase_add_test(all, long_token);
     tcase_add_test(all, described);
     suite_add_tcase(suite, all);
     return run_suite(suite);

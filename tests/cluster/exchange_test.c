@@ -47,7 +47,7 @@ START_TEST(exchanges) {
 END_TEST
 
 static void exchange_large(struct test_worker *worker) {
-    size_t size = 8 << 20;
+    size_t size = 3 << 20;
     struct ls_bytes own = {ls_alloc(size), size}, received[MAX_TEST_WORKERS], huge = {own.data, LS_PAYLOAD_MAX + 1};
     memset(own.data, 'a' + worker->rank, size);
     ck_assert_int_eq(ls_cluster_exchange(worker->cluster, "huge", huge, 10, received), LS_INVALID_ARGUMENT);

@@ -33,7 +33,9 @@ static void no_stream(void *context, struct ls_rpc_stream *stream) {
     (void)context, (void)stream;
 }
 
-static bool arrive(void *context, const void *preface, size_t size, struct ls_link *link) {
+static bool arrive(void *context, const struct ls_rpc_caller *caller, const void *preface, size_t size,
+                   struct ls_link *link) {
+    (void)caller;
     struct side *side = context;
     if (size != sizeof(ALLOWED) || memcmp(preface, ALLOWED, size) != 0) return false;
     ls_monitor_lock(&side->monitor);

@@ -9,6 +9,7 @@
 #include "harness.h"
 
 static const uint8_t key[LS_DATA_KEY_SIZE] = "0123456789abcde";
+static const uint8_t secret32[LS_PROOF_SIZE] = "0123456789abcdef0123456789abcde";
 
 static struct ls_message hello_message(void) {
     return (struct ls_message){.kind = LS_MESSAGE_HELLO,
@@ -47,6 +48,13 @@ static struct ls_message beat_message(void) {
     return (struct ls_message){.kind = LS_MESSAGE_BEAT, .incarnation = 7, .generation = 1};
 }
 
+static struct ls_message challenge_message(void) {
+    return (struct ls_message){.kind = LS_MESSAGE_CHALLENGE,
+                               .incarnation = 7,
+                               .generation = 1,
+                               .challenge = {secret32, "worker", 3, 4, secret32}};
+}
+
 static ls_status pass(const struct ls_message *message, struct ls_message *back) {
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
@@ -56,7 +64,7 @@ static ls_status pass(const struct ls_message *message, struct ls_message *back)
 
 START_TEST(there_and_back) {
     struct ls_message hello = hello_message(), reply = reply_message(), share = share_message(),
-                      leave = leave_message(), beat = beat_message();
+                      leave = leave_message(), beat = beat_message(), challenge = challenge_message();
     struct ls_message back;
     ck_assert_int_eq(pass(&hello, &back), LS_OK);
     ck_assert_int_eq(back.kind, LS_MESSAGE_HELLO);
@@ -79,6 +87,19 @@ START_TEST(there_and_back) {
     ck_assert_int_eq(pass(&beat, &back), LS_OK);
     ck_assert_int_eq(back.kind, LS_MESSAGE_BEAT);
     ck_assert_uint_eq(back.incarnation, 7);
+    ls_message_release(&back);
+    ck_assert_int_eq(pass(&challenge, &back), LS_OK);
+    ck_assert_mem_eq(back.challenge.nonce, secret32, LS_NONCE_SIZE);
+    ck_assert_mem_eq(back.challenge.proof, secret32, LS_PROOF_SIZE);
+    ck_assert_int_eq(back.challenge.rank, 4);
+    ls_message_release(&back);
+    challenge.challenge.proof = NULL;
+    hello.hello.proof = secret32;
+    ck_assert_int_eq(pass(&challenge, &back), LS_OK);
+    ck_assert_ptr_null(back.challenge.proof);
+    ls_message_release(&back);
+    ck_assert_int_eq(pass(&hello, &back), LS_OK);
+    ck_assert_mem_eq(back.hello.proof, secret32, LS_PROOF_SIZE);
     ls_message_release(&back);
 }
 END_TEST
@@ -116,6 +137,9 @@ START_TEST(refuses_bad_fields) {
     WITH(hello_message, hello.version, "a\nb", "Hello.version");
     WITH(hello_message, hello.version, longer, "Hello.version");
     WITH(hello_message, hello.host, longer, "Hello.host");
+    WITH(challenge_message, challenge.rank, LS_MAX_WORKERS, "Challenge.rank");
+    WITH(challenge_message, challenge.task_type, "a\nb", "Challenge.task_type");
+    WITH(challenge_message, challenge.task_index, -1, "Challenge.task_index");
     WITH(reply_message, reply.data_key, NULL, "HelloReply.data_key");
     WITH(reply_message, reply.verdict, LS_VERDICT_RETRY, "HelloReply.data_key");
     WITH(reply_message, reply.code, LS_INTERNAL, "HelloReply.code");
@@ -169,10 +193,16 @@ END_TEST
 START_TEST(preface_there_and_back) {
     struct ls_preface preface = {.protocol = 1, .rank = 300, .generation = 5, .incarnation = UINT64_MAX}, back;
     uint8_t bytes[LS_PREFACE_SIZE];
-    memcpy(preface.key, key, sizeof(key));
+    static const uint8_t secret[LS_PROOF_SIZE] = {1}, other[LS_PROOF_SIZE] = {2};
+    preface.attempt = 3;
+    ck_assert(ls_preface_sign(&preface, secret));
     ls_preface_encode(&preface, bytes);
     ck_assert_int_eq(ls_preface_decode(bytes, &back), LS_OK);
     ck_assert_mem_eq(&preface, &back, sizeof(preface));
+    ck_assert(ls_preface_is_signed(&back, secret));
+    ck_assert(!ls_preface_is_signed(&back, other));
+    back.attempt++;
+    ck_assert(!ls_preface_is_signed(&back, secret));
     ck_assert_int_eq(ls_first_bytes(bytes, 0), LS_FIRST_MORE);
     ck_assert_int_eq(ls_first_bytes(bytes, LS_PREFACE_SIZE - 1), LS_FIRST_MORE);
     ck_assert_int_eq(ls_first_bytes(bytes, LS_PREFACE_SIZE), LS_FIRST_DATA);

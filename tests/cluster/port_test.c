@@ -118,8 +118,7 @@ static const struct {
 /* A data connection without the right key, and one of an impossible rank, are closed. */
 static void try_data(int port, int rank) {
     uint8_t bytes[LS_PREFACE_SIZE];
-    struct ls_preface preface = {
-        .protocol = LS_PROTOCOL_VERSION, .rank = rank, .generation = 1, .incarnation = 1, .key = {0}};
+    struct ls_preface preface = {.protocol = LS_PROTOCOL_VERSION, .rank = rank, .generation = 1, .incarnation = 1};
     ls_preface_encode(&preface, bytes);
     int fd = call_soon(port);
     ck_assert_int_eq(send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL), sizeof(bytes));

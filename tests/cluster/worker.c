@@ -66,6 +66,14 @@ bool test_wait_log(struct test_worker *worker, const char *words, double limit) 
 static void settle(struct test_worker *worker) {
     ck_assert_int_eq(ls_settings_read(&worker->settings), LS_OK);
     if (worker->transport) worker->settings.transport = worker->transport;
+    if (worker->token) (void)snprintf(worker->settings.token, sizeof(worker->settings.token), "%s", worker->token);
+    if (worker->token_file)
+        (void)snprintf(worker->settings.token_file, sizeof(worker->settings.token_file), "%s", worker->token_file);
+    if (*worker->tls_ca) {
+        memcpy(worker->settings.tls_certificate, worker->tls_certificate, LS_SETTING_TEXT);
+        memcpy(worker->settings.tls_key, worker->tls_key, LS_SETTING_TEXT);
+        memcpy(worker->settings.tls_ca, worker->tls_ca, LS_SETTING_TEXT);
+    }
     worker->settings.report_interval = 0.3;
     worker->settings.exit_timeout = worker->exit_timeout > 0 ? worker->exit_timeout : 10;
     if (worker->join_timeout <= 0) worker->join_timeout = 20;

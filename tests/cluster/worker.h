@@ -16,6 +16,8 @@ struct test_worker {
     int rank, size;
     char tf_config[2048];
     const char *version;
+    const char *token, *token_file;                                                           /* default: none */
+    char tls_certificate[LS_SETTING_TEXT], tls_key[LS_SETTING_TEXT], tls_ca[LS_SETTING_TEXT]; /* default: none */
     enum ls_transport transport; /* default: what the environment says */
     double delay;                /* seconds before the start */
     double join_timeout;         /* default 20 s */

@@ -25,7 +25,7 @@ HEADERS = {"cluster": ["collective/transport.h", "collective/abort.h"]}
 # rooms below which folders are private to the room
 PRIVATE = ["device/cpu/"]
 # who may include tools.h: the command, and the files that implement it
-TOOLS_USERS = r"src/cli/.*|src/strategy/tools(_\w+)?\.c|src/cluster/(check|connect|top)\.c"
+TOOLS_USERS = r"src/cli/.*|src/strategy/tools(_\w+)?\.c|src/cluster/(certs|check|connect|top)\.c"
 
 # third-party headers: pattern, where they may be included, and in how many files of a room (0: any number)
 HOMES = [

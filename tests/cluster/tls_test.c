@@ -1,0 +1,241 @@
+/* TLS: who shows which certificate. A process that speaks the protocol by hand shows bad ones, to see that the worker
+ * refuses it and tells it why. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/certificate.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/thread.h"
+#include "cluster/message.h"
+#include "cluster/preface.h"
+#include "cluster/rpc.h"
+#include "cluster/worker.h"
+#include "harness.h"
+
+static struct ls_certificate_pair authority, other;
+static char folder[] = "/tmp/tls-test-XXXXXX";
+
+static void write_text(const char *name, const char *ending, const char *text, char path[LS_SETTING_TEXT]) {
+    (void)snprintf(path, LS_SETTING_TEXT, "%s/%s.%s", folder, name, ending);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs(text, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void make_authorities(void) {
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(ls_certificate_make_authority("a cluster", 10, &authority), LS_OK);
+    ck_assert_int_eq(ls_certificate_make_authority("a cluster", 10, &other), LS_OK);
+}
+
+static void release_authorities(void) {
+    char command[64];
+    ls_certificate_release(&authority);
+    ls_certificate_release(&other);
+    (void)snprintf(command, sizeof(command), "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* Workers with certificates of the authority. */
+static void make(struct test_worker *workers, int count, int *ports) {
+    test_ports(ports, count);
+    test_workers(workers, count, ports);
+    for (int i = 0; i < count; i++) {
+        struct ls_certificate_pair pair;
+        char name[64];
+        (void)snprintf(name, sizeof(name), "worker-%d.lockstep", i);
+        ck_assert_int_eq(ls_certificate_issue(&authority, name, 10, &pair), LS_OK);
+        write_text(name, "pem", pair.certificate, workers[i].tls_certificate);
+        write_text(name, "key", pair.key, workers[i].tls_key);
+        write_text("ca", "pem", authority.certificate, workers[i].tls_ca);
+        ls_certificate_release(&pair);
+    }
+}
+
+/* _i: bit 0: data over gRPC rather than what fits; bit 1: a token as well. */
+START_TEST(all_join) {
+    struct test_worker workers[3];
+    int ports[3];
+    make_authorities();
+    make(workers, 3, ports);
+    for (int i = 0; i < 3; i++) {
+        workers[i].transport = _i & 1 ? LS_TRANSPORT_GRPC : LS_TRANSPORT_AUTO;
+        if (_i & 2) workers[i].token = "a-token-of-some-length";
+    }
+    test_workers_run(workers, 3);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
+        ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
+        ck_assert_msg(!strstr(workers[i].log, "refused a"), "%s", workers[i].log);
+    }
+    release_authorities();
+}
+END_TEST
+
+struct stranger {
+    struct ls_monitor monitor;
+    struct ls_rpc *rpc;
+    bool ended;
+    ls_status code; /* of the answer */
+    char text[1024];
+};
+
+static void hear(void *context, struct ls_rpc_stream *stream, const void *data, size_t size) {
+    struct stranger *stranger = context;
+    struct ls_message message;
+    (void)stream;
+    if (ls_message_decode(data, size, &message) != LS_OK) return;
+    stranger->code = message.reply.code;
+    (void)snprintf(stranger->text, sizeof(stranger->text), "%s", message.reply.message);
+    stranger->ended = true;
+    ls_message_release(&message);
+}
+
+static void end(void *context, struct ls_rpc_stream *stream) {
+    struct stranger *stranger = context;
+    (void)stream;
+    stranger->ended = true;
+}
+
+static bool no_link(void *context, const struct ls_rpc_caller *caller, const void *preface, size_t size,
+                    struct ls_link *link) {
+    (void)context, (void)caller, (void)preface, (void)size, (void)link;
+    return false;
+}
+
+static void change(void *context) {
+    struct stranger *stranger = context;
+    ls_monitor_lock(&stranger->monitor);
+    ls_monitor_broadcast(&stranger->monitor);
+    ls_monitor_unlock(&stranger->monitor);
+}
+
+static int call_soon(int port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int64_t until = ls_now() + 5 * LS_SECOND; ls_now() < until; (void)usleep(10000)) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0) return fd;
+        (void)close(fd);
+    }
+    return -1;
+}
+
+static void start_stranger(struct stranger *stranger, const struct ls_certificate_pair *shown) {
+    struct ls_rpc_tls tls = {shown->certificate, shown->key, authority.certificate, NULL, 0};
+    struct ls_rpc_config config = {.monitor = &stranger->monitor,
+                                   .context = stranger,
+                                   .message_max = LS_MESSAGE_MAX,
+                                   .tls = &tls,
+                                   .silence_timeout = 10,
+                                   .message = hear,
+                                   .closed = end,
+                                   .link_arrived = no_link,
+                                   .link_changed = change};
+    *stranger = (struct stranger){.ended = false};
+    ck_assert_int_eq(ls_monitor_init(&stranger->monitor), LS_OK);
+    ck_assert_msg(ls_rpc_new(&config, &stranger->rpc) == LS_OK, "%s", ls_error());
+}
+
+static void stop_stranger(struct stranger *stranger) {
+    ls_rpc_free(stranger->rpc);
+    ls_monitor_destroy(&stranger->monitor);
+}
+
+/* Says Hello as worker:1 with that certificate and waits for the answer. */
+static void say_hello(struct stranger *stranger, int port) {
+    struct ls_rpc_stream *stream;
+    LS_CLEANUP(ls_free_pointer) void *data = NULL;
+    size_t size;
+    struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = 77, .generation = 1};
+    message.hello = (struct ls_hello){LS_PROTOCOL_VERSION, LS_VERSION, "worker", 1, 1, 2, "", "", "grpc", NULL};
+    ck_assert_int_eq(ls_message_encode(&message, &data, &size), LS_OK);
+    int fd = call_soon(port);
+    int64_t deadline = ls_now() + 5 * LS_SECOND;
+    ls_monitor_lock(&stranger->monitor);
+    ck_assert_int_eq(ls_rpc_open(stranger->rpc, fd, "worker-0.lockstep", &stream), LS_OK);
+    ck_assert_int_eq(ls_rpc_send(stream, data, size), LS_OK);
+    while (!stranger->ended && ls_monitor_wait(&stranger->monitor, deadline)) continue;
+    ls_monitor_unlock(&stranger->monitor);
+}
+
+/* Opens a data link as rank 1, which must be refused. */
+static void open_link(struct stranger *stranger, int port) {
+    struct ls_preface preface = {.protocol = LS_PROTOCOL_VERSION, .rank = 1, .generation = 1, .incarnation = 77};
+    uint8_t bytes[LS_PREFACE_SIZE];
+    struct ls_link *link;
+    ls_preface_encode(&preface, bytes);
+    int fd = call_soon(port);
+    int64_t deadline = ls_now() + 5 * LS_SECOND;
+    ls_monitor_lock(&stranger->monitor);
+    ck_assert_int_eq(ls_rpc_link_open(stranger->rpc, fd, "worker-0.lockstep", bytes, sizeof(bytes), &link), LS_OK);
+    while (ls_rpc_link_state(link) == LS_RPC_LINK_OPENING && ls_monitor_wait(&stranger->monitor, deadline)) continue;
+    ck_assert_int_eq(ls_rpc_link_state(link), LS_RPC_LINK_CLOSED);
+    ls_monitor_unlock(&stranger->monitor);
+    link->ops->close(link);
+}
+
+static const struct {
+    bool good_authority;
+    const char *name;
+    int days;
+    const char *why; /* NULL: let in */
+} shown[] = {
+    {true, "worker-1.lockstep", 10, NULL},
+    {false, "worker-1.lockstep", 10, "is not signed by the authority"},
+    {true, "worker-1.lockstep", -1, "has expired"},
+    {true, "worker-2.lockstep", 10, "is for 'worker-2.lockstep', not for 'worker-1.lockstep'"},
+    {true, "worker-0.lockstep", 10, "is for 'worker-0.lockstep', not for 'worker-1.lockstep'"},
+    {true, NULL, 10, "is missing"},
+};
+
+START_TEST(strangers_are_told_why) {
+    struct test_worker workers[2];
+    struct ls_certificate_pair pair = {NULL, NULL};
+    struct stranger stranger;
+    int ports[2];
+    make_authorities();
+    make(workers, 2, ports);
+    workers[0].join_timeout = shown[_i].why ? 20 : 2;
+    if (shown[_i].name)
+        ck_assert_int_eq(
+            ls_certificate_issue(shown[_i].good_authority ? &authority : &other, shown[_i].name, shown[_i].days, &pair),
+            LS_OK);
+    test_worker_start(&workers[0]);
+    start_stranger(&stranger, &pair);
+    say_hello(&stranger, ports[0]);
+    ck_assert_int_eq(stranger.code, shown[_i].why ? LS_UNAUTHENTICATED : LS_INVALID_ARGUMENT); /* its cluster differs */
+    if (shown[_i].why) {
+        ck_assert_msg(strstr(stranger.text, shown[_i].why) != NULL, "%s", stranger.text);
+        open_link(&stranger, ports[0]);
+        test_worker_start(&workers[1]);
+        test_worker_wait(&workers[1]);
+    }
+    test_worker_wait(&workers[0]);
+    stop_stranger(&stranger);
+    ck_assert_int_eq(workers[0].joined, shown[_i].why ? LS_OK : LS_INVALID_ARGUMENT);
+    if (shown[_i].why) ck_assert_msg(strstr(workers[0].log, shown[_i].why) != NULL, "%s", workers[0].log);
+    ls_certificate_release(&pair);
+    release_authorities();
+}
+END_TEST
+
+static Suite *suite(void) {
+    Suite *suite = suite_create("cluster/tls");
+    TCase *tests = tcase_create("tls");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, all_join, 0, 4);
+    tcase_add_loop_test(tests, strangers_are_told_why, 0, (int)(sizeof(shown) / sizeof(shown[0])));
+    suite_add_tcase(suite, tests);
+    return suite;
+}
+
+int main(void) {
+    return run_suite(suite());
+}

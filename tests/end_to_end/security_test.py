@@ -1,0 +1,409 @@
+#!/usr/bin/env python3
+"""Strangers at the port, tokens and TLS: who does not belong is refused and counted, and training does not notice."""
+import contextlib
+import os
+import resource
+import secrets
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from cluster import LOCKSTEP, SANITIZED, Cluster, last_json, train_command, wait_for_line
+
+SHORT = train_command("--epochs", "2", "--limit", "2000", "--no-validation", "--json", "--verbose", "-1")
+LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
+HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # and empty SETTINGS
+
+
+def call(port):
+    return socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def call_soon(port):
+    for _ in range(200):
+        try:
+            return call(port)
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError("nobody listens on port %d" % port)
+
+
+def is_closed(connection, timeout=5):
+    """Whether the other side closes soon."""
+    connection.settimeout(timeout)
+    try:
+        while connection.recv(65536):
+            pass
+        return True
+    except socket.timeout:
+        return False
+    except OSError:
+        return True
+
+
+class Capture:
+    """All bytes of TCP segments on the loopback interface, one after the other, while it is open."""
+
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.socket.setsockopt(socket.SOL_SOCKET, 33, 256 << 20)  # SO_RCVBUFFORCE
+        self.socket.bind(("lo", 0))
+        self.socket.settimeout(0.2)
+        self.packets = []
+        self.over = False
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.over:
+            with contextlib.suppress(socket.timeout):
+                packet, address = self.socket.recvfrom(1 << 17)
+                if address[2] == socket.PACKET_OUTGOING:  # each packet of lo is seen a second time
+                    continue
+                header = 14 + (packet[14] & 15) * 4
+                if packet[23] == socket.IPPROTO_TCP:
+                    source, target = struct.unpack(">HH", packet[header:header + 4])
+                    self.packets.append((source, target, packet[header + (packet[header + 12] >> 4) * 4:]))
+
+    def close(self):
+        self.over = True
+        self.thread.join()
+        self.socket.close()
+
+    def bytes_of(self, ports):
+        """By direction of a connection, so that what is cut at a segment's end is found too."""
+        streams = {}
+        for source, target, data in self.packets:
+            if source in ports or target in ports:
+                streams.setdefault((source, target), []).append(data)
+        return [b"".join(parts) for parts in streams.values()]
+
+
+def may_capture():
+    try:
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)).close()
+        return True
+    except (PermissionError, OSError, AttributeError):
+        return False
+
+
+class Base(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def token_file(self, name="token"):
+        path = os.path.join(self.folder, name)
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+            file.write(secrets.token_hex(32) + "\n")
+        return path
+
+    def expect_equal_weights(self, results):
+        for status, _, stderr in results.values():
+            self.assertEqual(status, 0, stderr)
+        chief = last_json(next(iter(results.values()))[1])
+        return chief["weights_sha256"]
+
+
+class Strangers(Base):
+    """All against worker 0, with worker 1 missing or while it trains."""
+
+    def visit(self, port):
+        """One of each kind of stranger; returns their sockets."""
+        preface = b"LSDATA1\n" + struct.pack("<IIQQ", 1, 1, 1, 1) + secrets.token_bytes(16) + bytes(16)
+        kinds = [b"", b"G", b"GET / HTTP/1.1\r\n\r\n", b"PRI", HTTP2, HTTP2 + b"\xff" * 200, preface, preface[:30],
+                 b"\x16\x03\x01\x02\0\1\0", secrets.token_bytes(5000), b"LSDATA1\n" + b"\xff" * 56,
+                 HTTP2 + b"\xff\xff\xff\0\0\0\0\0\1" + bytes(100000)]
+        strangers = [call_soon(port) for _ in kinds]
+        for stranger, words in zip(strangers, kinds):
+            with contextlib.suppress(OSError):
+                stranger.sendall(words)
+        return strangers
+
+    def test_join_and_training_with_strangers(self):
+        cluster = Cluster(2, SHORT, {"LOCKSTEP_TOKEN_FILE": self.token_file()})
+        cluster.start(0)
+        strangers = self.visit(cluster.ports[0])
+        cluster.start(1)
+        results = cluster.finish()
+        for stranger in strangers:
+            stranger.close()
+        self.expect_equal_weights(results)
+        stderr = results[("worker", 0)][2]
+        for reason in ("its first bytes are not Lockstep's", "it says it is rank 1's, for data"):
+            self.assertEqual(stderr.count(reason), 1, stderr)
+        self.assertRegex(stderr, "connections refused in all: ")
+
+    def flood(self, port, count, words, errors):
+        """Opens count connections without closing any itself, as far as descriptors go."""
+        mine = []
+        for _ in range(count):
+            try:
+                connection = call(port)
+                mine.append(connection)
+                connection.sendall(words)
+            except OSError as error:
+                errors.append(error)
+            if len(mine) > 1500:
+                mine.pop(0).close()
+        for connection in mine:
+            connection.close()
+
+    def open_files(self, task):
+        return len(os.listdir("/proc/%d/fd" % task.pid))
+
+    def resident(self, task):
+        with open("/proc/%d/statm" % task.pid) as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    def test_ten_thousand_connections(self):
+        """In a join and in training: neither stalls, and neither memory nor descriptors run out."""
+        cluster = Cluster(2, LONG, {"LOCKSTEP_LOG": "warning"})
+        cluster.start(0)
+        call_soon(cluster.ports[0]).close()
+        errors = []
+        floods = [threading.Thread(target=self.flood, args=(cluster.ports[0], 2500, words, errors))
+                  for words in (b"", b"PRI", HTTP2, b"junk")]
+        start = time.monotonic()
+        for flood in floods:
+            flood.start()
+        cluster.start(1)
+        wait_for_line(cluster.tasks[("worker", 0)].stdout, "Epoch 2/")
+        trained = time.monotonic() - start
+        peak_files = peak_memory = 0
+        while any(flood.is_alive() for flood in floods):
+            peak_files = max(peak_files, self.open_files(cluster.tasks[("worker", 0)]))
+            peak_memory = max(peak_memory, self.resident(cluster.tasks[("worker", 0)]))
+            time.sleep(0.02)
+        for flood in floods:
+            flood.join()
+        for index in range(2):
+            self.assertIsNone(cluster.tasks[("worker", index)].poll())
+            cluster.kill(index)
+        stderr = cluster.finish()[("worker", 0)][2]
+        self.assertLess(trained, 60 if SANITIZED else 15)
+        self.assertLess(peak_files, 1200)
+        self.assertLess(peak_memory, (4000 if SANITIZED else 400) << 20)
+        self.assertEqual(stderr.count("too many connections"), 1, stderr)
+
+    def test_slow_words_are_cut_off(self):
+        """A byte a second, an HTTP/2 connection that never says Hello: closed after ten seconds, both."""
+        cluster = Cluster(2, LONG, {"LOCKSTEP_JOIN_TIMEOUT": "14", "LOCKSTEP_LOG": "warning"})
+        cluster.start(0)
+        slow, mute = call_soon(cluster.ports[0]), call_soon(cluster.ports[0])
+        mute.sendall(HTTP2)
+        start = time.monotonic()
+        with contextlib.suppress(OSError):
+            for byte in b"PRI * HTTP/2.0":
+                slow.sendall(bytes([byte]))
+                time.sleep(1)
+        self.assertTrue(is_closed(slow, 1))
+        self.assertTrue(is_closed(mute, 1))
+        slow.close()
+        mute.close()
+        self.assertLess(time.monotonic() - start, 16)
+        status, _, stderr = cluster.finish()[("worker", 0)]
+        self.assertEqual(status, 138, stderr)
+        self.assertEqual(stderr.count("it has not said in time that it is a worker"), 1, stderr)
+
+    @unittest.skipUnless(may_capture(), "needs raw sockets")
+    def test_a_replayed_data_connection(self):
+        """Worker 2 of three is missing, so that the others wait in the join with their data connection made."""
+        cluster = Cluster(3, LONG, {"LOCKSTEP_TRANSPORT": "tcp", "LOCKSTEP_TOKEN_FILE": self.token_file(),
+                                    "LOCKSTEP_JOIN_TIMEOUT": "5", "LOCKSTEP_REPORT_INTERVAL": "1"})
+        capture = Capture()
+        try:
+            cluster.start(0)
+            cluster.start(1)
+            wait_for_line(cluster.tasks[("worker", 0)].stderr, "1 of 3 workers since .*worker:2")
+        finally:
+            capture.close()
+        prefaces = [data[:64] for _, target, data in capture.packets
+                    if target == cluster.ports[0] and data.startswith(b"LSDATA1\n")]
+        self.assertEqual(len(prefaces), 1)
+        with call(cluster.ports[0]) as replay:
+            replay.sendall(prefaces[0])
+            self.assertEqual(replay.recv(1), b"")
+        status, _, stderr = cluster.finish()[("worker", 0)]
+        self.assertEqual(status, 138, stderr)
+        self.assertIn("it says it is rank 1's, for data", stderr)
+        self.assertRegex(stderr, "waited for [12] of 3 workers.*worker:2")
+
+
+class Tokens(Base):
+    def last_lines(self, cluster):
+        results = cluster.finish(timeout=30)
+        for status, _, stderr in results.values():
+            self.assertEqual(status, 2, stderr)
+        return [stderr.strip().splitlines()[-1] for _, _, stderr in results.values()]
+
+    def test_one_with_one_without(self):
+        cluster = Cluster(2, SHORT)
+        cluster.start(0)
+        cluster.environment["LOCKSTEP_TOKEN_FILE"] = self.token_file()
+        cluster.start(1)
+        for line in self.last_lines(cluster):
+            self.assertRegex(line, "UNAUTHENTICATED: .*token.*LOCKSTEP_TOKEN_FILE")
+
+    def test_another_token(self):
+        cluster = Cluster(2, SHORT, {"LOCKSTEP_TOKEN_FILE": self.token_file()})
+        cluster.start(0)
+        cluster.environment["LOCKSTEP_TOKEN_FILE"] = self.token_file("other")
+        cluster.start(1)
+        lines = self.last_lines(cluster)
+        self.assertEqual(lines[0], lines[1])
+        self.assertIn("worker:0 (rank 0) and worker:1 (rank 1) have different tokens", lines[0])
+
+    @unittest.skipUnless(may_capture(), "needs raw sockets")
+    def test_the_token_is_never_sent(self):
+        for transport in ("tcp", "grpc"):
+            with self.subTest(transport=transport):
+                path = self.token_file(transport)
+                with open(path) as file:
+                    token = file.read().strip()
+                cluster = Cluster(2, SHORT, {"LOCKSTEP_TOKEN_FILE": path, "LOCKSTEP_TRANSPORT": transport})
+                capture = Capture()
+                try:
+                    cluster.start_all()
+                    results = cluster.finish()
+                finally:
+                    capture.close()
+                self.expect_equal_weights(results)
+                streams = capture.bytes_of(cluster.ports)
+                self.assertTrue([stream for stream in streams if b"lockstep.Cluster/Control" in stream])
+                for stream in streams:
+                    self.assertFalse(token.encode() in stream)
+                    self.assertFalse(bytes.fromhex(token) in stream)
+
+
+class Tls(Base):
+    def certs(self, name="certs", tasks="worker:3"):
+        folder = os.path.join(self.folder, name)
+        done = subprocess.run([LOCKSTEP, "certs", folder, "--tasks", tasks], capture_output=True, text=True, timeout=20)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return folder
+
+    def settings(self, folder, task):
+        return {"LOCKSTEP_TLS_CERTIFICATE": "%s/%s.pem" % (folder, task),
+                "LOCKSTEP_TLS_KEY": "%s/%s.key" % (folder, task), "LOCKSTEP_TLS_CA": "%s/ca.pem" % folder}
+
+    def start(self, cluster, folders):
+        """A worker for each folder; None: without TLS."""
+        plain = dict(cluster.environment)
+        for index, folder in enumerate(folders):
+            cluster.environment = dict(plain, **(self.settings(folder, "worker-%d" % index) if folder else {}))
+            cluster.start(index)
+
+    def planted(self, pattern, folders, environment):
+        """Hands a variable full of the pattern round; returns what was seen on the wire."""
+        cluster = Cluster(2, [os.environ.get("PLANTED", "build/tests/end_to_end/planted"), pattern],
+                          dict(environment, LOCKSTEP_TRANSPORT="grpc", LOCKSTEP_ALGORITHM="exchange"))
+        capture = Capture()
+        try:
+            self.start(cluster, folders)
+            results = cluster.finish()
+        finally:
+            capture.close()
+        for status, _, stderr in results.values():
+            self.assertEqual(status, 0, stderr)
+        return b"".join(capture.bytes_of(cluster.ports))
+
+    @unittest.skipUnless(may_capture(), "needs raw sockets")
+    def test_nothing_goes_in_the_clear(self):
+        pattern, token = secrets.token_hex(12), self.token_file()
+        with open(token) as file:
+            secret = file.read().strip().encode()
+        folder = self.certs()
+        clear = self.planted(pattern, [None, None], {"LOCKSTEP_TOKEN_FILE": token})
+        self.assertTrue(pattern.encode() in clear)
+        self.assertTrue(b"lockstep.Cluster/Control" in clear)
+        self.assertFalse(secret in clear)
+        hidden = self.planted(pattern, [folder, folder], {"LOCKSTEP_TOKEN_FILE": token})
+        self.assertGreater(len(hidden), 200000)
+        for words in (pattern.encode(), secret, bytes.fromhex(secret.decode()), b"lockstep.Cluster", b"planted"):
+            self.assertFalse(words in hidden, words)
+
+    def test_the_same_weights(self):
+        """Through shared memory and through gRPC, and as without TLS."""
+        folder, digests = self.certs(), set()
+        for folders, transport in (([None] * 3, "auto"), ([folder] * 3, "auto"), ([folder] * 3, "grpc")):
+            cluster = Cluster(3, SHORT, {"LOCKSTEP_TRANSPORT": transport})
+            self.start(cluster, folders)
+            results = cluster.finish()
+            digests.add(self.expect_equal_weights(results))
+            self.assertNotIn("refused a", results[("worker", 0)][2])
+        self.assertEqual(len(digests), 1, digests)
+
+    def test_another_authority(self):
+        cluster = Cluster(2, SHORT)
+        self.start(cluster, [self.certs("one"), self.certs("two")])
+        for status, _, stderr in cluster.finish(timeout=30).values():
+            self.assertEqual(status, 2, stderr)
+            self.assertRegex(stderr.strip().splitlines()[-1], "UNAUTHENTICATED: .*LOCKSTEP_TLS_CA")
+
+    def test_one_without_tls(self):
+        cluster = Cluster(2, SHORT, {"LOCKSTEP_JOIN_TIMEOUT": "3"})
+        self.start(cluster, [self.certs(), None])
+        results = cluster.finish(timeout=30)
+        for status, _, stderr in results.values():
+            self.assertEqual(status, 138, stderr)
+        self.assertRegex(results[("worker", 0)][2].splitlines()[-1], "worker:1.*no TLS connection")
+        stderr = results[("worker", 1)][2]
+        self.assertEqual(stderr.count("it speaks TLS, and this worker has none"), 1, stderr)
+        self.assertRegex([line for line in stderr.splitlines() if "error" in line][-1], "uses TLS .LOCKSTEP_TLS_")
+
+    def expect_own_error(self, settings, *words):
+        cluster = Cluster(2, SHORT, settings)
+        cluster.start(0)
+        status, _, stderr = cluster.finish(timeout=20)[("worker", 0)]
+        self.assertEqual(status, 2, stderr)
+        for word in words:
+            self.assertIn(word, stderr)
+
+    def test_own_files_that_do_not_fit(self):
+        one, two = self.certs("one"), self.certs("two")
+        good = self.settings(one, "worker-0")
+        self.expect_own_error(self.settings(one, "worker-1"), "is for 'worker-1.lockstep', not for 'worker-0.lockstep'")
+        self.expect_own_error(dict(good, LOCKSTEP_TLS_CA=two + "/ca.pem"), "is not signed by the authority")
+        self.expect_own_error(dict(good, LOCKSTEP_TLS_KEY=two + "/worker-0.key"), "belongs to another key")
+        self.expect_own_error(dict(good, LOCKSTEP_TLS_KEY=""), "LOCKSTEP_TLS_KEY is not set")
+        self.expect_own_error(dict(good, LOCKSTEP_TLS_CA="/nonexistent"), "LOCKSTEP_TLS_CA='/nonexistent'")
+        self.expect_own_error(dict(good, LOCKSTEP_TRANSPORT="tcp"), "LOCKSTEP_TRANSPORT=tcp")
+
+    def test_certs_overwrites_nothing(self):
+        folder = self.certs()
+        before = {name: os.stat(os.path.join(folder, name)) for name in os.listdir(folder)}
+        self.assertEqual({stat.st_mode & 0o777 for stat in before.values()}, {0o600})
+        done = subprocess.run([LOCKSTEP, "certs", folder, "--tasks", "chief"], capture_output=True, text=True, timeout=20)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("is there already", done.stderr)
+        self.assertEqual(sorted(before), sorted(os.listdir(folder)))
+
+    def test_strangers_at_a_tls_port(self):
+        """More than the limit on descriptors would let in if it were not raised, before and while the workers train."""
+        words = (b"", b"\x16\x03\x01\x02\0\1\0", HTTP2, secrets.token_bytes(100))
+        cluster = Cluster(2, ["bash", "-c", 'ulimit -Sn 300 && exec "$@"', "bash", *LONG], {"LOCKSTEP_LOG": "warning"})
+        folder = self.certs()
+        self.start(cluster, [folder])
+        call_soon(cluster.ports[0]).close()
+        with contextlib.ExitStack() as strangers:
+            for number in range(1000):
+                stranger = strangers.enter_context(call(cluster.ports[0]))
+                with contextlib.suppress(OSError):
+                    stranger.sendall(words[number % len(words)])
+            cluster.environment.update(self.settings(folder, "worker-1"))
+            cluster.start(1)
+            wait_for_line(cluster.tasks[("worker", 0)].stdout, "Epoch 2/")
+        for index in range(2):
+            self.assertIsNone(cluster.tasks[("worker", index)].poll())
+            cluster.kill(index)
+        cluster.finish()
+
+
+if __name__ == "__main__":
+    unittest.main()
