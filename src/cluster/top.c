@@ -37,6 +37,7 @@ struct table {
 
 static ls_status parse_one(const char *address, struct ls_tf_config **config) {
     char text[512];
+    if (!address) return ls_fail(LS_INVALID_ARGUMENT, "the address is missing: write host:port");
     bool plain = strlen(address) < 300 && !strpbrk(address, "\"\\\n");
     (void)snprintf(text, sizeof(text),
                    "{\"cluster\": {\"worker\": [\"%s\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}", address);

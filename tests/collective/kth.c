@@ -181,7 +181,7 @@ static void run_trials(struct trial trial) {
             (void)pthread_join(threads[i], NULL);
             all_fired &= trials[i].fired;
         }
-        ck_assert(k > 1 || trials[0].fired);
+        ck_assert(k > 1 || trials[0].fired || trial.kind == POLL); /* who is quick never sleeps */
     }
 }
 
