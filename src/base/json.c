@@ -13,3 +13,15 @@ void ls_put_json(FILE *stream, const char *text) {
     }
     (void)fputc('"', stream);
 }
+
+void ls_put_json_ascii(FILE *stream, const char *text) {
+    (void)fputc('"', stream);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\' || c < 0x20 || c > 0x7E)
+            (void)fprintf(stream, "\\u%04x", c);
+        else
+            (void)fputc(c, stream);
+    }
+    (void)fputc('"', stream);
+}

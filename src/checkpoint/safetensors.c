@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/status.h"
 
@@ -60,21 +61,8 @@ static ls_status place_tensors(struct ls_safetensors *file) {
     return LS_OK;
 }
 
-static void put_string(FILE *out, const char *text) {
-    (void)fputc('"', out);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            (void)fprintf(out, "\\%c", *text);
-        else if ((unsigned char)*text < ' ')
-            (void)fprintf(out, "\\u%04x", (unsigned char)*text);
-        else
-            (void)fputc(*text, out);
-    }
-    (void)fputc('"', out);
-}
-
 static void put_tensor(FILE *out, const struct ls_safetensor *tensor) {
-    put_string(out, tensor->name);
+    ls_put_json(out, tensor->name);
     (void)fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", tensor->type);
     for (int i = 0; i < tensor->shape.rank; i++)
         (void)fprintf(out, i ? ",%lld" : "%lld", (long long)tensor->shape.dims[i]);
@@ -86,9 +74,9 @@ static void put_header(FILE *out, const struct ls_safetensors *file) {
     (void)fprintf(out, "{");
     for (size_t i = 0; i < file->text_count; i++) {
         (void)fprintf(out, i ? "," : "\"__metadata__\":{");
-        put_string(out, file->texts[i].name);
+        ls_put_json(out, file->texts[i].name);
         (void)fputc(':', out);
-        put_string(out, file->texts[i].value);
+        ls_put_json(out, file->texts[i].value);
     }
     if (file->text_count) comma = ",", (void)fputc('}', out);
     for (size_t i = 0; i < file->tensor_count; i++, comma = ",") {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/lines.h"
@@ -63,21 +64,9 @@ static void judge(const struct ls_tf_config *config, const struct ls_probe *prob
     compare(config, probe, cluster ? cluster : "", finding);
 }
 
-static void print_string(FILE *out, const char *text) {
-    (void)fputc('"', out);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\' || c < 0x20 || c > 0x7E)
-            (void)fprintf(out, "\\u%04x", c);
-        else
-            (void)fputc(c, out);
-    }
-    (void)fputc('"', out);
-}
-
 static void print_member(FILE *out, const char *name, const char *text) {
     (void)fprintf(out, ", \"%s\": ", name);
-    print_string(out, text);
+    ls_put_json_ascii(out, text);
 }
 
 static void print_json(FILE *out, int rank, const struct ls_probe *probe, const struct finding *finding) {

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 
 int64_t ls_chrome_offset(void) {
     struct timespec time;
@@ -23,18 +24,6 @@ void ls_chrome_clock(char clock[LS_CHROME_CLOCK]) {
     clock[strcspn(clock, "\n")] = 0;
 }
 
-void ls_chrome_string(FILE *out, const char *text) {
-    (void)fputc('"', out);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\' || c < 0x20 || c > 0x7E)
-            (void)fprintf(out, "\\u%04x", c);
-        else
-            (void)fputc(c, out);
-    }
-    (void)fputc('"', out);
-}
-
 void ls_chrome_time(FILE *out, const char *key, int64_t time) {
     int64_t magnitude = time < 0 ? -time : time;
     (void)fprintf(out, ", \"%s\": %s%lld.%03lld", key, time < 0 ? "-" : "", (long long)(magnitude / 1000),
@@ -44,7 +33,7 @@ void ls_chrome_time(FILE *out, const char *key, int64_t time) {
 static void print_label(FILE *out, int rank, int tid, const char *what, const char *name) {
     (void)fprintf(out, "{\"name\": \"%s\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": {\"name\": ", what, rank,
                   tid);
-    ls_chrome_string(out, name);
+    ls_put_json_ascii(out, name);
     (void)fprintf(out, "}}");
 }
 

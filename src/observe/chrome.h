@@ -12,8 +12,6 @@
 int64_t ls_chrome_offset(void);
 /* Whose wall clock it is: equal for all processes that the same kernel has started. Empty if that is not known. */
 void ls_chrome_clock(char clock[LS_CHROME_CLOCK]);
-/* As a JSON string, in ASCII whatever the bytes are. */
-void ls_chrome_string(FILE *out, const char *text);
 /* ', "key": ' and nanoseconds as microseconds. */
 void ls_chrome_time(FILE *out, const char *key, int64_t time);
 /* The first events of a rank: the name of its process and its place in the order. */

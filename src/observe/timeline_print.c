@@ -1,4 +1,5 @@
 /* The merged trace, and the summary for people and for machines. */
+#include "base/json.h"
 #include "observe/timeline.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@
 static void print_span(FILE *out, const struct ls_timeline *timeline, const struct ls_timeline_file *file,
                        const struct ls_timeline_span *span) {
     (void)fprintf(out, ",\n{\"name\": ");
-    ls_chrome_string(out, span->name);
+    ls_put_json_ascii(out, span->name);
     (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", file->rank, span->tid);
     ls_chrome_time(out, "ts", span->begun + timeline->ranks[file->rank].offset);
     ls_chrome_time(out, "dur", span->ended - span->begun);
@@ -168,7 +169,7 @@ static void print_json_call(FILE *out, const char *name, const struct ls_timelin
         return;
     }
     (void)fprintf(out, "{\"key\": [%lld, %lld], \"what\": ", (long long)call->key.major, (long long)call->key.minor);
-    ls_chrome_string(out, call->label);
+    ls_put_json_ascii(out, call->label);
     (void)fprintf(out, ", \"through\": %s}", call->through ? "true" : "false");
 }
 
@@ -188,7 +189,7 @@ static void print_json_rank(FILE *out, const struct ls_timeline *timeline, int i
                       rank->wire / 1e6);
         print_json_call(out, "last", last_call(rank));
         (void)fprintf(out, ", \"error\": ");
-        ls_chrome_string(out, rank->file->reason);
+        ls_put_json_ascii(out, rank->file->reason);
     }
     (void)fprintf(out, "}");
 }
@@ -206,7 +207,7 @@ static void print_json_difference(FILE *out, const struct ls_timeline *timeline)
         const struct ls_timeline_span *own = ls_timeline_find(&timeline->ranks[i], timeline->difference);
         if (!own) continue;
         (void)fprintf(out, "%s\"%d\": ", first ? "" : ", ", i);
-        ls_chrome_string(out, own->label);
+        ls_put_json_ascii(out, own->label);
         first = false;
     }
     (void)fprintf(out, "}}");

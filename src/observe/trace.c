@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "observe/chrome.h"
@@ -139,7 +140,7 @@ void ls_track_add(struct ls_track *track, const char *name, int64_t begun, int64
 static void print_span(FILE *out, const struct ls_trace *trace, int tid, const struct span *span) {
     const struct ls_span_facts *facts = &span->facts;
     (void)fprintf(out, ",\n{\"name\": ");
-    ls_chrome_string(out, span->name);
+    ls_put_json_ascii(out, span->name);
     (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", trace->rank, tid);
     ls_chrome_time(out, "ts", span->begun + trace->offset);
     ls_chrome_time(out, "dur", span->ended - span->begun);
