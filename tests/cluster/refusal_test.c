@@ -1,16 +1,12 @@
 /* What must be equal between workers: one error on every worker, which names field, values and ranks. */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/thread.h"
 #include "cluster/lines.h"
-#include "cluster/message.h"
-#include "cluster/rpc.h"
+#include "cluster/stranger.h"
 #include "cluster/worker.h"
 #include "harness.h"
 
@@ -117,43 +113,6 @@ START_TEST(reaches_itself) {
 }
 END_TEST
 
-/* A process that speaks the protocol by hand, to say what a second process of a task would say from another host. */
-struct impostor {
-    struct ls_monitor monitor;
-    struct ls_rpc *rpc;
-    enum ls_verdict verdict; /* of the last answer; 0: the stream ended without one */
-    bool answered;
-    char text[1024];
-};
-
-static void hear(void *context, struct ls_rpc_stream *stream, const void *data, size_t size) {
-    struct impostor *impostor = context;
-    struct ls_message message;
-    (void)stream;
-    if (ls_message_decode(data, size, &message) != LS_OK) return;
-    impostor->answered = true;
-    impostor->verdict = message.reply.verdict;
-    (void)snprintf(impostor->text, sizeof(impostor->text), "%s", message.reply.message);
-    ls_message_release(&message);
-}
-
-static void end(void *context, struct ls_rpc_stream *stream) {
-    struct impostor *impostor = context;
-    (void)stream;
-    impostor->answered = true;
-}
-
-static int call_soon(int port) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int64_t until = ls_now() + 5 * LS_SECOND; ls_now() < until; (void)usleep(10000)) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0) return fd;
-        (void)close(fd);
-    }
-    return -1;
-}
-
 static void encode_hello(const struct test_worker *worker, int rank, uint64_t incarnation, uint32_t protocol,
                          void **data, size_t *size) {
     struct ls_tf_config *tf_config;
@@ -165,61 +124,39 @@ static void encode_hello(const struct test_worker *worker, int rank, uint64_t in
     ls_tf_config_free(tf_config);
 }
 
-/* Sends the bytes and waits for an answer or the end. With the monitor held. */
-static void say(struct impostor *impostor, struct ls_rpc_stream *stream, const void *data, size_t size) {
-    int64_t deadline = ls_now() + 5 * LS_SECOND;
-    impostor->answered = false;
-    impostor->verdict = (enum ls_verdict)0;
-    ck_assert_int_eq(ls_rpc_send(stream, data, size), LS_OK);
-    while (!impostor->answered && ls_monitor_wait(&impostor->monitor, deadline)) continue;
-    ck_assert(impostor->answered);
-}
-
 /* Says Hello as rank with this incarnation and protocol and waits for the answer. */
-static struct ls_rpc_stream *say_hello(struct impostor *impostor, const struct test_worker *worker, int port, int rank,
+static struct ls_rpc_stream *say_hello(struct stranger *impostor, const struct test_worker *worker, int port, int rank,
                                        uint64_t incarnation, uint32_t protocol) {
     struct ls_rpc_stream *stream;
     void *data;
     size_t size;
     encode_hello(worker, rank, incarnation, protocol, &data, &size);
-    int fd = call_soon(port);
+    int fd = stranger_dial(port);
     ls_monitor_lock(&impostor->monitor);
     ck_assert_int_eq(ls_rpc_open(impostor->rpc, fd, "target", &stream), LS_OK);
-    say(impostor, stream, data, size);
+    stranger_say(impostor, stream, data, size);
     ls_monitor_unlock(&impostor->monitor);
     ls_free(data);
     return stream;
 }
 
-/* Starts worker 0 of two, and an impostor. */
-static void start(struct impostor *impostor, struct test_worker *workers, int *ports) {
-    struct ls_rpc_config config = {.monitor = &impostor->monitor,
-                                   .context = impostor,
-                                   .message_max = LS_MESSAGE_MAX,
-                                   .silence_timeout = 10,
-                                   .message = hear,
-                                   .closed = end};
+/* Starts worker 0 of two, and an impostor: he says what a second process of a task would say from another host. */
+static void start(struct stranger *impostor, struct test_worker *workers, int *ports) {
     test_ports(ports, 2);
     test_workers(workers, 2, ports);
     test_worker_start(&workers[0]);
-    ck_assert_int_eq(ls_monitor_init(&impostor->monitor), LS_OK);
-    ck_assert_int_eq(ls_rpc_new(&config, &impostor->rpc), LS_OK);
-}
-
-static void stop(struct impostor *impostor) {
-    ls_rpc_free(impostor->rpc);
-    ls_monitor_destroy(&impostor->monitor);
+    stranger_start(impostor, NULL);
 }
 
 START_TEST(same_task_twice) {
     struct test_worker workers[2];
-    struct impostor impostor = {0};
+    struct stranger impostor;
     int ports[2];
     start(&impostor, workers, ports);
     (void)say_hello(&impostor, &workers[0], ports[0], 0, 99, LS_PROTOCOL_VERSION);
     ck_assert_int_eq(impostor.verdict, LS_VERDICT_REFUSED);
     ck_assert_ptr_nonnull(strstr(impostor.text, "two processes say that they are worker:0 (rank 0)"));
-    stop(&impostor);
+    stranger_stop(&impostor);
     test_worker_wait(&workers[0]);
     expect_all(workers, 1, impostor.text);
 }
@@ -228,7 +165,7 @@ END_TEST
 /* While the first process of worker:1 is connected, a second one is put off, and refused when it insists. */
 START_TEST(rival_of_a_peer) {
     struct test_worker workers[2];
-    struct impostor impostor = {0};
+    struct stranger impostor;
     int ports[2];
     start(&impostor, workers, ports);
     (void)say_hello(&impostor, &workers[1], ports[0], 1, 98, LS_PROTOCOL_VERSION);
@@ -238,7 +175,7 @@ START_TEST(rival_of_a_peer) {
     (void)usleep(2200000);
     (void)say_hello(&impostor, &workers[1], ports[0], 1, 99, LS_PROTOCOL_VERSION);
     ck_assert_int_eq(impostor.verdict, LS_VERDICT_REFUSED);
-    stop(&impostor);
+    stranger_stop(&impostor);
     test_worker_wait(&workers[0]);
     expect_all(workers, 1, "two processes say that they are worker:1 (rank 1)");
 }
@@ -246,12 +183,12 @@ END_TEST
 
 START_TEST(other_protocol) {
     struct test_worker workers[2];
-    struct impostor impostor = {0};
+    struct stranger impostor;
     int ports[2];
     start(&impostor, workers, ports);
     (void)say_hello(&impostor, &workers[1], ports[0], 1, 98, 7);
     ck_assert_int_eq(impostor.verdict, LS_VERDICT_REFUSED);
-    stop(&impostor);
+    stranger_stop(&impostor);
     test_worker_wait(&workers[0]);
     expect_all(workers, 1, "the protocol version differs: '2' on worker:0 (rank 0), '7' on worker:1 (rank 1)");
 }
@@ -260,17 +197,17 @@ END_TEST
 /* Who is connected and then says something that makes no sense is cut off, and its place is free for the real one. */
 START_TEST(nonsense_from_a_peer) {
     struct test_worker workers[2];
-    struct impostor impostor = {0};
+    struct stranger impostor;
     int ports[2];
     start(&impostor, workers, ports);
     struct ls_rpc_stream *stream = say_hello(&impostor, &workers[1], ports[0], 1, 98, LS_PROTOCOL_VERSION);
     ck_assert_int_eq(impostor.verdict, LS_VERDICT_ACCEPTED);
     ls_monitor_lock(&impostor.monitor);
-    say(&impostor, stream, "nonsense", 8);
+    stranger_say(&impostor, stream, "nonsense", 8);
     ls_monitor_unlock(&impostor.monitor);
     test_worker_run(&workers[1]);
     test_worker_wait(&workers[0]);
-    stop(&impostor);
+    stranger_stop(&impostor);
     for (int i = 0; i < 2; i++) ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
 }
 END_TEST

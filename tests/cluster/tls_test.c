@@ -1,19 +1,15 @@
 /* TLS: who shows which certificate. A process that speaks the protocol by hand shows bad ones, to see that the worker
  * refuses it and tells it why. */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/certificate.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "base/thread.h"
-#include "cluster/message.h"
 #include "cluster/preface.h"
-#include "cluster/rpc.h"
+#include "cluster/stranger.h"
 #include "cluster/worker.h"
 #include "harness.h"
 
@@ -78,74 +74,9 @@ START_TEST(all_join) {
 }
 END_TEST
 
-struct stranger {
-    struct ls_monitor monitor;
-    struct ls_rpc *rpc;
-    bool ended;
-    ls_status code; /* of the answer */
-    char text[1024];
-};
-
-static void hear(void *context, struct ls_rpc_stream *stream, const void *data, size_t size) {
-    struct stranger *stranger = context;
-    struct ls_message message;
-    (void)stream;
-    if (ls_message_decode(data, size, &message) != LS_OK) return;
-    stranger->code = message.reply.code;
-    (void)snprintf(stranger->text, sizeof(stranger->text), "%s", message.reply.message);
-    stranger->ended = true;
-    ls_message_release(&message);
-}
-
-static void end(void *context, struct ls_rpc_stream *stream) {
-    struct stranger *stranger = context;
-    (void)stream;
-    stranger->ended = true;
-}
-
-static bool no_link(void *context, const struct ls_rpc_caller *caller, const void *preface, size_t size,
-                    struct ls_link *link) {
-    (void)context, (void)caller, (void)preface, (void)size, (void)link;
-    return false;
-}
-
-static void change(void *context) {
-    struct stranger *stranger = context;
-    ls_monitor_lock(&stranger->monitor);
-    ls_monitor_broadcast(&stranger->monitor);
-    ls_monitor_unlock(&stranger->monitor);
-}
-
-static int call_soon(int port) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int64_t until = ls_now() + 5 * LS_SECOND; ls_now() < until; (void)usleep(10000)) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0) return fd;
-        (void)close(fd);
-    }
-    return -1;
-}
-
 static void start_stranger(struct stranger *stranger, const struct ls_certificate_pair *shown) {
-    struct ls_rpc_tls tls = {shown->certificate, shown->key, authority.certificate, NULL, 0};
-    struct ls_rpc_config config = {.monitor = &stranger->monitor,
-                                   .context = stranger,
-                                   .message_max = LS_MESSAGE_MAX,
-                                   .tls = &tls,
-                                   .silence_timeout = 10,
-                                   .message = hear,
-                                   .closed = end,
-                                   .link_arrived = no_link,
-                                   .link_changed = change};
-    *stranger = (struct stranger){.ended = false};
-    ck_assert_int_eq(ls_monitor_init(&stranger->monitor), LS_OK);
-    ck_assert_msg(ls_rpc_new(&config, &stranger->rpc) == LS_OK, "%s", ls_error());
-}
-
-static void stop_stranger(struct stranger *stranger) {
-    ls_rpc_free(stranger->rpc);
-    ls_monitor_destroy(&stranger->monitor);
+    const struct ls_rpc_tls tls = {shown->certificate, shown->key, authority.certificate, NULL, 0};
+    stranger_start(stranger, &tls);
 }
 
 /* Says Hello as worker:1 with that certificate and waits for the answer. */
@@ -156,12 +87,10 @@ static void say_hello(struct stranger *stranger, int port) {
     struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = 77, .generation = 1};
     message.hello = (struct ls_hello){LS_PROTOCOL_VERSION, LS_VERSION, "worker", 1, 1, 2, "", "", "grpc", NULL};
     ck_assert_int_eq(ls_message_encode(&message, &data, &size), LS_OK);
-    int fd = call_soon(port);
-    int64_t deadline = ls_now() + 5 * LS_SECOND;
+    int fd = stranger_dial(port);
     ls_monitor_lock(&stranger->monitor);
     ck_assert_int_eq(ls_rpc_open(stranger->rpc, fd, "worker-0.lockstep", &stream), LS_OK);
-    ck_assert_int_eq(ls_rpc_send(stream, data, size), LS_OK);
-    while (!stranger->ended && ls_monitor_wait(&stranger->monitor, deadline)) continue;
+    stranger_say(stranger, stream, data, size);
     ls_monitor_unlock(&stranger->monitor);
 }
 
@@ -169,16 +98,8 @@ static void say_hello(struct stranger *stranger, int port) {
 static void open_link(struct stranger *stranger, int port) {
     struct ls_preface preface = {.protocol = LS_PROTOCOL_VERSION, .rank = 1, .generation = 1, .incarnation = 77};
     uint8_t bytes[LS_PREFACE_SIZE];
-    struct ls_link *link;
     ls_preface_encode(&preface, bytes);
-    int fd = call_soon(port);
-    int64_t deadline = ls_now() + 5 * LS_SECOND;
-    ls_monitor_lock(&stranger->monitor);
-    ck_assert_int_eq(ls_rpc_link_open(stranger->rpc, fd, "worker-0.lockstep", bytes, sizeof(bytes), &link), LS_OK);
-    while (ls_rpc_link_state(link) == LS_RPC_LINK_OPENING && ls_monitor_wait(&stranger->monitor, deadline)) continue;
-    ck_assert_int_eq(ls_rpc_link_state(link), LS_RPC_LINK_CLOSED);
-    ls_monitor_unlock(&stranger->monitor);
-    link->ops->close(link);
+    stranger_is_refused(stranger, port, "worker-0.lockstep", bytes, sizeof(bytes));
 }
 
 static const struct {
@@ -218,7 +139,7 @@ START_TEST(strangers_are_told_why) {
         test_worker_wait(&workers[1]);
     }
     test_worker_wait(&workers[0]);
-    stop_stranger(&stranger);
+    stranger_stop(&stranger);
     ck_assert_int_eq(workers[0].joined, shown[_i].why ? LS_OK : LS_INVALID_ARGUMENT);
     if (shown[_i].why) ck_assert_msg(strstr(workers[0].log, shown[_i].why) != NULL, "%s", workers[0].log);
     ls_certificate_release(&pair);

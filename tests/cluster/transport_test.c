@@ -1,14 +1,11 @@
 /* Data connections over gRPC in a cluster: a group works over them, and strangers get none. */
-#include <arpa/inet.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "base/thread.h"
 #include "cluster/preface.h"
-#include "cluster/rpc.h"
+#include "cluster/stranger.h"
 #include "cluster/worker.h"
 #include "collective/group.h"
 #include "harness.h"
@@ -109,87 +106,22 @@ END_TEST
 
 /* ---- strangers ---- */
 
-struct stranger {
-    struct ls_monitor monitor;
-    struct ls_rpc *rpc;
-};
-
-static void no_message(void *context, struct ls_rpc_stream *stream, const void *data, size_t size) {
-    (void)context, (void)stream, (void)data, (void)size;
-}
-
-static void no_end(void *context, struct ls_rpc_stream *stream) {
-    (void)context, (void)stream;
-}
-
-static bool no_link(void *context, const struct ls_rpc_caller *caller, const void *preface, size_t size,
-                    struct ls_link *link) {
-    (void)caller;
-    (void)context, (void)preface, (void)size, (void)link;
-    return false;
-}
-
-static void change(void *context) {
-    struct stranger *stranger = context;
-    ls_monitor_lock(&stranger->monitor);
-    ls_monitor_broadcast(&stranger->monitor);
-    ls_monitor_unlock(&stranger->monitor);
-}
-
-static void start_stranger(struct stranger *stranger) {
-    struct ls_rpc_config config = {.monitor = &stranger->monitor,
-                                   .context = stranger,
-                                   .message_max = LS_MESSAGE_MAX,
-                                   .silence_timeout = 10,
-                                   .message = no_message,
-                                   .closed = no_end,
-                                   .link_arrived = no_link,
-                                   .link_changed = change};
-    ck_assert_int_eq(ls_monitor_init(&stranger->monitor), LS_OK);
-    ck_assert_int_eq(ls_rpc_new(&config, &stranger->rpc), LS_OK);
-}
-
-static int call_soon(int port) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int64_t until = ls_now() + 5 * LS_SECOND; ls_now() < until; (void)usleep(10000)) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0) return fd;
-        (void)close(fd);
-    }
-    ck_abort_msg("nobody listens");
-}
-
-/* Dials the port, shows the bytes, and must be refused. */
-static void be_refused(struct stranger *stranger, int port, const void *preface, size_t size) {
-    struct ls_link *link;
-    int64_t deadline = ls_now() + 5 * LS_SECOND;
-    int fd = call_soon(port);
-    ls_monitor_lock(&stranger->monitor);
-    ck_assert_int_eq(ls_rpc_link_open(stranger->rpc, fd, "target", preface, size, &link), LS_OK);
-    while (ls_rpc_link_state(link) == LS_RPC_LINK_OPENING && ls_monitor_wait(&stranger->monitor, deadline)) continue;
-    ck_assert_int_eq(ls_rpc_link_state(link), LS_RPC_LINK_CLOSED);
-    link->ops->close(link);
-    ls_monitor_unlock(&stranger->monitor);
-}
-
 static void try_strangers(int port) {
     struct stranger stranger;
     struct ls_preface preface = {.protocol = LS_PROTOCOL_VERSION, .rank = 1, .generation = 1, .incarnation = 1};
     uint8_t bytes[LS_PREFACE_SIZE + 1] = {0};
-    start_stranger(&stranger);
+    stranger_start(&stranger, NULL);
     ls_preface_encode(&preface, bytes);
-    be_refused(&stranger, port, bytes, LS_PREFACE_SIZE);     /* the key of nobody */
-    be_refused(&stranger, port, bytes, LS_PREFACE_SIZE - 1); /* cut */
-    be_refused(&stranger, port, bytes, LS_PREFACE_SIZE + 1); /* too long */
-    be_refused(&stranger, port, "", 0);
+    stranger_is_refused(&stranger, port, "target", bytes, LS_PREFACE_SIZE);     /* the key of nobody */
+    stranger_is_refused(&stranger, port, "target", bytes, LS_PREFACE_SIZE - 1); /* cut */
+    stranger_is_refused(&stranger, port, "target", bytes, LS_PREFACE_SIZE + 1); /* too long */
+    stranger_is_refused(&stranger, port, "target", "", 0);
     preface.rank = 65535;
     ls_preface_encode(&preface, bytes);
-    be_refused(&stranger, port, bytes, LS_PREFACE_SIZE);
+    stranger_is_refused(&stranger, port, "target", bytes, LS_PREFACE_SIZE);
     bytes[0] = 'X';
-    be_refused(&stranger, port, bytes, LS_PREFACE_SIZE);
-    ls_rpc_free(stranger.rpc);
-    ls_monitor_destroy(&stranger.monitor);
+    stranger_is_refused(&stranger, port, "target", bytes, LS_PREFACE_SIZE);
+    stranger_stop(&stranger);
 }
 
 /* _i 1: the workers use gRPC for data; 0: they do not, and serve no such call at all. */

@@ -1,0 +1,25 @@
+/* Somebody who speaks the protocol by hand, over gRPC, to a worker that runs. */
+#pragma once
+#include "base/thread.h"
+#include "cluster/message.h"
+#include "cluster/rpc.h"
+
+struct stranger {
+    struct ls_monitor monitor;
+    struct ls_rpc *rpc;
+    /* of the last reply; verdict 0: the stream ended without one */
+    bool answered;
+    enum ls_verdict verdict;
+    ls_status code;
+    char text[1024];
+};
+
+/* tls NULL: none. */
+void stranger_start(struct stranger *stranger, const struct ls_rpc_tls *tls);
+void stranger_stop(struct stranger *stranger);
+/* A connection to the port of 127.0.0.1, as soon as somebody listens there. */
+int stranger_dial(int port);
+/* Sends a message on a stream and waits for the reply or the end. With the monitor held. */
+void stranger_say(struct stranger *stranger, struct ls_rpc_stream *stream, const void *data, size_t size);
+/* Dials the port for a data link, shows the bytes, and must be refused. */
+void stranger_is_refused(struct stranger *stranger, int port, const char *target, const void *preface, size_t size);
