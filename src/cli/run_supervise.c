@@ -114,10 +114,9 @@ static struct ls_worker *find_worker(struct run *run, pid_t pid) {
 static int start_one(struct run *run, int rank) {
     struct ls_worker started;
     char prefix[16] = "";
-    int failure = ls_worker_start(run->how->launch, rank, &started);
+    int failure = ls_worker_start(run->how->launch, &run->guard, rank, &started);
     if (failure) return failure;
     run->workers[rank] = started;
-    ls_guard_add(&run->guard, started.pid);
     if (run->how->prefix) (void)snprintf(prefix, sizeof(prefix), "[%d] ", rank);
     ls_stream_init(&run->streams[2 * rank], started.out, &run->output.out, prefix);
     ls_stream_init(&run->streams[2 * rank + 1], started.err, &run->output.err, prefix);

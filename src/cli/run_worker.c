@@ -60,11 +60,13 @@ static void execute(char **argv) {
     (void)execvp(argv[0], argv);
 }
 
-static _Noreturn void become_worker(const struct ls_launch *launch, int rank, const struct pipes *pipes, pid_t parent) {
+static _Noreturn void become_worker(const struct ls_launch *launch, const struct ls_guard *guard, int rank,
+                                    const struct pipes *pipes, pid_t parent) {
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1); /* the launcher died before the line above */
     if (connect_streams(pipes, rank) && set_environment(launch, rank)) {
+        ls_guard_add(guard, getpid());
         (void)sigaction(SIGPIPE, &launch->pipe_action, NULL);
         (void)sigaction(SIGCHLD, &launch->child_action, NULL);
         (void)setrlimit(RLIMIT_NOFILE, &launch->files);
@@ -106,7 +108,7 @@ static int read_report(int fd) {
     return got == sizeof(error) ? error : 0;
 }
 
-int ls_worker_start(const struct ls_launch *launch, int rank, struct ls_worker *worker) {
+int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard, int rank, struct ls_worker *worker) {
     struct pipes pipes = {{-1, -1}, {-1, -1}, {-1, -1}};
     if (pipe2(pipes.out, O_CLOEXEC) || pipe2(pipes.err, O_CLOEXEC) || pipe2(pipes.report, O_CLOEXEC)) {
         int result = start_failure(rank, "pipe (see ulimit -n)");
@@ -114,7 +116,7 @@ int ls_worker_start(const struct ls_launch *launch, int rank, struct ls_worker *
         return result;
     }
     pid_t parent = getpid(), pid = fork();
-    if (!pid) become_worker(launch, rank, &pipes, parent);
+    if (!pid) become_worker(launch, guard, rank, &pipes, parent);
     int result = pid < 0 ? start_failure(rank, "fork (see ulimit -u)") : 0;
     *worker = (struct ls_worker){.rank = rank, .pid = pid, .out = pipes.out[READ_END], .err = pipes.err[READ_END]};
     (void)close(pipes.out[WRITE_END]);
@@ -126,6 +128,7 @@ int ls_worker_start(const struct ls_launch *launch, int rank, struct ls_worker *
     (void)close(worker->out);
     (void)close(worker->err);
     if (pid > 0) (void)waitpid(pid, NULL, 0);
+    if (error) ls_guard_remove(guard, pid);
     return result ? result : exec_failure(launch->argv[0], error);
 }
 

@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "cli/run_guard.h"
+
 /* What all workers of a run share. */
 struct ls_launch {
     char **argv;           /* the command, ends with NULL */
@@ -31,9 +33,9 @@ struct ls_worker {
 
 /* Writes launch->cluster, freed by the caller; false without memory. */
 bool ls_launch_cluster(struct ls_launch *launch);
-/* Starts the worker of rank. 0, or the exit status that the launcher ends with after the error has been printed: 127
- * command not found, 126 it cannot be executed, 1 no resources. */
-int ls_worker_start(const struct ls_launch *launch, int rank, struct ls_worker *worker);
+/* Starts the worker of rank; the guard knows its group before its command runs. 0, or the exit status that the launcher
+ * ends with after the error has been printed: 127 command not found, 126 it cannot be executed, 1 no resources. */
+int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard, int rank, struct ls_worker *worker);
 /* Sends signal to the worker's process group, or to the worker alone. Nothing happens after it has ended. */
 void ls_worker_signal(const struct ls_worker *worker, int signal, bool group);
 /* Takes a worker that waitid has reported out of the process table, and kills what it left in its group. */
