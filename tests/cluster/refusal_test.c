@@ -140,10 +140,12 @@ static struct ls_rpc_stream *say_hello(struct stranger *impostor, const struct t
     return stream;
 }
 
-/* Starts worker 0 of two, and an impostor: he says what a second process of a task would say from another host. */
+/* Starts worker 0 of two, and an impostor: he says what a second process of a task would say from another host, and
+ * gives no signs of life. */
 static void start(struct stranger *impostor, struct test_worker *workers, int *ports) {
     test_ports(ports, 2);
     test_workers(workers, 2, ports);
+    workers[0].heartbeat_limit = 60;
     test_worker_start(&workers[0]);
     stranger_start(impostor, NULL);
 }

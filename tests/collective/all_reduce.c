@@ -6,6 +6,8 @@
 static const size_t small_counts[] = {0, 1, 2, 3, 7, 8, 9, 64, 1000};
 static const size_t middle_counts[] = {5, 4099, 20011};
 static const size_t large_counts[] = {300001};
+enum { MOST_WORKERS = SANITIZED ? 4 : 8 };
+
 /* One leaf a worker. */
 static const int even[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
 /* layouts[workers - 1]: uneven ones. */
@@ -109,13 +111,13 @@ int main(void) {
     Suite *suite = suite_create("collective/all_reduce");
     TCase *cases = tcase_create("table");
     tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, table_over_local_links, 0, 8);
+    tcase_add_loop_test(cases, table_over_local_links, 0, MOST_WORKERS);
     tcase_add_test(cases, many_leaves_on_one_worker);
-    tcase_add_loop_test(cases, table_over_tcp, 0, 3);
-    tcase_add_loop_test(cases, table_over_odd_links, 0, 3);
-    tcase_add_loop_test(cases, table_over_shared_memory, 0, 8);
-    tcase_add_loop_test(cases, large_counts_over_shared_memory, 0, 3);
-    tcase_add_loop_test(cases, many_segments, 0, 3);
+    tcase_add_loop_test(cases, table_over_tcp, 0, SANITIZED ? 2 : 3);
+    tcase_add_loop_test(cases, table_over_odd_links, 0, SANITIZED ? 2 : 3);
+    tcase_add_loop_test(cases, table_over_shared_memory, 0, MOST_WORKERS);
+    tcase_add_loop_test(cases, large_counts_over_shared_memory, 0, SANITIZED ? 2 : 3);
+    tcase_add_loop_test(cases, many_segments, 0, SANITIZED ? 2 : 3);
     tcase_add_test(cases, layout_does_not_change_the_bits);
     suite_add_tcase(suite, cases);
     return run_suite(suite);

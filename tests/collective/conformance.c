@@ -20,16 +20,8 @@ static const enum ls_algorithm algorithms[] = {LS_ALGORITHM_AUTO, LS_ALGORITHM_E
 static const char *const wires[] = {
     [WIRE_LOCAL] = "local", [WIRE_TCP] = "tcp", [WIRE_ODD] = "odd", [WIRE_SHARED] = "shared"};
 enum { ALGORITHMS = 5, WIRES = 4, REPLICAS = 8 };
-#ifdef __SANITIZE_THREAD__
-enum { MOST_WORKERS = 4 }; /* ten times slower: what threads do to each other shows with few */
-static const enum breadth breadth = TWO_TYPES;
-#elif defined(__SANITIZE_ADDRESS__)
-enum { MOST_WORKERS = 6 };
-static const enum breadth breadth = TWO_TYPES;
-#else
-enum { MOST_WORKERS = 9 };
-static const enum breadth breadth = ALL_TYPES;
-#endif
+enum { MOST_WORKERS = SANITIZED ? 7 : 9 };
+static const enum breadth breadth = SANITIZED ? TWO_TYPES : ALL_TYPES;
 
 static bool full(void) {
     const char *set = getenv("LOCKSTEP_TEST_FULL");
@@ -70,7 +62,7 @@ START_TEST(every_case) {
     enum ls_algorithm algorithm = algorithms[_i % ALGORITHMS];
     int64_t start = ls_now();
     size_t cases = 0;
-    for (int size = 1; size <= MOST_WORKERS; size++) {
+    for (int size = 1; size <= MOST_WORKERS; size += SANITIZED && size == 4 ? 3 : 1) { /* 7: three blocks of halving */
         struct world_options options = world_of(wire, algorithm, size);
         cases += run_layout(&options, algorithm, even);
         if (!full()) continue;
@@ -85,7 +77,7 @@ END_TEST
 START_TEST(ten_million_elements) {
     enum wire wire = (enum wire)(_i / ALGORITHMS);
     enum ls_algorithm algorithm = algorithms[_i % ALGORITHMS];
-    static const size_t counts[] = {10000000};
+    static const size_t counts[] = {SANITIZED ? 1000000 : 10000000};
     static const enum wire quick[] = {WIRE_SHARED, WIRE_LOCAL, WIRE_TCP, WIRE_LOCAL, WIRE_TCP};
     if (wire == WIRE_ODD || (!full() && wire != quick[_i % ALGORITHMS])) return;
     int64_t start = ls_now();
@@ -219,7 +211,7 @@ static uint64_t take_seed(void) {
 
 START_TEST(random_layouts_of_8_replicas_give_one_digest) {
     uint64_t seed = take_seed() + (uint64_t)_i, drawn = 0;
-    int rounds = full() ? 1000 : 100;
+    int rounds = full() ? 1000 : SANITIZED ? 20 : 100;
     struct layout layout = {.first = {0, REPLICAS}, .count = 3001, .dtype = (ls_dtype)_i};
     struct world_options alone = {.size = 1};
     uint64_t want = run_digest(&alone, &layout);

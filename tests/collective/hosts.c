@@ -19,15 +19,15 @@ static const struct layout layouts[] = {
     {"shared memory in 2 hosts of 2 and local between them", 4, 1, {0, 0, 1, 1}, {0, 1, 3, 4, 8}},
     {"shared memory in 2 hosts of 2 and local between them", 4, 2, {0, 1, 0, 1}, {0, 3, 4, 6, 7}},
     {"shared memory in 3 hosts of 1 to 3 and local between them", 6, 2, {0, 1, 1, 2, 2, 2}, {0, 1, 2, 3, 6, 7, 9}},
-    {"shared memory in 3 hosts of 1 to 2 and local between them", 5, 2, {0, 1, 0, 2, 1}, {0, 2, 3, 4, 9, 10}},
     {"shared memory in 2 hosts of 1 to 4 and local between them", 5, 3, {1, 0, 0, 0, 0}, {0, 5, 6, 8, 9, 10}},
+    {"shared memory in 3 hosts of 1 to 2 and local between them", 5, 2, {0, 1, 0, 2, 1}, {0, 2, 3, 4, 9, 10}},
     {"shared memory in 3 hosts of 2 to 3 and local between them",
      8,
      3,
      {0, 1, 2, 0, 1, 2, 0, 1},
      {0, 1, 2, 4, 5, 6, 7, 8, 9}},
 };
-enum { LAYOUTS = sizeof(layouts) / sizeof(layouts[0]) };
+enum { LAYOUTS = sizeof(layouts) / sizeof(layouts[0]), LAYOUTS_WITH_DATA = SANITIZED ? 4 : LAYOUTS };
 
 static struct world_options options_of(const struct layout *layout) {
     return (struct world_options){.size = layout->size, .wire = WIRE_SHARED, .hosts = layout->hosts};
@@ -286,11 +286,11 @@ int main(void) {
     tcase_set_timeout(cases, 120);
     tcase_add_loop_test(cases, hosts_are_found, 0, LAYOUTS);
     tcase_add_test(cases, shm_demands_one_host);
-    tcase_add_loop_test(cases, all_reduce_in_two_levels, 0, LAYOUTS);
-    tcase_add_loop_test(cases, large_counts_in_two_levels, 0, LAYOUTS);
+    tcase_add_loop_test(cases, all_reduce_in_two_levels, 0, LAYOUTS_WITH_DATA);
+    tcase_add_loop_test(cases, large_counts_in_two_levels, 0, LAYOUTS_WITH_DATA);
     tcase_add_loop_test(cases, flat_algorithms_beside_shared_memory, 0, 3);
     tcase_add_loop_test(cases, two_a_host_send_what_one_would, 0, 4);
-    tcase_add_loop_test(cases, broadcast_and_all_gather, 0, LAYOUTS);
+    tcase_add_loop_test(cases, broadcast_and_all_gather, 0, LAYOUTS_WITH_DATA);
     tcase_add_loop_test(cases, broadcast_and_all_gather_on_one_host, 2, 5);
     tcase_add_loop_test(cases, a_barrier_waits_for_all, 0, LAYOUTS);
     suite_add_tcase(suite, cases);

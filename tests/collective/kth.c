@@ -161,13 +161,7 @@ static void *run_trial(void *argument) {
 
 /* Many at a time, as most of each is waiting; until one is over before its call would have failed. */
 static void run_trials(struct trial trial) {
-#ifdef __SANITIZE_THREAD__
-    enum { AT_A_TIME = 6, STRIDE = 9 }; /* every ninth call, for it is ten times slower */
-#elif defined(__SANITIZE_ADDRESS__)
-    enum { AT_A_TIME = 6, STRIDE = 5 };
-#else
-    enum { AT_A_TIME = 6, STRIDE = 1 };
-#endif
+    enum { AT_A_TIME = SANITIZED ? 4 : 6, STRIDE = SANITIZED ? 13 : 1 };
     struct trial trials[AT_A_TIME];
     pthread_t threads[AT_A_TIME];
     bool all_fired = true;

@@ -236,7 +236,7 @@ START_TEST(a_rank_that_leaves_is_named) {
     struct world world;
     int64_t start = ls_now();
     world_run(&options, leaving, &way, &world);
-    ck_assert_double_lt(ls_seconds_since(start), 2);
+    ck_assert_double_lt(ls_seconds_since(start), 10); /* told, not run out of time */
     ck_assert_int_eq(world.ranks[1].status, LS_OK);
     int named = 0;
     for (int i = 0; i < 3; i += 2) {
@@ -270,7 +270,7 @@ START_TEST(an_abort_ends_the_wait) {
     struct world world;
     int64_t start = ls_now();
     world_run(&options, aborted, &way, &world);
-    ck_assert_double_lt(ls_seconds_since(start), 1);
+    ck_assert_double_lt(ls_seconds_since(start), 10); /* told, not run out of time */
     for (int i = 1; i < 3; i++) {
         ck_assert_int_eq(world.ranks[i].status, LS_CANCELLED);
         ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "the chief was told to stop")); /* maybe from another rank */
@@ -308,6 +308,7 @@ static void process_main(struct ls_link *links[PROCESSES][PROCESSES], int rank, 
         if (i == 100 && write(started, "x", 1) != 1) _exit(104);
     }
     bool named = strstr(ls_error(), "lost the connection to rank ") != NULL;
+    if (!named) (void)fprintf(stderr, "# rank %d: %s\n", rank, ls_error());
     _exit(named ? (int)status : 105);
 }
 

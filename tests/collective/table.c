@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "collective/oracle.h"
+#include "harness.h"
 
 struct one_case {
     ls_communication communication;
@@ -96,13 +97,9 @@ static ls_status one_row(struct rank *rank, struct one_case *one) {
     return LS_OK;
 }
 
-/* What threads do to each other does not hang on types, and ThreadSanitizer takes ten times as long. */
+/* What threads do to each other does not hang on types. */
 static enum breadth breadth_of(const struct table *table) {
-#ifdef __SANITIZE_THREAD__
-    return table->breadth == ALL_TYPES ? TWO_TYPES : table->breadth;
-#else
-    return table->breadth;
-#endif
+    return SANITIZED_THREADS && table->breadth == ALL_TYPES ? TWO_TYPES : table->breadth;
 }
 
 static bool wanted(const struct table *table, ls_dtype dtype, ls_reduce_op op) {

@@ -68,7 +68,8 @@ START_TEST(test_most) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     char list[1024] = "cpu:0";
     int count = 0;
-    for (int i = 1; i < LS_MAX_LOCAL_DEVICES; i++) (void)snprintf(list + strlen(list), 16, ",cpu:%d", i);
+    for (int i = 1; i < LS_MAX_LOCAL_DEVICES; i++)
+        (void)snprintf(list + strlen(list), sizeof(list) - strlen(list), ",cpu:%d", i);
     ck_assert_int_eq(ls_devices_open(list, 0, devices, &count), LS_OK);
     ck_assert_int_eq(count, LS_MAX_LOCAL_DEVICES);
     ck_assert_int_eq(devices[0]->threads, 1);

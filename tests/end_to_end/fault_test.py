@@ -15,11 +15,9 @@ LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation",
 
 
 def leftovers():
-    """Shared memory and temporary files that bear our name."""
-    names = []
-    for folder in ("/dev/shm", "/tmp"):
-        names += [os.path.join(folder, name) for name in os.listdir(folder) if "lockstep" in name.lower()]
-    return sorted(names)
+    """Shared memory and temporary files that bear our name; folders are those of tests that run beside this one."""
+    return {entry.path for folder in ("/dev/shm", "/tmp") for entry in os.scandir(folder)
+            if "lockstep" in entry.name.lower() and not entry.is_dir()}
 
 
 def listening(port):
@@ -45,7 +43,7 @@ class Faults(unittest.TestCase):
         if number == signal.SIGSTOP:
             cluster.kill(victim, signal.SIGCONT)
         results = cluster.finish()
-        self.assertEqual(leftovers(), before)
+        self.assertEqual(leftovers() - before, set())
         self.assertFalse([port for port in cluster.ports if listening(port)])
         woken = [victim] if number == signal.SIGSTOP else []
         return [results[("worker", index)] for index in [*{0, 1, 2} - {victim}, *woken]], took
@@ -53,8 +51,9 @@ class Faults(unittest.TestCase):
     def test_kill_any_worker(self):
         for victim, transport in ((0, "auto"), (1, "auto"), (2, "auto"), (1, "tcp"), (0, "grpc"), (2, "grpc")):
             with self.subTest(victim=victim, transport=transport):
-                results, took = self.lose(victim, environment={"LOCKSTEP_TRANSPORT": transport})
-                self.assertLess(took, 2)
+                results, took = self.lose(victim, environment={"LOCKSTEP_TRANSPORT": transport,
+                                                               "LOCKSTEP_HEARTBEAT_LIMIT": "60"})
+                self.assertLess(took, 15)  # by the closed connection, not by silence; 0.1 where nothing else runs
                 for status, _, stderr in results:
                     self.assertEqual(status, 138, stderr)
                     self.assertRegex(stderr.strip().splitlines()[-1], "worker:%d" % victim)
@@ -66,7 +65,7 @@ class Faults(unittest.TestCase):
             with self.subTest(victim=victim, transport=transport):
                 results, took = self.lose(victim, signal.SIGSTOP, {"LOCKSTEP_HEARTBEAT_LIMIT": "1",
                                                                    "LOCKSTEP_TRANSPORT": transport})
-                self.assertLess(took, 10)  # 2 where nothing else runs
+                self.assertLess(took, 15)  # 2 where nothing else runs
                 self.assertEqual([status for status, _, _ in results], [138] * 3, results)
                 lasts = [stderr.strip().splitlines()[-1] for _, _, stderr in results]
                 for last in lasts[:2]:
@@ -77,7 +76,7 @@ class Faults(unittest.TestCase):
         """Where liveness would be later."""
         results, took = self.lose(1, signal.SIGSTOP, {"LOCKSTEP_COLLECTIVE_TIMEOUT": "3", "LOCKSTEP_REPORT_INTERVAL": "1",
                                                       "LOCKSTEP_HEARTBEAT_LIMIT": "60"})
-        self.assertLess(took, 8)
+        self.assertLess(took, 15)
         for status, _, stderr in results[:2]:
             self.assertEqual(status, 138, stderr)
             self.assertIn("rank 1", stderr.strip().splitlines()[-1])

@@ -46,9 +46,10 @@ def is_closed(connection, timeout=5):
 
 
 class Capture:
-    """All bytes of TCP segments on the loopback interface, one after the other, while it is open."""
+    """All bytes of TCP segments from and to the ports on the loopback interface, one after the other, while it is open."""
 
-    def __init__(self):
+    def __init__(self, ports):
+        self.ports = set(ports)
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
         self.socket.setsockopt(socket.SOL_SOCKET, 33, 256 << 20)  # SO_RCVBUFFORCE
         self.socket.bind(("lo", 0))
@@ -67,19 +68,19 @@ class Capture:
                 header = 14 + (packet[14] & 15) * 4
                 if packet[23] == socket.IPPROTO_TCP:
                     source, target = struct.unpack(">HH", packet[header:header + 4])
-                    self.packets.append((source, target, packet[header + (packet[header + 12] >> 4) * 4:]))
+                    if source in self.ports or target in self.ports:
+                        self.packets.append((source, target, packet[header + (packet[header + 12] >> 4) * 4:]))
 
     def close(self):
         self.over = True
         self.thread.join()
         self.socket.close()
 
-    def bytes_of(self, ports):
+    def streams(self):
         """By direction of a connection, so that what is cut at a segment's end is found too."""
         streams = {}
         for source, target, data in self.packets:
-            if source in ports or target in ports:
-                streams.setdefault((source, target), []).append(data)
+            streams.setdefault((source, target), []).append(data)
         return [b"".join(parts) for parts in streams.values()]
 
 
@@ -216,7 +217,7 @@ class Strangers(Base):
         """Worker 2 of three is missing, so that the others wait in the join with their data connection made."""
         cluster = Cluster(3, LONG, {"LOCKSTEP_TRANSPORT": "tcp", "LOCKSTEP_TOKEN_FILE": self.token_file(),
                                     "LOCKSTEP_JOIN_TIMEOUT": "5", "LOCKSTEP_REPORT_INTERVAL": "1"})
-        capture = Capture()
+        capture = Capture(cluster.ports)
         try:
             cluster.start(0)
             cluster.start(1)
@@ -267,14 +268,14 @@ class Tokens(Base):
                 with open(path) as file:
                     token = file.read().strip()
                 cluster = Cluster(2, SHORT, {"LOCKSTEP_TOKEN_FILE": path, "LOCKSTEP_TRANSPORT": transport})
-                capture = Capture()
+                capture = Capture(cluster.ports)
                 try:
                     cluster.start_all()
                     results = cluster.finish()
                 finally:
                     capture.close()
                 self.expect_equal_weights(results)
-                streams = capture.bytes_of(cluster.ports)
+                streams = capture.streams()
                 self.assertTrue([stream for stream in streams if b"lockstep.Cluster/Control" in stream])
                 for stream in streams:
                     self.assertFalse(token.encode() in stream)
@@ -303,7 +304,7 @@ class Tls(Base):
         """Hands a variable full of the pattern round; returns what was seen on the wire."""
         cluster = Cluster(2, [os.environ.get("PLANTED", "build/tests/end_to_end/planted"), pattern],
                           dict(environment, LOCKSTEP_TRANSPORT="grpc", LOCKSTEP_ALGORITHM="exchange"))
-        capture = Capture()
+        capture = Capture(cluster.ports)
         try:
             self.start(cluster, folders)
             results = cluster.finish()
@@ -311,7 +312,7 @@ class Tls(Base):
             capture.close()
         for status, _, stderr in results.values():
             self.assertEqual(status, 0, stderr)
-        return b"".join(capture.bytes_of(cluster.ports))
+        return b"".join(capture.streams())
 
     @unittest.skipUnless(may_capture(), "needs raw sockets")
     def test_nothing_goes_in_the_clear(self):

@@ -7,11 +7,13 @@ from cluster import SANITIZED, Cluster, last_json, run_local, train_command
 
 # 28 (7) full steps and one of 40
 SMALL = ("--limit", "530" if SANITIZED else "2000", "--epochs", "2", "--no-validation", "--batch-size", "70")
-LONG, ACCURATE = (("--epochs", "1"), 0.5) if SANITIZED else (("--epochs", "5"), 0.97)
-SHORT = ("--limit", "1000", "--epochs", "1") if SANITIZED else ("--epochs", "2")
+LONG, ACCURATE = ("--epochs", "3"), 0.97
+SHORT = ("--epochs", "1")
+long = unittest.skipIf(SANITIZED, "minutes, in code that the others run too")
 
 
 class Training(unittest.TestCase):
+    @long
     def test_accuracy_and_the_same_bits_twice(self):
         first = run_local(2, 1, *LONG)
         second = run_local(2, 1, *LONG)
@@ -65,6 +67,7 @@ class Training(unittest.TestCase):
         self.assertAlmostEqual(first["val_accuracy"], plain["val_accuracy"], delta=0.01)
         return plain
 
+    @long
     def test_compression_keeps_the_accuracy(self):
         plain = self.check_compression(2, "bf16", *LONG)
         self.assertGreaterEqual(plain["val_accuracy"], ACCURATE)

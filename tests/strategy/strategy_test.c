@@ -248,15 +248,17 @@ static void check_cross_device(ls_strategy *strategy, ls_dtype dtype, size_t cou
     }
     struct ls_cross_device_call call = {LS_SUM, dtype, count, (void *const *)arrays, n};
     ck_assert_int_eq(ls_strategy_run(strategy, cross_device, &call), LS_OK);
-    for (int leaf = 0; leaf < n; leaf++)
-        for (size_t i = 0; i < count; i++) {
-            union element want = oracle(dtype, leaves, 0, n, i), have = fold_leaf(dtype, arrays[leaf], i);
+    for (size_t i = 0; i < count; i++) {
+        union element want = oracle(dtype, leaves, 0, n, i);
+        for (int leaf = 0; leaf < n; leaf++) {
+            union element have = fold_leaf(dtype, arrays[leaf], i);
             bool equal = dtype == LS_FLOAT64                      ? have.d == want.d
                          : dtype == LS_INT32 || dtype == LS_INT64 ? have.i == want.i
                                                                   : have.f == want.f;
             ck_assert_msg(equal, "%d devices, %s, count %zu: device %d element %zu", n, ls_dtype_name(dtype), count,
                           leaf, i);
         }
+    }
     for (int leaf = 0; leaf < n; leaf++) {
         ls_free(leaves[leaf]);
         ls_free(arrays[leaf]);
