@@ -3,8 +3,8 @@
 #include <check.h>
 #include <stdlib.h>
 
-/* Under a sanitizer, which takes ten times as long, the tables of tests are shorter: fewer sizes, rounds and, where only
- * threads are of interest, types. No kind of link, algorithm, call or failure is left out. */
+/* Under a sanitizer, which takes ten times as long, the tables of tests are shorter: fewer sizes, rounds and, where
+ * only threads are of interest, types. No kind of link, algorithm, call or failure is left out. */
 #if defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1, SANITIZED_THREADS = 1 };
 #elif defined(__SANITIZE_ADDRESS__)

@@ -126,7 +126,10 @@ START_TEST(parts_of_any_length) {
         enum wire wire;
         int least, most;
         size_t segment;
-    } worlds[] = {{WIRE_LOCAL, 1, SANITIZED ? 4 : 9, 0}, {WIRE_TCP, 3, SANITIZED ? 3 : 5, 1024}, {WIRE_ODD, 3, 4, 1000}, {WIRE_SHARED, 2, 4, 0}};
+    } worlds[] = {{WIRE_LOCAL, 1, SANITIZED ? 4 : 9, 0},
+                  {WIRE_TCP, 3, SANITIZED ? 3 : 5, 1024},
+                  {WIRE_ODD, 3, 4, 1000},
+                  {WIRE_SHARED, 2, 4, 0}};
     struct context context;
     for (int i = 0; i < MOST_WORKERS; i++) context.inputs[i] = malloc(MOST_ELEMENTS * 8);
     context.expected = malloc(MOST_ELEMENTS * 8);
