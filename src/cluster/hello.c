@@ -61,13 +61,14 @@ static void answer_retry(struct ls_cluster *cluster, struct ls_rpc_stream *strea
     ls_rpc_finish(stream);
 }
 
-static void answer_refused(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, const char *text) {
+static void answer_refused(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, ls_status code,
+                           const char *text) {
     struct ls_message message = reply_of(cluster, LS_VERDICT_REFUSED, text);
-    message.reply.code = LS_INVALID_ARGUMENT;
+    message.reply.code = code;
     ls_cluster_send(stream, &message);
     ls_rpc_finish(stream);
     if (rank < cluster->size) cluster->peers[rank].told = true;
-    if (cluster->phase == LS_PHASE_JOINING) ls_hello_refuse_join(cluster, LS_INVALID_ARGUMENT, text);
+    if (cluster->phase == LS_PHASE_JOINING) ls_hello_refuse_join(cluster, code, text);
 }
 
 void ls_hello_told(struct ls_cluster *cluster, int rank) {
@@ -157,7 +158,7 @@ static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struc
                    "TF_CONFIG, or end the one left over from an earlier run",
                    peer->name, peer->rank);
     if (now - peer->rival_since > LS_RIVAL_TIMEOUT)
-        answer_refused(cluster, stream, peer->rank, text);
+        answer_refused(cluster, stream, peer->rank, LS_INVALID_ARGUMENT, text);
     else
         answer_retry(cluster, stream, "an earlier process of this task is still connected");
 }
@@ -194,9 +195,9 @@ void ls_hello_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream,
     if (message->incarnation == cluster->incarnation) {
         answer_retry(cluster, stream, ""); /* the asking side, this process too, sees whom it has reached */
     } else if (differs(cluster, &message->hello, text) || misplaced(cluster, &message->hello, text)) {
-        answer_refused(cluster, stream, message->hello.rank, text);
+        answer_refused(cluster, stream, message->hello.rank, LS_INVALID_ARGUMENT, text);
     } else if (cluster->refusal) {
-        answer_refused(cluster, stream, message->hello.rank, cluster->refusal_text);
+        answer_refused(cluster, stream, message->hello.rank, cluster->refusal, cluster->refusal_text);
     } else if (cluster->phase != LS_PHASE_JOINING) {
         answer_retry(cluster, stream, "the group has started without it and has not ended yet");
     } else {

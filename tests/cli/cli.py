@@ -8,6 +8,9 @@ import traceback
 
 LOCKSTEP = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/lockstep")
 LIMIT = 60
+for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):  # by nohup or a shell that started this in the background
+    if signal.getsignal(ignored) == signal.SIG_IGN:
+        signal.signal(ignored, signal.SIG_DFL)
 
 
 def environment(**variables):

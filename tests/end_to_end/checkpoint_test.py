@@ -58,7 +58,7 @@ def weights_sha256(tensors, names):
 
 class Checkpoints(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-checkpoint-")
+        self.folder = tempfile.mkdtemp(prefix="checkpoint-test-")
         self.addCleanup(shutil.rmtree, self.folder)
 
     def names(self):
@@ -81,12 +81,15 @@ class Checkpoints(unittest.TestCase):
         return cluster
 
     def check_kills(self, workers, *checkpoint):
-        """Kills all workers again and again, then lets them finish."""
+        """Kills all workers again and again, every second time after one more checkpoint, then lets them finish."""
         undisturbed, _ = self.succeed(*SMALL, "--devices", str(workers))
         options = (*SMALL, *checkpoint)
         resumed = 0
         for round in range(24 if LONG_FORM else 6):
+            before = self.names()
             cluster = self.start(workers, options)
+            while round % 2 and self.names() == before and cluster.tasks[("worker", 0)].poll() is None:
+                time.sleep(0.01)
             time.sleep(random.uniform(0.05, 0.8))
             for index in random.sample(range(workers), workers):
                 cluster.kill(index)

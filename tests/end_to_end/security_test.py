@@ -55,24 +55,36 @@ class Capture:
         self.socket.bind(("lo", 0))
         self.socket.settimeout(0.2)
         self.packets = []
+        self.last = secrets.token_bytes(16)  # in the packet after which the capture ends
         self.over = False
         self.thread = threading.Thread(target=self.run)
         self.thread.start()
 
     def run(self):
-        while not self.over:
-            with contextlib.suppress(socket.timeout):
+        while True:
+            try:
                 packet, address = self.socket.recvfrom(1 << 17)
-                if address[2] == socket.PACKET_OUTGOING:  # each packet of lo is seen a second time
-                    continue
-                header = 14 + (packet[14] & 15) * 4
-                if packet[23] == socket.IPPROTO_TCP:
-                    source, target = struct.unpack(">HH", packet[header:header + 4])
-                    if source in self.ports or target in self.ports:
-                        self.packets.append((source, target, packet[header + (packet[header + 12] >> 4) * 4:]))
+            except socket.timeout:
+                if self.over:
+                    return
+                continue
+            if self.last in packet:
+                return
+            if address[2] != socket.PACKET_OUTGOING:  # each packet of lo is seen a second time
+                self.keep(packet)
+
+    def keep(self, packet):
+        header = 14 + (packet[14] & 15) * 4
+        if packet[23] == socket.IPPROTO_TCP:
+            source, target = struct.unpack(">HH", packet[header:header + 4])
+            if source in self.ports or target in self.ports:
+                self.packets.append((source, target, packet[header + (packet[header + 12] >> 4) * 4:]))
 
     def close(self):
+        """What was sent before is captured, however far behind the thread is."""
         self.over = True
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+            end.sendto(self.last, ("127.0.0.1", 9))
         self.thread.join()
         self.socket.close()
 

@@ -270,7 +270,7 @@ START_TEST(cross_device_table) {
     static const size_t counts[] = {0, 1, 2, 7, 8, 15, 16, 17, 1000, 4099};
     for (size_t o = 0; o < 2; o++)
         for (int devices = 1; devices <= 8; devices++) {
-            char list[8];
+            char list[16];
             ls_strategy *strategy = NULL;
             (void)snprintf(list, sizeof(list), "%d", devices);
             ck_assert_int_eq(
