@@ -67,7 +67,9 @@ static ls_status reduce(struct rank *rank, ls_communication communication, float
                                        .inputs = inputs,
                                        .outputs = outputs};
     ls_status status = ls_group_all_reduce(rank->group, &call);
-    for (size_t i = 0; i < count && !status; i++) ck_assert(data[i] == SIZE * (SIZE + 1) / 2);
+    size_t wrong = 0; /* each ck_assert writes to a file */
+    for (size_t i = 0; i < count && !status; i++) wrong += data[i] != SIZE * (SIZE + 1) / 2;
+    ck_assert_uint_eq(wrong, 0);
     return status;
 }
 
@@ -161,7 +163,7 @@ static void *run_trial(void *argument) {
 
 /* Many at a time, as most of each is waiting; until one is over before its call would have failed. */
 static void run_trials(struct trial trial) {
-    enum { AT_A_TIME = SANITIZED ? 4 : 6, STRIDE = SANITIZED ? 13 : 1 };
+    enum { AT_A_TIME = 6, STRIDE = SANITIZED ? 3 : 1 };
     struct trial trials[AT_A_TIME];
     pthread_t threads[AT_A_TIME];
     bool all_fired = true;

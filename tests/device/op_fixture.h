@@ -63,8 +63,8 @@ static inline void assert_close(const char *what, const float *values, const dou
     double largest = 0;
     for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs(oracle[i]));
     for (int64_t i = 0; i < count; i++)
-        ck_assert_msg(fabs((double)values[i] - oracle[i]) <= TOLERANCE * largest, "%s[%lld] is %.9g, but must be %.9g",
-                      what, (long long)i, (double)values[i], oracle[i]);
+        if (!(fabs((double)values[i] - oracle[i]) <= TOLERANCE * largest))
+            ck_abort_msg("%s[%lld] is %.9g, but must be %.9g", what, (long long)i, (double)values[i], oracle[i]);
 }
 
 static inline void assert_pair(const char *what, const struct pair *pair) {

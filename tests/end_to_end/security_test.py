@@ -360,7 +360,7 @@ class Tls(Base):
             self.assertRegex(stderr.strip().splitlines()[-1], "UNAUTHENTICATED: .*LOCKSTEP_TLS_CA")
 
     def test_one_without_tls(self):
-        cluster = Cluster(2, SHORT, {"LOCKSTEP_JOIN_TIMEOUT": "3"})
+        cluster = Cluster(2, SHORT, {"LOCKSTEP_JOIN_TIMEOUT": "10"})
         self.start(cluster, [self.certs(), None])
         results = cluster.finish(timeout=30)
         for status, _, stderr in results.values():

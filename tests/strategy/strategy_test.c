@@ -255,8 +255,9 @@ static void check_cross_device(ls_strategy *strategy, ls_dtype dtype, size_t cou
             bool equal = dtype == LS_FLOAT64                      ? have.d == want.d
                          : dtype == LS_INT32 || dtype == LS_INT64 ? have.i == want.i
                                                                   : have.f == want.f;
-            ck_assert_msg(equal, "%d devices, %s, count %zu: device %d element %zu", n, ls_dtype_name(dtype), count,
-                          leaf, i);
+            if (!equal)
+                ck_abort_msg("%d devices, %s, count %zu: device %d element %zu", n, ls_dtype_name(dtype), count, leaf,
+                             i);
         }
     }
     for (int leaf = 0; leaf < n; leaf++) {
