@@ -123,7 +123,6 @@ START_TEST(strangers_are_told_why) {
     int ports[2];
     make_authorities();
     make(workers, 2, ports);
-    workers[0].join_timeout = shown[_i].why ? 20 : 2;
     if (shown[_i].name)
         ck_assert_int_eq(
             ls_certificate_issue(shown[_i].good_authority ? &authority : &other, shown[_i].name, shown[_i].days, &pair),

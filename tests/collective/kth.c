@@ -163,7 +163,7 @@ static void *run_trial(void *argument) {
 
 /* Many at a time, as most of each is waiting; until one is over before its call would have failed. */
 static void run_trials(struct trial trial) {
-    enum { AT_A_TIME = 6, STRIDE = SANITIZED ? 3 : 1 };
+    enum { AT_A_TIME = 6, STRIDE = SANITIZED_THREADS ? 3 : 1 };
     struct trial trials[AT_A_TIME];
     pthread_t threads[AT_A_TIME];
     bool all_fired = true;
