@@ -65,7 +65,8 @@ LS_API const char *ls_status_name(ls_status status);
 LS_API const char *ls_error(void);
 /* Prints the last error to stderr unless status is LS_OK and returns the process exit status: 0 success; 2 bad
  * configuration (INVALID_ARGUMENT, UNAUTHENTICATED); 138 a peer was lost or a deadline passed, restart me (UNAVAILABLE, ABORTED,
- * DEADLINE_EXCEEDED; retryable for Kubeflow's ExitCode policy); 1 anything else. */
+ * DEADLINE_EXCEEDED); 143 stopped on request, as after SIGTERM (CANCELLED); 1 anything else. 138 and 143 are retryable for
+ * Kubeflow's ExitCode policy. */
 LS_API int ls_exit(ls_status status);
 
 /* ---- Types ------------------------------------------------------------------------------------------------------ */
@@ -131,7 +132,8 @@ LS_API ls_status ls_mirrored_strategy_new(const ls_strategy_options *options, ls
 /* OneDeviceStrategy: one replica on one device ("cpu:0"). */
 LS_API ls_status ls_one_device_strategy_new(const char *device, ls_strategy **strategy);
 /* Ends the run in order: with status LS_OK waits (with a limit) until every worker is done; with an error tells the
- * others the cause at once. Frees the strategy and returns status, or what went wrong at the exit. */
+ * others the cause at once. LS_CANCELLED of a fit that was asked to stop is the same on all workers and counts as in
+ * order. Frees the strategy and returns status, or what went wrong at the exit. */
 LS_API ls_status ls_strategy_close(ls_strategy *strategy, ls_status status);
 /* ls_strategy_close with LS_OK, its result ignored. */
 LS_API void ls_strategy_free(ls_strategy *strategy);
@@ -227,6 +229,14 @@ typedef struct ls_result {
 } ls_result;
 /* Called on every worker after each epoch with the numbers so far; any status but LS_OK ends the training with it. */
 typedef ls_status ls_epoch_fn(void *context, int epoch, const ls_result *result);
+/* What one worker may ask of all; the greatest wish counts. LS_SAVE: a checkpoint after the present step, where checkpoints
+ * are kept. LS_STOP: all workers end fit after the same step, with LS_CANCELLED and one message; where checkpoints are kept
+ * that step's is saved before, and the next fit goes on after it. In an epoch's last step both wait for what belongs to the
+ * epoch (validation, on_epoch); after the last epoch there is nothing left to stop. */
+typedef enum ls_request { LS_GO_ON = 0, LS_SAVE, LS_STOP } ls_request;
+/* Called in the thread of fit before each step, on the workers that have set it: such as one that returns, and clears, what
+ * a signal handler has noted. What it returns once counts until that step is done. */
+typedef ls_request ls_request_fn(void *context);
 /* BackupAndRestore. The chief alone uses the folder; it holds one training. A fit that finds a checkpoint there goes on
  * after it on all workers, to the bits of an undisturbed run; a damaged one is a warning, and the one before it is taken. */
 typedef struct ls_checkpoint_options {
@@ -245,8 +255,9 @@ typedef struct ls_fit_options {
     ls_dataset *validation_data; /* borrowed */
     int verbose;                 /* Keras' 1: progress bar, 2: a line an epoch, -1: nothing; 0: 1 on a terminal, else 2 */
     ls_epoch_fn *on_epoch;
-    void *context;
+    void *context; /* of on_epoch and request */
     const ls_checkpoint_options *checkpoint; /* default: none. LS_CHECKPOINT(.folder = "/data/checkpoints") */
+    ls_request_fn *request; /* PreemptionCheckpointHandler's watcher: save, or stop */
 } ls_fit_options;
 #define LS_FIT(...) (&(ls_fit_options){.size = sizeof(ls_fit_options), __VA_ARGS__})
 

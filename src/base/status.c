@@ -54,6 +54,8 @@ static int exit_status(ls_status status) {
     switch (status) {
     case LS_OK:
         return 0;
+    case LS_CANCELLED: /* as a shell reports SIGTERM */
+        return 143;
     case LS_INVALID_ARGUMENT:
     case LS_UNAUTHENTICATED: /* another token or certificate: a restart would not help */
         return 2;
@@ -67,6 +69,7 @@ static int exit_status(ls_status status) {
 }
 
 int ls_exit(ls_status status) {
-    if (status != LS_OK) (void)fprintf(stderr, "lockstep: error: %s: %s\n", ls_status_name(status), last_error);
+    const char *kind = status == LS_CANCELLED ? "" : "error: ";
+    if (status != LS_OK) (void)fprintf(stderr, "lockstep: %s%s: %s\n", kind, ls_status_name(status), last_error);
     return exit_status(status);
 }

@@ -38,7 +38,7 @@ static void print_help(FILE *to) {
                       "  lockstep train --model mlp --dataset digits                    one worker\n"
                       "  lockstep run -np 2 -- lockstep train --model mlp --dataset digits   two workers\n\n"
                       "exit status: 0 success; 2 a bad command line or configuration; 138 a peer was lost or a\n"
-                      "deadline passed, start me again; 1 anything else.\n");
+                      "deadline passed, start me again; 143 stopped by SIGTERM; 1 anything else.\n");
 }
 
 static const struct command *find_command(const char *name) {

@@ -40,7 +40,7 @@ static const char help[] =
     "                   others of a lost worker end with 138, so that the whole group starts anew, each of them\n"
     "                   counting; with lockstep train --checkpoint it goes on after the exact step. Nothing is\n"
     "                   restarted after a signal to the launcher, after a worker has succeeded, or after one has\n"
-    "                   failed in another way; default 0\n"
+    "                   failed in another way or stopped with 143; default 0\n"
     "  --help           print this text\n"
     "\n"
     "signals:\n"
@@ -60,7 +60,8 @@ static const char help[] =
     "\n"
     "exit status: 0 all workers succeeded; 2 a bad command line; 126 COMMAND cannot be executed; 127 COMMAND not\n"
     "found; else the exit status of the worker that failed first, 128 + n if signal n killed it. A worker that\n"
-    "ends with 138 says that it lost another: one that fails otherwise within a second is named in its place.\n";
+    "ends with 138 says that it lost another: one that fails otherwise within a second is named in its place.\n"
+    "143 when lockstep train has stopped in order after SIGTERM, to the launcher or to one worker.\n";
 
 /* One entry of a device list: a kind, a colon, a number ("cpu:0"); returns its end, or NULL. */
 static const char *skip_device(const char *text) {

@@ -3,7 +3,8 @@
  * After the first failure the others have a grace to end by themselves (they notice the loss and end with status 138),
  * then get SIGTERM, and SIGKILL after LS_RUN_KILL more. The worker that failed first gives the exit status; but 138
  * says that another one was lost, so that a worker which fails otherwise within LS_RUN_CAUSE, before anybody was
- * signalled, is named in its place.
+ * signalled, is named in its place. Workers that all end with 143 by themselves have stopped in order, as after SIGTERM
+ * to one of them, and nothing is said.
  *
  * With restarts a worker that a signal killed, or that ended with 138, is started anew in its place instead, with the
  * same TF_CONFIG and prefix, until as many restarts are used up, a worker has succeeded, or one has failed otherwise.
@@ -26,7 +27,8 @@
 #include "cli/run_output.h"
 #include "cli/run_ports.h"
 
-#define PEER_LOST 138 /* see ls_exit */
+#define PEER_LOST 138 /* see ls_exit, for this and the next */
+#define STOPPED   143
 
 struct run {
     const struct ls_supervision *how;
@@ -59,10 +61,22 @@ static void blame(struct run *run, struct ls_worker *worker) {
     if (!run->culprit || consequence) run->culprit = worker;
 }
 
+/* By itself, as fit lets all workers do. */
+static bool has_stopped(const struct ls_worker *worker) {
+    return worker->ended && worker->exit_status == STOPPED && !worker->by_signal;
+}
+
+static bool all_have_stopped(const struct run *run) {
+    int count = 0;
+    for (int i = 0; i < run->count; i++) count += has_stopped(&run->workers[i]);
+    return count == run->count;
+}
+
 static void announce(struct run *run) {
     if (run->announced || !run->culprit) return;
-    bool settled = run->culprit->exit_status != PEER_LOST || now() >= run->failed_at + LS_RUN_CAUSE;
-    if (!settled && run->alive) return;
+    bool waiting = run->culprit->exit_status == PEER_LOST || has_stopped(run->culprit);
+    bool settled = !waiting || now() >= run->failed_at + LS_RUN_CAUSE;
+    if ((!settled && run->alive) || all_have_stopped(run)) return;
     char who[128];
     ls_worker_describe(run->culprit, who, sizeof(who));
     run->announced = true;

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/train_signals.h"
 
 static const char help[] =
     "lockstep train: train a model without writing C\n"
@@ -46,6 +47,14 @@ static const char help[] =
     "  --checkpoint-errors fail|warn   what it is when one cannot be written or read: the end, or a warning\n"
     "                          (default fail)\n"
     "\n"
+    "signals:\n"
+    "  SIGTERM to any worker   all workers stop after the same step, save its checkpoint where --checkpoint is given, "
+    "and\n"
+    "                          end with status 143; the next start goes on there. At the end of an epoch validation\n"
+    "                          comes first; in the last one the training ends as always. A second SIGTERM, and one\n"
+    "                          before the first step, ends the process at once\n"
+    "  SIGUSR1 to any worker   with --checkpoint: save a checkpoint after the present step and go on\n"
+    "\n"
     "distribution:\n"
     "  --strategy multi-worker|mirrored|one-device   (default multi-worker: reads TF_CONFIG)\n"
     "  --devices D             a number of CPU devices, or cpu:0,cpu:1 (default: LOCKSTEP_DEVICES, then 1)\n"
@@ -79,7 +88,7 @@ static const char help[] =
     "      lockstep train --dataset /data/mnist --optimizer adam\n"
     "\n"
     "exit status: 0 trained; 2 a bad command line or TF_CONFIG; 138 a peer was lost or a deadline passed;\n"
-    "1 anything else.\n";
+    "143 stopped by SIGTERM; 1 anything else.\n";
 
 #define MAX_LAYERS 32
 struct training {
@@ -368,6 +377,7 @@ static ls_status train(struct training *training, ls_strategy *strategy, struct 
     training->data.seed = training->seed;
     ls_status status = open_data(training, &data, &validation);
     training->fit.validation_data = validation;
+    training->fit.request = ls_train_signals_request;
     training->fit.checkpoint = training->checkpoint.folder ? &training->checkpoint : NULL;
     if (!status) status = make_model(training, strategy, data, &model);
     if (!status) status = ls_model_fit(model, data, &training->fit, &outcome->result);
@@ -403,6 +413,7 @@ static int run_training(struct training *training) {
         perror("lockstep train: LOCKSTEP_TRANSPORT");
         return 1;
     }
+    ls_train_signals_install(training->checkpoint.folder != NULL);
     ls_status status = make_strategy(training, &strategy);
     if (status) return ls_exit(status);
     int replicas = ls_num_replicas_in_sync(strategy), workers = ls_num_workers(strategy);

@@ -294,7 +294,7 @@ static ls_status take_result(struct ls_backup *backup) {
 ls_status ls_backup_step(struct ls_backup *backup, const struct ls_fit_state *state) {
     if (!backup || !backup->keeper) return LS_OK;
     int64_t every = backup->options.every_steps ? backup->options.every_steps : backup->steps_per_epoch;
-    if (state->position % every == 0) backup->due = true;
+    if (state->position % every == 0 || backup->model->requests.save) backup->due = true;
     if (!ls_writer_idle(backup->writer)) return LS_OK;
     ls_status status = take_result(backup);
     if (status || !backup->due || state->position == backup->last_position) return status;
@@ -330,16 +330,26 @@ static void remove_all(struct ls_backup *backup) {
                        ls_error());
 }
 
-ls_status ls_backup_finish(struct ls_backup *backup, const struct ls_fit_state *state) {
-    if (!backup || !backup->keeper) return LS_OK;
-    if (!backup->options.keep_on_success) {
-        remove_all(backup);
-        return LS_OK;
-    }
+/* The last one of this fit. */
+static ls_status save_and_wait(struct ls_backup *backup, const struct ls_fit_state *state) {
     ls_status status = wait_for_result(backup);
     if (status || backup->saved == state->position) return status;
     status = save(backup, state);
     return status ? status : wait_for_result(backup);
+}
+
+ls_status ls_backup_stop(struct ls_backup *backup, const struct ls_fit_state *state, const char **folder) {
+    if (!backup || !backup->keeper) return LS_OK;
+    ls_status status = save_and_wait(backup, state);
+    if (!status && !backup->failing) *folder = backup->folder;
+    return status;
+}
+
+ls_status ls_backup_finish(struct ls_backup *backup, const struct ls_fit_state *state) {
+    if (!backup || !backup->keeper) return LS_OK;
+    if (backup->options.keep_on_success) return save_and_wait(backup, state);
+    remove_all(backup);
+    return LS_OK;
 }
 
 void ls_backup_free(struct ls_backup *backup) {

@@ -27,6 +27,9 @@ ls_status ls_backup_restore(struct ls_backup *backup, struct ls_fit_state *state
 /* After a committed step, or at the end of an epoch when all that belongs to it is done: takes a checkpoint when one is
  * due and the one before is written; otherwise it stays due. An error is the writer's, of an earlier one. */
 ls_status ls_backup_step(struct ls_backup *backup, const struct ls_fit_state *state);
+/* All workers stop here: the chief saves this state, unless it is saved, and waits until it is written. *folder becomes
+ * where it is, borrowed, and stays NULL where nothing is kept, or could not be saved and that is only a warning. */
+ls_status ls_backup_stop(struct ls_backup *backup, const struct ls_fit_state *state, const char **folder);
 /* After the last epoch: removes the checkpoints, or writes the last one. */
 ls_status ls_backup_finish(struct ls_backup *backup, const struct ls_fit_state *state);
 /* Waits for a checkpoint that is being written. NULL is nothing. */

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "observe/progress.h"
-#include "strategy/backup.h"
+#include "strategy/stop.h"
 
 static void free_pipeline(struct ls_pipeline **pipeline) {
     ls_pipeline_free(*pipeline);
@@ -29,12 +29,27 @@ struct fitting {
     double timed_seconds; /* both without the first step */
 };
 
+/* What this worker wishes goes with the step. */
+static void ask(const struct fitting *fitting) {
+    const ls_fit_options *options = &fitting->options;
+    ls_request request = options->request ? options->request(options->context) : LS_GO_ON;
+    if (request > fitting->model->request) fitting->model->request = request;
+}
+
+/* After a step and all that belongs to it: a checkpoint when one is due, or the end that somebody asked for. */
+static ls_status end_step(struct fitting *fitting) {
+    bool last = fitting->state.position == fitting->options.epochs * fitting->steps_per_epoch;
+    if (fitting->model->requests.stop && !last) return ls_fit_stop(fitting->model, fitting->backup, &fitting->state);
+    return ls_backup_step(fitting->backup, &fitting->state);
+}
+
 static ls_status train_step(struct fitting *fitting) {
     int64_t steps = ls_pipeline_steps(fitting->pipeline), started = ls_now();
     struct ls_track *track = fitting->model->strategy->replicas[0].track;
     struct ls_fit_state *state = &fitting->state;
     struct ls_loss_sums sums;
     ls_status status = ls_pipeline_seek(fitting->pipeline, state->position / steps, state->position % steps);
+    if (!status) ask(fitting);
     if (!status) status = ls_model_train_step(fitting->model, &sums);
     if (status) return status;
     ls_track_end(track, started, "step", (struct ls_span_facts){.step = fitting->model->step.iteration});
@@ -92,7 +107,7 @@ static ls_status run_steps(struct fitting *fitting, int epoch) {
     while (step < fitting->steps_per_epoch) {
         ls_status status = train_step(fitting);
         step++;
-        if (!status && step < fitting->steps_per_epoch) status = ls_backup_step(fitting->backup, &fitting->state);
+        if (!status && step < fitting->steps_per_epoch) status = end_step(fitting);
         if (status) return ls_fail_context(status, "epoch %d, step %lld", epoch + 1, (long long)step);
         ls_progress_step(fitting->progress, step, fitting->state.result.loss, fitting->state.result.accuracy);
     }
@@ -118,7 +133,7 @@ static ls_status end_epoch(struct fitting *fitting, int epoch) {
     ls_status status =
         fitting->options.on_epoch ? fitting->options.on_epoch(fitting->options.context, epoch, result) : LS_OK;
     if (status) return ls_fail_context(status, "on_epoch after epoch %d", epoch + 1);
-    status = ls_backup_step(fitting->backup, &fitting->state);
+    status = end_step(fitting);
     return status ? ls_fail_context(status, "after epoch %d", epoch + 1) : LS_OK;
 }
 
@@ -191,6 +206,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     if (!status) status = restore(&fitting, &lines);
     if (!status) status = run_epochs(&fitting);
     model->pipeline = NULL;
+    model->request = LS_GO_ON;
     ls_backup_free(fitting.backup);
     ls_fit_lines_free(&lines);
     ls_progress_free(fitting.progress);

@@ -155,11 +155,22 @@ ls_status ls_membership_new(const ls_strategy_options *options, bool read_tf_con
     return LS_OK;
 }
 
+/* Where all workers have stopped nobody is told of a failure, and the message says why. */
+static ls_status leave_stopped(struct ls_cluster *cluster) {
+    char message[LS_ERROR_SIZE];
+    (void)snprintf(message, sizeof(message), "%s", ls_error());
+    ls_status status = ls_cluster_leave(cluster, LS_OK);
+    return status ? status : ls_fail(LS_CANCELLED, "%s", message);
+}
+
 ls_status ls_membership_close(struct ls_membership *membership, ls_status status) {
     if (!membership) return status;
-    if (membership->cluster) status = ls_cluster_leave(membership->cluster, status);
+    bool stopped = status == LS_CANCELLED && membership->stopped;
+    if (membership->cluster)
+        status = stopped ? leave_stopped(membership->cluster) : ls_cluster_leave(membership->cluster, status);
     /* options that differ are clear without it */
     bool clear = status == LS_INVALID_ARGUMENT && !*membership->settings.flight_record_folder;
+    if (stopped && status == LS_CANCELLED) clear = true;
     if (status && !clear) ls_membership_dump(membership);
     ls_group_free(membership->group);
     ls_tf_config_free(membership->config);

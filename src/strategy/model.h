@@ -10,7 +10,21 @@
 #include "strategy/strategy.h"
 
 /* The tail of the gradient blob: what every step sums over all replicas beside the gradients. */
-enum { LS_EXTRA_LOSS = 0, LS_EXTRA_CORRECT, LS_EXTRA_ROWS, LS_EXTRAS = 16 };
+enum {
+    LS_EXTRA_LOSS = 0,
+    LS_EXTRA_CORRECT,
+    LS_EXTRA_ROWS,
+    LS_EXTRA_SAVE,       /* workers that ask for a checkpoint */
+    LS_EXTRA_STOP,       /* workers that ask to stop */
+    LS_EXTRA_STOP_RANKS, /* the sum of their ranks: the rank where it is one */
+    LS_EXTRAS = 16
+};
+
+/* What the workers have asked for in a step: how many of them. */
+struct ls_requests {
+    int save, stop;
+    int stop_ranks; /* the sum of the ranks that ask to stop */
+};
 
 #define LS_PLANS_KEPT 8 /* different row counts: full, one more, short last ones, for training and evaluation */
 struct ls_model_replica {
@@ -54,6 +68,8 @@ struct ls_model {
     /* read by the replicas' ops in a step */
     float loss_scale;
     struct ls_optimizer_step step;
+    ls_request request;           /* this worker's, until a step with it commits */
+    struct ls_requests requests;  /* all workers', of the last committed step */
     struct ls_pipeline *pipeline; /* of the present fit or evaluation, borrowed */
 };
 

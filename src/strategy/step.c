@@ -79,16 +79,23 @@ static void trace_progress(struct training *training, size_t offset) {
     trace_until_now(training, name);
 }
 
-/* The loss is known before any gradient is, so the extras go with the first bucket. */
-static void write_extras(ls_model *model, struct ls_model_replica *replica) {
+/* The loss is known before any gradient is, so the extras go with the first bucket. A worker's first replica speaks for
+ * the worker. */
+static void write_extras(const struct training *training) {
+    const ls_model *model = training->model;
+    const struct ls_model_replica *replica = training->replica;
+    ls_request request = training->local ? LS_GO_ON : model->request;
     float *extras = replica->gradients + model->blob_count;
     extras[LS_EXTRA_LOSS] = (float)replica->sums.loss;
     extras[LS_EXTRA_CORRECT] = (float)replica->sums.correct;
     extras[LS_EXTRA_ROWS] = (float)replica->sums.rows;
+    extras[LS_EXTRA_SAVE] = request == LS_SAVE ? 1.0F : 0.0F;
+    extras[LS_EXTRA_STOP] = request == LS_STOP ? 1.0F : 0.0F;
+    extras[LS_EXTRA_STOP_RANKS] = request == LS_STOP ? (float)model->strategy->membership->rank : 0.0F;
 }
 
 static void give_gradients(struct training *training, size_t offset) {
-    if (!training->extras_written) write_extras(training->model, training->replica);
+    if (!training->extras_written) write_extras(training);
     training->extras_written = true;
     if (training->model->reducer) ls_reducer_ready(training->model->reducer, training->local, offset);
 }
@@ -190,6 +197,9 @@ ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums) {
     const float *extras = model->replicas[0].gradients + model->blob_count;
     *sums = (struct ls_loss_sums){(double)extras[LS_EXTRA_LOSS], (int64_t)extras[LS_EXTRA_CORRECT],
                                   (int64_t)extras[LS_EXTRA_ROWS]};
+    model->requests =
+        (struct ls_requests){(int)extras[LS_EXTRA_SAVE], (int)extras[LS_EXTRA_STOP], (int)extras[LS_EXTRA_STOP_RANKS]};
+    model->request = LS_GO_ON;
     return LS_OK;
 }
 
