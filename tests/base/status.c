@@ -58,6 +58,7 @@ START_TEST(exit_statuses) {
         int want = 1;
         if (code == LS_OK) want = 0;
         if (code == LS_INVALID_ARGUMENT || code == LS_UNAUTHENTICATED) want = 2;
+        if (code == LS_CANCELLED) want = 143;
         if (code == LS_UNAVAILABLE || code == LS_ABORTED || code == LS_DEADLINE_EXCEEDED) want = 138;
         ck_assert_int_eq(ls_exit((ls_status)code), want);
     }

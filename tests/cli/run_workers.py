@@ -169,6 +169,16 @@ def what_is_not_restarted():
         cli.equal((status, err.count(b"started anew")), (143, 0))
 
 
+def who_all_stop_in_order_leave_no_word():
+    """Nor are they started anew; 143 of one alone is a failure like any other."""
+    done = shell(3, "[ $index = 1 ] || sleep 0.3; exit 143", "--restart", "4")
+    cli.equal((done.returncode, done.stderr), (143, b""))
+    done = shell(2, "[ $index = 1 ] && exit 143; sleep 0.2; exit 3")
+    cli.equal(done.returncode, 143)
+    cli.contains(done.stderr, b"worker:1 (rank 1, pid ")
+    cli.contains(done.stderr, b"ended with exit status 143")
+
+
 def a_command_that_cannot_start():
     done = cli.lockstep("run", "-np", "3", "no-such-command")
     cli.equal(done.returncode, 127)
@@ -286,7 +296,8 @@ cli.main([each_rank_has_its_config, ports_are_free_and_not_the_kernels, workers_
           two_launchers_use_different_ports, environment_of_a_worker, workers_start_with_the_launchers_own_signal_state, open_descriptors_are_the_three_usual,
           rank_0_reads_the_standard_input, the_word_lockstep_is_this_program, exit_status_of_the_first_failing_worker,
           exit_status_of_a_signal, a_lost_peer_is_named_before_who_noticed_it,
-          who_is_killed_or_lost_a_peer_is_started_anew, restarts_are_limited, what_is_not_restarted, a_command_that_cannot_start,
+          who_is_killed_or_lost_a_peer_is_started_anew, restarts_are_limited, what_is_not_restarted,
+          who_all_stop_in_order_leave_no_word, a_command_that_cannot_start,
           the_others_get_a_grace_then_sigterm, who_ignores_sigterm_is_killed, signals_are_passed_on,
           a_signal_that_kills_the_workers_is_the_status, stopping_and_going_on, nobody_is_left_after_a_failure,
           nobody_is_left_after_success, nobody_is_left_when_the_launcher_is_killed,

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""SIGTERM to a training, as before a machine is taken away: all workers stop after one step, its checkpoint is there, and
+the next start ends with the bits of an undisturbed training. Before the first step, and the second time, it is the end."""
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from cluster import LOCKSTEP, SANITIZED, Cluster, children_of, last_json, task_index_of, train_command, wait_for_line
+
+ROUNDS = 2 if SANITIZED else 4
+WORKERS = 3
+LINE = r"CANCELLED: .*stopped after step (\d+), as (rank \d+|\d workers) asked; (.*)$"
+NUMBERS = ("steps", "loss", "accuracy", "val_loss", "val_accuracy", "weights_sha256")
+# some seconds of training; momentum and moments, a short last step in each epoch
+OPTIONS = ("--json", "--verbose", "2", "--optimizer", "adam", "--batch-size", "72", "--limit", "1000")
+STEPS = ("--no-validation", "--epochs", "60" if SANITIZED else "200")
+EVALUATIONS = ("--limit", "80", "--epochs", "12" if SANITIZED else "40")  # two steps, then 10000 examples
+
+
+def numbers(text):
+    return [last_json(text)[name] for name in NUMBERS]
+
+
+class Preemption(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-preemption-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def launch(self, *options):
+        command = [LOCKSTEP, "run", "-np", str(WORKERS), "--no-prefix", "--", *train_command(*OPTIONS, *options)]
+        launcher = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(launcher.kill)
+        return launcher
+
+    def worker(self, launcher, rank):
+        return next(child for child in children_of(launcher.pid) if task_index_of(child) == rank)
+
+    def undisturbed(self, *options):
+        done = subprocess.run(train_command(*OPTIONS, *options, "--devices", str(WORKERS)), capture_output=True, text=True,
+                              timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return numbers(done.stdout)
+
+    def finish(self, launcher):
+        out, said = launcher.communicate(timeout=120)
+        return launcher.returncode, out, said
+
+    def check_stopped(self, said, who, checkpoint):
+        """All workers say the same and the launcher nothing; the step."""
+        found = re.findall(LINE, said, re.MULTILINE)
+        self.assertEqual(len(found), WORKERS, said)
+        self.assertEqual(len(set(found)), 1, said)
+        step, asked, where = found[0]
+        self.assertRegex(asked, who)
+        self.assertEqual(where, "its checkpoint is in '%s'" % self.folder if checkpoint else "it has no checkpoint")
+        self.assertNotIn("exit status", said)
+        self.assertNotIn("flight record", said)
+        return int(step)
+
+    def check_stops(self, options, stop, who, *checkpoint):
+        """Stops again and again, at random moments after the first epoch, then lets the training finish."""
+        undisturbed = self.undisturbed(*options)
+        checkpoint = ("--checkpoint", self.folder, *checkpoint)
+        before = 0
+        for _ in range(ROUNDS):
+            launcher = self.launch(*options, *checkpoint)
+            for _ in range(2):
+                wait_for_line(launcher.stdout, "Epoch ")
+            time.sleep(random.uniform(0, 0.4))
+            stop(launcher)
+            status, _, said = self.finish(launcher)
+            self.assertEqual(status, 143, said)
+            step = self.check_stopped(said, who, True)
+            self.assertGreater(step, before)
+            before = step
+            names = sorted(os.listdir(self.folder))
+            self.assertEqual(names[-1], "checkpoint-%012d.safetensors" % step)
+        status, out, said = self.finish(self.launch(*options, *checkpoint))
+        self.assertEqual(status, 0, said)
+        self.assertIn("training goes on after step %d " % step, said)
+        self.assertEqual(numbers(out), undisturbed)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_to_one_worker(self):
+        self.check_stops(STEPS, lambda launcher: os.kill(self.worker(launcher, random.randrange(WORKERS)), signal.SIGTERM),
+                         r"rank \d")
+
+    def test_to_the_launcher(self):
+        self.check_stops(STEPS, lambda launcher: launcher.send_signal(signal.SIGTERM), r"rank \d|\d workers",
+                         "--checkpoint-steps", "1000000")
+
+    def test_while_most_of_the_time_goes_to_evaluation(self):
+        self.check_stops(EVALUATIONS, lambda launcher: os.kill(self.worker(launcher, 2), signal.SIGTERM), "rank 2")
+
+    def test_without_a_checkpoint(self):
+        launcher = self.launch(*STEPS)
+        wait_for_line(launcher.stdout, "Epoch 3/")
+        os.kill(self.worker(launcher, 1), signal.SIGTERM)
+        status, _, said = self.finish(launcher)
+        self.assertEqual(status, 143, said)
+        self.check_stopped(said, "rank 1", False)
+
+    def test_usr1_saves_and_goes_on(self):
+        launcher = self.launch(*STEPS, "--checkpoint", self.folder, "--checkpoint-steps", "1000000")
+        wait_for_line(launcher.stdout, "Epoch 3/")
+        os.kill(self.worker(launcher, 1), signal.SIGUSR1)
+        deadline = time.monotonic() + 20
+        while not [name for name in os.listdir(self.folder) if not name.startswith(".")] and time.monotonic() < deadline:
+            time.sleep(0.005)
+        names = os.listdir(self.folder)
+        status, out, said = self.finish(launcher)
+        self.assertEqual(status, 0, said)
+        self.assertRegex(names[0], r"^checkpoint-\d{12}\.safetensors$")
+        self.assertEqual(numbers(out), self.undisturbed(*STEPS))
+
+    def test_before_the_first_step_it_is_the_end(self):
+        """Of a worker that still waits for another, and then of one that all have met."""
+        cluster = Cluster(2, train_command(*OPTIONS, *STEPS), {"LOCKSTEP_REPORT_INTERVAL": "0.5"})
+        waiting = cluster.start(0)
+        wait_for_line(waiting.stderr, "waiting")
+        begun = time.monotonic()
+        waiting.send_signal(signal.SIGTERM)
+        self.assertEqual(waiting.wait(timeout=10), -signal.SIGTERM)
+        self.assertLess(time.monotonic() - begun, 3)
+        waiting.communicate()
+        cluster.start_all()
+        wait_for_line(cluster.tasks[("worker", 0)].stderr, "replicas in sync")
+        cluster.kill(0, signal.SIGTERM)  # it draws its digits now
+        results = cluster.finish()
+        self.assertEqual(results[("worker", 0)][0], -signal.SIGTERM, results)
+        self.assertEqual(results[("worker", 1)][0], 138, results)
+        self.assertRegex(results[("worker", 1)][2], r"worker:0 \(rank 0, .*\) was lost")
+
+    def test_the_second_one_is_the_end(self):
+        """Where the first one leads nowhere, because another worker is frozen."""
+        cluster = Cluster(2, train_command(*OPTIONS, *STEPS), {"LOCKSTEP_HEARTBEAT_LIMIT": "60"})
+        cluster.start_all()
+        first = cluster.tasks[("worker", 0)]
+        wait_for_line(first.stdout, "Epoch 3/")
+        cluster.kill(1, signal.SIGSTOP)
+        time.sleep(0.5)
+        cluster.kill(0, signal.SIGTERM)
+        time.sleep(0.5)
+        self.assertIsNone(first.poll())
+        cluster.kill(0, signal.SIGTERM)
+        self.assertEqual(first.wait(timeout=10), -signal.SIGTERM)
+        cluster.kill(1, signal.SIGCONT)
+        self.assertEqual(cluster.finish()[("worker", 1)][0], 138)
+
+    @unittest.skipIf(os.geteuid(), "namespaces of processes need root")
+    def test_the_first_process_of_a_container_ends_too(self):
+        """The kernel spares it a signal's own effect."""
+        train = Cluster(2, train_command(*OPTIONS)).command
+        cluster = Cluster(2, ["unshare", "--pid", "--fork", *train], {"LOCKSTEP_REPORT_INTERVAL": "0.5"})
+        outer = cluster.start(0)
+        wait_for_line(outer.stderr, "waiting")
+        os.kill(children_of(outer.pid)[0], signal.SIGTERM)
+        self.assertEqual(cluster.finish(timeout=10)[("worker", 0)][0], 143)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,295 @@
+/* A worker asks that all stop, or save: they do so after the same step, leave in order with one message, and go on there
+ * to the bits of an undisturbed training. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "strategy/workers.h"
+
+#define EXAMPLES 40
+#define WIDTH    6
+#define EPOCHS   4
+#define STEPS    6 /* an epoch; the last one is short */
+#define RANKS    3
+#define BAD      77 /* no class: the step that meets it fails */
+
+struct toy {
+    float features[EXAMPLES][WIDTH];
+    int32_t labels[EXAMPLES];
+};
+
+/* What the workers do, and what came of it; each worker touches its own members only. */
+struct training {
+    ls_checkpoint_options checkpoint;
+    int ask_at[RANKS]; /* the rank asks before this step, counted from 1 in its fit; 0: never */
+    ls_request ask_for;
+    bool remove_folder;      /* when rank 0 asks first */
+    int cancelled_epoch;     /* on_epoch of rank 1 returns LS_CANCELLED after it; 0: never */
+    int64_t wait_for;        /* before its fourth step rank 0 waits for the checkpoint of this one; 0: for none */
+    int steps[RANKS], epochs[RANKS];
+    char sha256[RANKS][65];
+};
+struct one {
+    struct training *training;
+    int rank;
+};
+
+static char folder[64];
+
+static void make_folder(void) {
+    (void)snprintf(folder, sizeof(folder), "/tmp/lockstep-stop-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+/* Names in the folder; the last one seen into name, where that is not NULL. */
+static int count_files(char *name, size_t size) {
+    int count = 0;
+    DIR *names = opendir(folder);
+    ck_assert_ptr_nonnull(names);
+    for (const struct dirent *entry; (entry = readdir(names));) {
+        if (entry->d_name[0] == '.') continue;
+        if (name) (void)snprintf(name, size, "%s", entry->d_name);
+        count++;
+    }
+    (void)closedir(names);
+    return count;
+}
+
+static void remove_folder(void) {
+    if (!access(folder, F_OK)) {
+        ck_assert_int_eq(count_files(NULL, 0), 0);
+        ck_assert_int_eq(rmdir(folder), 0);
+    }
+}
+
+static void expect_only(int64_t step) {
+    char expected[64], name[256] = "";
+    (void)snprintf(expected, sizeof(expected), "checkpoint-%012lld.safetensors", (long long)step);
+    ck_assert_int_eq(count_files(name, sizeof(name)), 1);
+    ck_assert_str_eq(name, expected);
+}
+
+static void wait_for_checkpoint(int64_t step) {
+    char path[512];
+    (void)snprintf(path, sizeof(path), "%s/checkpoint-%012lld.safetensors", folder, (long long)step);
+    for (int turns = 0; access(path, F_OK) && turns < 3000; turns++) (void)usleep(10000);
+    ck_assert_int_eq(access(path, F_OK), 0);
+}
+
+static ls_request request(void *context) {
+    const struct one *one = context;
+    struct training *training = one->training;
+    int step = ++training->steps[one->rank];
+    if (training->wait_for && one->rank == 0 && step == 4) wait_for_checkpoint(training->wait_for);
+    if (step != training->ask_at[one->rank]) return LS_GO_ON;
+    if (training->remove_folder) ck_assert_int_eq(rmdir(folder), 0);
+    return training->ask_for;
+}
+
+static ls_status on_epoch(void *context, int epoch, const ls_result *result) {
+    const struct one *one = context;
+    (void)result;
+    one->training->epochs[one->rank]++;
+    return one->rank == 1 && epoch + 1 == one->training->cancelled_epoch ? LS_CANCELLED : LS_OK;
+}
+
+static void fill_toy(struct toy *toy) {
+    for (int i = 0; i < EXAMPLES; i++) {
+        toy->labels[i] = i % 3;
+        for (int j = 0; j < WIDTH; j++)
+            toy->features[i][j] = (float)((i * 5 + j * 3) % 7) / 7.0F + (j == i % 3 ? 1.0F : 0);
+    }
+}
+
+static ls_status make(ls_strategy *strategy, struct toy *toy, ls_dataset **data, ls_model **model) {
+    fill_toy(toy);
+    ls_status st = ls_dataset_arrays(&toy->features[0][0], LS_SHAPE(WIDTH), toy->labels, EXAMPLES, 3,
+                                     LS_DATASET(.batch_size = 7, .seed = 5), data);
+    if (!st) st = ls_model_new(strategy, LS_LAYERS(ls_dense(5, LS_RELU), ls_dense(3)), model);
+    return st ? st : ls_model_compile(*model, ls_adam(0.01F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+}
+
+static ls_status train(struct worker *worker) {
+    struct training *training = worker->context;
+    struct one one = {training, worker->rank};
+    struct toy toy;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    training->steps[one.rank] = training->epochs[one.rank] = 0;
+    ls_status st = make(worker->strategy, &toy, &data, &model);
+    if (!st)
+        st = ls_model_fit(model, data,
+                          LS_FIT(.epochs = EPOCHS, .verbose = -1, .validation_data = data, .on_epoch = on_epoch,
+                                 .request = request, .context = &one,
+                                 .checkpoint = training->checkpoint.folder ? &training->checkpoint : NULL),
+                          NULL);
+    if (!st) st = ls_model_weights_sha256(model, training->sha256[one.rank]);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    return st;
+}
+
+static struct training training_of(bool checkpoints) {
+    return (struct training){.checkpoint = {.size = sizeof(ls_checkpoint_options),
+                                            .folder = checkpoints ? folder : NULL,
+                                            .every_steps = 1000},
+                             .ask_for = LS_STOP};
+}
+
+/* Five replicas, or in another layout one worker with all. */
+static struct worker_cluster cluster_of(struct training *training, int count) {
+    return (struct worker_cluster){
+        .count = count, .devices = {count == 1 ? 5 : 2, 1, 2}, .fn = train, .context = training};
+}
+
+static void expect_all(const struct worker_cluster *cluster, ls_status status, const char *text) {
+    for (int i = 0; i < cluster->count; i++) {
+        ck_assert_msg(cluster->workers[i].status == status, "rank %d: %s", i, cluster->workers[i].error);
+        ck_assert_msg(strstr(cluster->workers[i].error, text), "rank %d: %s", i, cluster->workers[i].error);
+        ck_assert_str_eq(cluster->workers[i].error, cluster->workers[0].error);
+    }
+}
+
+static void expect_undisturbed(struct training *training) {
+    struct training undisturbed = training_of(false);
+    struct worker_cluster cluster = cluster_of(&undisturbed, 1);
+    run_workers_ok(&cluster);
+    ck_assert_str_eq(training->sha256[0], undisturbed.sha256[0]);
+}
+
+/* One of three asks before its step; the first asked for counts. */
+START_TEST(any_worker_stops_all_and_they_go_on_there) {
+    static const int steps[] = {1, 4, STEPS, STEPS + 1, 3 * STEPS, EPOCHS * STEPS - 1};
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        char text[256];
+        int rank = (int)i % RANKS;
+        struct training training = training_of(true);
+        struct worker_cluster cluster = cluster_of(&training, RANKS);
+        for (int other = 0; other < RANKS; other++) training.ask_at[other] = steps[i] + (other == rank ? 0 : 1);
+        run_workers(&cluster);
+        (void)snprintf(text, sizeof(text), "stopped after step %d, as rank %d asked; its checkpoint is in '%s'", steps[i],
+                       rank, folder);
+        expect_all(&cluster, LS_CANCELLED, text);
+        for (int other = 0; other < RANKS; other++) {
+            ck_assert_int_eq(training.steps[other], steps[i]);
+            ck_assert_int_eq(training.epochs[other], steps[i] / STEPS);
+        }
+        expect_only(steps[i]);
+        struct training again = training_of(true);
+        cluster = cluster_of(&again, i % 2 ? 1 : RANKS);
+        run_workers_ok(&cluster);
+        ck_assert_int_eq(again.steps[0], EPOCHS * STEPS - steps[i]);
+        ck_assert_int_eq(again.epochs[0], EPOCHS - steps[i] / STEPS);
+        expect_undisturbed(&again);
+    }
+}
+END_TEST
+
+START_TEST(several_ask_over_compressed_links) {
+    struct training training = training_of(false);
+    struct worker_cluster cluster = cluster_of(&training, RANKS);
+    cluster.options.compression = LS_COMPRESS_FP16;
+    cluster.options.communication = LS_RING;
+    training.ask_at[1] = training.ask_at[2] = 3;
+    ck_assert_int_eq(setenv("LOCKSTEP_TRANSPORT", "tcp", 1), 0);
+    run_workers(&cluster);
+    ck_assert_int_eq(unsetenv("LOCKSTEP_TRANSPORT"), 0);
+    expect_all(&cluster, LS_CANCELLED, "epoch 1, step 3: stopped after step 3, as 2 workers asked; it has no checkpoint");
+}
+END_TEST
+
+START_TEST(after_the_last_step_there_is_nothing_to_stop) {
+    struct training training = training_of(true);
+    struct worker_cluster cluster = cluster_of(&training, RANKS);
+    training.ask_at[2] = EPOCHS * STEPS;
+    run_workers_ok(&cluster);
+    ck_assert_int_eq(training.epochs[0], EPOCHS);
+    expect_undisturbed(&training);
+}
+END_TEST
+
+START_TEST(a_checkpoint_is_saved_when_asked_for) {
+    struct training training = training_of(true);
+    struct worker_cluster cluster = cluster_of(&training, RANKS);
+    training.ask_for = LS_SAVE;
+    training.ask_at[1] = 3;
+    training.wait_for = 3;
+    run_workers_ok(&cluster);
+    expect_undisturbed(&training);
+}
+END_TEST
+
+START_TEST(what_cannot_be_saved_is_one_error_or_a_warning) {
+    for (int warn = 0; warn < 2; warn++) {
+        struct training training = training_of(true);
+        struct worker_cluster cluster = cluster_of(&training, RANKS);
+        training.ask_at[0] = 3;
+        training.remove_folder = true;
+        training.checkpoint.warn_only = warn;
+        run_workers(&cluster);
+        if (warn)
+            expect_all(&cluster, LS_CANCELLED, "stopped after step 3, as rank 0 asked; it has no checkpoint");
+        else
+            expect_all(&cluster, LS_NOT_FOUND, folder);
+        make_folder();
+    }
+}
+END_TEST
+
+/* The same status for another reason, and on one worker alone: the others are told. */
+START_TEST(cancelled_by_one_worker_is_a_failure_to_the_others) {
+    struct training training = training_of(false);
+    struct worker_cluster cluster = cluster_of(&training, RANKS);
+    training.cancelled_epoch = 1;
+    run_workers(&cluster);
+    ck_assert_int_eq(cluster.workers[1].status, LS_CANCELLED);
+    for (int rank = 0; rank < RANKS; rank += 2) {
+        ck_assert_int_eq(cluster.workers[rank].status, LS_ABORTED);
+        ck_assert_msg(strstr(cluster.workers[rank].error, "(rank 1) failed: CANCELLED"), "%s",
+                      cluster.workers[rank].error);
+    }
+}
+END_TEST
+
+/* What a failed fit was asked for is not the next one's. */
+START_TEST(a_failed_fit_takes_its_request_with_it) {
+    struct training training = training_of(false);
+    struct one one = {&training, 0};
+    struct toy toy;
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    training.ask_at[0] = 1;
+    ck_assert_int_eq(ls_mirrored_strategy_new(NULL, &strategy), LS_OK);
+    ck_assert_int_eq(make(strategy, &toy, &data, &model), LS_OK);
+    for (int i = 0; i < EXAMPLES; i++) toy.labels[i] = BAD;
+    const ls_fit_options *options = LS_FIT(.verbose = -1, .request = request, .context = &one);
+    ck_assert_int_eq(ls_model_fit(model, data, options, NULL), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(training.steps[0], 1);
+    fill_toy(&toy);
+    ck_assert_msg(ls_model_fit(model, data, options, NULL) == LS_OK, "%s", ls_error());
+    ck_assert_int_eq(training.steps[0], 1 + STEPS);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("stop");
+    TCase *tests = tcase_create("stop");
+    tcase_set_timeout(tests, 240);
+    tcase_add_checked_fixture(tests, make_folder, remove_folder);
+    tcase_add_test(tests, any_worker_stops_all_and_they_go_on_there);
+    tcase_add_test(tests, several_ask_over_compressed_links);
+    tcase_add_test(tests, after_the_last_step_there_is_nothing_to_stop);
+    tcase_add_test(tests, a_checkpoint_is_saved_when_asked_for);
+    tcase_add_test(tests, what_cannot_be_saved_is_one_error_or_a_warning);
+    tcase_add_test(tests, cancelled_by_one_worker_is_a_failure_to_the_others);
+    tcase_add_test(tests, a_failed_fit_takes_its_request_with_it);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
