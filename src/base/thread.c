@@ -3,7 +3,6 @@
 #include "base/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,10 +10,15 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-ls_status ls_thread_start(pthread_t *thread, const char *name, ls_thread_fn *fn, void *argument) {
-    sigset_t all, before;
+void ls_signals_block(sigset_t *before) {
+    sigset_t all;
     (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    (void)pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
+ls_status ls_thread_start(pthread_t *thread, const char *name, ls_thread_fn *fn, void *argument) {
+    sigset_t before;
+    ls_signals_block(&before);
     int error = pthread_create(thread, NULL, fn, argument);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) return ls_fail(LS_RESOURCE_EXHAUSTED, "cannot start thread '%s': %s", name, strerror(error));

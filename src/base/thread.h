@@ -2,11 +2,16 @@
 #pragma once
 #include <lockstep/lockstep.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 
 typedef void *ls_thread_fn(void *argument);
 /* Starts a thread named name (at most 15 bytes are kept), with all signals blocked. */
 ls_status ls_thread_start(pthread_t *thread, const char *name, ls_thread_fn *fn, void *argument);
+
+/* Blocks all signals in the calling thread; *before, which pthread_sigmask takes to set it again, is what was blocked.
+ */
+void ls_signals_block(sigset_t *before);
 
 /* A mutex and the condition that it guards; the fields that it guards stand beside it. */
 struct ls_monitor {

@@ -1,6 +1,8 @@
 /* Plans: when gradients are ready, what is overwritten and what is left alone, equal bits, one-hot as good as sparse,
  * evaluation, two replicas at once, and errors. */
 #include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
 
 #include "harness.h"
 #include "model/model_fixture.h"
@@ -183,6 +185,41 @@ START_TEST(test_two_threads) {
 }
 END_TEST
 
+#define STACK (8 << 20) /* bytes, as much as a stack may have used */
+
+static struct {
+    const char *base;
+    volatile sig_atomic_t on, off; /* frames of the handler on the stack, and elsewhere */
+} frames;
+
+static void note_frame(int number) {
+    const char *frame = __builtin_frame_address(0);
+    (void)number;
+    if (frame < frames.base && frames.base - frame < STACK)
+        frames.on++;
+    else
+        frames.off++;
+}
+
+/* A handler's frame comes to where the stack pointer is, whatever oneDNN has it point to. */
+START_TEST(test_signals) {
+    static const ls_layer wide[] = {ls_dense(128, LS_RELU), ls_dense(10)};
+    struct replica replica = new_replica(wide, COUNT_OF(wide), LS_SHAPE(784), 24);
+    struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    struct ls_plan *plan = new_plan(&config);
+    const struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
+    frames.base = __builtin_frame_address(0);
+    ck_assert_ptr_ne(signal(SIGALRM, note_frame), SIG_ERR);
+    ck_assert_int_eq(setitimer(ITIMER_REAL, &often, NULL), 0);
+    for (int i = 0; i < 200000 && frames.on < 100 && !frames.off; i++) assert_ok(ls_plan_run(plan, NULL, NULL));
+    ck_assert_int_eq(setitimer(ITIMER_REAL, &never, NULL), 0);
+    ck_assert_int_ge(frames.on, 100);
+    ck_assert_int_eq(frames.off, 0);
+    ls_plan_free(plan);
+    free_replica(&replica);
+}
+END_TEST
+
 START_TEST(test_bad_label) {
     struct replica replica = new_mlp(5);
     struct ls_plan_config config =
@@ -258,6 +295,7 @@ int main(void) {
     tcase_add_test(tests, test_parts_add_up);
     tcase_add_test(tests, test_features_stay);
     tcase_add_test(tests, test_two_threads);
+    tcase_add_test(tests, test_signals);
     tcase_add_loop_test(tests, test_bad_label, 0, 2);
     tcase_add_test(tests, test_missing);
     tcase_add_test(tests, test_bad_values);

@@ -1,5 +1,5 @@
-/* A worker asks that all stop, or save: they do so after the same step, leave in order with one message, and go on there
- * to the bits of an undisturbed training. */
+/* A worker asks that all stop, or save: they do so after the same step, leave in order with one message, and go on
+ * there to the bits of an undisturbed training. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,9 +26,9 @@ struct training {
     ls_checkpoint_options checkpoint;
     int ask_at[RANKS]; /* the rank asks before this step, counted from 1 in its fit; 0: never */
     ls_request ask_for;
-    bool remove_folder;      /* when rank 0 asks first */
-    int cancelled_epoch;     /* on_epoch of rank 1 returns LS_CANCELLED after it; 0: never */
-    int64_t wait_for;        /* before its fourth step rank 0 waits for the checkpoint of this one; 0: for none */
+    bool remove_folder;  /* when rank 0 asks first */
+    int cancelled_epoch; /* on_epoch of rank 1 returns LS_CANCELLED after it; 0: never */
+    int64_t wait_for;    /* before its fourth step rank 0 waits for the checkpoint of this one; 0: for none */
     int steps[RANKS], epochs[RANKS];
     char sha256[RANKS][65];
 };
@@ -170,8 +170,8 @@ START_TEST(any_worker_stops_all_and_they_go_on_there) {
         struct worker_cluster cluster = cluster_of(&training, RANKS);
         for (int other = 0; other < RANKS; other++) training.ask_at[other] = steps[i] + (other == rank ? 0 : 1);
         run_workers(&cluster);
-        (void)snprintf(text, sizeof(text), "stopped after step %d, as rank %d asked; its checkpoint is in '%s'", steps[i],
-                       rank, folder);
+        (void)snprintf(text, sizeof(text), "stopped after step %d, as rank %d asked; its checkpoint is in '%s'",
+                       steps[i], rank, folder);
         expect_all(&cluster, LS_CANCELLED, text);
         for (int other = 0; other < RANKS; other++) {
             ck_assert_int_eq(training.steps[other], steps[i]);
@@ -197,7 +197,8 @@ START_TEST(several_ask_over_compressed_links) {
     ck_assert_int_eq(setenv("LOCKSTEP_TRANSPORT", "tcp", 1), 0);
     run_workers(&cluster);
     ck_assert_int_eq(unsetenv("LOCKSTEP_TRANSPORT"), 0);
-    expect_all(&cluster, LS_CANCELLED, "epoch 1, step 3: stopped after step 3, as 2 workers asked; it has no checkpoint");
+    expect_all(&cluster, LS_CANCELLED,
+               "epoch 1, step 3: stopped after step 3, as 2 workers asked; it has no checkpoint");
 }
 END_TEST
 
