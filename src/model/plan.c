@@ -235,8 +235,8 @@ ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan
     return status;
 }
 
-/* In oneDNN's generated matrix products (2.6.3, with AVX2 and AVX-512) the stack pointer points into the heap for a while.
- * The frame of a signal handler that ran then would overwrite what lies there: so signals wait for the end. */
+/* In oneDNN's generated matrix products (2.6.3, with AVX2 and AVX-512) the stack pointer points into the heap for a
+ * while. The frame of a signal handler that ran then would overwrite what lies there: so signals wait for the end. */
 ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
     sigset_t before;
     ls_status status = LS_OK;

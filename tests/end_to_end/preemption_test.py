@@ -60,7 +60,7 @@ class Preemption(unittest.TestCase):
         self.assertRegex(asked, who)
         self.assertEqual(where, "its checkpoint is in '%s'" % self.folder if checkpoint else "it has no checkpoint")
         self.assertNotIn("exit status", said)
-        self.assertNotIn("flight record", said)
+        self.assertNotIn("FLIGHT_RECORD", said)
         return int(step)
 
     def check_stops(self, options, stop, who, *checkpoint):

@@ -1,6 +1,7 @@
 /* A worker asks that all stop, or save: they do so after the same step, leave in order with one message, and go on
  * there to the bits of an undisturbed training. */
 #include <dirent.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,12 @@ struct one {
 };
 
 static char folder[64];
+static atomic_int complaints; /* log lines about what goes with a failure */
+
+static void hear(void *context, ls_log_level level, const char *line) {
+    (void)context;
+    if (level == LS_LOG_ERROR || strstr(line, "FLIGHT_RECORD")) atomic_fetch_add(&complaints, 1);
+}
 
 static void make_folder(void) {
     (void)snprintf(folder, sizeof(folder), "/tmp/lockstep-stop-XXXXXX");
@@ -142,7 +149,7 @@ static struct training training_of(bool checkpoints) {
 /* Five replicas, or in another layout one worker with all. */
 static struct worker_cluster cluster_of(struct training *training, int count) {
     return (struct worker_cluster){
-        .count = count, .devices = {count == 1 ? 5 : 2, 1, 2}, .fn = train, .context = training};
+        .count = count, .devices = {count == 1 ? 5 : 2, 1, 2}, .options.log = hear, .fn = train, .context = training};
 }
 
 static void expect_all(const struct worker_cluster *cluster, ls_status status, const char *text) {
@@ -169,7 +176,9 @@ START_TEST(any_worker_stops_all_and_they_go_on_there) {
         struct training training = training_of(true);
         struct worker_cluster cluster = cluster_of(&training, RANKS);
         for (int other = 0; other < RANKS; other++) training.ask_at[other] = steps[i] + (other == rank ? 0 : 1);
+        atomic_store(&complaints, 0);
         run_workers(&cluster);
+        ck_assert_int_eq(atomic_load(&complaints), 0); /* they have left in order */
         (void)snprintf(text, sizeof(text), "stopped after step %d, as rank %d asked; its checkpoint is in '%s'",
                        steps[i], rank, folder);
         expect_all(&cluster, LS_CANCELLED, text);
