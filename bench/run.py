@@ -112,6 +112,15 @@ def wait_all(children, timeout):
         time.sleep(0.05)
 
 
+def start(command, environment, stdout, log):
+    """A child that leads a process group and ends with the benchmark."""
+    try:
+        return subprocess.Popen(list(map(str, command)), env=environment, stdin=subprocess.DEVNULL, stdout=stdout,
+                                stderr=log, start_new_session=True, preexec_fn=die_with_parent)
+    except OSError as error:
+        raise Failure(f"cannot start {command[0]}: {error}") from error
+
+
 def run_together(commands, timeout):
     """Runs [(command, environment)] at the same time; the standard output of the first, when all have succeeded."""
     children = []
@@ -119,14 +128,8 @@ def run_together(commands, timeout):
         try:
             for command, environment in commands:
                 log = tempfile.TemporaryFile("w+", errors="replace")
-                stdout = log if children else output
-                child = subprocess.Popen(list(map(str, command)), env=environment, stdin=subprocess.DEVNULL,
-                                         stdout=stdout, stderr=log, start_new_session=True,
-                                         preexec_fn=die_with_parent)
-                children.append((child, log))
+                children.append((start(command, environment, log if children else output, log), log))
             wait_all(children, timeout)
-        except OSError as error:
-            raise Failure(f"cannot start {command[0]}: {error}") from error
         finally:
             kill_all(children)
         output.seek(0)
