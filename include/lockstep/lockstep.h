@@ -38,23 +38,10 @@ extern "C" {
 
 /* gRPC's canonical codes. */
 typedef enum ls_status {
-    LS_OK = 0,
-    LS_CANCELLED = 1,
-    LS_UNKNOWN = 2,
-    LS_INVALID_ARGUMENT = 3,
-    LS_DEADLINE_EXCEEDED = 4,
-    LS_NOT_FOUND = 5,
-    LS_ALREADY_EXISTS = 6,
-    LS_PERMISSION_DENIED = 7,
-    LS_RESOURCE_EXHAUSTED = 8,
-    LS_FAILED_PRECONDITION = 9,
-    LS_ABORTED = 10,
-    LS_OUT_OF_RANGE = 11,
-    LS_UNIMPLEMENTED = 12,
-    LS_INTERNAL = 13,
-    LS_UNAVAILABLE = 14,
-    LS_DATA_LOSS = 15,
-    LS_UNAUTHENTICATED = 16
+    LS_OK = 0, LS_CANCELLED = 1, LS_UNKNOWN = 2, LS_INVALID_ARGUMENT = 3, LS_DEADLINE_EXCEEDED = 4, LS_NOT_FOUND = 5,
+    LS_ALREADY_EXISTS = 6, LS_PERMISSION_DENIED = 7, LS_RESOURCE_EXHAUSTED = 8, LS_FAILED_PRECONDITION = 9,
+    LS_ABORTED = 10, LS_OUT_OF_RANGE = 11, LS_UNIMPLEMENTED = 12, LS_INTERNAL = 13, LS_UNAVAILABLE = 14,
+    LS_DATA_LOSS = 15, LS_UNAUTHENTICATED = 16
 } ls_status;
 
 /* The version of the library in use ("0.1.0"). */
@@ -305,12 +292,7 @@ LS_API void ls_memory_free(void *memory);
 
 /* VariableSynchronization: ON_WRITE is a mirrored variable; ON_READ keeps one value a replica, combined when read. */
 typedef enum ls_synchronization { LS_ON_WRITE = 0, LS_ON_READ } ls_synchronization;
-typedef enum ls_aggregation {
-    LS_AGGREGATE_NONE = 0,
-    LS_AGGREGATE_SUM,
-    LS_AGGREGATE_MEAN,
-    LS_AGGREGATE_ONLY_FIRST_REPLICA
-} ls_aggregation;
+typedef enum ls_aggregation { LS_AGGREGATE_NONE = 0, LS_AGGREGATE_SUM, LS_AGGREGATE_MEAN, LS_AGGREGATE_ONLY_FIRST_REPLICA } ls_aggregation;
 typedef struct ls_variable ls_variable;
 typedef struct ls_variable_options {
     size_t size;
@@ -351,6 +333,24 @@ LS_API ls_status ls_iterator_next(ls_iterator *iterator, bool *end);
 LS_API ls_status ls_iterator_batch(ls_iterator *iterator, ls_replica *replica, ls_batch *batch);
 LS_API void ls_iterator_free(ls_iterator *iterator);
 
+/* ---- Recovery: a lost worker is started anew, the others keep their processes and wait for it -------------------- */
+
+/* fit and evaluate recover by themselves, before they return. A custom loop (Horovod's elastic state) is written so:
+ *     do {
+ *         status = ls_strategy_restore(strategy);
+ *         while (!status && step < last)
+ *             if (!(status = ls_strategy_run(strategy, train, NULL))) { step++; status = ls_strategy_commit(strategy); }
+ *     } while (status && ls_strategy_recover(strategy, &status)); */
+/* What commits keep beside the mirrored variables and the iterators' positions: the step, say. Borrowed; before restore. */
+LS_API ls_status ls_strategy_register(ls_strategy *strategy, const char *name, void *data, size_t size);
+/* Everything becomes as at the group's last commit, on a worker that was started anew too; the first is made here. When
+ * variables, iterators and registrations are made. FAILED_PRECONDITION for an ON_READ variable: one replica alone has it. */
+LS_API ls_status ls_strategy_restore(ls_strategy *strategy);
+/* After a step, when all that it changes is changed on all local replicas. Not collective. */
+LS_API ls_status ls_strategy_commit(ls_strategy *strategy);
+/* True: *status came from a lost worker, and all are there again. False: *status is why the group cannot go on. */
+LS_API bool ls_strategy_recover(ls_strategy *strategy, ls_status *status);
+
 /* ---- Bare collectives: Horovod's vocabulary --------------------------------------------------------------------- */
 
 /* A group of processes from TF_CONFIG, for people who bring their own compute. Every call is collective: all ranks make
@@ -359,6 +359,9 @@ typedef struct ls_communicator ls_communicator;
 LS_API ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicator **communicator);
 LS_API ls_status ls_communicator_close(ls_communicator *communicator, ls_status status); /* as ls_strategy_close */
 LS_API void ls_communicator_free(ls_communicator *communicator);
+/* As ls_strategy_recover: all ranks are there again, one that was started anew through ls_communicator_new; what they share
+ * is theirs to broadcast. Memory of ls_communicator_allocate is gone. */
+LS_API bool ls_communicator_recover(ls_communicator *communicator, ls_status *status);
 LS_API int ls_rank(const ls_communicator *communicator);
 LS_API int ls_size(const ls_communicator *communicator);
 LS_API int ls_local_rank(const ls_communicator *communicator); /* among the ranks on this host */

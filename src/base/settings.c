@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-enum setting_type { SECONDS, BYTES, COUNT, LEVEL, TRANSPORT, TEXT, SECRET };
+enum setting_type { SECONDS, SECONDS_OR_0, BYTES, COUNT, LEVEL, TRANSPORT, TEXT, SECRET };
 
 static const struct setting {
     const char *name, *default_text, *help;
@@ -23,6 +23,9 @@ static const struct setting {
      offsetof(struct ls_settings, collective_timeout), SECONDS},
     {"LOCKSTEP_EXIT_TIMEOUT", "30", "seconds that a finished worker waits for the others to finish",
      offsetof(struct ls_settings, exit_timeout), SECONDS},
+    {"LOCKSTEP_REJOIN_TIMEOUT", "600",
+     "seconds that the others wait for a lost worker to be started anew; 0: its loss ends them at once",
+     offsetof(struct ls_settings, rejoin_timeout), SECONDS_OR_0},
     {"LOCKSTEP_REPORT_INTERVAL", "5", "seconds between the lines that a wait prints",
      offsetof(struct ls_settings, report_interval), SECONDS},
     {"LOCKSTEP_HEARTBEAT_INTERVAL", "0.2", "seconds between the signs of life that each worker sends to each",
@@ -70,8 +73,8 @@ static const struct setting {
 };
 #define SETTING_COUNT (sizeof(table) / sizeof(table[0]))
 
-static const char *const units[] = {
-    [SECONDS] = "s", [BYTES] = "bytes", [COUNT] = "", [LEVEL] = "", [TRANSPORT] = "", [TEXT] = "", [SECRET] = ""};
+static const char *const units[] = {[SECONDS] = "s", [SECONDS_OR_0] = "s", [BYTES] = "bytes", [COUNT] = "",
+                                    [LEVEL] = "",    [TRANSPORT] = "",     [TEXT] = "",       [SECRET] = ""};
 static const char *const levels[] = {"error", "warning", "info", "debug"};
 static const char *const transports[] = {"auto", "shm", "tcp", "grpc"};
 
@@ -84,8 +87,11 @@ static ls_status read_seconds(const struct setting *setting, const char *text, d
     char *end;
     errno = 0;
     double value = strtod(text, &end);
-    if (end == text || *end || errno || !isfinite(value) || value <= 0 || value > 1e6)
-        return refuse(setting, text, "a number of seconds above 0 and up to 1000000");
+    bool zero = setting->type == SECONDS_OR_0 && value == 0;
+    if (end == text || *end || errno || !isfinite(value) || (value <= 0 && !zero) || value > 1e6)
+        return refuse(setting, text,
+                      setting->type == SECONDS_OR_0 ? "a number of seconds from 0 to 1000000"
+                                                    : "a number of seconds above 0 and up to 1000000");
     *seconds = value;
     return LS_OK;
 }
@@ -138,6 +144,7 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
     void *target = (char *)settings + setting->offset;
     switch (setting->type) {
     case SECONDS:
+    case SECONDS_OR_0:
         return read_seconds(setting, text, target);
     case BYTES:
         return read_bytes(setting, text, target);
@@ -191,6 +198,7 @@ bool ls_setting_describe(const struct ls_settings *settings, size_t index, struc
         setting->name, setting->default_text, setting->help, units[setting->type], "", given(setting) != NULL};
     switch (setting->type) {
     case SECONDS:
+    case SECONDS_OR_0:
         (void)snprintf(info->value, sizeof(info->value), "%g", *(const double *)source);
         break;
     case BYTES:

@@ -16,6 +16,7 @@ struct ls_settings {
     double join_timeout;       /* seconds */
     double collective_timeout; /* seconds */
     double exit_timeout;       /* seconds */
+    double rejoin_timeout;     /* seconds; 0: a lost worker ends the others */
     double report_interval;    /* seconds between the lines of a wait */
     double heartbeat_interval; /* seconds between a worker's signs of life */
     double heartbeat_limit;    /* seconds of silence after which a peer is lost; above twice the interval */

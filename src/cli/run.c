@@ -37,8 +37,10 @@ static const char help[] =
     "                   get SIGTERM, and 5 s later SIGKILL; default 5\n"
     "  --restart N      start a worker that a signal killed, or that ended with 138 (it lost another), anew in its\n"
     "                   place: the same rank, TF_CONFIG and prefix; at most N times in all (0 to 1000000). The\n"
-    "                   others of a lost worker end with 138, so that the whole group starts anew, each of them\n"
-    "                   counting; with lockstep train --checkpoint it goes on after the exact step. Nothing is\n"
+    "                   others keep their processes and wait for it (LOCKSTEP_REJOIN_TIMEOUT), give it their state,\n"
+    "                   and all go on with the step that was lost. Where they end with 138 instead, each of them\n"
+    "                   counts; with lockstep train --checkpoint the new group goes on after the exact step. Nothing "
+    "is\n"
     "                   restarted after a signal to the launcher, after a worker has succeeded, or after one has\n"
     "                   failed in another way or stopped with 143; default 0\n"
     "  --help           print this text\n"
@@ -51,6 +53,7 @@ static const char help[] =
     "environment of a worker:\n"
     "  TF_CONFIG         replaced: {\"cluster\":{\"worker\":[...]},\"task\":{\"type\":\"worker\",\"index\":i}}\n"
     "  LOCKSTEP_DEVICES  set by --devices\n"
+    "  LOCKSTEP_REJOIN_TIMEOUT  0 without --restart, unless it is set: nobody would come back\n"
     "  OMP_NUM_THREADS   1 unless it is set: workers on one machine share its cores\n"
     "\n"
     "examples:\n"
@@ -154,6 +157,7 @@ static bool take_option(const struct ls_command_line *line, int option, struct l
     case RESTART:
         if (!ls_option_integer(line, "--restart", optarg, 0, MAX_RESTARTS, &count)) return false;
         supervision->restarts = (int)count;
+        launch->restarts = count > 0;
         return true;
     case PREFIX:
     case NO_PREFIX:

@@ -44,6 +44,7 @@ static bool set_environment(const struct ls_launch *launch, int rank) {
     if (asprintf(&config, "{\"cluster\":%s,\"task\":{\"type\":\"worker\",\"index\":%d}}", launch->cluster, rank) < 0)
         return false;
     bool set = !setenv("TF_CONFIG", config, 1) && !setenv("OMP_NUM_THREADS", "1", 0);
+    if (set && !launch->restarts) set = !setenv("LOCKSTEP_REJOIN_TIMEOUT", "0", 0);
     if (set && launch->devices) set = !setenv("LOCKSTEP_DEVICES", launch->devices, 1);
     free(config);
     return set;

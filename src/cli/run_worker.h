@@ -15,6 +15,7 @@ struct ls_launch {
     const char *devices;   /* LOCKSTEP_DEVICES; NULL: left as it is */
     const uint16_t *ports; /* [count] */
     int count;
+    bool restarts; /* a lost worker is started anew, and the others are to wait for it */
     char *cluster; /* the "cluster" object of TF_CONFIG */
     /* the launcher's own state from before it changed it, given back to the workers */
     sigset_t mask;

@@ -9,7 +9,8 @@
 #include "cluster/state.h"
 
 static const char *phase_name(enum ls_phase phase) {
-    static const char *const names[] = {"joining", "ready", "member", "leaving"};
+    static const char *const names[] = {"joining", "seeking", "convening", "fenced", "forming",
+                                        "ready",   "member",  "leaving",   "ended"};
     return names[phase];
 }
 

@@ -19,7 +19,7 @@
 
 void ls_cluster_notify(struct ls_cluster *cluster) {
     ls_monitor_broadcast(&cluster->monitor);
-    if (cluster->phase == LS_PHASE_JOINING) (void)eventfd_write(cluster->wake, 1);
+    if (cluster->phase < LS_PHASE_MEMBER) (void)eventfd_write(cluster->wake, 1);
 }
 
 struct ls_message ls_cluster_message(const struct ls_cluster *cluster, enum ls_message_kind kind) {
@@ -126,14 +126,22 @@ static ls_status start_plain(struct ls_cluster *cluster, const int *fds, int cou
     return status;
 }
 
+ls_status ls_cluster_draw_incarnation(struct ls_cluster *cluster) {
+    uint64_t drawn = 0;
+    while (!drawn || drawn == cluster->incarnation)
+        if (getrandom(&drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn))
+            return ls_fail(LS_INTERNAL, "no random numbers: %s", strerror(errno));
+    cluster->incarnation = drawn;
+    return LS_OK;
+}
+
 static ls_status start(struct ls_cluster *cluster) {
     int fds[LS_MAX_LISTEN], count = 0;
     cluster->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (cluster->wake < 0) return ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an eventfd: %s", strerror(errno));
-    while (!cluster->incarnation)
-        if (getrandom(&cluster->incarnation, sizeof(cluster->incarnation), 0) != (ssize_t)sizeof(cluster->incarnation))
-            return ls_fail(LS_INTERNAL, "no random numbers: %s", strerror(errno));
-    ls_status status = ls_socket_listen(cluster->config.tf_config, cluster->rank, cluster->config.log, fds, &count);
+    ls_status status = ls_cluster_draw_incarnation(cluster);
+    if (status) return status;
+    status = ls_socket_listen(cluster->config.tf_config, cluster->rank, cluster->config.log, fds, &count);
     if (status) return status;
     bool tls = ls_security_has_tls(&cluster->security);
     status = tls ? start_tls(cluster, fds, count) : start_plain(cluster, fds, count);
@@ -155,13 +163,16 @@ static ls_status fill(struct ls_cluster *cluster, const struct ls_cluster_config
     cluster->version = config->version ? config->version : ls_version();
     cluster->rank = tf->id_in_cluster;
     cluster->size = tf->num_workers;
-    cluster->generation = 1;
-    cluster->started = ls_now();
+    cluster->follows = -1;
+    cluster->started = cluster->seeking_since = ls_now();
     cluster->wake = -1;
     cluster->refusals.log = config->log;
     read_host(cluster->host);
     cluster->peers = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->peers));
-    if (!cluster->peers) return ls_fail_memory("the peers", (size_t)cluster->size * sizeof(*cluster->peers));
+    cluster->roster = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->roster));
+    cluster->proposal.roster = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->proposal.roster));
+    if (!cluster->peers || !cluster->roster || !cluster->proposal.roster)
+        return ls_fail_memory("the peers", (size_t)cluster->size * sizeof(*cluster->peers));
     for (int rank = 0; rank < cluster->size; rank++)
         ls_peer_init(&cluster->peers[rank], ls_tf_config_member(tf, rank), rank);
     return LS_OK;
@@ -197,6 +208,8 @@ void ls_cluster_free(struct ls_cluster *cluster) {
     ls_rpc_free(cluster->rpc);
     for (int rank = 0; cluster->peers && rank < cluster->size; rank++) ls_peer_release(&cluster->peers[rank]);
     ls_free(cluster->peers);
+    ls_free(cluster->roster);
+    ls_free(cluster->proposal.roster);
     ls_refusals_report(&cluster->refusals);
     ls_security_release(&cluster->security);
     if (cluster->wake >= 0) (void)close(cluster->wake);

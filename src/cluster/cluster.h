@@ -20,8 +20,36 @@ struct ls_cluster_config {
     const struct ls_activity *activity;   /* borrowed: what probes are told of; NULL: nothing */
     const char *version;                  /* compared between workers; NULL: ls_version() (tests give others) */
 };
-/* Serves, joins everybody, compares the cluster spec and the version. While it waits it logs, every report_interval,
- * who is missing and why (name not found / refused / no answer / other cluster / other version). */
+/* Serves; nobody is dialled before ls_cluster_form. */
+ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **cluster);
+
+/* What this process has, and what a generation begins with (docs/protocol.md). */
+struct ls_standing {
+    bool holds; /* a state */
+    int64_t position;
+};
+struct ls_generation {
+    uint64_t number;
+    int64_t position;
+    int source; /* rank that gives the state */
+    bool copy;  /* whether some member lacks it; where nobody holds one, false */
+    bool lacks; /* whether this one does */
+};
+/* A generation is accepted by all who hold its state and have its links: form, take the links, copy the state, accept.
+ * When one of these fails and ls_cluster_may_recover says so, all begin again with form, as after a loss. While it
+ * waits it logs, every report_interval, who is missing and why (name not found / refused / no answer / other cluster /
+ * other version). CANCELLED: the others have left in order. */
+ls_status ls_cluster_form(struct ls_cluster *cluster, const struct ls_standing *standing,
+                          struct ls_generation *generation);
+ls_status ls_cluster_accept(struct ls_cluster *cluster);
+/* Whether this thread's error, of anything that the cluster or its links are used for, comes from a loss after which a
+ * new generation is to be formed. Tells the others where they may not know. */
+bool ls_cluster_may_recover(struct ls_cluster *cluster, ls_status status);
+/* Whether another worker has left in order: then all have passed the exit barrier. */
+bool ls_cluster_is_over(struct ls_cluster *cluster);
+/* For a cluster that is no member: tells those who are connected why, and frees. Keeps this thread's error. */
+void ls_cluster_give_up(struct ls_cluster *cluster, ls_status status);
+/* All of the above for who has no state: returns when the first generation has begun. */
 ls_status ls_cluster_join(const struct ls_cluster_config *config, struct ls_cluster **cluster);
 int ls_cluster_rank(const struct ls_cluster *cluster);
 int ls_cluster_size(const struct ls_cluster *cluster);
@@ -47,3 +75,5 @@ ls_status ls_cluster_agree(struct ls_cluster *cluster, const char *name, const c
 /* Leaves. LS_OK: exit barrier with the limit of the settings; peers that then go are no failure. Otherwise tells all
  * peers the cause (this thread's error) and does not wait for them. Returns status, or what the barrier met. Frees. */
 ls_status ls_cluster_leave(struct ls_cluster *cluster, ls_status status);
+/* The exit barrier of ls_cluster_leave before it, for who recovers from a loss in it. */
+ls_status ls_cluster_pass_exit(struct ls_cluster *cluster);

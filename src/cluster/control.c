@@ -33,18 +33,44 @@ static bool blame_absence(struct ls_cluster *cluster, const char *echo) {
     return true;
 }
 
+/* To all members: the root, if this worker has not said it before. */
+static void say_stop(struct ls_cluster *cluster) {
+    struct ls_message message = ls_cluster_message(cluster, LS_MESSAGE_STOP);
+    message.stop = (struct ls_stop){cluster->failure.root, cluster->failure.message};
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (cluster->peers[rank].accepted) ls_cluster_send(cluster->peers[rank].out, &message);
+}
+
+void ls_control_stop(struct ls_cluster *cluster, const char *message) {
+    struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = cluster->rank, .lost = true};
+    (void)snprintf(failure.message, sizeof(failure.message), "%s", message);
+    ls_control_fail(cluster, &failure, failure.message);
+    say_stop(cluster);
+}
+
 void ls_control_lose(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
     struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = peer->rank, .lost = true};
+    bool first = !cluster->failure.status;
     (void)snprintf(failure.message, sizeof(failure.message), "%s (rank %d, %s) was lost: %s", peer->name, peer->rank,
                    peer->task->address, how);
     if (!blame_absence(cluster, failure.message)) ls_control_fail(cluster, &failure, failure.message);
+    if (first) say_stop(cluster);
 }
 
-/* One of the peer's streams is gone. While joining it may come back; later it is lost unless it has taken its leave. */
-static void stream_gone(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
-    if (!peer->in && !peer->out && cluster->phase == LS_PHASE_JOINING) ls_peer_adopt(peer, 0);
-    if (cluster->phase == LS_PHASE_READY || cluster->phase == LS_PHASE_MEMBER)
-        if (!peer->left && !peer->finished) ls_control_lose(cluster, peer, how);
+/* Before the group runs a peer may come back; then it is lost, unless it has taken its leave. */
+void ls_control_gone(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
+    char text[LS_ERROR_SIZE];
+    bool attempted = cluster->phase == LS_PHASE_FORMING || cluster->phase == LS_PHASE_READY;
+    if (cluster->phase < LS_PHASE_MEMBER) {
+        ls_convene_forget(cluster, peer);
+        if (!peer->in && !peer->out) ls_peer_adopt(peer, 0);
+    }
+    if (attempted) {
+        (void)snprintf(text, sizeof(text), "%s (rank %d, %s) was lost: %s", peer->name, peer->rank, peer->task->address,
+                       how);
+        ls_convene_fail(cluster, text);
+    }
+    if (cluster->phase == LS_PHASE_MEMBER && !peer->left && !peer->finished) ls_control_lose(cluster, peer, how);
     ls_cluster_notify(cluster);
 }
 
@@ -70,7 +96,7 @@ void ls_control_closed(void *context, struct ls_rpc_stream *stream) {
         peer->accepted = false;
         peer->attempt_over = true;
     }
-    stream_gone(cluster, peer, "its connection was closed");
+    ls_control_gone(cluster, peer, "its connection was closed");
 }
 
 /* Nothing more is read from a stream that does not keep to the protocol. */
@@ -90,7 +116,7 @@ static void reject(struct ls_cluster *cluster, struct ls_rpc_stream *stream) {
         peer->attempt_over = true;
         (void)snprintf(peer->why, sizeof(peer->why), "its answer is not Lockstep's");
     }
-    stream_gone(cluster, peer, "it sent a message that is not Lockstep's");
+    ls_control_gone(cluster, peer, "it sent a message that is not Lockstep's");
 }
 
 static bool store_share(struct ls_peer *peer, const struct ls_share *share) {
@@ -109,6 +135,13 @@ static bool store_share(struct ls_peer *peer, const struct ls_share *share) {
     return true;
 }
 
+/* Of the generation that this worker is in, or is about to enter: who has heard Begin earlier may be ahead. What comes
+ * late of an older one is let pass. */
+static bool is_present(const struct ls_cluster *cluster, uint64_t generation) {
+    if (cluster->phase == LS_PHASE_READY) return generation == cluster->proposal.number;
+    return cluster->phase >= LS_PHASE_MEMBER && generation == cluster->generation;
+}
+
 /* A peer is at most one exchange ahead: it needs this worker's share to go further. */
 static bool receive_share(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_share *share) {
     if (share->sequence != peer->last_share + 1 || share->sequence > cluster->sequence + 1) return false;
@@ -125,7 +158,7 @@ static bool is_refusal(ls_status code) {
 static void receive_failure(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_leave *leave) {
     char text[LS_ERROR_SIZE + 64];
     if (leave->lost && leave->root == cluster->rank && blame_absence(cluster, leave->message)) return;
-    if (leave->lost) cluster->peers[leave->root].silent = true;
+    if (leave->lost && leave->root != cluster->rank) cluster->peers[leave->root].silent = true;
     struct ls_failure failure = {
         .status = leave->lost ? LS_UNAVAILABLE : LS_ABORTED, .root = leave->root, .lost = leave->lost};
     (void)snprintf(failure.message, sizeof(failure.message), "%s", leave->message);
@@ -137,24 +170,47 @@ static void receive_failure(struct ls_cluster *cluster, const struct ls_peer *pe
 }
 
 static void receive_leave(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_leave *leave) {
-    if (cluster->phase <= LS_PHASE_READY && is_refusal(leave->code)) {
+    bool member = cluster->generation && peer->generation == cluster->generation;
+    if (!cluster->generation && is_refusal(leave->code)) {
         peer->told = true;
         ls_hello_refuse_join(cluster, leave->code, leave->message);
-    } else if (cluster->phase != LS_PHASE_JOINING) {
+    } else if (member) {
         peer->left = true;
-        if (leave->code && cluster->phase != LS_PHASE_LEAVING) receive_failure(cluster, peer, leave);
+        cluster->over = cluster->over || !leave->code;
+        if (leave->code && cluster->phase < LS_PHASE_LEAVING) receive_failure(cluster, peer, leave);
     }
     ls_cluster_notify(cluster);
+}
+
+/* The root of a loss, from a member that has seen it or heard of it. */
+static void receive_stop(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_message *message) {
+    const struct ls_leave loss = {LS_UNAVAILABLE, message->stop.root, true, message->stop.message};
+    if (cluster->phase == LS_PHASE_READY && message->generation == cluster->proposal.number)
+        ls_convene_fail(cluster, message->stop.message); /* it has begun and is over, before this worker heard of it */
+    else if (cluster->phase == LS_PHASE_MEMBER && message->generation == cluster->generation)
+        receive_failure(cluster, peer, &loss);
 }
 
 static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
     if (message->incarnation != peer->incarnation || peer->left) return false;
     ls_liveness_heard(peer);
-    if (message->kind == LS_MESSAGE_BEAT) return true;
-    if (message->kind == LS_MESSAGE_SHARE) return receive_share(cluster, peer, &message->share);
-    if (message->kind != LS_MESSAGE_LEAVE || message->leave.root >= cluster->size) return false;
-    receive_leave(cluster, peer, &message->leave);
-    return true;
+    peer->generation = message->generation;
+    switch (message->kind) {
+    case LS_MESSAGE_BEAT:
+        return true;
+    case LS_MESSAGE_SHARE:
+        return !is_present(cluster, message->generation) || receive_share(cluster, peer, &message->share);
+    case LS_MESSAGE_LEAVE:
+        if (message->leave.root >= cluster->size) return false;
+        receive_leave(cluster, peer, &message->leave);
+        return true;
+    case LS_MESSAGE_STOP:
+        if (message->stop.root >= cluster->size) return false;
+        receive_stop(cluster, peer, message);
+        return true;
+    default:
+        return ls_convene_receive(cluster, peer, message);
+    }
 }
 
 static bool receive_answer(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
@@ -169,7 +225,6 @@ static bool receive_answer(struct ls_cluster *cluster, struct ls_peer *peer, con
 
 static bool receive(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message) {
     struct ls_peer *peer = ls_rpc_user(stream);
-    if (message->generation != cluster->generation) return false;
     if (!ls_rpc_incoming(stream)) {
         if (!peer || peer->accepted) return false;
         return receive_answer(cluster, peer, message);
@@ -191,16 +246,21 @@ void ls_control_message(void *context, struct ls_rpc_stream *stream, const void 
     ls_message_release(&message);
 }
 
-/* Each attempt once: who replays a preface is refused. */
-static bool admit(const struct ls_cluster *cluster, const struct ls_preface *preface) {
-    if (cluster->phase > LS_PHASE_READY || preface->protocol != LS_PROTOCOL_VERSION) return false;
-    if (preface->generation != cluster->generation) return false;
-    if (preface->rank <= cluster->rank || preface->rank >= cluster->size) return false;
+enum admission { ADMITTED, UNTIMELY, REFUSED };
+
+/* Each attempt once: who replays a preface is refused. A worker that has heard of a proposal earlier than this one, or
+ * later of its end, comes again. */
+static enum admission admit(const struct ls_cluster *cluster, const struct ls_preface *preface) {
+    if (cluster->phase >= LS_PHASE_MEMBER || preface->protocol != LS_PROTOCOL_VERSION) return REFUSED;
+    if (preface->rank <= cluster->rank || preface->rank >= cluster->size) return REFUSED;
     struct ls_peer *peer = &cluster->peers[preface->rank];
-    if (!peer->in || peer->incarnation != preface->incarnation || preface->attempt <= peer->data_admitted) return false;
-    if (!ls_preface_is_signed(preface, peer->key_in)) return false;
+    if (!peer->in || peer->incarnation != preface->incarnation || preface->attempt <= peer->data_admitted)
+        return REFUSED;
+    if (!ls_preface_is_signed(preface, peer->key_in)) return REFUSED;
     peer->data_admitted = preface->attempt;
-    return true;
+    bool timely = cluster->phase == LS_PHASE_FORMING && preface->generation == cluster->proposal.number &&
+                  preface->incarnation == cluster->proposal.roster[preface->rank];
+    return timely ? ADMITTED : UNTIMELY;
 }
 
 /* What is refused may be a stranger, a worker of another run or one that was stopped and has woken. */
@@ -216,13 +276,13 @@ void ls_control_data(void *context, int fd, const struct ls_preface *preface) {
     struct ls_cluster *cluster = context;
     struct ls_link *link = NULL;
     ls_monitor_lock(&cluster->monitor);
-    bool admitted = !ls_cluster_data_over_grpc(cluster) && admit(cluster, preface);
-    if (admitted && send(fd, &ack, 1, MSG_NOSIGNAL) == 1 && ls_tcp_link_new(fd, &link) == LS_OK) {
+    enum admission admission = ls_cluster_data_over_grpc(cluster) ? REFUSED : admit(cluster, preface);
+    if (admission == ADMITTED && send(fd, &ack, 1, MSG_NOSIGNAL) == 1 && ls_tcp_link_new(fd, &link) == LS_OK) {
         ls_peer_set_link(&cluster->peers[preface->rank], link);
         ls_cluster_notify(cluster);
     }
     ls_monitor_unlock(&cluster->monitor);
-    if (!admitted) {
+    if (admission == REFUSED) {
         char who[LS_ADDRESS_TEXT];
         ls_socket_describe(fd, who);
         report_refusal(cluster, who, preface->rank);
@@ -243,15 +303,15 @@ bool ls_control_link(void *context, const struct ls_rpc_caller *caller, const vo
     struct ls_preface preface = {.rank = -1};
     bool read = size == LS_PREFACE_SIZE && ls_preface_decode(bytes, &preface) == LS_OK;
     ls_monitor_lock(&cluster->monitor);
-    bool admitted = read && certified(cluster, caller, preface.rank) && admit(cluster, &preface);
-    if (admitted) {
+    enum admission admission = read && certified(cluster, caller, preface.rank) ? admit(cluster, &preface) : REFUSED;
+    if (admission == ADMITTED) {
         ls_peer_set_link(&cluster->peers[preface.rank], link);
         ls_listener_trust(cluster->listener, caller->fd);
         ls_cluster_notify(cluster);
     }
     ls_monitor_unlock(&cluster->monitor);
-    if (!admitted) report_refusal(cluster, caller->address, preface.rank);
-    return admitted;
+    if (admission == REFUSED) report_refusal(cluster, caller->address, preface.rank);
+    return admission == ADMITTED;
 }
 
 void ls_control_link_changed(void *context) {

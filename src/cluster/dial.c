@@ -14,7 +14,7 @@
 #include "cluster/socket.h"
 
 #define RESOLVE_TICK (10 * LS_MILLISECOND)
-#define FIRST_PAUSE  (50 * LS_MILLISECOND)
+#define FIRST_PAUSE  (10 * LS_MILLISECOND)
 #define LAST_PAUSE   LS_SECOND
 
 void ls_dial_init(struct ls_dial *dial) {

@@ -11,7 +11,7 @@ struct ls_dial {
     const struct addrinfo *next; /* address to try after the present one */
     int fd;                      /* connecting; -1 when not */
     int64_t deadline, retry_at;  /* of the present connect; of the next round */
-    int64_t pause;               /* before the next round: 50 ms, doubling up to 1 s */
+    int64_t pause;               /* before the next round: 10 ms, doubling up to 1 s */
     char why[192];               /* why the last round failed, in words; "" before */
 };
 void ls_dial_init(struct ls_dial *dial);

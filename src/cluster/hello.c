@@ -17,7 +17,7 @@ struct compared {
 };
 
 void ls_hello_refuse_join(struct ls_cluster *cluster, ls_status status, const char *text) {
-    if (cluster->refusal || cluster->phase > LS_PHASE_READY) return;
+    if (cluster->refusal || cluster->generation) return;
     cluster->refusal = status;
     cluster->refusal_deadline = ls_now() + LS_TELL_TIMEOUT;
     (void)snprintf(cluster->refusal_text, sizeof(cluster->refusal_text), "%s", text);
@@ -61,6 +61,22 @@ static void answer_retry(struct ls_cluster *cluster, struct ls_rpc_stream *strea
     ls_rpc_finish(stream);
 }
 
+/* A survivor of an earlier generation that is not on the roster of this worker's. */
+static bool is_left_out(const struct ls_cluster *cluster, const struct ls_message *message) {
+    return message->generation && message->generation < cluster->generation &&
+           cluster->roster[message->hello.rank] != message->incarnation;
+}
+
+static void answer_fenced(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *hello) {
+    char text[LS_ERROR_SIZE];
+    (void)snprintf(text, sizeof(text),
+                   "the group has gone on to generation %llu without this process, which is of %llu",
+                   (unsigned long long)cluster->generation, (unsigned long long)hello->generation);
+    struct ls_message message = reply_of(cluster, LS_VERDICT_FENCED, text);
+    ls_cluster_send(stream, &message);
+    ls_rpc_finish(stream);
+}
+
 static void answer_refused(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, ls_status code,
                            const char *text) {
     struct ls_message message = reply_of(cluster, LS_VERDICT_REFUSED, text);
@@ -68,7 +84,7 @@ static void answer_refused(struct ls_cluster *cluster, struct ls_rpc_stream *str
     ls_cluster_send(stream, &message);
     ls_rpc_finish(stream);
     if (rank < cluster->size) cluster->peers[rank].told = true;
-    if (cluster->phase == LS_PHASE_JOINING) ls_hello_refuse_join(cluster, code, text);
+    ls_hello_refuse_join(cluster, code, text);
 }
 
 void ls_hello_told(struct ls_cluster *cluster, int rank) {
@@ -174,6 +190,8 @@ static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_r
     if (peer->in) ls_rpc_drop(peer->in);
     ls_peer_adopt(peer, message->incarnation);
     peer->in = stream;
+    peer->generation = message->generation;
+    if (!peer->out) ls_dial_reset(&peer->control); /* it is there now */
     ls_liveness_heard(peer);
     ls_rpc_set_user(stream, peer);
     ls_listener_trust(cluster->listener, ls_rpc_caller(stream)->fd);
@@ -198,7 +216,9 @@ void ls_hello_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream,
         answer_refused(cluster, stream, message->hello.rank, LS_INVALID_ARGUMENT, text);
     } else if (cluster->refusal) {
         answer_refused(cluster, stream, message->hello.rank, cluster->refusal, cluster->refusal_text);
-    } else if (cluster->phase != LS_PHASE_JOINING) {
+    } else if (is_left_out(cluster, message)) {
+        answer_fenced(cluster, stream, message);
+    } else if (cluster->phase >= LS_PHASE_MEMBER) {
         answer_retry(cluster, stream, "the group has started without it and has not ended yet");
     } else {
         struct ls_peer *peer = &cluster->peers[message->hello.rank];
@@ -243,6 +263,7 @@ static void accepted(struct ls_cluster *cluster, struct ls_peer *peer, const str
         peer->in = NULL;
     }
     ls_peer_adopt(peer, message->incarnation);
+    peer->generation = message->generation;
     if (!ls_prove_key(cluster, peer->out, message->reply.data_key, peer->key_out)) return;
     peer->accepted = true;
     ls_cluster_notify(cluster);
@@ -256,6 +277,9 @@ void ls_hello_answered(struct ls_cluster *cluster, struct ls_peer *peer, const s
         ls_hello_end_attempt(cluster, peer, message->reply.message);
     } else if (reached_another(cluster, peer, message)) {
         ls_hello_end_attempt(cluster, peer, cluster->refusal_text);
+    } else if (message->reply.verdict == LS_VERDICT_FENCED) {
+        ls_hello_end_attempt(cluster, peer, message->reply.message);
+        ls_convene_fence(cluster, message->reply.message);
     } else if (message->reply.verdict == LS_VERDICT_RETRY) {
         ls_hello_end_attempt(cluster, peer, message->reply.message);
     } else {

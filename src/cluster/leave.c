@@ -37,22 +37,26 @@ static int unread(const struct ls_cluster *cluster) {
 void ls_cluster_end(struct ls_cluster *cluster, const struct ls_leave *leave) {
     int64_t deadline = ls_now() + (leave->code ? LS_LAST_WORD_TIMEOUT : LS_GOODBYE_TIMEOUT);
     ls_monitor_lock(&cluster->monitor);
-    cluster->phase = LS_PHASE_LEAVING;
+    cluster->phase = leave->code ? LS_PHASE_ENDED : LS_PHASE_LEAVING;
     say_goodbye(cluster, leave);
     while (unread(cluster) > 0 && ls_monitor_wait(&cluster->monitor, deadline)) continue;
     ls_monitor_unlock(&cluster->monitor);
     ls_cluster_free(cluster);
 }
 
-static ls_status pass_exit_barrier(struct ls_cluster *cluster) {
+/* Where one has left in order, all have come here: who is lost then takes nothing with it. */
+ls_status ls_cluster_pass_exit(struct ls_cluster *cluster) {
+    if (cluster->passed_exit) return LS_OK;
     LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array((size_t)cluster->size, sizeof(*received));
     if (!received) return ls_fail_memory("the exits", (size_t)cluster->size * sizeof(*received));
     double timeout = cluster->config.settings->exit_timeout;
     ls_status status = ls_cluster_exchange(cluster, LS_EXIT_EXCHANGE, (struct ls_bytes){NULL, 0}, timeout, received);
+    if (status && ls_cluster_is_over(cluster)) status = LS_OK;
     if (status == LS_DEADLINE_EXCEEDED)
         return ls_fail_context(status, "finished, but others have not (LOCKSTEP_EXIT_TIMEOUT sets the limit)");
     if (status) return status;
     for (int rank = 0; rank < cluster->size; rank++) ls_free(received[rank].data);
+    cluster->passed_exit = true;
     return LS_OK;
 }
 
@@ -78,7 +82,7 @@ ls_status ls_cluster_leave(struct ls_cluster *cluster, ls_status status) {
     struct ls_failure failure = {.status = LS_OK};
     char error[LS_ERROR_SIZE] = "";
     if (!cluster) return status;
-    if (!status) status = pass_exit_barrier(cluster);
+    if (!status) status = ls_cluster_pass_exit(cluster);
     if (status) {
         (void)snprintf(error, sizeof(error), "%s", ls_error());
         find_root(cluster, status, &failure);

@@ -13,7 +13,7 @@
 #include "cluster/state.h"
 
 static bool beats(const struct ls_cluster *cluster) {
-    return cluster->phase != LS_PHASE_LEAVING;
+    return cluster->phase < LS_PHASE_LEAVING;
 }
 
 /* Where something is on its way already, that is the sign of life. Returns how many were sent. */
@@ -59,16 +59,11 @@ static void describe(const struct ls_cluster *cluster, const struct ls_peer *pee
                    alone ? "; no other worker is heard either, so it may be this one that is cut off" : "");
 }
 
-/* While joining it may come back: its connection is dropped and made again. */
+/* Before the group runs it may come back: its connection is dropped and made again. */
 static void drop(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
-    if (peer->in) ls_rpc_drop(peer->in);
-    if (peer->out) ls_rpc_drop(peer->out);
-    peer->in = peer->out = NULL;
-    peer->accepted = false;
-    peer->attempt_over = true;
-    (void)snprintf(peer->why, sizeof(peer->why), "%s", how);
-    ls_peer_adopt(peer, 0);
-    ls_cluster_notify(cluster);
+    ls_convene_forget(cluster, peer);
+    ls_peer_sever(peer, how);
+    ls_control_gone(cluster, peer, how);
 }
 
 static void find_silent(struct ls_cluster *cluster, int64_t counted) {
@@ -80,7 +75,7 @@ static void find_silent(struct ls_cluster *cluster, int64_t counted) {
         if (!is_watched(cluster, peer) || peer->silence <= cluster->liveness.limit) continue;
         peer->silent = true;
         describe(cluster, peer, how, sizeof(how));
-        if (cluster->phase == LS_PHASE_JOINING)
+        if (cluster->phase < LS_PHASE_MEMBER)
             drop(cluster, peer, how);
         else
             ls_control_lose(cluster, peer, how);

@@ -124,6 +124,59 @@ static ls_status encode_challenge(Ls__Envelope *envelope, const struct ls_challe
     return pack(envelope, data, size);
 }
 
+static ls_status encode_stop(Ls__Envelope *envelope, const struct ls_stop *stop, void **data, size_t *size) {
+    char text[LS_ERROR_SIZE];
+    Ls__Stop body = LS__STOP__INIT;
+    body.root = (uint32_t)stop->root;
+    body.message = clean(stop->message, text);
+    envelope->body_case = LS__ENVELOPE__BODY_STOP;
+    envelope->stop = &body;
+    return pack(envelope, data, size);
+}
+
+static ls_status encode_report(Ls__Envelope *envelope, const struct ls_report *report, void **data, size_t *size) {
+    Ls__Report body = LS__REPORT__INIT;
+    body.holds = report->holds;
+    body.position = report->position;
+    body.heard = report->heard;
+    envelope->body_case = LS__ENVELOPE__BODY_REPORT;
+    envelope->report = &body;
+    return pack(envelope, data, size);
+}
+
+static ls_status encode_propose(Ls__Envelope *envelope, const struct ls_propose *propose, void **data, size_t *size) {
+    Ls__Propose body = LS__PROPOSE__INIT;
+    union {
+        const uint64_t *in;
+        uint64_t *out;
+    } incarnations = {propose->incarnations};
+    body.number = propose->number;
+    body.incarnation = incarnations.out;
+    body.n_incarnation = (size_t)propose->size;
+    body.position = propose->position;
+    body.source = (uint32_t)propose->source;
+    body.copy = propose->copy;
+    envelope->body_case = LS__ENVELOPE__BODY_PROPOSE;
+    envelope->propose = &body;
+    return pack(envelope, data, size);
+}
+
+static ls_status encode_accept(Ls__Envelope *envelope, uint64_t number, void **data, size_t *size) {
+    Ls__Accept body = LS__ACCEPT__INIT;
+    body.number = number;
+    envelope->body_case = LS__ENVELOPE__BODY_ACCEPT;
+    envelope->accept = &body;
+    return pack(envelope, data, size);
+}
+
+static ls_status encode_begin(Ls__Envelope *envelope, uint64_t number, void **data, size_t *size) {
+    Ls__Begin body = LS__BEGIN__INIT;
+    body.number = number;
+    envelope->body_case = LS__ENVELOPE__BODY_BEGIN;
+    envelope->begin = &body;
+    return pack(envelope, data, size);
+}
+
 ls_status ls_message_encode(const struct ls_message *message, void **data, size_t *size) {
     Ls__Envelope envelope = LS__ENVELOPE__INIT;
     envelope.incarnation = message->incarnation;
@@ -141,6 +194,16 @@ ls_status ls_message_encode(const struct ls_message *message, void **data, size_
         return encode_beat(&envelope, data, size);
     case LS_MESSAGE_CHALLENGE:
         return encode_challenge(&envelope, &message->challenge, data, size);
+    case LS_MESSAGE_STOP:
+        return encode_stop(&envelope, &message->stop, data, size);
+    case LS_MESSAGE_REPORT:
+        return encode_report(&envelope, &message->report, data, size);
+    case LS_MESSAGE_PROPOSE:
+        return encode_propose(&envelope, &message->propose, data, size);
+    case LS_MESSAGE_ACCEPT:
+        return encode_accept(&envelope, message->number, data, size);
+    case LS_MESSAGE_BEGIN:
+        return encode_begin(&envelope, message->number, data, size);
     }
     return ls_fail(LS_INTERNAL, "message kind %d does not exist", (int)message->kind);
 }
@@ -194,7 +257,7 @@ static ls_status check_hello(const Ls__Hello *body, struct ls_hello *hello) {
 
 static ls_status check_reply(const Ls__HelloReply *body, struct ls_hello_reply *reply) {
     bool accepted = body->verdict == LS__HELLO_REPLY__VERDICT__ACCEPTED;
-    if (body->verdict < LS__HELLO_REPLY__VERDICT__ACCEPTED || body->verdict > LS__HELLO_REPLY__VERDICT__REFUSED)
+    if (body->verdict < LS__HELLO_REPLY__VERDICT__ACCEPTED || body->verdict > LS__HELLO_REPLY__VERDICT__FENCED)
         return bad("HelloReply.verdict");
     if (body->code > LS_UNAUTHENTICATED) return bad("HelloReply.code");
     if ((body->verdict == LS__HELLO_REPLY__VERDICT__REFUSED) != (body->code != 0)) return bad("HelloReply.code");
@@ -240,6 +303,40 @@ static ls_status check_challenge(const Ls__Challenge *body, struct ls_challenge 
     return LS_OK;
 }
 
+static ls_status check_stop(const Ls__Stop *body, struct ls_stop *stop) {
+    if (!is_rank(body->root)) return bad("Stop.root");
+    if (!printable(body->message, LS_ERROR_SIZE)) return bad("Stop.message");
+    *stop = (struct ls_stop){(int)body->root, body->message};
+    return LS_OK;
+}
+
+static ls_status check_report(const Ls__Report *body, struct ls_report *report) {
+    if (body->position < 0 || (body->position && !body->holds)) return bad("Report.position");
+    *report = (struct ls_report){body->holds != 0, body->position, body->heard};
+    return LS_OK;
+}
+
+static ls_status check_propose(const Ls__Propose *body, struct ls_propose *propose) {
+    if (!body->number) return bad("Propose.number");
+    if (!body->n_incarnation || body->n_incarnation > LS_MAX_WORKERS) return bad("Propose.incarnation");
+    for (size_t i = 0; i < body->n_incarnation; i++)
+        if (!body->incarnation[i]) return bad("Propose.incarnation");
+    if (body->position < 0) return bad("Propose.position");
+    if (body->source >= body->n_incarnation) return bad("Propose.source");
+    *propose = (struct ls_propose){.number = body->number,
+                                   .incarnations = body->incarnation,
+                                   .size = (int)body->n_incarnation,
+                                   .position = body->position,
+                                   .source = (int)body->source,
+                                   .copy = body->copy != 0};
+    return LS_OK;
+}
+
+static ls_status check_number(uint64_t number, const char *field, uint64_t *checked) {
+    *checked = number;
+    return number ? LS_OK : bad(field);
+}
+
 static ls_status check_envelope(const Ls__Envelope *envelope, struct ls_message *message) {
     if (!envelope->incarnation) return bad("incarnation");
     message->incarnation = envelope->incarnation;
@@ -263,6 +360,21 @@ static ls_status check_envelope(const Ls__Envelope *envelope, struct ls_message 
     case LS__ENVELOPE__BODY_CHALLENGE:
         message->kind = LS_MESSAGE_CHALLENGE;
         return check_challenge(envelope->challenge, &message->challenge);
+    case LS__ENVELOPE__BODY_STOP:
+        message->kind = LS_MESSAGE_STOP;
+        return check_stop(envelope->stop, &message->stop);
+    case LS__ENVELOPE__BODY_REPORT:
+        message->kind = LS_MESSAGE_REPORT;
+        return check_report(envelope->report, &message->report);
+    case LS__ENVELOPE__BODY_PROPOSE:
+        message->kind = LS_MESSAGE_PROPOSE;
+        return check_propose(envelope->propose, &message->propose);
+    case LS__ENVELOPE__BODY_ACCEPT:
+        message->kind = LS_MESSAGE_ACCEPT;
+        return check_number(envelope->accept->number, "Accept.number", &message->number);
+    case LS__ENVELOPE__BODY_BEGIN:
+        message->kind = LS_MESSAGE_BEGIN;
+        return check_number(envelope->begin->number, "Begin.number", &message->number);
     default:
         return bad("body");
     }

@@ -5,7 +5,7 @@
 
 #include "base/proof.h"
 
-#define LS_PROTOCOL_VERSION 2U
+#define LS_PROTOCOL_VERSION 3U
 #define LS_MESSAGE_MAX      (4U << 20) /* bytes of one encoded message */
 #define LS_PAYLOAD_MAX      (LS_MESSAGE_MAX - 4096U)
 #define LS_DATA_KEY_SIZE    16
@@ -18,9 +18,14 @@ enum ls_message_kind {
     LS_MESSAGE_SHARE,
     LS_MESSAGE_LEAVE,
     LS_MESSAGE_BEAT,
-    LS_MESSAGE_CHALLENGE
+    LS_MESSAGE_CHALLENGE,
+    LS_MESSAGE_STOP,
+    LS_MESSAGE_REPORT,
+    LS_MESSAGE_PROPOSE,
+    LS_MESSAGE_ACCEPT,
+    LS_MESSAGE_BEGIN
 };
-enum ls_verdict { LS_VERDICT_ACCEPTED = 1, LS_VERDICT_RETRY, LS_VERDICT_REFUSED };
+enum ls_verdict { LS_VERDICT_ACCEPTED = 1, LS_VERDICT_RETRY, LS_VERDICT_REFUSED, LS_VERDICT_FENCED };
 
 struct ls_hello {
     uint32_t protocol;
@@ -55,6 +60,23 @@ struct ls_leave {
     bool lost;
     const char *message;
 };
+struct ls_stop {
+    int root;
+    const char *message;
+};
+struct ls_report {
+    bool holds;
+    int64_t position;
+    uint64_t heard;
+};
+struct ls_propose {
+    uint64_t number;
+    const uint64_t *incarnations; /* [size], none of them 0 */
+    int size;
+    int64_t position;
+    int source;
+    bool copy;
+};
 struct ls_message {
     enum ls_message_kind kind;
     uint64_t incarnation, generation;
@@ -64,6 +86,10 @@ struct ls_message {
         struct ls_share share;
         struct ls_leave leave;
         struct ls_challenge challenge;
+        struct ls_stop stop;
+        struct ls_report report;
+        struct ls_propose propose;
+        uint64_t number; /* of an Accept or Begin */
     };
     void *storage; /* what the pointers of a decoded message lead into */
 };

@@ -35,17 +35,23 @@ void ls_peer_end_data(struct ls_peer *peer) {
     peer->data_link = NULL;
 }
 
-static void forget(struct ls_peer *peer) {
-    ls_peer_set_link(peer, NULL);
-    peer->left = peer->finished = peer->silent = false;
-    peer->silence = 0;
+void ls_peer_renew(struct ls_peer *peer) {
+    peer->left = peer->finished = peer->agreed = false;
     peer->last_share = 0;
-    peer->rival_since = 0;
     while (peer->shares) {
         struct ls_stored_share *share = peer->shares;
         peer->shares = share->next;
         ls_stored_share_free(share);
     }
+}
+
+static void forget(struct ls_peer *peer) {
+    ls_peer_set_link(peer, NULL);
+    peer->silent = peer->reported = false;
+    peer->generation = 0;
+    peer->silence = 0;
+    peer->rival_since = 0;
+    ls_peer_renew(peer);
 }
 
 void ls_peer_release(struct ls_peer *peer) {
@@ -61,8 +67,22 @@ void ls_peer_adopt(struct ls_peer *peer, uint64_t incarnation) {
     peer->incarnation = incarnation;
 }
 
+void ls_peer_sever(struct ls_peer *peer, const char *why) {
+    if (peer->in) ls_rpc_drop(peer->in);
+    if (peer->out) ls_rpc_drop(peer->out);
+    peer->in = peer->out = NULL;
+    peer->accepted = false;
+    peer->attempt_over = true;
+    (void)snprintf(peer->why, sizeof(peer->why), "%s", why);
+    ls_peer_adopt(peer, 0);
+}
+
+bool ls_peer_connected(const struct ls_peer *peer) {
+    return peer->accepted && peer->in;
+}
+
 bool ls_peer_complete(const struct ls_peer *peer) {
-    return peer->accepted && peer->in && peer->link;
+    return ls_peer_connected(peer) && peer->link;
 }
 
 const char *ls_peer_reason(const struct ls_peer *peer) {

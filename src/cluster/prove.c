@@ -56,7 +56,7 @@ static bool make_proof(const struct ls_cluster *cluster, const struct proving *p
     char text[1024] = "";
     FILE *to = fmemopen(text, sizeof(text), "w");
     if (!to) return false;
-    (void)fprintf(to, "lockstep %u %s generation %" PRIu64 "\n", LS_PROTOCOL_VERSION, purpose, cluster->generation);
+    (void)fprintf(to, "lockstep %u %s\n", LS_PROTOCOL_VERSION, purpose);
     put_hex(to, proving->asking, LS_NONCE_SIZE);
     put_hex(to, proving->answering, LS_NONCE_SIZE);
     put_task(to, &proving->asks);

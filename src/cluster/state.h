@@ -1,9 +1,11 @@
-/* What the files of a joined cluster share. One monitor guards all of it, except where a comment says whose it is.
+/* What the files of a cluster share. One monitor guards all of it, except where a comment says whose it is. The
+ * protocol is that of docs/protocol.md, whose words are used here.
  *
- * Threads: the caller (join, exchange, leave), the poller of the control streams (control.c's callbacks), the listener
- * (new data connections) and liveness (beats, and who is silent). A worker goes through the phases in order and never
- * back. */
+ * Threads: the caller (form, accept, exchange, leave), the poller of the control streams (control.c's callbacks), the
+ * listener (new data connections) and liveness (beats, and who is silent). */
 #pragma once
+#include <poll.h>
+
 #include "base/status.h"
 #include "cluster/cluster.h"
 #include "cluster/dial.h"
@@ -13,11 +15,18 @@
 #include "cluster/rpc.h"
 #include "cluster/security.h"
 
+/* The states of docs/protocol.md. Before MEMBER the caller is in form or accept, and dials whom it is not connected to.
+ */
 enum ls_phase {
-    LS_PHASE_JOINING, /* peers may come and go */
-    LS_PHASE_READY,   /* all are connected to this worker, and were told so: a loss is a failure from here on */
-    LS_PHASE_MEMBER,  /* all have said that they are ready */
-    LS_PHASE_LEAVING  /* this worker has said its last word */
+    LS_PHASE_JOINING,
+    LS_PHASE_SEEKING,
+    LS_PHASE_CONVENING,
+    LS_PHASE_FENCED, /* for a moment, until the caller has drawn a new incarnation */
+    LS_PHASE_FORMING,
+    LS_PHASE_READY,
+    LS_PHASE_MEMBER,
+    LS_PHASE_LEAVING,
+    LS_PHASE_ENDED
 };
 
 struct ls_stored_share {
@@ -35,11 +44,15 @@ struct ls_peer {
     struct ls_rpc_stream *out;  /* this worker's stream to it; NULL when there is none */
     struct ls_rpc_stream *in;   /* its stream to this worker, once its Hello was accepted */
     bool accepted;              /* it accepted this worker's Hello on out */
-    bool left;                  /* it has sent its Leave */
-    bool finished;              /* it waits in the exit barrier: its end is no loss */
-    bool told;                  /* it knows of the difference that ends the join */
-    uint64_t incarnation;       /* of the process that out and in belong to; 0 when both are NULL */
-    int64_t rival_since;        /* when another process first claimed to be this task; 0: none does */
+    uint64_t generation;        /* that it has entered; 0: a joiner */
+    bool reported;              /* it follows this worker, and this is its Report */
+    struct ls_report report;
+    bool agreed;          /* it has accepted this worker's proposal */
+    bool left;            /* it has sent its Leave */
+    bool finished;        /* it waits in the exit barrier: its end is no loss */
+    bool told;            /* it knows of the difference that ends the join */
+    uint64_t incarnation; /* of the process that out and in belong to; 0 when both are NULL */
+    int64_t rival_since;  /* when another process first claimed to be this task; 0: none does */
     uint8_t key_in[LS_PROOF_SIZE], key_out[LS_PROOF_SIZE]; /* of the data connection, whoever dials it */
     uint64_t data_admitted;                                /* the last attempt that was admitted */
     struct ls_link *link;                                  /* the data connection; NULL while there is none */
@@ -51,12 +64,23 @@ struct ls_peer {
     bool attempt_over; /* out has ended before it was accepted, for the reason why */
     char why[LS_ERROR_SIZE];
 
-    struct ls_dial control, data; /* the joining thread's own, as all below */
+    struct ls_dial control, data; /* the forming thread's own, as all below */
     int64_t hello_deadline;
     int data_fd;               /* has sent the preface and waits for the answer; -1: none */
     struct ls_link *data_link; /* likewise, over gRPC; NULL: none */
     int64_t data_deadline;
     uint64_t data_incarnation, data_attempts;
+};
+
+/* The next generation, as its convener has proposed it. */
+struct ls_proposal {
+    uint64_t number;  /* 0: there is none */
+    uint64_t *roster; /* [size] incarnations */
+    int64_t position;
+    int source;
+    bool copy;
+    bool taken;  /* the caller has been given it */
+    bool failed; /* it can not be accepted any more */
 };
 
 /* Why the group cannot go on: the root, never an echo of it. */
@@ -83,10 +107,21 @@ struct ls_cluster {
     int rank, size;
     struct ls_security security;
     struct ls_refusals refusals;
-    uint64_t incarnation, generation;
+    uint64_t incarnation;
+    uint64_t generation;  /* that it has entered; 0: none yet */
+    uint64_t *roster;     /* [size] incarnations of that generation */
+    uint64_t heard;       /* the highest number of a proposal */
+    struct ls_report own; /* what this worker has */
+    int follows;          /* the rank that holds this worker's Report, or its own; -1: none */
+    struct ls_proposal proposal;
+    int64_t propose_at, propose_pause; /* an attempt that has failed is not made again at once */
+    bool dropped; /* it has been fenced, and its state counts no more until it has entered a generation */
+    bool over;    /* a member has left in order: all have committed the last position */
     char host[256];
     int64_t started;
-    int wake; /* eventfd that ends the joining thread's poll */
+    int64_t seeking_since, forming_since;
+    char cause[LS_ERROR_SIZE]; /* of the last loss */
+    int wake;                  /* eventfd that ends the forming thread's poll */
     struct ls_monitor monitor;
     enum ls_phase phase;
     struct ls_peer *peers; /* [size]; the own place has rank and task only */
@@ -96,6 +131,7 @@ struct ls_cluster {
     struct ls_failure failure;
     uint64_t sequence; /* exchanges begun */
     bool broken;       /* one of them has failed, and the abort flag says why */
+    bool passed_exit;  /* the caller's own */
     struct ls_rpc *rpc;
     struct ls_listener *listener;
     struct ls_liveness liveness;
@@ -104,10 +140,10 @@ struct ls_cluster {
 #define LS_EXIT_EXCHANGE "exit" /* the exchange that is the exit barrier */
 
 /* cluster.c */
-ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **cluster);
+ls_status ls_cluster_draw_incarnation(struct ls_cluster *cluster);
 /* Stops the listener and the streams and frees everything. Without a word to anybody. */
 void ls_cluster_free(struct ls_cluster *cluster);
-/* Wakes whoever waits for a change: the monitor's waiters and the joining thread. */
+/* Wakes whoever waits for a change: the monitor's waiters and the forming thread. */
 void ls_cluster_notify(struct ls_cluster *cluster);
 /* Whether data goes over gRPC, if not through shared memory. */
 bool ls_cluster_data_over_grpc(const struct ls_cluster *cluster);
@@ -125,8 +161,14 @@ void ls_peer_set_link(struct ls_peer *peer, struct ls_link *link);
 /* Closes a data connection that is being made. */
 void ls_peer_end_data(struct ls_peer *peer);
 bool ls_peer_complete(const struct ls_peer *peer);
+/* Connected in both directions. */
+bool ls_peer_connected(const struct ls_peer *peer);
 /* Why it is not complete, in words. */
 const char *ls_peer_reason(const struct ls_peer *peer);
+/* Ends both streams, as when they had been closed for the reason why. */
+void ls_peer_sever(struct ls_peer *peer, const char *why);
+/* Forgets what belonged to the generation before. */
+void ls_peer_renew(struct ls_peer *peer);
 /* The share of sequence, NULL if it has not come; borrowed / taken (caller frees). */
 struct ls_stored_share *ls_peer_find_share(const struct ls_peer *peer, uint64_t sequence);
 struct ls_stored_share *ls_peer_take_share(struct ls_peer *peer, uint64_t sequence);
@@ -143,11 +185,46 @@ bool ls_control_link(void *context, const struct ls_rpc_caller *caller, const vo
 void ls_control_link_changed(void *context);
 /* The listener's too: answer.c; takes fd. */
 void ls_control_probe(void *context, int fd);
+/* This worker has seen a loss that no stream tells of: it says Stop. */
+void ls_control_stop(struct ls_cluster *cluster, const char *message);
 /* Records the root cause, if it is the first, and raises the abort flag with message. */
 void ls_control_fail(struct ls_cluster *cluster, const struct ls_failure *failure, const char *message);
 
-/* The peer is lost, for the reason how; where this process was away itself, that is the root. */
+/* The peer is lost, for the reason how; where this process was away itself, that is the root. A member tells all. */
 void ls_control_lose(struct ls_cluster *cluster, struct ls_peer *peer, const char *how);
+/* A stream of the peer is gone, or both are of no use any more. */
+void ls_control_gone(struct ls_cluster *cluster, struct ls_peer *peer, const char *how);
+
+/* mesh.c: the connections to all others; for the forming thread, with the monitor held. */
+#define LS_MESH_SLOTS(size) (2 + (size_t)(size)*3)
+/* One step for each peer: control streams, and, while FORMING, data connections. */
+void ls_mesh_step(struct ls_cluster *cluster);
+/* Whether all are connected; with a proposal, all of its roster have their data connection too. */
+bool ls_mesh_connected(const struct ls_cluster *cluster);
+bool ls_mesh_complete(const struct ls_cluster *cluster);
+/* What to wait for: fills slots[LS_MESH_SLOTS] and returns until when. The first slot is of cluster->wake. */
+int64_t ls_mesh_poll(const struct ls_cluster *cluster, struct pollfd *slots);
+/* "2 of 4 workers since 10 s: worker:2 (10.0.0.3:2222): connection refused; ..." */
+void ls_mesh_describe(const struct ls_cluster *cluster, int64_t since, char *text, size_t size);
+/* Closes the data connections of an attempt. */
+void ls_mesh_drop_data(struct ls_cluster *cluster);
+
+/* convene.c: who follows whom, and proposals; with the monitor held. */
+/* Looks whom to follow, and proposes where this worker may. Not while FORMING or READY. */
+void ls_convene(struct ls_cluster *cluster);
+/* The same for all: false, the message breaks the protocol. */
+bool ls_convene_receive(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message);
+/* Whether all have accepted this worker's own proposal: it enters, and says Begin. */
+void ls_convene_begin(struct ls_cluster *cluster);
+bool ls_convene_is_own(const struct ls_cluster *cluster);
+/* Where an attempt has failed: whom it follows is told. */
+void ls_convene_again(struct ls_cluster *cluster);
+/* The peer's stream is gone: what it reported, or that it was followed, is over. */
+void ls_convene_forget(struct ls_cluster *cluster, struct ls_peer *peer);
+/* The group has gone on without this process. */
+void ls_convene_fence(struct ls_cluster *cluster, const char *why);
+/* The attempt is over, for the caller to see. */
+void ls_convene_fail(struct ls_cluster *cluster, const char *why);
 
 /* liveness.c */
 ls_status ls_liveness_start(struct ls_cluster *cluster);

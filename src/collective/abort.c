@@ -1,6 +1,6 @@
 /* The abort flag: a status and a message under a mutex, an atomic for the quick test and an eventfd for poll(). Once
- * raised it stays so and the message never changes. Any thread may raise and read it. The counterpart of TensorFlow's
- * CollectiveExecutor::StartAbort. */
+ * raised it stays so, and the message is the same, until it is reset. Any thread may raise and read it. The counterpart
+ * of TensorFlow's CollectiveExecutor::StartAbort. */
 #include "collective/abort.h"
 
 #include <errno.h>
@@ -52,6 +52,14 @@ void ls_abort_raise(struct ls_abort *abort, ls_status status, const char *messag
         atomic_store(&abort->raised, true);
         (void)eventfd_write(abort->fd, 1);
     }
+    (void)pthread_mutex_unlock(&abort->mutex);
+}
+
+void ls_abort_reset(struct ls_abort *abort) {
+    eventfd_t events;
+    (void)pthread_mutex_lock(&abort->mutex);
+    atomic_store(&abort->raised, false);
+    (void)eventfd_read(abort->fd, &events);
     (void)pthread_mutex_unlock(&abort->mutex);
 }
 

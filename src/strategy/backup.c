@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/point.h"
 #include "checkpoint/writer.h"
 
 #define KEEP 2
@@ -63,7 +64,7 @@ static void describe_tensor(struct ls_backup *backup, size_t index, int blob, in
 }
 
 static ls_status allocate_state(struct ls_backup *backup) {
-    backup->floats = backup->model->blob_count * (size_t)(1 + moments(backup));
+    backup->floats = ls_model_state_count(backup->model);
     backup->state = ls_alloc_aligned(backup->floats * sizeof(float));
     return backup->state ? LS_OK : ls_fail_memory("a checkpoint's state", backup->floats * sizeof(float));
 }
@@ -203,25 +204,18 @@ static void load_newest(struct ls_backup *backup, struct restored *restored) {
 /* The state to every worker and replica. */
 static ls_status spread_state(struct ls_backup *backup) {
     ls_model *model = backup->model;
-    size_t size = model->blob_count * sizeof(float);
     ls_status status = backup->state ? LS_OK : allocate_state(backup);
     if (!status)
         status = ls_group_broadcast(model->strategy->membership->group, "checkpoint's state", 0, LS_FLOAT32,
                                     backup->state, backup->floats);
-    for (int i = 0; !status && i < model->strategy->local_count; i++) {
-        const struct ls_model_replica *replica = &model->replicas[i];
-        status = replica->device->ops->copy_in(replica->device, replica->parameters, backup->state, size);
-        for (int m = 0; !status && m < moments(backup); m++)
-            status = replica->device->ops->copy_in(replica->device, replica->moments[m],
-                                                   backup->state + (size_t)(m + 1) * model->blob_count, size);
-    }
-    return status;
+    return status ? status : ls_model_set_state(model, backup->state);
 }
 
 static void set_state(struct ls_backup *backup, const struct ls_manifest *manifest, struct ls_fit_state *state) {
     backup->model->step.iteration = manifest->step;
     backup->saved = manifest->position;
     state->position = manifest->position;
+    state->epochs = manifest->position / manifest->steps_per_epoch;
     state->sums = (struct ls_loss_sums){manifest->epoch_loss, manifest->epoch_correct, manifest->epoch_rows};
     state->result.steps = manifest->step;
     state->result.loss = manifest->loss;
@@ -246,22 +240,12 @@ ls_status ls_backup_restore(struct ls_backup *backup, struct ls_fit_state *state
 
 /* ---- saving ---- */
 
-static ls_status copy_state(struct ls_backup *backup) {
-    const struct ls_model_replica *replica = &backup->model->replicas[0];
-    size_t count = backup->model->blob_count, size = count * sizeof(float);
-    ls_status status = replica->device->ops->copy_out(replica->device, backup->state, replica->parameters, size);
-    for (int m = 0; !status && m < moments(backup); m++)
-        status = replica->device->ops->copy_out(replica->device, backup->state + (size_t)(m + 1) * count,
-                                                replica->moments[m], size);
-    return status;
-}
-
 /* The writer is idle. */
 static ls_status save(struct ls_backup *backup, const struct ls_fit_state *state) {
     struct ls_manifest *manifest = &backup->checkpoint.manifest;
     struct ls_track *track = backup->model->strategy->replicas[0].track;
     int64_t begun = ls_track_begin(track);
-    ls_status status = copy_state(backup);
+    ls_status status = ls_model_get_state(backup->model, backup->state);
     if (status) return status;
     manifest->step = backup->model->step.iteration;
     manifest->position = state->position;
@@ -275,6 +259,7 @@ static ls_status save(struct ls_backup *backup, const struct ls_fit_state *state
     manifest->val_accuracy = state->result.val_accuracy;
     ls_track_end(track, begun, "checkpoint", (struct ls_span_facts){.step = manifest->step});
     ls_writer_submit(backup->writer, &backup->checkpoint);
+    ls_reached("checkpoint");
     backup->saved = state->position;
     backup->due = false;
     return LS_OK;

@@ -8,6 +8,8 @@
 /* Where a fit is, between two steps. */
 struct ls_fit_state {
     int64_t position;         /* steps since fit began */
+    int64_t epochs;           /* that are done: evaluated, and all replicas compared */
+    bool evaluated;           /* the present epoch, whose steps are done */
     struct ls_loss_sums sums; /* of the present epoch */
     ls_result result;
 };

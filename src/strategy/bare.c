@@ -30,6 +30,15 @@ ls_status ls_communicator_close(ls_communicator *communicator, ls_status status)
     return status;
 }
 
+bool ls_communicator_recover(ls_communicator *communicator, ls_status *status) {
+    struct ls_membership *membership = communicator->membership;
+    if (!*status || !ls_membership_may_recover(membership, *status)) return false;
+    ls_log_warning(&membership->log, "%s; waiting up to %g s for it to come back", ls_error(),
+                   membership->settings.rejoin_timeout);
+    *status = ls_membership_enter(membership);
+    return *status == LS_OK;
+}
+
 void ls_communicator_free(ls_communicator *communicator) {
     (void)ls_communicator_close(communicator, LS_OK);
 }

@@ -1,9 +1,10 @@
-/* Building a model for its first dataset: the network, every replica's blobs, the chief's weights to all, the buckets.
- */
+/* Building a model for its first dataset: the network, every replica's parameters and moments, the chief's weights to
+ * all. What training needs beside that is made by attach.c. */
 #include <string.h>
 
 #include "base/dtype.h"
 #include "base/memory.h"
+#include "base/point.h"
 #include "strategy/model.h"
 
 static ls_status check_input(const ls_model *model, const ls_dataset *data) {
@@ -31,34 +32,8 @@ static ls_status allocate_blob(struct ls_device *device, size_t count, float **b
 static ls_status build_replica(ls_model *model, struct ls_model_replica *replica) {
     struct ls_device *device = replica->device;
     ls_status status = allocate_blob(device, model->blob_count, &replica->parameters);
-    if (!status && !replica->gradients)
-        status = allocate_blob(device, model->blob_count + LS_EXTRAS, &replica->gradients);
     for (int i = 0; !status && i < ls_optimizer_moments(&model->step.rule); i++)
         status = allocate_blob(device, model->blob_count, &replica->moments[i]);
-    if (!status)
-        status = ls_optimizer_build(device, &model->step, model->blob_count, replica->parameters, replica->gradients,
-                                    replica->moments, &replica->optimizer);
-    replica->optimizer_built = !status;
-    return status;
-}
-
-static bool devices_have_host_memory(const ls_strategy *strategy) {
-    for (int i = 0; i < strategy->local_count; i++)
-        if (!strategy->replicas[i].device->host_memory) return false;
-    return true;
-}
-
-/* The replicas' gradients side by side in memory that the other workers may map, so that they can be added in place.
- * Every worker calls, also one whose devices have memory of their own: the others wait for it. */
-static ls_status share_gradients(ls_model *model) {
-    ls_strategy *strategy = model->strategy;
-    size_t line = LS_ALIGNMENT / sizeof(float), stride = (model->blob_count + LS_EXTRAS + line - 1) / line * line;
-    bool host = devices_have_host_memory(strategy);
-    if (strategy->membership->size == 1) return LS_OK;
-    size_t size = host ? (size_t)strategy->local_count * stride * sizeof(float) : LS_ALIGNMENT;
-    ls_status status = ls_group_share(strategy->membership->group, size, &model->shared);
-    for (int i = 0; !status && host && i < strategy->local_count; i++)
-        model->replicas[i].gradients = (float *)model->shared + (size_t)i * stride;
     return status;
 }
 
@@ -68,7 +43,7 @@ static ls_status build_replicas(ls_model *model) {
     model->replicas = ls_alloc_array(count, sizeof(*model->replicas));
     if (!model->replicas) return ls_fail_memory("replicas", count * sizeof(*model->replicas));
     for (size_t i = 0; i < count; i++) model->replicas[i].device = strategy->replicas[i].device;
-    ls_status status = share_gradients(model);
+    ls_status status = LS_OK;
     for (size_t i = 0; !status && i < count; i++) status = build_replica(model, &model->replicas[i]);
     return status;
 }
@@ -77,6 +52,7 @@ static ls_status build_replicas(ls_model *model) {
 static ls_status broadcast_weights(ls_model *model) {
     LS_CLEANUP(ls_free_pointer) float *blob = ls_alloc_aligned(model->blob_count * sizeof(float));
     if (!blob) return ls_fail_memory("the initial weights", model->blob_count * sizeof(float));
+    ls_reached("broadcast");
     if (model->strategy->membership->rank == 0) ls_network_initialize(model->network, model->seed, blob);
     ls_status status = ls_group_broadcast(model->strategy->membership->group, "initial weights", 0, LS_FLOAT32, blob,
                                           model->blob_count);
@@ -86,25 +62,6 @@ static ls_status broadcast_weights(ls_model *model) {
                                                model->blob_count * sizeof(float));
     }
     return status;
-}
-
-static ls_status make_reducer(ls_model *model) {
-    const struct ls_settings *settings = &model->strategy->membership->settings;
-    const struct ls_bucket_rule rule = {
-        .bytes_per_pack = model->strategy->options.bytes_per_pack,
-        .first_bytes = (size_t)settings->first_bucket,
-        .bytes = (size_t)settings->bucket,
-    };
-    size_t count = (size_t)ls_network_variable_count(model->network);
-    LS_CLEANUP(ls_free_pointer) size_t *offsets = ls_alloc_array(count, sizeof(*offsets));
-    if (!offsets) return ls_fail_memory("offsets", count * sizeof(*offsets));
-    for (size_t i = 0; i < count; i++) offsets[i] = ls_network_variable(model->network, (int)i)->offset;
-    ls_status status =
-        ls_buckets_cut(&rule, offsets, count, model->blob_count + LS_EXTRAS, &model->buckets, &model->bucket_count);
-    if (status || model->strategy->membership->size == 1) return status;
-    float *gradients[LS_MAX_LOCAL_DEVICES];
-    for (int i = 0; i < model->strategy->local_count; i++) gradients[i] = model->replicas[i].gradients;
-    return ls_reducer_new(model->strategy, gradients, model->buckets, model->bucket_count, &model->reducer);
 }
 
 ls_status ls_model_describe(const ls_model *model, char **line) {
@@ -130,25 +87,25 @@ static ls_status agree_on_network(ls_model *model) {
     return status ? status : ls_membership_agree(model->strategy->membership, "model", line);
 }
 
-static ls_status build_network(ls_model *model, const ls_dataset *data) {
+ls_status ls_model_plan(ls_model *model, const ls_dataset *data) {
+    if (model->network) return LS_OK;
     model->input = ls_dataset_shape(data);
     ls_status status = ls_network_new(model->layers, model->layer_count, &model->input, &model->network);
-    if (status) return status;
-    model->blob_count = ls_network_blob_count(model->network);
-    status = agree_on_network(model);
-    if (!status) status = build_replicas(model);
-    if (!status) status = broadcast_weights(model);
-    if (!status) status = make_reducer(model);
+    if (!status) model->blob_count = ls_network_blob_count(model->network);
     return status;
 }
 
-static void drop_plans(struct ls_model_replica *replica) {
-    for (size_t i = 0; i < LS_PLANS_KEPT; i++) ls_plan_free(replica->plans[i].plan);
-    memset(replica->plans, 0, sizeof(replica->plans));
+/* state NULL: the chief's weights go round. */
+static ls_status build_network(ls_model *model, const ls_dataset *data, const float *state) {
+    ls_status status = ls_model_plan(model, data);
+    if (!status && !state) status = agree_on_network(model);
+    if (!status) status = build_replicas(model);
+    if (!status) status = state ? ls_model_set_state(model, state) : broadcast_weights(model);
+    return status;
 }
 
 static void release_buffers(struct ls_model_replica *replica) {
-    drop_plans(replica); /* plans point into the buffers */
+    ls_model_drop_plans(replica); /* plans point into the buffers */
     replica->device->ops->release(replica->device, replica->features);
     replica->device->ops->release(replica->device, replica->labels);
     replica->features = NULL;
@@ -172,9 +129,14 @@ static ls_status grow_buffers(ls_model *model, int64_t rows) {
     return LS_OK;
 }
 
-ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct ls_pipeline *pipeline) {
+ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct ls_pipeline *pipeline,
+                         const float *state) {
     if (!model->compiled) return ls_fail(LS_FAILED_PRECONDITION, "call ls_model_compile before fit or evaluate");
-    ls_status status = model->network ? LS_OK : build_network(model, data);
+    ls_status status = LS_OK;
+    if (!model->replicas)
+        status = build_network(model, data, state);
+    else if (state)
+        status = ls_model_set_state(model, state);
     if (status) {
         ls_model_release(model); /* half a model is none: the next call starts anew */
         return status;
@@ -183,29 +145,20 @@ ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct l
     return status ? status : grow_buffers(model, ls_pipeline_max_rows(pipeline));
 }
 
-/* Gradients in shared memory are released with it. */
-static void release_replica(struct ls_model_replica *replica, bool shared) {
+static void release_replica(struct ls_model_replica *replica) {
     struct ls_device *device = replica->device;
     release_buffers(replica);
-    if (replica->optimizer_built) device->ops->discard(device, &replica->optimizer);
     device->ops->release(device, replica->parameters);
-    if (!shared) device->ops->release(device, replica->gradients);
     for (int i = 0; i < 2; i++) device->ops->release(device, replica->moments[i]);
 }
 
 void ls_model_release(ls_model *model) {
-    ls_reducer_free(model->reducer);
-    bool shared = model->shared && devices_have_host_memory(model->strategy);
-    for (int i = 0; model->replicas && i < model->strategy->local_count; i++)
-        release_replica(&model->replicas[i], shared);
-    if (model->shared) ls_group_unshare(model->strategy->membership->group, model->shared);
+    ls_model_detach(model);
+    for (int i = 0; model->replicas && i < model->strategy->local_count; i++) release_replica(&model->replicas[i]);
     ls_free(model->replicas);
-    ls_free(model->buckets);
     ls_network_free(model->network);
-    model->reducer = NULL;
-    model->shared = NULL;
     model->replicas = NULL;
-    model->buckets = NULL;
     model->network = NULL;
     model->max_rows = 0;
+    model->step.iteration = 0;
 }

@@ -110,12 +110,17 @@ void ls_fit_lines_free(struct ls_fit_lines *lines) {
     *lines = (struct ls_fit_lines){0};
 }
 
-ls_status ls_fit_agree(const ls_model *model, const struct ls_fit_lines *lines) {
+ls_status ls_fit_join_lines(const struct ls_fit_lines *lines, char **description) {
     size_t size = strlen(lines->training) + strlen(lines->bits) + strlen(lines->others) + 1;
-    LS_CLEANUP(ls_free_pointer) char *all = ls_alloc(size);
+    char *all = ls_alloc(size);
     if (!all) return ls_fail_memory("the training's fingerprint", size);
     (void)snprintf(all, size, "%s%s%s", lines->training, lines->bits, lines->others);
-    return ls_membership_agree(model->strategy->membership, "training", all);
+    *description = all;
+    return LS_OK;
+}
+
+ls_status ls_fit_agree(const ls_model *model, const char *description) {
+    return ls_membership_agree(model->strategy->membership, "training", description);
 }
 
 ls_status ls_evaluation_agree(const ls_model *model, const ls_dataset *data) {

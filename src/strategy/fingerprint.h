@@ -11,7 +11,9 @@ struct ls_fit_lines {
 ls_status ls_fit_describe(const ls_model *model, const ls_dataset *data, const ls_fit_options *options,
                           struct ls_fit_lines *lines);
 void ls_fit_lines_free(struct ls_fit_lines *lines);
+/* All of them as one text, freed with ls_free. */
+ls_status ls_fit_join_lines(const struct ls_fit_lines *lines, char **description);
 /* Collective: INVALID_ARGUMENT naming the first difference. */
-ls_status ls_fit_agree(const ls_model *model, const struct ls_fit_lines *lines);
+ls_status ls_fit_agree(const ls_model *model, const char *description);
 /* Collective, for an evaluation: the data alone. */
 ls_status ls_evaluation_agree(const ls_model *model, const ls_dataset *data);

@@ -1,5 +1,10 @@
 /* fit and evaluate: epochs of steps over a distributed dataset (tf.keras.Model.fit under a strategy). The position in
- * the data is a function of the step, every worker knows how many steps there are, so nobody runs out alone. */
+ * the data is a function of the step, every worker knows how many steps there are, so nobody runs out alone.
+ *
+ * A fit is a row of transactions: its beginning, each step, and after an epoch's steps its evaluation and the
+ * comparison of all replicas. One that fails because a worker was lost is begun again, from the state of whoever is
+ * furthest. What belongs to an epoch outside the group (on_epoch, checkpoints) is done by each worker when the epoch
+ * is. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +14,9 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/point.h"
 #include "observe/progress.h"
+#include "strategy/saved.h"
 #include "strategy/stop.h"
 
 static void free_pipeline(struct ls_pipeline **pipeline) {
@@ -18,13 +25,21 @@ static void free_pipeline(struct ls_pipeline **pipeline) {
 
 struct fitting {
     ls_model *model;
+    ls_dataset *data;
     ls_fit_options options;
+    int64_t index; /* of this call */
     struct ls_pipeline *pipeline, *validation;
+    struct ls_fit_lines lines;
+    char *description;            /* all lines */
     struct ls_progress *progress; /* NULL: silent */
     struct ls_backup *backup;     /* NULL: no checkpoints */
-    int64_t steps_per_epoch;
+    int64_t steps_per_epoch, last_position;
+    bool begun; /* state is that of the group, but for what a failed transaction has left out */
+    enum ls_call_stand stand;
     struct ls_fit_state state;
-    bool timing; /* the first step here is done */
+    int64_t told;  /* epochs whose end this process has told; -1: none has been done here */
+    int64_t shown; /* the epoch that the progress line is about */
+    bool timing;   /* the first step here is done */
     int64_t timed_samples;
     double timed_seconds; /* both without the first step */
 };
@@ -36,11 +51,9 @@ static void ask(const struct fitting *fitting) {
     if (request > fitting->model->request) fitting->model->request = request;
 }
 
-/* After a step and all that belongs to it: a checkpoint when one is due, or the end that somebody asked for. */
-static ls_status end_step(struct fitting *fitting) {
-    bool last = fitting->state.position == fitting->options.epochs * fitting->steps_per_epoch;
-    if (fitting->model->requests.stop && !last) return ls_fit_stop(fitting->model, fitting->backup, &fitting->state);
-    return ls_backup_step(fitting->backup, &fitting->state);
+/* After a committed step, or an epoch that is done. What somebody asked for comes first. */
+static ls_status keep(struct fitting *fitting) {
+    return fitting->model->requests.stop ? LS_OK : ls_backup_step(fitting->backup, &fitting->state);
 }
 
 static ls_status train_step(struct fitting *fitting) {
@@ -48,6 +61,8 @@ static ls_status train_step(struct fitting *fitting) {
     struct ls_track *track = fitting->model->strategy->replicas[0].track;
     struct ls_fit_state *state = &fitting->state;
     struct ls_loss_sums sums;
+    if (state->position % fitting->steps_per_epoch == 0) state->sums = (struct ls_loss_sums){0};
+    fitting->model->pipeline = fitting->pipeline;
     ls_status status = ls_pipeline_seek(fitting->pipeline, state->position / steps, state->position % steps);
     if (!status) ask(fitting);
     if (!status) status = ls_model_train_step(fitting->model, &sums);
@@ -99,53 +114,96 @@ static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, double 
     return LS_OK;
 }
 
-/* The epoch's steps, from where the fit is. The checkpoint of the last one waits until all of the epoch is done. */
-static ls_status run_steps(struct fitting *fitting, int epoch) {
-    int64_t step = fitting->state.position % fitting->steps_per_epoch;
-    if (step == 0) fitting->state.sums = (struct ls_loss_sums){0};
-    fitting->model->pipeline = fitting->pipeline;
-    while (step < fitting->steps_per_epoch) {
-        ls_status status = train_step(fitting);
-        step++;
-        if (!status && step < fitting->steps_per_epoch) status = end_step(fitting);
-        if (status) return ls_fail_context(status, "epoch %d, step %lld", epoch + 1, (long long)step);
-        ls_progress_step(fitting->progress, step, fitting->state.result.loss, fitting->state.result.accuracy);
-    }
+/* ---- Transactions ----------------------------------------------------------------------------------------------- */
+
+static ls_status train(struct fitting *fitting) {
+    struct ls_fit_state *state = &fitting->state;
+    int64_t step = state->position % fitting->steps_per_epoch + 1;
+    if (fitting->shown != state->epochs)
+        ls_progress_epoch(fitting->progress, (int)state->epochs, fitting->options.epochs, fitting->steps_per_epoch);
+    fitting->shown = state->epochs;
+    ls_status status = train_step(fitting);
+    if (!status) ls_membership_commit(fitting->model->strategy->membership);
+    if (!status) ls_reached("committed");
+    if (!status && step < fitting->steps_per_epoch) status = keep(fitting);
+    if (status) return ls_fail_context(status, "epoch %d, step %lld", (int)state->epochs + 1, (long long)step);
+    ls_progress_step(fitting->progress, step, state->result.loss, state->result.accuracy);
     return LS_OK;
 }
 
-static ls_status run_epoch(struct fitting *fitting, int epoch) {
-    ls_result *result = &fitting->state.result;
-    ls_progress_epoch(fitting->progress, epoch, fitting->options.epochs, fitting->steps_per_epoch);
-    ls_status status = run_steps(fitting, epoch);
-    if (!status && fitting->validation)
-        status = evaluate(fitting->model, fitting->validation, &result->val_loss, &result->val_accuracy);
+static ls_status validate(struct fitting *fitting) {
+    struct ls_fit_state *state = &fitting->state;
+    ls_reached("evaluate");
+    ls_status status =
+        evaluate(fitting->model, fitting->validation, &state->result.val_loss, &state->result.val_accuracy);
     if (status) return status;
-    ls_progress_epoch_end(fitting->progress, result);
-    return ls_model_verify(fitting->model);
+    state->evaluated = true;
+    ls_membership_commit(fitting->model->strategy->membership);
+    return LS_OK;
 }
 
-static ls_status end_epoch(struct fitting *fitting, int epoch) {
+static ls_status finish_epoch(struct fitting *fitting) {
+    ls_reached("verify");
+    ls_status status = ls_model_verify(fitting->model);
+    if (status) return status;
+    fitting->state.epochs++;
+    fitting->state.evaluated = false;
+    ls_membership_commit(fitting->model->strategy->membership);
+    return LS_OK;
+}
+
+/* The next one. */
+static ls_status advance(struct fitting *fitting) {
+    const struct ls_fit_state *state = &fitting->state;
+    if (state->position < (state->epochs + 1) * fitting->steps_per_epoch) return train(fitting);
+    return fitting->validation && !state->evaluated ? validate(fitting) : finish_epoch(fitting);
+}
+
+static ls_status tell_epoch(struct fitting *fitting, int epoch) {
     ls_result *result = &fitting->state.result;
     result->steps = fitting->model->step.iteration;
     result->samples_per_second =
         fitting->timed_seconds > 0 ? (double)fitting->timed_samples / fitting->timed_seconds : NAN;
+    ls_progress_epoch_end(fitting->progress, result);
     ls_status status =
         fitting->options.on_epoch ? fitting->options.on_epoch(fitting->options.context, epoch, result) : LS_OK;
     if (status) return ls_fail_context(status, "on_epoch after epoch %d", epoch + 1);
-    status = end_step(fitting);
+    status = keep(fitting);
     return status ? ls_fail_context(status, "after epoch %d", epoch + 1) : LS_OK;
 }
 
-static ls_status run_epochs(struct fitting *fitting) {
+static ls_status tell_epochs(struct fitting *fitting) {
     ls_status status = LS_OK;
-    for (int64_t epoch = fitting->state.position / fitting->steps_per_epoch; !status && epoch < fitting->options.epochs;
-         epoch++) {
-        status = run_epoch(fitting, (int)epoch);
-        if (!status) status = end_epoch(fitting, (int)epoch);
-    }
-    return status ? status : ls_backup_finish(fitting->backup, &fitting->state);
+    while (!status && fitting->told < fitting->state.epochs) status = tell_epoch(fitting, (int)fitting->told++);
+    return status;
 }
+
+/* Between two transactions: somebody has asked, in the last step, that all stop. An epoch is brought to its end. */
+static bool is_to_stop(const struct fitting *fitting) {
+    const struct ls_fit_state *state = &fitting->state;
+    bool ending = state->position == (state->epochs + 1) * fitting->steps_per_epoch;
+    return fitting->model->requests.stop && !ending && state->position < fitting->last_position;
+}
+
+static ls_status stop(struct fitting *fitting) {
+    const struct ls_fit_state *state = &fitting->state;
+    long long step = state->position % fitting->steps_per_epoch;
+    ls_status status = ls_fit_stop(fitting->model, fitting->backup, state);
+    if (!step) return ls_fail_context(status, "after epoch %lld", (long long)state->epochs);
+    return ls_fail_context(status, "epoch %lld, step %lld", (long long)state->epochs + 1, step);
+}
+
+static ls_status run_epochs(struct fitting *fitting) {
+    for (;;) {
+        ls_status status = tell_epochs(fitting);
+        if (status) return status;
+        if (fitting->state.epochs == fitting->options.epochs) return ls_backup_finish(fitting->backup, &fitting->state);
+        status = is_to_stop(fitting) ? stop(fitting) : advance(fitting);
+        if (status) return status;
+    }
+}
+
+/* ---- The whole -------------------------------------------------------------------------------------------------- */
 
 static ls_status check_fit(ls_fit_options *options) {
     if (!options->epochs) options->epochs = 1;
@@ -159,56 +217,97 @@ static ls_status check_fit(ls_fit_options *options) {
     return LS_OK;
 }
 
-/* The model is built for both pipelines before the first step, so that buffers do not move in training. */
-static ls_status prepare(struct fitting *fitting, ls_dataset *data, struct ls_fit_lines *lines) {
+/* What needs nobody else. */
+static ls_status open_fit(struct fitting *fitting) {
     ls_model *model = fitting->model;
-    ls_status status = ls_strategy_open_pipeline(model->strategy, data, &fitting->pipeline);
-    if (!status && fitting->options.validation_data)
-        status = ls_strategy_open_pipeline(model->strategy, fitting->options.validation_data, &fitting->validation);
-    if (!status && model->compiled) status = ls_fit_describe(model, data, &fitting->options, lines);
-    if (!status && model->compiled) status = ls_fit_agree(model, lines);
-    if (!status) status = ls_model_build(model, data, fitting->pipeline);
-    if (!status && fitting->validation)
-        status = ls_model_build(model, fitting->options.validation_data, fitting->validation);
+    const ls_fit_options *options = &fitting->options;
+    ls_status status = ls_strategy_open_pipeline(model->strategy, fitting->data, &fitting->pipeline);
+    if (!status && options->validation_data)
+        status = ls_strategy_open_pipeline(model->strategy, options->validation_data, &fitting->validation);
+    if (!status && model->compiled) status = ls_fit_describe(model, fitting->data, options, &fitting->lines);
+    if (!status && model->compiled) status = ls_fit_join_lines(&fitting->lines, &fitting->description);
     if (status) return status;
     fitting->steps_per_epoch =
-        fitting->options.steps_per_epoch ? fitting->options.steps_per_epoch : ls_pipeline_steps(fitting->pipeline);
+        options->steps_per_epoch ? options->steps_per_epoch : ls_pipeline_steps(fitting->pipeline);
+    fitting->last_position = options->epochs * fitting->steps_per_epoch;
     if (!ls_pipeline_steps(fitting->pipeline))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "the dataset has no whole batch: batch_size %lld with drop_remainder, %lld examples",
-                       (long long)data->options.batch_size, (long long)data->count);
-    if (fitting->options.verbose > 0 && model->strategy->membership->rank == 0)
-        status = ls_progress_new(fitting->options.verbose, &fitting->progress);
+                       (long long)fitting->data->options.batch_size, (long long)fitting->data->count);
+    if (options->verbose > 0 && model->strategy->membership->rank == 0)
+        status = ls_progress_new(options->verbose, &fitting->progress);
     return status;
 }
 
-/* Where checkpoints are wanted: from the newest, where there is one. */
-static ls_status restore(struct fitting *fitting, const struct ls_fit_lines *lines) {
+static ls_status open_backup(struct fitting *fitting) {
     const struct ls_backup_config config = {
         .model = fitting->model,
         .options = fitting->options.checkpoint,
-        .lines = lines,
+        .lines = &fitting->lines,
         .steps_per_epoch = fitting->steps_per_epoch,
-        .last_position = fitting->options.epochs * fitting->steps_per_epoch,
+        .last_position = fitting->last_position,
     };
-    if (!config.options) return LS_OK;
-    ls_status status = ls_backup_new(&config, &fitting->backup);
-    return status ? status : ls_backup_restore(fitting->backup, &fitting->state);
+    return config.options && !fitting->backup ? ls_backup_new(&config, &fitting->backup) : LS_OK;
+}
+
+/* With all others: the same training, the same weights, or what the newest checkpoint has. */
+static ls_status begin_together(struct fitting *fitting) {
+    ls_model *model = fitting->model;
+    ls_status status = model->compiled ? ls_fit_agree(model, fitting->description) : LS_OK;
+    if (!status) status = ls_model_build(model, fitting->data, fitting->pipeline, NULL);
+    if (!status) status = open_backup(fitting);
+    if (!status && fitting->backup) status = ls_backup_restore(fitting->backup, &fitting->state);
+    if (!status) ls_membership_commit(model->strategy->membership);
+    return status;
+}
+
+/* The buffers are made for both pipelines before the first step, so that they do not move in training. */
+static ls_status begin(struct fitting *fitting) {
+    ls_model *model = fitting->model;
+    const struct ls_call call = {model, fitting->data, fitting->pipeline, fitting->index, fitting->description};
+    ls_status status = ls_training_resume(&call, &fitting->state, &fitting->stand);
+    if (!status && fitting->stand == LS_CALL_NEW) status = begin_together(fitting);
+    if (!status && fitting->stand == LS_CALL_INSIDE) status = open_backup(fitting);
+    if (!status && fitting->stand != LS_CALL_DONE && fitting->validation)
+        status = ls_model_build(model, fitting->options.validation_data, fitting->validation, NULL);
+    if (status) return status;
+    if (fitting->stand == LS_CALL_DONE) fitting->state.epochs = fitting->options.epochs;
+    if (fitting->told < 0) fitting->told = fitting->state.epochs;
+    ls_training_start(model->strategy, &fitting->state, fitting->description);
+    fitting->begun = true;
+    return LS_OK;
+}
+
+static ls_status run(struct fitting *fitting) {
+    ls_status status = LS_OK;
+    if (!fitting->begun || fitting->model->strategy->membership->inherited.data) status = begin(fitting);
+    if (!status && fitting->stand != LS_CALL_DONE) status = ls_model_attach(fitting->model);
+    return status ? status : run_epochs(fitting);
+}
+
+static ls_status fit(struct fitting *fitting) {
+    ls_strategy *strategy = fitting->model->strategy;
+    ls_status status = open_fit(fitting);
+    fitting->index = ls_training_begin(strategy, fitting->model);
+    fitting->model->requests = (struct ls_requests){0};
+    if (status) return status;
+    do status = run(fitting);
+    while (status && ls_strategy_recover(strategy, &status));
+    return status ? status : ls_training_end(strategy, &fitting->state.result);
 }
 
 ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result) {
-    struct fitting fitting = {.model = model, .state.result = {.val_loss = NAN, .val_accuracy = NAN}};
-    struct ls_fit_lines lines = {0};
-    fitting.state.result.samples_per_second = NAN;
+    struct fitting fitting = {.model = model, .data = data, .told = -1, .shown = -1};
+    fitting.state.result = (ls_result){.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
     ls_status status = ls_options_copy("ls_fit_options", &fitting.options, sizeof(fitting.options), options);
     if (!status) status = check_fit(&fitting.options);
-    if (!status) status = prepare(&fitting, data, &lines);
-    if (!status) status = restore(&fitting, &lines);
-    if (!status) status = run_epochs(&fitting);
+    if (!status) status = fit(&fitting);
     model->pipeline = NULL;
     model->request = LS_GO_ON;
+    model->strategy->training.fit = NULL;
     ls_backup_free(fitting.backup);
-    ls_fit_lines_free(&lines);
+    ls_fit_lines_free(&fitting.lines);
+    ls_free(fitting.description);
     ls_progress_free(fitting.progress);
     ls_pipeline_free(fitting.pipeline);
     ls_pipeline_free(fitting.validation);
@@ -216,16 +315,32 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     return status;
 }
 
+/* One attempt at a whole evaluation. */
+static ls_status evaluate_call(const struct ls_call *call, ls_result *result) {
+    ls_model *model = call->model;
+    struct ls_fit_state state = {.result = *result};
+    enum ls_call_stand stand;
+    ls_status status = ls_training_resume(call, &state, &stand);
+    *result = state.result;
+    if (status || stand == LS_CALL_DONE) return status;
+    if (model->compiled) status = ls_evaluation_agree(model, call->data);
+    if (!status) status = ls_model_build(model, call->data, call->pipeline, NULL);
+    if (!status) status = evaluate(model, call->pipeline, &result->loss, &result->accuracy);
+    if (!status) result->steps = model->step.iteration;
+    return status;
+}
+
 ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result) {
     LS_CLEANUP(free_pipeline) struct ls_pipeline *pipeline = NULL;
     ls_result measured = {.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
-    ls_status status = ls_strategy_open_pipeline(model->strategy, data, &pipeline);
-    if (!status && model->compiled) status = ls_evaluation_agree(model, data);
-    if (!status) status = ls_model_build(model, data, pipeline);
-    if (!status) status = evaluate(model, pipeline, &measured.loss, &measured.accuracy);
-    model->pipeline = NULL;
+    ls_strategy *strategy = model->strategy;
+    ls_status status = ls_strategy_open_pipeline(strategy, data, &pipeline);
+    const struct ls_call call = {model, data, pipeline, ls_training_begin(strategy, model), NULL};
     if (status) return status;
-    measured.steps = model->step.iteration;
-    if (result) *result = measured;
-    return LS_OK;
+    do status = evaluate_call(&call, &measured);
+    while (status && ls_strategy_recover(strategy, &status));
+    model->pipeline = NULL;
+    if (!status) status = ls_training_end(strategy, &measured);
+    if (!status && result) *result = measured;
+    return status;
 }

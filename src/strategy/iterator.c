@@ -7,8 +7,11 @@
 
 struct ls_iterator {
     struct ls_pipeline *pipeline;
-    int64_t epoch, step; /* that the next call goes to */
-    bool valid;          /* the pipeline stands at a step */
+    ls_strategy *strategy;
+    struct position {
+        int64_t epoch, step;
+    } position; /* that the next call goes to */
+    bool valid; /* the pipeline stands at a step */
     int local_count;
     float *features[LS_MAX_LOCAL_DEVICES];
     int32_t *labels[LS_MAX_LOCAL_DEVICES];
@@ -43,11 +46,15 @@ ls_status ls_iterator_new(ls_strategy *strategy, ls_dataset *dataset, ls_iterato
     ls_iterator *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("an iterator", sizeof(*made));
     LS_CLEANUP(ls_free_pointer) char *lines = NULL;
+    made->strategy = strategy;
     made->local_count = strategy->local_count;
     ls_status status = ls_dataset_describe(dataset, &lines);
-    if (!status) status = ls_membership_agree(strategy->membership, "dataset", lines);
+    /* who was started anew compares it with the state of the others */
+    if (!status && !strategy->membership->inherited.data)
+        status = ls_membership_agree(strategy->membership, "dataset", lines);
     if (!status) status = ls_strategy_open_pipeline(strategy, dataset, &made->pipeline);
     if (!status) status = allocate_buffers(made, dataset);
+    if (!status) status = ls_committed_add(strategy, "iterator", lines, &made->position, sizeof(made->position));
     if (status)
         ls_iterator_free(made);
     else
@@ -57,6 +64,7 @@ ls_status ls_iterator_new(ls_strategy *strategy, ls_dataset *dataset, ls_iterato
 
 void ls_iterator_free(ls_iterator *iterator) {
     if (!iterator) return;
+    ls_committed_remove(iterator->strategy, &iterator->position);
     for (int i = 0; i < iterator->local_count; i++) {
         ls_free(iterator->features[i]);
         ls_free(iterator->labels[i]);
@@ -66,16 +74,16 @@ void ls_iterator_free(ls_iterator *iterator) {
 }
 
 ls_status ls_iterator_next(ls_iterator *iterator, bool *end) {
-    iterator->valid = iterator->step < ls_pipeline_steps(iterator->pipeline);
+    iterator->valid = iterator->position.step < ls_pipeline_steps(iterator->pipeline);
     if (!iterator->valid) {
-        iterator->epoch++;
-        iterator->step = 0;
+        iterator->position.epoch++;
+        iterator->position.step = 0;
         *end = true;
         return LS_OK;
     }
-    ls_status status = ls_pipeline_seek(iterator->pipeline, iterator->epoch, iterator->step);
+    ls_status status = ls_pipeline_seek(iterator->pipeline, iterator->position.epoch, iterator->position.step);
     if (status) return status;
-    iterator->step++;
+    iterator->position.step++;
     *end = false;
     return LS_OK;
 }

@@ -8,8 +8,10 @@
 
 #include "base/dtype.h"
 #include "base/memory.h"
+#include "base/point.h"
 #include "base/status.h"
 #include "strategy/flight.h"
+#include "strategy/handover.h"
 
 /* What strategies and bare communicators have in common. */
 static ls_status check_options(const ls_strategy_options *options) {
@@ -60,7 +62,7 @@ static ls_status read_config(struct ls_membership *membership, const ls_strategy
     return LS_OK;
 }
 
-static ls_status join(struct ls_membership *membership) {
+static ls_status start_cluster(struct ls_membership *membership) {
     const struct ls_cluster_config config = {
         .tf_config = membership->config,
         .settings = &membership->settings,
@@ -69,12 +71,10 @@ static ls_status join(struct ls_membership *membership) {
         .join_timeout = membership->settings.join_timeout,
         .activity = &membership->activity,
     };
-    ls_status status = ls_cluster_join(&config, &membership->cluster);
+    ls_status status = ls_cluster_new(&config, &membership->cluster);
     if (status) return status;
     membership->rank = ls_cluster_rank(membership->cluster);
     membership->size = ls_cluster_size(membership->cluster);
-    membership->local_rank = ls_cluster_local_rank(membership->cluster);
-    membership->local_size = ls_cluster_local_size(membership->cluster);
     return LS_OK;
 }
 
@@ -97,11 +97,17 @@ static ls_status find_algorithm(const char *name, enum ls_algorithm *algorithm) 
                    name, names);
 }
 
-static void group_failed(void *membership) {
-    ls_membership_dump(membership);
+/* A loss that is recovered from needs no post-mortem, unless one is wanted; an error that is the end gets it at the
+ * end.
+ */
+static void group_failed(void *context) {
+    struct ls_membership *membership = context;
+    const struct ls_settings *settings = &membership->settings;
+    if (*settings->flight_record_folder || !membership->cluster || settings->rejoin_timeout == 0)
+        ls_membership_dump(membership);
 }
 
-static ls_status make_group(struct ls_membership *membership, ls_communication communication) {
+static ls_status make_group(struct ls_membership *membership) {
     LS_CLEANUP(ls_free_pointer)
     struct ls_link **links = ls_alloc_array((size_t)membership->size, sizeof(struct ls_link *));
     if (!links) return ls_fail_memory("links", (size_t)membership->size * sizeof(struct ls_link *));
@@ -115,7 +121,7 @@ static ls_status make_group(struct ls_membership *membership, ls_communication c
         .links = links,
         .abort = membership->abort,
         .log = &membership->log,
-        .generation = 1,
+        .generation = membership->generation,
         .timeout = membership->settings.collective_timeout,
         .report_interval = membership->settings.report_interval,
         .transport = membership->settings.transport,
@@ -129,20 +135,57 @@ static ls_status make_group(struct ls_membership *membership, ls_communication c
     status = ls_group_new(&config, &membership->group);
     if (status) close_links(links, membership->size);
     if (!status) status = ls_group_connect(membership->group);
-    if (!status && communication == LS_AUTO) status = ls_group_measure(membership->group, &membership->choice);
+    if (!status && membership->communication == LS_AUTO)
+        status = ls_group_measure(membership->group, &membership->choice);
     return status;
+}
+
+/* One attempt at a generation. */
+static ls_status attempt(struct ls_membership *membership) {
+    const struct ls_standing standing = {membership->holds, membership->position};
+    struct ls_generation generation;
+    ls_group_free(ls_steal(membership->group)); /* its links end: who still waits on them learns of the loss */
+    ls_reached("form");
+    ls_status status = ls_cluster_form(membership->cluster, &standing, &generation);
+    if (status) return status;
+    membership->local_rank = ls_cluster_local_rank(membership->cluster);
+    membership->local_size = ls_cluster_local_size(membership->cluster);
+    membership->generation = generation.number;
+    ls_reached("links");
+    status = make_group(membership);
+    if (!status) ls_reached("group");
+    if (!status && generation.copy) status = ls_state_copy(membership, &generation);
+    if (!status) ls_reached("state");
+    if (!status) status = ls_cluster_accept(membership->cluster);
+    if (!status) ls_reached("entered");
+    membership->dumped = false;
+    return status;
+}
+
+ls_status ls_membership_enter(struct ls_membership *membership) {
+    ls_status status;
+    if (!membership->cluster) return make_group(membership);
+    do status = attempt(membership);
+    while (status && ls_membership_may_recover(membership, status));
+    return status;
+}
+
+bool ls_membership_may_recover(struct ls_membership *membership, ls_status status) {
+    return membership->cluster && ls_cluster_may_recover(membership->cluster, status);
 }
 
 static ls_status build(struct ls_membership *membership, const ls_strategy_options *options, bool read_tf_config) {
     membership->size = membership->local_size = 1;
+    membership->generation = 1;
+    membership->communication = options->communication;
     ls_status status = check_options(options);
     if (!status) status = start_log(membership, options);
     if (!status) status = ls_abort_new(&membership->abort);
     if (!status && read_tf_config) status = read_config(membership, options);
     bool clustered = !status && membership->config && membership->config->cluster_mode;
     if (clustered && membership->config->type != LS_TASK_EVALUATOR) /* an evaluator is a cluster of its own */
-        status = join(membership);
-    return status ? status : make_group(membership, options->communication);
+        status = start_cluster(membership);
+    return status ? status : ls_membership_enter(membership);
 }
 
 ls_status ls_membership_new(const ls_strategy_options *options, bool read_tf_config,
@@ -166,13 +209,16 @@ static ls_status leave_stopped(struct ls_cluster *cluster) {
 ls_status ls_membership_close(struct ls_membership *membership, ls_status status) {
     if (!membership) return status;
     bool stopped = status == LS_CANCELLED && membership->stopped;
-    if (membership->cluster)
+    if (membership->cluster && !membership->group)
+        ls_cluster_give_up(membership->cluster, status);
+    else if (membership->cluster)
         status = stopped ? leave_stopped(membership->cluster) : ls_cluster_leave(membership->cluster, status);
     /* options that differ are clear without it */
     bool clear = status == LS_INVALID_ARGUMENT && !*membership->settings.flight_record_folder;
     if (stopped && status == LS_CANCELLED) clear = true;
     if (status && !clear) ls_membership_dump(membership);
     ls_group_free(membership->group);
+    ls_free(membership->inherited.data);
     ls_tf_config_free(membership->config);
     ls_abort_free(membership->abort);
     ls_free(membership);

@@ -1,5 +1,5 @@
 /* The public model: layers, compile, variables, digest (tf.keras.Sequential under a strategy). */
-#include "strategy/model.h"
+#include "strategy/saved.h"
 
 #include <string.h>
 
@@ -36,6 +36,7 @@ ls_status ls_model_new(ls_strategy *strategy, const ls_layer *layers, size_t cou
 
 void ls_model_free(ls_model *model) {
     if (!model) return;
+    ls_training_part(model);
     ls_model_release(model);
     for (size_t i = 0; i < model->layer_count; i++) ls_free(model->layer_names[i]);
     ls_free(model->layer_names);

@@ -62,6 +62,7 @@ struct ls_model {
     struct ls_model_replica *replicas; /* [local] */
     void *shared;                      /* of ls_group_share: holds the gradients where devices have host memory */
     int64_t max_rows;                  /* that the buffers hold */
+    bool attached;                     /* to the present generation: shared, buckets and reducer are made */
     struct ls_bucket *buckets;
     size_t bucket_count;
     struct ls_reducer *reducer; /* NULL with one worker */
@@ -73,10 +74,22 @@ struct ls_model {
     struct ls_pipeline *pipeline; /* of the present fit or evaluation, borrowed */
 };
 
-/* build.c: makes the network for data (first use), broadcasts the chief's weights, and grows the buffers for pipeline.
- */
-ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct ls_pipeline *pipeline);
-void ls_model_release(ls_model *model); /* what build made */
+/* build.c: the network alone, if there is none yet. */
+ls_status ls_model_plan(ls_model *model, const ls_dataset *data);
+/* Makes the network for data (first use), broadcasts the chief's weights, and grows the buffers for pipeline.
+ * With a state, of ls_model_state_count floats, it is no collective, and the model has that state. */
+ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct ls_pipeline *pipeline,
+                         const float *state);
+void ls_model_release(ls_model *model); /* what plan, build and attach made */
+/* attach.c: makes what training needs in the present generation; collective. Detach before the group goes. */
+ls_status ls_model_attach(ls_model *model);
+void ls_model_detach(ls_model *model);
+void ls_model_drop_plans(struct ls_model_replica *replica);
+/* state.c: parameters, then the optimizer's moments, as they lie in the blobs: of the first replica, and to all. The
+ * model is built. */
+size_t ls_model_state_count(const ls_model *model);
+ls_status ls_model_get_state(const ls_model *model, float *state);
+ls_status ls_model_set_state(ls_model *model, const float *state);
 /* "model=...\n" of a built model: equal exactly when the networks are. Freed with ls_free. */
 ls_status ls_model_describe(const ls_model *model, char **line);
 /* step.c: the pipeline's present step on all replicas. Training is a transaction: it commits, or changes nothing. sums

@@ -6,6 +6,7 @@
 
 #include "base/gate.h"
 #include "base/memory.h"
+#include "base/point.h"
 #include "base/thread.h"
 #include "strategy/model.h"
 #include "strategy/strategy.h"
@@ -64,6 +65,7 @@ static ls_status reduce_parts(struct ls_reducer *reducer, size_t bucket) {
 static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket, struct ls_track *track) {
     size_t count = reducer->buckets[bucket].end - reducer->buckets[bucket].begin;
     int64_t begun = ls_track_begin(track);
+    ls_reached("bucket");
     ls_status status = reduce_parts(reducer, bucket);
     ls_track_end(track, begun, "all-reduce",
                  (struct ls_span_facts){reducer->progress[0].step, bucket, count * sizeof(float)});
@@ -146,6 +148,7 @@ void ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset) {
 static void complete_step(struct ls_reducer *reducer, const struct progress *progress, struct ls_track *track) {
     if (reducer->count > 1) ls_gate_wait(&reducer->caught_up, progress->caught_up, reducer->strategy->spins);
     reduce_and_note(reducer, reducer->count - 1, track);
+    ls_reached("sums");
     atomic_store(&reducer->arrived[reducer->count - 1], 0);
     atomic_store(&reducer->waiting, 0);
     ls_gate_open(&reducer->completed);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/point.h"
 #include "strategy/model.h"
 
 /* The replica's plan for so many rows: kept, since only a few row counts occur. */
@@ -193,6 +194,7 @@ ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums) {
         model->step.iteration--;
         return status;
     }
+    ls_reached("commit");
     ls_activity_set(&model->strategy->membership->activity.step, model->step.iteration);
     const float *extras = model->replicas[0].gradients + model->blob_count;
     *sums = (struct ls_loss_sums){(double)extras[LS_EXTRA_LOSS], (int64_t)extras[LS_EXTRA_CORRECT],

@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/point.h"
 
 struct ls_strategy_kind {
     const char *name;
@@ -51,13 +52,17 @@ static ls_status number_replicas(ls_strategy *strategy) {
     struct ls_membership *membership = strategy->membership;
     size_t workers = (size_t)membership->size;
     LS_CLEANUP(ls_free_pointer) int64_t *counts = ls_alloc_array(workers, sizeof(*counts));
-    strategy->first = ls_alloc_array(workers + 1, sizeof(*strategy->first));
+    if (!strategy->first) strategy->first = ls_alloc_array(workers + 1, sizeof(*strategy->first));
     if (!counts || !strategy->first) return ls_fail_memory("replica ids", workers * sizeof(*counts));
     ls_status status = ls_membership_exchange(membership, "devices", strategy->local_count, counts);
     if (status) return status;
     for (size_t w = 0; w < workers; w++) {
         if (counts[w] < 1 || counts[w] > LS_MAX_LOCAL_DEVICES)
             return ls_fail(LS_INTERNAL, "rank %zu says it has %lld devices", w, (long long)counts[w]);
+        if (strategy->total_count && counts[w] != strategy->first[w + 1] - strategy->first[w])
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "rank %zu came back with %lld devices, it had %d: start it as it was started before", w,
+                           (long long)counts[w], strategy->first[w + 1] - strategy->first[w]);
         strategy->first[w + 1] = strategy->first[w] + (int)counts[w];
     }
     strategy->total_count = strategy->first[workers];
@@ -73,6 +78,11 @@ static ls_status agree_on_options(ls_strategy *strategy) {
                    strategy->kind->name, ls_communication_name(options->communication),
                    ls_compression_name(options->compression), options->bytes_per_pack, options->threads_per_replica);
     return ls_membership_agree(strategy->membership, "strategy options", lines);
+}
+
+ls_status ls_strategy_introduce(ls_strategy *strategy) {
+    ls_status status = number_replicas(strategy);
+    return status ? status : agree_on_options(strategy);
 }
 
 static void announce_compression(const ls_strategy *strategy) {
@@ -123,9 +133,9 @@ static ls_status build(ls_strategy *strategy, const ls_strategy_options *options
     if (!status && strategy->kind == &one_device && strategy->local_count != 1)
         status = ls_fail(LS_INVALID_ARGUMENT, "OneDeviceStrategy takes one device, '%s' are %d",
                          strategy->options.devices, strategy->local_count);
-    if (!status) status = number_replicas(strategy);
-    if (!status) status = agree_on_options(strategy);
     if (status) return status;
+    status = ls_strategy_introduce(strategy);
+    if (status && !ls_strategy_recover(strategy, &status)) return status; /* which introduces it anew */
     /* Waiting threads may spin only if every replica of this host still has a core. */
     strategy->spins = ls_gate_spins(strategy->membership->local_size * strategy->local_count);
     announce(strategy);
@@ -157,9 +167,21 @@ ls_status ls_one_device_strategy_new(const char *device, ls_strategy **strategy)
     return strategy_new(&one_device, LS_STRATEGY(.devices = device ? device : "cpu:0"), strategy);
 }
 
+/* All workers come here with the same state; who is lost before all have come is waited for. */
+static ls_status pass_exit(ls_strategy *strategy) {
+    struct ls_cluster *cluster = strategy->membership->cluster;
+    ls_status status;
+    if (!cluster || !strategy->membership->holds) return LS_OK;
+    ls_reached("exit");
+    do status = ls_cluster_pass_exit(cluster);
+    while (status && !ls_cluster_is_over(cluster) && ls_strategy_recover(strategy, &status));
+    return ls_cluster_is_over(cluster) ? LS_OK : status;
+}
+
 ls_status ls_strategy_close(ls_strategy *strategy, ls_status status) {
     if (!strategy) return status;
     ls_replicas_stop(strategy);
+    if (!status) status = pass_exit(strategy);
     status = ls_membership_close(strategy->membership, status);
     ls_trace_close(strategy->trace);
     ls_variables_free(strategy);
@@ -167,6 +189,8 @@ ls_status ls_strategy_close(ls_strategy *strategy, ls_status status) {
     ls_free(strategy->replicas);
     ls_free(strategy->meeting.calls);
     ls_free(strategy->first);
+    ls_free(strategy->training.results);
+    ls_committed_free(strategy);
     ls_free(strategy);
     return status;
 }

@@ -38,6 +38,27 @@ struct ls_meeting {
     char error[LS_ERROR_SIZE];
 };
 
+/* The calls of fit and evaluate, which a worker that is started anew does not repeat; and whose state recovery copies.
+ * Written by the caller's thread alone. */
+struct ls_fit_state;
+struct ls_training {
+    ls_model *model;          /* of the last call; borrowed, NULL: none, or it has been freed */
+    struct ls_fit_state *fit; /* of the fit that has begun its steps; NULL: none has */
+    const char *lines;        /* that fit's description */
+    ls_result *results;       /* [done] */
+    int64_t done, made;       /* calls that are done; calls that this process has come to */
+    bool parted;              /* the model is gone, and what the membership keeps is its state */
+    bool several;             /* models: then nothing is recovered */
+};
+
+/* The state of a custom loop as it was at its last commit. */
+struct ls_registered;
+struct ls_committed {
+    struct ls_registered *registered; /* beside the variables; newest first */
+    char *bytes;                      /* as a state of the membership; NULL: no commit yet */
+    size_t size;
+};
+
 struct ls_strategy_kind; /* the table in strategy.c */
 struct ls_strategy {
     const struct ls_strategy_kind *kind;
@@ -59,6 +80,8 @@ struct ls_strategy {
     /* variables, newest first; pending ones wait for their broadcast */
     ls_variable *variables;
     bool pending;
+    struct ls_training training;
+    struct ls_committed committed;
 };
 
 /* replica.c: threads, runs, meetings */
@@ -94,9 +117,25 @@ const struct ls_cross_device *ls_cross_device_find(ls_cross_device_ops ops); /* 
 /* From all replica threads, one worker only: meets, shares, meets. */
 ls_status ls_cross_device_all_reduce(struct ls_replica *replica, const struct ls_cross_device_call *call);
 
+/* strategy.c: after each beginning of a generation, what all workers tell each other of themselves. Collective. */
+ls_status ls_strategy_introduce(ls_strategy *strategy);
+
+/* committed.c: a custom loop's state. lines: what must be equal on all workers, freed by the caller; NULL: nothing. */
+ls_status ls_committed_add(ls_strategy *strategy, const char *name, const char *lines, void *data, size_t size);
+void ls_committed_remove(ls_strategy *strategy, const void *data);
+void ls_committed_free(ls_strategy *strategy);
+
 /* variable.c */
 ls_status ls_variables_flush(ls_strategy *strategy); /* one flat broadcast of those that are pending */
 void ls_variables_free(ls_strategy *strategy);
+/* "variable w=float32 (3, 2) ...\n" for each; freed with ls_free. */
+ls_status ls_variables_describe(const ls_strategy *strategy, char **lines);
+/* FAILED_PRECONDITION naming a variable of which each replica has a value of its own. */
+ls_status ls_variables_check_mirrored(const ls_strategy *strategy);
+/* The values of all, side by side in so many bytes; to all local replicas. */
+size_t ls_variables_size(const ls_strategy *strategy);
+void ls_variables_pack(const ls_strategy *strategy, char *place);
+void ls_variables_unpack(ls_strategy *strategy, const char *place);
 
 /* iterator.c: dataset as this worker's replicas see it */
 struct ls_pipeline;

@@ -96,28 +96,72 @@ ls_status ls_variable_new(ls_strategy *strategy, const char *name, const ls_vari
     return LS_OK;
 }
 
-/* ---- the flat broadcast ---- */
+/* ---- what they are ---- */
 
 static size_t padded(const ls_variable *variable) {
     return (variable->bytes + 7) / 8 * 8;
 }
 
 /* "w=float32 (3, 2) sync 0 aggregate 2\n" for each pending variable: all workers must have made the same. */
-static ls_status agree_on_pending(ls_strategy *strategy) {
+static ls_status describe(const ls_strategy *strategy, bool pending, char **description) {
     size_t size = 1, used = 0;
     for (const ls_variable *v = strategy->variables; v; v = v->next) size += strlen(v->name) + 320;
-    LS_CLEANUP(ls_free_pointer) char *lines = ls_alloc(size);
+    char *lines = ls_alloc(size);
     if (!lines) return ls_fail_memory("the variables' description", size);
     for (const ls_variable *v = strategy->variables; v; v = v->next) {
         char shape[200];
-        if (!v->pending) continue;
+        if (pending && !v->pending) continue;
         ls_shape_text(&v->options.shape, shape, sizeof(shape));
         used += (size_t)snprintf(lines + used, size - used, "variable %s=%s %s synchronization %d aggregation %d\n",
                                  v->name, ls_dtype_name(v->options.dtype), shape, v->options.synchronization,
                                  v->options.aggregation);
     }
-    return ls_membership_agree(strategy->membership, "variables", lines);
+    *description = lines;
+    return LS_OK;
 }
+
+ls_status ls_variables_describe(const ls_strategy *strategy, char **lines) {
+    return describe(strategy, false, lines);
+}
+
+static ls_status agree_on_pending(ls_strategy *strategy) {
+    LS_CLEANUP(ls_free_pointer) char *lines = NULL;
+    ls_status status = describe(strategy, true, &lines);
+    return status ? status : ls_membership_agree(strategy->membership, "variables", lines);
+}
+
+/* ---- all of them side by side ---- */
+
+ls_status ls_variables_check_mirrored(const ls_strategy *strategy) {
+    for (const ls_variable *v = strategy->variables; v; v = v->next)
+        if (v->options.synchronization == LS_ON_READ)
+            return ls_fail(LS_FAILED_PRECONDITION,
+                           "variable '%s' is ON_READ: each replica has a value of its own, which is lost with it; read "
+                           "it into registered state before a commit, or make it ON_WRITE",
+                           v->name);
+    return LS_OK;
+}
+
+size_t ls_variables_size(const ls_strategy *strategy) {
+    size_t bytes = 0;
+    for (const ls_variable *v = strategy->variables; v; v = v->next) bytes += padded(v);
+    return bytes;
+}
+
+void ls_variables_pack(const ls_strategy *strategy, char *place) {
+    for (const ls_variable *v = strategy->variables; v; place += padded(v), v = v->next)
+        memcpy(place, v->copies[0], v->bytes);
+}
+
+void ls_variables_unpack(ls_strategy *strategy, const char *place) {
+    for (ls_variable *v = strategy->variables; v; place += padded(v), v = v->next) {
+        for (int i = 0; i < strategy->local_count; i++) memcpy(v->copies[i], place, v->bytes);
+        v->pending = false;
+    }
+    strategy->pending = false;
+}
+
+/* ---- the flat broadcast of the pending ones ---- */
 
 static ls_status broadcast_pending(ls_strategy *strategy) {
     size_t bytes = 0;

@@ -84,7 +84,7 @@ static void say_hello(struct stranger *stranger, int port) {
     struct ls_rpc_stream *stream;
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
-    struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = 77, .generation = 1};
+    struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = 77, .generation = 0};
     message.hello = (struct ls_hello){LS_PROTOCOL_VERSION, LS_VERSION, "worker", 1, 1, 2, "", "", "grpc", NULL};
     ck_assert_int_eq(ls_message_encode(&message, &data, &size), LS_OK);
     int fd = stranger_dial(port);

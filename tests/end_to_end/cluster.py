@@ -35,7 +35,8 @@ class Cluster:
         self.ports = free_ports(count)
         self.cluster = cluster or {"worker": ["127.0.0.1:%d" % port for port in self.ports]}
         self.command = command
-        self.environment = dict(os.environ, OMP_NUM_THREADS="1", **(environment or {}))
+        # nobody starts a lost worker anew here: tests/recovery does
+        self.environment = dict(os.environ, OMP_NUM_THREADS="1", LOCKSTEP_REJOIN_TIMEOUT="0", **(environment or {}))
         self.tasks = {}
 
     def start(self, index, role="worker", command=None, cluster=None):

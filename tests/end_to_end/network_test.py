@@ -60,7 +60,7 @@ class Network(unittest.TestCase):
         for transport, count in (("auto", 3), ("grpc", 2)):
             with self.subTest(transport=transport), Hosts(count, LINKS["plain"]) as hosts:
                 tasks = cluster_tasks("%s:2222" % host.address for host in hosts)
-                limits = {"LOCKSTEP_HEARTBEAT_LIMIT": "1", "LOCKSTEP_TRANSPORT": transport}
+                limits = {"LOCKSTEP_HEARTBEAT_LIMIT": "1", "LOCKSTEP_TRANSPORT": transport, "LOCKSTEP_REJOIN_TIMEOUT": "0"}
                 workers = [subprocess.Popen(host.enter(train), env=environment(**task, **limits), text=True,
                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                            for host, task in zip(hosts, tasks)]

@@ -226,26 +226,26 @@ class Strangers(Base):
 
     @unittest.skipUnless(may_capture(), "needs raw sockets")
     def test_a_replayed_data_connection(self):
-        """Worker 2 of three is missing, so that the others wait in the join with their data connection made."""
-        cluster = Cluster(3, LONG, {"LOCKSTEP_TRANSPORT": "tcp", "LOCKSTEP_TOKEN_FILE": self.token_file(),
-                                    "LOCKSTEP_JOIN_TIMEOUT": "5", "LOCKSTEP_REPORT_INTERVAL": "1"})
+        """What a worker has shown when the generation was formed opens nothing a second time."""
+        cluster = Cluster(2, LONG, {"LOCKSTEP_TRANSPORT": "tcp", "LOCKSTEP_TOKEN_FILE": self.token_file()})
         capture = Capture(cluster.ports)
         try:
             cluster.start(0)
             cluster.start(1)
-            wait_for_line(cluster.tasks[("worker", 0)].stderr, "1 of 3 workers since .*worker:2")
+            wait_for_line(cluster.tasks[("worker", 0)].stdout, "Epoch 2/")
         finally:
             capture.close()
         prefaces = [data[:64] for _, target, data in capture.packets
                     if target == cluster.ports[0] and data.startswith(b"LSDATA1\n")]
-        self.assertEqual(len(prefaces), 1)
+        self.assertGreaterEqual(len(prefaces), 1)
         with call(cluster.ports[0]) as replay:
-            replay.sendall(prefaces[0])
+            replay.sendall(prefaces[-1])
             self.assertEqual(replay.recv(1), b"")
+        cluster.kill(1)
         status, _, stderr = cluster.finish()[("worker", 0)]
         self.assertEqual(status, 138, stderr)
         self.assertIn("it says it is rank 1's, for data", stderr)
-        self.assertRegex(stderr, "waited for [12] of 3 workers.*worker:2")
+        self.assertIn("worker:1 (rank 1", stderr)
 
 
 class Tokens(Base):

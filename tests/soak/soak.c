@@ -4,6 +4,7 @@
  *
  * usage: soak SECONDS SEED   (under lockstep run) */
 #include <dirent.h>
+#include <malloc.h>
 #include <lockstep/lockstep.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,13 +213,10 @@ static int count_entries(const char *path) {
     return count;
 }
 
-/* Bytes of private memory. */
+/* Bytes of the heap that are in use; what the process has beside them changes with the order in which threads free. */
 static size_t used_memory(void) {
-    unsigned long long pages = 0, resident = 0, shared = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file || fscanf(file, "%llu %llu %llu", &pages, &resident, &shared) != 3) pages = resident = shared = 0;
-    if (file) (void)fclose(file);
-    return (size_t)(resident - shared) * (size_t)sysconf(_SC_PAGESIZE);
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
 }
 
 static void check_leaks(struct soak *soak) {

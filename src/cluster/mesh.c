@@ -1,11 +1,8 @@
-/* Joining: the caller's thread drives one small state machine a peer (resolve, connect, Hello, then the data
- * connection) with one poll() over all of them, so that nobody waits behind anybody, and says every few seconds who is
- * missing and why. Ready when every peer is connected in both directions and has its data connection; joined when all
- * have said that they are ready. */
+/* The mesh of connections: the forming thread drives one small state machine a peer (resolve, connect, Hello, then the
+ * data connection of a proposal) with one poll() over all of them, so that nobody waits behind anybody. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -68,7 +65,7 @@ static void open_data(struct ls_cluster *cluster, struct ls_peer *peer, int fd) 
     char name[LS_CERTIFICATE_NAME];
     struct ls_preface preface = {.protocol = LS_PROTOCOL_VERSION,
                                  .rank = cluster->rank,
-                                 .generation = cluster->generation,
+                                 .generation = cluster->proposal.number,
                                  .incarnation = cluster->incarnation,
                                  .attempt = ++peer->data_attempts};
     (void)ls_preface_sign(&preface, peer->key_out); /* one without a proof is refused */
@@ -119,13 +116,22 @@ static bool is_opening(const struct ls_peer *peer) {
     return peer->data_fd >= 0 || peer->data_link;
 }
 
-/* The higher rank dials; the key comes with the answer to its Hello. */
+static bool is_expected(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    return cluster->phase == LS_PHASE_FORMING && peer->accepted &&
+           peer->incarnation == cluster->proposal.roster[peer->rank];
+}
+
+/* The higher rank dials. */
+static bool wants_data(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    return peer->rank < cluster->rank && is_expected(cluster, peer) && !peer->link;
+}
+
 static void step_data(struct ls_cluster *cluster, struct ls_peer *peer) {
     if (is_opening(peer) && (!peer->accepted || peer->data_incarnation != peer->incarnation)) {
         ls_peer_end_data(peer);
         ls_dial_reset(&peer->data);
     }
-    if (peer->rank > cluster->rank || !peer->accepted || peer->link) return;
+    if (!wants_data(cluster, peer)) return;
     if (is_opening(peer)) {
         read_answer(peer);
         return;
@@ -134,20 +140,38 @@ static void step_data(struct ls_cluster *cluster, struct ls_peer *peer) {
     if (fd >= 0) open_data(cluster, peer, fd);
 }
 
-static bool wants_data(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return peer->rank < cluster->rank && peer->accepted && !peer->link;
-}
-
-/* Steps all peers; true when all are complete. */
-static bool step_all(struct ls_cluster *cluster) {
-    bool complete = true;
+void ls_mesh_step(struct ls_cluster *cluster) {
     for (int rank = 0; rank < cluster->size; rank++) {
         if (rank == cluster->rank) continue;
         step_control(cluster, &cluster->peers[rank]);
         step_data(cluster, &cluster->peers[rank]);
-        complete = complete && ls_peer_complete(&cluster->peers[rank]);
     }
-    return complete;
+}
+
+bool ls_mesh_connected(const struct ls_cluster *cluster) {
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (rank != cluster->rank && !ls_peer_connected(&cluster->peers[rank])) return false;
+    return true;
+}
+
+static bool is_complete(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    return is_expected(cluster, peer) ? ls_peer_complete(peer)
+                                      : cluster->phase != LS_PHASE_FORMING && ls_peer_connected(peer);
+}
+
+bool ls_mesh_complete(const struct ls_cluster *cluster) {
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (rank != cluster->rank && !is_complete(cluster, &cluster->peers[rank])) return false;
+    return true;
+}
+
+void ls_mesh_drop_data(struct ls_cluster *cluster) {
+    for (int rank = 0; rank < cluster->size; rank++) {
+        struct ls_peer *peer = &cluster->peers[rank];
+        ls_peer_set_link(peer, NULL);
+        ls_peer_end_data(peer);
+        ls_dial_reset(&peer->data);
+    }
 }
 
 static int64_t earlier(int64_t a, int64_t b) {
@@ -168,7 +192,7 @@ static int64_t fill_slots(const struct ls_cluster *cluster, const struct ls_peer
     return earlier(until, peer->data_deadline);
 }
 
-static int64_t fill_all(const struct ls_cluster *cluster, struct pollfd *slots) {
+int64_t ls_mesh_poll(const struct ls_cluster *cluster, struct pollfd *slots) {
     int64_t until = LS_NEVER;
     slots[0] = (struct pollfd){.fd = cluster->wake, .events = POLLIN};
     slots[1] = (struct pollfd){.fd = ls_abort_fd(cluster->config.abort), .events = POLLIN};
@@ -182,14 +206,13 @@ static int64_t fill_all(const struct ls_cluster *cluster, struct pollfd *slots) 
     return until;
 }
 
-/* "2 of 4 workers since 10 s: worker:2 (10.0.0.3:2222): connection refused; ..." */
-static void describe_missing(struct ls_cluster *cluster, char *text, size_t size) {
+void ls_mesh_describe(const struct ls_cluster *cluster, int64_t since, char *text, size_t size) {
     char list[LS_ERROR_SIZE] = "";
     size_t used = 0;
     int missing = 0, untold = 0;
     for (int rank = 0; rank < cluster->size; rank++) {
         const struct ls_peer *peer = &cluster->peers[rank];
-        if (rank == cluster->rank || ls_peer_complete(peer)) continue;
+        if (rank == cluster->rank || is_complete(cluster, peer)) continue;
         char one[512];
         int length = snprintf(one, sizeof(one), "%s%s: %s", missing++ ? "; " : "", peer->where, ls_peer_reason(peer));
         if (length < 0 || (size_t)length >= sizeof(one)) length = (int)strlen(one);
@@ -203,115 +226,5 @@ static void describe_missing(struct ls_cluster *cluster, char *text, size_t size
     char more[32] = "";
     if (untold) (void)snprintf(more, sizeof(more), "; and %d more", untold);
     (void)snprintf(text, size, "%d of %d workers since %.0f s: %.760s%s", missing, cluster->size,
-                   ls_seconds_since(cluster->started), list, more);
-}
-
-static ls_status report(struct ls_cluster *cluster, int64_t deadline, int64_t *next_report) {
-    char text[LS_ERROR_SIZE];
-    int64_t now = ls_now();
-    if (now < deadline && now < *next_report) return LS_OK;
-    ls_monitor_lock(&cluster->monitor);
-    describe_missing(cluster, text, sizeof(text));
-    bool ending = cluster->refusal != LS_OK;
-    ls_monitor_unlock(&cluster->monitor);
-    if (ending) {
-        *next_report = LS_NEVER;
-        return LS_OK;
-    }
-    if (now >= deadline)
-        return ls_fail(
-            LS_DEADLINE_EXCEEDED,
-            "waited for %s. Start all tasks within %g s of each other, or set LOCKSTEP_JOIN_TIMEOUT (seconds) "
-            "higher",
-            text, cluster->config.join_timeout);
-    ls_log_info(cluster->config.log, "waiting for %s", text);
-    *next_report = now + (int64_t)(cluster->config.settings->report_interval * (double)LS_SECOND);
-    return LS_OK;
-}
-
-/* A difference ends the join once everybody who can be reached soon is connected, or told already. */
-static bool refused(const struct ls_cluster *cluster) {
-    if (!cluster->refusal || ls_now() >= cluster->refusal_deadline) return cluster->refusal != LS_OK;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        const struct ls_peer *peer = &cluster->peers[rank];
-        if (rank != cluster->rank && !peer->told && !peer->accepted) return false;
-    }
-    return true;
-}
-
-/* One look at everything: LS_OK and *ready, or what ends the join. */
-static ls_status look(struct ls_cluster *cluster, struct pollfd *slots, int64_t *until, bool *ready) {
-    ls_status status = LS_OK;
-    ls_monitor_lock(&cluster->monitor);
-    if (step_all(cluster) && !cluster->refusal) {
-        cluster->phase = LS_PHASE_READY;
-        *ready = true;
-    }
-    *until = fill_all(cluster, slots);
-    if (cluster->refusal) *until = earlier(*until, cluster->refusal_deadline);
-    if (refused(cluster)) status = ls_fail(cluster->refusal, "%s", cluster->refusal_text);
-    ls_monitor_unlock(&cluster->monitor);
-    if (!status && ls_abort_raised(cluster->config.abort)) status = ls_abort_status(cluster->config.abort);
-    return status;
-}
-
-static ls_status connect_all(struct ls_cluster *cluster, int64_t deadline) {
-    size_t count = 2 + (size_t)cluster->size * SLOTS_A_PEER;
-    LS_CLEANUP(ls_free_pointer) struct pollfd *slots = ls_alloc_array(count, sizeof(*slots));
-    if (!slots) return ls_fail_memory("descriptors to poll", count * sizeof(*slots));
-    int64_t next_report = ls_deadline_in(cluster->config.settings->report_interval);
-    for (;;) {
-        int64_t until;
-        bool ready = false;
-        ls_status status = look(cluster, slots, &until, &ready);
-        if (!status && !ready) status = report(cluster, deadline, &next_report);
-        if (status || ready) return status;
-        until = earlier(until, earlier(deadline, next_report));
-        if (poll(slots, (nfds_t)count, ls_poll_timeout(until, 1000)) > 0 && slots[0].revents) {
-            eventfd_t events;
-            (void)eventfd_read(cluster->wake, &events);
-        }
-    }
-}
-
-/* Nobody starts before everybody is connected to everybody. */
-static ls_status confirm(struct ls_cluster *cluster, int64_t deadline) {
-    LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array((size_t)cluster->size, sizeof(*received));
-    if (!received) return ls_fail_memory("the joins", (size_t)cluster->size * sizeof(*received));
-    int64_t left = deadline == LS_NEVER ? 0 : deadline - ls_now();
-    double seconds = left > LS_SECOND ? (double)left / (double)LS_SECOND : 1;
-    ls_status status = ls_cluster_exchange(cluster, "join", (struct ls_bytes){NULL, 0}, seconds, received);
-    if (status == LS_DEADLINE_EXCEEDED)
-        return ls_fail_context(status,
-                               "connected to all workers, but not all of them to each other within the %g s of "
-                               "LOCKSTEP_JOIN_TIMEOUT",
-                               cluster->config.join_timeout);
-    if (status) return status;
-    for (int rank = 0; rank < cluster->size; rank++) ls_free(received[rank].data);
-    ls_monitor_lock(&cluster->monitor);
-    cluster->phase = LS_PHASE_MEMBER;
-    ls_monitor_unlock(&cluster->monitor);
-    return LS_OK;
-}
-
-static void give_up(struct ls_cluster *cluster, ls_status status) {
-    char message[LS_ERROR_SIZE];
-    (void)snprintf(message, sizeof(message), "%s", ls_error());
-    struct ls_leave leave = {.code = status, .root = cluster->rank, .message = message};
-    ls_cluster_end(cluster, &leave);
-    (void)ls_fail(status, "%s", message);
-}
-
-ls_status ls_cluster_join(const struct ls_cluster_config *config, struct ls_cluster **made) {
-    struct ls_cluster *cluster;
-    int64_t deadline = ls_deadline_in(config->join_timeout);
-    ls_status status = ls_cluster_new(config, &cluster);
-    if (status) return status;
-    status = connect_all(cluster, deadline);
-    if (!status) status = confirm(cluster, deadline);
-    if (status)
-        give_up(cluster, status);
-    else
-        *made = cluster;
-    return status;
+                   ls_seconds_since(since), list, more);
 }

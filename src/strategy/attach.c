@@ -1,0 +1,102 @@
+/* What a model trains with in one generation of the group: gradients, in memory that the workers share where they can,
+ * the optimizer that reads them, and the reducer. All of it goes when the generation does. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "strategy/model.h"
+
+static bool devices_have_host_memory(const ls_strategy *strategy) {
+    for (int i = 0; i < strategy->local_count; i++)
+        if (!strategy->replicas[i].device->host_memory) return false;
+    return true;
+}
+
+/* The replicas' gradients side by side in memory that the other workers may map, so that they can be added in place.
+ * Every worker calls, also one whose devices have memory of their own: the others wait for it. */
+static ls_status share_gradients(ls_model *model) {
+    ls_strategy *strategy = model->strategy;
+    size_t line = LS_ALIGNMENT / sizeof(float), stride = (model->blob_count + LS_EXTRAS + line - 1) / line * line;
+    bool host = devices_have_host_memory(strategy);
+    if (strategy->membership->size == 1) return LS_OK;
+    size_t size = host ? (size_t)strategy->local_count * stride * sizeof(float) : LS_ALIGNMENT;
+    ls_status status = ls_group_share(strategy->membership->group, size, &model->shared);
+    for (int i = 0; !status && host && i < strategy->local_count; i++)
+        model->replicas[i].gradients = (float *)model->shared + (size_t)i * stride;
+    return status;
+}
+
+static ls_status allocate_gradients(const ls_model *model, struct ls_model_replica *replica) {
+    void *memory = NULL;
+    if (replica->gradients) return LS_OK;
+    ls_status status =
+        replica->device->ops->allocate(replica->device, (model->blob_count + LS_EXTRAS) * sizeof(float), &memory);
+    if (!status) replica->gradients = memory;
+    return status;
+}
+
+static ls_status attach_replica(ls_model *model, struct ls_model_replica *replica) {
+    ls_status status = allocate_gradients(model, replica);
+    if (!status)
+        status = ls_optimizer_build(replica->device, &model->step, model->blob_count, replica->parameters,
+                                    replica->gradients, replica->moments, &replica->optimizer);
+    replica->optimizer_built = !status;
+    return status;
+}
+
+static ls_status make_reducer(ls_model *model) {
+    const struct ls_settings *settings = &model->strategy->membership->settings;
+    const struct ls_bucket_rule rule = {
+        .bytes_per_pack = model->strategy->options.bytes_per_pack,
+        .first_bytes = (size_t)settings->first_bucket,
+        .bytes = (size_t)settings->bucket,
+    };
+    size_t count = (size_t)ls_network_variable_count(model->network);
+    LS_CLEANUP(ls_free_pointer) size_t *offsets = ls_alloc_array(count, sizeof(*offsets));
+    if (!offsets) return ls_fail_memory("offsets", count * sizeof(*offsets));
+    for (size_t i = 0; i < count; i++) offsets[i] = ls_network_variable(model->network, (int)i)->offset;
+    ls_status status =
+        ls_buckets_cut(&rule, offsets, count, model->blob_count + LS_EXTRAS, &model->buckets, &model->bucket_count);
+    if (status || model->strategy->membership->size == 1) return status;
+    float *gradients[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < model->strategy->local_count; i++) gradients[i] = model->replicas[i].gradients;
+    return ls_reducer_new(model->strategy, gradients, model->buckets, model->bucket_count, &model->reducer);
+}
+
+ls_status ls_model_attach(ls_model *model) {
+    if (model->attached) return LS_OK;
+    ls_status status = share_gradients(model);
+    for (int i = 0; !status && i < model->strategy->local_count; i++)
+        status = attach_replica(model, &model->replicas[i]);
+    if (!status) status = make_reducer(model);
+    model->attached = !status;
+    if (status) ls_model_detach(model);
+    return status;
+}
+
+void ls_model_drop_plans(struct ls_model_replica *replica) {
+    for (size_t i = 0; i < LS_PLANS_KEPT; i++) ls_plan_free(replica->plans[i].plan);
+    memset(replica->plans, 0, sizeof(replica->plans));
+}
+
+/* Gradients in shared memory are released with it. */
+static void detach_replica(struct ls_model_replica *replica, bool shared) {
+    struct ls_device *device = replica->device;
+    ls_model_drop_plans(replica); /* they point to the gradients */
+    if (replica->optimizer_built) device->ops->discard(device, &replica->optimizer);
+    if (!shared) device->ops->release(device, replica->gradients);
+    replica->gradients = NULL;
+    replica->optimizer_built = false;
+}
+
+void ls_model_detach(ls_model *model) {
+    bool shared = model->shared && devices_have_host_memory(model->strategy);
+    ls_reducer_free(model->reducer);
+    for (int i = 0; model->replicas && i < model->strategy->local_count; i++)
+        detach_replica(&model->replicas[i], shared);
+    if (model->shared) ls_group_unshare(model->strategy->membership->group, model->shared);
+    ls_free(model->buckets);
+    model->reducer = NULL;
+    model->shared = NULL;
+    model->buckets = NULL;
+    model->attached = false;
+}

@@ -1,0 +1,47 @@
+/* What a strategy does about a lost worker (docs/protocol.md): all threads have left the step; the model lets go of the
+ * group; the next generation begins; the call that failed begins its transaction again. */
+#include <stdio.h>
+
+#include "strategy/model.h"
+#include "strategy/saved.h"
+
+static bool can_recover(const ls_strategy *strategy, ls_status status) {
+    const struct ls_membership *membership = strategy->membership;
+    if (!strategy->membership->cluster || !ls_membership_may_recover(strategy->membership, status)) return false;
+    if (!strategy->training.several) return true;
+    ls_log_warning(&membership->log, "recovery takes one model a strategy, and this one has trained several");
+    return false;
+}
+
+/* Nothing may be left of what all begin anew. */
+static void let_go(ls_model *model, bool wholly) {
+    if (!model) return;
+    if (wholly)
+        ls_model_release(model);
+    else
+        ls_model_detach(model);
+}
+
+static ls_status enter(ls_strategy *strategy) {
+    struct ls_membership *membership = strategy->membership;
+    int64_t begun = ls_now();
+    ls_status status;
+    do {
+        status = ls_membership_enter(membership);
+        if (!status) status = ls_strategy_introduce(strategy);
+    } while (status && ls_membership_may_recover(membership, status));
+    if (!status)
+        ls_log_info(&membership->log, "generation %llu: all %d workers are there after %.2f s",
+                    (unsigned long long)membership->generation, membership->size, ls_seconds_since(begun));
+    return status;
+}
+
+bool ls_strategy_recover(ls_strategy *strategy, ls_status *status) {
+    struct ls_membership *membership = strategy->membership;
+    if (!can_recover(strategy, *status)) return false;
+    ls_log_warning(&membership->log, "%s; waiting up to %g s for it to come back", ls_error(),
+                   membership->settings.rejoin_timeout);
+    let_go(strategy->training.model, !membership->holds);
+    *status = enter(strategy);
+    return *status == LS_OK;
+}

@@ -1,0 +1,223 @@
+/* From a training to bytes and back. */
+#include "strategy/saved.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "cluster/lines.h"
+
+#define KIND 0x4C53464954 /* a state of fit and evaluate, not of a custom loop */
+
+struct heading {
+    int64_t kind;
+    int64_t done;   /* calls; their results follow */
+    int64_t inside; /* whether a fit has begun its steps */
+    struct ls_fit_state fit;
+    struct ls_requests requests;
+    int64_t iteration;
+    int64_t lines;  /* bytes of the fit's description, with its zero, in whole words; after the results */
+    int64_t floats; /* of the model's state, the last part */
+};
+
+/* The parts of a state, in its bytes. */
+struct parts {
+    struct heading heading;
+    const ls_result *results;
+    const char *lines;
+    const float *floats;
+};
+
+static size_t words(size_t size) {
+    return (size + 7) / 8 * 8;
+}
+
+/* ---- to bytes ---- */
+
+static void describe(const ls_strategy *strategy, struct heading *heading) {
+    const struct ls_training *training = &strategy->training;
+    const ls_model *model = training->model;
+    heading->kind = KIND;
+    heading->done = training->done;
+    if (training->fit) {
+        heading->inside = 1;
+        heading->fit = *training->fit;
+        heading->lines = (int64_t)words(strlen(training->lines) + 1);
+    }
+    if (!model || !model->network) return;
+    heading->requests = model->requests;
+    heading->iteration = model->step.iteration;
+    heading->floats = (int64_t)ls_model_state_count(model);
+}
+
+static ls_status encode(void *context, void **bytes, size_t *size) {
+    const ls_strategy *strategy = context;
+    const struct ls_training *training = &strategy->training;
+    struct heading heading = {0};
+    describe(strategy, &heading);
+    size_t results = (size_t)heading.done * sizeof(ls_result), lines = (size_t)heading.lines;
+    size_t total = words(sizeof(heading)) + results + lines + words((size_t)heading.floats * sizeof(float));
+    char *made = ls_alloc_aligned(total), *at = made;
+    if (!made) return ls_fail_memory("the training's state", total);
+    memcpy(at, &heading, sizeof(heading));
+    at += words(sizeof(heading));
+    if (results) memcpy(at, training->results, results);
+    at += results;
+    if (lines) memcpy(at, training->lines, strlen(training->lines) + 1);
+    at += lines;
+    ls_status status = heading.floats ? ls_model_get_state(training->model, (float *)(void *)at) : LS_OK;
+    if (status) {
+        ls_free(made);
+        return status;
+    }
+    *bytes = made;
+    *size = total;
+    return LS_OK;
+}
+
+/* ---- back ---- */
+
+static ls_status bad_state(void) {
+    return ls_fail(LS_DATA_LOSS, "the state that another worker gave is not one of this version");
+}
+
+static ls_status read_parts(const struct ls_bytes *bytes, struct parts *parts) {
+    const char *at = bytes->data;
+    size_t left = bytes->size;
+    struct heading *heading = &parts->heading;
+    if (left < words(sizeof(*heading))) return bad_state();
+    memcpy(heading, at, sizeof(*heading));
+    at += words(sizeof(*heading));
+    left -= words(sizeof(*heading));
+    if (heading->kind != KIND || heading->done < 0 || (size_t)heading->done > left / sizeof(ls_result))
+        return bad_state();
+    parts->results = (const void *)at;
+    at += (size_t)heading->done * sizeof(ls_result);
+    left -= (size_t)heading->done * sizeof(ls_result);
+    if (heading->lines < 0 || (size_t)heading->lines > left || heading->lines % 8) return bad_state();
+    parts->lines = heading->lines ? at : "";
+    if (heading->lines && at[heading->lines - 1]) return bad_state();
+    at += heading->lines;
+    left -= (size_t)heading->lines;
+    if (heading->floats < 0 || (size_t)heading->floats > left / sizeof(float)) return bad_state();
+    parts->floats = heading->floats ? (const void *)at : NULL;
+    return LS_OK;
+}
+
+static ls_status take_results(struct ls_training *training, const struct parts *parts) {
+    if (training->done >= parts->heading.done) return LS_OK;
+    ls_result *results = ls_alloc_array((size_t)parts->heading.done, sizeof(*results));
+    if (!results) return ls_fail_memory("the results of earlier calls", (size_t)parts->heading.done);
+    memcpy(results, parts->results, (size_t)parts->heading.done * sizeof(*results));
+    ls_free(training->results);
+    training->results = results;
+    training->done = parts->heading.done;
+    return LS_OK;
+}
+
+/* The model as the state has it; left alone where the state is that of another one. */
+static ls_status take_model(const struct ls_call *call, const struct parts *parts) {
+    ls_model *model = call->model;
+    const struct heading *heading = &parts->heading;
+    if (!parts->floats) return LS_OK;
+    ls_status status = ls_model_plan(model, call->data);
+    if (!status && ls_model_state_count(model) != (size_t)heading->floats) {
+        if (!model->replicas) ls_model_release(model);
+        return LS_OK;
+    }
+    if (!status) status = ls_model_build(model, call->data, call->pipeline, parts->floats);
+    if (status) return status;
+    model->step.iteration = heading->iteration;
+    model->requests = heading->requests;
+    return LS_OK;
+}
+
+static ls_status check_lines(const struct ls_call *call, const struct parts *parts) {
+    struct ls_difference difference;
+    const struct ls_membership *membership = call->model->strategy->membership;
+    if (!call->lines)
+        return ls_fail(
+            LS_FAILED_PRECONDITION,
+            "rank %d evaluates where the others train: it was started anew, and does other things than before",
+            membership->rank);
+    if (!ls_lines_differ(parts->lines, call->lines, &difference)) return LS_OK;
+    return ls_fail(
+        LS_INVALID_ARGUMENT,
+        "%s differs: '%s' in the training that goes on, '%s' on rank %d, which came back; start it as it was "
+        "started before",
+        difference.field, difference.first, difference.second, membership->rank);
+}
+
+static ls_status resume(const struct ls_call *call, const struct parts *parts, struct ls_fit_state *state,
+                        enum ls_call_stand *stand) {
+    const struct heading *heading = &parts->heading;
+    struct ls_training *training = &call->model->strategy->training;
+    ls_status status = take_results(training, parts);
+    if (!status && heading->done == call->index && heading->inside) status = check_lines(call, parts);
+    if (!status) status = take_model(call, parts);
+    if (status) return status;
+    *stand = heading->done > call->index ? LS_CALL_DONE : heading->inside ? LS_CALL_INSIDE : LS_CALL_NEW;
+    if (*stand == LS_CALL_INSIDE) *state = heading->fit;
+    return LS_OK;
+}
+
+ls_status ls_training_resume(const struct ls_call *call, struct ls_fit_state *state, enum ls_call_stand *stand) {
+    ls_strategy *strategy = call->model->strategy;
+    struct ls_membership *membership = strategy->membership;
+    struct parts parts;
+    *stand = strategy->training.done > call->index ? LS_CALL_DONE : LS_CALL_NEW;
+    if (membership->inherited.data) {
+        ls_status status = read_parts(&membership->inherited, &parts);
+        if (!status) status = resume(call, &parts, state, stand);
+        if (status) return status;
+        /* what is left of it is for a later call, and for others until then */
+        if (parts.heading.done == call->index) ls_free(ls_membership_take_inherited(membership).data);
+    }
+    if (*stand == LS_CALL_DONE) state->result = strategy->training.results[call->index];
+    return LS_OK;
+}
+
+/* ---- the calls ---- */
+
+int64_t ls_training_begin(ls_strategy *strategy, ls_model *model) {
+    struct ls_training *training = &strategy->training;
+    if (training->parted) ls_free(ls_membership_take_inherited(strategy->membership).data);
+    training->parted = false;
+    if (training->model && training->model != model) training->several = true;
+    training->model = model;
+    training->fit = NULL;
+    strategy->membership->source = (struct ls_state_source){encode, strategy};
+    return training->made++;
+}
+
+void ls_training_start(ls_strategy *strategy, struct ls_fit_state *state, const char *lines) {
+    strategy->training.fit = state;
+    strategy->training.lines = lines;
+}
+
+ls_status ls_training_end(ls_strategy *strategy, const ls_result *result) {
+    struct ls_training *training = &strategy->training;
+    training->fit = NULL;
+    if (training->done >= training->made) return LS_OK; /* the others were before this process */
+    ls_result *results = ls_alloc_array((size_t)training->made, sizeof(*results));
+    if (!results) return ls_fail_memory("the results of all calls", (size_t)training->made * sizeof(*results));
+    if (training->done) memcpy(results, training->results, (size_t)training->done * sizeof(*results));
+    results[training->done++] = *result;
+    ls_free(training->results);
+    training->results = results;
+    ls_membership_commit(strategy->membership);
+    return LS_OK;
+}
+
+void ls_training_part(ls_model *model) {
+    ls_strategy *strategy = model->strategy;
+    struct ls_training *training = &strategy->training;
+    struct ls_membership *membership = strategy->membership;
+    struct ls_bytes bytes;
+    if (training->model != model) return;
+    if (membership->cluster && membership->holds && !membership->inherited.data &&
+        encode(strategy, &bytes.data, &bytes.size) == LS_OK) {
+        ls_membership_keep(membership, bytes);
+        training->parted = true;
+    }
+    training->model = NULL;
+}

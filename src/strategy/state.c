@@ -1,0 +1,33 @@
+/* A model's state as one array. */
+#include "strategy/model.h"
+
+static int moments(const ls_model *model) {
+    return ls_optimizer_moments(&model->step.rule);
+}
+
+size_t ls_model_state_count(const ls_model *model) {
+    return model->blob_count * (size_t)(1 + moments(model));
+}
+
+ls_status ls_model_get_state(const ls_model *model, float *state) {
+    const struct ls_model_replica *replica = &model->replicas[0];
+    struct ls_device *device = replica->device;
+    size_t count = model->blob_count, size = count * sizeof(float);
+    ls_status status = device->ops->copy_out(device, state, replica->parameters, size);
+    for (int m = 0; !status && m < moments(model); m++)
+        status = device->ops->copy_out(device, state + (size_t)(m + 1) * count, replica->moments[m], size);
+    return status;
+}
+
+ls_status ls_model_set_state(ls_model *model, const float *state) {
+    size_t count = model->blob_count, size = count * sizeof(float);
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < model->strategy->local_count; i++) {
+        const struct ls_model_replica *replica = &model->replicas[i];
+        struct ls_device *device = replica->device;
+        status = device->ops->copy_in(device, replica->parameters, state, size);
+        for (int m = 0; !status && m < moments(model); m++)
+            status = device->ops->copy_in(device, replica->moments[m], state + (size_t)(m + 1) * count, size);
+    }
+    return status;
+}

@@ -1,0 +1,222 @@
+"""A training whose workers are lost and started anew: what a supervisor does, and what the outcome must be."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "end_to_end"))
+from cluster import SANITIZED, children_of, free_ports  # noqa: E402
+
+WORKER = os.environ.get("RECOVERY_WORKER", "build/tests/recovery/worker")
+LIMIT = 180 if SANITIZED else 60  # seconds that a job may take
+POLL = 0.001
+SETTINGS = {"OMP_NUM_THREADS": "1", "LOCKSTEP_FIRST_BUCKET": "64K", "LOCKSTEP_BUCKET": "64K",
+            "LOCKSTEP_JOIN_TIMEOUT": str(LIMIT - 10), "LOCKSTEP_REJOIN_TIMEOUT": str(LIMIT - 10)}
+
+
+def environment_of(changes):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP_TEST_")}
+    clean.pop("TF_CONFIG", None)
+    return {**clean, **SETTINGS, **(changes or {})}
+
+
+class Life:
+    """One process of a task."""
+
+    def __init__(self, rank, command, environment, folder, name):
+        self.rank = rank
+        self.times_path = os.path.join(folder, name + ".times")
+        self.out_path, self.err_path = os.path.join(folder, name + ".out"), os.path.join(folder, name + ".err")
+        self.started = time.monotonic_ns()
+        with open(self.out_path, "w", encoding="utf-8") as out, open(self.err_path, "w", encoding="utf-8") as err:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                            env=dict(environment, LOCKSTEP_TEST_TIMES=self.times_path))
+
+    @property
+    def status(self):
+        """None while it runs."""
+        return self.process.poll()
+
+    def output(self):
+        with open(self.out_path, encoding="utf-8") as out:
+            return out.read()
+
+    def errors(self):
+        with open(self.err_path, encoding="utf-8") as err:
+            return err.read()
+
+    def last_error(self):
+        return (self.errors().strip().splitlines() or [""])[-1]
+
+    def result(self):
+        return json.loads(self.output().strip().splitlines()[-1])
+
+    def notes(self, point):
+        """Of each time that it reached the point: nanoseconds, bytes, descriptors, threads."""
+        if not os.path.exists(self.times_path):
+            return []
+        with open(self.times_path, encoding="utf-8") as times:
+            lines = [line.split() for line in times]
+        return [[int(word) for word in line[1:]] for line in lines if len(line) == 5 and line[0] == point]
+
+    def is_stopped(self):
+        with open("/proc/%d/stat" % self.process.pid, encoding="ascii") as stat:
+            return stat.read().rpartition(")")[2].split()[0] in "Tt"
+
+
+class Job:
+    """Tasks of one cluster on localhost. at: {rank: ["sums:3:KILL", ...]}, one for each life of the task in turn."""
+
+    def __init__(self, workers=3, options=(), environment=None, at=None, task_environment=None, restart=True,
+                 program=WORKER):
+        self.folder = tempfile.TemporaryDirectory(prefix="lockstep-recovery-")
+        self.cluster = {"worker": ["127.0.0.1:%d" % port for port in free_ports(workers)]}
+        self.command = [program, *options]
+        self.environment = environment_of(environment)
+        self.task_environment = task_environment or (lambda rank: {})
+        self.at = {rank: list(points) for rank, points in (at or {}).items()}
+        self.restart = restart
+        self.lives = {rank: [] for rank in range(workers)}
+        self.late = []  # lives that came when all others had finished
+
+    def start(self, rank, command=None, environment=None):
+        number = len(self.lives[rank])
+        config = {"cluster": self.cluster, "task": {"type": "worker", "index": rank}}
+        own = dict(self.environment, TF_CONFIG=json.dumps(config), **self.task_environment(rank), **(environment or {}))
+        points = self.at.get(rank, [])
+        if number < len(points) and points[number]:
+            own["LOCKSTEP_TEST_AT"] = points[number]
+        life = Life(rank, command or self.command, own, self.folder.name, "%d.%d" % (rank, number))
+        self.lives[rank].append(life)
+        return life
+
+    def start_all(self):
+        for rank in self.lives:
+            self.start(rank)
+        return self
+
+    def now(self):
+        return [lives[-1] for lives in self.lives.values()]
+
+    def _is_lost(self, life):
+        return life.status == -signal.SIGKILL and self.restart and life not in self.late
+
+    def _end_late(self):
+        """A task whose process was killed when all had met at the end is started anew for nobody."""
+        running = [life for life in self.now() if life.status is None]
+        alone = running and all(life.status == 0 for life in self.now() if life not in running)
+        if not alone or not all(len(self.lives[life.rank]) > 1 and not life.notes("entered") and
+                                self.lives[life.rank][-2].notes("exit") for life in running):
+            return
+        self.late += running
+        for life in running:
+            life.process.kill()
+            life.process.wait()
+
+    def finish(self, hooks=(), limit=LIMIT):
+        """Starts whoever was killed anew until all have ended; hooks are called all the time. Past the limit all are
+        killed and what they said is the error."""
+        deadline = time.monotonic() + limit
+        try:
+            while True:
+                for hook in hooks:
+                    hook(self)
+                for life in filter(self._is_lost, self.now()):
+                    self.start(life.rank)
+                self._end_late()
+                if not [life for life in self.now() if life.status is None or self._is_lost(life)]:
+                    return self
+                if time.monotonic() > deadline:
+                    raise AssertionError("it hangs:\n" + self.describe())
+                time.sleep(POLL)
+        finally:
+            self.end()
+
+    def end(self):
+        for lives in self.lives.values():
+            for life in lives:
+                if life.status is None:
+                    life.process.kill()
+                    life.process.wait()
+
+    def describe(self):
+        parts = []
+        for lives in self.lives.values():
+            for number, life in enumerate(lives):
+                parts.append("-- rank %d, life %d, pid %d, status %s\n%s" % (
+                    life.rank, number, life.process.pid, life.status, life.errors()[-3000:]))
+        return "\n".join(parts)
+
+    def faults(self, wanted):
+        """What is not as in the undisturbed run; [] where all is well."""
+        faults = []
+        for life in self.now():
+            who = "rank %d" % life.rank
+            if life in self.late:
+                continue
+            if life.status:
+                faults.append("%s ended with %d: %s" % (who, life.status, life.last_error()))
+                continue
+            got = life.result()
+            faults += ["%s: %s is %s, not %s" % (who, name, got[name], wanted[name])
+                       for name in ("steps", "weights_sha256", "val_accuracy") if got[name] != wanted[name]]
+            if (got["rank"], got["pid"]) != (life.rank, life.process.pid):
+                faults.append("%s says that it is rank %d, pid %d" % (who, got["rank"], got["pid"]))
+            if len(self.lives[life.rank]) == 1 and got["told"] != wanted["told"]:
+                faults.append("%s was told of %d epochs, not %d" % (who, got["told"], wanted["told"]))
+        if children_of(os.getpid()):
+            faults.append("children are left")
+        return faults + ["/dev/shm has %s" % name for name in shared_files()]
+
+
+def shared_files():
+    return sorted(name for name in os.listdir("/dev/shm") if "lockstep" in name.lower())
+
+
+def undisturbed(workers, *options, environment=None, program=WORKER):
+    """The same training in one process with as many devices."""
+    done = subprocess.run([program, *options], capture_output=True, text=True, timeout=LIMIT,
+                          env=dict(environment_of(environment), LOCKSTEP_DEVICES=str(workers)))
+    if done.returncode:
+        raise AssertionError(done.stderr)
+    return json.loads(done.stdout)
+
+
+class Killer:
+    """A hook: kills (or stops) a rank that many seconds after all processes have come to a point the first time."""
+
+    def __init__(self, rank, seconds, number=signal.SIGKILL, point="entered"):
+        self.rank, self.seconds, self.number, self.point = rank, seconds, number, point
+        self.since = self.killed = None  # killed: nanoseconds of the monotonic clock; None: too late, or not yet
+        self.done = False
+
+    def __call__(self, job):
+        if self.since is None and all(lives[0].notes(self.point) for lives in job.lives.values()):
+            self.since = time.monotonic()
+        if self.done or self.since is None or time.monotonic() < self.since + self.seconds:
+            return
+        self.done = True
+        life = job.lives[self.rank][-1]
+        if life.status is None:
+            self.killed = time.monotonic_ns()
+            life.process.send_signal(self.number)
+
+
+class Waker:
+    """A hook: wakes whoever has stopped itself, after that many seconds."""
+
+    def __init__(self, seconds):
+        self.seconds, self.seen, self.woken = seconds, {}, 0
+
+    def __call__(self, job):
+        for life in job.now():
+            if life.status is not None or not life.is_stopped():
+                continue
+            since = self.seen.setdefault(life.process.pid, time.monotonic())
+            if time.monotonic() > since + self.seconds:
+                life.process.send_signal(signal.SIGCONT)
+                self.woken += 1
+                del self.seen[life.process.pid]

@@ -1,0 +1,45 @@
+"""The named points (src/base/point.h), and when each is reached in the worker's training of 2 epochs of 8 steps."""
+import os
+import re
+from collections import namedtuple
+
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src")
+
+# again: reached many times (5 means in the middle); recovers: reached anew in each recovery; only_first: by rank 0 alone
+# while it has not been lost
+Point = namedtuple("Point", "again recovers only_first")
+POINTS = {
+    "form": Point(False, True, False),
+    "propose": Point(False, True, True),
+    "links": Point(False, True, False),
+    "group": Point(False, True, False),
+    "state": Point(False, True, False),
+    "accepted": Point(False, True, False),
+    "begin": Point(False, True, True),
+    "entered": Point(False, True, False),
+    "broadcast": Point(False, False, False),
+    "bucket": Point(True, False, False),
+    "sums": Point(True, False, False),
+    "commit": Point(True, False, False),
+    "committed": Point(True, False, False),
+    "evaluate": Point(False, False, False),
+    "verify": Point(False, False, False),
+    "checkpoint": Point(False, False, True),
+    "exit": Point(False, False, False),
+}
+
+
+def in_sources():
+    """The names in the library's calls."""
+    names = set()
+    for folder, _, files in os.walk(SOURCES):
+        for name in files:
+            if name.endswith(".c"):
+                with open(os.path.join(folder, name), encoding="utf-8") as source:
+                    names |= set(re.findall(r'ls_reached\("(\w+)"\)', source.read()))
+    return sorted(names)
+
+
+def moment(point, times):
+    """LOCKSTEP_TEST_AT for it: the first time, or the times-th where there are so many."""
+    return "%s:%d:KILL" % (point, times if POINTS[point].again else 1)

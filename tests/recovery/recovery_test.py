@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""Recovery in place: a worker is lost at each named point and started anew; the others keep their processes, and all end
+with the bits of the undisturbed training. The long form is scripts/chaos."""
+import functools
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from job import LIMIT, SANITIZED, Job, Killer, Waker, undisturbed
+from points import POINTS, in_sources, moment
+
+LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
+LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
+STEPS = 16  # of the training as it is without options
+reference = functools.lru_cache(undisturbed)
+few = unittest.skipIf(SANITIZED, "a handful is enough where everything is slow")
+
+
+def kills(points):
+    return sum(point.endswith("KILL") for point in points)
+
+
+class Base(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="lockstep-recovery-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def run_job(self, at=None, workers=3, options=(), hooks=(), **more):
+        job = Job(workers, options, at=at, **more)
+        self.addCleanup(job.folder.cleanup)
+        return job.start_all().finish(hooks)
+
+    def check(self, job, options=()):
+        self.assertEqual(job.faults(reference(len(job.lives), *options)), [], job.describe())
+
+    def survive(self, at=None, workers=3, options=(), wanted=None, **more):
+        """All is well in the end, and each loss has happened."""
+        with self.subTest(at=at):
+            job = self.run_job(at, workers, options, **more)
+            self.check(job, wanted or options)
+            for rank, points in (at or {}).items():
+                self.assertEqual(len(job.lives[rank]), 1 + kills(points), job.describe())
+            return job
+
+
+class Points(Base):
+    def test_all_are_here(self):
+        self.assertEqual(sorted(POINTS), in_sources())
+
+    def test_a_worker_lost_at_each(self):
+        ranks = (0, 1, 2)
+        for number, point in enumerate(POINTS):
+            if SANITIZED and number % 4:
+                continue
+            rank = 0 if POINTS[point].only_first else ranks[number % 3]
+            options = ("--checkpoint", self.folder, "--checkpoint-steps", "3") if point == "checkpoint" else ()
+            self.survive({rank: [moment(point, 5)]}, options=options, wanted=())
+
+    @few
+    def test_each_rank_of_four(self):
+        for rank in range(4):
+            self.survive({rank: ["sums:5:KILL"]}, workers=4)
+
+    @few
+    def test_the_last_step_and_the_first(self):
+        self.survive({1: ["committed:%d:KILL" % STEPS]})
+        self.survive({0: ["sums:1:KILL"]})
+
+    def test_at_random_moments(self):
+        seed = random.randrange(1 << 30)
+        draw = random.Random(seed)
+        for _ in range(1 if SANITIZED else 4):
+            killer = Killer(draw.randrange(3), draw.uniform(0, 0.4))
+            with self.subTest(seed=seed, rank=killer.rank, seconds=killer.seconds):
+                self.check(self.run_job(options=("--epochs", "3"), hooks=[killer]), ("--epochs", "3"))
+
+
+    @few
+    def test_while_all_leave(self):
+        """Where some have heard its last word and others have not, and some have left already."""
+        for _ in range(5):
+            killer = Killer(random.randrange(4), random.uniform(0, 0.003), point="exit")
+            with self.subTest(rank=killer.rank, seconds=killer.seconds):
+                self.check(self.run_job(workers=4, hooks=[killer]))
+
+
+class Loops(Base):
+    """Custom loops and bare collectives, whose programs say what is recovered."""
+
+    def lose(self, at, *options, wanted=None):
+        with self.subTest(at=at, options=options):
+            job = self.run_job(at, options=options, program=LOOP)
+            wanted = wanted or undisturbed(3, *options, program=LOOP)
+            self.assertEqual(job.faults(wanted), [], job.describe())
+            for rank, points in at.items():
+                self.assertEqual(len(job.lives[rank]), 1 + kills(points), job.describe())
+
+    def test_a_custom_loop(self):
+        for rank, point in ((0, "gradient:5:KILL"), (1, "reduced:9:KILL"), (2, "step:1:KILL"), (1, "form:1:KILL"),
+                            (0, "step:24:KILL")):
+            self.lose({rank: [point]})
+
+    @few
+    def test_two_of_a_custom_loop(self):
+        self.lose({0: ["reduced:7:KILL"], 2: ["reduced:7:KILL"]})
+        self.lose({1: ["gradient:3:KILL", "state:1:KILL"]})
+
+    def test_collectives(self):
+        wanted = {"steps": 24, "weights_sha256": "0x1.c2p+10 ", "val_accuracy": 0, "told": 0}  # 6 x (1 + ... + 24)
+        for rank, point in ((0, "gradient:5:KILL"), (1, "step:9:KILL"), (2, "gradient:24:KILL")):
+            self.lose({rank: [point]}, "--collectives", wanted=wanted)
+
+
+class Several(Base):
+    def test_at_once(self):
+        self.survive({0: ["sums:5:KILL"], 1: ["sums:5:KILL"]})
+
+    def test_all_but_one(self):
+        self.survive({0: ["sums:5:KILL"], 1: ["sums:5:KILL"], 3: ["commit:5:KILL"]}, workers=4)
+
+    @few
+    def test_a_survivor_lost_in_the_recovery(self):
+        """From its beginning to its end; the convener too, and the source of the state."""
+        for at in ({1: ["sums:5:KILL"], 2: ["form:2:KILL"]}, {1: ["sums:5:KILL"], 0: ["propose:2:KILL"]},
+                   {0: ["sums:5:KILL"], 1: ["propose:1:KILL"]}, {0: ["sums:5:KILL"], 2: ["group:2:KILL"]},
+                   {1: ["commit:5:KILL"], 2: ["accepted:2:KILL"]}, {2: ["sums:5:KILL"], 0: ["begin:2:KILL"]},
+                   {2: ["sums:5:KILL"], 1: ["entered:2:KILL"]}):
+            self.survive(at)
+
+    def test_the_one_that_comes_back(self):
+        for points in (["form:1", "entered:1"], ["links:1"], ["state:1"], ["accepted:1", "bucket:1"])[:1 if SANITIZED else 4]:
+            self.survive({1: ["sums:5:KILL"] + [point + ":KILL" for point in points]})
+
+    @few
+    def test_again_and_again(self):
+        self.survive({rank: ["committed:2:KILL"] * 2 for rank in range(3)})
+
+    def test_all_with_a_checkpoint(self):
+        options = ("--checkpoint", self.folder, "--checkpoint-steps", "3")
+        self.survive({rank: ["sums:11:KILL"] for rank in range(3)}, options=options, wanted=())
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+class Frozen(Base):
+    ENVIRONMENT = {"LOCKSTEP_HEARTBEAT_LIMIT": "1", "LOCKSTEP_HEARTBEAT_INTERVAL": "0.1"}
+
+    def test_longer_than_the_limit(self):
+        """It wakes before it is left out, and takes part again with its state."""
+        for rank, point in ((0, "sums:5:STOP"), (1, "committed:5:STOP"), (2, "commit:5:STOP"))[:1 if SANITIZED else 3]:
+            waker = Waker(2.5)
+            self.survive({rank: [point]}, environment=self.ENVIRONMENT, hooks=[waker])
+            self.assertEqual(waker.woken, 1)
+
+    @few
+    def test_while_another_is_lost(self):
+        waker = Waker(2.5)
+        self.survive({0: ["sums:5:STOP"], 1: ["sums:5:KILL"]}, environment=self.ENVIRONMENT, hooks=[waker])
+        self.assertEqual(waker.woken, 1)
+
+    @few
+    def test_in_the_recovery(self):
+        for point in ("propose:2:STOP", "state:2:STOP", "accepted:2:STOP"):
+            waker = Waker(2.5)
+            self.survive({0: [point], 1: ["sums:5:KILL"]}, environment=self.ENVIRONMENT, hooks=[waker])
+            self.assertEqual(waker.woken, 1)
+
+
+class Nobody(Base):
+    """The lost one is not started anew."""
+
+    def lose(self, seconds, longest):
+        job = Job(3, at={1: ["sums:5:KILL"]}, environment={"LOCKSTEP_REJOIN_TIMEOUT": seconds}, restart=False)
+        self.addCleanup(job.folder.cleanup)
+        job.start_all().finish()
+        hurt = job.lives[1][0].notes("hurt")[0][0]
+        self.assertLess(time.monotonic_ns() - hurt, longest * 1e9)
+        self.assertEqual([job.lives[rank][0].status for rank in (0, 2)], [138, 138], job.describe())
+        for rank in (0, 2):
+            self.assertRegex(job.lives[rank][0].last_error(), r"worker:1 \(rank 1, .*\) was lost")
+        return [job.lives[rank][0] for rank in (0, 2)]
+
+    def test_comes_back_in_time(self):
+        for life in self.lose("1", 20 if SANITIZED else 8):
+            self.assertIn("LOCKSTEP_REJOIN_TIMEOUT", life.last_error())
+
+    @few
+    def test_is_waited_for(self):
+        for life in self.lose("0", 5):
+            self.assertNotIn("REJOIN", life.errors())
+
+
+class Different(Base):
+    """It comes back as another one than it was: one clear error, on all."""
+
+    def come_back(self, *patterns, options=(), environment=None):
+        job = Job(3, at={1: ["sums:5:KILL"]}, restart=False)
+        self.addCleanup(job.folder.cleanup)
+
+        def start_other(job):
+            if job.lives[1][0].status is not None and len(job.lives[1]) == 1:
+                job.start(1, [*job.command, *options], environment)
+        with self.subTest(options=options, environment=environment):
+            job.start_all().finish([start_other])
+            for life in job.now():
+                self.assertNotIn(life.status, (0, -signal.SIGKILL), job.describe())
+                for pattern in patterns:
+                    self.assertRegex(life.last_error(), pattern, job.describe())
+
+    def test_epochs(self):
+        self.come_back("epochs differs: '2'.*'3'.*rank 1", options=("--epochs", "3"))
+
+    def test_batch(self):
+        self.come_back("batch_size differs: '32'.*'16'.*rank 1", options=("--batch", "16"))
+
+    def test_devices(self):
+        self.come_back("rank 1 .*2 devices.*1", environment={"LOCKSTEP_DEVICES": "2"})
+
+
+@few
+class Transports(Base):
+    def test_each(self):
+        for transport in ("shm", "tcp", "grpc"):
+            self.survive({1: ["bucket:9:KILL"]}, environment={"LOCKSTEP_TRANSPORT": transport})
+
+    def test_token(self):
+        path = os.path.join(self.folder, "token")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("a token that all of them know\n")
+        os.chmod(path, 0o600)
+        self.survive({0: ["sums:5:KILL"]}, environment={"LOCKSTEP_TOKEN_FILE": path})
+
+    def test_tls(self):
+        folder = os.path.join(self.folder, "certs")
+        subprocess.run([LOCKSTEP, "certs", folder, "--tasks", "worker:3"], check=True, capture_output=True, timeout=LIMIT)
+
+        def settings(rank):
+            name = os.path.join(folder, "worker-%d" % rank)
+            return {"LOCKSTEP_TLS_CERTIFICATE": name + ".pem", "LOCKSTEP_TLS_KEY": name + ".key",
+                    "LOCKSTEP_TLS_CA": os.path.join(folder, "ca.pem")}
+        self.survive({0: ["sums:5:KILL"]}, task_environment=settings)
+
+
+class Growth(Base):
+    LOSSES = 100 if os.environ.get("LOCKSTEP_TEST_FULL") else 3 if SANITIZED else 10
+    BYTES, THREADS = 1 << 20, 3  # allowed growth; gRPC's threads come and go
+
+    def test_of_a_survivor_of_many_losses(self):
+        options = ("--epochs", str(2 + self.LOSSES // 4))
+        job = self.survive({1: ["committed:2:KILL"] * self.LOSSES}, workers=2, options=options)
+        entered = job.lives[0][0].notes("entered")
+        self.assertEqual(len(entered), self.LOSSES + 1)
+        warm, last = entered[2], entered[-1]
+        self.assertLessEqual(last[1], warm[1] + self.BYTES, entered)
+        self.assertLessEqual(last[2], warm[2], entered)
+        self.assertLessEqual(last[3], warm[3] + self.THREADS, entered)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,99 @@
+/* One worker of a small training that a test hurts (watch.h). At its end it prints one JSON object: rank, pid, steps,
+ * weights_sha256, val_accuracy, and how often it was told of an epoch's end.
+ *
+ * usage: worker [--epochs N] [--batch N] [--limit N] [--checkpoint FOLDER] [--checkpoint-steps N] */
+#include <getopt.h>
+#include <lockstep/lockstep.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "watch.h"
+
+struct worker {
+    int epochs, told;
+    int64_t batch, limit;
+    ls_checkpoint_options checkpoint;
+    ls_strategy *strategy;
+    ls_dataset *data, *validation;
+    ls_model *model;
+    ls_result fitted, evaluated;
+    char digest[65];
+};
+
+/* ---- The training ----------------------------------------------------------------------------------------------- */
+
+static ls_status count_epoch(void *context, int epoch, const ls_result *result) {
+    struct worker *worker = context;
+    (void)epoch;
+    (void)result;
+    worker->told++;
+    return LS_OK;
+}
+
+static ls_status open_all(struct worker *worker) {
+    ls_status status = ls_multi_worker_mirrored_strategy_new(NULL, &worker->strategy);
+    if (!status)
+        status = ls_dataset_digits(LS_DATASET(.batch_size = worker->batch, .limit = worker->limit), &worker->data);
+    if (!status)
+        status = ls_dataset_digits(LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST),
+                                   &worker->validation);
+    if (!status)
+        status = ls_model_new(worker->strategy, LS_LAYERS(ls_dense(48, LS_RELU), ls_dense(10)), &worker->model);
+    return status ? status : ls_model_compile(worker->model, ls_adam(0.001f), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+}
+
+static ls_status fit(struct worker *worker) {
+    const ls_fit_options *options =
+        LS_FIT(.epochs = worker->epochs, .validation_data = worker->validation, .verbose = -1, .on_epoch = count_epoch,
+               .context = worker, .checkpoint = worker->checkpoint.folder ? &worker->checkpoint : NULL);
+    return ls_model_fit(worker->model, worker->data, options, &worker->fitted);
+}
+
+static ls_status train(struct worker *worker) {
+    ls_status status = open_all(worker);
+    if (!status) status = fit(worker);
+    if (!status) status = ls_model_evaluate(worker->model, worker->validation, &worker->evaluated);
+    return status ? status : ls_model_weights_sha256(worker->model, worker->digest);
+}
+
+static int finish(struct worker *worker, ls_status status) {
+    int rank = worker->strategy ? ls_worker_rank(worker->strategy) : -1;
+    ls_model_free(worker->model);
+    ls_dataset_free(worker->data);
+    ls_dataset_free(worker->validation);
+    status = ls_strategy_close(worker->strategy, status);
+    if (!status)
+        (void)printf(
+            "{\"rank\": %d, \"pid\": %d, \"steps\": %lld, \"weights_sha256\": \"%s\", \"val_accuracy\": %.17g, "
+            "\"told\": %d}\n",
+            rank, (int)getpid(), (long long)worker->fitted.steps, worker->digest, worker->evaluated.accuracy,
+            worker->told);
+    return ls_exit(status);
+}
+
+static bool read_options(struct worker *worker, int count, char **arguments) {
+    static const struct option options[] = {{"epochs", required_argument, NULL, 'e'},
+                                            {"batch", required_argument, NULL, 'b'},
+                                            {"limit", required_argument, NULL, 'l'},
+                                            {"checkpoint", required_argument, NULL, 'c'},
+                                            {"checkpoint-steps", required_argument, NULL, 's'},
+                                            {NULL, 0, NULL, 0}};
+    int option;
+    while ((option = getopt_long(count, arguments, "", options, NULL)) != -1) {
+        if (option == '?') return false;
+        if (option == 'c') worker->checkpoint.folder = optarg;
+        if (option == 'e') worker->epochs = atoi(optarg);
+        if (option == 'b') worker->batch = atoll(optarg);
+        if (option == 'l') worker->limit = atoll(optarg);
+        if (option == 's') worker->checkpoint.every_steps = atoll(optarg);
+    }
+    return true;
+}
+
+int main(int count, char **arguments) {
+    struct worker worker = {
+        .epochs = 2, .batch = 32, .limit = 256, .checkpoint = {.size = sizeof(ls_checkpoint_options)}};
+    if (!read_options(&worker, count, arguments) || watch_read()) return 2;
+    return finish(&worker, train(&worker));
+}
