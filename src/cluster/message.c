@@ -312,12 +312,13 @@ static ls_status check_stop(const Ls__Stop *body, struct ls_stop *stop) {
 
 static ls_status check_report(const Ls__Report *body, struct ls_report *report) {
     if (body->position < 0 || (body->position && !body->holds)) return bad("Report.position");
+    if (body->heard > LS_NUMBER_MAX) return bad("Report.heard");
     *report = (struct ls_report){body->holds != 0, body->position, body->heard};
     return LS_OK;
 }
 
 static ls_status check_propose(const Ls__Propose *body, struct ls_propose *propose) {
-    if (!body->number) return bad("Propose.number");
+    if (!body->number || body->number > LS_NUMBER_MAX) return bad("Propose.number");
     if (!body->n_incarnation || body->n_incarnation > LS_MAX_WORKERS) return bad("Propose.incarnation");
     for (size_t i = 0; i < body->n_incarnation; i++)
         if (!body->incarnation[i]) return bad("Propose.incarnation");

@@ -11,6 +11,7 @@
 #define LS_DATA_KEY_SIZE    16
 #define LS_NONCE_SIZE       32
 #define LS_MAX_WORKERS      65536
+#define LS_NUMBER_MAX       (UINT64_C(1) << 62) /* of a proposal */
 
 enum ls_message_kind {
     LS_MESSAGE_HELLO = 1,

@@ -55,6 +55,35 @@ static struct ls_message challenge_message(void) {
                                .challenge = {secret32, "worker", 3, 4, secret32}};
 }
 
+static struct ls_message report_message(void) {
+    return (struct ls_message){
+        .kind = LS_MESSAGE_REPORT, .incarnation = 7, .generation = 4, .report = {true, 213, 9}};
+}
+
+static struct ls_message propose_message(void) {
+    static const uint64_t roster[] = {7, UINT64_MAX, 9};
+    return (struct ls_message){.kind = LS_MESSAGE_PROPOSE,
+                               .incarnation = 7,
+                               .propose = {.number = 12,
+                                           .incarnations = roster,
+                                           .size = 3,
+                                           .position = 214,
+                                           .source = 2,
+                                           .copy = true}};
+}
+
+static struct ls_message stop_message(void) {
+    return (struct ls_message){.kind = LS_MESSAGE_STOP, .incarnation = 7, .generation = 4, .stop = {1, "lost"}};
+}
+
+static struct ls_message accept_message(void) {
+    return (struct ls_message){.kind = LS_MESSAGE_ACCEPT, .incarnation = 7, .number = 12};
+}
+
+static struct ls_message begin_message(void) {
+    return (struct ls_message){.kind = LS_MESSAGE_BEGIN, .incarnation = 7, .number = 12};
+}
+
 static ls_status pass(const struct ls_message *message, struct ls_message *back) {
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
@@ -100,6 +129,37 @@ START_TEST(there_and_back) {
     ls_message_release(&back);
     ck_assert_int_eq(pass(&hello, &back), LS_OK);
     ck_assert_mem_eq(back.hello.proof, secret32, LS_PROOF_SIZE);
+    ls_message_release(&back);
+}
+END_TEST
+
+START_TEST(recovery_there_and_back) {
+    struct ls_message report = report_message(), propose = propose_message(), stop = stop_message(),
+                      accept = accept_message(), begin = begin_message(), back;
+    ck_assert_int_eq(pass(&report, &back), LS_OK);
+    ck_assert(back.report.holds);
+    ck_assert_int_eq(back.report.position, 213);
+    ck_assert_uint_eq(back.report.heard, 9);
+    ls_message_release(&back);
+    ck_assert_int_eq(pass(&propose, &back), LS_OK);
+    ck_assert_uint_eq(back.propose.number, 12);
+    ck_assert_int_eq(back.propose.size, 3);
+    ck_assert_mem_eq(back.propose.incarnations, propose.propose.incarnations, 3 * sizeof(uint64_t));
+    ck_assert_int_eq(back.propose.position, 214);
+    ck_assert_int_eq(back.propose.source, 2);
+    ck_assert(back.propose.copy);
+    ls_message_release(&back);
+    ck_assert_int_eq(pass(&stop, &back), LS_OK);
+    ck_assert_int_eq(back.stop.root, 1);
+    ck_assert_str_eq(back.stop.message, "lost");
+    ls_message_release(&back);
+    ck_assert_int_eq(pass(&accept, &back), LS_OK);
+    ck_assert_int_eq(back.kind, LS_MESSAGE_ACCEPT);
+    ck_assert_uint_eq(back.number, 12);
+    ls_message_release(&back);
+    ck_assert_int_eq(pass(&begin, &back), LS_OK);
+    ck_assert_int_eq(back.kind, LS_MESSAGE_BEGIN);
+    ck_assert_uint_eq(back.number, 12);
     ls_message_release(&back);
 }
 END_TEST
@@ -150,6 +210,18 @@ START_TEST(refuses_bad_fields) {
     WITH(leave_message, leave.code, (ls_status)17, "Leave.code");
     WITH(beat_message, incarnation, 0, "incarnation");
     WITH(leave_message, leave.root, LS_MAX_WORKERS, "Leave.root");
+    WITH(stop_message, stop.root, LS_MAX_WORKERS, "Stop.root");
+    WITH(report_message, report.position, -1, "Report.position");
+    WITH(report_message, report.holds, false, "Report.position");
+    WITH(report_message, report.heard, LS_NUMBER_MAX + 1, "Report.heard");
+    WITH(propose_message, propose.number, 0, "Propose.number");
+    WITH(propose_message, propose.number, LS_NUMBER_MAX + 1, "Propose.number");
+    WITH(propose_message, propose.incarnations, ((const uint64_t[]){7, 0, 9}), "Propose.incarnation");
+    WITH(propose_message, propose.size, 0, "Propose.incarnation");
+    WITH(propose_message, propose.position, -1, "Propose.position");
+    WITH(propose_message, propose.source, 3, "Propose.source");
+    WITH(accept_message, number, 0, "Accept.number");
+    WITH(begin_message, number, 0, "Begin.number");
 }
 END_TEST
 
@@ -230,6 +302,7 @@ static Suite *suite(void) {
     tcase_add_test(tests, refuses_too_much);
     tcase_add_test(tests, survives_damage);
     tcase_add_test(tests, preface_there_and_back);
+    tcase_add_test(tests, recovery_there_and_back);
     suite_add_tcase(suite, tests);
     return suite;
 }
