@@ -249,10 +249,17 @@ static void close_links(struct ls_link **links, int count) {
         if (links[rank]) links[rank]->ops->close(links[rank]);
 }
 
+/* What was proposed and taken may have failed since, and links may be another proposal's already. */
+static ls_status check_attempt(const struct ls_cluster *cluster) {
+    const struct ls_proposal *proposal = &cluster->proposal;
+    if (cluster->phase >= LS_PHASE_MEMBER || (proposal->taken && !proposal->failed)) return LS_OK;
+    return ls_fail(LS_UNAVAILABLE, "another attempt takes the place of this one");
+}
+
 ls_status ls_cluster_take_links(struct ls_cluster *cluster, struct ls_link **links) {
-    ls_status status = LS_OK;
     int rank = 0;
     ls_monitor_lock(&cluster->monitor);
+    ls_status status = check_attempt(cluster);
     for (; rank < cluster->size && !status; rank++) {
         struct ls_peer *peer = &cluster->peers[rank];
         links[rank] = NULL;

@@ -164,7 +164,7 @@ class Frozen(Base):
 
     @few
     def test_in_the_recovery(self):
-        for point in ("propose:2:STOP", "state:2:STOP", "accepted:2:STOP"):
+        for point in ("propose:2:STOP", "links:2:STOP", "state:2:STOP", "accepted:2:STOP"):
             waker = Waker(2.5)
             self.survive({0: [point], 1: ["sums:5:KILL"]}, environment=self.ENVIRONMENT, hooks=[waker])
             self.assertEqual(waker.woken, 1)
