@@ -14,7 +14,7 @@
 struct forming {
     struct ls_cluster *cluster;
     struct pollfd *slots;
-    int64_t since, next_report;
+    int64_t next_report;
 };
 
 static int64_t earlier(int64_t a, int64_t b) {
@@ -210,7 +210,6 @@ ls_status ls_cluster_form(struct ls_cluster *cluster, const struct ls_standing *
     ls_monitor_unlock(&cluster->monitor);
     struct forming forming = {.cluster = cluster,
                               .slots = slots,
-                              .since = ls_now(),
                               .next_report = ls_deadline_in(cluster->config.settings->report_interval)};
     return form(&forming, generation);
 }
