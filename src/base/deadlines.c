@@ -45,7 +45,8 @@ static const struct deadline {
      "what was seen is the error, without the cause"},
     {"exit", "LOCKSTEP_EXIT_TIMEOUT", offsetof(struct ls_settings, exit_timeout), 0,
      "a finished worker for the others to finish", ENDS},
-    {"goodbye", NULL, 0, LS_GOODBYE_TIMEOUT, "the others to read that this worker leaves in order", "it leaves"},
+    {"goodbye", NULL, 0, LS_GOODBYE_TIMEOUT, "the others to read that this worker leaves in order, and to leave",
+     "it leaves"},
     {"last word", NULL, 0, LS_LAST_WORD_TIMEOUT, "the others to read why this worker failed", "it ends"},
     {"top", NULL, 0, LS_TOP_TIMEOUT, "a worker to answer lockstep top", "the table says so"},
 };

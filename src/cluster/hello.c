@@ -77,6 +77,19 @@ static void answer_fenced(struct ls_cluster *cluster, struct ls_rpc_stream *stre
     ls_rpc_finish(stream);
 }
 
+/* A member that lost its streams, because it or this process was frozen, and seeks the others. */
+static void answer_over(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *hello) {
+    struct ls_message message = reply_of(cluster, LS_VERDICT_OVER, "all have finished, and this process leaves");
+    cluster->peers[hello->hello.rank].told_over = true;
+    ls_cluster_send(stream, &message);
+    ls_rpc_finish(stream);
+}
+
+static bool is_over_for(const struct ls_cluster *cluster, const struct ls_message *hello) {
+    return cluster->over && hello->generation && hello->generation == cluster->generation &&
+           cluster->roster[hello->hello.rank] == hello->incarnation;
+}
+
 static void answer_refused(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, ls_status code,
                            const char *text) {
     struct ls_message message = reply_of(cluster, LS_VERDICT_REFUSED, text);
@@ -218,7 +231,11 @@ void ls_hello_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream,
         answer_refused(cluster, stream, message->hello.rank, cluster->refusal, cluster->refusal_text);
     } else if (is_left_out(cluster, message)) {
         answer_fenced(cluster, stream, message);
+    } else if (is_over_for(cluster, message)) {
+        answer_over(cluster, stream, message);
     } else if (cluster->phase >= LS_PHASE_MEMBER) {
+        if (cluster->phase == LS_PHASE_LEAVING)
+            cluster->peers[message->hello.rank].told_over = true; /* another process */
         answer_retry(cluster, stream, "the group has started without it and has not ended yet");
     } else {
         struct ls_peer *peer = &cluster->peers[message->hello.rank];
@@ -280,6 +297,9 @@ void ls_hello_answered(struct ls_cluster *cluster, struct ls_peer *peer, const s
     } else if (message->reply.verdict == LS_VERDICT_FENCED) {
         ls_hello_end_attempt(cluster, peer, message->reply.message);
         ls_convene_fence(cluster, message->reply.message);
+    } else if (message->reply.verdict == LS_VERDICT_OVER) {
+        peer->left = cluster->over = cluster->generation && message->generation == cluster->generation;
+        ls_hello_end_attempt(cluster, peer, message->reply.message);
     } else if (message->reply.verdict == LS_VERDICT_RETRY) {
         ls_hello_end_attempt(cluster, peer, message->reply.message);
     } else {

@@ -34,12 +34,24 @@ static int unread(const struct ls_cluster *cluster) {
     return count;
 }
 
+/* Who has neither said Leave nor been told may seek this process: one that was frozen has lost its streams. */
+static bool is_sought(const struct ls_cluster *cluster) {
+    for (int rank = 0; rank < cluster->size; rank++) {
+        const struct ls_peer *peer = &cluster->peers[rank];
+        if (rank != cluster->rank && !peer->left && !peer->told_over && !peer->silent) return true;
+    }
+    return false;
+}
+
 void ls_cluster_end(struct ls_cluster *cluster, const struct ls_leave *leave) {
+    bool in_order = cluster->generation && !leave->code;
     int64_t deadline = ls_now() + (leave->code ? LS_LAST_WORD_TIMEOUT : LS_GOODBYE_TIMEOUT);
     ls_monitor_lock(&cluster->monitor);
     cluster->phase = leave->code ? LS_PHASE_ENDED : LS_PHASE_LEAVING;
+    cluster->over = cluster->over || in_order;
     say_goodbye(cluster, leave);
-    while (unread(cluster) > 0 && ls_monitor_wait(&cluster->monitor, deadline)) continue;
+    while ((unread(cluster) > 0 || (in_order && is_sought(cluster))) && ls_monitor_wait(&cluster->monitor, deadline))
+        continue;
     ls_monitor_unlock(&cluster->monitor);
     ls_cluster_free(cluster);
 }

@@ -257,7 +257,7 @@ static ls_status check_hello(const Ls__Hello *body, struct ls_hello *hello) {
 
 static ls_status check_reply(const Ls__HelloReply *body, struct ls_hello_reply *reply) {
     bool accepted = body->verdict == LS__HELLO_REPLY__VERDICT__ACCEPTED;
-    if (body->verdict < LS__HELLO_REPLY__VERDICT__ACCEPTED || body->verdict > LS__HELLO_REPLY__VERDICT__FENCED)
+    if (body->verdict < LS__HELLO_REPLY__VERDICT__ACCEPTED || body->verdict > LS__HELLO_REPLY__VERDICT__OVER)
         return bad("HelloReply.verdict");
     if (body->code > LS_UNAUTHENTICATED) return bad("HelloReply.code");
     if ((body->verdict == LS__HELLO_REPLY__VERDICT__REFUSED) != (body->code != 0)) return bad("HelloReply.code");

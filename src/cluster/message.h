@@ -26,7 +26,7 @@ enum ls_message_kind {
     LS_MESSAGE_ACCEPT,
     LS_MESSAGE_BEGIN
 };
-enum ls_verdict { LS_VERDICT_ACCEPTED = 1, LS_VERDICT_RETRY, LS_VERDICT_REFUSED, LS_VERDICT_FENCED };
+enum ls_verdict { LS_VERDICT_ACCEPTED = 1, LS_VERDICT_RETRY, LS_VERDICT_REFUSED, LS_VERDICT_FENCED, LS_VERDICT_OVER };
 
 struct ls_hello {
     uint32_t protocol;

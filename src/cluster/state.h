@@ -49,6 +49,7 @@ struct ls_peer {
     struct ls_report report;
     bool agreed;          /* it has accepted this worker's proposal */
     bool left;            /* it has sent its Leave */
+    bool told_over;       /* it was told in an answer to its Hello that all have left, or it has been replaced */
     bool finished;        /* it waits in the exit barrier: its end is no loss */
     bool told;            /* it knows of the difference that ends the join */
     uint64_t incarnation; /* of the process that out and in belong to; 0 when both are NULL */

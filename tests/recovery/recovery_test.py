@@ -163,6 +163,14 @@ class Frozen(Base):
         self.assertEqual(waker.woken, 1)
 
     @few
+    def test_at_the_end(self):
+        """It wakes with everybody's part of the last position; the others, which seek it, learn that from it."""
+        for rank in (0, 2):
+            waker = Waker(2.5)
+            self.survive({rank: ["exit:1:STOP"]}, environment=self.ENVIRONMENT, hooks=[waker])
+            self.assertEqual(waker.woken, 1)
+
+    @few
     def test_in_the_recovery(self):
         for point in ("propose:2:STOP", "links:2:STOP", "state:2:STOP", "accepted:2:STOP"):
             waker = Waker(2.5)
