@@ -208,9 +208,8 @@ ls_status ls_cluster_form(struct ls_cluster *cluster, const struct ls_standing *
     if (!cluster->dropped) cluster->own = (struct ls_report){.holds = standing->holds, .position = standing->position};
     seek(cluster);
     ls_monitor_unlock(&cluster->monitor);
-    struct forming forming = {.cluster = cluster,
-                              .slots = slots,
-                              .next_report = ls_deadline_in(cluster->config.settings->report_interval)};
+    struct forming forming = {
+        .cluster = cluster, .slots = slots, .next_report = ls_deadline_in(cluster->config.settings->report_interval)};
     return form(&forming, generation);
 }
 

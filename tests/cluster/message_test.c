@@ -56,20 +56,15 @@ static struct ls_message challenge_message(void) {
 }
 
 static struct ls_message report_message(void) {
-    return (struct ls_message){
-        .kind = LS_MESSAGE_REPORT, .incarnation = 7, .generation = 4, .report = {true, 213, 9}};
+    return (struct ls_message){.kind = LS_MESSAGE_REPORT, .incarnation = 7, .generation = 4, .report = {true, 213, 9}};
 }
 
 static struct ls_message propose_message(void) {
     static const uint64_t roster[] = {7, UINT64_MAX, 9};
-    return (struct ls_message){.kind = LS_MESSAGE_PROPOSE,
-                               .incarnation = 7,
-                               .propose = {.number = 12,
-                                           .incarnations = roster,
-                                           .size = 3,
-                                           .position = 214,
-                                           .source = 2,
-                                           .copy = true}};
+    return (struct ls_message){
+        .kind = LS_MESSAGE_PROPOSE,
+        .incarnation = 7,
+        .propose = {.number = 12, .incarnations = roster, .size = 3, .position = 214, .source = 2, .copy = true}};
 }
 
 static struct ls_message stop_message(void) {
