@@ -1,4 +1,5 @@
 /* What must be equal between workers: one error on every worker, which names field, values and ranks. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -113,24 +114,24 @@ START_TEST(reaches_itself) {
 }
 END_TEST
 
-static void encode_hello(const struct test_worker *worker, int rank, uint64_t incarnation, uint32_t protocol,
-                         void **data, size_t *size) {
+static void encode_hello(const struct test_worker *worker, int rank, uint64_t incarnation, uint64_t generation,
+                         uint32_t protocol, void **data, size_t *size) {
     struct ls_tf_config *tf_config;
     ck_assert_int_eq(ls_tf_config_parse(worker->tf_config, &tf_config), LS_OK);
-    struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = incarnation, .generation = 0};
+    struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = incarnation, .generation = generation};
     message.hello =
         (struct ls_hello){protocol, LS_VERSION, "worker", rank, rank, 2, tf_config->canonical, "elsewhere", "auto"};
     ck_assert_int_eq(ls_message_encode(&message, data, size), LS_OK);
     ls_tf_config_free(tf_config);
 }
 
-/* Says Hello as rank with this incarnation and protocol and waits for the answer. */
-static struct ls_rpc_stream *say_hello(struct stranger *impostor, const struct test_worker *worker, int port, int rank,
-                                       uint64_t incarnation, uint32_t protocol) {
+/* Says Hello as a process of rank that has entered this generation, and waits for the answer. */
+static struct ls_rpc_stream *say_hello_of(struct stranger *impostor, const struct test_worker *worker, int port,
+                                          int rank, uint64_t incarnation, uint64_t generation, uint32_t protocol) {
     struct ls_rpc_stream *stream;
     void *data;
     size_t size;
-    encode_hello(worker, rank, incarnation, protocol, &data, &size);
+    encode_hello(worker, rank, incarnation, generation, protocol, &data, &size);
     int fd = stranger_dial(port);
     ls_monitor_lock(&impostor->monitor);
     ck_assert_int_eq(ls_rpc_open(impostor->rpc, fd, "target", &stream), LS_OK);
@@ -138,6 +139,12 @@ static struct ls_rpc_stream *say_hello(struct stranger *impostor, const struct t
     ls_monitor_unlock(&impostor->monitor);
     ls_free(data);
     return stream;
+}
+
+/* The same for one that is new. */
+static struct ls_rpc_stream *say_hello(struct stranger *impostor, const struct test_worker *worker, int port, int rank,
+                                       uint64_t incarnation, uint32_t protocol) {
+    return say_hello_of(impostor, worker, port, rank, incarnation, 0, protocol);
 }
 
 /* Starts worker 0 of two, and an impostor: he says what a second process of a task would say from another host, and
@@ -197,6 +204,46 @@ START_TEST(other_protocol) {
 END_TEST
 
 /* Who is connected and then says something that makes no sense is cut off, and its place is free for the real one. */
+struct stay {
+    atomic_int inside;
+    atomic_bool told;
+};
+
+static void stay_until_told(struct test_worker *worker) {
+    struct stay *stay = worker->context;
+    atomic_fetch_add(&stay->inside, 1);
+    while (!atomic_load(&stay->told)) (void)usleep(1000);
+}
+
+/* A process of an earlier generation that the group has gone on without hears so; a new one is put off while it runs.
+ */
+START_TEST(left_out_of_a_later_generation) {
+    struct test_worker workers[2];
+    struct stranger impostor;
+    struct stay stay = {0, false};
+    int ports[2];
+    test_ports(ports, 2);
+    test_workers(workers, 2, ports);
+    for (int i = 0; i < 2; i++) {
+        workers[i].body = stay_until_told;
+        workers[i].context = &stay;
+        test_worker_start(&workers[i]);
+    }
+    stranger_start(&impostor, NULL);
+    for (int turns = 0; atomic_load(&stay.inside) < 2 && turns < 20000; turns++) (void)usleep(1000);
+    ck_assert_int_eq(atomic_load(&stay.inside), 2);
+    (void)say_hello_of(&impostor, &workers[1], ports[0], 1, 99, 1, LS_PROTOCOL_VERSION);
+    ck_assert_int_eq(impostor.verdict, LS_VERDICT_FENCED);
+    ck_assert_ptr_nonnull(strstr(impostor.text, "gone on to generation 2 without this process, which is of 1"));
+    (void)say_hello(&impostor, &workers[1], ports[0], 1, 99, LS_PROTOCOL_VERSION);
+    ck_assert_int_eq(impostor.verdict, LS_VERDICT_RETRY);
+    stranger_stop(&impostor);
+    atomic_store(&stay.told, true);
+    for (int i = 0; i < 2; i++) test_worker_wait(&workers[i]);
+    for (int i = 0; i < 2; i++) ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
+}
+END_TEST
+
 START_TEST(nonsense_from_a_peer) {
     struct test_worker workers[2];
     struct stranger impostor;
@@ -247,6 +294,7 @@ static Suite *suite(void) {
     tcase_add_test(tests, same_task_twice);
     tcase_add_test(tests, rival_of_a_peer);
     tcase_add_test(tests, other_protocol);
+    tcase_add_test(tests, left_out_of_a_later_generation);
     tcase_add_test(tests, nonsense_from_a_peer);
     tcase_add_test(tests, finds_the_first_difference);
     suite_add_tcase(suite, tests);
