@@ -48,11 +48,15 @@ void ls_control_stop(struct ls_cluster *cluster, const char *message) {
     say_stop(cluster);
 }
 
+static void describe_loss(const struct ls_peer *peer, const char *how, char text[LS_ERROR_SIZE]) {
+    (void)snprintf(text, LS_ERROR_SIZE, "%s (rank %d, %s) was lost: %s", peer->name, peer->rank, peer->task->address,
+                   how);
+}
+
 void ls_control_lose(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
     struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = peer->rank, .lost = true};
     bool first = !cluster->failure.status;
-    (void)snprintf(failure.message, sizeof(failure.message), "%s (rank %d, %s) was lost: %s", peer->name, peer->rank,
-                   peer->task->address, how);
+    describe_loss(peer, how, failure.message);
     if (!blame_absence(cluster, failure.message)) ls_control_fail(cluster, &failure, failure.message);
     if (first) say_stop(cluster);
 }
@@ -60,18 +64,22 @@ void ls_control_lose(struct ls_cluster *cluster, struct ls_peer *peer, const cha
 /* Before the group runs a peer may come back; then it is lost, unless it has taken its leave. */
 void ls_control_gone(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
     char text[LS_ERROR_SIZE];
-    bool attempted = cluster->phase == LS_PHASE_FORMING || cluster->phase == LS_PHASE_READY;
+    bool attempted = ls_convene_is_attempting(cluster);
     if (cluster->phase < LS_PHASE_MEMBER) {
         ls_convene_forget(cluster, peer);
         if (!peer->in && !peer->out) ls_peer_adopt(peer, 0);
     }
     if (attempted) {
-        (void)snprintf(text, sizeof(text), "%s (rank %d, %s) was lost: %s", peer->name, peer->rank, peer->task->address,
-                       how);
+        describe_loss(peer, how, text);
         ls_convene_fail(cluster, text);
     }
     if (cluster->phase == LS_PHASE_MEMBER && !peer->left && !peer->finished) ls_control_lose(cluster, peer, how);
     ls_cluster_notify(cluster);
+}
+
+void ls_control_drop(struct ls_cluster *cluster, struct ls_peer *peer, const char *why) {
+    ls_peer_sever(peer, why);
+    ls_control_gone(cluster, peer, why);
 }
 
 void ls_control_closed(void *context, struct ls_rpc_stream *stream) {

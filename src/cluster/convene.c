@@ -170,7 +170,7 @@ void ls_convene_forget(struct ls_cluster *cluster, struct ls_peer *peer) {
     if (cluster->follows == peer->rank && !ls_peer_connected(peer)) cluster->follows = -1;
 }
 
-static bool is_attempting(const struct ls_cluster *cluster) {
+bool ls_convene_is_attempting(const struct ls_cluster *cluster) {
     return cluster->phase == LS_PHASE_FORMING || cluster->phase == LS_PHASE_READY;
 }
 
@@ -178,7 +178,8 @@ static bool is_attempting(const struct ls_cluster *cluster) {
 static void receive_report(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_report *report) {
     peer->report = *report;
     peer->reported = true;
-    if (is_attempting(cluster) && ls_convene_is_own(cluster)) ls_convene_fail(cluster, "a member has given it up");
+    if (ls_convene_is_attempting(cluster) && ls_convene_is_own(cluster))
+        ls_convene_fail(cluster, "a member has given it up");
     ls_cluster_notify(cluster);
 }
 
@@ -186,7 +187,8 @@ static bool receive_proposal(struct ls_cluster *cluster, const struct ls_peer *p
     struct ls_proposal *proposal = &cluster->proposal;
     if (propose->size != cluster->size) return false;
     if (cluster->follows != peer->rank || propose->incarnations[cluster->rank] != cluster->incarnation) return true;
-    if (is_attempting(cluster) && proposal->taken) ls_convene_fail(cluster, "another attempt takes its place");
+    if (ls_convene_is_attempting(cluster) && proposal->taken)
+        ls_convene_fail(cluster, "another attempt takes its place");
     memcpy(proposal->roster, propose->incarnations, (size_t)cluster->size * sizeof(*proposal->roster));
     *proposal = (struct ls_proposal){.number = propose->number,
                                      .roster = proposal->roster,

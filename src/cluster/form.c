@@ -125,8 +125,7 @@ static void expire(struct ls_cluster *cluster, bool (*is_done)(const struct ls_p
     for (int rank = 0; rank < cluster->size; rank++) {
         struct ls_peer *peer = &cluster->peers[rank];
         if (rank == cluster->rank || (own ? is_done(peer) : rank != cluster->follows)) continue;
-        ls_peer_sever(peer, "it took too long to form a generation");
-        ls_control_gone(cluster, peer, "it took too long to form a generation");
+        ls_control_drop(cluster, peer, "it took too long to form a generation");
     }
 }
 

@@ -59,13 +59,6 @@ static void describe(const struct ls_cluster *cluster, const struct ls_peer *pee
                    alone ? "; no other worker is heard either, so it may be this one that is cut off" : "");
 }
 
-/* Before the group runs it may come back: its connection is dropped and made again. */
-static void drop(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
-    ls_convene_forget(cluster, peer);
-    ls_peer_sever(peer, how);
-    ls_control_gone(cluster, peer, how);
-}
-
 static void find_silent(struct ls_cluster *cluster, int64_t counted) {
     for (int rank = 0; rank < cluster->size; rank++)
         if (is_watched(cluster, &cluster->peers[rank])) cluster->peers[rank].silence += counted;
@@ -76,7 +69,7 @@ static void find_silent(struct ls_cluster *cluster, int64_t counted) {
         peer->silent = true;
         describe(cluster, peer, how, sizeof(how));
         if (cluster->phase < LS_PHASE_MEMBER)
-            drop(cluster, peer, how);
+            ls_control_drop(cluster, peer, how);
         else
             ls_control_lose(cluster, peer, how);
     }

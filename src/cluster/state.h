@@ -193,8 +193,10 @@ void ls_control_fail(struct ls_cluster *cluster, const struct ls_failure *failur
 
 /* The peer is lost, for the reason how; where this process was away itself, that is the root. A member tells all. */
 void ls_control_lose(struct ls_cluster *cluster, struct ls_peer *peer, const char *how);
-/* A stream of the peer is gone, or both are of no use any more. */
+/* A stream of the peer is gone. */
 void ls_control_gone(struct ls_cluster *cluster, struct ls_peer *peer, const char *how);
+/* Both are of no use any more: ends them. Before the group runs they are made again. */
+void ls_control_drop(struct ls_cluster *cluster, struct ls_peer *peer, const char *why);
 
 /* mesh.c: the connections to all others; for the forming thread, with the monitor held. */
 #define LS_MESH_SLOTS(size) (2 + (size_t)(size)*3)
@@ -218,6 +220,8 @@ bool ls_convene_receive(struct ls_cluster *cluster, struct ls_peer *peer, const 
 /* Whether all have accepted this worker's own proposal: it enters, and says Begin. */
 void ls_convene_begin(struct ls_cluster *cluster);
 bool ls_convene_is_own(const struct ls_cluster *cluster);
+/* Whether a generation is being formed. */
+bool ls_convene_is_attempting(const struct ls_cluster *cluster);
 /* Where an attempt has failed: whom it follows is told. */
 void ls_convene_again(struct ls_cluster *cluster);
 /* The peer's stream is gone: what it reported, or that it was followed, is over. */
