@@ -17,7 +17,6 @@ ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicato
                        copy.compression);
     LS_CLEANUP(ls_free_pointer) ls_communicator *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a communicator", sizeof(*made));
-    made->communication = copy.communication;
     status = ls_membership_new(&copy, true, &made->membership);
     if (!status) *communicator = ls_steal(made);
     return status;
@@ -33,8 +32,7 @@ ls_status ls_communicator_close(ls_communicator *communicator, ls_status status)
 bool ls_communicator_recover(ls_communicator *communicator, ls_status *status) {
     struct ls_membership *membership = communicator->membership;
     if (!*status || !ls_membership_may_recover(membership, *status)) return false;
-    ls_log_warning(&membership->log, "%s; waiting up to %g s for it to come back", ls_error(),
-                   membership->settings.rejoin_timeout);
+    ls_membership_say_lost(membership);
     *status = ls_membership_enter(membership);
     return *status == LS_OK;
 }
@@ -61,7 +59,7 @@ int ls_local_size(const ls_communicator *communicator) {
 
 const char *ls_communicator_transport(const ls_communicator *communicator) {
     const struct ls_group *group = communicator->membership->group;
-    return communicator->communication == LS_AUTO ? ls_group_transport(group) : ls_group_links(group);
+    return communicator->membership->communication == LS_AUTO ? ls_group_transport(group) : ls_group_links(group);
 }
 
 ls_status ls_communicator_allocate(ls_communicator *communicator, size_t size, void **memory) {
@@ -76,7 +74,7 @@ ls_status ls_all_reduce_compressed(ls_communicator *communicator, const char *na
                                    ls_compression compression, const void *input, void *output, size_t count) {
     const struct ls_all_reduce call = {
         .name = name,
-        .communication = communicator->communication,
+        .communication = communicator->membership->communication,
         .op = op,
         .dtype = dtype,
         .count = count,
@@ -106,7 +104,7 @@ ls_status ls_reduce_scatter(ls_communicator *communicator, const char *name, ls_
                             const void *input, const size_t *counts, void *output) {
     const struct ls_reduce_scatter call = {
         .name = name,
-        .communication = communicator->communication,
+        .communication = communicator->membership->communication,
         .op = op,
         .dtype = dtype,
         .counts = counts,

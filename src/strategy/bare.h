@@ -4,5 +4,4 @@
 
 struct ls_communicator {
     struct ls_membership *membership;
-    ls_communication communication;
 };

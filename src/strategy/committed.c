@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "cluster/lines.h"
+#include "strategy/handover.h"
 #include "strategy/strategy.h"
 
 struct ls_registered {
@@ -20,10 +20,6 @@ struct heading {
     int64_t lines; /* bytes of the description, with its zero, in whole words; then the variables, then the rest */
     int64_t values;
 };
-
-static size_t words(size_t size) {
-    return (size + 7) / 8 * 8;
-}
 
 /* ---- registering ---- */
 
@@ -74,7 +70,8 @@ ls_status ls_strategy_register(ls_strategy *strategy, const char *name, void *da
 
 static size_t values_size(const ls_strategy *strategy) {
     size_t size = ls_variables_size(strategy);
-    for (const struct ls_registered *r = strategy->committed.registered; r; r = r->next) size += words(r->size);
+    for (const struct ls_registered *r = strategy->committed.registered; r; r = r->next)
+        size += ls_state_round(r->size);
     return size;
 }
 
@@ -100,7 +97,7 @@ static ls_status prepare(ls_strategy *strategy) {
     LS_CLEANUP(ls_free_pointer) char *lines = NULL;
     ls_status status = describe(strategy, &lines);
     if (status) return status;
-    struct heading heading = {KIND, (int64_t)words(strlen(lines) + 1), (int64_t)values_size(strategy)};
+    struct heading heading = {KIND, (int64_t)ls_state_round(strlen(lines) + 1), (int64_t)values_size(strategy)};
     size_t size = sizeof(heading) + (size_t)heading.lines + (size_t)heading.values;
     char *bytes = ls_alloc_aligned(size);
     if (!bytes) return ls_fail_memory("a commit", size);
@@ -128,7 +125,8 @@ static void save(const ls_strategy *strategy) {
     char *place = values_of(strategy);
     ls_variables_pack(strategy, place);
     place += ls_variables_size(strategy);
-    for (const struct ls_registered *r = strategy->committed.registered; r; place += words(r->size), r = r->next)
+    for (const struct ls_registered *r = strategy->committed.registered; r;
+         place += ls_state_round(r->size), r = r->next)
         memcpy(place, r->data, r->size);
 }
 
@@ -136,13 +134,14 @@ static void load(ls_strategy *strategy) {
     const char *place = values_of(strategy);
     ls_variables_unpack(strategy, place);
     place += ls_variables_size(strategy);
-    for (const struct ls_registered *r = strategy->committed.registered; r; place += words(r->size), r = r->next)
+    for (const struct ls_registered *r = strategy->committed.registered; r;
+         place += ls_state_round(r->size), r = r->next)
         memcpy(r->data, place, r->size);
 }
 
 static ls_status encode(void *context, void **bytes, size_t *size) {
     const struct ls_committed *committed = context;
-    *bytes = ls_alloc(words(committed->size));
+    *bytes = ls_alloc(ls_state_round(committed->size));
     if (!*bytes) return ls_fail_memory("a copy of the state", committed->size);
     memcpy(*bytes, committed->bytes, committed->size);
     *size = committed->size;
@@ -155,22 +154,16 @@ static ls_status encode(void *context, void **bytes, size_t *size) {
 static ls_status take_inherited(ls_strategy *strategy) {
     const struct ls_bytes *given = &strategy->membership->inherited;
     struct ls_committed *committed = &strategy->committed;
-    struct ls_difference difference;
-    struct heading heading, own;
+    struct heading heading;
     ls_status status = prepare(strategy);
     if (status) return status;
-    memcpy(&own, committed->bytes, sizeof(own));
     if (given->size >= sizeof(heading)) memcpy(&heading, given->data, sizeof(heading));
     const char *lines = (const char *)given->data + sizeof(heading);
     if (given->size < sizeof(heading) || heading.kind != KIND || heading.lines < 8 || heading.values < 0 ||
         given->size != sizeof(heading) + (size_t)heading.lines + (size_t)heading.values || lines[heading.lines - 1])
         return ls_fail(LS_FAILED_PRECONDITION, "the others are not in a custom loop of this kind");
-    if (ls_lines_differ(lines, committed->bytes + sizeof(own), &difference))
-        return ls_fail(
-            LS_INVALID_ARGUMENT,
-            "%s differs: '%s' in the loop that goes on, '%s' on rank %d, which came back; start it as it was "
-            "started before",
-            difference.field, difference.first, difference.second, strategy->membership->rank);
+    status = ls_state_compare(strategy->membership, "loop", lines, committed->bytes + sizeof(heading));
+    if (status) return status;
     memcpy(committed->bytes, given->data, given->size);
     ls_free(ls_membership_take_inherited(strategy->membership).data);
     return LS_OK;

@@ -7,6 +7,7 @@
 #include "base/digest.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "cluster/lines.h"
 
 struct heading {
     int64_t size; /* bytes; negative: the source could not give it, and this is the status */
@@ -15,7 +16,7 @@ struct heading {
 _Static_assert(sizeof(struct heading) % sizeof(int64_t) == 0, "it is broadcast as words");
 
 static size_t words(int64_t size) {
-    return ((size_t)size + sizeof(int64_t) - 1) / sizeof(int64_t);
+    return ls_state_round((size_t)size) / sizeof(int64_t);
 }
 
 /* What this process holds: a copy, of whole words. */
@@ -74,6 +75,16 @@ ls_status ls_state_copy(struct ls_membership *membership, const struct ls_genera
     }
     ls_free(bytes.data);
     return status;
+}
+
+ls_status ls_state_compare(const struct ls_membership *membership, const char *what, const char *given,
+                           const char *own) {
+    struct ls_difference difference;
+    if (!ls_lines_differ(given, own, &difference)) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "%s differs: '%s' in the %s that goes on, '%s' on rank %d, which came back; start it as it was "
+                   "started before",
+                   difference.field, difference.first, what, difference.second, membership->rank);
 }
 
 void ls_membership_keep(struct ls_membership *membership, struct ls_bytes bytes) {

@@ -174,6 +174,11 @@ bool ls_membership_may_recover(struct ls_membership *membership, ls_status statu
     return membership->cluster && ls_cluster_may_recover(membership->cluster, status);
 }
 
+void ls_membership_say_lost(const struct ls_membership *membership) {
+    ls_log_warning(&membership->log, "%s; waiting up to %g s for it to come back", ls_error(),
+                   membership->settings.rejoin_timeout);
+}
+
 static ls_status build(struct ls_membership *membership, const ls_strategy_options *options, bool read_tf_config) {
     membership->size = membership->local_size = 1;
     membership->generation = 1;

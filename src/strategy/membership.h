@@ -43,6 +43,8 @@ ls_status ls_membership_new(const ls_strategy_options *options, bool read_tf_con
 ls_status ls_membership_enter(struct ls_membership *membership);
 /* Whether this thread's error comes from a loss that ls_membership_enter can mend. Keeps the error. */
 bool ls_membership_may_recover(struct ls_membership *membership, ls_status status);
+/* Logs this thread's error, a loss, and for how long it will be waited. */
+void ls_membership_say_lost(const struct ls_membership *membership);
 /* One more transaction is committed here. */
 void ls_membership_commit(struct ls_membership *membership);
 /* Takes what was inherited; the caller frees it. */

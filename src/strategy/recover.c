@@ -6,10 +6,9 @@
 #include "strategy/saved.h"
 
 static bool can_recover(const ls_strategy *strategy, ls_status status) {
-    const struct ls_membership *membership = strategy->membership;
-    if (!strategy->membership->cluster || !ls_membership_may_recover(strategy->membership, status)) return false;
+    if (!ls_membership_may_recover(strategy->membership, status)) return false;
     if (!strategy->training.several) return true;
-    ls_log_warning(&membership->log, "recovery takes one model a strategy, and this one has trained several");
+    ls_log_warning(&strategy->membership->log, "recovery takes one model a strategy, and this one has trained several");
     return false;
 }
 
@@ -39,8 +38,7 @@ static ls_status enter(ls_strategy *strategy) {
 bool ls_strategy_recover(ls_strategy *strategy, ls_status *status) {
     struct ls_membership *membership = strategy->membership;
     if (!can_recover(strategy, *status)) return false;
-    ls_log_warning(&membership->log, "%s; waiting up to %g s for it to come back", ls_error(),
-                   membership->settings.rejoin_timeout);
+    ls_membership_say_lost(membership);
     let_go(strategy->training.model, !membership->holds);
     *status = enter(strategy);
     return *status == LS_OK;

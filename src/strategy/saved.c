@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "cluster/lines.h"
+#include "strategy/handover.h"
 
 #define KIND 0x4C53464954 /* a state of fit and evaluate, not of a custom loop */
 
@@ -27,10 +27,6 @@ struct parts {
     const float *floats;
 };
 
-static size_t words(size_t size) {
-    return (size + 7) / 8 * 8;
-}
-
 /* ---- to bytes ---- */
 
 static void describe(const ls_strategy *strategy, struct heading *heading) {
@@ -41,7 +37,7 @@ static void describe(const ls_strategy *strategy, struct heading *heading) {
     if (training->fit) {
         heading->inside = 1;
         heading->fit = *training->fit;
-        heading->lines = (int64_t)words(strlen(training->lines) + 1);
+        heading->lines = (int64_t)ls_state_round(strlen(training->lines) + 1);
     }
     if (!model || !model->network) return;
     heading->requests = model->requests;
@@ -55,11 +51,12 @@ static ls_status encode(void *context, void **bytes, size_t *size) {
     struct heading heading = {0};
     describe(strategy, &heading);
     size_t results = (size_t)heading.done * sizeof(ls_result), lines = (size_t)heading.lines;
-    size_t total = words(sizeof(heading)) + results + lines + words((size_t)heading.floats * sizeof(float));
+    size_t total =
+        ls_state_round(sizeof(heading)) + results + lines + ls_state_round((size_t)heading.floats * sizeof(float));
     char *made = ls_alloc_aligned(total), *at = made;
     if (!made) return ls_fail_memory("the training's state", total);
     memcpy(at, &heading, sizeof(heading));
-    at += words(sizeof(heading));
+    at += ls_state_round(sizeof(heading));
     if (results) memcpy(at, training->results, results);
     at += results;
     if (lines) memcpy(at, training->lines, strlen(training->lines) + 1);
@@ -84,10 +81,10 @@ static ls_status read_parts(const struct ls_bytes *bytes, struct parts *parts) {
     const char *at = bytes->data;
     size_t left = bytes->size;
     struct heading *heading = &parts->heading;
-    if (left < words(sizeof(*heading))) return bad_state();
+    if (left < ls_state_round(sizeof(*heading))) return bad_state();
     memcpy(heading, at, sizeof(*heading));
-    at += words(sizeof(*heading));
-    left -= words(sizeof(*heading));
+    at += ls_state_round(sizeof(*heading));
+    left -= ls_state_round(sizeof(*heading));
     if (heading->kind != KIND || heading->done < 0 || (size_t)heading->done > left / sizeof(ls_result))
         return bad_state();
     parts->results = (const void *)at;
@@ -132,19 +129,13 @@ static ls_status take_model(const struct ls_call *call, const struct parts *part
 }
 
 static ls_status check_lines(const struct ls_call *call, const struct parts *parts) {
-    struct ls_difference difference;
     const struct ls_membership *membership = call->model->strategy->membership;
     if (!call->lines)
         return ls_fail(
             LS_FAILED_PRECONDITION,
             "rank %d evaluates where the others train: it was started anew, and does other things than before",
             membership->rank);
-    if (!ls_lines_differ(parts->lines, call->lines, &difference)) return LS_OK;
-    return ls_fail(
-        LS_INVALID_ARGUMENT,
-        "%s differs: '%s' in the training that goes on, '%s' on rank %d, which came back; start it as it was "
-        "started before",
-        difference.field, difference.first, difference.second, membership->rank);
+    return ls_state_compare(membership, "training", parts->lines, call->lines);
 }
 
 static ls_status resume(const struct ls_call *call, const struct parts *parts, struct ls_fit_state *state,

@@ -180,13 +180,13 @@ const char *ls_tools_transport(const ls_communicator *communicator, const char *
     if (!strcmp(collective, "all-reduce")) return ls_communicator_transport(communicator);
     bool scatters = !strcmp(collective, "reduce-scatter"), in_memory = true;
     if (scatters || !strcmp(collective, "all-gather")) in_memory = ls_group_is_one_host(group);
-    if (scatters && communicator->communication == LS_RING) in_memory = false;
+    if (scatters && communicator->membership->communication == LS_RING) in_memory = false;
     return in_memory ? ls_group_transport(group) : ls_group_links(group);
 }
 
 const char *ls_tools_algorithm(const ls_communicator *communicator, ls_dtype dtype, ls_compression compression,
                                size_t count) {
-    if (communicator->communication == LS_RING) return "ring";
+    if (communicator->membership->communication == LS_RING) return "ring";
     enum ls_algorithm algorithm =
         ls_group_algorithm(communicator->membership->group, ls_dtype_size(dtype), count, compression);
     return ls_algorithm_info(algorithm)->name;
@@ -197,5 +197,5 @@ int ls_tools_host(const ls_communicator *communicator, int rank) {
 }
 
 bool ls_tools_compresses(const ls_communicator *communicator) {
-    return ls_group_compresses(communicator->membership->group, communicator->communication);
+    return ls_group_compresses(communicator->membership->group, communicator->membership->communication);
 }

@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "collective/group.h"
 #include "collective/reduce.h"
+#include "strategy/handover.h"
 #include "strategy/strategy.h"
 
 struct ls_variable {
@@ -99,7 +100,7 @@ ls_status ls_variable_new(ls_strategy *strategy, const char *name, const ls_vari
 /* ---- what they are ---- */
 
 static size_t padded(const ls_variable *variable) {
-    return (variable->bytes + 7) / 8 * 8;
+    return ls_state_round(variable->bytes);
 }
 
 /* "w=float32 (3, 2) sync 0 aggregate 2\n" for each pending variable: all workers must have made the same. */
