@@ -75,28 +75,31 @@ static void find_silent(struct ls_cluster *cluster, int64_t counted) {
     }
 }
 
-/* An absence that the others cannot tell from the end of this process. */
+/* An absence for which the others may have given this process up: to them it began when they last heard of it, which
+ * on a busy machine is well before it was stopped. */
 static bool is_long(const struct ls_liveness *liveness, int64_t gap) {
-    return gap > liveness->limit - liveness->interval;
+    return gap > liveness->limit / 2;
 }
 
 static void look(struct ls_cluster *cluster) {
     struct ls_liveness *liveness = &cluster->liveness;
     int64_t now = ls_now(), gap = now - liveness->looked, most = 2 * liveness->interval;
+    int64_t counted = gap < most ? gap : most;
+    liveness->since += counted;
     if (is_long(liveness, gap)) {
-        liveness->woke = now;
+        liveness->since = 0;
         liveness->absence = gap;
         for (int rank = 0; rank < cluster->size; rank++) ls_liveness_heard(&cluster->peers[rank]);
     }
     liveness->looked = now;
-    if (beats(cluster)) find_silent(cluster, gap < most ? gap : most);
+    if (beats(cluster)) find_silent(cluster, counted);
 }
 
 int64_t ls_liveness_absence(const struct ls_cluster *cluster) {
     const struct ls_liveness *liveness = &cluster->liveness;
-    int64_t now = ls_now(), gap = now - liveness->looked;
+    int64_t gap = ls_now() - liveness->looked;
     if (is_long(liveness, gap)) return gap; /* this thread has not even run since */
-    return liveness->woke && now - liveness->woke < liveness->limit ? liveness->absence : 0;
+    return liveness->since < liveness->limit ? liveness->absence : 0;
 }
 
 /* What came while nobody served the queue has not been read: nobody is silent for that. The end of a sending is an

@@ -98,8 +98,8 @@ struct ls_liveness {
     bool started, stopping;
     pthread_t thread;
     int64_t interval, limit;
-    int64_t looked;        /* when silence was last counted, by the cluster's monitor like the rest */
-    int64_t woke, absence; /* the end of the last time in which this process did not run, and how long that was */
+    int64_t looked;         /* when silence was last counted, by the cluster's monitor like the rest */
+    int64_t absence, since; /* the last time in which this process did not run; what was counted after its end */
 };
 
 struct ls_cluster {
