@@ -104,6 +104,7 @@ typedef struct ls_strategy_options {
     double join_timeout_seconds;     /* of the start; 0: setting LOCKSTEP_JOIN_TIMEOUT */
     const char *tf_config;           /* JSON text instead of the environment variable */
     int threads_per_replica;         /* 0: one; part of what fixes the bits */
+    const char *elastic;             /* "MIN:MAX" workers may go on after a loss; default: setting LOCKSTEP_ELASTIC, then all */
     ls_log_fn *log;                  /* default: stderr */
     void *log_context;
     ls_compression compression;      /* of the gradients that ls_model_fit exchanges between workers */

@@ -16,6 +16,8 @@
 #define LS_CAUSE_TIMEOUT       (200 * LS_MILLISECOND)
 #define LS_GOODBYE_TIMEOUT     (5 * LS_SECOND)
 #define LS_LAST_WORD_TIMEOUT   (1 * LS_SECOND)
+#define LS_SETTLE_TIMEOUT      (2 * LS_SECOND)
+#define LS_QUORUM_TIMEOUT      (10 * LS_SECOND)
 #define LS_TOP_TIMEOUT         (2 * LS_SECOND)
 
 struct ls_deadline_info {

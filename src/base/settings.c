@@ -26,6 +26,10 @@ static const struct setting {
     {"LOCKSTEP_REJOIN_TIMEOUT", "600",
      "seconds that the others wait for a lost worker to be started anew; 0: its loss ends them at once",
      offsetof(struct ls_settings, rejoin_timeout), SECONDS_OR_0},
+    {"LOCKSTEP_ELASTIC", "",
+     "MIN:MAX workers, such as 2:4: when LOCKSTEP_REJOIN_TIMEOUT has passed after a loss, those who are left go on, if "
+     "they are MIN or more and most of those before; MAX is all tasks of TF_CONFIG; who comes back is taken in again",
+     offsetof(struct ls_settings, elastic), TEXT},
     {"LOCKSTEP_REPORT_INTERVAL", "5", "seconds between the lines that a wait prints",
      offsetof(struct ls_settings, report_interval), SECONDS},
     {"LOCKSTEP_HEARTBEAT_INTERVAL", "0.2", "seconds between the signs of life that each worker sends to each",

@@ -25,6 +25,7 @@ struct ls_settings {
     int64_t segment;           /* bytes */
     ls_log_level log_level;
     enum ls_transport transport;
+    char elastic[LS_SETTING_TEXT];   /* for cluster to know; empty: all workers are needed */
     char algorithm[LS_SETTING_TEXT]; /* a name for collective to know */
     char devices[LS_SETTING_TEXT];
     char trace[LS_SETTING_TEXT];                /* a path; empty: none */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -74,6 +75,10 @@ static ls_status start_listener(struct ls_cluster *cluster, const int *fds, int 
     ls_status status = ls_listener_new(&config, &cluster->listener);
     ls_monitor_unlock(&cluster->monitor);
     return status;
+}
+
+bool ls_cluster_has_member(const struct ls_cluster *cluster, int rank) {
+    return cluster->roster[rank] != 0;
 }
 
 bool ls_cluster_data_over_grpc(const struct ls_cluster *cluster) {
@@ -170,12 +175,20 @@ static ls_status fill(struct ls_cluster *cluster, const struct ls_cluster_config
     read_host(cluster->host);
     cluster->peers = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->peers));
     cluster->roster = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->roster));
+    cluster->present = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->present));
+    cluster->members = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->members));
     cluster->proposal.roster = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->proposal.roster));
-    if (!cluster->peers || !cluster->roster || !cluster->proposal.roster)
+    if (!cluster->peers || !cluster->roster || !cluster->present || !cluster->members || !cluster->proposal.roster)
         return ls_fail_memory("the peers", (size_t)cluster->size * sizeof(*cluster->peers));
-    for (int rank = 0; rank < cluster->size; rank++)
+    cluster->ledger.size = cluster->proposal.ledger.size = cluster->count = cluster->size;
+    cluster->place = cluster->rank;
+    for (int rank = 0; rank < cluster->size; rank++) {
         ls_peer_init(&cluster->peers[rank], ls_tf_config_member(tf, rank), rank);
-    return LS_OK;
+        cluster->members[rank] = rank;
+    }
+    if (!config->elastic) return LS_OK;
+    if (*config->elastic) (void)snprintf(cluster->elastic, sizeof(cluster->elastic), "%d", atoi(config->elastic));
+    return ls_elastic_parse(config->elastic, cluster->size, &cluster->least);
 }
 
 ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **made) {
@@ -209,7 +222,11 @@ void ls_cluster_free(struct ls_cluster *cluster) {
     for (int rank = 0; cluster->peers && rank < cluster->size; rank++) ls_peer_release(&cluster->peers[rank]);
     ls_free(cluster->peers);
     ls_free(cluster->roster);
+    ls_free(cluster->present);
+    ls_free(cluster->members);
     ls_free(cluster->proposal.roster);
+    ls_ledger_release(&cluster->ledger);
+    ls_ledger_release(&cluster->proposal.ledger);
     ls_refusals_report(&cluster->refusals);
     ls_security_release(&cluster->security);
     if (cluster->wake >= 0) (void)close(cluster->wake);
@@ -218,30 +235,42 @@ void ls_cluster_free(struct ls_cluster *cluster) {
 }
 
 int ls_cluster_rank(const struct ls_cluster *cluster) {
-    return cluster->rank;
+    return cluster->place;
 }
 
 int ls_cluster_size(const struct ls_cluster *cluster) {
-    return cluster->size;
+    return cluster->count;
 }
 
 static int count_local(const struct ls_cluster *cluster, int end) {
     int count = 0;
-    for (int rank = 0; rank < end; rank++)
-        count += rank == cluster->rank || strcmp(cluster->peers[rank].host, cluster->host) == 0;
+    for (int i = 0; i < end; i++)
+        count += i == cluster->place || strcmp(cluster->peers[cluster->members[i]].host, cluster->host) == 0;
     return count;
 }
 
 int ls_cluster_local_rank(const struct ls_cluster *cluster) {
-    return count_local(cluster, cluster->rank);
+    return count_local(cluster, cluster->place);
 }
 
 int ls_cluster_local_size(const struct ls_cluster *cluster) {
-    return count_local(cluster, cluster->size);
+    return count_local(cluster, cluster->count);
+}
+
+int ls_cluster_task(const struct ls_cluster *cluster, int rank) {
+    return cluster->members[rank];
+}
+
+int ls_cluster_tasks(const struct ls_cluster *cluster) {
+    return cluster->size;
+}
+
+bool ls_cluster_is_elastic(const struct ls_cluster *cluster) {
+    return cluster->least > 0;
 }
 
 const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank) {
-    return rank >= 0 && rank < cluster->size ? cluster->peers[rank].name : "";
+    return rank >= 0 && rank < cluster->count ? cluster->peers[cluster->members[rank]].name : "";
 }
 
 static void close_links(struct ls_link **links, int count) {
@@ -257,18 +286,17 @@ static ls_status check_attempt(const struct ls_cluster *cluster) {
 }
 
 ls_status ls_cluster_take_links(struct ls_cluster *cluster, struct ls_link **links) {
-    int rank = 0;
+    int i = 0;
     ls_monitor_lock(&cluster->monitor);
     ls_status status = check_attempt(cluster);
-    for (; rank < cluster->size && !status; rank++) {
-        struct ls_peer *peer = &cluster->peers[rank];
-        links[rank] = NULL;
-        if (rank == cluster->rank) continue;
+    for (; i < cluster->count && !status; i++) {
+        struct ls_peer *peer = &cluster->peers[cluster->members[i]];
+        links[i] = NULL;
+        if (i == cluster->place) continue;
         if (!peer->link) status = ls_fail(LS_FAILED_PRECONDITION, "the data links were taken before");
-        links[rank] = peer->link;
-        peer->link = NULL;
+        links[i] = ls_steal(peer->link);
     }
     ls_monitor_unlock(&cluster->monitor);
-    if (status) close_links(links, rank);
+    if (status) close_links(links, i);
     return status;
 }

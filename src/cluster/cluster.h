@@ -19,6 +19,7 @@ struct ls_cluster_config {
     double join_timeout;                  /* seconds */
     const struct ls_activity *activity;   /* borrowed: what probes are told of; NULL: nothing */
     const char *version;                  /* compared between workers; NULL: ls_version() (tests give others) */
+    const char *elastic;                  /* borrowed: "MIN:MAX" workers that may go on; NULL or empty: all */
 };
 /* Serves; nobody is dialled before ls_cluster_form. */
 ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **cluster);
@@ -31,7 +32,7 @@ struct ls_standing {
 struct ls_generation {
     uint64_t number;
     int64_t position;
-    int source; /* rank that gives the state */
+    int source; /* rank in it that gives the state */
     bool copy;  /* whether some member lacks it; where nobody holds one, false */
     bool lacks; /* whether this one does */
 };
@@ -51,8 +52,15 @@ bool ls_cluster_is_over(struct ls_cluster *cluster);
 void ls_cluster_give_up(struct ls_cluster *cluster, ls_status status);
 /* All of the above for who has no state: returns when the first generation has begun. */
 ls_status ls_cluster_join(const struct ls_cluster_config *config, struct ls_cluster **cluster);
+/* Of the generation that ls_cluster_form has given last, its members counted from 0 in the order of their tasks. With
+ * all tasks these are TF_CONFIG's ranks; an elastic one may have fewer. */
 int ls_cluster_rank(const struct ls_cluster *cluster);
 int ls_cluster_size(const struct ls_cluster *cluster);
+/* Which chief or worker task of TF_CONFIG a rank is, in its rank order; how many tasks there are. */
+int ls_cluster_task(const struct ls_cluster *cluster, int rank);
+int ls_cluster_tasks(const struct ls_cluster *cluster);
+/* Whether a generation may have fewer members than there are tasks. */
+bool ls_cluster_is_elastic(const struct ls_cluster *cluster);
 int ls_cluster_local_rank(const struct ls_cluster *cluster); /* among the workers on the same host */
 int ls_cluster_local_size(const struct ls_cluster *cluster);
 /* "worker:1" */

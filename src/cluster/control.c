@@ -41,8 +41,8 @@ static void say_stop(struct ls_cluster *cluster) {
         if (cluster->peers[rank].accepted) ls_cluster_send(cluster->peers[rank].out, &message);
 }
 
-void ls_control_stop(struct ls_cluster *cluster, const char *message) {
-    struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = cluster->rank, .lost = true};
+void ls_control_stop(struct ls_cluster *cluster, int root, const char *message) {
+    struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = root, .lost = true};
     (void)snprintf(failure.message, sizeof(failure.message), "%s", message);
     ls_control_fail(cluster, &failure, failure.message);
     say_stop(cluster);
@@ -61,11 +61,12 @@ void ls_control_lose(struct ls_cluster *cluster, struct ls_peer *peer, const cha
     if (first) say_stop(cluster);
 }
 
-/* Before the group runs a peer may come back; then it is lost, unless it has taken its leave. */
+/* Before the group runs a peer may come back; then a member is lost, unless it has taken its leave. */
 void ls_control_gone(struct ls_cluster *cluster, struct ls_peer *peer, const char *how) {
     char text[LS_ERROR_SIZE];
-    bool attempted = ls_convene_is_attempting(cluster);
-    if (cluster->phase < LS_PHASE_MEMBER) {
+    bool attempted = ls_convene_is_attempting(cluster) && cluster->proposal.roster[peer->rank];
+    bool member = cluster->phase >= LS_PHASE_MEMBER && ls_cluster_has_member(cluster, peer->rank);
+    if (!member) {
         ls_convene_forget(cluster, peer);
         if (!peer->in && !peer->out) ls_peer_adopt(peer, 0);
     }
@@ -73,7 +74,8 @@ void ls_control_gone(struct ls_cluster *cluster, struct ls_peer *peer, const cha
         describe_loss(peer, how, text);
         ls_convene_fail(cluster, text);
     }
-    if (cluster->phase == LS_PHASE_MEMBER && !peer->left && !peer->finished) ls_control_lose(cluster, peer, how);
+    if (cluster->phase == LS_PHASE_MEMBER && member && !peer->left && !peer->finished)
+        ls_control_lose(cluster, peer, how);
     ls_cluster_notify(cluster);
 }
 
@@ -166,7 +168,8 @@ static bool is_refusal(ls_status code) {
 static void receive_failure(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_leave *leave) {
     char text[LS_ERROR_SIZE + 64];
     if (leave->lost && leave->root == cluster->rank && blame_absence(cluster, leave->message)) return;
-    if (leave->lost && leave->root != cluster->rank) cluster->peers[leave->root].silent = true;
+    if (leave->lost && leave->root != cluster->rank && ls_cluster_has_member(cluster, leave->root))
+        cluster->peers[leave->root].silent = true;
     struct ls_failure failure = {
         .status = leave->lost ? LS_UNAVAILABLE : LS_ABORTED, .root = leave->root, .lost = leave->lost};
     (void)snprintf(failure.message, sizeof(failure.message), "%s", leave->message);

@@ -1,4 +1,4 @@
-/* Exchange: every worker sends its bytes to every other on its own stream and waits for theirs. Exchanges are numbered;
+/* Exchange: every member sends its bytes to every other on its own stream and waits for theirs. Exchanges are numbered;
  * the names only tell two workers that do different things. Agree is an exchange of fingerprints. */
 #include <stdio.h>
 #include <string.h>
@@ -28,21 +28,25 @@ static ls_status check(const char *name, struct ls_bytes bytes) {
     return LS_OK;
 }
 
+static struct ls_peer *member_at(const struct ls_cluster *cluster, int index) {
+    return &cluster->peers[cluster->members[index]];
+}
+
 static void send_to_all(const struct exchange *exchange, struct ls_bytes bytes) {
     struct ls_cluster *cluster = exchange->cluster;
     struct ls_message message = ls_cluster_message(cluster, LS_MESSAGE_SHARE);
     message.share = (struct ls_share){exchange->sequence, exchange->name, bytes.data, bytes.size};
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (rank != cluster->rank) ls_cluster_send(cluster->peers[rank].out, &message);
+    for (int i = 0; i < cluster->count; i++)
+        if (i != cluster->place) ls_cluster_send(member_at(cluster, i)->out, &message);
 }
 
 /* A peer that does something else; NULL: none yet. */
 static const struct ls_peer *find_other(const struct exchange *exchange) {
     const struct ls_cluster *cluster = exchange->cluster;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        if (rank == cluster->rank) continue;
-        const struct ls_stored_share *share = ls_peer_find_share(&cluster->peers[rank], exchange->sequence);
-        if (share && strcmp(share->name, exchange->name) != 0) return &cluster->peers[rank];
+    for (int i = 0; i < cluster->count; i++) {
+        if (i == cluster->place) continue;
+        const struct ls_stored_share *share = ls_peer_find_share(member_at(cluster, i), exchange->sequence);
+        if (share && strcmp(share->name, exchange->name) != 0) return member_at(cluster, i);
     }
     return NULL;
 }
@@ -57,11 +61,11 @@ static ls_status obstacle(const struct exchange *exchange) {
                        "workers do different things: '%s' on %s (rank %d), '%s' on %s (rank %d)", exchange->name,
                        cluster->peers[cluster->rank].name, cluster->rank,
                        ls_peer_find_share(other, exchange->sequence)->name, other->name, other->rank);
-    for (int rank = 0; rank < cluster->size; rank++) {
-        const struct ls_peer *peer = &cluster->peers[rank];
-        if (rank != cluster->rank && peer->left && !ls_peer_find_share(peer, exchange->sequence))
+    for (int i = 0; i < cluster->count; i++) {
+        const struct ls_peer *peer = member_at(cluster, i);
+        if (i != cluster->place && peer->left && !ls_peer_find_share(peer, exchange->sequence))
             return ls_fail(LS_FAILED_PRECONDITION, "%s (rank %d) has finished and takes no part in '%s'", peer->name,
-                           rank, exchange->name);
+                           peer->rank, exchange->name);
     }
     return LS_OK;
 }
@@ -72,9 +76,9 @@ static int describe_missing(const struct exchange *exchange, char text[256]) {
     size_t used = 0;
     int missing = 0;
     text[0] = 0;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        const struct ls_peer *peer = &cluster->peers[rank];
-        if (rank == cluster->rank || ls_peer_find_share(peer, exchange->sequence)) continue;
+    for (int i = 0; i < cluster->count; i++) {
+        const struct ls_peer *peer = member_at(cluster, i);
+        if (i == cluster->place || ls_peer_find_share(peer, exchange->sequence)) continue;
         missing++;
         if (used + sizeof(peer->name) + 16 < 256)
             used += (size_t)snprintf(text + used, 256 - used, "%s%s", used ? ", " : "", peer->name);
@@ -86,7 +90,7 @@ static int describe_missing(const struct exchange *exchange, char text[256]) {
 
 static ls_status give_up(const struct exchange *exchange, const char *missing, int count) {
     return ls_fail(LS_DEADLINE_EXCEEDED, "'%s': %d of %d workers did not come within %g s: %s", exchange->name, count,
-                   exchange->cluster->size, exchange->timeout, missing);
+                   exchange->cluster->count, exchange->timeout, missing);
 }
 
 /* Says for whom it waits. The monitor is let go for the words. */
@@ -120,13 +124,13 @@ static ls_status wait_for_all(struct exchange *exchange) {
 
 static void take_all(const struct exchange *exchange, struct ls_bytes own, struct ls_bytes *received) {
     struct ls_cluster *cluster = exchange->cluster;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        if (rank == cluster->rank) {
-            received[rank] = own;
+    for (int i = 0; i < cluster->count; i++) {
+        if (i == cluster->place) {
+            received[i] = own;
             continue;
         }
-        struct ls_stored_share *share = ls_peer_take_share(&cluster->peers[rank], exchange->sequence);
-        received[rank] = share->bytes;
+        struct ls_stored_share *share = ls_peer_take_share(member_at(cluster, i), exchange->sequence);
+        received[i] = share->bytes;
         share->bytes = (struct ls_bytes){NULL, 0};
         ls_stored_share_free(share);
     }
@@ -169,28 +173,31 @@ ls_status ls_cluster_exchange(struct ls_cluster *cluster, const char *name, stru
 /* The same walk on every worker, so that all find the same first difference. */
 static ls_status compare(const struct ls_cluster *cluster, const struct ls_bytes *texts) {
     struct ls_difference difference;
-    for (int rank = 1; rank < cluster->size; rank++)
-        if (ls_lines_differ(texts[0].data, texts[rank].data, &difference))
+    const struct ls_peer *first = member_at(cluster, 0);
+    for (int i = 1; i < cluster->count; i++) {
+        const struct ls_peer *other = member_at(cluster, i);
+        if (ls_lines_differ(texts[0].data, texts[i].data, &difference))
             return ls_fail(LS_INVALID_ARGUMENT,
-                           "%s differs: '%s' on %s (rank 0), '%s' on %s (rank %d); start all workers alike",
-                           difference.field, difference.first, cluster->peers[0].name, difference.second,
-                           cluster->peers[rank].name, rank);
+                           "%s differs: '%s' on %s (rank %d), '%s' on %s (rank %d); start all workers alike",
+                           difference.field, difference.first, first->name, first->rank, difference.second, other->name,
+                           other->rank);
+    }
     return LS_OK;
 }
 
 static void free_texts(const struct ls_cluster *cluster, struct ls_bytes *texts) {
-    for (int rank = 0; rank < cluster->size; rank++) {
-        ls_free(texts[rank].data);
-        texts[rank] = (struct ls_bytes){NULL, 0};
+    for (int i = 0; i < cluster->count; i++) {
+        ls_free(texts[i].data);
+        texts[i] = (struct ls_bytes){NULL, 0};
     }
 }
 
 /* Texts from the network end with a zero, or are given one at their last byte. */
 static ls_status check_texts(const struct ls_cluster *cluster, const struct ls_bytes *texts) {
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (!texts[rank].size || ((const char *)texts[rank].data)[texts[rank].size - 1])
+    for (int i = 0; i < cluster->count; i++)
+        if (!texts[i].size || ((const char *)texts[i].data)[texts[i].size - 1])
             return ls_fail(LS_INVALID_ARGUMENT, "%s (rank %d) sent a fingerprint that is no text",
-                           cluster->peers[rank].name, rank);
+                           member_at(cluster, i)->name, member_at(cluster, i)->rank);
     return LS_OK;
 }
 
@@ -208,8 +215,8 @@ ls_status ls_cluster_agree(struct ls_cluster *cluster, const char *name, const c
         const char *in;
         void *out;
     } text = {lines};
-    LS_CLEANUP(ls_free_pointer) struct ls_bytes *texts = ls_alloc_array((size_t)cluster->size, sizeof(*texts));
-    if (!texts) return ls_fail_memory("fingerprints", (size_t)cluster->size * sizeof(*texts));
+    LS_CLEANUP(ls_free_pointer) struct ls_bytes *texts = ls_alloc_array((size_t)cluster->count, sizeof(*texts));
+    if (!texts) return ls_fail_memory("fingerprints", (size_t)cluster->count * sizeof(*texts));
     ls_status status =
         ls_cluster_exchange(cluster, name, (struct ls_bytes){text.out, strlen(lines) + 1}, timeout, texts);
     if (status) return status;

@@ -11,6 +11,8 @@
 #include "base/status.h"
 #include "cluster/state.h"
 
+#define TOO_LONG "it took too long to form a generation"
+
 struct forming {
     struct ls_cluster *cluster;
     struct pollfd *slots;
@@ -27,8 +29,8 @@ static int64_t earlier(int64_t a, int64_t b) {
 static void sever_lost(struct ls_cluster *cluster) {
     for (int rank = 0; rank < cluster->size; rank++) {
         struct ls_peer *peer = &cluster->peers[rank];
-        if (rank != cluster->rank && (peer->silent || !ls_peer_connected(peer)))
-            ls_peer_sever(peer, "it was lost, and is dialled again");
+        bool lost = peer->silent || (ls_cluster_has_member(cluster, rank) && !ls_peer_connected(peer));
+        if (rank != cluster->rank && lost) ls_peer_sever(peer, "it was lost, and is dialled again");
     }
 }
 
@@ -45,7 +47,7 @@ static void seek(struct ls_cluster *cluster) {
     cluster->failure.status = LS_OK;
     cluster->broken = false;
     if (newer || cluster->phase == LS_PHASE_FENCED) return;
-    *proposal = (struct ls_proposal){.roster = proposal->roster};
+    *proposal = (struct ls_proposal){.roster = proposal->roster, .ledger = proposal->ledger};
     ls_mesh_drop_data(cluster);
     cluster->phase = cluster->generation ? LS_PHASE_SEEKING : LS_PHASE_JOINING;
     ls_convene_again(cluster);
@@ -60,6 +62,7 @@ static ls_status take_new_incarnation(struct ls_cluster *cluster) {
     cluster->generation = 0;
     cluster->follows = -1;
     cluster->own = (struct ls_report){0};
+    cluster->ledger.count = 0;
     cluster->dropped = true;
     cluster->phase = LS_PHASE_JOINING;
     return ls_cluster_draw_incarnation(cluster);
@@ -78,10 +81,17 @@ static int64_t deadline_of(const struct ls_cluster *cluster) {
     double seconds = cluster->generation ? settings->rejoin_timeout : cluster->config.join_timeout;
     if (!cluster->generation && knows_survivor(cluster) && seconds > 0 && settings->rejoin_timeout > seconds)
         seconds = settings->rejoin_timeout;
+    if (cluster->least && cluster->generation) return ls_convene_shrinks_at(cluster) + LS_QUORUM_TIMEOUT;
     return ls_deadline_after(cluster->seeking_since, seconds);
 }
 
 static ls_status too_late(const struct ls_cluster *cluster, const char *missing) {
+    if (cluster->generation && cluster->least)
+        return ls_fail(
+            LS_UNAVAILABLE,
+            "%.500s; those who are left may not go on: they are fewer than the %d of LOCKSTEP_ELASTIC, or not "
+            "most of the workers before the loss: %.300s",
+            cluster->cause, cluster->least, missing);
     if (cluster->generation)
         return ls_fail(LS_UNAVAILABLE,
                        "%.500s; it has not come back within the %g s of LOCKSTEP_REJOIN_TIMEOUT: %.400s",
@@ -99,6 +109,7 @@ static ls_status report(struct forming *forming) {
     int64_t now = ls_now();
     ls_monitor_lock(&cluster->monitor);
     int64_t deadline = deadline_of(cluster);
+    if (ls_convene_is_attempting(cluster)) deadline = LS_NEVER; /* an attempt has its own */
     bool ending = cluster->refusal != LS_OK, due = now >= deadline || now >= forming->next_report;
     if (due) ls_mesh_describe(cluster, cluster->seeking_since, text, sizeof(text));
     ls_monitor_unlock(&cluster->monitor);
@@ -124,8 +135,8 @@ static void expire(struct ls_cluster *cluster, bool (*is_done)(const struct ls_p
     bool own = ls_convene_is_own(cluster);
     for (int rank = 0; rank < cluster->size; rank++) {
         struct ls_peer *peer = &cluster->peers[rank];
-        if (rank == cluster->rank || (own ? is_done(peer) : rank != cluster->follows)) continue;
-        ls_control_drop(cluster, peer, "it took too long to form a generation");
+        if (rank == cluster->rank || !cluster->proposal.roster[rank]) continue;
+        if (own ? !is_done(peer) : rank == cluster->follows) ls_control_drop(cluster, peer, TOO_LONG);
     }
 }
 
@@ -146,6 +157,15 @@ static ls_status obstacle(const struct ls_cluster *cluster) {
     return LS_OK;
 }
 
+/* When a convener that may not propose now looks again. */
+static int64_t next_chance(const struct ls_cluster *cluster) {
+    const int64_t times[] = {cluster->propose_at, ls_convene_settles_at(cluster), ls_convene_shrinks_at(cluster)};
+    int64_t now = ls_now(), next = LS_NEVER;
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        if (times[i] > now) next = earlier(next, times[i]);
+    return next;
+}
+
 /* One look at everything. *ready: a proposal's links are made. */
 static ls_status look(struct forming *forming, int64_t *until, bool *ready) {
     struct ls_cluster *cluster = forming->cluster;
@@ -159,8 +179,7 @@ static ls_status look(struct forming *forming, int64_t *until, bool *ready) {
     if (!cluster->refusal) ls_convene(cluster);
     *ready = cluster->phase == LS_PHASE_FORMING && !cluster->proposal.failed && ls_mesh_complete(cluster);
     *until = earlier(ls_mesh_poll(cluster, forming->slots), deadline_of(cluster));
-    if (cluster->phase == LS_PHASE_CONVENING && cluster->propose_at > ls_now())
-        *until = earlier(*until, cluster->propose_at);
+    if (cluster->phase == LS_PHASE_CONVENING) *until = earlier(*until, next_chance(cluster));
     if (cluster->phase == LS_PHASE_FORMING) *until = earlier(*until, forming_deadline(cluster));
     if (cluster->refusal) *until = earlier(*until, cluster->refusal_deadline);
     return cluster->proposal.failed ? LS_OK : obstacle(cluster);
@@ -168,11 +187,19 @@ static ls_status look(struct forming *forming, int64_t *until, bool *ready) {
 
 static void take_proposal(struct ls_cluster *cluster, struct ls_generation *generation) {
     struct ls_proposal *proposal = &cluster->proposal;
+    int source = 0;
     proposal->taken = true;
+    cluster->count = 0;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        if (!proposal->roster[rank]) continue;
+        if (rank == cluster->rank) cluster->place = cluster->count;
+        if (rank == proposal->source) source = cluster->count;
+        cluster->members[cluster->count++] = rank;
+    }
     *generation = (struct ls_generation){
         .number = proposal->number,
         .position = proposal->position,
-        .source = proposal->source,
+        .source = source,
         .copy = proposal->copy,
         .lacks = proposal->copy && (!cluster->own.holds || cluster->own.position < proposal->position),
     };
@@ -239,7 +266,8 @@ static void wait_for_begin(struct ls_cluster *cluster) {
 ls_status ls_cluster_accept(struct ls_cluster *cluster) {
     ls_status status = LS_OK;
     ls_monitor_lock(&cluster->monitor);
-    if (cluster->phase == LS_PHASE_FORMING && cluster->proposal.taken && !cluster->proposal.failed) {
+    bool may = cluster->phase == LS_PHASE_FORMING && cluster->proposal.taken && !cluster->proposal.failed;
+    if (may && ls_convene_keep(cluster)) {
         cluster->phase = LS_PHASE_READY;
         say_accept(cluster);
         ls_reached("accepted");
@@ -268,8 +296,8 @@ bool ls_cluster_may_recover(struct ls_cluster *cluster, ls_status status) {
         may = cluster->phase < LS_PHASE_MEMBER && (cluster->proposal.failed || status == LS_UNAVAILABLE) &&
               ls_now() < deadline_of(cluster);
     } else {
-        if (status == LS_UNAVAILABLE && !cluster->failure.status) ls_control_stop(cluster, error);
-        may = cluster->failure.lost && cluster->config.settings->rejoin_timeout > 0;
+        if (status == LS_UNAVAILABLE && !cluster->failure.status) ls_control_stop(cluster, cluster->rank, error);
+        may = cluster->failure.lost && (cluster->config.settings->rejoin_timeout > 0 || cluster->least);
     }
     ls_monitor_unlock(&cluster->monitor);
     return broken && may;

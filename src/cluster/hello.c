@@ -34,7 +34,8 @@ static struct ls_hello own_hello(const struct ls_cluster *cluster) {
                              .size = cluster->size,
                              .cluster = cluster->config.tf_config->canonical,
                              .host = cluster->host,
-                             .transport = ls_transport_name(cluster->config.settings->transport)};
+                             .transport = ls_transport_name(cluster->config.settings->transport),
+                             .elastic = cluster->elastic};
 }
 
 void ls_hello_send(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const uint8_t *proof) {
@@ -62,9 +63,15 @@ static void answer_retry(struct ls_cluster *cluster, struct ls_rpc_stream *strea
 }
 
 /* A survivor of an earlier generation that is not on the roster of this worker's. */
-static bool is_left_out(const struct ls_cluster *cluster, const struct ls_message *message) {
+static bool is_left_out(const struct ls_cluster *cluster, const struct ls_message *message, int rank) {
     return message->generation && message->generation < cluster->generation &&
-           cluster->roster[message->hello.rank] != message->incarnation;
+           cluster->roster[rank] != message->incarnation;
+}
+
+/* A joiner for a place that the running generation does not fill: it waits, connected, until all stop for it. */
+static bool may_knock(const struct ls_cluster *cluster, const struct ls_message *message) {
+    return cluster->least && cluster->phase == LS_PHASE_MEMBER && !message->generation &&
+           !cluster->roster[message->hello.rank];
 }
 
 static void answer_fenced(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *hello) {
@@ -149,6 +156,9 @@ static bool differs(const struct ls_cluster *cluster, const struct ls_hello *oth
     if (strcmp(compared.own, compared.other) == 0) {
         if (ls_lines_differ(cluster->config.tf_config->canonical, other->cluster, &difference))
             compared = (struct compared){difference.field, difference.first, difference.second, SAME_CONFIG};
+        else if (strcmp(cluster->elastic, other->elastic) != 0)
+            compared = (struct compared){"LOCKSTEP_ELASTIC's least number of workers", cluster->elastic, other->elastic,
+                                         "start all workers with the same"};
         else if (transports_differ(cluster, other))
             compared = (struct compared){"LOCKSTEP_TRANSPORT", ls_transport_name(cluster->config.settings->transport),
                                          other->transport, "start all workers with grpc, or none"};
@@ -229,11 +239,11 @@ void ls_hello_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream,
         answer_refused(cluster, stream, message->hello.rank, LS_INVALID_ARGUMENT, text);
     } else if (cluster->refusal) {
         answer_refused(cluster, stream, message->hello.rank, cluster->refusal, cluster->refusal_text);
-    } else if (is_left_out(cluster, message)) {
+    } else if (is_left_out(cluster, message, message->hello.rank)) {
         answer_fenced(cluster, stream, message);
     } else if (is_over_for(cluster, message)) {
         answer_over(cluster, stream, message);
-    } else if (cluster->phase >= LS_PHASE_MEMBER) {
+    } else if (cluster->phase >= LS_PHASE_MEMBER && !may_knock(cluster, message)) {
         if (cluster->phase == LS_PHASE_LEAVING)
             cluster->peers[message->hello.rank].told_over = true; /* another process */
         answer_retry(cluster, stream, "the group has started without it and has not ended yet");
@@ -275,6 +285,10 @@ static bool reached_another(struct ls_cluster *cluster, struct ls_peer *peer, co
 }
 
 static void accepted(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
+    if (is_left_out(cluster, message, peer->rank)) {
+        ls_hello_end_attempt(cluster, peer, "it is of a generation that is over, and will hear so when it dials");
+        return;
+    }
     if (peer->in && peer->incarnation != message->incarnation) { /* of a process that this one has replaced */
         ls_rpc_drop(peer->in);
         peer->in = NULL;

@@ -38,7 +38,9 @@ static int unread(const struct ls_cluster *cluster) {
 static bool is_sought(const struct ls_cluster *cluster) {
     for (int rank = 0; rank < cluster->size; rank++) {
         const struct ls_peer *peer = &cluster->peers[rank];
-        if (rank != cluster->rank && !peer->left && !peer->told_over && !peer->silent) return true;
+        if (rank != cluster->rank && ls_cluster_has_member(cluster, rank) && !peer->left && !peer->told_over &&
+            !peer->silent)
+            return true;
     }
     return false;
 }
@@ -59,15 +61,15 @@ void ls_cluster_end(struct ls_cluster *cluster, const struct ls_leave *leave) {
 /* Where one has left in order, all have come here: who is lost then takes nothing with it. */
 ls_status ls_cluster_pass_exit(struct ls_cluster *cluster) {
     if (cluster->passed_exit) return LS_OK;
-    LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array((size_t)cluster->size, sizeof(*received));
-    if (!received) return ls_fail_memory("the exits", (size_t)cluster->size * sizeof(*received));
+    LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array((size_t)cluster->count, sizeof(*received));
+    if (!received) return ls_fail_memory("the exits", (size_t)cluster->count * sizeof(*received));
     double timeout = cluster->config.settings->exit_timeout;
     ls_status status = ls_cluster_exchange(cluster, LS_EXIT_EXCHANGE, (struct ls_bytes){NULL, 0}, timeout, received);
     if (status && ls_cluster_is_over(cluster)) status = LS_OK;
     if (status == LS_DEADLINE_EXCEEDED)
         return ls_fail_context(status, "finished, but others have not (LOCKSTEP_EXIT_TIMEOUT sets the limit)");
     if (status) return status;
-    for (int rank = 0; rank < cluster->size; rank++) ls_free(received[rank].data);
+    for (int i = 0; i < cluster->count; i++) ls_free(received[i].data);
     cluster->passed_exit = true;
     return LS_OK;
 }

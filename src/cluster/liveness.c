@@ -53,7 +53,7 @@ static void describe(const struct ls_cluster *cluster, const struct ls_peer *pee
     if (unanswered >= 0)
         what =
             unanswered < seconds / 2 ? "frozen (its host answers, it does not)" : "cut off (its host does not answer)";
-    bool alone = cluster->size > 2 && !hears_anybody(cluster);
+    bool alone = cluster->count > 2 && !hears_anybody(cluster);
     (void)snprintf(text, size, "silent for %.1f s, %s; LOCKSTEP_HEARTBEAT_LIMIT is %g s%s", seconds, what,
                    cluster->config.settings->heartbeat_limit,
                    alone ? "; no other worker is heard either, so it may be this one that is cut off" : "");
@@ -68,7 +68,7 @@ static void find_silent(struct ls_cluster *cluster, int64_t counted) {
         if (!is_watched(cluster, peer) || peer->silence <= cluster->liveness.limit) continue;
         peer->silent = true;
         describe(cluster, peer, how, sizeof(how));
-        if (cluster->phase < LS_PHASE_MEMBER)
+        if (cluster->phase < LS_PHASE_MEMBER || !ls_cluster_has_member(cluster, rank))
             ls_control_drop(cluster, peer, how);
         else
             ls_control_lose(cluster, peer, how);
@@ -109,6 +109,7 @@ static void turn(struct ls_cluster *cluster) {
     ls_monitor_lock(&cluster->monitor);
     if (!beat(cluster)) ls_rpc_nudge(cluster->rpc);
     if (served) look(cluster);
+    ls_convene_admit(cluster);
     ls_monitor_unlock(&cluster->monitor);
 }
 

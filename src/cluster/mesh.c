@@ -154,9 +154,10 @@ bool ls_mesh_connected(const struct ls_cluster *cluster) {
     return true;
 }
 
+/* While a generation is formed, who is not on its roster is not missing. */
 static bool is_complete(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return is_expected(cluster, peer) ? ls_peer_complete(peer)
-                                      : cluster->phase != LS_PHASE_FORMING && ls_peer_connected(peer);
+    if (cluster->phase != LS_PHASE_FORMING) return ls_peer_connected(peer);
+    return !cluster->proposal.roster[peer->rank] || (is_expected(cluster, peer) && ls_peer_complete(peer));
 }
 
 bool ls_mesh_complete(const struct ls_cluster *cluster) {

@@ -38,6 +38,14 @@ static ProtobufCBinaryData bytes_of(const void *data, size_t size) {
     return (ProtobufCBinaryData){size, cast.out};
 }
 
+static uint64_t *words_of(const uint64_t *words) {
+    union {
+        const uint64_t *in;
+        uint64_t *out;
+    } cast = {words};
+    return cast.out;
+}
+
 static ls_status pack(const Ls__Envelope *envelope, void **data, size_t *size) {
     size_t needed = ls__envelope__get_packed_size(envelope);
     if (needed > LS_MESSAGE_MAX)
@@ -61,6 +69,7 @@ static ls_status encode_hello(Ls__Envelope *envelope, const struct ls_hello *hel
     body.cluster = readable(hello->cluster);
     body.host = readable(hello->host);
     body.transport = readable(hello->transport);
+    body.elastic = readable(hello->elastic);
     if (hello->proof) body.proof = bytes_of(hello->proof, LS_PROOF_SIZE);
     envelope->body_case = LS__ENVELOPE__BODY_HELLO;
     envelope->hello = &body;
@@ -139,6 +148,10 @@ static ls_status encode_report(Ls__Envelope *envelope, const struct ls_report *r
     body.holds = report->holds;
     body.position = report->position;
     body.heard = report->heard;
+    body.ledger_number = words_of(report->ledger.numbers);
+    body.n_ledger_number = (size_t)report->ledger.count;
+    body.ledger_incarnation = words_of(report->ledger.incarnations);
+    body.n_ledger_incarnation = (size_t)report->ledger.count * (size_t)report->ledger.size;
     envelope->body_case = LS__ENVELOPE__BODY_REPORT;
     envelope->report = &body;
     return pack(envelope, data, size);
@@ -146,16 +159,16 @@ static ls_status encode_report(Ls__Envelope *envelope, const struct ls_report *r
 
 static ls_status encode_propose(Ls__Envelope *envelope, const struct ls_propose *propose, void **data, size_t *size) {
     Ls__Propose body = LS__PROPOSE__INIT;
-    union {
-        const uint64_t *in;
-        uint64_t *out;
-    } incarnations = {propose->incarnations};
     body.number = propose->number;
-    body.incarnation = incarnations.out;
+    body.incarnation = words_of(propose->incarnations);
     body.n_incarnation = (size_t)propose->size;
     body.position = propose->position;
     body.source = (uint32_t)propose->source;
     body.copy = propose->copy;
+    body.ledger_number = words_of(propose->ledger.numbers);
+    body.n_ledger_number = (size_t)propose->ledger.count;
+    body.ledger_incarnation = words_of(propose->ledger.incarnations);
+    body.n_ledger_incarnation = (size_t)propose->ledger.count * (size_t)propose->ledger.size;
     envelope->body_case = LS__ENVELOPE__BODY_PROPOSE;
     envelope->propose = &body;
     return pack(envelope, data, size);
@@ -241,6 +254,7 @@ static ls_status check_hello(const Ls__Hello *body, struct ls_hello *hello) {
     if (!body->cluster || strlen(body->cluster) > CLUSTER_MAX) return bad("Hello.cluster");
     if (!printable(body->host, NAME_MAX)) return bad("Hello.host");
     if (!printable(body->transport, VERSION_MAX)) return bad("Hello.transport");
+    if (!printable(body->elastic, VERSION_MAX)) return bad("Hello.elastic");
     if (!is_proof(&body->proof)) return bad("Hello.proof");
     *hello = (struct ls_hello){.protocol = body->protocol,
                                .version = body->version,
@@ -251,6 +265,7 @@ static ls_status check_hello(const Ls__Hello *body, struct ls_hello *hello) {
                                .cluster = body->cluster,
                                .host = body->host,
                                .transport = body->transport,
+                               .elastic = body->elastic,
                                .proof = proof_of(&body->proof)};
     return LS_OK;
 }
@@ -310,26 +325,41 @@ static ls_status check_stop(const Ls__Stop *body, struct ls_stop *stop) {
     return LS_OK;
 }
 
+/* Rosters of equal size, each with a number and somebody on it. */
+static bool read_ledger(const uint64_t *numbers, size_t count, const uint64_t *incarnations, size_t words,
+                        struct ls_rosters *rosters) {
+    size_t size = count ? words / count : 0;
+    *rosters = (struct ls_rosters){numbers, incarnations, (int)count, (int)size};
+    if (count > LS_LEDGER_MOST || words != count * size || size > LS_MAX_WORKERS || (count && !size)) return false;
+    for (size_t i = 0; i < count; i++)
+        if (!numbers[i] || numbers[i] > LS_NUMBER_MAX) return false;
+    return count || !words;
+}
+
 static ls_status check_report(const Ls__Report *body, struct ls_report *report) {
     if (body->position < 0 || (body->position && !body->holds)) return bad("Report.position");
     if (body->heard > LS_NUMBER_MAX) return bad("Report.heard");
-    *report = (struct ls_report){body->holds != 0, body->position, body->heard};
+    *report = (struct ls_report){.holds = body->holds != 0, .position = body->position, .heard = body->heard};
+    if (!read_ledger(body->ledger_number, body->n_ledger_number, body->ledger_incarnation, body->n_ledger_incarnation,
+                     &report->ledger))
+        return bad("Report.ledger");
     return LS_OK;
 }
 
 static ls_status check_propose(const Ls__Propose *body, struct ls_propose *propose) {
     if (!body->number || body->number > LS_NUMBER_MAX) return bad("Propose.number");
     if (!body->n_incarnation || body->n_incarnation > LS_MAX_WORKERS) return bad("Propose.incarnation");
-    for (size_t i = 0; i < body->n_incarnation; i++)
-        if (!body->incarnation[i]) return bad("Propose.incarnation");
     if (body->position < 0) return bad("Propose.position");
-    if (body->source >= body->n_incarnation) return bad("Propose.source");
+    if (body->source >= body->n_incarnation || !body->incarnation[body->source]) return bad("Propose.source");
     *propose = (struct ls_propose){.number = body->number,
                                    .incarnations = body->incarnation,
                                    .size = (int)body->n_incarnation,
                                    .position = body->position,
                                    .source = (int)body->source,
                                    .copy = body->copy != 0};
+    if (!read_ledger(body->ledger_number, body->n_ledger_number, body->ledger_incarnation, body->n_ledger_incarnation,
+                     &propose->ledger))
+        return bad("Propose.ledger");
     return LS_OK;
 }
 

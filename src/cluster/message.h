@@ -4,8 +4,9 @@
 #include <lockstep/lockstep.h>
 
 #include "base/proof.h"
+#include "cluster/ledger.h"
 
-#define LS_PROTOCOL_VERSION 3U
+#define LS_PROTOCOL_VERSION 4U
 #define LS_MESSAGE_MAX      (4U << 20) /* bytes of one encoded message */
 #define LS_PAYLOAD_MAX      (LS_MESSAGE_MAX - 4096U)
 #define LS_DATA_KEY_SIZE    16
@@ -34,6 +35,7 @@ struct ls_hello {
     int task_index, rank, size;
     const char *cluster, *host;
     const char *transport; /* LOCKSTEP_TRANSPORT */
+    const char *elastic;   /* the least number of members, or empty */
     const uint8_t *proof;  /* [LS_PROOF_SIZE]; NULL: none */
 };
 struct ls_challenge {
@@ -69,14 +71,16 @@ struct ls_report {
     bool holds;
     int64_t position;
     uint64_t heard;
+    struct ls_rosters ledger; /* count 0: none */
 };
 struct ls_propose {
     uint64_t number;
-    const uint64_t *incarnations; /* [size], none of them 0 */
+    const uint64_t *incarnations; /* [size]; 0: not on the roster */
     int size;
     int64_t position;
-    int source;
+    int source; /* on the roster */
     bool copy;
+    struct ls_rosters ledger;
 };
 struct ls_message {
     enum ls_message_kind kind;

@@ -51,6 +51,7 @@ static void forget(struct ls_peer *peer) {
     peer->generation = 0;
     peer->silence = 0;
     peer->rival_since = 0;
+    ls_ledger_release(&peer->ledger);
     ls_peer_renew(peer);
 }
 

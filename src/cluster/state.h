@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "cluster/cluster.h"
 #include "cluster/dial.h"
+#include "cluster/ledger.h"
 #include "cluster/listener.h"
 #include "cluster/message.h"
 #include "cluster/refusals.h"
@@ -47,13 +48,14 @@ struct ls_peer {
     uint64_t generation;        /* that it has entered; 0: a joiner */
     bool reported;              /* it follows this worker, and this is its Report */
     struct ls_report report;
-    bool agreed;          /* it has accepted this worker's proposal */
-    bool left;            /* it has sent its Leave */
-    bool told_over;       /* it was told in an answer to its Hello that all have left, or it has been replaced */
-    bool finished;        /* it waits in the exit barrier: its end is no loss */
-    bool told;            /* it knows of the difference that ends the join */
-    uint64_t incarnation; /* of the process that out and in belong to; 0 when both are NULL */
-    int64_t rival_since;  /* when another process first claimed to be this task; 0: none does */
+    struct ls_ledger ledger; /* that came with it */
+    bool agreed;             /* it has accepted this worker's proposal */
+    bool left;               /* it has sent its Leave */
+    bool told_over;          /* it was told in an answer to its Hello that all have left, or it has been replaced */
+    bool finished;           /* it waits in the exit barrier: its end is no loss */
+    bool told;               /* it knows of the difference that ends the join */
+    uint64_t incarnation;    /* of the process that out and in belong to; 0 when both are NULL */
+    int64_t rival_since;     /* when another process first claimed to be this task; 0: none does */
     uint8_t key_in[LS_PROOF_SIZE], key_out[LS_PROOF_SIZE]; /* of the data connection, whoever dials it */
     uint64_t data_admitted;                                /* the last attempt that was admitted */
     struct ls_link *link;                                  /* the data connection; NULL while there is none */
@@ -76,12 +78,13 @@ struct ls_peer {
 /* The next generation, as its convener has proposed it. */
 struct ls_proposal {
     uint64_t number;  /* 0: there is none */
-    uint64_t *roster; /* [size] incarnations */
+    uint64_t *roster; /* [size] incarnations; 0: not on it */
     int64_t position;
     int source;
     bool copy;
-    bool taken;  /* the caller has been given it */
-    bool failed; /* it can not be accepted any more */
+    struct ls_ledger ledger; /* elastic: known to its convener, and the roster */
+    bool taken;              /* the caller has been given it */
+    bool failed;             /* it can not be accepted any more */
 };
 
 /* Why the group cannot go on: the root, never an echo of it. */
@@ -110,11 +113,18 @@ struct ls_cluster {
     struct ls_refusals refusals;
     uint64_t incarnation;
     uint64_t generation;  /* that it has entered; 0: none yet */
-    uint64_t *roster;     /* [size] incarnations of that generation */
+    uint64_t *roster;     /* [size] incarnations of that generation; 0: not on it */
     uint64_t heard;       /* the highest number of a proposal */
     struct ls_report own; /* what this worker has */
     int follows;          /* the rank that holds this worker's Report, or its own; -1: none */
     struct ls_proposal proposal;
+    int least;               /* workers that may go on; 0: not elastic, all must be there */
+    char elastic[16];        /* the same in letters, or empty */
+    struct ls_ledger ledger; /* elastic: the roster that it has entered, and those that it has accepted since */
+    uint64_t *present;       /* [size] incarnations of who could be on the next roster */
+    int64_t admit_at;        /* not before may a joiner make a running generation stop */
+    int *members;            /* [count] ranks of the generation that the caller forms or is in */
+    int count, place;        /* of them; its own index */
     int64_t propose_at, propose_pause; /* an attempt that has failed is not made again at once */
     bool dropped; /* it has been fenced, and its state counts no more until it has entered a generation */
     bool over;    /* a member has left in order: all have committed the last position */
@@ -152,6 +162,9 @@ struct ls_message ls_cluster_message(const struct ls_cluster *cluster, enum ls_m
 /* Encodes and queues; a stream that cannot be written to counts as closed soon, so nothing is returned. */
 void ls_cluster_send(struct ls_rpc_stream *stream, const struct ls_message *message);
 
+/* Whether the rank is on the roster of the generation that this worker has entered. */
+bool ls_cluster_has_member(const struct ls_cluster *cluster, int rank);
+
 /* peer.c: with the monitor held */
 void ls_peer_init(struct ls_peer *peer, const struct ls_task *task, int rank);
 void ls_peer_release(struct ls_peer *peer);
@@ -186,8 +199,8 @@ bool ls_control_link(void *context, const struct ls_rpc_caller *caller, const vo
 void ls_control_link_changed(void *context);
 /* The listener's too: answer.c; takes fd. */
 void ls_control_probe(void *context, int fd);
-/* This worker has seen a loss that no stream tells of: it says Stop. */
-void ls_control_stop(struct ls_cluster *cluster, const char *message);
+/* This worker has seen a loss that no stream tells of: it says Stop. root: its own rank, or a joiner's. */
+void ls_control_stop(struct ls_cluster *cluster, int root, const char *message);
 /* Records the root cause, if it is the first, and raises the abort flag with message. */
 void ls_control_fail(struct ls_cluster *cluster, const struct ls_failure *failure, const char *message);
 
@@ -215,8 +228,15 @@ void ls_mesh_drop_data(struct ls_cluster *cluster);
 /* convene.c: who follows whom, and proposals; with the monitor held. */
 /* Looks whom to follow, and proposes where this worker may. Not while FORMING or READY. */
 void ls_convene(struct ls_cluster *cluster);
+/* When it may do so with fewer than were there before, and how long it waits for a joiner that knocks; LS_NEVER. */
+int64_t ls_convene_shrinks_at(const struct ls_cluster *cluster);
+int64_t ls_convene_settles_at(const struct ls_cluster *cluster);
+/* Elastic: the lowest member lets the generation stop for who wants to come in. */
+void ls_convene_admit(struct ls_cluster *cluster);
 /* The same for all: false, the message breaks the protocol. */
 bool ls_convene_receive(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message);
+/* Elastic: what is proposed stands in the ledger before it is sent or accepted; false: there is no room. */
+bool ls_convene_keep(struct ls_cluster *cluster);
 /* Whether all have accepted this worker's own proposal: it enters, and says Begin. */
 void ls_convene_begin(struct ls_cluster *cluster);
 bool ls_convene_is_own(const struct ls_cluster *cluster);

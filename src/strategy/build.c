@@ -145,6 +145,41 @@ ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct l
     return status ? status : grow_buffers(model, ls_pipeline_max_rows(pipeline));
 }
 
+/* What a replica that is added begins with: the first one's. */
+static ls_status copy_replica(const ls_model *model, struct ls_model_replica *replica) {
+    const struct ls_model_replica *first = &model->replicas[0];
+    size_t size = model->blob_count * sizeof(float);
+    LS_CLEANUP(ls_free_pointer) void *blob = ls_alloc_aligned(size);
+    if (!blob) return ls_fail_memory("a replica's variables", size);
+    float *const from[] = {first->parameters, first->moments[0], first->moments[1]};
+    float *const to[] = {replica->parameters, replica->moments[0], replica->moments[1]};
+    ls_status status = LS_OK;
+    for (size_t i = 0; !status && i < sizeof(from) / sizeof(from[0]); i++) {
+        if (!from[i]) continue;
+        status = first->device->ops->copy_out(first->device, blob, from[i], size);
+        if (!status) status = replica->device->ops->copy_in(replica->device, to[i], blob, size);
+    }
+    return status;
+}
+
+ls_status ls_model_add_replicas(ls_model *model, int from) {
+    size_t count = (size_t)model->strategy->local_count;
+    int64_t rows = model->max_rows;
+    struct ls_model_replica *replicas = ls_alloc_array(count, sizeof(*replicas));
+    if (!replicas) return ls_fail_memory("replicas", count * sizeof(*replicas));
+    memcpy(replicas, model->replicas, (size_t)from * sizeof(*replicas));
+    ls_free(model->replicas);
+    model->replicas = replicas;
+    ls_status status = LS_OK;
+    for (size_t i = (size_t)from; !status && i < count; i++) {
+        replicas[i].device = model->strategy->replicas[i].device;
+        status = build_replica(model, &replicas[i]);
+        if (!status) status = copy_replica(model, &replicas[i]);
+    }
+    model->max_rows = 0;
+    return status ? status : grow_buffers(model, rows);
+}
+
 static void release_replica(struct ls_model_replica *replica) {
     struct ls_device *device = replica->device;
     release_buffers(replica);
@@ -152,9 +187,13 @@ static void release_replica(struct ls_model_replica *replica) {
     for (int i = 0; i < 2; i++) device->ops->release(device, replica->moments[i]);
 }
 
+void ls_model_drop_replicas(ls_model *model, int from) {
+    for (int i = from; i < model->strategy->local_count; i++) release_replica(&model->replicas[i]);
+}
+
 void ls_model_release(ls_model *model) {
     ls_model_detach(model);
-    for (int i = 0; model->replicas && i < model->strategy->local_count; i++) release_replica(&model->replicas[i]);
+    if (model->replicas) ls_model_drop_replicas(model, 0);
     ls_free(model->replicas);
     ls_network_free(model->network);
     model->replicas = NULL;

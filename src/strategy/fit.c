@@ -29,6 +29,7 @@ struct fitting {
     ls_fit_options options;
     int64_t index; /* of this call */
     struct ls_pipeline *pipeline, *validation;
+    int layout; /* the strategy's that they are for */
     struct ls_fit_lines lines;
     char *description;            /* all lines */
     struct ls_progress *progress; /* NULL: silent */
@@ -217,13 +218,24 @@ static ls_status check_fit(ls_fit_options *options) {
     return LS_OK;
 }
 
+/* Anew where other replicas have come to this worker. */
+static ls_status open_pipelines(struct fitting *fitting) {
+    const ls_strategy *strategy = fitting->model->strategy;
+    ls_dataset *validation = fitting->options.validation_data;
+    if (fitting->pipeline && fitting->layout == strategy->layout) return LS_OK;
+    ls_pipeline_free(ls_steal(fitting->pipeline));
+    ls_pipeline_free(ls_steal(fitting->validation));
+    fitting->layout = strategy->layout;
+    ls_status status = ls_strategy_open_pipeline(strategy, fitting->data, &fitting->pipeline);
+    if (!status && validation) status = ls_strategy_open_pipeline(strategy, validation, &fitting->validation);
+    return status;
+}
+
 /* What needs nobody else. */
 static ls_status open_fit(struct fitting *fitting) {
     ls_model *model = fitting->model;
     const ls_fit_options *options = &fitting->options;
-    ls_status status = ls_strategy_open_pipeline(model->strategy, fitting->data, &fitting->pipeline);
-    if (!status && options->validation_data)
-        status = ls_strategy_open_pipeline(model->strategy, options->validation_data, &fitting->validation);
+    ls_status status = open_pipelines(fitting);
     if (!status && model->compiled) status = ls_fit_describe(model, fitting->data, options, &fitting->lines);
     if (!status && model->compiled) status = ls_fit_join_lines(&fitting->lines, &fitting->description);
     if (status) return status;
@@ -279,7 +291,8 @@ static ls_status begin(struct fitting *fitting) {
 }
 
 static ls_status run(struct fitting *fitting) {
-    ls_status status = LS_OK;
+    ls_status status = open_pipelines(fitting);
+    if (status) return status;
     if (!fitting->begun || fitting->model->strategy->membership->inherited.data) status = begin(fitting);
     if (!status && fitting->stand != LS_CALL_DONE) status = ls_model_attach(fitting->model);
     return status ? status : run_epochs(fitting);
@@ -331,14 +344,16 @@ static ls_status evaluate_call(const struct ls_call *call, ls_result *result) {
 }
 
 ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result) {
-    LS_CLEANUP(free_pipeline) struct ls_pipeline *pipeline = NULL;
     ls_result measured = {.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
     ls_strategy *strategy = model->strategy;
-    ls_status status = ls_strategy_open_pipeline(strategy, data, &pipeline);
-    const struct ls_call call = {model, data, pipeline, ls_training_begin(strategy, model), NULL};
-    if (status) return status;
-    do status = evaluate_call(&call, &measured);
-    while (status && ls_strategy_recover(strategy, &status));
+    ls_status status;
+    int64_t index = ls_training_begin(strategy, model);
+    do {
+        LS_CLEANUP(free_pipeline) struct ls_pipeline *pipeline = NULL;
+        status = ls_strategy_open_pipeline(strategy, data, &pipeline);
+        const struct ls_call call = {model, data, pipeline, index, NULL};
+        if (!status) status = evaluate_call(&call, &measured);
+    } while (status && ls_strategy_recover(strategy, &status));
     model->pipeline = NULL;
     if (!status) status = ls_training_end(strategy, &measured);
     if (!status && result) *result = measured;

@@ -8,6 +8,8 @@
 struct ls_iterator {
     struct ls_pipeline *pipeline;
     ls_strategy *strategy;
+    ls_dataset *dataset; /* borrowed */
+    int layout;          /* the strategy's that pipeline and buffers are for */
     struct position {
         int64_t epoch, step;
     } position; /* that the next call goes to */
@@ -30,8 +32,15 @@ ls_status ls_strategy_open_pipeline(const ls_strategy *strategy, const ls_datase
     return ls_pipeline_new(&config, pipeline);
 }
 
-static ls_status allocate_buffers(ls_iterator *iterator, const ls_dataset *dataset) {
-    ls_shape shape = ls_dataset_shape(dataset);
+static void free_buffers(ls_iterator *iterator) {
+    for (int i = 0; i < iterator->local_count; i++) {
+        ls_free(ls_steal(iterator->features[i]));
+        ls_free(ls_steal(iterator->labels[i]));
+    }
+}
+
+static ls_status allocate_buffers(ls_iterator *iterator) {
+    ls_shape shape = ls_dataset_shape(iterator->dataset);
     size_t rows = (size_t)ls_pipeline_max_rows(iterator->pipeline), width = (size_t)ls_shape_count(&shape);
     for (int i = 0; i < iterator->local_count; i++) {
         iterator->features[i] = ls_alloc_aligned(rows * width * sizeof(float));
@@ -42,18 +51,29 @@ static ls_status allocate_buffers(ls_iterator *iterator, const ls_dataset *datas
     return LS_OK;
 }
 
+/* Anew where other replicas have come to this worker. */
+static ls_status open_pipeline(ls_iterator *iterator) {
+    const ls_strategy *strategy = iterator->strategy;
+    if (iterator->pipeline && iterator->layout == strategy->layout) return LS_OK;
+    ls_pipeline_free(ls_steal(iterator->pipeline));
+    free_buffers(iterator);
+    iterator->layout = strategy->layout;
+    iterator->local_count = strategy->local_count;
+    ls_status status = ls_strategy_open_pipeline(strategy, iterator->dataset, &iterator->pipeline);
+    return status ? status : allocate_buffers(iterator);
+}
+
 ls_status ls_iterator_new(ls_strategy *strategy, ls_dataset *dataset, ls_iterator **iterator) {
     ls_iterator *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("an iterator", sizeof(*made));
     LS_CLEANUP(ls_free_pointer) char *lines = NULL;
     made->strategy = strategy;
-    made->local_count = strategy->local_count;
+    made->dataset = dataset;
     ls_status status = ls_dataset_describe(dataset, &lines);
     /* who was started anew compares it with the state of the others */
     if (!status && !strategy->membership->inherited.data)
         status = ls_membership_agree(strategy->membership, "dataset", lines);
-    if (!status) status = ls_strategy_open_pipeline(strategy, dataset, &made->pipeline);
-    if (!status) status = allocate_buffers(made, dataset);
+    if (!status) status = open_pipeline(made);
     if (!status) status = ls_committed_add(strategy, "iterator", lines, &made->position, sizeof(made->position));
     if (status)
         ls_iterator_free(made);
@@ -65,15 +85,14 @@ ls_status ls_iterator_new(ls_strategy *strategy, ls_dataset *dataset, ls_iterato
 void ls_iterator_free(ls_iterator *iterator) {
     if (!iterator) return;
     ls_committed_remove(iterator->strategy, &iterator->position);
-    for (int i = 0; i < iterator->local_count; i++) {
-        ls_free(iterator->features[i]);
-        ls_free(iterator->labels[i]);
-    }
+    free_buffers(iterator);
     ls_pipeline_free(iterator->pipeline);
     ls_free(iterator);
 }
 
 ls_status ls_iterator_next(ls_iterator *iterator, bool *end) {
+    ls_status status = open_pipeline(iterator);
+    if (status) return status;
     iterator->valid = iterator->position.step < ls_pipeline_steps(iterator->pipeline);
     if (!iterator->valid) {
         iterator->position.epoch++;
@@ -81,7 +100,7 @@ ls_status ls_iterator_next(ls_iterator *iterator, bool *end) {
         *end = true;
         return LS_OK;
     }
-    ls_status status = ls_pipeline_seek(iterator->pipeline, iterator->position.epoch, iterator->position.step);
+    status = ls_pipeline_seek(iterator->pipeline, iterator->position.epoch, iterator->position.step);
     if (status) return status;
     iterator->position.step++;
     *end = false;

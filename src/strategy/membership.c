@@ -62,7 +62,7 @@ static ls_status read_config(struct ls_membership *membership, const ls_strategy
     return LS_OK;
 }
 
-static ls_status start_cluster(struct ls_membership *membership) {
+static ls_status start_cluster(struct ls_membership *membership, const ls_strategy_options *options) {
     const struct ls_cluster_config config = {
         .tf_config = membership->config,
         .settings = &membership->settings,
@@ -70,12 +70,9 @@ static ls_status start_cluster(struct ls_membership *membership) {
         .abort = membership->abort,
         .join_timeout = membership->settings.join_timeout,
         .activity = &membership->activity,
+        .elastic = options->elastic ? options->elastic : membership->settings.elastic,
     };
-    ls_status status = ls_cluster_new(&config, &membership->cluster);
-    if (status) return status;
-    membership->rank = ls_cluster_rank(membership->cluster);
-    membership->size = ls_cluster_size(membership->cluster);
-    return LS_OK;
+    return ls_cluster_new(&config, &membership->cluster);
 }
 
 static void close_links(struct ls_link **links, int count) {
@@ -148,6 +145,8 @@ static ls_status attempt(struct ls_membership *membership) {
     ls_reached("form");
     ls_status status = ls_cluster_form(membership->cluster, &standing, &generation);
     if (status) return status;
+    membership->rank = ls_cluster_rank(membership->cluster);
+    membership->size = ls_cluster_size(membership->cluster);
     membership->local_rank = ls_cluster_local_rank(membership->cluster);
     membership->local_size = ls_cluster_local_size(membership->cluster);
     membership->generation = generation.number;
@@ -175,8 +174,19 @@ bool ls_membership_may_recover(struct ls_membership *membership, ls_status statu
 }
 
 void ls_membership_say_lost(const struct ls_membership *membership) {
-    ls_log_warning(&membership->log, "%s; waiting up to %g s for it to come back", ls_error(),
-                   membership->settings.rejoin_timeout);
+    double limit = membership->settings.rejoin_timeout;
+    if (ls_cluster_is_elastic(membership->cluster))
+        ls_log_warning(&membership->log, "%s; going on with who is there, after %g s at most", ls_error(), limit);
+    else
+        ls_log_warning(&membership->log, "%s; waiting up to %g s for it to come back", ls_error(), limit);
+}
+
+int ls_membership_task(const struct ls_membership *membership, int rank) {
+    return membership->cluster ? ls_cluster_task(membership->cluster, rank) : rank;
+}
+
+int ls_membership_tasks(const struct ls_membership *membership) {
+    return membership->cluster ? ls_cluster_tasks(membership->cluster) : 1;
 }
 
 static ls_status build(struct ls_membership *membership, const ls_strategy_options *options, bool read_tf_config) {
@@ -189,7 +199,7 @@ static ls_status build(struct ls_membership *membership, const ls_strategy_optio
     if (!status && read_tf_config) status = read_config(membership, options);
     bool clustered = !status && membership->config && membership->config->cluster_mode;
     if (clustered && membership->config->type != LS_TASK_EVALUATOR) /* an evaluator is a cluster of its own */
-        status = start_cluster(membership);
+        status = start_cluster(membership, options);
     return status ? status : ls_membership_enter(membership);
 }
 

@@ -81,6 +81,9 @@ ls_status ls_model_plan(ls_model *model, const ls_dataset *data);
 ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct ls_pipeline *pipeline,
                          const float *state);
 void ls_model_release(ls_model *model); /* what plan, build and attach made */
+/* For the strategy's replicas from that index on, of a model that is built and detached. */
+ls_status ls_model_add_replicas(ls_model *model, int from);
+void ls_model_drop_replicas(ls_model *model, int from);
 /* attach.c: makes what training needs in the present generation; collective. Detach before the group goes. */
 ls_status ls_model_attach(ls_model *model);
 void ls_model_detach(ls_model *model);

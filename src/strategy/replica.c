@@ -122,7 +122,7 @@ static void *replica_thread(void *argument) {
     struct ls_replica *replica = argument;
     ls_strategy *strategy = replica->strategy;
     struct ls_thread_state before; /* the thread ends in the device, and never leaves it */
-    uint32_t seen = 0;             /* the gate's value before the first run */
+    uint32_t seen = replica->seen;
     ls_status entered = replica->device->ops->enter(replica->device, &before);
     for (;;) {
         ls_gate_wait(&strategy->start, seen++, strategy->spins);
@@ -132,8 +132,11 @@ static void *replica_thread(void *argument) {
 }
 
 ls_status ls_replicas_start(ls_strategy *strategy) {
+    strategy->stopping = false;
+    strategy->started = true;
     for (int i = 1; i < strategy->local_count; i++) {
         struct ls_replica *replica = &strategy->replicas[i];
+        replica->seen = ls_gate_value(&strategy->start);
         ls_status status = ls_thread_start(&replica->thread, "ls-replica", replica_thread, replica);
         if (status) return status;
         replica->started = true;
@@ -144,8 +147,11 @@ ls_status ls_replicas_start(ls_strategy *strategy) {
 void ls_replicas_stop(ls_strategy *strategy) {
     strategy->stopping = true;
     ls_gate_open(&strategy->start);
-    for (int i = 0; i < strategy->local_count; i++)
+    for (int i = 0; i < strategy->local_count; i++) {
         if (strategy->replicas[i].started) (void)pthread_join(strategy->replicas[i].thread, NULL);
+        strategy->replicas[i].started = false;
+    }
+    strategy->started = false;
 }
 
 /* The cause, not its echo: a replica that gave up because of another one (ABORTED) is named only if there is no other.

@@ -26,50 +26,6 @@ static ls_status check_options(const ls_strategy_options *options) {
     return LS_OK;
 }
 
-static ls_status open_devices(ls_strategy *strategy) {
-    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
-    const char *list = strategy->options.devices ? strategy->options.devices : strategy->membership->settings.devices;
-    int threads = strategy->options.threads_per_replica ? strategy->options.threads_per_replica : 1, count = 0;
-    ls_status status = ls_devices_open(list, threads, devices, &count);
-    if (status) return status;
-    strategy->replicas = ls_alloc_array((size_t)count, sizeof(*strategy->replicas));
-    strategy->meeting.calls = ls_alloc_array((size_t)count, sizeof(*strategy->meeting.calls));
-    if (!strategy->replicas || !strategy->meeting.calls) {
-        for (int i = 0; i < count; i++) ls_device_close(devices[i]);
-        return ls_fail_memory("replicas", (size_t)count * sizeof(*strategy->replicas));
-    }
-    strategy->local_count = count;
-    for (int i = 0; i < count; i++) {
-        strategy->replicas[i].strategy = strategy;
-        strategy->replicas[i].device = devices[i];
-        strategy->replicas[i].local_id = i;
-    }
-    return LS_OK;
-}
-
-/* Every worker tells how many devices it has; replica ids follow the ranks. */
-static ls_status number_replicas(ls_strategy *strategy) {
-    struct ls_membership *membership = strategy->membership;
-    size_t workers = (size_t)membership->size;
-    LS_CLEANUP(ls_free_pointer) int64_t *counts = ls_alloc_array(workers, sizeof(*counts));
-    if (!strategy->first) strategy->first = ls_alloc_array(workers + 1, sizeof(*strategy->first));
-    if (!counts || !strategy->first) return ls_fail_memory("replica ids", workers * sizeof(*counts));
-    ls_status status = ls_membership_exchange(membership, "devices", strategy->local_count, counts);
-    if (status) return status;
-    for (size_t w = 0; w < workers; w++) {
-        if (counts[w] < 1 || counts[w] > LS_MAX_LOCAL_DEVICES)
-            return ls_fail(LS_INTERNAL, "rank %zu says it has %lld devices", w, (long long)counts[w]);
-        if (strategy->total_count && counts[w] != strategy->first[w + 1] - strategy->first[w])
-            return ls_fail(LS_INVALID_ARGUMENT,
-                           "rank %zu came back with %lld devices, it had %d: start it as it was started before", w,
-                           (long long)counts[w], strategy->first[w + 1] - strategy->first[w]);
-        strategy->first[w + 1] = strategy->first[w] + (int)counts[w];
-    }
-    strategy->total_count = strategy->first[workers];
-    for (int i = 0; i < strategy->local_count; i++) strategy->replicas[i].id = strategy->first[membership->rank] + i;
-    return LS_OK;
-}
-
 static ls_status agree_on_options(ls_strategy *strategy) {
     char lines[256];
     const ls_strategy_options *options = &strategy->options;
@@ -81,7 +37,7 @@ static ls_status agree_on_options(ls_strategy *strategy) {
 }
 
 ls_status ls_strategy_introduce(ls_strategy *strategy) {
-    ls_status status = number_replicas(strategy);
+    ls_status status = ls_layout_number(strategy);
     return status ? status : agree_on_options(strategy);
 }
 
@@ -129,10 +85,10 @@ static ls_status build(ls_strategy *strategy, const ls_strategy_options *options
     ls_status status = ls_options_copy("ls_strategy_options", &strategy->options, sizeof(strategy->options), options);
     if (!status) status = check_options(&strategy->options);
     if (!status) status = ls_membership_new(&strategy->options, strategy->kind->multi_worker, &strategy->membership);
-    if (!status) status = open_devices(strategy);
-    if (!status && strategy->kind == &one_device && strategy->local_count != 1)
+    if (!status) status = ls_layout_open(strategy);
+    if (!status && strategy->kind == &one_device && strategy->device_count != 1)
         status = ls_fail(LS_INVALID_ARGUMENT, "OneDeviceStrategy takes one device, '%s' are %d",
-                         strategy->options.devices, strategy->local_count);
+                         strategy->options.devices, strategy->device_count);
     if (status) return status;
     status = ls_strategy_introduce(strategy);
     if (status && !ls_strategy_recover(strategy, &status)) return status; /* which introduces it anew */
@@ -189,6 +145,7 @@ ls_status ls_strategy_close(ls_strategy *strategy, ls_status status) {
     ls_free(strategy->replicas);
     ls_free(strategy->meeting.calls);
     ls_free(strategy->first);
+    ls_free(strategy->task_devices);
     ls_free(strategy->training.results);
     ls_committed_free(strategy);
     ls_free(strategy);
@@ -216,6 +173,6 @@ int ls_worker_rank(const ls_strategy *strategy) {
 }
 
 bool ls_is_chief(const ls_strategy *strategy) {
-    const struct ls_tf_config *config = strategy->membership->config;
-    return config && config->cluster_mode ? config->is_chief : true;
+    const struct ls_membership *membership = strategy->membership;
+    return membership->cluster || !membership->config ? membership->rank == 0 : membership->config->is_chief;
 }

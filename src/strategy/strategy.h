@@ -17,6 +17,7 @@ struct ls_replica {
     int id, local_id;
     pthread_t thread; /* none for the first: it runs in the caller's thread */
     bool started;
+    uint32_t seen;             /* the start gate's value when the thread was started */
     ls_status status;          /* of the present run */
     char error[LS_ERROR_SIZE]; /* its message */
 };
@@ -64,16 +65,18 @@ struct ls_strategy {
     const struct ls_strategy_kind *kind;
     ls_strategy_options options;
     struct ls_membership *membership;
-    struct ls_replica *replicas; /* [local_count] */
-    int local_count;
-    int total_count; /* num_replicas_in_sync */
-    int *first;      /* [workers + 1]: worker w holds replica ids [first[w], first[w + 1]) */
-    int spins;       /* before a thread sleeps */
+    struct ls_replica *replicas;   /* [local_count] */
+    int local_count, device_count; /* replicas here; devices of this worker */
+    int total_count;               /* num_replicas_in_sync */
+    int *first;                    /* [workers + 1]: worker w holds replica ids [first[w], first[w + 1]) */
+    int *task_devices;             /* [tasks] of TF_CONFIG; 0: not known yet */
+    int layout;                    /* counts how often this worker's replicas have become others */
+    int spins;                     /* before a thread sleeps */
     /* the present run: written before start opens, read after */
     struct ls_gate start;
     ls_replica_fn *fn;
     void *context;
-    bool running, stopping;
+    bool running, started, stopping;
     struct ls_meeting meeting;
     struct ls_trace *trace;              /* the timeline; NULL without one */
     struct ls_track *communicator_track; /* the communicator threads' */
@@ -117,6 +120,10 @@ const struct ls_cross_device *ls_cross_device_find(ls_cross_device_ops ops); /* 
 /* From all replica threads, one worker only: meets, shares, meets. */
 ls_status ls_cross_device_all_reduce(struct ls_replica *replica, const struct ls_cross_device_call *call);
 
+/* layout.c: opens the devices; with all workers, finds which replicas are here. */
+ls_status ls_layout_open(ls_strategy *strategy);
+ls_status ls_layout_number(ls_strategy *strategy);
+
 /* strategy.c: after each beginning of a generation, what all workers tell each other of themselves. Collective. */
 ls_status ls_strategy_introduce(ls_strategy *strategy);
 
@@ -128,6 +135,9 @@ void ls_committed_free(ls_strategy *strategy);
 /* variable.c */
 ls_status ls_variables_flush(ls_strategy *strategy); /* one flat broadcast of those that are pending */
 void ls_variables_free(ls_strategy *strategy);
+/* Copies for the replicas from that index on, equal to the first one's; frees those. */
+ls_status ls_variables_add_replicas(ls_strategy *strategy, int from);
+void ls_variables_drop_replicas(ls_strategy *strategy, int from);
 /* "variable w=float32 (3, 2) ...\n" for each; freed with ls_free. */
 ls_status ls_variables_describe(const ls_strategy *strategy, char **lines);
 /* FAILED_PRECONDITION naming a variable of which each replica has a value of its own. */

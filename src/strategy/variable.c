@@ -22,12 +22,17 @@ struct ls_variable {
     void *scratch[LS_MAX_LOCAL_DEVICES]; /* for values on their way */
 };
 
-static void variable_free(ls_variable *variable) {
-    for (int i = 0; i < variable->strategy->local_count; i++) {
+static void release_copies(ls_variable *variable, int from) {
+    for (int i = from; i < variable->strategy->local_count; i++) {
         struct ls_device *device = variable->strategy->replicas[i].device;
         if (variable->copies[i]) device->ops->release(device, variable->copies[i]);
         if (variable->scratch[i]) device->ops->release(device, variable->scratch[i]);
+        variable->copies[i] = variable->scratch[i] = NULL;
     }
+}
+
+static void variable_free(ls_variable *variable) {
+    release_copies(variable, 0);
     ls_free(variable->name);
     ls_free(variable);
 }
@@ -59,15 +64,26 @@ static ls_status check_options(const ls_strategy *strategy, const char *name, co
     return LS_OK;
 }
 
-static ls_status allocate_copies(ls_variable *variable) {
-    for (int i = 0; i < variable->strategy->local_count; i++) {
+static ls_status allocate_copies(ls_variable *variable, int from, const void *initial) {
+    for (int i = from; i < variable->strategy->local_count; i++) {
         struct ls_device *device = variable->strategy->replicas[i].device;
         ls_status status = device->ops->allocate(device, variable->bytes, &variable->copies[i]);
         if (!status) status = device->ops->allocate(device, variable->bytes, &variable->scratch[i]);
         if (status) return ls_fail_context(status, "variable '%s'", variable->name);
-        if (variable->options.initial) memcpy(variable->copies[i], variable->options.initial, variable->bytes);
+        if (initial) memcpy(variable->copies[i], initial, variable->bytes);
     }
     return LS_OK;
+}
+
+ls_status ls_variables_add_replicas(ls_strategy *strategy, int from) {
+    ls_status status = LS_OK;
+    for (ls_variable *v = strategy->variables; v && !status; v = v->next)
+        status = allocate_copies(v, from, v->copies[0]);
+    return status;
+}
+
+void ls_variables_drop_replicas(ls_strategy *strategy, int from) {
+    for (ls_variable *v = strategy->variables; v; v = v->next) release_copies(v, from);
 }
 
 ls_status ls_variable_new(ls_strategy *strategy, const char *name, const ls_variable_options *options,
@@ -84,7 +100,7 @@ ls_status ls_variable_new(ls_strategy *strategy, const char *name, const ls_vari
     made->name = ls_strdup(name);
     status = __builtin_mul_overflow(made->count, ls_dtype_size(copy.dtype), &made->bytes) || !made->name
                  ? ls_fail_memory("a variable", made->count)
-                 : allocate_copies(made);
+                 : allocate_copies(made, 0, copy.initial);
     if (status) {
         variable_free(made);
         return status;

@@ -23,7 +23,8 @@ static struct ls_message hello_message(void) {
                                          .size = 5,
                                          .cluster = "cluster.worker=5\n",
                                          .host = "boot/name",
-                                         .transport = "grpc"}};
+                                         .transport = "grpc",
+                                         .elastic = "2"}};
 }
 
 static struct ls_message reply_message(void) {
@@ -55,16 +56,32 @@ static struct ls_message challenge_message(void) {
                                .challenge = {secret32, "worker", 3, 4, secret32}};
 }
 
+/* Two rosters of three ranks. */
+static const uint64_t numbers[] = {4, 12}, rosters[] = {7, 8, 9, 7, 0, UINT64_MAX};
+static const struct ls_rosters ledger = {numbers, rosters, 2, 3};
+
+static void expect_ledger(const struct ls_rosters *back) {
+    ck_assert_int_eq(back->count, 2);
+    ck_assert_int_eq(back->size, 3);
+    ck_assert_mem_eq(back->numbers, numbers, sizeof(numbers));
+    ck_assert_mem_eq(back->incarnations, rosters, sizeof(rosters));
+}
+
 static struct ls_message report_message(void) {
-    return (struct ls_message){.kind = LS_MESSAGE_REPORT, .incarnation = 7, .generation = 4, .report = {true, 213, 9}};
+    return (struct ls_message){
+        .kind = LS_MESSAGE_REPORT, .incarnation = 7, .generation = 4, .report = {true, 213, 9, ledger}};
 }
 
 static struct ls_message propose_message(void) {
-    static const uint64_t roster[] = {7, UINT64_MAX, 9};
-    return (struct ls_message){
-        .kind = LS_MESSAGE_PROPOSE,
-        .incarnation = 7,
-        .propose = {.number = 12, .incarnations = roster, .size = 3, .position = 214, .source = 2, .copy = true}};
+    return (struct ls_message){.kind = LS_MESSAGE_PROPOSE,
+                               .incarnation = 7,
+                               .propose = {.number = 12,
+                                           .incarnations = rosters + 3,
+                                           .size = 3,
+                                           .position = 214,
+                                           .source = 2,
+                                           .copy = true,
+                                           .ledger = ledger}};
 }
 
 static struct ls_message stop_message(void) {
@@ -135,6 +152,7 @@ START_TEST(recovery_there_and_back) {
     ck_assert(back.report.holds);
     ck_assert_int_eq(back.report.position, 213);
     ck_assert_uint_eq(back.report.heard, 9);
+    expect_ledger(&back.report.ledger);
     ls_message_release(&back);
     ck_assert_int_eq(pass(&propose, &back), LS_OK);
     ck_assert_uint_eq(back.propose.number, 12);
@@ -143,6 +161,7 @@ START_TEST(recovery_there_and_back) {
     ck_assert_int_eq(back.propose.position, 214);
     ck_assert_int_eq(back.propose.source, 2);
     ck_assert(back.propose.copy);
+    expect_ledger(&back.propose.ledger);
     ls_message_release(&back);
     ck_assert_int_eq(pass(&stop, &back), LS_OK);
     ck_assert_int_eq(back.stop.root, 1);
@@ -211,7 +230,11 @@ START_TEST(refuses_bad_fields) {
     WITH(report_message, report.heard, LS_NUMBER_MAX + 1, "Report.heard");
     WITH(propose_message, propose.number, 0, "Propose.number");
     WITH(propose_message, propose.number, LS_NUMBER_MAX + 1, "Propose.number");
-    WITH(propose_message, propose.incarnations, ((const uint64_t[]){7, 0, 9}), "Propose.incarnation");
+    WITH(propose_message, propose.source, 1, "Propose.source");
+    WITH(propose_message, propose.ledger.numbers, ((const uint64_t[]){0, 12}), "Propose.ledger");
+    WITH(propose_message, propose.ledger.numbers, ((const uint64_t[]){4, LS_NUMBER_MAX + 1}), "Propose.ledger");
+    WITH(report_message, report.ledger.size, 0, "Report.ledger");
+    WITH(hello_message, hello.elastic, longer, "Hello.elastic");
     WITH(propose_message, propose.size, 0, "Propose.incarnation");
     WITH(propose_message, propose.position, -1, "Propose.position");
     WITH(propose_message, propose.source, 3, "Propose.source");

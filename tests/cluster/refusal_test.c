@@ -120,7 +120,7 @@ static void encode_hello(const struct test_worker *worker, int rank, uint64_t in
     ck_assert_int_eq(ls_tf_config_parse(worker->tf_config, &tf_config), LS_OK);
     struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = incarnation, .generation = generation};
     message.hello =
-        (struct ls_hello){protocol, LS_VERSION, "worker", rank, rank, 2, tf_config->canonical, "elsewhere", "auto"};
+        (struct ls_hello){protocol, LS_VERSION, "worker", rank, rank, 2, tf_config->canonical, "elsewhere", "auto", ""};
     ck_assert_int_eq(ls_message_encode(&message, data, size), LS_OK);
     ls_tf_config_free(tf_config);
 }
@@ -199,7 +199,7 @@ START_TEST(other_protocol) {
     ck_assert_int_eq(impostor.verdict, LS_VERDICT_REFUSED);
     stranger_stop(&impostor);
     test_worker_wait(&workers[0]);
-    expect_all(workers, 1, "the protocol version differs: '3' on worker:0 (rank 0), '7' on worker:1 (rank 1)");
+    expect_all(workers, 1, "the protocol version differs: '4' on worker:0 (rank 0), '7' on worker:1 (rank 1)");
 }
 END_TEST
 

@@ -1,0 +1,123 @@
+/* Rosters, ledgers and quorums. */
+#include "cluster/ledger.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+void ls_ledger_release(struct ls_ledger *ledger) {
+    ls_free(ledger->numbers);
+    ls_free(ledger->incarnations);
+    *ledger = (struct ls_ledger){.size = ledger->size};
+}
+
+static uint64_t *roster_at(const struct ls_ledger *ledger, int index) {
+    return ledger->incarnations + (size_t)index * (size_t)ledger->size;
+}
+
+static size_t roster_bytes(const struct ls_ledger *ledger) {
+    return (size_t)ledger->size * sizeof(uint64_t);
+}
+
+static bool grow(struct ls_ledger *ledger) {
+    if (ledger->count < ledger->room) return true;
+    int room = ledger->room ? 2 * ledger->room : 1;
+    uint64_t *numbers = ls_alloc_array((size_t)room, sizeof(*numbers));
+    uint64_t *incarnations = ls_alloc_array((size_t)room, roster_bytes(ledger));
+    if (room > LS_LEDGER_MOST || !numbers || !incarnations) {
+        ls_free(numbers);
+        ls_free(incarnations);
+        return false;
+    }
+    if (ledger->count) memcpy(numbers, ledger->numbers, (size_t)ledger->count * sizeof(*numbers));
+    if (ledger->count) memcpy(incarnations, ledger->incarnations, (size_t)ledger->count * roster_bytes(ledger));
+    ls_free(ledger->numbers);
+    ls_free(ledger->incarnations);
+    ledger->numbers = numbers;
+    ledger->incarnations = incarnations;
+    ledger->room = room;
+    return true;
+}
+
+bool ls_ledger_add(struct ls_ledger *ledger, uint64_t number, const uint64_t *roster) {
+    for (int i = 0; i < ledger->count; i++) {
+        if (memcmp(roster_at(ledger, i), roster, roster_bytes(ledger)) != 0) continue;
+        if (ledger->numbers[i] < number) ledger->numbers[i] = number;
+        return true;
+    }
+    if (!grow(ledger)) return false;
+    memcpy(roster_at(ledger, ledger->count), roster, roster_bytes(ledger));
+    ledger->numbers[ledger->count++] = number;
+    return true;
+}
+
+bool ls_ledger_add_all(struct ls_ledger *ledger, const struct ls_rosters *rosters) {
+    for (int i = 0; i < rosters->count; i++)
+        if (!ls_ledger_add(ledger, rosters->numbers[i], rosters->incarnations + (size_t)i * (size_t)rosters->size))
+            return false;
+    return true;
+}
+
+struct ls_rosters ls_ledger_rosters(const struct ls_ledger *ledger) {
+    return (struct ls_rosters){ledger->numbers, ledger->incarnations, ledger->count, ledger->size};
+}
+
+void ls_ledger_forget(struct ls_ledger *ledger, uint64_t newest) {
+    int kept = 0;
+    for (int i = 0; i < ledger->count; i++) {
+        if (ledger->numbers[i] < newest) continue;
+        if (kept < i) memcpy(roster_at(ledger, kept), roster_at(ledger, i), roster_bytes(ledger));
+        ledger->numbers[kept++] = ledger->numbers[i];
+    }
+    ledger->count = kept;
+}
+
+const uint64_t *ls_ledger_find(const struct ls_ledger *ledger, uint64_t number) {
+    for (int i = 0; i < ledger->count; i++)
+        if (ledger->numbers[i] == number) return roster_at(ledger, i);
+    return NULL;
+}
+
+bool ls_quorum(const uint64_t *roster, const uint64_t *present, int size) {
+    int all = 0, here = 0;
+    bool lowest = false;
+    for (int rank = 0; rank < size; rank++) {
+        if (!roster[rank]) continue;
+        bool is_here = roster[rank] == present[rank];
+        if (!all++) lowest = is_here;
+        here += is_here;
+    }
+    return 2 * here > all || (2 * here == all && lowest);
+}
+
+bool ls_ledger_permits(const struct ls_ledger *ledger, const uint64_t *present) {
+    for (int i = 0; i < ledger->count; i++)
+        if (!ls_quorum(roster_at(ledger, i), present, ledger->size)) return false;
+    return true;
+}
+
+static ls_status refuse(const char *text, int tasks) {
+    return ls_fail(
+        LS_INVALID_ARGUMENT,
+        "elastic '%s' is not MIN:MAX or MIN workers, such as 2:%d, with MIN from 1 to %d and MAX the %d chief "
+        "and worker tasks of TF_CONFIG (LOCKSTEP_ELASTIC, or elastic of ls_strategy_options)",
+        text, tasks, tasks, tasks);
+}
+
+ls_status ls_elastic_parse(const char *text, int tasks, int *min) {
+    char *end;
+    *min = 0;
+    if (!*text) return LS_OK;
+    long least = strtol(text, &end, 10), most = tasks;
+    bool read = end != text;
+    if (read && *end == ':') {
+        const char *second = end + 1;
+        most = strtol(second, &end, 10);
+        read = end != second;
+    }
+    if (!read || *end || least < 1 || least > tasks || most != tasks) return refuse(text, tasks);
+    *min = (int)least;
+    return LS_OK;
+}

@@ -1,0 +1,33 @@
+/* Elastic generations (docs/protocol.md, "Who may form a generation"): rosters, the ledger of those that a process has
+ * entered or accepted, and what a quorum of them is. Arithmetic only. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#define LS_LEDGER_MOST 64 /* rosters; only attempts that fail make it longer than one */
+
+/* Rosters one after the other, as they cross the wire: count numbers, count * size incarnations; 0 where a rank is not
+ * on a roster. */
+struct ls_rosters {
+    const uint64_t *numbers, *incarnations;
+    int count, size;
+};
+struct ls_ledger {
+    uint64_t *numbers, *incarnations; /* owns */
+    int count, room, size;            /* rosters; for how many there is memory; ranks, set by who makes it */
+};
+void ls_ledger_release(struct ls_ledger *ledger);
+/* A roster that is there already is kept once, under its highest number. False: there are too many, or no memory. */
+bool ls_ledger_add(struct ls_ledger *ledger, uint64_t number, const uint64_t *roster);
+bool ls_ledger_add_all(struct ls_ledger *ledger, const struct ls_rosters *rosters);
+struct ls_rosters ls_ledger_rosters(const struct ls_ledger *ledger);
+/* Rosters older than the newest generation that anybody has entered count no more. */
+void ls_ledger_forget(struct ls_ledger *ledger, uint64_t newest);
+/* The roster of that number; NULL: it is not there. */
+const uint64_t *ls_ledger_find(const struct ls_ledger *ledger, uint64_t number);
+/* Whether the processes present ([size], 0: none) have more than half of the roster, or half with its lowest rank. */
+bool ls_quorum(const uint64_t *roster, const uint64_t *present, int size);
+/* Whether they are a quorum of every roster. */
+bool ls_ledger_permits(const struct ls_ledger *ledger, const uint64_t *present);
+
+/* "MIN:MAX" or "MIN" workers, MAX being the tasks of TF_CONFIG; empty: *min is 0, and nothing is elastic. */
+ls_status ls_elastic_parse(const char *text, int tasks, int *min);

@@ -1,0 +1,185 @@
+/* Which worker holds which replicas. All devices of all workers give num_replicas_in_sync at the first generation; an
+ * elastic one with fewer workers keeps that number: the replicas are dealt anew over the devices that are left, in
+ * order, so that a device may hold several, each with a thread and variables of its own. The batch, its division and
+ * the order of addition hang on replica ids alone, so nothing else changes, not even the bits. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "strategy/model.h"
+
+/* ---- replicas on this worker ---- */
+
+/* One replica more for each device; takes them. */
+static ls_status append(ls_strategy *strategy, struct ls_device *const *devices, int count) {
+    size_t before = (size_t)strategy->local_count, total = before + (size_t)count;
+    struct ls_replica *replicas = ls_alloc_array(total, sizeof(*replicas));
+    struct ls_meeting_call *calls = ls_alloc_array(total, sizeof(*calls));
+    if (!replicas || !calls) {
+        for (int i = 0; i < count; i++) ls_device_close(devices[i]);
+        ls_free(replicas);
+        ls_free(calls);
+        return ls_fail_memory("replicas", total * sizeof(*replicas));
+    }
+    if (before) memcpy(replicas, strategy->replicas, before * sizeof(*replicas));
+    for (size_t i = before; i < total; i++) {
+        replicas[i].strategy = strategy;
+        replicas[i].device = devices[i - before];
+        replicas[i].local_id = (int)i;
+    }
+    ls_free(strategy->replicas);
+    ls_free(strategy->meeting.calls);
+    strategy->replicas = replicas;
+    strategy->meeting.calls = calls;
+    strategy->local_count = (int)total;
+    return LS_OK;
+}
+
+static ls_status open_list(const ls_strategy *strategy, struct ls_device **devices, int *count) {
+    const char *list = strategy->options.devices ? strategy->options.devices : strategy->membership->settings.devices;
+    int threads = strategy->options.threads_per_replica ? strategy->options.threads_per_replica : 1;
+    return ls_devices_open(list, threads, devices, count);
+}
+
+ls_status ls_layout_open(ls_strategy *strategy) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    int count = 0;
+    ls_status status = open_list(strategy, devices, &count);
+    if (!status) status = append(strategy, devices, count);
+    if (!status) strategy->device_count = count;
+    return status;
+}
+
+/* The devices once more, as many as are wanted. */
+static ls_status open_again(ls_strategy *strategy, int wanted) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    int count = 0;
+    ls_status status = open_list(strategy, devices, &count);
+    if (status) return status;
+    for (int i = wanted; i < count; i++) ls_device_close(devices[i]);
+    return append(strategy, devices, count < wanted ? count : wanted);
+}
+
+static ls_status add_tracks(ls_strategy *strategy, int from) {
+    ls_status status = LS_OK;
+    for (int i = from; strategy->trace && !status && i < strategy->local_count; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "replica %d", strategy->replicas[i].id);
+        status = ls_trace_add_track(strategy->trace, name, &strategy->replicas[i].track);
+    }
+    return status;
+}
+
+static ls_status grow(ls_strategy *strategy, int count) {
+    ls_model *model = strategy->training.model;
+    int before = strategy->local_count;
+    ls_status status = LS_OK;
+    while (!status && strategy->local_count < count) status = open_again(strategy, count - strategy->local_count);
+    if (!status) status = ls_variables_add_replicas(strategy, before);
+    if (!status && model && model->replicas) status = ls_model_add_replicas(model, before);
+    return status;
+}
+
+static void shrink(ls_strategy *strategy, int count) {
+    ls_model *model = strategy->training.model;
+    ls_variables_drop_replicas(strategy, count);
+    if (model && model->replicas) ls_model_drop_replicas(model, count);
+    for (int i = count; i < strategy->local_count; i++) ls_device_close(strategy->replicas[i].device);
+    strategy->local_count = count;
+}
+
+static ls_status resize(ls_strategy *strategy, int count) {
+    bool started = strategy->started;
+    int before = strategy->local_count;
+    ls_status status = LS_OK;
+    if (started) ls_replicas_stop(strategy);
+    if (count < before)
+        shrink(strategy, count);
+    else
+        status = grow(strategy, count);
+    strategy->spins = ls_gate_spins(strategy->membership->local_size * count);
+    if (!status) status = add_tracks(strategy, before);
+    return status || !started ? status : ls_replicas_start(strategy);
+}
+
+/* ---- over all workers ---- */
+
+/* The first of replicas dealt over devices, larger parts first, that is past the given devices. */
+static int replicas_before(int replicas, int devices, int given) {
+    int rest = replicas % devices;
+    return replicas / devices * given + (given < rest ? given : rest);
+}
+
+static ls_status check_devices(const ls_strategy *strategy, int worker, int64_t count) {
+    int task = ls_membership_task(strategy->membership, worker), known = strategy->task_devices[task];
+    if (count < 1 || count > LS_MAX_LOCAL_DEVICES)
+        return ls_fail(LS_INTERNAL, "rank %d says it has %lld devices", worker, (long long)count);
+    if (known && known != count)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "rank %d came back with %lld devices, it had %d: start it as it was started before", worker,
+                       (long long)count, known);
+    strategy->task_devices[task] = (int)count;
+    return LS_OK;
+}
+
+/* Where replicas lie when there are total of them: fills first. */
+static ls_status deal(ls_strategy *strategy, const int64_t *counts, int total) {
+    int workers = strategy->membership->size, devices = 0, given = 0;
+    for (int w = 0; w < workers; w++) devices += (int)counts[w];
+    if (devices > total)
+        return ls_fail(LS_INTERNAL, "there are %d devices for %d replicas: more than at the start", devices, total);
+    for (int w = 0; w < workers; w++) {
+        given += (int)counts[w];
+        strategy->first[w + 1] = replicas_before(total, devices, given);
+        if (strategy->first[w + 1] - strategy->first[w] > LS_MAX_LOCAL_DEVICES)
+            return ls_fail(LS_RESOURCE_EXHAUSTED,
+                           "rank %d would hold %d replicas, %d are the limit: fewer workers can not take their place",
+                           w, strategy->first[w + 1] - strategy->first[w], LS_MAX_LOCAL_DEVICES);
+    }
+    strategy->total_count = total;
+    return LS_OK;
+}
+
+/* Every worker tells how many devices it has, and who is not new how many replicas there are. */
+static ls_status exchange_counts(ls_strategy *strategy, int64_t *counts, int *total) {
+    struct ls_membership *membership = strategy->membership;
+    size_t workers = (size_t)membership->size;
+    LS_CLEANUP(ls_free_pointer) int64_t *totals = ls_alloc_array(workers, sizeof(*totals));
+    if (!totals) return ls_fail_memory("replica ids", workers * sizeof(*totals));
+    int64_t known = 0, sum = 0;
+    ls_status status = ls_membership_exchange(membership, "devices", strategy->device_count, counts);
+    for (int w = 0; !status && w < membership->size; w++) status = check_devices(strategy, w, counts[w]);
+    /* who knows of a difference fails here, and who is new hears of it below */
+    if (!status) status = ls_membership_exchange(membership, "replicas", strategy->total_count, totals);
+    for (int w = 0; !status && w < membership->size; w++) {
+        sum += counts[w];
+        if (totals[w] > known) known = totals[w];
+    }
+    if (!status && (sum > INT32_MAX || known > INT32_MAX)) status = ls_fail(LS_INTERNAL, "too many replicas");
+    if (!status) *total = (int)(known ? known : sum);
+    return status;
+}
+
+static ls_status allocate(ls_strategy *strategy) {
+    size_t tasks = (size_t)ls_membership_tasks(strategy->membership);
+    if (strategy->first) return LS_OK;
+    strategy->first = ls_alloc_array(tasks + 1, sizeof(*strategy->first));
+    strategy->task_devices = ls_alloc_array(tasks, sizeof(*strategy->task_devices));
+    return strategy->first && strategy->task_devices ? LS_OK : ls_fail_memory("replica ids", tasks * sizeof(int));
+}
+
+ls_status ls_layout_number(ls_strategy *strategy) {
+    const struct ls_membership *membership = strategy->membership;
+    LS_CLEANUP(ls_free_pointer) int64_t *counts = ls_alloc_array((size_t)membership->size, sizeof(*counts));
+    int total = 0;
+    ls_status status = counts ? allocate(strategy) : ls_fail_memory("replica ids", (size_t)membership->size);
+    if (!status) status = exchange_counts(strategy, counts, &total);
+    if (!status) status = deal(strategy, counts, total);
+    if (status) return status;
+    int own = strategy->first[membership->rank], count = strategy->first[membership->rank + 1] - own;
+    bool moved = strategy->replicas[0].id != own || strategy->local_count != count;
+    if (strategy->local_count != count) status = resize(strategy, count);
+    for (int i = 0; i < strategy->local_count; i++) strategy->replicas[i].id = own + i;
+    strategy->layout += moved;
+    return status;
+}

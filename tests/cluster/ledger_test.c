@@ -1,0 +1,110 @@
+/* Quorums and ledgers, and the words of LOCKSTEP_ELASTIC. */
+#include "cluster/ledger.h"
+
+#include <string.h>
+
+#include "harness.h"
+
+#define TASKS 4
+
+/* A roster of all, of which the ranks in the set are present. */
+static bool has_quorum(const uint64_t roster[TASKS], unsigned set) {
+    uint64_t present[TASKS];
+    for (unsigned rank = 0; rank < TASKS; rank++) present[rank] = set >> rank & 1 ? roster[rank] : 0;
+    return ls_quorum(roster, present, TASKS);
+}
+
+START_TEST(more_than_half_or_half_with_the_lowest) {
+    static const uint64_t all[TASKS] = {5, 6, 7, 8}, three[TASKS] = {0, 6, 7, 8}, two[TASKS] = {0, 6, 0, 8};
+    for (unsigned set = 0; set < 1U << TASKS; set++) {
+        int of_all = __builtin_popcount(set), of_three = __builtin_popcount(set & 0xEU);
+        int of_two = __builtin_popcount(set & 0xAU);
+        ck_assert_int_eq(has_quorum(all, set), of_all > 2 || (of_all == 2 && set & 1));
+        ck_assert_int_eq(has_quorum(three, set), of_three > 1);
+        ck_assert_int_eq(has_quorum(two, set), of_two == 2 || (of_two == 1 && set & 2));
+        if (has_quorum(all, set)) ck_assert(!has_quorum(all, ~set & 0xFU)); /* never both sides of a cut */
+    }
+}
+END_TEST
+
+START_TEST(another_process_of_a_task_does_not_count) {
+    static const uint64_t all[TASKS] = {5, 6, 7, 8}, anew[TASKS] = {5, 66, 77, 88};
+    ck_assert(!ls_quorum(all, anew, TASKS));
+}
+END_TEST
+
+/* docs/protocol.md: 0 was frozen, 1 convened {1, 2, 3}, which 3 has accepted without hearing that it began. */
+START_TEST(an_accepted_roster_counts) {
+    static const uint64_t all[TASKS] = {5, 6, 7, 8}, three[TASKS] = {0, 6, 7, 8};
+    static const uint64_t low[TASKS] = {5, 0, 0, 8}, rest[TASKS] = {0, 6, 7, 0};
+    struct ls_ledger ledger = {.size = TASKS};
+    ck_assert(ls_ledger_add(&ledger, 4, all));
+    ck_assert(ls_ledger_permits(&ledger, low));
+    ck_assert(ls_ledger_add(&ledger, 5, three));
+    ck_assert(!ls_ledger_permits(&ledger, low));
+    ck_assert(!ls_ledger_permits(&ledger, rest)); /* half of the first one, without its lowest */
+    ls_ledger_forget(&ledger, 5);                 /* somebody has entered it */
+    ck_assert(ls_ledger_permits(&ledger, rest));
+    ck_assert(!ls_ledger_permits(&ledger, low));
+    ls_ledger_release(&ledger);
+}
+END_TEST
+
+START_TEST(a_roster_is_kept_once) {
+    static const uint64_t all[TASKS] = {5, 6, 7, 8}, three[TASKS] = {0, 6, 7, 8};
+    struct ls_ledger ledger = {.size = TASKS}, copy = {.size = TASKS};
+    ck_assert(ls_ledger_add(&ledger, 4, all) && ls_ledger_add(&ledger, 9, three) && ls_ledger_add(&ledger, 7, all));
+    ck_assert_int_eq(ledger.count, 2);
+    ck_assert_ptr_null(ls_ledger_find(&ledger, 4));
+    ck_assert_mem_eq(ls_ledger_find(&ledger, 7), all, sizeof(all));
+    const struct ls_rosters rosters = ls_ledger_rosters(&ledger);
+    ck_assert(ls_ledger_add_all(&copy, &rosters));
+    ls_ledger_forget(&copy, 8);
+    ck_assert_int_eq(copy.count, 1);
+    ck_assert_mem_eq(ls_ledger_find(&copy, 9), three, sizeof(three));
+    ls_ledger_release(&ledger);
+    ls_ledger_release(&copy);
+}
+END_TEST
+
+START_TEST(a_ledger_has_an_end) {
+    struct ls_ledger ledger = {.size = TASKS};
+    uint64_t roster[TASKS] = {0};
+    for (roster[0] = 1; roster[0] <= LS_LEDGER_MOST; roster[0]++) ck_assert(ls_ledger_add(&ledger, roster[0], roster));
+    ck_assert(!ls_ledger_add(&ledger, roster[0], roster));
+    ls_ledger_release(&ledger);
+}
+END_TEST
+
+START_TEST(words) {
+    static const char *const bad[] = {"x", "0", "5", "2:3", "3:5", "2:", ":4", "2:4x", "-1", "4:2"};
+    int least = 9;
+    ck_assert_int_eq(ls_elastic_parse("", TASKS, &least), LS_OK);
+    ck_assert_int_eq(least, 0);
+    ck_assert_int_eq(ls_elastic_parse("2:4", TASKS, &least), LS_OK);
+    ck_assert_int_eq(least, 2);
+    ck_assert_int_eq(ls_elastic_parse("3", TASKS, &least), LS_OK);
+    ck_assert_int_eq(least, 3);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ck_assert_msg(ls_elastic_parse(bad[i], TASKS, &least) == LS_INVALID_ARGUMENT, "%s", bad[i]);
+        ck_assert_msg(strstr(ls_error(), bad[i]) && strstr(ls_error(), "LOCKSTEP_ELASTIC"), "%s", ls_error());
+    }
+}
+END_TEST
+
+static Suite *suite(void) {
+    Suite *suite = suite_create("cluster/ledger");
+    TCase *tests = tcase_create("ledger");
+    tcase_add_test(tests, more_than_half_or_half_with_the_lowest);
+    tcase_add_test(tests, another_process_of_a_task_does_not_count);
+    tcase_add_test(tests, an_accepted_roster_counts);
+    tcase_add_test(tests, a_roster_is_kept_once);
+    tcase_add_test(tests, a_ledger_has_an_end);
+    tcase_add_test(tests, words);
+    suite_add_tcase(suite, tests);
+    return suite;
+}
+
+int main(void) {
+    return run_suite(suite());
+}
