@@ -21,6 +21,19 @@ static void let_go(ls_model *model, bool wholly) {
         ls_model_detach(model);
 }
 
+static void say_formed(const ls_strategy *strategy, double seconds) {
+    const struct ls_membership *membership = strategy->membership;
+    unsigned long long number = membership->generation;
+    int tasks = ls_membership_tasks(membership), count = strategy->local_count, first = strategy->replicas[0].id;
+    if (membership->size == tasks)
+        ls_log_info(&membership->log, "generation %llu: all %d workers are there after %.2f s", number, tasks, seconds);
+    else
+        ls_log_info(&membership->log,
+                    "generation %llu: %d of %d workers go on after %.2f s; this one is rank %d, and holds %d of %d "
+                    "replicas, from replica %d",
+                    number, membership->size, tasks, seconds, membership->rank, count, strategy->total_count, first);
+}
+
 static ls_status enter(ls_strategy *strategy) {
     struct ls_membership *membership = strategy->membership;
     int64_t begun = ls_now();
@@ -29,9 +42,7 @@ static ls_status enter(ls_strategy *strategy) {
         status = ls_membership_enter(membership);
         if (!status) status = ls_strategy_introduce(strategy);
     } while (status && ls_membership_may_recover(membership, status));
-    if (!status)
-        ls_log_info(&membership->log, "generation %llu: all %d workers are there after %.2f s",
-                    (unsigned long long)membership->generation, membership->size, ls_seconds_since(begun));
+    if (!status) say_formed(strategy, ls_seconds_since(begun));
     return status;
 }
 

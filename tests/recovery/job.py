@@ -150,12 +150,16 @@ class Job:
                     life.rank, number, life.process.pid, life.status, life.errors()[-3000:]))
         return "\n".join(parts)
 
-    def faults(self, wanted):
-        """What is not as in the undisturbed run; [] where all is well."""
-        faults = []
+    def faults(self, wanted, gone=()):
+        """What is not as in the undisturbed run; [] where all is well. gone: ranks that have been lost for good."""
+        faults, stay = [], [rank for rank in self.lives if rank not in gone]
         for life in self.now():
             who = "rank %d" % life.rank
             if life in self.late:
+                continue
+            if life.rank in gone:
+                if life.status != -signal.SIGKILL:
+                    faults.append("%s was not lost, it ended with %s" % (who, life.status))
                 continue
             if life.status:
                 faults.append("%s ended with %d: %s" % (who, life.status, life.last_error()))
@@ -163,7 +167,7 @@ class Job:
             got = life.result()
             faults += ["%s: %s is %s, not %s" % (who, name, got[name], wanted[name])
                        for name in ("steps", "weights_sha256", "val_accuracy") if got[name] != wanted[name]]
-            if (got["rank"], got["pid"]) != (life.rank, life.process.pid):
+            if (got["rank"], got["pid"]) != (stay.index(life.rank), life.process.pid):
                 faults.append("%s says that it is rank %d, pid %d" % (who, got["rank"], got["pid"]))
             if len(self.lives[life.rank]) == 1 and got["told"] != wanted["told"]:
                 faults.append("%s was told of %d epochs, not %d" % (who, got["told"], wanted["told"]))
@@ -203,6 +207,20 @@ class Killer:
         if life.status is None:
             self.killed = time.monotonic_ns()
             life.process.send_signal(self.number)
+
+
+class Returner:
+    """A hook: starts a lost rank anew when another one has entered that many generations."""
+
+    def __init__(self, rank, entered=2):
+        self.rank, self.entered = rank, entered
+
+    def __call__(self, job):
+        lives = job.lives[self.rank]
+        others = [own[-1] for rank, own in job.lives.items() if rank != self.rank]
+        if lives[-1].status == -signal.SIGKILL and len(lives) == 1 and \
+                any(life.status is None and len(life.notes("entered")) >= self.entered for life in others):
+            job.start(self.rank)
 
 
 class Waker:

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Elastic generations: those who are left go on with all replicas, who comes back is taken in again, and all end with
+the bits of the undisturbed training; who may not go on ends and says why."""
+import functools
+import os
+import tempfile
+import unittest
+
+from job import LIMIT, SANITIZED, Job, Returner, Waker, undisturbed
+
+LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
+LONG = ("--epochs", "60" if SANITIZED else "400")  # until somebody has come back
+IMPATIENT = {"LOCKSTEP_HEARTBEAT_LIMIT": "1", "LOCKSTEP_HEARTBEAT_INTERVAL": "0.1", "LOCKSTEP_REJOIN_TIMEOUT": "0"}
+reference = functools.lru_cache(undisturbed)
+few = unittest.skipIf(SANITIZED, "a handful is enough where everything is slow")
+
+
+class Elastic(unittest.TestCase):
+    def run_job(self, at, elastic, workers=4, options=(), hooks=(), environment=None, **more):
+        job = Job(workers, options, at=at, restart=False,
+                  environment={**IMPATIENT, "LOCKSTEP_ELASTIC": elastic, **(environment or {})}, **more)
+        self.addCleanup(job.folder.cleanup)
+        return job.start_all().finish(hooks)
+
+    def survive(self, at, gone=(), elastic="1:4", options=(), wanted=None, **more):
+        with self.subTest(at=at):
+            job = self.run_job(at, elastic, options=options, **more)
+            self.assertEqual(job.faults(wanted or reference(len(job.lives), *options), gone), [], job.describe())
+            return job
+
+    def entered(self, job, rank):
+        return len(job.lives[rank][-1].notes("entered"))
+
+
+class Fewer(Elastic):
+    def test_three_of_four(self):
+        for rank in (0, 3) if SANITIZED else range(4):
+            self.survive({rank: ["sums:5:KILL"]}, gone=(rank,), elastic="3:4")
+
+    @few
+    def test_in_an_evaluation_and_while_all_leave(self):
+        for point in ("evaluate:1:KILL", "verify:2:KILL", "exit:1:KILL"):
+            self.survive({3: [point]}, gone=(3,))
+
+    @few
+    def test_two_devices_each(self):
+        """Five replicas of five devices on the three and a half that are left."""
+        job = self.run_job({2: ["sums:5:KILL"]}, "1:3", workers=3, task_environment=lambda rank: {
+            "LOCKSTEP_DEVICES": "1" if rank == 1 else "2"})
+        self.assertEqual(job.faults(reference(5), (2,)), [], job.describe())
+
+    def test_half_with_the_lowest(self):
+        self.survive({1: ["sums:5:KILL"], 2: ["sums:5:KILL"]}, gone=(1, 2), elastic="2:4")
+
+    @few
+    def test_one_after_the_other(self):
+        self.survive({0: ["sums:5:KILL"], 2: ["sums:8:KILL"], 3: ["commit:12:KILL"]}, gone=(0, 2, 3))
+
+    @few
+    def test_lost_in_the_recovery(self):
+        for at in ({1: ["sums:5:KILL"], 2: ["form:2:KILL"]}, {1: ["sums:5:KILL"], 0: ["propose:2:KILL"]},
+                   {0: ["sums:5:KILL"], 1: ["propose:1:KILL"]}, {1: ["commit:5:KILL"], 2: ["accepted:2:KILL"]},
+                   {2: ["sums:5:KILL"], 0: ["begin:2:KILL"]}, {3: ["sums:5:KILL"], 1: ["entered:2:KILL"]}):
+            self.survive(at, gone=tuple(at), elastic="1:5", workers=5)
+
+    @few
+    def test_transports(self):
+        for transport in ("tcp", "grpc"):
+            self.survive({0: ["sums:5:KILL"]}, gone=(0,), environment={"LOCKSTEP_TRANSPORT": transport})
+
+    @few
+    def test_with_a_checkpoint(self):
+        """The task that writes it is lost; another one takes that over, and deletes it at the end."""
+        with tempfile.TemporaryDirectory(prefix="lockstep-elastic-test-") as folder:
+            self.survive({0: ["sums:5:KILL"]}, gone=(0,), wanted=reference(4),
+                         options=("--checkpoint", folder, "--checkpoint-steps", "3"))
+            self.assertEqual(os.listdir(folder), [])
+
+    @few
+    def test_a_custom_loop(self):
+        wanted = undisturbed(4, program=LOOP)
+        for rank, point in ((0, "gradient:5:KILL"), (2, "reduced:9:KILL")):
+            self.survive({rank: [point]}, gone=(rank,), wanted=wanted, program=LOOP)
+
+
+class Back(Elastic):
+    """Lost, left out, and started anew."""
+
+    def test_comes_in_again(self):
+        for rank in (1,) if SANITIZED else (0, 1, 3):
+            job = self.survive({rank: ["sums:5:KILL"]}, options=LONG, hooks=[Returner(rank)])
+            other = 1 if rank == 0 else 0
+            self.assertEqual(self.entered(job, other), 3, job.describe())
+            self.assertIn("worker:%d (rank %d" % (rank, rank), job.lives[other][-1].errors())
+            self.assertIn("comes in", job.lives[other][-1].errors())
+
+    @few
+    def test_in_time(self):
+        """Before the others go on without it: no smaller generation is formed."""
+        job = self.survive({1: ["sums:5:KILL"]}, hooks=[Returner(1, entered=1)],
+                           environment={"LOCKSTEP_REJOIN_TIMEOUT": "30"})
+        self.assertEqual(self.entered(job, 0), 2, job.describe())
+
+    @few
+    def test_two(self):
+        self.survive({1: ["sums:5:KILL"], 3: ["sums:40:KILL"]}, options=LONG, hooks=[Returner(1), Returner(3, 3)])
+
+    def test_frozen_and_fenced(self):
+        """It wakes when the others have gone on without it: it is told so, and comes in as another process."""
+        waker = Waker(3.5)
+        job = self.survive({2: ["sums:5:STOP"]}, options=("--epochs", "120" if SANITIZED else "1500"), hooks=[waker])
+        self.assertEqual(waker.woken, 1)
+        self.assertIn("went on without this process: it joins anew", job.lives[2][0].errors(), job.describe())
+        self.assertEqual(self.entered(job, 0), 3, job.describe())
+
+
+class Ends(Elastic):
+    def fail(self, at, elastic, pattern):
+        job = self.run_job(at, elastic)
+        for rank, lives in job.lives.items():
+            if rank not in at:
+                self.assertEqual(lives[-1].status, 138, job.describe())
+                self.assertRegex(lives[-1].last_error(), pattern, job.describe())
+
+    @few
+    def test_half_without_the_lowest(self):
+        self.fail({0: ["sums:5:KILL"], 2: ["sums:5:KILL"]}, "1:4", r"worker:[02] .*was lost.* may not go on.*not most of")
+
+    def test_fewer_than_the_least(self):
+        self.fail({1: ["sums:5:KILL"]}, "4:4", r"worker:1 \(rank 1, .* was lost.* fewer than the 4 of LOCKSTEP_ELASTIC")
+
+    @few
+    def test_different_settings(self):
+        job = self.run_job({}, "2:3", workers=3, task_environment=lambda rank: {
+            "LOCKSTEP_ELASTIC": "1:3"} if rank == 2 else {})
+        for life in job.now():
+            self.assertEqual(life.status, 2, job.describe())
+            self.assertRegex(life.last_error(), "LOCKSTEP_ELASTIC's least number of workers differs: '2'.*'1'.*rank 2")
+
+    @few
+    def test_words(self):
+        job = self.run_job({}, "2:5", workers=3)
+        for life in job.now():
+            self.assertEqual(life.status, 2, job.describe())
+            self.assertRegex(life.last_error(), "elastic '2:5' is not MIN:MAX")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
