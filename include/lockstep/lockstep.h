@@ -225,7 +225,7 @@ typedef enum ls_request { LS_GO_ON = 0, LS_SAVE, LS_STOP } ls_request;
 /* Called in the thread of fit before each step, on the workers that have set it: such as one that returns, and clears, what
  * a signal handler has noted. What it returns once counts until that step is done. */
 typedef ls_request ls_request_fn(void *context);
-/* BackupAndRestore. The chief alone uses the folder; it holds one training. A fit that finds a checkpoint there goes on
+/* BackupAndRestore. The chief alone uses the folder, and locks it; it holds one training. A fit that finds a checkpoint there goes on
  * after it on all workers, to the bits of an undisturbed run; a damaged one is a warning, and the one before it is taken. */
 typedef struct ls_checkpoint_options {
     size_t size;

@@ -127,7 +127,8 @@ static ls_status write_hidden(const char *folder, int fd, const char *hidden, co
     return fsync(file) ? fail_path("write", folder, hidden) : LS_OK;
 }
 
-ls_status ls_checkpoints_save(const char *folder, const struct ls_checkpoint *checkpoint, int keep) {
+ls_status ls_checkpoints_save(const char *folder, const struct ls_folder_lock *lock,
+                              const struct ls_checkpoint *checkpoint, int keep) {
     LS_CLEANUP(close_file) int fd = -1;
     char name[LS_CHECKPOINT_NAME], hidden[LS_CHECKPOINT_NAME + 1];
     int64_t step = checkpoint->manifest.step;
@@ -136,6 +137,9 @@ ls_status ls_checkpoints_save(const char *folder, const struct ls_checkpoint *ch
     ls_status status = open_folder(folder, &fd);
     if (status) return status;
     status = write_hidden(folder, fd, hidden, checkpoint);
+    if (lock && !ls_folder_lock_holds(lock)) /* what is there under that name may be the other's */
+        return ls_fail(LS_FAILED_PRECONDITION, "another process of this job has taken checkpoint folder '%s' over",
+                       folder);
     if (!status && renameat(fd, hidden, fd, name)) status = fail_path("rename", folder, hidden);
     if (status) {
         (void)unlinkat(fd, hidden, 0);

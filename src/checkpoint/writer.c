@@ -14,6 +14,7 @@ struct ls_writer {
     pthread_t thread;
     struct ls_monitor monitor;              /* guards what follows */
     const struct ls_checkpoint *checkpoint; /* being written; NULL: idle */
+    const struct ls_folder_lock *lock;
     bool stopping;
     bool written;     /* this and what follows: since the last ls_writer_result */
     ls_status status; /* the first error */
@@ -27,7 +28,7 @@ static void *write_checkpoints(void *argument) {
         while (!writer->checkpoint && !writer->stopping) (void)ls_monitor_wait(&writer->monitor, LS_NEVER);
         if (!writer->checkpoint) break;
         ls_monitor_unlock(&writer->monitor);
-        ls_status status = ls_checkpoints_save(writer->folder, writer->checkpoint, writer->keep);
+        ls_status status = ls_checkpoints_save(writer->folder, writer->lock, writer->checkpoint, writer->keep);
         ls_monitor_lock(&writer->monitor);
         if (!status) writer->written = true;
         if (status && !writer->status) {
@@ -74,8 +75,10 @@ bool ls_writer_idle(struct ls_writer *writer) {
     return ls_writer_wait(writer, 0);
 }
 
-void ls_writer_submit(struct ls_writer *writer, const struct ls_checkpoint *checkpoint) {
+void ls_writer_submit(struct ls_writer *writer, const struct ls_checkpoint *checkpoint,
+                      const struct ls_folder_lock *lock) {
     ls_monitor_lock(&writer->monitor);
+    writer->lock = lock;
     writer->checkpoint = checkpoint;
     ls_monitor_broadcast(&writer->monitor);
     ls_monitor_unlock(&writer->monitor);

@@ -12,8 +12,10 @@ ls_status ls_writer_new(const char *folder, int keep, struct ls_writer **writer)
  */
 ls_status ls_writer_result(struct ls_writer *writer, bool *written);
 bool ls_writer_idle(struct ls_writer *writer);
-/* Only when idle. The checkpoint, and what it points to, is borrowed and must not change until the writer is idle. */
-void ls_writer_submit(struct ls_writer *writer, const struct ls_checkpoint *checkpoint);
+/* Only when idle. The checkpoint, what it points to, and the folder's lock (NULL: none) are borrowed and must not
+ * change until the writer is idle. */
+void ls_writer_submit(struct ls_writer *writer, const struct ls_checkpoint *checkpoint,
+                      const struct ls_folder_lock *lock);
 /* Waits until the writer is idle; false when the deadline has passed. */
 bool ls_writer_wait(struct ls_writer *writer, int64_t deadline);
 /* Ends the thread when it is idle. If it still writes at the deadline (a disk that does not answer) it is left alone,

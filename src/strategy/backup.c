@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/point.h"
+#include "base/proof.h"
 #include "checkpoint/writer.h"
 
 #define KEEP 2
@@ -19,10 +20,13 @@ struct ls_backup {
     ls_checkpoint_options options; /* folder is ours */
     char *folder;
     int64_t steps_per_epoch, last_position;
-    bool keeper;   /* this worker uses the folder */
-    bool due;      /* a checkpoint is */
-    bool failing;  /* the last one could not be written: said already */
-    int64_t saved; /* position of the newest that was submitted; -1: none */
+    bool keeper;                 /* this worker uses the folder */
+    uint64_t job;                /* the keeper's number for the folder's lock */
+    bool foreign;                /* another job has the folder */
+    struct ls_folder_lock *lock; /* NULL: not held */
+    bool due;                    /* a checkpoint is */
+    bool failing;                /* the last one could not be written: said already */
+    int64_t saved;               /* position of the newest that was submitted; -1: none */
     /* the state: parameters, then the optimizer's moments, as they lie in the blobs; the writer's while it is not idle
      */
     float *state;
@@ -103,11 +107,20 @@ static ls_status complain(struct ls_backup *backup, ls_status status) {
     return LS_OK;
 }
 
+/* The folder is this job's alone, and takes files. */
+static ls_status claim_folder(struct ls_backup *backup) {
+    if (backup->lock) return LS_OK;
+    ls_status status = ls_folder_lock_take(backup->folder, backup->job, backup->log, &backup->lock);
+    backup->foreign = status == LS_FAILED_PRECONDITION;
+    return status ? status : ls_checkpoints_check(backup->folder);
+}
+
 static ls_status prepare_folder(struct ls_backup *backup, const struct ls_fit_lines *lines) {
     ls_status status = allocate_state(backup);
     if (!status) status = describe_tensors(backup);
     if (!status) status = describe_training(backup, lines);
-    if (!status) status = complain(backup, ls_checkpoints_check(backup->folder));
+    if (!status && !backup->job) status = ls_proof_random(&backup->job, sizeof(backup->job));
+    if (!status) status = complain(backup, claim_folder(backup));
     return status ? status : ls_writer_new(backup->folder, backup->options.keep, &backup->writer);
 }
 
@@ -119,6 +132,7 @@ ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup 
                                .log = &strategy->membership->log,
                                .steps_per_epoch = config->steps_per_epoch,
                                .last_position = config->last_position,
+                               .job = config->job,
                                .keeper = strategy->membership->rank == 0 && ls_is_chief(strategy),
                                .saved = -1};
     ls_status status = ls_options_copy("ls_checkpoint_options", &made->options, sizeof(made->options), config->options);
@@ -137,6 +151,7 @@ ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup 
 /* What the chief tells the others, as whole words. */
 struct restored {
     int64_t status, found;
+    uint64_t job;
     struct ls_manifest manifest; /* without its texts */
     char error[LS_ERROR_SIZE];
 };
@@ -190,6 +205,8 @@ static ls_status take_up(struct ls_backup *backup, const struct ls_loaded *loade
 static void load_newest(struct ls_backup *backup, struct restored *restored) {
     struct ls_loaded loaded = {0};
     char name[LS_CHECKPOINT_NAME] = "";
+    restored->job = backup->job;
+    if (backup->foreign) return;
     ls_status status = ls_checkpoints_load(backup->folder, backup->log, &loaded, name);
     if (status != LS_INVALID_ARGUMENT) status = complain(backup, status);
     restored->found = !status && name[0];
@@ -230,7 +247,8 @@ ls_status ls_backup_restore(struct ls_backup *backup, struct ls_fit_state *state
     ls_status status = ls_group_broadcast(backup->model->strategy->membership->group, "checkpoint", 0, LS_INT64,
                                           &restored, sizeof(restored) / sizeof(int64_t));
     if (!status && restored.status) status = ls_fail((ls_status)restored.status, "%s", restored.error);
-    backup->checkpoint.manifest.generation = restored.manifest.generation + 1;
+    state->job = restored.job;
+    state->generations = restored.manifest.generation;
     if (status || !restored.found) return status;
     status = spread_state(backup);
     if (!backup->keeper) ls_free(ls_steal(backup->state));
@@ -243,12 +261,16 @@ ls_status ls_backup_restore(struct ls_backup *backup, struct ls_fit_state *state
 /* The writer is idle. */
 static ls_status save(struct ls_backup *backup, const struct ls_fit_state *state) {
     struct ls_manifest *manifest = &backup->checkpoint.manifest;
+    ls_status status = complain(backup, claim_folder(backup));
+    backup->due = false;
+    if (status || backup->foreign) return status;
     struct ls_track *track = backup->model->strategy->replicas[0].track;
     int64_t begun = ls_track_begin(track);
-    ls_status status = ls_model_get_state(backup->model, backup->state);
+    status = ls_model_get_state(backup->model, backup->state);
     if (status) return status;
     manifest->step = backup->model->step.iteration;
     manifest->position = state->position;
+    manifest->generation = state->generations + (int64_t)backup->model->strategy->membership->generation;
     manifest->steps_per_epoch = backup->steps_per_epoch;
     manifest->epoch_loss = state->sums.loss;
     manifest->epoch_correct = state->sums.correct;
@@ -258,10 +280,9 @@ static ls_status save(struct ls_backup *backup, const struct ls_fit_state *state
     manifest->val_loss = state->result.val_loss;
     manifest->val_accuracy = state->result.val_accuracy;
     ls_track_end(track, begun, "checkpoint", (struct ls_span_facts){.step = manifest->step});
-    ls_writer_submit(backup->writer, &backup->checkpoint);
+    ls_writer_submit(backup->writer, &backup->checkpoint, backup->lock);
     ls_reached("checkpoint");
     backup->saved = state->position;
-    backup->due = false;
     return LS_OK;
 }
 
@@ -309,6 +330,7 @@ static ls_status wait_for_result(struct ls_backup *backup) {
 
 /* The training is done: what cannot be removed is no error of it. */
 static void remove_all(struct ls_backup *backup) {
+    if (backup->foreign || (backup->lock && !ls_folder_lock_holds(backup->lock))) return;
     if (!wait_for_writer(backup) && !ls_checkpoints_clear(backup->folder)) return;
     if (!backup->failing)
         ls_log_warning(backup->log, "the checkpoints of the training that is done remain in '%s': %s", backup->folder,
@@ -341,6 +363,7 @@ void ls_backup_free(struct ls_backup *backup) {
     if (!backup) return;
     /* a disk that does not answer: the thread may still read what is here */
     if (backup->writer && (wait_for_writer(backup) || !ls_writer_free(backup->writer, 0))) return;
+    ls_folder_lock_free(backup->lock);
     ls_free(backup->state);
     ls_free(backup->tensors);
     ls_free(backup->names);

@@ -8,6 +8,8 @@
 /* Where a fit is, between two steps. */
 struct ls_fit_state {
     int64_t position;         /* steps since fit began */
+    uint64_t job;             /* a number drawn for this training's checkpoint folder; 0: none */
+    int64_t generations;      /* of the groups that trained before this one, from the checkpoint */
     int64_t epochs;           /* that are done: evaluated, and all replicas compared */
     bool evaluated;           /* the present epoch, whose steps are done */
     struct ls_loss_sums sums; /* of the present epoch */
@@ -20,6 +22,7 @@ struct ls_backup_config {
     const ls_checkpoint_options *options;
     const struct ls_fit_lines *lines;
     int64_t steps_per_epoch, last_position; /* of the fit */
+    uint64_t job;                           /* of the fit that goes on; 0: it begins */
 };
 /* Reads options (checked on every worker; the folder on the chief only). The model is built. */
 ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup **backup);

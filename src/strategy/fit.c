@@ -258,6 +258,7 @@ static ls_status open_backup(struct fitting *fitting) {
         .lines = &fitting->lines,
         .steps_per_epoch = fitting->steps_per_epoch,
         .last_position = fitting->last_position,
+        .job = fitting->state.job,
     };
     return config.options && !fitting->backup ? ls_backup_new(&config, &fitting->backup) : LS_OK;
 }

@@ -77,7 +77,7 @@ const struct ls_checkpoint *checkpoint_of(int64_t step) {
 }
 
 ls_status save_step(int64_t step, int keep) {
-    return ls_checkpoints_save(folder, checkpoint_of(step), keep);
+    return ls_checkpoints_save(folder, NULL, checkpoint_of(step), keep);
 }
 
 static void hear(void *context, ls_log_level level, const char *line) {

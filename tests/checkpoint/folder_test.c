@@ -167,7 +167,7 @@ START_TEST(folders_that_will_not_do_are_named) {
     (void)snprintf(path, sizeof(path), "%s", path_in("none"));
     ck_assert_int_eq(ls_checkpoints_check(path), LS_NOT_FOUND);
     ck_assert_msg(strstr(ls_error(), path) && strstr(ls_error(), "No such file or directory"), "%s", ls_error());
-    ck_assert_int_eq(ls_checkpoints_save(path, checkpoint_of(1), 1), LS_NOT_FOUND);
+    ck_assert_int_eq(ls_checkpoints_save(path, NULL, checkpoint_of(1), 1), LS_NOT_FOUND);
     ck_assert_msg(strstr(ls_error(), path), "%s", ls_error());
     ck_assert_int_eq(ls_checkpoints_clear(path), LS_NOT_FOUND);
     write_bytes("none", "x", 1);
@@ -193,13 +193,13 @@ START_TEST(the_thread_writes) {
     ck_assert_int_eq(ls_writer_result(writer, &written), LS_OK);
     ck_assert(!written);
     for (int step = 1; step <= 5; step++) {
-        ls_writer_submit(writer, checkpoint_of(step));
+        ls_writer_submit(writer, checkpoint_of(step), NULL);
         ck_assert(ls_writer_wait(writer, ls_deadline_in(30)));
         ck_assert_int_eq(ls_writer_result(writer, &written), LS_OK);
         ck_assert(written);
         ck_assert_int_eq(load_step(), step);
     }
-    ls_writer_submit(writer, checkpoint_of(6)); /* what is submitted is written, also at the end */
+    ls_writer_submit(writer, checkpoint_of(6), NULL); /* what is submitted is written, also at the end */
     ck_assert(ls_writer_free(writer, ls_deadline_in(30)));
     ck_assert_int_eq(load_step(), 6);
 }
@@ -209,7 +209,7 @@ START_TEST(the_threads_error_is_told_once) {
     struct ls_writer *writer = NULL;
     bool written = true;
     ck_assert_int_eq(ls_writer_new("/nowhere/at/all", 2, &writer), LS_OK);
-    ls_writer_submit(writer, checkpoint_of(1));
+    ls_writer_submit(writer, checkpoint_of(1), NULL);
     ck_assert(ls_writer_wait(writer, ls_deadline_in(30)));
     ck_assert_int_eq(ls_writer_result(writer, &written), LS_NOT_FOUND);
     ck_assert_msg(strstr(ls_error(), "/nowhere/at/all"), "%s", ls_error());

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Checkpoints as users meet them: all workers killed at random moments and started again, damaged files, full, read-only
 and missing folders. The end is that of an undisturbed run, bit for bit."""
+import fcntl
 import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import struct
@@ -62,7 +64,8 @@ class Checkpoints(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def names(self):
-        return sorted(os.listdir(self.folder))
+        """Of all but the lock, which a killed job leaves behind and nobody minds."""
+        return sorted(name for name in os.listdir(self.folder) if name != ".lock")
 
     def path(self, index):
         return os.path.join(self.folder, [name for name in self.names() if not name.startswith(".")][index])
@@ -97,7 +100,7 @@ class Checkpoints(unittest.TestCase):
         results = self.start(workers, options).finish(timeout=120)
         self.assertEqual({status for status, _, _ in results.values()}, {0}, results)
         self.assertEqual(numbers(last_json(results[("worker", 0)][1])), numbers(undisturbed))
-        self.assertEqual(self.names(), [])
+        self.assertEqual(os.listdir(self.folder), [])
         self.assertGreater(resumed, 0)
 
     def test_one_worker_killed(self):
@@ -225,6 +228,79 @@ class Checkpoints(unittest.TestCase):
         self.assertIn("training goes on after step", done.stderr)
         undisturbed, _ = self.succeed(*SHORT, "--epochs", "100")
         self.assertEqual(numbers(last_json(done.stdout)), numbers(undisturbed))
+
+    # ---- two jobs, one folder
+
+    def await_checkpoint(self, cluster):
+        while not [name for name in self.names() if not name.startswith(".")]:
+            self.assertIsNone(cluster.tasks[("worker", 0)].poll())
+            time.sleep(0.01)
+
+    def lock(self):
+        with open(os.path.join(self.folder, ".lock"), encoding="ascii") as lock:
+            return lock.read()
+
+    def test_a_second_job_is_kept_out(self):
+        undisturbed, _ = self.succeed(*SMALL)
+        other, _ = self.succeed(*SHORT)
+        first = self.start(1, (*SMALL, "--checkpoint-steps", "1"))
+        self.await_checkpoint(first)
+        os.kill(first.tasks[("worker", 0)].pid, signal.SIGSTOP)  # so that it is there until the others have ended
+        results = self.start(2, SHORT).finish()
+        self.assertEqual([status for status, _, _ in results.values()], [1, 138], results)
+        for _, _, said in results.values():
+            self.assertRegex(said.strip().splitlines()[-1], "checkpoint folder '%s' is in use by another job, process %d on "
+                             % (self.folder, first.tasks[("worker", 0)].pid))
+        result, said = self.succeed(*SHORT, "--checkpoint", self.folder, "--checkpoint-errors", "warn")
+        self.assertEqual(numbers(result), numbers(other))
+        self.assertEqual(said.count("warning"), 1, said)
+        self.assertIn("in use by another job", said)
+        os.kill(first.tasks[("worker", 0)].pid, signal.SIGCONT)
+        status, out, said = first.finish()[("worker", 0)]
+        self.assertEqual((status, numbers(last_json(out))), (0, numbers(undisturbed)), said)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_the_chief_that_comes_back_writes_on(self):
+        """Also where the one before still has the lock: a frozen process on another machine, whom this test stands in
+        for. The manifest counts the generations."""
+        options = (*SMALL, "--checkpoint-steps", "1", "--checkpoint-retain")
+        undisturbed, _ = self.succeed(*SMALL, "--devices", "2")
+        for frozen in (False, True):
+            cluster = Cluster(2, train_command(*options, "--checkpoint", self.folder))
+            cluster.environment["LOCKSTEP_REJOIN_TIMEOUT"] = "60"
+            cluster.start_all()
+            self.await_checkpoint(cluster)
+            before = self.lock()
+            cluster.kill(0)
+            cluster.tasks[("worker", 0)].communicate()
+            with open(os.path.join(self.folder, ".lock"), encoding="ascii") as left:
+                if frozen:
+                    fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                cluster.start(0)
+                results = cluster.finish()
+            self.assertEqual([status for status, _, _ in results.values()], [0, 0], results)
+            self.assertEqual(last_json(results[("worker", 0)][1])["weights_sha256"], undisturbed["weights_sha256"])
+            self.assertTrue(before.startswith("pid "), before)
+            texts, _ = read_checkpoint(self.path(-1))
+            generation, = re.findall(r"generation (\d+): all 2 workers", results[("worker", 1)][2])
+            self.assertGreater(int(generation), 1)
+            self.assertEqual((texts["step"], texts["generation"]), (str(undisturbed["steps"]), generation))
+            self.assertNotIn(".lock", os.listdir(self.folder))
+            for name in self.names():
+                os.remove(os.path.join(self.folder, name))
+
+    def test_the_manifest_counts_generations(self):
+        """Those of the job from whose checkpoint it goes on, too."""
+        for generation in ("1", "2", "3"):
+            cluster = self.start(1, (*SMALL, "--checkpoint-steps", "1"))
+            before = self.names()
+            while self.names() == before:
+                time.sleep(0.01)
+            time.sleep(0.1)
+            cluster.kill(0)
+            cluster.finish()
+            texts, _ = read_checkpoint(self.path(-1))
+            self.assertEqual(texts["generation"], generation)
 
 
 if __name__ == "__main__":

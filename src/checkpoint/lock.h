@@ -1,0 +1,18 @@
+/* The lock of a checkpoint folder, so that two jobs do not write to one: flock on its file ".lock", which says in one
+ * line who holds it. The system releases it when the process ends, in whatever way. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "base/log.h"
+
+#define LS_FOLDER_LOCK ".lock"
+
+struct ls_folder_lock;
+/* job: a number that no other job has. FAILED_PRECONDITION naming folder, process and host where another job holds it.
+ * From a process of the same job, which the group has gone on without, it is taken over. A file system that knows no
+ * locks is a warning, and then nobody is kept out. */
+ls_status ls_folder_lock_take(const char *folder, uint64_t job, const struct ls_log *log, struct ls_folder_lock **lock);
+/* Whether nobody has taken it over. */
+bool ls_folder_lock_holds(const struct ls_folder_lock *lock);
+/* Removes the file. NULL is nothing. */
+void ls_folder_lock_free(struct ls_folder_lock *lock);
