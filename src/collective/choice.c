@@ -221,11 +221,26 @@ static uint64_t topology_of(const struct ls_group *group) {
     return digest;
 }
 
-/* Whether every rank brings a table of this topology. */
+/* Positive, and equal where the tables are; 0: there is none of this topology. */
+static int32_t mark_of(const struct ls_choice *choice, uint64_t topology) {
+    uint64_t digest = topology;
+    if (!choice->row_count || choice->topology != topology) return 0;
+    for (int i = 0; i < choice->row_count; i++) {
+        const struct ls_choice_row *row = &choice->rows[i];
+        uint64_t times[LS_ALGORITHM_COUNT];
+        memcpy(times, row->microseconds, sizeof(times));
+        digest = ls_frame_digest(ls_frame_digest(digest, row->bytes), (uint64_t)row->best);
+        for (int j = 0; j < LS_ALGORITHM_COUNT; j++) digest = ls_frame_digest(digest, times[j]);
+    }
+    return (int32_t)(digest % INT32_MAX) + 1;
+}
+
+/* Whether every rank brings the same table of this topology: a measurement that was cut short, or of a generation that
+ * this rank was no member of, is another one. */
 static ls_status all_have(struct ls_group *group, const struct ls_choice *choice, uint64_t topology, bool *have) {
-    int32_t own = choice->row_count && choice->topology == topology;
-    ls_status status = reduce(group, "AUTO's measurement: kept", LS_INT32, LS_MIN, &own, 1);
-    *have = own;
+    int32_t mark = mark_of(choice, topology), ends[2] = {mark, -mark};
+    ls_status status = reduce(group, "AUTO's measurement: kept", LS_INT32, LS_MIN, ends, 2);
+    *have = ends[0] > 0 && ends[0] == -ends[1];
     return status;
 }
 

@@ -19,7 +19,7 @@ struct ls_choice {
 };
 
 struct ls_group;
-/* Collective: fills choice (unless all ranks bring one of this topology) within about 200 ms, and has the group's AUTO
+/* Collective: fills choice (unless all ranks bring the same one of this topology) within about 200 ms, and has the group's AUTO
  * all-reduce follow it; choice is borrowed. A log line tells the outcome. */
 ls_status ls_group_measure(struct ls_group *group, struct ls_choice *choice);
 /* The fastest algorithm for a call among those that the group offers for it. choice may be NULL. */
