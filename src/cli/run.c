@@ -43,6 +43,9 @@ static const char help[] =
     "is\n"
     "                   restarted after a signal to the launcher, after a worker has succeeded, or after one has\n"
     "                   failed in another way or stopped with 143; default 0\n"
+    "  --elastic MIN    go on while MIN workers or more are left: a worker that is lost for good (a signal, or 138,\n"
+    "                   beyond --restart) does not end the run, the others take its replicas over (LOCKSTEP_ELASTIC\n"
+    "                   becomes MIN:N), as long as they are also most of those before the loss\n"
     "  --help           print this text\n"
     "\n"
     "signals:\n"
@@ -54,12 +57,14 @@ static const char help[] =
     "  TF_CONFIG         replaced: {\"cluster\":{\"worker\":[...]},\"task\":{\"type\":\"worker\",\"index\":i}}\n"
     "  LOCKSTEP_DEVICES  set by --devices\n"
     "  LOCKSTEP_REJOIN_TIMEOUT  0 without --restart, unless it is set: nobody would come back\n"
+    "  LOCKSTEP_ELASTIC  set by --elastic\n"
     "  OMP_NUM_THREADS   1 unless it is set: workers on one machine share its cores\n"
     "\n"
     "examples:\n"
     "  lockstep run -np 2 -- lockstep train --model mlp --dataset digits\n"
     "  lockstep run -np 4 --devices 2 ./my_program --epochs 5\n"
     "  lockstep run -np 4 --restart 20 -- lockstep train --dataset digits --checkpoint /data/checkpoints\n"
+    "  lockstep run -np 4 --elastic 2 -- lockstep train --dataset digits\n"
     "\n"
     "exit status: 0 all workers succeeded; 2 a bad command line; 126 COMMAND cannot be executed; 127 COMMAND not\n"
     "found; else the exit status of the worker that failed first, 128 + n if signal n killed it. A worker that\n"
@@ -129,12 +134,16 @@ static int launch_all(struct ls_launch *launch, struct ls_supervision *supervisi
     return status;
 }
 
-enum { DEVICES = 256, PREFIX, NO_PREFIX, GRACE, RESTART };
-static const struct option options[] = {
-    {"np", required_argument, NULL, 'n'},      {"devices", required_argument, NULL, DEVICES},
-    {"prefix", no_argument, NULL, PREFIX},     {"no-prefix", no_argument, NULL, NO_PREFIX},
-    {"grace", required_argument, NULL, GRACE}, {"restart", required_argument, NULL, RESTART},
-    {"help", no_argument, NULL, 'h'},          {0}};
+enum { DEVICES = 256, PREFIX, NO_PREFIX, GRACE, RESTART, ELASTIC };
+static const struct option options[] = {{"np", required_argument, NULL, 'n'},
+                                        {"devices", required_argument, NULL, DEVICES},
+                                        {"prefix", no_argument, NULL, PREFIX},
+                                        {"no-prefix", no_argument, NULL, NO_PREFIX},
+                                        {"grace", required_argument, NULL, GRACE},
+                                        {"restart", required_argument, NULL, RESTART},
+                                        {"elastic", required_argument, NULL, ELASTIC},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {0}};
 
 /* Takes one option; false after the error has been printed. */
 static bool take_option(const struct ls_command_line *line, int option, struct ls_launch *launch,
@@ -159,6 +168,10 @@ static bool take_option(const struct ls_command_line *line, int option, struct l
         supervision->restarts = (int)count;
         launch->restarts = count > 0;
         return true;
+    case ELASTIC:
+        if (!ls_option_integer(line, "--elastic", optarg, 1, MAX_WORKERS, &count)) return false;
+        launch->elastic = (int)count;
+        return true;
     case PREFIX:
     case NO_PREFIX:
         supervision->prefix = option == PREFIX;
@@ -177,6 +190,9 @@ int run_main(int argc, char **argv) {
         if (!take_option(&line, option, &launch, &supervision)) return LS_EXIT_USAGE;
     }
     if (!launch.count) return ls_usage_error(&line, "how many workers? Give -np N");
+    if (launch.elastic > launch.count)
+        return ls_usage_error(&line, "option '--elastic' needs a number up to -np %d, not %d", launch.count,
+                              launch.elastic);
     if (optind >= argc) return ls_usage_error(&line, "no command to start");
     launch.argv = argv + optind;
     return launch_all(&launch, &supervision);

@@ -8,7 +8,7 @@
  *
  * With restarts a worker that a signal killed, or that ended with 138, is started anew in its place instead, with the
  * same TF_CONFIG and prefix, until as many restarts are used up, a worker has succeeded, or one has failed otherwise.
- */
+ * With elastic such a worker is done without as long as enough are left. */
 #define _GNU_SOURCE
 #include "cli/run_supervise.h"
 
@@ -35,7 +35,7 @@ struct run {
     struct ls_worker *workers;
     struct ls_stream *streams; /* two a worker */
     struct pollfd *polled;
-    int count, alive, restarted;
+    int count, alive, restarted, gone; /* gone: lost for good, and done without */
     struct ls_output output;
     struct ls_guard guard;
     int signals;
@@ -138,12 +138,26 @@ static int start_one(struct run *run, int rank) {
     return 0;
 }
 
+static bool was_lost(const struct ls_worker *worker) {
+    return worker->by_signal || worker->exit_status == PEER_LOST;
+}
+
+/* Whether the others go on without a worker that has ended. */
+static bool spare(struct run *run, const struct ls_worker *worker) {
+    int least = run->how->launch->elastic, left = run->count - run->gone - 1;
+    char who[128];
+    if (!least || left < least || !was_lost(worker) || run->culprit || run->signalled) return false;
+    ls_worker_describe(worker, who, sizeof(who));
+    run->gone++;
+    ls_output_say(&run->output, "%s; %d of %d workers are left, %d must be", who, left, run->count, least);
+    return true;
+}
+
 /* Starts anew a worker that has ended; false where that is not wanted, or impossible. */
 static bool restart(struct run *run, const struct ls_worker *worker) {
-    bool retryable = worker->by_signal || worker->exit_status == PEER_LOST;
     char who[128];
     int rank = worker->rank;
-    if (!retryable || run->restarted == run->how->restarts || run->culprit || run->signalled || run->succeeded)
+    if (!was_lost(worker) || run->restarted == run->how->restarts || run->culprit || run->signalled || run->succeeded)
         return false;
     ls_worker_describe(worker, who, sizeof(who));
     for (int i = 2 * rank; i < 2 * rank + 2; i++) ls_stream_close(&run->output, &run->streams[i]);
@@ -165,7 +179,7 @@ static void reap(struct run *run) {
             run->ended_at = now();
             drain(run, worker->rank);
             if (!worker->exit_status) run->succeeded = true;
-            if (!restart(run, worker)) blame(run, worker);
+            if (!restart(run, worker) && !spare(run, worker)) blame(run, worker);
         } else {
             (void)waitpid(info.si_pid, NULL, WNOHANG);
         }

@@ -39,12 +39,19 @@ static bool connect_streams(const struct pipes *pipes, int rank) {
     return dup2(pipes->out[WRITE_END], STDOUT_FILENO) >= 0 && dup2(pipes->err[WRITE_END], STDERR_FILENO) >= 0;
 }
 
+static bool set_elastic(const struct ls_launch *launch) {
+    char range[32];
+    (void)snprintf(range, sizeof(range), "%d:%d", launch->elastic, launch->count);
+    return !setenv("LOCKSTEP_ELASTIC", range, 1);
+}
+
 static bool set_environment(const struct ls_launch *launch, int rank) {
     char *config = NULL;
     if (asprintf(&config, "{\"cluster\":%s,\"task\":{\"type\":\"worker\",\"index\":%d}}", launch->cluster, rank) < 0)
         return false;
     bool set = !setenv("TF_CONFIG", config, 1) && !setenv("OMP_NUM_THREADS", "1", 0);
     if (set && !launch->restarts) set = !setenv("LOCKSTEP_REJOIN_TIMEOUT", "0", 0);
+    if (set && launch->elastic) set = set_elastic(launch);
     if (set && launch->devices) set = !setenv("LOCKSTEP_DEVICES", launch->devices, 1);
     free(config);
     return set;

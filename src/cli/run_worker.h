@@ -16,6 +16,7 @@ struct ls_launch {
     const uint16_t *ports; /* [count] */
     int count;
     bool restarts; /* a lost worker is started anew, and the others are to wait for it */
+    int elastic;   /* the least number of workers that go on; 0: all are needed */
     char *cluster; /* the "cluster" object of TF_CONFIG */
     /* the launcher's own state from before it changed it, given back to the workers */
     sigset_t mask;

@@ -416,9 +416,9 @@ static int run_training(struct training *training) {
     ls_train_signals_install(training->checkpoint.folder != NULL);
     ls_status status = make_strategy(training, &strategy);
     if (status) return ls_exit(status);
-    int replicas = ls_num_replicas_in_sync(strategy), workers = ls_num_workers(strategy);
-    bool chief = ls_is_chief(strategy);
     status = train(training, strategy, &outcome);
+    int replicas = ls_num_replicas_in_sync(strategy), workers = ls_num_workers(strategy);
+    bool chief = ls_is_chief(strategy); /* of those who are left */
     status = ls_strategy_close(strategy, status);
     if (!status && chief && training->json) print_json(replicas, workers, &outcome);
     return ls_exit(status);

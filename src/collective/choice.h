@@ -19,8 +19,8 @@ struct ls_choice {
 };
 
 struct ls_group;
-/* Collective: fills choice (unless all ranks bring the same one of this topology) within about 200 ms, and has the group's AUTO
- * all-reduce follow it; choice is borrowed. A log line tells the outcome. */
+/* Collective: fills choice (unless all ranks bring the same one of this topology) within about 200 ms, and has the
+ * group's AUTO all-reduce follow it; choice is borrowed. A log line tells the outcome. */
 ls_status ls_group_measure(struct ls_group *group, struct ls_choice *choice);
 /* The fastest algorithm for a call among those that the group offers for it. choice may be NULL. */
 enum ls_algorithm ls_choice_find(const struct ls_choice *choice, const struct ls_group *group,

@@ -124,6 +124,14 @@ static ls_status prepare_folder(struct ls_backup *backup, const struct ls_fit_li
     return status ? status : ls_writer_new(backup->folder, backup->options.keep, &backup->writer);
 }
 
+static bool is_keeper(const ls_strategy *strategy) {
+    return strategy->membership->rank == 0 && ls_is_chief(strategy);
+}
+
+bool ls_backup_has_moved(const struct ls_backup *backup) {
+    return backup->keeper != is_keeper(backup->model->strategy);
+}
+
 ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup **backup) {
     const ls_strategy *strategy = config->model->strategy;
     struct ls_backup *made = ls_alloc(sizeof(*made));
@@ -133,7 +141,7 @@ ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup 
                                .steps_per_epoch = config->steps_per_epoch,
                                .last_position = config->last_position,
                                .job = config->job,
-                               .keeper = strategy->membership->rank == 0 && ls_is_chief(strategy),
+                               .keeper = is_keeper(strategy),
                                .saved = -1};
     ls_status status = ls_options_copy("ls_checkpoint_options", &made->options, sizeof(made->options), config->options);
     if (!status) status = check_options(&made->options);

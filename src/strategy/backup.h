@@ -29,6 +29,8 @@ ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup 
 /* Collective: where the chief finds a checkpoint, its state becomes every worker's, and *state that of the fit. The
  * same error on all workers where it belongs to another training. */
 ls_status ls_backup_restore(struct ls_backup *backup, struct ls_fit_state *state);
+/* Whether the worker that keeps the checkpoints has become another one: a backup for who it is now takes its place. */
+bool ls_backup_has_moved(const struct ls_backup *backup);
 /* After a committed step, or at the end of an epoch when all that belongs to it is done: takes a checkpoint when one is
  * due and the one before is written; otherwise it stays due. An error is the writer's, of an earlier one. */
 ls_status ls_backup_step(struct ls_backup *backup, const struct ls_fit_state *state);

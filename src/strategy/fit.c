@@ -246,9 +246,7 @@ static ls_status open_fit(struct fitting *fitting) {
         return ls_fail(LS_INVALID_ARGUMENT,
                        "the dataset has no whole batch: batch_size %lld with drop_remainder, %lld examples",
                        (long long)fitting->data->options.batch_size, (long long)fitting->data->count);
-    if (options->verbose > 0 && model->strategy->membership->rank == 0)
-        status = ls_progress_new(options->verbose, &fitting->progress);
-    return status;
+    return LS_OK;
 }
 
 static ls_status open_backup(struct fitting *fitting) {
@@ -291,11 +289,23 @@ static ls_status begin(struct fitting *fitting) {
     return LS_OK;
 }
 
+/* What the first worker alone does: another one than before may be it now. */
+static ls_status take_office(struct fitting *fitting) {
+    bool shows = fitting->options.verbose > 0 && fitting->model->strategy->membership->rank == 0;
+    ls_status status = LS_OK;
+    if (!shows) ls_progress_free(ls_steal(fitting->progress));
+    if (shows && !fitting->progress) status = ls_progress_new(fitting->options.verbose, &fitting->progress);
+    if (status || !fitting->backup || !ls_backup_has_moved(fitting->backup)) return status;
+    ls_backup_free(ls_steal(fitting->backup));
+    return open_backup(fitting);
+}
+
 static ls_status run(struct fitting *fitting) {
     ls_status status = open_pipelines(fitting);
     if (status) return status;
     if (!fitting->begun || fitting->model->strategy->membership->inherited.data) status = begin(fitting);
     if (!status && fitting->stand != LS_CALL_DONE) status = ls_model_attach(fitting->model);
+    if (!status) status = take_office(fitting);
     return status ? status : run_epochs(fitting);
 }
 

@@ -154,6 +154,20 @@ def restarts_are_limited():
     cli.equal(done.stderr.count(b"started anew"), 4)
 
 
+def enough_are_left():
+    """--elastic: who is lost does not end the run while enough are left; who fails by itself does."""
+    script = '[ $index = 1 ] && kill -9 $$; sleep 0.3; echo "$LOCKSTEP_ELASTIC $LOCKSTEP_REJOIN_TIMEOUT"'
+    done = shell(3, script, "--elastic", "2")
+    cli.equal((done.returncode, sorted(done.stdout.splitlines())), (0, [b"[0] 2:3 0", b"[2] 2:3 0"]), done.stderr)
+    cli.contains(done.stderr, b"was killed by signal 9 (SIGKILL); 2 of 3 workers are left, 2 must be")
+    done = shell(3, "[ $index = 0 ] || kill -9 $$; sleep 0.3", "--elastic", "2", "--grace", "0.1")
+    cli.equal(done.returncode, 137, done.stderr)
+    done = shell(3, "[ $index = 1 ] && exit 3; sleep 0.3", "--elastic", "1")
+    cli.equal(done.returncode, 3, done.stderr)
+    done = shell(2, "[ $index = 1 ] && kill -9 $$; sleep 0.3", "--elastic", "1", "--restart", "2")
+    cli.equal((done.returncode, done.stderr.count(b"started anew"), done.stderr.count(b"are left")), (0, 2, 1), done.stderr)
+
+
 def what_is_not_restarted():
     for script in ("[ $index = 1 ] && exit 3; sleep 100",  # a failure of its own
                    "[ $index = 1 ] && exit 0; sleep 0.5; exit 138"):  # the other one has succeeded
@@ -296,7 +310,8 @@ cli.main([each_rank_has_its_config, ports_are_free_and_not_the_kernels, workers_
           two_launchers_use_different_ports, environment_of_a_worker, workers_start_with_the_launchers_own_signal_state, open_descriptors_are_the_three_usual,
           rank_0_reads_the_standard_input, the_word_lockstep_is_this_program, exit_status_of_the_first_failing_worker,
           exit_status_of_a_signal, a_lost_peer_is_named_before_who_noticed_it,
-          who_is_killed_or_lost_a_peer_is_started_anew, restarts_are_limited, what_is_not_restarted,
+          who_is_killed_or_lost_a_peer_is_started_anew, restarts_are_limited, enough_are_left,
+          what_is_not_restarted,
           who_all_stop_in_order_leave_no_word, a_command_that_cannot_start,
           the_others_get_a_grace_then_sigterm, who_ignores_sigterm_is_killed, signals_are_passed_on,
           a_signal_that_kills_the_workers_is_the_status, stopping_and_going_on, nobody_is_left_after_a_failure,

@@ -47,6 +47,8 @@ def errors_name_what_is_wrong():
         (["run", "-np", "2", "--devices", "", "true"], b"not ''"),
         (["run", "-np", "2", "--grace", "-1", "true"], b"'--grace' needs a number"),
         (["run", "-np", "2", "--restart", "-1", "true"], b"'--restart' needs a whole number"),
+        (["run", "-np", "2", "--elastic", "0", "true"], b"'--elastic' needs a whole number"),
+        (["run", "-np", "2", "--elastic", "3", "true"], b"'--elastic' needs a number up to -np 2, not 3"),
         (["run", "-np", "2", "--prefix=3", "true"], b"'--prefix' takes no value"),
         (["train", "--checkpoint-keep", "3"], b"options '--checkpoint-...' need '--checkpoint FOLDER'"),
         (["train", "--checkpoint", "f", "--checkpoint-keep", "0"], b"option '--checkpoint-keep' needs a whole number from 1"),

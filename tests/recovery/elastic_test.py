@@ -2,12 +2,17 @@
 """Elastic generations: those who are left go on with all replicas, who comes back is taken in again, and all end with
 the bits of the undisturbed training; who may not go on ends and says why."""
 import functools
+import json
 import os
+import signal
+import subprocess
 import tempfile
 import unittest
 
 from job import LIMIT, SANITIZED, Job, Returner, Waker, undisturbed
+from cluster import children_of, task_index_of
 
+LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
 LONG = ("--epochs", "60" if SANITIZED else "400")  # until somebody has come back
 IMPATIENT = {"LOCKSTEP_HEARTBEAT_LIMIT": "1", "LOCKSTEP_HEARTBEAT_INTERVAL": "0.1", "LOCKSTEP_REJOIN_TIMEOUT": "0"}
@@ -81,6 +86,25 @@ class Fewer(Elastic):
         wanted = undisturbed(4, program=LOOP)
         for rank, point in ((0, "gradient:5:KILL"), (2, "reduced:9:KILL")):
             self.survive({rank: [point]}, gone=(rank,), wanted=wanted, program=LOOP)
+
+
+    @few
+    def test_under_the_launcher(self):
+        """The task that shows the progress is lost; another one prints the outcome."""
+        train = [LOCKSTEP, "train", "--dataset", "digits", "--limit", "2000", "--epochs", "60", "--batch-size", "64",
+                 "--json"]
+        wanted = subprocess.run([*train, "--devices", "3"], capture_output=True, text=True, timeout=LIMIT, check=True)
+        launcher = subprocess.Popen([LOCKSTEP, "run", "-np", "3", "--elastic", "2", "--no-prefix", "--", *train],
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not launcher.stdout.readline().startswith("Epoch 2"):
+            self.assertIsNone(launcher.poll())
+        os.kill(next(pid for pid in children_of(launcher.pid) if task_index_of(pid) == 0), signal.SIGKILL)
+        out, said = launcher.communicate(timeout=LIMIT)
+        self.assertEqual(launcher.returncode, 0, said)
+        self.assertIn("2 of 3 workers are left, 2 must be", said)
+        got, wanted = json.loads(out.splitlines()[-1]), json.loads(wanted.stdout.splitlines()[-1])
+        self.assertEqual((got["num_workers"], got["num_replicas_in_sync"]), (2, 3))
+        self.assertEqual(got["weights_sha256"], wanted["weights_sha256"])
 
 
 class Back(Elastic):
