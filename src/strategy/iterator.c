@@ -21,6 +21,10 @@ struct ls_iterator {
 
 ls_status ls_strategy_open_pipeline(const ls_strategy *strategy, const ls_dataset *dataset,
                                     struct ls_pipeline **pipeline) {
+    if (dataset->options.division == LS_DIVIDE_TENSORFLOW && ls_membership_is_elastic(strategy->membership))
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "division TENSORFLOW needs as many replicas on every worker, which elastic does not keep: use "
+                       "LAYOUT_INVARIANT, or leave LOCKSTEP_ELASTIC away");
     const struct ls_pipeline_config config = {
         .dataset = dataset,
         .num_replicas = strategy->total_count,

@@ -175,11 +175,15 @@ bool ls_membership_may_recover(struct ls_membership *membership, ls_status statu
 
 void ls_membership_say_lost(const struct ls_membership *membership) {
     double limit = membership->settings.rejoin_timeout;
-    if (ls_cluster_is_elastic(membership->cluster))
+    if (ls_membership_is_elastic(membership))
         ls_log_warning(&membership->log, "%s; forming the next generation, with who is there after %g s", ls_error(),
                        limit);
     else
         ls_log_warning(&membership->log, "%s; waiting up to %g s for it to come back", ls_error(), limit);
+}
+
+bool ls_membership_is_elastic(const struct ls_membership *membership) {
+    return membership->cluster && ls_cluster_is_elastic(membership->cluster);
 }
 
 int ls_membership_task(const struct ls_membership *membership, int rank) {

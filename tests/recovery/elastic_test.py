@@ -162,6 +162,13 @@ class Ends(Elastic):
             self.assertRegex(life.last_error(), "LOCKSTEP_ELASTIC's least number of workers differs: '2'.*'1'.*rank 2")
 
     @few
+    def test_division(self):
+        done = subprocess.run([LOCKSTEP, "run", "-np", "2", "--elastic", "1", "--", LOCKSTEP, "train", "--dataset", "digits",
+                               "--limit", "100", "--division", "tensorflow"], capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("division TENSORFLOW needs as many replicas on every worker", done.stderr)
+
+    @few
     def test_words(self):
         job = self.run_job({}, "2:5", workers=3)
         for life in job.now():
