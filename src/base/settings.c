@@ -28,7 +28,8 @@ static const struct setting {
      offsetof(struct ls_settings, rejoin_timeout), SECONDS_OR_0},
     {"LOCKSTEP_ELASTIC", "",
      "MIN:MAX workers, such as 2:4: when LOCKSTEP_REJOIN_TIMEOUT has passed after a loss, those who are left go on, if "
-     "they are MIN or more and most of those before; MAX is all tasks of TF_CONFIG; who comes back is taken in again",
+     "they are MIN or more and most of those before; MAX is all tasks of TF_CONFIG; who comes back is taken in again. "
+     "They keep the batch and the replicas; with 2:4,scaled both become fewer",
      offsetof(struct ls_settings, elastic), TEXT},
     {"LOCKSTEP_REPORT_INTERVAL", "5", "seconds between the lines that a wait prints",
      offsetof(struct ls_settings, report_interval), SECONDS},

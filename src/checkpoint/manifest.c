@@ -102,9 +102,8 @@ ls_status ls_manifest_read(const struct ls_safetensors *file, struct ls_manifest
             status = ls_fail(LS_INVALID_ARGUMENT, "metadata %s='%.40s' is not what it should be", fields[i].name,
                              text ? text : "(nothing)");
     }
-    if (!status && (read.position > read.step || !read.steps_per_epoch))
-        status = ls_fail(LS_INVALID_ARGUMENT, "position %lld, step %lld and steps_per_epoch %lld do not fit together",
-                         (long long)read.position, (long long)read.step, (long long)read.steps_per_epoch);
+    if (!status && !read.steps_per_epoch)
+        status = ls_fail(LS_INVALID_ARGUMENT, "metadata steps_per_epoch='0' is not what it should be");
     if (!status) *manifest = read;
     return status;
 }

@@ -10,8 +10,8 @@
 
 struct ls_manifest {
     int64_t step;            /* optimizer steps since compile: the iteration counter */
-    int64_t position;        /* steps since fit began: the place in the data */
-    int64_t steps_per_epoch; /* so that people see the epoch */
+    int64_t position;        /* steps since fit began: the place in the data; portions where batches are scaled */
+    int64_t steps_per_epoch; /* likewise */
     int64_t generation;      /* of the group, added to that of the checkpoint from which the group went on */
     uint64_t seed;           /* of the model; the dataset's is in the training's description */
     /* sums of the unfinished epoch */

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -162,6 +161,16 @@ static ls_status read_security(struct ls_cluster *cluster) {
     return ls_security_read(cluster->config.settings, name, cluster->config.log, &cluster->security);
 }
 
+static ls_status read_elastic(struct ls_cluster *cluster, const char *text) {
+    struct ls_elastic elastic;
+    ls_status status = ls_elastic_parse(text, cluster->size, &elastic);
+    if (status || !elastic.least) return status;
+    cluster->least = elastic.least;
+    cluster->scaled = elastic.scaled;
+    (void)snprintf(cluster->elastic, sizeof(cluster->elastic), "%d%s", elastic.least, elastic.scaled ? ",scaled" : "");
+    return LS_OK;
+}
+
 static ls_status fill(struct ls_cluster *cluster, const struct ls_cluster_config *config) {
     const struct ls_tf_config *tf = config->tf_config;
     cluster->config = *config;
@@ -186,9 +195,7 @@ static ls_status fill(struct ls_cluster *cluster, const struct ls_cluster_config
         ls_peer_init(&cluster->peers[rank], ls_tf_config_member(tf, rank), rank);
         cluster->members[rank] = rank;
     }
-    if (!config->elastic) return LS_OK;
-    if (*config->elastic) (void)snprintf(cluster->elastic, sizeof(cluster->elastic), "%d", atoi(config->elastic));
-    return ls_elastic_parse(config->elastic, cluster->size, &cluster->least);
+    return config->elastic ? read_elastic(cluster, config->elastic) : LS_OK;
 }
 
 ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **made) {
@@ -267,6 +274,10 @@ int ls_cluster_tasks(const struct ls_cluster *cluster) {
 
 bool ls_cluster_is_elastic(const struct ls_cluster *cluster) {
     return cluster->least > 0;
+}
+
+bool ls_cluster_is_scaled(const struct ls_cluster *cluster) {
+    return cluster->scaled;
 }
 
 const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank) {

@@ -19,7 +19,7 @@ struct ls_cluster_config {
     double join_timeout;                  /* seconds */
     const struct ls_activity *activity;   /* borrowed: what probes are told of; NULL: nothing */
     const char *version;                  /* compared between workers; NULL: ls_version() (tests give others) */
-    const char *elastic;                  /* borrowed: "MIN:MAX" workers that may go on; NULL or empty: all */
+    const char *elastic; /* borrowed: LOCKSTEP_ELASTIC's words (ledger.h); NULL or empty: all are needed */
 };
 /* Serves; nobody is dialled before ls_cluster_form. */
 ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **cluster);
@@ -61,6 +61,7 @@ int ls_cluster_task(const struct ls_cluster *cluster, int rank);
 int ls_cluster_tasks(const struct ls_cluster *cluster);
 /* Whether a generation may have fewer members than there are tasks. */
 bool ls_cluster_is_elastic(const struct ls_cluster *cluster);
+bool ls_cluster_is_scaled(const struct ls_cluster *cluster); /* its batches too */
 int ls_cluster_local_rank(const struct ls_cluster *cluster); /* among the workers on the same host */
 int ls_cluster_local_size(const struct ls_cluster *cluster);
 /* "worker:1" */

@@ -157,7 +157,7 @@ static bool differs(const struct ls_cluster *cluster, const struct ls_hello *oth
         if (ls_lines_differ(cluster->config.tf_config->canonical, other->cluster, &difference))
             compared = (struct compared){difference.field, difference.first, difference.second, SAME_CONFIG};
         else if (strcmp(cluster->elastic, other->elastic) != 0)
-            compared = (struct compared){"LOCKSTEP_ELASTIC's least number of workers", cluster->elastic, other->elastic,
+            compared = (struct compared){"what LOCKSTEP_ELASTIC says", cluster->elastic, other->elastic,
                                          "start all workers with the same"};
         else if (transports_differ(cluster, other))
             compared = (struct compared){"LOCKSTEP_TRANSPORT", ls_transport_name(cluster->config.settings->transport),

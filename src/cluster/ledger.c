@@ -101,23 +101,31 @@ bool ls_ledger_permits(const struct ls_ledger *ledger, const uint64_t *present) 
 static ls_status refuse(const char *text, int tasks) {
     return ls_fail(
         LS_INVALID_ARGUMENT,
-        "elastic '%s' is not MIN:MAX or MIN workers, such as 2:%d, with MIN from 1 to %d and MAX the %d chief "
-        "and worker tasks of TF_CONFIG (LOCKSTEP_ELASTIC, or elastic of ls_strategy_options)",
-        text, tasks, tasks, tasks);
+        "elastic '%s' is not MIN:MAX or MIN workers, such as 2:%d or 2:%d,scaled, with MIN from 1 to %d and MAX "
+        "the %d chief and worker tasks of TF_CONFIG (LOCKSTEP_ELASTIC, or elastic of ls_strategy_options)",
+        text, tasks, tasks, tasks, tasks);
 }
 
-ls_status ls_elastic_parse(const char *text, int tasks, int *min) {
+/* The number at *text, which it passes. */
+static long read_workers(const char **text) {
     char *end;
-    *min = 0;
+    if (**text < '0' || **text > '9') return -1;
+    long count = strtol(*text, &end, 10);
+    *text = end;
+    return count;
+}
+
+ls_status ls_elastic_parse(const char *text, int tasks, struct ls_elastic *elastic) {
+    const char *at = text;
+    *elastic = (struct ls_elastic){0};
     if (!*text) return LS_OK;
-    long least = strtol(text, &end, 10), most = tasks;
-    bool read = end != text;
-    if (read && *end == ':') {
-        const char *second = end + 1;
-        most = strtol(second, &end, 10);
-        read = end != second;
+    long least = read_workers(&at), most = tasks;
+    if (*at == ':') {
+        at++;
+        most = read_workers(&at);
     }
-    if (!read || *end || least < 1 || least > tasks || most != tasks) return refuse(text, tasks);
-    *min = (int)least;
+    bool scaled = strcmp(at, ",scaled") == 0;
+    if ((*at && !scaled) || least < 1 || least > tasks || most != tasks) return refuse(text, tasks);
+    *elastic = (struct ls_elastic){(int)least, scaled};
     return LS_OK;
 }

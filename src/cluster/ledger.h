@@ -29,5 +29,10 @@ bool ls_quorum(const uint64_t *roster, const uint64_t *present, int size);
 /* Whether they are a quorum of every roster. */
 bool ls_ledger_permits(const struct ls_ledger *ledger, const uint64_t *present);
 
-/* "MIN:MAX" or "MIN" workers, MAX being the tasks of TF_CONFIG; empty: *min is 0, and nothing is elastic. */
-ls_status ls_elastic_parse(const char *text, int tasks, int *min);
+/* LOCKSTEP_ELASTIC: "MIN:MAX" or "MIN" workers, MAX being the tasks of TF_CONFIG, then ",scaled" where the batch is to
+ * shrink with the workers. Empty: least is 0, and nothing is elastic. */
+struct ls_elastic {
+    int least;
+    bool scaled;
+};
+ls_status ls_elastic_parse(const char *text, int tasks, struct ls_elastic *elastic);

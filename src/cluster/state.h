@@ -119,7 +119,8 @@ struct ls_cluster {
     int follows;          /* the rank that holds this worker's Report, or its own; -1: none */
     struct ls_proposal proposal;
     int least;               /* workers that may go on; 0: not elastic, all must be there */
-    char elastic[16];        /* the same in letters, or empty */
+    bool scaled;             /* for strategies: the batch shrinks with the workers */
+    char elastic[24];        /* both in letters, or empty */
     struct ls_ledger ledger; /* elastic: the roster that it has entered, and those that it has accepted since */
     uint64_t *present;       /* [size] incarnations of who could be on the next roster */
     int64_t admit_at;        /* not before may a joiner make a running generation stop */

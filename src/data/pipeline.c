@@ -53,12 +53,24 @@ static ls_status check_tensorflow(const struct ls_pipeline_config *config) {
                    config->num_workers);
 }
 
+static ls_status check_portions(const struct ls_pipeline_config *config) {
+    const ls_dataset_options *options = &config->dataset->options;
+    if (!config->portions) return LS_OK;
+    if (options->division == LS_DIVIDE_TENSORFLOW)
+        return ls_fail(LS_INVALID_ARGUMENT, "division TENSORFLOW knows no scaled batches: use LAYOUT_INVARIANT");
+    if (options->batch_size % config->portions == 0) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "batch_size %lld is no multiple of the %d replicas at the start, so that it can not be scaled",
+                   (long long)options->batch_size, config->portions);
+}
+
 static struct ls_division_plan make_plan(const struct ls_pipeline_config *config) {
     const ls_dataset_options *options = &config->dataset->options;
     int64_t total = config->dataset->count * options->repeat;
     if (options->drop_remainder) total -= total % options->batch_size;
     return (struct ls_division_plan){.total = total,
-                                     .batch = options->batch_size,
+                                     .batch = options->batch_size / (config->portions ? config->portions : 1),
+                                     .stride = config->taken,
                                      .num_replicas = config->num_replicas,
                                      .num_workers = config->num_workers,
                                      .rule = options->division,
@@ -69,7 +81,9 @@ static struct ls_division_plan make_plan(const struct ls_pipeline_config *config
 static ls_status make_passes(struct ls_pipeline *pipeline) {
     const ls_dataset *dataset = pipeline->dataset;
     if (dataset->options.shuffle == LS_SHUFFLE_NEVER) return LS_OK;
-    int64_t longest = pipeline->plan.batch < pipeline->plan.total ? pipeline->plan.batch : pipeline->plan.total;
+    const struct ls_division_plan *plan = &pipeline->plan;
+    int64_t rows = plan->stride ? plan->stride * plan->batch : plan->batch;
+    int64_t longest = rows < plan->total ? rows : plan->total;
     int64_t count = (longest - 1) / dataset->count + 2;
     if (count > dataset->options.repeat) count = dataset->options.repeat;
     pipeline->passes = ls_alloc_array((size_t)count, sizeof(*pipeline->passes));
@@ -90,6 +104,7 @@ static void free_pipeline(struct ls_pipeline **pipeline) {
 ls_status ls_pipeline_new(const struct ls_pipeline_config *config, struct ls_pipeline **pipeline) {
     ls_status status = check_replicas(config);
     if (!status) status = check_tensorflow(config);
+    if (!status) status = check_portions(config);
     if (status) return status;
     struct ls_division_plan plan = make_plan(config);
     if (plan.total < 1)
@@ -169,6 +184,11 @@ ls_status ls_pipeline_seek(struct ls_pipeline *pipeline, int64_t epoch, int64_t 
 
 int64_t ls_pipeline_global_rows(const struct ls_pipeline *pipeline) {
     return ls_division_global_rows(&pipeline->plan, pipeline->step);
+}
+
+int64_t ls_pipeline_taken(const struct ls_pipeline *pipeline) {
+    const struct ls_division_plan *plan = &pipeline->plan;
+    return plan->stride ? (ls_pipeline_global_rows(pipeline) + plan->batch - 1) / plan->batch : 1;
 }
 
 int64_t ls_pipeline_rows(const struct ls_pipeline *pipeline, int local_replica) {

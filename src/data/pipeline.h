@@ -10,6 +10,9 @@ struct ls_pipeline_config {
     int num_replicas;                  /* of all workers */
     int first_replica, local_replicas; /* this worker's */
     int worker, num_workers;           /* for LS_DIVIDE_TENSORFLOW */
+    /* A batch that is scaled: portions, in which batch_size is divided, and how many of them a step takes. Steps below
+     * are counted in portions then. 0: whole batches. */
+    int portions, taken;
 };
 struct ls_pipeline;
 ls_status ls_pipeline_new(const struct ls_pipeline_config *config, struct ls_pipeline **pipeline);
@@ -19,6 +22,7 @@ int64_t ls_pipeline_max_rows(const struct ls_pipeline *pipeline); /* the most th
 /* Goes to a step of an epoch (both from 0). One thread. OUT_OF_RANGE past the end of the epoch. */
 ls_status ls_pipeline_seek(struct ls_pipeline *pipeline, int64_t epoch, int64_t step);
 /* Of the present step. Any thread, between seeks. */
+int64_t ls_pipeline_taken(const struct ls_pipeline *pipeline); /* from its number to the next step's */
 int64_t ls_pipeline_global_rows(const struct ls_pipeline *pipeline);
 int64_t ls_pipeline_rows(const struct ls_pipeline *pipeline, int local_replica);
 /* Reads the present step's examples of one replica: features (rows, shape...), labels (rows), host memory. Any thread.

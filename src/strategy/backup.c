@@ -27,6 +27,7 @@ struct ls_backup {
     bool due;                    /* a checkpoint is */
     bool failing;                /* the last one could not be written: said already */
     int64_t saved;               /* position of the newest that was submitted; -1: none */
+    int64_t seen;                /* the position of the call before; -1: there was none */
     /* the state: parameters, then the optimizer's moments, as they lie in the blobs; the writer's while it is not idle
      */
     float *state;
@@ -142,7 +143,8 @@ ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup 
                                .last_position = config->last_position,
                                .job = config->job,
                                .keeper = is_keeper(strategy),
-                               .saved = -1};
+                               .saved = -1,
+                               .seen = -1};
     ls_status status = ls_options_copy("ls_checkpoint_options", &made->options, sizeof(made->options), config->options);
     if (!status) status = check_options(&made->options);
     if (!status && !(made->folder = ls_strdup(made->options.folder))) status = ls_fail_memory("a folder's name", 1);
@@ -238,7 +240,7 @@ static ls_status spread_state(struct ls_backup *backup) {
 
 static void set_state(struct ls_backup *backup, const struct ls_manifest *manifest, struct ls_fit_state *state) {
     backup->model->step.iteration = manifest->step;
-    backup->saved = manifest->position;
+    backup->saved = backup->seen = manifest->position;
     state->position = manifest->position;
     state->epochs = manifest->position / manifest->steps_per_epoch;
     state->sums = (struct ls_loss_sums){manifest->epoch_loss, manifest->epoch_correct, manifest->epoch_rows};
@@ -307,11 +309,14 @@ static ls_status take_result(struct ls_backup *backup) {
 
 ls_status ls_backup_step(struct ls_backup *backup, const struct ls_fit_state *state) {
     if (!backup || !backup->keeper) return LS_OK;
-    int64_t every = backup->options.every_steps ? backup->options.every_steps : backup->steps_per_epoch;
-    if (state->position % every == 0 || backup->model->requests.save) backup->due = true;
+    int64_t portions = ls_strategy_portions(backup->model->strategy);
+    int64_t every = backup->options.every_steps ? backup->options.every_steps * portions : backup->steps_per_epoch;
+    bool passed = backup->seen < 0 ? state->position % every == 0 : state->position / every > backup->seen / every;
+    if (passed || backup->model->requests.save) backup->due = true;
+    backup->seen = state->position;
     if (!ls_writer_idle(backup->writer)) return LS_OK;
     ls_status status = take_result(backup);
-    if (status || !backup->due || state->position == backup->last_position) return status;
+    if (status || !backup->due || state->position >= backup->last_position) return status;
     return save(backup, state);
 }
 

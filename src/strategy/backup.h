@@ -7,7 +7,7 @@
 
 /* Where a fit is, between two steps. */
 struct ls_fit_state {
-    int64_t position;         /* steps since fit began */
+    int64_t position;         /* steps since fit began; where batches are scaled, their portions */
     uint64_t job;             /* a number drawn for this training's checkpoint folder; 0: none */
     int64_t generations;      /* of the groups that trained before this one, from the checkpoint */
     int64_t epochs;           /* that are done: evaluated, and all replicas compared */

@@ -31,10 +31,10 @@ struct fitting {
     struct ls_pipeline *pipeline, *validation;
     int layout; /* the strategy's that they are for */
     struct ls_fit_lines lines;
-    char *description;            /* all lines */
-    struct ls_progress *progress; /* NULL: silent */
-    struct ls_backup *backup;     /* NULL: no checkpoints */
-    int64_t steps_per_epoch, last_position;
+    char *description;                      /* all lines */
+    struct ls_progress *progress;           /* NULL: silent */
+    struct ls_backup *backup;               /* NULL: no checkpoints */
+    int64_t steps_per_epoch, last_position; /* in portions where batches are scaled */
     bool begun; /* state is that of the group, but for what a failed transaction has left out */
     enum ls_call_stand stand;
     struct ls_fit_state state;
@@ -62,7 +62,6 @@ static ls_status train_step(struct fitting *fitting) {
     struct ls_track *track = fitting->model->strategy->replicas[0].track;
     struct ls_fit_state *state = &fitting->state;
     struct ls_loss_sums sums;
-    if (state->position % fitting->steps_per_epoch == 0) state->sums = (struct ls_loss_sums){0};
     fitting->model->pipeline = fitting->pipeline;
     ls_status status = ls_pipeline_seek(fitting->pipeline, state->position / steps, state->position % steps);
     if (!status) ask(fitting);
@@ -74,7 +73,7 @@ static ls_status train_step(struct fitting *fitting) {
         fitting->timed_samples += sums.rows;
     }
     fitting->timing = true;
-    state->position++;
+    state->position += ls_pipeline_taken(fitting->pipeline);
     state->sums.loss += sums.loss;
     state->sums.correct += sums.correct;
     state->sums.rows += sums.rows;
@@ -104,7 +103,7 @@ static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, double 
     ls_status status = LS_OK;
     for (int i = 0; i < model->strategy->local_count; i++) model->replicas[i].total = (struct ls_loss_sums){0};
     model->pipeline = pipeline;
-    for (int64_t step = 0; !status && step < ls_pipeline_steps(pipeline); step++) {
+    for (int64_t step = 0; !status && step < ls_pipeline_steps(pipeline); step += ls_pipeline_taken(pipeline)) {
         status = ls_pipeline_seek(pipeline, 0, step);
         if (!status) status = ls_model_evaluate_step(model);
     }
@@ -119,16 +118,16 @@ static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, double 
 
 static ls_status train(struct fitting *fitting) {
     struct ls_fit_state *state = &fitting->state;
-    int64_t step = state->position % fitting->steps_per_epoch + 1;
+    int64_t begin = state->epochs * fitting->steps_per_epoch, step = state->position - begin + 1;
     if (fitting->shown != state->epochs)
         ls_progress_epoch(fitting->progress, (int)state->epochs, fitting->options.epochs, fitting->steps_per_epoch);
     fitting->shown = state->epochs;
     ls_status status = train_step(fitting);
     if (!status) ls_membership_commit(fitting->model->strategy->membership);
     if (!status) ls_reached("committed");
-    if (!status && step < fitting->steps_per_epoch) status = keep(fitting);
+    if (!status && state->position < begin + fitting->steps_per_epoch) status = keep(fitting);
     if (status) return ls_fail_context(status, "epoch %d, step %lld", (int)state->epochs + 1, (long long)step);
-    ls_progress_step(fitting->progress, step, state->result.loss, state->result.accuracy);
+    ls_progress_step(fitting->progress, state->position - begin, state->result.loss, state->result.accuracy);
     return LS_OK;
 }
 
@@ -149,6 +148,7 @@ static ls_status finish_epoch(struct fitting *fitting) {
     if (status) return status;
     fitting->state.epochs++;
     fitting->state.evaluated = false;
+    fitting->state.sums = (struct ls_loss_sums){0};
     ls_membership_commit(fitting->model->strategy->membership);
     return LS_OK;
 }
@@ -182,13 +182,13 @@ static ls_status tell_epochs(struct fitting *fitting) {
 /* Between two transactions: somebody has asked, in the last step, that all stop. An epoch is brought to its end. */
 static bool is_to_stop(const struct fitting *fitting) {
     const struct ls_fit_state *state = &fitting->state;
-    bool ending = state->position == (state->epochs + 1) * fitting->steps_per_epoch;
+    bool ending = state->position >= (state->epochs + 1) * fitting->steps_per_epoch;
     return fitting->model->requests.stop && !ending && state->position < fitting->last_position;
 }
 
 static ls_status stop(struct fitting *fitting) {
     const struct ls_fit_state *state = &fitting->state;
-    long long step = state->position % fitting->steps_per_epoch;
+    long long step = state->position - state->epochs * fitting->steps_per_epoch;
     ls_status status = ls_fit_stop(fitting->model, fitting->backup, state);
     if (!step) return ls_fail_context(status, "after epoch %lld", (long long)state->epochs);
     return ls_fail_context(status, "epoch %lld, step %lld", (long long)state->epochs + 1, step);
@@ -239,8 +239,9 @@ static ls_status open_fit(struct fitting *fitting) {
     if (!status && model->compiled) status = ls_fit_describe(model, fitting->data, options, &fitting->lines);
     if (!status && model->compiled) status = ls_fit_join_lines(&fitting->lines, &fitting->description);
     if (status) return status;
-    fitting->steps_per_epoch =
-        options->steps_per_epoch ? options->steps_per_epoch : ls_pipeline_steps(fitting->pipeline);
+    fitting->steps_per_epoch = options->steps_per_epoch
+                                   ? options->steps_per_epoch * ls_strategy_portions(model->strategy)
+                                   : ls_pipeline_steps(fitting->pipeline);
     fitting->last_position = options->epochs * fitting->steps_per_epoch;
     if (!ls_pipeline_steps(fitting->pipeline))
         return ls_fail(LS_INVALID_ARGUMENT,

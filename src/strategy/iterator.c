@@ -19,8 +19,13 @@ struct ls_iterator {
     int32_t *labels[LS_MAX_LOCAL_DEVICES];
 };
 
+int ls_strategy_portions(const ls_strategy *strategy) {
+    return ls_membership_is_scaled(strategy->membership) ? strategy->base_count : 1;
+}
+
 ls_status ls_strategy_open_pipeline(const ls_strategy *strategy, const ls_dataset *dataset,
                                     struct ls_pipeline **pipeline) {
+    bool scaled = ls_membership_is_scaled(strategy->membership);
     if (dataset->options.division == LS_DIVIDE_TENSORFLOW && ls_membership_is_elastic(strategy->membership))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "division TENSORFLOW needs as many replicas on every worker, which elastic does not keep: use "
@@ -32,6 +37,8 @@ ls_status ls_strategy_open_pipeline(const ls_strategy *strategy, const ls_datase
         .local_replicas = strategy->local_count,
         .worker = strategy->membership->rank,
         .num_workers = strategy->membership->size,
+        .portions = scaled ? strategy->base_count : 0,
+        .taken = scaled ? strategy->total_count : 0,
     };
     return ls_pipeline_new(&config, pipeline);
 }
@@ -106,7 +113,7 @@ ls_status ls_iterator_next(ls_iterator *iterator, bool *end) {
     }
     status = ls_pipeline_seek(iterator->pipeline, iterator->position.epoch, iterator->position.step);
     if (status) return status;
-    iterator->position.step++;
+    iterator->position.step += ls_pipeline_taken(iterator->pipeline);
     *end = false;
     return LS_OK;
 }

@@ -1,7 +1,8 @@
 /* Which worker holds which replicas. All devices of all workers give num_replicas_in_sync at the first generation; an
  * elastic one with fewer workers keeps that number: the replicas are dealt anew over the devices that are left, in
  * order, so that a device may hold several, each with a thread and variables of its own. The batch, its division and
- * the order of addition hang on replica ids alone, so nothing else changes, not even the bits. */
+ * the order of addition hang on replica ids alone, so nothing else changes, not even the bits. Where batches are to be
+ * scaled there is one replica a device instead, and the batch shrinks with them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -150,14 +151,16 @@ static ls_status exchange_counts(ls_strategy *strategy, int64_t *counts, int *to
     ls_status status = ls_membership_exchange(membership, "devices", strategy->device_count, counts);
     for (int w = 0; !status && w < membership->size; w++) status = check_devices(strategy, w, counts[w]);
     /* who knows of a difference fails here, and who is new hears of it below */
-    if (!status) status = ls_membership_exchange(membership, "replicas", strategy->total_count, totals);
+    if (!status) status = ls_membership_exchange(membership, "replicas", strategy->base_count, totals);
     for (int w = 0; !status && w < membership->size; w++) {
         sum += counts[w];
         if (totals[w] > known) known = totals[w];
     }
     if (!status && (sum > INT32_MAX || known > INT32_MAX)) status = ls_fail(LS_INTERNAL, "too many replicas");
-    if (!status) *total = (int)(known ? known : sum);
-    return status;
+    if (status) return status;
+    strategy->base_count = (int)(known ? known : sum);
+    *total = ls_membership_is_scaled(membership) ? (int)sum : strategy->base_count;
+    return LS_OK;
 }
 
 static ls_status allocate(ls_strategy *strategy) {
@@ -177,7 +180,8 @@ ls_status ls_layout_number(ls_strategy *strategy) {
     if (!status) status = deal(strategy, counts, total);
     if (status) return status;
     int own = strategy->first[membership->rank], count = strategy->first[membership->rank + 1] - own;
-    bool moved = strategy->replicas[0].id != own || strategy->local_count != count;
+    bool moved = strategy->replicas[0].id != own || strategy->local_count != count || strategy->dealt != total;
+    strategy->dealt = total;
     if (strategy->local_count != count) status = resize(strategy, count);
     for (int i = 0; i < strategy->local_count; i++) strategy->replicas[i].id = own + i;
     strategy->layout += moved;

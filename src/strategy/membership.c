@@ -186,6 +186,10 @@ bool ls_membership_is_elastic(const struct ls_membership *membership) {
     return membership->cluster && ls_cluster_is_elastic(membership->cluster);
 }
 
+bool ls_membership_is_scaled(const struct ls_membership *membership) {
+    return membership->cluster && ls_cluster_is_scaled(membership->cluster);
+}
+
 int ls_membership_task(const struct ls_membership *membership, int rank) {
     return membership->cluster ? ls_cluster_task(membership->cluster, rank) : rank;
 }

@@ -55,6 +55,7 @@ void ls_membership_keep(struct ls_membership *membership, struct ls_bytes bytes)
 int ls_membership_task(const struct ls_membership *membership, int rank);
 int ls_membership_tasks(const struct ls_membership *membership);
 bool ls_membership_is_elastic(const struct ls_membership *membership);
+bool ls_membership_is_scaled(const struct ls_membership *membership);
 /* Leaves in order (LS_OK, or LS_CANCELLED when all have stopped) or telling the cause; frees. Returns status or what
  * leaving met. */
 ls_status ls_membership_close(struct ls_membership *membership, ls_status status);

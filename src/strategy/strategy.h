@@ -67,10 +67,11 @@ struct ls_strategy {
     struct ls_membership *membership;
     struct ls_replica *replicas;   /* [local_count] */
     int local_count, device_count; /* replicas here; devices of this worker */
-    int total_count;               /* num_replicas_in_sync */
+    int total_count, base_count;   /* num_replicas_in_sync, now and at the start */
     int *first;                    /* [workers + 1]: worker w holds replica ids [first[w], first[w + 1]) */
     int *task_devices;             /* [tasks] of TF_CONFIG; 0: not known yet */
-    int layout;                    /* counts how often this worker's replicas have become others */
+    int dealt;                     /* total_count of the present layout */
+    int layout;                    /* counts how often this worker's replicas, or their number, have become others */
     int spins;                     /* before a thread sleeps */
     /* the present run: written before start opens, read after */
     struct ls_gate start;
@@ -147,7 +148,10 @@ size_t ls_variables_size(const ls_strategy *strategy);
 void ls_variables_pack(const ls_strategy *strategy, char *place);
 void ls_variables_unpack(ls_strategy *strategy, const char *place);
 
-/* iterator.c: dataset as this worker's replicas see it */
+/* iterator.c: in how many portions a batch is divided, in which positions are counted: 1, or where batches are scaled
+ * the replicas at the start. */
+int ls_strategy_portions(const ls_strategy *strategy);
+/* dataset as this worker's replicas see it */
 struct ls_pipeline;
 ls_status ls_strategy_open_pipeline(const ls_strategy *strategy, const ls_dataset *dataset,
                                     struct ls_pipeline **pipeline);

@@ -41,21 +41,14 @@ END_TEST
 static const struct {
     const char *name, *value;
 } refusals[] = {
-    {"format", "pt"},
-    {"version", "2"},
-    {"random", "mt19937"},
-    {"step", ""},
-    {"step", "x"},
-    {"step", "-1"},
-    {"step", "1x"},
-    {"step", "9223372036854775808"},
-    {"seed", "-1"},
-    {"seed", "18446744073709551616"},
-    {"loss", "0.5"},
-    {"loss", "0x"},
-    {"loss", "zz"},
-    {"loss", "0x11111111111111111"},
-    {"position", "9223372036854775807"},
+    {"format", "pt"},      {"version", "2"},
+    {"random", "mt19937"}, {"step", ""},
+    {"step", "x"},         {"step", "-1"},
+    {"step", "1x"},        {"step", "9223372036854775808"},
+    {"seed", "-1"},        {"seed", "18446744073709551616"},
+    {"loss", "0.5"},       {"loss", "0x"},
+    {"loss", "zz"},        {"loss", "0x11111111111111111"},
+    {"position", "-1"},    {"steps_per_epoch", "0"},
 };
 
 START_TEST(what_it_should_not_be_is_refused) {

@@ -77,16 +77,17 @@ START_TEST(a_ledger_has_an_end) {
 END_TEST
 
 START_TEST(words) {
-    static const char *const bad[] = {"x", "0", "5", "2:3", "3:5", "2:", ":4", "2:4x", "-1", "4:2"};
-    int least = 9;
-    ck_assert_int_eq(ls_elastic_parse("", TASKS, &least), LS_OK);
-    ck_assert_int_eq(least, 0);
-    ck_assert_int_eq(ls_elastic_parse("2:4", TASKS, &least), LS_OK);
-    ck_assert_int_eq(least, 2);
-    ck_assert_int_eq(ls_elastic_parse("3", TASKS, &least), LS_OK);
-    ck_assert_int_eq(least, 3);
+    static const char *const bad[] = {"x",    "0",  "5",   "2:3",  "3:5",     "2:",        ":4",
+                                      "2:4x", "-1", "4:2", "2:4,", ",scaled", "2:4 scaled"};
+    struct ls_elastic read = {9, true};
+    ck_assert_int_eq(ls_elastic_parse("", TASKS, &read), LS_OK);
+    ck_assert(read.least == 0 && !read.scaled);
+    ck_assert_int_eq(ls_elastic_parse("2:4", TASKS, &read), LS_OK);
+    ck_assert(read.least == 2 && !read.scaled);
+    ck_assert_int_eq(ls_elastic_parse("3,scaled", TASKS, &read), LS_OK);
+    ck_assert(read.least == 3 && read.scaled);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        ck_assert_msg(ls_elastic_parse(bad[i], TASKS, &least) == LS_INVALID_ARGUMENT, "%s", bad[i]);
+        ck_assert_msg(ls_elastic_parse(bad[i], TASKS, &read) == LS_INVALID_ARGUMENT, "%s", bad[i]);
         ck_assert_msg(strstr(ls_error(), bad[i]) && strstr(ls_error(), "LOCKSTEP_ELASTIC"), "%s", ls_error());
     }
 }

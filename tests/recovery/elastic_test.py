@@ -107,6 +107,50 @@ class Fewer(Elastic):
         self.assertEqual(got["weights_sha256"], wanted["weights_sha256"])
 
 
+class Scaled(Elastic):
+    """One replica a device, and a batch that shrinks with them: the data is gone through once an epoch all the same."""
+
+    def train(self, at, **more):
+        job = self.run_job(at, "1:4,scaled", **more)
+        left = [lives[-1] for lives in job.lives.values() if lives[-1].status == 0]
+        results = [life.result() for life in left]
+        self.assertEqual(len({result["weights_sha256"] for result in results}), 1, job.describe())
+        return job, results
+
+    def test_fewer_replicas_take_more_steps(self):
+        """8 steps an epoch are 32 portions; 16 of them are done when one is lost, and three replicas take 16 / 3 steps to the
+        epoch's end and 32 / 3 in the next one."""
+        job, results = self.train({1: ["committed:4:KILL"]})
+        self.assertEqual([result["steps"] for result in results], [4 + 6 + 11] * 3, job.describe())
+        self.assertEqual([result["told"] for result in results], [2] * 3, job.describe())
+        self.assertIn("this one is rank 1, and holds 1 of 3 replicas", job.lives[2][-1].errors())
+
+    @few
+    def test_undisturbed_it_is_as_without(self):
+        _, results = self.train({})
+        self.assertEqual({result["weights_sha256"] for result in results}, {reference(4)["weights_sha256"]})
+
+    @few
+    def test_a_checkpoint(self):
+        """All are lost; the portion at which the training stood is where it goes on, with four again."""
+        with tempfile.TemporaryDirectory(prefix="lockstep-elastic-test-") as folder:
+            options = ("--checkpoint", folder, "--checkpoint-steps", "1")
+            self.run_job({1: ["sums:5:KILL"], 0: ["sums:7:KILL"], 2: ["sums:7:KILL"], 3: ["sums:7:KILL"]}, "1:4,scaled",
+                         options=options)
+            job, results = self.train({}, options=options)
+            self.assertIn("training goes on after step", job.lives[0][0].errors())
+            self.assertEqual(len(results), 4, job.describe())
+            self.assertEqual(len({result["steps"] for result in results}), 1)
+            self.assertIn(results[0]["steps"], (16, 17, 18))  # by when the last checkpoint was written
+
+    @few
+    def test_a_batch_that_does_not_divide(self):
+        job = self.run_job({}, "1:4,scaled", options=("--batch", "30"))
+        for life in job.now():
+            self.assertIn(life.status, (2, 138), job.describe())
+            self.assertRegex(life.last_error(), "batch_size 30 is no multiple of the 4 replicas at the start")
+
+
 class Back(Elastic):
     """Lost, left out, and started anew."""
 
@@ -159,7 +203,7 @@ class Ends(Elastic):
             "LOCKSTEP_ELASTIC": "1:3"} if rank == 2 else {})
         for life in job.now():
             self.assertEqual(life.status, 2, job.describe())
-            self.assertRegex(life.last_error(), "LOCKSTEP_ELASTIC's least number of workers differs: '2'.*'1'.*rank 2")
+            self.assertRegex(life.last_error(), "what LOCKSTEP_ELASTIC says differs: '2'.*'1'.*rank 2")
 
     @few
     def test_division(self):
