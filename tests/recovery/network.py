@@ -69,3 +69,74 @@ class Cutter:
                 life.wake()
                 self.rank, self.since = life.rank, time.monotonic()
                 return
+
+
+class Fencer:
+    """A hook: when a worker has stopped itself, its address moves to the spare host, where its task is started anew; when
+    the group has gone on with that one, the old one wakes behind another address and hears so. Then its task is made free
+    again: the new one is killed, and the address moves back. Or taken=True: all others but the new one are lost, and one
+    comes back to find both; the rest comes back when the old one has ended."""
+
+    def __init__(self, rank, taken=False):
+        self.rank, self.taken = rank, taken
+        self.old = self.new = self.back = None
+        self.stages = [self._move, self._replace, self._wake, self._take if taken else self._free]
+        self.stages += [self._end] if taken else []
+
+    def __call__(self, job):
+        """Each stage returns whether it could be done."""
+        if self.stages and self.stages[0](job):
+            self.stages.pop(0)
+
+    def faults(self):
+        if self.stages:
+            return ["the round ended before %s" % self.stages[0].__name__]
+        if self.taken and self.old.status != 2:
+            return ["the old process ended with %s" % self.old.status]
+        return [] if self.taken or "took the state" in self.old.errors() else ["the old process has not joined as new"]
+
+    def _move(self, job):
+        self.old = job.lives[self.rank][0]
+        if not self.old.is_stopped():
+            return False
+        job.network.move(self.rank)
+        return True
+
+    def _replace(self, job):
+        if not any("was lost" in lives[0].errors() for rank, lives in job.lives.items() if rank != self.rank):
+            return False
+        self.new = job.start(self.rank)
+        return True
+
+    def _wake(self, job):
+        if not self.new.notes("entered"):
+            return False
+        self.old.wake()
+        return True
+
+    def _is_told(self):
+        return "went on without this process" in self.old.errors()
+
+    def _free(self, job):
+        if not self._is_told():
+            return False
+        self.new.kill()
+        job.network.move(self.rank)
+        job.lives[self.rank] = [self.new, self.old]
+        return True
+
+    def _take(self, job):
+        if not self._is_told():
+            return False
+        job.restart = False
+        others = [rank for rank in job.lives if rank != self.rank]
+        for rank in others:
+            job.lives[rank][-1].kill()
+        self.back = job.start(others[-1])
+        return True
+
+    def _end(self, job):
+        if self.old.status is None:
+            return False
+        job.restart = self.back.status is None
+        return True

@@ -28,6 +28,11 @@ class Slower:
         self.next = now + (self.rest if self.stopped else self.run)
 
 
+    def stops_often(self, seconds):
+        """So often that in as many seconds its share of the processor is about that."""
+        return 4 * (self.run + self.rest) < seconds
+
+
 class Top:
     """A hook: asks again and again, from the first step on; answers holds those of all ranks."""
 
