@@ -2,7 +2,8 @@
 
 A host is a process that does nothing, in new namespaces; commands enter them with nsenter. Hosts can neither see each
 other's processes nor map each other's memory, so they are as far apart as real ones. Links are veth pairs into a bridge
-in a namespace of its own, with a token bucket at both ends, or, for a delay, TAP devices of programs/delay_switch.c.
+in a namespace of its own, with a token bucket at both ends, or, for a delay and loss, TAP devices of
+programs/delay_switch.c. A host on a bridge can be cut off, and have the address of another one.
 Nothing gets a name in the system: the namespaces, with all that is in them, end with the processes, which end with the
 caller, even where it is killed. Needs root, and ip and tc of iproute2.
 """
@@ -35,6 +36,7 @@ class Link:
     bits: float  # a second; 0: not shaped
     burst: str = ""  # of the token bucket
     delay_us: float = 0  # one way
+    loss: float = 0  # part of all packets; needs a delay
 
 
 LINKS = {link.name: link for link in (
@@ -44,7 +46,7 @@ LINKS = {link.name: link for link in (
 def why_not(link, delay_switch=None):
     """Why hosts on this link cannot be made here; None where they can."""
     try:
-        with Hosts(1, link, delay_switch):
+        with Hosts(2, link, delay_switch):
             return None
     except (Failure, OSError) as failure:
         return str(failure)
@@ -96,6 +98,15 @@ class Host(Namespace):
     def enter_network(self, command):
         """For a starter of processes, which has to see the other hosts from outside."""
         return self.enter(command, ["--net", "--uts"])
+
+    def set_address(self, address):
+        """Instead of the one that it has; its connections stay, but are of no more use."""
+        self.address = address
+        # cubic is what Linux comes with, whatever this machine is set to; a program may still choose for itself
+        script = f"""ip address flush dev {INTERFACE} && ip address add {address}/24 dev {INTERFACE} noprefixroute &&
+                     ip link set {INTERFACE} up &&
+                     ip route add {SUBNET}0/24 dev {INTERFACE} src {address} congctl cubic"""
+        administer(self.enter(["sh", "-c", script]))
 
 
 def host_name(number):
@@ -152,20 +163,17 @@ class Hosts:
         else:
             self.start_bridge(names)
         for host in self.list:
-            # cubic is what Linux comes with, whatever this machine is set to; a program may still choose for itself
-            administer(host.enter(f"ip address add {host.address}/24 dev {INTERFACE} noprefixroute".split()),
-                       host.enter(f"ip link set {INTERFACE} up".split()),
-                       host.enter(f"ip route add {SUBNET}0/24 dev {INTERFACE} src {host.address}"
-                                  " congctl cubic".split()))
+            host.set_address(host.address)
 
     def start_delay_switch(self):
         if not self.delay_switch or not os.access(self.delay_switch, os.X_OK):
             raise Failure(f"{self.delay_switch} is missing; it is built with Lockstep (scripts/quickstart)")
         spaces = [f"/proc/{host.pid}/ns/net" for host in self.list]
-        self.hold(Background([self.delay_switch, self.link.bits, self.link.delay_us, INTERFACE, *spaces]))
+        self.hold(Background([self.delay_switch, self.link.bits, self.link.delay_us, self.link.loss, INTERFACE,
+                              *spaces]))
 
     def start_bridge(self, names):
-        bridge = Namespace("bridge", names)
+        self.bridge = bridge = Namespace("bridge", names)
         self.hold(bridge.holder)
         outside = ["--net"]  # where the hosts' process numbers mean something
         administer(bridge.enter("ip link add bridge type bridge".split(), outside),
@@ -179,6 +187,10 @@ class Hosts:
                 shape = ["root", "tbf", "rate", f"{self.link.bits:.0f}bit", "burst", self.link.burst, "latency", "20ms"]
                 administer(bridge.enter(["tc", "qdisc", "add", "dev", port, *shape], outside),
                            host.enter(["tc", "qdisc", "add", "dev", INTERFACE, *shape]))
+
+    def set_link(self, number, state):
+        """"down": whatever a host on a bridge sends or is sent is lost; "up": no more."""
+        administer(self.bridge.enter(["ip", "link", "set", f"port{number}", state], ["--net"]))
 
     def stop(self):
         for each in reversed(self.held):

@@ -1,14 +1,15 @@
-/* A switch in user space for bench/network: TAP devices in other network namespaces, joined with a rate a port and a
- * delay.
+/* A switch in user space for bench/network and tests/recovery: TAP devices in other network namespaces, joined with a
+ * rate a port, a delay and a loss.
  *
- * usage: delay_switch BITS_PER_SECOND DELAY_US INTERFACE NAMESPACE NAMESPACE...
+ * usage: delay_switch BITS_PER_SECOND DELAY_US LOSS INTERFACE NAMESPACE NAMESPACE...
  *
  * Makes INTERFACE in each network namespace (a path such as /proc/PID/ns/net), prints "ready" and forwards Ethernet
  * frames until it is killed. A frame takes its time on the sender's line, the delay, and its turn on the receiver's
  * line, both counted with everything that Ethernet adds to a frame; it is cut through, so an idle way costs its time on
  * the line once. Frames travel with the kernel's offload headers, so that a segment of 64 KB is one read and one write,
  * and are counted as the frames that they would become. A receiver's line that is behind by more than LONGEST_QUEUE
- * loses frames. One thread. */
+ * loses frames. LOSS is the part of all frames that is lost on the way, each by itself, drawn from one seed; where it
+ * is not 0, nothing is offloaded, so that each packet is a frame. One thread. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +30,7 @@
 
 enum {
     MOST_PORTS = 64,
+    FIRST_SPACE = 5, /* of the arguments */
     MAC = 6,
     ETHERNET = 14,           /* destination, source, type */
     SHORTEST = 60,           /* what Ethernet fills a short frame up to */
@@ -56,6 +58,8 @@ typedef struct Port {
 typedef struct Switch {
     double ns_a_byte;
     int64_t delay; /* ns, one way */
+    double loss;
+    unsigned short draws[3]; /* state of erand48 */
     int count;
     Port ports[MOST_PORTS];
 } Switch;
@@ -77,7 +81,7 @@ static int64_t later(int64_t a, int64_t b) {
 
 /* ---- the devices ---- */
 
-static int open_port(const char *path, const char *interface) {
+static int open_port(const char *path, const char *interface, unsigned offload) {
     int space = open(path, O_RDONLY | O_CLOEXEC);
     if (space < 0 || setns(space, CLONE_NEWNET)) {
         give_up(path);
@@ -89,7 +93,7 @@ static int open_port(const char *path, const char *interface) {
     if (fd < 0 || ioctl(fd, TUNSETIFF, &request)) {
         give_up("/dev/net/tun");
     }
-    if (ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6)) {
+    if (ioctl(fd, TUNSETOFFLOAD, offload)) {
         give_up("TUNSETOFFLOAD");
     }
     return fd;
@@ -131,10 +135,10 @@ static void append(Port *port, Frame *frame) {
 }
 
 /* Books the receiver's line from start + delay on, and keeps the frame until then. */
-static void send_later(const Switch *self, Port *to, int64_t start, int64_t duration, const unsigned char *data,
+static void send_later(Switch *self, Port *to, int64_t start, int64_t duration, const unsigned char *data,
                        size_t size) {
     int64_t arrival = start + self->delay;
-    if (to->down_free - arrival > LONGEST_QUEUE) {
+    if (to->down_free - arrival > LONGEST_QUEUE || erand48(self->draws) < self->loss) {
         return;
     }
     Frame *frame = malloc(sizeof(*frame) + size);
@@ -233,15 +237,17 @@ static void run(Switch *self) {
 
 int main(int argc, char **argv) {
     static Switch self;
-    double rate = argc > 5 ? atof(argv[1]) : 0, delay = argc > 5 ? atof(argv[2]) : -1;
-    if (argc > 4 + MOST_PORTS || rate < 1e3 || rate > 1e12 || !(delay >= 0 && delay < 1e7)) {
-        fprintf(stderr, "usage: delay_switch BITS_PER_SECOND DELAY_US INTERFACE NAMESPACE NAMESPACE...\n");
+    bool enough = argc > 6 && argc <= FIRST_SPACE + MOST_PORTS;
+    double rate = enough ? atof(argv[1]) : 0, delay = enough ? atof(argv[2]) : -1, loss = enough ? atof(argv[3]) : -1;
+    if (rate < 1e3 || rate > 1e12 || !(delay >= 0 && delay < 1e7) || !(loss >= 0 && loss < 1)) {
+        fprintf(stderr, "usage: delay_switch BITS_PER_SECOND DELAY_US LOSS INTERFACE NAMESPACE NAMESPACE...\n");
         return 2;
     }
     self.ns_a_byte = 8e9 / rate;
     self.delay = (int64_t)(delay * 1e3);
-    for (int i = 4; i < argc; i++) {
-        self.ports[self.count++].fd = open_port(argv[i], argv[3]);
+    self.loss = loss;
+    for (int i = FIRST_SPACE; i < argc; i++) {
+        self.ports[self.count++].fd = open_port(argv[i], argv[4], loss > 0 ? 0 : TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6);
     }
     become_prompt();
     puts("ready");

@@ -97,14 +97,25 @@ static bool is_over_for(const struct ls_cluster *cluster, const struct ls_messag
            cluster->roster[hello->hello.rank] == hello->incarnation;
 }
 
-static void answer_refused(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, ls_status code,
-                           const char *text) {
+static void send_refused(struct ls_cluster *cluster, struct ls_rpc_stream *stream, ls_status code, const char *text) {
     struct ls_message message = reply_of(cluster, LS_VERDICT_REFUSED, text);
     message.reply.code = code;
     ls_cluster_send(stream, &message);
     ls_rpc_finish(stream);
+}
+
+static void answer_refused(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, ls_status code,
+                           const char *text) {
+    send_refused(cluster, stream, code, text);
     if (rank < cluster->size) cluster->peers[rank].told = true;
     ls_hello_refuse_join(cluster, code, text);
+}
+
+/* Whether this worker joins a group that has survivors. */
+static bool joins_survivors(const struct ls_cluster *cluster) {
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (cluster->peers[rank].generation) return true;
+    return false;
 }
 
 void ls_hello_told(struct ls_cluster *cluster, int rank) {
@@ -187,7 +198,8 @@ static bool misplaced(const struct ls_cluster *cluster, const struct ls_hello *o
     return true;
 }
 
-/* Another process of the same task is connected already: the one before, about to be seen closed, or a second one. */
+/* Another process of the same task is connected already: the one before, about to be seen closed, or a second one. In
+ * a recovery that is one that was fenced and finds its task taken: it ends, and nobody else. */
 static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_rpc_stream *stream) {
     char text[LS_ERROR_SIZE];
     int64_t now = ls_now();
@@ -196,7 +208,9 @@ static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struc
                    "two processes say that they are %s (rank %d): give each its own task index in "
                    "TF_CONFIG, or end the one left over from an earlier run",
                    peer->name, peer->rank);
-    if (now - peer->rival_since > LS_RIVAL_TIMEOUT)
+    if (now - peer->rival_since > LS_RIVAL_TIMEOUT && joins_survivors(cluster))
+        send_refused(cluster, stream, LS_INVALID_ARGUMENT, text);
+    else if (now - peer->rival_since > LS_RIVAL_TIMEOUT)
         answer_refused(cluster, stream, peer->rank, LS_INVALID_ARGUMENT, text);
     else
         answer_retry(cluster, stream, "an earlier process of this task is still connected");

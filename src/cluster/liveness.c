@@ -59,6 +59,20 @@ static void describe(const struct ls_cluster *cluster, const struct ls_peer *pee
                    alone ? "; no other worker is heard either, so it may be this one that is cut off" : "");
 }
 
+/* A stream whose other end is gone without a word, though the peer is heard on its own: one that was cut, or whose
+ * address has moved, while the peer dialled anew. A running group hears that from the peer, to which this one is
+ * silent. */
+static void find_dead(struct ls_cluster *cluster) {
+    if (cluster->phase >= LS_PHASE_MEMBER || cluster->liveness.since <= cluster->liveness.limit) return;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        struct ls_peer *peer = &cluster->peers[rank];
+        if (!ls_peer_connected(peer) ||
+            ls_rpc_unanswered(peer->out) * (double)LS_SECOND <= (double)cluster->liveness.limit)
+            continue;
+        ls_control_drop(cluster, peer, "its host does not take what is sent to it");
+    }
+}
+
 static void find_silent(struct ls_cluster *cluster, int64_t counted) {
     for (int rank = 0; rank < cluster->size; rank++)
         if (is_watched(cluster, &cluster->peers[rank])) cluster->peers[rank].silence += counted;
@@ -92,7 +106,9 @@ static void look(struct ls_cluster *cluster) {
         for (int rank = 0; rank < cluster->size; rank++) ls_liveness_heard(&cluster->peers[rank]);
     }
     liveness->looked = now;
-    if (beats(cluster)) find_silent(cluster, counted);
+    if (!beats(cluster)) return;
+    find_silent(cluster, counted);
+    find_dead(cluster);
 }
 
 int64_t ls_liveness_absence(const struct ls_cluster *cluster) {

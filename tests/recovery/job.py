@@ -66,16 +66,26 @@ class Life:
         with open("/proc/%d/stat" % self.process.pid, encoding="ascii") as stat:
             return stat.read().rpartition(")")[2].split()[0] in "Tt"
 
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def wake(self):
+        self.process.send_signal(signal.SIGCONT)
+
 
 class Job:
-    """Tasks of one cluster on localhost. at: {rank: ["sums:3:KILL", ...]}, one for each life of the task in turn."""
+    """Tasks of one cluster, on localhost or on the hosts of a network (network.py). at: {rank: ["sums:3:KILL", ...]}, one
+    for each life of the task in turn."""
 
     def __init__(self, workers=3, options=(), environment=None, at=None, task_environment=None, restart=True,
-                 program=WORKER):
+                 program=WORKER, network=None):
+        self.network = network
         self.folder = tempfile.TemporaryDirectory(prefix="lockstep-recovery-")
-        self.cluster = {"worker": ["127.0.0.1:%d" % port for port in free_ports(workers)]}
+        self.cluster = {"worker": network.addresses if network else
+                        ["127.0.0.1:%d" % port for port in free_ports(workers)]}
         self.command = [program, *options]
-        self.environment = environment_of(environment)
+        self.environment = environment_of({**(network.environment if network else {}), **(environment or {})})
         self.task_environment = task_environment or (lambda rank: {})
         self.at = {rank: list(points) for rank, points in (at or {}).items()}
         self.restart = restart
@@ -89,7 +99,10 @@ class Job:
         points = self.at.get(rank, [])
         if number < len(points) and points[number]:
             own["LOCKSTEP_TEST_AT"] = points[number]
-        life = Life(rank, command or self.command, own, self.folder.name, "%d.%d" % (rank, number))
+        command = command or self.command
+        if self.network:
+            command = self.network.enter(rank, command)
+        life = Life(rank, command, own, self.folder.name, "%d.%d" % (rank, number))
         self.lives[rank].append(life)
         return life
 
@@ -113,8 +126,7 @@ class Job:
             return
         self.late += running
         for life in running:
-            life.process.kill()
-            life.process.wait()
+            life.kill()
 
     def finish(self, hooks=(), limit=LIMIT):
         """Starts whoever was killed anew until all have ended; hooks are called all the time. Past the limit all are
@@ -139,8 +151,7 @@ class Job:
         for lives in self.lives.values():
             for life in lives:
                 if life.status is None:
-                    life.process.kill()
-                    life.process.wait()
+                    life.kill()
 
     def describe(self):
         parts = []
@@ -171,7 +182,7 @@ class Job:
                 faults.append("%s says that it is rank %d, pid %d" % (who, got["rank"], got["pid"]))
             if len(self.lives[life.rank]) == 1 and got["told"] != wanted["told"]:
                 faults.append("%s was told of %d epochs, not %d" % (who, got["told"], wanted["told"]))
-        if children_of(os.getpid()):
+        if set(children_of(os.getpid())) - (self.network.children if self.network else set()):
             faults.append("children are left")
         return faults + ["/dev/shm has %s" % name for name in shared_files()]
 
@@ -235,6 +246,6 @@ class Waker:
                 continue
             since = self.seen.setdefault(life.process.pid, time.monotonic())
             if time.monotonic() > since + self.seconds:
-                life.process.send_signal(signal.SIGCONT)
+                life.wake()
                 self.woken += 1
                 del self.seen[life.process.pid]

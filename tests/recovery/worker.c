@@ -1,7 +1,7 @@
 /* One worker of a small training that a test hurts (watch.h). At its end it prints one JSON object: rank, pid, steps,
  * weights_sha256, val_accuracy, and how often it was told of an epoch's end.
  *
- * usage: worker [--epochs N] [--batch N] [--limit N] [--checkpoint FOLDER] [--checkpoint-steps N] */
+ * usage: worker [--epochs N] [--batch N] [--limit N] [--units N] [--checkpoint FOLDER] [--checkpoint-steps N] */
 #include <getopt.h>
 #include <lockstep/lockstep.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "watch.h"
 
 struct worker {
-    int epochs, told;
+    int epochs, units, told;
     int64_t batch, limit;
     ls_checkpoint_options checkpoint;
     ls_strategy *strategy;
@@ -39,7 +39,8 @@ static ls_status open_all(struct worker *worker) {
         status = ls_dataset_digits(LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST),
                                    &worker->validation);
     if (!status)
-        status = ls_model_new(worker->strategy, LS_LAYERS(ls_dense(48, LS_RELU), ls_dense(10)), &worker->model);
+        status =
+            ls_model_new(worker->strategy, LS_LAYERS(ls_dense(worker->units, LS_RELU), ls_dense(10)), &worker->model);
     return status ? status : ls_model_compile(worker->model, ls_adam(0.001f), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
 }
 
@@ -76,6 +77,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
     static const struct option options[] = {{"epochs", required_argument, NULL, 'e'},
                                             {"batch", required_argument, NULL, 'b'},
                                             {"limit", required_argument, NULL, 'l'},
+                                            {"units", required_argument, NULL, 'u'},
                                             {"checkpoint", required_argument, NULL, 'c'},
                                             {"checkpoint-steps", required_argument, NULL, 's'},
                                             {NULL, 0, NULL, 0}};
@@ -86,6 +88,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
         if (option == 'e') worker->epochs = atoi(optarg);
         if (option == 'b') worker->batch = atoll(optarg);
         if (option == 'l') worker->limit = atoll(optarg);
+        if (option == 'u') worker->units = atoi(optarg);
         if (option == 's') worker->checkpoint.every_steps = atoll(optarg);
     }
     return true;
@@ -93,7 +96,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
 
 int main(int count, char **arguments) {
     struct worker worker = {
-        .epochs = 2, .batch = 32, .limit = 256, .checkpoint = {.size = sizeof(ls_checkpoint_options)}};
+        .epochs = 2, .units = 48, .batch = 32, .limit = 256, .checkpoint = {.size = sizeof(ls_checkpoint_options)}};
     if (!read_options(&worker, count, arguments) || watch_read()) return 2;
     return finish(&worker, train(&worker));
 }
