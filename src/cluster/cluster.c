@@ -80,6 +80,12 @@ bool ls_cluster_has_member(const struct ls_cluster *cluster, int rank) {
     return cluster->roster[rank] != 0;
 }
 
+bool ls_cluster_knows_survivor(const struct ls_cluster *cluster) {
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (rank != cluster->rank && cluster->peers[rank].generation) return true;
+    return false;
+}
+
 bool ls_cluster_data_over_grpc(const struct ls_cluster *cluster) {
     return cluster->config.settings->transport == LS_TRANSPORT_GRPC || ls_security_has_tls(&cluster->security);
 }

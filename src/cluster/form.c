@@ -70,16 +70,10 @@ static ls_status take_new_incarnation(struct ls_cluster *cluster) {
 
 /* ---- Waiting ---------------------------------------------------------------------------------------------------- */
 
-static bool knows_survivor(const struct ls_cluster *cluster) {
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (rank != cluster->rank && cluster->peers[rank].generation) return true;
-    return false;
-}
-
 static int64_t deadline_of(const struct ls_cluster *cluster) {
     const struct ls_settings *settings = cluster->config.settings;
     double seconds = cluster->generation ? settings->rejoin_timeout : cluster->config.join_timeout;
-    if (!cluster->generation && knows_survivor(cluster) && seconds > 0 && settings->rejoin_timeout > seconds)
+    if (!cluster->generation && ls_cluster_knows_survivor(cluster) && seconds > 0 && settings->rejoin_timeout > seconds)
         seconds = settings->rejoin_timeout;
     if (cluster->least && cluster->generation) return ls_convene_shrinks_at(cluster) + LS_QUORUM_TIMEOUT;
     return ls_deadline_after(cluster->seeking_since, seconds);

@@ -111,13 +111,6 @@ static void answer_refused(struct ls_cluster *cluster, struct ls_rpc_stream *str
     ls_hello_refuse_join(cluster, code, text);
 }
 
-/* Whether this worker joins a group that has survivors. */
-static bool joins_survivors(const struct ls_cluster *cluster) {
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (cluster->peers[rank].generation) return true;
-    return false;
-}
-
 void ls_hello_told(struct ls_cluster *cluster, int rank) {
     if (rank < cluster->size) cluster->peers[rank].told = true;
     ls_cluster_notify(cluster);
@@ -208,7 +201,7 @@ static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struc
                    "two processes say that they are %s (rank %d): give each its own task index in "
                    "TF_CONFIG, or end the one left over from an earlier run",
                    peer->name, peer->rank);
-    if (now - peer->rival_since > LS_RIVAL_TIMEOUT && joins_survivors(cluster))
+    if (now - peer->rival_since > LS_RIVAL_TIMEOUT && ls_cluster_knows_survivor(cluster))
         send_refused(cluster, stream, LS_INVALID_ARGUMENT, text);
     else if (now - peer->rival_since > LS_RIVAL_TIMEOUT)
         answer_refused(cluster, stream, peer->rank, LS_INVALID_ARGUMENT, text);

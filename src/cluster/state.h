@@ -165,6 +165,8 @@ void ls_cluster_send(struct ls_rpc_stream *stream, const struct ls_message *mess
 
 /* Whether the rank is on the roster of the generation that this worker has entered. */
 bool ls_cluster_has_member(const struct ls_cluster *cluster, int rank);
+/* Whether some other worker that is connected has entered a generation. */
+bool ls_cluster_knows_survivor(const struct ls_cluster *cluster);
 
 /* peer.c: with the monitor held */
 void ls_peer_init(struct ls_peer *peer, const struct ls_task *task, int rank);

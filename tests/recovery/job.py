@@ -221,7 +221,8 @@ class Killer:
 
 
 class Returner:
-    """A hook: starts a lost rank anew when another one has entered that many generations."""
+    """A hook: starts a lost rank anew when another one has entered that many generations. Where it comes when the others have
+    finished, it would wait for them: it is ended."""
 
     def __init__(self, rank, entered=2):
         self.rank, self.entered = rank, entered
@@ -232,6 +233,11 @@ class Returner:
         if lives[-1].status == -signal.SIGKILL and len(lives) == 1 and \
                 any(life.status is None and len(life.notes("entered")) >= self.entered for life in others):
             job.start(self.rank)
+        if len(lives) > 1 and lives[-1].status is None and not lives[-1].notes("entered") and \
+                all(life.status is not None for life in others):
+            job.late.append(lives[-1])
+            lives[-1].process.kill()
+            lives[-1].process.wait()
 
 
 class Waker:
