@@ -9,6 +9,7 @@ struct ls_activity {
     atomic_int_fast64_t collectives; /* that have ended */
     atomic_int_fast64_t bytes;       /* of their vectors */
     atomic_int_fast64_t inside;      /* nanoseconds spent in them */
+    atomic_int_fast64_t restarts;    /* of this task's process, before this one */
     atomic_int_fast64_t since;       /* when the present one began, of ls_now; 0: there is none */
 };
 

@@ -43,10 +43,18 @@ static void write_holder(int file, uint64_t job) {
     if (ftruncate(file, 0) || pwrite(file, text, (size_t)size, 0) != size) return;
 }
 
-bool ls_folder_lock_holds(const struct ls_folder_lock *lock) {
+enum place { OURS, ANOTHERS, NOBODYS };
+
+/* Whose file has the name. */
+static enum place look(const struct ls_folder_lock *lock) {
     struct stat own, there;
-    return !fstat(lock->file, &own) && !fstatat(lock->folder, LS_FOLDER_LOCK, &there, AT_SYMLINK_NOFOLLOW) &&
-           own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+    if (fstatat(lock->folder, LS_FOLDER_LOCK, &there, AT_SYMLINK_NOFOLLOW)) return NOBODYS;
+    if (fstat(lock->file, &own)) return ANOTHERS;
+    return own.st_dev == there.st_dev && own.st_ino == there.st_ino ? OURS : ANOTHERS;
+}
+
+bool ls_folder_lock_holds(const struct ls_folder_lock *lock) {
+    return look(lock) != ANOTHERS;
 }
 
 static void close_lock(struct ls_folder_lock *lock) {
@@ -59,7 +67,7 @@ static ls_status displace(struct ls_folder_lock *lock, const char *folder, uint6
     struct holder holder;
     read_holder(lock->file, &holder);
     if (holder.job == job) {
-        if (ls_folder_lock_holds(lock)) (void)unlinkat(lock->folder, LS_FOLDER_LOCK, 0);
+        if (look(lock) == OURS) (void)unlinkat(lock->folder, LS_FOLDER_LOCK, 0);
         return LS_OK;
     }
     if (!holder.job)
@@ -79,7 +87,7 @@ static ls_status attempt(struct ls_folder_lock *lock, const char *folder, uint64
     if (lock->file < 0)
         return ls_fail(ls_errno_status(errno), "cannot write to checkpoint folder '%s': %s", folder, strerror(errno));
     if (flock(lock->file, LOCK_EX | LOCK_NB) == 0) {
-        *done = ls_folder_lock_holds(lock); /* who releases it removes it */
+        *done = look(lock) == OURS; /* who releases it removes it */
         return LS_OK;
     }
     if (errno == EINTR) return LS_OK;
@@ -125,7 +133,7 @@ ls_status ls_folder_lock_take(const char *folder, uint64_t job, const struct ls_
 
 void ls_folder_lock_free(struct ls_folder_lock *lock) {
     if (!lock) return;
-    if (ls_folder_lock_holds(lock)) (void)unlinkat(lock->folder, LS_FOLDER_LOCK, 0);
+    if (look(lock) == OURS) (void)unlinkat(lock->folder, LS_FOLDER_LOCK, 0);
     close_lock(lock);
     (void)close(lock->folder);
     ls_free(lock);

@@ -12,7 +12,7 @@ struct ls_folder_lock;
  * From a process of the same job, which the group has gone on without, it is taken over. A file system that knows no
  * locks is a warning, and then nobody is kept out. */
 ls_status ls_folder_lock_take(const char *folder, uint64_t job, const struct ls_log *log, struct ls_folder_lock **lock);
-/* Whether nobody has taken it over. */
+/* Whether nobody has taken it over; somebody who only removes the file has not. */
 bool ls_folder_lock_holds(const struct ls_folder_lock *lock);
 /* Removes the file. NULL is nothing. */
 void ls_folder_lock_free(struct ls_folder_lock *lock);

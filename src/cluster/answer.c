@@ -27,10 +27,10 @@ static long long resident(void) {
 static void print_activity(FILE *out, const struct ls_activity *activity) {
     static const struct ls_activity none;
     if (!activity) activity = &none;
-    (void)fprintf(out, "step=%lld\ncollectives=%lld\nbytes=%lld\ninside=%lld\nsince=%lld\n",
+    (void)fprintf(out, "step=%lld\ncollectives=%lld\nbytes=%lld\ninside=%lld\nsince=%lld\nrestarts=%lld\n",
                   (long long)ls_activity_get(&activity->step), (long long)ls_activity_get(&activity->collectives),
                   (long long)ls_activity_get(&activity->bytes), (long long)ls_activity_get(&activity->inside),
-                  (long long)ls_activity_get(&activity->since));
+                  (long long)ls_activity_get(&activity->since), (long long)ls_activity_get(&activity->restarts));
 }
 
 static void print_answer(FILE *out, struct ls_cluster *cluster) {

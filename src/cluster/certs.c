@@ -150,11 +150,13 @@ static ls_status describe(const char *folder, const struct names *names, int day
     FILE *to = open_memstream(&buffer, &size);
     if (!to) return ls_fail_memory("a text", 0);
     (void)fprintf(to, "made an authority and %d certificates in %s, valid for %d days\n\n", names->count, folder, days);
-    (void)fputs("each task gets three files and these settings, for example:\n", to);
+    (void)fprintf(to, "each task gets three files and these settings, for example %s:\n", names->list[0]);
     (void)fprintf(to, "  LOCKSTEP_TLS_CERTIFICATE=%s/%s.pem\n", folder, names->list[0]);
     (void)fprintf(to, "  LOCKSTEP_TLS_KEY=%s/%s.key\n", folder, names->list[0]);
     (void)fprintf(to, "  LOCKSTEP_TLS_CA=%s/ca.pem\n\n", folder);
-    (void)fprintf(to, "%s/ca.key makes further certificates: keep it away from the workers, or remove it\n", folder);
+    (void)fprintf(
+        to, "%s/ca.key can sign further certificates (openssl x509): keep it away from the workers, or remove it\n",
+        folder);
     bool failed = ferror(to) != 0;
     failed = fclose(to) != 0 || failed;
     if (failed) {

@@ -22,11 +22,14 @@
 #include "base/thread.h"
 #include "cluster/socket.h"
 
-#define MAX_VISITORS    512                    /* in all; from one address half as many */
-#define SHARE           8                      /* and at most this part of the descriptors of the process */
-#define ACCEPTED_A_TURN 64                     /* before the new ones are looked at */
-#define LOOK_AGAIN      (10 * LS_MILLISECOND)  /* after a part of the first bytes: the rest wakes no poll */
-#define ACCEPT_PAUSE    (100 * LS_MILLISECOND) /* after accept failed for want of descriptors or memory */
+#define MAX_VISITORS     512                   /* in all; from one address half as many */
+#define SHARE            8                     /* and at most this part of the descriptors of the process */
+#define ACCEPTED_A_TURN  64                    /* before the new ones are looked at */
+#define CROWD            32                    /* visitors; with so many a turn lasts ... */
+#define CROWD_PAUSE      5                     /* ... so many milliseconds at least: a flood costs few turns */
+#define LOOK_AGAIN       (10 * LS_MILLISECOND) /* after a part of the first bytes: the rest wakes no poll */
+#define LOOK_AGAIN_CROWD (100 * LS_MILLISECOND)
+#define ACCEPT_PAUSE     (100 * LS_MILLISECOND) /* after accept failed for want of descriptors or memory */
 
 #define ENDED 0 /* a deadline: the visitor goes, the connection stays */
 
@@ -67,6 +70,10 @@ static struct source source_of(const struct sockaddr_storage *address) {
     else if (address->ss_family == AF_INET6)
         memcpy(source.bytes, &copy.v6.sin6_addr, 8);
     return source;
+}
+
+static bool is_crowd(const struct ls_listener *listener) {
+    return listener->visitor_count >= CROWD;
 }
 
 static bool same_source(const struct source *a, const struct source *b) {
@@ -127,7 +134,6 @@ static void accept_from(struct ls_listener *listener, int listening) {
             if (errno == EINTR || errno == ECONNABORTED) continue;
             return;
         }
-        ls_socket_tune(fd);
         struct source source = source_of(&address);
         make_room(listener, &source);
         listener->visitors[listener->visitor_count++] =
@@ -140,6 +146,7 @@ static void accept_from(struct ls_listener *listener, int listening) {
 static bool hand_on_data(struct ls_listener *listener, const struct visitor *visitor) {
     uint8_t bytes[LS_PREFACE_SIZE];
     struct ls_preface preface;
+    ls_socket_tune(visitor->fd);
     if (recv(visitor->fd, bytes, sizeof(bytes), 0) == LS_PREFACE_SIZE && ls_preface_decode(bytes, &preface) == LS_OK)
         listener->config.data(listener->config.context, visitor->fd, &preface);
     else
@@ -170,6 +177,7 @@ static bool hand_on_control(struct ls_listener *listener, struct visitor *visito
         refuse(listener, visitor, LS_REFUSED_CROWD, "there are no descriptors left");
         return true;
     }
+    ls_socket_tune(visitor->fd);
     visitor->handed = visitor->fd;
     visitor->fd = second;
     end_watch(listener, visitor->handed,
@@ -197,7 +205,7 @@ static bool look_at(struct ls_listener *listener, struct visitor *visitor) {
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     switch (size > 0 ? ls_first_bytes(bytes, (size_t)size) : LS_FIRST_JUNK) {
     case LS_FIRST_MORE:
-        visitor->look_at = ls_now() + LOOK_AGAIN;
+        visitor->look_at = ls_now() + (is_crowd(listener) ? LOOK_AGAIN_CROWD : LOOK_AGAIN);
         return false;
     case LS_FIRST_CONTROL:
         return hand_on_control(listener, visitor);
@@ -271,6 +279,7 @@ static void *serve(void *argument) {
     struct ls_listener *listener = argument;
     struct pollfd slots[1 + LS_MAX_LISTEN + MAX_VISITORS];
     for (;;) {
+        if (is_crowd(listener)) (void)poll(NULL, 0, CROWD_PAUSE);
         int64_t until = fill(listener, slots, ls_now());
         int count = listener->config.listening_count;
         (void)poll(slots, (nfds_t)(1 + count + listener->visitor_count), ls_poll_timeout(until, 60000));

@@ -173,13 +173,13 @@ static void print_text_row(FILE *out, const struct table *table, int rank) {
         return;
     }
     if (row->steps > 0) (void)snprintf(step, sizeof(step), "%.2f", 1e3 * row->seconds / (double)row->steps);
-    (void)fprintf(out, "%4d  %-10s  %-7s %8lld %9s %7.1f%% %7.1f%% %7.1f%% %9lld %9s %9s/s %9s %8.0f s", rank, name,
-                  ls_probe_text(row->now, "phase", phase, sizeof(phase)), (long long)ls_probe_number(row->now, "step"),
-                  step, 100 * (1 - row->inside), 100 * (row->inside - table->least), 100 * table->least,
-                  (long long)ls_probe_number(row->now, "collectives"),
-                  amount(moved, (double)ls_probe_number(row->now, "bytes")),
-                  amount(rate, (double)row->bytes / row->seconds),
-                  amount(memory, (double)ls_probe_number(row->now, "resident")), up_seconds(row->now));
+    (void)fprintf(
+        out, "%4d  %-10s  %-7s %8lld %9s %7.1f%% %7.1f%% %7.1f%% %9lld %9s %9s/s %9s %8.0f s %9lld", rank, name,
+        ls_probe_text(row->now, "phase", phase, sizeof(phase)), (long long)ls_probe_number(row->now, "step"), step,
+        100 * (1 - row->inside), 100 * (row->inside - table->least), 100 * table->least,
+        (long long)ls_probe_number(row->now, "collectives"), amount(moved, (double)ls_probe_number(row->now, "bytes")),
+        amount(rate, (double)row->bytes / row->seconds), amount(memory, (double)ls_probe_number(row->now, "resident")),
+        up_seconds(row->now), (long long)ls_probe_number(row->now, "restarts"));
     if (row->stuck >= 1) (void)fprintf(out, "  in one collective since %.1f s", row->stuck);
     (void)fprintf(out, "\n");
 }
@@ -194,8 +194,8 @@ static int64_t generation(const struct table *table) {
 
 static void print_text(FILE *out, const struct table *table) {
     (void)fprintf(out, "%d workers, generation %lld\n", table->config->num_workers, (long long)generation(table));
-    (void)fprintf(out, "%4s  %-10s  %-7s %8s %9s %8s %8s %8s %9s %9s %11s %9s %10s\n", "rank", "task", "state", "step",
-                  "ms/step", "compute", "wait", "wire", "calls", "bytes", "rate", "memory", "up");
+    (void)fprintf(out, "%4s  %-10s  %-7s %8s %9s %8s %8s %8s %9s %9s %11s %9s %10s %9s\n", "rank", "task", "state",
+                  "step", "ms/step", "compute", "wait", "wire", "calls", "bytes", "rate", "memory", "up", "restarts");
     for (int rank = 0; rank < table->config->num_workers; rank++) print_text_row(out, table, rank);
     if (table->straggler >= 0)
         (void)fprintf(out, "straggler: rank %d, for which others wait %.0f%% of the time\n", table->straggler,
@@ -220,10 +220,11 @@ static void print_json_row(FILE *out, const struct table *table, int rank) {
                       (long long)row->steps, row->seconds, 1 - row->inside, row->inside - table->least, table->least);
         (void)fprintf(out,
                       ", \"collectives\": %lld, \"bytes\": %lld, \"bytes_per_second\": %.0f, \"resident\": %lld, "
-                      "\"up\": %.3f, \"present_collective_seconds\": %.6f",
+                      "\"up\": %.3f, \"restarts\": %lld, \"present_collective_seconds\": %.6f",
                       (long long)ls_probe_number(row->now, "collectives"),
                       (long long)ls_probe_number(row->now, "bytes"), (double)row->bytes / row->seconds,
-                      (long long)ls_probe_number(row->now, "resident"), up_seconds(row->now), row->stuck);
+                      (long long)ls_probe_number(row->now, "resident"), up_seconds(row->now),
+                      (long long)ls_probe_number(row->now, "restarts"), row->stuck);
     }
     (void)fputc('}', out);
 }

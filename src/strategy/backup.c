@@ -100,9 +100,12 @@ static ls_status describe_training(struct ls_backup *backup, const struct ls_fit
     return LS_OK;
 }
 
-/* What cannot be done with the folder: an error, or where the user wants that a warning. */
+/* What cannot be done with the folder: an error, or where the user wants that a warning. So it is where the first task
+ * is lost, and the others go on without it: they may not have the folder. */
 static ls_status complain(struct ls_backup *backup, ls_status status) {
-    if (!status || !backup->options.warn_only) return status;
+    const struct ls_membership *membership = backup->model->strategy->membership;
+    bool deputy = ls_membership_task(membership, membership->rank) > 0;
+    if (!status || !(backup->options.warn_only || deputy)) return status;
     if (!backup->failing) ls_log_warning(backup->log, "%s; training goes on without a new checkpoint", ls_error());
     backup->failing = true;
     return LS_OK;

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "strategy/flight.h"
 #include "strategy/handover.h"
+#include "strategy/restarts.h"
 
 /* What strategies and bare communicators have in common. */
 static ls_status check_options(const ls_strategy_options *options) {
@@ -164,8 +165,10 @@ static ls_status attempt(struct ls_membership *membership) {
 ls_status ls_membership_enter(struct ls_membership *membership) {
     ls_status status;
     if (!membership->cluster) return make_group(membership);
-    do status = attempt(membership);
-    while (status && ls_membership_may_recover(membership, status));
+    do {
+        status = attempt(membership);
+        if (!status) status = ls_restarts_share(membership);
+    } while (status && ls_membership_may_recover(membership, status));
     return status;
 }
 
@@ -243,6 +246,7 @@ ls_status ls_membership_close(struct ls_membership *membership, ls_status status
     if (status && !clear) ls_membership_dump(membership);
     ls_group_free(membership->group);
     ls_free(membership->inherited.data);
+    ls_free(membership->restarts);
     ls_tf_config_free(membership->config);
     ls_abort_free(membership->abort);
     ls_free(membership);

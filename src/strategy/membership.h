@@ -29,7 +29,9 @@ struct ls_membership {
     bool stopped;                /* all workers stopped after one step, as one asked: LS_CANCELLED is in order */
     int rank, size;
     int local_rank, local_size;
-    uint64_t generation; /* of the group; 1 when alone */
+    uint64_t generation;         /* of the group; 1 when alone */
+    int64_t first_generation;    /* that this process has been in; 0: none yet */
+    struct ls_restart *restarts; /* [tasks] of all tasks' processes; NULL when alone */
     /* this process' state, which recovery copies (docs/protocol.md) */
     bool holds;
     int64_t position;              /* transactions that it has committed */

@@ -21,6 +21,7 @@ from cluster import LOCKSTEP, SANITIZED, Cluster, children_of, last_json, task_i
 SMALL = ("--json", "--verbose", "-1", "--optimizer", "adam", "--limit", "1000", "--no-validation", "--batch-size", "72",
          "--epochs", "40" if SANITIZED else "150")
 SHORT = ("--json", "--verbose", "-1", "--limit", "500", "--no-validation", "--batch-size", "50", "--epochs", "3")
+VARIABLES = [layer + part for layer in ("dense", "dense_1", "dense_2") for part in ("/kernel", "/bias")]
 NUMBERS = ("steps", "loss", "accuracy", "weights_sha256")
 LONG_FORM = "LOCKSTEP_TEST_FULL" in os.environ
 
@@ -151,10 +152,9 @@ class Checkpoints(unittest.TestCase):
                                  "--checkpoint-keep", "1")
         self.assertEqual(self.names(), ["checkpoint-000000000030.safetensors"])
         texts, tensors = read_checkpoint(self.path(0))
-        names = [layer + part for layer in ("dense", "dense_1", "dense_2") for part in ("/kernel", "/bias")]
-        self.assertEqual(weights_sha256(tensors, names), result["weights_sha256"])
-        moments = ["optimizer/moment_%d/%s" % (moment, name) for moment in (1, 2) for name in names]
-        self.assertEqual(sorted(tensors), sorted([*names, *moments, "lockstep.sha256"]))
+        self.assertEqual(weights_sha256(tensors, VARIABLES), result["weights_sha256"])
+        moments = ["optimizer/moment_%d/%s" % (moment, name) for moment in (1, 2) for name in VARIABLES]
+        self.assertEqual(sorted(tensors), sorted([*VARIABLES, *moments, "lockstep.sha256"]))
         self.assertEqual({dtype for dtype, _, _ in tensors.values()}, {"F32", "U8"})
         self.assertEqual((texts["step"], texts["position"], texts["steps_per_epoch"], texts["generation"]),
                          ("30", "30", "10", "1"))
@@ -287,6 +287,28 @@ class Checkpoints(unittest.TestCase):
             self.assertEqual((texts["step"], texts["generation"]), (str(undisturbed["steps"]), generation))
             self.assertNotIn(".lock", os.listdir(self.folder))
             for name in self.names():
+                os.remove(os.path.join(self.folder, name))
+
+    def test_an_elastic_training_goes_on_writing_without_the_chief(self):
+        """Also where the new first worker has no such folder: that is a warning."""
+        undisturbed, _ = self.succeed(*SMALL, "--devices", "3")
+        for shared in (True, False):
+            cluster = Cluster(3, train_command(*SMALL, "--checkpoint-steps", "1", "--checkpoint-retain", "--checkpoint",
+                                               self.folder))
+            cluster.environment.update(LOCKSTEP_REJOIN_TIMEOUT="0.5", LOCKSTEP_ELASTIC="2:3")
+            for index in range(3):
+                elsewhere = [*cluster.command[:-1], "/only/the/chief/has/it"]
+                cluster.start(index, command=elsewhere if index and not shared else None)
+            self.await_checkpoint(cluster)
+            cluster.kill(0)
+            results = cluster.finish(timeout=120)
+            self.assertEqual([status for status, _, _ in results.values()], [-signal.SIGKILL, 0, 0], results)
+            said = results[("worker", 1)][2]
+            texts, tensors = read_checkpoint(self.path(-1))
+            self.assertEqual(int(texts["step"]) == undisturbed["steps"], shared)
+            self.assertEqual(weights_sha256(tensors, VARIABLES) == undisturbed["weights_sha256"], shared)
+            self.assertEqual("training goes on without a new checkpoint" in said, not shared, said)
+            for name in os.listdir(self.folder):
                 os.remove(os.path.join(self.folder, name))
 
     def test_the_manifest_counts_generations(self):

@@ -111,9 +111,10 @@ class Preemption(unittest.TestCase):
         wait_for_line(launcher.stdout, "Epoch 3/")
         os.kill(self.worker(launcher, 1), signal.SIGUSR1)
         deadline = time.monotonic() + 20
-        while not [name for name in os.listdir(self.folder) if not name.startswith(".")] and time.monotonic() < deadline:
+        names = []
+        while not names and time.monotonic() < deadline:
             time.sleep(0.005)
-        names = os.listdir(self.folder)
+            names = [name for name in os.listdir(self.folder) if not name.startswith(".")]
         status, out, said = self.finish(launcher)
         self.assertEqual(status, 0, said)
         self.assertRegex(names[0], r"^checkpoint-\d{12}\.safetensors$")

@@ -188,6 +188,26 @@ class Probes(unittest.TestCase):
         self.assertIn("in one collective since", done.stdout)
         self.assertIn("1 did not answer: the others may be waiting for it\n", done.stdout)
 
+    def test_top_counts_restarts(self):
+        """A new process is told of those before it, also by one that is no older than the last loss."""
+        cluster = self.start(2)
+        cluster.environment["LOCKSTEP_REJOIN_TIMEOUT"] = "60"
+        cluster.start_all()
+        for victim, wanted in ((None, [0, 0]), (0, [1, 0]), (1, [1, 1]), (1, [1, 2]), (0, [2, 2])):
+            if victim is not None:
+                cluster.kill(victim)
+                cluster.tasks[("worker", victim)].communicate()
+                cluster.start(victim)
+            deadline = time.monotonic() + 30
+            while True:
+                done = top("--json", "--interval", "0.1", cluster.cluster["worker"][0])
+                found = [rank.get("restarts") for rank in json.loads(done.stdout)["ranks"]] if not done.returncode else None
+                if found == wanted and all(rank["steps"] for rank in json.loads(done.stdout)["ranks"]):
+                    break
+                self.assertLess(time.monotonic(), deadline, (found, wanted, done.stderr))
+        table = top("--interval", "0.1", cluster.cluster["worker"][1]).stdout.splitlines()
+        self.assertEqual([line.split()[-1] for line in table[1:4]], ["restarts", "2", "2"], table)
+
     def test_top_of_what_is_no_worker(self):
         for address, status, said in (("127.0.0.1:9", 138, "no worker answers at '127.0.0.1:9': "),
                                       ("junk", 2, "'junk' is no address"), ('a"b:1', 2, "is no address"),

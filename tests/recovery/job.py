@@ -255,3 +255,24 @@ class Waker:
                 life.wake()
                 self.woken += 1
                 del self.seen[life.process.pid]
+
+
+class FreezeAll:
+    """A hook: stops all processes at once when the first rank has committed so many steps, and wakes them that many
+    seconds later, one after the other with pauses in between."""
+
+    def __init__(self, steps, seconds, pause=0.0):
+        self.steps, self.seconds, self.pause = steps, seconds, pause
+        self.frozen = 0
+
+    def __call__(self, job):
+        if self.frozen or len(job.lives[0][0].notes("committed")) < self.steps:
+            return
+        lives = [life for life in job.now() if life.status is None]
+        for life in lives:
+            life.process.send_signal(signal.SIGSTOP)
+        time.sleep(self.seconds)
+        self.frozen = sum(life.status is None and life.is_stopped() for life in lives)
+        for life in lives:
+            life.process.send_signal(signal.SIGCONT)
+            time.sleep(self.pause)

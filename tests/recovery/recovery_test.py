@@ -4,13 +4,14 @@ with the bits of the undisturbed training. The long form is scripts/chaos."""
 import functools
 import os
 import random
+import re
 import signal
 import subprocess
 import tempfile
 import time
 import unittest
 
-from job import LIMIT, SANITIZED, Job, Killer, Waker, undisturbed
+from job import LIMIT, SANITIZED, FreezeAll, Job, Killer, Waker, undisturbed
 from points import POINTS, in_sources, moment
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
@@ -168,6 +169,26 @@ class Frozen(Base):
         waker = Waker(1.8)
         self.survive({2: ["exit:1:STOP"]}, environment=self.ENVIRONMENT, hooks=[waker])
         self.assertEqual(waker.woken, 1)
+
+    @few
+    def test_longer_than_an_attempt_may_take(self):
+        """No beat is missed, as the limit is long; the others begin the generation's connections anew."""
+        waker = Waker(6)
+        environment = {"LOCKSTEP_COLLECTIVE_TIMEOUT": "3", "LOCKSTEP_HEARTBEAT_LIMIT": "60"}
+        job = self.survive({2: ["state:2:STOP"], 1: ["sums:5:KILL"]}, environment=environment, hooks=[waker])
+        self.assertEqual(waker.woken, 1)
+        generations = re.findall(r"generation (\d+): all 3 workers are there after ([\d.]+) s", job.lives[0][0].errors())
+        self.assertGreater(float(generations[-1][1]), 3, job.describe())
+
+    def test_all_at_once(self):
+        """As when a laptop's lid closes, or a host's virtual machines are all stopped: nobody was there to lose anybody."""
+        for steps, seconds, pause in ((3, 1.8, 0), (7, 4, 0), (5, 1.8, 0.4))[:1 if SANITIZED else 3]:
+            freezer = FreezeAll(steps, seconds, pause)
+            with self.subTest(steps=steps, seconds=seconds, pause=pause):
+                job = self.run_job(options=("--epochs", "3"), environment=self.ENVIRONMENT, hooks=[freezer])
+                self.check(job, ("--epochs", "3"))
+                self.assertEqual(freezer.frozen, 3)
+                self.assertEqual([len(lives) for lives in job.lives.values()], [1, 1, 1], job.describe())
 
     @few
     def test_in_the_recovery(self):

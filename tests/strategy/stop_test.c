@@ -92,7 +92,12 @@ static ls_request request(void *context) {
     int step = ++training->steps[one->rank];
     if (training->wait_for && one->rank == 0 && step == 4) wait_for_checkpoint(training->wait_for);
     if (step != training->ask_at[one->rank]) return LS_GO_ON;
-    if (training->remove_folder) ck_assert_int_eq(rmdir(folder), 0);
+    if (training->remove_folder) {
+        char lock[128];
+        (void)snprintf(lock, sizeof(lock), "%s/.lock", folder);
+        ck_assert_int_eq(unlink(lock), 0);
+        ck_assert_int_eq(rmdir(folder), 0);
+    }
     return training->ask_for;
 }
 
