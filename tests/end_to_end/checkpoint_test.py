@@ -68,8 +68,11 @@ class Checkpoints(unittest.TestCase):
         """Of all but the lock, which a killed job leaves behind and nobody minds."""
         return sorted(name for name in os.listdir(self.folder) if name != ".lock")
 
+    def finished(self):
+        return [name for name in self.names() if not name.startswith(".")]
+
     def path(self, index):
-        return os.path.join(self.folder, [name for name in self.names() if not name.startswith(".")][index])
+        return os.path.join(self.folder, self.finished()[index])
 
     def succeed(self, *options, **more):
         done = train(*options, **more)
@@ -232,7 +235,7 @@ class Checkpoints(unittest.TestCase):
     # ---- two jobs, one folder
 
     def await_checkpoint(self, cluster):
-        while not [name for name in self.names() if not name.startswith(".")]:
+        while not self.finished():
             self.assertIsNone(cluster.tasks[("worker", 0)].poll())
             time.sleep(0.01)
 
@@ -313,16 +316,17 @@ class Checkpoints(unittest.TestCase):
 
     def test_the_manifest_counts_generations(self):
         """Those of the job from whose checkpoint it goes on, too."""
+        before = []
         for generation in ("1", "2", "3"):
             cluster = self.start(1, (*SMALL, "--checkpoint-steps", "1"))
-            before = self.names()
-            while self.names() == before:
+            while self.finished()[-1:] == before:
+                self.assertIsNone(cluster.tasks[("worker", 0)].poll())
                 time.sleep(0.01)
-            time.sleep(0.1)
             cluster.kill(0)
             cluster.finish()
             texts, _ = read_checkpoint(self.path(-1))
             self.assertEqual(texts["generation"], generation)
+            before = self.finished()[-1:]
 
 
 if __name__ == "__main__":
