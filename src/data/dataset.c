@@ -2,21 +2,16 @@
  * it is made, so any number of threads may read it. */
 #include "data/dataset.h"
 
-#include <stdio.h>
-#include <string.h>
+#include <unistd.h>
 
-#include "base/digest.h"
-#include "base/dtype.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "data/reader.h"
 #include "data/sources.h"
 
 #define DEFAULT_BATCH_SIZE 32
 #define MAX_COUNT          (INT64_C(1) << 31) /* the shuffled order is kept in memory */
 #define MAX_TOTAL          (INT64_C(1) << 48) /* examples in an epoch, and in a batch: arithmetic on them cannot overflow */
-#define SAMPLES            16                 /* examples that ls_dataset_describe looks into */
 
 static ls_status check_number(const char *field, int64_t value) {
     if (value >= 0 && value <= MAX_TOTAL) return LS_OK;
@@ -39,12 +34,24 @@ ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_
     if (!status) status = check_choice("shuffle", (int)copy.shuffle, LS_SHUFFLE_NEVER);
     if (!status) status = check_choice("division", (int)copy.division, LS_DIVIDE_TENSORFLOW);
     if (!status) status = check_choice("auto_shard", (int)copy.auto_shard, LS_SHARD_OFF);
+    if (!status) status = check_choice("damage", (int)copy.damage, LS_DAMAGE_SKIPPED);
+    if (!status) status = check_choice("image_height", copy.image_height, LS_IMAGE_MAX_SIDE);
+    if (!status) status = check_choice("image_width", copy.image_width, LS_IMAGE_MAX_SIDE);
+    if (!status && copy.image_channels != 0 && copy.image_channels != 1 && copy.image_channels != 3)
+        status = ls_fail(LS_INVALID_ARGUMENT, "image_channels is %d: it must be 1 or 3", copy.image_channels);
     if (status) return status;
     copy.size = sizeof(copy);
     if (!copy.batch_size) copy.batch_size = DEFAULT_BATCH_SIZE;
     if (!copy.repeat) copy.repeat = 1;
     *filled = copy;
     return LS_OK;
+}
+
+/* As many threads as processors. */
+int ls_data_workers(const ls_dataset_options *options) {
+    (void)options;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return processors < 1 ? 1 : processors > LS_DATA_MAX_WORKERS ? LS_DATA_MAX_WORKERS : (int)processors;
 }
 
 /* What needs both the source and the options. */
@@ -75,78 +82,19 @@ static ls_status make(struct ls_source *source, const ls_dataset_options *option
     return status;
 }
 
-ls_status ls_dataset_from_source(struct ls_source *source, const ls_dataset_options *options, ls_dataset **dataset) {
-    ls_status status = make(source, options, dataset);
-    if (status) source->ops->free(source);
-    return status;
-}
-
-/* Adds example index to a digest. */
-static ls_status digest_example(const ls_dataset *dataset, int64_t index, float *features, struct ls_digest *digest) {
-    int32_t label;
-    ls_status status = dataset->source->ops->read(dataset->source, index, features, &label);
-    if (status) return status;
-    ls_digest_add(digest, features, (size_t)ls_shape_count(&dataset->source->shape) * sizeof(*features));
-    ls_digest_add(digest, &label, sizeof(label));
-    return LS_OK;
-}
-
-static void free_digest(struct ls_digest **digest) {
-    ls_digest_free(*digest);
-}
-
-/* A digest of a few examples spread over the dataset: finds workers that read different files. */
-static ls_status digest_samples(const ls_dataset *dataset, char hex[65]) {
-    size_t bytes = (size_t)ls_shape_count(&dataset->source->shape) * sizeof(float);
-    LS_CLEANUP(ls_free_pointer) float *features = ls_alloc(bytes);
-    LS_CLEANUP(free_digest) struct ls_digest *digest = NULL;
-    if (!features) return ls_fail_memory("an example", bytes);
-    ls_status status = ls_digest_new(&digest);
-    for (int64_t i = 0; i < SAMPLES && !status; i++)
-        status = digest_example(dataset, (dataset->count - 1) * i / (SAMPLES - 1), features, digest);
-    return status ? status : ls_digest_hex(digest, hex);
-}
-
-ls_status ls_dataset_describe(const ls_dataset *dataset, char **lines) {
-    const ls_dataset_options *options = &dataset->options;
-    /* Without sharding each worker may bring its own examples, but as many as the others. */
-    char digest[65] = "any", shape[128], text[1024];
-    bool own_data = options->division == LS_DIVIDE_TENSORFLOW && options->auto_shard == LS_SHARD_OFF;
-    ls_status status = own_data ? LS_OK : digest_samples(dataset, digest);
-    if (status) return status;
-    ls_shape_text(&dataset->source->shape, shape, sizeof(shape));
-    (void)snprintf(text, sizeof(text),
-                   "dataset=%s\nexamples=%lld\nshape=%s\nclasses=%d\nsample_sha256=%s\nbatch_size=%lld\nsplit=%d\n"
-                   "shuffle=%d\nseed=%llu\nrepeat=%lld\ndrop_remainder=%d\ndivision=%d\nauto_shard=%d\n",
-                   dataset->source->kind, (long long)dataset->count, shape, dataset->source->classes, digest,
-                   (long long)options->batch_size, (int)options->split, (int)options->shuffle,
-                   (unsigned long long)options->seed, (long long)options->repeat, options->drop_remainder,
-                   (int)options->division, (int)options->auto_shard);
-    char *copy = ls_strdup(text);
-    if (!copy) return ls_fail_memory("the description of a dataset", strlen(text));
-    *lines = copy;
-    return LS_OK;
-}
-
-static ls_status open_folder(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
-    bool mnist = false, cifar10 = false, test = options->split == LS_TEST;
-    ls_status status = ls_mnist_present(folder, options->split, &mnist);
-    if (!status) status = ls_cifar10_present(folder, options->split, &cifar10);
-    if (status) return status;
-    if (mnist) return ls_dataset_mnist(folder, options, dataset);
-    if (cifar10) return ls_dataset_cifar10(folder, options, dataset);
-    return ls_fail(LS_NOT_FOUND, "folder '%s' holds neither %s-images-idx3-ubyte (or .gz) nor %s", folder,
-                   test ? "t10k" : "train", test ? "test_batch.bin" : "data_batch_1.bin");
-}
-
-ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset) {
+/* Leaves the damaged examples out, if that is asked for. */
+static ls_status screen(struct ls_source **source, const ls_dataset_options *options) {
     ls_dataset_options filled;
     ls_status status = ls_dataset_options_fill(options, &filled);
-    if (status) return status;
-    if (name && !strcmp(name, "digits")) return ls_dataset_digits(&filled, dataset);
-    status = ls_folder_check(name);
-    if (status == LS_NOT_FOUND) return ls_fail_context(status, "no dataset '%s' is built in (only digits is)", name);
-    return status ? status : open_folder(name, &filled, dataset);
+    if (status || filled.damage == LS_DAMAGE_FAILS) return status;
+    return ls_source_screen(source, ls_data_workers(&filled));
+}
+
+ls_status ls_dataset_from_source(struct ls_source *source, const ls_dataset_options *options, ls_dataset **dataset) {
+    ls_status status = screen(&source, options);
+    if (!status) status = make(source, options, dataset);
+    if (status) source->ops->free(source);
+    return status;
 }
 
 int64_t ls_dataset_count(const ls_dataset *dataset) {
@@ -159,6 +107,19 @@ ls_shape ls_dataset_shape(const ls_dataset *dataset) {
 
 int ls_dataset_num_classes(const ls_dataset *dataset) {
     return dataset->source->classes;
+}
+
+const char *ls_source_class_name(const struct ls_source *source, int label) {
+    bool named = source->ops->class_name && label >= 0 && label < source->classes;
+    return named ? source->ops->class_name(source, label) : NULL;
+}
+
+const char *ls_dataset_class_name(const ls_dataset *dataset, int label) {
+    return ls_source_class_name(dataset->source, label);
+}
+
+int64_t ls_dataset_num_damaged(const ls_dataset *dataset) {
+    return dataset->source->damaged;
 }
 
 void ls_dataset_free(ls_dataset *dataset) {

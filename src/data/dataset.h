@@ -8,6 +8,12 @@ struct ls_source_ops {
     /* Writes one example's features (elements of shape, float32) and its label. */
     ls_status (*read)(const struct ls_source *source, int64_t index, float *features, int32_t *label);
     void (*free)(struct ls_source *source);
+    /* The example as a JPEG or PNG, freed with ls_free; NULL: it has none. */
+    ls_status (*encoded)(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size, int32_t *label);
+    /* DATA_LOSS for an example that cannot be read, cheaper than reading it; NULL: none is damaged once it is open. */
+    ls_status (*check)(const struct ls_source *source, int64_t index);
+    /* NULL: classes have no names. */
+    const char *(*class_name)(const struct ls_source *source, int label);
 };
 struct ls_source {
     const struct ls_source_ops *ops;
@@ -15,6 +21,9 @@ struct ls_source {
     ls_shape shape;
     int classes;
     int64_t count;
+    bool bytes;      /* features are bytes / 255 before resizing */
+    bool slow;       /* reading is worth threads of its own */
+    int64_t damaged; /* examples that were left out */
 };
 struct ls_dataset {
     struct ls_source *source;   /* owns */

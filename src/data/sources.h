@@ -3,13 +3,40 @@
 #include <lockstep/lockstep.h>
 
 #include "data/dataset.h"
+#include "data/image.h"
+
+#define LS_DATA_MAX_WORKERS 64
 
 /* Checks options (NULL: all defaults) and fills the defaults in. INVALID_ARGUMENT naming the field and the value. */
 ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_options *filled);
 
+/* Threads that read ahead or look through a dataset. */
+int ls_data_workers(const ls_dataset_options *options);
+
 /* Whether folder holds the images of that split. */
 ls_status ls_mnist_present(const char *folder, ls_split split, bool *present);
 ls_status ls_cifar10_present(const char *folder, ls_split split, bool *present);
+ls_status ls_images_present(const char *folder, bool *present);
 
 /* Pixels are kept as bytes and become float32 in [0, 1] when read. */
 void ls_pixels_to_unit(const uint8_t *pixels, size_t count, float *values);
+
+/* The shape that images get: as options say, and the first image's where they are silent; and how to decode them. */
+ls_status ls_image_settle(const char *name, const uint8_t *bytes, size_t size, const ls_dataset_options *options,
+                          struct ls_image_wish *wish, ls_shape *shape);
+/* Where an image goes: height x width x channels float32 in [0, 1]. */
+struct ls_image_place {
+    const ls_shape *shape;
+    float *features;
+};
+ls_status ls_image_read(const char *name, const uint8_t *bytes, size_t size, const struct ls_image_wish *wish,
+                        const struct ls_image_place *place);
+/* DATA_LOSS unless it can be decoded to the end. */
+ls_status ls_image_check(const char *name, const uint8_t *bytes, size_t size);
+/* The nearest bytes: the inverse of ls_pixels_to_unit. */
+ls_status ls_image_from_unit(const float *features, const ls_shape *shape, struct ls_image *image);
+
+/* Leaves out what check calls damaged: *source may become another source, which owns the one before. */
+ls_status ls_source_screen(struct ls_source **source, int threads);
+/* NULL: the class has no name. */
+const char *ls_source_class_name(const struct ls_source *source, int label);

@@ -1,0 +1,72 @@
+/* Data: tf.data's sources, options and stages, and the writers. Part of the public API, included by lockstep.h.
+ *
+ * A dataset is examples by number and a rule that makes epochs of global batches out of them: which examples a replica
+ * gets at a step is a function of (options, epoch, step), and so is what random stages do to them. Nothing depends on
+ * timing, on the number of threads that read, or on a worker having been lost. */
+#ifndef LOCKSTEP_DATA_H
+#define LOCKSTEP_DATA_H
+
+#include <lockstep/lockstep.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ls_split { LS_TRAIN = 0, LS_TEST } ls_split;
+typedef enum ls_shuffle { LS_SHUFFLE_EACH_EPOCH = 0, LS_SHUFFLE_ONCE, LS_SHUFFLE_NEVER } ls_shuffle;
+/* How a global batch is divided. LAYOUT_INVARIANT: one global order, each batch cut by replica id, the first G mod N
+ * replicas get one more. TENSORFLOW: with auto_shard DATA each batch is cut in N pieces of ceil(n / N) that are dealt to
+ * the workers in turn, with OFF every worker sees all data in the sizes of batch_sizes_for_worker, rotated by worker. */
+typedef enum ls_division { LS_DIVIDE_LAYOUT_INVARIANT = 0, LS_DIVIDE_TENSORFLOW } ls_division;
+/* AutoShardPolicy, for LS_DIVIDE_TENSORFLOW and for custom loops. */
+typedef enum ls_auto_shard { LS_SHARD_DATA = 0, LS_SHARD_OFF } ls_auto_shard;
+/* What a damaged image or record is. SKIP looks through all examples when the dataset is opened and leaves the damaged
+ * ones out: ls_dataset_num_damaged. */
+typedef enum ls_on_damage { LS_DAMAGE_FAILS = 0, LS_DAMAGE_SKIPPED } ls_on_damage;
+
+typedef struct ls_dataset_options {
+    size_t size;
+    int64_t batch_size;    /* examples in the global batch; default 32 */
+    ls_split split;
+    ls_shuffle shuffle;
+    uint64_t seed;         /* of the shuffle, and of generated data */
+    int64_t repeat;        /* passes over the data that make one epoch; default 1 */
+    int64_t limit;         /* use only the first so many examples; 0: all. digits, shapes: how many to draw */
+    bool drop_remainder;   /* leave out the short last batch */
+    ls_division division;
+    ls_auto_shard auto_shard;
+    int image_height, image_width; /* what images are resized to, as tf.image.resize; 0: the first image's */
+    int image_channels;    /* 1 or 3; 0: the first image's */
+    bool scaled_decode;    /* JPEGs much larger than that are decoded at 1/2, 1/4 or 1/8: faster, not TensorFlow's pixels */
+    ls_on_damage damage;
+} ls_dataset_options;
+#define LS_DATASET(...) (&(ls_dataset_options){.size = sizeof(ls_dataset_options), __VA_ARGS__})
+
+/* MNIST and its kin: IDX files, gzipped or not, named as on the original site, in folder. Pixels become [0, 1]. */
+LS_API ls_status ls_dataset_mnist(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
+/* CIFAR-10's binary version: data_batch_1..5.bin and test_batch.bin in folder. Shape (32, 32, 3), in [0, 1]. */
+LS_API ls_status ls_dataset_cifar10(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
+/* Handwritten-like digits, (28, 28, 1), 10 classes, drawn from strokes when first read; the splits use different seeds. */
+LS_API ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **dataset);
+/* Circles (class 0) and triangles (1) in random colours on random grounds, 64 x 64 x 3 or image_height x image_width. */
+LS_API ls_status ls_dataset_shapes(const ls_dataset_options *options, ls_dataset **dataset);
+/* image_dataset_from_directory: folder/CLASS/NAME.jpg, .jpeg or .png, classes numbered in the order of their names. With
+ * folder/train and folder/test (or validation) for the splits. Resized, in [0, 1]. */
+LS_API ls_status ls_dataset_images(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
+/* Examples in memory, borrowed: features (count, shape...), labels (count) in [0, classes). */
+LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const int32_t *labels, int64_t count, int classes,
+                                   const ls_dataset_options *options, ls_dataset **dataset);
+/* "digits", "shapes", or a folder that holds IDX or CIFAR-10 files or images. */
+LS_API ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset);
+LS_API int64_t ls_dataset_count(const ls_dataset *dataset);       /* examples in one pass */
+LS_API ls_shape ls_dataset_shape(const ls_dataset *dataset);      /* of one example */
+LS_API int ls_dataset_num_classes(const ls_dataset *dataset);
+/* The name of a class, NULL where it has none. Borrowed. */
+LS_API const char *ls_dataset_class_name(const ls_dataset *dataset, int label);
+LS_API int64_t ls_dataset_num_damaged(const ls_dataset *dataset); /* left out for LS_DAMAGE_SKIPPED */
+LS_API void ls_dataset_free(ls_dataset *dataset);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
