@@ -53,10 +53,19 @@ LS_API ls_status ls_dataset_shapes(const ls_dataset_options *options, ls_dataset
 /* image_dataset_from_directory: folder/CLASS/NAME.jpg, .jpeg or .png, classes numbered in the order of their names. With
  * folder/train and folder/test (or validation) for the splits. Resized, in [0, 1]. */
 LS_API ls_status ls_dataset_images(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
+/* Files NAME.tfrecord* of tf.train.Example in folder, gzipped or not, of the split that their names say: image (or
+ * image/encoded) and label (or image/class/label), as tensorflow_datasets writes cats_vs_dogs, MNIST and CIFAR-10; or
+ * floats in features, with their shape. Class names from label.labels.txt. */
+LS_API ls_status ls_dataset_tfrecord(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
+/* NumPy's arrays: in folder SPLIT.npz with x_SPLIT and y_SPLIT, or x_SPLIT.npy and y_SPLIT.npy; or an .npz file such as
+ * Keras' mnist.npz with all four. x: (count, shape...), of bytes (which become [0, 1], and two axes get one channel), of
+ * floats or integers; y: integers. */
+LS_API ls_status ls_dataset_numpy(const char *path, const ls_dataset_options *options, ls_dataset **dataset);
 /* Examples in memory, borrowed: features (count, shape...), labels (count) in [0, classes). */
 LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const int32_t *labels, int64_t count, int classes,
                                    const ls_dataset_options *options, ls_dataset **dataset);
-/* "digits", "shapes", or a folder that holds IDX or CIFAR-10 files or images. */
+/* "digits", "shapes", or a folder that holds IDX, CIFAR-10, NumPy or TFRecord files or images,
+ * or an .npz file. */
 LS_API ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset);
 LS_API int64_t ls_dataset_count(const ls_dataset *dataset);       /* examples in one pass */
 LS_API ls_shape ls_dataset_shape(const ls_dataset *dataset);      /* of one example */
@@ -65,6 +74,26 @@ LS_API int ls_dataset_num_classes(const ls_dataset *dataset);
 LS_API const char *ls_dataset_class_name(const ls_dataset *dataset, int label);
 LS_API int64_t ls_dataset_num_damaged(const ls_dataset *dataset); /* left out for LS_DAMAGE_SKIPPED */
 LS_API void ls_dataset_free(ls_dataset *dataset);
+
+/* What a dataset can be written as; each can be read back by ls_dataset_open of the folder. */
+typedef enum ls_file_format {
+    LS_FORMAT_JPEG = 1, /* folder/SPLIT/CLASS/000001.jpg; an image that is a file already is copied as it is */
+    LS_FORMAT_PNG,      /* the same as PNG, without loss */
+    LS_FORMAT_TFRECORD, /* folder/NAME-SPLIT.tfrecord-00000-of-00001 of tf.train.Example, and label.labels.txt */
+    LS_FORMAT_NPY,      /* folder/x_SPLIT.npy and y_SPLIT.npy */
+    LS_FORMAT_NPZ       /* folder/SPLIT.npz, which holds the two */
+} ls_file_format;
+typedef struct ls_write_options {
+    size_t size;
+    const char *name; /* of TFRecord files; default: the dataset's kind */
+    int shards;       /* TFRecord files; default 1 */
+    int quality;      /* of JPEGs that are made; default 95 */
+} ls_write_options;
+#define LS_WRITE(...) (&(ls_write_options){.size = sizeof(ls_write_options), __VA_ARGS__})
+/* Writes all examples in their order, of the split that the dataset was opened with, into folder, which is made if its
+ * parent is there. Images are resized where the dataset's options say so. options may be NULL. */
+LS_API ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, const char *folder,
+                                  const ls_write_options *options);
 
 #ifdef __cplusplus
 }

@@ -8,13 +8,14 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/data_options.h"
 #include "cli/options.h"
 #include "cli/train_signals.h"
 
 static const char help[] =
     "lockstep train: train a model without writing C\n"
     "\n"
-    "usage: lockstep train --model mlp --dataset digits|DIR [OPTIONS]\n"
+    "usage: lockstep train --model mlp --dataset digits|shapes|DIR|FILE.npz [OPTIONS]\n"
     "\n"
     "Reads TF_CONFIG, joins the other workers, mirrors the model on its devices and trains it in lockstep; without\n"
     "TF_CONFIG it trains alone. Every worker gets the same options. The chief prints the progress.\n"
@@ -22,10 +23,10 @@ static const char help[] =
     "model and data:\n"
     "  --model mlp             layers of --hidden units with ReLU, then one unit a class (default mlp)\n"
     "  --hidden A,B,...        units of the hidden layers; 'none' for a linear model (default 128,64)\n"
-    "  --dataset digits|DIR    drawn digits, or a folder of MNIST's IDX or CIFAR-10's binary files (default digits)\n"
+    "  --dataset WHAT          drawn digits or shapes; a folder of MNIST's IDX, CIFAR-10's binary, TFRecord or NumPy\n"
+    "                          files, or of images, a folder each class; or an .npz file (default digits)\n"
     "  --limit N               use only the first N training examples\n"
-    "  --no-validation         do not evaluate on the test split after each epoch\n"
-    "\n"
+    "  --no-validation         do not evaluate on the test split after each epoch\n" LS_DATA_HELP "\n"
     "training:\n"
     "  --epochs N              passes over the data (default 5)\n"
     "  --batch-size N          examples in the global batch, all replicas together (default 64 a replica)\n"
@@ -208,6 +209,7 @@ static const struct option long_options[] = {
     {"json", no_argument, NULL, JSON},
     {"trace", required_argument, NULL, TRACE},
     {"verbose", required_argument, NULL, VERBOSE},
+    LS_DATA_OPTIONS,
     {"help", no_argument, NULL, 'h'},
     {0},
 };
@@ -333,7 +335,7 @@ static bool read_option(const struct ls_command_line *line, int option, struct t
     if (option == HIDDEN) return read_hidden(line, optarg, training);
     if (option == TRACE) return set_trace(line, optarg);
     return read_word(line, option, training) && read_integer(line, option, training) &&
-           read_number(line, option, training);
+           read_number(line, option, training) && ls_read_data_option(line, option, &training->data);
 }
 
 static ls_status make_strategy(const struct training *training, ls_strategy **strategy) {

@@ -21,7 +21,7 @@ struct ls_source {
     ls_shape shape;
     int classes;
     int64_t count;
-    bool bytes;      /* features are bytes / 255 before resizing */
+    bool bytes;      /* features are bytes / 255, exactly */
     bool slow;       /* reading is worth threads of its own */
     int64_t damaged; /* examples that were left out */
 };

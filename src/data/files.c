@@ -102,6 +102,28 @@ ls_status ls_names_list(const char *folder, enum ls_name_kind kind, struct ls_na
     return LS_OK;
 }
 
+ls_status ls_names_read(const char *path, struct ls_names *names) {
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
+    LS_CLEANUP(ls_free_pointer) char *text = NULL;
+    size_t size;
+    int64_t capacity = 0;
+    struct ls_names read = {0};
+    ls_status status = ls_file_read(path, &bytes, &size);
+    if (status) return status;
+    text = ls_alloc(size + 1);
+    bool memory = text != NULL;
+    if (memory) memcpy(text, bytes, size);
+    for (char *state = NULL, *line = memory ? strtok_r(text, "\r\n", &state) : NULL; line && memory;
+         line = strtok_r(NULL, "\r\n", &state))
+        memory = add_name(&read, &capacity, line);
+    if (!memory) {
+        ls_names_free(&read);
+        return ls_fail_memory("the lines of a file", size);
+    }
+    *names = read;
+    return LS_OK;
+}
+
 int64_t ls_names_find(const struct ls_names *names, const char *name) {
     for (int64_t i = 0; i < names->count; i++)
         if (!strcmp(names->names[i], name)) return i;

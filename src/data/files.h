@@ -20,4 +20,6 @@ enum ls_name_kind { LS_NAMES_FOLDERS, LS_NAMES_FILES };
 ls_status ls_names_list(const char *folder, enum ls_name_kind kind, struct ls_names *names);
 /* Where name stands in names, -1 when it does not. */
 int64_t ls_names_find(const struct ls_names *names, const char *name);
+/* The lines of a text file, in their order. */
+ls_status ls_names_read(const char *path, struct ls_names *names);
 void ls_names_free(struct ls_names *names);

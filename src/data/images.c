@@ -180,7 +180,7 @@ ls_status ls_dataset_images(const char *folder, const ls_dataset_options *option
     if (status) return status;
     struct images *images = ls_alloc(sizeof(*images));
     if (!images) return ls_fail_memory("a dataset", sizeof(*images));
-    images->source = (struct ls_source){.ops = &images_ops, .kind = "images", .bytes = true, .slow = true};
+    images->source = (struct ls_source){.ops = &images_ops, .kind = "images", .slow = true};
     status = list_images(images, folder, filled.split);
     if (!status) status = find_shape(images, &filled);
     images->source.classes = (int)images->classes.count;

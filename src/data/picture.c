@@ -37,15 +37,11 @@ ls_status ls_image_check(const char *name, const uint8_t *bytes, size_t size) {
     return status;
 }
 
-static uint8_t to_byte(float value) {
-    return value <= 0 ? 0 : value >= 1 ? 255 : (uint8_t)(value * 255.0F + 0.5F);
-}
-
 ls_status ls_image_from_unit(const float *features, const ls_shape *shape, struct ls_image *image) {
     size_t count = (size_t)(shape->dims[0] * shape->dims[1] * shape->dims[2]);
     struct ls_image made = {(int)shape->dims[0], (int)shape->dims[1], (int)shape->dims[2], ls_alloc(count)};
     if (!made.pixels) return ls_fail_memory("an image", count);
-    for (size_t i = 0; i < count; i++) made.pixels[i] = to_byte(features[i]);
+    ls_unit_to_pixels(features, count, made.pixels);
     *image = made;
     return LS_OK;
 }

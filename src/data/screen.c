@@ -109,7 +109,6 @@ static ls_status wrap(const struct search *search, struct ls_source **source) {
     if (!made) return ls_fail_memory("a dataset", sizeof(*made));
     made->source = **source;
     made->source.ops = (*source)->ops->encoded ? &encoded_ops : &ops;
-    made->source.damaged = 0;
     for (int64_t i = 0; i < search->count; i++) made->source.damaged += search->damaged[i];
     ls_status status = keep(search, made);
     if (status) {

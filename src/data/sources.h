@@ -16,10 +16,14 @@ int ls_data_workers(const ls_dataset_options *options);
 /* Whether folder holds the images of that split. */
 ls_status ls_mnist_present(const char *folder, ls_split split, bool *present);
 ls_status ls_cifar10_present(const char *folder, ls_split split, bool *present);
+ls_status ls_numpy_present(const char *folder, ls_split split, bool *present);
+ls_status ls_tfrecord_present(const char *folder, bool *present);
 ls_status ls_images_present(const char *folder, bool *present);
 
 /* Pixels are kept as bytes and become float32 in [0, 1] when read. */
 void ls_pixels_to_unit(const uint8_t *pixels, size_t count, float *values);
+/* The nearest bytes: the inverse. */
+void ls_unit_to_pixels(const float *values, size_t count, uint8_t *pixels);
 
 /* The shape that images get: as options say, and the first image's where they are silent; and how to decode them. */
 ls_status ls_image_settle(const char *name, const uint8_t *bytes, size_t size, const ls_dataset_options *options,
@@ -33,7 +37,7 @@ ls_status ls_image_read(const char *name, const uint8_t *bytes, size_t size, con
                         const struct ls_image_place *place);
 /* DATA_LOSS unless it can be decoded to the end. */
 ls_status ls_image_check(const char *name, const uint8_t *bytes, size_t size);
-/* The nearest bytes: the inverse of ls_pixels_to_unit. */
+/* By ls_unit_to_pixels. */
 ls_status ls_image_from_unit(const float *features, const ls_shape *shape, struct ls_image *image);
 
 /* Leaves out what check calls damaged: *source may become another source, which owns the one before. */
