@@ -16,13 +16,52 @@ typedef enum ls_split { LS_TRAIN = 0, LS_TEST } ls_split;
 typedef enum ls_shuffle { LS_SHUFFLE_EACH_EPOCH = 0, LS_SHUFFLE_ONCE, LS_SHUFFLE_NEVER } ls_shuffle;
 /* How a global batch is divided. LAYOUT_INVARIANT: one global order, each batch cut by replica id, the first G mod N
  * replicas get one more. TENSORFLOW: with auto_shard DATA each batch is cut in N pieces of ceil(n / N) that are dealt to
- * the workers in turn, with OFF every worker sees all data in the sizes of batch_sizes_for_worker, rotated by worker. */
+ * the workers in turn; with OFF every worker sees all data in the sizes of batch_sizes_for_worker, rotated by worker; with
+ * FILE the same over its own files, every W-th; AUTO is FILE where there are as many files as workers, else DATA. */
 typedef enum ls_division { LS_DIVIDE_LAYOUT_INVARIANT = 0, LS_DIVIDE_TENSORFLOW } ls_division;
 /* AutoShardPolicy, for LS_DIVIDE_TENSORFLOW and for custom loops. */
-typedef enum ls_auto_shard { LS_SHARD_DATA = 0, LS_SHARD_OFF } ls_auto_shard;
+typedef enum ls_auto_shard { LS_SHARD_DATA = 0, LS_SHARD_OFF, LS_SHARD_FILE, LS_SHARD_AUTO } ls_auto_shard;
 /* What a damaged image or record is. SKIP looks through all examples when the dataset is opened and leaves the damaged
  * ones out: ls_dataset_num_damaged. */
 typedef enum ls_on_damage { LS_DAMAGE_FAILS = 0, LS_DAMAGE_SKIPPED } ls_on_damage;
+
+/* What a map function is given. */
+typedef struct ls_map_call {
+    const float *input; /* an example's features, of shape */
+    ls_shape shape;
+    float *output;      /* of the stage's shape */
+    int32_t *label;     /* may be changed */
+    int64_t example, pass;  /* its number in the source, and which pass over the data this is, from 0 */
+    uint32_t random[4]; /* random words: a function of (seed, example, pass, stage) */
+} ls_map_call;
+/* Called by several threads at once, in any order: what it writes must depend on the call alone. */
+typedef ls_status ls_map_fn(void *context, const ls_map_call *call);
+typedef enum ls_map_kind {
+    LS_MAP_FLIP = 1, LS_MAP_RANDOM_CROP, LS_MAP_CENTRAL_CROP, LS_MAP_BRIGHTNESS, LS_MAP_CONTRAST, LS_MAP_NORMALISE,
+    LS_MAP_RESCALE, LS_MAP_FUNCTION
+} ls_map_kind;
+/* A stage that each example goes through after it was read (tf.data's map). */
+typedef struct ls_map {
+    ls_map_kind kind;
+    int height, width, padding;
+    float amount, offset;
+    float mean[3], deviation[3];
+    ls_map_fn *function;
+    void *context;  /* borrowed */
+    ls_shape shape; /* of a function's output; default: as its input */
+} ls_map;
+#define ls_random_flip() ((ls_map){.kind = LS_MAP_FLIP}) /* left and right, half of the time */
+/* ls_random_crop(24, 24); with a frame of zeros around the image before, ls_random_crop(32, 32, 4); 0: the image's size */
+#define ls_random_crop(...) ((ls_map){.kind = LS_MAP_RANDOM_CROP, .height = __VA_ARGS__})
+#define ls_central_crop(...) ((ls_map){.kind = LS_MAP_CENTRAL_CROP, .height = __VA_ARGS__})
+#define ls_random_brightness(delta) ((ls_map){.kind = LS_MAP_BRIGHTNESS, .amount = (delta)}) /* + [-delta, delta) */
+#define ls_random_contrast(delta) ((ls_map){.kind = LS_MAP_CONTRAST, .amount = (delta)}) /* x [1 - delta, 1 + delta) */
+/* ls_normalise(.mean = {0.5f, 0.5f, 0.5f}, .deviation = {0.2f, 0.2f, 0.2f}): of up to 3 channels */
+#define ls_normalise(...) ((ls_map){.kind = LS_MAP_NORMALISE, __VA_ARGS__})
+#define ls_rescale(scale, shift) ((ls_map){.kind = LS_MAP_RESCALE, .amount = (scale), .offset = (shift)})
+/* ls_map_function(function), ls_map_function(function, context, .shape = LS_SHAPE(10)) */
+#define ls_map_function(...) ((ls_map){.kind = LS_MAP_FUNCTION, .function = __VA_ARGS__})
+#define LS_MAPS(...) ((const ls_map[]){__VA_ARGS__, {.kind = (ls_map_kind)0}})
 
 typedef struct ls_dataset_options {
     size_t size;
@@ -39,6 +78,12 @@ typedef struct ls_dataset_options {
     int image_channels;    /* 1 or 3; 0: the first image's */
     bool scaled_decode;    /* JPEGs much larger than that are decoded at 1/2, 1/4 or 1/8: faster, not TensorFlow's pixels */
     ls_on_damage damage;
+    int64_t skip;          /* leave out the first so many examples */
+    int64_t shuffle_buffer; /* tf.data's shuffle(buffer_size); 0: the whole data, so that every order is as likely */
+    bool cache;            /* keep examples in memory once they are read, before maps */
+    const ls_map *maps;    /* LS_MAPS(...); copied */
+    int workers;           /* threads that read and map; 0: as many as processors where that pays; -1: none */
+    int prefetch;          /* steps read ahead of the present one; default 2 */
 } ls_dataset_options;
 #define LS_DATASET(...) (&(ls_dataset_options){.size = sizeof(ls_dataset_options), __VA_ARGS__})
 

@@ -32,6 +32,12 @@ bool ls_read_data_option(const struct ls_command_line *line, int option, ls_data
         if (value == 2) return ls_usage_error(line, "--image-channels is 1 or 3, not 2") == 0;
         options->image_channels = (int)value;
         return true;
+    case LS_SKIP:
+        return ls_option_integer(line, "--skip", optarg, 1, INT64_C(1) << 40, &options->skip);
+    case LS_WORKERS:
+        if (!ls_option_integer(line, "--data-workers", optarg, -1, 64, &value)) return false;
+        options->workers = (int)value;
+        return true;
     case LS_SCALED_DECODE:
         options->scaled_decode = true;
         return true;

@@ -32,25 +32,29 @@ static ls_status digest_samples(const ls_dataset *dataset, char hex[65]) {
     if (!features) return ls_fail_memory("an example", bytes);
     ls_status status = ls_digest_new(&digest);
     for (int64_t i = 0; i < SAMPLES && !status; i++)
-        status = digest_example(dataset, (dataset->count - 1) * i / (SAMPLES - 1), features, digest);
+        status =
+            digest_example(dataset, dataset->options.skip + (dataset->count - 1) * i / (SAMPLES - 1), features, digest);
     return status ? status : ls_digest_hex(digest, hex);
 }
 
 ls_status ls_dataset_describe(const ls_dataset *dataset, char **lines) {
     const ls_dataset_options *options = &dataset->options;
     /* Without sharding each worker may bring its own examples, but as many as the others. */
-    char digest[65] = "any", shape[128], text[1024];
+    char digest[65] = "any", shape[128], maps[1024], text[3072];
     bool own_data = options->division == LS_DIVIDE_TENSORFLOW && options->auto_shard == LS_SHARD_OFF;
     ls_status status = own_data ? LS_OK : digest_samples(dataset, digest);
     if (status) return status;
-    ls_shape_text(&dataset->source->shape, shape, sizeof(shape));
+    ls_shape_text(&dataset->shape, shape, sizeof(shape));
+    ls_maps_text(&dataset->maps, maps, sizeof(maps));
     (void)snprintf(text, sizeof(text),
                    "dataset=%s\nexamples=%lld\nshape=%s\nclasses=%d\nsample_sha256=%s\nbatch_size=%lld\nsplit=%d\n"
-                   "shuffle=%d\nseed=%llu\nrepeat=%lld\ndrop_remainder=%d\ndivision=%d\nauto_shard=%d\n",
+                   "shuffle=%d\nseed=%llu\nrepeat=%lld\ndrop_remainder=%d\ndivision=%d\nauto_shard=%d\nskip=%"
+                   "lld\nshuffle_buffer=%lld\nmaps=%s\n",
                    dataset->source->kind, (long long)dataset->count, shape, dataset->source->classes, digest,
                    (long long)options->batch_size, (int)options->split, (int)options->shuffle,
                    (unsigned long long)options->seed, (long long)options->repeat, options->drop_remainder,
-                   (int)options->division, (int)options->auto_shard);
+                   (int)options->division, (int)options->auto_shard, (long long)options->skip,
+                   (long long)options->shuffle_buffer, maps);
     char *copy = ls_strdup(text);
     if (!copy) return ls_fail_memory("the description of a dataset", strlen(text));
     *lines = copy;

@@ -55,6 +55,11 @@ static const char *class_name(const struct ls_source *source, int label) {
     return ((const struct images *)source)->classes.names[label];
 }
 
+static int64_t file_of(const struct ls_source *source, int64_t index) {
+    (void)source;
+    return index;
+}
+
 static void free_images(struct ls_source *source) {
     struct images *images = (struct images *)source;
     for (int64_t i = 0; i < source->count; i++) ls_free(images->pictures[i].path);
@@ -67,7 +72,8 @@ static const struct ls_source_ops images_ops = {.read = read_example,
                                                 .free = free_images,
                                                 .encoded = read_encoded,
                                                 .check = check_example,
-                                                .class_name = class_name};
+                                                .class_name = class_name,
+                                                .file = file_of};
 
 static bool is_image_name(const char *name) {
     const char *dot = strrchr(name, '.');
@@ -184,6 +190,7 @@ ls_status ls_dataset_images(const char *folder, const ls_dataset_options *option
     status = list_images(images, folder, filled.split);
     if (!status) status = find_shape(images, &filled);
     images->source.classes = (int)images->classes.count;
+    images->source.files = images->source.count;
     if (!status) return ls_dataset_from_source(&images->source, &filled, dataset);
     free_images(&images->source);
     return status;

@@ -29,6 +29,11 @@ static const char *class_name(const struct ls_source *source, int label) {
     return ls_source_class_name(((const struct screened *)source)->inner, label);
 }
 
+static int64_t file_of(const struct ls_source *source, int64_t index) {
+    const struct screened *screened = (const struct screened *)source;
+    return screened->inner->ops->file(screened->inner, screened->kept[index]);
+}
+
 static void free_screened(struct ls_source *source) {
     struct screened *screened = (struct screened *)source;
     if (screened->inner) screened->inner->ops->free(screened->inner);
@@ -36,9 +41,10 @@ static void free_screened(struct ls_source *source) {
     ls_free(screened);
 }
 
-static const struct ls_source_ops ops = {.read = read_example, .free = free_screened, .class_name = class_name};
+static const struct ls_source_ops ops = {
+    .read = read_example, .free = free_screened, .class_name = class_name, .file = file_of};
 static const struct ls_source_ops encoded_ops = {
-    .read = read_example, .free = free_screened, .class_name = class_name, .encoded = read_encoded};
+    .read = read_example, .free = free_screened, .class_name = class_name, .encoded = read_encoded, .file = file_of};
 
 /* What the threads share. */
 struct search {

@@ -10,9 +10,6 @@
 /* Checks options (NULL: all defaults) and fills the defaults in. INVALID_ARGUMENT naming the field and the value. */
 ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_options *filled);
 
-/* Threads that read ahead or look through a dataset. */
-int ls_data_workers(const ls_dataset_options *options);
-
 /* Whether folder holds the images of that split. */
 ls_status ls_mnist_present(const char *folder, ls_split split, bool *present);
 ls_status ls_cifar10_present(const char *folder, ls_split split, bool *present);
@@ -42,5 +39,7 @@ ls_status ls_image_from_unit(const float *features, const ls_shape *shape, struc
 
 /* Leaves out what check calls damaged: *source may become another source, which owns the one before. */
 ls_status ls_source_screen(struct ls_source **source, int threads);
+/* Keeps what was read: *source becomes another source, which owns the one before. */
+ls_status ls_source_cache(struct ls_source **source);
 /* NULL: the class has no name. */
 const char *ls_source_class_name(const struct ls_source *source, int label);

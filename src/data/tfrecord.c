@@ -121,6 +121,11 @@ static const char *class_name(const struct ls_source *source, int label) {
     return label < records->classes.count ? records->classes.names[label] : NULL;
 }
 
+static int64_t file_of(const struct ls_source *source, int64_t index) {
+    const struct records *records = (const struct records *)source;
+    return find_shard(records, index) - records->shards;
+}
+
 static void free_records(struct ls_source *source) {
     struct records *records = (struct records *)source;
     for (int64_t i = 0; i < records->shard_count; i++) ls_record_file_free(records->shards[i].file);
@@ -133,9 +138,10 @@ static const struct ls_source_ops image_ops = {.read = read_example,
                                                .free = free_records,
                                                .encoded = read_encoded,
                                                .check = check_example,
-                                               .class_name = class_name};
+                                               .class_name = class_name,
+                                               .file = file_of};
 static const struct ls_source_ops number_ops = {
-    .read = read_example, .free = free_records, .check = check_example, .class_name = class_name};
+    .read = read_example, .free = free_records, .check = check_example, .class_name = class_name, .file = file_of};
 
 static ls_status open_shard(struct records *records, const char *path, bool tolerant) {
     char *broken;
@@ -254,6 +260,7 @@ static ls_status open_all(struct records *records, const char *folder, const ls_
     if (!status) status = read_class_names(records, folder);
     if (status) return status;
     records->source.classes = (int)records->classes.count;
+    records->source.files = records->shard_count;
     if (!records->classes.count) status = count_classes(records);
     return status ? status : find_shape(records, options);
 }

@@ -69,6 +69,7 @@ ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, con
     struct ls_write write = {.dataset = dataset,
                              .format = format,
                              .folder = folder,
+                             .next = opened->skip,
                              .split = opened->split == LS_TEST ? "test" : "train",
                              .copy = dataset->source->ops->encoded && !resized};
     if (!ops) return ls_fail(LS_INVALID_ARGUMENT, "format %d: there are 1 to %d", (int)format, LS_FORMAT_NPZ);
@@ -76,6 +77,6 @@ ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, con
     if (!status) status = ls_folder_make(folder);
     if (status) return status;
     status = ops->begin(&write);
-    for (write.next = 0; write.next < dataset->count && !status; write.next++) status = ops->add(&write);
+    for (; write.done < dataset->count && !status; write.done++, write.next++) status = ops->add(&write);
     return ops->end(&write, status);
 }

@@ -10,7 +10,7 @@ struct ls_write {
     const char *folder, *split; /* "train" or "test" */
     ls_write_options options;   /* defaults filled in */
     bool copy;                  /* images that are encoded already are taken as they are */
-    int64_t next;               /* the example that comes */
+    int64_t next, done;         /* the source's example that comes; how many have been written */
     void *state;                /* the format's */
 };
 struct ls_write_ops {

@@ -41,7 +41,7 @@ static ls_status add(struct ls_write *write) {
     ls_status status = ls_write_encode(write, &bytes, &size, &label);
     if (!status) status = format_folder(write, label, folder);
     if (status) return status;
-    (void)snprintf(path, sizeof(path), "%s/%06lld.%s", folder, (long long)write->next + 1,
+    (void)snprintf(path, sizeof(path), "%s/%06lld.%s", folder, (long long)write->done + 1,
                    ls_png_is(bytes, size) ? "png" : "jpg");
     return ls_file_write(path, bytes, size);
 }

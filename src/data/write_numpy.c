@@ -38,7 +38,7 @@ static ls_status begin(struct ls_write *write) {
 static ls_status add(struct ls_write *write) {
     const struct ls_source *source = write->dataset->source;
     struct arrays *arrays = write->state;
-    uint8_t *to = arrays->x + (size_t)write->next * arrays->elements * arrays->item;
+    uint8_t *to = arrays->x + (size_t)write->done * arrays->elements * arrays->item;
     int32_t label;
     ls_status status = source->ops->read(source, write->next, arrays->features, &label);
     if (status) return status;
@@ -46,7 +46,7 @@ static ls_status add(struct ls_write *write) {
         ls_unit_to_pixels(arrays->features, arrays->elements, to);
     else
         memcpy(to, arrays->features, arrays->elements * sizeof(float));
-    arrays->labels[write->next] = label;
+    arrays->labels[write->done] = label;
     return LS_OK;
 }
 

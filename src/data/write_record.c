@@ -88,7 +88,7 @@ static ls_status make_example(const struct ls_write *write, uint8_t **bytes, str
 
 /* Goes on to the shard that the next example belongs to. */
 static ls_status find_shard(const struct ls_write *write, struct output *output) {
-    while (output->shard < 0 || write->next >= write->dataset->count * (output->shard + 1) / write->options.shards) {
+    while (output->shard < 0 || write->done >= write->dataset->count * (output->shard + 1) / write->options.shards) {
         ls_status status = close_shard(output);
         output->shard++;
         if (!status) status = open_shard(write, output);

@@ -40,7 +40,12 @@ ls_status ls_strategy_open_pipeline(const ls_strategy *strategy, const ls_datase
         .portions = scaled ? strategy->base_count : 0,
         .taken = scaled ? strategy->total_count : 0,
     };
-    return ls_pipeline_new(&config, pipeline);
+    char text[512];
+    ls_status status = ls_pipeline_new(&config, pipeline);
+    if (status) return status;
+    ls_pipeline_describe(*pipeline, text, sizeof(text));
+    ls_log_info(&strategy->membership->log, "data: %s", text);
+    return LS_OK;
 }
 
 static void free_buffers(ls_iterator *iterator) {

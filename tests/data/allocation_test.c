@@ -55,7 +55,10 @@ static ls_status open_folder(ls_dataset **dataset) {
 }
 
 static ls_status open_images(ls_dataset **dataset) {
-    return ls_dataset_open(folder_path(), LS_DATASET(.batch_size = 2, .damage = LS_DAMAGE_SKIPPED), dataset);
+    return ls_dataset_open(folder_path(),
+                           LS_DATASET(.batch_size = 2, .damage = LS_DAMAGE_SKIPPED, .workers = -1, .cache = true,
+                                      .maps = LS_MAPS(ls_random_flip(), ls_random_crop(12, 12))),
+                           dataset);
 }
 
 static ls_status (*const openers[])(ls_dataset **) = {open_numbers, open_digits, open_folder, open_folder,
