@@ -42,12 +42,29 @@ static struct tap tap_at(int i, int from, int to) {
     return (struct tap){lower < 0 ? 0 : lower, upper >= from ? from - 1 : upper, at - floor_at};
 }
 
-/* One source row, resized in its length. */
-static void resize_row(const uint8_t *row, const struct tap *taps, int width, int channels, float *output) {
+static void resize_grey_row(const uint8_t *row, const struct tap *taps, int width, float *output) {
     for (int x = 0; x < width; x++) {
-        const uint8_t *left = row + (size_t)taps[x].lower * (size_t)channels;
-        const uint8_t *right = row + (size_t)taps[x].upper * (size_t)channels;
-        for (int c = 0; c < channels; c++) *output++ = (float)left[c] + (float)(right[c] - left[c]) * taps[x].part;
+        float left = row[taps[x].lower], right = row[taps[x].upper];
+        output[x] = left + (right - left) * taps[x].part;
+    }
+}
+
+/* A pixel of three channels is taken as four, the next one's first being of no matter: one byte behind the row is read
+ * and one float behind the output written. */
+typedef uint8_t bytes4 __attribute__((vector_size(4)));
+typedef float floats4 __attribute__((vector_size(16)));
+
+static inline floats4 load_pixel(const uint8_t *row, int x) {
+    bytes4 bytes;
+    memcpy(&bytes, row + 3 * (size_t)x, sizeof(bytes));
+    return __builtin_convertvector(bytes, floats4);
+}
+
+LS_CLONES static void resize_color_row(const uint8_t *row, const struct tap *taps, int width, float *output) {
+    for (int x = 0; x < width; x++) {
+        floats4 left = load_pixel(row, taps[x].lower), right = load_pixel(row, taps[x].upper);
+        floats4 pixel = left + (right - left) * taps[x].part;
+        memcpy(output + 3 * (size_t)x, &pixel, sizeof(pixel));
     }
 }
 
@@ -56,36 +73,62 @@ LS_CLONES static void blend_rows(const float *top, const float *bottom, float pa
 }
 
 /* The two source rows that were resized last, by number; output rows ask for them in order. */
-struct row_cache {
+struct rows {
+    const struct ls_image *image;
+    struct tap *taps; /* owns: one an output column */
+    int width;        /* of the output */
+    uint8_t *last;    /* owns: the last source row, with a byte behind it */
     int number[2];
-    float *row[2];
+    float *resized[2]; /* own, with a float behind them */
 };
 
-static const float *cached_row(struct row_cache *cache, const struct ls_image *image, int y, int other,
-                               const struct tap *taps, int width) {
+static void free_rows(struct rows *rows) {
+    ls_free(rows->taps);
+    ls_free(rows->last);
+    ls_free(rows->resized[0]);
+    ls_free(rows->resized[1]);
+}
+
+static ls_status make_rows(const struct ls_image *image, int width, struct rows *rows) {
+    size_t from = (size_t)image->width * (size_t)image->channels, to = (size_t)width * (size_t)image->channels;
+    *rows = (struct rows){.image = image, .width = width, .number = {-1, -1}};
+    rows->taps = ls_alloc_array((size_t)width, sizeof(*rows->taps));
+    rows->last = ls_alloc(from + 1);
+    for (int i = 0; i < 2; i++) rows->resized[i] = ls_alloc_array(to + 1, sizeof(float));
+    if (!rows->taps || !rows->last || !rows->resized[0] || !rows->resized[1])
+        return ls_fail_memory("an image's rows", 2 * to * sizeof(float));
+    memcpy(rows->last, image->pixels + (size_t)(image->height - 1) * from, from);
+    for (int x = 0; x < width; x++) rows->taps[x] = tap_at(x, image->width, width);
+    return LS_OK;
+}
+
+/* Source row y, resized; it takes the place of a row that is not other. */
+static const float *resized_row(struct rows *rows, int y, int other) {
+    const struct ls_image *image = rows->image;
+    const uint8_t *row = image->pixels + (size_t)y * (size_t)image->width * (size_t)image->channels;
     for (int i = 0; i < 2; i++)
-        if (cache->number[i] == y) return cache->row[i];
-    int slot = cache->number[0] == other;
-    cache->number[slot] = y;
-    resize_row(image->pixels + (size_t)y * (size_t)image->width * (size_t)image->channels, taps, width, image->channels,
-               cache->row[slot]);
-    return cache->row[slot];
+        if (rows->number[i] == y) return rows->resized[i];
+    int slot = rows->number[0] == other;
+    rows->number[slot] = y;
+    if (y == image->height - 1) row = rows->last;
+    if (image->channels == 3)
+        resize_color_row(row, rows->taps, rows->width, rows->resized[slot]);
+    else
+        resize_grey_row(row, rows->taps, rows->width, rows->resized[slot]);
+    return rows->resized[slot];
 }
 
 static ls_status resize(const struct ls_image *image, int height, int width, float *values) {
     size_t length = (size_t)width * (size_t)image->channels;
-    LS_CLEANUP(ls_free_pointer) float *rows = ls_alloc_array(2 * length, sizeof(*rows));
-    LS_CLEANUP(ls_free_pointer) struct tap *taps = ls_alloc_array((size_t)width, sizeof(*taps));
-    if (!rows || !taps) return ls_fail_memory("an image's rows", 2 * length * sizeof(*rows));
-    struct row_cache cache = {{-1, -1}, {rows, rows + length}};
-    for (int x = 0; x < width; x++) taps[x] = tap_at(x, image->width, width);
-    for (int y = 0; y < height; y++) {
+    LS_CLEANUP(free_rows) struct rows rows;
+    ls_status status = make_rows(image, width, &rows);
+    for (int y = 0; y < height && !status; y++) {
         struct tap tap = tap_at(y, image->height, height);
-        const float *top = cached_row(&cache, image, tap.lower, tap.upper, taps, width);
-        const float *bottom = cached_row(&cache, image, tap.upper, tap.lower, taps, width);
+        const float *top = resized_row(&rows, tap.lower, tap.upper);
+        const float *bottom = resized_row(&rows, tap.upper, tap.lower);
         blend_rows(top, bottom, tap.part, length, values + (size_t)y * length);
     }
-    return LS_OK;
+    return status;
 }
 
 ls_status ls_image_to_unit(const struct ls_image *image, int height, int width, float *values) {

@@ -98,7 +98,7 @@ static bool read_pixels(struct decoder *decoder, const struct ls_image_wish *wis
     int channels = wish->channels ? wish->channels : decoder->image.channels;
     jpeg->out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
     if (jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK) jpeg->out_color_space = JCS_CMYK;
-    jpeg->dct_method = JDCT_IFAST;
+    jpeg->dct_method = wish->height ? JDCT_ISLOW : JDCT_IFAST; /* the accurate one is the faster on most processors */
     jpeg->scale_num = scale_eighths(&decoder->image, wish);
     jpeg->scale_denom = 8;
     (void)jpeg_start_decompress(jpeg);
