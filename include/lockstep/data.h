@@ -120,6 +120,18 @@ LS_API const char *ls_dataset_class_name(const ls_dataset *dataset, int label);
 LS_API int64_t ls_dataset_num_damaged(const ls_dataset *dataset); /* left out for LS_DAMAGE_SKIPPED */
 LS_API void ls_dataset_free(ls_dataset *dataset);
 
+/* InputContext: which worker asks, of how many. */
+typedef struct ls_input_context {
+    int num_input_pipelines, input_pipeline_id, num_replicas_in_sync;
+} ls_input_context;
+/* INVALID_ARGUMENT where global is no multiple of the replicas. */
+LS_API ls_status ls_get_per_replica_batch_size(const ls_input_context *input, int64_t global, int64_t *size);
+/* Makes a worker's own dataset, whose batch_size is one replica's; division and auto_shard are without meaning. */
+typedef ls_status ls_dataset_fn(void *context, const ls_input_context *input, ls_dataset **dataset);
+/* distribute_datasets_from_function: fn is called once on each worker; the iterator owns what it makes. Nothing is sharded.
+ * Whose examples end first gets empty batches until all have ended. Not with LOCKSTEP_ELASTIC. */
+LS_API ls_status ls_iterator_from_function(ls_strategy *strategy, ls_dataset_fn *fn, void *context, ls_iterator **iterator);
+
 /* What a dataset can be written as; each can be read back by ls_dataset_open of the folder. */
 typedef enum ls_file_format {
     LS_FORMAT_JPEG = 1, /* folder/SPLIT/CLASS/000001.jpg; an image that is a file already is copied as it is */

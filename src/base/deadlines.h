@@ -18,7 +18,6 @@
 #define LS_LAST_WORD_TIMEOUT   (1 * LS_SECOND)
 #define LS_SETTLE_TIMEOUT      (2 * LS_SECOND)
 #define LS_QUORUM_TIMEOUT      (10 * LS_SECOND)
-#define LS_DATA_TIMEOUT        (300 * LS_SECOND)
 #define LS_TOP_TIMEOUT         (2 * LS_SECOND)
 
 struct ls_deadline_info {

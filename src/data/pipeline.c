@@ -158,7 +158,7 @@ static ls_status make_order(struct ls_pipeline *pipeline, int worker, int64_t *e
     return ls_order_new(&config, &pipeline->order);
 }
 
-static ls_status make_ahead(struct ls_pipeline *pipeline) {
+static ls_status make_ahead(struct ls_pipeline *pipeline, double timeout_seconds) {
     const ls_dataset_options *options = &pipeline->dataset->options;
     int threads = ls_dataset_threads(pipeline->dataset);
     const struct ls_read_ahead_config config = {
@@ -167,6 +167,7 @@ static ls_status make_ahead(struct ls_pipeline *pipeline) {
         .local_replicas = pipeline->local_replicas,
         .threads = threads,
         .steps = threads ? options->prefetch + 1 : 1,
+        .timeout_seconds = timeout_seconds,
     };
     return ls_read_ahead_new(&config, &pipeline->ahead);
 }
@@ -184,7 +185,7 @@ static ls_status fill(struct ls_pipeline *pipeline, const struct ls_pipeline_con
     }
     pipeline->steps = ls_division_steps(&pipeline->plan);
     status = make_order(pipeline, config->worker, examples, count);
-    if (!status) status = make_ahead(pipeline);
+    if (!status) status = make_ahead(pipeline, config->timeout_seconds);
     return status ? status : ls_pipeline_seek(pipeline, 0, 0);
 }
 

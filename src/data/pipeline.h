@@ -10,6 +10,7 @@ struct ls_pipeline_config {
     int num_replicas;                  /* of all workers */
     int first_replica, local_replicas; /* this worker's */
     int worker, num_workers;           /* for LS_DIVIDE_TENSORFLOW */
+    double timeout_seconds;            /* that the data threads may take for a step; 0: no limit */
     /* A batch that is scaled: portions, in which batch_size is divided, and how many of them a step takes. Steps below
      * are counted in portions then. 0: whole batches. */
     int portions, taken;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/deadlines.h"
+#include "base/clock.h"
 #include "base/denormal.h"
 #include "base/dtype.h"
 #include "base/memory.h"
@@ -115,7 +115,7 @@ static ls_status start_threads(struct ls_read_ahead *ahead) {
     ahead->monitored = !status;
     while (!status && ahead->started < ahead->config.threads) {
         char name[32];
-        (void)snprintf(name, sizeof(name), "data %d", ahead->started);
+        (void)snprintf(name, sizeof(name), "ls-data-%d", ahead->started);
         status = ls_thread_start(&ahead->threads[ahead->started], name, read_rows, ahead);
         if (!status) ahead->started++;
     }
@@ -157,22 +157,22 @@ void ls_read_ahead_free(struct ls_read_ahead *ahead) {
 
 /* ---- Going from step to step ------------------------------------------------------------------------------------ */
 
-static ls_status fail_wait(const struct slot *slot) {
+static ls_status fail_wait(const struct ls_read_ahead *ahead, const struct slot *slot) {
     int64_t row = slot->taken ? slot->taken - 1 : 0;
     return ls_fail(LS_DEADLINE_EXCEEDED,
-                   "the data of step %lld of epoch %lld has not been read for %lld s: %lld of %lld examples are there, "
+                   "the data of step %lld of epoch %lld has not been read within %g s: %lld of %lld examples are there, "
                    "example %lld is being read",
-                   (long long)slot->step.step, (long long)slot->step.epoch, (long long)(LS_DATA_TIMEOUT / LS_SECOND),
+                   (long long)slot->step.step, (long long)slot->step.epoch, ahead->config.timeout_seconds,
                    (long long)slot->done, (long long)slot->total, (long long)slot->step.rows[row].example);
 }
 
 /* With the monitor locked: nobody takes a row of the earliest step any more, and all that were taken are done. */
 static ls_status drop(struct ls_read_ahead *ahead) {
     struct slot *slot = slot_at(ahead, 0);
-    int64_t deadline = ls_now() + LS_DATA_TIMEOUT;
+    int64_t deadline = ls_deadline_in(ahead->config.timeout_seconds);
     slot->total = slot->taken;
     while (slot->done < slot->taken)
-        if (!ls_monitor_wait(&ahead->monitor, deadline)) return fail_wait(slot);
+        if (!ls_monitor_wait(&ahead->monitor, deadline)) return fail_wait(ahead, slot);
     ahead->first = (ahead->first + 1) % ahead->config.steps;
     ahead->count--;
     return LS_OK;
@@ -227,11 +227,11 @@ static ls_status read_now(const struct ls_read_ahead *ahead, int local_replica, 
 }
 
 static ls_status wait_for_rows(struct ls_read_ahead *ahead, const struct slot *slot, int local_replica) {
-    int64_t deadline = ls_now() + LS_DATA_TIMEOUT;
+    int64_t deadline = ls_deadline_in(ahead->config.timeout_seconds);
     ls_status status = LS_OK;
     ls_monitor_lock(&ahead->monitor);
     while (slot->missing[local_replica] && !status)
-        if (!ls_monitor_wait(&ahead->monitor, deadline)) status = fail_wait(slot);
+        if (!ls_monitor_wait(&ahead->monitor, deadline)) status = fail_wait(ahead, slot);
     if (!status && slot->status) status = ls_fail(slot->status, "%s", slot->message);
     ls_monitor_unlock(&ahead->monitor);
     return status;

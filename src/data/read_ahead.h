@@ -14,6 +14,7 @@ struct ls_read_ahead_config {
     int local_replicas;
     int threads; /* 0: none */
     int steps;   /* kept at once, the present one included; 1 without threads */
+    double timeout_seconds; /* of the waits for examples; 0: none */
 };
 struct ls_read_ahead;
 ls_status ls_read_ahead_new(const struct ls_read_ahead_config *config, struct ls_read_ahead **ahead);

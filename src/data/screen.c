@@ -89,7 +89,7 @@ static ls_status run_search(struct search *search, int threads) {
     pthread_t started[LS_DATA_MAX_WORKERS];
     int count = 0;
     while (count + 1 < threads && count < LS_DATA_MAX_WORKERS &&
-           !ls_thread_start(&started[count], "data check", look_through, search))
+           !ls_thread_start(&started[count], "ls-data-check", look_through, search))
         count++;
     (void)look_through(search);
     for (int i = 0; i < count; i++) (void)pthread_join(started[i], NULL);

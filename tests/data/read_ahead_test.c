@@ -146,6 +146,38 @@ START_TEST(test_shuffle_buffer) {
 }
 END_TEST
 
+static ls_status stand_still(void *context, const ls_map_call *call) {
+    *call->output = *call->input;
+    while (*(atomic_bool *)context && call->example == 5) {
+        struct timespec pause = {0, 1000000};
+        (void)nanosleep(&pause, NULL);
+    }
+    return LS_OK;
+}
+
+/* An example that does not come is named; when it has come, its batch is there. */
+START_TEST(test_timeout) {
+    atomic_bool still = true;
+    ls_dataset *dataset = numbers_make(EXAMPLES, LS_DATASET(.batch_size = 4, .shuffle = LS_SHUFFLE_NEVER, .workers = 2,
+                                                            .maps = LS_MAPS(ls_map_function(stand_still, &still))));
+    const struct ls_pipeline_config config = {
+        .dataset = dataset, .num_replicas = 2, .local_replicas = 2, .num_workers = 1, .timeout_seconds = 0.1};
+    struct ls_pipeline *pipeline;
+    struct batch batch = {0};
+    ck_assert_works(ls_pipeline_new(&config, &pipeline));
+    ck_assert_works(ls_pipeline_seek(pipeline, 0, 1));
+    ck_assert_fails(ls_pipeline_read(pipeline, 0, batch.features, batch.labels), LS_DEADLINE_EXCEEDED,
+                    "the data of step 1 of epoch 0 has not been read within 0.1 s: 3 of 4 examples are there");
+    ck_assert_fails(ls_pipeline_seek(pipeline, 0, 2), LS_DEADLINE_EXCEEDED, "step 1 of epoch 0");
+    still = false;
+    ck_assert_works(ls_pipeline_seek(pipeline, 0, 2));
+    read_batch(pipeline, 1, &batch);
+    ck_assert(batch.rows == 2 && batch.features[0] == 10);
+    ls_pipeline_free(pipeline);
+    ls_dataset_free(dataset);
+}
+END_TEST
+
 static void write_records(int shards) {
     ls_dataset *numbers = numbers_make(EXAMPLES, NULL);
     folder_clear();
@@ -242,7 +274,13 @@ END_TEST
 START_TEST(test_own_examples) {
     static const int64_t counts[] = {20, 13};
     ls_dataset *dataset = numbers_make(13, LS_DATASET(.batch_size = 3, .shuffle = LS_SHUFFLE_NEVER));
-    const struct ls_pipeline_config config = {dataset, 4, 2, 2, 1, 2, counts};
+    const struct ls_pipeline_config config = {.dataset = dataset,
+                                              .num_replicas = 4,
+                                              .first_replica = 2,
+                                              .local_replicas = 2,
+                                              .worker = 1,
+                                              .num_workers = 2,
+                                              .own_examples = counts};
     struct ls_pipeline *pipeline;
     struct batch batch;
     ck_assert_works(ls_pipeline_new(&config, &pipeline));
@@ -265,6 +303,7 @@ int main(void) {
     tcase_add_loop_test(tests, test_threads, 1, 5);
     tcase_add_test(tests, test_error);
     tcase_add_test(tests, test_depth);
+    tcase_add_test(tests, test_timeout);
     tcase_add_test(tests, test_shuffle_buffer);
     tcase_add_test(tests, test_files);
     tcase_add_test(tests, test_too_few_files);
