@@ -12,8 +12,8 @@ struct ls_read_ahead_config {
     const ls_dataset *dataset; /* borrowed */
     int64_t rows;              /* the most of one step, all local replicas together */
     int local_replicas;
-    int threads; /* 0: none */
-    int steps;   /* kept at once, the present one included; 1 without threads */
+    int threads;            /* 0: none */
+    int steps;              /* kept at once, the present one included; 1 without threads */
     double timeout_seconds; /* of the waits for examples; 0: none */
 };
 struct ls_read_ahead;
