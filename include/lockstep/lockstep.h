@@ -1,4 +1,5 @@
-/* Lockstep: train one model on many machines at once, in lockstep. This header is the whole public API.
+/* Lockstep: train one model on many machines at once, in lockstep. This header and data.h, which it includes, are the whole
+ * public API.
  *
  *     #include <lockstep/lockstep.h>
  *
@@ -74,6 +75,8 @@ typedef struct ls_shape {
 /* LS_SHAPE(28, 28): 1 to 8 extents. */
 #define LS_SHAPE(...) ((ls_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
 
+typedef struct ls_dataset ls_dataset; /* data.h */
+
 /* ---- Strategy: tf.distribute.Strategy --------------------------------------------------------------------------- */
 
 /* CommunicationImplementation: RING and NCCL mean exactly that. AUTO folds the fixed tree over replica ids, so that
@@ -131,48 +134,6 @@ LS_API int ls_num_workers(const ls_strategy *strategy);
 LS_API int ls_num_local_replicas(const ls_strategy *strategy);
 LS_API int ls_worker_rank(const ls_strategy *strategy); /* id_in_cluster: chief, then workers by number */
 LS_API bool ls_is_chief(const ls_strategy *strategy);
-
-/* ---- Data: tf.data and experimental_distribute_dataset ---------------------------------------------------------- */
-
-typedef enum ls_split { LS_TRAIN = 0, LS_TEST } ls_split;
-typedef enum ls_shuffle { LS_SHUFFLE_EACH_EPOCH = 0, LS_SHUFFLE_ONCE, LS_SHUFFLE_NEVER } ls_shuffle;
-/* How a global batch is divided. LAYOUT_INVARIANT: one global order, each batch cut by replica id, the first G mod N
- * replicas get one more. TENSORFLOW: with auto_shard DATA each batch is cut in N pieces of ceil(n / N) that are dealt to
- * the workers in turn, with OFF every worker sees all data in the sizes of batch_sizes_for_worker, rotated by worker. */
-typedef enum ls_division { LS_DIVIDE_LAYOUT_INVARIANT = 0, LS_DIVIDE_TENSORFLOW } ls_division;
-/* AutoShardPolicy, for LS_DIVIDE_TENSORFLOW and for custom loops. */
-typedef enum ls_auto_shard { LS_SHARD_DATA = 0, LS_SHARD_OFF } ls_auto_shard;
-
-typedef struct ls_dataset ls_dataset;
-typedef struct ls_dataset_options {
-    size_t size;
-    int64_t batch_size;    /* examples in the global batch; default 32 */
-    ls_split split;
-    ls_shuffle shuffle;
-    uint64_t seed;         /* of the shuffle, and of generated data */
-    int64_t repeat;        /* passes over the data that make one epoch; default 1 */
-    int64_t limit;         /* use only the first so many examples; 0: all. digits: how many to draw (60000 or 10000) */
-    bool drop_remainder;   /* leave out the short last batch */
-    ls_division division;
-    ls_auto_shard auto_shard;
-} ls_dataset_options;
-#define LS_DATASET(...) (&(ls_dataset_options){.size = sizeof(ls_dataset_options), __VA_ARGS__})
-
-/* MNIST and its kin: IDX files, gzipped or not, named as on the original site, in folder. Pixels become [0, 1]. */
-LS_API ls_status ls_dataset_mnist(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
-/* CIFAR-10's binary version: data_batch_1..5.bin and test_batch.bin in folder. Shape (32, 32, 3), in [0, 1]. */
-LS_API ls_status ls_dataset_cifar10(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
-/* Handwritten-like digits, (28, 28, 1), 10 classes, drawn from strokes when first read; the splits use different seeds. */
-LS_API ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **dataset);
-/* Examples in memory, borrowed: features (count, shape...), labels (count) in [0, classes). */
-LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const int32_t *labels, int64_t count, int classes,
-                                   const ls_dataset_options *options, ls_dataset **dataset);
-/* "digits", or a folder that holds IDX or CIFAR-10 files. */
-LS_API ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset);
-LS_API int64_t ls_dataset_count(const ls_dataset *dataset);       /* examples in one pass */
-LS_API ls_shape ls_dataset_shape(const ls_dataset *dataset);      /* of one example */
-LS_API int ls_dataset_num_classes(const ls_dataset *dataset);
-LS_API void ls_dataset_free(ls_dataset *dataset);
 
 /* ---- Model: tf.keras.Sequential, compile, fit, evaluate --------------------------------------------------------- */
 
@@ -395,4 +356,6 @@ LS_API ls_status ls_barrier(ls_communicator *communicator, const char *name);
 #ifdef __cplusplus
 }
 #endif
+
+#include <lockstep/data.h>
 #endif

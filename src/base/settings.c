@@ -21,6 +21,8 @@ static const struct setting {
      offsetof(struct ls_settings, join_timeout), SECONDS},
     {"LOCKSTEP_COLLECTIVE_TIMEOUT", "300", "seconds that one collective may take",
      offsetof(struct ls_settings, collective_timeout), SECONDS},
+    {"LOCKSTEP_DATA_TIMEOUT", "300", "seconds that the examples of one step may take to be read and mapped",
+     offsetof(struct ls_settings, data_timeout), SECONDS},
     {"LOCKSTEP_EXIT_TIMEOUT", "30", "seconds that a finished worker waits for the others to finish",
      offsetof(struct ls_settings, exit_timeout), SECONDS},
     {"LOCKSTEP_REJOIN_TIMEOUT", "600",

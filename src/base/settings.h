@@ -15,6 +15,7 @@ enum ls_transport {
 struct ls_settings {
     double join_timeout;       /* seconds */
     double collective_timeout; /* seconds */
+    double data_timeout;       /* seconds */
     double exit_timeout;       /* seconds */
     double rejoin_timeout;     /* seconds; 0: a lost worker ends the others */
     double report_interval;    /* seconds between the lines of a wait */

@@ -11,5 +11,6 @@ int check_main(int argc, char **argv);
 int settings_main(int argc, char **argv);
 int timeline_main(int argc, char **argv);
 int top_main(int argc, char **argv);
+int convert_main(int argc, char **argv);
 int certs_main(int argc, char **argv);
 int info_main(int argc, char **argv);

@@ -17,6 +17,7 @@ static const struct command {
     {"train", "train a model without writing C", train_main},
     {"bench", "time a collective over a range of sizes", bench_main},
     {"check", "look at TF_CONFIG and say who this process is", check_main},
+    {"convert", "write a dataset in another format", convert_main},
     {"certs", "make certificates for TLS between the tasks", certs_main},
     {"settings", "print every setting and every deadline, as in force", settings_main},
     {"top", "show what the workers of a running training are doing", top_main},

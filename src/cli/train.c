@@ -7,14 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/augment.h"
 #include "cli/commands.h"
+#include "cli/data_options.h"
 #include "cli/options.h"
 #include "cli/train_signals.h"
 
 static const char help[] =
     "lockstep train: train a model without writing C\n"
     "\n"
-    "usage: lockstep train --model mlp --dataset digits|DIR [OPTIONS]\n"
+    "usage: lockstep train --model mlp --dataset digits|shapes|DIR|FILE.npz [OPTIONS]\n"
     "\n"
     "Reads TF_CONFIG, joins the other workers, mirrors the model on its devices and trains it in lockstep; without\n"
     "TF_CONFIG it trains alone. Every worker gets the same options. The chief prints the progress.\n"
@@ -22,10 +24,10 @@ static const char help[] =
     "model and data:\n"
     "  --model mlp             layers of --hidden units with ReLU, then one unit a class (default mlp)\n"
     "  --hidden A,B,...        units of the hidden layers; 'none' for a linear model (default 128,64)\n"
-    "  --dataset digits|DIR    drawn digits, or a folder of MNIST's IDX or CIFAR-10's binary files (default digits)\n"
+    "  --dataset WHAT          drawn digits or shapes; a folder of MNIST's IDX, CIFAR-10's binary, TFRecord or NumPy\n"
+    "                          files, or of images, a folder each class; or an .npz file (default digits)\n"
     "  --limit N               use only the first N training examples\n"
-    "  --no-validation         do not evaluate on the test split after each epoch\n"
-    "\n"
+    "  --no-validation         do not evaluate on the test split after each epoch\n" LS_DATA_HELP LS_AUGMENT_HELP "\n"
     "training:\n"
     "  --epochs N              passes over the data (default 5)\n"
     "  --batch-size N          examples in the global batch, all replicas together (default 64 a replica)\n"
@@ -68,7 +70,7 @@ static const char help[] =
     "  --threads-per-replica N (default 1)\n"
     "  --timeout S             seconds that one collective may take (default LOCKSTEP_COLLECTIVE_TIMEOUT)\n"
     "  --division layout-invariant|tensorflow   how a global batch is divided (default layout-invariant)\n"
-    "  --auto-shard data|off   for --division tensorflow (default data)\n"
+    "  --auto-shard data|off|file|auto   for --division tensorflow (default data)\n"
     "\n"
     "output:\n"
     "  --json                  the chief's last line on stdout is one JSON object: num_replicas_in_sync,\n"
@@ -96,6 +98,7 @@ struct training {
     const char *strategy_name, *dataset;
     const char *transport; /* NULL: what the environment says */
     ls_dataset_options data;
+    struct ls_augment augment;
     ls_fit_options fit;
     ls_checkpoint_options checkpoint;
     ls_optimizer optimizer;
@@ -208,6 +211,8 @@ static const struct option long_options[] = {
     {"json", no_argument, NULL, JSON},
     {"trace", required_argument, NULL, TRACE},
     {"verbose", required_argument, NULL, VERBOSE},
+    LS_DATA_OPTIONS,
+    LS_AUGMENT_OPTIONS,
     {"help", no_argument, NULL, 'h'},
     {0},
 };
@@ -222,7 +227,7 @@ static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
 static const char *const transports[] = {"auto", "shm", "tcp", "grpc", NULL};
 static const char *const cross_device_ops[] = {"auto", "one-device", "hierarchical", NULL};
 static const char *const divisions[] = {"layout-invariant", "tensorflow", NULL};
-static const char *const auto_shards[] = {"data", "off", NULL};
+static const char *const auto_shards[] = {"data", "off", "file", "auto", NULL};
 
 /* Options whose value is one of a list of words. */
 static bool read_word(const struct ls_command_line *line, int option, struct training *training) {
@@ -333,7 +338,8 @@ static bool read_option(const struct ls_command_line *line, int option, struct t
     if (option == HIDDEN) return read_hidden(line, optarg, training);
     if (option == TRACE) return set_trace(line, optarg);
     return read_word(line, option, training) && read_integer(line, option, training) &&
-           read_number(line, option, training);
+           read_number(line, option, training) && ls_read_data_option(line, option, &training->data) &&
+           ls_read_augment_option(line, option, &training->augment, &training->data);
 }
 
 static ls_status make_strategy(const struct training *training, ls_strategy **strategy) {
@@ -361,10 +367,12 @@ struct outcome {
 
 static ls_status open_data(const struct training *training, ls_dataset **data, ls_dataset **validation) {
     ls_dataset_options options = training->data;
+    options.maps = training->augment.train;
     ls_status status = ls_dataset_open(training->dataset, &options, data);
     if (status || !training->validate) return status;
     options.split = LS_TEST;
-    options.limit = 0;
+    options.limit = options.skip = 0;
+    options.maps = training->augment.test;
     options.shuffle = LS_SHUFFLE_NEVER;
     options.drop_remainder = false;
     return ls_dataset_open(training->dataset, &options, validation);

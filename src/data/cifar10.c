@@ -107,8 +107,8 @@ ls_status ls_dataset_cifar10(const char *folder, const ls_dataset_options *optio
     if (status) return status;
     struct cifar10 *cifar10 = ls_alloc(sizeof(*cifar10));
     if (!cifar10) return ls_fail_memory("a dataset", sizeof(*cifar10));
-    cifar10->source =
-        (struct ls_source){.ops = &cifar10_ops, .kind = "cifar10", .shape = LS_SHAPE(32, 32, 3), .classes = CLASSES};
+    cifar10->source = (struct ls_source){
+        .ops = &cifar10_ops, .kind = "cifar10", .shape = LS_SHAPE(32, 32, 3), .classes = CLASSES, .bytes = true};
     status = read_files(cifar10, folder, filled.split);
     if (!status) return ls_dataset_from_source(&cifar10->source, &filled, dataset);
     free_cifar10(&cifar10->source);

@@ -2,21 +2,21 @@
  * it is made, so any number of threads may read it. */
 #include "data/dataset.h"
 
-#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "base/digest.h"
 #include "base/dtype.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "data/reader.h"
+#include "data/order.h"
 #include "data/sources.h"
 
 #define DEFAULT_BATCH_SIZE 32
+#define DEFAULT_PREFETCH   2
+#define MAX_PREFETCH       1024
 #define MAX_COUNT          (INT64_C(1) << 31) /* the shuffled order is kept in memory */
 #define MAX_TOTAL          (INT64_C(1) << 48) /* examples in an epoch, and in a batch: arithmetic on them cannot overflow */
-#define SAMPLES            16                 /* examples that ls_dataset_describe looks into */
 
 static ls_status check_number(const char *field, int64_t value) {
     if (value >= 0 && value <= MAX_TOTAL) return LS_OK;
@@ -38,13 +38,36 @@ ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_
     if (!status) status = check_choice("split", (int)copy.split, LS_TEST);
     if (!status) status = check_choice("shuffle", (int)copy.shuffle, LS_SHUFFLE_NEVER);
     if (!status) status = check_choice("division", (int)copy.division, LS_DIVIDE_TENSORFLOW);
-    if (!status) status = check_choice("auto_shard", (int)copy.auto_shard, LS_SHARD_OFF);
+    if (!status) status = check_choice("auto_shard", (int)copy.auto_shard, LS_SHARD_AUTO);
+    if (!status) status = check_number("skip", copy.skip);
+    if (!status) status = check_number("shuffle_buffer", copy.shuffle_buffer);
+    if (!status) status = check_choice("prefetch", copy.prefetch, MAX_PREFETCH);
+    if (!status && (copy.workers < -1 || copy.workers > LS_DATA_MAX_WORKERS))
+        status = ls_fail(LS_INVALID_ARGUMENT, "workers is %d: it must be 1 to %d, 0 for the default or -1 for none",
+                         copy.workers, LS_DATA_MAX_WORKERS);
+    if (!status) status = check_choice("damage", (int)copy.damage, LS_DAMAGE_SKIPPED);
+    if (!status) status = check_choice("image_height", copy.image_height, LS_IMAGE_MAX_SIDE);
+    if (!status) status = check_choice("image_width", copy.image_width, LS_IMAGE_MAX_SIDE);
+    if (!status && copy.image_channels != 0 && copy.image_channels != 1 && copy.image_channels != 3)
+        status = ls_fail(LS_INVALID_ARGUMENT, "image_channels is %d: it must be 1 or 3", copy.image_channels);
     if (status) return status;
     copy.size = sizeof(copy);
     if (!copy.batch_size) copy.batch_size = DEFAULT_BATCH_SIZE;
     if (!copy.repeat) copy.repeat = 1;
+    if (!copy.prefetch) copy.prefetch = DEFAULT_PREFETCH;
     *filled = copy;
     return LS_OK;
+}
+
+static int processors(void) {
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count > LS_DATA_MAX_WORKERS ? LS_DATA_MAX_WORKERS : (int)count;
+}
+
+int ls_dataset_threads(const ls_dataset *dataset) {
+    int workers = dataset->options.workers;
+    if (workers) return workers < 0 ? 0 : workers;
+    return dataset->source->slow || dataset->maps.count ? processors() : 0;
 }
 
 /* What needs both the source and the options. */
@@ -52,6 +75,9 @@ static ls_status check_dataset(const ls_dataset *dataset) {
     const struct ls_source *source = dataset->source;
     int64_t total;
     if (source->count < 1) return ls_fail(LS_INVALID_ARGUMENT, "the %s dataset holds no examples", source->kind);
+    if (dataset->count < 1)
+        return ls_fail(LS_INVALID_ARGUMENT, "skip is %lld: the %s dataset has %lld examples",
+                       (long long)dataset->options.skip, source->kind, (long long)source->count);
     if (dataset->count > MAX_COUNT)
         return ls_fail(LS_INVALID_ARGUMENT,
                        "the %s dataset has %lld examples: up to %lld can be put in order; set limit", source->kind,
@@ -62,91 +88,70 @@ static ls_status check_dataset(const ls_dataset *dataset) {
     return LS_OK;
 }
 
-static ls_status make(struct ls_source *source, const ls_dataset_options *options, ls_dataset **dataset) {
+/* Leaves the damaged examples out and keeps what is read, if that is asked for. */
+static ls_status wrap(struct ls_source **source, const ls_dataset_options *options) {
+    ls_status status = LS_OK;
+    int threads = options->workers > 0 ? options->workers : options->workers < 0 ? 1 : processors();
+    if (options->damage == LS_DAMAGE_SKIPPED) status = ls_source_screen(source, threads);
+    return status || !options->cache ? status : ls_source_cache(source);
+}
+
+/* What skip and limit leave. */
+static int64_t count_examples(const struct ls_source *source, const ls_dataset_options *options) {
+    int64_t left = options->skip < source->count ? source->count - options->skip : 0;
+    return options->limit && options->limit < left ? options->limit : left;
+}
+
+/* *source may become another one, whatever is returned. */
+static ls_status make(struct ls_source **source, const ls_dataset_options *options, ls_dataset **dataset) {
     LS_CLEANUP(ls_free_pointer) ls_dataset *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a dataset", sizeof(*made));
     ls_status status = ls_dataset_options_fill(options, &made->options);
+    if (!status) status = wrap(source, &made->options);
     if (status) return status;
-    int64_t limit = made->options.limit;
-    made->source = source;
-    made->count = limit && limit < source->count ? limit : source->count;
+    made->source = *source;
+    made->count = count_examples(*source, &made->options);
     status = check_dataset(made);
-    if (!status) *dataset = ls_steal(made);
-    return status;
+    if (!status) status = ls_maps_copy(made->options.maps, &made->source->shape, &made->maps);
+    if (status) return status;
+    made->options.maps = made->maps.stages;
+    made->shape = made->maps.shapes[made->maps.count];
+    *dataset = ls_steal(made);
+    return LS_OK;
 }
 
 ls_status ls_dataset_from_source(struct ls_source *source, const ls_dataset_options *options, ls_dataset **dataset) {
-    ls_status status = make(source, options, dataset);
+    ls_status status = make(&source, options, dataset);
     if (status) source->ops->free(source);
     return status;
 }
 
-/* Adds example index to a digest. */
-static ls_status digest_example(const ls_dataset *dataset, int64_t index, float *features, struct ls_digest *digest) {
-    int32_t label;
-    ls_status status = dataset->source->ops->read(dataset->source, index, features, &label);
-    if (status) return status;
-    ls_digest_add(digest, features, (size_t)ls_shape_count(&dataset->source->shape) * sizeof(*features));
-    ls_digest_add(digest, &label, sizeof(label));
+void ls_read_buffers_free(struct ls_read_buffers *kept) {
+    ls_free(kept->buffers[0]);
+    ls_free(kept->buffers[1]);
+}
+
+static ls_status make_buffers(const ls_dataset *dataset, struct ls_read_buffers *kept) {
+    size_t bytes = (size_t)dataset->maps.most * sizeof(float);
+    for (int i = 0; i < 2; i++) {
+        if (!kept->buffers[i]) kept->buffers[i] = ls_alloc_aligned(bytes);
+        if (!kept->buffers[i]) return ls_fail_memory("an example", bytes);
+    }
     return LS_OK;
 }
 
-static void free_digest(struct ls_digest **digest) {
-    ls_digest_free(*digest);
-}
-
-/* A digest of a few examples spread over the dataset: finds workers that read different files. */
-static ls_status digest_samples(const ls_dataset *dataset, char hex[65]) {
-    size_t bytes = (size_t)ls_shape_count(&dataset->source->shape) * sizeof(float);
-    LS_CLEANUP(ls_free_pointer) float *features = ls_alloc(bytes);
-    LS_CLEANUP(free_digest) struct ls_digest *digest = NULL;
-    if (!features) return ls_fail_memory("an example", bytes);
-    ls_status status = ls_digest_new(&digest);
-    for (int64_t i = 0; i < SAMPLES && !status; i++)
-        status = digest_example(dataset, (dataset->count - 1) * i / (SAMPLES - 1), features, digest);
-    return status ? status : ls_digest_hex(digest, hex);
-}
-
-ls_status ls_dataset_describe(const ls_dataset *dataset, char **lines) {
-    const ls_dataset_options *options = &dataset->options;
-    /* Without sharding each worker may bring its own examples, but as many as the others. */
-    char digest[65] = "any", shape[128], text[1024];
-    bool own_data = options->division == LS_DIVIDE_TENSORFLOW && options->auto_shard == LS_SHARD_OFF;
-    ls_status status = own_data ? LS_OK : digest_samples(dataset, digest);
-    if (status) return status;
-    ls_shape_text(&dataset->source->shape, shape, sizeof(shape));
-    (void)snprintf(text, sizeof(text),
-                   "dataset=%s\nexamples=%lld\nshape=%s\nclasses=%d\nsample_sha256=%s\nbatch_size=%lld\nsplit=%d\n"
-                   "shuffle=%d\nseed=%llu\nrepeat=%lld\ndrop_remainder=%d\ndivision=%d\nauto_shard=%d\n",
-                   dataset->source->kind, (long long)dataset->count, shape, dataset->source->classes, digest,
-                   (long long)options->batch_size, (int)options->split, (int)options->shuffle,
-                   (unsigned long long)options->seed, (long long)options->repeat, options->drop_remainder,
-                   (int)options->division, (int)options->auto_shard);
-    char *copy = ls_strdup(text);
-    if (!copy) return ls_fail_memory("the description of a dataset", strlen(text));
-    *lines = copy;
-    return LS_OK;
-}
-
-static ls_status open_folder(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
-    bool mnist = false, cifar10 = false, test = options->split == LS_TEST;
-    ls_status status = ls_mnist_present(folder, options->split, &mnist);
-    if (!status) status = ls_cifar10_present(folder, options->split, &cifar10);
-    if (status) return status;
-    if (mnist) return ls_dataset_mnist(folder, options, dataset);
-    if (cifar10) return ls_dataset_cifar10(folder, options, dataset);
-    return ls_fail(LS_NOT_FOUND, "folder '%s' holds neither %s-images-idx3-ubyte (or .gz) nor %s", folder,
-                   test ? "t10k" : "train", test ? "test_batch.bin" : "data_batch_1.bin");
-}
-
-ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset) {
-    ls_dataset_options filled;
-    ls_status status = ls_dataset_options_fill(options, &filled);
-    if (status) return status;
-    if (name && !strcmp(name, "digits")) return ls_dataset_digits(&filled, dataset);
-    status = ls_folder_check(name);
-    if (status == LS_NOT_FOUND) return ls_fail_context(status, "no dataset '%s' is built in (only digits is)", name);
-    return status ? status : open_folder(name, &filled, dataset);
+ls_status ls_dataset_read(const ls_dataset *dataset, const struct ls_row *row, struct ls_read_buffers *kept,
+                          float *features, int32_t *label) {
+    const struct ls_source *source = dataset->source;
+    int64_t index = dataset->options.skip + row->example;
+    if (!dataset->maps.count) return source->ops->read(source, index, features, label);
+    float *output = NULL;
+    ls_status status = make_buffers(dataset, kept);
+    if (!status) status = source->ops->read(source, index, kept->buffers[0], label);
+    const struct ls_map_example example = {dataset->options.seed, index, row->pass, label};
+    if (!status) status = ls_maps_run(&dataset->maps, &example, kept->buffers, &output);
+    if (!status) memcpy(features, output, (size_t)ls_shape_count(&dataset->shape) * sizeof(*features));
+    return status;
 }
 
 int64_t ls_dataset_count(const ls_dataset *dataset) {
@@ -154,15 +159,29 @@ int64_t ls_dataset_count(const ls_dataset *dataset) {
 }
 
 ls_shape ls_dataset_shape(const ls_dataset *dataset) {
-    return dataset->source->shape;
+    return dataset->shape;
 }
 
 int ls_dataset_num_classes(const ls_dataset *dataset) {
     return dataset->source->classes;
 }
 
+const char *ls_source_class_name(const struct ls_source *source, int label) {
+    bool named = source->ops->class_name && label >= 0 && label < source->classes;
+    return named ? source->ops->class_name(source, label) : NULL;
+}
+
+const char *ls_dataset_class_name(const ls_dataset *dataset, int label) {
+    return ls_source_class_name(dataset->source, label);
+}
+
+int64_t ls_dataset_num_damaged(const ls_dataset *dataset) {
+    return dataset->source->damaged;
+}
+
 void ls_dataset_free(ls_dataset *dataset) {
     if (!dataset) return;
     dataset->source->ops->free(dataset->source);
+    ls_maps_free(&dataset->maps);
     ls_free(dataset);
 }

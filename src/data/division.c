@@ -7,8 +7,8 @@
  * piece p goes to worker p mod W. (With that policy tf.data replaces the sizes below by this older rule, so that all
  * workers cut alike; recorded in tests/golden/division.txt.)
  *
- * TensorFlow, sharding OFF: every worker goes through all rows in mini-batches of the sizes of batch_sizes_for_worker,
- * a cycle of N sizes that sum to G, larger ones first, begun at worker * R. */
+ * TensorFlow, sharding OFF and FILE: every worker goes through all its rows in mini-batches of the sizes of
+ * batch_sizes_for_worker, a cycle of N sizes that sum to G, larger ones first, begun at worker * R. */
 #include "data/division.h"
 
 static int64_t minimum(int64_t a, int64_t b) {
@@ -59,13 +59,18 @@ static int64_t rows_before_mini_batch(const struct ls_division_plan *plan, int64
     return i / parts * plan->batch + rows_before(plan->batch, parts, i % parts);
 }
 
+static int64_t total_of(const struct ls_division_plan *plan, int worker) {
+    return plan->totals ? plan->totals[worker] : plan->total;
+}
+
 static struct ls_row_range share_unsharded(const struct ls_division_plan *plan, int64_t step, int replica) {
     int per_worker = replicas_per_worker(plan);
     int64_t index =
         step * per_worker + replica; /* in the cycle, which this worker began at its first replica's number */
     int64_t origin = rows_before_mini_batch(plan, replica - replica % per_worker);
-    int64_t first = minimum(rows_before_mini_batch(plan, index) - origin, plan->total);
-    int64_t end = minimum(rows_before_mini_batch(plan, index + 1) - origin, plan->total);
+    int64_t total = total_of(plan, replica / per_worker);
+    int64_t first = minimum(rows_before_mini_batch(plan, index) - origin, total);
+    int64_t end = minimum(rows_before_mini_batch(plan, index + 1) - origin, total);
     return (struct ls_row_range){first, end - first};
 }
 
@@ -90,7 +95,8 @@ static int64_t mini_batch_of(const struct ls_division_plan *plan, int64_t row) {
 static int64_t steps_unsharded(const struct ls_division_plan *plan, int worker) {
     int per_worker = replicas_per_worker(plan);
     int64_t offset = (int64_t)worker * per_worker, origin = rows_before_mini_batch(plan, offset);
-    return (mini_batch_of(plan, origin + plan->total - 1) - offset) / per_worker + 1;
+    int64_t total = total_of(plan, worker);
+    return total ? (mini_batch_of(plan, origin + total - 1) - offset) / per_worker + 1 : 0;
 }
 
 int64_t ls_division_steps(const struct ls_division_plan *plan) {

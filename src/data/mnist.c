@@ -114,7 +114,7 @@ ls_status ls_dataset_mnist(const char *folder, const ls_dataset_options *options
     if (status) return status;
     struct mnist *mnist = ls_alloc(sizeof(*mnist));
     if (!mnist) return ls_fail_memory("a dataset", sizeof(*mnist));
-    mnist->source = (struct ls_source){.ops = &mnist_ops, .kind = "mnist"};
+    mnist->source = (struct ls_source){.ops = &mnist_ops, .kind = "mnist", .bytes = true};
     status = read_files(mnist, folder, filled.split);
     if (status) {
         free_mnist(&mnist->source);

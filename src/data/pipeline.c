@@ -1,31 +1,29 @@
-/* From positions to examples. The order of an epoch is its passes over the dataset, one after the other, each shuffled
- * with a stream of its own; division.c says which rows of it a replica gets. Only the passes that the present step of
- * this worker touches are held in memory: a seek within them is free, a new pass costs one permutation. A seek changes
- * the pipeline; between seeks any number of threads may read. Mirrors tf.data's shuffle, repeat, batch and
- * experimental_distribute_dataset. */
+/* From positions to examples: order.c says in which order they come, division.c which rows of it a replica gets,
+ * read_ahead.c reads them. A seek changes the pipeline; between seeks any number of threads may read. Mirrors tf.data's
+ * shuffle, repeat, batch, prefetch and experimental_distribute_dataset. */
 #include "data/pipeline.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/dtype.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "data/division.h"
-
-/* One pass over the dataset in its shuffled order. */
-struct pass {
-    int64_t number; /* which one, counted over all epochs; -1: none yet */
-    int64_t *order; /* owns */
-};
+#include "data/order.h"
+#include "data/read_ahead.h"
 
 struct ls_pipeline {
     const ls_dataset *dataset; /* borrows */
     struct ls_division_plan plan;
+    int64_t whole;   /* rows of a whole global batch, of which plan.batch may be a portion */
+    int64_t *totals; /* owns; NULL: all workers have the same rows */
     int first_replica, local_replicas;
-    size_t elements; /* of one example */
-    uint64_t stream; /* of pass 0 */
-    int64_t epoch, step, steps;
-    struct pass *passes; /* owns; pass n stands at n modulo num_passes; NULL when nothing is shuffled */
-    int64_t num_passes;
+    int64_t steps, last_epoch;
+    struct ls_order *order;      /* owns */
+    struct ls_read_ahead *ahead; /* owns */
 };
 
 static ls_status check_replicas(const struct ls_pipeline_config *config) {
@@ -41,7 +39,7 @@ static ls_status check_replicas(const struct ls_pipeline_config *config) {
 
 /* TensorFlow's rule knows only workers of equal size. */
 static ls_status check_tensorflow(const struct ls_pipeline_config *config) {
-    if (config->dataset->options.division != LS_DIVIDE_TENSORFLOW) return LS_OK;
+    if (config->dataset->options.division != LS_DIVIDE_TENSORFLOW && !config->own_examples) return LS_OK;
     int each = config->num_replicas / config->num_workers;
     if (config->num_replicas % config->num_workers == 0 && config->local_replicas == each &&
         config->first_replica == config->worker * each)
@@ -56,7 +54,7 @@ static ls_status check_tensorflow(const struct ls_pipeline_config *config) {
 static ls_status check_portions(const struct ls_pipeline_config *config) {
     const ls_dataset_options *options = &config->dataset->options;
     if (!config->portions) return LS_OK;
-    if (options->division == LS_DIVIDE_TENSORFLOW)
+    if (options->division == LS_DIVIDE_TENSORFLOW || config->own_examples)
         return ls_fail(LS_INVALID_ARGUMENT, "division TENSORFLOW knows no scaled batches: use LAYOUT_INVARIANT");
     if (options->batch_size % config->portions == 0) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT,
@@ -64,41 +62,131 @@ static ls_status check_portions(const struct ls_pipeline_config *config) {
                    (long long)options->batch_size, config->portions);
 }
 
-static struct ls_division_plan make_plan(const struct ls_pipeline_config *config) {
-    const ls_dataset_options *options = &config->dataset->options;
-    int64_t total = config->dataset->count * options->repeat;
-    if (options->drop_remainder) total -= total % options->batch_size;
-    return (struct ls_division_plan){.total = total,
-                                     .batch = options->batch_size / (config->portions ? config->portions : 1),
-                                     .stride = config->taken,
-                                     .num_replicas = config->num_replicas,
-                                     .num_workers = config->num_workers,
-                                     .rule = options->division,
-                                     .shard = options->auto_shard};
-}
-
-/* The passes that one step of one worker can touch: its rows lie within one batch's length. */
-static ls_status make_passes(struct ls_pipeline *pipeline) {
-    const ls_dataset *dataset = pipeline->dataset;
-    if (dataset->options.shuffle == LS_SHUFFLE_NEVER) return LS_OK;
-    const struct ls_division_plan *plan = &pipeline->plan;
-    int64_t rows = plan->stride ? plan->stride * plan->batch : plan->batch;
-    int64_t longest = rows < plan->total ? rows : plan->total;
-    int64_t count = (longest - 1) / dataset->count + 2;
-    if (count > dataset->options.repeat) count = dataset->options.repeat;
-    pipeline->passes = ls_alloc_array((size_t)count, sizeof(*pipeline->passes));
-    if (!pipeline->passes) return ls_fail_memory("the order of the examples", (size_t)count * sizeof(struct pass));
-    for (int64_t i = 0; i < count; i++) {
-        struct pass *pass = &pipeline->passes[pipeline->num_passes++];
-        pass->number = -1;
-        pass->order = ls_alloc_array((size_t)dataset->count, sizeof(*pass->order));
-        if (!pass->order) return ls_fail_memory("the order of the examples", (size_t)dataset->count * sizeof(int64_t));
-    }
+/* What auto_shard means for this source and so many workers. */
+static ls_status find_shard(const struct ls_pipeline_config *config, ls_auto_shard *shard) {
+    const struct ls_source *source = config->dataset->source;
+    ls_auto_shard asked = config->dataset->options.auto_shard;
+    bool enough = source->files >= config->num_workers;
+    if (config->own_examples) asked = LS_SHARD_OFF;
+    if (asked == LS_SHARD_AUTO) asked = enough && source->files ? LS_SHARD_FILE : LS_SHARD_DATA;
+    if (asked == LS_SHARD_FILE && !enough && config->dataset->options.division == LS_DIVIDE_TENSORFLOW)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "auto_shard FILE needs a file for each of %d workers: the %s dataset has %lld; use DATA",
+                       config->num_workers, source->kind, (long long)source->files);
+    *shard = asked;
     return LS_OK;
 }
 
-static void free_pipeline(struct ls_pipeline **pipeline) {
-    ls_pipeline_free(*pipeline);
+static bool shards_files(const struct ls_pipeline *pipeline) {
+    return pipeline->plan.rule == LS_DIVIDE_TENSORFLOW && pipeline->plan.shard == LS_SHARD_FILE;
+}
+
+static int worker_of(const struct ls_pipeline *pipeline, int64_t example) {
+    const struct ls_source *source = pipeline->dataset->source;
+    int64_t file = source->ops->file(source, pipeline->dataset->options.skip + example);
+    return (int)(file % pipeline->plan.num_workers);
+}
+
+/* With sharding by files: the examples of this worker; and how many each worker has. */
+static ls_status deal_files(struct ls_pipeline *pipeline, int worker, int64_t **examples, int64_t *counts) {
+    int64_t all = pipeline->dataset->count, own = 0;
+    for (int64_t i = 0; i < all; i++) counts[worker_of(pipeline, i)]++;
+    *examples = ls_alloc_array((size_t)counts[worker] + 1, sizeof(**examples));
+    if (!*examples) return ls_fail_memory("the numbers of the examples", (size_t)counts[worker] * sizeof(int64_t));
+    for (int64_t i = 0; i < all; i++)
+        if (worker_of(pipeline, i) == worker) (*examples)[own++] = i;
+    return LS_OK;
+}
+
+/* Rows in an epoch of so many examples. */
+static int64_t count_rows(const struct ls_pipeline *pipeline, int64_t examples) {
+    const ls_dataset_options *options = &pipeline->dataset->options;
+    int64_t rows = examples * options->repeat;
+    return options->drop_remainder ? rows - rows % pipeline->whole : rows;
+}
+
+/* Which examples this worker has (*examples, NULL: all; *count of them), and the rows of every worker. */
+static ls_status plan_rows(struct ls_pipeline *pipeline, const struct ls_pipeline_config *config, int64_t **examples,
+                           int64_t *count) {
+    int workers = config->num_workers;
+    *count = pipeline->dataset->count;
+    pipeline->plan.total = count_rows(pipeline, *count);
+    if (!shards_files(pipeline) && !config->own_examples) return LS_OK;
+    pipeline->totals = ls_alloc_array((size_t)workers, sizeof(*pipeline->totals));
+    if (!pipeline->totals) return ls_fail_memory("a plan", (size_t)workers * sizeof(int64_t));
+    pipeline->plan.totals = pipeline->totals;
+    if (config->own_examples)
+        for (int i = 0; i < workers; i++) pipeline->totals[i] = config->own_examples[i];
+    ls_status status = config->own_examples ? LS_OK : deal_files(pipeline, config->worker, examples, pipeline->totals);
+    *count = pipeline->totals[config->worker];
+    pipeline->plan.total = 0;
+    for (int i = 0; i < workers; i++) {
+        pipeline->totals[i] = count_rows(pipeline, pipeline->totals[i]);
+        if (pipeline->totals[i] > pipeline->plan.total) pipeline->plan.total = pipeline->totals[i];
+    }
+    return status;
+}
+
+static ls_status make_plan(struct ls_pipeline *pipeline, const struct ls_pipeline_config *config, int64_t **examples,
+                           int64_t *count) {
+    const ls_dataset_options *options = &pipeline->dataset->options;
+    ls_division rule = config->own_examples ? LS_DIVIDE_TENSORFLOW : options->division;
+    pipeline->whole = config->own_examples ? options->batch_size * config->num_replicas : options->batch_size;
+    pipeline->plan = (struct ls_division_plan){.batch = pipeline->whole / (config->portions ? config->portions : 1),
+                                               .stride = config->taken,
+                                               .num_replicas = config->num_replicas,
+                                               .num_workers = config->num_workers,
+                                               .rule = rule};
+    ls_status status = find_shard(config, &pipeline->plan.shard);
+    if (!status) status = plan_rows(pipeline, config, examples, count);
+    if (status || pipeline->plan.total > 0) return status;
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "batch_size %lld with drop_remainder leaves no batch: an epoch has %lld examples",
+                   (long long)pipeline->whole, (long long)(*count * options->repeat));
+}
+
+static ls_status make_order(struct ls_pipeline *pipeline, int worker, int64_t *examples, int64_t count) {
+    const struct ls_division_plan *plan = &pipeline->plan;
+    int64_t rows = plan->stride ? plan->stride * plan->batch : plan->batch;
+    const struct ls_order_config config = {
+        .options = &pipeline->dataset->options,
+        .examples = examples,
+        .count = count ? count : 1,
+        .longest = rows < plan->total ? rows : plan->total,
+        .stream = ls_stream_id("data/shuffle") + (plan->totals ? (uint64_t)worker << 40 : 0),
+    };
+    return ls_order_new(&config, &pipeline->order);
+}
+
+static ls_status make_ahead(struct ls_pipeline *pipeline, double timeout_seconds) {
+    const ls_dataset_options *options = &pipeline->dataset->options;
+    int threads = ls_dataset_threads(pipeline->dataset);
+    const struct ls_read_ahead_config config = {
+        .dataset = pipeline->dataset,
+        .rows = ls_pipeline_max_rows(pipeline) * pipeline->local_replicas,
+        .local_replicas = pipeline->local_replicas,
+        .threads = threads,
+        .steps = threads ? options->prefetch + 1 : 1,
+        .timeout_seconds = timeout_seconds,
+    };
+    return ls_read_ahead_new(&config, &pipeline->ahead);
+}
+
+static ls_status fill(struct ls_pipeline *pipeline, const struct ls_pipeline_config *config) {
+    int64_t *examples = NULL, count = 0;
+    pipeline->dataset = config->dataset;
+    pipeline->first_replica = config->first_replica;
+    pipeline->local_replicas = config->local_replicas;
+    pipeline->last_epoch = INT64_MAX / config->dataset->options.repeat - 1;
+    ls_status status = make_plan(pipeline, config, &examples, &count);
+    if (status) {
+        ls_free(examples);
+        return status;
+    }
+    pipeline->steps = ls_division_steps(&pipeline->plan);
+    status = make_order(pipeline, config->worker, examples, count);
+    if (!status) status = make_ahead(pipeline, config->timeout_seconds);
+    return status ? status : ls_pipeline_seek(pipeline, 0, 0);
 }
 
 ls_status ls_pipeline_new(const struct ls_pipeline_config *config, struct ls_pipeline **pipeline) {
@@ -106,30 +194,21 @@ ls_status ls_pipeline_new(const struct ls_pipeline_config *config, struct ls_pip
     if (!status) status = check_tensorflow(config);
     if (!status) status = check_portions(config);
     if (status) return status;
-    struct ls_division_plan plan = make_plan(config);
-    if (plan.total < 1)
-        return ls_fail(LS_INVALID_ARGUMENT,
-                       "batch_size %lld with drop_remainder leaves no batch: an epoch has %lld examples",
-                       (long long)plan.batch, (long long)(config->dataset->count * config->dataset->options.repeat));
-    LS_CLEANUP(free_pipeline) struct ls_pipeline *made = ls_alloc(sizeof(*made));
+    struct ls_pipeline *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a pipeline", sizeof(*made));
-    made->dataset = config->dataset;
-    made->plan = plan;
-    made->first_replica = config->first_replica;
-    made->local_replicas = config->local_replicas;
-    made->elements = (size_t)ls_shape_count(&config->dataset->source->shape);
-    made->stream = ls_stream_id("data/shuffle");
-    made->steps = ls_division_steps(&plan);
-    status = make_passes(made);
-    if (!status) status = ls_pipeline_seek(made, 0, 0);
-    if (!status) *pipeline = ls_steal(made);
+    status = fill(made, config);
+    if (status)
+        ls_pipeline_free(made);
+    else
+        *pipeline = made;
     return status;
 }
 
 void ls_pipeline_free(struct ls_pipeline *pipeline) {
     if (!pipeline) return;
-    for (int64_t i = 0; i < pipeline->num_passes; i++) ls_free(pipeline->passes[i].order);
-    ls_free(pipeline->passes);
+    ls_read_ahead_free(pipeline->ahead);
+    ls_order_free(pipeline->order);
+    ls_free(pipeline->totals);
     ls_free(pipeline);
 }
 
@@ -141,72 +220,106 @@ int64_t ls_pipeline_max_rows(const struct ls_pipeline *pipeline) {
     return ls_division_max_rows(&pipeline->plan);
 }
 
-static struct ls_row_range share(const struct ls_pipeline *pipeline, int local_replica) {
-    return ls_division_share(&pipeline->plan, pipeline->step, pipeline->first_replica + local_replica);
+/* Fills in the rows of the local replicas at a step. */
+static void plan_step(struct ls_pipeline *pipeline, struct ls_read_step *step) {
+    step->first[0] = 0;
+    for (int i = 0; i < pipeline->local_replicas; i++) {
+        struct ls_row_range share = ls_division_share(&pipeline->plan, step->step, pipeline->first_replica + i);
+        ls_order_rows(pipeline->order, step->epoch, share.first, share.count, step->rows + step->first[i]);
+        step->first[i + 1] = step->first[i] + share.count;
+    }
 }
 
-/* The number over all epochs of the pass that a row of the present epoch lies in. With SHUFFLE_ONCE all are epoch 0's.
- */
-static int64_t pass_number(const struct ls_pipeline *pipeline, int64_t row) {
-    const ls_dataset_options *options = &pipeline->dataset->options;
-    int64_t epoch = options->shuffle == LS_SHUFFLE_ONCE ? 0 : pipeline->epoch;
-    return epoch * options->repeat + row / pipeline->dataset->count;
+static int64_t taken_at(const struct ls_pipeline *pipeline, int64_t step) {
+    const struct ls_division_plan *plan = &pipeline->plan;
+    return plan->stride ? (ls_division_global_rows(plan, step) + plan->batch - 1) / plan->batch : 1;
 }
 
-static struct pass *pass_at(const struct ls_pipeline *pipeline, int64_t number) {
-    return &pipeline->passes[number % pipeline->num_passes];
-}
-
-/* Puts the passes in order that rows belong to. */
-static void shuffle_passes(struct ls_pipeline *pipeline, struct ls_row_range rows) {
-    if (!rows.count || !pipeline->passes) return;
-    int64_t last = pass_number(pipeline, rows.first + rows.count - 1);
-    for (int64_t number = pass_number(pipeline, rows.first); number <= last; number++) {
-        struct pass *pass = pass_at(pipeline, number);
-        if (pass->number == number) continue;
-        pass->number = number;
-        ls_random_permutation(pipeline->dataset->options.seed, pipeline->stream + (uint64_t)number,
-                              pipeline->dataset->count, pass->order);
+/* Steps are put under way until there is no room; epoch follows epoch. */
+static void read_on(struct ls_pipeline *pipeline, int64_t epoch, int64_t step) {
+    const struct ls_read_step *last = NULL;
+    for (struct ls_read_step *next; (next = ls_read_ahead_room(pipeline->ahead, &last)); last = NULL) {
+        next->epoch = last ? last->epoch : epoch;
+        next->step = last ? last->step + taken_at(pipeline, last->step) : step;
+        if (next->step >= pipeline->steps) next->step = 0, next->epoch++;
+        if (next->epoch > pipeline->last_epoch) break;
+        plan_step(pipeline, next);
+        ls_read_ahead_start(pipeline->ahead);
     }
 }
 
 ls_status ls_pipeline_seek(struct ls_pipeline *pipeline, int64_t epoch, int64_t step) {
-    if (epoch < 0 || epoch > INT64_MAX / pipeline->dataset->options.repeat - 1)
+    if (epoch < 0 || epoch > pipeline->last_epoch)
         return ls_fail(LS_OUT_OF_RANGE, "there is no epoch %lld", (long long)epoch);
     if (step < 0 || step >= pipeline->steps)
         return ls_fail(LS_OUT_OF_RANGE, "step %lld is past the end: an epoch has %lld steps", (long long)step,
                        (long long)pipeline->steps);
-    pipeline->epoch = epoch;
-    pipeline->step = step;
-    for (int i = 0; i < pipeline->local_replicas; i++) shuffle_passes(pipeline, share(pipeline, i));
-    return LS_OK;
+    ls_status status = ls_read_ahead_seek(pipeline->ahead, epoch, step);
+    if (!status) read_on(pipeline, epoch, step);
+    return status;
 }
 
 int64_t ls_pipeline_global_rows(const struct ls_pipeline *pipeline) {
-    return ls_division_global_rows(&pipeline->plan, pipeline->step);
+    return ls_division_global_rows(&pipeline->plan, ls_read_ahead_present(pipeline->ahead)->step);
 }
 
 int64_t ls_pipeline_taken(const struct ls_pipeline *pipeline) {
-    const struct ls_division_plan *plan = &pipeline->plan;
-    return plan->stride ? (ls_pipeline_global_rows(pipeline) + plan->batch - 1) / plan->batch : 1;
+    return taken_at(pipeline, ls_read_ahead_present(pipeline->ahead)->step);
 }
 
 int64_t ls_pipeline_rows(const struct ls_pipeline *pipeline, int local_replica) {
-    return share(pipeline, local_replica).count;
-}
-
-static int64_t example_at(const struct ls_pipeline *pipeline, int64_t row) {
-    int64_t in_pass = row % pipeline->dataset->count;
-    return pipeline->passes ? pass_at(pipeline, pass_number(pipeline, row))->order[in_pass] : in_pass;
+    const int64_t *first = ls_read_ahead_present(pipeline->ahead)->first;
+    return first[local_replica + 1] - first[local_replica];
 }
 
 ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features, int32_t *labels) {
-    const struct ls_source *source = pipeline->dataset->source;
-    struct ls_row_range rows = share(pipeline, local_replica);
-    for (int64_t i = 0; i < rows.count; i++) {
-        ls_status status = source->ops->read(source, example_at(pipeline, rows.first + i),
-                                             features + (size_t)i * pipeline->elements, labels + i);
-        if (status) return status;
+    return ls_read_ahead_take(pipeline->ahead, local_replica, features, labels);
+}
+
+/* Appends to text; what does not fit is left out. */
+static void __attribute__((format(printf, 3, 4))) append(char *text, size_t size, const char *format, ...) {
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+/* "16 + 16 of 64": this worker's replicas, and all, at a step. */
+static void describe_step(const struct ls_pipeline *pipeline, int64_t step, char *text, size_t size) {
+    for (int i = 0; i < pipeline->local_replicas; i++)
+        append(text, size, i ? " + %lld" : "%lld",
+               (long long)ls_division_share(&pipeline->plan, step, pipeline->first_replica + i).count);
+    append(text, size, " of %lld", (long long)ls_division_global_rows(&pipeline->plan, step));
+}
+
+static void describe_files(const struct ls_pipeline *pipeline, char *text, size_t size) {
+    const struct ls_division_plan *plan = &pipeline->plan;
+    int64_t files = pipeline->dataset->source->files, workers = plan->num_workers;
+    int64_t worker = (int64_t)pipeline->first_replica * workers / plan->num_replicas;
+    append(text, size, "; this worker reads file%s", worker + workers < files ? "s" : "");
+    for (int64_t file = worker, named = 0; file < files; file += workers, named++) {
+        if (named == 4) {
+            append(text, size, ", ... (every %lldth of %lld)", (long long)workers, (long long)files);
+            break;
+        }
+        append(text, size, named ? ", %lld" : " %lld", (long long)file);
     }
-    return LS_OK;
+}
+
+void ls_pipeline_describe(const struct ls_pipeline *pipeline, char *text, size_t size) {
+    const ls_dataset *dataset = pipeline->dataset;
+    const struct ls_source *source = dataset->source;
+    char shape[128];
+    int threads = ls_dataset_threads(dataset);
+    ls_shape_text(&dataset->shape, shape, sizeof(shape));
+    (void)snprintf(text, size, "%s: %lld examples of %s", source->kind, (long long)dataset->count, shape);
+    if (source->files) append(text, size, " in %lld file%s", (long long)source->files, source->files > 1 ? "s" : "");
+    if (source->damaged) append(text, size, ", %lld damaged ones left out", (long long)source->damaged);
+    if (shards_files(pipeline)) describe_files(pipeline, text, size);
+    append(text, size, "; %lld steps an epoch, here with ", (long long)pipeline->steps);
+    describe_step(pipeline, 0, text, size);
+    if (pipeline->steps > 1) append(text, size, ", the last with ");
+    if (pipeline->steps > 1) describe_step(pipeline, pipeline->steps - 1, text, size);
+    if (threads) append(text, size, "; %d threads read %d steps ahead", threads, dataset->options.prefetch);
 }

@@ -10,15 +10,21 @@ struct ls_pipeline_config {
     int num_replicas;                  /* of all workers */
     int first_replica, local_replicas; /* this worker's */
     int worker, num_workers;           /* for LS_DIVIDE_TENSORFLOW */
+    double timeout_seconds;            /* that the data threads may take for a step; 0: no limit */
     /* A batch that is scaled: portions, in which batch_size is divided, and how many of them a step takes. Steps below
      * are counted in portions then. 0: whole batches. */
     int portions, taken;
+    /* NULL, or how many examples each worker's dataset has: each then goes through its own in batches of batch_size a
+     * replica. Borrowed for the call. */
+    const int64_t *own_examples;
 };
 struct ls_pipeline;
 ls_status ls_pipeline_new(const struct ls_pipeline_config *config, struct ls_pipeline **pipeline);
 void ls_pipeline_free(struct ls_pipeline *pipeline);
 int64_t ls_pipeline_steps(const struct ls_pipeline *pipeline);    /* in one epoch */
 int64_t ls_pipeline_max_rows(const struct ls_pipeline *pipeline); /* the most that one replica gets in a step */
+/* What there is and what this worker gets of it, in one line for people. */
+void ls_pipeline_describe(const struct ls_pipeline *pipeline, char *text, size_t size);
 /* Goes to a step of an epoch (both from 0). One thread. OUT_OF_RANGE past the end of the epoch. */
 ls_status ls_pipeline_seek(struct ls_pipeline *pipeline, int64_t epoch, int64_t step);
 /* Of the present step. Any thread, between seeks. */

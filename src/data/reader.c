@@ -110,6 +110,23 @@ void ls_reader_free(struct ls_reader *reader) {
     ls_free(reader);
 }
 
+bool ls_inflate(const uint8_t *packed, size_t size, uint8_t *output, size_t length) {
+    z_stream stream = {
+        .next_in = (Bytef *)packed, .avail_in = (uInt)size, .next_out = output, .avail_out = (uInt)length};
+    if (size > UINT32_MAX || length > UINT32_MAX || inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;
+    bool whole = inflate(&stream, Z_FINISH) == Z_STREAM_END && stream.total_out == length;
+    (void)inflateEnd(&stream);
+    return whole;
+}
+
+uint32_t ls_crc32(const void *bytes, size_t size) {
+    return ls_crc32_more(0, bytes, size);
+}
+
+uint32_t ls_crc32_more(uint32_t crc, const void *bytes, size_t size) {
+    return (uint32_t)crc32_z(crc, bytes, size);
+}
+
 char *ls_path_join(const char *folder, const char *name) {
     size_t size = strlen(folder) + strlen(name) + 2;
     char *path = ls_alloc(size);

@@ -14,6 +14,12 @@ size_t ls_reader_size(const struct ls_reader *reader);
 uint8_t *ls_reader_take(struct ls_reader *reader);
 void ls_reader_free(struct ls_reader *reader);
 
+/* Unpacks bare deflate data of which exactly length bytes come; false when they do not. */
+bool ls_inflate(const uint8_t *packed, size_t size, uint8_t *output, size_t length);
+/* CRC-32 as in ZIP and gzip; more continues one. */
+uint32_t ls_crc32(const void *bytes, size_t size);
+uint32_t ls_crc32_more(uint32_t crc, const void *bytes, size_t size);
+
 /* "folder/name", freed with ls_free; NULL when there is no memory. */
 char *ls_path_join(const char *folder, const char *name);
 /* Whether there is a file of that name (which may be unreadable: opening it tells why). */

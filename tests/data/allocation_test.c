@@ -1,4 +1,5 @@
 /* The k-th allocation fails, for every k: a named error, nothing leaked, nothing half made. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "data/pipeline.h"
 #include "harness.h"
 
-static long countdown; /* allocations that still work; 0: none limited */
+static atomic_long countdown; /* allocations that still work; 0: none limited */
 
 static bool denied(void) {
     return countdown > 0 && --countdown == 0;
@@ -53,7 +54,23 @@ static ls_status open_folder(ls_dataset **dataset) {
     return ls_dataset_open(folder_path(), LS_DATASET(.batch_size = 2), dataset);
 }
 
-static ls_status (*const openers[])(ls_dataset **) = {open_numbers, open_digits, open_folder, open_folder};
+static ls_status open_images(ls_dataset **dataset) {
+    return ls_dataset_open(folder_path(),
+                           LS_DATASET(.batch_size = 2, .damage = LS_DAMAGE_SKIPPED, .workers = -1, .cache = true,
+                                      .maps = LS_MAPS(ls_random_flip(), ls_random_crop(12, 12))),
+                           dataset);
+}
+
+static ls_status (*const openers[])(ls_dataset **) = {open_numbers, open_digits, open_folder, open_folder,
+                                                      open_folder,  open_images, open_images};
+
+/* Shapes as arrays, images, records. */
+static void write_shapes(ls_file_format format) {
+    ls_dataset *shapes;
+    ck_assert_works(ls_dataset_shapes(LS_DATASET(.limit = 5, .image_height = 16, .image_width = 16), &shapes));
+    ck_assert_works(ls_dataset_write(shapes, format, folder_path(), NULL));
+    ls_dataset_free(shapes);
+}
 
 START_TEST(test_every_allocation) {
     folder_clear();
@@ -63,6 +80,9 @@ START_TEST(test_every_allocation) {
         (void)snprintf(name, sizeof(name), "data_batch_%d.bin", i);
         cifar10_write(name, 30, 0, false);
     }
+    if (_i == 4) write_shapes(LS_FORMAT_NPZ);
+    if (_i == 5) write_shapes(LS_FORMAT_JPEG);
+    if (_i == 6) write_shapes(LS_FORMAT_TFRECORD);
     long failures = 0;
     for (long k = 1;; k++) {
         ls_dataset *dataset = NULL;
@@ -87,7 +107,7 @@ int main(void) {
     Suite *suite = suite_create("allocation");
     TCase *tests = tcase_create("allocation");
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_loop_test(tests, test_every_allocation, 0, 4);
+    tcase_add_loop_test(tests, test_every_allocation, 0, 7);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -59,7 +59,7 @@ START_TEST(test_options) {
     ck_assert_fails(make(LS_DATASET(.split = 2), &dataset), LS_INVALID_ARGUMENT, "split is 2");
     ck_assert_fails(make(LS_DATASET(.shuffle = 3), &dataset), LS_INVALID_ARGUMENT, "shuffle is 3");
     ck_assert_fails(make(LS_DATASET(.division = 2), &dataset), LS_INVALID_ARGUMENT, "division is 2");
-    ck_assert_fails(make(LS_DATASET(.auto_shard = 2), &dataset), LS_INVALID_ARGUMENT, "auto_shard is 2");
+    ck_assert_fails(make(LS_DATASET(.auto_shard = 4), &dataset), LS_INVALID_ARGUMENT, "auto_shard is 4");
     ck_assert_fails(make(&(ls_dataset_options){.batch_size = 4}, &dataset), LS_INVALID_ARGUMENT,
                     "ls_dataset_options.size");
     ck_assert_ptr_null(dataset);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -19,15 +20,28 @@ void folder_make(void) {
     ck_assert_ptr_nonnull(mkdtemp(folder));
 }
 
-void folder_clear(void) {
-    DIR *open = opendir(folder);
+/* Removes what is in a folder, folders too. */
+static void clear(const char *from) {
+    DIR *open = opendir(from);
     ck_assert_ptr_nonnull(open);
     for (struct dirent *entry; (entry = readdir(open));) {
-        char path[512];
-        (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        if (entry->d_name[0] != '.') ck_assert_int_eq(remove(path), 0);
+        char path[1024];
+        (void)snprintf(path, sizeof(path), "%s/%s", from, entry->d_name);
+        if (entry->d_name[0] == '.') continue;
+        if (entry->d_type == DT_DIR) clear(path);
+        ck_assert_int_eq(remove(path), 0);
     }
     (void)closedir(open);
+}
+
+void folder_clear(void) {
+    clear(folder);
+}
+
+void folder_make_inside(const char *name) {
+    char path[512];
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    ck_assert_int_eq(mkdir(path, 0777), 0);
 }
 
 void folder_remove(void) {

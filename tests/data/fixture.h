@@ -7,8 +7,9 @@
 void folder_make(void);
 void folder_remove(void);
 const char *folder_path(void);
-/* Removes all files. Each test begins with it. */
+/* Removes all files and folders in it. Each test begins with it. */
 void folder_clear(void);
+void folder_make_inside(const char *name);
 /* Writes a file into the folder, gzipped if asked. */
 void folder_write(const char *name, const void *bytes, size_t size, bool gzipped);
 /* Writes only the first so many bytes of a file that is there. */

@@ -35,6 +35,8 @@ HOMES = [
     (r"(dnnl.*|oneapi/.*)", r"src/device/cpu/.*", 0),
     (r"openssl/.*", r"src/base/.*\.c", 0),
     (r"zlib\.h", r"src/data/.*\.c", 1),
+    (r"(jpeglib|jerror)\.h", r"src/data/jpeg\.c", 1),
+    (r"png\.h", r"src/data/png\.c", 1),
     (r"(cuda|cudnn|cublas|nccl).*", r"src/device/cuda/.*", 0),
 ]
 

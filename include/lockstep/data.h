@@ -1,0 +1,158 @@
+/* Data: tf.data's sources, options and stages, and the writers. Part of the public API, included by lockstep.h.
+ *
+ * A dataset is examples by number and a rule that makes epochs of global batches out of them: which examples a replica
+ * gets at a step is a function of (options, epoch, step), and so is what random stages do to them. Nothing depends on
+ * timing, on the number of threads that read, or on a worker having been lost. */
+#ifndef LOCKSTEP_DATA_H
+#define LOCKSTEP_DATA_H
+
+#include <lockstep/lockstep.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ls_split { LS_TRAIN = 0, LS_TEST } ls_split;
+typedef enum ls_shuffle { LS_SHUFFLE_EACH_EPOCH = 0, LS_SHUFFLE_ONCE, LS_SHUFFLE_NEVER } ls_shuffle;
+/* How a global batch is divided. LAYOUT_INVARIANT: one global order, each batch cut by replica id, the first G mod N
+ * replicas get one more. TENSORFLOW: with auto_shard DATA each batch is cut in N pieces of ceil(n / N) that are dealt to
+ * the workers in turn; with OFF every worker sees all data in the sizes of batch_sizes_for_worker, rotated by worker; with
+ * FILE the same over its own files, every W-th; AUTO is FILE where there are as many files as workers, else DATA. */
+typedef enum ls_division { LS_DIVIDE_LAYOUT_INVARIANT = 0, LS_DIVIDE_TENSORFLOW } ls_division;
+/* AutoShardPolicy, for LS_DIVIDE_TENSORFLOW and for custom loops. */
+typedef enum ls_auto_shard { LS_SHARD_DATA = 0, LS_SHARD_OFF, LS_SHARD_FILE, LS_SHARD_AUTO } ls_auto_shard;
+/* What a damaged image or record is. SKIP looks through all examples when the dataset is opened and leaves the damaged
+ * ones out: ls_dataset_num_damaged. */
+typedef enum ls_on_damage { LS_DAMAGE_FAILS = 0, LS_DAMAGE_SKIPPED } ls_on_damage;
+
+/* What a map function is given. */
+typedef struct ls_map_call {
+    const float *input; /* an example's features, of shape */
+    ls_shape shape;
+    float *output;      /* of the stage's shape */
+    int32_t *label;     /* may be changed */
+    int64_t example, pass;  /* its number in the source, and which pass over the data this is, from 0 */
+    uint32_t random[4]; /* random words: a function of (seed, example, pass, stage) */
+} ls_map_call;
+/* Called by several threads at once, in any order: what it writes must depend on the call alone. */
+typedef ls_status ls_map_fn(void *context, const ls_map_call *call);
+typedef enum ls_map_kind {
+    LS_MAP_FLIP = 1, LS_MAP_RANDOM_CROP, LS_MAP_CENTRAL_CROP, LS_MAP_BRIGHTNESS, LS_MAP_CONTRAST, LS_MAP_NORMALISE,
+    LS_MAP_RESCALE, LS_MAP_FUNCTION
+} ls_map_kind;
+/* A stage that each example goes through after it was read (tf.data's map). */
+typedef struct ls_map {
+    ls_map_kind kind;
+    int height, width, padding;
+    float amount, offset;
+    float mean[3], deviation[3];
+    ls_map_fn *function;
+    void *context;  /* borrowed */
+    ls_shape shape; /* of a function's output; default: as its input */
+} ls_map;
+#define ls_random_flip() ((ls_map){.kind = LS_MAP_FLIP}) /* left and right, half of the time */
+/* ls_random_crop(24, 24); with a frame of zeros around the image before, ls_random_crop(32, 32, 4); 0: the image's size */
+#define ls_random_crop(...) ((ls_map){.kind = LS_MAP_RANDOM_CROP, .height = __VA_ARGS__})
+#define ls_central_crop(...) ((ls_map){.kind = LS_MAP_CENTRAL_CROP, .height = __VA_ARGS__})
+#define ls_random_brightness(delta) ((ls_map){.kind = LS_MAP_BRIGHTNESS, .amount = (delta)}) /* + [-delta, delta) */
+#define ls_random_contrast(delta) ((ls_map){.kind = LS_MAP_CONTRAST, .amount = (delta)}) /* x [1 - delta, 1 + delta) */
+/* ls_normalise(.mean = {0.5f, 0.5f, 0.5f}, .deviation = {0.2f, 0.2f, 0.2f}): of up to 3 channels */
+#define ls_normalise(...) ((ls_map){.kind = LS_MAP_NORMALISE, __VA_ARGS__})
+#define ls_rescale(scale, shift) ((ls_map){.kind = LS_MAP_RESCALE, .amount = (scale), .offset = (shift)})
+/* ls_map_function(function), ls_map_function(function, context, .shape = LS_SHAPE(10)) */
+#define ls_map_function(...) ((ls_map){.kind = LS_MAP_FUNCTION, .function = __VA_ARGS__})
+#define LS_MAPS(...) ((const ls_map[]){__VA_ARGS__, {.kind = (ls_map_kind)0}})
+
+typedef struct ls_dataset_options {
+    size_t size;
+    int64_t batch_size;    /* examples in the global batch; default 32 */
+    ls_split split;
+    ls_shuffle shuffle;
+    uint64_t seed;         /* of the shuffle, and of generated data */
+    int64_t repeat;        /* passes over the data that make one epoch; default 1 */
+    int64_t limit;         /* use only the first so many examples; 0: all. digits, shapes: how many to draw */
+    bool drop_remainder;   /* leave out the short last batch */
+    ls_division division;
+    ls_auto_shard auto_shard;
+    int image_height, image_width; /* what images are resized to, as tf.image.resize; 0: the first image's */
+    int image_channels;    /* 1 or 3; 0: the first image's */
+    bool scaled_decode;    /* JPEGs much larger than that are decoded at 1/2, 1/4 or 1/8: faster, not TensorFlow's pixels */
+    ls_on_damage damage;
+    int64_t skip;          /* leave out the first so many examples */
+    int64_t shuffle_buffer; /* tf.data's shuffle(buffer_size); 0: the whole data, so that every order is as likely */
+    bool cache;            /* keep examples in memory once they are read, before maps */
+    const ls_map *maps;    /* LS_MAPS(...); copied */
+    int workers;           /* threads that read and map; 0: as many as processors where that pays; -1: none */
+    int prefetch;          /* steps read ahead of the present one; default 2 */
+} ls_dataset_options;
+#define LS_DATASET(...) (&(ls_dataset_options){.size = sizeof(ls_dataset_options), __VA_ARGS__})
+
+/* MNIST and its kin: IDX files, gzipped or not, named as on the original site, in folder. Pixels become [0, 1]. */
+LS_API ls_status ls_dataset_mnist(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
+/* CIFAR-10's binary version: data_batch_1..5.bin and test_batch.bin in folder. Shape (32, 32, 3), in [0, 1]. */
+LS_API ls_status ls_dataset_cifar10(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
+/* Handwritten-like digits, (28, 28, 1), 10 classes, drawn from strokes when first read; the splits use different seeds. */
+LS_API ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **dataset);
+/* Circles (class 0) and triangles (1) in random colours on random grounds, 64 x 64 x 3 or image_height x image_width. */
+LS_API ls_status ls_dataset_shapes(const ls_dataset_options *options, ls_dataset **dataset);
+/* image_dataset_from_directory: folder/CLASS/NAME.jpg, .jpeg or .png, classes numbered in the order of their names. With
+ * folder/train and folder/test (or validation) for the splits. Resized, in [0, 1]. */
+LS_API ls_status ls_dataset_images(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
+/* Files NAME.tfrecord* of tf.train.Example in folder, gzipped or not, of the split that their names say: image (or
+ * image/encoded) and label (or image/class/label), as tensorflow_datasets writes cats_vs_dogs, MNIST and CIFAR-10; or
+ * floats in features, with their shape. Class names from label.labels.txt. */
+LS_API ls_status ls_dataset_tfrecord(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
+/* NumPy's arrays: in folder SPLIT.npz with x_SPLIT and y_SPLIT, or x_SPLIT.npy and y_SPLIT.npy; or an .npz file such as
+ * Keras' mnist.npz with all four. x: (count, shape...), of bytes (which become [0, 1], and two axes get one channel), of
+ * floats or integers; y: integers. */
+LS_API ls_status ls_dataset_numpy(const char *path, const ls_dataset_options *options, ls_dataset **dataset);
+/* Examples in memory, borrowed: features (count, shape...), labels (count) in [0, classes). */
+LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const int32_t *labels, int64_t count, int classes,
+                                   const ls_dataset_options *options, ls_dataset **dataset);
+/* "digits", "shapes", or a folder that holds IDX, CIFAR-10, NumPy or TFRecord files or images,
+ * or an .npz file. */
+LS_API ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset);
+LS_API int64_t ls_dataset_count(const ls_dataset *dataset);       /* examples in one pass */
+LS_API ls_shape ls_dataset_shape(const ls_dataset *dataset);      /* of one example */
+LS_API int ls_dataset_num_classes(const ls_dataset *dataset);
+/* The name of a class, NULL where it has none. Borrowed. */
+LS_API const char *ls_dataset_class_name(const ls_dataset *dataset, int label);
+LS_API int64_t ls_dataset_num_damaged(const ls_dataset *dataset); /* left out for LS_DAMAGE_SKIPPED */
+LS_API void ls_dataset_free(ls_dataset *dataset);
+
+/* InputContext: which worker asks, of how many. */
+typedef struct ls_input_context {
+    int num_input_pipelines, input_pipeline_id, num_replicas_in_sync;
+} ls_input_context;
+/* INVALID_ARGUMENT where global is no multiple of the replicas. */
+LS_API ls_status ls_get_per_replica_batch_size(const ls_input_context *input, int64_t global, int64_t *size);
+/* Makes a worker's own dataset, whose batch_size is one replica's; division and auto_shard are without meaning. */
+typedef ls_status ls_dataset_fn(void *context, const ls_input_context *input, ls_dataset **dataset);
+/* distribute_datasets_from_function: fn is called once on each worker; the iterator owns what it makes. Nothing is sharded.
+ * Whose examples end first gets empty batches until all have ended. Not with LOCKSTEP_ELASTIC. */
+LS_API ls_status ls_iterator_from_function(ls_strategy *strategy, ls_dataset_fn *fn, void *context, ls_iterator **iterator);
+
+/* What a dataset can be written as; each can be read back by ls_dataset_open of the folder. */
+typedef enum ls_file_format {
+    LS_FORMAT_JPEG = 1, /* folder/SPLIT/CLASS/000001.jpg; an image that is a file already is copied as it is */
+    LS_FORMAT_PNG,      /* the same as PNG, without loss */
+    LS_FORMAT_TFRECORD, /* folder/NAME-SPLIT.tfrecord-00000-of-00001 of tf.train.Example, and label.labels.txt */
+    LS_FORMAT_NPY,      /* folder/x_SPLIT.npy and y_SPLIT.npy */
+    LS_FORMAT_NPZ       /* folder/SPLIT.npz, which holds the two */
+} ls_file_format;
+typedef struct ls_write_options {
+    size_t size;
+    const char *name; /* of TFRecord files; default: the dataset's kind */
+    int shards;       /* TFRecord files; default 1 */
+    int quality;      /* of JPEGs that are made; default 95 */
+} ls_write_options;
+#define LS_WRITE(...) (&(ls_write_options){.size = sizeof(ls_write_options), __VA_ARGS__})
+/* Writes all examples in their order, of the split that the dataset was opened with, into folder, which is made if its
+ * parent is there. Images are resized where the dataset's options say so. options may be NULL. */
+LS_API ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, const char *folder,
+                                  const ls_write_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,197 @@
+/* A folder of images, a class each subfolder. Mirrors tf.keras.utils.image_dataset_from_directory with x / 255: classes
+ * and files in the order of their names' bytes. Files are read and decoded at each reading, by any number of threads.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "data/files.h"
+#include "data/image.h"
+#include "data/reader.h"
+#include "data/sources.h"
+
+struct images {
+    struct ls_source source;
+    struct ls_names classes; /* folders' names */
+    struct picture {
+        char *path; /* owns */
+        int32_t label;
+    } * pictures; /* owns */
+    int64_t capacity;
+    struct ls_image_wish wish;
+};
+
+static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+    const struct images *images = (const struct images *)source;
+    const struct picture *picture = &images->pictures[index];
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
+    size_t size;
+    ls_status status = ls_file_read(picture->path, &bytes, &size);
+    if (!status)
+        status = ls_image_read(picture->path, bytes, size, &images->wish,
+                               &(struct ls_image_place){&source->shape, features});
+    if (!status) *label = picture->label;
+    return status;
+}
+
+static ls_status read_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
+                              int32_t *label) {
+    const struct picture *picture = &((const struct images *)source)->pictures[index];
+    *label = picture->label;
+    return ls_file_read(picture->path, bytes, size);
+}
+
+static ls_status check_example(const struct ls_source *source, int64_t index) {
+    const struct picture *picture = &((const struct images *)source)->pictures[index];
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
+    size_t size;
+    ls_status status = ls_file_read(picture->path, &bytes, &size);
+    return status ? status : ls_image_check(picture->path, bytes, size);
+}
+
+static const char *class_name(const struct ls_source *source, int label) {
+    return ((const struct images *)source)->classes.names[label];
+}
+
+static int64_t file_of(const struct ls_source *source, int64_t index) {
+    (void)source;
+    return index;
+}
+
+static void free_images(struct ls_source *source) {
+    struct images *images = (struct images *)source;
+    for (int64_t i = 0; i < source->count; i++) ls_free(images->pictures[i].path);
+    ls_free(images->pictures);
+    ls_names_free(&images->classes);
+    ls_free(images);
+}
+
+static const struct ls_source_ops images_ops = {.read = read_example,
+                                                .free = free_images,
+                                                .encoded = read_encoded,
+                                                .check = check_example,
+                                                .class_name = class_name,
+                                                .file = file_of};
+
+static bool is_image_name(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") || !strcasecmp(dot, ".png"));
+}
+
+static ls_status add_picture(struct images *images, char *path, int32_t label) {
+    int64_t count = images->source.count;
+    if (!path) return ls_fail_memory("a file name", 0);
+    if (count == images->capacity) {
+        int64_t capacity = count ? 2 * count : 256;
+        struct picture *grown = ls_alloc_array((size_t)capacity, sizeof(*grown));
+        if (!grown) {
+            ls_free(path);
+            return ls_fail_memory("the names of images", (size_t)capacity * sizeof(*grown));
+        }
+        if (count) memcpy(grown, images->pictures, (size_t)count * sizeof(*grown));
+        ls_free(images->pictures);
+        images->pictures = grown;
+        images->capacity = capacity;
+    }
+    images->pictures[images->source.count++] = (struct picture){path, label};
+    return LS_OK;
+}
+
+static ls_status add_class(struct images *images, const char *folder, int32_t label) {
+    LS_CLEANUP(ls_names_free) struct ls_names files = {0};
+    ls_status status = ls_names_list(folder, LS_NAMES_FILES, &files);
+    for (int64_t i = 0; i < files.count && !status; i++)
+        if (is_image_name(files.names[i])) status = add_picture(images, ls_path_join(folder, files.names[i]), label);
+    return status;
+}
+
+/* All class folders below folder; one that is no class of the training split is a mistake. */
+static ls_status add_classes(struct images *images, const char *folder) {
+    LS_CLEANUP(ls_names_free) struct ls_names folders = {0};
+    ls_status status = ls_names_list(folder, LS_NAMES_FOLDERS, &folders);
+    for (int64_t i = 0; i < folders.count && !status; i++) {
+        int64_t label = ls_names_find(&images->classes, folders.names[i]);
+        if (label < 0)
+            return ls_fail(LS_INVALID_ARGUMENT, "folder '%s' has class '%s', which the training images do not have",
+                           folder, folders.names[i]);
+        LS_CLEANUP(ls_free_pointer) char *path = ls_path_join(folder, folders.names[i]);
+        status = path ? add_class(images, path, (int32_t)label) : ls_fail_memory("a file name", 0);
+    }
+    return status;
+}
+
+static const char *const train_names[] = {"train", NULL};
+static const char *const test_names[] = {"test", "validation", "val", NULL};
+
+/* The first of names that is a folder in folder; NULL with LS_OK when none is. */
+static ls_status find_split(const char *folder, const char *const *names, char **path) {
+    for (*path = NULL; *names; names++) {
+        char *candidate = ls_path_join(folder, *names);
+        if (!candidate) return ls_fail_memory("a file name", 0);
+        if (ls_folder_exists(candidate)) {
+            *path = candidate;
+            return LS_OK;
+        }
+        ls_free(candidate);
+    }
+    return LS_OK;
+}
+
+ls_status ls_images_present(const char *folder, bool *present) {
+    LS_CLEANUP(ls_names_free) struct ls_names folders = {0};
+    ls_status status = ls_names_list(folder, LS_NAMES_FOLDERS, &folders);
+    if (!status) *present = folders.count > 0;
+    return status;
+}
+
+/* Classes are those of the training split, so that both splits number them alike. */
+static ls_status list_images(struct images *images, const char *folder, ls_split split) {
+    LS_CLEANUP(ls_free_pointer) char *train = NULL, *test = NULL;
+    ls_status status = find_split(folder, train_names, &train);
+    if (!status) status = find_split(folder, test_names, &test);
+    if (status) return status;
+    if (split == LS_TEST && !test)
+        return ls_fail(LS_NOT_FOUND, "folder '%s' has no folder test, validation or val", folder);
+    const char *classes = train ? train : split == LS_TEST ? test : folder;
+    status = ls_names_list(classes, LS_NAMES_FOLDERS, &images->classes);
+    if (!status) status = add_classes(images, split == LS_TEST ? test : classes);
+    if (status || images->source.count) return status;
+    return ls_fail(LS_NOT_FOUND, "folder '%s' holds no CLASS/NAME.jpg, .jpeg or .png",
+                   split == LS_TEST ? test : classes);
+}
+
+static ls_status settle(struct images *images, const char *path, const ls_dataset_options *options) {
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
+    size_t size;
+    ls_status status = ls_file_read(path, &bytes, &size);
+    return status ? status : ls_image_settle(path, bytes, size, options, &images->wish, &images->source.shape);
+}
+
+/* Size and channels that were not asked for are the first image's, of those that will be left. */
+static ls_status find_shape(struct images *images, const ls_dataset_options *options) {
+    ls_status status = LS_DATA_LOSS;
+    for (int64_t i = 0; i < images->source.count && status == LS_DATA_LOSS; i++) {
+        status = settle(images, images->pictures[i].path, options);
+        if (options->damage == LS_DAMAGE_FAILS) break;
+    }
+    return status;
+}
+
+ls_status ls_dataset_images(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
+    ls_dataset_options filled;
+    ls_status status = ls_dataset_options_fill(options, &filled);
+    if (!status) status = ls_folder_check(folder);
+    if (status) return status;
+    struct images *images = ls_alloc(sizeof(*images));
+    if (!images) return ls_fail_memory("a dataset", sizeof(*images));
+    images->source = (struct ls_source){.ops = &images_ops, .kind = "images", .slow = true};
+    status = list_images(images, folder, filled.split);
+    if (!status) status = find_shape(images, &filled);
+    images->source.classes = (int)images->classes.count;
+    images->source.files = images->source.count;
+    if (!status) return ls_dataset_from_source(&images->source, &filled, dataset);
+    free_images(&images->source);
+    return status;
+}

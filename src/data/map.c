@@ -1,0 +1,291 @@
+/* Stages: each writes its output from its input. What is random draws four words, a function of (seed, pass, example,
+ * stage), so that replicas, layouts and restarts see the same. Images are height x width x channels. */
+#include "data/map.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clones.h"
+#include "base/dtype.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "base/status.h"
+
+#define MAX_STAGES 64
+
+struct call {
+    const ls_map *map;
+    const ls_shape *shape, *result; /* of input, of output */
+    const float *input;
+    float *output;
+    uint32_t random[4];
+    const struct ls_map_example *example;
+};
+
+/* In [0, 1). */
+static float uniform(uint32_t word) {
+    return (float)(word >> 8) * 0x1p-24F;
+}
+
+/* From 0 to below limit. */
+static int64_t below(uint32_t word, int64_t limit) {
+    return (int64_t)((uint64_t)word * (uint64_t)limit >> 32);
+}
+
+static size_t row_length(const ls_shape *shape) {
+    return (size_t)(shape->dims[1] * shape->dims[2]);
+}
+
+/* tf.image.random_flip_left_right */
+static ls_status flip(const struct call *call) {
+    int64_t pixels = call->shape->dims[0] * call->shape->dims[1], width = call->shape->dims[1];
+    size_t channels = (size_t)call->shape->dims[2];
+    bool flipped = call->random[0] >> 31;
+    for (int64_t i = 0; i < pixels; i++) {
+        int64_t from = flipped ? i - 2 * (i % width) + width - 1 : i;
+        for (size_t c = 0; c < channels; c++)
+            call->output[(size_t)i * channels + c] = call->input[(size_t)from * channels + c];
+    }
+    return LS_OK;
+}
+
+/* The part from (top, left) on; outside of the image there are zeros. */
+static void cut(const struct call *call, int64_t top, int64_t left) {
+    int64_t height = call->shape->dims[0], width = call->shape->dims[1];
+    size_t channels = (size_t)call->shape->dims[2], length = row_length(call->result);
+    int64_t first = left < 0 ? -left : 0,
+            end = width - left < call->result->dims[1] ? width - left : call->result->dims[1];
+    for (int64_t y = 0; y < call->result->dims[0]; y++) {
+        float *row = call->output + (size_t)y * length;
+        memset(row, 0, length * sizeof(*row));
+        if (y + top < 0 || y + top >= height || end <= first) continue;
+        memcpy(row + (size_t)first * channels,
+               call->input + ((size_t)(y + top) * (size_t)width + (size_t)(left + first)) * channels,
+               (size_t)(end - first) * channels * sizeof(*row));
+    }
+}
+
+/* tf.image.random_crop, after tf.image.pad on all four sides where padding is given. */
+static ls_status random_crop(const struct call *call) {
+    int64_t padding = call->map->padding;
+    int64_t tops = call->shape->dims[0] + 2 * padding - call->result->dims[0] + 1;
+    int64_t lefts = call->shape->dims[1] + 2 * padding - call->result->dims[1] + 1;
+    cut(call, below(call->random[0], tops) - padding, below(call->random[1], lefts) - padding);
+    return LS_OK;
+}
+
+static ls_status central_crop(const struct call *call) {
+    cut(call, (call->shape->dims[0] - call->result->dims[0]) / 2, (call->shape->dims[1] - call->result->dims[1]) / 2);
+    return LS_OK;
+}
+
+LS_CLONES static void scale(const float *input, float factor, float offset, size_t count, float *output) {
+    for (size_t i = 0; i < count; i++) output[i] = input[i] * factor + offset;
+}
+
+/* tf.image.random_brightness */
+static ls_status brightness(const struct call *call) {
+    float delta = (2 * uniform(call->random[0]) - 1) * call->map->amount;
+    scale(call->input, 1, delta, (size_t)ls_shape_count(call->shape), call->output);
+    return LS_OK;
+}
+
+/* tf.image.random_contrast: each channel around its own mean. */
+static ls_status contrast(const struct call *call) {
+    size_t channels = (size_t)call->shape->dims[2], count = (size_t)ls_shape_count(call->shape);
+    float factor = 1 + (2 * uniform(call->random[0]) - 1) * call->map->amount;
+    for (size_t c = 0; c < channels; c++) {
+        double sum = 0;
+        for (size_t i = c; i < count; i += channels) sum += (double)call->input[i];
+        float mean = (float)(sum * (double)channels / (double)count);
+        for (size_t i = c; i < count; i += channels) call->output[i] = (call->input[i] - mean) * factor + mean;
+    }
+    return LS_OK;
+}
+
+/* tf.keras.layers.Normalization, a mean and a deviation each channel. */
+static ls_status normalise(const struct call *call) {
+    size_t channels = (size_t)call->shape->dims[call->shape->rank - 1], count = (size_t)ls_shape_count(call->shape);
+    for (size_t i = 0; i < count; i++)
+        call->output[i] = (call->input[i] - call->map->mean[i % channels]) / call->map->deviation[i % channels];
+    return LS_OK;
+}
+
+/* tf.keras.layers.Rescaling */
+static ls_status rescale(const struct call *call) {
+    scale(call->input, call->map->amount, call->map->offset, (size_t)ls_shape_count(call->shape), call->output);
+    return LS_OK;
+}
+
+static ls_status call_function(const struct call *call) {
+    ls_map_call given = {.input = call->input,
+                         .shape = *call->shape,
+                         .output = call->output,
+                         .label = call->example->label,
+                         .example = call->example->index,
+                         .pass = call->example->pass};
+    memcpy(given.random, call->random, sizeof(given.random));
+    ls_status status = call->map->function(call->map->context, &given);
+    if (!status) return LS_OK;
+    return ls_fail(status, "the map function failed at example %lld: %s", (long long)call->example->index,
+                   ls_status_name(status));
+}
+
+static ls_status check_amount(const ls_map *map) {
+    if (map->amount >= 0 && map->amount <= 1e6F) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "its amount is %g: it must be 0 or more", (double)map->amount);
+}
+
+static ls_status check_crop(const ls_map *map, const ls_shape *shape) {
+    int64_t height = shape->dims[0] + 2 * (int64_t)map->padding, width = shape->dims[1] + 2 * (int64_t)map->padding;
+    if (map->padding >= 0 && map->padding < 1 << 16 && map->height >= 1 && map->width >= 1 && map->height <= height &&
+        map->width <= width)
+        return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "%d x %d cannot be cut out of %lld x %lld with a padding of %d", map->height,
+                   map->width, (long long)shape->dims[0], (long long)shape->dims[1], map->padding);
+}
+
+static ls_status check_channels(const ls_map *map, const ls_shape *shape) {
+    int64_t channels = shape->rank ? shape->dims[shape->rank - 1] : 0;
+    if (channels < 1 || channels > 3)
+        return ls_fail(LS_INVALID_ARGUMENT, "the last axis has %lld channels: 1 to 3 are normalised",
+                       (long long)channels);
+    for (int64_t c = 0; c < channels; c++)
+        if (!(map->deviation[c] > 0))
+            return ls_fail(LS_INVALID_ARGUMENT, "the deviation of channel %lld is %g", (long long)c,
+                           (double)map->deviation[c]);
+    return LS_OK;
+}
+
+static ls_status check_function(const ls_map *map) {
+    return map->function ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "the function is NULL");
+}
+
+static ls_status check_padded_crop(const ls_map *map, const ls_shape *shape) {
+    if (map->padding) return ls_fail(LS_INVALID_ARGUMENT, "a central crop has no padding");
+    return check_crop(map, shape);
+}
+
+static ls_status check_any_amount(const ls_map *map, const ls_shape *shape) {
+    (void)shape;
+    return check_amount(map);
+}
+
+static ls_status check_any_function(const ls_map *map, const ls_shape *shape) {
+    (void)shape;
+    return check_function(map);
+}
+
+static ls_status check_nothing(const ls_map *map, const ls_shape *shape) {
+    (void)map;
+    (void)shape;
+    return LS_OK;
+}
+
+static const struct kind {
+    const char *name;
+    ls_status (*run)(const struct call *call);
+    ls_status (*check)(const ls_map *map, const ls_shape *shape);
+    bool image;   /* needs height x width x channels */
+    bool resizes; /* to map->height x map->width */
+} kinds[] = {
+    [LS_MAP_FLIP] = {"flip", flip, check_nothing, true, false},
+    [LS_MAP_RANDOM_CROP] = {"crop", random_crop, check_crop, true, true},
+    [LS_MAP_CENTRAL_CROP] = {"central-crop", central_crop, check_padded_crop, true, true},
+    [LS_MAP_BRIGHTNESS] = {"brightness", brightness, check_any_amount, false, false},
+    [LS_MAP_CONTRAST] = {"contrast", contrast, check_any_amount, true, false},
+    [LS_MAP_NORMALISE] = {"normalise", normalise, check_channels, false, false},
+    [LS_MAP_RESCALE] = {"rescale", rescale, check_nothing, false, false},
+    [LS_MAP_FUNCTION] = {"function", call_function, check_any_function, false, false},
+};
+
+static ls_status check_stage(const ls_map *map, const ls_shape *shape, ls_shape *result) {
+    const struct kind *kind = &kinds[map->kind];
+    char text[128];
+    ls_shape_text(shape, text, sizeof(text));
+    if (kind->image && shape->rank != 3)
+        return ls_fail(LS_INVALID_ARGUMENT, "examples of shape %s are no images", text);
+    ls_status status = kind->check(map, shape);
+    if (status) return status;
+    *result = *shape;
+    if (kind->resizes) result->dims[0] = map->height, result->dims[1] = map->width;
+    if (map->kind == LS_MAP_FUNCTION && map->shape.rank) *result = map->shape;
+    if (ls_shape_count(result) >= 1) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "its output has no elements");
+}
+
+static ls_status count_stages(const ls_map *list, int *count) {
+    for (*count = 0; list && list[*count].kind; ++*count) {
+        if (*count == MAX_STAGES) return ls_fail(LS_INVALID_ARGUMENT, "maps has more than %d stages", MAX_STAGES);
+        if (list[*count].kind < LS_MAP_FLIP || list[*count].kind > LS_MAP_FUNCTION)
+            return ls_fail(LS_INVALID_ARGUMENT, "stage %d of maps is of kind %d: there are 1 to %d", *count,
+                           (int)list[*count].kind, LS_MAP_FUNCTION);
+    }
+    return LS_OK;
+}
+
+ls_status ls_maps_copy(const ls_map *list, const ls_shape *input, struct ls_maps *maps) {
+    struct ls_maps made = {.most = ls_shape_count(input)};
+    ls_status status = count_stages(list, &made.count);
+    if (status) return status;
+    made.stages = ls_alloc_array((size_t)made.count + 1, sizeof(*made.stages));
+    made.shapes = ls_alloc_array((size_t)made.count + 1, sizeof(*made.shapes));
+    if (!made.stages || !made.shapes) status = ls_fail_memory("the stages of a dataset", sizeof(*made.stages));
+    if (!status) made.shapes[0] = *input;
+    for (int i = 0; i < made.count && !status; i++) {
+        made.stages[i] = list[i];
+        if (!list[i].height && made.shapes[i].rank == 3) made.stages[i].height = (int)made.shapes[i].dims[0];
+        if (!list[i].width && made.shapes[i].rank == 3) made.stages[i].width = (int)made.shapes[i].dims[1];
+        status = check_stage(&made.stages[i], &made.shapes[i], &made.shapes[i + 1]);
+        if (status)
+            status = ls_fail_context(status, "stage %d of maps (%s)", i, kinds[list[i].kind].name);
+        else if (ls_shape_count(&made.shapes[i + 1]) > made.most)
+            made.most = ls_shape_count(&made.shapes[i + 1]);
+    }
+    if (status)
+        ls_maps_free(&made);
+    else
+        *maps = made;
+    return status;
+}
+
+void ls_maps_free(struct ls_maps *maps) {
+    ls_free(maps->stages);
+    ls_free(maps->shapes);
+    *maps = (struct ls_maps){0};
+}
+
+void ls_maps_text(const struct ls_maps *maps, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; i < maps->count && used < size; i++) {
+        const ls_map *map = &maps->stages[i];
+        int length = snprintf(text + used, size - used, "%s%s", i ? "," : "", kinds[map->kind].name);
+        used += (size_t)length;
+        if (used < size && kinds[map->kind].resizes)
+            used += (size_t)snprintf(text + used, size - used, "(%dx%d+%d)", map->height, map->width, map->padding);
+        if (used < size && (map->amount != 0 || map->offset != 0))
+            used += (size_t)snprintf(text + used, size - used, "(%.9g,%.9g)", (double)map->amount, (double)map->offset);
+        for (int c = 0; c < 3 && used < size && map->kind == LS_MAP_NORMALISE; c++)
+            used += (size_t)snprintf(text + used, size - used, "(%.9g,%.9g)", (double)map->mean[c],
+                                     (double)map->deviation[c]);
+    }
+}
+
+ls_status ls_maps_run(const struct ls_maps *maps, const struct ls_map_example *example, float *const buffers[2],
+                      float **output) {
+    uint64_t stream = ls_stream_id("data/map") + (uint64_t)example->pass * MAX_STAGES;
+    ls_status status = LS_OK;
+    for (int i = 0; i < maps->count && !status; i++) {
+        struct call call = {.map = &maps->stages[i],
+                            .shape = &maps->shapes[i],
+                            .result = &maps->shapes[i + 1],
+                            .input = buffers[i % 2],
+                            .output = buffers[(i + 1) % 2],
+                            .example = example};
+        ls_philox(example->seed, stream + (uint64_t)i, (uint64_t)example->index, call.random);
+        status = kinds[call.map->kind].run(&call);
+    }
+    if (!status) *output = buffers[maps->count % 2];
+    return status;
+}

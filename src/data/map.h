@@ -1,0 +1,27 @@
+/* The stages that each example goes through after it has been read (tf.data's map). */
+#pragma once
+#include <lockstep/lockstep.h>
+
+/* A list of stages and the shape of what each receives; shapes[count] is the last one's output. */
+struct ls_maps {
+    ls_map *stages;   /* owns */
+    ls_shape *shapes; /* own */
+    int count;
+    int64_t most; /* elements of the largest shape */
+};
+/* Copies a list that ends with a zero row (NULL: none). INVALID_ARGUMENT naming the stage and what is wrong with it. */
+ls_status ls_maps_copy(const ls_map *list, const ls_shape *input, struct ls_maps *maps);
+void ls_maps_free(struct ls_maps *maps);
+/* "flip,crop(24x24+4)" in text, for comparison between workers. */
+void ls_maps_text(const struct ls_maps *maps, char *text, size_t size);
+
+/* One example on its way. */
+struct ls_map_example {
+    uint64_t seed;
+    int64_t index, pass; /* which example, in which pass over the data */
+    int32_t *label;
+};
+/* Takes the example through all stages. buffers: two of maps->most elements; the example is in the first. *output
+ * points to the one that holds the result. */
+ls_status ls_maps_run(const struct ls_maps *maps, const struct ls_map_example *example, float *const buffers[2],
+                      float **output);

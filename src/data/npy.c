@@ -1,0 +1,142 @@
+/* .npy, versions 1 to 3: \x93NUMPY, version, length of the header, a Python dictionary with descr, fortran_order and
+ * shape, then the elements, here little-endian and row by row. */
+#include "data/npy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "data/sources.h"
+
+#define MAGIC      "\x93NUMPY"
+#define MAX_HEADER 65535
+
+static ls_status fail_header(const char *name, const char *what) {
+    return ls_fail(LS_DATA_LOSS, "'%s' is no .npy array: its header %s", name, what);
+}
+
+/* What stands behind 'key': in the dictionary; NULL: the key is not there. */
+static const char *find_value(const char *header, const char *key) {
+    const char *at = strstr(header, key);
+    if (!at) return NULL;
+    at += strlen(key);
+    at += strspn(at, " ");
+    return *at == ':' ? at + 1 + strspn(at + 1, " ") : NULL;
+}
+
+static ls_status parse_type(const char *name, const char *text, struct ls_npy *npy) {
+    if (!text || (*text != '\'' && *text != '"')) return fail_header(name, "has no descr");
+    char order = text[1], kind = order ? text[2] : 0, item = kind ? text[3] : 0;
+    bool known = kind && item && strchr("uifb", kind) && strchr("1248", item) && text[4] == *text;
+    if (!known || (order == '>' && item != '1') || (kind == 'f' && item < '4') || (kind == 'b' && item != '1'))
+        return ls_fail(LS_UNIMPLEMENTED,
+                       "'%s' has elements of type %.8s: little-endian integers, float32 and float64 are read", name,
+                       text);
+    npy->kind = kind;
+    npy->item = item - '0';
+    return LS_OK;
+}
+
+static ls_status parse_shape(const char *name, const char *text, ls_shape *shape) {
+    if (!text || *text++ != '(') return fail_header(name, "has no shape");
+    for (shape->rank = 0; *text != ')'; shape->rank++) {
+        char *end;
+        if (shape->rank == LS_MAX_RANK) return fail_header(name, "has more axes than can be read");
+        text += strspn(text, " ");
+        long long extent = *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
+        if (extent < 0 || extent == INT64_MAX) return fail_header(name, "has a bad shape");
+        shape->dims[shape->rank] = extent;
+        text = end + strspn(end, ", ");
+    }
+    return LS_OK;
+}
+
+static ls_status parse_dictionary(const char *name, const char *header, struct ls_npy *npy) {
+    const char *order = find_value(header, "'fortran_order'");
+    ls_status status = parse_type(name, find_value(header, "'descr'"), npy);
+    if (!status) status = parse_shape(name, find_value(header, "'shape'"), &npy->shape);
+    if (status) return status;
+    if (!order) return fail_header(name, "has no fortran_order");
+    if (npy->shape.rank > 1 && strncmp(order, "False", 5) != 0)
+        return ls_fail(LS_UNIMPLEMENTED, "'%s' is in Fortran's order: save it after numpy.ascontiguousarray", name);
+    npy->count = ls_shape_count(&npy->shape);
+    return npy->count < 0 ? fail_header(name, "has a shape too large for this machine") : LS_OK;
+}
+
+/* *start is where the dictionary begins, *length its length. */
+static ls_status find_dictionary(const char *name, const uint8_t *bytes, size_t size, size_t *start, size_t *length) {
+    if (size < 10 || memcmp(bytes, MAGIC, 6) != 0) return fail_header(name, "does not begin with \\x93NUMPY");
+    *start = bytes[6] == 1 ? 10 : 12;
+    if (bytes[6] < 1 || bytes[6] > 3 || size < *start) return fail_header(name, "has an unknown version");
+    *length = (size_t)bytes[8] | (size_t)bytes[9] << 8;
+    if (bytes[6] > 1) *length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
+    if (*length > MAX_HEADER) return fail_header(name, "is too long");
+    if (*length <= size - *start) return LS_OK;
+    return ls_fail(LS_DATA_LOSS, "'%s' is truncated: its header ends at offset %zu, the data at %zu", name,
+                   *start + *length, size);
+}
+
+ls_status ls_npy_parse(const char *name, const uint8_t *bytes, size_t size, struct ls_npy *npy) {
+    char header[MAX_HEADER + 1];
+    struct ls_npy read = {0};
+    size_t start = 0, length = 0, need;
+    ls_status status = find_dictionary(name, bytes, size, &start, &length);
+    if (status) return status;
+    memcpy(header, bytes + start, length);
+    header[length] = 0;
+    status = parse_dictionary(name, header, &read);
+    if (status) return status;
+    if (__builtin_mul_overflow((size_t)read.count, (size_t)read.item, &need) || need != size - start - length)
+        return ls_fail(LS_DATA_LOSS, "'%s' is %s: %lld elements of %d bytes from offset %zu, the data ends at %zu",
+                       name, need > size - start - length ? "truncated" : "longer than its header says",
+                       (long long)read.count, read.item, start + length, size);
+    read.values = bytes + start + length;
+    *npy = read;
+    return LS_OK;
+}
+
+static double float_at(const struct ls_npy *npy, int64_t index) {
+    const uint8_t *at = npy->values + (size_t)index * (size_t)npy->item;
+    float single;
+    double value;
+    if (npy->kind != 'f') return (double)ls_npy_integer(npy, index);
+    memcpy(&single, at, sizeof(single));
+    if (npy->item == 8) memcpy(&value, at, sizeof(value));
+    return npy->item == 8 ? value : (double)single;
+}
+
+void ls_npy_floats(const struct ls_npy *npy, int64_t first, int64_t count, bool unit, float *values) {
+    const uint8_t *from = npy->values + (size_t)first * (size_t)npy->item;
+    if (unit && npy->kind == 'u' && npy->item == 1)
+        ls_pixels_to_unit(from, (size_t)count, values);
+    else if (npy->kind == 'f' && npy->item == 4)
+        memcpy(values, from, (size_t)count * sizeof(*values));
+    else
+        for (int64_t i = 0; i < count; i++) values[i] = (float)float_at(npy, first + i);
+}
+
+/* Little-endian, with its sign. A float becomes the integer below it. */
+int64_t ls_npy_integer(const struct ls_npy *npy, int64_t index) {
+    const uint8_t *at = npy->values + (size_t)index * (size_t)npy->item;
+    uint64_t value = 0;
+    for (int i = npy->item; i-- > 0;) value = value << 8 | at[i];
+    int unused = 64 - 8 * npy->item;
+    return npy->kind == 'i' ? (int64_t)(value << unused) >> unused : (int64_t)value;
+}
+
+void ls_npy_header(const char *type, const ls_shape *shape, char header[LS_NPY_HEADER]) {
+    char dims[LS_MAX_RANK * 24] = "";
+    for (int i = 0; i < shape->rank; i++)
+        (void)snprintf(dims + strlen(dims), sizeof(dims) - strlen(dims),
+                       i + 1 < shape->rank || shape->rank == 1 ? "%lld, " : "%lld", (long long)shape->dims[i]);
+    memset(header, ' ', LS_NPY_HEADER);
+    memcpy(header, MAGIC "\x01\x00", 8);
+    header[8] = (char)(LS_NPY_HEADER - 10);
+    header[9] = 0;
+    int length = snprintf(header + 10, LS_NPY_HEADER - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
+                          type, dims);
+    header[10 + length] = ' ';
+    header[LS_NPY_HEADER - 1] = '\n';
+}

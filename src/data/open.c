@@ -1,0 +1,44 @@
+/* Which kind of source a name means. */
+#include <string.h>
+
+#include "base/status.h"
+#include "data/reader.h"
+#include "data/sources.h"
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text);
+    return length >= strlen(end) && !strcmp(text + length - strlen(end), end);
+}
+
+static ls_status open_folder(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
+    bool mnist = false, cifar10 = false, numpy = false, tfrecord = false, images = false,
+         test = options->split == LS_TEST;
+    ls_status status = ls_mnist_present(folder, options->split, &mnist);
+    if (!status) status = ls_cifar10_present(folder, options->split, &cifar10);
+    if (!status) status = ls_numpy_present(folder, options->split, &numpy);
+    if (!status) status = ls_tfrecord_present(folder, &tfrecord);
+    if (!status) status = ls_images_present(folder, &images);
+    if (status) return status;
+    if (mnist) return ls_dataset_mnist(folder, options, dataset);
+    if (cifar10) return ls_dataset_cifar10(folder, options, dataset);
+    if (numpy) return ls_dataset_numpy(folder, options, dataset);
+    if (tfrecord) return ls_dataset_tfrecord(folder, options, dataset);
+    if (images) return ls_dataset_images(folder, options, dataset);
+    return ls_fail(LS_NOT_FOUND,
+                   "folder '%s' holds neither %s-images-idx3-ubyte (or .gz) nor %s, nor NumPy arrays, nor "
+                   "NAME.tfrecord, nor folders of images",
+                   folder, test ? "t10k" : "train", test ? "test_batch.bin" : "data_batch_1.bin");
+}
+
+ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset) {
+    ls_dataset_options filled;
+    ls_status status = ls_dataset_options_fill(options, &filled);
+    if (status) return status;
+    if (name && !strcmp(name, "digits")) return ls_dataset_digits(&filled, dataset);
+    if (name && !strcmp(name, "shapes")) return ls_dataset_shapes(&filled, dataset);
+    if (name && ls_file_exists(name) && ends_with(name, ".npz")) return ls_dataset_numpy(name, &filled, dataset);
+    status = ls_folder_check(name);
+    if (status == LS_NOT_FOUND)
+        return ls_fail_context(status, "no dataset '%s' is built in (only digits and shapes are)", name);
+    return status ? status : open_folder(name, &filled, dataset);
+}

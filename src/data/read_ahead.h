@@ -1,0 +1,42 @@
+/* Reads the examples of a row of steps, the present one and those that come next, with threads of its own; or, without
+ * threads, the present one's when they are asked for. What is read does not depend on the threads. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "data/dataset.h"
+#include "data/order.h"
+
+#define LS_READ_MAX_REPLICAS 256 /* of one worker */
+
+struct ls_read_ahead_config {
+    const ls_dataset *dataset; /* borrowed */
+    int64_t rows;              /* the most of one step, all local replicas together */
+    int local_replicas;
+    int threads;            /* 0: none */
+    int steps;              /* kept at once, the present one included; 1 without threads */
+    double timeout_seconds; /* of the waits for examples; 0: none */
+};
+struct ls_read_ahead;
+ls_status ls_read_ahead_new(const struct ls_read_ahead_config *config, struct ls_read_ahead **ahead);
+/* Waits for the examples that are being read. */
+void ls_read_ahead_free(struct ls_read_ahead *ahead);
+
+/* A step's rows, for each local replica first[replica] to first[replica + 1]. */
+struct ls_read_step {
+    int64_t epoch, step;
+    int64_t first[LS_READ_MAX_REPLICAS + 1];
+    struct ls_row *rows;
+};
+/* Goes to a step: what was before it is dropped, and everything is if it was not under way. DEADLINE_EXCEEDED when an
+ * example that is dropped cannot be read to its end. */
+ls_status ls_read_ahead_seek(struct ls_read_ahead *ahead, int64_t epoch, int64_t step);
+/* Room for the step that comes after those under way, to be filled in; NULL: there is none. The last one under way is
+ * *last, untouched when there is none. */
+struct ls_read_step *ls_read_ahead_room(struct ls_read_ahead *ahead, const struct ls_read_step **last);
+/* The step that was filled in is under way. */
+void ls_read_ahead_start(struct ls_read_ahead *ahead);
+/* The present step's examples of a replica: any thread, between seeks. Fails as reading failed, at the first row that
+ * did; DEADLINE_EXCEEDED naming the example that does not come. */
+ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int local_replica, float *features, int32_t *labels);
+/* The present step. */
+const struct ls_read_step *ls_read_ahead_present(const struct ls_read_ahead *ahead);

@@ -1,0 +1,206 @@
+/* TFRecord. Plain files stay on the disk, and a record is read where it lies (pread, so any thread may); gzipped ones
+ * are unpacked into memory. */
+#include "data/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/crc32c.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "data/reader.h"
+
+#define HEADER 12 /* bytes: a length of 8, its checksum of 4 */
+#define FOOTER 4
+
+struct ls_record_file {
+    char *path;     /* owns */
+    int fd;         /* -1: in memory */
+    uint8_t *bytes; /* owns: what a gzipped file holds */
+    uint64_t size;
+    struct place {
+        uint64_t offset, length; /* of the record; of its bytes */
+    } * places;                  /* owns */
+    int64_t count, capacity;
+};
+
+static uint64_t read_number(const uint8_t *bytes, int size) {
+    uint64_t value = 0;
+    for (int i = size; i-- > 0;) value = value << 8 | bytes[i];
+    return value;
+}
+
+static void write_number(uint8_t *bytes, int size, uint64_t value) {
+    for (int i = 0; i < size; i++) bytes[i] = (uint8_t)(value >> 8 * i);
+}
+
+static bool header_is_good(const uint8_t header[HEADER]) {
+    return read_number(header + 8, 4) == ls_crc32c_masked(header, 8);
+}
+
+/* The bytes are there: the caller has compared with the size. */
+static ls_status read_at(const struct ls_record_file *file, uint64_t offset, uint8_t *bytes, size_t size) {
+    if (file->fd < 0) {
+        memcpy(bytes, file->bytes + offset, size);
+        return LS_OK;
+    }
+    for (size_t done = 0; done < size;) {
+        ssize_t got = pread(file->fd, bytes + done, size - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0)
+            return ls_fail(LS_DATA_LOSS, "cannot read '%s' at offset %llu: %s", file->path,
+                           (unsigned long long)(offset + done),
+                           got < 0 ? strerror(errno) : "the file has become shorter");
+        done += (size_t)got;
+    }
+    return LS_OK;
+}
+
+static ls_status add_place(struct ls_record_file *file, struct place place) {
+    if (file->count == file->capacity) {
+        int64_t capacity = file->capacity ? 2 * file->capacity : 256;
+        struct place *grown = ls_alloc_array((size_t)capacity, sizeof(*grown));
+        if (!grown) return ls_fail_memory("the places of records", (size_t)capacity * sizeof(*grown));
+        if (file->count) memcpy(grown, file->places, (size_t)file->count * sizeof(*grown));
+        ls_free(file->places);
+        file->places = grown;
+        file->capacity = capacity;
+    }
+    file->places[file->count++] = place;
+    return LS_OK;
+}
+
+/* One record's header at *offset, which moves behind the record. */
+static ls_status find_record(struct ls_record_file *file, uint64_t *offset) {
+    uint8_t header[HEADER];
+    uint64_t left = file->size - *offset, length;
+    if (left < HEADER)
+        return ls_fail(LS_DATA_LOSS, "'%s' is truncated: at offset %llu, of record %lld, %llu bytes are left",
+                       file->path, (unsigned long long)*offset, (long long)file->count, (unsigned long long)left);
+    ls_status status = read_at(file, *offset, header, HEADER);
+    if (status) return status;
+    if (!header_is_good(header))
+        return ls_fail(
+            LS_DATA_LOSS,
+            "'%s' is no TFRecord file or damaged: wrong checksum of the length at offset %llu, of record %lld",
+            file->path, (unsigned long long)*offset, (long long)file->count);
+    length = read_number(header, 8);
+    if (left - HEADER < FOOTER || length > left - HEADER - FOOTER)
+        return ls_fail(LS_DATA_LOSS,
+                       "'%s' is truncated: record %lld at offset %llu has %llu bytes, the file ends at %llu",
+                       file->path, (long long)file->count, (unsigned long long)*offset, (unsigned long long)length,
+                       (unsigned long long)file->size);
+    status = add_place(file, (struct place){*offset, length});
+    *offset += HEADER + length + FOOTER;
+    return status;
+}
+
+static ls_status find_records(struct ls_record_file *file) {
+    ls_status status = LS_OK;
+    for (uint64_t offset = 0; offset < file->size && !status;) status = find_record(file, &offset);
+    return status;
+}
+
+static void free_reader(struct ls_reader **reader) {
+    ls_reader_free(*reader);
+}
+
+static ls_status unpack(struct ls_record_file *file) {
+    LS_CLEANUP(free_reader) struct ls_reader *reader = NULL;
+    ls_status status = ls_reader_open(file->path, &reader);
+    if (!status) status = ls_reader_fill(reader, INT64_MAX);
+    if (status) return status;
+    (void)close(file->fd);
+    file->fd = -1;
+    file->size = ls_reader_size(reader);
+    file->bytes = ls_reader_take(reader);
+    return LS_OK;
+}
+
+/* Two bytes tell a gzipped file, unless the first record's length has them and a right checksum. */
+static ls_status unpack_gzipped(struct ls_record_file *file) {
+    uint8_t header[HEADER] = {0};
+    if (file->size < HEADER) return LS_OK;
+    ls_status status = read_at(file, 0, header, HEADER);
+    if (status || header[0] != 0x1F || header[1] != 0x8B || header_is_good(header)) return status;
+    return unpack(file);
+}
+
+static ls_status open_file(struct ls_record_file *file, const char *path) {
+    struct stat info;
+    file->path = ls_strdup(path);
+    if (!file->path) return ls_fail_memory("a file name", strlen(path));
+    file->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (file->fd < 0 || fstat(file->fd, &info))
+        return ls_fail(errno == ENOENT ? LS_NOT_FOUND : LS_FAILED_PRECONDITION, "cannot open '%s': %s", path,
+                       strerror(errno));
+    file->size = (uint64_t)info.st_size;
+    return unpack_gzipped(file);
+}
+
+ls_status ls_record_file_open(const char *path, bool tolerant, struct ls_record_file **file, char **broken) {
+    struct ls_record_file *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a TFRecord file", sizeof(*made));
+    *broken = NULL;
+    made->fd = -1;
+    ls_status status = open_file(made, path);
+    if (!status) status = find_records(made);
+    if (status == LS_DATA_LOSS && tolerant) {
+        *broken = ls_strdup(ls_error());
+        status = *broken ? LS_OK : ls_fail_memory("a message", LS_ERROR_SIZE);
+    }
+    if (status)
+        ls_record_file_free(made);
+    else
+        *file = made;
+    return status;
+}
+
+void ls_record_file_free(struct ls_record_file *file) {
+    if (!file) return;
+    if (file->fd >= 0) (void)close(file->fd);
+    ls_free(file->path);
+    ls_free(file->bytes);
+    ls_free(file->places);
+    ls_free(file);
+}
+
+int64_t ls_record_file_count(const struct ls_record_file *file) {
+    return file->count;
+}
+
+void ls_record_file_name(const struct ls_record_file *file, int64_t index, char *text, size_t size) {
+    (void)snprintf(text, size, "record %lld at offset %llu of '%s'", (long long)index,
+                   (unsigned long long)file->places[index].offset, file->path);
+}
+
+ls_status ls_record_file_read(const struct ls_record_file *file, int64_t index, uint8_t **bytes, size_t *size) {
+    struct place place = file->places[index];
+    LS_CLEANUP(ls_free_pointer) uint8_t *read = ls_alloc(place.length + FOOTER);
+    if (!read) return ls_fail_memory("a record", place.length);
+    ls_status status = read_at(file, place.offset + HEADER, read, place.length + FOOTER);
+    if (status) return status;
+    if (read_number(read + place.length, FOOTER) != ls_crc32c_masked(read, place.length)) {
+        char name[512];
+        ls_record_file_name(file, index, name, sizeof(name));
+        return ls_fail(LS_DATA_LOSS, "%s is damaged: wrong checksum of its %llu bytes", name,
+                       (unsigned long long)place.length);
+    }
+    *bytes = ls_steal(read);
+    *size = place.length;
+    return LS_OK;
+}
+
+ls_status ls_record_write(FILE *file, const char *path, const uint8_t *bytes, size_t size) {
+    uint8_t header[HEADER], footer[FOOTER];
+    write_number(header, 8, size);
+    write_number(header + 8, 4, ls_crc32c_masked(header, 8));
+    write_number(footer, 4, ls_crc32c_masked(bytes, size));
+    if (fwrite(header, 1, HEADER, file) == HEADER && fwrite(bytes, 1, size, file) == size &&
+        fwrite(footer, 1, FOOTER, file) == FOOTER)
+        return LS_OK;
+    return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(errno));
+}

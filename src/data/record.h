@@ -1,0 +1,19 @@
+/* TFRecord files: records of a length, its checksum, the bytes and their checksum. */
+#pragma once
+#include <lockstep/lockstep.h>
+#include <stdio.h>
+
+struct ls_record_file;
+/* Opens a file, gzipped or plain, and finds where its records lie: of a plain one only the lengths are read. DATA_LOSS
+ * naming the offset at which they end wrongly. With tolerant a file that ends so keeps the records before, and *broken
+ * says what is wrong with the rest (freed with ls_free; NULL: nothing). */
+ls_status ls_record_file_open(const char *path, bool tolerant, struct ls_record_file **file, char **broken);
+void ls_record_file_free(struct ls_record_file *file);
+int64_t ls_record_file_count(const struct ls_record_file *file);
+/* Reads a record, any thread: *bytes is freed with ls_free. DATA_LOSS naming file, record and offset. */
+ls_status ls_record_file_read(const struct ls_record_file *file, int64_t index, uint8_t **bytes, size_t *size);
+/* "record 7 at offset 1234 of '/data/a.tfrecord'", for messages about what a record holds. */
+void ls_record_file_name(const struct ls_record_file *file, int64_t index, char *text, size_t size);
+
+/* Appends a record to a file that is open for writing. */
+ls_status ls_record_write(FILE *file, const char *path, const uint8_t *bytes, size_t size);

@@ -1,0 +1,82 @@
+/* ls_dataset_write: goes through the examples and gives each to the format's table. */
+#include "data/write.h"
+
+#include "base/dtype.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "data/files.h"
+#include "data/sources.h"
+
+#define DEFAULT_QUALITY 95
+#define MAX_SHARDS      99999
+
+bool ls_write_is_image(const struct ls_write *write) {
+    const ls_shape *shape = &write->dataset->source->shape;
+    return shape->rank == 3 && (shape->dims[2] == 1 || shape->dims[2] == 3) && shape->dims[0] <= LS_IMAGE_MAX_SIDE &&
+           shape->dims[1] <= LS_IMAGE_MAX_SIDE;
+}
+
+static ls_status encode(const struct ls_write *write, uint8_t **bytes, size_t *size, int32_t *label) {
+    const struct ls_source *source = write->dataset->source;
+    size_t count = (size_t)ls_shape_count(&source->shape);
+    LS_CLEANUP(ls_free_pointer) float *features = ls_alloc_array(count, sizeof(*features));
+    struct ls_image image = {0};
+    if (!features) return ls_fail_memory("an example", count * sizeof(*features));
+    ls_status status = source->ops->read(source, write->next, features, label);
+    if (!status) status = ls_image_from_unit(features, &source->shape, &image);
+    if (!status)
+        status = write->format == LS_FORMAT_JPEG ? ls_jpeg_encode(&image, write->options.quality, bytes, size)
+                                                 : ls_png_encode(&image, bytes, size);
+    ls_free(image.pixels);
+    return status;
+}
+
+ls_status ls_write_encode(const struct ls_write *write, uint8_t **bytes, size_t *size, int32_t *label) {
+    const struct ls_source *source = write->dataset->source;
+    char shape[128];
+    if (write->copy) return source->ops->encoded(source, write->next, bytes, size, label);
+    if (ls_write_is_image(write)) return encode(write, bytes, size, label);
+    ls_shape_text(&source->shape, shape, sizeof(shape));
+    return ls_fail(LS_UNIMPLEMENTED, "examples of shape %s are no images of 1 or 3 channels", shape);
+}
+
+static ls_status fill_options(const ls_write_options *options, ls_write_options *filled) {
+    ls_write_options copy;
+    ls_status status = ls_options_copy("ls_write_options", &copy, sizeof(copy), options);
+    if (status) return status;
+    if (copy.shards < 0 || copy.shards > MAX_SHARDS)
+        return ls_fail(LS_INVALID_ARGUMENT, "shards is %d: it must be 1 to %d", copy.shards, MAX_SHARDS);
+    if (copy.quality < 0 || copy.quality > 100)
+        return ls_fail(LS_INVALID_ARGUMENT, "quality is %d: it must be 1 to 100", copy.quality);
+    if (!copy.shards) copy.shards = 1;
+    if (!copy.quality) copy.quality = DEFAULT_QUALITY;
+    *filled = copy;
+    return LS_OK;
+}
+
+static const struct ls_write_ops *find_ops(ls_file_format format) {
+    if (format == LS_FORMAT_JPEG || format == LS_FORMAT_PNG) return &ls_write_folder;
+    if (format == LS_FORMAT_TFRECORD) return &ls_write_records;
+    return format == LS_FORMAT_NPY || format == LS_FORMAT_NPZ ? &ls_write_arrays : NULL;
+}
+
+ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, const char *folder,
+                           const ls_write_options *options) {
+    const ls_dataset_options *opened = &dataset->options;
+    const struct ls_write_ops *ops = find_ops(format);
+    bool resized = opened->image_height || opened->image_width || opened->image_channels;
+    struct ls_write write = {.dataset = dataset,
+                             .format = format,
+                             .folder = folder,
+                             .next = opened->skip,
+                             .split = opened->split == LS_TEST ? "test" : "train",
+                             .copy = dataset->source->ops->encoded && !resized};
+    if (!ops) return ls_fail(LS_INVALID_ARGUMENT, "format %d: there are 1 to %d", (int)format, LS_FORMAT_NPZ);
+    ls_status status = fill_options(options, &write.options);
+    if (!status) status = ls_folder_make(folder);
+    if (status) return status;
+    status = ops->begin(&write);
+    for (; write.done < dataset->count && !status; write.done++, write.next++) status = ops->add(&write);
+    return ops->end(&write, status);
+}

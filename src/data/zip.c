@@ -1,0 +1,205 @@
+/* ZIP by its central directory at the end. Each file's header, sizes and CRC-32 are compared with what is there. */
+#include "data/zip.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "data/reader.h"
+
+#define LOCAL_MAGIC   0x04034B50U
+#define CENTRAL_MAGIC 0x02014B50U
+#define END_MAGIC     0x06054B50U
+#define LOCAL_SIZE    30
+#define CENTRAL_SIZE  46
+#define END_SIZE      22
+#define MAX_COMMENT   65535
+#define STORED        0
+#define DEFLATED      8
+#define ENCRYPTED     1U
+
+static uint32_t get(const uint8_t *bytes, size_t at, int size) {
+    uint32_t value = 0;
+    for (int i = size; i-- > 0;) value = value << 8 | bytes[at + (size_t)i];
+    return value;
+}
+
+static void put(uint8_t *bytes, size_t at, int size, uint64_t value) {
+    for (int i = 0; i < size; i++) bytes[at + (size_t)i] = (uint8_t)(value >> 8 * i);
+}
+
+struct archive {
+    const char *path;
+    const uint8_t *bytes;
+    size_t size;
+};
+/* One file, as the central directory has it. */
+struct member {
+    uint32_t flags, method, crc, packed, unpacked, offset;
+};
+
+static ls_status fail_at(const struct archive *archive, size_t offset, const char *what) {
+    return ls_fail(LS_DATA_LOSS, "'%s' is damaged or no ZIP archive: %s at offset %zu of %zu", archive->path, what,
+                   offset, archive->size);
+}
+
+/* The end record: behind it there is at most a comment. */
+static ls_status find_end(const struct archive *archive, size_t *end) {
+    size_t lowest = archive->size > END_SIZE + MAX_COMMENT ? archive->size - END_SIZE - MAX_COMMENT : 0;
+    if (archive->size < END_SIZE) return fail_at(archive, archive->size, "it ends");
+    for (size_t at = archive->size - END_SIZE + 1; at-- > lowest;)
+        if (get(archive->bytes, at, 4) == END_MAGIC) {
+            *end = at;
+            return LS_OK;
+        }
+    return fail_at(archive, archive->size, "no end record before the end");
+}
+
+static ls_status find_member(const struct archive *archive, const char *name, struct member *member) {
+    size_t end = 0;
+    ls_status status = find_end(archive, &end);
+    if (status) return status;
+    size_t at = get(archive->bytes, end + 16, 4), count = get(archive->bytes, end + 10, 2);
+    for (size_t i = 0; i < count; i++) {
+        if (at > end || end - at < CENTRAL_SIZE || get(archive->bytes, at, 4) != CENTRAL_MAGIC)
+            return fail_at(archive, at, "a bad entry of the directory");
+        size_t length = get(archive->bytes, at + 28, 2);
+        size_t extra = get(archive->bytes, at + 30, 2) + (size_t)get(archive->bytes, at + 32, 2);
+        if (end - at - CENTRAL_SIZE < length + extra) return fail_at(archive, at, "a bad entry of the directory");
+        if (length == strlen(name) && !memcmp(archive->bytes + at + CENTRAL_SIZE, name, length)) {
+            const uint8_t *entry = archive->bytes + at;
+            *member = (struct member){get(entry, 8, 2),  get(entry, 10, 2), get(entry, 16, 4),
+                                      get(entry, 20, 4), get(entry, 24, 4), get(entry, 42, 4)};
+            return LS_OK;
+        }
+        at += CENTRAL_SIZE + length + extra;
+    }
+    return ls_fail(LS_NOT_FOUND, "'%s' holds no file '%s'", archive->path, name);
+}
+
+static ls_status check_member(const struct archive *archive, const char *name, const struct member *member) {
+    if (member->flags & ENCRYPTED)
+        return ls_fail(LS_UNIMPLEMENTED, "file '%s' of '%s' is encrypted", name, archive->path);
+    if (member->method != STORED && member->method != DEFLATED)
+        return ls_fail(LS_UNIMPLEMENTED, "file '%s' of '%s' is packed by method %u: only deflate is read", name,
+                       archive->path, member->method);
+    if (member->packed == UINT32_MAX || member->unpacked == UINT32_MAX || member->offset == UINT32_MAX)
+        return ls_fail(LS_UNIMPLEMENTED, "file '%s' of '%s' has 4 GiB or more: use .npy files", name, archive->path);
+    return LS_OK;
+}
+
+/* Where the file's bytes lie. */
+static ls_status find_bytes(const struct archive *archive, const struct member *member, const uint8_t **packed) {
+    size_t at = member->offset, header;
+    if (at > archive->size || archive->size - at < LOCAL_SIZE || get(archive->bytes, at, 4) != LOCAL_MAGIC)
+        return fail_at(archive, at, "no file header");
+    header = LOCAL_SIZE + get(archive->bytes, at + 26, 2) + (size_t)get(archive->bytes, at + 28, 2);
+    if (archive->size - at < header || archive->size - at - header < member->packed)
+        return fail_at(archive, at, "a file that does not fit");
+    *packed = archive->bytes + at + header;
+    return LS_OK;
+}
+
+static ls_status unpack(const struct archive *archive, const struct member *member, const uint8_t *packed,
+                        uint8_t *output) {
+    size_t at = (size_t)(packed - archive->bytes);
+    if (member->method == STORED) {
+        if (member->packed != member->unpacked) return fail_at(archive, at, "a stored file of two sizes");
+        memcpy(output, packed, member->packed);
+    } else if (!ls_inflate(packed, member->packed, output, member->unpacked)) {
+        return fail_at(archive, at, "bytes that cannot be unpacked");
+    }
+    return ls_crc32(output, member->unpacked) == member->crc ? LS_OK : fail_at(archive, at, "a file of wrong checksum");
+}
+
+ls_status ls_zip_read(const char *archive_path, const uint8_t *bytes, size_t size, const char *name, uint8_t **output,
+                      size_t *length) {
+    const struct archive archive = {archive_path, bytes, size};
+    struct member member = {0};
+    const uint8_t *packed = NULL;
+    ls_status status = find_member(&archive, name, &member);
+    if (!status) status = check_member(&archive, name, &member);
+    if (!status) status = find_bytes(&archive, &member, &packed);
+    if (status) return status;
+    /* deflate makes at most 1032 bytes of one: a directory that promises more costs no memory */
+    if (member.method == DEFLATED && member.unpacked / 1032 > member.packed)
+        return fail_at(&archive, member.offset, "a file that cannot be so large");
+    if (member.method == STORED && member.packed != member.unpacked)
+        return fail_at(&archive, member.offset, "a stored file of two sizes");
+    LS_CLEANUP(ls_free_pointer) uint8_t *made = ls_alloc(member.unpacked);
+    if (!made) return ls_fail_memory(name, member.unpacked);
+    status = unpack(&archive, &member, packed, made);
+    if (status) return status;
+    *output = ls_steal(made);
+    *length = member.unpacked;
+    return LS_OK;
+}
+
+/* What local headers and the directory have alike, 26 bytes from the version on. */
+static void put_common(uint8_t *at, const struct ls_zip_file *file, uint32_t crc) {
+    size_t size = file->sizes[0] + file->sizes[1];
+    put(at, 0, 2, 20);
+    put(at, 8, 2, 0x21); /* 1 January 1980: the same bytes at every writing */
+    put(at, 10, 4, crc);
+    put(at, 14, 4, size);
+    put(at, 18, 4, size);
+    put(at, 22, 2, strlen(file->name));
+}
+
+static bool write_local(FILE *out, const struct ls_zip_file *file, uint32_t crc) {
+    uint8_t header[LOCAL_SIZE] = {0};
+    put(header, 0, 4, LOCAL_MAGIC);
+    put_common(header + 4, file, crc);
+    size_t length = strlen(file->name);
+    bool good = fwrite(header, 1, LOCAL_SIZE, out) == LOCAL_SIZE && fwrite(file->name, 1, length, out) == length;
+    for (int i = 0; i < 2 && good; i++)
+        good = !file->sizes[i] || fwrite(file->parts[i], 1, file->sizes[i], out) == file->sizes[i];
+    return good;
+}
+
+static bool write_central(FILE *out, const struct ls_zip_file *file, uint32_t crc, size_t offset) {
+    uint8_t header[CENTRAL_SIZE] = {0};
+    put(header, 0, 4, CENTRAL_MAGIC);
+    put(header, 4, 2, 20);
+    put_common(header + 6, file, crc);
+    put(header, 42, 4, offset);
+    size_t length = strlen(file->name);
+    return fwrite(header, 1, CENTRAL_SIZE, out) == CENTRAL_SIZE && fwrite(file->name, 1, length, out) == length;
+}
+
+static bool write_all(FILE *out, const struct ls_zip_file *files, int count) {
+    uint32_t crc[LS_ZIP_MAX_FILES] = {0};
+    size_t offsets[LS_ZIP_MAX_FILES] = {0}, at = 0, directory = 0;
+    bool good = true;
+    for (int i = 0; i < count && good; i++) {
+        crc[i] = ls_crc32_more(ls_crc32(files[i].parts[0], files[i].sizes[0]), files[i].parts[1], files[i].sizes[1]);
+        offsets[i] = at;
+        good = write_local(out, &files[i], crc[i]);
+        at += LOCAL_SIZE + strlen(files[i].name) + files[i].sizes[0] + files[i].sizes[1];
+    }
+    for (int i = 0; i < count && good; i++) {
+        good = write_central(out, &files[i], crc[i], offsets[i]);
+        directory += CENTRAL_SIZE + strlen(files[i].name);
+    }
+    uint8_t end[END_SIZE] = {0};
+    put(end, 0, 4, END_MAGIC);
+    put(end, 8, 2, (uint64_t)count);
+    put(end, 10, 2, (uint64_t)count);
+    put(end, 12, 4, directory);
+    put(end, 16, 4, at);
+    return good && fwrite(end, 1, END_SIZE, out) == END_SIZE;
+}
+
+ls_status ls_zip_write(const char *path, const struct ls_zip_file *files, int count) {
+    uint64_t total = 0;
+    for (int i = 0; i < count; i++) total += files[i].sizes[0] + files[i].sizes[1];
+    if (total >= UINT32_MAX - 65536 || count > LS_ZIP_MAX_FILES)
+        return ls_fail(LS_UNIMPLEMENTED, "'%s' would have 4 GiB or more: write .npy files", path);
+    FILE *out = fopen(path, "wbe");
+    if (!out) return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(errno));
+    bool written = write_all(out, files, count);
+    int error = errno;
+    if (!fclose(out) && written) return LS_OK;
+    return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(written ? errno : error));
+}

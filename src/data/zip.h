@@ -1,0 +1,20 @@
+/* ZIP archives in memory, as numpy.savez writes them: finding and unpacking a file by its name, and writing. */
+#pragma once
+#include <lockstep/lockstep.h>
+#include <stdio.h>
+
+/* Unpacks one file of an archive: *output is freed with ls_free. archive is its path, for messages. NOT_FOUND when it
+ * holds no file of that name; DATA_LOSS naming the offset for what is damaged; UNIMPLEMENTED for other methods than
+ * stored and deflate, encryption, and more than 4 GiB. */
+ls_status ls_zip_read(const char *archive, const uint8_t *bytes, size_t size, const char *name, uint8_t **output,
+                      size_t *length);
+
+#define LS_ZIP_MAX_FILES 4
+/* A file to be written: two parts, one after the other. Borrowed. */
+struct ls_zip_file {
+    const char *name;
+    const void *parts[2];
+    size_t sizes[2];
+};
+/* Writes an archive of files that are stored as they are; up to 4 GiB. */
+ls_status ls_zip_write(const char *path, const struct ls_zip_file *files, int count);

@@ -1,0 +1,170 @@
+/* Folders of images, and the drawn shapes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/dataset.h"
+#include "data/fixture.h"
+#include "data/image.h"
+#include "harness.h"
+
+/* Writes a grey image of one shade. */
+static void write_image(const char *name, int height, int width, int channels, uint8_t shade) {
+    struct ls_image image = {height, width, channels, ls_alloc((size_t)(height * width * channels))};
+    uint8_t *bytes;
+    size_t size;
+    memset(image.pixels, shade, (size_t)(height * width * channels));
+    ck_assert_works(strstr(name, ".png") ? ls_png_encode(&image, &bytes, &size)
+                                         : ls_jpeg_encode(&image, 95, &bytes, &size));
+    folder_write(name, bytes, size, false);
+    ls_free(bytes);
+    ls_free(image.pixels);
+}
+
+static void write_folder(void) {
+    folder_clear();
+    folder_make_inside("dog");
+    folder_make_inside("Cat");
+    write_image("dog/b.png", 8, 6, 3, 51);
+    write_image("dog/a.PNG.png", 4, 4, 1, 102);
+    write_image("Cat/10.jpeg", 10, 12, 3, 0);
+    write_image("Cat/9.JPG", 5, 5, 3, 255);
+    folder_write("Cat/readme.txt", "no image", 8, false);
+}
+
+static void check_example(const ls_dataset *dataset, int64_t index, int32_t label, float value) {
+    float features[2048];
+    int32_t got;
+    ck_assert_works(dataset->source->ops->read(dataset->source, index, features, &got));
+    ck_assert_int_eq(got, label);
+    for (int64_t i = 0; i < 3 * 4 * 3; i++) ck_assert_float_eq_tol(features[i], value, 1.01F / 255.0F);
+}
+
+START_TEST(test_read) {
+    ls_dataset *dataset;
+    write_folder();
+    ck_assert_works(ls_dataset_open(folder_path(), LS_DATASET(.image_height = 3, .image_width = 4), &dataset));
+    ck_assert_int_eq(ls_dataset_count(dataset), 4);
+    ck_assert_int_eq(ls_dataset_num_classes(dataset), 2);
+    ck_assert_str_eq(ls_dataset_class_name(dataset, 0), "Cat");
+    ck_assert_str_eq(ls_dataset_class_name(dataset, 1), "dog");
+    ck_assert_ptr_null(ls_dataset_class_name(dataset, 2));
+    check_example(dataset, 0, 0, 0);
+    check_example(dataset, 1, 0, 1);
+    check_example(dataset, 2, 1, 0.4F);
+    check_example(dataset, 3, 1, 0.2F);
+    ls_dataset_free(dataset);
+}
+END_TEST
+
+/* What is not asked for is the first image's. */
+START_TEST(test_shape) {
+    ls_dataset *dataset;
+    write_folder();
+    ck_assert_works(ls_dataset_images(folder_path(), LS_DATASET(.image_channels = 1), &dataset));
+    ls_shape shape = ls_dataset_shape(dataset);
+    ck_assert(shape.rank == 3 && shape.dims[0] == 10 && shape.dims[1] == 12 && shape.dims[2] == 1);
+    ls_dataset_free(dataset);
+    ck_assert_fails(ls_dataset_images(folder_path(), LS_DATASET(.image_channels = 2), &dataset), LS_INVALID_ARGUMENT,
+                    "image_channels is 2");
+    ck_assert_fails(ls_dataset_images(folder_path(), LS_DATASET(.image_width = -1), &dataset), LS_INVALID_ARGUMENT,
+                    "image_width is -1");
+}
+END_TEST
+
+START_TEST(test_splits) {
+    ls_dataset *dataset = NULL;
+    write_folder();
+    ck_assert_fails(ls_dataset_images(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_NOT_FOUND,
+                    "has no folder test, validation or val");
+    folder_clear();
+    static const char *const folders[] = {"train", "train/a", "train/b", "validation", "validation/b"};
+    for (int i = 0; i < 5; i++) folder_make_inside(folders[i]);
+    write_image("train/a/1.png", 4, 4, 3, 0);
+    write_image("validation/b/1.png", 4, 4, 3, 51);
+    ck_assert_works(ls_dataset_images(folder_path(), NULL, &dataset));
+    ck_assert(ls_dataset_count(dataset) == 1 && ls_dataset_num_classes(dataset) == 2);
+    ls_dataset_free(dataset);
+    ck_assert_works(ls_dataset_images(folder_path(), LS_DATASET(.split = LS_TEST), &dataset));
+    check_example(dataset, 0, 1, 0.2F);
+    ls_dataset_free(dataset);
+    folder_make_inside("validation/c");
+    ck_assert_fails(ls_dataset_images(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_INVALID_ARGUMENT,
+                    "has class 'c', which the training images do not have");
+}
+END_TEST
+
+START_TEST(test_empty) {
+    ls_dataset *dataset = NULL;
+    folder_clear();
+    folder_make_inside("a");
+    ck_assert_fails(ls_dataset_images(folder_path(), NULL, &dataset), LS_NOT_FOUND, "holds no CLASS/NAME.jpg");
+    ck_assert_ptr_null(dataset);
+}
+END_TEST
+
+/* A damaged image is an error that names it, or is left out and counted, whatever the number of threads. */
+START_TEST(test_damage) {
+    ls_dataset *dataset = NULL;
+    float features[2048];
+    int32_t label;
+    write_folder();
+    folder_truncate("Cat/9.JPG", 200);
+    folder_truncate("dog/b.png", 60);
+    const ls_dataset_options options = {.size = sizeof(options), .image_height = 3, .image_width = 4};
+    ck_assert_works(ls_dataset_images(folder_path(), &options, &dataset));
+    ck_assert_fails(dataset->source->ops->read(dataset->source, 1, features, &label), LS_DATA_LOSS,
+                    "Cat/9.JPG' is damaged near offset");
+    ls_dataset_free(dataset);
+    ls_dataset_options skipping = options;
+    skipping.damage = LS_DAMAGE_SKIPPED;
+    ck_assert_works(ls_dataset_images(folder_path(), &skipping, &dataset));
+    ck_assert_int_eq(ls_dataset_count(dataset), 2);
+    ck_assert_int_eq(ls_dataset_num_damaged(dataset), 2);
+    ck_assert_str_eq(ls_dataset_class_name(dataset, 1), "dog");
+    check_example(dataset, 0, 0, 0);
+    check_example(dataset, 1, 1, 0.4F);
+    ls_dataset_free(dataset);
+    folder_truncate("Cat/10.jpeg", 300);
+    folder_truncate("dog/a.PNG.png", 40);
+    skipping.image_channels = 3;
+    ck_assert_fails(ls_dataset_images(folder_path(), &skipping, &dataset), LS_DATA_LOSS, "all 4 examples are damaged");
+    skipping.image_channels = 0;
+    ck_assert_fails(ls_dataset_images(folder_path(), &skipping, &dataset), LS_DATA_LOSS, "is damaged near offset");
+}
+END_TEST
+
+START_TEST(test_shapes) {
+    ls_dataset *train, *test;
+    static float a[64 * 64 * 3], b[64 * 64 * 3];
+    int32_t label;
+    ck_assert_works(ls_dataset_open("shapes", LS_DATASET(.limit = 10), &train));
+    ck_assert_works(ls_dataset_open("shapes", LS_DATASET(.split = LS_TEST), &test));
+    ck_assert(ls_dataset_count(train) == 10 && ls_dataset_count(test) == 500);
+    ck_assert_str_eq(ls_dataset_class_name(test, 1), "triangle");
+    for (int i = 0; i < 10; i++) {
+        ck_assert_works(train->source->ops->read(train->source, i, a, &label));
+        ck_assert_int_eq(label, i % 2);
+        ck_assert_works(train->source->ops->read(train->source, i, b, &label));
+        ck_assert_mem_eq(a, b, sizeof(a));
+        ck_assert_works(test->source->ops->read(test->source, i, b, &label));
+        ck_assert_mem_ne(a, b, sizeof(a));
+    }
+    ls_dataset_free(train);
+    ls_dataset_free(test);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("images");
+    TCase *tests = tcase_create("images");
+    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
+    tcase_add_test(tests, test_read);
+    tcase_add_test(tests, test_shape);
+    tcase_add_test(tests, test_splits);
+    tcase_add_test(tests, test_empty);
+    tcase_add_test(tests, test_damage);
+    tcase_add_test(tests, test_shapes);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Images as users have them: a folder and the same images in other files give one training, in every layout, with random
+stages, and with a worker that was lost; damage is named or left out; lockstep convert's own mistakes."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from cluster import LOCKSTEP, SANITIZED, last_json, run_local
+
+COUNT = 60 if SANITIZED else 240
+OPTIONS = ("--epochs", "1" if SANITIZED else "2", "--batch-size", "28", "--hidden", "16")
+AUGMENT = ("--augment", "flip,crop=4,brightness=0.2,contrast=0.2", "--symmetric")
+
+
+def lockstep(*arguments):
+    return subprocess.run([LOCKSTEP, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False,
+                          stdin=subprocess.DEVNULL)
+
+
+class Input(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="lockstep-input-")
+        cls.images = cls.convert("shapes", "jpeg", "images", "--limit", COUNT, "--image-size", "24x20", "--quality", 90)
+        cls.records = cls.convert(cls.images, "tfrecord", "records", "--shards", 3, "--name", "shapes")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    @classmethod
+    def convert(cls, dataset, to, name, *options):
+        path = os.path.join(cls.folder, name)
+        done = lockstep("convert", "--dataset", dataset, "--to", to, "--output", path, *options)
+        if done.returncode:
+            raise AssertionError(done.stderr)
+        return path
+
+    def digest(self, workers, devices, dataset, *options):
+        return run_local(workers, devices, "--dataset", dataset, *OPTIONS, *options)["weights_sha256"]
+
+    def test_folder_records_and_arrays_train_alike(self):
+        arrays = self.convert(self.records, "npz", "arrays")
+        results = [run_local(1, 1, "--dataset", dataset, *OPTIONS) for dataset in (self.images, self.records, arrays)]
+        for key in ("weights_sha256", "loss", "val_loss", "val_accuracy"):
+            self.assertEqual(len({result[key] for result in results}), 1, key)
+
+    def test_layouts_threads_and_caches_do_not_change_the_bits(self):
+        digests = {self.digest(2, 1, self.images, *AUGMENT), self.digest(1, 2, self.records, *AUGMENT),
+                   self.digest(1, 2, self.images, *AUGMENT, "--cache", "--prefetch", "5"),
+                   self.digest(1, 2, self.records, *AUGMENT, "--data-workers", "-1")}
+        self.assertEqual(len(digests), 1)
+        self.assertNotIn(self.digest(1, 2, self.images), digests)
+
+    def test_files_are_dealt_to_workers(self):
+        tensorflow = ("--division", "tensorflow", "--auto-shard", "file", "--no-validation")
+        result = run_local(2, 1, "--dataset", self.records, *OPTIONS, *tensorflow)
+        self.assertGreater(result["steps"], COUNT // 28)
+
+    def test_the_plan_is_told(self):
+        done = lockstep("train", "--dataset", self.records, "--epochs", 1, "--batch-size", 28, "--no-validation")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, rf"data: tfrecord: {COUNT} examples of \(24, 20, 3\) in 3 files; {-(-COUNT // 28)} steps an epoch, "
+                                      r"here with 28 of 28, the last with \d+ of \d+; \d+ threads read 2 steps ahead")
+
+    def test_damage(self):
+        broken = os.path.join(self.folder, "broken")
+        shutil.copytree(self.images, broken)
+        victim = os.path.join(broken, "train", "triangle", "000002.jpg")
+        names = sorted(os.listdir(os.path.dirname(victim)))
+        victim = os.path.join(os.path.dirname(victim), names[1])
+        os.truncate(victim, 300)
+        train = ("train", "--dataset", broken, "--epochs", 1, "--batch-size", 28, "--no-validation", "--json")
+        done = lockstep(*train)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, re.escape(f"JPEG image '{victim}' is damaged near offset") + r" \d+ of 300")
+        done = lockstep(*train, "--skip-damaged")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"{COUNT - 1} examples of (24, 20, 3) in {COUNT} files, 1 damaged ones left out", done.stderr)
+
+    def test_mistakes_of_convert(self):
+        for arguments, status, says in (
+                (["--dataset", "shapes"], 2, "it needs --dataset, --to and --output"),
+                (["--dataset", "shapes", "--to", "gif", "--output", "x"], 2, "--to 'gif' is none that there is"),
+                (["--dataset", "shapes", "--to", "png", "--output", "/no/such/place"], 1, "cannot make folder '/no/such/place'"),
+                (["--dataset", "/no/such", "--to", "png", "--output", "x"], 1, "no dataset '/no/such'"),
+                (["--dataset", "shapes", "--image-size", "3y4"], 2, "--image-size '3y4' is no side")):
+            done = lockstep("convert", *arguments)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(says, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,95 @@
+/* Iterators over datasets that a function makes on each worker. */
+#include <string.h>
+
+#include "harness.h"
+#include "strategy/workers.h"
+
+static float features[2][16];
+static const int32_t labels[16];
+
+static ls_status make(void *context, const ls_input_context *input, ls_dataset **dataset) {
+    int64_t size, count = input->input_pipeline_id ? 11 : 5;
+    ck_assert_ptr_eq(context, features);
+    ck_assert_int_eq(input->num_input_pipelines, 2);
+    ck_assert_int_eq(input->num_replicas_in_sync, 2);
+    ck_assert_int_eq(ls_get_per_replica_batch_size(input, 7, &size), LS_INVALID_ARGUMENT);
+    ls_status status = ls_get_per_replica_batch_size(input, 6, &size);
+    for (int i = 0; i < 16; i++) features[input->input_pipeline_id][i] = (float)(100 * input->input_pipeline_id + i);
+    if (status) return status;
+    return ls_dataset_arrays(features[input->input_pipeline_id], LS_SHAPE(1), labels, count, 1,
+                             LS_DATASET(.batch_size = size, .shuffle = LS_SHUFFLE_NEVER), dataset);
+}
+
+struct seen {
+    ls_iterator *iterator;
+    ls_batch batch;
+    float first;
+};
+
+static ls_status look(ls_replica *replica, void *context) {
+    struct seen *seen = context;
+    ls_status status = ls_iterator_batch(seen->iterator, replica, &seen->batch);
+    seen->first = status || !seen->batch.rows ? -1 : seen->batch.features[0];
+    return status;
+}
+
+static ls_status read_all(struct worker *worker) {
+    static const int64_t rows[2][4] = {{3, 2, 0, 0}, {3, 3, 3, 2}};
+    struct seen seen = {0};
+    ls_status status = ls_iterator_from_function(worker->strategy, make, features, &seen.iterator);
+    for (int epoch = 0; epoch < 2 && !status; epoch++) {
+        bool end = false;
+        for (int step = 0; step < 4 && !status; step++) {
+            status = ls_iterator_next(seen.iterator, &end);
+            if (!status) ck_assert(!end);
+            if (!status) status = ls_strategy_run(worker->strategy, look, &seen);
+            if (status) break;
+            ck_assert_int_eq(seen.batch.rows, rows[worker->rank][step]);
+            ck_assert_int_eq(seen.batch.global_rows, rows[0][step] + rows[1][step]);
+            if (seen.batch.rows) ck_assert(seen.first == (float)(100 * worker->rank + 3 * step));
+        }
+        if (!status) status = ls_iterator_next(seen.iterator, &end);
+        if (!status) ck_assert(end);
+    }
+    ls_iterator_free(seen.iterator);
+    return status;
+}
+
+START_TEST(test_from_function) {
+    struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = read_all};
+    run_workers_ok(&cluster);
+}
+END_TEST
+
+static ls_status make_differently(void *context, const ls_input_context *input, ls_dataset **dataset) {
+    (void)context;
+    return ls_dataset_arrays(features[0], LS_SHAPE(1), labels, 5, 1,
+                             LS_DATASET(.batch_size = 2 + input->input_pipeline_id), dataset);
+}
+
+static ls_status disagree(struct worker *worker) {
+    ls_iterator *iterator = NULL;
+    ls_status status = ls_iterator_from_function(worker->strategy, make_differently, NULL, &iterator);
+    ck_assert_ptr_null(iterator);
+    return status;
+}
+
+START_TEST(test_difference) {
+    struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = disagree};
+    run_workers(&cluster);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(cluster.workers[i].status, LS_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(cluster.workers[i].error, "batch_size") != NULL, "%s", cluster.workers[i].error);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("iterator");
+    TCase *tests = tcase_create("iterator");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, test_from_function);
+    tcase_add_test(tests, test_difference);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
