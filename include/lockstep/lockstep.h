@@ -28,6 +28,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <lockstep/layers.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -136,23 +138,6 @@ LS_API int ls_worker_rank(const ls_strategy *strategy); /* id_in_cluster: chief,
 LS_API bool ls_is_chief(const ls_strategy *strategy);
 
 /* ---- Model: tf.keras.Sequential, compile, fit, evaluate --------------------------------------------------------- */
-
-typedef enum ls_layer_kind { LS_LAYER_DENSE = 1, LS_LAYER_FLATTEN, LS_LAYER_ACTIVATION } ls_layer_kind;
-typedef enum ls_activation { LS_LINEAR = 0, LS_RELU } ls_activation;
-typedef enum ls_initializer { LS_GLOROT_UNIFORM = 0, LS_GLOROT_NORMAL, LS_HE_UNIFORM, LS_HE_NORMAL, LS_ZEROS } ls_initializer;
-typedef struct ls_layer {
-    ls_layer_kind kind;
-    int units;
-    ls_activation activation;
-    ls_initializer kernel_initializer;
-    const char *name; /* default: Keras' ("dense", "dense_1", ...); borrowed until ls_model_new returns */
-} ls_layer;
-/* ls_dense(units), ls_dense(units, activation), ls_dense(units, activation, .kernel_initializer = ...): inputs of more
- * than one axis are flattened first. Kernel (in, units), bias (units). */
-#define ls_dense(...) ((ls_layer){.kind = LS_LAYER_DENSE, .units = __VA_ARGS__})
-#define ls_flatten() ((ls_layer){.kind = LS_LAYER_FLATTEN})
-#define ls_relu() ((ls_layer){.kind = LS_LAYER_ACTIVATION, .activation = LS_RELU})
-#define LS_LAYERS(...) (const ls_layer[]){__VA_ARGS__}, sizeof((const ls_layer[]){__VA_ARGS__}) / sizeof(ls_layer)
 
 typedef enum ls_optimizer_kind { LS_OPTIMIZER_SGD = 1, LS_OPTIMIZER_ADAM } ls_optimizer_kind;
 /* Keras' update rules; beta_1, beta_2 and epsilon of 0 mean Keras' 0.9, 0.999 and 1e-7. */

@@ -1,23 +1,15 @@
 /* What an op must look like, the same for every device: one row a kind, each listing the arguments that follow from the
  * shapes of the first ones. Pure; called when an op is built, never when it runs. */
-#include "device/op.h"
+#include "device/op_check.h"
 
 #include <stdio.h>
 
 #include "base/dtype.h"
 #include "base/status.h"
 
-struct argument {
-    int place;
-    const char *name;
-    ls_dtype dtype;
-    bool optional;
-    ls_shape shape;
-};
-
 typedef ls_status check_fn(const struct ls_op *op);
 
-static ls_status check_argument(const struct ls_op *op, const struct argument *want) {
+static ls_status check_argument(const struct ls_op *op, const struct ls_argument *want) {
     const struct ls_tensor *tensor = &op->tensors[want->place];
     const char *kind = ls_op_name(op->kind);
     if (!tensor->data) {
@@ -34,19 +26,15 @@ static ls_status check_argument(const struct ls_op *op, const struct argument *w
     return ls_fail(LS_INVALID_ARGUMENT, "%s: argument %s has shape %s, but must have %s", kind, want->name, is, must);
 }
 
-static ls_status check_arguments(const struct ls_op *op, const struct argument *wants, size_t count) {
+ls_status ls_op_check_arguments(const struct ls_op *op, const struct ls_argument *wants, size_t count) {
     for (size_t i = 0; i < count; i++) {
         ls_status status = check_argument(op, &wants[i]);
         if (status) return status;
     }
     return LS_OK;
 }
-#define CHECK_ARGUMENTS(op, ...)                                                                                       \
-    check_arguments(op, (const struct argument[]){__VA_ARGS__},                                                        \
-                    sizeof((const struct argument[]){__VA_ARGS__}) / sizeof(struct argument))
 
-/* The argument that the others' shapes follow from: its rank (0: any) and that it holds anything. */
-static ls_status check_leading(const struct ls_op *op, int place, const char *name, int rank) {
+ls_status ls_op_check_leading(const struct ls_op *op, int place, const char *name, int rank) {
     const struct ls_shape *shape = &op->tensors[place].shape;
     bool right_rank = !rank || shape->rank == rank;
     if (right_rank && ls_shape_count(shape) > 0) return LS_OK;
@@ -57,16 +45,18 @@ static ls_status check_leading(const struct ls_op *op, int place, const char *na
                    ls_op_name(op->kind), name, is, axes);
 }
 
-static ls_status check_activation(const struct ls_op *op) {
-    if (op->activation == LS_LINEAR || op->activation == LS_RELU) return LS_OK;
+ls_status ls_op_check_activation(const struct ls_op *op) {
+    if ((unsigned)op->activation <= LS_SOFTMAX) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "%s: activation %d is no ls_activation", ls_op_name(op->kind),
                    (int)op->activation);
 }
 
 static ls_status check_dense(const struct ls_op *op) {
-    ls_status status = check_leading(op, LS_ARG_X, "x", 2);
-    if (!status) status = check_leading(op, LS_ARG_W, "w", 2);
-    return status ? status : check_activation(op);
+    ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 2);
+    if (!status) status = ls_op_check_leading(op, LS_ARG_W, "w", 2);
+    if (status || op->activation == LS_LINEAR || op->activation == LS_RELU) return status;
+    return ls_fail(LS_INVALID_ARGUMENT, "%s: activation %d is none that this op has", ls_op_name(op->kind),
+                   (int)op->activation);
 }
 
 static ls_status check_dense_forward(const struct ls_op *op) {
@@ -74,10 +64,10 @@ static ls_status check_dense_forward(const struct ls_op *op) {
     if (status) return status;
     int64_t rows = op->tensors[LS_ARG_X].shape.dims[0], in = op->tensors[LS_ARG_X].shape.dims[1];
     int64_t out = op->tensors[LS_ARG_W].shape.dims[1];
-    return CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, LS_SHAPE(rows, in)},
-                           {LS_ARG_W, "w", LS_FLOAT32, false, LS_SHAPE(in, out)},
-                           {LS_ARG_B, "b", LS_FLOAT32, false, LS_SHAPE(out)},
-                           {LS_ARG_Y, "y", LS_FLOAT32, false, LS_SHAPE(rows, out)});
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, LS_SHAPE(rows, in)},
+                              {LS_ARG_W, "w", LS_FLOAT32, false, LS_SHAPE(in, out)},
+                              {LS_ARG_B, "b", LS_FLOAT32, false, LS_SHAPE(out)},
+                              {LS_ARG_Y, "y", LS_FLOAT32, false, LS_SHAPE(rows, out)});
 }
 
 static ls_status check_dense_backward(const struct ls_op *op) {
@@ -85,32 +75,31 @@ static ls_status check_dense_backward(const struct ls_op *op) {
     if (status) return status;
     int64_t rows = op->tensors[LS_ARG_X].shape.dims[0], in = op->tensors[LS_ARG_X].shape.dims[1];
     int64_t out = op->tensors[LS_ARG_W].shape.dims[1];
-    return CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, LS_SHAPE(rows, in)},
-                           {LS_ARG_W, "w", LS_FLOAT32, false, LS_SHAPE(in, out)},
-                           {LS_ARG_Y, "y", LS_FLOAT32, op->activation == LS_LINEAR, LS_SHAPE(rows, out)},
-                           {LS_ARG_DY, "dy", LS_FLOAT32, false, LS_SHAPE(rows, out)},
-                           {LS_ARG_DX, "dx", LS_FLOAT32, true, LS_SHAPE(rows, in)},
-                           {LS_ARG_DW, "dw", LS_FLOAT32, false, LS_SHAPE(in, out)},
-                           {LS_ARG_DB, "db", LS_FLOAT32, false, LS_SHAPE(out)});
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, LS_SHAPE(rows, in)},
+                              {LS_ARG_W, "w", LS_FLOAT32, false, LS_SHAPE(in, out)},
+                              {LS_ARG_Y, "y", LS_FLOAT32, op->activation == LS_LINEAR, LS_SHAPE(rows, out)},
+                              {LS_ARG_DY, "dy", LS_FLOAT32, false, LS_SHAPE(rows, out)},
+                              {LS_ARG_DX, "dx", LS_FLOAT32, true, LS_SHAPE(rows, in)},
+                              {LS_ARG_DW, "dw", LS_FLOAT32, false, LS_SHAPE(in, out)},
+                              {LS_ARG_DB, "db", LS_FLOAT32, false, LS_SHAPE(out)});
 }
 
-static ls_status check_relu_forward(const struct ls_op *op) {
-    ls_status status = check_leading(op, LS_ARG_X, "x", 0);
-    if (status) return status;
-    ls_shape shape = op->tensors[LS_ARG_X].shape;
-    return CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, shape}, {LS_ARG_Y, "y", LS_FLOAT32, false, shape});
+static ls_status check_activation_forward(const struct ls_op *op) {
+    ls_status status = ls_op_check_activation(op);
+    return status ? status : ls_op_check_elements(op);
 }
 
-static ls_status check_relu_backward(const struct ls_op *op) {
-    ls_status status = check_leading(op, LS_ARG_Y, "y", 0);
+static ls_status check_activation_backward(const struct ls_op *op) {
+    ls_status status = ls_op_check_activation(op);
+    if (!status) status = ls_op_check_leading(op, LS_ARG_Y, "y", 0);
     if (status) return status;
     ls_shape shape = op->tensors[LS_ARG_Y].shape;
-    return CHECK_ARGUMENTS(op, {LS_ARG_Y, "y", LS_FLOAT32, false, shape}, {LS_ARG_DY, "dy", LS_FLOAT32, false, shape},
-                           {LS_ARG_DX, "dx", LS_FLOAT32, false, shape});
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_Y, "y", LS_FLOAT32, false, shape},
+                              {LS_ARG_DY, "dy", LS_FLOAT32, false, shape}, {LS_ARG_DX, "dx", LS_FLOAT32, false, shape});
 }
 
 static ls_status check_loss(const struct ls_op *op) {
-    ls_status status = check_leading(op, LS_ARG_LOGITS, "logits", 2);
+    ls_status status = ls_op_check_leading(op, LS_ARG_LOGITS, "logits", 2);
     if (status) return status;
     int64_t rows = op->tensors[LS_ARG_LOGITS].shape.dims[0], classes = op->tensors[LS_ARG_LOGITS].shape.dims[1];
     bool sparse = op->tensors[LS_ARG_LABELS].dtype == LS_INT32;
@@ -118,30 +107,30 @@ static ls_status check_loss(const struct ls_op *op) {
     if (op->tensors[LS_ARG_DLOGITS].data && !op->scale)
         return ls_fail(LS_INVALID_ARGUMENT, "%s: scale is missing, but dlogits asks for gradients",
                        ls_op_name(op->kind));
-    return CHECK_ARGUMENTS(op, {LS_ARG_LOGITS, "logits", LS_FLOAT32, false, LS_SHAPE(rows, classes)},
-                           {LS_ARG_LABELS, "labels", sparse ? LS_INT32 : LS_FLOAT32, false,
-                            sparse ? LS_SHAPE(rows) : LS_SHAPE(rows, classes)},
-                           {LS_ARG_DLOGITS, "dlogits", LS_FLOAT32, true, LS_SHAPE(rows, classes)});
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_LOGITS, "logits", LS_FLOAT32, false, LS_SHAPE(rows, classes)},
+                              {LS_ARG_LABELS, "labels", sparse ? LS_INT32 : LS_FLOAT32, false,
+                               sparse ? LS_SHAPE(rows) : LS_SHAPE(rows, classes)},
+                              {LS_ARG_DLOGITS, "dlogits", LS_FLOAT32, true, LS_SHAPE(rows, classes)});
 }
 
 static ls_status check_one_hot(const struct ls_op *op) {
-    ls_status status = check_leading(op, LS_ARG_ONE_HOT, "y", 2);
+    ls_status status = ls_op_check_leading(op, LS_ARG_ONE_HOT, "y", 2);
     if (status) return status;
     int64_t rows = op->tensors[LS_ARG_ONE_HOT].shape.dims[0], classes = op->tensors[LS_ARG_ONE_HOT].shape.dims[1];
-    return CHECK_ARGUMENTS(op, {LS_ARG_LABELS, "labels", LS_INT32, false, LS_SHAPE(rows)},
-                           {LS_ARG_ONE_HOT, "y", LS_FLOAT32, false, LS_SHAPE(rows, classes)});
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_LABELS, "labels", LS_INT32, false, LS_SHAPE(rows)},
+                              {LS_ARG_ONE_HOT, "y", LS_FLOAT32, false, LS_SHAPE(rows, classes)});
 }
 
 static ls_status check_optimizer(const struct ls_op *op) {
-    ls_status status = check_leading(op, LS_ARG_PARAMETERS, "parameters", 1);
+    ls_status status = ls_op_check_leading(op, LS_ARG_PARAMETERS, "parameters", 1);
     if (status) return status;
     if (!op->step) return ls_fail(LS_INVALID_ARGUMENT, "%s: step is missing", ls_op_name(op->kind));
     ls_shape shape = op->tensors[LS_ARG_PARAMETERS].shape;
     bool adam = op->kind == LS_OP_ADAM, momentum = op->step->rule.momentum > 0;
-    return CHECK_ARGUMENTS(op, {LS_ARG_PARAMETERS, "parameters", LS_FLOAT32, false, shape},
-                           {LS_ARG_GRADIENTS, "gradients", LS_FLOAT32, false, shape},
-                           {LS_ARG_MOMENT_1, "moment 1", LS_FLOAT32, !adam && !momentum, shape},
-                           {LS_ARG_MOMENT_2, "moment 2", LS_FLOAT32, !adam, shape});
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_PARAMETERS, "parameters", LS_FLOAT32, false, shape},
+                              {LS_ARG_GRADIENTS, "gradients", LS_FLOAT32, false, shape},
+                              {LS_ARG_MOMENT_1, "moment 1", LS_FLOAT32, !adam && !momentum, shape},
+                              {LS_ARG_MOMENT_2, "moment 2", LS_FLOAT32, !adam, shape});
 }
 
 static const struct {
@@ -150,8 +139,24 @@ static const struct {
 } kinds[LS_OP_KIND_COUNT] = {
     [LS_OP_DENSE_FORWARD] = {"dense forward", check_dense_forward},
     [LS_OP_DENSE_BACKWARD] = {"dense backward", check_dense_backward},
-    [LS_OP_RELU_FORWARD] = {"relu forward", check_relu_forward},
-    [LS_OP_RELU_BACKWARD] = {"relu backward", check_relu_backward},
+    [LS_OP_CONVOLUTION_FORWARD] = {"convolution forward", ls_op_check_convolution},
+    [LS_OP_CONVOLUTION_BACKWARD_DATA] = {"convolution backward data", ls_op_check_convolution},
+    [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = {"convolution backward weights", ls_op_check_convolution},
+    [LS_OP_POOL_FORWARD] = {"pool forward", ls_op_check_pool},
+    [LS_OP_POOL_BACKWARD] = {"pool backward", ls_op_check_pool},
+    [LS_OP_BATCH_NORM_FORWARD] = {"batch norm forward", ls_op_check_batch_norm},
+    [LS_OP_BATCH_NORM_INFERENCE] = {"batch norm inference", ls_op_check_batch_norm},
+    [LS_OP_BATCH_NORM_AGAIN] = {"batch norm again", ls_op_check_batch_norm},
+    [LS_OP_BATCH_NORM_BACKWARD] = {"batch norm backward", ls_op_check_batch_norm},
+    [LS_OP_ACTIVATION_FORWARD] = {"activation forward", check_activation_forward},
+    [LS_OP_ACTIVATION_BACKWARD] = {"activation backward", check_activation_backward},
+    [LS_OP_ADD] = {"add", ls_op_check_elements},
+    [LS_OP_SCALE] = {"scale", ls_op_check_elements},
+    [LS_OP_PLACE] = {"place", ls_op_check_columns},
+    [LS_OP_TAKE] = {"take", ls_op_check_columns},
+    [LS_OP_PAD] = {"pad", ls_op_check_pad},
+    [LS_OP_CROP] = {"crop", ls_op_check_pad},
+    [LS_OP_DROPOUT] = {"dropout", ls_op_check_elements},
     [LS_OP_SOFTMAX_CROSSENTROPY] = {"softmax crossentropy", check_loss},
     [LS_OP_ONE_HOT] = {"one-hot", check_one_hot},
     [LS_OP_SGD] = {"sgd", check_optimizer},

@@ -1,5 +1,5 @@
 /* An op: a kind, tensor arguments, parameters; a device turns it into something that runs. Shapes are fixed at build;
- * values that change from step to step are read through pointers. */
+ * values that change from step to step are read through pointers. Images are (rows, height, width, channels). */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -7,8 +7,26 @@ enum ls_op_kind {
     LS_OP_DENSE_FORWARD,  /* y(R,M) = x(R,N) w(N,M) + b(M), then activation */
     LS_OP_DENSE_BACKWARD, /* dw(N,M), db(M), and dx(R,N) unless NULL, from x, w, y, dy(R,M); dy becomes the gradient
                              before the activation */
-    LS_OP_RELU_FORWARD,
-    LS_OP_RELU_BACKWARD,
+    LS_OP_CONVOLUTION_FORWARD,          /* y(R,H',W',M) from x(R,H,W,C), w(h,w,C/groups,M), b(M) unless NULL */
+    LS_OP_CONVOLUTION_BACKWARD_DATA,    /* dx from w, dy */
+    LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, /* dw, and db unless NULL, from x, dy */
+    LS_OP_POOL_FORWARD,                 /* y from x; op->pool */
+    LS_OP_POOL_BACKWARD,                /* dx from dy, and for the maximum x, y */
+    LS_OP_BATCH_NORM_FORWARD, /* y = activation(normalized x gamma + beta + residual) with the batch's statistics: kept
+                                 in saved(2,C) for backward; dmean, dvariance (C): see ls_op */
+    LS_OP_BATCH_NORM_INFERENCE, /* the same with the moving statistics mean, variance (C) */
+    LS_OP_BATCH_NORM_AGAIN,     /* the same y from x and saved, to the bit */
+    LS_OP_BATCH_NORM_BACKWARD,  /* dx, dgamma, dbeta, from x, dy, gamma, beta, saved. dx may be dy. With a residual and
+                                   an  activation also y is needed, and dresidual is written, which may be dy */
+    LS_OP_ACTIVATION_FORWARD,   /* y = activation(x), softmax over the last axis; y may be x */
+    LS_OP_ACTIVATION_BACKWARD,  /* dx from y, dy; dx may be dy */
+    LS_OP_ADD,                  /* y = x + w; y may be x */
+    LS_OP_SCALE,                /* y = x alpha + beta; y may be x */
+    LS_OP_PLACE,                /* y(R,M)'s columns from op->column on = x(R,N) */
+    LS_OP_TAKE,                 /* y(R,N) = x(R,M)'s columns from op->column on */
+    LS_OP_PAD,                  /* y = x with zeros around, as op->window says */
+    LS_OP_CROP,                 /* y = x without what op->window says */
+    LS_OP_DROPOUT,              /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */
     LS_OP_SOFTMAX_CROSSENTROPY, /* logits(R,C), labels(R) int32 or (R,C) float one-hot -> dlogits(R,C) scaled by *scale,
                                    loss sum and number right; dlogits may be NULL (evaluation) */
     LS_OP_ONE_HOT,              /* labels(R) int32 -> y(R,C) rows with a 1 at the label */
@@ -21,7 +39,16 @@ struct ls_tensor {
     void *data; /* device memory */
     ls_dtype dtype;
     ls_shape shape;
+    int buffer; /* of the plan that places it; 0: none, data is somebody's */
 };
+
+/* How a window moves over an image: height, then width. */
+struct ls_window {
+    int64_t kernel[2], strides[2], dilation[2]; /* each 1 or more */
+    int64_t before[2], after[2]; /* zeros around; the maximum never takes them, averages leave them out */
+    int64_t groups;              /* of a convolution */
+};
+enum ls_pool { LS_POOL_MAX = 0, LS_POOL_AVERAGE };
 
 /* What a loss op writes, in host memory: sums over its rows, not scaled. */
 struct ls_loss_sums {
@@ -35,27 +62,61 @@ struct ls_optimizer_step {
     int64_t iteration; /* 1 for the first step: Adam's bias correction */
 };
 
+/* What random ops draw from, beside the step. */
+struct ls_randomness {
+    uint64_t seed, stream; /* stream: of the layer */
+    int replica;           /* in all of the group */
+};
+
 struct ls_op;
 typedef ls_status ls_op_run_fn(const struct ls_op *op);
-#define LS_OP_TENSORS 8
+#define LS_OP_TENSORS 16
 struct ls_op {
     enum ls_op_kind kind;
     struct ls_tensor tensors[LS_OP_TENSORS]; /* which is which: the LS_ARG_ names below */
     ls_activation activation;
-    const float *scale;                   /* SOFTMAX_CROSSENTROPY: 1 / global rows */
+    struct ls_window window;
+    enum ls_pool pool;
+    float alpha, beta;                    /* see the kinds; ACTIVATION: alpha is the slope below 0 of LS_LEAKY_RELU */
+    float momentum, epsilon;              /* BATCH_NORM. A replica's part in the change of the moving statistics is */
+    const float *scale;                   /* dmean = (1 - momentum) (batch mean - mean) rows *scale, likewise dvariance;
+                                             SOFTMAX_CROSSENTROPY: of dlogits. 1 / global rows */
+    int64_t column;                       /* PLACE, TAKE */
+    struct ls_randomness random;          /* DROPOUT */
     struct ls_loss_sums *sums;            /* SOFTMAX_CROSSENTROPY */
-    const struct ls_optimizer_step *step; /* SGD, ADAM */
+    const struct ls_optimizer_step *step; /* SGD, ADAM; DROPOUT reads the iteration */
     /* set by the device's build */
     ls_op_run_fn *run;
     void *handle;
+    size_t workspace_size; /* bytes that a run needs beside: */
+    void *workspace;       /* set by the caller before a run, aligned as tensors are; ops may share it */
 };
 
 /* Places in tensors[] by kind. A tensor with data NULL is absent where the kind allows it. */
-enum { LS_ARG_X = 0, LS_ARG_W, LS_ARG_B, LS_ARG_Y, LS_ARG_DY, LS_ARG_DX, LS_ARG_DW, LS_ARG_DB }; /* dense, relu */
-enum { LS_ARG_LOGITS = 0, LS_ARG_LABELS, LS_ARG_DLOGITS, LS_ARG_ONE_HOT };                       /* loss, one-hot */
-enum { LS_ARG_PARAMETERS = 0, LS_ARG_GRADIENTS, LS_ARG_MOMENT_1, LS_ARG_MOMENT_2 };              /* optimizers */
+enum {
+    LS_ARG_X = 0,
+    LS_ARG_W,
+    LS_ARG_B,
+    LS_ARG_Y,
+    LS_ARG_DY,
+    LS_ARG_DX,
+    LS_ARG_DW,
+    LS_ARG_DB, /* layers */
+    LS_ARG_R,
+    LS_ARG_DR,
+    LS_ARG_MEAN,
+    LS_ARG_VARIANCE,
+    LS_ARG_SAVED,
+    LS_ARG_DMEAN,
+    LS_ARG_DVARIANCE /* batch norm */
+};
+enum { LS_ARG_GAMMA = LS_ARG_W, LS_ARG_BETA = LS_ARG_B, LS_ARG_DGAMMA = LS_ARG_DW, LS_ARG_DBETA = LS_ARG_DB };
+enum { LS_ARG_LOGITS = 0, LS_ARG_LABELS, LS_ARG_DLOGITS, LS_ARG_ONE_HOT };          /* loss, one-hot */
+enum { LS_ARG_PARAMETERS = 0, LS_ARG_GRADIENTS, LS_ARG_MOMENT_1, LS_ARG_MOMENT_2 }; /* optimizers */
 
 /* What every device's build asks first: are the arguments there, of the right type, shape and combination?
  * INVALID_ARGUMENT naming the op, the argument, what it is and what it should be. */
 ls_status ls_op_check(const struct ls_op *op);
 const char *ls_op_name(enum ls_op_kind kind); /* "dense forward"; "unknown" past the end */
+/* Positions of a window along an axis (0: height, 1: width) of so many elements; 0 where it does not fit. */
+int64_t ls_window_positions(const struct ls_window *window, int axis, int64_t size);

@@ -30,8 +30,7 @@ static bool activation_passes_through(const struct ls_node *node) {
 
 static ls_status activation_forward(struct ls_plan_builder *builder, const struct ls_node *node,
                                     const struct ls_node_tensors *at) {
-    (void)node;
-    struct ls_op op = {.kind = LS_OP_RELU_FORWARD};
+    struct ls_op op = {.kind = LS_OP_ACTIVATION_FORWARD, .activation = node->layer.activation};
     op.tensors[LS_ARG_X] = at->x;
     op.tensors[LS_ARG_Y] = at->y;
     return ls_plan_append(builder, &op);
@@ -39,8 +38,7 @@ static ls_status activation_forward(struct ls_plan_builder *builder, const struc
 
 static ls_status activation_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                      const struct ls_node_tensors *at) {
-    (void)node;
-    struct ls_op op = {.kind = LS_OP_RELU_BACKWARD};
+    struct ls_op op = {.kind = LS_OP_ACTIVATION_BACKWARD, .activation = node->layer.activation};
     if (!at->dx.data) return LS_OK;
     op.tensors[LS_ARG_Y] = at->y;
     op.tensors[LS_ARG_DY] = at->dy;

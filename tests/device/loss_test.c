@@ -190,7 +190,8 @@ START_TEST(test_relu) {
     struct ls_device *device = open_cpu();
     int64_t count = 3 * _i * _i + 1;
     struct pair x = make_random(1, count), y = make_pair(count), dy = make_random(2, count), dx = make_pair(count);
-    struct ls_op forward = {.kind = LS_OP_RELU_FORWARD}, backward = {.kind = LS_OP_RELU_BACKWARD};
+    struct ls_op forward = {.kind = LS_OP_ACTIVATION_FORWARD, .activation = LS_RELU};
+    struct ls_op backward = {.kind = LS_OP_ACTIVATION_BACKWARD, .activation = LS_RELU};
     x.device[0] = 0, x.oracle[0] = 0;
     forward.tensors[LS_ARG_X] = tensor(&x, LS_SHAPE(1, count));
     forward.tensors[LS_ARG_Y] = backward.tensors[LS_ARG_Y] = tensor(&y, LS_SHAPE(1, count));
@@ -203,7 +204,7 @@ START_TEST(test_relu) {
     assert_pair("y", &y);
     assert_pair("dx", &dx);
     forward.tensors[LS_ARG_Y].shape = LS_SHAPE(count);
-    assert_fails(device->ops->build(device, &forward), "relu forward: argument y has shape");
+    assert_fails(device->ops->build(device, &forward), "activation forward: argument y has shape");
     struct pair *pairs[] = {&x, &y, &dy, &dx};
     for (int i = 0; i < 4; i++) free_pair(pairs[i]);
     ls_device_close(device);

@@ -75,7 +75,11 @@ static inline void assert_pair(const char *what, const struct pair *pair) {
 static inline ls_status run_op(struct ls_device *device, struct ls_op *op) {
     ls_status status = device->ops->build(device, op);
     if (status) return status;
+    op->workspace = ls_alloc_aligned(op->workspace_size);
+    ck_assert_ptr_nonnull(op->workspace);
+    memset(op->workspace, 0xFF, op->workspace_size); /* NaN: nothing may be expected of it */
     status = op->run(op);
+    ls_free(op->workspace);
     device->ops->discard(device, op);
     return status;
 }

@@ -194,7 +194,7 @@ START_TEST(test_tensorflow_dense) {
     struct ls_device *device = open_cpu();
     struct ls_op op = {.activation = _i ? LS_RELU : LS_LINEAR};
     static const int made[] = {LS_ARG_Y, LS_ARG_DX, LS_ARG_DW, LS_ARG_DB};
-    for (int i = 0; i < LS_OP_TENSORS; i++) op.tensors[i] = recorded_tensor(golden, activations[_i], names[i]);
+    for (size_t i = 0; i < COUNT_OF(names); i++) op.tensors[i] = recorded_tensor(golden, activations[_i], names[i]);
     for (size_t i = 0; i < COUNT_OF(made); i++)
         memset(op.tensors[made[i]].data, 0xFF, (size_t)ls_shape_count(&op.tensors[made[i]].shape) * sizeof(float));
     run_dense(device, LS_OP_DENSE_FORWARD, &op);

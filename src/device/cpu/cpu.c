@@ -15,18 +15,50 @@ extern int omp_get_max_threads(void);
 
 #define MAX_THREADS 1024
 
-static ls_op_run_fn *const runs[LS_OP_KIND_COUNT] = {
-    [LS_OP_DENSE_FORWARD] = ls_cpu_dense_forward,
-    [LS_OP_DENSE_BACKWARD] = ls_cpu_dense_backward,
-    [LS_OP_RELU_FORWARD] = ls_cpu_relu_forward,
-    [LS_OP_RELU_BACKWARD] = ls_cpu_relu_backward,
-    [LS_OP_SOFTMAX_CROSSENTROPY] = ls_cpu_softmax_crossentropy,
-    [LS_OP_ONE_HOT] = ls_cpu_one_hot,
-    [LS_OP_SGD] = ls_cpu_sgd,
-    [LS_OP_ADAM] = ls_cpu_adam,
+/* One row a kind of op. build and discard: NULL where there is nothing to prepare. */
+static const struct {
+    ls_op_run_fn *run;
+    ls_status (*build)(struct ls_device *device, struct ls_op *op);
+    void (*discard)(struct ls_op *op);
+} kinds[LS_OP_KIND_COUNT] = {
+    [LS_OP_DENSE_FORWARD] = {.run = ls_cpu_dense_forward},
+    [LS_OP_DENSE_BACKWARD] = {.run = ls_cpu_dense_backward},
+    [LS_OP_CONVOLUTION_FORWARD] = {ls_cpu_convolution_run, ls_cpu_convolution_build, ls_cpu_convolution_discard},
+    [LS_OP_CONVOLUTION_BACKWARD_DATA] = {ls_cpu_convolution_run, ls_cpu_convolution_build, ls_cpu_convolution_discard},
+    [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = {ls_cpu_convolution_run, ls_cpu_convolution_build,
+                                            ls_cpu_convolution_discard},
+    [LS_OP_POOL_FORWARD] = {.run = ls_cpu_pool_forward},
+    [LS_OP_POOL_BACKWARD] = {ls_cpu_pool_backward, ls_cpu_pool_build, NULL},
+    [LS_OP_BATCH_NORM_FORWARD] = {ls_cpu_batch_norm_forward, ls_cpu_batch_norm_build, NULL},
+    [LS_OP_BATCH_NORM_INFERENCE] = {ls_cpu_batch_norm_inference, ls_cpu_batch_norm_build, NULL},
+    [LS_OP_BATCH_NORM_AGAIN] = {ls_cpu_batch_norm_again, ls_cpu_batch_norm_build, NULL},
+    [LS_OP_BATCH_NORM_BACKWARD] = {ls_cpu_batch_norm_backward, ls_cpu_batch_norm_build, NULL},
+    [LS_OP_ACTIVATION_FORWARD] = {.run = ls_cpu_activation_forward},
+    [LS_OP_ACTIVATION_BACKWARD] = {.run = ls_cpu_activation_backward},
+    [LS_OP_ADD] = {.run = ls_cpu_add},
+    [LS_OP_SCALE] = {.run = ls_cpu_scale},
+    [LS_OP_PLACE] = {.run = ls_cpu_place},
+    [LS_OP_TAKE] = {.run = ls_cpu_take},
+    [LS_OP_PAD] = {.run = ls_cpu_pad},
+    [LS_OP_CROP] = {.run = ls_cpu_crop},
+    [LS_OP_DROPOUT] = {.run = ls_cpu_dropout},
+    [LS_OP_SOFTMAX_CROSSENTROPY] = {.run = ls_cpu_softmax_crossentropy},
+    [LS_OP_ONE_HOT] = {.run = ls_cpu_one_hot},
+    [LS_OP_SGD] = {.run = ls_cpu_sgd},
+    [LS_OP_ADAM] = {.run = ls_cpu_adam},
 };
 
+struct cpu_device {
+    struct ls_device device;
+    struct ls_library library;
+};
+
+const struct ls_library *ls_cpu_library(const struct ls_device *device) {
+    return &((const struct cpu_device *)device)->library;
+}
+
 static void cpu_close(struct ls_device *device) {
+    ls_library_close(&((struct cpu_device *)device)->library);
     ls_free(device);
 }
 
@@ -63,14 +95,16 @@ static ls_status cpu_copy(struct ls_device *device, void *to, const void *from, 
 static ls_status cpu_build(struct ls_device *device, struct ls_op *op) {
     ls_status status = ls_op_check(op);
     if (status) return status;
-    if (!runs[op->kind]) return ls_fail(LS_UNIMPLEMENTED, "%s has no op '%s'", device->name, ls_op_name(op->kind));
-    op->run = runs[op->kind];
+    if (!kinds[op->kind].run) return ls_fail(LS_UNIMPLEMENTED, "%s has no op '%s'", device->name, ls_op_name(op->kind));
+    op->run = kinds[op->kind].run;
     op->handle = NULL;
-    return LS_OK;
+    op->workspace_size = 0;
+    return kinds[op->kind].build ? kinds[op->kind].build(device, op) : LS_OK;
 }
 
 static void cpu_discard(struct ls_device *device, struct ls_op *op) {
     (void)device;
+    if (kinds[op->kind].discard) kinds[op->kind].discard(op);
     op->run = NULL;
 }
 
@@ -92,12 +126,16 @@ static ls_status cpu_open(int index, int threads, struct ls_device **device) {
     if (threads < 0 || threads > MAX_THREADS)
         return ls_fail(LS_INVALID_ARGUMENT, "cpu:%d: threads_per_replica %d must be from 1 to %d, or 0 for 1", index,
                        threads, MAX_THREADS);
-    struct ls_device *made = ls_alloc(sizeof(*made));
+    struct cpu_device *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a device", sizeof(*made));
-    *made = (struct ls_device){.ops = &cpu_ops, .threads = threads ? threads : 1, .host_memory = true};
-    (void)snprintf(made->name, sizeof(made->name), "cpu:%d", index);
-    *device = made;
-    return LS_OK;
+    made->device = (struct ls_device){.ops = &cpu_ops, .threads = threads ? threads : 1, .host_memory = true};
+    (void)snprintf(made->device.name, sizeof(made->device.name), "cpu:%d", index);
+    ls_status status = ls_library_open(&made->library);
+    if (status)
+        ls_free(made);
+    else
+        *device = &made->device;
+    return status;
 }
 
 const struct ls_device_kind ls_cpu_kind = {

@@ -1,5 +1,6 @@
-/* The CPU device: its row in the table of kinds, and what its files share. An op has one run function and no handle. */
+/* The CPU device: its row in the table of kinds, and what its files share. */
 #pragma once
+#include "device/cpu/library.h"
 #include "device/device.h"
 
 extern const struct ls_device_kind ls_cpu_kind;
@@ -8,12 +9,33 @@ extern const struct ls_device_kind ls_cpu_kind;
  * only; where memory lies changes no bit. */
 ls_status ls_cpu_dense_forward(const struct ls_op *op);
 ls_status ls_cpu_dense_backward(const struct ls_op *op);
-ls_status ls_cpu_relu_forward(const struct ls_op *op);
-ls_status ls_cpu_relu_backward(const struct ls_op *op);
+ls_status ls_cpu_convolution_run(const struct ls_op *op);
+ls_status ls_cpu_pool_forward(const struct ls_op *op);
+ls_status ls_cpu_pool_backward(const struct ls_op *op);
+ls_status ls_cpu_batch_norm_forward(const struct ls_op *op);
+ls_status ls_cpu_batch_norm_inference(const struct ls_op *op);
+ls_status ls_cpu_batch_norm_again(const struct ls_op *op);
+ls_status ls_cpu_batch_norm_backward(const struct ls_op *op);
+ls_status ls_cpu_activation_forward(const struct ls_op *op);
+ls_status ls_cpu_activation_backward(const struct ls_op *op);
+ls_status ls_cpu_add(const struct ls_op *op);
+ls_status ls_cpu_scale(const struct ls_op *op);
+ls_status ls_cpu_place(const struct ls_op *op);
+ls_status ls_cpu_take(const struct ls_op *op);
+ls_status ls_cpu_pad(const struct ls_op *op);
+ls_status ls_cpu_crop(const struct ls_op *op);
+ls_status ls_cpu_dropout(const struct ls_op *op);
 ls_status ls_cpu_softmax_crossentropy(const struct ls_op *op);
 ls_status ls_cpu_one_hot(const struct ls_op *op);
 ls_status ls_cpu_sgd(const struct ls_op *op);
 ls_status ls_cpu_adam(const struct ls_op *op);
+
+/* For kinds that prepare something: a handle, or workspace_size. */
+ls_status ls_cpu_convolution_build(struct ls_device *device, struct ls_op *op);
+void ls_cpu_convolution_discard(struct ls_op *op);
+ls_status ls_cpu_pool_build(struct ls_device *device, struct ls_op *op);
+ls_status ls_cpu_batch_norm_build(struct ls_device *device, struct ls_op *op);
+const struct ls_library *ls_cpu_library(const struct ls_device *device);
 
 /* Processor, instruction set and library, for people. */
 void ls_cpu_describe(char *text, size_t size);

@@ -1,4 +1,4 @@
-/* Matrix products by oneDNN; the only file that includes its header. */
+/* Matrix products by oneDNN. */
 #include "device/cpu/gemm.h"
 
 #include <oneapi/dnnl/dnnl.h>

@@ -1,0 +1,90 @@
+/* The layers of a model, with Keras' names and defaults; lockstep.h includes this. A layer is a value: a field left out
+ * is zero, and zero means the default.
+ *
+ * A model is a list of layers. Each takes the output of the layer before it, or of the one that .input names; ls_add and
+ * ls_concatenate also take those of the layers that they name. So a residual block reads:
+ *
+ *     ls_conv2d(16, 3, .padding = LS_SAME, .name = "stem"),
+ *     ls_batch_normalization(), ls_relu(),
+ *     ls_conv2d(16, 3, .padding = LS_SAME),
+ *     ls_add("stem"), ls_relu(),
+ *
+ * Images are (height, width, channels), kernels (height, width, channels, filters), as in Keras. */
+#ifndef LOCKSTEP_LAYERS_H
+#define LOCKSTEP_LAYERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum ls_layer_kind {
+    LS_LAYER_DENSE = 1, LS_LAYER_FLATTEN, LS_LAYER_ACTIVATION, LS_LAYER_CONV2D, LS_LAYER_DEPTHWISE_CONV2D,
+    LS_LAYER_BATCH_NORMALIZATION, LS_LAYER_MAX_POOLING2D, LS_LAYER_AVERAGE_POOLING2D, LS_LAYER_GLOBAL_MAX_POOLING2D,
+    LS_LAYER_GLOBAL_AVERAGE_POOLING2D, LS_LAYER_ADD, LS_LAYER_CONCATENATE, LS_LAYER_ZERO_PADDING2D, LS_LAYER_RESCALING,
+    LS_LAYER_DROPOUT
+} ls_layer_kind;
+typedef enum ls_activation { LS_LINEAR = 0, LS_RELU, LS_RELU6, LS_LEAKY_RELU, LS_SIGMOID, LS_TANH, LS_SOFTMAX } ls_activation;
+typedef enum ls_initializer { LS_GLOROT_UNIFORM = 0, LS_GLOROT_NORMAL, LS_HE_UNIFORM, LS_HE_NORMAL, LS_ZEROS, LS_ONES } ls_initializer;
+/* SAME: as many outputs as inputs, divided by the stride and rounded up; where the zeros that this needs are odd in
+ * number, the one more is at the bottom and the right. */
+typedef enum ls_padding { LS_VALID = 0, LS_SAME } ls_padding;
+
+#define LS_MAX_OTHER_INPUTS 7
+typedef struct ls_layer {
+    ls_layer_kind kind;
+    int units; /* of dense; filters of conv2d; multiplier of depthwise_conv2d (default 1) */
+    ls_activation activation;
+    ls_initializer kernel_initializer;
+    const char *name;  /* default: Keras' ("dense", "dense_1", ...). Names are borrowed until ls_model_new returns */
+    const char *input; /* name of the layer whose output this one takes; default: the one before; "input": the model's */
+    const char *others[LS_MAX_OTHER_INPUTS]; /* add, concatenate: names of the further inputs */
+    int kernel_size;                         /* of convolutions, pool_size of pools (default 2); square */
+    int strides;                             /* default 1; of pools pool_size */
+    ls_padding padding;
+    int kernel_width;  /* where it is not kernel_size */
+    int dilation_rate; /* default 1 */
+    int groups;        /* default 1 */
+    bool no_bias;
+    int zeros[4];          /* zero_padding2d: top, bottom, left, right */
+    float momentum;        /* of batch normalization's moving statistics; default 0.99 */
+    float epsilon;         /* of batch normalization; default 0.001 */
+    bool no_scale;         /* batch normalization without gamma, */
+    bool no_center;        /* without beta */
+    float rate;            /* of dropout */
+    float negative_slope;  /* of LS_LEAKY_RELU; default 0.3 */
+    float scale, offset;   /* of rescaling: y = x scale + offset */
+} ls_layer;
+
+/* ls_dense(units), ls_dense(units, activation), ls_dense(units, activation, .kernel_initializer = ...): inputs of more
+ * than one axis are flattened first. Kernel (in, units), bias (units). */
+#define ls_dense(...) ((ls_layer){.kind = LS_LAYER_DENSE, .units = __VA_ARGS__})
+#define ls_flatten() ((ls_layer){.kind = LS_LAYER_FLATTEN})
+#define ls_activation(...) ((ls_layer){.kind = LS_LAYER_ACTIVATION, .activation = __VA_ARGS__})
+#define ls_relu() ls_activation(LS_RELU)
+#define ls_relu6() ls_activation(LS_RELU6)
+#define ls_leaky_relu(slope) ls_activation(LS_LEAKY_RELU, .negative_slope = slope)
+#define ls_softmax() ls_activation(LS_SOFTMAX)
+/* ls_conv2d(filters, kernel_size), ls_conv2d(filters, kernel_size, strides, padding, .activation = ...) */
+#define ls_conv2d(filters, ...) ((ls_layer){.kind = LS_LAYER_CONV2D, .units = filters, .kernel_size = __VA_ARGS__})
+/* ls_depthwise_conv2d(kernel_size, strides, padding, ...) */
+#define ls_depthwise_conv2d(...) ((ls_layer){.kind = LS_LAYER_DEPTHWISE_CONV2D, .kernel_size = __VA_ARGS__})
+/* ls_batch_normalization(.momentum = 0.999f) over all axes but the last. Its statistics are those of the replica's own
+ * examples; the moving ones, which evaluation uses, are averaged over the replicas in each step. */
+#define ls_batch_normalization(...) ((ls_layer){.kind = LS_LAYER_BATCH_NORMALIZATION, __VA_ARGS__})
+/* ls_max_pooling2d(pool_size, strides, padding); averages leave padding out. */
+#define ls_max_pooling2d(...) ((ls_layer){.kind = LS_LAYER_MAX_POOLING2D, .kernel_size = __VA_ARGS__})
+#define ls_average_pooling2d(...) ((ls_layer){.kind = LS_LAYER_AVERAGE_POOLING2D, .kernel_size = __VA_ARGS__})
+#define ls_global_max_pooling2d() ((ls_layer){.kind = LS_LAYER_GLOBAL_MAX_POOLING2D})
+#define ls_global_average_pooling2d() ((ls_layer){.kind = LS_LAYER_GLOBAL_AVERAGE_POOLING2D})
+/* ls_add("name"): the output of the layer before and that of the named one, of the same shape; names of more may follow.
+ * ls_concatenate("name"): side by side along the last axis. */
+#define ls_add(...) ((ls_layer){.kind = LS_LAYER_ADD, .others = {__VA_ARGS__}})
+#define ls_concatenate(...) ((ls_layer){.kind = LS_LAYER_CONCATENATE, .others = {__VA_ARGS__}})
+/* ls_zero_padding2d(top, bottom, left, right) */
+#define ls_zero_padding2d(...) ((ls_layer){.kind = LS_LAYER_ZERO_PADDING2D, .zeros = {__VA_ARGS__}})
+/* ls_rescaling(scale), ls_rescaling(scale, offset) */
+#define ls_rescaling(...) ((ls_layer){.kind = LS_LAYER_RESCALING, .scale = __VA_ARGS__})
+/* A function of the model's seed, the step, the replica and the element: the same however replicas are laid out. */
+#define ls_dropout(...) ((ls_layer){.kind = LS_LAYER_DROPOUT, .rate = __VA_ARGS__})
+#define LS_LAYERS(...) (const ls_layer[]){__VA_ARGS__}, sizeof((const ls_layer[]){__VA_ARGS__}) / sizeof(ls_layer)
+
+#endif

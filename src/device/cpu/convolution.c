@@ -1,0 +1,222 @@
+/* Convolutions by oneDNN: images stay in plain (rows, height, width, channels), kernels are brought from (height,
+ * width, channels, filters) to what its kernel wants before each run, and their gradients back after it. Depthwise ones
+ * have as many groups as channels. Mirrors tf.nn.conv2d and tf.nn.depthwise_conv2d. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "device/cpu/cpu.h"
+
+/* What a primitive works on. IMAGE: what the window goes over; OUT: what it yields. */
+enum { IMAGE = 0, WEIGHTS, BIAS, OUT, SCRATCHPAD, PLAIN, MEMORIES };
+
+struct convolution {
+    dnnl_stream_t stream; /* borrowed */
+    dnnl_primitive_t primitive, reorder;
+    dnnl_memory_t memories[MEMORIES]; /* NULL: not used; PLAIN: the kernel or its gradient as the op has it */
+    size_t scratchpad;                /* its place in the workspace; the reordered kernel lies at 0 */
+};
+
+/* Descriptors while an op is built. */
+struct description {
+    dnnl_memory_desc_t image, weights, bias, out, plain;
+    bool has_bias;
+    dnnl_dims_t strides, dilates, before, after;
+};
+
+static int image_place(const struct ls_op *op) {
+    return op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X;
+}
+
+static int out_place(const struct ls_op *op) {
+    return op->kind == LS_OP_CONVOLUTION_FORWARD ? LS_ARG_Y : LS_ARG_DY;
+}
+
+static int weights_place(const struct ls_op *op) {
+    return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS ? LS_ARG_DW : LS_ARG_W;
+}
+
+static int bias_place(const struct ls_op *op) {
+    return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS ? LS_ARG_DB : LS_ARG_B;
+}
+
+static dnnl_status_t describe_image(dnnl_memory_desc_t *made, const ls_shape *shape) {
+    const dnnl_dims_t dims = {shape->dims[0], shape->dims[3], shape->dims[1], shape->dims[2]};
+    return dnnl_memory_desc_init_by_tag(made, 4, dims, dnnl_f32, dnnl_nhwc);
+}
+
+static dnnl_status_t describe_kernel(dnnl_memory_desc_t *made, const ls_shape *shape, int64_t groups, bool plain) {
+    dnnl_format_tag_t any = dnnl_format_tag_any;
+    const int64_t *d = shape->dims;
+    const dnnl_dims_t dims = {d[3], d[2], d[0], d[1]}, grouped = {groups, d[3] / groups, d[2], d[0], d[1]};
+    if (groups == 1) return dnnl_memory_desc_init_by_tag(made, 4, dims, dnnl_f32, plain ? dnnl_hwio : any);
+    return dnnl_memory_desc_init_by_tag(made, 5, grouped, dnnl_f32, plain ? dnnl_decab : any);
+}
+
+static ls_status describe(const struct ls_op *op, struct description *made) {
+    const struct ls_window *window = &op->window;
+    const ls_shape *kernel = &op->tensors[weights_place(op)].shape;
+    const dnnl_dims_t filters = {kernel->dims[3]};
+    for (int i = 0; i < 2; i++) {
+        made->strides[i] = window->strides[i];
+        made->dilates[i] = window->dilation[i] - 1;
+        made->before[i] = window->before[i];
+        made->after[i] = window->after[i];
+    }
+    made->has_bias = op->kind != LS_OP_CONVOLUTION_BACKWARD_DATA && op->tensors[bias_place(op)].data;
+    dnnl_status_t code = describe_image(&made->image, &op->tensors[image_place(op)].shape);
+    if (!code) code = describe_image(&made->out, &op->tensors[out_place(op)].shape);
+    if (!code) code = describe_kernel(&made->weights, kernel, window->groups, false);
+    if (!code) code = describe_kernel(&made->plain, kernel, window->groups, true);
+    if (!code) code = dnnl_memory_desc_init_by_tag(&made->bias, 1, filters, dnnl_f32, dnnl_x);
+    return ls_library_status(code, "description of a convolution");
+}
+
+/* The primitive's descriptor for the op's kind; forward is the hint that backward wants. */
+static dnnl_status_t describe_primitive(const struct ls_op *op, const struct description *d,
+                                        const_dnnl_primitive_attr_t attributes, dnnl_engine_t engine,
+                                        const_dnnl_primitive_desc_t forward, dnnl_primitive_desc_t *made) {
+    dnnl_convolution_desc_t c;
+    const dnnl_memory_desc_t *bias = d->has_bias ? &d->bias : NULL;
+    dnnl_alg_kind_t direct = dnnl_convolution_direct;
+    dnnl_status_t code;
+    if (!forward)
+        code = dnnl_dilated_convolution_forward_desc_init(&c, dnnl_forward_training, direct, &d->image, &d->weights,
+                                                          bias, &d->out, d->strides, d->dilates, d->before, d->after);
+    else if (op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA)
+        code = dnnl_dilated_convolution_backward_data_desc_init(&c, direct, &d->image, &d->weights, &d->out, d->strides,
+                                                                d->dilates, d->before, d->after);
+    else
+        code = dnnl_dilated_convolution_backward_weights_desc_init(&c, direct, &d->image, &d->weights, bias, &d->out,
+                                                                   d->strides, d->dilates, d->before, d->after);
+    return code ? code : dnnl_primitive_desc_create(made, &c, attributes, engine, forward);
+}
+
+static ls_status make_memory(struct convolution *made, dnnl_engine_t engine, int place, const dnnl_memory_desc_t *md) {
+    return ls_library_status(dnnl_memory_create(&made->memories[place], md, engine, DNNL_MEMORY_NONE),
+                             "memory of a convolution");
+}
+
+/* To the primitive's layout before the run, or back after it. */
+static ls_status make_reorder(struct convolution *made, dnnl_engine_t engine, const dnnl_memory_desc_t *from,
+                              const dnnl_memory_desc_t *to) {
+    dnnl_primitive_desc_t description;
+    dnnl_status_t code = dnnl_reorder_primitive_desc_create(&description, from, engine, to, engine, NULL);
+    if (code) return ls_library_status(code, "description of a reorder");
+    code = dnnl_primitive_create(&made->reorder, description);
+    (void)dnnl_primitive_desc_destroy(description);
+    return ls_library_status(code, "reorder");
+}
+
+static size_t round_up(size_t size) {
+    return (size + LS_ALIGNMENT - 1) / LS_ALIGNMENT * LS_ALIGNMENT;
+}
+
+static ls_status make_memories(struct ls_op *op, struct convolution *made, dnnl_engine_t engine,
+                               const struct description *d, const_dnnl_primitive_desc_t chosen) {
+    bool to_weights = op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
+    const dnnl_memory_desc_t *weights =
+        dnnl_primitive_desc_query_md(chosen, to_weights ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
+    const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(chosen, dnnl_query_scratchpad_md, 0);
+    bool same = dnnl_memory_desc_equal(weights, &d->plain);
+    ls_status status = make_memory(made, engine, IMAGE, &d->image);
+    if (!status) status = make_memory(made, engine, OUT, &d->out);
+    if (!status) status = make_memory(made, engine, WEIGHTS, weights);
+    if (!status) status = make_memory(made, engine, SCRATCHPAD, scratchpad);
+    if (!status && d->has_bias) status = make_memory(made, engine, BIAS, &d->bias);
+    if (!status && !same) status = make_memory(made, engine, PLAIN, &d->plain);
+    if (!status && !same)
+        status = make_reorder(made, engine, to_weights ? weights : &d->plain, to_weights ? &d->plain : weights);
+    made->scratchpad = same ? 0 : round_up(dnnl_memory_desc_get_size(weights));
+    op->workspace_size = made->scratchpad + round_up(dnnl_memory_desc_get_size(scratchpad));
+    return status;
+}
+
+static ls_status make_primitive(struct ls_op *op, struct convolution *made, dnnl_engine_t engine,
+                                const struct description *d, const_dnnl_primitive_attr_t attributes) {
+    dnnl_primitive_desc_t forward = NULL, chosen = NULL;
+    dnnl_status_t code = describe_primitive(op, d, attributes, engine, NULL, &forward);
+    if (!code && op->kind != LS_OP_CONVOLUTION_FORWARD)
+        code = describe_primitive(op, d, attributes, engine, forward, &chosen);
+    ls_status status = ls_library_status(code, ls_op_name(op->kind));
+    const_dnnl_primitive_desc_t used = chosen ? chosen : forward;
+    if (!status) status = ls_library_status(dnnl_primitive_create(&made->primitive, used), ls_op_name(op->kind));
+    if (!status) status = make_memories(op, made, engine, d, used);
+    if (chosen) (void)dnnl_primitive_desc_destroy(chosen);
+    if (forward) (void)dnnl_primitive_desc_destroy(forward);
+    return status;
+}
+
+ls_status ls_cpu_convolution_build(struct ls_device *device, struct ls_op *op) {
+    const struct ls_library *library = ls_cpu_library(device);
+    struct description description = {0};
+    dnnl_primitive_attr_t attributes;
+    ls_status status = describe(op, &description);
+    if (status) return status;
+    struct convolution *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a convolution", sizeof(*made));
+    made->stream = library->stream;
+    op->handle = made;
+    dnnl_status_t code = dnnl_primitive_attr_create(&attributes);
+    if (!code) {
+        code = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
+        if (!code) status = make_primitive(op, made, library->engine, &description, attributes);
+        (void)dnnl_primitive_attr_destroy(attributes);
+    }
+    if (code) status = ls_library_status(code, "attributes");
+    if (status) ls_cpu_convolution_discard(op);
+    return status;
+}
+
+void ls_cpu_convolution_discard(struct ls_op *op) {
+    struct convolution *c = op->handle;
+    if (!c) return;
+    for (int i = 0; i < MEMORIES; i++)
+        if (c->memories[i]) (void)dnnl_memory_destroy(c->memories[i]);
+    if (c->primitive) (void)dnnl_primitive_destroy(c->primitive);
+    if (c->reorder) (void)dnnl_primitive_destroy(c->reorder);
+    ls_free(c);
+    op->handle = NULL;
+}
+
+/* Where everything lies in this run: tensors and the workspace may have moved. */
+static dnnl_status_t bind(const struct ls_op *op, const struct convolution *c) {
+    void *weights = op->tensors[weights_place(op)].data;
+    void *places[MEMORIES] = {[IMAGE] = op->tensors[image_place(op)].data,
+                              [WEIGHTS] = c->reorder ? op->workspace : weights,
+                              [BIAS] = op->tensors[bias_place(op)].data,
+                              [OUT] = op->tensors[out_place(op)].data,
+                              [PLAIN] = weights,
+                              [SCRATCHPAD] = (char *)op->workspace + c->scratchpad};
+    dnnl_status_t code = dnnl_success;
+    for (int i = 0; !code && i < MEMORIES; i++)
+        if (c->memories[i]) code = dnnl_memory_set_data_handle(c->memories[i], places[i]);
+    return code;
+}
+
+static dnnl_status_t reorder(const struct convolution *c, int from, int to) {
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, c->memories[from]}, {DNNL_ARG_TO, c->memories[to]}};
+    return c->reorder ? dnnl_primitive_execute(c->reorder, c->stream, 2, arguments) : dnnl_success;
+}
+
+static dnnl_status_t execute(const struct ls_op *op, const struct convolution *c) {
+    bool data = op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA, weights = op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
+    dnnl_exec_arg_t arguments[] = {
+        {data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, c->memories[IMAGE]},
+        {weights ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, c->memories[WEIGHTS]},
+        {data || weights ? DNNL_ARG_DIFF_DST : DNNL_ARG_DST, c->memories[OUT]},
+        {DNNL_ARG_SCRATCHPAD, c->memories[SCRATCHPAD]},
+        {weights ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS, c->memories[BIAS]},
+    };
+    return dnnl_primitive_execute(c->primitive, c->stream, c->memories[BIAS] ? 5 : 4, arguments);
+}
+
+ls_status ls_cpu_convolution_run(const struct ls_op *op) {
+    const struct convolution *c = op->handle;
+    bool to_weights = op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
+    dnnl_status_t code = bind(op, c);
+    if (!code && !to_weights) code = reorder(c, PLAIN, WEIGHTS);
+    if (!code) code = execute(op, c);
+    if (!code && to_weights) code = reorder(c, WEIGHTS, PLAIN);
+    return ls_library_status(code, ls_op_name(op->kind));
+}

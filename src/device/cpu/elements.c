@@ -1,0 +1,62 @@
+/* Sums, scaling and dropout, element by element. y may be x. */
+#include <stddef.h>
+
+#include "base/clones.h"
+#include "base/dtype.h"
+#include "base/random.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/team.h"
+
+#define GRAIN 16384 /* elements that are worth a thread */
+
+LS_CLONES static void elements_add(float *y, const float *a, const float *b, int64_t count) {
+    for (int64_t i = 0; i < count; i++) y[i] = a[i] + b[i];
+}
+
+LS_CLONES static void elements_scale(float *y, const float *x, float factor, float offset, int64_t count) {
+    for (int64_t i = 0; i < count; i++) y[i] = x[i] * factor + offset;
+}
+
+static void add_part(void *context, int64_t begin, int64_t end) {
+    const struct ls_op *op = context;
+    elements_add((float *)op->tensors[LS_ARG_Y].data + begin, (const float *)op->tensors[LS_ARG_X].data + begin,
+                 (const float *)op->tensors[LS_ARG_W].data + begin, end - begin);
+}
+
+static void scale_part(void *context, int64_t begin, int64_t end) {
+    const struct ls_op *op = context;
+    elements_scale((float *)op->tensors[LS_ARG_Y].data + begin, (const float *)op->tensors[LS_ARG_X].data + begin,
+                   op->alpha, op->beta, end - begin);
+}
+
+/* Philox gives four numbers at once: one each for the elements 4 i to 4 i + 3. */
+static void dropout_part(void *context, int64_t begin, int64_t end) {
+    const struct ls_op *op = context;
+    const float *x = op->tensors[LS_ARG_X].data;
+    float *y = op->tensors[LS_ARG_Y].data, factor = 1 / (1 - op->alpha);
+    const struct ls_randomness *random = &op->random;
+    uint64_t step = ls_random_bits(random->seed, random->stream, (uint64_t)op->step->iteration);
+    uint64_t seed = ls_random_bits(step, random->stream, (uint64_t)random->replica);
+    uint32_t words[4], limit = (uint32_t)((double)op->alpha * 0x1p32);
+    for (int64_t i = begin; i < end; i++) {
+        if (i == begin || i % 4 == 0) ls_philox(seed, random->stream, (uint64_t)i / 4, words);
+        y[i] = words[i % 4] >= limit ? x[i] * factor : 0;
+    }
+}
+
+static ls_status run(const struct ls_op *op, ls_team_fn *part) {
+    ls_team_run(ls_shape_count(&op->tensors[LS_ARG_X].shape), GRAIN, part, (void *)op);
+    return LS_OK;
+}
+
+ls_status ls_cpu_add(const struct ls_op *op) {
+    return run(op, add_part);
+}
+
+ls_status ls_cpu_scale(const struct ls_op *op) {
+    return run(op, scale_part);
+}
+
+ls_status ls_cpu_dropout(const struct ls_op *op) {
+    return run(op, dropout_part);
+}

@@ -1,0 +1,38 @@
+/* Dividing loops among threads through libgomp's own entry point, since that is the OpenMP that oneDNN runs on,
+ * whatever compiler builds this file. How a loop is divided must change no bit: sums are taken in chunks that the
+ * shapes fix. */
+#include "device/cpu/team.h"
+
+#include <stddef.h>
+
+#include "base/denormal.h"
+
+extern int omp_get_max_threads(void);
+extern int omp_get_num_threads(void);
+extern int omp_get_thread_num(void);
+extern void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
+
+struct job {
+    int64_t count;
+    ls_team_fn *fn;
+    void *context;
+};
+
+static void run_part(void *argument) {
+    const struct job *job = argument;
+    int64_t threads = omp_get_num_threads(), own = omp_get_thread_num();
+    int64_t begin = job->count * own / threads, end = job->count * (own + 1) / threads;
+    unsigned before = ls_denormals_flush();
+    if (begin < end) job->fn(job->context, begin, end);
+    ls_denormals_restore(before);
+}
+
+void ls_team_run(int64_t count, int64_t grain, ls_team_fn *fn, void *context) {
+    struct job job = {count, fn, context};
+    int64_t threads = omp_get_max_threads(), parts = grain > 0 ? count / grain : count;
+    if (threads > parts) threads = parts;
+    if (threads <= 1)
+        fn(context, 0, count);
+    else
+        GOMP_parallel(run_part, &job, (unsigned)threads, 0);
+}
