@@ -13,7 +13,8 @@ static const char *const names[] = {[LS_GLOROT_UNIFORM] = "glorot_uniform",
                                     [LS_GLOROT_NORMAL] = "glorot_normal",
                                     [LS_HE_UNIFORM] = "he_uniform",
                                     [LS_HE_NORMAL] = "he_normal",
-                                    [LS_ZEROS] = "zeros"};
+                                    [LS_ZEROS] = "zeros",
+                                    [LS_ONES] = "ones"};
 
 const char *ls_initializer_name(ls_initializer initializer) {
     return (size_t)initializer < sizeof(names) / sizeof(names[0]) ? names[initializer] : NULL;
@@ -39,8 +40,8 @@ static void fill_normal(uint64_t seed, uint64_t stream, double deviation, struct
         span.values[i] = (float)(cut_normal(seed, stream, i) * (deviation / CUT_DEVIATION));
 }
 
-static void fill_zeros(struct ls_span span) {
-    for (size_t i = 0; i < span.count; i++) span.values[i] = 0;
+static void fill(struct ls_span span, float value) {
+    for (size_t i = 0; i < span.count; i++) span.values[i] = value;
 }
 
 void ls_variable_initialize(const struct ls_network_variable *variable, uint64_t seed, float *values) {
@@ -60,7 +61,10 @@ void ls_variable_initialize(const struct ls_network_variable *variable, uint64_t
     case LS_HE_NORMAL:
         fill_normal(seed, stream, sqrt(2 / in), span);
         break;
+    case LS_ONES:
+        fill(span, 1);
+        break;
     default:
-        fill_zeros(span);
+        fill(span, 0);
     }
 }

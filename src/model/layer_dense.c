@@ -26,15 +26,10 @@ static ls_status dense_infer(struct ls_network *network, struct ls_node *node, s
     if (status) return status;
     int64_t in = ls_shape_count(&node->input), out = node->layer.units;
     node->output = LS_SHAPE(out);
-    struct ls_variable_spec kernel = {"kernel", LS_SHAPE(in, out), node->layer.kernel_initializer, in, out};
-    struct ls_variable_spec bias = {"bias", LS_SHAPE(out), LS_ZEROS, in, out};
+    struct ls_variable_spec kernel = {"kernel", LS_SHAPE(in, out), node->layer.kernel_initializer, in, out, false};
+    struct ls_variable_spec bias = {"bias", LS_SHAPE(out), LS_ZEROS, in, out, false};
     status = ls_network_add_variable(network, node, &kernel);
     return status ? status : ls_network_add_variable(network, node, &bias);
-}
-
-static bool dense_passes_through(const struct ls_node *node) {
-    (void)node;
-    return false;
 }
 
 static struct ls_tensor as_matrix(struct ls_tensor tensor) {
@@ -43,29 +38,42 @@ static struct ls_tensor as_matrix(struct ls_tensor tensor) {
     return tensor;
 }
 
+/* The op does ReLU by itself. */
+static ls_activation own_activation(const struct ls_node *node) {
+    return node->layer.activation == LS_RELU ? LS_RELU : LS_LINEAR;
+}
+
 static ls_status dense_forward(struct ls_plan_builder *builder, const struct ls_node *node,
                                const struct ls_node_tensors *at) {
-    struct ls_op op = {.kind = LS_OP_DENSE_FORWARD, .activation = node->layer.activation};
-    op.tensors[LS_ARG_X] = as_matrix(at->x);
+    struct ls_op op = {.kind = LS_OP_DENSE_FORWARD, .activation = own_activation(node)};
+    op.tensors[LS_ARG_X] = as_matrix(at->x[0]);
     op.tensors[LS_ARG_W] = ls_plan_parameter(builder, node, KERNEL);
     op.tensors[LS_ARG_B] = ls_plan_parameter(builder, node, BIAS);
     op.tensors[LS_ARG_Y] = at->y;
-    return ls_plan_append(builder, &op);
+    ls_status status = ls_plan_append(builder, &op);
+    return status || op.activation == LS_RELU ? status : ls_plan_append_activation(builder, &node->layer, &at->y);
 }
 
 static ls_status dense_backward(struct ls_plan_builder *builder, const struct ls_node *node,
-                                const struct ls_node_tensors *at) {
-    struct ls_op op = {.kind = LS_OP_DENSE_BACKWARD, .activation = node->layer.activation};
-    op.tensors[LS_ARG_X] = as_matrix(at->x);
+                                struct ls_node_tensors *at) {
+    struct ls_op op = {.kind = LS_OP_DENSE_BACKWARD, .activation = own_activation(node)};
+    op.tensors[LS_ARG_X] = as_matrix(at->x[0]);
     op.tensors[LS_ARG_W] = ls_plan_parameter(builder, node, KERNEL);
-    op.tensors[LS_ARG_Y] = at->y;
+    if (op.activation == LS_RELU) op.tensors[LS_ARG_Y] = at->y;
     op.tensors[LS_ARG_DY] = at->dy;
-    op.tensors[LS_ARG_DX] = at->dx.data ? as_matrix(at->dx) : at->dx;
+    op.tensors[LS_ARG_DX] = ls_tensor_exists(&at->dx[0]) ? as_matrix(at->dx[0]) : at->dx[0];
     op.tensors[LS_ARG_DW] = ls_plan_gradient(builder, node, KERNEL);
     op.tensors[LS_ARG_DB] = ls_plan_gradient(builder, node, BIAS);
-    return ls_plan_append(builder, &op);
+    ls_status status = LS_OK;
+    if (op.activation != LS_RELU) status = ls_plan_append_activation_back(builder, &node->layer, &at->y, &at->dy);
+    return status ? status : ls_plan_append(builder, &op);
 }
 
 const struct ls_layer_type ls_dense_type = {
-    LS_LAYER_DENSE, dense_base_name, dense_infer, dense_passes_through, dense_forward, dense_backward,
+    .kind = LS_LAYER_DENSE,
+    .base_name = dense_base_name,
+    .infer = dense_infer,
+    .forward = dense_forward,
+    .backward = dense_backward,
+    .reads_x = true,
 };

@@ -13,16 +13,14 @@ static ls_status flatten_infer(struct ls_network *network, struct ls_node *node,
     return LS_OK;
 }
 
-static bool flatten_passes_through(const struct ls_node *node) {
-    (void)node;
+static bool flatten_passes_through(const struct ls_node *node, bool training) {
+    (void)node, (void)training;
     return true;
 }
 
-static ls_status no_ops(struct ls_plan_builder *builder, const struct ls_node *node, const struct ls_node_tensors *at) {
-    (void)builder, (void)node, (void)at;
-    return LS_OK;
-}
-
 const struct ls_layer_type ls_flatten_type = {
-    LS_LAYER_FLATTEN, flatten_base_name, flatten_infer, flatten_passes_through, no_ops, no_ops,
+    .kind = LS_LAYER_FLATTEN,
+    .base_name = flatten_base_name,
+    .infer = flatten_infer,
+    .passes_through = flatten_passes_through,
 };

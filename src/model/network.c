@@ -1,9 +1,8 @@
-/* A network: layers in sequence with names, shapes and variables. Immutable once made, so that all replica threads may
- * read it. Mirrors tf.keras.Sequential. */
+/* A network: layers with names, inputs, shapes and variables. Immutable once made, so that all replica threads may read
+ * it. Mirrors tf.keras.Sequential and Model. */
 #include "model/network.h"
 
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,17 +17,38 @@
 #define MAX_LAYERS 10000
 #define MAX_FLOATS (INT64_C(1) << 40)
 
+struct table {
+    struct ls_network_variable *rows;
+    int count, capacity;
+    size_t floats; /* in the blob, gaps included */
+};
 struct ls_network {
     struct ls_node *nodes;
     size_t node_count;
-    struct ls_network_variable *variables;
-    int variable_count, variable_capacity;
-    size_t blob_count;
+    struct table variables;  /* the trainable ones; in the end all */
+    struct table statistics; /* the others while the network is made */
+    size_t trainable_count;
     ls_shape input;
     int outputs;
 };
 
-static const struct ls_layer_type *const types[] = {&ls_dense_type, &ls_flatten_type, &ls_activation_type};
+static const struct ls_layer_type *const types[] = {
+    &ls_dense_type,
+    &ls_flatten_type,
+    &ls_activation_type,
+    &ls_conv2d_type,
+    &ls_depthwise_conv2d_type,
+    &ls_batch_normalization_type,
+    &ls_max_pooling2d_type,
+    &ls_average_pooling2d_type,
+    &ls_global_max_pooling2d_type,
+    &ls_global_average_pooling2d_type,
+    &ls_add_type,
+    &ls_concatenate_type,
+    &ls_zero_padding2d_type,
+    &ls_rescaling_type,
+    &ls_dropout_type,
+};
 
 static const struct ls_layer_type *find_type(ls_layer_kind kind) {
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
@@ -39,7 +59,8 @@ static const struct ls_layer_type *find_type(ls_layer_kind kind) {
 void ls_network_free(struct ls_network *network) {
     if (!network) return;
     ls_free(network->nodes);
-    ls_free(network->variables);
+    ls_free(network->variables.rows);
+    ls_free(network->statistics.rows);
     ls_free(network);
 }
 
@@ -47,38 +68,62 @@ static void free_network(struct ls_network **network) {
     ls_network_free(*network);
 }
 
-static ls_status grow_variables(struct ls_network *network) {
-    if (network->variable_count < network->variable_capacity) return LS_OK;
-    int capacity = network->variable_capacity ? 2 * network->variable_capacity : 16;
+static ls_status grow(struct table *table) {
+    if (table->count < table->capacity) return LS_OK;
+    int capacity = table->capacity ? 2 * table->capacity : 16;
     struct ls_network_variable *grown = ls_alloc_array((size_t)capacity, sizeof(*grown));
     if (!grown) return ls_fail_memory("the table of variables", (size_t)capacity * sizeof(*grown));
-    if (network->variable_count) memcpy(grown, network->variables, (size_t)network->variable_count * sizeof(*grown));
-    ls_free(network->variables);
-    network->variables = grown;
-    network->variable_capacity = capacity;
+    if (table->count) memcpy(grown, table->rows, (size_t)table->count * sizeof(*grown));
+    ls_free(table->rows);
+    table->rows = grown;
+    table->capacity = capacity;
+    return LS_OK;
+}
+
+/* Offset and name are set; the table is the one after which it lies. */
+static ls_status add_row(struct table *table, const struct ls_network_variable *variable) {
+    ls_status status = grow(table);
+    if (status) return status;
+    struct ls_network_variable *row = &table->rows[table->count++];
+    *row = *variable;
+    row->offset = table->floats;
+    table->floats += (variable->count + BLOB_STEP - 1) / BLOB_STEP * BLOB_STEP;
     return LS_OK;
 }
 
 ls_status ls_network_add_variable(struct ls_network *network, struct ls_node *node,
                                   const struct ls_variable_spec *spec) {
     int64_t count = ls_shape_count(&spec->shape);
-    if (count < 1 || count > MAX_FLOATS - (int64_t)network->blob_count)
+    if (count < 1 || count > MAX_FLOATS - (int64_t)(network->variables.floats + network->statistics.floats))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "layer '%s': its %s and the variables before it hold more than %lld numbers", node->name,
                        spec->name, (long long)MAX_FLOATS);
-    ls_status status = grow_variables(network);
-    if (status) return status;
-    struct ls_network_variable *variable = &network->variables[network->variable_count++];
-    (void)snprintf(variable->name, sizeof(variable->name), "%s/%s", node->name, spec->name);
-    variable->shape = spec->shape;
-    variable->offset = network->blob_count;
-    variable->count = (size_t)count;
-    variable->initializer = spec->initializer;
-    variable->fan_in = spec->fan_in;
-    variable->fan_out = spec->fan_out;
-    network->blob_count += (variable->count + BLOB_STEP - 1) / BLOB_STEP * BLOB_STEP;
-    node->variable_count++;
-    return LS_OK;
+    struct ls_network_variable variable = {.shape = spec->shape,
+                                           .count = (size_t)count,
+                                           .initializer = spec->initializer,
+                                           .fan_in = spec->fan_in,
+                                           .fan_out = spec->fan_out,
+                                           .trainable = !spec->statistic};
+    (void)snprintf(variable.name, sizeof(variable.name), "%s/%s", node->name, spec->name);
+    ls_status status = add_row(spec->statistic ? &network->statistics : &network->variables, &variable);
+    if (!status) (*(spec->statistic ? &node->statistic_count : &node->variable_count))++;
+    return status;
+}
+
+const ls_shape *ls_network_input_shape(const struct ls_network *network, const struct ls_node *node, int index) {
+    int input = node->inputs[index];
+    return input == LS_NETWORK_INPUT ? &network->input : &network->nodes[input].output;
+}
+
+/* The statistics come after the trainable variables, in the table as in the blob. */
+static ls_status append_statistics(struct ls_network *network) {
+    int trainable = network->variables.count;
+    ls_status status = LS_OK;
+    network->trainable_count = network->variables.floats;
+    for (int i = 0; !status && i < network->statistics.count; i++)
+        status = add_row(&network->variables, &network->statistics.rows[i]);
+    for (size_t i = 0; i < network->node_count; i++) network->nodes[i].first_statistic += trainable;
+    return status;
 }
 
 static ls_status check_input(const ls_shape *input) {
@@ -115,16 +160,62 @@ static ls_status take_layers(struct ls_network *network, const ls_layer *layers,
     return ls_layer_names(network->nodes, count);
 }
 
-static ls_status infer(struct ls_network *network, const ls_shape *input) {
-    ls_shape shape = *input;
+/* The node of that name before position; "input" is the network's own unless a layer is called so. */
+static int find_input(const struct ls_network *network, const char *name, size_t position) {
+    for (size_t i = 0; i < position; i++)
+        if (!strcmp(network->nodes[i].name, name)) return (int)i;
+    return strcmp(name, "input") ? LS_NO_NODE : LS_NETWORK_INPUT;
+}
+
+static ls_status add_input(const struct ls_network *network, struct ls_node *node, const char *name) {
+    int input = name ? find_input(network, name, node->index) : (int)node->index - 1;
+    if (input == LS_NO_NODE)
+        return ls_fail(LS_INVALID_ARGUMENT, "layer '%s': its input '%.80s' is no layer before it", node->name, name);
+    node->inputs[node->input_count++] = input;
+    return LS_OK;
+}
+
+static ls_status resolve_inputs(const struct ls_network *network, struct ls_node *node) {
+    ls_layer *layer = &node->layer;
+    ls_status status = add_input(network, node, layer->input);
+    for (int i = 0; !status && i < LS_MAX_OTHER_INPUTS && layer->others[i]; i++)
+        status =
+            layer->kind == LS_LAYER_ADD || layer->kind == LS_LAYER_CONCATENATE
+                ? add_input(network, node, layer->others[i])
+                : ls_fail(LS_INVALID_ARGUMENT, "layer '%s': only add and concatenate take several inputs", node->name);
+    layer->input = NULL; /* the user's memory */
+    memset(layer->others, 0, sizeof(layer->others));
+    return status;
+}
+
+static ls_status infer(struct ls_network *network) {
     for (size_t i = 0; i < network->node_count; i++) {
         struct ls_node *node = &network->nodes[i];
-        node->input = shape;
-        node->first_variable = network->variable_count;
-        ls_status status = node->type->infer(network, node, i);
+        node->index = i;
+        node->last = node->owner = (int)i;
+        node->residual = LS_NO_NODE;
+        node->first_variable = network->variables.count;
+        node->first_statistic = network->statistics.count;
+        ls_status status = resolve_inputs(network, node);
         if (status) return status;
-        shape = node->output;
+        node->input = *ls_network_input_shape(network, node, 0);
+        status = node->type->infer(network, node, i);
+        if (status) return status;
     }
+    return append_statistics(network);
+}
+
+/* Every output but the last layer's is some layer's input: what nobody takes has no gradient. */
+static ls_status check_consumers(const struct ls_network *network) {
+    LS_CLEANUP(ls_free_pointer) bool *taken = ls_alloc_array(network->node_count, sizeof(*taken));
+    if (!taken) return ls_fail_memory("a network", network->node_count);
+    for (size_t i = 0; i < network->node_count; i++)
+        for (int k = 0; k < network->nodes[i].input_count; k++)
+            if (network->nodes[i].inputs[k] >= 0) taken[network->nodes[i].inputs[k]] = true;
+    for (size_t i = 0; i + 1 < network->node_count; i++)
+        if (!taken[i])
+            return ls_fail(LS_INVALID_ARGUMENT, "layer '%s': no layer takes its output, and it is not the last",
+                           network->nodes[i].name);
     return LS_OK;
 }
 
@@ -138,7 +229,7 @@ static ls_status check_outputs(struct ls_network *network) {
                        last->name, text);
     if (last->output.dims[0] > INT_MAX)
         return ls_fail(LS_INVALID_ARGUMENT, "the last layer, '%s', has too many outputs: %s", last->name, text);
-    if (!network->variable_count)
+    if (!network->trainable_count)
         return ls_fail(LS_INVALID_ARGUMENT, "the network has nothing to train: none of its layers has variables");
     network->outputs = (int)last->output.dims[0];
     return LS_OK;
@@ -151,26 +242,36 @@ ls_status ls_network_new(const ls_layer *layers, size_t count, const ls_shape *i
     if (!made) return ls_fail_memory("a network", sizeof(*made));
     made->input = *input;
     status = take_layers(made, layers, count);
-    if (!status) status = infer(made, input);
+    if (!status) status = infer(made);
+    if (!status) status = check_consumers(made);
     if (!status) status = check_outputs(made);
+    if (!status) ls_nodes_fuse(made->nodes, count);
     if (!status) *network = ls_steal(made);
     return status;
 }
 
 size_t ls_network_blob_count(const struct ls_network *network) {
-    return network->blob_count;
+    return network->variables.floats;
+}
+
+size_t ls_network_trainable_count(const struct ls_network *network) {
+    return network->trainable_count;
 }
 
 int ls_network_variable_count(const struct ls_network *network) {
-    return network->variable_count;
+    return network->variables.count;
 }
 
 const struct ls_network_variable *ls_network_variable(const struct ls_network *network, int index) {
-    return index >= 0 && index < network->variable_count ? &network->variables[index] : NULL;
+    return index >= 0 && index < network->variables.count ? &network->variables.rows[index] : NULL;
 }
 
 int ls_network_outputs(const struct ls_network *network) {
     return network->outputs;
+}
+
+const ls_shape *ls_network_input(const struct ls_network *network) {
+    return &network->input;
 }
 
 size_t ls_network_layer_count(const struct ls_network *network) {
@@ -182,46 +283,7 @@ const struct ls_node *ls_network_node(const struct ls_network *network, size_t i
 }
 
 void ls_network_initialize(const struct ls_network *network, uint64_t seed, float *blob) {
-    memset(blob, 0, network->blob_count * sizeof(float));
-    for (int i = 0; i < network->variable_count; i++)
-        ls_variable_initialize(&network->variables[i], seed, blob + network->variables[i].offset);
-}
-
-/* Text that grows. */
-struct text {
-    char *at;
-    size_t used, size;
-};
-
-static void add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(struct text *text, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(text->at + text->used, text->size - text->used, format, arguments);
-    va_end(arguments);
-    if (length > 0) text->used += (size_t)length;
-}
-
-static void add_node(struct text *text, const struct ls_network *network, const struct ls_node *node) {
-    char shape[192]; /* all eight extents fit */
-    ls_shape_text(&node->output, shape, sizeof(shape));
-    add(text, "; %s %s(%s) -> %s", node->name, node->type->base_name(&node->layer),
-        ls_activation_name(node->layer.activation), shape);
-    for (int i = node->first_variable; i < node->first_variable + node->variable_count; i++) {
-        const struct ls_network_variable *variable = &network->variables[i];
-        ls_shape_text(&variable->shape, shape, sizeof(shape));
-        add(text, "; %s float32 %s %s", variable->name, shape, ls_initializer_name(variable->initializer));
-    }
-}
-
-ls_status ls_network_describe(const struct ls_network *network, char **text) {
-    char shape[192];
-    size_t size = 128 + network->node_count * 320 + (size_t)network->variable_count * 320; /* a piece is at most 280 */
-    struct text made = {ls_alloc(size), 0, size};
-    if (!made.at) return ls_fail_memory("the description of a network", size);
-    ls_shape_text(&network->input, shape, sizeof(shape));
-    add(&made, "input %s", shape);
-    for (size_t i = 0; i < network->node_count; i++) add_node(&made, network, &network->nodes[i]);
-    *text = made.at;
-    return LS_OK;
+    memset(blob, 0, network->variables.floats * sizeof(float));
+    for (int i = 0; i < network->variables.count; i++)
+        ls_variable_initialize(&network->variables.rows[i], seed, blob + network->variables.rows[i].offset);
 }

@@ -1,6 +1,8 @@
 /* A network: layers with shapes and variables, independent of devices and replicas; and a plan: the flat list of ops
  * that one replica runs for a given number of rows. Parameters, gradients and moments are one contiguous float32 blob
- * each, in plain layout, in forward order, so that gradients become ready from the tail. */
+ * each, in plain layout: first the trainable variables in forward order, so that gradients become ready from the tail;
+ * then the statistics, which are moved and not trained. Where a variable has its gradient, a statistic has this
+ * replica's part in its change: the sum over all replicas is added to it. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -12,12 +14,14 @@ struct ls_network_variable {
     size_t offset, count; /* elements in the blob; offsets are multiples of 16 (64 bytes), gaps stay zero */
     ls_initializer initializer;
     int64_t fan_in, fan_out;
+    bool trainable;
 };
 struct ls_network;
 /* Copies layers; input is the shape of one example. INVALID_ARGUMENT naming the layer and the field. */
 ls_status ls_network_new(const ls_layer *layers, size_t count, const ls_shape *input, struct ls_network **network);
 void ls_network_free(struct ls_network *network);
-size_t ls_network_blob_count(const struct ls_network *network); /* float32 elements in a blob, gaps included */
+size_t ls_network_blob_count(const struct ls_network *network);      /* float32 elements in a blob, gaps included */
+size_t ls_network_trainable_count(const struct ls_network *network); /* those of them that come first */
 int ls_network_variable_count(const struct ls_network *network);
 const struct ls_network_variable *ls_network_variable(const struct ls_network *network, int index);
 int ls_network_outputs(const struct ls_network *network); /* width of the last layer: classes */
@@ -25,6 +29,15 @@ int ls_network_outputs(const struct ls_network *network); /* width of the last l
 ls_status ls_network_describe(const struct ls_network *network, char **text);
 /* Writes initial values into a host blob: a function of (seed, variable name, element) only. */
 void ls_network_initialize(const struct ls_network *network, uint64_t seed, float *blob);
+
+/* Memory that the plans of one replica use in turn: it grows to what the largest one needs. */
+struct ls_arena {
+    struct ls_device *device; /* borrowed */
+    void *memory;
+    size_t size; /* bytes */
+};
+ls_status ls_arena_reserve(struct ls_arena *arena, size_t size); /* what was in it is gone if it grows */
+void ls_arena_release(struct ls_arena *arena);
 
 struct ls_plan_config {
     const struct ls_network *network; /* borrowed, as is everything here */
@@ -37,12 +50,19 @@ struct ls_plan_config {
     const int32_t *labels;         /* device (rows) */
     const float *loss_scale;       /* read at each run: 1 / global rows */
     struct ls_loss_sums *sums;     /* written by each run */
+    struct ls_arena *arena;        /* of the same device; NULL: the plan has one of its own */
+    /* of layers that draw random numbers */
+    uint64_t seed;
+    int replica;                          /* in all of the group */
+    const struct ls_optimizer_step *step; /* read at each run; NULL: no layer needs it */
 };
 struct ls_plan;
 ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan);
 void ls_plan_free(struct ls_plan *plan);
 /* Called from the running thread when all gradients from element offset to the end of the blob are final; offsets fall.
- * The first call has the blob's count: forward and loss are done, no gradient is; the last call has offset 0. */
+ * The first call has the trainable count: forward and loss are done, and with them the statistics' changes, no gradient
+ * is; the last call has offset 0. */
 typedef void ls_ready_fn(void *context, size_t offset);
 /* Forward, loss, backward. Gradients are overwritten, not added to. ready may be NULL. */
+size_t ls_plan_memory(const struct ls_plan *plan); /* bytes of the arena that it uses */
 ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context);

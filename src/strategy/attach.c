@@ -34,13 +34,27 @@ static ls_status allocate_gradients(const ls_model *model, struct ls_model_repli
     return status;
 }
 
+/* The blob's part that is moved and not trained: what the step's sum has for it is added. */
+static ls_status build_statistics(const ls_model *model, struct ls_model_replica *replica) {
+    size_t begin = ls_network_trainable_count(model->network), count = model->blob_count - begin;
+    const ls_shape shape = LS_SHAPE((int64_t)count);
+    struct ls_op op = {.kind = LS_OP_ADD};
+    if (!count) return LS_OK;
+    op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = (struct ls_tensor){replica->parameters + begin, LS_FLOAT32, shape, 0};
+    op.tensors[LS_ARG_W] = (struct ls_tensor){replica->gradients + begin, LS_FLOAT32, shape, 0};
+    ls_status status = replica->device->ops->build(replica->device, &op);
+    replica->statistics = op;
+    replica->statistics_built = !status;
+    return status;
+}
+
 static ls_status attach_replica(ls_model *model, struct ls_model_replica *replica) {
     ls_status status = allocate_gradients(model, replica);
     if (!status)
-        status = ls_optimizer_build(replica->device, &model->step, model->blob_count, replica->parameters,
-                                    replica->gradients, replica->moments, &replica->optimizer);
+        status = ls_optimizer_build(replica->device, &model->step, ls_network_trainable_count(model->network),
+                                    replica->parameters, replica->gradients, replica->moments, &replica->optimizer);
     replica->optimizer_built = !status;
-    return status;
+    return status ? status : build_statistics(model, replica);
 }
 
 static ls_status make_reducer(ls_model *model) {
@@ -59,7 +73,9 @@ static ls_status make_reducer(ls_model *model) {
     if (status || model->strategy->membership->size == 1) return status;
     float *gradients[LS_MAX_LOCAL_DEVICES];
     for (int i = 0; i < model->strategy->local_count; i++) gradients[i] = model->replicas[i].gradients;
-    return ls_reducer_new(model->strategy, gradients, model->buckets, model->bucket_count, &model->reducer);
+    const struct ls_reducer_config config = {gradients, model->buckets, model->bucket_count,
+                                             ls_network_trainable_count(model->network)};
+    return ls_reducer_new(model->strategy, &config, &model->reducer);
 }
 
 ls_status ls_model_attach(ls_model *model) {
@@ -83,9 +99,10 @@ static void detach_replica(struct ls_model_replica *replica, bool shared) {
     struct ls_device *device = replica->device;
     ls_model_drop_plans(replica); /* they point to the gradients */
     if (replica->optimizer_built) device->ops->discard(device, &replica->optimizer);
+    if (replica->statistics_built) device->ops->discard(device, &replica->statistics);
     if (!shared) device->ops->release(device, replica->gradients);
     replica->gradients = NULL;
-    replica->optimizer_built = false;
+    replica->optimizer_built = replica->statistics_built = false;
 }
 
 void ls_model_detach(ls_model *model) {

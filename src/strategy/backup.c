@@ -74,13 +74,18 @@ static ls_status allocate_state(struct ls_backup *backup) {
     return backup->state ? LS_OK : ls_fail_memory("a checkpoint's state", backup->floats * sizeof(float));
 }
 
+/* What is not trained has no moments. */
 static ls_status describe_tensors(struct ls_backup *backup) {
-    int variables = ls_network_variable_count(backup->model->network);
-    size_t count = (size_t)variables * (size_t)(1 + moments(backup));
+    const struct ls_network *network = backup->model->network;
+    int variables = ls_network_variable_count(network), trainable = 0;
+    while (trainable < variables && ls_network_variable(network, trainable)->trainable) trainable++;
+    size_t count = (size_t)variables + (size_t)trainable * (size_t)moments(backup), made = (size_t)variables;
     backup->names = ls_alloc_array(count, sizeof(*backup->names));
     backup->tensors = ls_alloc_array(count, sizeof(*backup->tensors));
     if (!backup->names || !backup->tensors) return ls_fail_memory("a checkpoint's tensors", count);
-    for (size_t i = 0; i < count; i++) describe_tensor(backup, i, (int)i / variables, (int)i % variables);
+    for (int v = 0; v < variables; v++) describe_tensor(backup, (size_t)v, 0, v);
+    for (int blob = 1; blob <= moments(backup); blob++)
+        for (int v = 0; v < trainable; v++) describe_tensor(backup, made++, blob, v);
     backup->checkpoint.tensors = backup->tensors;
     backup->checkpoint.count = count;
     return LS_OK;

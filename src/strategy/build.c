@@ -42,7 +42,8 @@ static ls_status build_replicas(ls_model *model) {
     size_t count = (size_t)strategy->local_count;
     model->replicas = ls_alloc_array(count, sizeof(*model->replicas));
     if (!model->replicas) return ls_fail_memory("replicas", count * sizeof(*model->replicas));
-    for (size_t i = 0; i < count; i++) model->replicas[i].device = strategy->replicas[i].device;
+    for (size_t i = 0; i < count; i++)
+        model->replicas[i].arena.device = model->replicas[i].device = strategy->replicas[i].device;
     ls_status status = LS_OK;
     for (size_t i = 0; !status && i < count; i++) status = build_replica(model, &model->replicas[i]);
     return status;
@@ -183,6 +184,7 @@ ls_status ls_model_add_replicas(ls_model *model, int from) {
 static void release_replica(struct ls_model_replica *replica) {
     struct ls_device *device = replica->device;
     release_buffers(replica);
+    ls_arena_release(&replica->arena);
     device->ops->release(device, replica->parameters);
     for (int i = 0; i < 2; i++) device->ops->release(device, replica->moments[i]);
 }

@@ -7,18 +7,31 @@
 #include "base/dtype.h"
 #include "base/memory.h"
 
+#define NAMES (2 + LS_MAX_OTHER_INPUTS) /* in a layer */
+
+/* Its own copy of a layer's name, or of an input's. */
+static ls_status copy_name(ls_model *model, const char **name) {
+    if (!*name) return LS_OK;
+    char *copy = ls_strdup(*name);
+    if (!copy) return ls_fail_memory("a layer's name", strlen(*name));
+    model->layer_names[model->name_count++] = copy;
+    *name = copy;
+    return LS_OK;
+}
+
 static ls_status copy_layers(ls_model *model, const ls_layer *layers, size_t count) {
+    ls_status status = LS_OK;
     model->layers = ls_alloc_array(count, sizeof(*layers));
-    model->layer_names = ls_alloc_array(count, sizeof(*model->layer_names));
+    model->layer_names = ls_alloc_array(count, NAMES * sizeof(*model->layer_names));
     if (!model->layers || !model->layer_names) return ls_fail_memory("layers", count * sizeof(*layers));
     model->layer_count = count;
     memcpy(model->layers, layers, count * sizeof(*layers));
-    for (size_t i = 0; i < count; i++) {
-        if (!layers[i].name) continue;
-        if (!(model->layer_names[i] = ls_strdup(layers[i].name))) return ls_fail_memory("a layer's name", 1);
-        model->layers[i].name = model->layer_names[i];
+    for (size_t i = 0; !status && i < count; i++) {
+        status = copy_name(model, &model->layers[i].name);
+        if (!status) status = copy_name(model, &model->layers[i].input);
+        for (int k = 0; !status && k < LS_MAX_OTHER_INPUTS; k++) status = copy_name(model, &model->layers[i].others[k]);
     }
-    return LS_OK;
+    return status;
 }
 
 ls_status ls_model_new(ls_strategy *strategy, const ls_layer *layers, size_t count, ls_model **model) {
@@ -38,7 +51,7 @@ void ls_model_free(ls_model *model) {
     if (!model) return;
     ls_training_part(model);
     ls_model_release(model);
-    for (size_t i = 0; i < model->layer_count; i++) ls_free(model->layer_names[i]);
+    for (size_t i = 0; i < model->name_count; i++) ls_free(model->layer_names[i]);
     ls_free(model->layer_names);
     ls_free(model->layers);
     ls_free(model);

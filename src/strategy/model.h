@@ -35,7 +35,9 @@ struct ls_model_replica {
     float *features; /* device (max_rows, shape...) */
     int32_t *labels; /* device (max_rows) */
     struct ls_op optimizer;
-    bool optimizer_built;
+    struct ls_op statistics; /* adds to the variables that are not trained what the step changes in them */
+    bool optimizer_built, statistics_built;
+    struct ls_arena arena; /* of the plans */
     struct ls_plan_slot {
         struct ls_plan *plan;
         int64_t rows;
@@ -51,8 +53,8 @@ struct ls_model_replica {
 struct ls_model {
     ls_strategy *strategy; /* borrowed */
     ls_layer *layers;      /* until the network is made */
-    char **layer_names;    /* copies that layers[].name point to */
-    size_t layer_count;
+    char **layer_names;    /* copies that the names in layers point to */
+    size_t layer_count, name_count;
     uint64_t seed;
     ls_loss loss;
     bool compiled;

@@ -20,7 +20,7 @@ struct ls_reducer {
     ls_strategy *strategy;
     float *gradients[LS_MAX_LOCAL_DEVICES];
     const struct ls_bucket *buckets;
-    size_t count;
+    size_t count, compressible;
     ls_compression compression; /* NONE where nothing would be compressed */
     _Atomic int *arrived;       /* [count] local replicas that have given the bucket */
     struct progress *progress;  /* [local replicas], each its own thread's */
@@ -51,11 +51,12 @@ static ls_status reduce_range(struct ls_reducer *reducer, ls_compression compres
     return ls_strategy_add_gradients(reducer->strategy, compression, arrays, end - begin);
 }
 
-/* The extras at the blob's end are counts among other things: they are never rounded. */
+/* What lies at the blob's end, counts among other things, is never rounded. */
 static ls_status reduce_parts(struct ls_reducer *reducer, size_t bucket) {
     const struct ls_bucket *range = &reducer->buckets[bucket];
     if (!reducer->compression) return reduce_range(reducer, LS_COMPRESS_NONE, range->begin, range->end);
-    size_t end = bucket ? range->end : range->end - LS_EXTRAS;
+    size_t end = range->end < reducer->compressible ? range->end : reducer->compressible;
+    if (end < range->begin) end = range->begin;
     ls_status status = LS_OK;
     if (range->begin < end) status = reduce_range(reducer, reducer->compression, range->begin, end);
     return status || end == range->end ? status : reduce_range(reducer, LS_COMPRESS_NONE, end, range->end);
@@ -95,16 +96,17 @@ static void *communicator_thread(void *argument) {
     return NULL;
 }
 
-ls_status ls_reducer_new(ls_strategy *strategy, float *const *gradients, const struct ls_bucket *buckets, size_t count,
-                         struct ls_reducer **reducer) {
+ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *config, struct ls_reducer **reducer) {
+    size_t count = config->count;
     struct ls_reducer *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a reducer", sizeof(*made));
     made->strategy = strategy;
-    made->buckets = buckets;
+    made->buckets = config->buckets;
     made->count = count;
+    made->compressible = config->compressible;
     if (ls_group_compresses(strategy->membership->group, strategy->options.communication))
         made->compression = strategy->options.compression;
-    for (int i = 0; i < strategy->local_count; i++) made->gradients[i] = gradients[i];
+    for (int i = 0; i < strategy->local_count; i++) made->gradients[i] = config->gradients[i];
     made->arrived = ls_alloc_array(count, sizeof(*made->arrived));
     made->progress = ls_alloc_array((size_t)strategy->local_count, sizeof(*made->progress));
     ls_status status = LS_OK;

@@ -7,9 +7,14 @@
 #include "strategy/bucket.h"
 
 struct ls_reducer;
-/* Borrows everything; gradients[local replicas] are the blobs, buckets as of ls_buckets_cut. */
-ls_status ls_reducer_new(ls_strategy *strategy, float *const *gradients, const struct ls_bucket *buckets, size_t count,
-                         struct ls_reducer **reducer);
+struct ls_reducer_config {
+    float *const *gradients;         /* [local replicas] the blobs */
+    const struct ls_bucket *buckets; /* as of ls_buckets_cut */
+    size_t count;
+    size_t compressible; /* elements of the blob: what comes after them, statistics and extras, is never rounded */
+};
+/* Borrows strategy and what config points to. */
+ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *config, struct ls_reducer **reducer);
 void ls_reducer_free(struct ls_reducer *reducer);
 /* From replica threads, each step in this order: begin (step names it in the timeline), ready with falling offsets down
  * to 0, wait; or fail instead of what is left of them. */

@@ -8,8 +8,8 @@
 #include "strategy/model.h"
 
 /* The replica's plan for so many rows: kept, since only a few row counts occur. */
-static ls_status find_plan(ls_model *model, struct ls_model_replica *replica, int64_t rows, bool training,
-                           struct ls_plan **plan) {
+static ls_status find_plan(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
+    struct ls_model_replica *replica = &model->replicas[local];
     struct ls_plan_slot *oldest = &replica->plans[0];
     replica->clock++;
     for (size_t i = 0; i < LS_PLANS_KEPT; i++) {
@@ -33,6 +33,10 @@ static ls_status find_plan(ls_model *model, struct ls_model_replica *replica, in
         .labels = replica->labels,
         .loss_scale = &model->loss_scale,
         .sums = &replica->sums,
+        .arena = &replica->arena,
+        .seed = model->seed,
+        .replica = model->strategy->replicas[local].id,
+        .step = &model->step,
     };
     struct ls_plan *made;
     ls_status status = ls_plan_new(&config, &made);
@@ -69,7 +73,7 @@ static void trace_progress(struct training *training, size_t offset) {
     char name[sizeof(ls_network_variable(network, 0)->name)];
     int index = 0;
     if (!training->track) return;
-    if (offset == training->model->blob_count) {
+    if (offset == ls_network_trainable_count(network)) {
         trace_until_now(training, "forward");
         training->backward = training->mark;
         return;
@@ -129,7 +133,7 @@ static ls_status compute_gradients(struct training *training) {
         no_gradients(training);
         return LS_OK;
     }
-    status = find_plan(training->model, training->replica, rows, true, &plan);
+    status = find_plan(training->model, training->local, rows, true, &plan);
     if (!status) status = ls_plan_run(plan, gradients_ready, training);
     if (!status) ls_track_end(training->track, training->backward, "backward", this_step(training->model));
     return status;
@@ -182,6 +186,8 @@ static ls_status train_replica(ls_replica *replica, void *context) {
     if (status) return status;
     training.mark = ls_track_begin(training.track);
     status = training.replica->optimizer.run(&training.replica->optimizer);
+    if (!status && training.replica->statistics_built)
+        status = training.replica->statistics.run(&training.replica->statistics);
     if (!status) trace_until_now(&training, "update");
     return status;
 }
@@ -212,7 +218,7 @@ static ls_status evaluate_replica(ls_replica *replica, void *context) {
     struct ls_plan *plan;
     ls_status status = load_batch(model, own, replica->local_id, &rows);
     if (status || !rows) return status;
-    status = find_plan(model, own, rows, false, &plan);
+    status = find_plan(model, replica->local_id, rows, false, &plan);
     if (!status) status = ls_plan_run(plan, NULL, NULL);
     if (status) return status;
     own->total.loss += own->sums.loss;

@@ -109,11 +109,11 @@ static const struct {
     const char *message;
 } bad[] = {
     {{{0}}, 0, {1, {4}}, "the network has no layers"},
-    {{{.kind = (ls_layer_kind)9}}, 1, {1, {4}}, "layer 0: kind 9 is no ls_layer_kind"},
+    {{{.kind = (ls_layer_kind)99}}, 1, {1, {4}}, "layer 0: kind 99 is no ls_layer_kind"},
     {{ls_dense(3), {0}}, 2, {1, {4}}, "layer 1: kind 0 is no ls_layer_kind"},
     {{ls_dense(3), ls_dense(0)}, 2, {1, {4}}, "layer 1 (dense): units 0 must be 1 or more"},
     {{ls_dense(-3)}, 1, {1, {4}}, "layer 0 (dense): units -3"},
-    {{ls_dense(3, (ls_activation)5)}, 1, {1, {4}}, "layer 0: activation 5 is no ls_activation"},
+    {{ls_dense(3, (ls_activation)55)}, 1, {1, {4}}, "layer 0: activation 55 is no ls_activation"},
     {{ls_dense(3), {.kind = LS_LAYER_ACTIVATION, .activation = (ls_activation)-1}},
      2,
      {1, {4}},

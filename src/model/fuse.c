@@ -1,0 +1,51 @@
+/* Which nodes a batch normalization does along with its own work: the sum with another value, then ReLU or ReLU6, where
+ * nobody else sees what is in between. One pass over memory instead of three. */
+#include "model/layer.h"
+
+/* The only node that takes node's output; LS_NO_NODE when there are none or several. */
+static int only_consumer(const struct ls_node *nodes, size_t count, int node) {
+    int found = LS_NO_NODE;
+    for (size_t i = (size_t)node + 1; i < count; i++)
+        for (int k = 0; k < nodes[i].input_count; k++) {
+            if (nodes[i].inputs[k] != node) continue;
+            if (found != LS_NO_NODE) return LS_NO_NODE;
+            found = (int)i;
+        }
+    return found;
+}
+
+static bool is(const struct ls_node *nodes, int node, ls_layer_kind kind) {
+    return node != LS_NO_NODE && nodes[node].layer.kind == kind;
+}
+
+/* The other input of a sum of two that is there before node runs. */
+static int other_input(const struct ls_node *sum, int node) {
+    if (sum->input_count != 2) return LS_NO_NODE;
+    int other = sum->inputs[sum->inputs[0] == node];
+    return other < node ? other : LS_NO_NODE;
+}
+
+static void take(struct ls_node *nodes, struct ls_node *node, int next) {
+    nodes[next].owner = (int)node->index;
+    node->last = next;
+}
+
+static void fuse(struct ls_node *nodes, size_t count, struct ls_node *node) {
+    int next = only_consumer(nodes, count, node->last);
+    int other = is(nodes, next, LS_LAYER_ADD) ? other_input(&nodes[next], node->last) : LS_NO_NODE;
+    if (other != LS_NO_NODE) {
+        node->residual = other;
+        take(nodes, node, next);
+        next = only_consumer(nodes, count, next);
+    }
+    if (!is(nodes, next, LS_LAYER_ACTIVATION)) return;
+    ls_activation activation = nodes[next].layer.activation;
+    if (activation != LS_RELU && activation != LS_RELU6) return;
+    node->activation = activation;
+    take(nodes, node, next);
+}
+
+void ls_nodes_fuse(struct ls_node *nodes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (nodes[i].layer.kind == LS_LAYER_BATCH_NORMALIZATION) fuse(nodes, count, &nodes[i]);
+}

@@ -1,0 +1,126 @@
+/* Batch normalization with what follows it (fuse.c). In training the batch's statistics normalize, and this replica's
+ * part in the change of the moving ones goes where gradients go: all replicas' parts are added up and applied with the
+ * step. Mirrors tf.keras.layers.BatchNormalization. */
+#include <math.h>
+
+#include "base/status.h"
+#include "model/layer.h"
+
+enum { MOVING_MEAN = 0, MOVING_VARIANCE };
+
+static const char *norm_base_name(const ls_layer *layer) {
+    (void)layer;
+    return "batch_normalization";
+}
+
+static float momentum_of(const ls_layer *layer) {
+    return layer->momentum > 0 ? layer->momentum : 0.99F;
+}
+
+static float epsilon_of(const ls_layer *layer) {
+    return layer->epsilon > 0 ? layer->epsilon : 0.001F;
+}
+
+static ls_status check_fields(const struct ls_node *node, size_t position) {
+    const ls_layer *layer = &node->layer;
+    if (!(layer->momentum >= 0 && layer->momentum < 1))
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "layer %zu (batch_normalization): momentum %g must be at least 0 and below 1", position,
+                       (double)layer->momentum);
+    if (!(layer->epsilon >= 0) || isinf(layer->epsilon))
+        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (batch_normalization): epsilon %g must be above 0", position,
+                       (double)layer->epsilon);
+    if (node->input.rank >= 1) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (batch_normalization): its input has no axis", position);
+}
+
+static ls_status norm_infer(struct ls_network *network, struct ls_node *node, size_t position) {
+    ls_status status = check_fields(node, position);
+    if (status) return status;
+    int64_t channels = node->input.dims[node->input.rank - 1];
+    const struct ls_variable_spec specs[] = {{"gamma", LS_SHAPE(channels), LS_ONES, 1, 1, false},
+                                             {"beta", LS_SHAPE(channels), LS_ZEROS, 1, 1, false},
+                                             {"moving_mean", LS_SHAPE(channels), LS_ZEROS, 1, 1, true},
+                                             {"moving_variance", LS_SHAPE(channels), LS_ONES, 1, 1, true}};
+    const bool absent[] = {node->layer.no_scale, node->layer.no_center, false, false};
+    node->output = node->input;
+    for (int i = 0; !status && i < 4; i++)
+        if (!absent[i]) status = ls_network_add_variable(network, node, &specs[i]);
+    return status;
+}
+
+static struct ls_op start_op(struct ls_plan_builder *builder, const struct ls_node *node, enum ls_op_kind kind,
+                             const struct ls_node_tensors *at) {
+    struct ls_op op = {.kind = kind,
+                       .activation = node->activation,
+                       .momentum = momentum_of(&node->layer),
+                       .epsilon = epsilon_of(&node->layer),
+                       .scale = ls_plan_config_of(builder)->loss_scale};
+    op.tensors[LS_ARG_X] = at->x[0];
+    if (!node->layer.no_scale) op.tensors[LS_ARG_GAMMA] = ls_plan_parameter(builder, node, 0);
+    if (!node->layer.no_center)
+        op.tensors[LS_ARG_BETA] = ls_plan_parameter(builder, node, node->layer.no_scale ? 0 : 1);
+    return op;
+}
+
+static ls_status norm_forward(struct ls_plan_builder *builder, const struct ls_node *node,
+                              const struct ls_node_tensors *at) {
+    bool training = ls_plan_config_of(builder)->training;
+    struct ls_op op = start_op(builder, node, training ? LS_OP_BATCH_NORM_FORWARD : LS_OP_BATCH_NORM_INFERENCE, at);
+    op.tensors[LS_ARG_Y] = at->y;
+    op.tensors[LS_ARG_R] = at->residual;
+    op.tensors[LS_ARG_MEAN] = ls_plan_statistic(builder, node, MOVING_MEAN);
+    op.tensors[LS_ARG_VARIANCE] = ls_plan_statistic(builder, node, MOVING_VARIANCE);
+    if (training) {
+        const ls_shape shape = LS_SHAPE(2, node->input.dims[node->input.rank - 1]);
+        op.tensors[LS_ARG_SAVED] = *ls_plan_kept(builder, node) = ls_plan_tensor(builder, &shape);
+        op.tensors[LS_ARG_DMEAN] = ls_plan_statistic_change(builder, node, MOVING_MEAN);
+        op.tensors[LS_ARG_DVARIANCE] = ls_plan_statistic_change(builder, node, MOVING_VARIANCE);
+    }
+    return ls_plan_append(builder, &op);
+}
+
+static ls_status norm_again(struct ls_plan_builder *builder, const struct ls_node *node,
+                            const struct ls_node_tensors *at) {
+    struct ls_op op = start_op(builder, node, LS_OP_BATCH_NORM_AGAIN, at);
+    op.tensors[LS_ARG_SAVED] = *ls_plan_kept(builder, node);
+    op.tensors[LS_ARG_Y] = at->y;
+    return ls_plan_append(builder, &op);
+}
+
+/* dx and the residual's gradient: one of them may have dy's place. Without an activation the residual's is dy itself.
+ */
+static void place_gradients(const struct ls_node *node, struct ls_node_tensors *at, struct ls_op *op) {
+    bool residual = ls_tensor_exists(&at->dresidual), masked = node->residual != LS_NO_NODE && node->activation;
+    if (masked) {
+        op->tensors[LS_ARG_DR] = at->dy;
+        op->tensors[LS_ARG_Y] = at->y;
+    }
+    if (residual)
+        at->dresidual = at->dy;
+    else if (!masked && ls_tensor_exists(&at->dx[0]))
+        at->dx[0] = at->dy;
+    op->tensors[LS_ARG_DX] = at->dx[0];
+}
+
+static ls_status norm_backward(struct ls_plan_builder *builder, const struct ls_node *node,
+                               struct ls_node_tensors *at) {
+    struct ls_op op = start_op(builder, node, LS_OP_BATCH_NORM_BACKWARD, at);
+    op.tensors[LS_ARG_SAVED] = *ls_plan_kept(builder, node);
+    op.tensors[LS_ARG_DY] = at->dy;
+    if (!node->layer.no_scale) op.tensors[LS_ARG_DGAMMA] = ls_plan_gradient(builder, node, 0);
+    if (!node->layer.no_center)
+        op.tensors[LS_ARG_DBETA] = ls_plan_gradient(builder, node, node->layer.no_scale ? 0 : 1);
+    place_gradients(node, at, &op);
+    return ls_plan_append(builder, &op);
+}
+
+const struct ls_layer_type ls_batch_normalization_type = {
+    .kind = LS_LAYER_BATCH_NORMALIZATION,
+    .base_name = norm_base_name,
+    .infer = norm_infer,
+    .forward = norm_forward,
+    .backward = norm_backward,
+    .again = norm_again,
+    .reads_x = true,
+};

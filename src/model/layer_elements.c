@@ -1,0 +1,97 @@
+/* Layers that change each element for itself: rescaling and dropout. Mirrors tf.keras.layers.Rescaling and Dropout. */
+#include "base/random.h"
+#include "base/status.h"
+#include "model/layer.h"
+
+static const char *rescaling_base_name(const ls_layer *layer) {
+    (void)layer;
+    return "rescaling";
+}
+
+static const char *dropout_base_name(const ls_layer *layer) {
+    (void)layer;
+    return "dropout";
+}
+
+static ls_status rescaling_infer(struct ls_network *network, struct ls_node *node, size_t position) {
+    (void)network, (void)position;
+    node->output = node->input;
+    return LS_OK;
+}
+
+static ls_status dropout_infer(struct ls_network *network, struct ls_node *node, size_t position) {
+    (void)network;
+    node->output = node->input;
+    if (node->layer.rate >= 0 && node->layer.rate < 1) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (dropout): rate %g must be at least 0 and below 1", position,
+                   (double)node->layer.rate);
+}
+
+static bool dropout_passes_through(const struct ls_node *node, bool training) {
+    return !training || node->layer.rate <= 0;
+}
+
+static struct ls_op rescaling_op(const struct ls_node *node) {
+    return (struct ls_op){.kind = LS_OP_SCALE, .alpha = node->layer.scale, .beta = node->layer.offset};
+}
+
+static struct ls_op dropout_op(const struct ls_plan_builder *builder, const struct ls_node *node) {
+    const struct ls_plan_config *config = ls_plan_config_of(builder);
+    return (struct ls_op){.kind = LS_OP_DROPOUT,
+                          .alpha = node->layer.rate,
+                          .random = {config->seed, ls_stream_id(node->name), config->replica},
+                          .step = config->step};
+}
+
+static ls_status append(struct ls_plan_builder *builder, struct ls_op *op, const struct ls_tensor *x,
+                        const struct ls_tensor *y) {
+    op->tensors[LS_ARG_X] = *x;
+    op->tensors[LS_ARG_Y] = *y;
+    return ls_plan_append(builder, op);
+}
+
+static ls_status rescaling_forward(struct ls_plan_builder *builder, const struct ls_node *node,
+                                   const struct ls_node_tensors *at) {
+    struct ls_op op = rescaling_op(node);
+    return append(builder, &op, &at->x[0], &at->y);
+}
+
+static ls_status rescaling_backward(struct ls_plan_builder *builder, const struct ls_node *node,
+                                    struct ls_node_tensors *at) {
+    struct ls_op op = rescaling_op(node);
+    op.beta = 0;
+    if (!ls_tensor_exists(&at->dx[0])) return LS_OK;
+    at->dx[0] = at->dy;
+    return append(builder, &op, &at->dy, &at->dy);
+}
+
+static ls_status dropout_forward(struct ls_plan_builder *builder, const struct ls_node *node,
+                                 const struct ls_node_tensors *at) {
+    struct ls_op op = dropout_op(builder, node);
+    return append(builder, &op, &at->x[0], &at->y);
+}
+
+static ls_status dropout_backward(struct ls_plan_builder *builder, const struct ls_node *node,
+                                  struct ls_node_tensors *at) {
+    struct ls_op op = dropout_op(builder, node);
+    if (!ls_tensor_exists(&at->dx[0])) return LS_OK;
+    at->dx[0] = at->dy;
+    return append(builder, &op, &at->dy, &at->dy);
+}
+
+const struct ls_layer_type ls_rescaling_type = {
+    .kind = LS_LAYER_RESCALING,
+    .base_name = rescaling_base_name,
+    .infer = rescaling_infer,
+    .forward = rescaling_forward,
+    .backward = rescaling_backward,
+};
+
+const struct ls_layer_type ls_dropout_type = {
+    .kind = LS_LAYER_DROPOUT,
+    .base_name = dropout_base_name,
+    .infer = dropout_infer,
+    .passes_through = dropout_passes_through,
+    .forward = dropout_forward,
+    .backward = dropout_backward,
+};

@@ -1,0 +1,130 @@
+/* Layers that take several outputs: their sum, or side by side along the last axis. Mirrors tf.keras.layers.Add and
+ * Concatenate. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "model/layer.h"
+
+static const char *add_base_name(const ls_layer *layer) {
+    (void)layer;
+    return "add";
+}
+
+static const char *concatenate_base_name(const ls_layer *layer) {
+    (void)layer;
+    return "concatenate";
+}
+
+static ls_status check_inputs(const struct ls_network *network, const struct ls_node *node, size_t position) {
+    const char *kind = node->type->base_name(&node->layer);
+    char text[96], other_text[96];
+    bool sum = node->layer.kind == LS_LAYER_ADD;
+    if (node->input_count < 2)
+        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): name at least one more input, as in ls_%s(\"conv2d\")",
+                       position, kind, kind);
+    for (int i = 1; i < node->input_count; i++) {
+        ls_shape first = node->input, other = *ls_network_input_shape(network, node, i);
+        ls_shape_text(&first, text, sizeof(text));
+        ls_shape_text(&other, other_text, sizeof(other_text));
+        if (!sum && first.rank && other.rank) first.dims[first.rank - 1] = other.dims[other.rank - 1] = 1;
+        if (!ls_shape_equal(&first, &other) || !first.rank)
+            return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): its inputs have shapes %s and %s", position, kind,
+                           text, other_text);
+    }
+    return LS_OK;
+}
+
+static ls_status join_infer(struct ls_network *network, struct ls_node *node, size_t position) {
+    ls_status status = check_inputs(network, node, position);
+    if (status) return status;
+    node->output = node->input;
+    for (int i = 1; node->layer.kind == LS_LAYER_CONCATENATE && i < node->input_count; i++) {
+        const ls_shape *other = ls_network_input_shape(network, node, i);
+        node->output.dims[other->rank - 1] += other->dims[other->rank - 1];
+    }
+    return LS_OK;
+}
+
+static ls_status add_forward(struct ls_plan_builder *builder, const struct ls_node *node,
+                             const struct ls_node_tensors *at) {
+    ls_status status = LS_OK;
+    for (int i = 1; !status && i < node->input_count; i++) {
+        struct ls_op op = {.kind = LS_OP_ADD};
+        op.tensors[LS_ARG_X] = i == 1 ? at->x[0] : at->y;
+        op.tensors[LS_ARG_W] = at->x[i];
+        op.tensors[LS_ARG_Y] = at->y;
+        status = ls_plan_append(builder, &op);
+    }
+    return status;
+}
+
+/* All gradients are dy: the first that is needed has it, the others have copies. */
+static ls_status add_backward(struct ls_plan_builder *builder, const struct ls_node *node, struct ls_node_tensors *at) {
+    ls_status status = LS_OK;
+    bool given = false;
+    for (int i = 0; !status && i < node->input_count; i++) {
+        if (!ls_tensor_exists(&at->dx[i])) continue;
+        if (given) {
+            struct ls_op op = {.kind = LS_OP_SCALE, .alpha = 1};
+            op.tensors[LS_ARG_X] = at->dy;
+            op.tensors[LS_ARG_Y] = at->dx[i];
+            status = ls_plan_append(builder, &op);
+        } else {
+            at->dx[i] = at->dy;
+        }
+        given = true;
+    }
+    return status;
+}
+
+/* As a matrix whose columns are the last axis. */
+static struct ls_tensor as_columns(struct ls_tensor tensor) {
+    int64_t columns = tensor.shape.dims[tensor.shape.rank - 1];
+    tensor.shape = LS_SHAPE(ls_shape_count(&tensor.shape) / columns, columns);
+    return tensor;
+}
+
+static ls_status concatenate_forward(struct ls_plan_builder *builder, const struct ls_node *node,
+                                     const struct ls_node_tensors *at) {
+    struct ls_op op = {.kind = LS_OP_PLACE};
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < node->input_count; i++) {
+        op.tensors[LS_ARG_X] = as_columns(at->x[i]);
+        op.tensors[LS_ARG_Y] = as_columns(at->y);
+        status = ls_plan_append(builder, &op);
+        op.column += op.tensors[LS_ARG_X].shape.dims[1];
+    }
+    return status;
+}
+
+static ls_status concatenate_backward(struct ls_plan_builder *builder, const struct ls_node *node,
+                                      struct ls_node_tensors *at) {
+    struct ls_op op = {.kind = LS_OP_TAKE};
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < node->input_count; i++) {
+        op.tensors[LS_ARG_X] = as_columns(at->dy);
+        op.tensors[LS_ARG_Y] = as_columns(at->x[i]);
+        int64_t columns = op.tensors[LS_ARG_Y].shape.dims[1];
+        if (ls_tensor_exists(&at->dx[i])) {
+            op.tensors[LS_ARG_Y] = as_columns(at->dx[i]);
+            status = ls_plan_append(builder, &op);
+        }
+        op.column += columns;
+    }
+    return status;
+}
+
+const struct ls_layer_type ls_add_type = {
+    .kind = LS_LAYER_ADD,
+    .base_name = add_base_name,
+    .infer = join_infer,
+    .forward = add_forward,
+    .backward = add_backward,
+};
+
+const struct ls_layer_type ls_concatenate_type = {
+    .kind = LS_LAYER_CONCATENATE,
+    .base_name = concatenate_base_name,
+    .infer = join_infer,
+    .forward = concatenate_forward,
+    .backward = concatenate_backward,
+};
