@@ -195,6 +195,16 @@ typedef struct ls_fit_options {
 } ls_fit_options;
 #define LS_FIT(...) (&(ls_fit_options){.size = sizeof(ls_fit_options), __VA_ARGS__})
 
+/* tf.keras.applications: the layers of "lenet", "mobilenet_v2" or "resnet50" with Keras' names, which give logits; for images
+ * of any size that fits. *layers is for ls_model_new, and freed with ls_memory_free. */
+typedef struct ls_application_options {
+    size_t size;
+    int classes;
+    float alpha; /* multiplier of mobilenet_v2's widths; default 1 */
+} ls_application_options;
+#define LS_APPLICATION(...) (&(ls_application_options){.size = sizeof(ls_application_options), __VA_ARGS__})
+LS_API ls_status ls_application(const char *name, const ls_application_options *options, ls_layer **layers, size_t *count);
+
 /* Borrows strategy. The input shape is taken from the first dataset. */
 LS_API ls_status ls_model_new(ls_strategy *strategy, const ls_layer *layers, size_t count, ls_model **model);
 /* Sets the seed of the initial weights (default 0); before the first fit or evaluate. */

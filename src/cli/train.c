@@ -16,13 +16,15 @@
 static const char help[] =
     "lockstep train: train a model without writing C\n"
     "\n"
-    "usage: lockstep train --model mlp --dataset digits|shapes|DIR|FILE.npz [OPTIONS]\n"
+    "usage: lockstep train --model M --dataset digits|shapes|DIR|FILE.npz [OPTIONS]\n"
     "\n"
     "Reads TF_CONFIG, joins the other workers, mirrors the model on its devices and trains it in lockstep; without\n"
     "TF_CONFIG it trains alone. Every worker gets the same options. The chief prints the progress.\n"
     "\n"
     "model and data:\n"
-    "  --model mlp             layers of --hidden units with ReLU, then one unit a class (default mlp)\n"
+    "  --model mlp|lenet|mobilenet_v2|resnet50   (default mlp: layers of --hidden units with ReLU, then one unit a\n"
+    "                          class); the others are for images of any size\n"
+    "  --alpha X               multiplier of mobilenet_v2's widths (default 1)\n"
     "  --hidden A,B,...        units of the hidden layers; 'none' for a linear model (default 128,64)\n"
     "  --dataset WHAT          drawn digits or shapes; a folder of MNIST's IDX, CIFAR-10's binary, TFRecord or NumPy\n"
     "                          files, or of images, a folder each class; or an .npz file (default digits)\n"
@@ -95,7 +97,8 @@ static const char help[] =
 #define MAX_LAYERS 32
 struct training {
     ls_strategy_options strategy;
-    const char *strategy_name, *dataset;
+    const char *strategy_name, *dataset, *model;
+    float alpha;           /* 0: not given */
     const char *transport; /* NULL: what the environment says */
     ls_dataset_options data;
     struct ls_augment augment;
@@ -141,6 +144,7 @@ static bool read_hidden(const struct ls_command_line *line, const char *text, st
 
 enum option_id {
     MODEL = 256,
+    ALPHA,
     HIDDEN,
     DATASET,
     LIMIT,
@@ -178,6 +182,7 @@ enum option_id {
 
 static const struct option long_options[] = {
     {"model", required_argument, NULL, MODEL},
+    {"alpha", required_argument, NULL, ALPHA},
     {"hidden", required_argument, NULL, HIDDEN},
     {"dataset", required_argument, NULL, DATASET},
     {"limit", required_argument, NULL, LIMIT},
@@ -217,7 +222,7 @@ static const struct option long_options[] = {
     {0},
 };
 
-static const char *const models[] = {"mlp", NULL};
+static const char *const models[] = {"mlp", "lenet", "mobilenet_v2", "resnet50", NULL};
 static const char *const optimizers[] = {"sgd", "adam", NULL};
 static const char *const shuffles[] = {"each-epoch", "once", "never", NULL};
 static const char *const checkpoint_errors[] = {"fail", "warn", NULL};
@@ -251,6 +256,7 @@ static bool read_word(const struct ls_command_line *line, int option, struct tra
     int value = 0;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         if (table[i].option == option && !choose(line, table[i].name, optarg, table[i].words, &value)) return false;
+    if (option == MODEL) training->model = models[value];
     if (option == OPTIMIZER) training->optimizer.kind = value == 0 ? LS_OPTIMIZER_SGD : LS_OPTIMIZER_ADAM;
     if (option == SHUFFLE) training->data.shuffle = (ls_shuffle)value;
     if (option == CHECKPOINT_ERRORS) training->checkpoint.warn_only = value == 1;
@@ -306,6 +312,10 @@ static bool read_number(const struct ls_command_line *line, int option, struct t
         if (!ls_option_number(line, "--learning-rate", optarg, 1e-12, 1e6, &value)) return false;
         training->optimizer.learning_rate = (float)value;
     }
+    if (option == ALPHA) {
+        if (!ls_option_number(line, "--alpha", optarg, 0.01, 16, &value)) return false;
+        training->alpha = (float)value;
+    }
     if (option == MOMENTUM) {
         if (!ls_option_number(line, "--momentum", optarg, 0, 1, &value)) return false;
         training->optimizer.momentum = (float)value;
@@ -349,13 +359,29 @@ static ls_status make_strategy(const struct training *training, ls_strategy **st
     return ls_multi_worker_mirrored_strategy_new(&training->strategy, strategy);
 }
 
-static ls_status make_model(const struct training *training, ls_strategy *strategy, const ls_dataset *data,
-                            ls_model **model) {
+static ls_status make_mlp(const struct training *training, ls_strategy *strategy, int classes, ls_model **model) {
     ls_layer layers[MAX_LAYERS];
     size_t count = 0;
     for (int i = 0; i < training->hidden_count; i++) layers[count++] = ls_dense(training->hidden[i], LS_RELU);
-    layers[count++] = ls_dense(ls_dataset_num_classes(data));
-    ls_status status = ls_model_new(strategy, layers, count, model);
+    layers[count++] = ls_dense(classes);
+    return ls_model_new(strategy, layers, count, model);
+}
+
+static ls_status make_application(const struct training *training, ls_strategy *strategy, int classes,
+                                  ls_model **model) {
+    ls_layer *layers = NULL;
+    size_t count = 0;
+    ls_status status =
+        ls_application(training->model, LS_APPLICATION(.classes = classes, .alpha = training->alpha), &layers, &count);
+    if (!status) status = ls_model_new(strategy, layers, count, model);
+    ls_memory_free(layers);
+    return status;
+}
+
+static ls_status make_model(const struct training *training, ls_strategy *strategy, const ls_dataset *data,
+                            ls_model **model) {
+    bool mlp = !strcmp(training->model, "mlp");
+    ls_status status = (mlp ? make_mlp : make_application)(training, strategy, ls_dataset_num_classes(data), model);
     if (!status) status = ls_model_seed(*model, training->seed);
     return status ? status : ls_model_compile(*model, training->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
 }
@@ -441,6 +467,7 @@ int train_main(int argc, char **argv) {
         .checkpoint = {.size = sizeof(ls_checkpoint_options)},
         .strategy_name = "multi-worker",
         .dataset = "digits",
+        .model = "mlp",
         .optimizer = ls_sgd(0),
         .hidden = {128, 64},
         .hidden_count = 2,
