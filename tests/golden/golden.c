@@ -9,7 +9,7 @@
 
 #include "base/dtype.h"
 
-#define MAX_TENSORS 64
+#define MAX_TENSORS 512
 
 struct golden {
     const char *file;

@@ -9,6 +9,7 @@ Format: '#' begins a comment line; "tensor NAME RANK DIMS..." is followed by the
 
 import os
 import pathlib
+import sys
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
@@ -35,7 +36,7 @@ def hex_float(value):
 def write(name, what, tensors):
     lines = [
         f"# {what}",
-        f"# Recorded by tests/golden/record.py with tensorflow {tf.__version__}, keras {keras.__version__}, "
+        f"# Recorded by tests/golden/{pathlib.Path(sys.argv[0]).name} with tensorflow {tf.__version__}, keras {keras.__version__}, "
         f"numpy {np.__version__}.",
     ]
     for key, value in tensors.items():

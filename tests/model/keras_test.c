@@ -1,0 +1,290 @@
+/* Layers on images and networks of them against what Keras computed: losses, gradients, moving statistics, names and
+ * counts of variables. Weights and inputs are functions of their names, here as in record_images.py. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "golden/golden.h"
+#include "harness.h"
+#include "model/model_fixture.h"
+
+static double draw(const char *name, int64_t i) {
+    return 2 * ((double)(ls_random_bits(1, ls_stream_id(name), (uint64_t)i) >> 11) * 0x1p-53) - 1;
+}
+
+static bool ends_with(const char *name, const char *end) {
+    size_t length = strlen(name), own = strlen(end);
+    return length >= own && !strcmp(name + length - own, end);
+}
+
+static void fill_variable(const struct ls_network_variable *variable, float *values) {
+    const ls_shape *shape = &variable->shape;
+    int64_t last = shape->dims[shape->rank - 1];
+    double fan_in = 12;
+    if (ends_with(variable->name, "/kernel")) fan_in = (double)(ls_shape_count(shape) / last);
+    if (ends_with(variable->name, "/kernel") && shape->rank == 4 && last == 1)
+        fan_in = (double)(shape->dims[0] * shape->dims[1]);
+    bool positive = ends_with(variable->name, "/gamma") || ends_with(variable->name, "/moving_variance");
+    for (size_t i = 0; i < variable->count; i++) {
+        double drawn = draw(variable->name, (int64_t)i);
+        values[i] = (float)(positive ? 1 + 0.5 * drawn : drawn * sqrt(3 / fan_in));
+    }
+}
+
+static struct replica keras_replica(const ls_layer *layers, size_t count, ls_shape input, int64_t rows) {
+    struct replica replica = new_replica(layers, count, input, rows);
+    for (int v = 0; v < ls_network_variable_count(replica.network); v++) {
+        const struct ls_network_variable *variable = ls_network_variable(replica.network, v);
+        fill_variable(variable, replica.parameters + variable->offset);
+    }
+    for (int64_t i = 0; i < rows * ls_shape_count(&input); i++)
+        replica.features[i] = 2 * (float)(draw("x", i) * sqrt(3.0 / 12));
+    for (int64_t i = 0; i < rows; i++) replica.labels[i] = (int32_t)(i * 7 % ls_network_outputs(replica.network));
+    return replica;
+}
+
+static void check_loss(const struct replica *replica, const struct golden *golden, const char *name, const char *what,
+                       double tolerance) {
+    const struct golden_tensor *recorded = golden_find(golden, "%s/%s", name, what);
+    float loss = (float)(replica->sums.loss / (double)replica->rows);
+    assert_near(what, &loss, recorded->values, 1, tolerance);
+}
+
+static void check_inference(struct replica *replica, const struct golden *golden, const char *name) {
+    struct ls_plan_config config = plan_config(replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    struct ls_plan *plan = NULL;
+    config.training = false;
+    assert_ok(ls_plan_new(&config, &plan));
+    assert_ok(ls_plan_run(plan, NULL, NULL));
+    check_loss(replica, golden, name, "inference", 2e-6);
+    ls_plan_free(plan);
+}
+
+/* ---- layers ---- */
+
+static const struct {
+    const char *name;
+    ls_layer layers[12];
+} cases[] = {
+    {"valid", {ls_conv2d(5, 3, .name = "a")}},
+    {"same", {ls_conv2d(5, 3, 2, LS_SAME, .name = "a")}},
+    {"wide", {ls_conv2d(3, 2, .kernel_width = 3, .padding = LS_SAME, .no_bias = true, .name = "a")}},
+    {"dilated", {ls_conv2d(3, 3, .padding = LS_SAME, .dilation_rate = 2, .name = "a")}},
+    {"groups", {ls_conv2d(6, 3, .padding = LS_SAME, .groups = 2, .activation = LS_RELU, .name = "a")}},
+    {"depthwise", {ls_depthwise_conv2d(3, 2, LS_SAME, .name = "a")}},
+    {"multiplier", {ls_depthwise_conv2d(2, .units = 3, .activation = LS_TANH, .name = "a")}},
+    {"norm", {ls_batch_normalization(.name = "a")}},
+    {"norm_plain",
+     {ls_batch_normalization(.no_center = true, .no_scale = true, .momentum = 0.9F, .epsilon = 0.01F, .name = "a")}},
+    {"norm_relu", {ls_batch_normalization(.name = "a"), ls_relu()}},
+    {"norm_relu6", {ls_batch_normalization(.name = "a"), ls_relu6()}},
+    {"max", {ls_max_pooling2d(3, 2, LS_SAME)}},
+    {"max_valid", {ls_max_pooling2d(2)}},
+    {"average", {ls_average_pooling2d(3, 2, LS_SAME)}},
+    {"global_average", {ls_global_average_pooling2d()}},
+    {"global_max", {ls_global_max_pooling2d()}},
+    {"leaky", {ls_activation(LS_LEAKY_RELU)}},
+    {"relu6", {ls_rescaling(4, 1), ls_relu6()}},
+    {"sigmoid", {ls_activation(LS_SIGMOID)}},
+    {"softmax", {ls_softmax()}},
+    {"padding", {ls_zero_padding2d(0, 2, 1, 0), ls_conv2d(3, 3, .name = "a")}},
+    {"add", {ls_conv2d(4, 1, .name = "a"), ls_add("front")}},
+    {"concatenate", {ls_conv2d(3, 1, .name = "a"), ls_concatenate("front")}},
+    {"dense", {ls_flatten(), ls_dense(6, LS_SIGMOID, .name = "a")}},
+    {"bottleneck",
+     {ls_conv2d(4, 1, .name = "a"), ls_batch_normalization(.name = "b"), ls_relu6(),
+      ls_depthwise_conv2d(3, .padding = LS_SAME, .name = "c"), ls_batch_normalization(.name = "d"), ls_relu6(),
+      ls_conv2d(4, 1, .name = "e"), ls_batch_normalization(.name = "f"), ls_add("front"),
+      ls_conv2d(3, 2, .name = "g")}},
+    {"residual",
+     {ls_conv2d(5, 1, .name = "a"), ls_batch_normalization(.name = "b"),
+      ls_conv2d(5, 3, .padding = LS_SAME, .name = "c", .input = "front"), ls_batch_normalization(.name = "d"),
+      ls_add("b"), ls_relu(), ls_conv2d(3, 2, .name = "e")}},
+};
+
+/* "front", the layers under test, flatten, dense. */
+static size_t whole_network(const ls_layer *under_test, ls_layer *layers) {
+    size_t count = 0;
+    layers[count++] = (ls_layer)ls_conv2d(4, 1, .name = "front");
+    for (size_t i = 0; i < 12 && under_test[i].kind; i++) layers[count++] = under_test[i];
+    layers[count++] = (ls_layer)ls_flatten();
+    layers[count++] = (ls_layer)ls_dense(3, .name = "dense");
+    return count;
+}
+
+/* A bias before a batch normalization has no gradient but rounding: so what is asked for has a floor. */
+static void check_variable(const struct golden *golden, const char *name, const struct ls_network_variable *variable,
+                           const float *values) {
+    const struct golden_tensor *recorded = golden_find(golden, "%s/%s", name, variable->name);
+    double largest = 0.2;
+    ck_assert_int_eq(recorded->count, (int64_t)variable->count);
+    for (int64_t i = 0; i < recorded->count; i++) largest = fmax(largest, fabs((double)recorded->values[i]));
+    for (int64_t i = 0; i < recorded->count; i++)
+        ck_assert_msg(fabs((double)(values[i] - recorded->values[i])) <= 1e-5 * largest,
+                      "%s: %s[%lld] is %.9g, but must be %.9g", name, variable->name, (long long)i, (double)values[i],
+                      (double)recorded->values[i]);
+}
+
+START_TEST(test_layer) {
+    const char *name = cases[_i].name;
+    ls_layer layers[16];
+    struct golden *golden = golden_open("layers.txt");
+    struct replica replica = keras_replica(layers, whole_network(cases[_i].layers, layers), LS_SHAPE(6, 5, 3), 4);
+    check_inference(&replica, golden, name);
+    run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    check_loss(&replica, golden, name, "loss", 2e-6);
+    for (int v = 0; v < ls_network_variable_count(replica.network); v++) {
+        const struct ls_network_variable *variable = ls_network_variable(replica.network, v);
+        float *change = replica.gradients + variable->offset, *moved = replica.parameters + variable->offset;
+        for (size_t i = 0; !variable->trainable && i < variable->count; i++) moved[i] += change[i];
+        if (strcmp(variable->name, "dense/kernel") != 0)
+            check_variable(golden, name, variable, variable->trainable ? change : moved);
+    }
+    free_replica(&replica);
+    golden_close(golden);
+}
+END_TEST
+
+/* ---- networks ---- */
+
+static struct replica new_application(const char *name, float alpha, ls_shape input, int64_t rows) {
+    ls_layer *layers = NULL;
+    size_t count = 0;
+    int classes = strcmp(name, "lenet") ? 2 : 10;
+    assert_ok(ls_application(name, LS_APPLICATION(.classes = classes, .alpha = alpha), &layers, &count));
+    struct replica replica = keras_replica(layers, count, input, rows);
+    ls_free(layers);
+    return replica;
+}
+
+/* Length, and length along a direction that follows from the name: see record_images.py. */
+static void measure(const struct ls_network_variable *variable, const float *values, double lengths[2]) {
+    double squares = 0, product = 0, norm = 0;
+    char name[128];
+    (void)snprintf(name, sizeof(name), "direction/%s", variable->name);
+    for (size_t i = 0; i < variable->count; i++) {
+        double along = draw(name, (int64_t)i);
+        squares += (double)values[i] * (double)values[i];
+        product += (double)values[i] * along;
+        norm += along * along;
+    }
+    lengths[0] = sqrt(squares);
+    lengths[1] = product / sqrt(norm);
+}
+
+static int by_name(const void *a, const void *b) {
+    const struct ls_network_variable *const *left = a, *const *right = b;
+    return (*right)->trainable - (*left)->trainable ? (*right)->trainable - (*left)->trainable
+                                                    : strcmp((*left)->name, (*right)->name);
+}
+
+/* Errors of all gradients together, relative to their whole length; the statistics' each. */
+static void check_lengths(const struct replica *replica, const struct golden_tensor *recorded, double tolerance) {
+    const struct ls_network_variable *sorted[512];
+    int count = ls_network_variable_count(replica->network);
+    double error = 0, whole = 0;
+    ck_assert_int_eq(recorded->shape.dims[0], count);
+    for (int v = 0; v < count; v++) sorted[v] = ls_network_variable(replica->network, v);
+    qsort(sorted, (size_t)count, sizeof(sorted[0]), by_name);
+    for (int v = 0; v < count; v++) {
+        double lengths[2], wanted = (double)recorded->values[2 * v], along = (double)recorded->values[2 * v + 1];
+        const float *blob = sorted[v]->trainable ? replica->gradients : replica->parameters;
+        measure(sorted[v], blob + sorted[v]->offset, lengths);
+        if (sorted[v]->trainable) {
+            error += pow(lengths[0] - wanted, 2) + pow(lengths[1] - along, 2);
+            whole += wanted * wanted;
+        } else {
+            ck_assert_msg(fabs(lengths[0] - wanted) + fabs(lengths[1] - along) <= 1e-4 * wanted, "%s has length %g",
+                          sorted[v]->name, lengths[0]);
+        }
+    }
+    ck_assert_msg(sqrt(error / whole) <= tolerance, "gradients differ by %g", sqrt(error / whole));
+}
+
+static const struct {
+    const char *name;
+    float alpha;
+    int64_t size, rows;
+    double loss_tolerance; /* what batch normalizations over few elements make of rounding */
+} networks[] = {{"mobilenet_v2", 0.35F, 33, 4, 2e-6}, {"resnet50", 0, 64, 8, 1e-5}};
+
+static void check_counts(const struct ls_network *network, const struct golden_tensor *recorded) {
+    int64_t all = 0, moved = 0;
+    for (int v = 0; v < ls_network_variable_count(network); v++) {
+        const struct ls_network_variable *variable = ls_network_variable(network, v);
+        all += (int64_t)variable->count;
+        moved += variable->trainable ? 0 : (int64_t)variable->count;
+    }
+    ck_assert_int_eq(all, (int64_t)recorded->values[0]);
+    ck_assert_int_eq(moved, (int64_t)recorded->values[1]);
+}
+
+START_TEST(test_network) {
+    const char *name = networks[_i].name;
+    int64_t size = networks[_i].size;
+    struct golden *golden = golden_open("networks.txt");
+    struct replica replica = new_application(name, networks[_i].alpha, LS_SHAPE(size, size, 3), networks[_i].rows);
+    check_counts(replica.network, golden_find(golden, "%s/counts", name));
+    check_inference(&replica, golden, name);
+    run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    check_loss(&replica, golden, name, "loss", networks[_i].loss_tolerance);
+    size_t trainable = ls_network_trainable_count(replica.network);
+    for (size_t i = trainable; i < replica.blob; i++) replica.parameters[i] += replica.gradients[i];
+    check_lengths(&replica, golden_find(golden, "%s/gradients", name), 5e-2);
+    free_replica(&replica);
+    golden_close(golden);
+}
+END_TEST
+
+START_TEST(test_mobilenet_v2_count) {
+    struct golden *golden = golden_open("networks.txt");
+    struct ls_network *network = NULL;
+    ls_layer *layers = NULL;
+    size_t count = 0;
+    assert_ok(ls_application("mobilenet_v2", LS_APPLICATION(.classes = 2), &layers, &count));
+    assert_ok(ls_network_new(layers, count, &LS_SHAPE(224, 224, 3), &network));
+    check_counts(network, golden_find(golden, "mobilenet_v2/full"));
+    ls_network_free(network);
+    ls_free(layers);
+    golden_close(golden);
+}
+END_TEST
+
+START_TEST(test_lenet_training) {
+    struct golden *golden = golden_open("networks.txt");
+    struct replica replica = new_application("lenet", 0, LS_SHAPE(28, 28, 1), 16);
+    struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    struct ls_plan *plan = NULL;
+    struct ls_optimizer_step step = {ls_adam(0.001F), 1};
+    float *moments[2] = {new_floats((int64_t)replica.blob), new_floats((int64_t)replica.blob)}, losses[20];
+    struct ls_op update;
+    assert_ok(ls_optimizer_resolve(&step.rule));
+    assert_ok(ls_plan_new(&config, &plan));
+    assert_ok(ls_optimizer_build(replica.device, &step, replica.blob, replica.parameters, replica.gradients, moments,
+                                 &update));
+    for (int i = 0; i < 20; i++, step.iteration++) {
+        assert_ok(ls_plan_run(plan, NULL, NULL));
+        assert_ok(update.run(&update));
+        losses[i] = (float)(replica.sums.loss / 16);
+    }
+    assert_near("losses", losses, golden_find(golden, "lenet/losses")->values, 20, 1e-5);
+    memcpy(replica.gradients, replica.parameters, replica.blob * sizeof(float));
+    check_lengths(&replica, golden_find(golden, "lenet/final"), 1e-5);
+    replica.device->ops->discard(replica.device, &update);
+    ls_plan_free(plan);
+    ls_free(moments[0]), ls_free(moments[1]);
+    free_replica(&replica);
+    golden_close(golden);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("keras");
+    TCase *tests = tcase_create("keras");
+    tcase_add_loop_test(tests, test_layer, 0, (int)COUNT_OF(cases));
+    tcase_add_loop_test(tests, test_network, 0, (int)COUNT_OF(networks));
+    tcase_add_test(tests, test_mobilenet_v2_count);
+    tcase_add_test(tests, test_lenet_training);
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
