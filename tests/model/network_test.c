@@ -69,6 +69,49 @@ START_TEST(test_describe) {
 END_TEST
 
 /* One text exactly when the networks are equal: each of these differs from every other. */
+START_TEST(test_describe_images) {
+    char *text = describe(LS_LAYERS(ls_conv2d(2, 3, 2, LS_SAME, .no_bias = true, .name = "a"),
+                                    ls_batch_normalization(.momentum = 0.5F), ls_add("a"), ls_dense(2)),
+                          LS_SHAPE(4, 4, 1));
+    ck_assert_str_eq(text,
+                     "input (4, 4, 1); a conv2d(linear kernel_size=3 strides=2 padding=1 no_bias=1) -> (2, 2, 2); "
+                     "a/kernel float32 (3, 3, 1, 2) glorot_uniform; "
+                     "batch_normalization batch_normalization(linear momentum=0.5) -> (2, 2, 2); "
+                     "batch_normalization/gamma float32 (2) ones; batch_normalization/beta float32 (2) zeros; "
+                     "batch_normalization/moving_mean float32 (2) zeros; "
+                     "batch_normalization/moving_variance float32 (2) ones; "
+                     "add add(linear) of batch_normalization + a -> (2, 2, 2); "
+                     "dense dense(linear) -> (2); dense/kernel float32 (8, 2) glorot_uniform; "
+                     "dense/bias float32 (2) zeros");
+    ls_free(text);
+}
+END_TEST
+
+/* What is trained comes first, what is only moved after all of that. */
+START_TEST(test_statistics_come_last) {
+    struct ls_network *network = new_network(
+        LS_LAYERS(ls_batch_normalization(), ls_dense(20), ls_batch_normalization(.no_scale = true)), LS_SHAPE(3));
+    static const char *const names[] = {"batch_normalization/gamma",
+                                        "batch_normalization/beta",
+                                        "dense/kernel",
+                                        "dense/bias",
+                                        "batch_normalization_1/beta",
+                                        "batch_normalization/moving_mean",
+                                        "batch_normalization/moving_variance",
+                                        "batch_normalization_1/moving_mean",
+                                        "batch_normalization_1/moving_variance"};
+    static const size_t offsets[] = {0, 16, 32, 96, 128, 160, 176, 192, 224};
+    ck_assert_int_eq(ls_network_variable_count(network), 9);
+    for (int i = 0; i < 9; i++) {
+        assert_variable(network, i, names[i], offsets[i]);
+        ck_assert_int_eq(ls_network_variable(network, i)->trainable, i < 5);
+    }
+    ck_assert_uint_eq(ls_network_trainable_count(network), 160);
+    ck_assert_uint_eq(ls_network_blob_count(network), 256);
+    ls_network_free(network);
+}
+END_TEST
+
 START_TEST(test_describe_differs) {
     char *texts[] = {
         describe(LS_LAYERS(ls_dense(3)), LS_SHAPE(4)),
@@ -108,6 +151,7 @@ static const struct {
     ls_shape input;
     const char *message;
 } bad[] = {
+
     {{{0}}, 0, {1, {4}}, "the network has no layers"},
     {{{.kind = (ls_layer_kind)99}}, 1, {1, {4}}, "layer 0: kind 99 is no ls_layer_kind"},
     {{ls_dense(3), {0}}, 2, {1, {4}}, "layer 1: kind 0 is no ls_layer_kind"},
@@ -135,6 +179,26 @@ static const struct {
     {{ls_dense(3)}, 1, {-1, {0}}, "the input of a network has rank -1"},
     {{ls_dense(3)}, 1, {8, {1, 1, 1, 1, 1, 1, 1, 1}}, "the input of a network has rank 8"},
     {{ls_dense(2147483647), ls_dense(2147483647)}, 2, {1, {4}}, "layer 'dense_1': its kernel and the variables"},
+    {{ls_dense(3, .name = "a"), ls_dense(3, .input = "b"), ls_dense(3)},
+     3,
+     {1, {4}},
+     "layer 'dense': its input 'b' is no"},
+    {{ls_dense(3, .input = "dense")}, 1, {1, {4}}, "its input 'dense' is no layer before it"},
+    {{ls_dense(3), ls_dense(3, .input = "input")}, 2, {1, {4}}, "layer 'dense': no layer takes its output"},
+    {{ls_dense(3), ls_dense(3, .others = {"dense"})}, 2, {1, {4}}, "only add and concatenate take several inputs"},
+    {{ls_dense(3), ls_dense(4), ls_add("dense")}, 3, {1, {4}}, "layer 2 (add): its inputs have shapes (4) and (3)"},
+    {{ls_dense(3), ls_add()}, 2, {1, {4}}, "layer 1 (add): name at least one more input, as in ls_add(\"conv2d\")"},
+    {{ls_conv2d(2, 3)}, 1, {1, {4}}, "layer 0 (conv2d): its input has 1 axes, but must be an image"},
+    {{ls_conv2d(2, 5)}, 1, {3, {4, 6, 1}}, "its window of 5 by 5 does not fit into an image of 4 by 6"},
+    {{ls_conv2d(0, 3)}, 1, {3, {4, 4, 1}}, "layer 0 (conv2d): filters 0 must be 1 or more"},
+    {{ls_conv2d(2, 0)}, 1, {3, {4, 4, 1}}, "layer 0 (conv2d): kernel_size 0 must be 1 or more"},
+    {{ls_conv2d(2, 3, -1)}, 1, {3, {4, 4, 1}}, "layer 0 (conv2d): strides -1 must be 1 or more"},
+    {{ls_conv2d(2, 3, 1, (ls_padding)2)}, 1, {3, {4, 4, 1}}, "padding 2 is no ls_padding"},
+    {{ls_conv2d(2, 3, .groups = 2)}, 1, {3, {4, 4, 3}}, "2 groups do not divide 3 channels and 2 filters"},
+    {{ls_batch_normalization(.momentum = 1)}, 1, {1, {4}}, "momentum 1 must be at least 0 and below 1"},
+    {{ls_batch_normalization(.epsilon = -1)}, 1, {1, {4}}, "epsilon -1 must be above 0"},
+    {{ls_dropout(1)}, 1, {1, {4}}, "layer 0 (dropout): rate 1 must be at least 0 and below 1"},
+    {{ls_zero_padding2d(0, -1)}, 1, {3, {4, 4, 3}}, "layer 0 (zero_padding2d): -1 zeros are not possible"},
     {{ls_flatten()}, 1, {1, {4}}, "the network has nothing to train"},
     {{ls_relu()}, 1, {2, {4, 4}}, "the last layer, 're_lu', has outputs of shape (4, 4)"},
 };
@@ -222,6 +286,8 @@ int main(void) {
     tcase_add_test(tests, test_layout);
     tcase_add_test(tests, test_names);
     tcase_add_test(tests, test_describe);
+    tcase_add_test(tests, test_describe_images);
+    tcase_add_test(tests, test_statistics_come_last);
     tcase_add_test(tests, test_describe_differs);
     tcase_add_test(tests, test_many_layers);
     tcase_add_loop_test(tests, test_bad, 0, (int)COUNT_OF(bad));

@@ -236,6 +236,82 @@ START_TEST(test_bad_label) {
 }
 END_TEST
 
+static const ls_layer image[] = {ls_conv2d(5, 3, .name = "stem"),
+                                 ls_batch_normalization(),
+                                 ls_relu6(),
+                                 ls_conv2d(5, 3, .padding = LS_SAME),
+                                 ls_batch_normalization(),
+                                 ls_dropout(0.5F),
+                                 ls_add("stem"),
+                                 ls_relu(),
+                                 ls_dense(3)};
+
+/* Statistics are ready with the loss: the first call has where they begin. */
+START_TEST(test_statistics_are_ready_first) {
+    struct replica replica = new_replica(image, COUNT_OF(image), LS_SHAPE(6, 6, 2), 3);
+    struct ls_optimizer_step step = {.iteration = 1};
+    struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    config.step = &step;
+    struct ls_plan *plan = new_plan(&config);
+    struct seen seen = {.replica = &replica};
+    spoil_gradients(&replica);
+    assert_ok(ls_plan_run(plan, see, &seen));
+    ck_assert_uint_eq(seen.offsets[0], ls_network_trainable_count(replica.network));
+    ck_assert_uint_lt(seen.offsets[0], replica.blob);
+    ck_assert_int_eq(seen.count, 6);
+    ck_assert_uint_eq(seen.offsets[5], 0);
+    ls_plan_free(plan);
+    free_replica(&replica);
+}
+END_TEST
+
+/* Plans that share an arena give the bits that plans of their own give, in any order, wherever the arena has moved. */
+START_TEST(test_shared_arena) {
+    struct replica alone = new_replica(image, COUNT_OF(image), LS_SHAPE(6, 6, 2), 9);
+    struct replica shared = new_replica(image, COUNT_OF(image), LS_SHAPE(6, 6, 2), 9);
+    struct ls_optimizer_step step = {.iteration = 4};
+    struct ls_arena arena = {.device = shared.device};
+    struct ls_plan *plans[2], *own;
+    struct ls_plan_config config = plan_config(&alone, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    config.step = &step;
+    own = new_plan(&config);
+    assert_ok(ls_plan_run(own, NULL, NULL));
+    config = plan_config(&shared, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    config.step = &step;
+    config.arena = &arena;
+    config.rows = 2;
+    plans[0] = new_plan(&config);
+    config.rows = 9;
+    plans[1] = new_plan(&config); /* larger: the arena moves */
+    ck_assert_uint_ge(arena.size, ls_plan_memory(plans[1]));
+    for (int i = 0; i < 4; i++) assert_ok(ls_plan_run(plans[i % 2], NULL, NULL));
+    ck_assert_int_eq(memcmp(alone.gradients, shared.gradients, alone.blob * sizeof(float)), 0);
+    ls_plan_free(own), ls_plan_free(plans[0]), ls_plan_free(plans[1]);
+    ls_arena_release(&arena);
+    free_replica(&alone);
+    free_replica(&shared);
+}
+END_TEST
+
+/* Memory by lifetimes: beside what convolutions give, nothing large outlives the layer after it. */
+START_TEST(test_memory) {
+    ls_layer *layers = NULL;
+    size_t count = 0;
+    assert_ok(ls_application("mobilenet_v2", LS_APPLICATION(.classes = 2), &layers, &count));
+    struct replica replica = new_replica(layers, count, LS_SHAPE(224, 224, 3), 2);
+    struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    struct ls_plan *plan = new_plan(&config);
+    ck_assert_uint_le(ls_plan_memory(plan), 2 * 32000000); /* bytes a row */
+    ls_plan_free(plan);
+    config.training = false;
+    plan = new_plan(&config);
+    ck_assert_uint_le(ls_plan_memory(plan), 2 * 11000000); /* twice the largest image and a little */
+    ls_plan_free(plan);
+    ls_free(layers);
+    free_replica(&replica);
+}
+END_TEST
+
 static void assert_refused(const struct ls_plan_config *config, const char *message) {
     struct ls_plan *plan = NULL;
     assert_fails(ls_plan_new(config, &plan), message);
@@ -297,6 +373,9 @@ int main(void) {
     tcase_add_test(tests, test_two_threads);
     tcase_add_test(tests, test_signals);
     tcase_add_loop_test(tests, test_bad_label, 0, 2);
+    tcase_add_test(tests, test_statistics_are_ready_first);
+    tcase_add_test(tests, test_shared_arena);
+    tcase_add_test(tests, test_memory);
     tcase_add_test(tests, test_missing);
     tcase_add_test(tests, test_bad_values);
     suite_add_tcase(suite, tests);

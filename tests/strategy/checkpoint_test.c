@@ -25,6 +25,7 @@ struct job {
     ls_optimizer optimizer;
     const char *devices;
     ls_checkpoint_options checkpoint;
+    bool statistics; /* the model has some, and draws random numbers */
     bool patient;    /* at the end of an epoch, the checkpoint of the epoch before is waited for */
     int break_epoch; /* a label is spoiled after it; 0: never */
     int64_t batch;
@@ -105,7 +106,12 @@ static ls_status train(ls_strategy *strategy, struct job *job) {
     fill_toy(&toy);
     ls_status st = ls_dataset_arrays(&toy.features[0][0], LS_SHAPE(WIDTH), toy.labels, EXAMPLES, 3,
                                      LS_DATASET(.batch_size = job->batch ? job->batch : 7, .seed = 5), &data);
-    if (!st) st = ls_model_new(strategy, LS_LAYERS(ls_dense(5, LS_RELU), ls_dense(3)), &model);
+    if (!st && job->statistics)
+        st = ls_model_new(strategy,
+                          LS_LAYERS(ls_dense(5), ls_batch_normalization(), ls_relu(), ls_dropout(0.3F), ls_dense(3)),
+                          &model);
+    else if (!st)
+        st = ls_model_new(strategy, LS_LAYERS(ls_dense(5, LS_RELU), ls_dense(3)), &model);
     if (!st) st = ls_model_compile(model, job->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     if (!st)
         st = ls_model_fit(model, data,
@@ -147,12 +153,14 @@ static struct job without(struct job job) {
     return job;
 }
 
-static void check_interruptions(ls_optimizer optimizer, const char *devices) {
+static void check_interruptions(ls_optimizer optimizer, const char *devices, bool statistics) {
     static const int64_t every[] = {0, 1, 2, 5, 6, 7, 1000};
     struct job undisturbed = without(job_of(optimizer, devices, 0));
+    undisturbed.statistics = statistics;
     ck_assert_int_eq(run(&undisturbed), LS_OK);
     for (size_t i = 0; i < sizeof(every) / sizeof(every[0]); i++) {
         struct job job = job_of(optimizer, devices, every[i]);
+        job.statistics = statistics;
         for (job.break_epoch = 1; job.break_epoch < EPOCHS; job.break_epoch++) {
             ck_assert_int_ne(run(&job), LS_OK);
             ck_assert_msg(strstr(ls_error(), "77"), "%s", ls_error());
@@ -165,10 +173,11 @@ static void check_interruptions(ls_optimizer optimizer, const char *devices) {
 }
 
 START_TEST(interrupted_again_and_again) {
-    check_interruptions(ls_adam(0.01F), "1");
-    check_interruptions(ls_sgd(0.1F, .momentum = 0.9F, .nesterov = true), "1");
-    check_interruptions(ls_sgd(0.1F), "3");
-    check_interruptions(ls_adam(0.01F), "2");
+    check_interruptions(ls_adam(0.01F), "1", false);
+    check_interruptions(ls_sgd(0.1F, .momentum = 0.9F, .nesterov = true), "1", false);
+    check_interruptions(ls_sgd(0.1F), "3", false);
+    check_interruptions(ls_adam(0.01F), "2", false);
+    check_interruptions(ls_adam(0.01F), "2", true);
 }
 END_TEST
 

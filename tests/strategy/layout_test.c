@@ -13,6 +13,7 @@
 struct job {
     int64_t batch, limit, per_epoch; /* per_epoch 0: to the end of the data, epochs passes */
     int epochs;
+    bool convolutions; /* instead of a dense network: with batch norm, a residual, dropout */
     ls_optimizer optimizer;
     double losses[STEPS + 1]; /* of each epoch, from rank 0 */
     double val_loss;
@@ -27,13 +28,22 @@ static ls_status record_loss(void *context, int epoch, const ls_result *result) 
     return LS_OK;
 }
 
+static ls_status new_model(ls_strategy *strategy, bool convolutions, ls_model **model) {
+    if (!convolutions) return ls_model_new(strategy, LS_LAYERS(ls_dense(31, LS_RELU), ls_dense(10)), model);
+    return ls_model_new(strategy,
+                        LS_LAYERS(ls_conv2d(6, 3, 3, LS_SAME, .name = "stem"), ls_batch_normalization(), ls_relu6(),
+                                  ls_depthwise_conv2d(3, 1, LS_SAME), ls_batch_normalization(.momentum = 0.9F),
+                                  ls_dropout(0.2F), ls_add("stem"), ls_relu(), ls_max_pooling2d(2), ls_dense(10)),
+                        model);
+}
+
 static ls_status train(struct worker *worker) {
     struct job *job = worker->context;
     ls_dataset *data = NULL, *validation = NULL;
     ls_model *model = NULL;
     ls_status st = ls_dataset_digits(LS_DATASET(.batch_size = job->batch, .limit = job->limit, .seed = 7), &data);
     if (!st) st = ls_dataset_digits(LS_DATASET(.batch_size = 33, .limit = 100, .split = LS_TEST), &validation);
-    if (!st) st = ls_model_new(worker->strategy, LS_LAYERS(ls_dense(31, LS_RELU), ls_dense(10)), &model);
+    if (!st) st = new_model(worker->strategy, job->convolutions, &model);
     if (!st) st = ls_model_compile(model, job->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     if (!st)
         st =
@@ -76,11 +86,13 @@ static const struct layout three[] = {
 };
 
 /* A batch that 3 and 4 do not divide (26) and a short last one (420 = 16 * 26 + 4), twice over the data. */
-static void same_bits(const struct layout *layouts, size_t count, ls_optimizer optimizer) {
-    struct job first = {.batch = 26, .limit = 420, .epochs = 2, .optimizer = optimizer};
+static void same_bits(const struct layout *layouts, size_t count, ls_optimizer optimizer, bool convolutions) {
+    const struct job whole = {
+        .batch = 26, .limit = 420, .epochs = 2, .optimizer = optimizer, .convolutions = convolutions};
+    struct job first = whole;
     run_layout(&layouts[0], &first);
     for (size_t i = 1; i < count; i++) {
-        struct job job = {.batch = 26, .limit = 420, .epochs = 2, .optimizer = optimizer};
+        struct job job = whole;
         run_layout(&layouts[i], &job);
         ck_assert_msg(!strcmp(job.digests[0], first.digests[0]), "layout %zu gives other weights than layout 0", i);
         ck_assert_double_eq(job.losses[1], first.losses[1]);
@@ -89,18 +101,29 @@ static void same_bits(const struct layout *layouts, size_t count, ls_optimizer o
 }
 
 START_TEST(four_replicas_same_bits) {
-    same_bits(four, sizeof(four) / sizeof(four[0]), ls_sgd(0.1F, .momentum = 0.9F));
+    same_bits(four, sizeof(four) / sizeof(four[0]), ls_sgd(0.1F, .momentum = 0.9F), false);
 }
 END_TEST
 
 START_TEST(three_replicas_same_bits) {
-    same_bits(three, sizeof(three) / sizeof(three[0]), ls_adam(0.001F));
+    same_bits(three, sizeof(three) / sizeof(three[0]), ls_adam(0.001F), false);
+}
+END_TEST
+
+/* Moving statistics are variables like others, and dropout follows the replica's number. */
+START_TEST(convolutions_same_bits) {
+    same_bits(four, sizeof(four) / sizeof(four[0]), ls_adam(0.001F), true);
+    same_bits(three, sizeof(three) / sizeof(three[0]), ls_adam(0.001F), true);
 }
 END_TEST
 
 /* A last batch of 2 examples for 4 replicas: two of them have nothing to do. */
 START_TEST(fewer_examples_than_replicas) {
     struct job one = {.batch = 8, .limit = 42, .epochs = 2, .optimizer = ls_sgd(0.1F)}, other = one;
+    run_layout(&four[0], &one);
+    run_layout(&four[3], &other);
+    ck_assert_str_eq(one.digests[0], other.digests[0]);
+    one.convolutions = other.convolutions = true;
     run_layout(&four[0], &one);
     run_layout(&four[3], &other);
     ck_assert_str_eq(one.digests[0], other.digests[0]);
@@ -144,6 +167,7 @@ int main(void) {
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, four_replicas_same_bits);
     tcase_add_test(tests, three_replicas_same_bits);
+    tcase_add_test(tests, convolutions_same_bits);
     tcase_add_test(tests, fewer_examples_than_replicas);
     tcase_add_test(tests, losses_follow_one_replica);
     tcase_add_test(tests, ring_repeats_itself);
