@@ -31,6 +31,7 @@ static ls_status allocate_blob(struct ls_device *device, size_t count, float **b
 
 static ls_status build_replica(ls_model *model, struct ls_model_replica *replica) {
     struct ls_device *device = replica->device;
+    replica->arena.device = device;
     ls_status status = allocate_blob(device, model->blob_count, &replica->parameters);
     for (int i = 0; !status && i < ls_optimizer_moments(&model->step.rule); i++)
         status = allocate_blob(device, model->blob_count, &replica->moments[i]);
@@ -42,8 +43,7 @@ static ls_status build_replicas(ls_model *model) {
     size_t count = (size_t)strategy->local_count;
     model->replicas = ls_alloc_array(count, sizeof(*model->replicas));
     if (!model->replicas) return ls_fail_memory("replicas", count * sizeof(*model->replicas));
-    for (size_t i = 0; i < count; i++)
-        model->replicas[i].arena.device = model->replicas[i].device = strategy->replicas[i].device;
+    for (size_t i = 0; i < count; i++) model->replicas[i].device = strategy->replicas[i].device;
     ls_status status = LS_OK;
     for (size_t i = 0; !status && i < count; i++) status = build_replica(model, &model->replicas[i]);
     return status;

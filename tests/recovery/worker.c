@@ -39,8 +39,10 @@ static ls_status open_all(struct worker *worker) {
         status = ls_dataset_digits(LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST),
                                    &worker->validation);
     if (!status)
-        status =
-            ls_model_new(worker->strategy, LS_LAYERS(ls_dense(worker->units, LS_RELU), ls_dense(10)), &worker->model);
+        status = ls_model_new(
+            worker->strategy,
+            LS_LAYERS(ls_dense(worker->units), ls_batch_normalization(), ls_relu(), ls_dropout(0.1F), ls_dense(10)),
+            &worker->model);
     return status ? status : ls_model_compile(worker->model, ls_adam(0.001f), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
 }
 
