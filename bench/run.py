@@ -253,8 +253,9 @@ def positive(kind):
 def add_common_options(parser, rounds, seconds, timeout):
     parser.add_argument("--rounds", type=positive(int), default=rounds,
                         help=f"measurements of each program (default {rounds})")
-    parser.add_argument("--seconds", type=positive(float), default=seconds,
-                        help=f"of one measurement, about (default {seconds:g})")
+    if seconds:
+        parser.add_argument("--seconds", type=positive(float), default=seconds,
+                            help=f"of one measurement, about (default {seconds:g})")
     parser.add_argument("--lockstep", type=Path, default=HERE.parent / "build/lockstep", help="default build/lockstep")
     parser.add_argument("--peers", type=Path, metavar="PYTHON",
                         help=f"a python that has tensorflow and torch (default: one made in {VENV})")

@@ -1,5 +1,5 @@
-/* Lockstep: train one model on many machines at once, in lockstep. This header and data.h, which it includes, are the whole
- * public API.
+/* Lockstep: train one model on many machines at once, in lockstep. This header, and data.h and layers.h, which it includes,
+ * are the whole public API.
  *
  *     #include <lockstep/lockstep.h>
  *
@@ -220,6 +220,8 @@ LS_API ls_status ls_model_weights_sha256(const ls_model *model, char hex[65]);
 /* Variables in order ("dense/kernel", ...). *data is replica 0's copy, borrowed, valid until the next call with model. */
 LS_API int ls_model_num_variables(const ls_model *model); /* 0 before the model is built */
 LS_API ls_status ls_model_variable(const ls_model *model, int index, const char **name, ls_shape *shape, const float **data);
+/* Model.summary, for examples of this shape: a line a layer, and the counts of parameters. *text is freed with ls_memory_free. */
+LS_API ls_status ls_model_summary(const ls_model *model, ls_shape input, char **text);
 LS_API void ls_model_free(ls_model *model);
 
 /* ---- Custom loops: strategy.run, mirrored variables, reduce, gather --------------------------------------------- */

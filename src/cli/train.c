@@ -25,6 +25,7 @@ static const char help[] =
     "  --model mlp|lenet|mobilenet_v2|resnet50   (default mlp: layers of --hidden units with ReLU, then one unit a\n"
     "                          class); the others are for images of any size\n"
     "  --alpha X               multiplier of mobilenet_v2's widths (default 1)\n"
+    "  --summary               print the model's layers and parameters first\n"
     "  --hidden A,B,...        units of the hidden layers; 'none' for a linear model (default 128,64)\n"
     "  --dataset WHAT          drawn digits or shapes; a folder of MNIST's IDX, CIFAR-10's binary, TFRecord or NumPy\n"
     "                          files, or of images, a folder each class; or an .npz file (default digits)\n"
@@ -108,7 +109,7 @@ struct training {
     int hidden[MAX_LAYERS];
     int hidden_count;
     uint64_t seed;
-    bool validate, json;
+    bool validate, json, summary;
 };
 
 /* One word out of a list for an option; the values are their places in the list. */
@@ -145,6 +146,7 @@ static bool read_hidden(const struct ls_command_line *line, const char *text, st
 enum option_id {
     MODEL = 256,
     ALPHA,
+    SUMMARY,
     HIDDEN,
     DATASET,
     LIMIT,
@@ -183,6 +185,7 @@ enum option_id {
 static const struct option long_options[] = {
     {"model", required_argument, NULL, MODEL},
     {"alpha", required_argument, NULL, ALPHA},
+    {"summary", no_argument, NULL, SUMMARY},
     {"hidden", required_argument, NULL, HIDDEN},
     {"dataset", required_argument, NULL, DATASET},
     {"limit", required_argument, NULL, LIMIT},
@@ -330,6 +333,7 @@ static void read_flag(int option, struct training *training) {
     if (option == NESTEROV) training->optimizer.nesterov = true;
     if (option == DROP_REMAINDER) training->data.drop_remainder = true;
     if (option == JSON) training->json = true;
+    if (option == SUMMARY) training->summary = true;
     if (option == CHECKPOINT) training->checkpoint.folder = optarg;
     if (option == CHECKPOINT_RETAIN) training->checkpoint.keep_on_success = true;
     if (option == DATASET) training->dataset = optarg;
@@ -386,6 +390,15 @@ static ls_status make_model(const struct training *training, ls_strategy *strate
     return status ? status : ls_model_compile(*model, training->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
 }
 
+/* To stderr: the last line on stdout is the result's. */
+static ls_status print_summary(const ls_model *model, const ls_dataset *data) {
+    char *text = NULL;
+    ls_status status = ls_model_summary(model, ls_dataset_shape(data), &text);
+    if (!status) (void)fputs(text, stderr);
+    ls_memory_free(text);
+    return status;
+}
+
 struct outcome {
     ls_result result;
     char sha256[65];
@@ -414,6 +427,7 @@ static ls_status train(struct training *training, ls_strategy *strategy, struct 
     training->fit.request = ls_train_signals_request;
     training->fit.checkpoint = training->checkpoint.folder ? &training->checkpoint : NULL;
     if (!status) status = make_model(training, strategy, data, &model);
+    if (!status && training->summary && ls_is_chief(strategy)) status = print_summary(model, data);
     if (!status) status = ls_model_fit(model, data, &training->fit, &outcome->result);
     if (!status) status = ls_model_weights_sha256(model, outcome->sha256);
     ls_model_free(model);

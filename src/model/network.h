@@ -27,6 +27,7 @@ const struct ls_network_variable *ls_network_variable(const struct ls_network *n
 int ls_network_outputs(const struct ls_network *network); /* width of the last layer: classes */
 /* One text that is equal exactly when the networks are: "dense/kernel float32 (784, 128); ..." Freed with ls_free. */
 ls_status ls_network_describe(const struct ls_network *network, char **text);
+ls_status ls_network_summary(const struct ls_network *network, char **text); /* for people; freed with ls_free */
 /* Writes initial values into a host blob: a function of (seed, variable name, element) only. */
 void ls_network_initialize(const struct ls_network *network, uint64_t seed, float *blob);
 

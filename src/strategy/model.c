@@ -75,6 +75,14 @@ ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss
     return LS_OK;
 }
 
+ls_status ls_model_summary(const ls_model *model, ls_shape input, char **text) {
+    struct ls_network *network = NULL;
+    ls_status status = ls_network_new(model->layers, model->layer_count, &input, &network);
+    if (!status) status = ls_network_summary(network, text);
+    ls_network_free(network);
+    return status;
+}
+
 int ls_model_num_variables(const ls_model *model) {
     return model->network ? ls_network_variable_count(model->network) : 0;
 }

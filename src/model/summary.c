@@ -1,0 +1,106 @@
+/* A network as a table for people: a line a layer, and the counts of parameters. Mirrors tf.keras.Model.summary. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/dtype.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "model/layer.h"
+
+static const char *const classes[] = {
+    [LS_LAYER_DENSE] = "Dense",
+    [LS_LAYER_FLATTEN] = "Flatten",
+    [LS_LAYER_ACTIVATION] = "Activation",
+    [LS_LAYER_CONV2D] = "Conv2D",
+    [LS_LAYER_DEPTHWISE_CONV2D] = "DepthwiseConv2D",
+    [LS_LAYER_BATCH_NORMALIZATION] = "BatchNormalization",
+    [LS_LAYER_MAX_POOLING2D] = "MaxPooling2D",
+    [LS_LAYER_AVERAGE_POOLING2D] = "AveragePooling2D",
+    [LS_LAYER_GLOBAL_MAX_POOLING2D] = "GlobalMaxPooling2D",
+    [LS_LAYER_GLOBAL_AVERAGE_POOLING2D] = "GlobalAveragePooling2D",
+    [LS_LAYER_ADD] = "Add",
+    [LS_LAYER_CONCATENATE] = "Concatenate",
+    [LS_LAYER_ZERO_PADDING2D] = "ZeroPadding2D",
+    [LS_LAYER_RESCALING] = "Rescaling",
+    [LS_LAYER_DROPOUT] = "Dropout",
+};
+static const char *const activation_classes[] = {
+    [LS_LINEAR] = "Activation",  [LS_RELU] = "ReLU",       [LS_RELU6] = "ReLU",     [LS_LEAKY_RELU] = "LeakyReLU",
+    [LS_SIGMOID] = "Activation", [LS_TANH] = "Activation", [LS_SOFTMAX] = "Softmax"};
+
+static const char *class_of(const ls_layer *layer) {
+    return layer->kind == LS_LAYER_ACTIVATION ? activation_classes[layer->activation] : classes[layer->kind];
+}
+
+/* 2260546 as "2,260,546". */
+static const char *with_commas(size_t number, char text[32]) {
+    char digits[32];
+    int length = snprintf(digits, sizeof(digits), "%zu", number), used = 0;
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0) text[used++] = ',';
+        text[used++] = digits[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+static size_t count_variables(const struct ls_network *network, int first, int count) {
+    size_t sum = 0;
+    for (int i = first; i < first + count; i++) sum += ls_network_variable(network, i)->count;
+    return sum;
+}
+
+/* "(None, 112, 112, 32)" */
+static void output_text(const struct ls_node *node, char *text, size_t size) {
+    char shape[192];
+    ls_shape_text(&node->output, shape, sizeof(shape));
+    (void)snprintf(text, size, node->output.rank ? "(None, %s" : "(None%s", shape + 1);
+}
+
+static void print_node(FILE *out, const struct ls_network *network, const struct ls_node *node) {
+    char name[LS_LAYER_NAME_SIZE + 32], shape[224], count[32];
+    size_t parameters = count_variables(network, node->first_variable, node->variable_count) +
+                        count_variables(network, node->first_statistic, node->statistic_count);
+    (void)snprintf(name, sizeof(name), "%s (%s)", node->name, class_of(&node->layer));
+    output_text(node, shape, sizeof(shape));
+    (void)fprintf(out, "%-52s %-24s %12s ", name, shape, with_commas(parameters, count));
+    for (int i = 0; i < node->input_count; i++)
+        (void)fprintf(out, "%s%s", i ? ", " : " ",
+                      node->inputs[i] == LS_NETWORK_INPUT ? "input"
+                                                          : ls_network_node(network, (size_t)node->inputs[i])->name);
+    (void)fputc('\n', out);
+}
+
+static void print_total(FILE *out, const char *what, size_t count) {
+    char text[32];
+    (void)fprintf(out, "%s params: %s (%.2f MB)\n", what, with_commas(count, text),
+                  (double)count * sizeof(float) / (1 << 20));
+}
+
+static void print_all(FILE *out, const struct ls_network *network) {
+    size_t trainable = 0, others = 0;
+    (void)fprintf(out, "%-52s %-24s %12s  %s\n", "Layer (type)", "Output Shape", "Param #", "Connected to");
+    for (size_t i = 0; i < ls_network_layer_count(network); i++) print_node(out, network, ls_network_node(network, i));
+    for (int v = 0; v < ls_network_variable_count(network); v++) {
+        const struct ls_network_variable *variable = ls_network_variable(network, v);
+        *(variable->trainable ? &trainable : &others) += variable->count;
+    }
+    print_total(out, "Total", trainable + others);
+    print_total(out, "Trainable", trainable);
+    print_total(out, "Non-trainable", others);
+}
+
+ls_status ls_network_summary(const struct ls_network *network, char **text) {
+    char *made = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&made, &size);
+    if (!out) return ls_fail_memory("a model's summary", 1);
+    print_all(out, network);
+    bool failed = ferror(out);
+    if (fclose(out) || failed) {
+        free(made);
+        return ls_fail_memory("a model's summary", size);
+    }
+    *text = made;
+    return LS_OK;
+}
