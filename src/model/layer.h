@@ -23,7 +23,7 @@ struct ls_node {
     int last;     /* the node whose output the op writes: itself where nothing follows */
     int residual; /* what is added; LS_NO_NODE: nothing */
     ls_activation activation;
-    int owner;    /* the node whose op does this one: itself, or an earlier one */
+    int owner; /* the node whose op does this one: itself, or an earlier one */
 };
 
 /* One layer in a plan: tensors over all rows. Absent gradients: nobody needs them. */

@@ -171,10 +171,11 @@ static void measure(const struct ls_network_variable *variable, const float *val
     lengths[1] = product / sqrt(norm);
 }
 
+/* Trainable ones first. */
 static int by_name(const void *a, const void *b) {
     const struct ls_network_variable *const *left = a, *const *right = b;
-    return (*right)->trainable - (*left)->trainable ? (*right)->trainable - (*left)->trainable
-                                                    : strcmp((*left)->name, (*right)->name);
+    if ((*left)->trainable != (*right)->trainable) return (*left)->trainable ? -1 : 1;
+    return strcmp((*left)->name, (*right)->name);
 }
 
 /* Errors of all gradients together, relative to their whole length; the statistics' each. */
