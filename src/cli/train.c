@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/data_options.h"
 #include "cli/options.h"
+#include "cli/train_model.h"
 #include "cli/train_signals.h"
 
 static const char help[] =
@@ -95,21 +96,16 @@ static const char help[] =
     "exit status: 0 trained; 2 a bad command line or TF_CONFIG; 138 a peer was lost or a deadline passed;\n"
     "143 stopped by SIGTERM; 1 anything else.\n";
 
-#define MAX_LAYERS 32
 struct training {
     ls_strategy_options strategy;
-    const char *strategy_name, *dataset, *model;
-    float alpha;           /* 0: not given */
+    const char *strategy_name, *dataset;
+    struct ls_train_model model;
     const char *transport; /* NULL: what the environment says */
     ls_dataset_options data;
     struct ls_augment augment;
     ls_fit_options fit;
     ls_checkpoint_options checkpoint;
-    ls_optimizer optimizer;
-    int hidden[MAX_LAYERS];
-    int hidden_count;
-    uint64_t seed;
-    bool validate, json, summary;
+    bool validate, json;
 };
 
 /* One word out of a list for an option; the values are their places in the list. */
@@ -129,18 +125,19 @@ static bool choose(const struct ls_command_line *line, const char *option, const
 
 static bool read_hidden(const struct ls_command_line *line, const char *text, struct training *training) {
     char copy[512], *state = NULL;
-    training->hidden_count = 0;
+    training->model.hidden_count = 0;
     if (!strcmp(text, "none")) return true;
     if (strlen(text) >= sizeof(copy)) return ls_usage_error(line, "--hidden '%.40s...' is too long", text) == 0;
     memcpy(copy, text, strlen(text) + 1);
     for (char *word = strtok_r(copy, ",", &state); word; word = strtok_r(NULL, ",", &state)) {
         int64_t units;
-        if (training->hidden_count == MAX_LAYERS - 1)
-            return ls_usage_error(line, "--hidden '%s' has more than %d layers", text, MAX_LAYERS - 1) == 0;
+        if (training->model.hidden_count == LS_MAX_HIDDEN)
+            return ls_usage_error(line, "--hidden '%s' has more than %d layers", text, LS_MAX_HIDDEN) == 0;
         if (!ls_option_integer(line, "--hidden", word, 1, 1 << 24, &units)) return false;
-        training->hidden[training->hidden_count++] = (int)units;
+        training->model.hidden[training->model.hidden_count++] = (int)units;
     }
-    return training->hidden_count > 0 || ls_usage_error(line, "--hidden is empty; say 'none' for a linear model") == 0;
+    return training->model.hidden_count > 0 ||
+           ls_usage_error(line, "--hidden is empty; say 'none' for a linear model") == 0;
 }
 
 enum option_id {
@@ -259,8 +256,8 @@ static bool read_word(const struct ls_command_line *line, int option, struct tra
     int value = 0;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         if (table[i].option == option && !choose(line, table[i].name, optarg, table[i].words, &value)) return false;
-    if (option == MODEL) training->model = models[value];
-    if (option == OPTIMIZER) training->optimizer.kind = value == 0 ? LS_OPTIMIZER_SGD : LS_OPTIMIZER_ADAM;
+    if (option == MODEL) training->model.name = models[value];
+    if (option == OPTIMIZER) training->model.optimizer.kind = value == 0 ? LS_OPTIMIZER_SGD : LS_OPTIMIZER_ADAM;
     if (option == SHUFFLE) training->data.shuffle = (ls_shuffle)value;
     if (option == CHECKPOINT_ERRORS) training->checkpoint.warn_only = value == 1;
     if (option == STRATEGY) training->strategy_name = strategies[value];
@@ -300,7 +297,7 @@ static bool read_integer(const struct ls_command_line *line, int option, struct 
     if (option == EPOCHS) training->fit.epochs = (int)value;
     if (option == BATCH_SIZE) training->data.batch_size = value;
     if (option == STEPS) training->fit.steps_per_epoch = value;
-    if (option == SEED) training->seed = (uint64_t)value;
+    if (option == SEED) training->model.seed = (uint64_t)value;
     if (option == CHECKPOINT_STEPS) training->checkpoint.every_steps = value;
     if (option == CHECKPOINT_KEEP) training->checkpoint.keep = (int)value;
     if (option == BYTES_PER_PACK) training->strategy.bytes_per_pack = (size_t)value;
@@ -313,15 +310,15 @@ static bool read_number(const struct ls_command_line *line, int option, struct t
     double value;
     if (option == LEARNING_RATE) {
         if (!ls_option_number(line, "--learning-rate", optarg, 1e-12, 1e6, &value)) return false;
-        training->optimizer.learning_rate = (float)value;
+        training->model.optimizer.learning_rate = (float)value;
     }
     if (option == ALPHA) {
         if (!ls_option_number(line, "--alpha", optarg, 0.01, 16, &value)) return false;
-        training->alpha = (float)value;
+        training->model.alpha = (float)value;
     }
     if (option == MOMENTUM) {
         if (!ls_option_number(line, "--momentum", optarg, 0, 1, &value)) return false;
-        training->optimizer.momentum = (float)value;
+        training->model.optimizer.momentum = (float)value;
     }
     if (option == TIMEOUT)
         return ls_option_number(line, "--timeout", optarg, 1e-3, 1e6, &training->strategy.timeout_seconds);
@@ -330,10 +327,10 @@ static bool read_number(const struct ls_command_line *line, int option, struct t
 
 static void read_flag(int option, struct training *training) {
     if (option == NO_VALIDATION) training->validate = false;
-    if (option == NESTEROV) training->optimizer.nesterov = true;
+    if (option == NESTEROV) training->model.optimizer.nesterov = true;
     if (option == DROP_REMAINDER) training->data.drop_remainder = true;
     if (option == JSON) training->json = true;
-    if (option == SUMMARY) training->summary = true;
+    if (option == SUMMARY) training->model.summary = true;
     if (option == CHECKPOINT) training->checkpoint.folder = optarg;
     if (option == CHECKPOINT_RETAIN) training->checkpoint.keep_on_success = true;
     if (option == DATASET) training->dataset = optarg;
@@ -363,42 +360,6 @@ static ls_status make_strategy(const struct training *training, ls_strategy **st
     return ls_multi_worker_mirrored_strategy_new(&training->strategy, strategy);
 }
 
-static ls_status make_mlp(const struct training *training, ls_strategy *strategy, int classes, ls_model **model) {
-    ls_layer layers[MAX_LAYERS];
-    size_t count = 0;
-    for (int i = 0; i < training->hidden_count; i++) layers[count++] = ls_dense(training->hidden[i], LS_RELU);
-    layers[count++] = ls_dense(classes);
-    return ls_model_new(strategy, layers, count, model);
-}
-
-static ls_status make_application(const struct training *training, ls_strategy *strategy, int classes,
-                                  ls_model **model) {
-    ls_layer *layers = NULL;
-    size_t count = 0;
-    ls_status status =
-        ls_application(training->model, LS_APPLICATION(.classes = classes, .alpha = training->alpha), &layers, &count);
-    if (!status) status = ls_model_new(strategy, layers, count, model);
-    ls_memory_free(layers);
-    return status;
-}
-
-static ls_status make_model(const struct training *training, ls_strategy *strategy, const ls_dataset *data,
-                            ls_model **model) {
-    bool mlp = !strcmp(training->model, "mlp");
-    ls_status status = (mlp ? make_mlp : make_application)(training, strategy, ls_dataset_num_classes(data), model);
-    if (!status) status = ls_model_seed(*model, training->seed);
-    return status ? status : ls_model_compile(*model, training->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-}
-
-/* To stderr: the last line on stdout is the result's. */
-static ls_status print_summary(const ls_model *model, const ls_dataset *data) {
-    char *text = NULL;
-    ls_status status = ls_model_summary(model, ls_dataset_shape(data), &text);
-    if (!status) (void)fputs(text, stderr);
-    ls_memory_free(text);
-    return status;
-}
-
 struct outcome {
     ls_result result;
     char sha256[65];
@@ -421,13 +382,12 @@ static ls_status train(struct training *training, ls_strategy *strategy, struct 
     ls_dataset *data = NULL, *validation = NULL;
     ls_model *model = NULL;
     if (!training->data.batch_size) training->data.batch_size = 64 * ls_num_replicas_in_sync(strategy);
-    training->data.seed = training->seed;
+    training->data.seed = training->model.seed;
     ls_status status = open_data(training, &data, &validation);
     training->fit.validation_data = validation;
     training->fit.request = ls_train_signals_request;
     training->fit.checkpoint = training->checkpoint.folder ? &training->checkpoint : NULL;
-    if (!status) status = make_model(training, strategy, data, &model);
-    if (!status && training->summary && ls_is_chief(strategy)) status = print_summary(model, data);
+    if (!status) status = ls_train_model_make(&training->model, strategy, data, &model);
     if (!status) status = ls_model_fit(model, data, &training->fit, &outcome->result);
     if (!status) status = ls_model_weights_sha256(model, outcome->sha256);
     ls_model_free(model);
@@ -481,10 +441,7 @@ int train_main(int argc, char **argv) {
         .checkpoint = {.size = sizeof(ls_checkpoint_options)},
         .strategy_name = "multi-worker",
         .dataset = "digits",
-        .model = "mlp",
-        .optimizer = ls_sgd(0),
-        .hidden = {128, 64},
-        .hidden_count = 2,
+        .model = {.name = "mlp", .hidden = {128, 64}, .hidden_count = 2, .optimizer = ls_sgd(0)},
         .validate = true,
     };
     const ls_checkpoint_options none = training.checkpoint;
@@ -495,7 +452,7 @@ int train_main(int argc, char **argv) {
     if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
     if (!training.checkpoint.folder && memcmp(&training.checkpoint, &none, sizeof(none)) != 0)
         return ls_usage_error(&line, "options '--checkpoint-...' need '--checkpoint FOLDER'");
-    if (training.optimizer.learning_rate <= 0)
-        training.optimizer.learning_rate = training.optimizer.kind == LS_OPTIMIZER_ADAM ? 0.001F : 0.1F;
+    if (training.model.optimizer.learning_rate <= 0)
+        training.model.optimizer.learning_rate = training.model.optimizer.kind == LS_OPTIMIZER_ADAM ? 0.001F : 0.1F;
     return run_training(&training);
 }

@@ -1,0 +1,42 @@
+/* The models that lockstep train knows. */
+#include "cli/train_model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static ls_status make_mlp(const struct ls_train_model *choice, ls_strategy *strategy, int classes, ls_model **model) {
+    ls_layer layers[LS_MAX_HIDDEN + 1];
+    size_t count = 0;
+    for (int i = 0; i < choice->hidden_count; i++) layers[count++] = ls_dense(choice->hidden[i], LS_RELU);
+    layers[count++] = ls_dense(classes);
+    return ls_model_new(strategy, layers, count, model);
+}
+
+static ls_status make_application(const struct ls_train_model *choice, ls_strategy *strategy, int classes,
+                                  ls_model **model) {
+    ls_layer *layers = NULL;
+    size_t count = 0;
+    ls_status status =
+        ls_application(choice->name, LS_APPLICATION(.classes = classes, .alpha = choice->alpha), &layers, &count);
+    if (!status) status = ls_model_new(strategy, layers, count, model);
+    ls_memory_free(layers);
+    return status;
+}
+
+/* To stderr: the last line on stdout is the result's. */
+static ls_status print_summary(const ls_model *model, const ls_dataset *data) {
+    char *text = NULL;
+    ls_status status = ls_model_summary(model, ls_dataset_shape(data), &text);
+    if (!status) (void)fputs(text, stderr);
+    ls_memory_free(text);
+    return status;
+}
+
+ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,
+                              ls_model **model) {
+    bool mlp = !strcmp(choice->name, "mlp");
+    ls_status status = (mlp ? make_mlp : make_application)(choice, strategy, ls_dataset_num_classes(data), model);
+    if (!status) status = ls_model_seed(*model, choice->seed);
+    if (!status) status = ls_model_compile(*model, choice->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    return status || !choice->summary || !ls_is_chief(strategy) ? status : print_summary(*model, data);
+}

@@ -1,0 +1,18 @@
+/* The model of lockstep train: as its options say. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#define LS_MAX_HIDDEN 31
+
+struct ls_train_model {
+    const char *name;          /* "mlp", or one of ls_application's */
+    int hidden[LS_MAX_HIDDEN]; /* units of mlp's hidden layers */
+    int hidden_count;
+    float alpha; /* 0: not given */
+    uint64_t seed;
+    ls_optimizer optimizer;
+    bool summary; /* the chief prints one to stderr */
+};
+/* Made, seeded and compiled for data. */
+ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,
+                              ls_model **model);
