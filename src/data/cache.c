@@ -80,8 +80,9 @@ ls_status ls_source_cache(struct ls_source **source) {
     made->labels = ls_alloc_array(count, sizeof(*made->labels));
     made->states = ls_alloc_array(count, sizeof(*made->states));
     if (!made->features || !made->labels || !made->states) {
+        size_t bytes = count * made->elements * sizeof(float);
         free_cached(&made->source);
-        return ls_fail_memory("the cache of all examples", count * made->elements * sizeof(float));
+        return ls_fail_memory("the cache of all examples", bytes);
     }
     made->inner = *source;
     *source = &made->source;

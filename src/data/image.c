@@ -42,25 +42,28 @@ static struct tap tap_at(int i, int from, int to) {
     return (struct tap){lower < 0 ? 0 : lower, upper >= from ? from - 1 : upper, at - floor_at};
 }
 
-static void resize_grey_row(const uint8_t *row, const struct tap *taps, int width, float *output) {
+LS_CLONES static void to_floats(const uint8_t *bytes, size_t count, float *values) {
+    for (size_t i = 0; i < count; i++) values[i] = (float)bytes[i];
+}
+
+static void resize_grey_row(const float *row, const struct tap *taps, int width, float *output) {
     for (int x = 0; x < width; x++) {
         float left = row[taps[x].lower], right = row[taps[x].upper];
         output[x] = left + (right - left) * taps[x].part;
     }
 }
 
-/* A pixel of three channels is taken as four, the next one's first being of no matter: one byte behind the row is read
- * and one float behind the output written. */
-typedef uint8_t bytes4 __attribute__((vector_size(4)));
+/* A pixel of three channels is taken as four, the next one's first being of no matter: one float behind the row is read
+ * and one behind the output written. */
 typedef float floats4 __attribute__((vector_size(16)));
 
-static inline floats4 load_pixel(const uint8_t *row, int x) {
-    bytes4 bytes;
-    memcpy(&bytes, row + 3 * (size_t)x, sizeof(bytes));
-    return __builtin_convertvector(bytes, floats4);
+static inline floats4 load_pixel(const float *row, int x) {
+    floats4 pixel;
+    memcpy(&pixel, row + 3 * (size_t)x, sizeof(pixel));
+    return pixel;
 }
 
-LS_CLONES static void resize_color_row(const uint8_t *row, const struct tap *taps, int width, float *output) {
+static void resize_color_row(const float *row, const struct tap *taps, int width, float *output) {
     for (int x = 0; x < width; x++) {
         floats4 left = load_pixel(row, taps[x].lower), right = load_pixel(row, taps[x].upper);
         floats4 pixel = left + (right - left) * taps[x].part;
@@ -77,14 +80,14 @@ struct rows {
     const struct ls_image *image;
     struct tap *taps; /* owns: one an output column */
     int width;        /* of the output */
-    uint8_t *last;    /* owns: the last source row, with a byte behind it */
+    float *source;    /* owns: the present source row, with a float behind it */
     int number[2];
     float *resized[2]; /* own, with a float behind them */
 };
 
 static void free_rows(struct rows *rows) {
     ls_free(rows->taps);
-    ls_free(rows->last);
+    ls_free(rows->source);
     ls_free(rows->resized[0]);
     ls_free(rows->resized[1]);
 }
@@ -93,11 +96,10 @@ static ls_status make_rows(const struct ls_image *image, int width, struct rows 
     size_t from = (size_t)image->width * (size_t)image->channels, to = (size_t)width * (size_t)image->channels;
     *rows = (struct rows){.image = image, .width = width, .number = {-1, -1}};
     rows->taps = ls_alloc_array((size_t)width, sizeof(*rows->taps));
-    rows->last = ls_alloc(from + 1);
+    rows->source = ls_alloc_array(from + 1, sizeof(float));
     for (int i = 0; i < 2; i++) rows->resized[i] = ls_alloc_array(to + 1, sizeof(float));
-    if (!rows->taps || !rows->last || !rows->resized[0] || !rows->resized[1])
+    if (!rows->taps || !rows->source || !rows->resized[0] || !rows->resized[1])
         return ls_fail_memory("an image's rows", 2 * to * sizeof(float));
-    memcpy(rows->last, image->pixels + (size_t)(image->height - 1) * from, from);
     for (int x = 0; x < width; x++) rows->taps[x] = tap_at(x, image->width, width);
     return LS_OK;
 }
@@ -105,16 +107,16 @@ static ls_status make_rows(const struct ls_image *image, int width, struct rows 
 /* Source row y, resized; it takes the place of a row that is not other. */
 static const float *resized_row(struct rows *rows, int y, int other) {
     const struct ls_image *image = rows->image;
-    const uint8_t *row = image->pixels + (size_t)y * (size_t)image->width * (size_t)image->channels;
+    size_t length = (size_t)image->width * (size_t)image->channels;
     for (int i = 0; i < 2; i++)
         if (rows->number[i] == y) return rows->resized[i];
     int slot = rows->number[0] == other;
     rows->number[slot] = y;
-    if (y == image->height - 1) row = rows->last;
+    to_floats(image->pixels + (size_t)y * length, length, rows->source);
     if (image->channels == 3)
-        resize_color_row(row, rows->taps, rows->width, rows->resized[slot]);
+        resize_color_row(rows->source, rows->taps, rows->width, rows->resized[slot]);
     else
-        resize_grey_row(row, rows->taps, rows->width, rows->resized[slot]);
+        resize_grey_row(rows->source, rows->taps, rows->width, rows->resized[slot]);
     return rows->resized[slot];
 }
 
