@@ -173,6 +173,15 @@ class Back(Elastic):
     def test_two(self):
         self.survive({1: ["sums:5:KILL"], 3: ["sums:40:KILL"]}, options=LONG, hooks=[Returner(1), Returner(3, 3)])
 
+    @few
+    def test_dies_while_it_comes_in(self):
+        """The last one of three is no quorum of itself and the one that it lets in; it goes on all the same."""
+        for point in ("links:1:KILL", "accepted:1:KILL"):
+            job = self.survive({0: ["sums:5:KILL", point], 2: ["sums:9:KILL"]}, gone=(0, 2), elastic="1:3", workers=3,
+                               options=LONG, hooks=[Returner(0, entered=3)])
+            self.assertEqual([len(lives) for lives in job.lives.values()], [2, 1, 1], job.describe())
+            self.assertEqual(self.entered(job, 1), 4, job.describe())
+
     def test_frozen_and_fenced(self):
         """It wakes when the others have gone on without it: it is told so, and comes in as another process."""
         waker = Waker(3.5)
