@@ -176,7 +176,7 @@ class Back(Elastic):
     @few
     def test_dies_while_it_comes_in(self):
         """The last one of three is no quorum of itself and the one that it lets in; it goes on all the same."""
-        for point in ("links:1:KILL", "accepted:1:KILL"):
+        for point in ("links:1:KILL", "state:1:KILL"):
             job = self.survive({0: ["sums:5:KILL", point], 2: ["sums:9:KILL"]}, gone=(0, 2), elastic="1:3", workers=3,
                                options=LONG, hooks=[Returner(0, entered=3)])
             self.assertEqual([len(lives) for lives in job.lives.values()], [2, 1, 1], job.describe())
