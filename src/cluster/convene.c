@@ -131,7 +131,9 @@ int64_t ls_convene_settles_at(const struct ls_cluster *cluster) {
     return cluster->least && cluster->generation ? cluster->seeking_since + LS_SETTLE_TIMEOUT : LS_NEVER;
 }
 
-/* Gathers what those present know into the proposal's ledger; *newest: the generation that any of them has entered. */
+/* Gathers what those present know into the proposal's ledger, but for this worker's own attempts that have come to
+ * nothing: who has died in one must not keep the others from going on. *newest: the generation that any of them has
+ * entered. */
 static bool gather_ledger(struct ls_cluster *cluster, uint64_t *newest) {
     struct ls_ledger *known = &cluster->proposal.ledger;
     struct ls_rosters own = ls_ledger_rosters(&cluster->ledger);
@@ -145,13 +147,16 @@ static bool gather_ledger(struct ls_cluster *cluster, uint64_t *newest) {
         if (!ls_ledger_add_all(known, &rosters)) return false;
         if (peer->generation > *newest) *newest = peer->generation;
     }
+    ls_ledger_drop_own(known, cluster->rank, cluster->incarnation, cluster->generation);
     ls_ledger_forget(known, *newest);
-    return true;
+    bool entered = cluster->generation && cluster->generation == *newest; /* an attempt of its roster may hide it */
+    return !entered || ls_ledger_add(known, cluster->generation, cluster->roster);
 }
 
 /* Nobody of the newest generation is missing, and no joiner that knocks. */
 static bool is_whole(const struct ls_cluster *cluster, uint64_t newest) {
-    const uint64_t *roster = ls_ledger_find(&cluster->proposal.ledger, newest);
+    const uint64_t *roster =
+        newest == cluster->generation ? cluster->roster : ls_ledger_find(&cluster->proposal.ledger, newest);
     bool settled = ls_now() >= ls_convene_settles_at(cluster);
     for (int rank = 0; rank < cluster->size; rank++) {
         bool knocks = rank != cluster->rank && cluster->peers[rank].in && !settled;

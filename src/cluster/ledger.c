@@ -21,6 +21,10 @@ static size_t roster_bytes(const struct ls_ledger *ledger) {
     return (size_t)ledger->size * sizeof(uint64_t);
 }
 
+static int convener_of(const struct ls_ledger *ledger, uint64_t number) {
+    return (int)(number % (uint64_t)ledger->size);
+}
+
 static bool grow(struct ls_ledger *ledger) {
     if (ledger->count < ledger->room) return true;
     int room = ledger->room ? 2 * ledger->room : 1;
@@ -43,7 +47,8 @@ static bool grow(struct ls_ledger *ledger) {
 
 bool ls_ledger_add(struct ls_ledger *ledger, uint64_t number, const uint64_t *roster) {
     for (int i = 0; i < ledger->count; i++) {
-        if (memcmp(roster_at(ledger, i), roster, roster_bytes(ledger)) != 0) continue;
+        bool same = convener_of(ledger, ledger->numbers[i]) == convener_of(ledger, number);
+        if (!same || memcmp(roster_at(ledger, i), roster, roster_bytes(ledger)) != 0) continue;
         if (ledger->numbers[i] < number) ledger->numbers[i] = number;
         return true;
     }
@@ -64,14 +69,22 @@ struct ls_rosters ls_ledger_rosters(const struct ls_ledger *ledger) {
     return (struct ls_rosters){ledger->numbers, ledger->incarnations, ledger->count, ledger->size};
 }
 
+static void remove_at(struct ls_ledger *ledger, int index) {
+    size_t after = (size_t)(--ledger->count - index);
+    memmove(ledger->numbers + index, ledger->numbers + index + 1, after * sizeof(*ledger->numbers));
+    memmove(roster_at(ledger, index), roster_at(ledger, index + 1), after * roster_bytes(ledger));
+}
+
 void ls_ledger_forget(struct ls_ledger *ledger, uint64_t newest) {
-    int kept = 0;
-    for (int i = 0; i < ledger->count; i++) {
-        if (ledger->numbers[i] < newest) continue;
-        if (kept < i) memcpy(roster_at(ledger, kept), roster_at(ledger, i), roster_bytes(ledger));
-        ledger->numbers[kept++] = ledger->numbers[i];
+    for (int i = ledger->count - 1; i >= 0; i--)
+        if (ledger->numbers[i] < newest) remove_at(ledger, i);
+}
+
+void ls_ledger_drop_own(struct ls_ledger *ledger, int rank, uint64_t incarnation, uint64_t entered) {
+    for (int i = ledger->count - 1; i >= 0; i--) {
+        bool own = convener_of(ledger, ledger->numbers[i]) == rank && roster_at(ledger, i)[rank] == incarnation;
+        if (own && ledger->numbers[i] > entered) remove_at(ledger, i);
     }
-    ledger->count = kept;
 }
 
 const uint64_t *ls_ledger_find(const struct ls_ledger *ledger, uint64_t number) {

@@ -16,12 +16,16 @@ struct ls_ledger {
     int count, room, size;            /* rosters; for how many there is memory; ranks, set by who makes it */
 };
 void ls_ledger_release(struct ls_ledger *ledger);
-/* A roster that is there already is kept once, under its highest number. False: there are too many, or no memory. */
+/* A roster that one convener (the number, divided by the ranks, leaves its rank) proposes again is kept once, under its
+ * highest number. False: there are too many, or no memory. */
 bool ls_ledger_add(struct ls_ledger *ledger, uint64_t number, const uint64_t *roster);
 bool ls_ledger_add_all(struct ls_ledger *ledger, const struct ls_rosters *rosters);
 struct ls_rosters ls_ledger_rosters(const struct ls_ledger *ledger);
 /* Rosters older than the newest generation that anybody has entered count no more. */
 void ls_ledger_forget(struct ls_ledger *ledger, uint64_t newest);
+/* What a process has itself proposed after the generation that it has entered, and proposes no more, nobody can begin.
+ */
+void ls_ledger_drop_own(struct ls_ledger *ledger, int rank, uint64_t incarnation, uint64_t entered);
 /* The roster of that number; NULL: it is not there. */
 const uint64_t *ls_ledger_find(const struct ls_ledger *ledger, uint64_t number);
 /* Whether the processes present ([size], 0: none) have more than half of the roster, or half with its lowest rank. */

@@ -113,6 +113,11 @@ ls_status ls_trace_add_track(struct ls_trace *trace, const char *name, struct ls
         *track = NULL;
         return LS_OK;
     }
+    for (int i = 0; i < trace->track_count; i++)
+        if (strcmp(trace->tracks[i]->name, name) == 0) {
+            *track = trace->tracks[i];
+            return LS_OK;
+        }
     if (trace->track_count == MAX_TRACKS)
         return ls_fail(LS_INTERNAL, "a timeline has at most %d tracks; '%s' is one more", MAX_TRACKS, name);
     LS_CLEANUP(ls_free_pointer) struct ls_track *made = ls_alloc(sizeof(*made));

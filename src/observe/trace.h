@@ -18,7 +18,8 @@ struct ls_trace_config {
 };
 /* Opens the file. One that cannot be opened is a warning and a NULL trace: training goes on without a timeline. */
 ls_status ls_trace_new(const struct ls_trace_config *config, struct ls_trace **trace);
-/* A track for one thread, named for people; trace owns it. Before the threads run; NULL for a NULL trace. */
+/* A track for one thread, named for people; trace owns it. Not while the threads run. One of that name that is there is
+ * given again; NULL for a NULL trace. */
 ls_status ls_trace_add_track(struct ls_trace *trace, const char *name, struct ls_track **track);
 /* When no thread writes any more: writes the file, says so in one line, frees. NULL is nothing. */
 void ls_trace_close(struct ls_trace *trace);

@@ -108,8 +108,7 @@ static void detach_replica(struct ls_model_replica *replica, bool shared) {
 void ls_model_detach(ls_model *model) {
     bool shared = model->shared && devices_have_host_memory(model->strategy);
     ls_reducer_free(model->reducer);
-    for (int i = 0; model->replicas && i < model->strategy->local_count; i++)
-        detach_replica(&model->replicas[i], shared);
+    for (int i = 0; model->replicas && i < model->replica_count; i++) detach_replica(&model->replicas[i], shared);
     if (model->shared) ls_group_unshare(model->strategy->membership->group, model->shared);
     ls_free(model->buckets);
     model->reducer = NULL;

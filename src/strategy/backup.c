@@ -261,6 +261,7 @@ static void set_state(struct ls_backup *backup, const struct ls_manifest *manife
 
 ls_status ls_backup_restore(struct ls_backup *backup, struct ls_fit_state *state) {
     struct restored restored = {0};
+    ls_reached("checkpoint_read");
     if (backup->keeper) load_newest(backup, &restored);
     ls_status status = ls_group_broadcast(backup->model->strategy->membership->group, "checkpoint", 0, LS_INT64,
                                           &restored, sizeof(restored) / sizeof(int64_t));

@@ -43,6 +43,7 @@ static ls_status build_replicas(ls_model *model) {
     size_t count = (size_t)strategy->local_count;
     model->replicas = ls_alloc_array(count, sizeof(*model->replicas));
     if (!model->replicas) return ls_fail_memory("replicas", count * sizeof(*model->replicas));
+    model->replica_count = strategy->local_count;
     for (size_t i = 0; i < count; i++) model->replicas[i].device = strategy->replicas[i].device;
     ls_status status = LS_OK;
     for (size_t i = 0; !status && i < count; i++) status = build_replica(model, &model->replicas[i]);
@@ -171,9 +172,10 @@ ls_status ls_model_add_replicas(ls_model *model, int from) {
     memcpy(replicas, model->replicas, (size_t)from * sizeof(*replicas));
     ls_free(model->replicas);
     model->replicas = replicas;
+    model->replica_count = model->strategy->local_count;
     ls_status status = LS_OK;
+    for (size_t i = (size_t)from; i < count; i++) replicas[i].device = model->strategy->replicas[i].device;
     for (size_t i = (size_t)from; !status && i < count; i++) {
-        replicas[i].device = model->strategy->replicas[i].device;
         status = build_replica(model, &replicas[i]);
         if (!status) status = copy_replica(model, &replicas[i]);
     }
@@ -190,7 +192,8 @@ static void release_replica(struct ls_model_replica *replica) {
 }
 
 void ls_model_drop_replicas(ls_model *model, int from) {
-    for (int i = from; i < model->strategy->local_count; i++) release_replica(&model->replicas[i]);
+    for (int i = from; i < model->replica_count; i++) release_replica(&model->replicas[i]);
+    if (from < model->replica_count) model->replica_count = from;
 }
 
 void ls_model_release(ls_model *model) {

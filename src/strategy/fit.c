@@ -250,6 +250,7 @@ static ls_status open_fit(struct fitting *fitting) {
     return LS_OK;
 }
 
+/* Anew where another worker has become the first one, or is it no more. */
 static ls_status open_backup(struct fitting *fitting) {
     const struct ls_backup_config config = {
         .model = fitting->model,
@@ -259,6 +260,8 @@ static ls_status open_backup(struct fitting *fitting) {
         .last_position = fitting->last_position,
         .job = fitting->state.job,
     };
+    bool moved = fitting->backup && ls_backup_has_moved(fitting->backup);
+    if (moved) ls_backup_free(ls_steal(fitting->backup));
     return config.options && !fitting->backup ? ls_backup_new(&config, &fitting->backup) : LS_OK;
 }
 
@@ -296,9 +299,7 @@ static ls_status take_office(struct fitting *fitting) {
     ls_status status = LS_OK;
     if (!shows) ls_progress_free(ls_steal(fitting->progress));
     if (shows && !fitting->progress) status = ls_progress_new(fitting->options.verbose, &fitting->progress);
-    if (status || !fitting->backup || !ls_backup_has_moved(fitting->backup)) return status;
-    ls_backup_free(ls_steal(fitting->backup));
-    return open_backup(fitting);
+    return status || !fitting->backup ? status : open_backup(fitting);
 }
 
 static ls_status run(struct fitting *fitting) {

@@ -61,14 +61,13 @@ static ls_status open_again(ls_strategy *strategy, int wanted) {
     return append(strategy, devices, count < wanted ? count : wanted);
 }
 
-static ls_status add_tracks(ls_strategy *strategy, int from) {
-    ls_status status = LS_OK;
-    for (int i = from; strategy->trace && !status && i < strategy->local_count; i++) {
+void ls_layout_name_tracks(ls_strategy *strategy) {
+    for (int i = 0; strategy->trace && i < strategy->local_count; i++) {
+        struct ls_replica *replica = &strategy->replicas[i];
         char name[32];
-        (void)snprintf(name, sizeof(name), "replica %d", strategy->replicas[i].id);
-        status = ls_trace_add_track(strategy->trace, name, &strategy->replicas[i].track);
+        (void)snprintf(name, sizeof(name), "replica %d", replica->id);
+        if (ls_trace_add_track(strategy->trace, name, &replica->track)) replica->track = NULL;
     }
-    return status;
 }
 
 static ls_status grow(ls_strategy *strategy, int count) {
@@ -89,18 +88,17 @@ static void shrink(ls_strategy *strategy, int count) {
     strategy->local_count = count;
 }
 
+/* Where it fails, those that were there before are left. */
 static ls_status resize(ls_strategy *strategy, int count) {
     bool started = strategy->started;
     int before = strategy->local_count;
     ls_status status = LS_OK;
     if (started) ls_replicas_stop(strategy);
-    if (count < before)
-        shrink(strategy, count);
-    else
-        status = grow(strategy, count);
-    strategy->spins = ls_gate_spins(strategy->membership->local_size * count);
-    if (!status) status = add_tracks(strategy, before);
-    return status || !started ? status : ls_replicas_start(strategy);
+    if (count > before) status = grow(strategy, count);
+    shrink(strategy, status ? before : count);
+    strategy->spins = ls_gate_spins(strategy->membership->local_size * strategy->local_count);
+    ls_status again = started ? ls_replicas_start(strategy) : LS_OK;
+    return status ? status : again;
 }
 
 /* ---- over all workers ---- */
@@ -183,7 +181,9 @@ ls_status ls_layout_number(ls_strategy *strategy) {
     bool moved = strategy->replicas[0].id != own || strategy->local_count != count || strategy->dealt != total;
     strategy->dealt = total;
     if (strategy->local_count != count) status = resize(strategy, count);
+    if (status) return status;
     for (int i = 0; i < strategy->local_count; i++) strategy->replicas[i].id = own + i;
+    ls_layout_name_tracks(strategy);
     strategy->layout += moved;
-    return status;
+    return LS_OK;
 }

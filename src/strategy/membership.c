@@ -101,8 +101,8 @@ static ls_status find_algorithm(const char *name, enum ls_algorithm *algorithm) 
 static void group_failed(void *context) {
     struct ls_membership *membership = context;
     const struct ls_settings *settings = &membership->settings;
-    if (*settings->flight_record_folder || !membership->cluster || settings->rejoin_timeout == 0)
-        ls_membership_dump(membership);
+    bool recovers = settings->rejoin_timeout > 0 || ls_membership_is_elastic(membership);
+    if (*settings->flight_record_folder || !membership->cluster || !recovers) ls_membership_dump(membership);
 }
 
 static ls_status make_group(struct ls_membership *membership) {

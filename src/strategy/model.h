@@ -61,7 +61,8 @@ struct ls_model {
     struct ls_network *network; /* NULL before the first dataset */
     ls_shape input;
     size_t blob_count;
-    struct ls_model_replica *replicas; /* [local] */
+    struct ls_model_replica *replicas; /* [replica_count] */
+    int replica_count;                 /* the strategy's, unless these could not be made */
     void *shared;                      /* of ls_group_share: holds the gradients where devices have host memory */
     int64_t max_rows;                  /* that the buffers hold */
     bool attached;                     /* to the present generation: shared, buckets and reducer are made */

@@ -133,7 +133,6 @@ static void *replica_thread(void *argument) {
 
 ls_status ls_replicas_start(ls_strategy *strategy) {
     strategy->stopping = false;
-    strategy->started = true;
     for (int i = 1; i < strategy->local_count; i++) {
         struct ls_replica *replica = &strategy->replicas[i];
         replica->seen = ls_gate_value(&strategy->start);
@@ -141,6 +140,7 @@ ls_status ls_replicas_start(ls_strategy *strategy) {
         if (status) return status;
         replica->started = true;
     }
+    strategy->started = true;
     return LS_OK;
 }
 
@@ -170,6 +170,8 @@ ls_status ls_strategy_run(ls_strategy *strategy, ls_replica_fn *fn, void *contex
     struct ls_thread_state before;
     if (strategy->running)
         return ls_fail(LS_FAILED_PRECONDITION, "ls_strategy_run was called from inside ls_strategy_run");
+    if (!strategy->started)
+        return ls_fail(LS_FAILED_PRECONDITION, "the replicas' threads do not run: an error before this one ended them");
     ls_status status = ls_variables_flush(strategy);
     if (!status) status = own->device->ops->enter(own->device, &before);
     if (status) return status;

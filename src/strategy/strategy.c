@@ -67,17 +67,13 @@ static ls_status start_trace(ls_strategy *strategy) {
     const struct ls_membership *membership = strategy->membership;
     const struct ls_trace_config config = {
         .path = membership->settings.trace,
-        .rank = membership->rank,
-        .size = membership->size,
+        .rank = ls_membership_task(membership, membership->rank), /* an elastic group's ranks change */
+        .size = ls_membership_tasks(membership),
         .log = &membership->log,
     };
     if (!*config.path) return LS_OK;
     ls_status status = ls_trace_new(&config, &strategy->trace);
-    for (int i = 0; !status && i < strategy->local_count; i++) {
-        char name[32];
-        (void)snprintf(name, sizeof(name), "replica %d", strategy->replicas[i].id);
-        status = ls_trace_add_track(strategy->trace, name, &strategy->replicas[i].track);
-    }
+    if (!status) ls_layout_name_tracks(strategy);
     return status ? status : ls_trace_add_track(strategy->trace, "communicator", &strategy->communicator_track);
 }
 

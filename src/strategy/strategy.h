@@ -124,6 +124,8 @@ ls_status ls_cross_device_all_reduce(struct ls_replica *replica, const struct ls
 /* layout.c: opens the devices; with all workers, finds which replicas are here. */
 ls_status ls_layout_open(ls_strategy *strategy);
 ls_status ls_layout_number(ls_strategy *strategy);
+/* Each replica's track in the timeline, by its id. One that has no room there trains without. */
+void ls_layout_name_tracks(ls_strategy *strategy);
 
 /* strategy.c: after each beginning of a generation, what all workers tell each other of themselves. Collective. */
 ls_status ls_strategy_introduce(ls_strategy *strategy);

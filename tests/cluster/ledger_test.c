@@ -53,17 +53,38 @@ END_TEST
 START_TEST(a_roster_is_kept_once) {
     static const uint64_t all[TASKS] = {5, 6, 7, 8}, three[TASKS] = {0, 6, 7, 8};
     struct ls_ledger ledger = {.size = TASKS}, copy = {.size = TASKS};
-    ck_assert(ls_ledger_add(&ledger, 4, all) && ls_ledger_add(&ledger, 9, three) && ls_ledger_add(&ledger, 7, all));
+    ck_assert(ls_ledger_add(&ledger, 4, all) && ls_ledger_add(&ledger, 9, three) && ls_ledger_add(&ledger, 8, all));
     ck_assert_int_eq(ledger.count, 2);
     ck_assert_ptr_null(ls_ledger_find(&ledger, 4));
-    ck_assert_mem_eq(ls_ledger_find(&ledger, 7), all, sizeof(all));
+    ck_assert_mem_eq(ls_ledger_find(&ledger, 8), all, sizeof(all));
     const struct ls_rosters rosters = ls_ledger_rosters(&ledger);
     ck_assert(ls_ledger_add_all(&copy, &rosters));
-    ls_ledger_forget(&copy, 8);
+    ls_ledger_forget(&copy, 9);
     ck_assert_int_eq(copy.count, 1);
     ck_assert_mem_eq(ls_ledger_find(&copy, 9), three, sizeof(three));
     ls_ledger_release(&ledger);
     ls_ledger_release(&copy);
+}
+END_TEST
+
+/* 1 goes on alone, and lets 0 in, which dies; what 2 has proposed counts. */
+START_TEST(own_attempts_do_not_count) {
+    static const uint64_t alone[TASKS] = {0, 6, 0, 0}, both[TASKS] = {55, 6, 0, 0};
+    struct ls_ledger ledger = {.size = TASKS};
+    ck_assert(ls_ledger_add(&ledger, 5, alone) && ls_ledger_add(&ledger, 9, both) && ls_ledger_add(&ledger, 13, both));
+    ck_assert_int_eq(ledger.count, 2);
+    ck_assert(!ls_ledger_permits(&ledger, alone));
+    ls_ledger_drop_own(&ledger, 1, 7, 5); /* another process of that task */
+    ls_ledger_drop_own(&ledger, 0, 55, 5);
+    ck_assert_int_eq(ledger.count, 2);
+    ls_ledger_drop_own(&ledger, 1, 6, 5);
+    ck_assert_int_eq(ledger.count, 1);
+    ck_assert_mem_eq(ls_ledger_find(&ledger, 5), alone, sizeof(alone));
+    ck_assert(ls_ledger_permits(&ledger, alone));
+    ck_assert(ls_ledger_add(&ledger, 14, both) && ls_ledger_add(&ledger, 17, both)); /* of 2, and of 1 */
+    ls_ledger_drop_own(&ledger, 1, 6, 5);
+    ck_assert(!ls_ledger_permits(&ledger, alone));
+    ls_ledger_release(&ledger);
 }
 END_TEST
 
@@ -100,6 +121,7 @@ static Suite *suite(void) {
     tcase_add_test(tests, another_process_of_a_task_does_not_count);
     tcase_add_test(tests, an_accepted_roster_counts);
     tcase_add_test(tests, a_roster_is_kept_once);
+    tcase_add_test(tests, own_attempts_do_not_count);
     tcase_add_test(tests, a_ledger_has_an_end);
     tcase_add_test(tests, words);
     suite_add_tcase(suite, tests);

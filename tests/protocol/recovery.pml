@@ -236,6 +236,9 @@ inline stop(s) {
 #define quorum(m, g) (more_than_half(m, g) || (half(m, g) && IN(m, lowest[g])))
 #endif
 
+/* What c has proposed and has not begun, when it proposes anew: nobody can begin it. */
+#define given_up(g, c) (g != gen[c] && number[g] % TASKS == rank[c] && IN(roster[g], c))
+
 /* members, the union of their ledgers in seen, the newest generation that any has entered in newest */
 inline look_round(c) {
     members = heard[c] | BIT(c);
@@ -266,7 +269,7 @@ inline weigh(c) {
 #ifdef NO_LEDGER
         :: i == newest && !quorum(members, i) -> may[c] = false
 #else
-        :: IN(seen, i) && number[i] >= number[newest] && !quorum(members, i) -> may[c] = false
+        :: IN(seen, i) && number[i] >= number[newest] && !given_up(i, c) && !quorum(members, i) -> may[c] = false
 #endif
         :: else
         fi;
@@ -426,15 +429,17 @@ inline propose(c) {
         if
         :: IN(seen, i) ->
             before[proposals] = before[proposals] | before[i] | BIT(i);
-            number[proposals] = (number[i] > number[proposals] -> number[i] : number[proposals])
+            number[proposals] = (number[i] > number[proposals] -> number[i] : number[proposals]);
+            known[proposals] = (given_up(i, c) -> known[proposals] : known[proposals] | BIT(i))
         :: else
         fi;
         i++
     :: else -> break
     od;
+    number[proposals] = (number[last[c]] > number[proposals] -> number[last[c]] : number[proposals]);
     number[proposals] = (number[proposals] / TASKS) * TASKS + rank[c] +
                         (number[proposals] % TASKS >= rank[c] -> TASKS : 0);
-    known[proposals] = seen | BIT(proposals);
+    known[proposals] = known[proposals] | BIT(proposals);
     ledger[c] = known[proposals];
     last[c] = proposals;
     num[c] = proposals;

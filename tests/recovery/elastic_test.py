@@ -82,6 +82,29 @@ class Fewer(Elastic):
             self.assertEqual(os.listdir(folder), [])
 
     @few
+    def test_before_the_checkpoint_is_read(self):
+        """The task that would have read it is lost; the training goes on from there all the same."""
+        with tempfile.TemporaryDirectory(prefix="lockstep-elastic-test-") as folder:
+            options = ("--checkpoint", folder, "--checkpoint-steps", "3")
+            self.run_job({rank: ["sums:9:KILL"] for rank in range(3)}, "1:3", workers=3, options=options)
+            job = self.survive({0: ["checkpoint_read:1:KILL"]}, gone=(0,), elastic="1:3", workers=3, wanted=reference(3),
+                               options=options)
+            self.assertRegex(job.lives[1][0].errors(), r"training goes on after step [1-9]")
+
+    @few
+    def test_timelines(self):
+        """Each task's own, with a track for each replica that it has held."""
+        with tempfile.TemporaryDirectory(prefix="lockstep-elastic-test-") as folder:
+            trace = os.path.join(folder, "trace.json")
+            self.survive({0: ["sums:5:KILL"]}, gone=(0,), elastic="1:3", workers=3, wanted=reference(3),
+                         environment={"LOCKSTEP_TRACE": trace})
+            for rank, replicas in ((1, {0, 1}), (2, {2})):
+                with open(os.path.join(folder, "trace.rank%d.json" % rank), encoding="utf-8") as file:
+                    events = json.load(file)["traceEvents"]
+                names = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
+                self.assertEqual(sorted(names), ["communicator", *("replica %d" % replica for replica in sorted(replicas))])
+
+    @few
     def test_a_custom_loop(self):
         wanted = undisturbed(4, program=LOOP)
         for rank, point in ((0, "gradient:5:KILL"), (2, "reduced:9:KILL")):
@@ -172,6 +195,15 @@ class Back(Elastic):
     @few
     def test_two(self):
         self.survive({1: ["sums:5:KILL"], 3: ["sums:40:KILL"]}, options=LONG, hooks=[Returner(1), Returner(3, 3)])
+
+    @few
+    def test_dies_while_it_comes_in(self):
+        """The last one of three is no quorum of itself and the one that it lets in; it goes on all the same."""
+        for point in ("links:1:KILL", "state:1:KILL"):
+            job = self.survive({0: ["sums:5:KILL", point], 2: ["sums:9:KILL"]}, gone=(0, 2), elastic="1:3", workers=3,
+                               options=LONG, hooks=[Returner(0, entered=3)])
+            self.assertEqual([len(lives) for lives in job.lives.values()], [2, 1, 1], job.describe())
+            self.assertEqual(self.entered(job, 1), 4, job.describe())
 
     def test_frozen_and_fenced(self):
         """It wakes when the others have gone on without it: it is told so, and comes in as another process."""

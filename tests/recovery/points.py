@@ -18,6 +18,7 @@ POINTS = {
     "begin": Point(False, True, True),
     "entered": Point(False, True, False),
     "broadcast": Point(False, False, False),
+    "checkpoint_read": Point(False, False, False),
     "bucket": Point(True, False, False),
     "sums": Point(True, False, False),
     "commit": Point(True, False, False),

@@ -59,7 +59,7 @@ class Points(Base):
             if SANITIZED and number % 4:
                 continue
             rank = 0 if POINTS[point].only_first else ranks[number % 3]
-            options = ("--checkpoint", self.folder, "--checkpoint-steps", "3") if point == "checkpoint" else ()
+            options = ("--checkpoint", self.folder, "--checkpoint-steps", "3") if point.startswith("checkpoint") else ()
             self.survive({rank: [moment(point, 5)]}, options=options, wanted=())
 
     @few
