@@ -14,7 +14,7 @@ from cluster import children_of, task_index_of
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
-LONG = ("--epochs", "60" if SANITIZED else "400")  # until somebody has come back
+LONG = ("--epochs", "60" if SANITIZED else "250")  # until somebody has come back
 IMPATIENT = {"LOCKSTEP_HEARTBEAT_LIMIT": "1", "LOCKSTEP_HEARTBEAT_INTERVAL": "0.1", "LOCKSTEP_REJOIN_TIMEOUT": "0"}
 reference = functools.lru_cache(undisturbed)
 few = unittest.skipIf(SANITIZED, "a handful is enough where everything is slow")
@@ -178,7 +178,7 @@ class Back(Elastic):
     """Lost, left out, and started anew."""
 
     def test_comes_in_again(self):
-        for rank in (1,) if SANITIZED else (0, 1, 3):
+        for rank in (1,) if SANITIZED else (0, 3):
             job = self.survive({rank: ["sums:5:KILL"]}, options=LONG, hooks=[Returner(rank)])
             other = 1 if rank == 0 else 0
             self.assertEqual(self.entered(job, other), 3, job.describe())
@@ -208,7 +208,7 @@ class Back(Elastic):
     def test_frozen_and_fenced(self):
         """It wakes when the others have gone on without it: it is told so, and comes in as another process."""
         waker = Waker(3.5)
-        job = self.survive({2: ["sums:5:STOP"]}, options=("--epochs", "120" if SANITIZED else "1500"), hooks=[waker])
+        job = self.survive({2: ["sums:5:STOP"]}, options=("--epochs", "120" if SANITIZED else "800"), hooks=[waker])
         self.assertEqual(waker.woken, 1)
         self.assertIn("went on without this process: it joins anew", job.lives[2][0].errors(), job.describe())
         self.assertEqual(self.entered(job, 0), 3, job.describe())
