@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/deadlines.h"
 #include "cluster/process.h"
 #include "harness.h"
 
@@ -45,6 +45,32 @@ START_TEST(killed_worker_is_named_by_all) {
 }
 END_TEST
 
+static void end_at_the_exit(struct test_worker *worker) {
+    if (worker->rank != 1) return;
+    ck_assert_int_eq(ls_cluster_pass_exit(worker->cluster), LS_OK);
+    (void)usleep(300000); /* the others have its part of the exit barrier */
+    (void)kill(getpid(), SIGKILL);
+}
+
+/* Without a goodbye, when all have finished: it may have lost its streams, and seek the others. They stay for a while,
+ * and that is no failure. */
+START_TEST(killed_between_exit_and_goodbye) {
+    static struct test_worker workers[3];
+    struct test_processes processes;
+    int ports[3];
+    test_ports(ports, 3);
+    test_workers(workers, 3, ports);
+    test_processes_start(&processes, workers, 3, end_at_the_exit);
+    for (int i = 0; i < 2; i++) {
+        struct test_outcome outcome = test_processes_outcome(&processes);
+        ck_assert_msg(outcome.left == LS_OK, "%s", outcome.error);
+        ck_assert_double_ge(outcome.seconds, (double)LS_GOODBYE_TIMEOUT / (double)LS_SECOND - 0.1);
+        ck_assert_double_lt(outcome.seconds, 10);
+    }
+    for (int i = 0; i < 3; i++) ck_assert(WIFSIGNALED(test_processes_wait(&processes, i)) == (i == 1));
+}
+END_TEST
+
 /* Dies while the others are still joining: they wait on, and go on with the process that comes instead. */
 START_TEST(killed_while_joining_may_come_back) {
     static struct test_worker workers[3];
@@ -77,6 +103,7 @@ static Suite *suite(void) {
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, killed_worker_is_named_by_all, 0, COUNT);
     tcase_add_test(tests, killed_while_joining_may_come_back);
+    tcase_add_test(tests, killed_between_exit_and_goodbye);
     suite_add_tcase(suite, tests);
     return suite;
 }

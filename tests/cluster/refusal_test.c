@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/memory.h"
 #include "cluster/lines.h"
 #include "cluster/stranger.h"
@@ -244,6 +245,25 @@ START_TEST(left_out_of_a_later_generation) {
 }
 END_TEST
 
+/* Who is put off closes its stream when it has read why; one that does not is cut off. */
+START_TEST(refused_and_stays) {
+    struct test_worker workers[2];
+    struct stranger impostor;
+    int ports[2];
+    start(&impostor, workers, ports);
+    (void)say_hello(&impostor, &workers[1], ports[0], 1, 98, LS_PROTOCOL_VERSION);
+    ck_assert_int_eq(impostor.verdict, LS_VERDICT_ACCEPTED);
+    (void)say_hello(&impostor, &workers[1], ports[0], 1, 99, LS_PROTOCOL_VERSION);
+    ck_assert_int_eq(impostor.verdict, LS_VERDICT_RETRY);
+    double seconds = stranger_wait_end(&impostor, 8), limit = (double)LS_REFUSED_TIMEOUT / (double)LS_SECOND;
+    ck_assert_msg(seconds > limit - 0.3 && seconds < limit + 4, "%g s", seconds);
+    stranger_stop(&impostor);
+    test_worker_run(&workers[1]);
+    test_worker_wait(&workers[0]);
+    for (int i = 0; i < 2; i++) ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
+}
+END_TEST
+
 START_TEST(nonsense_from_a_peer) {
     struct test_worker workers[2];
     struct stranger impostor;
@@ -295,6 +315,7 @@ static Suite *suite(void) {
     tcase_add_test(tests, rival_of_a_peer);
     tcase_add_test(tests, other_protocol);
     tcase_add_test(tests, left_out_of_a_later_generation);
+    tcase_add_test(tests, refused_and_stays);
     tcase_add_test(tests, nonsense_from_a_peer);
     tcase_add_test(tests, finds_the_first_difference);
     suite_add_tcase(suite, tests);

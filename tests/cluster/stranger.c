@@ -25,6 +25,7 @@ static void end(void *context, struct ls_rpc_stream *stream) {
     struct stranger *stranger = context;
     (void)stream;
     stranger->answered = true;
+    stranger->ended++;
 }
 
 static bool no_link(void *context, const struct ls_rpc_caller *caller, const void *preface, size_t size,
@@ -78,6 +79,16 @@ void stranger_say(struct stranger *stranger, struct ls_rpc_stream *stream, const
     ck_assert_int_eq(ls_rpc_send(stream, data, size), LS_OK);
     while (!stranger->answered && ls_monitor_wait(&stranger->monitor, deadline)) continue;
     ck_assert(stranger->answered);
+}
+
+double stranger_wait_end(struct stranger *stranger, double limit) {
+    int64_t begun = ls_now(), deadline = ls_deadline_after(begun, limit);
+    ls_monitor_lock(&stranger->monitor);
+    int before = stranger->ended;
+    while (stranger->ended == before && ls_monitor_wait(&stranger->monitor, deadline)) continue;
+    bool ended = stranger->ended > before;
+    ls_monitor_unlock(&stranger->monitor);
+    return ended ? ls_seconds_since(begun) : -1;
 }
 
 void stranger_is_refused(struct stranger *stranger, int port, const char *target, const void *preface, size_t size) {

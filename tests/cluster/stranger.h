@@ -12,6 +12,7 @@ struct stranger {
     enum ls_verdict verdict;
     ls_status code;
     char text[1024];
+    int ended; /* streams */
 };
 
 /* tls NULL: none. */
@@ -21,5 +22,7 @@ void stranger_stop(struct stranger *stranger);
 int stranger_dial(int port);
 /* Sends a message on a stream and waits for the reply or the end. With the monitor held. */
 void stranger_say(struct stranger *stranger, struct ls_rpc_stream *stream, const void *data, size_t size);
+/* Seconds until a stream ends that has not ended yet; -1 after limit seconds. Without the monitor. */
+double stranger_wait_end(struct stranger *stranger, double limit);
 /* Dials the port for a data link, shows the bytes, and must be refused. */
 void stranger_is_refused(struct stranger *stranger, int port, const char *target, const void *preface, size_t size);

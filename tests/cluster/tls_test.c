@@ -7,6 +7,7 @@
 
 #include "base/certificate.h"
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/memory.h"
 #include "cluster/preface.h"
 #include "cluster/stranger.h"
@@ -146,12 +147,40 @@ START_TEST(strangers_are_told_why) {
 }
 END_TEST
 
+/* A stream on a good connection, on which nothing comes that proves a worker. */
+START_TEST(silent_stream_is_closed) {
+    struct test_worker workers[2];
+    struct ls_certificate_pair pair = {NULL, NULL};
+    struct stranger stranger;
+    struct ls_rpc_stream *stream;
+    int ports[2];
+    make_authorities();
+    make(workers, 2, ports);
+    ck_assert_int_eq(ls_certificate_issue(&authority, "worker-1.lockstep", 10, &pair), LS_OK);
+    test_worker_start(&workers[0]);
+    start_stranger(&stranger, &pair);
+    int fd = stranger_dial(ports[0]);
+    ls_monitor_lock(&stranger.monitor);
+    ck_assert_int_eq(ls_rpc_open(stranger.rpc, fd, "worker-0.lockstep", &stream), LS_OK);
+    ls_monitor_unlock(&stranger.monitor);
+    double seconds = stranger_wait_end(&stranger, 15), limit = (double)LS_FIRST_HELLO_TIMEOUT / (double)LS_SECOND;
+    ck_assert_msg(seconds > limit - 0.5 && seconds < limit + 4, "%g s", seconds);
+    test_worker_run(&workers[1]);
+    test_worker_wait(&workers[0]);
+    stranger_stop(&stranger);
+    for (int i = 0; i < 2; i++) ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
+    ls_certificate_release(&pair);
+    release_authorities();
+}
+END_TEST
+
 static Suite *suite(void) {
     Suite *suite = suite_create("cluster/tls");
     TCase *tests = tcase_create("tls");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, all_join, 0, 4);
     tcase_add_loop_test(tests, strangers_are_told_why, 0, (int)(sizeof(shown) / sizeof(shown[0])));
+    tcase_add_test(tests, silent_stream_is_closed);
     suite_add_tcase(suite, tests);
     return suite;
 }
