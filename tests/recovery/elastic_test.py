@@ -4,6 +4,7 @@ the bits of the undisturbed training; who may not go on ends and says why."""
 import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -212,6 +213,42 @@ class Back(Elastic):
         self.assertEqual(waker.woken, 1)
         self.assertIn("went on without this process: it joins anew", job.lives[2][0].errors(), job.describe())
         self.assertEqual(self.entered(job, 0), 3, job.describe())
+
+
+class FrozenGuest:
+    """A hook: starts a lost rank anew when another one has entered that many generations, stops it as soon as it has reached
+    all, and ends it when they have gone on without it."""
+
+    def __init__(self, rank, host, entered=2):
+        self.rank, self.host, self.entered = rank, host, entered
+        self.frozen = self.ended = False
+
+    def __call__(self, job):
+        lives, host = job.lives[self.rank], job.lives[self.host][-1]
+        if len(lives) == 1 and lives[0].status is not None and len(host.notes("entered")) >= self.entered:
+            job.start(self.rank, environment={"LOCKSTEP_REPORT_INTERVAL": "0.02"})
+        elif len(lives) == 2 and not self.frozen and "reached, but it has not connected" in lives[1].errors():
+            lives[1].process.send_signal(signal.SIGSTOP)
+            self.frozen = True
+        elif self.frozen and not self.ended and len(host.notes("entered")) > self.entered:
+            lives[1].kill()
+            self.ended = True
+
+
+class Guest(Elastic):
+    @few
+    def test_frozen_when_it_is_let_in(self):
+        """The others wait for it for 2 s, and go on without it. The members look who knocks once a second, so that
+        it can be frozen before they do; where it was not, once more."""
+        for _ in range(5):
+            guest = FrozenGuest(1, host=0)
+            job = self.survive({1: ["sums:5:KILL"]}, elastic="1:2", workers=2, gone=(1,), options=LONG, hooks=[guest],
+                               environment={"LOCKSTEP_HEARTBEAT_LIMIT": "4", "LOCKSTEP_HEARTBEAT_INTERVAL": "1"})
+            waits = [float(seconds) for seconds in re.findall(r"go on after ([\d.]+) s", job.lives[0][0].errors())]
+            if guest.ended and len(waits) > 1:
+                break
+        self.assertGreater(waits[1], 1.9, job.describe())
+        self.assertLess(waits[1], 5, job.describe())
 
 
 class Ends(Elastic):
