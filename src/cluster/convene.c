@@ -166,12 +166,28 @@ static bool is_whole(const struct ls_cluster *cluster, uint64_t newest) {
     return true;
 }
 
+static int64_t patience_ends_at(const struct ls_cluster *cluster) {
+    return ls_deadline_after(cluster->seeking_since, cluster->config.settings->collective_timeout);
+}
+
+int64_t ls_convene_awaits_until(const struct ls_cluster *cluster) {
+    int64_t until = patience_ends_at(cluster);
+    if (!cluster->least || !cluster->generation || ls_now() >= until) return 0;
+    if (!ls_convene_is_own(cluster)) return until; /* the one that it follows knows */
+    for (int rank = 0; rank < cluster->size; rank++) {
+        const struct ls_peer *peer = &cluster->peers[rank];
+        if (rank != cluster->rank && is_survivor(cluster, rank) && !peer->reported) return until;
+    }
+    return 0;
+}
+
 /* The first generation needs all tasks. */
 static bool may_go_on(struct ls_cluster *cluster, int count) {
     uint64_t newest;
     if (!cluster->generation || !gather_ledger(cluster, &newest)) return false;
     if (count < cluster->least || !ls_ledger_permits(&cluster->proposal.ledger, cluster->present)) return false;
-    return is_whole(cluster, newest) || ls_now() >= ls_convene_shrinks_at(cluster);
+    bool shrinks = ls_now() >= ls_convene_shrinks_at(cluster) && !ls_convene_awaits_until(cluster);
+    return shrinks || is_whole(cluster, newest);
 }
 
 static bool may_propose(struct ls_cluster *cluster) {

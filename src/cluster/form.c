@@ -23,6 +23,10 @@ static int64_t earlier(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+static int64_t later(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
 /* ---- Beginning to seek ------------------------------------------------------------------------------------------ */
 
 /* Streams that are of no use in the next generation: of who was lost. */
@@ -75,7 +79,8 @@ static int64_t deadline_of(const struct ls_cluster *cluster) {
     double seconds = cluster->generation ? settings->rejoin_timeout : cluster->config.join_timeout;
     if (!cluster->generation && ls_cluster_knows_survivor(cluster) && seconds > 0 && settings->rejoin_timeout > seconds)
         seconds = settings->rejoin_timeout;
-    if (cluster->least && cluster->generation) return ls_convene_shrinks_at(cluster) + LS_QUORUM_TIMEOUT;
+    if (cluster->least && cluster->generation)
+        return later(ls_convene_shrinks_at(cluster), ls_convene_awaits_until(cluster)) + LS_QUORUM_TIMEOUT;
     return ls_deadline_after(cluster->seeking_since, seconds);
 }
 
@@ -153,7 +158,8 @@ static ls_status obstacle(const struct ls_cluster *cluster) {
 
 /* When a convener that may not propose now looks again. */
 static int64_t next_chance(const struct ls_cluster *cluster) {
-    const int64_t times[] = {cluster->propose_at, ls_convene_settles_at(cluster), ls_convene_shrinks_at(cluster)};
+    const int64_t times[] = {cluster->propose_at, ls_convene_settles_at(cluster), ls_convene_shrinks_at(cluster),
+                             ls_convene_awaits_until(cluster)};
     int64_t now = ls_now(), next = LS_NEVER;
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
         if (times[i] > now) next = earlier(next, times[i]);

@@ -234,6 +234,9 @@ void ls_convene(struct ls_cluster *cluster);
 /* When it may do so with fewer than were there before, and how long it waits for a joiner that knocks; LS_NEVER. */
 int64_t ls_convene_shrinks_at(const struct ls_cluster *cluster);
 int64_t ls_convene_settles_at(const struct ls_cluster *cluster);
+/* Elastic: until when a survivor is waited for that is connected and has not reported, as its step is long; 0: none is.
+ */
+int64_t ls_convene_awaits_until(const struct ls_cluster *cluster);
 /* Elastic: the lowest member lets the generation stop for who wants to come in. */
 void ls_convene_admit(struct ls_cluster *cluster);
 /* The same for all: false, the message breaks the protocol. */

@@ -109,7 +109,7 @@ static ls_status describe_training(struct ls_backup *backup, const struct ls_fit
  * is lost, and the others go on without it: they may not have the folder. */
 static ls_status complain(struct ls_backup *backup, ls_status status) {
     const struct ls_membership *membership = backup->model->strategy->membership;
-    bool deputy = ls_membership_task(membership, membership->rank) > 0;
+    bool deputy = membership->task > 0;
     if (!status || !(backup->options.warn_only || deputy)) return status;
     if (!backup->failing) ls_log_warning(backup->log, "%s; training goes on without a new checkpoint", ls_error());
     backup->failing = true;

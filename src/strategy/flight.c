@@ -34,8 +34,8 @@ static ls_status write_record(const struct ls_membership *membership, const char
     const struct ls_flight *flight = ls_group_flight(membership->group);
     const struct ls_flight_file_config config = {
         .folder = membership->settings.flight_record_folder,
-        .rank = ls_membership_task(membership, membership->rank), /* an elastic group's ranks change */
-        .size = ls_membership_tasks(membership),
+        .rank = membership->task, /* an elastic group's ranks change */
+        .size = membership->tasks,
         .dropped = ls_flight_dropped(flight),
         .reason = reason,
     };

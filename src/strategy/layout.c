@@ -162,7 +162,7 @@ static ls_status exchange_counts(ls_strategy *strategy, int64_t *counts, int *to
 }
 
 static ls_status allocate(ls_strategy *strategy) {
-    size_t tasks = (size_t)ls_membership_tasks(strategy->membership);
+    size_t tasks = (size_t)strategy->membership->tasks;
     if (strategy->first) return LS_OK;
     strategy->first = ls_alloc_array(tasks + 1, sizeof(*strategy->first));
     strategy->task_devices = ls_alloc_array(tasks, sizeof(*strategy->task_devices));

@@ -148,6 +148,8 @@ static ls_status attempt(struct ls_membership *membership) {
     if (status) return status;
     membership->rank = ls_cluster_rank(membership->cluster);
     membership->size = ls_cluster_size(membership->cluster);
+    membership->task = ls_cluster_task(membership->cluster, membership->rank);
+    membership->tasks = ls_cluster_tasks(membership->cluster);
     membership->local_rank = ls_cluster_local_rank(membership->cluster);
     membership->local_size = ls_cluster_local_size(membership->cluster);
     membership->generation = generation.number;
@@ -197,12 +199,8 @@ int ls_membership_task(const struct ls_membership *membership, int rank) {
     return membership->cluster ? ls_cluster_task(membership->cluster, rank) : rank;
 }
 
-int ls_membership_tasks(const struct ls_membership *membership) {
-    return membership->cluster ? ls_cluster_tasks(membership->cluster) : 1;
-}
-
 static ls_status build(struct ls_membership *membership, const ls_strategy_options *options, bool read_tf_config) {
-    membership->size = membership->local_size = 1;
+    membership->size = membership->local_size = membership->tasks = 1;
     membership->generation = 1;
     membership->communication = options->communication;
     ls_status status = check_options(options);

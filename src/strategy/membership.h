@@ -28,6 +28,7 @@ struct ls_membership {
     bool dumped;                 /* the flight record */
     bool stopped;                /* all workers stopped after one step, as one asked: LS_CANCELLED is in order */
     int rank, size;
+    int task, tasks; /* this worker's place among the tasks of TF_CONFIG, which stays, and how many they are; 0 of 1 */
     int local_rank, local_size;
     uint64_t generation;         /* of the group; 1 when alone */
     int64_t first_generation;    /* that this process has been in; 0: none yet */
@@ -53,9 +54,8 @@ void ls_membership_commit(struct ls_membership *membership);
 struct ls_bytes ls_membership_take_inherited(struct ls_membership *membership);
 /* From now on these bytes are this process' state; takes them. */
 void ls_membership_keep(struct ls_membership *membership, struct ls_bytes bytes);
-/* Which task of TF_CONFIG a rank is, in its rank order, and how many there are. Alone: 0 of 1. */
+/* Which task of TF_CONFIG a rank is, in its rank order. */
 int ls_membership_task(const struct ls_membership *membership, int rank);
-int ls_membership_tasks(const struct ls_membership *membership);
 bool ls_membership_is_elastic(const struct ls_membership *membership);
 bool ls_membership_is_scaled(const struct ls_membership *membership);
 /* Leaves in order (LS_OK, or LS_CANCELLED when all have stopped) or telling the cause; frees. Returns status or what

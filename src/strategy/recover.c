@@ -24,7 +24,7 @@ static void let_go(ls_model *model, bool wholly) {
 static void say_formed(const ls_strategy *strategy, double seconds) {
     const struct ls_membership *membership = strategy->membership;
     unsigned long long number = membership->generation;
-    int tasks = ls_membership_tasks(membership), count = strategy->local_count, first = strategy->replicas[0].id;
+    int tasks = membership->tasks, count = strategy->local_count, first = strategy->replicas[0].id;
     if (membership->size == tasks)
         ls_log_info(&membership->log, "generation %llu: all %d workers are there after %.2f s", number, tasks, seconds);
     else

@@ -32,20 +32,20 @@ static ls_status check_tables(const struct ls_bytes *received, int members, size
 
 /* First what was known before this generation, then who is new in it. */
 static void take_tables(struct ls_membership *membership, const struct ls_bytes *received) {
-    int tasks = ls_membership_tasks(membership);
+    int tasks = membership->tasks;
     for (int i = 0; i < membership->size; i++) ls_restarts_merge(membership->restarts, received[i].data, tasks);
     for (int i = 0; i < membership->size; i++) {
         int task = ls_membership_task(membership, i);
         const struct ls_restart *own = (const struct ls_restart *)received[i].data + task;
         ls_restarts_present(&membership->restarts[task], own->since);
     }
-    int own = ls_membership_task(membership, membership->rank);
+    int own = membership->task;
     ls_activity_set(&membership->activity.restarts, membership->restarts[own].count);
 }
 
 static ls_status exchange(struct ls_membership *membership, struct ls_restart *table, size_t size,
                           struct ls_bytes *received) {
-    int own = ls_membership_task(membership, membership->rank);
+    int own = membership->task;
     memcpy(table, membership->restarts, size);
     if (table[own].since != membership->first_generation)
         table[own] = (struct ls_restart){membership->first_generation, UNKNOWN};
@@ -58,7 +58,7 @@ static ls_status exchange(struct ls_membership *membership, struct ls_restart *t
 }
 
 ls_status ls_restarts_share(struct ls_membership *membership) {
-    size_t tasks = (size_t)ls_membership_tasks(membership), size = tasks * sizeof(struct ls_restart);
+    size_t tasks = (size_t)membership->tasks, size = tasks * sizeof(struct ls_restart);
     if (!membership->restarts) membership->restarts = ls_alloc_array(tasks, sizeof(*membership->restarts));
     if (!membership->first_generation) membership->first_generation = (int64_t)membership->generation;
     LS_CLEANUP(ls_free_pointer) struct ls_restart *table = ls_alloc(size);

@@ -67,8 +67,8 @@ static ls_status start_trace(ls_strategy *strategy) {
     const struct ls_membership *membership = strategy->membership;
     const struct ls_trace_config config = {
         .path = membership->settings.trace,
-        .rank = ls_membership_task(membership, membership->rank), /* an elastic group's ranks change */
-        .size = ls_membership_tasks(membership),
+        .rank = membership->task, /* an elastic group's ranks change */
+        .size = membership->tasks,
         .log = &membership->log,
     };
     if (!*config.path) return LS_OK;

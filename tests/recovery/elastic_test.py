@@ -55,6 +55,12 @@ class Fewer(Elastic):
             "LOCKSTEP_DEVICES": "1" if rank == 1 else "2"})
         self.assertEqual(job.faults(reference(5), (2,)), [], job.describe())
 
+    @few
+    def test_a_long_step_of_a_survivor(self):
+        """It is heard, and so it is waited for, though it does not report: it is not left out."""
+        job = self.survive({1: ["committed:4:KILL"], 2: ["committed:4:REST"]}, gone=(1,))
+        self.assertEqual([self.entered(job, rank) for rank in (0, 2, 3)], [2, 2, 2], job.describe())
+
     def test_half_with_the_lowest(self):
         self.survive({1: ["sums:5:KILL"], 2: ["sums:5:KILL"]}, gone=(1, 2), elastic="2:4")
 
