@@ -126,6 +126,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("optimizer");
     TCase *tests = tcase_create("optimizer");
+    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_tensorflow, 0, (int)COUNT_OF(recorded));
     tcase_add_loop_test(tests, test_bad, 0, (int)COUNT_OF(bad));
     tcase_add_test(tests, test_defaults);

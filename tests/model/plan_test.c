@@ -363,6 +363,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("plan");
     TCase *tests = tcase_create("plan");
+    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_ready, 0, 2); /* with and without layers before the first dense */
     tcase_add_test(tests, test_gaps_stay_zero);
     tcase_add_test(tests, test_same_bits);
