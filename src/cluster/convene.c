@@ -232,7 +232,7 @@ static void begin_forming(struct ls_cluster *cluster) {
     ls_cluster_notify(cluster);
 }
 
-static void renew_proposal(struct ls_proposal *proposal, uint64_t number) {
+void ls_convene_renew(struct ls_proposal *proposal, uint64_t number) {
     *proposal = (struct ls_proposal){.number = number, .roster = proposal->roster, .ledger = proposal->ledger};
 }
 
@@ -248,7 +248,7 @@ bool ls_convene_keep(struct ls_cluster *cluster) {
 static void propose(struct ls_cluster *cluster) {
     struct ls_message message = ls_cluster_message(cluster, LS_MESSAGE_PROPOSE);
     struct ls_proposal *proposal = &cluster->proposal;
-    renew_proposal(proposal, next_number(cluster));
+    ls_convene_renew(proposal, next_number(cluster));
     memcpy(proposal->roster, cluster->present, (size_t)cluster->size * sizeof(*proposal->roster));
     find_source(cluster);
     message.propose = (struct ls_propose){.number = proposal->number,
@@ -331,7 +331,7 @@ static bool receive_proposal(struct ls_cluster *cluster, const struct ls_peer *p
     if (ls_convene_is_attempting(cluster) && proposal->taken)
         ls_convene_fail(cluster, "another attempt takes its place");
     memcpy(proposal->roster, propose->incarnations, (size_t)cluster->size * sizeof(*proposal->roster));
-    renew_proposal(proposal, propose->number);
+    ls_convene_renew(proposal, propose->number);
     proposal->position = propose->position;
     proposal->source = propose->source;
     proposal->copy = propose->copy;

@@ -51,7 +51,7 @@ static void seek(struct ls_cluster *cluster) {
     cluster->failure.status = LS_OK;
     cluster->broken = false;
     if (newer || cluster->phase == LS_PHASE_FENCED) return;
-    *proposal = (struct ls_proposal){.roster = proposal->roster, .ledger = proposal->ledger};
+    ls_convene_renew(proposal, 0);
     ls_mesh_drop_data(cluster);
     cluster->phase = cluster->generation ? LS_PHASE_SEEKING : LS_PHASE_JOINING;
     ls_convene_again(cluster);

@@ -241,6 +241,8 @@ int64_t ls_convene_awaits_until(const struct ls_cluster *cluster);
 void ls_convene_admit(struct ls_cluster *cluster);
 /* The same for all: false, the message breaks the protocol. */
 bool ls_convene_receive(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message);
+/* Another proposal in the same memory; number 0: there is none. */
+void ls_convene_renew(struct ls_proposal *proposal, uint64_t number);
 /* Elastic: what is proposed stands in the ledger before it is sent or accepted; false: there is no room. */
 bool ls_convene_keep(struct ls_cluster *cluster);
 /* Whether all have accepted this worker's own proposal: it enters, and says Begin. */

@@ -24,13 +24,13 @@ static int64_t rows_before(int64_t n, int64_t parts, int64_t i) {
     return n / parts * i + minimum(i, n % parts);
 }
 
-static int64_t rows_a_step(const struct ls_division_plan *plan) {
+int64_t ls_division_rows_a_step(const struct ls_division_plan *plan) {
     return plan->stride ? plan->stride * plan->batch : plan->batch;
 }
 
 static struct ls_row_range batch_at(const struct ls_division_plan *plan, int64_t step) {
     int64_t first = step * plan->batch;
-    return (struct ls_row_range){first, minimum(rows_a_step(plan), plan->total - first)};
+    return (struct ls_row_range){first, minimum(ls_division_rows_a_step(plan), plan->total - first)};
 }
 
 static struct ls_row_range share_invariant(const struct ls_division_plan *plan, int64_t step, int replica) {
@@ -118,6 +118,7 @@ int64_t ls_division_global_rows(const struct ls_division_plan *plan, int64_t ste
 }
 
 int64_t ls_division_max_rows(const struct ls_division_plan *plan) {
-    if (divides_each_batch(plan)) return ceil_divide(minimum(rows_a_step(plan), plan->total), plan->num_replicas);
+    if (divides_each_batch(plan))
+        return ceil_divide(minimum(ls_division_rows_a_step(plan), plan->total), plan->num_replicas);
     return minimum(ceil_divide(plan->batch, plan->num_replicas), plan->total);
 }

@@ -20,6 +20,8 @@ struct ls_row_range {
 int64_t ls_division_steps(const struct ls_division_plan *plan);
 /* What a replica, numbered over all workers, gets at a step; count 0 when it gets nothing. */
 struct ls_row_range ls_division_share(const struct ls_division_plan *plan, int64_t step, int replica);
+/* Of a step that is not short: the batches that it takes together. Not for sharding OFF. */
+int64_t ls_division_rows_a_step(const struct ls_division_plan *plan);
 /* Rows of all replicas at a step. */
 int64_t ls_division_global_rows(const struct ls_division_plan *plan, int64_t step);
 /* The most rows that one replica gets at any step. */

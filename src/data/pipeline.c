@@ -147,7 +147,7 @@ static ls_status make_plan(struct ls_pipeline *pipeline, const struct ls_pipelin
 
 static ls_status make_order(struct ls_pipeline *pipeline, int worker, int64_t *examples, int64_t count) {
     const struct ls_division_plan *plan = &pipeline->plan;
-    int64_t rows = plan->stride ? plan->stride * plan->batch : plan->batch;
+    int64_t rows = ls_division_rows_a_step(plan);
     const struct ls_order_config config = {
         .options = &pipeline->dataset->options,
         .examples = examples,
