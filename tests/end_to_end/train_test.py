@@ -5,8 +5,8 @@ import unittest
 
 from cluster import SANITIZED, Cluster, last_json, run_local, train_command
 
-# 28 (7) full steps and one of 40
-SMALL = ("--limit", "530" if SANITIZED else "2000", "--epochs", "2", "--no-validation", "--batch-size", "70")
+# 15 (7) full steps and one of 40
+SMALL = ("--limit", "530" if SANITIZED else "1090", "--epochs", "2", "--no-validation", "--batch-size", "70")
 LONG, ACCURATE = ("--epochs", "3"), 0.97
 SHORT = ("--epochs", "1")
 long = unittest.skipIf(SANITIZED, "minutes, in code that the others run too")
