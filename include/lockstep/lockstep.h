@@ -1,5 +1,5 @@
-/* Lockstep: train one model on many machines at once, in lockstep. This header, and data.h and layers.h, which it includes,
- * are the whole public API.
+/* Lockstep: train one model on many machines at once, in lockstep. This header, and data.h, layers.h and training.h, which
+ * it includes, are the whole public API.
  *
  *     #include <lockstep/lockstep.h>
  *
@@ -139,21 +139,6 @@ LS_API bool ls_is_chief(const ls_strategy *strategy);
 
 /* ---- Model: tf.keras.Sequential, compile, fit, evaluate --------------------------------------------------------- */
 
-typedef enum ls_optimizer_kind { LS_OPTIMIZER_SGD = 1, LS_OPTIMIZER_ADAM } ls_optimizer_kind;
-/* Keras' update rules; beta_1, beta_2 and epsilon of 0 mean Keras' 0.9, 0.999 and 1e-7. */
-typedef struct ls_optimizer {
-    ls_optimizer_kind kind;
-    float learning_rate;
-    float momentum;
-    bool nesterov;
-    float beta_1, beta_2, epsilon;
-} ls_optimizer;
-#define ls_sgd(...) ((ls_optimizer){.kind = LS_OPTIMIZER_SGD, .learning_rate = __VA_ARGS__})
-#define ls_adam(...) ((ls_optimizer){.kind = LS_OPTIMIZER_ADAM, .learning_rate = __VA_ARGS__})
-
-/* Softmax cross-entropy from logits; labels as class numbers, or one-hot rows made of them. */
-typedef enum ls_loss { LS_SPARSE_CATEGORICAL_CROSSENTROPY = 1, LS_CATEGORICAL_CROSSENTROPY } ls_loss;
-
 typedef struct ls_model ls_model;
 /* What fit and evaluate measured; equal on every worker. NaN where there was no validation data. */
 typedef struct ls_result {
@@ -209,7 +194,6 @@ LS_API ls_status ls_application(const char *name, const ls_application_options *
 LS_API ls_status ls_model_new(ls_strategy *strategy, const ls_layer *layers, size_t count, ls_model **model);
 /* Sets the seed of the initial weights (default 0); before the first fit or evaluate. */
 LS_API ls_status ls_model_seed(ls_model *model, uint64_t seed);
-LS_API ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss);
 /* Trains. Collective: every worker calls it alike; what differs is one error that names the field. result may be NULL.
  * Each step is a transaction: a failed one leaves the variables of the step before. */
 LS_API ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result);
@@ -355,4 +339,5 @@ LS_API ls_status ls_barrier(ls_communicator *communicator, const char *name);
 #endif
 
 #include <lockstep/data.h>
+#include <lockstep/training.h>
 #endif

@@ -12,7 +12,7 @@
 #define VERSION "1"
 #define RANDOM  "philox4x32-10 of (seed, stream, index): no state"
 
-enum field_type { INTEGER, UNSIGNED, NUMBER, TEXT };
+enum field_type { INTEGER, UNSIGNED, NUMBER, TEXT, OPTIONAL /* a number, left out where it is +0 */ };
 static const struct field {
     const char *name;
     enum field_type type;
@@ -32,10 +32,11 @@ static const struct field {
     {"val_accuracy", NUMBER, offsetof(struct ls_manifest, val_accuracy)},
     {"training", TEXT, offsetof(struct ls_manifest, training)},
     {"bits", TEXT, offsetof(struct ls_manifest, bits)},
+    {"learning_rate", OPTIONAL, offsetof(struct ls_manifest, learning_rate)},
 };
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
 
-/* Floats as their bits: they read back as they were in every locale. */
+/* Floats as their bits: they read back as they were in every locale. NULL: nothing is to be written. */
 static const char *field_text(const struct ls_manifest *manifest, const struct field *field, char number[40]) {
     const void *place = (const char *)manifest + field->offset;
     uint64_t bits;
@@ -47,7 +48,9 @@ static const char *field_text(const struct ls_manifest *manifest, const struct f
         (void)snprintf(number, 40, "%llu", (unsigned long long)*(const uint64_t *)place);
         return number;
     case NUMBER:
+    case OPTIONAL:
         memcpy(&bits, place, sizeof(bits));
+        if (field->type == OPTIONAL && !bits) return NULL;
         (void)snprintf(number, 40, "0x%016llx", (unsigned long long)bits);
         return number;
     default:
@@ -60,9 +63,10 @@ void ls_manifest_write(const struct ls_manifest *manifest, struct ls_manifest_te
     to->texts[to->count++] = (struct ls_safetensors_text){"format", FORMAT};
     to->texts[to->count++] = (struct ls_safetensors_text){"version", VERSION};
     to->texts[to->count++] = (struct ls_safetensors_text){"random", RANDOM};
-    for (size_t i = 0; i < FIELDS; i++, to->count++)
-        to->texts[to->count] =
-            (struct ls_safetensors_text){fields[i].name, field_text(manifest, &fields[i], to->numbers[to->count])};
+    for (size_t i = 0; i < FIELDS; i++) {
+        const char *text = field_text(manifest, &fields[i], to->numbers[to->count]);
+        if (text) to->texts[to->count++] = (struct ls_safetensors_text){fields[i].name, text};
+    }
 }
 
 static bool read_field(const char *text, enum field_type type, void *place) {
@@ -75,7 +79,8 @@ static bool read_field(const char *text, enum field_type type, void *place) {
         return end != text && !*end && !errno && *(int64_t *)place >= 0;
     case UNSIGNED:
     case NUMBER:
-        bits = strtoull(text, &end, type == NUMBER ? 16 : 10);
+    case OPTIONAL:
+        bits = strtoull(text, &end, type == UNSIGNED ? 10 : 16);
         memcpy(place, &bits, sizeof(bits));
         return *text >= '0' && *text <= '9' && !*end && !errno;
     default:
@@ -98,6 +103,7 @@ ls_status ls_manifest_read(const struct ls_safetensors *file, struct ls_manifest
     if (!status) status = expect_text(file, "random", RANDOM);
     for (size_t i = 0; !status && i < FIELDS; i++) {
         const char *text = ls_safetensors_text(file, fields[i].name);
+        if (!text && fields[i].type == OPTIONAL) continue;
         if (!text || !read_field(text, fields[i].type, (char *)&read + fields[i].offset))
             status = ls_fail(LS_INVALID_ARGUMENT, "metadata %s='%.40s' is not what it should be", fields[i].name,
                              text ? text : "(nothing)");

@@ -13,6 +13,7 @@ struct ls_manifest {
     int64_t position;        /* steps since fit began: the place in the data; portions where batches are scaled */
     int64_t steps_per_epoch; /* likewise */
     int64_t generation;      /* of the group, added to that of the checkpoint from which the group went on */
+    double learning_rate;    /* of the next step; 0: as compiled */
     uint64_t seed;           /* of the model; the dataset's is in the training's description */
     /* sums of the unfinished epoch */
     double epoch_loss;

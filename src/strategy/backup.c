@@ -248,6 +248,7 @@ static ls_status spread_state(struct ls_backup *backup) {
 
 static void set_state(struct ls_backup *backup, const struct ls_manifest *manifest, struct ls_fit_state *state) {
     backup->model->step.iteration = manifest->step;
+    if (manifest->learning_rate > 0) backup->model->step.rule.learning_rate = (float)manifest->learning_rate;
     backup->saved = backup->seen = manifest->position;
     state->position = manifest->position;
     state->epochs = manifest->position / manifest->steps_per_epoch;
@@ -277,6 +278,11 @@ ls_status ls_backup_restore(struct ls_backup *backup, struct ls_fit_state *state
 
 /* ---- saving ---- */
 
+static double changed_rate(const ls_model *model) {
+    float rate = model->step.rule.learning_rate;
+    return rate == model->compiled_rate ? 0 : (double)rate;
+}
+
 /* The writer is idle. */
 static ls_status save(struct ls_backup *backup, const struct ls_fit_state *state) {
     struct ls_manifest *manifest = &backup->checkpoint.manifest;
@@ -289,6 +295,7 @@ static ls_status save(struct ls_backup *backup, const struct ls_fit_state *state
     if (status) return status;
     manifest->step = backup->model->step.iteration;
     manifest->position = state->position;
+    manifest->learning_rate = changed_rate(backup->model);
     manifest->generation = state->generations + (int64_t)backup->model->strategy->membership->generation;
     manifest->steps_per_epoch = backup->steps_per_epoch;
     manifest->epoch_loss = state->sums.loss;

@@ -147,6 +147,7 @@ static ls_status finish_epoch(struct fitting *fitting) {
     ls_status status = ls_model_verify(fitting->model);
     if (status) return status;
     fitting->state.epochs++;
+    fitting->model->epoch_rate = fitting->model->step.rule.learning_rate;
     fitting->state.evaluated = false;
     fitting->state.sums = (struct ls_loss_sums){0};
     ls_membership_commit(fitting->model->strategy->membership);
@@ -162,6 +163,8 @@ static ls_status advance(struct fitting *fitting) {
 
 static ls_status tell_epoch(struct fitting *fitting, int epoch) {
     ls_result *result = &fitting->state.result;
+    /* who has this epoch's end from another worker has also what on_epoch made of the rate there */
+    fitting->model->step.rule.learning_rate = fitting->model->epoch_rate;
     result->steps = fitting->model->step.iteration;
     result->samples_per_second =
         fitting->timed_seconds > 0 ? (double)fitting->timed_samples / fitting->timed_seconds : NAN;

@@ -70,9 +70,28 @@ ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss
     ls_status status = ls_optimizer_resolve(&optimizer);
     if (status) return status;
     model->step = (struct ls_optimizer_step){.rule = optimizer};
+    model->compiled_rate = optimizer.learning_rate;
     model->loss = loss;
     model->compiled = true;
     return LS_OK;
+}
+
+static ls_status check_compiled(const ls_model *model) {
+    return model->compiled ? LS_OK
+                           : ls_fail(LS_FAILED_PRECONDITION, "compile the model: before that it has no learning rate");
+}
+
+ls_status ls_model_learning_rate(const ls_model *model, float *learning_rate) {
+    ls_status status = check_compiled(model);
+    if (!status) *learning_rate = model->step.rule.learning_rate;
+    return status;
+}
+
+ls_status ls_model_set_learning_rate(ls_model *model, float learning_rate) {
+    ls_status status = check_compiled(model);
+    if (!status) status = ls_optimizer_check_rate(learning_rate);
+    if (!status) model->step.rule.learning_rate = learning_rate;
+    return status;
 }
 
 ls_status ls_model_summary(const ls_model *model, ls_shape input, char **text) {

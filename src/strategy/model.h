@@ -17,6 +17,8 @@ enum {
     LS_EXTRA_SAVE,       /* workers that ask for a checkpoint */
     LS_EXTRA_STOP,       /* workers that ask to stop */
     LS_EXTRA_STOP_RANKS, /* the sum of their ranks: the rank where it is one */
+    LS_EXTRA_RATE,       /* the bytes of the learning rate, each in one float, whose sums are exact */
+    LS_EXTRA_RATE_END = LS_EXTRA_RATE + 4,
     LS_EXTRAS = 16
 };
 
@@ -71,10 +73,12 @@ struct ls_model {
     struct ls_reducer *reducer; /* NULL with one worker */
     /* read by the replicas' ops in a step */
     float loss_scale;
-    struct ls_optimizer_step step;
-    ls_request request;           /* this worker's, until a step with it commits */
-    struct ls_requests requests;  /* all workers', of the last committed step */
-    struct ls_pipeline *pipeline; /* of the present fit or evaluation, borrowed */
+    struct ls_optimizer_step step; /* its rule has the present learning rate */
+    float compiled_rate;           /* the learning rate of compile, */
+    float epoch_rate;              /* and as on_epoch finds it after the last epoch that is done */
+    ls_request request;            /* this worker's, until a step with it commits */
+    struct ls_requests requests;   /* all workers', of the last committed step */
+    struct ls_pipeline *pipeline;  /* of the present fit or evaluation, borrowed */
 };
 
 /* build.c: the network alone, if there is none yet. */
