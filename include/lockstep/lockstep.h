@@ -1,5 +1,5 @@
-/* Lockstep: train one model on many machines at once, in lockstep. This header, and data.h, layers.h and training.h, which
- * it includes, are the whole public API.
+/* Lockstep: train one model on many machines at once, in lockstep. This header, and callbacks.h, data.h, layers.h and
+ * training.h, which it includes, are the whole public API.
  *
  *     #include <lockstep/lockstep.h>
  *
@@ -167,6 +167,7 @@ typedef struct ls_checkpoint_options {
     bool warn_only;       /* what cannot be written or read is a warning, and training goes on; default: an error */
 } ls_checkpoint_options;
 #define LS_CHECKPOINT(...) (&(ls_checkpoint_options){.size = sizeof(ls_checkpoint_options), __VA_ARGS__})
+typedef struct ls_callback ls_callback; /* callbacks.h */
 typedef struct ls_fit_options {
     size_t size;
     int epochs;                  /* default 1 */
@@ -177,6 +178,7 @@ typedef struct ls_fit_options {
     void *context; /* of on_epoch and request */
     const ls_checkpoint_options *checkpoint; /* default: none. LS_CHECKPOINT(.folder = "/data/checkpoints") */
     ls_request_fn *request; /* PreemptionCheckpointHandler's watcher: save, or stop */
+    ls_callback *const *callbacks; /* LS_CALLBACKS(a, b); borrowed */
 } ls_fit_options;
 #define LS_FIT(...) (&(ls_fit_options){.size = sizeof(ls_fit_options), __VA_ARGS__})
 
@@ -338,6 +340,7 @@ LS_API ls_status ls_barrier(ls_communicator *communicator, const char *name);
 }
 #endif
 
+#include <lockstep/callbacks.h>
 #include <lockstep/data.h>
 #include <lockstep/training.h>
 #endif

@@ -12,7 +12,14 @@
 #define VERSION "1"
 #define RANDOM  "philox4x32-10 of (seed, stream, index): no state"
 
-enum field_type { INTEGER, UNSIGNED, NUMBER, TEXT, OPTIONAL /* a number, left out where it is +0 */ };
+enum field_type {
+    INTEGER,
+    UNSIGNED,
+    NUMBER,
+    TEXT,
+    OPTIONAL /* a number, left out where it is +0 */,
+    OPTIONAL_TEXT /* NULL: left out */
+};
 static const struct field {
     const char *name;
     enum field_type type;
@@ -33,6 +40,8 @@ static const struct field {
     {"training", TEXT, offsetof(struct ls_manifest, training)},
     {"bits", TEXT, offsetof(struct ls_manifest, bits)},
     {"learning_rate", OPTIONAL, offsetof(struct ls_manifest, learning_rate)},
+    {"stopped", OPTIONAL, offsetof(struct ls_manifest, stopped)},
+    {"callbacks", OPTIONAL_TEXT, offsetof(struct ls_manifest, callbacks)},
 };
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
 
@@ -103,7 +112,7 @@ ls_status ls_manifest_read(const struct ls_safetensors *file, struct ls_manifest
     if (!status) status = expect_text(file, "random", RANDOM);
     for (size_t i = 0; !status && i < FIELDS; i++) {
         const char *text = ls_safetensors_text(file, fields[i].name);
-        if (!text && fields[i].type == OPTIONAL) continue;
+        if (!text && fields[i].type >= OPTIONAL) continue;
         if (!text || !read_field(text, fields[i].type, (char *)&read + fields[i].offset))
             status = ls_fail(LS_INVALID_ARGUMENT, "metadata %s='%.40s' is not what it should be", fields[i].name,
                              text ? text : "(nothing)");

@@ -14,6 +14,7 @@ struct ls_manifest {
     int64_t steps_per_epoch; /* likewise */
     int64_t generation;      /* of the group, added to that of the checkpoint from which the group went on */
     double learning_rate;    /* of the next step; 0: as compiled */
+    double stopped;          /* 1: a callback has ended the training */
     uint64_t seed;           /* of the model; the dataset's is in the training's description */
     /* sums of the unfinished epoch */
     double epoch_loss;
@@ -21,6 +22,7 @@ struct ls_manifest {
     double loss, accuracy, val_loss, val_accuracy; /* as last told */
     const char *training;                          /* lines "field=value": must be equal to go on */
     const char *bits;                              /* likewise; where it differs the bits may */
+    const char *callbacks;                         /* whose states the checkpoint has; NULL: none */
 };
 /* The numbers' texts are kept in numbers. */
 struct ls_manifest_texts {

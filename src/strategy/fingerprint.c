@@ -71,6 +71,8 @@ static ls_status describe_others(FILE *out, const struct subject *subject) {
     (void)fprintf(out, "epochs=%d\nfirst_bucket=%lld\nbucket=%lld\n", options->epochs,
                   (long long)settings->first_bucket, (long long)settings->bucket);
     (void)fprintf(out, "checkpoint=%s\n", options->checkpoint ? "yes" : "no");
+    for (ls_callback *const *callback = options->callbacks; callback && *callback; callback++)
+        (void)fprintf(out, "callback=%s\n", (*callback)->name);
     return options->validation_data ? describe_data(out, "validation_data", options->validation_data) : LS_OK;
 }
 

@@ -76,6 +76,7 @@ struct ls_model {
     struct ls_optimizer_step step; /* its rule has the present learning rate */
     float compiled_rate;           /* the learning rate of compile, */
     float epoch_rate;              /* and as on_epoch finds it after the last epoch that is done */
+    bool stop_training;            /* a callback wishes that fit ends after the epoch */
     ls_request request;            /* this worker's, until a step with it commits */
     struct ls_requests requests;   /* all workers', of the last committed step */
     struct ls_pipeline *pipeline;  /* of the present fit or evaluation, borrowed */
