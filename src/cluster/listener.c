@@ -2,13 +2,13 @@
  * are, and control connections of which nobody has said yet that a worker is behind them. The former are looked at
  * without reading (MSG_PEEK), so that gRPC gets its bytes unread. gRPC owns the latter; what is kept of them is a
  * second descriptor, to end them by. A visitor stays for ten seconds at most, and where there are too many, of one
- * address or in all, the oldest goes, so that a flood never keeps a worker from being heard. */
+ * address or in all, the oldest goes, so that a flood never keeps a worker from being heard. What gRPC does for one is
+ * expensive, so an address whose visitors turn out to be no workers has few of them handed on. */
 #define _GNU_SOURCE
 #include "cluster/listener.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -20,6 +20,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "cluster/budget.h"
 #include "cluster/socket.h"
 
 #define MAX_VISITORS     512                   /* in all; from one address half as many */
@@ -33,15 +34,11 @@
 
 #define ENDED 0 /* a deadline: the visitor goes, the connection stays */
 
-struct source {
-    uint8_t bytes[8]; /* an IPv4 address, or the network part of an IPv6 one */
-};
-
 struct visitor {
     int fd;                    /* the connection, or a second descriptor of it ... */
     int handed;                /* ... that gRPC has as this number; -1 before */
     int64_t deadline, look_at; /* look_at: not polled until then */
-    struct source source;
+    struct ls_source source;
 };
 
 struct ls_listener {
@@ -51,33 +48,14 @@ struct ls_listener {
     int64_t accept_at;
     struct visitor visitors[MAX_VISITORS]; /* the oldest first */
     int visitor_count, most;               /* most: that may be here */
+    struct ls_budget budget;               /* of connections handed on to gRPC */
     pthread_t thread;
 };
 
 /* ---- visitors ---- */
 
-static struct source source_of(const struct sockaddr_storage *address) {
-    struct source source = {{0}};
-    union {
-        struct sockaddr_storage any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } copy = {*address};
-    if (address->ss_family == AF_INET)
-        memcpy(source.bytes, &copy.v4.sin_addr, 4);
-    else if (address->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&copy.v6.sin6_addr))
-        memcpy(source.bytes, &copy.v6.sin6_addr.s6_addr[12], 4);
-    else if (address->ss_family == AF_INET6)
-        memcpy(source.bytes, &copy.v6.sin6_addr, 8);
-    return source;
-}
-
 static bool is_crowd(const struct ls_listener *listener) {
     return listener->visitor_count >= CROWD;
-}
-
-static bool same_source(const struct source *a, const struct source *b) {
-    return memcmp(a, b, sizeof(*a)) == 0;
 }
 
 static void forget(struct ls_listener *listener, int index) {
@@ -96,24 +74,24 @@ static void refuse(struct ls_listener *listener, const struct visitor *visitor, 
 
 /* The oldest of this source (NULL: of any); before those that have said what they are, those that have not. -1: none.
  */
-static int find_oldest(const struct ls_listener *listener, const struct source *source) {
+static int find_oldest(const struct ls_listener *listener, const struct ls_source *source) {
     int handed = -1;
     for (int i = 0; i < listener->visitor_count; i++) {
         const struct visitor *visitor = &listener->visitors[i];
-        if (source && !same_source(&visitor->source, source)) continue;
+        if (source && !ls_source_equal(&visitor->source, source)) continue;
         if (visitor->handed < 0) return i;
         if (handed < 0) handed = i;
     }
     return handed;
 }
 
-static int count_of(const struct ls_listener *listener, const struct source *source) {
+static int count_of(const struct ls_listener *listener, const struct ls_source *source) {
     int count = 0;
-    for (int i = 0; i < listener->visitor_count; i++) count += same_source(&listener->visitors[i].source, source);
+    for (int i = 0; i < listener->visitor_count; i++) count += ls_source_equal(&listener->visitors[i].source, source);
     return count;
 }
 
-static void make_room(struct ls_listener *listener, const struct source *source) {
+static void make_room(struct ls_listener *listener, const struct ls_source *source) {
     bool crowd = count_of(listener, source) >= listener->most / 2;
     if (!crowd && listener->visitor_count < listener->most) return;
     int oldest = find_oldest(listener, crowd ? source : NULL);
@@ -134,7 +112,7 @@ static void accept_from(struct ls_listener *listener, int listening) {
             if (errno == EINTR || errno == ECONNABORTED) continue;
             return;
         }
-        struct source source = source_of(&address);
+        struct ls_source source = ls_source_of(&address);
         make_room(listener, &source);
         listener->visitors[listener->visitor_count++] =
             (struct visitor){fd, -1, ls_now() + LS_FIRST_BYTES_TIMEOUT, 0, source};
@@ -170,8 +148,19 @@ static void end_watch(struct ls_listener *listener, int handed, const struct vis
             listener->visitors[i].deadline = ENDED;
 }
 
+static void trust(struct ls_listener *listener, int handed) {
+    for (int i = 0; i < listener->visitor_count; i++)
+        if (listener->visitors[i].handed == handed)
+            ls_budget_give_back(&listener->budget, &listener->visitors[i].source);
+    end_watch(listener, handed, NULL);
+}
+
 /* Stays a visitor; true when it could not be handed on. */
 static bool hand_on_control(struct ls_listener *listener, struct visitor *visitor) {
+    if (!ls_budget_take(&listener->budget, &visitor->source, ls_now())) {
+        refuse(listener, visitor, LS_REFUSED_CROWD, "too many control connections from there that were no worker's");
+        return true;
+    }
     int second = fcntl(visitor->fd, F_DUPFD_CLOEXEC, 0);
     if (second < 0) {
         refuse(listener, visitor, LS_REFUSED_CROWD, "there are no descriptors left");
@@ -270,7 +259,7 @@ static void attend_to_all(struct ls_listener *listener, const struct pollfd *slo
 static bool read_notes(struct ls_listener *listener) {
     for (int note; read(listener->notes[0], &note, sizeof(note)) == (ssize_t)sizeof(note);) {
         if (note < 0) return false;
-        end_watch(listener, note, NULL);
+        trust(listener, note);
     }
     return true;
 }

@@ -16,8 +16,9 @@ static bool beats(const struct ls_cluster *cluster) {
     return cluster->phase < LS_PHASE_LEAVING;
 }
 
-/* Where something is on its way already, that is the sign of life. Returns how many were sent. */
-static int beat(struct ls_cluster *cluster) {
+/* Where something is on its way already, that is the sign of life; but it may have been so since before this process was
+ * stopped, so *busy asks for the next beat soon. Returns how many were sent. */
+static int beat(struct ls_cluster *cluster, bool *busy) {
     int sent = 0;
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
@@ -25,7 +26,11 @@ static int beat(struct ls_cluster *cluster) {
     if (!beats(cluster) || ls_message_encode(&message, &data, &size)) return 0;
     for (int rank = 0; rank < cluster->size; rank++) {
         const struct ls_peer *peer = &cluster->peers[rank];
-        if (peer->out && peer->accepted && ls_rpc_is_idle(peer->out)) sent += !ls_rpc_send(peer->out, data, size);
+        if (!peer->out || !peer->accepted) continue;
+        if (ls_rpc_is_idle(peer->out))
+            sent += !ls_rpc_send(peer->out, data, size);
+        else
+            *busy = true;
     }
     return sent;
 }
@@ -119,14 +124,15 @@ int64_t ls_liveness_absence(const struct ls_cluster *cluster) {
 }
 
 /* What came while nobody served the queue has not been read: nobody is silent for that. The end of a sending is an
- * event that is served. */
-static void turn(struct ls_cluster *cluster) {
-    bool served = ls_rpc_is_served(cluster->rpc);
+ * event that is served. Returns when to come again, in nanoseconds. */
+static int64_t turn(struct ls_cluster *cluster) {
+    bool served = ls_rpc_is_served(cluster->rpc), busy = false;
     ls_monitor_lock(&cluster->monitor);
-    if (!beat(cluster)) ls_rpc_nudge(cluster->rpc);
+    if (!beat(cluster, &busy)) ls_rpc_nudge(cluster->rpc);
     if (served) look(cluster);
     ls_convene_admit(cluster);
     ls_monitor_unlock(&cluster->monitor);
+    return busy ? cluster->liveness.interval / 4 : cluster->liveness.interval;
 }
 
 /* False: the thread is to end. */
@@ -140,7 +146,7 @@ static bool rest(struct ls_liveness *liveness, int64_t until) {
 
 static void *live(void *argument) {
     struct ls_cluster *cluster = argument;
-    while (rest(&cluster->liveness, ls_now() + cluster->liveness.interval)) turn(cluster);
+    for (int64_t pause = cluster->liveness.interval; rest(&cluster->liveness, ls_now() + pause);) pause = turn(cluster);
     return NULL;
 }
 

@@ -19,7 +19,7 @@ from cluster import LOCKSTEP, SANITIZED, Cluster, children_of, last_json, task_i
 
 # a second or two of training; momentum and moments, a short last step in each epoch, a shuffle in each
 SMALL = ("--json", "--verbose", "-1", "--optimizer", "adam", "--limit", "1000", "--no-validation", "--batch-size", "72",
-         "--epochs", "40" if SANITIZED else "150")
+         "--epochs", "40" if SANITIZED else "80")
 SHORT = ("--json", "--verbose", "-1", "--limit", "500", "--no-validation", "--batch-size", "50", "--epochs", "3")
 VARIABLES = [layer + part for layer in ("dense", "dense_1", "dense_2") for part in ("/kernel", "/bias")]
 NUMBERS = ("steps", "loss", "accuracy", "weights_sha256")
@@ -92,12 +92,12 @@ class Checkpoints(unittest.TestCase):
         undisturbed, _ = self.succeed(*SMALL, "--devices", str(workers))
         options = (*SMALL, *checkpoint)
         resumed = 0
-        for round in range(24 if LONG_FORM else 6):
+        for round in range(24 if LONG_FORM else 4):
             before = self.names()
             cluster = self.start(workers, options)
             while round % 2 and self.names() == before and cluster.tasks[("worker", 0)].poll() is None:
                 time.sleep(0.01)
-            time.sleep(random.uniform(0.05, 0.8))
+            time.sleep(random.uniform(0.05, 0.5))
             for index in random.sample(range(workers), workers):
                 cluster.kill(index)
             resumed += "training goes on after step" in cluster.finish()[("worker", 0)][2]

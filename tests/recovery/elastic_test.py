@@ -93,7 +93,8 @@ class Fewer(Elastic):
         """The task that would have read it is lost; the training goes on from there all the same."""
         with tempfile.TemporaryDirectory(prefix="lockstep-elastic-test-") as folder:
             options = ("--checkpoint", folder, "--checkpoint-steps", "3")
-            self.run_job({rank: ["sums:9:KILL"] for rank in range(3)}, "1:3", workers=3, options=options)
+            self.run_job({0: ["checkpoint:2:KILL"], 1: ["form:2:KILL"], 2: ["form:2:KILL"]}, "1:3", workers=3,
+                         options=options)
             job = self.survive({0: ["checkpoint_read:1:KILL"]}, gone=(0,), elastic="1:3", workers=3, wanted=reference(3),
                                options=options)
             self.assertRegex(job.lives[1][0].errors(), r"training goes on after step [1-9]")
@@ -121,7 +122,7 @@ class Fewer(Elastic):
     @few
     def test_under_the_launcher(self):
         """The task that shows the progress is lost; another one prints the outcome."""
-        train = [LOCKSTEP, "train", "--dataset", "digits", "--limit", "2000", "--epochs", "60", "--batch-size", "64",
+        train = [LOCKSTEP, "train", "--dataset", "digits", "--limit", "2000", "--epochs", "30", "--batch-size", "64",
                  "--json"]
         wanted = subprocess.run([*train, "--devices", "3"], capture_output=True, text=True, timeout=LIMIT, check=True)
         launcher = subprocess.Popen([LOCKSTEP, "run", "-np", "3", "--elastic", "2", "--no-prefix", "--", *train],
