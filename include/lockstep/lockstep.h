@@ -196,6 +196,15 @@ LS_API ls_status ls_application(const char *name, const ls_application_options *
 LS_API ls_status ls_model_new(ls_strategy *strategy, const ls_layer *layers, size_t count, ls_model **model);
 /* Sets the seed of the initial weights (default 0); before the first fit or evaluate. */
 LS_API ls_status ls_model_seed(ls_model *model, uint64_t seed);
+/* Model.load_weights, before the first fit or evaluate: variables by Keras' names from .safetensors (checkpoints too), .npz,
+ * or Keras' .h5, .weights.h5 and .keras. The chief alone reads the file. What it lacks, has too much or in another shape is
+ * INVALID_ARGUMENT naming it: here, or when the model is built. options may be NULL. */
+typedef struct ls_load_options {
+    size_t size;
+    bool skip_mismatch; /* such variables keep their initial values, and are logged */
+} ls_load_options;
+#define LS_LOAD(...) (&(ls_load_options){.size = sizeof(ls_load_options), __VA_ARGS__})
+LS_API ls_status ls_model_load_weights(ls_model *model, const char *path, const ls_load_options *options);
 /* Trains. Collective: every worker calls it alike; what differs is one error that names the field. result may be NULL.
  * Each step is a transaction: a failed one leaves the variables of the step before. */
 LS_API ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result);

@@ -62,6 +62,9 @@ LS_API int ls_tools_host(const ls_communicator *communicator, int rank);
  * none), and tells in *text, freed with ls_memory_free, what they show, for people or as one JSON object. A file that
  * cannot be read or written, or is not of the same run, is INVALID_ARGUMENT. */
 LS_API ls_status ls_tools_timeline(const char *const *paths, int count, const char *output, bool json, char **text);
+/* Writes what ls_model_load_weights reads from one file into another, .safetensors or .npz, under Keras' names. *text says
+ * what was written; freed with ls_memory_free. */
+LS_API ls_status ls_tools_convert_weights(const char *from, const char *to, char **text);
 /* "gcc 12.2.0, oneDNN 2.6.3, gRPC 1.51.1, ..." */
 LS_API ls_status ls_tools_build(char **text);
 

@@ -1,5 +1,5 @@
-/* lockstep convert: writes a dataset in another format, or drawn data into files. */
-#include <lockstep/lockstep.h>
+/* lockstep convert: writes a dataset in another format, or drawn data into files; or a file of weights. */
+#include <lockstep/tools.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,15 +8,20 @@
 #include "cli/options.h"
 
 static const char help[] =
-    "lockstep convert: write a dataset in another format\n"
+    "lockstep convert: write a dataset, or a file of weights, in another format\n"
     "\n"
     "usage: lockstep convert --dataset digits|shapes|DIR|FILE.npz --to FORMAT --output DIR [OPTIONS]\n"
+    "       lockstep convert WEIGHTS OUT.safetensors|OUT.npz\n"
     "\n"
     "Reads what lockstep train reads and writes it so that lockstep train, TensorFlow and others can read it: the "
     "same\n"
     "examples in the same order. Images that are JPEG or PNG files already are copied as they are unless they are to "
     "be\n"
     "resized.\n"
+    "\n"
+    "WEIGHTS is a .safetensors file (a checkpoint too), an .npz, or a .h5, .weights.h5 or .keras file of Keras; "
+    "variables\n"
+    "keep Keras' names.\n"
     "\n"
     "options:\n"
     "  --dataset WHAT          digits or shapes (drawn), a folder of IDX, CIFAR-10, NumPy or TFRecord files or of "
@@ -37,6 +42,7 @@ static const char help[] =
     "examples:\n"
     "  lockstep convert --dataset shapes --limit 400 --to jpeg --output /tmp/shapes\n"
     "  lockstep convert --dataset /tmp/shapes --to tfrecord --shards 4 --output /tmp/shapes-records\n"
+    "  lockstep convert mobilenet_v2.h5 mobilenet_v2.safetensors\n"
     "\n"
     "exit status: 0 success; 2 a bad command line; 1 anything else.\n";
 
@@ -125,6 +131,15 @@ static ls_status convert(struct conversion *conversion) {
     return LS_OK;
 }
 
+static int convert_weights(const struct ls_command_line *line, char **paths, int count) {
+    char *text = NULL;
+    if (count != 2) return ls_usage_error(line, "weights need two files: from and to");
+    ls_status status = ls_tools_convert_weights(paths[0], paths[1], &text);
+    if (!status) (void)printf("%s\n", text);
+    ls_memory_free(text);
+    return ls_exit(status);
+}
+
 int convert_main(int argc, char **argv) {
     const struct ls_command_line line = {"lockstep convert", argc, argv, "h", long_options};
     struct conversion conversion = {
@@ -133,6 +148,8 @@ int convert_main(int argc, char **argv) {
         if (option == 'h') return fputs(help, stdout) < 0;
         if (option == LS_OPTION_BAD || !read_option(&line, option, &conversion)) return LS_EXIT_USAGE;
     }
+    if (optind < argc && !conversion.dataset && !conversion.format && !conversion.output)
+        return convert_weights(&line, argv + optind, argc - optind);
     if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
     if (!conversion.dataset || !conversion.format || !conversion.output)
         return ls_usage_error(&line, "it needs --dataset, --to and --output");

@@ -27,6 +27,11 @@ static const char help[] =
     "  --model mlp|lenet|mobilenet_v2|resnet50   (default mlp: layers of --hidden units with ReLU, then one unit a\n"
     "                          class); the others are for images of any size\n"
     "  --alpha X               multiplier of mobilenet_v2's widths (default 1)\n"
+    "  --weights FILE          begin with these: .safetensors (a checkpoint too), .npz, or Keras' .h5, .weights.h5, "
+    ".keras;\n"
+    "                          the chief reads it. --skip-mismatch: variables that it lacks or has in another shape "
+    "keep\n"
+    "                          their initial values\n"
     "  --summary               print the model's layers and parameters first\n"
     "  --hidden A,B,...        units of the hidden layers; 'none' for a linear model (default 128,64)\n"
     "  --dataset WHAT          drawn digits or shapes; a folder of MNIST's IDX, CIFAR-10's binary, TFRecord or NumPy\n"
@@ -147,6 +152,8 @@ enum option_id {
     MODEL = 256,
     ALPHA,
     SUMMARY,
+    WEIGHTS,
+    SKIP_MISMATCH,
     HIDDEN,
     DATASET,
     LIMIT,
@@ -186,6 +193,8 @@ static const struct option long_options[] = {
     {"model", required_argument, NULL, MODEL},
     {"alpha", required_argument, NULL, ALPHA},
     {"summary", no_argument, NULL, SUMMARY},
+    {"weights", required_argument, NULL, WEIGHTS},
+    {"skip-mismatch", no_argument, NULL, SKIP_MISMATCH},
     {"hidden", required_argument, NULL, HIDDEN},
     {"dataset", required_argument, NULL, DATASET},
     {"limit", required_argument, NULL, LIMIT},
@@ -335,6 +344,8 @@ static void read_flag(int option, struct training *training) {
     if (option == DROP_REMAINDER) training->data.drop_remainder = true;
     if (option == JSON) training->json = true;
     if (option == SUMMARY) training->model.summary = true;
+    if (option == WEIGHTS) training->model.weights = optarg;
+    if (option == SKIP_MISMATCH) training->model.skip_mismatch = true;
     if (option == CHECKPOINT) training->checkpoint.folder = optarg;
     if (option == CHECKPOINT_RETAIN) training->checkpoint.keep_on_success = true;
     if (option == DATASET) training->dataset = optarg;
@@ -460,6 +471,8 @@ int train_main(int argc, char **argv) {
     if (!ls_no_arguments(&line) || !ls_check_callback_options(&line, &training.callbacks)) return LS_EXIT_USAGE;
     if (!training.checkpoint.folder && memcmp(&training.checkpoint, &none, sizeof(none)) != 0)
         return ls_usage_error(&line, "options '--checkpoint-...' need '--checkpoint FOLDER'");
+    if (training.model.skip_mismatch && !training.model.weights)
+        return ls_usage_error(&line, "option '--skip-mismatch' needs '--weights FILE'");
     if (training.model.optimizer.learning_rate <= 0)
         training.model.optimizer.learning_rate = training.model.optimizer.kind == LS_OPTIMIZER_ADAM ? 0.001F : 0.1F;
     return run_training(&training);

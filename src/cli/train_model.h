@@ -11,6 +11,8 @@ struct ls_train_model {
     float alpha; /* 0: not given */
     uint64_t seed;
     ls_optimizer optimizer;
+    const char *weights; /* a file; NULL: they are drawn */
+    bool skip_mismatch;
     bool summary; /* the chief prints one to stderr */
 };
 /* Made, seeded and compiled for data. */

@@ -15,6 +15,7 @@
 #define CENTRAL_SIZE  46
 #define END_SIZE      22
 #define MAX_COMMENT   65535
+#define MAX_FILES     65535
 #define STORED        0
 #define DEFLATED      8
 #define ENCRYPTED     1U
@@ -56,26 +57,73 @@ static ls_status find_end(const struct archive *archive, size_t *end) {
     return fail_at(archive, archive->size, "no end record before the end");
 }
 
+/* An entry of the directory: where its name lies, and where the next one begins. */
+struct entry {
+    size_t name, length, next;
+};
+
+static ls_status read_entry(const struct archive *archive, size_t end, size_t at, struct entry *entry) {
+    if (at > end || end - at < CENTRAL_SIZE || get(archive->bytes, at, 4) != CENTRAL_MAGIC)
+        return fail_at(archive, at, "a bad entry of the directory");
+    size_t length = get(archive->bytes, at + 28, 2);
+    size_t extra = get(archive->bytes, at + 30, 2) + (size_t)get(archive->bytes, at + 32, 2);
+    if (end - at - CENTRAL_SIZE < length + extra) return fail_at(archive, at, "a bad entry of the directory");
+    *entry = (struct entry){at + CENTRAL_SIZE, length, at + CENTRAL_SIZE + length + extra};
+    return LS_OK;
+}
+
 static ls_status find_member(const struct archive *archive, const char *name, struct member *member) {
     size_t end = 0;
+    struct entry entry;
     ls_status status = find_end(archive, &end);
     if (status) return status;
     size_t at = get(archive->bytes, end + 16, 4), count = get(archive->bytes, end + 10, 2);
-    for (size_t i = 0; i < count; i++) {
-        if (at > end || end - at < CENTRAL_SIZE || get(archive->bytes, at, 4) != CENTRAL_MAGIC)
-            return fail_at(archive, at, "a bad entry of the directory");
-        size_t length = get(archive->bytes, at + 28, 2);
-        size_t extra = get(archive->bytes, at + 30, 2) + (size_t)get(archive->bytes, at + 32, 2);
-        if (end - at - CENTRAL_SIZE < length + extra) return fail_at(archive, at, "a bad entry of the directory");
-        if (length == strlen(name) && !memcmp(archive->bytes + at + CENTRAL_SIZE, name, length)) {
-            const uint8_t *entry = archive->bytes + at;
-            *member = (struct member){get(entry, 8, 2),  get(entry, 10, 2), get(entry, 16, 4),
-                                      get(entry, 20, 4), get(entry, 24, 4), get(entry, 42, 4)};
-            return LS_OK;
-        }
-        at += CENTRAL_SIZE + length + extra;
+    for (size_t i = 0; i < count; i++, at = entry.next) {
+        status = read_entry(archive, end, at, &entry);
+        if (status) return status;
+        if (entry.length != strlen(name) || memcmp(archive->bytes + entry.name, name, entry.length) != 0) continue;
+        const uint8_t *found = archive->bytes + at;
+        *member = (struct member){get(found, 8, 2),  get(found, 10, 2), get(found, 16, 4),
+                                  get(found, 20, 4), get(found, 24, 4), get(found, 42, 4)};
+        return LS_OK;
     }
     return ls_fail(LS_NOT_FOUND, "'%s' holds no file '%s'", archive->path, name);
+}
+
+/* Files that lie in each other would be more than the archive has room for. */
+static ls_status list_members(const struct archive *archive, size_t end, char **names, size_t *count) {
+    size_t at = get(archive->bytes, end + 16, 4), wanted = get(archive->bytes, end + 10, 2), packed = 0;
+    struct entry entry;
+    for (size_t i = 0; i < wanted; i++, at = entry.next) {
+        ls_status status = read_entry(archive, end, at, &entry);
+        if (status) return status;
+        packed += get(archive->bytes, at + 20, 4);
+        if (packed > archive->size || memchr(archive->bytes + entry.name, 0, entry.length))
+            return fail_at(archive, at, "a bad entry of the directory");
+        char *name = ls_alloc(entry.length + 1);
+        if (!name) return ls_fail_memory("the names in an archive", entry.length);
+        memcpy(name, archive->bytes + entry.name, entry.length);
+        names[(*count)++] = name;
+    }
+    return LS_OK;
+}
+
+ls_status ls_zip_list(const char *archive_path, const uint8_t *bytes, size_t size, char ***names, size_t *count) {
+    const struct archive archive = {archive_path, bytes, size};
+    size_t end = 0, listed = 0;
+    ls_status status = find_end(&archive, &end);
+    if (status) return status;
+    char **made = ls_alloc_array(get(bytes, end + 10, 2), sizeof(*made));
+    if (!made) return ls_fail_memory("the names in an archive", get(bytes, end + 10, 2) * sizeof(*made));
+    status = list_members(&archive, end, made, &listed);
+    if (status) {
+        while (listed) ls_free(made[--listed]);
+        ls_free(made);
+        return status;
+    }
+    *names = made;
+    *count = listed;
+    return LS_OK;
 }
 
 static ls_status check_member(const struct archive *archive, const char *name, const struct member *member) {
@@ -168,18 +216,23 @@ static bool write_central(FILE *out, const struct ls_zip_file *file, uint32_t cr
     return fwrite(header, 1, CENTRAL_SIZE, out) == CENTRAL_SIZE && fwrite(file->name, 1, length, out) == length;
 }
 
-static bool write_all(FILE *out, const struct ls_zip_file *files, int count) {
-    uint32_t crc[LS_ZIP_MAX_FILES] = {0};
-    size_t offsets[LS_ZIP_MAX_FILES] = {0}, at = 0, directory = 0;
+/* What the directory says of a file beside what the file says itself. */
+struct written {
+    uint32_t crc;
+    size_t offset;
+};
+
+static bool write_all(FILE *out, const struct ls_zip_file *files, size_t count, struct written *written) {
+    size_t at = 0, directory = 0;
     bool good = true;
-    for (int i = 0; i < count && good; i++) {
-        crc[i] = ls_crc32_more(ls_crc32(files[i].parts[0], files[i].sizes[0]), files[i].parts[1], files[i].sizes[1]);
-        offsets[i] = at;
-        good = write_local(out, &files[i], crc[i]);
+    for (size_t i = 0; i < count && good; i++) {
+        uint32_t crc = ls_crc32(files[i].parts[0], files[i].sizes[0]);
+        written[i] = (struct written){ls_crc32_more(crc, files[i].parts[1], files[i].sizes[1]), at};
+        good = write_local(out, &files[i], written[i].crc);
         at += LOCAL_SIZE + strlen(files[i].name) + files[i].sizes[0] + files[i].sizes[1];
     }
-    for (int i = 0; i < count && good; i++) {
-        good = write_central(out, &files[i], crc[i], offsets[i]);
+    for (size_t i = 0; i < count && good; i++) {
+        good = write_central(out, &files[i], written[i].crc, written[i].offset);
         directory += CENTRAL_SIZE + strlen(files[i].name);
     }
     uint8_t end[END_SIZE] = {0};
@@ -191,15 +244,18 @@ static bool write_all(FILE *out, const struct ls_zip_file *files, int count) {
     return good && fwrite(end, 1, END_SIZE, out) == END_SIZE;
 }
 
-ls_status ls_zip_write(const char *path, const struct ls_zip_file *files, int count) {
+ls_status ls_zip_write(const char *path, const struct ls_zip_file *files, size_t count) {
     uint64_t total = 0;
-    for (int i = 0; i < count; i++) total += files[i].sizes[0] + files[i].sizes[1];
-    if (total >= UINT32_MAX - 65536 || count > LS_ZIP_MAX_FILES)
-        return ls_fail(LS_UNIMPLEMENTED, "'%s' would have 4 GiB or more: write .npy files", path);
+    for (size_t i = 0; i < count; i++)
+        total += LOCAL_SIZE + CENTRAL_SIZE + 2 * strlen(files[i].name) + files[i].sizes[0] + files[i].sizes[1];
+    if (total >= UINT32_MAX - END_SIZE || count > MAX_FILES)
+        return ls_fail(LS_UNIMPLEMENTED, "'%s' would have 4 GiB or more, or more than %d files", path, MAX_FILES);
+    LS_CLEANUP(ls_free_pointer) struct written *written = ls_alloc_array(count, sizeof(*written));
+    if (!written) return ls_fail_memory(path, count * sizeof(*written));
     FILE *out = fopen(path, "wbe");
     if (!out) return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(errno));
-    bool written = write_all(out, files, count);
+    bool good = write_all(out, files, count, written);
     int error = errno;
-    if (!fclose(out) && written) return LS_OK;
-    return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(written ? errno : error));
+    if (!fclose(out) && good) return LS_OK;
+    return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(good ? errno : error));
 }

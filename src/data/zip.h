@@ -9,12 +9,13 @@
 ls_status ls_zip_read(const char *archive, const uint8_t *bytes, size_t size, const char *name, uint8_t **output,
                       size_t *length);
 
-#define LS_ZIP_MAX_FILES 4
+/* The names of all files of an archive, in its order; each of them, and the list, is freed with ls_free. */
+ls_status ls_zip_list(const char *archive, const uint8_t *bytes, size_t size, char ***names, size_t *count);
 /* A file to be written: two parts, one after the other. Borrowed. */
 struct ls_zip_file {
     const char *name;
     const void *parts[2];
     size_t sizes[2];
 };
-/* Writes an archive of files that are stored as they are; up to 4 GiB. */
-ls_status ls_zip_write(const char *path, const struct ls_zip_file *files, int count);
+/* Writes an archive of files that are stored as they are; UNIMPLEMENTED for 4 GiB or 65536 files and more. */
+ls_status ls_zip_write(const char *path, const struct ls_zip_file *files, size_t count);

@@ -55,9 +55,14 @@ static ls_status broadcast_weights(ls_model *model) {
     LS_CLEANUP(ls_free_pointer) float *blob = ls_alloc_aligned(model->blob_count * sizeof(float));
     if (!blob) return ls_fail_memory("the initial weights", model->blob_count * sizeof(float));
     ls_reached("broadcast");
-    if (model->strategy->membership->rank == 0) ls_network_initialize(model->network, model->seed, blob);
-    ls_status status = ls_group_broadcast(model->strategy->membership->group, "initial weights", 0, LS_FLOAT32, blob,
-                                          model->blob_count);
+    ls_status status = LS_OK;
+    if (model->strategy->membership->rank == 0) {
+        ls_network_initialize(model->network, model->seed, blob);
+        status = ls_initial_weights_take(model, blob);
+    }
+    if (!status)
+        status = ls_group_broadcast(model->strategy->membership->group, "initial weights", 0, LS_FLOAT32, blob,
+                                    model->blob_count);
     for (int i = 0; !status && i < model->strategy->local_count; i++) {
         struct ls_model_replica *replica = &model->replicas[i];
         status = replica->device->ops->copy_in(replica->device, replica->parameters, blob,

@@ -51,6 +51,7 @@ void ls_model_free(ls_model *model) {
     if (!model) return;
     ls_training_part(model);
     ls_model_release(model);
+    ls_initial_weights_free(model->initial);
     for (size_t i = 0; i < model->name_count; i++) ls_free(model->layer_names[i]);
     ls_free(model->layer_names);
     ls_free(model->layers);

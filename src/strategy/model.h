@@ -60,7 +60,8 @@ struct ls_model {
     uint64_t seed;
     ls_loss loss;
     bool compiled;
-    struct ls_network *network; /* NULL before the first dataset */
+    struct ls_initial_weights *initial; /* owns; NULL: they are drawn */
+    struct ls_network *network;         /* NULL before the first dataset */
     ls_shape input;
     size_t blob_count;
     struct ls_model_replica *replicas; /* [replica_count] */
@@ -92,6 +93,9 @@ void ls_model_release(ls_model *model); /* what plan, build and attach made */
 /* For the strategy's replicas from that index on, of a model that is built and detached. */
 ls_status ls_model_add_replicas(ls_model *model, int from);
 void ls_model_drop_replicas(ls_model *model, int from);
+/* weights.c: what a file of weights has, over the initial values in a blob; nothing where there is no file. */
+ls_status ls_initial_weights_take(const ls_model *model, float *blob);
+void ls_initial_weights_free(struct ls_initial_weights *initial);
 /* attach.c: makes what training needs in the present generation; collective. Detach before the group goes. */
 ls_status ls_model_attach(ls_model *model);
 void ls_model_detach(ls_model *model);

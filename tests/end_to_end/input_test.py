@@ -15,6 +15,8 @@ COUNT = 60 if SANITIZED else 240
 OPTIONS = ("--epochs", "1" if SANITIZED else "2", "--batch-size", "28", "--hidden", "16")
 AUGMENT = ("--augment", "flip,crop=4,brightness=0.2,contrast=0.2", "--symmetric")
 
+KERAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/weights/whole.keras")
+
 
 def lockstep(*arguments):
     return subprocess.run([LOCKSTEP, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False,
@@ -82,13 +84,29 @@ class Input(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"{COUNT - 1} examples of (24, 20, 3) in {COUNT} files, 1 damaged ones left out", done.stderr)
 
+    def test_weights(self):
+        path = os.path.join(self.folder, "weights.npz")
+        done = lockstep("convert", KERAS, path)
+        self.assertEqual((done.returncode, done.stdout), (0, f"{path}: 15 variables, 89 parameters\n"), done.stderr)
+        train = ("train", "--dataset", self.images, "--hidden", "none", "--steps-per-epoch", 1, "--no-validation")
+        done = lockstep(*train, "--weights", path)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(f"'{path}': variable 'dense/kernel' has shape (8, 3), the model's has (1440, 2)", done.stderr)
+        done = lockstep(*train, "--skip-mismatch")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("'--skip-mismatch' needs '--weights FILE'", done.stderr)
+
     def test_mistakes_of_convert(self):
         for arguments, status, says in (
                 (["--dataset", "shapes"], 2, "it needs --dataset, --to and --output"),
                 (["--dataset", "shapes", "--to", "gif", "--output", "x"], 2, "--to 'gif' is none that there is"),
                 (["--dataset", "shapes", "--to", "png", "--output", "/no/such/place"], 1, "cannot make folder '/no/such/place'"),
                 (["--dataset", "/no/such", "--to", "png", "--output", "x"], 1, "no dataset '/no/such'"),
-                (["--dataset", "shapes", "--image-size", "3y4"], 2, "--image-size '3y4' is no side")):
+                (["--dataset", "shapes", "--image-size", "3y4"], 2, "--image-size '3y4' is no side"),
+                (["a.h5"], 2, "weights need two files: from and to"),
+                (["--to", "npz", "a.h5"], 2, "unexpected argument 'a.h5'"),
+                (["/no/such.h5", "a.npz"], 1, "cannot open '/no/such.h5'"),
+                ([KERAS, "/tmp/a.h5"], 2, "ends in neither .safetensors nor .npz")):
             done = lockstep("convert", *arguments)
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn(says, done.stderr)

@@ -16,8 +16,9 @@ ROOMS = {
     "data": ["base"],
     "observe": ["base"],
     "checkpoint": ["base"],
+    "weights": ["data", "checkpoint", "base"],
     "cluster": ["base"],
-    "strategy": ["model", "data", "collective", "cluster", "observe", "checkpoint", "device", "base"],
+    "strategy": ["model", "data", "collective", "cluster", "observe", "checkpoint", "weights", "device", "base"],
     "cli": [],
 }
 # single headers of another room

@@ -1,0 +1,130 @@
+/* A model that begins with weights from a file, by Keras' names: the chief reads it, the others take the chief's. */
+#include "weights/weights.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "strategy/model.h"
+
+struct ls_initial_weights {
+    char *path;
+    bool skip_mismatch, read;
+    struct ls_weights weights; /* once they are read: by the chief, and by who becomes it */
+};
+
+void ls_initial_weights_free(struct ls_initial_weights *initial) {
+    if (!initial) return;
+    ls_weights_free(&initial->weights);
+    ls_free(initial->path);
+    ls_free(initial);
+}
+
+static ls_status read_once(struct ls_initial_weights *initial) {
+    ls_status status = initial->read ? LS_OK : ls_weights_read(initial->path, &initial->weights);
+    if (!status) initial->read = true;
+    return status;
+}
+
+ls_status ls_model_load_weights(ls_model *model, const char *path, const ls_load_options *options) {
+    ls_load_options copy;
+    ls_status status = ls_options_copy("ls_load_options", &copy, sizeof(copy), options);
+    if (status) return status;
+    if (!path || !*path) return ls_fail(LS_INVALID_ARGUMENT, "no file of weights is given");
+    if (model->network) return ls_fail(LS_FAILED_PRECONDITION, "load weights before the first fit or evaluate");
+    struct ls_initial_weights *initial = ls_alloc(sizeof(*initial));
+    if (!initial) return ls_fail_memory("weights", sizeof(*initial));
+    *initial = (struct ls_initial_weights){.path = ls_strdup(path), .skip_mismatch = copy.skip_mismatch};
+    if (!initial->path) status = ls_fail_memory("a path", strlen(path));
+    if (!status && ls_is_chief(model->strategy)) status = read_once(initial);
+    if (status) {
+        ls_initial_weights_free(initial);
+        return status;
+    }
+    ls_initial_weights_free(model->initial);
+    model->initial = initial;
+    return LS_OK;
+}
+
+/* Its place among its layer's variables. */
+static int index_in_layer(const struct ls_network *network, int variable) {
+    const char *name = ls_network_variable(network, variable)->name;
+    size_t layer = strcspn(name, "/") + 1;
+    int index = 0;
+    for (int i = 0; i < variable; i++) index += !strncmp(ls_network_variable(network, i)->name, name, layer);
+    return index;
+}
+
+/* By name; or as Keras 2 calls a depthwise kernel; or by number, where the file has no names of a layer's variables. */
+static const struct ls_weight *find(const struct ls_weights *weights, const struct ls_network *network, int variable) {
+    const char *name = ls_network_variable(network, variable)->name;
+    const struct ls_weight *found = ls_weights_find(weights, name);
+    int layer = (int)strcspn(name, "/");
+    char other[sizeof(ls_network_variable(network, 0)->name) + 32];
+    if (!found && !strcmp(name + layer, "/kernel")) {
+        (void)snprintf(other, sizeof(other), "%.*s/depthwise_kernel", layer, name);
+        found = ls_weights_find(weights, other);
+    }
+    if (found) return found;
+    (void)snprintf(other, sizeof(other), "%.*s/%d", layer, name, index_in_layer(network, variable));
+    return ls_weights_find(weights, other);
+}
+
+static ls_status compare(const struct ls_initial_weights *initial, const struct ls_network_variable *variable,
+                         const struct ls_weight *weight) {
+    char have[200], want[200];
+    ls_shape_text(&variable->shape, want, sizeof(want));
+    if (!weight)
+        return ls_fail(LS_INVALID_ARGUMENT, "'%s' has no variable '%s' %s", initial->path, variable->name, want);
+    if (ls_shape_equal(&weight->shape, &variable->shape)) return LS_OK;
+    ls_shape_text(&weight->shape, have, sizeof(have));
+    return ls_fail(LS_INVALID_ARGUMENT, "'%s': variable '%s' has shape %s, the model's has %s", initial->path,
+                   variable->name, have, want);
+}
+
+/* What the file has and the model has not. */
+static ls_status check_surplus(const struct ls_initial_weights *initial, const bool *taken) {
+    char shape[200];
+    for (size_t i = 0; i < initial->weights.count; i++) {
+        const struct ls_weight *weight = &initial->weights.items[i];
+        if (taken[i]) continue;
+        ls_shape_text(&weight->shape, shape, sizeof(shape));
+        return ls_fail(LS_INVALID_ARGUMENT, "'%s' has variable '%s' %s, the model has not", initial->path, weight->name,
+                       shape);
+    }
+    return LS_OK;
+}
+
+static ls_status take(const ls_model *model, float *blob, bool *taken, int *skipped) {
+    const struct ls_initial_weights *initial = model->initial;
+    for (int i = 0; i < ls_network_variable_count(model->network); i++) {
+        const struct ls_network_variable *variable = ls_network_variable(model->network, i);
+        const struct ls_weight *weight = find(&initial->weights, model->network, i);
+        ls_status status = compare(initial, variable, weight);
+        if (status && !initial->skip_mismatch) return status;
+        if (!status) {
+            memcpy(blob + variable->offset, weight->values, variable->count * sizeof(float));
+            taken[weight - initial->weights.items] = true;
+        } else {
+            ls_log_info(&model->strategy->membership->log, "%s; it keeps its initial value", ls_error());
+            ++*skipped;
+        }
+    }
+    return LS_OK;
+}
+
+ls_status ls_initial_weights_take(const ls_model *model, float *blob) {
+    struct ls_initial_weights *initial = model->initial;
+    int skipped = 0, all = ls_network_variable_count(model->network);
+    ls_status status = initial ? read_once(initial) : LS_OK;
+    if (!initial || status) return status;
+    LS_CLEANUP(ls_free_pointer) bool *taken = ls_alloc_array(initial->weights.count, sizeof(*taken));
+    if (!taken) return ls_fail_memory("a list of variables", initial->weights.count);
+    status = take(model, blob, taken, &skipped);
+    if (!status && skipped == all)
+        status = ls_fail(LS_INVALID_ARGUMENT, "'%s' has none of the model's %d variables", initial->path, all);
+    return status || initial->skip_mismatch ? status : check_surplus(initial, taken);
+}

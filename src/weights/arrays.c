@@ -1,0 +1,143 @@
+/* .npz and .safetensors, from and to. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "checkpoint/safetensors.h"
+#include "data/npy.h"
+#include "data/zip.h"
+#include "weights/weights.h"
+
+#define OPTIMIZER "optimizer/" /* begins the names of a checkpoint's moments */
+#define DIGEST    "lockstep.sha256"
+
+static size_t bytes_of(const struct ls_weight *weight) {
+    return (size_t)ls_shape_count(&weight->shape) * sizeof(float);
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), wanted = strlen(end);
+    return length >= wanted && !strcmp(text + length - wanted, end);
+}
+
+/* ---- from ---- */
+
+/* The array "dense/kernel.npy" is the variable "dense/kernel". */
+static ls_status add_member(const char *path, struct ls_weights *weights, const char *member) {
+    struct ls_weight item = {0};
+    struct ls_npy npy;
+    size_t size = 0;
+    LS_CLEANUP(ls_free_pointer) char *name = ls_strdup(member);
+    if (!name) return ls_fail_memory("a variable's name", strlen(member));
+    ls_status status = ls_zip_read(path, weights->bytes, weights->size, member, &item.own, &size);
+    if (!status) status = ls_npy_parse(member, item.own, size, &npy);
+    if (!status && (npy.kind != 'f' || npy.item != sizeof(float)))
+        status = ls_fail(LS_UNIMPLEMENTED, "array '%.200s' of '%s' is not of type float32", member, path);
+    if (status) {
+        ls_free(item.own);
+        return status;
+    }
+    if (ends_with(name, ".npy")) name[strlen(name) - 4] = 0;
+    item.name = name;
+    item.shape = npy.shape;
+    item.values = npy.values;
+    return ls_weights_add(weights, &item);
+}
+
+ls_status ls_weights_from_npz(const char *path, struct ls_weights *weights) {
+    char **names = NULL;
+    size_t count = 0;
+    ls_status status = ls_zip_list(path, weights->bytes, weights->size, &names, &count);
+    if (status) return status;
+    for (size_t i = 0; !status && i < count; i++) status = add_member(path, weights, names[i]);
+    for (size_t i = 0; i < count; i++) ls_free(names[i]);
+    ls_free(names);
+    return status;
+}
+
+static ls_status add_tensors(const char *path, const struct ls_safetensors *file, struct ls_weights *weights) {
+    ls_status status = LS_OK;
+    for (size_t i = 0; !status && i < file->tensor_count; i++) {
+        const struct ls_safetensor *tensor = &file->tensors[i];
+        if (!strncmp(tensor->name, OPTIMIZER, strlen(OPTIMIZER)) || !strcmp(tensor->name, DIGEST)) continue;
+        if (strcmp(tensor->type, "F32") != 0)
+            return ls_fail(LS_UNIMPLEMENTED, "tensor '%.200s' of '%s' is of type %s: float32 is read", tensor->name,
+                           path, tensor->type);
+        status = ls_weights_add(weights, &(struct ls_weight){.name = (char *)(uintptr_t)tensor->name,
+                                                             .shape = tensor->shape,
+                                                             .values = weights->bytes + file->data + tensor->begin});
+    }
+    return status;
+}
+
+ls_status ls_weights_from_safetensors(const char *path, struct ls_weights *weights) {
+    struct ls_safetensors file;
+    ls_status status = ls_safetensors_parse(weights->bytes, weights->size, &file);
+    if (status) return ls_fail_context(status, "'%s'", path);
+    status = add_tensors(path, &file, weights);
+    ls_safetensors_free(&file);
+    return status;
+}
+
+/* ---- to ---- */
+
+static bool write_tensors(FILE *out, const char *header, const struct ls_safetensors *file,
+                          const struct ls_weights *weights) {
+    bool good = fwrite(header, 1, file->data, out) == file->data;
+    for (size_t i = 0; good && i < file->tensor_count; i++) {
+        const struct ls_weight *weight = ls_weights_find(weights, file->tensors[i].name);
+        size_t size = bytes_of(weight);
+        good = !size || fwrite(weight->values, 1, size, out) == size;
+    }
+    return good;
+}
+
+static ls_status write_safetensors(const char *path, const struct ls_weights *weights) {
+    LS_CLEANUP(ls_free_pointer)
+    struct ls_safetensor *tensors = ls_alloc_array(weights->count, sizeof(*tensors));
+    LS_CLEANUP(ls_free_pointer) char *header = NULL;
+    struct ls_safetensors file = {.tensors = tensors, .tensor_count = weights->count};
+    if (!tensors) return ls_fail_memory("a list of tensors", weights->count * sizeof(*tensors));
+    for (size_t i = 0; i < weights->count; i++)
+        tensors[i] =
+            (struct ls_safetensor){.name = weights->items[i].name, .type = "F32", .shape = weights->items[i].shape};
+    ls_status status = ls_safetensors_header(&file, &header);
+    if (status) return status;
+    FILE *out = fopen(path, "wbe");
+    if (!out) return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(errno));
+    bool written = write_tensors(out, header, &file, weights);
+    int error = errno;
+    if (!fclose(out) && written) return LS_OK;
+    return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(written ? errno : error));
+}
+
+struct array {
+    char header[LS_NPY_HEADER];
+    char name[600];
+};
+
+static ls_status write_npz(const char *path, const struct ls_weights *weights) {
+    size_t count = weights->count;
+    LS_CLEANUP(ls_free_pointer) struct array *arrays = ls_alloc_array(count, sizeof(*arrays));
+    LS_CLEANUP(ls_free_pointer) struct ls_zip_file *files = ls_alloc_array(count, sizeof(*files));
+    if (!arrays || !files) return ls_fail_memory("a list of arrays", count * sizeof(*arrays));
+    for (size_t i = 0; i < count; i++) {
+        const struct ls_weight *weight = &weights->items[i];
+        int length = snprintf(arrays[i].name, sizeof(arrays[i].name), "%s.npy", weight->name);
+        if (length >= (int)sizeof(arrays[i].name))
+            return ls_fail(LS_UNIMPLEMENTED, "the name '%.80s...' is too long", weight->name);
+        ls_npy_header("<f4", &weight->shape, arrays[i].header);
+        files[i] =
+            (struct ls_zip_file){arrays[i].name, {arrays[i].header, weight->values}, {LS_NPY_HEADER, bytes_of(weight)}};
+    }
+    return ls_zip_write(path, files, count);
+}
+
+ls_status ls_weights_write(const char *path, const struct ls_weights *weights) {
+    if (ends_with(path, ".safetensors")) return write_safetensors(path, weights);
+    if (ends_with(path, ".npz")) return write_npz(path, weights);
+    return ls_fail(LS_INVALID_ARGUMENT, "'%s' ends in neither .safetensors nor .npz: these are written", path);
+}

@@ -1,0 +1,190 @@
+/* Keras' two ways to keep weights in HDF5. The older one (.h5, the files of keras.applications): a group a layer, whose
+ * attribute weight_names lists paths below it. Keras 3's (.weights.h5, .keras): groups after the layers' classes, each
+ * with arrays vars/0, vars/1, ... and the layer's name as an attribute. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "weights/hdf5.h"
+#include "weights/weights.h"
+
+#define MAX_DEPTH 16 /* of groups in groups */
+#define NAME_SIZE 512
+
+/* ---- names ---- */
+
+/* Of "model/dense/kernel:0" the last two parts, without the number: "dense/kernel"; a lone "kernel" is the layer's. */
+static ls_status add_by_path(struct ls_weights *weights, const char *layer, const char *path,
+                             const struct ls_hdf5_array *array) {
+    const char *end = strrchr(path, ':'), *last = strrchr(path, '/'), *start = path;
+    char name[NAME_SIZE];
+    if (!end || (last && end < last)) end = path + strlen(path);
+    for (const char *at = path; last && at < last; at++)
+        if (*at == '/') start = at + 1;
+    int length = (int)(end - start);
+    int written = last ? snprintf(name, sizeof(name), "%.*s", length, start)
+                       : snprintf(name, sizeof(name), "%s/%.*s", layer, length, start);
+    if (written >= NAME_SIZE) return ls_fail(LS_UNIMPLEMENTED, "the name '%.80s...' is too long", path);
+    return ls_weights_add(weights, &(struct ls_weight){.name = name, .shape = array->shape, .values = array->values});
+}
+
+/* What Keras' layers call their variables, in the order in which they keep them. */
+static const char *variable_name(const char *group, uint64_t index, size_t count) {
+    static const char *const kernels[] = {"kernel", "bias"};
+    static const char *const norms[] = {"gamma", "beta", "moving_mean", "moving_variance"};
+    static const char *const layers[] = {"dense", "conv2d", "depthwise_conv2d"};
+    static const char norm[] = "batch_normalization";
+    size_t length = strlen(group), digits = strspn(group, "0123456789");
+    while (length > digits && group[length - 1] >= '0' && group[length - 1] <= '9') length--;
+    length = length < strlen(group) && length > 1 && group[length - 1] == '_' ? length - 1 : strlen(group);
+    for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++)
+        if (strlen(layers[i]) == length && !strncmp(layers[i], group, length) && index < 2) return kernels[index];
+    if (strlen(norm) != length || strncmp(norm, group, length) != 0) return NULL;
+    if (count == 4 && index < 4) return norms[index];
+    return count == 2 && index < 2 ? norms[2 + index] : NULL; /* of three, either of the first two may be missing */
+}
+
+/* ---- the older way ---- */
+
+/* An attribute, or where that was too large Keras' pieces of it: weight_names0, weight_names1, ... */
+static ls_status read_names(struct ls_hdf5 *file, uint64_t object, const char *name, bool *present,
+                            struct ls_hdf5_texts *texts) {
+    char piece[32];
+    ls_status status = ls_hdf5_attribute(file, object, name, present, texts);
+    bool more = !*present;
+    for (int i = 0; !status && more; i++) {
+        (void)snprintf(piece, sizeof(piece), "%s%d", name, i);
+        status = ls_hdf5_attribute(file, object, piece, &more, texts);
+        *present |= more;
+    }
+    return status;
+}
+
+/* The array at a path of links below an object. */
+static ls_status read_path(struct ls_hdf5 *file, uint64_t object, const char *path, struct ls_hdf5_array *array) {
+    for (const char *at = path; *at;) {
+        size_t length = strcspn(at, "/");
+        struct ls_hdf5_links links;
+        ls_status status = ls_hdf5_list(file, object, &links);
+        if (status) return status;
+        const struct ls_hdf5_link *link = ls_hdf5_link(&links, at, length);
+        if (link) object = link->object;
+        ls_hdf5_links_free(&links);
+        if (!link) return ls_fail(LS_DATA_LOSS, "'%s' has no array '%.200s', though it names one", file->path, path);
+        at += length + (at[length] == '/');
+    }
+    ls_status status = ls_hdf5_read(file, object, array);
+    if (status || array->present) return status;
+    return ls_fail(LS_DATA_LOSS, "'%s': '%.200s' is no array", file->path, path);
+}
+
+static ls_status add_layer(struct ls_hdf5 *file, uint64_t object, const char *layer, struct ls_weights *weights) {
+    struct ls_hdf5_texts names = {0};
+    struct ls_hdf5_array array = {0};
+    bool present = false;
+    ls_status status = read_names(file, object, "weight_names", &present, &names);
+    for (size_t i = 0; !status && i < names.count; i++) {
+        status = read_path(file, object, names.texts[i], &array);
+        if (!status) status = add_by_path(weights, layer, names.texts[i], &array);
+    }
+    ls_hdf5_texts_free(&names);
+    return status;
+}
+
+static ls_status add_layers(struct ls_hdf5 *file, uint64_t object, const struct ls_hdf5_texts *names,
+                            struct ls_weights *weights) {
+    struct ls_hdf5_links links;
+    ls_status status = ls_hdf5_list(file, object, &links);
+    for (size_t i = 0; !status && i < names->count; i++) {
+        const struct ls_hdf5_link *link = ls_hdf5_link(&links, names->texts[i], strlen(names->texts[i]));
+        if (link)
+            status = add_layer(file, link->object, names->texts[i], weights);
+        else
+            status =
+                ls_fail(LS_DATA_LOSS, "'%s' has no layer '%.200s', though it names one", file->path, names->texts[i]);
+    }
+    ls_hdf5_links_free(&links);
+    return status;
+}
+
+/* *present: the object has the attribute that tells the older way. */
+static ls_status read_older(struct ls_hdf5 *file, uint64_t object, bool *present, struct ls_weights *weights) {
+    struct ls_hdf5_texts names = {0};
+    ls_status status = read_names(file, object, "layer_names", present, &names);
+    if (!status && *present) status = add_layers(file, object, &names, weights);
+    ls_hdf5_texts_free(&names);
+    return status;
+}
+
+/* ---- Keras 3's way ---- */
+
+static ls_status add_variable(struct ls_hdf5 *file, const char *layer, const char *group,
+                              const struct ls_hdf5_links *variables, size_t index, struct ls_weights *weights) {
+    struct ls_hdf5_array array = {0};
+    char name[NAME_SIZE];
+    const char *number = variables->links[index].name;
+    ls_status status = ls_hdf5_read(file, variables->links[index].object, &array);
+    if (status || !array.present) return status;
+    bool digit = number[0] >= '0' && number[0] <= '9' && !number[1];
+    const char *known = digit ? variable_name(group, (uint64_t)(number[0] - '0'), variables->count) : NULL;
+    if (snprintf(name, sizeof(name), "%s/%s", layer, known ? known : number) >= NAME_SIZE)
+        return ls_fail(LS_UNIMPLEMENTED, "'%s': the name of layer '%.80s...' is too long", file->path, layer);
+    return ls_weights_add(weights, &(struct ls_weight){.name = name, .shape = array.shape, .values = array.values});
+}
+
+/* The variables of one layer: object is its group vars, group the name of the group above. */
+static ls_status add_variables(struct ls_hdf5 *file, uint64_t object, const char *group, struct ls_weights *weights) {
+    struct ls_hdf5_texts layer = {0};
+    struct ls_hdf5_links variables;
+    bool present = false;
+    ls_status status = ls_hdf5_list(file, object, &variables);
+    if (status) return status;
+    if (variables.count) status = ls_hdf5_attribute(file, object, "name", &present, &layer);
+    if (!status && variables.count && layer.count != 1)
+        status = ls_fail(LS_INVALID_ARGUMENT,
+                         "'%s' does not say which layer '%.80s' is: the Keras that wrote it kept no names; save it "
+                         "again with a newer one, or as .h5",
+                         file->path, group);
+    for (size_t i = 0; !status && i < variables.count; i++)
+        status = add_variable(file, layer.texts[0], group, &variables, i, weights);
+    ls_hdf5_texts_free(&layer);
+    ls_hdf5_links_free(&variables);
+    return status;
+}
+
+/* All layers in a group and in what it holds, but for the optimizer and the state of random numbers. */
+static ls_status read_newer(struct ls_hdf5 *file, uint64_t object, const char *group, int depth,
+                            struct ls_weights *weights) {
+    struct ls_hdf5_links links;
+    if (!depth) return ls_fail(LS_DATA_LOSS, "'%s' is damaged: its groups lie too deep", file->path);
+    ls_status status = ls_hdf5_list(file, object, &links);
+    if (status) return status;
+    for (size_t i = 0; !status && i < links.count; i++) {
+        const struct ls_hdf5_link *link = &links.links[i];
+        if (!strcmp(link->name, "vars"))
+            status = add_variables(file, link->object, group, weights);
+        else if (strcmp(link->name, "optimizer") != 0 && strcmp(link->name, "seed_generator") != 0)
+            status = read_newer(file, link->object, link->name, depth - 1, weights);
+    }
+    ls_hdf5_links_free(&links);
+    return status;
+}
+
+ls_status ls_weights_from_hdf5(const char *path, struct ls_weights *weights) {
+    struct ls_hdf5 file;
+    struct ls_hdf5_links links;
+    bool older = false;
+    ls_status status = ls_hdf5_open(path, weights->bytes, weights->size, &file);
+    if (!status) status = read_older(&file, file.root, &older, weights);
+    if (status || older) return status;
+    status = ls_hdf5_list(&file, file.root, &links);
+    if (status) return status;
+    const struct ls_hdf5_link *whole = ls_hdf5_link(&links, "model_weights", 13); /* of a whole model */
+    if (whole)
+        status = read_older(&file, whole->object, &older, weights);
+    else
+        status = read_newer(&file, file.root, "", MAX_DEPTH, weights);
+    ls_hdf5_links_free(&links);
+    return status;
+}

@@ -1,0 +1,169 @@
+/* Files of weights: Keras' own in all their forms, NumPy's, ours; damaged ones; and from one form to another. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/dtype.h"
+#include "base/memory.h"
+#include "data/files.h"
+#include "data/fixture.h"
+#include "harness.h"
+#include "weights/weights.h"
+
+#define FILE_NAME(name) WEIGHTS_GOLDEN "/" name
+
+/* tests/golden/weights.py: in Keras' order; element i of variable k is k + i / 16. */
+static const struct {
+    const char *name;
+    ls_shape shape;
+} variables[] = {
+    {"Conv1/kernel", {4, {3, 3, 1, 2}}},
+    {"bn_Conv1/gamma", {1, {2}}},
+    {"bn_Conv1/beta", {1, {2}}},
+    {"bn_Conv1/moving_mean", {1, {2}}},
+    {"bn_Conv1/moving_variance", {1, {2}}},
+    {"depthwise_conv2d/kernel", {4, {3, 3, 2, 1}}},
+    {"depthwise_conv2d/bias", {1, {2}}},
+    {"batch_normalization/gamma", {1, {2}}},
+    {"batch_normalization/beta", {1, {2}}},
+    {"batch_normalization/moving_mean", {1, {2}}},
+    {"batch_normalization/moving_variance", {1, {2}}},
+    {"dense/kernel", {2, {8, 3}}},
+    {"dense/bias", {1, {3}}},
+    {"predictions/kernel", {2, {3, 2}}},
+    {"predictions/bias", {1, {2}}},
+};
+#define VARIABLES (sizeof(variables) / sizeof(variables[0]))
+
+static void check_variable(const struct ls_weights *weights, size_t k, const char *name) {
+    const struct ls_weight *weight = ls_weights_find(weights, name);
+    ck_assert_msg(weight != NULL, "no '%s'", name);
+    ck_assert(ls_shape_equal(&weight->shape, &variables[k].shape));
+    for (int64_t i = 0; i < ls_shape_count(&weight->shape); i++) {
+        float value;
+        memcpy(&value, weight->values + (size_t)i * sizeof(value), sizeof(value));
+        ck_assert_msg(value == (float)k + (float)i / 16, "%s[%d] = %g", name, (int)i, (double)value);
+    }
+}
+
+static void check_all(const struct ls_weights *weights, bool keras2) {
+    ck_assert_uint_eq(weights->count, VARIABLES);
+    for (size_t k = 0; k < VARIABLES; k++) {
+        bool renamed = keras2 && !strcmp(variables[k].name, "depthwise_conv2d/kernel");
+        check_variable(weights, k, renamed ? "depthwise_conv2d/depthwise_kernel" : variables[k].name);
+    }
+}
+
+static const char *const whole[] = {FILE_NAME("keras3.h5"),        FILE_NAME("keras2.h5"),   FILE_NAME("whole.h5"),
+                                    FILE_NAME("named.weights.h5"), FILE_NAME("whole.keras"), FILE_NAME("weights.npz")};
+enum { WHOLE = sizeof(whole) / sizeof(whole[0]) };
+
+START_TEST(test_read) {
+    struct ls_weights weights;
+    ck_assert_works(ls_weights_read(whole[_i], &weights));
+    check_all(&weights, strstr(whole[_i], "keras2"));
+    ck_assert_ptr_null(ls_weights_find(&weights, "dense/gamma"));
+    ls_weights_free(&weights);
+}
+END_TEST
+
+/* What Keras wrote, as safetensors, as npz and as safetensors again: the same bytes at both ends. */
+START_TEST(test_convert) {
+    struct ls_weights weights;
+    uint8_t *first, *last;
+    size_t first_size, last_size;
+    char paths[3][600];
+    static const char *const names[] = {"a.safetensors", "b.npz", "c.safetensors"};
+    const char *from = whole[_i];
+    folder_clear();
+    for (int i = 0; i < 3; i++, from = paths[i - 1]) {
+        (void)snprintf(paths[i], sizeof(paths[i]), "%s/%s", folder_path(), names[i]);
+        ck_assert_works(ls_weights_read(from, &weights));
+        ck_assert_works(ls_weights_write(paths[i], &weights));
+        ls_weights_free(&weights);
+    }
+    ck_assert_works(ls_file_read(paths[0], &first, &first_size));
+    ck_assert_works(ls_file_read(paths[2], &last, &last_size));
+    ck_assert(first_size == last_size && !memcmp(first, last, first_size));
+    ck_assert_works(ls_weights_parse("first", first, first_size, &weights));
+    check_all(&weights, strstr(whole[_i], "keras2"));
+    ls_weights_free(&weights);
+    ls_free(last);
+}
+END_TEST
+
+START_TEST(test_refused) {
+    static const struct {
+        const char *path;
+        ls_status status;
+        const char *says;
+    } bad[] = {
+        {FILE_NAME("missing.h5"), LS_NOT_FOUND, "missing.h5"},
+        {FILE_NAME("latest.h5"), LS_UNIMPLEMENTED, "libver='latest'"},
+        {FILE_NAME("chunks.h5"), LS_UNIMPLEMENTED, "in chunks"},
+        {FILE_NAME("double.h5"), LS_UNIMPLEMENTED, "another type than little-endian float32"},
+        {FILE_NAME("unnamed.weights.h5"), LS_INVALID_ARGUMENT, "does not say which layer 'batch_normalization' is"},
+        {FILE_NAME("../weights.py"), LS_INVALID_ARGUMENT, "is no file of weights"},
+        {FILE_NAME("../files/stored.npz"), LS_UNIMPLEMENTED, "is not of type float32"},
+    };
+    struct ls_weights weights = {0};
+    char full[600];
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        ck_assert_fails(ls_weights_read(bad[i].path, &weights), bad[i].status, bad[i].says);
+    ck_assert_ptr_null(weights.items);
+    ck_assert_works(ls_weights_read(whole[0], &weights));
+    ck_assert_fails(ls_weights_write("/tmp/weights.h5", &weights), LS_INVALID_ARGUMENT,
+                    "neither .safetensors nor .npz");
+    ck_assert_fails(ls_weights_write("/nowhere/a.npz", &weights), LS_FAILED_PRECONDITION,
+                    "cannot write '/nowhere/a.npz'");
+    folder_clear();
+    (void)snprintf(full, sizeof(full), "%s/full.npz", folder_path());
+    ck_assert_int_eq(symlink("/dev/full", full), 0);
+    ck_assert_fails(ls_weights_write(full, &weights), LS_FAILED_PRECONDITION, "No space left");
+    ls_weights_free(&weights);
+}
+END_TEST
+
+static ls_status parse_copy(const uint8_t *bytes, size_t size, struct ls_weights *weights) {
+    uint8_t *copy = ls_alloc(size);
+    ck_assert_ptr_nonnull(copy);
+    if (size) memcpy(copy, bytes, size);
+    return ls_weights_parse("a.h5", copy, size, weights);
+}
+
+/* No truncation is taken for whole, but where only free space is missing; no changed byte is a crash. */
+START_TEST(test_damaged) {
+    uint8_t *bytes;
+    size_t size, truncated = 0, changed = 0;
+    struct ls_weights weights;
+    ck_assert_works(ls_file_read(whole[_i], &bytes, &size));
+    for (size_t at = 0; at < size; at += 1 + at / 512) {
+        ls_status status = parse_copy(bytes, at, &weights);
+        truncated += status != LS_OK;
+        if (!status) check_all(&weights, strstr(whole[_i], "keras2"));
+        if (!status) ls_weights_free(&weights);
+        bytes[at] ^= 0x2B;
+        status = parse_copy(bytes, size, &weights);
+        bytes[at] ^= 0x2B;
+        changed += status != LS_OK;
+        if (!status) ls_weights_free(&weights);
+    }
+    ck_assert_uint_gt(truncated, 500);
+    ck_assert_uint_gt(changed, 50);
+    ls_free(bytes);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("files");
+    TCase *tests = tcase_create("files");
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
+    tcase_add_loop_test(tests, test_read, 0, WHOLE);
+    tcase_add_loop_test(tests, test_convert, 0, WHOLE);
+    tcase_add_test(tests, test_refused);
+    tcase_add_loop_test(tests, test_damaged, 0, WHOLE);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
