@@ -140,11 +140,13 @@ LS_API bool ls_is_chief(const ls_strategy *strategy);
 /* ---- Model: tf.keras.Sequential, compile, fit, evaluate --------------------------------------------------------- */
 
 typedef struct ls_model ls_model;
+#define LS_MAX_METRICS 8
 /* What fit and evaluate measured; equal on every worker. NaN where there was no validation data. */
 typedef struct ls_result {
     int64_t steps; /* optimizer steps applied since compile */
     double loss, accuracy, val_loss, val_accuracy;
     double samples_per_second; /* of the training steps, all workers together, without the first step */
+    double metrics[LS_MAX_METRICS], val_metrics[LS_MAX_METRICS]; /* of compile's list, in its order; the others are 0 */
 } ls_result;
 /* Called on every worker after each epoch with the numbers so far; any status but LS_OK ends the training with it. */
 typedef ls_status ls_epoch_fn(void *context, int epoch, const ls_result *result);

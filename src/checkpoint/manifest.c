@@ -12,14 +12,10 @@
 #define VERSION "1"
 #define RANDOM  "philox4x32-10 of (seed, stream, index): no state"
 
-enum field_type {
-    INTEGER,
-    UNSIGNED,
-    NUMBER,
-    TEXT,
-    OPTIONAL /* a number, left out where it is +0 */,
-    OPTIONAL_TEXT /* NULL: left out */
-};
+enum field_type { INTEGER, UNSIGNED, NUMBER, TEXT, OPTIONAL, METRICS, OPTIONAL_TEXT };
+/* OPTIONAL is a number, METRICS are LS_MAX_METRICS of them: left out where they are +0; OPTIONAL_TEXT where it is NULL.
+ */
+
 static const struct field {
     const char *name;
     enum field_type type;
@@ -39,29 +35,58 @@ static const struct field {
     {"val_accuracy", NUMBER, offsetof(struct ls_manifest, val_accuracy)},
     {"training", TEXT, offsetof(struct ls_manifest, training)},
     {"bits", TEXT, offsetof(struct ls_manifest, bits)},
+    {"epoch_metrics", METRICS, offsetof(struct ls_manifest, epoch_metrics)},
+    {"metrics", METRICS, offsetof(struct ls_manifest, metrics)},
+    {"val_metrics", METRICS, offsetof(struct ls_manifest, val_metrics)},
     {"learning_rate", OPTIONAL, offsetof(struct ls_manifest, learning_rate)},
     {"stopped", OPTIONAL, offsetof(struct ls_manifest, stopped)},
     {"callbacks", OPTIONAL_TEXT, offsetof(struct ls_manifest, callbacks)},
 };
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
 
+static const char *metrics_text(const double *metrics, char *number) {
+    uint64_t bits[LS_MAX_METRICS], any = 0;
+    size_t used = 0;
+    memcpy(bits, metrics, sizeof(bits));
+    for (int i = 0; i < LS_MAX_METRICS; i++) {
+        any |= bits[i];
+        used += (size_t)snprintf(number + used, LS_MANIFEST_NUMBER - used, "%s0x%016llx", i ? " " : "",
+                                 (unsigned long long)bits[i]);
+    }
+    return any ? number : NULL;
+}
+
+static bool read_metrics(const char *text, double *metrics) {
+    char *end = NULL;
+    for (int i = 0; i < LS_MAX_METRICS; i++, text = end) {
+        if (*text < '0' && !(i && *text == ' ')) return false;
+        errno = 0;
+        uint64_t bits = strtoull(text, &end, 16);
+        if (end == text || errno) return false;
+        memcpy(&metrics[i], &bits, sizeof(bits));
+    }
+    return !*end;
+}
+
 /* Floats as their bits: they read back as they were in every locale. NULL: nothing is to be written. */
-static const char *field_text(const struct ls_manifest *manifest, const struct field *field, char number[40]) {
+static const char *field_text(const struct ls_manifest *manifest, const struct field *field, char *number) {
     const void *place = (const char *)manifest + field->offset;
     uint64_t bits;
     switch (field->type) {
     case INTEGER:
-        (void)snprintf(number, 40, "%lld", (long long)*(const int64_t *)place);
+        (void)snprintf(number, LS_MANIFEST_NUMBER, "%lld", (long long)*(const int64_t *)place);
         return number;
     case UNSIGNED:
-        (void)snprintf(number, 40, "%llu", (unsigned long long)*(const uint64_t *)place);
+        (void)snprintf(number, LS_MANIFEST_NUMBER, "%llu", (unsigned long long)*(const uint64_t *)place);
         return number;
     case NUMBER:
     case OPTIONAL:
         memcpy(&bits, place, sizeof(bits));
         if (field->type == OPTIONAL && !bits) return NULL;
-        (void)snprintf(number, 40, "0x%016llx", (unsigned long long)bits);
+        (void)snprintf(number, LS_MANIFEST_NUMBER, "0x%016llx", (unsigned long long)bits);
         return number;
+    case METRICS:
+        return metrics_text(place, number);
     default:
         return *(const char *const *)place;
     }
@@ -92,6 +117,8 @@ static bool read_field(const char *text, enum field_type type, void *place) {
         bits = strtoull(text, &end, type == UNSIGNED ? 10 : 16);
         memcpy(place, &bits, sizeof(bits));
         return *text >= '0' && *text <= '9' && !*end && !errno;
+    case METRICS:
+        return read_metrics(text, place);
     default:
         *(const char **)place = text;
         return true;

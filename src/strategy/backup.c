@@ -282,7 +282,10 @@ static void set_state(struct ls_backup *backup, const struct ls_manifest *manife
     state->position = manifest->position;
     state->epochs = state->ended = manifest->position / manifest->steps_per_epoch;
     state->stopped = manifest->stopped > 0;
-    state->sums = (struct ls_loss_sums){manifest->epoch_loss, manifest->epoch_correct, manifest->epoch_rows};
+    state->sums = (struct ls_loss_sums){manifest->epoch_loss, manifest->epoch_correct, manifest->epoch_rows, {0}};
+    memcpy(state->sums.metrics, manifest->epoch_metrics, sizeof(state->sums.metrics));
+    memcpy(state->result.metrics, manifest->metrics, sizeof(state->result.metrics));
+    memcpy(state->result.val_metrics, manifest->val_metrics, sizeof(state->result.val_metrics));
     state->result.steps = manifest->step;
     state->result.loss = manifest->loss;
     state->result.accuracy = manifest->accuracy;
@@ -333,6 +336,9 @@ static ls_status save(struct ls_backup *backup, const struct ls_fit_state *state
     manifest->epoch_loss = state->sums.loss;
     manifest->epoch_correct = state->sums.correct;
     manifest->epoch_rows = state->sums.rows;
+    memcpy(manifest->epoch_metrics, state->sums.metrics, sizeof(manifest->epoch_metrics));
+    memcpy(manifest->metrics, state->result.metrics, sizeof(manifest->metrics));
+    memcpy(manifest->val_metrics, state->result.val_metrics, sizeof(manifest->val_metrics));
     manifest->loss = state->result.loss;
     manifest->accuracy = state->result.accuracy;
     manifest->val_loss = state->result.val_loss;

@@ -10,7 +10,8 @@
 #include "base/options.h"
 #include "strategy/handover.h"
 
-#define LOGS 16 /* at most so many numbers in a call */
+/* At most so many numbers in a call: loss, accuracy and metrics, each also of validation; the learning rate. */
+#define LOGS (2 * (2 + LS_MAX_METRICS) + 1)
 
 struct ls_callbacks {
     ls_model *model;
@@ -83,26 +84,44 @@ static int by_name(const void *left, const void *right) {
     return strcmp(((const ls_callback_log *)left)->name, ((const ls_callback_log *)right)->name);
 }
 
+/* The numbers of a call, and the names that are made for it. */
+struct logs {
+    ls_callback_log list[LOGS];
+    size_t count;
+    char names[LS_MAX_METRICS][64];
+};
+
+static void add_log(struct logs *logs, const char *name, double value) {
+    logs->list[logs->count++] = (ls_callback_log){name, value};
+}
+
+static void add_training(struct logs *logs, const ls_model *model, const ls_result *result) {
+    add_log(logs, "loss", result->loss);
+    if (!isnan(result->accuracy)) add_log(logs, "accuracy", result->accuracy); /* else the loss has none */
+    for (int i = 0; ls_model_metric_name(model, i); i++)
+        add_log(logs, ls_model_metric_name(model, i), result->metrics[i]);
+}
+
+static void add_validation(struct logs *logs, const ls_model *model, const ls_result *result) {
+    add_log(logs, "val_loss", result->val_loss);
+    if (!isnan(result->val_accuracy)) add_log(logs, "val_accuracy", result->val_accuracy);
+    for (int i = 0; ls_model_metric_name(model, i); i++) {
+        (void)snprintf(logs->names[i], sizeof(logs->names[i]), "val_%s", ls_model_metric_name(model, i));
+        add_log(logs, logs->names[i], result->val_metrics[i]);
+    }
+}
+
 /* What is known at that place: Keras' names, in their order. */
-static size_t fill_logs(const struct ls_callbacks *callbacks, const struct ls_callback_place *place,
-                        ls_callback_log logs[LOGS]) {
-    const ls_result *result = place->result;
-    size_t count = 0;
-    if (result) {
-        logs[count++] = (ls_callback_log){"loss", result->loss};
-        logs[count++] = (ls_callback_log){"accuracy", result->accuracy};
-    }
-    if (result && place->validated) {
-        logs[count++] = (ls_callback_log){"val_loss", result->val_loss};
-        logs[count++] = (ls_callback_log){"val_accuracy", result->val_accuracy};
-    }
-    for (size_t i = 0; result && i < callbacks->count; i++)
-        if (callbacks->list[i]->sets_learning_rate) {
-            logs[count++] = (ls_callback_log){"learning_rate", (double)callbacks->model->step.rule.learning_rate};
-            break;
-        }
-    qsort(logs, count, sizeof(*logs), by_name);
-    return count;
+static void fill_logs(const struct ls_callbacks *callbacks, const struct ls_callback_place *place, struct logs *logs) {
+    const ls_model *model = callbacks->model;
+    logs->count = 0;
+    if (!place->result) return;
+    add_training(logs, model, place->result);
+    if (place->validated) add_validation(logs, model, place->result);
+    bool rate = false;
+    for (size_t i = 0; i < callbacks->count; i++) rate = rate || callbacks->list[i]->sets_learning_rate;
+    if (rate) add_log(logs, "learning_rate", (double)model->step.rule.learning_rate);
+    qsort(logs->list, logs->count, sizeof(logs->list[0]), by_name);
 }
 
 /* An error, unless the callback's are warnings. */
@@ -120,7 +139,8 @@ ls_status ls_callbacks_tell(struct ls_callbacks *callbacks, enum ls_callback_eve
                             const struct ls_callback_place *place) {
     if (!callbacks) return LS_OK;
     const ls_model *model = callbacks->model;
-    ls_callback_log logs[LOGS];
+    struct logs logs;
+    fill_logs(callbacks, place, &logs);
     const ls_callback_call call = {
         .model = callbacks->model,
         .epoch = place->epoch,
@@ -128,8 +148,8 @@ ls_status ls_callbacks_tell(struct ls_callbacks *callbacks, enum ls_callback_eve
         .step = place->step,
         .steps = place->steps,
         .iteration = model->step.iteration,
-        .logs = logs,
-        .log_count = fill_logs(callbacks, place, logs),
+        .logs = logs.list,
+        .log_count = logs.count,
         .writes = model->strategy->membership->rank == 0,
         .resumed = place->resumed,
         .repeated = place->repeated,

@@ -77,32 +77,32 @@ static ls_status train_step(struct fitting *fitting) {
     }
     fitting->timing = true;
     state->position += ls_pipeline_taken(fitting->pipeline);
-    state->sums.loss += sums.loss;
-    state->sums.correct += sums.correct;
-    state->sums.rows += sums.rows;
-    state->result.loss = state->sums.loss / (double)state->sums.rows;
-    state->result.accuracy = (double)state->sums.correct / (double)state->sums.rows;
+    ls_loss_sums_add(&state->sums, &sums);
+    ls_model_means(fitting->model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
     return LS_OK;
 }
 
 /* The replicas' sums over a whole evaluation, added over all replicas; counts up to 2^53 are exact in float64. */
 static ls_status sum_evaluation(ls_model *model, struct ls_loss_sums *sums) {
-    double values[LS_MAX_LOCAL_DEVICES][3], total[3];
+    enum { COUNT = 3 + LS_MAX_METRICS };
+    double values[LS_MAX_LOCAL_DEVICES][COUNT], total[COUNT];
     const void *inputs[LS_MAX_LOCAL_DEVICES];
     for (int i = 0; i < model->strategy->local_count; i++) {
         const struct ls_loss_sums *own = &model->replicas[i].total;
         values[i][0] = own->loss;
         values[i][1] = (double)own->correct;
         values[i][2] = (double)own->rows;
+        memcpy(&values[i][3], own->metrics, sizeof(own->metrics));
         inputs[i] = values[i];
     }
-    ls_status status = ls_reduce(model->strategy, LS_SUM, LS_FLOAT64, inputs, 3, total);
-    if (!status) *sums = (struct ls_loss_sums){total[0], (int64_t)total[1], (int64_t)total[2]};
-    return status;
+    ls_status status = ls_reduce(model->strategy, LS_SUM, LS_FLOAT64, inputs, COUNT, total);
+    if (status) return status;
+    *sums = (struct ls_loss_sums){.loss = total[0], .correct = (int64_t)total[1], .rows = (int64_t)total[2]};
+    memcpy(sums->metrics, &total[3], sizeof(sums->metrics));
+    return LS_OK;
 }
 
-static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, double *loss, double *accuracy) {
-    struct ls_loss_sums sums;
+static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, struct ls_loss_sums *sums) {
     ls_status status = LS_OK;
     for (int i = 0; i < model->strategy->local_count; i++) model->replicas[i].total = (struct ls_loss_sums){0};
     model->pipeline = pipeline;
@@ -110,11 +110,8 @@ static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, double 
         status = ls_pipeline_seek(pipeline, 0, step);
         if (!status) status = ls_model_evaluate_step(model);
     }
-    if (!status) status = sum_evaluation(model, &sums);
-    if (status) return ls_fail_context(status, "evaluation");
-    *loss = sums.loss / (double)sums.rows;
-    *accuracy = (double)sums.correct / (double)sums.rows;
-    return LS_OK;
+    if (!status) status = sum_evaluation(model, sums);
+    return status ? ls_fail_context(status, "evaluation") : LS_OK;
 }
 
 /* ---- Callbacks ---------------------------------------------------------------------------------------------------*/
@@ -175,16 +172,18 @@ static ls_status train(struct fitting *fitting) {
     if (!status) status = tell_callbacks(fitting, LS_ON_TRAIN_BATCH_END);
     if (!status && state->position < begin + fitting->steps_per_epoch) status = keep(fitting);
     if (status) return ls_fail_context(status, "epoch %d, step %lld", (int)state->epochs + 1, (long long)step);
-    ls_progress_step(fitting->progress, state->position - begin, state->result.loss, state->result.accuracy);
+    ls_progress_step(fitting->progress, state->position - begin, &state->result);
     return LS_OK;
 }
 
 static ls_status validate(struct fitting *fitting) {
     struct ls_fit_state *state = &fitting->state;
+    ls_result *result = &state->result;
+    struct ls_loss_sums sums;
     ls_reached("evaluate");
-    ls_status status =
-        evaluate(fitting->model, fitting->validation, &state->result.val_loss, &state->result.val_accuracy);
+    ls_status status = evaluate(fitting->model, fitting->validation, &sums);
     if (status) return status;
+    ls_model_means(fitting->model, &sums, &result->val_loss, &result->val_accuracy, result->val_metrics);
     state->evaluated = true;
     ls_membership_commit(fitting->model->strategy->membership);
     return LS_OK;
@@ -374,6 +373,8 @@ static ls_status take_office(struct fitting *fitting) {
     ls_status status = LS_OK;
     if (!shows) ls_progress_free(ls_steal(fitting->progress));
     if (shows && !fitting->progress) status = ls_progress_new(fitting->options.verbose, &fitting->progress);
+    for (int i = 0; shows && !status && ls_model_metric_name(fitting->model, i); i++)
+        ls_progress_metric(fitting->progress, ls_model_metric_name(fitting->model, i));
     return status || !fitting->backup ? status : open_backup(fitting);
 }
 
@@ -402,6 +403,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     struct fitting fitting = {.model = model, .data = data, .ended = -1, .told = -1, .shown = -1};
     fitting.state.result = (ls_result){.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
     ls_status status = ls_options_copy("ls_fit_options", &fitting.options, sizeof(fitting.options), options);
+    for (int i = 0; i < model->objective.metric_count; i++) fitting.state.result.val_metrics[i] = NAN;
     if (!status) status = check_fit(&fitting.options);
     if (!status) status = fit(&fitting);
     model->pipeline = NULL;
@@ -429,15 +431,19 @@ static ls_status evaluate_call(const struct ls_call *call, ls_result *result) {
     if (status || stand == LS_CALL_DONE) return status;
     if (model->compiled) status = ls_evaluation_agree(model, call->data);
     if (!status) status = ls_model_build(model, call->data, call->pipeline, NULL);
-    if (!status) status = evaluate(model, call->pipeline, &result->loss, &result->accuracy);
-    if (!status) result->steps = model->step.iteration;
-    return status;
+    struct ls_loss_sums sums;
+    if (!status) status = evaluate(model, call->pipeline, &sums);
+    if (status) return status;
+    ls_model_means(model, &sums, &result->loss, &result->accuracy, result->metrics);
+    result->steps = model->step.iteration;
+    return LS_OK;
 }
 
 ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result) {
     ls_result measured = {.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
     ls_strategy *strategy = model->strategy;
     ls_status status;
+    for (int i = 0; i < model->objective.metric_count; i++) measured.val_metrics[i] = NAN;
     int64_t index = ls_training_begin(strategy, model);
     do {
         LS_CLEANUP(free_pipeline) struct ls_pipeline *pipeline = NULL;

@@ -64,17 +64,27 @@ ls_status ls_model_seed(ls_model *model, uint64_t seed) {
     return LS_OK;
 }
 
-ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss) {
+ls_status ls_model_compile_with(ls_model *model, ls_optimizer optimizer, ls_loss loss,
+                                const ls_compile_options *options) {
+    struct ls_objective objective;
     if (model->network) return ls_fail(LS_FAILED_PRECONDITION, "compile the model before its first fit or evaluate");
-    if (loss != LS_SPARSE_CATEGORICAL_CROSSENTROPY && loss != LS_CATEGORICAL_CROSSENTROPY)
-        return ls_fail(LS_INVALID_ARGUMENT, "loss %d is no ls_loss", (int)loss);
-    ls_status status = ls_optimizer_resolve(&optimizer);
+    ls_status status = ls_objective_new(loss, options, &objective);
+    if (!status) status = ls_optimizer_resolve(&optimizer);
     if (status) return status;
     model->step = (struct ls_optimizer_step){.rule = optimizer};
     model->compiled_rate = optimizer.learning_rate;
-    model->loss = loss;
+    model->objective = objective;
     model->compiled = true;
     return LS_OK;
+}
+
+ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss) {
+    return ls_model_compile_with(model, optimizer, loss, NULL);
+}
+
+const char *ls_model_metric_name(const ls_model *model, int index) {
+    bool there = index >= 0 && index < model->objective.metric_count;
+    return there ? ls_metric_name(&model->objective.metrics[index]) : NULL;
 }
 
 static ls_status check_compiled(const ls_model *model) {

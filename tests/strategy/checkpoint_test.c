@@ -118,7 +118,9 @@ static ls_status train(ls_strategy *strategy, struct job *job) {
     else if (!st)
         st = ls_model_new(strategy, LS_LAYERS(ls_dense(5, LS_RELU), ls_dense(3)), &model);
     job->model = model;
-    if (!st) st = ls_model_compile(model, job->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    if (!st)
+        st = ls_model_compile_with(model, job->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                                   LS_COMPILE(.metrics = LS_METRICS(ls_top_k(2), ls_mean_loss())));
     if (!st)
         st = ls_model_fit(model, data,
                           LS_FIT(.epochs = job->epochs ? job->epochs : EPOCHS, .verbose = -1, .validation_data = data,
@@ -143,6 +145,10 @@ static void expect_same(const struct job *job, const struct job *undisturbed) {
     ck_assert_str_eq(job->sha256, undisturbed->sha256);
     ck_assert_int_eq(job->result.steps, undisturbed->result.steps);
     ck_assert_mem_eq(&job->result.loss, &undisturbed->result.loss, 4 * sizeof(double)); /* and what follows it */
+    ck_assert_mem_eq(job->result.metrics, undisturbed->result.metrics, sizeof(job->result.metrics));
+    ck_assert_mem_eq(job->result.val_metrics, undisturbed->result.val_metrics, sizeof(job->result.val_metrics));
+    ck_assert_double_ge(job->result.metrics[0], job->result.accuracy);
+    ck_assert_double_eq(job->result.val_metrics[1], job->result.val_loss);
 }
 
 static struct job job_of(ls_optimizer optimizer, const char *devices, int64_t every_steps) {
