@@ -1,5 +1,5 @@
-/* Lockstep: train one model on many machines at once, in lockstep. This header, and data.h and layers.h, which it includes,
- * are the whole public API.
+/* Lockstep: train one model on many machines at once, in lockstep. This header, and callbacks.h, data.h, layers.h and
+ * training.h, which it includes, are the whole public API.
  *
  *     #include <lockstep/lockstep.h>
  *
@@ -139,27 +139,14 @@ LS_API bool ls_is_chief(const ls_strategy *strategy);
 
 /* ---- Model: tf.keras.Sequential, compile, fit, evaluate --------------------------------------------------------- */
 
-typedef enum ls_optimizer_kind { LS_OPTIMIZER_SGD = 1, LS_OPTIMIZER_ADAM } ls_optimizer_kind;
-/* Keras' update rules; beta_1, beta_2 and epsilon of 0 mean Keras' 0.9, 0.999 and 1e-7. */
-typedef struct ls_optimizer {
-    ls_optimizer_kind kind;
-    float learning_rate;
-    float momentum;
-    bool nesterov;
-    float beta_1, beta_2, epsilon;
-} ls_optimizer;
-#define ls_sgd(...) ((ls_optimizer){.kind = LS_OPTIMIZER_SGD, .learning_rate = __VA_ARGS__})
-#define ls_adam(...) ((ls_optimizer){.kind = LS_OPTIMIZER_ADAM, .learning_rate = __VA_ARGS__})
-
-/* Softmax cross-entropy from logits; labels as class numbers, or one-hot rows made of them. */
-typedef enum ls_loss { LS_SPARSE_CATEGORICAL_CROSSENTROPY = 1, LS_CATEGORICAL_CROSSENTROPY } ls_loss;
-
 typedef struct ls_model ls_model;
+#define LS_MAX_METRICS 8
 /* What fit and evaluate measured; equal on every worker. NaN where there was no validation data. */
 typedef struct ls_result {
     int64_t steps; /* optimizer steps applied since compile */
     double loss, accuracy, val_loss, val_accuracy;
     double samples_per_second; /* of the training steps, all workers together, without the first step */
+    double metrics[LS_MAX_METRICS], val_metrics[LS_MAX_METRICS]; /* of compile's list, in its order; the others are 0 */
 } ls_result;
 /* Called on every worker after each epoch with the numbers so far; any status but LS_OK ends the training with it. */
 typedef ls_status ls_epoch_fn(void *context, int epoch, const ls_result *result);
@@ -182,6 +169,7 @@ typedef struct ls_checkpoint_options {
     bool warn_only;       /* what cannot be written or read is a warning, and training goes on; default: an error */
 } ls_checkpoint_options;
 #define LS_CHECKPOINT(...) (&(ls_checkpoint_options){.size = sizeof(ls_checkpoint_options), __VA_ARGS__})
+typedef struct ls_callback ls_callback; /* callbacks.h */
 typedef struct ls_fit_options {
     size_t size;
     int epochs;                  /* default 1 */
@@ -192,6 +180,7 @@ typedef struct ls_fit_options {
     void *context; /* of on_epoch and request */
     const ls_checkpoint_options *checkpoint; /* default: none. LS_CHECKPOINT(.folder = "/data/checkpoints") */
     ls_request_fn *request; /* PreemptionCheckpointHandler's watcher: save, or stop */
+    ls_callback *const *callbacks; /* LS_CALLBACKS(a, b); borrowed */
 } ls_fit_options;
 #define LS_FIT(...) (&(ls_fit_options){.size = sizeof(ls_fit_options), __VA_ARGS__})
 
@@ -218,7 +207,6 @@ typedef struct ls_load_options {
 } ls_load_options;
 #define LS_LOAD(...) (&(ls_load_options){.size = sizeof(ls_load_options), __VA_ARGS__})
 LS_API ls_status ls_model_load_weights(ls_model *model, const char *path, const ls_load_options *options);
-LS_API ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss);
 /* Trains. Collective: every worker calls it alike; what differs is one error that names the field. result may be NULL.
  * Each step is a transaction: a failed one leaves the variables of the step before. */
 LS_API ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result);
@@ -363,5 +351,7 @@ LS_API ls_status ls_barrier(ls_communicator *communicator, const char *name);
 }
 #endif
 
+#include <lockstep/callbacks.h>
 #include <lockstep/data.h>
+#include <lockstep/training.h>
 #endif

@@ -1,6 +1,7 @@
 /* Status names, the message of each thread's last error, and the exit status of a process. */
 #include "base/status.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,4 +73,25 @@ int ls_exit(ls_status status) {
     const char *kind = status == LS_CANCELLED ? "" : "error: ";
     if (status != LS_OK) (void)fprintf(stderr, "lockstep: %s%s: %s\n", kind, ls_status_name(status), last_error);
     return exit_status(status);
+}
+
+ls_status ls_errno_status(int error) {
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+        return LS_NOT_FOUND;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return LS_PERMISSION_DENIED;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+        return LS_RESOURCE_EXHAUSTED;
+    default:
+        return LS_UNKNOWN;
+    }
 }

@@ -11,3 +11,5 @@ ls_status ls_fail(ls_status status, const char *format, ...) __attribute__((form
 ls_status ls_fail_context(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* RESOURCE_EXHAUSTED, naming what could not be allocated. */
 ls_status ls_fail_memory(const char *what, size_t bytes);
+/* The status of a failed system call, for messages that name path and cause. */
+ls_status ls_errno_status(int error);

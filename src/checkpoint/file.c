@@ -13,27 +13,6 @@
 #define DIGEST 64        /* hex digits of SHA-256 */
 #define PIECE  (1 << 30) /* the most that one write takes */
 
-ls_status ls_errno_status(int error) {
-    switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-        return LS_NOT_FOUND;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-        return LS_PERMISSION_DENIED;
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-    case ENOMEM:
-    case EMFILE:
-    case ENFILE:
-        return LS_RESOURCE_EXHAUSTED;
-    default:
-        return LS_UNKNOWN;
-    }
-}
-
 /* ---- writing ---- */
 
 struct output {

@@ -33,6 +33,3 @@ ls_status ls_loaded_new(uint8_t *bytes, size_t size, struct ls_loaded *loaded);
 void ls_loaded_free(struct ls_loaded *loaded);
 /* The bytes of a float32 tensor; INVALID_ARGUMENT where there is none of that name and shape. */
 ls_status ls_loaded_find(const struct ls_loaded *loaded, const char *name, const ls_shape *shape, const void **data);
-
-/* The status of a failed system call, for messages that name path and cause. */
-ls_status ls_errno_status(int error);

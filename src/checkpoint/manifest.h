@@ -6,25 +6,31 @@
 
 #include "checkpoint/safetensors.h"
 
-#define LS_MANIFEST_TEXTS 24 /* at most so many */
+#define LS_MANIFEST_TEXTS  24  /* at most so many */
+#define LS_MANIFEST_NUMBER 160 /* characters of a number, or of LS_MAX_METRICS numbers */
 
 struct ls_manifest {
     int64_t step;            /* optimizer steps since compile: the iteration counter */
     int64_t position;        /* steps since fit began: the place in the data; portions where batches are scaled */
     int64_t steps_per_epoch; /* likewise */
     int64_t generation;      /* of the group, added to that of the checkpoint from which the group went on */
+    double learning_rate;    /* of the next step; 0: as compiled */
+    double stopped;          /* 1: a callback has ended the training */
     uint64_t seed;           /* of the model; the dataset's is in the training's description */
     /* sums of the unfinished epoch */
     double epoch_loss;
     int64_t epoch_correct, epoch_rows;
     double loss, accuracy, val_loss, val_accuracy; /* as last told */
-    const char *training;                          /* lines "field=value": must be equal to go on */
-    const char *bits;                              /* likewise; where it differs the bits may */
+    double epoch_metrics[LS_MAX_METRICS];          /* sums too */
+    double metrics[LS_MAX_METRICS], val_metrics[LS_MAX_METRICS];
+    const char *training;  /* lines "field=value": must be equal to go on */
+    const char *bits;      /* likewise; where it differs the bits may */
+    const char *callbacks; /* whose states the checkpoint has; NULL: none */
 };
 /* The numbers' texts are kept in numbers. */
 struct ls_manifest_texts {
     struct ls_safetensors_text texts[LS_MANIFEST_TEXTS];
-    char numbers[LS_MANIFEST_TEXTS][40];
+    char numbers[LS_MANIFEST_TEXTS][LS_MANIFEST_NUMBER];
     size_t count;
 };
 void ls_manifest_write(const struct ls_manifest *manifest, struct ls_manifest_texts *to);

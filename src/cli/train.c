@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/augment.h"
+#include "cli/callback_options.h"
 #include "cli/commands.h"
 #include "cli/data_options.h"
 #include "cli/options.h"
@@ -58,6 +59,7 @@ static const char help[] =
     "  --checkpoint-errors fail|warn   what it is when one cannot be written or read: the end, or a warning\n"
     "                          (default fail)\n"
     "\n"
+    "seeing it:\n" LS_CALLBACK_HELP "\n"
     "signals:\n"
     "  SIGTERM to any worker   all workers stop after the same step, save its checkpoint where --checkpoint is given, "
     "and\n"
@@ -110,6 +112,7 @@ struct training {
     struct ls_augment augment;
     ls_fit_options fit;
     ls_checkpoint_options checkpoint;
+    struct ls_train_callbacks callbacks;
     bool validate, json;
 };
 
@@ -227,6 +230,7 @@ static const struct option long_options[] = {
     {"verbose", required_argument, NULL, VERBOSE},
     LS_DATA_OPTIONS,
     LS_AUGMENT_OPTIONS,
+    LS_CALLBACK_OPTIONS,
     {"help", no_argument, NULL, 'h'},
     {0},
 };
@@ -361,7 +365,8 @@ static bool read_option(const struct ls_command_line *line, int option, struct t
     if (option == TRACE) return set_trace(line, optarg);
     return read_word(line, option, training) && read_integer(line, option, training) &&
            read_number(line, option, training) && ls_read_data_option(line, option, &training->data) &&
-           ls_read_augment_option(line, option, &training->augment, &training->data);
+           ls_read_augment_option(line, option, &training->augment, &training->data) &&
+           ls_read_callback_option(line, option, &training->callbacks);
 }
 
 static ls_status make_strategy(const struct training *training, ls_strategy **strategy) {
@@ -397,11 +402,14 @@ static ls_status train(struct training *training, ls_strategy *strategy, struct 
     ls_status status = open_data(training, &data, &validation);
     training->fit.validation_data = validation;
     training->fit.request = ls_train_signals_request;
+    training->fit.callbacks = training->callbacks.list;
     training->fit.checkpoint = training->checkpoint.folder ? &training->checkpoint : NULL;
     if (!status) status = ls_train_model_make(&training->model, strategy, data, &model);
+    if (!status) status = ls_train_callbacks_make(&training->callbacks, validation != NULL);
     if (!status) status = ls_model_fit(model, data, &training->fit, &outcome->result);
     if (!status) status = ls_model_weights_sha256(model, outcome->sha256);
     ls_model_free(model);
+    ls_train_callbacks_free(&training->callbacks);
     ls_dataset_free(data);
     ls_dataset_free(validation);
     return status;
@@ -460,7 +468,7 @@ int train_main(int argc, char **argv) {
         if (option == 'h') return fputs(help, stdout) < 0;
         if (option == LS_OPTION_BAD || !read_option(&line, option, &training)) return LS_EXIT_USAGE;
     }
-    if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
+    if (!ls_no_arguments(&line) || !ls_check_callback_options(&line, &training.callbacks)) return LS_EXIT_USAGE;
     if (!training.checkpoint.folder && memcmp(&training.checkpoint, &none, sizeof(none)) != 0)
         return ls_usage_error(&line, "options '--checkpoint-...' need '--checkpoint FOLDER'");
     if (training.model.skip_mismatch && !training.model.weights)

@@ -16,8 +16,8 @@ static bool beats(const struct ls_cluster *cluster) {
     return cluster->phase < LS_PHASE_LEAVING;
 }
 
-/* Where something is on its way already, that is the sign of life; but it may have been so since before this process was
- * stopped, so *busy asks for the next beat soon. Returns how many were sent. */
+/* Where something is on its way already, that is the sign of life; but it may have been so since before this process
+ * was stopped, so *busy asks for the next beat soon. Returns how many were sent. */
 static int beat(struct ls_cluster *cluster, bool *busy) {
     int sent = 0;
     LS_CLEANUP(ls_free_pointer) void *data = NULL;

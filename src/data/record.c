@@ -8,13 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/crc32c.h"
 #include "base/memory.h"
+#include "base/record_frame.h"
 #include "base/status.h"
 #include "data/reader.h"
-
-#define HEADER 12 /* bytes: a length of 8, its checksum of 4 */
-#define FOOTER 4
 
 struct ls_record_file {
     char *path;     /* owns */
@@ -27,18 +24,9 @@ struct ls_record_file {
     int64_t count, capacity;
 };
 
-static uint64_t read_number(const uint8_t *bytes, int size) {
-    uint64_t value = 0;
-    for (int i = size; i-- > 0;) value = value << 8 | bytes[i];
-    return value;
-}
-
-static void write_number(uint8_t *bytes, int size, uint64_t value) {
-    for (int i = 0; i < size; i++) bytes[i] = (uint8_t)(value >> 8 * i);
-}
-
-static bool header_is_good(const uint8_t header[HEADER]) {
-    return read_number(header + 8, 4) == ls_crc32c_masked(header, 8);
+static bool header_is_good(const uint8_t header[LS_RECORD_HEADER]) {
+    uint64_t length;
+    return ls_record_header_read(header, &length);
 }
 
 /* The bytes are there: the caller has compared with the size. */
@@ -75,26 +63,25 @@ static ls_status add_place(struct ls_record_file *file, struct place place) {
 
 /* One record's header at *offset, which moves behind the record. */
 static ls_status find_record(struct ls_record_file *file, uint64_t *offset) {
-    uint8_t header[HEADER];
+    uint8_t header[LS_RECORD_HEADER];
     uint64_t left = file->size - *offset, length;
-    if (left < HEADER)
+    if (left < LS_RECORD_HEADER)
         return ls_fail(LS_DATA_LOSS, "'%s' is truncated: at offset %llu, of record %lld, %llu bytes are left",
                        file->path, (unsigned long long)*offset, (long long)file->count, (unsigned long long)left);
-    ls_status status = read_at(file, *offset, header, HEADER);
+    ls_status status = read_at(file, *offset, header, LS_RECORD_HEADER);
     if (status) return status;
-    if (!header_is_good(header))
+    if (!ls_record_header_read(header, &length))
         return ls_fail(
             LS_DATA_LOSS,
             "'%s' is no TFRecord file or damaged: wrong checksum of the length at offset %llu, of record %lld",
             file->path, (unsigned long long)*offset, (long long)file->count);
-    length = read_number(header, 8);
-    if (left - HEADER < FOOTER || length > left - HEADER - FOOTER)
+    if (left - LS_RECORD_HEADER < LS_RECORD_FOOTER || length > left - LS_RECORD_HEADER - LS_RECORD_FOOTER)
         return ls_fail(LS_DATA_LOSS,
                        "'%s' is truncated: record %lld at offset %llu has %llu bytes, the file ends at %llu",
                        file->path, (long long)file->count, (unsigned long long)*offset, (unsigned long long)length,
                        (unsigned long long)file->size);
     status = add_place(file, (struct place){*offset, length});
-    *offset += HEADER + length + FOOTER;
+    *offset += LS_RECORD_HEADER + length + LS_RECORD_FOOTER;
     return status;
 }
 
@@ -122,9 +109,9 @@ static ls_status unpack(struct ls_record_file *file) {
 
 /* Two bytes tell a gzipped file, unless the first record's length has them and a right checksum. */
 static ls_status unpack_gzipped(struct ls_record_file *file) {
-    uint8_t header[HEADER] = {0};
-    if (file->size < HEADER) return LS_OK;
-    ls_status status = read_at(file, 0, header, HEADER);
+    uint8_t header[LS_RECORD_HEADER] = {0};
+    if (file->size < LS_RECORD_HEADER) return LS_OK;
+    ls_status status = read_at(file, 0, header, LS_RECORD_HEADER);
     if (status || header[0] != 0x1F || header[1] != 0x8B || header_is_good(header)) return status;
     return unpack(file);
 }
@@ -179,11 +166,11 @@ void ls_record_file_name(const struct ls_record_file *file, int64_t index, char 
 
 ls_status ls_record_file_read(const struct ls_record_file *file, int64_t index, uint8_t **bytes, size_t *size) {
     struct place place = file->places[index];
-    LS_CLEANUP(ls_free_pointer) uint8_t *read = ls_alloc(place.length + FOOTER);
+    LS_CLEANUP(ls_free_pointer) uint8_t *read = ls_alloc(place.length + LS_RECORD_FOOTER);
     if (!read) return ls_fail_memory("a record", place.length);
-    ls_status status = read_at(file, place.offset + HEADER, read, place.length + FOOTER);
+    ls_status status = read_at(file, place.offset + LS_RECORD_HEADER, read, place.length + LS_RECORD_FOOTER);
     if (status) return status;
-    if (read_number(read + place.length, FOOTER) != ls_crc32c_masked(read, place.length)) {
+    if (!ls_record_footer_fits(read + place.length, read, place.length)) {
         char name[512];
         ls_record_file_name(file, index, name, sizeof(name));
         return ls_fail(LS_DATA_LOSS, "%s is damaged: wrong checksum of its %llu bytes", name,
@@ -195,12 +182,11 @@ ls_status ls_record_file_read(const struct ls_record_file *file, int64_t index, 
 }
 
 ls_status ls_record_write(FILE *file, const char *path, const uint8_t *bytes, size_t size) {
-    uint8_t header[HEADER], footer[FOOTER];
-    write_number(header, 8, size);
-    write_number(header + 8, 4, ls_crc32c_masked(header, 8));
-    write_number(footer, 4, ls_crc32c_masked(bytes, size));
-    if (fwrite(header, 1, HEADER, file) == HEADER && fwrite(bytes, 1, size, file) == size &&
-        fwrite(footer, 1, FOOTER, file) == FOOTER)
+    uint8_t header[LS_RECORD_HEADER], footer[LS_RECORD_FOOTER];
+    ls_record_header(size, header);
+    ls_record_footer(bytes, size, footer);
+    if (fwrite(header, 1, LS_RECORD_HEADER, file) == LS_RECORD_HEADER && fwrite(bytes, 1, size, file) == size &&
+        fwrite(footer, 1, LS_RECORD_FOOTER, file) == LS_RECORD_FOOTER)
         return LS_OK;
     return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(errno));
 }

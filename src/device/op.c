@@ -103,6 +103,9 @@ static ls_status check_loss(const struct ls_op *op) {
     if (status) return status;
     int64_t rows = op->tensors[LS_ARG_LOGITS].shape.dims[0], classes = op->tensors[LS_ARG_LOGITS].shape.dims[1];
     bool sparse = op->tensors[LS_ARG_LABELS].dtype == LS_INT32;
+    if (!(op->alpha >= 0 && op->alpha < 1))
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: label smoothing %g must be at least 0 and below 1",
+                       ls_op_name(op->kind), (double)op->alpha);
     if (!op->sums) return ls_fail(LS_INVALID_ARGUMENT, "%s: sums is missing", ls_op_name(op->kind));
     if (op->tensors[LS_ARG_DLOGITS].data && !op->scale)
         return ls_fail(LS_INVALID_ARGUMENT, "%s: scale is missing, but dlogits asks for gradients",
@@ -111,6 +114,20 @@ static ls_status check_loss(const struct ls_op *op) {
                               {LS_ARG_LABELS, "labels", sparse ? LS_INT32 : LS_FLOAT32, false,
                                sparse ? LS_SHAPE(rows) : LS_SHAPE(rows, classes)},
                               {LS_ARG_DLOGITS, "dlogits", LS_FLOAT32, true, LS_SHAPE(rows, classes)});
+}
+
+static ls_status check_metric(const struct ls_op *op) {
+    ls_status status = ls_op_check_leading(op, LS_ARG_LOGITS, "logits", 2);
+    if (status) return status;
+    int64_t rows = op->tensors[LS_ARG_LOGITS].shape.dims[0], classes = op->tensors[LS_ARG_LOGITS].shape.dims[1];
+    bool sparse = op->tensors[LS_ARG_LABELS].dtype == LS_INT32;
+    if (!op->value) return ls_fail(LS_INVALID_ARGUMENT, "%s: value is missing", ls_op_name(op->kind));
+    if (op->metric.kind < LS_METRIC_SPARSE_CATEGORICAL_ACCURACY || op->metric.kind > LS_METRIC_TOP_K)
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: metric %d is none that this op has", ls_op_name(op->kind),
+                       (int)op->metric.kind);
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_LOGITS, "logits", LS_FLOAT32, false, LS_SHAPE(rows, classes)},
+                              {LS_ARG_LABELS, "labels", sparse ? LS_INT32 : LS_FLOAT32, false,
+                               sparse ? LS_SHAPE(rows) : LS_SHAPE(rows, classes)});
 }
 
 static ls_status check_one_hot(const struct ls_op *op) {
@@ -158,6 +175,11 @@ static const struct {
     [LS_OP_CROP] = {"crop", ls_op_check_pad},
     [LS_OP_DROPOUT] = {"dropout", ls_op_check_elements},
     [LS_OP_SOFTMAX_CROSSENTROPY] = {"softmax crossentropy", check_loss},
+    [LS_OP_CROSSENTROPY] = {"crossentropy", check_loss},
+    [LS_OP_SIGMOID_CROSSENTROPY] = {"sigmoid crossentropy", check_loss},
+    [LS_OP_BINARY_CROSSENTROPY] = {"binary crossentropy", check_loss},
+    [LS_OP_SQUARED_ERROR] = {"squared error", check_loss},
+    [LS_OP_METRIC] = {"metric", check_metric},
     [LS_OP_ONE_HOT] = {"one-hot", check_one_hot},
     [LS_OP_SGD] = {"sgd", check_optimizer},
     [LS_OP_ADAM] = {"adam", check_optimizer},

@@ -28,7 +28,14 @@ enum ls_op_kind {
     LS_OP_CROP,                 /* y = x without what op->window says */
     LS_OP_DROPOUT,              /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */
     LS_OP_SOFTMAX_CROSSENTROPY, /* logits(R,C), labels(R) int32 or (R,C) float one-hot -> dlogits(R,C) scaled by *scale,
-                                   loss sum and number right; dlogits may be NULL (evaluation) */
+                                   loss sum and number right; dlogits may be NULL (evaluation). Labels are smoothed by
+                                   alpha. So are the next four, where a single output (C = 1) has the label itself as
+                                   its target: */
+    LS_OP_CROSSENTROPY,         /* the logits are probabilities */
+    LS_OP_SIGMOID_CROSSENTROPY, /* of each output by itself: the mean over the outputs; right are single outputs */
+    LS_OP_BINARY_CROSSENTROPY,  /* the same; the logits are probabilities */
+    LS_OP_SQUARED_ERROR,        /* the mean over the outputs; nothing is right or wrong */
+    LS_OP_METRIC,               /* logits, labels as for a loss; op->metric's sum over the rows -> *value */
     LS_OP_ONE_HOT,              /* labels(R) int32 -> y(R,C) rows with a 1 at the label */
     LS_OP_SGD,
     LS_OP_ADAM,
@@ -54,6 +61,7 @@ enum ls_pool { LS_POOL_MAX = 0, LS_POOL_AVERAGE };
 struct ls_loss_sums {
     double loss;
     int64_t correct, rows;
+    double metrics[LS_MAX_METRICS]; /* METRIC's */
 };
 
 /* Read at each run of an optimizer op. */
@@ -77,13 +85,15 @@ struct ls_op {
     ls_activation activation;
     struct ls_window window;
     enum ls_pool pool;
-    float alpha, beta;                    /* see the kinds; ACTIVATION: alpha is the slope below 0 of LS_LEAKY_RELU */
-    float momentum, epsilon;              /* BATCH_NORM. A replica's part in the change of the moving statistics is */
-    const float *scale;                   /* dmean = (1 - momentum) (batch mean - mean) rows *scale, likewise dvariance;
-                                             SOFTMAX_CROSSENTROPY: of dlogits. 1 / global rows */
-    int64_t column;                       /* PLACE, TAKE */
-    struct ls_randomness random;          /* DROPOUT */
-    struct ls_loss_sums *sums;            /* SOFTMAX_CROSSENTROPY */
+    float alpha, beta;           /* see the kinds; ACTIVATION: alpha is the slope below 0 of LS_LEAKY_RELU */
+    float momentum, epsilon;     /* BATCH_NORM. A replica's part in the change of the moving statistics is */
+    const float *scale;          /* dmean = (1 - momentum) (batch mean - mean) rows *scale, likewise dvariance;
+                                    losses: of dlogits. 1 / global rows */
+    int64_t column;              /* PLACE, TAKE */
+    struct ls_randomness random; /* DROPOUT */
+    struct ls_loss_sums *sums;   /* losses: all but the metrics */
+    ls_metric metric;            /* METRIC */
+    double *value;
     const struct ls_optimizer_step *step; /* SGD, ADAM; DROPOUT reads the iteration */
     /* set by the device's build */
     ls_op_run_fn *run;

@@ -156,24 +156,50 @@ static ls_status append_forward(struct ls_plan_builder *builder) {
 
 /* ---- loss ---- */
 
+/* The labels, or one-hot rows of them. */
+static ls_status append_labels(struct ls_plan_builder *builder, const ls_shape *outputs, struct ls_tensor *labels) {
+    const struct ls_plan_config *config = builder->config;
+    struct ls_op expand = {.kind = LS_OP_ONE_HOT};
+    *labels = (struct ls_tensor){(void *)config->labels, LS_INT32, LS_SHAPE(config->rows), 0};
+    if (config->objective.loss != LS_CATEGORICAL_CROSSENTROPY) return LS_OK;
+    expand.tensors[LS_ARG_LABELS] = *labels;
+    expand.tensors[LS_ARG_ONE_HOT] = *labels = ls_plan_tensor(builder, outputs);
+    return ls_plan_append(builder, &expand);
+}
+
+static ls_status append_metrics(struct ls_plan_builder *builder, const struct ls_tensor *outputs,
+                                const struct ls_tensor *labels) {
+    const struct ls_objective *objective = &builder->config->objective;
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < objective->metric_count; i++) {
+        struct ls_op op = {.kind = LS_OP_METRIC, .metric = objective->metrics[i]};
+        if (op.metric.kind == LS_METRIC_MEAN_LOSS) continue; /* sums.loss has it */
+        op.value = &builder->config->sums->metrics[i];
+        op.tensors[LS_ARG_LOGITS] = *outputs;
+        op.tensors[LS_ARG_LABELS] = *labels;
+        status = ls_plan_append(builder, &op);
+    }
+    return status;
+}
+
+/* The loss comes last: with it the sums are complete. */
 static ls_status append_loss(struct ls_plan_builder *builder) {
     const struct ls_plan_config *config = builder->config;
     struct value *last = &builder->values[ls_network_layer_count(config->network)];
-    struct ls_tensor labels = {(void *)config->labels, LS_INT32, LS_SHAPE(config->rows), 0};
+    struct ls_tensor labels;
     builder->of = NULL;
-    if (config->loss == LS_CATEGORICAL_CROSSENTROPY) {
-        struct ls_op expand = {.kind = LS_OP_ONE_HOT};
-        expand.tensors[LS_ARG_LABELS] = labels;
-        expand.tensors[LS_ARG_ONE_HOT] = labels = ls_plan_tensor(builder, &last->forward.shape);
-        ls_status status = ls_plan_append(builder, &expand);
-        if (status) return status;
-    }
-    struct ls_op op = {.kind = LS_OP_SOFTMAX_CROSSENTROPY, .scale = config->loss_scale, .sums = config->sums};
+    ls_status status = append_labels(builder, &last->forward.shape, &labels);
+    if (!status) status = append_metrics(builder, &last->forward, &labels);
+    if (status) return status;
+    struct ls_op op = {.kind = ls_objective_op(&config->objective),
+                       .alpha = config->objective.label_smoothing,
+                       .scale = config->loss_scale,
+                       .sums = config->sums};
     op.tensors[LS_ARG_LOGITS] = last->forward;
     op.tensors[LS_ARG_LABELS] = labels;
     if (config->training) last->gradient = ls_plan_tensor(builder, &last->forward.shape);
     op.tensors[LS_ARG_DLOGITS] = last->gradient;
-    ls_status status = ls_plan_append(builder, &op);
+    status = ls_plan_append(builder, &op);
     if (!status && config->training)
         builder->plan->steps[builder->plan->count - 1].ready = ls_network_trainable_count(config->network);
     return status;

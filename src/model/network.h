@@ -7,6 +7,7 @@
 #include <lockstep/lockstep.h>
 
 #include "device/device.h"
+#include "model/objective.h"
 
 struct ls_network_variable {
     char name[96]; /* "dense_1/kernel" */
@@ -45,12 +46,12 @@ struct ls_plan_config {
     struct ls_device *device;
     int64_t rows;  /* >= 1 */
     bool training; /* false: forward and loss only; gradients may be NULL */
-    ls_loss loss;
+    struct ls_objective objective;
     float *parameters, *gradients; /* device blobs */
     const float *features;         /* device (rows, input...) */
     const int32_t *labels;         /* device (rows) */
     const float *loss_scale;       /* read at each run: 1 / global rows */
-    struct ls_loss_sums *sums;     /* written by each run */
+    struct ls_loss_sums *sums;     /* written by each run; metrics beyond the objective's are left alone */
     struct ls_arena *arena;        /* of the same device; NULL: the plan has one of its own */
     /* of layers that draw random numbers */
     uint64_t seed;

@@ -40,12 +40,17 @@ static ls_status resolve_adam(ls_optimizer *rule) {
     return status;
 }
 
+ls_status ls_optimizer_check_rate(float learning_rate) {
+    if (isfinite(learning_rate) && learning_rate > 0) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "optimizer: learning_rate %g must be above 0", (double)learning_rate);
+}
+
 ls_status ls_optimizer_resolve(ls_optimizer *rule) {
     if (rule->kind != LS_OPTIMIZER_SGD && rule->kind != LS_OPTIMIZER_ADAM)
         return ls_fail(LS_INVALID_ARGUMENT, "optimizer: kind %d is no ls_optimizer_kind; use ls_sgd or ls_adam",
                        (int)rule->kind);
-    if (!isfinite(rule->learning_rate) || rule->learning_rate <= 0)
-        return ls_fail(LS_INVALID_ARGUMENT, "optimizer: learning_rate %g must be above 0", (double)rule->learning_rate);
+    ls_status status = ls_optimizer_check_rate(rule->learning_rate);
+    if (status) return status;
     return rule->kind == LS_OPTIMIZER_SGD ? resolve_sgd(rule) : resolve_adam(rule);
 }
 

@@ -35,8 +35,9 @@ static ls_status check_config(const struct ls_plan_config *config) {
     if (config->training && !config->loss_scale) return missing("loss_scale, which training needs,");
     if (config->rows < 1)
         return ls_fail(LS_INVALID_ARGUMENT, "plan: rows %lld must be 1 or more", (long long)config->rows);
-    if (config->loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY || config->loss == LS_CATEGORICAL_CROSSENTROPY) return LS_OK;
-    return ls_fail(LS_INVALID_ARGUMENT, "plan: loss %d is no ls_loss", (int)config->loss);
+    if (config->objective.loss >= LS_SPARSE_CATEGORICAL_CROSSENTROPY && config->objective.loss <= LS_MEAN_SQUARED_ERROR)
+        return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "plan: loss %d is no ls_loss", (int)config->objective.loss);
 }
 
 /* ---- memory ---- */

@@ -19,7 +19,9 @@ struct ls_progress {
     int64_t steps, drawn; /* of this epoch; the last drawn step */
     int64_t first;        /* the first step of this epoch that was done here; 0: none yet */
     int64_t started, first_done, last_drawn;
-    double loss, accuracy;
+    ls_result result; /* after the last step */
+    const char *metrics[LS_MAX_METRICS];
+    int metric_count;
 };
 
 ls_status ls_progress_new(int verbose, struct ls_progress **progress) {
@@ -29,6 +31,10 @@ ls_status ls_progress_new(int verbose, struct ls_progress **progress) {
     made->terminal = isatty(STDOUT_FILENO);
     *progress = made;
     return LS_OK;
+}
+
+void ls_progress_metric(struct ls_progress *progress, const char *name) {
+    if (progress->metric_count < LS_MAX_METRICS) progress->metrics[progress->metric_count++] = name;
 }
 
 void ls_progress_free(struct ls_progress *progress) {
@@ -60,6 +66,22 @@ static void print_metric(const char *name, double value) {
     (void)printf(fabs(value) > 1e-3 ? " - %s: %.4f" : " - %s: %.4e", name, value);
 }
 
+static void print_training(const struct ls_progress *progress, const ls_result *result) {
+    print_metric("loss", result->loss);
+    print_metric("accuracy", result->accuracy);
+    for (int i = 0; i < progress->metric_count; i++) print_metric(progress->metrics[i], result->metrics[i]);
+}
+
+static void print_validation(const struct ls_progress *progress, const ls_result *result) {
+    char name[64];
+    print_metric("val_loss", result->val_loss);
+    print_metric("val_accuracy", result->val_accuracy);
+    for (int i = 0; i < progress->metric_count; i++) {
+        (void)snprintf(name, sizeof(name), "val_%s", progress->metrics[i]);
+        print_metric(name, result->val_metrics[i]);
+    }
+}
+
 static double seconds_per_step(const struct ls_progress *progress, int64_t step) {
     if (step > progress->first) return ls_seconds_since(progress->first_done) / (double)(step - progress->first);
     return ls_seconds_since(progress->started);
@@ -83,18 +105,16 @@ static void draw(struct ls_progress *progress, int64_t step, bool last) {
     print_duration(last ? round(ls_seconds_since(progress->started)) : round(pace * (double)(progress->steps - step)),
                    " ");
     print_duration(pace, "/step");
-    print_metric("loss", progress->loss);
-    print_metric("accuracy", progress->accuracy);
+    print_training(progress, &progress->result);
 }
 
-void ls_progress_step(struct ls_progress *progress, int64_t step, double loss, double accuracy) {
+void ls_progress_step(struct ls_progress *progress, int64_t step, const ls_result *result) {
     if (!progress) return;
     if (!progress->first) {
         progress->first = step;
         progress->first_done = ls_now();
     }
-    progress->loss = loss;
-    progress->accuracy = accuracy;
+    progress->result = *result;
     progress->drawn = step;
     if (progress->verbose != 1 || step == progress->steps) return;
     if (ls_now() - progress->last_drawn < REDRAW) return;
@@ -112,11 +132,9 @@ void ls_progress_epoch_end(struct ls_progress *progress, const ls_result *result
         (void)printf("%lld/%lld - ", (long long)progress->drawn, (long long)progress->steps);
         print_duration(round(ls_seconds_since(progress->started)), " - ");
         print_duration(seconds_per_step(progress, progress->drawn), "/step");
-        print_metric("loss", result->loss);
-        print_metric("accuracy", result->accuracy);
+        print_training(progress, result);
     }
-    print_metric("val_loss", result->val_loss);
-    print_metric("val_accuracy", result->val_accuracy);
+    print_validation(progress, result);
     (void)printf(progress->verbose == 1 && progress->terminal ? "\x1b[K\n" : "\n");
     (void)fflush(stdout);
 }

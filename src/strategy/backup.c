@@ -12,7 +12,8 @@
 #include "base/proof.h"
 #include "checkpoint/writer.h"
 
-#define KEEP 2
+#define KEEP      2
+#define CALLBACKS "lockstep.callbacks" /* the tensor of their states, whatever bytes these are */
 
 struct ls_backup {
     ls_model *model;
@@ -31,9 +32,11 @@ struct ls_backup {
     /* the state: parameters, then the optimizer's moments, as they lie in the blobs; the writer's while it is not idle
      */
     float *state;
-    size_t floats;
+    size_t floats, model_floats;    /* the model's come first, then the callbacks' states */
+    struct ls_callbacks *callbacks; /* borrowed; NULL: none */
     struct ls_checkpoint checkpoint;
     struct ls_checkpoint_tensor *tensors;
+    size_t variables; /* of tensors, with their moments */
     char (*names)[128];
     char *training, *bits; /* the manifest's lines */
     struct ls_writer *writer;
@@ -69,7 +72,8 @@ static void describe_tensor(struct ls_backup *backup, size_t index, int blob, in
 }
 
 static ls_status allocate_state(struct ls_backup *backup) {
-    backup->floats = ls_model_state_count(backup->model);
+    backup->model_floats = ls_model_state_count(backup->model);
+    backup->floats = backup->model_floats + ls_callbacks_state_size(backup->callbacks) / sizeof(float);
     backup->state = ls_alloc_aligned(backup->floats * sizeof(float));
     return backup->state ? LS_OK : ls_fail_memory("a checkpoint's state", backup->floats * sizeof(float));
 }
@@ -80,12 +84,19 @@ static ls_status describe_tensors(struct ls_backup *backup) {
     int variables = ls_network_variable_count(network), trainable = 0;
     while (trainable < variables && ls_network_variable(network, trainable)->trainable) trainable++;
     size_t count = (size_t)variables + (size_t)trainable * (size_t)moments(backup), made = (size_t)variables;
+    bool callbacks = backup->floats > backup->model_floats;
+    backup->variables = count;
+    count += callbacks;
     backup->names = ls_alloc_array(count, sizeof(*backup->names));
     backup->tensors = ls_alloc_array(count, sizeof(*backup->tensors));
     if (!backup->names || !backup->tensors) return ls_fail_memory("a checkpoint's tensors", count);
     for (int v = 0; v < variables; v++) describe_tensor(backup, (size_t)v, 0, v);
     for (int blob = 1; blob <= moments(backup); blob++)
         for (int v = 0; v < trainable; v++) describe_tensor(backup, made++, blob, v);
+    if (callbacks)
+        backup->tensors[made] =
+            (struct ls_checkpoint_tensor){CALLBACKS, LS_SHAPE((int64_t)(backup->floats - backup->model_floats)),
+                                          backup->state + backup->model_floats};
     backup->checkpoint.tensors = backup->tensors;
     backup->checkpoint.count = count;
     return LS_OK;
@@ -102,6 +113,8 @@ static ls_status describe_training(struct ls_backup *backup, const struct ls_fit
     (void)snprintf(backup->training, size, "%s%s", model, lines->training);
     backup->checkpoint.manifest =
         (struct ls_manifest){.seed = backup->model->seed, .training = backup->training, .bits = backup->bits};
+    if (backup->floats > backup->model_floats)
+        backup->checkpoint.manifest.callbacks = ls_callbacks_names(backup->callbacks);
     return LS_OK;
 }
 
@@ -147,6 +160,7 @@ ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup 
     if (!made) return ls_fail_memory("a backup", sizeof(*made));
     *made = (struct ls_backup){.model = config->model,
                                .log = &strategy->membership->log,
+                               .callbacks = config->callbacks,
                                .steps_per_epoch = config->steps_per_epoch,
                                .last_position = config->last_position,
                                .job = config->job,
@@ -169,6 +183,7 @@ ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup 
 /* What the chief tells the others, as whole words. */
 struct restored {
     int64_t status, found;
+    int64_t callbacks; /* whether their states were found as well */
     uint64_t job;
     struct ls_manifest manifest; /* without its texts */
     char error[LS_ERROR_SIZE];
@@ -190,11 +205,12 @@ static ls_status check_manifest(const struct ls_backup *backup, const struct ls_
     return LS_OK;
 }
 
-static ls_status copy_tensors(struct ls_backup *backup, const struct ls_loaded *loaded) {
-    if (loaded->file.tensor_count != backup->checkpoint.count + 1)
-        return ls_fail(LS_INVALID_ARGUMENT, "it has %zu tensors instead of %zu", loaded->file.tensor_count - 1,
-                       backup->checkpoint.count);
-    for (size_t i = 0; i < backup->checkpoint.count; i++) {
+static ls_status copy_tensors(struct ls_backup *backup, const struct ls_loaded *loaded, bool callbacks) {
+    size_t others = ls_safetensors_find(&loaded->file, CALLBACKS) ? 2 : 1; /* and the digest */
+    if (loaded->file.tensor_count != backup->variables + others)
+        return ls_fail(LS_INVALID_ARGUMENT, "it has %zu tensors instead of %zu", loaded->file.tensor_count - others,
+                       backup->variables);
+    for (size_t i = 0; i < (callbacks ? backup->checkpoint.count : backup->variables); i++) {
         const struct ls_checkpoint_tensor *tensor = &backup->tensors[i];
         const void *data;
         ls_status status = ls_loaded_find(loaded, tensor->name, &tensor->shape, &data);
@@ -205,11 +221,22 @@ static ls_status copy_tensors(struct ls_backup *backup, const struct ls_loaded *
     return LS_OK;
 }
 
+/* Whether the callbacks are those whose states the checkpoint has. */
+static bool has_callbacks(const struct ls_backup *backup, const struct ls_manifest *manifest, const char *name) {
+    const char *there = manifest->callbacks ? manifest->callbacks : "";
+    const char *here = backup->checkpoint.manifest.callbacks ? backup->checkpoint.manifest.callbacks : "";
+    if (!strcmp(there, here)) return *here;
+    ls_log_warning(backup->log,
+                   "checkpoint '%s/%s' has the states of callbacks '%s', this training has '%s': they begin anew",
+                   backup->folder, name, there, here);
+    return false;
+}
+
 /* The checkpoint's state into ours. */
-static ls_status take_up(struct ls_backup *backup, const struct ls_loaded *loaded, const char *name) {
+static ls_status take_up(struct ls_backup *backup, const struct ls_loaded *loaded, const char *name, bool callbacks) {
     const struct ls_manifest *manifest = &loaded->manifest;
     ls_status status = check_manifest(backup, manifest);
-    if (!status) status = copy_tensors(backup, loaded);
+    if (!status) status = copy_tensors(backup, loaded, callbacks);
     if (status) return ls_fail_context(status, "checkpoint '%s/%s'", backup->folder, name);
     if (ls_manifest_compare(manifest->bits, backup->bits))
         ls_log_warning(backup->log, "checkpoint '%s/%s': the bits may be others than without an interruption: %s",
@@ -228,30 +255,37 @@ static void load_newest(struct ls_backup *backup, struct restored *restored) {
     ls_status status = ls_checkpoints_load(backup->folder, backup->log, &loaded, name);
     if (status != LS_INVALID_ARGUMENT) status = complain(backup, status);
     restored->found = !status && name[0];
-    if (restored->found) status = take_up(backup, &loaded, name);
+    restored->callbacks = restored->found && has_callbacks(backup, &loaded.manifest, name);
+    if (restored->found) status = take_up(backup, &loaded, name, restored->callbacks);
     restored->manifest = loaded.manifest;
-    restored->manifest.training = restored->manifest.bits = NULL;
+    restored->manifest.training = restored->manifest.bits = restored->manifest.callbacks = NULL;
     restored->status = status;
     if (status) (void)snprintf(restored->error, sizeof(restored->error), "%s", ls_error());
     ls_loaded_free(&loaded);
 }
 
 /* The state to every worker and replica. */
-static ls_status spread_state(struct ls_backup *backup) {
+static ls_status spread_state(struct ls_backup *backup, bool callbacks) {
     ls_model *model = backup->model;
     ls_status status = backup->state ? LS_OK : allocate_state(backup);
     if (!status)
         status = ls_group_broadcast(model->strategy->membership->group, "checkpoint's state", 0, LS_FLOAT32,
                                     backup->state, backup->floats);
+    if (!status && callbacks) ls_callbacks_set_state(backup->callbacks, backup->state + backup->model_floats);
     return status ? status : ls_model_set_state(model, backup->state);
 }
 
 static void set_state(struct ls_backup *backup, const struct ls_manifest *manifest, struct ls_fit_state *state) {
     backup->model->step.iteration = manifest->step;
+    if (manifest->learning_rate > 0) backup->model->step.rule.learning_rate = (float)manifest->learning_rate;
     backup->saved = backup->seen = manifest->position;
     state->position = manifest->position;
-    state->epochs = manifest->position / manifest->steps_per_epoch;
-    state->sums = (struct ls_loss_sums){manifest->epoch_loss, manifest->epoch_correct, manifest->epoch_rows};
+    state->epochs = state->ended = manifest->position / manifest->steps_per_epoch;
+    state->stopped = manifest->stopped > 0;
+    state->sums = (struct ls_loss_sums){manifest->epoch_loss, manifest->epoch_correct, manifest->epoch_rows, {0}};
+    memcpy(state->sums.metrics, manifest->epoch_metrics, sizeof(state->sums.metrics));
+    memcpy(state->result.metrics, manifest->metrics, sizeof(state->result.metrics));
+    memcpy(state->result.val_metrics, manifest->val_metrics, sizeof(state->result.val_metrics));
     state->result.steps = manifest->step;
     state->result.loss = manifest->loss;
     state->result.accuracy = manifest->accuracy;
@@ -269,13 +303,18 @@ ls_status ls_backup_restore(struct ls_backup *backup, struct ls_fit_state *state
     state->job = restored.job;
     state->generations = restored.manifest.generation;
     if (status || !restored.found) return status;
-    status = spread_state(backup);
+    status = spread_state(backup, restored.callbacks);
     if (!backup->keeper) ls_free(ls_steal(backup->state));
     if (!status) set_state(backup, &restored.manifest, state);
     return status;
 }
 
 /* ---- saving ---- */
+
+static double changed_rate(const ls_model *model) {
+    float rate = model->step.rule.learning_rate;
+    return rate == model->compiled_rate ? 0 : (double)rate;
+}
 
 /* The writer is idle. */
 static ls_status save(struct ls_backup *backup, const struct ls_fit_state *state) {
@@ -287,13 +326,19 @@ static ls_status save(struct ls_backup *backup, const struct ls_fit_state *state
     int64_t begun = ls_track_begin(track);
     status = ls_model_get_state(backup->model, backup->state);
     if (status) return status;
+    ls_callbacks_get_state(backup->callbacks, backup->state + backup->model_floats);
     manifest->step = backup->model->step.iteration;
     manifest->position = state->position;
+    manifest->learning_rate = changed_rate(backup->model);
+    manifest->stopped = state->stopped;
     manifest->generation = state->generations + (int64_t)backup->model->strategy->membership->generation;
     manifest->steps_per_epoch = backup->steps_per_epoch;
     manifest->epoch_loss = state->sums.loss;
     manifest->epoch_correct = state->sums.correct;
     manifest->epoch_rows = state->sums.rows;
+    memcpy(manifest->epoch_metrics, state->sums.metrics, sizeof(manifest->epoch_metrics));
+    memcpy(manifest->metrics, state->result.metrics, sizeof(manifest->metrics));
+    memcpy(manifest->val_metrics, state->result.val_metrics, sizeof(manifest->val_metrics));
     manifest->loss = state->result.loss;
     manifest->accuracy = state->result.accuracy;
     manifest->val_loss = state->result.val_loss;

@@ -2,6 +2,7 @@
  * worker has the same state, so the chief alone writes it: it copies the state, and a thread writes the copy while
  * training goes on. */
 #pragma once
+#include "strategy/callback.h"
 #include "strategy/fingerprint.h"
 #include "strategy/model.h"
 
@@ -12,6 +13,8 @@ struct ls_fit_state {
     int64_t generations;      /* of the groups that trained before this one, from the checkpoint */
     int64_t epochs;           /* that are done: evaluated, and all replicas compared */
     bool evaluated;           /* the present epoch, whose steps are done */
+    int64_t ended;            /* epochs whose end the callbacks' states have: epochs, or one more */
+    bool stopped;             /* as a callback wished: there are no more epochs */
     struct ls_loss_sums sums; /* of the present epoch */
     ls_result result;
 };
@@ -21,6 +24,7 @@ struct ls_backup_config {
     ls_model *model;
     const ls_checkpoint_options *options;
     const struct ls_fit_lines *lines;
+    struct ls_callbacks *callbacks;         /* borrowed; built. May be NULL */
     int64_t steps_per_epoch, last_position; /* of the fit */
     uint64_t job;                           /* of the fit that goes on; 0: it begins */
 };

@@ -16,9 +16,12 @@ static ls_status check_input(const ls_model *model, const ls_dataset *data) {
         return ls_fail(LS_INVALID_ARGUMENT, "the dataset's examples have shape %s, the model was built for %s", have,
                        want);
     }
-    if (ls_dataset_num_classes(data) > ls_network_outputs(model->network))
-        return ls_fail(LS_INVALID_ARGUMENT, "the dataset has %d classes, the model's last layer has %d units",
-                       ls_dataset_num_classes(data), ls_network_outputs(model->network));
+    int outputs = ls_network_outputs(model->network), classes = ls_dataset_num_classes(data);
+    bool squares = model->objective.loss == LS_MEAN_SQUARED_ERROR;
+    if (outputs == 1 && ls_objective_is_binary(&model->objective) && (classes <= 2 || squares)) return LS_OK;
+    if (classes > outputs)
+        return ls_fail(LS_INVALID_ARGUMENT, "the dataset has %d classes, the model's last layer has %d units", classes,
+                       outputs);
     return LS_OK;
 }
 

@@ -32,10 +32,13 @@ static ls_status describe_the_data(FILE *out, const struct subject *subject) {
 
 static ls_status describe_training(FILE *out, const struct subject *subject) {
     const ls_model *model = subject->model;
-    char rule[256];
-    ls_optimizer_describe(&model->step.rule, rule, sizeof(rule));
-    (void)fprintf(out, "optimizer=%s\nloss=%d\nseed=%llu\niteration=%lld\nsteps_per_epoch=%lld\n", rule,
-                  (int)model->loss, (unsigned long long)model->seed, (long long)model->step.iteration,
+    char rule[256], objective[LS_OBJECTIVE_TEXT];
+    ls_optimizer compiled = model->step.rule;
+    compiled.learning_rate = model->compiled_rate;
+    ls_optimizer_describe(&compiled, rule, sizeof(rule));
+    ls_objective_describe(&model->objective, objective);
+    (void)fprintf(out, "optimizer=%s\n%sseed=%llu\niteration=%lld\nsteps_per_epoch=%lld\n", rule, objective,
+                  (unsigned long long)model->seed, (long long)model->step.iteration,
                   (long long)subject->options->steps_per_epoch);
     return describe_the_data(out, subject);
 }
@@ -69,6 +72,8 @@ static ls_status describe_others(FILE *out, const struct subject *subject) {
     (void)fprintf(out, "epochs=%d\nfirst_bucket=%lld\nbucket=%lld\n", options->epochs,
                   (long long)settings->first_bucket, (long long)settings->bucket);
     (void)fprintf(out, "checkpoint=%s\n", options->checkpoint ? "yes" : "no");
+    for (ls_callback *const *callback = options->callbacks; callback && *callback; callback++)
+        (void)fprintf(out, "callback=%s\n", (*callback)->name);
     return options->validation_data ? describe_data(out, "validation_data", options->validation_data) : LS_OK;
 }
 

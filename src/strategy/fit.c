@@ -34,12 +34,15 @@ struct fitting {
     char *description;                      /* all lines */
     struct ls_progress *progress;           /* NULL: silent */
     struct ls_backup *backup;               /* NULL: no checkpoints */
+    struct ls_callbacks *callbacks;         /* NULL: there are none */
     int64_t steps_per_epoch, last_position; /* in portions where batches are scaled */
     bool begun; /* state is that of the group, but for what a failed transaction has left out */
     enum ls_call_stand stand;
     struct ls_fit_state state;
+    int64_t ended; /* epochs whose end callbacks here were told; -1: none yet */
     int64_t told;  /* epochs whose end this process has told; -1: none has been done here */
     int64_t shown; /* the epoch that the progress line is about */
+    bool resumed;  /* fit goes on after a checkpoint, or in another worker's state */
     bool timing;   /* the first step here is done */
     int64_t timed_samples;
     double timed_seconds; /* both without the first step */
@@ -74,32 +77,32 @@ static ls_status train_step(struct fitting *fitting) {
     }
     fitting->timing = true;
     state->position += ls_pipeline_taken(fitting->pipeline);
-    state->sums.loss += sums.loss;
-    state->sums.correct += sums.correct;
-    state->sums.rows += sums.rows;
-    state->result.loss = state->sums.loss / (double)state->sums.rows;
-    state->result.accuracy = (double)state->sums.correct / (double)state->sums.rows;
+    ls_loss_sums_add(&state->sums, &sums);
+    ls_model_means(fitting->model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
     return LS_OK;
 }
 
 /* The replicas' sums over a whole evaluation, added over all replicas; counts up to 2^53 are exact in float64. */
 static ls_status sum_evaluation(ls_model *model, struct ls_loss_sums *sums) {
-    double values[LS_MAX_LOCAL_DEVICES][3], total[3];
+    enum { COUNT = 3 + LS_MAX_METRICS };
+    double values[LS_MAX_LOCAL_DEVICES][COUNT], total[COUNT];
     const void *inputs[LS_MAX_LOCAL_DEVICES];
     for (int i = 0; i < model->strategy->local_count; i++) {
         const struct ls_loss_sums *own = &model->replicas[i].total;
         values[i][0] = own->loss;
         values[i][1] = (double)own->correct;
         values[i][2] = (double)own->rows;
+        memcpy(&values[i][3], own->metrics, sizeof(own->metrics));
         inputs[i] = values[i];
     }
-    ls_status status = ls_reduce(model->strategy, LS_SUM, LS_FLOAT64, inputs, 3, total);
-    if (!status) *sums = (struct ls_loss_sums){total[0], (int64_t)total[1], (int64_t)total[2]};
-    return status;
+    ls_status status = ls_reduce(model->strategy, LS_SUM, LS_FLOAT64, inputs, COUNT, total);
+    if (status) return status;
+    *sums = (struct ls_loss_sums){.loss = total[0], .correct = (int64_t)total[1], .rows = (int64_t)total[2]};
+    memcpy(sums->metrics, &total[3], sizeof(sums->metrics));
+    return LS_OK;
 }
 
-static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, double *loss, double *accuracy) {
-    struct ls_loss_sums sums;
+static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, struct ls_loss_sums *sums) {
     ls_status status = LS_OK;
     for (int i = 0; i < model->strategy->local_count; i++) model->replicas[i].total = (struct ls_loss_sums){0};
     model->pipeline = pipeline;
@@ -107,11 +110,50 @@ static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, double 
         status = ls_pipeline_seek(pipeline, 0, step);
         if (!status) status = ls_model_evaluate_step(model);
     }
-    if (!status) status = sum_evaluation(model, &sums);
-    if (status) return ls_fail_context(status, "evaluation");
-    *loss = sums.loss / (double)sums.rows;
-    *accuracy = (double)sums.correct / (double)sums.rows;
+    if (!status) status = sum_evaluation(model, sums);
+    return status ? ls_fail_context(status, "evaluation") : LS_OK;
+}
+
+/* ---- Callbacks ---------------------------------------------------------------------------------------------------*/
+
+/* With the numbers so far, unless the epoch has none yet. */
+static ls_status tell_callbacks(struct fitting *fitting, enum ls_callback_event event) {
+    const struct ls_fit_state *state = &fitting->state;
+    int64_t step = state->position - state->epochs * fitting->steps_per_epoch;
+    const struct ls_callback_place place = {
+        .epoch = (int)state->epochs,
+        .epochs = fitting->options.epochs,
+        .step = step,
+        .steps = fitting->steps_per_epoch,
+        .result = step || event == LS_ON_TRAIN_END ? &state->result : NULL,
+        .validated = state->evaluated || (fitting->validation && event == LS_ON_TRAIN_END),
+        .resumed = fitting->resumed,
+        .repeated = state->ended > state->epochs,
+    };
+    return ls_callbacks_tell(fitting->callbacks, event, &place);
+}
+
+/* Before the epoch is done, so that what callbacks change belongs to it. */
+static ls_status end_epoch(struct fitting *fitting) {
+    struct ls_fit_state *state = &fitting->state;
+    if (fitting->ended > state->epochs) return LS_OK;
+    ls_status status = tell_callbacks(fitting, LS_ON_EPOCH_END);
+    if (status) return ls_fail_context(status, "at the end of epoch %d", (int)state->epochs + 1);
+    fitting->ended = state->ended = state->epochs + 1;
     return LS_OK;
+}
+
+/* Whether a callback of any worker wishes that there are no more epochs. */
+static ls_status agree_to_stop(struct fitting *fitting, bool *stopped) {
+    struct ls_membership *membership = fitting->model->strategy->membership;
+    LS_CLEANUP(ls_free_pointer) int64_t *wishes = ls_alloc_array((size_t)membership->size, sizeof(*wishes));
+    *stopped = false;
+    if (!fitting->callbacks) return LS_OK;
+    if (!wishes) return ls_fail_memory("wishes", (size_t)membership->size);
+    ls_status status =
+        ls_membership_exchange(membership, "stop training", fitting->model->stop_training ? 1 : 0, wishes);
+    for (int i = 0; !status && i < membership->size; i++) *stopped = *stopped || wishes[i];
+    return status;
 }
 
 /* ---- Transactions ----------------------------------------------------------------------------------------------- */
@@ -121,32 +163,42 @@ static ls_status train(struct fitting *fitting) {
     int64_t begin = state->epochs * fitting->steps_per_epoch, step = state->position - begin + 1;
     if (fitting->shown != state->epochs)
         ls_progress_epoch(fitting->progress, (int)state->epochs, fitting->options.epochs, fitting->steps_per_epoch);
+    ls_status status = fitting->shown != state->epochs ? tell_callbacks(fitting, LS_ON_EPOCH_BEGIN) : LS_OK;
     fitting->shown = state->epochs;
-    ls_status status = train_step(fitting);
+    if (!status) status = tell_callbacks(fitting, LS_ON_TRAIN_BATCH_BEGIN);
+    if (!status) status = train_step(fitting);
     if (!status) ls_membership_commit(fitting->model->strategy->membership);
     if (!status) ls_reached("committed");
+    if (!status) status = tell_callbacks(fitting, LS_ON_TRAIN_BATCH_END);
     if (!status && state->position < begin + fitting->steps_per_epoch) status = keep(fitting);
     if (status) return ls_fail_context(status, "epoch %d, step %lld", (int)state->epochs + 1, (long long)step);
-    ls_progress_step(fitting->progress, state->position - begin, state->result.loss, state->result.accuracy);
+    ls_progress_step(fitting->progress, state->position - begin, &state->result);
     return LS_OK;
 }
 
 static ls_status validate(struct fitting *fitting) {
     struct ls_fit_state *state = &fitting->state;
+    ls_result *result = &state->result;
+    struct ls_loss_sums sums;
     ls_reached("evaluate");
-    ls_status status =
-        evaluate(fitting->model, fitting->validation, &state->result.val_loss, &state->result.val_accuracy);
+    ls_status status = evaluate(fitting->model, fitting->validation, &sums);
     if (status) return status;
+    ls_model_means(fitting->model, &sums, &result->val_loss, &result->val_accuracy, result->val_metrics);
     state->evaluated = true;
     ls_membership_commit(fitting->model->strategy->membership);
     return LS_OK;
 }
 
 static ls_status finish_epoch(struct fitting *fitting) {
+    bool stopped;
+    ls_status status = end_epoch(fitting);
     ls_reached("verify");
-    ls_status status = ls_model_verify(fitting->model);
+    if (!status) status = ls_model_verify(fitting->model);
+    if (!status) status = agree_to_stop(fitting, &stopped);
     if (status) return status;
+    fitting->state.stopped = stopped;
     fitting->state.epochs++;
+    fitting->model->epoch_rate = fitting->model->step.rule.learning_rate;
     fitting->state.evaluated = false;
     fitting->state.sums = (struct ls_loss_sums){0};
     ls_membership_commit(fitting->model->strategy->membership);
@@ -162,6 +214,8 @@ static ls_status advance(struct fitting *fitting) {
 
 static ls_status tell_epoch(struct fitting *fitting, int epoch) {
     ls_result *result = &fitting->state.result;
+    /* who has this epoch's end from another worker has also what on_epoch made of the rate there */
+    fitting->model->step.rule.learning_rate = fitting->model->epoch_rate;
     result->steps = fitting->model->step.iteration;
     result->samples_per_second =
         fitting->timed_seconds > 0 ? (double)fitting->timed_samples / fitting->timed_seconds : NAN;
@@ -169,7 +223,7 @@ static ls_status tell_epoch(struct fitting *fitting, int epoch) {
     ls_status status =
         fitting->options.on_epoch ? fitting->options.on_epoch(fitting->options.context, epoch, result) : LS_OK;
     if (status) return ls_fail_context(status, "on_epoch after epoch %d", epoch + 1);
-    status = keep(fitting);
+    status = fitting->state.stopped ? LS_OK : keep(fitting); /* the end's state is finish's */
     return status ? ls_fail_context(status, "after epoch %d", epoch + 1) : LS_OK;
 }
 
@@ -194,11 +248,16 @@ static ls_status stop(struct fitting *fitting) {
     return ls_fail_context(status, "epoch %lld, step %lld", (long long)state->epochs + 1, step);
 }
 
+static ls_status finish(struct fitting *fitting) {
+    ls_status status = fitting->stand != LS_CALL_DONE ? tell_callbacks(fitting, LS_ON_TRAIN_END) : LS_OK;
+    return status ? ls_fail_context(status, "at the end") : ls_backup_finish(fitting->backup, &fitting->state);
+}
+
 static ls_status run_epochs(struct fitting *fitting) {
     for (;;) {
         ls_status status = tell_epochs(fitting);
         if (status) return status;
-        if (fitting->state.epochs == fitting->options.epochs) return ls_backup_finish(fitting->backup, &fitting->state);
+        if (fitting->state.stopped || fitting->state.epochs == fitting->options.epochs) return finish(fitting);
         status = is_to_stop(fitting) ? stop(fitting) : advance(fitting);
         if (status) return status;
     }
@@ -236,6 +295,7 @@ static ls_status open_fit(struct fitting *fitting) {
     ls_model *model = fitting->model;
     const ls_fit_options *options = &fitting->options;
     ls_status status = open_pipelines(fitting);
+    if (!status) status = ls_callbacks_new(model, options->callbacks, &fitting->callbacks);
     if (!status && model->compiled) status = ls_fit_describe(model, fitting->data, options, &fitting->lines);
     if (!status && model->compiled) status = ls_fit_join_lines(&fitting->lines, &fitting->description);
     if (status) return status;
@@ -256,6 +316,7 @@ static ls_status open_backup(struct fitting *fitting) {
         .model = fitting->model,
         .options = fitting->options.checkpoint,
         .lines = &fitting->lines,
+        .callbacks = fitting->callbacks,
         .steps_per_epoch = fitting->steps_per_epoch,
         .last_position = fitting->last_position,
         .job = fitting->state.job,
@@ -270,16 +331,28 @@ static ls_status begin_together(struct fitting *fitting) {
     ls_model *model = fitting->model;
     ls_status status = model->compiled ? ls_fit_agree(model, fitting->description) : LS_OK;
     if (!status) status = ls_model_build(model, fitting->data, fitting->pipeline, NULL);
+    if (!status) status = ls_callbacks_build(fitting->callbacks);
     if (!status) status = open_backup(fitting);
     if (!status && fitting->backup) status = ls_backup_restore(fitting->backup, &fitting->state);
     if (!status) ls_membership_commit(model->strategy->membership);
     return status;
 }
 
+/* The first time: in a state of its own, a checkpoint's or another worker's. */
+static ls_status begin_callbacks(struct fitting *fitting) {
+    if (fitting->begun) return LS_OK;
+    fitting->begun = true;
+    fitting->resumed = fitting->state.position > 0;
+    fitting->ended = fitting->state.epochs;
+    ls_status status = tell_callbacks(fitting, LS_ON_TRAIN_BEGIN);
+    return status ? ls_fail_context(status, "at the beginning") : LS_OK;
+}
+
 /* The buffers are made for both pipelines before the first step, so that they do not move in training. */
 static ls_status begin(struct fitting *fitting) {
     ls_model *model = fitting->model;
-    const struct ls_call call = {model, fitting->data, fitting->pipeline, fitting->index, fitting->description};
+    const struct ls_call call = {model,          fitting->data,        fitting->pipeline,
+                                 fitting->index, fitting->description, fitting->callbacks};
     ls_status status = ls_training_resume(&call, &fitting->state, &fitting->stand);
     if (!status && fitting->stand == LS_CALL_NEW) status = begin_together(fitting);
     if (!status && fitting->stand == LS_CALL_INSIDE) status = open_backup(fitting);
@@ -288,7 +361,8 @@ static ls_status begin(struct fitting *fitting) {
     if (status) return status;
     if (fitting->stand == LS_CALL_DONE) fitting->state.epochs = fitting->options.epochs;
     if (fitting->told < 0) fitting->told = fitting->state.epochs;
-    ls_training_start(model->strategy, &fitting->state, fitting->description);
+    ls_training_start(&call, &fitting->state);
+    if (fitting->stand != LS_CALL_DONE) return begin_callbacks(fitting);
     fitting->begun = true;
     return LS_OK;
 }
@@ -299,6 +373,8 @@ static ls_status take_office(struct fitting *fitting) {
     ls_status status = LS_OK;
     if (!shows) ls_progress_free(ls_steal(fitting->progress));
     if (shows && !fitting->progress) status = ls_progress_new(fitting->options.verbose, &fitting->progress);
+    for (int i = 0; shows && !status && ls_model_metric_name(fitting->model, i); i++)
+        ls_progress_metric(fitting->progress, ls_model_metric_name(fitting->model, i));
     return status || !fitting->backup ? status : open_backup(fitting);
 }
 
@@ -316,6 +392,7 @@ static ls_status fit(struct fitting *fitting) {
     ls_status status = open_fit(fitting);
     fitting->index = ls_training_begin(strategy, fitting->model);
     fitting->model->requests = (struct ls_requests){0};
+    fitting->model->stop_training = false;
     if (status) return status;
     do status = run(fitting);
     while (status && ls_strategy_recover(strategy, &status));
@@ -323,15 +400,18 @@ static ls_status fit(struct fitting *fitting) {
 }
 
 ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result) {
-    struct fitting fitting = {.model = model, .data = data, .told = -1, .shown = -1};
+    struct fitting fitting = {.model = model, .data = data, .ended = -1, .told = -1, .shown = -1};
     fitting.state.result = (ls_result){.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
     ls_status status = ls_options_copy("ls_fit_options", &fitting.options, sizeof(fitting.options), options);
+    for (int i = 0; i < model->objective.metric_count; i++) fitting.state.result.val_metrics[i] = NAN;
     if (!status) status = check_fit(&fitting.options);
     if (!status) status = fit(&fitting);
     model->pipeline = NULL;
     model->request = LS_GO_ON;
     model->strategy->training.fit = NULL;
+    model->strategy->training.callbacks = NULL;
     ls_backup_free(fitting.backup);
+    ls_callbacks_free(fitting.callbacks);
     ls_fit_lines_free(&fitting.lines);
     ls_free(fitting.description);
     ls_progress_free(fitting.progress);
@@ -351,20 +431,24 @@ static ls_status evaluate_call(const struct ls_call *call, ls_result *result) {
     if (status || stand == LS_CALL_DONE) return status;
     if (model->compiled) status = ls_evaluation_agree(model, call->data);
     if (!status) status = ls_model_build(model, call->data, call->pipeline, NULL);
-    if (!status) status = evaluate(model, call->pipeline, &result->loss, &result->accuracy);
-    if (!status) result->steps = model->step.iteration;
-    return status;
+    struct ls_loss_sums sums;
+    if (!status) status = evaluate(model, call->pipeline, &sums);
+    if (status) return status;
+    ls_model_means(model, &sums, &result->loss, &result->accuracy, result->metrics);
+    result->steps = model->step.iteration;
+    return LS_OK;
 }
 
 ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result) {
     ls_result measured = {.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
     ls_strategy *strategy = model->strategy;
     ls_status status;
+    for (int i = 0; i < model->objective.metric_count; i++) measured.val_metrics[i] = NAN;
     int64_t index = ls_training_begin(strategy, model);
     do {
         LS_CLEANUP(free_pipeline) struct ls_pipeline *pipeline = NULL;
         status = ls_strategy_open_pipeline(strategy, data, &pipeline);
-        const struct ls_call call = {model, data, pipeline, index, NULL};
+        const struct ls_call call = {model, data, pipeline, index, NULL, NULL};
         if (!status) status = evaluate_call(&call, &measured);
     } while (status && ls_strategy_recover(strategy, &status));
     model->pipeline = NULL;

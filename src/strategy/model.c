@@ -64,16 +64,45 @@ ls_status ls_model_seed(ls_model *model, uint64_t seed) {
     return LS_OK;
 }
 
-ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss) {
+ls_status ls_model_compile_with(ls_model *model, ls_optimizer optimizer, ls_loss loss,
+                                const ls_compile_options *options) {
+    struct ls_objective objective;
     if (model->network) return ls_fail(LS_FAILED_PRECONDITION, "compile the model before its first fit or evaluate");
-    if (loss != LS_SPARSE_CATEGORICAL_CROSSENTROPY && loss != LS_CATEGORICAL_CROSSENTROPY)
-        return ls_fail(LS_INVALID_ARGUMENT, "loss %d is no ls_loss", (int)loss);
-    ls_status status = ls_optimizer_resolve(&optimizer);
+    ls_status status = ls_objective_new(loss, options, &objective);
+    if (!status) status = ls_optimizer_resolve(&optimizer);
     if (status) return status;
     model->step = (struct ls_optimizer_step){.rule = optimizer};
-    model->loss = loss;
+    model->compiled_rate = optimizer.learning_rate;
+    model->objective = objective;
     model->compiled = true;
     return LS_OK;
+}
+
+ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss) {
+    return ls_model_compile_with(model, optimizer, loss, NULL);
+}
+
+const char *ls_model_metric_name(const ls_model *model, int index) {
+    bool there = index >= 0 && index < model->objective.metric_count;
+    return there ? ls_metric_name(&model->objective.metrics[index]) : NULL;
+}
+
+static ls_status check_compiled(const ls_model *model) {
+    return model->compiled ? LS_OK
+                           : ls_fail(LS_FAILED_PRECONDITION, "compile the model: before that it has no learning rate");
+}
+
+ls_status ls_model_learning_rate(const ls_model *model, float *learning_rate) {
+    ls_status status = check_compiled(model);
+    if (!status) *learning_rate = model->step.rule.learning_rate;
+    return status;
+}
+
+ls_status ls_model_set_learning_rate(ls_model *model, float learning_rate) {
+    ls_status status = check_compiled(model);
+    if (!status) status = ls_optimizer_check_rate(learning_rate);
+    if (!status) model->step.rule.learning_rate = learning_rate;
+    return status;
 }
 
 ls_status ls_model_summary(const ls_model *model, ls_shape input, char **text) {

@@ -17,7 +17,9 @@ enum {
     LS_EXTRA_SAVE,       /* workers that ask for a checkpoint */
     LS_EXTRA_STOP,       /* workers that ask to stop */
     LS_EXTRA_STOP_RANKS, /* the sum of their ranks: the rank where it is one */
-    LS_EXTRAS = 16
+    LS_EXTRA_RATE,       /* the bytes of the learning rate, each in one float, whose sums are exact */
+    LS_EXTRA_METRICS = LS_EXTRA_RATE + 4,
+    LS_EXTRAS = 32
 };
 
 /* What the workers have asked for in a step: how many of them. */
@@ -56,7 +58,7 @@ struct ls_model {
     char **layer_names;    /* copies that the names in layers point to */
     size_t layer_count, name_count;
     uint64_t seed;
-    ls_loss loss;
+    struct ls_objective objective;
     bool compiled;
     struct ls_initial_weights *initial; /* owns; NULL: they are drawn */
     struct ls_network *network;         /* NULL before the first dataset */
@@ -72,10 +74,13 @@ struct ls_model {
     struct ls_reducer *reducer; /* NULL with one worker */
     /* read by the replicas' ops in a step */
     float loss_scale;
-    struct ls_optimizer_step step;
-    ls_request request;           /* this worker's, until a step with it commits */
-    struct ls_requests requests;  /* all workers', of the last committed step */
-    struct ls_pipeline *pipeline; /* of the present fit or evaluation, borrowed */
+    struct ls_optimizer_step step; /* its rule has the present learning rate */
+    float compiled_rate;           /* the learning rate of compile, */
+    float epoch_rate;              /* and as on_epoch finds it after the last epoch that is done */
+    bool stop_training;            /* a callback wishes that fit ends after the epoch */
+    ls_request request;            /* this worker's, until a step with it commits */
+    struct ls_requests requests;   /* all workers', of the last committed step */
+    struct ls_pipeline *pipeline;  /* of the present fit or evaluation, borrowed */
 };
 
 /* build.c: the network alone, if there is none yet. */
@@ -107,5 +112,9 @@ ls_status ls_model_describe(const ls_model *model, char **line);
 ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums);
 /* Adds to each replica's total. */
 ls_status ls_model_evaluate_step(ls_model *model);
+void ls_loss_sums_add(struct ls_loss_sums *to, const struct ls_loss_sums *part);
+/* Means over the examples, as a result has them. accuracy is NaN where there is none; metrics has LS_MAX_METRICS. */
+void ls_model_means(const ls_model *model, const struct ls_loss_sums *sums, double *loss, double *accuracy,
+                    double *metrics);
 /* verify.c: DATA_LOSS naming the replicas when copies of the variables differ anywhere. */
 ls_status ls_model_verify(ls_model *model);

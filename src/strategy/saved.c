@@ -15,8 +15,10 @@ struct heading {
     struct ls_fit_state fit;
     struct ls_requests requests;
     int64_t iteration;
-    int64_t lines;  /* bytes of the fit's description, with its zero, in whole words; after the results */
-    int64_t floats; /* of the model's state, the last part */
+    float learning_rate, epoch_rate;
+    int64_t lines;     /* bytes of the fit's description, with its zero, in whole words; after the results */
+    int64_t floats;    /* of the model's state; after the lines */
+    int64_t callbacks; /* bytes of their states, the last part */
 };
 
 /* The parts of a state, in its bytes. */
@@ -25,6 +27,7 @@ struct parts {
     const ls_result *results;
     const char *lines;
     const float *floats;
+    const void *callbacks;
 };
 
 /* ---- to bytes ---- */
@@ -38,10 +41,13 @@ static void describe(const ls_strategy *strategy, struct heading *heading) {
         heading->inside = 1;
         heading->fit = *training->fit;
         heading->lines = (int64_t)ls_state_round(strlen(training->lines) + 1);
+        heading->callbacks = (int64_t)ls_callbacks_state_size(training->callbacks);
     }
     if (!model || !model->network) return;
     heading->requests = model->requests;
     heading->iteration = model->step.iteration;
+    heading->learning_rate = model->step.rule.learning_rate;
+    heading->epoch_rate = model->epoch_rate;
     heading->floats = (int64_t)ls_model_state_count(model);
 }
 
@@ -51,8 +57,8 @@ static ls_status encode(void *context, void **bytes, size_t *size) {
     struct heading heading = {0};
     describe(strategy, &heading);
     size_t results = (size_t)heading.done * sizeof(ls_result), lines = (size_t)heading.lines;
-    size_t total =
-        ls_state_round(sizeof(heading)) + results + lines + ls_state_round((size_t)heading.floats * sizeof(float));
+    size_t floats = ls_state_round((size_t)heading.floats * sizeof(float));
+    size_t total = ls_state_round(sizeof(heading)) + results + lines + floats + (size_t)heading.callbacks;
     char *made = ls_alloc_aligned(total), *at = made;
     if (!made) return ls_fail_memory("the training's state", total);
     memcpy(at, &heading, sizeof(heading));
@@ -61,6 +67,7 @@ static ls_status encode(void *context, void **bytes, size_t *size) {
     at += results;
     if (lines) memcpy(at, training->lines, strlen(training->lines) + 1);
     at += lines;
+    if (training->fit) ls_callbacks_get_state(training->callbacks, at + floats);
     ls_status status = heading.floats ? ls_model_get_state(training->model, (float *)(void *)at) : LS_OK;
     if (status) {
         ls_free(made);
@@ -95,8 +102,12 @@ static ls_status read_parts(const struct ls_bytes *bytes, struct parts *parts) {
     if (heading->lines && at[heading->lines - 1]) return bad_state();
     at += heading->lines;
     left -= (size_t)heading->lines;
-    if (heading->floats < 0 || (size_t)heading->floats > left / sizeof(float)) return bad_state();
+    if (heading->floats < 0 || (size_t)heading->floats > (left & ~(size_t)7) / sizeof(float)) return bad_state();
     parts->floats = heading->floats ? (const void *)at : NULL;
+    at += ls_state_round((size_t)heading->floats * sizeof(float));
+    left -= ls_state_round((size_t)heading->floats * sizeof(float));
+    if (heading->callbacks < 0 || (size_t)heading->callbacks != left) return bad_state();
+    parts->callbacks = at;
     return LS_OK;
 }
 
@@ -124,7 +135,20 @@ static ls_status take_model(const struct ls_call *call, const struct parts *part
     if (!status) status = ls_model_build(model, call->data, call->pipeline, parts->floats);
     if (status) return status;
     model->step.iteration = heading->iteration;
+    model->step.rule.learning_rate = heading->learning_rate;
+    model->epoch_rate = heading->epoch_rate;
     model->requests = heading->requests;
+    return LS_OK;
+}
+
+/* The states as the others have them: the fit is the same, and so are its callbacks. */
+static ls_status take_callbacks(const struct ls_call *call, const struct parts *parts) {
+    ls_status status = ls_callbacks_build(call->callbacks);
+    if (status) return status;
+    if (ls_callbacks_state_size(call->callbacks) != (size_t)parts->heading.callbacks)
+        return ls_fail(LS_FAILED_PRECONDITION, "the callbacks have %zu bytes of state here and %lld where fit goes on",
+                       ls_callbacks_state_size(call->callbacks), (long long)parts->heading.callbacks);
+    ls_callbacks_set_state(call->callbacks, parts->callbacks);
     return LS_OK;
 }
 
@@ -147,8 +171,9 @@ static ls_status resume(const struct ls_call *call, const struct parts *parts, s
     if (!status) status = take_model(call, parts);
     if (status) return status;
     *stand = heading->done > call->index ? LS_CALL_DONE : heading->inside ? LS_CALL_INSIDE : LS_CALL_NEW;
-    if (*stand == LS_CALL_INSIDE) *state = heading->fit;
-    return LS_OK;
+    if (*stand != LS_CALL_INSIDE) return LS_OK;
+    *state = heading->fit;
+    return take_callbacks(call, parts);
 }
 
 ls_status ls_training_resume(const struct ls_call *call, struct ls_fit_state *state, enum ls_call_stand *stand) {
@@ -176,13 +201,16 @@ int64_t ls_training_begin(ls_strategy *strategy, ls_model *model) {
     if (training->model && training->model != model) training->several = true;
     training->model = model;
     training->fit = NULL;
+    training->callbacks = NULL;
     strategy->membership->source = (struct ls_state_source){encode, strategy};
     return training->made++;
 }
 
-void ls_training_start(ls_strategy *strategy, struct ls_fit_state *state, const char *lines) {
-    strategy->training.fit = state;
-    strategy->training.lines = lines;
+void ls_training_start(const struct ls_call *call, struct ls_fit_state *state) {
+    struct ls_training *training = &call->model->strategy->training;
+    training->fit = state;
+    training->lines = call->lines;
+    training->callbacks = call->callbacks;
 }
 
 ls_status ls_training_end(ls_strategy *strategy, const ls_result *result) {

@@ -9,8 +9,9 @@ struct ls_call {
     ls_model *model;
     ls_dataset *data;
     struct ls_pipeline *pipeline;
-    int64_t index;     /* counts the calls of this process */
-    const char *lines; /* a fit's description; NULL: an evaluation */
+    int64_t index;                  /* counts the calls of this process */
+    const char *lines;              /* a fit's description; NULL: an evaluation */
+    struct ls_callbacks *callbacks; /* of a fit that has some */
 };
 enum ls_call_stand {
     LS_CALL_NEW,    /* all workers begin it */
@@ -21,8 +22,9 @@ enum ls_call_stand {
 int64_t ls_training_begin(ls_strategy *strategy, ls_model *model);
 /* Takes up what was inherited, as far as the call can. */
 ls_status ls_training_resume(const struct ls_call *call, struct ls_fit_state *state, enum ls_call_stand *stand);
-/* The fit has its state, and commits steps from now on. Borrows both. */
-void ls_training_start(ls_strategy *strategy, struct ls_fit_state *state, const char *lines);
+/* The fit of this call has its state, and commits steps from now on. Borrows state, and the call's lines and callbacks.
+ */
+void ls_training_start(const struct ls_call *call, struct ls_fit_state *state);
 /* The present call is done, with this result. */
 ls_status ls_training_end(ls_strategy *strategy, const ls_result *result);
 /* The model is about to be freed; its state stays for those who lack it. */

@@ -26,7 +26,7 @@ static ls_status find_plan(ls_model *model, int local, int64_t rows, bool traini
         .device = replica->device,
         .rows = rows,
         .training = training,
-        .loss = model->loss,
+        .objective = model->objective,
         .parameters = replica->parameters,
         .gradients = training ? replica->gradients : NULL,
         .features = replica->features,
@@ -84,6 +84,24 @@ static void trace_progress(struct training *training, size_t offset) {
     trace_until_now(training, name);
 }
 
+static void write_rate(const ls_model *model, float *bytes) {
+    uint32_t bits;
+    memcpy(&bits, &model->step.rule.learning_rate, sizeof(bits));
+    for (int i = 0; i < 4; i++) bytes[i] = (float)(bits >> 8 * i & 0xFF);
+}
+
+/* All replicas of all workers must have the same: then each sum is so many times this worker's own. */
+static ls_status check_rate(const ls_model *model, const float *extras) {
+    float own[4], replicas = (float)model->strategy->total_count;
+    write_rate(model, own);
+    for (int i = 0; i < 4; i++)
+        if (extras[LS_EXTRA_RATE + i] != own[i] * replicas)
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "the learning rate is %g on rank %d and another one on another worker: set it alike on all",
+                           (double)model->step.rule.learning_rate, model->strategy->membership->rank);
+    return LS_OK;
+}
+
 /* The loss is known before any gradient is, so the extras go with the first bucket. A worker's first replica speaks for
  * the worker. */
 static void write_extras(const struct training *training) {
@@ -97,6 +115,8 @@ static void write_extras(const struct training *training) {
     extras[LS_EXTRA_SAVE] = request == LS_SAVE ? 1.0F : 0.0F;
     extras[LS_EXTRA_STOP] = request == LS_STOP ? 1.0F : 0.0F;
     extras[LS_EXTRA_STOP_RANKS] = request == LS_STOP ? (float)model->strategy->membership->rank : 0.0F;
+    write_rate(model, extras + LS_EXTRA_RATE);
+    for (int i = 0; i < LS_MAX_METRICS; i++) extras[LS_EXTRA_METRICS + i] = (float)replica->sums.metrics[i];
 }
 
 static void give_gradients(struct training *training, size_t offset) {
@@ -183,6 +203,7 @@ static ls_status train_replica(ls_replica *replica, void *context) {
     };
     if (model->reducer) ls_reducer_begin(model->reducer, replica->local_id, model->step.iteration);
     ls_status status = reduce_gradients(replica, model, compute_gradients(&training));
+    if (!status) status = check_rate(model, training.replica->gradients + model->blob_count);
     if (status) return status;
     training.mark = ls_track_begin(training.track);
     status = training.replica->optimizer.run(&training.replica->optimizer);
@@ -203,8 +224,12 @@ ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums) {
     ls_reached("commit");
     ls_activity_set(&model->strategy->membership->activity.step, model->step.iteration);
     const float *extras = model->replicas[0].gradients + model->blob_count;
-    *sums = (struct ls_loss_sums){(double)extras[LS_EXTRA_LOSS], (int64_t)extras[LS_EXTRA_CORRECT],
-                                  (int64_t)extras[LS_EXTRA_ROWS]};
+    *sums = (struct ls_loss_sums){
+        .loss = (double)extras[LS_EXTRA_LOSS],
+        .correct = (int64_t)extras[LS_EXTRA_CORRECT],
+        .rows = (int64_t)extras[LS_EXTRA_ROWS],
+    };
+    for (int i = 0; i < LS_MAX_METRICS; i++) sums->metrics[i] = (double)extras[LS_EXTRA_METRICS + i];
     model->requests =
         (struct ls_requests){(int)extras[LS_EXTRA_SAVE], (int)extras[LS_EXTRA_STOP], (int)extras[LS_EXTRA_STOP_RANKS]};
     model->request = LS_GO_ON;
@@ -221,9 +246,7 @@ static ls_status evaluate_replica(ls_replica *replica, void *context) {
     status = find_plan(model, replica->local_id, rows, false, &plan);
     if (!status) status = ls_plan_run(plan, NULL, NULL);
     if (status) return status;
-    own->total.loss += own->sums.loss;
-    own->total.correct += own->sums.correct;
-    own->total.rows += own->sums.rows;
+    ls_loss_sums_add(&own->total, &own->sums);
     return LS_OK;
 }
 

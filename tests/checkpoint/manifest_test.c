@@ -12,6 +12,7 @@ static const struct ls_manifest sample = {
     .position = INT64_MAX - 1,
     .steps_per_epoch = 3,
     .generation = 2,
+    .learning_rate = 0.25,
     .seed = UINT64_MAX,
     .epoch_loss = 0.1,
     .epoch_correct = 5,
@@ -20,6 +21,9 @@ static const struct ls_manifest sample = {
     .accuracy = 4.9e-324,
     .val_loss = NAN,
     .val_accuracy = INFINITY,
+    .epoch_metrics = {[7] = -1.5},
+    .metrics = {0.1, 4.9e-324},
+    .val_metrics = {NAN, -0.0},
     .training = "a=1\n",
     .bits = "",
 };
@@ -72,11 +76,36 @@ START_TEST(every_field_must_be_there) {
     ck_assert_uint_le(texts.count, LS_MANIFEST_TEXTS);
     for (size_t i = 0; i < texts.count; i++) {
         const char *name = texts.texts[i].name;
+        if (!strcmp(name, "learning_rate") || strstr(name, "metrics")) continue;
         texts.texts[i].name = "another";
         ck_assert_int_eq(read_texts(&texts, &back), LS_INVALID_ARGUMENT);
         ck_assert_msg(strstr(ls_error(), name), "%s", ls_error());
         texts.texts[i].name = name;
     }
+}
+END_TEST
+
+/* Files from before there were these fields have none, and such are written where they say nothing. */
+START_TEST(some_fields_may_be_there) {
+    struct ls_manifest_texts with, texts;
+    struct ls_manifest back, plain = sample;
+    plain.learning_rate = 0;
+    memset(plain.epoch_metrics, 0, 3 * sizeof(plain.metrics));
+    ls_manifest_write(&sample, &with);
+    ls_manifest_write(&plain, &texts);
+    ck_assert_uint_eq(texts.count + 4, with.count);
+    ck_assert_int_eq(read_texts(&texts, &back), LS_OK);
+    ck_assert_mem_eq(&back, &plain, sizeof(back));
+    static const char *const bad[] = {"", "x", "0x1", "0x1 0x1 0x1 0x1 0x1 0x1 0x1 0x1 0x1", "1 1 1 1 1 1 1 y"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        with.texts[with.count - 2].value = bad[i];
+        ck_assert_int_eq(read_texts(&with, &back), LS_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(ls_error(), "val_metrics"), "%s", ls_error());
+    }
+    with.texts[with.count - 2].value = "0 0 0 0 0 0 0 0";
+    with.texts[with.count - 1].value = "x";
+    ck_assert_int_eq(read_texts(&with, &back), LS_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(ls_error(), "learning_rate"), "%s", ls_error());
 }
 END_TEST
 
@@ -102,6 +131,7 @@ int main(void) {
     tcase_add_test(tests, it_comes_back_to_the_bit);
     tcase_add_loop_test(tests, what_it_should_not_be_is_refused, 0, (int)(sizeof(refusals) / sizeof(refusals[0])));
     tcase_add_test(tests, every_field_must_be_there);
+    tcase_add_test(tests, some_fields_may_be_there);
     tcase_add_test(tests, the_difference_is_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

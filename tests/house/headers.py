@@ -6,7 +6,8 @@ import sys
 
 import house
 
-HEADERS = ["lockstep/lockstep.h", "lockstep/data.h", "lockstep/layers.h", "lockstep/tools.h"]
+HEADERS = ["lockstep/lockstep.h", "lockstep/callbacks.h", "lockstep/data.h", "lockstep/layers.h", "lockstep/tools.h",
+           "lockstep/training.h"]
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-Iinclude"]
 LIMIT = 400
 

@@ -95,7 +95,7 @@ static inline struct ls_plan_config plan_config(struct replica *replica, ls_loss
                                    .device = replica->device,
                                    .rows = replica->rows,
                                    .training = true,
-                                   .loss = loss,
+                                   .objective.loss = loss,
                                    .parameters = replica->parameters,
                                    .gradients = replica->gradients,
                                    .features = replica->features,

@@ -349,7 +349,7 @@ START_TEST(test_bad_values) {
     struct ls_plan *plan = NULL;
     config.rows = 0;
     assert_refused(&config, "plan: rows 0 must be 1 or more");
-    config = good, config.loss = (ls_loss)8;
+    config = good, config.objective.loss = (ls_loss)8;
     assert_refused(&config, "plan: loss 8 is no ls_loss");
     config = good, config.rows = INT64_MAX;
     ck_assert_int_eq(ls_plan_new(&config, &plan), LS_RESOURCE_EXHAUSTED);

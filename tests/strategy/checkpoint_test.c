@@ -25,6 +25,8 @@ struct job {
     ls_optimizer optimizer;
     const char *devices;
     ls_checkpoint_options checkpoint;
+    ls_model *model; /* during run */
+    bool slower;     /* half the learning rate after each epoch */
     bool statistics; /* the model has some, and draws random numbers */
     bool patient;    /* at the end of an epoch, the checkpoint of the epoch before is waited for */
     int break_epoch; /* a label is spoiled after it; 0: never */
@@ -94,7 +96,10 @@ static ls_status end_of_epoch(void *context, int epoch, const ls_result *result)
     job->called++;
     if (job->patient && job->called > 1) wait_for_checkpoint(result->steps - STEPS);
     if (epoch + 1 == job->break_epoch) job->toy->labels[20] = BAD;
-    return LS_OK;
+    if (!job->slower) return LS_OK;
+    float rate = 0;
+    ck_assert_int_eq(ls_model_learning_rate(job->model, &rate), LS_OK);
+    return ls_model_set_learning_rate(job->model, rate / 2);
 }
 
 static ls_status train(ls_strategy *strategy, struct job *job) {
@@ -112,7 +117,10 @@ static ls_status train(ls_strategy *strategy, struct job *job) {
                           &model);
     else if (!st)
         st = ls_model_new(strategy, LS_LAYERS(ls_dense(5, LS_RELU), ls_dense(3)), &model);
-    if (!st) st = ls_model_compile(model, job->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    job->model = model;
+    if (!st)
+        st = ls_model_compile_with(model, job->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                                   LS_COMPILE(.metrics = LS_METRICS(ls_top_k(2), ls_mean_loss())));
     if (!st)
         st = ls_model_fit(model, data,
                           LS_FIT(.epochs = job->epochs ? job->epochs : EPOCHS, .verbose = -1, .validation_data = data,
@@ -137,6 +145,10 @@ static void expect_same(const struct job *job, const struct job *undisturbed) {
     ck_assert_str_eq(job->sha256, undisturbed->sha256);
     ck_assert_int_eq(job->result.steps, undisturbed->result.steps);
     ck_assert_mem_eq(&job->result.loss, &undisturbed->result.loss, 4 * sizeof(double)); /* and what follows it */
+    ck_assert_mem_eq(job->result.metrics, undisturbed->result.metrics, sizeof(job->result.metrics));
+    ck_assert_mem_eq(job->result.val_metrics, undisturbed->result.val_metrics, sizeof(job->result.val_metrics));
+    ck_assert_double_ge(job->result.metrics[0], job->result.accuracy);
+    ck_assert_double_eq(job->result.val_metrics[1], job->result.val_loss);
 }
 
 static struct job job_of(ls_optimizer optimizer, const char *devices, int64_t every_steps) {
@@ -153,14 +165,16 @@ static struct job without(struct job job) {
     return job;
 }
 
-static void check_interruptions(ls_optimizer optimizer, const char *devices, bool statistics) {
+static void check_interruptions(ls_optimizer optimizer, const char *devices, bool statistics, bool slower) {
     static const int64_t every[] = {0, 1, 2, 5, 6, 7, 1000};
     struct job undisturbed = without(job_of(optimizer, devices, 0));
     undisturbed.statistics = statistics;
+    undisturbed.slower = slower;
     ck_assert_int_eq(run(&undisturbed), LS_OK);
     for (size_t i = 0; i < sizeof(every) / sizeof(every[0]); i++) {
         struct job job = job_of(optimizer, devices, every[i]);
         job.statistics = statistics;
+        job.slower = slower;
         for (job.break_epoch = 1; job.break_epoch < EPOCHS; job.break_epoch++) {
             ck_assert_int_ne(run(&job), LS_OK);
             ck_assert_msg(strstr(ls_error(), "77"), "%s", ls_error());
@@ -173,11 +187,12 @@ static void check_interruptions(ls_optimizer optimizer, const char *devices, boo
 }
 
 START_TEST(interrupted_again_and_again) {
-    check_interruptions(ls_adam(0.01F), "1", false);
-    check_interruptions(ls_sgd(0.1F, .momentum = 0.9F, .nesterov = true), "1", false);
-    check_interruptions(ls_sgd(0.1F), "3", false);
-    check_interruptions(ls_adam(0.01F), "2", false);
-    check_interruptions(ls_adam(0.01F), "2", true);
+    check_interruptions(ls_adam(0.01F), "1", false, false);
+    check_interruptions(ls_sgd(0.1F, .momentum = 0.9F, .nesterov = true), "1", false, false);
+    check_interruptions(ls_sgd(0.1F), "3", false, false);
+    check_interruptions(ls_adam(0.01F), "2", false, false);
+    check_interruptions(ls_adam(0.01F), "2", true, false);
+    check_interruptions(ls_sgd(0.1F, .momentum = 0.9F), "2", false, true);
 }
 END_TEST
 

@@ -109,6 +109,161 @@ START_TEST(bad_calls_are_named) {
 }
 END_TEST
 
+/* ---- The learning rate between steps ---- */
+
+struct pace {
+    ls_model *model;
+    float factor;
+};
+
+static ls_status slow_down(void *context, int epoch, const ls_result *result) {
+    const struct pace *pace = context;
+    float rate = 0;
+    (void)epoch;
+    (void)result;
+    ls_status st = ls_model_learning_rate(pace->model, &rate);
+    return st ? st : ls_model_set_learning_rate(pace->model, rate * pace->factor);
+}
+
+/* Two epochs of plain SGD: the second one moves half as far with half the rate, and as far as one compiled with that.
+ */
+START_TEST(the_learning_rate_can_be_set) {
+    struct toy toy;
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL, *other = NULL;
+    char one[65], two[65];
+    float rate = 0;
+    fill_toy(&toy);
+    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy), LS_OK);
+    ck_assert_int_eq(open_toy(&toy, 8, &data), LS_OK);
+    ck_assert_int_eq(ls_model_new(strategy, LS_LAYERS(ls_dense(3)), &model), LS_OK);
+    ck_assert_int_eq(ls_model_new(strategy, LS_LAYERS(ls_dense(3)), &other), LS_OK);
+    ck_assert_int_eq(ls_model_learning_rate(model, &rate), LS_FAILED_PRECONDITION);
+    ck_assert_int_eq(ls_model_set_learning_rate(model, 1), LS_FAILED_PRECONDITION);
+    ck_assert_int_eq(ls_model_compile(model, ls_sgd(0.5F), LS_SPARSE_CATEGORICAL_CROSSENTROPY), LS_OK);
+    ck_assert_int_eq(ls_model_compile(other, ls_sgd(0.5F), LS_SPARSE_CATEGORICAL_CROSSENTROPY), LS_OK);
+    struct pace pace = {model, 0.5F};
+    ck_assert_int_eq(
+        ls_model_fit(model, data, LS_FIT(.epochs = 2, .verbose = -1, .on_epoch = slow_down, .context = &pace), NULL),
+        LS_OK);
+    ck_assert_int_eq(ls_model_learning_rate(model, &rate), LS_OK);
+    ck_assert_float_eq(rate, 0.125F);
+    ck_assert_int_eq(ls_model_fit(other, data, LS_FIT(.verbose = -1), NULL), LS_OK);
+    ck_assert_int_eq(ls_model_set_learning_rate(other, 0.25F), LS_OK);
+    ck_assert_int_eq(ls_model_fit(other, data, LS_FIT(.verbose = -1), NULL), LS_OK);
+    ck_assert_int_eq(ls_model_weights_sha256(model, one), LS_OK);
+    ck_assert_int_eq(ls_model_weights_sha256(other, two), LS_OK);
+    ck_assert_str_eq(one, two);
+    ck_assert_int_eq(ls_model_set_learning_rate(other, 0), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_model_set_learning_rate(other, NAN), LS_INVALID_ARGUMENT);
+    ls_model_free(model);
+    ls_model_free(other);
+    ls_dataset_free(data);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+/* Each worker sets another rate after the first epoch: the next step changes nothing and says why. */
+static ls_status train_unevenly(struct worker *worker) {
+    struct toy *toy = worker->context;
+    struct pace pace = {NULL, 0.5F + 0.25F * (float)worker->rank};
+    ls_dataset *data = NULL;
+    ls_status st = open_toy(toy, 8, &data);
+    if (!st) st = make_model(worker->strategy, &pace.model);
+    if (!st)
+        st = ls_model_fit(pace.model, data, LS_FIT(.epochs = 2, .verbose = -1, .on_epoch = slow_down, .context = &pace),
+                          NULL);
+    ls_model_free(pace.model);
+    ls_dataset_free(data);
+    return st;
+}
+
+START_TEST(another_learning_rate_elsewhere_is_an_error) {
+    struct toy toy;
+    fill_toy(&toy);
+    struct worker_cluster cluster = {.count = 2, .devices = {2, 1}, .fn = train_unevenly, .context = &toy};
+    run_workers(&cluster);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(cluster.workers[i].status, LS_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(cluster.workers[i].error, "learning rate is 0.0"), "%s", cluster.workers[i].error);
+        ck_assert_msg(strstr(cluster.workers[i].error, "epoch 2, step 1"), "%s", cluster.workers[i].error);
+    }
+}
+END_TEST
+
+/* ---- Losses and metrics ---- */
+
+START_TEST(metrics_are_measured) {
+    struct toy toy;
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    ls_result result;
+    const ls_compile_options *options =
+        LS_COMPILE(.metrics = LS_METRICS(ls_categorical_accuracy(), ls_top_k(3), ls_mean_loss()));
+    fill_toy(&toy);
+    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "3"), &strategy), LS_OK);
+    ck_assert_int_eq(open_toy(&toy, 8, &data), LS_OK);
+    ck_assert_int_eq(ls_model_new(strategy, LS_LAYERS(ls_dense(3)), &model), LS_OK);
+    ck_assert_int_eq(ls_model_compile_with(model, ls_sgd(0.1F), LS_CATEGORICAL_CROSSENTROPY, options), LS_OK);
+    ck_assert_str_eq(ls_model_metric_name(model, 1), "top_k_categorical_accuracy");
+    ck_assert_ptr_null(ls_model_metric_name(model, 3));
+    ck_assert_ptr_null(ls_model_metric_name(model, -1));
+    ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.epochs = 3, .verbose = -1), &result), LS_OK);
+    ck_assert_double_eq(result.metrics[0], result.accuracy);
+    ck_assert_double_eq(result.metrics[1], 1);
+    ck_assert_double_eq(result.metrics[2], result.loss);
+    ck_assert(isnan(result.val_metrics[0]) && result.metrics[3] == 0);
+    ck_assert_int_eq(ls_model_evaluate(model, data, &result), LS_OK);
+    ck_assert_double_eq(result.metrics[0], result.accuracy);
+    ck_assert_double_eq(result.metrics[2], result.loss);
+    ck_assert_double_lt(result.accuracy, 1); /* so that equal numbers say something */
+    ls_model_free(model);
+    ls_dataset_free(data);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+/* One output for two classes, by each loss that takes it; probabilities too. */
+START_TEST(one_output_learns_two_classes) {
+    const struct {
+        ls_loss loss;
+        ls_activation activation;
+        const ls_compile_options *options;
+    } cases[] = {
+        {LS_BINARY_CROSSENTROPY, LS_LINEAR, LS_COMPILE(.metrics = LS_METRICS(ls_binary_accuracy()))},
+        {LS_BINARY_CROSSENTROPY, LS_SIGMOID,
+         LS_COMPILE(.from_probabilities = true, .label_smoothing = 0.1F, .metrics = LS_METRICS(ls_binary_accuracy()))},
+        {LS_MEAN_SQUARED_ERROR, LS_LINEAR, LS_COMPILE(.metrics = LS_METRICS(ls_binary_accuracy()))},
+    };
+    struct toy toy;
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL;
+    fill_toy(&toy);
+    for (int i = 0; i < EXAMPLES; i++) toy.labels[i] = toy.labels[i] == 2;
+    ck_assert_int_eq(ls_mirrored_strategy_new(NULL, &strategy), LS_OK);
+    ck_assert_int_eq(ls_dataset_arrays(&toy.features[0][0], LS_SHAPE(WIDTH), toy.labels, EXAMPLES, 2,
+                                       LS_DATASET(.batch_size = 8), &data),
+                     LS_OK);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ls_model *model = NULL;
+        ls_result result;
+        ck_assert_int_eq(ls_model_new(strategy, LS_LAYERS(ls_dense(1, cases[i].activation)), &model), LS_OK);
+        ck_assert_int_eq(ls_model_compile_with(model, ls_adam(0.05F), cases[i].loss, cases[i].options), LS_OK);
+        ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.epochs = 60, .verbose = -1), &result), LS_OK);
+        ck_assert_double_gt(result.metrics[0], 0.97);
+        if (cases[i].loss == LS_MEAN_SQUARED_ERROR)
+            ck_assert(isnan(result.accuracy));
+        else
+            ck_assert_double_eq(result.accuracy, result.metrics[0]);
+        ls_model_free(model);
+    }
+    ls_dataset_free(data);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
 /* Sparse and one-hot labels are the same loss. */
 START_TEST(one_hot_is_sparse) {
     struct toy toy;
@@ -286,6 +441,10 @@ int main(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, a_step_is_a_transaction);
     tcase_add_test(tests, bad_calls_are_named);
+    tcase_add_test(tests, the_learning_rate_can_be_set);
+    tcase_add_test(tests, another_learning_rate_elsewhere_is_an_error);
+    tcase_add_test(tests, metrics_are_measured);
+    tcase_add_test(tests, one_output_learns_two_classes);
     tcase_add_test(tests, one_hot_is_sparse);
     tcase_add_test(tests, differences_are_one_error_on_all);
     tcase_add_test(tests, evaluation_compares_its_data);

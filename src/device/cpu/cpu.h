@@ -25,10 +25,14 @@ ls_status ls_cpu_take(const struct ls_op *op);
 ls_status ls_cpu_pad(const struct ls_op *op);
 ls_status ls_cpu_crop(const struct ls_op *op);
 ls_status ls_cpu_dropout(const struct ls_op *op);
-ls_status ls_cpu_softmax_crossentropy(const struct ls_op *op);
+ls_status ls_cpu_loss(const struct ls_op *op);
+ls_status ls_cpu_metric(const struct ls_op *op);
 ls_status ls_cpu_one_hot(const struct ls_op *op);
 ls_status ls_cpu_sgd(const struct ls_op *op);
 ls_status ls_cpu_adam(const struct ls_op *op);
+
+/* loss.c: INVALID_ARGUMENT naming the first row whose label is none of the classes. */
+ls_status ls_cpu_check_labels(const int32_t *labels, int64_t rows, int64_t classes);
 
 /* For kinds that prepare something: a handle, or workspace_size. */
 ls_status ls_cpu_convolution_build(struct ls_device *device, struct ls_op *op);

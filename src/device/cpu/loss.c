@@ -1,17 +1,20 @@
-/* Softmax cross-entropy from logits: the row's maximum is subtracted first, exponentials are float32, their sum and the
- * loss are double and added in row order. Mirrors tf.nn.sparse_softmax_cross_entropy_with_logits and its one-hot twin;
- * for one-hot rows both give the same bits. */
+/* Losses, row by row: float32 inputs, what is added is double and added in row order. Softmax: the row's maximum is
+ * subtracted first, exponentials are float32. Mirrors tf.nn.sparse_softmax_cross_entropy_with_logits and its one-hot
+ * twin, for which both give the same bits, and keras.losses from probabilities, BinaryCrossentropy, MeanSquaredError.
+ */
 #include <math.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "device/cpu/cpu.h"
 
+#define EPSILON 1e-7 /* probabilities are kept so far from 0 and 1, as keras.config.epsilon */
+
 struct row {
     const float *logits, *one_hot; /* one_hot NULL: label counts */
     float *gradient;               /* may be NULL */
     int64_t classes, label;
-    double scale;
+    double smoothing, scale;
 };
 
 static int64_t argmax(const float *values, int64_t count) {
@@ -19,6 +22,16 @@ static int64_t argmax(const float *values, int64_t count) {
     for (int64_t i = 1; i < count; i++)
         if (values[i] > values[best]) best = i;
     return best;
+}
+
+static double hard_target(const struct row *row, int64_t c) {
+    return row->one_hot ? (double)row->one_hot[c] : c == row->label ? 1.0 : 0.0;
+}
+
+/* ---- one of several classes ---- */
+
+static double target(const struct row *row, int64_t c) {
+    return hard_target(row, c) * (1 - row->smoothing) + row->smoothing / (double)row->classes;
 }
 
 static double exponentials(const struct row *row, float maximum) {
@@ -31,10 +44,6 @@ static double exponentials(const struct row *row, float maximum) {
     return sum;
 }
 
-static double target(const struct row *row, int64_t c) {
-    return row->one_hot ? (double)row->one_hot[c] : c == row->label ? 1.0 : 0.0;
-}
-
 /* Turns the exponentials into gradients. */
 static void finish_gradient(const struct row *row, double sum) {
     double inverse = 1 / sum;
@@ -42,24 +51,96 @@ static void finish_gradient(const struct row *row, double sum) {
         row->gradient[c] = (float)(((double)row->gradient[c] * inverse - target(row, c)) * row->scale);
 }
 
-static double row_loss(const struct row *row, float maximum, double sum) {
+static double softmax_loss(const struct row *row, float maximum, double sum) {
     double loss = 0, log_sum = log(sum);
-    if (!row->one_hot) return log_sum - (double)(row->logits[row->label] - maximum);
-    for (int64_t c = 0; c < row->classes; c++)
-        if (row->one_hot[c] != 0) loss += (double)row->one_hot[c] * (log_sum - (double)(row->logits[c] - maximum));
+    if (!row->one_hot && row->smoothing == 0) return log_sum - (double)(row->logits[row->label] - maximum);
+    for (int64_t c = 0; c < row->classes; c++) {
+        double part = target(row, c);
+        if (part != 0) loss += part * (log_sum - (double)(row->logits[c] - maximum));
+    }
     return loss;
 }
 
-static void run_row(const struct row *row, struct ls_loss_sums *sums) {
+static void count_class(const struct row *row, int64_t predicted, struct ls_loss_sums *sums) {
+    sums->correct += predicted == (row->one_hot ? argmax(row->one_hot, row->classes) : row->label);
+}
+
+static void softmax_row(const struct row *row, struct ls_loss_sums *sums) {
     int64_t predicted = argmax(row->logits, row->classes);
     float maximum = row->logits[predicted];
     double sum = exponentials(row, maximum);
-    sums->loss += row_loss(row, maximum, sum);
-    sums->correct += predicted == (row->one_hot ? argmax(row->one_hot, row->classes) : row->label);
+    sums->loss += softmax_loss(row, maximum, sum);
+    count_class(row, predicted, sums);
     if (row->gradient) finish_gradient(row, sum);
 }
 
-static ls_status check_labels(const int32_t *labels, int64_t rows, int64_t classes) {
+static double keep_inside(double probability) {
+    return fmin(fmax(probability, EPSILON), 1 - EPSILON);
+}
+
+/* Probabilities are divided by their sum first; where one is kept inside, it has no gradient of its own. */
+static void probabilities_row(const struct row *row, struct ls_loss_sums *sums) {
+    double sum = 0, pull = 0;
+    for (int64_t c = 0; c < row->classes; c++) sum += (double)row->logits[c];
+    for (int64_t c = 0; c < row->classes; c++) {
+        double share = (double)row->logits[c] / sum, kept = keep_inside(share), part = target(row, c);
+        if (part != 0) sums->loss -= part * log(kept);
+        if (kept == share) pull += part;
+    }
+    count_class(row, argmax(row->logits, row->classes), sums);
+    for (int64_t c = 0; row->gradient && c < row->classes; c++) {
+        double share = (double)row->logits[c] / sum, own = keep_inside(share) == share ? target(row, c) / share : 0;
+        row->gradient[c] = (float)((pull - own) / sum * row->scale);
+    }
+}
+
+/* ---- each output by itself ---- */
+
+static double own_target(const struct row *row, int64_t c) {
+    return row->classes == 1 && !row->one_hot ? (double)row->label : hard_target(row, c);
+}
+
+static double smooth_target(const struct row *row, int64_t c) {
+    return own_target(row, c) * (1 - row->smoothing) + 0.5 * row->smoothing;
+}
+
+static void sigmoid_row(const struct row *row, struct ls_loss_sums *sums) {
+    double loss = 0, outputs = (double)row->classes;
+    for (int64_t c = 0; c < row->classes; c++) {
+        double x = (double)row->logits[c], wanted = smooth_target(row, c), small = exp(-fabs(x));
+        loss += fmax(x, 0) - x * wanted + log1p(small);
+        sums->correct += (x > 0) == (own_target(row, c) > 0.5);
+        if (row->gradient)
+            row->gradient[c] = (float)(((x < 0 ? small : 1) / (1 + small) - wanted) / outputs * row->scale);
+    }
+    sums->loss += loss / outputs;
+}
+
+static void binary_row(const struct row *row, struct ls_loss_sums *sums) {
+    double loss = 0, outputs = (double)row->classes;
+    for (int64_t c = 0; c < row->classes; c++) {
+        double given = (double)row->logits[c], p = keep_inside(given), wanted = smooth_target(row, c);
+        loss -= wanted * log(p) + (1 - wanted) * log(1 - p);
+        sums->correct += (given > 0.5) == (own_target(row, c) > 0.5);
+        double slope = p == given ? (1 - wanted) / (1 - p) - wanted / p : 0;
+        if (row->gradient) row->gradient[c] = (float)(slope / outputs * row->scale);
+    }
+    sums->loss += loss / outputs;
+}
+
+static void square_row(const struct row *row, struct ls_loss_sums *sums) {
+    double loss = 0, outputs = (double)row->classes;
+    for (int64_t c = 0; c < row->classes; c++) {
+        double error = (double)row->logits[c] - own_target(row, c);
+        loss += error * error;
+        if (row->gradient) row->gradient[c] = (float)(2 * error / outputs * row->scale);
+    }
+    sums->loss += loss / outputs;
+}
+
+/* ---- all rows ---- */
+
+ls_status ls_cpu_check_labels(const int32_t *labels, int64_t rows, int64_t classes) {
     for (int64_t r = 0; r < rows; r++)
         if (labels[r] < 0 || labels[r] >= classes)
             return ls_fail(LS_INVALID_ARGUMENT, "row %lld has label %d, but the model has %lld classes: 0 to %lld",
@@ -67,12 +148,37 @@ static ls_status check_labels(const int32_t *labels, int64_t rows, int64_t class
     return LS_OK;
 }
 
-ls_status ls_cpu_softmax_crossentropy(const struct ls_op *op) {
+/* A single output: two classes, or where errors are squared any number. */
+static ls_status check_sparse(const struct ls_op *op, int64_t rows, int64_t classes) {
+    bool alone = classes == 1 && op->kind != LS_OP_SOFTMAX_CROSSENTROPY && op->kind != LS_OP_CROSSENTROPY;
+    if (alone && op->kind == LS_OP_SQUARED_ERROR) return LS_OK;
+    return ls_cpu_check_labels(op->tensors[LS_ARG_LABELS].data, rows, alone ? 2 : classes);
+}
+
+typedef void row_fn(const struct row *row, struct ls_loss_sums *sums);
+
+static row_fn *row_function(enum ls_op_kind kind) {
+    switch (kind) {
+    case LS_OP_CROSSENTROPY:
+        return probabilities_row;
+    case LS_OP_SIGMOID_CROSSENTROPY:
+        return sigmoid_row;
+    case LS_OP_BINARY_CROSSENTROPY:
+        return binary_row;
+    case LS_OP_SQUARED_ERROR:
+        return square_row;
+    default:
+        return softmax_row;
+    }
+}
+
+ls_status ls_cpu_loss(const struct ls_op *op) {
     const struct ls_tensor *logits = &op->tensors[LS_ARG_LOGITS], *labels = &op->tensors[LS_ARG_LABELS];
     float *gradient = op->tensors[LS_ARG_DLOGITS].data;
     int64_t rows = logits->shape.dims[0], classes = logits->shape.dims[1];
     bool sparse = labels->dtype == LS_INT32;
-    ls_status status = sparse ? check_labels(labels->data, rows, classes) : LS_OK;
+    row_fn *run_row = row_function(op->kind);
+    ls_status status = sparse ? check_sparse(op, rows, classes) : LS_OK;
     if (status) return status;
     struct ls_loss_sums sums = {.rows = rows};
     for (int64_t r = 0; r < rows; r++) {
@@ -81,10 +187,13 @@ ls_status ls_cpu_softmax_crossentropy(const struct ls_op *op) {
                           .gradient = gradient ? gradient + r * classes : NULL,
                           .classes = classes,
                           .label = sparse ? ((const int32_t *)labels->data)[r] : 0,
+                          .smoothing = (double)op->alpha,
                           .scale = op->scale ? (double)*op->scale : 0};
         run_row(&row, &sums);
     }
-    *op->sums = sums;
+    op->sums->loss = sums.loss;
+    op->sums->correct = sums.correct;
+    op->sums->rows = sums.rows;
     return LS_OK;
 }
 
@@ -92,7 +201,7 @@ ls_status ls_cpu_one_hot(const struct ls_op *op) {
     const struct ls_tensor *y = &op->tensors[LS_ARG_ONE_HOT];
     const int32_t *labels = op->tensors[LS_ARG_LABELS].data;
     int64_t rows = y->shape.dims[0], classes = y->shape.dims[1];
-    ls_status status = check_labels(labels, rows, classes);
+    ls_status status = ls_cpu_check_labels(labels, rows, classes);
     if (status) return status;
     memset(y->data, 0, (size_t)(rows * classes) * sizeof(float));
     for (int64_t r = 0; r < rows; r++) ((float *)y->data)[r * classes + labels[r]] = 1;

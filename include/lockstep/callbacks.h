@@ -1,0 +1,98 @@
+/* Callbacks of ls_model_fit (tf.keras.callbacks), those that come with the library and a user's own. Part of the public API,
+ * included by lockstep.h.
+ *
+ *     ls_callback *stop = NULL, *log = NULL;
+ *     if ((st = ls_early_stopping_new(LS_EARLY_STOPPING(.patience = 3, .restore_best_weights = true), &stop))) ...
+ *     if ((st = ls_csv_logger_new(LS_CSV_LOGGER(.path = "log.csv"), &log))) ...
+ *     st = ls_model_fit(model, data, LS_FIT(.epochs = 50, .callbacks = LS_CALLBACKS(stop, log)), NULL);
+ *     ls_callback_free(stop); ls_callback_free(log);
+ *
+ * Every worker has the same callbacks in the same order, and they are called alike on each, in the thread of fit. What they
+ * decide must follow from what they are told, which is the same everywhere; what is written is written by the one worker that
+ * call->writes names. A worker that was started anew may be told an epoch's end again (call->repeated), and a training that
+ * goes on after a checkpoint repeats what came after it: whoever writes, writes for call->epoch, not behind what is there. */
+#ifndef LOCKSTEP_CALLBACKS_H
+#define LOCKSTEP_CALLBACKS_H
+
+#include <lockstep/lockstep.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A number with Keras' name: "loss", "val_accuracy". */
+typedef struct ls_callback_log {
+    const char *name;
+    double value;
+} ls_callback_log;
+/* What a callback is told; valid until it returns. */
+typedef struct ls_callback_call {
+    ls_model *model;
+    int epoch, epochs;           /* the present epoch, from 0; how many fit is to do */
+    int64_t step, steps;         /* done in this epoch; in a whole one */
+    int64_t iteration;           /* optimizer steps applied since compile */
+    const ls_callback_log *logs; /* in the order of their names. Of a step: the epoch's means so far, as Keras' */
+    size_t log_count;
+    bool writes;                 /* this worker is the one that writes files */
+    bool resumed;                /* fit goes on after a checkpoint, or on a worker that was started anew */
+    bool repeated;               /* on_epoch_end: the state of callbacks has this epoch already */
+} ls_callback_call;
+/* Any status but LS_OK ends fit with it, the callback's name and the place before its message. */
+typedef ls_status ls_callback_fn(void *context, const ls_callback_call *call);
+typedef struct ls_callback {
+    size_t size;
+    const char *name;  /* for messages */
+    void *context;
+    ls_callback_fn *on_build;       /* the model has its weights; the last chance to set state. Before on_train_begin */
+    ls_callback_fn *on_train_begin; /* also where a training goes on, with state as it was then */
+    ls_callback_fn *on_epoch_begin;
+    ls_callback_fn *on_train_batch_begin, *on_train_batch_end;
+    ls_callback_fn *on_epoch_end;   /* after validation; what it changes in state is changed once an epoch */
+    ls_callback_fn *on_train_end;   /* of a fit that succeeds */
+    /* Borrowed: what checkpoints keep and recovery copies, equal on all workers */
+    void *state;
+    size_t state_size;
+    bool sets_learning_rate; /* the logs have learning_rate then, as Keras' */
+    bool warn_only;    /* an error is a warning, once, and on this worker the callback is not called any more */
+    void (*release)(void *context); /* of ls_callback_free; NULL: the callback is its maker's own */
+} ls_callback;
+/* ls_callback mine = LS_CALLBACK(.name = "mine", .on_epoch_end = tell, .context = &me); */
+#define LS_CALLBACK(...) ((ls_callback){.size = sizeof(ls_callback), __VA_ARGS__})
+#define LS_CALLBACKS(...) ((ls_callback *const[]){__VA_ARGS__, NULL})
+/* One that the library has made; NULL is nothing. */
+LS_API void ls_callback_free(ls_callback *callback);
+/* False: there is no such number in the call. */
+LS_API bool ls_callback_value(const ls_callback_call *call, const char *name, double *value);
+/* Keras' model.stop_training = True: fit ends, with success, after the present epoch on all workers. In a callback. */
+LS_API void ls_model_stop_training(ls_model *model);
+
+/* CSVLogger: epoch and all logs as columns, a row an epoch. What cannot be written is an error that names the path. */
+typedef struct ls_csv_logger_options {
+    size_t size;
+    const char *path;
+    char separator; /* default ',' */
+    bool append;    /* behind what is in the file; default: it is written anew, unless training goes on */
+    bool warn_only; /* an error is a warning, and training goes on without the log */
+} ls_csv_logger_options;
+#define LS_CSV_LOGGER(...) (&(ls_csv_logger_options){.size = sizeof(ls_csv_logger_options), __VA_ARGS__})
+LS_API ls_status ls_csv_logger_new(const ls_csv_logger_options *options, ls_callback **callback);
+
+/* TensorBoard: event files in folder/train and folder/validation with Keras' tags: epoch_loss, epoch_accuracy,
+ * epoch_learning_rate, ...; evaluation_loss_vs_iterations. Steps are epochs; of batch_* and _vs_iterations, iterations. */
+typedef struct ls_tensorboard_options {
+    size_t size;
+    const char *folder;          /* made where the one above it is there */
+    int histogram_freq;          /* histograms of weights, each so many epochs; default: none */
+    bool gradients;              /* with them, of the gradients of the epoch's last step: dense/kernel_grad/histogram */
+    bool write_images;           /* with them, weights as images */
+    int64_t update_freq;         /* batch_loss, ... each so many steps; default: none */
+    bool write_steps_per_second; /* epoch_steps_per_second, and with update_freq batch_steps_per_second */
+    bool warn_only;              /* an error is a warning, and training goes on without TensorBoard */
+} ls_tensorboard_options;
+#define LS_TENSORBOARD(...) (&(ls_tensorboard_options){.size = sizeof(ls_tensorboard_options), __VA_ARGS__})
+LS_API ls_status ls_tensorboard_new(const ls_tensorboard_options *options, ls_callback **callback);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

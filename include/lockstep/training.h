@@ -1,0 +1,69 @@
+/* How a model is trained: optimizers, losses, metrics. Part of the public API, included by lockstep.h. */
+#ifndef LOCKSTEP_TRAINING_H
+#define LOCKSTEP_TRAINING_H
+
+#include <lockstep/lockstep.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ls_optimizer_kind { LS_OPTIMIZER_SGD = 1, LS_OPTIMIZER_ADAM } ls_optimizer_kind;
+/* Keras' update rules; beta_1, beta_2 and epsilon of 0 mean Keras' 0.9, 0.999 and 1e-7. */
+typedef struct ls_optimizer {
+    ls_optimizer_kind kind;
+    float learning_rate;
+    float momentum;
+    bool nesterov;
+    float beta_1, beta_2, epsilon;
+} ls_optimizer;
+#define ls_sgd(...) ((ls_optimizer){.kind = LS_OPTIMIZER_SGD, .learning_rate = __VA_ARGS__})
+#define ls_adam(...) ((ls_optimizer){.kind = LS_OPTIMIZER_ADAM, .learning_rate = __VA_ARGS__})
+
+/* keras.losses. Labels are class numbers; CATEGORICAL makes one-hot rows of them, with the same numbers. BINARY and MEAN_SQUARED
+ * take each output by itself: one output has the label itself as its target, several have a one-hot row. */
+typedef enum ls_loss {
+    LS_SPARSE_CATEGORICAL_CROSSENTROPY = 1, LS_CATEGORICAL_CROSSENTROPY, LS_BINARY_CROSSENTROPY, LS_MEAN_SQUARED_ERROR
+} ls_loss;
+
+/* keras.metrics: means over the examples, beside the loss and the accuracy that belongs to it (none to MEAN_SQUARED_ERROR). */
+typedef enum ls_metric_kind {
+    LS_METRIC_SPARSE_CATEGORICAL_ACCURACY = 1, LS_METRIC_CATEGORICAL_ACCURACY, LS_METRIC_BINARY_ACCURACY, LS_METRIC_TOP_K,
+    LS_METRIC_MEAN_LOSS
+} ls_metric_kind;
+typedef struct ls_metric {
+    ls_metric_kind kind;
+    int k;           /* of top_k; default 5 */
+    float threshold; /* of binary_accuracy: outputs above it are a 1; default: probability 0.5, which is logit 0 */
+} ls_metric;
+#define ls_sparse_categorical_accuracy() ((ls_metric){.kind = LS_METRIC_SPARSE_CATEGORICAL_ACCURACY})
+#define ls_categorical_accuracy() ((ls_metric){.kind = LS_METRIC_CATEGORICAL_ACCURACY})
+#define ls_binary_accuracy(...) ((ls_metric){.kind = LS_METRIC_BINARY_ACCURACY, __VA_ARGS__})
+#define ls_top_k(...) ((ls_metric){.kind = LS_METRIC_TOP_K, .k = __VA_ARGS__})
+/* The loss without what regularisers add to it. */
+#define ls_mean_loss() ((ls_metric){.kind = LS_METRIC_MEAN_LOSS})
+#define LS_METRICS(...) ((const ls_metric[]){__VA_ARGS__, {0}})
+
+/* Before the first fit or evaluate: a model's outputs are logits, and there are no metrics. */
+LS_API ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss);
+typedef struct ls_compile_options {
+    size_t size;
+    bool from_probabilities;  /* Keras' from_logits=False: the outputs are probabilities, as those of softmax or sigmoid */
+    float label_smoothing;    /* in [0, 1): so much of each target is the same for all */
+    const ls_metric *metrics; /* LS_METRICS(ls_top_k(5), ...), at most LS_MAX_METRICS; copied */
+} ls_compile_options;
+#define LS_COMPILE(...) (&(ls_compile_options){.size = sizeof(ls_compile_options), __VA_ARGS__})
+LS_API ls_status ls_model_compile_with(ls_model *model, ls_optimizer optimizer, ls_loss loss, const ls_compile_options *options);
+/* Keras' name of the index-th metric, "top_k_categorical_accuracy"; NULL past the end. */
+LS_API const char *ls_model_metric_name(const ls_model *model, int index);
+
+/* optimizer.learning_rate: that of the next step. Set between steps, as in on_epoch, and alike on all workers; a difference ends
+ * fit with an error. Checkpoints and recovery keep it. on_epoch sees it as it was in the epoch's last step. */
+LS_API ls_status ls_model_learning_rate(const ls_model *model, float *learning_rate);
+LS_API ls_status ls_model_set_learning_rate(ls_model *model, float learning_rate);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,15 @@
+/* What stands around the bytes of a record in TFRecord and TensorBoard's event files: before them their length and its
+ * checksum, behind them their checksum. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LS_RECORD_HEADER 12 /* bytes */
+#define LS_RECORD_FOOTER 4
+
+void ls_record_header(uint64_t length, uint8_t header[LS_RECORD_HEADER]);
+void ls_record_footer(const void *bytes, size_t size, uint8_t footer[LS_RECORD_FOOTER]);
+/* The length that a header tells; false where its checksum is wrong. */
+bool ls_record_header_read(const uint8_t header[LS_RECORD_HEADER], uint64_t *length);
+bool ls_record_footer_fits(const uint8_t footer[LS_RECORD_FOOTER], const void *bytes, size_t size);

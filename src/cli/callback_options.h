@@ -1,0 +1,52 @@
+/* The callbacks that lockstep train can be asked for. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "cli/options.h"
+
+#define LS_MAX_CALLBACKS 8
+
+enum ls_callback_option {
+    LS_TENSORBOARD_FOLDER = 1280,
+    LS_TENSORBOARD_HISTOGRAMS,
+    LS_TENSORBOARD_GRADIENTS,
+    LS_TENSORBOARD_IMAGES,
+    LS_TENSORBOARD_STEPS,
+    LS_CSV_FILE,
+    LS_CSV_APPEND,
+    LS_LOG_ERRORS
+};
+#define LS_CALLBACK_OPTIONS                                                                                            \
+    {"tensorboard", required_argument, NULL, LS_TENSORBOARD_FOLDER},                                                   \
+        {"tensorboard-histograms", required_argument, NULL, LS_TENSORBOARD_HISTOGRAMS},                                \
+        {"tensorboard-gradients", no_argument, NULL, LS_TENSORBOARD_GRADIENTS},                                        \
+        {"tensorboard-images", no_argument, NULL, LS_TENSORBOARD_IMAGES},                                              \
+        {"tensorboard-steps", required_argument, NULL, LS_TENSORBOARD_STEPS},                                          \
+        {"csv", required_argument, NULL, LS_CSV_FILE}, {"csv-append", no_argument, NULL, LS_CSV_APPEND}, {             \
+        "log-errors", required_argument, NULL, LS_LOG_ERRORS                                                           \
+    }
+#define LS_CALLBACK_HELP                                                                                               \
+    "  --tensorboard DIR       write event files for TensorBoard, as Keras does, to DIR/train and DIR/validation: "    \
+    "loss,\n"                                                                                                          \
+    "                          accuracy and learning rate an epoch, steps a second; only the chief writes\n"           \
+    "  --tensorboard-steps N   loss and accuracy after every N steps as well\n"                                        \
+    "  --tensorboard-histograms N   histograms of all weights after every N epochs; with --tensorboard-gradients of\n" \
+    "                          the gradients too, with --tensorboard-images weights as images\n"                       \
+    "  --csv FILE              a row an epoch; --csv-append: behind what is in the file\n"                             \
+    "  --log-errors fail|warn  what it is when these cannot be written: the end, or a warning (default fail)\n"
+
+/* What was asked for. */
+struct ls_train_callbacks {
+    ls_tensorboard_options tensorboard;
+    ls_csv_logger_options csv;
+    ls_callback *list[LS_MAX_CALLBACKS + 1]; /* made; ends with NULL */
+    int count;
+};
+/* Puts the option that getopt has just read into callbacks; false after the error has been printed. Other commands'
+ * options are none of its business: true. */
+bool ls_read_callback_option(const struct ls_command_line *line, int option, struct ls_train_callbacks *callbacks);
+/* Whether the options fit together; false after the error has been printed. */
+bool ls_check_callback_options(const struct ls_command_line *line, const struct ls_train_callbacks *callbacks);
+/* Fills the list. ls_train_callbacks_free on failure too. */
+ls_status ls_train_callbacks_make(struct ls_train_callbacks *callbacks, bool validates);
+void ls_train_callbacks_free(struct ls_train_callbacks *callbacks);

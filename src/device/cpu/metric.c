@@ -1,0 +1,64 @@
+/* Metrics, row by row: each gives a row's share, which is added in row order. Mirrors keras.metrics. */
+#include <math.h>
+
+#include "base/status.h"
+#include "device/cpu/cpu.h"
+
+struct row {
+    const float *outputs, *one_hot; /* one_hot NULL: label counts */
+    int64_t classes, label;
+};
+
+static int64_t argmax(const float *values, int64_t count) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (values[i] > values[best]) best = i;
+    return best;
+}
+
+static int64_t label_of(const struct row *row) {
+    return row->one_hot ? argmax(row->one_hot, row->classes) : row->label;
+}
+
+static double in_top(const struct row *row, int k) {
+    float wanted = row->outputs[label_of(row)];
+    int64_t better = 0;
+    for (int64_t c = 0; c < row->classes; c++) better += row->outputs[c] > wanted;
+    return isfinite(wanted) && better < k ? 1 : 0;
+}
+
+static bool is_one(const struct row *row, int64_t c) {
+    if (row->one_hot) return row->one_hot[c] > 0.5F;
+    return row->classes == 1 ? row->label == 1 : c == row->label;
+}
+
+/* The part of the outputs that are right. */
+static double binary(const struct row *row, float threshold) {
+    int64_t right = 0;
+    for (int64_t c = 0; c < row->classes; c++) right += (row->outputs[c] > threshold) == is_one(row, c);
+    return (double)right / (double)row->classes;
+}
+
+static double share(const struct ls_op *op, const struct row *row) {
+    if (op->metric.kind == LS_METRIC_BINARY_ACCURACY) return binary(row, op->metric.threshold);
+    if (op->metric.kind == LS_METRIC_TOP_K) return in_top(row, op->metric.k);
+    return argmax(row->outputs, row->classes) == label_of(row) ? 1 : 0;
+}
+
+ls_status ls_cpu_metric(const struct ls_op *op) {
+    const struct ls_tensor *outputs = &op->tensors[LS_ARG_LOGITS], *labels = &op->tensors[LS_ARG_LABELS];
+    int64_t rows = outputs->shape.dims[0], classes = outputs->shape.dims[1];
+    bool sparse = labels->dtype == LS_INT32, alone = classes == 1 && op->metric.kind == LS_METRIC_BINARY_ACCURACY;
+    ls_status status = sparse ? ls_cpu_check_labels(labels->data, rows, alone ? 2 : classes) : LS_OK;
+    if (status) return status;
+    double sum = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        const struct row row = {.outputs = (const float *)outputs->data + r * classes,
+                                .one_hot = sparse ? NULL : (const float *)labels->data + r * classes,
+                                .classes = classes,
+                                .label = sparse ? ((const int32_t *)labels->data)[r] : 0};
+        sum += share(op, &row);
+    }
+    *op->value = sum;
+    return LS_OK;
+}

@@ -1,0 +1,26 @@
+/* One event of a TensorBoard event file as bytes: a tensor with a tag, as TensorFlow 2's summaries write scalars,
+ * histograms and images. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#define LS_EVENT_TAG 256 /* bytes of a tag, the terminating zero included; longer ones are cut */
+
+enum ls_event_type { LS_EVENT_FLOAT = 1, LS_EVENT_DOUBLE = 2, LS_EVENT_STRING = 7 };
+struct ls_event_bytes {
+    const uint8_t *data;
+    size_t size;
+};
+struct ls_event {
+    double wall_time; /* seconds since 1970 */
+    int64_t step;
+    const char *tag;    /* NULL: a file's first event, which says its version */
+    const char *plugin; /* "scalars", "histograms", "images" */
+    enum ls_event_type type;
+    ls_shape shape;
+    struct ls_event_bytes content;        /* of numbers, little-endian */
+    const struct ls_event_bytes *strings; /* [shape.dims[0]] for LS_EVENT_STRING */
+};
+/* *bytes is freed with ls_free. */
+ls_status ls_event_pack(const struct ls_event *event, uint8_t **bytes, size_t *size);
+/* Tag and step of an event; the tag is empty where it is a file's first. False: it is no event. */
+bool ls_event_read(const uint8_t *bytes, size_t size, char tag[LS_EVENT_TAG], int64_t *step);

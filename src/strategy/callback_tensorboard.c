@@ -1,0 +1,241 @@
+/* TensorBoard (keras.callbacks.TensorBoard): folders and tags are Keras'. The worker that writes opens the files when
+ * it has something to write; what an interrupted training has written behind the place where it goes on is cut off. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "observe/event_file.h"
+#include "strategy/callback_images.h"
+#include "strategy/model.h"
+
+struct tensorboard {
+    ls_callback callback;
+    ls_tensorboard_options options;
+    char *folder;
+    struct ls_event_file *train, *validation; /* NULL: not open */
+    bool begun;                               /* the folder is made, and cut where training goes on */
+    int64_t epoch_began, batch_began;         /* times */
+    int64_t epoch_iteration;                  /* as the epoch began */
+};
+
+/* ---- files ---- */
+
+/* The tags whose steps are iterations. */
+static bool counts_iterations(const char *tag, const char *prefix) {
+    return !strncmp(tag, prefix, strlen(prefix));
+}
+
+/* Whether what call is about comes before the event. */
+static bool is_later(void *context, const char *tag, int64_t step) {
+    const ls_callback_call *call = context;
+    if (counts_iterations(tag, "batch_")) return step > call->iteration;
+    if (counts_iterations(tag, "evaluation_")) return call->repeated ? step >= call->iteration : step > call->iteration;
+    return step >= call->epoch;
+}
+
+static ls_status begin_folder(struct tensorboard *board, const ls_callback_call *call) {
+    char path[4096];
+    static const char *const parts[] = {"train", "validation"};
+    ls_status status = LS_OK;
+    if (board->begun) return LS_OK;
+    (void)mkdir(board->folder, 0777); /* what is wrong with it is said where a file in it is made */
+    for (int i = 0; !status && call->resumed && i < 2; i++) {
+        (void)snprintf(path, sizeof(path), "%.4000s/%s", board->folder, parts[i]);
+        status = ls_event_files_cut(path, is_later, (void *)call);
+    }
+    board->begun = !status;
+    return status;
+}
+
+static ls_status open_file(struct tensorboard *board, const ls_callback_call *call, const char *part,
+                           struct ls_event_file **file) {
+    char path[4096];
+    if (*file) return LS_OK;
+    (void)snprintf(path, sizeof(path), "%.4000s/%s", board->folder, part);
+    ls_status status = begin_folder(board, call);
+    return status ? status : ls_event_file_open(path, file);
+}
+
+static ls_status close_files(struct tensorboard *board) {
+    ls_status first = ls_event_file_close(ls_steal(board->train));
+    ls_status second = ls_event_file_close(ls_steal(board->validation));
+    board->begun = false;
+    return first ? first : second;
+}
+
+/* ---- numbers ---- */
+
+static double rate(int64_t steps, int64_t since) {
+    double seconds = ls_seconds_since(since);
+    return seconds > 0 ? (double)steps / seconds : 0;
+}
+
+/* How the logs of one kind become tags. */
+struct naming {
+    bool validation; /* those of validation, without their "val_" */
+    const char *prefix, *suffix;
+};
+
+static ls_status put_logs(struct ls_event_file *file, const ls_callback_call *call, const struct naming *naming,
+                          int64_t step) {
+    char tag[LS_EVENT_TAG];
+    ls_status status = LS_OK;
+    for (size_t i = 0; !status && i < call->log_count; i++) {
+        const char *name = call->logs[i].name;
+        bool validation = !strncmp(name, "val_", 4);
+        if (validation != naming->validation || !strcmp(name, "learning_rate")) continue;
+        (void)snprintf(tag, sizeof(tag), "%s%s%s", naming->prefix, validation ? name + 4 : name, naming->suffix);
+        status = ls_event_scalar(file, tag, step, call->logs[i].value);
+    }
+    return status;
+}
+
+static ls_status put_batch(struct tensorboard *board, const ls_callback_call *call) {
+    ls_status status = open_file(board, call, "train", &board->train);
+    if (!status && board->options.write_steps_per_second)
+        status = ls_event_scalar(board->train, "batch_steps_per_second", call->iteration, rate(1, board->batch_began));
+    if (!status) status = put_logs(board->train, call, &(struct naming){false, "batch_", ""}, call->iteration);
+    return status ? status : ls_event_file_flush(board->train);
+}
+
+static ls_status put_validation(struct tensorboard *board, const ls_callback_call *call) {
+    double loss;
+    if (!ls_callback_value(call, "val_loss", &loss)) return LS_OK;
+    ls_status status = open_file(board, call, "validation", &board->validation);
+    const struct naming evaluation = {true, "evaluation_", "_vs_iterations"}, epoch = {true, "epoch_", ""};
+    if (!status) status = put_logs(board->validation, call, &evaluation, call->iteration);
+    if (!status) status = put_logs(board->validation, call, &epoch, call->epoch);
+    return status ? status : ls_event_file_flush(board->validation);
+}
+
+static ls_status put_epoch(struct tensorboard *board, const ls_callback_call *call) {
+    ls_status status = put_logs(board->train, call, &(struct naming){false, "epoch_", ""}, call->epoch);
+    if (!status)
+        status = ls_event_scalar(board->train, "epoch_learning_rate", call->epoch,
+                                 (double)call->model->step.rule.learning_rate);
+    if (!status && board->options.write_steps_per_second && board->epoch_began)
+        status = ls_event_scalar(board->train, "epoch_steps_per_second", call->epoch,
+                                 rate(call->iteration - board->epoch_iteration, board->epoch_began));
+    return status;
+}
+
+/* ---- weights ---- */
+
+/* Keras' paths begin with the model's name where it is a plain row of layers. */
+static const char *path_prefix(const ls_model *model) {
+    for (size_t i = 0; i < model->layer_count; i++)
+        if (model->layers[i].input || model->layers[i].others[0]) return "";
+    return "sequential/";
+}
+
+static ls_status put_variable(const struct tensorboard *board, const ls_callback_call *call, int index) {
+    const ls_model *model = call->model;
+    const struct ls_network_variable *variable = ls_network_variable(model->network, index);
+    const struct ls_model_replica *replica = &model->replicas[0];
+    const char *prefix = path_prefix(model);
+    char tag[LS_EVENT_TAG];
+    (void)snprintf(tag, sizeof(tag), "%s%s/histogram", prefix, variable->name);
+    ls_status status =
+        ls_event_histogram(board->train, tag, call->epoch, replica->parameters + variable->offset, variable->count);
+    if (!status && board->options.write_images) {
+        (void)snprintf(tag, sizeof(tag), "%s%s/image", prefix, variable->name);
+        status =
+            ls_weight_images(board->train, tag, call->epoch, &variable->shape, replica->parameters + variable->offset);
+    }
+    if (status || !board->options.gradients || !variable->trainable) return status;
+    (void)snprintf(tag, sizeof(tag), "%s%s_grad/histogram", prefix, variable->name);
+    return ls_event_histogram(board->train, tag, call->epoch, replica->gradients + variable->offset, variable->count);
+}
+
+static ls_status put_weights(const struct tensorboard *board, const ls_callback_call *call) {
+    int freq = board->options.histogram_freq;
+    ls_status status = LS_OK;
+    if (!freq || call->epoch % freq) return LS_OK;
+    for (int i = 0; !status && i < ls_network_variable_count(call->model->network); i++)
+        status = put_variable(board, call, i);
+    return status;
+}
+
+/* ---- calls ---- */
+
+static ls_status begin(void *context, const ls_callback_call *call) {
+    struct tensorboard *board = context;
+    ls_status status = close_files(board); /* of a fit that failed */
+    board->epoch_began = 0;
+    return status || !call->writes ? status : open_file(board, call, "train", &board->train);
+}
+
+static ls_status begin_epoch(void *context, const ls_callback_call *call) {
+    struct tensorboard *board = context;
+    board->epoch_began = ls_now();
+    board->epoch_iteration = call->iteration;
+    return LS_OK;
+}
+
+static ls_status begin_batch(void *context, const ls_callback_call *call) {
+    struct tensorboard *board = context;
+    (void)call;
+    board->batch_began = ls_now();
+    return LS_OK;
+}
+
+static ls_status end_batch(void *context, const ls_callback_call *call) {
+    struct tensorboard *board = context;
+    int64_t freq = board->options.update_freq;
+    return call->writes && freq && call->iteration % freq == 0 ? put_batch(board, call) : LS_OK;
+}
+
+static ls_status end_epoch(void *context, const ls_callback_call *call) {
+    struct tensorboard *board = context;
+    if (!call->writes) return LS_OK;
+    ls_status status = open_file(board, call, "train", &board->train);
+    if (!status) status = put_validation(board, call);
+    if (!status) status = put_epoch(board, call);
+    if (!status) status = put_weights(board, call);
+    return status ? status : ls_event_file_flush(board->train);
+}
+
+static ls_status end(void *context, const ls_callback_call *call) {
+    (void)call;
+    return close_files(context);
+}
+
+/* ---- making ---- */
+
+static void release(void *context) {
+    struct tensorboard *board = context;
+    (void)close_files(board);
+    ls_free(board->folder);
+    ls_free(board);
+}
+
+static ls_status check_options(const ls_tensorboard_options *options) {
+    if (!options->folder || !*options->folder) return ls_fail(LS_INVALID_ARGUMENT, "tensorboard: folder is missing");
+    if (options->histogram_freq < 0 || options->update_freq < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "tensorboard: histogram_freq %d and update_freq %lld must not be negative",
+                       options->histogram_freq, (long long)options->update_freq);
+    if ((options->gradients || options->write_images) && !options->histogram_freq)
+        return ls_fail(LS_INVALID_ARGUMENT, "tensorboard: gradients and images need histogram_freq");
+    return LS_OK;
+}
+
+ls_status ls_tensorboard_new(const ls_tensorboard_options *options, ls_callback **callback) {
+    struct tensorboard *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a TensorBoard callback", sizeof(*made));
+    ls_status status = ls_options_copy("ls_tensorboard_options", &made->options, sizeof(made->options), options);
+    if (!status) status = check_options(&made->options);
+    if (!status && !(made->folder = ls_strdup(made->options.folder))) status = ls_fail_memory("a path", 1);
+    if (status) {
+        release(made);
+        return status;
+    }
+    made->callback =
+        LS_CALLBACK(.name = "tensorboard", .context = made, .on_train_begin = begin, .on_epoch_begin = begin_epoch,
+                    .on_train_batch_begin = begin_batch, .on_train_batch_end = end_batch, .on_epoch_end = end_epoch,
+                    .on_train_end = end, .release = release, .warn_only = made->options.warn_only);
+    *callback = &made->callback;
+    return LS_OK;
+}
