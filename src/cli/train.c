@@ -27,6 +27,8 @@ static const char help[] =
     "  --model mlp|lenet|mobilenet_v2|resnet50   (default mlp: layers of --hidden units with ReLU, then one unit a\n"
     "                          class); the others are for images of any size\n"
     "  --alpha X               multiplier of mobilenet_v2's widths (default 1)\n"
+    "  --norm-momentum X       of batch normalizations' moving statistics (default: the model's own; mobilenet_v2's is\n"
+    "                          0.999, so that they need thousands of steps: short trainings want 0.9)\n"
     "  --weights FILE          begin with these: .safetensors (a checkpoint too), .npz, or Keras' .h5, .weights.h5, "
     ".keras;\n"
     "                          the chief reads it. --skip-mismatch: variables that it lacks or has in another shape "
@@ -151,6 +153,7 @@ static bool read_hidden(const struct ls_command_line *line, const char *text, st
 enum option_id {
     MODEL = 256,
     ALPHA,
+    NORM_MOMENTUM,
     SUMMARY,
     WEIGHTS,
     SKIP_MISMATCH,
@@ -192,6 +195,7 @@ enum option_id {
 static const struct option long_options[] = {
     {"model", required_argument, NULL, MODEL},
     {"alpha", required_argument, NULL, ALPHA},
+    {"norm-momentum", required_argument, NULL, NORM_MOMENTUM},
     {"summary", no_argument, NULL, SUMMARY},
     {"weights", required_argument, NULL, WEIGHTS},
     {"skip-mismatch", no_argument, NULL, SKIP_MISMATCH},
@@ -328,6 +332,10 @@ static bool read_number(const struct ls_command_line *line, int option, struct t
     if (option == ALPHA) {
         if (!ls_option_number(line, "--alpha", optarg, 0.01, 16, &value)) return false;
         training->model.alpha = (float)value;
+    }
+    if (option == NORM_MOMENTUM) {
+        if (!ls_option_number(line, "--norm-momentum", optarg, 0.001, 0.999999, &value)) return false;
+        training->model.norm_momentum = (float)value;
     }
     if (option == MOMENTUM) {
         if (!ls_option_number(line, "--momentum", optarg, 0, 1, &value)) return false;

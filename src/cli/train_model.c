@@ -18,6 +18,8 @@ static ls_status make_application(const struct ls_train_model *choice, ls_strate
     size_t count = 0;
     ls_status status =
         ls_application(choice->name, LS_APPLICATION(.classes = classes, .alpha = choice->alpha), &layers, &count);
+    for (size_t i = 0; !status && choice->norm_momentum > 0 && i < count; i++)
+        if (layers[i].kind == LS_LAYER_BATCH_NORMALIZATION) layers[i].momentum = choice->norm_momentum;
     if (!status) status = ls_model_new(strategy, layers, count, model);
     ls_memory_free(layers);
     return status;

@@ -8,7 +8,8 @@ struct ls_train_model {
     const char *name;          /* "mlp", or one of ls_application's */
     int hidden[LS_MAX_HIDDEN]; /* units of mlp's hidden layers */
     int hidden_count;
-    float alpha; /* 0: not given */
+    float alpha;         /* 0: not given */
+    float norm_momentum; /* of batch normalizations; 0: the model's own */
     uint64_t seed;
     ls_optimizer optimizer;
     const char *weights; /* a file; NULL: they are drawn */

@@ -165,6 +165,7 @@ static const struct {
     [LS_OP_BATCH_NORM_INFERENCE] = {"batch norm inference", ls_op_check_batch_norm},
     [LS_OP_BATCH_NORM_AGAIN] = {"batch norm again", ls_op_check_batch_norm},
     [LS_OP_BATCH_NORM_BACKWARD] = {"batch norm backward", ls_op_check_batch_norm},
+    [LS_OP_BATCH_NORM_BACKWARD_DATA] = {"batch norm backward data", ls_op_check_batch_norm},
     [LS_OP_ACTIVATION_FORWARD] = {"activation forward", check_activation_forward},
     [LS_OP_ACTIVATION_BACKWARD] = {"activation backward", check_activation_backward},
     [LS_OP_ADD] = {"add", ls_op_check_elements},

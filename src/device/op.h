@@ -12,12 +12,14 @@ enum ls_op_kind {
     LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, /* dw, and db unless NULL, from x, dy */
     LS_OP_POOL_FORWARD,                 /* y from x; op->pool */
     LS_OP_POOL_BACKWARD,                /* dx from dy, and for the maximum x, y */
-    LS_OP_BATCH_NORM_FORWARD, /* y = activation(normalized x gamma + beta + residual) with the batch's statistics: kept
-                                 in saved(2,C) for backward; dmean, dvariance (C): see ls_op */
-    LS_OP_BATCH_NORM_INFERENCE, /* the same with the moving statistics mean, variance (C) */
-    LS_OP_BATCH_NORM_AGAIN,     /* the same y from x and saved, to the bit */
-    LS_OP_BATCH_NORM_BACKWARD,  /* dx, dgamma, dbeta, from x, dy, gamma, beta, saved. dx may be dy. With a residual and
-                                   an  activation also y is needed, and dresidual is written, which may be dy */
+    LS_OP_BATCH_NORM_FORWARD, /* the batch's statistics: saved(2,C) for the others; dmean, dvariance (C): see ls_op. And,
+                                 unless NULL, y = activation(normalized x gamma + beta + residual) */
+    LS_OP_BATCH_NORM_INFERENCE, /* y with the moving statistics mean, variance (C) */
+    LS_OP_BATCH_NORM_AGAIN,     /* y from x and saved, to the bit */
+    LS_OP_BATCH_NORM_BACKWARD,  /* dgamma, dbeta, and unless NULL shifts(2,C) and dx, from x, dy, gamma, beta, saved. dx
+                                   may be dy. With a residual and an activation also y is needed, and dresidual is
+                                   written, which may be dy */
+    LS_OP_BATCH_NORM_BACKWARD_DATA, /* dx from x, dy, gamma, beta, saved, shifts; without a residual */
     LS_OP_ACTIVATION_FORWARD,   /* y = activation(x), softmax over the last axis; y may be x */
     LS_OP_ACTIVATION_BACKWARD,  /* dx from y, dy; dx may be dy */
     LS_OP_ADD,                  /* y = x + w; y may be x */
@@ -47,6 +49,7 @@ struct ls_tensor {
     ls_dtype dtype;
     ls_shape shape;
     int buffer; /* of the plan that places it; 0: none, data is somebody's */
+    size_t stride; /* floats from one part of the batch to the next; 0: all parts have the same place */
 };
 
 /* How a window moves over an image: height, then width. */
@@ -95,6 +98,10 @@ struct ls_op {
     ls_metric metric;            /* METRIC */
     double *value;
     const struct ls_optimizer_step *step; /* SGD, ADAM; DROPOUT reads the iteration */
+    /* CONVOLUTION_..., BATCH_NORM_...: tensors over images may be a part of the batch. Parts are run in order, and sums
+     * over the batch (dw, db, statistics, dgamma, dbeta) are there after the last one. Only sums then: no y, no dx */
+    int64_t parts; /* of which all have as many rows; 0 is 1. Fixed at build */
+    int64_t part;  /* set before each run */
     /* set by the device's build */
     ls_op_run_fn *run;
     void *handle;
@@ -117,6 +124,7 @@ enum {
     LS_ARG_MEAN,
     LS_ARG_VARIANCE,
     LS_ARG_SAVED,
+    LS_ARG_SHIFTS,
     LS_ARG_DMEAN,
     LS_ARG_DVARIANCE /* batch norm */
 };
@@ -128,5 +136,8 @@ enum { LS_ARG_PARAMETERS = 0, LS_ARG_GRADIENTS, LS_ARG_MOMENT_1, LS_ARG_MOMENT_2
  * INVALID_ARGUMENT naming the op, the argument, what it is and what it should be. */
 ls_status ls_op_check(const struct ls_op *op);
 const char *ls_op_name(enum ls_op_kind kind); /* "dense forward"; "unknown" past the end */
+static inline bool ls_op_last_part(const struct ls_op *op) {
+    return op->part + 1 >= op->parts;
+}
 /* Positions of a window along an axis (0: height, 1: width) of so many elements; 0 where it does not fit. */
 int64_t ls_window_positions(const struct ls_window *window, int axis, int64_t size);

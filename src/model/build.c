@@ -115,7 +115,7 @@ static ls_status grow_steps(struct ls_plan *plan) {
 ls_status ls_plan_append(struct ls_plan_builder *builder, const struct ls_op *op) {
     struct ls_plan *plan = builder->plan;
     ls_status status = grow_steps(plan);
-    if (!status) plan->steps[plan->count++] = (struct ls_plan_step){*op, LS_NOT_READY, builder->of, false};
+    if (!status) plan->steps[plan->count++] = (struct ls_plan_step){*op, LS_NOT_READY, builder->of, false, 0};
     return status;
 }
 

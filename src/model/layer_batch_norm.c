@@ -63,20 +63,13 @@ static struct ls_op start_op(struct ls_plan_builder *builder, const struct ls_no
     return op;
 }
 
-static ls_status norm_forward(struct ls_plan_builder *builder, const struct ls_node *node,
-                              const struct ls_node_tensors *at) {
-    bool training = ls_plan_config_of(builder)->training;
-    struct ls_op op = start_op(builder, node, training ? LS_OP_BATCH_NORM_FORWARD : LS_OP_BATCH_NORM_INFERENCE, at);
+static ls_status norm_inference(struct ls_plan_builder *builder, const struct ls_node *node,
+                                const struct ls_node_tensors *at) {
+    struct ls_op op = start_op(builder, node, LS_OP_BATCH_NORM_INFERENCE, at);
     op.tensors[LS_ARG_Y] = at->y;
     op.tensors[LS_ARG_R] = at->residual;
     op.tensors[LS_ARG_MEAN] = ls_plan_statistic(builder, node, MOVING_MEAN);
     op.tensors[LS_ARG_VARIANCE] = ls_plan_statistic(builder, node, MOVING_VARIANCE);
-    if (training) {
-        const ls_shape shape = LS_SHAPE(2, node->input.dims[node->input.rank - 1]);
-        op.tensors[LS_ARG_SAVED] = *ls_plan_kept(builder, node) = ls_plan_tensor(builder, &shape);
-        op.tensors[LS_ARG_DMEAN] = ls_plan_statistic_change(builder, node, MOVING_MEAN);
-        op.tensors[LS_ARG_DVARIANCE] = ls_plan_statistic_change(builder, node, MOVING_VARIANCE);
-    }
     return ls_plan_append(builder, &op);
 }
 
@@ -85,34 +78,51 @@ static ls_status norm_again(struct ls_plan_builder *builder, const struct ls_nod
     struct ls_op op = start_op(builder, node, LS_OP_BATCH_NORM_AGAIN, at);
     op.tensors[LS_ARG_SAVED] = *ls_plan_kept(builder, node);
     op.tensors[LS_ARG_Y] = at->y;
+    op.tensors[LS_ARG_R] = at->residual;
     return ls_plan_append(builder, &op);
 }
 
-/* dx and the residual's gradient: one of them may have dy's place. Without an activation the residual's is dy itself.
- */
-static void place_gradients(const struct ls_node *node, struct ls_node_tensors *at, struct ls_op *op) {
-    bool residual = ls_tensor_exists(&at->dresidual), masked = node->residual != LS_NO_NODE && node->activation;
-    if (masked) {
-        op->tensors[LS_ARG_DR] = at->dy;
-        op->tensors[LS_ARG_Y] = at->y;
-    }
-    if (residual)
-        at->dresidual = at->dy;
-    else if (!masked && ls_tensor_exists(&at->dx[0]))
-        at->dx[0] = at->dy;
-    op->tensors[LS_ARG_DX] = at->dx[0];
+/* The statistics first, of the whole batch; then y, which can be made a part of the batch at a time. */
+static ls_status norm_forward(struct ls_plan_builder *builder, const struct ls_node *node,
+                              const struct ls_node_tensors *at) {
+    if (!ls_plan_config_of(builder)->training) return norm_inference(builder, node, at);
+    struct ls_op op = start_op(builder, node, LS_OP_BATCH_NORM_FORWARD, at);
+    const ls_shape shape = LS_SHAPE(2, node->input.dims[node->input.rank - 1]);
+    op.tensors[LS_ARG_SAVED] = *ls_plan_kept(builder, node) = ls_plan_tensor(builder, &shape);
+    op.tensors[LS_ARG_MEAN] = ls_plan_statistic(builder, node, MOVING_MEAN);
+    op.tensors[LS_ARG_VARIANCE] = ls_plan_statistic(builder, node, MOVING_VARIANCE);
+    op.tensors[LS_ARG_DMEAN] = ls_plan_statistic_change(builder, node, MOVING_MEAN);
+    op.tensors[LS_ARG_DVARIANCE] = ls_plan_statistic_change(builder, node, MOVING_VARIANCE);
+    ls_status status = ls_plan_append(builder, &op);
+    return status ? status : norm_again(builder, node, at);
 }
 
+/* The sums that dx needs, then dx. The residual's gradient is dy: where there is an activation, after it. */
 static ls_status norm_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                struct ls_node_tensors *at) {
-    struct ls_op op = start_op(builder, node, LS_OP_BATCH_NORM_BACKWARD, at);
+    struct ls_op op = start_op(builder, node, LS_OP_BATCH_NORM_BACKWARD, at), data = op;
+    bool masked = node->residual != LS_NO_NODE && node->activation;
+    const ls_shape shape = LS_SHAPE(2, node->input.dims[node->input.rank - 1]);
     op.tensors[LS_ARG_SAVED] = *ls_plan_kept(builder, node);
     op.tensors[LS_ARG_DY] = at->dy;
+    if (masked) {
+        op.tensors[LS_ARG_DR] = at->dy;
+        op.tensors[LS_ARG_Y] = at->y;
+    }
     if (!node->layer.no_scale) op.tensors[LS_ARG_DGAMMA] = ls_plan_gradient(builder, node, 0);
     if (!node->layer.no_center)
         op.tensors[LS_ARG_DBETA] = ls_plan_gradient(builder, node, node->layer.no_scale ? 0 : 1);
-    place_gradients(node, at, &op);
-    return ls_plan_append(builder, &op);
+    if (ls_tensor_exists(&at->dx[0])) op.tensors[LS_ARG_SHIFTS] = ls_plan_tensor(builder, &shape);
+    ls_status status = ls_plan_append(builder, &op);
+    if (ls_tensor_exists(&at->dresidual)) at->dresidual = at->dy;
+    if (status || !ls_tensor_exists(&at->dx[0])) return status;
+    data.kind = LS_OP_BATCH_NORM_BACKWARD_DATA;
+    if (masked) data.activation = LS_LINEAR;
+    data.tensors[LS_ARG_SAVED] = op.tensors[LS_ARG_SAVED];
+    data.tensors[LS_ARG_SHIFTS] = op.tensors[LS_ARG_SHIFTS];
+    data.tensors[LS_ARG_DY] = at->dy;
+    data.tensors[LS_ARG_DX] = at->dx[0];
+    return ls_plan_append(builder, &data);
 }
 
 const struct ls_layer_type ls_batch_normalization_type = {

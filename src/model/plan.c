@@ -67,8 +67,9 @@ static void bind(struct ls_plan *plan) {
     plan->bound = memory;
 }
 
-static ls_status place(struct ls_plan *plan) {
+static ls_status place(struct ls_plan *plan, int64_t rows) {
     note_lifetimes(plan);
+    ls_plan_divide(plan, rows);
     ls_status status = ls_buffers_place(plan->buffers, plan->buffer_count, &plan->floats);
     if (status) return status;
     if (plan->floats > LS_ARENA_LIMIT)
@@ -104,7 +105,7 @@ ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan
     made->own.device = config->device;
     made->arena = config->arena ? config->arena : &made->own;
     status = ls_plan_build(config, made);
-    if (!status) status = place(made);
+    if (!status) status = place(made, config->rows);
     if (!status) status = prepare(made);
     if (!status) *plan = ls_steal(made);
     return status;
@@ -117,10 +118,13 @@ ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
     ls_status status = LS_OK;
     bind(plan);
     ls_signals_block(&before);
-    for (size_t i = 0; !status && i < plan->count; i++) {
-        const struct ls_plan_step *step = &plan->steps[i];
-        status = step->op.run(&step->op);
-        if (!status && ready && step->ready != LS_NOT_READY) ready(context, step->ready);
+    for (size_t i = 0, end; !status && i < plan->count; i = end) {
+        size_t offset = LS_NOT_READY;
+        end = plan->steps[i].end ? plan->steps[i].end : i + 1;
+        status = ls_plan_run_parts(plan, i, end);
+        for (size_t s = i; s < end; s++)
+            if (plan->steps[s].ready != LS_NOT_READY) offset = plan->steps[s].ready;
+        if (!status && ready && offset != LS_NOT_READY) ready(context, offset);
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;

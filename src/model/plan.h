@@ -11,6 +11,7 @@ struct ls_plan_step {
     size_t ready;   /* after this op: gradients from here on are final; or LS_NOT_READY */
     const char *of; /* the layer's name, for messages; NULL: the loss */
     bool built;
+    size_t end; /* of the run of steps that go over the batch in parts together; 0: this step stands alone */
 };
 
 /* Part of the arena, in floats, from the first step that has it to the last. */
@@ -33,6 +34,10 @@ struct ls_plan {
     struct ls_plan_buffer *buffers; /* tensor.buffer - 1 */
     size_t buffer_count, buffer_capacity;
 };
+
+/* parts.c: finds those runs; lifetimes of the buffers are known. One run, all its parts. */
+void ls_plan_divide(struct ls_plan *plan, int64_t rows);
+ls_status ls_plan_run_parts(struct ls_plan *plan, size_t begin, size_t end);
 
 /* build.c: appends all ops of config to an empty plan; data of tensors in buffers is not set. */
 ls_status ls_plan_build(const struct ls_plan_config *config, struct ls_plan *plan);

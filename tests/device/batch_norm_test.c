@@ -19,7 +19,7 @@ struct norm {
     bool residual;
     float scale;
     struct reference_norm oracle;
-    struct pair x, gamma, beta, r, y, mean, variance, saved, dmean, dvariance, dy, dx, dr, dgamma, dbeta;
+    struct pair x, gamma, beta, r, y, mean, variance, saved, shifts, dmean, dvariance, dy, dx, dr, dgamma, dbeta;
 };
 
 /* x is far from 0, as after a convolution without bias; some of y is above 6. */
@@ -39,6 +39,7 @@ static struct norm make_norm(struct size size, int variant) {
                      make_random(5, c),
                      make_random(6, c),
                      make_pair(2 * c),
+                     make_pair(2 * c),
                      make_pair(c),
                      make_pair(c),
                      make_random(7, count),
@@ -55,7 +56,7 @@ static struct norm make_norm(struct size size, int variant) {
 }
 
 static void free_norm(struct norm *n) {
-    struct pair *pairs[] = {&n->x,     &n->gamma,     &n->beta, &n->r,  &n->y,  &n->mean,   &n->variance, &n->saved,
+    struct pair *pairs[] = {&n->x,     &n->gamma,     &n->beta, &n->r,  &n->y,  &n->mean,   &n->variance, &n->saved, &n->shifts,
                             &n->dmean, &n->dvariance, &n->dy,   &n->dx, &n->dr, &n->dgamma, &n->dbeta};
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) free_pair(pairs[i]);
 }
@@ -89,6 +90,7 @@ static struct ls_op norm_op(const struct norm *n, enum ls_op_kind kind) {
     op.tensors[LS_ARG_BETA] = tensor(&n->beta, c);
     op.tensors[LS_ARG_Y] = tensor(&n->y, image);
     op.tensors[LS_ARG_SAVED] = tensor(&n->saved, LS_SHAPE(2, n->channels));
+    op.tensors[LS_ARG_SHIFTS] = tensor(&n->shifts, LS_SHAPE(2, n->channels));
     op.tensors[LS_ARG_MEAN] = tensor(&n->mean, c);
     op.tensors[LS_ARG_VARIANCE] = tensor(&n->variance, c);
     op.tensors[LS_ARG_DMEAN] = tensor(&n->dmean, c);

@@ -46,7 +46,7 @@ static struct oracle new_oracle(const struct replica *replica, const struct net 
                                             .layers = net->layers,
                                             .count = net->count,
                                             .input = net->input,
-                                            .objective.loss = loss,
+                                            .loss = loss,
                                             .rows = replica->rows,
                                             .scale = (double)replica->scale,
                                             .features = oracle.features,

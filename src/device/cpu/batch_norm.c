@@ -1,13 +1,15 @@
 /* Batch normalization over all axes but the last, with what follows it at once: a residual is added, then ReLU or
  * ReLU6. Sums run over chunks of rows whose size follows from the shape: in float32 inside a chunk, in double over the
- * chunks, in order; so the bits do not depend on the number of threads. Variances are taken around each chunk's own
- * mean while it is in the cache. Mirrors keras.layers.BatchNormalization (not TensorFlow's fused kernel: the moving
+ * chunks, in order, from one part of the batch to the next; so the bits do not depend on the number of threads.
+ * Variances are taken around each chunk's own mean while it is in the cache, and joined as Chan, Golub and LeVeque do. Mirrors keras.layers.BatchNormalization (not TensorFlow's fused kernel: the moving
  * variance is that of the batch, not corrected for its size). */
 #include <math.h>
 #include <string.h>
 
 #include "base/clones.h"
 #include "base/dtype.h"
+#include "base/memory.h"
+#include "base/status.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/team.h"
 
@@ -26,8 +28,9 @@ struct norm {
     float *partial_a, *partial_b;      /* [chunks][channels] */
 };
 
-/* The workspace: what a channel has, the partial sums, then two doubles a channel. */
-enum { FACTOR = 0, BETA, SHIFT, SLOPE, CHANNEL_ARRAYS };
+/* The workspace: what a channel has, then the partial sums. The handle: two doubles a channel, sums over the parts so
+ * far. */
+enum { FACTOR = 0, BETA, INVERSE, CHANNEL_ARRAYS };
 
 static int64_t chunk_rows(int64_t channels) {
     int64_t rows = CHUNK_FLOATS / channels;
@@ -63,15 +66,21 @@ static struct norm begin(const struct ls_op *op) {
 ls_status ls_cpu_batch_norm_build(struct ls_device *device, struct ls_op *op) {
     (void)device;
     const struct norm n = describe(op);
-    size_t floats = (size_t)(CHANNEL_ARRAYS + 2 * n.chunks) * (size_t)n.channels;
-    op->workspace_size = floats * sizeof(float) + 2 * (size_t)n.channels * sizeof(double);
-    return LS_OK;
+    op->workspace_size = (size_t)(CHANNEL_ARRAYS + 2 * n.chunks) * (size_t)n.channels * sizeof(float);
+    if (op->kind != LS_OP_BATCH_NORM_FORWARD && op->kind != LS_OP_BATCH_NORM_BACKWARD) return LS_OK;
+    op->handle = ls_alloc_array(2 * (size_t)n.channels, sizeof(double));
+    return op->handle ? LS_OK : ls_fail_memory("the sums of a batch norm", 2 * (size_t)n.channels * sizeof(double));
 }
 
-/* Two sums a channel in double. */
+void ls_cpu_batch_norm_discard(struct ls_op *op) {
+    ls_free(op->handle);
+    op->handle = NULL;
+}
+
+/* Zeros at the first part. */
 static double *sums_of(const struct ls_op *op, const struct norm *n) {
-    size_t floats = (size_t)(CHANNEL_ARRAYS + 2 * n->chunks) * (size_t)n->channels;
-    return (double *)(void *)((char *)op->workspace + floats * sizeof(float));
+    if (!op->part) memset(op->handle, 0, 2 * (size_t)n->channels * sizeof(double));
+    return op->handle;
 }
 
 static int64_t rows_in(const struct norm *n, int64_t chunk) {
@@ -102,35 +111,47 @@ static void statistics_part(void *context, int64_t begin, int64_t end) {
                               n->partial_a + k * n->channels, n->partial_b + k * n->channels);
 }
 
-LS_CLONES static void norm_add_means(const struct norm *n, double *restrict mean) {
-    for (int64_t c = 0; c < n->channels; c++) mean[c] = 0;
-    for (int64_t k = 0; k < n->chunks; k++) {
-        double rows = (double)rows_in(n, k);
-        for (int64_t c = 0; c < n->channels; c++) mean[c] += rows * (double)n->partial_a[k * n->channels + c];
+/* Joins a chunk's mean and squares around it with those of the rows before, of which there are so many. */
+LS_CLONES static void norm_join(const float *restrict chunk_mean, const float *restrict chunk_squares, double rows,
+                                double before, int64_t channels, double *restrict mean, double *restrict squares) {
+    double share = rows / (before + rows), weight = before * share;
+    for (int64_t c = 0; c < channels; c++) {
+        double away = (double)chunk_mean[c] - mean[c];
+        mean[c] += away * share;
+        squares[c] += (double)chunk_squares[c] + away * away * weight;
     }
-    for (int64_t c = 0; c < n->channels; c++) mean[c] /= (double)n->rows;
 }
 
-LS_CLONES static void norm_add_variances(const struct norm *n, const double *restrict mean, double *restrict variance) {
-    for (int64_t c = 0; c < n->channels; c++) variance[c] = 0;
-    for (int64_t k = 0; k < n->chunks; k++) {
-        double rows = (double)rows_in(n, k);
-        for (int64_t c = 0; c < n->channels; c++) {
-            double away = (double)n->partial_a[k * n->channels + c] - mean[c];
-            variance[c] += (double)n->partial_b[k * n->channels + c] + rows * (away * away);
-        }
-    }
-    for (int64_t c = 0; c < n->channels; c++) variance[c] /= (double)n->rows;
+static void join_chunks(const struct ls_op *op, const struct norm *n, double *mean, double *squares) {
+    int64_t before = op->part * n->rows;
+    for (int64_t k = 0; k < n->chunks; k++)
+        norm_join(n->partial_a + k * n->channels, n->partial_b + k * n->channels, (double)rows_in(n, k),
+                  (double)(before + k * n->chunk), n->channels, mean, squares);
+}
+
+static int64_t parts_of(const struct ls_op *op) {
+    return op->parts > 1 ? op->parts : 1;
 }
 
 /* This replica's part in the change of the moving statistics. */
-static void give_statistics(const struct ls_op *op, const double *mean, const double *variance) {
+static void give_changes(const struct ls_op *op, const double *mean, const double *squares, double rows) {
     const float *moving_mean = op->tensors[LS_ARG_MEAN].data, *moving_variance = op->tensors[LS_ARG_VARIANCE].data;
     float *dmean = op->tensors[LS_ARG_DMEAN].data, *dvariance = op->tensors[LS_ARG_DVARIANCE].data;
-    double share = (1 - (double)op->momentum) * (double)op->tensors[LS_ARG_X].shape.dims[0] * (double)*op->scale;
+    double examples = (double)(op->tensors[LS_ARG_X].shape.dims[0] * parts_of(op));
+    double share = (1 - (double)op->momentum) * examples * (double)*op->scale;
     for (int64_t c = 0; c < channels_of(op); c++) {
         dmean[c] = (float)((mean[c] - (double)moving_mean[c]) * share);
-        dvariance[c] = (float)((variance[c] - (double)moving_variance[c]) * share);
+        dvariance[c] = (float)((squares[c] / rows - (double)moving_variance[c]) * share);
+    }
+}
+
+static void give_statistics(const struct ls_op *op, const struct norm *n, const double *mean, const double *squares) {
+    float *saved = op->tensors[LS_ARG_SAVED].data, *inverse = saved + n->channels;
+    double rows = (double)(n->rows * parts_of(op));
+    give_changes(op, mean, squares, rows);
+    for (int64_t c = 0; c < n->channels; c++) {
+        saved[c] = (float)mean[c];
+        inverse[c] = (float)(1 / sqrt(squares[c] / rows + (double)op->epsilon));
     }
 }
 
@@ -193,17 +214,13 @@ static ls_status apply(const struct ls_op *op, struct norm *n, const float *mean
 
 ls_status ls_cpu_batch_norm_forward(const struct ls_op *op) {
     struct norm n = begin(op);
-    float *saved = op->tensors[LS_ARG_SAVED].data, *inverse = saved + n.channels;
-    double *mean = sums_of(op, &n), *variance = mean + n.channels;
+    const float *saved = op->tensors[LS_ARG_SAVED].data;
+    double *mean = sums_of(op, &n), *squares = mean + n.channels;
     ls_team_run(n.chunks, 1, statistics_part, &n);
-    norm_add_means(&n, mean);
-    norm_add_variances(&n, mean, variance);
-    give_statistics(op, mean, variance);
-    for (int64_t c = 0; c < n.channels; c++) {
-        saved[c] = (float)mean[c];
-        inverse[c] = (float)(1 / sqrt(variance[c] + (double)op->epsilon));
-    }
-    return apply(op, &n, saved, inverse);
+    join_chunks(op, &n, mean, squares);
+    if (!ls_op_last_part(op)) return LS_OK;
+    give_statistics(op, &n, mean, squares);
+    return op->tensors[LS_ARG_Y].data ? apply(op, &n, saved, saved + n.channels) : LS_OK;
 }
 
 ls_status ls_cpu_batch_norm_again(const struct ls_op *op) {
@@ -215,7 +232,7 @@ ls_status ls_cpu_batch_norm_again(const struct ls_op *op) {
 ls_status ls_cpu_batch_norm_inference(const struct ls_op *op) {
     struct norm n = begin(op);
     const float *variance = op->tensors[LS_ARG_VARIANCE].data;
-    float *inverse = (float *)op->workspace + SHIFT * n.channels;
+    float *inverse = (float *)op->workspace + INVERSE * n.channels;
     for (int64_t c = 0; c < n.channels; c++) inverse[c] = (float)(1 / sqrt((double)variance[c] + (double)op->epsilon));
     return apply(op, &n, op->tensors[LS_ARG_MEAN].data, inverse);
 }
@@ -255,7 +272,6 @@ static void gradients_part(void *context, int64_t begin, int64_t end) {
 }
 
 LS_CLONES static void norm_add_gradients(const struct norm *n, double *restrict sum, double *restrict product) {
-    for (int64_t c = 0; c < n->channels; c++) sum[c] = product[c] = 0;
     for (int64_t k = 0; k < n->chunks; k++)
         for (int64_t c = 0; c < n->channels; c++) {
             sum[c] += (double)n->partial_a[k * n->channels + c];
@@ -263,20 +279,20 @@ LS_CLONES static void norm_add_gradients(const struct norm *n, double *restrict 
         }
 }
 
-/* The variables' gradients, and what dx needs of a channel. */
-static void finish_gradients(const struct ls_op *op, struct norm *n, const double *sum, const double *product,
-                             const float *inverse) {
+/* The variables' gradients, and what dx needs of a channel: shift, then slope. */
+static void finish_gradients(const struct ls_op *op, const struct norm *n, const double *sum, const double *product) {
     float *dgamma = op->tensors[LS_ARG_DGAMMA].data, *dbeta = op->tensors[LS_ARG_DBETA].data;
-    float *shift = (float *)op->workspace + SHIFT * n->channels, *slope = (float *)op->workspace + SLOPE * n->channels;
+    float *shifts = op->tensors[LS_ARG_SHIFTS].data;
+    const float *inverse = (const float *)op->tensors[LS_ARG_SAVED].data + n->channels;
+    double rows = (double)(n->rows * parts_of(op));
     for (int64_t c = 0; c < n->channels; c++) {
-        double gamma_part = product[c] * (double)inverse[c], factor = (double)n->factor[c] / (double)n->rows;
+        double gamma_part = product[c] * (double)inverse[c], factor = (double)n->factor[c] / rows;
         if (dgamma) dgamma[c] = (float)gamma_part;
         if (dbeta) dbeta[c] = (float)sum[c];
-        shift[c] = (float)(factor * sum[c]);
-        slope[c] = (float)(factor * gamma_part * (double)inverse[c]);
+        if (!shifts) continue;
+        shifts[c] = (float)(factor * sum[c]);
+        shifts[n->channels + c] = (float)(factor * gamma_part * (double)inverse[c]);
     }
-    n->shift = shift;
-    n->slope = slope;
 }
 
 LS_CLONES static void norm_backward(const struct norm *n, const float *restrict x, const float *dy, float *dx,
@@ -300,16 +316,27 @@ static void backward_part(void *context, int64_t begin, int64_t end) {
     norm_backward(n, n->x + at, (n->dresidual ? n->dresidual : n->dy) + at, n->out + at, last - begin * n->chunk);
 }
 
+ls_status ls_cpu_batch_norm_backward_data(const struct ls_op *op) {
+    struct norm n = begin(op);
+    const float *saved = op->tensors[LS_ARG_SAVED].data;
+    set_channels(op, &n, saved, saved + n.channels);
+    if (n.dresidual) n.low = -INFINITY, n.high = INFINITY; /* y decided */
+    n.out = op->tensors[LS_ARG_DX].data;
+    n.shift = op->tensors[LS_ARG_SHIFTS].data;
+    n.slope = n.shift + n.channels;
+    ls_team_run(n.chunks, 1, backward_part, &n);
+    return LS_OK;
+}
+
 ls_status ls_cpu_batch_norm_backward(const struct ls_op *op) {
     struct norm n = begin(op);
-    const float *saved = op->tensors[LS_ARG_SAVED].data, *inverse = saved + n.channels;
+    const float *saved = op->tensors[LS_ARG_SAVED].data;
     double *sum = sums_of(op, &n), *product = sum + n.channels;
-    set_channels(op, &n, saved, inverse);
-    n.out = op->tensors[LS_ARG_DX].data;
+    set_channels(op, &n, saved, saved + n.channels);
     if (n.dresidual) n.low = -INFINITY, n.high = INFINITY; /* y decides, which has the residual in it */
     ls_team_run(n.chunks, 1, gradients_part, &n);
     norm_add_gradients(&n, sum, product);
-    finish_gradients(op, &n, sum, product, inverse);
-    if (n.out) ls_team_run(n.chunks, 1, backward_part, &n);
-    return LS_OK;
+    if (!ls_op_last_part(op)) return LS_OK;
+    finish_gradients(op, &n, sum, product);
+    return op->tensors[LS_ARG_DX].data ? ls_cpu_batch_norm_backward_data(op) : LS_OK;
 }

@@ -1,8 +1,9 @@
 /* Convolutions by oneDNN: images stay in plain (rows, height, width, channels), kernels are brought from (height,
- * width, channels, filters) to what its kernel wants before each run, and their gradients back after it. Depthwise ones
- * have as many groups as channels. Mirrors tf.nn.conv2d and tf.nn.depthwise_conv2d. */
+ * width, channels, filters) to what its kernel wants before the first part of a batch, and their gradients back after
+ * the last. Depthwise ones have as many groups as channels. Mirrors tf.nn.conv2d and tf.nn.depthwise_conv2d. */
 #include <string.h>
 
+#include "base/clones.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "device/cpu/cpu.h"
@@ -13,8 +14,11 @@ enum { IMAGE = 0, WEIGHTS, BIAS, OUT, SCRATCHPAD, PLAIN, MEMORIES };
 struct convolution {
     dnnl_stream_t stream; /* borrowed */
     dnnl_primitive_t primitive, reorder;
+    void *places[MEMORIES];           /* what memories point to: telling oneDNN takes time */
     dnnl_memory_t memories[MEMORIES]; /* NULL: not used; PLAIN: the kernel or its gradient as the op has it */
-    size_t scratchpad;                /* its place in the workspace; the reordered kernel lies at 0 */
+    size_t weights_size;              /* bytes, as the primitive has them */
+    float *packed;                    /* they, from the first part of the batch to the last; NULL: they are as the op's */
+    size_t bias, scratchpad;          /* places in the workspace; a later part's gradient of the kernel lies at 0 */
 };
 
 /* Descriptors while an op is built. */
@@ -127,7 +131,11 @@ static ls_status make_memories(struct ls_op *op, struct convolution *made, dnnl_
     if (!status && !same) status = make_memory(made, engine, PLAIN, &d->plain);
     if (!status && !same)
         status = make_reorder(made, engine, to_weights ? weights : &d->plain, to_weights ? &d->plain : weights);
-    made->scratchpad = same ? 0 : round_up(dnnl_memory_desc_get_size(weights));
+    made->weights_size = dnnl_memory_desc_get_size(weights);
+    if (!status && !same && !(made->packed = ls_alloc_aligned(made->weights_size)))
+        status = ls_fail_memory("the kernel of a convolution", made->weights_size);
+    made->bias = to_weights && op->parts > 1 ? round_up(made->weights_size) : 0;
+    made->scratchpad = made->bias + (made->bias ? round_up(dnnl_memory_desc_get_size(&d->bias)) : 0);
     op->workspace_size = made->scratchpad + round_up(dnnl_memory_desc_get_size(scratchpad));
     return status;
 }
@@ -175,23 +183,47 @@ void ls_cpu_convolution_discard(struct ls_op *op) {
         if (c->memories[i]) (void)dnnl_memory_destroy(c->memories[i]);
     if (c->primitive) (void)dnnl_primitive_destroy(c->primitive);
     if (c->reorder) (void)dnnl_primitive_destroy(c->reorder);
+    ls_free(c->packed);
     ls_free(c);
     op->handle = NULL;
 }
 
-/* Where everything lies in this run: tensors and the workspace may have moved. */
-static dnnl_status_t bind(const struct ls_op *op, const struct convolution *c) {
-    void *weights = op->tensors[weights_place(op)].data;
+static bool adds(const struct ls_op *op) {
+    return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS && op->part > 0;
+}
+
+static dnnl_status_t move(struct convolution *c, int memory, void *place) {
+    if (!c->memories[memory] || c->places[memory] == place) return dnnl_success;
+    c->places[memory] = place;
+    return dnnl_memory_set_data_handle(c->memories[memory], place);
+}
+
+/* Where everything lies in this run: tensors and the workspace may have moved. Gradients of later parts lie apart. */
+static dnnl_status_t bind(const struct ls_op *op, struct convolution *c) {
+    char *workspace = op->workspace;
+    void *plain = op->tensors[weights_place(op)].data, *bias = op->tensors[bias_place(op)].data;
     void *places[MEMORIES] = {[IMAGE] = op->tensors[image_place(op)].data,
-                              [WEIGHTS] = c->reorder ? op->workspace : weights,
-                              [BIAS] = op->tensors[bias_place(op)].data,
+                              [WEIGHTS] = adds(op) ? workspace : c->packed ? (void *)c->packed : plain,
+                              [BIAS] = adds(op) ? workspace + c->bias : bias,
                               [OUT] = op->tensors[out_place(op)].data,
-                              [PLAIN] = weights,
-                              [SCRATCHPAD] = (char *)op->workspace + c->scratchpad};
+                              [PLAIN] = plain,
+                              [SCRATCHPAD] = workspace + c->scratchpad};
     dnnl_status_t code = dnnl_success;
-    for (int i = 0; !code && i < MEMORIES; i++)
-        if (c->memories[i]) code = dnnl_memory_set_data_handle(c->memories[i], places[i]);
+    for (int i = 0; !code && i < MEMORIES; i++) code = move(c, i, places[i]);
     return code;
+}
+
+LS_CLONES static void convolution_add(float *restrict sum, const float *restrict part, size_t count) {
+    for (size_t i = 0; i < count; i++) sum[i] += part[i];
+}
+
+/* A later part's gradients to those of the parts before. */
+static void add_part(const struct ls_op *op, const struct convolution *c) {
+    const struct ls_tensor *bias = &op->tensors[LS_ARG_DB];
+    const char *workspace = op->workspace;
+    convolution_add(c->packed ? c->packed : op->tensors[LS_ARG_DW].data, op->workspace, c->weights_size / sizeof(float));
+    if (bias->data)
+        convolution_add(bias->data, (const float *)(const void *)(workspace + c->bias), (size_t)bias->shape.dims[0]);
 }
 
 static dnnl_status_t reorder(const struct convolution *c, int from, int to) {
@@ -211,12 +243,20 @@ static dnnl_status_t execute(const struct ls_op *op, const struct convolution *c
     return dnnl_primitive_execute(c->primitive, c->stream, c->memories[BIAS] ? 5 : 4, arguments);
 }
 
+/* The sum goes back to the op's layout from where it was collected. */
+static dnnl_status_t finish_weights(const struct ls_op *op, struct convolution *c) {
+    if (adds(op)) add_part(op, c);
+    if (!ls_op_last_part(op) || !c->packed) return dnnl_success;
+    dnnl_status_t code = move(c, WEIGHTS, c->packed);
+    return code ? code : reorder(c, WEIGHTS, PLAIN);
+}
+
 ls_status ls_cpu_convolution_run(const struct ls_op *op) {
-    const struct convolution *c = op->handle;
+    struct convolution *c = op->handle;
     bool to_weights = op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
     dnnl_status_t code = bind(op, c);
-    if (!code && !to_weights) code = reorder(c, PLAIN, WEIGHTS);
+    if (!code && !to_weights && !op->part) code = reorder(c, PLAIN, WEIGHTS);
     if (!code) code = execute(op, c);
-    if (!code && to_weights) code = reorder(c, WEIGHTS, PLAIN);
+    if (!code && to_weights) code = finish_weights(op, c);
     return ls_library_status(code, ls_op_name(op->kind));
 }

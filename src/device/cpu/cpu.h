@@ -16,6 +16,7 @@ ls_status ls_cpu_batch_norm_forward(const struct ls_op *op);
 ls_status ls_cpu_batch_norm_inference(const struct ls_op *op);
 ls_status ls_cpu_batch_norm_again(const struct ls_op *op);
 ls_status ls_cpu_batch_norm_backward(const struct ls_op *op);
+ls_status ls_cpu_batch_norm_backward_data(const struct ls_op *op);
 ls_status ls_cpu_activation_forward(const struct ls_op *op);
 ls_status ls_cpu_activation_backward(const struct ls_op *op);
 ls_status ls_cpu_add(const struct ls_op *op);
@@ -39,6 +40,7 @@ ls_status ls_cpu_convolution_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_convolution_discard(struct ls_op *op);
 ls_status ls_cpu_pool_build(struct ls_device *device, struct ls_op *op);
 ls_status ls_cpu_batch_norm_build(struct ls_device *device, struct ls_op *op);
+void ls_cpu_batch_norm_discard(struct ls_op *op);
 const struct ls_library *ls_cpu_library(const struct ls_device *device);
 
 /* Processor, instruction set and library, for people. */
