@@ -12,6 +12,8 @@ enum { SANITIZED = 1, SANITIZED_THREADS = 0 };
 #else
 enum { SANITIZED = 0, SANITIZED_THREADS = 0 };
 #endif
+/* So many elements; a quarter of them where each is watched. Still several segments. */
+#define MANY(count) (SANITIZED_THREADS ? (count) / 4 : (count))
 
 /* Runs suite (taken) in a process per test and returns the exit status of the test program. */
 static inline int run_suite(Suite *suite) {

@@ -12,23 +12,23 @@ enum ls_op_kind {
     LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, /* dw, and db unless NULL, from x, dy */
     LS_OP_POOL_FORWARD,                 /* y from x; op->pool */
     LS_OP_POOL_BACKWARD,                /* dx from dy, and for the maximum x, y */
-    LS_OP_BATCH_NORM_FORWARD, /* the batch's statistics: saved(2,C) for the others; dmean, dvariance (C): see ls_op. And,
-                                 unless NULL, y = activation(normalized x gamma + beta + residual) */
+    LS_OP_BATCH_NORM_FORWARD,   /* the batch's statistics: saved(2,C) for the others; dmean, dvariance (C): see ls_op.
+                                   And,   unless NULL, y = activation(normalized x gamma + beta + residual) */
     LS_OP_BATCH_NORM_INFERENCE, /* y with the moving statistics mean, variance (C) */
     LS_OP_BATCH_NORM_AGAIN,     /* y from x and saved, to the bit */
     LS_OP_BATCH_NORM_BACKWARD,  /* dgamma, dbeta, and unless NULL shifts(2,C) and dx, from x, dy, gamma, beta, saved. dx
                                    may be dy. With a residual and an activation also y is needed, and dresidual is
                                    written, which may be dy */
     LS_OP_BATCH_NORM_BACKWARD_DATA, /* dx from x, dy, gamma, beta, saved, shifts; without a residual */
-    LS_OP_ACTIVATION_FORWARD,   /* y = activation(x), softmax over the last axis; y may be x */
-    LS_OP_ACTIVATION_BACKWARD,  /* dx from y, dy; dx may be dy */
-    LS_OP_ADD,                  /* y = x + w; y may be x */
-    LS_OP_SCALE,                /* y = x alpha + beta; y may be x */
-    LS_OP_PLACE,                /* y(R,M)'s columns from op->column on = x(R,N) */
-    LS_OP_TAKE,                 /* y(R,N) = x(R,M)'s columns from op->column on */
-    LS_OP_PAD,                  /* y = x with zeros around, as op->window says */
-    LS_OP_CROP,                 /* y = x without what op->window says */
-    LS_OP_DROPOUT,              /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */
+    LS_OP_ACTIVATION_FORWARD,       /* y = activation(x), softmax over the last axis; y may be x */
+    LS_OP_ACTIVATION_BACKWARD,      /* dx from y, dy; dx may be dy */
+    LS_OP_ADD,                      /* y = x + w; y may be x */
+    LS_OP_SCALE,                    /* y = x alpha + beta; y may be x */
+    LS_OP_PLACE,                    /* y(R,M)'s columns from op->column on = x(R,N) */
+    LS_OP_TAKE,                     /* y(R,N) = x(R,M)'s columns from op->column on */
+    LS_OP_PAD,                      /* y = x with zeros around, as op->window says */
+    LS_OP_CROP,                     /* y = x without what op->window says */
+    LS_OP_DROPOUT,                  /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */
     LS_OP_SOFTMAX_CROSSENTROPY, /* logits(R,C), labels(R) int32 or (R,C) float one-hot -> dlogits(R,C) scaled by *scale,
                                    loss sum and number right; dlogits may be NULL (evaluation). Labels are smoothed by
                                    alpha. So are the next four, where a single output (C = 1) has the label itself as
@@ -48,7 +48,7 @@ struct ls_tensor {
     void *data; /* device memory */
     ls_dtype dtype;
     ls_shape shape;
-    int buffer; /* of the plan that places it; 0: none, data is somebody's */
+    int buffer;    /* of the plan that places it; 0: none, data is somebody's */
     size_t stride; /* floats from one part of the batch to the next; 0: all parts have the same place */
 };
 

@@ -1,13 +1,13 @@
 /* Runs of ops that go over the batch a few images at a time, so that what one op writes is still in the cache when the
- * next one reads it; what only they see needs memory for those few images. How many follows from shapes alone, and with it
- * the order of all sums. A run holds at least one convolution, and ends before an op that needs a sum over the batch which
- * is made in it. */
+ * next one reads it; what only they see needs memory for those few images. How many follows from shapes alone, and with
+ * it the order of all sums. A run holds at least one convolution, and ends before an op that needs a sum over the batch
+ * which is made in it. */
 #include "base/dtype.h"
 #include "model/plan.h"
 
-
 #define PART_FLOATS 131072 /* of the largest tensor: several of them fit into a second-level cache */
-#define WEIGHTS_USE 8      /* a part has at least so many floats for each one of the kernel, whose gradients are added up */
+#define WEIGHTS_USE 8 /* a part has at least so many floats for each one of the kernel, whose gradients are added up   \
+                       */
 
 static bool is_convolution(const struct ls_op *op) {
     return op->kind == LS_OP_CONVOLUTION_FORWARD || op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA ||
@@ -28,9 +28,12 @@ static bool has_rows(const struct ls_op *op, int place) {
     case LS_ARG_DX:
     case LS_ARG_DY:
     case LS_ARG_R:
-    case LS_ARG_DR: return true;
-    case LS_ARG_W: return op->kind == LS_OP_ADD;
-    default: return false;
+    case LS_ARG_DR:
+        return true;
+    case LS_ARG_W:
+        return op->kind == LS_OP_ADD;
+    default:
+        return false;
     }
 }
 
@@ -55,7 +58,8 @@ static size_t find_end(const struct ls_plan *plan, size_t begin) {
     size_t end = begin;
     for (; end < plan->count && divides(&plan->steps[end].op); end++)
         for (size_t i = begin; i < end; i++)
-            if (sum_made(&plan->steps[i].op) && sum_made(&plan->steps[i].op) == sum_needed(&plan->steps[end].op)) return end;
+            if (sum_made(&plan->steps[i].op) && sum_made(&plan->steps[i].op) == sum_needed(&plan->steps[end].op))
+                return end;
     return end > begin ? end : begin + 1;
 }
 

@@ -4,8 +4,8 @@
 #include "harness.h"
 
 static const size_t small_counts[] = {0, 1, 2, 3, 7, 8, 9, 64, 1000};
-static const size_t middle_counts[] = {5, 4099, 20011};
-static const size_t large_counts[] = {300001};
+static const size_t middle_counts[] = {5, 4099, MANY(20011)};
+static const size_t large_counts[] = {MANY(300001)};
 enum { MOST_WORKERS = SANITIZED ? 4 : 8 };
 
 /* One leaf a worker. */
@@ -97,7 +97,7 @@ END_TEST
 START_TEST(layout_does_not_change_the_bits) {
     static const int layouts[][5] = {{0, 6}, {0, 3, 6}, {0, 1, 6}, {0, 2, 3, 6}, {0, 1, 2, 3, 6}};
     static const int sizes[] = {1, 2, 2, 3, 4};
-    static const size_t counts[] = {20011};
+    static const size_t counts[] = {MANY(20011)};
     for (int wire = WIRE_LOCAL; wire <= WIRE_SHARED; wire++)
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
             struct world_options options = {.size = sizes[i], .wire = (enum wire)wire};

@@ -96,7 +96,7 @@ static void run_tables(struct world_options *options, struct table *table) {
 }
 
 START_TEST(every_algorithm_rounds_alike) {
-    static const size_t counts[] = {0, 1, 2, 3, 4, 5, 6, 64, 1000, 20011};
+    static const size_t counts[] = {0, 1, 2, 3, 4, 5, 6, 64, 1000, MANY(20011)};
     struct world_options options = {.size = _i + 1};
     struct table table = {.first = even, COUNTS(counts), .in_memory = _i == 0};
     run_tables(&options, &table);
@@ -107,7 +107,7 @@ END_TEST
 
 /* Sends and receives end in the middle of elements; segments are small. */
 START_TEST(over_links_that_move_odd_bytes) {
-    static const size_t counts[] = {1, 9, 1001, 24007};
+    static const size_t counts[] = {1, 9, 1001, MANY(24007)};
     struct world_options options = {.size = _i + 2, .wire = WIRE_ODD, .segment = 1000};
     struct table table = {.first = uneven[_i + 1], COUNTS(counts)};
     run_tables(&options, &table);
@@ -115,7 +115,7 @@ START_TEST(over_links_that_move_odd_bytes) {
 END_TEST
 
 START_TEST(large_counts_over_tcp) {
-    static const size_t counts[] = {300001};
+    static const size_t counts[] = {MANY(300001)};
     struct world_options options = {.size = _i + 2, .wire = WIRE_TCP, .segment = 16384};
     struct table table = {.first = uneven[_i + 1], COUNTS(counts)};
     run_tables(&options, &table);
@@ -141,7 +141,7 @@ END_TEST
 /* A host's partial results are rounded together, by AUTO too, whatever it measured. */
 START_TEST(hosts_round_together) {
     static const int hosts[][5] = {{0, 0, 1, 1, 1}, {0, 1, 0, 2, 1}, {1, 0, 0, 0, 0}};
-    static const size_t counts[] = {1, 9, 1000, 70001};
+    static const size_t counts[] = {1, 9, 1000, MANY(70001)};
     struct world_options options = {.size = 5, .wire = WIRE_SHARED, .hosts = hosts[_i]};
     struct table table = {.first = uneven[4], COUNTS(counts), .order = TREE, .hosts = hosts[_i]};
     for (int which = 0; which < COMPRESSIONS; which++) {

@@ -76,7 +76,7 @@ END_TEST
 static const int even[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
 
 START_TEST(all_reduce_in_two_levels) {
-    static const size_t small_counts[] = {0, 1, 2, 3, 9, 64, 1000}, middle_counts[] = {4099, 20011};
+    static const size_t small_counts[] = {0, 1, 2, 3, 9, 64, 1000}, middle_counts[] = {4099, MANY(20011)};
     const struct layout *layout = &layouts[_i];
     struct world_options options = options_of(layout);
     options.algorithm = LS_ALGORITHM_TWO_LEVEL;
@@ -90,7 +90,7 @@ START_TEST(all_reduce_in_two_levels) {
 END_TEST
 
 START_TEST(large_counts_in_two_levels) {
-    static const size_t counts[] = {400001};
+    static const size_t counts[] = {MANY(400001)};
     struct world_options options = options_of(&layouts[_i]);
     options.segment = 16384;
     struct table table = {.first = layouts[_i].first, COUNTS(counts), .breadth = MEANS, .order = TREE};
@@ -100,7 +100,7 @@ END_TEST
 
 /* Whatever algorithm is forced, hosts that share memory do not change the bits. */
 START_TEST(flat_algorithms_beside_shared_memory) {
-    static const size_t counts[] = {7, 20011};
+    static const size_t counts[] = {7, MANY(20011)};
     static const enum ls_algorithm algorithms[] = {LS_ALGORITHM_EXCHANGE, LS_ALGORITHM_DIRECT, LS_ALGORITHM_HALVING};
     struct world_options options = options_of(&layouts[1]);
     options.algorithm = algorithms[_i];
@@ -228,7 +228,7 @@ static ls_status gather_once(struct rank *rank, int kind, const size_t *counts) 
 }
 
 static ls_status move(struct rank *rank) {
-    static const size_t counts[] = {0, 1, 4099, 16384, 16385, 300007};
+    static const size_t counts[] = {0, 1, 4099, 16384, 16385, MANY(300007)};
     static const size_t parts[][8] = {
         {1, 1, 1, 1, 1, 1, 1, 1}, {3, 0, 5, 1, 0, 2, 9, 4}, {0}, {300007, 0, 3, 140000, 1, 16385, 2, 7}};
     ls_status status = LS_OK;
