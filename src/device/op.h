@@ -12,23 +12,23 @@ enum ls_op_kind {
     LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, /* dw, and db unless NULL, from x, dy */
     LS_OP_POOL_FORWARD,                 /* y from x; op->pool */
     LS_OP_POOL_BACKWARD,                /* dx from dy, and for the maximum x, y */
-    LS_OP_BATCH_NORM_FORWARD, /* the batch's statistics: saved(2,C) for the others; dmean, dvariance (C): see ls_op. And,
-                                 unless NULL, y = activation(normalized x gamma + beta + residual) */
+    LS_OP_BATCH_NORM_FORWARD,   /* the batch's statistics: saved(2,C) for the others; dmean, dvariance (C): see ls_op.
+                                   And,   unless NULL, y = activation(normalized x gamma + beta + residual) */
     LS_OP_BATCH_NORM_INFERENCE, /* y with the moving statistics mean, variance (C) */
     LS_OP_BATCH_NORM_AGAIN,     /* y from x and saved, to the bit */
     LS_OP_BATCH_NORM_BACKWARD,  /* dgamma, dbeta, and unless NULL shifts(2,C) and dx, from x, dy, gamma, beta, saved. dx
                                    may be dy. With a residual and an activation also y is needed, and dresidual is
                                    written, which may be dy */
     LS_OP_BATCH_NORM_BACKWARD_DATA, /* dx from x, dy, gamma, beta, saved, shifts; without a residual */
-    LS_OP_ACTIVATION_FORWARD,   /* y = activation(x), softmax over the last axis; y may be x */
-    LS_OP_ACTIVATION_BACKWARD,  /* dx from y, dy; dx may be dy */
-    LS_OP_ADD,                  /* y = x + w; y may be x */
-    LS_OP_SCALE,                /* y = x alpha + beta; y may be x */
-    LS_OP_PLACE,                /* y(R,M)'s columns from op->column on = x(R,N) */
-    LS_OP_TAKE,                 /* y(R,N) = x(R,M)'s columns from op->column on */
-    LS_OP_PAD,                  /* y = x with zeros around, as op->window says */
-    LS_OP_CROP,                 /* y = x without what op->window says */
-    LS_OP_DROPOUT,              /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */
+    LS_OP_ACTIVATION_FORWARD,       /* y = activation(x), softmax over the last axis; y may be x */
+    LS_OP_ACTIVATION_BACKWARD,      /* dx from y, dy; dx may be dy */
+    LS_OP_ADD,                      /* y = x + w; y may be x */
+    LS_OP_SCALE,                    /* y = x alpha + beta; y may be x */
+    LS_OP_PLACE,                    /* y(R,M)'s columns from op->column on = x(R,N) */
+    LS_OP_TAKE,                     /* y(R,N) = x(R,M)'s columns from op->column on */
+    LS_OP_PAD,                      /* y = x with zeros around, as op->window says */
+    LS_OP_CROP,                     /* y = x without what op->window says */
+    LS_OP_DROPOUT,                  /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */
     LS_OP_SOFTMAX_CROSSENTROPY, /* logits(R,C), labels(R) int32 or (R,C) float one-hot -> dlogits(R,C) scaled by *scale,
                                    loss sum and number right; dlogits may be NULL (evaluation). Labels are smoothed by
                                    alpha. So are the next four, where a single output (C = 1) has the label itself as
@@ -39,8 +39,13 @@ enum ls_op_kind {
     LS_OP_SQUARED_ERROR,        /* the mean over the outputs; nothing is right or wrong */
     LS_OP_METRIC,               /* logits, labels as for a loss; op->metric's sum over the rows -> *value */
     LS_OP_ONE_HOT,              /* labels(R) int32 -> y(R,C) rows with a 1 at the label */
+    LS_OP_MERGE,                /* y = (y + x alpha) *scale: what a step has gathered before */
+    /* Optimizers: parameters by gradients, which they may change too; parts as the rule needs them */
     LS_OP_SGD,
     LS_OP_ADAM,
+    LS_OP_RMSPROP,
+    LS_OP_LAMB,
+    LS_OP_PENALTY, /* of the parts' regularisers -> *value */
     LS_OP_KIND_COUNT
 };
 
@@ -48,7 +53,7 @@ struct ls_tensor {
     void *data; /* device memory */
     ls_dtype dtype;
     ls_shape shape;
-    int buffer; /* of the plan that places it; 0: none, data is somebody's */
+    int buffer;    /* of the plan that places it; 0: none, data is somebody's */
     size_t stride; /* floats from one part of the batch to the next; 0: all parts have the same place */
 };
 
@@ -65,12 +70,22 @@ struct ls_loss_sums {
     double loss;
     int64_t correct, rows;
     double metrics[LS_MAX_METRICS]; /* METRIC's */
+    double penalty;                 /* what regularisers add to the loss */
 };
 
 /* Read at each run of an optimizer op. */
 struct ls_optimizer_step {
     ls_optimizer rule;
     int64_t iteration; /* 1 for the first step: Adam's bias correction */
+    int64_t pass;      /* forward passes before this one in the step: other random numbers */
+};
+
+#define LS_MAX_MOMENTS 3
+/* A variable in the blobs. */
+struct ls_blob_part {
+    size_t offset, count;
+    bool decays;  /* by the rule's weight decay */
+    float l1, l2; /* regularisers */
 };
 
 /* What random ops draw from, beside the step. */
@@ -88,16 +103,18 @@ struct ls_op {
     ls_activation activation;
     struct ls_window window;
     enum ls_pool pool;
-    float alpha, beta;           /* see the kinds; ACTIVATION: alpha is the slope below 0 of LS_LEAKY_RELU */
-    float momentum, epsilon;     /* BATCH_NORM. A replica's part in the change of the moving statistics is */
-    const float *scale;          /* dmean = (1 - momentum) (batch mean - mean) rows *scale, likewise dvariance;
-                                    losses: of dlogits. 1 / global rows */
-    int64_t column;              /* PLACE, TAKE */
-    struct ls_randomness random; /* DROPOUT */
-    struct ls_loss_sums *sums;   /* losses: all but the metrics */
-    ls_metric metric;            /* METRIC */
-    double *value;
-    const struct ls_optimizer_step *step; /* SGD, ADAM; DROPOUT reads the iteration */
+    float alpha, beta;                    /* see the kinds; ACTIVATION: alpha is the slope below 0 of LS_LEAKY_RELU */
+    float momentum, epsilon;              /* BATCH_NORM. A replica's part in the change of the moving statistics is */
+    const float *scale;                   /* dmean = (1 - momentum) (batch mean - mean) rows *scale, likewise dvariance;
+                                             losses: of dlogits. 1 / global rows */
+    int64_t column;                       /* PLACE, TAKE */
+    struct ls_randomness random;          /* DROPOUT */
+    struct ls_loss_sums *sums;            /* losses: all but the metrics */
+    ls_metric metric;                     /* METRIC */
+    double *value;                        /* METRIC, PENALTY */
+    const struct ls_optimizer_step *step; /* optimizers; DROPOUT reads the iteration and the pass */
+    const struct ls_blob_part *variables; /* [variable_count], optimizers, PENALTY: all that are trained, in order */
+    size_t variable_count;
     /* CONVOLUTION_..., BATCH_NORM_...: tensors over images may be a part of the batch. Parts are run in order, and sums
      * over the batch (dw, db, statistics, dgamma, dbeta) are there after the last one. Only sums then: no y, no dx */
     int64_t parts; /* of which all have as many rows; 0 is 1. Fixed at build */
@@ -129,8 +146,8 @@ enum {
     LS_ARG_DVARIANCE /* batch norm */
 };
 enum { LS_ARG_GAMMA = LS_ARG_W, LS_ARG_BETA = LS_ARG_B, LS_ARG_DGAMMA = LS_ARG_DW, LS_ARG_DBETA = LS_ARG_DB };
-enum { LS_ARG_LOGITS = 0, LS_ARG_LABELS, LS_ARG_DLOGITS, LS_ARG_ONE_HOT };          /* loss, one-hot */
-enum { LS_ARG_PARAMETERS = 0, LS_ARG_GRADIENTS, LS_ARG_MOMENT_1, LS_ARG_MOMENT_2 }; /* optimizers */
+enum { LS_ARG_LOGITS = 0, LS_ARG_LABELS, LS_ARG_DLOGITS, LS_ARG_ONE_HOT };                           /* loss, one-hot */
+enum { LS_ARG_PARAMETERS = 0, LS_ARG_GRADIENTS, LS_ARG_MOMENT_1, LS_ARG_MOMENT_2, LS_ARG_MOMENT_3 }; /* optimizers */
 
 /* What every device's build asks first: are the arguments there, of the right type, shape and combination?
  * INVALID_ARGUMENT naming the op, the argument, what it is and what it should be. */

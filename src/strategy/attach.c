@@ -50,9 +50,13 @@ static ls_status build_statistics(const ls_model *model, struct ls_model_replica
 
 static ls_status attach_replica(ls_model *model, struct ls_model_replica *replica) {
     ls_status status = allocate_gradients(model, replica);
-    if (!status)
-        status = ls_optimizer_build(replica->device, &model->step, ls_network_trainable_count(model->network),
-                                    replica->parameters, replica->gradients, replica->moments, &replica->optimizer);
+    struct ls_optimizer_blobs blobs = {.count = ls_network_trainable_count(model->network),
+                                       .parameters = replica->parameters,
+                                       .gradients = replica->gradients,
+                                       .parts = model->parts,
+                                       .part_count = model->part_count};
+    memcpy(blobs.moments, replica->moments, sizeof(blobs.moments));
+    if (!status) status = ls_optimizer_build(replica->device, &model->step, &blobs, &replica->optimizer);
     replica->optimizer_built = !status;
     return status ? status : build_statistics(model, replica);
 }

@@ -99,7 +99,10 @@ static ls_status sum_evaluation(ls_model *model, struct ls_loss_sums *sums) {
     if (status) return status;
     *sums = (struct ls_loss_sums){.loss = total[0], .correct = (int64_t)total[1], .rows = (int64_t)total[2]};
     memcpy(sums->metrics, &total[3], sizeof(sums->metrics));
-    return LS_OK;
+    struct ls_model_replica *first = &model->replicas[0];
+    if (first->penalty_built) status = first->penalty.run(&first->penalty);
+    sums->penalty = first->penalty_value * total[2];
+    return status;
 }
 
 static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, struct ls_loss_sums *sums) {

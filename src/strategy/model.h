@@ -33,12 +33,14 @@ struct ls_model_replica {
     struct ls_device *device; /* borrowed */
     float *parameters;        /* device blobs of blob_count float32 */
     float *gradients;         /* blob_count + LS_EXTRAS */
-    float *moments[2];
+    float *moments[LS_MAX_MOMENTS];
     float *features; /* device (max_rows, shape...) */
     int32_t *labels; /* device (max_rows) */
     struct ls_op optimizer;
     struct ls_op statistics; /* adds to the variables that are not trained what the step changes in them */
-    bool optimizer_built, statistics_built;
+    struct ls_op penalty;    /* of the regularisers, if there are any */
+    double penalty_value;    /* for one example; of the variables before the last step, or now in an evaluation */
+    bool optimizer_built, statistics_built, penalty_built;
     struct ls_arena arena; /* of the plans */
     struct ls_plan_slot {
         struct ls_plan *plan;
@@ -59,11 +61,14 @@ struct ls_model {
     size_t layer_count, name_count;
     uint64_t seed;
     struct ls_objective objective;
+    char *excluded; /* the copy to which the rule's list points; NULL: none */
     bool compiled;
     struct ls_initial_weights *initial; /* owns; NULL: they are drawn */
     struct ls_network *network;         /* NULL before the first dataset */
     ls_shape input;
     size_t blob_count;
+    struct ls_blob_part *parts; /* [part_count]: the trainable variables, for the optimizer */
+    size_t part_count;
     struct ls_model_replica *replicas; /* [replica_count] */
     int replica_count;                 /* the strategy's, unless these could not be made */
     void *shared;                      /* of ls_group_share: holds the gradients where devices have host memory */
@@ -107,6 +112,8 @@ ls_status ls_model_get_state(const ls_model *model, float *state);
 ls_status ls_model_set_state(ls_model *model, const float *state);
 /* "model=...\n" of a built model: equal exactly when the networks are. Freed with ls_free. */
 ls_status ls_model_describe(const ls_model *model, char **line);
+/* The learning rate of the step after the last committed one. */
+float ls_model_next_rate(const ls_model *model);
 /* step.c: the pipeline's present step on all replicas. Training is a transaction: it commits, or changes nothing. sums
  * receives loss (not divided), correct and rows over all replicas. */
 ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums);

@@ -206,7 +206,8 @@ static ls_status train_replica(ls_replica *replica, void *context) {
     if (!status) status = check_rate(model, training.replica->gradients + model->blob_count);
     if (status) return status;
     training.mark = ls_track_begin(training.track);
-    status = training.replica->optimizer.run(&training.replica->optimizer);
+    if (training.replica->penalty_built) status = training.replica->penalty.run(&training.replica->penalty);
+    if (!status) status = training.replica->optimizer.run(&training.replica->optimizer);
     if (!status && training.replica->statistics_built)
         status = training.replica->statistics.run(&training.replica->statistics);
     if (!status) trace_until_now(&training, "update");
@@ -215,6 +216,7 @@ static ls_status train_replica(ls_replica *replica, void *context) {
 
 ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums) {
     model->loss_scale = 1.0F / (float)ls_pipeline_global_rows(model->pipeline);
+    model->step.rule.learning_rate = ls_model_next_rate(model);
     model->step.iteration++;
     ls_status status = ls_strategy_run(model->strategy, train_replica, model);
     if (status) {
@@ -229,6 +231,7 @@ ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums) {
         .correct = (int64_t)extras[LS_EXTRA_CORRECT],
         .rows = (int64_t)extras[LS_EXTRA_ROWS],
     };
+    sums->penalty = model->replicas[0].penalty_value * (double)sums->rows;
     for (int i = 0; i < LS_MAX_METRICS; i++) sums->metrics[i] = (double)extras[LS_EXTRA_METRICS + i];
     model->requests =
         (struct ls_requests){(int)extras[LS_EXTRA_SAVE], (int)extras[LS_EXTRA_STOP], (int)extras[LS_EXTRA_STOP_RANKS]};
