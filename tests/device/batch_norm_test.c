@@ -56,8 +56,8 @@ static struct norm make_norm(struct size size, int variant) {
 }
 
 static void free_norm(struct norm *n) {
-    struct pair *pairs[] = {&n->x,     &n->gamma,     &n->beta, &n->r,  &n->y,  &n->mean,   &n->variance, &n->saved, &n->shifts,
-                            &n->dmean, &n->dvariance, &n->dy,   &n->dx, &n->dr, &n->dgamma, &n->dbeta};
+    struct pair *pairs[] = {&n->x,      &n->gamma, &n->beta,      &n->r,  &n->y,  &n->mean, &n->variance, &n->saved,
+                            &n->shifts, &n->dmean, &n->dvariance, &n->dy, &n->dx, &n->dr,   &n->dgamma,   &n->dbeta};
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) free_pair(pairs[i]);
 }
 
