@@ -91,15 +91,18 @@ ls_status ls_op_check_batch_norm(const struct ls_op *op) {
     ls_shape x = op->tensors[LS_ARG_X].shape, c = LS_SHAPE(x.dims[x.rank - 1]), two = LS_SHAPE(2, x.dims[x.rank - 1]);
     bool masked = backward && !linear && op->tensors[LS_ARG_DR].data;
     if (op->parts > 1 && (forward || backward) && op->tensors[forward ? LS_ARG_Y : LS_ARG_DX].data)
-        return ls_fail(LS_INVALID_ARGUMENT, "%s: %s needs the sums of all parts", ls_op_name(op->kind), forward ? "y" : "dx");
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: %s needs the sums of all parts", ls_op_name(op->kind),
+                       forward ? "y" : "dx");
     return LS_CHECK_ARGUMENTS(
         op, {LS_ARG_X, "x", LS_FLOAT32, false, x}, {LS_ARG_GAMMA, "gamma", LS_FLOAT32, true, c},
-        {LS_ARG_BETA, "beta", LS_FLOAT32, true, c}, {LS_ARG_Y, "y", LS_FLOAT32, forward || data || (backward && !masked), x},
+        {LS_ARG_BETA, "beta", LS_FLOAT32, true, c},
+        {LS_ARG_Y, "y", LS_FLOAT32, forward || data || (backward && !masked), x},
         {LS_ARG_R, "residual", LS_FLOAT32, true, x}, {LS_ARG_SAVED, "saved", LS_FLOAT32, inference, two},
         {LS_ARG_MEAN, "mean", LS_FLOAT32, !forward && !inference, c},
         {LS_ARG_VARIANCE, "variance", LS_FLOAT32, !forward && !inference, c},
         {LS_ARG_DMEAN, "dmean", LS_FLOAT32, !forward, c}, {LS_ARG_DVARIANCE, "dvariance", LS_FLOAT32, !forward, c},
-        {LS_ARG_DY, "dy", LS_FLOAT32, !backward && !data, x}, {LS_ARG_DX, "dx", LS_FLOAT32, !data, x}, {LS_ARG_SHIFTS, "shifts", LS_FLOAT32, !data && !(backward && op->tensors[LS_ARG_DX].data), two},
+        {LS_ARG_DY, "dy", LS_FLOAT32, !backward && !data, x}, {LS_ARG_DX, "dx", LS_FLOAT32, !data, x},
+        {LS_ARG_SHIFTS, "shifts", LS_FLOAT32, !data && !(backward && op->tensors[LS_ARG_DX].data), two},
         {LS_ARG_DR, "dresidual", LS_FLOAT32, true, x}, {LS_ARG_DGAMMA, "dgamma", LS_FLOAT32, true, c},
         {LS_ARG_DBETA, "dbeta", LS_FLOAT32, true, c});
 }

@@ -1,8 +1,9 @@
 /* Batch normalization over all axes but the last, with what follows it at once: a residual is added, then ReLU or
  * ReLU6. Sums run over chunks of rows whose size follows from the shape: in float32 inside a chunk, in double over the
  * chunks, in order, from one part of the batch to the next; so the bits do not depend on the number of threads.
- * Variances are taken around each chunk's own mean while it is in the cache, and joined as Chan, Golub and LeVeque do. Mirrors keras.layers.BatchNormalization (not TensorFlow's fused kernel: the moving
- * variance is that of the batch, not corrected for its size). */
+ * Variances are taken around each chunk's own mean while it is in the cache, and joined as Chan, Golub and LeVeque do.
+ * Mirrors keras.layers.BatchNormalization (not TensorFlow's fused kernel: the moving variance is that of the batch, not
+ * corrected for its size). */
 #include <math.h>
 #include <string.h>
 

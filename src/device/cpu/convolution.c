@@ -17,8 +17,8 @@ struct convolution {
     void *places[MEMORIES];           /* what memories point to: telling oneDNN takes time */
     dnnl_memory_t memories[MEMORIES]; /* NULL: not used; PLAIN: the kernel or its gradient as the op has it */
     size_t weights_size;              /* bytes, as the primitive has them */
-    float *packed;                    /* they, from the first part of the batch to the last; NULL: they are as the op's */
-    size_t bias, scratchpad;          /* places in the workspace; a later part's gradient of the kernel lies at 0 */
+    float *packed;           /* they, from the first part of the batch to the last; NULL: they are as the op's */
+    size_t bias, scratchpad; /* places in the workspace; a later part's gradient of the kernel lies at 0 */
 };
 
 /* Descriptors while an op is built. */
@@ -203,7 +203,9 @@ static dnnl_status_t bind(const struct ls_op *op, struct convolution *c) {
     char *workspace = op->workspace;
     void *plain = op->tensors[weights_place(op)].data, *bias = op->tensors[bias_place(op)].data;
     void *places[MEMORIES] = {[IMAGE] = op->tensors[image_place(op)].data,
-                              [WEIGHTS] = adds(op) ? workspace : c->packed ? (void *)c->packed : plain,
+                              [WEIGHTS] = adds(op)    ? workspace
+                                          : c->packed ? (void *)c->packed
+                                                      : plain,
                               [BIAS] = adds(op) ? workspace + c->bias : bias,
                               [OUT] = op->tensors[out_place(op)].data,
                               [PLAIN] = plain,
@@ -221,7 +223,8 @@ LS_CLONES static void convolution_add(float *restrict sum, const float *restrict
 static void add_part(const struct ls_op *op, const struct convolution *c) {
     const struct ls_tensor *bias = &op->tensors[LS_ARG_DB];
     const char *workspace = op->workspace;
-    convolution_add(c->packed ? c->packed : op->tensors[LS_ARG_DW].data, op->workspace, c->weights_size / sizeof(float));
+    convolution_add(c->packed ? c->packed : op->tensors[LS_ARG_DW].data, op->workspace,
+                    c->weights_size / sizeof(float));
     if (bias->data)
         convolution_add(bias->data, (const float *)(const void *)(workspace + c->bias), (size_t)bias->shape.dims[0]);
 }
