@@ -52,6 +52,7 @@ typedef struct ls_layer {
     float rate;            /* of dropout */
     float negative_slope;  /* of LS_LEAKY_RELU; default 0.3 */
     float scale, offset;   /* of rescaling: y = x scale + offset */
+    float kernel_l1, kernel_l2; /* Keras' kernel_regularizer L1L2: adds l1 sum |w| + l2 sum w^2 to the loss */
 } ls_layer;
 
 /* ls_dense(units), ls_dense(units, activation), ls_dense(units, activation, .kernel_initializer = ...): inputs of more

@@ -1,4 +1,4 @@
-/* How a model is trained: optimizers, losses, metrics. Part of the public API, included by lockstep.h. */
+/* How a model is trained: optimizers, schedules, losses, metrics. Part of the public API, included by lockstep.h. */
 #ifndef LOCKSTEP_TRAINING_H
 #define LOCKSTEP_TRAINING_H
 
@@ -8,17 +8,52 @@
 extern "C" {
 #endif
 
-typedef enum ls_optimizer_kind { LS_OPTIMIZER_SGD = 1, LS_OPTIMIZER_ADAM } ls_optimizer_kind;
-/* Keras' update rules; beta_1, beta_2 and epsilon of 0 mean Keras' 0.9, 0.999 and 1e-7. */
+#define LS_MAX_BOUNDARIES 8
+/* keras.optimizers.schedules: the learning rate of step s, counted from 0; r is the optimizer's. With a warm-up of w steps it
+ * rises linearly from warmup_from at step 0 to r at step w, and what follows is the schedule of s - w. */
+typedef enum ls_rate_schedule_kind {
+    LS_CONSTANT_RATE = 0,       /* r */
+    LS_EXPONENTIAL_DECAY,       /* r decay_rate^(s / decay_steps); staircase: of the whole part */
+    LS_COSINE_DECAY,            /* r ((1 - alpha) (1 + cos(pi min(s / decay_steps, 1))) / 2 + alpha) */
+    LS_PIECEWISE_CONSTANT_DECAY /* r up to step boundaries[0], values[0] up to boundaries[1], ... */
+} ls_rate_schedule_kind;
+typedef struct ls_rate_schedule {
+    ls_rate_schedule_kind kind;
+    int64_t decay_steps;
+    float decay_rate;
+    bool staircase;
+    float alpha;
+    int64_t boundaries[LS_MAX_BOUNDARIES]; /* rising; the first that is 0 ends them */
+    float values[LS_MAX_BOUNDARIES];
+    int64_t warmup_steps;
+    float warmup_from;
+} ls_rate_schedule;
+
+typedef enum ls_optimizer_kind {
+    LS_OPTIMIZER_SGD = 1, LS_OPTIMIZER_ADAM, LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_RMSPROP, LS_OPTIMIZER_LAMB
+} ls_optimizer_kind;
+/* Keras' update rules. What is 0 has Keras' default: beta_1 0.9, beta_2 0.999, epsilon 1e-7, rho 0.9, AdamW's weight_decay
+ * 0.004. All replicas apply the same step, so that moments and rates are the same everywhere. */
 typedef struct ls_optimizer {
     ls_optimizer_kind kind;
     float learning_rate;
-    float momentum;
+    float momentum; /* of SGD and RMSprop */
     bool nesterov;
     float beta_1, beta_2, epsilon;
+    float rho; /* of RMSprop */
+    bool centered;
+    /* of any kind */
+    float weight_decay;                    /* decoupled: before each step w -= w weight_decay learning_rate */
+    const char *exclude_from_weight_decay; /* "bias,gamma,beta": not those whose names contain one of these; copied */
+    ls_rate_schedule schedule;
+    float clipvalue, clipnorm, global_clipnorm; /* one of them: each element, each variable's norm, the norm of all */
+    int gradient_accumulation_steps;            /* batches a step, whose mean gradient it takes; at an epoch's end maybe fewer */
 } ls_optimizer;
 #define ls_sgd(...) ((ls_optimizer){.kind = LS_OPTIMIZER_SGD, .learning_rate = __VA_ARGS__})
 #define ls_adam(...) ((ls_optimizer){.kind = LS_OPTIMIZER_ADAM, .learning_rate = __VA_ARGS__})
+#define ls_adamw(...) ((ls_optimizer){.kind = LS_OPTIMIZER_ADAMW, .learning_rate = __VA_ARGS__})
+#define ls_rmsprop(...) ((ls_optimizer){.kind = LS_OPTIMIZER_RMSPROP, .learning_rate = __VA_ARGS__})
+#define ls_lamb(...) ((ls_optimizer){.kind = LS_OPTIMIZER_LAMB, .learning_rate = __VA_ARGS__})
 
 /* keras.losses. Labels are class numbers; CATEGORICAL makes one-hot rows of them, with the same numbers. BINARY and MEAN_SQUARED
  * take each output by itself: one output has the label itself as its target, several have a one-hot row. */
@@ -57,7 +92,7 @@ LS_API ls_status ls_model_compile_with(ls_model *model, ls_optimizer optimizer, 
 /* Keras' name of the index-th metric, "top_k_categorical_accuracy"; NULL past the end. */
 LS_API const char *ls_model_metric_name(const ls_model *model, int index);
 
-/* optimizer.learning_rate: that of the next step. Set between steps, as in on_epoch, and alike on all workers; a difference ends
+/* optimizer.learning_rate: that of the next step. FAILED_PRECONDITION to set it where a schedule does. Set between steps, as in on_epoch, and alike on all workers; a difference ends
  * fit with an error. Checkpoints and recovery keep it. on_epoch sees it as it was in the epoch's last step. */
 LS_API ls_status ls_model_learning_rate(const ls_model *model, float *learning_rate);
 LS_API ls_status ls_model_set_learning_rate(ls_model *model, float learning_rate);

@@ -41,6 +41,7 @@ static const struct field {
     {"learning_rate", OPTIONAL, offsetof(struct ls_manifest, learning_rate)},
     {"stopped", OPTIONAL, offsetof(struct ls_manifest, stopped)},
     {"callbacks", OPTIONAL_TEXT, offsetof(struct ls_manifest, callbacks)},
+    {"epoch_penalty", OPTIONAL, offsetof(struct ls_manifest, epoch_penalty)},
 };
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
 

@@ -16,6 +16,7 @@ struct ls_manifest {
     int64_t generation;      /* of the group, added to that of the checkpoint from which the group went on */
     double learning_rate;    /* of the next step; 0: as compiled */
     double stopped;          /* 1: a callback has ended the training */
+    double epoch_penalty;    /* of regularisers, a sum of the unfinished epoch; 0: none */
     uint64_t seed;           /* of the model; the dataset's is in the training's description */
     /* sums of the unfinished epoch */
     double epoch_loss;

@@ -66,6 +66,20 @@ int ls_next_option(const struct ls_command_line *line) {
     return LS_OPTION_BAD;
 }
 
+bool ls_option_word(const struct ls_command_line *line, const char *option, const char *text, const char *const *words,
+                    int *value) {
+    char list[256] = "";
+    for (int i = 0; words[i]; i++) {
+        if (!strcmp(words[i], text)) {
+            *value = i;
+            return true;
+        }
+        (void)snprintf(list + strlen(list), sizeof(list) - strlen(list), i ? ", %s" : "%s", words[i]);
+    }
+    (void)ls_usage_error(line, "%s '%s' is none of %s", option, text, list);
+    return false;
+}
+
 bool ls_no_arguments(const struct ls_command_line *line) {
     if (optind >= line->argc) return true;
     (void)ls_usage_error(line, "unexpected argument '%s'", line->argv[optind]);

@@ -45,13 +45,9 @@ static const char help[] =
     "  --epochs N              passes over the data (default 5)\n"
     "  --batch-size N          examples in the global batch, all replicas together (default 64 a replica)\n"
     "  --steps-per-epoch N     end an epoch after N steps (default: when the data ends)\n"
-    "  --optimizer sgd|adam    (default sgd)\n"
-    "  --learning-rate X       (default 0.1 for sgd, 0.001 for adam)\n"
-    "  --momentum X, --nesterov   for sgd (default 0, off)\n"
     "  --seed N                of the initial weights, the shuffle and drawn data (default 0)\n"
     "  --shuffle each-epoch|once|never   (default each-epoch)\n"
-    "  --drop-remainder        leave out the short last batch\n"
-    "\n"
+    "  --drop-remainder        leave out the short last batch\n" LS_RULE_HELP "\n"
     "checkpoints:\n"
     "  --checkpoint FOLDER     keep checkpoints there (it must be there; only the chief uses it), and go on from the\n"
     "                          newest whole one if there is one, to the bits of an undisturbed training; removed when\n"
@@ -88,8 +84,8 @@ static const char help[] =
     "\n"
     "output:\n"
     "  --json                  the chief's last line on stdout is one JSON object: num_replicas_in_sync,\n"
-    "                          num_workers, steps, loss, accuracy, val_loss, val_accuracy, samples_per_second,\n"
-    "                          weights_sha256\n"
+    "                          num_workers, steps, loss, accuracy, val_loss, val_accuracy, metrics and val_metrics\n"
+    "                          by name, samples_per_second, weights_sha256\n"
     "  --trace PATH            write the timeline of the training to PATH in Chrome's trace format (ui.perfetto.dev\n"
     "                          shows it): steps, forward, backward, each bucket's all-reduce, waiting, updating.\n"
     "                          %r in PATH becomes the rank; without it several workers write a.json as a.rank0.json,\n"
@@ -118,21 +114,6 @@ struct training {
     struct ls_train_callbacks callbacks;
     bool validate, json;
 };
-
-/* One word out of a list for an option; the values are their places in the list. */
-static bool choose(const struct ls_command_line *line, const char *option, const char *text, const char *const *words,
-                   int *value) {
-    char list[256] = "";
-    for (int i = 0; words[i]; i++) {
-        if (!strcmp(words[i], text)) {
-            *value = i;
-            return true;
-        }
-        (void)snprintf(list + strlen(list), sizeof(list) - strlen(list), i ? ", %s" : "%s", words[i]);
-    }
-    (void)ls_usage_error(line, "%s '%s' is none of %s", option, text, list);
-    return false;
-}
 
 static bool read_hidden(const struct ls_command_line *line, const char *text, struct training *training) {
     char copy[512], *state = NULL;
@@ -165,10 +146,6 @@ enum option_id {
     EPOCHS,
     BATCH_SIZE,
     STEPS,
-    OPTIMIZER,
-    LEARNING_RATE,
-    MOMENTUM,
-    NESTEROV,
     SEED,
     SHUFFLE,
     DROP_REMAINDER,
@@ -207,10 +184,6 @@ static const struct option long_options[] = {
     {"epochs", required_argument, NULL, EPOCHS},
     {"batch-size", required_argument, NULL, BATCH_SIZE},
     {"steps-per-epoch", required_argument, NULL, STEPS},
-    {"optimizer", required_argument, NULL, OPTIMIZER},
-    {"learning-rate", required_argument, NULL, LEARNING_RATE},
-    {"momentum", required_argument, NULL, MOMENTUM},
-    {"nesterov", no_argument, NULL, NESTEROV},
     {"seed", required_argument, NULL, SEED},
     {"shuffle", required_argument, NULL, SHUFFLE},
     {"drop-remainder", no_argument, NULL, DROP_REMAINDER},
@@ -235,13 +208,13 @@ static const struct option long_options[] = {
     {"verbose", required_argument, NULL, VERBOSE},
     LS_DATA_OPTIONS,
     LS_AUGMENT_OPTIONS,
+    LS_RULE_OPTIONS,
     LS_CALLBACK_OPTIONS,
     {"help", no_argument, NULL, 'h'},
     {0},
 };
 
 static const char *const models[] = {"mlp", "lenet", "mobilenet_v2", "resnet50", NULL};
-static const char *const optimizers[] = {"sgd", "adam", NULL};
 static const char *const shuffles[] = {"each-epoch", "once", "never", NULL};
 static const char *const checkpoint_errors[] = {"fail", "warn", NULL};
 static const char *const strategies[] = {"multi-worker", "mirrored", "one-device", NULL};
@@ -260,7 +233,6 @@ static bool read_word(const struct ls_command_line *line, int option, struct tra
         const char *const *words;
     } table[] = {
         {MODEL, "--model", models},
-        {OPTIMIZER, "--optimizer", optimizers},
         {SHUFFLE, "--shuffle", shuffles},
         {CHECKPOINT_ERRORS, "--checkpoint-errors", checkpoint_errors},
         {STRATEGY, "--strategy", strategies},
@@ -273,9 +245,9 @@ static bool read_word(const struct ls_command_line *line, int option, struct tra
     };
     int value = 0;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-        if (table[i].option == option && !choose(line, table[i].name, optarg, table[i].words, &value)) return false;
+        if (table[i].option == option && !ls_option_word(line, table[i].name, optarg, table[i].words, &value))
+            return false;
     if (option == MODEL) training->model.name = models[value];
-    if (option == OPTIMIZER) training->model.optimizer.kind = value == 0 ? LS_OPTIMIZER_SGD : LS_OPTIMIZER_ADAM;
     if (option == SHUFFLE) training->data.shuffle = (ls_shuffle)value;
     if (option == CHECKPOINT_ERRORS) training->checkpoint.warn_only = value == 1;
     if (option == STRATEGY) training->strategy_name = strategies[value];
@@ -326,10 +298,6 @@ static bool read_integer(const struct ls_command_line *line, int option, struct 
 
 static bool read_number(const struct ls_command_line *line, int option, struct training *training) {
     double value;
-    if (option == LEARNING_RATE) {
-        if (!ls_option_number(line, "--learning-rate", optarg, 1e-12, 1e6, &value)) return false;
-        training->model.optimizer.learning_rate = (float)value;
-    }
     if (option == ALPHA) {
         if (!ls_option_number(line, "--alpha", optarg, 0.01, 16, &value)) return false;
         training->model.alpha = (float)value;
@@ -338,10 +306,6 @@ static bool read_number(const struct ls_command_line *line, int option, struct t
         if (!ls_option_number(line, "--norm-momentum", optarg, 0.001, 0.999999, &value)) return false;
         training->model.norm_momentum = (float)value;
     }
-    if (option == MOMENTUM) {
-        if (!ls_option_number(line, "--momentum", optarg, 0, 1, &value)) return false;
-        training->model.optimizer.momentum = (float)value;
-    }
     if (option == TIMEOUT)
         return ls_option_number(line, "--timeout", optarg, 1e-3, 1e6, &training->strategy.timeout_seconds);
     return true;
@@ -349,7 +313,6 @@ static bool read_number(const struct ls_command_line *line, int option, struct t
 
 static void read_flag(int option, struct training *training) {
     if (option == NO_VALIDATION) training->validate = false;
-    if (option == NESTEROV) training->model.optimizer.nesterov = true;
     if (option == DROP_REMAINDER) training->data.drop_remainder = true;
     if (option == JSON) training->json = true;
     if (option == SUMMARY) training->model.summary = true;
@@ -375,7 +338,8 @@ static bool read_option(const struct ls_command_line *line, int option, struct t
     return read_word(line, option, training) && read_integer(line, option, training) &&
            read_number(line, option, training) && ls_read_data_option(line, option, &training->data) &&
            ls_read_augment_option(line, option, &training->augment, &training->data) &&
-           ls_read_callback_option(line, option, &training->callbacks);
+           ls_read_callback_option(line, option, &training->callbacks) &&
+           ls_read_rule_option(line, option, &training->model.rules);
 }
 
 static ls_status make_strategy(const struct training *training, ls_strategy **strategy) {
@@ -388,6 +352,7 @@ static ls_status make_strategy(const struct training *training, ls_strategy **st
 struct outcome {
     ls_result result;
     char sha256[65];
+    const char *metrics[LS_MAX_METRICS]; /* names */
 };
 
 static ls_status open_data(const struct training *training, ls_dataset **data, ls_dataset **validation) {
@@ -415,6 +380,7 @@ static ls_status train(struct training *training, ls_strategy *strategy, struct 
     training->fit.checkpoint = training->checkpoint.folder ? &training->checkpoint : NULL;
     if (!status) status = ls_train_model_make(&training->model, strategy, data, &model);
     if (!status) status = ls_train_callbacks_make(&training->callbacks, validation != NULL);
+    for (int i = 0; !status && i < LS_MAX_METRICS; i++) outcome->metrics[i] = ls_model_metric_name(model, i);
     if (!status) status = ls_model_fit(model, data, &training->fit, &outcome->result);
     if (!status) status = ls_model_weights_sha256(model, outcome->sha256);
     ls_model_free(model);
@@ -438,6 +404,12 @@ static void print_json(int replicas, int workers, const struct outcome *outcome)
     print_number("accuracy", outcome->result.accuracy);
     print_number("val_loss", outcome->result.val_loss);
     print_number("val_accuracy", outcome->result.val_accuracy);
+    for (int i = 0; i < LS_MAX_METRICS && outcome->metrics[i]; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), "val_%s", outcome->metrics[i]);
+        print_number(outcome->metrics[i], outcome->result.metrics[i]);
+        print_number(name, outcome->result.val_metrics[i]);
+    }
     print_number("samples_per_second", outcome->result.samples_per_second);
     (void)printf("\"weights_sha256\": \"%s\"}\n", outcome->sha256);
 }
@@ -469,7 +441,10 @@ int train_main(int argc, char **argv) {
         .checkpoint = {.size = sizeof(ls_checkpoint_options)},
         .strategy_name = "multi-worker",
         .dataset = "digits",
-        .model = {.name = "mlp", .hidden = {128, 64}, .hidden_count = 2, .optimizer = ls_sgd(0)},
+        .model = {.name = "mlp",
+                  .hidden = {128, 64},
+                  .hidden_count = 2,
+                  .rules = {.optimizer = ls_sgd(0), .loss = LS_SPARSE_CATEGORICAL_CROSSENTROPY}},
         .validate = true,
     };
     const ls_checkpoint_options none = training.checkpoint;
@@ -482,7 +457,6 @@ int train_main(int argc, char **argv) {
         return ls_usage_error(&line, "options '--checkpoint-...' need '--checkpoint FOLDER'");
     if (training.model.skip_mismatch && !training.model.weights)
         return ls_usage_error(&line, "option '--skip-mismatch' needs '--weights FILE'");
-    if (training.model.optimizer.learning_rate <= 0)
-        training.model.optimizer.learning_rate = training.model.optimizer.kind == LS_OPTIMIZER_ADAM ? 0.001F : 0.1F;
+    ls_rules_complete(&training.model.rules);
     return run_training(&training);
 }

@@ -41,6 +41,7 @@ ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *
     if (!status) status = ls_model_seed(*model, choice->seed);
     if (!status && choice->weights)
         status = ls_model_load_weights(*model, choice->weights, LS_LOAD(.skip_mismatch = choice->skip_mismatch));
-    if (!status) status = ls_model_compile(*model, choice->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    if (!status)
+        status = ls_model_compile_with(*model, choice->rules.optimizer, choice->rules.loss, &choice->rules.compile);
     return status || !choice->summary || !ls_is_chief(strategy) ? status : print_summary(*model, data);
 }

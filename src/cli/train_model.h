@@ -2,6 +2,8 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#include "cli/rules.h"
+
 #define LS_MAX_HIDDEN 31
 
 struct ls_train_model {
@@ -11,7 +13,7 @@ struct ls_train_model {
     float alpha;         /* 0: not given */
     float norm_momentum; /* of batch normalizations; 0: the model's own */
     uint64_t seed;
-    ls_optimizer optimizer;
+    struct ls_rules rules;
     const char *weights; /* a file; NULL: they are drawn */
     bool skip_mismatch;
     bool summary; /* the chief prints one to stderr */

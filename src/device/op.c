@@ -138,16 +138,39 @@ static ls_status check_one_hot(const struct ls_op *op) {
                               {LS_ARG_ONE_HOT, "y", LS_FLOAT32, false, LS_SHAPE(rows, classes)});
 }
 
+static ls_status check_parts(const struct ls_op *op) {
+    size_t count = (size_t)op->tensors[LS_ARG_PARAMETERS].shape.dims[0];
+    for (size_t i = 0; i < op->variable_count; i++)
+        if (op->variables[i].offset > count || op->variables[i].count > count - op->variables[i].offset)
+            return ls_fail(LS_INVALID_ARGUMENT, "%s: part %zu is not in the parameters", ls_op_name(op->kind), i);
+    return LS_OK;
+}
+
+static int moments_of(const struct ls_op *op) {
+    const ls_optimizer *rule = &op->step->rule;
+    if (op->kind == LS_OP_SGD) return rule->momentum > 0;
+    return op->kind == LS_OP_RMSPROP ? 1 + rule->centered + (rule->momentum > 0) : 2;
+}
+
 static ls_status check_optimizer(const struct ls_op *op) {
     ls_status status = ls_op_check_leading(op, LS_ARG_PARAMETERS, "parameters", 1);
     if (status) return status;
     if (!op->step) return ls_fail(LS_INVALID_ARGUMENT, "%s: step is missing", ls_op_name(op->kind));
+    status = check_parts(op);
+    if (status) return status;
     ls_shape shape = op->tensors[LS_ARG_PARAMETERS].shape;
-    bool adam = op->kind == LS_OP_ADAM, momentum = op->step->rule.momentum > 0;
+    int moments = moments_of(op);
     return LS_CHECK_ARGUMENTS(op, {LS_ARG_PARAMETERS, "parameters", LS_FLOAT32, false, shape},
                               {LS_ARG_GRADIENTS, "gradients", LS_FLOAT32, false, shape},
-                              {LS_ARG_MOMENT_1, "moment 1", LS_FLOAT32, !adam && !momentum, shape},
-                              {LS_ARG_MOMENT_2, "moment 2", LS_FLOAT32, !adam, shape});
+                              {LS_ARG_MOMENT_1, "moment 1", LS_FLOAT32, moments < 1, shape},
+                              {LS_ARG_MOMENT_2, "moment 2", LS_FLOAT32, moments < 2, shape},
+                              {LS_ARG_MOMENT_3, "moment 3", LS_FLOAT32, moments < 3, shape});
+}
+
+static ls_status check_penalty(const struct ls_op *op) {
+    ls_status status = ls_op_check_leading(op, LS_ARG_PARAMETERS, "parameters", 1);
+    if (!status && !op->value) return ls_fail(LS_INVALID_ARGUMENT, "%s: value is missing", ls_op_name(op->kind));
+    return status ? status : check_parts(op);
 }
 
 static const struct {
@@ -184,6 +207,10 @@ static const struct {
     [LS_OP_ONE_HOT] = {"one-hot", check_one_hot},
     [LS_OP_SGD] = {"sgd", check_optimizer},
     [LS_OP_ADAM] = {"adam", check_optimizer},
+    [LS_OP_RMSPROP] = {"rmsprop", check_optimizer},
+    [LS_OP_LAMB] = {"lamb", check_optimizer},
+    [LS_OP_PENALTY] = {"penalty", check_penalty},
+    [LS_OP_MERGE] = {"merge", ls_op_check_elements},
 };
 
 const char *ls_op_name(enum ls_op_kind kind) {

@@ -39,8 +39,13 @@ enum ls_op_kind {
     LS_OP_SQUARED_ERROR,        /* the mean over the outputs; nothing is right or wrong */
     LS_OP_METRIC,               /* logits, labels as for a loss; op->metric's sum over the rows -> *value */
     LS_OP_ONE_HOT,              /* labels(R) int32 -> y(R,C) rows with a 1 at the label */
+    LS_OP_MERGE,                /* y = (y + x alpha) *scale: what a step has gathered before */
+    /* Optimizers: parameters by gradients, which they may change too; parts as the rule needs them */
     LS_OP_SGD,
     LS_OP_ADAM,
+    LS_OP_RMSPROP,
+    LS_OP_LAMB,
+    LS_OP_PENALTY, /* of the parts' regularisers -> *value */
     LS_OP_KIND_COUNT
 };
 
@@ -65,12 +70,22 @@ struct ls_loss_sums {
     double loss;
     int64_t correct, rows;
     double metrics[LS_MAX_METRICS]; /* METRIC's */
+    double penalty;                 /* what regularisers add to the loss */
 };
 
 /* Read at each run of an optimizer op. */
 struct ls_optimizer_step {
     ls_optimizer rule;
     int64_t iteration; /* 1 for the first step: Adam's bias correction */
+    int64_t pass;      /* forward passes before this one in the step: other random numbers */
+};
+
+#define LS_MAX_MOMENTS 3
+/* A variable in the blobs. */
+struct ls_blob_part {
+    size_t offset, count;
+    bool decays;  /* by the rule's weight decay */
+    float l1, l2; /* regularisers */
 };
 
 /* What random ops draw from, beside the step. */
@@ -88,16 +103,18 @@ struct ls_op {
     ls_activation activation;
     struct ls_window window;
     enum ls_pool pool;
-    float alpha, beta;           /* see the kinds; ACTIVATION: alpha is the slope below 0 of LS_LEAKY_RELU */
-    float momentum, epsilon;     /* BATCH_NORM. A replica's part in the change of the moving statistics is */
-    const float *scale;          /* dmean = (1 - momentum) (batch mean - mean) rows *scale, likewise dvariance;
-                                    losses: of dlogits. 1 / global rows */
-    int64_t column;              /* PLACE, TAKE */
-    struct ls_randomness random; /* DROPOUT */
-    struct ls_loss_sums *sums;   /* losses: all but the metrics */
-    ls_metric metric;            /* METRIC */
-    double *value;
-    const struct ls_optimizer_step *step; /* SGD, ADAM; DROPOUT reads the iteration */
+    float alpha, beta;                    /* see the kinds; ACTIVATION: alpha is the slope below 0 of LS_LEAKY_RELU */
+    float momentum, epsilon;              /* BATCH_NORM. A replica's part in the change of the moving statistics is */
+    const float *scale;                   /* dmean = (1 - momentum) (batch mean - mean) rows *scale, likewise dvariance;
+                                             losses: of dlogits. 1 / global rows */
+    int64_t column;                       /* PLACE, TAKE */
+    struct ls_randomness random;          /* DROPOUT */
+    struct ls_loss_sums *sums;            /* losses: all but the metrics */
+    ls_metric metric;                     /* METRIC */
+    double *value;                        /* METRIC, PENALTY */
+    const struct ls_optimizer_step *step; /* optimizers; DROPOUT reads the iteration and the pass */
+    const struct ls_blob_part *variables; /* [variable_count], optimizers, PENALTY: all that are trained, in order */
+    size_t variable_count;
     /* CONVOLUTION_..., BATCH_NORM_...: tensors over images may be a part of the batch. Parts are run in order, and sums
      * over the batch (dw, db, statistics, dgamma, dbeta) are there after the last one. Only sums then: no y, no dx */
     int64_t parts; /* of which all have as many rows; 0 is 1. Fixed at build */
@@ -129,8 +146,8 @@ enum {
     LS_ARG_DVARIANCE /* batch norm */
 };
 enum { LS_ARG_GAMMA = LS_ARG_W, LS_ARG_BETA = LS_ARG_B, LS_ARG_DGAMMA = LS_ARG_DW, LS_ARG_DBETA = LS_ARG_DB };
-enum { LS_ARG_LOGITS = 0, LS_ARG_LABELS, LS_ARG_DLOGITS, LS_ARG_ONE_HOT };          /* loss, one-hot */
-enum { LS_ARG_PARAMETERS = 0, LS_ARG_GRADIENTS, LS_ARG_MOMENT_1, LS_ARG_MOMENT_2 }; /* optimizers */
+enum { LS_ARG_LOGITS = 0, LS_ARG_LABELS, LS_ARG_DLOGITS, LS_ARG_ONE_HOT };                           /* loss, one-hot */
+enum { LS_ARG_PARAMETERS = 0, LS_ARG_GRADIENTS, LS_ARG_MOMENT_1, LS_ARG_MOMENT_2, LS_ARG_MOMENT_3 }; /* optimizers */
 
 /* What every device's build asks first: are the arguments there, of the right type, shape and combination?
  * INVALID_ARGUMENT naming the op, the argument, what it is and what it should be. */

@@ -112,6 +112,7 @@ ls_status ls_op_check_elements(const struct ls_op *op) {
     if (status) return status;
     if (op->kind == LS_OP_DROPOUT && !(op->alpha >= 0 && op->alpha < 1))
         return ls_fail(LS_INVALID_ARGUMENT, "dropout: rate %g must be at least 0 and below 1", (double)op->alpha);
+    if (op->kind == LS_OP_MERGE && !op->scale) return ls_fail(LS_INVALID_ARGUMENT, "merge: scale is missing");
     if (op->kind == LS_OP_DROPOUT && !op->step) return ls_fail(LS_INVALID_ARGUMENT, "dropout: step is missing");
     ls_shape shape = op->tensors[LS_ARG_X].shape;
     return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, shape},

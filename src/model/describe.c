@@ -54,6 +54,8 @@ static void add_fields(struct text *text, const ls_layer *layer) {
         {"negative_slope", (double)layer->negative_slope},
         {"scale", (double)layer->scale},
         {"offset", (double)layer->offset},
+        {"kernel_l1", (double)layer->kernel_l1},
+        {"kernel_l2", (double)layer->kernel_l2},
     };
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) add_number(text, fields[i].name, fields[i].value);
 }

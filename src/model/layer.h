@@ -58,7 +58,8 @@ struct ls_variable_spec {
     ls_shape shape;
     ls_initializer initializer;
     int64_t fan_in, fan_out;
-    bool statistic; /* moved, not trained */
+    bool statistic; /* moved, not trained: */
+    float momentum; /* what a step keeps of it */
 };
 ls_status ls_network_add_variable(struct ls_network *network, struct ls_node *node,
                                   const struct ls_variable_spec *spec);

@@ -38,10 +38,11 @@ static ls_status norm_infer(struct ls_network *network, struct ls_node *node, si
     ls_status status = check_fields(node, position);
     if (status) return status;
     int64_t channels = node->input.dims[node->input.rank - 1];
+    float kept = momentum_of(&node->layer);
     const struct ls_variable_spec specs[] = {{"gamma", LS_SHAPE(channels), LS_ONES, 1, 1, false},
                                              {"beta", LS_SHAPE(channels), LS_ZEROS, 1, 1, false},
-                                             {"moving_mean", LS_SHAPE(channels), LS_ZEROS, 1, 1, true},
-                                             {"moving_variance", LS_SHAPE(channels), LS_ONES, 1, 1, true}};
+                                             {"moving_mean", LS_SHAPE(channels), LS_ZEROS, 1, 1, true, kept},
+                                             {"moving_variance", LS_SHAPE(channels), LS_ONES, 1, 1, true, kept}};
     const bool absent[] = {node->layer.no_scale, node->layer.no_center, false, false};
     node->output = node->input;
     for (int i = 0; !status && i < 4; i++)

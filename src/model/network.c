@@ -3,6 +3,7 @@
 #include "model/network.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@
 #include "model/layer.h"
 #include "model/layer_name.h"
 
-#define BLOB_STEP  16 /* floats: variables begin on cache lines */
+#define KERNEL     "kernel" /* what regularisers are for */
+#define BLOB_STEP  16       /* floats: variables begin on cache lines */
 #define MAX_LAYERS 10000
 #define MAX_FLOATS (INT64_C(1) << 40)
 
@@ -103,7 +105,9 @@ ls_status ls_network_add_variable(struct ls_network *network, struct ls_node *no
                                            .initializer = spec->initializer,
                                            .fan_in = spec->fan_in,
                                            .fan_out = spec->fan_out,
-                                           .trainable = !spec->statistic};
+                                           .trainable = !spec->statistic,
+                                           .momentum = spec->momentum};
+    if (!strcmp(spec->name, KERNEL)) variable.l1 = node->layer.kernel_l1, variable.l2 = node->layer.kernel_l2;
     (void)snprintf(variable.name, sizeof(variable.name), "%s/%s", node->name, spec->name);
     ls_status status = add_row(spec->statistic ? &network->statistics : &network->variables, &variable);
     if (!status) (*(spec->statistic ? &node->statistic_count : &node->variable_count))++;
@@ -188,6 +192,18 @@ static ls_status resolve_inputs(const struct ls_network *network, struct ls_node
     return status;
 }
 
+static ls_status check_regularizer(const struct ls_network *network, const struct ls_node *node) {
+    float l1 = node->layer.kernel_l1, l2 = node->layer.kernel_l2;
+    if (!(l1 >= 0 && l2 >= 0) || isinf(l1) || isinf(l2))
+        return ls_fail(LS_INVALID_ARGUMENT, "layer '%s': kernel_l1 %g and kernel_l2 %g must not be negative",
+                       node->name, (double)l1, (double)l2);
+    for (int v = node->first_variable; v < network->variables.count; v++)
+        if (network->variables.rows[v].l1 > 0 || network->variables.rows[v].l2 > 0) return LS_OK;
+    if (l1 == 0 && l2 == 0) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "layer '%s' has no kernel that kernel_l1 and kernel_l2 could be for",
+                   node->name);
+}
+
 static ls_status infer(struct ls_network *network) {
     for (size_t i = 0; i < network->node_count; i++) {
         struct ls_node *node = &network->nodes[i];
@@ -200,6 +216,7 @@ static ls_status infer(struct ls_network *network) {
         if (status) return status;
         node->input = *ls_network_input_shape(network, node, 0);
         status = node->type->infer(network, node, i);
+        if (!status) status = check_regularizer(network, node);
         if (status) return status;
     }
     return append_statistics(network);

@@ -16,6 +16,8 @@ struct ls_network_variable {
     ls_initializer initializer;
     int64_t fan_in, fan_out;
     bool trainable;
+    float l1, l2;   /* regularisers */
+    float momentum; /* of a statistic: what a step keeps of it */
 };
 struct ls_network;
 /* Copies layers; input is the shape of one example. INVALID_ARGUMENT naming the layer and the field. */

@@ -50,10 +50,15 @@ static ls_status build_statistics(const ls_model *model, struct ls_model_replica
 
 static ls_status attach_replica(ls_model *model, struct ls_model_replica *replica) {
     ls_status status = allocate_gradients(model, replica);
-    if (!status)
-        status = ls_optimizer_build(replica->device, &model->step, ls_network_trainable_count(model->network),
-                                    replica->parameters, replica->gradients, replica->moments, &replica->optimizer);
+    struct ls_optimizer_blobs blobs = {.count = ls_network_trainable_count(model->network),
+                                       .parameters = replica->parameters,
+                                       .gradients = replica->gradients,
+                                       .parts = model->parts,
+                                       .part_count = model->part_count};
+    memcpy(blobs.moments, replica->moments, sizeof(blobs.moments));
+    if (!status) status = ls_optimizer_build(replica->device, &model->step, &blobs, &replica->optimizer);
     replica->optimizer_built = !status;
+    if (!status) status = ls_gather_build(model, replica);
     return status ? status : build_statistics(model, replica);
 }
 
@@ -100,6 +105,7 @@ static void detach_replica(struct ls_model_replica *replica, bool shared) {
     ls_model_drop_plans(replica); /* they point to the gradients */
     if (replica->optimizer_built) device->ops->discard(device, &replica->optimizer);
     if (replica->statistics_built) device->ops->discard(device, &replica->statistics);
+    ls_gather_release(replica);
     if (!shared) device->ops->release(device, replica->gradients);
     replica->gradients = NULL;
     replica->optimizer_built = replica->statistics_built = false;

@@ -11,6 +11,7 @@
 #include "base/point.h"
 #include "base/proof.h"
 #include "checkpoint/writer.h"
+#include "model/rate_schedule.h"
 
 #define KEEP      2
 #define CALLBACKS "lockstep.callbacks" /* the tensor of their states, whatever bytes these are */
@@ -282,7 +283,10 @@ static void set_state(struct ls_backup *backup, const struct ls_manifest *manife
     state->position = manifest->position;
     state->epochs = state->ended = manifest->position / manifest->steps_per_epoch;
     state->stopped = manifest->stopped > 0;
-    state->sums = (struct ls_loss_sums){manifest->epoch_loss, manifest->epoch_correct, manifest->epoch_rows, {0}};
+    state->sums = (struct ls_loss_sums){.loss = manifest->epoch_loss,
+                                        .correct = manifest->epoch_correct,
+                                        .rows = manifest->epoch_rows,
+                                        .penalty = manifest->epoch_penalty};
     memcpy(state->sums.metrics, manifest->epoch_metrics, sizeof(state->sums.metrics));
     memcpy(state->result.metrics, manifest->metrics, sizeof(state->result.metrics));
     memcpy(state->result.val_metrics, manifest->val_metrics, sizeof(state->result.val_metrics));
@@ -313,7 +317,8 @@ ls_status ls_backup_restore(struct ls_backup *backup, struct ls_fit_state *state
 
 static double changed_rate(const ls_model *model) {
     float rate = model->step.rule.learning_rate;
-    return rate == model->compiled_rate ? 0 : (double)rate;
+    bool scheduled = !ls_rate_schedule_is_constant(&model->step.rule.schedule);
+    return scheduled || rate == model->compiled_rate ? 0 : (double)rate;
 }
 
 /* The writer is idle. */
@@ -334,6 +339,7 @@ static ls_status save(struct ls_backup *backup, const struct ls_fit_state *state
     manifest->generation = state->generations + (int64_t)backup->model->strategy->membership->generation;
     manifest->steps_per_epoch = backup->steps_per_epoch;
     manifest->epoch_loss = state->sums.loss;
+    manifest->epoch_penalty = state->sums.penalty;
     manifest->epoch_correct = state->sums.correct;
     manifest->epoch_rows = state->sums.rows;
     memcpy(manifest->epoch_metrics, state->sums.metrics, sizeof(manifest->epoch_metrics));

@@ -32,6 +32,23 @@ static ls_status allocate_blob(struct ls_device *device, size_t count, float **b
     return status;
 }
 
+/* What regularisers add to the loss of an example. */
+static ls_status build_penalty(const ls_model *model, struct ls_model_replica *replica) {
+    struct ls_op op = {.kind = LS_OP_PENALTY,
+                       .value = &replica->penalty_value,
+                       .variables = model->parts,
+                       .variable_count = model->part_count};
+    bool any = false;
+    for (size_t i = 0; i < model->part_count; i++) any = any || model->parts[i].l1 > 0 || model->parts[i].l2 > 0;
+    if (!any) return LS_OK;
+    op.tensors[LS_ARG_PARAMETERS] = (struct ls_tensor){replica->parameters, LS_FLOAT32,
+                                                       LS_SHAPE((int64_t)ls_network_trainable_count(model->network))};
+    ls_status status = replica->device->ops->build(replica->device, &op);
+    replica->penalty = op;
+    replica->penalty_built = !status;
+    return status;
+}
+
 static ls_status build_replica(ls_model *model, struct ls_model_replica *replica) {
     struct ls_device *device = replica->device;
     replica->arena.device = device;
@@ -48,8 +65,9 @@ static ls_status build_replicas(ls_model *model) {
     if (!model->replicas) return ls_fail_memory("replicas", count * sizeof(*model->replicas));
     model->replica_count = strategy->local_count;
     for (size_t i = 0; i < count; i++) model->replicas[i].device = strategy->replicas[i].device;
-    ls_status status = LS_OK;
+    ls_status status = ls_optimizer_parts(&model->step.rule, model->network, &model->parts, &model->part_count);
     for (size_t i = 0; !status && i < count; i++) status = build_replica(model, &model->replicas[i]);
+    for (size_t i = 0; !status && i < count; i++) status = build_penalty(model, &model->replicas[i]);
     return status;
 }
 
@@ -161,13 +179,13 @@ static ls_status copy_replica(const ls_model *model, struct ls_model_replica *re
     size_t size = model->blob_count * sizeof(float);
     LS_CLEANUP(ls_free_pointer) void *blob = ls_alloc_aligned(size);
     if (!blob) return ls_fail_memory("a replica's variables", size);
-    float *const from[] = {first->parameters, first->moments[0], first->moments[1]};
-    float *const to[] = {replica->parameters, replica->moments[0], replica->moments[1]};
     ls_status status = LS_OK;
-    for (size_t i = 0; !status && i < sizeof(from) / sizeof(from[0]); i++) {
-        if (!from[i]) continue;
-        status = first->device->ops->copy_out(first->device, blob, from[i], size);
-        if (!status) status = replica->device->ops->copy_in(replica->device, to[i], blob, size);
+    for (int i = -1; !status && i < LS_MAX_MOMENTS; i++) {
+        const float *from = i < 0 ? first->parameters : first->moments[i];
+        if (!from) continue;
+        status = first->device->ops->copy_out(first->device, blob, from, size);
+        float *to = i < 0 ? replica->parameters : replica->moments[i];
+        if (!status) status = replica->device->ops->copy_in(replica->device, to, blob, size);
     }
     return status;
 }
@@ -178,6 +196,7 @@ ls_status ls_model_add_replicas(ls_model *model, int from) {
     struct ls_model_replica *replicas = ls_alloc_array(count, sizeof(*replicas));
     if (!replicas) return ls_fail_memory("replicas", count * sizeof(*replicas));
     memcpy(replicas, model->replicas, (size_t)from * sizeof(*replicas));
+    for (int i = 0; i < from; i++) replicas[i].penalty.value = &replicas[i].penalty_value;
     ls_free(model->replicas);
     model->replicas = replicas;
     model->replica_count = model->strategy->local_count;
@@ -185,6 +204,7 @@ ls_status ls_model_add_replicas(ls_model *model, int from) {
     for (size_t i = (size_t)from; i < count; i++) replicas[i].device = model->strategy->replicas[i].device;
     for (size_t i = (size_t)from; !status && i < count; i++) {
         status = build_replica(model, &replicas[i]);
+        if (!status) status = build_penalty(model, &replicas[i]);
         if (!status) status = copy_replica(model, &replicas[i]);
     }
     model->max_rows = 0;
@@ -196,7 +216,8 @@ static void release_replica(struct ls_model_replica *replica) {
     release_buffers(replica);
     ls_arena_release(&replica->arena);
     device->ops->release(device, replica->parameters);
-    for (int i = 0; i < 2; i++) device->ops->release(device, replica->moments[i]);
+    if (replica->penalty_built) device->ops->discard(device, &replica->penalty);
+    for (int i = 0; i < LS_MAX_MOMENTS; i++) device->ops->release(device, replica->moments[i]);
 }
 
 void ls_model_drop_replicas(ls_model *model, int from) {
@@ -208,7 +229,9 @@ void ls_model_release(ls_model *model) {
     ls_model_detach(model);
     if (model->replicas) ls_model_drop_replicas(model, 0);
     ls_free(model->replicas);
+    ls_free(model->parts);
     ls_network_free(model->network);
+    model->parts = NULL;
     model->replicas = NULL;
     model->network = NULL;
     model->max_rows = 0;

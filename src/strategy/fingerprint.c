@@ -32,10 +32,12 @@ static ls_status describe_the_data(FILE *out, const struct subject *subject) {
 
 static ls_status describe_training(FILE *out, const struct subject *subject) {
     const ls_model *model = subject->model;
-    char rule[256], objective[LS_OBJECTIVE_TEXT];
+    LS_CLEANUP(ls_free_pointer) char *rule = NULL;
+    char objective[LS_OBJECTIVE_TEXT];
     ls_optimizer compiled = model->step.rule;
     compiled.learning_rate = model->compiled_rate;
-    ls_optimizer_describe(&compiled, rule, sizeof(rule));
+    ls_status status = ls_optimizer_describe(&compiled, &rule);
+    if (status) return status;
     ls_objective_describe(&model->objective, objective);
     (void)fprintf(out, "optimizer=%s\n%sseed=%llu\niteration=%lld\nsteps_per_epoch=%lld\n", rule, objective,
                   (unsigned long long)model->seed, (long long)model->step.iteration,

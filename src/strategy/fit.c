@@ -60,15 +60,33 @@ static ls_status keep(struct fitting *fitting) {
     return fitting->model->requests.stop ? LS_OK : ls_backup_step(fitting->backup, &fitting->state);
 }
 
+/* The batches of the next step: as many as the optimizer takes, and no more than the epoch still has. taken is how far
+ * they go. */
+static ls_status run_batches(struct fitting *fitting, int64_t *taken, struct ls_loss_sums *sums) {
+    const struct ls_fit_state *state = &fitting->state;
+    int64_t steps = ls_pipeline_steps(fitting->pipeline), end = (state->epochs + 1) * fitting->steps_per_epoch;
+    int most = fitting->model->step.rule.gradient_accumulation_steps;
+    *taken = 0;
+    for (int batch = 0;; batch++) {
+        int64_t position = state->position + *taken;
+        ls_status status = ls_pipeline_seek(fitting->pipeline, position / steps, position % steps);
+        if (status) return status;
+        *taken += ls_pipeline_taken(fitting->pipeline);
+        if (batch + 1 == most || state->position + *taken >= end)
+            return ls_model_train_step(fitting->model, batch + 1, sums);
+        status = ls_model_gather_step(fitting->model, batch);
+        if (status) return status;
+    }
+}
+
 static ls_status train_step(struct fitting *fitting) {
-    int64_t steps = ls_pipeline_steps(fitting->pipeline), started = ls_now();
+    int64_t started = ls_now(), taken;
     struct ls_track *track = fitting->model->strategy->replicas[0].track;
     struct ls_fit_state *state = &fitting->state;
     struct ls_loss_sums sums;
     fitting->model->pipeline = fitting->pipeline;
-    ls_status status = ls_pipeline_seek(fitting->pipeline, state->position / steps, state->position % steps);
-    if (!status) ask(fitting);
-    if (!status) status = ls_model_train_step(fitting->model, &sums);
+    ask(fitting);
+    ls_status status = run_batches(fitting, &taken, &sums);
     if (status) return status;
     ls_track_end(track, started, "step", (struct ls_span_facts){.step = fitting->model->step.iteration});
     if (fitting->timing) {
@@ -76,7 +94,7 @@ static ls_status train_step(struct fitting *fitting) {
         fitting->timed_samples += sums.rows;
     }
     fitting->timing = true;
-    state->position += ls_pipeline_taken(fitting->pipeline);
+    state->position += taken;
     ls_loss_sums_add(&state->sums, &sums);
     ls_model_means(fitting->model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
     return LS_OK;
@@ -99,7 +117,10 @@ static ls_status sum_evaluation(ls_model *model, struct ls_loss_sums *sums) {
     if (status) return status;
     *sums = (struct ls_loss_sums){.loss = total[0], .correct = (int64_t)total[1], .rows = (int64_t)total[2]};
     memcpy(sums->metrics, &total[3], sizeof(sums->metrics));
-    return LS_OK;
+    struct ls_model_replica *first = &model->replicas[0];
+    if (first->penalty_built) status = first->penalty.run(&first->penalty);
+    sums->penalty = first->penalty_value * total[2];
+    return status;
 }
 
 static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, struct ls_loss_sums *sums) {

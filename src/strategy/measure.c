@@ -7,6 +7,7 @@ void ls_loss_sums_add(struct ls_loss_sums *to, const struct ls_loss_sums *part) 
     to->loss += part->loss;
     to->correct += part->correct;
     to->rows += part->rows;
+    to->penalty += part->penalty;
     for (int i = 0; i < LS_MAX_METRICS; i++) to->metrics[i] += part->metrics[i];
 }
 
@@ -15,7 +16,7 @@ void ls_model_means(const ls_model *model, const struct ls_loss_sums *sums, doub
     const struct ls_objective *objective = &model->objective;
     double rows = (double)sums->rows;
     double judged = ls_objective_judged(objective, rows, ls_network_outputs(model->network));
-    *loss = sums->loss / rows;
+    *loss = (sums->loss + sums->penalty) / rows;
     *accuracy = judged > 0 ? (double)sums->correct / judged : NAN;
     for (int i = 0; i < LS_MAX_METRICS; i++) {
         bool loss_itself = objective->metrics[i].kind == LS_METRIC_MEAN_LOSS;

@@ -6,6 +6,7 @@
 #include "base/digest.h"
 #include "base/dtype.h"
 #include "base/memory.h"
+#include "model/rate_schedule.h"
 
 #define NAMES (2 + LS_MAX_OTHER_INPUTS) /* in a layer */
 
@@ -55,6 +56,7 @@ void ls_model_free(ls_model *model) {
     for (size_t i = 0; i < model->name_count; i++) ls_free(model->layer_names[i]);
     ls_free(model->layer_names);
     ls_free(model->layers);
+    ls_free(model->excluded);
     ls_free(model);
 }
 
@@ -64,12 +66,22 @@ ls_status ls_model_seed(ls_model *model, uint64_t seed) {
     return LS_OK;
 }
 
+static ls_status copy_exclusions(ls_model *model, ls_optimizer *optimizer) {
+    const char *words = optimizer->exclude_from_weight_decay;
+    char *copy = words ? ls_strdup(words) : NULL;
+    if (words && !copy) return ls_fail_memory("a list of variables", strlen(words));
+    ls_free(model->excluded);
+    optimizer->exclude_from_weight_decay = model->excluded = copy;
+    return LS_OK;
+}
+
 ls_status ls_model_compile_with(ls_model *model, ls_optimizer optimizer, ls_loss loss,
                                 const ls_compile_options *options) {
     struct ls_objective objective;
     if (model->network) return ls_fail(LS_FAILED_PRECONDITION, "compile the model before its first fit or evaluate");
     ls_status status = ls_objective_new(loss, options, &objective);
     if (!status) status = ls_optimizer_resolve(&optimizer);
+    if (!status) status = copy_exclusions(model, &optimizer);
     if (status) return status;
     model->step = (struct ls_optimizer_step){.rule = optimizer};
     model->compiled_rate = optimizer.learning_rate;
@@ -92,14 +104,22 @@ static ls_status check_compiled(const ls_model *model) {
                            : ls_fail(LS_FAILED_PRECONDITION, "compile the model: before that it has no learning rate");
 }
 
+float ls_model_next_rate(const ls_model *model) {
+    const ls_optimizer *rule = &model->step.rule;
+    if (ls_rate_schedule_is_constant(&rule->schedule)) return rule->learning_rate;
+    return ls_rate_schedule_rate(&rule->schedule, model->compiled_rate, model->step.iteration);
+}
+
 ls_status ls_model_learning_rate(const ls_model *model, float *learning_rate) {
     ls_status status = check_compiled(model);
-    if (!status) *learning_rate = model->step.rule.learning_rate;
+    if (!status) *learning_rate = ls_model_next_rate(model);
     return status;
 }
 
 ls_status ls_model_set_learning_rate(ls_model *model, float learning_rate) {
     ls_status status = check_compiled(model);
+    if (!status && !ls_rate_schedule_is_constant(&model->step.rule.schedule))
+        status = ls_fail(LS_FAILED_PRECONDITION, "the learning rate follows the optimizer's schedule");
     if (!status) status = ls_optimizer_check_rate(learning_rate);
     if (!status) model->step.rule.learning_rate = learning_rate;
     return status;

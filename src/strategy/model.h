@@ -33,12 +33,21 @@ struct ls_model_replica {
     struct ls_device *device; /* borrowed */
     float *parameters;        /* device blobs of blob_count float32 */
     float *gradients;         /* blob_count + LS_EXTRAS */
-    float *moments[2];
+    float *moments[LS_MAX_MOMENTS];
     float *features; /* device (max_rows, shape...) */
     int32_t *labels; /* device (max_rows) */
     struct ls_op optimizer;
     struct ls_op statistics; /* adds to the variables that are not trained what the step changes in them */
-    bool optimizer_built, statistics_built;
+    struct ls_op penalty;    /* of the regularisers, if there are any */
+    double penalty_value;    /* for one example; of the variables before the last step, or now in an evaluation */
+    bool optimizer_built, statistics_built, penalty_built;
+    /* gradient accumulation: what the step's batches before this one have given; NULL: it takes one */
+    float *gathered;
+    struct ls_op *merges; /* [variables]: gradients += gathered */
+    struct ls_op gather;  /* gathered = gradients */
+    int merge_count;      /* those that are built */
+    bool gather_built;
+    struct ls_loss_sums gathered_sums;
     struct ls_arena arena; /* of the plans */
     struct ls_plan_slot {
         struct ls_plan *plan;
@@ -59,11 +68,14 @@ struct ls_model {
     size_t layer_count, name_count;
     uint64_t seed;
     struct ls_objective objective;
+    char *excluded; /* the copy to which the rule's list points; NULL: none */
     bool compiled;
     struct ls_initial_weights *initial; /* owns; NULL: they are drawn */
     struct ls_network *network;         /* NULL before the first dataset */
     ls_shape input;
     size_t blob_count;
+    struct ls_blob_part *parts; /* [part_count]: the trainable variables, for the optimizer */
+    size_t part_count;
     struct ls_model_replica *replicas; /* [replica_count] */
     int replica_count;                 /* the strategy's, unless these could not be made */
     void *shared;                      /* of ls_group_share: holds the gradients where devices have host memory */
@@ -74,13 +86,14 @@ struct ls_model {
     struct ls_reducer *reducer; /* NULL with one worker */
     /* read by the replicas' ops in a step */
     float loss_scale;
-    struct ls_optimizer_step step; /* its rule has the present learning rate */
-    float compiled_rate;           /* the learning rate of compile, */
-    float epoch_rate;              /* and as on_epoch finds it after the last epoch that is done */
-    bool stop_training;            /* a callback wishes that fit ends after the epoch */
-    ls_request request;            /* this worker's, until a step with it commits */
-    struct ls_requests requests;   /* all workers', of the last committed step */
-    struct ls_pipeline *pipeline;  /* of the present fit or evaluation, borrowed */
+    float merge_scale, statistic_scale; /* 1 / batches of the step in its last one, else 1; 1 */
+    struct ls_optimizer_step step;      /* its rule has the present learning rate */
+    float compiled_rate;                /* the learning rate of compile, */
+    float epoch_rate;                   /* and as on_epoch finds it after the last epoch that is done */
+    bool stop_training;                 /* a callback wishes that fit ends after the epoch */
+    ls_request request;                 /* this worker's, until a step with it commits */
+    struct ls_requests requests;        /* all workers', of the last committed step */
+    struct ls_pipeline *pipeline;       /* of the present fit or evaluation, borrowed */
 };
 
 /* build.c: the network alone, if there is none yet. */
@@ -107,9 +120,23 @@ ls_status ls_model_get_state(const ls_model *model, float *state);
 ls_status ls_model_set_state(ls_model *model, const float *state);
 /* "model=...\n" of a built model: equal exactly when the networks are. Freed with ls_free. */
 ls_status ls_model_describe(const ls_model *model, char **line);
+/* The learning rate of the step after the last committed one. */
+float ls_model_next_rate(const ls_model *model);
 /* step.c: the pipeline's present step on all replicas. Training is a transaction: it commits, or changes nothing. sums
  * receives loss (not divided), correct and rows over all replicas. */
-ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums);
+ls_status ls_model_train_step(ls_model *model, int batches, struct ls_loss_sums *sums);
+/* Before it, where a step takes several batches: one of them but the last. batch counts from 0. It commits nothing, so
+ * that after a failure the step begins again with its first batch. */
+ls_status ls_model_gather_step(ls_model *model, int batch);
+/* accumulate.c: what a replica needs to gather, if the optimizer takes several batches a step. With gradients,
+ * attached. */
+ls_status ls_gather_build(const ls_model *model, struct ls_model_replica *replica);
+void ls_gather_release(struct ls_model_replica *replica);
+/* In the replica's thread, after batches before this one: what was gathered is added to the variables that begin at
+ * offset or behind it, and before end. */
+ls_status ls_gather_merge(const ls_model *model, const struct ls_model_replica *replica, size_t offset, size_t end);
+/* This batch is gathered; merged where it is not the first. */
+ls_status ls_gather_keep(const ls_model *model, struct ls_model_replica *replica, bool first);
 /* Adds to each replica's total. */
 ls_status ls_model_evaluate_step(ls_model *model);
 void ls_loss_sums_add(struct ls_loss_sums *to, const struct ls_loss_sums *part);

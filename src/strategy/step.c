@@ -53,6 +53,10 @@ struct training {
     struct ls_model_replica *replica;
     struct ls_track *track; /* of the timeline */
     int local;
+    bool gathering;         /* it is not the step's last batch: nothing is given to others */
+    bool merging;           /* it is not the step's first one: what was gathered is added */
+    size_t merged;          /* where the part of the blob begins that has it */
+    ls_status status;       /* of merging */
     bool extras_written;    /* they go once, with the first bucket */
     int64_t mark, backward; /* where the timeline's next span begins, and where backward did */
 };
@@ -109,17 +113,24 @@ static void write_extras(const struct training *training) {
     const struct ls_model_replica *replica = training->replica;
     ls_request request = training->local ? LS_GO_ON : model->request;
     float *extras = replica->gradients + model->blob_count;
-    extras[LS_EXTRA_LOSS] = (float)replica->sums.loss;
-    extras[LS_EXTRA_CORRECT] = (float)replica->sums.correct;
-    extras[LS_EXTRA_ROWS] = (float)replica->sums.rows;
+    struct ls_loss_sums sums = replica->sums;
+    if (training->merging) ls_loss_sums_add(&sums, &replica->gathered_sums);
+    extras[LS_EXTRA_LOSS] = (float)sums.loss;
+    extras[LS_EXTRA_CORRECT] = (float)sums.correct;
+    extras[LS_EXTRA_ROWS] = (float)sums.rows;
     extras[LS_EXTRA_SAVE] = request == LS_SAVE ? 1.0F : 0.0F;
     extras[LS_EXTRA_STOP] = request == LS_STOP ? 1.0F : 0.0F;
     extras[LS_EXTRA_STOP_RANKS] = request == LS_STOP ? (float)model->strategy->membership->rank : 0.0F;
     write_rate(model, extras + LS_EXTRA_RATE);
-    for (int i = 0; i < LS_MAX_METRICS; i++) extras[LS_EXTRA_METRICS + i] = (float)replica->sums.metrics[i];
+    for (int i = 0; i < LS_MAX_METRICS; i++) extras[LS_EXTRA_METRICS + i] = (float)sums.metrics[i];
 }
 
 static void give_gradients(struct training *training, size_t offset) {
+    if (training->gathering) return;
+    if (training->merging && !training->status)
+        training->status = ls_gather_merge(training->model, training->replica, offset, training->merged);
+    training->merged = offset;
+    if (training->status) return; /* the reducer is told at the end */
     if (!training->extras_written) write_extras(training);
     training->extras_written = true;
     if (training->model->reducer) ls_reducer_ready(training->model->reducer, training->local, offset);
@@ -151,10 +162,11 @@ static ls_status compute_gradients(struct training *training) {
     trace_until_now(training, "input");
     if (!rows) {
         no_gradients(training);
-        return LS_OK;
+        return training->status;
     }
     status = find_plan(training->model, training->local, rows, true, &plan);
     if (!status) status = ls_plan_run(plan, gradients_ready, training);
+    if (!status) status = training->status;
     if (!status) ls_track_end(training->track, training->backward, "backward", this_step(training->model));
     return status;
 }
@@ -200,27 +212,57 @@ static ls_status train_replica(ls_replica *replica, void *context) {
         .track = replica->track,
         .local = replica->local_id,
         .mark = ls_track_begin(replica->track),
+        .merging = model->step.pass > 0,
+        .merged = model->blob_count,
     };
     if (model->reducer) ls_reducer_begin(model->reducer, replica->local_id, model->step.iteration);
     ls_status status = reduce_gradients(replica, model, compute_gradients(&training));
     if (!status) status = check_rate(model, training.replica->gradients + model->blob_count);
     if (status) return status;
     training.mark = ls_track_begin(training.track);
-    status = training.replica->optimizer.run(&training.replica->optimizer);
+    if (training.replica->penalty_built) status = training.replica->penalty.run(&training.replica->penalty);
+    if (!status) status = training.replica->optimizer.run(&training.replica->optimizer);
     if (!status && training.replica->statistics_built)
         status = training.replica->statistics.run(&training.replica->statistics);
     if (!status) trace_until_now(&training, "update");
     return status;
 }
 
-ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums) {
+static ls_status gather_replica(ls_replica *replica, void *context) {
+    ls_model *model = context;
+    struct training training = {
+        .model = model,
+        .replica = &model->replicas[replica->local_id],
+        .track = replica->track,
+        .local = replica->local_id,
+        .mark = ls_track_begin(replica->track),
+        .gathering = true,
+    };
+    ls_status status = compute_gradients(&training);
+    return status ? status : ls_gather_keep(model, training.replica, model->step.pass == 0);
+}
+
+/* One batch of the step that comes after the last committed one; fn runs on each replica. */
+static ls_status run_batch(ls_model *model, int batch, ls_replica_fn *fn) {
     model->loss_scale = 1.0F / (float)ls_pipeline_global_rows(model->pipeline);
+    model->statistic_scale = 1;
+    model->step.pass = batch;
     model->step.iteration++;
-    ls_status status = ls_strategy_run(model->strategy, train_replica, model);
-    if (status) {
-        model->step.iteration--;
-        return status;
-    }
+    ls_status status = ls_strategy_run(model->strategy, fn, model);
+    if (status || fn == gather_replica) model->step.iteration--;
+    return status;
+}
+
+ls_status ls_model_gather_step(ls_model *model, int batch) {
+    model->merge_scale = 1;
+    return run_batch(model, batch, gather_replica);
+}
+
+ls_status ls_model_train_step(ls_model *model, int batches, struct ls_loss_sums *sums) {
+    model->step.rule.learning_rate = ls_model_next_rate(model);
+    model->merge_scale = 1.0F / (float)batches;
+    ls_status status = run_batch(model, batches - 1, train_replica);
+    if (status) return status;
     ls_reached("commit");
     ls_activity_set(&model->strategy->membership->activity.step, model->step.iteration);
     const float *extras = model->replicas[0].gradients + model->blob_count;
@@ -229,6 +271,7 @@ ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums) {
         .correct = (int64_t)extras[LS_EXTRA_CORRECT],
         .rows = (int64_t)extras[LS_EXTRA_ROWS],
     };
+    sums->penalty = model->replicas[0].penalty_value * (double)sums->rows;
     for (int i = 0; i < LS_MAX_METRICS; i++) sums->metrics[i] = (double)extras[LS_EXTRA_METRICS + i];
     model->requests =
         (struct ls_requests){(int)extras[LS_EXTRA_SAVE], (int)extras[LS_EXTRA_STOP], (int)extras[LS_EXTRA_STOP_RANKS]};

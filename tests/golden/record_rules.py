@@ -134,19 +134,21 @@ def mlp(regularizer=None):
     ])
 
 
+# Of the learning rate's share that a model is trained with
 TRAINED = {
-    "sgd": lambda: O.SGD(0.05),
-    "momentum": lambda: O.SGD(0.02, momentum=0.9),
-    "nesterov": lambda: O.SGD(0.02, momentum=0.9, nesterov=True),
-    "adam": lambda: O.Adam(0.001),
-    "adamw": lambda: O.AdamW(0.001, weight_decay=0.05),
-    "rmsprop": lambda: O.RMSprop(0.001, momentum=0.5, centered=True, epsilon=1e-4),
-    "lamb": lambda: O.Lamb(0.01, weight_decay=0.01),
+    "sgd": lambda share: O.SGD(0.05 * share),
+    "momentum": lambda share: O.SGD(0.02 * share, momentum=0.9),
+    "nesterov": lambda share: O.SGD(0.02 * share, momentum=0.9, nesterov=True),
+    "adam": lambda share: O.Adam(0.001 * share),
+    "adamw": lambda share: O.AdamW(0.001 * share, weight_decay=0.05),
+    "rmsprop": lambda share: O.RMSprop(0.001 * share, momentum=0.5, centered=True, epsilon=1e-4),
+    "lamb": lambda share: O.Lamb(0.01 * share, weight_decay=0.01),
 }
+# Batch normalizations over few elements make much of rounding: small steps, and few
 MODELS = {
-    "mlp": (mlp, (16, (3, 4), 5), 20),
-    "lenet": (lenet, (16, (28, 28, 1), 10), 20),
-    "mobilenet_v2": (lambda: application(keras.applications.MobileNetV2, 33, alpha=0.35), (8, (33, 33, 3), 2), 5),
+    "mlp": (mlp, (16, (3, 4), 5), 20, 1),
+    "lenet": (lenet, (16, (28, 28, 1), 10), 20, 1),
+    "mobilenet_v2": (lambda: application(keras.applications.MobileNetV2, 33, alpha=0.35), (8, (33, 33, 3), 2), 3, 0.1),
 }
 
 
@@ -177,10 +179,10 @@ def record_regularized(tensors):
 
 def record_trainings():
     tensors = {}
-    for name, (make, shape, steps) in MODELS.items():
+    for name, (make, shape, steps, share) in MODELS.items():
         for rule, optimizer in TRAINED.items():
             keras.backend.clear_session()
-            losses, lengths = train(make(), batch(*shape), optimizer(), steps)
+            losses, lengths = train(make(), batch(*shape), optimizer(share), steps)
             tensors |= {f"{name}/{rule}/losses": losses, f"{name}/{rule}/final": lengths}
     record_regularized(tensors)
     write("trainings.txt", "Losses of short trainings, and lengths of the weights after them (by name).", tensors)

@@ -1,46 +1,10 @@
 /* Layers on images and networks of them against what Keras computed: losses, gradients, moving statistics, names and
  * counts of variables. Weights and inputs are functions of their names, here as in record_images.py. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "golden/golden.h"
 #include "harness.h"
-#include "model/model_fixture.h"
-
-static double draw(const char *name, int64_t i) {
-    return 2 * ((double)(ls_random_bits(1, ls_stream_id(name), (uint64_t)i) >> 11) * 0x1p-53) - 1;
-}
-
-static bool ends_with(const char *name, const char *end) {
-    size_t length = strlen(name), own = strlen(end);
-    return length >= own && !strcmp(name + length - own, end);
-}
-
-static void fill_variable(const struct ls_network_variable *variable, float *values) {
-    const ls_shape *shape = &variable->shape;
-    int64_t last = shape->dims[shape->rank - 1];
-    double fan_in = 12;
-    if (ends_with(variable->name, "/kernel")) fan_in = (double)(ls_shape_count(shape) / last);
-    if (ends_with(variable->name, "/kernel") && shape->rank == 4 && last == 1)
-        fan_in = (double)(shape->dims[0] * shape->dims[1]);
-    bool positive = ends_with(variable->name, "/gamma") || ends_with(variable->name, "/moving_variance");
-    for (size_t i = 0; i < variable->count; i++) {
-        double drawn = draw(variable->name, (int64_t)i);
-        values[i] = (float)(positive ? 1 + 0.5 * drawn : drawn * sqrt(3 / fan_in));
-    }
-}
-
-static struct replica keras_replica(const ls_layer *layers, size_t count, ls_shape input, int64_t rows) {
-    struct replica replica = new_replica(layers, count, input, rows);
-    for (int v = 0; v < ls_network_variable_count(replica.network); v++) {
-        const struct ls_network_variable *variable = ls_network_variable(replica.network, v);
-        fill_variable(variable, replica.parameters + variable->offset);
-    }
-    for (int64_t i = 0; i < rows * ls_shape_count(&input); i++)
-        replica.features[i] = 2 * (float)(draw("x", i) * sqrt(3.0 / 12));
-    for (int64_t i = 0; i < rows; i++) replica.labels[i] = (int32_t)(i * 7 % ls_network_outputs(replica.network));
-    return replica;
-}
+#include "model/keras_fixture.h"
 
 static void check_loss(const struct replica *replica, const struct golden *golden, const char *name, const char *what,
                        double tolerance) {
@@ -146,38 +110,6 @@ END_TEST
 
 /* ---- networks ---- */
 
-static struct replica new_application(const char *name, float alpha, ls_shape input, int64_t rows) {
-    ls_layer *layers = NULL;
-    size_t count = 0;
-    int classes = strcmp(name, "lenet") ? 2 : 10;
-    assert_ok(ls_application(name, LS_APPLICATION(.classes = classes, .alpha = alpha), &layers, &count));
-    struct replica replica = keras_replica(layers, count, input, rows);
-    ls_free(layers);
-    return replica;
-}
-
-/* Length, and length along a direction that follows from the name: see record_images.py. */
-static void measure(const struct ls_network_variable *variable, const float *values, double lengths[2]) {
-    double squares = 0, product = 0, norm = 0;
-    char name[128];
-    (void)snprintf(name, sizeof(name), "direction/%s", variable->name);
-    for (size_t i = 0; i < variable->count; i++) {
-        double along = draw(name, (int64_t)i);
-        squares += (double)values[i] * (double)values[i];
-        product += (double)values[i] * along;
-        norm += along * along;
-    }
-    lengths[0] = sqrt(squares);
-    lengths[1] = product / sqrt(norm);
-}
-
-/* Trainable ones first. */
-static int by_name(const void *a, const void *b) {
-    const struct ls_network_variable *const *left = a, *const *right = b;
-    if ((*left)->trainable != (*right)->trainable) return (*left)->trainable ? -1 : 1;
-    return strcmp((*left)->name, (*right)->name);
-}
-
 /* Errors of all gradients together, relative to their whole length; the statistics' each. */
 static void check_lengths(const struct replica *replica, const struct golden_tensor *recorded, double tolerance) {
     const struct ls_network_variable *sorted[512];
@@ -250,41 +182,12 @@ START_TEST(test_mobilenet_v2_count) {
 }
 END_TEST
 
-START_TEST(test_lenet_training) {
-    struct golden *golden = golden_open("networks.txt");
-    struct replica replica = new_application("lenet", 0, LS_SHAPE(28, 28, 1), 16);
-    struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-    struct ls_plan *plan = NULL;
-    struct ls_optimizer_step step = {ls_adam(0.001F), 1};
-    float *moments[2] = {new_floats((int64_t)replica.blob), new_floats((int64_t)replica.blob)}, losses[20];
-    struct ls_op update;
-    assert_ok(ls_optimizer_resolve(&step.rule));
-    assert_ok(ls_plan_new(&config, &plan));
-    assert_ok(ls_optimizer_build(replica.device, &step, replica.blob, replica.parameters, replica.gradients, moments,
-                                 &update));
-    for (int i = 0; i < 20; i++, step.iteration++) {
-        assert_ok(ls_plan_run(plan, NULL, NULL));
-        assert_ok(update.run(&update));
-        losses[i] = (float)(replica.sums.loss / 16);
-    }
-    assert_near("losses", losses, golden_find(golden, "lenet/losses")->values, 20, 1e-5);
-    memcpy(replica.gradients, replica.parameters, replica.blob * sizeof(float));
-    check_lengths(&replica, golden_find(golden, "lenet/final"), 1e-5);
-    replica.device->ops->discard(replica.device, &update);
-    ls_plan_free(plan);
-    ls_free(moments[0]), ls_free(moments[1]);
-    free_replica(&replica);
-    golden_close(golden);
-}
-END_TEST
-
 int main(void) {
     Suite *suite = suite_create("keras");
     TCase *tests = tcase_create("keras");
     tcase_add_loop_test(tests, test_layer, 0, (int)COUNT_OF(cases));
     tcase_add_loop_test(tests, test_network, 0, (int)COUNT_OF(networks));
     tcase_add_test(tests, test_mobilenet_v2_count);
-    tcase_add_test(tests, test_lenet_training);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

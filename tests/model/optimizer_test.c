@@ -35,7 +35,8 @@ START_TEST(test_tensorflow) {
     struct ls_optimizer_step step = {recorded[_i].rule, 0};
     struct ls_op op;
     assert_ok(ls_optimizer_resolve(&step.rule));
-    assert_ok(ls_optimizer_build(device, &step, (size_t)count, parameters, gradients, moments, &op));
+    const struct ls_optimizer_blobs blobs = {(size_t)count, parameters, gradients, {moments[0], moments[1]}, NULL, 0};
+    assert_ok(ls_optimizer_build(device, &step, &blobs, &op));
     memcpy(parameters, initial->values, (size_t)count * sizeof(float));
     ck_assert_int_eq(steps, 100);
     for (step.iteration = 1; step.iteration <= steps; step.iteration++) {
@@ -78,11 +79,11 @@ static const struct {
     {ls_adam(INFINITY), "learning_rate inf"},
     {ls_sgd(0.1F, .momentum = 1), "momentum 1 must be at least 0 and below 1"},
     {ls_sgd(0.1F, .momentum = NAN), "momentum nan"},
-    {ls_sgd(0.1F, .beta_1 = 0.5F), "beta_1 0.5 belongs to ls_adam"},
-    {ls_sgd(0.1F, .beta_2 = 0.5F), "beta_2 0.5 belongs to ls_adam"},
-    {ls_sgd(0.1F, .epsilon = 0.5F), "epsilon 0.5 belongs to ls_adam"},
-    {ls_adam(0.1F, .momentum = 0.5F), "momentum 0.5 belongs to ls_sgd"},
-    {ls_adam(0.1F, .nesterov = true), "nesterov 1 belongs to ls_sgd"},
+    {ls_sgd(0.1F, .beta_1 = 0.5F), "sgd has no beta_1; leave it 0, not 0.5"},
+    {ls_sgd(0.1F, .beta_2 = 0.5F), "sgd has no beta_2"},
+    {ls_sgd(0.1F, .epsilon = 0.5F), "sgd has no epsilon"},
+    {ls_adam(0.1F, .momentum = 0.5F), "adam has no momentum"},
+    {ls_adam(0.1F, .nesterov = true), "adam has no nesterov"},
     {ls_adam(0.1F, .beta_1 = 1), "beta_1 1 must be at least 0 and below 1"},
     {ls_adam(0.1F, .beta_2 = -0.5F), "beta_2 -0.5"},
     {ls_adam(0.1F, .epsilon = -1), "epsilon -1"},
@@ -95,18 +96,32 @@ START_TEST(test_bad) {
 }
 END_TEST
 
-START_TEST(test_describe) {
-    char text[160];
-    ls_optimizer rule = ls_sgd(0.01F, .momentum = 0.9F, .nesterov = true);
-    ls_optimizer_describe(&rule, text, sizeof(text));
-    ck_assert_str_eq(text, "sgd(learning_rate=0.01, momentum=0.9, nesterov=1)");
-    rule.learning_rate = nextafterf(0.01F, 1); /* one bit makes another rule */
-    ls_optimizer_describe(&rule, text, sizeof(text));
-    ck_assert_str_eq(text, "sgd(learning_rate=0.010000001, momentum=0.9, nesterov=1)");
-    rule = (ls_optimizer)ls_adam(0.001F);
+static void check_description(ls_optimizer rule, const char *wanted) {
+    char *text = NULL;
     assert_ok(ls_optimizer_resolve(&rule));
-    ls_optimizer_describe(&rule, text, sizeof(text));
-    ck_assert_str_eq(text, "adam(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07)");
+    assert_ok(ls_optimizer_describe(&rule, &text));
+    ck_assert_str_eq(text, wanted);
+    ls_free(text);
+}
+
+START_TEST(test_describe) {
+    check_description((ls_optimizer)ls_sgd(0.01F, .momentum = 0.9F, .nesterov = true),
+                      "sgd(learning_rate=0.01, momentum=0.9, nesterov=1)");
+    check_description((ls_optimizer)ls_sgd(nextafterf(0.01F, 1)), /* one bit makes another rule */
+                      "sgd(learning_rate=0.010000001, momentum=0, nesterov=0)");
+    check_description((ls_optimizer)ls_adam(0.001F),
+                      "adam(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07)");
+    check_description((ls_optimizer)ls_adamw(0.001F, .exclude_from_weight_decay = "bias", .clipnorm = 2),
+                      "adamw(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07, weight_decay=0.004, "
+                      "clipnorm=2, excluded=bias)");
+    check_description((ls_optimizer)ls_rmsprop(0.5F, .gradient_accumulation_steps = 3),
+                      "rmsprop(learning_rate=0.5, momentum=0, epsilon=1e-07, rho=0.9, centered=0, "
+                      "gradient_accumulation_steps=3)");
+    check_description((ls_optimizer)ls_lamb(0.5F, .schedule = {LS_PIECEWISE_CONSTANT_DECAY, .boundaries = {3, 7},
+                                                               .values = {0.25F, 0.125F}, .warmup_steps = 2}),
+                      "lamb(learning_rate=0.5, beta_1=0.9, beta_2=0.999, epsilon=1e-07, "
+                      "schedule=piecewise_constant_decay(decay_steps=0, decay_rate=0, staircase=0, alpha=0, "
+                      "0.25 after 3, 0.125 after 7, warmup_steps=2, warmup_from=0))");
 }
 END_TEST
 
@@ -114,11 +129,17 @@ START_TEST(test_missing_moments) {
     struct ls_device *device = open_cpu();
     struct ls_optimizer_step step = {ls_adam(0.1F), 1};
     struct ls_op op;
-    float numbers[4] = {0}, *const moments[2] = {numbers, NULL};
+    float numbers[4] = {0};
+    const struct ls_blob_part outside = {.offset = 2, .count = 3};
+    struct ls_optimizer_blobs blobs = {4, numbers, numbers, {numbers}, NULL, 0};
     assert_ok(ls_optimizer_resolve(&step.rule));
-    assert_fails(ls_optimizer_build(device, &step, 4, numbers, numbers, moments, &op), "moment 2 is missing");
-    assert_fails(ls_optimizer_build(device, &step, 0, numbers, numbers, moments, &op), "at least one element");
-    assert_fails(ls_optimizer_build(device, &step, 4, NULL, numbers, moments, &op), "parameters is missing");
+    assert_fails(ls_optimizer_build(device, &step, &blobs, &op), "moment 2 is missing");
+    blobs.count = 0;
+    assert_fails(ls_optimizer_build(device, &step, &blobs, &op), "at least one element");
+    blobs.count = 4, blobs.parameters = NULL;
+    assert_fails(ls_optimizer_build(device, &step, &blobs, &op), "parameters is missing");
+    blobs.parameters = numbers, blobs.parts = &outside, blobs.part_count = 1;
+    assert_fails(ls_optimizer_build(device, &step, &blobs, &op), "part 0 is not in the parameters");
     ls_device_close(device);
 }
 END_TEST

@@ -117,6 +117,24 @@ START_TEST(convolutions_same_bits) {
 }
 END_TEST
 
+/* Norms are of what all replicas have added up. */
+START_TEST(norms_same_bits) {
+    same_bits(four, sizeof(four) / sizeof(four[0]), ls_lamb(0.01F, .weight_decay = 0.01F, .global_clipnorm = 0.5F),
+              false);
+    same_bits(three, sizeof(three) / sizeof(three[0]),
+              ls_rmsprop(0.001F, .momentum = 0.5F, .centered = true, .clipnorm = 0.1F,
+                         .schedule = {.kind = LS_COSINE_DECAY, .decay_steps = 20, .warmup_steps = 5}),
+              false);
+}
+END_TEST
+
+/* Three batches a step, the epochs' last ones with fewer; moving statistics and dropout too. */
+START_TEST(accumulation_same_bits) {
+    same_bits(four, sizeof(four) / sizeof(four[0]),
+              ls_sgd(0.05F, .momentum = 0.9F, .gradient_accumulation_steps = 3, .global_clipnorm = 1), true);
+}
+END_TEST
+
 /* A last batch of 2 examples for 4 replicas: two of them have nothing to do. */
 START_TEST(fewer_examples_than_replicas) {
     struct job one = {.batch = 8, .limit = 42, .epochs = 2, .optimizer = ls_sgd(0.1F)}, other = one;
@@ -168,6 +186,8 @@ int main(void) {
     tcase_add_test(tests, four_replicas_same_bits);
     tcase_add_test(tests, three_replicas_same_bits);
     tcase_add_test(tests, convolutions_same_bits);
+    tcase_add_test(tests, norms_same_bits);
+    tcase_add_test(tests, accumulation_same_bits);
     tcase_add_test(tests, fewer_examples_than_replicas);
     tcase_add_test(tests, losses_follow_one_replica);
     tcase_add_test(tests, ring_repeats_itself);

@@ -52,6 +52,10 @@ static const struct {
     [LS_OP_ONE_HOT] = {.run = ls_cpu_one_hot},
     [LS_OP_SGD] = {.run = ls_cpu_sgd},
     [LS_OP_ADAM] = {.run = ls_cpu_adam},
+    [LS_OP_RMSPROP] = {.run = ls_cpu_rmsprop},
+    [LS_OP_LAMB] = {.run = ls_cpu_lamb},
+    [LS_OP_PENALTY] = {.run = ls_cpu_penalty},
+    [LS_OP_MERGE] = {.run = ls_cpu_merge},
 };
 
 struct cpu_device {

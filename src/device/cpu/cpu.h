@@ -31,9 +31,16 @@ ls_status ls_cpu_metric(const struct ls_op *op);
 ls_status ls_cpu_one_hot(const struct ls_op *op);
 ls_status ls_cpu_sgd(const struct ls_op *op);
 ls_status ls_cpu_adam(const struct ls_op *op);
+ls_status ls_cpu_rmsprop(const struct ls_op *op);
+ls_status ls_cpu_lamb(const struct ls_op *op);
+ls_status ls_cpu_penalty(const struct ls_op *op);
+ls_status ls_cpu_merge(const struct ls_op *op);
 
 /* loss.c: INVALID_ARGUMENT naming the first row whose label is none of the classes. */
 ls_status ls_cpu_check_labels(const int32_t *labels, int64_t rows, int64_t classes);
+
+/* update.c: what the rule asks for before it is applied. */
+void ls_cpu_prepare_update(const struct ls_op *op);
 
 /* For kinds that prepare something: a handle, or workspace_size. */
 ls_status ls_cpu_convolution_build(struct ls_device *device, struct ls_op *op);

@@ -23,6 +23,17 @@ static void add_part(void *context, int64_t begin, int64_t end) {
                  (const float *)op->tensors[LS_ARG_W].data + begin, end - begin);
 }
 
+LS_CLONES static void elements_merge(float *restrict y, const float *restrict x, float factor, float scale,
+                                     int64_t count) {
+    for (int64_t i = 0; i < count; i++) y[i] = (y[i] + x[i] * factor) * scale;
+}
+
+static void merge_part(void *context, int64_t begin, int64_t end) {
+    const struct ls_op *op = context;
+    elements_merge((float *)op->tensors[LS_ARG_Y].data + begin, (const float *)op->tensors[LS_ARG_X].data + begin,
+                   op->alpha, *op->scale, end - begin);
+}
+
 static void scale_part(void *context, int64_t begin, int64_t end) {
     const struct ls_op *op = context;
     elements_scale((float *)op->tensors[LS_ARG_Y].data + begin, (const float *)op->tensors[LS_ARG_X].data + begin,
@@ -35,7 +46,8 @@ static void dropout_part(void *context, int64_t begin, int64_t end) {
     const float *x = op->tensors[LS_ARG_X].data;
     float *y = op->tensors[LS_ARG_Y].data, factor = 1 / (1 - op->alpha);
     const struct ls_randomness *random = &op->random;
-    uint64_t step = ls_random_bits(random->seed, random->stream, (uint64_t)op->step->iteration);
+    uint64_t step =
+        ls_random_bits(random->seed, random->stream, (uint64_t)(op->step->iteration + (op->step->pass << 40)));
     uint64_t seed = ls_random_bits(step, random->stream, (uint64_t)random->replica);
     uint32_t words[4], limit = (uint32_t)((double)op->alpha * 0x1p32);
     for (int64_t i = begin; i < end; i++) {
@@ -55,6 +67,10 @@ ls_status ls_cpu_add(const struct ls_op *op) {
 
 ls_status ls_cpu_scale(const struct ls_op *op) {
     return run(op, scale_part);
+}
+
+ls_status ls_cpu_merge(const struct ls_op *op) {
+    return run(op, merge_part);
 }
 
 ls_status ls_cpu_dropout(const struct ls_op *op) {

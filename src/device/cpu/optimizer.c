@@ -1,10 +1,29 @@
-/* Optimizers, one loop over whole blobs, with Keras' formulas and roundings in float32. Where gradients and moments are
- * zero the parameters do not change, so gaps in a blob stay zero. Mirrors keras.optimizers.SGD and Adam. */
+/* Optimizers: loops over whole blobs, with Keras' formulas and roundings in float32. Where gradients and moments are
+ * zero the parameters do not change, so gaps in a blob stay zero. What is asked for beside the rule (regularisers,
+ * clipping, weight decay) goes before it, in Keras' order. Mirrors keras.optimizers. */
 #include <math.h>
 #include <stddef.h>
 
 #include "base/clones.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/squares.h"
+
+#define BLOCK 1024 /* elements whose increments are kept on the way */
+
+struct blobs {
+    float *w, *g, *moments[LS_MAX_MOMENTS];
+    size_t count;
+};
+
+static struct blobs blobs_of(const struct ls_op *op) {
+    struct blobs blobs = {.w = op->tensors[LS_ARG_PARAMETERS].data,
+                          .g = op->tensors[LS_ARG_GRADIENTS].data,
+                          .count = (size_t)op->tensors[LS_ARG_PARAMETERS].shape.dims[0]};
+    for (int i = 0; i < LS_MAX_MOMENTS; i++) blobs.moments[i] = op->tensors[LS_ARG_MOMENT_1 + i].data;
+    return blobs;
+}
+
+/* ---- SGD ---- */
 
 LS_CLONES static void plain(float *restrict w, const float *restrict g, size_t count, float rate) {
     for (size_t i = 0; i < count; i++) w[i] -= g[i] * rate;
@@ -33,18 +52,19 @@ LS_CLONES static void nesterov(float *restrict w, const float *restrict g, float
 
 ls_status ls_cpu_sgd(const struct ls_op *op) {
     const ls_optimizer *rule = &op->step->rule;
-    float *w = op->tensors[LS_ARG_PARAMETERS].data, *m = op->tensors[LS_ARG_MOMENT_1].data;
-    const float *g = op->tensors[LS_ARG_GRADIENTS].data;
-    size_t count = (size_t)op->tensors[LS_ARG_PARAMETERS].shape.dims[0];
+    struct blobs b = blobs_of(op);
     struct momentum numbers = {rule->learning_rate, rule->momentum};
-    if (!m)
-        plain(w, g, count, rule->learning_rate);
+    ls_cpu_prepare_update(op);
+    if (!b.moments[0])
+        plain(b.w, b.g, b.count, rule->learning_rate);
     else if (rule->nesterov)
-        nesterov(w, g, m, count, numbers);
+        nesterov(b.w, b.g, b.moments[0], b.count, numbers);
     else
-        heavy_ball(w, g, m, count, numbers);
+        heavy_ball(b.w, b.g, b.moments[0], b.count, numbers);
     return LS_OK;
 }
+
+/* ---- Adam ---- */
 
 struct adam {
     float alpha, rest_1, rest_2, epsilon; /* rest: 1 - beta */
@@ -75,11 +95,126 @@ static float adam_alpha(const ls_optimizer *rule, int64_t iteration) {
 
 ls_status ls_cpu_adam(const struct ls_op *op) {
     const ls_optimizer *rule = &op->step->rule;
+    struct blobs b = blobs_of(op);
     struct adam numbers = {.alpha = adam_alpha(rule, op->step->iteration),
                            .rest_1 = rest(rule->beta_1),
                            .rest_2 = rest(rule->beta_2),
                            .epsilon = rule->epsilon};
-    adam(op->tensors[LS_ARG_PARAMETERS].data, op->tensors[LS_ARG_GRADIENTS].data, op->tensors[LS_ARG_MOMENT_1].data,
-         op->tensors[LS_ARG_MOMENT_2].data, (size_t)op->tensors[LS_ARG_PARAMETERS].shape.dims[0], &numbers);
+    ls_cpu_prepare_update(op);
+    adam(b.w, b.g, b.moments[0], b.moments[1], b.count, &numbers);
+    return LS_OK;
+}
+
+/* ---- RMSprop: increments a block at a time, then applied with or without momentum ---- */
+
+struct rmsprop {
+    float rate, rho, rest, epsilon;
+};
+
+LS_CLONES static void scaled(float *restrict increment, const float *restrict g, float *restrict v, size_t count,
+                             const struct rmsprop *rule) {
+    float rate = rule->rate, rho = rule->rho, other = rule->rest, epsilon = rule->epsilon;
+    for (size_t i = 0; i < count; i++) {
+        v[i] = rho * v[i] + other * (g[i] * g[i]);
+        increment[i] = rate * g[i] / sqrtf(v[i] + epsilon);
+    }
+}
+
+LS_CLONES static void centered(float *restrict increment, const float *restrict g, float *restrict v,
+                               float *restrict average, size_t count, const struct rmsprop *rule) {
+    float rate = rule->rate, rho = rule->rho, other = rule->rest, epsilon = rule->epsilon;
+    for (size_t i = 0; i < count; i++) {
+        v[i] = rho * v[i] + other * (g[i] * g[i]);
+        average[i] = rho * average[i] + other * g[i];
+        increment[i] = rate * g[i] / sqrtf(v[i] - average[i] * average[i] + epsilon);
+    }
+}
+
+LS_CLONES static void apply_momentum(float *restrict w, float *restrict m, const float *restrict increment,
+                                     size_t count, float momentum) {
+    for (size_t i = 0; i < count; i++) {
+        m[i] = momentum * m[i] + increment[i];
+        w[i] -= m[i];
+    }
+}
+
+ls_status ls_cpu_rmsprop(const struct ls_op *op) {
+    const ls_optimizer *rule = &op->step->rule;
+    const struct rmsprop numbers = {rule->learning_rate, rule->rho, rest(rule->rho), rule->epsilon};
+    struct blobs b = blobs_of(op);
+    float increment[BLOCK], *v = b.moments[0], *average = rule->centered ? b.moments[1] : NULL;
+    float *m = b.moments[rule->centered ? 2 : 1];
+    ls_cpu_prepare_update(op);
+    for (size_t at = 0; at < b.count; at += BLOCK) {
+        size_t count = b.count - at < BLOCK ? b.count - at : BLOCK;
+        if (average)
+            centered(increment, b.g + at, v + at, average + at, count, &numbers);
+        else
+            scaled(increment, b.g + at, v + at, count, &numbers);
+        if (rule->momentum > 0)
+            apply_momentum(b.w + at, m + at, increment, count, rule->momentum);
+        else
+            plain(b.w + at, increment, count, 1);
+    }
+    return LS_OK;
+}
+
+/* ---- LAMB: Adam's direction, its length in each variable made that of the variable ---- */
+
+struct lamb {
+    float rest_1, rest_2, epsilon, correction_1, correction_2; /* corrections: 1 - beta^t */
+};
+
+LS_CLONES static void average_moments(const float *restrict g, float *restrict m, float *restrict v, size_t count,
+                                      const struct lamb *rule) {
+    float rest_1 = rule->rest_1, rest_2 = rule->rest_2;
+    for (size_t i = 0; i < count; i++) {
+        m[i] += (g[i] - m[i]) * rest_1;
+        v[i] += (g[i] * g[i] - v[i]) * rest_2;
+    }
+}
+
+LS_CLONES static void direction(float *restrict u, const float *restrict m, const float *restrict v, size_t count,
+                                const struct lamb *rule) {
+    float one = rule->correction_1, two = rule->correction_2, epsilon = rule->epsilon;
+    for (size_t i = 0; i < count; i++) u[i] = m[i] / one / (sqrtf(v[i] / two) + epsilon);
+}
+
+/* What the learning rate is multiplied by: the variable's length over the direction's. */
+static float trust(const struct blobs *b, const struct ls_blob_part *part, const struct lamb *rule) {
+    struct ls_squares own = {{0}}, moves = {{0}};
+    float u[BLOCK];
+    ls_squares_add(&own, b->w + part->offset, part->count);
+    for (size_t done = 0; done < part->count; done += BLOCK) {
+        size_t at = part->offset + done, count = part->count - done < BLOCK ? part->count - done : BLOCK;
+        direction(u, b->moments[0] + at, b->moments[1] + at, count, rule);
+        ls_squares_add(&moves, u, count);
+    }
+    float length = sqrtf((float)ls_squares_sum(&own)), moved = sqrtf((float)ls_squares_sum(&moves));
+    return length > 0 && moved > 0 ? length / moved : 1;
+}
+
+static void lamb(const struct blobs *b, const struct ls_blob_part *part, const struct lamb *rule, float rate) {
+    float u[BLOCK];
+    average_moments(b->g + part->offset, b->moments[0] + part->offset, b->moments[1] + part->offset, part->count, rule);
+    rate *= trust(b, part, rule);
+    for (size_t done = 0; done < part->count; done += BLOCK) {
+        size_t at = part->offset + done, count = part->count - done < BLOCK ? part->count - done : BLOCK;
+        direction(u, b->moments[0] + at, b->moments[1] + at, count, rule);
+        plain(b->w + at, u, count, rate);
+    }
+}
+
+ls_status ls_cpu_lamb(const struct ls_op *op) {
+    const ls_optimizer *rule = &op->step->rule;
+    float iteration = (float)op->step->iteration;
+    const struct lamb numbers = {.rest_1 = rest(rule->beta_1),
+                                 .rest_2 = rest(rule->beta_2),
+                                 .epsilon = rule->epsilon,
+                                 .correction_1 = 1 - powf(rule->beta_1, iteration),
+                                 .correction_2 = 1 - powf(rule->beta_2, iteration)};
+    struct blobs b = blobs_of(op);
+    ls_cpu_prepare_update(op);
+    for (size_t i = 0; i < op->variable_count; i++) lamb(&b, &op->variables[i], &numbers, rule->learning_rate);
     return LS_OK;
 }

@@ -1,0 +1,117 @@
+/* What comes before an optimizer's rule: regularisers' gradients, clipping, weight decay, in Keras' order and with its
+ * formulas (Optimizer.apply). Norms are added in a fixed order. Gradients and parameters are changed in place. */
+#include <math.h>
+
+#include "base/clones.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/squares.h"
+
+/* ---- sums ---- */
+
+LS_CLONES static void add_squares(double *restrict lanes, const float *restrict values, size_t rounds) {
+    for (size_t r = 0; r < rounds; r++)
+        for (size_t i = 0; i < LS_SQUARES_LANES; i++) {
+            double value = (double)values[r * LS_SQUARES_LANES + i];
+            lanes[i] += value * value;
+        }
+}
+
+void ls_squares_add(struct ls_squares *squares, const float *values, size_t count) {
+    size_t rounds = count / LS_SQUARES_LANES;
+    add_squares(squares->lanes, values, rounds);
+    for (size_t i = rounds * LS_SQUARES_LANES; i < count; i++)
+        squares->lanes[i % LS_SQUARES_LANES] += (double)values[i] * (double)values[i];
+}
+
+double ls_squares_sum(const struct ls_squares *squares) {
+    const double *l = squares->lanes;
+    return ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
+}
+
+static double squares_of(const float *values, size_t count) {
+    struct ls_squares squares = {{0}};
+    ls_squares_add(&squares, values, count);
+    return ls_squares_sum(&squares);
+}
+
+static double magnitudes_of(const float *values, size_t count) {
+    double lanes[LS_SQUARES_LANES] = {0};
+    for (size_t i = 0; i < count; i++) lanes[i % LS_SQUARES_LANES] += fabs((double)values[i]);
+    const struct ls_squares sums = {{lanes[0], lanes[1], lanes[2], lanes[3], lanes[4], lanes[5], lanes[6], lanes[7]}};
+    return ls_squares_sum(&sums);
+}
+
+/* ---- regularisers ---- */
+
+ls_status ls_cpu_penalty(const struct ls_op *op) {
+    const float *w = op->tensors[LS_ARG_PARAMETERS].data;
+    double penalty = 0;
+    for (size_t i = 0; i < op->variable_count; i++) {
+        const struct ls_blob_part *part = &op->variables[i];
+        if (part->l1 > 0) penalty += (double)part->l1 * magnitudes_of(w + part->offset, part->count);
+        if (part->l2 > 0) penalty += (double)part->l2 * squares_of(w + part->offset, part->count);
+    }
+    *op->value = penalty;
+    return LS_OK;
+}
+
+LS_CLONES static void regularize(float *restrict g, const float *restrict w, size_t count, float l1, float l2) {
+    for (size_t i = 0; i < count; i++) {
+        float sign = (float)(w[i] > 0) - (float)(w[i] < 0);
+        g[i] += l2 * (2 * w[i]) + l1 * sign;
+    }
+}
+
+/* ---- clipping ---- */
+
+LS_CLONES static void clip_values(float *g, size_t count, float limit) {
+    for (size_t i = 0; i < count; i++) g[i] = g[i] > limit ? limit : g[i] < -limit ? -limit : g[i];
+}
+
+LS_CLONES static void multiply(float *g, size_t count, float factor) {
+    for (size_t i = 0; i < count; i++) g[i] *= factor;
+}
+
+LS_CLONES static void multiply_divide(float *g, size_t count, float factor, float divisor) {
+    for (size_t i = 0; i < count; i++) g[i] = g[i] * factor / divisor;
+}
+
+static void clip_norm(float *g, size_t count, float limit) {
+    float norm = sqrtf((float)squares_of(g, count));
+    multiply_divide(g, count, limit, norm > limit || isnan(norm) ? norm : limit);
+}
+
+/* Gaps are zero. A norm that is not finite makes everything NaN, as in Keras, so that it is seen. */
+static void clip_global_norm(float *g, size_t count, float limit) {
+    float norm = sqrtf((float)squares_of(g, count));
+    multiply(g, count, limit * fminf(1 / norm, 1 / limit) + (norm - norm));
+}
+
+static void clip(const struct ls_op *op, float *g) {
+    const ls_optimizer *rule = &op->step->rule;
+    size_t count = (size_t)op->tensors[LS_ARG_GRADIENTS].shape.dims[0];
+    for (size_t i = 0; rule->clipnorm > 0 && i < op->variable_count; i++)
+        clip_norm(g + op->variables[i].offset, op->variables[i].count, rule->clipnorm);
+    if (rule->global_clipnorm > 0) clip_global_norm(g, count, rule->global_clipnorm);
+    if (rule->clipvalue > 0) clip_values(g, count, rule->clipvalue);
+}
+
+/* ---- weight decay ---- */
+
+LS_CLONES static void decay(float *w, size_t count, float weight_decay, float rate) {
+    for (size_t i = 0; i < count; i++) w[i] -= w[i] * weight_decay * rate;
+}
+
+void ls_cpu_prepare_update(const struct ls_op *op) {
+    const ls_optimizer *rule = &op->step->rule;
+    float *w = op->tensors[LS_ARG_PARAMETERS].data, *g = op->tensors[LS_ARG_GRADIENTS].data;
+    for (size_t i = 0; i < op->variable_count; i++) {
+        const struct ls_blob_part *part = &op->variables[i];
+        if (part->l1 > 0 || part->l2 > 0)
+            regularize(g + part->offset, w + part->offset, part->count, part->l1, part->l2);
+    }
+    clip(op, g);
+    for (size_t i = 0; rule->weight_decay > 0 && i < op->variable_count; i++)
+        if (op->variables[i].decays)
+            decay(w + op->variables[i].offset, op->variables[i].count, rule->weight_decay, rule->learning_rate);
+}

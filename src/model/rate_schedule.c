@@ -1,0 +1,86 @@
+/* Schedules: in double, rounded once at the end. */
+#include "model/rate_schedule.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/status.h"
+
+static ls_status bad(const char *field, double value, const char *must) {
+    return ls_fail(LS_INVALID_ARGUMENT, "schedule: %s %g must be %s", field, value, must);
+}
+
+static ls_status check_boundaries(const ls_rate_schedule *schedule) {
+    int64_t before = 0;
+    for (int i = 0; i < LS_MAX_BOUNDARIES && schedule->boundaries[i]; before = schedule->boundaries[i++]) {
+        if (schedule->boundaries[i] <= before)
+            return bad("boundaries", (double)schedule->boundaries[i], "above the one before");
+        if (!(schedule->values[i] > 0) || isinf(schedule->values[i]))
+            return bad("values", (double)schedule->values[i], "above 0");
+    }
+    return before ? LS_OK : bad("boundaries", 0, "above 0");
+}
+
+static ls_status check_kind(const ls_rate_schedule *schedule) {
+    bool decays = schedule->kind == LS_EXPONENTIAL_DECAY || schedule->kind == LS_COSINE_DECAY;
+    if (schedule->kind < LS_CONSTANT_RATE || schedule->kind > LS_PIECEWISE_CONSTANT_DECAY)
+        return ls_fail(LS_INVALID_ARGUMENT, "schedule: kind %d is no ls_rate_schedule_kind", (int)schedule->kind);
+    if (schedule->kind == LS_PIECEWISE_CONSTANT_DECAY) return check_boundaries(schedule);
+    if (decays && schedule->decay_steps < 1) return bad("decay_steps", (double)schedule->decay_steps, "1 or more");
+    if (schedule->kind == LS_EXPONENTIAL_DECAY && (!(schedule->decay_rate > 0) || isinf(schedule->decay_rate)))
+        return bad("decay_rate", (double)schedule->decay_rate, "above 0");
+    if (!(schedule->alpha >= 0 && schedule->alpha <= 1)) return bad("alpha", (double)schedule->alpha, "from 0 to 1");
+    return LS_OK;
+}
+
+ls_status ls_rate_schedule_check(const ls_rate_schedule *schedule) {
+    if (schedule->warmup_steps < 0) return bad("warmup_steps", (double)schedule->warmup_steps, "0 or more");
+    if (!(schedule->warmup_from >= 0) || isinf(schedule->warmup_from))
+        return bad("warmup_from", (double)schedule->warmup_from, "0 or more");
+    return check_kind(schedule);
+}
+
+bool ls_rate_schedule_is_constant(const ls_rate_schedule *schedule) {
+    return schedule->kind == LS_CONSTANT_RATE && !schedule->warmup_steps;
+}
+
+static double piecewise(const ls_rate_schedule *schedule, double rate, int64_t step) {
+    for (int i = 0; i < LS_MAX_BOUNDARIES && schedule->boundaries[i] && step > schedule->boundaries[i]; i++)
+        rate = (double)schedule->values[i];
+    return rate;
+}
+
+static double after_warmup(const ls_rate_schedule *schedule, double rate, int64_t step) {
+    double part = (double)step / (double)schedule->decay_steps, alpha = (double)schedule->alpha;
+    switch (schedule->kind) {
+    case LS_EXPONENTIAL_DECAY:
+        return rate * pow((double)schedule->decay_rate, schedule->staircase ? floor(part) : part);
+    case LS_COSINE_DECAY:
+        return rate * ((1 - alpha) * 0.5 * (1 + cos(M_PI * fmin(part, 1))) + alpha);
+    case LS_PIECEWISE_CONSTANT_DECAY:
+        return piecewise(schedule, rate, step);
+    default:
+        return rate;
+    }
+}
+
+float ls_rate_schedule_rate(const ls_rate_schedule *schedule, float rate, int64_t step) {
+    if (ls_rate_schedule_is_constant(schedule)) return rate;
+    double target = (double)rate, from = (double)schedule->warmup_from;
+    if (step < schedule->warmup_steps)
+        return (float)(from + (target - from) * (double)step / (double)schedule->warmup_steps);
+    return (float)after_warmup(schedule, target, step - schedule->warmup_steps);
+}
+
+void ls_rate_schedule_describe(const ls_rate_schedule *schedule, char *text, size_t size) {
+    static const char *const names[] = {"constant", "exponential_decay", "cosine_decay", "piecewise_constant_decay"};
+    int used = snprintf(text, size, "%s(decay_steps=%lld, decay_rate=%.9g, staircase=%d, alpha=%.9g",
+                        names[schedule->kind], (long long)schedule->decay_steps, (double)schedule->decay_rate,
+                        schedule->staircase ? 1 : 0, (double)schedule->alpha);
+    for (int i = 0; i < LS_MAX_BOUNDARIES && schedule->boundaries[i] && (size_t)used < size; i++)
+        used += snprintf(text + used, size - (size_t)used, ", %.9g after %lld", (double)schedule->values[i],
+                         (long long)schedule->boundaries[i]);
+    if ((size_t)used < size)
+        (void)snprintf(text + used, size - (size_t)used, ", warmup_steps=%lld, warmup_from=%.9g)",
+                       (long long)schedule->warmup_steps, (double)schedule->warmup_from);
+}

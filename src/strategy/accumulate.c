@@ -1,0 +1,80 @@
+/* Gradient accumulation (Keras' gradient_accumulation_steps): a step takes several batches. Each replica adds up what
+ * its parts of them give, in their order; the last one is reduced and applied as that of any step is. Nothing of it
+ * outlives a step, so a step that fails begins again with its first batch.
+ *
+ * Of moving statistics each batch gives (1 - momentum) (its own - those before the step); since a statistic after k
+ * batches is linear in theirs, the changes add up as change = momentum change + the next, to what step by step gives.
+ */
+#include "base/memory.h"
+#include "strategy/model.h"
+
+/* gradients = (gradients + gathered factor) scale, of one variable. */
+static struct ls_op merge_of(const ls_model *model, const struct ls_model_replica *replica,
+                             const struct ls_network_variable *variable) {
+    const ls_shape shape = LS_SHAPE((int64_t)variable->count);
+    struct ls_op op = {.kind = LS_OP_MERGE,
+                       .alpha = variable->trainable ? 1 : variable->momentum,
+                       .scale = variable->trainable ? &model->merge_scale : &model->statistic_scale};
+    op.tensors[LS_ARG_X] = (struct ls_tensor){replica->gathered + variable->offset, LS_FLOAT32, shape, 0};
+    op.tensors[LS_ARG_Y] = (struct ls_tensor){replica->gradients + variable->offset, LS_FLOAT32, shape, 0};
+    return op;
+}
+
+static ls_status build_ops(const ls_model *model, struct ls_model_replica *replica) {
+    struct ls_device *device = replica->device;
+    const ls_shape shape = LS_SHAPE((int64_t)model->blob_count);
+    struct ls_op copy = {.kind = LS_OP_SCALE, .alpha = 1};
+    copy.tensors[LS_ARG_X] = (struct ls_tensor){replica->gradients, LS_FLOAT32, shape, 0};
+    copy.tensors[LS_ARG_Y] = (struct ls_tensor){replica->gathered, LS_FLOAT32, shape, 0};
+    ls_status status = device->ops->build(device, &copy);
+    replica->gather = copy;
+    replica->gather_built = !status;
+    int count = ls_network_variable_count(model->network);
+    while (!status && replica->merge_count < count) {
+        struct ls_op op = merge_of(model, replica, ls_network_variable(model->network, replica->merge_count));
+        status = device->ops->build(device, &op);
+        if (!status) replica->merges[replica->merge_count++] = op;
+    }
+    return status;
+}
+
+ls_status ls_gather_build(const ls_model *model, struct ls_model_replica *replica) {
+    size_t count = (size_t)ls_network_variable_count(model->network);
+    void *memory = NULL;
+    if (model->step.rule.gradient_accumulation_steps <= 1) return LS_OK;
+    ls_status status = replica->device->ops->allocate(replica->device, model->blob_count * sizeof(float), &memory);
+    if (status) return status;
+    replica->gathered = memory;
+    replica->merges = ls_alloc_array(count, sizeof(*replica->merges));
+    if (!replica->merges) return ls_fail_memory("the ops of gradient accumulation", count * sizeof(*replica->merges));
+    return build_ops(model, replica);
+}
+
+void ls_gather_release(struct ls_model_replica *replica) {
+    struct ls_device *device = replica->device;
+    for (int i = 0; i < replica->merge_count; i++) device->ops->discard(device, &replica->merges[i]);
+    if (replica->gather_built) device->ops->discard(device, &replica->gather);
+    if (replica->gathered) device->ops->release(device, replica->gathered);
+    ls_free(replica->merges);
+    replica->merges = NULL;
+    replica->gathered = NULL;
+    replica->merge_count = 0;
+    replica->gather_built = false;
+}
+
+ls_status ls_gather_merge(const ls_model *model, const struct ls_model_replica *replica, size_t offset, size_t end) {
+    ls_status status = LS_OK;
+    for (int v = 0; !status && v < replica->merge_count; v++) {
+        size_t begin = ls_network_variable(model->network, v)->offset;
+        if (begin >= offset && begin < end) status = replica->merges[v].run(&replica->merges[v]);
+    }
+    return status;
+}
+
+ls_status ls_gather_keep(const ls_model *model, struct ls_model_replica *replica, bool first) {
+    ls_status status = first ? LS_OK : ls_gather_merge(model, replica, 0, model->blob_count);
+    if (!status) status = replica->gather.run(&replica->gather);
+    if (first) replica->gathered_sums = (struct ls_loss_sums){0};
+    if (!status) ls_loss_sums_add(&replica->gathered_sums, &replica->sums);
+    return status;
+}
