@@ -98,3 +98,17 @@ bool ls_option_number(const struct ls_command_line *line, const char *option, co
     (void)ls_usage_error(line, "option '%s' needs a number from %g to %g, not '%s'", option, low, high, text);
     return false;
 }
+
+bool ls_option_word(const struct ls_command_line *line, const char *option, const char *text, const char *const *words,
+                    int *value) {
+    char list[256] = "";
+    for (int i = 0; words[i]; i++) {
+        if (!strcmp(words[i], text)) {
+            *value = i;
+            return true;
+        }
+        (void)snprintf(list + strlen(list), sizeof(list) - strlen(list), i ? ", %s" : "%s", words[i]);
+    }
+    (void)ls_usage_error(line, "%s '%s' is none of %s", option, text, list);
+    return false;
+}

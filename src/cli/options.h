@@ -29,3 +29,6 @@ bool ls_option_integer(const struct ls_command_line *line, const char *option, c
                        int64_t high, int64_t *value);
 bool ls_option_number(const struct ls_command_line *line, const char *option, const char *text, double low, double high,
                       double *value);
+/* One word out of a list that ends with NULL; *value is its place there. Prints the error. */
+bool ls_option_word(const struct ls_command_line *line, const char *option, const char *text, const char *const *words,
+                    int *value);

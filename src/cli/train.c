@@ -27,7 +27,8 @@ static const char help[] =
     "  --model mlp|lenet|mobilenet_v2|resnet50   (default mlp: layers of --hidden units with ReLU, then one unit a\n"
     "                          class); the others are for images of any size\n"
     "  --alpha X               multiplier of mobilenet_v2's widths (default 1)\n"
-    "  --norm-momentum X       of batch normalizations' moving statistics (default: the model's own; mobilenet_v2's is\n"
+    "  --norm-momentum X       of batch normalizations' moving statistics (default: the model's own; mobilenet_v2's "
+    "is\n"
     "                          0.999, so that they need thousands of steps: short trainings want 0.9)\n"
     "  --weights FILE          begin with these: .safetensors (a checkpoint too), .npz, or Keras' .h5, .weights.h5, "
     ".keras;\n"
@@ -117,38 +118,6 @@ struct training {
     struct ls_train_callbacks callbacks;
     bool validate, json;
 };
-
-/* One word out of a list for an option; the values are their places in the list. */
-static bool choose(const struct ls_command_line *line, const char *option, const char *text, const char *const *words,
-                   int *value) {
-    char list[256] = "";
-    for (int i = 0; words[i]; i++) {
-        if (!strcmp(words[i], text)) {
-            *value = i;
-            return true;
-        }
-        (void)snprintf(list + strlen(list), sizeof(list) - strlen(list), i ? ", %s" : "%s", words[i]);
-    }
-    (void)ls_usage_error(line, "%s '%s' is none of %s", option, text, list);
-    return false;
-}
-
-static bool read_hidden(const struct ls_command_line *line, const char *text, struct training *training) {
-    char copy[512], *state = NULL;
-    training->model.hidden_count = 0;
-    if (!strcmp(text, "none")) return true;
-    if (strlen(text) >= sizeof(copy)) return ls_usage_error(line, "--hidden '%.40s...' is too long", text) == 0;
-    memcpy(copy, text, strlen(text) + 1);
-    for (char *word = strtok_r(copy, ",", &state); word; word = strtok_r(NULL, ",", &state)) {
-        int64_t units;
-        if (training->model.hidden_count == LS_MAX_HIDDEN)
-            return ls_usage_error(line, "--hidden '%s' has more than %d layers", text, LS_MAX_HIDDEN) == 0;
-        if (!ls_option_integer(line, "--hidden", word, 1, 1 << 24, &units)) return false;
-        training->model.hidden[training->model.hidden_count++] = (int)units;
-    }
-    return training->model.hidden_count > 0 ||
-           ls_usage_error(line, "--hidden is empty; say 'none' for a linear model") == 0;
-}
 
 enum option_id {
     MODEL = 256,
@@ -272,7 +241,8 @@ static bool read_word(const struct ls_command_line *line, int option, struct tra
     };
     int value = 0;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-        if (table[i].option == option && !choose(line, table[i].name, optarg, table[i].words, &value)) return false;
+        if (table[i].option == option && !ls_option_word(line, table[i].name, optarg, table[i].words, &value))
+            return false;
     if (option == MODEL) training->model.name = models[value];
     if (option == OPTIMIZER) training->model.optimizer.kind = value == 0 ? LS_OPTIMIZER_SGD : LS_OPTIMIZER_ADAM;
     if (option == SHUFFLE) training->data.shuffle = (ls_shuffle)value;
@@ -369,7 +339,7 @@ static bool set_trace(const struct ls_command_line *line, const char *path) {
 
 static bool read_option(const struct ls_command_line *line, int option, struct training *training) {
     read_flag(option, training);
-    if (option == HIDDEN) return read_hidden(line, optarg, training);
+    if (option == HIDDEN) return ls_read_hidden(line, optarg, &training->model);
     if (option == TRACE) return set_trace(line, optarg);
     return read_word(line, option, training) && read_integer(line, option, training) &&
            read_number(line, option, training) && ls_read_data_option(line, option, &training->data) &&

@@ -49,7 +49,9 @@ struct ls_model_replica {
     uint64_t clock;
     struct ls_loss_sums sums;  /* of the last run */
     struct ls_loss_sums total; /* of an evaluation */
-    ls_status status;          /* of the present step, for the other replicas to see */
+    const float *outputs;      /* of the evaluation's present step, device (output_rows, outputs) */
+    int64_t output_rows;
+    ls_status status; /* of the present step, for the other replicas to see */
 };
 
 struct ls_model {
@@ -113,7 +115,7 @@ ls_status ls_model_describe(const ls_model *model, char **line);
 /* step.c: the pipeline's present step on all replicas. Training is a transaction: it commits, or changes nothing. sums
  * receives loss (not divided), correct and rows over all replicas. */
 ls_status ls_model_train_step(ls_model *model, struct ls_loss_sums *sums);
-/* Adds to each replica's total. */
+/* Adds to each replica's total, and leaves its outputs. */
 ls_status ls_model_evaluate_step(ls_model *model);
 void ls_loss_sums_add(struct ls_loss_sums *to, const struct ls_loss_sums *part);
 /* Means over the examples, as a result has them. accuracy is NaN where there is none; metrics has LS_MAX_METRICS. */
