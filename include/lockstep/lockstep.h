@@ -207,11 +207,17 @@ typedef struct ls_load_options {
 } ls_load_options;
 #define LS_LOAD(...) (&(ls_load_options){.size = sizeof(ls_load_options), __VA_ARGS__})
 LS_API ls_status ls_model_load_weights(ls_model *model, const char *path, const ls_load_options *options);
+/* Model.save_weights: this worker's copy, which all have, as .safetensors or .npz under Keras' names; path is there whole or as it
+ * was. The model must be built. */
+LS_API ls_status ls_model_save_weights(const ls_model *model, const char *path);
 /* Trains. Collective: every worker calls it alike; what differs is one error that names the field. result may be NULL.
  * Each step is a transaction: a failed one leaves the variables of the step before. */
 LS_API ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result);
 /* Collective, as fit. Fills loss and accuracy over the whole of data. result may be NULL. */
 LS_API ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result);
+/* Model.predict. Collective: the model's outputs for all of data, (examples, outputs), in their order: of a dataset that is not
+ * shuffled and is divided LAYOUT_INVARIANT. *outputs is freed with ls_memory_free. A worker that is lost ends it. */
+LS_API ls_status ls_model_predict(ls_model *model, ls_dataset *data, float **outputs, ls_shape *shape);
 /* Digest over all variables' names, shapes and float32 bytes, as 64 hex digits. The model must be built. */
 LS_API ls_status ls_model_weights_sha256(const ls_model *model, char hex[65]);
 /* Variables in order ("dense/kernel", ...). *data is replica 0's copy, borrowed, valid until the next call with model. */

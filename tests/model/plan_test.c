@@ -164,8 +164,9 @@ static void *train(void *argument) {
     struct ls_op update;
     assert_ok(replica->device->ops->enter(replica->device, &(struct ls_thread_state){0}));
     struct ls_plan *plan = new_plan(&config);
-    assert_ok(ls_optimizer_build(replica->device, &step, replica->blob, replica->parameters, replica->gradients, NULL,
-                                 &update));
+    const struct ls_optimizer_blobs blobs = {
+        .count = replica->blob, .parameters = replica->parameters, .gradients = replica->gradients};
+    assert_ok(ls_optimizer_build(replica->device, &step, &blobs, &update));
     for (; step.iteration <= 50; step.iteration++) {
         assert_ok(ls_plan_run(plan, NULL, NULL));
         assert_ok(update.run(&update));
