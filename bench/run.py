@@ -121,19 +121,24 @@ def start(command, environment, stdout, log):
         raise Failure(f"cannot start {command[0]}: {error}") from error
 
 
-def run_together(commands, timeout):
-    """Runs [(command, environment)] at the same time; the standard output of the first, when all have succeeded."""
-    children = []
-    with tempfile.TemporaryFile("w+") as output:
-        try:
-            for command, environment in commands:
-                log = tempfile.TemporaryFile("w+", errors="replace")
-                children.append((start(command, environment, log if children else output, log), log))
-            wait_all(children, timeout)
-        finally:
-            kill_all(children)
+def run_all(commands, timeout):
+    """Runs [(command, environment)] at the same time; the standard output of each, when all have succeeded."""
+    children, outputs = [], [tempfile.TemporaryFile("w+") for _ in commands]
+    try:
+        for (command, environment), output in zip(commands, outputs):
+            log = tempfile.TemporaryFile("w+", errors="replace")
+            children.append((start(command, environment, output, log), log))
+        wait_all(children, timeout)
+    finally:
+        kill_all(children)
+    for output in outputs:
         output.seek(0)
-        return output.read()
+    return [output.read() for output in outputs]
+
+
+def run_together(commands, timeout):
+    """The standard output of the first."""
+    return run_all(commands, timeout)[0]
 
 
 def last_object(text):

@@ -1,7 +1,7 @@
 /* MobileNetV2 at 224 x 224 in Lockstep: images/s and peak memory, as one JSON line. The images lie in memory as
- * float32; the first step is not timed.
+ * float32; the first step is not timed. With TF_CONFIG the images/s are those of all workers.
  *
- * usage: mobilenet BATCH THREADS STEPS */
+ * usage: mobilenet BATCH-OF-A-WORKER THREADS STEPS */
 #include <lockstep/lockstep.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +31,9 @@ static ls_status fill(struct bench *bench) {
 static ls_status make(struct bench *bench, int threads) {
     ls_layer *layers = NULL;
     size_t count = 0;
-    ls_status st =
-        ls_mirrored_strategy_new(LS_STRATEGY(.devices = "1", .threads_per_replica = threads), &bench->strategy);
+    ls_status st = ls_multi_worker_mirrored_strategy_new(LS_STRATEGY(.devices = "1", .threads_per_replica = threads),
+                                                         &bench->strategy);
+    if (!st) bench->batch *= ls_num_replicas_in_sync(bench->strategy);
     if (!st) st = fill(bench);
     if (!st)
         st = ls_dataset_arrays(bench->images, LS_SHAPE(SIZE, SIZE, 3), bench->labels, bench->batch, 2,

@@ -81,14 +81,32 @@ def reduce_gradients(gradients, flat):
     return [tf.reshape(part, gradient.shape) for part, gradient in zip(parts, gradients)]
 
 
-def make_loop(strategy, variables, data, xla, flat):
+def make_update(variables, rule):
+    """variables from gradients. Adam: one replica only."""
+    if rule == "sgd":
+        return lambda gradients: [v.assign_sub(RATE * g) for v, g in zip(variables, gradients)]
+    first, second = ([tf.Variable(tf.zeros_like(v)) for v in variables] for _ in range(2))
+    count = tf.Variable(0.0)
+
+    def update(gradients):
+        count.assign_add(1.0)
+        rate = 0.1 * RATE * tf.sqrt(1 - 0.999**count) / (1 - 0.9**count)
+        for variable, gradient, m, v in zip(variables, gradients, first, second):
+            m.assign_add(0.1 * (gradient - m))
+            v.assign_add(0.001 * (gradient * gradient - v))
+            variable.assign_sub(rate * m / (tf.sqrt(v) + 1e-7))
+
+    return update
+
+
+def make_loop(strategy, variables, data, xla, flat, rule):
     """One call: a pass over all batches. XLA compiles what one replica computes; the all-reduce stays outside."""
     compute = tf.function(gradients_of, jit_compile=True) if xla else gradients_of
+    update = make_update(variables, rule)
 
     def replica_step(features, labels, index):
         gradients = compute([tf.convert_to_tensor(v) for v in variables], features[index], labels[index])
-        for variable, gradient in zip(variables, reduce_gradients(gradients, flat)):
-            variable.assign_sub(RATE * gradient)
+        update(reduce_gradients(gradients, flat))
 
     @tf.function
     def run(count):
@@ -98,15 +116,15 @@ def make_loop(strategy, variables, data, xla, flat):
     return run
 
 
-def make_xla_loop(variables, data):
+def make_xla_loop(variables, data, rule):
     """One replica only: the whole pass, updates included, is one XLA program."""
+    update = make_update(variables, rule)
 
     @tf.function(jit_compile=True)
     def run(count):
         for index in tf.range(count):
             gradients = gradients_of([tf.convert_to_tensor(v) for v in variables], data[0][index], data[1][index])
-            for variable, gradient in zip(variables, gradients):
-                variable.assign_sub(RATE * gradient)
+            update(gradients)
 
     return run
 
@@ -142,7 +160,8 @@ def measure_fit(strategy, plan, xla, chunk):
     with strategy.scope():
         model = tf.keras.Sequential([tf.keras.Input((784,)), tf.keras.layers.Dense(128, "relu"),
                                      tf.keras.layers.Dense(64, "relu"), tf.keras.layers.Dense(10)])
-        model.compile(tf.keras.optimizers.SGD(RATE), tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        optimizer = tf.keras.optimizers.SGD(RATE) if plan.optimizer == "sgd" else tf.keras.optimizers.Adam(0.1 * RATE)
+        model.compile(optimizer, tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
                       steps_per_execution=chunk, jit_compile=xla)
     epoch = max(1, round(plan.steps / count)) * count
     ends = []
@@ -157,14 +176,15 @@ def variants(setup, strategy, plan):
     data = make_data(strategy, plan.batches)
 
     def loop(xla, flat):
-        return lambda: measure_loop(strategy, data, plan, lambda v: make_loop(strategy, v, data, xla, flat))
+        return lambda: measure_loop(strategy, data, plan, lambda v: make_loop(strategy, v, data, xla, flat, plan.optimizer))
 
     def fit(xla, chunk):
         return lambda: measure_fit(strategy, plan, xla, chunk)
 
     result = {"custom loop": loop(False, False), "custom loop, XLA": loop(True, False)}
     if setup == "one":
-        result["custom loop, all XLA"] = lambda: measure_loop(strategy, data, plan, lambda v: make_xla_loop(v, data))
+        result["custom loop, all XLA"] = lambda: measure_loop(strategy, data, plan,
+                                                              lambda v: make_xla_loop(v, data, plan.optimizer))
     else:
         result["custom loop, flat all-reduce"] = loop(False, True)
         result["custom loop, XLA, flat all-reduce"] = loop(True, True)
@@ -178,6 +198,7 @@ def variants(setup, strategy, plan):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--setup", choices=["one", "workers", "devices"], default="one")
+    parser.add_argument("--optimizer", choices=["sgd", "adam"], default="sgd", help="adam: --setup one only")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--batches", type=int, default=128, help="different batches a replica")
     parser.add_argument("--variant", help="only this one (default: all, the fastest is reported)")

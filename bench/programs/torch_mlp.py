@@ -15,6 +15,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 BATCH = 64
+RATES = {"sgd": 0.01, "adam": 0.001}
 
 
 def make_model():
@@ -30,12 +31,13 @@ def make_batches(count, rank):
     return list(zip(features.split(BATCH), labels.split(BATCH)))
 
 
-def make_optimizer(model, kind):
-    return torch.optim.SGD(model.parameters(), lr=0.01, **({kind: True} if kind != "loop" else {"foreach": False}))
+def make_optimizer(model, kind, rule):
+    make = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[rule]
+    return make(model.parameters(), lr=RATES[rule], **({kind: True} if kind != "loop" else {"foreach": False}))
 
 
-def step_with_optimizer(model, kind):
-    optimizer = make_optimizer(model, kind)
+def step_with_optimizer(model, kind, rule="sgd"):
+    optimizer = make_optimizer(model, kind, rule)
 
     def step(features, labels):
         optimizer.zero_grad(set_to_none=True)
@@ -45,16 +47,39 @@ def step_with_optimizer(model, kind):
     return step
 
 
-def step_with_gradients(model, compiled):
-    """Gradients as values, SGD by hand: no optimizer object, and one program when compiled."""
+def sgd_by_hand(parameters):
+    def update(gradients):
+        for parameter, gradient in zip(parameters, gradients):
+            parameter.sub_(gradient, alpha=RATES["sgd"])
+
+    return update
+
+
+def adam_by_hand(parameters):
+    first, second = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
+    count = torch.zeros(())
+
+    def update(gradients):
+        count.add_(1)
+        rate = RATES["adam"] * torch.sqrt(1 - 0.999**count) / (1 - 0.9**count)
+        for parameter, gradient, m, v in zip(parameters, gradients, first, second):
+            m.lerp_(gradient, 0.1)
+            v.lerp_(gradient * gradient, 0.001)
+            parameter.sub_(rate * m / (v.sqrt() + 1e-7))
+
+    return update
+
+
+def step_with_gradients(model, compiled, rule):
+    """Gradients as values, the update by hand: no optimizer object, and one program when compiled."""
     parameters = list(model.parameters())
+    update = {"sgd": sgd_by_hand, "adam": adam_by_hand}[rule](parameters)
 
     def step(features, labels):
         loss = F.cross_entropy(model(features), labels)
         gradients = torch.autograd.grad(loss, parameters)
         with torch.no_grad():
-            for parameter, gradient in zip(parameters, gradients):
-                parameter.sub_(gradient, alpha=0.01)
+            update(gradients)
 
     return torch.compile(step) if compiled else step
 
@@ -89,7 +114,7 @@ def step_with_ddp(model, kind, compiled):
     return step_with_optimizer(torch.compile(model) if compiled else model, kind)
 
 
-def variants(world):
+def variants(world, rule):
     """Name -> a function that makes the step from a model."""
     if world > 1:
         return {
@@ -100,12 +125,12 @@ def variants(world):
             "one flat all_reduce, compiled": lambda m: step_with_flat_all_reduce(m, True, world),
         }
     return {
-        "eager, SGD loop": lambda m: step_with_optimizer(m, "loop"),
-        "eager, SGD foreach": lambda m: step_with_optimizer(m, "foreach"),
-        "eager, SGD fused": lambda m: step_with_optimizer(m, "fused"),
-        "eager, gradients by hand": lambda m: step_with_gradients(m, False),
-        "compiled model, SGD fused": lambda m: step_with_optimizer(torch.compile(m), "fused"),
-        "compiled step": lambda m: step_with_gradients(m, True),
+        "eager, optimizer loop": lambda m: step_with_optimizer(m, "loop", rule),
+        "eager, optimizer foreach": lambda m: step_with_optimizer(m, "foreach", rule),
+        "eager, optimizer fused": lambda m: step_with_optimizer(m, "fused", rule),
+        "eager, gradients by hand": lambda m: step_with_gradients(m, False, rule),
+        "compiled model, optimizer fused": lambda m: step_with_optimizer(torch.compile(m), "fused", rule),
+        "compiled step": lambda m: step_with_gradients(m, True, rule),
     }
 
 
@@ -130,6 +155,7 @@ def measure_variant(make_step, batches, steps, repeats):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--optimizer", choices=RATES, default="sgd", help="adam: one process only")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--batches", type=int, default=128, help="different batches a replica")
     parser.add_argument("--variant", help="only this one (default: all, the fastest is reported)")
@@ -141,7 +167,7 @@ def main():
         dist.init_process_group("gloo")
     batches = make_batches(arguments.batches, rank)
     tried, failed = {}, {}
-    for name, make_step in variants(world).items():
+    for name, make_step in variants(world, arguments.optimizer).items():
         if arguments.variant and name != arguments.variant:
             continue
         try:

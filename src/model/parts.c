@@ -6,8 +6,7 @@
 #include "model/plan.h"
 
 #define PART_FLOATS 131072 /* of the largest tensor: several of them fit into a second-level cache */
-#define WEIGHTS_USE 8 /* a part has at least so many floats for each one of the kernel, whose gradients are added up   \
-                       */
+#define WEIGHTS_USE 8      /* so many floats at least for each one of a kernel, whose gradients are added up */
 
 static bool is_convolution(const struct ls_op *op) {
     return op->kind == LS_OP_CONVOLUTION_FORWARD || op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA ||

@@ -34,8 +34,8 @@ class Images(unittest.TestCase):
             images = convert("shapes", "jpeg", self.path("shapes"), "--split", split, "--limit", count,
                              "--image-size", 64, "--quality", 90)
         result = run_local(2, 1, *TRAIN, "--alpha", "0.35", "--norm-momentum", "0.9", "--dataset", images,
-                           "--learning-rate", "0.003", "--batch-size", "32", "--epochs", "24", "--augment", "flip,crop=6",
-                           "--cache", timeout=280)
+                           "--learning-rate", "0.004", "--batch-size", "32", "--epochs", "30", "--augment",
+                           "flip,crop=8,contrast=0.3,brightness=0.2", "--cache", timeout=500)
         self.assertEqual(result["num_workers"], 2)
         self.assertGreaterEqual(result["val_accuracy"], 0.95, result)
 
@@ -43,7 +43,7 @@ class Images(unittest.TestCase):
         images = convert("shapes", "jpeg", self.path("images"), "--split", "train", "--limit", 12, "--image-size", 224)
         records = convert(images, "tfrecord", self.path("records"), "--split", "train")
         results = [run_local(2, 1, *TRAIN, "--dataset", dataset, "--learning-rate", "0.001", "--batch-size", "4",
-                             "--epochs", "1", "--no-validation", timeout=280) for dataset in (images, records)]
+                             "--epochs", "1", "--no-validation", timeout=500) for dataset in (images, records)]
         for key in ("loss", "weights_sha256"):
             self.assertEqual(results[0][key], results[1][key])
         self.assertEqual(results[0]["steps"], 3)

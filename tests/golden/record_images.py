@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""Records what Keras computes for layers on images and whole networks of them, for the tests of model: writes layers.txt
-and networks.txt beside this script, in the format of record.py.
+"""Records what Keras computes for layers on images and whole networks of them, for the tests of model: writes layers.txt,
+networks.txt and exact.txt beside this script, in the format of record.py.
+
+What rounding is made larger by, such as the loss of a deep network with batch normalizations over few elements, is recorded
+in float64 arithmetic (exact.txt): two programs in float32 differ from it about as much as from each other.
 
 Weights and inputs are not recorded: they are functions of name and element (Philox, as src/base/random.c), which the
 tests compute too. Of large gradients there is only the length and the length along one direction."""
@@ -205,8 +208,38 @@ def record_networks():
     write("networks.txt", "Networks: losses; lengths of gradients (by name), then of moving statistics.", tensors)
 
 
+# --- in float64 ---------------------------------------------------------------------------------------------------
+
+
+def losses_of(model, optimizer, x, labels):
+    fill(model)
+    losses = []
+    for _ in range(20):
+        loss, gradients = step(model, x, labels)
+        optimizer.apply(gradients, model.trainable_variables)
+        losses.append(float(loss))
+    return losses
+
+
+def record_exact():
+    keras.backend.set_floatx("float64")
+    tensors = {}
+    for name, model, (x, labels) in (
+            ("mobilenet_v2", application(keras.applications.MobileNetV2, 33, alpha=0.35), batch(4, (33, 33, 3), 2)),
+            ("resnet50", application(keras.applications.ResNet50, 64), batch(8, (64, 64, 3), 2))):
+        fill(model)
+        tensors[f"{name}/inference"] = LOSS(labels, model(x.astype(np.float64), training=False))
+        tensors[f"{name}/loss"] = LOSS(labels, model(x.astype(np.float64), training=True))
+    model, (x, labels) = application(keras.applications.MobileNetV2, 64, alpha=0.35), batch(8, (64, 64, 3), 2)
+    for name, optimizer in (("sgd", keras.optimizers.SGD(learning_rate=1e-5)),
+                            ("adam", keras.optimizers.Adam(learning_rate=1e-5))):
+        tensors[f"mobilenet_v2/{name}"] = losses_of(model, optimizer, x.astype(np.float64), labels)
+    write("exact.txt", "Networks in float64: losses, and those of 20 steps.", tensors)
+
+
 if __name__ == "__main__":
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     record_layers()
     record_networks()
+    record_exact()

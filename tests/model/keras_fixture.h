@@ -27,16 +27,24 @@ static inline void fill_variable(const struct ls_network_variable *variable, flo
     }
 }
 
-static inline struct replica keras_replica(const ls_layer *layers, size_t count, ls_shape input, int64_t rows) {
-    struct replica replica = new_replica(layers, count, input, rows);
+/* The batch is the recorded one, so many times over: means over the batch do not change with that. */
+static inline struct replica repeated_replica(const ls_layer *layers, size_t count, ls_shape input, int64_t rows,
+                                              int64_t times) {
+    struct replica replica = new_replica(layers, count, input, rows * times);
     for (int v = 0; v < ls_network_variable_count(replica.network); v++) {
         const struct ls_network_variable *variable = ls_network_variable(replica.network, v);
         fill_variable(variable, replica.parameters + variable->offset);
     }
-    for (int64_t i = 0; i < rows * ls_shape_count(&input); i++)
-        replica.features[i] = 2 * (float)(draw("x", i) * sqrt(3.0 / 12));
-    for (int64_t i = 0; i < rows; i++) replica.labels[i] = (int32_t)(i * 7 % ls_network_outputs(replica.network));
+    int64_t floats = rows * ls_shape_count(&input);
+    for (int64_t i = 0; i < floats; i++) replica.features[i] = 2 * (float)(draw("x", i) * sqrt(3.0 / 12));
+    for (int64_t i = floats; i < times * floats; i++) replica.features[i] = replica.features[i - floats];
+    for (int64_t i = 0; i < rows * times; i++)
+        replica.labels[i] = (int32_t)(i % rows * 7 % ls_network_outputs(replica.network));
     return replica;
+}
+
+static inline struct replica keras_replica(const ls_layer *layers, size_t count, ls_shape input, int64_t rows) {
+    return repeated_replica(layers, count, input, rows, 1);
 }
 
 static inline struct replica new_application(const char *name, float alpha, ls_shape input, int64_t rows) {

@@ -13,13 +13,13 @@ static void check_loss(const struct replica *replica, const struct golden *golde
     assert_near(what, &loss, recorded->values, 1, tolerance);
 }
 
-static void check_inference(struct replica *replica, const struct golden *golden, const char *name) {
+static void check_inference(struct replica *replica, const struct golden *golden, const char *name, double tolerance) {
     struct ls_plan_config config = plan_config(replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     struct ls_plan *plan = NULL;
     config.training = false;
     assert_ok(ls_plan_new(&config, &plan));
     assert_ok(ls_plan_run(plan, NULL, NULL));
-    check_loss(replica, golden, name, "inference", 2e-6);
+    check_loss(replica, golden, name, "inference", tolerance);
     ls_plan_free(plan);
 }
 
@@ -77,23 +77,26 @@ static size_t whole_network(const ls_layer *under_test, ls_layer *layers) {
 
 /* A bias before a batch normalization has no gradient but rounding: so what is asked for has a floor. */
 static void check_variable(const struct golden *golden, const char *name, const struct ls_network_variable *variable,
-                           const float *values) {
+                           const float *values, double tolerance) {
     const struct golden_tensor *recorded = golden_find(golden, "%s/%s", name, variable->name);
     double largest = 0.2;
     ck_assert_int_eq(recorded->count, (int64_t)variable->count);
     for (int64_t i = 0; i < recorded->count; i++) largest = fmax(largest, fabs((double)recorded->values[i]));
     for (int64_t i = 0; i < recorded->count; i++)
-        ck_assert_msg(fabs((double)(values[i] - recorded->values[i])) <= 1e-5 * largest,
+        ck_assert_msg(fabs((double)(values[i] - recorded->values[i])) <= tolerance * largest,
                       "%s: %s[%lld] is %.9g, but must be %.9g", name, variable->name, (long long)i, (double)values[i],
                       (double)recorded->values[i]);
 }
 
+/* Each case twice: as recorded, and so large that ops over images go over the batch in parts, with longer sums. */
 START_TEST(test_layer) {
-    const char *name = cases[_i].name;
+    bool large = _i % 2;
+    const char *name = cases[_i / 2].name;
     ls_layer layers[16];
     struct golden *golden = golden_open("layers.txt");
-    struct replica replica = keras_replica(layers, whole_network(cases[_i].layers, layers), LS_SHAPE(6, 5, 3), 4);
-    check_inference(&replica, golden, name);
+    struct replica replica =
+        repeated_replica(layers, whole_network(cases[_i / 2].layers, layers), LS_SHAPE(6, 5, 3), 4, large ? 768 : 1);
+    check_inference(&replica, golden, name, 2e-6);
     run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     check_loss(&replica, golden, name, "loss", 2e-6);
     for (int v = 0; v < ls_network_variable_count(replica.network); v++) {
@@ -101,7 +104,7 @@ START_TEST(test_layer) {
         float *change = replica.gradients + variable->offset, *moved = replica.parameters + variable->offset;
         for (size_t i = 0; !variable->trainable && i < variable->count; i++) moved[i] += change[i];
         if (strcmp(variable->name, "dense/kernel") != 0)
-            check_variable(golden, name, variable, variable->trainable ? change : moved);
+            check_variable(golden, name, variable, variable->trainable ? change : moved, large ? 1e-4 : 1e-5);
     }
     free_replica(&replica);
     golden_close(golden);
@@ -137,8 +140,8 @@ static const struct {
     const char *name;
     float alpha;
     int64_t size, rows;
-    double loss_tolerance; /* what batch normalizations over few elements make of rounding */
-} networks[] = {{"mobilenet_v2", 0.35F, 33, 4, 2e-6}, {"resnet50", 0, 64, 8, 1e-5}};
+    double inference_tolerance, loss_tolerance; /* what batch normalizations over few elements make of rounding */
+} networks[] = {{"mobilenet_v2", 0.35F, 33, 4, 1e-6, 1e-6}, {"resnet50", 0, 64, 8, 2e-6, 1e-5}};
 
 static void check_counts(const struct ls_network *network, const struct golden_tensor *recorded) {
     int64_t all = 0, moved = 0;
@@ -154,17 +157,18 @@ static void check_counts(const struct ls_network *network, const struct golden_t
 START_TEST(test_network) {
     const char *name = networks[_i].name;
     int64_t size = networks[_i].size;
-    struct golden *golden = golden_open("networks.txt");
+    struct golden *golden = golden_open("networks.txt"), *exact = golden_open("exact.txt");
     struct replica replica = new_application(name, networks[_i].alpha, LS_SHAPE(size, size, 3), networks[_i].rows);
     check_counts(replica.network, golden_find(golden, "%s/counts", name));
-    check_inference(&replica, golden, name);
+    check_inference(&replica, exact, name, networks[_i].inference_tolerance);
     run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-    check_loss(&replica, golden, name, "loss", networks[_i].loss_tolerance);
+    check_loss(&replica, exact, name, "loss", networks[_i].loss_tolerance);
     size_t trainable = ls_network_trainable_count(replica.network);
     for (size_t i = trainable; i < replica.blob; i++) replica.parameters[i] += replica.gradients[i];
     check_lengths(&replica, golden_find(golden, "%s/gradients", name), 5e-2);
     free_replica(&replica);
     golden_close(golden);
+    golden_close(exact);
 }
 END_TEST
 
@@ -185,7 +189,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("keras");
     TCase *tests = tcase_create("keras");
-    tcase_add_loop_test(tests, test_layer, 0, (int)COUNT_OF(cases));
+    tcase_add_loop_test(tests, test_layer, 0, 2 * (int)COUNT_OF(cases));
     tcase_add_loop_test(tests, test_network, 0, (int)COUNT_OF(networks));
     tcase_add_test(tests, test_mobilenet_v2_count);
     tcase_set_timeout(tests, 60);
