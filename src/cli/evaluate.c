@@ -1,5 +1,6 @@
 /* lockstep evaluate: loss and accuracy of a saved model. */
 #include <lockstep/lockstep.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "cli/commands.h"
@@ -11,7 +12,8 @@ static const char help[] =
     "usage: lockstep evaluate --weights WHAT [OPTIONS]\n"
     "\n"
     "With TF_CONFIG, or under lockstep run, the workers share the work; the numbers are the same.\n"
-    "\n" LS_SAVED_HELP "  --json                  print one JSON object: examples, loss, accuracy\n"
+    "\n" LS_SAVED_HELP "  --loss, --label-smoothing, --metrics   as lockstep train has them\n"
+    "  --json                  print one JSON object: examples, loss, accuracy, metrics by their names\n"
     "  --help                  print this text\n"
     "\n"
     "example:\n"
@@ -22,36 +24,58 @@ static const char help[] =
     "else.\n";
 
 enum { JSON = LS_SAVED_END };
-static const struct option long_options[] = {
-    LS_SAVED_OPTIONS, {"json", no_argument, NULL, JSON}, {"help", no_argument, NULL, 'h'}, {0}};
+static const struct option long_options[] = {LS_SAVED_OPTIONS,
+                                             {"loss", required_argument, NULL, LS_RULE_LOSS},
+                                             {"label-smoothing", required_argument, NULL, LS_RULE_SMOOTHING},
+                                             {"metrics", required_argument, NULL, LS_RULE_METRICS},
+                                             {"json", no_argument, NULL, JSON},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {0}};
 
-static ls_status evaluate(struct ls_saved_model *saved, ls_strategy *strategy, ls_result *result, int64_t *examples) {
+struct outcome {
+    ls_result result;
+    int64_t examples;
+    const char *metrics[LS_MAX_METRICS + 1]; /* ends with NULL */
+};
+
+static ls_status evaluate(struct ls_saved_model *saved, ls_strategy *strategy, struct outcome *outcome) {
     ls_dataset *data = NULL;
     ls_model *model = NULL;
     ls_status status = ls_saved_model_open(saved, strategy, &model, &data);
-    if (!status) status = ls_model_evaluate(model, data, result);
-    if (!status) *examples = ls_dataset_count(data);
+    if (!status) status = ls_model_evaluate(model, data, &outcome->result);
+    if (!status) outcome->examples = ls_dataset_count(data);
+    for (int i = 0; !status && i < LS_MAX_METRICS; i++) outcome->metrics[i] = ls_model_metric_name(model, i);
     ls_model_free(model);
     ls_dataset_free(data);
     return status;
 }
 
-static void print(const ls_result *result, int64_t examples, bool json) {
-    const char *format = json ? "{\"examples\": %lld, \"loss\": %.9g, \"accuracy\": %.9g}\n"
-                              : "%lld examples - loss: %.4f - accuracy: %.4f\n";
-    (void)printf(format, (long long)examples, result->loss, result->accuracy);
+static void print_number(const char *name, double value, bool json) {
+    if (json && isfinite(value))
+        (void)printf(", \"%s\": %.9g", name, value);
+    else if (json)
+        (void)printf(", \"%s\": null", name);
+    else if (isfinite(value))
+        (void)printf(" - %s: %.4f", name, value);
+}
+
+static void print(const struct outcome *outcome, bool json) {
+    (void)printf(json ? "{\"examples\": %lld" : "%lld examples", (long long)outcome->examples);
+    print_number("loss", outcome->result.loss, json);
+    print_number("accuracy", outcome->result.accuracy, json);
+    for (int i = 0; outcome->metrics[i]; i++) print_number(outcome->metrics[i], outcome->result.metrics[i], json);
+    (void)puts(json ? "}" : "");
 }
 
 static int run(struct ls_saved_model *saved, bool json) {
     ls_strategy *strategy = NULL;
-    ls_result result;
-    int64_t examples = 0;
+    struct outcome outcome = {0};
     ls_status status = ls_multi_worker_mirrored_strategy_new(&saved->strategy, &strategy);
     if (status) return ls_exit(status);
-    status = evaluate(saved, strategy, &result, &examples);
+    status = evaluate(saved, strategy, &outcome);
     bool chief = ls_is_chief(strategy);
     status = ls_strategy_close(strategy, status);
-    if (!status && chief) print(&result, examples, json);
+    if (!status && chief) print(&outcome, json);
     return ls_exit(status);
 }
 

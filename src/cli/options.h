@@ -27,8 +27,8 @@ bool ls_no_arguments(const struct ls_command_line *line);
 /* Reads text as the value of an option; prints the error and returns false if it is no number in [low, high]. */
 bool ls_option_integer(const struct ls_command_line *line, const char *option, const char *text, int64_t low,
                        int64_t high, int64_t *value);
-bool ls_option_number(const struct ls_command_line *line, const char *option, const char *text, double low, double high,
-                      double *value);
-/* One word out of a list that ends with NULL; *value is its place there. Prints the error. */
+/* One word out of a list that ends with NULL; *value is its place there. */
 bool ls_option_word(const struct ls_command_line *line, const char *option, const char *text, const char *const *words,
                     int *value);
+bool ls_option_number(const struct ls_command_line *line, const char *option, const char *text, double low, double high,
+                      double *value);

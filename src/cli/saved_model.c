@@ -9,7 +9,9 @@
 
 void ls_saved_model_begin(struct ls_saved_model *saved) {
     *saved = (struct ls_saved_model){
-        .model = {.name = "mlp", .hidden = {128, 64}, .hidden_count = 2,
+        .model = {.name = "mlp",
+                  .hidden = {128, 64},
+                  .hidden_count = 2,
                   .rules = {.optimizer = ls_sgd(0.1F), .loss = LS_SPARSE_CATEGORICAL_CROSSENTROPY}},
         .strategy = {.size = sizeof(ls_strategy_options)},
         .data = {.size = sizeof(ls_dataset_options), .split = LS_TEST, .shuffle = LS_SHUFFLE_NEVER},
@@ -59,7 +61,7 @@ bool ls_read_saved_option(const struct ls_command_line *line, int option, struct
     if (option == LS_SAVED_DATASET) saved->dataset = optarg;
     if (option == LS_SAVED_DEVICES) saved->strategy.devices = optarg;
     return read_word(line, option, saved) && read_number(line, option, saved) &&
-           ls_read_data_option(line, option, &saved->data) &&
+           ls_read_data_option(line, option, &saved->data) && ls_read_rule_option(line, option, &saved->model.rules) &&
            ls_read_augment_option(line, option, &saved->augment, &saved->data);
 }
 
@@ -93,6 +95,7 @@ ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strateg
     if (!options.batch_size) options.batch_size = 64 * ls_num_replicas_in_sync(strategy);
     options.maps = saved->augment.test;
     find_weights(saved);
+    ls_rules_complete(&saved->model.rules);
     ls_status status = ls_dataset_open(saved->dataset, &options, data);
     return status ? status : ls_train_model_make(&saved->model, strategy, *data, model);
 }
