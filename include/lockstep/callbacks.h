@@ -66,6 +66,53 @@ LS_API bool ls_callback_value(const ls_callback_call *call, const char *name, do
 /* Keras' model.stop_training = True: fit ends, with success, after the present epoch on all workers. In a callback. */
 LS_API void ls_model_stop_training(ls_model *model);
 
+/* Which way a monitored number gets better: AUTO takes the greater for names with "acc", the smaller for others. */
+typedef enum ls_monitor_mode { LS_MONITOR_AUTO = 0, LS_MONITOR_MIN, LS_MONITOR_MAX } ls_monitor_mode;
+
+/* EarlyStopping: ends fit after patience epochs without a better number. */
+typedef struct ls_early_stopping_options {
+    size_t size;
+    const char *monitor;       /* default "val_loss"; INVALID_ARGUMENT at the first epoch's end where there is no such number */
+    ls_monitor_mode mode;
+    double min_delta;          /* a change below it is none */
+    int patience;
+    bool has_baseline;         /* patience begins anew only with what is better than baseline, too */
+    double baseline;
+    bool restore_best_weights; /* fit ends with the best epoch's; they are part of the state */
+    int start_from_epoch;      /* epochs before it do not count */
+} ls_early_stopping_options;
+#define LS_EARLY_STOPPING(...) (&(ls_early_stopping_options){.size = sizeof(ls_early_stopping_options), __VA_ARGS__})
+LS_API ls_status ls_early_stopping_new(const ls_early_stopping_options *options, ls_callback **callback);
+
+/* ReduceLROnPlateau: after patience epochs without a better number the learning rate is multiplied by factor. */
+typedef struct ls_reduce_on_plateau_options {
+    size_t size;
+    const char *monitor;  /* default "val_loss" */
+    ls_monitor_mode mode;
+    double factor;        /* default 0.1 */
+    int patience;         /* default 10 */
+    double min_delta;     /* default 1e-4 */
+    int cooldown;         /* epochs after a reduction that do not count */
+    double min_lr;        /* the learning rate does not become less */
+} ls_reduce_on_plateau_options;
+#define LS_REDUCE_ON_PLATEAU(...) (&(ls_reduce_on_plateau_options){.size = sizeof(ls_reduce_on_plateau_options), __VA_ARGS__})
+LS_API ls_status ls_reduce_on_plateau_new(const ls_reduce_on_plateau_options *options, ls_callback **callback);
+
+/* ModelCheckpoint: the weights, as ls_model_save_weights writes them, after each epoch. */
+typedef struct ls_model_checkpoint_options {
+    size_t size;
+    const char *path;    /* with {epoch} (from 1; {epoch:03} with zeros) and {val_loss}, {val_loss:.2f}: any number's name */
+    const char *monitor; /* default "val_loss" */
+    ls_monitor_mode mode;
+    bool save_best_only; /* only where monitor is better than ever before */
+    bool warn_only;      /* an error is a warning, and training goes on without it */
+} ls_model_checkpoint_options;
+#define LS_MODEL_CHECKPOINT(...) (&(ls_model_checkpoint_options){.size = sizeof(ls_model_checkpoint_options), __VA_ARGS__})
+LS_API ls_status ls_model_checkpoint_new(const ls_model_checkpoint_options *options, ls_callback **callback);
+
+/* TerminateOnNaN: a loss that is not finite ends fit with OUT_OF_RANGE on all workers. */
+LS_API ls_status ls_terminate_on_nan_new(ls_callback **callback);
+
 /* CSVLogger: epoch and all logs as columns, a row an epoch. What cannot be written is an error that names the path. */
 typedef struct ls_csv_logger_options {
     size_t size;

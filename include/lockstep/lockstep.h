@@ -207,6 +207,9 @@ typedef struct ls_load_options {
 } ls_load_options;
 #define LS_LOAD(...) (&(ls_load_options){.size = sizeof(ls_load_options), __VA_ARGS__})
 LS_API ls_status ls_model_load_weights(ls_model *model, const char *path, const ls_load_options *options);
+/* Model.save_weights: this worker's copy, which all have, as .safetensors or .npz under Keras' names; path is there whole or as it
+ * was. The model must be built. */
+LS_API ls_status ls_model_save_weights(const ls_model *model, const char *path);
 /* Trains. Collective: every worker calls it alike; what differs is one error that names the field. result may be NULL.
  * Each step is a transaction: a failed one leaves the variables of the step before. */
 LS_API ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result);

@@ -118,6 +118,9 @@ void ls_model_drop_plans(struct ls_model_replica *replica);
 size_t ls_model_state_count(const ls_model *model);
 ls_status ls_model_get_state(const ls_model *model, float *state);
 ls_status ls_model_set_state(ls_model *model, const float *state);
+/* The parameters alone, blob_count floats. */
+ls_status ls_model_get_parameters(const ls_model *model, float *parameters);
+ls_status ls_model_set_parameters(ls_model *model, const float *parameters);
 /* "model=...\n" of a built model: equal exactly when the networks are. Freed with ls_free. */
 ls_status ls_model_describe(const ls_model *model, char **line);
 /* The learning rate of the step after the last committed one. */

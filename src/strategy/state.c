@@ -9,6 +9,22 @@ size_t ls_model_state_count(const ls_model *model) {
     return model->blob_count * (size_t)(1 + moments(model));
 }
 
+ls_status ls_model_get_parameters(const ls_model *model, float *parameters) {
+    const struct ls_model_replica *replica = &model->replicas[0];
+    struct ls_device *device = replica->device;
+    return device->ops->copy_out(device, parameters, replica->parameters, model->blob_count * sizeof(float));
+}
+
+ls_status ls_model_set_parameters(ls_model *model, const float *parameters) {
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < model->strategy->local_count; i++) {
+        const struct ls_model_replica *replica = &model->replicas[i];
+        struct ls_device *device = replica->device;
+        status = device->ops->copy_in(device, replica->parameters, parameters, model->blob_count * sizeof(float));
+    }
+    return status;
+}
+
 ls_status ls_model_get_state(const ls_model *model, float *state) {
     const struct ls_model_replica *replica = &model->replicas[0];
     struct ls_device *device = replica->device;

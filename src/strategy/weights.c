@@ -1,8 +1,11 @@
 /* A model that begins with weights from a file, by Keras' names: the chief reads it, the others take the chief's. */
 #include "weights/weights.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/dtype.h"
 #include "base/log.h"
@@ -127,4 +130,50 @@ ls_status ls_initial_weights_take(const ls_model *model, float *blob) {
     if (!status && skipped == all)
         status = ls_fail(LS_INVALID_ARGUMENT, "'%s' has none of the model's %d variables", initial->path, all);
     return status || initial->skip_mismatch ? status : check_surplus(initial, taken);
+}
+
+/* ---- saving ---- */
+
+static int compare_names(const void *left, const void *right) {
+    return strcmp(((const struct ls_weight *)left)->name, ((const struct ls_weight *)right)->name);
+}
+
+/* In the order of their names. */
+static ls_status collect(const ls_model *model, struct ls_weights *weights) {
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < ls_network_variable_count(model->network); i++) {
+        const struct ls_network_variable *variable = ls_network_variable(model->network, i);
+        const float *values = model->replicas[0].parameters + variable->offset;
+        status = ls_weights_add(weights, &(struct ls_weight){.name = (char *)(uintptr_t)variable->name,
+                                                             .shape = variable->shape,
+                                                             .values = (const uint8_t *)values});
+    }
+    if (weights->count) qsort(weights->items, weights->count, sizeof(*weights->items), compare_names);
+    return status;
+}
+
+/* Under another name beside it until all of it is there. */
+static ls_status write_whole(const char *path, const struct ls_weights *weights) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t size = strlen(path) + 16;
+    LS_CLEANUP(ls_free_pointer) char *partial = ls_alloc(size);
+    if (!partial) return ls_fail_memory("a path", size);
+    (void)snprintf(partial, size, "%.*s.partial-%s", (int)(name - path), path, name);
+    ls_status status = ls_weights_write(partial, weights);
+    if (!status && rename(partial, path))
+        status = ls_fail(ls_errno_status(errno), "cannot write '%s': %s", path, strerror(errno));
+    if (status) (void)unlink(partial);
+    return status;
+}
+
+ls_status ls_model_save_weights(const ls_model *model, const char *path) {
+    struct ls_weights weights = {0};
+    if (!path || !*path) return ls_fail(LS_INVALID_ARGUMENT, "no file for the weights is given");
+    if (!model->replicas)
+        return ls_fail(LS_FAILED_PRECONDITION,
+                       "the model has no weights yet: it is built at its first fit or evaluate");
+    ls_status status = collect(model, &weights);
+    if (!status) status = write_whole(path, &weights);
+    ls_weights_free(&weights);
+    return status;
 }

@@ -11,7 +11,7 @@ import time
 import unittest
 
 import events
-from cluster import LOCKSTEP, last_json, train_command
+from cluster import LOCKSTEP, children_of, last_json, task_index_of, train_command
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "golden", "tensorboard.txt")
@@ -91,12 +91,15 @@ class Seeing(unittest.TestCase):
             self.assertEqual(counts["sequential/%s/histogram" % name], count)
             self.assertEqual(counts["sequential/%s_grad/histogram" % name], count)
 
+    def wait_for_rows(self, count):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and (not os.path.exists(self.table) or len(rows(self.table)) < count):
+            time.sleep(0.01)
+
     def interrupt(self, options):
         """Kills the training when it has a checkpoint and has written something after it."""
         task = subprocess.Popen(train_command(*options), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and (not os.path.exists(self.table) or len(rows(self.table)) < 4):
-            time.sleep(0.01)
+        self.wait_for_rows(4)
         task.send_signal(signal.SIGKILL)
         task.wait()
         self.assertEqual(task.returncode, -signal.SIGKILL)
@@ -110,10 +113,15 @@ class Seeing(unittest.TestCase):
             file.write(b"99,torn")  # as a process that is killed while it writes leaves it
         done = train(*options, *kept)
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.check_undisturbed(1, *SMALL, "--epochs", "12")
+
+    def check_undisturbed(self, workers, *options):
+        """What was written is what a training without an interruption writes."""
         again = {part: events.scalars(self.part(part)) for part in ("train", "validation")}
         table = rows(self.table)
         self.board, self.table = self.board + "2", self.table + "2"
-        done = train("--tensorboard", self.board, "--tensorboard-steps", "3", "--csv", self.table, *SMALL, "--epochs", "12")
+        done = train("--tensorboard", self.board, "--tensorboard-steps", "3", "--csv", self.table, *options,
+                     workers=workers)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(table, rows(self.table))
         for part in ("train", "validation"):
@@ -121,6 +129,65 @@ class Seeing(unittest.TestCase):
                 if "per_second" in tag:
                     values, again[part][tag] = set(values), set(again[part][tag])
                 self.assertEqual(again[part][tag], values, tag)
+
+    def test_the_one_that_writes_is_lost(self):
+        """The chief is killed and comes back, while the other worker keeps its process."""
+        options = [*SMALL, "--epochs", "40"]
+        command = [LOCKSTEP, "run", "-np", "2", "--restart", "3", "--no-prefix", "--",
+                   *train_command("--tensorboard", self.board, "--tensorboard-steps", "3", "--csv", self.table, *options)]
+        task = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.wait_for_rows(5)
+        [chief] = [pid for pid in children_of(task.pid) if task_index_of(pid) == 0]
+        os.kill(chief, signal.SIGKILL)
+        out, err = task.communicate(timeout=100)
+        self.assertEqual(task.returncode, 0, err)
+        self.assertIn("took the state of position", err)
+        self.assertEqual(last_json(out)["steps"], 400)
+        self.check_undisturbed(2, *options)
+
+    def test_decisions_survive(self):
+        """Patience, the best number and the best weights are those of an undisturbed training."""
+        best = os.path.join(os.path.dirname(self.table), "best.safetensors")
+        options = ["--csv", self.table, "--save-best", best, "--early-stopping", "6", "--restore-best", "--min-delta",
+                   "0.002", "--reduce-on-plateau", "2", "--optimizer", "adam", "--learning-rate", "0.02", *SMALL,
+                   "--epochs", "60"]
+        os.mkdir(self.checkpoints)
+        kept = ("--checkpoint", self.checkpoints, "--checkpoint-steps", "7")
+        self.interrupt([*options, *kept])
+        done = train(*options, *kept)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(best, "rb") as file:
+            first = last_json(done.stdout), rows(self.table), file.read()
+        os.remove(best)
+        done = train(*options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(best, "rb") as file:
+            second = last_json(done.stdout), rows(self.table), file.read()
+        for result, _, _ in (first, second):
+            result.pop("samples_per_second")
+        self.assertEqual(first, second)
+        self.assertLess(second[0]["steps"], 600)  # it was stopped
+        self.assertLess(float(second[1][-1]["learning_rate"]), 0.02)
+
+    def test_the_best_weights_are_the_best(self):
+        """restore_best_weights and save-best agree with the table; workers agree on when to end."""
+        best = os.path.join(os.path.dirname(self.table), "best{epoch:02}-{val_loss:.4f}.safetensors")
+        options = ["--csv", self.table, "--save-best", best, "--early-stopping", "2", "--restore-best", "--optimizer",
+                   "adam", "--learning-rate", "0.1", *SMALL, "--epochs", "30"]
+        results = [last_json(train(*options, "--devices", devices, workers=workers).stdout)
+                   for workers, devices in ((2, "1"), (1, "2"))]
+        self.assertEqual(results[0]["weights_sha256"], results[1]["weights_sha256"])
+        table = rows(self.table)
+        least = min(table, key=lambda row: float(row["val_loss"]))
+        self.assertEqual(int(least["epoch"]), len(table) - 3)
+        self.assertIn("best%02d-%.4f.safetensors" % (int(least["epoch"]) + 1, float(least["val_loss"])),
+                      os.listdir(os.path.dirname(self.table)))
+
+    def test_no_number_ends_all(self):
+        done = train("--terminate-on-nan", "--learning-rate", "1000000", "--momentum", "0.99", *SMALL, "--hidden", "64,64,64",
+                     workers=2)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr.count("terminate_on_nan: the loss is no number: training has diverged"), 2, done.stderr)
 
     def test_what_cannot_be_written_is_named(self):
         for option, path in (("--tensorboard", "/nowhere/board"), ("--csv", "/nowhere/log.csv"), ("--csv", "/dev/full"),
