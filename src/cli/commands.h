@@ -13,4 +13,6 @@ int timeline_main(int argc, char **argv);
 int top_main(int argc, char **argv);
 int convert_main(int argc, char **argv);
 int certs_main(int argc, char **argv);
+int evaluate_main(int argc, char **argv);
+int predict_main(int argc, char **argv);
 int info_main(int argc, char **argv);

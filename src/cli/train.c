@@ -115,23 +115,6 @@ struct training {
     bool validate, json;
 };
 
-static bool read_hidden(const struct ls_command_line *line, const char *text, struct training *training) {
-    char copy[512], *state = NULL;
-    training->model.hidden_count = 0;
-    if (!strcmp(text, "none")) return true;
-    if (strlen(text) >= sizeof(copy)) return ls_usage_error(line, "--hidden '%.40s...' is too long", text) == 0;
-    memcpy(copy, text, strlen(text) + 1);
-    for (char *word = strtok_r(copy, ",", &state); word; word = strtok_r(NULL, ",", &state)) {
-        int64_t units;
-        if (training->model.hidden_count == LS_MAX_HIDDEN)
-            return ls_usage_error(line, "--hidden '%s' has more than %d layers", text, LS_MAX_HIDDEN) == 0;
-        if (!ls_option_integer(line, "--hidden", word, 1, 1 << 24, &units)) return false;
-        training->model.hidden[training->model.hidden_count++] = (int)units;
-    }
-    return training->model.hidden_count > 0 ||
-           ls_usage_error(line, "--hidden is empty; say 'none' for a linear model") == 0;
-}
-
 enum option_id {
     MODEL = 256,
     ALPHA,
@@ -333,7 +316,7 @@ static bool set_trace(const struct ls_command_line *line, const char *path) {
 
 static bool read_option(const struct ls_command_line *line, int option, struct training *training) {
     read_flag(option, training);
-    if (option == HIDDEN) return read_hidden(line, optarg, training);
+    if (option == HIDDEN) return ls_read_hidden(line, optarg, &training->model);
     if (option == TRACE) return set_trace(line, optarg);
     return read_word(line, option, training) && read_integer(line, option, training) &&
            read_number(line, option, training) && ls_read_data_option(line, option, &training->data) &&

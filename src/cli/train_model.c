@@ -45,3 +45,19 @@ ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *
         status = ls_model_compile_with(*model, choice->rules.optimizer, choice->rules.loss, &choice->rules.compile);
     return status || !choice->summary || !ls_is_chief(strategy) ? status : print_summary(*model, data);
 }
+
+bool ls_read_hidden(const struct ls_command_line *line, const char *text, struct ls_train_model *choice) {
+    char copy[512], *state = NULL;
+    choice->hidden_count = 0;
+    if (!strcmp(text, "none")) return true;
+    if (strlen(text) >= sizeof(copy)) return ls_usage_error(line, "--hidden '%.40s...' is too long", text) == 0;
+    memcpy(copy, text, strlen(text) + 1);
+    for (char *word = strtok_r(copy, ",", &state); word; word = strtok_r(NULL, ",", &state)) {
+        int64_t units;
+        if (choice->hidden_count == LS_MAX_HIDDEN)
+            return ls_usage_error(line, "--hidden '%s' has more than %d layers", text, LS_MAX_HIDDEN) == 0;
+        if (!ls_option_integer(line, "--hidden", word, 1, 1 << 24, &units)) return false;
+        choice->hidden[choice->hidden_count++] = (int)units;
+    }
+    return choice->hidden_count > 0 || ls_usage_error(line, "--hidden is empty; say 'none' for a linear model") == 0;
+}

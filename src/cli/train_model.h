@@ -2,6 +2,7 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
+#include "cli/options.h"
 #include "cli/rules.h"
 
 #define LS_MAX_HIDDEN 31
@@ -18,6 +19,8 @@ struct ls_train_model {
     bool skip_mismatch;
     bool summary; /* the chief prints one to stderr */
 };
+/* The value of --hidden; false after the error has been printed. */
+bool ls_read_hidden(const struct ls_command_line *line, const char *text, struct ls_train_model *choice);
 /* Made, seeded and compiled for data. */
 ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,
                               ls_model **model);

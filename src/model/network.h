@@ -68,5 +68,8 @@ void ls_plan_free(struct ls_plan *plan);
  * is; the last call has offset 0. */
 typedef void ls_ready_fn(void *context, size_t offset);
 /* Forward, loss, backward. Gradients are overwritten, not added to. ready may be NULL. */
+/* The last layer's outputs (rows, outputs), of a plan that does not train, after a run; device memory until the next.
+ */
+const float *ls_plan_outputs(const struct ls_plan *plan);
 size_t ls_plan_memory(const struct ls_plan *plan); /* bytes of the arena that it uses */
 ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context);

@@ -92,6 +92,10 @@ static ls_status prepare(struct ls_plan *plan) {
     return ls_arena_reserve(plan->arena, ls_plan_memory(plan));
 }
 
+const float *ls_plan_outputs(const struct ls_plan *plan) {
+    return plan->steps[plan->count - 1].op.tensors[LS_ARG_LOGITS].data; /* the loss comes last */
+}
+
 size_t ls_plan_memory(const struct ls_plan *plan) {
     return plan->floats * sizeof(float) + plan->workspace;
 }

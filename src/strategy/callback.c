@@ -120,7 +120,7 @@ static void fill_logs(const struct ls_callbacks *callbacks, const struct ls_call
     if (place->validated) add_validation(logs, model, place->result);
     bool rate = false;
     for (size_t i = 0; i < callbacks->count; i++) rate = rate || callbacks->list[i]->sets_learning_rate;
-    if (rate) add_log(logs, "learning_rate", (double)model->step.rule.learning_rate);
+    if (rate) add_log(logs, "learning_rate", (double)ls_model_next_rate(model));
     qsort(logs->list, logs->count, sizeof(logs->list[0]), by_name);
 }
 

@@ -58,7 +58,9 @@ struct ls_model_replica {
     uint64_t clock;
     struct ls_loss_sums sums;  /* of the last run */
     struct ls_loss_sums total; /* of an evaluation */
-    ls_status status;          /* of the present step, for the other replicas to see */
+    const float *outputs;      /* of the evaluation's present step, device (output_rows, outputs) */
+    int64_t output_rows;
+    ls_status status; /* of the present step, for the other replicas to see */
 };
 
 struct ls_model {
@@ -140,7 +142,7 @@ void ls_gather_release(struct ls_model_replica *replica);
 ls_status ls_gather_merge(const ls_model *model, const struct ls_model_replica *replica, size_t offset, size_t end);
 /* This batch is gathered; merged where it is not the first. */
 ls_status ls_gather_keep(const ls_model *model, struct ls_model_replica *replica, bool first);
-/* Adds to each replica's total. */
+/* Adds to each replica's total, and leaves its outputs. */
 ls_status ls_model_evaluate_step(ls_model *model);
 void ls_loss_sums_add(struct ls_loss_sums *to, const struct ls_loss_sums *part);
 /* Means over the examples, as a result has them. accuracy is NaN where there is none; metrics has LS_MAX_METRICS. */

@@ -285,10 +285,12 @@ static ls_status evaluate_replica(ls_replica *replica, void *context) {
     int64_t rows;
     struct ls_plan *plan;
     ls_status status = load_batch(model, own, replica->local_id, &rows);
+    own->output_rows = status ? 0 : rows;
     if (status || !rows) return status;
     status = find_plan(model, replica->local_id, rows, false, &plan);
     if (!status) status = ls_plan_run(plan, NULL, NULL);
     if (status) return status;
+    own->outputs = ls_plan_outputs(plan);
     ls_loss_sums_add(&own->total, &own->sums);
     return LS_OK;
 }

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""lockstep evaluate and predict: the numbers of the training, on any number of workers, in the order of the dataset."""
+import csv
+import json
+import os
+import struct
+import subprocess
+import tempfile
+import unittest
+
+from cluster import LOCKSTEP, last_json, train_command
+
+MODEL = ("--hidden", "16")
+TRAIN = (*MODEL, "--json", "--verbose", "-1", "--limit", "600", "--epochs", "2", "--seed", "3")
+
+
+def lockstep(command, *options, workers=1):
+    line = [LOCKSTEP, command, *MODEL, *options]
+    if workers > 1:
+        line = [LOCKSTEP, "run", "-np", str(workers), "--no-prefix", "--", *line]
+    return subprocess.run(line, capture_output=True, text=True, timeout=120)
+
+
+def read_npy(path):
+    """(shape, values) by nothing but the format's description."""
+    with open(path, "rb") as file:
+        data = file.read()
+    assert data[:8] == b"\x93NUMPY\x01\x00"
+    length, = struct.unpack("<H", data[8:10])
+    assert (10 + length) % 64 == 0 and data[9 + length:10 + length] == b"\n"
+    shape = eval(data[10:10 + length])["shape"]
+    return shape, struct.unpack("<%df" % (shape[0] * shape[1]), data[10 + length:])
+
+
+class Saved(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.scratch.cleanup)
+        cls.weights = os.path.join(cls.scratch.name, "weights{epoch}.safetensors")
+        cls.checkpoints = os.path.join(cls.scratch.name, "checkpoints")
+        os.mkdir(cls.checkpoints)
+        done = subprocess.run(train_command(*TRAIN, "--save-each", cls.weights, "--checkpoint", cls.checkpoints,
+                                            "--checkpoint-retain"), capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        cls.result = last_json(done.stdout)
+        cls.weights = cls.weights.format(epoch=2)
+
+    def run_ok(self, command, *options, workers=1):
+        done = lockstep(command, "--seed", "3", *options, workers=workers)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_evaluate_gives_the_training_s_numbers(self):
+        for weights, workers in ((self.weights, 1), (self.weights, 3), (self.checkpoints, 2)):
+            found = last_json(self.run_ok("evaluate", "--weights", weights, "--json", workers=workers))
+            self.assertEqual(found["examples"], 10000)
+            self.assertAlmostEqual(found["loss"], self.result["val_loss"], delta=1e-8)
+            self.assertEqual(found["accuracy"], self.result["val_accuracy"])
+
+    def test_predictions_do_not_depend_on_the_workers(self):
+        path = os.path.join(self.scratch.name, "out.npy")
+        options = ("--weights", self.weights, "--output", path, "--limit", "333", "--batch-size", "50")
+        outputs = []
+        for workers, devices in ((1, "1"), (2, "2"), (3, "1")):
+            self.run_ok("predict", *options, "--devices", devices, workers=workers)
+            outputs.append(read_npy(path))
+        self.assertEqual(outputs[0][0], (333, 10))
+        self.assertEqual(outputs[0], outputs[1])
+        self.assertEqual(outputs[0], outputs[2])
+        for row in range(333):
+            self.assertAlmostEqual(sum(outputs[0][1][10 * row:10 * row + 10]), 1, places=5)
+
+    def test_formats_say_the_same(self):
+        names = {ending: os.path.join(self.scratch.name, "same" + ending) for ending in (".npy", ".csv", ".jsonl")}
+        for path in names.values():
+            self.run_ok("predict", "--weights", self.weights, "--output", path, "--limit", "70", "--raw")
+        _, values = read_npy(names[".npy"])
+        with open(names[".csv"], encoding="ascii", newline="") as file:
+            table = list(csv.reader(file))
+        with open(names[".jsonl"], encoding="ascii") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual(table[0], ["example", "class", *(str(i) for i in range(10))])
+        for index, (row, line) in enumerate(zip(table[1:], lines, strict=True)):
+            own = values[10 * index:10 * index + 10]
+            best = max(range(10), key=lambda i: own[i])
+            self.assertEqual(row[:2], [str(index), str(best)])
+            self.assertEqual((line["example"], line["class"]), (index, best))
+            for text, number, value in zip(row[2:], line["values"], own, strict=True):
+                self.assertEqual(struct.unpack("<f", struct.pack("<f", float(text)))[0], value)
+                self.assertEqual(struct.unpack("<f", struct.pack("<f", number))[0], value)
+
+    def test_what_is_wrong_is_named(self):
+        for command, options, status, word in (
+                ("evaluate", (), 2, "--weights is missing"),
+                ("evaluate", ("--weights", "/nowhere.safetensors"), 1, "/nowhere.safetensors"),
+                ("evaluate", ("--weights", self.weights, "--hidden", "17"), 2, "dense"),
+                ("evaluate", ("--weights", self.weights, "--split", "other"), 2, "--split 'other' is none of"),
+                ("predict", ("--weights", self.weights), 2, "--output needs"),
+                ("predict", ("--weights", self.weights, "--output", "a.txt"), 2, "--output needs"),
+                ("predict", ("--weights", self.weights, "--limit", "9", "--output", "/nowhere/a.csv"), 1, "/nowhere/a.csv")):
+            done = lockstep(command, *options)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(word, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
