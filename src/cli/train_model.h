@@ -16,7 +16,8 @@ struct ls_train_model {
     struct ls_rules rules;
     const char *weights; /* a file; NULL: they are drawn */
     bool skip_mismatch;
-    bool summary; /* the chief prints one to stderr */
+    bool synchronized, fused; /* its batch normalization */
+    bool summary;             /* the chief prints one to stderr */
 };
 /* Made, seeded and compiled for data. */
 ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,

@@ -59,8 +59,15 @@ class Points(Base):
             if SANITIZED and number % 4:
                 continue
             rank = 0 if POINTS[point].only_first else ranks[number % 3]
-            options = ("--checkpoint", self.folder, "--checkpoint-steps", "3") if point.startswith("checkpoint") else ()
+            options = {"checkpoint": ("--checkpoint", self.folder, "--checkpoint-steps", "3"),
+                       "exchange": ("--synchronized",)}.get(point.partition("_")[0], ())
             self.survive({rank: [moment(point, 5)]}, options=options, wanted=())
+
+    @few
+    def test_in_an_exchange(self):
+        """Synchronized batch normalization: forward and backward, of either rank."""
+        for rank, times in ((0, 8), (1, 9), (2, 31)):
+            self.survive({rank: ["exchange:%d:KILL" % times]}, options=("--synchronized",))
 
     @few
     def test_each_rank_of_four(self):

@@ -14,6 +14,7 @@ struct worker {
     int epochs, units, told;
     int64_t batch, limit;
     ls_checkpoint_options checkpoint;
+    bool synchronized; /* its batch normalization */
     ls_strategy *strategy;
     ls_dataset *data, *validation;
     ls_model *model;
@@ -42,10 +43,11 @@ static ls_status open_all(struct worker *worker) {
         status = ls_dataset_digits(LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST),
                                    &worker->validation);
     if (!status)
-        status = ls_model_new(
-            worker->strategy,
-            LS_LAYERS(ls_dense(worker->units), ls_batch_normalization(), ls_relu(), ls_dropout(0.1F), ls_dense(10)),
-            &worker->model);
+        status = ls_model_new(worker->strategy,
+                              LS_LAYERS(ls_dense(worker->units),
+                                        ls_batch_normalization(.synchronized = worker->synchronized), ls_relu(),
+                                        ls_dropout(0.1F), ls_dense(10)),
+                              &worker->model);
     return status ? status : ls_model_compile(worker->model, ls_adam(0.001f), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
 }
 
@@ -79,13 +81,11 @@ static int finish(struct worker *worker, ls_status status) {
 }
 
 static bool read_options(struct worker *worker, int count, char **arguments) {
-    static const struct option options[] = {{"epochs", required_argument, NULL, 'e'},
-                                            {"batch", required_argument, NULL, 'b'},
-                                            {"limit", required_argument, NULL, 'l'},
-                                            {"units", required_argument, NULL, 'u'},
-                                            {"checkpoint", required_argument, NULL, 'c'},
-                                            {"checkpoint-steps", required_argument, NULL, 's'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"epochs", required_argument, NULL, 'e'},     {"batch", required_argument, NULL, 'b'},
+        {"limit", required_argument, NULL, 'l'},      {"units", required_argument, NULL, 'u'},
+        {"checkpoint", required_argument, NULL, 'c'}, {"checkpoint-steps", required_argument, NULL, 's'},
+        {"synchronized", no_argument, NULL, 'y'},     {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(count, arguments, "", options, NULL)) != -1) {
         if (option == '?') return false;
@@ -94,6 +94,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
         if (option == 'b') worker->batch = atoll(optarg);
         if (option == 'l') worker->limit = atoll(optarg);
         if (option == 'u') worker->units = atoi(optarg);
+        if (option == 'y') worker->synchronized = true;
         if (option == 's') worker->checkpoint.every_steps = atoll(optarg);
     }
     return true;
