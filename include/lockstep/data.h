@@ -84,6 +84,8 @@ typedef struct ls_dataset_options {
     const ls_map *maps;    /* LS_MAPS(...); copied */
     int workers;           /* threads that read and map; 0: as many as processors where that pays; -1: none */
     int prefetch;          /* steps read ahead of the present one; default 2 */
+    int64_t interleave;    /* tf.data's interleave(cycle_length): so many files are read in turn; default: one after the other */
+    int64_t block_length;  /* examples taken from a file before the next one's turn; default 1 */
 } ls_dataset_options;
 #define LS_DATASET(...) (&(ls_dataset_options){.size = sizeof(ls_dataset_options), __VA_ARGS__})
 
@@ -98,7 +100,7 @@ LS_API ls_status ls_dataset_shapes(const ls_dataset_options *options, ls_dataset
 /* image_dataset_from_directory: folder/CLASS/NAME.jpg, .jpeg or .png, classes numbered in the order of their names. With
  * folder/train and folder/test (or validation) for the splits. Resized, in [0, 1]. */
 LS_API ls_status ls_dataset_images(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
-/* Files NAME.tfrecord* of tf.train.Example in folder, gzipped or not, of the split that their names say: image (or
+/* Files NAME.tfrecord* of tf.train.Example in folder, packed by gzip, by zlib or not, of the split that their names say: image (or
  * image/encoded) and label (or image/class/label), as tensorflow_datasets writes cats_vs_dogs, MNIST and CIFAR-10; or
  * floats in features, with their shape. Class names from label.labels.txt. */
 LS_API ls_status ls_dataset_tfrecord(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);

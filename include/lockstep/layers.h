@@ -49,6 +49,9 @@ typedef struct ls_layer {
     float epsilon;         /* of batch normalization; default 0.001 */
     bool no_scale;         /* batch normalization without gamma, */
     bool no_center;        /* without beta */
+    bool synchronized;     /* batch normalization by the statistics of all replicas' examples */
+    bool fused;            /* batch normalization's moving variance as in TensorFlow's fused kernel: of the batch times
+                            * n / (n - 1) for n values; Keras 3 takes it as it is */
     float rate;            /* of dropout */
     float negative_slope;  /* of LS_LEAKY_RELU; default 0.3 */
     float scale, offset;   /* of rescaling: y = x scale + offset */
@@ -69,7 +72,8 @@ typedef struct ls_layer {
 /* ls_depthwise_conv2d(kernel_size, strides, padding, ...) */
 #define ls_depthwise_conv2d(...) ((ls_layer){.kind = LS_LAYER_DEPTHWISE_CONV2D, .kernel_size = __VA_ARGS__})
 /* ls_batch_normalization(.momentum = 0.999f) over all axes but the last. Its statistics are those of the replica's own
- * examples; the moving ones, which evaluation uses, are averaged over the replicas in each step. */
+ * examples, or with .synchronized = true of the whole batch; the moving ones, which evaluation uses, are averaged over the
+ * replicas in each step. */
 #define ls_batch_normalization(...) ((ls_layer){.kind = LS_LAYER_BATCH_NORMALIZATION, __VA_ARGS__})
 /* ls_max_pooling2d(pool_size, strides, padding); averages leave padding out. */
 #define ls_max_pooling2d(...) ((ls_layer){.kind = LS_LAYER_MAX_POOLING2D, .kernel_size = __VA_ARGS__})

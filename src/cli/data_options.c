@@ -34,6 +34,10 @@ bool ls_read_data_option(const struct ls_command_line *line, int option, ls_data
         return true;
     case LS_SKIP:
         return ls_option_integer(line, "--skip", optarg, 1, INT64_C(1) << 40, &options->skip);
+    case LS_INTERLEAVE:
+        return ls_option_integer(line, "--interleave", optarg, 1, 65536, &options->interleave);
+    case LS_BLOCK_LENGTH:
+        return ls_option_integer(line, "--block-length", optarg, 1, INT64_C(1) << 40, &options->block_length);
     case LS_WORKERS:
         if (!ls_option_integer(line, "--data-workers", optarg, -1, 64, &value)) return false;
         options->workers = (int)value;

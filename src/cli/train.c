@@ -35,6 +35,8 @@ static const char help[] =
     "                          the chief reads it. --skip-mismatch: variables that it lacks or has in another shape "
     "keep\n"
     "                          their initial values\n"
+    "  --sync-batch-norm       batch normalization by the statistics of all replicas' examples\n"
+    "  --fused-batch-norm      its moving variance as in TensorFlow's fused kernel: n / (n - 1) of Keras 3's\n"
     "  --summary               print the model's layers and parameters first\n"
     "  --hidden A,B,...        units of the hidden layers; 'none' for a linear model (default 128,64)\n"
     "  --dataset WHAT          drawn digits or shapes; a folder of MNIST's IDX, CIFAR-10's binary, TFRecord or NumPy\n"
@@ -122,6 +124,8 @@ enum option_id {
     SUMMARY,
     WEIGHTS,
     SKIP_MISMATCH,
+    SYNC_BATCH_NORM,
+    FUSED_BATCH_NORM,
     HIDDEN,
     DATASET,
     LIMIT,
@@ -160,6 +164,8 @@ static const struct option long_options[] = {
     {"summary", no_argument, NULL, SUMMARY},
     {"weights", required_argument, NULL, WEIGHTS},
     {"skip-mismatch", no_argument, NULL, SKIP_MISMATCH},
+    {"sync-batch-norm", no_argument, NULL, SYNC_BATCH_NORM},
+    {"fused-batch-norm", no_argument, NULL, FUSED_BATCH_NORM},
     {"hidden", required_argument, NULL, HIDDEN},
     {"dataset", required_argument, NULL, DATASET},
     {"limit", required_argument, NULL, LIMIT},
@@ -299,6 +305,8 @@ static void read_flag(int option, struct training *training) {
     if (option == DROP_REMAINDER) training->data.drop_remainder = true;
     if (option == JSON) training->json = true;
     if (option == SUMMARY) training->model.summary = true;
+    if (option == SYNC_BATCH_NORM) training->model.synchronized = true;
+    if (option == FUSED_BATCH_NORM) training->model.fused = true;
     if (option == WEIGHTS) training->model.weights = optarg;
     if (option == SKIP_MISMATCH) training->model.skip_mismatch = true;
     if (option == CHECKPOINT) training->checkpoint.folder = optarg;
@@ -438,6 +446,9 @@ int train_main(int argc, char **argv) {
     if (!ls_no_arguments(&line) || !ls_check_callback_options(&line, &training.callbacks)) return LS_EXIT_USAGE;
     if (!training.checkpoint.folder && memcmp(&training.checkpoint, &none, sizeof(none)) != 0)
         return ls_usage_error(&line, "options '--checkpoint-...' need '--checkpoint FOLDER'");
+    if ((training.model.synchronized || training.model.fused) &&
+        (!strcmp(training.model.name, "mlp") || !strcmp(training.model.name, "lenet")))
+        return ls_usage_error(&line, "model '%s' has no batch normalization", training.model.name);
     if (training.model.skip_mismatch && !training.model.weights)
         return ls_usage_error(&line, "option '--skip-mismatch' needs '--weights FILE'");
     ls_rules_complete(&training.model.rules);

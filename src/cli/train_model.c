@@ -12,14 +12,22 @@ static ls_status make_mlp(const struct ls_train_model *choice, ls_strategy *stra
     return ls_model_new(strategy, layers, count, model);
 }
 
+static void set_batch_norm(const struct ls_train_model *choice, ls_layer *layers, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (layers[i].kind != LS_LAYER_BATCH_NORMALIZATION) continue;
+        if (choice->norm_momentum > 0) layers[i].momentum = choice->norm_momentum;
+        layers[i].synchronized = choice->synchronized;
+        layers[i].fused = choice->fused;
+    }
+}
+
 static ls_status make_application(const struct ls_train_model *choice, ls_strategy *strategy, int classes,
                                   ls_model **model) {
     ls_layer *layers = NULL;
     size_t count = 0;
     ls_status status =
         ls_application(choice->name, LS_APPLICATION(.classes = classes, .alpha = choice->alpha), &layers, &count);
-    for (size_t i = 0; !status && choice->norm_momentum > 0 && i < count; i++)
-        if (layers[i].kind == LS_LAYER_BATCH_NORMALIZATION) layers[i].momentum = choice->norm_momentum;
+    if (!status) set_batch_norm(choice, layers, count);
     if (!status) status = ls_model_new(strategy, layers, count, model);
     ls_memory_free(layers);
     return status;

@@ -17,7 +17,8 @@ struct ls_train_model {
     struct ls_rules rules;
     const char *weights; /* a file; NULL: they are drawn */
     bool skip_mismatch;
-    bool summary; /* the chief prints one to stderr */
+    bool synchronized, fused; /* its batch normalization */
+    bool summary;             /* the chief prints one to stderr */
 };
 /* The value of --hidden; false after the error has been printed. */
 bool ls_read_hidden(const struct ls_command_line *line, const char *text, struct ls_train_model *choice);

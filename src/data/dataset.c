@@ -15,6 +15,7 @@
 #define DEFAULT_BATCH_SIZE 32
 #define DEFAULT_PREFETCH   2
 #define MAX_PREFETCH       1024
+#define MAX_INTERLEAVE     65536
 #define MAX_COUNT          (INT64_C(1) << 31) /* the shuffled order is kept in memory */
 #define MAX_TOTAL          (INT64_C(1) << 48) /* examples in an epoch, and in a batch: arithmetic on them cannot overflow */
 
@@ -41,6 +42,10 @@ ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_
     if (!status) status = check_choice("auto_shard", (int)copy.auto_shard, LS_SHARD_AUTO);
     if (!status) status = check_number("skip", copy.skip);
     if (!status) status = check_number("shuffle_buffer", copy.shuffle_buffer);
+    if (!status) status = check_number("block_length", copy.block_length);
+    if (!status && (copy.interleave < 0 || copy.interleave > MAX_INTERLEAVE))
+        status = ls_fail(LS_INVALID_ARGUMENT, "interleave is %lld: it must be 1 to %d, or 0 for none",
+                         (long long)copy.interleave, MAX_INTERLEAVE);
     if (!status) status = check_choice("prefetch", copy.prefetch, MAX_PREFETCH);
     if (!status && (copy.workers < -1 || copy.workers > LS_DATA_MAX_WORKERS))
         status = ls_fail(LS_INVALID_ARGUMENT, "workers is %d: it must be 1 to %d, 0 for the default or -1 for none",
@@ -54,6 +59,7 @@ ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_
     copy.size = sizeof(copy);
     if (!copy.batch_size) copy.batch_size = DEFAULT_BATCH_SIZE;
     if (!copy.repeat) copy.repeat = 1;
+    if (!copy.block_length) copy.block_length = 1;
     if (!copy.prefetch) copy.prefetch = DEFAULT_PREFETCH;
     *filled = copy;
     return LS_OK;
@@ -93,6 +99,7 @@ static ls_status wrap(struct ls_source **source, const ls_dataset_options *optio
     ls_status status = LS_OK;
     int threads = options->workers > 0 ? options->workers : options->workers < 0 ? 1 : processors();
     if (options->damage == LS_DAMAGE_SKIPPED) status = ls_source_screen(source, threads);
+    if (!status && options->interleave) status = ls_source_interleave(source, options);
     return status || !options->cache ? status : ls_source_cache(source);
 }
 

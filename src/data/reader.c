@@ -119,6 +119,50 @@ bool ls_inflate(const uint8_t *packed, size_t size, uint8_t *output, size_t leng
     return whole;
 }
 
+bool ls_is_zlib(const uint8_t bytes[2]) {
+    return (bytes[0] & 0x0F) == Z_DEFLATED && bytes[0] >> 4 <= 7 && (bytes[0] << 8 | bytes[1]) % 31 == 0;
+}
+
+/* Twice the room, with what is there. */
+static bool double_room(uint8_t **bytes, size_t *room) {
+    uint8_t *grown = *room <= SIZE_MAX / 2 ? ls_alloc(2 * *room) : NULL;
+    if (!grown) return false;
+    memcpy(grown, *bytes, *room);
+    ls_free(*bytes);
+    *bytes = grown;
+    *room *= 2;
+    return true;
+}
+
+ls_status ls_inflate_zlib(const char *path, const uint8_t *packed, size_t size, uint8_t **output, size_t *length) {
+    size_t room = FIRST_CAPACITY, taken = 0, made = 0;
+    z_stream stream = {0};
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = ls_alloc(room);
+    if (!bytes || inflateInit(&stream) != Z_OK) return ls_fail_memory(path, room);
+    int code = Z_OK;
+    while (code == Z_OK) {
+        size_t left = size - taken, free = room - made;
+        stream.next_in = (Bytef *)packed + taken;
+        stream.avail_in = (uInt)(left < LARGEST_READ ? left : LARGEST_READ);
+        stream.next_out = bytes + made;
+        stream.avail_out = (uInt)(free < LARGEST_READ ? free : LARGEST_READ);
+        code = inflate(&stream, Z_NO_FLUSH);
+        taken = (size_t)(stream.next_in - packed);
+        made = (size_t)(stream.next_out - bytes);
+        if (code == Z_OK && made == room && !double_room(&bytes, &room)) code = Z_MEM_ERROR;
+    }
+    (void)inflateEnd(&stream);
+    if (code == Z_MEM_ERROR) return ls_fail_memory(path, room);
+    if (code != Z_STREAM_END || taken != size)
+        return ls_fail(LS_DATA_LOSS, "cannot unpack '%s' beyond offset %zu of %zu: %s", path, taken, size,
+                       code == Z_STREAM_END  ? "something follows its end"
+                       : code == Z_BUF_ERROR ? "the file ends"
+                                             : "its bytes are damaged");
+    *output = ls_steal(bytes);
+    *length = made;
+    return LS_OK;
+}
+
 uint32_t ls_crc32(const void *bytes, size_t size) {
     return ls_crc32_more(0, bytes, size);
 }

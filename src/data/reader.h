@@ -16,6 +16,10 @@ void ls_reader_free(struct ls_reader *reader);
 
 /* Unpacks bare deflate data of which exactly length bytes come; false when they do not. */
 bool ls_inflate(const uint8_t *packed, size_t size, uint8_t *output, size_t length);
+/* Whether these are the first two bytes of zlib's format (RFC 1950). */
+bool ls_is_zlib(const uint8_t bytes[2]);
+/* Unpacks all of it: *output is freed with ls_free. DATA_LOSS naming path when it is damaged or truncated. */
+ls_status ls_inflate_zlib(const char *path, const uint8_t *packed, size_t size, uint8_t **output, size_t *length);
 /* CRC-32 as in ZIP and gzip; more continues one. */
 uint32_t ls_crc32(const void *bytes, size_t size);
 uint32_t ls_crc32_more(uint32_t crc, const void *bytes, size_t size);

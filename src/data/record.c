@@ -1,4 +1,4 @@
-/* TFRecord. Plain files stay on the disk, and a record is read where it lies (pread, so any thread may); gzipped ones
+/* TFRecord. Plain files stay on the disk, and a record is read where it lies (pread, so any thread may); packed ones
  * are unpacked into memory. */
 #include "data/record.h"
 
@@ -107,13 +107,31 @@ static ls_status unpack(struct ls_record_file *file) {
     return LS_OK;
 }
 
-/* Two bytes tell a gzipped file, unless the first record's length has them and a right checksum. */
-static ls_status unpack_gzipped(struct ls_record_file *file) {
+/* A whole file in memory, in place of its descriptor. */
+static ls_status unpack_zlib(struct ls_record_file *file) {
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    LS_CLEANUP(ls_free_pointer) uint8_t *packed = ls_alloc(file->size);
+    if (!packed) return ls_fail_memory(file->path, file->size);
+    ls_status status = read_at(file, 0, packed, file->size);
+    if (!status) status = ls_inflate_zlib(file->path, packed, file->size, &bytes, &size);
+    if (status) return status;
+    (void)close(file->fd);
+    file->fd = -1;
+    file->size = size;
+    file->bytes = bytes;
+    return LS_OK;
+}
+
+/* Two bytes tell a file that gzip or zlib has packed, unless the first record's length has them and a right checksum.
+ */
+static ls_status unpack_packed(struct ls_record_file *file) {
     uint8_t header[LS_RECORD_HEADER] = {0};
     if (file->size < LS_RECORD_HEADER) return LS_OK;
     ls_status status = read_at(file, 0, header, LS_RECORD_HEADER);
-    if (status || header[0] != 0x1F || header[1] != 0x8B || header_is_good(header)) return status;
-    return unpack(file);
+    if (status || header_is_good(header)) return status;
+    if (header[0] == 0x1F && header[1] == 0x8B) return unpack(file);
+    return ls_is_zlib(header) ? unpack_zlib(file) : LS_OK;
 }
 
 static ls_status open_file(struct ls_record_file *file, const char *path) {
@@ -125,7 +143,7 @@ static ls_status open_file(struct ls_record_file *file, const char *path) {
         return ls_fail(errno == ENOENT ? LS_NOT_FOUND : LS_FAILED_PRECONDITION, "cannot open '%s': %s", path,
                        strerror(errno));
     file->size = (uint64_t)info.st_size;
-    return unpack_gzipped(file);
+    return unpack_packed(file);
 }
 
 ls_status ls_record_file_open(const char *path, bool tolerant, struct ls_record_file **file, char **broken) {

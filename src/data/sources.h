@@ -41,5 +41,8 @@ ls_status ls_image_from_unit(const float *features, const ls_shape *shape, struc
 ls_status ls_source_screen(struct ls_source **source, int threads);
 /* Keeps what was read: *source becomes another source, which owns the one before. */
 ls_status ls_source_cache(struct ls_source **source);
+/* In the order of options' interleave and block_length: *source becomes another source, which owns the one before.
+ * INVALID_ARGUMENT where it has no files. */
+ls_status ls_source_interleave(struct ls_source **source, const ls_dataset_options *options);
 /* NULL: the class has no name. */
 const char *ls_source_class_name(const struct ls_source *source, int label);

@@ -94,6 +94,13 @@ struct ls_randomness {
     int replica;           /* in all of the group */
 };
 
+/* Adds values over all replicas, in place, in an order that does not depend on who is where. Every replica calls it
+ * alike, and waits for the others. */
+struct ls_exchange {
+    ls_status (*add)(void *context, double *values, size_t count);
+    void *context;
+};
+
 struct ls_op;
 typedef ls_status ls_op_run_fn(const struct ls_op *op);
 #define LS_OP_TENSORS 16
@@ -107,6 +114,8 @@ struct ls_op {
     float momentum, epsilon;              /* BATCH_NORM. A replica's part in the change of the moving statistics is */
     const float *scale;                   /* dmean = (1 - momentum) (batch mean - mean) rows *scale, likewise dvariance;
                                              losses: of dlogits. 1 / global rows */
+    bool fused;                           /* BATCH_NORM: the moving variance is that of TensorFlow's fused kernel */
+    const struct ls_exchange *exchange;   /* BATCH_NORM forward, backward: statistics of all replicas; NULL: of x */
     int64_t column;                       /* PLACE, TAKE */
     struct ls_randomness random;          /* DROPOUT */
     struct ls_loss_sums *sums;            /* losses: all but the metrics */
@@ -156,5 +165,7 @@ const char *ls_op_name(enum ls_op_kind kind); /* "dense forward"; "unknown" past
 static inline bool ls_op_last_part(const struct ls_op *op) {
     return op->part + 1 >= op->parts;
 }
+/* How many values a run of the op, with all its parts, adds over all replicas; 0: none. */
+size_t ls_op_exchanged(const struct ls_op *op);
 /* Positions of a window along an axis (0: height, 1: width) of so many elements; 0 where it does not fit. */
 int64_t ls_window_positions(const struct ls_window *window, int axis, int64_t size);

@@ -133,3 +133,9 @@ ls_status ls_op_check_columns(const struct ls_op *op) {
     return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, x},
                               {LS_ARG_Y, "y", LS_FLOAT32, false, LS_SHAPE(x.dims[0], y.dims[1])});
 }
+
+size_t ls_op_exchanged(const struct ls_op *op) {
+    const ls_shape *x = &op->tensors[LS_ARG_X].shape;
+    bool sums = op->kind == LS_OP_BATCH_NORM_FORWARD || op->kind == LS_OP_BATCH_NORM_BACKWARD;
+    return sums && op->exchange ? 2 * (size_t)x->dims[x->rank - 1] + 1 : 0;
+}

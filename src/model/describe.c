@@ -50,6 +50,8 @@ static void add_fields(struct text *text, const ls_layer *layer) {
         {"epsilon", (double)layer->epsilon},
         {"no_scale", layer->no_scale},
         {"no_center", layer->no_center},
+        {"synchronized", layer->synchronized},
+        {"fused", layer->fused},
         {"rate", (double)layer->rate},
         {"negative_slope", (double)layer->negative_slope},
         {"scale", (double)layer->scale},

@@ -56,7 +56,9 @@ static struct ls_op start_op(struct ls_plan_builder *builder, const struct ls_no
                        .activation = node->activation,
                        .momentum = momentum_of(&node->layer),
                        .epsilon = epsilon_of(&node->layer),
+                       .fused = node->layer.fused,
                        .scale = ls_plan_config_of(builder)->loss_scale};
+    if (node->layer.synchronized) op.exchange = ls_plan_config_of(builder)->exchange;
     op.tensors[LS_ARG_X] = at->x[0];
     if (!node->layer.no_scale) op.tensors[LS_ARG_GAMMA] = ls_plan_parameter(builder, node, 0);
     if (!node->layer.no_center)

@@ -49,12 +49,13 @@ struct ls_plan_config {
     int64_t rows;  /* >= 1 */
     bool training; /* false: forward and loss only; gradients may be NULL */
     struct ls_objective objective;
-    float *parameters, *gradients; /* device blobs */
-    const float *features;         /* device (rows, input...) */
-    const int32_t *labels;         /* device (rows) */
-    const float *loss_scale;       /* read at each run: 1 / global rows */
-    struct ls_loss_sums *sums;     /* written by each run; metrics beyond the objective's are left alone */
-    struct ls_arena *arena;        /* of the same device; NULL: the plan has one of its own */
+    float *parameters, *gradients;      /* device blobs */
+    const float *features;              /* device (rows, input...) */
+    const int32_t *labels;              /* device (rows) */
+    const float *loss_scale;            /* read at each run: 1 / global rows */
+    struct ls_loss_sums *sums;          /* written by each run; metrics beyond the objective's are left alone */
+    struct ls_arena *arena;             /* of the same device; NULL: the plan has one of its own */
+    const struct ls_exchange *exchange; /* of synchronized layers; NULL: this replica is alone */
     /* of layers that draw random numbers */
     uint64_t seed;
     int replica;                          /* in all of the group */
@@ -73,3 +74,5 @@ typedef void ls_ready_fn(void *context, size_t offset);
 const float *ls_plan_outputs(const struct ls_plan *plan);
 size_t ls_plan_memory(const struct ls_plan *plan); /* bytes of the arena that it uses */
 ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context);
+/* The exchanges of a run, and nothing else: the part of a replica that has no examples in this step. */
+ls_status ls_plan_run_idle(const struct ls_plan *plan);

@@ -133,3 +133,16 @@ ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }
+
+ls_status ls_plan_run_idle(const struct ls_plan *plan) {
+    ls_status status = LS_OK;
+    for (size_t i = 0; !status && i < plan->count; i++) {
+        const struct ls_op *op = &plan->steps[i].op;
+        size_t count = ls_op_exchanged(op);
+        if (!count) continue;
+        LS_CLEANUP(ls_free_pointer) double *nothing = ls_alloc_array(count, sizeof(*nothing));
+        if (!nothing) return ls_fail_memory("an exchange", count * sizeof(*nothing));
+        status = op->exchange->add(op->exchange->context, nothing, count);
+    }
+    return status;
+}

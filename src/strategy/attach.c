@@ -89,6 +89,7 @@ ls_status ls_model_attach(ls_model *model) {
     for (int i = 0; !status && i < model->strategy->local_count; i++)
         status = attach_replica(model, &model->replicas[i]);
     if (!status) status = make_reducer(model);
+    ls_model_exchange_attach(model);
     model->attached = !status;
     if (status) ls_model_detach(model);
     return status;

@@ -114,8 +114,8 @@ static ls_status put_validation(struct tensorboard *board, const ls_callback_cal
 static ls_status put_epoch(struct tensorboard *board, const ls_callback_call *call) {
     ls_status status = put_logs(board->train, call, &(struct naming){false, "epoch_", ""}, call->epoch);
     if (!status)
-        status = ls_event_scalar(board->train, "epoch_learning_rate", call->epoch,
-                                 (double)ls_model_next_rate(call->model));
+        status =
+            ls_event_scalar(board->train, "epoch_learning_rate", call->epoch, (double)ls_model_next_rate(call->model));
     if (!status && board->options.write_steps_per_second && board->epoch_began)
         status = ls_event_scalar(board->train, "epoch_steps_per_second", call->epoch,
                                  rate(call->iteration - board->epoch_iteration, board->epoch_began));

@@ -28,6 +28,17 @@ struct ls_requests {
     int stop_ranks; /* the sum of the ranks that ask to stop */
 };
 
+/* A replica's part in the exchanges of a step; its own thread's but while all replicas of the worker meet. */
+struct ls_model_exchange {
+    struct ls_exchange exchange; /* of its plans */
+    ls_model *model;
+    struct ls_replica *replica;
+    double *values; /* to be added; NULL: it has come to the end of the step's exchanges */
+    size_t count;
+    ls_status status; /* why it comes without values before the end */
+    char error[LS_ERROR_SIZE];
+    bool failed; /* all replicas of the worker know that the step is given up */
+};
 #define LS_PLANS_KEPT 8 /* different row counts: full, one more, short last ones, for training and evaluation */
 struct ls_model_replica {
     struct ls_device *device; /* borrowed */
@@ -49,6 +60,7 @@ struct ls_model_replica {
     bool gather_built;
     struct ls_loss_sums gathered_sums;
     struct ls_arena arena; /* of the plans */
+    struct ls_model_exchange exchange;
     struct ls_plan_slot {
         struct ls_plan *plan;
         int64_t rows;
@@ -86,6 +98,7 @@ struct ls_model {
     struct ls_bucket *buckets;
     size_t bucket_count;
     struct ls_reducer *reducer; /* NULL with one worker */
+    bool synchronized;          /* replicas exchange statistics in a step, so its buckets are given at the end */
     /* read by the replicas' ops in a step */
     float loss_scale;
     float merge_scale, statistic_scale; /* 1 / batches of the step in its last one, else 1; 1 */
@@ -127,6 +140,11 @@ ls_status ls_model_set_parameters(ls_model *model, const float *parameters);
 ls_status ls_model_describe(const ls_model *model, char **line);
 /* The learning rate of the step after the last committed one. */
 float ls_model_next_rate(const ls_model *model);
+/* exchange.c: for the present generation. */
+void ls_model_exchange_attach(ls_model *model);
+/* When a replica's step is computed, or has failed: the worker's other replicas, who may wait for it in an exchange,
+ * give up the step too. Returns status, or ABORTED for another one's failure. */
+ls_status ls_model_exchange_end(ls_model *model, int local, ls_status status);
 /* step.c: the pipeline's present step on all replicas. Training is a transaction: it commits, or changes nothing. sums
  * receives loss (not divided), correct and rows over all replicas. */
 ls_status ls_model_train_step(ls_model *model, int batches, struct ls_loss_sums *sums);

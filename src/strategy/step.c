@@ -34,6 +34,7 @@ static ls_status find_plan(ls_model *model, int local, int64_t rows, bool traini
         .loss_scale = &model->loss_scale,
         .sums = &replica->sums,
         .arena = &replica->arena,
+        .exchange = model->synchronized ? &replica->exchange.exchange : NULL,
         .seed = model->seed,
         .replica = model->strategy->replicas[local].id,
         .step = &model->step,
@@ -136,9 +137,11 @@ static void give_gradients(struct training *training, size_t offset) {
     if (training->model->reducer) ls_reducer_ready(training->model->reducer, training->local, offset);
 }
 
+/* The workers' group is one call's at a time: what exchanges statistics on the way gives its buckets at the end. */
 static void gradients_ready(void *context, size_t offset) {
+    const struct training *training = context;
     trace_progress(context, offset);
-    give_gradients(context, offset);
+    if (!offset || !training->model->synchronized) give_gradients(context, offset);
 }
 
 static ls_status load_batch(ls_model *model, struct ls_model_replica *replica, int local, int64_t *rows) {
@@ -147,11 +150,19 @@ static ls_status load_batch(ls_model *model, struct ls_model_replica *replica, i
 }
 
 /* A replica without examples in a short batch gives zeros. */
-static void no_gradients(struct training *training) {
+static ls_status no_gradients(struct training *training) {
     struct ls_model_replica *replica = training->replica;
+    struct ls_plan *plan;
+    ls_status status = LS_OK;
+    if (training->model->synchronized) {
+        status = find_plan(training->model, training->local, 1, true, &plan);
+        if (!status) status = ls_plan_run_idle(plan);
+    }
+    if (status) return status;
     memset(replica->gradients, 0, (training->model->blob_count + LS_EXTRAS) * sizeof(float));
     replica->sums = (struct ls_loss_sums){0};
     give_gradients(training, 0);
+    return LS_OK;
 }
 
 static ls_status compute_gradients(struct training *training) {
@@ -161,8 +172,8 @@ static ls_status compute_gradients(struct training *training) {
     if (status) return status;
     trace_until_now(training, "input");
     if (!rows) {
-        no_gradients(training);
-        return training->status;
+        status = no_gradients(training);
+        return status ? status : training->status;
     }
     status = find_plan(training->model, training->local, rows, true, &plan);
     if (!status) status = ls_plan_run(plan, gradients_ready, training);
@@ -216,7 +227,8 @@ static ls_status train_replica(ls_replica *replica, void *context) {
         .merged = model->blob_count,
     };
     if (model->reducer) ls_reducer_begin(model->reducer, replica->local_id, model->step.iteration);
-    ls_status status = reduce_gradients(replica, model, compute_gradients(&training));
+    ls_status status = ls_model_exchange_end(model, training.local, compute_gradients(&training));
+    status = reduce_gradients(replica, model, status);
     if (!status) status = check_rate(model, training.replica->gradients + model->blob_count);
     if (status) return status;
     training.mark = ls_track_begin(training.track);
@@ -238,7 +250,7 @@ static ls_status gather_replica(ls_replica *replica, void *context) {
         .mark = ls_track_begin(replica->track),
         .gathering = true,
     };
-    ls_status status = compute_gradients(&training);
+    ls_status status = ls_model_exchange_end(model, training.local, compute_gradients(&training));
     return status ? status : ls_gather_keep(model, training.replica, model->step.pass == 0);
 }
 

@@ -57,9 +57,20 @@ def records(name, options, examples):
 FOLDER.mkdir(exist_ok=True)
 records("plain.tfrecord", None, [example(i, "image", "label") for i in range(COUNT)])
 records("gzipped.tfrecord", "GZIP", [example(i, "image/encoded", "image/class/label") for i in range(COUNT)])
+records("zlib.tfrecord", "ZLIB", [example(i, "image", "label") for i in range(COUNT)])
 records("numbers.tfrecord", None, [numbers(i) for i in range(COUNT)])
 x = np.stack([image(i)[..., 0] for i in range(COUNT)])
 y = np.arange(COUNT) % 3
 np.savez(FOLDER / "stored.npz", x_train=x, y_train=y.astype(np.uint8), x_test=x[:2], y_test=y[:2])
 np.savez_compressed(FOLDER / "packed.npz", x_train=x[..., None] / 255.0, y_train=y.astype(np.int32))
 np.save(FOLDER / "fortran.npy", np.asfortranarray(x.astype(np.float32)))
+
+# interleave.txt: cycle_length, block_length, number of files, their sizes; then the order of all examples
+lines = []
+for cycle, block, *sizes in ((2, 1, 3, 2, 4, 1), (3, 2, 5, 2, 4, 3, 1, 2), (1, 3, 2, 3), (4, 1, 2, 2), (2, 3, 3, 6, 1, 2, 7), (16, 2, 3, 1)):
+    firsts = np.cumsum([0, *sizes[:-1]])
+    files = tf.data.Dataset.from_tensor_slices((firsts.astype(np.int64), np.array(sizes, np.int64)))
+    order = files.interleave(lambda first, size: tf.data.Dataset.range(first, first + size), cycle_length=cycle,
+                             block_length=block)
+    lines += [" ".join(map(str, [cycle, block, len(sizes), *sizes])), " ".join(str(int(i)) for i in order)]
+(FOLDER / "interleave.txt").write_text("\n".join(lines) + "\n", encoding="ascii")

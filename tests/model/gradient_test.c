@@ -158,8 +158,10 @@ START_TEST(test_tensorflow_training) {
     load_batch(&replica, golden);
     load_parameters(&replica, golden, "initial/");
     assert_ok(ls_plan_new(&config, &plan));
-    const struct ls_optimizer_blobs blobs = {
-        .count = replica.blob, .parameters = replica.parameters, .gradients = replica.gradients, .moments = {moments[0]}};
+    const struct ls_optimizer_blobs blobs = {.count = replica.blob,
+                                             .parameters = replica.parameters,
+                                             .gradients = replica.gradients,
+                                             .moments = {moments[0]}};
     assert_ok(ls_optimizer_build(replica.device, &step, &blobs, &update));
     for (int i = 0; i < 20; i++, step.iteration++) {
         assert_ok(ls_plan_run(plan, NULL, NULL));

@@ -19,6 +19,7 @@ POINTS = {
     "entered": Point(False, True, False),
     "broadcast": Point(False, False, False),
     "checkpoint_read": Point(False, False, False),
+    "exchange": Point(True, False, False),
     "bucket": Point(True, False, False),
     "sums": Point(True, False, False),
     "commit": Point(True, False, False),

@@ -59,8 +59,22 @@ class Points(Base):
             if SANITIZED and number % 4:
                 continue
             rank = 0 if POINTS[point].only_first else ranks[number % 3]
-            options = ("--checkpoint", self.folder, "--checkpoint-steps", "3") if point.startswith("checkpoint") else ()
+            options = {"checkpoint": ("--checkpoint", self.folder, "--checkpoint-steps", "3"),
+                       "exchange": ("--synchronized",)}.get(point.partition("_")[0], ())
             self.survive({rank: [moment(point, 5)]}, options=options, wanted=())
+
+    def test_amid_an_epoch_of_random_examples(self):
+        """Drawn from a buffer, augmented, and read ahead by threads: the same ones to the bit, wherever it is."""
+        options = ("--pipeline",)
+        self.assertNotEqual(reference(3, *options)["weights_sha256"], reference(3)["weights_sha256"])
+        for rank, point in ((0, "committed:3:KILL"), (2, "sums:11:KILL"))[:1 if SANITIZED else 2]:
+            self.survive({rank: [point]}, options=options)
+
+    @few
+    def test_in_an_exchange(self):
+        """Synchronized batch normalization: forward and backward, of either rank."""
+        for rank, times in ((0, 8), (1, 9), (2, 31)):
+            self.survive({rank: ["exchange:%d:KILL" % times]}, options=("--synchronized",))
 
     @few
     def test_each_rank_of_four(self):

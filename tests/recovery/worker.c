@@ -14,6 +14,8 @@ struct worker {
     int epochs, units, told;
     int64_t batch, limit;
     ls_checkpoint_options checkpoint;
+    bool synchronized; /* its batch normalization */
+    bool pipeline;     /* a shuffle buffer, random stages, threads that read ahead */
     ls_strategy *strategy;
     ls_dataset *data, *validation;
     ls_model *model;
@@ -34,18 +36,28 @@ static ls_status count_epoch(void *context, int epoch, const ls_result *result) 
     return status ? status : ls_model_set_learning_rate(worker->model, 0.75F * rate);
 }
 
+static ls_status open_data(struct worker *worker) {
+    const ls_dataset_options plain = {.size = sizeof(plain), .batch_size = worker->batch, .limit = worker->limit};
+    ls_dataset_options piped = plain;
+    piped.shuffle_buffer = 50;
+    piped.maps = LS_MAPS(ls_random_flip(), ls_random_crop(28, 28, 3), ls_random_brightness(0.2F));
+    piped.workers = 2;
+    piped.prefetch = 4;
+    return ls_dataset_digits(worker->pipeline ? &piped : &plain, &worker->data);
+}
+
 static ls_status open_all(struct worker *worker) {
     ls_status status = ls_multi_worker_mirrored_strategy_new(NULL, &worker->strategy);
-    if (!status)
-        status = ls_dataset_digits(LS_DATASET(.batch_size = worker->batch, .limit = worker->limit), &worker->data);
+    if (!status) status = open_data(worker);
     if (!status)
         status = ls_dataset_digits(LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST),
                                    &worker->validation);
     if (!status)
-        status = ls_model_new(
-            worker->strategy,
-            LS_LAYERS(ls_dense(worker->units), ls_batch_normalization(), ls_relu(), ls_dropout(0.1F), ls_dense(10)),
-            &worker->model);
+        status = ls_model_new(worker->strategy,
+                              LS_LAYERS(ls_dense(worker->units),
+                                        ls_batch_normalization(.synchronized = worker->synchronized), ls_relu(),
+                                        ls_dropout(0.1F), ls_dense(10)),
+                              &worker->model);
     return status ? status : ls_model_compile(worker->model, ls_adam(0.001f), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
 }
 
@@ -85,6 +97,8 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
                                             {"units", required_argument, NULL, 'u'},
                                             {"checkpoint", required_argument, NULL, 'c'},
                                             {"checkpoint-steps", required_argument, NULL, 's'},
+                                            {"synchronized", no_argument, NULL, 'y'},
+                                            {"pipeline", no_argument, NULL, 'p'},
                                             {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(count, arguments, "", options, NULL)) != -1) {
@@ -94,6 +108,8 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
         if (option == 'b') worker->batch = atoll(optarg);
         if (option == 'l') worker->limit = atoll(optarg);
         if (option == 'u') worker->units = atoi(optarg);
+        if (option == 'p') worker->pipeline = true;
+        if (option == 'y') worker->synchronized = true;
         if (option == 's') worker->checkpoint.every_steps = atoll(optarg);
     }
     return true;

@@ -2,8 +2,8 @@
  * ReLU6. Sums run over chunks of rows whose size follows from the shape: in float32 inside a chunk, in double over the
  * chunks, in order, from one part of the batch to the next; so the bits do not depend on the number of threads.
  * Variances are taken around each chunk's own mean while it is in the cache, and joined as Chan, Golub and LeVeque do.
- * Mirrors keras.layers.BatchNormalization (not TensorFlow's fused kernel: the moving variance is that of the batch, not
- * corrected for its size). */
+ * Mirrors keras.layers.BatchNormalization, synchronized or not, and the moving variance of TensorFlow's fused kernel.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ struct norm {
 };
 
 /* The workspace: what a channel has, then the partial sums. The handle: two doubles a channel, sums over the parts so
- * far. */
+ * far, and the number of values that they are of. */
 enum { FACTOR = 0, BETA, INVERSE, CHANNEL_ARRAYS };
 
 static int64_t chunk_rows(int64_t channels) {
@@ -69,7 +69,7 @@ ls_status ls_cpu_batch_norm_build(struct ls_device *device, struct ls_op *op) {
     const struct norm n = describe(op);
     op->workspace_size = (size_t)(CHANNEL_ARRAYS + 2 * n.chunks) * (size_t)n.channels * sizeof(float);
     if (op->kind != LS_OP_BATCH_NORM_FORWARD && op->kind != LS_OP_BATCH_NORM_BACKWARD) return LS_OK;
-    op->handle = ls_alloc_array(2 * (size_t)n.channels, sizeof(double));
+    op->handle = ls_alloc_array(2 * (size_t)n.channels + 1, sizeof(double));
     return op->handle ? LS_OK : ls_fail_memory("the sums of a batch norm", 2 * (size_t)n.channels * sizeof(double));
 }
 
@@ -134,21 +134,40 @@ static int64_t parts_of(const struct ls_op *op) {
     return op->parts > 1 ? op->parts : 1;
 }
 
+/* Over all replicas: from this one's mean and squares around it to everybody's; *count, which follows them, is then
+ * that of all replicas' values. Added in double, so that what cancels is far below float32. */
+static ls_status share_statistics(const struct ls_op *op, int64_t channels, double *mean, double *squares,
+                                  double *count) {
+    if (!op->exchange) return LS_OK;
+    for (int64_t c = 0; c < channels; c++) {
+        squares[c] += mean[c] * mean[c] * *count;
+        mean[c] *= *count;
+    }
+    ls_status status = op->exchange->add(op->exchange->context, mean, ls_op_exchanged(op));
+    for (int64_t c = 0; !status && c < channels; c++) {
+        mean[c] /= *count;
+        squares[c] = fmax(squares[c] - mean[c] * mean[c] * *count, 0);
+    }
+    return status;
+}
+
 /* This replica's part in the change of the moving statistics. */
 static void give_changes(const struct ls_op *op, const double *mean, const double *squares, double rows) {
     const float *moving_mean = op->tensors[LS_ARG_MEAN].data, *moving_variance = op->tensors[LS_ARG_VARIANCE].data;
     float *dmean = op->tensors[LS_ARG_DMEAN].data, *dvariance = op->tensors[LS_ARG_DVARIANCE].data;
     double examples = (double)(op->tensors[LS_ARG_X].shape.dims[0] * parts_of(op));
     double share = (1 - (double)op->momentum) * examples * (double)*op->scale;
+    double of = op->fused && rows > 1 ? rows - 1 : rows;
     for (int64_t c = 0; c < channels_of(op); c++) {
         dmean[c] = (float)((mean[c] - (double)moving_mean[c]) * share);
-        dvariance[c] = (float)((squares[c] / rows - (double)moving_variance[c]) * share);
+        dvariance[c] = (float)((squares[c] / of - (double)moving_variance[c]) * share);
     }
 }
 
-static void give_statistics(const struct ls_op *op, const struct norm *n, const double *mean, const double *squares) {
+/* rows: of all that mean and squares are of. */
+static void give_statistics(const struct ls_op *op, const struct norm *n, const double *mean, const double *squares,
+                            double rows) {
     float *saved = op->tensors[LS_ARG_SAVED].data, *inverse = saved + n->channels;
-    double rows = (double)(n->rows * parts_of(op));
     give_changes(op, mean, squares, rows);
     for (int64_t c = 0; c < n->channels; c++) {
         saved[c] = (float)mean[c];
@@ -216,11 +235,14 @@ static ls_status apply(const struct ls_op *op, struct norm *n, const float *mean
 ls_status ls_cpu_batch_norm_forward(const struct ls_op *op) {
     struct norm n = begin(op);
     const float *saved = op->tensors[LS_ARG_SAVED].data;
-    double *mean = sums_of(op, &n), *squares = mean + n.channels;
+    double *mean = sums_of(op, &n), *squares = mean + n.channels, *count = squares + n.channels;
     ls_team_run(n.chunks, 1, statistics_part, &n);
     join_chunks(op, &n, mean, squares);
     if (!ls_op_last_part(op)) return LS_OK;
-    give_statistics(op, &n, mean, squares);
+    *count = (double)(n.rows * parts_of(op));
+    ls_status status = share_statistics(op, n.channels, mean, squares, count);
+    if (status) return status;
+    give_statistics(op, &n, mean, squares, *count);
     return op->tensors[LS_ARG_Y].data ? apply(op, &n, saved, saved + n.channels) : LS_OK;
 }
 
@@ -280,17 +302,23 @@ LS_CLONES static void norm_add_gradients(const struct norm *n, double *restrict 
         }
 }
 
-/* The variables' gradients, and what dx needs of a channel: shift, then slope. */
-static void finish_gradients(const struct ls_op *op, const struct norm *n, const double *sum, const double *product) {
+/* This replica's part of the variables' gradients. */
+static void give_gradients(const struct ls_op *op, const struct norm *n, const double *sum, const double *product) {
     float *dgamma = op->tensors[LS_ARG_DGAMMA].data, *dbeta = op->tensors[LS_ARG_DBETA].data;
+    const float *inverse = (const float *)op->tensors[LS_ARG_SAVED].data + n->channels;
+    for (int64_t c = 0; c < n->channels; c++) {
+        if (dgamma) dgamma[c] = (float)(product[c] * (double)inverse[c]);
+        if (dbeta) dbeta[c] = (float)sum[c];
+    }
+}
+
+/* What dx needs of a channel: shift, then slope. rows: of all that the sums are of. */
+static void give_shifts(const struct ls_op *op, const struct norm *n, const double *sum, const double *product,
+                        double rows) {
     float *shifts = op->tensors[LS_ARG_SHIFTS].data;
     const float *inverse = (const float *)op->tensors[LS_ARG_SAVED].data + n->channels;
-    double rows = (double)(n->rows * parts_of(op));
-    for (int64_t c = 0; c < n->channels; c++) {
+    for (int64_t c = 0; shifts && c < n->channels; c++) {
         double gamma_part = product[c] * (double)inverse[c], factor = (double)n->factor[c] / rows;
-        if (dgamma) dgamma[c] = (float)gamma_part;
-        if (dbeta) dbeta[c] = (float)sum[c];
-        if (!shifts) continue;
         shifts[c] = (float)(factor * sum[c]);
         shifts[n->channels + c] = (float)(factor * gamma_part * (double)inverse[c]);
     }
@@ -332,12 +360,16 @@ ls_status ls_cpu_batch_norm_backward_data(const struct ls_op *op) {
 ls_status ls_cpu_batch_norm_backward(const struct ls_op *op) {
     struct norm n = begin(op);
     const float *saved = op->tensors[LS_ARG_SAVED].data;
-    double *sum = sums_of(op, &n), *product = sum + n.channels;
+    double *sum = sums_of(op, &n), *product = sum + n.channels, *count = product + n.channels;
     set_channels(op, &n, saved, saved + n.channels);
     if (n.dresidual) n.low = -INFINITY, n.high = INFINITY; /* y decides, which has the residual in it */
     ls_team_run(n.chunks, 1, gradients_part, &n);
     norm_add_gradients(&n, sum, product);
     if (!ls_op_last_part(op)) return LS_OK;
-    finish_gradients(op, &n, sum, product);
+    give_gradients(op, &n, sum, product);
+    *count = (double)(n.rows * parts_of(op));
+    ls_status status = op->exchange ? op->exchange->add(op->exchange->context, sum, ls_op_exchanged(op)) : LS_OK;
+    if (status) return status;
+    give_shifts(op, &n, sum, product, *count);
     return op->tensors[LS_ARG_DX].data ? ls_cpu_batch_norm_backward_data(op) : LS_OK;
 }
