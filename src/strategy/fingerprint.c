@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "base/memory.h"
+#include "strategy/saved.h"
 
 /* Appends a dataset's lines, each with prefix. */
 static ls_status describe_data(FILE *out, const char *prefix, const ls_dataset *data) {
@@ -40,7 +41,7 @@ static ls_status describe_training(FILE *out, const struct subject *subject) {
     if (status) return status;
     ls_objective_describe(&model->objective, objective);
     (void)fprintf(out, "optimizer=%s\n%sseed=%llu\niteration=%lld\nsteps_per_epoch=%lld\n", rule, objective,
-                  (unsigned long long)model->seed, (long long)model->step.iteration,
+                  (unsigned long long)model->seed, (long long)ls_training_iteration(model),
                   (long long)subject->options->steps_per_epoch);
     return describe_the_data(out, subject);
 }

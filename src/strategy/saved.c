@@ -206,6 +206,12 @@ int64_t ls_training_begin(ls_strategy *strategy, ls_model *model) {
     return training->made++;
 }
 
+int64_t ls_training_iteration(const ls_model *model) {
+    const struct ls_training *training = &model->strategy->training;
+    bool known = training->model == model && training->made > 0 && training->done >= training->made;
+    return known ? training->results[training->made - 1].steps : model->step.iteration;
+}
+
 void ls_training_start(const struct ls_call *call, struct ls_fit_state *state) {
     struct ls_training *training = &call->model->strategy->training;
     training->fit = state;

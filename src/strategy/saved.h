@@ -20,6 +20,9 @@ enum ls_call_stand {
 };
 /* The call's number, and what recovery copies from now on. */
 int64_t ls_training_begin(ls_strategy *strategy, ls_model *model);
+/* The model's iteration when its next call begins: of a process that comes back, that at the end of the call before,
+ * though the model is further already. */
+int64_t ls_training_iteration(const ls_model *model);
 /* Takes up what was inherited, as far as the call can. */
 ls_status ls_training_resume(const struct ls_call *call, struct ls_fit_state *state, enum ls_call_stand *stand);
 /* The fit of this call has its state, and commits steps from now on. Borrows state, and the call's lines and callbacks.

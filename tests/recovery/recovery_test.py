@@ -71,6 +71,12 @@ class Points(Base):
             self.survive({rank: [point]}, options=options)
 
     @few
+    def test_in_a_second_fit(self):
+        """Who comes back has the first one's result at once."""
+        for rank, point in ((0, "sums:21:KILL"), (1, "committed:17:KILL")):
+            self.survive({rank: [point]}, options=("--fits", "2"))
+
+    @few
     def test_in_an_exchange(self):
         """Synchronized batch normalization: forward and backward, of either rank."""
         for rank, times in ((0, 8), (1, 9), (2, 31)):

@@ -14,6 +14,7 @@ struct worker {
     int epochs, units, told;
     int64_t batch, limit;
     ls_checkpoint_options checkpoint;
+    int fits;
     bool synchronized; /* its batch normalization */
     bool pipeline;     /* a shuffle buffer, random stages, threads that read ahead */
     ls_strategy *strategy;
@@ -70,7 +71,7 @@ static ls_status fit(struct worker *worker) {
 
 static ls_status train(struct worker *worker) {
     ls_status status = open_all(worker);
-    if (!status) status = fit(worker);
+    for (int i = 0; !status && i < worker->fits; i++) status = fit(worker);
     if (!status) status = ls_model_evaluate(worker->model, worker->validation, &worker->evaluated);
     return status ? status : ls_model_weights_sha256(worker->model, worker->digest);
 }
@@ -92,6 +93,7 @@ static int finish(struct worker *worker, ls_status status) {
 
 static bool read_options(struct worker *worker, int count, char **arguments) {
     static const struct option options[] = {{"epochs", required_argument, NULL, 'e'},
+                                            {"fits", required_argument, NULL, 'f'},
                                             {"batch", required_argument, NULL, 'b'},
                                             {"limit", required_argument, NULL, 'l'},
                                             {"units", required_argument, NULL, 'u'},
@@ -105,6 +107,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
         if (option == '?') return false;
         if (option == 'c') worker->checkpoint.folder = optarg;
         if (option == 'e') worker->epochs = atoi(optarg);
+        if (option == 'f') worker->fits = atoi(optarg);
         if (option == 'b') worker->batch = atoll(optarg);
         if (option == 'l') worker->limit = atoll(optarg);
         if (option == 'u') worker->units = atoi(optarg);
@@ -117,7 +120,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
 
 int main(int count, char **arguments) {
     struct worker worker = {
-        .epochs = 2, .units = 48, .batch = 32, .limit = 256, .checkpoint = {.size = sizeof(ls_checkpoint_options)}};
+        .epochs = 2, .fits = 1, .units = 48, .batch = 32, .limit = 256, .checkpoint = {.size = sizeof(ls_checkpoint_options)}};
     if (!read_options(&worker, count, arguments) || watch_read()) return 2;
     return finish(&worker, train(&worker));
 }
