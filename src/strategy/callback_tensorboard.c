@@ -17,7 +17,7 @@ struct tensorboard {
     char *folder;
     struct ls_event_file *train, *validation; /* NULL: not open */
     bool begun;                               /* the folder is made, and cut where training goes on */
-    int64_t epoch_began, batch_began;         /* times */
+    int64_t epoch_began, batch_began;         /* times; 0: another process has begun the epoch */
     int64_t epoch_iteration;                  /* as the epoch began */
 };
 

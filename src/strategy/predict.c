@@ -15,13 +15,10 @@ struct prediction {
     float *own[LS_MAX_LOCAL_DEVICES]; /* owns: each local replica's of a step, in host memory */
 };
 
-static void free_pipeline(struct ls_pipeline **pipeline) {
-    ls_pipeline_free(*pipeline);
-}
-
 static void release(struct prediction *prediction) {
     for (int i = 0; i < LS_MAX_LOCAL_DEVICES; i++) ls_free(prediction->own[i]);
     ls_free(prediction->outputs);
+    ls_pipeline_free(prediction->pipeline);
 }
 
 static ls_status check(const ls_dataset *data) {
@@ -99,7 +96,6 @@ ls_status ls_model_predict(ls_model *model, ls_dataset *data, float **outputs, l
     LS_CLEANUP(release) struct prediction prediction = {.model = model};
     ls_status status = check(data);
     if (!status) status = predict(&prediction, data);
-    LS_CLEANUP(free_pipeline) struct ls_pipeline *pipeline = prediction.pipeline;
     model->pipeline = NULL;
     if (status) return status;
     *shape = LS_SHAPE(prediction.rows, ls_network_outputs(model->network));

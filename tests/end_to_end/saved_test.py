@@ -58,6 +58,11 @@ class Saved(unittest.TestCase):
             self.assertAlmostEqual(found["loss"], self.result["val_loss"], delta=1e-8)
             self.assertEqual(found["accuracy"], self.result["val_accuracy"])
 
+    def test_metrics_are_named(self):
+        found = last_json(self.run_ok("evaluate", "--weights", self.weights, "--json", "--metrics", "top_k=3", workers=2))
+        self.assertGreater(found["top_k_categorical_accuracy"], found["accuracy"])
+        self.assertIn("top_k_categorical_accuracy: ", self.run_ok("evaluate", "--weights", self.weights, "--metrics", "top_k=3"))
+
     def test_predictions_do_not_depend_on_the_workers(self):
         path = os.path.join(self.scratch.name, "out.npy")
         options = ("--weights", self.weights, "--output", path, "--limit", "333", "--batch-size", "50")

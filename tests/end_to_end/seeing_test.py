@@ -126,8 +126,9 @@ class Seeing(unittest.TestCase):
         self.assertEqual(table, rows(self.table))
         for part in ("train", "validation"):
             for tag, values in events.scalars(self.part(part)).items():
-                if "per_second" in tag:
-                    values, again[part][tag] = set(values), set(again[part][tag])
+                if "per_second" in tag:  # a time; of an epoch that another process has begun there is none
+                    self.assertLessEqual(set(again[part][tag]), set(values), tag)
+                    continue
                 self.assertEqual(again[part][tag], values, tag)
 
     def test_the_one_that_writes_is_lost(self):
