@@ -9,8 +9,9 @@
  *
  * Every worker has the same callbacks in the same order, and they are called alike on each, in the thread of fit. What they
  * decide must follow from what they are told, which is the same everywhere; what is written is written by the one worker that
- * call->writes names. A worker that was started anew may be told an epoch's end again (call->repeated), and a training that
- * goes on after a checkpoint repeats what came after it: whoever writes, writes for call->epoch, not behind what is there. */
+ * call->writes names. A worker that takes a state up, another's or a checkpoint's, may be told the end of its last step or epoch
+ * again (call->repeated), and a training that goes on after a checkpoint repeats what came after it: whoever writes, writes for
+ * call->epoch, not behind what is there. */
 #ifndef LOCKSTEP_CALLBACKS_H
 #define LOCKSTEP_CALLBACKS_H
 
@@ -35,7 +36,7 @@ typedef struct ls_callback_call {
     size_t log_count;
     bool writes;                 /* this worker is the one that writes files */
     bool resumed;                /* fit goes on after a checkpoint, or on a worker that was started anew */
-    bool repeated;               /* on_epoch_end: the state of callbacks has this epoch already */
+    bool repeated;               /* on_train_batch_end, on_epoch_end: the state of callbacks has this already */
 } ls_callback_call;
 /* Any status but LS_OK ends fit with it, the callback's name and the place before its message. */
 typedef ls_status ls_callback_fn(void *context, const ls_callback_call *call);

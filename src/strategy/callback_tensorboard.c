@@ -31,7 +31,8 @@ static bool counts_iterations(const char *tag, const char *prefix) {
 /* Whether what call is about comes before the event. */
 static bool is_later(void *context, const char *tag, int64_t step) {
     const ls_callback_call *call = context;
-    if (counts_iterations(tag, "batch_")) return step > call->iteration;
+    /* the end of a step of the present epoch is told again */
+    if (counts_iterations(tag, "batch_")) return step > call->iteration - (call->step > 0);
     if (counts_iterations(tag, "evaluation_")) return call->repeated ? step >= call->iteration : step > call->iteration;
     return step >= call->epoch;
 }
@@ -95,7 +96,7 @@ static ls_status put_logs(struct ls_event_file *file, const ls_callback_call *ca
 
 static ls_status put_batch(struct tensorboard *board, const ls_callback_call *call) {
     ls_status status = open_file(board, call, "train", &board->train);
-    if (!status && board->options.write_steps_per_second)
+    if (!status && board->options.write_steps_per_second && !call->repeated)
         status = ls_event_scalar(board->train, "batch_steps_per_second", call->iteration, rate(1, board->batch_began));
     if (!status) status = put_logs(board->train, call, &(struct naming){false, "batch_", ""}, call->iteration);
     return status ? status : ls_event_file_flush(board->train);

@@ -39,11 +39,13 @@ struct fitting {
     bool begun; /* state is that of the group, but for what a failed transaction has left out */
     enum ls_call_stand stand;
     struct ls_fit_state state;
-    int64_t ended; /* epochs whose end callbacks here were told; -1: none yet */
-    int64_t told;  /* epochs whose end this process has told; -1: none has been done here */
-    int64_t shown; /* the epoch that the progress line is about */
-    bool resumed;  /* fit goes on after a checkpoint, or in another worker's state */
-    bool timing;   /* the first step here is done */
+    int64_t ended;   /* epochs whose end callbacks here were told; -1: none yet */
+    int64_t told;    /* epochs whose end this process has told; -1: none has been done here */
+    int64_t shown;   /* the epoch that the progress line is about */
+    int64_t stepped; /* the position whose step's end callbacks here were told */
+    bool repeats;    /* they are told it again */
+    bool resumed;    /* fit goes on after a checkpoint, or in another worker's state */
+    bool timing;     /* the first step here is done */
     int64_t timed_samples;
     double timed_seconds; /* both without the first step */
 };
@@ -147,11 +149,24 @@ static ls_status tell_callbacks(struct fitting *fitting, enum ls_callback_event 
         .step = step,
         .steps = fitting->steps_per_epoch,
         .result = step || event == LS_ON_TRAIN_END ? &state->result : NULL,
-        .validated = state->evaluated || (fitting->validation && event == LS_ON_TRAIN_END),
+        .validated =
+            event != LS_ON_TRAIN_BATCH_END && (state->evaluated || (fitting->validation && event == LS_ON_TRAIN_END)),
         .resumed = fitting->resumed,
-        .repeated = state->ended > state->epochs,
+        .repeated = event == LS_ON_TRAIN_BATCH_END ? fitting->repeats : state->ended > state->epochs,
     };
     return ls_callbacks_tell(fitting->callbacks, event, &place);
+}
+
+/* The state's last step, whose end callbacks here were not told: it is another worker's, or a checkpoint's. */
+static ls_status repeat_batch_end(struct fitting *fitting) {
+    const struct ls_fit_state *state = &fitting->state;
+    if (fitting->stepped == state->position || state->position == state->epochs * fitting->steps_per_epoch)
+        return LS_OK;
+    fitting->repeats = true;
+    ls_status status = tell_callbacks(fitting, LS_ON_TRAIN_BATCH_END);
+    fitting->repeats = false;
+    fitting->stepped = state->position;
+    return status;
 }
 
 /* Before the epoch is done, so that what callbacks change belongs to it. */
@@ -191,6 +206,7 @@ static ls_status train(struct fitting *fitting) {
     if (!status) ls_membership_commit(fitting->model->strategy->membership);
     if (!status) ls_reached("committed");
     if (!status) status = tell_callbacks(fitting, LS_ON_TRAIN_BATCH_END);
+    if (!status) fitting->stepped = state->position;
     if (!status && state->position < begin + fitting->steps_per_epoch) status = keep(fitting);
     if (status) return ls_fail_context(status, "epoch %d, step %lld", (int)state->epochs + 1, (long long)step);
     ls_progress_step(fitting->progress, state->position - begin, &state->result);
@@ -361,11 +377,14 @@ static ls_status begin_together(struct fitting *fitting) {
 
 /* The first time: in a state of its own, a checkpoint's or another worker's. */
 static ls_status begin_callbacks(struct fitting *fitting) {
-    if (fitting->begun) return LS_OK;
-    fitting->begun = true;
-    fitting->resumed = fitting->state.position > 0;
-    fitting->ended = fitting->state.epochs;
-    ls_status status = tell_callbacks(fitting, LS_ON_TRAIN_BEGIN);
+    ls_status status = LS_OK;
+    if (!fitting->begun) {
+        fitting->begun = true;
+        fitting->resumed = fitting->state.position > 0;
+        fitting->ended = fitting->state.epochs;
+        status = tell_callbacks(fitting, LS_ON_TRAIN_BEGIN);
+    }
+    if (!status) status = repeat_batch_end(fitting);
     return status ? ls_fail_context(status, "at the beginning") : LS_OK;
 }
 

@@ -157,6 +157,7 @@ struct told {
     char text[256];
     int64_t counted; /* the state */
     int stop_after;  /* epochs; 0: never */
+    int steps_left;  /* then all stop; 0: never */
 };
 
 static ls_status note(void *context, const ls_callback_call *call, char letter) {
@@ -184,7 +185,7 @@ static ls_status on_batch_end(void *context, const ls_callback_call *call) {
     double loss;
     ck_assert(ls_callback_value(call, "loss", &loss));
     ck_assert(!ls_callback_value(call, "val_loss", &loss));
-    return note(context, call, '>');
+    return note(context, call, call->repeated ? '=' : '>');
 }
 static ls_status on_epoch_end(void *context, const ls_callback_call *call) {
     struct told *told = context;
@@ -198,6 +199,12 @@ static ls_status on_epoch_end(void *context, const ls_callback_call *call) {
 }
 static ls_status on_end(void *context, const ls_callback_call *call) {
     return note(context, call, 'E');
+}
+
+/* Asks for the stop in the last of the steps. */
+static ls_request ask(void *context) {
+    struct told *told = context;
+    return told->steps_left && !--told->steps_left ? LS_STOP : LS_GO_ON;
 }
 
 static ls_callback telling(struct told *told) {
@@ -218,7 +225,8 @@ static ls_status fit_told(ls_strategy *strategy, struct told *told, const ls_che
     if (!st)
         st = ls_model_fit(model, data,
                           LS_FIT(.epochs = epochs, .steps_per_epoch = 2, .validation_data = data, .verbose = -1,
-                                 .checkpoint = checkpoint, .callbacks = LS_CALLBACKS(&callback)),
+                                 .checkpoint = checkpoint, .request = ask, .context = told,
+                                 .callbacks = LS_CALLBACKS(&callback)),
                           NULL);
     ls_model_free(model);
     ls_dataset_free(data);
@@ -267,6 +275,26 @@ START_TEST(a_checkpoint_keeps_states) {
     ls_strategy_free(strategy);
     (void)snprintf(command, sizeof(command), "rm -r %s", folder);
     ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+/* A step whose end may not have been written is told again, and is not the state's again. */
+START_TEST(a_step_s_end_is_told_again) {
+    char folder[] = "/tmp/lockstep-callback-XXXXXX";
+    struct told first = {.steps_left = 3}, second = {.counted = 100};
+    ls_strategy *strategy = NULL;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    const ls_checkpoint_options *kept = LS_CHECKPOINT(.folder = folder);
+    ck_assert_int_eq(ls_mirrored_strategy_new(NULL, &strategy), LS_OK);
+    ck_assert_int_eq(fit_told(strategy, &first, kept, 2), LS_CANCELLED);
+    ck_assert_str_eq(first.text, "bB(<><>)(<>");
+    (void)ls_strategy_close(strategy, LS_CANCELLED);
+    ck_assert_int_eq(ls_mirrored_strategy_new(NULL, &strategy), LS_OK);
+    ck_assert_int_eq(fit_told(strategy, &second, kept, 2), LS_OK);
+    ck_assert_str_eq(second.text, "bR=(<>)E");
+    ck_assert_int_eq(second.counted, 2);
+    ls_strategy_free(strategy);
+    ck_assert_int_eq(rmdir(folder), 0);
 }
 END_TEST
 
@@ -328,6 +356,7 @@ int main(void) {
     tcase_add_test(tests, each_is_told_in_order);
     tcase_add_test(tests, one_worker_stops_all);
     tcase_add_test(tests, a_checkpoint_keeps_states);
+    tcase_add_test(tests, a_step_s_end_is_told_again);
     tcase_add_test(tests, errors_name_the_callback_and_the_place);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
