@@ -119,8 +119,12 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
 }
 
 int main(int count, char **arguments) {
-    struct worker worker = {
-        .epochs = 2, .fits = 1, .units = 48, .batch = 32, .limit = 256, .checkpoint = {.size = sizeof(ls_checkpoint_options)}};
+    struct worker worker = {.epochs = 2,
+                            .fits = 1,
+                            .units = 48,
+                            .batch = 32,
+                            .limit = 256,
+                            .checkpoint = {.size = sizeof(ls_checkpoint_options)}};
     if (!read_options(&worker, count, arguments) || watch_read()) return 2;
     return finish(&worker, train(&worker));
 }
