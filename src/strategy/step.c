@@ -215,17 +215,21 @@ static ls_status reduce_gradients(ls_replica *replica, ls_model *model, ls_statu
                   : ls_reducer_wait(model->reducer, replica->local_id);
 }
 
-static ls_status train_replica(ls_replica *replica, void *context) {
-    ls_model *model = context;
-    struct training training = {
+static struct training training_of(const ls_replica *replica, ls_model *model) {
+    return (struct training){
         .model = model,
         .replica = &model->replicas[replica->local_id],
         .track = replica->track,
         .local = replica->local_id,
         .mark = ls_track_begin(replica->track),
-        .merging = model->step.pass > 0,
-        .merged = model->blob_count,
     };
+}
+
+static ls_status train_replica(ls_replica *replica, void *context) {
+    ls_model *model = context;
+    struct training training = training_of(replica, model);
+    training.merging = model->step.pass > 0;
+    training.merged = model->blob_count;
     if (model->reducer) ls_reducer_begin(model->reducer, replica->local_id, model->step.iteration);
     ls_status status = ls_model_exchange_end(model, training.local, compute_gradients(&training));
     status = reduce_gradients(replica, model, status);
@@ -242,14 +246,8 @@ static ls_status train_replica(ls_replica *replica, void *context) {
 
 static ls_status gather_replica(ls_replica *replica, void *context) {
     ls_model *model = context;
-    struct training training = {
-        .model = model,
-        .replica = &model->replicas[replica->local_id],
-        .track = replica->track,
-        .local = replica->local_id,
-        .mark = ls_track_begin(replica->track),
-        .gathering = true,
-    };
+    struct training training = training_of(replica, model);
+    training.gathering = true;
     ls_status status = ls_model_exchange_end(model, training.local, compute_gradients(&training));
     return status ? status : ls_gather_keep(model, training.replica, model->step.pass == 0);
 }

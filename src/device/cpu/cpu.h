@@ -36,6 +36,8 @@ ls_status ls_cpu_lamb(const struct ls_op *op);
 ls_status ls_cpu_penalty(const struct ls_op *op);
 ls_status ls_cpu_merge(const struct ls_op *op);
 
+/* loss.c: the first of the largest ones. */
+int64_t ls_cpu_argmax(const float *values, int64_t count);
 /* loss.c: INVALID_ARGUMENT naming the first row whose label is none of the classes. */
 ls_status ls_cpu_check_labels(const int32_t *labels, int64_t rows, int64_t classes);
 

@@ -17,7 +17,7 @@ struct row {
     double smoothing, scale;
 };
 
-static int64_t argmax(const float *values, int64_t count) {
+int64_t ls_cpu_argmax(const float *values, int64_t count) {
     int64_t best = 0;
     for (int64_t i = 1; i < count; i++)
         if (values[i] > values[best]) best = i;
@@ -62,11 +62,11 @@ static double softmax_loss(const struct row *row, float maximum, double sum) {
 }
 
 static void count_class(const struct row *row, int64_t predicted, struct ls_loss_sums *sums) {
-    sums->correct += predicted == (row->one_hot ? argmax(row->one_hot, row->classes) : row->label);
+    sums->correct += predicted == (row->one_hot ? ls_cpu_argmax(row->one_hot, row->classes) : row->label);
 }
 
 static void softmax_row(const struct row *row, struct ls_loss_sums *sums) {
-    int64_t predicted = argmax(row->logits, row->classes);
+    int64_t predicted = ls_cpu_argmax(row->logits, row->classes);
     float maximum = row->logits[predicted];
     double sum = exponentials(row, maximum);
     sums->loss += softmax_loss(row, maximum, sum);
@@ -87,7 +87,7 @@ static void probabilities_row(const struct row *row, struct ls_loss_sums *sums) 
         if (part != 0) sums->loss -= part * log(kept);
         if (kept == share) pull += part;
     }
-    count_class(row, argmax(row->logits, row->classes), sums);
+    count_class(row, ls_cpu_argmax(row->logits, row->classes), sums);
     for (int64_t c = 0; row->gradient && c < row->classes; c++) {
         double share = (double)row->logits[c] / sum, own = keep_inside(share) == share ? target(row, c) / share : 0;
         row->gradient[c] = (float)((pull - own) / sum * row->scale);

@@ -9,15 +9,8 @@ struct row {
     int64_t classes, label;
 };
 
-static int64_t argmax(const float *values, int64_t count) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < count; i++)
-        if (values[i] > values[best]) best = i;
-    return best;
-}
-
 static int64_t label_of(const struct row *row) {
-    return row->one_hot ? argmax(row->one_hot, row->classes) : row->label;
+    return row->one_hot ? ls_cpu_argmax(row->one_hot, row->classes) : row->label;
 }
 
 static double in_top(const struct row *row, int k) {
@@ -42,7 +35,7 @@ static double binary(const struct row *row, float threshold) {
 static double share(const struct ls_op *op, const struct row *row) {
     if (op->metric.kind == LS_METRIC_BINARY_ACCURACY) return binary(row, op->metric.threshold);
     if (op->metric.kind == LS_METRIC_TOP_K) return in_top(row, op->metric.k);
-    return argmax(row->outputs, row->classes) == label_of(row) ? 1 : 0;
+    return ls_cpu_argmax(row->outputs, row->classes) == label_of(row) ? 1 : 0;
 }
 
 ls_status ls_cpu_metric(const struct ls_op *op) {
