@@ -172,16 +172,21 @@ START_TEST(same_task_twice) {
 }
 END_TEST
 
+/* A second process of worker:1 says hello while the first one is connected: it is put off. */
+static void start_rival(struct stranger *impostor, struct test_worker *workers, int *ports) {
+    start(impostor, workers, ports);
+    (void)say_hello(impostor, &workers[1], ports[0], 1, 98, LS_PROTOCOL_VERSION);
+    ck_assert_int_eq(impostor->verdict, LS_VERDICT_ACCEPTED);
+    (void)say_hello(impostor, &workers[1], ports[0], 1, 99, LS_PROTOCOL_VERSION);
+    ck_assert_int_eq(impostor->verdict, LS_VERDICT_RETRY);
+}
+
 /* While the first process of worker:1 is connected, a second one is put off, and refused when it insists. */
 START_TEST(rival_of_a_peer) {
     struct test_worker workers[2];
     struct stranger impostor;
     int ports[2];
-    start(&impostor, workers, ports);
-    (void)say_hello(&impostor, &workers[1], ports[0], 1, 98, LS_PROTOCOL_VERSION);
-    ck_assert_int_eq(impostor.verdict, LS_VERDICT_ACCEPTED);
-    (void)say_hello(&impostor, &workers[1], ports[0], 1, 99, LS_PROTOCOL_VERSION);
-    ck_assert_int_eq(impostor.verdict, LS_VERDICT_RETRY);
+    start_rival(&impostor, workers, ports);
     (void)usleep(2200000);
     (void)say_hello(&impostor, &workers[1], ports[0], 1, 99, LS_PROTOCOL_VERSION);
     ck_assert_int_eq(impostor.verdict, LS_VERDICT_REFUSED);
@@ -250,11 +255,7 @@ START_TEST(refused_and_stays) {
     struct test_worker workers[2];
     struct stranger impostor;
     int ports[2];
-    start(&impostor, workers, ports);
-    (void)say_hello(&impostor, &workers[1], ports[0], 1, 98, LS_PROTOCOL_VERSION);
-    ck_assert_int_eq(impostor.verdict, LS_VERDICT_ACCEPTED);
-    (void)say_hello(&impostor, &workers[1], ports[0], 1, 99, LS_PROTOCOL_VERSION);
-    ck_assert_int_eq(impostor.verdict, LS_VERDICT_RETRY);
+    start_rival(&impostor, workers, ports);
     double seconds = stranger_wait_end(&impostor, 8), limit = (double)LS_REFUSED_TIMEOUT / (double)LS_SECOND;
     ck_assert_msg(seconds > limit - 0.3 && seconds < limit + 4, "%g s", seconds);
     stranger_stop(&impostor);
