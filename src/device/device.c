@@ -27,6 +27,23 @@ void ls_device_close(struct ls_device *device) {
     if (device) device->ops->close(device);
 }
 
+ls_status ls_device_synchronize(struct ls_device *device) {
+    return device->ops->queue ? device->ops->queue->synchronize(device) : LS_OK;
+}
+
+ls_status ls_device_allocate_host(struct ls_device *device, size_t size, void **memory) {
+    const struct ls_device_queue_ops *queue = device->ops->queue;
+    return queue ? queue->allocate_host(device, size, memory) : device->ops->allocate(device, size, memory);
+}
+
+void ls_device_release_host(struct ls_device *device, void *memory) {
+    const struct ls_device_queue_ops *queue = device->ops->queue;
+    if (queue)
+        queue->release_host(device, memory);
+    else
+        device->ops->release(device, memory);
+}
+
 static void close_all(struct ls_device **devices, int count) {
     for (int i = 0; i < count; i++) ls_device_close(devices[i]);
 }

@@ -10,6 +10,9 @@ struct ls_thread_state {
     unsigned denormals; /* ls_denormals_flush */
     int threads;        /* of the math library */
 };
+/* A device without host memory computes behind the calling threads: ops and copies are queued, and done in the order of
+ * the calls. What an op takes by pointer beside its tensors (scale, sums, value, step, report) must then lie in memory
+ * of allocate_host; numbers in it are read when the op is called, unless its comment says when it runs. */
 struct ls_device_ops {
     void (*close)(struct ls_device *device);
     /* Called by each thread before it computes on the device: its thread count, denormals flushed to zero. leave gives
@@ -19,12 +22,43 @@ struct ls_device_ops {
     /* Zeroed, aligned to 64 bytes. */
     ls_status (*allocate)(struct ls_device *device, size_t size, void **memory);
     void (*release)(struct ls_device *device, void *memory);
-    /* Between host memory and device memory; ordered with the ops of this device. */
+    /* Between host memory and device memory, behind all that was queued; copy_out has waited for it. from may be used
+     * again after copy_in. */
     ls_status (*copy_in)(struct ls_device *device, void *to, const void *from, size_t size);
     ls_status (*copy_out)(struct ls_device *device, void *to, const void *from, size_t size);
     /* Prepares op for repeated runs: chooses op->run and makes op->handle. UNIMPLEMENTED for a kind it has not. */
     ls_status (*build)(struct ls_device *device, struct ls_op *op);
     void (*discard)(struct ls_device *device, struct ls_op *op); /* what build made */
+    /* NULL where the device has host memory: */
+    const struct ls_device_queue_ops *queue;
+};
+
+/* What a device has that computes behind the calling threads. Marks are small numbers of the caller's choice, below
+ * LS_DEVICE_MARKS: each names the last copy that was begun with it. */
+#define LS_DEVICE_MARKS 256
+struct ls_device_queue_ops {
+    /* Until all that was queued is done; the first error of any of it, naming the op where that is known. */
+    ls_status (*synchronize)(struct ls_device *device);
+    /* Host memory that the device reads and writes too, zeroed; copies from and to it do not hold the calling thread.
+     */
+    ls_status (*allocate_host)(struct ls_device *device, size_t size, void **memory);
+    void (*release_host)(struct ls_device *device, void *memory);
+    /* Makes other host memory, such as ls_group_share's, as good as that for copies; undone before it is released. */
+    ls_status (*pin)(struct ls_device *device, void *memory, size_t size);
+    void (*unpin)(struct ls_device *device, void *memory);
+    /* Beside the ops: begins a copy to host memory of what the ops queued so far have written there, ... */
+    ls_status (*send)(struct ls_device *device, int mark, void *host, const void *from, size_t size);
+    /* ... tells whether it is done, from any thread, without waiting, ... */
+    ls_status (*sent)(struct ls_device *device, int mark, bool *done);
+    /* ... and back, from any thread, behind the copies that were begun before. host is read until it is done. */
+    ls_status (*receive)(struct ls_device *device, void *to, const void *host, size_t size);
+    /* Ops that are queued from now on see what was received. */
+    ls_status (*settle)(struct ls_device *device);
+    /* A list of ops as one: what the calling thread queues from begin to end is not done, but kept ... */
+    ls_status (*capture_begin)(struct ls_device *device);
+    ls_status (*capture_end)(struct ls_device *device, void **graph); /* also after an error between: NULL then */
+    ls_status (*replay)(struct ls_device *device, void *graph);       /* ... and queued as often as wished */
+    void (*drop)(struct ls_device *device, void *graph);
 };
 struct ls_device {
     const struct ls_device_ops *ops;
@@ -47,5 +81,10 @@ extern const struct ls_device_kind *const ls_device_kinds[]; /* ends with NULL *
 /* Opens every device of a list: "cpu:0,cpu:1", or a number of CPU devices. INVALID_ARGUMENT naming the bad entry. */
 ls_status ls_devices_open(const char *list, int threads, struct ls_device **devices, int *count);
 void ls_device_close(struct ls_device *device);
+/* Nothing to wait for where the device has host memory. */
+ls_status ls_device_synchronize(struct ls_device *device);
+/* Zeroed host memory for what ops of the device take by pointer. */
+ls_status ls_device_allocate_host(struct ls_device *device, size_t size, void **memory);
+void ls_device_release_host(struct ls_device *device, void *memory);
 /* What fixes the bits of computing beside the threads: instruction set and library versions, in one line. */
 void ls_devices_fingerprint(char *text, size_t size);

@@ -173,6 +173,30 @@ static ls_status check_penalty(const struct ls_op *op) {
     return status ? status : check_parts(op);
 }
 
+static ls_status check_cast(const struct ls_op *op) {
+    ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 0);
+    if (status) return status;
+    const struct ls_tensor *x = &op->tensors[LS_ARG_X], *y = &op->tensors[LS_ARG_Y];
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", x->dtype, false, x->shape},
+                              {LS_ARG_Y, "y", y->dtype, false, x->shape});
+}
+
+static ls_status check_finite(const struct ls_op *op) {
+    ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 1);
+    if (!status && !op->value) return ls_fail(LS_INVALID_ARGUMENT, "%s: value is missing", ls_op_name(op->kind));
+    return status;
+}
+
+static ls_status check_report(const struct ls_op *op) {
+    ls_status status = ls_op_check_leading(op, LS_ARG_Y, "y", 1);
+    if (status) return status;
+    int64_t count = op->tensors[LS_ARG_Y].shape.dims[0];
+    if (!op->sums || !op->report || count < LS_REPORT_OTHERS)
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: sums or report is missing, or y has fewer than %d elements",
+                       ls_op_name(op->kind), LS_REPORT_OTHERS);
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_Y, "y", LS_FLOAT32, false, LS_SHAPE(count)});
+}
+
 static const struct {
     const char *name;
     check_fn *check;
@@ -211,6 +235,9 @@ static const struct {
     [LS_OP_LAMB] = {"lamb", check_optimizer},
     [LS_OP_PENALTY] = {"penalty", check_penalty},
     [LS_OP_MERGE] = {"merge", ls_op_check_elements},
+    [LS_OP_CAST] = {"cast", check_cast},
+    [LS_OP_FINITE] = {"finite", check_finite},
+    [LS_OP_REPORT] = {"report", check_report},
 };
 
 const char *ls_op_name(enum ls_op_kind kind) {
@@ -221,4 +248,12 @@ ls_status ls_op_check(const struct ls_op *op) {
     if ((size_t)op->kind >= LS_OP_KIND_COUNT)
         return ls_fail(LS_INVALID_ARGUMENT, "op kind %d is no ls_op_kind", (int)op->kind);
     return kinds[op->kind].check(op);
+}
+
+void ls_loss_sums_add(struct ls_loss_sums *to, const struct ls_loss_sums *part) {
+    to->loss += part->loss;
+    to->correct += part->correct;
+    to->rows += part->rows;
+    to->penalty += part->penalty;
+    for (int i = 0; i < LS_MAX_METRICS; i++) to->metrics[i] += part->metrics[i];
 }

@@ -46,6 +46,10 @@ enum ls_op_kind {
     LS_OP_RMSPROP,
     LS_OP_LAMB,
     LS_OP_PENALTY, /* of the parts' regularisers -> *value */
+    /* Of 16-bit arithmetic */
+    LS_OP_CAST,   /* y = x in y's type, rounded to nearest even */
+    LS_OP_FINITE, /* how many elements of x are infinite or no number -> *value */
+    LS_OP_REPORT, /* y(E) = report[E], to which *sums and *gathered (unless NULL) are added: see LS_REPORT_ */
     LS_OP_KIND_COUNT
 };
 
@@ -71,6 +75,15 @@ struct ls_loss_sums {
     int64_t correct, rows;
     double metrics[LS_MAX_METRICS]; /* METRIC's */
     double penalty;                 /* what regularisers add to the loss */
+};
+
+/* Where REPORT adds what is in the sums, before all that a caller may have there beside. */
+enum {
+    LS_REPORT_LOSS = 0,
+    LS_REPORT_CORRECT,
+    LS_REPORT_ROWS,
+    LS_REPORT_METRICS, /* LS_MAX_METRICS of them */
+    LS_REPORT_OTHERS = LS_REPORT_METRICS + LS_MAX_METRICS
 };
 
 /* Read at each run of an optimizer op. */
@@ -118,9 +131,11 @@ struct ls_op {
     const struct ls_exchange *exchange;   /* BATCH_NORM forward, backward: statistics of all replicas; NULL: of x */
     int64_t column;                       /* PLACE, TAKE */
     struct ls_randomness random;          /* DROPOUT */
-    struct ls_loss_sums *sums;            /* losses: all but the metrics */
+    struct ls_loss_sums *sums;            /* losses: all but the metrics; REPORT reads it when it runs */
+    const struct ls_loss_sums *gathered;  /* REPORT: of batches before; read when it is called */
+    const float *report;                  /* REPORT; read when it is called */
     ls_metric metric;                     /* METRIC */
-    double *value;                        /* METRIC, PENALTY */
+    double *value;                        /* METRIC, PENALTY, FINITE; written when it runs, as sums by losses */
     const struct ls_optimizer_step *step; /* optimizers; DROPOUT reads the iteration and the pass */
     const struct ls_blob_part *variables; /* [variable_count], optimizers, PENALTY: all that are trained, in order */
     size_t variable_count;
@@ -161,6 +176,7 @@ enum { LS_ARG_PARAMETERS = 0, LS_ARG_GRADIENTS, LS_ARG_MOMENT_1, LS_ARG_MOMENT_2
 /* What every device's build asks first: are the arguments there, of the right type, shape and combination?
  * INVALID_ARGUMENT naming the op, the argument, what it is and what it should be. */
 ls_status ls_op_check(const struct ls_op *op);
+void ls_loss_sums_add(struct ls_loss_sums *to, const struct ls_loss_sums *part);
 const char *ls_op_name(enum ls_op_kind kind); /* "dense forward"; "unknown" past the end */
 static inline bool ls_op_last_part(const struct ls_op *op) {
     return op->part + 1 >= op->parts;

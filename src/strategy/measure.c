@@ -3,14 +3,6 @@
 
 #include "strategy/model.h"
 
-void ls_loss_sums_add(struct ls_loss_sums *to, const struct ls_loss_sums *part) {
-    to->loss += part->loss;
-    to->correct += part->correct;
-    to->rows += part->rows;
-    to->penalty += part->penalty;
-    for (int i = 0; i < LS_MAX_METRICS; i++) to->metrics[i] += part->metrics[i];
-}
-
 void ls_model_means(const ls_model *model, const struct ls_loss_sums *sums, double *loss, double *accuracy,
                     double *metrics) {
     const struct ls_objective *objective = &model->objective;

@@ -162,7 +162,6 @@ ls_status ls_gather_merge(const ls_model *model, const struct ls_model_replica *
 ls_status ls_gather_keep(const ls_model *model, struct ls_model_replica *replica, bool first);
 /* Adds to each replica's total, and leaves its outputs. */
 ls_status ls_model_evaluate_step(ls_model *model);
-void ls_loss_sums_add(struct ls_loss_sums *to, const struct ls_loss_sums *part);
 /* Means over the examples, as a result has them. accuracy is NaN where there is none; metrics has LS_MAX_METRICS. */
 void ls_model_means(const ls_model *model, const struct ls_loss_sums *sums, double *loss, double *accuracy,
                     double *metrics);

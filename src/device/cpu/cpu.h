@@ -35,6 +35,8 @@ ls_status ls_cpu_rmsprop(const struct ls_op *op);
 ls_status ls_cpu_lamb(const struct ls_op *op);
 ls_status ls_cpu_penalty(const struct ls_op *op);
 ls_status ls_cpu_merge(const struct ls_op *op);
+ls_status ls_cpu_finite(const struct ls_op *op);
+ls_status ls_cpu_report(const struct ls_op *op);
 
 /* loss.c: the first of the largest ones. */
 int64_t ls_cpu_argmax(const float *values, int64_t count);

@@ -1,0 +1,36 @@
+/* Collectives over the memory of devices, of one process or of several: what NCCL does. Devices have ranks in the
+ * group; those of a process have consecutive ones. Every process makes the same calls in the same order, from one
+ * thread. What is asked for is queued beside the ops, and in order. Nothing here waits: readiness is asked for, so that
+ * whoever waits can keep a deadline, and give up when a peer is lost. */
+#pragma once
+#include "device/device.h"
+
+#define LS_DEVICE_GROUP_ID 128 /* bytes */
+struct ls_device_group;
+struct ls_device_group_config {
+    struct ls_device *const *devices; /* [count], of this process, borrowed */
+    int count, first, total;          /* ranks first to first + count - 1, of total */
+    const char *id;                   /* LS_DEVICE_GROUP_ID bytes, the same for all */
+};
+struct ls_device_group_ops {
+    int version;                                      /* 22809 for NCCL 2.28.9 */
+    ls_status (*new_id)(char id[LS_DEVICE_GROUP_ID]); /* for one process, which hands it to the others */
+    ls_status (*open)(const struct ls_device_group_config *config, struct ls_device_group **group); /* begins to */
+    /* Whether the group is made and no error of it is known; an error of the others shows here too. */
+    ls_status (*ready)(struct ls_device_group *group, bool *done);
+    /* In place on every device: arrays[i] of devices[i]. Begins when what was queued on each device before
+     * ls_device_group_ops.after was called for it is done; ops queued after the device's settle see the result. */
+    ls_status (*after)(struct ls_device_group *group, int index); /* from the thread that queues on that device */
+    ls_status (*all_reduce)(struct ls_device_group *group, ls_reduce_op op, ls_dtype dtype, void *const *arrays,
+                            size_t count);
+    ls_status (*broadcast)(struct ls_device_group *group, int root, ls_dtype dtype, void *const *arrays, size_t count);
+    /* counts equal on all: count elements from each rank, into total * count. */
+    ls_status (*all_gather)(struct ls_device_group *group, ls_dtype dtype, const void *const *inputs,
+                            void *const *outputs, size_t count);
+    ls_status (*reduce_scatter)(struct ls_device_group *group, ls_reduce_op op, ls_dtype dtype,
+                                const void *const *inputs, void *const *outputs, size_t count);
+    /* Whether all that was asked of the group is done on this process's devices. */
+    ls_status (*finished)(struct ls_device_group *group, bool *done);
+    void (*abort)(struct ls_device_group *group); /* ends what is under way; only close may follow */
+    void (*close)(struct ls_device_group *group);
+};

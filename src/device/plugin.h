@@ -1,0 +1,28 @@
+/* What lockstep and its GPU plugin know of each other: two tables of functions, exchanged once when the plugin is
+ * loaded. The plugin is a module of its own, so that lockstep runs where there is no driver; it is of the same version,
+ * or it is refused. */
+#pragma once
+#include "device/device.h"
+#include "device/device_group.h"
+
+#define LS_PLUGIN_ENTRY "ls_cuda_plugin" /* the one symbol that it exports: ls_plugin_entry_fn */
+#define LS_PLUGIN_ABI   1                /* counts changes to what is below, and to device.h and op.h */
+
+/* What the plugin has from lockstep. Errors of its functions are those of the calling thread, as everywhere. */
+struct ls_plugin_host {
+    int abi;
+    const char *version;                    /* ls_version() */
+    void (*set_error)(const char *message); /* of this thread */
+    const char *(*error)(void);
+};
+struct ls_plugin {
+    int abi;
+    const char *version;
+    /* A row of the table of device kinds: unavailable tells why no GPU can be used although a driver is there. */
+    const struct ls_device_kind *kind;
+    void (*fingerprint)(char *text, size_t size); /* what fixes the bits: architecture and library versions */
+    void (*libraries)(char *text, size_t size);   /* "CUDA 13.0, cuDNN 9.19.0, NCCL 2.28.9", for people */
+    const struct ls_device_group_ops *group;      /* NULL: built without NCCL */
+};
+/* NULL when it does not suit host; then *why says so. */
+typedef const struct ls_plugin *ls_plugin_entry_fn(const struct ls_plugin_host *host, const char **why);
