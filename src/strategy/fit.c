@@ -6,8 +6,6 @@
  * furthest. What belongs to an epoch outside the group (on_epoch, checkpoints) is done by each worker when the epoch
  * is. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,56 +13,28 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/point.h"
-#include "observe/progress.h"
-#include "strategy/saved.h"
+#include "strategy/fit.h"
 #include "strategy/stop.h"
 
 static void free_pipeline(struct ls_pipeline **pipeline) {
     ls_pipeline_free(*pipeline);
 }
 
-struct fitting {
-    ls_model *model;
-    ls_dataset *data;
-    ls_fit_options options;
-    int64_t index; /* of this call */
-    struct ls_pipeline *pipeline, *validation;
-    int layout; /* the strategy's that they are for */
-    struct ls_fit_lines lines;
-    char *description;                      /* all lines */
-    struct ls_progress *progress;           /* NULL: silent */
-    struct ls_backup *backup;               /* NULL: no checkpoints */
-    struct ls_callbacks *callbacks;         /* NULL: there are none */
-    int64_t steps_per_epoch, last_position; /* in portions where batches are scaled */
-    bool begun; /* state is that of the group, but for what a failed transaction has left out */
-    enum ls_call_stand stand;
-    struct ls_fit_state state;
-    int64_t ended;   /* epochs whose end callbacks here were told; -1: none yet */
-    int64_t told;    /* epochs whose end this process has told; -1: none has been done here */
-    int64_t shown;   /* the epoch that the progress line is about */
-    int64_t stepped; /* the position whose step's end callbacks here were told */
-    bool repeats;    /* they are told it again */
-    bool resumed;    /* fit goes on after a checkpoint, or in another worker's state */
-    bool timing;     /* the first step here is done */
-    int64_t timed_samples;
-    double timed_seconds; /* both without the first step */
-};
-
 /* What this worker wishes goes with the step. */
-static void ask(const struct fitting *fitting) {
+static void ask(const struct ls_fitting *fitting) {
     const ls_fit_options *options = &fitting->options;
     ls_request request = options->request ? options->request(options->context) : LS_GO_ON;
     if (request > fitting->model->request) fitting->model->request = request;
 }
 
 /* After a committed step, or an epoch that is done. What somebody asked for comes first. */
-static ls_status keep(struct fitting *fitting) {
+static ls_status keep(struct ls_fitting *fitting) {
     return fitting->model->requests.stop ? LS_OK : ls_backup_step(fitting->backup, &fitting->state);
 }
 
 /* The batches of the next step: as many as the optimizer takes, and no more than the epoch still has. taken is how far
  * they go. */
-static ls_status run_batches(struct fitting *fitting, int64_t *taken, struct ls_loss_sums *sums) {
+static ls_status run_batches(struct ls_fitting *fitting, int64_t *taken, struct ls_loss_sums *sums) {
     const struct ls_fit_state *state = &fitting->state;
     int64_t steps = ls_pipeline_steps(fitting->pipeline), end = (state->epochs + 1) * fitting->steps_per_epoch;
     int most = fitting->model->step.rule.gradient_accumulation_steps;
@@ -81,7 +51,7 @@ static ls_status run_batches(struct fitting *fitting, int64_t *taken, struct ls_
     }
 }
 
-static ls_status train_step(struct fitting *fitting) {
+static ls_status train_step(struct ls_fitting *fitting) {
     int64_t started = ls_now(), taken;
     struct ls_track *track = fitting->model->strategy->replicas[0].track;
     struct ls_fit_state *state = &fitting->state;
@@ -137,75 +107,20 @@ static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, struct 
     return status ? ls_fail_context(status, "evaluation") : LS_OK;
 }
 
-/* ---- Callbacks ---------------------------------------------------------------------------------------------------*/
-
-/* With the numbers so far, unless the epoch has none yet. */
-static ls_status tell_callbacks(struct fitting *fitting, enum ls_callback_event event) {
-    const struct ls_fit_state *state = &fitting->state;
-    int64_t step = state->position - state->epochs * fitting->steps_per_epoch;
-    const struct ls_callback_place place = {
-        .epoch = (int)state->epochs,
-        .epochs = fitting->options.epochs,
-        .step = step,
-        .steps = fitting->steps_per_epoch,
-        .result = step || event == LS_ON_TRAIN_END ? &state->result : NULL,
-        .validated =
-            event != LS_ON_TRAIN_BATCH_END && (state->evaluated || (fitting->validation && event == LS_ON_TRAIN_END)),
-        .resumed = fitting->resumed,
-        .repeated = event == LS_ON_TRAIN_BATCH_END ? fitting->repeats : state->ended > state->epochs,
-    };
-    return ls_callbacks_tell(fitting->callbacks, event, &place);
-}
-
-/* The state's last step, whose end callbacks here were not told: it is another worker's, or a checkpoint's. */
-static ls_status repeat_batch_end(struct fitting *fitting) {
-    const struct ls_fit_state *state = &fitting->state;
-    if (fitting->stepped == state->position || state->position == state->epochs * fitting->steps_per_epoch)
-        return LS_OK;
-    fitting->repeats = true;
-    ls_status status = tell_callbacks(fitting, LS_ON_TRAIN_BATCH_END);
-    fitting->repeats = false;
-    fitting->stepped = state->position;
-    return status;
-}
-
-/* Before the epoch is done, so that what callbacks change belongs to it. */
-static ls_status end_epoch(struct fitting *fitting) {
-    struct ls_fit_state *state = &fitting->state;
-    if (fitting->ended > state->epochs) return LS_OK;
-    ls_status status = tell_callbacks(fitting, LS_ON_EPOCH_END);
-    if (status) return ls_fail_context(status, "at the end of epoch %d", (int)state->epochs + 1);
-    fitting->ended = state->ended = state->epochs + 1;
-    return LS_OK;
-}
-
-/* Whether a callback of any worker wishes that there are no more epochs. */
-static ls_status agree_to_stop(struct fitting *fitting, bool *stopped) {
-    struct ls_membership *membership = fitting->model->strategy->membership;
-    LS_CLEANUP(ls_free_pointer) int64_t *wishes = ls_alloc_array((size_t)membership->size, sizeof(*wishes));
-    *stopped = false;
-    if (!fitting->callbacks) return LS_OK;
-    if (!wishes) return ls_fail_memory("wishes", (size_t)membership->size);
-    ls_status status =
-        ls_membership_exchange(membership, "stop training", fitting->model->stop_training ? 1 : 0, wishes);
-    for (int i = 0; !status && i < membership->size; i++) *stopped = *stopped || wishes[i];
-    return status;
-}
-
 /* ---- Transactions ----------------------------------------------------------------------------------------------- */
 
-static ls_status train(struct fitting *fitting) {
+static ls_status train(struct ls_fitting *fitting) {
     struct ls_fit_state *state = &fitting->state;
     int64_t begin = state->epochs * fitting->steps_per_epoch, step = state->position - begin + 1;
     if (fitting->shown != state->epochs)
         ls_progress_epoch(fitting->progress, (int)state->epochs, fitting->options.epochs, fitting->steps_per_epoch);
-    ls_status status = fitting->shown != state->epochs ? tell_callbacks(fitting, LS_ON_EPOCH_BEGIN) : LS_OK;
+    ls_status status = fitting->shown != state->epochs ? ls_fitting_tell(fitting, LS_ON_EPOCH_BEGIN) : LS_OK;
     fitting->shown = state->epochs;
-    if (!status) status = tell_callbacks(fitting, LS_ON_TRAIN_BATCH_BEGIN);
+    if (!status) status = ls_fitting_tell(fitting, LS_ON_TRAIN_BATCH_BEGIN);
     if (!status) status = train_step(fitting);
     if (!status) ls_membership_commit(fitting->model->strategy->membership);
     if (!status) ls_reached("committed");
-    if (!status) status = tell_callbacks(fitting, LS_ON_TRAIN_BATCH_END);
+    if (!status) status = ls_fitting_tell(fitting, LS_ON_TRAIN_BATCH_END);
     if (!status) fitting->stepped = state->position;
     if (!status && state->position < begin + fitting->steps_per_epoch) status = keep(fitting);
     if (status) return ls_fail_context(status, "epoch %d, step %lld", (int)state->epochs + 1, (long long)step);
@@ -213,7 +128,7 @@ static ls_status train(struct fitting *fitting) {
     return LS_OK;
 }
 
-static ls_status validate(struct fitting *fitting) {
+static ls_status validate(struct ls_fitting *fitting) {
     struct ls_fit_state *state = &fitting->state;
     ls_result *result = &state->result;
     struct ls_loss_sums sums;
@@ -226,12 +141,12 @@ static ls_status validate(struct fitting *fitting) {
     return LS_OK;
 }
 
-static ls_status finish_epoch(struct fitting *fitting) {
+static ls_status finish_epoch(struct ls_fitting *fitting) {
     bool stopped;
-    ls_status status = end_epoch(fitting);
+    ls_status status = ls_fitting_end_epoch(fitting);
     ls_reached("verify");
     if (!status) status = ls_model_verify(fitting->model);
-    if (!status) status = agree_to_stop(fitting, &stopped);
+    if (!status) status = ls_fitting_agree_to_stop(fitting, &stopped);
     if (status) return status;
     fitting->state.stopped = stopped;
     fitting->state.epochs++;
@@ -243,13 +158,13 @@ static ls_status finish_epoch(struct fitting *fitting) {
 }
 
 /* The next one. */
-static ls_status advance(struct fitting *fitting) {
+static ls_status advance(struct ls_fitting *fitting) {
     const struct ls_fit_state *state = &fitting->state;
     if (state->position < (state->epochs + 1) * fitting->steps_per_epoch) return train(fitting);
     return fitting->validation && !state->evaluated ? validate(fitting) : finish_epoch(fitting);
 }
 
-static ls_status tell_epoch(struct fitting *fitting, int epoch) {
+static ls_status tell_epoch(struct ls_fitting *fitting, int epoch) {
     ls_result *result = &fitting->state.result;
     /* who has this epoch's end from another worker has also what on_epoch made of the rate there */
     fitting->model->step.rule.learning_rate = fitting->model->epoch_rate;
@@ -264,20 +179,20 @@ static ls_status tell_epoch(struct fitting *fitting, int epoch) {
     return status ? ls_fail_context(status, "after epoch %d", epoch + 1) : LS_OK;
 }
 
-static ls_status tell_epochs(struct fitting *fitting) {
+static ls_status tell_epochs(struct ls_fitting *fitting) {
     ls_status status = LS_OK;
     while (!status && fitting->told < fitting->state.epochs) status = tell_epoch(fitting, (int)fitting->told++);
     return status;
 }
 
 /* Between two transactions: somebody has asked, in the last step, that all stop. An epoch is brought to its end. */
-static bool is_to_stop(const struct fitting *fitting) {
+static bool is_to_stop(const struct ls_fitting *fitting) {
     const struct ls_fit_state *state = &fitting->state;
     bool ending = state->position >= (state->epochs + 1) * fitting->steps_per_epoch;
     return fitting->model->requests.stop && !ending && state->position < fitting->last_position;
 }
 
-static ls_status stop(struct fitting *fitting) {
+static ls_status stop(struct ls_fitting *fitting) {
     const struct ls_fit_state *state = &fitting->state;
     long long step = state->position - state->epochs * fitting->steps_per_epoch;
     ls_status status = ls_fit_stop(fitting->model, fitting->backup, state);
@@ -285,12 +200,12 @@ static ls_status stop(struct fitting *fitting) {
     return ls_fail_context(status, "epoch %lld, step %lld", (long long)state->epochs + 1, step);
 }
 
-static ls_status finish(struct fitting *fitting) {
-    ls_status status = fitting->stand != LS_CALL_DONE ? tell_callbacks(fitting, LS_ON_TRAIN_END) : LS_OK;
+static ls_status finish(struct ls_fitting *fitting) {
+    ls_status status = fitting->stand != LS_CALL_DONE ? ls_fitting_tell(fitting, LS_ON_TRAIN_END) : LS_OK;
     return status ? ls_fail_context(status, "at the end") : ls_backup_finish(fitting->backup, &fitting->state);
 }
 
-static ls_status run_epochs(struct fitting *fitting) {
+static ls_status run_epochs(struct ls_fitting *fitting) {
     for (;;) {
         ls_status status = tell_epochs(fitting);
         if (status) return status;
@@ -315,7 +230,7 @@ static ls_status check_fit(ls_fit_options *options) {
 }
 
 /* Anew where other replicas have come to this worker. */
-static ls_status open_pipelines(struct fitting *fitting) {
+static ls_status open_pipelines(struct ls_fitting *fitting) {
     const ls_strategy *strategy = fitting->model->strategy;
     ls_dataset *validation = fitting->options.validation_data;
     if (fitting->pipeline && fitting->layout == strategy->layout) return LS_OK;
@@ -328,7 +243,7 @@ static ls_status open_pipelines(struct fitting *fitting) {
 }
 
 /* What needs nobody else. */
-static ls_status open_fit(struct fitting *fitting) {
+static ls_status open_fit(struct ls_fitting *fitting) {
     ls_model *model = fitting->model;
     const ls_fit_options *options = &fitting->options;
     ls_status status = open_pipelines(fitting);
@@ -348,7 +263,7 @@ static ls_status open_fit(struct fitting *fitting) {
 }
 
 /* Anew where another worker has become the first one, or is it no more. */
-static ls_status open_backup(struct fitting *fitting) {
+static ls_status open_backup(struct ls_fitting *fitting) {
     const struct ls_backup_config config = {
         .model = fitting->model,
         .options = fitting->options.checkpoint,
@@ -364,7 +279,7 @@ static ls_status open_backup(struct fitting *fitting) {
 }
 
 /* With all others: the same training, the same weights, or what the newest checkpoint has. */
-static ls_status begin_together(struct fitting *fitting) {
+static ls_status begin_together(struct ls_fitting *fitting) {
     ls_model *model = fitting->model;
     ls_status status = model->compiled ? ls_fit_agree(model, fitting->description) : LS_OK;
     if (!status) status = ls_model_build(model, fitting->data, fitting->pipeline, NULL);
@@ -375,21 +290,8 @@ static ls_status begin_together(struct fitting *fitting) {
     return status;
 }
 
-/* The first time: in a state of its own, a checkpoint's or another worker's. */
-static ls_status begin_callbacks(struct fitting *fitting) {
-    ls_status status = LS_OK;
-    if (!fitting->begun) {
-        fitting->begun = true;
-        fitting->resumed = fitting->state.position > 0;
-        fitting->ended = fitting->state.epochs;
-        status = tell_callbacks(fitting, LS_ON_TRAIN_BEGIN);
-    }
-    if (!status) status = repeat_batch_end(fitting);
-    return status ? ls_fail_context(status, "at the beginning") : LS_OK;
-}
-
 /* The buffers are made for both pipelines before the first step, so that they do not move in training. */
-static ls_status begin(struct fitting *fitting) {
+static ls_status begin(struct ls_fitting *fitting) {
     ls_model *model = fitting->model;
     const struct ls_call call = {model,          fitting->data,        fitting->pipeline,
                                  fitting->index, fitting->description, fitting->callbacks};
@@ -402,13 +304,13 @@ static ls_status begin(struct fitting *fitting) {
     if (fitting->stand == LS_CALL_DONE) fitting->state.epochs = fitting->options.epochs;
     if (fitting->told < 0) fitting->told = fitting->state.epochs;
     ls_training_start(&call, &fitting->state);
-    if (fitting->stand != LS_CALL_DONE) return begin_callbacks(fitting);
+    if (fitting->stand != LS_CALL_DONE) return ls_fitting_begin_callbacks(fitting);
     fitting->begun = true;
     return LS_OK;
 }
 
 /* What the first worker alone does: another one than before may be it now. */
-static ls_status take_office(struct fitting *fitting) {
+static ls_status take_office(struct ls_fitting *fitting) {
     bool shows = fitting->options.verbose > 0 && fitting->model->strategy->membership->rank == 0;
     ls_status status = LS_OK;
     if (!shows) ls_progress_free(ls_steal(fitting->progress));
@@ -418,7 +320,7 @@ static ls_status take_office(struct fitting *fitting) {
     return status || !fitting->backup ? status : open_backup(fitting);
 }
 
-static ls_status run(struct fitting *fitting) {
+static ls_status run(struct ls_fitting *fitting) {
     ls_status status = open_pipelines(fitting);
     if (status) return status;
     if (!fitting->begun || fitting->model->strategy->membership->inherited.data) status = begin(fitting);
@@ -427,7 +329,7 @@ static ls_status run(struct fitting *fitting) {
     return status ? status : run_epochs(fitting);
 }
 
-static ls_status fit(struct fitting *fitting) {
+static ls_status fit(struct ls_fitting *fitting) {
     ls_strategy *strategy = fitting->model->strategy;
     ls_status status = open_fit(fitting);
     fitting->index = ls_training_begin(strategy, fitting->model);
@@ -440,7 +342,7 @@ static ls_status fit(struct fitting *fitting) {
 }
 
 ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result) {
-    struct fitting fitting = {.model = model, .data = data, .ended = -1, .told = -1, .shown = -1};
+    struct ls_fitting fitting = {.model = model, .data = data, .ended = -1, .told = -1, .shown = -1};
     fitting.state.result = (ls_result){.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
     ls_status status = ls_options_copy("ls_fit_options", &fitting.options, sizeof(fitting.options), options);
     for (int i = 0; i < model->objective.metric_count; i++) fitting.state.result.val_metrics[i] = NAN;
