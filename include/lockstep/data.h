@@ -17,10 +17,14 @@ typedef enum ls_shuffle { LS_SHUFFLE_EACH_EPOCH = 0, LS_SHUFFLE_ONCE, LS_SHUFFLE
 /* How a global batch is divided. LAYOUT_INVARIANT: one global order, each batch cut by replica id, the first G mod N
  * replicas get one more. TENSORFLOW: with auto_shard DATA each batch is cut in N pieces of ceil(n / N) that are dealt to
  * the workers in turn; with OFF every worker sees all data in the sizes of batch_sizes_for_worker, rotated by worker; with
- * FILE the same over its own files, every W-th; AUTO is FILE where there are as many files as workers, else DATA. */
+ * FILE the same over its own files, every W-th; AUTO is FILE where there are as many files as workers, else DATA; HINT is
+ * as OFF over what shard_hint leaves a worker. */
 typedef enum ls_division { LS_DIVIDE_LAYOUT_INVARIANT = 0, LS_DIVIDE_TENSORFLOW } ls_division;
 /* AutoShardPolicy, for LS_DIVIDE_TENSORFLOW and for custom loops. */
-typedef enum ls_auto_shard { LS_SHARD_DATA = 0, LS_SHARD_OFF, LS_SHARD_FILE, LS_SHARD_AUTO } ls_auto_shard;
+typedef enum ls_auto_shard { LS_SHARD_DATA = 0, LS_SHARD_OFF, LS_SHARD_FILE, LS_SHARD_AUTO, LS_SHARD_HINT } ls_auto_shard;
+/* With LS_SHARD_HINT, the place of tf.data's shard(SHARD_HINT, SHARD_HINT) among source, shuffle, repeat and batch: of W workers
+ * the w-th has the files, the examples before they are shuffled, the rows before they are batched, or the batches w, w + W, ... */
+typedef enum ls_shard_hint { LS_HINT_NONE = 0, LS_HINT_FILES, LS_HINT_EXAMPLES, LS_HINT_ROWS, LS_HINT_BATCHES } ls_shard_hint;
 /* What a damaged image or record is. SKIP looks through all examples when the dataset is opened and leaves the damaged
  * ones out: ls_dataset_num_damaged. */
 typedef enum ls_on_damage { LS_DAMAGE_FAILS = 0, LS_DAMAGE_SKIPPED } ls_on_damage;
@@ -74,6 +78,7 @@ typedef struct ls_dataset_options {
     bool drop_remainder;   /* leave out the short last batch */
     ls_division division;
     ls_auto_shard auto_shard;
+    ls_shard_hint shard_hint;
     int image_height, image_width; /* what images are resized to, as tf.image.resize; 0: the first image's */
     int image_channels;    /* 1 or 3; 0: the first image's */
     bool scaled_decode;    /* JPEGs much larger than that are decoded at 1/2, 1/4 or 1/8: faster, not TensorFlow's pixels */

@@ -82,7 +82,8 @@ static const char help[] =
     "  --threads-per-replica N (default 1)\n"
     "  --timeout S             seconds that one collective may take (default LOCKSTEP_COLLECTIVE_TIMEOUT)\n"
     "  --division layout-invariant|tensorflow   how a global batch is divided (default layout-invariant)\n"
-    "  --auto-shard data|off|file|auto   for --division tensorflow (default data)\n"
+    "  --auto-shard data|off|file|auto|hint   for --division tensorflow (default data)\n"
+    "  --shard-hint files|examples|rows|batches   for --auto-shard hint: of what each worker has its part\n"
     "\n"
     "output:\n"
     "  --json                  the chief's last line on stdout is one JSON object: num_replicas_in_sync,\n"
@@ -152,6 +153,7 @@ enum option_id {
     TIMEOUT,
     DIVISION,
     AUTO_SHARD,
+    SHARD_HINT,
     JSON,
     TRACE,
     VERBOSE
@@ -192,6 +194,7 @@ static const struct option long_options[] = {
     {"timeout", required_argument, NULL, TIMEOUT},
     {"division", required_argument, NULL, DIVISION},
     {"auto-shard", required_argument, NULL, AUTO_SHARD},
+    {"shard-hint", required_argument, NULL, SHARD_HINT},
     {"json", no_argument, NULL, JSON},
     {"trace", required_argument, NULL, TRACE},
     {"verbose", required_argument, NULL, VERBOSE},
@@ -212,7 +215,8 @@ static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
 static const char *const transports[] = {"auto", "shm", "tcp", "grpc", NULL};
 static const char *const cross_device_ops[] = {"auto", "one-device", "hierarchical", NULL};
 static const char *const divisions[] = {"layout-invariant", "tensorflow", NULL};
-static const char *const auto_shards[] = {"data", "off", "file", "auto", NULL};
+static const char *const auto_shards[] = {"data", "off", "file", "auto", "hint", NULL};
+static const char *const shard_hints[] = {"files", "examples", "rows", "batches", NULL};
 
 /* Options whose value is one of a list of words. */
 static bool read_word(const struct ls_command_line *line, int option, struct training *training) {
@@ -231,6 +235,7 @@ static bool read_word(const struct ls_command_line *line, int option, struct tra
         {CROSS_DEVICE, "--cross-device-ops", cross_device_ops},
         {DIVISION, "--division", divisions},
         {AUTO_SHARD, "--auto-shard", auto_shards},
+        {SHARD_HINT, "--shard-hint", shard_hints},
     };
     int value = 0;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
@@ -246,6 +251,7 @@ static bool read_word(const struct ls_command_line *line, int option, struct tra
     if (option == CROSS_DEVICE) training->strategy.cross_device_ops = (ls_cross_device_ops)value;
     if (option == DIVISION) training->data.division = (ls_division)value;
     if (option == AUTO_SHARD) training->data.auto_shard = (ls_auto_shard)value;
+    if (option == SHARD_HINT) training->data.shard_hint = (ls_shard_hint)(LS_HINT_FILES + value);
     return true;
 }
 

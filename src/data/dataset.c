@@ -30,6 +30,16 @@ static ls_status check_choice(const char *field, int value, int last) {
     return ls_fail(LS_INVALID_ARGUMENT, "%s is %d: it must be 0 to %d", field, value, last);
 }
 
+static ls_status check_sharding(const ls_dataset_options *options) {
+    ls_status status = check_choice("division", (int)options->division, LS_DIVIDE_TENSORFLOW);
+    if (!status) status = check_choice("auto_shard", (int)options->auto_shard, LS_SHARD_HINT);
+    if (!status) status = check_choice("shard_hint", (int)options->shard_hint, LS_HINT_BATCHES);
+    if (status || (options->auto_shard == LS_SHARD_HINT) == (options->shard_hint != LS_HINT_NONE)) return status;
+    return ls_fail(LS_INVALID_ARGUMENT, "auto_shard is %d and shard_hint %d: auto_shard HINT (%d) needs a shard_hint, and "
+                                        "no other auto_shard has one",
+                   (int)options->auto_shard, (int)options->shard_hint, LS_SHARD_HINT);
+}
+
 ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_options *filled) {
     ls_dataset_options copy;
     ls_status status = ls_options_copy("ls_dataset_options", &copy, sizeof(copy), options);
@@ -38,8 +48,7 @@ ls_status ls_dataset_options_fill(const ls_dataset_options *options, ls_dataset_
     if (!status) status = check_number("limit", copy.limit);
     if (!status) status = check_choice("split", (int)copy.split, LS_TEST);
     if (!status) status = check_choice("shuffle", (int)copy.shuffle, LS_SHUFFLE_NEVER);
-    if (!status) status = check_choice("division", (int)copy.division, LS_DIVIDE_TENSORFLOW);
-    if (!status) status = check_choice("auto_shard", (int)copy.auto_shard, LS_SHARD_AUTO);
+    if (!status) status = check_sharding(&copy);
     if (!status) status = check_number("skip", copy.skip);
     if (!status) status = check_number("shuffle_buffer", copy.shuffle_buffer);
     if (!status) status = check_number("block_length", copy.block_length);

@@ -7,7 +7,7 @@
  * piece p goes to worker p mod W. (With that policy tf.data replaces the sizes below by this older rule, so that all
  * workers cut alike; recorded in tests/golden/division.txt.)
  *
- * TensorFlow, sharding OFF and FILE: every worker goes through all its rows in mini-batches of the sizes of
+ * TensorFlow, sharding OFF, FILE and HINT: every worker goes through all its rows in mini-batches of the sizes of
  * batch_sizes_for_worker, a cycle of N sizes that sum to G, larger ones first, begun at worker * R. */
 #include "data/division.h"
 

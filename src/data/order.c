@@ -100,9 +100,16 @@ static int64_t example_at(struct ls_order *order, int64_t epoch, int64_t row) {
     return order->config.examples ? order->config.examples[place] : place;
 }
 
+/* In the epoch, of this worker's row. */
+static int64_t row_of(const struct ls_order_config *config, int64_t own) {
+    if (!config->block) return own;
+    return (own / config->block * config->num_workers + config->worker) * config->block + own % config->block;
+}
+
 void ls_order_rows(struct ls_order *order, int64_t epoch, int64_t first, int64_t count, struct ls_row *rows) {
     int64_t repeat = order->config.options->repeat;
-    for (int64_t i = 0; i < count; i++)
-        rows[i] =
-            (struct ls_row){example_at(order, epoch, first + i), epoch * repeat + (first + i) / order->config.count};
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = row_of(&order->config, first + i);
+        rows[i] = (struct ls_row){example_at(order, epoch, row), epoch * repeat + row / order->config.count};
+    }
 }

@@ -68,6 +68,7 @@ static ls_status find_shard(const struct ls_pipeline_config *config, ls_auto_sha
     ls_auto_shard asked = config->dataset->options.auto_shard;
     bool enough = source->files >= config->num_workers;
     if (config->own_examples) asked = LS_SHARD_OFF;
+    if (asked == LS_SHARD_HINT && config->dataset->options.shard_hint == LS_HINT_FILES) asked = LS_SHARD_FILE;
     if (asked == LS_SHARD_AUTO) asked = enough && source->files ? LS_SHARD_FILE : LS_SHARD_DATA;
     if (asked == LS_SHARD_FILE && !enough && config->dataset->options.division == LS_DIVIDE_TENSORFLOW)
         return ls_fail(LS_INVALID_ARGUMENT,
@@ -81,14 +82,27 @@ static bool shards_files(const struct ls_pipeline *pipeline) {
     return pipeline->plan.rule == LS_DIVIDE_TENSORFLOW && pipeline->plan.shard == LS_SHARD_FILE;
 }
 
+/* In which blocks the rows of an epoch are dealt to the workers; 0: they are not. */
+static int64_t dealt_block(const struct ls_pipeline *pipeline) {
+    ls_shard_hint hint = pipeline->dataset->options.shard_hint;
+    if (pipeline->plan.rule != LS_DIVIDE_TENSORFLOW || pipeline->plan.shard != LS_SHARD_HINT) return 0;
+    return hint == LS_HINT_ROWS ? 1 : hint == LS_HINT_BATCHES ? pipeline->whole : 0;
+}
+
+static bool shards_examples(const struct ls_pipeline *pipeline) {
+    bool hinted = pipeline->plan.shard == LS_SHARD_HINT && pipeline->dataset->options.shard_hint == LS_HINT_EXAMPLES;
+    return shards_files(pipeline) || (pipeline->plan.rule == LS_DIVIDE_TENSORFLOW && hinted);
+}
+
 static int worker_of(const struct ls_pipeline *pipeline, int64_t example) {
     const struct ls_source *source = pipeline->dataset->source;
+    if (!shards_files(pipeline)) return (int)(example % pipeline->plan.num_workers);
     int64_t file = source->ops->file(source, pipeline->dataset->options.skip + example);
     return (int)(file % pipeline->plan.num_workers);
 }
 
-/* With sharding by files: the examples of this worker; and how many each worker has. */
-static ls_status deal_files(struct ls_pipeline *pipeline, int worker, int64_t **examples, int64_t *counts) {
+/* Where examples are sharded: those of this worker; and how many each worker has. */
+static ls_status deal_examples(struct ls_pipeline *pipeline, int worker, int64_t **examples, int64_t *counts) {
     int64_t all = pipeline->dataset->count, own = 0;
     for (int64_t i = 0; i < all; i++) counts[worker_of(pipeline, i)]++;
     *examples = ls_alloc_array((size_t)counts[worker] + 1, sizeof(**examples));
@@ -105,26 +119,46 @@ static int64_t count_rows(const struct ls_pipeline *pipeline, int64_t examples) 
     return options->drop_remainder ? rows - rows % pipeline->whole : rows;
 }
 
+/* Of so many rows that are dealt in blocks: a worker's. */
+static int64_t count_dealt(const struct ls_pipeline *pipeline, int64_t rows, int worker) {
+    int64_t block = dealt_block(pipeline), cycle = block * pipeline->plan.num_workers;
+    int64_t rest = rows % cycle - worker * block;
+    return rows / cycle * block + (rest < 0 ? 0 : rest > block ? block : rest);
+}
+
+/* The rows of every worker, from how many examples it has where examples are sharded; total is the greatest. */
+static ls_status count_totals(struct ls_pipeline *pipeline) {
+    int64_t *totals = pipeline->totals, all = pipeline->plan.total;
+    bool dealt = dealt_block(pipeline) > 0;
+    pipeline->plan.total = 0;
+    for (int i = 0; i < pipeline->plan.num_workers; i++) {
+        totals[i] = dealt ? count_dealt(pipeline, all, i) : count_rows(pipeline, totals[i]);
+        if (totals[i] > pipeline->plan.total) pipeline->plan.total = totals[i];
+        if (!totals[i] && pipeline->plan.shard == LS_SHARD_HINT)
+            return ls_fail(LS_INVALID_ARGUMENT, "auto_shard HINT leaves nothing to worker %d of %d: the %s dataset has %lld "
+                                                "examples, batch_size is %lld",
+                           i, pipeline->plan.num_workers, pipeline->dataset->source->kind,
+                           (long long)pipeline->dataset->count, (long long)pipeline->whole);
+    }
+    return LS_OK;
+}
+
 /* Which examples this worker has (*examples, NULL: all; *count of them), and the rows of every worker. */
 static ls_status plan_rows(struct ls_pipeline *pipeline, const struct ls_pipeline_config *config, int64_t **examples,
                            int64_t *count) {
     int workers = config->num_workers;
     *count = pipeline->dataset->count;
     pipeline->plan.total = count_rows(pipeline, *count);
-    if (!shards_files(pipeline) && !config->own_examples) return LS_OK;
+    if (!shards_examples(pipeline) && !dealt_block(pipeline) && !config->own_examples) return LS_OK;
     pipeline->totals = ls_alloc_array((size_t)workers, sizeof(*pipeline->totals));
     if (!pipeline->totals) return ls_fail_memory("a plan", (size_t)workers * sizeof(int64_t));
     pipeline->plan.totals = pipeline->totals;
     if (config->own_examples)
         for (int i = 0; i < workers; i++) pipeline->totals[i] = config->own_examples[i];
-    ls_status status = config->own_examples ? LS_OK : deal_files(pipeline, config->worker, examples, pipeline->totals);
-    *count = pipeline->totals[config->worker];
-    pipeline->plan.total = 0;
-    for (int i = 0; i < workers; i++) {
-        pipeline->totals[i] = count_rows(pipeline, pipeline->totals[i]);
-        if (pipeline->totals[i] > pipeline->plan.total) pipeline->plan.total = pipeline->totals[i];
-    }
-    return status;
+    ls_status status = LS_OK;
+    if (shards_examples(pipeline)) status = deal_examples(pipeline, config->worker, examples, pipeline->totals);
+    if (!dealt_block(pipeline)) *count = pipeline->totals[config->worker];
+    return status ? status : count_totals(pipeline);
 }
 
 static ls_status make_plan(struct ls_pipeline *pipeline, const struct ls_pipeline_config *config, int64_t **examples,
@@ -145,15 +179,21 @@ static ls_status make_plan(struct ls_pipeline *pipeline, const struct ls_pipelin
                    (long long)pipeline->whole, (long long)(*count * options->repeat));
 }
 
+/* Rows that are dealt out are those of one order, which all workers know; a worker's own examples have one of theirs. */
 static ls_status make_order(struct ls_pipeline *pipeline, int worker, int64_t *examples, int64_t count) {
     const struct ls_division_plan *plan = &pipeline->plan;
-    int64_t rows = ls_division_rows_a_step(plan);
+    int64_t rows = ls_division_rows_a_step(plan), block = dealt_block(pipeline);
+    int64_t longest = block ? (rows / block + 2) * block * plan->num_workers : rows;
+    int64_t most = block ? count * pipeline->dataset->options.repeat : plan->total;
     const struct ls_order_config config = {
         .options = &pipeline->dataset->options,
         .examples = examples,
         .count = count ? count : 1,
-        .longest = rows < plan->total ? rows : plan->total,
-        .stream = ls_stream_id("data/shuffle") + (plan->totals ? (uint64_t)worker << 40 : 0),
+        .longest = longest < most ? longest : most,
+        .stream = ls_stream_id("data/shuffle") + (plan->totals && !block ? (uint64_t)worker << 40 : 0),
+        .block = block,
+        .worker = worker,
+        .num_workers = plan->num_workers,
     };
     return ls_order_new(&config, &pipeline->order);
 }
@@ -307,6 +347,15 @@ static void describe_files(const struct ls_pipeline *pipeline, char *text, size_
     }
 }
 
+static void describe_hint(const struct ls_pipeline *pipeline, char *text, size_t size) {
+    const struct ls_division_plan *plan = &pipeline->plan;
+    static const char *const what[] = {[LS_HINT_NONE] = "", [LS_HINT_FILES] = "files", [LS_HINT_EXAMPLES] = "examples",
+                                       [LS_HINT_ROWS] = "rows", [LS_HINT_BATCHES] = "batches"};
+    if (plan->shard != LS_SHARD_HINT) return;
+    append(text, size, "; of %s this worker has number %d of each %d", what[pipeline->dataset->options.shard_hint],
+           (int)((int64_t)pipeline->first_replica * plan->num_workers / plan->num_replicas), plan->num_workers);
+}
+
 void ls_pipeline_describe(const struct ls_pipeline *pipeline, char *text, size_t size) {
     const ls_dataset *dataset = pipeline->dataset;
     const struct ls_source *source = dataset->source;
@@ -317,6 +366,7 @@ void ls_pipeline_describe(const struct ls_pipeline *pipeline, char *text, size_t
     if (source->files) append(text, size, " in %lld file%s", (long long)source->files, source->files > 1 ? "s" : "");
     if (source->damaged) append(text, size, ", %lld damaged ones left out", (long long)source->damaged);
     if (shards_files(pipeline)) describe_files(pipeline, text, size);
+    if (!shards_files(pipeline) && pipeline->plan.totals) describe_hint(pipeline, text, size);
     append(text, size, "; %lld steps an epoch, here with ", (long long)pipeline->steps);
     describe_step(pipeline, 0, text, size);
     if (pipeline->steps > 1) append(text, size, ", the last with ");

@@ -63,6 +63,17 @@ class Input(unittest.TestCase):
         result = run_local(2, 1, "--dataset", self.records, *OPTIONS, *tensorflow)
         self.assertGreater(result["steps"], COUNT // 28)
 
+    def test_workers_have_what_the_hint_leaves_them(self):
+        """Half of the examples each, however they are dealt: a step takes 14 of either."""
+        hint = ("--division", "tensorflow", "--no-validation", "--auto-shard", "hint", "--shard-hint")
+        results = [run_local(2, 1, "--dataset", self.records, *OPTIONS, *hint, place) for place in ("examples", "rows")]
+        epochs, steps = int(OPTIONS[1]), -(-(COUNT // 2) // 14)
+        self.assertEqual([result["steps"] for result in results], [epochs * steps] * 2)
+        self.assertNotEqual(results[0]["weights_sha256"], results[1]["weights_sha256"])
+        done = lockstep("train", "--dataset", self.records, "--auto-shard", "hint")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("auto_shard HINT (4) needs a shard_hint", done.stderr)
+
     def test_the_plan_is_told(self):
         done = lockstep("train", "--dataset", self.records, "--epochs", 1, "--batch-size", 28, "--no-validation")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -84,12 +84,50 @@ START_TEST(test_difference) {
 }
 END_TEST
 
+/* Two workers see the batches of one order in turn, each half as large. */
+static ls_status read_hinted(struct worker *worker) {
+    ls_dataset *dataset = worker->context;
+    struct seen seen = {0};
+    bool end = false;
+    ls_status status = ls_iterator_new(worker->strategy, dataset, &seen.iterator);
+    for (int step = 0; step < 6 && !status; step++) {
+        status = ls_iterator_next(seen.iterator, &end);
+        if (!status) status = ls_strategy_run(worker->strategy, look, &seen);
+        if (status) break;
+        int64_t rows = step < 4 ? 2 : worker->rank ? 0 : 2;
+        ck_assert_int_eq(seen.batch.rows, rows);
+        if (rows) ck_assert(seen.first == (float)(4 * (step / 2 * 2 + worker->rank) + step % 2 * 2));
+    }
+    if (!status) status = ls_iterator_next(seen.iterator, &end);
+    if (!status) ck_assert(end);
+    ls_iterator_free(seen.iterator);
+    return status;
+}
+
+START_TEST(test_hint) {
+    float numbers[20];
+    int32_t zeros[20] = {0};
+    ls_dataset *dataset = NULL;
+    for (int i = 0; i < 20; i++) numbers[i] = (float)i;
+    ls_status status =
+        ls_dataset_arrays(numbers, LS_SHAPE(1), zeros, 20, 1,
+                          LS_DATASET(.batch_size = 4, .shuffle = LS_SHUFFLE_NEVER, .division = LS_DIVIDE_TENSORFLOW,
+                                     .auto_shard = LS_SHARD_HINT, .shard_hint = LS_HINT_BATCHES),
+                          &dataset);
+    ck_assert_msg(status == LS_OK, "%s", ls_error());
+    struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = read_hinted, .context = dataset};
+    run_workers_ok(&cluster);
+    ls_dataset_free(dataset);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("iterator");
     TCase *tests = tcase_create("iterator");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, test_from_function);
     tcase_add_test(tests, test_difference);
+    tcase_add_test(tests, test_hint);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
