@@ -216,7 +216,7 @@ LS_API ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_op
 /* Collective, as fit. Fills loss and accuracy over the whole of data. result may be NULL. */
 LS_API ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result);
 /* Model.predict. Collective: the model's outputs for all of data, (examples, outputs), in their order: of a dataset that is not
- * shuffled and is divided LAYOUT_INVARIANT. *outputs is freed with ls_memory_free. A worker that is lost ends it. */
+ * shuffled and is divided LAYOUT_INVARIANT. *outputs is freed with ls_memory_free. */
 LS_API ls_status ls_model_predict(ls_model *model, ls_dataset *data, float **outputs, ls_shape *shape);
 /* Digest over all variables' names, shapes and float32 bytes, as 64 hex digits. The model must be built. */
 LS_API ls_status ls_model_weights_sha256(const ls_model *model, char hex[65]);

@@ -1,24 +1,28 @@
 /* A model's outputs for a whole dataset: after each step every worker gets those of all replicas, whose shares of a
- * batch lie behind each other in the order of their ids. */
+ * batch lie behind each other in the order of their ids. Where a worker is lost, all begin the call again. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
 #include "base/memory.h"
+#include "base/point.h"
 #include "strategy/saved.h"
 
 struct prediction {
     ls_model *model;
+    ls_dataset *data;
+    int64_t index; /* of this call */
     struct ls_pipeline *pipeline;
-    float *outputs; /* owns: all so far */
-    int64_t rows, capacity;
+    float *outputs; /* owns: all so far, rows of that width */
+    int64_t rows, capacity, width;
     float *own[LS_MAX_LOCAL_DEVICES]; /* owns: each local replica's of a step, in host memory */
 };
 
 static void release(struct prediction *prediction) {
-    for (int i = 0; i < LS_MAX_LOCAL_DEVICES; i++) ls_free(prediction->own[i]);
-    ls_free(prediction->outputs);
-    ls_pipeline_free(prediction->pipeline);
+    for (int i = 0; i < LS_MAX_LOCAL_DEVICES; i++) ls_free(ls_steal(prediction->own[i]));
+    ls_free(ls_steal(prediction->outputs));
+    ls_pipeline_free(ls_steal(prediction->pipeline));
+    prediction->rows = prediction->capacity = 0;
 }
 
 static ls_status check(const ls_dataset *data) {
@@ -29,8 +33,7 @@ static ls_status check(const ls_dataset *data) {
 
 static ls_status allocate(struct prediction *prediction) {
     const ls_model *model = prediction->model;
-    size_t width = (size_t)ls_network_outputs(model->network),
-           rows = (size_t)ls_pipeline_max_rows(prediction->pipeline);
+    size_t width = (size_t)prediction->width, rows = (size_t)ls_pipeline_max_rows(prediction->pipeline);
     for (int i = 0; i < model->strategy->local_count; i++) {
         prediction->own[i] = ls_alloc_array(rows, width * sizeof(float));
         if (!prediction->own[i]) return ls_fail_memory("a step's outputs", rows * width * sizeof(float));
@@ -39,7 +42,7 @@ static ls_status allocate(struct prediction *prediction) {
 }
 
 static ls_status append(struct prediction *prediction, const float *outputs, int64_t rows) {
-    size_t width = (size_t)ls_network_outputs(prediction->model->network);
+    size_t width = (size_t)prediction->width;
     if (prediction->rows + rows > prediction->capacity) {
         int64_t capacity = 2 * (prediction->rows + rows);
         float *grown = ls_alloc_array((size_t)capacity, width * sizeof(*grown));
@@ -57,7 +60,7 @@ static ls_status append(struct prediction *prediction, const float *outputs, int
 /* The present step's outputs of all replicas. */
 static ls_status collect(struct prediction *prediction) {
     ls_model *model = prediction->model;
-    int64_t width = ls_network_outputs(model->network);
+    int64_t width = prediction->width;
     const void *values[LS_MAX_LOCAL_DEVICES];
     ls_shape shapes[LS_MAX_LOCAL_DEVICES], shape;
     void *all = NULL;
@@ -75,30 +78,67 @@ static ls_status collect(struct prediction *prediction) {
     return status;
 }
 
-static ls_status predict(struct prediction *prediction, ls_dataset *data) {
+static ls_status run_steps(struct prediction *prediction) {
     ls_model *model = prediction->model;
-    ls_status status = ls_strategy_open_pipeline(model->strategy, data, &prediction->pipeline);
-    if (!status && model->compiled) status = ls_evaluation_agree(model, data);
-    if (!status) status = ls_model_build(model, data, prediction->pipeline, NULL);
-    if (!status) status = allocate(prediction);
-    if (status) return status;
+    const struct ls_pipeline *pipeline = prediction->pipeline;
+    ls_status status = LS_OK;
     model->pipeline = prediction->pipeline;
-    for (int64_t step = 0; !status && step < ls_pipeline_steps(prediction->pipeline);
-         step += ls_pipeline_taken(prediction->pipeline)) {
+    for (int64_t step = 0; !status && step < ls_pipeline_steps(pipeline); step += ls_pipeline_taken(pipeline)) {
         status = ls_pipeline_seek(prediction->pipeline, 0, step);
         if (!status) status = ls_model_evaluate_step(model);
+        ls_reached("predict");
         if (!status) status = collect(prediction);
     }
     return status ? ls_fail_context(status, "prediction") : LS_OK;
 }
 
-ls_status ls_model_predict(ls_model *model, ls_dataset *data, float **outputs, ls_shape *shape) {
-    LS_CLEANUP(release) struct prediction prediction = {.model = model};
-    ls_status status = check(data);
-    if (!status) status = predict(&prediction, data);
-    model->pipeline = NULL;
+/* What the others have got without this process. */
+static ls_status take_kept(struct prediction *prediction) {
+    const struct ls_kept *kept;
+    ls_status status = ls_training_outputs(prediction->model->strategy, prediction->index, &kept);
     if (status) return status;
-    *shape = LS_SHAPE(prediction.rows, ls_network_outputs(model->network));
+    prediction->width = kept->heading.width;
+    return append(prediction, kept->values, kept->heading.rows);
+}
+
+/* One attempt at the whole. */
+static ls_status predict(struct prediction *prediction) {
+    ls_model *model = prediction->model;
+    struct ls_fit_state state = {0};
+    enum ls_call_stand stand;
+    release(prediction);
+    ls_status status = ls_strategy_open_pipeline(model->strategy, prediction->data, &prediction->pipeline);
+    const struct ls_call call = {model, prediction->data, prediction->pipeline, prediction->index, NULL, NULL};
+    if (!status) status = ls_training_resume(&call, &state, &stand);
+    if (status || stand == LS_CALL_DONE) return status ? status : take_kept(prediction);
+    if (model->compiled) status = ls_evaluation_agree(model, prediction->data);
+    if (!status) status = ls_model_build(model, prediction->data, prediction->pipeline, NULL);
+    if (status) return status;
+    prediction->width = ls_network_outputs(model->network);
+    status = allocate(prediction);
+    return status ? status : run_steps(prediction);
+}
+
+/* Who comes back in a later call gets what was given here. */
+static ls_status end(const struct prediction *prediction) {
+    ls_model *model = prediction->model;
+    const ls_result result = {.loss = NAN, .accuracy = NAN, .val_loss = NAN, .val_accuracy = NAN,
+                              .samples_per_second = NAN, .steps = model->step.iteration};
+    ls_status status = ls_training_keep(model->strategy, prediction->rows, prediction->width, prediction->outputs);
+    return status ? status : ls_training_end(model->strategy, &result);
+}
+
+ls_status ls_model_predict(ls_model *model, ls_dataset *data, float **outputs, ls_shape *shape) {
+    LS_CLEANUP(release) struct prediction prediction = {.model = model, .data = data};
+    ls_status status = check(data);
+    if (status) return status;
+    prediction.index = ls_training_begin(model->strategy, model);
+    do status = predict(&prediction);
+    while (status && ls_strategy_recover(model->strategy, &status));
+    model->pipeline = NULL;
+    if (!status) status = end(&prediction);
+    if (status) return status;
+    *shape = LS_SHAPE(prediction.rows, prediction.width);
     *outputs = ls_steal(prediction.outputs);
     return LS_OK;
 }

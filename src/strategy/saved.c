@@ -6,7 +6,8 @@
 #include "base/memory.h"
 #include "strategy/handover.h"
 
-#define KIND 0x4C53464954 /* a state of fit and evaluate, not of a custom loop */
+#define KIND 0x4C53464955 /* a state of fit, evaluate and predict, not of a custom loop */
+#define KEPT_BYTES ((size_t)256 << 20) /* of the outputs of predict that are kept beside the newest */
 
 struct heading {
     int64_t kind;
@@ -18,7 +19,8 @@ struct heading {
     float learning_rate, epoch_rate;
     int64_t lines;     /* bytes of the fit's description, with its zero, in whole words; after the results */
     int64_t floats;    /* of the model's state; after the lines */
-    int64_t callbacks; /* bytes of their states, the last part */
+    int64_t callbacks; /* bytes of their states */
+    int64_t outputs;   /* bytes of what predict's calls gave, the last part */
 };
 
 /* The parts of a state, in its bytes. */
@@ -27,7 +29,7 @@ struct parts {
     const ls_result *results;
     const char *lines;
     const float *floats;
-    const void *callbacks;
+    const void *callbacks, *outputs;
 };
 
 /* ---- to bytes ---- */
@@ -37,6 +39,7 @@ static void describe(const ls_strategy *strategy, struct heading *heading) {
     const ls_model *model = training->model;
     heading->kind = KIND;
     heading->done = training->done;
+    heading->outputs = (int64_t)ls_kept_size(training->outputs);
     if (training->fit) {
         heading->inside = 1;
         heading->fit = *training->fit;
@@ -58,7 +61,8 @@ static ls_status encode(void *context, void **bytes, size_t *size) {
     describe(strategy, &heading);
     size_t results = (size_t)heading.done * sizeof(ls_result), lines = (size_t)heading.lines;
     size_t floats = ls_state_round((size_t)heading.floats * sizeof(float));
-    size_t total = ls_state_round(sizeof(heading)) + results + lines + floats + (size_t)heading.callbacks;
+    size_t before = ls_state_round(sizeof(heading)) + results + lines + floats + (size_t)heading.callbacks;
+    size_t total = before + (size_t)heading.outputs;
     char *made = ls_alloc_aligned(total), *at = made;
     if (!made) return ls_fail_memory("the training's state", total);
     memcpy(at, &heading, sizeof(heading));
@@ -68,6 +72,7 @@ static ls_status encode(void *context, void **bytes, size_t *size) {
     if (lines) memcpy(at, training->lines, strlen(training->lines) + 1);
     at += lines;
     if (training->fit) ls_callbacks_get_state(training->callbacks, at + floats);
+    ls_kept_write(training->outputs, made + before);
     ls_status status = heading.floats ? ls_model_get_state(training->model, (float *)(void *)at) : LS_OK;
     if (status) {
         ls_free(made);
@@ -106,13 +111,20 @@ static ls_status read_parts(const struct ls_bytes *bytes, struct parts *parts) {
     parts->floats = heading->floats ? (const void *)at : NULL;
     at += ls_state_round((size_t)heading->floats * sizeof(float));
     left -= ls_state_round((size_t)heading->floats * sizeof(float));
-    if (heading->callbacks < 0 || (size_t)heading->callbacks != left) return bad_state();
+    if (heading->callbacks < 0 || (size_t)heading->callbacks > left) return bad_state();
     parts->callbacks = at;
+    if (heading->outputs < 0 || (size_t)heading->outputs != left - (size_t)heading->callbacks) return bad_state();
+    parts->outputs = at + heading->callbacks;
     return LS_OK;
 }
 
 static ls_status take_results(struct ls_training *training, const struct parts *parts) {
     if (training->done >= parts->heading.done) return LS_OK;
+    struct ls_kept *outputs = NULL;
+    ls_status status = ls_kept_read(parts->outputs, (size_t)parts->heading.outputs, &outputs);
+    if (status) return status;
+    ls_kept_free(training->outputs);
+    training->outputs = outputs;
     ls_result *results = ls_alloc_array((size_t)parts->heading.done, sizeof(*results));
     if (!results) return ls_fail_memory("the results of earlier calls", (size_t)parts->heading.done);
     memcpy(results, parts->results, (size_t)parts->heading.done * sizeof(*results));
@@ -157,7 +169,8 @@ static ls_status check_lines(const struct ls_call *call, const struct parts *par
     if (!call->lines)
         return ls_fail(
             LS_FAILED_PRECONDITION,
-            "rank %d evaluates where the others train: it was started anew, and does other things than before",
+            "rank %d evaluates or predicts where the others train: it was started anew, and does other things than "
+            "before",
             membership->rank);
     return ls_state_compare(membership, "training", parts->lines, call->lines);
 }
@@ -230,6 +243,27 @@ ls_status ls_training_end(ls_strategy *strategy, const ls_result *result) {
     ls_free(training->results);
     training->results = results;
     ls_membership_commit(strategy->membership);
+    return LS_OK;
+}
+
+ls_status ls_training_keep(ls_strategy *strategy, int64_t rows, int64_t width, const float *outputs) {
+    struct ls_membership *membership = strategy->membership;
+    struct ls_training *training = &strategy->training;
+    bool anyone = membership->cluster &&
+                  (membership->settings.rejoin_timeout > 0 || ls_membership_is_elastic(membership));
+    const struct ls_kept_heading heading = {training->made - 1, rows, width};
+    if (!anyone || training->done >= training->made) return LS_OK;
+    return ls_kept_add(&training->outputs, &heading, outputs, KEPT_BYTES);
+}
+
+ls_status ls_training_outputs(const ls_strategy *strategy, int64_t index, const struct ls_kept **outputs) {
+    const struct ls_kept *found = ls_kept_find(strategy->training.outputs, index);
+    if (!found)
+        return ls_fail(LS_FAILED_PRECONDITION,
+                       "the others have done call %lld without this process, and its outputs are not kept: the newest "
+                       "are, and %zu MiB of those before",
+                       (long long)index + 1, KEPT_BYTES >> 20);
+    *outputs = found;
     return LS_OK;
 }
 

@@ -3,14 +3,15 @@
  * comes to the call that the others are in. */
 #pragma once
 #include "strategy/backup.h"
+#include "strategy/kept.h"
 
-/* A call of fit or evaluate on this process. */
+/* A call of fit, evaluate or predict on this process. */
 struct ls_call {
     ls_model *model;
     ls_dataset *data;
     struct ls_pipeline *pipeline;
     int64_t index;                  /* counts the calls of this process */
-    const char *lines;              /* a fit's description; NULL: an evaluation */
+    const char *lines;              /* a fit's description; NULL: an evaluation or a prediction */
     struct ls_callbacks *callbacks; /* of a fit that has some */
 };
 enum ls_call_stand {
@@ -30,5 +31,10 @@ ls_status ls_training_resume(const struct ls_call *call, struct ls_fit_state *st
 void ls_training_start(const struct ls_call *call, struct ls_fit_state *state);
 /* The present call is done, with this result. */
 ls_status ls_training_end(ls_strategy *strategy, const ls_result *result);
+/* Before the end of a call of predict: outputs (rows, width), copied for those who come back when the others have gone
+ * on. Nothing where nobody can. */
+ls_status ls_training_keep(ls_strategy *strategy, int64_t rows, int64_t width, const float *outputs);
+/* Of a call that is done. Borrowed. FAILED_PRECONDITION where they are not kept. */
+ls_status ls_training_outputs(const ls_strategy *strategy, int64_t index, const struct ls_kept **outputs);
 /* The model is about to be freed; its state stays for those who lack it. */
 void ls_training_part(ls_model *model);

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/point.h"
+#include "strategy/kept.h"
 
 struct ls_strategy_kind {
     const char *name;
@@ -143,6 +144,7 @@ ls_status ls_strategy_close(ls_strategy *strategy, ls_status status) {
     ls_free(strategy->first);
     ls_free(strategy->task_devices);
     ls_free(strategy->training.results);
+    ls_kept_free(strategy->training.outputs);
     ls_committed_free(strategy);
     ls_free(strategy);
     return status;

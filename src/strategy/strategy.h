@@ -39,16 +39,18 @@ struct ls_meeting {
     char error[LS_ERROR_SIZE];
 };
 
-/* The calls of fit and evaluate, which a worker that is started anew does not repeat; and whose state recovery copies.
+/* The calls of fit, evaluate and predict, which a worker that is started anew does not repeat; and whose state recovery copies.
  * Written by the caller's thread alone. */
 struct ls_fit_state;
 struct ls_callbacks;
+struct ls_kept;
 struct ls_training {
     ls_model *model;                /* of the last call; borrowed, NULL: none, or it has been freed */
     struct ls_fit_state *fit;       /* of the fit that has begun its steps; NULL: none has */
     struct ls_callbacks *callbacks; /* that fit's; NULL: it has none */
     const char *lines;              /* that fit's description */
     ls_result *results;             /* [done] */
+    struct ls_kept *outputs;        /* owns: of the calls of predict that are done; NULL: none are kept */
     int64_t done, made;             /* calls that are done; calls that this process has come to */
     bool parted;                    /* the model is gone, and what the membership keeps is its state */
     bool several;                   /* models: then nothing is recovered */

@@ -177,7 +177,8 @@ class Job:
                 continue
             got = life.result()
             faults += ["%s: %s is %s, not %s" % (who, name, got[name], wanted[name])
-                       for name in ("steps", "weights_sha256", "val_accuracy") if got[name] != wanted[name]]
+                       for name in ("steps", "weights_sha256", "val_accuracy", "outputs")
+                       if got.get(name) != wanted.get(name)]
             if (got["rank"], got["pid"]) != (stay.index(life.rank), life.process.pid):
                 faults.append("%s says that it is rank %d, pid %d" % (who, got["rank"], got["pid"]))
             if len(self.lives[life.rank]) == 1 and got["told"] != wanted["told"]:

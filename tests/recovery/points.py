@@ -24,6 +24,7 @@ POINTS = {
     "sums": Point(True, False, False),
     "commit": Point(True, False, False),
     "committed": Point(True, False, False),
+    "predict": Point(False, False, False),
     "evaluate": Point(False, False, False),
     "verify": Point(False, False, False),
     "checkpoint": Point(False, False, True),

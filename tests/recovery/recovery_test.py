@@ -77,6 +77,20 @@ class Points(Base):
             self.survive({rank: [point]}, options=("--fits", "2"))
 
     @few
+    def test_in_predict(self):
+        """In the middle of its 4 steps, in the first fit's and the second's; and two at once."""
+        options = ("--fits", "2")
+        for at in ({0: ["predict:3:KILL"]}, {2: ["predict:6:KILL"]}, {0: ["predict:2:KILL"], 1: ["predict:2:KILL"]}):
+            self.survive(at, options=options)
+
+    @few
+    def test_after_predict(self):
+        """The others have its outputs already: in the second fit, in evaluate, and at the end."""
+        options = ("--fits", "2")
+        for rank, point in ((1, "sums:21:KILL"), (0, "exit:1:KILL")):
+            self.survive({rank: [point]}, options=options)
+
+    @few
     def test_in_an_exchange(self):
         """Synchronized batch normalization: forward and backward, of either rank."""
         for rank, times in ((0, 8), (1, 9), (2, 31)):

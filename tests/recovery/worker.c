@@ -1,5 +1,5 @@
 /* One worker of a small training that a test hurts (watch.h). At its end it prints one JSON object: rank, pid, steps,
- * weights_sha256, val_accuracy, and how often it was told of an epoch's end.
+ * weights_sha256, val_accuracy, a number made of all outputs of predict, and how often it was told of an epoch's end.
  *
  * usage: worker [--epochs N] [--batch N] [--limit N] [--units N] [--checkpoint FOLDER] [--checkpoint-steps N] */
 #include <getopt.h>
@@ -18,9 +18,10 @@ struct worker {
     bool synchronized; /* its batch normalization */
     bool pipeline;     /* a shuffle buffer, random stages, threads that read ahead */
     ls_strategy *strategy;
-    ls_dataset *data, *validation;
+    ls_dataset *data, *validation, *shown; /* shown: to predict */
     ls_model *model;
     ls_result fitted, evaluated;
+    uint64_t outputs; /* FNV-1a of all outputs so far */
     char digest[65];
 };
 
@@ -54,6 +55,10 @@ static ls_status open_all(struct worker *worker) {
         status = ls_dataset_digits(LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST),
                                    &worker->validation);
     if (!status)
+        status = ls_dataset_digits(LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST,
+                                              .shuffle = LS_SHUFFLE_NEVER),
+                                   &worker->shown);
+    if (!status)
         status = ls_model_new(worker->strategy,
                               LS_LAYERS(ls_dense(worker->units),
                                         ls_batch_normalization(.synchronized = worker->synchronized), ls_relu(),
@@ -69,9 +74,24 @@ static ls_status fit(struct worker *worker) {
     return ls_model_fit(worker->model, worker->data, options, &worker->fitted);
 }
 
+static ls_status predict(struct worker *worker) {
+    float *outputs = NULL;
+    ls_shape shape;
+    ls_status status = ls_model_predict(worker->model, worker->shown, &outputs, &shape);
+    if (status) return status;
+    const unsigned char *bytes = (const unsigned char *)outputs;
+    size_t size = (size_t)(shape.dims[0] * shape.dims[1]) * sizeof(float);
+    for (size_t i = 0; i < size; i++) worker->outputs = (worker->outputs ^ bytes[i]) * UINT64_C(0x100000001b3);
+    ls_memory_free(outputs);
+    return LS_OK;
+}
+
 static ls_status train(struct worker *worker) {
     ls_status status = open_all(worker);
-    for (int i = 0; !status && i < worker->fits; i++) status = fit(worker);
+    for (int i = 0; !status && i < worker->fits; i++) {
+        status = fit(worker);
+        if (!status) status = predict(worker);
+    }
     if (!status) status = ls_model_evaluate(worker->model, worker->validation, &worker->evaluated);
     return status ? status : ls_model_weights_sha256(worker->model, worker->digest);
 }
@@ -81,13 +101,14 @@ static int finish(struct worker *worker, ls_status status) {
     ls_model_free(worker->model);
     ls_dataset_free(worker->data);
     ls_dataset_free(worker->validation);
+    ls_dataset_free(worker->shown);
     status = ls_strategy_close(worker->strategy, status);
     if (!status)
         (void)printf(
             "{\"rank\": %d, \"pid\": %d, \"steps\": %lld, \"weights_sha256\": \"%s\", \"val_accuracy\": %.17g, "
-            "\"told\": %d}\n",
+            "\"outputs\": \"%016llx\", \"told\": %d}\n",
             rank, (int)getpid(), (long long)worker->fitted.steps, worker->digest, worker->evaluated.accuracy,
-            worker->told);
+            (unsigned long long)worker->outputs, worker->told);
     return ls_exit(status);
 }
 
@@ -124,6 +145,7 @@ int main(int count, char **arguments) {
                             .units = 48,
                             .batch = 32,
                             .limit = 256,
+                            .outputs = UINT64_C(0xcbf29ce484222325),
                             .checkpoint = {.size = sizeof(ls_checkpoint_options)}};
     if (!read_options(&worker, count, arguments) || watch_read()) return 2;
     return finish(&worker, train(&worker));
