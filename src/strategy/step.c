@@ -265,7 +265,9 @@ static ls_status run_batch(ls_model *model, int batch, ls_replica_fn *fn) {
 
 ls_status ls_model_gather_step(ls_model *model, int batch) {
     model->merge_scale = 1;
-    return run_batch(model, batch, gather_replica);
+    ls_status status = run_batch(model, batch, gather_replica);
+    ls_reached("gathered");
+    return status;
 }
 
 ls_status ls_model_train_step(ls_model *model, int batches, struct ls_loss_sums *sums) {

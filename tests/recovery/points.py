@@ -20,6 +20,7 @@ POINTS = {
     "broadcast": Point(False, False, False),
     "checkpoint_read": Point(False, False, False),
     "exchange": Point(True, False, False),
+    "gathered": Point(True, False, False),
     "bucket": Point(True, False, False),
     "sums": Point(True, False, False),
     "commit": Point(True, False, False),

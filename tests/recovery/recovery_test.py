@@ -60,7 +60,7 @@ class Points(Base):
                 continue
             rank = 0 if POINTS[point].only_first else ranks[number % 3]
             options = {"checkpoint": ("--checkpoint", self.folder, "--checkpoint-steps", "3"),
-                       "exchange": ("--synchronized",)}.get(point.partition("_")[0], ())
+                       "exchange": ("--synchronized",), "gathered": ("--accumulate", "2")}.get(point.partition("_")[0], ())
             self.survive({rank: [moment(point, 5)]}, options=options, wanted=())
 
     def test_amid_an_epoch_of_random_examples(self):
@@ -95,6 +95,12 @@ class Points(Base):
         """Synchronized batch normalization: forward and backward, of either rank."""
         for rank, times in ((0, 8), (1, 9), (2, 31)):
             self.survive({rank: ["exchange:%d:KILL" % times]}, options=("--synchronized",))
+
+    @few
+    def test_amid_the_batches_of_a_step(self):
+        """Which begins again with its first one: of three, and of the two that an epoch's last step has."""
+        for rank, times in ((0, 2), (1, 5), (2, 8)):
+            self.survive({rank: ["gathered:%d:KILL" % times]}, options=("--accumulate", "3"))
 
     @few
     def test_each_rank_of_four(self):

@@ -11,7 +11,7 @@
 #include "watch.h"
 
 struct worker {
-    int epochs, units, told;
+    int epochs, units, told, accumulate;
     int64_t batch, limit;
     ls_checkpoint_options checkpoint;
     int fits;
@@ -64,7 +64,9 @@ static ls_status open_all(struct worker *worker) {
                                         ls_batch_normalization(.synchronized = worker->synchronized), ls_relu(),
                                         ls_dropout(0.1F), ls_dense(10)),
                               &worker->model);
-    return status ? status : ls_model_compile(worker->model, ls_adam(0.001f), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    if (status) return status;
+    return ls_model_compile(worker->model, ls_adam(0.001f, .gradient_accumulation_steps = worker->accumulate),
+                            LS_SPARSE_CATEGORICAL_CROSSENTROPY);
 }
 
 static ls_status fit(struct worker *worker) {
@@ -120,12 +122,14 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
                                             {"units", required_argument, NULL, 'u'},
                                             {"checkpoint", required_argument, NULL, 'c'},
                                             {"checkpoint-steps", required_argument, NULL, 's'},
+                                            {"accumulate", required_argument, NULL, 'a'},
                                             {"synchronized", no_argument, NULL, 'y'},
                                             {"pipeline", no_argument, NULL, 'p'},
                                             {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(count, arguments, "", options, NULL)) != -1) {
         if (option == '?') return false;
+        if (option == 'a') worker->accumulate = atoi(optarg);
         if (option == 'c') worker->checkpoint.folder = optarg;
         if (option == 'e') worker->epochs = atoi(optarg);
         if (option == 'f') worker->fits = atoi(optarg);

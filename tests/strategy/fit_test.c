@@ -192,41 +192,6 @@ START_TEST(another_learning_rate_elsewhere_is_an_error) {
 }
 END_TEST
 
-/* ---- Gradient accumulation ---- */
-
-static void train_accumulating(ls_strategy *strategy, struct toy *toy, int64_t batch, int steps, float *weights) {
-    ls_dataset *data = NULL;
-    ls_model *model = NULL;
-    ls_result result;
-    const char *name;
-    const float *values;
-    ls_shape shape;
-    ls_optimizer optimizer = ls_sgd(0.5F, .momentum = 0.5F, .gradient_accumulation_steps = steps);
-    ck_assert_int_eq(open_toy(toy, batch, &data), LS_OK);
-    ck_assert_int_eq(ls_model_new(strategy, LS_LAYERS(ls_dense(3)), &model), LS_OK);
-    ck_assert_int_eq(ls_model_compile(model, optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY), LS_OK);
-    ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.epochs = 3, .verbose = -1), &result), LS_OK);
-    ck_assert_int_eq(result.steps, 3 * EXAMPLES / (batch * steps));
-    ck_assert_int_eq(ls_model_variable(model, 0, &name, &shape, &values), LS_OK);
-    memcpy(weights, values, 3 * WIDTH * sizeof(float));
-    ls_model_free(model);
-    ls_dataset_free(data);
-}
-
-/* Several batches a step are one of all their examples. */
-START_TEST(batches_accumulate) {
-    struct toy toy;
-    float one[3 * WIDTH], four[3 * WIDTH];
-    ls_strategy *strategy = NULL;
-    fill_toy(&toy);
-    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy), LS_OK);
-    train_accumulating(strategy, &toy, 20, 1, one);
-    train_accumulating(strategy, &toy, 5, 4, four);
-    for (int i = 0; i < 3 * WIDTH; i++) ck_assert_float_eq_tol(four[i], one[i], 1e-5F);
-    ls_strategy_free(strategy);
-}
-END_TEST
-
 /* ---- Losses and metrics ---- */
 
 START_TEST(metrics_are_measured) {
@@ -478,7 +443,6 @@ int main(void) {
     tcase_add_test(tests, bad_calls_are_named);
     tcase_add_test(tests, the_learning_rate_can_be_set);
     tcase_add_test(tests, another_learning_rate_elsewhere_is_an_error);
-    tcase_add_test(tests, batches_accumulate);
     tcase_add_test(tests, metrics_are_measured);
     tcase_add_test(tests, one_output_learns_two_classes);
     tcase_add_test(tests, one_hot_is_sparse);

@@ -1,0 +1,160 @@
+/* Gradient accumulation: several batches a step are one of all their examples, but for the statistics of batch
+ * normalizations, which are those of step by step. */
+#include <math.h>
+#include <string.h>
+
+#include "harness.h"
+#include "strategy/workers.h"
+
+#define EXAMPLES 40
+#define WIDTH    6
+#define MOST     128 /* numbers of a model's variables */
+#define MOMENTUM 0.9
+
+struct toy {
+    float features[EXAMPLES][WIDTH];
+    int32_t labels[EXAMPLES];
+};
+
+static void fill_toy(struct toy *toy) {
+    for (int i = 0; i < EXAMPLES; i++) {
+        toy->labels[i] = i % 3;
+        for (int j = 0; j < WIDTH; j++)
+            toy->features[i][j] = (float)((i * 5 + j * 3) % 7) / 7.0F + (j == i % 3 ? 1.0F : 0);
+    }
+}
+
+struct outcome {
+    float values[MOST]; /* of all variables */
+    int count;
+    ls_result result;
+};
+
+static void copy_variables(const ls_model *model, struct outcome *outcome) {
+    for (int i = 0; i < ls_model_num_variables(model); i++) {
+        const char *name;
+        const float *values;
+        ls_shape shape;
+        ck_assert_int_eq(ls_model_variable(model, i, &name, &shape, &values), LS_OK);
+        int count = (int)(shape.rank == 2 ? shape.dims[0] * shape.dims[1] : shape.dims[0]);
+        ck_assert_int_le(outcome->count + count, MOST);
+        memcpy(outcome->values + outcome->count, values, (size_t)count * sizeof(float));
+        outcome->count += count;
+    }
+}
+
+/* One step of all examples in so many batches, on two replicas. */
+static void train(const ls_layer *layers, size_t layer_count, ls_optimizer optimizer, int batches, int epochs,
+                  struct outcome *outcome) {
+    struct toy toy;
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    fill_toy(&toy);
+    optimizer.gradient_accumulation_steps = batches;
+    memset(outcome, 0, sizeof(*outcome));
+    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy), LS_OK);
+    ck_assert_int_eq(ls_dataset_arrays(&toy.features[0][0], LS_SHAPE(WIDTH), toy.labels, EXAMPLES, 3,
+                                       LS_DATASET(.batch_size = EXAMPLES / batches, .shuffle = LS_SHUFFLE_NEVER), &data),
+                     LS_OK);
+    ck_assert_int_eq(ls_model_new(strategy, layers, layer_count, &model), LS_OK);
+    ck_assert_int_eq(ls_model_compile(model, optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY), LS_OK);
+    ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.epochs = epochs, .verbose = -1), &outcome->result), LS_OK);
+    ck_assert_int_eq(outcome->result.steps, epochs);
+    copy_variables(model, outcome);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    ls_strategy_free(strategy);
+}
+
+/* The largest difference of two trainings. */
+static double difference(const struct outcome *one, const struct outcome *other) {
+    double most = 0;
+    ck_assert_int_eq(one->count, other->count);
+    for (int i = 0; i < one->count; i++) most = fmax(most, fabs((double)one->values[i] - (double)other->values[i]));
+    return most;
+}
+
+/* Sums of 40 terms below 1, in another order: some 1e-7. */
+START_TEST(one_step) {
+    struct outcome whole, parts, start;
+    const ls_optimizer rules[] = {ls_sgd(0.5F), ls_sgd(0.5F, .global_clipnorm = 0.05F),
+                                  ls_rmsprop(0.01F, .epsilon = 0.1F, .weight_decay = 0.1F)};
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        train(LS_LAYERS(ls_dense(5, LS_TANH), ls_dense(3)), rules[i], 1, 1, &whole);
+        for (int batches = 2; batches <= 20; batches *= batches == 2 ? 2 : 5) {
+            train(LS_LAYERS(ls_dense(5, LS_TANH), ls_dense(3)), rules[i], batches, 1, &parts);
+            ck_assert_double_lt(difference(&parts, &whole), 1e-6);
+            ck_assert_double_eq_tol(parts.result.loss, whole.result.loss, 1e-6);
+            ck_assert_double_eq(parts.result.accuracy, whole.result.accuracy);
+        }
+    }
+    train(LS_LAYERS(ls_dense(5, LS_TANH), ls_dense(3)), (ls_optimizer)ls_sgd(1e-12F), 1, 1, &start);
+    ck_assert_double_gt(difference(&start, &whole), 1e-3); /* so that equal numbers say something */
+}
+END_TEST
+
+START_TEST(several_steps) {
+    struct outcome whole, parts;
+    const ls_optimizer rule = ls_sgd(0.5F, .momentum = 0.5F);
+    train(LS_LAYERS(ls_dense(3)), rule, 1, 6, &whole);
+    train(LS_LAYERS(ls_dense(3)), rule, 4, 6, &parts);
+    ck_assert_double_lt(difference(&parts, &whole), 1e-5);
+}
+END_TEST
+
+/* ---- batch normalization ---- */
+
+/* Mean and variance of a column over rows of the toy. */
+static void measure(const struct toy *toy, int first, int rows, int column, double *mean, double *variance) {
+    double sum = 0, squares = 0;
+    for (int i = first; i < first + rows; i++) sum += (double)toy->features[i][column];
+    *mean = sum / rows;
+    for (int i = first; i < first + rows; i++) squares += pow((double)toy->features[i][column] - *mean, 2);
+    *variance = squares / rows;
+}
+
+/* What step by step the moving statistics would be, each batch's those of its two replicas on average. */
+static void expect_moving(int batches, double mean[WIDTH], double variance[WIDTH]) {
+    struct toy toy;
+    int rows = EXAMPLES / batches / 2;
+    fill_toy(&toy);
+    for (int j = 0; j < WIDTH; j++) {
+        mean[j] = 0;
+        variance[j] = 1;
+        for (int batch = 0; batch < batches; batch++) {
+            double own[2], others[2];
+            measure(&toy, 2 * batch * rows, rows, j, &own[0], &others[0]);
+            measure(&toy, (2 * batch + 1) * rows, rows, j, &own[1], &others[1]);
+            mean[j] = MOMENTUM * mean[j] + (1 - MOMENTUM) * (own[0] + own[1]) / 2;
+            variance[j] = MOMENTUM * variance[j] + (1 - MOMENTUM) * (others[0] + others[1]) / 2;
+        }
+    }
+}
+
+START_TEST(statistics_are_those_of_step_by_step) {
+    for (int batches = 1; batches <= 4; batches *= 2) {
+        struct outcome outcome;
+        double mean[WIDTH], variance[WIDTH];
+        train(LS_LAYERS(ls_batch_normalization(.momentum = (float)MOMENTUM), ls_dense(3)), (ls_optimizer)ls_sgd(0.1F),
+              batches, 1, &outcome);
+        expect_moving(batches, mean, variance);
+        const float *moving = outcome.values + outcome.count - 2 * WIDTH; /* the last variables */
+        for (int j = 0; j < WIDTH; j++) {
+            ck_assert_double_eq_tol((double)moving[j], mean[j], 1e-6);
+            ck_assert_double_eq_tol((double)moving[WIDTH + j], variance[j], 1e-6);
+        }
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("accumulate");
+    TCase *tests = tcase_create("accumulate");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, one_step);
+    tcase_add_test(tests, several_steps);
+    tcase_add_test(tests, statistics_are_those_of_step_by_step);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
