@@ -40,6 +40,10 @@ static bool read_number(const struct ls_command_line *line, int option, struct l
     } table[] = {
         {LS_RULE_RATE, "--learning-rate", 1e-12, 1e6, &optimizer->learning_rate},
         {LS_RULE_MOMENTUM, "--momentum", 0, 1, &optimizer->momentum},
+        {LS_RULE_BETA_1, "--beta-1", 1e-6, 0.999999, &optimizer->beta_1},
+        {LS_RULE_BETA_2, "--beta-2", 1e-6, 0.999999, &optimizer->beta_2},
+        {LS_RULE_EPSILON, "--epsilon", 1e-30, 1e3, &optimizer->epsilon},
+        {LS_RULE_RHO, "--rho", 1e-6, 0.999999, &optimizer->rho},
         {LS_RULE_DECAY, "--weight-decay", 1e-12, 1e3, &optimizer->weight_decay},
         {LS_RULE_CLIP_VALUE, "--clip-value", 1e-12, 1e12, &optimizer->clipvalue},
         {LS_RULE_CLIP_NORM, "--clip-norm", 1e-12, 1e12, &optimizer->clipnorm},
@@ -47,6 +51,8 @@ static bool read_number(const struct ls_command_line *line, int option, struct l
         {LS_RULE_DECAY_RATE, "--decay-rate", 1e-12, 1e3, &optimizer->schedule.decay_rate},
         {LS_RULE_DECAY_TO, "--decay-to", 0, 1, &optimizer->schedule.alpha},
         {LS_RULE_WARMUP_FROM, "--warmup-from", 0, 1e6, &optimizer->schedule.warmup_from},
+        {LS_RULE_L1, "--kernel-l1", 0, 1e6, &rules->kernel_l1},
+        {LS_RULE_L2, "--kernel-l2", 0, 1e6, &rules->kernel_l2},
         {LS_RULE_SMOOTHING, "--label-smoothing", 0, 0.999, &rules->compile.label_smoothing},
     };
     double value;

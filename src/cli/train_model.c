@@ -4,11 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A depthwise convolution has its own kind of kernel, which Keras' kernel_regularizer is not for. */
+static void set_regularizers(const struct ls_train_model *choice, ls_layer *layers, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (layers[i].kind != LS_LAYER_DENSE && layers[i].kind != LS_LAYER_CONV2D) continue;
+        layers[i].kernel_l1 = choice->rules.kernel_l1;
+        layers[i].kernel_l2 = choice->rules.kernel_l2;
+    }
+}
+
 static ls_status make_mlp(const struct ls_train_model *choice, ls_strategy *strategy, int classes, ls_model **model) {
     ls_layer layers[LS_MAX_HIDDEN + 1];
     size_t count = 0;
     for (int i = 0; i < choice->hidden_count; i++) layers[count++] = ls_dense(choice->hidden[i], LS_RELU);
     layers[count++] = ls_dense(classes);
+    set_regularizers(choice, layers, count);
     return ls_model_new(strategy, layers, count, model);
 }
 
@@ -28,6 +38,7 @@ static ls_status make_application(const struct ls_train_model *choice, ls_strate
     ls_status status =
         ls_application(choice->name, LS_APPLICATION(.classes = classes, .alpha = choice->alpha), &layers, &count);
     if (!status) set_batch_norm(choice, layers, count);
+    if (!status) set_regularizers(choice, layers, count);
     if (!status) status = ls_model_new(strategy, layers, count, model);
     ls_memory_free(layers);
     return status;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The main job as users run it: accuracy, the same bits twice and in every layout, RING, many workers, late workers."""
 import functools
+import subprocess
 import time
 import unittest
 
@@ -96,6 +97,32 @@ class Training(unittest.TestCase):
         result = run_local(2, 2, "--division", "tensorflow", *SMALL)
         self.assertEqual(result["num_replicas_in_sync"], 4)
         self.assertLess(result["loss"], 2.4)
+
+    def test_options_of_the_optimizers(self):
+        """A default that is given changes no bit; every other value does, and what a rule has not is named."""
+        def digest(*options):
+            return run_local(1, 1, "--limit", "300", "--epochs", "1", "--no-validation", *options)["weights_sha256"]
+        for optimizer, standard, others in (
+                ("adam", ("--beta-1", "0.9", "--beta-2", "0.999", "--epsilon", "1e-7", "--kernel-l1", "0", "--kernel-l2", "0"),
+                 (("--beta-1", "0.8"), ("--beta-2", "0.99"), ("--epsilon", "0.001"), ("--kernel-l1", "1e-4"), ("--kernel-l2", "1e-4"))),
+                ("rmsprop", ("--rho", "0.9", "--momentum", "0"), (("--rho", "0.8"), ("--momentum", "0.5"), ("--centered",)))):
+            plain = digest("--optimizer", optimizer)
+            self.assertEqual(digest("--optimizer", optimizer, *standard), plain)
+            digests = [digest("--optimizer", optimizer, *other) for other in others]
+            self.assertEqual(len({plain, *digests}), 1 + len(others))
+        done = subprocess.run(train_command("--limit", "300", "--optimizer", "sgd", "--beta-1", "0.5"), capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("sgd has no beta_1; leave it 0, not 0.5", done.stderr)
+
+    def test_regularised_images(self):
+        """The kernels of LeNet, and all but the depthwise ones of MobileNetV2, are in the loss."""
+        for model, size in (("lenet", "28x28"), ("mobilenet_v2", "32x32")):
+            options = ("--dataset", "shapes", "--image-size", size, "--model", model, "--alpha", "0.35", "--limit", "32",
+                       "--epochs", "1", "--no-validation", "--batch-size", "32")
+            plain, heavy = (run_local(1, 1, *options, "--metrics", "mean_loss", "--kernel-l2", factor) for factor in ("0", "0.01"))
+            self.assertAlmostEqual(heavy["mean_loss"], plain["loss"], delta=1e-6)
+            self.assertGreater(heavy["loss"], plain["loss"] + 0.1)
 
     def test_a_chief_and_workers(self):
         cluster = Cluster(3, train_command("--json", "--verbose", "-1", *SMALL))
