@@ -255,14 +255,20 @@ def positive(kind):
     return read
 
 
+def program_path(text):
+    """Where it is: a Path would make "./lockstep" a bare name, which is looked for in PATH. Links stay: a virtual
+    environment's python is one."""
+    return Path(text).absolute()
+
+
 def add_common_options(parser, rounds, seconds, timeout):
     parser.add_argument("--rounds", type=positive(int), default=rounds,
                         help=f"measurements of each program (default {rounds})")
     if seconds:
         parser.add_argument("--seconds", type=positive(float), default=seconds,
                             help=f"of one measurement, about (default {seconds:g})")
-    parser.add_argument("--lockstep", type=Path, default=HERE.parent / "build/lockstep", help="default build/lockstep")
-    parser.add_argument("--peers", type=Path, metavar="PYTHON",
+    parser.add_argument("--lockstep", type=program_path, default=HERE.parent / "build/lockstep", help="default build/lockstep")
+    parser.add_argument("--peers", type=program_path, metavar="PYTHON",
                         help=f"a python that has tensorflow and torch (default: one made in {VENV})")
     parser.add_argument("--timeout", type=positive(float), default=timeout,
                         help=f"seconds for one child (default {timeout:g})")
