@@ -4,7 +4,7 @@
 As record.py: needs a Python with tensorflow, and running it again with the same version reproduces the files."""
 
 from record import normal, write  # first: it sets what TensorFlow reads when it is imported
-from record_images import application, along, batch, fill, layers, lenet, name_of, step
+from record_images import along, batch, fill, layers, lenet, name_of, step
 
 import keras
 import numpy as np
@@ -144,19 +144,17 @@ TRAINED = {
     "rmsprop": lambda share: O.RMSprop(0.001 * share, momentum=0.5, centered=True, epsilon=1e-4),
     "lamb": lambda share: O.Lamb(0.01 * share, weight_decay=0.01),
 }
-# Batch normalizations over few elements make much of rounding: small steps, and few
 MODELS = {
-    "mlp": (mlp, (16, (3, 4), 5), 20, 1),
-    "lenet": (lenet, (16, (28, 28, 1), 10), 20, 1),
-    "mobilenet_v2": (lambda: application(keras.applications.MobileNetV2, 33, alpha=0.35), (8, (33, 33, 3), 2), 3, 0.1),
+    "mlp": (mlp, (16, (3, 4), 5)),
+    "lenet": (lenet, (16, (28, 28, 1), 10)),
 }
 
 
-def train(model, data, optimizer, steps):
+def train(model, data, optimizer):
     """The losses, and the weights' lengths at the end."""
     (x, labels), losses = data, []
     fill(model)
-    for _ in range(steps):
+    for _ in range(20):
         loss, gradients = step(model, x, labels)
         optimizer.apply(gradients, model.trainable_variables)
         losses.append(float(loss))
@@ -179,10 +177,10 @@ def record_regularized(tensors):
 
 def record_trainings():
     tensors = {}
-    for name, (make, shape, steps, share) in MODELS.items():
+    for name, (make, shape) in MODELS.items():
         for rule, optimizer in TRAINED.items():
             keras.backend.clear_session()
-            losses, lengths = train(make(), batch(*shape), optimizer(share), steps)
+            losses, lengths = train(make(), batch(*shape), optimizer(1))
             tensors |= {f"{name}/{rule}/losses": losses, f"{name}/{rule}/final": lengths}
     record_regularized(tensors)
     write("trainings.txt", "Losses of short trainings, and lengths of the weights after them (by name).", tensors)
