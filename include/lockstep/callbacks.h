@@ -126,7 +126,8 @@ typedef struct ls_csv_logger_options {
 LS_API ls_status ls_csv_logger_new(const ls_csv_logger_options *options, ls_callback **callback);
 
 /* TensorBoard: event files in folder/train and folder/validation with Keras' tags: epoch_loss, epoch_accuracy,
- * epoch_learning_rate, ...; evaluation_loss_vs_iterations. Steps are epochs; of batch_* and _vs_iterations, iterations. */
+ * epoch_learning_rate, ...; evaluation_loss_vs_iterations. Steps are epochs; of batch_* and _vs_iterations, iterations. In train
+ * the model's graph, a node a layer. */
 typedef struct ls_tensorboard_options {
     size_t size;
     const char *folder;          /* made where the one above it is there */
@@ -134,6 +135,7 @@ typedef struct ls_tensorboard_options {
     bool gradients;              /* with them, of the gradients of the epoch's last step: dense/kernel_grad/histogram */
     bool write_images;           /* with them, weights as images */
     int64_t update_freq;         /* batch_loss, ... each so many steps; default: none */
+    bool no_graph;               /* without the graph of the layers */
     bool write_steps_per_second; /* epoch_steps_per_second, and with update_freq batch_steps_per_second */
     bool warn_only;              /* an error is a warning, and training goes on without TensorBoard */
 } ls_tensorboard_options;

@@ -28,6 +28,9 @@ static bool read_tensorboard(const struct ls_command_line *line, int option, ls_
     case LS_TENSORBOARD_IMAGES:
         options->write_images = true;
         return true;
+    case LS_TENSORBOARD_NO_GRAPH:
+        options->no_graph = true;
+        return true;
     case LS_TENSORBOARD_STEPS:
         return ls_option_integer(line, "--tensorboard-steps", optarg, 1, INT64_C(1) << 40, &options->update_freq);
     default:
@@ -77,7 +80,8 @@ bool ls_read_callback_option(const struct ls_command_line *line, int option, str
 
 bool ls_check_callback_options(const struct ls_command_line *line, const struct ls_train_callbacks *callbacks) {
     const ls_tensorboard_options *board = &callbacks->tensorboard;
-    if (!board->folder && (board->histogram_freq || board->gradients || board->write_images || board->update_freq))
+    bool asked = board->histogram_freq || board->gradients || board->write_images || board->update_freq;
+    if (!board->folder && (asked || board->no_graph))
         return ls_usage_error(line, "options '--tensorboard-...' need '--tensorboard DIR'") == 0;
     if ((board->gradients || board->write_images) && !board->histogram_freq)
         return ls_usage_error(line, "'--tensorboard-gradients' and '--tensorboard-images' need "

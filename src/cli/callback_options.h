@@ -11,6 +11,7 @@ enum ls_callback_option {
     LS_TENSORBOARD_HISTOGRAMS,
     LS_TENSORBOARD_GRADIENTS,
     LS_TENSORBOARD_IMAGES,
+    LS_TENSORBOARD_NO_GRAPH,
     LS_TENSORBOARD_STEPS,
     LS_CSV_FILE,
     LS_CSV_APPEND,
@@ -31,6 +32,7 @@ enum ls_callback_option {
         {"tensorboard-histograms", required_argument, NULL, LS_TENSORBOARD_HISTOGRAMS},                                \
         {"tensorboard-gradients", no_argument, NULL, LS_TENSORBOARD_GRADIENTS},                                        \
         {"tensorboard-images", no_argument, NULL, LS_TENSORBOARD_IMAGES},                                              \
+        {"tensorboard-no-graph", no_argument, NULL, LS_TENSORBOARD_NO_GRAPH},                                          \
         {"tensorboard-steps", required_argument, NULL, LS_TENSORBOARD_STEPS},                                          \
         {"csv", required_argument, NULL, LS_CSV_FILE}, {"csv-append", no_argument, NULL, LS_CSV_APPEND},               \
         {"log-errors", required_argument, NULL, LS_LOG_ERRORS},                                                        \
@@ -45,7 +47,8 @@ enum ls_callback_option {
 #define LS_CALLBACK_HELP                                                                                               \
     "  --tensorboard DIR       write event files for TensorBoard, as Keras does, to DIR/train and DIR/validation: "    \
     "loss,\n"                                                                                                          \
-    "                          accuracy and learning rate an epoch, steps a second; only the chief writes\n"           \
+    "                          accuracy and learning rate an epoch, steps a second; only the chief writes. The graph\n" \
+    "                          of the layers too, but for --tensorboard-no-graph\n"                                     \
     "  --tensorboard-steps N   loss and accuracy after every N steps as well\n"                                        \
     "  --tensorboard-histograms N   histograms of all weights after every N epochs; with --tensorboard-gradients of\n" \
     "                          the gradients too, with --tensorboard-images weights as images\n"                       \

@@ -69,6 +69,7 @@ ls_status ls_layer_check_activation(const ls_layer *layer, size_t position);
 /* INVALID_ARGUMENT unless the input is an image (height, width, channels). */
 ls_status ls_layer_check_image(const struct ls_node *node, size_t position);
 const char *ls_activation_name(ls_activation activation); /* "linear", "relu" */
+const char *ls_layer_class(const ls_layer *layer);        /* Keras' name of its class: "Conv2D" */
 /* How the layer's window moves over its input, with padding resolved. INVALID_ARGUMENT where it does not fit. */
 ls_status ls_layer_window(const struct ls_node *node, size_t position, struct ls_window *window);
 

@@ -28,7 +28,7 @@ static const char *const activation_classes[] = {
     [LS_LINEAR] = "Activation",  [LS_RELU] = "ReLU",       [LS_RELU6] = "ReLU",     [LS_LEAKY_RELU] = "LeakyReLU",
     [LS_SIGMOID] = "Activation", [LS_TANH] = "Activation", [LS_SOFTMAX] = "Softmax"};
 
-static const char *class_of(const ls_layer *layer) {
+const char *ls_layer_class(const ls_layer *layer) {
     return layer->kind == LS_LAYER_ACTIVATION ? activation_classes[layer->activation] : classes[layer->kind];
 }
 
@@ -61,7 +61,7 @@ static void print_node(FILE *out, const struct ls_network *network, const struct
     char name[LS_LAYER_NAME_SIZE + 32], shape[224], count[32];
     size_t parameters = count_variables(network, node->first_variable, node->variable_count) +
                         count_variables(network, node->first_statistic, node->statistic_count);
-    (void)snprintf(name, sizeof(name), "%s (%s)", node->name, class_of(&node->layer));
+    (void)snprintf(name, sizeof(name), "%s (%s)", node->name, ls_layer_class(&node->layer));
     output_text(node, shape, sizeof(shape));
     (void)fprintf(out, "%-52s %-24s %12s ", name, shape, with_commas(parameters, count));
     for (int i = 0; i < node->input_count; i++)

@@ -103,6 +103,93 @@ ls_status ls_event_pack(const struct ls_event *event, uint8_t **bytes, size_t *s
     return status;
 }
 
+/* ---- graphs ---- */
+
+/* A node that is about to be packed, with its one attribute: the shape of its output. */
+struct node_parts {
+    Ls__GraphNode node;
+    Ls__AttributePair pair, *pairs[1];
+    Ls__Attribute attribute;
+    Ls__AttributeList list;
+    Ls__TensorShape shape, *shapes[1];
+    Ls__TensorExtent extents[1 + LS_MAX_RANK], *dims[1 + LS_MAX_RANK];
+};
+
+static char shapes_key[] = "_output_shapes";
+
+/* How many examples there are is not known: -1. */
+static void fill_output(struct node_parts *parts, const ls_shape *output) {
+    ls__tensor_shape__init(&parts->shape);
+    for (int i = 0; i <= output->rank; i++) {
+        ls__tensor_extent__init(&parts->extents[i]);
+        parts->extents[i].size = i ? output->dims[i - 1] : -1;
+        parts->dims[i] = &parts->extents[i];
+    }
+    parts->shape.dim = parts->dims;
+    parts->shape.n_dim = (size_t)output->rank + 1;
+    parts->shapes[0] = &parts->shape;
+    ls__attribute_list__init(&parts->list);
+    parts->list.shape = parts->shapes;
+    parts->list.n_shape = 1;
+    ls__attribute__init(&parts->attribute);
+    parts->attribute.list = &parts->list;
+    ls__attribute_pair__init(&parts->pair);
+    parts->pair.key = shapes_key;
+    parts->pair.value = &parts->attribute;
+    parts->pairs[0] = &parts->pair;
+}
+
+static void fill_node(struct node_parts *parts, const struct ls_event_node *node) {
+    ls__graph_node__init(&parts->node);
+    fill_output(parts, &node->output);
+    parts->node.name = (char *)node->name;
+    parts->node.op = (char *)node->op;
+    parts->node.input = (char **)node->inputs;
+    parts->node.n_input = node->input_count;
+    parts->node.attr = parts->pairs;
+    parts->node.n_attr = 1;
+}
+
+static ls_status pack_nodes(const struct ls_event_node *nodes, size_t count, ProtobufCBinaryData *packed) {
+    LS_CLEANUP(ls_free_pointer) struct node_parts *parts = ls_alloc_array(count, sizeof(*parts));
+    LS_CLEANUP(ls_free_pointer) Ls__GraphNode **list = ls_alloc_array(count, sizeof(Ls__GraphNode *));
+    if (!parts || !list) return ls_fail_memory("a graph", count * sizeof(*parts));
+    for (size_t i = 0; i < count; i++) {
+        fill_node(&parts[i], &nodes[i]);
+        list[i] = &parts[i].node;
+    }
+    Ls__Graph graph = LS__GRAPH__INIT;
+    Ls__GraphVersions versions = LS__GRAPH_VERSIONS__INIT;
+    versions.producer = 1;
+    graph.versions = &versions;
+    graph.node = list;
+    graph.n_node = count;
+    packed->len = ls__graph__get_packed_size(&graph);
+    packed->data = ls_alloc(packed->len);
+    if (!packed->data) return ls_fail_memory("a graph", packed->len);
+    (void)ls__graph__pack(&graph, packed->data);
+    return LS_OK;
+}
+
+ls_status ls_event_pack_graph(const struct ls_event_node *nodes, size_t count, double wall_time, uint8_t **bytes,
+                              size_t *size) {
+    Ls__Event event = LS__EVENT__INIT;
+    ls_status status = pack_nodes(nodes, count, &event.graph_def);
+    if (status) return status;
+    event.wall_time = wall_time;
+    event.what_case = LS__EVENT__WHAT_GRAPH_DEF;
+    size_t length = ls__event__get_packed_size(&event);
+    uint8_t *packed = ls_alloc(length);
+    if (packed) {
+        *size = ls__event__pack(&event, packed);
+        *bytes = packed;
+    }
+    ls_free(event.graph_def.data);
+    return packed ? LS_OK : ls_fail_memory("an event", length);
+}
+
+/* ---- back ---- */
+
 bool ls_event_read(const uint8_t *bytes, size_t size, char tag[LS_EVENT_TAG], int64_t *step) {
     Ls__Event *event = ls__event__unpack(NULL, size, bytes);
     if (!event) return false;

@@ -1,5 +1,5 @@
 /* One event of a TensorBoard event file as bytes: a tensor with a tag, as TensorFlow 2's summaries write scalars,
- * histograms and images. */
+ * histograms and images; or a graph. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -20,7 +20,17 @@ struct ls_event {
     struct ls_event_bytes content;        /* of numbers, little-endian */
     const struct ls_event_bytes *strings; /* [shape.dims[0]] for LS_EVENT_STRING */
 };
+/* A node of a graph; all borrowed. */
+struct ls_event_node {
+    const char *name; /* parts of a path are boxes in TensorBoard: "sequential/dense" */
+    const char *op;   /* "Dense" */
+    const char *const *inputs; /* names of nodes */
+    size_t input_count;
+    ls_shape output; /* of one example */
+};
+ls_status ls_event_pack_graph(const struct ls_event_node *nodes, size_t count, double wall_time, uint8_t **bytes,
+                              size_t *size);
 /* *bytes is freed with ls_free. */
 ls_status ls_event_pack(const struct ls_event *event, uint8_t **bytes, size_t *size);
-/* Tag and step of an event; the tag is empty where it is a file's first. False: it is no event. */
+/* Tag and step of an event; the tag is empty where it is a file's first, or a graph. False: it is no event. */
 bool ls_event_read(const uint8_t *bytes, size_t size, char tag[LS_EVENT_TAG], int64_t *step);

@@ -143,6 +143,13 @@ ls_status ls_event_histogram(struct ls_event_file *file, const char *tag, int64_
     return put_event(file, &event);
 }
 
+ls_status ls_event_graph(struct ls_event_file *file, const struct ls_event_node *nodes, size_t count) {
+    LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
+    size_t size = 0;
+    ls_status status = ls_event_pack_graph(nodes, count, wall_time(), &bytes, &size);
+    return status ? status : put(file, bytes, size);
+}
+
 ls_status ls_event_images(struct ls_event_file *file, const char *tag, int64_t step, const ls_shape *height_width,
                           const struct ls_event_bytes *images, size_t count) {
     char sides[2][24];

@@ -17,6 +17,8 @@ ls_status ls_event_histogram(struct ls_event_file *file, const char *tag, int64_
 /* images[count] are encoded as PNG, all of one size. */
 ls_status ls_event_images(struct ls_event_file *file, const char *tag, int64_t step, const ls_shape *height_width,
                           const struct ls_event_bytes *images, size_t count);
+/* The model's graph, once a folder. */
+ls_status ls_event_graph(struct ls_event_file *file, const struct ls_event_node *nodes, size_t count);
 /* Everything is in the file. */
 ls_status ls_event_file_flush(struct ls_event_file *file);
 /* Frees it in any case. NULL is nothing. */

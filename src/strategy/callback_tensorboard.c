@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "observe/event_file.h"
+#include "strategy/callback_graph.h"
 #include "strategy/callback_images.h"
 #include "strategy/model.h"
 
@@ -166,7 +167,11 @@ static ls_status begin(void *context, const ls_callback_call *call) {
     struct tensorboard *board = context;
     ls_status status = close_files(board); /* of a fit that failed */
     board->epoch_began = 0;
-    return status || !call->writes ? status : open_file(board, call, "train", &board->train);
+    if (status || !call->writes) return status;
+    status = open_file(board, call, "train", &board->train);
+    if (status || call->resumed || board->options.no_graph) return status;
+    status = ls_model_graph(board->train, call->model, path_prefix(call->model));
+    return status ? status : ls_event_file_flush(board->train);
 }
 
 static ls_status begin_epoch(void *context, const ls_callback_call *call) {

@@ -86,6 +86,31 @@ def events(path):
             yield Value(value[1][0].decode(), first(event, 2, 0), plugin, dtype, shape, value_of(tensor, dtype))
 
 
+Node = collections.namedtuple("Node", "op inputs shape")  # shape: of the output, the batch -1
+
+
+def extent_of(data):
+    size = first(message(data), 1, 0)
+    return size - (1 << 64) if size >> 63 else size
+
+
+def graphs(path):
+    """[{name: Node}] of a folder's files, in their order."""
+    found = []
+    for name in sorted(os.listdir(path)):
+        for body in records(os.path.join(path, name)):
+            for graph in message(body)[4]:
+                nodes = {}
+                for node in map(message, message(graph)[1]):
+                    [attribute] = [message(pair) for pair in node[5]]
+                    assert attribute[1] == [b"_output_shapes"]
+                    [shape] = message(message(attribute[2][0])[1][0])[7]
+                    nodes[node[1][0].decode()] = Node(node[2][0].decode(), [name.decode() for name in node[3]],
+                                                      [extent_of(extent) for extent in message(shape)[2]])
+                found.append(nodes)
+    return found
+
+
 def folder(path):
     """All events of a folder's files, in the order of the files' names."""
     return [event for name in sorted(os.listdir(path)) for event in events(os.path.join(path, name))]

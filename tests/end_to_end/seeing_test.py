@@ -91,6 +91,27 @@ class Seeing(unittest.TestCase):
             self.assertEqual(counts["sequential/%s/histogram" % name], count)
             self.assertEqual(counts["sequential/%s_grad/histogram" % name], count)
 
+    def test_the_graph_is_that_of_the_layers(self):
+        self.run_ok(workers=2)
+        [graph] = events.graphs(self.part("train"))
+        self.assertEqual(graph, {
+            "sequential/input": events.Node("InputLayer", [], [-1, 28, 28, 1]),
+            "sequential/dense": events.Node("Dense", ["sequential/input"], [-1, 8]),
+            "sequential/dense_1": events.Node("Dense", ["sequential/dense"], [-1, 10])})
+        self.assertEqual(events.graphs(self.part("validation")), [])
+        self.board += "2"
+        self.run_ok("--tensorboard-no-graph")
+        self.assertEqual(events.graphs(self.part("train")), [])
+
+    def test_the_graph_of_branches(self):
+        self.run_ok("--model", "mobilenet_v2", "--alpha", "0.35", "--dataset", "shapes", "--image-size", "32x32", "--limit",
+                    "64", "--epochs", "1", "--no-validation")
+        [graph] = events.graphs(self.part("train"))
+        self.assertEqual(graph["block_2_add"], events.Node("Add", ["block_2_project_BN", "block_1_project_BN"], [-1, 8, 8, 8]))
+        self.assertEqual(graph["Conv1"], events.Node("Conv2D", ["input"], [-1, 16, 16, 16]))
+        for name, node in graph.items():
+            self.assertTrue(set(node.inputs) <= set(graph), name)
+
     def wait_for_rows(self, count):
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and (not os.path.exists(self.table) or len(rows(self.table)) < count):
@@ -113,6 +134,7 @@ class Seeing(unittest.TestCase):
             file.write(b"99,torn")  # as a process that is killed while it writes leaves it
         done = train(*options, *kept)
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(events.graphs(self.part("train"))), 1)
         self.check_undisturbed(1, *SMALL, "--epochs", "12")
 
     def check_undisturbed(self, workers, *options):

@@ -72,6 +72,33 @@ START_TEST(cut_at_a_step) {
 }
 END_TEST
 
+/* A graph has no step: it stays, unless it is torn. */
+START_TEST(a_graph_stays) {
+    const char *const inputs[] = {"input", "dense"};
+    const struct ls_event_node nodes[] = {{"input", "InputLayer", NULL, 0, LS_SHAPE(4)},
+                                          {"dense", "Dense", inputs, 1, LS_SHAPE(4)},
+                                          {"add", "Add", inputs, 2, LS_SHAPE(4)}};
+    struct ls_event_file *file = NULL;
+    char path[512];
+    int64_t step = 0;
+    make_folder();
+    ck_assert_int_eq(ls_event_file_open(folder, &file), LS_OK);
+    find_file(path);
+    size_t begin = size_of(path);
+    ck_assert_int_eq(ls_event_graph(file, nodes, 3), LS_OK);
+    ck_assert_int_eq(ls_event_file_flush(file), LS_OK);
+    size_t graph = size_of(path);
+    ck_assert_int_eq(ls_event_scalar(file, "epoch_loss", 0, 1), LS_OK);
+    ck_assert_int_eq(ls_event_file_close(file), LS_OK);
+    ck_assert_int_eq(ls_event_files_cut(folder, is_late, &step), LS_OK);
+    ck_assert_uint_eq(size_of(path), graph);
+    ck_assert_int_eq(truncate(path, (off_t)graph - 1), 0);
+    ck_assert_int_eq(ls_event_files_cut(folder, is_late, &step), LS_OK);
+    ck_assert_uint_eq(size_of(path), begin);
+    remove_folder();
+}
+END_TEST
+
 START_TEST(torn_anywhere) {
     size_t sizes[6];
     char path[512];
@@ -178,6 +205,7 @@ int main(void) {
     Suite *suite = suite_create("events");
     TCase *tests = tcase_create("events");
     tcase_add_test(tests, cut_at_a_step);
+    tcase_add_test(tests, a_graph_stays);
     tcase_add_test(tests, torn_anywhere);
     tcase_add_test(tests, damaged_anywhere);
     tcase_add_test(tests, no_folder_has_nothing_to_cut);
