@@ -6,6 +6,14 @@
 #include "base/status.h"
 #include "device/device.h"
 
+/* What kernels found wrong with their data, such as a label that is no class: the first since the last synchronize,
+ * which reports it. Host memory that the device writes too, one a device. */
+struct ls_cuda_fault {
+    int64_t row, classes;
+    int32_t label;
+    int32_t found; /* 0: nothing; set last */
+};
+
 struct ls_cuda_device {
     struct ls_device device;
     int index;
@@ -13,7 +21,13 @@ struct ls_cuda_device {
     cudaStream_t copies; /* send and receive */
     void *blas, *dnn;    /* cublasLtHandle_t, cudnnHandle_t: made by the first op that needs them */
     int multiprocessors;
+    struct ls_cuda_fault *fault;
 };
+/* fault.c: open allocates the record through the device's queue, close releases it. report, called by synchronize when
+ * all that was queued is done: INVALID_ARGUMENT in the words that the CPU has for it, and the record is empty again. */
+ls_status ls_cuda_fault_open(struct ls_cuda_device *device);
+void ls_cuda_fault_close(struct ls_cuda_device *device);
+ls_status ls_cuda_fault_report(struct ls_cuda_device *device);
 
 /* What op->handle points to, for every kind. */
 struct ls_cuda_op {
