@@ -101,7 +101,8 @@ typedef void ls_log_fn(void *context, ls_log_level level, const char *line);
 typedef struct ls_strategy ls_strategy;
 typedef struct ls_strategy_options {
     size_t size;
-    const char *devices;             /* "cpu:0,cpu:1", or a number of CPU devices; default: setting LOCKSTEP_DEVICES, then one */
+    const char *devices;             /* "gpu:0,gpu:1", "gpu": all GPUs, or a number of CPU devices; default: setting LOCKSTEP_DEVICES, then
+                                        all GPUs, or one CPU where there are none */
     ls_cross_device_ops cross_device_ops;
     ls_communication communication;  /* between workers */
     size_t bytes_per_pack;           /* gradients per bucket in bytes; 0: 1 MiB first, then 25 MiB or a sixteenth of all */

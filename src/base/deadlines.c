@@ -34,6 +34,8 @@ static const struct deadline {
      "a sign of life of each worker", "it is lost: an error that names it on all others; exit status 138"},
     {"collective", "LOCKSTEP_COLLECTIVE_TIMEOUT", offsetof(struct ls_settings, collective_timeout), 0,
      "one collective, or one exchange between all workers", ENDS},
+    {"device", "LOCKSTEP_DEVICE_TIMEOUT", offsetof(struct ls_settings, device_timeout), 0,
+     "what is queued on a GPU to be done", "an error that names the GPU; exit status 138"},
     {"data", "LOCKSTEP_DATA_TIMEOUT", offsetof(struct ls_settings, data_timeout), 0,
      "the examples of one step to be read and mapped", "an error that names the example; exit status 138"},
     {"rejoin", "LOCKSTEP_REJOIN_TIMEOUT", offsetof(struct ls_settings, rejoin_timeout), 0,

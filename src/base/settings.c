@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-enum setting_type { SECONDS, SECONDS_OR_0, BYTES, COUNT, LEVEL, TRANSPORT, TEXT, SECRET };
+enum setting_type { SECONDS, SECONDS_OR_0, BYTES, COUNT, LEVEL, TRANSPORT, TEXT, SECRET, SWITCH };
 
 static const struct setting {
     const char *name, *default_text, *help;
@@ -55,8 +55,16 @@ static const struct setting {
      "changes "
      "the bits",
      offsetof(struct ls_settings, algorithm), TEXT},
-    {"LOCKSTEP_DEVICES", "1", "devices of this process: a number of CPU devices, or a list such as cpu:0,cpu:1",
+    {"LOCKSTEP_DEVICES", "auto",
+     "devices of this process: auto (all GPUs, or one CPU where there are none), gpu (all GPUs), a number of CPU "
+     "devices, or a list such as gpu:0,gpu:1",
      offsetof(struct ls_settings, devices), TEXT},
+    {"LOCKSTEP_PLUGIN", "", "a file: the GPU plugin, where it is not where it was installed",
+     offsetof(struct ls_settings, plugin), TEXT},
+    {"LOCKSTEP_DEVICE_TIMEOUT", "300", "seconds that what is queued on a GPU may take",
+     offsetof(struct ls_settings, device_timeout), SECONDS},
+    {"LOCKSTEP_CUDA_SYNC", "0", "1: GPUs are waited for after each op, so that an error names the op that failed",
+     offsetof(struct ls_settings, cuda_sync), SWITCH},
     {"LOCKSTEP_TRACE", "",
      "a file for the timeline of the training in Chrome's trace format; %r in it becomes the rank, else several "
      "workers write NAME.rank0.EXT, NAME.rank1.EXT, ...",
@@ -80,8 +88,9 @@ static const struct setting {
 };
 #define SETTING_COUNT (sizeof(table) / sizeof(table[0]))
 
-static const char *const units[] = {[SECONDS] = "s", [SECONDS_OR_0] = "s", [BYTES] = "bytes", [COUNT] = "",
-                                    [LEVEL] = "",    [TRANSPORT] = "",     [TEXT] = "",       [SECRET] = ""};
+static const char *const units[] = {
+    [SECONDS] = "s",  [SECONDS_OR_0] = "s", [BYTES] = "bytes", [COUNT] = "", [LEVEL] = "",
+    [TRANSPORT] = "", [TEXT] = "",          [SECRET] = "",     [SWITCH] = ""};
 static const char *const levels[] = {"error", "warning", "info", "debug"};
 static const char *const transports[] = {"auto", "shm", "tcp", "grpc"};
 
@@ -125,6 +134,12 @@ static ls_status read_count(const struct setting *setting, const char *text, int
     return LS_OK;
 }
 
+static ls_status read_switch(const struct setting *setting, const char *text, bool *on) {
+    if (strcmp(text, "0") && strcmp(text, "1")) return refuse(setting, text, "0 or 1");
+    *on = *text == '1';
+    return LS_OK;
+}
+
 static ls_status read_level(const struct setting *setting, const char *text, ls_log_level *level) {
     for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
         if (!strcasecmp(text, levels[i])) {
@@ -161,6 +176,8 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
         return read_level(setting, text, target);
     case TRANSPORT:
         return read_transport(setting, text, target);
+    case SWITCH:
+        return read_switch(setting, text, target);
     default:
         break;
     }
@@ -217,6 +234,9 @@ bool ls_setting_describe(const struct ls_settings *settings, size_t index, struc
         break;
     case TRANSPORT:
         (void)snprintf(info->value, sizeof(info->value), "%s", ls_transport_name(*(const enum ls_transport *)source));
+        break;
+    case SWITCH:
+        (void)snprintf(info->value, sizeof(info->value), "%d", *(const bool *)source);
         break;
     case SECRET: /* never printed */
         (void)snprintf(info->value, sizeof(info->value), "%s", *(const char *)source ? "(set)" : "");

@@ -29,6 +29,9 @@ struct ls_settings {
     char elastic[LS_SETTING_TEXT];   /* for cluster to know; empty: all workers are needed */
     char algorithm[LS_SETTING_TEXT]; /* a name for collective to know */
     char devices[LS_SETTING_TEXT];
+    char plugin[LS_SETTING_TEXT]; /* a path; empty: where it was installed */
+    double device_timeout;        /* seconds */
+    bool cuda_sync;
     char trace[LS_SETTING_TEXT];                /* a path; empty: none */
     int64_t flight_record;                      /* collectives */
     char flight_record_folder[LS_SETTING_TEXT]; /* empty: none */

@@ -38,7 +38,8 @@ enum ls_saved_option {
     "  --limit N               use only the first N examples\n"                                                        \
     "  --seed N                of drawn data (default 0)\n"                                                            \
     "  --batch-size N          examples in the global batch (default 64 a replica)\n"                                  \
-    "  --devices D             a number of CPU devices, or cpu:0,cpu:1 (default: LOCKSTEP_DEVICES, then 1)\n"          \
+    "  --devices D             auto (all GPUs, else one CPU), gpu, a number of CPU devices, or a list such as gpu:0\n" \
+    "                          (default: LOCKSTEP_DEVICES, then auto)\n"                                               \
     "  --symmetric             pixels in [-1, 1]\n" LS_DATA_HELP
 
 struct ls_saved_model {

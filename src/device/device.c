@@ -1,5 +1,6 @@
-/* The table of device kinds, and lists of devices: "cpu:0,cpu:1", or a number of CPU devices. Mirrors the devices
- * argument of tf.distribute.MirroredStrategy. */
+/* The table of device kinds, and lists of devices: "gpu", "cpu:0,cpu:1", or a number of CPU devices. Mirrors the
+ * devices argument of tf.distribute.MirroredStrategy, which by default takes all GPUs, or the CPU where there is none.
+ */
 #include "device/device.h"
 
 #include <stdio.h>
@@ -44,6 +45,16 @@ void ls_device_release_host(struct ls_device *device, void *memory) {
         device->ops->release(device, memory);
 }
 
+void ls_devices_fingerprint(struct ls_device *const *devices, int count, char *text, size_t size) {
+    bool gpus = false;
+    for (int i = 0; i < count; i++) gpus |= !devices[i]->host_memory;
+    ls_cpu_fingerprint(text, size); /* the host adds up and reads the data in any case */
+    size_t used = strlen(text);
+    if (!gpus || used + 2 >= size) return;
+    (void)snprintf(text + used, size - used, ", ");
+    ls_gpu_fingerprint(text + used + 2, size - used - 2);
+}
+
 static void close_all(struct ls_device **devices, int count) {
     for (int i = 0; i < count; i++) ls_device_close(devices[i]);
 }
@@ -74,7 +85,7 @@ static ls_status find_kind(struct piece piece, int name_length, const struct ls_
         *kind = ls_device_kinds[i];
         return LS_OK;
     }
-    return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s': there is no kind of device '%.*s'; this build has cpu",
+    return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s': there is no kind of device '%.*s'; there are cpu and gpu",
                    piece.length, piece.text, name_length, piece.text);
 }
 
@@ -134,13 +145,27 @@ static ls_status read_count(const char *list, int number, struct entry *entries,
     return LS_OK;
 }
 
+static ls_status read_gpus(const char *list, struct entry *entries, int *count) {
+    const char *reason = ls_gpu_kind.unavailable();
+    if (reason) return ls_fail(LS_INVALID_ARGUMENT, "devices '%s': %s", list, reason);
+    *count = ls_gpu_kind.count();
+    for (int i = 0; i < *count; i++) entries[i] = (struct entry){&ls_gpu_kind, i};
+    return LS_OK;
+}
+
+static bool is_word(struct piece piece, const char *word) {
+    return piece.length == (int)strlen(word) && !strncasecmp(piece.text, word, strlen(word));
+}
+
 static ls_status read_devices(const char *list, struct entry *entries, int *count) {
     struct piece whole = trim(list ? list : "", list ? strlen(list) : 0);
     if (!whole.length)
-        return ls_fail(LS_INVALID_ARGUMENT, "the list of devices is empty; give a number of CPU devices, or a list "
-                                            "such as cpu:0,cpu:1");
+        return ls_fail(LS_INVALID_ARGUMENT, "the list of devices is empty; give gpu, a number of CPU devices, or a "
+                                            "list such as cpu:0,cpu:1");
     if (strspn(whole.text, "+-0123456789") >= (size_t)whole.length)
         return read_count(list, read_number(whole.text, whole.length), entries, count);
+    if (is_word(whole, "auto") && ls_gpu_kind.unavailable()) return read_count(list, 1, entries, count);
+    if (is_word(whole, "auto") || is_word(whole, "gpu")) return read_gpus(list, entries, count);
     return read_list(list, entries, count);
 }
 

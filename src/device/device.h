@@ -50,7 +50,7 @@ struct ls_device_queue_ops {
     ls_status (*send)(struct ls_device *device, int mark, void *host, const void *from, size_t size);
     /* ... tells whether it is done, from any thread, without waiting, ... */
     ls_status (*sent)(struct ls_device *device, int mark, bool *done);
-    /* ... and back, from any thread, behind the copies that were begun before. host is read until it is done. */
+    /* ... and back, from any thread, behind what was received before. host is read until it is done. */
     ls_status (*receive)(struct ls_device *device, void *to, const void *host, size_t size);
     /* Ops that are queued from now on see what was received. */
     ls_status (*settle)(struct ls_device *device);
@@ -78,7 +78,8 @@ struct ls_device_kind {
 extern const struct ls_device_kind *const ls_device_kinds[]; /* ends with NULL */
 
 #define LS_MAX_LOCAL_DEVICES 64
-/* Opens every device of a list: "cpu:0,cpu:1", or a number of CPU devices. INVALID_ARGUMENT naming the bad entry. */
+/* Opens every device of a list: "cpu:0,gpu:1", a number of CPU devices, "gpu" for all GPUs, or "auto": all GPUs, or one
+ * CPU where there are none. INVALID_ARGUMENT naming the bad entry. */
 ls_status ls_devices_open(const char *list, int threads, struct ls_device **devices, int *count);
 void ls_device_close(struct ls_device *device);
 /* Nothing to wait for where the device has host memory. */
@@ -86,5 +87,6 @@ ls_status ls_device_synchronize(struct ls_device *device);
 /* Zeroed host memory for what ops of the device take by pointer. */
 ls_status ls_device_allocate_host(struct ls_device *device, size_t size, void **memory);
 void ls_device_release_host(struct ls_device *device, void *memory);
-/* What fixes the bits of computing beside the threads: instruction set and library versions, in one line. */
-void ls_devices_fingerprint(char *text, size_t size);
+/* What fixes the bits of computing on these devices beside the threads: instruction set, GPU and library versions, in
+ * one line. */
+void ls_devices_fingerprint(struct ls_device *const *devices, int count, char *text, size_t size);

@@ -1,5 +1,11 @@
-/* The row of GPUs in the table of device kinds. */
+/* The row of GPUs in the table of device kinds, and what else their plugin has. The plugin is looked for when something
+ * here is asked for the first time, once a process. */
 #pragma once
 #include "device/device.h"
+#include "device/device_group.h"
 
 extern const struct ls_device_kind ls_gpu_kind;
+/* Collectives between GPUs; NULL: there are none, and *why says why. */
+const struct ls_device_group_ops *ls_gpu_group(const char **why);
+/* What fixes the bits of GPUs; empty where there are none. */
+void ls_gpu_fingerprint(char *text, size_t size);

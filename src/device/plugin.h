@@ -14,6 +14,8 @@ struct ls_plugin_host {
     const char *version;                    /* ls_version() */
     void (*set_error)(const char *message); /* of this thread */
     const char *(*error)(void);
+    double timeout;    /* seconds that what is queued on a GPU may take */
+    bool wait_each_op; /* so that a failure names its op */
 };
 struct ls_plugin {
     int abi;

@@ -56,8 +56,10 @@ static bool depends_on_layout(const struct subject *subject) {
 static ls_status describe_bits(FILE *out, const struct subject *subject) {
     const ls_strategy *strategy = subject->model->strategy;
     const struct ls_settings *settings = &strategy->membership->settings;
-    char device[256];
-    ls_devices_fingerprint(device, sizeof(device));
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    char device[512];
+    for (int i = 0; i < strategy->local_count; i++) devices[i] = strategy->replicas[i].device;
+    ls_devices_fingerprint(devices, strategy->local_count, device, sizeof(device));
     (void)fprintf(out, "device=%s\nthreads_per_replica=%d\nreplicas=%d\ncommunication=%s\ncompression=%s\n", device,
                   strategy->options.threads_per_replica, strategy->total_count,
                   ls_communication_name(strategy->options.communication),

@@ -13,6 +13,7 @@
 #include "base/settings.h"
 #include "base/status.h"
 #include "device/device.h"
+#include "device/gpu.h"
 #include "strategy/bare.h"
 
 #ifndef LS_BUILD_LIBRARIES
@@ -137,25 +138,42 @@ ls_status ls_tools_settings_json(const ls_tools_deadline *more, size_t count, ch
     return text_finish(&made, json);
 }
 
+/* A name, whether it is there, and what there is to say: lines after the first are indented. */
+static void print_row(FILE *to, const char *name, bool there, const char *about) {
+    (void)fprintf(to, "  %-6s %-4s ", name, there ? "yes" : "no");
+    for (; *about; about++)
+        if (*about == '\n' && about[1])
+            (void)fputs("\n              ", to);
+        else if (*about != '\n')
+            (void)fputc(*about, to);
+    (void)fputc('\n', to);
+}
+
 static void print_device(FILE *to, const struct ls_device_kind *kind) {
-    char about[256] = "";
+    char about[8192] = "";
     const char *reason = kind->unavailable ? kind->unavailable() : NULL;
     if (!reason && kind->describe) kind->describe(about, sizeof(about));
-    (void)fprintf(to, "  %-6s %-4s %s\n", kind->name, reason ? "no" : "yes", reason ? reason : about);
+    print_row(to, kind->name, !reason, reason ? reason : about);
+}
+
+static void print_nccl(FILE *to) {
+    char about[64];
+    const char *reason = "";
+    const struct ls_device_group_ops *group = ls_gpu_group(&reason);
+    int version = group ? group->version : 0;
+    (void)snprintf(about, sizeof(about), "between GPUs; version %d.%d.%d", version / 10000, version / 100 % 100,
+                   version % 100);
+    print_row(to, "NCCL", group, group ? about : reason);
 }
 
 ls_status ls_tools_devices(char **text) {
-    static const char *const communication[][3] = {
-        {"AUTO", "yes", "the same bits for every layout of replicas on workers"},
-        {"RING", "yes", "ring between the workers"},
-        {"NCCL", "no", "comes with the GPU plugin"},
-    };
     struct text made;
     ls_status status = text_open(&made);
     if (status) return status;
     for (size_t i = 0; ls_device_kinds[i]; i++) print_device(made.stream, ls_device_kinds[i]);
-    for (size_t i = 0; i < sizeof(communication) / sizeof(communication[0]); i++)
-        (void)fprintf(made.stream, "  %-6s %-4s %s\n", communication[i][0], communication[i][1], communication[i][2]);
+    print_row(made.stream, "AUTO", true, "the same bits for every layout of replicas on workers");
+    print_row(made.stream, "RING", true, "ring between the workers");
+    print_nccl(made.stream);
     return text_finish(&made, text);
 }
 

@@ -19,7 +19,7 @@ START_TEST(defaults) {
     ck_assert_int_eq(settings.bucket, 25 << 20);
     ck_assert_int_eq(settings.segment, 256 << 10);
     ck_assert_int_eq(settings.log_level, LS_LOG_INFO);
-    ck_assert_str_eq(settings.devices, "1");
+    ck_assert_str_eq(settings.devices, "auto");
     ck_assert_str_eq(settings.trace, "");
     ck_assert_int_eq(settings.flight_record, 1024);
     ck_assert_str_eq(settings.flight_record_folder, "");
@@ -35,6 +35,8 @@ START_TEST(values) {
     (void)setenv("LOCKSTEP_TRANSPORT", "tcp", 1);
     (void)setenv("LOCKSTEP_DEVICES", "cpu:0,cpu:1", 1);
     (void)setenv("LOCKSTEP_TRACE", "t.%r.json", 1);
+    (void)setenv("LOCKSTEP_CUDA_SYNC", "1", 1);
+    (void)setenv("LOCKSTEP_PLUGIN", "p.so", 1);
     (void)setenv("LOCKSTEP_EXIT_TIMEOUT", "", 1); /* empty is as good as absent */
     ck_assert_int_eq(ls_settings_read(&settings), LS_OK);
     ck_assert_double_eq(settings.join_timeout, 2.5);
@@ -45,6 +47,8 @@ START_TEST(values) {
     ck_assert_int_eq(settings.log_level, LS_LOG_DEBUG);
     ck_assert_str_eq(settings.devices, "cpu:0,cpu:1");
     ck_assert_str_eq(settings.trace, "t.%r.json");
+    ck_assert(settings.cuda_sync);
+    ck_assert_str_eq(settings.plugin, "p.so");
 }
 END_TEST
 
@@ -74,6 +78,9 @@ static const struct {
     {"LOCKSTEP_LOG", "loud"},
     {"LOCKSTEP_TRANSPORT", "pigeon"},
     {"LOCKSTEP_SEGMENT", "99999999999999999999999"},
+    {"LOCKSTEP_DEVICE_TIMEOUT", "0"},
+    {"LOCKSTEP_CUDA_SYNC", "on"},
+    {"LOCKSTEP_CUDA_SYNC", "2"},
 };
 
 START_TEST(refused) {

@@ -141,7 +141,7 @@ static void clear_edges(const struct norm *n, struct reference_norm oracle) {
 }
 
 START_TEST(test_training) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     for (int variant = 0; variant < VARIANTS; variant++) {
         struct norm n = make_norm(sizes[_i], variant);
         double *mean = doubles(n.channels), *variance = doubles(n.channels);
@@ -162,7 +162,7 @@ START_TEST(test_training) {
 END_TEST
 
 START_TEST(test_inference) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     for (int variant = 0; variant < VARIANTS; variant++) {
         struct norm n = make_norm(sizes[_i], variant);
         run_kind(device, &n, LS_OP_BATCH_NORM_INFERENCE);
@@ -181,7 +181,7 @@ START_TEST(test_inference) {
 END_TEST
 
 START_TEST(test_again_is_the_same) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct norm n = make_norm(sizes[_i], 5);
     run_kind(device, &n, LS_OP_BATCH_NORM_FORWARD);
     struct pair first = n.y;
@@ -196,7 +196,7 @@ END_TEST
 
 /* dx over dy, dresidual over dy, y over the residual. */
 START_TEST(test_in_place) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct norm apart = make_norm(sizes[_i], 5), together = make_norm(sizes[_i], 5);
     run_kind(device, &apart, LS_OP_BATCH_NORM_FORWARD);
     run_kind(device, &apart, LS_OP_BATCH_NORM_BACKWARD);
@@ -219,7 +219,7 @@ END_TEST
 START_TEST(test_threads) {
     struct norm runs[3];
     for (int i = 0; i < 3; i++) {
-        struct ls_device *device = open_cpu();
+        struct ls_device *device = open_device();
         runs[i] = make_norm(sizes[_i], 2);
         omp_set_num_threads(i + 1);
         run_kind(device, &runs[i], LS_OP_BATCH_NORM_FORWARD);
@@ -261,7 +261,7 @@ START_TEST(test_oracle) {
 END_TEST
 
 START_TEST(test_misuse) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct norm n = make_norm(sizes[2], 4);
     struct ls_op good = norm_op(&n, LS_OP_BATCH_NORM_FORWARD), op = good;
     op.scale = NULL;

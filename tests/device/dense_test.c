@@ -83,7 +83,7 @@ static void check_against_oracle(struct ls_device *device, struct dense *d) {
 }
 
 START_TEST(test_oracle) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     for (int relu = 0; relu < 2; relu++) {
         struct dense dense = make_dense(sizes[_i], relu ? LS_RELU : LS_LINEAR);
         check_against_oracle(device, &dense);
@@ -94,7 +94,7 @@ START_TEST(test_oracle) {
 END_TEST
 
 START_TEST(test_without_dx) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct dense dense = make_dense((struct size){4, 6, 5}, LS_LINEAR);
     struct ls_op op = dense_op(&dense, LS_OP_DENSE_BACKWARD);
     op.tensors[LS_ARG_DX] = op.tensors[LS_ARG_Y] = (struct ls_tensor){0};
@@ -107,7 +107,7 @@ END_TEST
 
 /* NaN must reach the loss, not vanish in ReLU. */
 START_TEST(test_nan_stays) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct dense dense = make_dense((struct size){2, 3, 2}, LS_RELU);
     dense.x.device[0] = NAN;
     struct ls_op op = dense_op(&dense, LS_OP_DENSE_FORWARD);
@@ -127,7 +127,7 @@ static void assert_same_bits(const struct dense *a, const struct dense *b) {
 }
 
 START_TEST(test_again) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct dense first = make_dense(sizes[_i], LS_RELU), second = make_dense(sizes[_i], LS_RELU);
     run_dense(device, &first);
     run_dense(device, &second);
@@ -145,7 +145,7 @@ static struct pair shifted(const struct pair *pair, float *place, int shift) {
 }
 
 START_TEST(test_unaligned) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct dense aligned = make_dense(sizes[_i], LS_RELU), moved = make_dense(sizes[_i], LS_RELU), view = moved;
     struct pair *pairs[] = {&view.x, &view.w, &view.b, &view.y, &view.dy, &view.dx, &view.dw, &view.db};
     float *places[8];
@@ -195,7 +195,7 @@ START_TEST(test_two_devices) {
 END_TEST
 
 START_TEST(test_misuse) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct dense dense = make_dense((struct size){4, 6, 5}, LS_RELU);
     struct ls_op good = dense_op(&dense, LS_OP_DENSE_FORWARD), op = good;
     op.tensors[LS_ARG_W].shape = LS_SHAPE(7, 5);

@@ -23,8 +23,6 @@ static const struct {
     {"-2", "devices '-2': the number"},
     {"65", "devices '65': the number"},
     {"99999999999999999999", "the number of devices must be from 1 to 64"},
-    {"gpu:0", "device 'gpu:0': this build has no GPU plugin yet"},
-    {"cpu:0,GPU:1", "device 'GPU:1': this build has no GPU plugin yet"},
     {"tpu:0", "device 'tpu:0': there is no kind of device 'tpu'"},
     {":0", "device ':0': there is no kind of device ''"},
     {"cpu", "device 'cpu' is not of the form kind:index"},
@@ -94,23 +92,19 @@ START_TEST(test_kinds) {
     ls_device_kinds[0]->describe(text, sizeof(text));
     ck_assert_msg(strstr(text, "oneDNN ") != NULL, "%s", text);
     ck_assert_str_eq(ls_device_kinds[1]->name, "gpu");
-    ck_assert_ptr_nonnull(ls_device_kinds[1]->unavailable());
-    ck_assert_int_eq(ls_device_kinds[1]->count(), 0);
-    ls_device_kinds[1]->describe(text, sizeof(text));
-    ck_assert_str_eq(text, "none");
-    ck_assert_int_eq(ls_device_kinds[1]->open(0, 1, NULL), LS_UNIMPLEMENTED);
     ck_assert_ptr_null(ls_device_kinds[2]);
 }
 END_TEST
 
 START_TEST(test_memory) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     const float numbers[3] = {1, 2, 3};
-    float back[3] = {0};
+    float back[3] = {NAN, NAN, NAN};
     void *memory = NULL, *none = &memory;
     ck_assert_int_eq(device->ops->allocate(device, sizeof(numbers), &memory), LS_OK);
     ck_assert_int_eq((uintptr_t)memory % 64, 0);
-    for (int i = 0; i < 3; i++) ck_assert(((float *)memory)[i] == 0);
+    ck_assert_int_eq(device->ops->copy_out(device, back, memory, sizeof(back)), LS_OK);
+    for (int i = 0; i < 3; i++) ck_assert(back[i] == 0);
     ck_assert_int_eq(device->ops->copy_in(device, memory, numbers, sizeof(numbers)), LS_OK);
     ck_assert_int_eq(device->ops->copy_out(device, back, memory, sizeof(back)), LS_OK);
     ck_assert_int_eq(memcmp(back, numbers, sizeof(back)), 0);

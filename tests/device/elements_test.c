@@ -18,7 +18,7 @@ static struct ls_op on_elements(enum ls_op_kind kind, const struct pair *x, cons
 
 /* Values from -12 to 12; the slope is that of the function itself. */
 START_TEST(test_activation) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct pair x = make_random(1, COUNT), y = make_pair(COUNT), dy = make_random(2, COUNT), dx = make_pair(COUNT);
     for (int i = 0; i < COUNT; i++) {
         x.oracle[i] = (double)(x.device[i] = 4 * x.device[i]);
@@ -43,7 +43,7 @@ START_TEST(test_activation) {
 END_TEST
 
 START_TEST(test_softmax) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     const int64_t columns = 7, rows = 3;
     struct pair x = make_random(1, 21), y = make_pair(21), dy = make_random(2, 21), dx = make_pair(21);
     x.device[0] = 200, x.oracle[0] = 200; /* must not overflow */
@@ -73,7 +73,7 @@ START_TEST(test_softmax) {
 END_TEST
 
 START_TEST(test_add_and_scale) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct pair x = make_random(1, COUNT), w = make_random(2, COUNT), y = make_pair(COUNT);
     struct ls_op add = on_elements(LS_OP_ADD, &x, &y), scale = on_elements(LS_OP_SCALE, &x, &x);
     add.tensors[LS_ARG_W] = tensor(&w, LS_SHAPE(COUNT));
@@ -100,7 +100,7 @@ static void drop(struct ls_device *device, const struct pair *x, const struct pa
 /* A function of seed, layer, step, replica and element; not of threads; a quarter is dropped, the mean stays. */
 START_TEST(test_dropout) {
     const int64_t count = 100001;
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct pair x = make_pair(count), y[6];
     const struct ls_randomness usual = {3, 5, 1}, randoms[] = {usual, usual, {4, 5, 1}, {3, 6, 1}, {3, 5, 2}, usual};
     int64_t kept = 0;
@@ -124,7 +124,7 @@ START_TEST(test_dropout) {
 END_TEST
 
 START_TEST(test_columns) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct pair x = make_random(1, 15), wide = make_zeros(35), back = make_pair(15);
     struct ls_op place = {.kind = LS_OP_PLACE, .column = 2}, take = {.kind = LS_OP_TAKE, .column = 2};
     place.tensors[LS_ARG_X] = tensor(&x, LS_SHAPE(5, 3));
@@ -145,7 +145,7 @@ START_TEST(test_columns) {
 END_TEST
 
 START_TEST(test_pad) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct pair x = make_random(1, 2 * 3 * 2 * 2), large = make_pair(2 * 4 * 5 * 2), back = make_pair(x.count);
     struct ls_op pad = {.kind = LS_OP_PAD, .window = {{1, 1}, {1, 1}, {1, 1}, {0, 2}, {1, 1}, 1}}, crop = pad;
     crop.kind = LS_OP_CROP;

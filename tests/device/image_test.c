@@ -97,7 +97,7 @@ static void run_kind(struct ls_device *device, const struct image *image, enum l
 }
 
 START_TEST(test_convolution) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct image image = make_image(&shapes[_i], false);
     point(&image);
     run_kind(device, &image, LS_OP_CONVOLUTION_FORWARD);
@@ -115,7 +115,7 @@ START_TEST(test_convolution) {
 END_TEST
 
 START_TEST(test_convolution_without_bias) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct image image = make_image(&shapes[_i], false);
     struct ls_op forward = image_op(&image, LS_OP_CONVOLUTION_FORWARD);
     struct ls_op backward = image_op(&image, LS_OP_CONVOLUTION_BACKWARD_WEIGHTS);
@@ -141,7 +141,7 @@ static bool pool_possible(const struct shape *s) {
 START_TEST(test_pool) {
     const struct shape *shape = &shapes[_i / 2];
     if (!pool_possible(shape)) return;
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct image image = make_image(shape, true);
     struct ls_op forward = image_op(&image, LS_OP_POOL_FORWARD), backward = image_op(&image, LS_OP_POOL_BACKWARD);
     point(&image);
@@ -161,7 +161,7 @@ END_TEST
 /* All equal: the first element of each window gets the gradient. */
 START_TEST(test_pool_ties) {
     static const struct shape shape = {1, {4, 4}, 2, 2, 1, {2, 2}, 2, 1, 0, 0};
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct image image = make_image(&shape, true);
     struct ls_op forward = image_op(&image, LS_OP_POOL_FORWARD), backward = image_op(&image, LS_OP_POOL_BACKWARD);
     for (int64_t i = 0; i < image.x.count; i++) image.x.device[i] = 3;
@@ -235,7 +235,7 @@ static struct image run_all(struct ls_device *device, const struct shape *shape,
 
 START_TEST(test_again) {
     for (int threads = 1; threads <= 2; threads++) {
-        struct ls_device *device = open_cpu();
+        struct ls_device *device = open_device();
         struct image first = run_all(device, &shapes[_i], threads), second = run_all(device, &shapes[_i], threads);
         ck_assert_int_eq(memcmp(first.y.device, second.y.device, (size_t)first.y.count * sizeof(float)), 0);
         ck_assert_int_eq(memcmp(first.dx.device, second.dx.device, (size_t)first.dx.count * sizeof(float)), 0);
@@ -248,7 +248,7 @@ START_TEST(test_again) {
 END_TEST
 
 START_TEST(test_misuse) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct image image = make_image(&shapes[3], false);
     struct ls_op good = image_op(&image, LS_OP_CONVOLUTION_FORWARD), op = good;
     op.tensors[LS_ARG_Y].shape.dims[1]++;

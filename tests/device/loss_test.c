@@ -67,7 +67,7 @@ static void check_against_oracle(struct ls_device *device, struct loss *loss, bo
 }
 
 START_TEST(test_oracle) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     for (int sparse = 0; sparse < 2; sparse++) {
         struct loss loss;
         make_loss(sizes[_i], &loss);
@@ -79,7 +79,7 @@ START_TEST(test_oracle) {
 END_TEST
 
 START_TEST(test_one_hot_is_sparse) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct loss sparse, dense;
     make_loss(sizes[_i], &sparse);
     make_loss(sizes[_i], &dense);
@@ -96,7 +96,7 @@ END_TEST
 
 /* The first of equal maxima is the prediction; logits far apart stay finite. */
 START_TEST(test_ties_and_extremes) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct loss loss;
     make_loss((struct size){3, 3}, &loss);
     const float logits[9] = {2, 2, 1, 1e4F, -1e4F, 0, -3e38F, -3e38F, 3e38F};
@@ -114,7 +114,7 @@ START_TEST(test_ties_and_extremes) {
 END_TEST
 
 START_TEST(test_evaluation) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct loss loss, with;
     make_loss((struct size){9, 4}, &loss);
     make_loss((struct size){9, 4}, &with);
@@ -132,24 +132,25 @@ START_TEST(test_evaluation) {
 END_TEST
 
 START_TEST(test_scale_is_read_at_each_run) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct loss loss;
     make_loss((struct size){2, 3}, &loss);
     struct ls_op op = loss_op(&loss, true);
-    ck_assert_int_eq(device->ops->build(device, &op), LS_OK);
-    ck_assert_int_eq(op.run(&op), LS_OK);
+    struct mirror mirror;
+    ck_assert_int_eq(mirror_build(&mirror, device, &op), LS_OK);
+    ck_assert_int_eq(mirror_run(&mirror), LS_OK);
     float before = loss.dlogits.device[1];
     loss.scale *= 2;
-    ck_assert_int_eq(op.run(&op), LS_OK);
+    ck_assert_int_eq(mirror_run(&mirror), LS_OK);
     ck_assert(loss.dlogits.device[1] == 2 * before && before != 0);
-    device->ops->discard(device, &op);
+    mirror_discard(&mirror);
     free_loss(&loss);
     ls_device_close(device);
 }
 END_TEST
 
 START_TEST(test_bad_labels) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct loss loss;
     make_loss((struct size){4, 3}, &loss);
     struct ls_op op = loss_op(&loss, true), expand = {.kind = LS_OP_ONE_HOT};
@@ -171,7 +172,7 @@ START_TEST(test_bad_labels) {
 END_TEST
 
 START_TEST(test_one_hot) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct loss loss;
     make_loss(sizes[_i], &loss);
     struct pair made = make_pair(loss.one_hot.count);
@@ -187,7 +188,7 @@ START_TEST(test_one_hot) {
 END_TEST
 
 START_TEST(test_relu) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     int64_t count = 3 * _i * _i + 1;
     struct pair x = make_random(1, count), y = make_pair(count), dy = make_random(2, count), dx = make_pair(count);
     struct ls_op forward = {.kind = LS_OP_ACTIVATION_FORWARD, .activation = LS_RELU};

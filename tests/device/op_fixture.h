@@ -2,11 +2,13 @@
 #pragma once
 #include <check.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/random.h"
 #include "device/device.h"
+#include "device/mirror.h"
 
 #define TOLERANCE 1e-5 /* of the tensor's largest magnitude */
 
@@ -17,10 +19,12 @@ struct pair {
     int64_t count;
 };
 
-static inline struct ls_device *open_cpu(void) {
+/* LOCKSTEP_TEST_DEVICE, such as gpu:0; else the CPU. */
+static inline struct ls_device *open_device(void) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    const char *name = getenv("LOCKSTEP_TEST_DEVICE");
     int count = 0;
-    ck_assert_msg(ls_devices_open("1", 1, devices, &count) == LS_OK, "%s", ls_error());
+    ck_assert_msg(ls_devices_open(name ? name : "cpu:0", 1, devices, &count) == LS_OK, "%s", ls_error());
     ck_assert_int_eq(count, 1);
     ck_assert_int_eq(devices[0]->ops->enter(devices[0], &(struct ls_thread_state){0}), LS_OK);
     return devices[0];
@@ -73,14 +77,11 @@ static inline void assert_pair(const char *what, const struct pair *pair) {
 
 /* Builds, runs and discards. */
 static inline ls_status run_op(struct ls_device *device, struct ls_op *op) {
-    ls_status status = device->ops->build(device, op);
+    struct mirror mirror;
+    ls_status status = mirror_build(&mirror, device, op);
     if (status) return status;
-    op->workspace = ls_alloc_aligned(op->workspace_size);
-    ck_assert_ptr_nonnull(op->workspace);
-    memset(op->workspace, 0xFF, op->workspace_size); /* NaN: nothing may be expected of it */
-    status = op->run(op);
-    ls_free(op->workspace);
-    device->ops->discard(device, op);
+    status = mirror_run(&mirror);
+    mirror_discard(&mirror);
     return status;
 }
 

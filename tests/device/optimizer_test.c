@@ -52,21 +52,22 @@ static void new_gradients(struct state *state, int iteration) {
 static void run_steps(struct ls_device *device, struct state *state, const struct rule *rule, int steps) {
     struct ls_optimizer_step step = {rule->rule, 0};
     struct ls_op op = state_op(state, &step);
-    ck_assert_msg(device->ops->build(device, &op) == LS_OK, "%s", ls_error());
+    struct mirror mirror;
+    ck_assert_msg(mirror_build(&mirror, device, &op) == LS_OK, "%s", ls_error());
     for (int i = 1; i <= steps; i++) {
         struct reference_update update = {state->parameters.count,  i,
                                           state->parameters.oracle, state->gradients.oracle,
                                           state->moments[0].oracle, state->moments[1].oracle};
         new_gradients(state, i);
         step.iteration = i;
-        ck_assert_int_eq(op.run(&op), LS_OK);
+        ck_assert_int_eq(mirror_run(&mirror), LS_OK);
         reference_optimize(&rule->oracle, &update);
     }
-    device->ops->discard(device, &op);
+    mirror_discard(&mirror);
 }
 
 START_TEST(test_oracle) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
         struct state state = make_state(counts[c]);
         run_steps(device, &state, &rules[_i], 25);
@@ -82,7 +83,7 @@ END_TEST
 
 /* An element's bits do not depend on its place: the vector loop and its tail agree. */
 START_TEST(test_place) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct state whole = make_state(67), tail = make_state(67), view;
     struct ls_optimizer_step step = {rules[_i].rule, 3};
     view = tail;
@@ -101,21 +102,22 @@ END_TEST
 
 /* Gaps in a blob: no gradient, no moment, no change. */
 START_TEST(test_gaps_stay_zero) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct ls_optimizer_step step = {rules[_i].rule, 1};
     struct state state = {make_zeros(32), make_zeros(32), {make_zeros(32), make_zeros(32)}};
     struct ls_op op = state_op(&state, &step);
-    ck_assert_int_eq(device->ops->build(device, &op), LS_OK);
-    for (int i = 0; i < 3; i++, step.iteration++) ck_assert_int_eq(op.run(&op), LS_OK);
+    struct mirror mirror;
+    ck_assert_int_eq(mirror_build(&mirror, device, &op), LS_OK);
+    for (int i = 0; i < 3; i++, step.iteration++) ck_assert_int_eq(mirror_run(&mirror), LS_OK);
     for (int i = 0; i < 32; i++) ck_assert(state.parameters.device[i] == 0 && state.moments[0].device[i] == 0);
-    device->ops->discard(device, &op);
+    mirror_discard(&mirror);
     free_state(&state);
     ls_device_close(device);
 }
 END_TEST
 
 START_TEST(test_misuse) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct state state = make_state(8);
     struct ls_optimizer_step adam = {rules[3].rule, 1}, momentum = {rules[1].rule, 1};
     struct ls_op op = state_op(&state, &adam);

@@ -6,7 +6,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def files(*folders, endings=(".c", ".h")):
+def files(*folders, endings=(".c", ".h", ".cu", ".cuh")):
     """Paths relative to the root of all files below folders (or the files themselves), sorted."""
     found = []
     for folder in folders:

@@ -44,5 +44,8 @@ with tempfile.TemporaryDirectory() as folder:
         static = [archive if flag == "-llockstep" else flag for flag in pkg_config(folder, "--libs", "--static")]
         results.check("a program on the static library", try_program(folder, "static", static))
         [command] = glob.glob(os.path.join(folder, "**", "bin", "lockstep"), recursive=True)
+        if os.path.exists(os.path.join(build, "lockstep-cuda.so")):
+            found = glob.glob(os.path.join(folder, "**", "lockstep-*", "lockstep-cuda.so"), recursive=True)
+            results.check("the GPU plugin is there", [] if len(found) == 1 else found or ["it is not"])
         results.check("the installed command is there", [] if os.access(command, os.X_OK) else ["it is not"])
 results.finish()

@@ -26,7 +26,8 @@ def long_files():
 
 def functions(ctags):
     """(path, name, lines), brace to brace with the signature."""
-    status, text = house.run([ctags, "-x", "--_xformat=%F\t%N\t%n\t%{end}", "--languages=C", "--map-C=+.h", "--kinds-C=f",
+    status, text = house.run([ctags, "-x", "--_xformat=%F\t%N\t%n\t%{end}", "--languages=C,C++", "--map-C=+.h",
+                              "--map-C++=+.cu", "--map-C++=+.cuh", "--kinds-C=f", "--kinds-C++=f",
                               *house.files(*FOLDERS)])
     if status:
         raise SystemExit(f"Bail out! {ctags}: {text}")

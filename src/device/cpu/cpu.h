@@ -56,3 +56,5 @@ const struct ls_library *ls_cpu_library(const struct ls_device *device);
 
 /* Processor, instruction set and library, for people. */
 void ls_cpu_describe(char *text, size_t size);
+/* What fixes the bits, but for the threads. */
+void ls_cpu_fingerprint(char *text, size_t size);

@@ -4,9 +4,9 @@
 #include <gnu/libc-version.h>
 #include <stdio.h>
 
-#include "device/device.h"
+#include "device/cpu/cpu.h"
 
-void ls_devices_fingerprint(char *text, size_t size) {
+void ls_cpu_fingerprint(char *text, size_t size) {
     const dnnl_version_t *version = dnnl_version();
     (void)snprintf(text, size, "cpu isa 0x%x oneDNN %d.%d.%d libc %s", (unsigned)dnnl_get_effective_cpu_isa(),
                    version->major, version->minor, version->patch, gnu_get_libc_version());

@@ -1,24 +1,52 @@
-/* The GPU device from the inside: what its files share. All of it is C; kernels are in .cu files, of which each
- * declares its launchers in kernels.h. */
+/* The GPU device from the inside: what its files share. All of it is C; kernels are in .cu files, whose launchers are
+ * declared in kernels_*.h. */
 #pragma once
 #include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/status.h"
 #include "device/device.h"
+#include "device/device_group.h"
+#include "device/plugin.h"
 
+/* What kernels found wrong with their data, such as a label that is no class: the first since the last synchronize,
+ * which reports it. Host memory that the device writes too, one a device. */
+struct ls_cuda_fault {
+    int64_t row, classes;
+    int32_t label;
+    int32_t found; /* 0: nothing; set last */
+};
+
+/* Three streams: ops and copies in their order; copies to the host beside them; and what comes from elsewhere beside
+ * them, from the host or from other devices, which ops see after settle. Whoever adds to receives from a stream of
+ * its own makes receives wait for that. */
 struct ls_cuda_device {
     struct ls_device device;
     int index;
-    cudaStream_t stream; /* ops and copies in their order */
-    cudaStream_t copies; /* send and receive */
-    void *blas, *dnn;    /* cublasLtHandle_t, cudnnHandle_t: made by the first op that needs them */
+    cudaStream_t stream, sends, receives;
+    void *blas, *dnn; /* cublasLtHandle_t, cudnnHandle_t: made by the first op that needs them */
     int multiprocessors;
+    struct ls_cuda_fault *fault;
+    atomic_bool lost;        /* it did not answer in time, or failed: nothing more is waited for */
+    pthread_mutex_t joining; /* guards joint, which orders one stream behind another */
+    cudaEvent_t joint;
+    cudaEvent_t sent[LS_DEVICE_MARKS]; /* NULL until the mark is used */
 };
+/* fault.c: open allocates the record through the device's queue, close releases it. report, called by synchronize when
+ * all that was queued is done: INVALID_ARGUMENT in the words that the CPU has for it, and the record is empty again. */
+ls_status ls_cuda_fault_open(struct ls_cuda_device *device);
+void ls_cuda_fault_close(struct ls_cuda_device *device);
+ls_status ls_cuda_fault_report(struct ls_cuda_device *device);
+
+/* What products have made on the device: its close calls this, when all that was queued is done. */
+void ls_cuda_products_close(struct ls_cuda_device *device);
 
 /* What op->handle points to, for every kind. */
 struct ls_cuda_op {
     struct ls_cuda_device *device;
-    void *own; /* of the kind; its discard frees it */
+    void *own;         /* of the kind; its discard frees it */
+    ls_op_run_fn *run; /* of the kind */
 };
 
 static inline const struct ls_cuda_op *ls_cuda_op_of(const struct ls_op *op) {
@@ -27,10 +55,40 @@ static inline const struct ls_cuda_op *ls_cuda_op_of(const struct ls_op *op) {
 static inline cudaStream_t ls_cuda_stream(const struct ls_op *op) {
     return ls_cuda_op_of(op)->device->stream;
 }
+
+/* status.c: what the plugin has from lockstep. */
+const struct ls_plugin_host *ls_cuda_host(void);
 /* OK, or INTERNAL (RESOURCE_EXHAUSTED for memory) naming the device, what was done and CUDA's own words. */
 ls_status ls_cuda_check(const struct ls_cuda_device *device, cudaError_t error, const char *what);
 /* The same for a launch, naming the op. */
 ls_status ls_cuda_launched(const struct ls_op *op, cudaError_t error);
+
+/* device.c */
+ls_status ls_cuda_open(int index, int threads, struct ls_device **device);
+/* Makes the device that of the calling thread, which CUDA asks for before most calls. */
+ls_status ls_cuda_enter(const struct ls_cuda_device *device);
+extern const struct ls_device_ops ls_cuda_device_ops;
+/* queue.c, graph.c */
+extern const struct ls_device_queue_ops ls_cuda_queue_ops;
+ls_status ls_cuda_capture_begin(struct ls_device *device);
+ls_status ls_cuda_capture_end(struct ls_device *device, void **graph);
+ls_status ls_cuda_replay(struct ls_device *device, void *graph);
+void ls_cuda_drop(struct ls_device *device, void *graph);
+/* Until all is done that is queued on one of the device's streams, within the host's limit. */
+ls_status ls_cuda_wait(struct ls_cuda_device *device, cudaStream_t stream, const char *what);
+/* What is queued on later from now on comes behind what is queued on earlier so far. */
+ls_status ls_cuda_join(struct ls_cuda_device *device, cudaStream_t earlier, cudaStream_t later);
+/* build.c */
+ls_status ls_cuda_build(struct ls_device *device, struct ls_op *op);
+void ls_cuda_discard(struct ls_device *device, struct ls_op *op);
+/* describe.c: texts for lockstep info and for what workers compare. */
+const char *ls_cuda_unavailable(void);
+int ls_cuda_count(void);
+void ls_cuda_describe(char *text, size_t size);
+void ls_cuda_fingerprint(char *text, size_t size);
+void ls_cuda_libraries(char *text, size_t size);
+/* group.c: NCCL; NULL in group_none.c, for a build without it. */
+extern const struct ls_device_group_ops *const ls_cuda_group_ops;
 
 /* One row a kind of op, as for the CPU: run queues on the device's stream and never waits. build and discard: NULL
  * where there is nothing to prepare; build may set op->workspace_size and ((struct ls_cuda_op *)op->handle)->own. */
@@ -39,7 +97,7 @@ struct ls_cuda_kind {
     ls_status (*build)(struct ls_cuda_device *device, struct ls_op *op);
     void (*discard)(struct ls_op *op);
 };
-/* One table a room of kernels, indexed by enum ls_op_kind; run NULL: not in this one. plugin.c looks through them. */
+/* One table a room of kernels, indexed by enum ls_op_kind; run NULL: not in this one. build.c looks through them. */
 extern const struct ls_cuda_kind
     ls_cuda_image_kinds[LS_OP_KIND_COUNT]; /* image.c: batch norm, pools, pads, activations */
 extern const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT]; /* elements.c: losses, optimizers, elements */

@@ -1,0 +1,178 @@
+/* A GPU: its streams, and its memory, which is that of the driver's pool: allocating and releasing are queued as all
+ * else is, and what was released is kept for the next who asks. */
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "device/cuda/cuda.h"
+
+ls_status ls_cuda_enter(const struct ls_cuda_device *device) {
+    return ls_cuda_check(device, cudaSetDevice(device->index), "cudaSetDevice");
+}
+
+ls_status ls_cuda_join(struct ls_cuda_device *device, cudaStream_t earlier, cudaStream_t later) {
+    (void)pthread_mutex_lock(&device->joining);
+    cudaError_t error = cudaEventRecord(device->joint, earlier);
+    if (error == cudaSuccess) error = cudaStreamWaitEvent(later, device->joint, 0);
+    (void)pthread_mutex_unlock(&device->joining);
+    return ls_cuda_check(device, error, "ordering two streams");
+}
+
+/* ---- opening ---- */
+
+/* Memory that was released stays with this process, and other GPUs that can reach it may: NCCL reads and writes it from
+ * there. */
+static cudaError_t prepare_pool(int index) {
+    cudaMemPool_t pool;
+    uint64_t all = UINT64_MAX;
+    int devices = 0, can = 0;
+    cudaError_t error = cudaDeviceGetDefaultMemPool(&pool, index);
+    if (error == cudaSuccess) error = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);
+    if (error == cudaSuccess) error = cudaGetDeviceCount(&devices);
+    for (int peer = 0; peer < devices && error == cudaSuccess; peer++) {
+        error = cudaDeviceCanAccessPeer(&can, peer, index);
+        if (error != cudaSuccess || !can || peer == index) continue;
+        const struct cudaMemAccessDesc access = {{cudaMemLocationTypeDevice, peer}, cudaMemAccessFlagsProtReadWrite};
+        error = cudaMemPoolSetAccess(pool, &access, 1);
+    }
+    return error;
+}
+
+static cudaError_t open_streams(struct ls_cuda_device *device) {
+    cudaError_t error = cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking);
+    if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&device->sends, cudaStreamNonBlocking);
+    if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&device->receives, cudaStreamNonBlocking);
+    if (error == cudaSuccess) error = cudaEventCreateWithFlags(&device->joint, cudaEventDisableTiming);
+    return error;
+}
+
+static ls_status open_parts(struct ls_cuda_device *device) {
+    ls_status status = ls_cuda_enter(device);
+    if (!status) status = ls_cuda_check(device, prepare_pool(device->index), "preparing the memory pool");
+    if (!status) status = ls_cuda_check(device, open_streams(device), "making streams");
+    if (!status) status = ls_cuda_fault_open(device);
+    if (status) return status;
+    cudaError_t error = cudaDeviceGetAttribute(&device->multiprocessors, cudaDevAttrMultiProcessorCount, device->index);
+    return ls_cuda_check(device, error, "counting multiprocessors");
+}
+
+static bool is_idle(struct ls_cuda_device *device) {
+    cudaStream_t streams[] = {device->stream, device->sends, device->receives};
+    for (int i = 0; i < 3 && !device->lost; i++)
+        if (streams[i]) (void)ls_cuda_wait(device, streams[i], "closing");
+    return !device->lost;
+}
+
+static void close_parts(struct ls_cuda_device *device) {
+    cudaStream_t streams[] = {device->stream, device->sends, device->receives};
+    ls_cuda_products_close(device);
+    ls_cuda_fault_close(device);
+    for (int i = 0; i < LS_DEVICE_MARKS; i++)
+        if (device->sent[i]) (void)cudaEventDestroy(device->sent[i]);
+    if (device->joint) (void)cudaEventDestroy(device->joint);
+    for (int i = 0; i < 3; i++)
+        if (streams[i]) (void)cudaStreamDestroy(streams[i]);
+}
+
+/* What a lost device has is left to the end of the process: giving it back could wait for ever. */
+static void cuda_close(struct ls_device *base) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    if (!ls_cuda_enter(device) && is_idle(device)) close_parts(device);
+    (void)pthread_mutex_destroy(&device->joining);
+    ls_free(device);
+}
+
+ls_status ls_cuda_open(int index, int threads, struct ls_device **device) {
+    int before = 0;
+    struct ls_cuda_device *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a device", sizeof(*made));
+    made->device = (struct ls_device){.ops = &ls_cuda_device_ops, .threads = threads > 0 ? threads : 1};
+    (void)snprintf(made->device.name, sizeof(made->device.name), "gpu:%d", index);
+    made->index = index;
+    (void)pthread_mutex_init(&made->joining, NULL);
+    (void)cudaGetDevice(&before);
+    ls_status status = open_parts(made);
+    if (status)
+        cuda_close(&made->device);
+    else
+        *device = &made->device;
+    (void)cudaSetDevice(before);
+    return status;
+}
+
+/* The calling thread's device; its arithmetic stays as it is. */
+static ls_status enter(struct ls_device *base, struct ls_thread_state *before) {
+    *before = (struct ls_thread_state){0};
+    return ls_cuda_enter((struct ls_cuda_device *)base);
+}
+
+static void leave(struct ls_device *base, const struct ls_thread_state *before) {
+    (void)base, (void)before;
+}
+
+/* ---- memory ---- */
+
+/* On the stream of ops; copies beside it may use the memory from now on too. */
+static ls_status allocate(struct ls_device *base, size_t size, void **memory) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    void *made = NULL;
+    ls_status status = ls_cuda_enter(device);
+    if (status) return status;
+    size_t bytes = size ? size : 1;
+    cudaError_t error = cudaMallocAsync(&made, bytes, device->stream);
+    if (error == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError();
+        return ls_fail(LS_RESOURCE_EXHAUSTED, "%s: no memory for a tensor or blob (%zu bytes)", base->name, size);
+    }
+    if (error == cudaSuccess) error = cudaMemsetAsync(made, 0, bytes, device->stream);
+    status = ls_cuda_check(device, error, "allocating memory");
+    if (!status) status = ls_cuda_join(device, device->stream, device->sends);
+    if (!status) status = ls_cuda_join(device, device->stream, device->receives);
+    if (!status) *memory = made;
+    return status;
+}
+
+/* Behind all that has been queued, on any of the streams. */
+static void release(struct ls_device *base, void *memory) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    if (!memory || ls_cuda_enter(device)) return;
+    if (ls_cuda_join(device, device->sends, device->stream) || ls_cuda_join(device, device->receives, device->stream))
+        return;
+    (void)cudaFreeAsync(memory, device->stream);
+}
+
+static bool is_pinned(const void *host) {
+    struct cudaPointerAttributes attributes;
+    return cudaPointerGetAttributes(&attributes, host) == cudaSuccess && attributes.type == cudaMemoryTypeHost;
+}
+
+/* CUDA has taken what comes from pageable memory when it returns; from pinned memory it reads later. */
+static ls_status copy_in(struct ls_device *base, void *to, const void *from, size_t size) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    ls_status status = size ? ls_cuda_enter(device) : LS_OK;
+    if (status || !size) return status;
+    cudaError_t error = cudaMemcpyAsync(to, from, size, cudaMemcpyHostToDevice, device->stream);
+    status = ls_cuda_check(device, error, "copying to the device");
+    return status || !is_pinned(from) ? status : ls_cuda_wait(device, device->stream, "copying to the device");
+}
+
+/* What is queued before is waited for here, where there is a limit, and not in CUDA. */
+static ls_status copy_out(struct ls_device *base, void *to, const void *from, size_t size) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    ls_status status = ls_cuda_enter(device);
+    if (!status) status = ls_cuda_wait(device, device->stream, "computing");
+    if (status || !size) return status;
+    cudaError_t error = cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToHost, device->stream);
+    status = ls_cuda_check(device, error, "copying from the device");
+    return status ? status : ls_cuda_wait(device, device->stream, "copying from the device");
+}
+
+const struct ls_device_ops ls_cuda_device_ops = {.close = cuda_close,
+                                                 .enter = enter,
+                                                 .leave = leave,
+                                                 .allocate = allocate,
+                                                 .release = release,
+                                                 .copy_in = copy_in,
+                                                 .copy_out = copy_out,
+                                                 .build = ls_cuda_build,
+                                                 .discard = ls_cuda_discard,
+                                                 .queue = &ls_cuda_queue_ops};

@@ -1,0 +1,147 @@
+/* What a GPU does behind the calling threads: waiting for it, host memory that it reaches, and copies beside the ops.
+ */
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "device/cuda/cuda.h"
+
+/* ---- waiting ---- */
+
+#define EAGER     (50 * LS_MICROSECOND)  /* asks without a pause */
+#define PAUSE     (20 * LS_MICROSECOND)  /* the first one, */
+#define PAUSE_MAX (500 * LS_MICROSECOND) /* and the longest */
+
+/* NotReady, Success, or an error. */
+static cudaError_t poll_stream(cudaStream_t stream, int64_t deadline) {
+    int64_t began = ls_now(), pause = PAUSE;
+    for (;;) {
+        cudaError_t error = cudaStreamQuery(stream);
+        int64_t now = ls_now();
+        if (error != cudaErrorNotReady || now >= deadline) return error;
+        if (now - began < EAGER) {
+            (void)sched_yield();
+            continue;
+        }
+        (void)nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
+        pause = 2 * pause < PAUSE_MAX ? 2 * pause : PAUSE_MAX;
+    }
+}
+
+ls_status ls_cuda_wait(struct ls_cuda_device *device, cudaStream_t stream, const char *what) {
+    double limit = ls_cuda_host()->timeout;
+    cudaError_t error = poll_stream(stream, ls_deadline_in(limit));
+    if (error == cudaSuccess) return LS_OK;
+    device->lost = true;
+    if (error != cudaErrorNotReady) return ls_cuda_check(device, error, what);
+    return ls_fail(LS_DEADLINE_EXCEEDED, "%s: %s has not ended for %g s (LOCKSTEP_DEVICE_TIMEOUT)", device->device.name,
+                   what, limit);
+}
+
+static ls_status synchronize(struct ls_device *base) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    ls_status status = ls_cuda_enter(device);
+    if (!status) status = ls_cuda_wait(device, device->stream, "computing");
+    if (!status) status = ls_cuda_wait(device, device->sends, "copying from the device");
+    if (!status) status = ls_cuda_wait(device, device->receives, "copying to the device");
+    return status ? status : ls_cuda_fault_report(device);
+}
+
+/* ---- host memory ---- */
+
+static ls_status allocate_host(struct ls_device *base, size_t size, void **memory) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    void *made = NULL;
+    ls_status status = ls_cuda_enter(device);
+    if (status) return status;
+    cudaError_t error = cudaHostAlloc(&made, size ? size : 1, cudaHostAllocPortable | cudaHostAllocMapped);
+    status = ls_cuda_check(device, error, "allocating pinned host memory");
+    if (status) return status;
+    memset(made, 0, size);
+    *memory = made;
+    return LS_OK;
+}
+
+static void release_host(struct ls_device *base, void *memory) {
+    if (!memory || ls_cuda_enter((struct ls_cuda_device *)base)) return;
+    (void)cudaFreeHost(memory);
+}
+
+/* Memory that another device of this process has pinned is pinned for all. */
+static ls_status pin(struct ls_device *base, void *memory, size_t size) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    ls_status status = ls_cuda_enter(device);
+    if (status || !size) return status;
+    cudaError_t error = cudaHostRegister(memory, size, cudaHostRegisterPortable | cudaHostRegisterMapped);
+    if (error != cudaErrorHostMemoryAlreadyRegistered) return ls_cuda_check(device, error, "pinning host memory");
+    (void)cudaGetLastError();
+    return LS_OK;
+}
+
+static void unpin(struct ls_device *base, void *memory) {
+    if (ls_cuda_enter((struct ls_cuda_device *)base)) return;
+    if (cudaHostUnregister(memory) != cudaSuccess) (void)cudaGetLastError();
+}
+
+/* ---- copies beside the ops ---- */
+
+static ls_status make_mark(struct ls_cuda_device *device, int mark) {
+    if (mark < 0 || mark >= LS_DEVICE_MARKS)
+        return ls_fail(LS_INTERNAL, "%s: mark %d is none", device->device.name, mark);
+    if (device->sent[mark]) return LS_OK;
+    cudaError_t error = cudaEventCreateWithFlags(&device->sent[mark], cudaEventDisableTiming);
+    return ls_cuda_check(device, error, "making an event");
+}
+
+static ls_status begin_send(struct ls_device *base, int mark, void *host, const void *from, size_t size) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    ls_status status = ls_cuda_enter(device);
+    if (!status) status = make_mark(device, mark);
+    if (!status) status = ls_cuda_join(device, device->stream, device->sends);
+    if (status) return status;
+    cudaError_t error = cudaSuccess;
+    if (size) error = cudaMemcpyAsync(host, from, size, cudaMemcpyDeviceToHost, device->sends);
+    if (error == cudaSuccess) error = cudaEventRecord(device->sent[mark], device->sends);
+    return ls_cuda_check(device, error, "copying from the device");
+}
+
+static ls_status is_sent(struct ls_device *base, int mark, bool *done) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    ls_status status = ls_cuda_enter(device);
+    if (status) return status;
+    if (mark < 0 || mark >= LS_DEVICE_MARKS || !device->sent[mark])
+        return ls_fail(LS_INTERNAL, "%s: nothing was sent with mark %d", base->name, mark);
+    cudaError_t error = cudaEventQuery(device->sent[mark]);
+    if (error != cudaErrorNotReady) status = ls_cuda_check(device, error, "computing, or copying from the device");
+    if (!status) *done = error == cudaSuccess;
+    return status;
+}
+
+static ls_status begin_receive(struct ls_device *base, void *to, const void *host, size_t size) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    ls_status status = ls_cuda_enter(device);
+    if (status || !size) return status;
+    cudaError_t error = cudaMemcpyAsync(to, host, size, cudaMemcpyHostToDevice, device->receives);
+    return ls_cuda_check(device, error, "copying to the device");
+}
+
+static ls_status settle(struct ls_device *base) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    ls_status status = ls_cuda_enter(device);
+    return status ? status : ls_cuda_join(device, device->receives, device->stream);
+}
+
+const struct ls_device_queue_ops ls_cuda_queue_ops = {.synchronize = synchronize,
+                                                      .allocate_host = allocate_host,
+                                                      .release_host = release_host,
+                                                      .pin = pin,
+                                                      .unpin = unpin,
+                                                      .send = begin_send,
+                                                      .sent = is_sent,
+                                                      .receive = begin_receive,
+                                                      .settle = settle,
+                                                      .capture_begin = ls_cuda_capture_begin,
+                                                      .capture_end = ls_cuda_capture_end,
+                                                      .replay = ls_cuda_replay,
+                                                      .drop = ls_cuda_drop};

@@ -1,0 +1,244 @@
+/* A device that computes behind the calling threads: memory, copies beside the ops, host memory, errors and limits. On
+ * LOCKSTEP_TEST_DEVICE, which is a GPU or an emulated one; then two of them, and what only an emulation can show. */
+#include <stdio.h>
+#include <time.h>
+
+#include "device/gpu.h"
+#include "device/op_fixture.h"
+#include "harness.h"
+
+#define COUNT 100000
+#define SIZE  (COUNT * sizeof(float))
+
+static bool emulated(void) {
+    char text[2048] = "";
+    ls_gpu_kind.describe(text, sizeof(text));
+    return strstr(text, "emulated") != NULL;
+}
+
+static void ok(ls_status status) {
+    ck_assert_msg(status == LS_OK, "%s: %s", ls_status_name(status), ls_error());
+}
+
+static float *new_pinned(struct ls_device *device, float first) {
+    float *memory = new_host(device, "", SIZE);
+    for (int i = 0; i < COUNT; i++) {
+        ck_assert(memory[i] == 0);
+        memory[i] = first + (float)i;
+    }
+    return memory;
+}
+
+static void wait_for(struct ls_device *device, int mark) {
+    bool done = false;
+    for (int i = 0; i < 10000 && !done; i++) {
+        ok(device->ops->queue->sent(device, mark, &done));
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+    ck_assert(done);
+}
+
+static void assert_counts(const float *memory, float first) {
+    for (int i = 0; i < COUNT; i++) ck_assert(memory[i] == first + (float)i);
+}
+
+START_TEST(test_send_and_receive) {
+    struct ls_device *device = open_device();
+    const struct ls_device_queue_ops *queue = device->ops->queue;
+    float *far = new_far(device, SIZE), *in = new_pinned(device, 1), *out = new_pinned(device, 0);
+    float *back = ls_alloc(SIZE);
+    ck_assert(!device->host_memory && queue && back);
+    for (int round = 0; round < 3; round++) {
+        in[0] = 1;
+        ok(device->ops->copy_in(device, far, in, SIZE));
+        in[0] = 99; /* it may be used again */
+        ok(queue->send(device, 7 * round, out, far, SIZE));
+        wait_for(device, 7 * round);
+        assert_counts(out, 1);
+        for (int i = 0; i < COUNT; i++) out[i] += 5;
+        ok(queue->receive(device, far, out, SIZE));
+        ok(queue->settle(device));
+        ok(device->ops->copy_out(device, back, far, SIZE));
+        assert_counts(back, 6);
+    }
+    ok(ls_device_synchronize(device));
+    ls_device_release_host(device, in), ls_device_release_host(device, out);
+    device->ops->release(device, far);
+    ls_free(back);
+    ls_device_close(device);
+}
+END_TEST
+
+/* What waits for nobody is not there yet; only an emulation is slow enough for that to be sure. */
+START_TEST(test_order_is_asked_for) {
+    struct ls_device *device = open_device();
+    float *far = new_far(device, SIZE), *in = new_pinned(device, 1), *back = ls_alloc(SIZE);
+    bool done = true;
+    if (!emulated()) return;
+    ok(ls_device_synchronize(device));
+    ok(device->ops->queue->receive(device, far, in, SIZE));
+    ok(device->ops->copy_out(device, back, far, SIZE)); /* not settled */
+    ck_assert(back[5] == 0);
+    ok(device->ops->queue->send(device, 0, in, far, SIZE));
+    ok(device->ops->queue->sent(device, 0, &done));
+    ck_assert(!done && in[5] == 6);
+    ok(device->ops->queue->settle(device));
+    ok(ls_device_synchronize(device));
+}
+END_TEST
+
+START_TEST(test_marks) {
+    struct ls_device *device = open_device();
+    bool done;
+    ck_assert_int_eq(device->ops->queue->sent(device, 3, &done), LS_INTERNAL);
+    ck_assert_int_eq(device->ops->queue->sent(device, -1, &done), LS_INTERNAL);
+    ck_assert_int_eq(device->ops->queue->send(device, LS_DEVICE_MARKS, NULL, NULL, 0), LS_INTERNAL);
+    ok(device->ops->queue->send(device, 3, NULL, NULL, 0)); /* of nothing */
+    wait_for(device, 3);
+    ls_device_close(device);
+}
+END_TEST
+
+START_TEST(test_pin) {
+    struct ls_device *device = open_device();
+    float *memory = ls_alloc_aligned(SIZE), *far = new_far(device, SIZE);
+    ok(device->ops->queue->pin(device, memory, SIZE));
+    ok(device->ops->queue->pin(device, memory, SIZE)); /* another device has done it */
+    memory[1] = 5;
+    ok(device->ops->queue->send(device, 1, memory, far, SIZE));
+    wait_for(device, 1);
+    ck_assert(memory[1] == 0);
+    device->ops->queue->unpin(device, memory);
+    device->ops->queue->unpin(device, memory);
+    ok(ls_device_synchronize(device));
+    device->ops->release(device, far);
+    ls_free(memory);
+    ls_device_close(device);
+}
+END_TEST
+
+/* Released memory is used again without a word to the driver, and zeroed again. */
+START_TEST(test_memory_comes_and_goes) {
+    struct ls_device *device = open_device();
+    float *back = ls_alloc(SIZE);
+    for (int i = 0; i < 20; i++) {
+        float *far = new_far(device, SIZE);
+        ok(device->ops->copy_out(device, back, far, SIZE));
+        ck_assert(back[0] == 0 && back[COUNT - 1] == 0);
+        back[0] = back[COUNT - 1] = 3;
+        ok(device->ops->copy_in(device, far, back, SIZE));
+        device->ops->release(device, far);
+    }
+    device->ops->release(device, NULL);
+    device->ops->release(device, new_far(device, 0));
+    ok(ls_device_synchronize(device));
+    ls_free(back);
+    ls_device_close(device);
+}
+END_TEST
+
+START_TEST(test_two_devices) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    int count = 0;
+    ok(ls_devices_open("gpu", 1, devices, &count));
+    ck_assert_int_eq(count, ls_gpu_kind.count());
+    for (int i = 0; i < count; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "gpu:%d", i);
+        ck_assert_str_eq(devices[i]->name, name);
+    }
+    if (count > 1) {
+        float *here = new_pinned(devices[0], 1), *far = new_far(devices[1], SIZE), *back = ls_alloc(SIZE);
+        ok(devices[1]->ops->queue->receive(devices[1], far, here, SIZE)); /* pinned by the first: known to all */
+        ok(devices[1]->ops->queue->settle(devices[1]));
+        ok(devices[1]->ops->copy_out(devices[1], back, far, SIZE));
+        assert_counts(back, 1);
+        devices[1]->ops->release(devices[1], far);
+        ls_free(back);
+        ls_device_release_host(devices[0], here);
+    }
+    for (int i = 0; i < count; i++) ls_device_close(devices[i]);
+    ok(ls_devices_open("auto", 1, devices, &count));
+    ck_assert_str_eq(devices[0]->name, "gpu:0");
+    for (int i = 0; i < count; i++) ls_device_close(devices[i]);
+    char past[16];
+    (void)snprintf(past, sizeof(past), "gpu:%d", count);
+    assert_fails(ls_devices_open(past, 1, devices, &count), "the index is past the last one, gpu:");
+}
+END_TEST
+
+START_TEST(test_texts) {
+    char text[2048] = "", print[512] = "", both[512] = "";
+    struct ls_device *device = open_device();
+    ls_gpu_kind.describe(text, sizeof(text));
+    ck_assert_msg(strstr(text, "gpu:0 ") && strstr(text, "GiB, compute capability ") && strstr(text, "cuDNN "), "%s",
+                  text);
+    ls_gpu_fingerprint(print, sizeof(print));
+    ck_assert_ptr_nonnull(strstr(print, " sm_"));
+    ls_devices_fingerprint(&device, 1, both, sizeof(both));
+    ck_assert_msg(strstr(both, print) && strstr(both, "oneDNN"), "%s", both);
+    ls_device_close(device);
+}
+END_TEST
+
+START_TEST(test_no_memory) {
+    struct ls_device *device = open_device();
+    void *memory = NULL;
+    ck_assert_int_eq(device->ops->allocate(device, (size_t)1 << 46, &memory), LS_RESOURCE_EXHAUSTED);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "gpu:0: no memory for a tensor or blob (70368744177664 bytes)"));
+    ok(ls_device_synchronize(device)); /* and nothing else is wrong */
+    ls_device_close(device);
+}
+END_TEST
+
+START_TEST(test_a_device_that_does_not_answer) {
+    (void)setenv("LOCKSTEP_EMULATED_HANG", "1", 1);
+    (void)setenv("LOCKSTEP_DEVICE_TIMEOUT", "0.2", 1);
+    struct ls_device *device = open_device();
+    if (!emulated()) return;
+    (void)new_far(device, 8);
+    ck_assert_int_eq(ls_device_synchronize(device), LS_DEADLINE_EXCEEDED);
+    ck_assert_str_eq(ls_error(), "gpu:0: computing has not ended for 0.2 s (LOCKSTEP_DEVICE_TIMEOUT)");
+}
+END_TEST
+
+START_TEST(test_a_fault) {
+    (void)setenv("LOCKSTEP_EMULATED_FAULT", "1", 1);
+    struct ls_device *device = open_device();
+    void *memory = NULL;
+    if (!emulated()) return;
+    (void)new_far(device, 8);
+    ck_assert_int_eq(ls_device_synchronize(device), LS_INTERNAL);
+    ck_assert_str_eq(ls_error(),
+                     "gpu:0: computing: an illegal memory access was encountered (cudaErrorIllegalAddress)");
+    ck_assert_int_eq(device->ops->allocate(device, 8, &memory), LS_INTERNAL);
+    ls_device_close(device);
+}
+END_TEST
+
+START_TEST(test_no_such_op) {
+    struct ls_device *device = open_device();
+    struct ls_op op = {.kind = LS_OP_KIND_COUNT};
+    assert_fails(device->ops->build(device, &op), "is no ls_op_kind"); /* the plugin's messages are lockstep's */
+    ls_device_close(device);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("queue");
+    TCase *tests = tcase_create("queue");
+    tcase_add_test(tests, test_send_and_receive);
+    tcase_add_test(tests, test_order_is_asked_for);
+    tcase_add_test(tests, test_marks);
+    tcase_add_test(tests, test_pin);
+    tcase_add_test(tests, test_memory_comes_and_goes);
+    tcase_add_test(tests, test_two_devices);
+    tcase_add_test(tests, test_texts);
+    tcase_add_test(tests, test_no_memory);
+    tcase_add_test(tests, test_a_device_that_does_not_answer);
+    tcase_add_test(tests, test_a_fault);
+    tcase_add_test(tests, test_no_such_op);
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
