@@ -143,6 +143,7 @@ struct ls_op {
      * over the batch (dw, db, statistics, dgamma, dbeta) are there after the last one. Only sums then: no y, no dx */
     int64_t parts; /* of which all have as many rows; 0 is 1. Fixed at build */
     int64_t part;  /* set before each run */
+    bool tf32;     /* products of float32: their factors may be rounded to TF32, 10 bits of mantissa */
     /* set by the device's build */
     ls_op_run_fn *run;
     void *handle;

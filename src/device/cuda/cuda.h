@@ -15,6 +15,9 @@ struct ls_cuda_device {
     int multiprocessors;
 };
 
+/* What products have made on the device: its close calls this, when all that was queued is done. */
+void ls_cuda_products_close(struct ls_cuda_device *device);
+
 /* What op->handle points to, for every kind. */
 struct ls_cuda_op {
     struct ls_cuda_device *device;
