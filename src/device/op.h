@@ -89,9 +89,15 @@ enum {
 /* Read at each run of an optimizer op. */
 struct ls_optimizer_step {
     ls_optimizer rule;
-    int64_t iteration; /* 1 for the first step: Adam's bias correction */
+    int64_t iteration; /* 1 for the first step */
     int64_t pass;      /* forward passes before this one in the step: other random numbers */
+    int64_t skipped;   /* steps before this one that were not applied: ls_step_applied leaves them out */
+    float unscale;     /* gradients are multiplied by it before all else, regularisers too; 0 is 1 */
 };
+/* 1 for the first step that is applied: Adam's and LAMB's bias correction. */
+static inline int64_t ls_step_applied(const struct ls_optimizer_step *step) {
+    return step->iteration - step->skipped;
+}
 
 #define LS_MAX_MOMENTS 3
 /* A variable in the blobs. */
