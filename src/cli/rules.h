@@ -26,7 +26,8 @@ enum ls_rule_option {
     LS_RULE_WARMUP_FROM,
     LS_RULE_LOSS,
     LS_RULE_SMOOTHING,
-    LS_RULE_METRICS
+    LS_RULE_METRICS,
+    LS_RULE_PRECISION
 };
 /* clang-format off */
 #define LS_RULE_OPTIONS \
@@ -41,7 +42,8 @@ enum ls_rule_option {
     {"staircase", no_argument, NULL, LS_RULE_STAIRCASE}, {"decay-to", required_argument, NULL, LS_RULE_DECAY_TO}, \
     {"pieces", required_argument, NULL, LS_RULE_PIECES}, {"warmup-steps", required_argument, NULL, LS_RULE_WARMUP_STEPS}, \
     {"warmup-from", required_argument, NULL, LS_RULE_WARMUP_FROM}, {"loss", required_argument, NULL, LS_RULE_LOSS}, \
-    {"label-smoothing", required_argument, NULL, LS_RULE_SMOOTHING}, {"metrics", required_argument, NULL, LS_RULE_METRICS}
+    {"label-smoothing", required_argument, NULL, LS_RULE_SMOOTHING}, {"metrics", required_argument, NULL, LS_RULE_METRICS}, \
+    {"precision", required_argument, NULL, LS_RULE_PRECISION}
 #define LS_RULE_HELP \
     "  --optimizer sgd|adam|adamw|rmsprop|lamb   with Keras' rules and defaults (default sgd)\n" \
     "  --learning-rate X       (default 0.1 for sgd, 0.001 for the others)\n" \
@@ -59,7 +61,9 @@ enum ls_rule_option {
     "  --loss sparse_categorical_crossentropy|categorical_crossentropy|binary_crossentropy|mean_squared_error\n" \
     "  --label-smoothing X     take so much of each target from all classes alike (default 0)\n" \
     "  --metrics LIST          measured beside loss and accuracy: sparse_categorical_accuracy, categorical_accuracy,\n" \
-    "                          binary_accuracy, top_k=K, mean_loss (the loss without regularisers)\n"
+    "                          binary_accuracy, top_k=K, mean_loss (the loss without regularisers)\n" \
+    "  --precision float32|tf32|mixed_bfloat16|mixed_float16   what layers compute in; variables stay float32. 16 bits\n" \
+    "                          need GPUs; mixed_float16 scales the loss (default float32)\n"
 /* clang-format on */
 
 struct ls_rules {

@@ -3,8 +3,8 @@
 
 #define INITIAL      0x1p15F
 #define GROWTH_STEPS 2000
-#define SMALLEST     1.0F     /* below it there is nothing to gain */
-#define LARGEST      0x1p64F  /* gradients that are all zero fit any scale; its inverse is to be a normal number */
+#define SMALLEST     1.0F    /* below it there is nothing to gain */
+#define LARGEST      0x1p64F /* gradients that are all zero fit any scale; its inverse is to be a normal number */
 
 struct ls_loss_scaler ls_loss_scaler_initial(ls_precision precision) {
     return (struct ls_loss_scaler){.scale = precision == LS_MIXED_FLOAT16 ? INITIAL : 0};

@@ -1,5 +1,5 @@
-/* Dynamic loss scaling: float16 has no place for small gradients, so those of a scaled loss are computed. The scale is as
- * large as it can be without an overflow, which is found by trying. All replicas have the same sums and so the same
+/* Dynamic loss scaling: float16 has no place for small gradients, so those of a scaled loss are computed. The scale is
+ * as large as it can be without an overflow, which is found by trying. All replicas have the same sums and so the same
  * verdict. Pure. Mirrors keras.optimizers.LossScaleOptimizer. */
 #pragma once
 #include <lockstep/lockstep.h>

@@ -1,6 +1,6 @@
-/* Mixed precision in training: whether the devices have it, and the loss scale of float16. A step's gradients are looked
- * at when they are summed over all replicas: then all see the same numbers, and all apply them or none does. The scale is
- * part of the model's state; it moves when the step commits. */
+/* Mixed precision in training: whether the devices have it, and the loss scale of float16. A step's gradients are
+ * looked at when they are summed over all replicas: then all see the same numbers, and all apply them or none does. The
+ * scale is part of the model's state; it moves when the step commits. */
 #include "base/dtype.h"
 #include "base/memory.h"
 #include "strategy/model.h"
@@ -34,8 +34,7 @@ ls_status ls_scaling_build(const ls_model *model, struct ls_model_replica *repli
     if (status) return status;
     replica->not_finite = memory;
     struct ls_op op = {.kind = LS_OP_FINITE, .value = replica->not_finite};
-    op.tensors[LS_ARG_X] =
-        (struct ls_tensor){replica->gradients, LS_FLOAT32, LS_SHAPE((int64_t)model->blob_count), 0};
+    op.tensors[LS_ARG_X] = (struct ls_tensor){replica->gradients, LS_FLOAT32, LS_SHAPE((int64_t)model->blob_count), 0};
     status = replica->device->ops->build(replica->device, &op);
     replica->finite = op;
     replica->finite_built = !status;

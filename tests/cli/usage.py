@@ -60,6 +60,7 @@ def errors_name_what_is_wrong():
         (["train", "--loss", "hinge"], b"--loss 'hinge' is none of sparse_categorical_crossentropy,"),
         (["train", "--label-smoothing", "1"], b"'--label-smoothing' needs a number from 0 to 0.999, not '1'"),
         (["train", "--metrics", "top_k=0"], b"--metrics 'top_k=0': 'top_k=0' is none of"),
+        (["train", "--precision", "half"], b"--precision 'half' is none of float32, tf32, mixed_bfloat16, mixed_float16"),
         (["train", "--accumulate", "0"], b"'--accumulate' needs a whole number from 1"),
         (["check", "--frobnicate"], b"lockstep check: unknown option '--frobnicate'"),
         (["check", "extra"], b"unexpected argument 'extra'"),

@@ -99,8 +99,8 @@ START_TEST(test_place) {
 }
 END_TEST
 
-/* Gradients of a scaled loss, with its inverse, are as good as those of the loss itself, to the bit; and steps that were
- * not applied do not count in bias corrections. */
+/* Gradients of a scaled loss, with its inverse, are as good as those of the loss itself, to the bit; and steps that
+ * were not applied do not count in bias corrections. */
 START_TEST(test_scaled_loss) {
     struct ls_device *device = open_cpu();
     struct state plain = make_state(33), scaled = make_state(33);
