@@ -144,10 +144,12 @@ typedef struct ls_model ls_model;
 #define LS_MAX_METRICS 8
 /* What fit and evaluate measured; equal on every worker. NaN where there was no validation data. */
 typedef struct ls_result {
-    int64_t steps; /* optimizer steps applied since compile */
+    int64_t steps; /* optimizer steps since compile */
     double loss, accuracy, val_loss, val_accuracy;
     double samples_per_second; /* of the training steps, all workers together, without the first step */
     double metrics[LS_MAX_METRICS], val_metrics[LS_MAX_METRICS]; /* of compile's list, in its order; the others are 0 */
+    double loss_scale;     /* LS_MIXED_FLOAT16: of the next step; else 0 */
+    int64_t skipped_steps; /* of steps, those whose gradients were not finite, which changed nothing but the scale */
 } ls_result;
 /* Called on every worker after each epoch with the numbers so far; any status but LS_OK ends the training with it. */
 typedef ls_status ls_epoch_fn(void *context, int epoch, const ls_result *result);

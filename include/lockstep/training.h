@@ -79,6 +79,17 @@ typedef struct ls_metric {
 #define ls_mean_loss() ((ls_metric){.kind = LS_METRIC_MEAN_LOSS})
 #define LS_METRICS(...) ((const ls_metric[]){__VA_ARGS__, {0}})
 
+/* keras.mixed_precision's policies. Variables, their gradients, all sums and the optimizer are float32 in each of them, and so are
+ * the loss and the outputs. 16 bits need GPUs: what a CPU device is asked for is UNIMPLEMENTED at compile. */
+typedef enum ls_precision {
+    LS_PRECISION_FLOAT32 = 0,
+    LS_PRECISION_TF32, /* products and convolutions may round what they multiply to TF32, on GPUs that have it: 10 bits of 23 */
+    LS_MIXED_BFLOAT16, /* "mixed_bfloat16": what layers give each other, and the kernels that they use, are bfloat16 */
+    /* "mixed_float16": float16. The loss is scaled so that its gradients do not vanish, as by LossScaleOptimizer: by 2^15 at
+     * first, twice as much after 2000 steps with finite gradients, half as much after one without, which changes nothing else. */
+    LS_MIXED_FLOAT16
+} ls_precision;
+
 /* Before the first fit or evaluate: a model's outputs are logits, and there are no metrics. */
 LS_API ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss);
 typedef struct ls_compile_options {
@@ -86,6 +97,7 @@ typedef struct ls_compile_options {
     bool from_probabilities;  /* Keras' from_logits=False: the outputs are probabilities, as those of softmax or sigmoid */
     float label_smoothing;    /* in [0, 1): so much of each target is the same for all */
     const ls_metric *metrics; /* LS_METRICS(ls_top_k(5), ...), at most LS_MAX_METRICS; copied */
+    ls_precision precision;
 } ls_compile_options;
 #define LS_COMPILE(...) (&(ls_compile_options){.size = sizeof(ls_compile_options), __VA_ARGS__})
 LS_API ls_status ls_model_compile_with(ls_model *model, ls_optimizer optimizer, ls_loss loss, const ls_compile_options *options);

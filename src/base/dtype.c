@@ -49,6 +49,30 @@ ls_status ls_compression_check(ls_compression compression) {
     return ls_fail(LS_INVALID_ARGUMENT, "compression %d is no ls_compression", (int)compression);
 }
 
+static const struct {
+    const char *name;
+    ls_dtype dtype;
+} precisions[] = {
+    [LS_PRECISION_FLOAT32] = {"float32", LS_FLOAT32},
+    [LS_PRECISION_TF32] = {"tf32", LS_FLOAT32},
+    [LS_MIXED_BFLOAT16] = {"mixed_bfloat16", LS_BFLOAT16},
+    [LS_MIXED_FLOAT16] = {"mixed_float16", LS_FLOAT16},
+};
+#define PRECISION_COUNT (sizeof(precisions) / sizeof(precisions[0]))
+
+const char *ls_precision_name(ls_precision precision) {
+    return (size_t)precision < PRECISION_COUNT ? precisions[precision].name : "unknown";
+}
+
+ls_dtype ls_precision_dtype(ls_precision precision) {
+    return (size_t)precision < PRECISION_COUNT ? precisions[precision].dtype : LS_FLOAT32;
+}
+
+ls_status ls_precision_check(ls_precision precision) {
+    if ((size_t)precision < PRECISION_COUNT) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "precision %d is no ls_precision", (int)precision);
+}
+
 ls_status ls_dtype_check(ls_dtype dtype) {
     if ((size_t)dtype < DTYPE_COUNT) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "dtype %d is no ls_dtype", (int)dtype);

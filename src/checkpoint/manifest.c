@@ -42,6 +42,9 @@ static const struct field {
     {"stopped", OPTIONAL, offsetof(struct ls_manifest, stopped)},
     {"callbacks", OPTIONAL_TEXT, offsetof(struct ls_manifest, callbacks)},
     {"epoch_penalty", OPTIONAL, offsetof(struct ls_manifest, epoch_penalty)},
+    {"loss_scale", OPTIONAL, offsetof(struct ls_manifest, loss_scale)},
+    {"loss_scale_good_steps", OPTIONAL, offsetof(struct ls_manifest, good_steps)},
+    {"skipped_steps", OPTIONAL, offsetof(struct ls_manifest, skipped_steps)},
 };
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
 

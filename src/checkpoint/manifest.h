@@ -6,7 +6,7 @@
 
 #include "checkpoint/safetensors.h"
 
-#define LS_MANIFEST_TEXTS  24  /* at most so many */
+#define LS_MANIFEST_TEXTS  32  /* at most so many */
 #define LS_MANIFEST_NUMBER 160 /* characters of a number, or of LS_MAX_METRICS numbers */
 
 struct ls_manifest {
@@ -15,6 +15,9 @@ struct ls_manifest {
     int64_t steps_per_epoch; /* likewise */
     int64_t generation;      /* of the group, added to that of the checkpoint from which the group went on */
     double learning_rate;    /* of the next step; 0: as compiled */
+    double loss_scale;       /* of float16, of the next step; 0: the loss is not scaled */
+    double good_steps;       /* since the loss scale was changed */
+    double skipped_steps;    /* of step, those that were not applied */
     double stopped;          /* 1: a callback has ended the training */
     double epoch_penalty;    /* of regularisers, a sum of the unfinished epoch; 0: none */
     uint64_t seed;           /* of the model; the dataset's is in the training's description */

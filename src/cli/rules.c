@@ -10,6 +10,8 @@ static const char *const schedules[] = {"constant", "exponential", "cosine", "pi
 static const char *const losses[] = {"sparse_categorical_crossentropy", "categorical_crossentropy",
                                      "binary_crossentropy", "mean_squared_error", NULL};
 
+static const char *const precisions[] = {"float32", "tf32", "mixed_bfloat16", "mixed_float16", NULL};
+
 static bool read_word(const struct ls_command_line *line, int option, struct ls_rules *rules) {
     int value = 0;
     switch (option) {
@@ -24,6 +26,10 @@ static bool read_word(const struct ls_command_line *line, int option, struct ls_
     case LS_RULE_LOSS:
         if (!ls_option_word(line, "--loss", optarg, losses, &value)) return false;
         rules->loss = (ls_loss)(LS_SPARSE_CATEGORICAL_CROSSENTROPY + value);
+        return true;
+    case LS_RULE_PRECISION:
+        if (!ls_option_word(line, "--precision", optarg, precisions, &value)) return false;
+        rules->compile.precision = (ls_precision)(LS_PRECISION_FLOAT32 + value);
         return true;
     default:
         return true;

@@ -32,7 +32,8 @@ enum ls_rule_option {
     LS_RULE_SMOOTHING,
     LS_RULE_L1,
     LS_RULE_L2,
-    LS_RULE_METRICS
+    LS_RULE_METRICS,
+    LS_RULE_PRECISION
 };
 /* clang-format off */
 #define LS_RULE_OPTIONS \
@@ -50,7 +51,8 @@ enum ls_rule_option {
     {"pieces", required_argument, NULL, LS_RULE_PIECES}, {"warmup-steps", required_argument, NULL, LS_RULE_WARMUP_STEPS}, \
     {"warmup-from", required_argument, NULL, LS_RULE_WARMUP_FROM}, {"loss", required_argument, NULL, LS_RULE_LOSS}, \
     {"label-smoothing", required_argument, NULL, LS_RULE_SMOOTHING}, {"kernel-l1", required_argument, NULL, LS_RULE_L1}, \
-    {"kernel-l2", required_argument, NULL, LS_RULE_L2}, {"metrics", required_argument, NULL, LS_RULE_METRICS}
+    {"kernel-l2", required_argument, NULL, LS_RULE_L2}, {"metrics", required_argument, NULL, LS_RULE_METRICS}, \
+    {"precision", required_argument, NULL, LS_RULE_PRECISION}
 #define LS_RULE_HELP \
     "  --optimizer sgd|adam|adamw|rmsprop|lamb   with Keras' rules and defaults (default sgd)\n" \
     "  --learning-rate X       (default 0.1 for sgd, 0.001 for the others)\n" \
@@ -73,7 +75,9 @@ enum ls_rule_option {
     "  --kernel-l1 X, --kernel-l2 X   regularise the kernels of all dense and conv2d layers: the loss has X sum |w| and\n" \
     "                          X sum w^2 more (default 0)\n" \
     "  --metrics LIST          measured beside loss and accuracy: sparse_categorical_accuracy, categorical_accuracy,\n" \
-    "                          binary_accuracy, top_k=K, mean_loss (the loss without regularisers)\n"
+    "                          binary_accuracy, top_k=K, mean_loss (the loss without regularisers)\n" \
+    "  --precision float32|tf32|mixed_bfloat16|mixed_float16   what layers compute in; variables stay float32. 16 bits\n" \
+    "                          need GPUs; mixed_float16 scales the loss (default float32)\n"
 /* clang-format on */
 
 struct ls_rules {

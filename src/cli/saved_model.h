@@ -25,7 +25,8 @@ enum ls_saved_option {
         {"dataset", required_argument, NULL, LS_SAVED_DATASET}, {"split", required_argument, NULL, LS_SAVED_SPLIT},    \
         {"limit", required_argument, NULL, LS_SAVED_LIMIT}, {"seed", required_argument, NULL, LS_SAVED_SEED},          \
         {"batch-size", required_argument, NULL, LS_SAVED_BATCH},                                                       \
-        {"devices", required_argument, NULL, LS_SAVED_DEVICES}, {"symmetric", no_argument, NULL, LS_SYMMETRIC},        \
+        {"devices", required_argument, NULL, LS_SAVED_DEVICES},                                                        \
+        {"precision", required_argument, NULL, LS_RULE_PRECISION}, {"symmetric", no_argument, NULL, LS_SYMMETRIC},     \
         LS_DATA_OPTIONS
 #define LS_SAVED_HELP                                                                                                  \
     "  --weights WHAT          the model's: .safetensors, .npz, Keras' .h5, .weights.h5 or .keras; or a folder of\n"   \
@@ -40,6 +41,7 @@ enum ls_saved_option {
     "  --batch-size N          examples in the global batch (default 64 a replica)\n"                                  \
     "  --devices D             auto (all GPUs, else one CPU), gpu, a number of CPU devices, or a list such as gpu:0\n" \
     "                          (default: LOCKSTEP_DEVICES, then auto)\n"                                               \
+    "  --precision float32|tf32|mixed_bfloat16|mixed_float16   as lockstep train has it (default float32)\n"           \
     "  --symmetric             pixels in [-1, 1]\n" LS_DATA_HELP
 
 struct ls_saved_model {

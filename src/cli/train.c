@@ -90,7 +90,8 @@ static const char help[] =
     "output:\n"
     "  --json                  the chief's last line on stdout is one JSON object: num_replicas_in_sync,\n"
     "                          num_workers, steps, loss, accuracy, val_loss, val_accuracy, metrics and val_metrics\n"
-    "                          by name, samples_per_second, weights_sha256\n"
+    "                          by name, samples_per_second, weights_sha256; for mixed_float16 also loss_scale and\n"
+    "                          skipped_steps\n"
     "  --trace PATH            write the timeline of the training to PATH in Chrome's trace format (ui.perfetto.dev\n"
     "                          shows it): steps, forward, backward, each bucket's all-reduce, waiting, updating.\n"
     "                          %r in PATH becomes the rank; without it several workers write a.json as a.rank0.json,\n"
@@ -410,6 +411,9 @@ static void print_json(int replicas, int workers, const struct outcome *outcome)
         print_number(name, outcome->result.val_metrics[i]);
     }
     print_number("samples_per_second", outcome->result.samples_per_second);
+    if (outcome->result.loss_scale > 0)
+        (void)printf("\"loss_scale\": %.9g, \"skipped_steps\": %lld, ", outcome->result.loss_scale,
+                     (long long)outcome->result.skipped_steps);
     (void)printf("\"weights_sha256\": \"%s\"}\n", outcome->sha256);
 }
 

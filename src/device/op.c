@@ -45,6 +45,11 @@ ls_status ls_op_check_leading(const struct ls_op *op, int place, const char *nam
                    ls_op_name(op->kind), name, is, axes);
 }
 
+ls_dtype ls_op_type(const struct ls_op *op, int place) {
+    ls_dtype dtype = op->tensors[place].dtype;
+    return dtype == LS_FLOAT16 || dtype == LS_BFLOAT16 ? dtype : LS_FLOAT32;
+}
+
 ls_status ls_op_check_activation(const struct ls_op *op) {
     if ((unsigned)op->activation <= LS_SOFTMAX) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "%s: activation %d is no ls_activation", ls_op_name(op->kind),
@@ -64,10 +69,10 @@ static ls_status check_dense_forward(const struct ls_op *op) {
     if (status) return status;
     int64_t rows = op->tensors[LS_ARG_X].shape.dims[0], in = op->tensors[LS_ARG_X].shape.dims[1];
     int64_t out = op->tensors[LS_ARG_W].shape.dims[1];
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, LS_SHAPE(rows, in)},
-                              {LS_ARG_W, "w", LS_FLOAT32, false, LS_SHAPE(in, out)},
-                              {LS_ARG_B, "b", LS_FLOAT32, false, LS_SHAPE(out)},
-                              {LS_ARG_Y, "y", LS_FLOAT32, false, LS_SHAPE(rows, out)});
+    ls_dtype type = ls_op_type(op, LS_ARG_X);
+    return LS_CHECK_ARGUMENTS(
+        op, {LS_ARG_X, "x", type, false, LS_SHAPE(rows, in)}, {LS_ARG_W, "w", type, false, LS_SHAPE(in, out)},
+        {LS_ARG_B, "b", LS_FLOAT32, false, LS_SHAPE(out)}, {LS_ARG_Y, "y", type, false, LS_SHAPE(rows, out)});
 }
 
 static ls_status check_dense_backward(const struct ls_op *op) {
@@ -75,13 +80,12 @@ static ls_status check_dense_backward(const struct ls_op *op) {
     if (status) return status;
     int64_t rows = op->tensors[LS_ARG_X].shape.dims[0], in = op->tensors[LS_ARG_X].shape.dims[1];
     int64_t out = op->tensors[LS_ARG_W].shape.dims[1];
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, LS_SHAPE(rows, in)},
-                              {LS_ARG_W, "w", LS_FLOAT32, false, LS_SHAPE(in, out)},
-                              {LS_ARG_Y, "y", LS_FLOAT32, op->activation == LS_LINEAR, LS_SHAPE(rows, out)},
-                              {LS_ARG_DY, "dy", LS_FLOAT32, false, LS_SHAPE(rows, out)},
-                              {LS_ARG_DX, "dx", LS_FLOAT32, true, LS_SHAPE(rows, in)},
-                              {LS_ARG_DW, "dw", LS_FLOAT32, false, LS_SHAPE(in, out)},
-                              {LS_ARG_DB, "db", LS_FLOAT32, false, LS_SHAPE(out)});
+    ls_dtype type = ls_op_type(op, LS_ARG_X);
+    return LS_CHECK_ARGUMENTS(
+        op, {LS_ARG_X, "x", type, false, LS_SHAPE(rows, in)}, {LS_ARG_W, "w", type, false, LS_SHAPE(in, out)},
+        {LS_ARG_Y, "y", type, op->activation == LS_LINEAR, LS_SHAPE(rows, out)},
+        {LS_ARG_DY, "dy", type, false, LS_SHAPE(rows, out)}, {LS_ARG_DX, "dx", type, true, LS_SHAPE(rows, in)},
+        {LS_ARG_DW, "dw", LS_FLOAT32, false, LS_SHAPE(in, out)}, {LS_ARG_DB, "db", LS_FLOAT32, false, LS_SHAPE(out)});
 }
 
 static ls_status check_activation_forward(const struct ls_op *op) {
@@ -94,8 +98,9 @@ static ls_status check_activation_backward(const struct ls_op *op) {
     if (!status) status = ls_op_check_leading(op, LS_ARG_Y, "y", 0);
     if (status) return status;
     ls_shape shape = op->tensors[LS_ARG_Y].shape;
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_Y, "y", LS_FLOAT32, false, shape},
-                              {LS_ARG_DY, "dy", LS_FLOAT32, false, shape}, {LS_ARG_DX, "dx", LS_FLOAT32, false, shape});
+    ls_dtype type = ls_op_type(op, LS_ARG_Y);
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_Y, "y", type, false, shape}, {LS_ARG_DY, "dy", type, false, shape},
+                              {LS_ARG_DX, "dx", type, false, shape});
 }
 
 static ls_status check_loss(const struct ls_op *op) {
@@ -176,15 +181,15 @@ static ls_status check_penalty(const struct ls_op *op) {
 static ls_status check_cast(const struct ls_op *op) {
     ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 0);
     if (status) return status;
-    const struct ls_tensor *x = &op->tensors[LS_ARG_X], *y = &op->tensors[LS_ARG_Y];
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", x->dtype, false, x->shape},
-                              {LS_ARG_Y, "y", y->dtype, false, x->shape});
+    ls_shape shape = op->tensors[LS_ARG_X].shape;
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", ls_op_type(op, LS_ARG_X), false, shape},
+                              {LS_ARG_Y, "y", ls_op_type(op, LS_ARG_Y), false, shape});
 }
 
 static ls_status check_finite(const struct ls_op *op) {
     ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 1);
-    if (!status && !op->value) return ls_fail(LS_INVALID_ARGUMENT, "%s: value is missing", ls_op_name(op->kind));
-    return status;
+    if (!status && !op->value) status = ls_fail(LS_INVALID_ARGUMENT, "%s: value is missing", ls_op_name(op->kind));
+    return status ? status : LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, op->tensors[LS_ARG_X].shape});
 }
 
 static ls_status check_report(const struct ls_op *op) {

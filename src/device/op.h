@@ -1,5 +1,9 @@
 /* An op: a kind, tensor arguments, parameters; a device turns it into something that runs. Shapes are fixed at build;
- * values that change from step to step are read through pointers. Images are (rows, height, width, channels). */
+ * values that change from step to step are read through pointers. Images are (rows, height, width, channels).
+ *
+ * What layers give each other (x, y, dy, dx, residual) and the copies of kernels (w) are float32, bfloat16 or float16,
+ * all of an op alike; arithmetic is float32. Everything else, gradients of variables above all, is float32, or int32
+ * labels. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -59,6 +63,7 @@ struct ls_tensor {
     ls_shape shape;
     int buffer;    /* of the plan that places it; 0: none, data is somebody's */
     size_t stride; /* floats from one part of the batch to the next; 0: all parts have the same place */
+    size_t within; /* bytes from where the buffer begins */
 };
 
 /* How a window moves over an image: height, then width. */
@@ -89,9 +94,15 @@ enum {
 /* Read at each run of an optimizer op. */
 struct ls_optimizer_step {
     ls_optimizer rule;
-    int64_t iteration; /* 1 for the first step: Adam's bias correction */
+    int64_t iteration; /* 1 for the first step */
     int64_t pass;      /* forward passes before this one in the step: other random numbers */
+    int64_t skipped;   /* steps before this one that were not applied: ls_step_applied leaves them out */
+    float unscale;     /* gradients are multiplied by it before all else, regularisers too; 0 is 1 */
 };
+/* 1 for the first step that is applied: Adam's and LAMB's bias correction. */
+static inline int64_t ls_step_applied(const struct ls_optimizer_step *step) {
+    return step->iteration - step->skipped;
+}
 
 #define LS_MAX_MOMENTS 3
 /* A variable in the blobs. */

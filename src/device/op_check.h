@@ -17,6 +17,8 @@ ls_status ls_op_check_arguments(const struct ls_op *op, const struct ls_argument
 /* The argument that the others' shapes follow from: its rank (0: any) and that it holds anything. */
 ls_status ls_op_check_leading(const struct ls_op *op, int place, const char *name, int rank);
 ls_status ls_op_check_activation(const struct ls_op *op);
+/* What all activations of the op, and copies of kernels, must be: a 16-bit type if this argument is, else float32. */
+ls_dtype ls_op_type(const struct ls_op *op, int place);
 
 ls_status ls_op_check_convolution(const struct ls_op *op);
 ls_status ls_op_check_pool(const struct ls_op *op);

@@ -40,16 +40,16 @@ ls_status ls_op_check_convolution(const struct ls_op *op) {
                        ls_op_name(op->kind), (long long)groups, (long long)channels, (long long)filters);
     ls_shape w = LS_SHAPE(op->window.kernel[0], op->window.kernel[1], channels / groups, filters);
     ls_shape out = positions(op, &in, filters);
+    ls_dtype type = ls_op_type(op, image);
     if (data)
-        return LS_CHECK_ARGUMENTS(op, {LS_ARG_W, "w", LS_FLOAT32, false, w}, {LS_ARG_DY, "dy", LS_FLOAT32, false, out},
-                                  {LS_ARG_DX, "dx", LS_FLOAT32, false, in});
+        return LS_CHECK_ARGUMENTS(op, {LS_ARG_W, "w", type, false, w}, {LS_ARG_DY, "dy", type, false, out},
+                                  {LS_ARG_DX, "dx", type, false, in});
     if (weights)
-        return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, in}, {LS_ARG_DY, "dy", LS_FLOAT32, false, out},
+        return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, in}, {LS_ARG_DY, "dy", type, false, out},
                                   {LS_ARG_DW, "dw", LS_FLOAT32, false, w},
                                   {LS_ARG_DB, "db", LS_FLOAT32, true, LS_SHAPE(filters)});
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, in}, {LS_ARG_W, "w", LS_FLOAT32, false, w},
-                              {LS_ARG_B, "b", LS_FLOAT32, true, LS_SHAPE(filters)},
-                              {LS_ARG_Y, "y", LS_FLOAT32, false, out});
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, in}, {LS_ARG_W, "w", type, false, w},
+                              {LS_ARG_B, "b", LS_FLOAT32, true, LS_SHAPE(filters)}, {LS_ARG_Y, "y", type, false, out});
 }
 
 ls_status ls_op_check_pool(const struct ls_op *op) {
@@ -59,10 +59,10 @@ ls_status ls_op_check_pool(const struct ls_op *op) {
     if (!status) status = ls_op_check_leading(op, image, backward ? "dx" : "x", 4);
     if (status) return status;
     ls_shape in = op->tensors[image].shape, out = positions(op, &in, in.dims[3]);
-    if (!backward)
-        return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, in}, {LS_ARG_Y, "y", LS_FLOAT32, false, out});
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, !maximum, in}, {LS_ARG_Y, "y", LS_FLOAT32, !maximum, out},
-                              {LS_ARG_DY, "dy", LS_FLOAT32, false, out}, {LS_ARG_DX, "dx", LS_FLOAT32, false, in});
+    ls_dtype type = ls_op_type(op, image);
+    if (!backward) return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, in}, {LS_ARG_Y, "y", type, false, out});
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, !maximum, in}, {LS_ARG_Y, "y", type, !maximum, out},
+                              {LS_ARG_DY, "dy", type, false, out}, {LS_ARG_DX, "dx", type, false, in});
 }
 
 ls_status ls_op_check_pad(const struct ls_op *op) {
@@ -74,8 +74,9 @@ ls_status ls_op_check_pad(const struct ls_op *op) {
     if (status) return status;
     ls_shape in = op->tensors[small].shape, out = in;
     for (int i = 0; i < 2; i++) out.dims[i + 1] += w->before[i] + w->after[i];
-    return LS_CHECK_ARGUMENTS(op, {small, crop ? "y" : "x", LS_FLOAT32, false, in},
-                              {large, crop ? "x" : "y", LS_FLOAT32, false, out});
+    ls_dtype type = ls_op_type(op, small);
+    return LS_CHECK_ARGUMENTS(op, {small, crop ? "y" : "x", type, false, in},
+                              {large, crop ? "x" : "y", type, false, out});
 }
 
 ls_status ls_op_check_batch_norm(const struct ls_op *op) {
@@ -89,21 +90,21 @@ ls_status ls_op_check_batch_norm(const struct ls_op *op) {
                        (int)op->activation);
     if (forward && !op->scale) return ls_fail(LS_INVALID_ARGUMENT, "%s: scale is missing", ls_op_name(op->kind));
     ls_shape x = op->tensors[LS_ARG_X].shape, c = LS_SHAPE(x.dims[x.rank - 1]), two = LS_SHAPE(2, x.dims[x.rank - 1]);
+    ls_dtype type = ls_op_type(op, LS_ARG_X);
     bool masked = backward && !linear && op->tensors[LS_ARG_DR].data;
     if (op->parts > 1 && (forward || backward) && op->tensors[forward ? LS_ARG_Y : LS_ARG_DX].data)
         return ls_fail(LS_INVALID_ARGUMENT, "%s: %s needs the sums of all parts", ls_op_name(op->kind),
                        forward ? "y" : "dx");
     return LS_CHECK_ARGUMENTS(
-        op, {LS_ARG_X, "x", LS_FLOAT32, false, x}, {LS_ARG_GAMMA, "gamma", LS_FLOAT32, true, c},
-        {LS_ARG_BETA, "beta", LS_FLOAT32, true, c},
-        {LS_ARG_Y, "y", LS_FLOAT32, forward || data || (backward && !masked), x},
-        {LS_ARG_R, "residual", LS_FLOAT32, true, x}, {LS_ARG_SAVED, "saved", LS_FLOAT32, inference, two},
+        op, {LS_ARG_X, "x", type, false, x}, {LS_ARG_GAMMA, "gamma", LS_FLOAT32, true, c},
+        {LS_ARG_BETA, "beta", LS_FLOAT32, true, c}, {LS_ARG_Y, "y", type, forward || data || (backward && !masked), x},
+        {LS_ARG_R, "residual", type, true, x}, {LS_ARG_SAVED, "saved", LS_FLOAT32, inference, two},
         {LS_ARG_MEAN, "mean", LS_FLOAT32, !forward && !inference, c},
         {LS_ARG_VARIANCE, "variance", LS_FLOAT32, !forward && !inference, c},
         {LS_ARG_DMEAN, "dmean", LS_FLOAT32, !forward, c}, {LS_ARG_DVARIANCE, "dvariance", LS_FLOAT32, !forward, c},
-        {LS_ARG_DY, "dy", LS_FLOAT32, !backward && !data, x}, {LS_ARG_DX, "dx", LS_FLOAT32, !data, x},
+        {LS_ARG_DY, "dy", type, !backward && !data, x}, {LS_ARG_DX, "dx", type, !data, x},
         {LS_ARG_SHIFTS, "shifts", LS_FLOAT32, !data && !(backward && op->tensors[LS_ARG_DX].data), two},
-        {LS_ARG_DR, "dresidual", LS_FLOAT32, true, x}, {LS_ARG_DGAMMA, "dgamma", LS_FLOAT32, true, c},
+        {LS_ARG_DR, "dresidual", type, true, x}, {LS_ARG_DGAMMA, "dgamma", LS_FLOAT32, true, c},
         {LS_ARG_DBETA, "dbeta", LS_FLOAT32, true, c});
 }
 
@@ -115,9 +116,9 @@ ls_status ls_op_check_elements(const struct ls_op *op) {
     if (op->kind == LS_OP_MERGE && !op->scale) return ls_fail(LS_INVALID_ARGUMENT, "merge: scale is missing");
     if (op->kind == LS_OP_DROPOUT && !op->step) return ls_fail(LS_INVALID_ARGUMENT, "dropout: step is missing");
     ls_shape shape = op->tensors[LS_ARG_X].shape;
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, shape},
-                              {LS_ARG_W, "w", LS_FLOAT32, op->kind != LS_OP_ADD, shape},
-                              {LS_ARG_Y, "y", LS_FLOAT32, false, shape});
+    ls_dtype type = op->kind == LS_OP_MERGE ? LS_FLOAT32 : ls_op_type(op, LS_ARG_X);
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, shape},
+                              {LS_ARG_W, "w", type, op->kind != LS_OP_ADD, shape}, {LS_ARG_Y, "y", type, false, shape});
 }
 
 ls_status ls_op_check_columns(const struct ls_op *op) {
@@ -130,8 +131,9 @@ ls_status ls_op_check_columns(const struct ls_op *op) {
     if (op->column < 0 || narrow > wide - op->column)
         return ls_fail(LS_INVALID_ARGUMENT, "%s: columns %lld to %lld are not all in %lld", ls_op_name(op->kind),
                        (long long)op->column, (long long)(op->column + narrow - 1), (long long)wide);
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, x},
-                              {LS_ARG_Y, "y", LS_FLOAT32, false, LS_SHAPE(x.dims[0], y.dims[1])});
+    ls_dtype type = ls_op_type(op, LS_ARG_X);
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, x},
+                              {LS_ARG_Y, "y", type, false, LS_SHAPE(x.dims[0], y.dims[1])});
 }
 
 size_t ls_op_exchanged(const struct ls_op *op) {

@@ -1,6 +1,9 @@
 /* Building a plan: every node appends its ops, forward in order, then the loss, then backward against it. Tensors are
  * numbers of buffers here; where they lie is decided when all ops are known. A value that several nodes take has its
- * gradient from all of them: the first one's, to which those of the others are added. */
+ * gradient from all of them: the first one's, to which those of the others are added.
+ *
+ * With mixed precision values and their gradients are of 16 bits: the features are converted at the beginning, and with
+ * them all variables at once, as kernels; the last layer's outputs before the loss, and its gradient after it. */
 #include <string.h>
 
 #include "base/dtype.h"
@@ -19,8 +22,10 @@ struct value {
 struct ls_plan_builder {
     const struct ls_plan_config *config;
     struct ls_plan *plan;
-    struct value *values; /* [layers + 1]: 0 is the features, node + 1 the others */
-    const char *of;       /* the layer that appends at present */
+    struct value *values;     /* [layers + 1]: 0 is the features, node + 1 the others */
+    ls_dtype type;            /* of values */
+    struct ls_tensor kernels; /* the trainable variables, as type */
+    const char *of;           /* the layer that appends at present */
     bool too_large;
 };
 
@@ -62,16 +67,22 @@ static bool grow_buffers(struct ls_plan *plan) {
     return true;
 }
 
-struct ls_tensor ls_plan_tensor(struct ls_plan_builder *builder, const ls_shape *shape) {
+struct ls_tensor ls_plan_tensor(struct ls_plan_builder *builder, ls_dtype dtype, const ls_shape *shape) {
     struct ls_plan *plan = builder->plan;
     int64_t count = ls_shape_count(shape);
     if (count < 1 || (uint64_t)count > LS_ARENA_LIMIT || !grow_buffers(plan)) {
         builder->too_large = true;
-        return (struct ls_tensor){NULL, LS_FLOAT32, *shape, 0};
+        return (struct ls_tensor){NULL, dtype, *shape, 0};
     }
-    size_t size = ((size_t)count + LS_ARENA_STEP - 1) / LS_ARENA_STEP * LS_ARENA_STEP;
+    size_t step = LS_ARENA_STEP * sizeof(float) / ls_dtype_size(dtype);
+    size_t size = ((size_t)count + step - 1) / step * LS_ARENA_STEP;
     plan->buffers[plan->buffer_count++] = (struct ls_plan_buffer){.size = size};
-    return (struct ls_tensor){NULL, LS_FLOAT32, *shape, (int)plan->buffer_count};
+    return (struct ls_tensor){NULL, dtype, *shape, (int)plan->buffer_count};
+}
+
+/* A value, or its gradient. */
+static struct ls_tensor new_values(struct ls_plan_builder *builder, const ls_shape *shape) {
+    return ls_plan_tensor(builder, builder->type, shape);
 }
 
 struct ls_tensor *ls_plan_kept(struct ls_plan_builder *builder, const struct ls_node *node) {
@@ -85,6 +96,17 @@ static struct ls_tensor variable_in(const struct ls_plan_builder *builder, float
 
 struct ls_tensor ls_plan_parameter(const struct ls_plan_builder *builder, const struct ls_node *node, int index) {
     return variable_in(builder, builder->config->parameters, node->first_variable + index);
+}
+
+struct ls_tensor ls_plan_kernel(const struct ls_plan_builder *builder, const struct ls_node *node, int index) {
+    struct ls_tensor kernel = ls_plan_parameter(builder, node, index);
+    if (kernel.dtype == builder->type) return kernel;
+    size_t offset = ls_network_variable(builder->config->network, node->first_variable + index)->offset;
+    kernel.data = NULL;
+    kernel.dtype = builder->type;
+    kernel.buffer = builder->kernels.buffer;
+    kernel.within = offset * ls_dtype_size(builder->type);
+    return kernel;
 }
 
 struct ls_tensor ls_plan_gradient(const struct ls_plan_builder *builder, const struct ls_node *node, int index) {
@@ -115,8 +137,22 @@ static ls_status grow_steps(struct ls_plan *plan) {
 ls_status ls_plan_append(struct ls_plan_builder *builder, const struct ls_op *op) {
     struct ls_plan *plan = builder->plan;
     ls_status status = grow_steps(plan);
-    if (!status) plan->steps[plan->count++] = (struct ls_plan_step){*op, LS_NOT_READY, builder->of, false, 0};
-    return status;
+    if (status) return status;
+    plan->steps[plan->count++] = (struct ls_plan_step){*op, LS_NOT_READY, builder->of, false, 0};
+    plan->steps[plan->count - 1].op.tf32 = builder->config->objective.precision == LS_PRECISION_TF32;
+    return LS_OK;
+}
+
+/* from as another type; itself where it is one. */
+static ls_status convert(struct ls_plan_builder *builder, const struct ls_tensor *from, ls_dtype type,
+                         struct ls_tensor *to) {
+    *to = *from;
+    if (from->dtype == type) return LS_OK;
+    *to = ls_plan_tensor(builder, type, &from->shape);
+    struct ls_op op = {.kind = LS_OP_CAST};
+    op.tensors[LS_ARG_X] = *from;
+    op.tensors[LS_ARG_Y] = *to;
+    return ls_plan_append(builder, &op);
 }
 
 /* ---- forward ---- */
@@ -140,15 +176,18 @@ static ls_status forward(struct ls_plan_builder *builder, const struct ls_node *
         value->forward = reshape(at.x[0], &shape);
         return LS_OK;
     }
-    at.y = value->forward = ls_plan_tensor(builder, &shape);
+    at.y = value->forward = new_values(builder, &shape);
     return node->type->forward(builder, node, &at);
 }
 
 static ls_status append_forward(struct ls_plan_builder *builder) {
     const struct ls_plan_config *config = builder->config;
     ls_shape input = with_rows(config->rows, ls_network_input(config->network));
-    ls_status status = LS_OK;
-    builder->values[0].forward = (struct ls_tensor){(void *)config->features, LS_FLOAT32, input, 0};
+    const ls_shape variables = LS_SHAPE((int64_t)ls_network_trainable_count(config->network));
+    const struct ls_tensor features = {(void *)config->features, LS_FLOAT32, input, 0};
+    const struct ls_tensor parameters = {config->parameters, LS_FLOAT32, variables, 0};
+    ls_status status = convert(builder, &features, builder->type, &builder->values[0].forward);
+    if (!status) status = convert(builder, &parameters, builder->type, &builder->kernels);
     for (size_t i = 0; !status && i < ls_network_layer_count(config->network); i++)
         if (node_at(builder, i)->owner == (int)i) status = forward(builder, node_at(builder, i));
     return status;
@@ -163,7 +202,7 @@ static ls_status append_labels(struct ls_plan_builder *builder, const ls_shape *
     *labels = (struct ls_tensor){(void *)config->labels, LS_INT32, LS_SHAPE(config->rows), 0};
     if (config->objective.loss != LS_CATEGORICAL_CROSSENTROPY) return LS_OK;
     expand.tensors[LS_ARG_LABELS] = *labels;
-    expand.tensors[LS_ARG_ONE_HOT] = *labels = ls_plan_tensor(builder, outputs);
+    expand.tensors[LS_ARG_ONE_HOT] = *labels = ls_plan_tensor(builder, LS_FLOAT32, outputs);
     return ls_plan_append(builder, &expand);
 }
 
@@ -186,23 +225,23 @@ static ls_status append_metrics(struct ls_plan_builder *builder, const struct ls
 static ls_status append_loss(struct ls_plan_builder *builder) {
     const struct ls_plan_config *config = builder->config;
     struct value *last = &builder->values[ls_network_layer_count(config->network)];
-    struct ls_tensor labels;
+    struct ls_tensor logits, labels;
     builder->of = NULL;
-    ls_status status = append_labels(builder, &last->forward.shape, &labels);
-    if (!status) status = append_metrics(builder, &last->forward, &labels);
+    ls_status status = convert(builder, &last->forward, LS_FLOAT32, &logits);
+    if (!status) status = append_labels(builder, &logits.shape, &labels);
+    if (!status) status = append_metrics(builder, &logits, &labels);
     if (status) return status;
     struct ls_op op = {.kind = ls_objective_op(&config->objective),
                        .alpha = config->objective.label_smoothing,
-                       .scale = config->loss_scale,
+                       .scale = config->gradient_scale ? config->gradient_scale : config->loss_scale,
                        .sums = config->sums};
-    op.tensors[LS_ARG_LOGITS] = last->forward;
+    op.tensors[LS_ARG_LOGITS] = logits;
     op.tensors[LS_ARG_LABELS] = labels;
-    if (config->training) last->gradient = ls_plan_tensor(builder, &last->forward.shape);
-    op.tensors[LS_ARG_DLOGITS] = last->gradient;
+    if (config->training) op.tensors[LS_ARG_DLOGITS] = ls_plan_tensor(builder, LS_FLOAT32, &logits.shape);
     status = ls_plan_append(builder, &op);
-    if (!status && config->training)
-        builder->plan->steps[builder->plan->count - 1].ready = ls_network_trainable_count(config->network);
-    return status;
+    if (status || !config->training) return status;
+    builder->plan->steps[builder->plan->count - 1].ready = ls_network_trainable_count(config->network);
+    return convert(builder, &op.tensors[LS_ARG_DLOGITS], builder->type, &last->gradient);
 }
 
 /* ---- backward ---- */
@@ -216,7 +255,7 @@ static ls_status value_again(struct ls_plan_builder *builder, int index, struct 
     if (!node->type->again || node->residual != LS_NO_NODE) return LS_OK;
     ls_status status = LS_OK;
     if (!ls_tensor_exists(&value->again)) {
-        struct ls_node_tensors at = {.y = ls_plan_tensor(builder, &value->forward.shape)};
+        struct ls_node_tensors at = {.y = new_values(builder, &value->forward.shape)};
         status = value_again(builder, node->inputs[0], &at.x[0]);
         if (!status) status = node->type->again(builder, node, &at);
         value->again = at.y;
@@ -227,7 +266,7 @@ static ls_status value_again(struct ls_plan_builder *builder, int index, struct 
 
 static struct ls_tensor new_gradient(struct ls_plan_builder *builder, int node) {
     const struct value *value = value_of(builder, node);
-    return value->trainable ? ls_plan_tensor(builder, &value->forward.shape) : (struct ls_tensor){0};
+    return value->trainable ? new_values(builder, &value->forward.shape) : (struct ls_tensor){0};
 }
 
 /* A node's part of the gradient of one of its inputs. */
@@ -287,7 +326,8 @@ ls_status ls_plan_build(const struct ls_plan_config *config, struct ls_plan *pla
     size_t count = ls_network_layer_count(config->network) + 1;
     LS_CLEANUP(ls_free_pointer) struct value *values = ls_alloc_array(count, sizeof(*values));
     if (!values) return ls_fail_memory("a plan", count * sizeof(*values));
-    struct ls_plan_builder builder = {.config = config, .plan = plan, .values = values};
+    struct ls_plan_builder builder = {
+        .config = config, .plan = plan, .values = values, .type = ls_precision_dtype(config->objective.precision)};
     ls_status status = append_forward(&builder);
     if (!status) status = append_loss(&builder);
     if (!status && config->training) status = append_backward(&builder);

@@ -75,9 +75,11 @@ ls_status ls_layer_window(const struct ls_node *node, size_t position, struct ls
 
 /* For forward and backward. */
 /* A tensor in the plan's memory, from the first op that has it to the last. */
-struct ls_tensor ls_plan_tensor(struct ls_plan_builder *builder, const ls_shape *shape);
-/* The node's index-th variable in the blob, or its gradient; the same of what is moved and not trained. */
+struct ls_tensor ls_plan_tensor(struct ls_plan_builder *builder, ls_dtype dtype, const ls_shape *shape);
+/* The node's index-th variable in the blob, or its gradient; the same of what is moved and not trained. A kernel is
+ * what products and convolutions take: where they are of 16 bits, its copy. */
 struct ls_tensor ls_plan_parameter(const struct ls_plan_builder *builder, const struct ls_node *node, int index);
+struct ls_tensor ls_plan_kernel(const struct ls_plan_builder *builder, const struct ls_node *node, int index);
 struct ls_tensor ls_plan_gradient(const struct ls_plan_builder *builder, const struct ls_node *node, int index);
 struct ls_tensor ls_plan_statistic(const struct ls_plan_builder *builder, const struct ls_node *node, int index);
 struct ls_tensor ls_plan_statistic_change(const struct ls_plan_builder *builder, const struct ls_node *node, int index);

@@ -91,7 +91,7 @@ static ls_status norm_forward(struct ls_plan_builder *builder, const struct ls_n
     if (!ls_plan_config_of(builder)->training) return norm_inference(builder, node, at);
     struct ls_op op = start_op(builder, node, LS_OP_BATCH_NORM_FORWARD, at);
     const ls_shape shape = LS_SHAPE(2, node->input.dims[node->input.rank - 1]);
-    op.tensors[LS_ARG_SAVED] = *ls_plan_kept(builder, node) = ls_plan_tensor(builder, &shape);
+    op.tensors[LS_ARG_SAVED] = *ls_plan_kept(builder, node) = ls_plan_tensor(builder, LS_FLOAT32, &shape);
     op.tensors[LS_ARG_MEAN] = ls_plan_statistic(builder, node, MOVING_MEAN);
     op.tensors[LS_ARG_VARIANCE] = ls_plan_statistic(builder, node, MOVING_VARIANCE);
     op.tensors[LS_ARG_DMEAN] = ls_plan_statistic_change(builder, node, MOVING_MEAN);
@@ -115,7 +115,7 @@ static ls_status norm_backward(struct ls_plan_builder *builder, const struct ls_
     if (!node->layer.no_scale) op.tensors[LS_ARG_DGAMMA] = ls_plan_gradient(builder, node, 0);
     if (!node->layer.no_center)
         op.tensors[LS_ARG_DBETA] = ls_plan_gradient(builder, node, node->layer.no_scale ? 0 : 1);
-    if (ls_tensor_exists(&at->dx[0])) op.tensors[LS_ARG_SHIFTS] = ls_plan_tensor(builder, &shape);
+    if (ls_tensor_exists(&at->dx[0])) op.tensors[LS_ARG_SHIFTS] = ls_plan_tensor(builder, LS_FLOAT32, &shape);
     ls_status status = ls_plan_append(builder, &op);
     if (ls_tensor_exists(&at->dresidual)) at->dresidual = at->dy;
     if (status || !ls_tensor_exists(&at->dx[0])) return status;

@@ -91,7 +91,7 @@ static ls_status conv2d_forward(struct ls_plan_builder *builder, const struct ls
     ls_status status = start_op(node, LS_OP_CONVOLUTION_FORWARD, &op);
     if (status) return status;
     op.tensors[LS_ARG_X] = at->x[0];
-    op.tensors[LS_ARG_W] = as_kernel(node, ls_plan_parameter(builder, node, KERNEL));
+    op.tensors[LS_ARG_W] = as_kernel(node, ls_plan_kernel(builder, node, KERNEL));
     if (!node->layer.no_bias) op.tensors[LS_ARG_B] = ls_plan_parameter(builder, node, BIAS);
     op.tensors[LS_ARG_Y] = at->y;
     status = ls_plan_append(builder, &op);
@@ -110,7 +110,7 @@ static ls_status conv2d_backward(struct ls_plan_builder *builder, const struct l
     weights.tensors[LS_ARG_DY] = data.tensors[LS_ARG_DY] = at->dy;
     weights.tensors[LS_ARG_DW] = as_kernel(node, ls_plan_gradient(builder, node, KERNEL));
     if (!node->layer.no_bias) weights.tensors[LS_ARG_DB] = ls_plan_gradient(builder, node, BIAS);
-    data.tensors[LS_ARG_W] = as_kernel(node, ls_plan_parameter(builder, node, KERNEL));
+    data.tensors[LS_ARG_W] = as_kernel(node, ls_plan_kernel(builder, node, KERNEL));
     data.tensors[LS_ARG_DX] = at->dx[0];
     status = ls_plan_append(builder, &weights);
     return status || !ls_tensor_exists(&at->dx[0]) ? status : ls_plan_append(builder, &data);

@@ -47,7 +47,7 @@ static ls_status dense_forward(struct ls_plan_builder *builder, const struct ls_
                                const struct ls_node_tensors *at) {
     struct ls_op op = {.kind = LS_OP_DENSE_FORWARD, .activation = own_activation(node)};
     op.tensors[LS_ARG_X] = as_matrix(at->x[0]);
-    op.tensors[LS_ARG_W] = ls_plan_parameter(builder, node, KERNEL);
+    op.tensors[LS_ARG_W] = ls_plan_kernel(builder, node, KERNEL);
     op.tensors[LS_ARG_B] = ls_plan_parameter(builder, node, BIAS);
     op.tensors[LS_ARG_Y] = at->y;
     ls_status status = ls_plan_append(builder, &op);
@@ -58,7 +58,7 @@ static ls_status dense_backward(struct ls_plan_builder *builder, const struct ls
                                 struct ls_node_tensors *at) {
     struct ls_op op = {.kind = LS_OP_DENSE_BACKWARD, .activation = own_activation(node)};
     op.tensors[LS_ARG_X] = as_matrix(at->x[0]);
-    op.tensors[LS_ARG_W] = ls_plan_parameter(builder, node, KERNEL);
+    op.tensors[LS_ARG_W] = ls_plan_kernel(builder, node, KERNEL);
     if (op.activation == LS_RELU) op.tensors[LS_ARG_Y] = at->y;
     op.tensors[LS_ARG_DY] = at->dy;
     op.tensors[LS_ARG_DX] = ls_tensor_exists(&at->dx[0]) ? as_matrix(at->dx[0]) : at->dx[0];

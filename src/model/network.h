@@ -53,6 +53,7 @@ struct ls_plan_config {
     const float *features;              /* device (rows, input...) */
     const int32_t *labels;              /* device (rows) */
     const float *loss_scale;            /* read at each run: 1 / global rows */
+    const float *gradient_scale;        /* of the loss's gradients, likewise; NULL: loss_scale */
     struct ls_loss_sums *sums;          /* written by each run; metrics beyond the objective's are left alone */
     struct ls_arena *arena;             /* of the same device; NULL: the plan has one of its own */
     const struct ls_exchange *exchange; /* of synchronized layers; NULL: this replica is alone */

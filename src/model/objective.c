@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/options.h"
 #include "base/status.h"
 
@@ -50,9 +51,12 @@ static ls_status take_metric(struct ls_objective *objective, const ls_metric *gi
 ls_status ls_objective_new(ls_loss loss, const ls_compile_options *options, struct ls_objective *objective) {
     ls_compile_options given = {0};
     ls_status status = ls_options_copy("ls_compile_options", &given, sizeof(given), options);
-    struct ls_objective made = {
-        .loss = loss, .from_probabilities = given.from_probabilities, .label_smoothing = given.label_smoothing};
+    struct ls_objective made = {.loss = loss,
+                                .from_probabilities = given.from_probabilities,
+                                .label_smoothing = given.label_smoothing,
+                                .precision = given.precision};
     if (!status) status = check_loss(&made);
+    if (!status) status = ls_precision_check(made.precision);
     for (const ls_metric *metric = given.metrics; !status && metric && metric->kind; metric++)
         status = take_metric(&made, metric);
     if (!status) *objective = made;
@@ -95,6 +99,9 @@ void ls_objective_describe(const struct ls_objective *objective, char text[LS_OB
     if (objective->label_smoothing > 0)
         used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "label_smoothing=%.9g\n",
                                  (double)objective->label_smoothing);
+    if (objective->precision)
+        used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "precision=%s\n",
+                                 ls_precision_name(objective->precision));
     if (!objective->metric_count) return;
     used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "metrics=");
     for (int i = 0; i < objective->metric_count; i++) {

@@ -1,4 +1,5 @@
-/* What a model is trained for and measured by: a loss and metrics. Mirrors what compile takes beside the optimizer. */
+/* What a model is trained for and measured by: a loss and metrics; and in which precision. Mirrors what compile takes
+ * beside the optimizer. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -10,6 +11,7 @@ struct ls_objective {
     float label_smoothing;
     ls_metric metrics[LS_MAX_METRICS];
     int metric_count;
+    ls_precision precision;
 };
 /* INVALID_ARGUMENT naming the field and the value. options may be NULL. */
 ls_status ls_objective_new(ls_loss loss, const ls_compile_options *options, struct ls_objective *objective);

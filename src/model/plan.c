@@ -54,14 +54,19 @@ static void note_lifetimes(struct ls_plan *plan) {
         }
 }
 
+static void point(const struct ls_plan *plan, struct ls_tensor *tensor) {
+    float *memory = plan->arena->memory;
+    if (!tensor->buffer) return;
+    tensor->data = (char *)(memory + plan->buffers[tensor->buffer - 1].offset) + tensor->within;
+}
+
 /* Points all tensors and the workspace into the arena, which another plan may have made larger. */
 static void bind(struct ls_plan *plan) {
     float *memory = plan->arena->memory;
     if (plan->bound == memory) return;
     for (size_t i = 0; i < plan->count; i++) {
         struct ls_op *op = &plan->steps[i].op;
-        for (int t = 0; t < LS_OP_TENSORS; t++)
-            if (op->tensors[t].buffer) op->tensors[t].data = memory + plan->buffers[op->tensors[t].buffer - 1].offset;
+        for (int t = 0; t < LS_OP_TENSORS; t++) point(plan, &op->tensors[t]);
         op->workspace = memory + plan->floats;
     }
     plan->bound = memory;
@@ -69,7 +74,7 @@ static void bind(struct ls_plan *plan) {
 
 static ls_status place(struct ls_plan *plan, int64_t rows) {
     note_lifetimes(plan);
-    ls_plan_divide(plan, rows);
+    if (plan->device->host_memory) ls_plan_divide(plan, rows);
     ls_status status = ls_buffers_place(plan->buffers, plan->buffer_count, &plan->floats);
     if (status) return status;
     if (plan->floats > LS_ARENA_LIMIT)

@@ -35,7 +35,8 @@ struct ls_plan {
     size_t buffer_count, buffer_capacity;
 };
 
-/* parts.c: finds those runs; lifetimes of the buffers are known. One run, all its parts. */
+/* parts.c: finds those runs; lifetimes of the buffers are known, and all tensors over the batch are float32. One run,
+ * all its parts. */
 void ls_plan_divide(struct ls_plan *plan, int64_t rows);
 ls_status ls_plan_run_parts(struct ls_plan *plan, size_t begin, size_t end);
 

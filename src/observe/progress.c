@@ -70,6 +70,8 @@ static void print_training(const struct ls_progress *progress, const ls_result *
     print_metric("loss", result->loss);
     print_metric("accuracy", result->accuracy);
     for (int i = 0; i < progress->metric_count; i++) print_metric(progress->metrics[i], result->metrics[i]);
+    if (result->skipped_steps > 0)
+        (void)printf(" - skipped_steps: %lld - loss_scale: %g", (long long)result->skipped_steps, result->loss_scale);
 }
 
 static void print_validation(const struct ls_progress *progress, const ls_result *result) {

@@ -59,6 +59,7 @@ static ls_status attach_replica(ls_model *model, struct ls_model_replica *replic
     if (!status) status = ls_optimizer_build(replica->device, &model->step, &blobs, &replica->optimizer);
     replica->optimizer_built = !status;
     if (!status) status = ls_gather_build(model, replica);
+    if (!status) status = ls_scaling_build(model, replica);
     return status ? status : build_statistics(model, replica);
 }
 
@@ -107,6 +108,7 @@ static void detach_replica(struct ls_model_replica *replica, bool shared) {
     if (replica->optimizer_built) device->ops->discard(device, &replica->optimizer);
     if (replica->statistics_built) device->ops->discard(device, &replica->statistics);
     ls_gather_release(replica);
+    ls_scaling_release(replica);
     if (!shared) device->ops->release(device, replica->gradients);
     replica->gradients = NULL;
     replica->optimizer_built = replica->statistics_built = false;

@@ -278,6 +278,9 @@ static ls_status spread_state(struct ls_backup *backup, bool callbacks) {
 
 static void set_state(struct ls_backup *backup, const struct ls_manifest *manifest, struct ls_fit_state *state) {
     backup->model->step.iteration = manifest->step;
+    if (manifest->loss_scale > 0)
+        backup->model->scaler = (struct ls_loss_scaler){(float)manifest->loss_scale, (int64_t)manifest->good_steps,
+                                                        (int64_t)manifest->skipped_steps};
     if (manifest->learning_rate > 0) backup->model->step.rule.learning_rate = (float)manifest->learning_rate;
     backup->saved = backup->seen = manifest->position;
     state->position = manifest->position;
@@ -295,6 +298,7 @@ static void set_state(struct ls_backup *backup, const struct ls_manifest *manife
     state->result.accuracy = manifest->accuracy;
     state->result.val_loss = manifest->val_loss;
     state->result.val_accuracy = manifest->val_accuracy;
+    ls_loss_scaler_tell(&backup->model->scaler, &state->result);
 }
 
 ls_status ls_backup_restore(struct ls_backup *backup, struct ls_fit_state *state) {
@@ -335,6 +339,9 @@ static ls_status save(struct ls_backup *backup, const struct ls_fit_state *state
     manifest->step = backup->model->step.iteration;
     manifest->position = state->position;
     manifest->learning_rate = changed_rate(backup->model);
+    manifest->loss_scale = (double)backup->model->scaler.scale;
+    manifest->good_steps = (double)backup->model->scaler.good_steps;
+    manifest->skipped_steps = (double)backup->model->scaler.skipped;
     manifest->stopped = state->stopped;
     manifest->generation = state->generations + (int64_t)backup->model->strategy->membership->generation;
     manifest->steps_per_epoch = backup->steps_per_epoch;

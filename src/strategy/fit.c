@@ -69,6 +69,7 @@ static ls_status train_step(struct ls_fitting *fitting) {
     state->position += taken;
     ls_loss_sums_add(&state->sums, &sums);
     ls_model_means(fitting->model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
+    ls_loss_scaler_tell(&fitting->model->scaler, &state->result);
     return LS_OK;
 }
 

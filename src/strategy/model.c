@@ -81,8 +81,10 @@ ls_status ls_model_compile_with(ls_model *model, ls_optimizer optimizer, ls_loss
     if (model->network) return ls_fail(LS_FAILED_PRECONDITION, "compile the model before its first fit or evaluate");
     ls_status status = ls_objective_new(loss, options, &objective);
     if (!status) status = ls_optimizer_resolve(&optimizer);
+    if (!status) status = ls_precision_try(model->strategy, objective.precision);
     if (!status) status = copy_exclusions(model, &optimizer);
     if (status) return status;
+    model->scaler = ls_loss_scaler_initial(objective.precision);
     model->step = (struct ls_optimizer_step){.rule = optimizer};
     model->compiled_rate = optimizer.learning_rate;
     model->objective = objective;
@@ -107,7 +109,7 @@ static ls_status check_compiled(const ls_model *model) {
 float ls_model_next_rate(const ls_model *model) {
     const ls_optimizer *rule = &model->step.rule;
     if (ls_rate_schedule_is_constant(&rule->schedule)) return rule->learning_rate;
-    return ls_rate_schedule_rate(&rule->schedule, model->compiled_rate, model->step.iteration);
+    return ls_rate_schedule_rate(&rule->schedule, model->compiled_rate, model->step.iteration - model->scaler.skipped);
 }
 
 ls_status ls_model_learning_rate(const ls_model *model, float *learning_rate) {

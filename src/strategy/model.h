@@ -3,6 +3,7 @@
 #include <lockstep/lockstep.h>
 
 #include "data/pipeline.h"
+#include "model/loss_scaler.h"
 #include "model/network.h"
 #include "model/optimizer.h"
 #include "strategy/bucket.h"
@@ -51,7 +52,9 @@ struct ls_model_replica {
     struct ls_op statistics; /* adds to the variables that are not trained what the step changes in them */
     struct ls_op penalty;    /* of the regularisers, if there are any */
     double penalty_value;    /* for one example; of the variables before the last step, or now in an evaluation */
-    bool optimizer_built, statistics_built, penalty_built;
+    struct ls_op finite;     /* how many gradients are not -> *not_finite, of ls_device_allocate_host; float16 */
+    double *not_finite;
+    bool optimizer_built, statistics_built, penalty_built, finite_built;
     /* gradient accumulation: what the step's batches before this one have given; NULL: it takes one */
     float *gathered;
     struct ls_op *merges; /* [variables]: gradients += gathered */
@@ -101,8 +104,10 @@ struct ls_model {
     bool synchronized;          /* replicas exchange statistics in a step, so its buckets are given at the end */
     /* read by the replicas' ops in a step */
     float loss_scale;
+    float gradient_scale;               /* loss_scale, times the scaler's */
     float merge_scale, statistic_scale; /* 1 / batches of the step in its last one, else 1; 1 */
     struct ls_optimizer_step step;      /* its rule has the present learning rate */
+    struct ls_loss_scaler scaler;       /* after the last committed step */
     float compiled_rate;                /* the learning rate of compile, */
     float epoch_rate;                   /* and as on_epoch finds it after the last epoch that is done */
     bool stop_training;                 /* a callback wishes that fit ends after the epoch */
@@ -160,6 +165,17 @@ void ls_gather_release(struct ls_model_replica *replica);
 ls_status ls_gather_merge(const ls_model *model, const struct ls_model_replica *replica, size_t offset, size_t end);
 /* This batch is gathered; merged where it is not the first. */
 ls_status ls_gather_keep(const ls_model *model, struct ls_model_replica *replica, bool first);
+/* precision.c: UNIMPLEMENTED where a local device has no ops of that precision. */
+ls_status ls_precision_try(const ls_strategy *strategy, ls_precision precision);
+/* What a replica needs where the loss is scaled. With gradients, attached. */
+ls_status ls_scaling_build(const ls_model *model, struct ls_model_replica *replica);
+void ls_scaling_release(struct ls_model_replica *replica);
+void ls_scaling_begin(ls_model *model); /* a batch of the next step, whose loss_scale is set */
+/* In the replica's thread, when the gradients are summed: looks whether all are finite numbers, and waits for the
+ * answer, */
+ls_status ls_scaling_look(const struct ls_model_replica *replica);
+/* ... which is this until the next look. Where the loss is not scaled: yes. */
+bool ls_scaling_is_finite(const struct ls_model_replica *replica);
 /* Adds to each replica's total, and leaves its outputs. */
 ls_status ls_model_evaluate_step(ls_model *model);
 /* Means over the examples, as a result has them. accuracy is NaN where there is none; metrics has LS_MAX_METRICS. */

@@ -16,6 +16,7 @@ struct heading {
     struct ls_fit_state fit;
     struct ls_requests requests;
     int64_t iteration;
+    struct ls_loss_scaler scaler;
     float learning_rate, epoch_rate;
     int64_t lines;     /* bytes of the fit's description, with its zero, in whole words; after the results */
     int64_t floats;    /* of the model's state; after the lines */
@@ -49,6 +50,7 @@ static void describe(const ls_strategy *strategy, struct heading *heading) {
     if (!model || !model->network) return;
     heading->requests = model->requests;
     heading->iteration = model->step.iteration;
+    heading->scaler = model->scaler;
     heading->learning_rate = model->step.rule.learning_rate;
     heading->epoch_rate = model->epoch_rate;
     heading->floats = (int64_t)ls_model_state_count(model);
@@ -147,6 +149,7 @@ static ls_status take_model(const struct ls_call *call, const struct parts *part
     if (!status) status = ls_model_build(model, call->data, call->pipeline, parts->floats);
     if (status) return status;
     model->step.iteration = heading->iteration;
+    model->scaler = heading->scaler;
     model->step.rule.learning_rate = heading->learning_rate;
     model->epoch_rate = heading->epoch_rate;
     model->requests = heading->requests;

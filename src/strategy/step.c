@@ -32,6 +32,7 @@ static ls_status find_plan(ls_model *model, int local, int64_t rows, bool traini
         .features = replica->features,
         .labels = replica->labels,
         .loss_scale = &model->loss_scale,
+        .gradient_scale = &model->gradient_scale,
         .sums = &replica->sums,
         .arena = &replica->arena,
         .exchange = model->synchronized ? &replica->exchange.exchange : NULL,
@@ -225,6 +226,15 @@ static struct training training_of(const ls_replica *replica, ls_model *model) {
     };
 }
 
+/* Gradients that are no numbers change nothing, on any replica. */
+static ls_status update_replica(const struct ls_model_replica *replica) {
+    ls_status status = replica->penalty_built ? replica->penalty.run(&replica->penalty) : LS_OK;
+    if (!status) status = ls_scaling_look(replica);
+    if (status || !ls_scaling_is_finite(replica)) return status;
+    status = replica->optimizer.run(&replica->optimizer);
+    return status || !replica->statistics_built ? status : replica->statistics.run(&replica->statistics);
+}
+
 static ls_status train_replica(ls_replica *replica, void *context) {
     ls_model *model = context;
     struct training training = training_of(replica, model);
@@ -236,10 +246,7 @@ static ls_status train_replica(ls_replica *replica, void *context) {
     if (!status) status = check_rate(model, training.replica->gradients + model->blob_count);
     if (status) return status;
     training.mark = ls_track_begin(training.track);
-    if (training.replica->penalty_built) status = training.replica->penalty.run(&training.replica->penalty);
-    if (!status) status = training.replica->optimizer.run(&training.replica->optimizer);
-    if (!status && training.replica->statistics_built)
-        status = training.replica->statistics.run(&training.replica->statistics);
+    status = update_replica(training.replica);
     if (!status) trace_until_now(&training, "update");
     return status;
 }
@@ -256,6 +263,7 @@ static ls_status gather_replica(ls_replica *replica, void *context) {
 static ls_status run_batch(ls_model *model, int batch, ls_replica_fn *fn) {
     model->loss_scale = 1.0F / (float)ls_pipeline_global_rows(model->pipeline);
     model->statistic_scale = 1;
+    ls_scaling_begin(model);
     model->step.pass = batch;
     model->step.iteration++;
     ls_status status = ls_strategy_run(model->strategy, fn, model);
@@ -276,6 +284,7 @@ ls_status ls_model_train_step(ls_model *model, int batches, struct ls_loss_sums 
     ls_status status = run_batch(model, batches - 1, train_replica);
     if (status) return status;
     ls_reached("commit");
+    ls_loss_scaler_update(&model->scaler, ls_scaling_is_finite(&model->replicas[0]));
     ls_activity_set(&model->strategy->membership->activity.step, model->step.iteration);
     const float *extras = model->replicas[0].gradients + model->blob_count;
     *sums = (struct ls_loss_sums){

@@ -109,6 +109,19 @@ START_TEST(some_fields_may_be_there) {
 }
 END_TEST
 
+START_TEST(a_loss_scale_is_kept) {
+    struct ls_manifest_texts texts;
+    struct ls_manifest back, scaled = sample;
+    ls_manifest_write(&sample, &texts);
+    size_t without = texts.count;
+    scaled.loss_scale = 0x1p-3, scaled.good_steps = 1999, scaled.skipped_steps = 18;
+    ls_manifest_write(&scaled, &texts);
+    ck_assert_uint_eq(texts.count, without + 3);
+    ck_assert_int_eq(read_texts(&texts, &back), LS_OK);
+    ck_assert_mem_eq(&back, &scaled, sizeof(back));
+}
+END_TEST
+
 static void expect_difference(const char *there, const char *here, const char *message) {
     ck_assert_int_eq(ls_manifest_compare(there, here), LS_FAILED_PRECONDITION);
     ck_assert_msg(strstr(ls_error(), message), "%s", ls_error());
@@ -132,6 +145,7 @@ int main(void) {
     tcase_add_loop_test(tests, what_it_should_not_be_is_refused, 0, (int)(sizeof(refusals) / sizeof(refusals[0])));
     tcase_add_test(tests, every_field_must_be_there);
     tcase_add_test(tests, some_fields_may_be_there);
+    tcase_add_test(tests, a_loss_scale_is_kept);
     tcase_add_test(tests, the_difference_is_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -66,6 +66,7 @@ def errors_name_what_is_wrong():
         (["train", "--optimizer", "lamb", "--epsilon", "0"], b"'--epsilon' needs a number from 1e-30"),
         (["train", "--kernel-l1", "-1"], b"'--kernel-l1' needs a number from 0"),
         (["train", "--kernel-l2", "nan"], b"'--kernel-l2' needs a number from 0"),
+        (["train", "--precision", "half"], b"--precision 'half' is none of float32, tf32, mixed_bfloat16, mixed_float16"),
         (["train", "--accumulate", "0"], b"'--accumulate' needs a whole number from 1"),
         (["check", "--frobnicate"], b"lockstep check: unknown option '--frobnicate'"),
         (["check", "extra"], b"unexpected argument 'extra'"),

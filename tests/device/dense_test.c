@@ -204,8 +204,13 @@ START_TEST(test_misuse) {
     op.tensors[LS_ARG_B].data = NULL;
     assert_fails(device->ops->build(device, &op), "argument b is missing");
     op = good;
+    op.tensors[LS_ARG_X].dtype = LS_FLOAT64;
+    assert_fails(device->ops->build(device, &op), "argument x is float64, but must be float32");
     op.tensors[LS_ARG_X].dtype = LS_FLOAT16;
-    assert_fails(device->ops->build(device, &op), "argument x is float16, but must be float32");
+    assert_fails(device->ops->build(device, &op), "argument w is float32, but must be float16");
+    op = good;
+    op.tensors[LS_ARG_Y].dtype = LS_BFLOAT16;
+    assert_fails(device->ops->build(device, &op), "argument y is bfloat16, but must be float32");
     op = good;
     op.tensors[LS_ARG_X].shape = LS_SHAPE(0, 6);
     assert_fails(device->ops->build(device, &op), "argument x has shape (0, 6)");

@@ -100,6 +100,28 @@ START_TEST(test_place) {
 }
 END_TEST
 
+/* Gradients of a scaled loss, with its inverse, are as good as those of the loss itself, to the bit; and steps that
+ * were not applied do not count in bias corrections. */
+START_TEST(test_scaled_loss) {
+    struct ls_device *device = open_cpu();
+    struct state plain = make_state(33), scaled = make_state(33);
+    struct ls_optimizer_step step = {rules[_i].rule, 3}, later = {rules[_i].rule, 8, .skipped = 5, .unscale = 0x1p-15F};
+    struct ls_blob_part part = {.count = 33, .l1 = 0.01F, .l2 = 0.02F};
+    step.rule.global_clipnorm = later.rule.global_clipnorm = 0.5F;
+    struct ls_op first = state_op(&plain, &step), second = state_op(&scaled, &later);
+    first.variables = second.variables = &part;
+    first.variable_count = second.variable_count = 1;
+    for (int64_t i = 0; i < 33; i++) scaled.gradients.device[i] *= 0x1p15F;
+    ck_assert_int_eq(run_op(device, &first), LS_OK);
+    ck_assert_int_eq(run_op(device, &second), LS_OK);
+    ck_assert_mem_eq(plain.parameters.device, scaled.parameters.device, 33 * sizeof(float));
+    ck_assert_mem_eq(plain.moments[1].device, scaled.moments[1].device, 33 * sizeof(float));
+    free_state(&plain);
+    free_state(&scaled);
+    ls_device_close(device);
+}
+END_TEST
+
 /* Gaps in a blob: no gradient, no moment, no change. */
 START_TEST(test_gaps_stay_zero) {
     struct ls_device *device = open_device();
@@ -141,6 +163,7 @@ int main(void) {
     TCase *tests = tcase_create("optimizer");
     tcase_add_loop_test(tests, test_oracle, 0, RULE_COUNT);
     tcase_add_loop_test(tests, test_place, 0, RULE_COUNT);
+    tcase_add_loop_test(tests, test_scaled_loss, 0, RULE_COUNT);
     tcase_add_loop_test(tests, test_gaps_stay_zero, 0, RULE_COUNT);
     tcase_add_test(tests, test_misuse);
     suite_add_tcase(suite, tests);

@@ -174,6 +174,9 @@ START_TEST(test_defaults) {
     ck_assert_str_eq(text, "loss=3\nfrom_probabilities=1\nlabel_smoothing=0.100000001\n"
                            "metrics=binary_accuracy(0, 0.5) top_k_categorical_accuracy(5, 0) mean_loss(0, 0)\n");
     ck_assert(ls_objective_judged(&objective, 6, 3) == 18);
+    assert_ok(ls_objective_new(LS_BINARY_CROSSENTROPY, LS_COMPILE(.precision = LS_MIXED_FLOAT16), &objective));
+    ls_objective_describe(&objective, text);
+    ck_assert_str_eq(text, "loss=3\nprecision=mixed_float16\n");
     assert_ok(ls_objective_new(LS_MEAN_SQUARED_ERROR, NULL, &objective));
     ck_assert(ls_objective_judged(&objective, 6, 3) == 0);
 }
@@ -197,6 +200,7 @@ START_TEST(test_bad) {
         {LS_BINARY_CROSSENTROPY, LS_COMPILE(.metrics = LS_METRICS({.kind = (ls_metric_kind)9})), "metric 9 is no"},
         {LS_BINARY_CROSSENTROPY, LS_COMPILE(.metrics = LS_METRICS(ls_top_k(-1))), "k -1 is not possible"},
         {LS_BINARY_CROSSENTROPY, LS_COMPILE(.metrics = LS_METRICS({LS_METRIC_TOP_K, 1, 0.5F})), "threshold 0.5"},
+        {LS_BINARY_CROSSENTROPY, LS_COMPILE(.precision = (ls_precision)4), "precision 4 is no ls_precision"},
         {LS_BINARY_CROSSENTROPY, &(ls_compile_options){0}, "ls_compile_options"},
     };
     struct ls_objective objective;

@@ -104,8 +104,19 @@ static ls_status cpu_copy(struct ls_device *device, void *to, const void *from, 
     return LS_OK;
 }
 
+static ls_status check_types(const struct ls_device *device, const struct ls_op *op) {
+    for (int t = 0; t < LS_OP_TENSORS; t++) {
+        ls_dtype dtype = op->tensors[t].dtype;
+        if (op->tensors[t].data && (dtype == LS_FLOAT16 || dtype == LS_BFLOAT16) && op->kind != LS_OP_CAST)
+            return ls_fail(LS_UNIMPLEMENTED, "%s has no op '%s' of %s: mixed_%s needs a GPU", device->name,
+                           ls_op_name(op->kind), ls_dtype_name(dtype), ls_dtype_name(dtype));
+    }
+    return LS_OK;
+}
+
 static ls_status cpu_build(struct ls_device *device, struct ls_op *op) {
     ls_status status = ls_op_check(op);
+    if (!status) status = check_types(device, op);
     if (status) return status;
     if (!kinds[op->kind].run) return ls_fail(LS_UNIMPLEMENTED, "%s has no op '%s'", device->name, ls_op_name(op->kind));
     op->run = kinds[op->kind].run;

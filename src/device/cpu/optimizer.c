@@ -96,7 +96,7 @@ static float adam_alpha(const ls_optimizer *rule, int64_t iteration) {
 ls_status ls_cpu_adam(const struct ls_op *op) {
     const ls_optimizer *rule = &op->step->rule;
     struct blobs b = blobs_of(op);
-    struct adam numbers = {.alpha = adam_alpha(rule, op->step->iteration),
+    struct adam numbers = {.alpha = adam_alpha(rule, ls_step_applied(op->step)),
                            .rest_1 = rest(rule->beta_1),
                            .rest_2 = rest(rule->beta_2),
                            .epsilon = rule->epsilon};
@@ -207,7 +207,7 @@ static void lamb(const struct blobs *b, const struct ls_blob_part *part, const s
 
 ls_status ls_cpu_lamb(const struct ls_op *op) {
     const ls_optimizer *rule = &op->step->rule;
-    float iteration = (float)op->step->iteration;
+    float iteration = (float)ls_step_applied(op->step);
     const struct lamb numbers = {.rest_1 = rest(rule->beta_1),
                                  .rest_2 = rest(rule->beta_2),
                                  .epsilon = rule->epsilon,

@@ -1,5 +1,6 @@
-/* What comes before an optimizer's rule: regularisers' gradients, clipping, weight decay, in Keras' order and with its
- * formulas (Optimizer.apply). Norms are added in a fixed order. Gradients and parameters are changed in place. */
+/* What comes before an optimizer's rule: the loss scale's way back (LossScaleOptimizer), regularisers' gradients,
+ * clipping, weight decay, in Keras' order and with its formulas (Optimizer.apply). Norms are added in a fixed order.
+ * Gradients and parameters are changed in place. */
 #include <math.h>
 
 #include "base/clones.h"
@@ -105,6 +106,8 @@ LS_CLONES static void decay(float *w, size_t count, float weight_decay, float ra
 void ls_cpu_prepare_update(const struct ls_op *op) {
     const ls_optimizer *rule = &op->step->rule;
     float *w = op->tensors[LS_ARG_PARAMETERS].data, *g = op->tensors[LS_ARG_GRADIENTS].data;
+    float unscale = op->step->unscale;
+    if (unscale != 0 && unscale != 1) multiply(g, (size_t)op->tensors[LS_ARG_GRADIENTS].shape.dims[0], unscale);
     for (size_t i = 0; i < op->variable_count; i++) {
         const struct ls_blob_part *part = &op->variables[i];
         if (part->l1 > 0 || part->l2 > 0)

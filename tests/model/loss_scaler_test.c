@@ -1,0 +1,78 @@
+/* The loss scale's rule, as keras.optimizers.LossScaleOptimizer has it, and its limits. */
+#include "model/loss_scaler.h"
+
+#include <check.h>
+
+#include "harness.h"
+
+static void run(struct ls_loss_scaler *scaler, int steps) {
+    for (int i = 0; i < steps; i++) ls_loss_scaler_update(scaler, true);
+}
+
+START_TEST(test_only_float16_is_scaled) {
+    const ls_precision others[] = {LS_PRECISION_FLOAT32, LS_PRECISION_TF32, LS_MIXED_BFLOAT16};
+    ck_assert(ls_loss_scaler_initial(LS_MIXED_FLOAT16).scale == 32768);
+    for (int i = 0; i < 3; i++) {
+        struct ls_loss_scaler scaler = ls_loss_scaler_initial(others[i]);
+        run(&scaler, 5000);
+        ls_loss_scaler_update(&scaler, false);
+        ck_assert(scaler.scale == 0 && scaler.good_steps == 0 && scaler.skipped == 0);
+    }
+}
+END_TEST
+
+START_TEST(test_grows_after_2000_good_steps) {
+    struct ls_loss_scaler scaler = ls_loss_scaler_initial(LS_MIXED_FLOAT16);
+    run(&scaler, 1999);
+    ck_assert(scaler.scale == 0x1p15F && scaler.good_steps == 1999);
+    run(&scaler, 1);
+    ck_assert(scaler.scale == 0x1p16F && scaler.good_steps == 0);
+    run(&scaler, 2000);
+    ck_assert(scaler.scale == 0x1p17F);
+}
+END_TEST
+
+START_TEST(test_halves_at_once) {
+    struct ls_loss_scaler scaler = ls_loss_scaler_initial(LS_MIXED_FLOAT16);
+    run(&scaler, 1999);
+    ls_loss_scaler_update(&scaler, false);
+    ck_assert(scaler.scale == 0x1p14F && scaler.good_steps == 0 && scaler.skipped == 1);
+    run(&scaler, 1999); /* it counts anew */
+    ck_assert(scaler.scale == 0x1p14F);
+    ls_loss_scaler_update(&scaler, false);
+    ls_loss_scaler_update(&scaler, false);
+    ck_assert(scaler.scale == 0x1p12F && scaler.skipped == 3);
+}
+END_TEST
+
+/* Whatever happens, the scale and its inverse are normal numbers, and growing again is possible. */
+START_TEST(test_limits) {
+    struct ls_loss_scaler scaler = ls_loss_scaler_initial(LS_MIXED_FLOAT16);
+    for (int i = 0; i < 100; i++) ls_loss_scaler_update(&scaler, false);
+    ck_assert(scaler.scale == 1 && scaler.skipped == 100);
+    run(&scaler, 2000);
+    ck_assert(scaler.scale == 2);
+    run(&scaler, 200 * 2000);
+    ck_assert(scaler.scale == 0x1p64F && 1 / scaler.scale == 0x1p-64F);
+}
+END_TEST
+
+START_TEST(test_result) {
+    const struct ls_loss_scaler scaler = {.scale = 0x1p14F, .good_steps = 3, .skipped = 7};
+    ls_result result = {.steps = 9};
+    ls_loss_scaler_tell(&scaler, &result);
+    ck_assert(result.loss_scale == 16384 && result.skipped_steps == 7 && result.steps == 9);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("loss_scaler");
+    TCase *tests = tcase_create("loss_scaler");
+    tcase_add_test(tests, test_only_float16_is_scaled);
+    tcase_add_test(tests, test_grows_after_2000_good_steps);
+    tcase_add_test(tests, test_halves_at_once);
+    tcase_add_test(tests, test_limits);
+    tcase_add_test(tests, test_result);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,315 @@
+/* Plans in 16 bits: which tensors are of them, where they are converted, that kernels are the variables' copies, and
+ * that the numbers are those of float32 but for rounding; what scaling the loss is for. */
+#include "harness.h"
+#include "model/plan.h"
+#include "model/rounding_device.h"
+
+static const ls_precision mixed[] = {LS_MIXED_BFLOAT16, LS_MIXED_FLOAT16};
+
+static const ls_layer dense_layers[] = {ls_flatten(), ls_dense(16, LS_RELU), ls_dense(9, LS_TANH), ls_dense(4)};
+/* Every layer that there is; batch normalization with and without what it does along. */
+static const ls_layer image_layers[] = {ls_rescaling(0.5F, 0.1F),
+                                        ls_conv2d(6, 3, .padding = LS_SAME, .name = "first"),
+                                        ls_batch_normalization(),
+                                        ls_relu6(),
+                                        ls_zero_padding2d(1, 1, 1, 1),
+                                        ls_depthwise_conv2d(3, .no_bias = true),
+                                        ls_batch_normalization(),
+                                        ls_add("first"),
+                                        ls_relu(),
+                                        ls_dropout(0.25F),
+                                        ls_conv2d(6, 1, .activation = LS_RELU),
+                                        ls_concatenate("re_lu_1"),
+                                        ls_max_pooling2d(2),
+                                        ls_batch_normalization(),
+                                        ls_average_pooling2d(2),
+                                        ls_global_average_pooling2d(),
+                                        ls_dense(5, LS_SIGMOID),
+                                        ls_dense(4)};
+
+static const struct network {
+    const ls_layer *layers;
+    size_t count;
+    ls_shape input;
+} networks[] = {
+    {dense_layers, COUNT_OF(dense_layers), LS_SHAPE(6, 5)},
+    {image_layers, COUNT_OF(image_layers), LS_SHAPE(8, 8, 3)},
+};
+
+struct subject {
+    struct replica replica;
+    struct rounding rounding;
+    struct ls_optimizer_step step;
+    float gradient_scale;
+    struct ls_plan *plan;
+};
+
+static void make_plan(struct subject *subject, const struct network *network, ls_precision precision, bool training) {
+    subject->replica = new_replica(network->layers, network->count, network->input, 8);
+    rounding_open(subject->replica.device, false, &subject->rounding);
+    subject->replica.device = &subject->rounding.device;
+    subject->gradient_scale = subject->replica.scale;
+    subject->step = (struct ls_optimizer_step){.iteration = 1};
+    struct ls_plan_config config = plan_config(&subject->replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    config.objective.precision = precision;
+    config.gradient_scale = &subject->gradient_scale;
+    config.step = &subject->step;
+    config.training = training;
+    assert_ok(ls_plan_new(&config, &subject->plan));
+}
+
+static void free_subject(struct subject *subject) {
+    ls_plan_free(subject->plan);
+    free_replica(&subject->replica);
+}
+
+/* ---- types ---- */
+
+/* What the op must have at that place. */
+static ls_dtype wanted_type(const struct ls_op *op, int place, ls_dtype type) {
+    bool product = op->kind <= LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, loss = op->kind == LS_OP_SOFTMAX_CROSSENTROPY;
+    if (loss) return place == LS_ARG_LABELS ? LS_INT32 : LS_FLOAT32;
+    switch (place) {
+    case LS_ARG_X:
+    case LS_ARG_Y:
+    case LS_ARG_DY:
+    case LS_ARG_DX:
+    case LS_ARG_R:
+    case LS_ARG_DR:
+        return type;
+    case LS_ARG_W:
+        return product || op->kind == LS_OP_ADD ? type : LS_FLOAT32;
+    default:
+        return LS_FLOAT32;
+    }
+}
+
+static void check_types(const struct ls_op *op, ls_dtype type) {
+    for (int t = 0; op->kind != LS_OP_CAST && t < LS_OP_TENSORS; t++)
+        if (op->tensors[t].data)
+            ck_assert_msg(op->tensors[t].dtype == wanted_type(op, t, type), "%s: argument %d is %s",
+                          ls_op_name(op->kind), t, ls_dtype_name(op->tensors[t].dtype));
+}
+
+static int count_kind(const struct rounding *rounding, enum ls_op_kind kind) {
+    int count = 0;
+    for (int i = 0; i < rounding->count; i++) count += rounding->built[i].kind == kind;
+    return count;
+}
+
+/* Features and variables once before all, outputs before the loss, and its gradient behind it: no other casts. */
+static void check_casts(const struct subject *subject, ls_dtype type, bool training) {
+    const struct ls_op *built = subject->rounding.built;
+    ck_assert_int_eq(count_kind(&subject->rounding, LS_OP_CAST), training ? 4 : 3);
+    ck_assert(built[0].kind == LS_OP_CAST && built[0].tensors[LS_ARG_X].data == subject->replica.features);
+    ck_assert(built[1].kind == LS_OP_CAST && built[1].tensors[LS_ARG_X].data == subject->replica.parameters);
+    ck_assert_int_eq(built[0].tensors[LS_ARG_Y].dtype, type);
+    ck_assert_int_eq(built[1].tensors[LS_ARG_Y].dtype, type);
+    ck_assert_int_eq(built[1].tensors[LS_ARG_Y].shape.dims[0],
+                     (int64_t)ls_network_trainable_count(subject->replica.network));
+    int loss = 0;
+    while (built[loss].kind != LS_OP_SOFTMAX_CROSSENTROPY) loss++;
+    ck_assert(built[loss - 1].kind == LS_OP_CAST && built[loss - 1].tensors[LS_ARG_Y].dtype == LS_FLOAT32);
+    if (training) ck_assert(built[loss + 1].kind == LS_OP_CAST && built[loss + 1].tensors[LS_ARG_Y].dtype == type);
+    if (!training) ck_assert_int_eq(loss, subject->rounding.count - 1);
+}
+
+START_TEST(test_types) {
+    ls_precision precision = mixed[_i / 4];
+    ls_dtype type = ls_precision_dtype(precision);
+    bool training = _i % 2;
+    struct subject subject;
+    make_plan(&subject, &networks[_i / 2 % 2], precision, training);
+    for (int i = 0; i < subject.rounding.count; i++) check_types(&subject.rounding.built[i], type);
+    check_casts(&subject, type, training);
+    free_subject(&subject);
+}
+END_TEST
+
+START_TEST(test_float32_has_no_casts) {
+    struct subject subject;
+    make_plan(&subject, &networks[_i / 2], _i % 2 ? LS_PRECISION_TF32 : LS_PRECISION_FLOAT32, true);
+    ck_assert_int_eq(count_kind(&subject.rounding, LS_OP_CAST), 0);
+    for (int i = 0; i < subject.rounding.count; i++) {
+        check_types(&subject.rounding.built[i], LS_FLOAT32);
+        ck_assert_int_eq(subject.rounding.built[i].tf32, _i % 2);
+    }
+    free_subject(&subject);
+}
+END_TEST
+
+/* Each kernel is the part of the copy that the variable is of the blob; biases and the like are the variables. */
+START_TEST(test_kernels) {
+    struct subject subject;
+    make_plan(&subject, &networks[1], mixed[_i], true);
+    const char *copy = subject.rounding.built[1].tensors[LS_ARG_Y].data;
+    int seen = 0;
+    for (int i = 2; i < subject.rounding.count; i++) {
+        const struct ls_op *op = &subject.rounding.built[i];
+        const struct ls_tensor *kernel = &op->tensors[LS_ARG_W], *bias = &op->tensors[LS_ARG_B];
+        if (op->kind > LS_OP_CONVOLUTION_BACKWARD_WEIGHTS || !kernel->data) continue;
+        size_t offset = (size_t)((const char *)kernel->data - copy) / sizeof(uint16_t);
+        int v = 0;
+        while (ls_network_variable(subject.replica.network, v)->offset != offset) v++;
+        const struct ls_network_variable *variable = ls_network_variable(subject.replica.network, v);
+        ck_assert_int_eq(ls_shape_count(&kernel->shape), (int64_t)variable->count);
+        ck_assert_ptr_nonnull(strstr(variable->name, "/kernel"));
+        if (bias->data) ck_assert_ptr_eq(bias->data, subject.replica.parameters + variable[1].offset);
+        seen++;
+    }
+    ck_assert_int_eq(seen, 9); /* five forward; backward all but the first convolution's, for its data */
+    free_subject(&subject);
+}
+END_TEST
+
+START_TEST(test_half_the_memory) {
+    struct subject wide, half;
+    make_plan(&wide, &networks[1], LS_PRECISION_FLOAT32, true);
+    make_plan(&half, &networks[1], mixed[_i], true);
+    /* the copy of the variables comes to it; the workspace is that of the CPU's ops */
+    size_t copy = ls_network_trainable_count(half.replica.network) / 2;
+    ck_assert_uint_le(half.plan->floats, wide.plan->floats * 6 / 10 + copy);
+    free_subject(&wide);
+    free_subject(&half);
+}
+END_TEST
+
+/* ---- numbers ---- */
+
+/* The length of the difference over that of what it should be. */
+static double relative_error(const float *values, const float *wanted, size_t count) {
+    double off = 0, length = 0;
+    for (size_t i = 0; i < count; i++) {
+        off += pow((double)values[i] - (double)wanted[i], 2);
+        length += pow((double)wanted[i], 2);
+    }
+    return sqrt(off / length);
+}
+
+/* Of single gradients more is lost, where a maximum or a mask is decided otherwise. */
+START_TEST(test_near_float32) {
+    const struct network *network = &networks[_i / 2];
+    const double tolerance = _i % 2 ? 0.01 : 0.08; /* 11 bits, 8 bits */
+    struct subject wide, half;
+    make_plan(&wide, network, LS_PRECISION_FLOAT32, true);
+    make_plan(&half, network, mixed[_i % 2], true);
+    assert_ok(ls_plan_run(wide.plan, NULL, NULL));
+    assert_ok(ls_plan_run(half.plan, NULL, NULL));
+    double off = fabs(half.replica.sums.loss - wide.replica.sums.loss) / wide.replica.sums.loss;
+    ck_assert_msg(off > 0 && off < tolerance / 10, "the loss is off by %g", off);
+    size_t trainable = ls_network_trainable_count(wide.replica.network), all = wide.replica.blob;
+    off = relative_error(half.replica.gradients, wide.replica.gradients, trainable);
+    ck_assert_msg(off > 0 && off < tolerance, "the gradients are off by %g", off);
+    if (all > trainable)
+        off = relative_error(half.replica.gradients + trainable, wide.replica.gradients + trainable, all - trainable);
+    ck_assert_msg(off > 0 && off < tolerance, "the statistics are off by %g", off);
+    free_subject(&wide);
+    free_subject(&half);
+}
+END_TEST
+
+/* Running again gives the same bits, also where another plan has made the arena larger: copies are made anew. */
+START_TEST(test_same_bits) {
+    struct subject first, second;
+    make_plan(&first, &networks[1], mixed[_i], true);
+    make_plan(&second, &networks[1], mixed[_i], true);
+    assert_ok(ls_plan_run(first.plan, NULL, NULL));
+    for (int i = 0; i < 3; i++) assert_ok(ls_plan_run(second.plan, NULL, NULL));
+    ck_assert_mem_eq(first.replica.gradients, second.replica.gradients, first.replica.blob * sizeof(float));
+    first.replica.parameters[0] += 1;
+    assert_ok(ls_plan_run(first.plan, NULL, NULL));
+    ck_assert(memcmp(first.replica.gradients, second.replica.gradients, first.replica.blob * sizeof(float)) != 0);
+    free_subject(&first);
+    free_subject(&second);
+}
+END_TEST
+
+static double largest_gradient(const struct subject *subject) {
+    double largest = 0;
+    for (size_t i = 0; i < ls_network_trainable_count(subject->replica.network); i++)
+        largest = fmax(largest, fabs((double)subject->replica.gradients[i]));
+    return largest;
+}
+
+static double count_not_finite(struct subject *subject) {
+    double count = -1;
+    struct ls_op op = {.kind = LS_OP_FINITE, .value = &count};
+    op.tensors[LS_ARG_X] =
+        (struct ls_tensor){subject->replica.gradients, LS_FLOAT32, LS_SHAPE((int64_t)subject->replica.blob), 0};
+    assert_ok(subject->rounding.cpu->ops->build(subject->rounding.cpu, &op));
+    assert_ok(op.run(&op));
+    subject->rounding.cpu->ops->discard(subject->rounding.cpu, &op);
+    return count;
+}
+
+/* Gradients that float16 has no place for come back with a scaled loss; where it is scaled too much they are no
+ * numbers, which is seen. The moving statistics' changes have nothing to do with it. */
+START_TEST(test_gradient_scale) {
+    struct subject wide, half;
+    const float tiny = 1e-9F, scale = 0x1p15F;
+    make_plan(&wide, &networks[0], LS_PRECISION_FLOAT32, true);
+    make_plan(&half, &networks[0], LS_MIXED_FLOAT16, true);
+    wide.gradient_scale = half.gradient_scale = tiny;
+    assert_ok(ls_plan_run(wide.plan, NULL, NULL));
+    assert_ok(ls_plan_run(half.plan, NULL, NULL));
+    ck_assert(largest_gradient(&wide) > 0 && largest_gradient(&half) == 0);
+    half.gradient_scale = tiny * scale;
+    assert_ok(ls_plan_run(half.plan, NULL, NULL));
+    ck_assert(count_not_finite(&half) == 0);
+    ck_assert(fabs(largest_gradient(&half) / (double)scale / largest_gradient(&wide) - 1) < 0.02);
+    half.gradient_scale = 0x1p20F;
+    assert_ok(ls_plan_run(half.plan, NULL, NULL));
+    ck_assert(count_not_finite(&half) > 0);
+    free_subject(&wide);
+    free_subject(&half);
+}
+END_TEST
+
+START_TEST(test_statistics_are_not_scaled) {
+    struct subject one, other;
+    make_plan(&one, &networks[1], LS_MIXED_FLOAT16, true);
+    make_plan(&other, &networks[1], LS_MIXED_FLOAT16, true);
+    other.gradient_scale *= 1024;
+    assert_ok(ls_plan_run(one.plan, NULL, NULL));
+    assert_ok(ls_plan_run(other.plan, NULL, NULL));
+    size_t trainable = ls_network_trainable_count(one.replica.network);
+    ck_assert_mem_eq(one.replica.gradients + trainable, other.replica.gradients + trainable,
+                     (one.replica.blob - trainable) * sizeof(float));
+    ck_assert(largest_gradient(&other) > 900 * largest_gradient(&one));
+    free_subject(&one);
+    free_subject(&other);
+}
+END_TEST
+
+/* ---- who has no 16-bit types ---- */
+
+START_TEST(test_cpu_refuses) {
+    struct ls_device *cpu = open_cpu();
+    uint16_t memory[32] = {0};
+    struct ls_op op = {.kind = _i % 2 ? LS_OP_ADD : LS_OP_ACTIVATION_FORWARD};
+    ls_dtype type = ls_precision_dtype(mixed[_i / 2]);
+    op.tensors[LS_ARG_X] = op.tensors[LS_ARG_W] = op.tensors[LS_ARG_Y] =
+        (struct ls_tensor){memory, type, LS_SHAPE(32), 0};
+    ck_assert_int_eq(cpu->ops->build(cpu, &op), LS_UNIMPLEMENTED);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "cpu:0 has no op"));
+    ck_assert_ptr_nonnull(strstr(ls_error(), type == LS_FLOAT16 ? "mixed_float16 needs a GPU" : "mixed_bfloat16"));
+    ls_device_close(cpu);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("precision");
+    TCase *tests = tcase_create("precision");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, test_types, 0, 8);
+    tcase_add_loop_test(tests, test_float32_has_no_casts, 0, 4);
+    tcase_add_loop_test(tests, test_kernels, 0, 2);
+    tcase_add_loop_test(tests, test_half_the_memory, 0, 2);
+    tcase_add_loop_test(tests, test_near_float32, 0, 4);
+    tcase_add_loop_test(tests, test_same_bits, 0, 2);
+    tcase_add_test(tests, test_gradient_scale);
+    tcase_add_test(tests, test_statistics_are_not_scaled);
+    tcase_add_loop_test(tests, test_cpu_refuses, 0, 4);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
