@@ -3,9 +3,9 @@
 
 #include "base/clones.h"
 #include "base/dtype.h"
-#include "base/random.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/team.h"
+#include "device/dropout.h"
 
 #define GRAIN 16384 /* elements that are worth a thread */
 
@@ -40,18 +40,14 @@ static void scale_part(void *context, int64_t begin, int64_t end) {
                    op->alpha, op->beta, end - begin);
 }
 
-/* Philox gives four numbers at once: one each for the elements 4 i to 4 i + 3. */
 static void dropout_part(void *context, int64_t begin, int64_t end) {
     const struct ls_op *op = context;
     const float *x = op->tensors[LS_ARG_X].data;
     float *y = op->tensors[LS_ARG_Y].data, factor = 1 / (1 - op->alpha);
-    const struct ls_randomness *random = &op->random;
-    uint64_t step =
-        ls_random_bits(random->seed, random->stream, (uint64_t)(op->step->iteration + (op->step->pass << 40)));
-    uint64_t seed = ls_random_bits(step, random->stream, (uint64_t)random->replica);
-    uint32_t words[4], limit = (uint32_t)((double)op->alpha * 0x1p32);
+    uint64_t seed = ls_dropout_seed(&op->random, op->step->iteration, op->step->pass);
+    uint32_t words[4], limit = ls_dropout_limit(op->alpha);
     for (int64_t i = begin; i < end; i++) {
-        if (i == begin || i % 4 == 0) ls_philox(seed, random->stream, (uint64_t)i / 4, words);
+        if (i == begin || i % 4 == 0) ls_philox_words(seed, op->random.stream, (uint64_t)i / 4, words);
         y[i] = words[i % 4] >= limit ? x[i] * factor : 0;
     }
 }

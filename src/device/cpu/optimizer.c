@@ -7,6 +7,7 @@
 #include "base/clones.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/squares.h"
+#include "device/rule.h"
 
 #define BLOCK 1024 /* elements whose increments are kept on the way */
 
@@ -80,25 +81,12 @@ LS_CLONES static void adam(float *restrict w, const float *restrict g, float *re
     }
 }
 
-/* 1 - beta for the decimal that beta was written as: Keras subtracts before it rounds to float32, and beside 1 the
- * difference matters (1e-5 of the result for 0.999). */
-static float rest(float beta) {
-    double decimal = round((double)beta * 1e7) / 1e7;
-    return (float)(1 - ((float)decimal == beta ? decimal : (double)beta));
-}
-
-/* The step size with the corrections for moments that start at zero; powers in float32 as in Keras. */
-static float adam_alpha(const ls_optimizer *rule, int64_t iteration) {
-    float power_1 = powf(rule->beta_1, (float)iteration), power_2 = powf(rule->beta_2, (float)iteration);
-    return rule->learning_rate * sqrtf(1 - power_2) / (1 - power_1);
-}
-
 ls_status ls_cpu_adam(const struct ls_op *op) {
     const ls_optimizer *rule = &op->step->rule;
     struct blobs b = blobs_of(op);
-    struct adam numbers = {.alpha = adam_alpha(rule, ls_step_applied(op->step)),
-                           .rest_1 = rest(rule->beta_1),
-                           .rest_2 = rest(rule->beta_2),
+    struct adam numbers = {.alpha = ls_rule_adam(rule, ls_step_applied(op->step)),
+                           .rest_1 = ls_rule_rest(rule->beta_1),
+                           .rest_2 = ls_rule_rest(rule->beta_2),
                            .epsilon = rule->epsilon};
     ls_cpu_prepare_update(op);
     adam(b.w, b.g, b.moments[0], b.moments[1], b.count, &numbers);
@@ -140,7 +128,7 @@ LS_CLONES static void apply_momentum(float *restrict w, float *restrict m, const
 
 ls_status ls_cpu_rmsprop(const struct ls_op *op) {
     const ls_optimizer *rule = &op->step->rule;
-    const struct rmsprop numbers = {rule->learning_rate, rule->rho, rest(rule->rho), rule->epsilon};
+    const struct rmsprop numbers = {rule->learning_rate, rule->rho, ls_rule_rest(rule->rho), rule->epsilon};
     struct blobs b = blobs_of(op);
     float increment[BLOCK], *v = b.moments[0], *average = rule->centered ? b.moments[1] : NULL;
     float *m = b.moments[rule->centered ? 2 : 1];
@@ -207,12 +195,12 @@ static void lamb(const struct blobs *b, const struct ls_blob_part *part, const s
 
 ls_status ls_cpu_lamb(const struct ls_op *op) {
     const ls_optimizer *rule = &op->step->rule;
-    float iteration = (float)ls_step_applied(op->step);
-    const struct lamb numbers = {.rest_1 = rest(rule->beta_1),
-                                 .rest_2 = rest(rule->beta_2),
+    int64_t iteration = ls_step_applied(op->step);
+    const struct lamb numbers = {.rest_1 = ls_rule_rest(rule->beta_1),
+                                 .rest_2 = ls_rule_rest(rule->beta_2),
                                  .epsilon = rule->epsilon,
-                                 .correction_1 = 1 - powf(rule->beta_1, iteration),
-                                 .correction_2 = 1 - powf(rule->beta_2, iteration)};
+                                 .correction_1 = ls_rule_correction(rule->beta_1, iteration),
+                                 .correction_2 = ls_rule_correction(rule->beta_2, iteration)};
     struct blobs b = blobs_of(op);
     ls_cpu_prepare_update(op);
     for (size_t i = 0; i < op->variable_count; i++) lamb(&b, &op->variables[i], &numbers, rule->learning_rate);

@@ -1,0 +1,23 @@
+/* What optimizers compute once a step from their rule, the same for every device: Keras' formulas in float32. */
+#pragma once
+#include <math.h>
+
+#include "device/op.h"
+
+/* 1 - beta for the decimal that beta was written as: Keras subtracts before it rounds to float32, and beside 1 the
+ * difference matters (1e-5 of the result for 0.999). */
+static inline float ls_rule_rest(float beta) {
+    double decimal = round((double)beta * 1e7) / 1e7;
+    return (float)(1 - ((float)decimal == beta ? decimal : (double)beta));
+}
+
+/* 1 - beta^t, by which moments that start at zero are too small; the power in float32 as in Keras. */
+static inline float ls_rule_correction(float beta, int64_t iteration) {
+    return 1 - powf(beta, (float)iteration);
+}
+
+/* Adam's step size with the corrections of both moments. */
+static inline float ls_rule_adam(const ls_optimizer *rule, int64_t iteration) {
+    return rule->learning_rate * sqrtf(ls_rule_correction(rule->beta_2, iteration)) /
+           ls_rule_correction(rule->beta_1, iteration);
+}
