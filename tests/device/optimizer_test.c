@@ -12,39 +12,119 @@ static const struct rule {
     {{LS_OPTIMIZER_SGD, .learning_rate = 0.05F, .momentum = 0.5F, .nesterov = true},
      {.rate = 0.05, .momentum = 0.5, .nesterov = true}},
     {{LS_OPTIMIZER_ADAM, .learning_rate = 0.01F, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F},
-     {.adam = true, .rate = 0.01, .beta_1 = 0.9, .beta_2 = 0.999, .epsilon = 1e-7}},
+     {REFERENCE_ADAM, .rate = 0.01, .beta_1 = 0.9, .beta_2 = 0.999, .epsilon = 1e-7}},
+    {{LS_OPTIMIZER_RMSPROP, .learning_rate = 0.01F, .rho = 0.9F, .epsilon = 1e-7F},
+     {REFERENCE_RMSPROP, .rate = 0.01, .rho = 0.9, .epsilon = 1e-7}},
+    {{LS_OPTIMIZER_RMSPROP, .learning_rate = 0.01F, .rho = 0.75F, .epsilon = 1e-3F, .momentum = 0.5F},
+     {REFERENCE_RMSPROP, .rate = 0.01, .rho = 0.75, .epsilon = 1e-3, .momentum = 0.5}},
+    {{LS_OPTIMIZER_RMSPROP, .learning_rate = 0.01F, .rho = 0.75F, .epsilon = 1e-3F, .centered = true},
+     {REFERENCE_RMSPROP, .rate = 0.01, .rho = 0.75, .epsilon = 1e-3, .centered = true}},
+    {{LS_OPTIMIZER_RMSPROP, .learning_rate = 0.01F, .rho = 0.75F, .epsilon = 1e-3F, .centered = true, .momentum = 0.5F},
+     {REFERENCE_RMSPROP, .rate = 0.01, .rho = 0.75, .epsilon = 1e-3, .centered = true, .momentum = 0.5}},
+    {{LS_OPTIMIZER_LAMB, .learning_rate = 0.01F, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F},
+     {REFERENCE_LAMB, .rate = 0.01, .beta_1 = 0.9, .beta_2 = 0.999, .epsilon = 1e-7}},
 };
 #define RULE_COUNT ((int)(sizeof(rules) / sizeof(rules[0])))
+/* What comes before a rule; the first is nothing. */
+static const struct before {
+    ls_optimizer rule;
+    struct reference_rule oracle;
+    bool penalties;
+} befores[] = {
+    {{0}, {0}, false},
+    {{0}, {0}, true},
+    {{.weight_decay = 0.1F}, {.weight_decay = 0.1}, false},
+    {{.clipvalue = 0.5F}, {.clipvalue = 0.5}, true},
+    {{.clipnorm = 2}, {.clipnorm = 2}, true},
+    {{.global_clipnorm = 3}, {.global_clipnorm = 3}, false},
+    {{.global_clipnorm = 1e6F, .weight_decay = 0.01F}, {.global_clipnorm = 1e6, .weight_decay = 0.01}, true},
+};
+#define BEFORE_COUNT ((int)(sizeof(befores) / sizeof(befores[0])))
 static const int64_t counts[] = {1, 15, 16, 17, 1003};
 
+static struct rule join(int rule, int before) {
+    struct rule made = rules[rule];
+    const struct before *more = &befores[before];
+    made.rule.weight_decay = more->rule.weight_decay, made.oracle.weight_decay = more->oracle.weight_decay;
+    made.rule.clipvalue = more->rule.clipvalue, made.oracle.clipvalue = more->oracle.clipvalue;
+    made.rule.clipnorm = more->rule.clipnorm, made.oracle.clipnorm = more->oracle.clipnorm;
+    made.rule.global_clipnorm = more->rule.global_clipnorm;
+    made.oracle.global_clipnorm = more->oracle.global_clipnorm;
+    return made;
+}
+
+#define PARTS 3
 struct state {
-    struct pair parameters, gradients, moments[2];
+    struct pair parameters, gradients, moments[LS_MAX_MOMENTS];
+    struct ls_blob_part parts[PARTS];
+    struct reference_part oracles[PARTS];
+    int part_count; /* 0: the rule is told of no variables */
 };
 
 static struct state make_state(int64_t count) {
-    return (struct state){make_random(1, count), make_random(2, count), {make_zeros(count), make_zeros(count)}};
+    return (struct state){.parameters = make_random(1, count),
+                          .gradients = make_random(2, count),
+                          .moments = {make_zeros(count), make_zeros(count), make_zeros(count)}};
 }
 
 static void free_state(struct state *state) {
     free_pair(&state->parameters);
     free_pair(&state->gradients);
-    for (int i = 0; i < 2; i++) free_pair(&state->moments[i]);
+    for (int i = 0; i < LS_MAX_MOMENTS; i++) free_pair(&state->moments[i]);
+}
+
+/* Three variables, of which the middle one has a gap before it and after it and the last one is the largest. */
+static void add_parts(struct state *state, bool penalties) {
+    int64_t count = state->parameters.count, at[PARTS][2] = {{0, 16}, {32, 5}, {48, count - 48}};
+    state->part_count = PARTS;
+    for (int i = 0; i < PARTS; i++) {
+        float l1 = penalties ? 0.01F * (float)i : 0, l2 = penalties ? 0.02F * (float)(2 - i) : 0;
+        state->parts[i] = (struct ls_blob_part){(size_t)at[i][0], (size_t)at[i][1], i != 1, l1, l2};
+        state->oracles[i] = (struct reference_part){at[i][0], at[i][1], i != 1, (double)l1, (double)l2};
+    }
+    for (int64_t i = 16; i < 48; i++)
+        if (i < 32 || i >= 37) state->parameters.device[i] = 0, state->parameters.oracle[i] = 0;
+}
+
+static const enum ls_op_kind kinds[] = {[LS_OPTIMIZER_SGD] = LS_OP_SGD,
+                                        [LS_OPTIMIZER_ADAM] = LS_OP_ADAM,
+                                        [LS_OPTIMIZER_RMSPROP] = LS_OP_RMSPROP,
+                                        [LS_OPTIMIZER_LAMB] = LS_OP_LAMB};
+
+static int moments_of(const ls_optimizer *rule) {
+    if (rule->kind == LS_OPTIMIZER_RMSPROP) return 1 + rule->centered + (rule->momentum > 0);
+    return rule->kind == LS_OPTIMIZER_SGD ? rule->momentum > 0 : 2;
 }
 
 static struct ls_op state_op(const struct state *state, const struct ls_optimizer_step *step) {
     ls_shape shape = LS_SHAPE(state->parameters.count);
-    struct ls_op op = {.kind = step->rule.kind == LS_OPTIMIZER_ADAM ? LS_OP_ADAM : LS_OP_SGD, .step = step};
+    struct ls_op op = {.kind = kinds[step->rule.kind],
+                       .step = step,
+                       .variables = state->parts,
+                       .variable_count = (size_t)state->part_count};
     op.tensors[LS_ARG_PARAMETERS] = tensor(&state->parameters, shape);
     op.tensors[LS_ARG_GRADIENTS] = tensor(&state->gradients, shape);
-    if (op.kind == LS_OP_ADAM || step->rule.momentum > 0)
-        op.tensors[LS_ARG_MOMENT_1] = tensor(&state->moments[0], shape);
-    if (op.kind == LS_OP_ADAM) op.tensors[LS_ARG_MOMENT_2] = tensor(&state->moments[1], shape);
+    for (int i = 0; i < moments_of(&step->rule); i++)
+        op.tensors[LS_ARG_MOMENT_1 + i] = tensor(&state->moments[i], shape);
     return op;
 }
 
+static struct reference_update state_update(const struct state *state, int iteration) {
+    return (struct reference_update){
+        .count = state->parameters.count,
+        .iteration = iteration,
+        .parameters = state->parameters.oracle,
+        .gradients = state->gradients.oracle,
+        .moments = {state->moments[0].oracle, state->moments[1].oracle, state->moments[2].oracle},
+        .parts = state->oracles,
+        .part_count = state->part_count};
+}
+
+/* Gaps have none. */
 static void new_gradients(struct state *state, int iteration) {
     for (int64_t i = 0; i < state->gradients.count; i++) {
-        state->gradients.device[i] = (float)ls_random_normal(9, (uint64_t)iteration, (uint64_t)i);
+        bool gap = state->part_count && i >= 16 && i < 48 && (i < 32 || i >= 37);
+        state->gradients.device[i] = gap ? 0 : (float)ls_random_normal(9, (uint64_t)iteration, (uint64_t)i);
         state->gradients.oracle[i] = (double)state->gradients.device[i];
     }
 }
@@ -55,9 +135,7 @@ static void run_steps(struct ls_device *device, struct state *state, const struc
     struct mirror mirror;
     ck_assert_msg(mirror_build(&mirror, device, &op) == LS_OK, "%s", ls_error());
     for (int i = 1; i <= steps; i++) {
-        struct reference_update update = {state->parameters.count,  i,
-                                          state->parameters.oracle, state->gradients.oracle,
-                                          state->moments[0].oracle, state->moments[1].oracle};
+        const struct reference_update update = state_update(state, i);
         new_gradients(state, i);
         step.iteration = i;
         ck_assert_int_eq(mirror_run(&mirror), LS_OK);
@@ -66,17 +144,71 @@ static void run_steps(struct ls_device *device, struct state *state, const struc
     mirror_discard(&mirror);
 }
 
+static void check_state(const struct state *state, const ls_optimizer *rule) {
+    static const char *const names[] = {"moment 1", "moment 2", "moment 3"};
+    assert_pair("parameters", &state->parameters);
+    for (int i = 0; i < moments_of(rule); i++) assert_pair(names[i], &state->moments[i]);
+}
+
 START_TEST(test_oracle) {
     struct ls_device *device = open_device();
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
         struct state state = make_state(counts[c]);
         run_steps(device, &state, &rules[_i], 25);
-        assert_pair("parameters", &state.parameters);
-        if (state_op(&state, &(struct ls_optimizer_step){rules[_i].rule, 1}).tensors[LS_ARG_MOMENT_1].data)
-            assert_pair("moment 1", &state.moments[0]);
-        if (rules[_i].oracle.adam) assert_pair("moment 2", &state.moments[1]);
+        check_state(&state, &rules[_i].rule);
         free_state(&state);
     }
+    ls_device_close(device);
+}
+END_TEST
+
+/* Every rule with all that may come before it, over variables of several chunks. */
+START_TEST(test_parts) {
+    struct ls_device *device = open_device();
+    for (int before = 0; before < BEFORE_COUNT; before++) {
+        const struct rule rule = join(_i, before);
+        struct state state = make_state(9001);
+        add_parts(&state, befores[before].penalties);
+        run_steps(device, &state, &rule, 5);
+        check_state(&state, &rule.rule);
+        for (int i = 16; i < 48; i++) ck_assert((i >= 32 && i < 37) || state.parameters.device[i] == 0);
+        free_state(&state);
+    }
+    ls_device_close(device);
+}
+END_TEST
+
+/* A norm that is no number makes everything none, so that it is seen; that of one variable leaves the others alone. */
+START_TEST(test_norms_that_are_no_numbers) {
+    struct ls_device *device = open_device();
+    for (int all = 0; all < 2; all++) {
+        struct ls_optimizer_step step = {{LS_OPTIMIZER_SGD, .learning_rate = 0.1F}, 1};
+        *(all ? &step.rule.global_clipnorm : &step.rule.clipnorm) = 1;
+        struct state state = make_state(64);
+        add_parts(&state, false);
+        state.gradients.device[33] = NAN;
+        struct ls_op op = state_op(&state, &step);
+        ck_assert_int_eq(run_op(device, &op), LS_OK);
+        for (int i = 0; i < 16; i++) ck_assert_int_eq(isnan(state.parameters.device[i]) != 0, all);
+        for (int i = 32; i < 37; i++) ck_assert(isnan(state.parameters.device[i]));
+        free_state(&state);
+    }
+    ls_device_close(device);
+}
+END_TEST
+
+START_TEST(test_penalty) {
+    struct ls_device *device = open_device();
+    struct state state = make_state(9001);
+    add_parts(&state, true);
+    double value = -1, wanted = 0;
+    struct ls_op op = {.kind = LS_OP_PENALTY, .value = &value, .variables = state.parts, .variable_count = PARTS};
+    const struct reference_update update = state_update(&state, 1);
+    op.tensors[LS_ARG_PARAMETERS] = tensor(&state.parameters, LS_SHAPE(state.parameters.count));
+    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    wanted = reference_penalty(&update);
+    ck_assert_double_le(fabs(value - wanted), 1e-12 * wanted);
+    free_state(&state);
     ls_device_close(device);
 }
 END_TEST
@@ -87,8 +219,8 @@ START_TEST(test_place) {
     struct state whole = make_state(67), tail = make_state(67), view;
     struct ls_optimizer_step step = {rules[_i].rule, 3};
     view = tail;
-    struct pair *pairs[] = {&view.parameters, &view.gradients, &view.moments[0], &view.moments[1]};
-    for (int i = 0; i < 4; i++) pairs[i]->device += 5, pairs[i]->count -= 5;
+    struct pair *pairs[] = {&view.parameters, &view.gradients, &view.moments[0], &view.moments[1], &view.moments[2]};
+    for (int i = 0; i < 5; i++) pairs[i]->device += 5, pairs[i]->count -= 5;
     struct ls_op first = state_op(&whole, &step), second = state_op(&view, &step);
     ck_assert_int_eq(run_op(device, &first), LS_OK);
     ck_assert_int_eq(run_op(device, &second), LS_OK);
@@ -103,7 +235,7 @@ END_TEST
 /* Gradients of a scaled loss, with its inverse, are as good as those of the loss itself, to the bit; and steps that
  * were not applied do not count in bias corrections. */
 START_TEST(test_scaled_loss) {
-    struct ls_device *device = open_cpu();
+    struct ls_device *device = open_device();
     struct state plain = make_state(33), scaled = make_state(33);
     struct ls_optimizer_step step = {rules[_i].rule, 3}, later = {rules[_i].rule, 8, .skipped = 5, .unscale = 0x1p-15F};
     struct ls_blob_part part = {.count = 33, .l1 = 0.01F, .l2 = 0.02F};
@@ -126,7 +258,7 @@ END_TEST
 START_TEST(test_gaps_stay_zero) {
     struct ls_device *device = open_device();
     struct ls_optimizer_step step = {rules[_i].rule, 1};
-    struct state state = {make_zeros(32), make_zeros(32), {make_zeros(32), make_zeros(32)}};
+    struct state state = {make_zeros(32), make_zeros(32), {make_zeros(32), make_zeros(32), make_zeros(32)}};
     struct ls_op op = state_op(&state, &step);
     struct mirror mirror;
     ck_assert_int_eq(mirror_build(&mirror, device, &op), LS_OK);
@@ -162,6 +294,9 @@ int main(void) {
     Suite *suite = suite_create("optimizer");
     TCase *tests = tcase_create("optimizer");
     tcase_add_loop_test(tests, test_oracle, 0, RULE_COUNT);
+    tcase_add_loop_test(tests, test_parts, 0, RULE_COUNT);
+    tcase_add_test(tests, test_norms_that_are_no_numbers);
+    tcase_add_test(tests, test_penalty);
     tcase_add_loop_test(tests, test_place, 0, RULE_COUNT);
     tcase_add_loop_test(tests, test_scaled_loss, 0, RULE_COUNT);
     tcase_add_loop_test(tests, test_gaps_stay_zero, 0, RULE_COUNT);

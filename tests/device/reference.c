@@ -84,30 +84,3 @@ void reference_one_hot(const int32_t *labels, int64_t rows, int64_t classes, dou
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < classes; c++) one_hot[r * classes + c] = c == labels[r];
 }
-
-static void sgd(const struct reference_rule *rule, const struct reference_update *u, int64_t i) {
-    double g = u->gradients[i], momentum = rule->momentum;
-    if (momentum == 0) {
-        u->parameters[i] -= rule->rate * g;
-        return;
-    }
-    u->moment_1[i] = momentum * u->moment_1[i] - rule->rate * g;
-    u->parameters[i] += rule->nesterov ? momentum * u->moment_1[i] - rule->rate * g : u->moment_1[i];
-}
-
-static void adam(const struct reference_rule *rule, const struct reference_update *u, int64_t i) {
-    double g = u->gradients[i], t = (double)u->iteration;
-    double alpha = rule->rate * sqrt(1 - pow(rule->beta_2, t)) / (1 - pow(rule->beta_1, t));
-    u->moment_1[i] += (g - u->moment_1[i]) * (1 - rule->beta_1);
-    u->moment_2[i] += (g * g - u->moment_2[i]) * (1 - rule->beta_2);
-    u->parameters[i] -= u->moment_1[i] * alpha / (sqrt(u->moment_2[i]) + rule->epsilon);
-}
-
-void reference_optimize(const struct reference_rule *rule, const struct reference_update *update) {
-    for (int64_t i = 0; i < update->count; i++) {
-        if (rule->adam)
-            adam(rule, update, i);
-        else
-            sgd(rule, update, i);
-    }
-}

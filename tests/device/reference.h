@@ -32,16 +32,27 @@ struct reference_sums {
 struct reference_sums reference_softmax_crossentropy(const struct reference_loss *loss);
 void reference_one_hot(const int32_t *labels, int64_t rows, int64_t classes, double *one_hot);
 
-/* One step of SGD or Adam; moments as many as the rule has. beta and epsilon are doubles of their own, because 0.999
- * as float32 is another number. */
+/* One step of an optimizer. beta, rho and epsilon are doubles of their own, because 0.999 as float32 is another number.
+ * What is 0 is left out. */
+enum reference_kind { REFERENCE_SGD = 0, REFERENCE_ADAM, REFERENCE_RMSPROP, REFERENCE_LAMB };
 struct reference_rule {
-    bool adam, nesterov;
-    double rate, momentum, beta_1, beta_2, epsilon;
+    enum reference_kind kind;
+    bool nesterov, centered;
+    double rate, momentum, beta_1, beta_2, rho, epsilon;
+    double weight_decay, clipvalue, clipnorm, global_clipnorm;
+};
+/* A variable: what lies between them is touched by no norm, regulariser or decay, nor by LAMB. */
+struct reference_part {
+    int64_t offset, count;
+    bool decays;
+    double l1, l2;
 };
 struct reference_update {
     int64_t count, iteration;
-    double *parameters;
-    const double *gradients;
-    double *moment_1, *moment_2;
+    double *parameters, *gradients; /* gradients are changed on the way */
+    double *moments[3];             /* as many as the rule has, in the device's order */
+    const struct reference_part *parts;
+    int64_t part_count;
 };
 void reference_optimize(const struct reference_rule *rule, const struct reference_update *update);
+double reference_penalty(const struct reference_update *update);

@@ -35,6 +35,7 @@ ls_status ls_cpu_rmsprop(const struct ls_op *op);
 ls_status ls_cpu_lamb(const struct ls_op *op);
 ls_status ls_cpu_penalty(const struct ls_op *op);
 ls_status ls_cpu_merge(const struct ls_op *op);
+ls_status ls_cpu_cast(const struct ls_op *op);
 ls_status ls_cpu_finite(const struct ls_op *op);
 ls_status ls_cpu_report(const struct ls_op *op);
 
@@ -49,6 +50,7 @@ void ls_cpu_prepare_update(const struct ls_op *op);
 /* For kinds that prepare something: a handle, or workspace_size. */
 ls_status ls_cpu_convolution_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_convolution_discard(struct ls_op *op);
+ls_status ls_cpu_cast_build(struct ls_device *device, struct ls_op *op);
 ls_status ls_cpu_pool_build(struct ls_device *device, struct ls_op *op);
 ls_status ls_cpu_batch_norm_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_batch_norm_discard(struct ls_op *op);

@@ -1,0 +1,37 @@
+/* Casts between float32 and the 16-bit floats. The CPU computes in float32 only: this is for what others have computed,
+ * or will. */
+#include "base/dtype.h"
+#include "base/status.h"
+#include "device/cpu/cpu.h"
+
+static float load(const struct ls_tensor *x, int64_t i) {
+    if (x->dtype == LS_FLOAT16) return ls_half_to_float(((const uint16_t *)x->data)[i]);
+    if (x->dtype == LS_BFLOAT16) return ls_bfloat16_to_float(((const uint16_t *)x->data)[i]);
+    return ((const float *)x->data)[i];
+}
+
+static void store(const struct ls_tensor *y, int64_t i, float value) {
+    if (y->dtype == LS_FLOAT16)
+        ((uint16_t *)y->data)[i] = ls_float_to_half(value);
+    else if (y->dtype == LS_BFLOAT16)
+        ((uint16_t *)y->data)[i] = ls_float_to_bfloat16(value);
+    else
+        ((float *)y->data)[i] = value;
+}
+
+static bool is_float(ls_dtype dtype) {
+    return dtype == LS_FLOAT32 || dtype == LS_FLOAT16 || dtype == LS_BFLOAT16;
+}
+
+ls_status ls_cpu_cast_build(struct ls_device *device, struct ls_op *op) {
+    ls_dtype from = op->tensors[LS_ARG_X].dtype, to = op->tensors[LS_ARG_Y].dtype;
+    if (is_float(from) && is_float(to)) return LS_OK;
+    return ls_fail(LS_UNIMPLEMENTED, "%s has no op 'cast' from %s to %s", device->name, ls_dtype_name(from),
+                   ls_dtype_name(to));
+}
+
+ls_status ls_cpu_cast(const struct ls_op *op) {
+    const struct ls_tensor *x = &op->tensors[LS_ARG_X], *y = &op->tensors[LS_ARG_Y];
+    for (int64_t i = 0, count = ls_shape_count(&x->shape); i < count; i++) store(y, i, load(x, i));
+    return LS_OK;
+}

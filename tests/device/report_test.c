@@ -1,0 +1,145 @@
+/* Casts, counting what is not finite, and what a step tells of itself. */
+#include "base/dtype.h"
+#include "device/op_fixture.h"
+#include "harness.h"
+
+static const int64_t counts[] = {1, 7, 8, 64, 1003, 40001};
+#define COUNTS ((int)(sizeof(counts) / sizeof(counts[0])))
+
+/* ---- casts ---- */
+
+static const ls_dtype dtypes[] = {LS_FLOAT32, LS_BFLOAT16, LS_FLOAT16};
+#define DTYPES 3
+
+static float as_float(const void *values, ls_dtype dtype, int64_t i) {
+    if (dtype == LS_BFLOAT16) return ls_bfloat16_to_float(((const uint16_t *)values)[i]);
+    return dtype == LS_FLOAT16 ? ls_half_to_float(((const uint16_t *)values)[i]) : ((const float *)values)[i];
+}
+
+static float rounded(float value, ls_dtype dtype) {
+    if (dtype == LS_BFLOAT16) return ls_bfloat16_to_float(ls_float_to_bfloat16(value));
+    return dtype == LS_FLOAT16 ? ls_half_to_float(ls_float_to_half(value)) : value;
+}
+
+static void put(void *values, ls_dtype dtype, int64_t i, float value) {
+    if (dtype == LS_FLOAT32)
+        ((float *)values)[i] = value;
+    else
+        ((uint16_t *)values)[i] = dtype == LS_BFLOAT16 ? ls_float_to_bfloat16(value) : ls_float_to_half(value);
+}
+
+/* Halves of the last place on both sides, what overflows, the smallest, and what is no number. */
+static const float special[] = {0,     -0.0F,  1.00390625F, 1.01171875F, 1.00048828125F, 1.00146484375F, 65519, 65520,
+                                1e30F, -1e30F, 3e38F,       6e-8F,       INFINITY,       -INFINITY,      NAN};
+#define SPECIALS ((int64_t)(sizeof(special) / sizeof(special[0])))
+
+static float sample(int64_t i) {
+    return i < SPECIALS ? special[i] : (float)ls_random_normal(7, 3, (uint64_t)i);
+}
+
+static void check_cast(struct ls_device *device, ls_dtype from, ls_dtype to, int64_t count) {
+    void *x = ls_alloc_aligned((size_t)count * sizeof(float)), *y = ls_alloc_aligned((size_t)count * sizeof(float));
+    ck_assert(x && y);
+    struct ls_op op = {.kind = LS_OP_CAST};
+    op.tensors[LS_ARG_X] = (struct ls_tensor){x, from, LS_SHAPE(count)};
+    op.tensors[LS_ARG_Y] = (struct ls_tensor){y, to, LS_SHAPE(count)};
+    for (int64_t i = 0; i < count; i++) put(x, from, i, sample(i));
+    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    for (int64_t i = 0; i < count; i++) {
+        float wanted = rounded(as_float(x, from, i), to), is = as_float(y, to, i);
+        if (!(is == wanted || (isnan(is) && isnan(wanted))))
+            ck_abort_msg("%s to %s: [%lld] is %.9g, but must be %.9g", ls_dtype_name(from), ls_dtype_name(to),
+                         (long long)i, (double)is, (double)wanted);
+    }
+    ls_free(x);
+    ls_free(y);
+}
+
+START_TEST(test_cast) {
+    struct ls_device *device = open_device();
+    for (int from = 0; from < DTYPES; from++)
+        for (int to = 0; to < DTYPES; to++) check_cast(device, dtypes[from], dtypes[to], counts[_i]);
+    ls_device_close(device);
+}
+END_TEST
+
+START_TEST(test_cast_misuse) {
+    struct ls_device *device = open_device();
+    struct pair x = make_random(1, 8);
+    struct ls_op op = {.kind = LS_OP_CAST};
+    op.tensors[LS_ARG_X] = tensor(&x, LS_SHAPE(8));
+    op.tensors[LS_ARG_Y] = (struct ls_tensor){x.device, LS_INT32, LS_SHAPE(8)};
+    ck_assert_int_eq(device->ops->build(device, &op), LS_UNIMPLEMENTED);
+    ck_assert_msg(strstr(ls_error(), "has no op 'cast' from float32 to int32"), "%s", ls_error());
+    op.tensors[LS_ARG_Y] = (struct ls_tensor){x.device, LS_BFLOAT16, LS_SHAPE(7)};
+    assert_fails(device->ops->build(device, &op), "cast: argument y has shape (7), but must have (8)");
+    free_pair(&x);
+    ls_device_close(device);
+}
+END_TEST
+
+/* ---- what is not finite ---- */
+
+START_TEST(test_finite) {
+    struct ls_device *device = open_device();
+    struct pair x = make_random(1, counts[_i]);
+    double value = -1;
+    struct ls_op op = {.kind = LS_OP_FINITE, .value = &value};
+    op.tensors[LS_ARG_X] = tensor(&x, LS_SHAPE(x.count));
+    x.device[0] = 3.4e38F;
+    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    ck_assert(value == 0);
+    int64_t bad[] = {0, x.count / 2, x.count - 1};
+    double wanted = 0;
+    for (int i = 0; i < 3; i++) {
+        wanted += isfinite(x.device[bad[i]]) ? 1 : 0;
+        x.device[bad[i]] = i == 0 ? NAN : i == 1 ? INFINITY : -INFINITY;
+        ck_assert_int_eq(run_op(device, &op), LS_OK);
+        ck_assert(value == wanted);
+    }
+    free_pair(&x);
+    ls_device_close(device);
+}
+END_TEST
+
+/* ---- reports ---- */
+
+/* What is known when the op is called and what the sums are when it runs. */
+START_TEST(test_report) {
+    struct ls_device *device = open_device();
+    struct ls_loss_sums sums = {.loss = 2.5, .correct = 3, .rows = 4, .penalty = 9}, gathered = sums;
+    float told[LS_REPORT_OTHERS + 2];
+    struct pair y = make_pair(LS_REPORT_OTHERS + 2);
+    struct ls_op op = {.kind = LS_OP_REPORT, .sums = &sums, .report = told};
+    op.tensors[LS_ARG_Y] = tensor(&y, LS_SHAPE(y.count));
+    gathered.metrics[0] = 0.25;
+    for (int i = 0; i < LS_MAX_METRICS; i++) sums.metrics[i] = 10 + i;
+    for (int i = 0; i < y.count; i++) told[i] = 100 * (float)i;
+    for (int more = 0; more < 2; more++) {
+        op.gathered = more ? &gathered : NULL;
+        ck_assert_int_eq(run_op(device, &op), LS_OK);
+        ck_assert(y.device[LS_REPORT_LOSS] == told[LS_REPORT_LOSS] + 2.5F * (float)(1 + more));
+        ck_assert(y.device[LS_REPORT_CORRECT] == told[LS_REPORT_CORRECT] + 3 * (float)(1 + more));
+        ck_assert(y.device[LS_REPORT_ROWS] == told[LS_REPORT_ROWS] + 4 * (float)(1 + more));
+        for (int i = 0; i < LS_MAX_METRICS; i++)
+            ck_assert(y.device[LS_REPORT_METRICS + i] ==
+                      told[LS_REPORT_METRICS + i] + 10 + (float)i + (i == 0 && more ? 0.25F : 0));
+        for (int i = LS_REPORT_OTHERS; i < y.count; i++) ck_assert(y.device[i] == told[i]);
+    }
+    op.tensors[LS_ARG_Y].shape = LS_SHAPE(LS_REPORT_OTHERS - 1);
+    assert_fails(device->ops->build(device, &op), "report: sums or report is missing, or y has fewer than 11 elements");
+    free_pair(&y);
+    ls_device_close(device);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("report");
+    TCase *tests = tcase_create("report");
+    tcase_add_loop_test(tests, test_cast, 0, COUNTS);
+    tcase_add_test(tests, test_cast_misuse);
+    tcase_add_loop_test(tests, test_finite, 0, COUNTS);
+    tcase_add_test(tests, test_report);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
