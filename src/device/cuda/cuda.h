@@ -6,17 +6,10 @@
 #include <stdatomic.h>
 
 #include "base/status.h"
+#include "device/cuda/fault.h"
 #include "device/device.h"
 #include "device/device_group.h"
 #include "device/plugin.h"
-
-/* What kernels found wrong with their data, such as a label that is no class: the first since the last synchronize,
- * which reports it. Host memory that the device writes too, one a device. */
-struct ls_cuda_fault {
-    int64_t row, classes;
-    int32_t label;
-    int32_t found; /* 0: nothing; set last */
-};
 
 /* Three streams: ops and copies in their order; copies to the host beside them; and what comes from elsewhere beside
  * them, from the host or from other devices, which ops see after settle. Whoever adds to receives from a stream of

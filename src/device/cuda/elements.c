@@ -1,0 +1,158 @@
+/* Ops on elements, and the table of all kinds that this room has. */
+#include "device/cuda/elements.h"
+
+#include <string.h>
+
+#include "base/dtype.h"
+#include "device/cuda/kernels_elements.h"
+
+ls_status ls_cuda_keep(struct ls_cuda_device *device, struct ls_op *op, size_t size) {
+    void *memory = NULL;
+    ls_status status = device->device.ops->allocate(&device->device, size, &memory);
+    if (!status) ((struct ls_cuda_op *)op->handle)->own = memory;
+    return status;
+}
+
+void ls_cuda_let_go(struct ls_op *op) {
+    struct ls_cuda_op *handle = op->handle;
+    if (handle->own) handle->device->device.ops->release(&handle->device->device, handle->own);
+    handle->own = NULL;
+}
+
+/* ---- sums, scaling, dropout, casts ---- */
+
+static bool is_stored(ls_dtype dtype) {
+    return dtype == LS_FLOAT32 || dtype == LS_BFLOAT16 || dtype == LS_FLOAT16;
+}
+
+static ls_status check_types(const struct ls_cuda_device *device, const struct ls_op *op) {
+    ls_dtype x = op->tensors[LS_ARG_X].dtype, y = op->tensors[LS_ARG_Y].data ? op->tensors[LS_ARG_Y].dtype : x;
+    if (is_stored(x) && is_stored(y) && (op->kind != LS_OP_MERGE || x == LS_FLOAT32)) return LS_OK;
+    return ls_fail(LS_UNIMPLEMENTED, "%s has no op '%s' from %s to %s", device->device.name, ls_op_name(op->kind),
+                   ls_dtype_name(x), ls_dtype_name(y));
+}
+
+static ls_status elements_build(struct ls_cuda_device *device, struct ls_op *op) {
+    return check_types(device, op);
+}
+
+static struct ls_cuda_elements elements_of(const struct ls_op *op, int x, int w) {
+    return (struct ls_cuda_elements){.y = op->tensors[LS_ARG_Y].data,
+                                     .x = op->tensors[x].data,
+                                     .w = op->tensors[w].data,
+                                     .dtype = op->tensors[LS_ARG_X].dtype,
+                                     .count = ls_shape_count(&op->tensors[LS_ARG_X].shape)};
+}
+
+static ls_status add_run(const struct ls_op *op) {
+    const struct ls_cuda_elements elements = elements_of(op, LS_ARG_X, LS_ARG_W);
+    return ls_cuda_launched(op, ls_cuda_add(&elements, ls_cuda_stream(op)));
+}
+
+static ls_status scale_run(const struct ls_op *op) {
+    const struct ls_cuda_elements elements = elements_of(op, LS_ARG_X, LS_ARG_X);
+    return ls_cuda_launched(op, ls_cuda_scale(&elements, op->alpha, op->beta, ls_cuda_stream(op)));
+}
+
+static ls_status merge_run(const struct ls_op *op) {
+    const struct ls_cuda_elements elements = elements_of(op, LS_ARG_Y, LS_ARG_X);
+    return ls_cuda_launched(op, ls_cuda_merge(&elements, op->alpha, *op->scale, ls_cuda_stream(op)));
+}
+
+static ls_status cast_run(const struct ls_op *op) {
+    const struct ls_tensor *x = &op->tensors[LS_ARG_X], *y = &op->tensors[LS_ARG_Y];
+    return ls_cuda_launched(
+        op, ls_cuda_cast(y->data, y->dtype, x->data, x->dtype, ls_shape_count(&x->shape), ls_cuda_stream(op)));
+}
+
+static ls_status dropout_build(struct ls_cuda_device *device, struct ls_op *op) {
+    ls_status status = check_types(device, op);
+    return status ? status : ls_cuda_keep(device, op, sizeof(uint64_t));
+}
+
+static ls_status dropout_run(const struct ls_op *op) {
+    const struct ls_cuda_dropout dropout = {.elements = elements_of(op, LS_ARG_X, LS_ARG_X),
+                                            .rate = op->alpha,
+                                            .random = op->random,
+                                            .step = op->step,
+                                            .seed = ls_cuda_kept(op)};
+    return ls_cuda_launched(op, ls_cuda_dropout(&dropout, ls_cuda_stream(op)));
+}
+
+/* ---- columns ---- */
+
+static ls_status copy_columns(const struct ls_op *op, bool place) {
+    const struct ls_tensor *x = &op->tensors[LS_ARG_X], *y = &op->tensors[LS_ARG_Y];
+    int64_t size = (int64_t)ls_dtype_size(x->dtype), skip = op->column * size;
+    const struct ls_cuda_lines lines = {.to = (char *)y->data + (place ? skip : 0),
+                                        .from = (const char *)x->data + (place ? 0 : skip),
+                                        .to_pitch = y->shape.dims[1] * size,
+                                        .from_pitch = x->shape.dims[1] * size,
+                                        .width = (place ? x : y)->shape.dims[1] * size,
+                                        .rows = x->shape.dims[0]};
+    return ls_cuda_launched(op, ls_cuda_copy_lines(&lines, ls_cuda_stream(op)));
+}
+
+static ls_status place_run(const struct ls_op *op) {
+    return copy_columns(op, true);
+}
+
+static ls_status take_run(const struct ls_op *op) {
+    return copy_columns(op, false);
+}
+
+/* ---- what a step tells of itself ---- */
+
+static ls_status finite_build(struct ls_cuda_device *device, struct ls_op *op) {
+    ls_status status = check_types(device, op);
+    return status ? status : ls_cuda_keep(device, op, LS_CUDA_FINITE_BLOCKS * sizeof(int64_t));
+}
+
+static ls_status finite_run(const struct ls_op *op) {
+    const struct ls_tensor *x = &op->tensors[LS_ARG_X];
+    return ls_cuda_launched(op, ls_cuda_finite(x->data, x->dtype, ls_shape_count(&x->shape), ls_cuda_kept(op),
+                                               op->value, ls_cuda_stream(op)));
+}
+
+static ls_status report_build(struct ls_cuda_device *device, struct ls_op *op) {
+    int64_t count = op->tensors[LS_ARG_Y].shape.dims[0];
+    if (count <= LS_CUDA_REPORT_VALUES) return LS_OK;
+    return ls_fail(LS_UNIMPLEMENTED, "%s has no op '%s' of %lld elements, but of at most %d", device->device.name,
+                   ls_op_name(op->kind), (long long)count, LS_CUDA_REPORT_VALUES);
+}
+
+static ls_status report_run(const struct ls_op *op) {
+    const struct ls_tensor *y = &op->tensors[LS_ARG_Y];
+    struct ls_cuda_report report = {.y = y->data, .count = y->shape.dims[0], .sums = op->sums};
+    if (op->gathered) report.gathered = *op->gathered;
+    memcpy(report.values, op->report, (size_t)report.count * sizeof(float));
+    return ls_cuda_launched(op, ls_cuda_report(&report, ls_cuda_stream(op)));
+}
+
+#define LOSS                                                                                                           \
+    { ls_cuda_loss_run, ls_cuda_loss_build, ls_cuda_let_go }
+#define OPTIMIZER                                                                                                      \
+    { ls_cuda_optimizer_run, ls_cuda_optimizer_build, ls_cuda_optimizer_discard }
+const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT] = {
+    [LS_OP_ADD] = {add_run, elements_build, NULL},
+    [LS_OP_SCALE] = {scale_run, elements_build, NULL},
+    [LS_OP_PLACE] = {place_run, elements_build, NULL},
+    [LS_OP_TAKE] = {take_run, elements_build, NULL},
+    [LS_OP_DROPOUT] = {dropout_run, dropout_build, ls_cuda_let_go},
+    [LS_OP_SOFTMAX_CROSSENTROPY] = LOSS,
+    [LS_OP_CROSSENTROPY] = LOSS,
+    [LS_OP_SIGMOID_CROSSENTROPY] = LOSS,
+    [LS_OP_BINARY_CROSSENTROPY] = LOSS,
+    [LS_OP_SQUARED_ERROR] = LOSS,
+    [LS_OP_METRIC] = {ls_cuda_metric_run, ls_cuda_metric_build, ls_cuda_let_go},
+    [LS_OP_ONE_HOT] = {.run = ls_cuda_one_hot_run},
+    [LS_OP_MERGE] = {merge_run, elements_build, NULL},
+    [LS_OP_SGD] = OPTIMIZER,
+    [LS_OP_ADAM] = OPTIMIZER,
+    [LS_OP_RMSPROP] = OPTIMIZER,
+    [LS_OP_LAMB] = OPTIMIZER,
+    [LS_OP_PENALTY] = {ls_cuda_penalty_run, ls_cuda_optimizer_build, ls_cuda_optimizer_discard},
+    [LS_OP_CAST] = {cast_run, elements_build, NULL},
+    [LS_OP_FINITE] = {finite_run, finite_build, ls_cuda_let_go},
+    [LS_OP_REPORT] = {report_run, report_build, NULL},
+};

@@ -1,0 +1,136 @@
+/* Launchers of the kernels of losses, optimizers and elements. Each queues on stream and returns what the launch gave.
+ * Pointers are to device memory, or to host memory that the device reads and writes (sums, value, fault, step). */
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include "device/cuda/fault.h"
+#include "device/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- loss.cu ---- */
+
+/* Rows of outputs and what they should be. */
+struct ls_cuda_rows {
+    const float *outputs, *one_hot; /* (rows, classes); one_hot NULL: labels count */
+    const int32_t *labels;          /* (rows) or NULL */
+    int64_t rows, classes;
+    int64_t limit; /* labels are from 0 to below it; 0: any. A row whose label is not is left out, and a fault */
+    struct ls_cuda_fault *fault;
+};
+struct ls_cuda_loss {
+    enum ls_op_kind kind;
+    struct ls_cuda_rows rows;
+    float *gradient;      /* (rows, classes) or NULL */
+    double *row_losses;   /* (rows), scratch */
+    int64_t *row_correct; /* (rows), scratch */
+    double smoothing, scale;
+    struct ls_loss_sums *sums; /* loss, correct and rows are written, unless there was a fault */
+};
+cudaError_t ls_cuda_loss(const struct ls_cuda_loss *loss, cudaStream_t stream);
+
+struct ls_cuda_metric {
+    struct ls_cuda_rows rows;
+    ls_metric metric;
+    double *shares; /* (rows), scratch */
+    double *value;
+};
+cudaError_t ls_cuda_metric(const struct ls_cuda_metric *metric, cudaStream_t stream);
+/* y (rows, classes); rows' outputs and one_hot are not used. */
+cudaError_t ls_cuda_one_hot(const struct ls_cuda_rows *rows, float *y, cudaStream_t stream);
+
+/* ---- elements.cu ---- */
+
+struct ls_cuda_elements {
+    void *y;
+    const void *x, *w;
+    ls_dtype dtype; /* of all */
+    int64_t count;
+};
+cudaError_t ls_cuda_add(const struct ls_cuda_elements *elements, cudaStream_t stream); /* y = x + w */
+cudaError_t ls_cuda_scale(const struct ls_cuda_elements *elements, float factor, float offset, cudaStream_t stream);
+/* y = (x + w factor) scale */
+cudaError_t ls_cuda_merge(const struct ls_cuda_elements *elements, float factor, float scale, cudaStream_t stream);
+cudaError_t ls_cuda_cast(void *y, ls_dtype to, const void *x, ls_dtype from, int64_t count, cudaStream_t stream);
+
+/* A matrix of rows lines of width bytes, in others whose lines lie to_pitch and from_pitch bytes apart. */
+struct ls_cuda_lines {
+    void *to;
+    const void *from;
+    int64_t to_pitch, from_pitch, width, rows;
+};
+cudaError_t ls_cuda_copy_lines(const struct ls_cuda_lines *lines, cudaStream_t stream);
+
+/* counts: scratch of LS_CUDA_FINITE_BLOCKS. */
+#define LS_CUDA_FINITE_BLOCKS 1024
+cudaError_t ls_cuda_finite(const void *x, ls_dtype dtype, int64_t count, int64_t *counts, double *value,
+                           cudaStream_t stream);
+
+#define LS_CUDA_REPORT_VALUES 64
+struct ls_cuda_report {
+    float *y; /* (count), at most LS_CUDA_REPORT_VALUES */
+    int64_t count;
+    const struct ls_loss_sums *sums;     /* read when it runs */
+    struct ls_loss_sums gathered;        /* these and */
+    float values[LS_CUDA_REPORT_VALUES]; /* these as they are now */
+};
+cudaError_t ls_cuda_report(const struct ls_cuda_report *report, cudaStream_t stream);
+
+/* ---- random.cu ---- */
+
+struct ls_cuda_dropout {
+    struct ls_cuda_elements elements;
+    float rate;
+    struct ls_randomness random;
+    const struct ls_optimizer_step *step; /* read when it runs */
+    uint64_t *seed;                       /* scratch */
+};
+cudaError_t ls_cuda_dropout(const struct ls_cuda_dropout *dropout, cudaStream_t stream);
+
+/* ---- optimizer.cu ---- */
+
+/* The blobs in chunks, each of one part: a variable, or what lies between variables. Sums are added up over a chunk,
+ * then over the chunks of a part, so that they depend on the table only. */
+#define LS_CUDA_CHUNK 4096 /* elements, at most */
+struct ls_cuda_chunk {
+    int64_t offset;
+    int32_t count, part;
+};
+struct ls_cuda_part {
+    int64_t first, chunks;
+    float l1, l2;
+    int32_t decays, variable;
+};
+/* A rule's numbers for one step. */
+struct ls_cuda_rule {
+    float rate, momentum;
+    float alpha, rest_1, rest_2, epsilon; /* Adam, LAMB; RMSprop: epsilon */
+    float rho, rest_rho;
+    float correction_1, correction_2; /* LAMB */
+    float weight_decay, clipvalue, clipnorm, global_clipnorm;
+    float unscale; /* gradients are multiplied by it first */
+    bool nesterov, centered;
+};
+struct ls_cuda_update {
+    float *w, *moments[LS_MAX_MOMENTS];
+    const float *g;
+    const struct ls_cuda_chunk *chunks;
+    const struct ls_cuda_part *parts;
+    int64_t chunk_count, part_count;
+    double *partials; /* (2, chunk_count), scratch */
+    double *squares;  /* (part_count), scratch */
+    float *factors;   /* (part_count), scratch: of gradients, by clipping */
+    float *trusts;    /* (part_count), scratch: of LAMB's rate */
+    struct ls_cuda_rule rule;
+};
+cudaError_t ls_cuda_sgd(const struct ls_cuda_update *update, cudaStream_t stream);
+cudaError_t ls_cuda_adam(const struct ls_cuda_update *update, cudaStream_t stream);
+cudaError_t ls_cuda_rmsprop(const struct ls_cuda_update *update, cudaStream_t stream);
+cudaError_t ls_cuda_lamb(const struct ls_cuda_update *update, cudaStream_t stream);
+cudaError_t ls_cuda_penalty(const struct ls_cuda_update *update, double *value, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
