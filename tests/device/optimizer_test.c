@@ -6,6 +6,7 @@
 static const struct rule {
     ls_optimizer rule;
     struct reference_rule oracle;
+    float unscale; /* a power of two, or 0 for none */
 } rules[] = {
     {{LS_OPTIMIZER_SGD, .learning_rate = 0.1F}, {.rate = 0.1}},
     {{LS_OPTIMIZER_SGD, .learning_rate = 0.1F, .momentum = 0.9F}, {.rate = 0.1, .momentum = 0.9}},
@@ -30,12 +31,13 @@ static const struct before {
     ls_optimizer rule;
     struct reference_rule oracle;
     bool penalties;
+    float unscale;
 } befores[] = {
     {{0}, {0}, false},
-    {{0}, {0}, true},
+    {{0}, {0}, true, 0.5F},
     {{.weight_decay = 0.1F}, {.weight_decay = 0.1}, false},
     {{.clipvalue = 0.5F}, {.clipvalue = 0.5}, true},
-    {{.clipnorm = 2}, {.clipnorm = 2}, true},
+    {{.clipnorm = 2}, {.clipnorm = 2}, true, 0.125F},
     {{.global_clipnorm = 3}, {.global_clipnorm = 3}, false},
     {{.global_clipnorm = 1e6F, .weight_decay = 0.01F}, {.global_clipnorm = 1e6, .weight_decay = 0.01}, true},
 };
@@ -50,6 +52,7 @@ static struct rule join(int rule, int before) {
     made.rule.clipnorm = more->rule.clipnorm, made.oracle.clipnorm = more->oracle.clipnorm;
     made.rule.global_clipnorm = more->rule.global_clipnorm;
     made.oracle.global_clipnorm = more->oracle.global_clipnorm;
+    made.unscale = more->unscale;
     return made;
 }
 
@@ -120,24 +123,27 @@ static struct reference_update state_update(const struct state *state, int itera
         .part_count = state->part_count};
 }
 
-/* Gaps have none. */
-static void new_gradients(struct state *state, int iteration) {
+/* Gaps have none. The oracle's are not scaled. */
+static void new_gradients(struct state *state, int iteration, float unscale) {
     for (int64_t i = 0; i < state->gradients.count; i++) {
         bool gap = state->part_count && i >= 16 && i < 48 && (i < 32 || i >= 37);
         state->gradients.device[i] = gap ? 0 : (float)ls_random_normal(9, (uint64_t)iteration, (uint64_t)i);
         state->gradients.oracle[i] = (double)state->gradients.device[i];
+        if (unscale != 0) state->gradients.device[i] /= unscale;
     }
 }
 
+/* The first of the step's iterations is not the rule's first one. */
+#define SKIPPED 3
 static void run_steps(struct ls_device *device, struct state *state, const struct rule *rule, int steps) {
-    struct ls_optimizer_step step = {rule->rule, 0};
+    struct ls_optimizer_step step = {.rule = rule->rule, .skipped = SKIPPED, .unscale = rule->unscale};
     struct ls_op op = state_op(state, &step);
     struct mirror mirror;
     ck_assert_msg(mirror_build(&mirror, device, &op) == LS_OK, "%s", ls_error());
     for (int i = 1; i <= steps; i++) {
         const struct reference_update update = state_update(state, i);
-        new_gradients(state, i);
-        step.iteration = i;
+        new_gradients(state, i, rule->unscale);
+        step.iteration = SKIPPED + i;
         ck_assert_int_eq(mirror_run(&mirror), LS_OK);
         reference_optimize(&rule->oracle, &update);
     }

@@ -126,21 +126,22 @@ void ls_cuda_optimizer_discard(struct ls_op *op) {
 
 static struct ls_cuda_rule rule_of(const struct ls_optimizer_step *step) {
     const ls_optimizer *rule = &step->rule;
+    int64_t applied = ls_step_applied(step);
     return (struct ls_cuda_rule){.rate = rule->learning_rate,
                                  .momentum = rule->momentum,
-                                 .alpha = ls_rule_adam(rule, step->iteration),
+                                 .alpha = ls_rule_adam(rule, applied),
                                  .rest_1 = ls_rule_rest(rule->beta_1),
                                  .rest_2 = ls_rule_rest(rule->beta_2),
                                  .epsilon = rule->epsilon,
                                  .rho = rule->rho,
                                  .rest_rho = ls_rule_rest(rule->rho),
-                                 .correction_1 = ls_rule_correction(rule->beta_1, step->iteration),
-                                 .correction_2 = ls_rule_correction(rule->beta_2, step->iteration),
+                                 .correction_1 = ls_rule_correction(rule->beta_1, applied),
+                                 .correction_2 = ls_rule_correction(rule->beta_2, applied),
                                  .weight_decay = rule->weight_decay,
                                  .clipvalue = rule->clipvalue,
                                  .clipnorm = rule->clipnorm,
                                  .global_clipnorm = rule->global_clipnorm,
-                                 .unscale = 1,
+                                 .unscale = step->unscale != 0 ? step->unscale : 1,
                                  .nesterov = rule->nesterov,
                                  .centered = rule->centered};
 }
