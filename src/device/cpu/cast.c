@@ -1,7 +1,6 @@
 /* Casts between float32 and the 16-bit floats. The CPU computes in float32 only: this is for what others have computed,
  * or will. */
 #include "base/dtype.h"
-#include "base/status.h"
 #include "device/cpu/cpu.h"
 
 static float load(const struct ls_tensor *x, int64_t i) {
@@ -17,17 +16,6 @@ static void store(const struct ls_tensor *y, int64_t i, float value) {
         ((uint16_t *)y->data)[i] = ls_float_to_bfloat16(value);
     else
         ((float *)y->data)[i] = value;
-}
-
-static bool is_float(ls_dtype dtype) {
-    return dtype == LS_FLOAT32 || dtype == LS_FLOAT16 || dtype == LS_BFLOAT16;
-}
-
-ls_status ls_cpu_cast_build(struct ls_device *device, struct ls_op *op) {
-    ls_dtype from = op->tensors[LS_ARG_X].dtype, to = op->tensors[LS_ARG_Y].dtype;
-    if (is_float(from) && is_float(to)) return LS_OK;
-    return ls_fail(LS_UNIMPLEMENTED, "%s has no op 'cast' from %s to %s", device->name, ls_dtype_name(from),
-                   ls_dtype_name(to));
 }
 
 ls_status ls_cpu_cast(const struct ls_op *op) {

@@ -56,7 +56,7 @@ static const struct {
     [LS_OP_LAMB] = {.run = ls_cpu_lamb},
     [LS_OP_PENALTY] = {.run = ls_cpu_penalty},
     [LS_OP_MERGE] = {.run = ls_cpu_merge},
-    [LS_OP_CAST] = {ls_cpu_cast, ls_cpu_cast_build, NULL},
+    [LS_OP_CAST] = {.run = ls_cpu_cast},
     [LS_OP_FINITE] = {.run = ls_cpu_finite},
     [LS_OP_REPORT] = {.run = ls_cpu_report},
 };

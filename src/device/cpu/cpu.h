@@ -50,7 +50,6 @@ void ls_cpu_prepare_update(const struct ls_op *op);
 /* For kinds that prepare something: a handle, or workspace_size. */
 ls_status ls_cpu_convolution_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_convolution_discard(struct ls_op *op);
-ls_status ls_cpu_cast_build(struct ls_device *device, struct ls_op *op);
 ls_status ls_cpu_pool_build(struct ls_device *device, struct ls_op *op);
 ls_status ls_cpu_batch_norm_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_batch_norm_discard(struct ls_op *op);

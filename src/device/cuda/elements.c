@@ -21,21 +21,6 @@ void ls_cuda_let_go(struct ls_op *op) {
 
 /* ---- sums, scaling, dropout, casts ---- */
 
-static bool is_stored(ls_dtype dtype) {
-    return dtype == LS_FLOAT32 || dtype == LS_BFLOAT16 || dtype == LS_FLOAT16;
-}
-
-static ls_status check_types(const struct ls_cuda_device *device, const struct ls_op *op) {
-    ls_dtype x = op->tensors[LS_ARG_X].dtype, y = op->tensors[LS_ARG_Y].data ? op->tensors[LS_ARG_Y].dtype : x;
-    if (is_stored(x) && is_stored(y) && (op->kind != LS_OP_MERGE || x == LS_FLOAT32)) return LS_OK;
-    return ls_fail(LS_UNIMPLEMENTED, "%s has no op '%s' from %s to %s", device->device.name, ls_op_name(op->kind),
-                   ls_dtype_name(x), ls_dtype_name(y));
-}
-
-static ls_status elements_build(struct ls_cuda_device *device, struct ls_op *op) {
-    return check_types(device, op);
-}
-
 static struct ls_cuda_elements elements_of(const struct ls_op *op, int x, int w) {
     return (struct ls_cuda_elements){.y = op->tensors[LS_ARG_Y].data,
                                      .x = op->tensors[x].data,
@@ -66,8 +51,7 @@ static ls_status cast_run(const struct ls_op *op) {
 }
 
 static ls_status dropout_build(struct ls_cuda_device *device, struct ls_op *op) {
-    ls_status status = check_types(device, op);
-    return status ? status : ls_cuda_keep(device, op, sizeof(uint64_t));
+    return ls_cuda_keep(device, op, sizeof(uint64_t));
 }
 
 static ls_status dropout_run(const struct ls_op *op) {
@@ -104,14 +88,13 @@ static ls_status take_run(const struct ls_op *op) {
 /* ---- what a step tells of itself ---- */
 
 static ls_status finite_build(struct ls_cuda_device *device, struct ls_op *op) {
-    ls_status status = check_types(device, op);
-    return status ? status : ls_cuda_keep(device, op, LS_CUDA_FINITE_BLOCKS * sizeof(int64_t));
+    return ls_cuda_keep(device, op, LS_CUDA_FINITE_BLOCKS * sizeof(int64_t));
 }
 
 static ls_status finite_run(const struct ls_op *op) {
     const struct ls_tensor *x = &op->tensors[LS_ARG_X];
-    return ls_cuda_launched(op, ls_cuda_finite(x->data, x->dtype, ls_shape_count(&x->shape), ls_cuda_kept(op),
-                                               op->value, ls_cuda_stream(op)));
+    return ls_cuda_launched(
+        op, ls_cuda_finite(x->data, ls_shape_count(&x->shape), ls_cuda_kept(op), op->value, ls_cuda_stream(op)));
 }
 
 static ls_status report_build(struct ls_cuda_device *device, struct ls_op *op) {
@@ -134,10 +117,10 @@ static ls_status report_run(const struct ls_op *op) {
 #define OPTIMIZER                                                                                                      \
     { ls_cuda_optimizer_run, ls_cuda_optimizer_build, ls_cuda_optimizer_discard }
 const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT] = {
-    [LS_OP_ADD] = {add_run, elements_build, NULL},
-    [LS_OP_SCALE] = {scale_run, elements_build, NULL},
-    [LS_OP_PLACE] = {place_run, elements_build, NULL},
-    [LS_OP_TAKE] = {take_run, elements_build, NULL},
+    [LS_OP_ADD] = {.run = add_run},
+    [LS_OP_SCALE] = {.run = scale_run},
+    [LS_OP_PLACE] = {.run = place_run},
+    [LS_OP_TAKE] = {.run = take_run},
     [LS_OP_DROPOUT] = {dropout_run, dropout_build, ls_cuda_let_go},
     [LS_OP_SOFTMAX_CROSSENTROPY] = LOSS,
     [LS_OP_CROSSENTROPY] = LOSS,
@@ -146,13 +129,13 @@ const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT] = {
     [LS_OP_SQUARED_ERROR] = LOSS,
     [LS_OP_METRIC] = {ls_cuda_metric_run, ls_cuda_metric_build, ls_cuda_let_go},
     [LS_OP_ONE_HOT] = {.run = ls_cuda_one_hot_run},
-    [LS_OP_MERGE] = {merge_run, elements_build, NULL},
+    [LS_OP_MERGE] = {.run = merge_run},
     [LS_OP_SGD] = OPTIMIZER,
     [LS_OP_ADAM] = OPTIMIZER,
     [LS_OP_RMSPROP] = OPTIMIZER,
     [LS_OP_LAMB] = OPTIMIZER,
     [LS_OP_PENALTY] = {ls_cuda_penalty_run, ls_cuda_optimizer_build, ls_cuda_optimizer_discard},
-    [LS_OP_CAST] = {cast_run, elements_build, NULL},
+    [LS_OP_CAST] = {.run = cast_run},
     [LS_OP_FINITE] = {finite_run, finite_build, ls_cuda_let_go},
     [LS_OP_REPORT] = {report_run, report_build, NULL},
 };

@@ -105,17 +105,17 @@ template <typename U> cudaError_t launch_lines(const struct ls_cuda_lines *lines
 /* ---- what is not finite ---- */
 
 #define FINITE_ELEMENTS 16 /* a thread, at least, before there are more blocks */
+#define FINITE_PACK     4
 
-template <typename T> __global__ void count_infinite(const T *x, int64_t packs, int64_t count, int64_t *counts) {
-    constexpr int size = ls_pack_size<T>;
+__global__ void count_infinite(const float *x, int64_t packs, int64_t count, int64_t *counts) {
     int found = 0;
     for (int64_t i = ls_thread(); i < packs; i += ls_all_threads()) {
-        float values[size];
-        ls_read_pack<T, size>(x + i * size, values);
-        for (int k = 0; k < size; k++) found += !(fabsf(values[k]) <= FLT_MAX);
+        float values[FINITE_PACK];
+        ls_read_pack<float, FINITE_PACK>(x + i * FINITE_PACK, values);
+        for (int k = 0; k < FINITE_PACK; k++) found += !(fabsf(values[k]) <= FLT_MAX);
     }
-    for (int64_t i = packs * size + ls_thread(); i < count; i += ls_all_threads())
-        found += !(fabsf(ls_load<T>(x[i])) <= FLT_MAX);
+    for (int64_t i = packs * FINITE_PACK + ls_thread(); i < count; i += ls_all_threads())
+        found += !(fabsf(x[i]) <= FLT_MAX);
     double sum = ls_block_sum(found);
     if (threadIdx.x == 0) counts[blockIdx.x] = static_cast<int64_t>(sum);
 }
@@ -125,13 +125,6 @@ __global__ void add_counts(const int64_t *counts, int64_t count, double *value) 
     for (int64_t i = threadIdx.x; i < count; i += blockDim.x) mine += static_cast<double>(counts[i]);
     double sum = ls_block_sum(mine);
     if (threadIdx.x == 0) *value = sum;
-}
-
-template <typename T>
-cudaError_t launch_finite(const T *x, int64_t count, int64_t *counts, unsigned blocks, cudaStream_t stream) {
-    int64_t packs = ls_is_aligned(x) ? count / ls_pack_size<T> : 0;
-    auto *kernel = count_infinite<T>;
-    return LS_LAUNCH_SYNC(kernel, blocks, LS_THREADS, 0, stream, x, packs, count, counts);
 }
 
 /* ---- report ---- */
@@ -181,12 +174,11 @@ cudaError_t ls_cuda_copy_lines(const struct ls_cuda_lines *lines, cudaStream_t s
     return all % 4 == 0 ? launch_lines<uint32_t>(lines, stream) : launch_lines<uint16_t>(lines, stream);
 }
 
-cudaError_t ls_cuda_finite(const void *x, ls_dtype dtype, int64_t count, int64_t *counts, double *value,
-                           cudaStream_t stream) {
+cudaError_t ls_cuda_finite(const float *x, int64_t count, int64_t *counts, double *value, cudaStream_t stream) {
     unsigned wanted = ls_blocks(count / FINITE_ELEMENTS);
     unsigned blocks = wanted < LS_CUDA_FINITE_BLOCKS ? wanted : LS_CUDA_FINITE_BLOCKS;
-    cudaError_t error;
-    LS_WITH_TYPE(dtype, error = launch_finite<T>(static_cast<const T *>(x), count, counts, blocks, stream));
+    int64_t packs = ls_is_aligned(x) ? count / FINITE_PACK : 0;
+    cudaError_t error = LS_LAUNCH_SYNC(count_infinite, blocks, LS_THREADS, 0, stream, x, packs, count, counts);
     if (error) return error;
     return LS_LAUNCH_SYNC(add_counts, 1, LS_THREADS, 0, stream, counts, static_cast<int64_t>(blocks), value);
 }

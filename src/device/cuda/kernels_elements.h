@@ -65,8 +65,7 @@ cudaError_t ls_cuda_copy_lines(const struct ls_cuda_lines *lines, cudaStream_t s
 
 /* counts: scratch of LS_CUDA_FINITE_BLOCKS. */
 #define LS_CUDA_FINITE_BLOCKS 1024
-cudaError_t ls_cuda_finite(const void *x, ls_dtype dtype, int64_t count, int64_t *counts, double *value,
-                           cudaStream_t stream);
+cudaError_t ls_cuda_finite(const float *x, int64_t count, int64_t *counts, double *value, cudaStream_t stream);
 
 #define LS_CUDA_REPORT_VALUES 64
 struct ls_cuda_report {
