@@ -86,10 +86,6 @@ const char *cublasLtGetStatusString(cublasStatus_t status) {
     }
 }
 
-size_t cublasLtGetVersion(void) {
-    return 130000;
-}
-
 cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t made, size_t size, cublasComputeType_t compute,
                                                cudaDataType_t scale) {
     if (!made || size < sizeof(*made)) return CUBLAS_STATUS_ALLOC_FAILED;

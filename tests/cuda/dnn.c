@@ -59,10 +59,6 @@ const char *cudnnGetErrorString(cudnnStatus_t status) {
     return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_BAD_PARAM ? "CUDNN_STATUS_BAD_PARAM" : "another error";
 }
 
-size_t cudnnGetVersion(void) {
-    return CUDNN_VERSION;
-}
-
 static bool to_dtype(cudnnDataType_t type, ls_dtype *dtype) {
     *dtype = type == CUDNN_DATA_BFLOAT16 ? LS_BFLOAT16 : type == CUDNN_DATA_HALF ? LS_FLOAT16 : LS_FLOAT32;
     return type == CUDNN_DATA_BFLOAT16 || type == CUDNN_DATA_HALF || type == CUDNN_DATA_FLOAT;

@@ -74,17 +74,18 @@ static cudnnStatus_t ask_scratch(enum ls_op_kind kind, cudnnHandle_t handle, str
                                                           (cudnnConvolutionBwdFilterAlgo_t)d->algorithm, &d->scratch);
 }
 
-/* The fastest plain one, else the fastest of all; NULL: none is possible. */
-static const struct candidate *best_of(const struct candidate *found, int count) {
-    for (int i = 0; i < count; i++)
-        if (found[i].possible && found[i].plain) return &found[i];
-    for (int i = 0; i < count; i++)
-        if (found[i].possible) return &found[i];
-    return NULL;
+/* Whether cuDNN will do it so; then d has what it needs. */
+static bool settle(const struct ls_op *op, cudnnHandle_t handle, struct ls_cuda_dnn *d, const struct candidate *one,
+                   bool proper) {
+    if (!one->possible) return false;
+    d->algorithm = one->algorithm;
+    if (!proper && cudnnSetConvolutionMathType(d->convolution, one->math)) return false;
+    return !ask_scratch(op->kind, handle, d) && d->scratch <= MOST_SCRATCH;
 }
 
-/* An algorithm is tied to the math that the heuristics name beside it. Float32 proper stays with the kernels that
- * multiply and add: the default math would be TF32. 16-bit types need tensor cores to be allowed. */
+/* The fastest plain one, else the fastest of all. An algorithm is tied to the math that the heuristics name beside it.
+ * Float32 proper stays with the kernels that multiply and add: the default math would be TF32. 16-bit types need tensor
+ * cores to be allowed. */
 ls_status ls_cuda_dnn_choose(const struct ls_op *op, cudnnHandle_t handle, struct ls_cuda_dnn *d) {
     struct candidate found[CANDIDATES];
     int count = 0;
@@ -94,10 +95,8 @@ ls_status ls_cuda_dnn_choose(const struct ls_op *op, cudnnHandle_t handle, struc
                                                                      : single ? CUDNN_DEFAULT_MATH
                                                                               : CUDNN_TENSOR_OP_MATH);
     if (!code) code = list(op->kind, handle, d, found, &count);
-    if (code) return ls_cuda_dnn_check(op, code);
-    const struct candidate *best = best_of(found, count);
-    if (!best) return ls_cuda_dnn_check(op, CUDNN_STATUS_NOT_SUPPORTED);
-    d->algorithm = best->algorithm;
-    if (!proper) code = cudnnSetConvolutionMathType(d->convolution, best->math);
-    return ls_cuda_dnn_check(op, code ? code : ask_scratch(op->kind, handle, d));
+    for (int plain = 1; !code && plain >= 0; plain--)
+        for (int i = 0; i < count; i++)
+            if (found[i].plain == (plain == 1) && settle(op, handle, d, &found[i], proper)) return LS_OK;
+    return ls_cuda_dnn_check(op, code ? code : CUDNN_STATUS_NOT_SUPPORTED);
 }

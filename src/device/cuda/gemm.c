@@ -107,7 +107,7 @@ ls_status ls_cuda_product_build(const struct ls_op *op, const struct ls_cuda_mat
     if (!code) code = prefer(&preference, m);
     if (!code) code = set_epilogue(made, m, m->bias != NULL);
     if (!code) code = choose(handle, made, &preference);
-    if (code == CUBLAS_STATUS_NOT_SUPPORTED && m->bias) {
+    if (code && m->bias) { /* whatever it says: without, the caller adds the bias */
         code = set_epilogue(made, m, false);
         if (!code) code = choose(handle, made, &preference);
     }
