@@ -14,14 +14,6 @@ struct numbers {
     int64_t count;
 };
 
-static struct ls_device *open_gpu(void) {
-    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
-    int count = 0;
-    ck_assert_msg(ls_devices_open("gpu:0", 1, devices, &count) == LS_OK, "%s", ls_error());
-    ck_assert_int_eq(devices[0]->ops->enter(devices[0], &(struct ls_thread_state){0}), LS_OK);
-    return devices[0];
-}
-
 static size_t bytes_of(ls_dtype dtype) {
     return dtype == LS_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
 }
@@ -150,7 +142,7 @@ static struct ls_op dense_op(const struct size *s, const struct numbers n[TENSOR
 START_TEST(test_dense) {
     const struct size *s = &sizes[_i / KINDS];
     const struct kind *kind = &kinds[_i % KINDS];
-    struct ls_device *device = open_gpu();
+    struct ls_device *device = open_device();
     struct numbers n[TENSORS];
     make_dense(device, s, kind->dtype, n);
     struct reference_dense oracle = {s->rows,     s->in,       s->out,       s->relu,      n[X].oracle,  n[W].oracle,
@@ -181,12 +173,11 @@ END_TEST
 static const struct shape {
     int64_t rows, size[2], channels, filters, groups, kernel[2], stride, dilation, before, after;
 } shapes[] = {
-    {2, {5, 4}, 24, 16, 1, {1, 1}, 1, 1, 0, 0},  {2, {5, 4}, 7, 5, 1, {1, 1}, 1, 1, 0, 0},
-    {2, {8, 6}, 3, 16, 1, {3, 3}, 2, 1, 0, 1},   {1, {9, 7}, 17, 33, 1, {3, 3}, 1, 1, 1, 1},
-    {2, {6, 6}, 8, 12, 4, {3, 3}, 1, 1, 1, 1},   {1, {11, 9}, 6, 5, 1, {3, 3}, 1, 2, 2, 2},
-    {2, {9, 9}, 4, 6, 1, {3, 3}, 2, 2, 2, 2},    {1, {7, 7}, 4, 4, 1, {2, 2}, 3, 1, 1, 0},
-    {1, {4, 4}, 40, 36, 1, {3, 3}, 1, 1, 1, 1},
-    {2, {7, 6}, 16, 16, 16, {3, 3}, 2, 1, 0, 1},
+    {2, {5, 4}, 24, 16, 1, {1, 1}, 1, 1, 0, 0}, {2, {5, 4}, 7, 5, 1, {1, 1}, 1, 1, 0, 0},
+    {2, {8, 6}, 3, 16, 1, {3, 3}, 2, 1, 0, 1},  {1, {9, 7}, 17, 33, 1, {3, 3}, 1, 1, 1, 1},
+    {2, {6, 6}, 8, 12, 4, {3, 3}, 1, 1, 1, 1},  {1, {11, 9}, 6, 5, 1, {3, 3}, 1, 2, 2, 2},
+    {2, {9, 9}, 4, 6, 1, {3, 3}, 2, 2, 2, 2},   {1, {7, 7}, 4, 4, 1, {2, 2}, 3, 1, 1, 0},
+    {1, {4, 4}, 40, 36, 1, {3, 3}, 1, 1, 1, 1}, {2, {7, 6}, 16, 16, 16, {3, 3}, 2, 1, 0, 1},
 };
 #define SHAPES ((int)(sizeof(shapes) / sizeof(shapes[0])))
 
@@ -255,7 +246,7 @@ static struct reference_image image_oracle(const struct shape *s, const struct n
 START_TEST(test_convolution) {
     const struct shape *s = &shapes[_i / KINDS];
     const struct kind *kind = &kinds[_i % KINDS];
-    struct ls_device *device = open_gpu();
+    struct ls_device *device = open_device();
     struct numbers n[TENSORS];
     make_images(device, s, kind->dtype, n);
     struct reference_image oracle = image_oracle(s, n);
@@ -289,7 +280,7 @@ static double *dense_again(struct ls_device *device, bool tf32) {
 
 /* Equal bits again, and others in TF32: float32 is not rounded unasked. */
 START_TEST(test_bits) {
-    struct ls_device *device = open_gpu();
+    struct ls_device *device = open_device();
     size_t size = (size_t)(sizes[0].rows * sizes[0].out) * sizeof(double);
     double *first = dense_again(device, false), *second = dense_again(device, false),
            *rounded = dense_again(device, true);
@@ -303,7 +294,7 @@ START_TEST(test_bits) {
 END_TEST
 
 START_TEST(test_refused) {
-    struct ls_device *device = open_gpu();
+    struct ls_device *device = open_device();
     struct numbers n[TENSORS];
     make_images(device, &shapes[2], LS_FLOAT32, n);
     struct ls_op op = image_op(&shapes[2], n, LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, false);
