@@ -41,8 +41,9 @@ void ls_cuda_products_close(struct ls_cuda_device *device);
 /* What op->handle points to, for every kind. */
 struct ls_cuda_op {
     struct ls_cuda_device *device;
-    void *own;         /* of the kind; its discard frees it */
-    ls_op_run_fn *run; /* of the kind */
+    void *own;                      /* of the kind; its discard frees it */
+    ls_op_run_fn *run;              /* of the kind */
+    const struct ls_cuda_kind *way; /* of a convolution: what build has chosen */
 };
 
 static inline const struct ls_cuda_op *ls_cuda_op_of(const struct ls_op *op) {

@@ -1,0 +1,171 @@
+/* Convolutions by cuDNN, through its older interface: images by channels (rows, height, width, channels), filters
+ * brought to (filters, height, width, channels) of the workspace and their gradients back from there. cuDNN pads alike
+ * on both sides only; where an op does not, the filter gets zeros on the side that is padded less, and the other side's
+ * padding holds for both. Mirrors tf.nn.conv2d. */
+#include "device/cuda/dnn.h"
+
+#include "base/memory.h"
+
+static int image_place(const struct ls_op *op) {
+    return op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X;
+}
+static int out_place(const struct ls_op *op) {
+    return op->kind == LS_OP_CONVOLUTION_FORWARD ? LS_ARG_Y : LS_ARG_DY;
+}
+static int filter_place(const struct ls_op *op) {
+    return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS ? LS_ARG_DW : LS_ARG_W;
+}
+
+/* ---- build ---- */
+
+/* Where the kernel's elements lie in cuDNN's filter; where it is padded unevenly, gaps of dilation are zeros too. */
+static struct ls_cuda_filter lay_out(const struct ls_op *op) {
+    const struct ls_window *w = &op->window;
+    const int64_t *d = op->tensors[filter_place(op)].shape.dims;
+    struct ls_cuda_filter made = {.channels = d[2], .filters = d[3]};
+    for (int i = 0; i < 2; i++) {
+        int64_t more = w->after[i] - w->before[i];
+        made.kernel[i] = w->kernel[i];
+        made.step[i] = more ? w->dilation[i] : 1;
+        made.offset[i] = more > 0 ? more : 0;
+        made.taps[i] = (w->kernel[i] - 1) * made.step[i] + 1 + (more > 0 ? more : -more);
+    }
+    return made;
+}
+
+/* A 16-bit op's float32 dw comes from a filter of the images' type: cuDNN wants one type for all three. */
+static cudnnDataType_t type_of(const struct ls_op *op) {
+    ls_dtype dtype = op->tensors[out_place(op)].dtype;
+    return dtype == LS_BFLOAT16 ? CUDNN_DATA_BFLOAT16 : dtype == LS_FLOAT16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
+}
+
+static cudnnStatus_t describe_image(const struct ls_op *op, int place, cudnnTensorDescriptor_t made) {
+    const int64_t *d = op->tensors[place].shape.dims;
+    return cudnnSetTensor4dDescriptor(made, CUDNN_TENSOR_NHWC, type_of(op), (int)d[0], (int)d[3], (int)d[1], (int)d[2]);
+}
+
+/* Adds in float32 for every type. */
+static cudnnStatus_t describe_window(const struct ls_op *op, struct ls_cuda_dnn *d) {
+    const struct ls_window *w = &op->window;
+    const struct ls_cuda_filter *f = &d->layout;
+    int pad[2], strides[2], dilation[2];
+    for (int i = 0; i < 2; i++) {
+        pad[i] = (int)(w->before[i] > w->after[i] ? w->before[i] : w->after[i]);
+        strides[i] = (int)w->strides[i];
+        dilation[i] = (int)(w->dilation[i] / f->step[i]);
+    }
+    cudnnStatus_t code = cudnnSetFilter4dDescriptor(d->filter, type_of(op), CUDNN_TENSOR_NHWC, (int)f->filters,
+                                                    (int)f->channels, (int)f->taps[0], (int)f->taps[1]);
+    if (!code)
+        code = cudnnSetConvolution2dDescriptor(d->convolution, pad[0], pad[1], strides[0], strides[1], dilation[0],
+                                               dilation[1], CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
+    return code ? code : cudnnSetConvolutionGroupCount(d->convolution, (int)w->groups);
+}
+
+static ls_status make(struct ls_op *op, struct ls_cuda_dnn *d) {
+    cudnnStatus_t code = cudnnCreateTensorDescriptor(&d->image);
+    if (!code) code = cudnnCreateTensorDescriptor(&d->out);
+    if (!code) code = cudnnCreateFilterDescriptor(&d->filter);
+    if (!code) code = cudnnCreateConvolutionDescriptor(&d->convolution);
+    if (!code) code = describe_image(op, image_place(op), d->image);
+    if (!code) code = describe_image(op, out_place(op), d->out);
+    if (!code) code = describe_window(op, d);
+    return ls_cuda_dnn_check(op, code);
+}
+
+/* cuDNN counts elements with 32 bits. */
+static ls_status check_sizes(const struct ls_op *op) {
+    const int places[] = {image_place(op), out_place(op)};
+    for (int i = 0; i < 2; i++) {
+        const ls_shape *shape = &op->tensors[places[i]].shape;
+        int64_t count = 1;
+        for (int axis = 0; axis < shape->rank; axis++) count *= shape->dims[axis];
+        if (count > INT32_MAX)
+            return ls_fail(LS_RESOURCE_EXHAUSTED,
+                           "%s: %s: cuDNN takes images of 2^31 elements at most; make the batch smaller",
+                           ls_cuda_op_of(op)->device->device.name, ls_op_name(op->kind));
+    }
+    return LS_OK;
+}
+
+static void plan_workspace(struct ls_op *op, struct ls_cuda_dnn *d) {
+    const struct ls_cuda_filter *f = &d->layout;
+    bool single = op->tensors[out_place(op)].dtype == LS_FLOAT32;
+    size_t elements = (size_t)(f->taps[0] * f->taps[1] * f->channels * f->filters);
+    size_t sums = ls_cuda_convolution_sum_workspace(op);
+    d->filter_size = ls_cuda_piece(elements * (single ? sizeof(float) : sizeof(uint16_t)));
+    op->workspace_size = d->filter_size + d->scratch;
+    if (sums > op->workspace_size) op->workspace_size = sums;
+}
+
+void ls_cuda_dnn_discard(struct ls_op *op) {
+    struct ls_cuda_op *handle = op->handle;
+    struct ls_cuda_dnn *d = handle->own;
+    if (!d) return;
+    if (d->convolution) (void)cudnnDestroyConvolutionDescriptor(d->convolution);
+    if (d->filter) (void)cudnnDestroyFilterDescriptor(d->filter);
+    if (d->out) (void)cudnnDestroyTensorDescriptor(d->out);
+    if (d->image) (void)cudnnDestroyTensorDescriptor(d->image);
+    ls_free(d);
+    handle->own = NULL;
+}
+
+ls_status ls_cuda_dnn_build(struct ls_cuda_device *device, struct ls_op *op) {
+    cudnnHandle_t handle;
+    ls_status status = check_sizes(op);
+    if (!status) status = ls_cuda_dnn_handle(device, &handle);
+    if (status) return status;
+    struct ls_cuda_dnn *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a convolution", sizeof(*made));
+    ((struct ls_cuda_op *)op->handle)->own = made;
+    made->layout = lay_out(op);
+    status = make(op, made);
+    if (!status) status = ls_cuda_dnn_choose(op, handle, made);
+    if (status)
+        ls_cuda_dnn_discard(op);
+    else
+        plan_workspace(op, made);
+    return status;
+}
+
+/* ---- run ---- */
+
+static ls_status pack(const struct ls_op *op, const struct ls_cuda_dnn *d) {
+    const struct ls_tensor *w = &op->tensors[LS_ARG_W];
+    return ls_cuda_launched(op, ls_cuda_pack_filter(&d->layout, op->workspace, w->data, w->dtype, ls_cuda_stream(op)));
+}
+
+static ls_status unpack(const struct ls_op *op, const struct ls_cuda_dnn *d) {
+    const struct ls_tensor *dw = &op->tensors[LS_ARG_DW], *dy = &op->tensors[LS_ARG_DY];
+    return ls_cuda_launched(op,
+                            ls_cuda_unpack_filter(&d->layout, dw->data, op->workspace, dy->dtype, ls_cuda_stream(op)));
+}
+
+static cudnnStatus_t convolve(const struct ls_op *op, cudnnHandle_t handle, const struct ls_cuda_dnn *d) {
+    const float one = 1, zero = 0;
+    void *image = op->tensors[image_place(op)].data, *out = op->tensors[out_place(op)].data, *filter = op->workspace;
+    void *scratch = d->scratch ? (char *)op->workspace + d->filter_size : NULL;
+    if (op->kind == LS_OP_CONVOLUTION_FORWARD)
+        return cudnnConvolutionForward(handle, &one, d->image, image, d->filter, filter, d->convolution,
+                                       (cudnnConvolutionFwdAlgo_t)d->algorithm, scratch, d->scratch, &zero, d->out,
+                                       out);
+    if (op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA)
+        return cudnnConvolutionBackwardData(handle, &one, d->filter, filter, d->out, out, d->convolution,
+                                            (cudnnConvolutionBwdDataAlgo_t)d->algorithm, scratch, d->scratch, &zero,
+                                            d->image, image);
+    return cudnnConvolutionBackwardFilter(handle, &one, d->image, image, d->out, out, d->convolution,
+                                          (cudnnConvolutionBwdFilterAlgo_t)d->algorithm, scratch, d->scratch, &zero,
+                                          d->filter, filter);
+}
+
+ls_status ls_cuda_dnn_run(const struct ls_op *op) {
+    const struct ls_cuda_dnn *d = ls_cuda_op_of(op)->own;
+    bool weights = op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
+    cudnnHandle_t handle;
+    ls_status status = ls_cuda_dnn_handle(ls_cuda_op_of(op)->device, &handle);
+    if (!status) status = weights ? ls_cuda_convolution_sum_bias(op) : pack(op, d);
+    if (!status) status = ls_cuda_dnn_check(op, convolve(op, handle, d));
+    if (!status && weights) status = unpack(op, d);
+    if (!status && op->kind == LS_OP_CONVOLUTION_FORWARD) status = ls_cuda_convolution_add_bias(op);
+    return status;
+}

@@ -1,0 +1,61 @@
+/* Products of matrices, from the inside: what dense layers and convolutions share. */
+#pragma once
+#include <cublasLt.h>
+#include <cudnn.h>
+
+#include "device/cuda/cuda.h"
+
+/* The device's handles, made by the first who asks. */
+ls_status ls_cuda_blas_handle(struct ls_cuda_device *device, cublasLtHandle_t *handle);
+ls_status ls_cuda_dnn_handle(struct ls_cuda_device *device, cudnnHandle_t *handle);
+/* OK, or an error naming device and op in the library's words: UNIMPLEMENTED for what it has not, RESOURCE_EXHAUSTED
+ * for memory, else INTERNAL. */
+ls_status ls_cuda_blas_check(const struct ls_op *op, cublasStatus_t code);
+ls_status ls_cuda_dnn_check(const struct ls_op *op, cudnnStatus_t code);
+
+/* c(rows, columns) = a(rows, depth) b(depth, columns), and bias(columns) added to each row unless NULL. All by rows and
+ * packed; a transposed one lies as (depth, rows), or (columns, depth). Sums are of float32. */
+struct ls_cuda_matrices {
+    int64_t rows, columns, depth;
+    bool transpose_a, transpose_b;
+    ls_dtype dtype, c_dtype; /* of a and b; of c and bias: the same, or float32 */
+    const void *a, *b, *bias;
+    void *c;
+};
+struct ls_cuda_product {
+    cublasLtMatmulDescOpaque_t description;
+    cublasLtMatrixLayoutOpaque_t a, b, c;
+    cublasLtMatmulAlgo_t algorithm;
+    size_t workspace; /* bytes that a run needs */
+    bool biased;      /* false although there is a bias: the caller adds it */
+};
+/* Chooses the algorithm, once; the same for the same shapes and places modulo 16 bytes. */
+ls_status ls_cuda_product_build(const struct ls_op *op, const struct ls_cuda_matrices *m, struct ls_cuda_product *made);
+/* The places, no more, may differ from those of build. */
+ls_status ls_cuda_product_run(const struct ls_op *op, struct ls_cuda_product *product, const struct ls_cuda_matrices *m,
+                              void *workspace);
+
+/* In a workspace pieces begin on such a place. */
+static inline size_t ls_cuda_piece(size_t size) {
+    return (size + 255) / 256 * 256;
+}
+
+/* Rows of the table. dense.c: also convolutions of 1 x 1 elements; dnn.c: any convolution, by cuDNN;
+ * windows.c: what cuDNN has not. */
+ls_status ls_cuda_dense_build(struct ls_cuda_device *device, struct ls_op *op);
+ls_status ls_cuda_dense_run(const struct ls_op *op);
+void ls_cuda_dense_discard(struct ls_op *op);
+ls_status ls_cuda_convolution_build(struct ls_cuda_device *device, struct ls_op *op);
+ls_status ls_cuda_convolution_run(const struct ls_op *op);
+void ls_cuda_convolution_discard(struct ls_op *op);
+ls_status ls_cuda_dnn_build(struct ls_cuda_device *device, struct ls_op *op);
+ls_status ls_cuda_dnn_run(const struct ls_op *op);
+void ls_cuda_dnn_discard(struct ls_op *op);
+ls_status ls_cuda_windows_build(struct ls_cuda_device *device, struct ls_op *op);
+ls_status ls_cuda_windows_run(const struct ls_op *op);
+void ls_cuda_windows_discard(struct ls_op *op);
+
+/* What is done to a convolution's bias apart: added to y, and db summed from dy, where there are such. */
+ls_status ls_cuda_convolution_add_bias(const struct ls_op *op);
+ls_status ls_cuda_convolution_sum_bias(const struct ls_op *op);
+size_t ls_cuda_convolution_sum_workspace(const struct ls_op *op); /* bytes, from the workspace's beginning */

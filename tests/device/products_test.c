@@ -1,0 +1,323 @@
+/* Dense layers and convolutions on a GPU, a real or the emulated one, as only a GPU has them: in 16 bits and in TF32,
+ * against the oracle on inputs that are rounded alike. What is float32 the other tests compare. */
+#include "base/dtype.h"
+#include "device/op_fixture.h"
+#include "device/reference.h"
+#include "device/reference_image.h"
+#include "harness.h"
+
+/* A tensor on the device, and its numbers in double for the oracle, rounded to its type. */
+struct numbers {
+    void *memory;
+    ls_dtype dtype;
+    double *oracle;
+    int64_t count;
+};
+
+static size_t bytes_of(ls_dtype dtype) {
+    return dtype == LS_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+static uint16_t to_bits(float value, ls_dtype dtype) {
+    return dtype == LS_BFLOAT16 ? ls_float_to_bfloat16(value) : ls_float_to_half(value);
+}
+
+static float from_bits(uint16_t bits, ls_dtype dtype) {
+    return dtype == LS_BFLOAT16 ? ls_bfloat16_to_float(bits) : ls_half_to_float(bits);
+}
+
+static void *pack(const double *values, ls_dtype dtype, int64_t count) {
+    float *singles = ls_alloc((size_t)count * sizeof(float));
+    uint16_t *halves = (uint16_t *)(void *)singles;
+    ck_assert_ptr_nonnull(singles);
+    for (int64_t i = 0; i < count; i++)
+        if (dtype == LS_FLOAT32)
+            singles[i] = (float)values[i];
+        else
+            halves[i] = to_bits((float)values[i], dtype);
+    return singles;
+}
+
+/* Random ones for a stream above 0, else no numbers, which must be overwritten. */
+static struct numbers make_numbers(struct ls_device *device, ls_dtype dtype, uint64_t stream, int64_t count) {
+    struct numbers made = {NULL, dtype, ls_alloc((size_t)count * sizeof(double)), count};
+    ck_assert_ptr_nonnull(made.oracle);
+    for (int64_t i = 0; i < count; i++) {
+        float value = stream ? (float)ls_random_normal(7, stream, (uint64_t)i) : NAN;
+        made.oracle[i] = (double)(dtype == LS_FLOAT32 ? value : from_bits(to_bits(value, dtype), dtype));
+    }
+    void *packed = pack(made.oracle, dtype, count);
+    ck_assert_int_eq(device->ops->allocate(device, (size_t)count * bytes_of(dtype), &made.memory), LS_OK);
+    ck_assert_int_eq(device->ops->copy_in(device, made.memory, packed, (size_t)count * bytes_of(dtype)), LS_OK);
+    ls_free(packed);
+    return made;
+}
+
+static void free_numbers(struct ls_device *device, struct numbers *numbers) {
+    device->ops->release(device, numbers->memory);
+    ls_free(numbers->oracle);
+}
+
+static double *fetch(struct ls_device *device, const struct numbers *numbers) {
+    size_t size = (size_t)numbers->count * bytes_of(numbers->dtype);
+    float *singles = ls_alloc(size);
+    const uint16_t *halves = (const uint16_t *)(const void *)singles;
+    double *made = ls_alloc((size_t)numbers->count * sizeof(double));
+    ck_assert(singles && made);
+    ck_assert_msg(device->ops->copy_out(device, singles, numbers->memory, size) == LS_OK, "%s", ls_error());
+    for (int64_t i = 0; i < numbers->count; i++)
+        made[i] = (double)(numbers->dtype == LS_FLOAT32 ? singles[i] : from_bits(halves[i], numbers->dtype));
+    ls_free(singles);
+    return made;
+}
+
+/* tolerance: of the largest magnitude. */
+static void assert_near(struct ls_device *device, const char *what, const struct numbers *numbers, double tolerance) {
+    double *values = fetch(device, numbers), largest = 0;
+    for (int64_t i = 0; i < numbers->count; i++) largest = fmax(largest, fabs(numbers->oracle[i]));
+    for (int64_t i = 0; i < numbers->count; i++)
+        if (!(fabs(values[i] - numbers->oracle[i]) <= tolerance * largest))
+            ck_abort_msg("%s[%lld] is %.9g, but must be %.9g", what, (long long)i, values[i], numbers->oracle[i]);
+    ls_free(values);
+}
+
+static struct ls_tensor at(const struct numbers *numbers, ls_shape shape) {
+    return (struct ls_tensor){.data = numbers->memory, .dtype = numbers->dtype, .shape = shape};
+}
+
+/* Builds, runs and discards. The workspace holds no numbers. */
+static void run_on(struct ls_device *device, struct ls_op *op) {
+    ck_assert_msg(device->ops->build(device, op) == LS_OK, "%s", ls_error());
+    struct numbers workspace = make_numbers(device, LS_FLOAT32, 0, (int64_t)(op->workspace_size / sizeof(float) + 1));
+    op->workspace = workspace.memory;
+    ck_assert_msg(op->run(op) == LS_OK, "%s", ls_error());
+    ck_assert_msg(ls_device_synchronize(device) == LS_OK, "%s", ls_error());
+    device->ops->discard(device, op);
+    free_numbers(device, &workspace);
+}
+
+/* How far a type's results may be: 16 bits are rounded once or twice, sums of their products are float32. */
+static const struct kind {
+    ls_dtype dtype;
+    bool tf32;
+    double stored, summed;
+} kinds[] = {{LS_BFLOAT16, false, 1e-2, 1e-5}, {LS_FLOAT16, false, 2e-3, 1e-5}, {LS_FLOAT32, true, 2e-3, 2e-3}};
+#define KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
+
+/* ---- dense ---- */
+
+static const struct size {
+    int64_t rows, in, out;
+    bool relu;
+} sizes[] = {{33, 64, 24, false}, {33, 64, 24, true}, {4, 100, 10, false}, {7, 5, 3, true},
+             {1, 9, 6, false},    {6, 200, 1, false}, {300, 8, 7, true},   {1100, 8, 16, true}};
+#define SIZES ((int)(sizeof(sizes) / sizeof(sizes[0])))
+
+enum { X, W, B, Y, DY, DX, DW, DB, TENSORS };
+
+static void make_dense(struct ls_device *device, const struct size *s, ls_dtype type, struct numbers made[TENSORS]) {
+    made[X] = make_numbers(device, type, 1, s->rows * s->in);
+    made[W] = make_numbers(device, type, 2, s->in * s->out);
+    made[B] = make_numbers(device, LS_FLOAT32, 3, s->out);
+    made[Y] = make_numbers(device, type, 0, s->rows * s->out);
+    made[DY] = make_numbers(device, type, 4, s->rows * s->out);
+    made[DX] = make_numbers(device, type, 0, s->rows * s->in);
+    made[DW] = make_numbers(device, LS_FLOAT32, 0, s->in * s->out);
+    made[DB] = make_numbers(device, LS_FLOAT32, 0, s->out);
+}
+
+static struct ls_op dense_op(const struct size *s, const struct numbers n[TENSORS], enum ls_op_kind kind, bool tf32) {
+    struct ls_op op = {.kind = kind, .activation = s->relu ? LS_RELU : LS_LINEAR, .tf32 = tf32};
+    op.tensors[LS_ARG_X] = at(&n[X], LS_SHAPE(s->rows, s->in));
+    op.tensors[LS_ARG_W] = at(&n[W], LS_SHAPE(s->in, s->out));
+    op.tensors[LS_ARG_B] = at(&n[B], LS_SHAPE(s->out));
+    op.tensors[LS_ARG_Y] = at(&n[Y], LS_SHAPE(s->rows, s->out));
+    op.tensors[LS_ARG_DY] = at(&n[DY], LS_SHAPE(s->rows, s->out));
+    op.tensors[LS_ARG_DX] = at(&n[DX], LS_SHAPE(s->rows, s->in));
+    op.tensors[LS_ARG_DW] = at(&n[DW], LS_SHAPE(s->in, s->out));
+    op.tensors[LS_ARG_DB] = at(&n[DB], LS_SHAPE(s->out));
+    return op;
+}
+
+START_TEST(test_dense) {
+    const struct size *s = &sizes[_i / KINDS];
+    const struct kind *kind = &kinds[_i % KINDS];
+    struct ls_device *device = open_device();
+    struct numbers n[TENSORS];
+    make_dense(device, s, kind->dtype, n);
+    struct reference_dense oracle = {s->rows,     s->in,       s->out,       s->relu,      n[X].oracle,  n[W].oracle,
+                                     n[B].oracle, n[Y].oracle, n[DY].oracle, n[DX].oracle, n[DW].oracle, n[DB].oracle};
+    struct ls_op forward = dense_op(s, n, LS_OP_DENSE_FORWARD, kind->tf32);
+    struct ls_op backward = dense_op(s, n, LS_OP_DENSE_BACKWARD, kind->tf32);
+    run_on(device, &forward);
+    reference_dense_forward(&oracle);
+    assert_near(device, "y", &n[Y], kind->stored);
+    double *y = fetch(device, &n[Y]);
+    memcpy(n[Y].oracle, y, (size_t)n[Y].count * sizeof(double)); /* the same mask near 0 */
+    ls_free(y);
+    run_on(device, &backward);
+    reference_dense_backward(&oracle);
+    assert_near(device, "dy", &n[DY], 0);
+    assert_near(device, "dx", &n[DX], kind->stored);
+    assert_near(device, "dw", &n[DW], kind->summed);
+    assert_near(device, "db", &n[DB], 1e-5);
+    for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
+    ls_device_close(device);
+}
+END_TEST
+
+/* ---- convolutions ---- */
+
+/* Of one position; of three channels, padded unevenly and strided; of groups; dilated; with gaps between windows; each
+ * channel by itself. */
+static const struct shape {
+    int64_t rows, size[2], channels, filters, groups, kernel[2], stride, dilation, before, after;
+} shapes[] = {
+    {2, {5, 4}, 24, 16, 1, {1, 1}, 1, 1, 0, 0}, {2, {5, 4}, 7, 5, 1, {1, 1}, 1, 1, 0, 0},
+    {2, {8, 6}, 3, 16, 1, {3, 3}, 2, 1, 0, 1},  {1, {9, 7}, 17, 33, 1, {3, 3}, 1, 1, 1, 1},
+    {2, {6, 6}, 8, 12, 4, {3, 3}, 1, 1, 1, 1},  {1, {11, 9}, 6, 5, 1, {3, 3}, 1, 2, 2, 2},
+    {2, {9, 9}, 4, 6, 1, {3, 3}, 2, 2, 2, 2},   {1, {7, 7}, 4, 4, 1, {2, 2}, 3, 1, 1, 0},
+    {1, {4, 4}, 40, 36, 1, {3, 3}, 1, 1, 1, 1}, {2, {7, 6}, 16, 16, 16, {3, 3}, 2, 1, 0, 1},
+};
+#define SHAPES ((int)(sizeof(shapes) / sizeof(shapes[0])))
+
+static int64_t positions(const struct shape *s, int axis) {
+    return (s->size[axis] + s->before + s->after - (s->kernel[axis] - 1) * s->dilation - 1) / s->stride + 1;
+}
+
+static void make_images(struct ls_device *device, const struct shape *s, ls_dtype type, struct numbers made[TENSORS]) {
+    int64_t in = s->rows * s->size[0] * s->size[1] * s->channels;
+    int64_t out = s->rows * positions(s, 0) * positions(s, 1) * s->filters;
+    int64_t kernel = s->kernel[0] * s->kernel[1] * s->channels / s->groups * s->filters;
+    made[X] = make_numbers(device, type, 1, in);
+    made[W] = make_numbers(device, type, 2, kernel);
+    made[B] = make_numbers(device, LS_FLOAT32, 3, s->filters);
+    made[Y] = make_numbers(device, type, 0, out);
+    made[DY] = make_numbers(device, type, 4, out);
+    made[DX] = make_numbers(device, type, 0, in);
+    made[DW] = make_numbers(device, LS_FLOAT32, 0, kernel);
+    made[DB] = make_numbers(device, LS_FLOAT32, 0, s->filters);
+}
+
+static struct ls_op image_op(const struct shape *s, const struct numbers n[TENSORS], enum ls_op_kind kind, bool tf32) {
+    ls_shape in = LS_SHAPE(s->rows, s->size[0], s->size[1], s->channels);
+    ls_shape out = LS_SHAPE(s->rows, positions(s, 0), positions(s, 1), s->filters);
+    ls_shape kernel = LS_SHAPE(s->kernel[0], s->kernel[1], s->channels / s->groups, s->filters);
+    struct ls_op op = {.kind = kind,
+                       .tf32 = tf32,
+                       .window = {{s->kernel[0], s->kernel[1]},
+                                  {s->stride, s->stride},
+                                  {s->dilation, s->dilation},
+                                  {s->before, s->before},
+                                  {s->after, s->after},
+                                  s->groups}};
+    op.tensors[LS_ARG_X] = at(&n[X], in);
+    op.tensors[LS_ARG_W] = at(&n[W], kernel);
+    op.tensors[LS_ARG_B] = at(&n[B], LS_SHAPE(s->filters));
+    op.tensors[LS_ARG_Y] = at(&n[Y], out);
+    op.tensors[LS_ARG_DY] = at(&n[DY], out);
+    op.tensors[LS_ARG_DX] = at(&n[DX], in);
+    op.tensors[LS_ARG_DW] = at(&n[DW], kernel);
+    op.tensors[LS_ARG_DB] = at(&n[DB], LS_SHAPE(s->filters));
+    return op;
+}
+
+static struct reference_image image_oracle(const struct shape *s, const struct numbers n[TENSORS]) {
+    return (struct reference_image){.rows = s->rows,
+                                    .size = {s->size[0], s->size[1]},
+                                    .channels = s->channels,
+                                    .filters = s->filters,
+                                    .groups = s->groups,
+                                    .kernel = {s->kernel[0], s->kernel[1]},
+                                    .strides = {s->stride, s->stride},
+                                    .dilation = {s->dilation, s->dilation},
+                                    .before = {s->before, s->before},
+                                    .out = {positions(s, 0), positions(s, 1)},
+                                    .x = n[X].oracle,
+                                    .w = n[W].oracle,
+                                    .b = n[B].oracle,
+                                    .y = n[Y].oracle,
+                                    .dy = n[DY].oracle,
+                                    .dx = n[DX].oracle,
+                                    .dw = n[DW].oracle,
+                                    .db = n[DB].oracle};
+}
+
+START_TEST(test_convolution) {
+    const struct shape *s = &shapes[_i / KINDS];
+    const struct kind *kind = &kinds[_i % KINDS];
+    struct ls_device *device = open_device();
+    struct numbers n[TENSORS];
+    make_images(device, s, kind->dtype, n);
+    struct reference_image oracle = image_oracle(s, n);
+    for (int k = LS_OP_CONVOLUTION_FORWARD; k <= LS_OP_CONVOLUTION_BACKWARD_WEIGHTS; k++) {
+        struct ls_op op = image_op(s, n, (enum ls_op_kind)k, kind->tf32);
+        run_on(device, &op);
+    }
+    reference_convolution_forward(&oracle);
+    reference_convolution_backward(&oracle);
+    assert_near(device, "y", &n[Y], kind->stored);
+    assert_near(device, "dx", &n[DX], kind->stored);
+    assert_near(device, "dw", &n[DW], kind->stored); /* cuDNN's comes in the images' type */
+    assert_near(device, "db", &n[DB], 1e-5);
+    for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
+    ls_device_close(device);
+}
+END_TEST
+
+/* ---- what is promised beside numbers ---- */
+
+static double *dense_again(struct ls_device *device, bool tf32) {
+    const struct size *s = &sizes[0];
+    struct numbers n[TENSORS];
+    make_dense(device, s, LS_FLOAT32, n);
+    struct ls_op op = dense_op(s, n, LS_OP_DENSE_FORWARD, tf32);
+    run_on(device, &op);
+    double *made = fetch(device, &n[Y]);
+    for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
+    return made;
+}
+
+/* Equal bits again, and others in TF32: float32 is not rounded unasked. */
+START_TEST(test_bits) {
+    struct ls_device *device = open_device();
+    size_t size = (size_t)(sizes[0].rows * sizes[0].out) * sizeof(double);
+    double *first = dense_again(device, false), *second = dense_again(device, false),
+           *rounded = dense_again(device, true);
+    ck_assert_int_eq(memcmp(first, second, size), 0);
+    ck_assert_int_ne(memcmp(first, rounded, size), 0);
+    ls_free(first);
+    ls_free(second);
+    ls_free(rounded);
+    ls_device_close(device);
+}
+END_TEST
+
+START_TEST(test_refused) {
+    struct ls_device *device = open_device();
+    struct numbers n[TENSORS];
+    make_images(device, &shapes[2], LS_FLOAT32, n);
+    struct ls_op op = image_op(&shapes[2], n, LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, false);
+    op.parts = 2;
+    ck_assert_int_eq(device->ops->build(device, &op), LS_UNIMPLEMENTED);
+    ck_assert_msg(strstr(ls_error(), "gpu:0: convolution backward weights: a batch in parts"), "%s", ls_error());
+    op = image_op(&shapes[2], n, LS_OP_CONVOLUTION_FORWARD, false);
+    op.tensors[LS_ARG_X].shape.dims[0] = op.tensors[LS_ARG_Y].shape.dims[0] = (int64_t)1 << 31;
+    ck_assert_int_eq(device->ops->build(device, &op), LS_RESOURCE_EXHAUSTED);
+    ck_assert_msg(strstr(ls_error(), "make the batch smaller"), "%s", ls_error());
+    for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
+    ls_device_close(device);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("products");
+    TCase *tests = tcase_create("products");
+    tcase_add_loop_test(tests, test_dense, 0, SIZES * KINDS);
+    tcase_add_loop_test(tests, test_convolution, 0, SHAPES * KINDS);
+    tcase_add_test(tests, test_bits);
+    tcase_add_test(tests, test_refused);
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
