@@ -1,0 +1,269 @@
+/* Losses, metrics and elements on a device that is not the CPU, against the CPU, which agrees with Keras (tests/model).
+ */
+#include "base/dtype.h"
+#include "device/op_fixture.h"
+#include "harness.h"
+
+static const struct size { int64_t rows, classes; } sizes[] = {{1, 1}, {1, 10}, {64, 10}, {5, 1001}, {129, 2}, {7, 1}};
+#define SIZE_COUNT ((int)(sizeof(sizes) / sizeof(sizes[0])))
+
+static struct ls_device *open_cpu(void) {
+    struct ls_device *device = NULL;
+    int count = 0;
+    ck_assert_int_eq(ls_devices_open("cpu:0", 1, &device, &count), LS_OK);
+    return device;
+}
+
+/* ---- losses and metrics ---- */
+
+struct outputs {
+    struct size size;
+    struct pair values, one_hot;
+    int32_t *labels;
+};
+
+static struct outputs make_outputs(struct size size, bool probabilities) {
+    struct outputs made = {.size = size,
+                           .values = make_random(1, size.rows * size.classes),
+                           .one_hot = make_zeros(size.rows * size.classes),
+                           .labels = ls_alloc_array((size_t)size.rows, sizeof(int32_t))};
+    ck_assert_ptr_nonnull(made.labels);
+    for (int64_t r = 0; r < size.rows; r++) {
+        made.labels[r] = (int32_t)(ls_random_bits(7, 2, (uint64_t)r) % (uint64_t)size.classes);
+        made.one_hot.device[r * size.classes + made.labels[r]] = 1;
+    }
+    for (int64_t i = 0; probabilities && i < made.values.count; i++)
+        made.values.device[i] = 1 / (1 + expf(-made.values.device[i]));
+    if (probabilities && size.classes > 1) made.values.device[0] = 0, made.values.device[1] = 1; /* kept inside */
+    return made;
+}
+
+static void free_outputs(struct outputs *outputs) {
+    free_pair(&outputs->values);
+    free_pair(&outputs->one_hot);
+    ls_free(outputs->labels);
+}
+
+static void point(struct ls_op *op, const struct outputs *outputs, bool sparse) {
+    ls_shape shape = LS_SHAPE(outputs->size.rows, outputs->size.classes);
+    op->tensors[LS_ARG_LOGITS] = tensor(&outputs->values, shape);
+    op->tensors[LS_ARG_LABELS] = tensor(&outputs->one_hot, shape);
+    if (sparse)
+        op->tensors[LS_ARG_LABELS] = (struct ls_tensor){outputs->labels, LS_INT32, LS_SHAPE(outputs->size.rows)};
+}
+
+static void check_loss(struct ls_device *const devices[2], struct ls_op op, const struct outputs *outputs) {
+    struct ls_loss_sums sums[2] = {{0}};
+    struct pair gradients[2];
+    for (int i = 0; i < 2; i++) {
+        gradients[i] = make_pair(outputs->values.count);
+        op.sums = &sums[i];
+        op.tensors[LS_ARG_DLOGITS] = tensor(&gradients[i], op.tensors[LS_ARG_LOGITS].shape);
+        ck_assert_msg(run_op(devices[i], &op) == LS_OK, "%s", ls_error());
+    }
+    for (int64_t i = 0; i < gradients[0].count; i++) gradients[1].oracle[i] = (double)gradients[0].device[i];
+    assert_pair(ls_op_name(op.kind), &gradients[1]);
+    ck_assert_double_le(fabs(sums[0].loss - sums[1].loss), 1e-6 * fabs(sums[0].loss));
+    ck_assert_int_eq(sums[0].correct, sums[1].correct);
+    ck_assert_int_eq(sums[1].rows, outputs->size.rows);
+    for (int i = 0; i < 2; i++) free_pair(&gradients[i]);
+}
+
+START_TEST(test_losses) {
+    struct ls_device *const devices[2] = {open_cpu(), open_device()};
+    const float scale = 0.25F;
+    for (enum ls_op_kind kind = LS_OP_SOFTMAX_CROSSENTROPY; kind <= LS_OP_SQUARED_ERROR; kind++)
+        for (int i = 0; i < 4; i++) {
+            bool probabilities = kind == LS_OP_CROSSENTROPY || kind == LS_OP_BINARY_CROSSENTROPY;
+            struct outputs outputs = make_outputs(sizes[_i], probabilities);
+            struct ls_op op = {.kind = kind, .alpha = i / 2 ? 0.1F : 0, .scale = &scale};
+            point(&op, &outputs, i % 2);
+            check_loss(devices, op, &outputs);
+            free_outputs(&outputs);
+        }
+    for (int i = 0; i < 2; i++) ls_device_close(devices[i]);
+}
+END_TEST
+
+START_TEST(test_metrics) {
+    const ls_metric metrics[] = {ls_sparse_categorical_accuracy(), ls_categorical_accuracy(),
+                                 ls_binary_accuracy(.threshold = 0.5F), ls_top_k(1), ls_top_k(3)};
+    struct ls_device *const devices[2] = {open_cpu(), open_device()};
+    for (size_t i = 0; i < 2 * sizeof(metrics) / sizeof(metrics[0]); i++) {
+        double values[2] = {-1, -2};
+        struct outputs outputs = make_outputs(sizes[_i], false);
+        struct ls_op op = {.kind = LS_OP_METRIC, .metric = metrics[i / 2]};
+        point(&op, &outputs, i % 2);
+        outputs.values.device[0] = NAN;
+        outputs.values.device[outputs.values.count - 1] = INFINITY;
+        for (int k = 0; k < 2; k++) {
+            op.value = &values[k];
+            ck_assert_msg(run_op(devices[k], &op) == LS_OK, "%s", ls_error());
+        }
+        ck_assert_double_le(fabs(values[0] - values[1]), 1e-12);
+        free_outputs(&outputs);
+    }
+    for (int i = 0; i < 2; i++) ls_device_close(devices[i]);
+}
+END_TEST
+
+/* One output has two classes; a fault is told once, and what comes after it is not touched. */
+START_TEST(test_faults) {
+    struct ls_device *device = open_device();
+    struct outputs outputs = make_outputs((struct size){300, 1}, false);
+    struct ls_loss_sums sums = {0};
+    struct ls_op op = {.kind = LS_OP_SIGMOID_CROSSENTROPY, .sums = &sums}, metric = {.kind = LS_OP_METRIC};
+    double value = -1;
+    point(&op, &outputs, true), point(&metric, &outputs, true);
+    metric.metric = (ls_metric)ls_binary_accuracy(), metric.value = &value;
+    outputs.labels[290] = 2, outputs.labels[299] = -7;
+    assert_fails(run_op(device, &op), "row 290 has label 2, but the model has 2 classes: 0 to 1");
+    assert_fails(run_op(device, &metric), "row 290 has label 2");
+    op.kind = LS_OP_SQUARED_ERROR;
+    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    outputs.labels[290] = outputs.labels[299] = 1;
+    ck_assert_int_eq(run_op(device, &metric), LS_OK);
+    ck_assert(value >= 0);
+    free_outputs(&outputs);
+    ls_device_close(device);
+}
+END_TEST
+
+/* ---- elements ---- */
+
+#define COUNT 1003
+
+/* The same numbers are dropped, wherever the memory lies. */
+START_TEST(test_dropout) {
+    struct ls_device *const devices[2] = {open_cpu(), open_device()};
+    const struct ls_optimizer_step step = {.iteration = 5, .pass = 2};
+    struct pair x = make_random(1, COUNT), y[2] = {make_pair(COUNT), make_pair(COUNT)};
+    for (int offset = 0; offset < 5; offset++) {
+        for (int i = 0; i < 2; i++) {
+            struct ls_op op = {.kind = LS_OP_DROPOUT, .alpha = 0.3F, .random = {11, 12, 13}, .step = &step};
+            op.tensors[LS_ARG_X] = (struct ls_tensor){x.device + offset, LS_FLOAT32, LS_SHAPE(COUNT - offset)};
+            op.tensors[LS_ARG_Y] = (struct ls_tensor){y[i].device + offset, LS_FLOAT32, LS_SHAPE(COUNT - offset)};
+            ck_assert_msg(run_op(devices[i], &op) == LS_OK, "%s", ls_error());
+        }
+        ck_assert_int_eq(memcmp(y[0].device + offset, y[1].device + offset, (size_t)(COUNT - offset) * 4), 0);
+    }
+    free_pair(&x), free_pair(&y[0]), free_pair(&y[1]);
+    for (int i = 0; i < 2; i++) ls_device_close(devices[i]);
+}
+END_TEST
+
+START_TEST(test_merge) {
+    struct ls_device *const devices[2] = {open_cpu(), open_device()};
+    const float scale = 0.5F;
+    struct pair x = make_random(1, COUNT), y[2] = {make_random(2, COUNT), make_random(2, COUNT)};
+    for (int i = 0; i < 2; i++) {
+        struct ls_op op = {.kind = LS_OP_MERGE, .alpha = 0.75F, .scale = &scale};
+        op.tensors[LS_ARG_X] = tensor(&x, LS_SHAPE(COUNT));
+        op.tensors[LS_ARG_Y] = tensor(&y[i], LS_SHAPE(COUNT));
+        ck_assert_msg(run_op(devices[i], &op) == LS_OK, "%s", ls_error());
+    }
+    for (int64_t i = 0; i < COUNT; i++) y[1].oracle[i] = (double)y[0].device[i];
+    assert_pair("merge", &y[1]);
+    free_pair(&x), free_pair(&y[0]), free_pair(&y[1]);
+    for (int i = 0; i < 2; i++) ls_device_close(devices[i]);
+}
+END_TEST
+
+/* ---- 16 bits: as float32 on the same numbers, rounded once ---- */
+
+static const enum ls_op_kind stored[] = {LS_OP_ADD, LS_OP_SCALE, LS_OP_DROPOUT, LS_OP_PLACE, LS_OP_TAKE};
+
+static float widen(uint16_t value, ls_dtype dtype) {
+    return dtype == LS_BFLOAT16 ? ls_bfloat16_to_float(value) : ls_half_to_float(value);
+}
+
+/* (rows, columns) for most; PLACE and TAKE: into and out of one that is 5 wider. */
+struct narrow {
+    ls_dtype dtype;
+    int64_t rows, columns;
+    uint16_t *x, *w, *y;
+    struct pair wide_x, wide_w, wide_y;
+};
+
+static struct narrow make_narrow(ls_dtype dtype, int64_t rows, int64_t columns) {
+    int64_t count = rows * (columns + 5);
+    struct narrow made = {dtype,
+                          rows,
+                          columns,
+                          .wide_x = make_random(1, count),
+                          .wide_w = make_random(2, count),
+                          .wide_y = make_zeros(count)};
+    uint16_t **all[] = {&made.x, &made.w, &made.y};
+    struct pair *wide[] = {&made.wide_x, &made.wide_w, &made.wide_y};
+    for (int k = 0; k < 3; k++) {
+        *all[k] = ls_alloc_aligned((size_t)count * sizeof(uint16_t));
+        ck_assert_ptr_nonnull(*all[k]);
+        for (int64_t i = 0; i < count; i++) {
+            float value = wide[k]->device[i];
+            (*all[k])[i] = dtype == LS_BFLOAT16 ? ls_float_to_bfloat16(value) : ls_float_to_half(value);
+            wide[k]->device[i] = widen((*all[k])[i], dtype);
+        }
+    }
+    return made;
+}
+
+static void free_narrow(struct narrow *n) {
+    ls_free(n->x), ls_free(n->w), ls_free(n->y);
+    free_pair(&n->wide_x), free_pair(&n->wide_w), free_pair(&n->wide_y);
+}
+
+static struct ls_op narrow_op(const struct narrow *n, enum ls_op_kind kind, const struct ls_optimizer_step *step) {
+    bool take = kind == LS_OP_TAKE, place = kind == LS_OP_PLACE;
+    struct ls_op op = {.kind = kind, .alpha = 0.5F, .beta = 2, .column = 3, .random = {1, 2, 3}, .step = step};
+    ls_shape small = LS_SHAPE(n->rows, n->columns), large = LS_SHAPE(n->rows, n->columns + 5);
+    op.tensors[LS_ARG_X] = (struct ls_tensor){n->x, n->dtype, take ? large : small};
+    op.tensors[LS_ARG_Y] = (struct ls_tensor){n->y, n->dtype, place ? large : small};
+    if (kind == LS_OP_ADD) op.tensors[LS_ARG_W] = (struct ls_tensor){n->w, n->dtype, small};
+    return op;
+}
+
+static void check_narrow(struct ls_device *const devices[2], enum ls_op_kind kind, struct narrow *n) {
+    const struct ls_optimizer_step step = {.iteration = 5};
+    struct ls_op narrow = narrow_op(n, kind, &step), wide = narrow;
+    float *memory[] = {[LS_ARG_X] = n->wide_x.device, [LS_ARG_W] = n->wide_w.device, [LS_ARG_Y] = n->wide_y.device};
+    const int places[] = {LS_ARG_X, LS_ARG_W, LS_ARG_Y};
+    for (int i = 0; i < 3; i++) {
+        struct ls_tensor *tensor = &wide.tensors[places[i]];
+        if (tensor->data) *tensor = (struct ls_tensor){memory[places[i]], LS_FLOAT32, tensor->shape};
+    }
+    ck_assert_msg(run_op(devices[0], &wide) == LS_OK, "%s", ls_error());
+    ck_assert_msg(run_op(devices[1], &narrow) == LS_OK, "%s", ls_error());
+    for (int64_t i = 0; i < ls_shape_count(&narrow.tensors[LS_ARG_Y].shape); i++) {
+        float wanted = n->wide_y.device[i], is = widen(n->y[i], n->dtype);
+        if (!(fabsf(is - wanted) <= fabsf(wanted) / 128)) /* bfloat16's last place */
+            ck_abort_msg("%s of %s: y[%lld] is %.9g, but must be %.9g", ls_op_name(kind), ls_dtype_name(n->dtype),
+                         (long long)i, (double)is, (double)wanted);
+    }
+}
+
+START_TEST(test_16_bits) {
+    struct ls_device *const devices[2] = {open_cpu(), open_device()};
+    const struct size shapes[] = {{1, 1}, {3, 8}, {17, 59}, {40, 64}};
+    const ls_dtype dtypes[] = {LS_BFLOAT16, LS_FLOAT16};
+    for (int i = 0; i < 8; i++) {
+        struct narrow n = make_narrow(dtypes[i % 2], shapes[i / 2].rows, shapes[i / 2].classes);
+        check_narrow(devices, stored[_i], &n);
+        free_narrow(&n);
+    }
+    for (int i = 0; i < 2; i++) ls_device_close(devices[i]);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("against_cpu");
+    TCase *tests = tcase_create("against_cpu");
+    tcase_add_loop_test(tests, test_losses, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, test_metrics, 0, SIZE_COUNT);
+    tcase_add_test(tests, test_faults);
+    tcase_add_test(tests, test_dropout);
+    tcase_add_test(tests, test_merge);
+    tcase_add_loop_test(tests, test_16_bits, 0, (int)(sizeof(stored) / sizeof(stored[0])));
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
