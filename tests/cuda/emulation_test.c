@@ -13,10 +13,18 @@ static void ok(cudaError_t error) {
     ck_assert_msg(error == cudaSuccess, "%s", cudaGetErrorName(error));
 }
 
+/* Streams end with their test. */
+static cudaStream_t made[2];
+
 static cudaStream_t new_stream(void) {
-    cudaStream_t stream;
-    ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    return stream;
+    cudaStream_t *stream = &made[made[0] != NULL];
+    ok(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
+    return *stream;
+}
+
+static void end_streams(void) {
+    for (int i = 0; i < 2; i++)
+        if (made[i]) (void)cudaStreamDestroy(made[i]);
 }
 
 static float *new_memory(size_t count) {
@@ -45,7 +53,6 @@ START_TEST(test_kernels_run_late) {
     ok(cudaStreamQuery(stream));
     ok(cudaFree(far));
     ok(cudaFreeHost(near));
-    ok(cudaStreamDestroy(stream));
 }
 END_TEST
 
@@ -125,19 +132,19 @@ END_TEST
 START_TEST(test_capture) {
     cudaStream_t stream = new_stream();
     cudaGraph_t graph;
-    cudaGraphExec_t made;
+    cudaGraphExec_t ready;
     float *far = new_memory(10), *near = new_pinned(10);
     ok(cudaMemsetAsync(far, 0, 40, stream));
     ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     ok(show_count(far, 10, 3, stream));
     ok(cudaStreamEndCapture(stream, &graph));
-    ok(cudaGraphInstantiate(&made, graph, 0));
+    ok(cudaGraphInstantiate(&ready, graph, 0));
     ok(cudaGraphDestroy(graph));
     ok(cudaMemcpyAsync(near, far, 40, cudaMemcpyDeviceToHost, stream));
     ok(cudaStreamSynchronize(stream));
     ck_assert(near[1] == 0); /* captured, not done */
-    ok(cudaGraphLaunch(made, stream));
-    ok(cudaGraphExecDestroy(made));
+    ok(cudaGraphLaunch(ready, stream));
+    ok(cudaGraphExecDestroy(ready));
     ok(cudaMemcpyAsync(near, far, 40, cudaMemcpyDeviceToHost, stream));
     ok(cudaStreamSynchronize(stream));
     ck_assert(near[1] == 4);
@@ -227,6 +234,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("emulation");
     TCase *tests = tcase_create("emulation");
+    tcase_add_checked_fixture(tests, NULL, end_streams);
     tcase_add_test(tests, test_kernels_run_late);
     tcase_add_test(tests, test_sum);
     tcase_add_test(tests, test_a_missing_barrier_shows);

@@ -72,9 +72,12 @@ END_TEST
 /* What waits for nobody is not there yet; only an emulation is slow enough for that to be sure. */
 START_TEST(test_order_is_asked_for) {
     struct ls_device *device = open_device();
-    float *far = new_far(device, SIZE), *in = new_pinned(device, 1), *back = ls_alloc(SIZE);
     bool done = true;
-    if (!emulated()) return;
+    if (!emulated()) {
+        ls_device_close(device);
+        return;
+    }
+    float *far = new_far(device, SIZE), *in = new_pinned(device, 1), *back = ls_alloc(SIZE);
     ok(ls_device_synchronize(device));
     ok(device->ops->queue->receive(device, far, in, SIZE));
     ok(device->ops->copy_out(device, back, far, SIZE)); /* not settled */
@@ -84,6 +87,10 @@ START_TEST(test_order_is_asked_for) {
     ck_assert(!done && in[5] == 6);
     ok(device->ops->queue->settle(device));
     ok(ls_device_synchronize(device));
+    ls_device_release_host(device, in);
+    device->ops->release(device, far);
+    ls_free(back);
+    ls_device_close(device);
 }
 END_TEST
 
@@ -195,10 +202,14 @@ START_TEST(test_a_device_that_does_not_answer) {
     (void)setenv("LOCKSTEP_EMULATED_HANG", "1", 1);
     (void)setenv("LOCKSTEP_DEVICE_TIMEOUT", "0.2", 1);
     struct ls_device *device = open_device();
-    if (!emulated()) return;
+    if (!emulated()) {
+        ls_device_close(device);
+        return;
+    }
     (void)new_far(device, 8);
     ck_assert_int_eq(ls_device_synchronize(device), LS_DEADLINE_EXCEEDED);
     ck_assert_str_eq(ls_error(), "gpu:0: computing has not ended for 0.2 s (LOCKSTEP_DEVICE_TIMEOUT)");
+    ls_device_close(device); /* without another wait */
 }
 END_TEST
 
@@ -206,7 +217,10 @@ START_TEST(test_a_fault) {
     (void)setenv("LOCKSTEP_EMULATED_FAULT", "1", 1);
     struct ls_device *device = open_device();
     void *memory = NULL;
-    if (!emulated()) return;
+    if (!emulated()) {
+        ls_device_close(device);
+        return;
+    }
     (void)new_far(device, 8);
     ck_assert_int_eq(ls_device_synchronize(device), LS_INTERNAL);
     ck_assert_str_eq(ls_error(),

@@ -21,7 +21,7 @@ struct ls_cuda_device {
     void *blas, *dnn; /* cublasLtHandle_t, cudnnHandle_t: made by the first op that needs them */
     int multiprocessors;
     struct ls_cuda_fault *fault;
-    atomic_bool lost;        /* it did not answer in time, or failed: nothing more is waited for */
+    atomic_bool lost;        /* it did not answer in time */
     pthread_mutex_t joining; /* guards joint, which orders one stream behind another */
     cudaEvent_t joint;
     cudaEvent_t sent[LS_DEVICE_MARKS]; /* NULL until the mark is used */

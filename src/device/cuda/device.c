@@ -62,21 +62,20 @@ static bool is_idle(struct ls_cuda_device *device) {
     return !device->lost;
 }
 
-static void close_parts(struct ls_cuda_device *device) {
+/* What a lost device may still use is left to the end of the process: giving it back could wait for ever. */
+static void cuda_close(struct ls_device *base) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     cudaStream_t streams[] = {device->stream, device->sends, device->receives};
-    ls_cuda_products_close(device);
-    ls_cuda_fault_close(device);
+    (void)ls_cuda_enter(device);
+    if (is_idle(device)) {
+        ls_cuda_products_close(device);
+        ls_cuda_fault_close(device);
+    }
     for (int i = 0; i < LS_DEVICE_MARKS; i++)
         if (device->sent[i]) (void)cudaEventDestroy(device->sent[i]);
     if (device->joint) (void)cudaEventDestroy(device->joint);
     for (int i = 0; i < 3; i++)
         if (streams[i]) (void)cudaStreamDestroy(streams[i]);
-}
-
-/* What a lost device has is left to the end of the process: giving it back could wait for ever. */
-static void cuda_close(struct ls_device *base) {
-    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
-    if (!ls_cuda_enter(device) && is_idle(device)) close_parts(device);
     (void)pthread_mutex_destroy(&device->joining);
     ls_free(device);
 }

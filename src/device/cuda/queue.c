@@ -33,8 +33,8 @@ ls_status ls_cuda_wait(struct ls_cuda_device *device, cudaStream_t stream, const
     double limit = ls_cuda_host()->timeout;
     cudaError_t error = poll_stream(stream, ls_deadline_in(limit));
     if (error == cudaSuccess) return LS_OK;
-    device->lost = true;
     if (error != cudaErrorNotReady) return ls_cuda_check(device, error, what);
+    device->lost = true;
     return ls_fail(LS_DEADLINE_EXCEEDED, "%s: %s has not ended for %g s (LOCKSTEP_DEVICE_TIMEOUT)", device->device.name,
                    what, limit);
 }
