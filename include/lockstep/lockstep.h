@@ -300,7 +300,7 @@ LS_API void ls_iterator_free(ls_iterator *iterator);
 
 /* ---- Recovery: a lost worker is started anew, the others keep their processes and wait for it -------------------- */
 
-/* fit and evaluate recover by themselves, before they return. A custom loop (Horovod's elastic state) is written so:
+/* fit, evaluate and predict recover by themselves, before they return. A custom loop (Horovod's elastic state) is written so:
  *     do {
  *         status = ls_strategy_restore(strategy);
  *         while (!status && step < last)

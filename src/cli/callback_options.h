@@ -47,8 +47,9 @@ enum ls_callback_option {
 #define LS_CALLBACK_HELP                                                                                               \
     "  --tensorboard DIR       write event files for TensorBoard, as Keras does, to DIR/train and DIR/validation: "    \
     "loss,\n"                                                                                                          \
-    "                          accuracy and learning rate an epoch, steps a second; only the chief writes. The graph\n" \
-    "                          of the layers too, but for --tensorboard-no-graph\n"                                     \
+    "                          accuracy and learning rate an epoch, steps a second; only the chief writes. The "       \
+    "graph\n"                                                                                                          \
+    "                          of the layers too, but for --tensorboard-no-graph\n"                                    \
     "  --tensorboard-steps N   loss and accuracy after every N steps as well\n"                                        \
     "  --tensorboard-histograms N   histograms of all weights after every N epochs; with --tensorboard-gradients of\n" \
     "                          the gradients too, with --tensorboard-images weights as images\n"                       \

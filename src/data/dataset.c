@@ -35,8 +35,9 @@ static ls_status check_sharding(const ls_dataset_options *options) {
     if (!status) status = check_choice("auto_shard", (int)options->auto_shard, LS_SHARD_HINT);
     if (!status) status = check_choice("shard_hint", (int)options->shard_hint, LS_HINT_BATCHES);
     if (status || (options->auto_shard == LS_SHARD_HINT) == (options->shard_hint != LS_HINT_NONE)) return status;
-    return ls_fail(LS_INVALID_ARGUMENT, "auto_shard is %d and shard_hint %d: auto_shard HINT (%d) needs a shard_hint, and "
-                                        "no other auto_shard has one",
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "auto_shard is %d and shard_hint %d: auto_shard HINT (%d) needs a shard_hint, and "
+                   "no other auto_shard has one",
                    (int)options->auto_shard, (int)options->shard_hint, LS_SHARD_HINT);
 }
 

@@ -46,16 +46,16 @@ ls_status ls_dataset_describe(const ls_dataset *dataset, char **lines) {
     if (status) return status;
     ls_shape_text(&dataset->shape, shape, sizeof(shape));
     ls_maps_text(&dataset->maps, maps, sizeof(maps));
-    (void)snprintf(text, sizeof(text),
-                   "dataset=%s\nexamples=%lld\nshape=%s\nclasses=%d\nsample_sha256=%s\nbatch_size=%lld\nsplit=%d\n"
-                   "shuffle=%d\nseed=%llu\nrepeat=%lld\ndrop_remainder=%d\ndivision=%d\nauto_shard=%d\nshard_hint=%d\nskip=%"
-                   "lld\nshuffle_buffer=%lld\ninterleave=%lld\nblock_length=%lld\nmaps=%s\n",
-                   dataset->source->kind, (long long)dataset->count, shape, dataset->source->classes, digest,
-                   (long long)options->batch_size, (int)options->split, (int)options->shuffle,
-                   (unsigned long long)options->seed, (long long)options->repeat, options->drop_remainder,
-                   (int)options->division, (int)options->auto_shard, (int)options->shard_hint, (long long)options->skip,
-                   (long long)options->shuffle_buffer, (long long)options->interleave, (long long)options->block_length,
-                   maps);
+    (void)snprintf(
+        text, sizeof(text),
+        "dataset=%s\nexamples=%lld\nshape=%s\nclasses=%d\nsample_sha256=%s\nbatch_size=%lld\nsplit=%d\n"
+        "shuffle=%d\nseed=%llu\nrepeat=%lld\ndrop_remainder=%d\ndivision=%d\nauto_shard=%d\nshard_hint=%d\nskip=%"
+        "lld\nshuffle_buffer=%lld\ninterleave=%lld\nblock_length=%lld\nmaps=%s\n",
+        dataset->source->kind, (long long)dataset->count, shape, dataset->source->classes, digest,
+        (long long)options->batch_size, (int)options->split, (int)options->shuffle, (unsigned long long)options->seed,
+        (long long)options->repeat, options->drop_remainder, (int)options->division, (int)options->auto_shard,
+        (int)options->shard_hint, (long long)options->skip, (long long)options->shuffle_buffer,
+        (long long)options->interleave, (long long)options->block_length, maps);
     char *copy = ls_strdup(text);
     if (!copy) return ls_fail_memory("the description of a dataset", strlen(text));
     *lines = copy;

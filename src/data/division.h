@@ -9,9 +9,10 @@ struct ls_division_plan {
     int num_replicas; /* of all workers */
     int num_workers;  /* divides num_replicas under LS_DIVIDE_TENSORFLOW */
     ls_division rule;
-    ls_auto_shard shard;   /* not AUTO */
-    const int64_t *totals; /* borrowed: the rows that each worker has, with FILE and HINT; total is their greatest then */
-    int64_t stride;        /* batches that a step takes together, under LS_DIVIDE_LAYOUT_INVARIANT; 0: one */
+    ls_auto_shard shard; /* not AUTO */
+    const int64_t
+        *totals;    /* borrowed: the rows that each worker has, with FILE and HINT; total is their greatest then */
+    int64_t stride; /* batches that a step takes together, under LS_DIVIDE_LAYOUT_INVARIANT; 0: one */
 };
 struct ls_row_range {
     int64_t first, count;

@@ -135,8 +135,9 @@ static ls_status count_totals(struct ls_pipeline *pipeline) {
         totals[i] = dealt ? count_dealt(pipeline, all, i) : count_rows(pipeline, totals[i]);
         if (totals[i] > pipeline->plan.total) pipeline->plan.total = totals[i];
         if (!totals[i] && pipeline->plan.shard == LS_SHARD_HINT)
-            return ls_fail(LS_INVALID_ARGUMENT, "auto_shard HINT leaves nothing to worker %d of %d: the %s dataset has %lld "
-                                                "examples, batch_size is %lld",
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "auto_shard HINT leaves nothing to worker %d of %d: the %s dataset has %lld "
+                           "examples, batch_size is %lld",
                            i, pipeline->plan.num_workers, pipeline->dataset->source->kind,
                            (long long)pipeline->dataset->count, (long long)pipeline->whole);
     }
@@ -179,7 +180,8 @@ static ls_status make_plan(struct ls_pipeline *pipeline, const struct ls_pipelin
                    (long long)pipeline->whole, (long long)(*count * options->repeat));
 }
 
-/* Rows that are dealt out are those of one order, which all workers know; a worker's own examples have one of theirs. */
+/* Rows that are dealt out are those of one order, which all workers know; a worker's own examples have one of theirs.
+ */
 static ls_status make_order(struct ls_pipeline *pipeline, int worker, int64_t *examples, int64_t count) {
     const struct ls_division_plan *plan = &pipeline->plan;
     int64_t rows = ls_division_rows_a_step(plan), block = dealt_block(pipeline);
@@ -349,8 +351,11 @@ static void describe_files(const struct ls_pipeline *pipeline, char *text, size_
 
 static void describe_hint(const struct ls_pipeline *pipeline, char *text, size_t size) {
     const struct ls_division_plan *plan = &pipeline->plan;
-    static const char *const what[] = {[LS_HINT_NONE] = "", [LS_HINT_FILES] = "files", [LS_HINT_EXAMPLES] = "examples",
-                                       [LS_HINT_ROWS] = "rows", [LS_HINT_BATCHES] = "batches"};
+    static const char *const what[] = {[LS_HINT_NONE] = "",
+                                       [LS_HINT_FILES] = "files",
+                                       [LS_HINT_EXAMPLES] = "examples",
+                                       [LS_HINT_ROWS] = "rows",
+                                       [LS_HINT_BATCHES] = "batches"};
     if (plan->shard != LS_SHARD_HINT) return;
     append(text, size, "; of %s this worker has number %d of each %d", what[pipeline->dataset->options.shard_hint],
            (int)((int64_t)pipeline->first_replica * plan->num_workers / plan->num_replicas), plan->num_workers);

@@ -22,8 +22,8 @@ struct ls_event {
 };
 /* A node of a graph; all borrowed. */
 struct ls_event_node {
-    const char *name; /* parts of a path are boxes in TensorBoard: "sequential/dense" */
-    const char *op;   /* "Dense" */
+    const char *name;          /* parts of a path are boxes in TensorBoard: "sequential/dense" */
+    const char *op;            /* "Dense" */
     const char *const *inputs; /* names of nodes */
     size_t input_count;
     ls_shape output; /* of one example */

@@ -7,9 +7,9 @@
 #include "model/layer.h"
 
 struct graph {
-    struct ls_event_node *nodes;              /* [count]; the input is the first */
-    char (*names)[LS_LAYER_NAME_SIZE + 32];   /* [count] */
-    const char *(*inputs)[LS_MAX_INPUTS];     /* [count] */
+    struct ls_event_node *nodes;            /* [count]; the input is the first */
+    char (*names)[LS_LAYER_NAME_SIZE + 32]; /* [count] */
+    const char *(*inputs)[LS_MAX_INPUTS];   /* [count] */
     size_t count;
 };
 

@@ -122,8 +122,12 @@ static ls_status predict(struct prediction *prediction) {
 /* Who comes back in a later call gets what was given here. */
 static ls_status end(const struct prediction *prediction) {
     ls_model *model = prediction->model;
-    const ls_result result = {.loss = NAN, .accuracy = NAN, .val_loss = NAN, .val_accuracy = NAN,
-                              .samples_per_second = NAN, .steps = model->step.iteration};
+    const ls_result result = {.loss = NAN,
+                              .accuracy = NAN,
+                              .val_loss = NAN,
+                              .val_accuracy = NAN,
+                              .samples_per_second = NAN,
+                              .steps = model->step.iteration};
     ls_status status = ls_training_keep(model->strategy, prediction->rows, prediction->width, prediction->outputs);
     return status ? status : ls_training_end(model->strategy, &result);
 }

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "strategy/handover.h"
 
-#define KIND 0x4C53464955 /* a state of fit, evaluate and predict, not of a custom loop */
+#define KIND       0x4C53464955        /* a state of fit, evaluate and predict, not of a custom loop */
 #define KEPT_BYTES ((size_t)256 << 20) /* of the outputs of predict that are kept beside the newest */
 
 struct heading {
@@ -252,8 +252,8 @@ ls_status ls_training_end(ls_strategy *strategy, const ls_result *result) {
 ls_status ls_training_keep(ls_strategy *strategy, int64_t rows, int64_t width, const float *outputs) {
     struct ls_membership *membership = strategy->membership;
     struct ls_training *training = &strategy->training;
-    bool anyone = membership->cluster &&
-                  (membership->settings.rejoin_timeout > 0 || ls_membership_is_elastic(membership));
+    bool anyone =
+        membership->cluster && (membership->settings.rejoin_timeout > 0 || ls_membership_is_elastic(membership));
     const struct ls_kept_heading heading = {training->made - 1, rows, width};
     if (!anyone || training->done >= training->made) return LS_OK;
     return ls_kept_add(&training->outputs, &heading, outputs, KEPT_BYTES);

@@ -39,8 +39,8 @@ struct ls_meeting {
     char error[LS_ERROR_SIZE];
 };
 
-/* The calls of fit, evaluate and predict, which a worker that is started anew does not repeat; and whose state recovery copies.
- * Written by the caller's thread alone. */
+/* The calls of fit, evaluate and predict, which a worker that is started anew does not repeat; and whose state recovery
+ * copies. Written by the caller's thread alone. */
 struct ls_fit_state;
 struct ls_callbacks;
 struct ls_kept;

@@ -26,7 +26,8 @@ static struct ls_pipeline *open_worker(const ls_dataset *dataset, const struct l
 }
 
 /* One epoch of a worker; returns how many examples it has. */
-static int read_worker(const ls_dataset *dataset, const struct layout *layout, int worker, int64_t epoch, float *examples) {
+static int read_worker(const ls_dataset *dataset, const struct layout *layout, int worker, int64_t epoch,
+                       float *examples) {
     struct ls_pipeline *pipeline = open_worker(dataset, layout, worker);
     int32_t labels[MOST];
     int count = 0;
@@ -191,8 +192,8 @@ END_TEST
 START_TEST(test_without_meaning) {
     const struct layout two = {2, 1}, alone = {1, 1};
     float hinted[MOST], plain[MOST];
-    ls_dataset *with = numbers_make(20, LS_DATASET(.batch_size = 4, .auto_shard = LS_SHARD_HINT,
-                                                   .shard_hint = LS_HINT_EXAMPLES));
+    ls_dataset *with =
+        numbers_make(20, LS_DATASET(.batch_size = 4, .auto_shard = LS_SHARD_HINT, .shard_hint = LS_HINT_EXAMPLES));
     ls_dataset *without = numbers_make(20, LS_DATASET(.batch_size = 4));
     for (int worker = 0; worker < 2; worker++) {
         ck_assert_int_eq(read_worker(with, &two, worker, 0, hinted), 10);
@@ -209,7 +210,8 @@ static void check_refused(const ls_dataset_options *options, const char *text) {
     static const float feature;
     static const int32_t label;
     ls_dataset *dataset = NULL;
-    ck_assert_fails(ls_dataset_arrays(&feature, LS_SHAPE(1), &label, 1, 1, options, &dataset), LS_INVALID_ARGUMENT, text);
+    ck_assert_fails(ls_dataset_arrays(&feature, LS_SHAPE(1), &label, 1, 1, options, &dataset), LS_INVALID_ARGUMENT,
+                    text);
     ck_assert_ptr_null(dataset);
 }
 

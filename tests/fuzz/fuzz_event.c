@@ -1,6 +1,6 @@
-/* A TensorBoard event file of any bytes, which an interrupted training has left: what is cut off leaves whole events, and
- * is cut off once. The first byte says whether the others are the file (odd), or events to be framed: a byte how long
- * the next one is, then it. */
+/* A TensorBoard event file of any bytes, which an interrupted training has left: what is cut off leaves whole events,
+ * and is cut off once. The first byte says whether the others are the file (odd), or events to be framed: a byte how
+ * long the next one is, then it. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -135,9 +135,9 @@ START_TEST(test_lenet) {
 END_TEST
 
 /* Of the recorded losses in float64: where an activation is within rounding of 0 or 6, a mask of ReLU6 falls one way or
- * the other, and batch normalizations make that larger from step to step. Keras' own losses in float32 say how large: the
- * distances of two such programs are of one size, and so no loss may be further off than four times what Keras' is by
- * then. */
+ * the other, and batch normalizations make that larger from step to step. Keras' own losses in float32 say how large:
+ * the distances of two such programs are of one size, and so no loss may be further off than four times what Keras' is
+ * by then. */
 START_TEST(test_mobilenet_v2) {
     const char *name = rules[_i].name;
     struct golden *golden = golden_open("mobilenet.txt");

@@ -45,7 +45,7 @@ class Fewer(Elastic):
 
     @few
     def test_in_an_evaluation_and_while_all_leave(self):
-        for point in ("evaluate:1:KILL", "verify:2:KILL", "exit:1:KILL"):
+        for point in ("evaluate:1:KILL", "verify:2:KILL", "predict:2:KILL", "exit:1:KILL"):
             self.survive({3: [point]}, gone=(3,))
 
     @few

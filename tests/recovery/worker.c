@@ -55,9 +55,9 @@ static ls_status open_all(struct worker *worker) {
         status = ls_dataset_digits(LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST),
                                    &worker->validation);
     if (!status)
-        status = ls_dataset_digits(LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST,
-                                              .shuffle = LS_SHUFFLE_NEVER),
-                                   &worker->shown);
+        status = ls_dataset_digits(
+            LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST, .shuffle = LS_SHUFFLE_NEVER),
+            &worker->shown);
     if (!status)
         status = ls_model_new(worker->strategy,
                               LS_LAYERS(ls_dense(worker->units),

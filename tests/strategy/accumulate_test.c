@@ -55,7 +55,8 @@ static void train(const ls_layer *layers, size_t layer_count, ls_optimizer optim
     memset(outcome, 0, sizeof(*outcome));
     ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy), LS_OK);
     ck_assert_int_eq(ls_dataset_arrays(&toy.features[0][0], LS_SHAPE(WIDTH), toy.labels, EXAMPLES, 3,
-                                       LS_DATASET(.batch_size = EXAMPLES / batches, .shuffle = LS_SHUFFLE_NEVER), &data),
+                                       LS_DATASET(.batch_size = EXAMPLES / batches, .shuffle = LS_SHUFFLE_NEVER),
+                                       &data),
                      LS_OK);
     ck_assert_int_eq(ls_model_new(strategy, layers, layer_count, &model), LS_OK);
     ck_assert_int_eq(ls_model_compile(model, optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY), LS_OK);
