@@ -7,4 +7,6 @@
 bool ls_cuda_is_depthwise(const struct ls_op *op);
 /* Bytes for op->workspace_size; 0 but for the weights' gradient. */
 size_t ls_cuda_depthwise_workspace(const struct ls_op *op);
-ls_op_run_fn ls_cuda_depthwise_forward, ls_cuda_depthwise_backward_data, ls_cuda_depthwise_backward_weights;
+ls_status ls_cuda_depthwise_forward(const struct ls_op *op);
+ls_status ls_cuda_depthwise_backward_data(const struct ls_op *op);
+ls_status ls_cuda_depthwise_backward_weights(const struct ls_op *op);

@@ -1,0 +1,132 @@
+/* Activations as ops of their own, each element once through memory; gradients follow from the output. Softmax: a warp
+ * has a row, which it reads three times, of which memory should see the first. */
+#include "device/cuda/image.cuh"
+#include "device/cuda/kernels_image.h"
+
+namespace {
+
+constexpr int WARP = 32, WARPS = LS_CUDA_THREADS / WARP;
+constexpr int64_t MOST_BLOCKS = 4096; /* threads go on where there are more elements */
+
+__device__ inline float activate(const ls_cuda_activation &a, float x) {
+    switch (a.kind) {
+    case LS_RELU:
+        return x <= 0 ? 0 : x; /* NaN stays */
+    case LS_RELU6:
+        return x <= 0 ? 0 : x > 6 ? 6 : x;
+    case LS_LEAKY_RELU:
+        return x < 0 ? x * a.slope : x;
+    case LS_SIGMOID:
+        return 1 / (1 + expf(-x));
+    case LS_TANH:
+        return tanhf(x);
+    default:
+        return x;
+    }
+}
+
+__device__ inline float slope_at(const ls_cuda_activation &a, float y, float dy) {
+    switch (a.kind) {
+    case LS_RELU:
+        return y > 0 ? dy : 0;
+    case LS_RELU6:
+        return y > 0 && y < 6 ? dy : 0;
+    case LS_LEAKY_RELU:
+        return y > 0 ? dy : dy * a.slope;
+    case LS_SIGMOID:
+        return dy * (y * (1 - y));
+    case LS_TANH:
+        return dy * (1 - y * y);
+    default:
+        return dy;
+    }
+}
+
+/* V elements from i on. */
+template <typename T, int V, bool BACKWARD> __device__ inline void activate_at(const ls_cuda_activation &a, int64_t i) {
+    const T *from = static_cast<const T *>(BACKWARD ? a.dy : a.x);
+    ls_pack<T, V> pack = ls_read<T, V>(from + i), y = pack;
+    float out[V];
+    if (BACKWARD) y = ls_read<T, V>(static_cast<const T *>(a.y) + i);
+    LS_UNROLL
+    for (int v = 0; v < V; v++)
+        out[v] = BACKWARD ? slope_at(a, ls_element(y, v), ls_element(pack, v)) : activate(a, ls_element(pack, v));
+    ls_write<T, V>(static_cast<T *>(a.out) + i, out);
+}
+
+template <typename T, int V, bool BACKWARD>
+__global__ void __launch_bounds__(LS_CUDA_THREADS) activation(ls_cuda_activation a) {
+    int64_t own = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, threads = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = own * V; i + V <= a.count; i += threads * V) activate_at<T, V, BACKWARD>(a, i);
+    if (V > 1 && own < a.count % V) activate_at<T, 1, BACKWARD>(a, a.count / V * V + own);
+}
+
+/* ---- softmax ---- */
+
+__device__ inline float warp_sum(float value) {
+    for (int lanes = WARP / 2; lanes; lanes /= 2) value += __shfl_xor_sync(0xFFFFFFFFU, value, lanes);
+    return value;
+}
+
+__device__ inline float warp_greatest(float value) {
+    for (int lanes = WARP / 2; lanes; lanes /= 2) value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFFU, value, lanes));
+    return value;
+}
+
+template <typename T> __global__ void __launch_bounds__(LS_CUDA_THREADS) softmax_y(ls_cuda_activation a) {
+    const int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.y;
+    if (row >= a.count / a.columns) return; /* all of a warp */
+    const T *x = static_cast<const T *>(a.x) + row * a.columns;
+    T *y = static_cast<T *>(a.out) + row * a.columns;
+    float greatest = -INFINITY, sum = 0;
+    for (int64_t i = threadIdx.x; i < a.columns; i += WARP) greatest = fmaxf(greatest, ls_load(x[i]));
+    greatest = warp_greatest(greatest);
+    for (int64_t i = threadIdx.x; i < a.columns; i += WARP) sum += expf(ls_load(x[i]) - greatest);
+    sum = warp_sum(sum);
+    for (int64_t i = threadIdx.x; i < a.columns; i += WARP) y[i] = ls_store<T>(expf(ls_load(x[i]) - greatest) / sum);
+}
+
+template <typename T> __global__ void __launch_bounds__(LS_CUDA_THREADS) softmax_dx(ls_cuda_activation a) {
+    const int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.y, from = row * a.columns;
+    if (row >= a.count / a.columns) return;
+    const T *y = static_cast<const T *>(a.y) + from, *dy = static_cast<const T *>(a.dy) + from;
+    T *dx = static_cast<T *>(a.out) + from;
+    float sum = 0;
+    for (int64_t i = threadIdx.x; i < a.columns; i += WARP) sum += ls_load(dy[i]) * ls_load(y[i]);
+    sum = warp_sum(sum);
+    for (int64_t i = threadIdx.x; i < a.columns; i += WARP) dx[i] = ls_store<T>(ls_load(y[i]) * (ls_load(dy[i]) - sum));
+}
+
+/* ---- launching ---- */
+
+typedef void activation_kernel(ls_cuda_activation a);
+
+cudaError_t launch_elements(activation_kernel *kernel, const ls_cuda_activation *a, cudaStream_t stream) {
+    int64_t each = (int64_t)LS_CUDA_THREADS * a->vector, blocks = (a->count + each - 1) / each;
+    dim3 grid((unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS));
+    return LS_LAUNCH(kernel, grid, dim3(LS_CUDA_THREADS), stream, *a);
+}
+
+cudaError_t launch_rows(activation_kernel *kernel, const ls_cuda_activation *a, cudaStream_t stream) {
+    dim3 grid((unsigned)((a->count / a->columns + WARPS - 1) / WARPS)), block(WARP, WARPS);
+    return LS_LAUNCH_SYNC(kernel, grid, block, 0, stream, *a);
+}
+
+template <typename T, bool BACKWARD> cudaError_t launch(const ls_cuda_activation *a, cudaStream_t stream) {
+    if (a->kind == LS_SOFTMAX) return launch_rows(BACKWARD ? softmax_dx<T> : softmax_y<T>, a, stream);
+    return launch_elements(a->vector > 1 ? activation<T, ls_wide<T>, BACKWARD> : activation<T, 1, BACKWARD>, a, stream);
+}
+
+} // namespace
+
+cudaError_t ls_cuda_activation_y(const struct ls_cuda_activation *a, cudaStream_t stream) {
+    cudaError_t error;
+    LS_WITH_TYPE(a->dtype, (error = launch<T, false>(a, stream)));
+    return error;
+}
+
+cudaError_t ls_cuda_activation_dx(const struct ls_cuda_activation *a, cudaStream_t stream) {
+    cudaError_t error;
+    LS_WITH_TYPE(a->dtype, (error = launch<T, true>(a, stream)));
+    return error;
+}

@@ -1,0 +1,15 @@
+/* What the files of ops on images share. */
+#pragma once
+#include "device/cuda/cuda.h"
+#include "device/cuda/kernels_image.h"
+
+ls_status ls_cuda_batch_norm_build(struct ls_cuda_device *device, struct ls_op *op);
+void ls_cuda_batch_norm_discard(struct ls_op *op);
+ls_status ls_cuda_batch_norm_forward(const struct ls_op *op);
+ls_status ls_cuda_batch_norm_inference(const struct ls_op *op);
+ls_status ls_cuda_batch_norm_again(const struct ls_op *op);
+ls_status ls_cuda_batch_norm_backward(const struct ls_op *op);
+ls_status ls_cuda_batch_norm_backward_data(const struct ls_op *op);
+
+/* Of an op whose window moves over the tensor at image; out: what has its positions. */
+struct ls_cuda_windows ls_cuda_windows_of(const struct ls_op *op, int image, int out);

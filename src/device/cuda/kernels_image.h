@@ -1,0 +1,119 @@
+/* Launchers of the kernels on images: batch norm, depthwise convolutions, pools, padding, activations. Plain sizes and
+ * device pointers; each queues on stream. Tensors of images are of dtype, all others float. */
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include "device/cuda/layout.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- batch norm: x(rows, channels); what a channel has is [channels] ---- */
+
+struct ls_cuda_norm {
+    struct ls_cuda_rows rows;
+    ls_dtype dtype;
+    const void *x, *residual, *y, *dy; /* residual, y: may be NULL */
+    void *out, *dresidual;             /* out: y forward, dx backward. May be the residual, dy */
+    const float *mean, *inverse;       /* inverse NULL: 1 / sqrt(variance + epsilon) */
+    const float *variance;
+    float epsilon;
+    const float *gamma, *beta;  /* may be NULL */
+    const float *shift, *slope; /* backward: dx = factor g - shift - (x - mean) slope */
+    float low, high;            /* of the activation; infinite for none */
+    float *partials;            /* [chunks][2][channels] */
+};
+/* Bytes of the partials. */
+static inline size_t ls_cuda_norm_partials_size(const struct ls_cuda_rows *rows) {
+    return 2 * (size_t)rows->chunks * (size_t)rows->channels * sizeof(float);
+}
+/* Of each chunk of x: the mean, and the sum of the squares around it. */
+cudaError_t ls_cuda_norm_chunks(const struct ls_cuda_norm *n, cudaStream_t stream);
+/* out = activation((x - mean) factor + beta + residual) */
+cudaError_t ls_cuda_norm_apply(const struct ls_cuda_norm *n, cudaStream_t stream);
+/* Of each chunk: the sum of g and of g (x - mean). g is dy where x, or with y that, is inside the activation, else 0;
+ * it is written to dresidual unless NULL. */
+cudaError_t ls_cuda_norm_gradients(const struct ls_cuda_norm *n, cudaStream_t stream);
+/* dx, from dy where x is inside the activation. */
+cudaError_t ls_cuda_norm_data(const struct ls_cuda_norm *n, cudaStream_t stream);
+
+/* What follows from the sums over all chunks: those of the partials, or, with partials NULL, what is in sums. */
+struct ls_cuda_norm_sums {
+    struct ls_cuda_rows rows;
+    const float *partials;
+    double *sums; /* [2][channels]; unless partials are NULL they are written, unless NULL, and nothing follows yet that
+                     depends on all replicas */
+    double count; /* of the values that the sums are of */
+    float epsilon;
+    double share; /* forward: of the change of the moving statistics */
+    bool fused;   /* forward: the moving variance is over count - 1 */
+    const float *moving_mean, *moving_variance;
+    float *saved, *dmean, *dvariance; /* forward; saved(2, C): mean, inverse */
+    const float *inverse, *gamma;     /* backward */
+    float *dgamma, *dbeta, *shifts;   /* backward; may be NULL. shifts(2, C) */
+};
+cudaError_t ls_cuda_norm_statistics(const struct ls_cuda_norm_sums *s, cudaStream_t stream);
+cudaError_t ls_cuda_norm_shifts(const struct ls_cuda_norm_sums *s, cudaStream_t stream);
+
+/* ---- windows over images: depthwise convolutions, pools ---- */
+
+/* Pairs are height, then width. image: where the windows move; out: their positions. */
+struct ls_cuda_windows {
+    int images, channels, image[2], out[2];
+    int kernel[2], strides[2], dilation[2], before[2];
+};
+#define LS_CUDA_WEIGHT_CHANNELS 4 /* of a thread, in dw, where it takes more than one */
+struct ls_cuda_depthwise {
+    struct ls_cuda_windows at;
+    int multiplier;            /* filters of a channel; filter m sees channel m / multiplier */
+    int vector;                /* channels of a thread */
+    struct ls_cuda_rows lines; /* dw: lines of dy, of filters */
+    ls_dtype dtype;
+    const void *x, *w, *dy;
+    const float *bias; /* may be NULL */
+    void *out;         /* y, dx */
+    float *dw, *db;    /* db may be NULL */
+    float *partials;   /* dw: [chunks of lines][taps and the bias][filters] */
+};
+cudaError_t ls_cuda_depthwise_y(const struct ls_cuda_depthwise *d, cudaStream_t stream);
+cudaError_t ls_cuda_depthwise_dx(const struct ls_cuda_depthwise *d, cudaStream_t stream);
+cudaError_t ls_cuda_depthwise_dw(const struct ls_cuda_depthwise *d, cudaStream_t stream);
+
+struct ls_cuda_pool {
+    struct ls_cuda_windows at;
+    bool maximum;
+    int vector;
+    ls_dtype dtype;
+    const void *x, *y, *dy; /* backward: x, y for the maximum */
+    void *out;              /* y, dx */
+};
+cudaError_t ls_cuda_pool_y(const struct ls_cuda_pool *p, cudaStream_t stream);
+cudaError_t ls_cuda_pool_dx(const struct ls_cuda_pool *p, cudaStream_t stream);
+
+/* out(h, w) = x(h - down, w - right), or 0 where that is outside x. */
+struct ls_cuda_place {
+    int images, channels, in[2], out_size[2], down, right, vector;
+    ls_dtype dtype;
+    const void *x;
+    void *out;
+};
+cudaError_t ls_cuda_place_image(const struct ls_cuda_place *p, cudaStream_t stream);
+
+/* ---- activations, over count elements; softmax over rows of so many columns ---- */
+
+struct ls_cuda_activation {
+    ls_activation kind;
+    ls_dtype dtype;
+    float slope;
+    int vector;
+    int64_t count, columns;
+    const void *x, *y, *dy;
+    void *out; /* may be x, dy */
+};
+cudaError_t ls_cuda_activation_y(const struct ls_cuda_activation *a, cudaStream_t stream);
+cudaError_t ls_cuda_activation_dx(const struct ls_cuda_activation *a, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,48 @@
+#include "device/cuda/layout.h"
+
+#define COLUMNS    32     /* threads of a block along the channels, at most: 512 bytes */
+#define PLENTY     135168 /* threads that 132 multiprocessors keep busy */
+#define MOST_LINES 8
+#define WARP       32
+
+static int64_t divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int64_t at_most(int64_t value, int64_t limit) {
+    return value < limit ? value : limit;
+}
+
+struct ls_cuda_rows ls_cuda_rows_over(int64_t rows, int64_t channels, int vector, struct ls_cuda_wish wish) {
+    struct ls_cuda_rows r = {.rows = rows, .channels = channels, .vector = vector};
+    int64_t groups = divide_up(channels, vector), across = divide_up(groups, COLUMNS);
+    int64_t blocks = at_most(wish.blocks, LS_CUDA_GRID) / across;
+    r.across = (int)across;
+    r.columns = (int)divide_up(groups, across);
+    r.lines = LS_CUDA_THREADS / r.columns;
+    int64_t each = divide_up(rows, (blocks < 1 ? 1 : blocks) * r.lines);
+    r.chunk = (each < wish.rows ? wish.rows : each) * r.lines;
+    r.chunks = (int)divide_up(rows, r.chunk);
+    return r;
+}
+
+struct ls_cuda_lines ls_cuda_lines_over(const int64_t image[4], int vector, int positions) {
+    struct ls_cuda_lines l = {.images = (int)image[0], .height = (int)image[1], .vector = vector};
+    l.width = (int)divide_up(image[2], positions);
+    l.channels = (int)image[3];
+    int64_t line = (int64_t)l.width * (l.channels / vector);
+    l.block = (int)at_most(divide_up(line, WARP) * WARP, LS_CUDA_THREADS);
+    l.across = (int)divide_up(line, l.block);
+    for (l.lines_each = MOST_LINES; l.lines_each > 1; l.lines_each /= 2)
+        if (divide_up(l.height, l.lines_each) * l.images * l.across * l.block >= PLENTY) break;
+    l.down = (int)at_most(divide_up(l.height, l.lines_each), LS_CUDA_GRID);
+    l.deep = (int)at_most(l.images, LS_CUDA_GRID);
+    return l;
+}
+
+int ls_cuda_vector(const struct ls_op *op, int64_t channels, ls_dtype dtype, const int *places) {
+    int vector = LS_CUDA_ACCESS / (int)ls_dtype_size(dtype);
+    uintptr_t addresses = 0;
+    for (; *places >= 0; places++) addresses |= (uintptr_t)op->tensors[*places].data;
+    return channels % vector || addresses % LS_CUDA_ACCESS ? 1 : vector;
+}

@@ -1,0 +1,42 @@
+/* How threads lie over images. Neighbouring threads take neighbouring channels, LS_CUDA_ACCESS bytes each where the
+ * channels and the addresses allow it, else one element each. Pure arithmetic: chunks, and so the order in which
+ * kernels add, follow from the shapes. */
+#pragma once
+#include "device/op.h"
+
+#define LS_CUDA_ACCESS  16    /* bytes: the largest access of a thread */
+#define LS_CUDA_THREADS 256   /* of a block, at most */
+#define LS_CUDA_GRID    65535 /* blocks along the second and third axis, at most */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* For sums over rows: a block takes a chunk of the rows for some of the channels. Its threads are (columns, lines), the
+ * grid is (across, chunks); line i of a block takes the rows i, i + lines, ... of its chunk. */
+struct ls_cuda_rows {
+    int64_t rows, channels, chunk; /* chunk: rows of a block */
+    int vector;                    /* channels of a thread */
+    int columns, lines, across, chunks;
+};
+/* What a kernel wants: about so many blocks in all, but at least so many rows for each thread. */
+struct ls_cuda_wish {
+    int blocks, rows;
+};
+struct ls_cuda_rows ls_cuda_rows_over(int64_t rows, int64_t channels, int vector, struct ls_cuda_wish wish);
+
+/* For what is computed element by element: threads along a line of positions times channels, blocks over lines and
+ * images. A block does lines_each lines one after the other, so that windows find what they share in the cache. */
+struct ls_cuda_lines {
+    int images, height, width; /* of what is written; width in groups of positions */
+    int channels, vector;
+    int block, across, down, deep, lines_each;
+};
+struct ls_cuda_lines ls_cuda_lines_over(const int64_t image[4], int vector, int positions);
+
+/* Channels of a thread: as many as an access holds, or 1. places end with -1; absent tensors do not count. */
+int ls_cuda_vector(const struct ls_op *op, int64_t channels, ls_dtype dtype, const int *places);
+
+#ifdef __cplusplus
+}
+#endif

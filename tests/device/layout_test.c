@@ -1,0 +1,106 @@
+/* How a GPU's threads lie over images: each element has exactly one, whatever the shape, within CUDA's limits. */
+#include "device/cuda/layout.h"
+
+#include <check.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "harness.h"
+
+static const struct {
+    int64_t rows, channels;
+} shapes[] = {{1, 1}, {6, 1}, {7, 3}, {49, 16}, {50, 17}, {300, 5}, {40, 1280}, {30, 3000}, {4097, 2}, {784, 576}};
+#define SHAPE_COUNT ((int)(sizeof(shapes) / sizeof(shapes[0])))
+static const struct ls_cuda_wish wishes[] = {{1024, 8}, {512, 2}, {1, 1}};
+
+/* As a kernel finds its place; seen counts who comes to (row, channel). */
+static void visit(const struct ls_cuda_rows *r, uint8_t *seen) {
+    for (int64_t group = 0; group < (int64_t)r->across * r->columns; group++)
+        for (int64_t chunk = 0; chunk < r->chunks; chunk++)
+            for (int line = 0; line < r->lines; line++) {
+                int64_t channel = group * r->vector, end = (chunk + 1) * r->chunk;
+                for (int64_t row = chunk * r->chunk + line; row < end && row < r->rows; row += r->lines)
+                    for (int v = 0; channel < r->channels && v < r->vector; v++)
+                        seen[row * r->channels + channel + v]++;
+            }
+}
+
+START_TEST(test_rows) {
+    int64_t rows = shapes[_i].rows, channels = shapes[_i].channels;
+    for (int w = 0; w < 3; w++)
+        for (int vector = 1; vector <= 8; vector *= 2) {
+            if (channels % vector) continue;
+            struct ls_cuda_rows r = ls_cuda_rows_over(rows, channels, vector, wishes[w]);
+            ck_assert_int_le(r.columns * r.lines, LS_CUDA_THREADS);
+            ck_assert_int_ge(r.columns * r.lines, LS_CUDA_THREADS / 2);
+            ck_assert_int_le(r.across * r.chunks, r.across > wishes[w].blocks ? r.across : wishes[w].blocks);
+            ck_assert_int_lt((r.chunks - 1) * r.chunk, rows); /* no chunk is empty */
+            uint8_t *seen = ls_alloc_array((size_t)(rows * channels), 1);
+            int64_t once = 0;
+            ck_assert_ptr_nonnull(seen);
+            visit(&r, seen);
+            for (int64_t i = 0; i < rows * channels; i++) once += seen[i] == 1;
+            ck_assert_int_eq(once, rows * channels);
+            ls_free(seen);
+        }
+}
+END_TEST
+
+static const int64_t images[][4] = {{1, 1, 1, 1},     {2, 7, 5, 3},      {64, 112, 112, 32}, {64, 7, 7, 960},
+                                    {1, 224, 224, 3}, {70000, 2, 2, 16}, {2, 70000, 3, 8}};
+#define IMAGE_COUNT ((int)(sizeof(images) / sizeof(images[0])))
+
+START_TEST(test_lines) {
+    const int64_t *image = images[_i];
+    for (int vector = 1; vector <= 8; vector *= 2)
+        for (int positions = 1; positions <= 4; positions *= 2) {
+            if (image[3] % vector) continue;
+            struct ls_cuda_lines l = ls_cuda_lines_over(image, vector, positions);
+            ck_assert_int_eq(l.images, image[0]);
+            ck_assert_int_eq(l.height, image[1]);
+            ck_assert_int_ge(l.width * positions, image[2]);
+            ck_assert_int_lt((l.width - 1) * positions, image[2]);
+            ck_assert_int_ge((int64_t)l.across * l.block, l.width * image[3] / vector);
+            ck_assert(l.block % 32 == 0 && l.block <= LS_CUDA_THREADS && l.lines_each >= 1);
+            ck_assert_int_le(l.down, LS_CUDA_GRID);
+            ck_assert_int_le(l.deep, LS_CUDA_GRID);
+            ck_assert(l.down == LS_CUDA_GRID || (int64_t)l.down * l.lines_each >= l.height);
+        }
+}
+END_TEST
+
+/* Blocks go down an image only where there are enough of them to fill a GPU. */
+START_TEST(test_lines_fill_the_device) {
+    ck_assert_int_eq(ls_cuda_lines_over(images[2], 8, 4).lines_each, 4);
+    ck_assert_int_eq(ls_cuda_lines_over(images[3], 8, 4).lines_each, 1);
+}
+END_TEST
+
+START_TEST(test_vector) {
+    static const int places[] = {LS_ARG_X, LS_ARG_Y, -1};
+    struct ls_op op = {.kind = LS_OP_POOL_FORWARD};
+    char *base = ls_alloc_aligned(64);
+    ck_assert_ptr_nonnull(base);
+    op.tensors[LS_ARG_X].data = base;
+    ck_assert_int_eq(ls_cuda_vector(&op, 16, LS_FLOAT32, places), 4);
+    ck_assert_int_eq(ls_cuda_vector(&op, 16, LS_BFLOAT16, places), 8);
+    ck_assert_int_eq(ls_cuda_vector(&op, 12, LS_FLOAT16, places), 1);
+    ck_assert_int_eq(ls_cuda_vector(&op, 17, LS_FLOAT32, places), 1);
+    op.tensors[LS_ARG_DY].data = base + 4; /* not asked for */
+    ck_assert_int_eq(ls_cuda_vector(&op, 16, LS_FLOAT32, places), 4);
+    op.tensors[LS_ARG_Y].data = base + 8;
+    ck_assert_int_eq(ls_cuda_vector(&op, 16, LS_FLOAT32, places), 1);
+    ls_free(base);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("layout");
+    TCase *tests = tcase_create("layout");
+    tcase_add_loop_test(tests, test_rows, 0, SHAPE_COUNT);
+    tcase_add_loop_test(tests, test_lines, 0, IMAGE_COUNT);
+    tcase_add_test(tests, test_lines_fill_the_device);
+    tcase_add_test(tests, test_vector);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
