@@ -1,5 +1,6 @@
 /* Batch normalization against the oracle, fused and not; the oracle against finite differences; the same bits with any
  * number of threads. */
+#include "base/status.h"
 #include "device/op_fixture.h"
 #include "device/reference_image.h"
 #include "harness.h"
@@ -8,7 +9,7 @@ extern void omp_set_num_threads(int count);
 
 static const struct size {
     int64_t rows, channels;
-} sizes[] = {{6, 1}, {7, 3}, {49, 16}, {50, 17}, {300, 5}, {1000, 33}, {40, 1280}, {30, 3000}, {4097, 2}};
+} sizes[] = {{6, 1}, {7, 3}, {49, 16}, {50, 17}, {300, 5}, {1000, 33}, {40, 1280}, {30, 3000}, {4097, 2}, {700, 64}};
 #define SIZE_COUNT ((int)(sizeof(sizes) / sizeof(sizes[0])))
 static const ls_activation activations[] = {LS_LINEAR, LS_RELU, LS_RELU6};
 #define VARIANTS 6 /* three activations, without and with a residual */
@@ -216,6 +217,83 @@ START_TEST(test_in_place) {
 }
 END_TEST
 
+/* ---- statistics of all replicas ---- */
+
+/* Another replica has just the same. */
+static ls_status add_the_same(void *context, double *values, size_t count) {
+    const struct norm *n = context;
+    ck_assert_uint_eq(count, 2 * (size_t)n->channels + 1);
+    ck_assert(values[count - 1] == (double)n->rows);
+    for (size_t i = 0; i < count; i++) values[i] *= 2;
+    return LS_OK;
+}
+
+/* So means and variances are those of one; this replica's gradients of gamma and beta are its own. */
+START_TEST(test_exchange) {
+    struct ls_device *device = open_device();
+    for (int variant = 0; variant < VARIANTS; variant++) {
+        struct norm n = make_norm(sizes[_i], variant);
+        double *mean = doubles(n.channels), *variance = doubles(n.channels);
+        struct reference_norm oracle = oracle_of(&n, mean, variance);
+        struct ls_exchange exchange = {add_the_same, &n};
+        struct ls_op forward = norm_op(&n, LS_OP_BATCH_NORM_FORWARD), backward = norm_op(&n, LS_OP_BATCH_NORM_BACKWARD);
+        forward.exchange = backward.exchange = &exchange;
+        clear_edges(&n, oracle);
+        reference_norm_forward(&oracle);
+        reference_norm_backward(&oracle);
+        ck_assert_msg(run_op(device, &forward) == LS_OK, "%s", ls_error());
+        ck_assert_msg(run_op(device, &backward) == LS_OK, "%s", ls_error());
+        assert_pair("y", &n.y);
+        check_moving(&n, mean, variance);
+        check_backward(&n);
+        ls_free(mean), ls_free(variance);
+        free_norm(&n);
+    }
+    ls_device_close(device);
+}
+END_TEST
+
+static ls_status fail_to_add(void *context, double *values, size_t count) {
+    (void)context, (void)values, (void)count;
+    return ls_fail(LS_ABORTED, "the other replica is lost");
+}
+
+START_TEST(test_exchange_fails) {
+    struct ls_device *device = open_device();
+    struct norm n = make_norm(sizes[_i], 0);
+    struct ls_exchange exchange = {fail_to_add, NULL};
+    for (int k = 0; k < 2; k++) {
+        struct ls_op op = norm_op(&n, k ? LS_OP_BATCH_NORM_BACKWARD : LS_OP_BATCH_NORM_FORWARD);
+        op.exchange = &exchange;
+        ck_assert_int_eq(run_op(device, &op), LS_ABORTED);
+        ck_assert_msg(strstr(ls_error(), "the other replica is lost") != NULL, "%s", ls_error());
+        run_kind(device, &n, LS_OP_BATCH_NORM_FORWARD);
+    }
+    free_norm(&n);
+    ls_device_close(device);
+}
+END_TEST
+
+/* The moving variance of TensorFlow's fused kernel is over one value less, where there is more than one. */
+START_TEST(test_fused) {
+    struct ls_device *device = open_device();
+    for (int64_t rows = 1; rows < 4; rows++) {
+        struct norm n = make_norm((struct size){rows, 5}, 0);
+        double *mean = doubles(n.channels), *variance = doubles(n.channels);
+        struct reference_norm oracle = oracle_of(&n, mean, variance);
+        struct ls_op op = norm_op(&n, LS_OP_BATCH_NORM_FORWARD);
+        op.fused = true;
+        reference_norm_forward(&oracle);
+        ck_assert_msg(run_op(device, &op) == LS_OK, "%s", ls_error());
+        for (int64_t c = 0; rows > 1 && c < n.channels; c++) variance[c] *= (double)rows / (double)(rows - 1);
+        check_moving(&n, mean, variance);
+        ls_free(mean), ls_free(variance);
+        free_norm(&n);
+    }
+    ls_device_close(device);
+}
+END_TEST
+
 START_TEST(test_threads) {
     struct norm runs[3];
     for (int i = 0; i < 3; i++) {
@@ -290,6 +368,9 @@ int main(void) {
     tcase_add_loop_test(tests, test_inference, 0, SIZE_COUNT);
     tcase_add_loop_test(tests, test_again_is_the_same, 0, SIZE_COUNT);
     tcase_add_loop_test(tests, test_in_place, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, test_exchange, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, test_exchange_fails, 0, 2);
+    tcase_add_test(tests, test_fused);
     tcase_add_loop_test(tests, test_threads, 0, SIZE_COUNT);
     tcase_add_loop_test(tests, test_oracle, 1, 4);
     tcase_add_test(tests, test_misuse);
