@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "harness.h"
-#include "strategy/kept.h"
+#include "strategy/saved.h"
 
 #define ROOM (sizeof(float) * 6) /* bytes of two of the lists' outputs */
 
@@ -75,12 +75,31 @@ START_TEST(bytes_that_are_none) {
 }
 END_TEST
 
+/* Who needs what is not kept hears which call it was; and where nobody can come back, nothing is kept. */
+START_TEST(what_is_not_kept_is_named) {
+    const float values[3] = {1, 2, 3};
+    const struct ls_kept *kept = NULL;
+    ls_strategy *strategy = NULL;
+    ck_assert_int_eq(ls_one_device_strategy_new("cpu:0", &strategy), LS_OK);
+    strategy->training.made = 1;
+    ck_assert_int_eq(ls_training_keep(strategy, 1, 3, values), LS_OK);
+    ck_assert_ptr_null(strategy->training.outputs);
+    strategy->training.outputs = make(2, ROOM);
+    ck_assert_int_eq(ls_training_outputs(strategy, 1, &kept), LS_OK);
+    ck_assert(kept->values[0] == 10);
+    ck_assert_int_eq(ls_training_outputs(strategy, 5, &kept), LS_FAILED_PRECONDITION);
+    ck_assert_msg(strstr(ls_error(), "call 6") && strstr(ls_error(), "not kept"), "%s", ls_error());
+    ls_strategy_free(strategy);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("kept");
     TCase *tests = tcase_create("kept");
     tcase_add_test(tests, the_oldest_go);
     tcase_add_test(tests, as_bytes_and_back);
     tcase_add_test(tests, bytes_that_are_none);
+    tcase_add_test(tests, what_is_not_kept_is_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
