@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "base/memory.h"
+#include "device/cuda/kernels_elements.h"
 #include "device/cuda/kernels_products.h"
 #include "device/cuda/products.h"
 
@@ -78,7 +79,7 @@ static ls_status run_forward(const struct ls_op *op, struct dense *d) {
     ls_status status = LS_OK;
     if (d->bias)
         status = ls_cuda_launched(
-            op, ls_cuda_round_bias(op->workspace, bias->data, (size_t)d->out, y->dtype, ls_cuda_stream(op)));
+            op, ls_cuda_cast(op->workspace, y->dtype, bias->data, LS_FLOAT32, d->out, ls_cuda_stream(op)));
     if (!status) status = ls_cuda_product_run(op, &d->forward, &matrices, (char *)op->workspace + d->bias);
     if (status || !bias->data || d->forward.biased) return status;
     const struct ls_cuda_columns columns = {y->data, (size_t)d->rows, (size_t)d->out, y->dtype, ls_cuda_stream(op)};
