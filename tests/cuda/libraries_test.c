@@ -80,6 +80,7 @@ START_TEST(test_product_places) {
     ck_assert_int_eq(run(&p, a, b, d, workspace, p.found.workspaceSize), 0);
     ck_assert_int_eq(run(&p, a, b, d, NULL, 0), CUBLAS_STATUS_INVALID_VALUE);
     ck_assert_int_eq(run(&p, a, b, d, workspace, p.found.workspaceSize - 1), CUBLAS_STATUS_INVALID_VALUE);
+    ck_assert_int_eq(run(&p, a, b, d, workspace + 16, p.found.workspaceSize), CUBLAS_STATUS_INVALID_VALUE);
     ck_assert_int_eq(run(&p, a + 1, b, d, workspace, p.found.workspaceSize), CUBLAS_STATUS_INVALID_VALUE);
     ck_assert_int_eq(run(&p, a, own, d, workspace, p.found.workspaceSize), CUBLAS_STATUS_INVALID_VALUE);
     ck_assert_int_eq(run(&p, a, b, memory + 16384 - 60, workspace, p.found.workspaceSize), CUBLAS_STATUS_INVALID_VALUE);

@@ -85,11 +85,18 @@ static struct ls_tensor at(const struct numbers *numbers, ls_shape shape) {
     return (struct ls_tensor){.data = numbers->memory, .dtype = numbers->dtype, .shape = shape};
 }
 
-/* Builds, runs and discards. The workspace holds no numbers. */
+/* It holds no numbers, is as large as the op wants, and not better aligned than tensors are. */
+static struct numbers make_workspace(struct ls_device *device, struct ls_op *op) {
+    int64_t shift = LS_ALIGNMENT / sizeof(float), count = (int64_t)(op->workspace_size / sizeof(float));
+    struct numbers made = make_numbers(device, LS_FLOAT32, 0, shift + count);
+    op->workspace = (float *)made.memory + shift;
+    return made;
+}
+
+/* Builds, runs and discards. */
 static void run_on(struct ls_device *device, struct ls_op *op) {
     ck_assert_msg(device->ops->build(device, op) == LS_OK, "%s", ls_error());
-    struct numbers workspace = make_numbers(device, LS_FLOAT32, 0, (int64_t)(op->workspace_size / sizeof(float) + 1));
-    op->workspace = workspace.memory;
+    struct numbers workspace = make_workspace(device, op);
     ck_assert_msg(op->run(op) == LS_OK, "%s", ls_error());
     ck_assert_msg(ls_device_synchronize(device) == LS_OK, "%s", ls_error());
     device->ops->discard(device, op);
@@ -320,8 +327,7 @@ START_TEST(test_captured) {
     for (int k = 0; k < 3; k++) {
         ops[k] = image_op(s, n, (enum ls_op_kind)(LS_OP_CONVOLUTION_FORWARD + k), false);
         ck_assert_msg(device->ops->build(device, &ops[k]) == LS_OK, "%s", ls_error());
-        workspaces[k] = make_numbers(device, LS_FLOAT32, 0, (int64_t)(ops[k].workspace_size / sizeof(float) + 1));
-        ops[k].workspace = workspaces[k].memory;
+        workspaces[k] = make_workspace(device, &ops[k]);
         ck_assert_int_eq(ops[k].run(&ops[k]), LS_OK);
     }
     double *y = fetch(device, &n[Y]), *dx = fetch(device, &n[DX]), *dw = fetch(device, &n[DW]);
