@@ -305,7 +305,8 @@ static bool all_placed(const struct work *w, const struct chosen *chosen, size_t
            placed(w->b_data, size_of(&w->b), chosen->alignment[1]) &&
            placed(w->d_data, size_of(&w->d), chosen->alignment[3]) &&
            (!w->bias || placed(w->bias, bias, chosen->bias)) &&
-           (!chosen->workspace || (workspace_size >= chosen->workspace && placed(w->workspace, chosen->workspace, 16)));
+           (!chosen->workspace ||
+            (workspace_size >= chosen->workspace && placed(w->workspace, chosen->workspace, 256)));
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void *alpha, const void *a,

@@ -154,8 +154,8 @@ START_TEST(test_unaligned) {
         places[i] = ls_alloc_aligned((size_t)(pairs[i]->count + 16) * sizeof(float));
         *pairs[i] = shifted(pairs[i], places[i], 1 + i);
     }
-    run_dense(device, &view);
-    assert_same_bits(&aligned, &view);
+    check_against_oracle(device, &view);
+    if (device->host_memory) assert_same_bits(&aligned, &view); /* a GPU's library has other kernels then */
     for (int i = 0; i < 8; i++) ls_free(places[i]);
     free_dense(&aligned);
     free_dense(&moved);

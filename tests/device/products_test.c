@@ -85,11 +85,18 @@ static struct ls_tensor at(const struct numbers *numbers, ls_shape shape) {
     return (struct ls_tensor){.data = numbers->memory, .dtype = numbers->dtype, .shape = shape};
 }
 
-/* Builds, runs and discards. The workspace holds no numbers. */
+/* It holds no numbers, is as large as the op wants, and not better aligned than tensors are. */
+static struct numbers make_workspace(struct ls_device *device, struct ls_op *op) {
+    int64_t shift = LS_ALIGNMENT / sizeof(float), count = (int64_t)(op->workspace_size / sizeof(float));
+    struct numbers made = make_numbers(device, LS_FLOAT32, 0, shift + count);
+    op->workspace = (float *)made.memory + shift;
+    return made;
+}
+
+/* Builds, runs and discards. */
 static void run_on(struct ls_device *device, struct ls_op *op) {
     ck_assert_msg(device->ops->build(device, op) == LS_OK, "%s", ls_error());
-    struct numbers workspace = make_numbers(device, LS_FLOAT32, 0, (int64_t)(op->workspace_size / sizeof(float) + 1));
-    op->workspace = workspace.memory;
+    struct numbers workspace = make_workspace(device, op);
     ck_assert_msg(op->run(op) == LS_OK, "%s", ls_error());
     ck_assert_msg(ls_device_synchronize(device) == LS_OK, "%s", ls_error());
     device->ops->discard(device, op);
@@ -267,6 +274,22 @@ END_TEST
 
 /* ---- what is promised beside numbers ---- */
 
+static void clear(struct ls_device *device, const struct numbers *numbers) {
+    size_t size = (size_t)numbers->count * bytes_of(numbers->dtype);
+    void *zeros = ls_alloc(size);
+    ck_assert_ptr_nonnull(zeros);
+    ck_assert_int_eq(device->ops->copy_in(device, numbers->memory, zeros, size), LS_OK);
+    ls_free(zeros);
+}
+
+/* Frees wanted. */
+static void assert_bits(struct ls_device *device, const char *what, const struct numbers *numbers, double *wanted) {
+    double *values = fetch(device, numbers);
+    if (memcmp(values, wanted, (size_t)numbers->count * sizeof(double))) ck_abort_msg("%s has other bits", what);
+    ls_free(values);
+    ls_free(wanted);
+}
+
 static double *dense_again(struct ls_device *device, bool tf32) {
     const struct size *s = &sizes[0];
     struct numbers n[TENSORS];
@@ -289,6 +312,34 @@ START_TEST(test_bits) {
     ls_free(first);
     ls_free(second);
     ls_free(rounded);
+    ls_device_close(device);
+}
+END_TEST
+
+/* A list of products, captured and replayed, gives the bits that they give one by one. */
+START_TEST(test_captured) {
+    const struct shape *s = &shapes[_i];
+    struct ls_device *device = open_device();
+    struct numbers n[TENSORS], workspaces[3];
+    struct ls_op ops[3];
+    void *graph = NULL;
+    make_images(device, s, LS_BFLOAT16, n);
+    for (int k = 0; k < 3; k++) {
+        ops[k] = image_op(s, n, (enum ls_op_kind)(LS_OP_CONVOLUTION_FORWARD + k), false);
+        ck_assert_msg(device->ops->build(device, &ops[k]) == LS_OK, "%s", ls_error());
+        workspaces[k] = make_workspace(device, &ops[k]);
+        ck_assert_int_eq(ops[k].run(&ops[k]), LS_OK);
+    }
+    double *y = fetch(device, &n[Y]), *dx = fetch(device, &n[DX]), *dw = fetch(device, &n[DW]);
+    ck_assert_int_eq(device->ops->queue->capture_begin(device), LS_OK);
+    for (int k = 0; k < 3; k++) ck_assert_msg(ops[k].run(&ops[k]) == LS_OK, "%s", ls_error());
+    ck_assert_int_eq(device->ops->queue->capture_end(device, &graph), LS_OK);
+    clear(device, &n[Y]), clear(device, &n[DX]), clear(device, &n[DW]);
+    for (int again = 0; again < 2; again++) ck_assert_int_eq(device->ops->queue->replay(device, graph), LS_OK);
+    assert_bits(device, "y", &n[Y], y), assert_bits(device, "dx", &n[DX], dx), assert_bits(device, "dw", &n[DW], dw);
+    device->ops->queue->drop(device, graph);
+    for (int k = 0; k < 3; k++) device->ops->discard(device, &ops[k]), free_numbers(device, &workspaces[k]);
+    for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
     ls_device_close(device);
 }
 END_TEST
@@ -316,6 +367,7 @@ int main(void) {
     tcase_add_loop_test(tests, test_dense, 0, SIZES * KINDS);
     tcase_add_loop_test(tests, test_convolution, 0, SHAPES * KINDS);
     tcase_add_test(tests, test_bits);
+    tcase_add_loop_test(tests, test_captured, 0, SHAPES);
     tcase_add_test(tests, test_refused);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);

@@ -1,17 +1,14 @@
 /* Bias, ReLU's mask and the sums of columns: each number of the matrix is read once, and written once where it changes,
  * 16 bytes at a time where its place allows it. Which numbers a thread takes, and so the order of adding, depends on
  * the shape alone. */
-#include "device/cuda/kernel.h"
 #include "device/cuda/kernels_products.h"
+#include "device/cuda/pack.cuh"
 
 namespace {
 
-constexpr unsigned THREADS = 256, WARP = 32;
+constexpr unsigned THREADS = LS_THREADS, WARP = 32;
 constexpr size_t MOST_BLOCKS = 1024; /* about eight a multiprocessor */
 constexpr size_t ROWS_A_THREAD = 4;  /* at least, where there are as many */
-constexpr unsigned WIDE = 16;        /* bytes of the widest access */
-
-template <typename T, int N> struct alignas(sizeof(T) * N) pack { T of[N]; };
 
 /* lanes threads side by side take N columns each; THREADS / lanes rows are below each other in a block. */
 struct division {
@@ -41,21 +38,18 @@ division divide(size_t rows, size_t columns, size_t wide) {
     return made;
 }
 
-/* N numbers at from; whole: in one access. */
-template <typename T, int N, bool WHOLE> __device__ inline void read_pack(float *values, const T *from) {
+/* N numbers at a place; whole: in one access. */
+template <typename T, int N, bool WHOLE> __device__ inline void read_some(float *values, const T *from) {
     if (WHOLE) {
-        const pack<T, N> all = *reinterpret_cast<const pack<T, N> *>(from);
-        for (int i = 0; i < N; i++) values[i] = ls_load(all.of[i]);
+        ls_read_pack<T, N>(from, values);
     } else {
         for (int i = 0; i < N; i++) values[i] = ls_load(from[i]);
     }
 }
 
-template <typename T, int N, bool WHOLE> __device__ inline void write_pack(T *to, const float *values) {
+template <typename T, int N, bool WHOLE> __device__ inline void write_some(T *to, const float *values) {
     if (WHOLE) {
-        pack<T, N> all;
-        for (int i = 0; i < N; i++) all.of[i] = ls_store<T>(values[i]);
-        *reinterpret_cast<pack<T, N> *>(to) = all;
+        ls_write_pack<T, N>(to, values);
     } else {
         for (int i = 0; i < N; i++) to[i] = ls_store<T>(values[i]);
     }
@@ -71,12 +65,12 @@ __global__ void add_bias(T *y, const float *bias, size_t rows, size_t columns, u
     for (int i = 0; i < N; i++) added[i] = bias[column + i];
     for (size_t r = first + row; r < end; r += height) {
         T *place = y + r * columns + column;
-        read_pack<T, N, WHOLE>(values, place);
+        read_some<T, N, WHOLE>(values, place);
         for (int i = 0; i < N; i++) {
             float value = values[i] + added[i];
             values[i] = relu && value <= 0 ? 0 : value;
         }
-        write_pack<T, N, WHOLE>(place, values);
+        write_some<T, N, WHOLE>(place, values);
     }
 }
 
@@ -91,11 +85,11 @@ __global__ void sum_columns(T *x, const T *mask, float *sums, size_t rows, size_
     float sum[N] = {}, values[N], masks[N];
     for (size_t r = first + row; column < columns && r < end; r += height) {
         T *place = x + r * columns + column;
-        read_pack<T, N, WHOLE>(values, place);
+        read_some<T, N, WHOLE>(values, place);
         if (mask) {
-            read_pack<T, N, WHOLE>(masks, mask + r * columns + column);
+            read_some<T, N, WHOLE>(masks, mask + r * columns + column);
             for (int i = 0; i < N; i++) values[i] = masks[i] > 0 ? values[i] : 0;
-            write_pack<T, N, WHOLE>(place, values);
+            write_some<T, N, WHOLE>(place, values);
         }
         for (int i = 0; i < N; i++) sum[i] += values[i];
     }
@@ -109,15 +103,6 @@ __global__ void sum_columns(T *x, const T *mask, float *sums, size_t rows, size_
         sums[blockIdx.y * columns + column + i] = kept[lane * N + i];
 }
 
-template <typename T> __global__ void round_bias(T *to, const float *from, size_t count) {
-    size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) to[i] = ls_store<T>(from[i]);
-}
-
-bool is_wide(const void *place) {
-    return reinterpret_cast<uintptr_t>(place) % WIDE == 0;
-}
-
 template <typename T, int N, bool WHOLE>
 cudaError_t launch_bias(const ls_cuda_columns *matrix, const float *bias, bool relu) {
     division d = divide(matrix->rows, matrix->columns, N);
@@ -127,9 +112,9 @@ cudaError_t launch_bias(const ls_cuda_columns *matrix, const float *bias, bool r
 }
 
 template <typename T> cudaError_t bias_as(const ls_cuda_columns *matrix, const float *bias, bool relu) {
-    constexpr int N = WIDE / sizeof(T);
+    constexpr int N = ls_pack_size<T>;
     if (matrix->columns % N) return launch_bias<T, 1, false>(matrix, bias, relu);
-    if (is_wide(matrix->values)) return launch_bias<T, N, true>(matrix, bias, relu);
+    if (ls_is_aligned(matrix->values)) return launch_bias<T, N, true>(matrix, bias, relu);
     return launch_bias<T, N, false>(matrix, bias, relu);
 }
 
@@ -145,8 +130,8 @@ cudaError_t launch_sums(const ls_cuda_columns *matrix, const void *mask, float *
 /* Sums of blocks, and again of these until one row is left. */
 template <typename T>
 cudaError_t sums_as(const ls_cuda_columns *matrix, const void *mask, float *sums, float *workspace) {
-    constexpr int N = WIDE / sizeof(T);
-    bool odd = matrix->columns % N != 0, whole = is_wide(matrix->values) && (!mask || is_wide(mask));
+    constexpr int N = ls_pack_size<T>;
+    bool odd = matrix->columns % N != 0, whole = ls_is_aligned(matrix->values) && (!mask || ls_is_aligned(mask));
     division d = divide(matrix->rows, matrix->columns, odd ? 1 : N);
     bool last = d.blocks.y == 1;
     float *to = last ? sums : workspace;
@@ -176,13 +161,5 @@ size_t ls_cuda_sum_columns_workspace(size_t rows, size_t columns) {
 cudaError_t ls_cuda_sum_columns(const ls_cuda_columns *matrix, const void *mask, float *sums, void *workspace) {
     cudaError_t error;
     LS_WITH_TYPE(matrix->dtype, error = sums_as<T>(matrix, mask, sums, static_cast<float *>(workspace)));
-    return error;
-}
-
-cudaError_t ls_cuda_round_bias(void *to, const float *from, size_t count, ls_dtype dtype, cudaStream_t stream) {
-    cudaError_t error;
-    dim3 blocks((unsigned)parts_of(count, THREADS));
-    LS_WITH_TYPE(dtype,
-                 error = LS_LAUNCH(round_bias<T>, blocks, dim3(THREADS), stream, static_cast<T *>(to), from, count));
     return error;
 }

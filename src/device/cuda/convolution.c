@@ -22,7 +22,7 @@ ls_status ls_cuda_convolution_add_bias(const struct ls_op *op) {
 ls_status ls_cuda_convolution_sum_bias(const struct ls_op *op) {
     const struct ls_cuda_columns columns = columns_of(op, LS_ARG_DY);
     float *sums = op->tensors[LS_ARG_DB].data;
-    return sums ? ls_cuda_launched(op, ls_cuda_sum_columns(&columns, NULL, sums, op->workspace)) : LS_OK;
+    return sums ? ls_cuda_launched(op, ls_cuda_sum_columns(&columns, NULL, sums, ls_cuda_workspace(op))) : LS_OK;
 }
 
 size_t ls_cuda_convolution_sum_workspace(const struct ls_op *op) {

@@ -1,9 +1,7 @@
 /* Dense layers, and convolutions of 1 x 1 elements, stride 1 and no padding, which are the same over all positions of
  * all images. The bias comes with the product where cublasLt can do that; ReLU by a kernel of our own, so that NaN
  * stays. Mirrors tf.keras.layers.Dense. */
-#include <stdint.h>
-
-#include "base/memory.h"
+#include "device/cuda/kernels_elements.h"
 #include "device/cuda/kernels_products.h"
 #include "device/cuda/products.h"
 
@@ -46,7 +44,7 @@ static void measure(const struct ls_op *op, struct dense *made) {
 static const void *bias_of(const struct ls_op *op, const struct dense *d) {
     const struct ls_tensor *bias = &op->tensors[LS_ARG_B];
     if (!bias->data || op->tensors[LS_ARG_Y].dtype == LS_FLOAT32) return bias->data;
-    return d->bias ? op->workspace : (const void *)(uintptr_t)LS_ALIGNMENT;
+    return d->bias ? ls_cuda_workspace(op) : (const void *)(uintptr_t)LS_CUDA_PIECE;
 }
 
 static struct ls_cuda_matrices forward_of(const struct ls_op *op, const struct dense *d) {
@@ -68,7 +66,7 @@ static ls_status build_forward(struct ls_op *op, struct dense *d) {
     ls_status status = ls_cuda_product_build(op, &matrices, &d->forward);
     if (status) return status;
     if (d->forward.biased && rounded) d->bias = ls_cuda_piece((size_t)d->out * sizeof(uint16_t));
-    op->workspace_size = d->bias + d->forward.workspace;
+    ls_cuda_need(op, d->bias + d->forward.workspace);
     return LS_OK;
 }
 
@@ -78,8 +76,8 @@ static ls_status run_forward(const struct ls_op *op, struct dense *d) {
     ls_status status = LS_OK;
     if (d->bias)
         status = ls_cuda_launched(
-            op, ls_cuda_round_bias(op->workspace, bias->data, (size_t)d->out, y->dtype, ls_cuda_stream(op)));
-    if (!status) status = ls_cuda_product_run(op, &d->forward, &matrices, (char *)op->workspace + d->bias);
+            op, ls_cuda_cast(ls_cuda_workspace(op), y->dtype, bias->data, LS_FLOAT32, d->out, ls_cuda_stream(op)));
+    if (!status) status = ls_cuda_product_run(op, &d->forward, &matrices, ls_cuda_workspace(op) + d->bias);
     if (status || !bias->data || d->forward.biased) return status;
     const struct ls_cuda_columns columns = {y->data, (size_t)d->rows, (size_t)d->out, y->dtype, ls_cuda_stream(op)};
     return ls_cuda_launched(op, ls_cuda_add_bias(&columns, bias->data, does_relu(op)));
@@ -113,18 +111,14 @@ static struct ls_cuda_matrices inputs_of(const struct ls_op *op, const struct de
                                      .c = dx->data};
 }
 
-static void need(struct ls_op *op, size_t size) {
-    if (size > op->workspace_size) op->workspace_size = size;
-}
-
 static ls_status build_backward(struct ls_op *op, struct dense *d) {
     const struct ls_cuda_matrices weights = weights_of(op, d), inputs = inputs_of(op, d);
     ls_status status = LS_OK;
-    if (does_sums(op)) need(op, ls_cuda_sum_columns_workspace((size_t)d->rows, (size_t)d->out));
+    if (does_sums(op)) ls_cuda_need(op, ls_cuda_sum_columns_workspace((size_t)d->rows, (size_t)d->out));
     if (does_weights(op)) status = ls_cuda_product_build(op, &weights, &d->weights);
     if (!status && does_inputs(op)) status = ls_cuda_product_build(op, &inputs, &d->inputs);
-    need(op, d->weights.workspace);
-    need(op, d->inputs.workspace);
+    ls_cuda_need(op, d->weights.workspace);
+    ls_cuda_need(op, d->inputs.workspace);
     return status;
 }
 
@@ -137,10 +131,11 @@ static ls_status run_backward(const struct ls_op *op, struct dense *d) {
         const struct ls_cuda_columns columns = {dy->data, (size_t)d->rows, (size_t)d->out, dy->dtype,
                                                 ls_cuda_stream(op)};
         const void *mask = does_relu(op) ? op->tensors[LS_ARG_Y].data : NULL;
-        status = ls_cuda_launched(op, ls_cuda_sum_columns(&columns, mask, op->tensors[LS_ARG_DB].data, op->workspace));
+        status = ls_cuda_launched(
+            op, ls_cuda_sum_columns(&columns, mask, op->tensors[LS_ARG_DB].data, ls_cuda_workspace(op)));
     }
-    if (!status && does_weights(op)) status = ls_cuda_product_run(op, &d->weights, &weights, op->workspace);
-    if (!status && does_inputs(op)) status = ls_cuda_product_run(op, &d->inputs, &inputs, op->workspace);
+    if (!status && does_weights(op)) status = ls_cuda_product_run(op, &d->weights, &weights, ls_cuda_workspace(op));
+    if (!status && does_inputs(op)) status = ls_cuda_product_run(op, &d->inputs, &inputs, ls_cuda_workspace(op));
     return status;
 }
 

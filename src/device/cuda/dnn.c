@@ -4,8 +4,6 @@
  * padding holds for both. Mirrors tf.nn.conv2d. */
 #include "device/cuda/dnn.h"
 
-#include "base/memory.h"
-
 static int image_place(const struct ls_op *op) {
     return op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA ? LS_ARG_DX : LS_ARG_X;
 }
@@ -92,10 +90,9 @@ static void plan_workspace(struct ls_op *op, struct ls_cuda_dnn *d) {
     const struct ls_cuda_filter *f = &d->layout;
     bool single = op->tensors[out_place(op)].dtype == LS_FLOAT32;
     size_t elements = (size_t)(f->taps[0] * f->taps[1] * f->channels * f->filters);
-    size_t sums = ls_cuda_convolution_sum_workspace(op);
     d->filter_size = ls_cuda_piece(elements * (single ? sizeof(float) : sizeof(uint16_t)));
-    op->workspace_size = d->filter_size + d->scratch;
-    if (sums > op->workspace_size) op->workspace_size = sums;
+    ls_cuda_need(op, d->filter_size + d->scratch);
+    ls_cuda_need(op, ls_cuda_convolution_sum_workspace(op));
 }
 
 void ls_cuda_dnn_discard(struct ls_op *op) {
@@ -132,19 +129,21 @@ ls_status ls_cuda_dnn_build(struct ls_cuda_device *device, struct ls_op *op) {
 
 static ls_status pack(const struct ls_op *op, const struct ls_cuda_dnn *d) {
     const struct ls_tensor *w = &op->tensors[LS_ARG_W];
-    return ls_cuda_launched(op, ls_cuda_pack_filter(&d->layout, op->workspace, w->data, w->dtype, ls_cuda_stream(op)));
+    return ls_cuda_launched(
+        op, ls_cuda_pack_filter(&d->layout, ls_cuda_workspace(op), w->data, w->dtype, ls_cuda_stream(op)));
 }
 
 static ls_status unpack(const struct ls_op *op, const struct ls_cuda_dnn *d) {
     const struct ls_tensor *dw = &op->tensors[LS_ARG_DW], *dy = &op->tensors[LS_ARG_DY];
-    return ls_cuda_launched(op,
-                            ls_cuda_unpack_filter(&d->layout, dw->data, op->workspace, dy->dtype, ls_cuda_stream(op)));
+    return ls_cuda_launched(
+        op, ls_cuda_unpack_filter(&d->layout, dw->data, ls_cuda_workspace(op), dy->dtype, ls_cuda_stream(op)));
 }
 
 static cudnnStatus_t convolve(const struct ls_op *op, cudnnHandle_t handle, const struct ls_cuda_dnn *d) {
     const float one = 1, zero = 0;
-    void *image = op->tensors[image_place(op)].data, *out = op->tensors[out_place(op)].data, *filter = op->workspace;
-    void *scratch = d->scratch ? (char *)op->workspace + d->filter_size : NULL;
+    void *image = op->tensors[image_place(op)].data, *out = op->tensors[out_place(op)].data,
+         *filter = ls_cuda_workspace(op);
+    void *scratch = d->scratch ? ls_cuda_workspace(op) + d->filter_size : NULL;
     if (op->kind == LS_OP_CONVOLUTION_FORWARD)
         return cudnnConvolutionForward(handle, &one, d->image, image, d->filter, filter, d->convolution,
                                        (cudnnConvolutionFwdAlgo_t)d->algorithm, scratch, d->scratch, &zero, d->out,

@@ -22,8 +22,6 @@ cudaError_t ls_cuda_add_bias(const struct ls_cuda_columns *matrix, const float *
  * values : 0. workspace: ls_cuda_sum_columns_workspace bytes. */
 cudaError_t ls_cuda_sum_columns(const struct ls_cuda_columns *matrix, const void *mask, float *sums, void *workspace);
 size_t ls_cuda_sum_columns_workspace(size_t rows, size_t columns);
-/* to = from, rounded to dtype. */
-cudaError_t ls_cuda_round_bias(void *to, const float *from, size_t count, ls_dtype dtype, cudaStream_t stream);
 
 /* A kernel (height, width, channels of a group, filters) in a window of taps (filters, height, width, channels of a
  * group): element h lies at offset + h step, and the taps between are 0. */

@@ -2,7 +2,9 @@
 #pragma once
 #include <cublasLt.h>
 #include <cudnn.h>
+#include <stdint.h>
 
+#include "base/memory.h"
 #include "device/cuda/cuda.h"
 
 /* The device's handles, made by the first who asks. */
@@ -35,9 +37,18 @@ ls_status ls_cuda_product_build(const struct ls_op *op, const struct ls_cuda_mat
 ls_status ls_cuda_product_run(const struct ls_op *op, struct ls_cuda_product *product, const struct ls_cuda_matrices *m,
                               void *workspace);
 
-/* In a workspace pieces begin on such a place. */
+/* cublasLt takes its workspace at a multiple of 256 bytes only. So do pieces of an op's begin there, the first at
+ * ls_cuda_workspace; ops that need the size of all of them get what the caller's alignment may cost beside. */
+#define LS_CUDA_PIECE 256
 static inline size_t ls_cuda_piece(size_t size) {
-    return (size + 255) / 256 * 256;
+    return (size + LS_CUDA_PIECE - 1) / LS_CUDA_PIECE * LS_CUDA_PIECE;
+}
+static inline char *ls_cuda_workspace(const struct ls_op *op) {
+    return (char *)op->workspace + (ls_cuda_piece((uintptr_t)op->workspace) - (uintptr_t)op->workspace);
+}
+static inline void ls_cuda_need(struct ls_op *op, size_t size) {
+    size_t all = size ? size + LS_CUDA_PIECE - LS_ALIGNMENT : 0;
+    if (all > op->workspace_size) op->workspace_size = all;
 }
 
 /* Rows of the table. dense.c: also convolutions of 1 x 1 elements; dnn.c: any convolution, by cuDNN;

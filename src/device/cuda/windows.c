@@ -1,9 +1,6 @@
 /* Convolutions as products of matrices over copies of what each window sees: for what cuDNN has no algorithm. They
  * take memory for all windows at once, and any padding and dilation; a kernel (height, width, channels, filters) is a
  * factor as it is. */
-#include <stdint.h>
-
-#include "base/memory.h"
 #include "device/cuda/kernels_products.h"
 #include "device/cuda/products.h"
 
@@ -80,11 +77,10 @@ ls_status ls_cuda_windows_build(struct ls_cuda_device *device, struct ls_op *op)
     if (!made) return ls_fail_memory("a convolution", sizeof(*made));
     ((struct ls_cuda_op *)op->handle)->own = made;
     measure(op, made);
-    const struct ls_cuda_matrices matrices = matrices_of(op, made, (void *)(uintptr_t)LS_ALIGNMENT);
+    const struct ls_cuda_matrices matrices = matrices_of(op, made, (void *)(uintptr_t)LS_CUDA_PIECE);
     ls_status status = ls_cuda_product_build(op, &matrices, &made->product);
-    op->workspace_size = made->size + made->product.workspace;
-    size_t sums = ls_cuda_convolution_sum_workspace(op);
-    if (sums > op->workspace_size) op->workspace_size = sums;
+    ls_cuda_need(op, made->size + made->product.workspace);
+    ls_cuda_need(op, ls_cuda_convolution_sum_workspace(op));
     if (status) ls_cuda_windows_discard(op);
     return status;
 }
@@ -97,17 +93,17 @@ void ls_cuda_windows_discard(struct ls_op *op) {
 
 ls_status ls_cuda_windows_run(const struct ls_op *op) {
     struct windows *d = ls_cuda_op_of(op)->own;
-    const struct ls_cuda_matrices matrices = matrices_of(op, d, op->workspace);
+    const struct ls_cuda_matrices matrices = matrices_of(op, d, ls_cuda_workspace(op));
     const struct ls_tensor *image = image_of(op);
     bool weights = op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
     cudaStream_t stream = ls_cuda_stream(op);
     ls_status status = weights ? ls_cuda_convolution_sum_bias(op) : LS_OK;
     if (!status && !does_data(op))
         status = ls_cuda_launched(
-            op, ls_cuda_gather_windows(&d->geometry, op->workspace, image->data, image->dtype, stream));
-    if (!status) status = ls_cuda_product_run(op, &d->product, &matrices, (char *)op->workspace + d->size);
+            op, ls_cuda_gather_windows(&d->geometry, ls_cuda_workspace(op), image->data, image->dtype, stream));
+    if (!status) status = ls_cuda_product_run(op, &d->product, &matrices, ls_cuda_workspace(op) + d->size);
     if (!status && does_data(op))
         status = ls_cuda_launched(
-            op, ls_cuda_scatter_windows(&d->geometry, image->data, op->workspace, image->dtype, stream));
+            op, ls_cuda_scatter_windows(&d->geometry, image->data, ls_cuda_workspace(op), image->dtype, stream));
     return status || !does_forward(op) ? status : ls_cuda_convolution_add_bias(op);
 }
