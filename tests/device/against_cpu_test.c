@@ -169,6 +169,73 @@ START_TEST(test_merge) {
 }
 END_TEST
 
+/* ---- captured ops: what they read when they run ---- */
+
+static void *capture(struct ls_device *device, struct mirror *mirror) {
+    void *graph = NULL;
+    ck_assert_int_eq(device->ops->queue->capture_begin(device), LS_OK);
+    ck_assert_int_eq(mirror->op.run(&mirror->op), LS_OK);
+    ck_assert_int_eq(device->ops->queue->capture_end(device, &graph), LS_OK);
+    return graph;
+}
+
+static void replay(struct ls_device *device, struct mirror *mirror, void *graph) {
+    ck_assert_int_eq(device->ops->queue->replay(device, graph), LS_OK);
+    ck_assert_int_eq(ls_device_synchronize(device), LS_OK);
+    mirror_copy(mirror, false);
+}
+
+/* Each replay draws the numbers of the step as it is then. */
+START_TEST(test_replayed_dropout) {
+    struct ls_device *cpu = open_cpu(), *device = open_device();
+    struct ls_optimizer_step step = {.iteration = 1};
+    struct pair x = make_random(1, COUNT), y = make_pair(COUNT), wanted = make_pair(COUNT);
+    struct ls_op op = {.kind = LS_OP_DROPOUT, .alpha = 0.3F, .random = {11, 12, 13}, .step = &step}, same = op;
+    struct mirror mirror;
+    op.tensors[LS_ARG_X] = same.tensors[LS_ARG_X] = tensor(&x, LS_SHAPE(COUNT));
+    op.tensors[LS_ARG_Y] = tensor(&y, LS_SHAPE(COUNT));
+    same.tensors[LS_ARG_Y] = tensor(&wanted, LS_SHAPE(COUNT));
+    ck_assert_int_eq(mirror_build(&mirror, device, &op), LS_OK);
+    mirror_copy(&mirror, true);
+    void *graph = capture(device, &mirror);
+    for (step.iteration = 2; step.iteration < 5; step.iteration++) {
+        *(struct ls_optimizer_step *)(uintptr_t)mirror.op.step = step;
+        replay(device, &mirror, graph);
+        ck_assert_int_eq(run_op(cpu, &same), LS_OK);
+        ck_assert_int_eq(memcmp(y.device, wanted.device, COUNT * sizeof(float)), 0);
+    }
+    device->ops->queue->drop(device, graph);
+    mirror_discard(&mirror);
+    free_pair(&x), free_pair(&y), free_pair(&wanted);
+    ls_device_close(cpu);
+    ls_device_close(device);
+}
+END_TEST
+
+/* Each replay tells the sums as they are then, and what else there was when it was captured. */
+START_TEST(test_replayed_report) {
+    struct ls_device *device = open_device();
+    struct ls_loss_sums sums = {0};
+    float told[LS_REPORT_OTHERS + 1] = {[LS_REPORT_OTHERS] = 7};
+    struct pair y = make_pair(LS_REPORT_OTHERS + 1);
+    struct ls_op op = {.kind = LS_OP_REPORT, .sums = &sums, .report = told};
+    struct mirror mirror;
+    op.tensors[LS_ARG_Y] = tensor(&y, LS_SHAPE(y.count));
+    ck_assert_int_eq(mirror_build(&mirror, device, &op), LS_OK);
+    void *graph = capture(device, &mirror);
+    told[LS_REPORT_OTHERS] = 8;
+    for (int i = 1; i < 4; i++) {
+        mirror.op.sums->loss = i;
+        replay(device, &mirror, graph);
+        ck_assert(y.device[LS_REPORT_LOSS] == (float)i && y.device[LS_REPORT_OTHERS] == 7);
+    }
+    device->ops->queue->drop(device, graph);
+    mirror_discard(&mirror);
+    free_pair(&y);
+    ls_device_close(device);
+}
+END_TEST
+
 /* ---- 16 bits: as float32 on the same numbers, rounded once ---- */
 
 static const enum ls_op_kind stored[] = {LS_OP_ADD, LS_OP_SCALE, LS_OP_DROPOUT, LS_OP_PLACE, LS_OP_TAKE};
@@ -262,6 +329,8 @@ int main(void) {
     tcase_add_test(tests, test_faults);
     tcase_add_test(tests, test_dropout);
     tcase_add_test(tests, test_merge);
+    tcase_add_test(tests, test_replayed_dropout);
+    tcase_add_test(tests, test_replayed_report);
     tcase_add_loop_test(tests, test_16_bits, 0, (int)(sizeof(stored) / sizeof(stored[0])));
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
