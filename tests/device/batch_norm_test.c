@@ -338,6 +338,43 @@ START_TEST(test_oracle) {
 }
 END_TEST
 
+/* Memory that is aligned to a float only, as far as threads take several at once elsewhere. */
+START_TEST(test_misaligned) {
+    struct ls_device *device = open_device();
+    struct norm n = make_norm(sizes[_i], 1);
+    double *mean = doubles(n.channels), *variance = doubles(n.channels);
+    struct reference_norm oracle = oracle_of(&n, mean, variance);
+    struct ls_op forward = norm_op(&n, LS_OP_BATCH_NORM_FORWARD), backward = norm_op(&n, LS_OP_BATCH_NORM_BACKWARD);
+    struct pair moved = make_pair(n.x.count + 1);
+    clear_edges(&n, oracle);
+    reference_norm_forward(&oracle);
+    reference_norm_backward(&oracle);
+    memcpy(moved.device + 1, n.x.device, (size_t)n.x.count * sizeof(float));
+    forward.tensors[LS_ARG_X].data = backward.tensors[LS_ARG_X].data = moved.device + 1;
+    ck_assert_msg(run_op(device, &forward) == LS_OK, "%s", ls_error());
+    ck_assert_msg(run_op(device, &backward) == LS_OK, "%s", ls_error());
+    assert_pair("y", &n.y);
+    check_moving(&n, mean, variance);
+    check_backward(&n);
+    ls_free(mean), ls_free(variance);
+    free_pair(&moved);
+    free_norm(&n);
+    ls_device_close(device);
+}
+END_TEST
+
+/* A GPU takes a batch as a whole. */
+START_TEST(test_parts) {
+    struct ls_device *device = open_device();
+    struct norm n = make_norm(sizes[2], 0);
+    struct ls_op op = norm_op(&n, LS_OP_BATCH_NORM_AGAIN);
+    op.parts = 2;
+    ck_assert_int_eq(run_op(device, &op), device->host_memory ? LS_OK : LS_UNIMPLEMENTED);
+    free_norm(&n);
+    ls_device_close(device);
+}
+END_TEST
+
 START_TEST(test_misuse) {
     struct ls_device *device = open_device();
     struct norm n = make_norm(sizes[2], 4);
@@ -368,6 +405,8 @@ int main(void) {
     tcase_add_loop_test(tests, test_inference, 0, SIZE_COUNT);
     tcase_add_loop_test(tests, test_again_is_the_same, 0, SIZE_COUNT);
     tcase_add_loop_test(tests, test_in_place, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, test_misaligned, 0, SIZE_COUNT);
+    tcase_add_test(tests, test_parts);
     tcase_add_loop_test(tests, test_exchange, 0, SIZE_COUNT);
     tcase_add_loop_test(tests, test_exchange_fails, 0, 2);
     tcase_add_test(tests, test_fused);

@@ -137,6 +137,29 @@ START_TEST(test_convolution_without_bias) {
 }
 END_TEST
 
+/* The image is aligned to a float only. */
+START_TEST(test_misaligned) {
+    struct ls_device *device = open_device();
+    struct image image = make_image(&shapes[_i], false);
+    struct pair moved = make_pair(image.x.count + 1);
+    struct ls_op forward = image_op(&image, LS_OP_CONVOLUTION_FORWARD);
+    struct ls_op backward = image_op(&image, LS_OP_CONVOLUTION_BACKWARD_WEIGHTS);
+    point(&image);
+    memcpy(moved.device + 1, image.x.device, (size_t)image.x.count * sizeof(float));
+    forward.tensors[LS_ARG_X].data = backward.tensors[LS_ARG_X].data = moved.device + 1;
+    ck_assert_msg(run_op(device, &forward) == LS_OK, "%s", ls_error());
+    ck_assert_msg(run_op(device, &backward) == LS_OK, "%s", ls_error());
+    reference_convolution_forward(&image.oracle);
+    reference_convolution_backward(&image.oracle);
+    assert_pair("y", &image.y);
+    assert_pair("dw", &image.dw);
+    assert_pair("db", &image.db);
+    free_pair(&moved);
+    free_image(&image);
+    ls_device_close(device);
+}
+END_TEST
+
 static bool pool_possible(const struct shape *s) {
     return s->before < s->kernel[0] && s->before < s->kernel[1] && s->after < s->kernel[0] && s->after < s->kernel[1];
 }
@@ -278,6 +301,7 @@ int main(void) {
     TCase *tests = tcase_create("image");
     tcase_add_loop_test(tests, test_convolution, 0, SHAPE_COUNT);
     tcase_add_loop_test(tests, test_convolution_without_bias, 0, SHAPE_COUNT);
+    tcase_add_loop_test(tests, test_misaligned, 0, SHAPE_COUNT);
     tcase_add_loop_test(tests, test_pool, 0, 2 * SHAPE_COUNT);
     tcase_add_test(tests, test_pool_ties);
     tcase_add_loop_test(tests, test_oracle_convolution, 0, SANITIZED ? 1 : SHAPE_COUNT - 1);

@@ -1,3 +1,4 @@
+/* The arithmetic of layout.h. */
 #include "device/cuda/layout.h"
 
 #define COLUMNS    32     /* threads of a block along the channels, at most: 512 bytes */
