@@ -20,6 +20,7 @@
 static struct {
     const struct ls_plugin *plugin; /* NULL: not used, and reason says why */
     char reason[2 * LS_SETTING_TEXT + 256];
+    bool expected; /* a driver answers, or a plugin is named */
     struct ls_plugin_host host;
 } found;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -111,10 +112,10 @@ static void look(void) {
     }
     found.host = (struct ls_plugin_host){LS_PLUGIN_ABI,           LS_VERSION,        set_error, ls_error,
                                          settings.device_timeout, settings.cuda_sync};
+    found.expected = *settings.plugin || driver_answers();
+    if (!found.expected) return;
     if (*settings.plugin)
         load(settings.plugin);
-    else if (!driver_answers())
-        return;
     else if (!access(LS_PLUGIN_FOLDER "/" PLUGIN, R_OK))
         load(LS_PLUGIN_FOLDER "/" PLUGIN);
     else if (find_beside(beside, sizeof(beside)))
@@ -159,6 +160,11 @@ const struct ls_device_group_ops *ls_gpu_group(const char **why) {
     const struct ls_device_group_ops *group = reason ? NULL : found.plugin->group;
     if (!group) *why = reason ? reason : "the GPU plugin was built without NCCL";
     return group;
+}
+
+const char *ls_gpu_trouble(void) {
+    const char *reason = gpu_unavailable();
+    return found.expected ? reason : NULL;
 }
 
 void ls_gpu_fingerprint(char *text, size_t size) {

@@ -5,8 +5,10 @@
  * scaled there is one replica a device instead, and the batch shrinks with them. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/memory.h"
+#include "device/gpu.h"
 #include "strategy/model.h"
 
 /* ---- replicas on this worker ---- */
@@ -39,6 +41,8 @@ static ls_status append(ls_strategy *strategy, struct ls_device *const *devices,
 static ls_status open_list(const ls_strategy *strategy, struct ls_device **devices, int *count) {
     const char *list = strategy->options.devices ? strategy->options.devices : strategy->membership->settings.devices;
     int threads = strategy->options.threads_per_replica ? strategy->options.threads_per_replica : 1;
+    const char *trouble = strcasecmp(list, "auto") ? NULL : ls_gpu_trouble();
+    if (trouble) ls_log_warning(&strategy->membership->log, "computing on the CPU: %s", trouble);
     return ls_devices_open(list, threads, devices, count);
 }
 

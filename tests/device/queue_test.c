@@ -1,5 +1,6 @@
 /* A device that computes behind the calling threads: memory, copies beside the ops, host memory, errors and limits. On
  * LOCKSTEP_TEST_DEVICE, which is a GPU or an emulated one; then two of them, and what only an emulation can show. */
+#include <pthread.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -198,6 +199,115 @@ START_TEST(test_no_memory) {
 }
 END_TEST
 
+/* x = 2 x + 1 in place, on the device. */
+static struct ls_op build_scale(struct ls_device *device, float *x) {
+    struct ls_op op = {.kind = LS_OP_SCALE, .alpha = 2, .beta = 1};
+    op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = (struct ls_tensor){x, LS_FLOAT32, LS_SHAPE(COUNT)};
+    ok(device->ops->build(device, &op));
+    ck_assert_uint_eq(op.workspace_size, 0);
+    return op;
+}
+
+START_TEST(test_captured_ops_are_replayed) {
+    struct ls_device *device = open_device();
+    const struct ls_device_queue_ops *queue = device->ops->queue;
+    float *far = new_far(device, SIZE), *back = ls_alloc(SIZE);
+    struct ls_op op = build_scale(device, far);
+    void *graph = NULL;
+    ok(queue->capture_begin(device));
+    ok(op.run(&op));
+    ok(op.run(&op));
+    ok(queue->capture_end(device, &graph));
+    ok(device->ops->copy_out(device, back, far, SIZE));
+    ck_assert(graph && back[COUNT - 1] == 0); /* kept, not done */
+    for (int i = 0; i < 3; i++) ok(queue->replay(device, graph));
+    ok(op.run(&op)); /* behind them */
+    queue->drop(device, graph);
+    queue->drop(device, NULL);
+    ok(device->ops->copy_out(device, back, far, SIZE));
+    for (int i = 0; i < COUNT; i++) ck_assert(back[i] == 127); /* 2^7 - 1 */
+    device->ops->discard(device, &op);
+    device->ops->release(device, far);
+    ls_free(back);
+    ls_device_close(device);
+}
+END_TEST
+
+/* What may not be captured ends the capture, and nothing else. */
+START_TEST(test_a_capture_that_fails) {
+    struct ls_device *device = open_device();
+    const struct ls_device_queue_ops *queue = device->ops->queue;
+    float *far = new_far(device, SIZE), *back = ls_alloc(SIZE);
+    struct ls_op op = build_scale(device, far);
+    void *graph = &op;
+    ok(queue->capture_begin(device));
+    ok(op.run(&op));
+    ck_assert_int_eq(queue->synchronize(device), LS_INTERNAL);
+    ck_assert_int_eq(queue->capture_end(device, &graph), LS_INTERNAL);
+    ck_assert_msg(strstr(ls_error(), "gpu:0: capturing ops: ") != NULL, "%s", ls_error());
+    ck_assert_ptr_null(graph);
+    ok(op.run(&op));
+    ok(device->ops->copy_out(device, back, far, SIZE));
+    ck_assert(back[0] == 1);
+    device->ops->discard(device, &op);
+    device->ops->release(device, far);
+    ls_free(back);
+    ls_device_close(device);
+}
+END_TEST
+
+/* Another thread's copies go on while one captures. */
+static void *copy_beside(void *device) {
+    float *far = new_far(device, SIZE), *near = new_pinned(device, 1);
+    struct ls_device *used = device;
+    ok(used->ops->queue->receive(device, far, near, SIZE));
+    ok(used->ops->queue->send(device, 9, near, far, SIZE));
+    wait_for(device, 9);
+    ok(ls_device_synchronize(device));
+    ls_device_release_host(device, near);
+    return far;
+}
+
+START_TEST(test_capture_beside_copies) {
+    struct ls_device *devices[2];
+    int count = 0;
+    if (ls_gpu_kind.count() < 2) return;
+    ok(ls_devices_open("gpu:0,gpu:1", 1, devices, &count));
+    float *far = new_far(devices[0], SIZE);
+    struct ls_op op = build_scale(devices[0], far);
+    pthread_t thread;
+    void *graph = NULL, *beside = NULL;
+    ok(devices[0]->ops->queue->capture_begin(devices[0]));
+    ok(op.run(&op));
+    ck_assert_int_eq(pthread_create(&thread, NULL, copy_beside, devices[1]), 0);
+    ck_assert_int_eq(pthread_join(thread, &beside), 0);
+    ok(op.run(&op));
+    ok(devices[0]->ops->queue->capture_end(devices[0], &graph));
+    devices[0]->ops->queue->drop(devices[0], graph);
+    devices[0]->ops->discard(devices[0], &op);
+    devices[0]->ops->release(devices[0], far);
+    devices[1]->ops->release(devices[1], beside);
+    for (int i = 0; i < 2; i++) ok(ls_device_synchronize(devices[i])), ls_device_close(devices[i]);
+}
+END_TEST
+
+START_TEST(test_the_op_that_failed_is_named) {
+    (void)setenv("LOCKSTEP_CUDA_SYNC", "1", 1);
+    struct ls_device *device = open_device();
+    if (!emulated()) {
+        ls_device_close(device);
+        return;
+    }
+    struct ls_op op = build_scale(device, new_far(device, SIZE));
+    ok(op.run(&op));
+    (void)setenv("LOCKSTEP_EMULATED_FAULT", "1", 1);
+    ck_assert_int_eq(op.run(&op), LS_INTERNAL);
+    ck_assert_str_eq(ls_error(), "gpu:0: scale: an illegal memory access was encountered (cudaErrorIllegalAddress)");
+    device->ops->discard(device, &op);
+    ls_device_close(device);
+}
+END_TEST
+
 START_TEST(test_a_device_that_does_not_answer) {
     (void)setenv("LOCKSTEP_EMULATED_HANG", "1", 1);
     (void)setenv("LOCKSTEP_DEVICE_TIMEOUT", "0.2", 1);
@@ -249,6 +359,10 @@ int main(void) {
     tcase_add_test(tests, test_two_devices);
     tcase_add_test(tests, test_texts);
     tcase_add_test(tests, test_no_memory);
+    tcase_add_test(tests, test_captured_ops_are_replayed);
+    tcase_add_test(tests, test_a_capture_that_fails);
+    tcase_add_test(tests, test_capture_beside_copies);
+    tcase_add_test(tests, test_the_op_that_failed_is_named);
     tcase_add_test(tests, test_a_device_that_does_not_answer);
     tcase_add_test(tests, test_a_fault);
     tcase_add_test(tests, test_no_such_op);

@@ -9,11 +9,18 @@ static const struct ls_cuda_kind *find(enum ls_op_kind kind) {
     return NULL;
 }
 
+/* Whatever device the thread has used before. */
+static ls_status run(const struct ls_op *op) {
+    const struct ls_cuda_op *handle = ls_cuda_op_of(op);
+    ls_status status = ls_cuda_enter(handle->device);
+    return status ? status : handle->run(op);
+}
+
 /* LOCKSTEP_CUDA_SYNC: the op that fails is known by name, for nothing else has been queued. */
 static ls_status run_and_wait(const struct ls_op *op) {
     const struct ls_cuda_op *handle = ls_cuda_op_of(op);
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    ls_status status = handle->run(op);
+    ls_status status = run(op);
     if (status) return status;
     cudaError_t error = cudaStreamIsCapturing(handle->device->stream, &capture);
     if (error != cudaSuccess || capture != cudaStreamCaptureStatusNone) return ls_cuda_launched(op, error);
@@ -32,7 +39,7 @@ ls_status ls_cuda_build(struct ls_device *base, struct ls_op *op) {
     *handle = (struct ls_cuda_op){.device = device, .run = kind->run};
     op->handle = handle;
     op->workspace_size = 0;
-    op->run = ls_cuda_host()->wait_each_op ? run_and_wait : kind->run;
+    op->run = ls_cuda_host()->wait_each_op ? run_and_wait : run;
     status = kind->build ? kind->build(device, op) : LS_OK;
     if (!status) return LS_OK;
     op->handle = NULL, op->run = NULL;

@@ -64,6 +64,8 @@ ls_status ls_cuda_launched(const struct ls_op *op, cudaError_t error);
 ls_status ls_cuda_open(int index, int threads, struct ls_device **device);
 /* Makes the device that of the calling thread, which CUDA asks for before most calls. */
 ls_status ls_cuda_enter(const struct ls_cuda_device *device);
+/* Lets kernels on peer, NCCL's say, read and write device's memory, where the two can reach each other. */
+ls_status ls_cuda_admit(const struct ls_cuda_device *device, const struct ls_cuda_device *peer);
 extern const struct ls_device_ops ls_cuda_device_ops;
 /* queue.c, graph.c */
 extern const struct ls_device_queue_ops ls_cuda_queue_ops;

@@ -19,22 +19,23 @@ ls_status ls_cuda_join(struct ls_cuda_device *device, cudaStream_t earlier, cuda
 
 /* ---- opening ---- */
 
-/* Memory that was released stays with this process, and other GPUs that can reach it may: NCCL reads and writes it from
- * there. */
+/* Memory that was released stays with this process. */
 static cudaError_t prepare_pool(int index) {
     cudaMemPool_t pool;
     uint64_t all = UINT64_MAX;
-    int devices = 0, can = 0;
     cudaError_t error = cudaDeviceGetDefaultMemPool(&pool, index);
-    if (error == cudaSuccess) error = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);
-    if (error == cudaSuccess) error = cudaGetDeviceCount(&devices);
-    for (int peer = 0; peer < devices && error == cudaSuccess; peer++) {
-        error = cudaDeviceCanAccessPeer(&can, peer, index);
-        if (error != cudaSuccess || !can || peer == index) continue;
-        const struct cudaMemAccessDesc access = {{cudaMemLocationTypeDevice, peer}, cudaMemAccessFlagsProtReadWrite};
-        error = cudaMemPoolSetAccess(pool, &access, 1);
-    }
-    return error;
+    return error == cudaSuccess ? cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all) : error;
+}
+
+ls_status ls_cuda_admit(const struct ls_cuda_device *device, const struct ls_cuda_device *peer) {
+    cudaMemPool_t pool;
+    int can = 0;
+    const struct cudaMemAccessDesc access = {{cudaMemLocationTypeDevice, peer->index}, cudaMemAccessFlagsProtReadWrite};
+    if (peer->index == device->index) return LS_OK;
+    cudaError_t error = cudaDeviceCanAccessPeer(&can, peer->index, device->index);
+    if (error == cudaSuccess && can) error = cudaDeviceGetDefaultMemPool(&pool, device->index);
+    if (error == cudaSuccess && can) error = cudaMemPoolSetAccess(pool, &access, 1);
+    return ls_cuda_check(device, error, "letting another GPU at its memory");
 }
 
 static cudaError_t open_streams(struct ls_cuda_device *device) {
@@ -144,17 +145,21 @@ static bool is_pinned(const void *host) {
     return cudaPointerGetAttributes(&attributes, host) == cudaSuccess && attributes.type == cudaMemoryTypeHost;
 }
 
-/* CUDA has taken what comes from pageable memory when it returns; from pinned memory it reads later. */
+/* From pinned memory CUDA reads later. From other memory it has taken all when it returns, which may be long after; what
+ * is queued before is waited for here then, where there is a limit. */
 static ls_status copy_in(struct ls_device *base, void *to, const void *from, size_t size) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     ls_status status = size ? ls_cuda_enter(device) : LS_OK;
     if (status || !size) return status;
+    bool pinned = is_pinned(from);
+    if (!pinned) status = ls_cuda_wait(device, device->stream, "computing");
+    if (status) return status;
     cudaError_t error = cudaMemcpyAsync(to, from, size, cudaMemcpyHostToDevice, device->stream);
     status = ls_cuda_check(device, error, "copying to the device");
-    return status || !is_pinned(from) ? status : ls_cuda_wait(device, device->stream, "copying to the device");
+    return status || !pinned ? status : ls_cuda_wait(device, device->stream, "copying to the device");
 }
 
-/* What is queued before is waited for here, where there is a limit, and not in CUDA. */
+/* Likewise. */
 static ls_status copy_out(struct ls_device *base, void *to, const void *from, size_t size) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     ls_status status = ls_cuda_enter(device);

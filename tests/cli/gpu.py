@@ -1,0 +1,66 @@
+"""What lockstep info says of GPUs: with a plugin, with none, and with one that is wrong; and who uses them unasked.
+
+usage: gpu.py LOCKSTEP PLUGIN, the emulated one"""
+import os
+import re
+import sys
+
+import cli
+
+PLUGIN = os.path.abspath(sys.argv[2])
+
+
+def rows(**variables):
+    """{name: (whether it is there, what is said)} of the devices and kinds of communication."""
+    done = cli.lockstep("info", env=cli.environment(**variables))
+    cli.equal((done.returncode, done.stderr), (0, b""))
+    section = done.stdout.decode().split("\n\n")[1]
+    found = re.findall(r"^  (\w+) +(yes|no) +(.*(?:\n {10}.*)*)", section, re.M)
+    cli.equal([name for name, _, _ in found], ["cpu", "gpu", "AUTO", "RING", "NCCL"])
+    return {name: (there, text) for name, there, text in found}
+
+
+def gpus_are_listed():
+    there, text = rows(LOCKSTEP_PLUGIN=PLUGIN, LOCKSTEP_EMULATED_GPUS="3")["gpu"]
+    cli.equal(there, "yes")
+    lines = [line.strip() for line in text.splitlines()]
+    cli.equal([line.split()[0] for line in lines[:3]], ["gpu:0", "gpu:1", "gpu:2"])
+    for part in ("emulated GPU", "4.0 GiB", "compute capability 9.0", "multiprocessors"):
+        cli.contains(lines[0], part)
+    for part in ("CUDA ", "driver ", "cuBLAS ", "cuDNN "):
+        cli.contains(lines[3], part)
+
+
+def no_gpu_says_why():
+    cli.equal(rows(LOCKSTEP_PLUGIN=PLUGIN, LOCKSTEP_EMULATED_GPUS="0")["gpu"],
+              ("no", "no CUDA-capable device is detected"))
+    there, text = rows(LOCKSTEP_PLUGIN="/nowhere.so")["gpu"]
+    cli.equal(there, "no")
+    cli.contains(text, "the GPU plugin cannot be loaded: /nowhere.so")
+
+
+def nccl_says_why_not():
+    there, text = rows(LOCKSTEP_PLUGIN="/nowhere.so")["NCCL"]
+    cli.equal(there, "no")
+    cli.contains(text, "/nowhere.so")
+
+
+def a_plugin_that_is_asked_for_and_fails_is_told():
+    done = cli.lockstep("train", "--dataset", "digits", "--limit", "64", "--epochs", "1",
+                        env=cli.environment(LOCKSTEP_PLUGIN="/nowhere.so"))
+    cli.equal(done.returncode, 0)
+    cli.contains(done.stderr, b"computing on the CPU: the GPU plugin cannot be loaded: /nowhere.so")
+
+
+def asking_for_a_gpu_that_is_not_there_fails():
+    for devices in ("gpu", "gpu:0"):
+        done = cli.lockstep("train", "--devices", devices, env=cli.environment(LOCKSTEP_PLUGIN="/nowhere.so"))
+        cli.equal(done.returncode, 2)
+        cli.contains(done.stderr, b"'" + devices.encode() + b"': the GPU plugin cannot be loaded")
+    done = cli.lockstep("train", "--devices", "gpu:2", env=cli.environment(LOCKSTEP_PLUGIN=PLUGIN))
+    cli.equal(done.returncode, 2)
+    cli.contains(done.stderr, b"device 'gpu:2': the index is past the last one, gpu:1")
+
+
+cli.main([gpus_are_listed, no_gpu_says_why, nccl_says_why_not, a_plugin_that_is_asked_for_and_fails_is_told,
+          asking_for_a_gpu_that_is_not_there_fails])
