@@ -6,6 +6,7 @@
 #pragma once
 #include <pthread.h>
 
+#include "base/status.h"
 #include "device/device.h"
 #include "device/plugin.h"
 
@@ -52,6 +53,12 @@ struct far_device {
     bool stuck;  /* no copy is ever done */
     int failing; /* the so many-th optimizer from now on fails when it runs; 0: none */
 };
+
+/* For tests, by dlsym: what was used so far. */
+struct far_counts {
+    _Atomic int replays, early; /* early: receives that were begun while ops were still to be done */
+};
+extern struct far_counts far_counts;
 
 extern const struct ls_plugin_host *far_host;
 extern const struct ls_device_kind far_device_kind;

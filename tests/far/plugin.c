@@ -10,6 +10,7 @@
 #include "far.h"
 
 const struct ls_plugin_host *far_host;
+__attribute__((visibility("default"))) struct far_counts far_counts;
 
 ls_status far_give(ls_status status) {
     if (status) far_host->set_error(ls_error());

@@ -178,8 +178,12 @@ static ls_status far_send(struct ls_device *device, int mark, void *host, const 
 }
 
 static ls_status far_receive(struct ls_device *device, void *to, const void *host, size_t size) {
+    struct far_device *far = far_of(device);
+    (void)pthread_mutex_lock(&far->lock);
+    far_counts.early += far->ops.done < far->ops.queued;
+    (void)pthread_mutex_unlock(&far->lock);
     const struct far_task task = {.kind = FAR_COPY, .to = to, .from = host, .size = size, .mark = -1};
-    return queue_copy_beside(far_of(device), task, host);
+    return queue_copy_beside(far, task, host);
 }
 
 /* As on a GPU it takes a while. */
@@ -232,6 +236,7 @@ static ls_status far_capture_end(struct ls_device *device, void **graph) {
 static ls_status far_replay(struct ls_device *device, void *graph) {
     struct far_device *far = far_of(device);
     ls_status status = LS_OK;
+    far_counts.replays++;
     for (const struct far_task *task = graph; task && !status; task = task->next) {
         struct far_task *copy = new_task(FAR_RUN);
         if (!copy) return far_give(ls_fail_memory("a far op", sizeof(*copy)));

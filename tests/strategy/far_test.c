@@ -1,11 +1,13 @@
 /* Devices without host memory that compute behind the threads (tests/far): what is trained and measured on them has the
  * bits of the CPU, wherever the gradients are added in host memory; NCCL's order is its own, and the same everywhere.
  */
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "far/far.h"
 #include "harness.h"
 #include "strategy/workers.h"
 
@@ -143,8 +145,20 @@ static void same_bits(const struct layout *layout, const struct job *job) {
 
 static const struct layout one = {.workers = 1, .counts = {1}};
 
+/* The plugin's own. */
+static const struct far_counts *counts(void) {
+    void *plugin = dlopen(getenv("LOCKSTEP_PLUGIN"), RTLD_NOW | RTLD_NOLOAD);
+    const struct far_counts *found = plugin ? dlsym(plugin, "far_counts") : NULL;
+    ck_assert_ptr_nonnull(found);
+    (void)dlclose(plugin);
+    return found;
+}
+
+/* Steps are captured and replayed, batches copied while others are computed. */
 START_TEST(one_device) {
     same_bits(&one, JOB(.optimizer = ls_sgd(0.1F, .momentum = 0.9F)));
+    ck_assert_int_ge(counts()->replays, 8);
+    ck_assert_int_ge(counts()->early, 8);
     same_bits(&one, JOB(.optimizer = ls_adam(0.001F), .network = CONVOLUTIONS));
     same_bits(&one, JOB(.optimizer = ls_lamb(0.01F, .weight_decay = 0.01F), .network = REGULARIZED));
     same_bits(&one, JOB(.optimizer = ls_sgd(0.05F, .gradient_accumulation_steps = 3), .network = CONVOLUTIONS));
