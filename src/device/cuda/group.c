@@ -306,17 +306,18 @@ static ls_status group_reduce_scatter(struct ls_device_group *group, ls_reduce_o
     return ask_for(group, &request);
 }
 
-/* First what NCCL has queued, then whether the streams are through. */
+/* First what NCCL has queued, then whether the streams are through: all of them are asked. */
 static ls_status group_finished(struct ls_device_group *group, bool *done) {
     bool idle = false;
     ls_status status = move_on(group, &idle);
-    *done = !status && idle && !group->first;
-    for (int i = 0; !status && *done && i < group->count; i++) {
+    bool all = !status && idle && !group->first;
+    for (int i = 0; !status && i < group->count; i++) {
         const struct member *member = &group->members[i];
         cudaError_t error = cudaStreamQuery(member->stream);
-        *done = error == cudaSuccess;
+        all = all && error == cudaSuccess;
         if (error != cudaErrorNotReady) status = ls_cuda_check(member->device, error, "a collective of NCCL");
     }
+    *done = !status && all;
     return status;
 }
 
