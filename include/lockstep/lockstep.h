@@ -81,14 +81,17 @@ typedef struct ls_dataset ls_dataset; /* data.h */
 
 /* ---- Strategy: tf.distribute.Strategy --------------------------------------------------------------------------- */
 
-/* CommunicationImplementation: RING and NCCL mean exactly that. AUTO folds the fixed tree over replica ids, so that
- * its bits do not depend on how the replicas are laid out on workers. NCCL needs the GPU plugin. */
+/* CommunicationImplementation: RING and NCCL mean exactly that. NCCL adds gradients between the GPUs of all workers, and is
+ * an error, naming worker and device, where a replica is on none. AUTO takes NCCL for gradients where all replicas are on
+ * GPUs and it works on all workers; else it folds the fixed tree over replica ids in host memory, so that its bits do not
+ * depend on how the replicas are laid out on workers. Arrays in host memory (ls_reduce and the like) are never NCCL's. */
 typedef enum ls_communication { LS_AUTO = 0, LS_RING, LS_NCCL } ls_communication;
-/* tf.distribute.CrossDeviceOps within one worker; the choice never changes the bits under AUTO. */
+/* tf.distribute.CrossDeviceOps within one worker; all but NCCL give the same bits. */
 typedef enum ls_cross_device_ops {
-    LS_CROSS_DEVICE_AUTO = 0,   /* hierarchical copy for two or more devices */
-    LS_REDUCTION_TO_ONE_DEVICE, /* the first device adds everything and copies out */
-    LS_HIERARCHICAL_COPY        /* every device adds its share of the range and copies it out; any device count */
+    LS_CROSS_DEVICE_AUTO = 0,   /* NCCL where all devices are GPUs and the plugin has it, else hierarchical copy */
+    LS_REDUCTION_TO_ONE_DEVICE, /* one thread adds everything and copies out */
+    LS_HIERARCHICAL_COPY,       /* every device's thread adds its share of the range and copies it out; any device count */
+    LS_NCCL_ALL_REDUCE          /* NcclAllReduce: an error where not all devices are GPUs; bits are NCCL's */
 } ls_cross_device_ops;
 /* What gradients are rounded to where they cross a link between workers (Horovod's Compression.fp16, torch's fp16 and
  * bf16 hooks): float32 SUM and MEAN only, added in float32. All workers get the same bits and two runs are alike, but the
@@ -276,7 +279,8 @@ LS_API ls_status ls_variable_new(ls_strategy *strategy, const char *name, const 
 LS_API ls_status ls_variable_assign(ls_variable *variable, ls_replica *replica, const void *value);
 LS_API ls_status ls_variable_assign_add(ls_variable *variable, ls_replica *replica, const void *value);
 LS_API ls_status ls_variable_assign_sub(ls_variable *variable, ls_replica *replica, const void *value);
-/* This replica's copy: read it anywhere in run; write it only if every replica writes the same bits. */
+/* This replica's copy: read it anywhere in run; write it only if every replica writes the same bits. It is host memory,
+ * which a GPU that holds the replica reaches too. */
 LS_API void *ls_variable_data(ls_variable *variable, ls_replica *replica);
 /* Outside run: every copy becomes value (ON_READ with SUM: value / N). Collective only in that all must do it alike. */
 LS_API ls_status ls_variable_set(ls_variable *variable, const void *value);
@@ -288,7 +292,7 @@ typedef struct ls_iterator ls_iterator;
 typedef struct ls_batch {
     int64_t rows;          /* examples of this replica; may be 0 in a short batch */
     int64_t global_rows;   /* examples of all replicas in this step: scale the loss by 1 / global_rows */
-    const float *features; /* (rows, shape...) */
+    const float *features; /* (rows, shape...), host memory */
     const int32_t *labels; /* (rows) */
 } ls_batch;
 LS_API ls_status ls_iterator_new(ls_strategy *strategy, ls_dataset *dataset, ls_iterator **iterator);

@@ -78,7 +78,7 @@ static const char help[] =
     "  --compression none|fp16|bf16     of gradients on links between workers; nothing is compressed where workers\n"
     "                          share memory (default none)\n"
     "  --transport auto|shm|tcp|grpc    between workers; sets LOCKSTEP_TRANSPORT (default: what it says, else auto)\n"
-    "  --cross-device-ops auto|one-device|hierarchical   within one worker (default auto)\n"
+    "  --cross-device-ops auto|one-device|hierarchical|nccl   within one worker (default auto)\n"
     "  --bytes-per-pack N      gradient bytes in a bucket; 0: 1 MiB first, then 25 MiB or a sixteenth of all (default "
     "0)\n"
     "  --threads-per-replica N (default 1)\n"
@@ -216,7 +216,7 @@ static const char *const strategies[] = {"multi-worker", "mirrored", "one-device
 static const char *const communications[] = {"auto", "ring", "nccl", NULL};
 static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
 static const char *const transports[] = {"auto", "shm", "tcp", "grpc", NULL};
-static const char *const cross_device_ops[] = {"auto", "one-device", "hierarchical", NULL};
+static const char *const cross_device_ops[] = {"auto", "one-device", "hierarchical", "nccl", NULL};
 static const char *const divisions[] = {"layout-invariant", "tensorflow", NULL};
 static const char *const auto_shards[] = {"data", "off", "file", "auto", "hint", NULL};
 static const char *const shard_hints[] = {"files", "examples", "rows", "batches", NULL};

@@ -315,7 +315,28 @@ int64_t ls_pipeline_rows(const struct ls_pipeline *pipeline, int local_replica) 
 }
 
 ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features, int32_t *labels) {
-    return ls_read_ahead_take(pipeline->ahead, local_replica, features, labels);
+    return ls_read_ahead_take(pipeline->ahead, 0, local_replica, (struct ls_read_rows){features, labels});
+}
+
+struct ls_pipeline_step ls_pipeline_present(const struct ls_pipeline *pipeline) {
+    const struct ls_read_step *step = ls_read_ahead_present(pipeline->ahead);
+    return (struct ls_pipeline_step){step->epoch, step->step};
+}
+
+bool ls_pipeline_next(const struct ls_pipeline *pipeline, struct ls_pipeline_step *next) {
+    const struct ls_read_step *step = ls_read_ahead_next(pipeline->ahead);
+    if (step) *next = (struct ls_pipeline_step){step->epoch, step->step};
+    return step;
+}
+
+int64_t ls_pipeline_next_rows(const struct ls_pipeline *pipeline, int local_replica) {
+    const int64_t *first = ls_read_ahead_next(pipeline->ahead)->first;
+    return first[local_replica + 1] - first[local_replica];
+}
+
+ls_status ls_pipeline_read_next(const struct ls_pipeline *pipeline, int local_replica, float *features,
+                                int32_t *labels) {
+    return ls_read_ahead_take(pipeline->ahead, 1, local_replica, (struct ls_read_rows){features, labels});
 }
 
 /* Appends to text; what does not fit is left out. */

@@ -34,3 +34,13 @@ int64_t ls_pipeline_rows(const struct ls_pipeline *pipeline, int local_replica);
 /* Reads the present step's examples of one replica: features (rows, shape...), labels (rows), host memory. Any thread.
  */
 ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features, int32_t *labels);
+struct ls_pipeline_step {
+    int64_t epoch, step;
+};
+struct ls_pipeline_step ls_pipeline_present(const struct ls_pipeline *pipeline);
+/* The step that is read already while the pipeline stands before it; false when there is none. Any thread, between
+ * seeks, as what follows: its rows, and its examples, of one replica. */
+bool ls_pipeline_next(const struct ls_pipeline *pipeline, struct ls_pipeline_step *next);
+int64_t ls_pipeline_next_rows(const struct ls_pipeline *pipeline, int local_replica);
+ls_status ls_pipeline_read_next(const struct ls_pipeline *pipeline, int local_replica, float *features,
+                                int32_t *labels);

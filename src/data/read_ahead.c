@@ -213,15 +213,19 @@ const struct ls_read_step *ls_read_ahead_present(const struct ls_read_ahead *ahe
     return &slot_at(ahead, 0)->step;
 }
 
+const struct ls_read_step *ls_read_ahead_next(const struct ls_read_ahead *ahead) {
+    return ahead->count > 1 ? &slot_at(ahead, 1)->step : NULL;
+}
+
 /* ---- Taking ----------------------------------------------------------------------------------------------------- */
 
-static ls_status read_now(const struct ls_read_ahead *ahead, int local_replica, float *features, int32_t *labels) {
+static ls_status read_now(const struct ls_read_ahead *ahead, int local_replica, struct ls_read_rows to) {
     const struct ls_read_step *step = ls_read_ahead_present(ahead);
     struct ls_read_buffers kept = {0};
     ls_status status = LS_OK;
     for (int64_t row = step->first[local_replica]; row < step->first[local_replica + 1] && !status; row++) {
-        status = ls_dataset_read(ahead->config.dataset, &step->rows[row], &kept, features, labels++);
-        features += ahead->elements;
+        status = ls_dataset_read(ahead->config.dataset, &step->rows[row], &kept, to.features, to.labels++);
+        to.features += ahead->elements;
     }
     ls_read_buffers_free(&kept);
     return status;
@@ -238,13 +242,14 @@ static ls_status wait_for_rows(struct ls_read_ahead *ahead, const struct slot *s
     return status;
 }
 
-ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int local_replica, float *features, int32_t *labels) {
-    const struct slot *slot = slot_at(ahead, 0);
-    if (!ahead->config.threads) return read_now(ahead, local_replica, features, labels);
+ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int place, int local_replica, struct ls_read_rows to) {
+    const struct slot *slot = slot_at(ahead, place);
+    if (!ahead->config.threads) return read_now(ahead, local_replica, to);
     ls_status status = wait_for_rows(ahead, slot, local_replica);
     if (status) return status;
     int64_t first = slot->step.first[local_replica], count = slot->step.first[local_replica + 1] - first;
-    memcpy(features, slot->features + (size_t)first * ahead->elements, (size_t)count * ahead->elements * sizeof(float));
-    memcpy(labels, slot->labels + first, (size_t)count * sizeof(*labels));
+    memcpy(to.features, slot->features + (size_t)first * ahead->elements,
+           (size_t)count * ahead->elements * sizeof(float));
+    memcpy(to.labels, slot->labels + first, (size_t)count * sizeof(*to.labels));
     return LS_OK;
 }

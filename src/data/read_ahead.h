@@ -35,8 +35,16 @@ ls_status ls_read_ahead_seek(struct ls_read_ahead *ahead, int64_t epoch, int64_t
 struct ls_read_step *ls_read_ahead_room(struct ls_read_ahead *ahead, const struct ls_read_step **last);
 /* The step that was filled in is under way. */
 void ls_read_ahead_start(struct ls_read_ahead *ahead);
-/* The present step's examples of a replica: any thread, between seeks. Fails as reading failed, at the first row that
- * did; DEADLINE_EXCEEDED naming the example that does not come. */
-ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int local_replica, float *features, int32_t *labels);
+/* Where examples go. */
+struct ls_read_rows {
+    float *features;
+    int32_t *labels;
+};
+/* Examples of a replica: of the present step (place 0), or of one that is under way behind it. Any thread, between
+ * seeks. Fails as reading failed, at the first row that did; DEADLINE_EXCEEDED naming the example that does not come.
+ */
+ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int place, int local_replica, struct ls_read_rows to);
 /* The present step. */
 const struct ls_read_step *ls_read_ahead_present(const struct ls_read_ahead *ahead);
+/* The one behind it; NULL: none is under way. */
+const struct ls_read_step *ls_read_ahead_next(const struct ls_read_ahead *ahead);

@@ -32,6 +32,13 @@ ls_status ls_device_synchronize(struct ls_device *device) {
     return device->ops->queue ? device->ops->queue->synchronize(device) : LS_OK;
 }
 
+void ls_device_drain(struct ls_device *device) {
+    char error[LS_ERROR_SIZE];
+    if (!device->ops->queue) return;
+    memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    if (ls_device_synchronize(device)) (void)ls_fail(LS_UNKNOWN, "%s", error);
+}
+
 ls_status ls_device_allocate_host(struct ls_device *device, size_t size, void **memory) {
     const struct ls_device_queue_ops *queue = device->ops->queue;
     return queue ? queue->allocate_host(device, size, memory) : device->ops->allocate(device, size, memory);

@@ -84,6 +84,8 @@ ls_status ls_devices_open(const char *list, int threads, struct ls_device **devi
 void ls_device_close(struct ls_device *device);
 /* Nothing to wait for where the device has host memory. */
 ls_status ls_device_synchronize(struct ls_device *device);
+/* The same on the way out of an error, which stays this thread's: what was queued is done, or has failed too. */
+void ls_device_drain(struct ls_device *device);
 /* Zeroed host memory for what ops of the device take by pointer. */
 ls_status ls_device_allocate_host(struct ls_device *device, size_t size, void **memory);
 void ls_device_release_host(struct ls_device *device, void *memory);

@@ -1,7 +1,7 @@
 /* Collectives over the memory of devices, of one process or of several: what NCCL does. Devices have ranks in the
  * group; those of a process have consecutive ones. Every process makes the same calls in the same order, from one
- * thread. What is asked for is queued beside the ops, and in order. Nothing here waits: readiness is asked for, so that
- * whoever waits can keep a deadline, and give up when a peer is lost. */
+ * thread at a time, but for after and settle. What is asked for is queued beside the ops, and in order. Nothing here
+ * waits: readiness is asked for, so that whoever waits can keep a deadline, and give up when a peer is lost. */
 #pragma once
 #include "device/device.h"
 
@@ -18,9 +18,14 @@ struct ls_device_group_ops {
     ls_status (*open)(const struct ls_device_group_config *config, struct ls_device_group **group); /* begins to */
     /* Whether the group is made and no error of it is known; an error of the others shows here too. */
     ls_status (*ready)(struct ls_device_group *group, bool *done);
-    /* In place on every device: arrays[i] of devices[i]. Begins when what was queued on each device before
-     * ls_device_group_ops.after was called for it is done; ops queued after the device's settle see the result. */
-    ls_status (*after)(struct ls_device_group *group, int index); /* from the thread that queues on that device */
+    /* Marks are as a device's. From the thread that queues on the index-th device: what it has queued up to now is
+     * meant by mark; ... */
+    ls_status (*after)(struct ls_device_group *group, int index, int mark);
+    /* ... what is asked for from now on begins when that is done on all of the process's devices. */
+    ls_status (*wait)(struct ls_device_group *group, int mark);
+    /* From the thread that queues on that device: ops that are queued from now on see what was asked for up to now. */
+    ls_status (*settle)(struct ls_device_group *group, int index);
+    /* In place on every device: arrays[i] of devices[i]. */
     ls_status (*all_reduce)(struct ls_device_group *group, ls_reduce_op op, ls_dtype dtype, void *const *arrays,
                             size_t count);
     ls_status (*broadcast)(struct ls_device_group *group, int root, ls_dtype dtype, void *const *arrays, size_t count);

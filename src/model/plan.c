@@ -2,12 +2,20 @@
  * list in the calling thread, one thread at a time. Mirrors what a traced train_function is to Keras. */
 #include "model/plan.h"
 
+#include <string.h>
+
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
 
+static void drop_graph(struct ls_plan *plan) {
+    if (plan->graph) plan->device->ops->queue->drop(plan->device, plan->graph);
+    plan->graph = NULL;
+}
+
 void ls_plan_free(struct ls_plan *plan) {
     if (!plan) return;
+    drop_graph(plan);
     for (size_t i = 0; i < plan->count; i++)
         if (plan->steps[i].built) plan->device->ops->discard(plan->device, &plan->steps[i].op);
     ls_arena_release(&plan->own);
@@ -64,6 +72,7 @@ static void point(const struct ls_plan *plan, struct ls_tensor *tensor) {
 static void bind(struct ls_plan *plan) {
     float *memory = plan->arena->memory;
     if (plan->bound == memory) return;
+    drop_graph(plan);
     for (size_t i = 0; i < plan->count; i++) {
         struct ls_op *op = &plan->steps[i].op;
         for (int t = 0; t < LS_OP_TENSORS; t++) point(plan, &op->tensors[t]);
@@ -74,7 +83,7 @@ static void bind(struct ls_plan *plan) {
 
 static ls_status place(struct ls_plan *plan, int64_t rows) {
     note_lifetimes(plan);
-    if (plan->device->host_memory) ls_plan_divide(plan, rows);
+    if (plan->device->host_memory) ls_plan_divide(plan, rows); /* for the caches of processors */
     ls_status status = ls_buffers_place(plan->buffers, plan->buffer_count, &plan->floats);
     if (status) return status;
     if (plan->floats > LS_ARENA_LIMIT)
@@ -93,6 +102,7 @@ static ls_status prepare(struct ls_plan *plan) {
         if (status) return status;
         step->built = true;
         if (step->op.workspace_size > plan->workspace) plan->workspace = step->op.workspace_size;
+        if (ls_op_exchanged(&step->op)) plan->exchanges = true;
     }
     return ls_arena_reserve(plan->arena, ls_plan_memory(plan));
 }
@@ -112,6 +122,8 @@ ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan
     if (!made) return ls_fail_memory("a plan", sizeof(*made));
     made->device = config->device;
     made->own.device = config->device;
+    made->scales[0] = config->loss_scale;
+    made->scales[1] = config->gradient_scale;
     made->arena = config->arena ? config->arena : &made->own;
     status = ls_plan_build(config, made);
     if (!status) status = place(made, config->rows);
@@ -120,13 +132,8 @@ ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan
     return status;
 }
 
-/* In oneDNN's generated matrix products (2.6.3, with AVX2 and AVX-512) the stack pointer points into the heap for a
- * while. The frame of a signal handler that ran then would overwrite what lies there: so signals wait for the end. */
-ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
-    sigset_t before;
+static ls_status run_ops(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
     ls_status status = LS_OK;
-    bind(plan);
-    ls_signals_block(&before);
     for (size_t i = 0, end; !status && i < plan->count; i = end) {
         size_t offset = LS_NOT_READY;
         end = plan->steps[i].end ? plan->steps[i].end : i + 1;
@@ -135,6 +142,46 @@ ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
             if (plan->steps[s].ready != LS_NOT_READY) offset = plan->steps[s].ready;
         if (!status && ready && offset != LS_NOT_READY) ready(context, offset);
     }
+    return status;
+}
+
+/* ---- all ops as one ---- */
+
+static ls_status capture(struct ls_plan *plan) {
+    const struct ls_device_queue_ops *queue = plan->device->ops->queue;
+    char error[LS_ERROR_SIZE];
+    drop_graph(plan);
+    ls_status status = queue->capture_begin(plan->device);
+    if (status) return status;
+    status = run_ops(plan, NULL, NULL);
+    memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    ls_status end = queue->capture_end(plan->device, &plan->graph);
+    if (status) return ls_fail(status, "%s", error);
+    memcpy(plan->captured_scales, plan->scales_before, sizeof(plan->captured_scales));
+    return end;
+}
+
+/* A graph has the scales of its capture. It pays where they come more than once, so it is made when they come for the
+ * second time in a row; short batches between leave it. */
+static ls_status run_as_one(struct ls_plan *plan) {
+    float scales[2] = {plan->scales[0] ? *plan->scales[0] : 0, plan->scales[1] ? *plan->scales[1] : 0};
+    bool again = plan->ran && !memcmp(scales, plan->scales_before, sizeof(scales));
+    bool fits = plan->graph && !memcmp(scales, plan->captured_scales, sizeof(scales));
+    plan->ran = true;
+    memcpy(plan->scales_before, scales, sizeof(scales));
+    if (!fits && !again) return run_ops(plan, NULL, NULL);
+    ls_status status = fits ? LS_OK : capture(plan);
+    return status ? status : plan->device->ops->queue->replay(plan->device, plan->graph);
+}
+
+/* In oneDNN's generated matrix products (2.6.3, with AVX2 and AVX-512) the stack pointer points into the heap for a
+ * while. The frame of a signal handler that ran then would overwrite what lies there: so signals wait for the end. */
+ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
+    bool as_one = plan->device->ops->queue && !ready && !plan->exchanges;
+    sigset_t before;
+    bind(plan);
+    ls_signals_block(&before);
+    ls_status status = as_one ? run_as_one(plan) : run_ops(plan, ready, context);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }

@@ -33,6 +33,12 @@ struct ls_plan {
     size_t count, capacity;
     struct ls_plan_buffer *buffers; /* tensor.buffer - 1 */
     size_t buffer_count, buffer_capacity;
+    /* where the device has a queue: the ops as one, from the second run on */
+    const float *scales[2];                     /* that ops read; borrowed; NULL: none does */
+    float captured_scales[2], scales_before[2]; /* what they were at the capture, and in the last run */
+    void *graph;                                /* owns; NULL: none */
+    bool exchanges;                             /* an op waits for other replicas: there is no graph then */
+    bool ran;
 };
 
 /* parts.c: finds those runs; lifetimes of the buffers are known, and all tensors over the batch are float32. One run,

@@ -14,7 +14,7 @@ static struct ls_op merge_of(const ls_model *model, const struct ls_model_replic
     const ls_shape shape = LS_SHAPE((int64_t)variable->count);
     struct ls_op op = {.kind = LS_OP_MERGE,
                        .alpha = variable->trainable ? 1 : variable->momentum,
-                       .scale = variable->trainable ? &model->merge_scale : &model->statistic_scale};
+                       .scale = variable->trainable ? &model->numbers->merge_scale : &model->numbers->statistic_scale};
     op.tensors[LS_ARG_X] = (struct ls_tensor){replica->gathered + variable->offset, LS_FLOAT32, shape, 0};
     op.tensors[LS_ARG_Y] = (struct ls_tensor){replica->gradients + variable->offset, LS_FLOAT32, shape, 0};
     return op;
@@ -72,9 +72,10 @@ ls_status ls_gather_merge(const ls_model *model, const struct ls_model_replica *
 }
 
 ls_status ls_gather_keep(const ls_model *model, struct ls_model_replica *replica, bool first) {
+    struct ls_replica_numbers *numbers = replica->numbers;
     ls_status status = first ? LS_OK : ls_gather_merge(model, replica, 0, model->blob_count);
     if (!status) status = replica->gather.run(&replica->gather);
-    if (first) replica->gathered_sums = (struct ls_loss_sums){0};
-    if (!status) ls_loss_sums_add(&replica->gathered_sums, &replica->sums);
+    if (!status) status = ls_device_synchronize(replica->device); /* the sums are there */
+    if (!status) ls_loss_sums_add(&numbers->gathered, &numbers->sums);
     return status;
 }

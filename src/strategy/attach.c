@@ -5,24 +5,58 @@
 #include "base/memory.h"
 #include "strategy/model.h"
 
-static bool devices_have_host_memory(const ls_strategy *strategy) {
-    for (int i = 0; i < strategy->local_count; i++)
-        if (!strategy->replicas[i].device->host_memory) return false;
-    return true;
+static bool is_far(const struct ls_model_replica *replica) {
+    return !replica->device->host_memory;
 }
 
-/* The replicas' gradients side by side in memory that the other workers may map, so that they can be added in place.
- * Every worker calls, also one whose devices have memory of their own: the others wait for it. */
-static ls_status share_gradients(ls_model *model) {
-    ls_strategy *strategy = model->strategy;
-    size_t line = LS_ALIGNMENT / sizeof(float), stride = (model->blob_count + LS_EXTRAS + line - 1) / line * line;
-    bool host = devices_have_host_memory(strategy);
-    if (strategy->membership->size == 1) return LS_OK;
-    size_t size = host ? (size_t)strategy->local_count * stride * sizeof(float) : LS_ALIGNMENT;
-    ls_status status = ls_group_share(strategy->membership->group, size, &model->shared);
-    for (int i = 0; !status && host && i < strategy->local_count; i++)
-        model->replicas[i].gradients = (float *)model->shared + (size_t)i * stride;
+static bool any_far(const ls_model *model) {
+    bool far = false;
+    for (int i = 0; i < model->replica_count; i++) far = far || is_far(&model->replicas[i]);
+    return far;
+}
+
+/* From one replica's blob to the next. */
+static size_t stride_of(const ls_model *model) {
+    size_t line = LS_ALIGNMENT / sizeof(float);
+    return (model->blob_count + LS_EXTRAS + line - 1) / line * line;
+}
+
+/* The replicas' gradients lie side by side there, or pass through. */
+static void place_gradients(ls_model *model, float *memory, bool staging_only) {
+    for (int i = 0; i < model->replica_count; i++) {
+        struct ls_model_replica *replica = &model->replicas[i];
+        float *place = memory + (size_t)i * stride_of(model);
+        if (is_far(replica))
+            replica->staging = place;
+        else if (!staging_only)
+            replica->gradients = place;
+    }
+}
+
+/* Memory that the other workers may map, so that gradients can be added in place. */
+static ls_status share_with_workers(ls_model *model) {
+    size_t size = (size_t)model->replica_count * stride_of(model) * sizeof(float);
+    ls_status status = ls_group_share(model->strategy->membership->group, size, &model->shared);
+    if (!status && any_far(model)) {
+        status = model->host->ops->queue->pin(model->host, model->shared, size);
+        model->pinned = !status;
+    }
+    if (!status) place_gradients(model, model->shared, false);
     return status;
+}
+
+/* One worker's replicas need memory in common only where they can not read each other's. */
+static ls_status share_in_worker(ls_model *model) {
+    size_t size = (size_t)model->replica_count * stride_of(model) * sizeof(float);
+    if (model->replica_count == 1 || !any_far(model)) return LS_OK;
+    ls_status status = ls_device_allocate_host(model->host, size, &model->staging);
+    if (!status) place_gradients(model, model->staging, true);
+    return status;
+}
+
+static ls_status share_gradients(ls_model *model) {
+    if (model->nccl) return LS_OK;
+    return model->strategy->membership->size > 1 ? share_with_workers(model) : share_in_worker(model);
 }
 
 static ls_status allocate_gradients(const ls_model *model, struct ls_model_replica *replica) {
@@ -48,6 +82,21 @@ static ls_status build_statistics(const ls_model *model, struct ls_model_replica
     return status;
 }
 
+/* What a step tells beside its gradients, behind them. */
+static ls_status build_report(const ls_model *model, struct ls_model_replica *replica) {
+    const struct ls_replica_numbers *numbers = replica->numbers;
+    struct ls_op op = {.kind = LS_OP_REPORT,
+                       .sums = &replica->numbers->sums,
+                       .gathered = &numbers->gathered,
+                       .report = numbers->report};
+    op.tensors[LS_ARG_Y] =
+        (struct ls_tensor){replica->gradients + model->blob_count, LS_FLOAT32, LS_SHAPE(LS_EXTRAS), 0};
+    ls_status status = replica->device->ops->build(replica->device, &op);
+    replica->report = op;
+    replica->report_built = !status;
+    return status;
+}
+
 static ls_status attach_replica(ls_model *model, struct ls_model_replica *replica) {
     ls_status status = allocate_gradients(model, replica);
     struct ls_optimizer_blobs blobs = {.count = ls_network_trainable_count(model->network),
@@ -56,14 +105,15 @@ static ls_status attach_replica(ls_model *model, struct ls_model_replica *replic
                                        .parts = model->parts,
                                        .part_count = model->part_count};
     memcpy(blobs.moments, replica->moments, sizeof(blobs.moments));
-    if (!status) status = ls_optimizer_build(replica->device, &model->step, &blobs, &replica->optimizer);
+    if (!status) status = ls_optimizer_build(replica->device, &model->numbers->step, &blobs, &replica->optimizer);
     replica->optimizer_built = !status;
+    if (!status) status = build_report(model, replica);
     if (!status) status = ls_gather_build(model, replica);
     if (!status) status = ls_scaling_build(model, replica);
     return status ? status : build_statistics(model, replica);
 }
 
-static ls_status make_reducer(ls_model *model) {
+static ls_status cut_buckets(ls_model *model) {
     const struct ls_settings *settings = &model->strategy->membership->settings;
     const struct ls_bucket_rule rule = {
         .bytes_per_pack = model->strategy->options.bytes_per_pack,
@@ -74,19 +124,32 @@ static ls_status make_reducer(ls_model *model) {
     LS_CLEANUP(ls_free_pointer) size_t *offsets = ls_alloc_array(count, sizeof(*offsets));
     if (!offsets) return ls_fail_memory("offsets", count * sizeof(*offsets));
     for (size_t i = 0; i < count; i++) offsets[i] = ls_network_variable(model->network, (int)i)->offset;
-    ls_status status =
-        ls_buckets_cut(&rule, offsets, count, model->blob_count + LS_EXTRAS, &model->buckets, &model->bucket_count);
-    if (status || model->strategy->membership->size == 1) return status;
-    float *gradients[LS_MAX_LOCAL_DEVICES];
-    for (int i = 0; i < model->strategy->local_count; i++) gradients[i] = model->replicas[i].gradients;
-    const struct ls_reducer_config config = {gradients, model->buckets, model->bucket_count,
+    return ls_buckets_cut(&rule, offsets, count, model->blob_count + LS_EXTRAS, &model->buckets, &model->bucket_count);
+}
+
+static ls_status make_reducer(ls_model *model) {
+    ls_status status = cut_buckets(model);
+    if (status || (model->strategy->membership->size == 1 && !model->nccl)) return status;
+    struct ls_route routes[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < model->strategy->local_count; i++) {
+        const struct ls_model_replica *replica = &model->replicas[i];
+        routes[i] = (struct ls_route){replica->device, replica->gradients,
+                                      replica->staging ? replica->staging : replica->gradients};
+    }
+    const struct ls_reducer_config config = {routes, model->nccl, model->buckets, model->bucket_count,
                                              ls_network_trainable_count(model->network)};
     return ls_reducer_new(model->strategy, &config, &model->reducer);
 }
 
+static bool is_attached(const ls_model *model) {
+    return model->attached && !(model->nccl && ls_nccl_is_aborted(model->nccl));
+}
+
 ls_status ls_model_attach(ls_model *model) {
-    if (model->attached) return LS_OK;
-    ls_status status = share_gradients(model);
+    if (is_attached(model)) return LS_OK;
+    if (model->attached) ls_model_detach(model);
+    ls_status status = ls_nccl_open(model->strategy, &model->nccl);
+    if (!status) status = share_gradients(model);
     for (int i = 0; !status && i < model->strategy->local_count; i++)
         status = attach_replica(model, &model->replicas[i]);
     if (!status) status = make_reducer(model);
@@ -106,22 +169,36 @@ static void detach_replica(struct ls_model_replica *replica, bool shared) {
     struct ls_device *device = replica->device;
     ls_model_drop_plans(replica); /* they point to the gradients */
     if (replica->optimizer_built) device->ops->discard(device, &replica->optimizer);
+    if (replica->report_built) device->ops->discard(device, &replica->report);
     if (replica->statistics_built) device->ops->discard(device, &replica->statistics);
     ls_gather_release(replica);
     ls_scaling_release(replica);
-    if (!shared) device->ops->release(device, replica->gradients);
-    replica->gradients = NULL;
-    replica->optimizer_built = replica->statistics_built = false;
+    if (replica->gradients && !(shared && device->host_memory)) device->ops->release(device, replica->gradients);
+    replica->gradients = replica->staging = NULL;
+    replica->optimizer_built = replica->report_built = replica->statistics_built = false;
 }
 
-void ls_model_detach(ls_model *model) {
-    bool shared = model->shared && devices_have_host_memory(model->strategy);
-    ls_reducer_free(model->reducer);
-    for (int i = 0; model->replicas && i < model->replica_count; i++) detach_replica(&model->replicas[i], shared);
+static void release_shared(ls_model *model) {
+    if (model->pinned) model->host->ops->queue->unpin(model->host, model->shared);
     if (model->shared) ls_group_unshare(model->strategy->membership->group, model->shared);
+    if (model->staging) ls_device_release_host(model->host, model->staging);
+    model->pinned = false;
+    model->shared = model->staging = NULL;
+}
+
+/* First whoever still uses the gradients: the communicator, NCCL, what devices have queued. */
+void ls_model_detach(ls_model *model) {
+    bool shared = model->shared;
+    ls_reducer_free(model->reducer);
+    if (model->nccl) ls_nccl_abort(model->nccl);
+    for (int i = 0; model->replicas && i < model->replica_count; i++) ls_device_drain(model->replicas[i].device);
+    ls_nccl_free(model->nccl);
+    for (int i = 0; model->replicas && i < model->replica_count; i++) detach_replica(&model->replicas[i], shared);
+    release_shared(model);
+    ls_inputs_forget(model);
     ls_free(model->buckets);
     model->reducer = NULL;
-    model->shared = NULL;
+    model->nccl = NULL;
     model->buckets = NULL;
     model->attached = false;
 }

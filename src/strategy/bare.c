@@ -15,6 +15,10 @@ ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicato
                        "compression %d is for a strategy's gradients; a communicator is told call by call: "
                        "ls_all_reduce_compressed",
                        copy.compression);
+    if (copy.communication == LS_NCCL)
+        return ls_fail(LS_UNIMPLEMENTED,
+                       "communication NCCL is for the gradients of a strategy on GPUs; a communicator "
+                       "adds in host memory: use AUTO or RING");
     LS_CLEANUP(ls_free_pointer) ls_communicator *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a communicator", sizeof(*made));
     status = ls_membership_new(&copy, true, &made->membership);

@@ -35,7 +35,7 @@ static ls_status allocate_blob(struct ls_device *device, size_t count, float **b
 /* What regularisers add to the loss of an example. */
 static ls_status build_penalty(const ls_model *model, struct ls_model_replica *replica) {
     struct ls_op op = {.kind = LS_OP_PENALTY,
-                       .value = &replica->penalty_value,
+                       .value = &replica->numbers->penalty,
                        .variables = model->parts,
                        .variable_count = model->part_count};
     bool any = false;
@@ -52,20 +52,37 @@ static ls_status build_penalty(const ls_model *model, struct ls_model_replica *r
 static ls_status build_replica(ls_model *model, struct ls_model_replica *replica) {
     struct ls_device *device = replica->device;
     replica->arena.device = device;
+    replica->numbers = &model->numbers->replicas[replica - model->replicas];
     ls_status status = allocate_blob(device, model->blob_count, &replica->parameters);
     for (int i = 0; !status && i < ls_optimizer_moments(&model->step.rule); i++)
         status = allocate_blob(device, model->blob_count, &replica->moments[i]);
     return status;
 }
 
+/* In memory that all devices reach: that of one which can not reach the host's. */
+static ls_status allocate_numbers(ls_model *model) {
+    const ls_strategy *strategy = model->strategy;
+    void *memory = NULL;
+    model->host = strategy->replicas[0].device;
+    for (int i = strategy->device_count; i-- > 0;)
+        if (!strategy->replicas[i].device->host_memory) model->host = strategy->replicas[i].device;
+    ls_status status = ls_device_allocate_host(model->host, sizeof(*model->numbers), &memory);
+    if (status) return status;
+    model->numbers = memory;
+    model->numbers->step = model->step;
+    return LS_OK;
+}
+
 static ls_status build_replicas(ls_model *model) {
     ls_strategy *strategy = model->strategy;
     size_t count = (size_t)strategy->local_count;
+    ls_status status = allocate_numbers(model);
+    if (status) return status;
     model->replicas = ls_alloc_array(count, sizeof(*model->replicas));
     if (!model->replicas) return ls_fail_memory("replicas", count * sizeof(*model->replicas));
     model->replica_count = strategy->local_count;
     for (size_t i = 0; i < count; i++) model->replicas[i].device = strategy->replicas[i].device;
-    ls_status status = ls_optimizer_parts(&model->step.rule, model->network, &model->parts, &model->part_count);
+    status = ls_optimizer_parts(&model->step.rule, model->network, &model->parts, &model->part_count);
     for (size_t i = 0; !status && i < count; i++) status = build_replica(model, &model->replicas[i]);
     for (size_t i = 0; !status && i < count; i++) status = build_penalty(model, &model->replicas[i]);
     return status;
@@ -132,31 +149,6 @@ static ls_status build_network(ls_model *model, const ls_dataset *data, const fl
     return status;
 }
 
-static void release_buffers(struct ls_model_replica *replica) {
-    ls_model_drop_plans(replica); /* plans point into the buffers */
-    replica->device->ops->release(replica->device, replica->features);
-    replica->device->ops->release(replica->device, replica->labels);
-    replica->features = NULL;
-    replica->labels = NULL;
-}
-
-static ls_status grow_buffers(ls_model *model, int64_t rows) {
-    size_t width = (size_t)ls_shape_count(&model->input);
-    if (rows <= model->max_rows) return LS_OK;
-    model->max_rows = 0;
-    for (int i = 0; i < model->strategy->local_count; i++) {
-        struct ls_model_replica *replica = &model->replicas[i];
-        void *labels = NULL;
-        release_buffers(replica);
-        ls_status status = allocate_blob(replica->device, (size_t)rows * width, &replica->features);
-        if (!status) status = replica->device->ops->allocate(replica->device, (size_t)rows * sizeof(int32_t), &labels);
-        if (status) return status;
-        replica->labels = labels;
-    }
-    model->max_rows = rows;
-    return LS_OK;
-}
-
 ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct ls_pipeline *pipeline,
                          const float *state) {
     if (!model->compiled) return ls_fail(LS_FAILED_PRECONDITION, "call ls_model_compile before fit or evaluate");
@@ -170,7 +162,7 @@ ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct l
         return status;
     }
     status = check_input(model, data);
-    return status ? status : grow_buffers(model, ls_pipeline_max_rows(pipeline));
+    return status ? status : ls_inputs_reserve(model, ls_pipeline_max_rows(pipeline));
 }
 
 /* What a replica that is added begins with: the first one's. */
@@ -196,7 +188,6 @@ ls_status ls_model_add_replicas(ls_model *model, int from) {
     struct ls_model_replica *replicas = ls_alloc_array(count, sizeof(*replicas));
     if (!replicas) return ls_fail_memory("replicas", count * sizeof(*replicas));
     memcpy(replicas, model->replicas, (size_t)from * sizeof(*replicas));
-    for (int i = 0; i < from; i++) replicas[i].penalty.value = &replicas[i].penalty_value;
     ls_free(model->replicas);
     model->replicas = replicas;
     model->replica_count = model->strategy->local_count;
@@ -208,16 +199,18 @@ ls_status ls_model_add_replicas(ls_model *model, int from) {
         if (!status) status = copy_replica(model, &replicas[i]);
     }
     model->max_rows = 0;
-    return status ? status : grow_buffers(model, rows);
+    return status ? status : ls_inputs_reserve(model, rows);
 }
 
 static void release_replica(struct ls_model_replica *replica) {
     struct ls_device *device = replica->device;
-    release_buffers(replica);
+    ls_inputs_release(replica);
     ls_arena_release(&replica->arena);
-    device->ops->release(device, replica->parameters);
+    if (replica->parameters) device->ops->release(device, replica->parameters);
     if (replica->penalty_built) device->ops->discard(device, &replica->penalty);
-    for (int i = 0; i < LS_MAX_MOMENTS; i++) device->ops->release(device, replica->moments[i]);
+    for (int i = 0; i < LS_MAX_MOMENTS; i++)
+        if (replica->moments[i]) device->ops->release(device, replica->moments[i]);
+    ls_free(replica->mirror);
 }
 
 void ls_model_drop_replicas(ls_model *model, int from) {
@@ -228,6 +221,8 @@ void ls_model_drop_replicas(ls_model *model, int from) {
 void ls_model_release(ls_model *model) {
     ls_model_detach(model);
     if (model->replicas) ls_model_drop_replicas(model, 0);
+    if (model->numbers) ls_device_release_host(model->host, model->numbers);
+    model->numbers = NULL;
     ls_free(model->replicas);
     ls_free(model->parts);
     ls_network_free(model->network);

@@ -133,23 +133,38 @@ static const char *path_prefix(const ls_model *model) {
     return "sequential/";
 }
 
-static ls_status put_variable(const struct tensorboard *board, const ls_callback_call *call, int index) {
+static ls_status put_parameter(const struct tensorboard *board, const ls_callback_call *call,
+                               const struct ls_network_variable *variable) {
     const ls_model *model = call->model;
-    const struct ls_network_variable *variable = ls_network_variable(model->network, index);
-    const struct ls_model_replica *replica = &model->replicas[0];
     const char *prefix = path_prefix(model);
+    LS_CLEANUP(ls_free_pointer) float *values = NULL;
     char tag[LS_EVENT_TAG];
-    (void)snprintf(tag, sizeof(tag), "%s%s/histogram", prefix, variable->name);
     ls_status status =
-        ls_event_histogram(board->train, tag, call->epoch, replica->parameters + variable->offset, variable->count);
-    if (!status && board->options.write_images) {
-        (void)snprintf(tag, sizeof(tag), "%s%s/image", prefix, variable->name);
-        status =
-            ls_weight_images(board->train, tag, call->epoch, &variable->shape, replica->parameters + variable->offset);
-    }
-    if (status || !board->options.gradients || !variable->trainable) return status;
-    (void)snprintf(tag, sizeof(tag), "%s%s_grad/histogram", prefix, variable->name);
-    return ls_event_histogram(board->train, tag, call->epoch, replica->gradients + variable->offset, variable->count);
+        ls_model_copy_out(model, model->replicas[0].parameters, variable->offset, variable->count, &values);
+    if (status) return status;
+    (void)snprintf(tag, sizeof(tag), "%s%s/histogram", prefix, variable->name);
+    status = ls_event_histogram(board->train, tag, call->epoch, values, variable->count);
+    if (status || !board->options.write_images) return status;
+    (void)snprintf(tag, sizeof(tag), "%s%s/image", prefix, variable->name);
+    return ls_weight_images(board->train, tag, call->epoch, &variable->shape, values);
+}
+
+static ls_status put_gradient(const struct tensorboard *board, const ls_callback_call *call,
+                              const struct ls_network_variable *variable) {
+    const ls_model *model = call->model;
+    LS_CLEANUP(ls_free_pointer) float *values = NULL;
+    char tag[LS_EVENT_TAG];
+    ls_status status =
+        ls_model_copy_out(model, model->replicas[0].gradients, variable->offset, variable->count, &values);
+    if (status) return status;
+    (void)snprintf(tag, sizeof(tag), "%s%s_grad/histogram", path_prefix(model), variable->name);
+    return ls_event_histogram(board->train, tag, call->epoch, values, variable->count);
+}
+
+static ls_status put_variable(const struct tensorboard *board, const ls_callback_call *call, int index) {
+    const struct ls_network_variable *variable = ls_network_variable(call->model->network, index);
+    ls_status status = put_parameter(board, call, variable);
+    return status || !board->options.gradients || !variable->trainable ? status : put_gradient(board, call, variable);
 }
 
 static ls_status put_weights(const struct tensorboard *board, const ls_callback_call *call) {

@@ -37,6 +37,7 @@ static const struct ls_cross_device table[] = {
     [LS_CROSS_DEVICE_AUTO] = {"hierarchical copy (auto)", share_hierarchical},
     [LS_REDUCTION_TO_ONE_DEVICE] = {"reduction to one device", share_one_device},
     [LS_HIERARCHICAL_COPY] = {"hierarchical copy", share_hierarchical},
+    [LS_NCCL_ALL_REDUCE] = {"NCCL all-reduce", share_hierarchical}, /* of what NCCL has no part in */
 };
 
 const struct ls_cross_device *ls_cross_device_find(ls_cross_device_ops ops) {

@@ -11,7 +11,8 @@
 /* Other workers hear the cause, and not that their peers have given up. */
 static ls_status give_up(ls_model *model, int local) {
     const struct ls_model_exchange *failed = &model->replicas[local].exchange;
-    if (model->reducer) ls_abort_raise(model->strategy->membership->abort, failed->status, failed->error);
+    const struct ls_membership *membership = model->strategy->membership;
+    if (membership->size > 1) ls_abort_raise(membership->abort, failed->status, failed->error);
     return ls_fail(LS_ABORTED, "the step is given up: replica %d failed", model->strategy->replicas[local].id);
 }
 

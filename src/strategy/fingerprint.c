@@ -49,8 +49,8 @@ static ls_status describe_training(FILE *out, const struct subject *subject) {
 /* AUTO adds alike however the replicas are laid out and the buckets are cut. */
 static bool depends_on_layout(const struct subject *subject) {
     const ls_strategy_options *options = &subject->model->strategy->options;
-    return options->communication != LS_AUTO || options->compression != LS_COMPRESS_NONE ||
-           subject->data->options.division != LS_DIVIDE_LAYOUT_INVARIANT;
+    return options->communication != LS_AUTO || subject->model->strategy->nccl ||
+           options->compression != LS_COMPRESS_NONE || subject->data->options.division != LS_DIVIDE_LAYOUT_INVARIANT;
 }
 
 static ls_status describe_bits(FILE *out, const struct subject *subject) {

@@ -56,7 +56,7 @@ static ls_status train_step(struct ls_fitting *fitting) {
     struct ls_track *track = fitting->model->strategy->replicas[0].track;
     struct ls_fit_state *state = &fitting->state;
     struct ls_loss_sums sums;
-    fitting->model->pipeline = fitting->pipeline;
+    ls_model_use_pipeline(fitting->model, fitting->pipeline);
     ask(fitting);
     ls_status status = run_batches(fitting, &taken, &sums);
     if (status) return status;
@@ -90,16 +90,15 @@ static ls_status sum_evaluation(ls_model *model, struct ls_loss_sums *sums) {
     if (status) return status;
     *sums = (struct ls_loss_sums){.loss = total[0], .correct = (int64_t)total[1], .rows = (int64_t)total[2]};
     memcpy(sums->metrics, &total[3], sizeof(sums->metrics));
-    struct ls_model_replica *first = &model->replicas[0];
-    if (first->penalty_built) status = first->penalty.run(&first->penalty);
-    sums->penalty = first->penalty_value * total[2];
+    status = ls_model_measure_penalty(model);
+    sums->penalty = model->replicas[0].numbers->penalty * total[2];
     return status;
 }
 
 static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, struct ls_loss_sums *sums) {
     ls_status status = LS_OK;
     for (int i = 0; i < model->strategy->local_count; i++) model->replicas[i].total = (struct ls_loss_sums){0};
-    model->pipeline = pipeline;
+    ls_model_use_pipeline(model, pipeline);
     for (int64_t step = 0; !status && step < ls_pipeline_steps(pipeline); step += ls_pipeline_taken(pipeline)) {
         status = ls_pipeline_seek(pipeline, 0, step);
         if (!status) status = ls_model_evaluate_step(model);
@@ -349,7 +348,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     for (int i = 0; i < model->objective.metric_count; i++) fitting.state.result.val_metrics[i] = NAN;
     if (!status) status = check_fit(&fitting.options);
     if (!status) status = fit(&fitting);
-    model->pipeline = NULL;
+    ls_model_use_pipeline(model, NULL);
     model->request = LS_GO_ON;
     model->strategy->training.fit = NULL;
     model->strategy->training.callbacks = NULL;
@@ -394,7 +393,7 @@ ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result
         const struct ls_call call = {model, data, pipeline, index, NULL, NULL};
         if (!status) status = evaluate_call(&call, &measured);
     } while (status && ls_strategy_recover(strategy, &status));
-    model->pipeline = NULL;
+    ls_model_use_pipeline(model, NULL);
     if (!status) status = ls_training_end(strategy, &measured);
     if (!status && result) *result = measured;
     return status;

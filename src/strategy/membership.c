@@ -19,9 +19,6 @@ static ls_status check_options(const ls_strategy_options *options) {
     if ((unsigned)options->communication > LS_NCCL)
         return ls_fail(LS_INVALID_ARGUMENT, "communication %d is none of LS_AUTO, LS_RING, LS_NCCL",
                        options->communication);
-    if (options->communication == LS_NCCL)
-        return ls_fail(LS_UNIMPLEMENTED,
-                       "communication NCCL needs the GPU plugin, which this build has not: use AUTO or RING");
     ls_status status = ls_compression_check(options->compression);
     if (status) return status;
     if (!isfinite(options->timeout_seconds) || options->timeout_seconds < 0)
@@ -133,7 +130,7 @@ static ls_status make_group(struct ls_membership *membership) {
     status = ls_group_new(&config, &membership->group);
     if (status) close_links(links, membership->size);
     if (!status) status = ls_group_connect(membership->group);
-    if (!status && membership->communication == LS_AUTO)
+    if (!status && membership->communication != LS_RING)
         status = ls_group_measure(membership->group, &membership->choice);
     return status;
 }

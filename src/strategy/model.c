@@ -139,14 +139,34 @@ int ls_model_num_variables(const ls_model *model) {
     return model->network ? ls_network_variable_count(model->network) : 0;
 }
 
+/* Where it lies; of a device without host memory, in the mirror. */
+static ls_status read_variable(const ls_model *model, const struct ls_network_variable *variable, const float **data) {
+    struct ls_model_replica *replica = &model->replicas[0];
+    struct ls_device *device = replica->device;
+    const float *place = replica->parameters + variable->offset;
+    ls_status status = LS_OK;
+    if (!device->host_memory && !replica->mirror) {
+        replica->mirror = ls_alloc_aligned(model->blob_count * sizeof(float));
+        if (!replica->mirror) return ls_fail_memory("a copy of the variables", model->blob_count * sizeof(float));
+    }
+    if (!device->host_memory) {
+        float *copy = replica->mirror + variable->offset;
+        status = device->ops->copy_out(device, copy, place, variable->count * sizeof(float));
+        place = copy;
+    }
+    if (!status) *data = place;
+    return status;
+}
+
 ls_status ls_model_variable(const ls_model *model, int index, const char **name, ls_shape *shape, const float **data) {
     if (index < 0 || index >= ls_model_num_variables(model))
         return ls_fail(LS_OUT_OF_RANGE, "variable %d: the model has %d%s", index, ls_model_num_variables(model),
                        model->network ? "" : " (it is built at its first fit or evaluate)");
     const struct ls_network_variable *variable = ls_network_variable(model->network, index);
+    ls_status status = read_variable(model, variable, data);
+    if (status) return status;
     *name = variable->name;
     *shape = variable->shape;
-    *data = model->replicas[0].parameters + variable->offset;
     return LS_OK;
 }
 
@@ -164,11 +184,13 @@ ls_status ls_model_weights_sha256(const ls_model *model, char hex[65]) {
         return ls_fail(LS_FAILED_PRECONDITION,
                        "the model has no weights yet: it is built at its first fit or evaluate");
     struct ls_digest *digest;
-    ls_status status = ls_digest_new(&digest);
+    LS_CLEANUP(ls_free_pointer) float *parameters = NULL;
+    ls_status status = ls_model_copy_out(model, model->replicas[0].parameters, 0, model->blob_count, &parameters);
+    if (!status) status = ls_digest_new(&digest);
     if (status) return status;
     for (int i = 0; i < ls_network_variable_count(model->network); i++) {
         const struct ls_network_variable *variable = ls_network_variable(model->network, i);
-        digest_variable(digest, variable, model->replicas[0].parameters + variable->offset);
+        digest_variable(digest, variable, parameters + variable->offset);
     }
     status = ls_digest_hex(digest, hex);
     ls_digest_free(digest);

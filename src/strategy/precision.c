@@ -28,14 +28,10 @@ ls_status ls_precision_try(const ls_strategy *strategy, ls_precision precision) 
 }
 
 ls_status ls_scaling_build(const ls_model *model, struct ls_model_replica *replica) {
-    void *memory = NULL;
     if (model->scaler.scale == 0) return LS_OK;
-    ls_status status = ls_device_allocate_host(replica->device, sizeof(double), &memory);
-    if (status) return status;
-    replica->not_finite = memory;
-    struct ls_op op = {.kind = LS_OP_FINITE, .value = replica->not_finite};
+    struct ls_op op = {.kind = LS_OP_FINITE, .value = &replica->numbers->not_finite};
     op.tensors[LS_ARG_X] = (struct ls_tensor){replica->gradients, LS_FLOAT32, LS_SHAPE((int64_t)model->blob_count), 0};
-    status = replica->device->ops->build(replica->device, &op);
+    ls_status status = replica->device->ops->build(replica->device, &op);
     replica->finite = op;
     replica->finite_built = !status;
     return status;
@@ -43,14 +39,12 @@ ls_status ls_scaling_build(const ls_model *model, struct ls_model_replica *repli
 
 void ls_scaling_release(struct ls_model_replica *replica) {
     if (replica->finite_built) replica->device->ops->discard(replica->device, &replica->finite);
-    if (replica->not_finite) ls_device_release_host(replica->device, replica->not_finite);
     replica->finite_built = false;
-    replica->not_finite = NULL;
 }
 
 void ls_scaling_begin(ls_model *model) {
     float scale = model->scaler.scale > 0 ? model->scaler.scale : 1;
-    model->gradient_scale = model->loss_scale * scale;
+    model->numbers->gradient_scale = model->numbers->loss_scale * scale;
     model->step.unscale = 1 / scale;
     model->step.skipped = model->scaler.skipped;
 }
@@ -62,5 +56,5 @@ ls_status ls_scaling_look(const struct ls_model_replica *replica) {
 }
 
 bool ls_scaling_is_finite(const struct ls_model_replica *replica) {
-    return !replica->finite_built || *replica->not_finite == 0;
+    return !replica->finite_built || replica->numbers->not_finite == 0;
 }

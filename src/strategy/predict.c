@@ -82,7 +82,7 @@ static ls_status run_steps(struct prediction *prediction) {
     ls_model *model = prediction->model;
     const struct ls_pipeline *pipeline = prediction->pipeline;
     ls_status status = LS_OK;
-    model->pipeline = prediction->pipeline;
+    ls_model_use_pipeline(model, prediction->pipeline);
     for (int64_t step = 0; !status && step < ls_pipeline_steps(pipeline); step += ls_pipeline_taken(pipeline)) {
         status = ls_pipeline_seek(prediction->pipeline, 0, step);
         if (!status) status = ls_model_evaluate_step(model);
@@ -139,7 +139,7 @@ ls_status ls_model_predict(ls_model *model, ls_dataset *data, float **outputs, l
     prediction.index = ls_training_begin(model->strategy, model);
     do status = predict(&prediction);
     while (status && ls_strategy_recover(model->strategy, &status));
-    model->pipeline = NULL;
+    ls_model_use_pipeline(model, NULL);
     if (!status) status = end(&prediction);
     if (status) return status;
     *shape = LS_SHAPE(prediction.rows, prediction.width);

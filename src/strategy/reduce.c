@@ -7,11 +7,16 @@
 
 #include <string.h>
 
+ls_communication ls_strategy_communication(const ls_strategy *strategy) {
+    ls_communication communication = strategy->options.communication;
+    return communication == LS_NCCL ? LS_AUTO : communication;
+}
+
 ls_status ls_strategy_all_reduce(ls_strategy *strategy, const char *name, ls_reduce_op op, ls_dtype dtype,
                                  const void *const *inputs, void *const *outputs, size_t count) {
     const struct ls_all_reduce call = {
         .name = name,
-        .communication = strategy->options.communication,
+        .communication = ls_strategy_communication(strategy),
         .op = op,
         .dtype = dtype,
         .count = count,
@@ -26,7 +31,7 @@ ls_status ls_strategy_add_gradients(ls_strategy *strategy, ls_compression compre
                                     size_t count) {
     const struct ls_all_reduce call = {
         .name = "gradients",
-        .communication = strategy->options.communication,
+        .communication = ls_strategy_communication(strategy),
         .op = LS_SUM,
         .dtype = LS_FLOAT32,
         .count = count,

@@ -18,7 +18,8 @@ struct progress {
 };
 struct ls_reducer {
     ls_strategy *strategy;
-    float *gradients[LS_MAX_LOCAL_DEVICES];
+    struct ls_route routes[LS_MAX_LOCAL_DEVICES];
+    struct ls_nccl *nccl; /* borrowed; NULL: the host adds */
     const struct ls_bucket *buckets;
     size_t count, compressible;
     ls_compression compression; /* NONE where nothing would be compressed */
@@ -47,7 +48,7 @@ static bool wait_for_bucket(struct ls_reducer *reducer, size_t bucket) {
 
 static ls_status reduce_range(struct ls_reducer *reducer, ls_compression compression, size_t begin, size_t end) {
     void *arrays[LS_MAX_LOCAL_DEVICES];
-    for (int i = 0; i < reducer->strategy->local_count; i++) arrays[i] = reducer->gradients[i] + begin;
+    for (int i = 0; i < reducer->strategy->local_count; i++) arrays[i] = reducer->routes[i].host + begin;
     return ls_strategy_add_gradients(reducer->strategy, compression, arrays, end - begin);
 }
 
@@ -62,21 +63,47 @@ static ls_status reduce_parts(struct ls_reducer *reducer, size_t bucket) {
     return status || end == range->end ? status : reduce_range(reducer, LS_COMPRESS_NONE, end, range->end);
 }
 
+/* From the devices, and back to them. */
+static ls_status reduce_on_host(struct ls_reducer *reducer, size_t bucket) {
+    const struct ls_membership *membership = reducer->strategy->membership;
+    int count = reducer->strategy->local_count;
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < count; i++) status = ls_route_arrive(&reducer->routes[i], bucket, membership);
+    if (!status) status = reduce_parts(reducer, bucket);
+    for (int i = 0; !status && i < count; i++) status = ls_route_return(&reducer->routes[i], &reducer->buckets[bucket]);
+    return status;
+}
+
+/* Begins it. */
+static ls_status reduce_on_devices(struct ls_reducer *reducer, size_t bucket) {
+    const struct ls_bucket *range = &reducer->buckets[bucket];
+    void *arrays[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < reducer->strategy->local_count; i++) arrays[i] = reducer->routes[i].gradients + range->begin;
+    return ls_nccl_add(reducer->nccl, bucket, arrays, range->end - range->begin);
+}
+
 /* The track is the calling thread's. */
 static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket, struct ls_track *track) {
     size_t count = reducer->buckets[bucket].end - reducer->buckets[bucket].begin;
     int64_t begun = ls_track_begin(track);
     ls_reached("bucket");
-    ls_status status = reduce_parts(reducer, bucket);
+    ls_status status = reducer->nccl ? reduce_on_devices(reducer, bucket) : reduce_on_host(reducer, bucket);
     ls_track_end(track, begun, "all-reduce",
                  (struct ls_span_facts){reducer->progress[0].step, bucket, count * sizeof(float)});
     return status;
 }
 
+static void note(struct ls_reducer *reducer, ls_status status) {
+    reducer->status = status;
+    if (status) (void)memcpy(reducer->error, ls_error(), strlen(ls_error()) + 1);
+}
+
+static bool has_failed(struct ls_reducer *reducer) {
+    return reducer->status || atomic_load(&reducer->failure);
+}
+
 static void reduce_and_note(struct ls_reducer *reducer, size_t bucket, struct ls_track *track) {
-    if (reducer->status || atomic_load(&reducer->failure)) return;
-    reducer->status = reduce_bucket(reducer, bucket, track);
-    if (reducer->status) (void)memcpy(reducer->error, ls_error(), strlen(ls_error()) + 1);
+    if (!has_failed(reducer)) note(reducer, reduce_bucket(reducer, bucket, track));
 }
 
 /* The communicator's part of a step. Every bucket is waited for even after a failure, so that all replicas are through
@@ -104,9 +131,10 @@ ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *
     made->buckets = config->buckets;
     made->count = count;
     made->compressible = config->compressible;
-    if (ls_group_compresses(strategy->membership->group, strategy->options.communication))
+    made->nccl = config->nccl;
+    if (!made->nccl && ls_group_compresses(strategy->membership->group, ls_strategy_communication(strategy)))
         made->compression = strategy->options.compression;
-    for (int i = 0; i < strategy->local_count; i++) made->gradients[i] = config->gradients[i];
+    memcpy(made->routes, config->routes, (size_t)strategy->local_count * sizeof(*config->routes));
     made->arrived = ls_alloc_array(count, sizeof(*made->arrived));
     made->progress = ls_alloc_array((size_t)strategy->local_count, sizeof(*made->progress));
     ls_status status = LS_OK;
@@ -137,23 +165,54 @@ void ls_reducer_begin(struct ls_reducer *reducer, int local, int64_t step) {
         (struct progress){0, ls_gate_value(&reducer->caught_up), ls_gate_value(&reducer->completed), step};
 }
 
-void ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset) {
+/* The replica's part of the bucket is queued on its device. */
+static ls_status give(struct ls_reducer *reducer, int local, size_t bucket) {
+    if (reducer->nccl) return ls_nccl_give(reducer->nccl, local, bucket);
+    return ls_route_send(&reducer->routes[local], bucket, &reducer->buckets[bucket]);
+}
+
+/* giving: the buckets hold what is to be added, and not what is left of a step that is given up. */
+static ls_status move_on(struct ls_reducer *reducer, int local, size_t offset, bool giving) {
     struct progress *progress = &reducer->progress[local];
+    ls_status status = LS_OK;
     bool complete = false;
-    for (; progress->next < reducer->count && reducer->buckets[progress->next].begin >= offset; progress->next++)
-        if (atomic_fetch_add(&reducer->arrived[progress->next], 1) + 1 == reducer->strategy->local_count)
+    while (progress->next < reducer->count && reducer->buckets[progress->next].begin >= offset) {
+        if (giving) status = give(reducer, local, progress->next);
+        if (status) break;
+        if (atomic_fetch_add(&reducer->arrived[progress->next++], 1) + 1 == reducer->strategy->local_count)
             complete = true;
+    }
     if (complete) ls_gate_open(&reducer->work);
+    return status;
+}
+
+ls_status ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset) {
+    return move_on(reducer, local, offset, true);
+}
+
+/* What NCCL has been asked for is done, or never will be. */
+static void finish_on_devices(struct ls_reducer *reducer) {
+    if (!reducer->nccl) return;
+    if (!has_failed(reducer)) note(reducer, ls_nccl_finish(reducer->nccl));
+    if (has_failed(reducer)) ls_nccl_abort(reducer->nccl);
 }
 
 /* By the last replica to come: the last bucket, and the end of the step for all. */
 static void complete_step(struct ls_reducer *reducer, const struct progress *progress, struct ls_track *track) {
     if (reducer->count > 1) ls_gate_wait(&reducer->caught_up, progress->caught_up, reducer->strategy->spins);
     reduce_and_note(reducer, reducer->count - 1, track);
+    finish_on_devices(reducer);
     ls_reached("sums");
     atomic_store(&reducer->arrived[reducer->count - 1], 0);
     atomic_store(&reducer->waiting, 0);
     ls_gate_open(&reducer->completed);
+}
+
+/* Another replica has failed. */
+static ls_status given_up(const struct ls_reducer *reducer) {
+    const struct ls_membership *membership = reducer->strategy->membership;
+    if (membership->size > 1) return ls_abort_status(membership->abort);
+    return ls_fail(LS_ABORTED, "the step is given up: another replica failed");
 }
 
 ls_status ls_reducer_wait(struct ls_reducer *reducer, int local) {
@@ -165,17 +224,19 @@ ls_status ls_reducer_wait(struct ls_reducer *reducer, int local) {
     else
         ls_gate_wait(&reducer->completed, progress->completed, reducer->strategy->spins);
     ls_track_end(track, begun, "wait for buckets", (struct ls_span_facts){.step = progress->step});
-    if (atomic_load(&reducer->failure)) return ls_abort_status(reducer->strategy->membership->abort);
-    return reducer->status ? ls_fail(reducer->status, "%s", reducer->error) : LS_OK;
+    if (atomic_load(&reducer->failure)) return given_up(reducer);
+    if (reducer->status) return ls_fail(reducer->status, "%s", reducer->error);
+    return reducer->nccl ? ls_nccl_settle(reducer->nccl, local) : ls_route_settle(&reducer->routes[local]);
 }
 
 ls_status ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status) {
     int none = LS_OK;
     char error[LS_ERROR_SIZE];
     (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
-    if (atomic_compare_exchange_strong(&reducer->failure, &none, (int)status))
-        ls_abort_raise(reducer->strategy->membership->abort, status, error); /* other workers wait for this one */
-    ls_reducer_ready(reducer, local, 0);
+    const struct ls_membership *membership = reducer->strategy->membership;
+    if (atomic_compare_exchange_strong(&reducer->failure, &none, (int)status) && membership->size > 1)
+        ls_abort_raise(membership->abort, status, error); /* other workers wait for this one */
+    (void)move_on(reducer, local, 0, false);
     (void)ls_reducer_wait(reducer, local);
     return ls_fail(status, "%s", error);
 }

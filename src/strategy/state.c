@@ -1,4 +1,5 @@
-/* A model's state as one array. */
+/* A model's state as one array, and copies of parts of it in host memory. */
+#include "base/memory.h"
 #include "strategy/model.h"
 
 static int moments(const ls_model *model) {
@@ -7,6 +8,15 @@ static int moments(const ls_model *model) {
 
 size_t ls_model_state_count(const ls_model *model) {
     return model->blob_count * (size_t)(1 + moments(model));
+}
+
+ls_status ls_model_copy_out(const ls_model *model, const float *blob, size_t offset, size_t count, float **copy) {
+    struct ls_device *device = model->replicas[0].device;
+    LS_CLEANUP(ls_free_pointer) float *made = ls_alloc_aligned(count * sizeof(*made));
+    if (!made) return ls_fail_memory("a copy of variables", count * sizeof(*made));
+    ls_status status = device->ops->copy_out(device, made, blob + offset, count * sizeof(*made));
+    if (!status) *copy = ls_steal(made);
+    return status;
 }
 
 ls_status ls_model_get_parameters(const ls_model *model, float *parameters) {

@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "base/point.h"
 #include "strategy/kept.h"
+#include "strategy/nccl.h"
 
 struct ls_strategy_kind {
     const char *name;
@@ -39,14 +40,15 @@ static ls_status agree_on_options(ls_strategy *strategy) {
 
 ls_status ls_strategy_introduce(ls_strategy *strategy) {
     ls_status status = ls_layout_number(strategy);
-    return status ? status : agree_on_options(strategy);
+    if (!status) status = agree_on_options(strategy);
+    return status ? status : ls_nccl_agree(strategy);
 }
 
 static void announce_compression(const ls_strategy *strategy) {
     const struct ls_membership *membership = strategy->membership;
     const char *name = ls_compression_name(strategy->options.compression);
     if (!strategy->options.compression || membership->rank) return;
-    if (ls_group_compresses(membership->group, strategy->options.communication))
+    if (ls_group_compresses(membership->group, ls_strategy_communication(strategy)))
         ls_log_info(&membership->log, "gradients cross the links as %s", name);
     else
         ls_log_info(&membership->log, "compression %s changes nothing: %s", name,

@@ -77,6 +77,7 @@ struct ls_strategy {
     int dealt;                     /* total_count of the present layout */
     int layout;                    /* counts how often this worker's replicas, or their number, have become others */
     int spins;                     /* before a thread sleeps */
+    bool nccl;                     /* can add the gradients of all workers, as far as they have told */
     /* the present run: written before start opens, read after */
     struct ls_gate start;
     ls_replica_fn *fn;
@@ -101,7 +102,9 @@ void ls_replicas_stop(ls_strategy *strategy);
 typedef ls_status ls_meeting_fn(ls_strategy *strategy, void *context);
 ls_status ls_replicas_meet(struct ls_replica *replica, ls_meeting_fn *act, void *context);
 
-/* reduce.c: over all replicas of all workers; inputs and outputs have one array a local replica. */
+/* reduce.c: what arrays in host memory are added by: NCCL is for gradients on GPUs. */
+ls_communication ls_strategy_communication(const ls_strategy *strategy);
+/* Over all replicas of all workers; inputs and outputs have one array a local replica. */
 ls_status ls_strategy_all_reduce(ls_strategy *strategy, const char *name, ls_reduce_op op, ls_dtype dtype,
                                  const void *const *inputs, void *const *outputs, size_t count);
 /* SUM of float32 in place, with compression between workers. */

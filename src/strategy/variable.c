@@ -18,15 +18,15 @@ struct ls_variable {
     ls_variable_options options;
     size_t count, bytes;
     bool pending;                        /* not yet broadcast */
-    void *copies[LS_MAX_LOCAL_DEVICES];  /* device memory */
+    void *copies[LS_MAX_LOCAL_DEVICES];  /* host memory that the device reaches */
     void *scratch[LS_MAX_LOCAL_DEVICES]; /* for values on their way */
 };
 
 static void release_copies(ls_variable *variable, int from) {
     for (int i = from; i < variable->strategy->local_count; i++) {
         struct ls_device *device = variable->strategy->replicas[i].device;
-        if (variable->copies[i]) device->ops->release(device, variable->copies[i]);
-        if (variable->scratch[i]) device->ops->release(device, variable->scratch[i]);
+        if (variable->copies[i]) ls_device_release_host(device, variable->copies[i]);
+        if (variable->scratch[i]) ls_device_release_host(device, variable->scratch[i]);
         variable->copies[i] = variable->scratch[i] = NULL;
     }
 }
@@ -67,8 +67,8 @@ static ls_status check_options(const ls_strategy *strategy, const char *name, co
 static ls_status allocate_copies(ls_variable *variable, int from, const void *initial) {
     for (int i = from; i < variable->strategy->local_count; i++) {
         struct ls_device *device = variable->strategy->replicas[i].device;
-        ls_status status = device->ops->allocate(device, variable->bytes, &variable->copies[i]);
-        if (!status) status = device->ops->allocate(device, variable->bytes, &variable->scratch[i]);
+        ls_status status = ls_device_allocate_host(device, variable->bytes, &variable->copies[i]);
+        if (!status) status = ls_device_allocate_host(device, variable->bytes, &variable->scratch[i]);
         if (status) return ls_fail_context(status, "variable '%s'", variable->name);
         if (initial) memcpy(variable->copies[i], initial, variable->bytes);
     }

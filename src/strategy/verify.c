@@ -4,14 +4,35 @@
 #include "base/memory.h"
 #include "strategy/model.h"
 
+/* The parameters in host memory: where they lie, or in copy. */
+static ls_status view(const struct ls_model_replica *replica, size_t size, float *copy, const float **parameters) {
+    *parameters = copy ? copy : replica->parameters;
+    return copy ? replica->device->ops->copy_out(replica->device, copy, replica->parameters, size) : LS_OK;
+}
+
+/* copies: room for two blobs, or NULL where all devices have host memory. */
+static ls_status compare_replicas(const ls_model *model, float *copies) {
+    size_t size = model->blob_count * sizeof(float);
+    const float *first = NULL, *other = NULL;
+    ls_status status = view(&model->replicas[0], size, copies, &first);
+    for (int i = 1; !status && i < model->strategy->local_count; i++) {
+        status = view(&model->replicas[i], size, copies ? copies + model->blob_count : NULL, &other);
+        if (!status && memcmp(first, other, size) != 0)
+            status = ls_fail(LS_DATA_LOSS, "the variables of replicas %d and %d differ after iteration %lld",
+                             model->strategy->replicas[0].id, model->strategy->replicas[i].id,
+                             (long long)model->step.iteration);
+    }
+    return status;
+}
+
 static ls_status verify_local(const ls_model *model) {
-    for (int i = 1; i < model->strategy->local_count; i++)
-        if (memcmp(model->replicas[0].parameters, model->replicas[i].parameters, model->blob_count * sizeof(float)) !=
-            0)
-            return ls_fail(LS_DATA_LOSS, "the variables of replicas %d and %d differ after iteration %lld",
-                           model->strategy->replicas[0].id, model->strategy->replicas[i].id,
-                           (long long)model->step.iteration);
-    return LS_OK;
+    LS_CLEANUP(ls_free_pointer) float *copies = NULL;
+    bool far = false;
+    for (int i = 0; i < model->strategy->local_count; i++) far = far || !model->replicas[i].device->host_memory;
+    if (model->strategy->local_count == 1) return LS_OK;
+    if (far && !(copies = ls_alloc_array(2 * model->blob_count, sizeof(*copies))))
+        return ls_fail_memory("copies of the variables", 2 * model->blob_count * sizeof(*copies));
+    return compare_replicas(model, copies);
 }
 
 #define HEX 64 /* digits of a digest, gathered as 8 words */

@@ -25,7 +25,8 @@ START_TEST(options_are_checked) {
     } table[] = {
         {{.size = 0}, LS_INVALID_ARGUMENT, "size"},
         {{.size = 4096}, LS_INVALID_ARGUMENT, "size"},
-        {*LS_STRATEGY(.communication = LS_NCCL), LS_UNIMPLEMENTED, "NCCL"},
+        {*LS_STRATEGY(.devices = "cpu:0", .communication = LS_NCCL), LS_INVALID_ARGUMENT,
+         "device 0 of rank 0 is no GPU"},
         {*LS_STRATEGY(.communication = (ls_communication)9), LS_INVALID_ARGUMENT, "communication 9"},
         {*LS_STRATEGY(.compression = (ls_compression)9), LS_INVALID_ARGUMENT, "compression 9"},
         {*LS_STRATEGY(.cross_device_ops = (ls_cross_device_ops)9), LS_INVALID_ARGUMENT, "cross_device_ops 9"},

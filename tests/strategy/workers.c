@@ -35,18 +35,26 @@ static void quiet(void *context, ls_log_level level, const char *line) {
     if (level == LS_LOG_ERROR) (void)fprintf(stderr, "# %s\n", line);
 }
 
+/* "gpu:0,gpu:1" */
+static void list_devices(const struct worker_cluster *cluster, int rank, char *list, size_t size) {
+    const char *kind = cluster->kind ? cluster->kind : "cpu";
+    size_t used = 0;
+    for (int i = 0; i < cluster->devices[rank] && used < size; i++)
+        used += (size_t)snprintf(list + used, size - used, "%s%s:%d", i ? "," : "", kind, i);
+}
+
 static void *worker_thread(void *argument) {
     struct starting *starting = argument;
     struct worker *worker = starting->worker;
     ls_strategy_options options = starting->cluster->options;
-    char config[2048], devices[16];
+    char config[2048], devices[256];
     (void)snprintf(config, sizeof(config),
                    "{\"cluster\":{\"worker\":[%s]},\"task\":{\"type\":\"worker\",\"index\":%d}}", starting->members,
                    worker->rank);
-    (void)snprintf(devices, sizeof(devices), "%d", starting->cluster->devices[worker->rank]);
+    list_devices(starting->cluster, worker->rank, devices, sizeof(devices));
     options.size = sizeof(options);
     options.tf_config = worker->count > 1 ? config : "{}";
-    options.devices = devices;
+    if (!options.devices) options.devices = devices;
     if (!options.log) options.log = quiet;
     worker->status = ls_multi_worker_mirrored_strategy_new(&options, &worker->strategy);
     if (!worker->status) worker->status = ls_strategy_close(worker->strategy, starting->cluster->fn(worker));

@@ -19,6 +19,7 @@ struct worker {
 struct worker_cluster {
     int count;
     int devices[MAX_WORKERS];
+    const char *kind;            /* of the devices; NULL: cpu */
     ls_strategy_options options; /* size, tf_config and devices are filled in */
     worker_fn *fn;
     void *context;

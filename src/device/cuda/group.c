@@ -1,0 +1,338 @@
+/* Collectives between GPUs by NCCL. Its communicators do not block: what is asked for waits here until NCCL has taken
+ * what came before, and is handed on whenever somebody asks how far the group is. Each GPU has a stream for them. */
+#include <nccl.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "device/cuda/cuda.h"
+
+enum kind { ALL_REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER };
+struct request {
+    struct request *next;
+    enum kind kind;
+    int mark; /* that it waits for; -1: none */
+    int root;
+    ncclRedOp_t op;
+    ncclDataType_t dtype;
+    size_t count;
+    const void *inputs[LS_MAX_LOCAL_DEVICES];
+    void *outputs[LS_MAX_LOCAL_DEVICES];
+};
+struct member {
+    struct ls_cuda_device *device; /* borrowed */
+    ncclComm_t communicator;
+    cudaStream_t stream;
+    cudaEvent_t marks[LS_DEVICE_MARKS]; /* NULL until the mark is used */
+};
+struct ls_device_group {
+    struct member *members; /* owns */
+    int count;
+    int mark;                     /* of what is asked for next */
+    struct request *first, **end; /* not handed on yet; owns */
+};
+
+/* ---- errors and names ---- */
+
+static ls_status check(const struct member *member, ncclResult_t result, const char *what) {
+    const char *name = member->device->device.name;
+    if (result == ncclSuccess || result == ncclInProgress) return LS_OK;
+    const char *more = member->communicator ? ncclGetLastError(member->communicator) : NULL;
+    return ls_fail(LS_UNAVAILABLE, "%s: NCCL, %s: %s%s%s", name, what, ncclGetErrorString(result),
+                   more && *more ? ": " : "", more ? more : "");
+}
+
+static ncclDataType_t type_of(ls_dtype dtype) {
+    static const ncclDataType_t types[] = {
+        [LS_FLOAT32] = ncclFloat32,   [LS_FLOAT64] = ncclFloat64, [LS_FLOAT16] = ncclFloat16,
+        [LS_BFLOAT16] = ncclBfloat16, [LS_INT32] = ncclInt32,     [LS_INT64] = ncclInt64};
+    return types[dtype];
+}
+
+static ncclRedOp_t op_of(ls_reduce_op op) {
+    static const ncclRedOp_t ops[] = {[LS_SUM] = ncclSum, [LS_MEAN] = ncclAvg, [LS_MIN] = ncclMin, [LS_MAX] = ncclMax};
+    return ops[op];
+}
+
+/* ---- making it ---- */
+
+static ls_status new_id(char id[LS_DEVICE_GROUP_ID]) {
+    ncclUniqueId made;
+    _Static_assert(sizeof(made) == LS_DEVICE_GROUP_ID, "an id is passed on as bytes");
+    ncclResult_t result = ncclGetUniqueId(&made);
+    if (result != ncclSuccess) return ls_fail(LS_UNAVAILABLE, "NCCL, making an id: %s", ncclGetErrorString(result));
+    memcpy(id, &made, sizeof(made));
+    return LS_OK;
+}
+
+static ls_status open_stream(struct member *member) {
+    int least = 0, greatest = 0;
+    ls_status status = ls_cuda_enter(member->device);
+    if (status) return status;
+    cudaError_t error = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+    if (error == cudaSuccess) error = cudaStreamCreateWithPriority(&member->stream, cudaStreamNonBlocking, greatest);
+    return ls_cuda_check(member->device, error, "making a stream");
+}
+
+/* All of this process's as one, or each would wait for the others. */
+static ls_status open_communicators(struct ls_device_group *group, const struct ls_device_group_config *config) {
+    ncclConfig_t options = NCCL_CONFIG_INITIALIZER;
+    ncclUniqueId id;
+    ls_status status = LS_OK;
+    options.blocking = 0;
+    memcpy(&id, config->id, sizeof(id));
+    ncclResult_t result = ncclGroupStart();
+    for (int i = 0; !status && i < group->count; i++) {
+        struct member *member = &group->members[i];
+        status = ls_cuda_enter(member->device);
+        if (status) break;
+        result = ncclCommInitRankConfig(&member->communicator, config->total, id, config->first + i, &options);
+        status = check(member, result, "beginning to connect");
+    }
+    result = ncclGroupEnd();
+    return status ? status : check(&group->members[0], result, "beginning to connect");
+}
+
+static void group_close(struct ls_device_group *group);
+
+static ls_status group_open(const struct ls_device_group_config *config, struct ls_device_group **group) {
+    struct ls_device_group *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a group of GPUs", sizeof(*made));
+    made->members = ls_alloc_array((size_t)config->count, sizeof(*made->members));
+    if (!made->members) {
+        ls_free(made);
+        return ls_fail_memory("a group of GPUs", (size_t)config->count * sizeof(*made->members));
+    }
+    ls_status status = LS_OK;
+    made->mark = -1;
+    made->end = &made->first;
+    made->count = config->count;
+    for (int i = 0; i < config->count; i++) made->members[i].device = (struct ls_cuda_device *)config->devices[i];
+    for (int i = 0; !status && i < config->count; i++) status = open_stream(&made->members[i]);
+    if (!status) status = open_communicators(made, config);
+    if (status)
+        group_close(made);
+    else
+        *group = made;
+    return status;
+}
+
+/* Whether NCCL has taken all that it was given; an error of any member. */
+static ls_status is_idle(const struct ls_device_group *group, bool *idle) {
+    bool all = true;
+    for (int i = 0; i < group->count; i++) {
+        const struct member *member = &group->members[i];
+        ncclResult_t state = ncclSuccess;
+        ncclResult_t result = ncclCommGetAsyncError(member->communicator, &state);
+        ls_status status = check(member, result, "asking for errors");
+        if (!status) status = check(member, state, "between the GPUs");
+        if (status) return status;
+        all = all && state == ncclSuccess;
+    }
+    *idle = all;
+    return LS_OK;
+}
+
+static void free_requests(struct ls_device_group *group) {
+    for (struct request *next; group->first; group->first = next) {
+        next = group->first->next;
+        ls_free(group->first);
+    }
+    group->end = &group->first;
+}
+
+/* NCCL ends what runs on the GPUs; others are not waited for. */
+static void group_abort(struct ls_device_group *group) {
+    free_requests(group);
+    for (int i = 0; i < group->count; i++) {
+        struct member *member = &group->members[i];
+        if (member->communicator) (void)ncclCommAbort(member->communicator);
+        member->communicator = NULL;
+    }
+}
+
+static void group_close(struct ls_device_group *group) {
+    group_abort(group);
+    for (int i = 0; i < group->count; i++) {
+        struct member *member = &group->members[i];
+        (void)ls_cuda_enter(member->device);
+        for (int m = 0; m < LS_DEVICE_MARKS; m++)
+            if (member->marks[m]) (void)cudaEventDestroy(member->marks[m]);
+        if (member->stream) (void)cudaStreamDestroy(member->stream);
+    }
+    ls_free(group->members);
+    ls_free(group);
+}
+
+/* ---- order ---- */
+
+static ls_status group_after(struct ls_device_group *group, int index, int mark) {
+    struct member *member = &group->members[index];
+    struct ls_cuda_device *device = member->device;
+    if (mark < 0 || mark >= LS_DEVICE_MARKS)
+        return ls_fail(LS_INTERNAL, "%s: mark %d is none", device->device.name, mark);
+    ls_status status = ls_cuda_enter(device);
+    if (status) return status;
+    cudaError_t error = cudaSuccess;
+    if (!member->marks[mark]) error = cudaEventCreateWithFlags(&member->marks[mark], cudaEventDisableTiming);
+    if (error == cudaSuccess) error = cudaEventRecord(member->marks[mark], device->stream);
+    return ls_cuda_check(device, error, "marking what NCCL adds");
+}
+
+static ls_status group_wait(struct ls_device_group *group, int mark) {
+    group->mark = mark;
+    return LS_OK;
+}
+
+static ls_status group_settle(struct ls_device_group *group, int index) {
+    struct member *member = &group->members[index];
+    ls_status status = ls_cuda_enter(member->device);
+    return status ? status : ls_cuda_join(member->device, member->stream, member->device->stream);
+}
+
+/* ---- handing on ---- */
+
+static ls_status await_mark(struct member *member, int mark) {
+    if (mark < 0) return LS_OK;
+    if (!member->marks[mark]) return ls_fail(LS_INTERNAL, "%s: mark %d was not set", member->device->device.name, mark);
+    return ls_cuda_check(member->device, cudaStreamWaitEvent(member->stream, member->marks[mark], 0),
+                         "ordering NCCL behind ops");
+}
+
+static ncclResult_t call_nccl(const struct request *r, int i, const struct member *m) {
+    const void *in = r->inputs[i];
+    void *out = r->outputs[i];
+    switch (r->kind) {
+    case ALL_REDUCE:
+        return ncclAllReduce(in, out, r->count, r->dtype, r->op, m->communicator, m->stream);
+    case BROADCAST:
+        return ncclBroadcast(in, out, r->count, r->dtype, r->root, m->communicator, m->stream);
+    case ALL_GATHER:
+        return ncclAllGather(in, out, r->count, r->dtype, m->communicator, m->stream);
+    default:
+        return ncclReduceScatter(in, out, r->count, r->dtype, r->op, m->communicator, m->stream);
+    }
+}
+
+static ls_status hand_on(struct ls_device_group *group, const struct request *request) {
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < group->count; i++) {
+        status = ls_cuda_enter(group->members[i].device);
+        if (!status) status = await_mark(&group->members[i], request->mark);
+    }
+    if (status) return status;
+    ncclResult_t result = ncclGroupStart();
+    for (int i = 0; !status && i < group->count; i++) {
+        result = call_nccl(request, i, &group->members[i]);
+        status = check(&group->members[i], result, "a collective");
+    }
+    result = ncclGroupEnd();
+    return status ? status : check(&group->members[0], result, "a collective");
+}
+
+/* As much as NCCL takes now. */
+static ls_status move_on(struct ls_device_group *group, bool *idle) {
+    ls_status status = is_idle(group, idle);
+    while (!status && *idle && group->first) {
+        struct request *request = group->first;
+        status = hand_on(group, request);
+        group->first = request->next;
+        if (!group->first) group->end = &group->first;
+        ls_free(request);
+        if (!status) status = is_idle(group, idle);
+    }
+    return status;
+}
+
+static ls_status ask_for(struct ls_device_group *group, const struct request *request) {
+    bool idle;
+    struct request *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a collective", sizeof(*made));
+    *made = *request;
+    made->next = NULL;
+    made->mark = group->mark;
+    *group->end = made;
+    group->end = &made->next;
+    return move_on(group, &idle);
+}
+
+static struct request request_of(const struct ls_device_group *group, enum kind kind, const void *const *inputs,
+                                 void *const *outputs) {
+    struct request request = {.kind = kind};
+    for (int i = 0; i < group->count; i++) {
+        request.inputs[i] = inputs ? inputs[i] : outputs[i];
+        request.outputs[i] = outputs[i];
+    }
+    return request;
+}
+
+/* ---- the table ---- */
+
+static ls_status group_ready(struct ls_device_group *group, bool *done) {
+    return is_idle(group, done);
+}
+
+static ls_status group_all_reduce(struct ls_device_group *group, ls_reduce_op op, ls_dtype dtype, void *const *arrays,
+                                  size_t count) {
+    struct request request = request_of(group, ALL_REDUCE, NULL, arrays);
+    request.op = op_of(op);
+    request.dtype = type_of(dtype);
+    request.count = count;
+    return ask_for(group, &request);
+}
+
+static ls_status group_broadcast(struct ls_device_group *group, int root, ls_dtype dtype, void *const *arrays,
+                                 size_t count) {
+    struct request request = request_of(group, BROADCAST, NULL, arrays);
+    request.root = root;
+    request.dtype = type_of(dtype);
+    request.count = count;
+    return ask_for(group, &request);
+}
+
+static ls_status group_all_gather(struct ls_device_group *group, ls_dtype dtype, const void *const *inputs,
+                                  void *const *outputs, size_t count) {
+    struct request request = request_of(group, ALL_GATHER, inputs, outputs);
+    request.dtype = type_of(dtype);
+    request.count = count;
+    return ask_for(group, &request);
+}
+
+static ls_status group_reduce_scatter(struct ls_device_group *group, ls_reduce_op op, ls_dtype dtype,
+                                      const void *const *inputs, void *const *outputs, size_t count) {
+    struct request request = request_of(group, REDUCE_SCATTER, inputs, outputs);
+    request.op = op_of(op);
+    request.dtype = type_of(dtype);
+    request.count = count;
+    return ask_for(group, &request);
+}
+
+/* First what NCCL has queued, then whether the streams are through: all of them are asked. */
+static ls_status group_finished(struct ls_device_group *group, bool *done) {
+    bool idle = false;
+    ls_status status = move_on(group, &idle);
+    bool all = !status && idle && !group->first;
+    for (int i = 0; !status && i < group->count; i++) {
+        const struct member *member = &group->members[i];
+        cudaError_t error = cudaStreamQuery(member->stream);
+        all = all && error == cudaSuccess;
+        if (error != cudaErrorNotReady) status = ls_cuda_check(member->device, error, "a collective of NCCL");
+    }
+    *done = !status && all;
+    return status;
+}
+
+static const struct ls_device_group_ops ops = {.version = NCCL_VERSION_CODE,
+                                               .new_id = new_id,
+                                               .open = group_open,
+                                               .ready = group_ready,
+                                               .after = group_after,
+                                               .wait = group_wait,
+                                               .settle = group_settle,
+                                               .all_reduce = group_all_reduce,
+                                               .broadcast = group_broadcast,
+                                               .all_gather = group_all_gather,
+                                               .reduce_scatter = group_reduce_scatter,
+                                               .finished = group_finished,
+                                               .abort = group_abort,
+                                               .close = group_close};
+const struct ls_device_group_ops *const ls_cuda_group_ops = &ops;

@@ -1,0 +1,243 @@
+#include "strategy/nccl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "collective/group.h"
+#include "device/gpu.h"
+#include "strategy/await.h"
+#include "strategy/strategy.h"
+
+struct ls_nccl {
+    const struct ls_device_group_ops *ops;
+    struct ls_device_group *group;    /* owns */
+    struct ls_membership *membership; /* borrowed */
+    bool aborted;
+};
+
+/* ---- who can ---- */
+
+enum use { HOST, IF_POSSIBLE, ALWAYS };
+
+/* Between workers communication says it, within one worker the cross-device ops, where they are not chosen for it. */
+static enum use use_of(const ls_strategy *strategy) {
+    ls_cross_device_ops local = strategy->options.cross_device_ops;
+    ls_communication communication = strategy->options.communication;
+    bool alone = strategy->membership->size == 1;
+    if (alone && local == LS_NCCL_ALL_REDUCE) return ALWAYS;
+    if (alone && local != LS_CROSS_DEVICE_AUTO) return HOST;
+    if (communication == LS_NCCL) return ALWAYS;
+    return alone || communication == LS_AUTO ? IF_POSSIBLE : HOST;
+}
+
+static const char *what_must(const ls_strategy *strategy) {
+    return strategy->options.communication == LS_NCCL ? "communication NCCL" : "cross-device ops NCCL";
+}
+
+/* What a worker can bring: the version of its NCCL, or why it has nothing: these, or the first device that is no GPU,
+ * counted from -1 downwards. */
+enum { HAS_NO_NCCL = 0, SHARES_DEVICES = -1000 };
+
+static int64_t own_offer(const ls_strategy *strategy) {
+    const char *why;
+    for (int i = 0; i < strategy->local_count; i++)
+        if (strategy->replicas[i].device->host_memory) return -1 - i;
+    if (strategy->local_count > strategy->device_count) return SHARES_DEVICES;
+    const struct ls_device_group_ops *ops = ls_gpu_group(&why);
+    return ops ? ops->version : HAS_NO_NCCL;
+}
+
+/* Why the offers do not fit together; false: they do. */
+static bool find_fault(const int64_t *offers, int workers, char *text, size_t size) {
+    for (int w = 0; w < workers; w++) {
+        if (offers[w] == SHARES_DEVICES)
+            (void)snprintf(text, size, "rank %d holds several replicas on one GPU", w);
+        else if (offers[w] < 0)
+            (void)snprintf(text, size, "device %d of rank %d is no GPU", (int)(-1 - offers[w]), w);
+        else if (offers[w] == HAS_NO_NCCL)
+            (void)snprintf(text, size, "the GPU plugin of rank %d is built without NCCL", w);
+        else if (offers[w] != offers[0])
+            (void)snprintf(text, size, "rank 0 has NCCL %lld and rank %d has %lld", (long long)offers[0], w,
+                           (long long)offers[w]);
+        else
+            continue;
+        return true;
+    }
+    return false;
+}
+
+/* On this worker, where a device without host memory has work for NCCL or the host. */
+static bool is_worth_telling(const ls_strategy *strategy) {
+    bool gpu = false;
+    for (int i = 0; i < strategy->local_count; i++) gpu = gpu || !strategy->replicas[i].device->host_memory;
+    return gpu && strategy->total_count > 1;
+}
+
+static void tell_host(const ls_strategy *strategy, const char *why) {
+    if (is_worth_telling(strategy))
+        ls_log_info(&strategy->membership->log, "gradients of the GPUs are added by the host: %s", why);
+}
+
+ls_status ls_nccl_agree(ls_strategy *strategy) {
+    struct ls_membership *membership = strategy->membership;
+    enum use use = use_of(strategy);
+    char fault[200];
+    strategy->nccl = false;
+    if (use == HOST) return LS_OK;
+    LS_CLEANUP(ls_free_pointer) int64_t *offers = ls_alloc_array((size_t)membership->size, sizeof(*offers));
+    if (!offers) return ls_fail_memory("offers", (size_t)membership->size * sizeof(*offers));
+    ls_status status = ls_membership_exchange(membership, "nccl", own_offer(strategy), offers);
+    if (status) return status;
+    strategy->nccl = !find_fault(offers, membership->size, fault, sizeof(fault));
+    if (strategy->nccl) return LS_OK;
+    if (use == ALWAYS) return ls_fail(LS_INVALID_ARGUMENT, "%s: %s", what_must(strategy), fault);
+    tell_host(strategy, fault);
+    return LS_OK;
+}
+
+/* ---- making the group ---- */
+
+struct ticket {
+    int64_t made;
+    char id[LS_DEVICE_GROUP_ID];
+};
+_Static_assert(sizeof(struct ticket) % sizeof(int64_t) == 0, "it is broadcast as words");
+
+static ls_status hand_out_id(const struct ls_nccl *nccl, struct ticket *ticket) {
+    ls_status made = nccl->membership->rank == 0 ? nccl->ops->new_id(ticket->id) : LS_OK;
+    char error[LS_ERROR_SIZE];
+    (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    ticket->made = !made;
+    ls_status status =
+        ls_group_broadcast(nccl->membership->group, "nccl id", 0, LS_INT64, ticket, sizeof(*ticket) / sizeof(int64_t));
+    if (made) return ls_fail(made, "%s", error);
+    if (!status && !ticket->made) return ls_fail(LS_UNAVAILABLE, "rank 0 could not make an id for NCCL");
+    return status;
+}
+
+static ls_status is_ready(void *context, bool *done) {
+    const struct ls_nccl *nccl = context;
+    return nccl->ops->ready(nccl->group, done);
+}
+
+static ls_status connect_devices(const ls_strategy *strategy, struct ls_nccl *nccl, const char *id) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < strategy->local_count; i++) devices[i] = strategy->replicas[i].device;
+    const struct ls_device_group_config config = {devices, strategy->local_count, strategy->replicas[0].id,
+                                                  strategy->total_count, id};
+    const struct ls_await await = {is_ready, nccl, "NCCL to connect the GPUs of all workers"};
+    ls_status status = nccl->ops->open(&config, &nccl->group);
+    return status ? status : ls_await(nccl->membership, &await);
+}
+
+/* Whether all have it: *missing is the first rank that has not, or -1. */
+static ls_status compare_results(const struct ls_nccl *nccl, bool works, int *missing) {
+    struct ls_membership *membership = nccl->membership;
+    LS_CLEANUP(ls_free_pointer) int64_t *works_there = ls_alloc_array((size_t)membership->size, sizeof(*works_there));
+    if (!works_there) return ls_fail_memory("results", (size_t)membership->size * sizeof(*works_there));
+    ls_status status = ls_membership_exchange(membership, "nccl works", works, works_there);
+    *missing = -1;
+    for (int w = membership->size; !status && w-- > 0;)
+        if (!works_there[w]) *missing = w;
+    return status;
+}
+
+/* Together, whatever happens here: unless the group of workers itself has an end. *works: on all of them; else this
+ * thread's message says why not. */
+static ls_status try(const ls_strategy *strategy, struct ls_nccl *nccl, bool *works) {
+    struct ticket ticket = {0};
+    char error[LS_ERROR_SIZE];
+    int missing = -1;
+    ls_status own = hand_out_id(nccl, &ticket);
+    if (!own) own = connect_devices(strategy, nccl, ticket.id);
+    (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    if (own && ls_abort_raised(nccl->membership->abort)) return own;
+    ls_status status = compare_results(nccl, !own, &missing);
+    *works = !status && missing < 0;
+    if (status || *works) return status;
+    if (own)
+        (void)ls_fail(own, "%s", error);
+    else
+        (void)ls_fail(LS_UNKNOWN, "NCCL does not work on rank %d", missing);
+    return LS_OK;
+}
+
+static ls_status open_group(ls_strategy *strategy, struct ls_nccl *made, bool *works) {
+    const struct ls_log *log = &strategy->membership->log;
+    ls_status status = try(strategy, made, works);
+    int version = made->ops->version;
+    if (status) return status;
+    if (*works)
+        ls_log_info(log, "gradients of %d GPUs are added by NCCL %d.%d.%d", strategy->total_count, version / 10000,
+                    version / 100 % 100, version % 100);
+    else if (use_of(strategy) == ALWAYS)
+        return ls_fail_context(LS_FAILED_PRECONDITION, "%s", what_must(strategy)); /* nobody is lost */
+    else
+        tell_host(strategy, ls_error());
+    return LS_OK;
+}
+
+ls_status ls_nccl_open(ls_strategy *strategy, struct ls_nccl **nccl) {
+    const char *why;
+    bool works = false;
+    if (!strategy->nccl || strategy->total_count == 1) return LS_OK;
+    struct ls_nccl *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a group of GPUs", sizeof(*made));
+    made->ops = ls_gpu_group(&why);
+    made->membership = strategy->membership;
+    ls_status status = open_group(strategy, made, &works);
+    if (!status && works) {
+        *nccl = made;
+        return LS_OK;
+    }
+    ls_nccl_abort(made);
+    ls_nccl_free(made);
+    return status;
+}
+
+void ls_nccl_abort(struct ls_nccl *nccl) {
+    if (nccl->group && !nccl->aborted) nccl->ops->abort(nccl->group);
+    nccl->aborted = true;
+}
+
+bool ls_nccl_is_aborted(const struct ls_nccl *nccl) {
+    return nccl->aborted;
+}
+
+void ls_nccl_free(struct ls_nccl *nccl) {
+    if (!nccl) return;
+    if (nccl->group) nccl->ops->close(nccl->group);
+    ls_free(nccl);
+}
+
+/* ---- a step ---- */
+
+/* Where numbers meet again in one mark, what waits for the earlier bucket waits for the later one too. */
+static int mark_of(size_t bucket) {
+    return (int)(bucket % LS_DEVICE_MARKS);
+}
+
+ls_status ls_nccl_give(struct ls_nccl *nccl, int local, size_t bucket) {
+    return nccl->ops->after(nccl->group, local, mark_of(bucket));
+}
+
+ls_status ls_nccl_add(struct ls_nccl *nccl, size_t bucket, void *const *arrays, size_t count) {
+    if (ls_abort_raised(nccl->membership->abort)) return ls_abort_status(nccl->membership->abort);
+    ls_status status = nccl->ops->wait(nccl->group, mark_of(bucket));
+    return status ? status : nccl->ops->all_reduce(nccl->group, LS_SUM, LS_FLOAT32, arrays, count);
+}
+
+static ls_status is_finished(void *context, bool *done) {
+    const struct ls_nccl *nccl = context;
+    return nccl->ops->finished(nccl->group, done);
+}
+
+ls_status ls_nccl_finish(struct ls_nccl *nccl) {
+    const struct ls_await await = {is_finished, nccl, "NCCL to add the gradients of all workers"};
+    return ls_await(nccl->membership, &await);
+}
+
+ls_status ls_nccl_settle(struct ls_nccl *nccl, int local) {
+    return nccl->ops->settle(nccl->group, local);
+}

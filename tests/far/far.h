@@ -1,0 +1,94 @@
+/* A device without host memory, for tests: the CPU's ops over memory that nobody else can read, done as late as a GPU
+ * may do them. It is a plugin of its own (LOCKSTEP_PLUGIN), with devices gpu:0, gpu:1, ...; its bits are the CPU's.
+ *
+ * Ops have one queue, copies of send and receive another. Ops run when somebody waits for anything; a copy only when it
+ * must have been made, so that what is overwritten or read too early gives other bits. */
+#pragma once
+#include <pthread.h>
+
+#include "base/status.h"
+#include "device/device.h"
+#include "device/plugin.h"
+
+enum far_kind { FAR_RUN, FAR_COPY, FAR_WAIT, FAR_MARK };
+struct far_task {
+    struct far_task *next;
+    enum far_kind kind;
+    uint64_t number; /* of its queue; WAIT: of the last copy that it waits for; a copy: the last op before it */
+    /* RUN: with the numbers as they were at the call */
+    struct ls_op op;
+    float scale;
+    struct ls_optimizer_step step;
+    struct ls_loss_sums gathered;
+    float report[64];
+    /* COPY, MARK (of a group) */
+    void *to, *own; /* own: bytes to copy, freed with the task; NULL: */
+    const void *from;
+    size_t size;
+    int mark;
+    uint64_t *reached;
+};
+struct far_queue {
+    struct far_task *first, **end;
+    uint64_t queued, done; /* numbers */
+};
+struct far_block {
+    struct far_block *next;
+    char *memory;
+    size_t size;
+};
+struct far_device {
+    struct ls_device device;
+    struct ls_device *inner; /* a CPU; owns */
+    int index;
+    pthread_mutex_t lock; /* guards what follows, and the execution */
+    struct far_queue ops, copies;
+    struct far_block *blocks;
+    uint64_t marks[LS_DEVICE_MARKS];     /* numbers of copies */
+    int polls;                           /* of one copy, before it is made */
+    struct far_task *graph, **graph_end; /* what is captured at present; graph_end NULL: nothing is */
+    pthread_t capturing;
+    ls_status status; /* the first error of what was queued */
+    char error[LS_ERROR_SIZE];
+    bool stuck;  /* no copy is ever done */
+    int failing; /* the so many-th optimizer from now on fails when it runs; 0: none */
+};
+
+/* For tests, by dlsym: what was used so far. */
+struct far_counts {
+    _Atomic int replays, early; /* early: receives that were begun while ops were still to be done */
+};
+extern struct far_counts far_counts;
+
+extern const struct ls_plugin_host *far_host;
+extern const struct ls_device_kind far_device_kind;
+extern const struct ls_device_queue_ops far_queue_ops;
+extern const struct ls_device_group_ops far_group_ops;
+
+/* This module's error becomes the host's. */
+ls_status far_give(ls_status status);
+
+/* memory.c: pages that are closed but while far work is done. */
+ls_status far_allocate(struct far_device *far, size_t size, void **memory);
+void far_release(struct far_device *far, void *memory);
+void far_open_memory(const struct far_device *far, bool open);
+/* Memory of any device's allocate_host, or pinned. */
+ls_status far_allocate_host(size_t size, void **memory);
+void far_release_host(void *memory);
+ls_status far_pin(void *memory, size_t size);
+void far_unpin(void *memory);
+bool far_reaches(const void *memory, size_t size);
+
+/* queue.c */
+ls_status far_queue_op(struct far_device *far, const struct ls_op *op);
+ls_status far_queue_copy(struct far_device *far, void *to, const void *from, size_t size, bool from_host);
+/* With the lock: all ops, and copies up to a number. */
+void far_do(struct far_device *far, uint64_t copies);
+ls_status far_synchronize(struct ls_device *device);
+/* A group's: *reached becomes value when all ops that are queued now are done. */
+ls_status far_queue_mark(struct far_device *far, uint64_t *reached, uint64_t value);
+
+/* ops.c */
+ls_status far_build(struct ls_device *device, struct ls_op *op);
+void far_discard(struct ls_device *device, struct ls_op *op);
+ls_status far_run_task(struct far_device *far, struct far_task *task);

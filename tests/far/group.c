@@ -1,0 +1,199 @@
+/* Collectives between far devices: each rank meets the others in shared memory (tests/cuda/meeting.h), and goes on
+ * whenever somebody asks whether all is done. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "cuda/meeting.h"
+#include "far.h"
+
+struct request {
+    struct request *next;
+    int mark;
+    struct ls_meeting_part parts[LS_MAX_LOCAL_DEVICES];
+    bool done[LS_MAX_LOCAL_DEVICES];
+};
+struct ls_device_group {
+    int count, mark, asked; /* asked: since it was opened */
+    bool aborted;
+    struct far_device *devices[LS_MAX_LOCAL_DEVICES];
+    struct ls_meeting *meetings[LS_MAX_LOCAL_DEVICES];
+    uint64_t wanted[LS_MAX_LOCAL_DEVICES][LS_DEVICE_MARKS], reached[LS_MAX_LOCAL_DEVICES][LS_DEVICE_MARKS];
+    struct request *first, **end;
+};
+
+static ls_status new_id(char id[LS_DEVICE_GROUP_ID]) {
+    if (getenv("LOCKSTEP_FAR_NO_GROUP")) return far_give(ls_fail(LS_UNAVAILABLE, "asked to make no id"));
+    return ls_meeting_new_id(id) ? LS_OK : far_give(ls_fail(LS_UNAVAILABLE, "no place to meet"));
+}
+
+static void free_requests(struct ls_device_group *group) {
+    for (struct request *next; group->first; group->first = next) {
+        next = group->first->next;
+        ls_free(group->first);
+    }
+}
+
+static void group_abort(struct ls_device_group *group) {
+    free_requests(group);
+    group->aborted = true;
+}
+
+static void group_close(struct ls_device_group *group) {
+    free_requests(group);
+    for (int i = 0; i < group->count; i++) ls_meeting_leave(group->meetings[i]);
+    ls_free(group);
+}
+
+static ls_status group_open(const struct ls_device_group_config *config, struct ls_device_group **group) {
+    struct ls_device_group *made = ls_alloc(sizeof(*made));
+    if (!made) return far_give(ls_fail_memory("a group", sizeof(*made)));
+    made->end = &made->first;
+    made->mark = -1;
+    for (int i = 0; i < config->count; i++) {
+        made->devices[i] = (struct far_device *)config->devices[i];
+        made->meetings[i] = ls_meeting_join(config->id, config->first + i, config->total);
+        made->count++;
+        if (made->meetings[i]) continue;
+        group_close(made);
+        return far_give(ls_fail(LS_UNAVAILABLE, "%s cannot meet the others", config->devices[i]->name));
+    }
+    *group = made;
+    return LS_OK;
+}
+
+static ls_status group_ready(struct ls_device_group *group, bool *done) {
+    *done = ++group->asked > 2 && ls_meeting_all_joined(group->meetings[0]);
+    return LS_OK;
+}
+
+static ls_status group_after(struct ls_device_group *group, int index, int mark) {
+    return far_give(far_queue_mark(group->devices[index], &group->reached[index][mark], ++group->wanted[index][mark]));
+}
+
+static ls_status group_wait(struct ls_device_group *group, int mark) {
+    group->mark = mark;
+    return LS_OK;
+}
+
+static ls_status group_settle(struct ls_device_group *group, int index) {
+    if (group->first) return far_give(ls_fail(LS_INTERNAL, "%s settles too early", group->devices[index]->device.name));
+    return LS_OK;
+}
+
+/* ---- doing ---- */
+
+static bool is_due(const struct ls_device_group *group, const struct request *request, int index) {
+    int mark = request->mark;
+    return mark < 0 || group->reached[index][mark] == group->wanted[index][mark];
+}
+
+static ls_status do_part(struct ls_device_group *group, struct request *request, int index) {
+    struct far_device *far = group->devices[index];
+    ls_status status = LS_OK;
+    (void)pthread_mutex_lock(&far->lock);
+    far_do(far, 0);
+    if (far->status) status = ls_fail(far->status, "%s: %s", far->device.name, far->error);
+    if (!status && is_due(group, request, index)) {
+        far_open_memory(far, true);
+        int done = ls_meeting_ask(&request->parts[index]);
+        far_open_memory(far, false);
+        request->done[index] = done > 0;
+        if (done < 0) status = ls_fail(LS_INTERNAL, "%s: the ranks make different calls", far->device.name);
+    }
+    (void)pthread_mutex_unlock(&far->lock);
+    return status;
+}
+
+static ls_status move_on(struct ls_device_group *group) {
+    ls_status status = LS_OK;
+    while (group->first && !status) {
+        struct request *request = group->first;
+        bool all = true;
+        for (int i = 0; i < group->count && !status; i++) {
+            if (!request->done[i]) status = do_part(group, request, i);
+            all = all && request->done[i];
+        }
+        if (status || !all) break;
+        group->first = request->next;
+        if (!group->first) group->end = &group->first;
+        ls_free(request);
+    }
+    return far_give(status);
+}
+
+static ls_status group_finished(struct ls_device_group *group, bool *done) {
+    ls_status status = move_on(group);
+    *done = !group->first;
+    return status;
+}
+
+/* ---- asking ---- */
+
+static int type_of(ls_dtype dtype) {
+    static const int types[] = {
+        [LS_FLOAT32] = LS_MEETING_FLOAT32, [LS_FLOAT64] = LS_MEETING_FLOAT64, [LS_FLOAT16] = -1, [LS_BFLOAT16] = -1,
+        [LS_INT32] = LS_MEETING_INT32,     [LS_INT64] = LS_MEETING_INT64};
+    return types[dtype];
+}
+
+static ls_status ask_for(struct ls_device_group *group, const struct ls_meeting_call *call, const void *const *inputs,
+                         void *const *outputs) {
+    struct request *made = ls_alloc(sizeof(*made));
+    if (!made) return far_give(ls_fail_memory("a collective", sizeof(*made)));
+    if (group->aborted || call->type < 0) {
+        ls_free(made);
+        return far_give(ls_fail(LS_INTERNAL, "a group that was aborted, or a type that it has not"));
+    }
+    made->mark = group->mark;
+    for (int i = 0; i < group->count; i++)
+        made->parts[i] = (struct ls_meeting_part){.meeting = group->meetings[i],
+                                                  .call = *call,
+                                                  .input = inputs ? inputs[i] : outputs[i],
+                                                  .output = outputs[i]};
+    *group->end = made;
+    group->end = &made->next;
+    return LS_OK;
+}
+
+static ls_status group_all_reduce(struct ls_device_group *group, ls_reduce_op op, ls_dtype dtype, void *const *arrays,
+                                  size_t count) {
+    static const int ops[] = {
+        [LS_SUM] = LS_MEETING_SUM, [LS_MEAN] = LS_MEETING_MEAN, [LS_MIN] = LS_MEETING_MIN, [LS_MAX] = LS_MEETING_MAX};
+    const struct ls_meeting_call call = {LS_MEETING_ALL_REDUCE, ops[op], type_of(dtype), 0, count};
+    return ask_for(group, &call, NULL, arrays);
+}
+
+static ls_status group_broadcast(struct ls_device_group *group, int root, ls_dtype dtype, void *const *arrays,
+                                 size_t count) {
+    const struct ls_meeting_call call = {LS_MEETING_BROADCAST, 0, type_of(dtype), root, count};
+    return ask_for(group, &call, NULL, arrays);
+}
+
+static ls_status group_all_gather(struct ls_device_group *group, ls_dtype dtype, const void *const *inputs,
+                                  void *const *outputs, size_t count) {
+    const struct ls_meeting_call call = {LS_MEETING_ALL_GATHER, 0, type_of(dtype), 0, count};
+    return ask_for(group, &call, inputs, outputs);
+}
+
+static ls_status group_reduce_scatter(struct ls_device_group *group, ls_reduce_op op, ls_dtype dtype,
+                                      const void *const *inputs, void *const *outputs, size_t count) {
+    const struct ls_meeting_call call = {LS_MEETING_REDUCE_SCATTER, (int)op, type_of(dtype), 0, count};
+    return ask_for(group, &call, inputs, outputs);
+}
+
+const struct ls_device_group_ops far_group_ops = {.version = 22809,
+                                                  .new_id = new_id,
+                                                  .open = group_open,
+                                                  .ready = group_ready,
+                                                  .after = group_after,
+                                                  .wait = group_wait,
+                                                  .settle = group_settle,
+                                                  .all_reduce = group_all_reduce,
+                                                  .broadcast = group_broadcast,
+                                                  .all_gather = group_all_gather,
+                                                  .reduce_scatter = group_reduce_scatter,
+                                                  .finished = group_finished,
+                                                  .abort = group_abort,
+                                                  .close = group_close};

@@ -1,0 +1,104 @@
+/* Far memory: pages that nobody may touch but the far device while it works; and the host memory that it reaches. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "far.h"
+
+#define PAGE 4096U
+
+static size_t whole_pages(size_t size) {
+    return (size + PAGE) / PAGE * PAGE; /* one byte at least */
+}
+
+ls_status far_allocate(struct far_device *far, size_t size, void **memory) {
+    struct far_block *block = ls_alloc(sizeof(*block));
+    if (!block) return ls_fail_memory("a far block", sizeof(*block));
+    block->size = whole_pages(size);
+    void *made = mmap(NULL, block->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (made == MAP_FAILED) {
+        ls_free(block);
+        return ls_fail_memory("far memory", size);
+    }
+    block->memory = made;
+    (void)pthread_mutex_lock(&far->lock);
+    block->next = far->blocks;
+    far->blocks = block;
+    (void)pthread_mutex_unlock(&far->lock);
+    *memory = made;
+    return LS_OK;
+}
+
+void far_release(struct far_device *far, void *memory) {
+    (void)pthread_mutex_lock(&far->lock);
+    for (struct far_block **at = &far->blocks; *at; at = &(*at)->next) {
+        struct far_block *found = *at;
+        if (found->memory != memory) continue;
+        *at = found->next;
+        (void)munmap(found->memory, found->size);
+        ls_free(found);
+        break;
+    }
+    (void)pthread_mutex_unlock(&far->lock);
+}
+
+void far_open_memory(const struct far_device *far, bool open) {
+    for (const struct far_block *b = far->blocks; b; b = b->next)
+        (void)mprotect(b->memory, b->size, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+/* ---- the host's ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    struct far_block *blocks; /* of all devices */
+} host = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+ls_status far_pin(void *memory, size_t size) {
+    struct far_block *block = ls_alloc(sizeof(*block));
+    if (!block) return ls_fail_memory("a pinned block", sizeof(*block));
+    (void)pthread_mutex_lock(&host.lock);
+    *block = (struct far_block){host.blocks, memory, size};
+    host.blocks = block;
+    (void)pthread_mutex_unlock(&host.lock);
+    return LS_OK;
+}
+
+void far_unpin(void *memory) {
+    (void)pthread_mutex_lock(&host.lock);
+    for (struct far_block **at = &host.blocks; *at; at = &(*at)->next) {
+        struct far_block *found = *at;
+        if (found->memory != memory) continue;
+        *at = found->next;
+        ls_free(found);
+        break;
+    }
+    (void)pthread_mutex_unlock(&host.lock);
+}
+
+ls_status far_allocate_host(size_t size, void **memory) {
+    void *made = ls_alloc_aligned(size ? size : 1);
+    if (!made) return ls_fail_memory("pinned memory", size);
+    ls_status status = far_pin(made, size);
+    if (status)
+        ls_free(made);
+    else
+        *memory = made;
+    return status;
+}
+
+void far_release_host(void *memory) {
+    if (memory) far_unpin(memory);
+    ls_free(memory);
+}
+
+bool far_reaches(const void *memory, size_t size) {
+    const char *begin = memory;
+    bool found = false;
+    (void)pthread_mutex_lock(&host.lock);
+    for (const struct far_block *b = host.blocks; b && !found; b = b->next)
+        found = begin >= b->memory && begin + size <= b->memory + b->size;
+    (void)pthread_mutex_unlock(&host.lock);
+    return found;
+}

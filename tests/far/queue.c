@@ -1,0 +1,289 @@
+/* The two queues of a far device, and lists of ops that are kept. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "far.h"
+
+static struct far_device *far_of(struct ls_device *device) {
+    return (struct far_device *)device;
+}
+
+static void free_task(struct far_task *task) {
+    ls_free(task->own);
+    ls_free(task);
+}
+
+static void append(struct far_queue *queue, struct far_task *task) {
+    if (!queue->first) queue->end = &queue->first;
+    task->next = NULL;
+    *queue->end = task;
+    queue->end = &task->next;
+    queue->queued++;
+}
+
+static struct far_task *take(struct far_queue *queue) {
+    struct far_task *task = queue->first;
+    queue->first = task->next;
+    queue->done++;
+    return task;
+}
+
+static void note(struct far_device *far, ls_status status) {
+    if (!status || far->status) return;
+    far->status = status;
+    memcpy(far->error, ls_error(), strlen(ls_error()) + 1);
+}
+
+/* ---- doing ---- */
+
+static void do_ops(struct far_device *far, uint64_t until);
+
+static void do_copies(struct far_device *far, uint64_t until) {
+    while (far->copies.done < until && !far->stuck) {
+        struct far_task *task = take(&far->copies);
+        do_ops(far, task->number);
+        if (!far->status && task->size) memcpy(task->to, task->from, task->size);
+        free_task(task);
+    }
+}
+
+static void do_op(struct far_device *far, struct far_task *task) {
+    if (task->kind == FAR_WAIT) do_copies(far, task->number);
+    if (far->status) return; /* what comes after an error is not done */
+    if (task->kind == FAR_RUN) note(far, far_run_task(far, task));
+    if (task->kind == FAR_COPY && task->size) memcpy(task->to, task->own ? task->own : task->from, task->size);
+    if (task->kind == FAR_MARK) __atomic_store_n(task->reached, task->number, __ATOMIC_SEQ_CST);
+}
+
+static void do_ops(struct far_device *far, uint64_t until) {
+    while (far->ops.done < until) {
+        struct far_task *task = take(&far->ops);
+        do_op(far, task);
+        free_task(task);
+    }
+}
+
+/* Ops are done in the thread that wants them, as if it had entered the CPU. */
+void far_do(struct far_device *far, uint64_t copies) {
+    struct ls_thread_state before;
+    if (far->inner->ops->enter(far->inner, &before)) return;
+    far_open_memory(far, true);
+    do_ops(far, far->ops.queued);
+    do_copies(far, copies);
+    far_open_memory(far, false);
+    far->inner->ops->leave(far->inner, &before);
+}
+
+static ls_status state_of(const struct far_device *far) {
+    return far->status ? ls_fail(far->status, "%s: %s", far->device.name, far->error) : LS_OK;
+}
+
+ls_status far_synchronize(struct ls_device *device) {
+    struct far_device *far = far_of(device);
+    (void)pthread_mutex_lock(&far->lock);
+    far_do(far, far->copies.queued);
+    ls_status status = state_of(far);
+    (void)pthread_mutex_unlock(&far->lock);
+    return far_give(status);
+}
+
+/* ---- queueing ---- */
+
+static struct far_task *new_task(enum far_kind kind) {
+    struct far_task *task = ls_alloc(sizeof(*task));
+    if (task) task->kind = kind;
+    return task;
+}
+
+static bool captures(const struct far_device *far) {
+    return far->graph_end && pthread_equal(far->capturing, pthread_self());
+}
+
+static ls_status queue_task(struct far_device *far, struct far_task *task) {
+    ls_status status = LS_OK;
+    (void)pthread_mutex_lock(&far->lock);
+    if (!captures(far)) {
+        append(&far->ops, task);
+    } else if (task->kind == FAR_RUN) {
+        *far->graph_end = task;
+        far->graph_end = &task->next;
+    } else {
+        free_task(task);
+        status = ls_fail(LS_INTERNAL, "%s: only ops can be captured", far->device.name);
+    }
+    (void)pthread_mutex_unlock(&far->lock);
+    return far_give(status);
+}
+
+/* The numbers as they are now. */
+ls_status far_queue_op(struct far_device *far, const struct ls_op *op) {
+    struct far_task *task = new_task(FAR_RUN);
+    if (!task) return far_give(ls_fail_memory("a far op", sizeof(*task)));
+    task->op = *op;
+    if (op->scale) task->scale = *op->scale;
+    if (op->step) task->step = *op->step;
+    if (op->gathered) task->gathered = *op->gathered;
+    if (op->report) memcpy(task->report, op->report, (size_t)op->tensors[LS_ARG_Y].shape.dims[0] * sizeof(float));
+    return queue_task(far, task);
+}
+
+ls_status far_queue_copy(struct far_device *far, void *to, const void *from, size_t size, bool from_host) {
+    struct far_task *task = new_task(FAR_COPY);
+    if (!task) return ls_fail_memory("a far copy", sizeof(*task));
+    task->to = to;
+    task->from = from;
+    task->size = size;
+    if (from_host && !(task->own = ls_alloc(size ? size : 1))) {
+        free_task(task);
+        return ls_fail_memory("a far copy", size);
+    }
+    if (from_host && size) memcpy(task->own, from, size);
+    return queue_task(far, task);
+}
+
+ls_status far_queue_mark(struct far_device *far, uint64_t *reached, uint64_t value) {
+    struct far_task *task = new_task(FAR_MARK);
+    if (!task) return ls_fail_memory("a far mark", sizeof(*task));
+    task->reached = reached;
+    task->number = value;
+    return queue_task(far, task);
+}
+
+static ls_status queue_copy_beside(struct far_device *far, struct far_task task, const void *host) {
+    struct far_task *made = new_task(FAR_COPY);
+    ls_status status = LS_OK;
+    if (!made) return far_give(ls_fail_memory("a far copy", sizeof(*made)));
+    *made = task;
+    (void)pthread_mutex_lock(&far->lock);
+    if (!far_reaches(host, task.size))
+        status = ls_fail(LS_INVALID_ARGUMENT, "%s: a copy's host memory is not pinned", far->device.name);
+    else if (captures(far))
+        status = ls_fail(LS_INTERNAL, "%s: only ops can be captured", far->device.name);
+    if (status)
+        free_task(made);
+    else
+        append(&far->copies, made);
+    if (!status && task.mark >= 0) far->marks[task.mark] = far->copies.queued;
+    (void)pthread_mutex_unlock(&far->lock);
+    return far_give(status);
+}
+
+static ls_status far_send(struct ls_device *device, int mark, void *host, const void *from, size_t size) {
+    struct far_device *far = far_of(device);
+    const struct far_task task = {
+        .kind = FAR_COPY, .number = far->ops.queued, .to = host, .from = from, .size = size, .mark = mark};
+    return queue_copy_beside(far, task, host);
+}
+
+static ls_status far_receive(struct ls_device *device, void *to, const void *host, size_t size) {
+    struct far_device *far = far_of(device);
+    (void)pthread_mutex_lock(&far->lock);
+    far_counts.early += far->ops.done < far->ops.queued;
+    (void)pthread_mutex_unlock(&far->lock);
+    const struct far_task task = {.kind = FAR_COPY, .to = to, .from = host, .size = size, .mark = -1};
+    return queue_copy_beside(far, task, host);
+}
+
+/* As on a GPU it takes a while. */
+static ls_status far_sent(struct ls_device *device, int mark, bool *done) {
+    struct far_device *far = far_of(device);
+    (void)pthread_mutex_lock(&far->lock);
+    uint64_t wanted = far->marks[mark];
+    if (far->copies.done < wanted && ++far->polls >= 3) {
+        far_do(far, wanted);
+        far->polls = 0;
+    }
+    *done = far->copies.done >= wanted;
+    ls_status status = state_of(far);
+    (void)pthread_mutex_unlock(&far->lock);
+    return far_give(status);
+}
+
+static ls_status far_settle(struct ls_device *device) {
+    struct far_device *far = far_of(device);
+    struct far_task *task = new_task(FAR_WAIT);
+    if (!task) return far_give(ls_fail_memory("a far wait", sizeof(*task)));
+    (void)pthread_mutex_lock(&far->lock);
+    task->number = far->copies.queued;
+    (void)pthread_mutex_unlock(&far->lock);
+    return queue_task(far, task);
+}
+
+/* ---- lists of ops ---- */
+
+static ls_status far_capture_begin(struct ls_device *device) {
+    struct far_device *far = far_of(device);
+    (void)pthread_mutex_lock(&far->lock);
+    bool already = far->graph_end;
+    far->graph = NULL;
+    far->graph_end = &far->graph;
+    far->capturing = pthread_self();
+    (void)pthread_mutex_unlock(&far->lock);
+    return already ? far_give(ls_fail(LS_INTERNAL, "%s is captured already", device->name)) : LS_OK;
+}
+
+static ls_status far_capture_end(struct ls_device *device, void **graph) {
+    struct far_device *far = far_of(device);
+    (void)pthread_mutex_lock(&far->lock);
+    *graph = far->graph;
+    far->graph_end = NULL;
+    (void)pthread_mutex_unlock(&far->lock);
+    return LS_OK;
+}
+
+static ls_status far_replay(struct ls_device *device, void *graph) {
+    struct far_device *far = far_of(device);
+    ls_status status = LS_OK;
+    far_counts.replays++;
+    for (const struct far_task *task = graph; task && !status; task = task->next) {
+        struct far_task *copy = new_task(FAR_RUN);
+        if (!copy) return far_give(ls_fail_memory("a far op", sizeof(*copy)));
+        *copy = *task;
+        status = queue_task(far, copy);
+    }
+    return status;
+}
+
+static void far_drop(struct ls_device *device, void *graph) {
+    (void)device;
+    for (struct far_task *task = graph, *next; task; task = next) {
+        next = task->next;
+        free_task(task);
+    }
+}
+
+static ls_status queue_allocate_host(struct ls_device *device, size_t size, void **memory) {
+    (void)device;
+    return far_give(far_allocate_host(size, memory));
+}
+
+static void queue_release_host(struct ls_device *device, void *memory) {
+    (void)device;
+    far_release_host(memory);
+}
+
+static ls_status queue_pin(struct ls_device *device, void *memory, size_t size) {
+    (void)device;
+    return far_give(far_pin(memory, size));
+}
+
+static void queue_unpin(struct ls_device *device, void *memory) {
+    (void)device;
+    far_unpin(memory);
+}
+
+const struct ls_device_queue_ops far_queue_ops = {.synchronize = far_synchronize,
+                                                  .allocate_host = queue_allocate_host,
+                                                  .release_host = queue_release_host,
+                                                  .pin = queue_pin,
+                                                  .unpin = queue_unpin,
+                                                  .send = far_send,
+                                                  .sent = far_sent,
+                                                  .receive = far_receive,
+                                                  .settle = far_settle,
+                                                  .capture_begin = far_capture_begin,
+                                                  .capture_end = far_capture_end,
+                                                  .replay = far_replay,
+                                                  .drop = far_drop};

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""Workers lost whose devices have no host memory (tests/far): gradients through host memory, with the bits of the CPU; and
+by NCCL, whose group is aborted and made anew."""
+import functools
+import os
+import sys
+import unittest
+
+from job import SANITIZED, Job, undisturbed
+
+FAR = {"LOCKSTEP_PLUGIN": os.environ.get("FAR_PLUGIN", "build/tests/far/lockstep-far.so"), "LOCKSTEP_DEVICES": "gpu:0"}
+HOST = {**FAR, "LOCKSTEP_FAR_NO_GROUP": "1"}
+reference = functools.lru_cache(undisturbed)
+
+
+class Far(unittest.TestCase):
+    def lose(self, environment, at, wanted, options=()):
+        with self.subTest(at=at):
+            job = Job(3, options, at=at, environment=environment)
+            self.addCleanup(job.folder.cleanup)
+            job.start_all().finish()
+            self.assertEqual(job.faults(wanted), [], job.describe())
+            for rank, points in at.items():
+                self.assertEqual(len(job.lives[rank]), 1 + len(points), job.describe())
+            return job
+
+    def test_through_host_memory(self):
+        for rank, point in ((0, "sums:5:KILL"), (1, "bucket:7:KILL"), (2, "committed:9:KILL"))[:1 if SANITIZED else 3]:
+            self.lose(HOST, {rank: [point]}, reference(3))
+        self.lose(HOST, {1: ["exchange:9:KILL"]}, reference(3, "--synchronized"), ("--synchronized",))
+        self.lose(HOST, {2: ["sums:11:KILL"]}, reference(3, "--pipeline"), ("--pipeline",))
+
+    def test_by_nccl(self):
+        first = Job(3, environment=FAR)
+        self.addCleanup(first.folder.cleanup)
+        first.start_all().finish()
+        wanted = first.lives[0][-1].result()
+        for rank, point in ((0, "sums:5:KILL"), (1, "bucket:7:KILL"), (2, "committed:9:KILL"))[:2 if SANITIZED else 3]:
+            job = self.lose(FAR, {rank: [point]}, wanted)
+            survivor = job.lives[(rank + 1) % 3][0].errors()
+            self.assertEqual(survivor.count("gradients of 3 GPUs are added by NCCL"), 2, survivor)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[1:])

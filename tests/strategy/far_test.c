@@ -1,0 +1,355 @@
+/* Devices without host memory that compute behind the threads (tests/far): what is trained and measured on them has the
+ * bits of the CPU, wherever the gradients are added in host memory; NCCL's order is its own, and the same everywhere.
+ */
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "far/far.h"
+#include "harness.h"
+#include "strategy/workers.h"
+
+enum { EPOCHS = 3 };
+
+enum network { DENSE, CONVOLUTIONS, SYNCHRONIZED, REGULARIZED };
+struct job {
+    enum network network;
+    int64_t batch, limit;
+    ls_optimizer optimizer;
+    /* from rank 0; digests from all */
+    double losses[EPOCHS], val_loss, first;
+    float *outputs;
+    ls_shape shape;
+    char digests[MAX_WORKERS][65];
+};
+
+static ls_status record_loss(void *context, int epoch, const ls_result *result) {
+    struct worker *worker = context;
+    struct job *job = worker->context;
+    if (worker->rank == 0) job->losses[epoch] = result->loss;
+    if (worker->rank == 0) job->val_loss = result->val_loss;
+    return LS_OK;
+}
+
+static ls_status new_model(ls_strategy *strategy, const struct job *job, ls_model **model) {
+    bool all = job->network == SYNCHRONIZED;
+    if (job->network == DENSE) return ls_model_new(strategy, LS_LAYERS(ls_dense(31, LS_RELU), ls_dense(10)), model);
+    if (job->network == REGULARIZED)
+        return ls_model_new(strategy, LS_LAYERS(ls_dense(17, LS_RELU, .kernel_l2 = 0.01F), ls_dense(10)), model);
+    return ls_model_new(
+        strategy,
+        LS_LAYERS(ls_conv2d(6, 3, 3, LS_SAME, .name = "stem"), ls_batch_normalization(.synchronized = all), ls_relu6(),
+                  ls_depthwise_conv2d(3, 1, LS_SAME), ls_batch_normalization(.momentum = 0.9F, .synchronized = all),
+                  ls_dropout(all ? 0 : 0.2F), ls_add("stem"), ls_relu(), ls_max_pooling2d(2), ls_dense(10)),
+        model);
+}
+
+static ls_status read_first(ls_model *model, struct job *job) {
+    const char *name;
+    const float *data;
+    ls_shape shape;
+    ls_status st = ls_model_variable(model, 0, &name, &shape, &data);
+    if (!st) job->first = (double)data[1];
+    return st;
+}
+
+static ls_status use(struct worker *worker, ls_model *model, ls_dataset *data, ls_dataset *validation) {
+    struct job *job = worker->context;
+    ls_result result;
+    float *outputs;
+    ls_shape shape;
+    ls_status st = ls_model_fit(model, data,
+                                LS_FIT(.epochs = EPOCHS, .validation_data = validation, .verbose = -1,
+                                       .on_epoch = record_loss, .context = worker),
+                                NULL);
+    if (!st) st = ls_model_evaluate(model, validation, &result);
+    if (!st && worker->rank == 0) ck_assert_double_eq(result.loss, job->val_loss);
+    if (!st) st = ls_model_weights_sha256(model, job->digests[worker->rank]);
+    if (!st && worker->rank == 0) st = read_first(model, job);
+    if (!st) st = ls_model_predict(model, validation, &outputs, &shape);
+    if (st) return st;
+    if (worker->rank)
+        ls_memory_free(outputs);
+    else
+        job->outputs = outputs, job->shape = shape;
+    return LS_OK;
+}
+
+static ls_status train(struct worker *worker) {
+    struct job *job = worker->context;
+    ls_dataset *data = NULL, *validation = NULL;
+    ls_model *model = NULL;
+    ls_status st =
+        ls_dataset_digits(LS_DATASET(.batch_size = job->batch, .limit = job->limit, .seed = 7, .workers = 2), &data);
+    if (!st)
+        st = ls_dataset_digits(
+            LS_DATASET(.batch_size = 33, .limit = 100, .split = LS_TEST, .shuffle = LS_SHUFFLE_NEVER), &validation);
+    if (!st) st = new_model(worker->strategy, job, &model);
+    if (!st) st = ls_model_compile(model, job->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    if (!st) st = use(worker, model, data, validation);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    ls_dataset_free(validation);
+    return st;
+}
+
+struct layout {
+    const char *devices; /* of each worker, instead of the numbers; NULL: these */
+    int workers, counts[4];
+    ls_strategy_options options;
+};
+
+static struct worker_cluster cluster_of(const struct layout *layout, const char *kind, void *job) {
+    struct worker_cluster cluster = {
+        .count = layout->workers, .kind = kind, .fn = train, .context = job, .options = layout->options};
+    cluster.options.devices = layout->devices;
+    memcpy(cluster.devices, layout->counts, sizeof(layout->counts));
+    return cluster;
+}
+
+static void run(const struct layout *layout, const char *kind, struct job *job) {
+    struct worker_cluster cluster = cluster_of(layout, kind, job);
+    run_workers_ok(&cluster);
+    for (int i = 1; i < layout->workers; i++) ck_assert_str_eq(job->digests[i], job->digests[0]);
+}
+
+static void compare(const struct job *job, const struct job *cpu) {
+    for (int e = 0; e < EPOCHS; e++) ck_assert_double_eq(job->losses[e], cpu->losses[e]);
+    ck_assert_double_eq(job->val_loss, cpu->val_loss);
+    ck_assert_double_eq(job->first, cpu->first);
+    ck_assert_str_eq(job->digests[0], cpu->digests[0]);
+    ck_assert_int_eq(job->shape.dims[0], cpu->shape.dims[0]);
+    ck_assert_int_eq(memcmp(job->outputs, cpu->outputs, (size_t)(cpu->shape.dims[0] * cpu->shape.dims[1]) * 4), 0);
+}
+
+static void forget(struct job *job) {
+    ls_memory_free(job->outputs);
+}
+
+/* On the CPU's devices, and on as many far ones. */
+static void same_bits(const struct layout *layout, const struct job *job) {
+    struct layout plain = *layout;
+    struct job cpu = *job, far = *job;
+    plain.devices = NULL;
+    plain.options.cross_device_ops = LS_CROSS_DEVICE_AUTO;
+    run(&plain, "cpu", &cpu);
+    run(layout, "gpu", &far);
+    compare(&far, &cpu);
+    forget(&cpu);
+    forget(&far);
+}
+
+#define JOB(...) (&(struct job){.batch = 26, .limit = 4 * 26 + 4, __VA_ARGS__})
+
+static const struct layout one = {.workers = 1, .counts = {1}};
+
+/* The plugin's own. */
+static const struct far_counts *counts(void) {
+    void *plugin = dlopen(getenv("LOCKSTEP_PLUGIN"), RTLD_NOW | RTLD_NOLOAD);
+    const struct far_counts *found = plugin ? dlsym(plugin, "far_counts") : NULL;
+    ck_assert_ptr_nonnull(found);
+    (void)dlclose(plugin);
+    return found;
+}
+
+/* Steps are captured and replayed, batches copied while others are computed. */
+START_TEST(one_device) {
+    same_bits(&one, JOB(.optimizer = ls_sgd(0.1F, .momentum = 0.9F)));
+    ck_assert_int_ge(counts()->replays, 8);
+    ck_assert_int_ge(counts()->early, 8);
+    same_bits(&one, JOB(.optimizer = ls_adam(0.001F), .network = CONVOLUTIONS));
+    same_bits(&one, JOB(.optimizer = ls_lamb(0.01F, .weight_decay = 0.01F), .network = REGULARIZED));
+    same_bits(&one, JOB(.optimizer = ls_sgd(0.05F, .gradient_accumulation_steps = 3), .network = CONVOLUTIONS));
+}
+END_TEST
+
+START_TEST(several_devices) {
+    static const struct layout layouts[] = {
+        {.workers = 1, .counts = {3}, .options = {.cross_device_ops = LS_HIERARCHICAL_COPY}},
+        {.workers = 1, .counts = {3}, .options = {.cross_device_ops = LS_REDUCTION_TO_ONE_DEVICE}},
+        {.workers = 1,
+         .counts = {3},
+         .devices = "cpu:0,gpu:5,gpu:2",
+         .options = {.cross_device_ops = LS_CROSS_DEVICE_AUTO}},
+    };
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
+        same_bits(&layouts[i], JOB(.optimizer = ls_adam(0.001F), .network = i ? CONVOLUTIONS : DENSE));
+        same_bits(&layouts[i], JOB(.optimizer = ls_sgd(0.1F), .network = SYNCHRONIZED));
+    }
+}
+END_TEST
+
+/* 2 examples in the last batch: a replica has nothing to do. */
+START_TEST(fewer_examples_than_devices) {
+    static const struct layout layout = {
+        .workers = 1, .counts = {3}, .options = {.cross_device_ops = LS_HIERARCHICAL_COPY}};
+    same_bits(&layout, &(struct job){.batch = 8, .limit = 42, .optimizer = ls_sgd(0.1F)});
+    same_bits(&layout, &(struct job){.batch = 8, .limit = 42, .optimizer = ls_sgd(0.1F), .network = SYNCHRONIZED});
+}
+END_TEST
+
+/* Through host memory: RING, which never takes NCCL; AUTO where NCCL makes no group; small buckets, 16 bits. */
+START_TEST(several_workers) {
+    static const struct layout layouts[] = {
+        {.workers = 2, .counts = {2, 1}, .options = {.communication = LS_RING, .bytes_per_pack = 1000}},
+        {.workers = 2, .counts = {1, 1}, .options = {.communication = LS_RING, .compression = LS_COMPRESS_BF16}},
+        {.workers = 2, .counts = {1, 2}, .options = {.bytes_per_pack = 1000}},
+        {.workers = 3, .counts = {1, 1, 1}},
+        {.workers = 2, .counts = {2, 2}, .devices = "gpu:1,cpu:1"},
+    };
+    ck_assert_int_eq(setenv("LOCKSTEP_FAR_NO_GROUP", "1", 1), 0);
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
+        same_bits(&layouts[i], JOB(.optimizer = ls_sgd(0.1F, .momentum = 0.9F)));
+        same_bits(&layouts[i], JOB(.optimizer = ls_adam(0.001F), .network = i % 2 ? SYNCHRONIZED : CONVOLUTIONS));
+    }
+    same_bits(&layouts[2], JOB(.optimizer = ls_sgd(0.05F, .gradient_accumulation_steps = 2)));
+    (void)unsetenv("LOCKSTEP_FAR_NO_GROUP");
+}
+END_TEST
+
+/* ---- NCCL ---- */
+
+static void near(const struct job *job, const struct job *cpu) {
+    for (int e = 0; e < EPOCHS; e++) ck_assert_double_eq_tol(job->losses[e], cpu->losses[e], 1e-4 * cpu->losses[e]);
+}
+
+struct told {
+    char nccl[200]; /* the line about it, of rank 0 */
+};
+
+static void listen(void *context, ls_log_level level, const char *line) {
+    struct told *told = context;
+    const char *at = strstr(line, "gradients of");
+    (void)level;
+    if (at) (void)snprintf(told->nccl, sizeof(told->nccl), "%s", at);
+}
+
+static void run_listening(const struct layout *layout, struct job *job, const char *expected) {
+    struct told told = {""};
+    struct layout listening = *layout;
+    listening.options.log = listen;
+    listening.options.log_context = &told;
+    run(&listening, "gpu", job);
+    ck_assert_msg(strstr(told.nccl, expected), "'%s' is not in '%s'", expected, told.nccl);
+}
+
+/* The stand-in adds in the order of the ranks, so two runs of the same layout are alike, and all layouts here. */
+START_TEST(nccl) {
+    static const struct layout layouts[] = {
+        {.workers = 1, .counts = {3}, .options = {.cross_device_ops = LS_NCCL_ALL_REDUCE}},
+        {.workers = 1, .counts = {3}},
+        {.workers = 2, .counts = {2, 1}, .options = {.communication = LS_NCCL, .bytes_per_pack = 1000}},
+        {.workers = 3, .counts = {1, 1, 1}},
+    };
+    const struct job job = *JOB(.optimizer = ls_sgd(0.1F, .momentum = 0.9F), .network = CONVOLUTIONS);
+    struct job cpu = job, first = job;
+    run(&(struct layout){.workers = 1, .counts = {3}}, "cpu", &cpu);
+    run(&layouts[0], "gpu", &first);
+    near(&first, &cpu);
+    for (size_t i = 1; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
+        struct job other = job;
+        run_listening(&layouts[i], &other, "gradients of 3 GPUs are added by NCCL 2.28.9");
+        compare(&other, &first);
+        forget(&other);
+    }
+    forget(&first);
+    forget(&cpu);
+}
+END_TEST
+
+START_TEST(nccl_is_refused) {
+    static const struct {
+        struct layout layout;
+        const char *kind, *message;
+    } cases[] = {
+        {{.workers = 1, .counts = {1}, .options = {.communication = LS_NCCL}},
+         "cpu",
+         "communication NCCL: device 0 of rank 0 is no GPU"},
+        {{.workers = 2, .counts = {1, 2}, .devices = "gpu:0,cpu:0", .options = {.communication = LS_NCCL}},
+         "gpu",
+         "communication NCCL: device 1 of rank 0 is no GPU"},
+        {{.workers = 1, .counts = {2}, .options = {.cross_device_ops = LS_NCCL_ALL_REDUCE}},
+         "cpu",
+         "cross-device ops NCCL: device 0 of rank 0 is no GPU"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct job job = *JOB(.optimizer = ls_sgd(0.1F));
+        struct worker_cluster cluster = cluster_of(&cases[i].layout, cases[i].kind, &job);
+        run_workers(&cluster);
+        for (int w = 0; w < cluster.count; w++) {
+            ck_assert_int_eq(cluster.workers[w].status, LS_INVALID_ARGUMENT);
+            ck_assert_msg(strstr(cluster.workers[w].error, cases[i].message), "%s", cluster.workers[w].error);
+        }
+    }
+}
+END_TEST
+
+/* AUTO goes on without it, and says why; NCCL means NCCL. */
+START_TEST(nccl_does_not_work) {
+    struct layout layout = {.workers = 2, .counts = {1, 1}};
+    struct job job = *JOB(.optimizer = ls_sgd(0.1F));
+    ck_assert_int_eq(setenv("LOCKSTEP_FAR_NO_GROUP", "1", 1), 0);
+    run_listening(&layout, &job, "gradients of the GPUs are added by the host: ");
+    forget(&job);
+    layout.options.communication = LS_NCCL;
+    struct worker_cluster cluster = cluster_of(&layout, "gpu", &job);
+    run_workers(&cluster);
+    (void)unsetenv("LOCKSTEP_FAR_NO_GROUP");
+    for (int w = 0; w < 2; w++) {
+        ck_assert_int_eq(cluster.workers[w].status, LS_FAILED_PRECONDITION);
+        ck_assert_msg(strstr(cluster.workers[w].error, "communication NCCL: "), "%s", cluster.workers[w].error);
+    }
+}
+END_TEST
+
+/* ---- what goes wrong ---- */
+
+START_TEST(a_copy_that_never_ends) {
+    const struct layout layout = {
+        .workers = 2, .counts = {1, 1}, .options = {.communication = LS_RING, .timeout_seconds = 2}};
+    struct job job = *JOB(.optimizer = ls_sgd(0.1F));
+    struct worker_cluster cluster = cluster_of(&layout, "gpu", &job);
+    ck_assert_int_eq(setenv("LOCKSTEP_FAR_STUCK", "1", 1), 0);
+    run_workers(&cluster);
+    (void)unsetenv("LOCKSTEP_FAR_STUCK");
+    bool late = false;
+    for (int w = 0; w < 2; w++) { /* the second one may hear of the first */
+        late = late || cluster.workers[w].status == LS_DEADLINE_EXCEEDED;
+        ck_assert_msg(strstr(cluster.workers[w].error, "for gpu:0 to compute and copy gradient bucket 0"), "%s",
+                      cluster.workers[w].error);
+    }
+    ck_assert(late);
+}
+END_TEST
+
+/* The error comes with the wait for the step: it is not done. */
+START_TEST(an_op_that_fails_later) {
+    struct job job = *JOB(.optimizer = ls_sgd(0.1F));
+    struct worker_cluster cluster = cluster_of(&one, "gpu", &job);
+    ck_assert_int_eq(setenv("LOCKSTEP_FAR_FAILS", "3", 1), 0);
+    run_workers(&cluster);
+    (void)unsetenv("LOCKSTEP_FAR_FAILS");
+    ck_assert_int_eq(cluster.workers[0].status, LS_INTERNAL);
+    ck_assert_msg(strstr(cluster.workers[0].error, "epoch 1, step 3: replica 0: gpu:0: "), "%s",
+                  cluster.workers[0].error);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("far");
+    TCase *tests = tcase_create("far");
+    tcase_set_timeout(tests, 300);
+    tcase_add_test(tests, one_device);
+    tcase_add_test(tests, several_devices);
+    tcase_add_test(tests, fewer_examples_than_devices);
+    tcase_add_test(tests, several_workers);
+    tcase_add_test(tests, nccl);
+    tcase_add_test(tests, nccl_is_refused);
+    tcase_add_test(tests, nccl_does_not_work);
+    tcase_add_test(tests, a_copy_that_never_ends);
+    tcase_add_test(tests, an_op_that_fails_later);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
