@@ -92,6 +92,15 @@ static ls_status open_communicators(struct ls_device_group *group, const struct 
     return status ? status : check(&group->members[0], result, "beginning to connect");
 }
 
+/* NCCL's kernels on one of the GPUs may reach for the memory of another. */
+static ls_status admit_each_other(const struct ls_device_group *group) {
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < group->count; i++)
+        for (int k = 0; !status && k < group->count; k++)
+            status = ls_cuda_admit(group->members[i].device, group->members[k].device);
+    return status;
+}
+
 static void group_close(struct ls_device_group *group);
 
 static ls_status group_open(const struct ls_device_group_config *config, struct ls_device_group **group) {
@@ -108,6 +117,7 @@ static ls_status group_open(const struct ls_device_group_config *config, struct 
     made->count = config->count;
     for (int i = 0; i < config->count; i++) made->members[i].device = (struct ls_cuda_device *)config->devices[i];
     for (int i = 0; !status && i < config->count; i++) status = open_stream(&made->members[i]);
+    if (!status) status = admit_each_other(made);
     if (!status) status = open_communicators(made, config);
     if (status)
         group_close(made);
