@@ -137,8 +137,9 @@ START_TEST(test_convolution_without_bias) {
 }
 END_TEST
 
-/* The image is aligned to a float only. */
+/* The image of a depthwise convolution is aligned to a float only. */
 START_TEST(test_misaligned) {
+    if (shapes[_i].groups == 1 || shapes[_i].groups != shapes[_i].channels) return;
     struct ls_device *device = open_device();
     struct image image = make_image(&shapes[_i], false);
     struct pair moved = make_pair(image.x.count + 1);

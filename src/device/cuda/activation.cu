@@ -79,10 +79,13 @@ template <typename T> __global__ void __launch_bounds__(LS_CUDA_THREADS) softmax
     const T *x = static_cast<const T *>(a.x) + row * a.columns;
     T *y = static_cast<T *>(a.out) + row * a.columns;
     float greatest = -INFINITY, sum = 0;
+    LS_AHEAD
     for (int64_t i = threadIdx.x; i < a.columns; i += WARP) greatest = fmaxf(greatest, ls_load(x[i]));
     greatest = warp_greatest(greatest);
+    LS_AHEAD
     for (int64_t i = threadIdx.x; i < a.columns; i += WARP) sum += expf(ls_load(x[i]) - greatest);
     sum = warp_sum(sum);
+    LS_AHEAD
     for (int64_t i = threadIdx.x; i < a.columns; i += WARP) y[i] = ls_store<T>(expf(ls_load(x[i]) - greatest) / sum);
 }
 
@@ -92,8 +95,10 @@ template <typename T> __global__ void __launch_bounds__(LS_CUDA_THREADS) softmax
     const T *y = static_cast<const T *>(a.y) + from, *dy = static_cast<const T *>(a.dy) + from;
     T *dx = static_cast<T *>(a.out) + from;
     float sum = 0;
+    LS_AHEAD
     for (int64_t i = threadIdx.x; i < a.columns; i += WARP) sum += ls_load(dy[i]) * ls_load(y[i]);
     sum = warp_sum(sum);
+    LS_AHEAD
     for (int64_t i = threadIdx.x; i < a.columns; i += WARP) dx[i] = ls_store<T>(ls_load(y[i]) * (ls_load(dy[i]) - sum));
 }
 

@@ -8,7 +8,6 @@
 namespace {
 
 constexpr int FORWARD_ROWS = 4, BACKWARD_ROWS = 2; /* that a thread has under way at once */
-constexpr int FINISH_LINES = 16;                   /* threads that add the chunks of a channel */
 
 /* ROWS rows of a thread, from row on; zeros after the end. */
 template <typename T, int V, int ROWS>
@@ -200,12 +199,13 @@ template <typename T, int V> __global__ void __launch_bounds__(LS_CUDA_THREADS) 
     }
 }
 
-/* ---- sums over the chunks: threads are (channels, lines of chunks) ---- */
+/* ---- sums over the chunks ---- */
 
 /* Of means and squares, the sums of x and of its square; else just the sums. */
 template <bool MEANS>
 __device__ inline void add_chunks(const ls_cuda_norm_sums &s, int64_t channel, double (&sums)[2]) {
     const ls_cuda_rows &rows = s.rows;
+    LS_AHEAD
     for (int64_t k = threadIdx.y; k < rows.chunks; k += blockDim.y) {
         const float *at = s.partials + 2 * k * rows.channels + channel;
         double a = (double)at[0], b = (double)at[rows.channels];
@@ -215,25 +215,12 @@ __device__ inline void add_chunks(const ls_cuda_norm_sums &s, int64_t channel, d
     }
 }
 
-/* The same for all threads of a channel together: threadIdx.y 0 has them. All threads of the block come here. */
-template <bool MEANS>
-__device__ inline void channel_sums(const ls_cuda_norm_sums &s, int64_t channel, double *shared, double (&sums)[2]) {
-    int own = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
-    if (channel < s.rows.channels) add_chunks<MEANS>(s, channel, sums);
-    shared[own] = sums[0];
-    shared[threads + own] = sums[1];
-    __syncthreads();
-    if (threadIdx.y) return;
-    for (int y = 1; y < (int)blockDim.y; y++) {
-        sums[0] += shared[y * blockDim.x + threadIdx.x];
-        sums[1] += shared[threads + y * blockDim.x + threadIdx.x];
-    }
-}
-
-/* Fetches the sums of this thread's channel, or keeps them for all replicas to add theirs. */
+/* Fetches the sums of a channel for its thread with threadIdx.y 0, or keeps them for all replicas to add theirs. All
+ * threads of the block come here. */
 template <bool MEANS>
 __device__ inline void sums_of(const ls_cuda_norm_sums &s, int64_t channel, double *shared, double (&sums)[2]) {
-    if (s.partials) channel_sums<MEANS>(s, channel, shared, sums);
+    if (s.partials && channel < s.rows.channels) add_chunks<MEANS>(s, channel, sums);
+    if (s.partials) ls_block_add<2>(sums, shared);
     if (threadIdx.y || channel >= s.rows.channels || !s.sums) return;
     for (int i = 0; i < 2; i++) {
         double *at = s.sums + i * s.rows.channels + channel;
@@ -244,7 +231,7 @@ __device__ inline void sums_of(const ls_cuda_norm_sums &s, int64_t channel, doub
     }
 }
 
-__global__ void __launch_bounds__(512) norm_statistics(ls_cuda_norm_sums s) {
+__global__ void __launch_bounds__(LS_FINISH_SUMS *LS_FINISH_CHUNKS) norm_statistics(ls_cuda_norm_sums s) {
     LS_SHARED(double, shared);
     int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     double sums[2] = {};
@@ -259,7 +246,7 @@ __global__ void __launch_bounds__(512) norm_statistics(ls_cuda_norm_sums s) {
     s.dvariance[c] = (float)((squares / of - (double)s.moving_variance[c]) * s.share);
 }
 
-__global__ void __launch_bounds__(512) norm_shifts(ls_cuda_norm_sums s) {
+__global__ void __launch_bounds__(LS_FINISH_SUMS *LS_FINISH_CHUNKS) norm_shifts(ls_cuda_norm_sums s) {
     LS_SHARED(double, shared);
     int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     double sums[2] = {};
@@ -293,8 +280,9 @@ cudaError_t launch_rows(norm_kernel *vector, norm_kernel *scalar, const ls_cuda_
 }
 
 cudaError_t launch_finish(sums_kernel *kernel, const ls_cuda_norm_sums *s, cudaStream_t stream) {
-    dim3 block(32, FINISH_LINES), grid((unsigned)((s->rows.channels + 31) / 32));
-    return LS_LAUNCH_SYNC(kernel, grid, block, 2 * 32 * FINISH_LINES * sizeof(double), stream, *s);
+    dim3 block = ls_finish_block(s->rows.chunks);
+    size_t bytes = sizeof(double) * 2 * block.x * block.y;
+    return LS_LAUNCH_SYNC(kernel, ls_finish_grid(s->rows.channels), block, bytes, stream, *s);
 }
 
 } // namespace

@@ -7,7 +7,6 @@
 namespace {
 
 constexpr int SUMS_3X3 = 10; /* nine taps and the bias */
-constexpr int FINISH_LINES = 16;
 
 __device__ inline bool within(int at, int size) {
     return at >= 0 && at < size;
@@ -127,23 +126,24 @@ template <typename T, int V> __global__ void __launch_bounds__(LS_CUDA_THREADS) 
     ls_write_floats<V>(d.partials + ((int64_t)blockIdx.y * (taps + 1) + own) * d.lines.channels + p.channel, sums);
 }
 
-/* ---- over the chunks: threads are (sums, lines of chunks) ---- */
+/* ---- over the chunks ---- */
 
-__global__ void __launch_bounds__(512) weights_finish(ls_cuda_depthwise d) {
+__global__ void __launch_bounds__(LS_FINISH_SUMS *LS_FINISH_CHUNKS) weights_finish(ls_cuda_depthwise d) {
     LS_SHARED(double, shared);
     const int64_t filters = d.lines.channels, taps = (int64_t)d.at.kernel[0] * d.at.kernel[1] * filters;
     const int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, width = taps + filters;
-    double sum = 0;
-    for (int k = (int)threadIdx.y; at < width && k < d.lines.chunks; k += (int)blockDim.y)
-        sum += (double)d.partials[k * width + at];
-    shared[threadIdx.y * blockDim.x + threadIdx.x] = sum;
-    __syncthreads();
+    double sum[1] = {};
+    if (at < width) {
+        LS_AHEAD
+        for (int k = (int)threadIdx.y; k < d.lines.chunks; k += (int)blockDim.y)
+            sum[0] += (double)d.partials[k * width + at];
+    }
+    ls_block_add<1>(sum, shared);
     if (threadIdx.y || at >= width) return;
-    for (unsigned y = 1; y < blockDim.y; y++) sum += shared[y * blockDim.x + threadIdx.x];
     if (at < taps)
-        d.dw[at] = (float)sum;
+        d.dw[at] = (float)sum[0];
     else if (d.db)
-        d.db[at - taps] = (float)sum;
+        d.db[at - taps] = (float)sum[0];
 }
 
 /* ---- launching ---- */
@@ -175,6 +175,7 @@ cudaError_t ls_cuda_depthwise_dw(const struct ls_cuda_depthwise *d, cudaStream_t
     LS_WITH_TYPE(d->dtype, error = launch_partials<T>(d, stream));
     if (error != cudaSuccess) return error;
     int64_t width = ((int64_t)d->at.kernel[0] * d->at.kernel[1] + 1) * d->lines.channels;
-    dim3 block(32, FINISH_LINES), grid((unsigned)((width + 31) / 32));
-    return LS_LAUNCH_SYNC(weights_finish, grid, block, sizeof(double) * 32 * FINISH_LINES, stream, *d);
+    dim3 block = ls_finish_block(d->lines.chunks);
+    size_t bytes = sizeof(double) * block.x * block.y;
+    return LS_LAUNCH_SYNC(weights_finish, ls_finish_grid(width), block, bytes, stream, *d);
 }

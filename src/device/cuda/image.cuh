@@ -6,8 +6,10 @@
 
 #ifdef LS_EMULATION
 #define LS_UNROLL
+#define LS_AHEAD
 #else
-#define LS_UNROLL _Pragma("unroll") /* before a loop whose arrays shall be registers */
+#define LS_UNROLL _Pragma("unroll")   /* before a loop whose arrays shall be registers */
+#define LS_AHEAD  _Pragma("unroll 8") /* before a loop whose reads shall not wait for each other */
 #endif
 
 template <typename T, int N> struct alignas(sizeof(T) * N) ls_pack { T values[N]; };
@@ -58,8 +60,8 @@ template <int V> __device__ inline void ls_write_floats(float *to, const float (
 }
 
 /* Adds the values of the threads with the same threadIdx.x, always in the same order; those with threadIdx.y 0 then
- * hold the sums. shared: COUNT floats for each thread of the block, all of which come here. */
-template <int COUNT> __device__ inline void ls_block_add(float (&values)[COUNT], float *shared) {
+ * hold the sums. F is float or double; shared: COUNT of it for each thread of the block, all of which come here. */
+template <int COUNT, typename F> __device__ inline void ls_block_add(F (&values)[COUNT], F *shared) {
     int threads = blockDim.x * blockDim.y, own = threadIdx.y * blockDim.x + threadIdx.x;
     for (int i = 0; i < COUNT; i++) shared[i * threads + own] = values[i];
     for (int left = blockDim.y; left > 1; left = (left + 1) / 2) {
@@ -110,6 +112,15 @@ template <typename F> __device__ inline void ls_each_line(const ls_cuda_lines &l
             for (int i = 0, h = tile * lines.lines_each; i < lines.lines_each && h < lines.height; i++, h++) body(n, h);
 }
 
+/* Blocks that add over chunks: threads are (sums, chunks). */
+constexpr int LS_FINISH_SUMS = 32, LS_FINISH_CHUNKS = 32;
+
+static inline dim3 ls_finish_grid(int64_t sums) {
+    return dim3((unsigned)((sums + LS_FINISH_SUMS - 1) / LS_FINISH_SUMS));
+}
+static inline dim3 ls_finish_block(int chunks) {
+    return dim3(LS_FINISH_SUMS, (unsigned)(chunks < LS_FINISH_CHUNKS ? chunks : LS_FINISH_CHUNKS));
+}
 static inline dim3 ls_grid_of(const ls_cuda_rows &rows) {
     return dim3((unsigned)rows.across, (unsigned)rows.chunks);
 }

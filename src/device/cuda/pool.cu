@@ -81,6 +81,7 @@ __global__ void __launch_bounds__(LS_CUDA_THREADS) pool_image(ls_cuda_pool pool,
     float y[V];
     for (int v = 0; v < V; v++) y[v] = pool.maximum ? -INFINITY : 0;
     const T *x = static_cast<const T *>(pool.x) + blockIdx.y * rows.rows * rows.channels + channel;
+    LS_AHEAD
     for (int64_t r = threadIdx.y; inside && r < rows.rows; r += blockDim.y) {
         ls_pack<T, V> pack = ls_read<T, V>(x + r * rows.channels);
         for (int v = 0; v < V; v++)
