@@ -9,7 +9,7 @@
 #include "device/gpu.h"
 #include "harness.h"
 
-enum { RANKS = 2, COUNT = 50001, BYTES = 8 * RANKS * COUNT };
+enum { RANKS = 2, COUNT = 20001, BYTES = 8 * RANKS * COUNT };
 
 static struct {
     const struct ls_device_group_ops *ops;
