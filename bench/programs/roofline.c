@@ -1,5 +1,5 @@
-/* What each kind of op reaches on a device, at sizes of MobileNetV2 and ResNet-50: one JSON line an op, with the time of
- * a run, the bytes that it cannot but move (each tensor once for each time that it must be read or written) and its
+/* What each kind of op reaches on a device, at sizes of MobileNetV2 and ResNet-50: one JSON line an op, with the time
+ * of a run, the bytes that it cannot but move (each tensor once for each time that it must be read or written) and its
  * floating-point operations (of products; others are counted as none).
  *
  * usage: roofline DEVICE BATCH, such as roofline gpu:0 256 */
@@ -12,11 +12,11 @@
 #include "base/status.h"
 #include "device/device.h"
 
-#define WARM_RUNS   3
-#define TIMED_RUNS  20
-#define PARAMETERS  25610216 /* of ResNet-50 with its statistics left out, about */
-#define PATTERN     4096     /* values that tensors are filled with, again and again */
-#define MAX_PIECES  LS_OP_TENSORS
+#define WARM_RUNS  3
+#define TIMED_RUNS 20
+#define PARAMETERS 25610216 /* of ResNet-50 with its statistics left out, about */
+#define PATTERN    4096     /* values that tensors are filled with, again and again */
+#define MAX_PIECES LS_OP_TENSORS
 
 struct bench {
     struct ls_device *device;
@@ -50,7 +50,8 @@ static ls_status fill(const struct bench *bench, void *memory, size_t size) {
 }
 
 /* times: how often a run must move it. */
-static ls_status give(const struct bench *bench, struct made *made, int place, ls_dtype dtype, ls_shape shape, int times) {
+static ls_status give(const struct bench *bench, struct made *made, int place, ls_dtype dtype, ls_shape shape,
+                      int times) {
     size_t size = (size_t)ls_shape_count(&shape) * ls_dtype_size(dtype);
     ls_status status = bench->device->ops->allocate(bench->device, size, &made->pieces[place]);
     if (!status && dtype != LS_INT32) status = fill(bench, made->pieces[place], size); /* labels stay 0 */
@@ -87,8 +88,9 @@ static ls_status time_op(const struct bench *bench, const char *name, struct mad
     if (!status) status = run_often(bench, op, TIMED_RUNS, &seconds);
     bench->device->ops->discard(bench->device, op);
     if (!status)
-        (void)printf("{\"op\": \"%s\", \"type\": \"%s\", \"microseconds\": %.3f, \"bytes\": %.0f, \"operations\": %.0f}\n",
-                     name, ls_dtype_name(bench->dtype), seconds * 1e6, made->bytes, operations);
+        (void)printf(
+            "{\"op\": \"%s\", \"type\": \"%s\", \"microseconds\": %.3f, \"bytes\": %.0f, \"operations\": %.0f}\n", name,
+            ls_dtype_name(bench->dtype), seconds * 1e6, made->bytes, operations);
     return status;
 }
 
@@ -112,10 +114,12 @@ static ls_status convolution(const struct bench *bench, const struct image_case 
                                           .after = {after > 0 ? after : 0, after > 0 ? after : 0},
                                           .groups = c->groups}}};
     ls_shape w = LS_SHAPE(c->kernel, c->kernel, c->channels / c->groups, c->filters);
-    ls_status status = give(bench, &made, data ? LS_ARG_DX : LS_ARG_X, bench->dtype, LS_SHAPE(B, c->size, c->size, c->channels), 1);
+    ls_status status =
+        give(bench, &made, data ? LS_ARG_DX : LS_ARG_X, bench->dtype, LS_SHAPE(B, c->size, c->size, c->channels), 1);
     if (!status) status = give(bench, &made, weights ? LS_ARG_DW : LS_ARG_W, weights ? LS_FLOAT32 : bench->dtype, w, 1);
     if (!status)
-        status = give(bench, &made, data || weights ? LS_ARG_DY : LS_ARG_Y, bench->dtype, LS_SHAPE(B, out, out, c->filters), 1);
+        status = give(bench, &made, data || weights ? LS_ARG_DY : LS_ARG_Y, bench->dtype,
+                      LS_SHAPE(B, out, out, c->filters), 1);
     double operations = 2.0 * (double)(B * out * out) * (double)ls_shape_count(&w);
     if (!status) status = time_op(bench, c->name, &made, operations);
     release(bench, &made);
@@ -126,10 +130,12 @@ static ls_status convolution(const struct bench *bench, const struct image_case 
 static ls_status batch_norm(const struct bench *bench, const struct image_case *c) {
     bool forward = c->kind == LS_OP_BATCH_NORM_FORWARD, backward = c->kind == LS_OP_BATCH_NORM_BACKWARD;
     ls_shape x = LS_SHAPE(bench->batch, c->size, c->size, c->channels), channels = LS_SHAPE(c->channels);
-    struct made made = {.op = {.kind = c->kind, .activation = LS_RELU6, .momentum = 0.99F, .epsilon = 1e-3F, .scale = bench->scale}};
+    struct made made = {
+        .op = {.kind = c->kind, .activation = LS_RELU6, .momentum = 0.99F, .epsilon = 1e-3F, .scale = bench->scale}};
     ls_status status = give(bench, &made, LS_ARG_X, bench->dtype, x, forward || backward ? 2 : 1);
     if (!status) status = give(bench, &made, LS_ARG_SAVED, LS_FLOAT32, LS_SHAPE(2, c->channels), 1);
-    for (int i = LS_ARG_GAMMA; !status && i <= LS_ARG_BETA; i++) status = give(bench, &made, i, LS_FLOAT32, channels, 1);
+    for (int i = LS_ARG_GAMMA; !status && i <= LS_ARG_BETA; i++)
+        status = give(bench, &made, i, LS_FLOAT32, channels, 1);
     if (!status && !backward) status = give(bench, &made, LS_ARG_Y, bench->dtype, x, 1);
     static const int moving[] = {LS_ARG_MEAN, LS_ARG_VARIANCE, LS_ARG_DMEAN, LS_ARG_DVARIANCE};
     for (int i = 0; !status && forward && i < 4; i++) status = give(bench, &made, moving[i], LS_FLOAT32, channels, 1);
@@ -161,7 +167,8 @@ static ls_status pool(const struct bench *bench, const struct image_case *c) {
                                           .strides = {c->stride, c->stride},
                                           .dilation = {1, 1},
                                           .groups = 1}}};
-    ls_status status = give(bench, &made, LS_ARG_X, bench->dtype, LS_SHAPE(bench->batch, c->size, c->size, c->channels), 1);
+    ls_status status =
+        give(bench, &made, LS_ARG_X, bench->dtype, LS_SHAPE(bench->batch, c->size, c->size, c->channels), 1);
     if (!status) status = give(bench, &made, LS_ARG_Y, bench->dtype, LS_SHAPE(bench->batch, out, out, c->channels), 1);
     if (!status) status = time_op(bench, c->name, &made, 0);
     release(bench, &made);
@@ -180,7 +187,8 @@ static ls_status dense(const struct bench *bench, const struct image_case *c) {
     if (!status && backward) status = give(bench, &made, LS_ARG_DX, bench->dtype, LS_SHAPE(B, c->channels), 1);
     if (!status && backward) status = give(bench, &made, LS_ARG_DW, LS_FLOAT32, LS_SHAPE(c->channels, c->filters), 1);
     if (!status && backward) status = give(bench, &made, LS_ARG_DB, LS_FLOAT32, LS_SHAPE(c->filters), 1);
-    if (!status) status = time_op(bench, c->name, &made, (backward ? 4.0 : 2.0) * (double)(B * c->channels * c->filters));
+    if (!status)
+        status = time_op(bench, c->name, &made, (backward ? 4.0 : 2.0) * (double)(B * c->channels * c->filters));
     release(bench, &made);
     return status;
 }

@@ -1,3 +1,4 @@
+/* Questions come thick at first, since most waits are short, and then a thousand a second. */
 #include "strategy/await.h"
 
 #include <time.h>

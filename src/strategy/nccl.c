@@ -1,3 +1,5 @@
+/* Who can, who has it, and a step. Whatever is decided is decided alike on all workers: by exchanges, in which each
+ * tells what it has. */
 #include "strategy/nccl.h"
 
 #include <stdio.h>

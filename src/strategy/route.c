@@ -1,3 +1,4 @@
+/* Sends are marked by the number of their range; what comes back is seen after settle. */
 #include "strategy/route.h"
 
 #include <stdio.h>

@@ -40,8 +40,14 @@ static void group_abort(struct ls_device_group *group) {
     group->aborted = true;
 }
 
+/* Marks that are queued still are the group's. */
 static void group_close(struct ls_device_group *group) {
     free_requests(group);
+    for (int i = 0; i < group->count; i++) {
+        (void)pthread_mutex_lock(&group->devices[i]->lock);
+        far_do(group->devices[i], 0);
+        (void)pthread_mutex_unlock(&group->devices[i]->lock);
+    }
     for (int i = 0; i < group->count; i++) ls_meeting_leave(group->meetings[i]);
     ls_free(group);
 }

@@ -51,7 +51,8 @@ struct golden *golden_open(const char *name) {
     char path[4096];
     struct golden *golden = calloc(1, sizeof(*golden));
     ck_assert_ptr_nonnull(golden);
-    const char *folder = getenv("LOCKSTEP_TEST_GOLDEN"); /* where the tests run on another machine than they were built on */
+    const char *folder =
+        getenv("LOCKSTEP_TEST_GOLDEN"); /* where the tests run on another machine than they were built on */
     (void)snprintf(path, sizeof(path), "%s/%s", folder ? folder : GOLDEN_FOLDER, name);
     FILE *file = fopen(path, "r");
     ck_assert_msg(file != NULL, "cannot open %s", path);

@@ -9,6 +9,7 @@ import unittest
 from job import SANITIZED, Job, undisturbed
 
 FAR = {"LOCKSTEP_PLUGIN": os.environ.get("FAR_PLUGIN", "build/tests/far/lockstep-far.so"), "LOCKSTEP_DEVICES": "gpu:0"}
+EMULATED = os.environ.get("EMULATED_PLUGIN")  # where it is built
 HOST = {**FAR, "LOCKSTEP_FAR_NO_GROUP": "1"}
 reference = functools.lru_cache(undisturbed)
 
@@ -30,15 +31,23 @@ class Far(unittest.TestCase):
         self.lose(HOST, {1: ["exchange:9:KILL"]}, reference(3, "--synchronized"), ("--synchronized",))
         self.lose(HOST, {2: ["sums:11:KILL"]}, reference(3, "--pipeline"), ("--pipeline",))
 
-    def test_by_nccl(self):
-        first = Job(3, environment=FAR)
+    def by_nccl(self, environment, points):
+        first = Job(3, environment=environment)
         self.addCleanup(first.folder.cleanup)
         first.start_all().finish()
         wanted = first.lives[0][-1].result()
-        for rank, point in ((0, "sums:5:KILL"), (1, "bucket:7:KILL"), (2, "committed:9:KILL"))[:2 if SANITIZED else 3]:
-            job = self.lose(FAR, {rank: [point]}, wanted)
+        for rank, point in points:
+            job = self.lose(environment, {rank: [point]}, wanted)
             survivor = job.lives[(rank + 1) % 3][0].errors()
             self.assertEqual(survivor.count("gradients of 3 GPUs are added by NCCL"), 2, survivor)
+
+    def test_by_nccl(self):
+        points = (0, "sums:5:KILL"), (1, "bucket:7:KILL"), (2, "committed:9:KILL")
+        self.by_nccl(FAR, points[:2 if SANITIZED else 3])
+
+    @unittest.skipIf(SANITIZED or not EMULATED, "emulated GPUs are slow, or not there")
+    def test_emulated_gpus(self):
+        self.by_nccl({**FAR, "LOCKSTEP_PLUGIN": EMULATED}, [(1, "bucket:7:KILL")])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,191 @@
+/* Collectives between devices of one process, by the plugin that LOCKSTEP_PLUGIN names: sums to the bit, what they wait
+ * for, what is seen behind them, and that an abort ends what would wait for ever. */
+#include <check.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "device/gpu.h"
+#include "harness.h"
+
+enum { RANKS = 2, COUNT = 20001, BYTES = 8 * RANKS * COUNT };
+
+static struct {
+    const struct ls_device_group_ops *ops;
+    struct ls_device *devices[RANKS];
+    struct ls_device_group *group;
+    void *inputs[RANKS], *outputs[RANKS]; /* device memory */
+    double host[RANKS * COUNT];
+} at;
+
+static void ok(ls_status status) {
+    ck_assert_msg(!status, "%s", ls_error());
+}
+
+/* Whether it becomes true in time. */
+static bool comes(ls_status (*ask)(struct ls_device_group *group, bool *done), double seconds) {
+    int64_t deadline = ls_deadline_in(seconds);
+    bool done = false;
+    while (!done && ls_now() < deadline) {
+        ok(ask(at.group, &done));
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+    return done;
+}
+
+static void open_group(int count, int total) {
+    char id[LS_DEVICE_GROUP_ID];
+    const struct ls_device_group_config config = {at.devices, count, 0, total, id};
+    ok(at.ops->new_id(id));
+    ok(at.ops->open(&config, &at.group));
+}
+
+static void setup(void) {
+    const char *why = "";
+    int count = 0;
+    at.ops = ls_gpu_group(&why);
+    ck_assert_msg(at.ops != NULL, "%s", why);
+    ok(ls_devices_open("gpu:0,gpu:1", 1, at.devices, &count));
+    for (int r = 0; r < RANKS; r++) {
+        ok(at.devices[r]->ops->allocate(at.devices[r], BYTES, &at.inputs[r]));
+        ok(at.devices[r]->ops->allocate(at.devices[r], BYTES, &at.outputs[r]));
+    }
+}
+
+static void teardown(void) {
+    if (at.group) at.ops->close(at.group);
+    at.group = NULL;
+    for (int r = 0; r < RANKS; r++) {
+        at.devices[r]->ops->release(at.devices[r], at.inputs[r]);
+        at.devices[r]->ops->release(at.devices[r], at.outputs[r]);
+        ls_device_close(at.devices[r]);
+    }
+}
+
+/* Whole numbers below 64, which every type holds and adds exactly. */
+static double value(int rank, size_t i) {
+    return (double)((i * 7 + (size_t)rank * 13) % 61);
+}
+
+static void put(ls_dtype dtype, void *array, size_t i, double number) {
+    if (dtype == LS_FLOAT32) ((float *)array)[i] = (float)number;
+    if (dtype == LS_FLOAT64) ((double *)array)[i] = number;
+    if (dtype == LS_INT32) ((int32_t *)array)[i] = (int32_t)number;
+    if (dtype == LS_INT64) ((int64_t *)array)[i] = (int64_t)number;
+}
+
+static double get(ls_dtype dtype, const void *array, size_t i) {
+    return dtype == LS_FLOAT32   ? (double)((const float *)array)[i]
+           : dtype == LS_FLOAT64 ? ((const double *)array)[i]
+           : dtype == LS_INT32   ? (double)((const int32_t *)array)[i]
+                                 : (double)((const int64_t *)array)[i];
+}
+
+/* Queued on each device, with a mark behind it. */
+static void write_inputs(ls_dtype dtype, size_t count, int mark) {
+    for (int r = 0; r < RANKS; r++) {
+        for (size_t i = 0; i < count; i++) put(dtype, at.host, i, value(r, i));
+        ok(at.devices[r]->ops->copy_in(at.devices[r], at.inputs[r], at.host, count * ls_dtype_size(dtype)));
+        ok(at.ops->after(at.group, r, mark));
+    }
+    ok(at.ops->wait(at.group, mark));
+}
+
+static void read_back(ls_dtype dtype, int rank, const void *array, size_t count) {
+    ok(at.ops->settle(at.group, rank));
+    ok(at.devices[rank]->ops->copy_out(at.devices[rank], at.host, array, count * ls_dtype_size(dtype)));
+}
+
+static double reduced(ls_reduce_op op, size_t i) {
+    double a = value(0, i), b = value(1, i);
+    return op == LS_SUM ? a + b : op == LS_MIN ? (a < b ? a : b) : op == LS_MAX ? (a > b ? a : b) : (a + b) / 2;
+}
+
+static void all_reduce(ls_dtype dtype, ls_reduce_op op) {
+    write_inputs(dtype, COUNT, (int)dtype);
+    ok(at.ops->all_reduce(at.group, op, dtype, at.inputs, COUNT));
+    ck_assert(comes(at.ops->finished, 20));
+    for (int r = 0; r < RANKS; r++) {
+        read_back(dtype, r, at.inputs[r], COUNT);
+        for (size_t i = 0; i < COUNT; i++) ck_assert_double_eq(get(dtype, at.host, i), reduced(op, i));
+    }
+}
+
+static const ls_dtype types[] = {LS_FLOAT32, LS_FLOAT64, LS_INT32, LS_INT64};
+
+START_TEST(sums) {
+    open_group(RANKS, RANKS);
+    ck_assert(comes(at.ops->ready, 20));
+    for (int t = 0; t < 4; t++) {
+        all_reduce(types[t], LS_SUM);
+        all_reduce(types[t], LS_MIN);
+        all_reduce(types[t], LS_MAX);
+    }
+    all_reduce(LS_FLOAT32, LS_MEAN);
+    all_reduce(LS_FLOAT64, LS_MEAN);
+}
+END_TEST
+
+START_TEST(others) {
+    open_group(RANKS, RANKS);
+    ck_assert(comes(at.ops->ready, 20));
+    for (int t = 0; t < 4; t++) {
+        ls_dtype dtype = types[t];
+        write_inputs(dtype, 2 * COUNT, 5);
+        ok(at.ops->all_gather(at.group, dtype, (const void *const *)at.inputs, at.outputs, COUNT));
+        ck_assert(comes(at.ops->finished, 20));
+        read_back(dtype, 1, at.outputs[1], 2 * COUNT);
+        for (size_t i = 0; i < COUNT; i++) {
+            ck_assert_double_eq(get(dtype, at.host, i), value(0, i));
+            ck_assert_double_eq(get(dtype, at.host, COUNT + i), value(1, i));
+        }
+        ok(at.ops->reduce_scatter(at.group, LS_SUM, dtype, (const void *const *)at.inputs, at.outputs, COUNT));
+        ok(at.ops->broadcast(at.group, 1, dtype, at.inputs, COUNT));
+        ck_assert(comes(at.ops->finished, 20));
+        read_back(dtype, 1, at.outputs[1], COUNT);
+        for (size_t i = 0; i < COUNT; i++) ck_assert_double_eq(get(dtype, at.host, i), reduced(LS_SUM, COUNT + i));
+        read_back(dtype, 0, at.inputs[0], COUNT);
+        for (size_t i = 0; i < COUNT; i++) ck_assert_double_eq(get(dtype, at.host, i), value(1, i));
+    }
+}
+END_TEST
+
+/* One rank of two: nobody else comes. */
+START_TEST(alone) {
+    open_group(1, 2);
+    ck_assert(!comes(at.ops->ready, 0.2));
+    int64_t began = ls_now();
+    at.ops->abort(at.group);
+    ck_assert_int_lt(ls_now() - began, LS_SECOND);
+    ok(ls_device_synchronize(at.devices[0]));
+}
+END_TEST
+
+/* The devices compute on after an abort, and a new group works. */
+START_TEST(aborted) {
+    open_group(RANKS, RANKS);
+    ck_assert(comes(at.ops->ready, 20));
+    write_inputs(LS_FLOAT32, COUNT, 0);
+    ok(at.ops->all_reduce(at.group, LS_SUM, LS_FLOAT32, at.inputs, COUNT));
+    at.ops->abort(at.group);
+    at.ops->close(at.group);
+    for (int r = 0; r < RANKS; r++) ok(ls_device_synchronize(at.devices[r]));
+    open_group(RANKS, RANKS);
+    ck_assert(comes(at.ops->ready, 20));
+    all_reduce(LS_FLOAT32, LS_SUM);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("group");
+    TCase *tests = tcase_create("group");
+    tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, sums);
+    tcase_add_test(tests, others);
+    tcase_add_test(tests, alone);
+    tcase_add_test(tests, aborted);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
