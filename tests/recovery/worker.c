@@ -16,6 +16,7 @@ struct worker {
     ls_checkpoint_options checkpoint;
     int fits;
     bool synchronized; /* its batch normalization */
+    bool half;         /* in float16, with steps so large that gradients overflow now and then */
     bool pipeline;     /* a shuffle buffer, random stages, threads that read ahead */
     ls_strategy *strategy;
     ls_dataset *data, *validation, *shown; /* shown: to predict */
@@ -65,8 +66,10 @@ static ls_status open_all(struct worker *worker) {
                                         ls_dropout(0.1F), ls_dense(10)),
                               &worker->model);
     if (status) return status;
-    return ls_model_compile(worker->model, ls_adam(0.001f, .gradient_accumulation_steps = worker->accumulate),
-                            LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    return ls_model_compile_with(worker->model,
+                                 ls_adam(worker->half ? 10 : 0.001f, .gradient_accumulation_steps = worker->accumulate),
+                                 LS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                                 LS_COMPILE(.precision = worker->half ? LS_MIXED_FLOAT16 : LS_PRECISION_FLOAT32));
 }
 
 static ls_status fit(struct worker *worker) {
@@ -108,9 +111,10 @@ static int finish(struct worker *worker, ls_status status) {
     if (!status)
         (void)printf(
             "{\"rank\": %d, \"pid\": %d, \"steps\": %lld, \"weights_sha256\": \"%s\", \"val_accuracy\": %.17g, "
-            "\"outputs\": \"%016llx\", \"told\": %d}\n",
+            "\"outputs\": \"%016llx\", \"told\": %d, \"skipped_steps\": %lld, \"loss_scale\": %g}\n",
             rank, (int)getpid(), (long long)worker->fitted.steps, worker->digest, worker->evaluated.accuracy,
-            (unsigned long long)worker->outputs, worker->told);
+            (unsigned long long)worker->outputs, worker->told, (long long)worker->fitted.skipped_steps,
+            worker->fitted.loss_scale);
     return ls_exit(status);
 }
 
@@ -123,6 +127,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
                                             {"checkpoint", required_argument, NULL, 'c'},
                                             {"checkpoint-steps", required_argument, NULL, 's'},
                                             {"accumulate", required_argument, NULL, 'a'},
+                                            {"half", no_argument, NULL, 'h'},
                                             {"synchronized", no_argument, NULL, 'y'},
                                             {"pipeline", no_argument, NULL, 'p'},
                                             {NULL, 0, NULL, 0}};
@@ -134,6 +139,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
         if (option == 'e') worker->epochs = atoi(optarg);
         if (option == 'f') worker->fits = atoi(optarg);
         if (option == 'b') worker->batch = atoll(optarg);
+        if (option == 'h') worker->half = true;
         if (option == 'l') worker->limit = atoll(optarg);
         if (option == 'u') worker->units = atoi(optarg);
         if (option == 'p') worker->pipeline = true;
