@@ -18,6 +18,8 @@ static const struct {
     {"lamb", ls_lamb(0.01F, .weight_decay = 0.01F)},
 };
 
+enum { ADAPTIVE = 3 }; /* from this rule on */
+
 struct training {
     struct replica replica;
     struct ls_plan *plan;
@@ -134,27 +136,33 @@ START_TEST(test_lenet) {
 }
 END_TEST
 
-/* Of the recorded losses in float64: where an activation is within rounding of 0 or 6, a mask of ReLU6 falls one way or
- * the other, and batch normalizations make that larger from step to step. Keras' own losses in float32 say how large:
- * the distances of two such programs are of one size, and so no loss may be further off than four times what Keras' is
- * by then. */
+/* The furthest that Keras' own losses in float32 are off those in float64. */
+static double find_distance(const struct golden_tensor *exact, const struct golden_tensor *rounded) {
+    double off = 0;
+    for (int64_t i = 0; i < exact->count; i++)
+        off = fmax(off, fabs((double)rounded->values[i] - (double)exact->values[i]));
+    return off;
+}
+
+/* Against losses in float64: where an activation is within rounding of 0 or 6, a mask of ReLU6 falls one way or the
+ * other, at some step, and batch normalizations make that larger from then on. How large, Keras' own losses in float32
+ * say: two such programs are off by as much, though not at the same steps, and so none may be off by more than four
+ * times that, which is little beside what the training does to the loss. Before the first update all losses are one. */
 START_TEST(test_mobilenet_v2) {
     const char *name = rules[_i].name;
     struct golden *golden = golden_open("mobilenet.txt");
     const struct golden_tensor *exact = golden_find(golden, "%s/exact", name);
-    const struct golden_tensor *rounded = golden_find(golden, "%s/float32", name);
+    double most = 4 * find_distance(exact, golden_find(golden, "%s/float32", name));
     struct training t;
     ls_optimizer rule = rules[_i].rule;
-    double off = 2e-6 * (double)exact->values[0]; /* of the recording, and of a first loss */
-    rule.learning_rate *= 0.1F;
+    rule.learning_rate *= golden_find(golden, "%s/share", name)->values[0];
     begin(&t, new_application("mobilenet_v2", 0.35F, LS_SHAPE(32, 32, 3), 32), rule);
     for (int64_t i = 0; i < exact->count; i++) {
-        double loss = (double)train(&t), wanted = (double)exact->values[i];
-        off = fmax(off, fabs((double)rounded->values[i] - wanted));
-        ck_assert_msg(fabs(loss - wanted) <= 4 * off, "%s, step %lld: loss %.9g, but must be %.9g, within %.2g", name,
-                      (long long)i + 1, loss, wanted, 4 * off);
+        double loss = (double)train(&t), wanted = (double)exact->values[i], within = i ? most : 2e-6 * wanted;
+        ck_assert_msg(fabs(loss - wanted) <= within, "%s, step %lld: loss %.9g, but must be %.9g, within %.2g", name,
+                      (long long)i + 1, loss, wanted, within);
     }
-    ck_assert_double_lt(4 * off, 0.1 * (double)(exact->values[0] - exact->values[exact->count - 1]));
+    ck_assert_double_lt(most, 0.1 * (double)(exact->values[0] - exact->values[exact->count - 1]));
     double error = weights_error(&t.replica, golden_find(golden, "%s/final", name));
     ck_assert_double_le(error, 4 * (double)golden_find(golden, "%s/distance", name)->values[0]);
     end(&t);
@@ -196,7 +204,7 @@ int main(void) {
     TCase *tests = tcase_create("training");
     tcase_add_loop_test(tests, test_mlp, 0, (int)COUNT_OF(rules));
     tcase_add_loop_test(tests, test_lenet, 0, (int)COUNT_OF(rules));
-    tcase_add_loop_test(tests, test_mobilenet_v2, 0, (int)COUNT_OF(rules));
+    tcase_add_loop_test(tests, test_mobilenet_v2, ADAPTIVE, (int)COUNT_OF(rules));
     tcase_add_test(tests, test_regularized);
     tcase_add_loop_test(tests, test_mobilenet_v2_exact, 0, 2);
     tcase_set_timeout(tests, 60);
