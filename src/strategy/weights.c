@@ -138,15 +138,16 @@ static int compare_names(const void *left, const void *right) {
     return strcmp(((const struct ls_weight *)left)->name, ((const struct ls_weight *)right)->name);
 }
 
-/* In the order of their names. */
+/* In the order of their names; weights owns the copy of the blob. */
 static ls_status collect(const ls_model *model, struct ls_weights *weights) {
-    ls_status status = LS_OK;
+    float *blob = NULL;
+    ls_status status = ls_model_copy_out(model, model->replicas[0].parameters, 0, model->blob_count, &blob);
+    weights->bytes = (uint8_t *)blob;
     for (int i = 0; !status && i < ls_network_variable_count(model->network); i++) {
         const struct ls_network_variable *variable = ls_network_variable(model->network, i);
-        const float *values = model->replicas[0].parameters + variable->offset;
         status = ls_weights_add(weights, &(struct ls_weight){.name = (char *)(uintptr_t)variable->name,
                                                              .shape = variable->shape,
-                                                             .values = (const uint8_t *)values});
+                                                             .values = (const uint8_t *)(blob + variable->offset)});
     }
     if (weights->count) qsort(weights->items, weights->count, sizeof(*weights->items), compare_names);
     return status;
