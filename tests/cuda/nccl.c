@@ -183,8 +183,9 @@ static ncclResult_t queue(struct ncclComm *comm, struct work work, cudaStream_t 
 
 static struct work work_of(enum ls_meeting_kind kind, const void *input, void *output, size_t count,
                            ncclDataType_t type) {
-    return (struct work){
-        .part = {.call = {.kind = (int32_t)kind, .type = type_of(type), .count = count}, .input = input, .output = output}};
+    return (struct work){.part = {.call = {.kind = (int32_t)kind, .type = type_of(type), .count = count},
+                                  .input = input,
+                                  .output = output}};
 }
 
 ncclResult_t ncclAllReduce(const void *input, void *output, size_t count, ncclDataType_t type, ncclRedOp_t op,

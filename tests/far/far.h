@@ -84,6 +84,8 @@ ls_status far_queue_op(struct far_device *far, const struct ls_op *op);
 ls_status far_queue_copy(struct far_device *far, void *to, const void *from, size_t size, bool from_host);
 /* With the lock: all ops, and copies up to a number. */
 void far_do(struct far_device *far, uint64_t copies);
+/* What is still queued will never be done. */
+void far_forget(struct far_device *far);
 ls_status far_synchronize(struct ls_device *device);
 /* A group's: *reached becomes value when all ops that are queued now are done. */
 ls_status far_queue_mark(struct far_device *far, uint64_t *reached, uint64_t value);

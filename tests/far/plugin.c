@@ -20,6 +20,7 @@ ls_status far_give(ls_status status) {
 static void far_close(struct ls_device *device) {
     struct far_device *far = (struct far_device *)device;
     far_do(far, far->copies.queued);
+    far_forget(far);
     ls_device_close(far->inner);
     (void)pthread_mutex_destroy(&far->lock);
     ls_free(far);

@@ -76,6 +76,11 @@ void far_do(struct far_device *far, uint64_t copies) {
     far->inner->ops->leave(far->inner, &before);
 }
 
+void far_forget(struct far_device *far) {
+    while (far->ops.first) free_task(take(&far->ops));
+    while (far->copies.first) free_task(take(&far->copies));
+}
+
 static ls_status state_of(const struct far_device *far) {
     return far->status ? ls_fail(far->status, "%s: %s", far->device.name, far->error) : LS_OK;
 }
