@@ -18,8 +18,6 @@ static const struct {
     {"lamb", ls_lamb(0.01F, .weight_decay = 0.01F)},
 };
 
-enum { ADAPTIVE = 3 }; /* from this rule on */
-
 struct training {
     struct replica replica;
     struct ls_plan *plan;
@@ -147,24 +145,27 @@ static double find_distance(const struct golden_tensor *exact, const struct gold
 /* Against losses in float64: where an activation is within rounding of 0 or 6, a mask of ReLU6 falls one way or the
  * other, at some step, and batch normalizations make that larger from then on. How large, Keras' own losses in float32
  * say: two such programs are off by as much, though not at the same steps, and so none may be off by more than four
- * times that, which is little beside what the training does to the loss. Before the first update all losses are one. */
+ * times that; or by a fiftieth of what the training does to the loss, where Keras has met no such mask. Before the
+ * first update all losses are one. */
 START_TEST(test_mobilenet_v2) {
     const char *name = rules[_i].name;
     struct golden *golden = golden_open("mobilenet.txt");
     const struct golden_tensor *exact = golden_find(golden, "%s/exact", name);
     double most = 4 * find_distance(exact, golden_find(golden, "%s/float32", name));
+    double moved = (double)(exact->values[0] - exact->values[exact->count - 1]);
     struct training t;
     ls_optimizer rule = rules[_i].rule;
     rule.learning_rate *= golden_find(golden, "%s/share", name)->values[0];
+    most = fmax(most, 0.02 * moved);
     begin(&t, new_application("mobilenet_v2", 0.35F, LS_SHAPE(32, 32, 3), 32), rule);
     for (int64_t i = 0; i < exact->count; i++) {
         double loss = (double)train(&t), wanted = (double)exact->values[i], within = i ? most : 2e-6 * wanted;
         ck_assert_msg(fabs(loss - wanted) <= within, "%s, step %lld: loss %.9g, but must be %.9g, within %.2g", name,
                       (long long)i + 1, loss, wanted, within);
     }
-    ck_assert_double_lt(most, 0.1 * (double)(exact->values[0] - exact->values[exact->count - 1]));
+    ck_assert_double_lt(most, 0.1 * moved);
     double error = weights_error(&t.replica, golden_find(golden, "%s/final", name));
-    ck_assert_double_le(error, 4 * (double)golden_find(golden, "%s/distance", name)->values[0]);
+    ck_assert_double_le(error, fmax(4 * (double)golden_find(golden, "%s/distance", name)->values[0], 2e-6));
     end(&t);
     golden_close(golden);
 }
@@ -204,7 +205,7 @@ int main(void) {
     TCase *tests = tcase_create("training");
     tcase_add_loop_test(tests, test_mlp, 0, (int)COUNT_OF(rules));
     tcase_add_loop_test(tests, test_lenet, 0, (int)COUNT_OF(rules));
-    tcase_add_loop_test(tests, test_mobilenet_v2, ADAPTIVE, (int)COUNT_OF(rules));
+    tcase_add_loop_test(tests, test_mobilenet_v2, 0, (int)COUNT_OF(rules));
     tcase_add_test(tests, test_regularized);
     tcase_add_loop_test(tests, test_mobilenet_v2_exact, 0, 2);
     tcase_set_timeout(tests, 60);
