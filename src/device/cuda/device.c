@@ -145,8 +145,8 @@ static bool is_pinned(const void *host) {
     return cudaPointerGetAttributes(&attributes, host) == cudaSuccess && attributes.type == cudaMemoryTypeHost;
 }
 
-/* From pinned memory CUDA reads later. From other memory it has taken all when it returns, which may be long after; what
- * is queued before is waited for here then, where there is a limit. */
+/* From pinned memory CUDA reads later. From other memory it has taken all when it returns, which may be long after;
+ * what is queued before is waited for here then, where there is a limit. */
 static ls_status copy_in(struct ls_device *base, void *to, const void *from, size_t size) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     ls_status status = size ? ls_cuda_enter(device) : LS_OK;
