@@ -40,7 +40,7 @@ static int64_t place(const struct pool *pool, int64_t row, int64_t h, int64_t w)
 }
 
 LS_CLONES static void pool_maximum(float *restrict y, const float *restrict x, int64_t count) {
-    for (int64_t c = 0; c < count; c++) y[c] = x[c] <= y[c] ? y[c] : x[c]; /* NaN stays */
+    for (int64_t c = 0; c < count; c++) y[c] = x[c] > y[c] || x[c] != x[c] ? x[c] : y[c]; /* NaN stays */
 }
 
 LS_CLONES static void pool_add(float *restrict y, const float *restrict x, float factor, int64_t count) {
