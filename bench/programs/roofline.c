@@ -26,6 +26,7 @@ struct bench {
     struct ls_loss_sums *sums;
     double *value;
     struct ls_optimizer_step *step;
+    uint32_t *pattern; /* host memory, PATTERN of them */
 };
 
 /* An op with memory of its own for every tensor. */
@@ -39,13 +40,10 @@ struct made {
 
 /* Numbers between 1 and 2 as float32, and in any 16-bit type finite ones. */
 static ls_status fill(const struct bench *bench, void *memory, size_t size) {
-    uint32_t pattern[PATTERN];
     ls_status status = LS_OK;
-    for (size_t i = 0; i < PATTERN; i++) pattern[i] = 0x3F803C00U + (uint32_t)(i * 2654435761U >> 24);
-    for (size_t at = 0; !status && at < size; at += sizeof(pattern)) {
-        size_t part = size - at < sizeof(pattern) ? size - at : sizeof(pattern);
-        status = bench->device->ops->copy_in(bench->device, (char *)memory + at, pattern, part);
-    }
+    for (size_t at = 0, whole = PATTERN * sizeof(*bench->pattern); !status && at < size; at += whole)
+        status = bench->device->ops->copy_in(bench->device, (char *)memory + at, bench->pattern,
+                                             size - at < whole ? size - at : whole);
     return status;
 }
 
@@ -260,9 +258,13 @@ static const struct {
 static ls_status allocate_host(struct bench *bench) {
     struct ls_device *device = bench->device;
     void *memory = NULL;
+    void *pattern = NULL;
     ls_status status = ls_device_allocate_host(device, 4 * 4096, &memory);
+    if (!status) bench->scale = memory;
+    if (!status) status = ls_device_allocate_host(device, PATTERN * sizeof(*bench->pattern), &pattern);
+    bench->pattern = pattern;
     if (status) return status;
-    bench->scale = memory;
+    for (uint32_t i = 0; i < PATTERN; i++) bench->pattern[i] = 0x3F803C00U + (i * 2654435761U >> 24);
     bench->sums = (struct ls_loss_sums *)((char *)memory + 4096);
     bench->value = (double *)((char *)memory + 2 * 4096);
     bench->step = (struct ls_optimizer_step *)((char *)memory + 3 * 4096);
@@ -298,6 +300,7 @@ int main(int count, char **arguments) {
     status = bench.device->ops->enter(bench.device, &before);
     if (!status) status = allocate_host(&bench);
     if (!status) status = measure_all(&bench);
+    if (bench.pattern) ls_device_release_host(bench.device, bench.pattern);
     if (bench.scale) ls_device_release_host(bench.device, bench.scale);
     for (int i = 0; i < opened; i++) ls_device_close(devices[i]);
     return ls_exit(status);

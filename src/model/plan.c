@@ -145,6 +145,18 @@ static ls_status run_ops(struct ls_plan *plan, ls_ready_fn *ready, void *context
     return status;
 }
 
+/* A kernel's first launch may load it, for which the driver may wait for the device; and that may wait for another one
+ * whose part of a collective this thread's step has yet to bring. So in the first run all ops are done before anybody
+ * is told that gradients are ready. */
+static ls_status run_first(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
+    ls_status status = run_ops(plan, NULL, NULL);
+    if (!status) status = ls_device_synchronize(plan->device);
+    for (size_t i = 0; !status && i < plan->count; i++)
+        if (plan->steps[i].ready != LS_NOT_READY) ready(context, plan->steps[i].ready);
+    plan->ran = true;
+    return status;
+}
+
 /* ---- all ops as one ---- */
 
 static ls_status capture(struct ls_plan *plan) {
@@ -177,11 +189,14 @@ static ls_status run_as_one(struct ls_plan *plan) {
 /* In oneDNN's generated matrix products (2.6.3, with AVX2 and AVX-512) the stack pointer points into the heap for a
  * while. The frame of a signal handler that ran then would overwrite what lies there: so signals wait for the end. */
 ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
-    bool as_one = plan->device->ops->queue && !ready && !plan->exchanges;
+    bool far = plan->device->ops->queue, as_one = far && !ready && !plan->exchanges;
+    bool first = far && ready && !plan->ran && !plan->exchanges;
     sigset_t before;
     bind(plan);
     ls_signals_block(&before);
-    ls_status status = as_one ? run_as_one(plan) : run_ops(plan, ready, context);
+    ls_status status = as_one  ? run_as_one(plan)
+                       : first ? run_first(plan, ready, context)
+                               : run_ops(plan, ready, context);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }

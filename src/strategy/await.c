@@ -10,7 +10,8 @@
 #define LONGEST  LS_MILLISECOND
 
 ls_status ls_await(const struct ls_membership *membership, const struct ls_await *await) {
-    double limit = membership->settings.collective_timeout, interval = membership->settings.report_interval;
+    double limit = await->limit > 0 ? await->limit : membership->settings.collective_timeout,
+           interval = membership->settings.report_interval;
     int64_t begun = ls_now(), deadline = ls_deadline_after(begun, limit), report = ls_deadline_after(begun, interval);
     for (int64_t pause = SHORTEST;; pause = pause < LONGEST ? pause + pause / 4 : LONGEST) {
         bool done = false;

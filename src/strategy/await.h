@@ -7,6 +7,7 @@ struct ls_await {
     ls_status (*ask)(void *context, bool *done);
     void *context;
     char what[128]; /* "gpu:0 to compute bucket 3" */
+    double limit;   /* seconds; 0: that of a collective */
 };
 /* Until done; an error of ask, the abort flag's, or DEADLINE_EXCEEDED. */
 ls_status ls_await(const struct ls_membership *membership, const struct ls_await *await);

@@ -4,12 +4,17 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/memory.h"
 #include "collective/group.h"
 #include "device/gpu.h"
 #include "strategy/await.h"
 #include "strategy/strategy.h"
+
+#define TRIED 1024 /* numbers */
 
 struct ls_nccl {
     const struct ls_device_group_ops *ops;
@@ -123,14 +128,46 @@ static ls_status is_ready(void *context, bool *done) {
     return nccl->ops->ready(nccl->group, done);
 }
 
+static ls_status is_finished(void *context, bool *done) {
+    const struct ls_nccl *nccl = context;
+    return nccl->ops->finished(nccl->group, done);
+}
+
+/* Who waits for a worker where NCCL fails still comes to the exchange of results in time. */
+static struct ls_await patience(struct ls_nccl *nccl, ls_status (*ask)(void *context, bool *done), const char *what) {
+    struct ls_await await = {.ask = ask, .context = nccl, .limit = nccl->membership->settings.collective_timeout / 2};
+    (void)snprintf(await.what, sizeof(await.what), "%s", what);
+    return await;
+}
+
+/* NCCL connects GPUs when they first have to do with each other: so that they can is known only after a sum. */
+static ls_status try_sum(const ls_strategy *strategy, struct ls_nccl *nccl) {
+    const struct ls_await await = patience(nccl, is_finished, "NCCL to add a first vector");
+    void *arrays[LS_MAX_LOCAL_DEVICES] = {0};
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < strategy->local_count; i++) {
+        struct ls_device *device = strategy->replicas[i].device;
+        status = device->ops->allocate(device, TRIED * sizeof(float), &arrays[i]);
+        if (!status) status = nccl->ops->after(nccl->group, i, 0);
+    }
+    if (!status) status = nccl->ops->wait(nccl->group, 0);
+    if (!status) status = nccl->ops->all_reduce(nccl->group, LS_SUM, LS_FLOAT32, arrays, TRIED);
+    if (!status) status = ls_await(nccl->membership, &await);
+    if (status) ls_nccl_abort(nccl);
+    for (int i = 0; i < strategy->local_count; i++)
+        strategy->replicas[i].device->ops->release(strategy->replicas[i].device, arrays[i]);
+    return status;
+}
+
 static ls_status connect_devices(const ls_strategy *strategy, struct ls_nccl *nccl, const char *id) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     for (int i = 0; i < strategy->local_count; i++) devices[i] = strategy->replicas[i].device;
     const struct ls_device_group_config config = {devices, strategy->local_count, strategy->replicas[0].id,
                                                   strategy->total_count, id};
-    const struct ls_await await = {is_ready, nccl, "NCCL to connect the GPUs of all workers"};
+    const struct ls_await await = patience(nccl, is_ready, "NCCL to connect the GPUs of all workers");
     ls_status status = nccl->ops->open(&config, &nccl->group);
-    return status ? status : ls_await(nccl->membership, &await);
+    if (!status) status = ls_await(nccl->membership, &await);
+    return status ? status : try_sum(strategy, nccl);
 }
 
 /* Whether all have it: *missing is the first rank that has not, or -1. */
@@ -230,14 +267,21 @@ ls_status ls_nccl_add(struct ls_nccl *nccl, size_t bucket, void *const *arrays, 
     return status ? status : nccl->ops->all_reduce(nccl->group, LS_SUM, LS_FLOAT32, arrays, count);
 }
 
-static ls_status is_finished(void *context, bool *done) {
-    const struct ls_nccl *nccl = context;
-    return nccl->ops->finished(nccl->group, done);
+/* NCCL may notice a lost worker before the cluster does, which knows who it is. */
+static ls_status name_the_lost(const struct ls_nccl *nccl, ls_status status) {
+    char error[LS_ERROR_SIZE];
+    if (status != LS_UNAVAILABLE || nccl->membership->size == 1) return status;
+    (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    for (int64_t deadline = ls_now() + LS_CAUSE_TIMEOUT; ls_now() < deadline;) {
+        if (ls_abort_raised(nccl->membership->abort)) return ls_abort_status(nccl->membership->abort);
+        (void)nanosleep(&(const struct timespec){.tv_nsec = LS_MILLISECOND}, NULL);
+    }
+    return ls_fail(status, "%s", error);
 }
 
 ls_status ls_nccl_finish(struct ls_nccl *nccl) {
-    const struct ls_await await = {is_finished, nccl, "NCCL to add the gradients of all workers"};
-    return ls_await(nccl->membership, &await);
+    const struct ls_await await = {is_finished, nccl, "NCCL to add the gradients of all workers", 0};
+    return name_the_lost(nccl, ls_await(nccl->membership, &await));
 }
 
 ls_status ls_nccl_settle(struct ls_nccl *nccl, int local) {

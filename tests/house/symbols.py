@@ -44,7 +44,7 @@ results.check("every LS_API is understood by this test",
               [f"{header}: {house.read(header).count('LS_API ')} LS_API, {len(DECLARATION.findall(house.read(header)))} read"
                for header in HEADERS
                if len(re.findall(r"^LS_API ", house.read(header), re.M)) != len(DECLARATION.findall(house.read(header)))])
-for plugin in sys.argv[3:]:
+for plugin in map(os.path.abspath, sys.argv[3:]):
     results.check(f"{os.path.basename(plugin)} exports its entry only",
                   [name for name in symbols(plugin, "-D") if name != "ls_cuda_plugin"] if symbols(plugin, "-D") else ["nothing"])
 results.finish()

@@ -82,20 +82,17 @@ static void cuda_close(struct ls_device *base) {
 }
 
 ls_status ls_cuda_open(int index, int threads, struct ls_device **device) {
-    int before = 0;
     struct ls_cuda_device *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a device", sizeof(*made));
     made->device = (struct ls_device){.ops = &ls_cuda_device_ops, .threads = threads > 0 ? threads : 1};
     (void)snprintf(made->device.name, sizeof(made->device.name), "gpu:%d", index);
     made->index = index;
     (void)pthread_mutex_init(&made->joining, NULL);
-    (void)cudaGetDevice(&before);
     ls_status status = open_parts(made);
     if (status)
         cuda_close(&made->device);
     else
         *device = &made->device;
-    (void)cudaSetDevice(before);
     return status;
 }
 
@@ -118,7 +115,8 @@ static ls_status allocate(struct ls_device *base, size_t size, void **memory) {
     ls_status status = ls_cuda_enter(device);
     if (status) return status;
     size_t bytes = size ? size : 1;
-    cudaError_t error = cudaMallocAsync(&made, bytes, device->stream);
+    cudaError_t error =
+        bytes > SIZE_MAX / 2 ? cudaErrorMemoryAllocation : cudaMallocAsync(&made, bytes, device->stream);
     if (error == cudaErrorMemoryAllocation) {
         (void)cudaGetLastError();
         return ls_fail(LS_RESOURCE_EXHAUSTED, "%s: no memory for a tensor or blob (%zu bytes)", base->name, size);
@@ -156,7 +154,7 @@ static ls_status copy_in(struct ls_device *base, void *to, const void *from, siz
     if (status) return status;
     cudaError_t error = cudaMemcpyAsync(to, from, size, cudaMemcpyHostToDevice, device->stream);
     status = ls_cuda_check(device, error, "copying to the device");
-    return status || !pinned ? status : ls_cuda_wait(device, device->stream, "copying to the device");
+    return status ? status : ls_cuda_wait(device, device->stream, "copying to the device");
 }
 
 /* Likewise. */

@@ -3,7 +3,7 @@
 #include "device/cuda/dnn.h"
 
 #define CANDIDATES   16
-#define MOST_SCRATCH ((size_t)512 << 20) /* bytes; what asks for more is left */
+#define MOST_SCRATCH ((size_t)2 << 30) /* bytes; what asks for more is left */
 
 /* One answer of the heuristics, for any direction; they are ordered by time. */
 struct candidate {

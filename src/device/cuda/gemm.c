@@ -105,9 +105,11 @@ ls_status ls_cuda_product_build(const struct ls_op *op, const struct ls_cuda_mat
     if (status) return status;
     cublasStatus_t code = describe(op, m, made);
     if (!code) code = prefer(&preference, m);
-    if (!code) code = set_epilogue(made, m, m->bias != NULL);
+    /* the preferences do not speak of the bias' alignment */
+    bool biased = m->bias && alignment_of(m->bias) == ALIGNMENT;
+    if (!code) code = set_epilogue(made, m, biased);
     if (!code) code = choose(handle, made, &preference);
-    if (code && m->bias) { /* whatever it says: without, the caller adds the bias */
+    if (code && biased) { /* whatever it says: without, the caller adds the bias */
         code = set_epilogue(made, m, false);
         if (!code) code = choose(handle, made, &preference);
     }

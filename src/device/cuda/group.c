@@ -37,8 +37,9 @@ static ls_status check(const struct member *member, ncclResult_t result, const c
     const char *name = member->device->device.name;
     if (result == ncclSuccess || result == ncclInProgress) return LS_OK;
     const char *more = member->communicator ? ncclGetLastError(member->communicator) : NULL;
-    return ls_fail(LS_UNAVAILABLE, "%s: NCCL, %s: %s%s%s", name, what, ncclGetErrorString(result),
-                   more && *more ? ": " : "", more ? more : "");
+    bool others = result == ncclRemoteError || result == ncclSystemError; /* else the next group would fail alike */
+    return ls_fail(others ? LS_UNAVAILABLE : LS_INTERNAL, "%s: NCCL, %s: %s%s%s", name, what,
+                   ncclGetErrorString(result), more && *more ? ": " : "", more ? more : "");
 }
 
 static ncclDataType_t type_of(ls_dtype dtype) {
@@ -167,7 +168,9 @@ static void group_close(struct ls_device_group *group) {
         (void)ls_cuda_enter(member->device);
         for (int m = 0; m < LS_DEVICE_MARKS; m++)
             if (member->marks[m]) (void)cudaEventDestroy(member->marks[m]);
-        if (member->stream) (void)cudaStreamDestroy(member->stream);
+        if (!member->stream) continue;
+        (void)ls_cuda_wait(member->device, member->stream, "ending NCCL"); /* before its arrays are given back */
+        (void)cudaStreamDestroy(member->stream);
     }
     ls_free(group->members);
     ls_free(group);
@@ -323,7 +326,7 @@ static ls_status group_finished(struct ls_device_group *group, bool *done) {
     bool all = !status && idle && !group->first;
     for (int i = 0; !status && i < group->count; i++) {
         const struct member *member = &group->members[i];
-        cudaError_t error = cudaStreamQuery(member->stream);
+        cudaError_t error = ls_cuda_answer(cudaStreamQuery(member->stream));
         all = all && error == cudaSuccess;
         if (error != cudaErrorNotReady) status = ls_cuda_check(member->device, error, "a collective of NCCL");
     }

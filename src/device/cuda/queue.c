@@ -13,11 +13,17 @@
 #define PAUSE     (20 * LS_MICROSECOND)  /* the first one, */
 #define PAUSE_MAX (500 * LS_MICROSECOND) /* and the longest */
 
+/* That something is still under way is no error for the next launch to find. */
+cudaError_t ls_cuda_answer(cudaError_t error) {
+    if (error == cudaErrorNotReady) (void)cudaGetLastError();
+    return error;
+}
+
 /* NotReady, Success, or an error. */
 static cudaError_t poll_stream(cudaStream_t stream, int64_t deadline) {
     int64_t began = ls_now(), pause = PAUSE;
     for (;;) {
-        cudaError_t error = cudaStreamQuery(stream);
+        cudaError_t error = ls_cuda_answer(cudaStreamQuery(stream));
         int64_t now = ls_now();
         if (error != cudaErrorNotReady || now >= deadline) return error;
         if (now - began < EAGER) {
@@ -31,7 +37,7 @@ static cudaError_t poll_stream(cudaStream_t stream, int64_t deadline) {
 
 ls_status ls_cuda_wait(struct ls_cuda_device *device, cudaStream_t stream, const char *what) {
     double limit = ls_cuda_host()->timeout;
-    cudaError_t error = poll_stream(stream, ls_deadline_in(limit));
+    cudaError_t error = poll_stream(stream, device->lost ? ls_now() : ls_deadline_in(limit));
     if (error == cudaSuccess) return LS_OK;
     if (error != cudaErrorNotReady) return ls_cuda_check(device, error, what);
     device->lost = true;
@@ -63,8 +69,13 @@ static ls_status allocate_host(struct ls_device *base, size_t size, void **memor
     return LS_OK;
 }
 
+/* CUDA waits for what runs before it gives up pinned memory: a GPU that is lost keeps it. */
+static bool is_lost(struct ls_device *base) {
+    return ((struct ls_cuda_device *)base)->lost;
+}
+
 static void release_host(struct ls_device *base, void *memory) {
-    if (!memory || ls_cuda_enter((struct ls_cuda_device *)base)) return;
+    if (!memory || is_lost(base) || ls_cuda_enter((struct ls_cuda_device *)base)) return;
     (void)cudaFreeHost(memory);
 }
 
@@ -80,7 +91,7 @@ static ls_status pin(struct ls_device *base, void *memory, size_t size) {
 }
 
 static void unpin(struct ls_device *base, void *memory) {
-    if (ls_cuda_enter((struct ls_cuda_device *)base)) return;
+    if (is_lost(base) || ls_cuda_enter((struct ls_cuda_device *)base)) return;
     if (cudaHostUnregister(memory) != cudaSuccess) (void)cudaGetLastError();
 }
 
@@ -112,7 +123,7 @@ static ls_status is_sent(struct ls_device *base, int mark, bool *done) {
     if (status) return status;
     if (mark < 0 || mark >= LS_DEVICE_MARKS || !device->sent[mark])
         return ls_fail(LS_INTERNAL, "%s: nothing was sent with mark %d", base->name, mark);
-    cudaError_t error = cudaEventQuery(device->sent[mark]);
+    cudaError_t error = ls_cuda_answer(cudaEventQuery(device->sent[mark]));
     if (error != cudaErrorNotReady) status = ls_cuda_check(device, error, "computing, or copying from the device");
     if (!status) *done = error == cudaSuccess;
     return status;
