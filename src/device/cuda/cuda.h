@@ -75,6 +75,7 @@ ls_status ls_cuda_replay(struct ls_device *device, void *graph);
 void ls_cuda_drop(struct ls_device *device, void *graph);
 /* Until all is done that is queued on one of the device's streams, within the host's limit. */
 ls_status ls_cuda_wait(struct ls_cuda_device *device, cudaStream_t stream, const char *what);
+cudaError_t ls_cuda_answer(cudaError_t error); /* of a query; NotReady stays no thread's last error */
 /* What is queued on later from now on comes behind what is queued on earlier so far. */
 ls_status ls_cuda_join(struct ls_cuda_device *device, cudaStream_t earlier, cudaStream_t later);
 /* build.c */

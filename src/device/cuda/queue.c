@@ -13,7 +13,6 @@
 #define PAUSE     (20 * LS_MICROSECOND)  /* the first one, */
 #define PAUSE_MAX (500 * LS_MICROSECOND) /* and the longest */
 
-/* That something is still under way is no error for the next launch to find. */
 cudaError_t ls_cuda_answer(cudaError_t error) {
     if (error == cudaErrorNotReady) (void)cudaGetLastError();
     return error;
