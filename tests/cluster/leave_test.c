@@ -1,5 +1,4 @@
 /* Leaving: in order whoever is first, by failure with its root, in vain; and nothing is left behind. */
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -106,23 +105,6 @@ START_TEST(an_unknown_status_is_told) {
 }
 END_TEST
 
-static int count_entries(const char *folder) {
-    DIR *entries = opendir(folder);
-    int count = 0;
-    ck_assert_ptr_nonnull(entries);
-    while (readdir(entries)) count++;
-    (void)closedir(entries);
-    return count;
-}
-
-/* gRPC's own threads end, and close what they have, shortly after its last use. */
-static int settled(const char *folder, int wanted) {
-    int count = 0;
-    for (int64_t deadline = ls_now() + 5 * LS_SECOND; ls_now() < deadline; (void)usleep(20000))
-        if ((count = count_entries(folder)) <= wanted) break;
-    return count;
-}
-
 static void fail_sometimes(struct test_worker *worker) {
     worker->leave_with = all_in(worker);
     if (worker->context && worker->rank == 0) worker->leave_with = ls_fail(LS_CANCELLED, "enough");
@@ -137,12 +119,12 @@ START_TEST(leaves_nothing_behind) {
         test_workers_run(workers, 3);
         for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
         if (round == 0) {
-            threads = settled("/proc/self/task", 2);
-            descriptors = count_entries("/proc/self/fd");
+            threads = test_settled("/proc/self/task", 3);
+            descriptors = test_count_entries("/proc/self/fd");
         }
     }
-    ck_assert_int_le(settled("/proc/self/task", threads), threads);
-    ck_assert_int_le(settled("/proc/self/fd", descriptors), descriptors);
+    ck_assert_int_le(test_settled("/proc/self/task", threads), threads);
+    ck_assert_int_le(test_settled("/proc/self/fd", descriptors), descriptors);
 }
 END_TEST
 

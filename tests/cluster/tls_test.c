@@ -174,10 +174,16 @@ START_TEST(silent_stream_is_closed) {
 }
 END_TEST
 
+/* What gRPC has of TLS it frees in threads of its own, a while after its last use; then a process has one thread. */
+static void wait_for_threads(void) {
+    ck_assert_int_le(test_settled("/proc/self/task", 3), 3); /* with . and .. */
+}
+
 static Suite *suite(void) {
     Suite *suite = suite_create("cluster/tls");
     TCase *tests = tcase_create("tls");
     tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, NULL, wait_for_threads);
     tcase_add_loop_test(tests, all_join, 0, 4);
     tcase_add_loop_test(tests, strangers_are_told_why, 0, (int)(sizeof(shown) / sizeof(shown[0])));
     tcase_add_test(tests, silent_stream_is_closed);

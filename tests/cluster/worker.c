@@ -1,6 +1,7 @@
 /* A worker's life in a thread: delay, join, body, leave; everything that it says is kept. */
 #include "cluster/worker.h"
 
+#include <dirent.h>
 #include <arpa/inet.h>
 #include <check.h>
 #include <poll.h>
@@ -135,4 +136,21 @@ double test_wait_abort(struct ls_abort *abort, double limit) {
     int64_t start = ls_now();
     struct pollfd slot = {.fd = ls_abort_fd(abort), .events = POLLIN};
     return poll(&slot, 1, (int)(limit * 1000)) > 0 ? ls_seconds_since(start) : -1;
+}
+
+int test_count_entries(const char *folder) {
+    DIR *entries = opendir(folder);
+    int count = 0;
+    ck_assert_ptr_nonnull(entries);
+    while (readdir(entries)) count++;
+    (void)closedir(entries);
+    return count;
+}
+
+/* gRPC's own threads end, and close what they have, shortly after its last use. */
+int test_settled(const char *folder, int wanted) {
+    int count = 0;
+    for (int64_t deadline = ls_now() + 5 * LS_SECOND; ls_now() < deadline; (void)usleep(20000))
+        if ((count = test_count_entries(folder)) <= wanted) break;
+    return count;
 }
