@@ -1,6 +1,7 @@
 /* Devices without host memory that compute behind the threads (tests/far): what is trained and measured on them has the
  * bits of the CPU, wherever the gradients are added in host memory; NCCL's order is its own, and the same everywhere.
  */
+#include <pthread.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -216,18 +217,21 @@ static void near(const struct job *job, const struct job *cpu) {
 }
 
 struct told {
-    char nccl[200]; /* the line about it, of rank 0 */
+    pthread_mutex_t lock;
+    char nccl[200]; /* the line about it, of any rank */
 };
 
 static void listen(void *context, ls_log_level level, const char *line) {
     struct told *told = context;
     const char *at = strstr(line, "gradients of");
     (void)level;
+    (void)pthread_mutex_lock(&told->lock);
     if (at) (void)snprintf(told->nccl, sizeof(told->nccl), "%s", at);
+    (void)pthread_mutex_unlock(&told->lock);
 }
 
 static void run_listening(const struct layout *layout, struct job *job, const char *expected) {
-    struct told told = {""};
+    struct told told = {PTHREAD_MUTEX_INITIALIZER, ""};
     struct layout listening = *layout;
     listening.options.log = listen;
     listening.options.log_context = &told;

@@ -56,11 +56,14 @@ static const char *gpus(void) {
 
 static void open_strategy(struct subject *subject) {
     assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = gpus() ? gpus() : "2"), &subject->strategy));
-    for (int i = 0; !gpus() && i < REPLICAS; i++) {
+    if (gpus()) return;
+    ls_replicas_stop(subject->strategy);
+    for (int i = 0; i < REPLICAS; i++) {
         ls_replica *replica = &subject->strategy->replicas[i];
         rounding_open(replica->device, true, &subject->devices[i]);
         replica->device = &subject->devices[i].device;
     }
+    assert_ok(ls_replicas_start(subject->strategy));
 }
 
 static void open_subject(struct subject *subject, ls_optimizer optimizer, ls_precision precision) {
