@@ -1,9 +1,9 @@
 /* Every worker counts its turns in its own control segment; who waits reads those of all others, and sleeps on a futex
  * in the first worker's. Who waits spins for a moment, but lets those run whom it waits for, and tells the kernel if it
  * has put more of them on one processor than on another. Who waits long looks, every few milliseconds, at the abort
- * flag, the clock and the links of the host's workers: during a call in shared memory nothing moves on those, unless a
- * rank has gone or makes another call. (A rank may be ahead and use its links already; then the meeting is over, which
- * is looked at once more.) */
+ * flag, the clock and the links of those who have not come: during a call in shared memory nothing moves on them,
+ * unless a rank has gone or makes another call. Who has come may be ahead, use its links for the next call, or end in
+ * it: this meeting does not need it any more, and to give it up would leave behind those for whom it is over. */
 #define _GNU_SOURCE
 #include "collective/meet.h"
 
@@ -30,11 +30,13 @@ static inline void relax(void) {
 }
 
 /* Somebody may be a turn ahead. */
+static bool has_come(const struct ls_shared *shared, int index) {
+    return atomic_load(&ls_shared_control(shared, index)->arrived) >= shared->turn;
+}
+
 static bool all_have_come(struct ls_shared *shared) {
-    for (; shared->awaited < shared->size; shared->awaited++) {
-        struct ls_control *control = ls_shared_control(shared, shared->awaited);
-        if (atomic_load(&control->arrived) < shared->turn) return false;
-    }
+    for (; shared->awaited < shared->size; shared->awaited++)
+        if (!has_come(shared, shared->awaited)) return false;
     return true;
 }
 
@@ -77,21 +79,24 @@ static void note_presence(const struct ls_meeting_place *place, bool opening) {
     }
     for (int i = 0; i < place->shared->size; i++) {
         struct ls_peer *peer = &place->executor->peers[place->shared->members[i]];
-        uint64_t turn = atomic_load(&ls_shared_control(place->shared, i)->arrived);
-        bool here = turn >= place->shared->turn;
+        bool here = has_come(place->shared, i);
         peer->heard = here || !opening;
         peer->receiving = here ? -1 : 0;
     }
 }
 
-/* Those of the host: what comes from others may be their next call. */
-static bool links_moved(const struct ls_meeting_place *place) {
+/* Whether the link of one who has not come has moved. What moved may have come after its arrival: look again. */
+static bool missing_moved(const struct ls_meeting_place *place) {
+    const struct ls_shared *shared = place->shared;
     struct pollfd *polls = place->executor->polls;
-    for (int i = 0; i < place->shared->size; i++) {
-        const struct ls_link *link = place->executor->peers[place->shared->members[i]].link;
+    for (int i = 0; i < shared->size; i++) {
+        const struct ls_link *link = place->executor->peers[shared->members[i]].link;
         polls[i] = (struct pollfd){.fd = link ? link->ops->fd(link) : -1, .events = POLLIN};
     }
-    return poll(polls, (nfds_t)place->shared->size, 0) > 0;
+    if (poll(polls, (nfds_t)shared->size, 0) <= 0) return false;
+    for (int i = 0; i < shared->size; i++)
+        if (polls[i].revents && !has_come(shared, i)) return true;
+    return false;
 }
 
 ls_status ls_meet_over_links(const struct ls_meeting_place *place) {
@@ -112,7 +117,7 @@ static ls_status wait_long(const struct ls_meeting_place *place, bool opening) {
         note_presence(place, opening);
         ls_status status = ls_executor_verdict(place->executor);
         if (status) return status;
-        if (links_moved(place) && !is_over(place->shared)) return ls_meet_over_links(place);
+        if (missing_moved(place)) return ls_meet_over_links(place);
     }
 }
 
@@ -198,13 +203,13 @@ uint64_t ls_meet_take(const struct ls_meeting_place *place) {
     return atomic_fetch_add_explicit(&ls_shared_control(shared, 0)->taken, 1, memory_order_relaxed) - shared->taken;
 }
 
-/* Every worker has asked once in vain. */
+/* Every worker has asked once in vain. Who has come owes no block. */
 ls_status ls_meet_done(const struct ls_meeting_place *place, uint64_t blocks, uint64_t count) {
     struct ls_shared *shared = place->shared;
     shared->taken += count + (uint64_t)shared->size;
     shared->done += count;
-    come(shared);
     if (blocks && atomic_fetch_add(&ls_shared_control(shared, 0)->done, blocks) + blocks == shared->done) wake(shared);
+    come(shared);
     shared->blocks = true;
     ls_status status = wait(place, false);
     shared->blocks = false;
