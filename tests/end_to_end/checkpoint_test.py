@@ -23,7 +23,7 @@ SMALL = ("--json", "--verbose", "-1", "--optimizer", "adam", "--limit", "1000", 
 SHORT = ("--json", "--verbose", "-1", "--limit", "500", "--no-validation", "--batch-size", "50", "--epochs", "3")
 VARIABLES = [layer + part for layer in ("dense", "dense_1", "dense_2") for part in ("/kernel", "/bias")]
 NUMBERS = ("steps", "loss", "accuracy", "weights_sha256")
-LONG_FORM = "LOCKSTEP_TEST_FULL" in os.environ
+LONG_FORM = bool(os.environ.get("LOCKSTEP_TEST_FULL"))
 
 
 def train(*options, before=None):
