@@ -8,7 +8,7 @@
 #include "harness.h"
 #include "strategy/workers.h"
 
-#define STEPS 100
+enum { STEPS = SANITIZED ? 20 : 100 };
 
 struct job {
     int64_t batch, limit, per_epoch; /* per_epoch 0: to the end of the data, epochs passes */
@@ -140,7 +140,7 @@ START_TEST(synchronized_is_one_big_batch) {
                                             {1, {4}, LS_AUTO, LS_CROSS_DEVICE_AUTO}};
     const struct job whole = {.batch = 26,
                               .limit = 420,
-                              .epochs = 20,
+                              .epochs = SANITIZED ? 6 : 20,
                               .per_epoch = 1,
                               .convolutions = true,
                               .synchronized = true,
@@ -218,7 +218,7 @@ START_TEST(losses_follow_one_replica) {
                           "layout %zu, step %d: loss %.9g, one replica has %.9g", i, step, job.losses[step],
                           one.losses[step]);
     }
-    ck_assert_double_lt(one.losses[STEPS - 1], 0.7 * one.losses[0]); /* it does learn */
+    ck_assert_double_lt(one.losses[STEPS - 1], (SANITIZED ? 0.95 : 0.7) * one.losses[0]); /* it does learn */
 }
 END_TEST
 
