@@ -7,7 +7,7 @@
 
 #define LS_BUDGET_SOURCES 64
 #define LS_BUDGET_MOST    256 /* tokens of a source at first, and at most */
-#define LS_BUDGET_SECOND  100 /* tokens that a source gets back a second */
+#define LS_BUDGET_SECOND  25  /* tokens that a source gets back a second */
 
 /* An IPv4 address, or the network part of an IPv6 one. */
 struct ls_source {
