@@ -46,12 +46,22 @@ struct ls_device_queue_ops {
     /* Makes other host memory, such as ls_group_share's, as good as that for copies; undone before it is released. */
     ls_status (*pin)(struct ls_device *device, void *memory, size_t size);
     void (*unpin)(struct ls_device *device, void *memory);
-    /* Beside the ops: begins a copy to host memory of what the ops queued so far have written there, ... */
+    /* Beside the ops: begins a copy to host memory of what the ops queued so far have written there (of nothing: the
+     * mark is those ops'), ... */
     ls_status (*send)(struct ls_device *device, int mark, void *host, const void *from, size_t size);
     /* ... tells whether it is done, from any thread, without waiting, ... */
     ls_status (*sent)(struct ls_device *device, int mark, bool *done);
     /* ... and back, from any thread, behind what was received before. host is read until it is done. */
     ls_status (*receive)(struct ls_device *device, void *to, const void *host, size_t size);
+    /* Received too, behind what was received before: a copy from the memory of peer, another device of the same kind,
+     * as it is when peer's mark is done; of nothing, it waits for the mark only. peer may be device itself; it must not
+     * release the memory before device is through. ... */
+    ls_status (*fetch)(struct ls_device *device, void *to, const struct ls_device *peer, int mark, const void *from,
+                       size_t size);
+    /* ... And to[i] = a[i] + b[i], in float32 with denormals, as the host adds; to may be a or b. */
+    ls_status (*add)(struct ls_device *device, float *to, const float *a, const float *b, size_t count);
+    /* As send, but from any thread, and of what has been received so far. */
+    ls_status (*forward)(struct ls_device *device, int mark, void *host, const void *from, size_t size);
     /* Ops that are queued from now on see what was received. */
     ls_status (*settle)(struct ls_device *device);
     /* A list of ops as one: what the calling thread queues from begin to end is not done, but kept ... */

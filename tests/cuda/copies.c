@@ -72,6 +72,18 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMe
     return ls_emulated_answer(error);
 }
 
+/* Between two devices, each of which has all of its part. */
+cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t size,
+                                cudaStream_t stream) {
+    if (!size) return cudaSuccess;
+    ls_emulated_lock();
+    bool there = ls_emulated_memory_device(to) == to_device && ls_emulated_memory_device(from) == from_device;
+    cudaError_t error = there ? cudaSuccess : cudaErrorInvalidValue;
+    if (error == cudaSuccess) error = queue_copy(&(struct copy){to, from, size, 0}, cudaMemcpyDeviceToDevice, stream);
+    ls_emulated_unlock();
+    return ls_emulated_answer(error);
+}
+
 cudaError_t cudaMemsetAsync(void *to, int value, size_t size, cudaStream_t stream) {
     if (!size) return cudaSuccess;
     ls_emulated_lock();

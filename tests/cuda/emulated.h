@@ -28,5 +28,7 @@ void ls_emulated_yield(void);
 enum ls_emulated_place { LS_EMULATED_PAGEABLE, LS_EMULATED_PINNED, LS_EMULATED_DEVICE, LS_EMULATED_BAD };
 /* Where all of size bytes lie; BAD: not in one allocation of a device. */
 enum ls_emulated_place ls_emulated_place_of(const void *data, size_t size);
+/* The device whose memory that is; -1: none's. */
+int ls_emulated_memory_device(const void *data);
 /* Makes all device memory appear, or vanish. */
 void ls_emulated_show(bool visible);

@@ -84,6 +84,10 @@ enum ls_emulated_place ls_emulated_place_of(const void *data, size_t size) {
     return find_pinned(data, size) ? LS_EMULATED_PINNED : LS_EMULATED_PAGEABLE;
 }
 
+int ls_emulated_memory_device(const void *data) {
+    return ls_emulated_place_of(data, 1) == LS_EMULATED_DEVICE ? find(data)->device : -1;
+}
+
 bool ls_emulated_is_device(const void *data, size_t size) {
     return ls_emulated_place_of(data, size) == LS_EMULATED_DEVICE;
 }

@@ -87,8 +87,23 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
-    *can = device != peer && device >= 0 && peer >= 0 && device < count_devices() && peer < count_devices();
+    if (device < 0 || peer < 0 || device >= count_devices() || peer >= count_devices())
+        return ls_emulated_answer(cudaErrorInvalidDevice);
+    *can = device != peer && !getenv("LOCKSTEP_EMULATED_APART");
     return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+    static bool enabled[MOST_DEVICES][MOST_DEVICES];
+    int can = 0;
+    cudaError_t error = flags ? cudaErrorInvalidValue : cudaDeviceCanAccessPeer(&can, current, peer);
+    if (error == cudaSuccess && !can) error = cudaErrorPeerAccessUnsupported;
+    if (error != cudaSuccess) return ls_emulated_answer(error);
+    ls_emulated_lock();
+    if (enabled[current][peer]) error = cudaErrorPeerAccessAlreadyEnabled;
+    enabled[current][peer] = true;
+    ls_emulated_unlock();
+    return ls_emulated_answer(error);
 }
 
 cudaError_t cudaRuntimeGetVersion(int *version) {
@@ -121,6 +136,8 @@ cudaError_t cudaPeekAtLastError(void) {
     X(cudaErrorInvalidDevice, "invalid device ordinal")                                                                \
     X(cudaErrorNoDevice, "no CUDA-capable device is detected")                                                         \
     X(cudaErrorInvalidResourceHandle, "invalid resource handle")                                                       \
+    X(cudaErrorPeerAccessUnsupported, "peer access is not supported between these two devices")                        \
+    X(cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled")                                             \
     X(cudaErrorNotReady, "device not ready")                                                                           \
     X(cudaErrorIllegalAddress, "an illegal memory access was encountered")                                             \
     X(cudaErrorHostMemoryAlreadyRegistered, "part or all of the requested memory range is already mapped")             \

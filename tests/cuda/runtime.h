@@ -9,8 +9,9 @@
  *   device's stream, waiting while a stream is captured, and the like.
  *
  * The other fakes (of cublasLt, cuDNN, NCCL) queue their work here. Environment: LOCKSTEP_EMULATED_GPUS (2),
- * LOCKSTEP_EMULATED_MEMORY (bytes of each; 4 GiB), LOCKSTEP_EMULATED_HANG (nothing is ever done),
- * LOCKSTEP_EMULATED_FAULT=N (the N-th thing that a stream does fails, and all after it, as after a bad address). */
+ * LOCKSTEP_EMULATED_APART (none reaches another), LOCKSTEP_EMULATED_MEMORY (bytes of each; 4 GiB),
+ * LOCKSTEP_EMULATED_HANG (nothing is ever done), LOCKSTEP_EMULATED_FAULT=N (the N-th thing that a stream does fails,
+ * and all after it, as after a bad address). */
 #pragma once
 #include <cuda_runtime_api.h>
 #include <stdbool.h>

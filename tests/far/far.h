@@ -10,7 +10,7 @@
 #include "device/device.h"
 #include "device/plugin.h"
 
-enum far_kind { FAR_RUN, FAR_COPY, FAR_WAIT, FAR_MARK };
+enum far_kind { FAR_RUN, FAR_COPY, FAR_WAIT, FAR_MARK, FAR_FETCH, FAR_ADD };
 struct far_task {
     struct far_task *next;
     enum far_kind kind;
@@ -21,12 +21,14 @@ struct far_task {
     struct ls_optimizer_step step;
     struct ls_loss_sums gathered;
     float report[64];
-    /* COPY, MARK (of a group) */
+    /* COPY, MARK (of a group), FETCH, ADD */
     void *to, *own; /* own: bytes to copy, freed with the task; NULL: */
-    const void *from;
+    const void *from, *with;
     size_t size;
     int mark;
     uint64_t *reached;
+    struct far_device *peer; /* of whose copies so many come first: */
+    uint64_t behind;
 };
 struct far_queue {
     struct far_task *first, **end;
@@ -41,9 +43,10 @@ struct far_device {
     struct ls_device device;
     struct ls_device *inner; /* a CPU; owns */
     int index;
-    pthread_mutex_t lock; /* guards what follows, and the execution */
+    /* With far_lock, as the execution: */
     struct far_queue ops, copies;
     struct far_block *blocks;
+    int opened;                          /* how often its memory is open now */
     uint64_t marks[LS_DEVICE_MARKS];     /* numbers of copies */
     int polls;                           /* of one copy, before it is made */
     struct far_task *graph, **graph_end; /* what is captured at present; graph_end NULL: nothing is */
@@ -68,10 +71,15 @@ extern const struct ls_device_group_ops far_group_ops;
 /* This module's error becomes the host's. */
 ls_status far_give(ls_status status);
 
+/* One lock for all devices, since they wait for each other; a thread may take it again. */
+void far_lock(void);
+void far_unlock(void);
+
 /* memory.c: pages that are closed but while far work is done. */
 ls_status far_allocate(struct far_device *far, size_t size, void **memory);
 void far_release(struct far_device *far, void *memory);
-void far_open_memory(const struct far_device *far, bool open);
+void far_open_memory(struct far_device *far, bool open);
+bool far_owns(const struct far_device *far, const void *memory, size_t size);
 /* Memory of any device's allocate_host, or pinned. */
 ls_status far_allocate_host(size_t size, void **memory);
 void far_release_host(void *memory);
@@ -82,7 +90,7 @@ bool far_reaches(const void *memory, size_t size);
 /* queue.c */
 ls_status far_queue_op(struct far_device *far, const struct ls_op *op);
 ls_status far_queue_copy(struct far_device *far, void *to, const void *from, size_t size, bool from_host);
-/* With the lock: all ops, and copies up to a number. */
+/* All ops, and copies up to a number. */
 void far_do(struct far_device *far, uint64_t copies);
 /* What is still queued will never be done. */
 void far_forget(struct far_device *far);

@@ -44,9 +44,9 @@ static void group_abort(struct ls_device_group *group) {
 static void group_close(struct ls_device_group *group) {
     free_requests(group);
     for (int i = 0; i < group->count; i++) {
-        (void)pthread_mutex_lock(&group->devices[i]->lock);
+        far_lock();
         far_do(group->devices[i], 0);
-        (void)pthread_mutex_unlock(&group->devices[i]->lock);
+        far_unlock();
     }
     for (int i = 0; i < group->count; i++) ls_meeting_leave(group->meetings[i]);
     ls_free(group);
@@ -98,7 +98,7 @@ static bool is_due(const struct ls_device_group *group, const struct request *re
 static ls_status do_part(struct ls_device_group *group, struct request *request, int index) {
     struct far_device *far = group->devices[index];
     ls_status status = LS_OK;
-    (void)pthread_mutex_lock(&far->lock);
+    far_lock();
     far_do(far, 0);
     if (far->status) status = ls_fail(far->status, "%s: %s", far->device.name, far->error);
     if (!status && is_due(group, request, index)) {
@@ -108,7 +108,7 @@ static ls_status do_part(struct ls_device_group *group, struct request *request,
         request->done[index] = done > 0;
         if (done < 0) status = ls_fail(LS_INTERNAL, "%s: the ranks make different calls", far->device.name);
     }
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
     return status;
 }
 

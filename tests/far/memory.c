@@ -22,16 +22,16 @@ ls_status far_allocate(struct far_device *far, size_t size, void **memory) {
         return ls_fail_memory("far memory", size);
     }
     block->memory = made;
-    (void)pthread_mutex_lock(&far->lock);
+    far_lock();
     block->next = far->blocks;
     far->blocks = block;
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
     *memory = made;
     return LS_OK;
 }
 
 void far_release(struct far_device *far, void *memory) {
-    (void)pthread_mutex_lock(&far->lock);
+    far_lock();
     for (struct far_block **at = &far->blocks; *at; at = &(*at)->next) {
         struct far_block *found = *at;
         if (found->memory != memory) continue;
@@ -40,12 +40,22 @@ void far_release(struct far_device *far, void *memory) {
         ls_free(found);
         break;
     }
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
 }
 
-void far_open_memory(const struct far_device *far, bool open) {
+/* Whoever opened it first closes it last. */
+void far_open_memory(struct far_device *far, bool open) {
+    far->opened += open ? 1 : -1;
+    if (far->opened != (open ? 1 : 0)) return;
     for (const struct far_block *b = far->blocks; b; b = b->next)
         (void)mprotect(b->memory, b->size, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+bool far_owns(const struct far_device *far, const void *memory, size_t size) {
+    const char *begin = memory;
+    for (const struct far_block *b = far->blocks; b; b = b->next)
+        if (begin >= b->memory && begin + size <= b->memory + b->size) return true;
+    return false;
 }
 
 /* ---- the host's ---- */

@@ -31,13 +31,15 @@ static ls_status run_exchanging(struct far_device *far, const struct ls_op *op, 
     if (status) return status;
     copy.exchange = &wrapped;
     copy.handle = own->handle;
-    (void)pthread_mutex_lock(&far->lock);
+    far_lock();
     far_open_memory(far, true);
+    far_unlock(); /* the other replicas may come */
     status = far->inner->ops->enter(far->inner, &before);
     if (!status) status = own->run(&copy);
     far->inner->ops->leave(far->inner, &before);
+    far_lock();
     far_open_memory(far, false);
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
     return far_give(status);
 }
 

@@ -19,10 +19,11 @@ ls_status far_give(ls_status status) {
 
 static void far_close(struct ls_device *device) {
     struct far_device *far = (struct far_device *)device;
+    far_lock();
     far_do(far, far->copies.queued);
     far_forget(far);
+    far_unlock();
     ls_device_close(far->inner);
-    (void)pthread_mutex_destroy(&far->lock);
     ls_free(far);
 }
 
@@ -53,10 +54,10 @@ static ls_status far_copy_out(struct ls_device *device, void *to, const void *fr
     struct far_device *far = (struct far_device *)device;
     ls_status status = far_queue_copy(far, to, from, size, false);
     if (status) return far_give(status);
-    (void)pthread_mutex_lock(&far->lock);
+    far_lock();
     far_do(far, 0);
     status = far->status ? ls_fail(far->status, "%s: %s", device->name, far->error) : LS_OK;
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
     return far_give(status);
 }
 
@@ -76,7 +77,6 @@ static ls_status far_open(int index, int threads, struct ls_device **device) {
     struct far_device *far = ls_alloc(sizeof(*far));
     if (!far) return far_give(ls_fail_memory("a far device", sizeof(*far)));
     ls_status status = ls_cpu_kind.open(index, threads, &far->inner);
-    if (!status && pthread_mutex_init(&far->lock, NULL)) status = ls_fail(LS_INTERNAL, "no mutex");
     if (status) {
         ls_free(far);
         return far_give(status);
@@ -107,6 +107,30 @@ const struct ls_device_kind far_device_kind = {"gpu", far_unavailable, far_count
 static void far_fingerprint(char *text, size_t size) {
     (void)snprintf(text, size, "far");
 }
+
+/* ---- the lock, which threads take again while they do what other devices wait for ---- */
+
+static pthread_mutex_t lock;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_lock(void) {
+    pthread_mutexattr_t again;
+    (void)pthread_mutexattr_init(&again);
+    (void)pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(&lock, &again);
+    (void)pthread_mutexattr_destroy(&again);
+}
+
+void far_lock(void) {
+    (void)pthread_once(&once, make_lock);
+    (void)pthread_mutex_lock(&lock);
+}
+
+void far_unlock(void) {
+    (void)pthread_mutex_unlock(&lock);
+}
+
+/* ---- the plugin ---- */
 
 static const struct ls_plugin far_plugin = {.abi = LS_PLUGIN_ABI,
                                             .version = NULL,

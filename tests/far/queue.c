@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/denormal.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "far.h"
@@ -39,12 +40,36 @@ static void note(struct far_device *far, ls_status status) {
 /* ---- doing ---- */
 
 static void do_ops(struct far_device *far, uint64_t until);
+static void do_copies(struct far_device *far, uint64_t until);
+
+/* The peer does what is waited for, and no more: what it does later may wait for this device. */
+static void fetch(struct far_device *far, const struct far_task *task) {
+    struct far_device *peer = task->peer;
+    far_open_memory(peer, true);
+    do_copies(peer, task->behind);
+    if (peer->status && !far->status) {
+        far->status = peer->status;
+        memcpy(far->error, peer->error, sizeof(far->error));
+    }
+    if (!far->status && task->size) memcpy(task->to, task->from, task->size);
+    far_open_memory(peer, false);
+}
+
+static void add(const struct far_task *task) {
+    unsigned denormals = ls_denormals_keep();
+    float *to = task->to;
+    const float *a = task->from, *b = task->with;
+    for (size_t i = 0; i < task->size / sizeof(float); i++) to[i] = a[i] + b[i];
+    ls_denormals_restore(denormals);
+}
 
 static void do_copies(struct far_device *far, uint64_t until) {
     while (far->copies.done < until && !far->stuck) {
         struct far_task *task = take(&far->copies);
         do_ops(far, task->number);
-        if (!far->status && task->size) memcpy(task->to, task->from, task->size);
+        if (task->kind == FAR_FETCH) fetch(far, task);
+        if (task->kind == FAR_ADD && !far->status) add(task);
+        if (task->kind == FAR_COPY && !far->status && task->size) memcpy(task->to, task->from, task->size);
         free_task(task);
     }
 }
@@ -87,10 +112,10 @@ static ls_status state_of(const struct far_device *far) {
 
 ls_status far_synchronize(struct ls_device *device) {
     struct far_device *far = far_of(device);
-    (void)pthread_mutex_lock(&far->lock);
+    far_lock();
     far_do(far, far->copies.queued);
     ls_status status = state_of(far);
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
     return far_give(status);
 }
 
@@ -108,7 +133,7 @@ static bool captures(const struct far_device *far) {
 
 static ls_status queue_task(struct far_device *far, struct far_task *task) {
     ls_status status = LS_OK;
-    (void)pthread_mutex_lock(&far->lock);
+    far_lock();
     if (!captures(far)) {
         append(&far->ops, task);
     } else if (task->kind == FAR_RUN) {
@@ -118,7 +143,7 @@ static ls_status queue_task(struct far_device *far, struct far_task *task) {
         free_task(task);
         status = ls_fail(LS_INTERNAL, "%s: only ops can be captured", far->device.name);
     }
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
     return far_give(status);
 }
 
@@ -156,22 +181,32 @@ ls_status far_queue_mark(struct far_device *far, uint64_t *reached, uint64_t val
     return queue_task(far, task);
 }
 
+/* What it touches: memory of the host (NULL: none), and of devices. */
+static ls_status check_beside(const struct far_device *far, const struct far_task *task, const void *host) {
+    const struct far_device *from = task->peer ? task->peer : far;
+    bool there = true;
+    if (!task->size) return LS_OK;
+    if (host && !far_reaches(host, task->size))
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: a copy's host memory is not pinned", far->device.name);
+    if (task->to != host) there = there && far_owns(far, task->to, task->size);
+    if (task->from != host) there = there && far_owns(from, task->from, task->size);
+    if (task->with) there = there && far_owns(far, task->with, task->size);
+    return there ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "%s: a copy of other memory", far->device.name);
+}
+
 static ls_status queue_copy_beside(struct far_device *far, struct far_task task, const void *host) {
     struct far_task *made = new_task(FAR_COPY);
-    ls_status status = LS_OK;
     if (!made) return far_give(ls_fail_memory("a far copy", sizeof(*made)));
     *made = task;
-    (void)pthread_mutex_lock(&far->lock);
-    if (!far_reaches(host, task.size))
-        status = ls_fail(LS_INVALID_ARGUMENT, "%s: a copy's host memory is not pinned", far->device.name);
-    else if (captures(far))
-        status = ls_fail(LS_INTERNAL, "%s: only ops can be captured", far->device.name);
+    far_lock();
+    ls_status status = check_beside(far, &task, host);
+    if (!status && captures(far)) status = ls_fail(LS_INTERNAL, "%s: only ops can be captured", far->device.name);
     if (status)
         free_task(made);
     else
         append(&far->copies, made);
     if (!status && task.mark >= 0) far->marks[task.mark] = far->copies.queued;
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
     return far_give(status);
 }
 
@@ -184,17 +219,45 @@ static ls_status far_send(struct ls_device *device, int mark, void *host, const 
 
 static ls_status far_receive(struct ls_device *device, void *to, const void *host, size_t size) {
     struct far_device *far = far_of(device);
-    (void)pthread_mutex_lock(&far->lock);
+    far_lock();
     far_counts.early += far->ops.done < far->ops.queued;
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
     const struct far_task task = {.kind = FAR_COPY, .to = to, .from = host, .size = size, .mark = -1};
     return queue_copy_beside(far, task, host);
+}
+
+static ls_status far_fetch(struct ls_device *device, void *to, const struct ls_device *peer, int mark, const void *from,
+                           size_t size) {
+    struct far_device *far = far_of(device), *other = (struct far_device *)peer;
+    far_lock();
+    const struct far_task task = {.kind = FAR_FETCH,
+                                  .to = to,
+                                  .from = from,
+                                  .size = size,
+                                  .mark = -1,
+                                  .peer = other,
+                                  .behind = other->marks[mark]};
+    ls_status status = queue_copy_beside(far, task, NULL);
+    far_unlock();
+    return status;
+}
+
+static ls_status far_add(struct ls_device *device, float *to, const float *a, const float *b, size_t count) {
+    const struct far_task task = {
+        .kind = FAR_ADD, .to = to, .from = a, .with = b, .size = count * sizeof(float), .mark = -1};
+    return queue_copy_beside(far_of(device), task, NULL);
+}
+
+/* Of what was received so far: that stands before it in the queue. */
+static ls_status far_forward(struct ls_device *device, int mark, void *host, const void *from, size_t size) {
+    const struct far_task task = {.kind = FAR_COPY, .to = host, .from = from, .size = size, .mark = mark};
+    return queue_copy_beside(far_of(device), task, host);
 }
 
 /* As on a GPU it takes a while. */
 static ls_status far_sent(struct ls_device *device, int mark, bool *done) {
     struct far_device *far = far_of(device);
-    (void)pthread_mutex_lock(&far->lock);
+    far_lock();
     uint64_t wanted = far->marks[mark];
     if (far->copies.done < wanted && ++far->polls >= 3) {
         far_do(far, wanted);
@@ -202,7 +265,7 @@ static ls_status far_sent(struct ls_device *device, int mark, bool *done) {
     }
     *done = far->copies.done >= wanted;
     ls_status status = state_of(far);
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
     return far_give(status);
 }
 
@@ -210,9 +273,9 @@ static ls_status far_settle(struct ls_device *device) {
     struct far_device *far = far_of(device);
     struct far_task *task = new_task(FAR_WAIT);
     if (!task) return far_give(ls_fail_memory("a far wait", sizeof(*task)));
-    (void)pthread_mutex_lock(&far->lock);
+    far_lock();
     task->number = far->copies.queued;
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
     return queue_task(far, task);
 }
 
@@ -220,21 +283,21 @@ static ls_status far_settle(struct ls_device *device) {
 
 static ls_status far_capture_begin(struct ls_device *device) {
     struct far_device *far = far_of(device);
-    (void)pthread_mutex_lock(&far->lock);
+    far_lock();
     bool already = far->graph_end;
     far->graph = NULL;
     far->graph_end = &far->graph;
     far->capturing = pthread_self();
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
     return already ? far_give(ls_fail(LS_INTERNAL, "%s is captured already", device->name)) : LS_OK;
 }
 
 static ls_status far_capture_end(struct ls_device *device, void **graph) {
     struct far_device *far = far_of(device);
-    (void)pthread_mutex_lock(&far->lock);
+    far_lock();
     *graph = far->graph;
     far->graph_end = NULL;
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
     return LS_OK;
 }
 
@@ -287,6 +350,9 @@ const struct ls_device_queue_ops far_queue_ops = {.synchronize = far_synchronize
                                                   .send = far_send,
                                                   .sent = far_sent,
                                                   .receive = far_receive,
+                                                  .fetch = far_fetch,
+                                                  .add = far_add,
+                                                  .forward = far_forward,
                                                   .settle = far_settle,
                                                   .capture_begin = far_capture_begin,
                                                   .capture_end = far_capture_end,

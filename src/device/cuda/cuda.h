@@ -22,8 +22,9 @@ struct ls_cuda_device {
     int multiprocessors;
     struct ls_cuda_fault *fault;
     atomic_bool lost;        /* it did not answer in time */
-    pthread_mutex_t joining; /* guards joint, which orders one stream behind another */
+    pthread_mutex_t joining; /* guards joint, which orders one stream behind another, and: */
     cudaEvent_t joint;
+    uint64_t opened;                   /* to the peers with these indices, for their copies from here */
     cudaEvent_t sent[LS_DEVICE_MARKS]; /* NULL until the mark is used */
 };
 /* fault.c: open allocates the record through the device's queue, close releases it. report, called by synchronize when
@@ -67,12 +68,15 @@ ls_status ls_cuda_enter(const struct ls_cuda_device *device);
 /* Lets kernels on peer, NCCL's say, read and write device's memory, where the two can reach each other. */
 ls_status ls_cuda_admit(const struct ls_cuda_device *device, const struct ls_cuda_device *peer);
 extern const struct ls_device_ops ls_cuda_device_ops;
-/* queue.c, graph.c */
+/* queue.c, graph.c, peer.c */
 extern const struct ls_device_queue_ops ls_cuda_queue_ops;
 ls_status ls_cuda_capture_begin(struct ls_device *device);
 ls_status ls_cuda_capture_end(struct ls_device *device, void **graph);
 ls_status ls_cuda_replay(struct ls_device *device, void *graph);
 void ls_cuda_drop(struct ls_device *device, void *graph);
+ls_status ls_cuda_fetch(struct ls_device *device, void *to, const struct ls_device *peer, int mark, const void *from,
+                        size_t size);
+ls_status ls_cuda_add_beside(struct ls_device *device, float *to, const float *a, const float *b, size_t count);
 /* Until all is done that is queued on one of the device's streams, within the host's limit. */
 ls_status ls_cuda_wait(struct ls_cuda_device *device, cudaStream_t stream, const char *what);
 cudaError_t ls_cuda_answer(cudaError_t error); /* of a query; NotReady stays no thread's last error */

@@ -104,16 +104,36 @@ static ls_status make_mark(struct ls_cuda_device *device, int mark) {
     return ls_cuda_check(device, error, "making an event");
 }
 
-static ls_status begin_send(struct ls_device *base, int mark, void *host, const void *from, size_t size) {
-    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+struct sending {
+    cudaStream_t behind;
+    int mark;
+    void *host;
+    const void *from;
+    size_t size;
+};
+
+/* A mark alone waits for nothing that is still to be copied. */
+static ls_status send_behind(struct ls_cuda_device *device, const struct sending *sending) {
+    cudaStream_t stream = sending->size ? device->sends : sending->behind;
     ls_status status = ls_cuda_enter(device);
-    if (!status) status = make_mark(device, mark);
-    if (!status) status = ls_cuda_join(device, device->stream, device->sends);
+    if (!status) status = make_mark(device, sending->mark);
+    if (!status && sending->size) status = ls_cuda_join(device, sending->behind, stream);
     if (status) return status;
     cudaError_t error = cudaSuccess;
-    if (size) error = cudaMemcpyAsync(host, from, size, cudaMemcpyDeviceToHost, device->sends);
-    if (error == cudaSuccess) error = cudaEventRecord(device->sent[mark], device->sends);
+    if (sending->size)
+        error = cudaMemcpyAsync(sending->host, sending->from, sending->size, cudaMemcpyDeviceToHost, stream);
+    if (error == cudaSuccess) error = cudaEventRecord(device->sent[sending->mark], stream);
     return ls_cuda_check(device, error, "copying from the device");
+}
+
+static ls_status begin_send(struct ls_device *base, int mark, void *host, const void *from, size_t size) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    return send_behind(device, &(struct sending){device->stream, mark, host, from, size});
+}
+
+static ls_status begin_forward(struct ls_device *base, int mark, void *host, const void *from, size_t size) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    return send_behind(device, &(struct sending){device->receives, mark, host, from, size});
 }
 
 static ls_status is_sent(struct ls_device *base, int mark, bool *done) {
@@ -150,6 +170,9 @@ const struct ls_device_queue_ops ls_cuda_queue_ops = {.synchronize = synchronize
                                                       .send = begin_send,
                                                       .sent = is_sent,
                                                       .receive = begin_receive,
+                                                      .fetch = ls_cuda_fetch,
+                                                      .add = ls_cuda_add_beside,
+                                                      .forward = begin_forward,
                                                       .settle = settle,
                                                       .capture_begin = ls_cuda_capture_begin,
                                                       .capture_end = ls_cuda_capture_end,

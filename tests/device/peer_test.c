@@ -1,0 +1,189 @@
+/* Devices of one process that take from each other's memory, by the plugin that LOCKSTEP_PLUGIN names: copies behind a
+ * peer's mark, sums to the bit, and what is forwarded to the host. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/denormal.h"
+#include "base/memory.h"
+#include "base/random.h"
+#include "device/gpu.h"
+#include "harness.h"
+
+enum { DEVICES = 2, COUNT = 20003, BYTES = COUNT * sizeof(float), GIVEN = 0, SUMMED = 1 };
+
+static struct {
+    struct ls_device *devices[DEVICES];
+    float *own[DEVICES], *slot; /* device memory; slot: of the first */
+    float *values[DEVICES], *sums, *back;
+} at;
+
+static void ok(ls_status status) {
+    ck_assert_msg(!status, "%s", ls_error());
+}
+
+static const struct ls_device_queue_ops *queue_of(int i) {
+    return at.devices[i]->ops->queue;
+}
+
+static float *new_far(struct ls_device *device) {
+    void *memory = NULL;
+    ok(device->ops->allocate(device, BYTES, &memory));
+    return memory;
+}
+
+static float *new_pinned(void) {
+    void *memory = NULL;
+    ok(ls_device_allocate_host(at.devices[0], BYTES, &memory));
+    return memory;
+}
+
+/* Each fourth sum is of denormals. */
+static float value(uint64_t device, size_t i) {
+    float normal = (float)ls_random_normal(3, device, i);
+    return i % 4 ? normal : normal * 1e-39F;
+}
+
+static void setup(void) {
+    int count = 0;
+    ok(ls_devices_open("gpu:0,gpu:1", 1, at.devices, &count));
+    (void)ls_denormals_keep();
+    for (int d = 0; d < DEVICES; d++) {
+        at.own[d] = new_far(at.devices[d]);
+        at.values[d] = ls_alloc(BYTES);
+        for (size_t i = 0; i < COUNT; i++) at.values[d][i] = value((uint64_t)d, i);
+    }
+    at.slot = new_far(at.devices[0]);
+    at.sums = new_pinned();
+    at.back = ls_alloc(BYTES);
+}
+
+static void teardown(void) {
+    for (int d = 0; d < DEVICES; d++) ok(ls_device_synchronize(at.devices[d]));
+    at.devices[0]->ops->release(at.devices[0], at.slot);
+    ls_device_release_host(at.devices[0], at.sums);
+    ls_free(at.back);
+    for (int d = 0; d < DEVICES; d++) {
+        at.devices[d]->ops->release(at.devices[d], at.own[d]);
+        ls_free(at.values[d]);
+        ls_device_close(at.devices[d]);
+    }
+}
+
+/* An op that writes the device's values as late as ops are done: halves are copied there, and it doubles them. */
+static struct ls_op queue_values(int d) {
+    struct ls_device *device = at.devices[d];
+    struct ls_op op = {.kind = LS_OP_SCALE, .alpha = 2};
+    op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = (struct ls_tensor){at.own[d], LS_FLOAT32, LS_SHAPE(COUNT), 0};
+    ok(device->ops->build(device, &op));
+    for (size_t i = 0; i < COUNT; i++) at.back[i] = at.values[d][i] * 0.5F;
+    ok(device->ops->copy_in(device, at.own[d], at.back, BYTES));
+    ok(op.run(&op));
+    return op;
+}
+
+static void wait_for(int device, int mark) {
+    bool done = false;
+    for (int i = 0; i < 10000 && !done; i++) {
+        ok(queue_of(device)->sent(at.devices[device], mark, &done));
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+    ck_assert(done);
+}
+
+/* Halving loses bits of denormals, and a far device's ops lose all. */
+static void assert_sums(const float *sums) {
+    for (size_t i = 0; i < COUNT; i++) {
+        float wanted = at.values[0][i] + at.values[1][i];
+        if (i % 4)
+            ck_assert_msg(!memcmp(&sums[i], &wanted, sizeof(wanted)), "%zu: %a, not %a", i, (double)sums[i],
+                          (double)wanted);
+    }
+}
+
+/* own 0 += own 1, to the host and to both devices. waits: the first one for its own ops too, as it must. */
+static void add_in_node(bool waits) {
+    for (int d = 0; d < DEVICES; d++) ok(queue_of(d)->send(at.devices[d], GIVEN, NULL, NULL, 0));
+    if (waits) ok(queue_of(0)->fetch(at.devices[0], NULL, at.devices[0], GIVEN, NULL, 0));
+    ok(queue_of(0)->fetch(at.devices[0], at.slot, at.devices[1], GIVEN, at.own[1], BYTES));
+    ok(queue_of(0)->add(at.devices[0], at.own[0], at.own[0], at.slot, COUNT));
+    ok(queue_of(0)->forward(at.devices[0], SUMMED, at.sums, at.own[0], BYTES));
+    ok(queue_of(1)->fetch(at.devices[1], at.own[1], at.devices[0], SUMMED, at.own[0], BYTES));
+    wait_for(0, SUMMED);
+}
+
+START_TEST(sums_and_hands_out) {
+    for (int round = 0; round < 3; round++) {
+        struct ls_op ops[DEVICES];
+        for (int d = 0; d < DEVICES; d++) ops[d] = queue_values(d);
+        add_in_node(true);
+        assert_sums(at.sums);
+        for (int d = 0; d < DEVICES; d++) {
+            ok(queue_of(d)->settle(at.devices[d]));
+            ok(at.devices[d]->ops->copy_out(at.devices[d], at.back, at.own[d], BYTES));
+            assert_sums(at.back);
+            at.devices[d]->ops->discard(at.devices[d], &ops[d]);
+        }
+    }
+}
+END_TEST
+
+/* As the host adds them. */
+START_TEST(denormals_are_added) {
+    for (int d = 0; d < DEVICES; d++) ok(at.devices[d]->ops->copy_in(at.devices[d], at.own[d], at.values[d], BYTES));
+    add_in_node(true);
+    for (size_t i = 0; i < COUNT; i++) ck_assert(at.sums[i] == at.values[0][i] + at.values[1][i]);
+    ck_assert(at.sums[4] != 0 && at.sums[4] < 1e-37F && at.sums[4] > -1e-37F);
+}
+END_TEST
+
+/* What waits for nobody adds what is not there yet, on an emulated GPU: so a wait that is missing shows. */
+START_TEST(a_missing_wait_shows) {
+    struct ls_op ops[DEVICES];
+    char text[2048] = "";
+    ls_gpu_kind.describe(text, sizeof(text));
+    if (!strstr(text, "emulated")) return;
+    for (int d = 0; d < DEVICES; d++) ops[d] = queue_values(d);
+    add_in_node(false);
+    size_t wrong = 0;
+    for (size_t i = 0; i < COUNT; i++) wrong += at.sums[i] != at.values[0][i] + at.values[1][i];
+    ck_assert_uint_gt(wrong, COUNT / 2);
+    for (int d = 0; d < DEVICES; d++) {
+        ok(ls_device_synchronize(at.devices[d]));
+        at.devices[d]->ops->discard(at.devices[d], &ops[d]);
+    }
+}
+END_TEST
+
+/* A device may be its own peer, and two devices may be one GPU. */
+START_TEST(one_gpu_twice) {
+    struct ls_device *again[LS_MAX_LOCAL_DEVICES];
+    int count = 0;
+    ok(ls_devices_open("gpu:0", 1, again, &count));
+    ok(at.devices[0]->ops->copy_in(at.devices[0], at.own[0], at.values[0], BYTES));
+    ok(queue_of(0)->send(at.devices[0], GIVEN, NULL, NULL, 0));
+    ok(queue_of(0)->fetch(at.devices[0], at.slot, at.devices[0], GIVEN, at.own[0], BYTES));
+    float *third = new_far(again[0]);
+    ok(queue_of(0)->forward(at.devices[0], SUMMED, NULL, NULL, 0));
+    ok(again[0]->ops->queue->fetch(again[0], third, at.devices[0], SUMMED, at.slot, BYTES));
+    ok(again[0]->ops->queue->settle(again[0]));
+    ok(again[0]->ops->copy_out(again[0], at.back, third, BYTES));
+    ck_assert_int_eq(memcmp(at.back, at.values[0], BYTES), 0);
+    again[0]->ops->release(again[0], third);
+    ls_device_close(again[0]);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("peer");
+    TCase *tests = tcase_create("peer");
+    tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, sums_and_hands_out);
+    tcase_add_test(tests, denormals_are_added);
+    tcase_add_test(tests, a_missing_wait_shows);
+    tcase_add_test(tests, one_gpu_twice);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
