@@ -21,11 +21,22 @@ static size_t stride_of(const ls_model *model) {
     return (model->blob_count + LS_EXTRAS + line - 1) / line * line;
 }
 
-/* The replicas' gradients lie side by side there, or pass through. */
+static bool adds_in_node(const ls_model *model) {
+    return !model->nccl && model->strategy->node_replicas > 1;
+}
+
+/* Blobs side by side: one a replica, or one a sum of the node. */
+static size_t shared_size(const ls_model *model) {
+    int count = adds_in_node(model) ? ls_node_sums(model->strategy) : model->replica_count;
+    return (size_t)count * stride_of(model) * sizeof(float);
+}
+
+/* The replicas' gradients lie there, or pass through. */
 static void place_gradients(ls_model *model, float *memory, bool staging_only) {
+    int replicas = adds_in_node(model) ? model->strategy->node_replicas : 1; /* of one blob */
     for (int i = 0; i < model->replica_count; i++) {
         struct ls_model_replica *replica = &model->replicas[i];
-        float *place = memory + (size_t)i * stride_of(model);
+        float *place = memory + (size_t)(i / replicas) * stride_of(model);
         if (is_far(replica))
             replica->staging = place;
         else if (!staging_only)
@@ -35,7 +46,7 @@ static void place_gradients(ls_model *model, float *memory, bool staging_only) {
 
 /* Memory that the other workers may map, so that gradients can be added in place. */
 static ls_status share_with_workers(ls_model *model) {
-    size_t size = (size_t)model->replica_count * stride_of(model) * sizeof(float);
+    size_t size = shared_size(model);
     ls_status status = ls_group_share(model->strategy->membership->group, size, &model->shared);
     if (!status && any_far(model)) {
         status = model->host->ops->queue->pin(model->host, model->shared, size);
@@ -47,9 +58,8 @@ static ls_status share_with_workers(ls_model *model) {
 
 /* One worker's replicas need memory in common only where they can not read each other's. */
 static ls_status share_in_worker(ls_model *model) {
-    size_t size = (size_t)model->replica_count * stride_of(model) * sizeof(float);
-    if (model->replica_count == 1 || !any_far(model)) return LS_OK;
-    ls_status status = ls_device_allocate_host(model->host, size, &model->staging);
+    if (model->replica_count == 1 || !any_far(model) || adds_in_node(model)) return LS_OK;
+    ls_status status = ls_device_allocate_host(model->host, shared_size(model), &model->staging);
     if (!status) place_gradients(model, model->staging, true);
     return status;
 }
@@ -127,17 +137,34 @@ static ls_status cut_buckets(ls_model *model) {
     return ls_buckets_cut(&rule, offsets, count, model->blob_count + LS_EXTRAS, &model->buckets, &model->bucket_count);
 }
 
+static ls_status make_node(ls_model *model, float **sums) {
+    float *gradients[LS_MAX_LOCAL_DEVICES];
+    bool alone = model->strategy->membership->size == 1;
+    for (int i = 0; i < model->replica_count; i++) gradients[i] = model->replicas[i].gradients;
+    for (int g = 0; g < ls_node_sums(model->strategy); g++)
+        sums[g] = model->replicas[g * model->strategy->node_replicas].staging;
+    const struct ls_node_config config = {gradients, alone ? NULL : sums, model->buckets, model->bucket_count};
+    return ls_node_new(model->strategy, &config, &model->node);
+}
+
 static ls_status make_reducer(ls_model *model) {
-    ls_status status = cut_buckets(model);
-    if (status || (model->strategy->membership->size == 1 && !model->nccl)) return status;
+    float *sums[LS_MAX_LOCAL_DEVICES];
     struct ls_route routes[LS_MAX_LOCAL_DEVICES];
+    ls_status status = cut_buckets(model);
+    if (!status && adds_in_node(model)) status = make_node(model, sums);
+    if (status || (model->strategy->membership->size == 1 && !model->nccl && !model->node)) return status;
     for (int i = 0; i < model->strategy->local_count; i++) {
         const struct ls_model_replica *replica = &model->replicas[i];
         routes[i] = (struct ls_route){replica->device, replica->gradients,
                                       replica->staging ? replica->staging : replica->gradients};
     }
-    const struct ls_reducer_config config = {routes, model->nccl, model->buckets, model->bucket_count,
-                                             ls_network_trainable_count(model->network)};
+    const struct ls_reducer_config config = {.routes = routes,
+                                             .nccl = model->nccl,
+                                             .node = model->node,
+                                             .sums = sums,
+                                             .buckets = model->buckets,
+                                             .count = model->bucket_count,
+                                             .compressible = ls_network_trainable_count(model->network)};
     return ls_reducer_new(model->strategy, &config, &model->reducer);
 }
 
@@ -193,12 +220,14 @@ void ls_model_detach(ls_model *model) {
     if (model->nccl) ls_nccl_abort(model->nccl);
     for (int i = 0; model->replicas && i < model->replica_count; i++) ls_device_drain(model->replicas[i].device);
     ls_nccl_free(model->nccl);
+    ls_node_free(model->node);
     for (int i = 0; model->replicas && i < model->replica_count; i++) detach_replica(&model->replicas[i], shared);
     release_shared(model);
     ls_inputs_forget(model);
     ls_free(model->buckets);
     model->reducer = NULL;
     model->nccl = NULL;
+    model->node = NULL;
     model->buckets = NULL;
     model->attached = false;
 }

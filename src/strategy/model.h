@@ -74,7 +74,7 @@ struct ls_model_replica {
     struct ls_device *device; /* borrowed */
     float *parameters;        /* device blobs of blob_count float32 */
     float *gradients;         /* blob_count + LS_EXTRAS */
-    float *staging; /* host memory for the gradients on their way; NULL: they lie there, or need not go through it */
+    float *staging; /* host memory for the gradients, or the node's sum of them, on their way; NULL: there is no way */
     float *moments[LS_MAX_MOMENTS];
     float *mirror;                      /* owns: the parameters in host memory for who asks; NULL: nobody has */
     struct ls_model_input inputs[2];    /* the second one where batches are copied ahead */
@@ -127,7 +127,7 @@ struct ls_model {
     int replica_count;                 /* the strategy's, unless these could not be made */
     struct ls_model_numbers *numbers;  /* owns, of: */
     struct ls_device *host;            /* the device whose host memory all others reach; borrowed */
-    void *shared;                      /* of ls_group_share: the replicas' gradients side by side, or their staging */
+    void *shared;                      /* of ls_group_share: the replicas' gradients side by side, or the staging */
     bool pinned;                       /* shared is, by host */
     void *staging;                     /* the same for a worker that is alone, where devices have no host memory */
     int64_t max_rows;                  /* that the buffers hold */
@@ -135,7 +135,8 @@ struct ls_model {
     struct ls_bucket *buckets;
     size_t bucket_count;
     struct ls_reducer *reducer;    /* NULL with one worker, unless: */
-    struct ls_nccl *nccl;          /* adds the gradients; NULL: the host does */
+    struct ls_nccl *nccl;          /* adds the gradients; NULL: */
+    struct ls_node *node;          /* adds those of this worker's GPUs; NULL: the host adds all */
     bool synchronized;             /* replicas exchange statistics in a step, so its buckets are given at the end */
     float extras[LS_EXTRAS];       /* of the last step, over all replicas */
     struct ls_optimizer_step step; /* its rule has the present learning rate */

@@ -82,8 +82,9 @@ static bool is_worth_telling(const ls_strategy *strategy) {
 }
 
 static void tell_host(const ls_strategy *strategy, const char *why) {
+    const char *who = strategy->node_replicas > 1 ? "not added by NCCL" : "added by the host";
     if (is_worth_telling(strategy))
-        ls_log_info(&strategy->membership->log, "gradients of the GPUs are added by the host: %s", why);
+        ls_log_info(&strategy->membership->log, "gradients of the GPUs are %s: %s", who, why);
 }
 
 ls_status ls_nccl_agree(ls_strategy *strategy) {

@@ -27,15 +27,15 @@ ls_status ls_strategy_all_reduce(ls_strategy *strategy, const char *name, ls_red
     return ls_group_all_reduce(strategy->membership->group, &call);
 }
 
-ls_status ls_strategy_add_gradients(ls_strategy *strategy, ls_compression compression, void *const *arrays,
-                                    size_t count) {
+ls_status ls_strategy_add_gradients(ls_strategy *strategy, ls_compression compression, const int *first,
+                                    void *const *arrays, size_t count) {
     const struct ls_all_reduce call = {
         .name = "gradients",
         .communication = ls_strategy_communication(strategy),
         .op = LS_SUM,
         .dtype = LS_FLOAT32,
         .count = count,
-        .leaves = {strategy->first},
+        .leaves = {first},
         .compression = compression,
         .inputs = (const void *const *)arrays,
         .outputs = arrays,

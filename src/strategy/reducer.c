@@ -19,7 +19,13 @@ struct progress {
 struct ls_reducer {
     ls_strategy *strategy;
     struct ls_route routes[LS_MAX_LOCAL_DEVICES];
-    struct ls_nccl *nccl; /* borrowed; NULL: the host adds */
+    struct ls_nccl *nccl; /* borrowed; NULL: the host adds: */
+    struct ls_node *node; /* borrowed; NULL: all replicas' gradients */
+    struct {
+        float *arrays[LS_MAX_LOCAL_DEVICES];
+        int count;
+        const int *first; /* as of ls_leaves */
+    } host;               /* what it adds */
     const struct ls_bucket *buckets;
     size_t count, compressible;
     ls_compression compression; /* NONE where nothing would be compressed */
@@ -37,10 +43,14 @@ struct ls_reducer {
     bool started;
 };
 
+static bool is_given(struct ls_reducer *reducer, size_t bucket) {
+    return bucket < reducer->count && atomic_load(&reducer->arrived[bucket]) == reducer->strategy->local_count;
+}
+
 static bool wait_for_bucket(struct ls_reducer *reducer, size_t bucket) {
     for (;;) {
         uint32_t seen = ls_gate_value(&reducer->work);
-        if (atomic_load(&reducer->arrived[bucket]) == reducer->strategy->local_count) return true;
+        if (is_given(reducer, bucket)) return true;
         if (atomic_load(&reducer->stopping)) return false;
         ls_gate_wait(&reducer->work, seen, 0);
     }
@@ -48,8 +58,8 @@ static bool wait_for_bucket(struct ls_reducer *reducer, size_t bucket) {
 
 static ls_status reduce_range(struct ls_reducer *reducer, ls_compression compression, size_t begin, size_t end) {
     void *arrays[LS_MAX_LOCAL_DEVICES];
-    for (int i = 0; i < reducer->strategy->local_count; i++) arrays[i] = reducer->routes[i].host + begin;
-    return ls_strategy_add_gradients(reducer->strategy, compression, arrays, end - begin);
+    for (int i = 0; i < reducer->host.count; i++) arrays[i] = reducer->host.arrays[i] + begin;
+    return ls_strategy_add_gradients(reducer->strategy, compression, reducer->host.first, arrays, end - begin);
 }
 
 /* What lies at the blob's end, counts among other things, is never rounded. */
@@ -74,6 +84,18 @@ static ls_status reduce_on_host(struct ls_reducer *reducer, size_t bucket) {
     return status;
 }
 
+/* With other workers, while the host adds, the next bucket is added in the node and copied. Not more of them: what
+ * comes back would wait for all that the devices still compute. */
+static ls_status reduce_in_node(struct ls_reducer *reducer, size_t bucket) {
+    struct ls_node *node = reducer->node;
+    ls_status status = ls_node_begin(node, bucket);
+    if (status || reducer->strategy->membership->size == 1) return status;
+    status = ls_node_arrive(node, bucket);
+    if (!status && is_given(reducer, bucket + 1)) status = ls_node_begin(node, bucket + 1);
+    if (!status) status = reduce_parts(reducer, bucket);
+    return status ? status : ls_node_return(node, bucket);
+}
+
 /* Begins it. */
 static ls_status reduce_on_devices(struct ls_reducer *reducer, size_t bucket) {
     const struct ls_bucket *range = &reducer->buckets[bucket];
@@ -82,12 +104,17 @@ static ls_status reduce_on_devices(struct ls_reducer *reducer, size_t bucket) {
     return ls_nccl_add(reducer->nccl, bucket, arrays, range->end - range->begin);
 }
 
+static ls_status reduce(struct ls_reducer *reducer, size_t bucket) {
+    if (reducer->nccl) return reduce_on_devices(reducer, bucket);
+    return reducer->node ? reduce_in_node(reducer, bucket) : reduce_on_host(reducer, bucket);
+}
+
 /* The track is the calling thread's. */
 static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket, struct ls_track *track) {
     size_t count = reducer->buckets[bucket].end - reducer->buckets[bucket].begin;
     int64_t begun = ls_track_begin(track);
     ls_reached("bucket");
-    ls_status status = reducer->nccl ? reduce_on_devices(reducer, bucket) : reduce_on_host(reducer, bucket);
+    ls_status status = reduce(reducer, bucket);
     ls_track_end(track, begun, "all-reduce",
                  (struct ls_span_facts){reducer->progress[0].step, bucket, count * sizeof(float)});
     return status;
@@ -123,6 +150,14 @@ static void *communicator_thread(void *argument) {
     return NULL;
 }
 
+static void list_arrays(struct ls_reducer *reducer, const struct ls_reducer_config *config) {
+    const ls_strategy *strategy = reducer->strategy;
+    reducer->host.count = config->node ? ls_node_sums(strategy) : strategy->local_count;
+    reducer->host.first = config->node ? ls_node_first(config->node) : strategy->first;
+    for (int i = 0; i < reducer->host.count; i++)
+        reducer->host.arrays[i] = config->node ? config->sums[i] : config->routes[i].host;
+}
+
 ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *config, struct ls_reducer **reducer) {
     size_t count = config->count;
     struct ls_reducer *made = ls_alloc(sizeof(*made));
@@ -132,9 +167,11 @@ ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *
     made->count = count;
     made->compressible = config->compressible;
     made->nccl = config->nccl;
+    made->node = config->node;
     if (!made->nccl && ls_group_compresses(strategy->membership->group, ls_strategy_communication(strategy)))
         made->compression = strategy->options.compression;
     memcpy(made->routes, config->routes, (size_t)strategy->local_count * sizeof(*config->routes));
+    list_arrays(made, config);
     made->arrived = ls_alloc_array(count, sizeof(*made->arrived));
     made->progress = ls_alloc_array((size_t)strategy->local_count, sizeof(*made->progress));
     ls_status status = LS_OK;
@@ -168,6 +205,7 @@ void ls_reducer_begin(struct ls_reducer *reducer, int local, int64_t step) {
 /* The replica's part of the bucket is queued on its device. */
 static ls_status give(struct ls_reducer *reducer, int local, size_t bucket) {
     if (reducer->nccl) return ls_nccl_give(reducer->nccl, local, bucket);
+    if (reducer->node) return ls_node_give(reducer->node, local, bucket);
     return ls_route_send(&reducer->routes[local], bucket, &reducer->buckets[bucket]);
 }
 
@@ -192,6 +230,7 @@ ls_status ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset)
 
 /* What NCCL has been asked for is done, or never will be. */
 static void finish_on_devices(struct ls_reducer *reducer) {
+    if (reducer->node) ls_node_end_step(reducer->node);
     if (!reducer->nccl) return;
     if (!has_failed(reducer)) note(reducer, ls_nccl_finish(reducer->nccl));
     if (has_failed(reducer)) ls_nccl_abort(reducer->nccl);
@@ -215,6 +254,11 @@ static ls_status given_up(const struct ls_reducer *reducer) {
     return ls_fail(LS_ABORTED, "the step is given up: another replica failed");
 }
 
+static ls_status settle(const struct ls_reducer *reducer, int local) {
+    if (reducer->nccl) return ls_nccl_settle(reducer->nccl, local);
+    return reducer->node ? ls_node_settle(reducer->node, local) : ls_route_settle(&reducer->routes[local]);
+}
+
 ls_status ls_reducer_wait(struct ls_reducer *reducer, int local) {
     const struct progress *progress = &reducer->progress[local];
     struct ls_track *track = reducer->strategy->replicas[local].track;
@@ -226,7 +270,7 @@ ls_status ls_reducer_wait(struct ls_reducer *reducer, int local) {
     ls_track_end(track, begun, "wait for buckets", (struct ls_span_facts){.step = progress->step});
     if (atomic_load(&reducer->failure)) return given_up(reducer);
     if (reducer->status) return ls_fail(reducer->status, "%s", reducer->error);
-    return reducer->nccl ? ls_nccl_settle(reducer->nccl, local) : ls_route_settle(&reducer->routes[local]);
+    return settle(reducer, local);
 }
 
 ls_status ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status) {

@@ -6,12 +6,15 @@
 
 #include "strategy/bucket.h"
 #include "strategy/nccl.h"
+#include "strategy/node.h"
 #include "strategy/route.h"
 
 struct ls_reducer;
 struct ls_reducer_config {
     const struct ls_route *routes;   /* [local replicas] the blobs; copied */
-    struct ls_nccl *nccl;            /* adds in the blobs; NULL: it is done where the routes lead */
+    struct ls_nccl *nccl;            /* adds in the blobs; NULL: */
+    struct ls_node *node;            /* adds there first, and the host its sums; NULL: all is where the routes lead */
+    float *const *sums;              /* [the node's] */
     const struct ls_bucket *buckets; /* as of ls_buckets_cut */
     size_t count;
     size_t compressible; /* elements of the blob: what comes after them, statistics and extras, is never rounded */

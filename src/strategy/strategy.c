@@ -11,6 +11,7 @@
 #include "base/point.h"
 #include "strategy/kept.h"
 #include "strategy/nccl.h"
+#include "strategy/node.h"
 
 struct ls_strategy_kind {
     const char *name;
@@ -41,6 +42,7 @@ static ls_status agree_on_options(ls_strategy *strategy) {
 ls_status ls_strategy_introduce(ls_strategy *strategy) {
     ls_status status = ls_layout_number(strategy);
     if (!status) status = agree_on_options(strategy);
+    if (!status) status = ls_node_agree(strategy);
     return status ? status : ls_nccl_agree(strategy);
 }
 

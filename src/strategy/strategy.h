@@ -77,6 +77,7 @@ struct ls_strategy {
     int dealt;                     /* total_count of the present layout */
     int layout;                    /* counts how often this worker's replicas, or their number, have become others */
     int spins;                     /* before a thread sleeps */
+    int node_replicas;             /* so many replicas of a worker at most are added in the node; 1: none */
     bool nccl;                     /* can add the gradients of all workers, as far as they have told */
     /* the present run: written before start opens, read after */
     struct ls_gate start;
@@ -107,9 +108,9 @@ ls_communication ls_strategy_communication(const ls_strategy *strategy);
 /* Over all replicas of all workers; inputs and outputs have one array a local replica. */
 ls_status ls_strategy_all_reduce(ls_strategy *strategy, const char *name, ls_reduce_op op, ls_dtype dtype,
                                  const void *const *inputs, void *const *outputs, size_t count);
-/* SUM of float32 in place, with compression between workers. */
-ls_status ls_strategy_add_gradients(ls_strategy *strategy, ls_compression compression, void *const *arrays,
-                                    size_t count);
+/* SUM of float32 in place, with compression between workers. first: how many arrays each worker has, as ls_leaves. */
+ls_status ls_strategy_add_gradients(ls_strategy *strategy, ls_compression compression, const int *first,
+                                    void *const *arrays, size_t count);
 
 /* cross_device.c: the same within one worker, done by all its replica threads, which call it alike. */
 struct ls_cross_device_call {

@@ -239,6 +239,68 @@ static void run_listening(const struct layout *layout, struct job *job, const ch
     ck_assert_msg(strstr(told.nccl, expected), "'%s' is not in '%s'", expected, told.nccl);
 }
 
+/* ---- in the node ---- */
+
+/* As same_bits, where log says who adds. */
+static void same_bits_by(const char *who, const struct layout *layout, const struct job *job) {
+    struct layout plain = *layout;
+    struct job cpu = *job, far = *job;
+    plain.options.cross_device_ops = LS_CROSS_DEVICE_AUTO;
+    run(&plain, "cpu", &cpu);
+    run_listening(layout, &far, who);
+    compare(&far, &cpu);
+    forget(&cpu);
+    forget(&far);
+}
+
+/* Any number of devices, in many buckets and in one; one worker's bits are those of any layout on the host. */
+START_TEST(added_in_the_node) {
+    static const int counts[] = {2, 3, 4, 7, 8};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        struct layout layout = {.workers = 1, .counts = {counts[i]}};
+        const struct job *job = JOB(.optimizer = ls_adam(0.001F), .network = i % 2 ? CONVOLUTIONS : DENSE);
+        layout.options.bytes_per_pack = i % 2 ? 0 : 1000;
+        layout.options.cross_device_ops = LS_HIERARCHICAL_COPY;
+        same_bits_by("GPUs of this worker are added by hierarchical copy", &layout, job);
+        layout.options.cross_device_ops = LS_REDUCTION_TO_ONE_DEVICE;
+        same_bits_by("GPUs of this worker are added by reduction to one device", &layout, job);
+    }
+    same_bits(&(struct layout){.workers = 1, .counts = {4}, .options = {.cross_device_ops = LS_HIERARCHICAL_COPY}},
+              JOB(.optimizer = ls_sgd(0.05F, .gradient_accumulation_steps = 2), .network = SYNCHRONIZED));
+}
+END_TEST
+
+/* Before the host adds for several workers: RING all of each, AUTO what is a subtree over all replicas. */
+START_TEST(added_in_each_node) {
+    static const char in_node[] = "added by hierarchical copy, and then by the host", at_host[] = "added by the host: ";
+    static const struct {
+        struct layout layout;
+        const char *who;
+    } cases[] = {
+        {{.workers = 2, .counts = {2, 2}, .options = {.communication = LS_RING}}, in_node},
+        {{.workers = 2, .counts = {2, 2}}, in_node},
+        {{.workers = 2, .counts = {3, 1}, .options = {.communication = LS_RING, .bytes_per_pack = 1000}}, in_node},
+        {{.workers = 2, .counts = {4, 3}, .options = {.bytes_per_pack = 1000}}, in_node},
+        {{.workers = 3, .counts = {2, 4, 1}}, in_node}, /* the second one has two sums */
+        {{.workers = 2, .counts = {3, 3}}, at_host},
+        {{.workers = 2, .counts = {2, 2}, .options = {.compression = LS_COMPRESS_FP16}}, in_node},
+        {{.workers = 2, .counts = {2, 2}, .options = {.communication = LS_RING, .compression = LS_COMPRESS_BF16}},
+         in_node},
+    };
+    ck_assert_int_eq(setenv("LOCKSTEP_FAR_NO_GROUP", "1", 1), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (cases[i].layout.options.compression) ck_assert_int_eq(setenv("LOCKSTEP_TRANSPORT", "tcp", 1), 0);
+        same_bits_by(cases[i].who, &cases[i].layout, JOB(.optimizer = ls_sgd(0.1F, .momentum = 0.9F)));
+        same_bits_by(cases[i].who, &cases[i].layout,
+                     JOB(.optimizer = ls_adam(0.001F), .network = i % 2 ? SYNCHRONIZED : CONVOLUTIONS));
+        (void)unsetenv("LOCKSTEP_TRANSPORT");
+    }
+    (void)unsetenv("LOCKSTEP_FAR_NO_GROUP");
+}
+END_TEST
+
+/* ---- NCCL's order ---- */
+
 /* The stand-in adds in the order of the ranks, so two runs of the same layout are alike, and all layouts here. */
 START_TEST(nccl) {
     static const struct layout layouts[] = {
@@ -349,6 +411,8 @@ int main(void) {
     tcase_add_test(tests, several_devices);
     tcase_add_test(tests, fewer_examples_than_devices);
     tcase_add_test(tests, several_workers);
+    tcase_add_test(tests, added_in_the_node);
+    tcase_add_test(tests, added_in_each_node);
     tcase_add_test(tests, nccl);
     tcase_add_test(tests, nccl_is_refused);
     tcase_add_test(tests, nccl_does_not_work);
