@@ -98,6 +98,9 @@ typedef struct ls_compile_options {
     float label_smoothing;    /* in [0, 1): so much of each target is the same for all */
     const ls_metric *metrics; /* LS_METRICS(ls_top_k(5), ...), at most LS_MAX_METRICS; copied */
     ls_precision precision;
+    /* Products and convolutions may use the GPU libraries' faster algorithms that add in any order: what a training gives differs
+     * from run to run. Default: as after tf.config.experimental.enable_op_determinism. CPU devices compute alike in both. */
+    bool nondeterministic_ops;
 } ls_compile_options;
 #define LS_COMPILE(...) (&(ls_compile_options){.size = sizeof(ls_compile_options), __VA_ARGS__})
 LS_API ls_status ls_model_compile_with(ls_model *model, ls_optimizer optimizer, ls_loss loss, const ls_compile_options *options);

@@ -135,6 +135,7 @@ bool ls_read_rule_option(const struct ls_command_line *line, int option, struct 
     if (option == LS_RULE_NESTEROV) rules->optimizer.nesterov = true;
     if (option == LS_RULE_CENTERED) rules->optimizer.centered = true;
     if (option == LS_RULE_STAIRCASE) rules->optimizer.schedule.staircase = true;
+    if (option == LS_RULE_NONDETERMINISTIC) rules->compile.nondeterministic_ops = true;
     if (option == LS_RULE_EXCLUDE) rules->optimizer.exclude_from_weight_decay = optarg;
     if (option == LS_RULE_PIECES) return read_pieces(line, &rules->optimizer.schedule);
     if (option == LS_RULE_METRICS) return read_metrics(line, rules);

@@ -33,7 +33,8 @@ enum ls_rule_option {
     LS_RULE_L1,
     LS_RULE_L2,
     LS_RULE_METRICS,
-    LS_RULE_PRECISION
+    LS_RULE_PRECISION,
+    LS_RULE_NONDETERMINISTIC
 };
 /* clang-format off */
 #define LS_RULE_OPTIONS \
@@ -52,7 +53,8 @@ enum ls_rule_option {
     {"warmup-from", required_argument, NULL, LS_RULE_WARMUP_FROM}, {"loss", required_argument, NULL, LS_RULE_LOSS}, \
     {"label-smoothing", required_argument, NULL, LS_RULE_SMOOTHING}, {"kernel-l1", required_argument, NULL, LS_RULE_L1}, \
     {"kernel-l2", required_argument, NULL, LS_RULE_L2}, {"metrics", required_argument, NULL, LS_RULE_METRICS}, \
-    {"precision", required_argument, NULL, LS_RULE_PRECISION}
+    {"precision", required_argument, NULL, LS_RULE_PRECISION}, \
+    {"nondeterministic-ops", no_argument, NULL, LS_RULE_NONDETERMINISTIC}
 #define LS_RULE_HELP \
     "  --optimizer sgd|adam|adamw|rmsprop|lamb   with Keras' rules and defaults (default sgd)\n" \
     "  --learning-rate X       (default 0.1 for sgd, 0.001 for the others)\n" \
@@ -77,7 +79,10 @@ enum ls_rule_option {
     "  --metrics LIST          measured beside loss and accuracy: sparse_categorical_accuracy, categorical_accuracy,\n" \
     "                          binary_accuracy, top_k=K, mean_loss (the loss without regularisers)\n" \
     "  --precision float32|tf32|mixed_bfloat16|mixed_float16   what layers compute in; variables stay float32. 16 bits\n" \
-    "                          need GPUs; mixed_float16 scales the loss (default float32)\n"
+    "                          need GPUs; mixed_float16 scales the loss (default float32)\n" \
+    "  --nondeterministic-ops  let GPUs use faster algorithms that add in any order: other bits in each run. CPUs\n" \
+    "                          compute alike with and without (default: deterministic, as after TensorFlow's\n" \
+    "                          enable_op_determinism)\n"
 /* clang-format on */
 
 struct ls_rules {

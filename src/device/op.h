@@ -152,9 +152,10 @@ struct ls_op {
     size_t variable_count;
     /* CONVOLUTION_..., BATCH_NORM_...: tensors over images may be a part of the batch. Parts are run in order, and sums
      * over the batch (dw, db, statistics, dgamma, dbeta) are there after the last one. Only sums then: no y, no dx */
-    int64_t parts; /* of which all have as many rows; 0 is 1. Fixed at build */
-    int64_t part;  /* set before each run */
-    bool tf32;     /* products of float32: their factors may be rounded to TF32, 10 bits of mantissa */
+    int64_t parts;         /* of which all have as many rows; 0 is 1. Fixed at build */
+    int64_t part;          /* set before each run */
+    bool tf32;             /* products of float32: their factors may be rounded to TF32, 10 bits of mantissa */
+    bool nondeterministic; /* products may be added in an order that differs from run to run */
     /* set by the device's build */
     ls_op_run_fn *run;
     void *handle;

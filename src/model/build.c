@@ -138,8 +138,11 @@ ls_status ls_plan_append(struct ls_plan_builder *builder, const struct ls_op *op
     struct ls_plan *plan = builder->plan;
     ls_status status = grow_steps(plan);
     if (status) return status;
-    plan->steps[plan->count++] = (struct ls_plan_step){*op, LS_NOT_READY, builder->of, false, 0};
-    plan->steps[plan->count - 1].op.tf32 = builder->config->objective.precision == LS_PRECISION_TF32;
+    const struct ls_objective *objective = &builder->config->objective;
+    plan->steps[plan->count] = (struct ls_plan_step){*op, LS_NOT_READY, builder->of, false, 0};
+    struct ls_op *appended = &plan->steps[plan->count++].op;
+    appended->tf32 = objective->precision == LS_PRECISION_TF32;
+    appended->nondeterministic = objective->nondeterministic_ops;
     return LS_OK;
 }
 

@@ -54,7 +54,8 @@ ls_status ls_objective_new(ls_loss loss, const ls_compile_options *options, stru
     struct ls_objective made = {.loss = loss,
                                 .from_probabilities = given.from_probabilities,
                                 .label_smoothing = given.label_smoothing,
-                                .precision = given.precision};
+                                .precision = given.precision,
+                                .nondeterministic_ops = given.nondeterministic_ops};
     if (!status) status = check_loss(&made);
     if (!status) status = ls_precision_check(made.precision);
     for (const ls_metric *metric = given.metrics; !status && metric && metric->kind; metric++)

@@ -12,6 +12,7 @@ struct ls_objective {
     ls_metric metrics[LS_MAX_METRICS];
     int metric_count;
     ls_precision precision;
+    bool nondeterministic_ops;
 };
 /* INVALID_ARGUMENT naming the field and the value. options may be NULL. */
 ls_status ls_objective_new(ls_loss loss, const ls_compile_options *options, struct ls_objective *objective);

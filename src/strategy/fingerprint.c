@@ -64,6 +64,7 @@ static ls_status describe_bits(FILE *out, const struct subject *subject) {
                   strategy->options.threads_per_replica, strategy->total_count,
                   ls_communication_name(strategy->options.communication),
                   ls_compression_name(strategy->options.compression));
+    if (subject->model->objective.nondeterministic_ops) (void)fprintf(out, "nondeterministic_ops=yes\n");
     if (depends_on_layout(subject))
         (void)fprintf(out, "workers=%d\nbytes_per_pack=%zu\nfirst_bucket=%lld\nbucket=%lld\n",
                       strategy->membership->size, strategy->options.bytes_per_pack, (long long)settings->first_bucket,

@@ -1,16 +1,19 @@
 /* cublasLt where there is no GPU: what the plugin uses of it, in plain loops and double precision, later and on the
  * stream as the real one. It is strict: what the real library refuses, or might, it refuses too, and what it does not
  * know it does not do. Attributes that it has not are errors. An algorithm serves the problem that it was chosen for,
- * at the alignment that was promised, and with its workspace, in which long sums are really added. It has no bias for
- * products of one row or column, so that callers show what they do then. */
+ * at the alignment that was promised, and with its workspace, in which long sums are really added; or in place, where
+ * that is allowed, in another order at each run. It has no bias for products of one row or column, so that callers show
+ * what they do then. */
 #include <cublasLt.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "numbers.h"
 #include "runtime.h"
 
-#define SPLIT_DEPTH 64 /* sums of as many products are added in two parts */
+#define SPLIT_DEPTH 64 /* sums of as many products are added in two parts, or in place in so many: */
+#define PLACE_PARTS 4
 
 enum watch { HANDLE = 0x48414E44, MATRIX = 0x4D415452, PRODUCT = 0x50524F44, WISHES = 0x57495348, CHOSEN = 0x43484F53 };
 
@@ -45,6 +48,7 @@ struct chosen {
     struct problem problem;
     uint32_t workspace;
     uint16_t alignment[4], bias;
+    bool in_place;
 };
 _Static_assert(sizeof(struct matrix) <= sizeof(cublasLtMatrixLayoutOpaque_t), "a matrix fits");
 _Static_assert(sizeof(struct description) <= sizeof(cublasLtMatmulDescOpaque_t), "a description fits");
@@ -222,10 +226,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     cublasStatus_t code = pose(operation, (const cublasLtMatrixLayout_t[]){a, b, c, d}, &chosen.problem);
     if (code) return code;
     *count = 0;
-    if (wishes->reduction & CUBLASLT_REDUCTION_SCHEME_INPLACE) return CUBLAS_STATUS_SUCCESS; /* bits would vary */
     const struct problem *p = &chosen.problem;
+    bool in_place = wishes->reduction & CUBLASLT_REDUCTION_SCHEME_INPLACE;
+    bool rounds = wishes->reduction & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE || (in_place && p->types[3] != CUDA_R_32F);
+    if (rounds) return CUBLAS_STATUS_SUCCESS; /* sums would be of 16 bits */
     size_t parts = (size_t)p->rows * p->columns * 2 * sizeof(float);
-    bool split = p->depth >= SPLIT_DEPTH && parts <= wishes->workspace &&
+    chosen.in_place = in_place && p->depth >= SPLIT_DEPTH;
+    bool split = !chosen.in_place && p->depth >= SPLIT_DEPTH && parts <= wishes->workspace &&
                  wishes->reduction & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     chosen.workspace = split ? (uint32_t)parts : 0;
     for (int i = 0; i < 4; i++) chosen.alignment[i] = (uint16_t)wishes->alignment[i];
@@ -242,7 +249,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
 struct work {
     struct matrix a, b, d;
     struct problem problem;
-    bool a_transposed, b_transposed, tf32, split;
+    bool a_transposed, b_transposed, tf32, split, in_place;
+    unsigned turn; /* in place: with which part a sum begins */
     double alpha;
     const void *a_data, *b_data, *bias;
     void *d_data;
@@ -268,8 +276,19 @@ static double dot(const double *a, const double *b, size_t count) {
     return sum;
 }
 
+static double add_in_place(const struct work *w, const double *a, const double *b) {
+    size_t depth = w->problem.depth, step = (depth + PLACE_PARTS - 1) / PLACE_PARTS;
+    float sum = 0;
+    for (unsigned i = 0; i < PLACE_PARTS; i++) {
+        size_t from = (i + w->turn) % PLACE_PARTS * step;
+        if (from < depth) sum += (float)dot(a + from, b + from, depth - from < step ? depth - from : step);
+    }
+    return (double)sum;
+}
+
 static double element(const struct work *w, const double *a, const double *b, size_t at) {
     size_t depth = w->problem.depth, half = depth / 2, all = (size_t)w->problem.rows * w->problem.columns;
+    if (w->in_place) return add_in_place(w, a, b);
     if (!w->split) return dot(a, b, depth);
     w->workspace[at] = (float)dot(a, b, half);
     w->workspace[all + at] = (float)dot(a + half, b + half, depth - half);
@@ -314,6 +333,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algorithm, void *workspace,
                               size_t workspace_size, cudaStream_t stream) {
+    static atomic_uint turns;
     const struct chosen *chosen = (const struct chosen *)(const void *)algorithm;
     struct work work = {.a_data = a, .b_data = b, .d_data = d, .workspace = workspace};
     if (!alive(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -332,6 +352,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     work.tf32 = description->compute == CUBLAS_COMPUTE_32F_FAST_TF32;
     work.bias = description->epilogue == CUBLASLT_EPILOGUE_BIAS ? description->bias : NULL;
     work.split = chosen->workspace > 0;
+    work.in_place = chosen->in_place;
+    work.turn = work.in_place ? atomic_fetch_add(&turns, 1) : 0;
     work.alpha = (double)*(const float *)alpha;
     if (!all_placed(&work, chosen, workspace_size)) return CUBLAS_STATUS_INVALID_VALUE;
     return ls_emulated_queue(stream, multiply, &work, sizeof(work)) == cudaSuccess ? CUBLAS_STATUS_SUCCESS

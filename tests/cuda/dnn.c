@@ -1,6 +1,6 @@
 /* cuDNN where there is no GPU: descriptors, and the heuristics that choose algorithms. Strict as blas.c is. Some of its
- * answers are there to be left: fast algorithms whose bits vary, one that wants all memory, one that fails. A
- * convolution that is dilated and strided it has not at all. */
+ * answers are there to be left: one that wants all memory, one that fails, and where equal bits are wanted a fast one
+ * whose bits vary, as they really do. A convolution that is dilated and strided it has not at all. */
 #include "dnn.h"
 
 #include <stdint.h>
@@ -141,6 +141,11 @@ static const int served[] = {[LS_FAKE_FORWARD] = CUDNN_CONVOLUTION_FWD_ALGO_IMPL
                              [LS_FAKE_DATA] = CUDNN_CONVOLUTION_BWD_DATA_ALGO_1,
                              [LS_FAKE_WEIGHTS] = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1};
 
+bool ls_fake_varies(enum ls_fake_direction direction, int algorithm) {
+    return (direction == LS_FAKE_DATA && algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_0) ||
+           (direction == LS_FAKE_WEIGHTS && algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0);
+}
+
 /* What the math of the descriptor lets the heuristics name: tensor cores for 16 bits only where they are allowed. */
 static bool suits(const struct ls_fake_convolution *c) {
     bool single = c->image.dtype == LS_FLOAT32;
@@ -149,8 +154,9 @@ static bool suits(const struct ls_fake_convolution *c) {
 
 cudnnStatus_t ls_fake_workspace(enum ls_fake_direction direction, int algorithm, const struct ls_fake_convolution *c,
                                 size_t *size) {
-    if (!suits(c) || algorithm != served[direction]) return CUDNN_STATUS_NOT_SUPPORTED;
-    *size = 512 + (size_t)c->filter.k;
+    bool varies = ls_fake_varies(direction, algorithm);
+    if (!suits(c) || (algorithm != served[direction] && !varies)) return CUDNN_STATUS_NOT_SUPPORTED;
+    *size = varies ? 0 : 512 + (size_t)c->filter.k;
     return CUDNN_STATUS_SUCCESS;
 }
 

@@ -1,4 +1,5 @@
 /* The fake cuDNN's convolutions: one loop over all products, in double precision, that each direction reads its way. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@ struct work {
     double alpha;
     void *image, *filter, *out, *workspace;
     size_t workspace_size;
+    bool varies, backwards; /* varies: sums are of float32; backwards: from the last position to the first */
 };
 
 struct sizes {
@@ -23,6 +25,10 @@ static struct sizes sizes_of(const struct ls_fake_convolution *c) {
     return (struct sizes){(size_t)i->n * (size_t)i->c * (size_t)i->h * (size_t)i->w,
                           (size_t)f->k * (size_t)f->c * (size_t)f->h * (size_t)f->w,
                           (size_t)o->n * (size_t)o->c * (size_t)o->h * (size_t)o->w};
+}
+
+static double add(const struct work *w, double sum, double product) {
+    return w->varies ? (double)(float)(sum + product) : sum + product;
 }
 
 /* Of one position of the output and one filter: all products with a tap of the window. The direction's result is added
@@ -40,19 +46,21 @@ static void multiply_window(const struct work *w, double *image, double *filter,
             double *x = &image[((at[0] * c->image.h + h) * c->image.w + v) * c->image.c + group * channels];
             double *f = &filter[((k * c->filter.h + r) * c->filter.w + s) * channels];
             for (int i = 0; i < channels; i++) {
-                if (w->direction == LS_FAKE_FORWARD) *y += x[i] * f[i];
-                if (w->direction == LS_FAKE_DATA) x[i] += *y * f[i];
-                if (w->direction == LS_FAKE_WEIGHTS) f[i] += *y * x[i];
+                if (w->direction == LS_FAKE_FORWARD) *y = add(w, *y, x[i] * f[i]);
+                if (w->direction == LS_FAKE_DATA) x[i] = add(w, x[i], *y * f[i]);
+                if (w->direction == LS_FAKE_WEIGHTS) f[i] = add(w, f[i], *y * x[i]);
             }
         }
 }
 
 static void multiply_all(const struct work *w, double *image, double *filter, double *out) {
     const struct cudnnTensorStruct *o = &w->c.out;
-    for (int n = 0; n < o->n; n++)
-        for (int h = 0; h < o->h; h++)
-            for (int v = 0; v < o->w; v++)
-                for (int k = 0; k < o->c; k++) multiply_window(w, image, filter, out, (const int[]){n, h, v}, k);
+    int positions = o->n * o->h * o->w;
+    for (int i = 0; i < positions; i++) {
+        int p = w->backwards ? positions - 1 - i : i;
+        const int at[3] = {p / o->w / o->h, p / o->w % o->h, p % o->w};
+        for (int k = 0; k < o->c; k++) multiply_window(w, image, filter, out, at, k);
+    }
 }
 
 static int convolve(void *made) {
@@ -84,6 +92,7 @@ static bool placed(const void *data, size_t elements, ls_dtype dtype) {
 /* Whether the workspace is there that the algorithm needs; then queues. */
 static cudnnStatus_t start(cudnnHandle_t handle, struct work *w, int algorithm, const void *alpha, const void *beta,
                            size_t workspace_size) {
+    static atomic_uint turns;
     struct sizes sizes = sizes_of(&w->c);
     ls_dtype dtype = w->c.image.dtype;
     cudnnStatus_t code = ls_fake_workspace(w->direction, algorithm, &w->c, &w->workspace_size);
@@ -91,8 +100,12 @@ static cudnnStatus_t start(cudnnHandle_t handle, struct work *w, int algorithm, 
     if (!alpha || !beta || *(const float *)beta != 0) return CUDNN_STATUS_BAD_PARAM;
     if (workspace_size < w->workspace_size) return CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT;
     if (!placed(w->image, sizes.image, dtype) || !placed(w->filter, sizes.filter, dtype) ||
-        !placed(w->out, sizes.out, dtype) || !placed(w->workspace, w->workspace_size / sizeof(float), LS_FLOAT32))
+        !placed(w->out, sizes.out, dtype))
         return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
+    if (w->workspace_size && !placed(w->workspace, w->workspace_size / sizeof(float), LS_FLOAT32))
+        return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
+    w->varies = ls_fake_varies(w->direction, algorithm);
+    w->backwards = w->varies && atomic_fetch_add(&turns, 1) % 2;
     w->alpha = (double)*(const float *)alpha;
     return ls_emulated_queue(handle->stream, convolve, w, sizeof(*w)) == cudaSuccess ? CUDNN_STATUS_SUCCESS
                                                                                      : CUDNN_STATUS_EXECUTION_FAILED;

@@ -105,7 +105,7 @@ START_TEST(test_product_types) {
 }
 END_TEST
 
-/* Bits that vary, a bias that is not there, and attributes that nobody has. */
+/* Sums of 16 bits, a bias that is not there, and attributes that nobody has. */
 START_TEST(test_product_attributes) {
     struct product p = make_product(CUDA_R_32F, CUDA_R_32F, SMALL);
     const uint32_t bias = CUBLASLT_EPILOGUE_BIAS;
@@ -120,6 +120,22 @@ START_TEST(test_product_attributes) {
     wish(&p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_MASK);
     ck_assert_int_eq(ask(&p), 0);
     ck_assert_int_eq(p.count, 0);
+    p = make_product(CUDA_R_16BF, CUDA_R_16BF, SMALL);
+    wish(&p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_INPLACE);
+    ck_assert_int_eq(ask(&p), 0);
+    ck_assert_int_eq(p.count, 0);
+}
+END_TEST
+
+/* Long sums in place need no workspace. */
+START_TEST(test_product_in_place) {
+    struct product p = make_product(CUDA_R_32F, CUDA_R_32F, DEEP);
+    wish(&p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    ck_assert_int_eq(ask(&p), 0);
+    ck_assert_int_eq(p.count, 1);
+    ck_assert_uint_eq(p.found.workspaceSize, 0);
+    ck_assert_int_eq(run(&p, memory, memory + 2048, memory + 4096, NULL, 0), 0);
 }
 END_TEST
 
@@ -210,6 +226,7 @@ int main(void) {
     tcase_add_test(tests, test_product_places);
     tcase_add_test(tests, test_product_types);
     tcase_add_test(tests, test_product_attributes);
+    tcase_add_test(tests, test_product_in_place);
     tcase_add_test(tests, test_convolution);
     tcase_add_test(tests, test_convolution_math);
     suite_add_tcase(suite, tests);

@@ -41,6 +41,7 @@ struct subject {
     struct rounding rounding;
     struct ls_optimizer_step step;
     float gradient_scale;
+    bool any_order;
     struct ls_plan *plan;
 };
 
@@ -52,6 +53,7 @@ static void make_plan(struct subject *subject, const struct network *network, ls
     subject->step = (struct ls_optimizer_step){.iteration = 1};
     struct ls_plan_config config = plan_config(&subject->replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     config.objective.precision = precision;
+    config.objective.nondeterministic_ops = subject->any_order;
     config.gradient_scale = &subject->gradient_scale;
     config.step = &subject->step;
     config.training = training;
@@ -118,7 +120,7 @@ START_TEST(test_types) {
     ls_precision precision = mixed[_i / 4];
     ls_dtype type = ls_precision_dtype(precision);
     bool training = _i % 2;
-    struct subject subject;
+    struct subject subject = {0};
     make_plan(&subject, &networks[_i / 2 % 2], precision, training);
     for (int i = 0; i < subject.rounding.count; i++) check_types(&subject.rounding.built[i], type);
     check_casts(&subject, type, training);
@@ -127,12 +129,13 @@ START_TEST(test_types) {
 END_TEST
 
 START_TEST(test_float32_has_no_casts) {
-    struct subject subject;
+    struct subject subject = {.any_order = _i / 2};
     make_plan(&subject, &networks[_i / 2], _i % 2 ? LS_PRECISION_TF32 : LS_PRECISION_FLOAT32, true);
     ck_assert_int_eq(count_kind(&subject.rounding, LS_OP_CAST), 0);
     for (int i = 0; i < subject.rounding.count; i++) {
         check_types(&subject.rounding.built[i], LS_FLOAT32);
         ck_assert_int_eq(subject.rounding.built[i].tf32, _i % 2);
+        ck_assert_int_eq(subject.rounding.built[i].nondeterministic, _i / 2);
     }
     free_subject(&subject);
 }
@@ -140,7 +143,7 @@ END_TEST
 
 /* Each kernel is the part of the copy that the variable is of the blob; biases and the like are the variables. */
 START_TEST(test_kernels) {
-    struct subject subject;
+    struct subject subject = {0};
     make_plan(&subject, &networks[1], mixed[_i], true);
     const char *copy = subject.rounding.built[1].tensors[LS_ARG_Y].data;
     int seen = 0;

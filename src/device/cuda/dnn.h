@@ -13,5 +13,6 @@ struct ls_cuda_dnn {
     size_t filter_size; /* bytes of the workspace that the filter takes in cuDNN's layout; it comes first */
     size_t scratch;     /* bytes that cuDNN needs behind it */
 };
-/* Chooses algorithm, math and scratch. UNIMPLEMENTED where cuDNN has none that gives equal bits again. */
+/* Chooses algorithm, math and scratch. UNIMPLEMENTED where cuDNN has none, or, unless the op is nondeterministic,
+ * none that gives equal bits again. */
 ls_status ls_cuda_dnn_choose(const struct ls_op *op, cudnnHandle_t handle, struct ls_cuda_dnn *d);

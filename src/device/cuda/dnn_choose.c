@@ -1,5 +1,5 @@
 /* Which of cuDNN's algorithms does a convolution: asked once, by its heuristics, which measure nothing, so that the
- * answer is always the same. */
+ * answer is always the same. Algorithms whose bits vary from run to run are taken only where an op allows them. */
 #include "device/cuda/dnn.h"
 
 #define CANDIDATES   16
@@ -8,15 +8,19 @@
 /* One answer of the heuristics, for any direction; they are ordered by time. */
 struct candidate {
     int algorithm;
-    bool possible, plain; /* plain: adds products as they are; Fourier and Winograd transforms round more */
+    bool possible, deterministic;
+    bool plain; /* adds products as they are; Fourier and Winograd transforms round more */
     size_t memory;
     cudnnMathType_t math;
 };
 
 static struct candidate candidate(int algorithm, cudnnStatus_t status, cudnnDeterminism_t determinism, size_t memory,
                                   cudnnMathType_t math) {
-    bool possible = !status && determinism == CUDNN_DETERMINISTIC && memory <= MOST_SCRATCH;
-    return (struct candidate){.algorithm = algorithm, .possible = possible, .memory = memory, .math = math};
+    return (struct candidate){.algorithm = algorithm,
+                              .possible = !status && memory <= MOST_SCRATCH,
+                              .deterministic = determinism == CUDNN_DETERMINISTIC,
+                              .memory = memory,
+                              .math = math};
 }
 
 static cudnnStatus_t list_forward(cudnnHandle_t handle, const struct ls_cuda_dnn *d, struct candidate *found,
@@ -39,7 +43,8 @@ static cudnnStatus_t list_data(cudnnHandle_t handle, const struct ls_cuda_dnn *d
                                                                      d->image, CANDIDATES, count, all);
     for (int i = 0; !code && i < *count; i++) {
         found[i] = candidate((int)all[i].algo, all[i].status, all[i].determinism, all[i].memory, all[i].mathType);
-        found[i].plain = all[i].algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
+        found[i].plain =
+            all[i].algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 || all[i].algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
     }
     return code;
 }
@@ -51,7 +56,9 @@ static cudnnStatus_t list_weights(cudnnHandle_t handle, const struct ls_cuda_dnn
                                                                        d->filter, CANDIDATES, count, all);
     for (int i = 0; !code && i < *count; i++) {
         found[i] = candidate((int)all[i].algo, all[i].status, all[i].determinism, all[i].memory, all[i].mathType);
-        found[i].plain = all[i].algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
+        found[i].plain = all[i].algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 ||
+                         all[i].algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 ||
+                         all[i].algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3;
     }
     return code;
 }
@@ -77,7 +84,7 @@ static cudnnStatus_t ask_scratch(enum ls_op_kind kind, cudnnHandle_t handle, str
 /* Whether cuDNN will do it so; then d has what it needs. */
 static bool settle(const struct ls_op *op, cudnnHandle_t handle, struct ls_cuda_dnn *d, const struct candidate *one,
                    bool proper) {
-    if (!one->possible) return false;
+    if (!one->possible || !(one->deterministic || op->nondeterministic)) return false;
     d->algorithm = one->algorithm;
     if (!proper && cudnnSetConvolutionMathType(d->convolution, one->math)) return false;
     return !ask_scratch(op->kind, handle, d) && d->scratch <= MOST_SCRATCH;

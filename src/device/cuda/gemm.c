@@ -57,11 +57,18 @@ static cublasStatus_t set_epilogue(struct ls_cuda_product *product, const struct
                                           sizeof(epilogue));
 }
 
-/* Sums of parts of the depth are added in the workspace, as float32 and in order: equal bits again. In place they would
- * come in any order. */
-static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *made, const struct ls_cuda_matrices *m) {
+/* How sums of parts of the depth are added: in the workspace, as float32 and in order, which gives equal bits again. In
+ * place they come in any order; where the result has 16 bits they would be rounded each time, so not there. */
+static uint32_t reductions(const struct ls_op *op, const struct ls_cuda_matrices *m) {
+    const uint32_t in_order = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    bool in_place = op->nondeterministic && m->c_dtype == LS_FLOAT32;
+    return in_place ? in_order | CUBLASLT_REDUCTION_SCHEME_INPLACE : in_order;
+}
+
+static cublasStatus_t prefer(const struct ls_op *op, cublasLtMatmulPreferenceOpaque_t *made,
+                             const struct ls_cuda_matrices *m) {
     const uint64_t workspace = WORKSPACE;
-    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint32_t reduction = reductions(op, m);
     /* the factors change places */
     const uint32_t a = alignment_of(m->b), b = alignment_of(m->a), c = alignment_of(m->c);
     const struct {
@@ -104,7 +111,7 @@ ls_status ls_cuda_product_build(const struct ls_op *op, const struct ls_cuda_mat
     ls_status status = ls_cuda_blas_handle(ls_cuda_op_of(op)->device, &handle);
     if (status) return status;
     cublasStatus_t code = describe(op, m, made);
-    if (!code) code = prefer(&preference, m);
+    if (!code) code = prefer(op, &preference, m);
     /* the preferences do not speak of the bias' alignment */
     bool biased = m->bias && alignment_of(m->bias) == ALIGNMENT;
     if (!code) code = set_epilogue(made, m, biased);
