@@ -39,6 +39,8 @@ static const struct deadline {
     {"bucket", "LOCKSTEP_COLLECTIVE_TIMEOUT", offsetof(struct ls_settings, collective_timeout), 0,
      "a GPU to compute and copy a bucket of gradients, or NCCL to connect the GPUs of all workers or to add",
      "an error that names it; exit status 138"},
+    {"abort", NULL, 0, LS_ABORT_TIMEOUT, "NCCL to abort its communicator, after a loss or at the end",
+     "it is left behind with the memory that it uses, as the log says once; the worker goes on"},
     {"data", "LOCKSTEP_DATA_TIMEOUT", offsetof(struct ls_settings, data_timeout), 0,
      "the examples of one step to be read and mapped", "an error that names the example; exit status 138"},
     {"rejoin", "LOCKSTEP_REJOIN_TIMEOUT", offsetof(struct ls_settings, rejoin_timeout), 0,

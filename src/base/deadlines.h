@@ -19,6 +19,7 @@
 #define LS_SETTLE_TIMEOUT      (2 * LS_SECOND)
 #define LS_QUORUM_TIMEOUT      (10 * LS_SECOND)
 #define LS_TOP_TIMEOUT         (2 * LS_SECOND)
+#define LS_ABORT_TIMEOUT       (2 * LS_SECOND)
 
 struct ls_deadline_info {
     const char *name;

@@ -13,10 +13,11 @@ struct ls_device_group_config {
     const char *id;                   /* LS_DEVICE_GROUP_ID bytes, the same for all */
 };
 struct ls_device_group_ops {
-    int version;                                      /* 22809 for NCCL 2.28.9 */
+    int (*version)(void);                             /* of what runs: 22809 for NCCL 2.28.9 */
     ls_status (*new_id)(char id[LS_DEVICE_GROUP_ID]); /* for one process, which hands it to the others */
-    ls_status (*open)(const struct ls_device_group_config *config, struct ls_device_group **group); /* begins to */
-    /* Whether the group is made and no error of it is known; an error of the others shows here too. */
+    ls_status (*open)(const struct ls_device_group_config *config, struct ls_device_group **group);
+    /* Whether the devices of all processes are connected, which begins with the first question, and no error is known;
+     * an error of the others shows here too. */
     ls_status (*ready)(struct ls_device_group *group, bool *done);
     /* Marks are as a device's. From the thread that queues on the index-th device: what it has queued up to now is
      * meant by mark; ... */
@@ -36,6 +37,9 @@ struct ls_device_group_ops {
                                 const void *const *inputs, void *const *outputs, size_t count);
     /* Whether all that was asked of the group is done on this process's devices. */
     ls_status (*finished)(struct ls_device_group *group, bool *done);
-    void (*abort)(struct ls_device_group *group); /* ends what is under way; only close may follow */
-    void (*close)(struct ls_device_group *group);
+    /* Ends what is under way; only close may follow, or forget. It touches no device of ours, may be called by a thread
+     * of its own, and may never return. */
+    void (*abort)(struct ls_device_group *group);
+    void (*close)(struct ls_device_group *group);  /* after abort, or where ready was never asked */
+    void (*forget)(struct ls_device_group *group); /* in place of close, where the devices may be closed already */
 };

@@ -158,7 +158,7 @@ const struct ls_device_kind ls_gpu_kind = {"gpu", gpu_unavailable, gpu_count, gp
 const struct ls_device_group_ops *ls_gpu_group(const char **why) {
     const char *reason = gpu_unavailable();
     const struct ls_device_group_ops *group = reason ? NULL : found.plugin->group;
-    if (!group) *why = reason ? reason : "the GPU plugin was built without NCCL";
+    if (!group) *why = reason ? reason : found.plugin->no_group;
     return group;
 }
 

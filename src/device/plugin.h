@@ -6,7 +6,7 @@
 #include "device/device_group.h"
 
 #define LS_PLUGIN_ENTRY "ls_cuda_plugin" /* the one symbol that it exports: ls_plugin_entry_fn */
-#define LS_PLUGIN_ABI   2                /* counts changes to what is below, and to device.h and op.h */
+#define LS_PLUGIN_ABI   2                /* counts changes to what is below, and to device.h, device_group.h and op.h */
 
 /* What the plugin has from lockstep. Errors of its functions are those of the calling thread, as everywhere. */
 struct ls_plugin_host {
@@ -24,7 +24,8 @@ struct ls_plugin {
     const struct ls_device_kind *kind;
     void (*fingerprint)(char *text, size_t size); /* what fixes the bits: architecture and library versions */
     void (*libraries)(char *text, size_t size);   /* "CUDA 13.0, cuDNN 9.19.0, NCCL 2.28.9", for people */
-    const struct ls_device_group_ops *group;      /* NULL: built without NCCL */
+    const struct ls_device_group_ops *group;      /* NULL: */
+    const char *no_group;                         /* why */
 };
 /* NULL when it does not suit host; then *why says so. */
 typedef const struct ls_plugin *ls_plugin_entry_fn(const struct ls_plugin_host *host, const char **why);

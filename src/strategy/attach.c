@@ -191,8 +191,8 @@ void ls_model_drop_plans(struct ls_model_replica *replica) {
     memset(replica->plans, 0, sizeof(replica->plans));
 }
 
-/* Gradients in shared memory are released with it. */
-static void detach_replica(struct ls_model_replica *replica, bool shared) {
+/* Gradients in shared memory are released with it. used: a device that was left behind with them may still do so. */
+static void detach_replica(struct ls_model_replica *replica, bool shared, bool used) {
     struct ls_device *device = replica->device;
     ls_model_drop_plans(replica); /* they point to the gradients */
     if (replica->optimizer_built) device->ops->discard(device, &replica->optimizer);
@@ -200,7 +200,8 @@ static void detach_replica(struct ls_model_replica *replica, bool shared) {
     if (replica->statistics_built) device->ops->discard(device, &replica->statistics);
     ls_gather_release(replica);
     ls_scaling_release(replica);
-    if (replica->gradients && !(shared && device->host_memory)) device->ops->release(device, replica->gradients);
+    if (replica->gradients && !used && !(shared && device->host_memory))
+        device->ops->release(device, replica->gradients);
     replica->gradients = replica->staging = NULL;
     replica->optimizer_built = replica->report_built = replica->statistics_built = false;
 }
@@ -215,13 +216,14 @@ static void release_shared(ls_model *model) {
 
 /* First whoever still uses the gradients: the communicator, NCCL, what devices have queued. */
 void ls_model_detach(ls_model *model) {
-    bool shared = model->shared;
+    bool shared = model->shared, used = false;
     ls_reducer_free(model->reducer);
     if (model->nccl) ls_nccl_abort(model->nccl);
+    if (model->nccl) used = ls_nccl_is_left(model->nccl);
     for (int i = 0; model->replicas && i < model->replica_count; i++) ls_device_drain(model->replicas[i].device);
     ls_nccl_free(model->nccl);
     ls_node_free(model->node);
-    for (int i = 0; model->replicas && i < model->replica_count; i++) detach_replica(&model->replicas[i], shared);
+    for (int i = 0; model->replicas && i < model->replica_count; i++) detach_replica(&model->replicas[i], shared, used);
     release_shared(model);
     ls_inputs_forget(model);
     ls_free(model->buckets);

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "collective/group.h"
 #include "device/gpu.h"
+#include "strategy/abandon.h"
 #include "strategy/await.h"
 #include "strategy/strategy.h"
 
@@ -20,7 +21,7 @@ struct ls_nccl {
     const struct ls_device_group_ops *ops;
     struct ls_device_group *group;    /* owns */
     struct ls_membership *membership; /* borrowed */
-    bool aborted;
+    bool aborted, left;               /* left: the group is with a thread that aborts it still */
 };
 
 /* ---- who can ---- */
@@ -52,21 +53,38 @@ static int64_t own_offer(const ls_strategy *strategy) {
         if (strategy->replicas[i].device->host_memory) return -1 - i;
     if (strategy->local_count > strategy->device_count) return SHARES_DEVICES;
     const struct ls_device_group_ops *ops = ls_gpu_group(&why);
-    return ops ? ops->version : HAS_NO_NCCL;
+    return ops ? ops->version() : HAS_NO_NCCL;
+}
+
+struct version {
+    char text[40]; /* "2.28.9" */
+};
+
+static struct version version_of(int64_t offer) {
+    struct version version;
+    int number = (int)offer;
+    (void)snprintf(version.text, sizeof(version.text), "%d.%d.%d", number / 10000, number / 100 % 100, number % 100);
+    return version;
+}
+
+static const char *why_none(const struct ls_membership *membership, int rank) {
+    const char *why = "its lockstep info says why";
+    if (rank == membership->rank) (void)ls_gpu_group(&why);
+    return why;
 }
 
 /* Why the offers do not fit together; false: they do. */
-static bool find_fault(const int64_t *offers, int workers, char *text, size_t size) {
-    for (int w = 0; w < workers; w++) {
+static bool find_fault(const struct ls_membership *membership, const int64_t *offers, char *text, size_t size) {
+    for (int w = 0; w < membership->size; w++) {
         if (offers[w] == SHARES_DEVICES)
             (void)snprintf(text, size, "rank %d holds several replicas on one GPU", w);
         else if (offers[w] < 0)
             (void)snprintf(text, size, "device %d of rank %d is no GPU", (int)(-1 - offers[w]), w);
         else if (offers[w] == HAS_NO_NCCL)
-            (void)snprintf(text, size, "the GPU plugin of rank %d is built without NCCL", w);
+            (void)snprintf(text, size, "rank %d has no NCCL: %s", w, why_none(membership, w));
         else if (offers[w] != offers[0])
-            (void)snprintf(text, size, "rank 0 has NCCL %lld and rank %d has %lld", (long long)offers[0], w,
-                           (long long)offers[w]);
+            (void)snprintf(text, size, "rank 0 has NCCL %s and rank %d has %s", version_of(offers[0]).text, w,
+                           version_of(offers[w]).text);
         else
             continue;
         return true;
@@ -90,14 +108,14 @@ static void tell_host(const ls_strategy *strategy, const char *why) {
 ls_status ls_nccl_agree(ls_strategy *strategy) {
     struct ls_membership *membership = strategy->membership;
     enum use use = use_of(strategy);
-    char fault[200];
+    char fault[400];
     strategy->nccl = false;
     if (use == HOST) return LS_OK;
     LS_CLEANUP(ls_free_pointer) int64_t *offers = ls_alloc_array((size_t)membership->size, sizeof(*offers));
     if (!offers) return ls_fail_memory("offers", (size_t)membership->size * sizeof(*offers));
     ls_status status = ls_membership_exchange(membership, "nccl", own_offer(strategy), offers);
     if (status) return status;
-    strategy->nccl = !find_fault(offers, membership->size, fault, sizeof(fault));
+    strategy->nccl = !find_fault(membership, offers, fault, sizeof(fault));
     if (strategy->nccl) return LS_OK;
     if (use == ALWAYS) return ls_fail(LS_INVALID_ARGUMENT, "%s: %s", what_must(strategy), fault);
     tell_host(strategy, fault);
@@ -155,7 +173,7 @@ static ls_status try_sum(const ls_strategy *strategy, struct ls_nccl *nccl) {
     if (!status) status = nccl->ops->all_reduce(nccl->group, LS_SUM, LS_FLOAT32, arrays, TRIED);
     if (!status) status = ls_await(nccl->membership, &await);
     if (status) ls_nccl_abort(nccl);
-    for (int i = 0; i < strategy->local_count; i++)
+    for (int i = 0; !nccl->left && i < strategy->local_count; i++)
         strategy->replicas[i].device->ops->release(strategy->replicas[i].device, arrays[i]);
     return status;
 }
@@ -206,11 +224,10 @@ static ls_status try(const ls_strategy *strategy, struct ls_nccl *nccl, bool *wo
 static ls_status open_group(ls_strategy *strategy, struct ls_nccl *made, bool *works) {
     const struct ls_log *log = &strategy->membership->log;
     ls_status status = try(strategy, made, works);
-    int version = made->ops->version;
     if (status) return status;
     if (*works)
-        ls_log_info(log, "gradients of %d GPUs are added by NCCL %d.%d.%d", strategy->total_count, version / 10000,
-                    version / 100 % 100, version % 100);
+        ls_log_info(log, "gradients of %d GPUs are added by NCCL %s", strategy->total_count,
+                    version_of(made->ops->version()).text);
     else if (use_of(strategy) == ALWAYS)
         return ls_fail_context(LS_FAILED_PRECONDITION, "%s", what_must(strategy)); /* nobody is lost */
     else
@@ -237,17 +254,29 @@ ls_status ls_nccl_open(ls_strategy *strategy, struct ls_nccl **nccl) {
 }
 
 void ls_nccl_abort(struct ls_nccl *nccl) {
-    if (nccl->group && !nccl->aborted) nccl->ops->abort(nccl->group);
+    if (nccl->aborted) return;
     nccl->aborted = true;
+    if (!nccl->group) return;
+    int64_t begun = ls_now();
+    nccl->left = !ls_abandon(nccl->ops, nccl->group);
+    if (nccl->left)
+        ls_log_warning(&nccl->membership->log,
+                       "rank %d: NCCL has not aborted its communicator for %.1f s: it is left behind, with the memory "
+                       "of the GPUs that it uses",
+                       nccl->membership->rank, ls_seconds_since(begun));
 }
 
 bool ls_nccl_is_aborted(const struct ls_nccl *nccl) {
     return nccl->aborted;
 }
 
+bool ls_nccl_is_left(const struct ls_nccl *nccl) {
+    return nccl->left;
+}
+
 void ls_nccl_free(struct ls_nccl *nccl) {
     if (!nccl) return;
-    if (nccl->group) nccl->ops->close(nccl->group);
+    if (nccl->group && !nccl->left) nccl->ops->close(nccl->group);
     ls_free(nccl);
 }
 

@@ -11,7 +11,7 @@ struct ls_nccl;
 /* Collective: *nccl becomes the group, or stays NULL, for all workers alike, where the host adds. A line in the log
  * tells which and why, if there is a GPU. */
 ls_status ls_nccl_open(ls_strategy *strategy, struct ls_nccl **nccl);
-void ls_nccl_free(struct ls_nccl *nccl);
+void ls_nccl_free(struct ls_nccl *nccl); /* after abort */
 
 /* Buckets are numbered in their order. By the thread that computes on a local replica's device: what it has queued up
  * to now is its part of the bucket. */
@@ -22,6 +22,9 @@ ls_status ls_nccl_add(struct ls_nccl *nccl, size_t bucket, void *const *arrays, 
 ls_status ls_nccl_finish(struct ls_nccl *nccl);
 /* By the thread that computes: ops that are queued from now on see the sums. */
 ls_status ls_nccl_settle(struct ls_nccl *nccl, int local);
-/* What is under way ends, on this worker; the group is of no more use. */
+/* What is under way ends, on this worker; the group is of no more use. In bounded time: what NCCL does not get done is
+ * left behind, and a line in the log says so. */
 void ls_nccl_abort(struct ls_nccl *nccl);
 bool ls_nccl_is_aborted(const struct ls_nccl *nccl);
+/* The devices may still use the arrays that were given to it: they stay until the process ends. */
+bool ls_nccl_is_left(const struct ls_nccl *nccl);

@@ -160,7 +160,7 @@ static void print_nccl(FILE *to) {
     char about[64];
     const char *reason = "";
     const struct ls_device_group_ops *group = ls_gpu_group(&reason);
-    int version = group ? group->version : 0;
+    int version = group ? group->version() : 0;
     (void)snprintf(about, sizeof(about), "between GPUs; version %d.%d.%d", version / 10000, version / 100 % 100,
                    version % 100);
     print_row(to, "NCCL", group, group ? about : reason);

@@ -31,6 +31,12 @@ def gpus_are_listed():
         cli.contains(lines[3], part)
 
 
+def the_nccl_that_runs_is_told():
+    found = rows(LOCKSTEP_PLUGIN=PLUGIN, LOCKSTEP_EMULATED_NCCL_VERSION="23107")
+    cli.equal(found["NCCL"], ("yes", "between GPUs; version 2.31.7"))
+    cli.contains(found["gpu"][1], "NCCL 2.31.7")
+
+
 def no_gpu_says_why():
     cli.equal(rows(LOCKSTEP_PLUGIN=PLUGIN, LOCKSTEP_EMULATED_GPUS="0")["gpu"],
               ("no", "no CUDA-capable device is detected"))
@@ -62,5 +68,5 @@ def asking_for_a_gpu_that_is_not_there_fails():
     cli.contains(done.stderr, b"device 'gpu:2': the index is past the last one, gpu:1")
 
 
-cli.main([gpus_are_listed, no_gpu_says_why, nccl_says_why_not, a_plugin_that_is_asked_for_and_fails_is_told,
+cli.main([gpus_are_listed, the_nccl_that_runs_is_told, no_gpu_says_why, nccl_says_why_not, a_plugin_that_is_asked_for_and_fails_is_told,
           asking_for_a_gpu_that_is_not_there_fails])

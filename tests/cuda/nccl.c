@@ -1,12 +1,15 @@
 /* NCCL, as far as the plugin calls it, for the emulated GPUs: its ranks meet in shared memory, also those of other
  * processes. Adding is a piece of work on a stream, which is not done before all ranks have come. Calls that NCCL would
- * hang on are refused: outside of a group where the process has several ranks, or before it has taken those before. */
+ * hang on are refused: outside of a group where the process has several ranks, or before it has taken those before.
+ * Environment: LOCKSTEP_EMULATED_NCCL_FAILS, there is no id; LOCKSTEP_EMULATED_NCCL_STUCK, no abort ever ends;
+ * LOCKSTEP_EMULATED_NCCL_VERSION (that of the header). */
 #define _GNU_SOURCE
 #include <nccl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "meeting.h"
 #include "runtime.h"
@@ -29,7 +32,8 @@ static _Thread_local struct {
 } grouped;
 
 ncclResult_t ncclGetVersion(int *version) {
-    *version = NCCL_VERSION_CODE;
+    const char *text = getenv("LOCKSTEP_EMULATED_NCCL_VERSION");
+    *version = text ? atoi(text) : NCCL_VERSION_CODE;
     return ncclSuccess;
 }
 
@@ -217,6 +221,7 @@ ncclResult_t ncclReduceScatter(const void *input, void *output, size_t count, nc
 /* What is on streams ends without having been done. */
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
     if (!comm) return ncclSuccess;
+    while (getenv("LOCKSTEP_EMULATED_NCCL_STUCK")) (void)nanosleep(&(const struct timespec){.tv_nsec = 1000000}, NULL);
     comm->failed = ncclRemoteError;
     let_go(comm);
     return ncclSuccess;

@@ -41,6 +41,13 @@ static void open_group(int count, int total) {
     ok(at.ops->open(&config, &at.group));
 }
 
+static void end_group(void) {
+    if (!at.group) return;
+    at.ops->abort(at.group);
+    at.ops->close(at.group);
+    at.group = NULL;
+}
+
 static void setup(void) {
     const char *why = "";
     int count = 0;
@@ -54,8 +61,7 @@ static void setup(void) {
 }
 
 static void teardown(void) {
-    if (at.group) at.ops->close(at.group);
-    at.group = NULL;
+    end_group();
     for (int r = 0; r < RANKS; r++) {
         at.devices[r]->ops->release(at.devices[r], at.inputs[r]);
         at.devices[r]->ops->release(at.devices[r], at.outputs[r]);
@@ -168,9 +174,23 @@ START_TEST(aborted) {
     ck_assert(comes(at.ops->ready, 20));
     write_inputs(LS_FLOAT32, COUNT, 0);
     ok(at.ops->all_reduce(at.group, LS_SUM, LS_FLOAT32, at.inputs, COUNT));
-    at.ops->abort(at.group);
-    at.ops->close(at.group);
+    end_group();
     for (int r = 0; r < RANKS; r++) ok(ls_device_synchronize(at.devices[r]));
+    open_group(RANKS, RANKS);
+    ck_assert(comes(at.ops->ready, 20));
+    all_reduce(LS_FLOAT32, LS_SUM);
+}
+END_TEST
+
+/* Without its devices' help. */
+START_TEST(forgotten) {
+    open_group(RANKS, RANKS);
+    ck_assert(comes(at.ops->ready, 20));
+    write_inputs(LS_FLOAT32, COUNT, 0);
+    ok(at.ops->all_reduce(at.group, LS_SUM, LS_FLOAT32, at.inputs, COUNT));
+    at.ops->abort(at.group);
+    for (int r = 0; r < RANKS; r++) ok(ls_device_synchronize(at.devices[r]));
+    at.ops->forget(at.group);
     open_group(RANKS, RANKS);
     ck_assert(comes(at.ops->ready, 20));
     all_reduce(LS_FLOAT32, LS_SUM);
@@ -186,6 +206,7 @@ int main(void) {
     tcase_add_test(tests, others);
     tcase_add_test(tests, alone);
     tcase_add_test(tests, aborted);
+    tcase_add_test(tests, forgotten);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

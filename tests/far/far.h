@@ -53,15 +53,19 @@ struct far_device {
     pthread_t capturing;
     ls_status status; /* the first error of what was queued */
     char error[LS_ERROR_SIZE];
-    bool stuck;  /* no copy is ever done */
-    int failing; /* the so many-th optimizer from now on fails when it runs; 0: none */
+    bool stuck;        /* no copy is ever done */
+    _Atomic bool left; /* an abort of a group waited */
+    int failing;       /* the so many-th optimizer from now on fails when it runs; 0: none */
 };
 
 /* For tests, by dlsym: what was used so far. */
 struct far_counts {
     _Atomic int replays, early; /* early: receives that were begun while ops were still to be done */
+    _Atomic int forgotten;      /* groups */
 };
 extern struct far_counts far_counts;
+/* Likewise: no abort of a group gets on while this is so. */
+extern _Atomic bool far_aborts_wait;
 
 extern const struct ls_plugin_host *far_host;
 extern const struct ls_device_kind far_device_kind;

@@ -1,7 +1,9 @@
 /* Collectives between far devices: each rank meets the others in shared memory (tests/cuda/meeting.h), and goes on
  * whenever somebody asks whether all is done. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/memory.h"
 #include "base/status.h"
@@ -17,6 +19,7 @@ struct request {
 struct ls_device_group {
     int count, mark, asked; /* asked: since it was opened */
     bool aborted;
+    struct ls_device_group *next; /* of those that are forgotten */
     struct far_device *devices[LS_MAX_LOCAL_DEVICES];
     struct ls_meeting *meetings[LS_MAX_LOCAL_DEVICES];
     uint64_t wanted[LS_MAX_LOCAL_DEVICES][LS_DEVICE_MARKS], reached[LS_MAX_LOCAL_DEVICES][LS_DEVICE_MARKS];
@@ -35,9 +38,21 @@ static void free_requests(struct ls_device_group *group) {
     }
 }
 
+__attribute__((visibility("default"))) _Atomic bool far_aborts_wait;
+
 static void group_abort(struct ls_device_group *group) {
+    for (int i = 0; i < group->count && far_aborts_wait; i++) group->devices[i]->left = true;
+    while (far_aborts_wait) (void)nanosleep(&(const struct timespec){.tv_nsec = 1000000}, NULL);
     free_requests(group);
     group->aborted = true;
+}
+
+/* Marks that are queued still are the group's: it is kept. */
+static void group_forget(struct ls_device_group *group) {
+    static struct ls_device_group *_Atomic kept;
+    for (int i = 0; i < group->count; i++) ls_meeting_leave(group->meetings[i]);
+    group->next = atomic_exchange(&kept, group);
+    far_counts.forgotten++;
 }
 
 /* Marks that are queued still are the group's. */
@@ -67,6 +82,10 @@ static ls_status group_open(const struct ls_device_group_config *config, struct 
     }
     *group = made;
     return LS_OK;
+}
+
+static int group_version(void) {
+    return 22809;
 }
 
 static ls_status group_ready(struct ls_device_group *group, bool *done) {
@@ -189,7 +208,7 @@ static ls_status group_reduce_scatter(struct ls_device_group *group, ls_reduce_o
     return ask_for(group, &call, inputs, outputs);
 }
 
-const struct ls_device_group_ops far_group_ops = {.version = 22809,
+const struct ls_device_group_ops far_group_ops = {.version = group_version,
                                                   .new_id = new_id,
                                                   .open = group_open,
                                                   .ready = group_ready,
@@ -202,4 +221,5 @@ const struct ls_device_group_ops far_group_ops = {.version = 22809,
                                                   .reduce_scatter = group_reduce_scatter,
                                                   .finished = group_finished,
                                                   .abort = group_abort,
-                                                  .close = group_close};
+                                                  .close = group_close,
+                                                  .forget = group_forget};

@@ -1,6 +1,8 @@
 /* The far device and the plugin around it. Its environment: LOCKSTEP_FAR_STUCK, no copy is ever done;
- * LOCKSTEP_FAR_FAILS=N, on gpu:0 the N-th optimizer op fails when it runs. */
+ * LOCKSTEP_FAR_FAILS=N, on gpu:0 the N-th optimizer op fails when it runs; LOCKSTEP_FAR_ABORT_STUCK, no abort of a
+ * group ever ends. */
 #include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,11 +19,22 @@ ls_status far_give(ls_status status) {
     return status;
 }
 
+/* What a group that was left behind may still use. */
+static void leave_blocks(struct far_device *far) {
+    static struct far_block *_Atomic left;
+    while (far->blocks) {
+        struct far_block *block = far->blocks;
+        far->blocks = block->next;
+        block->next = atomic_exchange(&left, block);
+    }
+}
+
 static void far_close(struct ls_device *device) {
     struct far_device *far = (struct far_device *)device;
     far_lock();
     far_do(far, far->copies.queued);
     far_forget(far);
+    if (far->left) leave_blocks(far);
     far_unlock();
     ls_device_close(far->inner);
     ls_free(far);
@@ -147,6 +160,7 @@ const struct ls_plugin *ls_cuda_plugin(const struct ls_plugin_host *host, const 
         return NULL;
     }
     far_host = host;
+    if (getenv("LOCKSTEP_FAR_ABORT_STUCK")) far_aborts_wait = true;
     plugin = far_plugin;
     plugin.version = host->version;
     return &plugin;

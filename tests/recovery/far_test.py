@@ -3,6 +3,7 @@
 by NCCL, whose group is aborted and made anew."""
 import functools
 import os
+import re
 import sys
 import unittest
 
@@ -44,6 +45,24 @@ class Far(unittest.TestCase):
     def test_by_nccl(self):
         points = (0, "sums:5:KILL"), (1, "bucket:7:KILL"), (2, "committed:9:KILL")
         self.by_nccl(FAR, points[:2 if SANITIZED else 3])
+
+    def left_behind(self, environment):
+        """No abort ends: the survivors go on all the same, and all processes end."""
+        first = Job(3, environment=environment)
+        self.addCleanup(first.folder.cleanup)
+        job = self.lose(environment, {1: ["bucket:7:KILL"]}, first.start_all().finish().lives[0][-1].result())
+        for rank in (0, 2):
+            errors = job.lives[rank][0].errors()
+            said = re.findall(rf"rank {rank}: NCCL has not aborted its communicator for (2\.\d) s: it is left", errors)
+            self.assertEqual(len(said), 2, errors)  # after the loss, and at the end
+            self.assertEqual(errors.count("gradients of 3 GPUs are added by NCCL"), 2, errors)
+
+    def test_an_abort_that_never_ends(self):
+        self.left_behind({**FAR, "LOCKSTEP_FAR_ABORT_STUCK": "1"})
+
+    @unittest.skipIf(SANITIZED or not EMULATED, "emulated GPUs are slow, or not there")
+    def test_an_abort_that_never_ends_on_emulated_gpus(self):
+        self.left_behind({**FAR, "LOCKSTEP_PLUGIN": EMULATED, "LOCKSTEP_EMULATED_NCCL_STUCK": "1"})
 
     @unittest.skipIf(SANITIZED or not EMULATED, "emulated GPUs are slow, or not there")
     def test_emulated_gpus(self):

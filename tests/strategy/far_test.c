@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "far/far.h"
 #include "harness.h"
@@ -147,12 +148,16 @@ static void same_bits(const struct layout *layout, const struct job *job) {
 static const struct layout one = {.workers = 1, .counts = {1}};
 
 /* The plugin's own. */
-static const struct far_counts *counts(void) {
+static void *find(const char *name) {
     void *plugin = dlopen(getenv("LOCKSTEP_PLUGIN"), RTLD_NOW | RTLD_NOLOAD);
-    const struct far_counts *found = plugin ? dlsym(plugin, "far_counts") : NULL;
+    void *found = plugin ? dlsym(plugin, name) : NULL;
     ck_assert_ptr_nonnull(found);
     (void)dlclose(plugin);
     return found;
+}
+
+static const struct far_counts *counts(void) {
+    return find("far_counts");
 }
 
 /* Steps are captured and replayed, batches copied while others are computed. */
@@ -219,19 +224,22 @@ static void near(const struct job *job, const struct job *cpu) {
 struct told {
     pthread_mutex_t lock;
     char nccl[200]; /* the line about it, of any rank */
+    int left[2];    /* lines about aborts that did not end, of each rank */
 };
 
 static void listen(void *context, ls_log_level level, const char *line) {
     struct told *told = context;
-    const char *at = strstr(line, "gradients of");
+    const char *at = strstr(line, "gradients of"),
+               *left = strstr(line, ": NCCL has not aborted its communicator for 2.");
     (void)level;
     (void)pthread_mutex_lock(&told->lock);
     if (at) (void)snprintf(told->nccl, sizeof(told->nccl), "%s", at);
+    if (left) told->left[left[-1] - '0']++;
     (void)pthread_mutex_unlock(&told->lock);
 }
 
 static void run_listening(const struct layout *layout, struct job *job, const char *expected) {
-    struct told told = {PTHREAD_MUTEX_INITIALIZER, ""};
+    struct told told = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct layout listening = *layout;
     listening.options.log = listen;
     listening.options.log_context = &told;
@@ -372,6 +380,31 @@ END_TEST
 
 /* ---- what goes wrong ---- */
 
+/* The workers go on after the limit, as if it had ended; and when it ends after all, what is left is given back. */
+START_TEST(an_abort_that_never_ends) {
+    const struct layout layout = {.workers = 2, .counts = {1, 1}, .options = {.communication = LS_NCCL}};
+    struct told told = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct job job = *JOB(.optimizer = ls_sgd(0.1F));
+    struct layout listening = layout;
+    run(&layout, "gpu", &job); /* loads the plugin */
+    forget(&job);
+    int before = counts()->forgotten;
+    _Atomic bool *waits = find("far_aborts_wait");
+    *waits = true;
+    listening.options.log = listen;
+    listening.options.log_context = &told;
+    run(&listening, "gpu", &job);
+    forget(&job);
+    ck_assert_int_eq(told.left[0], 1);
+    ck_assert_int_eq(told.left[1], 1);
+    ck_assert_int_eq(counts()->forgotten, before);
+    *waits = false;
+    for (int i = 0; i < 10000 && counts()->forgotten < before + 2; i++)
+        (void)nanosleep(&(const struct timespec){.tv_nsec = 1000000}, NULL);
+    ck_assert_int_eq(counts()->forgotten, before + 2);
+}
+END_TEST
+
 START_TEST(a_copy_that_never_ends) {
     const struct layout layout = {
         .workers = 2, .counts = {1, 1}, .options = {.communication = LS_RING, .timeout_seconds = 2}};
@@ -416,6 +449,7 @@ int main(void) {
     tcase_add_test(tests, nccl);
     tcase_add_test(tests, nccl_is_refused);
     tcase_add_test(tests, nccl_does_not_work);
+    tcase_add_test(tests, an_abort_that_never_ends);
     tcase_add_test(tests, a_copy_that_never_ends);
     tcase_add_test(tests, an_op_that_fails_later);
     suite_add_tcase(suite, tests);

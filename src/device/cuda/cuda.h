@@ -91,8 +91,8 @@ int ls_cuda_count(void);
 void ls_cuda_describe(char *text, size_t size);
 void ls_cuda_fingerprint(char *text, size_t size);
 void ls_cuda_libraries(char *text, size_t size);
-/* group.c: NCCL; NULL in group_none.c, for a build without it. */
-extern const struct ls_device_group_ops *const ls_cuda_group_ops;
+/* group.c: NCCL; NULL, and why is written: it does not fit, or, in group_none.c, the build is without it. */
+const struct ls_device_group_ops *ls_cuda_group(char *why, size_t size);
 
 /* One row a kind of op, as for the CPU: run queues on the device's stream and never waits. build and discard: NULL
  * where there is nothing to prepare; build may set op->workspace_size and ((struct ls_cuda_op *)op->handle)->own. */

@@ -58,7 +58,9 @@ void ls_cuda_describe(char *text, size_t size) {
 }
 
 void ls_cuda_libraries(char *text, size_t size) {
-    int driver = 0, runtime = 0, nccl = ls_cuda_group_ops ? ls_cuda_group_ops->version : 0;
+    char none[200];
+    const struct ls_device_group_ops *group = ls_cuda_group(none, sizeof(none));
+    int driver = 0, runtime = 0, nccl = group ? group->version() : 0;
     int dnn = (int)cudnnGetVersion(), blas = (int)cublasLtGetVersion();
     size_t used = 0;
     (void)cudaDriverGetVersion(&driver);

@@ -1,10 +1,10 @@
 /* Collectives between GPUs by NCCL. Its communicators do not block: what is asked for waits here until NCCL has taken
  * what came before, and is handed on whenever somebody asks how far the group is. Each GPU has a stream for them. */
-#include <nccl.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "device/cuda/cuda.h"
+#include "device/cuda/nccl.h"
 
 enum kind { ALL_REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER };
 struct request {
@@ -20,13 +20,16 @@ struct request {
 };
 struct member {
     struct ls_cuda_device *device; /* borrowed */
+    int index;                     /* the device's, for abort */
     ncclComm_t communicator;
     cudaStream_t stream;
     cudaEvent_t marks[LS_DEVICE_MARKS]; /* NULL until the mark is used */
 };
 struct ls_device_group {
     struct member *members; /* owns */
-    int count;
+    int count, total, rank; /* rank: of the first member */
+    char id[LS_DEVICE_GROUP_ID];
+    bool begun;                   /* to connect */
     int mark;                     /* of what is asked for next */
     struct request *first, **end; /* not handed on yet; owns */
 };
@@ -75,18 +78,18 @@ static ls_status open_stream(struct member *member) {
 }
 
 /* All of this process's as one, or each would wait for the others. */
-static ls_status open_communicators(struct ls_device_group *group, const struct ls_device_group_config *config) {
+static ls_status open_communicators(struct ls_device_group *group) {
     ncclConfig_t options = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId id;
     ls_status status = LS_OK;
     options.blocking = 0;
-    memcpy(&id, config->id, sizeof(id));
+    memcpy(&id, group->id, sizeof(id));
     ncclResult_t result = ncclGroupStart();
     for (int i = 0; !status && i < group->count; i++) {
         struct member *member = &group->members[i];
         status = ls_cuda_enter(member->device);
         if (status) break;
-        result = ncclCommInitRankConfig(&member->communicator, config->total, id, config->first + i, &options);
+        result = ncclCommInitRankConfig(&member->communicator, group->total, id, group->rank + i, &options);
         status = check(member, result, "beginning to connect");
     }
     result = ncclGroupEnd();
@@ -116,10 +119,15 @@ static ls_status group_open(const struct ls_device_group_config *config, struct 
     made->mark = -1;
     made->end = &made->first;
     made->count = config->count;
-    for (int i = 0; i < config->count; i++) made->members[i].device = (struct ls_cuda_device *)config->devices[i];
+    made->rank = config->first;
+    made->total = config->total;
+    memcpy(made->id, config->id, sizeof(made->id));
+    for (int i = 0; i < config->count; i++) {
+        made->members[i].device = (struct ls_cuda_device *)config->devices[i];
+        made->members[i].index = made->members[i].device->index;
+    }
     for (int i = 0; !status && i < config->count; i++) status = open_stream(&made->members[i]);
     if (!status) status = admit_each_other(made);
-    if (!status) status = open_communicators(made, config);
     if (status)
         group_close(made);
     else
@@ -151,18 +159,27 @@ static void free_requests(struct ls_device_group *group) {
     group->end = &group->first;
 }
 
-/* NCCL ends what runs on the GPUs; others are not waited for. */
+/* NCCL ends what runs on the GPUs first of all. Then it gives back what it has, and may wait for other processes of
+ * this host. It asks which device is set, and must not find one that this process does not use. */
 static void group_abort(struct ls_device_group *group) {
     free_requests(group);
     for (int i = 0; i < group->count; i++) {
         struct member *member = &group->members[i];
-        if (member->communicator) (void)ncclCommAbort(member->communicator);
+        if (!member->communicator) continue;
+        (void)cudaSetDevice(member->index);
+        (void)ncclCommAbort(member->communicator);
         member->communicator = NULL;
     }
 }
 
+/* Streams and events stay, to the end of the process. */
+static void group_forget(struct ls_device_group *group) {
+    ls_free(group->members);
+    ls_free(group);
+}
+
 static void group_close(struct ls_device_group *group) {
-    group_abort(group);
+    free_requests(group);
     for (int i = 0; i < group->count; i++) {
         struct member *member = &group->members[i];
         (void)ls_cuda_enter(member->device);
@@ -172,8 +189,7 @@ static void group_close(struct ls_device_group *group) {
         (void)ls_cuda_wait(member->device, member->stream, "ending NCCL"); /* before its arrays are given back */
         (void)cudaStreamDestroy(member->stream);
     }
-    ls_free(group->members);
-    ls_free(group);
+    group_forget(group);
 }
 
 /* ---- order ---- */
@@ -280,8 +296,11 @@ static struct request request_of(const struct ls_device_group *group, enum kind 
 
 /* ---- the table ---- */
 
+/* What has begun is the caller's, who can abort it in bounded time. */
 static ls_status group_ready(struct ls_device_group *group, bool *done) {
-    return is_idle(group, done);
+    ls_status status = group->begun ? LS_OK : open_communicators(group);
+    group->begun = true;
+    return status ? status : is_idle(group, done);
 }
 
 static ls_status group_all_reduce(struct ls_device_group *group, ls_reduce_op op, ls_dtype dtype, void *const *arrays,
@@ -334,7 +353,7 @@ static ls_status group_finished(struct ls_device_group *group, bool *done) {
     return status;
 }
 
-static const struct ls_device_group_ops ops = {.version = NCCL_VERSION_CODE,
+static const struct ls_device_group_ops ops = {.version = ls_cuda_nccl_version,
                                                .new_id = new_id,
                                                .open = group_open,
                                                .ready = group_ready,
@@ -347,5 +366,9 @@ static const struct ls_device_group_ops ops = {.version = NCCL_VERSION_CODE,
                                                .reduce_scatter = group_reduce_scatter,
                                                .finished = group_finished,
                                                .abort = group_abort,
-                                               .close = group_close};
-const struct ls_device_group_ops *const ls_cuda_group_ops = &ops;
+                                               .close = group_close,
+                                               .forget = group_forget};
+
+const struct ls_device_group_ops *ls_cuda_group(char *why, size_t size) {
+    return ls_cuda_nccl_fits(why, size) ? &ops : NULL;
+}

@@ -13,16 +13,18 @@ static const struct ls_device_kind kind = {.name = "gpu",
 __attribute__((visibility("default"))) ls_plugin_entry_fn ls_cuda_plugin;
 
 const struct ls_plugin *ls_cuda_plugin(const struct ls_plugin_host *host, const char **why) {
+    static char no_group[200];
     static struct ls_plugin plugin = {.abi = LS_PLUGIN_ABI,
                                       .version = LS_VERSION,
                                       .kind = &kind,
                                       .fingerprint = ls_cuda_fingerprint,
-                                      .libraries = ls_cuda_libraries};
+                                      .libraries = ls_cuda_libraries,
+                                      .no_group = no_group};
     if (host->abi != LS_PLUGIN_ABI || strcmp(host->version, LS_VERSION)) {
         *why = "it is of version " LS_VERSION;
         return NULL;
     }
     ls_cuda_set_host(host);
-    plugin.group = ls_cuda_group_ops;
+    plugin.group = ls_cuda_group(no_group, sizeof(no_group));
     return &plugin;
 }
