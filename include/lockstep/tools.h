@@ -58,6 +58,21 @@ LS_API bool ls_tools_compresses(const ls_communicator *communicator);
 LS_API const char *ls_tools_transport(const ls_communicator *communicator, const char *collective);
 /* The number of rank's host, as AUTO sees it: ranks of one host share memory. */
 LS_API int ls_tools_host(const ls_communicator *communicator, int rank);
+/* A vector of as many bytes on each GPU of all workers, which NCCL adds in place. Every worker calls these alike, as it does
+ * the bare collectives; options are a strategy's, with LS_NCCL. */
+typedef struct ls_tools_gpus ls_tools_gpus;
+LS_API ls_status ls_tools_gpus_new(const ls_strategy_options *options, size_t size, ls_tools_gpus **gpus);
+/* As ls_communicator_close. */
+LS_API ls_status ls_tools_gpus_close(ls_tools_gpus *gpus, ls_status status);
+/* The workers, for what lies in host memory; the GPUs' own. */
+LS_API ls_communicator *ls_tools_gpus_workers(ls_tools_gpus *gpus);
+/* The first one here, how many are here, and of all workers. */
+LS_API void ls_tools_gpus_count(const ls_tools_gpus *gpus, int *first, int *here, int *total);
+/* The vector of the index-th GPU here, from and to host memory. */
+LS_API ls_status ls_tools_gpus_write(ls_tools_gpus *gpus, int index, const void *data, size_t size);
+LS_API ls_status ls_tools_gpus_read(ls_tools_gpus *gpus, int index, void *data, size_t size);
+/* Returns when it is done on the GPUs of this worker. */
+LS_API ls_status ls_tools_gpus_all_reduce(ls_tools_gpus *gpus, ls_reduce_op op, ls_dtype dtype, size_t count);
 /* Lays the timelines and flight records of a run's ranks beside each other: writes one Chrome trace to output (NULL:
  * none), and tells in *text, freed with ls_memory_free, what they show, for people or as one JSON object. A file that
  * cannot be read or written, or is not of the same run, is INVALID_ARGUMENT. */

@@ -29,7 +29,9 @@ static const char help[] =
     "what is called:\n"
     "  --dtype T           float32, float64, float16, bfloat16, int32 or int64 (default float32)\n"
     "  --op O              sum, mean, min or max, for all-reduce and reduce-scatter (default sum)\n"
-    "  --communication C   auto or ring (default auto)\n"
+    "  --communication C   auto or ring; or nccl: an all-reduce in place on GPUs, each of which is a rank (default:\n"
+    "                      auto)\n"
+    "  --devices D         with nccl: gpu, or a list such as gpu:0,gpu:1 (default: LOCKSTEP_DEVICES, else all)\n"
     "  --algorithm A       auto (measured at start), shared, two-level, exchange, direct, halving-doubling; or ring,\n"
     "                      which means --communication ring. All but ring add in the same order and give the same\n"
     "                      bits (default: auto)\n"
@@ -42,7 +44,8 @@ static const char help[] =
     "\n"
     "results:\n"
     "  --check             after the timing of each size, one more call with random values, compared in bits with\n"
-    "                      what each rank computes by itself; elements that differ are counted over all ranks\n"
+    "                      what each rank computes by itself; elements that differ are counted over all ranks.\n"
+    "                      NCCL, whose order is its own, is given whole numbers, whose sums are exact\n"
     "  --explain           before the table: who exchanges with whom, and the times by which auto chooses\n"
     "  --json              the chief's last line on stdout is one JSON object: collective, transport, algorithm,\n"
     "                      compression, workers, devices (of each worker), and rows with bytes, time_us, cpu_us,\n"
@@ -58,6 +61,7 @@ static const char help[] =
     "examples:\n"
     "  lockstep run -np 4 -- lockstep bench all-reduce --check\n"
     "  lockstep run -np 2 -- lockstep bench all-reduce --bytes 4K,1M,64M --in-place --touch --json\n"
+    "  lockstep bench all-reduce --communication nccl --check\n"
     "\n"
     "exit status: 0 measured; 1 --check found something wrong, or anything else; 2 a bad command line or\n"
     "TF_CONFIG; 138 a peer was lost or a deadline passed.\n";
@@ -72,6 +76,7 @@ enum option_id {
     DTYPE,
     OP,
     COMMUNICATION,
+    DEVICES,
     ALGORITHM,
     COMPRESSION,
     TRANSPORT,
@@ -92,6 +97,7 @@ static const struct option long_options[] = {
     {"dtype", required_argument, NULL, DTYPE},
     {"op", required_argument, NULL, OP},
     {"communication", required_argument, NULL, COMMUNICATION},
+    {"devices", required_argument, NULL, DEVICES},
     {"algorithm", required_argument, NULL, ALGORITHM},
     {"compression", required_argument, NULL, COMPRESSION},
     {"transport", required_argument, NULL, TRANSPORT},
@@ -107,7 +113,7 @@ static const struct option long_options[] = {
 static const char *const collectives[] = {"all-reduce", "broadcast", "all-gather", "reduce-scatter", NULL};
 static const char *const dtypes[] = {"float32", "float64", "float16", "bfloat16", "int32", "int64", NULL};
 static const char *const ops[] = {"sum", "mean", "min", "max", NULL};
-static const char *const communications[] = {"auto", "ring", NULL};
+static const char *const communications[] = {"auto", "ring", "nccl", NULL}; /* as ls_communication */
 static const char *const algorithms[] = {"ring",     "auto",   "shared",           "two-level",
                                          "exchange", "direct", "halving-doubling", NULL};
 static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
@@ -209,6 +215,7 @@ static bool read_option(const struct ls_command_line *line, int option, struct r
     if (option == CHECK) options->check = true;
     if (option == EXPLAIN) options->explain = true;
     if (option == JSON) options->json = true;
+    if (option == DEVICES) options->devices = optarg;
     if (option == ITERATIONS) return ls_option_integer(line, "--iterations", optarg, 1, 1000000, &options->iterations);
     if (option == WARMUP) return ls_option_integer(line, "--warmup", optarg, 0, 1000000, &options->warmup);
     return read_word(line, option, request) && read_size(line, option, request);
@@ -225,6 +232,31 @@ static bool lay_out_range(const struct ls_command_line *line, struct request *re
                               (long long)request->max_bytes) == 0;
     for (int64_t bytes = request->min_bytes; bytes <= request->max_bytes; bytes *= request->factor)
         options->bytes[options->size_count++] = (size_t)bytes;
+    return true;
+}
+
+/* What NCCL has no part in; NULL: nothing of it is asked for. */
+static const char *not_for_nccl(const struct request *request) {
+    const struct bench_options *options = &request->options;
+    return request->algorithm >= 0  ? "--algorithm"
+           : options->compression   ? "--compression"
+           : options->transport     ? "--transport"
+           : options->explain       ? "--explain"
+           : options->op == LS_MEAN ? "--op mean"
+                                    : NULL;
+}
+
+/* Gradients are added in place, and so is this. */
+static bool settle_nccl(const struct ls_command_line *line, struct request *request) {
+    bool nccl = request->communication == LS_NCCL;
+    const char *not = nccl ? not_for_nccl(request) : NULL;
+    if (!nccl && request->options.devices)
+        return ls_usage_error(line, "--devices is for --communication nccl: all else is in host memory") == 0;
+    if (nccl && request->options.collective != BENCH_ALL_REDUCE)
+        return ls_usage_error(line, "--communication nccl is for all-reduce only") == 0;
+    if (not ) return ls_usage_error(line, "%s is not for --communication nccl", not ) == 0;
+    if (nccl) request->options.communication = LS_NCCL;
+    if (nccl) request->options.in_place = true;
     return true;
 }
 
@@ -259,7 +291,9 @@ static int measure(const struct ls_command_line *line, enum bench_collective col
         if (option == 'h') return fputs(help, stdout) < 0;
         if (option == LS_OPTION_BAD || !read_option(line, option, &request)) return LS_EXIT_USAGE;
     }
-    if (!ls_no_arguments(line) || !lay_out_range(line, &request) || !settle_order(line, &request)) return LS_EXIT_USAGE;
+    if (!ls_no_arguments(line) || !lay_out_range(line, &request) || !settle_order(line, &request) ||
+        !settle_nccl(line, &request))
+        return LS_EXIT_USAGE;
     return bench_run(&request.options);
 }
 

@@ -1,7 +1,7 @@
-/* What the files of lockstep bench share: bench.c reads the command line, bench_run.c runs and times, bench_check.c
- * holds the oracle, bench_table.c prints. */
+/* What the files of lockstep bench share: bench.c reads the command line, bench_run.c runs and times, bench_gpus.c
+ * brings vectors to GPUs and back, bench_check.c holds the oracle, bench_table.c prints. */
 #pragma once
-#include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
 
 #define BENCH_MAX_SIZES   128
 #define BENCH_NOT_CHECKED (-1)
@@ -15,9 +15,10 @@ static inline bool bench_reduces(enum bench_collective collective) {
 
 struct bench_options {
     enum bench_collective collective;
-    ls_communication communication;
-    const char *transport; /* NULL: what the environment says */
-    const char *algorithm; /* likewise */
+    ls_communication communication; /* LS_NCCL: the vectors lie on GPUs */
+    const char *devices;            /* then; NULL: what the environment says */
+    const char *transport;          /* NULL: what the environment says */
+    const char *algorithm;          /* likewise */
     ls_dtype dtype;
     ls_reduce_op op;
     ls_compression compression;
@@ -40,13 +41,24 @@ struct bench_row {
 
 struct bench_result {
     char transport[32]; /* that was taken */
-    bool compressed;    /* the compression has an effect */
+    int workers;
+    int devices;     /* of this worker */
+    int ranks;       /* that add: the workers, or all their GPUs */
+    bool compressed; /* the compression has an effect */
     struct bench_row rows[BENCH_MAX_SIZES];
     int row_count;
 };
 
 /* bench_run.c: joins, measures every size, prints on the chief; returns the exit status. */
 int bench_run(const struct bench_options *options);
+
+struct bench_check;
+/* bench_gpus.c. The same bytes to all GPUs of this worker; what each of them gives; how many elements of the results
+ * are wrong there (-1 without memory). vector is host memory for one of them. */
+ls_status bench_gpus_write(ls_tools_gpus *gpus, const void *vector, size_t bytes);
+ls_status bench_gpus_fill(ls_tools_gpus *gpus, const struct bench_check *check, size_t count, void *vector);
+ls_status bench_gpus_result(ls_tools_gpus *gpus, const struct bench_check *check, size_t count, void *vector,
+                            int64_t *wrong);
 
 /* bench_check.c. What a rank puts in depends on nothing but rank and index, so that every rank knows the right result.
  */
@@ -70,7 +82,7 @@ int64_t bench_check_input(const struct bench_check *check, size_t start, size_t 
 /* bench_table.c */
 /* "all-reduce" */
 const char *bench_collective_name(const struct bench_options *options);
-void bench_print_head(const struct bench_options *options, int workers, const struct bench_result *result);
+void bench_print_head(const struct bench_options *options, const struct bench_result *result);
 void bench_print_row(const struct bench_options *options, const struct bench_row *row);
 void bench_print_end(const struct bench_options *options, const struct bench_result *result);
-void bench_print_json(const struct bench_options *options, int workers, const struct bench_result *result);
+void bench_print_json(const struct bench_options *options, const struct bench_result *result);

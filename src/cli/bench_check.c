@@ -6,7 +6,8 @@
  * Sums are rounded to the type at every addition, those of 16-bit types from float32; mean divides the sum once. With
  * compression what a rank gives is rounded to it before it is added, in two levels the sum of a subtree whose ranks are
  * on one host, round the ring every sum before it goes to the next rank; and so is the result.
- * The values keep away from what no order defines: there is no NaN and no negative zero. */
+ * The values keep away from what no order defines: there is no NaN and no negative zero. NCCL's order is its own: what
+ * it adds are whole numbers, so few and so small that no sum is rounded. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,11 +103,20 @@ static double denormal_scale(ls_dtype dtype) {
     }
 }
 
+/* Up to this value, either sign, sums of 128 ranks are whole numbers of the type. */
+static uint64_t exact_limit(ls_dtype dtype) {
+    return dtype == LS_BFLOAT16 ? 2 : dtype == LS_FLOAT16 ? 16 : 1 << 16;
+}
+
 /* Integers of the whole range; floats of both signs from 2^-8 to 2^8, so that the order of addition shows, and at
  * every sixteenth index or so denormals, on all ranks. */
-static union number give(ls_dtype dtype, int rank, size_t index) {
+static union number give(const struct bench_options *options, int rank, size_t index) {
+    ls_dtype dtype = options->dtype;
     uint64_t random = mix(mix((uint64_t)rank + 1) + UINT64_C(0x9E3779B97F4A7C15) * (uint64_t)index);
     if (is_whole(dtype)) return (union number){.whole = wrap(dtype, random)};
+    uint64_t limit = exact_limit(dtype);
+    if (options->communication == LS_NCCL)
+        return (union number){.real = (double)(random % (2 * limit + 1)) - (double)limit};
     uint64_t exponent = 1023 - 8 + (random & 15);
     double value = from_bits((random >> 12) | exponent << 52 | (random & 16) << 59);
     if (!(mix((uint64_t)index) & 15)) value *= denormal_scale(dtype);
@@ -218,7 +228,7 @@ static void divide(const struct piece *piece, union number *values) {
 
 static union number *fill_row(const struct piece *piece, int rank) {
     union number *values = row(piece, rank);
-    for (size_t i = 0; i < piece->count; i++) values[i] = give(piece->options->dtype, rank, piece->start + i);
+    for (size_t i = 0; i < piece->count; i++) values[i] = give(piece->options, rank, piece->start + i);
     return values;
 }
 
@@ -257,7 +267,7 @@ size_t bench_part_start(size_t count, int size, int rank) {
 void bench_check_fill(const struct bench_check *check, int rank, size_t start, size_t count, void *elements) {
     ls_dtype dtype = check->options->dtype;
     for (size_t i = 0; i < count; i++)
-        store(dtype, give(dtype, rank, start + i), (unsigned char *)elements + i * ls_dtype_size(dtype));
+        store(dtype, give(check->options, rank, start + i), (unsigned char *)elements + i * ls_dtype_size(dtype));
 }
 
 int64_t bench_check_result(const struct bench_check *check, size_t count, const void *output) {
@@ -287,7 +297,7 @@ int64_t bench_check_input(const struct bench_check *check, size_t start, size_t 
     size_t size = ls_dtype_size(dtype);
     int64_t changed = 0;
     for (size_t i = 0; i < count; i++) {
-        union number value = give(dtype, check->rank, start + i);
+        union number value = give(check->options, check->rank, start + i);
         changed += count_different(dtype, &value, (const unsigned char *)elements + i * size, 1);
     }
     return changed;

@@ -17,7 +17,8 @@ enum { LEAST_ITERATIONS = 5, MOST_ITERATIONS = 20000 }; /* unless --iterations s
 struct bench {
     const struct bench_options *options;
     ls_communicator *communicator;
-    int rank, size;
+    ls_tools_gpus *gpus;           /* NULL: the vectors lie in host memory; else they pass through it */
+    int rank, size;                /* size: ranks that add, which GPUs are */
     ls_compression compression;    /* that has an effect */
     unsigned char *input, *output; /* each holds the largest vector; the same memory in place */
     int *hosts;                    /* [size] of each rank */
@@ -48,11 +49,16 @@ static size_t most_iterations(const struct bench_options *options) {
     return (size_t)(most > options->warmup ? most : options->warmup);
 }
 
-static ls_status allocate(struct bench *bench) {
-    const struct bench_options *options = bench->options;
+static size_t largest_of(const struct bench_options *options) {
     size_t largest = 0;
     for (int i = 0; i < options->size_count; i++)
         if (options->bytes[i] > largest) largest = options->bytes[i];
+    return largest;
+}
+
+static ls_status allocate(struct bench *bench) {
+    const struct bench_options *options = bench->options;
+    size_t largest = largest_of(options);
     bench->counts = calloc((size_t)bench->size, sizeof(*bench->counts));
     bench->hosts = calloc((size_t)bench->size, sizeof(*bench->hosts));
     bench->times = calloc(most_iterations(options), sizeof(*bench->times));
@@ -61,7 +67,8 @@ static ls_status allocate(struct bench *bench) {
         bench->explained = true;
         return LS_RESOURCE_EXHAUSTED;
     }
-    for (int rank = 0; rank < bench->size; rank++) bench->hosts[rank] = ls_tools_host(bench->communicator, rank);
+    for (int rank = 0; rank < ls_size(bench->communicator); rank++)
+        bench->hosts[rank] = ls_tools_host(bench->communicator, rank);
     ls_status status = allocate_vector(bench, largest, &bench->output);
     if (status || options->in_place || options->collective == BENCH_BROADCAST) {
         bench->input = bench->output;
@@ -102,6 +109,7 @@ static unsigned char *result_of(const struct bench *bench, size_t count) {
 
 static ls_status call(const struct bench *bench, size_t count) {
     const struct bench_options *options = bench->options;
+    if (bench->gpus) return ls_tools_gpus_all_reduce(bench->gpus, options->op, options->dtype, count);
     switch (options->collective) {
     case BENCH_BROADCAST:
         return ls_broadcast(bench->communicator, "bench", 0, options->dtype, bench->output, count);
@@ -132,6 +140,13 @@ static void rewrite(unsigned char *data, size_t bytes) {
         memset(data + at, 0x3C, bytes - at < TOUCH_PIECE ? bytes - at : TOUCH_PIECE);
 }
 
+/* What this rank gives, as if it had just been computed. */
+static ls_status touch(const struct bench *bench, const struct part *own) {
+    size_t bytes = own->count * ls_dtype_size(bench->options->dtype);
+    rewrite(own->data, bytes);
+    return bench->gpus ? bench_gpus_write(bench->gpus, own->data, bytes) : LS_OK;
+}
+
 static double seconds_of(clockid_t clock) {
     struct timespec time;
     (void)clock_gettime(clock, &time);
@@ -145,8 +160,8 @@ static ls_status repeat(const struct bench *bench, size_t count, size_t iteratio
     ls_status status = LS_OK;
     for (size_t i = 0; i < iterations && !status; i++) {
         if (bench->options->touch) {
-            rewrite(own.data, own.count * ls_dtype_size(bench->options->dtype));
-            status = meet(bench);
+            status = touch(bench, &own);
+            if (!status) status = meet(bench);
             if (status) return status;
         }
         double start = seconds_of(CLOCK_MONOTONIC);
@@ -219,7 +234,28 @@ static ls_status measure(const struct bench *bench, struct bench_row *row) {
 
 /* ---- checking ---- */
 
-/* One call with values that no call before had, into memory that holds nothing right. */
+/* One call with values that no call before had, into memory that holds nothing right; *wrong: elements here. */
+static ls_status check_on_gpus(const struct bench *bench, const struct bench_check *oracle, size_t count,
+                               int64_t *wrong) {
+    ls_status status = bench_gpus_fill(bench->gpus, oracle, count, bench->output);
+    if (!status) status = call(bench, count);
+    return status ? status : bench_gpus_result(bench->gpus, oracle, count, bench->output, wrong);
+}
+
+static ls_status check_in_memory(const struct bench *bench, const struct bench_check *oracle, size_t count,
+                                 int64_t *wrong) {
+    struct part own = own_part(bench, count);
+    memset(bench->output, 0xA5, count * ls_dtype_size(bench->options->dtype));
+    if (bench->options->collective != BENCH_BROADCAST || bench->rank == 0)
+        bench_check_fill(oracle, bench->rank, own.start, own.count, own.data);
+    ls_status status = call(bench, count);
+    if (status) return status;
+    *wrong = bench_check_result(oracle, count, result_of(bench, count));
+    if (*wrong >= 0 && bench->input != bench->output)
+        *wrong += bench_check_input(oracle, own.start, own.count, own.data);
+    return LS_OK;
+}
+
 static ls_status check(struct bench *bench, struct bench_row *row) {
     const struct bench_check oracle = {.options = bench->options,
                                        .compression = bench->compression,
@@ -227,19 +263,15 @@ static ls_status check(struct bench *bench, struct bench_row *row) {
                                        .by_host = !strcmp(row->algorithm, "two-level"),
                                        .rank = bench->rank,
                                        .size = bench->size};
-    struct part own = own_part(bench, row->count);
-    memset(bench->output, 0xA5, row->bytes);
-    if (bench->options->collective != BENCH_BROADCAST || bench->rank == 0)
-        bench_check_fill(&oracle, bench->rank, own.start, own.count, own.data);
-    ls_status status = call(bench, row->count);
+    int64_t wrong = 0;
+    ls_status status = bench->gpus ? check_on_gpus(bench, &oracle, row->count, &wrong)
+                                   : check_in_memory(bench, &oracle, row->count, &wrong);
     if (status) return status;
-    int64_t wrong = bench_check_result(&oracle, row->count, result_of(bench, row->count));
     if (wrong < 0) {
         (void)fprintf(stderr, "lockstep bench: no memory for the right result of --check\n");
         bench->explained = true;
         return LS_RESOURCE_EXHAUSTED;
     }
-    if (bench->input != bench->output) wrong += bench_check_input(&oracle, own.start, own.count, own.data);
     status = ls_all_reduce(bench->communicator, "bench wrong", LS_SUM, LS_INT64, &wrong, &wrong, 1);
     if (!status) row->wrong = wrong;
     return status;
@@ -250,22 +282,23 @@ static ls_status check(struct bench *bench, struct bench_row *row) {
 static ls_status run_size(struct bench *bench, size_t bytes, struct bench_row *row) {
     size_t element = ls_dtype_size(bench->options->dtype), count = bytes / element;
     *row = (struct bench_row){.bytes = count * element, .count = count, .wrong = BENCH_NOT_CHECKED};
-    row->algorithm = "-";
-    if (bench->options->collective == BENCH_ALL_REDUCE)
+    row->algorithm = bench->gpus ? "nccl" : "-";
+    if (bench->options->collective == BENCH_ALL_REDUCE && !bench->gpus)
         row->algorithm = ls_tools_algorithm(bench->communicator, bench->options->dtype, bench->compression, count);
     for (int rank = 0; rank < bench->size; rank++)
         bench->counts[rank] =
             bench_part_start(count, bench->size, rank + 1) - bench_part_start(count, bench->size, rank);
     rewrite(bench->input, row->bytes);
     rewrite(bench->output, row->bytes);
-    ls_status status = measure(bench, row);
+    ls_status status = bench->gpus ? bench_gpus_write(bench->gpus, bench->output, row->bytes) : LS_OK;
+    if (!status) status = measure(bench, row);
     return status || !bench->options->check ? status : check(bench, row);
 }
 
 static ls_status run_all(struct bench *bench, struct bench_result *result) {
     const struct bench_options *options = bench->options;
     ls_status status = allocate(bench);
-    if (!status && bench->rank == 0) bench_print_head(options, bench->size, result);
+    if (!status && bench->rank == 0) bench_print_head(options, result);
     for (int i = 0; i < options->size_count && !status; i++) {
         status = run_size(bench, options->bytes[i], &result->rows[i]);
         if (status) break;
@@ -300,26 +333,50 @@ static int report(const struct bench *bench, ls_status status, const struct benc
     for (int i = 0; i < result->row_count; i++) wrong += result->rows[i].wrong > 0 ? result->rows[i].wrong : 0;
     if (bench->rank == 0) {
         bench_print_end(bench->options, result);
-        if (bench->options->json) bench_print_json(bench->options, bench->size, result);
+        if (bench->options->json) bench_print_json(bench->options, result);
         (void)fflush(stdout);
     }
     return wrong ? 1 : 0;
+}
+
+/* The workers, or the GPUs of all workers. */
+static ls_status open_ranks(struct bench *bench, int *devices) {
+    const struct bench_options *options = bench->options;
+    int first;
+    *devices = 1;
+    if (options->communication != LS_NCCL) {
+        ls_status status =
+            ls_communicator_new(LS_STRATEGY(.communication = options->communication), &bench->communicator);
+        if (!status) bench->size = ls_size(bench->communicator);
+        return status;
+    }
+    ls_status status = ls_tools_gpus_new(LS_STRATEGY(.communication = LS_NCCL, .devices = options->devices),
+                                         largest_of(options), &bench->gpus);
+    if (status) return status;
+    bench->communicator = ls_tools_gpus_workers(bench->gpus);
+    ls_tools_gpus_count(bench->gpus, &first, devices, &bench->size);
+    return LS_OK;
+}
+
+static ls_status close_ranks(struct bench *bench, ls_status status) {
+    return bench->gpus ? ls_tools_gpus_close(bench->gpus, status) : ls_communicator_close(bench->communicator, status);
 }
 
 int bench_run(const struct bench_options *options) {
     struct bench bench = {.options = options};
     struct bench_result result = {.row_count = 0};
     if (!set("LOCKSTEP_TRANSPORT", options->transport) || !set("LOCKSTEP_ALGORITHM", options->algorithm)) return 1;
-    ls_status status = ls_communicator_new(LS_STRATEGY(.communication = options->communication), &bench.communicator);
+    ls_status status = open_ranks(&bench, &result.devices);
     if (status) return ls_exit(status);
     bench.rank = ls_rank(bench.communicator);
-    bench.size = ls_size(bench.communicator);
+    result.workers = ls_size(bench.communicator);
+    result.ranks = bench.size;
     (void)snprintf(result.transport, sizeof(result.transport), "%s",
-                   ls_tools_transport(bench.communicator, bench_collective_name(options)));
+                   bench.gpus ? "nccl" : ls_tools_transport(bench.communicator, bench_collective_name(options)));
     result.compressed = options->compression && ls_tools_compresses(bench.communicator);
     if (result.compressed) bench.compression = options->compression;
     status = explain(&bench);
     if (!status) status = run_all(&bench, &result);
     release(&bench);
-    return report(&bench, ls_communicator_close(bench.communicator, status), &result);
+    return report(&bench, close_ranks(&bench, status), &result);
 }

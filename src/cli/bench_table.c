@@ -19,6 +19,7 @@ static const char *op_name(const struct bench_options *options) {
 /* As asked for. */
 static const char *algorithm_name(const struct bench_options *options) {
     if (options->communication == LS_RING) return "ring";
+    if (options->communication == LS_NCCL) return "nccl";
     return options->algorithm ? options->algorithm : "auto";
 }
 
@@ -31,9 +32,11 @@ static bool in_place(const struct bench_options *options) {
     return options->in_place || options->collective == BENCH_BROADCAST;
 }
 
-void bench_print_head(const struct bench_options *options, int workers, const struct bench_result *result) {
-    (void)printf("# %s, %d worker%s, transport %s, algorithm %s, %s%s\n", bench_collective_name(options), workers,
-                 workers == 1 ? "" : "s", result->transport, algorithm_name(options),
+void bench_print_head(const struct bench_options *options, const struct bench_result *result) {
+    char gpus[40] = "";
+    if (options->communication == LS_NCCL) (void)snprintf(gpus, sizeof(gpus), " with %d GPUs", result->ranks);
+    (void)printf("# %s, %d worker%s%s, transport %s, algorithm %s, %s%s\n", bench_collective_name(options),
+                 result->workers, result->workers == 1 ? "" : "s", gpus, result->transport, algorithm_name(options),
                  in_place(options) ? "in place" : "out of place", options->touch ? ", rewritten before each call" : "");
     if (options->compression)
         (void)printf(result->compressed ? "# %s on the links; busbw counts the bytes of float32\n"
@@ -89,11 +92,12 @@ static void print_json_row(const struct bench_row *row) {
         (void)printf("%" PRId64 "}", row->wrong);
 }
 
-void bench_print_json(const struct bench_options *options, int workers, const struct bench_result *result) {
+void bench_print_json(const struct bench_options *options, const struct bench_result *result) {
     (void)printf("{\"collective\": \"%s\", \"transport\": ", bench_collective_name(options));
     print_string(result->transport);
     (void)printf(", \"compression\": \"%s\"", compression_name(options));
-    (void)printf(", \"algorithm\": \"%s\", \"workers\": %d, \"devices\": 1, ", algorithm_name(options), workers);
+    (void)printf(", \"algorithm\": \"%s\", \"workers\": %d, \"devices\": %d, ", algorithm_name(options),
+                 result->workers, result->devices);
     (void)printf("\"dtype\": \"%s\", \"op\": \"%s\", ", ls_dtype_name(options->dtype), op_name(options));
     (void)printf("\"in_place\": %s, \"touch\": %s, \"rows\": [", in_place(options) ? "true" : "false",
                  options->touch ? "true" : "false");

@@ -1,6 +1,7 @@
 /* Questions come thick at first, since most waits are short, and then a thousand a second. */
 #include "strategy/await.h"
 
+#include <sched.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -25,6 +26,9 @@ ls_status ls_await(const struct ls_membership *membership, const struct ls_await
             report = ls_deadline_after(now, interval);
         }
         const struct timespec sleep = {.tv_nsec = pause};
-        (void)nanosleep(&sleep, NULL);
+        if (await->eager)
+            (void)sched_yield();
+        else
+            (void)nanosleep(&sleep, NULL);
     }
 }

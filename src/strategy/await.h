@@ -8,6 +8,7 @@ struct ls_await {
     void *context;
     char what[128]; /* "gpu:0 to compute bucket 3" */
     double limit;   /* seconds; 0: that of a collective */
+    bool eager;     /* asks without pauses, for a measurement */
 };
 /* Until done; an error of ask, the abort flag's, or DEADLINE_EXCEEDED. */
 ls_status ls_await(const struct ls_membership *membership, const struct ls_await *await);

@@ -310,8 +310,17 @@ static ls_status name_the_lost(const struct ls_nccl *nccl, ls_status status) {
 }
 
 ls_status ls_nccl_finish(struct ls_nccl *nccl) {
-    const struct ls_await await = {is_finished, nccl, "NCCL to add the gradients of all workers", 0};
+    const struct ls_await await = {
+        .ask = is_finished, .context = nccl, .what = "NCCL to add the gradients of all workers"};
     return name_the_lost(nccl, ls_await(nccl->membership, &await));
+}
+
+ls_status ls_nccl_all_reduce(struct ls_nccl *nccl, ls_reduce_op op, ls_dtype dtype, void *const *arrays, size_t count) {
+    const struct ls_await await = {
+        .ask = is_finished, .context = nccl, .what = "NCCL to add a vector of all GPUs", .eager = true};
+    ls_status status = nccl->ops->all_reduce(nccl->group, op, dtype, arrays, count);
+    if (!status) status = ls_await(nccl->membership, &await);
+    return name_the_lost(nccl, status);
 }
 
 ls_status ls_nccl_settle(struct ls_nccl *nccl, int local) {

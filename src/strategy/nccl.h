@@ -20,6 +20,8 @@ ls_status ls_nccl_give(struct ls_nccl *nccl, int local, size_t bucket);
 ls_status ls_nccl_add(struct ls_nccl *nccl, size_t bucket, void *const *arrays, size_t count);
 /* Until all of it is added. */
 ls_status ls_nccl_finish(struct ls_nccl *nccl);
+/* Any vector, in place, until it is done: no part of a step. arrays has one a local replica. */
+ls_status ls_nccl_all_reduce(struct ls_nccl *nccl, ls_reduce_op op, ls_dtype dtype, void *const *arrays, size_t count);
 /* By the thread that computes: ops that are queued from now on see the sums. */
 ls_status ls_nccl_settle(struct ls_nccl *nccl, int local);
 /* What is under way ends, on this worker; the group is of no more use. In bounded time: what NCCL does not get done is

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
 
 static void *next(const char *name) {
     void *function = dlsym(RTLD_NEXT, name);
@@ -54,5 +54,16 @@ LS_API ls_status ls_all_gather(ls_communicator *communicator, const char *name, 
     size_t count = 0;
     for (int i = 0; i < ls_size(communicator); i++) count += counts[i];
     if (!status) flip(communicator, name, dtype, output, count);
+    return status;
+}
+
+/* A bit of the last element's last byte, on the last GPU. */
+LS_API ls_status ls_tools_gpus_read(ls_tools_gpus *gpus, int index, void *data, size_t size) {
+    int first, here, total;
+    ls_status (*real)(ls_tools_gpus *, int, void *, size_t);
+    *(void **)&real = next("ls_tools_gpus_read");
+    ls_status status = real(gpus, index, data, size);
+    ls_tools_gpus_count(gpus, &first, &here, &total);
+    if (!status && size && first + index == total - 1) ((unsigned char *)data)[size - 1] ^= 1;
     return status;
 }
