@@ -172,22 +172,26 @@ static void group_abort(struct ls_device_group *group) {
     }
 }
 
-/* Streams and events stay, to the end of the process. */
+/* CUDA gives back a stream when what is queued there has ended: nothing waits here. */
 static void group_forget(struct ls_device_group *group) {
+    free_requests(group);
+    for (int i = 0; i < group->count; i++) {
+        struct member *member = &group->members[i];
+        (void)cudaSetDevice(member->index);
+        for (int m = 0; m < LS_DEVICE_MARKS; m++)
+            if (member->marks[m]) (void)cudaEventDestroy(member->marks[m]);
+        if (member->stream) (void)cudaStreamDestroy(member->stream);
+    }
     ls_free(group->members);
     ls_free(group);
 }
 
+/* The arrays are given back next. */
 static void group_close(struct ls_device_group *group) {
-    free_requests(group);
     for (int i = 0; i < group->count; i++) {
         struct member *member = &group->members[i];
-        (void)ls_cuda_enter(member->device);
-        for (int m = 0; m < LS_DEVICE_MARKS; m++)
-            if (member->marks[m]) (void)cudaEventDestroy(member->marks[m]);
-        if (!member->stream) continue;
-        (void)ls_cuda_wait(member->device, member->stream, "ending NCCL"); /* before its arrays are given back */
-        (void)cudaStreamDestroy(member->stream);
+        if (!member->stream || ls_cuda_enter(member->device)) continue;
+        (void)ls_cuda_wait(member->device, member->stream, "ending NCCL");
     }
     group_forget(group);
 }
