@@ -5,7 +5,11 @@
 
 #include "device/gpu.h"
 #include "device/op_fixture.h"
+#include "device/plugin.h"
 #include "harness.h"
+
+#define TEXT(token)   #token
+#define NUMBER(macro) TEXT(macro)
 
 static void assert_unavailable(const char *piece) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
@@ -51,7 +55,7 @@ END_TEST
 static const struct {
     const char *wrong, *message;
 } wrongs[] = {
-    {"abi", "has interface 77, but lockstep " LS_VERSION " has 1"},
+    {"abi", "has interface 77, but lockstep " LS_VERSION " has " NUMBER(LS_PLUGIN_ABI)},
     {"version", "is of version 9.9.9, but this is lockstep " LS_VERSION},
     {"why", "does not suit lockstep " LS_VERSION ": it is of another world"},
     {"nothing", "the double has no GPU"},
