@@ -46,6 +46,15 @@ class Far(unittest.TestCase):
         points = (0, "sums:5:KILL"), (1, "bucket:7:KILL"), (2, "committed:9:KILL")
         self.by_nccl(FAR, points[:2 if SANITIZED else 3])
 
+    @unittest.skipIf(SANITIZED or not EMULATED, "emulated GPUs are slow, or not there")
+    def test_workers_with_different_nccl(self):
+        versions = [{"LOCKSTEP_EMULATED_NCCL_VERSION": version} for version in ("22809", "23107")]
+        job = Job(2, environment={**FAR, "LOCKSTEP_PLUGIN": EMULATED}, task_environment=versions.__getitem__)
+        self.addCleanup(job.folder.cleanup)
+        for life in job.start_all().finish().now():
+            self.assertEqual(life.status, 0, job.describe())
+            self.assertIn("are added by the host: rank 0 has NCCL 2.28.9 and rank 1 has 2.31.7", life.errors())
+
     def left_behind(self, environment):
         """No abort ends: the survivors go on all the same, and all processes end."""
         first = Job(3, environment=environment)
