@@ -283,7 +283,7 @@ void ls_node_end_step(struct ls_node *node) {
 
 static void announce(const struct ls_node *node) {
     const ls_strategy *strategy = node->strategy;
-    ls_log_info(&strategy->membership->log, "gradients of %d GPUs of this worker are added by %s%s",
+    ls_log_info(&strategy->membership->log, "gradients of %d replicas are added between this worker's GPUs by %s%s",
                 strategy->local_count, is_to_one(strategy) ? "reduction to one device" : "hierarchical copy",
                 node->alone ? "" : ", and then by the host");
 }

@@ -47,6 +47,7 @@ struct far_device {
     struct far_queue ops, copies;
     struct far_block *blocks;
     int opened;                          /* how often its memory is open now */
+    int away;                            /* copies forwarded and not received yet */
     uint64_t marks[LS_DEVICE_MARKS];     /* numbers of copies */
     int polls;                           /* of one copy, before it is made */
     struct far_task *graph, **graph_end; /* what is captured at present; graph_end NULL: nothing is */
@@ -60,8 +61,10 @@ struct far_device {
 
 /* For tests, by dlsym: what was used so far. */
 struct far_counts {
-    _Atomic int replays, early; /* early: receives that were begun while ops were still to be done */
-    _Atomic int forgotten;      /* groups */
+    _Atomic int replays;
+    _Atomic int early;     /* receives that were begun while ops were still to be done */
+    _Atomic int ahead;     /* forwards that were begun while what was forwarded before had not come back */
+    _Atomic int forgotten; /* groups */
 };
 extern struct far_counts far_counts;
 /* Likewise: no abort of a group gets on while this is so. */

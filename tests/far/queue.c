@@ -221,6 +221,7 @@ static ls_status far_receive(struct ls_device *device, void *to, const void *hos
     struct far_device *far = far_of(device);
     far_lock();
     far_counts.early += far->ops.done < far->ops.queued;
+    if (far->away) far->away--;
     far_unlock();
     const struct far_task task = {.kind = FAR_COPY, .to = to, .from = host, .size = size, .mark = -1};
     return queue_copy_beside(far, task, host);
@@ -250,8 +251,12 @@ static ls_status far_add(struct ls_device *device, float *to, const float *a, co
 
 /* Of what was received so far: that stands before it in the queue. */
 static ls_status far_forward(struct ls_device *device, int mark, void *host, const void *from, size_t size) {
+    struct far_device *far = far_of(device);
     const struct far_task task = {.kind = FAR_COPY, .to = host, .from = from, .size = size, .mark = mark};
-    return queue_copy_beside(far_of(device), task, host);
+    far_lock();
+    if (size) far_counts.ahead += far->away++ > 0;
+    far_unlock();
+    return queue_copy_beside(far, task, host);
 }
 
 /* As on a GPU it takes a while. */

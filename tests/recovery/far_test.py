@@ -16,9 +16,9 @@ reference = functools.lru_cache(undisturbed)
 
 
 class Far(unittest.TestCase):
-    def lose(self, environment, at, wanted, options=()):
+    def lose(self, environment, at, wanted, options=(), workers=3):
         with self.subTest(at=at):
-            job = Job(3, options, at=at, environment=environment)
+            job = Job(workers, options, at=at, environment=environment)
             self.addCleanup(job.folder.cleanup)
             job.start_all().finish()
             self.assertEqual(job.faults(wanted), [], job.describe())
@@ -31,6 +31,24 @@ class Far(unittest.TestCase):
             self.lose(HOST, {rank: [point]}, reference(3))
         self.lose(HOST, {1: ["exchange:9:KILL"]}, reference(3, "--synchronized"), ("--synchronized",))
         self.lose(HOST, {2: ["sums:11:KILL"]}, reference(3, "--pipeline"), ("--pipeline",))
+
+    def test_in_the_node(self):
+        """Two GPUs each: the node adds before the host, in each generation. AUTO has the bits of four of the CPU's."""
+        two = {**HOST, "LOCKSTEP_DEVICES": "gpu:0,gpu:1"}
+        for rank, point in ((1, "bucket:7:KILL"), (0, "sums:5:KILL"))[:1 if SANITIZED else 2]:
+            job = self.lose(two, {rank: [point]}, reference(4), workers=2)
+            survivor = job.lives[1 - rank][0].errors()
+            self.assertEqual(survivor.count("GPUs by hierarchical copy, and then by the host"), 2, survivor)
+
+    def test_replicas_that_share_gpus(self):
+        """The worker that is left has two replicas on each of its GPUs, and nobody else to add with."""
+        job = Job(2, at={1: ["sums:5:KILL"]}, restart=False, environment={
+            **HOST, "LOCKSTEP_DEVICES": "gpu:0,gpu:1", "LOCKSTEP_ELASTIC": "1:2", "LOCKSTEP_REJOIN_TIMEOUT": "0"})
+        self.addCleanup(job.folder.cleanup)
+        job.start_all().finish()
+        self.assertEqual(job.faults(reference(4), (1,)), [], job.describe())
+        self.assertIn("gradients of 4 replicas are added between this worker's GPUs by hierarchical copy\n",
+                      job.lives[0][0].errors())
 
     def by_nccl(self, environment, points):
         first = Job(3, environment=environment)
@@ -76,6 +94,11 @@ class Far(unittest.TestCase):
     @unittest.skipIf(SANITIZED or not EMULATED, "emulated GPUs are slow, or not there")
     def test_emulated_gpus(self):
         self.by_nccl({**FAR, "LOCKSTEP_PLUGIN": EMULATED}, [(1, "bucket:7:KILL")])
+        two = {"LOCKSTEP_PLUGIN": EMULATED, "LOCKSTEP_EMULATED_NCCL_FAILS": "1", "LOCKSTEP_DEVICES": "gpu:0,gpu:1"}
+        whole = Job(2, environment=two)
+        self.addCleanup(whole.folder.cleanup)
+        whole.start_all().finish()
+        self.lose(two, {1: ["bucket:7:KILL"]}, whole.lives[0][-1].result(), workers=2)
 
 
 if __name__ == "__main__":

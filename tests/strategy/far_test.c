@@ -269,9 +269,9 @@ START_TEST(added_in_the_node) {
         const struct job *job = JOB(.optimizer = ls_adam(0.001F), .network = i % 2 ? CONVOLUTIONS : DENSE);
         layout.options.bytes_per_pack = i % 2 ? 0 : 1000;
         layout.options.cross_device_ops = LS_HIERARCHICAL_COPY;
-        same_bits_by("GPUs of this worker are added by hierarchical copy", &layout, job);
+        same_bits_by("replicas are added between this worker's GPUs by hierarchical copy", &layout, job);
         layout.options.cross_device_ops = LS_REDUCTION_TO_ONE_DEVICE;
-        same_bits_by("GPUs of this worker are added by reduction to one device", &layout, job);
+        same_bits_by("replicas are added between this worker's GPUs by reduction to one device", &layout, job);
     }
     same_bits(&(struct layout){.workers = 1, .counts = {4}, .options = {.cross_device_ops = LS_HIERARCHICAL_COPY}},
               JOB(.optimizer = ls_sgd(0.05F, .gradient_accumulation_steps = 2), .network = SYNCHRONIZED));
@@ -280,7 +280,7 @@ END_TEST
 
 /* Before the host adds for several workers: RING all of each, AUTO what is a subtree over all replicas. */
 START_TEST(added_in_each_node) {
-    static const char in_node[] = "added by hierarchical copy, and then by the host", at_host[] = "added by the host: ";
+    static const char in_node[] = "GPUs by hierarchical copy, and then by the host", at_host[] = "added by the host: ";
     static const struct {
         struct layout layout;
         const char *who;
@@ -303,6 +303,7 @@ START_TEST(added_in_each_node) {
                      JOB(.optimizer = ls_adam(0.001F), .network = i % 2 ? SYNCHRONIZED : CONVOLUTIONS));
         (void)unsetenv("LOCKSTEP_TRANSPORT");
     }
+    ck_assert_int_gt(counts()->ahead, 0); /* a bucket is copied while the host adds the one before */
     (void)unsetenv("LOCKSTEP_FAR_NO_GROUP");
 }
 END_TEST
