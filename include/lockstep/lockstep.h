@@ -89,8 +89,8 @@ typedef enum ls_communication { LS_AUTO = 0, LS_RING, LS_NCCL } ls_communication
 /* tf.distribute.CrossDeviceOps within one worker; all but NCCL give the same bits. */
 typedef enum ls_cross_device_ops {
     LS_CROSS_DEVICE_AUTO = 0,   /* NCCL where all devices are GPUs and the plugin has it, else hierarchical copy */
-    LS_REDUCTION_TO_ONE_DEVICE, /* one thread adds everything and copies out */
-    LS_HIERARCHICAL_COPY,       /* every device's thread adds its share of the range and copies it out; any device count */
+    LS_REDUCTION_TO_ONE_DEVICE, /* one thread, or the first GPU, adds everything and hands it out */
+    LS_HIERARCHICAL_COPY,       /* every device's thread, or GPU, adds its share of the range and hands it out; any number */
     LS_NCCL_ALL_REDUCE          /* NcclAllReduce: an error where not all devices are GPUs; bits are NCCL's */
 } ls_cross_device_ops;
 /* What gradients are rounded to where they cross a link between workers (Horovod's Compression.fp16, torch's fp16 and
