@@ -3,7 +3,6 @@
  * the result from there. All of it is queued beside the ops, behind marks; only the host waits. */
 #include "strategy/node.h"
 
-#include <limits.h>
 #include <stdio.h>
 
 #include "base/memory.h"

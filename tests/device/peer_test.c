@@ -45,9 +45,17 @@ static float value(uint64_t device, size_t i) {
     return i % 4 ? normal : normal * 1e-39F;
 }
 
-static void setup(void) {
+static struct ls_device *open_device(const char *name) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;
-    ok(ls_devices_open("gpu:0,gpu:1", 1, at.devices, &count));
+    ok(ls_devices_open(name, 1, devices, &count));
+    return devices[0];
+}
+
+/* Where there is one GPU it is opened twice. */
+static void setup(void) {
+    at.devices[0] = open_device("gpu:0");
+    at.devices[1] = open_device(ls_gpu_kind.count() > 1 ? "gpu:1" : "gpu:0");
     (void)ls_denormals_keep();
     for (int d = 0; d < DEVICES; d++) {
         at.own[d] = new_far(at.devices[d]);
@@ -158,20 +166,18 @@ END_TEST
 
 /* A device may be its own peer, and two devices may be one GPU. */
 START_TEST(one_gpu_twice) {
-    struct ls_device *again[LS_MAX_LOCAL_DEVICES];
-    int count = 0;
-    ok(ls_devices_open("gpu:0", 1, again, &count));
+    struct ls_device *again = open_device("gpu:0");
     ok(at.devices[0]->ops->copy_in(at.devices[0], at.own[0], at.values[0], BYTES));
     ok(queue_of(0)->send(at.devices[0], GIVEN, NULL, NULL, 0));
     ok(queue_of(0)->fetch(at.devices[0], at.slot, at.devices[0], GIVEN, at.own[0], BYTES));
-    float *third = new_far(again[0]);
+    float *third = new_far(again);
     ok(queue_of(0)->forward(at.devices[0], SUMMED, NULL, NULL, 0));
-    ok(again[0]->ops->queue->fetch(again[0], third, at.devices[0], SUMMED, at.slot, BYTES));
-    ok(again[0]->ops->queue->settle(again[0]));
-    ok(again[0]->ops->copy_out(again[0], at.back, third, BYTES));
+    ok(again->ops->queue->fetch(again, third, at.devices[0], SUMMED, at.slot, BYTES));
+    ok(again->ops->queue->settle(again));
+    ok(again->ops->copy_out(again, at.back, third, BYTES));
     ck_assert_int_eq(memcmp(at.back, at.values[0], BYTES), 0);
-    again[0]->ops->release(again[0], third);
-    ls_device_close(again[0]);
+    again->ops->release(again, third);
+    ls_device_close(again);
 }
 END_TEST
 
