@@ -32,6 +32,10 @@ ls_status ls_device_synchronize(struct ls_device *device) {
     return device->ops->queue ? device->ops->queue->synchronize(device) : LS_OK;
 }
 
+ls_status ls_device_wait(struct ls_device *device) {
+    return device->ops->queue ? device->ops->queue->wait(device) : LS_OK;
+}
+
 void ls_device_drain(struct ls_device *device) {
     char error[LS_ERROR_SIZE];
     if (!device->ops->queue) return;

@@ -39,6 +39,8 @@ struct ls_device_ops {
 struct ls_device_queue_ops {
     /* Until all that was queued is done; the first error of any of it, naming the op where that is known. */
     ls_status (*synchronize)(struct ls_device *device);
+    /* The same of the ops that were queued, and of what they have settled: other copies beside them may go on. */
+    ls_status (*wait)(struct ls_device *device);
     /* Host memory that the device reads and writes too, zeroed; copies from and to it do not hold the calling thread.
      */
     ls_status (*allocate_host)(struct ls_device *device, size_t size, void **memory);
@@ -94,6 +96,7 @@ ls_status ls_devices_open(const char *list, int threads, struct ls_device **devi
 void ls_device_close(struct ls_device *device);
 /* Nothing to wait for where the device has host memory. */
 ls_status ls_device_synchronize(struct ls_device *device);
+ls_status ls_device_wait(struct ls_device *device); /* for the ops alone */
 /* The same on the way out of an error, which stays this thread's: what was queued is done, or has failed too. */
 void ls_device_drain(struct ls_device *device);
 /* Zeroed host memory for what ops of the device take by pointer. */

@@ -75,7 +75,7 @@ ls_status ls_gather_keep(const ls_model *model, struct ls_model_replica *replica
     struct ls_replica_numbers *numbers = replica->numbers;
     ls_status status = first ? LS_OK : ls_gather_merge(model, replica, 0, model->blob_count);
     if (!status) status = replica->gather.run(&replica->gather);
-    if (!status) status = ls_device_synchronize(replica->device); /* the sums are there */
+    if (!status) status = ls_device_wait(replica->device); /* the sums are there */
     if (!status) ls_loss_sums_add(&numbers->gathered, &numbers->sums);
     return status;
 }

@@ -52,7 +52,7 @@ void ls_scaling_begin(ls_model *model) {
 ls_status ls_scaling_look(const struct ls_model_replica *replica) {
     if (!replica->finite_built) return LS_OK;
     ls_status status = replica->finite.run(&replica->finite);
-    return status ? status : ls_device_synchronize(replica->device);
+    return status ? status : ls_device_wait(replica->device);
 }
 
 bool ls_scaling_is_finite(const struct ls_model_replica *replica) {

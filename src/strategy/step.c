@@ -294,11 +294,12 @@ static ls_status check_others(const struct training *training) {
     return status ? status : check_rate(training->model, extras);
 }
 
+/* The next batch may go on coming. */
 static ls_status update(struct training *training) {
     const struct ls_model_replica *replica = training->replica;
     training->mark = ls_track_begin(training->track);
     ls_status status = update_replica(replica);
-    if (!status) status = ls_device_synchronize(replica->device);
+    if (!status) status = ls_device_wait(replica->device);
     if (!status && !training->local) status = read_extras(training, training->model->extras);
     if (!status) trace_until_now(training, "update");
     return status;
@@ -378,7 +379,7 @@ static ls_status evaluate_rows(ls_model *model, int local, int64_t rows) {
     ls_status status = find_plan(model, local, rows, false, &plan);
     if (!status) status = ls_plan_run(plan, NULL, NULL);
     if (!status) ls_input_load_ahead(model, local, false);
-    if (!status) status = ls_device_synchronize(own->device);
+    if (!status) status = ls_device_wait(own->device);
     if (status) return status;
     own->outputs = ls_plan_outputs(plan);
     ls_loss_sums_add(&own->total, &own->numbers->sums);
@@ -408,7 +409,7 @@ ls_status ls_model_measure_penalty(ls_model *model) {
     ls_status status = device->ops->enter(device, &before);
     if (status) return status;
     status = first->penalty.run(&first->penalty);
-    if (!status) status = ls_device_synchronize(device);
+    if (!status) status = ls_device_wait(device);
     device->ops->leave(device, &before);
     return status;
 }

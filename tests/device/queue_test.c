@@ -95,6 +95,29 @@ START_TEST(test_order_is_asked_for) {
 }
 END_TEST
 
+/* Who waits for the ops does not wait for what is received beside them. */
+START_TEST(test_waiting_for_ops) {
+    struct ls_device *device = open_device();
+    float *far = new_far(device, SIZE), *beside = new_far(device, SIZE), *in = new_pinned(device, 1);
+    float *back = ls_alloc(SIZE);
+    ok(ls_device_synchronize(device));
+    ok(device->ops->queue->receive(device, far, in, SIZE));
+    ok(device->ops->queue->settle(device));
+    ok(device->ops->queue->receive(device, beside, in, SIZE));
+    ok(ls_device_wait(device));
+    if (emulated()) in[5] = 17; /* to be read later by the second one */
+    ok(ls_device_synchronize(device));
+    ok(device->ops->copy_out(device, back, far, SIZE));
+    ck_assert(back[5] == 6);
+    ok(device->ops->copy_out(device, back, beside, SIZE));
+    ck_assert(back[5] == (emulated() ? 17 : 6));
+    ls_device_release_host(device, in);
+    device->ops->release(device, far), device->ops->release(device, beside);
+    ls_free(back);
+    ls_device_close(device);
+}
+END_TEST
+
 START_TEST(test_marks) {
     struct ls_device *device = open_device();
     bool done;
@@ -353,6 +376,7 @@ int main(void) {
     TCase *tests = tcase_create("queue");
     tcase_add_test(tests, test_send_and_receive);
     tcase_add_test(tests, test_order_is_asked_for);
+    tcase_add_test(tests, test_waiting_for_ops);
     tcase_add_test(tests, test_marks);
     tcase_add_test(tests, test_pin);
     tcase_add_test(tests, test_memory_comes_and_goes);

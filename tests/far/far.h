@@ -63,6 +63,7 @@ struct far_device {
 struct far_counts {
     _Atomic int replays;
     _Atomic int early;     /* receives that were begun while ops were still to be done */
+    _Atomic int left;      /* waits that left copies */
     _Atomic int ahead;     /* forwards that were begun while what was forwarded before had not come back */
     _Atomic int forgotten; /* groups */
 };

@@ -119,6 +119,17 @@ ls_status far_synchronize(struct ls_device *device) {
     return far_give(status);
 }
 
+/* Copies that no op waits for are left. */
+static ls_status far_wait(struct ls_device *device) {
+    struct far_device *far = far_of(device);
+    (void)pthread_mutex_lock(&far->lock);
+    far_do(far, far->copies.done);
+    far_counts.left += far->copies.done < far->copies.queued;
+    ls_status status = state_of(far);
+    (void)pthread_mutex_unlock(&far->lock);
+    return far_give(status);
+}
+
 /* ---- queueing ---- */
 
 static struct far_task *new_task(enum far_kind kind) {
@@ -348,6 +359,7 @@ static void queue_unpin(struct ls_device *device, void *memory) {
 }
 
 const struct ls_device_queue_ops far_queue_ops = {.synchronize = far_synchronize,
+                                                  .wait = far_wait,
                                                   .allocate_host = queue_allocate_host,
                                                   .release_host = queue_release_host,
                                                   .pin = queue_pin,

@@ -165,6 +165,7 @@ START_TEST(one_device) {
     same_bits(&one, JOB(.optimizer = ls_sgd(0.1F, .momentum = 0.9F)));
     ck_assert_int_ge(counts()->replays, 8);
     ck_assert_int_ge(counts()->early, 8);
+    ck_assert_int_ge(counts()->left, 8);
     same_bits(&one, JOB(.optimizer = ls_adam(0.001F), .network = CONVOLUTIONS));
     same_bits(&one, JOB(.optimizer = ls_lamb(0.01F, .weight_decay = 0.01F), .network = REGULARIZED));
     same_bits(&one, JOB(.optimizer = ls_sgd(0.05F, .gradient_accumulation_steps = 3), .network = CONVOLUTIONS));

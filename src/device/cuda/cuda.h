@@ -27,8 +27,8 @@ struct ls_cuda_device {
     uint64_t opened;                   /* to the peers with these indices, for their copies from here */
     cudaEvent_t sent[LS_DEVICE_MARKS]; /* NULL until the mark is used */
 };
-/* fault.c: open allocates the record through the device's queue, close releases it. report, called by synchronize when
- * all that was queued is done: INVALID_ARGUMENT in the words that the CPU has for it, and the record is empty again. */
+/* fault.c: open allocates the record through the device's queue, close releases it. report, called when all ops that
+ * were queued are done: INVALID_ARGUMENT in the words that the CPU has for it, and the record is empty again. */
 ls_status ls_cuda_fault_open(struct ls_cuda_device *device);
 void ls_cuda_fault_close(struct ls_cuda_device *device);
 ls_status ls_cuda_fault_report(struct ls_cuda_device *device);

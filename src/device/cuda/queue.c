@@ -53,6 +53,13 @@ static ls_status synchronize(struct ls_device *base) {
     return status ? status : ls_cuda_fault_report(device);
 }
 
+static ls_status wait_for_ops(struct ls_device *base) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    ls_status status = ls_cuda_enter(device);
+    if (!status) status = ls_cuda_wait(device, device->stream, "computing");
+    return status ? status : ls_cuda_fault_report(device);
+}
+
 /* ---- host memory ---- */
 
 static ls_status allocate_host(struct ls_device *base, size_t size, void **memory) {
@@ -163,6 +170,7 @@ static ls_status settle(struct ls_device *base) {
 }
 
 const struct ls_device_queue_ops ls_cuda_queue_ops = {.synchronize = synchronize,
+                                                      .wait = wait_for_ops,
                                                       .allocate_host = allocate_host,
                                                       .release_host = release_host,
                                                       .pin = pin,
