@@ -91,7 +91,7 @@ enum {
     LS_REPORT_OTHERS = LS_REPORT_METRICS + LS_MAX_METRICS
 };
 
-/* Read at each run of an optimizer op. */
+/* Read at each run of an optimizer op, which a device may do until the run is done: change it after that. */
 struct ls_optimizer_step {
     ls_optimizer rule;
     int64_t iteration; /* 1 for the first step */
@@ -143,8 +143,8 @@ struct ls_op {
     int64_t column;                       /* PLACE, TAKE */
     struct ls_randomness random;          /* DROPOUT */
     struct ls_loss_sums *sums;            /* losses: all but the metrics; REPORT reads it when it runs */
-    const struct ls_loss_sums *gathered;  /* REPORT: of batches before; read when it is called */
-    const float *report;                  /* REPORT; read when it is called */
+    const struct ls_loss_sums *gathered;  /* REPORT: of batches before; read when it runs */
+    const float *report;                  /* REPORT; read when it runs */
     ls_metric metric;                     /* METRIC */
     double *value;                        /* METRIC, PENALTY, FINITE; written when it runs, as sums by losses */
     const struct ls_optimizer_step *step; /* optimizers; DROPOUT reads the iteration and the pass */
@@ -158,6 +158,7 @@ struct ls_op {
     bool nondeterministic; /* products may be added in an order that differs from run to run */
     /* set by the device's build */
     ls_op_run_fn *run;
+    ls_op_run_fn *renew; /* optimizers, or NULL: a captured run takes *step as it is now */
     void *handle;
     size_t workspace_size; /* bytes that a run needs beside: */
     void *workspace;       /* set by the caller before a run, aligned as tensors are; ops may share it */

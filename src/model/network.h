@@ -69,11 +69,15 @@ void ls_plan_free(struct ls_plan *plan);
  * The first call has the trainable count: forward and loss are done, and with them the statistics' changes, no gradient
  * is; the last call has offset 0. */
 typedef void ls_ready_fn(void *context, size_t offset);
-/* Forward, loss, backward. Gradients are overwritten, not added to. ready may be NULL. */
 /* The last layer's outputs (rows, outputs), of a plan that does not train, after a run; device memory until the next.
  */
 const float *ls_plan_outputs(const struct ls_plan *plan);
 size_t ls_plan_memory(const struct ls_plan *plan); /* bytes of the arena that it uses */
+/* Forward, loss, backward. Gradients are overwritten, not added to. ready may be NULL. */
 ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context);
+/* The same, and behind it what tail runs: ops of the same device, which one by one or captured with the plan's do the
+ * same, and in each run of the plan are the same. Where a captured run is repeated tail is not called. */
+typedef ls_status ls_plan_tail_fn(void *context);
+ls_status ls_plan_run_with(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context);
 /* The exchanges of a run, and nothing else: the part of a replica that has no examples in this step. */
 ls_status ls_plan_run_idle(const struct ls_plan *plan);

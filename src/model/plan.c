@@ -159,13 +159,19 @@ static ls_status run_first(struct ls_plan *plan, ls_ready_fn *ready, void *conte
 
 /* ---- all ops as one ---- */
 
-static ls_status capture(struct ls_plan *plan) {
+/* tail NULL: nothing. */
+static ls_status run_all(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
+    ls_status status = run_ops(plan, NULL, NULL);
+    return status || !tail ? status : tail(context);
+}
+
+static ls_status capture(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
     const struct ls_device_queue_ops *queue = plan->device->ops->queue;
     char error[LS_ERROR_SIZE];
     drop_graph(plan);
     ls_status status = queue->capture_begin(plan->device);
     if (status) return status;
-    status = run_ops(plan, NULL, NULL);
+    status = run_all(plan, tail, context);
     memcpy(error, ls_error(), strlen(ls_error()) + 1);
     ls_status end = queue->capture_end(plan->device, &plan->graph);
     if (status) return ls_fail(status, "%s", error);
@@ -175,28 +181,44 @@ static ls_status capture(struct ls_plan *plan) {
 
 /* A graph has the scales of its capture. It pays where they come more than once, so it is made when they come for the
  * second time in a row; short batches between leave it. */
-static ls_status run_as_one(struct ls_plan *plan) {
+static ls_status run_as_one(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
     float scales[2] = {plan->scales[0] ? *plan->scales[0] : 0, plan->scales[1] ? *plan->scales[1] : 0};
     bool again = plan->ran && !memcmp(scales, plan->scales_before, sizeof(scales));
     bool fits = plan->graph && !memcmp(scales, plan->captured_scales, sizeof(scales));
     plan->ran = true;
     memcpy(plan->scales_before, scales, sizeof(scales));
-    if (!fits && !again) return run_ops(plan, NULL, NULL);
-    ls_status status = fits ? LS_OK : capture(plan);
+    if (!fits && !again) return run_all(plan, tail, context);
+    ls_status status = fits ? LS_OK : capture(plan, tail, context);
     return status ? status : plan->device->ops->queue->replay(plan->device, plan->graph);
+}
+
+/* Where nobody is told of gradients. */
+static ls_status run_quietly(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
+    bool as_one = plan->device->ops->queue && !plan->exchanges;
+    return (as_one ? run_as_one : run_all)(plan, tail, context);
+}
+
+static ls_status run_telling(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
+    bool first = plan->device->ops->queue && !plan->ran && !plan->exchanges;
+    return (first ? run_first : run_ops)(plan, ready, context);
 }
 
 /* In oneDNN's generated matrix products (2.6.3, with AVX2 and AVX-512) the stack pointer points into the heap for a
  * while. The frame of a signal handler that ran then would overwrite what lies there: so signals wait for the end. */
 ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
-    bool far = plan->device->ops->queue, as_one = far && !ready && !plan->exchanges;
-    bool first = far && ready && !plan->ran && !plan->exchanges;
     sigset_t before;
     bind(plan);
     ls_signals_block(&before);
-    ls_status status = as_one  ? run_as_one(plan)
-                       : first ? run_first(plan, ready, context)
-                               : run_ops(plan, ready, context);
+    ls_status status = ready ? run_telling(plan, ready, context) : run_quietly(plan, NULL, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+ls_status ls_plan_run_with(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
+    sigset_t before;
+    bind(plan);
+    ls_signals_block(&before);
+    ls_status status = run_quietly(plan, tail, context);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }

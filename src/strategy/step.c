@@ -61,6 +61,7 @@ struct training {
     size_t merged;          /* where the part of the blob begins that has it */
     ls_status status;       /* of merging and giving */
     bool extras_written;    /* they go once, with the first bucket */
+    bool updated;           /* with the gradients */
     int64_t mark, backward; /* where the timeline's next span begins, and where backward did */
 };
 
@@ -111,7 +112,7 @@ static ls_status check_rate(const ls_model *model, const float *extras) {
 
 /* The loss is known before any gradient is, so the extras go with the first bucket. A worker's first replica speaks for
  * the worker. */
-static ls_status write_extras(const struct training *training) {
+static void fill_report(const struct training *training) {
     const ls_model *model = training->model;
     struct ls_model_replica *replica = training->replica;
     ls_request request = training->local ? LS_GO_ON : model->request;
@@ -120,7 +121,11 @@ static ls_status write_extras(const struct training *training) {
     report[LS_EXTRA_STOP] = request == LS_STOP ? 1.0F : 0.0F;
     report[LS_EXTRA_STOP_RANKS] = request == LS_STOP ? (float)model->strategy->membership->rank : 0.0F;
     write_rate(model, report + LS_EXTRA_RATE);
-    return replica->report.run(&replica->report);
+}
+
+static ls_status write_extras(const struct training *training) {
+    fill_report(training);
+    return training->replica->report.run(&training->replica->report);
 }
 
 static void give_gradients(struct training *training, size_t offset) {
@@ -170,8 +175,40 @@ static ls_status no_gradients(struct training *training) {
     return training->status;
 }
 
+/* Gradients that are no numbers change nothing, on any replica. */
+static ls_status update_replica(const struct ls_model_replica *replica) {
+    ls_status status = replica->penalty_built ? replica->penalty.run(&replica->penalty) : LS_OK;
+    if (!status) status = ls_scaling_look(replica);
+    if (status || !ls_scaling_is_finite(replica)) return status;
+    status = replica->optimizer.run(&replica->optimizer);
+    return status || !replica->statistics_built ? status : replica->statistics.run(&replica->statistics);
+}
+
+/* Nobody else has a part in the step, and nothing of it is looked at before it is applied. */
+static bool is_alone(const struct training *training) {
+    const ls_model *model = training->model;
+    return model->strategy->local_count == 1 && !model->reducer && !model->synchronized && !training->track &&
+           !training->replica->gathered && !training->replica->finite_built;
+}
+
+static ls_status report_and_update(void *context) {
+    const struct ls_model_replica *replica = context;
+    ls_status status = replica->report.run(&replica->report);
+    return status ? status : update_replica(replica);
+}
+
+/* As one, where the device can. */
+static ls_status run_whole_step(struct training *training, struct ls_plan *plan) {
+    const struct ls_op *optimizer = &training->replica->optimizer;
+    fill_report(training);
+    ls_status status = optimizer->renew ? optimizer->renew(optimizer) : LS_OK;
+    training->updated = true;
+    return status ? status : ls_plan_run_with(plan, report_and_update, training->replica);
+}
+
 /* Where nobody needs to know how far the plan is, it may be run as one. */
 static ls_status run_plan(struct training *training, struct ls_plan *plan) {
+    if (is_alone(training)) return run_whole_step(training, plan);
     if (training->track || training->model->reducer) return ls_plan_run(plan, gradients_ready, training);
     ls_status status = ls_plan_run(plan, NULL, NULL);
     if (!status) give_gradients(training, 0);
@@ -267,15 +304,6 @@ static struct training training_of(const ls_replica *replica, ls_model *model) {
     };
 }
 
-/* Gradients that are no numbers change nothing, on any replica. */
-static ls_status update_replica(const struct ls_model_replica *replica) {
-    ls_status status = replica->penalty_built ? replica->penalty.run(&replica->penalty) : LS_OK;
-    if (!status) status = ls_scaling_look(replica);
-    if (status || !ls_scaling_is_finite(replica)) return status;
-    status = replica->optimizer.run(&replica->optimizer);
-    return status || !replica->statistics_built ? status : replica->statistics.run(&replica->statistics);
-}
-
 /* What is summed up beside the gradients; where they went through host memory without waiting for the device. */
 static ls_status read_extras(const struct training *training, float extras[LS_EXTRAS]) {
     const struct ls_model_replica *replica = training->replica;
@@ -298,7 +326,7 @@ static ls_status check_others(const struct training *training) {
 static ls_status update(struct training *training) {
     const struct ls_model_replica *replica = training->replica;
     training->mark = ls_track_begin(training->track);
-    ls_status status = update_replica(replica);
+    ls_status status = training->updated ? LS_OK : update_replica(replica);
     if (!status) status = ls_device_wait(replica->device);
     if (!status && !training->local) status = read_extras(training, training->model->extras);
     if (!status) trace_until_now(training, "update");

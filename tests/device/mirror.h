@@ -53,11 +53,17 @@ static inline void mirror_tensors(struct mirror *mirror) {
     }
 }
 
+static inline size_t report_size(const struct ls_op *op) {
+    return op->report ? (size_t)op->tensors[LS_ARG_Y].shape.dims[0] * sizeof(float) : 0;
+}
+
 static inline void mirror_numbers(struct mirror *mirror) {
     const struct ls_op *source = mirror->source;
     mirror->op.sums = new_host(mirror->device, source->sums, sizeof(*source->sums));
     mirror->op.value = new_host(mirror->device, source->value, sizeof(*source->value));
     mirror->op.step = new_host(mirror->device, source->step, sizeof(*source->step));
+    mirror->op.gathered = new_host(mirror->device, source->gathered, sizeof(*source->gathered));
+    mirror->op.report = new_host(mirror->device, source->report, report_size(source));
 }
 
 static inline void mirror_free(struct mirror *mirror) {
@@ -67,8 +73,9 @@ static inline void mirror_free(struct mirror *mirror) {
         if (mirror->memory[i]) device->ops->release(device, mirror->memory[i]);
     if (device->host_memory) return;
     ck_assert_int_eq(ls_device_synchronize(device), LS_OK);
-    void *numbers[] = {mirror->op.sums, mirror->op.value, (void *)(uintptr_t)mirror->op.step};
-    for (int i = 0; i < 3; i++)
+    void *numbers[] = {mirror->op.sums, mirror->op.value, (void *)(uintptr_t)mirror->op.step,
+                       (void *)(uintptr_t)mirror->op.gathered, (void *)(uintptr_t)mirror->op.report};
+    for (int i = 0; i < 5; i++)
         if (numbers[i]) ls_device_release_host(device, numbers[i]);
 }
 
@@ -107,21 +114,35 @@ static inline void mirror_copy(struct mirror *mirror, bool in) {
     }
 }
 
-static inline ls_status mirror_run(struct mirror *mirror) {
+/* Brings the device what the test has now, ... */
+static inline void mirror_enter(struct mirror *mirror) {
     const struct ls_op *source = mirror->source;
     struct ls_op *op = &mirror->op;
-    if (mirror->device->host_memory) return op->run(op);
     mirror_copy(mirror, true);
     if (op->sums) *op->sums = *source->sums;
     if (op->value) *op->value = *source->value;
     if (op->step) *(struct ls_optimizer_step *)(uintptr_t)op->step = *source->step;
-    ls_status status = op->run(op);
-    if (!status) status = ls_device_synchronize(mirror->device);
+    if (op->gathered) *(struct ls_loss_sums *)(uintptr_t)op->gathered = *source->gathered;
+    if (op->report) memcpy((void *)(uintptr_t)op->report, source->report, report_size(source));
+}
+
+/* ... and back what the queued ops make of it. */
+static inline ls_status mirror_leave(struct mirror *mirror) {
+    const struct ls_op *source = mirror->source, *op = &mirror->op;
+    ls_status status = ls_device_synchronize(mirror->device);
     if (status) return status;
     mirror_copy(mirror, false);
     if (op->sums) *source->sums = *op->sums;
     if (op->value) *source->value = *op->value;
     return LS_OK;
+}
+
+static inline ls_status mirror_run(struct mirror *mirror) {
+    struct ls_op *op = &mirror->op;
+    if (mirror->device->host_memory) return op->run(op);
+    mirror_enter(mirror);
+    ls_status status = op->run(op);
+    return status ? status : mirror_leave(mirror);
 }
 
 static inline void mirror_discard(struct mirror *mirror) {

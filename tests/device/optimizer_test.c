@@ -260,6 +260,35 @@ START_TEST(test_scaled_loss) {
 }
 END_TEST
 
+/* A run that was captured takes the numbers of each renewal, and gives the bits of a run that was not. */
+START_TEST(test_captured) {
+    struct ls_device *device = open_device();
+    struct state plain = make_state(33), captured = make_state(33);
+    struct ls_optimizer_step step = {rules[_i].rule, 1};
+    struct ls_op first = state_op(&plain, &step), second = state_op(&captured, &step);
+    struct mirror one, other;
+    void *graph = NULL;
+    ck_assert_int_eq(mirror_build(&one, device, &first), LS_OK);
+    ck_assert_int_eq(mirror_build(&other, device, &second), LS_OK);
+    mirror_enter(&other);
+    ck_assert_int_eq(device->ops->queue->capture_begin(device), LS_OK);
+    ck_assert_int_eq(other.op.run(&other.op), LS_OK);
+    ck_assert_int_eq(device->ops->queue->capture_end(device, &graph), LS_OK);
+    for (; step.iteration < 4; step.iteration++, step.rule.learning_rate /= 3) {
+        ck_assert_int_eq(mirror_run(&one), LS_OK);
+        mirror_enter(&other);
+        ck_assert_int_eq(other.op.renew(&other.op), LS_OK);
+        ck_assert_int_eq(device->ops->queue->replay(device, graph), LS_OK);
+        ck_assert_int_eq(mirror_leave(&other), LS_OK);
+    }
+    ck_assert_mem_eq(plain.parameters.device, captured.parameters.device, 33 * sizeof(float));
+    device->ops->queue->drop(device, graph);
+    mirror_discard(&one), mirror_discard(&other);
+    free_state(&plain), free_state(&captured);
+    ls_device_close(device);
+}
+END_TEST
+
 /* Gaps in a blob: no gradient, no moment, no change. */
 START_TEST(test_gaps_stay_zero) {
     struct ls_device *device = open_device();
@@ -306,6 +335,7 @@ int main(void) {
     tcase_add_loop_test(tests, test_place, 0, RULE_COUNT);
     tcase_add_loop_test(tests, test_scaled_loss, 0, RULE_COUNT);
     tcase_add_loop_test(tests, test_gaps_stay_zero, 0, RULE_COUNT);
+    if (getenv("LOCKSTEP_TEST_DEVICE")) tcase_add_loop_test(tests, test_captured, 0, RULE_COUNT);
     tcase_add_test(tests, test_misuse);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -101,7 +101,7 @@ END_TEST
 
 /* ---- reports ---- */
 
-/* What is known when the op is called and what the sums are when it runs. */
+/* What there is and what the sums are when it runs. */
 START_TEST(test_report) {
     struct ls_device *device = open_device();
     struct ls_loss_sums sums = {.loss = 2.5, .correct = 3, .rows = 4, .penalty = 9}, gathered = sums;

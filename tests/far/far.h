@@ -15,12 +15,9 @@ struct far_task {
     struct far_task *next;
     enum far_kind kind;
     uint64_t number; /* of its queue; WAIT: of the last copy that it waits for; a copy: the last op before it */
-    /* RUN: with the numbers as they were at the call */
+    /* RUN: with the scale as it was at the call */
     struct ls_op op;
     float scale;
-    struct ls_optimizer_step step;
-    struct ls_loss_sums gathered;
-    float report[64];
     /* COPY, MARK (of a group), FETCH, ADD */
     void *to, *own; /* own: bytes to copy, freed with the task; NULL: */
     const void *from, *with;
@@ -62,6 +59,7 @@ struct far_device {
 /* For tests, by dlsym: what was used so far. */
 struct far_counts {
     _Atomic int replays;
+    _Atomic int ops;       /* that were queued one by one */
     _Atomic int early;     /* receives that were begun while ops were still to be done */
     _Atomic int left;      /* waits that left copies */
     _Atomic int ahead;     /* forwards that were begun while what was forwarded before had not come back */

@@ -7,6 +7,7 @@ struct far_op {
     struct far_device *far;
     ls_op_run_fn *run; /* the CPU's */
     void *handle;
+    struct ls_optimizer_step step; /* an optimizer's, at its last run or renewal */
 };
 
 /* ---- exchanges: errors of the host's come back as such ---- */
@@ -43,14 +44,20 @@ static ls_status run_exchanging(struct far_device *far, const struct ls_op *op, 
     return far_give(status);
 }
 
+static bool is_optimizer(const struct ls_op *op) {
+    return op->kind == LS_OP_SGD || op->kind == LS_OP_ADAM || op->kind == LS_OP_RMSPROP || op->kind == LS_OP_LAMB;
+}
+
+static ls_status far_renew(const struct ls_op *op) {
+    ((struct far_op *)op->handle)->step = *op->step;
+    return LS_OK;
+}
+
 static ls_status far_run(const struct ls_op *op) {
     const struct far_op *own = op->handle;
     if (ls_op_exchanged(op)) return run_exchanging(own->far, op, own);
+    if (is_optimizer(op)) (void)far_renew(op);
     return far_queue_op(own->far, op);
-}
-
-static bool is_optimizer(const struct ls_op *op) {
-    return op->kind == LS_OP_SGD || op->kind == LS_OP_ADAM || op->kind == LS_OP_RMSPROP || op->kind == LS_OP_LAMB;
 }
 
 ls_status far_run_task(struct far_device *far, struct far_task *task) {
@@ -60,9 +67,7 @@ ls_status far_run_task(struct far_device *far, struct far_task *task) {
         return ls_fail(LS_INTERNAL, "%s: asked to fail", ls_op_name(op.kind));
     op.handle = own->handle;
     if (op.scale) op.scale = &task->scale;
-    if (op.step && op.kind != LS_OP_DROPOUT) op.step = &task->step;
-    if (op.gathered) op.gathered = &task->gathered;
-    if (op.report) op.report = task->report;
+    if (is_optimizer(&op)) op.step = &own->step;
     return own->run(&op);
 }
 
@@ -105,8 +110,9 @@ ls_status far_build(struct ls_device *device, struct ls_op *op) {
         ls_free(own);
         return far_give(status);
     }
-    *own = (struct far_op){far, op->run, op->handle};
+    *own = (struct far_op){.far = far, .run = op->run, .handle = op->handle};
     op->run = far_run;
+    if (is_optimizer(op)) op->renew = far_renew;
     op->handle = own;
     return LS_OK;
 }
@@ -115,6 +121,7 @@ void far_discard(struct ls_device *device, struct ls_op *op) {
     struct far_device *far = (struct far_device *)device;
     struct far_op *own = op->handle;
     op->run = own->run;
+    op->renew = NULL;
     op->handle = own->handle;
     far->inner->ops->discard(far->inner, op);
     ls_free(own);

@@ -42,7 +42,7 @@ ls_status ls_cuda_build(struct ls_device *base, struct ls_op *op) {
     op->run = ls_cuda_host()->wait_each_op ? run_and_wait : run;
     status = kind->build ? kind->build(device, op) : LS_OK;
     if (!status) return LS_OK;
-    op->handle = NULL, op->run = NULL;
+    op->handle = NULL, op->run = op->renew = NULL;
     ls_free(handle);
     return status;
 }
@@ -53,5 +53,5 @@ void ls_cuda_discard(struct ls_device *base, struct ls_op *op) {
     (void)ls_cuda_enter((struct ls_cuda_device *)base);
     if (kind->discard) kind->discard(op);
     ls_free(op->handle);
-    op->handle = NULL, op->run = NULL;
+    op->handle = NULL, op->run = op->renew = NULL;
 }

@@ -1,8 +1,6 @@
 /* Ops on elements, and the table of all kinds that this room has. */
 #include "device/cuda/elements.h"
 
-#include <string.h>
-
 #include "base/dtype.h"
 #include "device/cuda/kernels_elements.h"
 
@@ -106,9 +104,8 @@ static ls_status report_build(struct ls_cuda_device *device, struct ls_op *op) {
 
 static ls_status report_run(const struct ls_op *op) {
     const struct ls_tensor *y = &op->tensors[LS_ARG_Y];
-    struct ls_cuda_report report = {.y = y->data, .count = y->shape.dims[0], .sums = op->sums};
-    if (op->gathered) report.gathered = *op->gathered;
-    memcpy(report.values, op->report, (size_t)report.count * sizeof(float));
+    const struct ls_cuda_report report = {
+        .y = y->data, .count = y->shape.dims[0], .sums = op->sums, .gathered = op->gathered, .values = op->report};
     return ls_cuda_launched(op, ls_cuda_report(&report, ls_cuda_stream(op)));
 }
 

@@ -130,16 +130,17 @@ __global__ void add_counts(const int64_t *counts, int64_t count, double *value) 
 /* ---- report ---- */
 
 __device__ inline float told(const struct ls_loss_sums *sums, const struct ls_loss_sums *gathered, int at) {
-    if (at == LS_REPORT_LOSS) return static_cast<float>(sums->loss + gathered->loss);
-    if (at == LS_REPORT_CORRECT) return static_cast<float>(sums->correct + gathered->correct);
-    if (at == LS_REPORT_ROWS) return static_cast<float>(sums->rows + gathered->rows);
+    const struct ls_loss_sums none = {}, *more = gathered ? gathered : &none;
+    if (at == LS_REPORT_LOSS) return static_cast<float>(sums->loss + more->loss);
+    if (at == LS_REPORT_CORRECT) return static_cast<float>(sums->correct + more->correct);
+    if (at == LS_REPORT_ROWS) return static_cast<float>(sums->rows + more->rows);
     int metric = at - LS_REPORT_METRICS;
-    return metric < LS_MAX_METRICS ? static_cast<float>(sums->metrics[metric] + gathered->metrics[metric]) : 0;
+    return metric < LS_MAX_METRICS ? static_cast<float>(sums->metrics[metric] + more->metrics[metric]) : 0;
 }
 
 __global__ void write_report(struct ls_cuda_report report) {
     int at = static_cast<int>(threadIdx.x);
-    if (at < report.count) report.y[at] = report.values[at] + told(report.sums, &report.gathered, at);
+    if (at < report.count) report.y[at] = report.values[at] + told(report.sums, report.gathered, at);
 }
 
 } // namespace

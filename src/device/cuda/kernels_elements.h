@@ -71,9 +71,9 @@ cudaError_t ls_cuda_finite(const float *x, int64_t count, int64_t *counts, doubl
 struct ls_cuda_report {
     float *y; /* (count), at most LS_CUDA_REPORT_VALUES */
     int64_t count;
-    const struct ls_loss_sums *sums;     /* read when it runs */
-    struct ls_loss_sums gathered;        /* these and */
-    float values[LS_CUDA_REPORT_VALUES]; /* these as they are now */
+    /* read when it runs: */
+    const struct ls_loss_sums *sums, *gathered; /* gathered or NULL */
+    const float *values;                        /* (count) */
 };
 cudaError_t ls_cuda_report(const struct ls_cuda_report *report, cudaStream_t stream);
 
@@ -118,11 +118,12 @@ struct ls_cuda_update {
     const struct ls_cuda_chunk *chunks;
     const struct ls_cuda_part *parts;
     int64_t chunk_count, part_count;
-    double *partials; /* (2, chunk_count), scratch */
-    double *squares;  /* (part_count), scratch */
-    float *factors;   /* (part_count), scratch: of gradients, by clipping */
-    float *trusts;    /* (part_count), scratch: of LAMB's rate */
-    struct ls_cuda_rule rule;
+    double *partials;                 /* (2, chunk_count), scratch */
+    double *squares;                  /* (part_count), scratch */
+    float *factors;                   /* (part_count), scratch: of gradients, by clipping */
+    float *trusts;                    /* (part_count), scratch: of LAMB's rate */
+    const struct ls_cuda_rule *rule;  /* of the device, read when it runs; NULL for penalties */
+    const struct ls_cuda_rule *known; /* in host memory: what it is when it is queued */
 };
 cudaError_t ls_cuda_sgd(const struct ls_cuda_update *update, cudaStream_t stream);
 cudaError_t ls_cuda_adam(const struct ls_cuda_update *update, cudaStream_t stream);

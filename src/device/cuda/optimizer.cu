@@ -24,7 +24,7 @@ __device__ struct chunk find_chunk(const struct ls_cuda_update &u) {
     const struct ls_cuda_chunk at = u.chunks[blockIdx.x];
     uintptr_t all = reinterpret_cast<uintptr_t>(u.w) | reinterpret_cast<uintptr_t>(u.g);
     for (int i = 0; i < LS_MAX_MOMENTS; i++) all |= reinterpret_cast<uintptr_t>(u.moments[i]);
-    bool clips = u.rule.clipnorm > 0 || u.rule.global_clipnorm > 0;
+    bool clips = u.rule && (u.rule->clipnorm > 0 || u.rule->global_clipnorm > 0);
     return {at.offset, at.count, all % 16 == 0 && at.offset % PACK == 0, u.parts[at.part],
             clips ? u.factors[at.part] : 1};
 }
@@ -88,6 +88,7 @@ __device__ double square_of(float value) {
 }
 
 __global__ void add_gradients(struct ls_cuda_update u) {
+    const struct ls_cuda_rule rule = *u.rule;
     const struct chunk chunk = find_chunk(u);
     double sum = 0;
     for (int i = first_span(); i < chunk.count; i += NEXT_SPAN) {
@@ -95,7 +96,7 @@ __global__ void add_gradients(struct ls_cuda_update u) {
         float w[PACK], g[PACK];
         read_span(u.w, span, w);
         read_span(u.g, span, g);
-        for (int k = 0; k < PACK; k++) sum += square_of(whole_gradient(u.rule, chunk.part, g[k], w[k]));
+        for (int k = 0; k < PACK; k++) sum += square_of(whole_gradient(rule, chunk.part, g[k], w[k]));
     }
     sum = ls_block_sum(sum);
     if (threadIdx.x == 0) u.partials[blockIdx.x] = sum;
@@ -117,7 +118,7 @@ __device__ float length_of(double squares) {
 __global__ void clip_parts(struct ls_cuda_update u) {
     const struct ls_cuda_part part = u.parts[blockIdx.x];
     double sum = add_partials(u.partials, part);
-    float norm = length_of(sum), limit = u.rule.clipnorm;
+    float norm = length_of(sum), limit = u.rule->clipnorm;
     float factor = limit > 0 && part.variable && !(norm <= limit) ? limit / norm : 1;
     if (threadIdx.x != 0) return;
     u.factors[blockIdx.x] = factor;
@@ -128,7 +129,7 @@ __global__ void clip_parts(struct ls_cuda_update u) {
 __global__ void clip_all(struct ls_cuda_update u) {
     double sum = 0;
     for (int64_t i = threadIdx.x; i < u.part_count; i += LS_THREADS) sum += u.squares[i];
-    float norm = length_of(ls_block_sum(sum)), limit = u.rule.global_clipnorm;
+    float norm = length_of(ls_block_sum(sum)), limit = u.rule->global_clipnorm;
     float factor = limit * fminf(1 / norm, 1 / limit) + (norm - norm);
     for (int64_t i = threadIdx.x; i < u.part_count; i += LS_THREADS) u.factors[i] *= factor;
 }
@@ -138,10 +139,10 @@ unsigned grid(int64_t count) {
 }
 
 cudaError_t find_factors(const struct ls_cuda_update *u, cudaStream_t stream) {
-    if (!(u->rule.clipnorm > 0 || u->rule.global_clipnorm > 0)) return cudaSuccess;
+    if (!(u->known->clipnorm > 0 || u->known->global_clipnorm > 0)) return cudaSuccess;
     cudaError_t error = LS_LAUNCH_SYNC(add_gradients, grid(u->chunk_count), LS_THREADS, 0, stream, *u);
     if (!error) error = LS_LAUNCH_SYNC(clip_parts, grid(u->part_count), LS_THREADS, 0, stream, *u);
-    if (!error && u->rule.global_clipnorm > 0) error = LS_LAUNCH_SYNC(clip_all, 1, LS_THREADS, 0, stream, *u);
+    if (!error && u->known->global_clipnorm > 0) error = LS_LAUNCH_SYNC(clip_all, 1, LS_THREADS, 0, stream, *u);
     return error;
 }
 
@@ -186,7 +187,8 @@ template <bool centered, bool momentum> struct rmsprop {
 };
 
 template <typename Rule>
-__device__ void update_span(const struct ls_cuda_update &u, const struct chunk &chunk, const struct span &span) {
+__device__ void update_span(const struct ls_cuda_update &u, const struct ls_cuda_rule &rule, const struct chunk &chunk,
+                            const struct span &span) {
     constexpr int moments = Rule::moments, room = moments ? moments : 1;
     float w[PACK], g[PACK], m[room][PACK];
     read_span(u.w, span, w);
@@ -195,9 +197,9 @@ __device__ void update_span(const struct ls_cuda_update &u, const struct chunk &
     for (int k = 0; k < PACK; k++) {
         float own[room];
         for (int j = 0; j < moments; j++) own[j] = m[j][k];
-        float gradient = clipped_gradient(u.rule, chunk, g[k], w[k]);
-        w[k] = decayed(u.rule, chunk, w[k]);
-        Rule::apply(u.rule, w[k], gradient, own);
+        float gradient = clipped_gradient(rule, chunk, g[k], w[k]);
+        w[k] = decayed(rule, chunk, w[k]);
+        Rule::apply(rule, w[k], gradient, own);
         for (int j = 0; j < moments; j++) m[j][k] = own[j];
     }
     write_span(u.w, span, w);
@@ -205,8 +207,9 @@ __device__ void update_span(const struct ls_cuda_update &u, const struct chunk &
 }
 
 template <typename Rule> __global__ void update_chunks(struct ls_cuda_update u) {
+    const struct ls_cuda_rule rule = *u.rule;
     const struct chunk chunk = find_chunk(u);
-    for (int i = first_span(); i < chunk.count; i += NEXT_SPAN) update_span<Rule>(u, chunk, span_of(chunk, i));
+    for (int i = first_span(); i < chunk.count; i += NEXT_SPAN) update_span<Rule>(u, rule, chunk, span_of(chunk, i));
 }
 
 template <typename Rule> cudaError_t update(const struct ls_cuda_update *u, cudaStream_t stream) {
@@ -223,6 +226,7 @@ __device__ float direction(const struct ls_cuda_rule &rule, float m, float v) {
 
 /* Averages the moments; adds the squares of the variable and of its direction. */
 __global__ void lamb_average(struct ls_cuda_update u) {
+    const struct ls_cuda_rule rule = *u.rule;
     const struct chunk chunk = find_chunk(u);
     double own = 0, moves = 0;
     if (!chunk.part.variable) return;
@@ -234,11 +238,11 @@ __global__ void lamb_average(struct ls_cuda_update u) {
         read_span(u.moments[0], span, m);
         read_span(u.moments[1], span, v);
         for (int k = 0; k < span.count; k++) {
-            float gradient = clipped_gradient(u.rule, chunk, g[k], w[k]);
-            m[k] += (gradient - m[k]) * u.rule.rest_1;
-            v[k] += (gradient * gradient - v[k]) * u.rule.rest_2;
-            own += square_of(decayed(u.rule, chunk, w[k]));
-            moves += square_of(direction(u.rule, m[k], v[k]));
+            float gradient = clipped_gradient(rule, chunk, g[k], w[k]);
+            m[k] += (gradient - m[k]) * rule.rest_1;
+            v[k] += (gradient * gradient - v[k]) * rule.rest_2;
+            own += square_of(decayed(rule, chunk, w[k]));
+            moves += square_of(direction(rule, m[k], v[k]));
         }
         write_span(u.moments[0], span, m);
         write_span(u.moments[1], span, v);
@@ -260,16 +264,17 @@ __global__ void lamb_trust(struct ls_cuda_update u) {
 }
 
 __global__ void lamb_move(struct ls_cuda_update u) {
+    const struct ls_cuda_rule rule = *u.rule;
     const struct chunk chunk = find_chunk(u);
     if (!chunk.part.variable) return;
-    float rate = u.rule.rate * u.trusts[u.chunks[blockIdx.x].part];
+    float rate = rule.rate * u.trusts[u.chunks[blockIdx.x].part];
     for (int i = first_span(); i < chunk.count; i += NEXT_SPAN) {
         const struct span span = span_of(chunk, i);
         float w[PACK], m[PACK], v[PACK];
         read_span(u.w, span, w);
         read_span(u.moments[0], span, m);
         read_span(u.moments[1], span, v);
-        for (int k = 0; k < PACK; k++) w[k] = decayed(u.rule, chunk, w[k]) - direction(u.rule, m[k], v[k]) * rate;
+        for (int k = 0; k < PACK; k++) w[k] = decayed(rule, chunk, w[k]) - direction(rule, m[k], v[k]) * rate;
         write_span(u.w, span, w);
     }
 }
@@ -312,9 +317,9 @@ cudaError_t ls_cuda_adam(const struct ls_cuda_update *u, cudaStream_t stream) {
 }
 
 cudaError_t ls_cuda_rmsprop(const struct ls_cuda_update *u, cudaStream_t stream) {
-    if (u->rule.momentum > 0)
-        return u->rule.centered ? update<rmsprop<true, true>>(u, stream) : update<rmsprop<false, true>>(u, stream);
-    return u->rule.centered ? update<rmsprop<true, false>>(u, stream) : update<rmsprop<false, false>>(u, stream);
+    if (u->known->momentum > 0)
+        return u->known->centered ? update<rmsprop<true, true>>(u, stream) : update<rmsprop<false, true>>(u, stream);
+    return u->known->centered ? update<rmsprop<true, false>>(u, stream) : update<rmsprop<false, false>>(u, stream);
 }
 
 cudaError_t ls_cuda_lamb(const struct ls_cuda_update *u, cudaStream_t stream) {

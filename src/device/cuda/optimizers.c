@@ -59,9 +59,11 @@ static ls_status check_order(const struct ls_op *op) {
     return LS_OK;
 }
 
-/* In device memory, one block: parts, chunks, partials, squares, factors, trusts. */
+/* In device memory, one block: parts, chunks, partials, squares, factors, trusts, and the rule's numbers. */
 struct optimizer {
     void *memory;
+    struct ls_cuda_rule *numbers; /* in host memory, of the last run or renewal; NULL for penalties */
+    struct ls_cuda_rule *rule;    /* their copy on the device */
     struct ls_cuda_update update; /* where they are, and how many */
 };
 
@@ -71,7 +73,7 @@ static size_t table_size(const struct table *table) {
 
 static size_t scratch_size(const struct table *table) {
     return (size_t)table->chunk_count * 2 * sizeof(double) +
-           (size_t)table->part_count * (sizeof(double) + 2 * sizeof(float));
+           (size_t)table->part_count * (sizeof(double) + 2 * sizeof(float)) + sizeof(struct ls_cuda_rule);
 }
 
 static void divide(struct optimizer *made, const struct table *table) {
@@ -85,6 +87,9 @@ static void divide(struct optimizer *made, const struct table *table) {
     u->squares = u->partials + 2 * u->chunk_count;
     u->factors = (float *)(u->squares + u->part_count);
     u->trusts = u->factors + u->part_count;
+    made->rule = (struct ls_cuda_rule *)(u->trusts + u->part_count);
+    u->rule = made->numbers ? made->rule : NULL;
+    u->known = made->numbers;
 }
 
 /* Fills a table of known size and brings it to the device. */
@@ -97,32 +102,7 @@ static ls_status upload(struct ls_cuda_device *device, const struct ls_op *op, c
     return device->device.ops->copy_in(&device->device, to, host, table_size(sizes));
 }
 
-ls_status ls_cuda_optimizer_build(struct ls_cuda_device *device, struct ls_op *op) {
-    struct table sizes = {0};
-    ls_status status = check_order(op);
-    if (status) return status;
-    add_parts(&sizes, op);
-    struct optimizer *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("an optimizer", sizeof(*made));
-    ((struct ls_cuda_op *)op->handle)->own = made;
-    status = device->device.ops->allocate(&device->device, table_size(&sizes) + scratch_size(&sizes), &made->memory);
-    if (!status) status = upload(device, op, &sizes, made->memory);
-    if (status)
-        ls_cuda_optimizer_discard(op);
-    else
-        divide(made, &sizes);
-    return status;
-}
-
-void ls_cuda_optimizer_discard(struct ls_op *op) {
-    struct ls_cuda_op *handle = op->handle;
-    struct optimizer *own = handle->own;
-    if (own && own->memory) handle->device->device.ops->release(&handle->device->device, own->memory);
-    ls_free(own);
-    handle->own = NULL;
-}
-
-/* ---- a step ---- */
+/* ---- a rule's numbers ---- */
 
 static struct ls_cuda_rule rule_of(const struct ls_optimizer_step *step) {
     const ls_optimizer *rule = &step->rule;
@@ -146,12 +126,58 @@ static struct ls_cuda_rule rule_of(const struct ls_optimizer_step *step) {
                                  .centered = rule->centered};
 }
 
+/* The copy to the device reads them when it runs: the one before must be done. */
+static ls_status renew(const struct ls_op *op) {
+    const struct optimizer *own = ls_cuda_kept(op);
+    *own->numbers = rule_of(op->step);
+    return LS_OK;
+}
+
+/* ---- building ---- */
+
+static ls_status keep_numbers(struct ls_cuda_device *device, struct ls_op *op, struct optimizer *made) {
+    void *memory = NULL;
+    ls_status status = device->device.ops->queue->allocate_host(&device->device, sizeof(*made->numbers), &memory);
+    made->numbers = memory;
+    op->renew = status ? NULL : renew;
+    return status;
+}
+
+ls_status ls_cuda_optimizer_build(struct ls_cuda_device *device, struct ls_op *op) {
+    struct table sizes = {0};
+    ls_status status = check_order(op);
+    if (status) return status;
+    add_parts(&sizes, op);
+    struct optimizer *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("an optimizer", sizeof(*made));
+    ((struct ls_cuda_op *)op->handle)->own = made;
+    status = device->device.ops->allocate(&device->device, table_size(&sizes) + scratch_size(&sizes), &made->memory);
+    if (!status) status = upload(device, op, &sizes, made->memory);
+    if (!status && op->step) status = keep_numbers(device, op, made);
+    if (status)
+        ls_cuda_optimizer_discard(op);
+    else
+        divide(made, &sizes);
+    return status;
+}
+
+void ls_cuda_optimizer_discard(struct ls_op *op) {
+    struct ls_cuda_op *handle = op->handle;
+    struct ls_device *device = &handle->device->device;
+    struct optimizer *own = handle->own;
+    if (own && own->memory) device->ops->release(device, own->memory);
+    if (own && own->numbers) device->ops->queue->release_host(device, own->numbers);
+    ls_free(own);
+    handle->own = NULL;
+}
+
+/* ---- a step ---- */
+
 static struct ls_cuda_update update_of(const struct ls_op *op) {
     struct ls_cuda_update update = ((const struct optimizer *)ls_cuda_kept(op))->update;
     update.w = op->tensors[LS_ARG_PARAMETERS].data;
     update.g = op->tensors[LS_ARG_GRADIENTS].data;
     for (int i = 0; i < LS_MAX_MOMENTS; i++) update.moments[i] = op->tensors[LS_ARG_MOMENT_1 + i].data;
-    if (op->step) update.rule = rule_of(op->step);
     return update;
 }
 
@@ -169,8 +195,13 @@ static cudaError_t launch(enum ls_op_kind kind, const struct ls_cuda_update *upd
 }
 
 ls_status ls_cuda_optimizer_run(const struct ls_op *op) {
+    const struct optimizer *own = ls_cuda_kept(op);
     const struct ls_cuda_update update = update_of(op);
-    return ls_cuda_launched(op, launch(op->kind, &update, ls_cuda_stream(op)));
+    cudaStream_t stream = ls_cuda_stream(op);
+    ls_status status = renew(op);
+    if (status) return status;
+    cudaError_t error = cudaMemcpyAsync(own->rule, own->numbers, sizeof(*own->rule), cudaMemcpyHostToDevice, stream);
+    return ls_cuda_launched(op, error == cudaSuccess ? launch(op->kind, &update, stream) : error);
 }
 
 ls_status ls_cuda_penalty_run(const struct ls_op *op) {
