@@ -122,11 +122,11 @@ ls_status far_synchronize(struct ls_device *device) {
 /* Copies that no op waits for are left. */
 static ls_status far_wait(struct ls_device *device) {
     struct far_device *far = far_of(device);
-    (void)pthread_mutex_lock(&far->lock);
+    far_lock();
     far_do(far, far->copies.done);
     far_counts.left += far->copies.done < far->copies.queued;
     ls_status status = state_of(far);
-    (void)pthread_mutex_unlock(&far->lock);
+    far_unlock();
     return far_give(status);
 }
 
