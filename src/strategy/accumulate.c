@@ -8,16 +8,46 @@
 #include "base/memory.h"
 #include "strategy/model.h"
 
-/* gradients = (gradients + gathered factor) scale, of one variable. */
+/* gradients = (gradients + gathered factor) scale, from a variable's beginning to an end. */
 static struct ls_op merge_of(const ls_model *model, const struct ls_model_replica *replica,
-                             const struct ls_network_variable *variable) {
-    const ls_shape shape = LS_SHAPE((int64_t)variable->count);
+                             const struct ls_network_variable *variable, size_t end) {
+    const ls_shape shape = LS_SHAPE((int64_t)(end - variable->offset));
     struct ls_op op = {.kind = LS_OP_MERGE,
                        .alpha = variable->trainable ? 1 : variable->momentum,
                        .scale = variable->trainable ? &model->numbers->merge_scale : &model->numbers->statistic_scale};
     op.tensors[LS_ARG_X] = (struct ls_tensor){replica->gathered + variable->offset, LS_FLOAT32, shape, 0};
     op.tensors[LS_ARG_Y] = (struct ls_tensor){replica->gradients + variable->offset, LS_FLOAT32, shape, 0};
     return op;
+}
+
+static bool begins_bucket(const ls_model *model, size_t offset) {
+    if (!ls_model_is_reduced(model)) return false;
+    for (size_t i = 0; i < model->bucket_count; i++)
+        if (model->buckets[i].begin == offset) return true;
+    return false;
+}
+
+/* Whether it is merged apart from the variable before it: by other numbers, or when the buckets before it are still to
+ * come. */
+static bool begins_merge(const ls_model *model, int index) {
+    const struct ls_network_variable *variable = ls_network_variable(model->network, index), *before;
+    before = ls_network_variable(model->network, index - 1);
+    bool alike =
+        variable->trainable == before->trainable && (variable->trainable || variable->momentum == before->momentum);
+    return !alike || begins_bucket(model, variable->offset);
+}
+
+static ls_status build_merges(const ls_model *model, struct ls_model_replica *replica) {
+    int count = ls_network_variable_count(model->network);
+    ls_status status = LS_OK;
+    for (int first = 0, next; !status && first < count; first = next) {
+        for (next = first + 1; next < count && !begins_merge(model, next);) next++;
+        size_t end = next < count ? ls_network_variable(model->network, next)->offset : model->blob_count;
+        struct ls_op op = merge_of(model, replica, ls_network_variable(model->network, first), end);
+        status = replica->device->ops->build(replica->device, &op);
+        if (!status) replica->merges[replica->merge_count++] = op;
+    }
+    return status;
 }
 
 static ls_status build_ops(const ls_model *model, struct ls_model_replica *replica) {
@@ -29,13 +59,7 @@ static ls_status build_ops(const ls_model *model, struct ls_model_replica *repli
     ls_status status = device->ops->build(device, &copy);
     replica->gather = copy;
     replica->gather_built = !status;
-    int count = ls_network_variable_count(model->network);
-    while (!status && replica->merge_count < count) {
-        struct ls_op op = merge_of(model, replica, ls_network_variable(model->network, replica->merge_count));
-        status = device->ops->build(device, &op);
-        if (!status) replica->merges[replica->merge_count++] = op;
-    }
-    return status;
+    return status ? status : build_merges(model, replica);
 }
 
 ls_status ls_gather_build(const ls_model *model, struct ls_model_replica *replica) {
@@ -62,18 +86,19 @@ void ls_gather_release(struct ls_model_replica *replica) {
     replica->gather_built = false;
 }
 
-ls_status ls_gather_merge(const ls_model *model, const struct ls_model_replica *replica, size_t offset, size_t end) {
+ls_status ls_gather_merge(const struct ls_model_replica *replica, size_t offset, size_t end) {
     ls_status status = LS_OK;
-    for (int v = 0; !status && v < replica->merge_count; v++) {
-        size_t begin = ls_network_variable(model->network, v)->offset;
-        if (begin >= offset && begin < end) status = replica->merges[v].run(&replica->merges[v]);
+    for (int i = 0; !status && i < replica->merge_count; i++) {
+        const struct ls_op *merge = &replica->merges[i];
+        size_t begin = (size_t)((const float *)merge->tensors[LS_ARG_Y].data - replica->gradients);
+        if (begin >= offset && begin < end) status = merge->run(merge);
     }
     return status;
 }
 
 ls_status ls_gather_keep(const ls_model *model, struct ls_model_replica *replica, bool first) {
     struct ls_replica_numbers *numbers = replica->numbers;
-    ls_status status = first ? LS_OK : ls_gather_merge(model, replica, 0, model->blob_count);
+    ls_status status = first ? LS_OK : ls_gather_merge(replica, 0, model->blob_count);
     if (!status) status = replica->gather.run(&replica->gather);
     if (!status) status = ls_device_wait(replica->device); /* the sums are there */
     if (!status) ls_loss_sums_add(&numbers->gathered, &numbers->sums);

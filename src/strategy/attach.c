@@ -150,9 +150,9 @@ static ls_status make_node(ls_model *model, float **sums) {
 static ls_status make_reducer(ls_model *model) {
     float *sums[LS_MAX_LOCAL_DEVICES];
     struct ls_route routes[LS_MAX_LOCAL_DEVICES];
-    ls_status status = cut_buckets(model);
-    if (!status && adds_in_node(model)) status = make_node(model, sums);
-    if (status || (model->strategy->membership->size == 1 && !model->nccl && !model->node)) return status;
+    if (!ls_model_is_reduced(model)) return LS_OK;
+    ls_status status = adds_in_node(model) ? make_node(model, sums) : LS_OK;
+    if (status) return status;
     for (int i = 0; i < model->strategy->local_count; i++) {
         const struct ls_model_replica *replica = &model->replicas[i];
         routes[i] = (struct ls_route){replica->device, replica->gradients,
@@ -176,6 +176,7 @@ ls_status ls_model_attach(ls_model *model) {
     if (is_attached(model)) return LS_OK;
     if (model->attached) ls_model_detach(model);
     ls_status status = ls_nccl_open(model->strategy, &model->nccl);
+    if (!status) status = cut_buckets(model);
     if (!status) status = share_gradients(model);
     for (int i = 0; !status && i < model->strategy->local_count; i++)
         status = attach_replica(model, &model->replicas[i]);

@@ -88,9 +88,9 @@ struct ls_model_replica {
     bool optimizer_built, report_built, statistics_built, penalty_built, finite_built;
     /* gradient accumulation: what the step's batches before this one have given; NULL: it takes one */
     float *gathered;
-    struct ls_op *merges; /* [variables]: gradients += gathered */
+    struct ls_op *merges; /* [merge_count]: gradients += gathered, of ranges of the blob */
     struct ls_op gather;  /* gathered = gradients */
-    int merge_count;      /* those that are built */
+    int merge_count;
     bool gather_built;
     struct ls_arena arena; /* of the plans */
     struct ls_model_exchange exchange;
@@ -148,6 +148,11 @@ struct ls_model {
     struct ls_requests requests;   /* all workers', of the last committed step */
     struct ls_pipeline *pipeline;  /* of the present fit or evaluation, borrowed */
 };
+
+/* Whether gradients go to others bucket by bucket; nccl is known. */
+static inline bool ls_model_is_reduced(const ls_model *model) {
+    return model->nccl || model->strategy->membership->size > 1 || model->strategy->node_replicas > 1;
+}
 
 /* build.c: the network alone, if there is none yet. */
 ls_status ls_model_plan(ls_model *model, const ls_dataset *data);
@@ -208,9 +213,9 @@ ls_status ls_model_gather_step(ls_model *model, int batch);
  * attached. */
 ls_status ls_gather_build(const ls_model *model, struct ls_model_replica *replica);
 void ls_gather_release(struct ls_model_replica *replica);
-/* In the replica's thread, after batches before this one: what was gathered is added to the variables that begin at
- * offset or behind it, and before end. */
-ls_status ls_gather_merge(const ls_model *model, const struct ls_model_replica *replica, size_t offset, size_t end);
+/* In the replica's thread, after batches before this one: what was gathered is added in all buckets (one, where the
+ * model is not reduced) that begin at offset or behind it, and before end. */
+ls_status ls_gather_merge(const struct ls_model_replica *replica, size_t offset, size_t end);
 /* This batch is gathered; merged where it is not the first. */
 ls_status ls_gather_keep(const ls_model *model, struct ls_model_replica *replica, bool first);
 /* precision.c: UNIMPLEMENTED where a local device has no ops of that precision. */

@@ -132,7 +132,7 @@ static void give_gradients(struct training *training, size_t offset) {
     const ls_model *model = training->model;
     if (training->gathering) return;
     if (training->merging && !training->status)
-        training->status = ls_gather_merge(model, training->replica, offset, training->merged);
+        training->status = ls_gather_merge(training->replica, offset, training->merged);
     training->merged = offset;
     if (!training->status && !training->extras_written) training->status = write_extras(training);
     training->extras_written = true;

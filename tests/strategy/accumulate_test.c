@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "strategy/model.h"
 #include "strategy/workers.h"
 
 #define EXAMPLES 40
@@ -149,6 +150,61 @@ START_TEST(statistics_are_those_of_step_by_step) {
 }
 END_TEST
 
+/* In how many pieces a replica merges what it has gathered; -1 after an error. */
+static int merges_of(const ls_layer *layers, size_t layer_count, ls_strategy *strategy) {
+    struct toy toy;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    fill_toy(&toy);
+    ls_status st = ls_dataset_arrays(&toy.features[0][0], LS_SHAPE(WIDTH), toy.labels, EXAMPLES, 3,
+                                     LS_DATASET(.batch_size = 10), &data);
+    if (!st) st = ls_model_new(strategy, layers, layer_count, &model);
+    if (!st)
+        st =
+            ls_model_compile(model, ls_sgd(0.1F, .gradient_accumulation_steps = 2), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    if (!st) st = ls_model_fit(model, data, LS_FIT(.verbose = -1), NULL);
+    int count = st ? -1 : model->replicas[0].merge_count;
+    ls_model_free(model);
+    ls_dataset_free(data);
+    return count;
+}
+
+/* All that is trained at once, and statistics that move alike. */
+START_TEST(a_blob_is_merged_at_once) {
+    ls_strategy *strategy = NULL;
+    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "1"), &strategy), LS_OK);
+    ck_assert_int_eq(merges_of(LS_LAYERS(ls_dense(5, LS_RELU), ls_dense(3)), strategy), 1);
+    ck_assert_int_eq(
+        merges_of(LS_LAYERS(ls_dense(5), ls_batch_normalization(), ls_dense(4), ls_batch_normalization(), ls_dense(3)),
+                  strategy),
+        2);
+    ck_assert_int_eq(merges_of(LS_LAYERS(ls_dense(5), ls_batch_normalization(), ls_dense(4),
+                                         ls_batch_normalization(.momentum = 0.5F), ls_dense(3)),
+                               strategy),
+                     3);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+static ls_status count_merges(struct worker *worker) {
+    int *counts = worker->context;
+    counts[worker->rank] = merges_of(LS_LAYERS(ls_dense(5, LS_RELU), ls_dense(4), ls_dense(3)), worker->strategy);
+    return LS_OK;
+}
+
+/* Cut before each variable with which there are 32 floats or more; the last one has what a step tells, too. */
+START_TEST(buckets_are_merged_as_they_go) {
+    int counts[2] = {0};
+    struct worker_cluster cluster = {.count = 2,
+                                     .devices = {1, 1},
+                                     .fn = count_merges,
+                                     .context = counts,
+                                     .options.bytes_per_pack = 32 * sizeof(float) - 1};
+    run_workers_ok(&cluster);
+    for (int i = 0; i < 2; i++) ck_assert_int_eq(counts[i], 4);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("accumulate");
     TCase *tests = tcase_create("accumulate");
@@ -156,6 +212,8 @@ int main(void) {
     tcase_add_test(tests, one_step);
     tcase_add_test(tests, several_steps);
     tcase_add_test(tests, statistics_are_those_of_step_by_step);
+    tcase_add_test(tests, a_blob_is_merged_at_once);
+    tcase_add_test(tests, buckets_are_merged_as_they_go);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
