@@ -1,6 +1,7 @@
 /* cuDNN where there is no GPU: descriptors, and the heuristics that choose algorithms. Strict as blas.c is. Some of its
  * answers are there to be left: one that wants all memory, one that fails, and where equal bits are wanted a fast one
- * whose bits vary, as they really do. A convolution that is dilated and strided it has not at all. */
+ * whose bits vary, as they really do. Convolutions that are dilated and strided it has not at all, nor
+ * groups of an odd number of channels. */
 #include "dnn.h"
 
 #include <stdint.h>
@@ -133,7 +134,8 @@ cudnnStatus_t ls_fake_gather(cudnnHandle_t handle, cudnnTensorDescriptor_t image
     if (!channels || !places) return CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
     bool spread = window->dilation[0] > 1 || window->dilation[1] > 1;
     bool strided = window->strides[0] > 1 || window->strides[1] > 1;
-    return spread && strided ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
+    bool odd = window->groups > 1 && filter->c % 2;
+    return (spread && strided) || odd ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
 }
 
 /* Which algorithm does the work, and needs workspace for that. */

@@ -185,7 +185,7 @@ END_TEST
 /* ---- convolutions ---- */
 
 /* Of one position; of three channels, padded unevenly and strided; of groups; dilated; with gaps between windows; each
- * channel by itself. */
+ * channel by itself; of groups that cuDNN may not have: of three channels, dilated and strided, of one filter. */
 static const struct shape {
     int64_t rows, size[2], channels, filters, groups, kernel[2], stride, dilation, before, after;
 } shapes[] = {
@@ -194,6 +194,8 @@ static const struct shape {
     {2, {6, 6}, 8, 12, 4, {3, 3}, 1, 1, 1, 1},  {1, {11, 9}, 6, 5, 1, {3, 3}, 1, 2, 2, 2},
     {2, {9, 9}, 4, 6, 1, {3, 3}, 2, 2, 2, 2},   {1, {7, 7}, 4, 4, 1, {2, 2}, 3, 1, 1, 0},
     {1, {4, 4}, 40, 36, 1, {3, 3}, 1, 1, 1, 1}, {2, {7, 6}, 16, 16, 16, {3, 3}, 2, 1, 0, 1},
+    {2, {6, 5}, 9, 6, 3, {3, 3}, 1, 1, 1, 1},   {2, {9, 9}, 16, 24, 2, {3, 3}, 2, 2, 2, 2},
+    {1, {5, 5}, 6, 2, 2, {2, 2}, 1, 1, 0, 1},
 };
 #define SHAPES ((int)(sizeof(shapes) / sizeof(shapes[0])))
 

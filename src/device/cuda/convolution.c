@@ -64,7 +64,7 @@ ls_status ls_cuda_convolution_build(struct ls_cuda_device *device, struct ls_op 
                        device->device.name, ls_op_name(op->kind));
     handle->way = sees_one_position(&op->window) ? &one_position : ls_cuda_is_depthwise(op) ? &depthwise : &general;
     ls_status status = handle->way->build(device, op);
-    if (status != LS_UNIMPLEMENTED || handle->way != &general || op->window.groups > 1) return status;
+    if (status != LS_UNIMPLEMENTED || handle->way != &general) return status;
     handle->way = &by_windows;
     return handle->way->build(device, op);
 }

@@ -20,9 +20,9 @@ static uint32_t alignment_of(const void *place) {
 }
 
 /* Of memory that holds rows x columns by rows. */
-static cublasStatus_t describe_matrix(cublasLtMatrixLayoutOpaque_t *made, ls_dtype dtype, int64_t rows,
-                                      int64_t columns) {
-    return cublasLtMatrixLayoutInit(made, type_of(dtype), (uint64_t)columns, (uint64_t)rows, columns);
+static cublasStatus_t describe_matrix(cublasLtMatrixLayoutOpaque_t *made, ls_dtype dtype, int64_t rows, int64_t columns,
+                                      int64_t pitch) {
+    return cublasLtMatrixLayoutInit(made, type_of(dtype), (uint64_t)columns, (uint64_t)rows, pitch ? pitch : columns);
 }
 
 static cublasStatus_t describe(const struct ls_op *op, const struct ls_cuda_matrices *m, struct ls_cuda_product *made) {
@@ -35,9 +35,10 @@ static cublasStatus_t describe(const struct ls_op *op, const struct ls_cuda_matr
         code = cublasLtMatmulDescSetAttribute(&made->description, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first));
     if (!code)
         code = cublasLtMatmulDescSetAttribute(&made->description, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof(second));
-    if (!code) code = describe_matrix(&made->a, m->dtype, a ? m->depth : m->rows, a ? m->rows : m->depth);
-    if (!code) code = describe_matrix(&made->b, m->dtype, b ? m->columns : m->depth, b ? m->depth : m->columns);
-    if (!code) code = describe_matrix(&made->c, m->c_dtype, m->rows, m->columns);
+    if (!code) code = describe_matrix(&made->a, m->dtype, a ? m->depth : m->rows, a ? m->rows : m->depth, m->a_pitch);
+    if (!code)
+        code = describe_matrix(&made->b, m->dtype, b ? m->columns : m->depth, b ? m->depth : m->columns, m->b_pitch);
+    if (!code) code = describe_matrix(&made->c, m->c_dtype, m->rows, m->columns, m->c_pitch);
     return code;
 }
 

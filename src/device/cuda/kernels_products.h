@@ -35,10 +35,10 @@ cudaError_t ls_cuda_pack_filter(const struct ls_cuda_filter *filter, void *to, c
 cudaError_t ls_cuda_unpack_filter(const struct ls_cuda_filter *filter, float *to, const void *from, ls_dtype dtype,
                                   cudaStream_t stream);
 
-/* A window over images (rows, image..., channels) that yields out positions. What it sees is a matrix by rows: (rows,
- * out...) by (kernel..., channels), as a kernel for all channels has them. */
+/* A window over images (rows, image..., pitch) that yields out positions, and sees the first channels of each place in
+ * them. What it sees is a matrix by rows: (rows, out...) by (kernel..., channels), as a kernel for them has them. */
 struct ls_cuda_windows {
-    int64_t rows, channels, image[2], out[2];
+    int64_t rows, channels, pitch, image[2], out[2];
     int64_t kernel[2], strides[2], dilation[2], before[2];
 };
 cudaError_t ls_cuda_gather_windows(const struct ls_cuda_windows *g, void *windows, const void *images, ls_dtype dtype,

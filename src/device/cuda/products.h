@@ -15,14 +15,15 @@ ls_status ls_cuda_dnn_handle(struct ls_cuda_device *device, cudnnHandle_t *handl
 ls_status ls_cuda_blas_check(const struct ls_op *op, cublasStatus_t code);
 ls_status ls_cuda_dnn_check(const struct ls_op *op, cudnnStatus_t code);
 
-/* c(rows, columns) = a(rows, depth) b(depth, columns), and bias(columns) added to each row unless NULL. All by rows and
- * packed; a transposed one lies as (depth, rows), or (columns, depth). Sums are of float32. */
+/* c(rows, columns) = a(rows, depth) b(depth, columns), and bias(columns) added to each row unless NULL. All by rows; a
+ * transposed one lies as (depth, rows), or (columns, depth). Sums are of float32. */
 struct ls_cuda_matrices {
     int64_t rows, columns, depth;
     bool transpose_a, transpose_b;
     ls_dtype dtype, c_dtype; /* of a and b; of c and bias: the same, or float32 */
     const void *a, *b, *bias;
     void *c;
+    int64_t a_pitch, b_pitch, c_pitch; /* elements from one row to the next, as it lies; 0: packed */
 };
 struct ls_cuda_product {
     cublasLtMatmulDescOpaque_t description;

@@ -28,7 +28,7 @@ template <typename T> __global__ void gather(T *windows, const T *images, ls_cud
         for (int64_t s = 0; s < g.kernel[1]; s++, to += g.channels) {
             int64_t y = seen(g, 0, h, r), x = seen(g, 1, w, s), place = (row * g.image[0] + y) * g.image[1] + x;
             for (int64_t c = threadIdx.x; c < g.channels; c += THREADS)
-                to[c] = y >= 0 && x >= 0 ? images[place * g.channels + c] : ls_store<T>(0.0f);
+                to[c] = y >= 0 && x >= 0 ? images[place * g.pitch + c] : ls_store<T>(0.0f);
         }
 }
 
@@ -43,7 +43,7 @@ template <typename T> __global__ void scatter(T *images, const T *windows, ls_cu
             if (h < 0 || w < 0) continue;
             sum += ls_load(windows[(((row * g.out[0] + h) * g.out[1] + w) * taps + tap) * g.channels + c]);
         }
-        images[blockIdx.x * g.channels + c] = ls_store<T>(sum);
+        images[blockIdx.x * g.pitch + c] = ls_store<T>(sum);
     }
 }
 
