@@ -1,4 +1,5 @@
-/* A model of images in Lockstep: images/s and peak memory of the host, as one JSON line. The images, 224 x 224, lie in
+/* A model of images in Lockstep: images/s, peak memory of the host, and memory of the first device as planned and as it
+ * was at the most (0: it does not tell), as one JSON line. The images, 224 x 224, lie in
  * memory as float32. Three steps before are not timed.
  * With TF_CONFIG the images/s are those of all workers.
  *
@@ -72,6 +73,10 @@ static bool read_arguments(int count, char **arguments, struct bench *bench) {
     return false;
 }
 
+static double megabytes(int64_t bytes) {
+    return (double)bytes / (1 << 20);
+}
+
 int main(int count, char **arguments) {
     struct bench bench;
     struct rusage usage;
@@ -81,8 +86,10 @@ int main(int count, char **arguments) {
     if (!st) st = ls_model_fit(bench.model, bench.data, LS_FIT(.verbose = -1, .steps_per_epoch = 2), &result);
     if (!st) st = ls_model_fit(bench.model, bench.data, LS_FIT(.verbose = -1), &result);
     if (!st && !getrusage(RUSAGE_SELF, &usage))
-        (void)printf("{\"images_per_second\": %.6g, \"peak_megabytes\": %ld, \"loss\": %.6g}\n",
-                     result.samples_per_second, usage.ru_maxrss / 1024, result.loss);
+        (void)printf("{\"images_per_second\": %.6g, \"peak_megabytes\": %ld, \"loss\": %.6g, "
+                     "\"arena_megabytes\": %.6g, \"planned_megabytes\": %.6g, \"allocated_megabytes\": %.6g}\n",
+                     result.samples_per_second, usage.ru_maxrss / 1024, result.loss, megabytes(result.arena_bytes),
+                     megabytes(result.planned_bytes), megabytes(result.peak_bytes));
     ls_model_free(bench.model);
     ls_dataset_free(bench.data);
     ls_strategy_free(bench.strategy);

@@ -1,4 +1,5 @@
-"""MobileNetV2 or ResNet-50 at 224 x 224 on a GPU in torch, channels last: images/s and the loss, as one JSON line.
+"""MobileNetV2 or ResNet-50 at 224 x 224 on a GPU in torch, channels last: images/s, the loss and the most memory that its
+allocator gave out at once, as one JSON line.
 
 usage: torch_gpu.py mobilenet_v2|resnet50 float32|tf32|mixed_bfloat16|mixed_float16 BATCH STEPS CLASSES eager|compiled"""
 import contextlib
@@ -98,7 +99,8 @@ def main():
         loss = step()
     torch.cuda.synchronize()
     seconds = time.perf_counter() - started
-    print(json.dumps({"images_per_second": batch * steps / seconds, "loss": loss.item()}))
+    print(json.dumps({"images_per_second": batch * steps / seconds, "loss": loss.item(),
+                      "allocated_megabytes": torch.cuda.max_memory_allocated() / 2**20}))
 
 
 main()

@@ -153,6 +153,9 @@ typedef struct ls_result {
     double metrics[LS_MAX_METRICS], val_metrics[LS_MAX_METRICS]; /* of compile's list, in its order; the others are 0 */
     double loss_scale;     /* LS_MIXED_FLOAT16: of the next step; else 0 */
     int64_t skipped_steps; /* of steps, those whose gradients were not finite, which changed nothing but the scale */
+    /* Of fit, on this worker's first device: what the plans of its layers take, that and all variables, gradients, moments and
+     * inputs, and the most that this process had of the device's memory at once; 0 where the device does not tell. */
+    int64_t arena_bytes, planned_bytes, peak_bytes;
 } ls_result;
 /* Called on every worker after each epoch with the numbers so far; any status but LS_OK ends the training with it. */
 typedef ls_status ls_epoch_fn(void *context, int epoch, const ls_result *result);

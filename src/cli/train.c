@@ -91,7 +91,9 @@ static const char help[] =
     "  --json                  the chief's last line on stdout is one JSON object: num_replicas_in_sync,\n"
     "                          num_workers, steps, loss, accuracy, val_loss, val_accuracy, metrics and val_metrics\n"
     "                          by name, samples_per_second, weights_sha256; for mixed_float16 also loss_scale and\n"
-    "                          skipped_steps\n"
+    "                          skipped_steps; of the memory of its first device arena_bytes (what layers give each "
+    "other,\n"
+    "                          as planned), planned_bytes (all of the model's), peak_bytes (a GPU's, at the most)\n"
     "  --trace PATH            write the timeline of the training to PATH in Chrome's trace format (ui.perfetto.dev\n"
     "                          shows it): steps, forward, backward, each bucket's all-reduce, waiting, updating.\n"
     "                          %r in PATH becomes the rank; without it several workers write a.json as a.rank0.json,\n"
@@ -397,6 +399,13 @@ static void print_number(const char *name, double value) {
         (void)printf("\"%s\": null, ", name);
 }
 
+static void print_bytes(const char *name, int64_t bytes) {
+    if (bytes)
+        (void)printf("\"%s\": %lld, ", name, (long long)bytes);
+    else
+        (void)printf("\"%s\": null, ", name);
+}
+
 static void print_json(int replicas, int workers, const struct outcome *outcome) {
     (void)printf("{\"num_replicas_in_sync\": %d, \"num_workers\": %d, \"steps\": %lld, ", replicas, workers,
                  (long long)outcome->result.steps);
@@ -414,6 +423,9 @@ static void print_json(int replicas, int workers, const struct outcome *outcome)
     if (outcome->result.loss_scale > 0)
         (void)printf("\"loss_scale\": %.9g, \"skipped_steps\": %lld, ", outcome->result.loss_scale,
                      (long long)outcome->result.skipped_steps);
+    print_bytes("arena_bytes", outcome->result.arena_bytes);
+    print_bytes("planned_bytes", outcome->result.planned_bytes);
+    print_bytes("peak_bytes", outcome->result.peak_bytes);
     (void)printf("\"weights_sha256\": \"%s\"}\n", outcome->sha256);
 }
 

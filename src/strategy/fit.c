@@ -341,6 +341,11 @@ static ls_status fit(struct ls_fitting *fitting) {
     return status ? status : ls_training_end(strategy, &fitting->state.result);
 }
 
+static void tell_memory(struct ls_fitting *fitting) {
+    ls_model_tell_memory(fitting->model, &fitting->state.result);
+    if (fitting->options.verbose >= 0) ls_model_log_memory(fitting->model, &fitting->state.result);
+}
+
 ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result) {
     struct ls_fitting fitting = {.model = model, .data = data, .ended = -1, .told = -1, .shown = -1};
     fitting.state.result = (ls_result){.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
@@ -359,6 +364,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     ls_progress_free(fitting.progress);
     ls_pipeline_free(fitting.pipeline);
     ls_pipeline_free(fitting.validation);
+    if (!status) tell_memory(&fitting);
     if (!status && result) *result = fitting.state.result;
     return status;
 }

@@ -236,5 +236,8 @@ ls_status ls_model_measure_penalty(ls_model *model);
 /* Means over the examples, as a result has them. accuracy is NaN where there is none; metrics has LS_MAX_METRICS. */
 void ls_model_means(const ls_model *model, const struct ls_loss_sums *sums, double *loss, double *accuracy,
                     double *metrics);
+/* memory.c: fills what result tells of it; and a line for people, where the device has told. */
+void ls_model_tell_memory(const ls_model *model, ls_result *result);
+void ls_model_log_memory(const ls_model *model, const ls_result *result);
 /* verify.c: DATA_LOSS naming the replicas when copies of the variables differ anywhere. */
 ls_status ls_model_verify(ls_model *model);

@@ -1,6 +1,7 @@
 """What lockstep info says of GPUs: with a plugin, with none, and with one that is wrong; and who uses them unasked.
 
 usage: gpu.py LOCKSTEP PLUGIN, the emulated one"""
+import json
 import os
 import re
 import sys
@@ -68,5 +69,18 @@ def asking_for_a_gpu_that_is_not_there_fails():
     cli.contains(done.stderr, b"device 'gpu:2': the index is past the last one, gpu:1")
 
 
+def memory_is_told():
+    told = {}
+    for devices in ("gpu:0", "1"):
+        done = cli.lockstep("train", "--dataset", "digits", "--limit", "64", "--epochs", "1", "--no-validation", "--json",
+                            "--devices", devices, env=cli.environment(LOCKSTEP_PLUGIN=PLUGIN))
+        cli.equal(done.returncode, 0)
+        told[devices] = json.loads(done.stdout.decode().splitlines()[-1])
+        cli.equal(b"memory of gpu:0: " in done.stderr, devices == "gpu:0")
+    gpu, cpu = told["gpu:0"], told["1"]
+    cli.equal(0 < gpu["arena_bytes"] < gpu["planned_bytes"] <= gpu["peak_bytes"], True)
+    cli.equal((0 < cpu["arena_bytes"] < cpu["planned_bytes"], cpu["peak_bytes"]), (True, None))
+
+
 cli.main([gpus_are_listed, the_nccl_that_runs_is_told, no_gpu_says_why, nccl_says_why_not, a_plugin_that_is_asked_for_and_fails_is_told,
-          asking_for_a_gpu_that_is_not_there_fails])
+          asking_for_a_gpu_that_is_not_there_fails, memory_is_told])

@@ -9,9 +9,10 @@
 
 #include "emulated.h"
 
-#define PAGE    ((size_t)4096)
-#define ALIGN   ((size_t)256)     /* of device memory */
-#define ADDRESS ((size_t)1 << 40) /* bytes of address space */
+#define PAGE         ((size_t)4096)
+#define ALIGN        ((size_t)256)     /* of device memory */
+#define ADDRESS      ((size_t)1 << 40) /* bytes of address space */
+#define MOST_DEVICES 64
 
 struct block {
     char *pages, *data; /* data ends, rounded up, where the pages end */
@@ -29,6 +30,7 @@ static struct {
     } * pinned;
     size_t count, pinned_count, capacity, pinned_capacity;
     bool visible;
+    size_t most[MOST_DEVICES]; /* bytes that were in use at once */
 } memory;
 
 static _Noreturn void die(const char *what) {
@@ -106,6 +108,11 @@ static size_t used(int device) {
     return sum;
 }
 
+static void note_most(int device) {
+    size_t now = used(device);
+    if (device < MOST_DEVICES && now > memory.most[device]) memory.most[device] = now;
+}
+
 static void reserve(void) {
     if (memory.base) return;
     void *base = mmap(NULL, ADDRESS, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -128,6 +135,7 @@ static cudaError_t allocate(void **data, size_t size) {
     protect(made, true);
     memset(made->pages, 0xFF, paged); /* no numbers; and what watches the ends */
     if (!memory.visible) protect(made, false);
+    note_most(made->device);
     *data = made->data;
     return cudaSuccess;
 }
@@ -209,6 +217,16 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device) {
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value) {
     (void)attribute;
     return ls_emulated_answer(pool && value ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value) {
+    uintptr_t device = (uintptr_t)pool - 1;
+    if (!pool || device >= MOST_DEVICES || !value || attribute != cudaMemPoolAttrUsedMemHigh)
+        return ls_emulated_answer(cudaErrorInvalidValue);
+    ls_emulated_lock();
+    *(uint64_t *)value = memory.most[device];
+    ls_emulated_unlock();
+    return cudaSuccess;
 }
 
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *rows, size_t count) {

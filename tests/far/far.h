@@ -34,7 +34,7 @@ struct far_queue {
 struct far_block {
     struct far_block *next;
     char *memory;
-    size_t size;
+    size_t size, wanted; /* with what fills the last page; without */
 };
 struct far_device {
     struct ls_device device;
@@ -42,6 +42,7 @@ struct far_device {
     int index;
     /* With far_lock, as the execution: */
     struct far_queue ops, copies;
+    size_t used, most; /* bytes that are wanted, now and at the most */
     struct far_block *blocks;
     int opened;                          /* how often its memory is open now */
     int away;                            /* copies forwarded and not received yet */

@@ -16,6 +16,7 @@ ls_status far_allocate(struct far_device *far, size_t size, void **memory) {
     struct far_block *block = ls_alloc(sizeof(*block));
     if (!block) return ls_fail_memory("a far block", sizeof(*block));
     block->size = whole_pages(size);
+    block->wanted = size;
     void *made = mmap(NULL, block->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (made == MAP_FAILED) {
         ls_free(block);
@@ -25,6 +26,8 @@ ls_status far_allocate(struct far_device *far, size_t size, void **memory) {
     far_lock();
     block->next = far->blocks;
     far->blocks = block;
+    far->used += size;
+    if (far->used > far->most) far->most = far->used;
     far_unlock();
     *memory = made;
     return LS_OK;
@@ -36,6 +39,7 @@ void far_release(struct far_device *far, void *memory) {
         struct far_block *found = *at;
         if (found->memory != memory) continue;
         *at = found->next;
+        far->used -= found->wanted;
         (void)munmap(found->memory, found->size);
         ls_free(found);
         break;

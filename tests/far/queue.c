@@ -346,6 +346,13 @@ static void queue_release_host(struct ls_device *device, void *memory) {
     far_release_host(memory);
 }
 
+static ls_status far_peak(struct ls_device *device, size_t *bytes) {
+    far_lock();
+    *bytes = far_of(device)->most;
+    far_unlock();
+    return LS_OK;
+}
+
 static ls_status queue_pin(struct ls_device *device, void *memory, size_t size) {
     (void)device;
     return far_give(far_pin(memory, size));
@@ -360,6 +367,7 @@ const struct ls_device_queue_ops far_queue_ops = {.synchronize = far_synchronize
                                                   .wait = far_wait,
                                                   .allocate_host = queue_allocate_host,
                                                   .release_host = queue_release_host,
+                                                  .peak = far_peak,
                                                   .pin = queue_pin,
                                                   .unpin = queue_unpin,
                                                   .send = far_send,

@@ -172,40 +172,6 @@ START_TEST(one_device) {
 }
 END_TEST
 
-static ls_status fit_on_one(ls_strategy *strategy, int epochs, ls_optimizer optimizer) {
-    const struct job job = {.network = REGULARIZED};
-    ls_dataset *data = NULL;
-    ls_model *model = NULL;
-    ls_status st = ls_dataset_digits(LS_DATASET(.batch_size = 32, .limit = 128), &data);
-    if (!st) st = new_model(strategy, &job, &model);
-    if (!st) st = ls_model_compile(model, optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-    if (!st) st = ls_model_fit(model, data, LS_FIT(.epochs = epochs, .verbose = -1), NULL);
-    ls_model_free(model);
-    ls_dataset_free(data);
-    return st;
-}
-
-/* How many ops a training queues one by one. */
-static int queued_in(int epochs, ls_optimizer optimizer) {
-    ls_strategy *strategy = NULL;
-    int before = counts()->ops;
-    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "gpu:0"), &strategy), LS_OK);
-    ck_assert_msg(fit_on_one(strategy, epochs, optimizer) == LS_OK, "%s", ls_error());
-    ls_strategy_free(strategy);
-    return counts()->ops - before;
-}
-
-/* A step that nobody else has a part in is one list of ops, with its update, whatever the learning rate is. */
-START_TEST(a_step_is_one_graph) {
-    const ls_optimizer rules[] = {
-        ls_sgd(0.1F, .schedule = {.kind = LS_EXPONENTIAL_DECAY, .decay_steps = 3, .decay_rate = 0.5F}),
-        ls_adam(0.001F, .weight_decay = 0.01F)};
-    int replays = counts()->replays, few = queued_in(2, rules[_i]), more = queued_in(5, rules[_i]);
-    ck_assert_int_eq(few, more);
-    ck_assert_int_ge(counts()->replays - replays, 2 * 4 + 5 * 4 - 2 * 4);
-}
-END_TEST
-
 START_TEST(several_devices) {
     static const struct layout layouts[] = {
         {.workers = 1, .counts = {3}, .options = {.cross_device_ops = LS_HIERARCHICAL_COPY}},
@@ -481,7 +447,6 @@ int main(void) {
     TCase *tests = tcase_create("far");
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, one_device);
-    tcase_add_loop_test(tests, a_step_is_one_graph, 0, 2);
     tcase_add_test(tests, several_devices);
     tcase_add_test(tests, fewer_examples_than_devices);
     tcase_add_test(tests, several_workers);

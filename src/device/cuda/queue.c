@@ -60,7 +60,20 @@ static ls_status wait_for_ops(struct ls_device *base) {
     return status ? status : ls_cuda_fault_report(device);
 }
 
-/* ---- host memory ---- */
+/* ---- memory ---- */
+
+static ls_status find_peak(struct ls_device *base, size_t *bytes) {
+    struct ls_cuda_device *device = (struct ls_cuda_device *)base;
+    cudaMemPool_t pool;
+    uint64_t most = 0;
+    ls_status status = ls_cuda_enter(device);
+    if (status) return status;
+    cudaError_t error = cudaDeviceGetDefaultMemPool(&pool, device->index);
+    if (error == cudaSuccess) error = cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &most);
+    status = ls_cuda_check(device, error, "asking for the most memory that was used");
+    if (!status) *bytes = (size_t)most;
+    return status;
+}
 
 static ls_status allocate_host(struct ls_device *base, size_t size, void **memory) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
@@ -173,6 +186,7 @@ const struct ls_device_queue_ops ls_cuda_queue_ops = {.synchronize = synchronize
                                                       .wait = wait_for_ops,
                                                       .allocate_host = allocate_host,
                                                       .release_host = release_host,
+                                                      .peak = find_peak,
                                                       .pin = pin,
                                                       .unpin = unpin,
                                                       .send = begin_send,

@@ -1,0 +1,73 @@
+/* A step on one device without host memory (tests/far), alone: how it is queued, and what it takes of the memory. */
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "far/far.h"
+#include "harness.h"
+
+/* The plugin's own. */
+static const struct far_counts *counts(void) {
+    void *plugin = dlopen(getenv("LOCKSTEP_PLUGIN"), RTLD_NOW | RTLD_NOLOAD);
+    const struct far_counts *found = plugin ? dlsym(plugin, "far_counts") : NULL;
+    ck_assert_ptr_nonnull(found);
+    (void)dlclose(plugin);
+    return found;
+}
+
+static ls_status fit_on_one(ls_strategy *strategy, int epochs, ls_optimizer optimizer, ls_result *result) {
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    ls_status st = ls_dataset_digits(LS_DATASET(.batch_size = 32, .limit = 128), &data);
+    if (!st) st = ls_model_new(strategy, LS_LAYERS(ls_dense(17, LS_RELU, .kernel_l2 = 0.01F), ls_dense(10)), &model);
+    if (!st) st = ls_model_compile(model, optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    if (!st) st = ls_model_fit(model, data, LS_FIT(.epochs = epochs, .verbose = -1), result);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    return st;
+}
+
+/* What is planned is there, and little beside. */
+START_TEST(memory_is_told) {
+    ls_strategy *strategy = NULL;
+    ls_result result = {0};
+    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "gpu:0"), &strategy), LS_OK);
+    ck_assert_msg(fit_on_one(strategy, 1, (ls_optimizer)ls_adam(0.001F), &result) == LS_OK, "%s", ls_error());
+    size_t inputs = 2 * 32 * (28 * 28 + 1) * sizeof(float), weights = (784 * 17 + 17 + 17 * 10 + 10) * sizeof(float);
+    ck_assert_int_gt(result.arena_bytes, 32 * (17 + 10) * (int64_t)sizeof(float));
+    ck_assert_int_ge(result.planned_bytes, result.arena_bytes + (int64_t)(4 * weights + inputs));
+    ck_assert_int_ge(result.peak_bytes, result.planned_bytes);
+    ck_assert_int_le(result.peak_bytes, result.planned_bytes + (1 << 16));
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+/* How many ops a training queues one by one. */
+static int queued_in(int epochs, ls_optimizer optimizer) {
+    ls_strategy *strategy = NULL;
+    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "gpu:0"), &strategy), LS_OK);
+    int before = counts()->ops;
+    ck_assert_msg(fit_on_one(strategy, epochs, optimizer, NULL) == LS_OK, "%s", ls_error());
+    ls_strategy_free(strategy);
+    return counts()->ops - before;
+}
+
+/* A step that nobody else has a part in is one list of ops, with its update, whatever the learning rate is. */
+START_TEST(a_step_is_one_graph) {
+    const ls_optimizer rules[] = {
+        ls_sgd(0.1F, .schedule = {.kind = LS_EXPONENTIAL_DECAY, .decay_steps = 3, .decay_rate = 0.5F}),
+        ls_adam(0.001F, .weight_decay = 0.01F)};
+    int few = queued_in(2, rules[_i]), replays = counts()->replays, more = queued_in(5, rules[_i]);
+    ck_assert_int_eq(few, more);
+    ck_assert_int_ge(counts()->replays - replays, 5 * 4 - 2 * 2);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("far step");
+    TCase *tests = tcase_create("far step");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, a_step_is_one_graph, 0, 2);
+    tcase_add_test(tests, memory_is_told);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
