@@ -95,10 +95,11 @@ class Far(unittest.TestCase):
     def test_emulated_gpus(self):
         self.by_nccl({**FAR, "LOCKSTEP_PLUGIN": EMULATED}, [(1, "bucket:7:KILL")])
         two = {"LOCKSTEP_PLUGIN": EMULATED, "LOCKSTEP_EMULATED_NCCL_FAILS": "1", "LOCKSTEP_DEVICES": "gpu:0,gpu:1"}
-        whole = Job(2, environment=two)
+        short = ("--epochs", "2")
+        whole = Job(2, short, environment=two)
         self.addCleanup(whole.folder.cleanup)
         whole.start_all().finish()
-        self.lose(two, {1: ["bucket:7:KILL"]}, whole.lives[0][-1].result(), workers=2)
+        self.lose(two, {1: ["bucket:7:KILL"]}, whole.lives[0][-1].result(), short, workers=2)
 
 
 if __name__ == "__main__":
