@@ -328,6 +328,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("optimizer");
     TCase *tests = tcase_create("optimizer");
+    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_oracle, 0, RULE_COUNT);
     tcase_add_loop_test(tests, test_parts, 0, RULE_COUNT);
     tcase_add_test(tests, test_norms_that_are_no_numbers);
