@@ -1,9 +1,9 @@
 /* A model of images in Lockstep: images/s, peak memory of the host, and memory of the first device as planned and as it
- * was at the most (0: it does not tell), as one JSON line. The images, 224 x 224, lie in
+ * was at the most (0: it does not tell), as one JSON line. The images lie in
  * memory as float32. Three steps before are not timed.
  * With TF_CONFIG the images/s are those of all workers.
  *
- * usage: images MODEL DEVICES PRECISION BATCH-OF-A-WORKER THREADS STEPS [CLASSES], such as
+ * usage: images MODEL DEVICES PRECISION BATCH-OF-A-WORKER THREADS STEPS [CLASSES [IMAGE-SIZE]], such as
  *        images mobilenet_v2 1 float32 32 1 8, or images resnet50 gpu:0 mixed_bfloat16 256 1 50 1000 */
 #include <lockstep/lockstep.h>
 #include <stdio.h>
@@ -11,13 +11,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define SIZE 224
+#define SIZE 224 /* of the images, unless it is given */
 
 struct bench {
     const char *name, *devices;
     ls_precision precision;
     int64_t batch, steps;
-    int threads, classes;
+    int threads, classes, size;
     ls_strategy *strategy;
     ls_dataset *data;
     ls_model *model;
@@ -26,7 +26,7 @@ struct bench {
 };
 
 static ls_status fill(struct bench *bench) {
-    size_t count = (size_t)bench->batch * SIZE * SIZE * 3;
+    size_t count = (size_t)bench->batch * (size_t)bench->size * (size_t)bench->size * 3;
     bench->images = malloc(count * sizeof(float));
     bench->labels = malloc((size_t)bench->batch * sizeof(int32_t));
     if (!bench->images || !bench->labels) return LS_RESOURCE_EXHAUSTED;
@@ -43,8 +43,9 @@ static ls_status make(struct bench *bench) {
     if (!st) bench->batch *= ls_num_replicas_in_sync(bench->strategy);
     if (!st) st = fill(bench);
     if (!st)
-        st = ls_dataset_arrays(bench->images, LS_SHAPE(SIZE, SIZE, 3), bench->labels, bench->batch, bench->classes,
-                               LS_DATASET(.batch_size = bench->batch, .repeat = bench->steps), &bench->data);
+        st = ls_dataset_arrays(bench->images, LS_SHAPE(bench->size, bench->size, 3), bench->labels, bench->batch,
+                               bench->classes, LS_DATASET(.batch_size = bench->batch, .repeat = bench->steps),
+                               &bench->data);
     if (!st) st = ls_application(bench->name, LS_APPLICATION(.classes = bench->classes), &layers, &count);
     if (!st) st = ls_model_new(bench->strategy, layers, count, &bench->model);
     ls_memory_free(layers);
@@ -59,16 +60,17 @@ static bool read_arguments(int count, char **arguments, struct bench *bench) {
                                              [LS_PRECISION_TF32] = "tf32",
                                              [LS_MIXED_BFLOAT16] = "mixed_bfloat16",
                                              [LS_MIXED_FLOAT16] = "mixed_float16"};
-    if (count != 7 && count != 8) return false;
+    if (count < 7 || count > 9) return false;
     *bench = (struct bench){.name = arguments[1],
                             .devices = arguments[2],
                             .batch = atoll(arguments[4]),
                             .steps = 1 + atoll(arguments[6]),
                             .threads = atoi(arguments[5]),
-                            .classes = count == 8 ? atoi(arguments[7]) : 2};
+                            .classes = count > 7 ? atoi(arguments[7]) : 2,
+                            .size = count > 8 ? atoi(arguments[8]) : SIZE};
     for (size_t i = 0; i < sizeof(precisions) / sizeof(precisions[0]); i++) {
         bench->precision = (ls_precision)i;
-        if (!strcmp(precisions[i], arguments[3])) return bench->classes > 0;
+        if (!strcmp(precisions[i], arguments[3])) return bench->classes > 0 && bench->size > 0;
     }
     return false;
 }

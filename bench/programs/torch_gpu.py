@@ -1,7 +1,8 @@
-"""MobileNetV2 or ResNet-50 at 224 x 224 on a GPU in torch, channels last: images/s, the loss and the most memory that its
+"""MobileNetV2 or ResNet-50 on a GPU in torch, channels last: images/s, the loss and the most memory that its
 allocator gave out at once, as one JSON line.
 
-usage: torch_gpu.py mobilenet_v2|resnet50 float32|tf32|mixed_bfloat16|mixed_float16 BATCH STEPS CLASSES eager|compiled"""
+usage: torch_gpu.py mobilenet_v2|resnet50 float32|tf32|mixed_bfloat16|mixed_float16 BATCH STEPS CLASSES eager|compiled
+       IMAGE-SIZE"""
 import contextlib
 import json
 import sys
@@ -67,7 +68,7 @@ def make_resnet(classes):
 
 
 def main():
-    name, precision, variant = sys.argv[1], sys.argv[2], sys.argv[6]
+    name, precision, variant, size = sys.argv[1], sys.argv[2], sys.argv[6], int(sys.argv[7])
     batch, steps, classes = map(int, sys.argv[3:6])
     torch.manual_seed(1)
     torch.backends.cudnn.benchmark = True
@@ -77,7 +78,7 @@ def main():
     model = model.to("cuda", memory_format=torch.channels_last)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.001, fused=True)
     scaler = torch.amp.GradScaler("cuda", enabled=precision == "mixed_float16")
-    images = (torch.rand(batch, 3, 224, 224) * 2 - 1).contiguous(memory_format=torch.channels_last).pin_memory()
+    images = (torch.rand(batch, 3, size, size) * 2 - 1).contiguous(memory_format=torch.channels_last).pin_memory()
     labels = (torch.arange(batch) % classes).pin_memory()
     forward = torch.compile(model) if variant == "compiled" else model
 

@@ -1,0 +1,75 @@
+"""Tests of ops, of networks and of collectives on the GPU, plainly and under compute-sanitizer."""
+import re
+import shutil
+
+from run import say
+
+from .machine import Bad, need
+
+DEVICE = ["device", "queue", "elements", "loss", "optimizer", "report", "dense", "products", "batch_norm", "half", "against_cpu",
+          "image", "group", "peer"]
+PROGRAMS = [f"device/device_{subject}_test" for subject in DEVICE]
+# One process a program, with one context on the GPU; queue sets its own environment and ends processes on purpose.
+FORKED = {"device/device_queue_test"}
+MEMCHECK = ["elements", "loss", "optimizer", "report", "dense", "batch_norm"]
+RACECHECK = ["loss", "optimizer", "batch_norm"]
+
+
+def run_tests(machine, name, before=()):
+    """How many tests of a program passed, and a line for each of the others; it speaks TAP. An exit status of its own,
+    as compute-sanitizer has, is a failure too."""
+    own = {**machine.own, "LOCKSTEP_TEST_DEVICE": "gpu:0", "CK_FORK": "yes" if name in FORKED else "no",
+           "CK_TIMEOUT_MULTIPLIER": "10"}
+    limit = machine.left() / 2  # one that hangs leaves time for the others
+    code, text, last = machine.run_to_end([*before, machine.place / "tests" / name], own, limit)
+    good, bad = len(re.findall(r"^ok ", text, re.M)), re.findall(r"^not ok .*", text, re.M)
+    if code is None:
+        bad.append("it did not end in its time")
+    elif code and not bad:
+        bad.append(f"exit status {code}: {(text + last)[-400:]}")
+    elif not good and not bad:
+        bad.append(f"no result: {(text + last)[-400:]}")
+    return good, [f"{name.rpartition('/')[2]}: {line}" for line in bad]
+
+
+def chosen(machine, subjects):
+    return [subject for subject in subjects if subject in (machine.sizes.subjects or subjects)]
+
+
+def summed(machine, runs):
+    """Of [(what comes before, program, a name for it)]: the number of tests, all good."""
+    good, bad = 0, []
+    for before, name, label in runs:
+        passed, failed = run_tests(machine, name, before)
+        good += passed
+        bad += [label + line for line in failed]
+    for line in bad:
+        say(f"  {line}")
+    first = bad[0].replace("\n", " ")[:200] if bad else ""
+    need(not bad, f"{good} passed, {len(bad)} failed; first: {first}")
+    return good
+
+
+def check_info(machine):
+    text = machine.run(machine.lockstep("info"))
+    lines = [" ".join(line.split()) for line in text.splitlines() if re.match(r"\s*(gpu|NCCL)\s", line)]
+    need(len(lines) == 2 and all(line.split()[1] == "yes" for line in lines), f"lockstep info: {'; '.join(lines)}")
+    return "; ".join(lines)
+
+
+def check_tests(machine):
+    small = [f"device/device_{subject}_test" for subject in machine.sizes.subjects]
+    names = [name for name in PROGRAMS if not small or name in small]
+    return f"{summed(machine, [((), name, '') for name in names])} passed, 0 failed"
+
+
+def check_sanitizer(machine):
+    """Errors that tests provoke in CUDA's interface are none."""
+    if not shutil.which("compute-sanitizer"):
+        raise Bad("compute-sanitizer is not on the PATH")
+    runs = []
+    for tool, subjects in (("memcheck", MEMCHECK), ("racecheck", RACECHECK)):
+        before = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "99"]
+        before += ["--report-api-errors", "no"] if tool == "memcheck" else []
+        runs += [(before, f"device/device_{subject}_test", f"{tool}: ") for subject in chosen(machine, subjects)]
+    return f"memcheck and racecheck clean over {summed(machine, runs)} tests"

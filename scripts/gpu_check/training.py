@@ -1,0 +1,105 @@
+"""Training on the GPU beside training on the CPU: the gradients of one step, the losses of some, and other precisions."""
+import array
+import ast
+import struct
+import tempfile
+import zipfile
+from pathlib import Path
+
+from .machine import need
+
+MOST = 20000  # elements of a variable that are compared
+
+
+def train(machine, *more):
+    sizes = machine.sizes
+    return ["train", "--dataset", "shapes", "--image-size", sizes.image, "--limit", sizes.limit, "--no-validation", "--batch-size",
+            sizes.batch, "--verbose", -1, "--json", *more]
+
+
+# What a model is trained with: a learning rate at which 20 steps stay comparable. Where an activation has a kink, rounding
+# moves elements over it, and the gradients of any two float32 programs differ by about 1 %.
+MODELS = {"mlp": ("--learning-rate", 0.01), "lenet": ("--learning-rate", 0.01),
+          "mobilenet_v2": ("--alpha", 0.35, "--symmetric", "--learning-rate", 1e-6),
+          "resnet50": ("--learning-rate", 1e-6)}
+
+
+def losses(machine, model, device, *more):
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "losses.csv"
+        command = machine.lockstep(*train(machine, "--model", model, *MODELS[model], "--optimizer", "sgd", "--epochs",
+                                          machine.sizes.steps, "--steps-per-epoch", 1, "--csv", file, *more))
+        machine.run(command, LOCKSTEP_DEVICES=device)
+        rows = [line.split(",") for line in file.read_text().splitlines()]
+    column = rows[0].index("loss")
+    return [float(row[column]) for row in rows[1:]]
+
+
+def apart(one, other):
+    return max(abs(a - b) / max(1, abs(a)) for a, b in zip(one, other))
+
+
+def check_losses(machine):
+    worst, steps = {}, machine.sizes.steps
+    for model in machine.sizes.models:
+        cpu, gpu = losses(machine, model, "cpu:0"), losses(machine, model, "gpu:0")
+        need(len(cpu) == len(gpu) == steps, f"{model}: {len(gpu)} losses")
+        worst[model] = apart(cpu, gpu)
+    text = ", ".join(f"{model} {difference:.1e}" for model, difference in worst.items())
+    need(max(worst.values()) <= 1e-4, f"{steps} steps, beyond 1e-4 of the CPU's: {text}")
+    return f"{steps} steps, float32, against the CPU: {text}"
+
+
+def check_precision(machine):
+    texts, full = [], losses(machine, "lenet", "gpu:0")
+    for precision in ("tf32", "mixed_bfloat16", "mixed_float16"):
+        difference = apart(full, losses(machine, "lenet", "gpu:0", "--precision", precision))
+        need(difference < 0.05, f"{precision}: losses differ by {difference:.3f} from float32's")
+        texts.append(f"{precision} {difference:.1e}")
+    return f"{machine.sizes.steps} steps of lenet against float32: " + ", ".join(texts)
+
+
+def read_array(content):
+    """A .npy of float32: some of its elements, evenly spread, by a step that is odd."""
+    length, = struct.unpack_from("<H", content, 8)
+    header = ast.literal_eval(content[10:10 + length].decode("latin1"))
+    need(header["descr"] == "<f4", f"an array of {header['descr']}")
+    values = array.array("f", content[10 + length:])
+    return values[::len(values) // MOST | 1]
+
+
+def first_update(machine, model, device, rate):
+    """What the variables are after one step, by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "weights.npz"
+        command = machine.lockstep(*train(machine, "--model", model, *MODELS[model], "--optimizer", "sgd", "--learning-rate", rate,
+                                          "--epochs", 1, "--steps-per-epoch", 1, "--save-each", file))
+        machine.run(command, LOCKSTEP_DEVICES=device)
+        with zipfile.ZipFile(file) as found:
+            return {name: read_array(found.read(name)) for name in found.namelist() if "moving" not in name}
+
+
+def product(a, b):
+    return sum(map(float.__mul__, a, b))
+
+
+def minus(a, b):
+    return list(map(float.__sub__, a, b))
+
+
+def check_gradients(machine):
+    """By a step of rate 1: as a whole within 5 %, and along the CPU's gradient each variable's within 2 %."""
+    texts = []
+    for model in machine.sizes.models:
+        before, cpu, gpu = (first_update(machine, model, *what) for what in (("cpu:0", 1e-12), ("cpu:0", 1), ("gpu:0", 1)))
+        wanted = {name: minus(before[name], cpu[name]) for name in before}
+        found = {name: minus(before[name], gpu[name]) for name in before}
+        errors = {name: minus(wanted[name], found[name]) for name in before}
+        whole, wrong = (sum(product(each, each) for each in of.values()) for of in (wanted, errors))
+        need(whole > 0 and wrong <= 0.05**2 * whole, f"{model}: the gradient is {(wrong / max(whole, 1e-300))**0.5:.1%} from the CPU's")
+        for name, step in wanted.items():
+            squares = product(step, step)
+            along = product(step, found[name]) / max(squares, 1e-300)
+            need(squares < 1e-8 * whole or abs(along - 1) <= 0.02, f"{model}: {name} is {along:.3f} of the CPU's")
+        texts.append(f"{model} {(wrong / whole)**0.5:.1e}")
+    return "of one step, relative to the CPU's: " + ", ".join(texts)

@@ -1,0 +1,82 @@
+"""scripts/gpu-check on the emulation of CUDA: every part runs and has its row; one that fails or hangs ends no other.
+
+usage: gpu_check.py LOCKSTEP"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import cli
+
+SCRIPT = Path(__file__).resolve().parent.parent.parent / "scripts/gpu-check"
+BUILD = Path(cli.LOCKSTEP).parent
+# In compute-sanitizer's place: notes how it was called, and runs what it was given, or does what it is told.
+STAND_IN = """#!/bin/sh
+echo "$*" >> "$0.calls"
+while [ "${1#--}" != "$1" ]; do shift 2; done
+eval "$STAND_IN"
+"""
+
+
+def rows(parts, seconds=100, **variables):
+    """{part: its row}, and how compute-sanitizer was called."""
+    with tempfile.TemporaryDirectory() as folder:
+        tool = Path(folder) / "compute-sanitizer"
+        tool.write_text(STAND_IN)
+        tool.chmod(0o755)
+        own = cli.environment(PATH=f"{folder}:{os.environ['PATH']}", **{"STAND_IN": '"$@"', **variables})
+        done = subprocess.run([sys.executable, SCRIPT, "--emulated", "--build", BUILD, "--parts", parts, "--seconds", str(seconds),
+                               "--json"], env=own, capture_output=True, text=True, timeout=2 * seconds, check=False)
+        found = {row["part"]: row for row in json.loads(done.stdout.splitlines()[-1])}
+        cli.equal(list(found), parts.split(","), done.stderr)
+        cli.equal(done.returncode, 0 if all(row["result"] == "ok" for row in found.values()) else 1, done.stderr)
+        calls = Path(f"{tool}.calls")
+        return found, calls.read_text().splitlines() if calls.exists() else []
+
+
+def all_good(parts):
+    found, calls = rows(parts)
+    cli.equal([row for row in found.values() if row["result"] != "ok"], [])
+    return found, calls
+
+
+def ops_and_training_agree_with_the_cpu():
+    found, _ = all_good("info,tests,gradients,losses,precision")
+    cli.contains(found["info"]["detail"], "emulated GPU")
+    cli.contains(found["tests"]["detail"], " passed, 0 failed")
+    for part in ("gradients", "losses"):
+        cli.contains(found[part]["detail"], "lenet ")
+    cli.contains(found["precision"]["detail"], "mixed_bfloat16 ")
+
+
+def workers_stay_equal_and_one_may_be_lost():
+    found, _ = all_good("workers,kill")
+    cli.contains(found["workers"]["detail"], "nccl x2")
+    cli.contains(found["kill"]["detail"], "same weights")
+
+
+def speed_is_measured_without_torch():
+    found, _ = all_good("speed")
+    cli.contains(found["speed"]["detail"], "mobilenet_v2 float32: ")
+
+
+def the_sanitizer_is_asked_and_believed():
+    _, calls = all_good("sanitizer")
+    memcheck = f"--tool memcheck --error-exitcode 99 --report-api-errors no {BUILD}/tests/device/device_loss_test"
+    racecheck = f"--tool racecheck --error-exitcode 99 {BUILD}/tests/device/device_loss_test"
+    cli.equal([call for call in calls if "loss" in call], [memcheck, racecheck])
+    found, _ = rows("sanitizer,info", STAND_IN="exit 99")
+    cli.equal([row["result"] for row in found.values()], ["FAILED", "ok"])
+    cli.contains(found["sanitizer"]["detail"], "exit status 99")
+
+
+def what_hangs_is_ended_at_its_share():
+    found, _ = rows("sanitizer,info", seconds=24, STAND_IN="sleep 60")
+    cli.equal([row["result"] for row in found.values()], ["FAILED", "ok"])
+    cli.contains(found["sanitizer"]["detail"], "it did not end in its time")
+
+
+cli.main([ops_and_training_agree_with_the_cpu, workers_stay_equal_and_one_may_be_lost, speed_is_measured_without_torch,
+          the_sanitizer_is_asked_and_believed, what_hangs_is_ended_at_its_share])
