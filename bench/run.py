@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-VENV = Path.home() / ".cache/lockstep/peers"
+VENV = Path(os.path.expanduser("~")) / ".cache/lockstep/peers"  # there may be no home
 PIP_NAMES = {"tensorflow": "tensorflow-cpu", "torch": "torch"}
 FIND = """
 import json
@@ -227,12 +227,13 @@ def find_python_peers(python, wanted, hint):
 # --- the machine and the command line -----------------------------------------------------------------------------
 
 
-def describe_machine(lockstep, versions):
+def describe_machine(lockstep, versions, **extra):
+    """extra: more of lockstep's environment."""
     if not os.access(lockstep, os.X_OK):
         raise Failure(f"{lockstep} is missing; run scripts/quickstart first (or name it: --lockstep PATH)")
     cpu = next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
                 if line.startswith("model name")), platform.processor() or "unknown")
-    version = run_together([([str(lockstep), "--version"], environment())], 20).strip()
+    version = run_together([([str(lockstep), "--version"], environment(**extra))], 20).strip()
     return {"lockstep": version, **versions, "cpu": cpu, "cores": len(os.sched_getaffinity(0)),
             "system": platform.platform(), "load_at_start": os.getloadavg()[0]}
 

@@ -1,4 +1,5 @@
 """What is brought along to a machine where Lockstep cannot be built: programs, tests and their shared libraries."""
+import atexit
 import re
 import shutil
 import subprocess
@@ -26,7 +27,7 @@ def build():
 
 def files(built):
     found = [built / "lockstep", built / "liblockstep.so.0", built / "bench/images", built / "bench/roofline"]
-    return found + sorted(built.rglob("lockstep-cuda.so")) + [built / "tests" / name for name in PROGRAMS]
+    return found + sorted(built.rglob("lockstep-cuda*.so")) + [built / "tests" / name for name in PROGRAMS]
 
 
 def libraries(path):
@@ -63,6 +64,7 @@ def prepare(folder, built=None):
 
 def unpack(folder):
     place = Path(tempfile.mkdtemp(prefix="gpu-check-"))
+    atexit.register(shutil.rmtree, place, True)
     with tarfile.open(folder / ARCHIVE) as archive:
         archive.extractall(place)
     return place

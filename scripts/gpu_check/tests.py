@@ -1,4 +1,5 @@
 """Tests of ops, of networks and of collectives on the GPU, plainly and under compute-sanitizer."""
+import os
 import re
 import shutil
 
@@ -65,11 +66,11 @@ def check_tests(machine):
 
 def check_sanitizer(machine):
     """Errors that tests provoke in CUDA's interface are none."""
-    if not shutil.which("compute-sanitizer"):
-        raise Bad("compute-sanitizer is not on the PATH")
-    runs = []
+    runs, program = [], shutil.which("compute-sanitizer", path=f"{os.environ['PATH']}:/usr/local/cuda/bin")
+    if not program:
+        raise Bad("compute-sanitizer is neither on the PATH nor in /usr/local/cuda/bin")
     for tool, subjects in (("memcheck", MEMCHECK), ("racecheck", RACECHECK)):
-        before = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "99"]
+        before = [program, "--tool", tool, "--error-exitcode", "99"]
         before += ["--report-api-errors", "no"] if tool == "memcheck" else []
         runs += [(before, f"device/device_{subject}_test", f"{tool}: ") for subject in chosen(machine, subjects)]
     return f"memcheck and racecheck clean over {summed(machine, runs)} tests"
