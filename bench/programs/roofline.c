@@ -2,9 +2,11 @@
  * of a run, the bytes that it cannot but move (each tensor once for each time that it must be read or written) and its
  * floating-point operations (of products; others are counted as none).
  *
- * usage: roofline DEVICE BATCH, such as roofline gpu:0 256 */
+ * usage: roofline DEVICE BATCH [RUNS [TEXT]], such as roofline gpu:0 256 20 depthwise: those with the text in their
+ * names */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/dtype.h"
@@ -12,17 +14,19 @@
 #include "base/status.h"
 #include "device/device.h"
 
-#define WARM_RUNS  3
-#define TIMED_RUNS 20
-#define PARAMETERS 25610216 /* of ResNet-50 with its statistics left out, about */
-#define PATTERN    4096     /* values that tensors are filled with, again and again */
+#define WARM_RUNS  3         /* at most */
+#define TIMED_RUNS 20        /* unless they are given */
+#define PARAMETERS 25610216  /* of ResNet-50 with its statistics left out, about */
+#define PATTERN    (1 << 20) /* values that tensors are filled with, again and again */
 #define MAX_PIECES LS_OP_TENSORS
 
 struct bench {
     struct ls_device *device;
     int64_t batch;
-    ls_dtype dtype; /* of activations */
-    float *scale;   /* host memory for ops */
+    int runs;         /* timed ones, of each op */
+    const char *text; /* in the names of those that are measured */
+    ls_dtype dtype;   /* of activations */
+    float *scale;     /* host memory for ops */
     struct ls_loss_sums *sums;
     double *value;
     struct ls_optimizer_step *step;
@@ -77,13 +81,14 @@ static ls_status run_often(const struct bench *bench, const struct ls_op *op, in
 static ls_status time_op(const struct bench *bench, const char *name, struct made *made, double operations) {
     struct ls_op *op = &made->op;
     double seconds = 0;
+    int warm = bench->runs < WARM_RUNS ? bench->runs : WARM_RUNS;
     ls_status status = bench->device->ops->build(bench->device, op);
     if (status) return status;
     if (op->workspace_size)
         status = bench->device->ops->allocate(bench->device, op->workspace_size, &made->pieces[MAX_PIECES]);
     op->workspace = made->pieces[MAX_PIECES];
-    if (!status) status = run_often(bench, op, WARM_RUNS, &seconds);
-    if (!status) status = run_often(bench, op, TIMED_RUNS, &seconds);
+    if (!status) status = run_often(bench, op, warm, &seconds);
+    if (!status) status = run_often(bench, op, bench->runs, &seconds);
     bench->device->ops->discard(bench->device, op);
     if (!status)
         (void)printf(
@@ -141,6 +146,7 @@ static ls_status batch_norm(const struct bench *bench, const struct image_case *
     if (!status && backward) status = give(bench, &made, LS_ARG_DX, bench->dtype, x, 1);
     for (int i = LS_ARG_DGAMMA; !status && backward && i <= LS_ARG_DBETA; i++)
         status = give(bench, &made, i, LS_FLOAT32, channels, 1);
+    if (!status && backward) status = give(bench, &made, LS_ARG_SHIFTS, LS_FLOAT32, LS_SHAPE(2, c->channels), 1);
     if (!status) status = time_op(bench, c->name, &made, 0);
     release(bench, &made);
     return status;
@@ -279,6 +285,7 @@ static ls_status measure_all(struct bench *bench) {
     for (size_t t = 0; !status && t < 2; t++) {
         bench->dtype = types[t];
         for (size_t i = 0; !status && i < sizeof(cases) / sizeof(cases[0]); i++) {
+            if (!strstr(cases[i].c.name, bench->text)) continue;
             status = cases[i].measure(bench, &cases[i].c);
             if (status == LS_UNIMPLEMENTED) { /* as 16 bits on a CPU: the others may still be */
                 (void)fprintf(stderr, "%s, %s: %s\n", cases[i].c.name, ls_dtype_name(bench->dtype), ls_error());
@@ -293,10 +300,12 @@ int main(int count, char **arguments) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     struct ls_thread_state before;
     int opened = 0;
-    if (count != 3 || atoll(arguments[2]) < 1) return 2;
+    int runs = count > 3 ? atoi(arguments[3]) : TIMED_RUNS;
+    if (count < 3 || count > 5 || atoll(arguments[2]) < 1 || runs < 1) return 2;
     ls_status status = ls_devices_open(arguments[1], 1, devices, &opened);
     if (status) return ls_exit(status);
-    struct bench bench = {.device = devices[0], .batch = atoll(arguments[2])};
+    struct bench bench = {
+        .device = devices[0], .batch = atoll(arguments[2]), .runs = runs, .text = count > 4 ? arguments[4] : ""};
     status = bench.device->ops->enter(bench.device, &before);
     if (!status) status = allocate_host(&bench);
     if (!status) status = measure_all(&bench);

@@ -50,7 +50,7 @@ ON_GPU = Sizes(image=64, limit=640, batch=32, steps=20, models=("mlp", "lenet", 
 EMULATED = Sizes(image=16, limit=16, batch=8, steps=2, models=("mlp", "lenet"), workers=(2,), communications=("nccl",),
                  bytes="4K", kill_epochs=12, subjects=("elements", "loss", "report"),
                  speed=("--batch", 1, "--steps", 1, "--image-size", 32, "--models", "mobilenet_v2", "--precisions", "float32",
-                        "--leave-out", "eager", "compiled"))
+                        "--leave-out", "eager", "compiled", "--roofline", "--ops", "batch norm"))
 
 
 @dataclass

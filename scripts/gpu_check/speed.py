@@ -18,6 +18,7 @@ def check_speed(machine):
     code, text, last = machine.run_to_end(command, own, machine.left())
     print(text, flush=True)
     need(code == 0, f"bench/gpu: {'it did not end in its time' if code is None else f'exit status {code}'}:\n{last}")
+    need("of memory" in text, f"bench/gpu: no table of ops:\n{last}")
     table = text.partition("images/s:")[2].partition("MB on the GPU:")[0]
     rows = [line.split() for line in table.splitlines() if line.startswith(("mobilenet_v2", "resnet50"))]
     return "; ".join(f"{row[0]} {row[1]}: {row[3]} images/s, {row[6]} of eager, {row[7]} of compiled" for row in rows)

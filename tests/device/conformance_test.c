@@ -1,0 +1,374 @@
+/* Every kind of op in every type that it takes, on LOCKSTEP_TEST_DEVICE against the CPU, whose own tests are against
+ * the oracle. A kind that has no row here fails. On an emulated GPU images and matrices are small; elsewhere they are
+ * such that a GPU divides the work. */
+#include "base/dtype.h"
+#include "device/gpu.h"
+#include "device/op_fixture.h"
+#include "harness.h"
+
+#define HALF_TOLERANCE 1e-2 /* of the tensor's largest magnitude, as TOLERANCE */
+#define VARIANTS       6
+
+/* An op with memory of its own. stored: those of its tensors that are in the op's type. */
+struct sample {
+    struct ls_op op;
+    bool stored[LS_OP_TENSORS];
+    int variant;
+    bool large;
+    float scale, told[LS_REPORT_OTHERS + 1];
+    struct ls_loss_sums sums;
+    double value;
+    struct ls_optimizer_step step;
+    struct ls_blob_part part;
+};
+
+static struct ls_device *open_cpu(void) {
+    struct ls_device *device = NULL;
+    int count = 0;
+    ck_assert_int_eq(ls_devices_open("cpu:0", 1, &device, &count), LS_OK);
+    ck_assert_int_eq(device->ops->enter(device, &(struct ls_thread_state){0}), LS_OK);
+    return device;
+}
+
+static int64_t sized(const struct sample *s, int64_t small, int64_t large) {
+    return s->large ? large : small;
+}
+
+/* Float32, random. */
+static float *give(struct sample *s, int place, bool stored, ls_shape shape) {
+    struct pair pair = make_random((uint64_t)place + 1, ls_shape_count(&shape));
+    s->op.tensors[place] = tensor(&pair, shape);
+    s->stored[place] = stored;
+    ls_free(pair.oracle);
+    return pair.device;
+}
+
+static float *give_positive(struct sample *s, int place, ls_shape shape) {
+    float *values = give(s, place, false, shape);
+    for (int64_t i = 0; i < ls_shape_count(&shape); i++) values[i] = fabsf(values[i]) + 0.5F;
+    return values;
+}
+
+static void give_labels(struct sample *s, int place, int64_t rows, int64_t classes) {
+    int32_t *labels = ls_alloc_aligned((size_t)rows * sizeof(int32_t));
+    ck_assert_ptr_nonnull(labels);
+    for (int64_t r = 0; r < rows; r++) labels[r] = (int32_t)(ls_random_bits(7, 2, (uint64_t)r) % (uint64_t)classes);
+    s->op.tensors[place] = (struct ls_tensor){labels, LS_INT32, LS_SHAPE(rows)};
+}
+
+/* ---- products and windows ---- */
+
+static void dense(struct sample *s) {
+    int64_t rows = sized(s, 9, 256), in = sized(s, 16, 512) + s->variant, out = sized(s, 8, 128) + s->variant % 2;
+    s->op.activation = s->variant % 3 ? LS_LINEAR : LS_RELU;
+    give(s, LS_ARG_X, true, LS_SHAPE(rows, in)), give(s, LS_ARG_DX, true, LS_SHAPE(rows, in));
+    give(s, LS_ARG_W, true, LS_SHAPE(in, out)), give(s, LS_ARG_DW, false, LS_SHAPE(in, out));
+    give(s, LS_ARG_B, false, LS_SHAPE(out)), give(s, LS_ARG_DB, false, LS_SHAPE(out));
+    give(s, LS_ARG_Y, true, LS_SHAPE(rows, out)), give(s, LS_ARG_DY, true, LS_SHAPE(rows, out));
+}
+
+static ls_shape windows_of(const struct sample *s, ls_shape image, int64_t channels) {
+    for (int i = 0; i < 2; i++) image.dims[i + 1] = ls_window_positions(&s->op.window, i, image.dims[i + 1]);
+    image.dims[3] = channels;
+    return image;
+}
+
+/* What MobileNetV2 and ResNet-50 have: 3 by 3, depthwise with stride 2, 1 by 1, the first one; and groups, dilation. */
+static void convolution(struct sample *s) {
+    static const struct ls_window all[VARIANTS] = {
+        {{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}, {{3, 3}, {2, 2}, {1, 1}, {0, 0}, {1, 1}, 0},
+        {{1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, 1}, {{7, 7}, {2, 2}, {1, 1}, {3, 3}, {3, 3}, 1},
+        {{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2}, {{3, 3}, {1, 1}, {2, 2}, {2, 2}, {2, 2}, 1}};
+    bool depthwise = s->variant == 1, first = s->variant == 3;
+    int64_t size = sized(s, 6, 28), channels = first ? 3 : sized(s, 8, 64),
+            filters = depthwise ? channels : sized(s, 8, 64);
+    s->op.window = all[s->variant];
+    if (depthwise) s->op.window.groups = channels;
+    const int64_t *kernel = s->op.window.kernel;
+    ls_shape x = LS_SHAPE(sized(s, 2, 8), size, size, channels), y = windows_of(s, x, filters);
+    ls_shape w = LS_SHAPE(kernel[0], kernel[1], channels / s->op.window.groups, filters);
+    give(s, LS_ARG_X, true, x), give(s, LS_ARG_DX, true, x);
+    give(s, LS_ARG_W, true, w), give(s, LS_ARG_DW, false, w);
+    give(s, LS_ARG_B, false, LS_SHAPE(filters)), give(s, LS_ARG_DB, false, LS_SHAPE(filters));
+    give(s, LS_ARG_Y, true, y), give(s, LS_ARG_DY, true, y);
+}
+
+/* Backward y must be what comes of x. */
+static void pool(struct sample *s) {
+    int64_t size = sized(s, 6, 28), kernel = s->variant / 2 == 2 ? size : 3 - s->variant / 2;
+    struct ls_device *cpu = open_cpu();
+    s->op.pool = s->variant % 2 ? LS_POOL_AVERAGE : LS_POOL_MAX;
+    s->op.window = (struct ls_window){{kernel, kernel}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, 1};
+    ls_shape x = LS_SHAPE(sized(s, 2, 8), size, size, sized(s, 8, 64) + s->variant / 2),
+             y = windows_of(s, x, x.dims[3]);
+    give(s, LS_ARG_X, true, x), give(s, LS_ARG_DX, true, x);
+    give(s, LS_ARG_Y, true, y), give(s, LS_ARG_DY, true, y);
+    struct ls_op forward = s->op;
+    forward.kind = LS_OP_POOL_FORWARD;
+    ck_assert_msg(run_op(cpu, &forward) == LS_OK, "%s", ls_error());
+    ls_device_close(cpu);
+}
+
+static void pad(struct sample *s) {
+    ls_shape small = LS_SHAPE(2, sized(s, 5, 28), 7, 8 + s->variant), large = small;
+    s->op.window = (struct ls_window){{1, 1}, {1, 1}, {1, 1}, {0, 2}, {1, 3}, 1};
+    large.dims[1] += 1, large.dims[2] += 5;
+    give(s, LS_ARG_X, true, s->op.kind == LS_OP_PAD ? small : large);
+    give(s, LS_ARG_Y, true, s->op.kind == LS_OP_PAD ? large : small);
+}
+
+/* ---- batch norm; without an activation, whose kinks would let rounding decide ---- */
+
+static void batch_norm(struct sample *s) {
+    int64_t rows = sized(s, 49, 3000) + s->variant, channels = sized(s, 16, 96) + s->variant % 2;
+    static const int images[] = {LS_ARG_X, LS_ARG_Y, LS_ARG_DY, LS_ARG_DX};
+    static const int vectors[] = {LS_ARG_GAMMA,     LS_ARG_BETA,   LS_ARG_MEAN, LS_ARG_DMEAN,
+                                  LS_ARG_DVARIANCE, LS_ARG_DGAMMA, LS_ARG_DBETA};
+    s->op.epsilon = 0.001F, s->op.momentum = 0.9F;
+    s->op.fused = s->variant % 2;
+    s->scale = 1 / (float)rows;
+    for (int i = 0; i < 4; i++) give(s, images[i], true, LS_SHAPE(rows, channels));
+    for (int i = 0; i < 7; i++) give(s, vectors[i], false, LS_SHAPE(channels));
+    give_positive(s, LS_ARG_VARIANCE, LS_SHAPE(channels));
+    give_positive(s, LS_ARG_SAVED, LS_SHAPE(2, channels));
+    give(s, LS_ARG_SHIFTS, false, LS_SHAPE(2, channels));
+}
+
+/* ---- elements ---- */
+
+static void activation(struct sample *s) {
+    static const ls_activation kinds[VARIANTS] = {LS_RELU, LS_RELU6, LS_LEAKY_RELU, LS_SIGMOID, LS_TANH, LS_SOFTMAX};
+    ls_shape shape = LS_SHAPE(sized(s, 21, 3001), sized(s, 7, 100));
+    s->op.activation = kinds[s->variant];
+    give(s, LS_ARG_X, true, shape), give(s, LS_ARG_Y, true, shape);
+    give(s, LS_ARG_DY, true, shape), give(s, LS_ARG_DX, true, shape);
+}
+
+static void elements(struct sample *s) {
+    ls_shape shape = LS_SHAPE(sized(s, 17, 4001), 16 + s->variant);
+    s->op.random = (struct ls_randomness){1, 2, 3};
+    give(s, LS_ARG_X, true, shape), give(s, LS_ARG_Y, true, shape), give(s, LS_ARG_W, true, shape);
+}
+
+static void merge(struct sample *s) {
+    ls_shape shape = LS_SHAPE(sized(s, 17, 100001) + s->variant);
+    give(s, LS_ARG_X, false, shape), give(s, LS_ARG_Y, false, shape);
+}
+
+static void columns(struct sample *s) {
+    ls_shape narrow = LS_SHAPE(sized(s, 5, 3000), 8 + s->variant), wide = LS_SHAPE(narrow.dims[0], 24 + s->variant);
+    s->op.column = 4 + 4 * (s->variant % 2);
+    give(s, LS_ARG_X, true, s->op.kind == LS_OP_PLACE ? narrow : wide);
+    give(s, LS_ARG_Y, true, s->op.kind == LS_OP_PLACE ? wide : narrow);
+}
+
+static void cast(struct sample *s) {
+    ls_shape shape = LS_SHAPE(sized(s, 33, 100001) + s->variant);
+    give(s, LS_ARG_X, s->variant % 2, shape), give(s, LS_ARG_Y, s->variant % 2 == 0, shape);
+}
+
+static void infinite(struct sample *s) {
+    float *values = give(s, LS_ARG_X, false, LS_SHAPE(sized(s, 33, 100001)));
+    for (int i = 0; i < 5 * s->variant; i += 3) values[i] = i % 2 ? NAN : -INFINITY;
+}
+
+static void report(struct sample *s) {
+    s->sums = (struct ls_loss_sums){.loss = 2.5 + s->variant, .correct = 3, .rows = 7};
+    give(s, LS_ARG_Y, false, LS_SHAPE(LS_REPORT_OTHERS + 1));
+}
+
+/* ---- losses ---- */
+
+static void outputs(struct sample *s) {
+    int64_t rows = sized(s, 5, 513), classes = sized(s, 10, 1000);
+    bool sparse = s->variant % 2,
+         probabilities = s->op.kind == LS_OP_CROSSENTROPY || s->op.kind == LS_OP_BINARY_CROSSENTROPY;
+    float *logits = give(s, LS_ARG_LOGITS, false, LS_SHAPE(rows, classes));
+    float *labels = give(s, LS_ARG_LABELS, false, LS_SHAPE(rows, classes));
+    for (int64_t i = 0; probabilities && i < rows * classes; i++) logits[i] = 1 / (1 + expf(-logits[i]));
+    for (int64_t i = 0; i < rows * classes; i++) labels[i] = i % classes == i / classes % classes;
+    if (sparse) ls_free(labels), give_labels(s, LS_ARG_LABELS, rows, classes);
+    if (s->op.kind != LS_OP_METRIC) give(s, LS_ARG_DLOGITS, false, LS_SHAPE(rows, classes));
+    s->op.metric = s->variant < 2 ? (ls_metric){LS_METRIC_TOP_K, .k = 3}
+                                  : (ls_metric){LS_METRIC_BINARY_ACCURACY, .threshold = 0.5F};
+    s->op.alpha = 0.1F * (float)(s->variant / 2);
+}
+
+static void one_hot(struct sample *s) {
+    int64_t rows = sized(s, 5, 513), classes = 10 + s->variant;
+    give_labels(s, LS_ARG_LABELS, rows, classes);
+    give(s, LS_ARG_ONE_HOT, false, LS_SHAPE(rows, classes));
+}
+
+/* ---- optimizers ---- */
+
+static void optimizer(struct sample *s) {
+    int64_t count = sized(s, 67, 100003) + s->variant;
+    s->part = (struct ls_blob_part){0, (size_t)count, true, 0.01F, 0.02F};
+    s->op.variables = &s->part, s->op.variable_count = 1;
+    s->step.rule = (ls_optimizer){.learning_rate = 0.01F,
+                                  .momentum = 0.5F,
+                                  .beta_1 = 0.9F,
+                                  .beta_2 = 0.999F,
+                                  .rho = 0.9F,
+                                  .epsilon = 1e-3F,
+                                  .weight_decay = 0.01F,
+                                  .clipnorm = (float)(s->variant % 2),
+                                  .nesterov = s->variant % 3 == 0};
+    give(s, LS_ARG_PARAMETERS, false, LS_SHAPE(count)), give(s, LS_ARG_GRADIENTS, false, LS_SHAPE(count));
+    for (int i = 0; i < 2; i++) give_positive(s, LS_ARG_MOMENT_1 + i, LS_SHAPE(count));
+}
+
+static void momentum(struct sample *s) {
+    optimizer(s);
+    ls_free(s->op.tensors[LS_ARG_MOMENT_2].data);
+    s->op.tensors[LS_ARG_MOMENT_2] = (struct ls_tensor){0};
+}
+
+typedef void make_fn(struct sample *s);
+static make_fn *const makers[LS_OP_KIND_COUNT] = {
+    [LS_OP_DENSE_FORWARD] = dense,
+    [LS_OP_DENSE_BACKWARD] = dense,
+    [LS_OP_CONVOLUTION_FORWARD] = convolution,
+    [LS_OP_CONVOLUTION_BACKWARD_DATA] = convolution,
+    [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = convolution,
+    [LS_OP_POOL_FORWARD] = pool,
+    [LS_OP_POOL_BACKWARD] = pool,
+    [LS_OP_BATCH_NORM_FORWARD] = batch_norm,
+    [LS_OP_BATCH_NORM_INFERENCE] = batch_norm,
+    [LS_OP_BATCH_NORM_AGAIN] = batch_norm,
+    [LS_OP_BATCH_NORM_BACKWARD] = batch_norm,
+    [LS_OP_BATCH_NORM_BACKWARD_DATA] = batch_norm,
+    [LS_OP_ACTIVATION_FORWARD] = activation,
+    [LS_OP_ACTIVATION_BACKWARD] = activation,
+    [LS_OP_ADD] = elements,
+    [LS_OP_SCALE] = elements,
+    [LS_OP_DROPOUT] = elements,
+    [LS_OP_PLACE] = columns,
+    [LS_OP_TAKE] = columns,
+    [LS_OP_PAD] = pad,
+    [LS_OP_CROP] = pad,
+    [LS_OP_SOFTMAX_CROSSENTROPY] = outputs,
+    [LS_OP_CROSSENTROPY] = outputs,
+    [LS_OP_SIGMOID_CROSSENTROPY] = outputs,
+    [LS_OP_BINARY_CROSSENTROPY] = outputs,
+    [LS_OP_SQUARED_ERROR] = outputs,
+    [LS_OP_METRIC] = outputs,
+    [LS_OP_ONE_HOT] = one_hot,
+    [LS_OP_MERGE] = merge,
+    [LS_OP_SGD] = momentum,
+    [LS_OP_ADAM] = optimizer,
+    [LS_OP_RMSPROP] = optimizer,
+    [LS_OP_LAMB] = optimizer,
+    [LS_OP_PENALTY] = momentum,
+    [LS_OP_CAST] = cast,
+    [LS_OP_FINITE] = infinite,
+    [LS_OP_REPORT] = report,
+};
+
+/* ---- two of each ---- */
+
+static void make(struct sample *s, enum ls_op_kind kind, int variant, bool large) {
+    *s = (struct sample){
+        .op = {.kind = kind, .alpha = 0.3F, .beta = 2}, .variant = variant, .large = large, .scale = 0.25F};
+    s->step.iteration = 5;
+    makers[kind](s);
+    s->op.scale = &s->scale, s->op.sums = &s->sums, s->op.value = &s->value;
+    s->op.step = &s->step, s->op.report = s->told;
+}
+
+static void release(struct sample *s) {
+    for (int t = 0; t < LS_OP_TENSORS; t++) ls_free(s->op.tensors[t].data);
+}
+
+static float widen(uint16_t bits, ls_dtype type) {
+    return type == LS_FLOAT16 ? ls_half_to_float(bits) : ls_bfloat16_to_float(bits);
+}
+
+/* Brings what is stored to a 16-bit type, in place; or rounds it only. */
+static void round_stored(struct sample *s, ls_dtype type, bool narrow) {
+    for (int t = 0; t < LS_OP_TENSORS; t++) {
+        struct ls_tensor *tensor = &s->op.tensors[t];
+        if (!tensor->data || !s->stored[t]) continue;
+        for (int64_t i = 0; i < ls_shape_count(&tensor->shape); i++) {
+            float *value = (float *)tensor->data + i;
+            uint16_t bits = type == LS_FLOAT16 ? ls_float_to_half(*value) : ls_float_to_bfloat16(*value);
+            if (narrow)
+                memcpy((char *)tensor->data + (size_t)i * sizeof(bits), &bits, sizeof(bits));
+            else
+                *value = widen(bits, type);
+        }
+        if (narrow) tensor->dtype = type;
+    }
+}
+
+static double value_at(const struct ls_tensor *tensor, int64_t i) {
+    if (tensor->dtype == LS_FLOAT32) return (double)((const float *)tensor->data)[i];
+    return (double)widen(((const uint16_t *)tensor->data)[i], tensor->dtype);
+}
+
+static void compare(const struct sample *must, const struct sample *is, int place, double tolerance) {
+    const struct ls_tensor *one = &must->op.tensors[place], *other = &is->op.tensors[place];
+    double largest = 0;
+    bool updates =
+        must->op.kind >= LS_OP_SGD && must->op.kind <= LS_OP_LAMB; /* which may leave anything in gradients */
+    if (!one->data || one->dtype == LS_INT32 || (updates && place == LS_ARG_GRADIENTS)) return;
+    int64_t count = ls_shape_count(&one->shape);
+    for (int64_t i = 0; i < count; i++)
+        if (isfinite(value_at(one, i))) largest = fmax(largest, fabs(value_at(one, i)));
+    for (int64_t i = 0; i < count; i++) {
+        double a = value_at(one, i), b = value_at(other, i);
+        bool same = isfinite(a) ? fabs(a - b) <= tolerance * largest : isnan(a) ? isnan(b) : a == b;
+        if (!same)
+            ck_abort_msg("%s, %s, variant %d: argument %d, element %lld of %lld is %.9g, but must be %.9g",
+                         ls_op_name(must->op.kind), ls_dtype_name(other->dtype), must->variant, place, (long long)i,
+                         (long long)count, b, a);
+    }
+}
+
+static bool emulated(void) {
+    char text[1024];
+    ls_gpu_kind.describe(text, sizeof(text));
+    return strstr(text, "emulated") != NULL;
+}
+
+static void check(struct ls_device *cpu, struct ls_device *device, enum ls_op_kind kind, int variant, ls_dtype type) {
+    struct sample must, is;
+    bool large = !device->host_memory && !emulated();
+    make(&must, kind, variant, large), make(&is, kind, variant, large);
+    if (type != LS_FLOAT32) round_stored(&must, type, false), round_stored(&is, type, true);
+    ck_assert_msg(run_op(cpu, &must.op) == LS_OK, "%s", ls_error());
+    ck_assert_msg(run_op(device, &is.op) == LS_OK, "variant %d: %s", variant, ls_error());
+    double tolerance = type == LS_FLOAT32 ? TOLERANCE : HALF_TOLERANCE;
+    for (int t = 0; t < LS_OP_TENSORS; t++) compare(&must, &is, t, tolerance);
+    ck_assert_double_le(fabs(must.sums.loss - is.sums.loss), TOLERANCE * fabs(must.sums.loss));
+    ck_assert_int_eq(must.sums.correct, is.sums.correct);
+    ck_assert_double_le(fabs(must.value - is.value), TOLERANCE * fabs(must.value));
+    release(&must), release(&is);
+}
+
+START_TEST(test_kind) {
+    static const ls_dtype types[] = {LS_FLOAT32, LS_BFLOAT16, LS_FLOAT16};
+    enum ls_op_kind kind = (enum ls_op_kind)_i;
+    struct ls_device *cpu = open_cpu(), *device = open_device();
+    ck_assert_msg(makers[kind] != NULL, "'%s' has no row in %s", ls_op_name(kind), __FILE__);
+    struct sample s;
+    make(&s, kind, 0, false);
+    bool stores = false;
+    for (int t = 0; t < LS_OP_TENSORS; t++) stores |= s.stored[t];
+    release(&s);
+    for (int t = 0; t < (stores && !device->host_memory ? 3 : 1); t++)
+        for (int variant = 0; variant < VARIANTS; variant++) check(cpu, device, kind, variant, types[t]);
+    ls_device_close(device);
+    ls_device_close(cpu);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("conformance");
+    TCase *tests = tcase_create("conformance");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, test_kind, 0, LS_OP_KIND_COUNT);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
