@@ -8,7 +8,7 @@ from run import say
 from .machine import Bad, need
 
 DEVICE = ["device", "queue", "elements", "loss", "optimizer", "report", "dense", "products", "batch_norm", "half", "against_cpu",
-          "image", "group", "peer", "conformance"]
+          "image", "group", "peer", "conformance", "ranks"]
 PROGRAMS = [f"device/device_{subject}_test" for subject in DEVICE]
 # One process a program, with one context on the GPU; queue sets its own environment and ends processes on purpose.
 FORKED = {"device/device_queue_test"}
