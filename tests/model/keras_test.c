@@ -15,12 +15,9 @@ static void check_loss(const struct replica *replica, const struct golden *golde
 
 static void check_inference(struct replica *replica, const struct golden *golden, const char *name, double tolerance) {
     struct ls_plan_config config = plan_config(replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-    struct ls_plan *plan = NULL;
     config.training = false;
-    assert_ok(ls_plan_new(&config, &plan));
-    assert_ok(ls_plan_run(plan, NULL, NULL));
+    run_config(replica, &config);
     check_loss(replica, golden, name, "inference", tolerance);
-    ls_plan_free(plan);
 }
 
 /* ---- layers ---- */
@@ -162,7 +159,8 @@ START_TEST(test_network) {
     check_counts(replica.network, golden_find(golden, "%s/counts", name));
     check_inference(&replica, exact, name, networks[_i].inference_tolerance);
     run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-    check_loss(&replica, exact, name, "loss", networks[_i].loss_tolerance);
+    bool other = getenv("LOCKSTEP_TEST_DEVICE"); /* which rounds otherwise than the CPU */
+    check_loss(&replica, exact, name, "loss", other ? 1e-5 : networks[_i].loss_tolerance);
     size_t trainable = ls_network_trainable_count(replica.network);
     for (size_t i = trainable; i < replica.blob; i++) replica.parameters[i] += replica.gradients[i];
     check_lengths(&replica, golden_find(golden, "%s/gradients", name), 5e-2);

@@ -2,6 +2,7 @@
 #pragma once
 #include <check.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -105,12 +106,71 @@ static inline struct ls_plan_config plan_config(struct replica *replica, ls_loss
 }
 
 /* Makes a plan, runs it once and frees it. */
+static inline void run_plan(const struct ls_plan_config *config) {
+    struct ls_plan *plan = NULL;
+    assert_ok(ls_plan_new(config, &plan));
+    assert_ok(ls_plan_run(plan, NULL, NULL));
+    assert_ok(ls_device_synchronize(config->device));
+    ls_plan_free(plan);
+}
+
+/* ---- the same on another device, with memory of its own ---- */
+
+static inline void *copy_there(struct ls_device *device, const void *from, size_t size) {
+    void *memory = NULL;
+    assert_ok(device->ops->allocate(device, size, &memory));
+    assert_ok(device->ops->copy_in(device, memory, from, size));
+    return memory;
+}
+
+static inline void copy_back(struct ls_device *device, void *to, void *memory, size_t size) {
+    assert_ok(device->ops->copy_out(device, to, memory, size));
+    device->ops->release(device, memory);
+}
+
+/* What the run writes is the replica's afterwards. */
+static inline void run_on(struct ls_device *device, struct replica *replica, struct ls_plan_config config) {
+    size_t blob = replica->blob * sizeof(float), rows = (size_t)replica->rows;
+    size_t features = rows * (size_t)ls_shape_count(&replica->input) * sizeof(float);
+    void *host = NULL;
+    config.device = device;
+    config.parameters = copy_there(device, replica->parameters, blob);
+    config.gradients = copy_there(device, replica->gradients, blob);
+    config.features = copy_there(device, replica->features, features);
+    config.labels = copy_there(device, replica->labels, rows * sizeof(int32_t));
+    assert_ok(ls_device_allocate_host(device, sizeof(replica->sums) + sizeof(replica->scale), &host));
+    config.sums = host;
+    float *scale = (float *)(config.sums + 1);
+    *scale = replica->scale;
+    config.loss_scale = scale;
+    run_plan(&config);
+    replica->sums = *config.sums;
+    copy_back(device, replica->parameters, config.parameters, blob);
+    copy_back(device, replica->gradients, config.gradients, blob);
+    device->ops->release(device, (void *)(uintptr_t)config.features);
+    device->ops->release(device, (void *)(uintptr_t)config.labels);
+    assert_ok(ls_device_synchronize(device));
+    ls_device_release_host(device, host);
+}
+
+/* Once, on LOCKSTEP_TEST_DEVICE where that is set: the batch as it is, training or not. */
+static inline void run_config(struct replica *replica, const struct ls_plan_config *config) {
+    const char *name = getenv("LOCKSTEP_TEST_DEVICE");
+    struct ls_device *device = NULL;
+    int count = 0;
+    if (!name) {
+        run_plan(config);
+        return;
+    }
+    assert_ok(ls_devices_open(name, 1, &device, &count));
+    assert_ok(device->ops->enter(device, &(struct ls_thread_state){0}));
+    run_on(device, replica, *config);
+    ls_device_close(device);
+}
+
 static inline void run_once(struct replica *replica, ls_loss loss) {
     struct ls_plan_config config = plan_config(replica, loss);
-    struct ls_plan *plan = NULL;
-    assert_ok(ls_plan_new(&config, &plan));
-    assert_ok(ls_plan_run(plan, NULL, NULL));
-    ls_plan_free(plan);
+    run_config(replica, &config);
 }
 
 /* Within tolerance of the largest magnitude among the wanted. */
