@@ -36,9 +36,6 @@ ls_status ls_cuda_fault_report(struct ls_cuda_device *device);
 /* What products have made on the device: its close calls this, when all that was queued is done. */
 void ls_cuda_products_close(struct ls_cuda_device *device);
 
-/* What products have made on the device: its close calls this, when all that was queued is done. */
-void ls_cuda_products_close(struct ls_cuda_device *device);
-
 /* What op->handle points to, for every kind. */
 struct ls_cuda_op {
     struct ls_cuda_device *device;

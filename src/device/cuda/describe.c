@@ -6,15 +6,14 @@
 
 #include "device/cuda/cuda.h"
 
-#define OLDEST 80 /* compute capability, times ten, of the oldest GPU that kernels are compiled for */
-
 /* NULL, or why device index cannot be used. */
 static const char *refuse(int index) {
-    int major = 0, pools = 0;
+    int major = 0, minor = 0, pools = 0;
     cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index);
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index);
     if (error == cudaSuccess) error = cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, index);
     if (error != cudaSuccess) return cudaGetErrorString(error);
-    if (major * 10 < OLDEST) return "a GPU has a compute capability below 8.0 (Ampere)";
+    if (10 * major + minor < LS_CUDA_OLDEST) return "a GPU is older than this build's kernels are for (-Dgpu_targets)";
     return pools ? NULL : "the driver has no memory pools for a GPU";
 }
 
