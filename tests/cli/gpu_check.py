@@ -20,7 +20,7 @@ eval "$STAND_IN"
 """
 
 
-def rows(parts, seconds=100, **variables):
+def rows(parts, seconds=200, **variables):
     """{part: its row}, and how compute-sanitizer was called."""
     with tempfile.TemporaryDirectory() as folder:
         tool = Path(folder) / "compute-sanitizer"
@@ -73,7 +73,7 @@ def the_sanitizer_is_asked_and_believed():
 
 
 def what_hangs_is_ended_at_its_share():
-    found, _ = rows("sanitizer,info", seconds=24, STAND_IN="sleep 60")
+    found, _ = rows("sanitizer,info", seconds=30, STAND_IN="sleep 60")
     cli.equal([row["result"] for row in found.values()], ["FAILED", "ok"])
     cli.contains(found["sanitizer"]["detail"], "it did not end in its time")
 
