@@ -174,7 +174,10 @@ static ls_status capture(struct ls_plan *plan, ls_plan_tail_fn *tail, void *cont
     status = run_all(plan, tail, context);
     memcpy(error, ls_error(), strlen(ls_error()) + 1);
     ls_status end = queue->capture_end(plan->device, &plan->graph);
-    if (status) return ls_fail(status, "%s", error);
+    if (status) {
+        drop_graph(plan); /* of a part */
+        return ls_fail(status, "%s", error);
+    }
     memcpy(plan->captured_scales, plan->scales_before, sizeof(plan->captured_scales));
     return end;
 }

@@ -168,8 +168,10 @@ static ls_status make_reducer(ls_model *model) {
     return ls_reducer_new(model->strategy, &config, &model->reducer);
 }
 
+/* What has given a step up is made anew. */
 static bool is_attached(const ls_model *model) {
-    return model->attached && !(model->nccl && ls_nccl_is_aborted(model->nccl));
+    bool given_up = model->reducer && ls_reducer_has_failed(model->reducer);
+    return model->attached && !given_up && !(model->nccl && ls_nccl_is_aborted(model->nccl));
 }
 
 ls_status ls_model_attach(ls_model *model) {

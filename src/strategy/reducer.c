@@ -125,12 +125,12 @@ static void note(struct ls_reducer *reducer, ls_status status) {
     if (status) (void)memcpy(reducer->error, ls_error(), strlen(ls_error()) + 1);
 }
 
-static bool has_failed(struct ls_reducer *reducer) {
+bool ls_reducer_has_failed(const struct ls_reducer *reducer) {
     return reducer->status || atomic_load(&reducer->failure);
 }
 
 static void reduce_and_note(struct ls_reducer *reducer, size_t bucket, struct ls_track *track) {
-    if (!has_failed(reducer)) note(reducer, reduce_bucket(reducer, bucket, track));
+    if (!ls_reducer_has_failed(reducer)) note(reducer, reduce_bucket(reducer, bucket, track));
 }
 
 /* The communicator's part of a step. Every bucket is waited for even after a failure, so that all replicas are through
@@ -232,8 +232,8 @@ ls_status ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset)
 static void finish_on_devices(struct ls_reducer *reducer) {
     if (reducer->node) ls_node_end_step(reducer->node);
     if (!reducer->nccl) return;
-    if (!has_failed(reducer)) note(reducer, ls_nccl_finish(reducer->nccl));
-    if (has_failed(reducer)) ls_nccl_abort(reducer->nccl);
+    if (!ls_reducer_has_failed(reducer)) note(reducer, ls_nccl_finish(reducer->nccl));
+    if (ls_reducer_has_failed(reducer)) ls_nccl_abort(reducer->nccl);
 }
 
 /* By the last replica to come: the last bucket, and the end of the step for all. */

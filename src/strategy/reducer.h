@@ -30,3 +30,5 @@ ls_status ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset)
 ls_status ls_reducer_wait(struct ls_reducer *reducer, int local);
 /* Gives up the step on all replicas with this thread's error; returns status. */
 ls_status ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status);
+/* Whether a step was given up, by any of them: there is none after it. When no step is under way. */
+bool ls_reducer_has_failed(const struct ls_reducer *reducer);

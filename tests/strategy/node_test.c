@@ -83,12 +83,39 @@ START_TEST(several_workers) {
 }
 END_TEST
 
+/* Fails in the first step, by a label that is no class; then trains. */
+static ls_status fail_and_train(struct worker *worker) {
+    enum { EXAMPLES = 32, WIDTH = 4 };
+    float features[EXAMPLES * WIDTH] = {0};
+    int32_t labels[EXAMPLES] = {0};
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    ls_status st =
+        ls_dataset_arrays(features, LS_SHAPE(WIDTH), labels, EXAMPLES, 10, LS_DATASET(.batch_size = EXAMPLES), &data);
+    labels[EXAMPLES - 1] = 10;
+    if (!st) st = ls_model_new(worker->strategy, LS_LAYERS(ls_dense(10)), &model);
+    if (!st) st = ls_model_compile(model, ls_sgd(0.1F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    if (!st) ck_assert_int_eq(ls_model_fit(model, data, LS_FIT(.verbose = -1), NULL), LS_INVALID_ARGUMENT);
+    labels[EXAMPLES - 1] = 9;
+    if (!st) st = ls_model_fit(model, data, LS_FIT(.verbose = -1), NULL);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    return st;
+}
+
+START_TEST(after_a_failed_step) {
+    struct worker_cluster cluster = {.count = 1, .kind = "gpu", .fn = fail_and_train, .devices = {3}};
+    run_workers_ok(&cluster);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("node");
     TCase *tests = tcase_create("node");
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, one_worker);
     tcase_add_test(tests, several_workers);
+    tcase_add_test(tests, after_a_failed_step);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -5,13 +5,14 @@
 
 #define KNOWN 64 /* devices, one bit each; others are asked each time */
 
-/* With device the current one. Memory of the pool is opened by the pool, all other memory by this. */
+/* With device the current one. Memory of the pool is opened by the pool, all other memory by this. A GPU reaches so
+ * many others only, where there is no switch; the driver copies from the rest as from those out of reach. */
 static cudaError_t enable(const struct ls_cuda_device *device, const struct ls_cuda_device *peer) {
     int can = 0;
     cudaError_t error = cudaDeviceCanAccessPeer(&can, device->index, peer->index);
     if (error != cudaSuccess || !can) return error;
     error = cudaDeviceEnablePeerAccess(peer->index, 0);
-    if (error != cudaErrorPeerAccessAlreadyEnabled) return error;
+    if (error != cudaErrorPeerAccessAlreadyEnabled && error != cudaErrorTooManyPeers) return error;
     (void)cudaGetLastError();
     return cudaSuccess;
 }
