@@ -37,8 +37,8 @@ struct ls_device_group_ops {
                                 const void *const *inputs, void *const *outputs, size_t count);
     /* Whether all that was asked of the group is done on this process's devices. */
     ls_status (*finished)(struct ls_device_group *group, bool *done);
-    /* Ends what is under way; only close may follow, or forget. It touches no device of ours, may be called by a thread
-     * of its own, and may never return. */
+    /* Ends what is under way; only close may follow, or forget. It comes behind the ops that marks mean, so these are
+     * waited for before. It touches no device of ours, may be called by a thread of its own, and may never return. */
     void (*abort)(struct ls_device_group *group);
     void (*close)(struct ls_device_group *group);  /* after abort, or where ready was never asked */
     void (*forget)(struct ls_device_group *group); /* in place of close, where the devices may be closed already */

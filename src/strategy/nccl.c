@@ -19,9 +19,12 @@
 
 struct ls_nccl {
     const struct ls_device_group_ops *ops;
-    struct ls_device_group *group;    /* owns */
-    struct ls_membership *membership; /* borrowed */
-    bool aborted, left;               /* left: the group is with a thread that aborts it still */
+    struct ls_device_group *group;                   /* owns */
+    struct ls_membership *membership;                /* borrowed */
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES]; /* [count], borrowed */
+    void *tried[LS_MAX_LOCAL_DEVICES];               /* device memory of the first sum; owns */
+    int count;
+    bool aborted, left; /* left: the group is with a thread that aborts it still */
 };
 
 /* ---- who can ---- */
@@ -159,34 +162,40 @@ static struct ls_await patience(struct ls_nccl *nccl, ls_status (*ask)(void *con
     return await;
 }
 
+static void release_tried(struct ls_nccl *nccl) {
+    for (int i = 0; i < nccl->count; i++) {
+        if (nccl->tried[i]) nccl->devices[i]->ops->release(nccl->devices[i], nccl->tried[i]);
+        nccl->tried[i] = NULL;
+    }
+}
+
 /* NCCL connects GPUs when they first have to do with each other: so that they can is known only after a sum. */
-static ls_status try_sum(const ls_strategy *strategy, struct ls_nccl *nccl) {
+static ls_status try_sum(struct ls_nccl *nccl) {
     const struct ls_await await = patience(nccl, is_finished, "NCCL to add a first vector");
-    void *arrays[LS_MAX_LOCAL_DEVICES] = {0};
     ls_status status = LS_OK;
-    for (int i = 0; !status && i < strategy->local_count; i++) {
-        struct ls_device *device = strategy->replicas[i].device;
-        status = device->ops->allocate(device, TRIED * sizeof(float), &arrays[i]);
+    for (int i = 0; !status && i < nccl->count; i++) {
+        status = nccl->devices[i]->ops->allocate(nccl->devices[i], TRIED * sizeof(float), &nccl->tried[i]);
         if (!status) status = nccl->ops->after(nccl->group, i, 0);
     }
     if (!status) status = nccl->ops->wait(nccl->group, 0);
-    if (!status) status = nccl->ops->all_reduce(nccl->group, LS_SUM, LS_FLOAT32, arrays, TRIED);
+    if (!status) status = nccl->ops->all_reduce(nccl->group, LS_SUM, LS_FLOAT32, nccl->tried, TRIED);
     if (!status) status = ls_await(nccl->membership, &await);
-    if (status) ls_nccl_abort(nccl);
-    for (int i = 0; !nccl->left && i < strategy->local_count; i++)
-        strategy->replicas[i].device->ops->release(strategy->replicas[i].device, arrays[i]);
+    if (status)
+        ls_nccl_abort(nccl);
+    else
+        release_tried(nccl);
     return status;
 }
 
 static ls_status connect_devices(const ls_strategy *strategy, struct ls_nccl *nccl, const char *id) {
-    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
-    for (int i = 0; i < strategy->local_count; i++) devices[i] = strategy->replicas[i].device;
-    const struct ls_device_group_config config = {devices, strategy->local_count, strategy->replicas[0].id,
+    nccl->count = strategy->local_count;
+    for (int i = 0; i < nccl->count; i++) nccl->devices[i] = strategy->replicas[i].device;
+    const struct ls_device_group_config config = {nccl->devices, nccl->count, strategy->replicas[0].id,
                                                   strategy->total_count, id};
     const struct ls_await await = patience(nccl, is_ready, "NCCL to connect the GPUs of all workers");
     ls_status status = nccl->ops->open(&config, &nccl->group);
     if (!status) status = ls_await(nccl->membership, &await);
-    return status ? status : try_sum(strategy, nccl);
+    return status ? status : try_sum(nccl);
 }
 
 /* Whether all have it: *missing is the first rank that has not, or -1. */
@@ -257,6 +266,7 @@ void ls_nccl_abort(struct ls_nccl *nccl) {
     if (nccl->aborted) return;
     nccl->aborted = true;
     if (!nccl->group) return;
+    for (int i = 0; i < nccl->count; i++) ls_device_drain(nccl->devices[i]); /* NCCL's abort comes behind their ops */
     int64_t begun = ls_now();
     nccl->left = !ls_abandon(nccl->ops, nccl->group);
     if (nccl->left)
@@ -277,6 +287,7 @@ bool ls_nccl_is_left(const struct ls_nccl *nccl) {
 void ls_nccl_free(struct ls_nccl *nccl) {
     if (!nccl) return;
     if (nccl->group && !nccl->left) nccl->ops->close(nccl->group);
+    if (!nccl->left) release_tried(nccl);
     ls_free(nccl);
 }
 

@@ -24,8 +24,8 @@ ls_status ls_nccl_finish(struct ls_nccl *nccl);
 ls_status ls_nccl_all_reduce(struct ls_nccl *nccl, ls_reduce_op op, ls_dtype dtype, void *const *arrays, size_t count);
 /* By the thread that computes: ops that are queued from now on see the sums. */
 ls_status ls_nccl_settle(struct ls_nccl *nccl, int local);
-/* What is under way ends, on this worker; the group is of no more use. In bounded time: what NCCL does not get done is
- * left behind, and a line in the log says so. */
+/* What is under way ends, on this worker, when the devices' ops have; the group is of no more use. Nobody else queues
+ * anything there. In bounded time: what NCCL does not get done is left behind, and a line in the log says so. */
 void ls_nccl_abort(struct ls_nccl *nccl);
 bool ls_nccl_is_aborted(const struct ls_nccl *nccl);
 /* The devices may still use the arrays that were given to it: they stay until the process ends. */

@@ -40,16 +40,17 @@ ls_status ls_tools_gpus_new(const ls_strategy_options *options, size_t size, ls_
 }
 
 static void release_vectors(ls_tools_gpus *gpus) {
-    bool used = gpus->nccl && ls_nccl_is_left(gpus->nccl);
-    for (int i = 0; !used && i < gpus->strategy->local_count; i++)
+    for (int i = 0; i < gpus->strategy->local_count; i++)
         if (gpus->vectors[i]) device_of(gpus, i)->ops->release(device_of(gpus, i), gpus->vectors[i]);
 }
 
 ls_status ls_tools_gpus_close(ls_tools_gpus *gpus, ls_status status) {
     if (!gpus) return status;
+    bool used = false; /* by NCCL, which was left behind with the vectors */
     if (gpus->nccl) ls_nccl_abort(gpus->nccl);
-    if (gpus->strategy) release_vectors(gpus);
+    if (gpus->nccl) used = ls_nccl_is_left(gpus->nccl);
     ls_nccl_free(gpus->nccl);
+    if (gpus->strategy && !used) release_vectors(gpus);
     status = ls_strategy_close(gpus->strategy, status);
     ls_free(gpus);
     return status;

@@ -54,6 +54,7 @@ struct far_device {
     char error[LS_ERROR_SIZE];
     bool stuck;        /* no copy is ever done */
     _Atomic bool left; /* an abort of a group waited */
+    int ending;        /* groups that are aborted and not closed */
     int failing;       /* the so many-th optimizer from now on fails when it runs; 0: none */
 };
 
@@ -65,6 +66,7 @@ struct far_counts {
     _Atomic int left;      /* waits that left copies */
     _Atomic int ahead;     /* forwards that were begun while what was forwarded before had not come back */
     _Atomic int forgotten; /* groups */
+    _Atomic int hasty;     /* releases of memory while a group was aborted and not closed */
 };
 extern struct far_counts far_counts;
 /* Likewise: no abort of a group gets on while this is so. */

@@ -40,9 +40,24 @@ static void free_requests(struct ls_device_group *group) {
 
 __attribute__((visibility("default"))) _Atomic bool far_aborts_wait;
 
+static bool is_reached(const struct ls_device_group *group) {
+    for (int i = 0; i < group->count; i++)
+        for (int m = 0; m < LS_DEVICE_MARKS; m++)
+            if (__atomic_load_n(&group->reached[i][m], __ATOMIC_SEQ_CST) != group->wanted[i][m]) return false;
+    return true;
+}
+
+static void count_ending(struct ls_device_group *group, int more) {
+    far_lock();
+    for (int i = 0; i < group->count; i++) group->devices[i]->ending += more;
+    far_unlock();
+}
+
+/* As NCCL's it comes behind what the devices compute, and nothing is computed here before somebody waits for it. */
 static void group_abort(struct ls_device_group *group) {
+    count_ending(group, 1);
     for (int i = 0; i < group->count && far_aborts_wait; i++) group->devices[i]->left = true;
-    while (far_aborts_wait) (void)nanosleep(&(const struct timespec){.tv_nsec = 1000000}, NULL);
+    while (far_aborts_wait || !is_reached(group)) (void)nanosleep(&(const struct timespec){.tv_nsec = 1000000}, NULL);
     free_requests(group);
     group->aborted = true;
 }
@@ -58,6 +73,7 @@ static void group_forget(struct ls_device_group *group) {
 /* Marks that are queued still are the group's. */
 static void group_close(struct ls_device_group *group) {
     free_requests(group);
+    if (group->aborted) count_ending(group, -1);
     for (int i = 0; i < group->count; i++) {
         far_lock();
         far_do(group->devices[i], 0);
@@ -149,6 +165,7 @@ static ls_status move_on(struct ls_device_group *group) {
 }
 
 static ls_status group_finished(struct ls_device_group *group, bool *done) {
+    if (getenv("LOCKSTEP_FAR_NO_SUM")) return far_give(ls_fail(LS_UNAVAILABLE, "asked to add nothing"));
     ls_status status = move_on(group);
     *done = !group->first;
     return status;

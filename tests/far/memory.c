@@ -35,6 +35,7 @@ ls_status far_allocate(struct far_device *far, size_t size, void **memory) {
 
 void far_release(struct far_device *far, void *memory) {
     far_lock();
+    far_counts.hasty += far->ending > 0;
     for (struct far_block **at = &far->blocks; *at; at = &(*at)->next) {
         struct far_block *found = *at;
         if (found->memory != memory) continue;

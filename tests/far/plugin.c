@@ -1,6 +1,6 @@
 /* The far device and the plugin around it. Its environment: LOCKSTEP_FAR_STUCK, no copy is ever done;
  * LOCKSTEP_FAR_FAILS=N, on gpu:0 the N-th optimizer op fails when it runs; LOCKSTEP_FAR_ABORT_STUCK, no abort of a
- * group ever ends. */
+ * group ever ends; LOCKSTEP_FAR_NO_GROUP, there is no id for one; LOCKSTEP_FAR_NO_SUM, no group adds anything. */
 #include <stdio.h>
 #include <stdatomic.h>
 #include <stdlib.h>

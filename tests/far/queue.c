@@ -76,10 +76,10 @@ static void do_copies(struct far_device *far, uint64_t until) {
 
 static void do_op(struct far_device *far, struct far_task *task) {
     if (task->kind == FAR_WAIT) do_copies(far, task->number);
+    if (task->kind == FAR_MARK) __atomic_store_n(task->reached, task->number, __ATOMIC_SEQ_CST);
     if (far->status) return; /* what comes after an error is not done */
     if (task->kind == FAR_RUN) note(far, far_run_task(far, task));
     if (task->kind == FAR_COPY && task->size) memcpy(task->to, task->own ? task->own : task->from, task->size);
-    if (task->kind == FAR_MARK) __atomic_store_n(task->reached, task->number, __ATOMIC_SEQ_CST);
 }
 
 static void do_ops(struct far_device *far, uint64_t until) {

@@ -1,0 +1,84 @@
+/* The end of a group of devices (tests/far): what it waits for, and what is given back when. */
+#include <dlfcn.h>
+#include <lockstep/tools.h>
+#include <stdlib.h>
+
+#include "base/status.h"
+#include "far/far.h"
+#include "harness.h"
+#include "strategy/nccl.h"
+#include "strategy/strategy.h"
+
+/* The plugin's own: memory that was given back while a group could still use it. */
+static int hasty(void) {
+    void *plugin = dlopen(getenv("LOCKSTEP_PLUGIN"), RTLD_NOW | RTLD_NOLOAD);
+    const struct far_counts *found = plugin ? dlsym(plugin, "far_counts") : NULL;
+    ck_assert_ptr_nonnull(found);
+    (void)dlclose(plugin);
+    return found->hasty;
+}
+
+static ls_strategy *two_devices(void) {
+    ls_strategy *strategy = NULL;
+    ls_status status = ls_mirrored_strategy_new(
+        LS_STRATEGY(.devices = "gpu:0,gpu:1", .cross_device_ops = LS_NCCL_ALL_REDUCE), &strategy);
+    ck_assert_msg(status == LS_OK, "%s", ls_error());
+    return strategy;
+}
+
+/* A step is given up while a device still computes its part of a bucket. */
+START_TEST(ops_end_first) {
+    ls_strategy *strategy = two_devices();
+    struct ls_device *device = strategy->replicas[1].device;
+    struct ls_nccl *nccl = NULL;
+    const float one = 1;
+    void *memory = NULL;
+    ck_assert_msg(ls_nccl_open(strategy, &nccl) == LS_OK, "%s", ls_error());
+    ck_assert_ptr_nonnull(nccl);
+    ck_assert_int_eq(device->ops->allocate(device, sizeof(one), &memory), LS_OK);
+    ck_assert_int_eq(device->ops->copy_in(device, memory, &one, sizeof(one)), LS_OK);
+    for (int i = 0; i < 2; i++) ck_assert_int_eq(ls_nccl_give(nccl, i, 0), LS_OK);
+    (void)ls_fail(LS_UNKNOWN, "why the step is given up");
+    ls_nccl_abort(nccl);
+    ck_assert_str_eq(ls_error(), "why the step is given up");
+    ck_assert(!ls_nccl_is_left(nccl));
+    ls_nccl_free(nccl);
+    device->ops->release(device, memory);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+START_TEST(vectors_go_last) {
+    ls_tools_gpus *gpus = NULL;
+    const ls_strategy_options *options = LS_STRATEGY(.devices = "gpu:0,gpu:1", .communication = LS_NCCL);
+    ck_assert_msg(ls_tools_gpus_new(options, 64, &gpus) == LS_OK, "%s", ls_error());
+    int before = hasty();
+    ck_assert_int_eq(ls_tools_gpus_close(gpus, LS_OK), LS_OK);
+    ck_assert_int_eq(hasty(), before);
+}
+END_TEST
+
+START_TEST(first_vectors_go_last) {
+    ls_strategy *strategy = two_devices();
+    struct ls_nccl *nccl = NULL;
+    int before = hasty();
+    ck_assert_int_eq(setenv("LOCKSTEP_FAR_NO_SUM", "1", 1), 0);
+    ck_assert_int_eq(ls_nccl_open(strategy, &nccl), LS_FAILED_PRECONDITION);
+    (void)unsetenv("LOCKSTEP_FAR_NO_SUM");
+    ck_assert_str_eq(ls_error(), "cross-device ops NCCL: asked to add nothing");
+    ck_assert_ptr_null(nccl);
+    ck_assert_int_eq(hasty(), before);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("abort");
+    TCase *tests = tcase_create("abort");
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, ops_end_first);
+    tcase_add_test(tests, vectors_go_last);
+    tcase_add_test(tests, first_vectors_go_last);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
