@@ -79,6 +79,7 @@ struct ls_device {
     char name[16]; /* "cpu:0" */
     int threads;
     bool host_memory; /* its memory may be read and written by the host directly */
+    bool left;        /* a group that was left behind may run on it: nothing may wait for all that runs there */
 };
 
 /* One row of the table of kinds. */

@@ -6,7 +6,7 @@
 #include "device/device_group.h"
 
 #define LS_PLUGIN_ENTRY "ls_cuda_plugin" /* the one symbol that it exports: ls_plugin_entry_fn */
-#define LS_PLUGIN_ABI   2                /* counts changes to what is below, and to device.h, device_group.h and op.h */
+#define LS_PLUGIN_ABI   3                /* counts changes to what is below, and to device.h, device_group.h and op.h */
 
 /* What the plugin has from lockstep. Errors of its functions are those of the calling thread, as everywhere. */
 struct ls_plugin_host {

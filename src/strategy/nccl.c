@@ -269,6 +269,7 @@ void ls_nccl_abort(struct ls_nccl *nccl) {
     for (int i = 0; i < nccl->count; i++) ls_device_drain(nccl->devices[i]); /* NCCL's abort comes behind their ops */
     int64_t begun = ls_now();
     nccl->left = !ls_abandon(nccl->ops, nccl->group);
+    for (int i = 0; nccl->left && i < nccl->count; i++) nccl->devices[i]->left = true;
     if (nccl->left)
         ls_log_warning(&nccl->membership->log,
                        "rank %d: NCCL has not aborted its communicator for %.1f s: it is left behind, with the memory "

@@ -271,8 +271,18 @@ cudaError_t cudaHostAlloc(void **data, size_t size, unsigned flags) {
     return ls_emulated_answer(error);
 }
 
+static bool never_ends;
+
+void ls_emulated_never_ends(void) {
+    ls_emulated_lock();
+    never_ends = true;
+    ls_emulated_unlock();
+}
+
+/* It waits for all that runs. */
 cudaError_t cudaFreeHost(void *data) {
     ls_emulated_lock();
+    while (never_ends) ls_emulated_yield();
     cudaError_t error = ls_emulated_refusal(false);
     if (error == cudaSuccess && data) error = unpin(data, false);
     if (error == cudaSuccess) free(data);

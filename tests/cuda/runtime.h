@@ -30,6 +30,8 @@ cudaError_t ls_emulated_queue(cudaStream_t stream, ls_emulated_run_fn *run, cons
 bool ls_emulated_is_device(const void *data, size_t size);
 /* The device that a stream is of; -1 for none. */
 int ls_emulated_stream_device(cudaStream_t stream);
+/* Something runs that never ends: who gives back pinned memory waits for ever. */
+void ls_emulated_never_ends(void);
 
 #ifdef __cplusplus
 }

@@ -60,10 +60,10 @@ static bool is_idle(struct ls_cuda_device *device) {
     cudaStream_t streams[] = {device->stream, device->sends, device->receives};
     for (int i = 0; i < 3 && !device->lost; i++)
         if (streams[i]) (void)ls_cuda_wait(device, streams[i], "closing");
-    return !device->lost;
+    return !device->lost && !device->device.left;
 }
 
-/* What a lost device may still use is left to the end of the process: giving it back could wait for ever. */
+/* What a lost device, or NCCL, may still use is left to the end of the process: giving it back could wait for ever. */
 static void cuda_close(struct ls_device *base) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     cudaStream_t streams[] = {device->stream, device->sends, device->receives};

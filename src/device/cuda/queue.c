@@ -88,13 +88,14 @@ static ls_status allocate_host(struct ls_device *base, size_t size, void **memor
     return LS_OK;
 }
 
-/* CUDA waits for what runs before it gives up pinned memory: a GPU that is lost keeps it. */
+/* CUDA waits for what runs before it gives up pinned memory: a GPU that is lost keeps it, ... */
 static bool is_lost(struct ls_device *base) {
     return ((struct ls_cuda_device *)base)->lost;
 }
 
+/* ... and so does one on which NCCL may run for ever. */
 static void release_host(struct ls_device *base, void *memory) {
-    if (!memory || is_lost(base) || ls_cuda_enter((struct ls_cuda_device *)base)) return;
+    if (!memory || is_lost(base) || base->left || ls_cuda_enter((struct ls_cuda_device *)base)) return;
     (void)cudaFreeHost(memory);
 }
 
