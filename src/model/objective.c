@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "device/labels.h"
 
 #define DEFAULT_K 5
 
@@ -79,6 +80,29 @@ bool ls_objective_is_binary(const struct ls_objective *objective) {
 double ls_objective_judged(const struct ls_objective *objective, double rows, int outputs) {
     if (objective->loss == LS_MEAN_SQUARED_ERROR) return 0;
     return ls_objective_is_binary(objective) ? rows * outputs : rows;
+}
+
+/* As the plan's op would; what is smaller was looked at before. */
+static ls_status check_labels_of(const struct ls_op *op, int outputs, const int32_t *labels, int64_t rows,
+                                 int64_t *checked) {
+    int64_t classes = ls_labels_classes(op, outputs);
+    if (!classes || (*checked && classes >= *checked)) return LS_OK;
+    *checked = classes;
+    return ls_labels_check(labels, rows, classes);
+}
+
+/* In the plan's order: each metric's and the loss' own, where they are not made rows of one-hot before. */
+ls_status ls_objective_check_labels(const struct ls_objective *objective, int outputs, const int32_t *labels,
+                                    int64_t rows) {
+    const struct ls_op loss = {.kind = ls_objective_op(objective)};
+    bool sparse = objective->loss != LS_CATEGORICAL_CROSSENTROPY;
+    int64_t checked = 0;
+    ls_status status = LS_OK;
+    for (int i = 0; sparse && !status && i < objective->metric_count; i++) {
+        const struct ls_op op = {.kind = LS_OP_METRIC, .metric = objective->metrics[i]};
+        if (op.metric.kind != LS_METRIC_MEAN_LOSS) status = check_labels_of(&op, outputs, labels, rows, &checked);
+    }
+    return status ? status : check_labels_of(&loss, outputs, labels, rows, &checked);
 }
 
 const char *ls_metric_name(const ls_metric *metric) {

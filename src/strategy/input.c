@@ -71,13 +71,17 @@ void ls_model_use_pipeline(ls_model *model, struct ls_pipeline *pipeline) {
     model->pipeline = pipeline;
 }
 
-/* From the pinned memory, beside what the device computes. */
+/* From the pinned memory, beside what the device computes. A label that is no class would be told by the device when
+ * the update is queued behind it: it is found here, before anything of the step is. */
 static ls_status upload(const ls_model *model, const struct ls_model_replica *replica,
                         const struct ls_model_input *input) {
     struct ls_device *device = replica->device;
     size_t rows = (size_t)input->rows, width = (size_t)ls_shape_count(&model->input);
-    ls_status status = device->ops->queue->receive(device, input->features, input->host_features,
-                                                   rows * width * sizeof(*input->features));
+    ls_status status = ls_objective_check_labels(&model->objective, ls_network_outputs(model->network),
+                                                 input->host_labels, input->rows);
+    if (!status)
+        status = device->ops->queue->receive(device, input->features, input->host_features,
+                                             rows * width * sizeof(*input->features));
     if (status) return status;
     return device->ops->queue->receive(device, input->labels, input->host_labels, rows * sizeof(*input->labels));
 }

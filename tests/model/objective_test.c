@@ -156,6 +156,28 @@ START_TEST(test_labels) {
 }
 END_TEST
 
+/* Before a plan runs: the limits of its ops, of which the first in its order tells. */
+START_TEST(test_labels_before) {
+    struct ls_objective objective;
+    const int32_t labels[] = {0, 1, 2}, negative[] = {0, -1};
+    const ls_compile_options *judged = LS_COMPILE(.metrics = LS_METRICS(ls_mean_loss(), ls_binary_accuracy()));
+    assert_ok(ls_objective_new(LS_SPARSE_CATEGORICAL_CROSSENTROPY, NULL, &objective));
+    assert_ok(ls_objective_check_labels(&objective, 3, labels, 3));
+    assert_fails(ls_objective_check_labels(&objective, 2, labels, 3),
+                 "row 2 has label 2, but the model has 2 classes: 0 to 1");
+    assert_fails(ls_objective_check_labels(&objective, 3, negative, 2), "row 1 has label -1, but the model has 3");
+    assert_ok(ls_objective_new(LS_CATEGORICAL_CROSSENTROPY, judged, &objective));
+    assert_fails(ls_objective_check_labels(&objective, 2, labels, 3), "row 2 has label 2");
+    assert_ok(ls_objective_new(LS_BINARY_CROSSENTROPY, NULL, &objective));
+    assert_ok(ls_objective_check_labels(&objective, 1, labels, 2));
+    assert_fails(ls_objective_check_labels(&objective, 1, labels, 3), "row 2 has label 2, but the model has 2 classes");
+    assert_ok(ls_objective_new(LS_MEAN_SQUARED_ERROR, NULL, &objective));
+    assert_ok(ls_objective_check_labels(&objective, 1, negative, 2));
+    assert_ok(ls_objective_new(LS_MEAN_SQUARED_ERROR, judged, &objective));
+    assert_fails(ls_objective_check_labels(&objective, 1, labels, 3), "row 2 has label 2, but the model has 2 classes");
+}
+END_TEST
+
 /* ---- what may be asked for ---- */
 
 START_TEST(test_defaults) {
@@ -216,6 +238,7 @@ int main(void) {
     tcase_add_loop_test(tests, test_metric, 0, (int)COUNT_OF(metrics));
     tcase_add_test(tests, test_certainty);
     tcase_add_test(tests, test_labels);
+    tcase_add_test(tests, test_labels_before);
     tcase_add_test(tests, test_defaults);
     tcase_add_test(tests, test_bad);
     suite_add_tcase(suite, tests);

@@ -41,8 +41,6 @@ ls_status ls_cpu_report(const struct ls_op *op);
 
 /* loss.c: the first of the largest ones. */
 int64_t ls_cpu_argmax(const float *values, int64_t count);
-/* loss.c: INVALID_ARGUMENT naming the first row whose label is none of the classes. */
-ls_status ls_cpu_check_labels(const int32_t *labels, int64_t rows, int64_t classes);
 
 /* update.c: what the rule asks for before it is applied. */
 void ls_cpu_prepare_update(const struct ls_op *op);

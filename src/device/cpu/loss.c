@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "device/cpu/cpu.h"
+#include "device/labels.h"
 
 #define EPSILON 1e-7 /* probabilities are kept so far from 0 and 1, as keras.config.epsilon */
 
@@ -140,21 +141,6 @@ static void square_row(const struct row *row, struct ls_loss_sums *sums) {
 
 /* ---- all rows ---- */
 
-ls_status ls_cpu_check_labels(const int32_t *labels, int64_t rows, int64_t classes) {
-    for (int64_t r = 0; r < rows; r++)
-        if (labels[r] < 0 || labels[r] >= classes)
-            return ls_fail(LS_INVALID_ARGUMENT, "row %lld has label %d, but the model has %lld classes: 0 to %lld",
-                           (long long)r, (int)labels[r], (long long)classes, (long long)classes - 1);
-    return LS_OK;
-}
-
-/* A single output: two classes, or where errors are squared any number. */
-static ls_status check_sparse(const struct ls_op *op, int64_t rows, int64_t classes) {
-    bool alone = classes == 1 && op->kind != LS_OP_SOFTMAX_CROSSENTROPY && op->kind != LS_OP_CROSSENTROPY;
-    if (alone && op->kind == LS_OP_SQUARED_ERROR) return LS_OK;
-    return ls_cpu_check_labels(op->tensors[LS_ARG_LABELS].data, rows, alone ? 2 : classes);
-}
-
 typedef void row_fn(const struct row *row, struct ls_loss_sums *sums);
 
 static row_fn *row_function(enum ls_op_kind kind) {
@@ -178,7 +164,7 @@ ls_status ls_cpu_loss(const struct ls_op *op) {
     int64_t rows = logits->shape.dims[0], classes = logits->shape.dims[1];
     bool sparse = labels->dtype == LS_INT32;
     row_fn *run_row = row_function(op->kind);
-    ls_status status = sparse ? check_sparse(op, rows, classes) : LS_OK;
+    ls_status status = sparse ? ls_labels_check(labels->data, rows, ls_labels_classes(op, classes)) : LS_OK;
     if (status) return status;
     struct ls_loss_sums sums = {.rows = rows};
     for (int64_t r = 0; r < rows; r++) {
@@ -201,7 +187,7 @@ ls_status ls_cpu_one_hot(const struct ls_op *op) {
     const struct ls_tensor *y = &op->tensors[LS_ARG_ONE_HOT];
     const int32_t *labels = op->tensors[LS_ARG_LABELS].data;
     int64_t rows = y->shape.dims[0], classes = y->shape.dims[1];
-    ls_status status = ls_cpu_check_labels(labels, rows, classes);
+    ls_status status = ls_labels_check(labels, rows, ls_labels_classes(op, classes));
     if (status) return status;
     memset(y->data, 0, (size_t)(rows * classes) * sizeof(float));
     for (int64_t r = 0; r < rows; r++) ((float *)y->data)[r * classes + labels[r]] = 1;

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "device/cpu/cpu.h"
+#include "device/labels.h"
 
 struct row {
     const float *outputs, *one_hot; /* one_hot NULL: label counts */
@@ -41,8 +42,8 @@ static double share(const struct ls_op *op, const struct row *row) {
 ls_status ls_cpu_metric(const struct ls_op *op) {
     const struct ls_tensor *outputs = &op->tensors[LS_ARG_LOGITS], *labels = &op->tensors[LS_ARG_LABELS];
     int64_t rows = outputs->shape.dims[0], classes = outputs->shape.dims[1];
-    bool sparse = labels->dtype == LS_INT32, alone = classes == 1 && op->metric.kind == LS_METRIC_BINARY_ACCURACY;
-    ls_status status = sparse ? ls_cpu_check_labels(labels->data, rows, alone ? 2 : classes) : LS_OK;
+    bool sparse = labels->dtype == LS_INT32;
+    ls_status status = sparse ? ls_labels_check(labels->data, rows, ls_labels_classes(op, classes)) : LS_OK;
     if (status) return status;
     double sum = 0;
     for (int64_t r = 0; r < rows; r++) {

@@ -2,14 +2,7 @@
  */
 #include "device/cuda/elements.h"
 #include "device/cuda/kernels_elements.h"
-
-/* A single output: two classes, or where errors are squared any number, which is 0. */
-static int64_t label_limit(const struct ls_op *op, int64_t classes) {
-    bool several = op->kind == LS_OP_SOFTMAX_CROSSENTROPY || op->kind == LS_OP_CROSSENTROPY ||
-                   (op->kind == LS_OP_METRIC && op->metric.kind != LS_METRIC_BINARY_ACCURACY);
-    if (classes > 1 || several) return classes;
-    return op->kind == LS_OP_SQUARED_ERROR ? 0 : 2;
-}
+#include "device/labels.h"
 
 static struct ls_cuda_rows rows_of(const struct ls_op *op) {
     const struct ls_tensor *outputs = &op->tensors[LS_ARG_LOGITS], *labels = &op->tensors[LS_ARG_LABELS];
@@ -19,7 +12,7 @@ static struct ls_cuda_rows rows_of(const struct ls_op *op) {
                                  .labels = sparse ? labels->data : NULL,
                                  .rows = outputs->shape.dims[0],
                                  .classes = outputs->shape.dims[1],
-                                 .limit = label_limit(op, outputs->shape.dims[1]),
+                                 .limit = ls_labels_classes(op, outputs->shape.dims[1]),
                                  .fault = ls_cuda_op_of(op)->device->fault};
 }
 

@@ -1,0 +1,28 @@
+/* The limits of labels, and the error. */
+#include "device/labels.h"
+
+#include "base/status.h"
+
+/* A single output: two classes, or where errors are squared any number. */
+int64_t ls_labels_classes(const struct ls_op *op, int64_t outputs) {
+    if (outputs > 1) return outputs;
+    switch (op->kind) {
+    case LS_OP_SQUARED_ERROR:
+        return 0;
+    case LS_OP_SIGMOID_CROSSENTROPY:
+    case LS_OP_BINARY_CROSSENTROPY:
+        return 2;
+    case LS_OP_METRIC:
+        return op->metric.kind == LS_METRIC_BINARY_ACCURACY ? 2 : outputs;
+    default:
+        return outputs;
+    }
+}
+
+ls_status ls_labels_check(const int32_t *labels, int64_t rows, int64_t classes) {
+    for (int64_t r = 0; classes && r < rows; r++)
+        if (labels[r] < 0 || labels[r] >= classes)
+            return ls_fail(LS_INVALID_ARGUMENT, "row %lld has label %d, but the model has %lld classes: 0 to %lld",
+                           (long long)r, (int)labels[r], (long long)classes, (long long)classes - 1);
+    return LS_OK;
+}
