@@ -174,10 +174,24 @@ static bool is_attached(const ls_model *model) {
     return model->attached && !given_up && !(model->nccl && ls_nccl_is_aborted(model->nccl));
 }
 
+/* Another one adds in another order, or NCCL of another version may. */
+static void note_adder(ls_model *model) {
+    char before[LS_ADDER_TEXT];
+    (void)memcpy(before, model->adder, sizeof(before));
+    model->adder[0] = '\0';
+    if (model->strategy->total_count > 1 && any_far(model)) ls_nccl_describe(model->nccl, model->adder);
+    if (*before && *model->adder && strcmp(before, model->adder) != 0)
+        ls_log_warning(&model->strategy->membership->log,
+                       "gradients are added otherwise than in the generation before ('%s' then, '%s' now): the bits "
+                       "may be others than without an interruption",
+                       before, model->adder);
+}
+
 ls_status ls_model_attach(ls_model *model) {
     if (is_attached(model)) return LS_OK;
     if (model->attached) ls_model_detach(model);
     ls_status status = ls_nccl_open(model->strategy, &model->nccl);
+    if (!status) note_adder(model);
     if (!status) status = cut_buckets(model);
     if (!status) status = share_gradients(model);
     for (int i = 0; !status && i < model->strategy->local_count; i++)

@@ -18,6 +18,8 @@
 
 struct ls_backup {
     ls_model *model;
+    const ls_dataset *data;
+    const struct ls_fit_lines *lines;
     const struct ls_log *log;
     ls_checkpoint_options options; /* folder is ours */
     char *folder;
@@ -103,20 +105,29 @@ static ls_status describe_tensors(struct ls_backup *backup) {
     return LS_OK;
 }
 
-static ls_status describe_training(struct ls_backup *backup, const struct ls_fit_lines *lines) {
+/* Anew in each generation. */
+static ls_status describe_bits(struct ls_backup *backup) {
+    char *bits = NULL;
+    ls_status status = ls_fit_describe_bits(backup->model, backup->data, backup->lines, &bits);
+    if (status) return status;
+    ls_free(backup->bits);
+    backup->checkpoint.manifest.bits = backup->bits = bits;
+    return LS_OK;
+}
+
+static ls_status describe_training(struct ls_backup *backup) {
+    const struct ls_fit_lines *lines = backup->lines;
     LS_CLEANUP(ls_free_pointer) char *model = NULL;
     ls_status status = ls_model_describe(backup->model, &model);
     if (status) return status;
     size_t size = strlen(model) + strlen(lines->training) + 1;
     backup->training = ls_alloc(size);
-    backup->bits = ls_strdup(lines->bits);
-    if (!backup->training || !backup->bits) return ls_fail_memory("a manifest", size);
+    if (!backup->training) return ls_fail_memory("a manifest", size);
     (void)snprintf(backup->training, size, "%s%s", model, lines->training);
-    backup->checkpoint.manifest =
-        (struct ls_manifest){.seed = backup->model->seed, .training = backup->training, .bits = backup->bits};
+    backup->checkpoint.manifest = (struct ls_manifest){.seed = backup->model->seed, .training = backup->training};
     if (backup->floats > backup->model_floats)
         backup->checkpoint.manifest.callbacks = ls_callbacks_names(backup->callbacks);
-    return LS_OK;
+    return describe_bits(backup);
 }
 
 /* What cannot be done with the folder: an error, or where the user wants that a warning. So it is where the first task
@@ -138,10 +149,10 @@ static ls_status claim_folder(struct ls_backup *backup) {
     return status ? status : ls_checkpoints_check(backup->folder);
 }
 
-static ls_status prepare_folder(struct ls_backup *backup, const struct ls_fit_lines *lines) {
+static ls_status prepare_folder(struct ls_backup *backup) {
     ls_status status = allocate_state(backup);
     if (!status) status = describe_tensors(backup);
-    if (!status) status = describe_training(backup, lines);
+    if (!status) status = describe_training(backup);
     if (!status && !backup->job) status = ls_proof_random(&backup->job, sizeof(backup->job));
     if (!status) status = complain(backup, claim_folder(backup));
     return status ? status : ls_writer_new(backup->folder, backup->options.keep, &backup->writer);
@@ -160,6 +171,8 @@ ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup 
     struct ls_backup *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a backup", sizeof(*made));
     *made = (struct ls_backup){.model = config->model,
+                               .data = config->data,
+                               .lines = config->lines,
                                .log = &strategy->membership->log,
                                .callbacks = config->callbacks,
                                .steps_per_epoch = config->steps_per_epoch,
@@ -171,7 +184,7 @@ ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup 
     ls_status status = ls_options_copy("ls_checkpoint_options", &made->options, sizeof(made->options), config->options);
     if (!status) status = check_options(&made->options);
     if (!status && !(made->folder = ls_strdup(made->options.folder))) status = ls_fail_memory("a folder's name", 1);
-    if (!status && made->keeper) status = prepare_folder(made, config->lines);
+    if (!status && made->keeper) status = prepare_folder(made);
     if (status)
         ls_backup_free(made);
     else
@@ -333,7 +346,8 @@ static ls_status save(struct ls_backup *backup, const struct ls_fit_state *state
     if (status || backup->foreign) return status;
     struct ls_track *track = backup->model->strategy->replicas[0].track;
     int64_t begun = ls_track_begin(track);
-    status = ls_model_get_state(backup->model, backup->state);
+    status = describe_bits(backup);
+    if (!status) status = ls_model_get_state(backup->model, backup->state);
     if (status) return status;
     ls_callbacks_get_state(backup->callbacks, backup->state + backup->model_floats);
     manifest->step = backup->model->step.iteration;

@@ -23,12 +23,13 @@ struct ls_backup;
 struct ls_backup_config {
     ls_model *model;
     const ls_checkpoint_options *options;
+    const ls_dataset *data; /* borrowed, as lines */
     const struct ls_fit_lines *lines;
     struct ls_callbacks *callbacks;         /* borrowed; built. May be NULL */
     int64_t steps_per_epoch, last_position; /* of the fit */
     uint64_t job;                           /* of the fit that goes on; 0: it begins */
 };
-/* Reads options (checked on every worker; the folder on the chief only). The model is built. */
+/* Reads options (checked on every worker; the folder on the chief only). The model is attached. */
 ls_status ls_backup_new(const struct ls_backup_config *config, struct ls_backup **backup);
 /* Collective: where the chief finds a checkpoint, its state becomes every worker's, and *state that of the fit. The
  * same error on all workers where it belongs to another training. */

@@ -230,6 +230,7 @@ void ls_model_release(ls_model *model) {
     model->replicas = NULL;
     model->network = NULL;
     model->max_rows = 0;
+    model->adder[0] = '\0';
     model->step.iteration = 0;
     model->scaler = ls_loss_scaler_initial(model->objective.precision);
 }

@@ -25,6 +25,7 @@ struct subject {
     const ls_model *model;
     const ls_dataset *data;
     const ls_fit_options *options;
+    const struct ls_fit_lines *lines;
 };
 
 static ls_status describe_the_data(FILE *out, const struct subject *subject) {
@@ -46,16 +47,8 @@ static ls_status describe_training(FILE *out, const struct subject *subject) {
     return describe_the_data(out, subject);
 }
 
-/* AUTO adds alike however the replicas are laid out and the buckets are cut. */
-static bool depends_on_layout(const struct subject *subject) {
-    const ls_strategy_options *options = &subject->model->strategy->options;
-    return options->communication != LS_AUTO || subject->model->strategy->nccl ||
-           options->compression != LS_COMPRESS_NONE || subject->data->options.division != LS_DIVIDE_LAYOUT_INVARIANT;
-}
-
 static ls_status describe_bits(FILE *out, const struct subject *subject) {
     const ls_strategy *strategy = subject->model->strategy;
-    const struct ls_settings *settings = &strategy->membership->settings;
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     char device[512];
     for (int i = 0; i < strategy->local_count; i++) devices[i] = strategy->replicas[i].device;
@@ -65,6 +58,21 @@ static ls_status describe_bits(FILE *out, const struct subject *subject) {
                   ls_communication_name(strategy->options.communication),
                   ls_compression_name(strategy->options.compression));
     if (subject->model->objective.nondeterministic_ops) (void)fprintf(out, "nondeterministic_ops=yes\n");
+    return LS_OK;
+}
+
+/* AUTO adds alike on the host however the replicas are laid out and the buckets are cut. */
+static bool depends_on_layout(const struct subject *subject) {
+    const ls_strategy_options *options = &subject->model->strategy->options;
+    return options->communication != LS_AUTO || subject->model->nccl || options->compression != LS_COMPRESS_NONE ||
+           subject->data->options.division != LS_DIVIDE_LAYOUT_INVARIANT;
+}
+
+static ls_status describe_all_bits(FILE *out, const struct subject *subject) {
+    const ls_strategy *strategy = subject->model->strategy;
+    const struct ls_settings *settings = &strategy->membership->settings;
+    (void)fprintf(out, "%s", subject->lines->bits);
+    if (*subject->model->adder) (void)fprintf(out, "gradients=%s\n", subject->model->adder);
     if (depends_on_layout(subject))
         (void)fprintf(out, "workers=%d\nbytes_per_pack=%zu\nfirst_bucket=%lld\nbucket=%lld\n",
                       strategy->membership->size, strategy->options.bytes_per_pack, (long long)settings->first_bucket,
@@ -75,8 +83,9 @@ static ls_status describe_bits(FILE *out, const struct subject *subject) {
 static ls_status describe_others(FILE *out, const struct subject *subject) {
     const struct ls_settings *settings = &subject->model->strategy->membership->settings;
     const ls_fit_options *options = subject->options;
-    (void)fprintf(out, "epochs=%d\nfirst_bucket=%lld\nbucket=%lld\n", options->epochs,
-                  (long long)settings->first_bucket, (long long)settings->bucket);
+    (void)fprintf(out, "epochs=%d\nbytes_per_pack=%zu\nfirst_bucket=%lld\nbucket=%lld\n", options->epochs,
+                  subject->model->strategy->options.bytes_per_pack, (long long)settings->first_bucket,
+                  (long long)settings->bucket);
     (void)fprintf(out, "checkpoint=%s\n", options->checkpoint ? "yes" : "no");
     for (ls_callback *const *callback = options->callbacks; callback && *callback; callback++)
         (void)fprintf(out, "callback=%s\n", (*callback)->name);
@@ -102,7 +111,7 @@ static ls_status collect(describe_fn *describe, const struct subject *subject, c
 
 ls_status ls_fit_describe(const ls_model *model, const ls_dataset *data, const ls_fit_options *options,
                           struct ls_fit_lines *lines) {
-    const struct subject subject = {model, data, options};
+    const struct subject subject = {model, data, options, NULL};
     struct ls_fit_lines made = {0};
     ls_status status = collect(describe_training, &subject, &made.training);
     if (!status) status = collect(describe_bits, &subject, &made.bits);
@@ -112,6 +121,12 @@ ls_status ls_fit_describe(const ls_model *model, const ls_dataset *data, const l
     else
         *lines = made;
     return status;
+}
+
+ls_status ls_fit_describe_bits(const ls_model *model, const ls_dataset *data, const struct ls_fit_lines *lines,
+                               char **bits) {
+    const struct subject subject = {model, data, NULL, lines};
+    return collect(describe_all_bits, &subject, bits);
 }
 
 void ls_fit_lines_free(struct ls_fit_lines *lines) {

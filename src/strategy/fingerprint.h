@@ -4,12 +4,16 @@
 
 struct ls_fit_lines {
     char *training; /* what the training is: position and state mean nothing in another */
-    char *bits;     /* what the bits depend on beside it */
+    char *bits;     /* what the bits depend on beside it in every generation */
     char *others;   /* what must be equal on all workers beside both */
 };
 /* Before the first step; options with their defaults. Freed with ls_fit_lines_free. */
 ls_status ls_fit_describe(const ls_model *model, const ls_dataset *data, const ls_fit_options *options,
                           struct ls_fit_lines *lines);
+/* For a checkpoint: lines->bits, and with them what the present generation, to which the model is attached, makes of
+ * the bits: who adds the gradients. Freed with ls_free. */
+ls_status ls_fit_describe_bits(const ls_model *model, const ls_dataset *data, const struct ls_fit_lines *lines,
+                               char **bits);
 void ls_fit_lines_free(struct ls_fit_lines *lines);
 /* All of them as one text, freed with ls_free. */
 ls_status ls_fit_join_lines(const struct ls_fit_lines *lines, char **description);

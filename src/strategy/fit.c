@@ -267,6 +267,7 @@ static ls_status open_backup(struct ls_fitting *fitting) {
     const struct ls_backup_config config = {
         .model = fitting->model,
         .options = fitting->options.checkpoint,
+        .data = fitting->data,
         .lines = &fitting->lines,
         .callbacks = fitting->callbacks,
         .steps_per_epoch = fitting->steps_per_epoch,
@@ -284,6 +285,7 @@ static ls_status begin_together(struct ls_fitting *fitting) {
     ls_status status = model->compiled ? ls_fit_agree(model, fitting->description) : LS_OK;
     if (!status) status = ls_model_build(model, fitting->data, fitting->pipeline, NULL);
     if (!status) status = ls_callbacks_build(fitting->callbacks);
+    if (!status) status = ls_model_attach(model);
     if (!status) status = open_backup(fitting);
     if (!status && fitting->backup) status = ls_backup_restore(fitting->backup, &fitting->state);
     if (!status) ls_membership_commit(model->strategy->membership);
@@ -297,6 +299,7 @@ static ls_status begin(struct ls_fitting *fitting) {
                                  fitting->index, fitting->description, fitting->callbacks};
     ls_status status = ls_training_resume(&call, &fitting->state, &fitting->stand);
     if (!status && fitting->stand == LS_CALL_NEW) status = begin_together(fitting);
+    if (!status && fitting->stand == LS_CALL_INSIDE) status = ls_model_attach(model);
     if (!status && fitting->stand == LS_CALL_INSIDE) status = open_backup(fitting);
     if (!status && fitting->stand != LS_CALL_DONE && fitting->validation)
         status = ls_model_build(model, fitting->options.validation_data, fitting->validation, NULL);

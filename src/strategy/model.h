@@ -134,11 +134,12 @@ struct ls_model {
     bool attached;                     /* to the present generation: shared, buckets and reducer are made */
     struct ls_bucket *buckets;
     size_t bucket_count;
-    struct ls_reducer *reducer;    /* NULL with one worker, unless: */
-    struct ls_nccl *nccl;          /* adds the gradients; NULL: */
-    struct ls_node *node;          /* adds those of this worker's GPUs; NULL: the host adds all */
-    bool synchronized;             /* replicas exchange statistics in a step, so its buckets are given at the end */
-    float extras[LS_EXTRAS];       /* of the last step, over all replicas */
+    struct ls_reducer *reducer; /* NULL with one worker, unless: */
+    struct ls_nccl *nccl;       /* adds the gradients; NULL: */
+    char adder[LS_ADDER_TEXT];  /* in the newest generation that it was attached to; "": nothing is to add, or near */
+    struct ls_node *node;       /* adds those of this worker's GPUs; NULL: the host adds all */
+    bool synchronized;          /* replicas exchange statistics in a step, so its buckets are given at the end */
+    float extras[LS_EXTRAS];    /* of the last step, over all replicas */
     struct ls_optimizer_step step; /* its rule has the present learning rate */
     struct ls_loss_scaler scaler;  /* after the last committed step */
     float compiled_rate;           /* the learning rate of compile, */

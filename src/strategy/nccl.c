@@ -277,6 +277,10 @@ void ls_nccl_abort(struct ls_nccl *nccl) {
                        nccl->membership->rank, ls_seconds_since(begun));
 }
 
+void ls_nccl_describe(const struct ls_nccl *nccl, char text[LS_ADDER_TEXT]) {
+    (void)snprintf(text, LS_ADDER_TEXT, nccl ? "nccl %s" : "host", nccl ? version_of(nccl->ops->version()).text : "");
+}
+
 bool ls_nccl_is_aborted(const struct ls_nccl *nccl) {
     return nccl->aborted;
 }

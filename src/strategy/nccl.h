@@ -27,6 +27,9 @@ ls_status ls_nccl_settle(struct ls_nccl *nccl, int local);
 /* What is under way ends, on this worker, when the devices' ops have; the group is of no more use. Nobody else queues
  * anything there. In bounded time: what NCCL does not get done is left behind, and a line in the log says so. */
 void ls_nccl_abort(struct ls_nccl *nccl);
+/* Who adds, as a fingerprint has it: "nccl 2.28.9"; NULL: "host". */
+#define LS_ADDER_TEXT 48
+void ls_nccl_describe(const struct ls_nccl *nccl, char text[LS_ADDER_TEXT]);
 bool ls_nccl_is_aborted(const struct ls_nccl *nccl);
 /* The devices may still use the arrays that were given to it: they stay until the process ends. */
 bool ls_nccl_is_left(const struct ls_nccl *nccl);

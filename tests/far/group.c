@@ -27,7 +27,10 @@ struct ls_device_group {
 };
 
 static ls_status new_id(char id[LS_DEVICE_GROUP_ID]) {
-    if (getenv("LOCKSTEP_FAR_NO_GROUP")) return far_give(ls_fail(LS_UNAVAILABLE, "asked to make no id"));
+    static _Atomic int made;
+    const char *limit = getenv("LOCKSTEP_FAR_GROUPS");
+    if (getenv("LOCKSTEP_FAR_NO_GROUP") || (limit && made++ >= atoi(limit)))
+        return far_give(ls_fail(LS_UNAVAILABLE, "asked to make no id"));
     return ls_meeting_new_id(id) ? LS_OK : far_give(ls_fail(LS_UNAVAILABLE, "no place to meet"));
 }
 
@@ -101,7 +104,8 @@ static ls_status group_open(const struct ls_device_group_config *config, struct 
 }
 
 static int group_version(void) {
-    return 22809;
+    const char *version = getenv("LOCKSTEP_FAR_NCCL_VERSION");
+    return version ? atoi(version) : 22809;
 }
 
 static ls_status group_ready(struct ls_device_group *group, bool *done) {

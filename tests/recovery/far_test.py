@@ -64,6 +64,17 @@ class Far(unittest.TestCase):
         points = (0, "sums:5:KILL"), (1, "bucket:7:KILL"), (2, "committed:9:KILL")
         self.by_nccl(FAR, points[:2 if SANITIZED else 3])
 
+    def test_nccl_that_works_once(self):
+        """Training goes on with the host, and those who know the generation before say that it is another order."""
+        job = Job(3, at={1: ["bucket:7:KILL"]}, environment={**FAR, "LOCKSTEP_FAR_GROUPS": "1"})
+        self.addCleanup(job.folder.cleanup)
+        job.start_all().finish()
+        self.assertEqual([life.status for life in job.now()], [0, 0, 0], job.describe())
+        said = "added otherwise than in the generation before ('nccl 2.28.9' then, 'host' now)"
+        for rank, count in ((0, 1), (1, 0), (2, 1)):
+            errors = job.lives[rank][-1].errors()
+            self.assertEqual(errors.count(said), count, errors)
+
     @unittest.skipIf(SANITIZED or not EMULATED, "emulated GPUs are slow, or not there")
     def test_workers_with_different_nccl(self):
         versions = [{"LOCKSTEP_EMULATED_NCCL_VERSION": version} for version in ("22809", "23107")]
