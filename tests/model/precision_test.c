@@ -166,7 +166,7 @@ START_TEST(test_kernels) {
 END_TEST
 
 START_TEST(test_half_the_memory) {
-    struct subject wide, half;
+    struct subject wide = {0}, half = {0};
     make_plan(&wide, &networks[1], LS_PRECISION_FLOAT32, true);
     make_plan(&half, &networks[1], mixed[_i], true);
     /* the copy of the variables comes to it; the workspace is that of the CPU's ops */
@@ -193,7 +193,7 @@ static double relative_error(const float *values, const float *wanted, size_t co
 START_TEST(test_near_float32) {
     const struct network *network = &networks[_i / 2];
     const double tolerance = _i % 2 ? 0.01 : 0.08; /* 11 bits, 8 bits */
-    struct subject wide, half;
+    struct subject wide = {0}, half = {0};
     make_plan(&wide, network, LS_PRECISION_FLOAT32, true);
     make_plan(&half, network, mixed[_i % 2], true);
     assert_ok(ls_plan_run(wide.plan, NULL, NULL));
@@ -213,7 +213,7 @@ END_TEST
 
 /* Running again gives the same bits, also where another plan has made the arena larger: copies are made anew. */
 START_TEST(test_same_bits) {
-    struct subject first, second;
+    struct subject first = {0}, second = {0};
     make_plan(&first, &networks[1], mixed[_i], true);
     make_plan(&second, &networks[1], mixed[_i], true);
     assert_ok(ls_plan_run(first.plan, NULL, NULL));
@@ -248,7 +248,7 @@ static double count_not_finite(struct subject *subject) {
 /* Gradients that float16 has no place for come back with a scaled loss; where it is scaled too much they are no
  * numbers, which is seen. The moving statistics' changes have nothing to do with it. */
 START_TEST(test_gradient_scale) {
-    struct subject wide, half;
+    struct subject wide = {0}, half = {0};
     const float tiny = 1e-9F, scale = 0x1p15F;
     make_plan(&wide, &networks[0], LS_PRECISION_FLOAT32, true);
     make_plan(&half, &networks[0], LS_MIXED_FLOAT16, true);
@@ -269,7 +269,7 @@ START_TEST(test_gradient_scale) {
 END_TEST
 
 START_TEST(test_statistics_are_not_scaled) {
-    struct subject one, other;
+    struct subject one = {0}, other = {0};
     make_plan(&one, &networks[1], LS_MIXED_FLOAT16, true);
     make_plan(&other, &networks[1], LS_MIXED_FLOAT16, true);
     other.gradient_scale *= 1024;
