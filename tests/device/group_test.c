@@ -177,12 +177,16 @@ START_TEST(alone) {
 }
 END_TEST
 
-/* The devices compute on after an abort, and a new group works. */
-START_TEST(aborted) {
+static void begin_sum(void) {
     open_group(at.ranks, at.ranks);
     ck_assert(comes(at.ops->ready, 20));
     write_inputs(LS_FLOAT32, COUNT, 0);
     ok(at.ops->all_reduce(at.group, LS_SUM, LS_FLOAT32, at.inputs, COUNT));
+}
+
+/* The devices compute on after an abort, and a new group works. */
+START_TEST(aborted) {
+    begin_sum();
     end_group();
     for (int r = 0; r < at.ranks; r++) ok(ls_device_synchronize(at.devices[r]));
     open_group(at.ranks, at.ranks);
@@ -193,10 +197,7 @@ END_TEST
 
 /* Without its devices' help. */
 START_TEST(forgotten) {
-    open_group(at.ranks, at.ranks);
-    ck_assert(comes(at.ops->ready, 20));
-    write_inputs(LS_FLOAT32, COUNT, 0);
-    ok(at.ops->all_reduce(at.group, LS_SUM, LS_FLOAT32, at.inputs, COUNT));
+    begin_sum();
     abort_group();
     for (int r = 0; r < at.ranks; r++) ok(ls_device_synchronize(at.devices[r]));
     at.ops->forget(at.group);

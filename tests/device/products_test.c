@@ -303,6 +303,13 @@ static void assert_bits(struct ls_device *device, const char *what, const struct
     ls_free(wanted);
 }
 
+/* That one; all are freed. */
+static double *fetch_of(struct ls_device *device, struct numbers n[TENSORS], int which) {
+    double *made = fetch(device, &n[which]);
+    for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
+    return made;
+}
+
 /* Which results: of dense layers y, of convolutions dx. */
 static double *dense_again(struct ls_device *device, const struct kind *way) {
     const struct size *s = &sizes[0];
@@ -310,9 +317,7 @@ static double *dense_again(struct ls_device *device, const struct kind *way) {
     make_dense(device, s, LS_FLOAT32, n);
     struct ls_op op = dense_op(s, n, LS_OP_DENSE_FORWARD, way);
     run_on(device, &op);
-    double *made = fetch(device, &n[Y]);
-    for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
-    return made;
+    return fetch_of(device, n, Y);
 }
 
 static double *image_again(struct ls_device *device, const struct kind *way) {
@@ -321,9 +326,7 @@ static double *image_again(struct ls_device *device, const struct kind *way) {
     make_images(device, s, LS_FLOAT32, n);
     struct ls_op op = image_op(s, n, LS_OP_CONVOLUTION_BACKWARD_DATA, way);
     run_on(device, &op);
-    double *made = fetch(device, &n[DX]);
-    for (int i = 0; i < TENSORS; i++) free_numbers(device, &n[i]);
-    return made;
+    return fetch_of(device, n, DX);
 }
 
 static bool same_again(bool images, const struct kind *first, const struct kind *second) {
