@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "device/gpu.h"
+#include "device/whole_numbers.h"
 #include "harness.h"
 
 enum { MOST = 2, COUNT = 20001, BYTES = 8 * MOST * COUNT };
@@ -74,25 +75,6 @@ static void teardown(void) {
         at.devices[r]->ops->release(at.devices[r], at.outputs[r]);
         ls_device_close(at.devices[r]);
     }
-}
-
-/* Whole numbers below 64, which every type holds and adds exactly. */
-static double value(int rank, size_t i) {
-    return (double)((i * 7 + (size_t)rank * 13) % 61);
-}
-
-static void put(ls_dtype dtype, void *array, size_t i, double number) {
-    if (dtype == LS_FLOAT32) ((float *)array)[i] = (float)number;
-    if (dtype == LS_FLOAT64) ((double *)array)[i] = number;
-    if (dtype == LS_INT32) ((int32_t *)array)[i] = (int32_t)number;
-    if (dtype == LS_INT64) ((int64_t *)array)[i] = (int64_t)number;
-}
-
-static double get(ls_dtype dtype, const void *array, size_t i) {
-    return dtype == LS_FLOAT32   ? (double)((const float *)array)[i]
-           : dtype == LS_FLOAT64 ? ((const double *)array)[i]
-           : dtype == LS_INT32   ? (double)((const int32_t *)array)[i]
-                                 : (double)((const int64_t *)array)[i];
 }
 
 /* Queued on each device, with a mark behind it. */
