@@ -96,7 +96,12 @@ def tail(file, lines=12):
     return "\n".join("    " + line for line in file.read().strip().splitlines()[-lines:])
 
 
-def wait_all(children, timeout):
+def pause(children):
+    time.sleep(0.05)
+
+
+def wait_all(children, timeout, watch=pause):
+    """watch(children): what is done between two looks."""
     deadline = time.monotonic() + timeout
     while True:
         codes = [child.poll() for child, _ in children]
@@ -109,7 +114,7 @@ def wait_all(children, timeout):
             child, log = children[codes.index(None)]
             command = " ".join(map(str, child.args))[:400]
             raise Failure(f"no end after {timeout:g} s (--timeout): {command}\n{tail(log)}")
-        time.sleep(0.05)
+        watch(children)
 
 
 def start(command, environment, stdout, log):
@@ -121,14 +126,14 @@ def start(command, environment, stdout, log):
         raise Failure(f"cannot start {command[0]}: {error}") from error
 
 
-def run_all(commands, timeout):
+def run_all(commands, timeout, watch=pause):
     """Runs [(command, environment)] at the same time; the standard output of each, when all have succeeded."""
     children, outputs = [], [tempfile.TemporaryFile("w+") for _ in commands]
     try:
         for (command, environment), output in zip(commands, outputs):
             log = tempfile.TemporaryFile("w+", errors="replace")
             children.append((start(command, environment, output, log), log))
-        wait_all(children, timeout)
+        wait_all(children, timeout, watch)
     finally:
         kill_all(children)
     for output in outputs:

@@ -1,7 +1,29 @@
-/* What every test program shares: a main that runs one Check suite and prints TAP for meson. */
+/* Harness of every test program: a main that runs one Check suite and prints TAP for meson. */
 #pragma once
 #include <check.h>
+#include <stdbool.h>
 #include <stdlib.h>
+
+#include "lockstep/lockstep.h"
+
+/* Check notes the place of each assertion that holds with a write to a file, for the report of a crash that comes
+ * later. A test of millions of assertions would do little else: a thread notes each line once. A crash is reported
+ * after the line that was reached last for the first time. */
+static inline void note_place(const char *file, int line) {
+    static _Thread_local bool noted[1024];
+    bool *here = &noted[line % 1024];
+    if (*here) return;
+    *here = true;
+    _mark_point(file, line);
+}
+#define _mark_point note_place
+
+/* A macro, so that a failure names the line of the test. The calling thread's last error tells the cause. */
+#define assert_ok(...)                                                                                                 \
+    do {                                                                                                               \
+        ls_status status_ = (__VA_ARGS__);                                                                             \
+        ck_assert_msg(!status_, "%s: %s: %s", #__VA_ARGS__, ls_status_name(status_), ls_error());                      \
+    } while (0)
 
 /* Under a sanitizer, which takes ten times as long, the tables of tests are shorter: fewer sizes, rounds and, where
  * only threads are of interest, types. No kind of link, algorithm, call or failure is left out. */

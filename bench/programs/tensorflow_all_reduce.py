@@ -1,8 +1,8 @@
 """All-reduce (float32, sum) of TensorFlow's RING: one JSON line with the time of each size, for bench/peers.
 
 Every process is one task of a MultiWorkerMirroredStrategy with RING, started by the caller with its TF_CONFIG; task 0
-prints. What is timed is the collective operation alone, in a tf.function of its own: its result is a new tensor, as the
-strategy's is. Checked and timed like mpi_all_reduce.c.
+prints. The time is that of the collective operation alone, in a tf.function of its own. Its result is a new tensor, as
+the strategy's is. Checked and timed like mpi_all_reduce.c.
 """
 import json
 import os

@@ -7,11 +7,11 @@
  *     st = ls_model_fit(model, data, LS_FIT(.epochs = 50, .callbacks = LS_CALLBACKS(stop, log)), NULL);
  *     ls_callback_free(stop); ls_callback_free(log);
  *
- * Every worker has the same callbacks in the same order, and they are called alike on each, in the thread of fit. What they
- * decide must follow from what they are told, which is the same everywhere; what is written is written by the one worker that
- * call->writes names. A worker that takes a state up, another's or a checkpoint's, may be told the end of its last step or epoch
- * again (call->repeated), and a training that goes on after a checkpoint repeats what came after it: whoever writes, writes for
- * call->epoch, not behind what is there. */
+ * Every worker has the same callbacks in the same order. Each worker calls them alike, in the thread of fit. Their
+ * decisions must follow from their arguments, which are the same everywhere. The one worker that call->writes names
+ * writes files. A worker that takes up another worker's state or a checkpoint's may be told the end of its last step or
+ * epoch again (call->repeated). A training that goes on after a checkpoint repeats the steps after it. A callback that
+ * writes therefore writes for call->epoch, not behind the file's content. */
 #ifndef LOCKSTEP_CALLBACKS_H
 #define LOCKSTEP_CALLBACKS_H
 
@@ -26,10 +26,10 @@ typedef struct ls_callback_log {
     const char *name;
     double value;
 } ls_callback_log;
-/* What a callback is told; valid until it returns. */
+/* The arguments of a callback's functions; valid until the function returns. */
 typedef struct ls_callback_call {
     ls_model *model;
-    int epoch, epochs;           /* the present epoch, from 0; how many fit is to do */
+    int epoch, epochs;           /* the present epoch, from 0; the number of epochs of fit */
     int64_t step, steps;         /* done in this epoch; in a whole one */
     int64_t iteration;           /* optimizer steps applied since compile */
     const ls_callback_log *logs; /* in the order of their names. Of a step: the epoch's means so far, as Keras' */
@@ -50,12 +50,14 @@ typedef struct ls_callback {
     ls_callback_fn *on_train_batch_begin, *on_train_batch_end;
     ls_callback_fn *on_epoch_end;   /* after validation; what it changes in state is changed once an epoch */
     ls_callback_fn *on_train_end;   /* of a fit that succeeds */
-    /* Borrowed: what checkpoints keep and recovery copies, equal on all workers */
+    /* Borrowed: bytes that checkpoints keep and recovery copies, equal on all workers */
     void *state;
     size_t state_size;
     bool sets_learning_rate; /* the logs have learning_rate then, as Keras' */
     bool warn_only;    /* an error is a warning, once, and on this worker the callback is not called any more */
-    void (*release)(void *context); /* of ls_callback_free; NULL: the callback is its maker's own */
+    void (*release)(void *context); /* called by ls_callback_free; NULL if the callback is its maker's own */
+    const char *alike; /* what it was made with that decides: fit ends with INVALID_ARGUMENT before the first step where another
+                        * worker's callback of this place says something else. Borrowed; default: nothing */
 } ls_callback;
 /* ls_callback mine = LS_CALLBACK(.name = "mine", .on_epoch_end = tell, .context = &me); */
 #define LS_CALLBACK(...) ((ls_callback){.size = sizeof(ls_callback), __VA_ARGS__})
@@ -105,7 +107,7 @@ typedef struct ls_model_checkpoint_options {
     const char *path;    /* with {epoch} (from 1; {epoch:03} with zeros) and {val_loss}, {val_loss:.2f}: any number's name */
     const char *monitor; /* default "val_loss" */
     ls_monitor_mode mode;
-    bool save_best_only; /* only where monitor is better than ever before */
+    bool save_best_only; /* only where monitor is better than ever before; where it never was a number, a warning at the end */
     bool warn_only;      /* an error is a warning, and training goes on without it */
 } ls_model_checkpoint_options;
 #define LS_MODEL_CHECKPOINT(...) (&(ls_model_checkpoint_options){.size = sizeof(ls_model_checkpoint_options), __VA_ARGS__})
@@ -114,7 +116,8 @@ LS_API ls_status ls_model_checkpoint_new(const ls_model_checkpoint_options *opti
 /* TerminateOnNaN: a loss that is not finite ends fit with OUT_OF_RANGE on all workers. */
 LS_API ls_status ls_terminate_on_nan_new(ls_callback **callback);
 
-/* CSVLogger: epoch and all logs as columns, a row an epoch. What cannot be written is an error that names the path. */
+/* CSVLogger: epoch and all logs as columns, a row an epoch. A file that cannot be written is an error that names the
+ * path. */
 typedef struct ls_csv_logger_options {
     size_t size;
     const char *path;
@@ -144,5 +147,7 @@ LS_API ls_status ls_tensorboard_new(const ls_tensorboard_options *options, ls_ca
 
 #ifdef __cplusplus
 }
+#include <lockstep/lockstep.hpp>
 #endif
+
 #endif

@@ -14,31 +14,34 @@ extern "C" {
 
 typedef enum ls_split { LS_TRAIN = 0, LS_TEST } ls_split;
 typedef enum ls_shuffle { LS_SHUFFLE_EACH_EPOCH = 0, LS_SHUFFLE_ONCE, LS_SHUFFLE_NEVER } ls_shuffle;
-/* How a global batch is divided. LAYOUT_INVARIANT: one global order, each batch cut by replica id, the first G mod N
- * replicas get one more. TENSORFLOW: with auto_shard DATA each batch is cut in N pieces of ceil(n / N) that are dealt to
- * the workers in turn; with OFF every worker sees all data in the sizes of batch_sizes_for_worker, rotated by worker; with
- * FILE the same over its own files, every W-th; AUTO is FILE where there are as many files as workers, else DATA; HINT is
- * as OFF over what shard_hint leaves a worker. */
+/* The division of a global batch. LAYOUT_INVARIANT: one global order, each batch cut by replica id, the first G mod N
+ * replicas get one more. TENSORFLOW: with auto_shard DATA each batch is cut in N pieces of ceil(n / N) that are dealt
+ * to the workers in turn. With OFF every worker sees all data in the sizes of batch_sizes_for_worker, rotated by
+ * worker. FILE does the same over the worker's own files, every W-th. AUTO is FILE if there are as many files as
+ * workers, else DATA. HINT is OFF over the part that shard_hint leaves a worker. */
 typedef enum ls_division { LS_DIVIDE_LAYOUT_INVARIANT = 0, LS_DIVIDE_TENSORFLOW } ls_division;
 /* AutoShardPolicy, for LS_DIVIDE_TENSORFLOW and for custom loops. */
 typedef enum ls_auto_shard { LS_SHARD_DATA = 0, LS_SHARD_OFF, LS_SHARD_FILE, LS_SHARD_AUTO, LS_SHARD_HINT } ls_auto_shard;
 /* With LS_SHARD_HINT, the place of tf.data's shard(SHARD_HINT, SHARD_HINT) among source, shuffle, repeat and batch: of W workers
  * the w-th has the files, the examples before they are shuffled, the rows before they are batched, or the batches w, w + W, ... */
 typedef enum ls_shard_hint { LS_HINT_NONE = 0, LS_HINT_FILES, LS_HINT_EXAMPLES, LS_HINT_ROWS, LS_HINT_BATCHES } ls_shard_hint;
-/* What a damaged image or record is. SKIP looks through all examples when the dataset is opened and leaves the damaged
- * ones out: ls_dataset_num_damaged. */
+/* The effect of a damaged image or record. FAILS: an error. SKIPPED: ls_dataset_open looks through all examples and
+ * leaves the damaged ones out; ls_dataset_num_damaged counts them. */
 typedef enum ls_on_damage { LS_DAMAGE_FAILS = 0, LS_DAMAGE_SKIPPED } ls_on_damage;
 
-/* What a map function is given. */
+/* The arguments of a map function. */
 typedef struct ls_map_call {
     const float *input; /* an example's features, of shape */
     ls_shape shape;
     float *output;      /* of the stage's shape */
-    int32_t *label;     /* may be changed */
+    int32_t *label;     /* may be changed; NULL if targets are numbers */
+    float *target;      /* may be changed; NULL if there are labels */
+    float *weight;      /* the example's sample weight, which may be changed; NULL where there are none */
     int64_t example, pass;  /* its number in the source, and which pass over the data this is, from 0 */
     uint32_t random[4]; /* random words: a function of (seed, example, pass, stage) */
 } ls_map_call;
-/* Called by several threads at once, in any order: what it writes must depend on the call alone. */
+/* Called by several threads at once, in any order: what it writes must depend on the call alone. One that does not return within
+ * LOCKSTEP_DATA_TIMEOUT ends the training with DEADLINE_EXCEEDED; its thread is left behind, and still has its context. */
 typedef ls_status ls_map_fn(void *context, const ls_map_call *call);
 typedef enum ls_map_kind {
     LS_MAP_FLIP = 1, LS_MAP_RANDOM_CROP, LS_MAP_CENTRAL_CROP, LS_MAP_BRIGHTNESS, LS_MAP_CONTRAST, LS_MAP_NORMALISE,
@@ -53,6 +56,7 @@ typedef struct ls_map {
     ls_map_fn *function;
     void *context;  /* borrowed */
     ls_shape shape; /* of a function's output; default: as its input */
+    const char *name; /* of a function and all that its context says: compared between workers; borrowed */
 } ls_map;
 #define ls_random_flip() ((ls_map){.kind = LS_MAP_FLIP}) /* left and right, half of the time */
 /* ls_random_crop(24, 24); with a frame of zeros around the image before, ls_random_crop(32, 32, 4); 0: the image's size */
@@ -87,7 +91,7 @@ typedef struct ls_dataset_options {
     int64_t shuffle_buffer; /* tf.data's shuffle(buffer_size); 0: the whole data, so that every order is as likely */
     bool cache;            /* keep examples in memory once they are read, before maps */
     const ls_map *maps;    /* LS_MAPS(...); copied */
-    int workers;           /* threads that read and map; 0: as many as processors where that pays; -1: none */
+    int workers;           /* threads that read and map; 0: as many as processors where that pays; -1: nothing is read ahead */
     int prefetch;          /* steps read ahead of the present one; default 2 */
     int64_t interleave;    /* tf.data's interleave(cycle_length): so many files are read in turn; default: one after the other */
     int64_t block_length;  /* examples taken from a file before the next one's turn; default 1 */
@@ -107,13 +111,30 @@ LS_API ls_status ls_dataset_shapes(const ls_dataset_options *options, ls_dataset
 LS_API ls_status ls_dataset_images(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
 /* Files NAME.tfrecord* of tf.train.Example in folder, packed by gzip, by zlib or not, of the split that their names say: image (or
  * image/encoded) and label (or image/class/label), as tensorflow_datasets writes cats_vs_dogs, MNIST and CIFAR-10; or
- * floats in features, with their shape. Class names from label.labels.txt. */
+ * floats in features, with their shape. A label of floats, with label_shape, are numbers; sample_weight: a float. Class names
+ * from label.labels.txt. */
 LS_API ls_status ls_dataset_tfrecord(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
 /* NumPy's arrays: in folder SPLIT.npz with x_SPLIT and y_SPLIT, or x_SPLIT.npy and y_SPLIT.npy; or an .npz file such as
  * Keras' mnist.npz with all four. x: (count, shape...), of bytes (which become [0, 1], and two axes get one channel), of
- * floats or integers; y: integers. */
+ * floats or integers; y: integers (count), which are classes, or numbers: floats of any shape, (count, ...), or integers of
+ * several columns such as one-hot rows. sample_weight_SPLIT (count) may be there too. */
 LS_API ls_status ls_dataset_numpy(const char *path, const ls_dataset_options *options, ls_dataset **dataset);
-/* Examples in memory, borrowed: features (count, shape...), labels (count) in [0, classes). */
+/* tf.data.Dataset.from_tensor_slices((x, y, sample_weight)): examples in memory, borrowed. An example has a label, or targets of
+ * any shape, as a regression, one-hot rows or several classes at once have. */
+typedef struct ls_arrays {
+    size_t size;
+    int64_t count;
+    const float *features;       /* (count, shape...) */
+    ls_shape shape;
+    const int32_t *labels;       /* (count) in [0, classes); NULL if targets are given */
+    int classes;
+    const float *targets;        /* (count, target_shape...); rank 0: one number an example */
+    ls_shape target_shape;
+    const float *sample_weights; /* (count); NULL if all count as 1 */
+} ls_arrays;
+#define LS_ARRAYS(...) (&(ls_arrays){.size = sizeof(ls_arrays), __VA_ARGS__})
+LS_API ls_status ls_dataset_from_arrays(const ls_arrays *arrays, const ls_dataset_options *options, ls_dataset **dataset);
+/* The same with labels: features (count, shape...), labels (count) in [0, classes). */
 LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const int32_t *labels, int64_t count, int classes,
                                    const ls_dataset_options *options, ls_dataset **dataset);
 /* "digits", "shapes", or a folder that holds IDX, CIFAR-10, NumPy or TFRecord files or images,
@@ -121,7 +142,9 @@ LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const 
 LS_API ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset);
 LS_API int64_t ls_dataset_count(const ls_dataset *dataset);       /* examples in one pass */
 LS_API ls_shape ls_dataset_shape(const ls_dataset *dataset);      /* of one example */
-LS_API int ls_dataset_num_classes(const ls_dataset *dataset);
+LS_API int ls_dataset_num_classes(const ls_dataset *dataset);     /* 0 where targets are numbers */
+/* True if an example has targets of *shape, and no label. */
+LS_API bool ls_dataset_targets(const ls_dataset *dataset, ls_shape *shape);
 /* The name of a class, NULL where it has none. Borrowed. */
 LS_API const char *ls_dataset_class_name(const ls_dataset *dataset, int label);
 LS_API int64_t ls_dataset_num_damaged(const ls_dataset *dataset); /* left out for LS_DAMAGE_SKIPPED */
@@ -135,11 +158,12 @@ typedef struct ls_input_context {
 LS_API ls_status ls_get_per_replica_batch_size(const ls_input_context *input, int64_t global, int64_t *size);
 /* Makes a worker's own dataset, whose batch_size is one replica's; division and auto_shard are without meaning. */
 typedef ls_status ls_dataset_fn(void *context, const ls_input_context *input, ls_dataset **dataset);
-/* distribute_datasets_from_function: fn is called once on each worker; the iterator owns what it makes. Nothing is sharded.
- * Whose examples end first gets empty batches until all have ended. Not with LOCKSTEP_ELASTIC. */
+/* distribute_datasets_from_function: fn is called once on each worker; the iterator owns the dataset that it makes.
+ * Nothing is sharded. A worker whose examples end first gets empty batches until all have ended. Not with
+ * LOCKSTEP_ELASTIC. */
 LS_API ls_status ls_iterator_from_function(ls_strategy *strategy, ls_dataset_fn *fn, void *context, ls_iterator **iterator);
 
-/* What a dataset can be written as; each can be read back by ls_dataset_open of the folder. */
+/* The formats in which a dataset can be written. ls_dataset_open of the folder reads each. */
 typedef enum ls_file_format {
     LS_FORMAT_JPEG = 1, /* folder/SPLIT/CLASS/000001.jpg; an image that is a file already is copied as it is */
     LS_FORMAT_PNG,      /* the same as PNG, without loss */
@@ -155,11 +179,13 @@ typedef struct ls_write_options {
 } ls_write_options;
 #define LS_WRITE(...) (&(ls_write_options){.size = sizeof(ls_write_options), __VA_ARGS__})
 /* Writes all examples in their order, of the split that the dataset was opened with, into folder, which is made if its
- * parent is there. Images are resized where the dataset's options say so. options may be NULL. */
+ * parent is there, all together or none; ALREADY_EXISTS where folder/SPLIT/ holds something. Images are resized where the dataset's options say so. options may be NULL. */
 LS_API ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, const char *folder,
                                   const ls_write_options *options);
 
 #ifdef __cplusplus
 }
+#include <lockstep/lockstep.hpp>
 #endif
+
 #endif

@@ -20,7 +20,8 @@
  * Conventions. Every function that can fail returns ls_status and writes its outputs (last) only on success. Option
  * structs are filled by the macro beside them: a field left out is zero, and zero means the default. A handle from
  * ls_x_new belongs to the caller and is given back with ls_x_free, which accepts NULL. "Borrows" means that the argument
- * must outlive the handle. One handle is used by one thread at a time unless its comment says otherwise. */
+ * must outlive the handle. A NULL where no comment allows one is INVALID_ARGUMENT that names it; a function that returns no
+ * status returns 0, false or NULL then. One handle is used by one thread at a time unless its comment says otherwise. */
 #ifndef LOCKSTEP_LOCKSTEP_H
 #define LOCKSTEP_LOCKSTEP_H
 
@@ -29,7 +30,6 @@
 #include <stdint.h>
 
 #include <lockstep/layers.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -54,7 +54,7 @@ LS_API const char *ls_status_name(ls_status status);
 /* The message of this thread's last failed call; "" before the first. Valid until the next failing call. */
 LS_API const char *ls_error(void);
 /* Prints the last error to stderr unless status is LS_OK and returns the process exit status: 0 success; 2 bad
- * configuration (INVALID_ARGUMENT, UNAUTHENTICATED); 138 a peer was lost or a deadline passed, restart me (UNAVAILABLE, ABORTED,
+ * configuration (INVALID_ARGUMENT, UNAUTHENTICATED, UNIMPLEMENTED); 138 a peer was lost or a deadline passed, restart me (UNAVAILABLE, ABORTED,
  * DEADLINE_EXCEEDED); 143 stopped on request, as after SIGTERM (CANCELLED); 1 anything else. 138 and 143 are retryable for
  * Kubeflow's ExitCode policy. */
 LS_API int ls_exit(ls_status status);
@@ -93,13 +93,26 @@ typedef enum ls_cross_device_ops {
     LS_HIERARCHICAL_COPY,       /* every device's thread, or GPU, adds its share of the range and hands it out; any number */
     LS_NCCL_ALL_REDUCE          /* NcclAllReduce: an error where not all devices are GPUs; bits are NCCL's */
 } ls_cross_device_ops;
-/* What gradients are rounded to where they cross a link between workers (Horovod's Compression.fp16, torch's fp16 and
- * bf16 hooks): float32 SUM and MEAN only, added in float32. All workers get the same bits and two runs are alike, but the
- * bits depend on how replicas are laid out on workers. Nothing is rounded where workers share memory. */
+/* The type to which gradients are rounded where they cross a link between workers (Horovod's Compression.fp16, torch's
+ * fp16 and bf16 hooks): float32 SUM and MEAN only, added in float32. All workers get the same bits and two runs are
+ * alike, but the bits depend on how replicas are laid out on workers. Nothing is rounded where workers share memory. */
 typedef enum ls_compression { LS_COMPRESS_NONE = 0, LS_COMPRESS_FP16, LS_COMPRESS_BF16 } ls_compression;
 typedef enum ls_log_level { LS_LOG_ERROR = 0, LS_LOG_WARNING, LS_LOG_INFO, LS_LOG_DEBUG } ls_log_level;
 /* Receives one line without newline; may be called from any thread of the library. */
 typedef void ls_log_fn(void *context, ls_log_level level, const char *line);
+
+/* One worker's wish to all; the greatest one counts. LS_SAVE: a checkpoint after the present step of fit, where
+ * checkpoints are kept; one that is heard in a wait is made after the next step. LS_STOP: all workers end fit after the same step,
+ * with LS_CANCELLED and one message; where checkpoints are kept that step's is saved before, and the next fit goes on after it. In
+ * an epoch's last step both wait for what belongs to the epoch (validation, on_epoch); after the last epoch there is nothing left
+ * to stop. LS_STOP also ends the wait for other workers in which it is heard (the join, a lost worker, a collective, the exit) or
+ * for data, where that does not end by itself within 2 s: the call returns LS_CANCELLED; fit saves the last committed step before,
+ * where this worker keeps the checkpoints; and the others are told that this worker leaves, so that they do the same. */
+typedef enum ls_request { LS_GO_ON = 0, LS_SAVE, LS_STOP } ls_request;
+/* A user's request, such as one that a signal handler has noted. Called by fit, evaluate and predict before each step.
+ * A thread of the library also calls it, many times a second, while the caller waits for other workers. Two threads
+ * never call it at once. A request that it returns once counts. */
+typedef ls_request ls_request_fn(void *context);
 
 typedef struct ls_strategy ls_strategy;
 typedef struct ls_strategy_options {
@@ -117,6 +130,8 @@ typedef struct ls_strategy_options {
     ls_log_fn *log;                  /* default: stderr */
     void *log_context;
     ls_compression compression;      /* of the gradients that ls_model_fit exchanges between workers */
+    ls_request_fn *request;          /* stop, or save: asked from the join on, and by fits that have none of their own */
+    void *request_context;
 } ls_strategy_options;
 #define LS_STRATEGY(...) (&(ls_strategy_options){.size = sizeof(ls_strategy_options), __VA_ARGS__})
 
@@ -132,10 +147,19 @@ LS_API ls_status ls_one_device_strategy_new(const char *device, ls_strategy **st
  * others the cause at once. LS_CANCELLED of a fit that was asked to stop is the same on all workers and counts as in
  * order. Frees the strategy and returns status, or what went wrong at the exit. */
 LS_API ls_status ls_strategy_close(ls_strategy *strategy, ls_status status);
+/* By any thread, also while another one is in a call: all workers' calls, those that wait too, end at once with ABORTED (CANCELLED
+ * while the group forms) and the reason, which names this worker; nothing recovers from it. The program can only close then. */
+LS_API ls_status ls_strategy_abort(ls_strategy *strategy, const char *reason);
 /* ls_strategy_close with LS_OK, its result ignored. */
 LS_API void ls_strategy_free(ls_strategy *strategy);
 
-LS_API int ls_num_replicas_in_sync(const ls_strategy *strategy); /* replicas of all workers */
+/* Replicas of all workers at the training's first start: what a global batch is a multiple of. A worker that comes back
+ * gets the same number, whoever is there. tf.distribute.Strategy.num_replicas_in_sync. */
+LS_API int ls_num_replicas_in_sync(const ls_strategy *strategy);
+/* Those that there are now: fewer only where LOCKSTEP_ELASTIC says scaled and workers are missing. */
+LS_API int ls_num_replicas_present(const ls_strategy *strategy);
+/* Workers of the present generation, and replicas (threads) of this process. A recovery may change both, and the rank.
+ */
 LS_API int ls_num_workers(const ls_strategy *strategy);
 LS_API int ls_num_local_replicas(const ls_strategy *strategy);
 LS_API int ls_worker_rank(const ls_strategy *strategy); /* id_in_cluster: chief, then workers by number */
@@ -145,7 +169,8 @@ LS_API bool ls_is_chief(const ls_strategy *strategy);
 
 typedef struct ls_model ls_model;
 #define LS_MAX_METRICS 8
-/* What fit and evaluate measured; equal on every worker. NaN where there was no validation data. */
+/* The outcome of fit and evaluate, equal on every worker. NaN where there was no validation data; an accuracy also where the loss
+ * has none (MEAN_SQUARED_ERROR), and a loss that is none. */
 typedef struct ls_result {
     int64_t steps; /* optimizer steps since compile */
     double loss, accuracy, val_loss, val_accuracy;
@@ -159,26 +184,23 @@ typedef struct ls_result {
 } ls_result;
 /* Called on every worker after each epoch with the numbers so far; any status but LS_OK ends the training with it. */
 typedef ls_status ls_epoch_fn(void *context, int epoch, const ls_result *result);
-/* What one worker may ask of all; the greatest wish counts. LS_SAVE: a checkpoint after the present step, where checkpoints
- * are kept. LS_STOP: all workers end fit after the same step, with LS_CANCELLED and one message; where checkpoints are kept
- * that step's is saved before, and the next fit goes on after it. In an epoch's last step both wait for what belongs to the
- * epoch (validation, on_epoch); after the last epoch there is nothing left to stop. */
-typedef enum ls_request { LS_GO_ON = 0, LS_SAVE, LS_STOP } ls_request;
-/* Called in the thread of fit before each step, on the workers that have set it: such as one that returns, and clears, what
- * a signal handler has noted. What it returns once counts until that step is done. */
-typedef ls_request ls_request_fn(void *context);
 /* BackupAndRestore. The chief alone uses the folder, and locks it; it holds one training. A fit that finds a checkpoint there goes on
  * after it on all workers, to the bits of an undisturbed run; a damaged one is a warning, and the one before it is taken. */
 typedef struct ls_checkpoint_options {
     size_t size;
-    const char *folder;   /* must be there */
+    const char *folder;   /* made if its parent is there */
     int64_t every_steps;  /* default: after each epoch */
     int keep;             /* the newest so many; default 2, so that there is one before a damaged one */
     bool keep_on_success; /* default: all are removed when fit succeeds. Else the end's state is the newest */
     bool warn_only;       /* what cannot be written or read is a warning, and training goes on; default: an error */
+    /* "learning_rate,momentum": numbers of the optimizer that may differ from the checkpoint's, and then are what they are here;
+     * also beta_1, beta_2, epsilon, rho, weight_decay, clipvalue, clipnorm, global_clipnorm, schedule. Alike on all workers.
+     * A learning rate that a callback has set is given up only where the compiled one differs. Default: none may */
+    const char *overrides;
 } ls_checkpoint_options;
 #define LS_CHECKPOINT(...) (&(ls_checkpoint_options){.size = sizeof(ls_checkpoint_options), __VA_ARGS__})
 typedef struct ls_callback ls_callback; /* callbacks.h */
+typedef struct ls_class_weight ls_class_weight; /* training.h */
 typedef struct ls_fit_options {
     size_t size;
     int epochs;                  /* default 1 */
@@ -188,31 +210,25 @@ typedef struct ls_fit_options {
     ls_epoch_fn *on_epoch;
     void *context; /* of on_epoch and request */
     const ls_checkpoint_options *checkpoint; /* default: none. LS_CHECKPOINT(.folder = "/data/checkpoints") */
-    ls_request_fn *request; /* PreemptionCheckpointHandler's watcher: save, or stop */
+    ls_request_fn *request; /* PreemptionCheckpointHandler's watcher: save, or stop; default: the strategy's */
     ls_callback *const *callbacks; /* LS_CALLBACKS(a, b); borrowed */
+    const ls_class_weight *class_weight; /* in training, not in validation; 1 for who is not in it. Not with sample weights */
 } ls_fit_options;
 #define LS_FIT(...) (&(ls_fit_options){.size = sizeof(ls_fit_options), __VA_ARGS__})
 
-/* tf.keras.applications: the layers of "lenet", "mobilenet_v2" or "resnet50" with Keras' names, which give logits; for images
- * of any size that fits. *layers is for ls_model_new, and freed with ls_memory_free. */
-typedef struct ls_application_options {
-    size_t size;
-    int classes;
-    float alpha; /* multiplier of mobilenet_v2's widths; default 1 */
-} ls_application_options;
-#define LS_APPLICATION(...) (&(ls_application_options){.size = sizeof(ls_application_options), __VA_ARGS__})
-LS_API ls_status ls_application(const char *name, const ls_application_options *options, ls_layer **layers, size_t *count);
-
-/* Borrows strategy. The input shape is taken from the first dataset. */
+/* Borrows strategy. The input shape is taken from the first dataset. INVALID_ARGUMENT naming layer and field for what is wrong
+ * whatever the shape is; what shapes are needed for comes with the first fit or evaluate. */
 LS_API ls_status ls_model_new(ls_strategy *strategy, const ls_layer *layers, size_t count, ls_model **model);
 /* Sets the seed of the initial weights (default 0); before the first fit or evaluate. */
 LS_API ls_status ls_model_seed(ls_model *model, uint64_t seed);
-/* Model.load_weights, before the first fit or evaluate: variables by Keras' names from .safetensors (checkpoints too), .npz,
- * or Keras' .h5, .weights.h5 and .keras. The chief alone reads the file. What it lacks, has too much or in another shape is
- * INVALID_ARGUMENT naming it: here, or when the model is built. options may be NULL. */
+/* Model.load_weights: variables by Keras' names from .safetensors (checkpoints too), .npz, or Keras' .h5, .weights.h5
+ * and .keras. Every worker calls it alike, between fits too: INVALID_ARGUMENT in the next fit or evaluate where some
+ * have not. The chief alone reads the file. The weights take their places in the next fit, evaluate or predict; the
+ * optimizer's moments stay. INVALID_ARGUMENT, in this call or in that one, names a variable that the file lacks, has in
+ * excess, or has in another shape. DATA_LOSS where the file is damaged. options may be NULL. */
 typedef struct ls_load_options {
     size_t size;
-    bool skip_mismatch; /* such variables keep their initial values, and are logged */
+    bool skip_mismatch; /* such variables keep the values that they have, and are logged */
 } ls_load_options;
 #define LS_LOAD(...) (&(ls_load_options){.size = sizeof(ls_load_options), __VA_ARGS__})
 LS_API ls_status ls_model_load_weights(ls_model *model, const char *path, const ls_load_options *options);
@@ -296,8 +312,11 @@ typedef struct ls_batch {
     int64_t rows;          /* examples of this replica; may be 0 in a short batch */
     int64_t global_rows;   /* examples of all replicas in this step: scale the loss by 1 / global_rows */
     const float *features; /* (rows, shape...), host memory */
-    const int32_t *labels; /* (rows) */
+    const int32_t *labels; /* (rows); NULL if the dataset has targets */
+    const float *targets;  /* (rows, target_shape...); NULL if it has labels */
+    const float *weights;  /* (rows), sample weights; NULL if all are 1 */
 } ls_batch;
+/* Not collective: workers compare the dataset at the first ls_strategy_restore, or at the first ls_iterator_next. */
 LS_API ls_status ls_iterator_new(ls_strategy *strategy, ls_dataset *dataset, ls_iterator **iterator);
 /* Outside run: goes to the next step; *end becomes true after the last step of an epoch, and the next call starts anew. */
 LS_API ls_status ls_iterator_next(ls_iterator *iterator, bool *end);
@@ -313,7 +332,8 @@ LS_API void ls_iterator_free(ls_iterator *iterator);
  *         while (!status && step < last)
  *             if (!(status = ls_strategy_run(strategy, train, NULL))) { step++; status = ls_strategy_commit(strategy); }
  *     } while (status && ls_strategy_recover(strategy, &status)); */
-/* What commits keep beside the mirrored variables and the iterators' positions: the step, say. Borrowed; before restore. */
+/* Registered memory: commits keep it beside the mirrored variables and the iterators' positions. Borrowed; before restore.
+ * Found by name, as variables are; iterators by their number, the lowest that is free when they are made. */
 LS_API ls_status ls_strategy_register(ls_strategy *strategy, const char *name, void *data, size_t size);
 /* Everything becomes as at the group's last commit, on a worker that was started anew too; the first is made here. When
  * variables, iterators and registrations are made. FAILED_PRECONDITION for an ON_READ variable: one replica alone has it. */
@@ -326,10 +346,14 @@ LS_API bool ls_strategy_recover(ls_strategy *strategy, ls_status *status);
 /* ---- Bare collectives: Horovod's vocabulary --------------------------------------------------------------------- */
 
 /* A group of processes from TF_CONFIG, for people who bring their own compute. Every call is collective: all ranks make
- * the same calls in the same order with the same name, type, count and op; a difference is one named error on each rank. */
+ * the same calls in the same order with the same name, type, count and op; a difference is one named error on each rank.
+ * A slip that this rank alone can see (NULL, a root or type that is none, counts that overflow) is INVALID_ARGUMENT here,
+ * and the call has not happened: the others wait for it, and the rank's next call takes its place. Any other failure ends
+ * the group on all ranks. Arrays are aligned as their type wants. */
 typedef struct ls_communicator ls_communicator;
 LS_API ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicator **communicator);
 LS_API ls_status ls_communicator_close(ls_communicator *communicator, ls_status status); /* as ls_strategy_close */
+LS_API ls_status ls_communicator_abort(ls_communicator *communicator, const char *reason);    /* as ls_strategy_abort */
 LS_API void ls_communicator_free(ls_communicator *communicator);
 /* As ls_strategy_recover: all ranks are there again, one that was started anew through ls_communicator_new; what they share
  * is theirs to broadcast. Memory of ls_communicator_allocate is gone. */
@@ -338,7 +362,7 @@ LS_API int ls_rank(const ls_communicator *communicator);
 LS_API int ls_size(const ls_communicator *communicator);
 LS_API int ls_local_rank(const ls_communicator *communicator); /* among the ranks on this host */
 LS_API int ls_local_size(const ls_communicator *communicator);
-/* What this communicator's all-reduce goes through: "shm"; the links' "tcp" or "grpc"; "shm+tcp" (hosts, and between
+/* The transport of this communicator's all-reduce: "shm"; the links' "tcp" or "grpc"; "shm+tcp" (hosts, and between
  * them); "none" alone. */
 LS_API const char *ls_communicator_transport(const ls_communicator *communicator);
 /* Memory, zeroed and aligned to 64 bytes, that the ranks of this host share where they can: under AUTO an all-reduce in
@@ -352,6 +376,7 @@ LS_API ls_status ls_all_reduce(ls_communicator *communicator, const char *name, 
  * op than SUM and MEAN. */
 LS_API ls_status ls_all_reduce_compressed(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
                                           ls_compression compression, const void *input, void *output, size_t count);
+/* data holds count elements on every rank: those of rank root, read there and written on all others. */
 LS_API ls_status ls_broadcast(ls_communicator *communicator, const char *name, int root, ls_dtype dtype, void *data,
                               size_t count);
 /* output holds the concatenation in rank order; counts[rank] elements come from each rank. */
@@ -361,6 +386,7 @@ LS_API ls_status ls_all_gather(ls_communicator *communicator, const char *name, 
  * elements each, output this rank's. output may be its own place in input. */
 LS_API ls_status ls_reduce_scatter(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
                                    const void *input, const size_t *counts, void *output);
+/* Returns when all ranks have called it. It moves no data, and has the deadline of every collective. */
 LS_API ls_status ls_barrier(ls_communicator *communicator, const char *name);
 
 #ifdef __cplusplus

@@ -1,17 +1,18 @@
-/* What only the lockstep command needs beside lockstep.h: looking at TF_CONFIG, settings and devices without training. */
+/* Functions of the lockstep command alone, beside lockstep.h: TF_CONFIG, settings and devices without training. */
 #ifndef LOCKSTEP_TOOLS_H
 #define LOCKSTEP_TOOLS_H
 
 #include <lockstep/lockstep.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Looks at TF_CONFIG (NULL: the variable is absent) without opening a port. *json receives one object of one line: valid,
- * mode, task_type, task_index, is_chief, num_workers, id_in_cluster, collective_leader, cluster, warnings, and error
- * {code, message} when it is invalid; freed with ls_memory_free. Returns what parsing returned: INVALID_ARGUMENT for a
- * bad one, with *json written all the same. */
+/* Looks at TF_CONFIG (NULL if the variable is absent) without opening a port. *json receives one object of one line:
+ * valid, mode, task_type, task_index, is_chief, num_workers, id_in_cluster, collective_leader, cluster, warnings, and
+ * error {code, message} when it is invalid; freed with ls_memory_free. Returns the status of parsing: INVALID_ARGUMENT
+ * for a bad TF_CONFIG, with *json written all the same. */
 LS_API ls_status ls_tools_check_json(const char *tf_config, char **json);
 /* The same as text for people, several lines. */
 LS_API ls_status ls_tools_check_text(const char *tf_config, char **text);
@@ -32,7 +33,7 @@ LS_API ls_status ls_tools_settings(char **text);
 /* A wait that has a limit. */
 typedef struct ls_tools_deadline {
     const char *name;
-    const char *setting; /* that sets the limit; NULL: it is fixed */
+    const char *setting; /* that sets the limit; NULL if the limit is fixed */
     double seconds;
     const char *waits, *then; /* for what is waited, and what happens when the limit has passed */
 } ls_tools_deadline;
@@ -44,15 +45,15 @@ LS_API ls_status ls_tools_deadlines(const ls_tools_deadline *more, size_t count,
 LS_API ls_status ls_tools_settings_json(const ls_tools_deadline *more, size_t count, char **json);
 /* Devices that this build and machine offer, and why not the rest; and the communication kinds likewise. */
 LS_API ls_status ls_tools_devices(char **text);
-/* How AUTO's all-reduce works in this group and why: hosts, transports, and the times that were measured. Freed with
+/* Explains AUTO's all-reduce in this group: hosts, transports, and the times that were measured. Freed with
  * ls_memory_free. */
 LS_API ls_status ls_tools_explain(const ls_communicator *communicator, char **text);
 /* The algorithm by which ls_all_reduce_compressed runs count elements of dtype. Lives as long as the library. */
 LS_API const char *ls_tools_algorithm(const ls_communicator *communicator, ls_dtype dtype, ls_compression compression,
                                       size_t count);
-/* Whether compression has an effect between these ranks: not where they share memory. */
+/* True if compression has an effect between these ranks: not where they share memory. */
 LS_API bool ls_tools_compresses(const ls_communicator *communicator);
-/* What moves the bytes of a call of that name ("all-reduce", "broadcast", "all-gather", "reduce-scatter", "barrier"): "shm",
+/* The transport of a call of that name ("all-reduce", "broadcast", "all-gather", "reduce-scatter", "barrier"): "shm",
  * "tcp", or, with several hosts of which some have several ranks, "shm+tcp"; "none" for one rank. Lives as long as the
  * communicator. */
 LS_API const char *ls_tools_transport(const ls_communicator *communicator, const char *collective);
@@ -73,13 +74,19 @@ LS_API ls_status ls_tools_gpus_write(ls_tools_gpus *gpus, int index, const void 
 LS_API ls_status ls_tools_gpus_read(ls_tools_gpus *gpus, int index, void *data, size_t size);
 /* Returns when it is done on the GPUs of this worker. */
 LS_API ls_status ls_tools_gpus_all_reduce(ls_tools_gpus *gpus, ls_reduce_op op, ls_dtype dtype, size_t count);
-/* Lays the timelines and flight records of a run's ranks beside each other: writes one Chrome trace to output (NULL:
- * none), and tells in *text, freed with ls_memory_free, what they show, for people or as one JSON object. A file that
+/* Lays the timelines and flight records of a run's ranks beside each other. Writes one Chrome trace to output, unless
+ * it is NULL. *text, freed with ls_memory_free, receives the findings, for people or as one JSON object. A file that
  * cannot be read or written, or is not of the same run, is INVALID_ARGUMENT. */
 LS_API ls_status ls_tools_timeline(const char *const *paths, int count, const char *output, bool json, char **text);
 /* Writes what ls_model_load_weights reads from one file into another, .safetensors or .npz, under Keras' names. *text says
  * what was written; freed with ls_memory_free. */
 LS_API ls_status ls_tools_convert_weights(const char *from, const char *to, char **text);
+/* Tests that a file can be written at path, before its content is worked out. option ("--output") comes before the
+ * error's message. Leaves nothing behind. */
+LS_API ls_status ls_tools_try_file(const char *option, const char *path);
+/* Writes a file, which is at path whole or not at all: write puts all of it into out. */
+typedef void ls_tools_write_fn(void *context, FILE *out);
+LS_API ls_status ls_tools_write_file(const char *option, const char *path, ls_tools_write_fn *write, void *context);
 /* "gcc 12.2.0, oneDNN 2.6.3, gRPC 1.51.1, ..." */
 LS_API ls_status ls_tools_build(char **text);
 

@@ -1,4 +1,4 @@
-/* How a model is trained: optimizers, schedules, losses, metrics. Part of the public API, included by lockstep.h. */
+/* Ready-made networks, and how a model is trained: optimizers, schedules, losses, metrics. Part of the public API, included by lockstep.h. */
 #ifndef LOCKSTEP_TRAINING_H
 #define LOCKSTEP_TRAINING_H
 
@@ -7,6 +7,16 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* tf.keras.applications: the layers of "lenet", "mobilenet_v2" or "resnet50" with Keras' names, which give logits; for images
+ * of any size that fits. *layers is for ls_model_new, and freed with ls_memory_free. */
+typedef struct ls_application_options {
+    size_t size;
+    int classes;
+    float alpha; /* multiplier of mobilenet_v2's widths; default 1 */
+} ls_application_options;
+#define LS_APPLICATION(...) (&(ls_application_options){.size = sizeof(ls_application_options), __VA_ARGS__})
+LS_API ls_status ls_application(const char *name, const ls_application_options *options, ls_layer **layers, size_t *count);
 
 #define LS_MAX_BOUNDARIES 8
 /* keras.optimizers.schedules: the learning rate of step s, counted from 0; r is the optimizer's. With a warm-up of w steps it
@@ -32,8 +42,8 @@ typedef struct ls_rate_schedule {
 typedef enum ls_optimizer_kind {
     LS_OPTIMIZER_SGD = 1, LS_OPTIMIZER_ADAM, LS_OPTIMIZER_ADAMW, LS_OPTIMIZER_RMSPROP, LS_OPTIMIZER_LAMB
 } ls_optimizer_kind;
-/* Keras' update rules. What is 0 has Keras' default: beta_1 0.9, beta_2 0.999, epsilon 1e-7, rho 0.9, AdamW's weight_decay
- * 0.004. All replicas apply the same step, so that moments and rates are the same everywhere. */
+/* Keras' update rules. A field that is 0 has Keras' default: beta_1 0.9, beta_2 0.999, epsilon 1e-7, rho 0.9, AdamW's
+ * weight_decay 0.004. All replicas apply the same step, so that moments and rates are the same everywhere. */
 typedef struct ls_optimizer {
     ls_optimizer_kind kind;
     float learning_rate;
@@ -55,16 +65,21 @@ typedef struct ls_optimizer {
 #define ls_rmsprop(...) ((ls_optimizer){.kind = LS_OPTIMIZER_RMSPROP, .learning_rate = __VA_ARGS__})
 #define ls_lamb(...) ((ls_optimizer){.kind = LS_OPTIMIZER_LAMB, .learning_rate = __VA_ARGS__})
 
-/* keras.losses. Labels are class numbers; CATEGORICAL makes one-hot rows of them, with the same numbers. BINARY and MEAN_SQUARED
- * take each output by itself: one output has the label itself as its target, several have a one-hot row. */
+/* keras.losses. Labels are class numbers; CATEGORICAL makes one-hot rows of them, with the same numbers. BINARY and
+ * those after it take each output by itself: one output has the label itself as its target, several have a one-hot row.
+ * The targets of a dataset that has them (ls_dataset_targets), of the last layer's shape, are compared with the outputs
+ * by all losses but SPARSE. HUBER is half the squared error up to huber_delta, and linear above. The loss of an example
+ * is multiplied by its sample or class weight; the sum is divided by the number of examples, as Keras does. */
 typedef enum ls_loss {
-    LS_SPARSE_CATEGORICAL_CROSSENTROPY = 1, LS_CATEGORICAL_CROSSENTROPY, LS_BINARY_CROSSENTROPY, LS_MEAN_SQUARED_ERROR
+    LS_SPARSE_CATEGORICAL_CROSSENTROPY = 1, LS_CATEGORICAL_CROSSENTROPY, LS_BINARY_CROSSENTROPY, LS_MEAN_SQUARED_ERROR,
+    LS_MEAN_ABSOLUTE_ERROR, LS_HUBER
 } ls_loss;
 
-/* keras.metrics: means over the examples, beside the loss and the accuracy that belongs to it (none to MEAN_SQUARED_ERROR). */
+/* keras.metrics: means over the examples, beside the loss and the accuracy that belongs to it (none to MEAN_SQUARED_ERROR,
+ * MEAN_ABSOLUTE_ERROR and HUBER). */
 typedef enum ls_metric_kind {
     LS_METRIC_SPARSE_CATEGORICAL_ACCURACY = 1, LS_METRIC_CATEGORICAL_ACCURACY, LS_METRIC_BINARY_ACCURACY, LS_METRIC_TOP_K,
-    LS_METRIC_MEAN_LOSS
+    LS_METRIC_MEAN_LOSS, LS_METRIC_MEAN_SQUARED_ERROR, LS_METRIC_MEAN_ABSOLUTE_ERROR
 } ls_metric_kind;
 typedef struct ls_metric {
     ls_metric_kind kind;
@@ -77,6 +92,8 @@ typedef struct ls_metric {
 #define ls_top_k(...) ((ls_metric){.kind = LS_METRIC_TOP_K, .k = __VA_ARGS__})
 /* The loss without what regularisers add to it. */
 #define ls_mean_loss() ((ls_metric){.kind = LS_METRIC_MEAN_LOSS})
+#define ls_mean_squared_error() ((ls_metric){.kind = LS_METRIC_MEAN_SQUARED_ERROR})
+#define ls_mean_absolute_error() ((ls_metric){.kind = LS_METRIC_MEAN_ABSOLUTE_ERROR})
 #define LS_METRICS(...) ((const ls_metric[]){__VA_ARGS__, {0}})
 
 /* keras.mixed_precision's policies. Variables, their gradients, all sums and the optimizer are float32 in each of them, and so are
@@ -90,21 +107,32 @@ typedef enum ls_precision {
     LS_MIXED_FLOAT16
 } ls_precision;
 
+/* Model.fit's class_weight: how many times the loss of a class' examples counts. */
+struct ls_class_weight {
+    int label;
+    float weight; /* 0 or more */
+};
+#define LS_CLASS_WEIGHT(...) ((const ls_class_weight[]){__VA_ARGS__, {-1, 0}}) /* LS_CLASS_WEIGHT({0, 1}, {1, 5}) */
+
 /* Before the first fit or evaluate: a model's outputs are logits, and there are no metrics. */
 LS_API ls_status ls_model_compile(ls_model *model, ls_optimizer optimizer, ls_loss loss);
 typedef struct ls_compile_options {
     size_t size;
     bool from_probabilities;  /* Keras' from_logits=False: the outputs are probabilities, as those of softmax or sigmoid */
     float label_smoothing;    /* in [0, 1): so much of each target is the same for all */
-    const ls_metric *metrics; /* LS_METRICS(ls_top_k(5), ...), at most LS_MAX_METRICS; copied */
+    const ls_metric *metrics; /* LS_METRICS(ls_top_k(5), ...), at most LS_MAX_METRICS; copied. Sample weights do not count */
     ls_precision precision;
     /* Products and convolutions may use the GPU libraries' faster algorithms that add in any order: what a training gives differs
      * from run to run. Default: as after tf.config.experimental.enable_op_determinism. CPU devices compute alike in both. */
     bool nondeterministic_ops;
+    float huber_delta; /* of LS_HUBER; default 1 */
+    /* In these they do: sum(weight value) / sum(weight). They come behind metrics, and count among the LS_MAX_METRICS. */
+    const ls_metric *weighted_metrics;
 } ls_compile_options;
 #define LS_COMPILE(...) (&(ls_compile_options){.size = sizeof(ls_compile_options), __VA_ARGS__})
 LS_API ls_status ls_model_compile_with(ls_model *model, ls_optimizer optimizer, ls_loss loss, const ls_compile_options *options);
-/* Keras' name of the index-th metric, "top_k_categorical_accuracy"; NULL past the end. */
+/* Keras' name of the index-th metric, "top_k_categorical_accuracy"; "weighted_..." of a weighted one that is unweighted there too.
+ * NULL past the end. */
 LS_API const char *ls_model_metric_name(const ls_model *model, int index);
 
 /* optimizer.learning_rate: that of the next step. FAILED_PRECONDITION to set it where a schedule does. Set between steps, as in on_epoch, and alike on all workers; a difference ends
@@ -114,6 +142,7 @@ LS_API ls_status ls_model_set_learning_rate(ls_model *model, float learning_rate
 
 #ifdef __cplusplus
 }
+#include <lockstep/lockstep.hpp>
 #endif
 
 #endif

@@ -8,7 +8,7 @@
 #define LS_NEVER       INT64_MAX
 
 int64_t ls_now(void);
-/* The deadline that lies so many seconds ahead, or behind then; seconds <= 0 or not finite: LS_NEVER. */
+/* The deadline so many seconds ahead of now, or of then. It is LS_NEVER if seconds are not above 0 or not finite. */
 int64_t ls_deadline_in(double seconds);
 int64_t ls_deadline_after(int64_t then, double seconds);
 /* Milliseconds until deadline for poll(): 0 when it has passed, at most cap, rounded up. */

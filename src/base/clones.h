@@ -2,6 +2,7 @@
  * starts. Only for element loops: without contraction and with one rounding an element all variants give the same bits.
  * Not under the thread sanitizer, whose run time does not exist yet when the choice is made. */
 #pragma once
+#include <features.h> /* __GLIBC__ */
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)

@@ -16,9 +16,12 @@ static const struct deadline {
      "the worker listens on all interfaces, and says so"},
     {"join", "LOCKSTEP_JOIN_TIMEOUT", offsetof(struct ls_settings, join_timeout), 0,
      "a starting worker for all others to come", ENDS},
-    {"connect", NULL, 0, LS_CONNECT_TIMEOUT, "one address of a worker to take the connection",
+    {"connect", NULL, 0, LS_CONNECT_TIMEOUT,
+     "one address of a worker to take the connection, and with TLS to shake hands",
      "its next address; after the last a pause of 0.01 to 1 s, then all again"},
     {"hello", NULL, 0, LS_HELLO_TIMEOUT, "the answer to a Hello or to a data connection", "it is dialled again"},
+    {"link", NULL, 0, LS_LINK_TIMEOUT, "a data connection to a worker that cannot be dialled",
+     "an error that names both workers; a recovery begins"},
     {"first bytes", NULL, 0, LS_FIRST_BYTES_TIMEOUT,
      "an accepted connection to say what it is and to prove to be a worker's", "it is closed"},
     {"first hello", NULL, 0, LS_FIRST_HELLO_TIMEOUT, "an accepted control stream to prove to be a worker's",
@@ -43,9 +46,18 @@ static const struct deadline {
      "it is left behind with the memory that it uses, as the log says once; the worker goes on"},
     {"data", "LOCKSTEP_DATA_TIMEOUT", offsetof(struct ls_settings, data_timeout), 0,
      "the examples of one step to be read and mapped", "an error that names the example; exit status 138"},
+    {"reading", NULL, 0, LS_READING_TIMEOUT, "after 'data', the threads that still read, before the error is told",
+     "they are left behind, with the dataset"},
     {"rejoin", "LOCKSTEP_REJOIN_TIMEOUT", offsetof(struct ls_settings, rejoin_timeout), 0,
      "the others, from a loss on, for the lost workers to be started anew",
      "elastic and enough are left: they go on; else " ENDS},
+    {"deputy", NULL, 0, LS_DEPUTY_TIMEOUT, "a worker that starts, to reach the lowest ranks",
+     "it joins with the streams that it has"},
+    {"widen", NULL, 0, LS_WIDEN_INTERVAL, "after a loss, a lower worker that leads to be reached",
+     "it dials twice as many of the lowest ranks"},
+    {"fading", NULL, 0, LS_FADING_TIMEOUT,
+     "elastic: the connection to a lost worker to be closed by its kernel, and on while its host answers",
+     "it is not known whether the worker has ended: where too few are left, the others wait for it"},
     {"settle", NULL, 0, LS_SETTLE_TIMEOUT, "elastic: a worker that comes in to say what it has",
      "the others go on without it, and ask again later"},
     {"quorum", NULL, 0, LS_QUORUM_TIMEOUT, "elastic: after 'rejoin', enough workers to be there", ENDS},
@@ -61,11 +73,14 @@ static const struct deadline {
     {"goodbye", NULL, 0, LS_GOODBYE_TIMEOUT, "the others to read that this worker leaves in order, and to leave",
      "it leaves"},
     {"last word", NULL, 0, LS_LAST_WORD_TIMEOUT, "the others to read why this worker failed", "it ends"},
+    {"stop", NULL, 0, LS_STOP_TIMEOUT,
+     "a wait for other workers, or for data, to end after this one was asked to stop (SIGTERM)",
+     "it is given up, the last committed state is saved and the others are told; exit status 143"},
     {"top", NULL, 0, LS_TOP_TIMEOUT, "a worker to answer lockstep top", "the table says so"},
 };
 #define DEADLINE_COUNT (sizeof(table) / sizeof(table[0]))
 
-bool ls_deadline_describe(const struct ls_settings *settings, size_t index, struct ls_deadline_info *info) {
+bool ls_deadlines_describe(const struct ls_settings *settings, size_t index, struct ls_deadline_info *info) {
     if (index >= DEADLINE_COUNT) return false;
     const struct deadline *deadline = &table[index];
     const void *value = (const char *)settings + deadline->offset;

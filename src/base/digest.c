@@ -40,7 +40,7 @@ void ls_digest_free(struct ls_digest *digest) {
     ls_free(digest);
 }
 
-ls_status ls_sha256(const void *data, size_t size, char hex[65]) {
+ls_status ls_digest_sha256(const void *data, size_t size, char hex[65]) {
     struct ls_digest *digest = NULL;
     ls_status status = ls_digest_new(&digest);
     if (status) return status;

@@ -9,4 +9,4 @@ void ls_digest_add(struct ls_digest *digest, const void *data, size_t size);
 ls_status ls_digest_hex(struct ls_digest *digest, char hex[65]);
 void ls_digest_free(struct ls_digest *digest);
 /* The digest of one piece. */
-ls_status ls_sha256(const void *data, size_t size, char hex[65]);
+ls_status ls_digest_sha256(const void *data, size_t size, char hex[65]);

@@ -1,7 +1,7 @@
 /* Strings as JSON has them. */
 #include "base/json.h"
 
-void ls_put_json(FILE *stream, const char *text) {
+void ls_json_put(FILE *stream, const char *text) {
     (void)fputc('"', stream);
     for (; *text; text++) {
         if (*text == '"' || *text == '\\')
@@ -14,7 +14,7 @@ void ls_put_json(FILE *stream, const char *text) {
     (void)fputc('"', stream);
 }
 
-void ls_put_json_ascii(FILE *stream, const char *text) {
+void ls_json_put_ascii(FILE *stream, const char *text) {
     (void)fputc('"', stream);
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;

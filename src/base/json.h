@@ -1,8 +1,8 @@
-/* What reports in JSON are written with. */
+/* Text as strings of JSON. */
 #pragma once
 #include <stdio.h>
 
-/* text, which is UTF-8, in quotes, escaped. */
-void ls_put_json(FILE *stream, const char *text);
-/* The same for any bytes: what is not printable ASCII becomes the character of that number. */
-void ls_put_json_ascii(FILE *stream, const char *text);
+/* Writes text, which is UTF-8, in quotes and escaped. */
+void ls_json_put(FILE *stream, const char *text);
+/* As ls_json_put for any bytes: a byte that is no printable ASCII becomes the character of that number. */
+void ls_json_put_ascii(FILE *stream, const char *text);

@@ -1,4 +1,4 @@
-/* Where the library is alone. */
+/* ls_reached as the library has it does nothing. */
 #include "base/point.h"
 
 __attribute__((weak)) void ls_reached(const char *point) {

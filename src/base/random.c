@@ -1,4 +1,4 @@
-/* What is drawn from Philox4x32-10. */
+/* Numbers drawn from Philox4x32-10. */
 #include "base/random.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ double ls_random_normal(uint64_t seed, uint64_t stream, uint64_t index) {
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-uint64_t ls_stream_id(const char *name) {
+uint64_t ls_random_stream(const char *name) {
     uint64_t hash = 0xCBF29CE484222325U;
     for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 0x100000001B3U;
     return hash;

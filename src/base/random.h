@@ -10,6 +10,6 @@ uint64_t ls_random_bits(uint64_t seed, uint64_t stream, uint64_t index);
 float ls_random_uniform(uint64_t seed, uint64_t stream, uint64_t index);
 double ls_random_normal(uint64_t seed, uint64_t stream, uint64_t index);
 /* A stream number from a text (FNV-1a), for streams with names. */
-uint64_t ls_stream_id(const char *name);
+uint64_t ls_random_stream(const char *name);
 /* Fills order[count] with a permutation of 0 .. count - 1 (Fisher-Yates, unbiased). */
 void ls_random_permutation(uint64_t seed, uint64_t stream, int64_t count, int64_t *order);

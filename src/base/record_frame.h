@@ -1,5 +1,5 @@
-/* What stands around the bytes of a record in TFRecord and TensorBoard's event files: before them their length and its
- * checksum, behind them their checksum. */
+/* The frame of a record in TFRecord and TensorBoard's event files. Its length and the length's checksum stand before
+ * the bytes, their checksum behind them. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,8 +8,8 @@
 #define LS_RECORD_HEADER 12 /* bytes */
 #define LS_RECORD_FOOTER 4
 
-void ls_record_header(uint64_t length, uint8_t header[LS_RECORD_HEADER]);
-void ls_record_footer(const void *bytes, size_t size, uint8_t footer[LS_RECORD_FOOTER]);
+void ls_record_frame_header(uint64_t length, uint8_t header[LS_RECORD_HEADER]);
+void ls_record_frame_footer(const void *bytes, size_t size, uint8_t footer[LS_RECORD_FOOTER]);
 /* The length that a header tells; false where its checksum is wrong. */
-bool ls_record_header_read(const uint8_t header[LS_RECORD_HEADER], uint64_t *length);
-bool ls_record_footer_fits(const uint8_t footer[LS_RECORD_FOOTER], const void *bytes, size_t size);
+bool ls_record_frame_header_read(const uint8_t header[LS_RECORD_HEADER], uint64_t *length);
+bool ls_record_frame_footer_fits(const uint8_t footer[LS_RECORD_FOOTER], const void *bytes, size_t size);

@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-enum setting_type { SECONDS, SECONDS_OR_0, BYTES, COUNT, LEVEL, TRANSPORT, TEXT, SECRET, SWITCH };
+enum setting_type { SECONDS, SECONDS_OR_0, BYTES, COUNT, COUNT_OR_0, LEVEL, TRANSPORT, TEXT, SECRET, SWITCH };
 
 static const struct setting {
     const char *name, *default_text, *help;
@@ -33,13 +33,23 @@ static const struct setting {
      "they are MIN or more and most of those before; MAX is all tasks of TF_CONFIG; who comes back is taken in again. "
      "They keep the batch and the replicas; with 2:4,scaled both become fewer",
      offsetof(struct ls_settings, elastic), TEXT},
+    {"LOCKSTEP_REQUIRE_CLUSTER", "0",
+     "1: without the tasks of a cluster in TF_CONFIG a worker is an error, where it would train alone",
+     offsetof(struct ls_settings, require_cluster), SWITCH},
+    {"LOCKSTEP_MAX_CLASSES", "100000", "classes that the labels of a dataset may make: a greater label is an error",
+     offsetof(struct ls_settings, max_classes), COUNT},
     {"LOCKSTEP_REPORT_INTERVAL", "5", "seconds between the lines that a wait prints",
      offsetof(struct ls_settings, report_interval), SECONDS},
     {"LOCKSTEP_HEARTBEAT_INTERVAL", "0.2", "seconds between the signs of life that each worker sends to each",
      offsetof(struct ls_settings, heartbeat_interval), SECONDS},
     {"LOCKSTEP_HEARTBEAT_LIMIT", "3",
-     "seconds of silence after which a worker, frozen or cut off, is lost; more than twice the interval",
+     "seconds of silence after which a worker, frozen or cut off, is lost; more than twice the interval; longer where "
+     "a "
+     "host has more than 16 workers a core",
      offsetof(struct ls_settings, heartbeat_limit), SECONDS},
+    {"LOCKSTEP_CONTROL_WINDOW", "3",
+     "lowest ranks that each worker keeps control streams with: who coordinates, and deputies that take its place",
+     offsetof(struct ls_settings, control_window), COUNT},
     {"LOCKSTEP_FIRST_BUCKET", "1M", "bytes of the first gradient bucket", offsetof(struct ls_settings, first_bucket),
      BYTES},
     {"LOCKSTEP_BUCKET", "25M",
@@ -47,6 +57,9 @@ static const struct setting {
      offsetof(struct ls_settings, bucket), BYTES},
     {"LOCKSTEP_SEGMENT", "256K", "bytes that a pipelined collective moves and adds at a time",
      offsetof(struct ls_settings, segment), BYTES},
+    {"LOCKSTEP_DIRECT_LIMIT", "32",
+     "workers up to which AUTO may exchange directly, each with each: every pair then has a data connection",
+     offsetof(struct ls_settings, direct_limit), COUNT},
     {"LOCKSTEP_LOG", "info", "error, warning, info or debug", offsetof(struct ls_settings, log_level), LEVEL},
     {"LOCKSTEP_TRANSPORT", "auto", "auto, shm (an error where not all workers can share memory), tcp or grpc",
      offsetof(struct ls_settings, transport), TRANSPORT},
@@ -66,7 +79,8 @@ static const struct setting {
     {"LOCKSTEP_CUDA_SYNC", "0", "1: GPUs are waited for after each op, so that an error names the op that failed",
      offsetof(struct ls_settings, cuda_sync), SWITCH},
     {"LOCKSTEP_TRACE", "",
-     "a file for the timeline of the training in Chrome's trace format; %r in it becomes the rank, else several "
+     "a file for the timeline of a training or of a communicator in Chrome's trace format; %r in it becomes the rank, "
+     "else several "
      "workers write NAME.rank0.EXT, NAME.rank1.EXT, ...",
      offsetof(struct ls_settings, trace), TEXT},
     {"LOCKSTEP_FLIGHT_RECORD", "1024", "collectives that each worker remembers, for a failure's post-mortem",
@@ -85,16 +99,23 @@ static const struct setting {
     {"LOCKSTEP_TLS_KEY", "", "a PEM file: the certificate's private key", offsetof(struct ls_settings, tls_key), TEXT},
     {"LOCKSTEP_TLS_CA", "", "a PEM file: who signs the certificates of all tasks", offsetof(struct ls_settings, tls_ca),
      TEXT},
+    {"LOCKSTEP_COLUMNS", "0",
+     "columns of the terminal that rank 0's output goes to through lockstep run, which sets it; 0: it goes to none",
+     offsetof(struct ls_settings, columns), COUNT_OR_0},
+    {"LOCKSTEP_RUN_ID", "", "set by lockstep run, the same for all its workers", offsetof(struct ls_settings, run_id),
+     TEXT},
+    {"LOCKSTEP_RESTART_COUNT", "0", "set by lockstep run: how often this worker was started anew",
+     offsetof(struct ls_settings, restart_count), COUNT_OR_0},
 };
 #define SETTING_COUNT (sizeof(table) / sizeof(table[0]))
 
 static const char *const units[] = {
-    [SECONDS] = "s",  [SECONDS_OR_0] = "s", [BYTES] = "bytes", [COUNT] = "", [LEVEL] = "",
-    [TRANSPORT] = "", [TEXT] = "",          [SECRET] = "",     [SWITCH] = ""};
+    [SECONDS] = "s", [SECONDS_OR_0] = "s", [BYTES] = "bytes", [COUNT] = "",  [COUNT_OR_0] = "",
+    [LEVEL] = "",    [TRANSPORT] = "",     [TEXT] = "",       [SECRET] = "", [SWITCH] = ""};
 static const char *const levels[] = {"error", "warning", "info", "debug"};
 static const char *const transports[] = {"auto", "shm", "tcp", "grpc"};
 
-static ls_status refuse(const struct setting *setting, const char *text, const char *want) {
+static ls_status refuse_settings(const struct setting *setting, const char *text, const char *want) {
     return ls_fail(LS_INVALID_ARGUMENT, "%s='%s' is not %s (%s; default %s)", setting->name, text, want, setting->help,
                    setting->default_text);
 }
@@ -105,9 +126,9 @@ static ls_status read_seconds(const struct setting *setting, const char *text, d
     double value = strtod(text, &end);
     bool zero = setting->type == SECONDS_OR_0 && value == 0;
     if (end == text || *end || errno || !isfinite(value) || (value <= 0 && !zero) || value > 1e6)
-        return refuse(setting, text,
-                      setting->type == SECONDS_OR_0 ? "a number of seconds from 0 to 1000000"
-                                                    : "a number of seconds above 0 and up to 1000000");
+        return refuse_settings(setting, text,
+                               setting->type == SECONDS_OR_0 ? "a number of seconds from 0 to 1000000"
+                                                             : "a number of seconds above 0 and up to 1000000");
     *seconds = value;
     return LS_OK;
 }
@@ -119,7 +140,7 @@ static ls_status read_bytes(const struct setting *setting, const char *text, int
     int shift = 0;
     if (*end == 'K' || *end == 'M' || *end == 'G') shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 30, end++;
     if (end == text || *end || errno || value < 1 || value > (INT64_C(1) << 40) >> shift)
-        return refuse(setting, text, "a size in bytes such as 65536, 256K, 25M or 1G");
+        return refuse_settings(setting, text, "a size in bytes such as 65536, 256K, 25M or 1G");
     *bytes = (int64_t)value << shift;
     return LS_OK;
 }
@@ -128,14 +149,15 @@ static ls_status read_count(const struct setting *setting, const char *text, int
     char *end;
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    if (end == text || *end || errno || value < 1 || value > 1 << 20)
-        return refuse(setting, text, "a number from 1 to 1048576");
+    int least = setting->type == COUNT;
+    if (end == text || *end || errno || value < least || value > 1 << 20)
+        return refuse_settings(setting, text, least ? "a number from 1 to 1048576" : "a number from 0 to 1048576");
     *count = value;
     return LS_OK;
 }
 
 static ls_status read_switch(const struct setting *setting, const char *text, bool *on) {
-    if (strcmp(text, "0") && strcmp(text, "1")) return refuse(setting, text, "0 or 1");
+    if (strcmp(text, "0") && strcmp(text, "1")) return refuse_settings(setting, text, "0 or 1");
     *on = *text == '1';
     return LS_OK;
 }
@@ -146,7 +168,7 @@ static ls_status read_level(const struct setting *setting, const char *text, ls_
             *level = (ls_log_level)i;
             return LS_OK;
         }
-    return refuse(setting, text, "one of error, warning, info, debug");
+    return refuse_settings(setting, text, "one of error, warning, info, debug");
 }
 
 static ls_status read_transport(const struct setting *setting, const char *text, enum ls_transport *transport) {
@@ -155,10 +177,10 @@ static ls_status read_transport(const struct setting *setting, const char *text,
             *transport = (enum ls_transport)i;
             return LS_OK;
         }
-    return refuse(setting, text, "one of auto, shm, tcp, grpc");
+    return refuse_settings(setting, text, "one of auto, shm, tcp, grpc");
 }
 
-const char *ls_transport_name(enum ls_transport transport) {
+const char *ls_settings_transport_name(enum ls_transport transport) {
     return transports[transport];
 }
 
@@ -171,6 +193,7 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
     case BYTES:
         return read_bytes(setting, text, target);
     case COUNT:
+    case COUNT_OR_0:
         return read_count(setting, text, target);
     case LEVEL:
         return read_level(setting, text, target);
@@ -183,12 +206,12 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
     }
     if (setting->type == SECRET && strlen(text) >= LS_SETTING_TEXT)
         return ls_fail(LS_INVALID_ARGUMENT, "%s is not shorter than 256 bytes", setting->name);
-    if (strlen(text) >= LS_SETTING_TEXT) return refuse(setting, text, "shorter than 256 bytes");
+    if (strlen(text) >= LS_SETTING_TEXT) return refuse_settings(setting, text, "shorter than 256 bytes");
     (void)snprintf(target, LS_SETTING_TEXT, "%s", text);
     return LS_OK;
 }
 
-/* NULL: it is absent, or empty, which is as good. */
+/* NULL if the variable is absent or empty. Both mean the same. */
 static const char *given(const struct setting *setting) {
     const char *text = getenv(setting->name);
     return text && *text ? text : NULL;
@@ -214,7 +237,11 @@ ls_status ls_settings_read(struct ls_settings *settings) {
     return status;
 }
 
-bool ls_setting_describe(const struct ls_settings *settings, size_t index, struct ls_setting_info *info) {
+const char *ls_settings_name(size_t index) {
+    return index < SETTING_COUNT ? table[index].name : NULL;
+}
+
+bool ls_settings_describe(const struct ls_settings *settings, size_t index, struct ls_setting_info *info) {
     if (index >= SETTING_COUNT) return false;
     const struct setting *setting = &table[index];
     const void *source = (const char *)settings + setting->offset;
@@ -227,13 +254,15 @@ bool ls_setting_describe(const struct ls_settings *settings, size_t index, struc
         break;
     case BYTES:
     case COUNT:
+    case COUNT_OR_0:
         (void)snprintf(info->value, sizeof(info->value), "%lld", (long long)*(const int64_t *)source);
         break;
     case LEVEL:
         (void)snprintf(info->value, sizeof(info->value), "%s", levels[*(const ls_log_level *)source]);
         break;
     case TRANSPORT:
-        (void)snprintf(info->value, sizeof(info->value), "%s", ls_transport_name(*(const enum ls_transport *)source));
+        (void)snprintf(info->value, sizeof(info->value), "%s",
+                       ls_settings_transport_name(*(const enum ls_transport *)source));
         break;
     case SWITCH:
         (void)snprintf(info->value, sizeof(info->value), "%d", *(const bool *)source);

@@ -21,13 +21,15 @@ struct ls_settings {
     double report_interval;    /* seconds between the lines of a wait */
     double heartbeat_interval; /* seconds between a worker's signs of life */
     double heartbeat_limit;    /* seconds of silence after which a peer is lost; above twice the interval */
+    int64_t control_window;    /* lowest ranks that each worker keeps control streams with */
     int64_t first_bucket;      /* bytes */
     int64_t bucket;            /* bytes */
     int64_t segment;           /* bytes */
+    int64_t direct_limit;      /* workers that may exchange all with all, with AUTO */
     ls_log_level log_level;
     enum ls_transport transport;
-    char elastic[LS_SETTING_TEXT];   /* for cluster to know; empty: all workers are needed */
-    char algorithm[LS_SETTING_TEXT]; /* a name for collective to know */
+    char elastic[LS_SETTING_TEXT];   /* MIN:MAX workers, which cluster reads; empty if all are needed */
+    char algorithm[LS_SETTING_TEXT]; /* a name that collective reads */
     char devices[LS_SETTING_TEXT];
     char plugin[LS_SETTING_TEXT]; /* a path; empty: where it was installed */
     double device_timeout;        /* seconds */
@@ -35,6 +37,11 @@ struct ls_settings {
     char trace[LS_SETTING_TEXT];                /* a path; empty: none */
     int64_t flight_record;                      /* collectives */
     char flight_record_folder[LS_SETTING_TEXT]; /* empty: none */
+    bool require_cluster;
+    int64_t max_classes;
+    int64_t columns;              /* of a terminal that is not this process' own; 0: none */
+    char run_id[LS_SETTING_TEXT]; /* lockstep run's; empty: it was not started by it */
+    int64_t restart_count;
     char token[LS_SETTING_TEXT], token_file[LS_SETTING_TEXT];
     char tls_certificate[LS_SETTING_TEXT], tls_key[LS_SETTING_TEXT], tls_ca[LS_SETTING_TEXT]; /* paths; all or none */
 };
@@ -42,7 +49,7 @@ struct ls_settings {
 /* Reads every variable; INVALID_ARGUMENT naming the variable and the value if one does not parse. */
 ls_status ls_settings_read(struct ls_settings *settings);
 /* "auto", "shm", "tcp" or "grpc". */
-const char *ls_transport_name(enum ls_transport transport);
+const char *ls_settings_transport_name(enum ls_transport transport);
 
 struct ls_setting_info {
     const char *name, *default_text, *help;
@@ -50,5 +57,7 @@ struct ls_setting_info {
     char value[256];  /* as in force now */
     bool given;       /* by the environment; else it is the default */
 };
+/* "LOCKSTEP_BUCKET"; NULL past the end of the table. */
+const char *ls_settings_name(size_t index);
 /* The index-th row of the table, for people; false past the end. */
-bool ls_setting_describe(const struct ls_settings *settings, size_t index, struct ls_setting_info *info);
+bool ls_settings_describe(const struct ls_settings *settings, size_t index, struct ls_setting_info *info);

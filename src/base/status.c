@@ -47,6 +47,14 @@ ls_status ls_fail_context(ls_status status, const char *format, ...) {
     return ls_fail(status, "%s: %s", context, last_error);
 }
 
+void ls_error_forget(void) {
+    last_error[0] = '\0';
+}
+
+ls_status ls_fail_from_user(ls_status status, const char *function) {
+    return last_error[0] ? status : ls_fail(status, "%s returned %s", function, ls_status_name(status));
+}
+
 ls_status ls_fail_memory(const char *what, size_t bytes) {
     return ls_fail(LS_RESOURCE_EXHAUSTED, "no memory for %s (%zu bytes)", what, bytes);
 }
@@ -58,6 +66,7 @@ static int exit_status(ls_status status) {
     case LS_CANCELLED: /* as a shell reports SIGTERM */
         return 143;
     case LS_INVALID_ARGUMENT:
+    case LS_UNIMPLEMENTED:   /* what was asked for is not there */
     case LS_UNAUTHENTICATED: /* another token or certificate: a restart would not help */
         return 2;
     case LS_UNAVAILABLE:
@@ -91,6 +100,12 @@ ls_status ls_errno_status(int error) {
     case EMFILE:
     case ENFILE:
         return LS_RESOURCE_EXHAUSTED;
+    case EISDIR:
+    case EBUSY:
+    case ENOTEMPTY:
+    case ENAMETOOLONG:
+    case ELOOP:
+        return LS_FAILED_PRECONDITION;
     default:
         return LS_UNKNOWN;
     }

@@ -1,5 +1,5 @@
-/* Errors: a status code and this thread's message. The function that decides which error it is calls ls_fail; a layer
- * that knows more calls ls_fail_context once; everyone else only returns the status. */
+/* Errors: a status code and this thread's message. The function that decides the error calls ls_fail. A layer that
+ * knows more calls ls_fail_context once. All others only return the status. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -9,7 +9,11 @@
 ls_status ls_fail(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Puts "context: " before this thread's message and returns status. */
 ls_status ls_fail_context(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* RESOURCE_EXHAUSTED, naming what could not be allocated. */
+/* Called before a function of the user's. A status that it returns without a message gets one afterwards from
+ * ls_fail_from_user. */
+void ls_error_forget(void);
+ls_status ls_fail_from_user(ls_status status, const char *function);
+/* RESOURCE_EXHAUSTED with a message that names the missing memory. */
 ls_status ls_fail_memory(const char *what, size_t bytes);
 /* The status of a failed system call, for messages that name path and cause. */
 ls_status ls_errno_status(int error);

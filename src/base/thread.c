@@ -1,16 +1,13 @@
-/* pthreads, with names, monotonic deadlines and blocked signals. */
+/* pthreads, with names and blocked signals. */
 #define _GNU_SOURCE
 #include "base/thread.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 
-void ls_signals_block(sigset_t *before) {
+void ls_thread_block_signals(sigset_t *before) {
     sigset_t all;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, before);
@@ -18,7 +15,7 @@ void ls_signals_block(sigset_t *before) {
 
 ls_status ls_thread_start(pthread_t *thread, const char *name, ls_thread_fn *fn, void *argument) {
     sigset_t before;
-    ls_signals_block(&before);
+    ls_thread_block_signals(&before);
     int error = pthread_create(thread, NULL, fn, argument);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) return ls_fail(LS_RESOURCE_EXHAUSTED, "cannot start thread '%s': %s", name, strerror(error));
@@ -26,39 +23,4 @@ ls_status ls_thread_start(pthread_t *thread, const char *name, ls_thread_fn *fn,
     (void)snprintf(kept, sizeof(kept), "%s", name);
     (void)pthread_setname_np(*thread, kept);
     return LS_OK;
-}
-
-ls_status ls_monitor_init(struct ls_monitor *monitor) {
-    pthread_condattr_t attributes;
-    int error = pthread_condattr_init(&attributes);
-    if (!error) {
-        (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        error = pthread_cond_init(&monitor->changed, &attributes);
-        (void)pthread_condattr_destroy(&attributes);
-    }
-    if (!error && (error = pthread_mutex_init(&monitor->mutex, NULL))) (void)pthread_cond_destroy(&monitor->changed);
-    return error ? ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make a monitor: %s", strerror(error)) : LS_OK;
-}
-
-void ls_monitor_destroy(struct ls_monitor *monitor) {
-    (void)pthread_cond_destroy(&monitor->changed);
-    (void)pthread_mutex_destroy(&monitor->mutex);
-}
-
-void ls_monitor_lock(struct ls_monitor *monitor) {
-    (void)pthread_mutex_lock(&monitor->mutex);
-}
-
-void ls_monitor_unlock(struct ls_monitor *monitor) {
-    (void)pthread_mutex_unlock(&monitor->mutex);
-}
-
-void ls_monitor_broadcast(struct ls_monitor *monitor) {
-    (void)pthread_cond_broadcast(&monitor->changed);
-}
-
-bool ls_monitor_wait(struct ls_monitor *monitor, int64_t deadline) {
-    if (deadline == LS_NEVER) return pthread_cond_wait(&monitor->changed, &monitor->mutex) == 0;
-    struct timespec until = {.tv_sec = deadline / LS_SECOND, .tv_nsec = deadline % LS_SECOND};
-    return pthread_cond_timedwait(&monitor->changed, &monitor->mutex, &until) != ETIMEDOUT;
 }

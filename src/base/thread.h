@@ -1,4 +1,4 @@
-/* Threads with names, and waiting with deadlines on the monotonic clock. */
+/* Threads with names. */
 #pragma once
 #include <lockstep/lockstep.h>
 #include <pthread.h>
@@ -9,19 +9,5 @@ typedef void *ls_thread_fn(void *argument);
 /* Starts a thread named name (at most 15 bytes are kept), with all signals blocked. */
 ls_status ls_thread_start(pthread_t *thread, const char *name, ls_thread_fn *fn, void *argument);
 
-/* Blocks all signals in the calling thread; *before, which pthread_sigmask takes to set it again, is what was blocked.
- */
-void ls_signals_block(sigset_t *before);
-
-/* A mutex and the condition that it guards; the fields that it guards stand beside it. */
-struct ls_monitor {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-};
-ls_status ls_monitor_init(struct ls_monitor *monitor);
-void ls_monitor_destroy(struct ls_monitor *monitor);
-void ls_monitor_lock(struct ls_monitor *monitor);
-void ls_monitor_unlock(struct ls_monitor *monitor);
-void ls_monitor_broadcast(struct ls_monitor *monitor);
-/* Waits for a change until deadline (LS_NEVER: for ever); false when the deadline has passed. */
-bool ls_monitor_wait(struct ls_monitor *monitor, int64_t deadline);
+/* Blocks all signals in the calling thread. *before is the former mask, for pthread_sigmask. */
+void ls_thread_block_signals(sigset_t *before);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/digest.h"
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
 
@@ -31,7 +31,7 @@ static ls_status write_all(int fd, const void *data, size_t size) {
     return LS_OK;
 }
 
-static ls_status put(const struct output *out, const void *data, size_t size) {
+static ls_status put_file(const struct output *out, const void *data, size_t size) {
     ls_digest_add(out->digest, data, size);
     return write_all(out->fd, data, size);
 }
@@ -42,7 +42,9 @@ static ls_status put_digest(const struct output *out) {
     return status ? status : write_all(out->fd, hex, DIGEST);
 }
 
-/* In the order in which the header placed them; the digest is the last. */
+/* In the order in which the header placed them; the digest is the last. ls_safetensors_header may have placed the
+ * tensors in another order than the caller named them. The digest covers the header and every byte of the tensors
+ * before it. It lies in the file as a tensor of its own, so other readers of safetensors read the file all the same. */
 static ls_status put_tensors(const struct output *out, const struct ls_checkpoint *checkpoint,
                              const struct ls_safetensors *file) {
     ls_status status = LS_OK;
@@ -51,7 +53,7 @@ static ls_status put_tensors(const struct output *out, const struct ls_checkpoin
         if (!strcmp(tensor->name, LS_CHECKPOINT_DIGEST)) break;
         size_t at = 0;
         while (strcmp(checkpoint->tensors[at].name, tensor->name) != 0) at++;
-        status = put(out, checkpoint->tensors[at].data, tensor->end - tensor->begin);
+        status = put_file(out, checkpoint->tensors[at].data, tensor->end - tensor->begin);
     }
     return status ? status : put_digest(out);
 }
@@ -69,7 +71,7 @@ static ls_status make_header(const struct ls_checkpoint *checkpoint, struct ls_s
     return ls_safetensors_header(file, header);
 }
 
-ls_status ls_checkpoint_put(const struct ls_checkpoint *checkpoint, int fd) {
+ls_status ls_checkpoint_file_put(const struct ls_checkpoint *checkpoint, int fd) {
     LS_CLEANUP(ls_free_pointer) char *header = NULL;
     LS_CLEANUP(ls_free_pointer)
     struct ls_safetensor *tensors = ls_alloc_array(checkpoint->count + 1, sizeof(*tensors));
@@ -78,7 +80,7 @@ ls_status ls_checkpoint_put(const struct ls_checkpoint *checkpoint, int fd) {
     if (!tensors) return ls_fail_memory("a checkpoint's header", checkpoint->count * sizeof(*tensors));
     ls_status status = make_header(checkpoint, &file, &header);
     if (!status) status = ls_digest_new(&out.digest);
-    if (!status) status = put(&out, header, file.data);
+    if (!status) status = put_file(&out, header, file.data);
     if (!status) status = put_tensors(&out, checkpoint, &file);
     ls_digest_free(out.digest);
     return status;
@@ -88,7 +90,7 @@ ls_status ls_checkpoint_put(const struct ls_checkpoint *checkpoint, int fd) {
 
 static ls_status check_digest(const uint8_t *bytes, size_t size) {
     char hex[DIGEST + 1];
-    ls_status status = ls_sha256(bytes, size - DIGEST, hex);
+    ls_status status = ls_digest_sha256(bytes, size - DIGEST, hex);
     if (status || !memcmp(bytes + size - DIGEST, hex, DIGEST)) return status;
     return ls_fail(LS_DATA_LOSS, "its bytes are not those of its SHA-256");
 }
@@ -99,26 +101,27 @@ static ls_status check_last(const struct ls_safetensors *file) {
     return ls_fail(LS_DATA_LOSS, "its last tensor is not %s", LS_CHECKPOINT_DIGEST);
 }
 
-ls_status ls_loaded_new(uint8_t *bytes, size_t size, struct ls_loaded *loaded) {
+ls_status ls_checkpoint_file_load(uint8_t *bytes, size_t size, struct ls_loaded *loaded) {
     struct ls_loaded made = {.bytes = bytes};
     ls_status status = ls_safetensors_parse(bytes, size, &made.file);
     if (!status) status = check_last(&made.file);
     if (!status) status = check_digest(bytes, size);
-    if (!status) status = ls_manifest_read(&made.file, &made.manifest);
+    if (!status) status = ls_manifest_check(&made.file);
     if (status)
-        ls_loaded_free(&made);
+        ls_checkpoint_file_free_loaded(&made);
     else
         *loaded = made;
     return status;
 }
 
-void ls_loaded_free(struct ls_loaded *loaded) {
+void ls_checkpoint_file_free_loaded(struct ls_loaded *loaded) {
     ls_safetensors_free(&loaded->file);
     ls_free(loaded->bytes);
     *loaded = (struct ls_loaded){0};
 }
 
-ls_status ls_loaded_find(const struct ls_loaded *loaded, const char *name, const ls_shape *shape, const void **data) {
+ls_status ls_checkpoint_file_find(const struct ls_loaded *loaded, const char *name, const ls_shape *shape,
+                                  const void **data) {
     char text[200];
     const struct ls_safetensor *tensor = ls_safetensors_find(&loaded->file, name);
     if (!tensor) return ls_fail(LS_INVALID_ARGUMENT, "it has no tensor '%s'", name);

@@ -14,22 +14,23 @@ struct ls_checkpoint_tensor {
     const float *data;
 };
 struct ls_checkpoint {
+    int64_t step; /* names the file */
     struct ls_manifest manifest;
     const struct ls_checkpoint_tensor *tensors;
     size_t count;
 };
-/* Writes all bytes to a descriptor. The status says what kind of failure it was, the message its cause alone. */
-ls_status ls_checkpoint_put(const struct ls_checkpoint *checkpoint, int fd);
+/* Writes all bytes to a descriptor. The status tells the kind of a failure, the message its cause alone. */
+ls_status ls_checkpoint_file_put(const struct ls_checkpoint *checkpoint, int fd);
 
 /* A checkpoint in memory. */
 struct ls_loaded {
     uint8_t *bytes;
     struct ls_safetensors file;
-    struct ls_manifest manifest; /* borrows from file */
 };
-/* Takes bytes (of ls_alloc; freed on failure too). DATA_LOSS: they are damaged; INVALID_ARGUMENT: whole, but no
- * checkpoint of this version. The message is the cause alone. */
-ls_status ls_loaded_new(uint8_t *bytes, size_t size, struct ls_loaded *loaded);
-void ls_loaded_free(struct ls_loaded *loaded);
-/* The bytes of a float32 tensor; INVALID_ARGUMENT where there is none of that name and shape. */
-ls_status ls_loaded_find(const struct ls_loaded *loaded, const char *name, const ls_shape *shape, const void **data);
+/* Takes bytes of ls_alloc, which are freed on failure too. DATA_LOSS for damaged bytes. INVALID_ARGUMENT for whole ones
+ * that are no checkpoint of this version. The message is the cause alone. */
+ls_status ls_checkpoint_file_load(uint8_t *bytes, size_t size, struct ls_loaded *loaded);
+void ls_checkpoint_file_free_loaded(struct ls_loaded *loaded);
+/* The bytes of a float32 tensor. INVALID_ARGUMENT without one of that name and shape. */
+ls_status ls_checkpoint_file_find(const struct ls_loaded *loaded, const char *name, const ls_shape *shape,
+                                  const void **data);

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,20 +12,24 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/point.h"
 #include "base/status.h"
+#include "base/whole_file.h"
 
 #define PREFIX   "checkpoint-"
 #define SUFFIX   ".safetensors"
 #define HIDDEN   ".checkpoint-" /* what unfinished files begin with */
+#define ASIDE    "damaged-"     /* what is kept for the user begins with, and nobody here touches again */
 #define DIGITS   12
 #define MAX_STEP 999999999999LL
+enum { ASIDE_NAME = LS_CHECKPOINT_NAME + sizeof(ASIDE) };
 
 static void close_file(const int *fd) {
     if (*fd >= 0) (void)close(*fd);
 }
 
 /* Right after a system call has failed. */
-static ls_status fail_path(const char *doing, const char *folder, const char *name) {
+static ls_status fail_folder_path(const char *doing, const char *folder, const char *name) {
     int error = errno;
     return ls_fail(ls_errno_status(error), "cannot %s '%s%s%s': %s", doing, folder, name ? "/" : "", name ? name : "",
                    strerror(error));
@@ -32,7 +37,7 @@ static ls_status fail_path(const char *doing, const char *folder, const char *na
 
 static ls_status open_folder(const char *folder, int *fd) {
     *fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *fd < 0 ? fail_path("open checkpoint folder", folder, NULL) : LS_OK;
+    return *fd < 0 ? fail_folder_path("open checkpoint folder", folder, NULL) : LS_OK;
 }
 
 /* ---- names ---- */
@@ -41,7 +46,9 @@ static void name_step(int64_t step, char name[LS_CHECKPOINT_NAME]) {
     (void)snprintf(name, LS_CHECKPOINT_NAME, PREFIX "%0*lld" SUFFIX, DIGITS, (long long)step);
 }
 
-/* The step in a checkpoint's name; -1: it is none. */
+/* The step in a checkpoint's name; -1: it is none. The name is made again from the number and compared:
+ * "checkpoint-1.safetensors" or one with a sign is somebody else's file, which must not be removed. The digits are
+ * padded, so the order of names is the order of steps. */
 static int64_t step_of(const char *name) {
     char back[LS_CHECKPOINT_NAME];
     if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) return -1;
@@ -75,14 +82,14 @@ static void free_listing(struct listing *listing) {
 
 static ls_status list_names(const char *folder, int (*wanted)(const struct dirent *), struct listing *listing) {
     int count = scandir(folder, &listing->entries, wanted, newest_first);
-    if (count < 0) return fail_path("read checkpoint folder", folder, NULL);
+    if (count < 0) return fail_folder_path("read checkpoint folder", folder, NULL);
     listing->count = count;
     return LS_OK;
 }
 
 static ls_status remove_file(const char *folder, int fd, const char *name) {
     if (!unlinkat(fd, name, 0) || errno == ENOENT) return LS_OK;
-    return fail_path("remove", folder, name);
+    return fail_folder_path("remove", folder, name);
 }
 
 /* Removes the checkpoints behind the first keep of those up to last. */
@@ -104,52 +111,64 @@ static ls_status remove_unfinished(const char *folder, int fd) {
 
 /* ---- writing ---- */
 
-static int create(int folder, const char *name) {
-    return openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+/* Renames a file that is called a checkpoint and is none. It is kept, under a name that still says the step. */
+static bool put_aside(int fd, const char *name, char aside[ASIDE_NAME]) {
+    (void)snprintf(aside, ASIDE_NAME, ASIDE "%s", name);
+    return !renameat(fd, name, fd, aside);
 }
 
-ls_status ls_checkpoints_check(const char *folder) {
+/* A folder, or what else is no file, that somebody has made under the name makes way. */
+static void make_way(int fd, const char *name) {
+    char aside[ASIDE_NAME];
+    struct stat info;
+    if (!fstatat(fd, name, &info, AT_SYMLINK_NOFOLLOW) && !S_ISREG(info.st_mode)) (void)put_aside(fd, name, aside);
+}
+
+ls_status ls_checkpoint_folder_check(const char *folder) {
     LS_CLEANUP(close_file) int fd = -1;
     ls_status status = open_folder(folder, &fd);
     if (!status) status = remove_unfinished(folder, fd);
     if (status) return status;
-    LS_CLEANUP(close_file) int probe = create(fd, HIDDEN "probe");
-    if (probe < 0) return fail_path("write to checkpoint folder", folder, NULL);
-    return remove_file(folder, fd, HIDDEN "probe");
+    char probe[PATH_MAX];
+    (void)snprintf(probe, sizeof(probe), "%s/" PREFIX "probe", folder);
+    return ls_whole_file_try(probe);
 }
 
-/* Everything up to the rename. */
-static ls_status write_hidden(const char *folder, int fd, const char *hidden, const struct ls_checkpoint *checkpoint) {
-    LS_CLEANUP(close_file) int file = create(fd, hidden);
-    if (file < 0) return fail_path("create", folder, hidden);
-    ls_status status = ls_checkpoint_put(checkpoint, file);
-    if (status) return ls_fail_context(status, "cannot write '%s/%s'", folder, hidden);
-    return fsync(file) ? fail_path("write", folder, hidden) : LS_OK;
+/* Brings it to the disk, if the lock is still held then. The bytes are on the disk before the name is: after a crash
+ * there is the file before, or the whole new one (Pillai et al. 2014, "All file systems are not created equal", have
+ * the order that file systems keep). The lock is asked last, so that a chief which was given up for lost cannot publish
+ * over its successor's checkpoint, but for the moment until the rename. */
+static ls_status write_whole(const char *folder, const struct ls_folder_lock *lock,
+                             const struct ls_checkpoint *checkpoint, const struct ls_whole_file *file) {
+    ls_status status = ls_checkpoint_file_put(checkpoint, file->partial.fd);
+    if (status) return ls_fail_context(status, "cannot write '%s'", file->path);
+    ls_reached("checkpoint_write");
+    status = ls_whole_file_sync(file);
+    if (!status && lock && !ls_folder_lock_holds(lock))
+        status = ls_fail(LS_FAILED_PRECONDITION, "another process of this job has taken checkpoint folder '%s' over",
+                         folder);
+    return status;
 }
 
-ls_status ls_checkpoints_save(const char *folder, const struct ls_folder_lock *lock,
-                              const struct ls_checkpoint *checkpoint, int keep) {
+/* Older checkpoints are removed only behind the new one. Those of later steps are not counted and stay: a run that
+ * began again from an older one does not remove what it has not replaced. */
+ls_status ls_checkpoint_folder_save(const char *folder, const struct ls_folder_lock *lock,
+                                    const struct ls_checkpoint *checkpoint, int keep) {
     LS_CLEANUP(close_file) int fd = -1;
-    char name[LS_CHECKPOINT_NAME], hidden[LS_CHECKPOINT_NAME + 1];
-    int64_t step = checkpoint->manifest.step;
+    char name[LS_CHECKPOINT_NAME], path[PATH_MAX];
+    int64_t step = checkpoint->step;
+    struct ls_whole_file file;
     name_step(step, name);
-    (void)snprintf(hidden, sizeof(hidden), ".%s", name);
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
     ls_status status = open_folder(folder, &fd);
     if (status) return status;
-    status = write_hidden(folder, fd, hidden, checkpoint);
-    if (lock && !ls_folder_lock_holds(lock)) /* what is there under that name may be the other's */
-        return ls_fail(LS_FAILED_PRECONDITION, "another process of this job has taken checkpoint folder '%s' over",
-                       folder);
-    if (!status && renameat(fd, hidden, fd, name)) status = fail_path("rename", folder, hidden);
-    if (status) {
-        (void)unlinkat(fd, hidden, 0);
-        return status;
-    }
-    if (fsync(fd)) return fail_path("write checkpoint folder", folder, NULL);
-    return remove_older(folder, fd, step, keep);
+    make_way(fd, name);
+    status = ls_whole_file_open(path, &file);
+    if (!status) status = ls_whole_file_close(&file, write_whole(folder, lock, checkpoint, &file));
+    return status ? status : remove_older(folder, fd, step, keep);
 }
 
-ls_status ls_checkpoints_clear(const char *folder) {
+ls_status ls_checkpoint_folder_clear(const char *folder) {
     LS_CLEANUP(close_file) int fd = -1;
     ls_status status = open_folder(folder, &fd);
     if (!status) status = remove_older(folder, fd, MAX_STEP, 0);
@@ -179,11 +198,22 @@ static ls_status load_file(int folder, const char *name, struct ls_loaded *loade
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = ls_alloc_aligned(size);
     if (!bytes) return ls_fail_memory("a checkpoint", size);
     ls_status status = read_all(file, bytes, size);
-    return status ? status : ls_loaded_new(ls_steal(bytes), size, loaded);
+    return status ? status : ls_checkpoint_file_load(ls_steal(bytes), size, loaded);
 }
 
-ls_status ls_checkpoints_load(const char *folder, const struct ls_log *log, struct ls_loaded *loaded,
-                              char name[LS_CHECKPOINT_NAME]) {
+/* With this thread's error. */
+static void say_damaged(const char *folder, int fd, const char *name, const struct ls_log *log, bool more) {
+    char aside[ASIDE_NAME], cause[LS_ERROR_SIZE];
+    (void)snprintf(cause, sizeof(cause), "%s", ls_error());
+    bool kept = put_aside(fd, name, aside);
+    ls_log_warning(log, "checkpoint '%s/%s' is damaged: %s; it is kept as '%s'; %s", folder, name, cause,
+                   kept ? aside : name, more ? "trying the one before it" : "there is none before it");
+}
+
+/* Damage leads to the checkpoint before. Another error, such as a disk that does not answer, ends the search: going
+ * back silently would lose steps that are still there. */
+ls_status ls_checkpoint_folder_load(const char *folder, const struct ls_log *log, struct ls_loaded *loaded,
+                                    char name[LS_CHECKPOINT_NAME]) {
     LS_CLEANUP(close_file) int fd = -1;
     LS_CLEANUP(free_listing) struct listing listing = {0};
     ls_status status = open_folder(folder, &fd);
@@ -196,8 +226,7 @@ ls_status ls_checkpoints_load(const char *folder, const struct ls_log *log, stru
         if (!status) name_step(step_of(found), name);
         if (status != LS_DATA_LOSS)
             return status ? ls_fail_context(status, "checkpoint '%s/%s'", folder, found) : LS_OK;
-        ls_log_warning(log, "checkpoint '%s/%s' is damaged: %s; %s", folder, found, ls_error(),
-                       i + 1 < listing.count ? "trying the one before it" : "there is none before it");
+        say_damaged(folder, fd, found, log, i + 1 < listing.count);
     }
     return LS_OK;
 }

@@ -1,4 +1,4 @@
-/* The manifest as texts and back, by one table. */
+/* Texts and back, by the table. */
 #include "checkpoint/manifest.h"
 
 #include <errno.h>
@@ -6,55 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/difference.h"
 #include "base/status.h"
 
 #define FORMAT  "lockstep checkpoint"
 #define VERSION "1"
 #define RANDOM  "philox4x32-10 of (seed, stream, index): no state"
 
-enum field_type { INTEGER, UNSIGNED, NUMBER, TEXT, OPTIONAL, METRICS, OPTIONAL_TEXT };
-/* OPTIONAL is a number, METRICS are LS_MAX_METRICS of them: left out where they are +0; OPTIONAL_TEXT where it is NULL.
- */
-
-static const struct field {
-    const char *name;
-    enum field_type type;
-    size_t offset;
-} fields[] = {
-    {"step", INTEGER, offsetof(struct ls_manifest, step)},
-    {"position", INTEGER, offsetof(struct ls_manifest, position)},
-    {"steps_per_epoch", INTEGER, offsetof(struct ls_manifest, steps_per_epoch)},
-    {"generation", INTEGER, offsetof(struct ls_manifest, generation)},
-    {"seed", UNSIGNED, offsetof(struct ls_manifest, seed)},
-    {"epoch_loss", NUMBER, offsetof(struct ls_manifest, epoch_loss)},
-    {"epoch_correct", INTEGER, offsetof(struct ls_manifest, epoch_correct)},
-    {"epoch_rows", INTEGER, offsetof(struct ls_manifest, epoch_rows)},
-    {"loss", NUMBER, offsetof(struct ls_manifest, loss)},
-    {"accuracy", NUMBER, offsetof(struct ls_manifest, accuracy)},
-    {"val_loss", NUMBER, offsetof(struct ls_manifest, val_loss)},
-    {"val_accuracy", NUMBER, offsetof(struct ls_manifest, val_accuracy)},
-    {"training", TEXT, offsetof(struct ls_manifest, training)},
-    {"bits", TEXT, offsetof(struct ls_manifest, bits)},
-    {"epoch_metrics", METRICS, offsetof(struct ls_manifest, epoch_metrics)},
-    {"metrics", METRICS, offsetof(struct ls_manifest, metrics)},
-    {"val_metrics", METRICS, offsetof(struct ls_manifest, val_metrics)},
-    {"learning_rate", OPTIONAL, offsetof(struct ls_manifest, learning_rate)},
-    {"stopped", OPTIONAL, offsetof(struct ls_manifest, stopped)},
-    {"callbacks", OPTIONAL_TEXT, offsetof(struct ls_manifest, callbacks)},
-    {"epoch_penalty", OPTIONAL, offsetof(struct ls_manifest, epoch_penalty)},
-    {"loss_scale", OPTIONAL, offsetof(struct ls_manifest, loss_scale)},
-    {"loss_scale_good_steps", OPTIONAL, offsetof(struct ls_manifest, good_steps)},
-    {"skipped_steps", OPTIONAL, offsetof(struct ls_manifest, skipped_steps)},
-};
-#define FIELDS (sizeof(fields) / sizeof(fields[0]))
-
+/* Numbers are written as the hex digits of their bits: a decimal that reads back to the same bits needs 17 digits, and
+ * NaN has no decimal. All zeros give no text, so a model without metrics has no such field. */
 static const char *metrics_text(const double *metrics, char *number) {
     uint64_t bits[LS_MAX_METRICS], any = 0;
     size_t used = 0;
     memcpy(bits, metrics, sizeof(bits));
     for (int i = 0; i < LS_MAX_METRICS; i++) {
         any |= bits[i];
-        used += (size_t)snprintf(number + used, LS_MANIFEST_NUMBER - used, "%s0x%016llx", i ? " " : "",
+        used += (size_t)snprintf(number + used, LS_MANIFEST_WIDTH - used, "%s0x%016llx", i ? " " : "",
                                  (unsigned long long)bits[i]);
     }
     return any ? number : NULL;
@@ -72,27 +39,35 @@ static bool read_metrics(const char *text, double *metrics) {
     return !*end;
 }
 
-/* Floats as their bits: they read back as they were in every locale. NULL: nothing is to be written. */
-static const char *field_text(const struct ls_manifest *manifest, const struct field *field, char *number) {
-    const void *place = (const char *)manifest + field->offset;
+/* The value of a field whose text is that of a double. */
+static double number_of(enum ls_manifest_type type, const void *place) {
+    if (type == LS_MANIFEST_FLOAT) return (double)*(const float *)place;
+    if (type == LS_MANIFEST_COUNT) return (double)*(const int64_t *)place;
+    return type == LS_MANIFEST_FLAG ? *(const bool *)place : *(const double *)place;
+}
+
+/* NULL: nothing is to be written. */
+static const char *field_text(const struct ls_manifest_field *field, const void *place, char *number) {
     uint64_t bits;
+    double value;
     switch (field->type) {
-    case INTEGER:
-        (void)snprintf(number, LS_MANIFEST_NUMBER, "%lld", (long long)*(const int64_t *)place);
+    case LS_MANIFEST_INTEGER:
+        (void)snprintf(number, LS_MANIFEST_WIDTH, "%lld", (long long)*(const int64_t *)place);
         return number;
-    case UNSIGNED:
-        (void)snprintf(number, LS_MANIFEST_NUMBER, "%llu", (unsigned long long)*(const uint64_t *)place);
+    case LS_MANIFEST_UNSIGNED:
+        if (field->use == LS_MANIFEST_UNLESS_ZERO && !*(const uint64_t *)place) return NULL;
+        (void)snprintf(number, LS_MANIFEST_WIDTH, "%llu", (unsigned long long)*(const uint64_t *)place);
         return number;
-    case NUMBER:
-    case OPTIONAL:
-        memcpy(&bits, place, sizeof(bits));
-        if (field->type == OPTIONAL && !bits) return NULL;
-        (void)snprintf(number, LS_MANIFEST_NUMBER, "0x%016llx", (unsigned long long)bits);
-        return number;
-    case METRICS:
+    case LS_MANIFEST_METRICS:
         return metrics_text(place, number);
-    default:
+    case LS_MANIFEST_TEXT:
         return *(const char *const *)place;
+    default:
+        value = number_of(field->type, place);
+        memcpy(&bits, &value, sizeof(bits));
+        if (field->use == LS_MANIFEST_UNLESS_ZERO && !bits) return NULL;
+        (void)snprintf(number, LS_MANIFEST_WIDTH, "0x%016llx", (unsigned long long)bits);
+        return number;
     }
 }
 
@@ -101,31 +76,67 @@ void ls_manifest_write(const struct ls_manifest *manifest, struct ls_manifest_te
     to->texts[to->count++] = (struct ls_safetensors_text){"format", FORMAT};
     to->texts[to->count++] = (struct ls_safetensors_text){"version", VERSION};
     to->texts[to->count++] = (struct ls_safetensors_text){"random", RANDOM};
-    for (size_t i = 0; i < FIELDS; i++) {
-        const char *text = field_text(manifest, &fields[i], to->numbers[to->count]);
-        if (text) to->texts[to->count++] = (struct ls_safetensors_text){fields[i].name, text};
+    for (size_t i = 0; i < manifest->count; i++) {
+        const struct ls_manifest_field *field = &manifest->fields[i];
+        if (field->use == LS_MANIFEST_NEVER) continue;
+        const char *text = field_text(field, (char *)manifest->record + field->offset, to->numbers[to->count]);
+        if (text) to->texts[to->count++] = (struct ls_safetensors_text){field->name, text};
     }
 }
 
-static bool read_field(const char *text, enum field_type type, void *place) {
-    char *end = NULL;
+/* A field's value while it is read. */
+union value {
+    int64_t integer;
     uint64_t bits;
+    double number, metrics[LS_MAX_METRICS];
+    float narrow;
+    bool flag;
+    const char *text;
+};
+
+static bool read_number(const char *text, enum ls_manifest_type type, union value *value) {
+    char *end = NULL;
     errno = 0;
+    value->bits = strtoull(text, &end, type == LS_MANIFEST_UNSIGNED ? 10 : 16);
+    if (*text < '0' || *text > '9' || *end || errno) return false;
+    double number = value->number;
+    if (type == LS_MANIFEST_FLOAT) value->narrow = (float)number;
+    if (type == LS_MANIFEST_FLAG) value->flag = number > 0;
+    if (type != LS_MANIFEST_COUNT) return true;
+    if (!(number >= 0 && number < 0x1p63)) return false;
+    value->integer = (int64_t)number;
+    return true;
+}
+
+static bool read_field(const char *text, enum ls_manifest_type type, union value *value) {
+    char *end = NULL;
     switch (type) {
-    case INTEGER:
-        *(int64_t *)place = strtoll(text, &end, 10);
-        return end != text && !*end && !errno && *(int64_t *)place >= 0;
-    case UNSIGNED:
-    case NUMBER:
-    case OPTIONAL:
-        bits = strtoull(text, &end, type == UNSIGNED ? 10 : 16);
-        memcpy(place, &bits, sizeof(bits));
-        return *text >= '0' && *text <= '9' && !*end && !errno;
-    case METRICS:
-        return read_metrics(text, place);
-    default:
-        *(const char **)place = text;
+    case LS_MANIFEST_INTEGER:
+        errno = 0;
+        value->integer = strtoll(text, &end, 10);
+        return end != text && !*end && !errno && value->integer >= 0;
+    case LS_MANIFEST_METRICS:
+        return read_metrics(text, value->metrics);
+    case LS_MANIFEST_TEXT:
+        value->text = text;
         return true;
+    default:
+        return read_number(text, type, value);
+    }
+}
+
+static size_t size_of_type(enum ls_manifest_type type) {
+    switch (type) {
+    case LS_MANIFEST_FLOAT:
+        return sizeof(float);
+    case LS_MANIFEST_FLAG:
+        return sizeof(bool);
+    case LS_MANIFEST_METRICS:
+        return LS_MAX_METRICS * sizeof(double);
+    case LS_MANIFEST_TEXT:
+        return sizeof(const char *);
+    default:
+        return sizeof(uint64_t);
     }
 }
 
@@ -136,22 +147,32 @@ static ls_status expect_text(const struct ls_safetensors *file, const char *name
                    expected);
 }
 
-ls_status ls_manifest_read(const struct ls_safetensors *file, struct ls_manifest *manifest) {
-    struct ls_manifest read = {0};
+ls_status ls_manifest_check(const struct ls_safetensors *file) {
     ls_status status = expect_text(file, "format", FORMAT);
     if (!status) status = expect_text(file, "version", VERSION);
-    if (!status) status = expect_text(file, "random", RANDOM);
-    for (size_t i = 0; !status && i < FIELDS; i++) {
-        const char *text = ls_safetensors_text(file, fields[i].name);
-        if (!text && fields[i].type >= OPTIONAL) continue;
-        if (!text || !read_field(text, fields[i].type, (char *)&read + fields[i].offset))
-            status = ls_fail(LS_INVALID_ARGUMENT, "metadata %s='%.40s' is not what it should be", fields[i].name,
-                             text ? text : "(nothing)");
+    return status ? status : expect_text(file, "random", RANDOM);
+}
+
+/* Into the record where it is not NULL. */
+static ls_status read_fields(const struct ls_safetensors *file, const struct ls_manifest *manifest, char *record) {
+    for (size_t i = 0; i < manifest->count; i++) {
+        const struct ls_manifest_field *field = &manifest->fields[i];
+        const char *text = ls_safetensors_text(file, field->name);
+        union value value = {.metrics = {0}};
+        if (field->use == LS_MANIFEST_NEVER) continue;
+        bool missing = !text && field->use == LS_MANIFEST_ALWAYS;
+        if (missing || (text && !read_field(text, field->type, &value)))
+            return ls_fail(LS_INVALID_ARGUMENT, "metadata %s='%.40s' is not what it should be", field->name,
+                           text ? text : "(nothing)");
+        if (record) memcpy(record + field->offset, &value, size_of_type(field->type));
     }
-    if (!status && !read.steps_per_epoch)
-        status = ls_fail(LS_INVALID_ARGUMENT, "metadata steps_per_epoch='0' is not what it should be");
-    if (!status) *manifest = read;
-    return status;
+    return LS_OK;
+}
+
+ls_status ls_manifest_read(const struct ls_safetensors *file, const struct ls_manifest *manifest) {
+    ls_status status = ls_manifest_check(file);
+    if (!status) status = read_fields(file, manifest, NULL);
+    return status ? status : read_fields(file, manifest, manifest->record);
 }
 
 ls_status ls_manifest_compare(const char *there, const char *here) {
@@ -160,8 +181,11 @@ ls_status ls_manifest_compare(const char *there, const char *here) {
         if (one != other || memcmp(there, here, (size_t)one) != 0) {
             bool named = name < one && name < other && !memcmp(there, here, (size_t)name + 1);
             int skip = named ? name + 1 : 0;
-            return ls_fail(LS_FAILED_PRECONDITION, "%.*s differs: '%.*s' there, '%.*s' here", named ? name : 4,
-                           named ? there : "what", one - skip, there + skip, other - skip, here + skip);
+            char field[160], said[2][LS_DIFFERENCE_TEXT];
+            (void)snprintf(field, sizeof(field), "%.*s", named ? name : 4, named ? there : "what");
+            ls_difference_say(field, sizeof(field), (struct ls_value){there + skip, (size_t)(one - skip)},
+                              (struct ls_value){here + skip, (size_t)(other - skip)}, said);
+            return ls_fail(LS_FAILED_PRECONDITION, "%s differs: '%s' there, '%s' here", field, said[0], said[1]);
         }
         there += one + (there[one] == '\n');
         here += other + (here[other] == '\n');

@@ -1,45 +1,52 @@
-/* What a checkpoint says beside the variables: where the training was, and what must be the same for going on to mean
- * anything. Kept as texts in the file's metadata. Random numbers have no state (base/random.h): the seeds, which are in
- * the description of the training, and the position determine them all. */
+/* The manifest of a checkpoint: fields beside the variables, as texts in the file's metadata. The caller gives the
+ * record that holds the fields, and the table that names them. */
 #pragma once
 #include <lockstep/lockstep.h>
 
 #include "checkpoint/safetensors.h"
 
-#define LS_MANIFEST_TEXTS  32  /* at most so many */
-#define LS_MANIFEST_NUMBER 160 /* characters of a number, or of LS_MAX_METRICS numbers */
+#define LS_MANIFEST_TEXTS 32  /* at most so many */
+#define LS_MANIFEST_WIDTH 160 /* characters of a number, or of LS_MAX_METRICS numbers */
 
+enum ls_manifest_type {
+    LS_MANIFEST_INTEGER,  /* int64_t, not negative */
+    LS_MANIFEST_UNSIGNED, /* uint64_t */
+    LS_MANIFEST_NUMBER,   /* double; as its bits, which every locale reads alike */
+    LS_MANIFEST_FLOAT,    /* float; the text is that of a double, and so it is of the next two */
+    LS_MANIFEST_COUNT,    /* int64_t, not negative */
+    LS_MANIFEST_FLAG,     /* bool */
+    LS_MANIFEST_METRICS,  /* double[LS_MAX_METRICS] */
+    LS_MANIFEST_TEXT      /* const char * */
+};
+enum ls_manifest_use {
+    LS_MANIFEST_ALWAYS,
+    LS_MANIFEST_UNLESS_ZERO, /* left out where all bits are 0, or where there is no text */
+    LS_MANIFEST_NEVER        /* the field is in no checkpoint */
+};
+struct ls_manifest_field {
+    const char *name;
+    enum ls_manifest_type type;
+    enum ls_manifest_use use;
+    unsigned part; /* means something to the owner of the table alone */
+    size_t offset; /* in the record */
+};
+/* A record with its table. Borrows both. */
 struct ls_manifest {
-    int64_t step;            /* optimizer steps since compile: the iteration counter */
-    int64_t position;        /* steps since fit began: the place in the data; portions where batches are scaled */
-    int64_t steps_per_epoch; /* likewise */
-    int64_t generation;      /* of the group, added to that of the checkpoint from which the group went on */
-    double learning_rate;    /* of the next step; 0: as compiled */
-    double loss_scale;       /* of float16, of the next step; 0: the loss is not scaled */
-    double good_steps;       /* since the loss scale was changed */
-    double skipped_steps;    /* of step, those that were not applied */
-    double stopped;          /* 1: a callback has ended the training */
-    double epoch_penalty;    /* of regularisers, a sum of the unfinished epoch; 0: none */
-    uint64_t seed;           /* of the model; the dataset's is in the training's description */
-    /* sums of the unfinished epoch */
-    double epoch_loss;
-    int64_t epoch_correct, epoch_rows;
-    double loss, accuracy, val_loss, val_accuracy; /* as last told */
-    double epoch_metrics[LS_MAX_METRICS];          /* sums too */
-    double metrics[LS_MAX_METRICS], val_metrics[LS_MAX_METRICS];
-    const char *training;  /* lines "field=value": must be equal to go on */
-    const char *bits;      /* likewise; where it differs the bits may */
-    const char *callbacks; /* whose states the checkpoint has; NULL: none */
+    const struct ls_manifest_field *fields;
+    size_t count;
+    void *record;
 };
 /* The numbers' texts are kept in numbers. */
 struct ls_manifest_texts {
     struct ls_safetensors_text texts[LS_MANIFEST_TEXTS];
-    char numbers[LS_MANIFEST_TEXTS][LS_MANIFEST_NUMBER];
+    char numbers[LS_MANIFEST_TEXTS][LS_MANIFEST_WIDTH];
     size_t count;
 };
 void ls_manifest_write(const struct ls_manifest *manifest, struct ls_manifest_texts *to);
-/* The texts are borrowed from file. INVALID_ARGUMENT where a field is missing or no number, or the version is another.
- */
-ls_status ls_manifest_read(const struct ls_safetensors *file, struct ls_manifest *manifest);
+/* INVALID_ARGUMENT if the file is no checkpoint of this version. */
+ls_status ls_manifest_check(const struct ls_safetensors *file);
+/* Into the record, whose texts are borrowed from file; a field that is left out becomes 0, one that is in no checkpoint
+ * stays. INVALID_ARGUMENT if one is missing or no number: the record is as it was. */
+ls_status ls_manifest_read(const struct ls_safetensors *file, const struct ls_manifest *manifest);
 /* LS_OK if both are the same lines, else FAILED_PRECONDITION naming the first that differs, with both values. */
 ls_status ls_manifest_compare(const char *there, const char *here);

@@ -1,5 +1,5 @@
-/* Reading and writing safetensors headers. What is read may be anything: every number is checked before it is used. The
- * one file here that knows cJSON. */
+/* Reading and writing of safetensors headers. The input may be anything: every number is checked before it is used.
+ * This file alone knows cJSON in this room. */
 #include "checkpoint/safetensors.h"
 
 #include <cjson/cJSON.h>
@@ -38,6 +38,8 @@ static bool count_bytes(const char *type, const ls_shape *shape, size_t *bytes) 
 
 /* ---- writing ---- */
 
+/* Wide types come first, as the reference implementation writes them: every tensor is then aligned to its elements
+ * without gaps, which the format forbids. The digest, of bytes, is thereby the last one. */
 static int by_size_and_name(const void *left, const void *right) {
     const struct ls_safetensor *a = left, *b = right;
     size_t one = type_size(a->type), other = type_size(b->type);
@@ -62,7 +64,7 @@ static ls_status place_tensors(struct ls_safetensors *file) {
 }
 
 static void put_tensor(FILE *out, const struct ls_safetensor *tensor) {
-    ls_put_json(out, tensor->name);
+    ls_json_put(out, tensor->name);
     (void)fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", tensor->type);
     for (int i = 0; i < tensor->shape.rank; i++)
         (void)fprintf(out, i ? ",%lld" : "%lld", (long long)tensor->shape.dims[i]);
@@ -74,9 +76,9 @@ static void put_header(FILE *out, const struct ls_safetensors *file) {
     (void)fprintf(out, "{");
     for (size_t i = 0; i < file->text_count; i++) {
         (void)fprintf(out, i ? "," : "\"__metadata__\":{");
-        ls_put_json(out, file->texts[i].name);
+        ls_json_put(out, file->texts[i].name);
         (void)fputc(':', out);
-        ls_put_json(out, file->texts[i].value);
+        ls_json_put(out, file->texts[i].value);
     }
     if (file->text_count) comma = ",", (void)fputc('}', out);
     for (size_t i = 0; i < file->tensor_count; i++, comma = ",") {
@@ -109,7 +111,7 @@ ls_status ls_safetensors_header(struct ls_safetensors *file, char **header) {
 
 /* ---- reading ---- */
 
-static bool read_number(const cJSON *item, size_t *number) {
+static bool read_safetensors_number(const cJSON *item, size_t *number) {
     if (!cJSON_IsNumber(item)) return false;
     double value = item->valuedouble;
     if (!(value >= 0 && value <= MAX_NUMBER) || value != floor(value)) return false;
@@ -122,7 +124,7 @@ static bool read_shape(const cJSON *list, ls_shape *shape) {
     *shape = (ls_shape){0};
     for (const cJSON *item = list->child; item; item = item->next) {
         size_t extent;
-        if (shape->rank == LS_MAX_RANK || !read_number(item, &extent)) return false;
+        if (shape->rank == LS_MAX_RANK || !read_safetensors_number(item, &extent)) return false;
         shape->dims[shape->rank++] = (int64_t)extent;
     }
     return true;
@@ -130,7 +132,8 @@ static bool read_shape(const cJSON *list, ls_shape *shape) {
 
 static bool read_offsets(const cJSON *list, size_t *begin, size_t *end) {
     return cJSON_IsArray(list) && list->child && list->child->next && !list->child->next->next &&
-           read_number(list->child, begin) && read_number(list->child->next, end) && *begin <= *end;
+           read_safetensors_number(list->child, begin) && read_safetensors_number(list->child->next, end) &&
+           *begin <= *end;
 }
 
 static ls_status read_tensor(const cJSON *item, struct ls_safetensor *tensor) {
@@ -168,7 +171,8 @@ static int by_place(const void *left, const void *right) {
     return a->end != b->end ? (a->end < b->end ? -1 : 1) : by_name(left, right);
 }
 
-/* Every name once, every byte of the data in one tensor. */
+/* Every name once, every byte of the data in one tensor. Bytes between tensors, or in two of them, would be a place to
+ * hide data, and the format forbids both. */
 static ls_status check_tensors(struct ls_safetensors *file) {
     struct ls_safetensor *tensors = file->tensors;
     size_t end = 0;

@@ -21,18 +21,18 @@ struct ls_safetensors {
     struct ls_safetensors_text *texts; /* the metadata */
     size_t text_count;
     size_t data, size; /* where the data begins in the file, and its bytes */
-    void *tree;        /* of a parsed file: what names and types point into */
+    void *tree;        /* of a parsed file: owns the names and types */
 };
 
 /* The file's first bytes, up to the data. Puts the tensors in the format's order (larger elements first, then by name)
  * and fills in begin, end, data and size. The caller frees *header with ls_free. INVALID_ARGUMENT for an unknown type
  * or a name that occurs twice. */
 ls_status ls_safetensors_header(struct ls_safetensors *file, char **header);
-/* Reads the header of a whole file in memory; tensors come in the order of their bytes. DATA_LOSS saying what is wrong
- * where the bytes are no such file. The texts live until ls_safetensors_free, and do not point into bytes. */
+/* Reads the header of a whole file in memory. Tensors come in the order of their bytes. DATA_LOSS tells why the bytes
+ * are no such file. The texts live until ls_safetensors_free, and do not point into bytes. */
 ls_status ls_safetensors_parse(const uint8_t *bytes, size_t size, struct ls_safetensors *file);
-/* What parse made. */
+/* Frees the result of parse. */
 void ls_safetensors_free(struct ls_safetensors *file);
-/* NULL: there is none. */
+/* NULL if there is none of that name. */
 const struct ls_safetensor *ls_safetensors_find(const struct ls_safetensors *file, const char *name);
 const char *ls_safetensors_text(const struct ls_safetensors *file, const char *name);

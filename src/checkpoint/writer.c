@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/monitor.h"
 #include "base/thread.h"
 
 struct ls_writer {
@@ -13,7 +14,7 @@ struct ls_writer {
     int keep;
     pthread_t thread;
     struct ls_monitor monitor;              /* guards what follows */
-    const struct ls_checkpoint *checkpoint; /* being written; NULL: idle */
+    const struct ls_checkpoint *checkpoint; /* being written; NULL when idle */
     const struct ls_folder_lock *lock;
     bool stopping;
     bool written;     /* this and what follows: since the last ls_writer_result */
@@ -28,7 +29,7 @@ static void *write_checkpoints(void *argument) {
         while (!writer->checkpoint && !writer->stopping) (void)ls_monitor_wait(&writer->monitor, LS_NEVER);
         if (!writer->checkpoint) break;
         ls_monitor_unlock(&writer->monitor);
-        ls_status status = ls_checkpoints_save(writer->folder, writer->lock, writer->checkpoint, writer->keep);
+        ls_status status = ls_checkpoint_folder_save(writer->folder, writer->lock, writer->checkpoint, writer->keep);
         ls_monitor_lock(&writer->monitor);
         if (!status) writer->written = true;
         if (status && !writer->status) {

@@ -8,12 +8,12 @@
 struct ls_writer;
 /* Borrows folder. */
 ls_status ls_writer_new(const char *folder, int keep, struct ls_writer **writer);
-/* What the checkpoints since the last call came to: LS_OK, or the first error; *written: whether there was a good one.
- */
+/* The result of the checkpoints since the last call: LS_OK, or the first error. *written is true if one of them
+ * succeeded. */
 ls_status ls_writer_result(struct ls_writer *writer, bool *written);
 bool ls_writer_idle(struct ls_writer *writer);
-/* Only when idle. The checkpoint, what it points to, and the folder's lock (NULL: none) are borrowed and must not
- * change until the writer is idle. */
+/* Callable when idle only. The checkpoint, all that it points to, and the folder's lock (or NULL) are borrowed and must
+ * not change until the writer is idle. */
 void ls_writer_submit(struct ls_writer *writer, const struct ls_checkpoint *checkpoint,
                       const struct ls_folder_lock *lock);
 /* Waits until the writer is idle; false when the deadline has passed. */

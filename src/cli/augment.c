@@ -3,13 +3,14 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* One word of the list. */
 static bool read_stage(const char *word, ls_map *map) {
     float amount;
     int padding = 0, length = 0, size = (int)strlen(word);
     *map = ls_random_flip();
-    if (!strcmp(word, "flip")) return true;
+    if (!strcasecmp(word, "flip")) return true;
     *map = ls_random_crop(0, 0, 0);
     if (sscanf(word, "crop=%4d%n", &padding, &length) == 1) {
         map->padding = padding;
@@ -24,47 +25,48 @@ static bool read_stage(const char *word, ls_map *map) {
     return length == size && amount >= 0;
 }
 
-/* The range, if it was asked for, stays behind what comes new. */
+/* A requested range stays last, behind new stages. */
 static void add(struct ls_augment *augment, const ls_map *stage) {
     augment->train[augment->count++] = *stage;
     augment->train[augment->count] = augment->test[0];
 }
 
-static bool read_list(const struct ls_command_line *line, struct ls_augment *augment) {
-    char copy[256], *state = NULL;
+static bool read_list(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                      void *field) {
+    (void)option;
+    struct ls_augment *augment = field;
+    char copy[256], *list = copy;
     ls_map stage;
-    (void)snprintf(copy, sizeof(copy), "%s", optarg);
-    for (char *word = strtok_r(copy, ",", &state); word; word = strtok_r(NULL, ",", &state)) {
+    (void)snprintf(copy, sizeof(copy), "%s", text);
+    augment->count = 0;
+    augment->train[0] = augment->test[0];
+    for (char *word; (word = ls_next_word(&list));) {
         if (augment->count == LS_AUGMENT_MAX || !read_stage(word, &stage))
             return ls_usage_error(
                        line,
                        "--augment '%s': '%s' is none of flip, crop=PADDING, brightness=X, contrast=X, or one "
                        "too many",
-                       optarg, word) == 0;
+                       text, word) == 0;
         add(augment, &stage);
     }
     return true;
 }
 
-bool ls_read_augment_option(const struct ls_command_line *line, int option, struct ls_augment *augment,
-                            ls_dataset_options *options) {
-    int64_t value;
-    switch (option) {
-    case LS_AUGMENT:
-        return read_list(line, augment);
-    case LS_SYMMETRIC:
-        augment->test[0] = augment->train[augment->count] = ls_rescale(2, -1);
-        return true;
-    case LS_CACHE:
-        options->cache = true;
-        return true;
-    case LS_SHUFFLE_BUFFER:
-        return ls_option_integer(line, "--shuffle-buffer", optarg, 1, INT64_C(1) << 40, &options->shuffle_buffer);
-    case LS_PREFETCH:
-        if (!ls_option_integer(line, "--prefetch", optarg, 1, 1024, &value)) return false;
-        options->prefetch = (int)value;
-        return true;
-    default:
-        return true;
-    }
+static bool set_range(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                      void *field) {
+    (void)line, (void)option, (void)text;
+    struct ls_augment *augment = field;
+    augment->test[0] = augment->train[augment->count] = ls_rescale(2, -1);
+    return true;
 }
+
+const struct ls_option ls_augment_option[] = {
+    {"augment", "LIST",
+     "random changes of training images: flip, crop=PADDING (a frame of zeros, then a part of the old size), "
+     "brightness=X, contrast=X; such as flip,crop=4",
+     0, LS_OPTION_READ, .read = read_list},
+    {0}};
+const struct ls_option ls_symmetric_option[] = {{"symmetric", NULL,
+                                                 "pixels in [-1, 1], as Keras' MobileNetV2 wants them, not in [0, 1]",
+                                                 0, LS_OPTION_READ, .read = set_range},
+                                                {0}};

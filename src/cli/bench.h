@@ -1,5 +1,5 @@
-/* What the files of lockstep bench share: bench.c reads the command line, bench_run.c runs and times, bench_gpus.c
- * brings vectors to GPUs and back, bench_check.c holds the oracle, bench_table.c prints. */
+/* Shared by the files of lockstep bench: bench.c reads the command line, bench_run.c runs and times, bench_gpus.c
+ * copies vectors to GPUs and back, bench_check.c holds the oracle, bench_table.c prints. */
 #pragma once
 #include <lockstep/tools.h>
 
@@ -8,7 +8,7 @@
 
 enum bench_collective { BENCH_ALL_REDUCE, BENCH_BROADCAST, BENCH_ALL_GATHER, BENCH_REDUCE_SCATTER };
 
-/* Whether it adds, and so has an op and an order. */
+/* True if the collective adds, and so has an op and an order. */
 static inline bool bench_reduces(enum bench_collective collective) {
     return collective == BENCH_ALL_REDUCE || collective == BENCH_REDUCE_SCATTER;
 }
@@ -16,15 +16,15 @@ static inline bool bench_reduces(enum bench_collective collective) {
 struct bench_options {
     enum bench_collective collective;
     ls_communication communication; /* LS_NCCL: the vectors lie on GPUs */
-    const char *devices;            /* then; NULL: what the environment says */
-    const char *transport;          /* NULL: what the environment says */
+    const char *devices;            /* with LS_NCCL; NULL if the environment chooses */
+    const char *transport;          /* NULL if the environment chooses */
     const char *algorithm;          /* likewise */
     ls_dtype dtype;
     ls_reduce_op op;
     ls_compression compression;
     size_t bytes[BENCH_MAX_SIZES]; /* of the whole vector, as asked for */
     int size_count;
-    int64_t iterations; /* 0: as many as fit into about a second */
+    int64_t iterations; /* 0 means as many as fit into about a second */
     int64_t warmup;
     bool check, touch, in_place, json, explain;
 };
@@ -53,30 +53,30 @@ struct bench_result {
 int bench_run(const struct bench_options *options);
 
 struct bench_check;
-/* bench_gpus.c. The same bytes to all GPUs of this worker; what each of them gives; how many elements of the results
- * are wrong there (-1 without memory). vector is host memory for one of them. */
+/* bench_gpus.c. write copies the same bytes to all GPUs of this worker. The other calls give the input of each GPU, and
+ * the number of wrong elements of the results there (-1 without memory). vector is host memory for one of them. */
 ls_status bench_gpus_write(ls_tools_gpus *gpus, const void *vector, size_t bytes);
 ls_status bench_gpus_fill(ls_tools_gpus *gpus, const struct bench_check *check, size_t count, void *vector);
 ls_status bench_gpus_result(ls_tools_gpus *gpus, const struct bench_check *check, size_t count, void *vector,
                             int64_t *wrong);
 
-/* bench_check.c. What a rank puts in depends on nothing but rank and index, so that every rank knows the right result.
- */
+/* bench_check.c. The input of a rank depends only on rank and index, so every rank knows the right result. */
 struct bench_check {
     const struct bench_options *options;
     ls_compression compression; /* that has an effect */
     const int *hosts;           /* [size] of each rank */
-    bool by_host;               /* what a host gives is rounded together, not what a rank gives */
+    bool by_host;               /* the sum of a host is rounded, not the input of a rank */
     int rank, size;
 };
-/* Where the part that belongs to a rank begins when count elements are cut into size parts; rank size gives count. */
+/* The first element of a rank's part when count elements are cut into size parts; rank size gives count. */
 size_t bench_part_start(size_t count, int size, int rank);
-/* Writes what rank gives at positions [start, start + count) of the vector. */
+/* Writes rank's input at positions [start, start + count) of the vector. */
 void bench_check_fill(const struct bench_check *check, int rank, size_t start, size_t count, void *elements);
-/* How many elements of output differ in bits from the right result, of which reduce-scatter gives a rank its part; -1
- * without memory. */
+/* The number of elements of output whose bits differ from the right result; -1 without memory. The output of a
+ * reduce-scatter is the rank's part. */
 int64_t bench_check_result(const struct bench_check *check, size_t count, const void *output);
-/* How many of rank's elements at positions [start, start + count) are no longer what bench_check_fill wrote. */
+/* The number of rank's elements at positions [start, start + count) that differ from those that bench_check_fill wrote.
+ */
 int64_t bench_check_input(const struct bench_check *check, size_t start, size_t count, const void *elements);
 
 /* bench_table.c */

@@ -27,7 +27,7 @@ struct piece {
     const struct bench_check *check;
     int size;
     size_t start, count;
-    union number *rows; /* [size][PIECE]: what each rank gives, later partial sums */
+    union number *rows; /* [size][PIECE]: the input of each rank, later partial sums */
 };
 
 static bool is_whole(ls_dtype dtype) {
@@ -48,8 +48,8 @@ static uint64_t to_bits(double value) {
 
 /* ---- rounding ---- */
 
-/* To so many significant bits, ties to even, and to a multiple of the smallest denormal of a type whose lowest
- * exponent is given: adding and taking away a large number leaves just these bits. */
+/* Rounds to so many significant bits, ties to even, and to a multiple of the smallest denormal of a type whose lowest
+ * exponent is given. Adding and subtracting a large number leaves just these bits. */
 static double round_to_bits(double value, int significant, int lowest) {
     int exponent = (int)(to_bits(value) >> 52 & 0x7FF) - 1023;
     if (exponent == 1024) return value;
@@ -196,7 +196,8 @@ static bool on_one_host(const struct piece *piece, int low, int high) {
     return true;
 }
 
-/* The tree over ranks [low, high), into the row of low. What is part of a sum that will be rounded is not rounded. */
+/* Folds the tree over ranks [low, high) into the row of low. A part of a sum that will be rounded is not rounded
+ * itself. */
 static void fold_tree(const struct piece *piece, int low, int high, bool part) {
     int left = 1;
     bool given = !part && on_one_host(piece, low, high);

@@ -1,5 +1,4 @@
-/* lockstep bench where the vectors lie on GPUs: what is written, and what NCCL has made of it, goes through one vector
- * in host memory. */
+/* lockstep bench with vectors on GPUs. Inputs, and the results of NCCL, go through one vector in host memory. */
 #include "cli/bench.h"
 
 ls_status bench_gpus_write(ls_tools_gpus *gpus, const void *vector, size_t bytes) {

@@ -1,5 +1,5 @@
-/* The loop of lockstep bench: for every size warm-up, a barrier, timed calls, and on request one checked call. How many
- * calls are made follows from times that all ranks share, so that all make the same ones. */
+/* The loop of lockstep bench: for every size warm-up, a barrier, timed calls, and on request one checked call. The
+ * number of calls follows from times that all ranks share, so all ranks make the same number. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@ enum { LEAST_ITERATIONS = 5, MOST_ITERATIONS = 20000 }; /* unless --iterations s
 struct bench {
     const struct bench_options *options;
     ls_communicator *communicator;
-    ls_tools_gpus *gpus;           /* NULL: the vectors lie in host memory; else they pass through it */
-    int rank, size;                /* size: ranks that add, which GPUs are */
+    ls_tools_gpus *gpus; /* the vectors pass through host memory to them; NULL if the vectors lie in host memory */
+    int rank, size;      /* size: ranks that add, which GPUs are */
     ls_compression compression;    /* that has an effect */
     unsigned char *input, *output; /* each holds the largest vector; the same memory in place */
     int *hosts;                    /* [size] of each rank */
@@ -87,7 +87,7 @@ static void release(struct bench *bench) {
 
 /* ---- one call ---- */
 
-/* What this rank gives: elements [start, start + count) of the vector. */
+/* The input of this rank: elements [start, start + count) of the vector. */
 struct part {
     size_t start, count;
     unsigned char *data;
@@ -100,7 +100,7 @@ static struct part own_part(const struct bench *bench, size_t count) {
     return (struct part){start, bench_part_start(count, bench->size, bench->rank + 1) - start, data};
 }
 
-/* Where this rank's result begins: of a reduce-scatter in place at its part of the input. */
+/* The place of this rank's result; in place a reduce-scatter's result lies at the rank's part of the input. */
 static unsigned char *result_of(const struct bench *bench, size_t count) {
     bool part = bench->options->collective == BENCH_REDUCE_SCATTER && bench->input == bench->output;
     if (!part) return bench->output;
@@ -128,7 +128,8 @@ static ls_status call(const struct bench *bench, size_t count) {
     }
 }
 
-/* Nobody goes on before all are there. By the way that the calls take: waking from another one would be timed. */
+/* Waits until all ranks are there. It waits in the way of the calls, since the wake from another kind of wait would be
+ * timed. */
 static ls_status meet(const struct bench *bench) {
     int32_t token = 1;
     return ls_all_reduce(bench->communicator, "bench meets", LS_MAX, LS_INT32, &token, &token, 1);
@@ -140,7 +141,7 @@ static void rewrite(unsigned char *data, size_t bytes) {
         memset(data + at, 0x3C, bytes - at < TOUCH_PIECE ? bytes - at : TOUCH_PIECE);
 }
 
-/* What this rank gives, as if it had just been computed. */
+/* Touches this rank's input, as if it had just been computed. */
 static ls_status touch(const struct bench *bench, const struct part *own) {
     size_t bytes = own->count * ls_dtype_size(bench->options->dtype);
     rewrite(own->data, bytes);

@@ -1,5 +1,5 @@
-/* What lockstep bench prints: a line a size while it runs, and one JSON object at the end. Lines that are no row begin
- * with '#', as those of nccl-tests do. */
+/* The output of lockstep bench: a line a size while it runs, and one JSON object at the end. Lines that are no row
+ * begin with '#', as those of nccl-tests do. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static const char *op_name(const struct bench_options *options) {
     return bench_reduces(options->collective) ? names[options->op] : "none";
 }
 
-/* As asked for. */
+/* The name of the requested algorithm. */
 static const char *algorithm_name(const struct bench_options *options) {
     if (options->communication == LS_RING) return "ring";
     if (options->communication == LS_NCCL) return "nccl";
@@ -64,7 +64,7 @@ void bench_print_end(const struct bench_options *options, const struct bench_res
     (void)printf("# wrong elements: %" PRId64 " (%s)\n", wrong, wrong ? "FAILED" : "every bit is right");
 }
 
-/* For text that comes from the environment. */
+/* Prints a JSON string of text from the environment. */
 static void print_string(const char *text) {
     (void)putchar('"');
     for (; *text; text++) {

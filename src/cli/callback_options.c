@@ -1,82 +1,44 @@
-/* Reading the options about callbacks, and making them. */
+/* The options about callbacks, and making them. */
 #include "cli/callback_options.h"
 
-#include <string.h>
+static const char *const errors[] = {"fail", "warn", NULL};
 
-static bool read_errors(const struct ls_command_line *line, struct ls_train_callbacks *callbacks) {
-    bool warn = !strcmp(optarg, "warn");
-    if (!warn && strcmp(optarg, "fail") != 0)
-        return ls_usage_error(line, "--log-errors '%s' is none of fail, warn", optarg) == 0;
-    callbacks->tensorboard.warn_only = callbacks->csv.warn_only = warn;
-    callbacks->best.warn_only = callbacks->each.warn_only = warn;
-    return true;
-}
+#define AT(field) LS_OPTION_AT(struct ls_train_callbacks, field)
 
-static bool read_tensorboard(const struct ls_command_line *line, int option, ls_tensorboard_options *options) {
-    int64_t value;
-    switch (option) {
-    case LS_TENSORBOARD_FOLDER:
-        options->folder = optarg;
-        return true;
-    case LS_TENSORBOARD_HISTOGRAMS:
-        if (!ls_option_integer(line, "--tensorboard-histograms", optarg, 1, 1000000, &value)) return false;
-        options->histogram_freq = (int)value;
-        return true;
-    case LS_TENSORBOARD_GRADIENTS:
-        options->gradients = true;
-        return true;
-    case LS_TENSORBOARD_IMAGES:
-        options->write_images = true;
-        return true;
-    case LS_TENSORBOARD_NO_GRAPH:
-        options->no_graph = true;
-        return true;
-    case LS_TENSORBOARD_STEPS:
-        return ls_option_integer(line, "--tensorboard-steps", optarg, 1, INT64_C(1) << 40, &options->update_freq);
-    default:
-        return true;
-    }
-}
-
-static bool read_patience(const struct ls_command_line *line, const char *name, int *patience, bool *wanted) {
-    int64_t value;
-    if (!ls_option_integer(line, name, optarg, 1, 1000000, &value)) return false;
-    *patience = (int)value;
-    *wanted = true;
-    return true;
-}
-
-static bool read_numbers(const struct ls_command_line *line, int option, struct ls_train_callbacks *callbacks) {
-    ls_reduce_on_plateau_options *plateau = &callbacks->plateau;
-    switch (option) {
-    case LS_EARLY_STOP:
-        return read_patience(line, "--early-stopping", &callbacks->stopping.patience, &callbacks->stops);
-    case LS_PLATEAU:
-        return read_patience(line, "--reduce-on-plateau", &plateau->patience, &callbacks->reduces);
-    case LS_MIN_DELTA:
-        if (!ls_option_number(line, "--min-delta", optarg, 0, 1e30, &callbacks->stopping.min_delta)) return false;
-        plateau->min_delta = callbacks->stopping.min_delta;
-        return true;
-    case LS_PLATEAU_FACTOR:
-        return ls_option_number(line, "--plateau-factor", optarg, 1e-9, 0.999999, &plateau->factor);
-    case LS_PLATEAU_MIN:
-        return ls_option_number(line, "--min-learning-rate", optarg, 0, 1e6, &plateau->min_lr);
-    default:
-        return true;
-    }
-}
-
-bool ls_read_callback_option(const struct ls_command_line *line, int option, struct ls_train_callbacks *callbacks) {
-    if (option == LS_CSV_FILE) callbacks->csv.path = optarg;
-    if (option == LS_CSV_APPEND) callbacks->csv.append = true;
-    if (option == LS_LOG_ERRORS) return read_errors(line, callbacks);
-    if (option == LS_MONITOR) callbacks->monitor = optarg;
-    if (option == LS_RESTORE_BEST) callbacks->stopping.restore_best_weights = true;
-    if (option == LS_SAVE_BEST) callbacks->best.path = optarg;
-    if (option == LS_SAVE_EACH) callbacks->each.path = optarg;
-    if (option == LS_NAN_ENDS) callbacks->nan_ends = true;
-    return read_tensorboard(line, option, &callbacks->tensorboard) && read_numbers(line, option, callbacks);
-}
+const struct ls_option ls_callback_options[] = {
+    {"tensorboard", "DIR",
+     "write event files for TensorBoard, as Keras does, to DIR/train and DIR/validation: loss, accuracy and learning "
+     "rate an epoch, steps a second, and the graph of the layers; only the chief writes",
+     AT(tensorboard.folder)},
+    {"tensorboard-no-graph", NULL, "leave the graph out", AT(tensorboard.no_graph), true},
+    {"tensorboard-steps", "N", "loss and accuracy after every N steps as well", AT(tensorboard.update_freq), 1,
+     INT64_C(1) << 40},
+    {"tensorboard-histograms", "N", "histograms of all weights after every N epochs", AT(tensorboard.histogram_freq), 1,
+     1000000},
+    {"tensorboard-gradients", NULL, "histograms of the gradients too", AT(tensorboard.gradients), true},
+    {"tensorboard-images", NULL, "weights as images with the histograms", AT(tensorboard.write_images), true},
+    {"csv", "FILE", "a row an epoch", AT(csv.path)},
+    {"csv-append", NULL, "write behind what is in the file", AT(csv.append), true, .needs = "csv FILE"},
+    {"log-errors", NULL, "what it is when these cannot be written: the end, or a warning (default fail)", AT(warn_only),
+     .words = errors},
+    {"save-best", "FILE",
+     "the weights of the best epoch, as .safetensors or .npz; {epoch}, {val_loss:.3f} in FILE are these numbers",
+     AT(best.path)},
+    {"save-each", "FILE", "likewise the weights of each epoch", AT(each.path)},
+    {"early-stopping", "N", "end after N epochs without a better one", AT(stopping.patience), 1, 1000000},
+    {"restore-best", NULL, "end with the best epoch's weights", AT(stopping.restore_best_weights), true,
+     .needs = "early-stopping N"},
+    {"reduce-on-plateau", "N", "multiply the learning rate by --plateau-factor after N epochs without a better one",
+     AT(plateau.patience), 1, 1000000},
+    {"plateau-factor", "X", "for --reduce-on-plateau (default 0.1)", AT(plateau.factor), 1e-9, 0.999999},
+    {"min-learning-rate", "X", "--reduce-on-plateau does not go below it", AT(plateau.min_lr), 0, 1e6},
+    {"monitor", "NAME",
+     "the number that tells a better epoch: loss, accuracy, val_loss, val_accuracy or a metric's (default val_loss; "
+     "with --no-validation loss)",
+     AT(monitor)},
+    {"min-delta", "X", "a change of that number below X is none", AT(stopping.min_delta), 0, 1e30},
+    {"terminate-on-nan", NULL, "end with an error when the loss is no number", AT(nan_ends), true},
+    {0}};
 
 bool ls_check_callback_options(const struct ls_command_line *line, const struct ls_train_callbacks *callbacks) {
     const ls_tensorboard_options *board = &callbacks->tensorboard;
@@ -86,15 +48,11 @@ bool ls_check_callback_options(const struct ls_command_line *line, const struct 
     if ((board->gradients || board->write_images) && !board->histogram_freq)
         return ls_usage_error(line, "'--tensorboard-gradients' and '--tensorboard-images' need "
                                     "'--tensorboard-histograms N'") == 0;
-    if (callbacks->stopping.restore_best_weights && !callbacks->stops)
-        return ls_usage_error(line, "option '--restore-best' needs '--early-stopping N'") == 0;
-    if ((callbacks->plateau.factor > 0 || callbacks->plateau.min_lr > 0) && !callbacks->reduces)
+    if ((callbacks->plateau.factor > 0 || callbacks->plateau.min_lr > 0) && !callbacks->plateau.patience)
         return ls_usage_error(line, "'--plateau-factor' and '--min-learning-rate' need '--reduce-on-plateau N'") == 0;
-    if (callbacks->monitor && !callbacks->stops && !callbacks->reduces && !callbacks->best.path)
+    if (callbacks->monitor && !callbacks->stopping.patience && !callbacks->plateau.patience && !callbacks->best.path)
         return ls_usage_error(line, "'--monitor' needs '--early-stopping', '--reduce-on-plateau' or '--save-best'") ==
                0;
-    if (callbacks->csv.append && !callbacks->csv.path)
-        return ls_usage_error(line, "option '--csv-append' needs '--csv FILE'") == 0;
     return true;
 }
 
@@ -118,6 +76,7 @@ static ls_status make_stopping(struct ls_train_callbacks *callbacks) {
 static ls_status make_plateau(struct ls_train_callbacks *callbacks) {
     callbacks->plateau.size = sizeof(callbacks->plateau);
     callbacks->plateau.monitor = callbacks->monitor;
+    callbacks->plateau.min_delta = callbacks->stopping.min_delta;
     return ls_reduce_on_plateau_new(&callbacks->plateau, &callbacks->list[callbacks->count]);
 }
 
@@ -142,11 +101,16 @@ ls_status ls_train_callbacks_make(struct ls_train_callbacks *callbacks, bool val
         bool wanted;
         ls_status (*make)(struct ls_train_callbacks *callbacks);
     } table[] = {
-        {callbacks->nan_ends, make_nan},           {callbacks->tensorboard.folder != NULL, make_tensorboard},
-        {callbacks->csv.path != NULL, make_csv},   {callbacks->each.path != NULL, make_each},
-        {callbacks->best.path != NULL, make_best}, {callbacks->reduces, make_plateau},
-        {callbacks->stops, make_stopping},
+        {callbacks->nan_ends, make_nan},
+        {callbacks->tensorboard.folder != NULL, make_tensorboard},
+        {callbacks->csv.path != NULL, make_csv},
+        {callbacks->each.path != NULL, make_each},
+        {callbacks->best.path != NULL, make_best},
+        {callbacks->plateau.patience > 0, make_plateau},
+        {callbacks->stopping.patience > 0, make_stopping},
     };
+    callbacks->tensorboard.warn_only = callbacks->csv.warn_only = callbacks->warn_only;
+    callbacks->best.warn_only = callbacks->each.warn_only = callbacks->warn_only;
     if (!callbacks->monitor) callbacks->monitor = validates ? "val_loss" : "loss";
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         if (!table[i].wanted) continue;

@@ -1,5 +1,5 @@
-/* lockstep check: looks at TF_CONFIG as a worker would (TFConfigClusterResolver) and says who this process is. Opens no
- * port. */
+/* lockstep check: reads TF_CONFIG as a worker would (TFConfigClusterResolver) and prints the role of this process. It
+ * opens no port. */
 #include <lockstep/tools.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 
-static const char help[] =
+static const char about[] =
     "lockstep check: look at TF_CONFIG and say who this process is\n"
     "\n"
     "usage: lockstep check [--json] [--connect [--timeout SECONDS]] [--tf-config TEXT]\n"
@@ -19,21 +19,8 @@ static const char help[] =
     "version, the first digits of the SHA-256 of the cluster that it was given, and what is wrong: name not found,\n"
     "connection refused, no answer, something else listens there, other version, other cluster, other task. That\n"
     "works before, during and after training, which does not notice. A worker that has a token answers nobody who\n"
-    "asks so, and one with TLS neither: they show as not answering.\n"
-    "\n"
-    "options:\n"
-    "  --json            print one JSON object in one line: valid, mode (\"local\" or \"cluster\"), task_type,\n"
-    "                    task_index, is_chief, num_workers, id_in_cluster, collective_leader, cluster, warnings,\n"
-    "                    and error {code, message} when it is invalid\n"
-    "                    With --connect: version, cluster, fine, and peers with rank, task, address, state (\"ok\",\n"
-    "                    \"unreachable\", \"silent\", \"foreign\", \"other_version\", \"other_cluster\", "
-    "\"other_task\"),\n"
-    "                    why, and of those that answer version, phase, says_it_is, cluster, generation, round_trip_ms\n"
-    "  --connect         ask every task of the cluster who it is\n"
-    "  --timeout SECONDS how long to wait for answers (default 5)\n"
-    "  --tf-config TEXT  look at this text instead of the environment variable\n"
-    "  --help            print this text\n"
-    "\n"
+    "asks so: it shows as not answering. One with TLS answers who has LOCKSTEP_TLS_* set as a worker has.\n";
+static const char more[] =
     "environment:\n"
     "  TF_CONFIG         the cluster and this task as JSON; absent or {} means local mode, one worker\n"
     "\n"
@@ -74,26 +61,34 @@ static int connect_to_all(const char *tf_config, double seconds, bool json) {
     return fine ? 0 : 1;
 }
 
+struct request {
+    const char *tf_config;
+    bool json, connect;
+    double seconds;
+};
+
+#define AT(field) LS_OPTION_AT(struct request, field)
+
+static const struct ls_option rows[] = {
+    {"json", NULL,
+     "print one JSON object in one line: valid, mode (\"local\" or \"cluster\"), task_type, task_index, is_chief, "
+     "num_workers, id_in_cluster, collective_leader, cluster, warnings, and error {code, message} when it is invalid. "
+     "With --connect: version, cluster, fine, and peers with rank, task, address, state (\"ok\", \"unreachable\", "
+     "\"silent\", \"foreign\", \"other_version\", \"other_cluster\", \"other_task\"), why, and of those that answer "
+     "version, phase, says_it_is, cluster, generation, round_trip_ms",
+     AT(json), true},
+    {"connect", NULL, "ask every task of the cluster who it is", AT(connect), true},
+    {"timeout", "SECONDS", "how long to wait for answers (default 5)", AT(seconds), 0.01, 3600},
+    {"tf-config", "TEXT", "look at this text instead of the environment variable", AT(tf_config)},
+    {0}};
+static const struct ls_option_table tables[] = {{"options", rows, 0}, {0}};
+
 int check_main(int argc, char **argv) {
-    enum { JSON = 256, TF_CONFIG, CONNECT, TIMEOUT };
-    static const struct option options[] = {
-        {"json", no_argument, NULL, JSON},       {"tf-config", required_argument, NULL, TF_CONFIG},
-        {"connect", no_argument, NULL, CONNECT}, {"timeout", required_argument, NULL, TIMEOUT},
-        {"help", no_argument, NULL, 'h'},        {0}};
-    const struct ls_command_line line = {"lockstep check", argc, argv, "h", options};
-    const char *tf_config = getenv("TF_CONFIG");
-    bool json = false, connect = false;
-    double seconds = LS_CHECK_SECONDS;
-    for (int option; (option = ls_next_option(&line)) != LS_OPTION_END;) {
-        if (option == LS_OPTION_BAD) return LS_EXIT_USAGE;
-        if (option == JSON) json = true;
-        if (option == TF_CONFIG) tf_config = optarg;
-        if (option == CONNECT) connect = true;
-        if (option == TIMEOUT && !ls_option_number(&line, "--timeout", optarg, 0.01, 3600, &seconds))
-            return LS_EXIT_USAGE;
-        if (option == 'h') return fputs(help, stdout) < 0;
-    }
+    struct ls_command_line line = {"lockstep check", argc, argv, about, more, tables, 0};
+    struct request request = {.tf_config = getenv("TF_CONFIG"), .seconds = LS_CHECK_SECONDS};
+    int code = ls_options_read(&line, &request);
+    if (code >= 0) return code;
     if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
-    if (connect) return connect_to_all(tf_config, seconds, json);
-    return json ? check_json(tf_config) : check_text(tf_config);
+    if (request.connect) return connect_to_all(request.tf_config, request.seconds, request.json);
+    return request.json ? check_json(request.tf_config) : check_text(request.tf_config);
 }

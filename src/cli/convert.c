@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/data_options.h"
-#include "cli/options.h"
+#include "cli/common_options.h"
 
-static const char help[] =
+static const char about[] =
     "lockstep convert: write a dataset, or a file of weights, in another format\n"
     "\n"
     "usage: lockstep convert --dataset digits|shapes|DIR|FILE.npz --to FORMAT --output DIR [OPTIONS]\n"
@@ -21,24 +20,8 @@ static const char help[] =
     "\n"
     "WEIGHTS is a .safetensors file (a checkpoint too), an .npz, or a .h5, .weights.h5 or .keras file of Keras; "
     "variables\n"
-    "keep Keras' names.\n"
-    "\n"
-    "options:\n"
-    "  --dataset WHAT          digits or shapes (drawn), a folder of IDX, CIFAR-10, NumPy or TFRecord files or of "
-    "images\n"
-    "                          (a folder each class), or an .npz file\n"
-    "  --to FORMAT             tfrecord: files of tf.train.Example as tensorflow_datasets writes them; jpeg or png: "
-    "an\n"
-    "                          image folder DIR/train/CLASS/...; npy or npz: NumPy's arrays x_train, y_train\n"
-    "  --output DIR            made if it is not there\n"
-    "  --split train|test|both which split (default both)\n"
-    "  --limit N               only the first N examples; digits, shapes: draw N\n"
-    "  --seed N                of drawn data (default 0)\n"
-    "  --name NAME             of TFRecord files: NAME-train.tfrecord-00000-of-00001 (default: the dataset's kind)\n"
-    "  --shards N              TFRecord files a split (default 1)\n"
-    "  --quality N             of JPEGs that are made, 1 to 100 (default 95)\n" LS_DATA_HELP
-    "  --help                  print this text\n"
-    "\n"
+    "keep Keras' names.\n";
+static const char more[] =
     "examples:\n"
     "  lockstep convert --dataset shapes --limit 400 --to jpeg --output /tmp/shapes\n"
     "  lockstep convert --dataset /tmp/shapes --to tfrecord --shards 4 --output /tmp/shapes-records\n"
@@ -54,55 +37,37 @@ struct conversion {
 };
 
 enum { BOTH = LS_TEST + 1 };
-enum { DATASET = 256, TO, OUTPUT, SPLIT, LIMIT, SEED, NAME, SHARDS, QUALITY };
-
-static const struct option long_options[] = {
-    {"dataset", required_argument, NULL, DATASET},
-    {"to", required_argument, NULL, TO},
-    {"output", required_argument, NULL, OUTPUT},
-    {"split", required_argument, NULL, SPLIT},
-    {"limit", required_argument, NULL, LIMIT},
-    {"seed", required_argument, NULL, SEED},
-    {"name", required_argument, NULL, NAME},
-    {"shards", required_argument, NULL, SHARDS},
-    {"quality", required_argument, NULL, QUALITY},
-    LS_DATA_OPTIONS,
-    {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
 static const char *const formats[] = {"jpeg", "png", "tfrecord", "npy", "npz", NULL}; /* ls_file_format from 1 */
 static const char *const splits[] = {"train", "test", "both", NULL};
 
-/* The place of a word in a list; -1 after the error has been printed. */
-static int find_word(const struct ls_command_line *line, const char *option, const char *const *words) {
-    for (int i = 0; words[i]; i++)
-        if (!strcmp(words[i], optarg)) return i;
-    (void)ls_usage_error(line, "%s '%s' is none that there is", option, optarg);
-    return -1;
+static bool read_word(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                      void *field) {
+    for (int i = 0; option->words[i]; i++) {
+        if (strcmp(option->words[i], text) != 0) continue;
+        *(int *)field = (int)option->low + i;
+        return true;
+    }
+    return ls_usage_error(line, "--%s '%s' is none that there is", option->name, text) == 0;
 }
 
-static bool read_number(const struct ls_command_line *line, int option, struct conversion *conversion) {
-    int64_t value = 0;
-    if (option == LIMIT && !ls_option_integer(line, "--limit", optarg, 1, INT64_C(1) << 40, &value)) return false;
-    if (option == SEED && !ls_option_integer(line, "--seed", optarg, 0, INT64_MAX, &value)) return false;
-    if (option == SHARDS && !ls_option_integer(line, "--shards", optarg, 1, 99999, &value)) return false;
-    if (option == QUALITY && !ls_option_integer(line, "--quality", optarg, 1, 100, &value)) return false;
-    if (option == LIMIT) conversion->data.limit = value;
-    if (option == SEED) conversion->data.seed = (uint64_t)value;
-    if (option == SHARDS) conversion->write.shards = (int)value;
-    if (option == QUALITY) conversion->write.quality = (int)value;
-    return true;
-}
+#define AT(field) LS_OPTION_AT(struct conversion, field)
 
-static bool read_option(const struct ls_command_line *line, int option, struct conversion *conversion) {
-    if (option == DATASET) conversion->dataset = optarg;
-    if (option == OUTPUT) conversion->output = optarg;
-    if (option == NAME) conversion->write.name = optarg;
-    if (option == TO && (conversion->format = find_word(line, "--to", formats) + 1) == 0) return false;
-    if (option == SPLIT && (conversion->split = find_word(line, "--split", splits)) < 0) return false;
-    return read_number(line, option, conversion) && ls_read_data_option(line, option, &conversion->data);
-}
+static const struct ls_option rows[] = {
+    {"to", NULL,
+     "tfrecord: files of tf.train.Example as tensorflow_datasets writes them; jpeg or png: an image folder "
+     "DIR/train/CLASS/...; npy or npz: NumPy's arrays x_train, y_train",
+     AT(format), 1, .words = formats, .read = read_word},
+    {"output", "DIR", "made if it is not there", AT(output)},
+    {"split", NULL, "which split (default both)", AT(split), LS_TRAIN, .words = splits, .read = read_word},
+    {"name", "NAME", "of TFRecord files: NAME-train.tfrecord-00000-of-00001 (default: the dataset's kind)",
+     AT(write.name)},
+    {"shards", "N", "TFRecord files a split (default 1)", AT(write.shards), 1, 99999},
+    {"quality", "N", "of JPEGs that are made, 1 to 100 (default 95)", AT(write.quality), 1, 100},
+    {0}};
+static const struct ls_option_table tables[] = {{"options", ls_dataset_option, offsetof(struct conversion, dataset)},
+                                                {NULL, rows, 0},
+                                                {NULL, ls_data_options, offsetof(struct conversion, data)},
+                                                {0}};
 
 static ls_status convert_split(struct conversion *conversion, ls_split split) {
     ls_dataset *dataset = NULL;
@@ -120,7 +85,7 @@ static ls_status convert_split(struct conversion *conversion, ls_split split) {
     return status;
 }
 
-/* With both, what has no test split is no mistake. */
+/* If both splits are converted, a dataset without a test split is no error. */
 static ls_status convert(struct conversion *conversion) {
     bool both = conversion->split == BOTH;
     ls_status status = convert_split(conversion, both ? LS_TRAIN : (ls_split)conversion->split);
@@ -141,17 +106,16 @@ static int convert_weights(const struct ls_command_line *line, char **paths, int
 }
 
 int convert_main(int argc, char **argv) {
-    const struct ls_command_line line = {"lockstep convert", argc, argv, "h", long_options};
+    struct ls_command_line line = {"lockstep convert", argc, argv, about, more, tables, 0};
     struct conversion conversion = {
         .split = BOTH, .data = {.size = sizeof(ls_dataset_options)}, .write = {.size = sizeof(ls_write_options)}};
-    for (int option; (option = ls_next_option(&line)) != LS_OPTION_END;) {
-        if (option == 'h') return fputs(help, stdout) < 0;
-        if (option == LS_OPTION_BAD || !read_option(&line, option, &conversion)) return LS_EXIT_USAGE;
-    }
-    if (optind < argc && !conversion.dataset && !conversion.format && !conversion.output)
-        return convert_weights(&line, argv + optind, argc - optind);
+    int code = ls_options_read(&line, &conversion);
+    if (code >= 0) return code;
+    if (line.next < argc && !conversion.dataset && !conversion.format && !conversion.output)
+        return convert_weights(&line, argv + line.next, argc - line.next);
     if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
     if (!conversion.dataset || !conversion.format || !conversion.output)
         return ls_usage_error(&line, "it needs --dataset, --to and --output");
+    if (!ls_check_dataset(&line, conversion.dataset)) return LS_EXIT_USAGE;
     return ls_exit(convert(&conversion));
 }

@@ -1,52 +1,89 @@
-/* lockstep evaluate: loss and accuracy of a saved model. */
+/* lockstep evaluate: loss and accuracy of a saved model, or of each checkpoint of a training that goes on
+ * (Keras' SidecarEvaluator). */
+#include "cli/evaluate.h"
+
 #include <lockstep/lockstep.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/saved_model.h"
+#include "cli/signals.h"
 
-static const char help[] =
+#define POLL 0.2 /* seconds between two looks into the folder */
+
+static const char about[] =
     "lockstep evaluate: measure a saved model on a dataset\n"
     "\n"
-    "usage: lockstep evaluate --weights WHAT [OPTIONS]\n"
+    "usage: lockstep evaluate --weights WHAT [--watch] [OPTIONS]\n"
     "\n"
-    "With TF_CONFIG, or under lockstep run, the workers share the work; the numbers are the same.\n"
-    "\n" LS_SAVED_HELP "  --loss, --label-smoothing, --metrics   as lockstep train has them\n"
-    "  --json                  print one JSON object: examples, loss, accuracy, metrics by their names\n"
-    "  --help                  print this text\n"
-    "\n"
+    "With TF_CONFIG, or under lockstep run, the workers share the work; the numbers are the same.\n";
+static const char more[] =
     "example:\n"
     "  lockstep train --dataset digits --save-best best.safetensors\n"
     "  lockstep evaluate --dataset digits --weights best.safetensors\n"
     "\n"
-    "exit status: 0 done; 2 a bad command line or TF_CONFIG; 138 a peer was lost or a deadline passed; 1 anything "
-    "else.\n";
+    "signals:\n" LS_SIGNALS_HELP "\n"
+    "exit status: 0 done; 2 a bad command line or TF_CONFIG; 138 a peer was lost or a deadline passed; 143 stopped by\n"
+    "SIGTERM, 130 by SIGINT; 1 anything else.\n";
 
-enum { JSON = LS_SAVED_END };
-static const struct option long_options[] = {LS_SAVED_OPTIONS,
-                                             {"loss", required_argument, NULL, LS_RULE_LOSS},
-                                             {"label-smoothing", required_argument, NULL, LS_RULE_SMOOTHING},
-                                             {"metrics", required_argument, NULL, LS_RULE_METRICS},
-                                             {"json", no_argument, NULL, JSON},
-                                             {"help", no_argument, NULL, 'h'},
-                                             {0}};
+struct request {
+    struct ls_saved_model saved;
+    struct ls_evaluation evaluation;
+};
+
+#define AT(field) LS_OPTION_AT(struct request, evaluation.field)
+
+static const struct ls_option rows[] = {
+    {"json", NULL,
+     "print one JSON object: examples, loss, accuracy, metrics by their names; null: no finite number, or none at all",
+     AT(json), true},
+    {"watch", NULL,
+     "--weights is the folder of checkpoints of a training that goes on: measure each newest one as it appears, and "
+     "print its step before the numbers. One process does it. It ends when the training has removed its checkpoints, "
+     "as it does at its end without --checkpoint-retain, with status 0, or on a signal",
+     AT(watch), true},
+    {"watch-timeout", "S", "end, with status 0, after S seconds without a new one (default: none)", AT(timeout), 0.1,
+     1e9, .needs = "watch"},
+    {0}};
+static const struct ls_option_table tables[] = {LS_SAVED_TABLES,
+                                                {NULL, ls_loss_options, offsetof(struct ls_saved_model, model.rules)},
+                                                {"measuring", rows, 0},
+                                                {0}};
 
 struct outcome {
     ls_result result;
+    long long step; /* of the watched checkpoint; -1 if not known */
     int64_t examples;
     const char *metrics[LS_MAX_METRICS + 1]; /* ends with NULL */
 };
 
+/* The model and the data of an evaluation, once they are open. */
+struct measured {
+    ls_model *model;
+    ls_dataset *data;
+};
+
+static void close_measured(struct measured *measured) {
+    ls_model_free(measured->model);
+    ls_dataset_free(measured->data);
+}
+
+static ls_status measure(const struct measured *measured, struct outcome *outcome) {
+    ls_status status = ls_model_evaluate(measured->model, measured->data, &outcome->result);
+    if (status) return status;
+    outcome->examples = ls_dataset_count(measured->data);
+    for (int i = 0; i < LS_MAX_METRICS; i++) outcome->metrics[i] = ls_model_metric_name(measured->model, i);
+    return LS_OK;
+}
+
 static ls_status evaluate(struct ls_saved_model *saved, ls_strategy *strategy, struct outcome *outcome) {
-    ls_dataset *data = NULL;
-    ls_model *model = NULL;
-    ls_status status = ls_saved_model_open(saved, strategy, &model, &data);
-    if (!status) status = ls_model_evaluate(model, data, &outcome->result);
-    if (!status) outcome->examples = ls_dataset_count(data);
-    for (int i = 0; !status && i < LS_MAX_METRICS; i++) outcome->metrics[i] = ls_model_metric_name(model, i);
-    ls_model_free(model);
-    ls_dataset_free(data);
+    struct measured measured = {0};
+    ls_status status = ls_saved_model_open(saved, strategy, &measured.model, &measured.data);
+    if (!status) status = measure(&measured, outcome);
+    close_measured(&measured);
     return status;
 }
 
@@ -55,40 +92,106 @@ static void print_number(const char *name, double value, bool json) {
         (void)printf(", \"%s\": %.9g", name, value);
     else if (json)
         (void)printf(", \"%s\": null", name);
-    else if (isfinite(value))
-        (void)printf(" - %s: %.4f", name, value);
+    else
+        (void)printf(isnan(value) ? " - %s: nan" : " - %s: %.4f", name, value);
 }
 
 static void print(const struct outcome *outcome, bool json) {
-    (void)printf(json ? "{\"examples\": %lld" : "%lld examples", (long long)outcome->examples);
+    if (outcome->step >= 0)
+        (void)printf(json ? "{\"step\": %lld, " : "step %lld: ", outcome->step);
+    else if (json)
+        (void)printf("{");
+    (void)printf(json ? "\"examples\": %lld" : "%lld examples", (long long)outcome->examples);
     print_number("loss", outcome->result.loss, json);
-    print_number("accuracy", outcome->result.accuracy, json);
+    if (json || !isnan(outcome->result.accuracy)) /* the loss has one */
+        print_number("accuracy", outcome->result.accuracy, json);
     for (int i = 0; outcome->metrics[i]; i++) print_number(outcome->metrics[i], outcome->result.metrics[i], json);
     (void)puts(json ? "}" : "");
+    (void)fflush(stdout); /* another program may read it while this goes on */
 }
 
-static int run(struct ls_saved_model *saved, bool json) {
-    ls_strategy *strategy = NULL;
-    struct outcome outcome = {0};
-    ls_status status = ls_multi_worker_mirrored_strategy_new(&saved->strategy, &strategy);
-    if (status) return ls_exit(status);
-    status = evaluate(saved, strategy, &outcome);
+/* Measures the first checkpoint, or a later one with the model that is open. */
+static ls_status measure_checkpoint(struct ls_saved_model *saved, ls_strategy *strategy, struct measured *measured,
+                                    struct outcome *outcome) {
+    ls_status status = measured->model ? ls_model_load_weights(measured->model, saved->path, NULL)
+                                       : ls_saved_model_open(saved, strategy, &measured->model, &measured->data);
+    return status ? status : measure(measured, outcome);
+}
+
+/* Seconds of a clock that goes on evenly. */
+static double seconds(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Waits for a checkpoint of a later step; false if there will be none. */
+static bool wait_for_checkpoint(struct ls_saved_model *saved, const struct ls_evaluation *evaluation, long long *step) {
+    double begun = seconds();
+    long long newest;
+    while (!ls_signals_stopped()) {
+        bool found = ls_newest_checkpoint(saved->weights, saved->path, sizeof(saved->path), &newest);
+        if (found && newest > *step) {
+            *step = newest;
+            return true;
+        }
+        if (!found && *step >= 0) return false; /* the training is done */
+        if (evaluation->timeout > 0 && seconds() - begun > evaluation->timeout) return false;
+        (void)usleep((useconds_t)(POLL * 1e6));
+    }
+    return false;
+}
+
+/* One that the training has removed meanwhile is passed over. */
+static ls_status watch(struct ls_saved_model *saved, ls_strategy *strategy, const struct ls_evaluation *evaluation) {
+    struct measured measured = {0};
+    struct outcome outcome = {.step = -1};
+    ls_status status = LS_OK;
+    while (!status && wait_for_checkpoint(saved, evaluation, &outcome.step)) {
+        status = measure_checkpoint(saved, strategy, &measured, &outcome);
+        if (!status) print(&outcome, evaluation->json);
+        if (status == LS_NOT_FOUND && access(saved->path, F_OK)) {
+            close_measured(&measured);
+            measured = (struct measured){0};
+            status = LS_OK;
+        }
+    }
+    close_measured(&measured);
+    return status;
+}
+
+static ls_status evaluate_once(struct ls_saved_model *saved, ls_strategy *strategy, bool json) {
+    struct outcome outcome = {.step = -1};
+    ls_status status = evaluate(saved, strategy, &outcome);
     bool chief = ls_is_chief(strategy);
     status = ls_strategy_close(strategy, status);
     if (!status && chief) print(&outcome, json);
-    return ls_exit(status);
+    return status;
+}
+
+int ls_evaluation_run(struct ls_saved_model *saved, const struct ls_evaluation *evaluation) {
+    ls_strategy *strategy = NULL;
+    ls_signals_install(false);
+    ls_status status = ls_multi_worker_mirrored_strategy_new(&saved->strategy, &strategy);
+    if (status) return ls_signals_exit(status);
+    if (!evaluation->watch) return ls_signals_exit(evaluate_once(saved, strategy, evaluation->json));
+    if (ls_num_workers(strategy) > 1) {
+        (void)fprintf(stderr,
+                      "lockstep evaluate: --watch is for one process, TF_CONFIG has %d workers: start it without "
+                      "TF_CONFIG, or as its evaluator\n",
+                      ls_num_workers(strategy));
+        return ls_strategy_close(strategy, LS_OK) ? 1 : LS_EXIT_USAGE;
+    }
+    status = ls_strategy_close(strategy, watch(saved, strategy, evaluation));
+    return !status && ls_signals_stopped() ? ls_signals_stopped() : ls_signals_exit(status);
 }
 
 int evaluate_main(int argc, char **argv) {
-    const struct ls_command_line line = {"lockstep evaluate", argc, argv, "h", long_options};
-    struct ls_saved_model saved;
-    bool json = false;
-    ls_saved_model_begin(&saved);
-    for (int option; (option = ls_next_option(&line)) != LS_OPTION_END;) {
-        if (option == 'h') return fputs(help, stdout) < 0;
-        if (option == LS_OPTION_BAD || !ls_read_saved_option(&line, option, &saved)) return LS_EXIT_USAGE;
-        if (option == JSON) json = true;
-    }
-    if (!ls_no_arguments(&line) || !ls_check_saved_options(&line, &saved)) return LS_EXIT_USAGE;
-    return run(&saved, json);
+    struct ls_command_line line = {"lockstep evaluate", argc, argv, about, more, tables, 0};
+    struct request request = {.evaluation = {.json = false}};
+    ls_saved_model_begin(&request.saved);
+    int code = ls_options_read(&line, &request);
+    if (code >= 0) return code;
+    if (!ls_no_arguments(&line) || !ls_check_saved_options(&line, &request.saved)) return LS_EXIT_USAGE;
+    return ls_evaluation_run(&request.saved, &request.evaluation);
 }

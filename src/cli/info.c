@@ -1,26 +1,23 @@
-/* lockstep info: what this build and machine offer, and why not the rest; meant to be pasted into a report. */
+/* lockstep info: the features of this build and machine, and the reasons for the missing ones. Its output is meant to
+ * be pasted into a report. */
 #include <lockstep/tools.h>
 #include <stdio.h>
 
 #include "cli/commands.h"
 #include "cli/options.h"
 
-static const char help[] =
+static const char about[] =
     "lockstep info: print what this build and machine offer, and why not the rest\n"
     "\n"
     "usage: lockstep info\n"
     "\n"
     "Prints the version, what it was built with, the kinds of devices, the kinds of communication between\n"
     "workers, and every setting with its value in force, its default and its meaning. All deadlines are printed\n"
-    "by lockstep settings.\n"
-    "\n"
-    "options:\n"
-    "  --help  print this text\n"
-    "\n"
-    "environment:\n"
-    "  LOCKSTEP_*  the settings; the list that this command prints is complete\n"
-    "\n"
-    "exit status: 0 success; 2 a setting that does not parse, or a bad command line.\n";
+    "by lockstep settings.\n";
+static const char more[] = "environment:\n"
+                           "  LOCKSTEP_*  the settings; the list that this command prints is complete\n"
+                           "\n"
+                           "exit status: 0 success; 2 a setting that does not parse, or a bad command line.\n";
 
 static const struct section {
     const char *title;
@@ -49,12 +46,9 @@ static ls_status print_section(const struct section *section) {
 }
 
 int info_main(int argc, char **argv) {
-    static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {0}};
-    const struct ls_command_line line = {"lockstep info", argc, argv, "h", options};
-    for (int option; (option = ls_next_option(&line)) != LS_OPTION_END;) {
-        if (option == LS_OPTION_BAD) return LS_EXIT_USAGE;
-        if (option == 'h') return fputs(help, stdout) < 0;
-    }
+    struct ls_command_line line = {"lockstep info", argc, argv, about, more, NULL, 0};
+    int code = ls_options_read(&line, NULL);
+    if (code >= 0) return code;
     if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
     ls_status status = print_build();
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]) && !status; i++) status = print_section(&sections[i]);

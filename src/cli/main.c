@@ -44,6 +44,12 @@ static void print_help(FILE *to) {
                       "deadline passed, start me again; 143 stopped by SIGTERM; 1 anything else.\n");
 }
 
+/* Lists the commands, for the completion of shells. */
+static int list_commands(void) {
+    for (size_t i = 0; i < COMMAND_COUNT; i++) (void)puts(commands[i].name);
+    return puts("help") < 0;
+}
+
 static const struct command *find_command(const char *name) {
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (!strcmp(commands[i].name, name)) return &commands[i];
@@ -67,7 +73,8 @@ static int help_main(int argc, char **argv) {
     return command->main(2, arguments);
 }
 
-/* A stream that was closed at the start must not lend its number to a socket, which would then get what is printed. */
+/* Opens closed standard streams. A socket must not get the number of a stream that was closed at the start: it would
+ * receive the printed output. */
 static void fill_standard_streams(void) {
     int fd;
     while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) continue;
@@ -92,6 +99,7 @@ static int run_command(int argc, char **argv) {
         (void)printf("lockstep %s\n", ls_version());
         return 0;
     }
+    if (!strcmp(name, "--list-commands")) return list_commands();
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return help_main(argc - 1, argv + 1);
     const struct command *command = find_command(name);
     return command ? command->main(argc - 1, argv + 1) : refuse(name);

@@ -1,4 +1,5 @@
-/* getopt_long_only with our own words: every error names the option, says what is wrong and where to read on. */
+/* Reads a command line by tables of options, and prints the help from them. Every error names the option, the fault,
+ * and the place to read on. */
 #define _GNU_SOURCE
 #include "cli/options.h"
 
@@ -8,6 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#define HELP_COLUMN 26
+#define HELP_WIDTH  112
 
 int ls_usage_error(const struct ls_command_line *line, const char *format, ...) {
     va_list arguments;
@@ -19,75 +24,111 @@ int ls_usage_error(const struct ls_command_line *line, const char *format, ...) 
     return LS_EXIT_USAGE;
 }
 
-/* The argument that getopt has just refused, without what follows '='. */
-static void refused_name(const struct ls_command_line *line, char *name, size_t size) {
-    const char *argument = optind > 0 && optind <= line->argc ? line->argv[optind - 1] : "";
-    (void)snprintf(name, size, "%.*s", (int)strcspn(argument, "="), argument);
+static const struct ls_option help_option = {"help", .help = "print this text", .letter = 'h'};
+
+/* Row i of all tables, and where its table's struct begins; then --help, then NULL. */
+static const struct ls_option *row_at(const struct ls_command_line *line, int i, size_t *base) {
+    for (const struct ls_option_table *table = line->tables; table && table->rows; table++)
+        for (const struct ls_option *row = table->rows; row->name; row++) {
+            *base = table->base;
+            if (!i--) return row;
+        }
+    return i ? NULL : &help_option;
 }
 
-static bool known_value(const struct ls_command_line *line, int value) {
-    for (const struct option *option = line->options; option->name; option++)
-        if (option->val == value) return true;
+static bool takes_value(const struct ls_option *option) {
+    return option->argument || option->words;
+}
+
+static const char *dashes_of(const struct ls_option *option) {
+    return option->letter && option != &help_option ? "-" : "--";
+}
+
+/* ---- the words of a command line ---- */
+
+/* An option as it is given. */
+struct given {
+    const char *word; /* "--name=VALUE" */
+    int length;       /* of the word up to '=' */
+    const struct ls_option *option;
+    size_t base;
+    const char *text; /* its value; NULL without one */
+};
+
+static bool is_letter(const struct ls_option *row, const char *word) {
+    return row->letter && row->letter == word[1] && (!word[2] || takes_value(row));
+}
+
+/* Finds an option by its whole name, else by its letter ("-n 4", "-n4"). */
+static void find_option(const struct ls_command_line *line, struct given *given) {
+    const char *name = given->word + 1 + (given->word[1] == '-'), *end = given->word + given->length;
+    for (int i = 0; (given->option = row_at(line, i, &given->base)); i++) {
+        if (strlen(given->option->name) != (size_t)(end - name) ||
+            strncmp(given->option->name, name, (size_t)(end - name)))
+            continue;
+        given->text = *end ? end + 1 : NULL;
+        return;
+    }
+    for (int i = 0; (given->option = row_at(line, i, &given->base)); i++) {
+        if (!is_letter(given->option, given->word)) continue;
+        given->text = given->word[2] ? given->word + 2 : NULL;
+        return;
+    }
+}
+
+/* Reads the option that begins at argv[*at] and steps over it; false where none does. A "--" is stepped over. */
+static bool next_given(const struct ls_command_line *line, int *at, struct given *given) {
+    const char *word = *at < line->argc ? line->argv[*at] : "";
+    if (word[0] != '-' || !word[1]) return false;
+    ++*at;
+    if (!strcmp(word, "--")) return false;
+    *given = (struct given){.word = word, .length = (int)strcspn(word, "=")};
+    find_option(line, given);
+    if (given->option && takes_value(given->option) && !given->text && *at < line->argc)
+        given->text = line->argv[(*at)++];
+    return true;
+}
+
+/* True if an option whose name begins so, up to a blank, is given before argv[end]. */
+static bool given_before(const struct ls_command_line *line, const char *name, int end) {
+    size_t length = strcspn(name, " ");
+    struct given given;
+    for (int at = 1; at < end && next_given(line, &at, &given);)
+        if (given.option && strlen(given.option->name) == length && !strncmp(given.option->name, name, length))
+            return true;
     return false;
 }
 
-/* How many options begin like the refused one: several make it ambiguous. */
-static int count_matches(const struct ls_command_line *line, const char *name) {
-    int matches = 0;
-    name += strspn(name, "-");
-    for (const struct option *option = line->options; option->name; option++)
-        matches += !strncmp(option->name, name, strlen(name));
-    return matches;
+bool ls_option_given(const struct ls_command_line *line, const char *name) {
+    return given_before(line, name, line->next);
 }
 
-static void refuse(const struct ls_command_line *line, int kind) {
-    char name[128];
-    refused_name(line, name, sizeof(name));
-    if (kind == ':')
-        (void)ls_usage_error(line, "option '%s' needs a value", name);
-    else if (optopt && known_value(line, optopt))
-        (void)ls_usage_error(line, "option '%s' takes no value", name);
-    else if (optopt)
-        (void)ls_usage_error(line, "unknown option '-%c'", optopt);
-    else if (count_matches(line, name) > 1)
-        (void)ls_usage_error(line, "option '%s' is ambiguous; write it out", name);
-    else
-        (void)ls_usage_error(line, "unknown option '%s'", name);
+/* An option that is none, or only the beginning of some: those are proposed. */
+static void refuse_unknown(const struct ls_command_line *line, const struct given *given) {
+    char list[256] = "";
+    const char *name = given->word + strspn(given->word, "-");
+    size_t used = 0, base, length = strcspn(name, "=");
+    const struct ls_option *row;
+    for (int i = 0; (row = row_at(line, i, &base)) && used < sizeof(list); i++)
+        if (length && !strncmp(row->name, name, length))
+            used += (size_t)snprintf(list + used, sizeof(list) - used, "%s--%s", used ? " or " : "; is ", row->name);
+    (void)ls_usage_error(line, "unknown option '%.*s'%s%s", given->length, given->word, list, used ? " meant?" : "");
 }
 
-int ls_next_option(const struct ls_command_line *line) {
-    char shorts[64];
-    opterr = 0;
-    (void)snprintf(shorts, sizeof(shorts), "+:%s", line->shorts);
-    int value = getopt_long_only(line->argc, line->argv, shorts, line->options, NULL);
-    if (value == -1) return LS_OPTION_END;
-    if (value != '?' && value != ':') return value;
-    refuse(line, value);
-    return LS_OPTION_BAD;
-}
+/* ---- values ---- */
 
-bool ls_option_word(const struct ls_command_line *line, const char *option, const char *text, const char *const *words,
-                    int *value) {
+int ls_option_word(const struct ls_command_line *line, const char *what, const char *text, const char *const *words) {
     char list[256] = "";
     for (int i = 0; words[i]; i++) {
-        if (!strcmp(words[i], text)) {
-            *value = i;
-            return true;
-        }
+        if (!strcasecmp(words[i], text)) return i;
         (void)snprintf(list + strlen(list), sizeof(list) - strlen(list), i ? ", %s" : "%s", words[i]);
     }
-    (void)ls_usage_error(line, "%s '%s' is none of %s", option, text, list);
-    return false;
+    (void)ls_usage_error(line, "%s '%s' is none of %s", what, text, list);
+    return -1;
 }
 
-bool ls_no_arguments(const struct ls_command_line *line) {
-    if (optind >= line->argc) return true;
-    (void)ls_usage_error(line, "unexpected argument '%s'", line->argv[optind]);
-    return false;
-}
-
-bool ls_option_integer(const struct ls_command_line *line, const char *option, const char *text, int64_t low,
-                       int64_t high, int64_t *value) {
+bool ls_option_integer(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                       int64_t low, int64_t high, int64_t *value) {
     char *end;
     errno = 0;
     long long read = strtoll(text, &end, 10);
@@ -95,20 +136,163 @@ bool ls_option_integer(const struct ls_command_line *line, const char *option, c
         *value = (int64_t)read;
         return true;
     }
-    (void)ls_usage_error(line, "option '%s' needs a whole number from %" PRId64 " to %" PRId64 ", not '%s'", option,
-                         low, high, text);
+    (void)ls_usage_error(line, "option '%s%s' needs a whole number from %" PRId64 " to %" PRId64 ", not '%s'",
+                         dashes_of(option), option->name, low, high, text);
     return false;
 }
 
-bool ls_option_number(const struct ls_command_line *line, const char *option, const char *text, double low, double high,
-                      double *value) {
+static void store(const struct ls_option *option, void *field, int64_t value) {
+    if (option->type == LS_OPTION_BOOL) *(bool *)field = value != 0;
+    if (option->type == LS_OPTION_INT) *(int *)field = (int)value;
+    if (option->type == LS_OPTION_INT64) *(int64_t *)field = value;
+}
+
+static bool read_word(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                      void *field) {
+    char name[64];
+    (void)snprintf(name, sizeof(name), "--%s", option->name);
+    int place = ls_option_word(line, name, text, option->words);
+    if (place < 0) return false;
+    if (option->type == LS_OPTION_TEXT) *(const char **)field = option->words[place];
+    store(option, field, (int64_t)option->low + place);
+    return true;
+}
+
+static bool read_integer(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                         void *field) {
+    int64_t value;
+    if (!ls_option_integer(line, option, text, (int64_t)option->low, (int64_t)option->high, &value)) return false;
+    store(option, field, value);
+    return true;
+}
+
+static bool read_number(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                        void *field) {
     char *end;
+    double low = (double)option->low, high = (double)option->high;
     errno = 0;
     double read = strtod(text, &end);
-    if (end != text && !*end && !errno && read >= low && read <= high) {
-        *value = read;
-        return true;
+    if (end == text || *end || errno || !(read >= low && read <= high))
+        return ls_usage_error(line, "option '%s%s' needs a number from %g to %g, not '%s'", dashes_of(option),
+                              option->name, low, high, text) == 0;
+    if (option->type == LS_OPTION_FLOAT) *(float *)field = (float)read;
+    if (option->type == LS_OPTION_DOUBLE) *(double *)field = read;
+    return true;
+}
+
+static bool read_text(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                      void *field) {
+    (void)line, (void)option;
+    *(const char **)field = text;
+    return true;
+}
+
+static bool read_flag(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                      void *field) {
+    (void)line, (void)text;
+    store(option, field, (int64_t)option->low);
+    return true;
+}
+
+static ls_option_fn *find_reader(const struct ls_option *option) {
+    static ls_option_fn *const readers[] = {
+        [LS_OPTION_BOOL] = read_flag,    [LS_OPTION_INT] = read_integer,   [LS_OPTION_INT64] = read_integer,
+        [LS_OPTION_FLOAT] = read_number, [LS_OPTION_DOUBLE] = read_number, [LS_OPTION_TEXT] = read_text};
+    if (option->read) return option->read;
+    return !takes_value(option) ? read_flag : option->words ? read_word : readers[option->type];
+}
+
+static bool read_value(const struct ls_command_line *line, const struct given *given, void *values) {
+    const struct ls_option *option = given->option;
+    if (takes_value(option) && !given->text)
+        return ls_usage_error(line, "option '%.*s' needs a value", given->length, given->word) == 0;
+    if (!takes_value(option) && given->text)
+        return ls_usage_error(line, "option '%.*s' takes no value", given->length, given->word) == 0;
+    return find_reader(option)(line, option, given->text, (char *)values + given->base + option->target);
+}
+
+/* ---- the help ---- */
+
+/* Prints text from a column on, broken at blanks and behind '|'; returns the column behind it. */
+static int print_broken(const char *text, int column) {
+    for (bool blank = false; *text; text += blank) {
+        int length = (int)strcspn(text, " |");
+        length += text[length] == '|';
+        if (column + blank + length > HELP_WIDTH)
+            column = printf("\n%*s", HELP_COLUMN, "") - 1;
+        else if (blank)
+            column += printf(" ");
+        column += printf("%.*s", length, text);
+        text += length;
+        blank = *text == ' ';
     }
-    (void)ls_usage_error(line, "option '%s' needs a number from %g to %g, not '%s'", option, low, high, text);
+    return column;
+}
+
+static void print_option(const struct ls_option *option) {
+    int column = printf("  ");
+    if (option->letter && option != &help_option) column += printf("-%c %s, ", option->letter, option->argument);
+    column += printf("%s%s%s", dashes_of(option), option->name, takes_value(option) ? " " : "");
+    if (option->argument) column += printf("%s", option->argument);
+    for (int i = 0; !option->argument && option->words && option->words[i]; i++) {
+        column = print_broken(option->words[i], column);
+        if (option->words[i + 1]) column += printf("|");
+    }
+    column += column < HELP_COLUMN - 1 ? printf("%*s", HELP_COLUMN - column, "") : printf("   ");
+    (void)print_broken(option->help, column);
+    (void)printf("\n");
+}
+
+static int print_help(const struct ls_command_line *line) {
+    (void)printf("%s\n%s", line->about, line->tables ? "" : "options:\n");
+    for (const struct ls_option_table *table = line->tables; table && table->rows; table++) {
+        if (table->title) (void)printf("%s%s:\n", table == line->tables ? "" : "\n", table->title);
+        for (const struct ls_option *row = table->rows; row->name; row++) print_option(row);
+    }
+    print_option(&help_option);
+    return printf("\n%s", line->more) < 0;
+}
+
+/* Prints a long option a line, for the completion of shells. */
+static int list_options(const struct ls_command_line *line) {
+    const struct ls_option *row;
+    size_t base;
+    for (int i = 0; (row = row_at(line, i, &base)); i++) (void)printf("--%s\n", row->name);
+    return ferror(stdout) != 0;
+}
+
+/* ---- the command line ---- */
+
+static bool has_what_it_needs(const struct ls_command_line *line) {
+    struct given given;
+    for (int at = 1; at < line->next && next_given(line, &at, &given);)
+        if (given.option && given.option->needs && !ls_option_given(line, given.option->needs))
+            return ls_usage_error(line, "option '--%s' needs '--%s'", given.option->name, given.option->needs) == 0;
+    return true;
+}
+
+int ls_options_read(struct ls_command_line *line, void *values) {
+    struct given given;
+    if (line->argc == 2 && !strcmp(line->argv[1], "--list-options")) return list_options(line);
+    if (!line->next) line->next = 1;
+    for (int at = line->next; next_given(line, &line->next, &given); at = line->next) {
+        if (given.option == &help_option && !given.text) return print_help(line);
+        if (!given.option) refuse_unknown(line, &given);
+        if (!given.option) return LS_EXIT_USAGE;
+        if (!read_value(line, &given, values)) return LS_EXIT_USAGE;
+        if (given_before(line, given.option->name, at))
+            (void)fprintf(stderr, "%s: warning: option '--%s' is given more than once; the last one counts\n",
+                          line->command, given.option->name);
+    }
+    return has_what_it_needs(line) ? -1 : LS_EXIT_USAGE;
+}
+
+bool ls_no_arguments(const struct ls_command_line *line) {
+    if (line->next >= line->argc) return true;
+    (void)ls_usage_error(line, "unexpected argument '%s'", line->argv[line->next]);
     return false;
+}
+
+char *ls_next_word(char **list) {
+    return strsep(list, ",");
 }

@@ -1,34 +1,89 @@
-/* Command lines: getopt_long with errors that read alike in every command. Long options may be written with one dash
- * (-np 4), may be shortened while unambiguous, and take their value as --name VALUE or --name=VALUE. */
+/* Command lines: tables of options, one row an option. The row holds the form of the option, its permitted values, the
+ * place of its value and its line of --help. A new option of lockstep train is one row of a table, and its use.
+ * Commands that share options share the table. Long options may be written with one dash (-np 4), are written out, and
+ * take their value as --name VALUE or --name=VALUE. An option that is given twice is warned of: the last one counts.
+ * Every command has --help, -h and, for the completion of shells, --list-options. */
 #pragma once
-#include <getopt.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define LS_EXIT_USAGE 2
 
-/* What next_option returns beside the option's own value. */
-enum { LS_OPTION_END = -1, LS_OPTION_BAD = -2 };
+/* The type of the field that takes the value; LS_OPTION_READ: the row's own function takes it. */
+enum ls_option_type {
+    LS_OPTION_READ,
+    LS_OPTION_BOOL,
+    LS_OPTION_INT, /* an enum, too */
+    LS_OPTION_INT64,
+    LS_OPTION_FLOAT,
+    LS_OPTION_DOUBLE,
+    LS_OPTION_TEXT
+};
+
+/* The columns target and type of a row whose value goes to that field of a struct. */
+#define LS_OPTION_AT(struct_type, field)                                                                               \
+    offsetof(struct_type, field),                                                                                      \
+        _Generic(((struct_type *)0)->field, bool                                                                       \
+                 : LS_OPTION_BOOL, int                                                                                 \
+                 : LS_OPTION_INT, unsigned                                                                             \
+                 : LS_OPTION_INT, int64_t                                                                              \
+                 : LS_OPTION_INT64, uint64_t                                                                           \
+                 : LS_OPTION_INT64, float                                                                              \
+                 : LS_OPTION_FLOAT, double                                                                             \
+                 : LS_OPTION_DOUBLE, const char *                                                                      \
+                 : LS_OPTION_TEXT)
+
+struct ls_command_line;
+struct ls_option;
+/* Reads text into field; prints the error and returns false if it cannot. */
+typedef bool ls_option_fn(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                          void *field);
+
+struct ls_option {
+    const char *name;         /* "epochs" */
+    const char *argument;     /* in help: "N"; if NULL, help shows the words, if there are any */
+    const char *help;         /* one line, which --help breaks */
+    size_t target;            /* the offset of the field in the table's struct */
+    enum ls_option_type type; /* of the field */
+    long double low, high;    /* of a number. low is also the value of a given flag, and of the first word */
+    const char *const *words; /* the value is one of them, in any case; ends with NULL. A text field gets the word */
+    const char *needs;        /* "checkpoint FOLDER": an option that must be given with this one */
+    ls_option_fn *read;
+    char letter; /* 'n': -n, and the name is shown with one dash */
+};
+
+struct ls_option_table {
+    const char *title;            /* of a part of --help; NULL if the table continues the part before */
+    const struct ls_option *rows; /* ends with a zero row */
+    size_t base;                  /* the offset of the table's struct in the command's */
+};
 
 struct ls_command_line {
     const char *command; /* as in messages: "lockstep run" */
     int argc;
     char **argv;
-    const char *shorts;           /* short options as for getopt; stops at the first argument that is no option */
-    const struct option *options; /* ends with a zero row */
+    const char *about; /* --help before the options, and behind them */
+    const char *more;
+    const struct ls_option_table *tables; /* ends with a zero row; NULL if --help is the only option */
+    int next;                             /* argv's first word that has not been read; 0 at the start */
 };
 
-/* The next option's value; END before the first argument (argv[optind]); BAD after the error has been printed. */
-int ls_next_option(const struct ls_command_line *line);
+/* Reads options into the command's struct, up to the first argument, which is argv[line->next]. Returns -1 if the
+ * command goes on; else the exit status, after the error, or the help, has been printed. */
+int ls_options_read(struct ls_command_line *line, void *values);
+/* True if that option was given. */
+bool ls_option_given(const struct ls_command_line *line, const char *name);
 /* Prints "command: message; see 'command --help'" and returns LS_EXIT_USAGE. */
 int ls_usage_error(const struct ls_command_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Refuses what is left behind the options, for commands without arguments; true if nothing is left. */
+/* Refuses words behind the options, for commands without arguments; true if there are none. */
 bool ls_no_arguments(const struct ls_command_line *line);
-/* Reads text as the value of an option; prints the error and returns false if it is no number in [low, high]. */
-bool ls_option_integer(const struct ls_command_line *line, const char *option, const char *text, int64_t low,
-                       int64_t high, int64_t *value);
-/* One word out of a list that ends with NULL; *value is its place there. */
-bool ls_option_word(const struct ls_command_line *line, const char *option, const char *text, const char *const *words,
-                    int *value);
-bool ls_option_number(const struct ls_command_line *line, const char *option, const char *text, double low, double high,
-                      double *value);
+/* Reads text as a whole number in [low, high], for the functions of rows; prints the error and returns false if it is
+ * none. */
+bool ls_option_integer(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                       int64_t low, int64_t high, int64_t *value);
+/* The place of text in a list of words that ends with NULL; -1 after the error, which begins with what. */
+int ls_option_word(const struct ls_command_line *line, const char *what, const char *text, const char *const *words);
+/* The next word of a list with commas, an empty one where nothing stands between two; NULL after the last. Changes the
+ * list. */
+char *ls_next_word(char **list);

@@ -1,101 +1,37 @@
-/* Reading --optimizer and its neighbours. */
+/* --optimizer and its neighbours. */
 #include "cli/rules.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop", "lamb", NULL};
 static const char *const schedules[] = {"constant", "exponential", "cosine", "piecewise", NULL};
-static const char *const losses[] = {"sparse_categorical_crossentropy", "categorical_crossentropy",
-                                     "binary_crossentropy", "mean_squared_error", NULL};
+static const char *const losses[] = {"sparse_categorical_crossentropy",
+                                     "categorical_crossentropy",
+                                     "binary_crossentropy",
+                                     "mean_squared_error",
+                                     "mean_absolute_error",
+                                     "huber",
+                                     NULL};
 
 static const char *const precisions[] = {"float32", "tf32", "mixed_bfloat16", "mixed_float16", NULL};
 
-static bool read_word(const struct ls_command_line *line, int option, struct ls_rules *rules) {
-    int value = 0;
-    switch (option) {
-    case LS_RULE_OPTIMIZER:
-        if (!ls_option_word(line, "--optimizer", optarg, optimizers, &value)) return false;
-        rules->optimizer.kind = (ls_optimizer_kind)(LS_OPTIMIZER_SGD + value);
-        return true;
-    case LS_RULE_SCHEDULE:
-        if (!ls_option_word(line, "--schedule", optarg, schedules, &value)) return false;
-        rules->optimizer.schedule.kind = (ls_rate_schedule_kind)(LS_CONSTANT_RATE + value);
-        return true;
-    case LS_RULE_LOSS:
-        if (!ls_option_word(line, "--loss", optarg, losses, &value)) return false;
-        rules->loss = (ls_loss)(LS_SPARSE_CATEGORICAL_CROSSENTROPY + value);
-        return true;
-    case LS_RULE_PRECISION:
-        if (!ls_option_word(line, "--precision", optarg, precisions, &value)) return false;
-        rules->compile.precision = (ls_precision)(LS_PRECISION_FLOAT32 + value);
-        return true;
-    default:
-        return true;
-    }
-}
-
-static bool read_number(const struct ls_command_line *line, int option, struct ls_rules *rules) {
-    ls_optimizer *optimizer = &rules->optimizer;
-    const struct {
-        int option;
-        const char *name;
-        double low, high;
-        float *value;
-    } table[] = {
-        {LS_RULE_RATE, "--learning-rate", 1e-12, 1e6, &optimizer->learning_rate},
-        {LS_RULE_MOMENTUM, "--momentum", 0, 1, &optimizer->momentum},
-        {LS_RULE_BETA_1, "--beta-1", 1e-6, 0.999999, &optimizer->beta_1},
-        {LS_RULE_BETA_2, "--beta-2", 1e-6, 0.999999, &optimizer->beta_2},
-        {LS_RULE_EPSILON, "--epsilon", 1e-30, 1e3, &optimizer->epsilon},
-        {LS_RULE_RHO, "--rho", 1e-6, 0.999999, &optimizer->rho},
-        {LS_RULE_DECAY, "--weight-decay", 1e-12, 1e3, &optimizer->weight_decay},
-        {LS_RULE_CLIP_VALUE, "--clip-value", 1e-12, 1e12, &optimizer->clipvalue},
-        {LS_RULE_CLIP_NORM, "--clip-norm", 1e-12, 1e12, &optimizer->clipnorm},
-        {LS_RULE_GLOBAL_CLIP_NORM, "--global-clip-norm", 1e-12, 1e12, &optimizer->global_clipnorm},
-        {LS_RULE_DECAY_RATE, "--decay-rate", 1e-12, 1e3, &optimizer->schedule.decay_rate},
-        {LS_RULE_DECAY_TO, "--decay-to", 0, 1, &optimizer->schedule.alpha},
-        {LS_RULE_WARMUP_FROM, "--warmup-from", 0, 1e6, &optimizer->schedule.warmup_from},
-        {LS_RULE_L1, "--kernel-l1", 0, 1e6, &rules->kernel_l1},
-        {LS_RULE_L2, "--kernel-l2", 0, 1e6, &rules->kernel_l2},
-        {LS_RULE_SMOOTHING, "--label-smoothing", 0, 0.999, &rules->compile.label_smoothing},
-    };
-    double value;
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        if (table[i].option != option) continue;
-        if (!ls_option_number(line, table[i].name, optarg, table[i].low, table[i].high, &value)) return false;
-        *table[i].value = (float)value;
-    }
-    return true;
-}
-
-static bool read_integer(const struct ls_command_line *line, int option, struct ls_rules *rules) {
-    ls_rate_schedule *schedule = &rules->optimizer.schedule;
-    int64_t value = 0, most = INT64_C(1) << 40;
-    switch (option) {
-    case LS_RULE_ACCUMULATE:
-        if (!ls_option_integer(line, "--accumulate", optarg, 1, 100000, &value)) return false;
-        rules->optimizer.gradient_accumulation_steps = (int)value;
-        return true;
-    case LS_RULE_DECAY_STEPS:
-        return ls_option_integer(line, "--decay-steps", optarg, 1, most, &schedule->decay_steps);
-    case LS_RULE_WARMUP_STEPS:
-        return ls_option_integer(line, "--warmup-steps", optarg, 1, most, &schedule->warmup_steps);
-    default:
-        return true;
-    }
-}
-
-static bool read_pieces(const struct ls_command_line *line, ls_rate_schedule *schedule) {
+static bool read_pieces(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                        void *field) {
+    (void)option;
+    ls_rate_schedule *schedule = field;
     int count = 0, length = 0;
-    for (const char *at = optarg; *at; at += length + (at[length] == ',')) {
+    memset(schedule->boundaries, 0, sizeof(schedule->boundaries));
+    for (const char *at = text; *at; at += length + (at[length] == ',')) {
         long long step = 0;
         float rate = 0;
         if (count == LS_MAX_BOUNDARIES)
-            return ls_usage_error(line, "--pieces '%.80s' has more than %d", optarg, LS_MAX_BOUNDARIES) == 0;
-        if (sscanf(at, "%18lld:%f%n", &step, &rate, &length) != 2 || (at[length] && at[length] != ',') || step < 1)
-            return ls_usage_error(line, "--pieces '%.80s' is no list of STEP:RATE", optarg) == 0;
+            return ls_usage_error(line, "--pieces '%.80s' has more than %d", text, LS_MAX_BOUNDARIES) == 0;
+        if (sscanf(at, "%18lld:%f%n", &step, &rate, &length) != 2 || (at[length] && at[length] != ',') || step < 1 ||
+            (at[length] == ',' && !at[length + 1]))
+            return ls_usage_error(line, "--pieces '%.80s' is no list of STEP:RATE", text) == 0;
         schedule->boundaries[count] = step;
         schedule->values[count++] = rate;
     }
@@ -104,47 +40,197 @@ static bool read_pieces(const struct ls_command_line *line, ls_rate_schedule *sc
 
 static bool read_metric(const char *word, ls_metric *metric) {
     const ls_metric known[] = {ls_sparse_categorical_accuracy(), ls_categorical_accuracy(), ls_binary_accuracy(),
-                               ls_mean_loss()};
+                               ls_mean_squared_error(),          ls_mean_absolute_error(),  ls_mean_loss()};
     static const char *const names[] = {"sparse_categorical_accuracy", "categorical_accuracy", "binary_accuracy",
-                                        "mean_loss"};
+                                        "mean_squared_error",          "mean_absolute_error",  "mean_loss"};
     int k = 0, length = 0;
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         *metric = known[i];
-        if (!strcmp(word, names[i])) return true;
+        if (!strcasecmp(word, names[i])) return true;
     }
     if (sscanf(word, "top_k=%9d%n", &k, &length) != 1 || word[length]) return false;
     *metric = (ls_metric)ls_top_k(k);
     return k > 0;
 }
 
-static bool read_metrics(const struct ls_command_line *line, struct ls_rules *rules) {
-    char copy[512], *state = NULL;
-    (void)snprintf(copy, sizeof(copy), "%s", optarg);
-    rules->metric_count = 0;
-    for (char *word = strtok_r(copy, ",", &state); word; word = strtok_r(NULL, ",", &state))
-        if (rules->metric_count == LS_MAX_METRICS || !read_metric(word, &rules->metrics[rules->metric_count++]))
-            return ls_usage_error(line,
-                                  "--metrics '%.80s': '%s' is none of sparse_categorical_accuracy, "
-                                  "categorical_accuracy, binary_accuracy, top_k=K, mean_loss, or one too many",
-                                  optarg, word) == 0;
-    rules->metrics[rules->metric_count] = (ls_metric){0};
+static bool read_metrics(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                         void *field) {
+    ls_metric *metrics = field;
+    char copy[512], *list = copy;
+    int count = 0;
+    (void)snprintf(copy, sizeof(copy), "%s", text);
+    for (char *word; (word = ls_next_word(&list));)
+        if (count == LS_MAX_METRICS || !read_metric(word, &metrics[count++]))
+            return ls_usage_error(
+                       line,
+                       "--%s '%.80s': '%s' is none of sparse_categorical_accuracy, categorical_accuracy, "
+                       "binary_accuracy, top_k=K, mean_squared_error, mean_absolute_error, mean_loss, or one "
+                       "too many",
+                       option->name, text, word) == 0;
+    metrics[count] = (ls_metric){0};
     return true;
 }
 
-bool ls_read_rule_option(const struct ls_command_line *line, int option, struct ls_rules *rules) {
-    if (option == LS_RULE_NESTEROV) rules->optimizer.nesterov = true;
-    if (option == LS_RULE_CENTERED) rules->optimizer.centered = true;
-    if (option == LS_RULE_STAIRCASE) rules->optimizer.schedule.staircase = true;
-    if (option == LS_RULE_NONDETERMINISTIC) rules->compile.nondeterministic_ops = true;
-    if (option == LS_RULE_EXCLUDE) rules->optimizer.exclude_from_weight_decay = optarg;
-    if (option == LS_RULE_PIECES) return read_pieces(line, &rules->optimizer.schedule);
-    if (option == LS_RULE_METRICS) return read_metrics(line, rules);
-    return read_word(line, option, rules) && read_number(line, option, rules) && read_integer(line, option, rules);
+static bool read_class_weight(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                              void *field) {
+    (void)option;
+    struct ls_rules *rules = field;
+    int count = 0, length = 0;
+    for (const char *at = text; *at; at += length + (at[length] == ',')) {
+        ls_class_weight *weight = &rules->class_weight[count];
+        if (count++ == LS_MAX_CLASS_WEIGHTS)
+            return ls_usage_error(line, "--class-weight has more than %d classes", LS_MAX_CLASS_WEIGHTS) == 0;
+        if (sscanf(at, "%9d:%f%n", &weight->label, &weight->weight, &length) != 2 ||
+            (at[length] && at[length] != ',') || weight->label < 0 || !(weight->weight >= 0))
+            return ls_usage_error(line, "--class-weight '%.80s' is no list of CLASS:WEIGHT, such as 0:1,1:5", text) ==
+                   0;
+    }
+    rules->class_weight[count] = (ls_class_weight){-1, 0};
+    rules->class_weights = count;
+    return count > 0 || ls_usage_error(line, "--class-weight is empty") == 0;
 }
+
+#define AT(field) LS_OPTION_AT(struct ls_rules, field)
+
+const struct ls_option ls_training_rules[] = {
+    {"optimizer", NULL, "with Keras' rules and defaults (default sgd)", AT(optimizer.kind), LS_OPTIMIZER_SGD,
+     .words = optimizers},
+    {"learning-rate", "X", "(default 0.1 for sgd, 0.001 for the others)", AT(optimizer.learning_rate), 1e-12, 1e6},
+    {"momentum", "X", "for sgd and rmsprop (default 0)", AT(optimizer.momentum), 0, 1},
+    {"nesterov", NULL, "for sgd: Nesterov's momentum", AT(optimizer.nesterov), true},
+    {"centered", NULL, "for rmsprop: by the variance of the gradients", AT(optimizer.centered), true},
+    {"beta-1", "X", "for adam, adamw and lamb: of the mean of gradients; above 0 and below 1 (default 0.9)",
+     AT(optimizer.beta_1), 1e-6, 0.999999},
+    {"beta-2", "X", "for adam, adamw and lamb: of the mean of their squares; above 0 and below 1 (default 0.999)",
+     AT(optimizer.beta_2), 1e-6, 0.999999},
+    {"epsilon", "X", "added to what is divided by, not for sgd (default 1e-7)", AT(optimizer.epsilon), 1e-30, 1e3},
+    {"rho", "X", "for rmsprop: of the mean of squared gradients; above 0 and below 1 (default 0.9)", AT(optimizer.rho),
+     1e-6, 0.999999},
+    {"weight-decay", "X", "decoupled, of any optimizer (default 0.004 for adamw, else 0)", AT(optimizer.weight_decay),
+     1e-12, 1e3},
+    {"exclude-from-weight-decay", "A,B", "not of variables whose names contain one of the words, as bias,gamma,beta",
+     AT(optimizer.exclude_from_weight_decay)},
+    {"clip-value", "X", "clip each element of the gradients; one of the three clips", AT(optimizer.clipvalue), 1e-12,
+     1e12},
+    {"clip-norm", "X", "clip the norm of each variable's gradient", AT(optimizer.clipnorm), 1e-12, 1e12},
+    {"global-clip-norm", "X", "clip the norm of all gradients together", AT(optimizer.global_clipnorm), 1e-12, 1e12},
+    {"accumulate", "K", "take the mean gradient of K batches for a step", AT(optimizer.gradient_accumulation_steps), 1,
+     100000},
+    {"schedule", NULL, "of the learning rate (default constant)", AT(optimizer.schedule.kind), LS_CONSTANT_RATE,
+     .words = schedules},
+    {"decay-steps", "N",
+     "for exponential: rate * X^(step / N) with --decay-rate X; for cosine: to the part --decay-to of the rate after N "
+     "steps",
+     AT(optimizer.schedule.decay_steps), 1, INT64_C(1) << 40},
+    {"decay-rate", "X", "for exponential", AT(optimizer.schedule.decay_rate), 1e-12, 1e3},
+    {"staircase", NULL, "for exponential: in whole powers", AT(optimizer.schedule.staircase), true},
+    {"decay-to", "X", "for cosine (default 0)", AT(optimizer.schedule.alpha), 0, 1},
+    {"pieces", "STEP:RATE,...", "for piecewise: after that step, that rate",
+     offsetof(struct ls_rules, optimizer.schedule), LS_OPTION_READ, .read = read_pieces},
+    {"warmup-steps", "N", "first let the rate rise linearly, from --warmup-from", AT(optimizer.schedule.warmup_steps),
+     1, INT64_C(1) << 40},
+    {"warmup-from", "X", "for --warmup-steps (default 0)", AT(optimizer.schedule.warmup_from), 0, 1e6},
+    {"class-weight", "C:W,...",
+     "count the loss of class C's examples W times in training, as 0:1,1:5 (default 1). Examples' own weights come "
+     "from "
+     "sample_weight_train and sample_weight_test of an .npz",
+     0, LS_OPTION_READ, .read = read_class_weight},
+    {"kernel-l1", "X", "regularise the kernels of all dense and conv2d layers: the loss has X sum |w| more (default 0)",
+     AT(kernel_l1), 0, 1e6},
+    {"kernel-l2", "X", "likewise: the loss has X sum w^2 more (default 0)", AT(kernel_l2), 0, 1e6},
+    {"nondeterministic-ops", NULL,
+     "let GPUs use faster algorithms that add in any order: other bits in each run. CPUs compute alike with and "
+     "without "
+     "(default: deterministic, as after TensorFlow's enable_op_determinism)",
+     AT(compile.nondeterministic_ops), true},
+    {0}};
+const struct ls_option ls_loss_options[] = {
+    {"loss", NULL,
+     "(default the first). A y of floats, or of several integers an example, is compared with as many outputs as it "
+     "has "
+     "numbers, by all losses but the first; a y of one integer an example are classes, an output each",
+     AT(loss), LS_SPARSE_CATEGORICAL_CROSSENTROPY, .words = losses},
+    {"huber-delta", "X", "up to which error huber is a square (default 1)", AT(compile.huber_delta), 1e-12, 1e12},
+    {"label-smoothing", "X", "take so much of each target from all classes alike (default 0)",
+     AT(compile.label_smoothing), 0, 0.999},
+    {"metrics", "LIST",
+     "measured beside loss and accuracy: sparse_categorical_accuracy, categorical_accuracy, binary_accuracy, top_k=K, "
+     "mean_squared_error, mean_absolute_error, mean_loss (the loss without regularisers)",
+     offsetof(struct ls_rules, metrics), LS_OPTION_READ, .read = read_metrics},
+    {"weighted-metrics", "LIST", "the same with the examples' weights", offsetof(struct ls_rules, weighted_metrics),
+     LS_OPTION_READ, .read = read_metrics},
+    {0}};
+const struct ls_option ls_precision_option[] = {
+    {"precision", NULL,
+     "what layers compute in; variables stay float32. 16 bits need GPUs; mixed_float16 scales the loss (default "
+     "float32)",
+     AT(compile.precision), LS_PRECISION_FLOAT32, .words = precisions},
+    {0}};
 
 void ls_rules_complete(struct ls_rules *rules) {
     ls_optimizer *optimizer = &rules->optimizer;
     if (optimizer->learning_rate <= 0) optimizer->learning_rate = optimizer->kind == LS_OPTIMIZER_SGD ? 0.1F : 0.001F;
     rules->compile.size = sizeof(rules->compile);
     rules->compile.metrics = rules->metrics;
+    rules->compile.weighted_metrics = rules->weighted_metrics;
+}
+
+const char *ls_rules_loss(const struct ls_rules *rules) {
+    return losses[rules->loss - LS_SPARSE_CATEGORICAL_CROSSENTROPY];
+}
+
+bool ls_rules_compare_numbers(const struct ls_rules *rules) {
+    return rules->loss >= LS_MEAN_SQUARED_ERROR;
+}
+
+#define KIND(kind) (1U << ((kind)-LS_OPTIMIZER_SGD))
+
+/* Options that not all optimizers have, as the library would refuse them under its own names. */
+static bool check_optimizer(const struct ls_command_line *line, const ls_optimizer *optimizer) {
+    const unsigned sgd = KIND(LS_OPTIMIZER_SGD), rmsprop = KIND(LS_OPTIMIZER_RMSPROP),
+                   betas = KIND(LS_OPTIMIZER_ADAM) | KIND(LS_OPTIMIZER_ADAMW) | KIND(LS_OPTIMIZER_LAMB);
+    const struct {
+        const char *name;
+        bool given;
+        unsigned kinds;
+    } table[] = {
+        {"--momentum", optimizer->momentum > 0, sgd | rmsprop},
+        {"--nesterov", optimizer->nesterov, sgd},
+        {"--beta-1", optimizer->beta_1 > 0, betas},
+        {"--beta-2", optimizer->beta_2 > 0, betas},
+        {"--epsilon", optimizer->epsilon > 0, betas | rmsprop},
+        {"--rho", optimizer->rho > 0, rmsprop},
+        {"--centered", optimizer->centered, rmsprop},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (table[i].given && !(table[i].kinds & KIND(optimizer->kind)))
+            return ls_usage_error(line, "--optimizer %s has no '%s'", optimizers[optimizer->kind - LS_OPTIMIZER_SGD],
+                                  table[i].name) == 0;
+    return true;
+}
+
+static bool check_schedule(const struct ls_command_line *line, const ls_rate_schedule *schedule) {
+    bool exponential = schedule->kind == LS_EXPONENTIAL_DECAY, cosine = schedule->kind == LS_COSINE_DECAY;
+    const char *needs = NULL;
+    if ((exponential || cosine) && !schedule->decay_steps) needs = "--decay-steps N";
+    if (exponential && !needs && !(schedule->decay_rate > 0)) needs = "--decay-rate X";
+    if (schedule->kind == LS_PIECEWISE_CONSTANT_DECAY && !schedule->boundaries[0]) needs = "--pieces STEP:RATE,...";
+    if (needs)
+        return ls_usage_error(line, "--schedule %s needs '%s'", schedules[schedule->kind - LS_CONSTANT_RATE], needs) ==
+               0;
+    for (int i = 1; i < LS_MAX_BOUNDARIES && schedule->boundaries[i]; i++)
+        if (schedule->boundaries[i] <= schedule->boundaries[i - 1])
+            return ls_usage_error(line, "--pieces: step %lld must be above the one before, %lld",
+                                  (long long)schedule->boundaries[i], (long long)schedule->boundaries[i - 1]) == 0;
+    return true;
+}
+
+bool ls_rules_check(const struct ls_command_line *line, const struct ls_rules *rules) {
+    const ls_optimizer *optimizer = &rules->optimizer;
+    if ((optimizer->clipvalue > 0) + (optimizer->clipnorm > 0) + (optimizer->global_clipnorm > 0) > 1)
+        return ls_usage_error(line, "only one of '--clip-value', '--clip-norm' and '--global-clip-norm' is possible") ==
+               0;
+    if (optimizer->exclude_from_weight_decay && optimizer->kind != LS_OPTIMIZER_ADAMW && !(optimizer->weight_decay > 0))
+        return ls_usage_error(line, "'%s' needs '--weight-decay X'", "--exclude-from-weight-decay") == 0;
+    return check_optimizer(line, optimizer) && check_schedule(line, &optimizer->schedule);
 }

@@ -1,10 +1,13 @@
-/* lockstep run: N workers of one program on this machine, each with its own TF_CONFIG (what horovodrun -np N and mpirun
- * -np N are for). This file reads the command line; ports, workers, output and supervision have files of their own. */
+/* lockstep run: N workers of one program on this machine, each with its own TF_CONFIG, as horovodrun -np N and mpirun
+ * -np N start them. This file reads the command line; ports, workers, output and supervision have files of their own.
+ */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
@@ -16,45 +19,33 @@
 #define MAX_DEVICES  64
 #define MAX_RESTARTS 1000000
 
-static const char help[] =
+static const char about[] =
     "lockstep run: start N workers of a program on this machine\n"
     "\n"
     "usage: lockstep run -np N [OPTIONS] [--] COMMAND [ARGUMENTS...]\n"
     "\n"
     "Chooses N free ports of 127.0.0.1 and starts COMMAND N times, each with a TF_CONFIG that lists all N as\n"
     "workers and names its own index. Every line of output gets its rank before it ([0], [1], ...); lines are\n"
-    "never mixed, standard output and standard error stay apart, and progress bars survive. The command\n"
+    "never mixed, and standard output and standard error stay apart. On a terminal the progress bar of rank 0's\n"
+    "lockstep train is redrawn in place; other programs' bars survive where they end their lines with a carriage\n"
+    "return and do not ask for a terminal. The command\n"
     "'lockstep' means this very program. Rank 0 reads the standard input unless that is a terminal, the other\n"
-    "ranks read /dev/null.\n"
-    "\n"
-    "options:\n"
-    "  -np N, -n N      how many workers, 1 to 1024; must be given\n"
-    "  --devices D      devices of each worker: auto (all GPUs, else one CPU), gpu, a number of CPU devices\n"
-    "                   (1 to 64) or a list such as cpu:0,cpu:1; default: what LOCKSTEP_DEVICES says, else auto\n"
-    "  --no-prefix      pass lines on as they are, without the rank\n"
-    "  --prefix         the rank before each line (default)\n"
-    "  --grace SECONDS  how long the others may take to end by themselves after the first failure before they\n"
-    "                   get SIGTERM, and 5 s later SIGKILL; default 5\n"
-    "  --restart N      start a worker that a signal killed, or that ended with 138 (it lost another), anew in its\n"
-    "                   place: the same rank, TF_CONFIG and prefix; at most N times in all (0 to 1000000). The\n"
-    "                   others keep their processes and wait for it (LOCKSTEP_REJOIN_TIMEOUT), give it their state,\n"
-    "                   and all go on with the step that was lost. Where they end with 138 instead, each of them\n"
-    "                   counts; with lockstep train --checkpoint the new group goes on after the exact step. Nothing "
-    "is\n"
-    "                   restarted after a signal to the launcher, after a worker has succeeded, or after one has\n"
-    "                   failed in another way or stopped with 143; default 0\n"
-    "  --elastic MIN    go on while MIN workers or more are left: a worker that is lost for good (a signal, or 138,\n"
-    "                   beyond --restart) does not end the run, the others take its replicas over (LOCKSTEP_ELASTIC\n"
-    "                   becomes MIN:N), as long as they are also most of those before the loss\n"
-    "  --help           print this text\n"
-    "\n"
+    "ranks read /dev/null.\n";
+static const char more[] =
     "signals:\n"
     "  SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to every worker and its children, SIGUSR1 and SIGUSR2\n"
-    "  to every worker; Ctrl-Z stops all. A signal that was ignored at the start (nohup) stays ignored. Whatever\n"
-    "  the workers started ends with the run, even when the launcher itself is killed.\n"
+    "  to every worker; Ctrl-Z stops all. A signal that was ignored at the start (nohup) stays ignored. lockstep\n"
+    "  train saves a checkpoint and ends after the first SIGINT or SIGTERM, and at once after the second. Whatever "
+    "the\n"
+    "  workers started ends with the run, even when the launcher itself is killed (then what has left its worker's\n"
+    "  group is known by LOCKSTEP_RUN_ID in its environment).\n"
     "\n"
     "environment of a worker:\n"
     "  TF_CONFIG         replaced: {\"cluster\":{\"worker\":[...]},\"task\":{\"type\":\"worker\",\"index\":i}}\n"
+    "  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE  as torchrun gives them\n"
+    "  LOCKSTEP_RESTART_COUNT  how often this worker was started anew\n"
+    "  LOCKSTEP_RUN_ID   the same for all workers of this run\n"
+    "  LOCKSTEP_COLUMNS  where the output goes to a terminal: its columns, for the progress bar of rank 0\n"
     "  LOCKSTEP_DEVICES  set by --devices\n"
     "  LOCKSTEP_REJOIN_TIMEOUT  0 without --restart, unless it is set: nobody would come back\n"
     "  LOCKSTEP_ELASTIC  set by --elastic\n"
@@ -108,7 +99,7 @@ static void raise_file_limit(struct ls_launch *launch) {
     (void)setrlimit(RLIMIT_NOFILE, &raised);
 }
 
-/* The launcher's own signal state; the workers start with what was there before. */
+/* Sets the launcher's own signal state; the workers start with the state before it. */
 static void set_signals(struct ls_launch *launch) {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, normal = {.sa_handler = SIG_DFL};
     (void)sigprocmask(SIG_BLOCK, NULL, &launch->mask);
@@ -116,9 +107,27 @@ static void set_signals(struct ls_launch *launch) {
     (void)sigaction(SIGCHLD, &normal, &launch->child_action);
 }
 
+/* The room for a line of rank 0; 0 where no terminal shows it. */
+static int find_columns(bool prefix) {
+    struct winsize size;
+    int taken = prefix ? (int)strlen("[0] ") : 0;
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size)) return 0;
+    return size.ws_col > taken ? size.ws_col - taken : 80 - taken;
+}
+
+/* No two runs of a machine have the same. */
+static void draw_id(struct ls_launch *launch) {
+    struct timespec time;
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    (void)snprintf(launch->id, sizeof(launch->id), "%d-%llx", (int)getpid(),
+                   (unsigned long long)time.tv_sec * 1000000000ULL + (unsigned long long)time.tv_nsec);
+}
+
 static int launch_all(struct ls_launch *launch, struct ls_supervision *supervision) {
     struct ls_ports ports;
     raise_file_limit(launch);
+    launch->columns = find_columns(supervision->prefix);
+    draw_id(launch);
     if (!ls_ports_take(launch->count, &ports)) return 1;
     launch->ports = ports.ports;
     supervision->ports = &ports;
@@ -134,66 +143,77 @@ static int launch_all(struct ls_launch *launch, struct ls_supervision *supervisi
     return status;
 }
 
-enum { DEVICES = 256, PREFIX, NO_PREFIX, GRACE, RESTART, ELASTIC };
-static const struct option options[] = {{"np", required_argument, NULL, 'n'},
-                                        {"devices", required_argument, NULL, DEVICES},
-                                        {"prefix", no_argument, NULL, PREFIX},
-                                        {"no-prefix", no_argument, NULL, NO_PREFIX},
-                                        {"grace", required_argument, NULL, GRACE},
-                                        {"restart", required_argument, NULL, RESTART},
-                                        {"elastic", required_argument, NULL, ELASTIC},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {0}};
+struct request {
+    struct ls_launch launch;
+    struct ls_supervision supervision;
+};
 
-/* Takes one option; false after the error has been printed. */
-static bool take_option(const struct ls_command_line *line, int option, struct ls_launch *launch,
-                        struct ls_supervision *supervision) {
-    int64_t count;
-    switch (option) {
-    case 'n':
-        if (!ls_option_integer(line, "-np", optarg, 1, MAX_WORKERS, &count)) return false;
-        launch->count = (int)count;
-        return true;
-    case DEVICES:
-        launch->devices = optarg;
-        if (good_devices(optarg)) return true;
-        (void)ls_usage_error(line,
-                             "option '--devices' needs a number from 1 to %d or a list such as cpu:0,cpu:1, not '%s'",
-                             MAX_DEVICES, optarg);
-        return false;
-    case GRACE:
-        return ls_option_number(line, "--grace", optarg, 0, 86400, &supervision->grace);
-    case RESTART:
-        if (!ls_option_integer(line, "--restart", optarg, 0, MAX_RESTARTS, &count)) return false;
-        supervision->restarts = (int)count;
-        launch->restarts = count > 0;
-        return true;
-    case ELASTIC:
-        if (!ls_option_integer(line, "--elastic", optarg, 1, MAX_WORKERS, &count)) return false;
-        launch->elastic = (int)count;
-        return true;
-    case PREFIX:
-    case NO_PREFIX:
-        supervision->prefix = option == PREFIX;
-        return true;
-    default:
-        return false;
-    }
+static bool read_devices(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                         void *field) {
+    (void)option;
+    *(const char **)field = text;
+    if (good_devices(text)) return true;
+    return ls_usage_error(line,
+                          "option '--devices' needs a number from 1 to %d or a list such as cpu:0,cpu:1, not '%s'",
+                          MAX_DEVICES, text) == 0;
 }
 
+static const char *const reasons[] = {"loss", "any", NULL};
+
+#define AT(field) LS_OPTION_AT(struct request, field)
+
+static const struct ls_option rows[] = {
+    {"np", "N", "how many workers, 1 to 1024; must be given", AT(launch.count), 1, MAX_WORKERS, .letter = 'n'},
+    {"devices", "D",
+     "devices of each worker: auto (all GPUs, else one CPU), gpu, a number of CPU devices (1 to 64) or a list such as "
+     "cpu:0,cpu:1; default: what LOCKSTEP_DEVICES says, else auto",
+     offsetof(struct request, launch.devices), LS_OPTION_READ, .read = read_devices},
+    {"no-prefix", NULL, "pass lines on as they are, without the rank", AT(supervision.prefix), false},
+    {"prefix", NULL, "the rank before each line (default)", AT(supervision.prefix), true},
+    {"grace", "SECONDS",
+     "how long the others may take to end by themselves after the first failure before they get SIGTERM, and 5 s later "
+     "SIGKILL; default 5",
+     AT(supervision.grace), 0, 86400},
+    {"stop-grace", "SECONDS",
+     "how long the workers may take to save and end after SIGINT or SIGTERM to the launcher before they get SIGKILL; "
+     "default 30",
+     AT(supervision.stop), 0, 86400},
+    {"restart", "N",
+     "start a worker that a signal killed, or that ended with 138 (it lost another), anew in its place: the same rank, "
+     "TF_CONFIG and prefix; at most N times in all (0 to 1000000). The others keep their processes and wait for it "
+     "(LOCKSTEP_REJOIN_TIMEOUT), give it their state, and all go on with the step that was lost. Where they end with "
+     "138 instead, each of them counts; with lockstep train --checkpoint the new group goes on after the exact step. "
+     "Nothing is restarted after a signal to the launcher, after a worker has succeeded, or after one has failed in "
+     "another way or stopped with 143; default 0",
+     AT(supervision.restarts), 0, MAX_RESTARTS},
+    {"restart-on", NULL,
+     "which statuses of a worker that --restart takes for a reason: loss is a signal or 138; any is every status but "
+     "0, "
+     "also while the others wait for it; default loss",
+     AT(supervision.any), false, .words = reasons},
+    {"elastic", "MIN",
+     "go on while MIN workers or more are left: a worker that is lost for good (a signal, or 138, beyond --restart) "
+     "does not end the run, the others take its replicas over (LOCKSTEP_ELASTIC becomes MIN:N), as long as they are "
+     "also most of those before the loss",
+     AT(launch.elastic), 1, MAX_WORKERS},
+    {0}};
+static const struct ls_option_table tables[] = {{"options", rows, 0}, {0}};
+
 int run_main(int argc, char **argv) {
-    const struct ls_command_line line = {"lockstep run", argc, argv, "n:h", options};
-    struct ls_launch launch = {0};
-    struct ls_supervision supervision = {.launch = &launch, .prefix = true, .grace = LS_RUN_GRACE};
-    for (int option; (option = ls_next_option(&line)) != LS_OPTION_END;) {
-        if (option == 'h') return fputs(help, stdout) < 0;
-        if (!take_option(&line, option, &launch, &supervision)) return LS_EXIT_USAGE;
-    }
-    if (!launch.count) return ls_usage_error(&line, "how many workers? Give -np N");
-    if (launch.elastic > launch.count)
-        return ls_usage_error(&line, "option '--elastic' needs a number up to -np %d, not %d", launch.count,
-                              launch.elastic);
-    if (optind >= argc) return ls_usage_error(&line, "no command to start");
-    launch.argv = argv + optind;
-    return launch_all(&launch, &supervision);
+    struct ls_command_line line = {"lockstep run", argc, argv, about, more, tables, 0};
+    struct request request = {.supervision = {.prefix = true, .grace = LS_RUN_GRACE, .stop = LS_RUN_STOP}};
+    struct ls_launch *launch = &request.launch;
+    int code = ls_options_read(&line, &request);
+    if (code >= 0) return code;
+    if (!launch->count) return ls_usage_error(&line, "how many workers? Give -np N");
+    if (launch->elastic > launch->count)
+        return ls_usage_error(&line, "option '--elastic' needs a number up to -np %d, not %d", launch->count,
+                              launch->elastic);
+    if (request.supervision.any && !request.supervision.restarts)
+        return ls_usage_error(&line, "option '--restart-on' needs '--restart N'");
+    if (line.next >= argc) return ls_usage_error(&line, "no command to start");
+    launch->argv = argv + line.next;
+    launch->restarts = request.supervision.restarts > 0;
+    request.supervision.launch = launch;
+    return launch_all(launch, &request.supervision);
 }

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "cli/run_guard.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -39,7 +41,33 @@ static void change(struct groups *groups, pid_t change) {
         if (groups->groups[i] == -change) groups->groups[i--] = groups->groups[--groups->count];
 }
 
-static void watch(struct groups *groups) {
+/* True if the process was started with that variable in its environment. */
+static bool has_variable(const char *pid, const char *variable) {
+    char path[64], *line = NULL;
+    size_t size = 0;
+    bool found = false;
+    (void)snprintf(path, sizeof(path), "/proc/%.20s/environ", pid);
+    FILE *file = fopen(path, "re");
+    while (file && !found && getdelim(&line, &size, 0, file) > 0) found = !strcmp(line, variable);
+    free(line);
+    if (file) (void)fclose(file);
+    return found;
+}
+
+/* Kills the processes that have left the groups; it knows them by the variable in the environment that they inherited.
+ * Returns the number of processes killed. */
+static int kill_marked(const char *variable) {
+    DIR *processes = opendir("/proc");
+    int killed = 0;
+    for (const struct dirent *entry; processes && (entry = readdir(processes));) {
+        if (!isdigit((unsigned char)*entry->d_name) || !has_variable(entry->d_name, variable)) continue;
+        killed += !kill((pid_t)strtol(entry->d_name, NULL, 10), SIGKILL);
+    }
+    if (processes) (void)closedir(processes);
+    return killed;
+}
+
+static void watch(struct groups *groups, const char *variable) {
     for (;;) {
         pid_t group;
         ssize_t got = read(3, &group, sizeof(group));
@@ -48,10 +76,13 @@ static void watch(struct groups *groups) {
         change(groups, group);
     }
     for (int i = 0; i < groups->count; i++) (void)kill(-groups->groups[i], SIGKILL);
+    for (int rounds = 0; groups->count && rounds < 100 && kill_marked(variable); rounds++) (void)usleep(10000);
 }
 
-bool ls_guard_start(int count, struct ls_guard *guard) {
+bool ls_guard_start(int count, const char *id, struct ls_guard *guard) {
     int ends[2];
+    char variable[64];
+    (void)snprintf(variable, sizeof(variable), "LOCKSTEP_RUN_ID=%s", id);
     struct groups groups = {0, calloc((size_t)count, sizeof(pid_t))};
     if (!groups.groups || pipe2(ends, O_CLOEXEC)) {
         (void)fprintf(stderr, "lockstep run: cannot start: %s\n", strerror(errno));
@@ -61,7 +92,7 @@ bool ls_guard_start(int count, struct ls_guard *guard) {
     pid_t pid = fork();
     if (!pid) {
         leave_everything(ends[0]);
-        watch(&groups);
+        watch(&groups, variable);
         _exit(0);
     }
     free(groups.groups);

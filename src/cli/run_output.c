@@ -14,7 +14,7 @@
 
 #define READ_SIZE    ((size_t)64 << 10)
 #define BEHIND_LIMIT ((size_t)256 << 10)
-#define PIPE_CHUNK   ((size_t)4096) /* what a pipe takes without waiting once poll calls it writable */
+#define PIPE_CHUNK   ((size_t)4096) /* bytes that a pipe takes without waiting once poll calls it writable */
 
 /* Makes room for more bytes. Without memory the launcher ends, and its guard ends the workers. */
 static void grow(char **data, size_t *capacity, size_t needed) {
@@ -91,7 +91,7 @@ void ls_output_flush(struct ls_output *output) {
     sink_flush(&output->err);
 }
 
-/* Before somebody else's line a bar that stands on the terminal gets its own line. */
+/* Ends the line of a bar that stands on the terminal before a line of another stream. */
 static void begin_line(struct ls_output *output, struct ls_sink *sink, const struct ls_stream *stream) {
     if (sink->terminal && output->bar && output->bar != stream) sink_add(sink, "\n", 1);
     if (sink->terminal) output->bar = NULL;
@@ -115,7 +115,7 @@ static void add_line(struct ls_output *output, struct ls_stream *stream, const c
     bool completes = stream->after_return && size == 1 && line[0] == '\n';
     stream->after_return = false;
     if (completes) {
-        if (sink->last != stream) return; /* somebody's line has followed since */
+        if (sink->last != stream) return; /* another stream's line has followed since */
         sink_add(sink, "\n", 1);
         if (output->bar == stream) output->bar = NULL;
         return;
@@ -145,7 +145,7 @@ static size_t line_end(const struct ls_stream *stream, size_t start) {
     return at + (pair ? 2 : 1);
 }
 
-/* Where to break a line that is too long: not inside a UTF-8 character. */
+/* The position at which to break a line that is too long: never inside a UTF-8 character. */
 static size_t break_point(const char *line, size_t size) {
     for (size_t back = 0; back < 4; back++)
         if (((unsigned char)line[size - back - 1] & 0xC0U) != 0x80U)

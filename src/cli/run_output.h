@@ -15,7 +15,7 @@ struct ls_stream;
 struct ls_sink {
     int fd;
     bool terminal, stream_like; /* stream_like: may make a writer wait (pipe, terminal, socket) */
-    bool closed;                /* nobody reads any more: what is written is dropped */
+    bool closed;                /* its reader has gone: output to it is dropped */
     char *data;                 /* [start, start + used) waits to be written */
     size_t start, used, capacity;
     const struct ls_stream *last; /* whose line was added last */
@@ -26,12 +26,12 @@ struct ls_output {
 };
 /* One pipe of one worker. */
 struct ls_stream {
-    int fd; /* -1: at its end */
+    int fd; /* -1 at its end */
     struct ls_sink *sink;
     char prefix[16];
     char *line; /* [used) the unfinished line; [scanned) holds no line end */
     size_t used, scanned, capacity;
-    bool after_return; /* the last line ended in '\r' at the end of what was read */
+    bool after_return; /* the last line ended in '\r' at the end of the bytes read */
 };
 
 void ls_output_init(struct ls_output *output);
@@ -40,7 +40,7 @@ void ls_output_free(struct ls_output *output);
 void ls_output_flush(struct ls_output *output);
 /* Adds "lockstep run: ..." as one line to standard error. */
 void ls_output_say(struct ls_output *output, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Whether the sink is so far behind that its streams should not be read. */
+/* True if the sink is so far behind that its streams should not be read. */
 bool ls_sink_behind(const struct ls_sink *sink);
 
 /* Owns fd, which becomes non-blocking. */

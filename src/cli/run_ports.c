@@ -29,7 +29,7 @@ static int range_port(const struct range *range, int index) {
     return index < below ? FIRST_PORT + index : range->high + 1 + index - below;
 }
 
-/* Where the kernel's range leaves too little, it is used as well. */
+/* The kernel's range of ephemeral ports, which is left alone; empty if too few ports lie outside it. */
 static struct range read_range(int count) {
     struct range range = {32768, 60999}, everything = {LAST_PORT + 1, LAST_PORT};
     FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
@@ -43,7 +43,7 @@ static struct range read_range(int count) {
     return range_size(&range) < 4 * count ? everything : range;
 }
 
-/* A bound socket, or -1 when somebody else has the port. */
+/* A bound socket, or -1 if another process has the port. */
 static int bound_socket(int family, const void *address, socklen_t size) {
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;

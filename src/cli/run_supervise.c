@@ -3,11 +3,13 @@
  * After the first failure the others have a grace to end by themselves (they notice the loss and end with status 138),
  * then get SIGTERM, and SIGKILL after LS_RUN_KILL more. The worker that failed first gives the exit status; but 138
  * says that another one was lost, so that a worker which fails otherwise within LS_RUN_CAUSE, before anybody was
- * signalled, is named in its place. Workers that all end with 143 by themselves have stopped in order, as after SIGTERM
- * to one of them, and nothing is said.
+ * signalled, is named in its place. Workers that all end with 143 or 130 by themselves have stopped in order, as after
+ * SIGTERM or SIGINT to one of them, and nothing is said. After SIGINT or SIGTERM to the launcher, which it passes on,
+ * the workers have some time to save what they have, and get SIGKILL then.
  *
  * With restarts a worker that a signal killed, or that ended with 138, is started anew in its place instead, with the
- * same TF_CONFIG and prefix, until as many restarts are used up, a worker has succeeded, or one has failed otherwise.
+ * same TF_CONFIG and prefix, until as many restarts are used up, a worker has succeeded, or one has failed otherwise;
+ * or, where that is wanted, a worker that has failed in any way.
  * With elastic such a worker is done without as long as enough are left. */
 #define _GNU_SOURCE
 #include "cli/run_supervise.h"
@@ -27,8 +29,9 @@
 #include "cli/run_output.h"
 #include "cli/run_ports.h"
 
-#define PEER_LOST 138 /* see ls_exit, for this and the next */
-#define STOPPED   143
+#define PEER_LOST   138 /* see ls_exit, for this and the next */
+#define STOPPED     143
+#define INTERRUPTED 130
 
 struct run {
     const struct ls_supervision *how;
@@ -39,10 +42,11 @@ struct run {
     struct ls_output output;
     struct ls_guard guard;
     int signals;
-    struct ls_worker *culprit; /* who failed first */
+    struct ls_worker *culprit; /* the worker that failed first */
     double failed_at, ended_at;
+    double asked_at;                   /* the time of the user's first SIGINT or SIGTERM; 0 if there was none */
     bool announced, signalled, killed; /* signalled: by us after a failure, or by the user */
-    bool succeeded;                    /* one worker has: who ends now has nobody to meet */
+    bool succeeded;                    /* a worker has succeeded: a worker that ends now has no peers left to meet */
 };
 
 static double now(void) {
@@ -61,9 +65,10 @@ static void blame(struct run *run, struct ls_worker *worker) {
     if (!run->culprit || consequence) run->culprit = worker;
 }
 
-/* By itself, as fit lets all workers do. */
+/* True if the worker has stopped by itself, as fit lets all workers do. */
 static bool has_stopped(const struct ls_worker *worker) {
-    return worker->ended && worker->exit_status == STOPPED && !worker->by_signal;
+    bool stopped = worker->exit_status == STOPPED || worker->exit_status == INTERRUPTED;
+    return worker->ended && stopped && !worker->by_signal;
 }
 
 static bool all_have_stopped(const struct run *run) {
@@ -86,7 +91,7 @@ static void announce(struct run *run) {
         ls_output_say(&run->output, "%s", who);
 }
 
-/* Signals everybody who still runs, and says whom. */
+/* Signals every worker that still runs, and prints their ranks. */
 static void end_others(struct run *run, int signal, const char *name) {
     char list[512] = "";
     size_t used = 0;
@@ -99,13 +104,20 @@ static void end_others(struct run *run, int signal, const char *name) {
     ls_output_say(&run->output, "%s to %s%s", name, list, used < sizeof(list) - 32 ? "" : ", ...");
 }
 
+/* The time at which workers that still run get SIGKILL; 0 for never. */
+static double kill_at(const struct run *run) {
+    if (run->killed) return 0;
+    if (run->asked_at > 0) return run->asked_at + run->how->stop;
+    return run->culprit ? run->failed_at + run->how->grace + LS_RUN_KILL : 0;
+}
+
 static void escalate(struct run *run) {
-    if (!run->culprit || !run->alive) return;
-    double since = now() - run->failed_at;
-    if (!run->killed && since >= run->how->grace + LS_RUN_KILL) {
+    double at = kill_at(run);
+    if (!run->alive) return;
+    if (at > 0 && now() >= at) {
         run->killed = run->signalled = true;
         end_others(run, SIGKILL, "SIGKILL");
-    } else if (!run->signalled && since >= run->how->grace) {
+    } else if (run->culprit && !run->signalled && now() >= run->failed_at + run->how->grace) {
         run->signalled = true;
         end_others(run, SIGTERM, "SIGTERM");
     }
@@ -113,7 +125,8 @@ static void escalate(struct run *run) {
 
 /* ---- Ends of processes ------------------------------------------------------------------------------------------ */
 
-/* Takes what the worker has said before its end; at most so many reads, should a stranger keep writing. */
+/* Reads the worker's last output before its end. It makes at most so many reads, since another process may keep
+ * writing. */
 static void drain(struct run *run, int rank) {
     for (int i = 2 * rank; i < 2 * rank + 2; i++)
         for (int reads = 0; reads < 32 && ls_stream_read(&run->output, &run->streams[i]); reads++) continue;
@@ -125,10 +138,10 @@ static struct ls_worker *find_worker(struct run *run, pid_t pid) {
     return NULL;
 }
 
-static int start_one(struct run *run, int rank) {
-    struct ls_worker started;
+static int start_one(struct run *run, int rank, int restarts) {
+    struct ls_worker started = {.rank = rank, .restarts = restarts};
     char prefix[16] = "";
-    int failure = ls_worker_start(run->how->launch, &run->guard, rank, &started);
+    int failure = ls_worker_start(run->how->launch, &run->guard, &started);
     if (failure) return failure;
     run->workers[rank] = started;
     if (run->how->prefix) (void)snprintf(prefix, sizeof(prefix), "[%d] ", rank);
@@ -142,7 +155,7 @@ static bool was_lost(const struct ls_worker *worker) {
     return worker->by_signal || worker->exit_status == PEER_LOST;
 }
 
-/* Whether the others go on without a worker that has ended. */
+/* True if the others go on without a worker that has ended. */
 static bool spare(struct run *run, const struct ls_worker *worker) {
     int least = run->how->launch->elastic, left = run->count - run->gone - 1;
     char who[128];
@@ -157,17 +170,18 @@ static bool spare(struct run *run, const struct ls_worker *worker) {
 static bool restart(struct run *run, const struct ls_worker *worker) {
     char who[128];
     int rank = worker->rank;
-    if (!was_lost(worker) || run->restarted == run->how->restarts || run->culprit || run->signalled || run->succeeded)
+    bool wanted = was_lost(worker) || (run->how->any && worker->exit_status);
+    if (!wanted || run->restarted == run->how->restarts || run->culprit || run->signalled || run->succeeded)
         return false;
     ls_worker_describe(worker, who, sizeof(who));
     for (int i = 2 * rank; i < 2 * rank + 2; i++) ls_stream_close(&run->output, &run->streams[i]);
-    if (start_one(run, rank)) return false;
+    if (start_one(run, rank, worker->restarts + 1)) return false;
     ls_output_say(&run->output, "%s; started anew as pid %d (restart %d of %d)", who, (int)run->workers[rank].pid,
                   ++run->restarted, run->how->restarts);
     return true;
 }
 
-/* The launcher adopts what its workers leave behind (PR_SET_CHILD_SUBREAPER); such processes are only waited for. */
+/* The launcher adopts the processes that its workers leave behind (PR_SET_CHILD_SUBREAPER), and only waits for them. */
 static void reap(struct run *run) {
     siginfo_t info = {0};
     while (!waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid) {
@@ -224,6 +238,7 @@ static void pass_on(struct run *run, int signal) {
     bool single = signal == SIGUSR1 || signal == SIGUSR2;
     signal_all(run, signal, !single);
     if (!single) run->signalled = true;
+    if ((signal == SIGINT || signal == SIGTERM) && !(run->asked_at > 0)) run->asked_at = now();
 }
 
 static void read_signals(struct run *run) {
@@ -245,15 +260,17 @@ static int open_streams(const struct run *run) {
     return open;
 }
 
-/* Milliseconds until the next thing that happens by itself; -1: nothing does. */
+/* The milliseconds until the next event that depends on time only; -1 if there is none. */
 static int next_timeout(const struct run *run) {
     double at = -1;
     if (!run->alive)
         at = run->ended_at + LS_RUN_DRAIN;
     else if (run->culprit && !run->announced)
         at = run->failed_at + LS_RUN_CAUSE;
-    else if (run->culprit && !run->killed)
-        at = run->failed_at + run->how->grace + (run->signalled ? LS_RUN_KILL : 0);
+    else if (run->culprit && !run->signalled)
+        at = run->failed_at + run->how->grace;
+    else if (kill_at(run) > 0)
+        at = kill_at(run);
     if (at < 0) return -1;
     double left = (at - now()) * 1000;
     return left < 0 ? 0 : (int)left + 1;
@@ -281,8 +298,8 @@ static void step(struct run *run) {
     ls_output_flush(&run->output);
 }
 
-/* After the last worker's end: what is still in its pipes, then what the sinks have not taken. A signal now ends the
- * wait for a reader that does not read. */
+/* Writes, after the last worker's end, the bytes left in its pipes, then the bytes that the sinks have not taken. A
+ * signal now ends the wait for a reader that does not read. */
 static void finish_output(struct run *run) {
     while (open_streams(run) && now() < run->ended_at + LS_RUN_DRAIN) step(run);
     for (int i = 0; i < 2 * run->count; i++) ls_stream_close(&run->output, &run->streams[i]);
@@ -298,7 +315,7 @@ static void finish_output(struct run *run) {
 
 static int start_workers(struct run *run) {
     for (int i = 0; i < run->how->launch->count; i++) {
-        int failure = start_one(run, i);
+        int failure = start_one(run, i, 0);
         if (failure) return failure;
         run->count = i + 1;
     }
@@ -355,7 +372,7 @@ int ls_supervise(const struct ls_supervision *supervision) {
     (void)prctl(PR_SET_CHILD_SUBREAPER, alone);
     if (run.signals < 0 || !allocate(&run, (size_t)count))
         (void)fprintf(stderr, "lockstep run: cannot start: %s\n", strerror(errno));
-    else if (ls_guard_start(count, &run.guard)) {
+    else if (ls_guard_start(count, supervision->launch->id, &run.guard)) {
         status = watch(&run);
         ls_guard_stop(&run.guard);
         if (alone) sweep();

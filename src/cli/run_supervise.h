@@ -3,7 +3,8 @@
 #include "cli/run_worker.h"
 
 /* Seconds; rows of lockstep settings. */
-#define LS_RUN_GRACE 5.0 /* default */
+#define LS_RUN_GRACE 5.0  /* default */
+#define LS_RUN_STOP  30.0 /* default */
 #define LS_RUN_KILL  5.0
 #define LS_RUN_CAUSE 1.0
 #define LS_RUN_DRAIN 0.5 /* for pipes that something outside the workers' groups keeps open */
@@ -12,7 +13,9 @@ struct ls_supervision {
     const struct ls_launch *launch;
     struct ls_ports *ports; /* held until the first worker starts */
     bool prefix;            /* put the rank before each line */
-    double grace;           /* seconds that the others have to end by themselves after the first failure */
+    double grace;           /* seconds in which the other workers end by themselves after the first failure */
+    double stop;            /* seconds that the workers have after SIGINT or SIGTERM to the launcher */
+    bool any;               /* a worker is started anew with any status */
     int restarts;           /* how often, in all, a worker that was lost or lost another is started anew */
 };
 

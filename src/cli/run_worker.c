@@ -45,11 +45,27 @@ static bool set_elastic(const struct ls_launch *launch) {
     return !setenv("LOCKSTEP_ELASTIC", range, 1);
 }
 
-static bool set_environment(const struct ls_launch *launch, int rank) {
+static bool set_number(const char *name, int number) {
+    char text[16];
+    (void)snprintf(text, sizeof(text), "%d", number);
+    return !setenv(name, text, 1);
+}
+
+/* Sets the variables that torchrun sets, under their names, and Lockstep's own. */
+static bool set_numbers(const struct ls_launch *launch, const struct ls_worker *worker) {
+    return set_number("RANK", worker->rank) && set_number("LOCAL_RANK", worker->rank) &&
+           set_number("WORLD_SIZE", launch->count) && set_number("LOCAL_WORLD_SIZE", launch->count) &&
+           set_number("LOCKSTEP_RESTART_COUNT", worker->restarts) &&
+           set_number("LOCKSTEP_COLUMNS", worker->rank ? 0 : launch->columns) &&
+           !setenv("LOCKSTEP_RUN_ID", launch->id, 1);
+}
+
+static bool set_environment(const struct ls_launch *launch, const struct ls_worker *worker) {
     char *config = NULL;
-    if (asprintf(&config, "{\"cluster\":%s,\"task\":{\"type\":\"worker\",\"index\":%d}}", launch->cluster, rank) < 0)
+    if (asprintf(&config, "{\"cluster\":%s,\"task\":{\"type\":\"worker\",\"index\":%d}}", launch->cluster,
+                 worker->rank) < 0)
         return false;
-    bool set = !setenv("TF_CONFIG", config, 1) && !setenv("OMP_NUM_THREADS", "1", 0);
+    bool set = set_numbers(launch, worker) && !setenv("TF_CONFIG", config, 1) && !setenv("OMP_NUM_THREADS", "1", 0);
     if (set && !launch->restarts) set = !setenv("LOCKSTEP_REJOIN_TIMEOUT", "0", 0);
     if (set && launch->elastic) set = set_elastic(launch);
     if (set && launch->devices) set = !setenv("LOCKSTEP_DEVICES", launch->devices, 1);
@@ -68,12 +84,12 @@ static void execute(char **argv) {
     (void)execvp(argv[0], argv);
 }
 
-static _Noreturn void become_worker(const struct ls_launch *launch, const struct ls_guard *guard, int rank,
-                                    const struct pipes *pipes, pid_t parent) {
+static _Noreturn void become_worker(const struct ls_launch *launch, const struct ls_guard *guard,
+                                    const struct ls_worker *worker, const struct pipes *pipes, pid_t parent) {
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1); /* the launcher died before the line above */
-    if (connect_streams(pipes, rank) && set_environment(launch, rank)) {
+    if (connect_streams(pipes, worker->rank) && set_environment(launch, worker)) {
         ls_guard_add(guard, getpid());
         (void)sigaction(SIGPIPE, &launch->pipe_action, NULL);
         (void)sigaction(SIGCHLD, &launch->child_action, NULL);
@@ -116,7 +132,8 @@ static int read_report(int fd) {
     return got == sizeof(error) ? error : 0;
 }
 
-int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard, int rank, struct ls_worker *worker) {
+int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard, struct ls_worker *worker) {
+    int rank = worker->rank;
     struct pipes pipes = {{-1, -1}, {-1, -1}, {-1, -1}};
     if (pipe2(pipes.out, O_CLOEXEC) || pipe2(pipes.err, O_CLOEXEC) || pipe2(pipes.report, O_CLOEXEC)) {
         int result = start_failure(rank, "pipe (see ulimit -n)");
@@ -124,9 +141,11 @@ int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard
         return result;
     }
     pid_t parent = getpid(), pid = fork();
-    if (!pid) become_worker(launch, guard, rank, &pipes, parent);
+    if (!pid) become_worker(launch, guard, worker, &pipes, parent);
     int result = pid < 0 ? start_failure(rank, "fork (see ulimit -u)") : 0;
-    *worker = (struct ls_worker){.rank = rank, .pid = pid, .out = pipes.out[READ_END], .err = pipes.err[READ_END]};
+    worker->pid = pid;
+    worker->out = pipes.out[READ_END];
+    worker->err = pipes.err[READ_END];
     (void)close(pipes.out[WRITE_END]);
     (void)close(pipes.err[WRITE_END]);
     (void)close(pipes.report[WRITE_END]);

@@ -9,15 +9,17 @@
 
 #include "cli/run_guard.h"
 
-/* What all workers of a run share. */
+/* The settings that all workers of a run share. */
 struct ls_launch {
     char **argv;           /* the command, ends with NULL */
-    const char *devices;   /* LOCKSTEP_DEVICES; NULL: left as it is */
+    const char *devices;   /* LOCKSTEP_DEVICES; NULL if the variable stays as it is */
     const uint16_t *ports; /* [count] */
     int count;
-    bool restarts; /* a lost worker is started anew, and the others are to wait for it */
-    int elastic;   /* the least number of workers that go on; 0: all are needed */
+    bool restarts; /* a lost worker is started anew, and the other workers wait for it */
+    int elastic;   /* the least number of workers that go on; 0 if all are needed */
     char *cluster; /* the "cluster" object of TF_CONFIG */
+    char id[32];   /* LOCKSTEP_RUN_ID */
+    int columns;   /* of the terminal that shows the output, without the prefix; 0 without a terminal */
     /* the launcher's own state from before it changed it, given back to the workers */
     sigset_t mask;
     struct sigaction pipe_action, child_action;
@@ -26,7 +28,8 @@ struct ls_launch {
 
 struct ls_worker {
     int rank;
-    pid_t pid; /* also its process group */
+    int restarts; /* how often it was started anew */
+    pid_t pid;    /* also its process group */
     int out, err;
     bool ended;
     bool by_signal;
@@ -35,12 +38,13 @@ struct ls_worker {
 
 /* Writes launch->cluster, freed by the caller; false without memory. */
 bool ls_launch_cluster(struct ls_launch *launch);
-/* Starts the worker of rank; the guard knows its group before its command runs. 0, or the exit status that the launcher
- * ends with after the error has been printed: 127 command not found, 126 it cannot be executed, 1 no resources. */
-int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard, int rank, struct ls_worker *worker);
+/* Starts worker->rank, restarts times anew before; the guard knows its group before its command runs. 0, or the exit
+ * status that the launcher ends with after the error has been printed: 127 command not found, 126 it cannot be
+ * executed, 1 no resources. */
+int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard, struct ls_worker *worker);
 /* Sends signal to the worker's process group, or to the worker alone. Nothing happens after it has ended. */
 void ls_worker_signal(const struct ls_worker *worker, int signal, bool group);
-/* Takes a worker that waitid has reported out of the process table, and kills what it left in its group. */
+/* Reaps a worker that waitid has reported, and kills the processes that it left in its group. */
 void ls_worker_reap(struct ls_worker *worker);
 /* "worker:1 (rank 1, pid 123) ended with exit status 3". */
 void ls_worker_describe(const struct ls_worker *worker, char *text, size_t size);

@@ -1,5 +1,5 @@
-/* lockstep settings: every setting and every deadline, as in force here: the answer to "what does it wait for, how
- * long, and what then". */
+/* lockstep settings: every setting and every deadline in force here. It answers the question "what does it wait for,
+ * how long, and what then". */
 #include <lockstep/tools.h>
 #include <stdio.h>
 
@@ -7,34 +7,30 @@
 #include "cli/options.h"
 #include "cli/run_supervise.h"
 
-static const char help[] =
+static const char about[] =
     "lockstep settings: print every setting and every deadline, as in force\n"
     "\n"
     "usage: lockstep settings [--json]\n"
     "\n"
     "The settings are environment variables: name, value in force, unit, where it is from (the environment or the\n"
     "default), meaning and default. The deadlines are all waits that have a limit: how many seconds, by which\n"
-    "setting or option, for what is waited, and what happens when the limit has passed. No wait is without one.\n"
-    "\n"
-    "options:\n"
-    "  --json  print one JSON object in one line: settings [{name, value, unit, from, default, help}] and\n"
-    "          deadlines [{name, setting, seconds, waits, then}], where setting is null for a fixed limit\n"
-    "  --help  print this text\n"
-    "\n"
-    "environment:\n"
-    "  LOCKSTEP_*  the settings; an empty variable is as good as none\n"
-    "\n"
-    "examples:\n"
-    "  lockstep settings\n"
-    "  lockstep settings --json | jq '.deadlines[] | select(.name == \"silence\").seconds'\n"
-    "\n"
-    "exit status: 0 success; 2 a setting that does not parse, or a bad command line.\n";
+    "setting or option, for what is waited, and what happens when the limit has passed.\n";
+static const char more[] = "environment:\n"
+                           "  LOCKSTEP_*  the settings; an empty variable is as good as none\n"
+                           "\n"
+                           "examples:\n"
+                           "  lockstep settings\n"
+                           "  lockstep settings --json | jq '.deadlines[] | select(.name == \"silence\").seconds'\n"
+                           "\n"
+                           "exit status: 0 success; 2 a setting that does not parse, or a bad command line.\n";
 
-/* Those of the command: run and check. */
+/* The deadlines of the commands run and check. */
 static const ls_tools_deadline launcher[] = {
     {"run: cause", NULL, LS_RUN_CAUSE, "the worker that failed, after one ended with 138", "that one is named"},
     {"run: grace", "--grace", LS_RUN_GRACE, "the others to end by themselves after a failure", "they get SIGTERM"},
     {"run: kill", NULL, LS_RUN_KILL, "them to end after SIGTERM", "they get SIGKILL"},
+    {"run: stop", "--stop-grace", LS_RUN_STOP, "the workers to end after SIGINT or SIGTERM to the launcher",
+     "they get SIGKILL"},
     {"run: output", NULL, LS_RUN_DRAIN, "what strangers keep open to be closed after the last worker's end",
      "it is not read any more"},
     {"check: answers", "--timeout", LS_CHECK_SECONDS, "every task to answer lockstep check --connect",
@@ -64,16 +60,19 @@ static ls_status print_json(void) {
     return LS_OK;
 }
 
+static const struct ls_option rows[] = {
+    {"json", NULL,
+     "print one JSON object in one line: settings [{name, value, unit, from, default, help}] and deadlines [{name, "
+     "setting, seconds, waits, then}], where setting is null for a fixed limit",
+     0, LS_OPTION_BOOL, true},
+    {0}};
+static const struct ls_option_table tables[] = {{"options", rows, 0}, {0}};
+
 int settings_main(int argc, char **argv) {
-    enum { JSON = 256 };
-    static const struct option options[] = {{"json", no_argument, NULL, JSON}, {"help", no_argument, NULL, 'h'}, {0}};
-    const struct ls_command_line line = {"lockstep settings", argc, argv, "h", options};
+    struct ls_command_line line = {"lockstep settings", argc, argv, about, more, tables, 0};
     bool json = false;
-    for (int option; (option = ls_next_option(&line)) != LS_OPTION_END;) {
-        if (option == LS_OPTION_BAD) return LS_EXIT_USAGE;
-        if (option == JSON) json = true;
-        if (option == 'h') return fputs(help, stdout) < 0;
-    }
+    int code = ls_options_read(&line, &json);
+    if (code >= 0) return code;
     if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
     return ls_exit(json ? print_json() : print_text());
 }

@@ -5,7 +5,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 
-static const char help[] =
+static const char about[] =
     "lockstep timeline: lay the timelines and flight records of all ranks beside each other\n"
     "\n"
     "usage: lockstep timeline [--output MERGED] [--json] FILE...\n"
@@ -17,43 +17,39 @@ static const char help[] =
     "last collective, which is whom the others waited for.\n"
     "\n"
     "Clocks of ranks on different hosts are aligned by the ends of the collectives that they have in common. The\n"
-    "clock column is what was added to a rank's times, and how sure that is.\n"
-    "\n"
-    "options:\n"
-    "  --output MERGED  write one Chrome trace of all ranks, for https://ui.perfetto.dev\n"
-    "  --json           print the summary as one JSON object in one line\n"
-    "  --help           print this text\n"
-    "\n"
-    "examples:\n"
-    "  LOCKSTEP_FLIGHT_RECORD_FOLDER=/shared/flight lockstep train ...\n"
-    "  lockstep timeline /shared/flight/*.json\n"
-    "  lockstep timeline t.rank*.json --output merged.json\n"
-    "\n"
-    "exit status: 0 success; 2 a file that cannot be read or written, or a bad command line.\n";
+    "clock column is what was added to a rank's times, and how sure that is.\n";
+static const char more[] = "examples:\n"
+                           "  LOCKSTEP_FLIGHT_RECORD_FOLDER=/shared/flight lockstep train ...\n"
+                           "  lockstep timeline /shared/flight/*.json\n"
+                           "  lockstep timeline t.rank*.json --output merged.json\n"
+                           "\n"
+                           "exit status: 0 success; 2 a file that cannot be read or written, or a bad command line.\n";
+
+struct request {
+    const char *output;
+    bool json;
+};
+
+static const struct ls_option rows[] = {
+    {"output", "MERGED", "write one Chrome trace of all ranks, for https://ui.perfetto.dev",
+     LS_OPTION_AT(struct request, output)},
+    {"json", NULL, "print the summary as one JSON object in one line", LS_OPTION_AT(struct request, json), true},
+    {0}};
+static const struct ls_option_table tables[] = {{"options", rows, 0}, {0}};
 
 int timeline_main(int argc, char **argv) {
-    enum { JSON = 256, OUTPUT };
-    static const struct option options[] = {{"json", no_argument, NULL, JSON},
-                                            {"output", required_argument, NULL, OUTPUT},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    const struct ls_command_line line = {"lockstep timeline", argc, argv, "h", options};
-    const char *output = NULL;
-    bool json = false;
+    struct ls_command_line line = {"lockstep timeline", argc, argv, about, more, tables, 0};
+    struct request request = {NULL, false};
     int count = 0;
     for (;;) { /* options may stand behind files */
-        int option = ls_next_option(&line);
-        if (option == LS_OPTION_BAD) return LS_EXIT_USAGE;
-        if (option == JSON) json = true;
-        if (option == OUTPUT) output = optarg;
-        if (option == 'h') return fputs(help, stdout) < 0;
-        if (option != LS_OPTION_END) continue;
-        if (optind >= argc) break;
-        argv[count++] = argv[optind++]; /* the places before optind have been read */
+        int code = ls_options_read(&line, &request);
+        if (code >= 0) return code;
+        if (line.next >= argc) break;
+        argv[count++] = argv[line.next++]; /* the places before line.next have been read */
     }
     if (!count) return ls_usage_error(&line, "no file is given");
     char *text = NULL;
-    ls_status status = ls_tools_timeline((const char *const *)argv, count, output, json, &text);
+    ls_status status = ls_tools_timeline((const char *const *)argv, count, request.output, request.json, &text);
     if (text) (void)fputs(text, stdout);
     ls_memory_free(text);
     return ls_exit(status);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* A depthwise convolution has its own kind of kernel, which Keras' kernel_regularizer is not for. */
 static void set_regularizers(const struct ls_train_model *choice, ls_layer *layers, size_t count) {
@@ -44,7 +45,7 @@ static ls_status make_application(const struct ls_train_model *choice, ls_strate
     return status;
 }
 
-/* To stderr: the last line on stdout is the result's. */
+/* Prints the summary to stderr: the last line on stdout is the result's. */
 static ls_status print_summary(const ls_model *model, const ls_dataset *data) {
     char *text = NULL;
     ls_status status = ls_model_summary(model, ls_dataset_shape(data), &text);
@@ -53,10 +54,30 @@ static ls_status print_summary(const ls_model *model, const ls_dataset *data) {
     return status;
 }
 
+/* An output a class, or a number that is wanted. */
+static int count_outputs(const ls_dataset *data) {
+    ls_shape shape;
+    int64_t count = 1;
+    if (!ls_dataset_targets(data, &shape)) return ls_dataset_num_classes(data);
+    for (int i = 0; i < shape.rank; i++) count *= shape.dims[i];
+    return count < 1 << 24 ? (int)count : 1 << 24;
+}
+
+/* A user of Keras may have meant the integers themselves. */
+static void tell_of_classes(const struct ls_train_model *choice, const ls_dataset *data) {
+    ls_shape shape;
+    if (!ls_rules_compare_numbers(&choice->rules) || ls_dataset_targets(data, &shape)) return;
+    (void)fprintf(stderr,
+                  "lockstep: y has classes: %s compares %d outputs with rows that have a 1 at the class; for a "
+                  "regression save y as float32\n",
+                  ls_rules_loss(&choice->rules), ls_dataset_num_classes(data));
+}
+
 ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,
                               ls_model **model) {
     bool mlp = !strcmp(choice->name, "mlp");
-    ls_status status = (mlp ? make_mlp : make_application)(choice, strategy, ls_dataset_num_classes(data), model);
+    ls_status status = (mlp ? make_mlp : make_application)(choice, strategy, count_outputs(data), model);
+    if (ls_is_chief(strategy)) tell_of_classes(choice, data);
     if (!status) status = ls_model_seed(*model, choice->seed);
     if (!status && choice->weights)
         status = ls_model_load_weights(*model, choice->weights, LS_LOAD(.skip_mismatch = choice->skip_mismatch));
@@ -65,18 +86,33 @@ ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *
     return status || !choice->summary || !ls_is_chief(strategy) ? status : print_summary(*model, data);
 }
 
-bool ls_read_hidden(const struct ls_command_line *line, const char *text, struct ls_train_model *choice) {
-    char copy[512], *state = NULL;
+static bool read_hidden(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                        void *field) {
+    struct ls_train_model *choice = field;
+    char copy[512], *list = copy;
     choice->hidden_count = 0;
-    if (!strcmp(text, "none")) return true;
+    if (!strcasecmp(text, "none")) return true;
+    if (!*text) return ls_usage_error(line, "--hidden is empty; say 'none' for a linear model") == 0;
     if (strlen(text) >= sizeof(copy)) return ls_usage_error(line, "--hidden '%.40s...' is too long", text) == 0;
     memcpy(copy, text, strlen(text) + 1);
-    for (char *word = strtok_r(copy, ",", &state); word; word = strtok_r(NULL, ",", &state)) {
+    for (char *word; (word = ls_next_word(&list));) {
         int64_t units;
         if (choice->hidden_count == LS_MAX_HIDDEN)
             return ls_usage_error(line, "--hidden '%s' has more than %d layers", text, LS_MAX_HIDDEN) == 0;
-        if (!ls_option_integer(line, "--hidden", word, 1, 1 << 24, &units)) return false;
+        if (!ls_option_integer(line, option, word, 1, 1 << 24, &units)) return false;
         choice->hidden[choice->hidden_count++] = (int)units;
     }
-    return choice->hidden_count > 0 || ls_usage_error(line, "--hidden is empty; say 'none' for a linear model") == 0;
+    return true;
 }
+
+static const char *const models[] = {"mlp", "lenet", "mobilenet_v2", "resnet50", NULL};
+
+const struct ls_option ls_model_options[] = {
+    {"model", NULL,
+     "(default mlp: layers of --hidden units with ReLU, then one unit a class); the others are for images of any size",
+     LS_OPTION_AT(struct ls_train_model, name), .words = models},
+    {"hidden", "A,B,...", "units of mlp's hidden layers; 'none' for a linear model (default 128,64)", 0, LS_OPTION_READ,
+     .read = read_hidden},
+    {"alpha", "X", "multiplier of mobilenet_v2's widths (default 1)", LS_OPTION_AT(struct ls_train_model, alpha), 0.01,
+     16},
+    {0}};

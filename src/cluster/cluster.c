@@ -14,23 +14,18 @@
 #include "base/deadlines.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "cluster/socket.h"
-#include "cluster/state.h"
-
-void ls_cluster_notify(struct ls_cluster *cluster) {
-    ls_monitor_broadcast(&cluster->monitor);
-    if (cluster->phase < LS_PHASE_MEMBER) (void)eventfd_write(cluster->wake, 1);
-}
-
-struct ls_message ls_cluster_message(const struct ls_cluster *cluster, enum ls_message_kind kind) {
-    return (struct ls_message){.kind = kind, .incarnation = cluster->incarnation, .generation = cluster->generation};
-}
-
-void ls_cluster_send(struct ls_rpc_stream *stream, const struct ls_message *message) {
-    LS_CLEANUP(ls_free_pointer) void *data = NULL;
-    size_t size;
-    if (stream && ls_message_encode(message, &data, &size) == LS_OK) (void)ls_rpc_send(stream, data, size);
-}
+#include "cluster/auth_tls.h"
+#include "cluster/net/address.h"
+#include "cluster/cluster_private.h"
+#include "cluster/control.h"
+#include "cluster/data_link.h"
+#include "cluster/exchange.h"
+#include "cluster/heartbeat.h"
+#include "cluster/peer.h"
+#include "cluster/star.h"
+#include "cluster/probe_server.h"
+#include "cluster/rpc/rpc_stream.h"
+#include "resolver/cluster_spec.h"
 
 /* Equal for the processes of one host (or container): its boot and its name. */
 static void read_host(char host[256]) {
@@ -46,91 +41,84 @@ static void read_host(char host[256]) {
 }
 
 static ls_status check_config(const struct ls_cluster_config *config) {
-    const struct ls_tf_config *tf = config->tf_config;
+    const struct ls_cluster_spec *tf = config->tf_config;
     if (!tf->cluster_mode || tf->id_in_cluster < 0 || tf->id_in_cluster >= tf->num_workers ||
         (tf->type != LS_TASK_CHIEF && tf->type != LS_TASK_WORKER))
         return ls_fail(LS_INVALID_ARGUMENT, "only chief and worker tasks of a cluster can join it");
     for (int rank = 0; rank < tf->num_workers; rank++)
-        if (!ls_tf_config_member(tf, rank)) return ls_fail(LS_INTERNAL, "TF_CONFIG has no task of rank %d", rank);
+        if (!ls_cluster_spec_member(tf, rank)) return ls_fail(LS_INTERNAL, "TF_CONFIG has no task of rank %d", rank);
     return LS_OK;
 }
 
 static void control_connection(void *context, int fd) {
     struct ls_cluster *cluster = context;
     ls_monitor_lock(&cluster->monitor);
-    ls_rpc_serve(cluster->rpc, fd);
+    ls_rpc_serve(cluster->net.rpc, fd);
     ls_monitor_unlock(&cluster->monitor);
+}
+
+static void identify(void *context, int fd, struct ls_rpc_caller *caller) {
+    const struct ls_cluster *cluster = context;
+    ls_relay_describe(cluster->net.relay, fd, caller->address);
+    caller->certificate = ls_relay_certificate(cluster->net.relay, fd);
+}
+
+/* Twice over what this worker's own Hello takes, and room for one of another, larger cluster: it is to be told so. */
+static size_t hello_most(const struct ls_cluster *cluster) {
+    return 65536 + 2 * strlen(cluster->config.tf_config->canonical);
 }
 
 static ls_status start_listener(struct ls_cluster *cluster, const int *fds, int count) {
     struct ls_listener_config config = {.listening = fds,
                                         .listening_count = count,
-                                        .refusals = &cluster->refusals,
+                                        .refusals = &cluster->net.refusals,
+                                        .relay = cluster->net.relay,
+                                        .identity = cluster->net.credentials.identity,
+                                        .hello_most = hello_most(cluster),
                                         .context = cluster,
                                         .control = control_connection,
-                                        .data = ls_control_data,
-                                        .probe = ls_control_probe};
+                                        .data = ls_data_link_arrived,
+                                        .probe = ls_probe_server_answer,
+                                        .differed = ls_auth_tls_differed};
     ls_monitor_lock(&cluster->monitor); /* who is let in meanwhile is to find it */
-    ls_status status = ls_listener_new(&config, &cluster->listener);
+    ls_status status = ls_listener_new(&config, &cluster->net.listener);
     ls_monitor_unlock(&cluster->monitor);
     return status;
 }
 
-bool ls_cluster_has_member(const struct ls_cluster *cluster, int rank) {
-    return cluster->roster[rank] != 0;
-}
-
-bool ls_cluster_knows_survivor(const struct ls_cluster *cluster) {
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (rank != cluster->rank && cluster->peers[rank].generation) return true;
-    return false;
-}
-
-bool ls_cluster_data_over_grpc(const struct ls_cluster *cluster) {
-    return cluster->config.settings->transport == LS_TRANSPORT_GRPC || ls_security_has_tls(&cluster->security);
-}
-
-static ls_status start_rpc(struct ls_cluster *cluster, const struct ls_rpc_tls *tls) {
+static ls_status start_rpc(struct ls_cluster *cluster) {
     struct ls_rpc_config config = {.monitor = &cluster->monitor,
                                    .context = cluster,
                                    .message_max = LS_MESSAGE_MAX,
-                                   .tls = tls,
+                                   .identify = identify,
                                    .silence_timeout = (double)LS_FIRST_HELLO_TIMEOUT / (double)LS_SECOND,
                                    .message = ls_control_message,
                                    .closed = ls_control_closed};
-    if (ls_cluster_data_over_grpc(cluster)) {
-        config.link_arrived = ls_control_link;
-        config.link_changed = ls_control_link_changed;
+    if (ls_data_link_uses_grpc(cluster)) {
+        config.link_arrived = ls_data_link_called;
+        config.link_changed = ls_data_link_answered;
     }
-    return ls_rpc_new(&config, &cluster->rpc);
+    return ls_rpc_new(&config, &cluster->net.rpc);
 }
 
 static void close_all(const int *fds, int count) {
     for (int i = 0; i < count; i++) (void)close(fds[i]);
 }
 
-/* gRPC takes whoever connects, and its port is dead for good once it has met the limit on descriptors: so that is put
- * as far away as this user may. */
-static void raise_descriptors(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
+static void secure_dials(struct ls_cluster *cluster) {
+    char name[LS_CERTIFICATE_NAME];
+    for (int rank = 0; rank < cluster->size; rank++) {
+        struct ls_peer *peer = &cluster->peers[rank];
+        ls_auth_tls_name(ls_cluster_spec_type_name(peer->task->type), peer->task->index, name);
+        ls_dial_secure(&peer->control, cluster->net.credentials.identity, cluster->net.relay, name);
+        ls_dial_secure(&peer->data.dial, cluster->net.credentials.identity, cluster->net.relay, name);
+    }
 }
 
-/* gRPC listens where this process has found that it can. */
-static ls_status start_tls(struct ls_cluster *cluster, const int *fds, int count) {
-    char addresses[LS_MAX_LISTEN][LS_ADDRESS_TEXT];
-    const struct ls_security *security = &cluster->security;
-    for (int i = 0; i < count; i++) ls_socket_describe_own(fds[i], addresses[i]);
-    close_all(fds, count);
-    raise_descriptors();
-    struct ls_rpc_tls tls = {security->certificate, security->key, security->authority, addresses, count};
-    return start_rpc(cluster, &tls);
-}
-
-static ls_status start_plain(struct ls_cluster *cluster, const int *fds, int count) {
-    ls_status status = start_rpc(cluster, NULL);
+static ls_status start_port(struct ls_cluster *cluster, const int *fds, int count) {
+    ls_status status = ls_relay_new(&cluster->net.refusals, &cluster->net.relay);
+    if (!status) secure_dials(cluster);
+    if (!status) status = start_rpc(cluster);
     if (!status) return start_listener(cluster, fds, count);
     close_all(fds, count);
     return status;
@@ -145,62 +133,89 @@ ls_status ls_cluster_draw_incarnation(struct ls_cluster *cluster) {
     return LS_OK;
 }
 
-static ls_status start(struct ls_cluster *cluster) {
+#define DESCRIPTORS_A_PEER 5
+#define OWN_DESCRIPTORS    256 /* of the program, its data and its links */
+
+/* One of the lowest ranks holds DESCRIPTORS_A_PEER descriptors for each other worker: two streams, and what watches
+ * over them. The usual limit of 1,024 is enough for 200 workers, so the soft limit is raised towards the hard one. */
+static void raise_descriptor_limit(const struct ls_cluster *cluster) {
+    struct rlimit limit;
+    rlim_t needed = OWN_DESCRIPTORS + (rlim_t)cluster->size * DESCRIPTORS_A_PEER;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= needed) return;
+    limit.rlim_cur = limit.rlim_max < needed ? limit.rlim_max : needed;
+    bool enough = !setrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur >= needed;
+    if (!enough && cluster->rank < cluster->star.window)
+        ls_log_warning(cluster->config.log,
+                       "this worker may need %llu descriptors, and may have %llu: raise the limit (ulimit -n)",
+                       (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
+}
+
+static ls_status start_cluster(struct ls_cluster *cluster) {
     int fds[LS_MAX_LISTEN], count = 0;
-    cluster->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (cluster->wake < 0) return ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an eventfd: %s", strerror(errno));
+    raise_descriptor_limit(cluster);
+    cluster->net.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    cluster->net.link_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (cluster->net.wake < 0 || cluster->net.link_wake < 0)
+        return ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an eventfd: %s", strerror(errno));
     ls_status status = ls_cluster_draw_incarnation(cluster);
     if (status) return status;
-    status = ls_socket_listen(cluster->config.tf_config, cluster->rank, cluster->config.log, fds, &count);
+    status = ls_address_listen(cluster->config.tf_config, cluster->rank, cluster->config.log, fds, &count);
     if (status) return status;
-    bool tls = ls_security_has_tls(&cluster->security);
-    status = tls ? start_tls(cluster, fds, count) : start_plain(cluster, fds, count);
-    if (!status) status = ls_liveness_start(cluster);
-    if (!status && !cluster->rank) ls_security_warn(&cluster->security, cluster->config.tf_config, cluster->config.log);
+    status = start_port(cluster, fds, count);
+    if (!status) status = ls_heartbeat_start(cluster);
+    if (!status && !cluster->rank)
+        ls_credentials_warn(&cluster->net.credentials, cluster->config.tf_config, cluster->config.log);
     return status;
 }
 
 static ls_status read_security(struct ls_cluster *cluster) {
     const struct ls_task *own = cluster->peers[cluster->rank].task;
     char name[LS_CERTIFICATE_NAME];
-    ls_certify_name(ls_task_type_name(own->type), own->index, name);
-    return ls_security_read(cluster->config.settings, name, cluster->config.log, &cluster->security);
+    ls_auth_tls_name(ls_cluster_spec_type_name(own->type), own->index, name);
+    return ls_credentials_read(cluster->config.settings, name, cluster->config.log, &cluster->net.credentials);
 }
 
 static ls_status read_elastic(struct ls_cluster *cluster, const char *text) {
     struct ls_elastic elastic;
-    ls_status status = ls_elastic_parse(text, cluster->size, &elastic);
+    ls_status status = ls_quorum_parse_elastic(text, cluster->size, &elastic);
     if (status || !elastic.least) return status;
-    cluster->least = elastic.least;
-    cluster->scaled = elastic.scaled;
-    (void)snprintf(cluster->elastic, sizeof(cluster->elastic), "%d%s", elastic.least, elastic.scaled ? ",scaled" : "");
+    cluster->elastic.least = elastic.least;
+    cluster->elastic.scaled = elastic.scaled;
+    (void)snprintf(cluster->terms.elastic, sizeof(cluster->terms.elastic), "%d%s", elastic.least,
+                   elastic.scaled ? ",scaled" : "");
     return LS_OK;
 }
 
-static ls_status fill(struct ls_cluster *cluster, const struct ls_cluster_config *config) {
-    const struct ls_tf_config *tf = config->tf_config;
+static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluster_config *config) {
+    const struct ls_cluster_spec *tf = config->tf_config;
     cluster->config = *config;
-    cluster->version = config->version ? config->version : ls_version();
+    cluster->terms.version = config->version ? config->version : ls_version();
     cluster->rank = tf->id_in_cluster;
     cluster->size = tf->num_workers;
-    cluster->follows = -1;
-    cluster->started = cluster->seeking_since = ls_now();
-    cluster->wake = -1;
-    cluster->refusals.log = config->log;
-    read_host(cluster->host);
+    cluster->next.follows = cluster->refusal.stranger = -1;
+    (void)snprintf(cluster->terms.options, sizeof(cluster->terms.options), "%s",
+                   config->options ? config->options : "");
+    cluster->started = cluster->next.seeking_since = ls_now();
+    cluster->net.wake = cluster->net.link_wake = -1;
+    cluster->net.refusals.log = config->log;
+    read_host(cluster->terms.host);
     cluster->peers = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->peers));
     cluster->roster = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->roster));
-    cluster->present = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->present));
+    cluster->next.present = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->next.present));
     cluster->members = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->members));
     cluster->proposal.roster = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->proposal.roster));
-    if (!cluster->peers || !cluster->roster || !cluster->present || !cluster->members || !cluster->proposal.roster)
+    cluster->proposal.hosts = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->proposal.hosts));
+    if (!cluster->peers || !cluster->roster || !cluster->next.present || !cluster->members ||
+        !cluster->proposal.roster || !cluster->proposal.hosts)
         return ls_fail_memory("the peers", (size_t)cluster->size * sizeof(*cluster->peers));
-    cluster->ledger.size = cluster->proposal.ledger.size = cluster->count = cluster->size;
+    cluster->elastic.ledger.size = cluster->proposal.ledger.size = cluster->count = cluster->size;
     cluster->place = cluster->rank;
     for (int rank = 0; rank < cluster->size; rank++) {
-        ls_peer_init(&cluster->peers[rank], ls_tf_config_member(tf, rank), rank);
+        ls_peer_init(&cluster->peers[rank], ls_cluster_spec_member(tf, rank), rank);
+        ls_data_link_init(&cluster->peers[rank].data);
         cluster->members[rank] = rank;
     }
+    ls_star_reset(cluster);
     return config->elastic ? read_elastic(cluster, config->elastic) : LS_OK;
 }
 
@@ -214,9 +229,9 @@ ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_clust
         ls_free(cluster);
         return status;
     }
-    status = fill(cluster, config);
+    status = fill_cluster(cluster, config);
     if (!status) status = read_security(cluster);
-    if (!status) status = start(cluster);
+    if (!status) status = start_cluster(cluster);
     if (status)
         ls_cluster_free(cluster);
     else
@@ -227,22 +242,29 @@ ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_clust
 void ls_cluster_free(struct ls_cluster *cluster) {
     if (!cluster) return;
     ls_monitor_lock(&cluster->monitor);
-    struct ls_listener *listener = ls_steal(cluster->listener);
+    struct ls_listener *listener = ls_steal(cluster->net.listener);
     ls_monitor_unlock(&cluster->monitor);
     ls_listener_free(listener);
-    ls_liveness_stop(cluster);
-    ls_rpc_free(cluster->rpc);
+    ls_heartbeat_stop(cluster);
+    ls_rpc_free(cluster->net.rpc);
+    ls_relay_free(cluster->net.relay);
+    if (cluster->peers) ls_data_link_drop(cluster);
     for (int rank = 0; cluster->peers && rank < cluster->size; rank++) ls_peer_release(&cluster->peers[rank]);
     ls_free(cluster->peers);
     ls_free(cluster->roster);
-    ls_free(cluster->present);
+    ls_free(cluster->next.present);
     ls_free(cluster->members);
     ls_free(cluster->proposal.roster);
-    ls_ledger_release(&cluster->ledger);
-    ls_ledger_release(&cluster->proposal.ledger);
-    ls_refusals_report(&cluster->refusals);
-    ls_security_release(&cluster->security);
-    if (cluster->wake >= 0) (void)close(cluster->wake);
+    ls_free(cluster->proposal.hosts);
+    ls_exchange_release(cluster);
+    ls_quorum_release(&cluster->elastic.ledger);
+    ls_closed_release(&cluster->elastic.closed);
+    ls_closed_release(&cluster->elastic.ended);
+    ls_quorum_release(&cluster->proposal.ledger);
+    ls_refusals_report(&cluster->net.refusals);
+    ls_credentials_release(&cluster->net.credentials);
+    if (cluster->net.wake >= 0) (void)close(cluster->net.wake);
+    if (cluster->net.link_wake >= 0) (void)close(cluster->net.link_wake);
     ls_monitor_destroy(&cluster->monitor);
     ls_free(cluster);
 }
@@ -258,8 +280,21 @@ int ls_cluster_size(const struct ls_cluster *cluster) {
 static int count_local(const struct ls_cluster *cluster, int end) {
     int count = 0;
     for (int i = 0; i < end; i++)
-        count += i == cluster->place || strcmp(cluster->peers[cluster->members[i]].host, cluster->host) == 0;
+        count += cluster->proposal.hosts[cluster->members[i]] == cluster->proposal.hosts[cluster->rank];
     return count;
+}
+
+bool ls_cluster_has_convened(const struct ls_cluster *cluster) {
+    return ls_star_coordinates(cluster);
+}
+
+bool ls_cluster_is_first(struct ls_cluster *cluster) {
+    bool first = true;
+    ls_monitor_lock(&cluster->monitor);
+    for (int rank = 0; rank < cluster->rank && first; rank++)
+        first = !ls_peer_is_member(cluster, rank) || !ls_peer_connected(&cluster->peers[rank]);
+    ls_monitor_unlock(&cluster->monitor);
+    return first;
 }
 
 int ls_cluster_local_rank(const struct ls_cluster *cluster) {
@@ -279,41 +314,13 @@ int ls_cluster_tasks(const struct ls_cluster *cluster) {
 }
 
 bool ls_cluster_is_elastic(const struct ls_cluster *cluster) {
-    return cluster->least > 0;
+    return cluster->elastic.least > 0;
 }
 
 bool ls_cluster_is_scaled(const struct ls_cluster *cluster) {
-    return cluster->scaled;
+    return cluster->elastic.scaled;
 }
 
 const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank) {
     return rank >= 0 && rank < cluster->count ? cluster->peers[cluster->members[rank]].name : "";
-}
-
-static void close_links(struct ls_link **links, int count) {
-    for (int rank = 0; rank < count; rank++)
-        if (links[rank]) links[rank]->ops->close(links[rank]);
-}
-
-/* What was proposed and taken may have failed since, and links may be another proposal's already. */
-static ls_status check_attempt(const struct ls_cluster *cluster) {
-    const struct ls_proposal *proposal = &cluster->proposal;
-    if (cluster->phase >= LS_PHASE_MEMBER || (proposal->taken && !proposal->failed)) return LS_OK;
-    return ls_fail(LS_UNAVAILABLE, "another attempt takes the place of this one");
-}
-
-ls_status ls_cluster_take_links(struct ls_cluster *cluster, struct ls_link **links) {
-    int i = 0;
-    ls_monitor_lock(&cluster->monitor);
-    ls_status status = check_attempt(cluster);
-    for (; i < cluster->count && !status; i++) {
-        struct ls_peer *peer = &cluster->peers[cluster->members[i]];
-        links[i] = NULL;
-        if (i == cluster->place) continue;
-        if (!peer->link) status = ls_fail(LS_FAILED_PRECONDITION, "the data links were taken before");
-        links[i] = ls_steal(peer->link);
-    }
-    ls_monitor_unlock(&cluster->monitor);
-    if (status) close_links(links, i);
-    return status;
 }

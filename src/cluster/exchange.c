@@ -1,13 +1,18 @@
-/* Exchange: every member sends its bytes to every other on its own stream and waits for theirs. Exchanges are numbered;
- * the names only tell two workers that do different things. Agree is an exchange of fingerprints. */
+/* Exchange: every member sends its share to the coordinator, which sends all shares to every member: two messages a
+ * member, or more where the shares are large. Exchanges are numbered; the names only tell two workers that do different
+ * things. The coordinator finds that, and who is missing, and tells the others. */
+#include "cluster/exchange.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "cluster/lines.h"
-#include "cluster/state.h"
+#include "cluster/cluster_private.h"
+#include "cluster/outbox.h"
+#include "cluster/peer.h"
+#include "cluster/star.h"
 
 #define TICK (100 * LS_MILLISECOND) /* between looks at the abort flag */
 
@@ -16,10 +21,10 @@ struct exchange {
     const char *name;
     uint64_t sequence;
     double timeout;
-    int64_t started, deadline, next_report;
+    int64_t started, deadline, next_report, next_word;
 };
 
-static ls_status check(const char *name, struct ls_bytes bytes) {
+static ls_status check_exchange(const char *name, struct ls_bytes bytes) {
     size_t length = strlen(name);
     if (!length || length > 255) return ls_fail(LS_INVALID_ARGUMENT, "an exchange's name has 1 to 255 bytes");
     if (bytes.size > LS_PAYLOAD_MAX)
@@ -28,33 +33,216 @@ static ls_status check(const char *name, struct ls_bytes bytes) {
     return LS_OK;
 }
 
-static struct ls_peer *member_at(const struct ls_cluster *cluster, int index) {
-    return &cluster->peers[cluster->members[index]];
+static bool coordinates(const struct exchange *exchange) {
+    return ls_star_coordinates(exchange->cluster);
 }
 
-static void send_to_all(const struct exchange *exchange, struct ls_bytes bytes) {
-    struct ls_cluster *cluster = exchange->cluster;
-    struct ls_message message = ls_cluster_message(cluster, LS_MESSAGE_SHARE);
-    message.share = (struct ls_share){exchange->sequence, exchange->name, bytes.data, bytes.size};
+static struct ls_peer *coordinator_of(const struct exchange *exchange) {
+    return &exchange->cluster->peers[ls_star_coordinator(exchange->cluster)];
+}
+
+static void say_to_members(struct ls_cluster *cluster, const struct ls_message *message) {
     for (int i = 0; i < cluster->count; i++)
-        if (i != cluster->place) ls_cluster_send(member_at(cluster, i)->out, &message);
+        if (i != cluster->place) ls_outbox_send(ls_peer_member(cluster, i)->out, message);
 }
 
-/* A peer that does something else; NULL: none yet. */
+static void say_share(const struct exchange *exchange, struct ls_bytes bytes) {
+    struct ls_message message = ls_outbox_message(exchange->cluster, LS_MESSAGE_SHARE);
+    message.share = (struct ls_share){exchange->sequence, exchange->name, bytes.data, bytes.size};
+    ls_outbox_send(coordinator_of(exchange)->out, &message);
+}
+
+/* ---- The answer -------------------------------------------------------------------------------------------------- */
+
+/* The parts from first on that fit in one message; returns how many. */
+static int count_parts(const struct exchange *exchange, const struct ls_bytes *parts, int first) {
+    size_t size = 0;
+    int count = 0;
+    for (; first + count < exchange->cluster->count; count++) {
+        size += parts[first + count].size + sizeof(uint32_t) + 1;
+        if (count && size > LS_PAYLOAD_MAX) break;
+    }
+    return count;
+}
+
+static ls_status say_parts(const struct exchange *exchange, const struct ls_bytes *parts, int first, int count) {
+    struct ls_message message = ls_outbox_message(exchange->cluster, LS_MESSAGE_SHARES);
+    LS_CLEANUP(ls_free_pointer) uint32_t *sizes = ls_alloc_array((size_t)count, sizeof(*sizes));
+    size_t size = 0;
+    for (int i = 0; i < count; i++) size += parts[first + i].size;
+    LS_CLEANUP(ls_free_pointer) uint8_t *payload = ls_alloc(size);
+    if (!sizes || !payload) return ls_fail_memory("the shares of an exchange", size);
+    uint8_t *end = payload;
+    for (int i = 0; i < count; i++) {
+        const struct ls_bytes *part = &parts[first + i];
+        if (part->size) memcpy(end, part->data, part->size);
+        end += part->size;
+        sizes[i] = (uint32_t)part->size;
+    }
+    message.shares = (struct ls_shares){.sequence = exchange->sequence,
+                                        .name = exchange->name,
+                                        .first = first,
+                                        .count = count,
+                                        .sizes = sizes,
+                                        .payload = payload,
+                                        .size = size};
+    say_to_members(exchange->cluster, &message);
+    return LS_OK;
+}
+
+static ls_status say_answer(const struct exchange *exchange, const struct ls_bytes *parts) {
+    ls_status status = LS_OK;
+    for (int first = 0, count; first < exchange->cluster->count && !status; first += count) {
+        count = count_parts(exchange, parts, first);
+        status = say_parts(exchange, parts, first, count);
+    }
+    return status;
+}
+
+static void say_no_answer(const struct exchange *exchange, ls_status status) {
+    struct ls_message message = ls_outbox_message(exchange->cluster, LS_MESSAGE_SHARES);
+    message.shares = (struct ls_shares){
+        .sequence = exchange->sequence, .name = exchange->name, .code = status, .message = ls_error()};
+    say_to_members(exchange->cluster, &message);
+}
+
+static void forget_parts(struct ls_cluster *cluster) {
+    struct ls_exchange_answer *answer = &cluster->exchanges.answer;
+    for (int i = 0; answer->parts && i < cluster->size; i++) {
+        ls_free(answer->parts[i].data);
+        answer->parts[i] = (struct ls_bytes){NULL, 0};
+    }
+    answer->sequence = 0;
+    answer->count = 0;
+    answer->code = LS_OK;
+}
+
+void ls_exchange_renew(struct ls_cluster *cluster) {
+    forget_parts(cluster);
+    cluster->exchanges.begun = 0;
+    cluster->exchanges.finished = false;
+    cluster->exchanges.awaited.heard = 0;
+}
+
+void ls_exchange_release(struct ls_cluster *cluster) {
+    forget_parts(cluster);
+    ls_free(ls_steal(cluster->exchanges.answer.parts));
+}
+
+static bool store_parts(struct ls_cluster *cluster, const struct ls_shares *shares) {
+    struct ls_exchange_answer *answer = &cluster->exchanges.answer;
+    const uint8_t *part = shares->payload;
+    if (!answer->parts) answer->parts = ls_alloc_array((size_t)cluster->size, sizeof(*answer->parts));
+    if (!answer->parts) return false;
+    for (int i = 0; i < shares->count; i++) {
+        struct ls_bytes *bytes = &answer->parts[shares->first + i];
+        *bytes = (struct ls_bytes){ls_alloc(shares->sizes[i]), shares->sizes[i]};
+        if (!bytes->data) return false;
+        if (bytes->size) memcpy(bytes->data, part, bytes->size);
+        part += bytes->size;
+    }
+    answer->count += shares->count;
+    return true;
+}
+
+/* The parts come in order, and only for an exchange that has begun: it needs this worker's share. A failure may come
+ * before. */
+static bool receive_answer(struct ls_cluster *cluster, const struct ls_shares *shares) {
+    struct ls_exchange_answer *answer = &cluster->exchanges.answer;
+    uint64_t begun = cluster->exchanges.begun;
+    bool fits = shares->first == answer->count && shares->count <= cluster->count - shares->first;
+    if (shares->code ? shares->sequence > begun + 1 : shares->sequence != begun || !fits) return false;
+    answer->sequence = shares->sequence;
+    answer->code = shares->code;
+    (void)snprintf(answer->message, sizeof(answer->message), "%s", shares->message);
+    return shares->code || store_parts(cluster, shares);
+}
+
+/* ---- What the coordinator tells ---------------------------------------------------------------------------------- */
+
+static int index_of(const struct ls_cluster *cluster, int rank) {
+    for (int i = 0; i < cluster->count; i++)
+        if (cluster->members[i] == rank) return i;
+    return -1;
+}
+
+static void receive_finished(const struct ls_cluster *cluster, const struct ls_finished *finished) {
+    int index = index_of(cluster, finished->rank);
+    if (index >= 0) ls_abort_limit(cluster->config.abort, index, finished->calls);
+}
+
+/* The fewest collectives are of interest alone: the call after them cannot succeed. */
+void ls_exchange_note_exit(struct ls_cluster *cluster, int rank, const void *share, size_t size) {
+    struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_FINISHED);
+    struct ls_exchanges *exchanges = &cluster->exchanges;
+    uint64_t calls;
+    if (size != sizeof(calls)) return;
+    memcpy(&calls, share, sizeof(calls));
+    if (exchanges->finished && calls >= exchanges->calls) return;
+    exchanges->finished = true;
+    exchanges->calls = calls;
+    message.finished = (struct ls_finished){rank, calls};
+    receive_finished(cluster, &message.finished);
+    say_to_members(cluster, &message);
+}
+
+static void receive_waiting(struct ls_cluster *cluster, int rank, const struct ls_waiting *waiting) {
+    struct ls_awaited *awaited = &cluster->exchanges.awaited;
+    awaited->heard = ls_now();
+    awaited->rank = rank;
+    awaited->sequence = waiting->sequence;
+    awaited->missing = waiting->missing;
+    (void)snprintf(awaited->text, sizeof(awaited->text), "%s", waiting->message);
+}
+
+void ls_exchange_say_waiting(struct ls_cluster *cluster, uint64_t sequence, int missing, const char *text) {
+    struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_WAITING);
+    message.waiting = (struct ls_waiting){sequence, missing, text};
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (cluster->peers[rank].accepted) ls_outbox_send(cluster->peers[rank].out, &message);
+}
+
+bool ls_exchange_receive(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_message *message) {
+    bool joins = message->kind == LS_MESSAGE_WAITING && !message->waiting.sequence;
+    bool known = joins ? cluster->next.follows == peer->rank
+                       : cluster->phase >= LS_PHASE_MEMBER && message->generation == cluster->generation &&
+                             peer->rank == ls_star_coordinator(cluster);
+    if (!known) return true;
+    bool valid = true;
+    if (message->kind == LS_MESSAGE_SHARES)
+        valid = receive_answer(cluster, &message->shares);
+    else if (message->kind == LS_MESSAGE_FINISHED)
+        receive_finished(cluster, &message->finished);
+    else
+        receive_waiting(cluster, peer->rank, &message->waiting);
+    ls_outbox_notify(cluster);
+    return valid;
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------------------------------- */
+
+/* At the coordinator: a member that does something else; NULL: none yet. */
 static const struct ls_peer *find_other(const struct exchange *exchange) {
     const struct ls_cluster *cluster = exchange->cluster;
     for (int i = 0; i < cluster->count; i++) {
         if (i == cluster->place) continue;
-        const struct ls_stored_share *share = ls_peer_find_share(member_at(cluster, i), exchange->sequence);
-        if (share && strcmp(share->name, exchange->name) != 0) return member_at(cluster, i);
+        const struct ls_stored_share *share = ls_peer_find_share(ls_peer_member(cluster, i), exchange->sequence);
+        if (share && strcmp(share->name, exchange->name) != 0) return ls_peer_member(cluster, i);
     }
     return NULL;
 }
 
-/* What makes it useless to wait, the root first: an abort, a peer that does something else or has gone. */
+static ls_status fail_without(const struct exchange *exchange, const struct ls_peer *peer) {
+    return ls_fail(LS_FAILED_PRECONDITION, "%s (rank %d) has finished and takes no part in '%s'", peer->name,
+                   peer->rank, exchange->name);
+}
+
+/* A reason not to wait any more, the root first: an abort, a member that does something else or has gone. */
 static ls_status obstacle(const struct exchange *exchange) {
     struct ls_cluster *cluster = exchange->cluster;
     if (ls_abort_raised(cluster->config.abort)) return ls_abort_status(cluster->config.abort);
+    if (!coordinates(exchange))
+        return coordinator_of(exchange)->left ? fail_without(exchange, coordinator_of(exchange)) : LS_OK;
     const struct ls_peer *other = find_other(exchange);
     if (other)
         return ls_fail(LS_FAILED_PRECONDITION,
@@ -62,22 +250,21 @@ static ls_status obstacle(const struct exchange *exchange) {
                        cluster->peers[cluster->rank].name, cluster->rank,
                        ls_peer_find_share(other, exchange->sequence)->name, other->name, other->rank);
     for (int i = 0; i < cluster->count; i++) {
-        const struct ls_peer *peer = member_at(cluster, i);
+        const struct ls_peer *peer = ls_peer_member(cluster, i);
         if (i != cluster->place && peer->left && !ls_peer_find_share(peer, exchange->sequence))
-            return ls_fail(LS_FAILED_PRECONDITION, "%s (rank %d) has finished and takes no part in '%s'", peer->name,
-                           peer->rank, exchange->name);
+            return fail_without(exchange, peer);
     }
     return LS_OK;
 }
 
-/* The names of those whose share has not come; returns how many. */
-static int describe_missing(const struct exchange *exchange, char text[256]) {
+/* The names of those whose share has not come to the coordinator; returns how many. */
+static int describe_gathered(const struct exchange *exchange, char text[256]) {
     const struct ls_cluster *cluster = exchange->cluster;
     size_t used = 0;
     int missing = 0;
     text[0] = 0;
     for (int i = 0; i < cluster->count; i++) {
-        const struct ls_peer *peer = member_at(cluster, i);
+        const struct ls_peer *peer = ls_peer_member(cluster, i);
         if (i == cluster->place || ls_peer_find_share(peer, exchange->sequence)) continue;
         missing++;
         if (used + sizeof(peer->name) + 16 < 256)
@@ -88,69 +275,134 @@ static int describe_missing(const struct exchange *exchange, char text[256]) {
     return missing;
 }
 
-static ls_status give_up(const struct exchange *exchange, const char *missing, int count) {
+/* A member waits for the coordinator, and for whom that one waits. */
+static int describe_answer(const struct exchange *exchange, char text[256]) {
+    const struct ls_cluster *cluster = exchange->cluster;
+    const struct ls_awaited *awaited = &cluster->exchanges.awaited;
+    text[0] = 0;
+    if (cluster->exchanges.answer.count == cluster->count) return 0;
+    bool told = awaited->heard && awaited->sequence == exchange->sequence;
+    (void)snprintf(text, 256, "%.250s", told ? awaited->text : coordinator_of(exchange)->name);
+    return told ? awaited->missing : 1;
+}
+
+static int describe_missing(const struct exchange *exchange, char text[256]) {
+    return coordinates(exchange) ? describe_gathered(exchange, text) : describe_answer(exchange, text);
+}
+
+static ls_status give_up_exchange(const struct exchange *exchange, const char *missing, int count) {
     return ls_fail(LS_DEADLINE_EXCEEDED, "'%s': %d of %d workers did not come within %g s: %s", exchange->name, count,
                    exchange->cluster->count, exchange->timeout, missing);
 }
 
+/* The coordinator tells whom it waits for twice as often as the others print it. */
+static void tell_missing(struct exchange *exchange, const char *missing, int count) {
+    struct ls_cluster *cluster = exchange->cluster;
+    if (!coordinates(exchange) || ls_now() < exchange->next_word) return;
+    exchange->next_word = ls_deadline_in(cluster->config.settings->report_interval / 2);
+    ls_exchange_say_waiting(cluster, exchange->sequence, count, missing);
+}
+
+/* Of many members the coordinator speaks, and where it is the one that is awaited the next. */
+static bool speaks(const struct exchange *exchange) {
+    const struct ls_cluster *cluster = exchange->cluster;
+    const struct ls_awaited *awaited = &cluster->exchanges.awaited;
+    if (cluster->count <= LS_LOG_FEW || coordinates(exchange)) return true;
+    bool told = awaited->heard && awaited->sequence == exchange->sequence;
+    int next = cluster->members[0] == ls_star_coordinator(cluster) ? 1 : 0;
+    return !told && cluster->place == next;
+}
+
 /* Says for whom it waits. The monitor is let go for the words. */
-static void report(struct exchange *exchange, const char *missing) {
+static void report_exchange(struct exchange *exchange, const char *missing) {
     const struct ls_cluster_config *config = &exchange->cluster->config;
     if (ls_now() < exchange->next_report) return;
     exchange->next_report = ls_deadline_in(config->settings->report_interval);
+    bool spoken = speaks(exchange);
     ls_monitor_unlock(&exchange->cluster->monitor);
-    ls_log_info(config->log, "waiting in '%s' for %s since %.0f s", exchange->name, missing,
-                ls_seconds_since(exchange->started));
+    ls_log_shared(config->log, spoken, LS_LOG_INFO, "waiting in '%s' for %s since %.0f s", exchange->name, missing,
+                  ls_seconds_since(exchange->started));
     ls_monitor_lock(&exchange->cluster->monitor);
 }
 
-/* What has come from all is complete, though one of them may have failed since: who is slow to look meets its own
- * error next, not the news of another's. */
+/* An exchange that has come from all is complete, though one of them may have failed since: who is slow to look meets
+ * its own error next, not the news of another's. */
 static ls_status wait_for_all(struct exchange *exchange) {
     for (;;) {
         char missing[256];
         const struct ls_cluster *cluster = exchange->cluster;
-        if (cluster->refusal) return ls_fail(cluster->refusal, "%s", cluster->refusal_text);
+        const struct ls_exchange_answer *answer = &cluster->exchanges.answer;
+        if (cluster->refusal.status) return ls_fail(cluster->refusal.status, "%s", cluster->refusal.text);
+        if (answer->sequence == exchange->sequence && answer->code) return ls_fail(answer->code, "%s", answer->message);
         int count = describe_missing(exchange, missing);
-        if (!count && !find_other(exchange)) return LS_OK;
+        if (!count && (!coordinates(exchange) || !find_other(exchange))) return LS_OK;
         ls_status status = obstacle(exchange);
         if (status) return status;
         int64_t tick = ls_now() + TICK;
-        if (ls_now() >= exchange->deadline) return give_up(exchange, missing, count);
-        report(exchange, missing);
+        if (ls_now() >= exchange->deadline) return give_up_exchange(exchange, missing, count);
+        tell_missing(exchange, missing, count);
+        report_exchange(exchange, missing);
         (void)ls_monitor_wait(&exchange->cluster->monitor, tick < exchange->deadline ? tick : exchange->deadline);
     }
 }
 
-static void take_all(const struct exchange *exchange, struct ls_bytes own, struct ls_bytes *received) {
+static void take_shares(const struct exchange *exchange, struct ls_bytes own, struct ls_bytes *received) {
     struct ls_cluster *cluster = exchange->cluster;
     for (int i = 0; i < cluster->count; i++) {
         if (i == cluster->place) {
             received[i] = own;
             continue;
         }
-        struct ls_stored_share *share = ls_peer_take_share(member_at(cluster, i), exchange->sequence);
+        struct ls_stored_share *share = ls_peer_take_share(ls_peer_member(cluster, i), exchange->sequence);
         received[i] = share->bytes;
         share->bytes = (struct ls_bytes){NULL, 0};
-        ls_stored_share_free(share);
+        ls_peer_share_free(share);
     }
 }
 
-/* After a failed exchange there is no other: the peers would take a share that runs ahead for a broken protocol. */
-static ls_status run(struct exchange *exchange, struct ls_bytes bytes) {
+static void take_answer(const struct exchange *exchange, struct ls_bytes own, struct ls_bytes *received) {
     struct ls_cluster *cluster = exchange->cluster;
-    exchange->sequence = ++cluster->sequence;
-    send_to_all(exchange, bytes);
-    ls_status status = wait_for_all(exchange);
-    if (!status) return LS_OK;
-    cluster->broken = true;
+    for (int i = 0; i < cluster->count; i++) received[i] = cluster->exchanges.answer.parts[i];
+    memset(cluster->exchanges.answer.parts, 0, (size_t)cluster->count * sizeof(*received));
+    forget_parts(cluster);
+    ls_free(own.data);
+}
+
+static void take_all(const struct exchange *exchange, struct ls_bytes own, struct ls_bytes *received) {
+    if (coordinates(exchange))
+        take_shares(exchange, own, received);
+    else
+        take_answer(exchange, own, received);
+}
+
+/* After a failed exchange there is no other: the peers would take a share that runs ahead for a broken protocol. */
+static ls_status fail_exchange(const struct exchange *exchange, ls_status status) {
+    struct ls_cluster *cluster = exchange->cluster;
+    if (coordinates(exchange)) say_no_answer(exchange, status);
+    cluster->exchanges.broken = true;
     ls_abort_raise(cluster->config.abort, status, ls_error());
     return status;
 }
 
+static ls_status run_exchange(struct exchange *exchange, struct ls_bytes own, struct ls_bytes *received) {
+    struct ls_cluster *cluster = exchange->cluster;
+    exchange->sequence = ++cluster->exchanges.begun;
+    if (!coordinates(exchange))
+        say_share(exchange, own);
+    else if (strcmp(exchange->name, LS_EXIT_EXCHANGE) == 0)
+        ls_exchange_note_exit(cluster, cluster->rank, own.data, own.size);
+    ls_status status = wait_for_all(exchange);
+    if (status) return fail_exchange(exchange, status);
+    take_all(exchange, own, received);
+    status = coordinates(exchange) ? say_answer(exchange, received) : LS_OK;
+    for (int i = 0; i < cluster->count && status; i++)
+        if (i != cluster->place) ls_free(received[i].data);
+    return status ? fail_exchange(exchange, status) : LS_OK;
+}
+
 ls_status ls_cluster_exchange(struct ls_cluster *cluster, const char *name, struct ls_bytes bytes, double timeout,
                               struct ls_bytes *received) {
-    ls_status status = check(name, bytes);
+    ls_status status = check_exchange(name, bytes);
     if (status) return status;
     struct ls_bytes own = {ls_alloc(bytes.size), bytes.size};
     if (!own.data) return ls_fail_memory("an exchange", bytes.size);
@@ -161,68 +413,14 @@ ls_status ls_cluster_exchange(struct ls_cluster *cluster, const char *name, stru
                                 .timeout = timeout,
                                 .started = ls_now(),
                                 .deadline = ls_deadline_in(timeout),
-                                .next_report = ls_deadline_in(cluster->config.settings->report_interval)};
+                                .next_report = ls_deadline_in(cluster->config.settings->report_interval),
+                                .next_word = ls_deadline_in(cluster->config.settings->report_interval / 2)};
+    int64_t before = ls_activity_wait(cluster->config.activity, exchange.started);
     ls_monitor_lock(&cluster->monitor);
-    status = cluster->broken ? ls_abort_status(cluster->config.abort) : run(&exchange, bytes);
-    if (!status) take_all(&exchange, own, received);
+    status =
+        cluster->exchanges.broken ? ls_abort_status(cluster->config.abort) : run_exchange(&exchange, own, received);
     ls_monitor_unlock(&cluster->monitor);
+    (void)ls_activity_wait(cluster->config.activity, before);
     if (status) ls_free(own.data);
-    return status;
-}
-
-/* The same walk on every worker, so that all find the same first difference. */
-static ls_status compare(const struct ls_cluster *cluster, const struct ls_bytes *texts) {
-    struct ls_difference difference;
-    const struct ls_peer *first = member_at(cluster, 0);
-    for (int i = 1; i < cluster->count; i++) {
-        const struct ls_peer *other = member_at(cluster, i);
-        if (ls_lines_differ(texts[0].data, texts[i].data, &difference))
-            return ls_fail(LS_INVALID_ARGUMENT,
-                           "%s differs: '%s' on %s (rank %d), '%s' on %s (rank %d); start all workers alike",
-                           difference.field, difference.first, first->name, first->rank, difference.second, other->name,
-                           other->rank);
-    }
-    return LS_OK;
-}
-
-static void free_texts(const struct ls_cluster *cluster, struct ls_bytes *texts) {
-    for (int i = 0; i < cluster->count; i++) {
-        ls_free(texts[i].data);
-        texts[i] = (struct ls_bytes){NULL, 0};
-    }
-}
-
-/* Texts from the network end with a zero, or are given one at their last byte. */
-static ls_status check_texts(const struct ls_cluster *cluster, const struct ls_bytes *texts) {
-    for (int i = 0; i < cluster->count; i++)
-        if (!texts[i].size || ((const char *)texts[i].data)[texts[i].size - 1])
-            return ls_fail(LS_INVALID_ARGUMENT, "%s (rank %d) sent a fingerprint that is no text",
-                           member_at(cluster, i)->name, member_at(cluster, i)->rank);
-    return LS_OK;
-}
-
-/* After a difference nobody goes before all have seen it: otherwise one would hear of another's end first. */
-static void let_all_see(struct ls_cluster *cluster, double timeout, struct ls_bytes *texts) {
-    char message[LS_ERROR_SIZE];
-    (void)snprintf(message, sizeof(message), "%s", ls_error());
-    if (ls_cluster_exchange(cluster, "difference", (struct ls_bytes){NULL, 0}, timeout, texts) == LS_OK)
-        free_texts(cluster, texts);
-    (void)ls_fail(LS_INVALID_ARGUMENT, "%s", message);
-}
-
-ls_status ls_cluster_agree(struct ls_cluster *cluster, const char *name, const char *lines, double timeout) {
-    union {
-        const char *in;
-        void *out;
-    } text = {lines};
-    LS_CLEANUP(ls_free_pointer) struct ls_bytes *texts = ls_alloc_array((size_t)cluster->count, sizeof(*texts));
-    if (!texts) return ls_fail_memory("fingerprints", (size_t)cluster->count * sizeof(*texts));
-    ls_status status =
-        ls_cluster_exchange(cluster, name, (struct ls_bytes){text.out, strlen(lines) + 1}, timeout, texts);
-    if (status) return status;
-    status = check_texts(cluster, texts);
-    if (!status) status = compare(cluster, texts);
-    free_texts(cluster, texts);
-    if (status) let_all_see(cluster, timeout, texts);
     return status;
 }

@@ -1,38 +1,34 @@
 /* One other worker: what is known of its process, its streams and its shares. */
+#include "cluster/peer.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/memory.h"
-#include "cluster/state.h"
+#include "cluster/cluster_private.h"
+#include "cluster/rpc/rpc_stream.h"
+#include "resolver/cluster_spec.h"
+
+struct ls_peer *ls_peer_member(const struct ls_cluster *cluster, int index) {
+    return &cluster->peers[cluster->members[index]];
+}
 
 void ls_peer_init(struct ls_peer *peer, const struct ls_task *task, int rank) {
     peer->rank = rank;
     peer->task = task;
-    peer->data_fd = -1;
-    (void)snprintf(peer->name, sizeof(peer->name), "%s:%d", ls_task_type_name(task->type), task->index);
+    (void)snprintf(peer->name, sizeof(peer->name), "%s:%d", ls_cluster_spec_type_name(task->type), task->index);
     (void)snprintf(peer->where, sizeof(peer->where), "%s (%s)", peer->name, task->address);
     ls_dial_init(&peer->control);
-    ls_dial_init(&peer->data);
+    ls_dial_init(&peer->knock.dial);
 }
 
-void ls_stored_share_free(struct ls_stored_share *share) {
+void ls_peer_share_free(struct ls_stored_share *share) {
     if (!share) return;
     ls_free(share->name);
     ls_free(share->bytes.data);
     ls_free(share);
-}
-
-void ls_peer_set_link(struct ls_peer *peer, struct ls_link *link) {
-    if (peer->link) peer->link->ops->close(peer->link);
-    peer->link = link;
-}
-
-void ls_peer_end_data(struct ls_peer *peer) {
-    if (peer->data_fd >= 0) (void)close(peer->data_fd);
-    if (peer->data_link) peer->data_link->ops->close(peer->data_link);
-    peer->data_fd = -1;
-    peer->data_link = NULL;
 }
 
 void ls_peer_renew(struct ls_peer *peer) {
@@ -41,25 +37,24 @@ void ls_peer_renew(struct ls_peer *peer) {
     while (peer->shares) {
         struct ls_stored_share *share = peer->shares;
         peer->shares = share->next;
-        ls_stored_share_free(share);
+        ls_peer_share_free(share);
     }
 }
 
 static void forget(struct ls_peer *peer) {
-    ls_peer_set_link(peer, NULL);
-    peer->silent = peer->reported = false;
+    peer->silent = peer->report.made = false;
     peer->generation = 0;
     peer->silence = 0;
     peer->rival_since = 0;
-    ls_ledger_release(&peer->ledger);
+    ls_quorum_release(&peer->report.ledger);
+    ls_closed_release(&peer->report.closed);
     ls_peer_renew(peer);
 }
 
 void ls_peer_release(struct ls_peer *peer) {
     forget(peer);
-    ls_peer_end_data(peer);
     ls_dial_reset(&peer->control);
-    ls_dial_reset(&peer->data);
+    ls_dial_reset(&peer->knock.dial);
 }
 
 void ls_peer_adopt(struct ls_peer *peer, uint64_t incarnation) {
@@ -68,28 +63,53 @@ void ls_peer_adopt(struct ls_peer *peer, uint64_t incarnation) {
     peer->incarnation = incarnation;
 }
 
-void ls_peer_sever(struct ls_peer *peer, const char *why) {
-    if (peer->in) ls_rpc_drop(peer->in);
-    if (peer->out) ls_rpc_drop(peer->out);
-    peer->in = peer->out = NULL;
+void ls_peer_end_out(struct ls_peer *peer, const char *why) {
+    peer->out = NULL;
     peer->accepted = false;
     peer->attempt_over = true;
     (void)snprintf(peer->why, sizeof(peer->why), "%s", why);
+}
+
+void ls_peer_sever(struct ls_peer *peer, const char *why) {
+    if (peer->in) ls_rpc_stream_drop(peer->in);
+    if (peer->out) ls_rpc_stream_drop(peer->out);
+    peer->in = NULL;
+    ls_peer_end_out(peer, why);
     ls_peer_adopt(peer, 0);
+}
+
+void ls_peer_end_fading(struct ls_peer *peer) {
+    if (peer->fading.stream) ls_rpc_stream_drop(peer->fading.stream);
+    peer->fading.stream = NULL;
+}
+
+bool ls_peer_shows_end(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    return !ls_credentials_has_tls(&cluster->net.credentials) || peer->silence < LS_HELLO_TIMEOUT;
+}
+
+void ls_peer_lose(const struct ls_cluster *cluster, struct ls_peer *peer, const char *why) {
+    bool wanted = cluster->elastic.least && cluster->generation && ls_peer_shows_end(cluster, peer);
+    if (wanted && peer->out && peer->accepted) {
+        ls_peer_end_fading(peer);
+        peer->fading.stream = ls_steal(peer->out);
+        peer->fading.incarnation = peer->incarnation;
+        peer->fading.until = ls_now() + LS_FADING_TIMEOUT;
+    }
+    ls_peer_sever(peer, why);
 }
 
 bool ls_peer_connected(const struct ls_peer *peer) {
     return peer->accepted && peer->in;
 }
 
-bool ls_peer_complete(const struct ls_peer *peer) {
-    return ls_peer_connected(peer) && peer->link;
+bool ls_peer_is_survivor(const struct ls_peer *peer) {
+    return ls_peer_connected(peer) && peer->generation;
 }
 
 const char *ls_peer_reason(const struct ls_peer *peer) {
     if (!peer->accepted) return peer->control.why[0] ? peer->control.why : "no answer yet";
     if (!peer->in) return "reached, but it has not connected to this worker yet";
-    return peer->data.why[0] ? peer->data.why : "its data connection is not made yet";
+    return "it is another process than the one that was asked";
 }
 
 struct ls_stored_share *ls_peer_find_share(const struct ls_peer *peer, uint64_t sequence) {
@@ -106,4 +126,18 @@ struct ls_stored_share *ls_peer_take_share(struct ls_peer *peer, uint64_t sequen
         return share;
     }
     return NULL;
+}
+
+void ls_peer_heard(struct ls_peer *peer) {
+    peer->silence = 0;
+}
+
+bool ls_peer_is_member(const struct ls_cluster *cluster, int rank) {
+    return cluster->roster[rank] != 0;
+}
+
+bool ls_peer_is_any_survivor(const struct ls_cluster *cluster) {
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (rank != cluster->rank && cluster->peers[rank].generation) return true;
+    return false;
 }

@@ -1,27 +1,82 @@
-/* The table of algorithms. */
+/* The table of all-reduces. One over links is a schedule and a row here; any other brings run and offers of its own. */
 #include "collective/algorithm.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
+#include "collective/call.h"
+#include "collective/hierarchical.h"
+#include "collective/schedule/direct.h"
+#include "collective/schedule/halving.h"
+#include "collective/schedule/ring.h"
+#include "collective/shm/shm_all_reduce.h"
 
+/* ---- over links: the row's schedule ---- */
+
+static ls_status run_over_links(struct ls_group *group, const struct ls_call *call,
+                                const struct ls_reduction *reduction) {
+    if (reduction->count) ls_algorithm_schedule((enum ls_algorithm)call->frame.algorithm, &group->schedule, reduction);
+    return ls_call_run(group, call);
+}
+
+static bool offers_links(const struct ls_group *group, const struct ls_reduction *reduction) {
+    (void)group, (void)reduction;
+    return true;
+}
+
+static bool offers_halving(const struct ls_group *group, const struct ls_reduction *reduction) {
+    (void)group;
+    return ls_halving_fits(reduction);
+}
+
+/* ---- in memory ---- */
+
+static ls_status run_shared(struct ls_group *group, const struct ls_call *call, const struct ls_reduction *reduction) {
+    return ls_shm_all_reduce(group->shared, &group->executor, &group->schedule, call, reduction);
+}
+
+static bool offers_shared(const struct ls_group *group, const struct ls_reduction *reduction) {
+    return group->hosts.count == 1 && ls_shm_all_reduce_fits(group->shared, reduction->first);
+}
+
+/* A row of measurements names AUTO where nothing was measured. */
+static bool offers_nothing(const struct ls_group *group, const struct ls_reduction *reduction) {
+    (void)group, (void)reduction;
+    return false;
+}
+
+/* AUTO never runs: the tuner takes another row for it. */
 static const struct ls_algorithm_info table[] = {
-    [LS_ALGORITHM_AUTO] = {"auto", NULL, .in_tree_order = true},
-    [LS_ALGORITHM_SHARED] = {"shared", NULL, .in_tree_order = true, .needs = "workers that share memory"},
-    [LS_ALGORITHM_TWO_LEVEL] = {"two-level", NULL, .in_tree_order = true, .compresses = true,
-                                .needs = "workers of which some, but not all, share memory"},
-    [LS_ALGORITHM_EXCHANGE] = {"exchange", ls_exchange_schedule, .in_tree_order = true, .compresses = true},
-    [LS_ALGORITHM_DIRECT] = {"direct", ls_direct_schedule, .in_tree_order = true, .compresses = true},
-    [LS_ALGORITHM_RING] = {"ring", ls_ring_schedule, .in_tree_order = false, .compresses = true},
+    [LS_ALGORITHM_AUTO] = {"auto", .offers = offers_nothing, .in_tree_order = true},
+    [LS_ALGORITHM_SHARED] = {"shared", run_shared, offers_shared, .in_tree_order = true,
+                             .needs = "workers that share memory"},
+    [LS_ALGORITHM_TWO_LEVEL] = {"two-level", ls_hierarchical, ls_hierarchical_fits, .in_tree_order = true,
+                                .compresses = true, .needs = "workers of which some, but not all, share memory"},
+    [LS_ALGORITHM_EXCHANGE] = {"exchange", run_over_links, offers_links, ls_direct_schedule_exchange,
+                               .in_tree_order = true, .compresses = true},
+    [LS_ALGORITHM_DIRECT] = {"direct", run_over_links, offers_links, ls_direct_schedule, .in_tree_order = true,
+                             .compresses = true},
+    [LS_ALGORITHM_RING] = {"ring", run_over_links, offers_links, ls_ring_schedule, .in_tree_order = false,
+                           .compresses = true},
     [LS_ALGORITHM_HALVING] =
-        {"halving-doubling", ls_halving_schedule, .in_tree_order = true, .fits = ls_halving_fits,
+        {"halving-doubling", run_over_links, offers_halving, ls_halving_schedule, .in_tree_order = true,
          .needs = "workers on a host each that hold whole subtrees of replicas, such as equal powers of two"},
 };
 _Static_assert(sizeof(table) / sizeof(table[0]) == LS_ALGORITHM_COUNT, "a row for each algorithm");
 
 const struct ls_algorithm_info *ls_algorithm_info(enum ls_algorithm algorithm) {
     return &table[algorithm];
+}
+
+const char *ls_algorithm_name(int algorithm) {
+    return table[algorithm].name;
+}
+
+bool ls_algorithm_offers(enum ls_algorithm algorithm, const struct ls_group *group,
+                         const struct ls_reduction *reduction) {
+    const struct ls_algorithm_info *info = &table[algorithm];
+    return (!reduction->compression || info->compresses) && info->offers(group, reduction);
 }
 
 enum ls_algorithm ls_algorithm_find(const char *name) {
@@ -64,21 +119,4 @@ void ls_algorithm_schedule(enum ls_algorithm algorithm, struct ls_schedule *sche
     int local = first[reduction->rank + 1] - first[reduction->rank];
     ls_schedule_reset(schedule, table[algorithm].in_tree_order ? first[reduction->size] : local);
     table[algorithm].schedule(schedule, reduction);
-}
-
-static int place_count(const struct ls_reduction *reduction) {
-    if (reduction->targets) return reduction->target_count;
-    return reduction->first[reduction->rank + 1] - reduction->first[reduction->rank];
-}
-
-void ls_reduction_spread(struct ls_schedule *schedule, const struct ls_reduction *reduction, size_t offset, size_t size,
-                         int gate) {
-    void *const *places = reduction->targets ? reduction->targets : reduction->outputs;
-    const unsigned char *from = (const unsigned char *)places[0] + offset;
-    for (int i = 1; i < place_count(reduction); i++) {
-        unsigned char *to = (unsigned char *)places[i] + offset;
-        if (to == from) continue;
-        struct ls_action copy = {.kind = LS_ACTION_COPY, .to = to, .from = from, .size = size};
-        ls_schedule_gate(schedule, ls_schedule_add(schedule, copy), gate);
-    }
 }

@@ -1,16 +1,26 @@
-/* All-gather. Over links each rank sends its part to all. In the memory of one host all read all parts: small ones in
- * slots, others where they lie if that is in a region, or from the stages, chunk by chunk. */
+/* All-gather. Over links each rank of a few sends its part to all other ranks; the parts of many go round a ring. In
+ * the memory of one host each rank reads all parts. Small parts lie in slots; larger parts lie in regions, or go
+ * through the stages, chunk by chunk. */
+#include "collective/all_gather.h"
+
 #include <string.h>
 
-#include "base/dtype.h"
 #include "base/status.h"
-#include "collective/shared_call.h"
-#include "collective/state.h"
+#include "collective/call.h"
+#include "collective/schedule/meet.h"
+#include "collective/shm/shared_call.h"
+#include "collective/group_private.h"
 
 /* ---- over links ---- */
 
-static void schedule_all_gather(struct ls_group *group, const size_t *counts, size_t element, const void *input,
-                                unsigned char *output) {
+static size_t end_of(const size_t *counts, int size, size_t element) {
+    size_t sum = 0;
+    for (int i = 0; i < size; i++) sum += counts[i];
+    return sum * element;
+}
+
+static void schedule_flat(struct ls_group *group, const size_t *counts, size_t element, const void *input,
+                          unsigned char *output) {
     struct ls_schedule *schedule = &group->schedule;
     int rank = group->executor.rank;
     size_t own = counts[rank] * element;
@@ -26,6 +36,34 @@ static void schedule_all_gather(struct ls_group *group, const size_t *counts, si
                 schedule, (struct ls_action){.kind = LS_ACTION_COPY, .to = output, .from = input, .size = bytes});
         }
         if (bytes) output += bytes;
+    }
+}
+
+/* Each part goes round the ring, and each rank passes on what it has received. */
+static void schedule_round(struct ls_group *group, const size_t *counts, size_t element, const void *input,
+                           unsigned char *output) {
+    struct ls_schedule *schedule = &group->schedule;
+    int size = group->executor.size, rank = group->executor.rank, next = (rank + 1) % size, part = rank;
+    unsigned char *at = output;
+    for (int i = 0; i < rank; i++) at += counts[i] * element;
+    if (input != at)
+        (void)ls_schedule_add(
+            schedule,
+            (struct ls_action){.kind = LS_ACTION_COPY, .to = at, .from = input, .size = counts[rank] * element});
+    const unsigned char *from = input;
+    for (int step = 1, made = -1; step < size; step++) {
+        int sent = ls_schedule_add(
+            schedule,
+            (struct ls_action){.kind = LS_ACTION_SEND, .peer = next, .from = from, .size = counts[part] * element});
+        ls_schedule_gate(schedule, sent, made);
+        if (!part) at = output + end_of(counts, size, element);
+        part = (part + size - 1) % size;
+        at -= counts[part] * element;
+        made = ls_schedule_add(schedule, (struct ls_action){.kind = LS_ACTION_RECEIVE,
+                                                            .peer = (rank + size - 1) % size,
+                                                            .to = at,
+                                                            .size = counts[part] * element});
+        from = at;
     }
 }
 
@@ -46,7 +84,7 @@ static size_t part_bytes(const struct gathering *gathering, int rank) {
 
 static bool parts_are_small(const struct gathering *gathering) {
     for (int i = 0; i < gathering->shared->size; i++)
-        if (part_bytes(gathering, i) > LS_SHARED_SMALL) return false;
+        if (part_bytes(gathering, i) > gathering->shared->board.small) return false;
     return true;
 }
 
@@ -82,11 +120,11 @@ static ls_status copy_whole(const struct gathering *gathering, bool small) {
     return LS_OK;
 }
 
-/* What of rank's part goes through its stage in this round. */
+/* The bytes of rank's part that go through its stage in this round. */
 static size_t staged_bytes(const struct gathering *gathering, int rank, size_t offset) {
     size_t bytes = is_staged(gathering, rank) ? part_bytes(gathering, rank) : 0;
-    size_t left = offset < bytes ? bytes - offset : 0;
-    return left < LS_SHARED_STAGE ? left : LS_SHARED_STAGE;
+    size_t left = offset < bytes ? bytes - offset : 0, most = gathering->shared->board.stage;
+    return left < most ? left : most;
 }
 
 static void copy_staged(const struct gathering *gathering, size_t offset, int half) {
@@ -94,23 +132,25 @@ static void copy_staged(const struct gathering *gathering, size_t offset, int ha
     for (int i = 0; i < gathering->shared->size; i++) {
         size_t bytes = part_bytes(gathering, i), staged = staged_bytes(gathering, i, offset);
         if (staged && i != gathering->shared->rank)
-            memcpy(to + offset, ls_shared_control(gathering->shared, i)->stage[half], staged);
+            memcpy(to + offset, ls_shared_stage(gathering->shared, i, half), staged);
         if (bytes) to += bytes;
     }
 }
 
-/* At least one meeting, after which nobody reads another's memory any more. */
+/* Meets at least once; no rank reads another's memory after the last meeting. Ranks with a region have no bytes here
+ * but come to every meeting: their number follows from most, which all know from the posts. A half is written again
+ * behind a meeting to which all came after they had read it. */
 static ls_status gather_staged(const struct gathering *gathering) {
     const struct ls_shared *shared = gathering->shared;
     size_t most = 0;
     for (int i = 0; i < shared->size; i++)
         if (is_staged(gathering, i) && part_bytes(gathering, i) > most) most = part_bytes(gathering, i);
-    ls_status status = most ? LS_OK : ls_meet(&gathering->opened.place, false);
+    ls_status status = most ? LS_OK : ls_shm_barrier(&gathering->opened.place, false);
     int half = 0;
-    for (size_t offset = 0; offset < most && !status; offset += LS_SHARED_STAGE, half ^= 1) {
+    for (size_t offset = 0; offset < most && !status; offset += shared->board.stage, half ^= 1) {
         size_t own = staged_bytes(gathering, shared->rank, offset);
-        if (own) memcpy(ls_shared_control(shared, shared->rank)->stage[half], gathering->input + offset, own);
-        status = ls_meet(&gathering->opened.place, false);
+        if (own) memcpy(ls_shared_stage(shared, shared->rank, half), gathering->input + offset, own);
+        status = ls_shm_barrier(&gathering->opened.place, false);
         if (!status) copy_staged(gathering, offset, half);
     }
     return status;
@@ -133,9 +173,8 @@ static ls_status gather_in_memory(struct ls_group *group, const struct ls_call *
 
 static ls_status check_all_gather(const struct ls_group *group, const char *name, ls_dtype dtype, const size_t *counts,
                                   size_t *total) {
-    if (ls_abort_raised(group->executor.abort)) return ls_abort_status(group->executor.abort);
-    ls_status status = ls_group_check_name(name);
-    return status ? status : ls_group_sum_counts(group, name, dtype, counts, total);
+    ls_status status = ls_call_check_name(name);
+    return status ? status : ls_call_sum_counts(group, name, dtype, counts, total);
 }
 
 ls_status ls_group_all_gather(struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
@@ -144,14 +183,16 @@ ls_status ls_group_all_gather(struct ls_group *group, const char *name, ls_dtype
     int rank = group->executor.rank;
     ls_status status = check_all_gather(group, name, dtype, counts, &total);
     if (!status && ((counts[rank] && !input) || (total && !output)))
-        status = ls_group_missing_memory(name, "input or output");
-    if (status) return ls_group_finish(group, status);
-    struct ls_call call = ls_group_begin(group, LS_KIND_ALL_GATHER, name, dtype, counts[rank]);
+        status = ls_call_missing_memory(name, "input or output");
+    if (status) return status;
+    if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
+    struct ls_call call = ls_call_begin(group, LS_KIND_ALL_GATHER, name, dtype, counts[rank]);
     call.counts = counts;
     call.frame.total = total;
     for (int i = 0; i < group->executor.size; i++) call.frame.layout = ls_frame_digest(call.frame.layout, counts[i]);
     if (ls_group_is_one_host(group))
-        return ls_group_finish(group, gather_in_memory(group, &call, ls_dtype_size(dtype), input, output));
-    schedule_all_gather(group, counts, ls_dtype_size(dtype), input, output);
-    return ls_group_finish(group, ls_group_run(group, &call));
+        return ls_call_finish(group, gather_in_memory(group, &call, ls_dtype_size(dtype), input, output));
+    bool flat = group->executor.size <= LS_MEET_ALL;
+    if (total) (flat ? schedule_flat : schedule_round)(group, counts, ls_dtype_size(dtype), input, output);
+    return ls_call_finish(group, ls_call_run(group, &call));
 }

@@ -1,14 +1,16 @@
 /* All-reduce: arguments, fingerprint, and the algorithm that runs it. The counterpart of TensorFlow's
  * CollectiveReduceV2 behind CollectiveAllReduceExtended. */
+#include "collective/all_reduce.h"
+
 #include <stdint.h>
 
 #include "base/denormal.h"
-#include "base/dtype.h"
+#include "base/option_names.h"
 #include "base/status.h"
-#include "collective/choice.h"
-#include "collective/push.h"
-#include "collective/state.h"
-#include "collective/two_level.h"
+#include "collective/algorithm.h"
+#include "collective/call.h"
+#include "collective/tuner.h"
+#include "collective/group_private.h"
 
 enum { MAX_LEAVES = 1 << 20 };
 
@@ -27,7 +29,7 @@ static ls_status check_leaves(const struct ls_group *group, const struct ls_all_
 }
 
 static ls_status check_arrays(const struct ls_all_reduce *call, int local) {
-    if (!call->inputs || !call->outputs) return ls_group_missing_memory(call->name, "inputs or outputs");
+    if (!call->inputs || !call->outputs) return ls_call_missing_memory(call->name, "inputs or outputs");
     for (int i = 0; i < local && call->count; i++)
         if (!call->inputs[i] || !call->outputs[i])
             return ls_fail(LS_INVALID_ARGUMENT, "all_reduce '%s': %s[%d] is NULL", call->name,
@@ -36,20 +38,20 @@ static ls_status check_arrays(const struct ls_all_reduce *call, int local) {
 }
 
 static ls_status check_compression(const struct ls_all_reduce *call) {
-    ls_status status = ls_compression_check(call->compression);
+    ls_status status = ls_option_names_check_compression(call->compression);
     if (!status && call->compression && (call->dtype != LS_FLOAT32 || (call->op != LS_SUM && call->op != LS_MEAN)))
-        status =
-            ls_fail(LS_INVALID_ARGUMENT, "compression %s is for sum and mean of float32, not for %s of %s",
-                    ls_compression_name(call->compression), ls_reduce_op_name(call->op), ls_dtype_name(call->dtype));
+        status = ls_fail(LS_INVALID_ARGUMENT, "compression %s is for sum and mean of float32, not for %s of %s",
+                         ls_option_names_compression(call->compression), ls_option_names_reduce_op(call->op),
+                         ls_dtype_name(call->dtype));
     return status ? ls_fail_context(status, "all_reduce '%s'", call->name) : LS_OK;
 }
 
 static ls_status check_all_reduce(const struct ls_group *group, const struct ls_all_reduce *call, const int *first) {
-    ls_status status = ls_group_check_name(call->name);
-    if (!status) status = ls_group_check_bytes(call->name, call->dtype, call->count);
-    if (!status) status = ls_reduce_op_check(call->op);
+    ls_status status = ls_call_check_name(call->name);
+    if (!status) status = ls_call_check_bytes(call->name, call->dtype, call->count);
+    if (!status) status = ls_option_names_check_reduce_op(call->op);
     if (!status) status = check_compression(call);
-    if (!status) status = ls_group_check_communication(call->name, call->communication);
+    if (!status) status = ls_call_check_communication(call->name, call->communication);
     if (!status) status = check_leaves(group, call, first);
     int rank = group->executor.rank;
     return status ? status : check_arrays(call, first[rank + 1] - first[rank]);
@@ -69,44 +71,42 @@ static struct ls_reduction reduction_of(const struct ls_group *group, const stru
                                  .hosts = &group->flat};
 }
 
-bool ls_group_offers(const struct ls_group *group, enum ls_algorithm algorithm, const struct ls_reduction *reduction) {
-    const struct ls_algorithm_info *info = ls_algorithm_info(algorithm);
-    if (reduction->compression && !info->compresses) return false;
-    if (algorithm == LS_ALGORITHM_SHARED)
-        return ls_group_is_one_host(group) && ls_push_fits(group->shared, reduction->first);
-    if (algorithm == LS_ALGORITHM_TWO_LEVEL) return ls_two_level_fits(group, reduction->first);
-    return info->schedule && (!info->fits || info->fits(reduction));
-}
-
+/* In the memory of one host compression would cost two passes and save no wire, so nothing is rounded there. The answer
+ * depends on facts that all ranks share. */
 static bool moves_over_links(const struct ls_group *group, ls_communication communication, const int *first) {
     if (communication != LS_AUTO || (group->algorithm && group->algorithm != LS_ALGORITHM_SHARED)) return true;
-    return !ls_group_is_one_host(group) || !ls_push_fits(group->shared, first);
+    return !ls_algorithm_offers(LS_ALGORITHM_SHARED, group, &(struct ls_reduction){.first = first});
 }
 
-bool ls_group_compresses(const struct ls_group *group, ls_communication communication) {
+bool ls_group_all_reduce_compresses(const struct ls_group *group, ls_communication communication) {
     return group->executor.size > 1 && moves_over_links(group, communication, group->first);
 }
 
 /* The call's own algorithm; AUTO's. */
-static ls_status choose(const struct ls_group *group, const struct ls_all_reduce *call,
-                        const struct ls_reduction *reduction, enum ls_algorithm *algorithm) {
+static ls_status choose_all_reduce(const struct ls_group *group, const struct ls_all_reduce *call,
+                                   const struct ls_reduction *reduction, enum ls_algorithm *algorithm) {
     *algorithm = LS_ALGORITHM_EXCHANGE;
     if (reduction->size == 1) return LS_OK;
     *algorithm = call->communication == LS_RING ? LS_ALGORITHM_RING : group->algorithm;
-    if (!*algorithm) *algorithm = ls_choice_find(group->choice, group, reduction);
-    if (ls_group_offers(group, *algorithm, reduction)) return LS_OK;
+    if (!*algorithm) *algorithm = ls_tuner_find(group->choice, group, reduction);
+    if (ls_algorithm_offers(*algorithm, group, reduction)) return LS_OK;
     struct ls_reduction on_hosts = *reduction;
     on_hosts.hosts = &group->hosts;
     return ls_algorithm_refuse(*algorithm, call->name, &on_hosts);
 }
 
+static const int *leaves_of(const struct ls_group *group, const struct ls_all_reduce *call) {
+    return call->leaves.first ? call->leaves.first : group->first;
+}
+
+/* The frame carries a digest of first, for two ranks that disagree on the leaves would fold different trees. It carries
+ * the compression that was asked for, not the one that is used: a rank with another option is told so on one host too.
+ */
 static ls_status all_reduce(struct ls_group *group, const struct ls_all_reduce *call) {
-    const int *first = call->leaves.first ? call->leaves.first : group->first;
+    const int *first = leaves_of(group, call);
     if (ls_abort_raised(group->executor.abort)) return ls_abort_status(group->executor.abort);
-    ls_status status = check_all_reduce(group, call, first);
-    if (status) return status;
-    struct ls_call made = ls_group_begin(group, LS_KIND_ALL_REDUCE, call->name, call->dtype, call->count);
-    made.combine = ls_combine(call->op, call->dtype);
+    struct ls_call made = ls_call_begin(group, LS_KIND_ALL_REDUCE, call->name, call->dtype, call->count);
+    made.combine = ls_reduce_combine(call->op, call->dtype);
     made.frame.op = (int32_t)call->op;
     made.frame.communication = (int32_t)call->communication;
     made.frame.total = (uint64_t)first[group->executor.size];
@@ -116,22 +116,22 @@ static ls_status all_reduce(struct ls_group *group, const struct ls_all_reduce *
     struct ls_reduction reduction = reduction_of(group, call, first);
     if (group->executor.size == 1 || !moves_over_links(group, call->communication, first))
         reduction.compression = LS_COMPRESS_NONE;
-    made.conversion = ls_conversion(reduction.compression);
+    made.conversion = ls_convert_find(reduction.compression);
     enum ls_algorithm algorithm;
-    status = choose(group, call, &reduction, &algorithm);
+    ls_status status = choose_all_reduce(group, call, &reduction, &algorithm);
     if (status) return status;
     made.frame.algorithm = (int32_t)algorithm;
     group->executor.flight.current->algorithm = (int32_t)algorithm;
-    if (algorithm == LS_ALGORITHM_SHARED)
-        return ls_push(group->shared, &group->executor, &group->schedule, &made, &reduction);
-    if (algorithm == LS_ALGORITHM_TWO_LEVEL) return ls_two_level(group, &made, &reduction);
-    if (call->count) ls_algorithm_schedule(algorithm, &group->schedule, &reduction);
-    return ls_group_run(group, &made);
+    return ls_algorithm_info(algorithm)->run(group, &made, &reduction);
 }
 
+/* Denormals are kept while arrays are added, whatever mode the caller computes in; the caller's mode comes back after
+ * it. The sums are then those of IEEE 754 on every thread that may fold them. */
 ls_status ls_group_all_reduce(struct ls_group *group, const struct ls_all_reduce *call) {
+    ls_status status = check_all_reduce(group, call, leaves_of(group, call));
+    if (status) return status;
     unsigned denormals = ls_denormals_keep();
-    ls_status status = ls_group_finish(group, all_reduce(group, call));
+    status = ls_call_finish(group, all_reduce(group, call));
     ls_denormals_restore(denormals);
     return status;
 }

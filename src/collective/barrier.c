@@ -1,18 +1,22 @@
 /* Barrier: fingerprints alone. The ranks of a host meet in memory; between hosts the first of each speak. */
-#include "collective/shared_call.h"
-#include "collective/state.h"
+#include "collective/barrier.h"
+
+#include "collective/call.h"
+#include "collective/shm/shared_call.h"
+#include "collective/group_private.h"
 
 static ls_status speak(struct ls_group *group, struct ls_call *call) {
     if (group->hosts.count == 1) return LS_OK;
-    ls_group_be_patient(group);
-    if (!ls_group_is_speaker(group)) return LS_OK;
-    ls_group_between_speakers(group, call);
-    return ls_group_run(group, call);
+    ls_call_be_patient(group);
+    if (!ls_call_is_speaker(group)) return LS_OK;
+    ls_call_between_speakers(group, call);
+    ls_call_meet_speakers(group);
+    return ls_call_run(group, call);
 }
 
 static ls_status barrier(struct ls_group *group, struct ls_call *call) {
     struct ls_shared_call opened;
-    if (group->hosts.count == group->hosts.size) return ls_group_run(group, call);
+    if (group->hosts.count == group->hosts.size) return ls_call_run(group, call);
     if (!group->shared) {
         ls_executor_begin(&group->executor, &group->schedule, call);
         return speak(group, call);
@@ -22,14 +26,14 @@ static ls_status barrier(struct ls_group *group, struct ls_call *call) {
     ls_status status = ls_shared_call_open(&opened);
     if (!status) status = speak(group, call);
     if (status || group->hosts.count == 1) return status;
-    ls_group_be_patient(group);
-    return ls_meet(&opened.place, false);
+    ls_call_be_patient(group);
+    return ls_shm_barrier(&opened.place, false);
 }
 
 ls_status ls_group_barrier(struct ls_group *group, const char *name) {
-    if (ls_abort_raised(group->executor.abort)) return ls_abort_status(group->executor.abort);
-    ls_status status = ls_group_check_name(name);
-    if (status) return ls_group_finish(group, status);
-    struct ls_call call = ls_group_begin(group, LS_KIND_BARRIER, name, LS_FLOAT32, 0);
-    return ls_group_finish(group, barrier(group, &call));
+    ls_status status = ls_call_check_name(name);
+    if (status) return status;
+    if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
+    struct ls_call call = ls_call_begin(group, LS_KIND_BARRIER, name, LS_FLOAT32, 0);
+    return ls_call_finish(group, barrier(group, &call));
 }

@@ -1,13 +1,22 @@
 /* The steps that every collective takes. */
-#include "base/dtype.h"
-#include "base/status.h"
-#include "collective/state.h"
+#include "collective/call.h"
 
-ls_status ls_group_check_name(const char *name) {
+#include <stdio.h>
+
+#include "base/dtype.h"
+#include "base/option_names.h"
+#include "base/status.h"
+#include "collective/group_private.h"
+#include "collective/run/failure_frame.h"
+#include "collective/run/wait.h"
+#include "collective/schedule/meet.h"
+#include "collective/shm/notice.h"
+
+ls_status ls_call_check_name(const char *name) {
     return name ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "a collective needs a name");
 }
 
-ls_status ls_group_check_bytes(const char *name, ls_dtype dtype, size_t count) {
+ls_status ls_call_check_bytes(const char *name, ls_dtype dtype, size_t count) {
     ls_status status = ls_dtype_check(dtype);
     if (!status && count > PTRDIFF_MAX / ls_dtype_size(dtype))
         status =
@@ -15,30 +24,30 @@ ls_status ls_group_check_bytes(const char *name, ls_dtype dtype, size_t count) {
     return status ? ls_fail_context(status, "collective '%s'", name) : LS_OK;
 }
 
-ls_status ls_group_sum_counts(const struct ls_group *group, const char *name, ls_dtype dtype, const size_t *counts,
-                              size_t *total) {
+ls_status ls_call_sum_counts(const struct ls_group *group, const char *name, ls_dtype dtype, const size_t *counts,
+                             size_t *total) {
     size_t sum = 0;
-    if (!counts) return ls_group_missing_memory(name, "counts");
+    if (!counts) return ls_call_missing_memory(name, "counts");
     for (int i = 0; i < group->executor.size; i++)
         if (__builtin_add_overflow(sum, counts[i], &sum))
             return ls_fail(LS_INVALID_ARGUMENT, "collective '%s': the sum of counts overflows at rank %d", name, i);
-    ls_status status = ls_group_check_bytes(name, dtype, sum);
+    ls_status status = ls_call_check_bytes(name, dtype, sum);
     if (!status) *total = sum;
     return status;
 }
 
-ls_status ls_group_check_communication(const char *name, ls_communication communication) {
+ls_status ls_call_check_communication(const char *name, ls_communication communication) {
     if (communication == LS_AUTO || communication == LS_RING) return LS_OK;
     return ls_fail(LS_UNIMPLEMENTED, "collective '%s': communication %s is not for memory of the host", name,
-                   ls_communication_name(communication));
+                   ls_option_names_communication(communication));
 }
 
-ls_status ls_group_missing_memory(const char *name, const char *which) {
+ls_status ls_call_missing_memory(const char *name, const char *which) {
     return ls_fail(LS_INVALID_ARGUMENT, "collective '%s': %s is NULL", name, which);
 }
 
-struct ls_call ls_group_begin(struct ls_group *group, enum ls_collective_kind kind, const char *name, ls_dtype dtype,
-                              size_t count) {
+struct ls_call ls_call_begin(struct ls_group *group, enum ls_collective_kind kind, const char *name, ls_dtype dtype,
+                             size_t count) {
     struct ls_call call = {.frame = {.generation = group->generation,
                                      .sequence = group->sequence++,
                                      .count = count,
@@ -49,15 +58,16 @@ struct ls_call ls_group_begin(struct ls_group *group, enum ls_collective_kind ki
                                      .dtype = (int32_t)dtype}};
     ls_frame_name(&call.frame, name);
     ls_flight_begin(&group->executor.flight, &call.frame);
+    ls_abort_count(group->executor.abort, group->sequence);
     ls_schedule_reset(&group->schedule, 1);
     return call;
 }
 
-void ls_group_be_patient(struct ls_group *group) {
-    if (group->hosts.count > 1 && group->hosts.count < group->hosts.size) ls_executor_be_patient(&group->executor);
+void ls_call_be_patient(struct ls_group *group) {
+    if (group->hosts.count > 1 && group->hosts.count < group->hosts.size) ls_wait_be_patient(&group->executor);
 }
 
-void ls_group_between_hosts(struct ls_group *group, struct ls_call *call) {
+void ls_call_between_hosts(struct ls_group *group, struct ls_call *call) {
     const struct ls_hosts *hosts = &group->hosts;
     int own = hosts->host[group->executor.rank];
     for (int i = 0; i < hosts->size; i++) group->roles[i] = hosts->host[i] == own ? LS_ROLE_COMPANION : LS_ROLE_NONE;
@@ -65,32 +75,61 @@ void ls_group_between_hosts(struct ls_group *group, struct ls_call *call) {
     call->resumed = true;
 }
 
-bool ls_group_is_speaker(const struct ls_group *group) {
+bool ls_call_is_speaker(const struct ls_group *group) {
     return group->hosts.index[group->executor.rank] == 0;
 }
 
-void ls_group_between_speakers(struct ls_group *group, struct ls_call *call) {
+void ls_call_between_speakers(struct ls_group *group, struct ls_call *call) {
     const struct ls_hosts *hosts = &group->hosts;
-    ls_group_between_hosts(group, call);
-    if (!ls_group_is_speaker(group)) return;
+    ls_call_between_hosts(group, call);
+    if (!ls_call_is_speaker(group) || hosts->count > LS_MEET_ALL) return;
     for (int host = 0; host < hosts->count; host++)
         if (host != hosts->host[group->executor.rank])
             group->roles[hosts->members[hosts->start[host]]] = LS_ROLE_PARTNER;
 }
 
-ls_status ls_group_run(struct ls_group *group, const struct ls_call *call) {
-    if (group->schedule.out_of_memory) return ls_fail(LS_RESOURCE_EXHAUSTED, "no memory for a collective's schedule");
-    return ls_execute(&group->executor, &group->schedule, call);
+void ls_call_meet_speakers(struct ls_group *group) {
+    const struct ls_hosts *hosts = &group->hosts;
+    if (hosts->count <= LS_MEET_ALL) return;
+    int *speakers = ls_schedule_take(&group->schedule, (size_t)hosts->count * sizeof(*speakers));
+    for (int host = 0; speakers && host < hosts->count; host++) speakers[host] = hosts->members[hosts->start[host]];
+    if (speakers) ls_meet_schedule(&group->schedule, speakers, hosts->count, hosts->host[group->executor.rank]);
 }
 
-ls_status ls_group_finish(struct ls_group *group, ls_status status) {
+/* Of a call that moves no bytes nobody leaves before all have come, whose fingerprints are compared then. */
+static void meet_all(struct ls_group *group, const struct ls_call *call) {
+    int size = group->executor.size;
+    if (!group->schedule.action_count && !call->roles && size > LS_MEET_ALL)
+        ls_meet_schedule(&group->schedule, NULL, size, group->executor.rank);
+}
+
+ls_status ls_call_run(struct ls_group *group, const struct ls_call *call) {
+    if (group->shared && !call->resumed) ls_notice_call(group->shared, &call->frame);
+    meet_all(group, call);
+    if (group->schedule.out_of_memory) return ls_fail(LS_RESOURCE_EXHAUSTED, "no memory for a collective's schedule");
+    return ls_executor_run(&group->executor, &group->schedule, call);
+}
+
+static void tell_host(const struct ls_group *group, ls_status status) {
+    char cause[LS_ERROR_SIZE];
+    if (!group->shared) return;
+    if (group->executor.told)
+        (void)snprintf(cause, sizeof(cause), "%s", ls_error());
+    else
+        (void)snprintf(cause, sizeof(cause), "rank %d: %.1000s", group->executor.rank, ls_error());
+    ls_notice_end(group->shared, status, cause);
+}
+
+ls_status ls_call_finish(struct ls_group *group, ls_status status) {
     ls_flight_end(&group->executor.flight, status != LS_OK);
     if (!status) return LS_OK;
+    bool own = !group->executor.told && !ls_abort_raised(group->executor.abort);
     ls_abort_raise(group->executor.abort, status, ls_error());
     status = ls_abort_status(group->executor.abort);
     if (group->told) return status;
     group->told = true;
-    ls_executor_tell(&group->executor, group->generation, status, ls_error());
-    if (group->failed) group->failed(group->context);
+    tell_host(group, status);
+    ls_failure_frame_send(&group->executor, group->generation, status, ls_error());
+    if (group->failed) group->failed(group->context, status, own);
     return ls_abort_status(group->executor.abort);
 }

@@ -6,11 +6,16 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "collective/reduction.h"
-#include "collective/shared.h"
-#include "collective/state.h"
+#include "collective/algorithm.h"
+#include "collective/all_gather.h"
+#include "collective/call.h"
+#include "collective/schedule/reduction.h"
+#include "collective/shm/notice.h"
+#include "collective/shm/shared.h"
+#include "collective/group_private.h"
+#include "collective/schedule/direct.h"
 
-enum { MIN_SEGMENT = 64, DEFAULT_SEGMENT = 256 * 1024 };
+enum { MIN_SEGMENT = 64, DEFAULT_SEGMENT = 256 * 1024, DEFAULT_DIRECT = 32 };
 #define MAX_SEGMENT ((size_t)1 << 30)
 
 static ls_status check_config(const struct ls_group_config *config) {
@@ -23,12 +28,7 @@ static ls_status check_config(const struct ls_group_config *config) {
                        (int)config->algorithm);
     if (!config->abort) return ls_fail(LS_INVALID_ARGUMENT, "a group needs an abort flag");
     if (config->size == 1) return LS_OK;
-    if (!config->links) return ls_fail(LS_INVALID_ARGUMENT, "a group of %d needs links", config->size);
-    for (int i = 0; i < config->size; i++)
-        if ((i == config->rank) != !config->links[i])
-            return ls_fail(LS_INVALID_ARGUMENT, "rank %d of %d: links[%d] must%s be NULL", config->rank, config->size,
-                           i, i == config->rank ? "" : " not");
-    return LS_OK;
+    return config->source ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "a group of %d needs a source of links", config->size);
 }
 
 static size_t segment_of(const struct ls_group_config *config) {
@@ -37,23 +37,18 @@ static size_t segment_of(const struct ls_group_config *config) {
     return config->segment < MAX_SEGMENT ? config->segment : MAX_SEGMENT;
 }
 
-static bool allocate(struct ls_group *group) {
+static bool allocate_group(struct ls_group *group) {
     struct ls_executor *executor = &group->executor;
     size_t size = (size_t)executor->size;
     executor->peers = ls_alloc_array(size, sizeof(*executor->peers));
     executor->polls = ls_alloc_array(size, sizeof(*executor->polls));
+    executor->heeded = ls_alloc_array(size, sizeof(*executor->heeded));
     executor->staging = ls_alloc_aligned(executor->segment + sizeof(double));
     group->first = ls_alloc_array(size + 1, sizeof(*group->first));
     group->roles = ls_alloc(size);
-    return executor->peers && executor->polls && executor->staging && group->first && group->roles &&
-           !ls_schedule_init(&group->schedule, executor->size) && !ls_hosts_init(&group->flat, executor->size, NULL) &&
-           !ls_hosts_init(&group->hosts, executor->size, NULL);
-}
-
-static void take_links(struct ls_group *group, struct ls_link **links) {
-    int size = group->executor.size;
-    for (int i = 0; i <= size; i++) group->first[i] = i;
-    for (int i = 0; i < size && size > 1; i++) group->executor.peers[i].link = links[i];
+    return executor->peers && executor->polls && executor->heeded && executor->staging && group->first &&
+           group->roles && !ls_schedule_init(&group->schedule, executor->size) &&
+           !ls_hosts_init(&group->flat, executor->size, NULL) && !ls_hosts_init(&group->hosts, executor->size, NULL);
 }
 
 ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **group) {
@@ -64,6 +59,7 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
     made->generation = config->generation;
     made->transport = config->transport;
     made->algorithm = config->algorithm;
+    made->direct_limit = config->direct_limit ? config->direct_limit : DEFAULT_DIRECT;
     made->pretended_host = config->pretended_host;
     made->failed = config->failed;
     made->context = config->context;
@@ -71,14 +67,16 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
                                           .size = config->size,
                                           .abort = config->abort,
                                           .log = config->log,
+                                          .algorithm_name = ls_algorithm_name,
                                           .timeout = config->timeout,
                                           .report_interval = config->report_interval,
                                           .segment = segment_of(config)};
-    if (!allocate(made) || ls_flight_init(&made->executor.flight, config->flight_record, config->activity)) {
+    if (!allocate_group(made) || ls_flight_init(&made->executor.flight, config->flight_record, config->activity)) {
         ls_group_free(made);
-        return ls_fail_memory("a group", (size_t)config->size * sizeof(struct ls_peer));
+        return ls_fail_memory("a group", (size_t)config->size * sizeof(struct ls_executor_peer));
     }
-    take_links(made, config->links);
+    for (int i = 0; i <= config->size; i++) made->first[i] = i;
+    made->executor.source = config->source;
     *group = made;
     return LS_OK;
 }
@@ -88,17 +86,28 @@ void ls_group_free(struct ls_group *group) {
     struct ls_executor *executor = &group->executor;
     for (int i = 0; executor->peers && i < executor->size; i++)
         if (executor->peers[i].link) executor->peers[i].link->ops->close(executor->peers[i].link);
+    if (executor->source) executor->source->ops->close(executor->source);
     ls_free(executor->peers);
     ls_free(executor->polls);
+    ls_free(executor->heeded);
     ls_free(executor->staging);
     ls_schedule_free(&group->schedule);
     ls_free(group->first);
     ls_free(group->roles);
     ls_hosts_free(&group->flat);
     ls_hosts_free(&group->hosts);
+    if (group->shared) ls_notice_end(group->shared, LS_OK, "");
     ls_shared_free(group->shared);
     ls_flight_free(&executor->flight);
     ls_free(group);
+}
+
+bool ls_group_is_severed(const struct ls_group *group) {
+    return atomic_load(&group->executor.severed);
+}
+
+void ls_group_sever(struct ls_group *group) {
+    atomic_store(&group->executor.severed, true);
 }
 
 int ls_group_rank(const struct ls_group *group) {
@@ -124,9 +133,7 @@ bool ls_group_is_one_host(const struct ls_group *group) {
 }
 
 const char *ls_group_links(const struct ls_group *group) {
-    for (int i = 0; i < group->executor.size; i++)
-        if (group->executor.peers[i].link) return group->executor.peers[i].link->ops->name;
-    return "none";
+    return group->executor.source ? group->executor.source->name : "none";
 }
 
 const char *ls_group_describe(const struct ls_group *group) {
@@ -147,14 +154,14 @@ static ls_status find_factor(struct ls_group *group) {
     if (!ranges) return ls_fail_memory("a list of leaves", size * sizeof(*ranges));
     const struct ls_reduction reduction = {.size = group->executor.size, .first = group->first, .hosts = &group->hosts};
     for (int host = 0; host < group->hosts.count; host++) {
-        int parts = ls_host_parts(&reduction, host, ranges, NULL, 0);
+        int parts = ls_direct_host_parts(&reduction, host, ranges, NULL, 0);
         if (parts > group->factor) group->factor = parts;
     }
     return LS_OK;
 }
 
 /* "shared memory in 2 hosts of 1 to 3 and tcp between them" */
-static void describe(struct ls_group *group) {
+static void describe_group(struct ls_group *group) {
     const struct ls_hosts *hosts = &group->hosts;
     int least = hosts->size, most = 0;
     if (hosts->count == hosts->size) return;
@@ -176,40 +183,52 @@ static void describe(struct ls_group *group) {
                        ls_group_links(group));
 }
 
+static ls_status gather_group(void *context, const char *name, ls_dtype dtype, const void *input, const size_t *counts,
+                              void *output) {
+    return ls_group_all_gather(context, name, dtype, input, counts, output);
+}
+
+static struct ls_discover_ranks ranks_of(struct ls_group *group) {
+    return (struct ls_discover_ranks){group->executor.rank, group->executor.size, gather_group, group};
+}
+
 static ls_status connect_shared(struct ls_group *group) {
-    char reason[256] = "";
+    struct ls_shared_reason reason = {""};
     const struct ls_executor *executor = &group->executor;
     ls_status status = LS_OK;
+    const struct ls_discover_ranks ranks = ranks_of(group);
+    const struct ls_shared_options options = {.wanted = group->transport != LS_TRANSPORT_TCP,
+                                              .pretended_host = group->pretended_host};
     if (group->transport != LS_TRANSPORT_GRPC)
-        status = ls_shared_open(group, group->transport != LS_TRANSPORT_TCP, &group->hosts, &group->shared, reason,
-                                sizeof(reason));
+        status = ls_shared_open(&ranks, &options, &group->hosts, &group->shared, &reason);
     if (!status) status = find_factor(group);
     if (status) return status;
-    describe(group);
+    describe_group(group);
     if (group->hosts.count > 1 && group->transport == LS_TRANSPORT_SHM)
         return ls_fail(
-            LS_UNAVAILABLE,
+            LS_FAILED_PRECONDITION,
             "LOCKSTEP_TRANSPORT is shm, but there is no shared memory between all workers: %s; set it to auto "
             "or tcp",
-            reason);
-    ls_log_write(executor->log, executor->rank ? LS_LOG_DEBUG : LS_LOG_INFO,
-                 "workers exchange gradients through %s%s%s%s", ls_group_describe(group), *reason ? " (" : "", reason,
-                 *reason ? ")" : "");
+            reason.text);
+    ls_log_shared(executor->log, !executor->rank, LS_LOG_INFO, "workers exchange gradients through %s%s%s%s",
+                  ls_group_describe(group), *reason.text ? " (" : "", reason.text, *reason.text ? ")" : "");
     return LS_OK;
 }
 
 ls_status ls_group_connect(struct ls_group *group) {
     if (group->executor.size == 1) return LS_OK;
-    return ls_group_finish(group, connect_shared(group));
+    return ls_call_finish(group, connect_shared(group));
 }
 
 /* *memory stays NULL where it cannot be shared. */
 static ls_status share(struct ls_group *group, size_t size, void **memory) {
-    char reason[256] = "";
+    struct ls_shared_reason reason = {""};
     if (group->hosts.count == group->hosts.size) return LS_OK;
-    ls_status status = ls_shared_allocate(group->shared, group, size, memory, reason, sizeof(reason));
+    const struct ls_discover_ranks ranks = ranks_of(group);
+    ls_status status = ls_shared_allocate(group->shared, &ranks, &group->hosts, size, memory, &reason);
     if (!status && group->shared && !*memory)
-        ls_log_warning(group->executor.log, "%zu bytes are not shared: %s", size, reason);
+        ls_log_shared(group->executor.log, group->executor.size <= LS_LOG_FEW || ls_call_is_speaker(group),
+                      LS_LOG_WARNING, "%zu bytes are not shared: %s", size, reason.text);
     return status;
 }
 
@@ -219,7 +238,7 @@ ls_status ls_group_share(struct ls_group *group, size_t size, void **memory) {
     if (!status) status = share(group, size, &made);
     if (!status && !made && !(made = ls_alloc_aligned(size))) status = ls_fail_memory("memory to be shared", size);
     if (!status) *memory = made;
-    return ls_group_finish(group, status);
+    return ls_call_finish(group, status);
 }
 
 void ls_group_unshare(struct ls_group *group, void *memory) {

@@ -1,7 +1,9 @@
-/* A group of workers that call collectives in the same order, over links between every pair. One thread calls at a
- * time. Every collective carries a fingerprint (sequence, kind, name, type, count, op, root): a difference is an error
- * that names both sides and both ranks. A failed collective, bad arguments included, leaves the group unusable (its
- * abort flag is raised). Adding runs in the calling thread, and keeps denormals whatever its mode. */
+/* A group of workers that call collectives in the same order, over links that are made when a call first needs them.
+ * One thread calls at a time. Every collective carries a fingerprint (sequence, kind, name, type, count, op, root): a
+ * difference is an error that names both sides and both ranks. A failed collective leaves the group unusable (its abort
+ * flag is raised), but for INVALID_ARGUMENT of what this rank alone can see (NULL, a type, op or root that is none,
+ * counts that overflow): then the call has not happened here, the others wait for a right one, and the next call of
+ * this rank takes its place. Adding runs in the calling thread, and keeps denormals whatever its mode. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -9,70 +11,73 @@
 
 #include "base/log.h"
 #include "base/settings.h"
-#include "collective/abort.h"
-#include "collective/algorithm.h"
-#include "collective/flight.h"
-#include "collective/transport.h"
+#include "collective/link/abort.h"
+#include "collective/schedule/reduction.h"
+#include "collective/run/flight.h"
+#include "collective/link/link_source.h"
 
 struct ls_group;
 struct ls_group_config {
     int rank, size;
-    struct ls_link **links;   /* [size]; takes them on success; links[rank] is NULL. May be NULL when size is 1 */
-    struct ls_abort *abort;   /* borrowed */
-    const struct ls_log *log; /* borrowed */
+    struct ls_link_source *source; /* takes it on success; NULL when size is 1 */
+    struct ls_abort *abort;        /* borrowed */
+    const struct ls_log *log;      /* borrowed */
     uint64_t generation;
-    double timeout;               /* seconds for one collective; 0: none */
-    double report_interval;       /* seconds between lines while waiting for somebody; 0: silent */
+    double timeout;               /* seconds for one collective; 0 sets no limit */
+    double report_interval;       /* seconds between log lines of a wait; 0 logs none */
     enum ls_transport transport;  /* for ls_group_connect */
     enum ls_algorithm algorithm;  /* of every all-reduce with LS_AUTO; AUTO: the fastest for each size */
-    size_t segment;               /* bytes moved and added at a time in pipelines; 0: 256 KiB */
-    size_t flight_record;         /* collectives that are remembered; 0: 1024 */
-    struct ls_activity *activity; /* borrowed; NULL: nobody asks */
-    void (*failed)(
-        void *context); /* once, in the thread of the first call that fails, after it has ended; NULL: none */
+    int direct_limit;             /* ranks up to which AUTO takes direct exchange; 0 means 32 */
+    size_t segment;               /* bytes moved and added at a time in pipelines; 0 means 256 KiB */
+    size_t flight_record;         /* collectives that are remembered; 0 means 1024 */
+    struct ls_activity *activity; /* borrowed; NULL if nothing is recorded */
+    /* Once, in the thread of the first call that fails, after it has ended; may be NULL. own: no other rank has told it
+     * why. Then it is the caller's to tell those with whom this rank has no link. */
+    void (*failed)(void *context, ls_status status, bool own);
     void *context;
     int pretended_host; /* for tests: ranks with different numbers are as on different hosts */
 };
 ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **group);
 void ls_group_free(struct ls_group *group); /* closes the links */
+/* True if a connection of the group broke, as it does when a worker is lost. An error of the user's with the same
+ * status leaves it false. */
+bool ls_group_is_severed(const struct ls_group *group);
+/* Marks the group as severed: NCCL, which moves bytes beside the group, has found a broken connection. Any thread. */
+void ls_group_sever(struct ls_group *group);
 int ls_group_rank(const struct ls_group *group);
 int ls_group_size(const struct ls_group *group);
-/* For the thread that makes the calls. */
+/* Called by the thread that makes the calls. */
 const struct ls_flight *ls_group_flight(const struct ls_group *group);
 
-/* Collective: finds the hosts, which are ranks that can map each other's memory, and so can add without links between
- * them. A log line tells. With transport LS_TRANSPORT_SHM an error naming why they are more than one. Without it, and
- * with LS_TRANSPORT_GRPC, which all ranks have or none, every rank is a host of its own. To be called once, before the
- * first ls_group_share. */
+/* Finds the hosts. A host is a set of ranks that can map each other's memory, and so can add without links between
+ * them. The call is collective. It writes the result to the log. With LS_TRANSPORT_SHM it returns FAILED_PRECONDITION
+ * with the cause if there are several hosts. Without shared memory, and with LS_TRANSPORT_GRPC, which all ranks have or
+ * none, every rank is a host of its own. A group calls it once, before the first ls_group_share. */
 ls_status ls_group_connect(struct ls_group *group);
 /* "shared memory"; the links' "tcp"; "shared memory in 2 hosts of 2 and tcp between them". */
 const char *ls_group_describe(const struct ls_group *group);
-/* What moves the bytes of calls that use the hosts' memory: "shm", "shm+tcp", the links' "tcp"; "none" for one rank. */
+/* The name of the transport of calls that use the hosts' memory: "shm", "shm+tcp", the links' "tcp"; "none" for one
+ * rank. */
 const char *ls_group_transport(const struct ls_group *group);
 /* The links' "tcp"; "none" for one rank. */
 const char *ls_group_links(const struct ls_group *group);
-/* How many partial results of equal size a host has to send where it would be one if its leaves were an aligned range
- * of the tree: the most maximal subtrees that the ranks of a host make up, with one leaf a rank. */
+/* The number of partial results of equal size that a host sends; it is 1 if the host's leaves are an aligned range of
+ * the tree. The value is the largest number of maximal subtrees that a host's ranks make up, with one leaf a rank. */
 int ls_group_factor(const struct ls_group *group);
-/* Whether all ranks share memory. */
+/* True if all ranks share memory. */
 bool ls_group_is_one_host(const struct ls_group *group);
-/* The algorithm that LS_AUTO takes for one leaf a worker. */
-enum ls_algorithm ls_group_algorithm(const struct ls_group *group, size_t element, size_t count,
-                                     ls_compression compression);
 /* The number of rank's host: ranks of one share memory. */
 int ls_group_host(const struct ls_group *group, int rank);
-/* For people: who exchanges with whom, and what LS_AUTO chooses why. */
-void ls_group_explain(const struct ls_group *group, FILE *to);
 /* Collective: size zeroed bytes (above 0, each rank its own), aligned to 64. Arrays that lie in such memory of every
  * rank, of the same call, are added fastest. Plain memory where none can be shared. */
 ls_status ls_group_share(struct ls_group *group, size_t size, void **memory);
-/* Not collective; NULL is nothing. Other ranks keep their view of it until they give theirs back. What is left goes
- * with the group. */
+/* Gives the memory back; NULL is ignored. The call is not collective: other ranks keep their mapping until they give it
+ * back. The group's end releases the rest. */
 void ls_group_unshare(struct ls_group *group, void *memory);
 
-/* How the leaves of the tree (replicas) lie on workers: worker w holds leaves [first[w], first[w + 1]). */
+/* The layout of the tree's leaves (replicas) on workers: worker w holds leaves [first[w], first[w + 1]). */
 struct ls_leaves {
-    const int *first; /* [size + 1]; NULL: one leaf a worker */
+    const int *first; /* [size + 1]; NULL if every worker has one leaf */
 };
 
 struct ls_all_reduce {
@@ -82,19 +87,10 @@ struct ls_all_reduce {
     ls_dtype dtype;
     size_t count;
     struct ls_leaves leaves;
-    ls_compression compression; /* of what crosses links: LS_SUM and LS_MEAN of LS_FLOAT32 only */
+    ls_compression compression; /* of the bytes that cross links: LS_SUM and LS_MEAN of LS_FLOAT32 only */
     const void *const *inputs;  /* one array for each local leaf; read only, unless it is an output too */
     void *const *outputs;       /* likewise; each receives the result */
 };
-/* Whether calls with a compression are compressed: not where they go through shared memory. */
-bool ls_group_compresses(const struct ls_group *group, ls_communication communication);
-ls_status ls_group_all_reduce(struct ls_group *group, const struct ls_all_reduce *call);
-/* In place; size bytes from root's data to all. */
-ls_status ls_group_broadcast(struct ls_group *group, const char *name, int root, ls_dtype dtype, void *data,
-                             size_t count);
-/* counts[size] elements from each rank, concatenated in rank order; input may be its own place in output. */
-ls_status ls_group_all_gather(struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
-                              const size_t *counts, void *output);
 
 struct ls_reduce_scatter {
     const char *name;
@@ -106,5 +102,3 @@ struct ls_reduce_scatter {
     const void *input;    /* the parts of all ranks, in rank order */
     void *output;         /* the own part; may be its place in input, otherwise they do not overlap */
 };
-ls_status ls_group_reduce_scatter(struct ls_group *group, const struct ls_reduce_scatter *call);
-ls_status ls_group_barrier(struct ls_group *group, const char *name);

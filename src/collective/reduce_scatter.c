@@ -3,12 +3,19 @@
  * memory of one host it reads them there. RING
  * passes partial sums along the ring; the chain of a part begins behind its owner and ends there. The counterpart of
  * MPI_Reduce_scatter, ncclReduceScatter and torch's reduce_scatter. */
+#include "collective/reduce_scatter.h"
+
 #include <stdint.h>
+#include <string.h>
 
 #include "base/denormal.h"
-#include "base/dtype.h"
+#include "base/option_names.h"
+#include "base/memory.h"
 #include "base/status.h"
-#include "collective/scatter.h"
+#include "collective/call.h"
+#include "collective/group_private.h"
+#include "collective/schedule/halving.h"
+#include "collective/shm/shm_reduce_scatter.h"
 
 struct part {
     int owner;
@@ -16,8 +23,12 @@ struct part {
 };
 
 static struct ls_scatter scatter_of(struct ls_group *group, const struct ls_reduce_scatter *call, size_t total) {
-    struct ls_scatter scatter = {.group = group,
-                                 .call = call,
+    struct ls_scatter scatter = {.executor = &group->executor,
+                                 .schedule = &group->schedule,
+                                 .counts = call->counts,
+                                 .input = call->input,
+                                 .output = call->output,
+                                 .dtype = call->dtype,
                                  .rank = group->executor.rank,
                                  .size = group->executor.size,
                                  .divide = call->op == LS_MEAN ? group->executor.size : 0,
@@ -30,17 +41,19 @@ static struct ls_scatter scatter_of(struct ls_group *group, const struct ls_redu
 /* ---- the tree ---- */
 
 static void send_parts(const struct ls_scatter *scatter) {
-    const unsigned char *input = scatter->call->input;
+    const unsigned char *input = scatter->input;
     for (int i = 0; i < scatter->size; i++) {
         size_t bytes = ls_scatter_part(scatter, i);
         struct ls_action action = {.kind = LS_ACTION_SEND, .peer = i, .from = input, .size = bytes};
-        if (i != scatter->rank) (void)ls_schedule_add(&scatter->group->schedule, action);
+        if (i != scatter->rank) (void)ls_schedule_add(scatter->schedule, action);
         if (bytes) input += bytes;
     }
 }
 
+/* Every part that comes has a slot of its own, n - 1 times the part in all: the fold is gated by all of them and adds
+ * in leaf order, not in that of arrival. */
 static void schedule_tree(const struct ls_scatter *scatter) {
-    struct ls_schedule *schedule = &scatter->group->schedule;
+    struct ls_schedule *schedule = scatter->schedule;
     size_t ranks = (size_t)scatter->size, own = ls_scatter_part(scatter, scatter->rank);
     send_parts(scatter);
     const unsigned char **from = ls_schedule_take(schedule, ranks * sizeof(*from));
@@ -48,7 +61,7 @@ static void schedule_tree(const struct ls_scatter *scatter) {
     if (!own || !from || !received) return;
     for (int i = 0; i < scatter->size; i++) {
         received[i] = -1;
-        from[i] = (const unsigned char *)scatter->call->input + scatter->start;
+        from[i] = (const unsigned char *)scatter->input + scatter->start;
         if (i == scatter->rank) continue;
         unsigned char *slot = ls_schedule_take(schedule, own);
         from[i] = slot;
@@ -56,12 +69,37 @@ static void schedule_tree(const struct ls_scatter *scatter) {
             schedule, (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = i, .to = slot, .size = own});
     }
     int fold = ls_schedule_add(
-        schedule, (struct ls_action){
-                      .kind = LS_ACTION_FOLD, .to = scatter->call->output, .size = own, .divide = scatter->divide});
+        schedule,
+        (struct ls_action){.kind = LS_ACTION_FOLD, .to = scatter->output, .size = own, .divide = scatter->divide});
     for (int i = 0; i < scatter->size; i++) {
         ls_schedule_gate(schedule, fold, received[i]);
         ls_schedule_source(schedule, fold, (struct ls_subtree){i, i + 1}, from[i]);
     }
+}
+
+/* ---- the tree, of many ---- */
+
+/* The whole all-reduce, into memory of its own, of which each rank keeps its part. It moves twice the bytes, over a few
+ * links, and adds along the same tree. */
+static ls_status reduce_all(struct ls_group *group, const struct ls_scatter *scatter, const struct ls_call *call) {
+    unsigned char *sums = ls_schedule_take(scatter->schedule, scatter->total);
+    if (!sums) return ls_fail_memory("the sums of a reduce_scatter", scatter->total);
+    const void *inputs[1] = {scatter->input};
+    void *outputs[1] = {sums};
+    const struct ls_reduction reduction = {.rank = scatter->rank,
+                                           .size = scatter->size,
+                                           .element = scatter->element,
+                                           .count = scatter->total / scatter->element,
+                                           .divide = scatter->divide,
+                                           .first = group->first,
+                                           .inputs = inputs,
+                                           .outputs = outputs,
+                                           .hosts = &group->flat};
+    ls_halving_schedule(scatter->schedule, &reduction);
+    ls_status status = ls_call_run(group, call);
+    size_t own = ls_scatter_part(scatter, scatter->rank);
+    if (!status && own) memcpy(scatter->output, sums + scatter->start, own);
+    return status;
 }
 
 /* ---- the chain ---- */
@@ -77,11 +115,13 @@ static void step_back(const struct ls_scatter *scatter, struct part *part) {
 static void send_next(const struct ls_scatter *scatter, const unsigned char *from, size_t size, int gate) {
     struct ls_action action = {
         .kind = LS_ACTION_SEND, .peer = (scatter->rank + 1) % scatter->size, .from = from, .size = size};
-    ls_schedule_gate(&scatter->group->schedule, ls_schedule_add(&scatter->group->schedule, action), gate);
+    ls_schedule_gate(scatter->schedule, ls_schedule_add(scatter->schedule, action), gate);
 }
 
+/* The first n - 1 steps of Patarasuk and Yuan's ring. The chain of the part of rank b begins at b + 1 and ends at b, so
+ * that the owner adds last and divides for MEAN. Partial sums lie in scratch: input is const. */
 static void schedule_chain(const struct ls_scatter *scatter) {
-    const unsigned char *input = scatter->call->input;
+    const unsigned char *input = scatter->input;
     struct part part = {scatter->rank, scatter->start, 0};
     step_back(scatter, &part);
     const unsigned char *from = input + part.start;
@@ -90,8 +130,8 @@ static void schedule_chain(const struct ls_scatter *scatter) {
         bool last = step == scatter->size - 1;
         send_next(scatter, from, part.size, made);
         step_back(scatter, &part);
-        unsigned char *to = last ? scatter->call->output : ls_schedule_take(&scatter->group->schedule, part.size);
-        made = ls_schedule_add(&scatter->group->schedule,
+        unsigned char *to = last ? scatter->output : ls_schedule_take(scatter->schedule, part.size);
+        made = ls_schedule_add(scatter->schedule,
                                (struct ls_action){.kind = LS_ACTION_RECEIVE_ADD,
                                                   .peer = (scatter->rank + scatter->size - 1) % scatter->size,
                                                   .to = to,
@@ -104,11 +144,10 @@ static void schedule_chain(const struct ls_scatter *scatter) {
 
 /* ---- the call ---- */
 
-static ls_status check_memory(const struct ls_scatter *scatter) {
-    const struct ls_reduce_scatter *call = scatter->call;
+static ls_status check_memory(const struct ls_scatter *scatter, const struct ls_reduce_scatter *call) {
     size_t own = ls_scatter_part(scatter, scatter->rank);
     if ((scatter->total && !call->input) || (own && !call->output))
-        return ls_group_missing_memory(call->name, "input or output");
+        return ls_call_missing_memory(call->name, "input or output");
     uintptr_t input = (uintptr_t)call->input, output = (uintptr_t)call->output;
     if (!own || output == input + scatter->start) return LS_OK;
     if (output + own <= input || input + scatter->total <= output) return LS_OK;
@@ -118,36 +157,39 @@ static ls_status check_memory(const struct ls_scatter *scatter) {
 }
 
 static ls_status check_call(const struct ls_group *group, const struct ls_reduce_scatter *call, size_t *total) {
-    if (ls_abort_raised(group->executor.abort)) return ls_abort_status(group->executor.abort);
-    ls_status status = ls_group_check_name(call->name);
-    if (!status) status = ls_group_sum_counts(group, call->name, call->dtype, call->counts, total);
-    if (!status) status = ls_reduce_op_check(call->op);
-    return status ? status : ls_group_check_communication(call->name, call->communication);
+    ls_status status = ls_call_check_name(call->name);
+    if (!status) status = ls_call_sum_counts(group, call->name, call->dtype, call->counts, total);
+    if (!status) status = ls_option_names_check_reduce_op(call->op);
+    return status ? status : ls_call_check_communication(call->name, call->communication);
 }
 
-static ls_status reduce_scatter(struct ls_group *group, const struct ls_reduce_scatter *call) {
+static ls_status reduce_scatter(struct ls_group *group, const struct ls_reduce_scatter *call,
+                                const struct ls_scatter *scatter, size_t total) {
+    if (ls_abort_raised(group->executor.abort)) return ls_abort_status(group->executor.abort);
+    struct ls_call made = ls_call_begin(group, LS_KIND_REDUCE_SCATTER, call->name, call->dtype, total);
+    made.combine = ls_reduce_combine(call->op, call->dtype);
+    made.frame.op = (int32_t)call->op;
+    made.frame.communication = (int32_t)call->communication;
+    made.frame.total = total;
+    for (int i = 0; i < scatter->size; i++) made.frame.layout = ls_frame_digest(made.frame.layout, call->counts[i]);
+    if (call->communication == LS_AUTO && ls_group_is_one_host(group))
+        return ls_shm_reduce_scatter(scatter, group->shared, &made);
+    ls_schedule_reset(&group->schedule, scatter->size);
+    bool chain = call->communication == LS_RING && scatter->size > 1;
+    if (total && !chain && scatter->size > group->direct_limit) return reduce_all(group, scatter, &made);
+    if (total) (chain ? schedule_chain : schedule_tree)(scatter);
+    return ls_call_run(group, &made);
+}
+
+ls_status ls_group_reduce_scatter(struct ls_group *group, const struct ls_reduce_scatter *call) {
     size_t total = 0;
     ls_status status = check_call(group, call, &total);
     if (status) return status;
     struct ls_scatter scatter = scatter_of(group, call, total);
-    status = check_memory(&scatter);
+    status = check_memory(&scatter, call);
     if (status) return status;
-    struct ls_call made = ls_group_begin(group, LS_KIND_REDUCE_SCATTER, call->name, call->dtype, total);
-    made.combine = ls_combine(call->op, call->dtype);
-    made.frame.op = (int32_t)call->op;
-    made.frame.communication = (int32_t)call->communication;
-    made.frame.total = total;
-    for (int i = 0; i < scatter.size; i++) made.frame.layout = ls_frame_digest(made.frame.layout, call->counts[i]);
-    if (call->communication == LS_AUTO && ls_group_is_one_host(group)) return ls_scatter_in_memory(&scatter, &made);
-    ls_schedule_reset(&group->schedule, scatter.size);
-    bool chain = call->communication == LS_RING && scatter.size > 1;
-    if (total) (chain ? schedule_chain : schedule_tree)(&scatter);
-    return ls_group_run(group, &made);
-}
-
-ls_status ls_group_reduce_scatter(struct ls_group *group, const struct ls_reduce_scatter *call) {
     unsigned denormals = ls_denormals_keep();
-    ls_status status = ls_group_finish(group, reduce_scatter(group, call));
+    status = ls_call_finish(group, reduce_scatter(group, call, &scatter, total));
     ls_denormals_restore(denormals);
     return status;
 }

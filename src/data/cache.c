@@ -1,56 +1,65 @@
 /* A source whose examples are kept in memory once they have been read (tf.data's cache, before random stages). Any
  * number of threads may read: whoever comes first to an example keeps it, and who comes meanwhile reads it for itself,
  * so that nobody waits. Untouched pages cost nothing. */
+#include "data/cache.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/sources.h"
+#include "data/dataset.h"
 
 enum state { EMPTY = 0, KEEPING, KEPT };
 
 struct cached {
     struct ls_source source;
-    struct ls_source *inner; /* owns */
-    size_t elements;         /* of one example */
-    float *features;         /* owns */
-    int32_t *labels;         /* owns */
-    atomic_uchar *states;    /* owns: an enum state for each example */
+    struct ls_source *inner;   /* owns */
+    size_t elements;           /* of one example */
+    float *features;           /* owns */
+    struct ls_targets targets; /* owns */
+    atomic_uchar *states;      /* owns: an enum state for each example */
 };
 
-static void keep(const struct cached *cached, int64_t index, const float *features, int32_t label) {
+/* The exchange from EMPTY to KEEPING chooses one writer. KEPT is stored with release order behind the copy, and read
+ * with acquire order before it: who sees KEPT sees the whole example. */
+static void keep_cache(const struct cached *cached, int64_t index, const float *features,
+                       const struct ls_targets *targets) {
     unsigned char expected = EMPTY;
     if (!atomic_compare_exchange_strong(&cached->states[index], &expected, KEEPING)) return;
     memcpy(cached->features + (size_t)index * cached->elements, features, cached->elements * sizeof(*features));
-    cached->labels[index] = label;
+    const struct ls_targets place = ls_targets_at(&cached->targets, &cached->source.targets, index);
+    ls_targets_copy(&cached->source.targets, targets, 1, &place);
     atomic_store_explicit(&cached->states[index], KEPT, memory_order_release);
 }
 
-static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+static ls_status read_cache_example(const struct ls_source *source, int64_t index, float *features,
+                                    const struct ls_targets *targets) {
     const struct cached *cached = (const struct cached *)source;
     if (atomic_load_explicit(&cached->states[index], memory_order_acquire) == KEPT) {
         memcpy(features, cached->features + (size_t)index * cached->elements, cached->elements * sizeof(*features));
-        *label = cached->labels[index];
+        const struct ls_targets place = ls_targets_at(&cached->targets, &cached->source.targets, index);
+        ls_targets_copy(&cached->source.targets, &place, 1, targets);
         return LS_OK;
     }
-    ls_status status = cached->inner->ops->read(cached->inner, index, features, label);
-    if (!status) keep(cached, index, features, *label);
+    ls_status status = cached->inner->ops->read(cached->inner, index, features, targets);
+    if (!status) keep_cache(cached, index, features, targets);
     return status;
 }
 
-static ls_status read_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
-                              int32_t *label) {
+static ls_status read_cache_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
+                                    const struct ls_targets *targets) {
     const struct ls_source *inner = ((const struct cached *)source)->inner;
-    return inner->ops->encoded(inner, index, bytes, size, label);
+    return inner->ops->encoded(inner, index, bytes, size, targets);
 }
 
-static const char *class_name(const struct ls_source *source, int label) {
+static const char *class_cache_name(const struct ls_source *source, int label) {
     return ls_source_class_name(((const struct cached *)source)->inner, label);
 }
 
-static int64_t file_of(const struct ls_source *source, int64_t index) {
+static int64_t file_of_cache(const struct ls_source *source, int64_t index) {
     const struct ls_source *inner = ((const struct cached *)source)->inner;
     return inner->ops->file(inner, index);
 }
@@ -59,15 +68,18 @@ static void free_cached(struct ls_source *source) {
     struct cached *cached = (struct cached *)source;
     if (cached->inner) cached->inner->ops->free(cached->inner);
     ls_free(cached->features);
-    ls_free(cached->labels);
+    ls_targets_free(&cached->targets);
     ls_free((void *)cached->states);
     ls_free(cached);
 }
 
 static const struct ls_source_ops ops = {
-    .read = read_example, .free = free_cached, .class_name = class_name, .file = file_of};
-static const struct ls_source_ops encoded_ops = {
-    .read = read_example, .free = free_cached, .class_name = class_name, .encoded = read_encoded, .file = file_of};
+    .read = read_cache_example, .free = free_cached, .class_name = class_cache_name, .file = file_of_cache};
+static const struct ls_source_ops encoded_ops = {.read = read_cache_example,
+                                                 .free = free_cached,
+                                                 .class_name = class_cache_name,
+                                                 .encoded = read_cache_encoded,
+                                                 .file = file_of_cache};
 
 ls_status ls_source_cache(struct ls_source **source) {
     struct cached *made = ls_alloc(sizeof(*made));
@@ -77,9 +89,9 @@ ls_status ls_source_cache(struct ls_source **source) {
     made->source.ops = (*source)->ops->encoded ? &encoded_ops : &ops;
     made->elements = (size_t)ls_shape_count(&made->source.shape);
     made->features = ls_alloc_array(count, made->elements * sizeof(float));
-    made->labels = ls_alloc_array(count, sizeof(*made->labels));
     made->states = ls_alloc_array(count, sizeof(*made->states));
-    if (!made->features || !made->labels || !made->states) {
+    ls_status status = ls_targets_new(&made->source.targets, (int64_t)count, &made->targets);
+    if (status || !made->features || !made->states) {
         size_t bytes = count * made->elements * sizeof(float);
         free_cached(&made->source);
         return ls_fail_memory("the cache of all examples", bytes);

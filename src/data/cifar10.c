@@ -5,9 +5,11 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/status.h"
 #include "data/reader.h"
 #include "data/sources.h"
+#include "data/dataset.h"
 
 #define CLASSES   10
 #define MAX_FILES 5
@@ -24,9 +26,10 @@ static const uint8_t *find_record(const struct cifar10 *cifar10, int64_t index) 
     return cifar10->files[file] + (size_t)index * LS_CIFAR10_RECORD;
 }
 
-static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+static ls_status read_cifar10_example(const struct ls_source *source, int64_t index, float *features,
+                                      const struct ls_targets *targets) {
     const uint8_t *record = find_record((const struct cifar10 *)source, index);
-    *label = record[0];
+    *targets->labels = record[0];
     for (int channel = 0; channel < 3; channel++) {
         const uint8_t *plane = record + 1 + channel * LS_CIFAR10_PIXELS;
         for (int i = 0; i < LS_CIFAR10_PIXELS; i++) features[3 * i + channel] = (float)plane[i] / 255.0F;
@@ -40,7 +43,7 @@ static void free_cifar10(struct ls_source *source) {
     ls_free(cifar10);
 }
 
-static const struct ls_source_ops cifar10_ops = {read_example, free_cifar10};
+static const struct ls_source_ops cifar10_ops = {read_cifar10_example, free_cifar10};
 
 ls_status ls_cifar10_parse(const char *name, const uint8_t *bytes, size_t size, int64_t *records) {
     if (size == 0) return ls_fail(LS_DATA_LOSS, "'%s' is empty", name);
@@ -79,13 +82,13 @@ static char *file_path(const char *folder, ls_split split, int i) {
         (void)snprintf(name, sizeof(name), "test_batch.bin");
     else
         (void)snprintf(name, sizeof(name), "data_batch_%d.bin", i + 1);
-    return ls_path_join(folder, name);
+    return ls_reader_path_join(folder, name);
 }
 
 ls_status ls_cifar10_present(const char *folder, ls_split split, bool *present) {
     LS_CLEANUP(ls_free_pointer) char *path = file_path(folder, split, 0);
     if (!path) return ls_fail_memory("a file name", 0);
-    *present = ls_file_exists(path);
+    *present = ls_reader_file_exists(path);
     return LS_OK;
 }
 
@@ -101,14 +104,19 @@ static ls_status read_files(struct cifar10 *cifar10, const char *folder, ls_spli
 }
 
 ls_status ls_dataset_cifar10(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
+    LS_NEED(dataset);
     ls_dataset_options filled;
     ls_status status = ls_dataset_options_fill(options, &filled);
-    if (!status) status = ls_folder_check(folder);
+    if (!status) status = ls_reader_folder_check(folder);
     if (status) return status;
     struct cifar10 *cifar10 = ls_alloc(sizeof(*cifar10));
     if (!cifar10) return ls_fail_memory("a dataset", sizeof(*cifar10));
-    cifar10->source = (struct ls_source){
-        .ops = &cifar10_ops, .kind = "cifar10", .shape = LS_SHAPE(32, 32, 3), .classes = CLASSES, .bytes = true};
+    cifar10->source = (struct ls_source){.ops = &cifar10_ops,
+                                         .kind = "cifar10",
+                                         .shape = LS_SHAPE(32, 32, 3),
+                                         .classes = CLASSES,
+                                         .bytes = true,
+                                         .in_memory = true};
     status = read_files(cifar10, folder, filled.split);
     if (!status) return ls_dataset_from_source(&cifar10->source, &filled, dataset);
     free_cifar10(&cifar10->source);

@@ -1,5 +1,6 @@
 /* CIFAR-10's binary version: records of one label byte and 3 planes of 32 x 32 bytes. */
 #pragma once
+#include "data/sources.h"
 #include <lockstep/lockstep.h>
 
 #define LS_CIFAR10_PIXELS 1024
@@ -7,3 +8,4 @@
 
 /* Checks the whole contents of a file and counts its records; name is for messages. DATA_LOSS naming the offset. */
 ls_status ls_cifar10_parse(const char *name, const uint8_t *bytes, size_t size, int64_t *records);
+ls_status ls_cifar10_present(const char *folder, ls_split split, bool *present);

@@ -5,11 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "data/cache.h"
+#include "data/interleave.h"
 #include "data/order.h"
+#include "data/screen.h"
 #include "data/sources.h"
 
 #define DEFAULT_BATCH_SIZE 32
@@ -86,7 +90,7 @@ int ls_dataset_threads(const ls_dataset *dataset) {
     return dataset->source->slow || dataset->maps.count ? processors() : 0;
 }
 
-/* What needs both the source and the options. */
+/* Checks that need both the source and the options. */
 static ls_status check_dataset(const ls_dataset *dataset) {
     const struct ls_source *source = dataset->source;
     int64_t total;
@@ -104,7 +108,9 @@ static ls_status check_dataset(const ls_dataset *dataset) {
     return LS_OK;
 }
 
-/* Leaves the damaged examples out and keeps what is read, if that is asked for. */
+/* Leaves the damaged examples out and keeps what is read, if that is asked for. Each wrapper numbers the examples anew
+ * for those around it: damaged ones go first, then the order of files is made, and the cache keeps what both have left.
+ */
 static ls_status wrap(struct ls_source **source, const ls_dataset_options *options) {
     ls_status status = LS_OK;
     int threads = options->workers > 0 ? options->workers : options->workers < 0 ? 1 : processors();
@@ -113,14 +119,14 @@ static ls_status wrap(struct ls_source **source, const ls_dataset_options *optio
     return status || !options->cache ? status : ls_source_cache(source);
 }
 
-/* What skip and limit leave. */
+/* The number of examples that skip and limit leave. */
 static int64_t count_examples(const struct ls_source *source, const ls_dataset_options *options) {
     int64_t left = options->skip < source->count ? source->count - options->skip : 0;
     return options->limit && options->limit < left ? options->limit : left;
 }
 
 /* *source may become another one, whatever is returned. */
-static ls_status make(struct ls_source **source, const ls_dataset_options *options, ls_dataset **dataset) {
+static ls_status make_dataset(struct ls_source **source, const ls_dataset_options *options, ls_dataset **dataset) {
     LS_CLEANUP(ls_free_pointer) ls_dataset *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a dataset", sizeof(*made));
     ls_status status = ls_dataset_options_fill(options, &made->options);
@@ -138,12 +144,12 @@ static ls_status make(struct ls_source **source, const ls_dataset_options *optio
 }
 
 ls_status ls_dataset_from_source(struct ls_source *source, const ls_dataset_options *options, ls_dataset **dataset) {
-    ls_status status = make(&source, options, dataset);
+    ls_status status = make_dataset(&source, options, dataset);
     if (status) source->ops->free(source);
     return status;
 }
 
-void ls_read_buffers_free(struct ls_read_buffers *kept) {
+void ls_dataset_read_buffers_free(struct ls_read_buffers *kept) {
     ls_free(kept->buffers[0]);
     ls_free(kept->buffers[1]);
 }
@@ -157,47 +163,64 @@ static ls_status make_buffers(const ls_dataset *dataset, struct ls_read_buffers 
     return LS_OK;
 }
 
-ls_status ls_dataset_read(const ls_dataset *dataset, const struct ls_row *row, struct ls_read_buffers *kept,
-                          float *features, int32_t *label) {
+ls_status ls_dataset_read_source(const ls_dataset *dataset, int64_t index, float *features,
+                                 const struct ls_targets *targets) {
     const struct ls_source *source = dataset->source;
+    ls_status status = source->ops->read(source, index, features, targets);
+    if (status != LS_DATA_LOSS || dataset->options.damage == LS_DAMAGE_SKIPPED || !source->ops->check) return status;
+    return ls_fail(status, "%s; LS_DAMAGE_SKIPPED (--skip-damaged) leaves such examples out", ls_error());
+}
+
+ls_status ls_dataset_read(const ls_dataset *dataset, const struct ls_row *row, struct ls_read_buffers *kept,
+                          float *features, const struct ls_targets *targets) {
     int64_t index = dataset->options.skip + row->example;
-    if (!dataset->maps.count) return source->ops->read(source, index, features, label);
+    if (!dataset->maps.count) return ls_dataset_read_source(dataset, index, features, targets);
     float *output = NULL;
     ls_status status = make_buffers(dataset, kept);
-    if (!status) status = source->ops->read(source, index, kept->buffers[0], label);
-    const struct ls_map_example example = {dataset->options.seed, index, row->pass, label};
+    if (!status) status = ls_dataset_read_source(dataset, index, kept->buffers[0], targets);
+    const struct ls_map_example example = {dataset->options.seed, index, row->pass, targets};
     if (!status) status = ls_maps_run(&dataset->maps, &example, kept->buffers, &output);
     if (!status) memcpy(features, output, (size_t)ls_shape_count(&dataset->shape) * sizeof(*features));
     return status;
 }
 
 int64_t ls_dataset_count(const ls_dataset *dataset) {
+    LS_NEED_OR(0, dataset);
     return dataset->count;
 }
 
 ls_shape ls_dataset_shape(const ls_dataset *dataset) {
+    LS_NEED_OR((ls_shape){0}, dataset);
     return dataset->shape;
 }
 
 int ls_dataset_num_classes(const ls_dataset *dataset) {
+    LS_NEED_OR(0, dataset);
     return dataset->source->classes;
 }
 
-const char *ls_source_class_name(const struct ls_source *source, int label) {
-    bool named = source->ops->class_name && label >= 0 && label < source->classes;
-    return named ? source->ops->class_name(source, label) : NULL;
+bool ls_dataset_targets(const ls_dataset *dataset, ls_shape *shape) {
+    LS_NEED_OR(false, dataset, shape);
+    if (dataset->source->targets.numbers) *shape = dataset->source->targets.shape;
+    return dataset->source->targets.numbers;
 }
 
 const char *ls_dataset_class_name(const ls_dataset *dataset, int label) {
+    LS_NEED_OR(NULL, dataset);
     return ls_source_class_name(dataset->source, label);
 }
 
 int64_t ls_dataset_num_damaged(const ls_dataset *dataset) {
+    LS_NEED_OR(0, dataset);
     return dataset->source->damaged;
 }
 
+void ls_dataset_hold(const ls_dataset *dataset) {
+    (void)atomic_fetch_add(&((ls_dataset *)dataset)->held, 1);
+}
+
 void ls_dataset_free(ls_dataset *dataset) {
-    if (!dataset) return;
+    if (!dataset || atomic_fetch_sub(&dataset->held, 1) > 0) return;
     dataset->source->ops->free(dataset->source);
     ls_maps_free(&dataset->maps);
     ls_free(dataset);

@@ -1,22 +1,42 @@
-/* What is said about a dataset for comparison between workers: options, and a digest of some examples. */
+/* Describes a dataset for comparison between workers: options, and a digest of some examples. */
+#include "data/describe.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/digest.h"
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/dataset.h"
 
-#define SAMPLES 16 /* examples looked into */
+#define SAMPLES      16                  /* examples looked into, */
+#define SAMPLE_BYTES ((int64_t)16 << 20) /* and as many as have so much together where they are in memory */
+
+/* Room for one. */
+struct example {
+    float *features;           /* owns */
+    struct ls_targets targets; /* owns */
+};
+
+static void free_example(struct example *example) {
+    ls_free(example->features);
+    ls_targets_free(&example->targets);
+}
 
 /* Adds example index to a digest. */
-static ls_status digest_example(const ls_dataset *dataset, int64_t index, float *features, struct ls_digest *digest) {
-    int32_t label;
-    ls_status status = dataset->source->ops->read(dataset->source, index, features, &label);
+static ls_status digest_example(const ls_dataset *dataset, int64_t index, const struct example *example,
+                                struct ls_digest *digest) {
+    const struct ls_source *source = dataset->source;
+    const struct ls_targets *targets = &example->targets;
+    size_t width = (size_t)ls_target_width(&source->targets);
+    ls_status status = ls_dataset_read_source(dataset, index, example->features, targets);
     if (status) return status;
-    ls_digest_add(digest, features, (size_t)ls_shape_count(&dataset->source->shape) * sizeof(*features));
-    ls_digest_add(digest, &label, sizeof(label));
+    ls_digest_add(digest, example->features, (size_t)ls_shape_count(&source->shape) * sizeof(*example->features));
+    if (targets->labels) ls_digest_add(digest, targets->labels, sizeof(*targets->labels));
+    if (targets->numbers) ls_digest_add(digest, targets->numbers, width * sizeof(*targets->numbers));
+    if (targets->weights) ls_digest_add(digest, targets->weights, sizeof(*targets->weights));
     return LS_OK;
 }
 
@@ -24,40 +44,94 @@ static void free_digest(struct ls_digest **digest) {
     ls_digest_free(*digest);
 }
 
-/* A digest of a few examples spread over the dataset: finds workers that read different files. */
+static int64_t count_samples(const ls_dataset *dataset) {
+    int64_t bytes = ls_shape_count(&dataset->source->shape) * (int64_t)sizeof(float);
+    int64_t most = dataset->source->in_memory ? SAMPLE_BYTES / bytes : SAMPLES;
+    if (most > dataset->count) most = dataset->count;
+    return most > SAMPLES ? most : SAMPLES;
+}
+
+/* A digest of examples spread over the dataset: finds workers that read different files. */
 static ls_status digest_samples(const ls_dataset *dataset, char hex[65]) {
     size_t bytes = (size_t)ls_shape_count(&dataset->source->shape) * sizeof(float);
-    LS_CLEANUP(ls_free_pointer) float *features = ls_alloc(bytes);
+    LS_CLEANUP(free_example) struct example example = {.features = ls_alloc(bytes)};
     LS_CLEANUP(free_digest) struct ls_digest *digest = NULL;
-    if (!features) return ls_fail_memory("an example", bytes);
-    ls_status status = ls_digest_new(&digest);
-    for (int64_t i = 0; i < SAMPLES && !status; i++)
+    if (!example.features) return ls_fail_memory("an example", bytes);
+    ls_status status = ls_targets_new(&dataset->source->targets, 1, &example.targets);
+    if (!status) status = ls_digest_new(&digest);
+    int64_t samples = count_samples(dataset);
+    for (int64_t i = 0; i < samples && !status; i++)
         status =
-            digest_example(dataset, dataset->options.skip + (dataset->count - 1) * i / (SAMPLES - 1), features, digest);
+            digest_example(dataset, dataset->options.skip + (dataset->count - 1) * i / (samples - 1), &example, digest);
     return status ? status : ls_digest_hex(digest, hex);
 }
 
-ls_status ls_dataset_describe(const ls_dataset *dataset, char **lines) {
+/* "10" classes, or "numbers (3)"; weighted or not. */
+static void describe_targets(const struct ls_source *source, char *text, size_t size) {
+    const struct ls_target_kind *kind = &source->targets;
+    char what[160];
+    (void)snprintf(what, sizeof(what), "%d", source->classes);
+    if (kind->numbers) ls_target_text(kind, what, sizeof(what));
+    (void)snprintf(text, size, "%s%s", what, kind->weighted ? ", weighted" : "");
+}
+
+static void print_choices(const ls_dataset_options *options, FILE *out) {
+    static const char *const splits[] = {[LS_TRAIN] = "train", [LS_TEST] = "test"};
+    static const char *const shuffles[] = {
+        [LS_SHUFFLE_EACH_EPOCH] = "each-epoch", [LS_SHUFFLE_ONCE] = "once", [LS_SHUFFLE_NEVER] = "never"};
+    static const char *const divisions[] = {
+        [LS_DIVIDE_LAYOUT_INVARIANT] = "layout-invariant", [LS_DIVIDE_TENSORFLOW] = "tensorflow"};
+    static const char *const shards[] = {[LS_SHARD_DATA] = "data",
+                                         [LS_SHARD_OFF] = "off",
+                                         [LS_SHARD_FILE] = "file",
+                                         [LS_SHARD_AUTO] = "auto",
+                                         [LS_SHARD_HINT] = "hint"};
+    static const char *const hints[] = {[LS_HINT_NONE] = "none",
+                                        [LS_HINT_FILES] = "files",
+                                        [LS_HINT_EXAMPLES] = "examples",
+                                        [LS_HINT_ROWS] = "rows",
+                                        [LS_HINT_BATCHES] = "batches"};
+    (void)fprintf(out, "split=%s\nshuffle=%s\ndivision=%s\nauto_shard=%s\nshard_hint=%s\ndrop_remainder=%s\n",
+                  splits[options->split], shuffles[options->shuffle], divisions[options->division],
+                  shards[options->auto_shard], hints[options->shard_hint], options->drop_remainder ? "yes" : "no");
+}
+
+static ls_status print(const ls_dataset *dataset, FILE *out) {
     const ls_dataset_options *options = &dataset->options;
+    const struct ls_source *source = dataset->source;
     /* Without sharding each worker may bring its own examples, but as many as the others. */
-    char digest[65] = "any", shape[128], maps[1024], text[3072];
+    char digest[65] = "any", shape[128], targets[200];
     bool own_data = options->division == LS_DIVIDE_TENSORFLOW && options->auto_shard == LS_SHARD_OFF;
     ls_status status = own_data ? LS_OK : digest_samples(dataset, digest);
     if (status) return status;
     ls_shape_text(&dataset->shape, shape, sizeof(shape));
-    ls_maps_text(&dataset->maps, maps, sizeof(maps));
-    (void)snprintf(
-        text, sizeof(text),
-        "dataset=%s\nexamples=%lld\nshape=%s\nclasses=%d\nsample_sha256=%s\nbatch_size=%lld\nsplit=%d\n"
-        "shuffle=%d\nseed=%llu\nrepeat=%lld\ndrop_remainder=%d\ndivision=%d\nauto_shard=%d\nshard_hint=%d\nskip=%"
-        "lld\nshuffle_buffer=%lld\ninterleave=%lld\nblock_length=%lld\nmaps=%s\n",
-        dataset->source->kind, (long long)dataset->count, shape, dataset->source->classes, digest,
-        (long long)options->batch_size, (int)options->split, (int)options->shuffle, (unsigned long long)options->seed,
-        (long long)options->repeat, options->drop_remainder, (int)options->division, (int)options->auto_shard,
-        (int)options->shard_hint, (long long)options->skip, (long long)options->shuffle_buffer,
-        (long long)options->interleave, (long long)options->block_length, maps);
-    char *copy = ls_strdup(text);
-    if (!copy) return ls_fail_memory("the description of a dataset", strlen(text));
-    *lines = copy;
+    describe_targets(source, targets, sizeof(targets));
+    (void)fprintf(out, "dataset=%s\nexamples=%lld\nshape=%s\nclasses=%s\nsample_sha256=%s\n", source->kind,
+                  (long long)dataset->count, shape, targets, digest);
+    if (source->names_sha256[0]) (void)fprintf(out, "names_sha256=%s\n", own_data ? "any" : source->names_sha256);
+    print_choices(options, out);
+    (void)fprintf(out,
+                  "batch_size=%lld\nseed=%llu\nrepeat=%lld\nskip=%lld\nshuffle_buffer=%lld\ninterleave=%lld\n"
+                  "block_length=%lld\nmaps=",
+                  (long long)options->batch_size, (unsigned long long)options->seed, (long long)options->repeat,
+                  (long long)options->skip, (long long)options->shuffle_buffer, (long long)options->interleave,
+                  (long long)options->block_length);
+    ls_maps_print(&dataset->maps, out);
+    (void)fputc('\n', out);
     return LS_OK;
+}
+
+ls_status ls_dataset_describe(const ls_dataset *dataset, char **lines) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return ls_fail_memory("the description of a dataset", 1);
+    ls_status status = print(dataset, out);
+    bool failed = ferror(out);
+    if ((fclose(out) || failed) && !status) status = ls_fail_memory("the description of a dataset", size);
+    if (status)
+        free(text);
+    else
+        *lines = text;
+    return status;
 }

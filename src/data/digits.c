@@ -5,10 +5,13 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/random.h"
 #include "base/status.h"
 #include "data/draw.h"
+#include "data/pixels.h"
 #include "data/sources.h"
+#include "data/dataset.h"
 
 #define TRAIN_COUNT 60000
 #define TEST_COUNT  10000
@@ -24,23 +27,24 @@ struct digits {
 };
 
 /* Keeps the drawing if nobody else does. */
-static void keep(const struct digits *digits, int64_t index, const uint8_t *drawn) {
+static void keep_digits(const struct digits *digits, int64_t index, const uint8_t *drawn) {
     unsigned char expected = EMPTY;
     if (!atomic_compare_exchange_strong(&digits->states[index], &expected, DRAWING)) return;
     memcpy(digits->pixels + (size_t)index * LS_DRAW_PIXELS, drawn, LS_DRAW_PIXELS);
     atomic_store_explicit(&digits->states[index], KEPT, memory_order_release);
 }
 
-static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+static ls_status read_digits_example(const struct ls_source *source, int64_t index, float *features,
+                                     const struct ls_targets *targets) {
     const struct digits *digits = (const struct digits *)source;
-    *label = ls_draw_label(digits->seed, digits->stream, index);
+    *targets->labels = ls_draw_label(digits->seed, digits->stream, index);
     if (atomic_load_explicit(&digits->states[index], memory_order_acquire) == KEPT) {
         ls_pixels_to_unit(digits->pixels + (size_t)index * LS_DRAW_PIXELS, LS_DRAW_PIXELS, features);
         return LS_OK;
     }
     uint8_t drawn[LS_DRAW_PIXELS];
-    ls_draw_digit(digits->seed, digits->stream, index, *label, drawn);
-    keep(digits, index, drawn);
+    ls_draw_digit(digits->seed, digits->stream, index, *targets->labels, drawn);
+    keep_digits(digits, index, drawn);
     ls_pixels_to_unit(drawn, LS_DRAW_PIXELS, features);
     return LS_OK;
 }
@@ -52,10 +56,10 @@ static void free_digits(struct ls_source *source) {
     ls_free(digits);
 }
 
-static const struct ls_source_ops digits_ops = {read_example, free_digits};
+static const struct ls_source_ops digits_ops = {read_digits_example, free_digits};
 
 /* Untouched pages of the cache cost nothing. */
-static ls_status allocate(struct digits *digits) {
+static ls_status allocate_digits(struct digits *digits) {
     size_t count = (size_t)digits->source.count;
     digits->pixels = ls_alloc_array(count, LS_DRAW_PIXELS);
     digits->states = ls_alloc_array(count, sizeof(*digits->states));
@@ -63,6 +67,7 @@ static ls_status allocate(struct digits *digits) {
 }
 
 ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **dataset) {
+    LS_NEED(dataset);
     ls_dataset_options filled;
     ls_status status = ls_dataset_options_fill(options, &filled);
     if (status) return status;
@@ -75,8 +80,8 @@ ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **data
     digits->source =
         (struct ls_source){&digits_ops, "digits", LS_SHAPE(LS_DRAW_SIDE, LS_DRAW_SIDE, 1), 10, count, .bytes = true};
     digits->seed = filled.seed;
-    digits->stream = ls_stream_id(filled.split == LS_TEST ? "digits/test" : "digits/train");
-    status = allocate(digits);
+    digits->stream = ls_random_stream(filled.split == LS_TEST ? "digits/test" : "digits/train");
+    status = allocate_digits(digits);
     if (!status) return ls_dataset_from_source(&digits->source, &filled, dataset);
     free_digits(&digits->source);
     return status;

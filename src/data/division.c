@@ -83,7 +83,9 @@ static bool divides_each_batch(const struct ls_division_plan *plan) {
     return plan->rule == LS_DIVIDE_LAYOUT_INVARIANT || plan->shard == LS_SHARD_DATA;
 }
 
-/* The mini-batch of the endless cycle that holds a row. */
+/* The mini-batch of the endless cycle that holds a row. The inverse of rows_before_mini_batch. A cycle has larger sizes
+ * of small + 1 rows first. With batch below num_replicas small is 0, and every row lies in a larger one: in_larger is
+ * batch then, and nothing is divided by 0. */
 static int64_t mini_batch_of(const struct ls_division_plan *plan, int64_t row) {
     int64_t parts = plan->num_replicas, small = plan->batch / parts, larger = plan->batch % parts;
     int64_t cycle = row / plan->batch, rest = row % plan->batch, in_larger = larger * (small + 1);
@@ -91,7 +93,9 @@ static int64_t mini_batch_of(const struct ls_division_plan *plan, int64_t row) {
     return cycle * parts + part;
 }
 
-/* The steps that a worker needs to come to the last row. */
+/* The steps that a worker needs to come to the last row. Workers run out of rows at different steps, since their
+ * mini-batches differ in size. All take part in as many steps as the longest needs; the others have empty shares then.
+ */
 static int64_t steps_unsharded(const struct ls_division_plan *plan, int worker) {
     int per_worker = replicas_per_worker(plan);
     int64_t offset = (int64_t)worker * per_worker, origin = rows_before_mini_batch(plan, offset);

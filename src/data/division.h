@@ -1,5 +1,5 @@
-/* How an epoch's rows are divided over steps and replicas: arithmetic only. Rows are numbered from 0 in the epoch's
- * order and every share is a range of them. */
+/* The division of an epoch's rows over steps and replicas, as arithmetic only. Rows are numbered from 0 in the epoch's
+ * order. Every share is a range of them. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -19,7 +19,7 @@ struct ls_row_range {
 };
 /* Steps in the epoch: up to the last at which any replica has a row. */
 int64_t ls_division_steps(const struct ls_division_plan *plan);
-/* What a replica, numbered over all workers, gets at a step; count 0 when it gets nothing. */
+/* The share of a replica, numbered over all workers, at a step. Its count is 0 if it gets nothing. */
 struct ls_row_range ls_division_share(const struct ls_division_plan *plan, int64_t step, int replica);
 /* Of a step that is not short: the batches that it takes together. Not for sharding OFF. */
 int64_t ls_division_rows_a_step(const struct ls_division_plan *plan);

@@ -88,7 +88,7 @@ static struct pen choose_pen(struct words *words) {
 }
 
 /* A control point on the paper. */
-static struct point place(const struct pen *pen, const uint8_t point[2], struct words *words) {
+static struct point place_draw(const struct pen *pen, const uint8_t point[2], struct words *words) {
     float x = ((float)point[0] - 50) * 0.01F + pen->shake * deviation(words);
     float y = ((float)point[1] - 50) * 0.01F + pen->shake * deviation(words);
     return (struct point){pen->xx * x + pen->xy * y + pen->x, pen->yx * x + pen->yy * y + pen->y};
@@ -140,7 +140,7 @@ static void draw_curve(struct paper *paper, const struct point *points, int coun
     }
 }
 
-/* How far from its middle a stroke leaves ink. */
+/* The distance from its middle to which a stroke leaves ink. */
 static float reach_of(const struct pen *pen) {
     return pen->radius + 0.5F * pen->softness;
 }
@@ -149,7 +149,7 @@ static void draw_glyph(struct paper *paper, const struct ls_glyph *glyph, const 
     float reach = reach_of(pen);
     for (int i = 0; i < glyph->strokes; i++) {
         struct point points[LS_STROKE_POINTS];
-        for (int j = 0; j < glyph->stroke[i].count; j++) points[j] = place(pen, glyph->stroke[i].points[j], words);
+        for (int j = 0; j < glyph->stroke[i].count; j++) points[j] = place_draw(pen, glyph->stroke[i].points[j], words);
         draw_curve(paper, points, glyph->stroke[i].count, reach);
     }
 }

@@ -2,16 +2,22 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
-/* What an example holds, either an image or numbers. Borrows from itself; freed with ls_example_free. */
+/* The content of an example: either an image or numbers, and either a class or targets. Borrows from itself. Freed with
+ * ls_example_free. */
 struct ls_example {
-    const uint8_t *image; /* "image" or "image/encoded": a JPEG or PNG; NULL: none */
+    const uint8_t *image; /* "image" or "image/encoded": a JPEG or PNG, or NULL */
     size_t image_size;
-    const float *features; /* "features"; NULL: none */
+    const float *features; /* "features", or NULL */
     int64_t feature_count;
-    const int64_t *dims; /* "shape", of features; NULL: one axis */
+    const int64_t *dims; /* "shape", of features; NULL for one axis */
     int64_t rank;
-    int64_t label; /* "label" or "image/class/label" */
-    void *message; /* owns all */
+    int64_t label;        /* "label" or "image/class/label", an integer; or: */
+    const float *targets; /* the same as floats; NULL for a class */
+    int64_t target_count;
+    const int64_t *target_dims; /* "label_shape"; NULL for one axis */
+    int64_t target_rank;
+    const float *weight; /* "sample_weight", a float, or NULL */
+    void *message;       /* owns all */
 };
 /* INVALID_ARGUMENT when label or both image and features are missing, DATA_LOSS for bytes that are no Example; name is
  * for messages. */

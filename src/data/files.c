@@ -39,30 +39,34 @@ ls_status ls_file_read(const char *path, uint8_t **bytes, size_t *size) {
     return LS_OK;
 }
 
-ls_status ls_file_write(const char *path, const void *bytes, size_t size) {
-    FILE *file = fopen(path, "wbe");
-    if (!file) return fail_open(path, errno);
-    bool written = fwrite(bytes, 1, size, file) == size;
-    int error = written ? 0 : errno;
-    if (fclose(file) && !error) error = errno;
-    return error ? ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(error)) : LS_OK;
+int64_t ls_file_size(const char *path) {
+    struct stat info;
+    return stat(path, &info) ? -1 : (int64_t)info.st_size;
 }
 
-bool ls_folder_exists(const char *path) {
+ls_status ls_file_write(const char *path, const void *bytes, size_t size) {
+    FILE *file = fopen(path, "wbe");
+    bool good = file && fwrite(bytes, 1, size, file) == size;
+    int error = good ? 0 : errno;
+    if (file && fclose(file) && good) error = errno;
+    return error ? ls_fail(ls_errno_status(error), "cannot write '%s': %s", path, strerror(error)) : LS_OK;
+}
+
+bool ls_files_folder_exists(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-ls_status ls_folder_make(const char *path) {
-    if (mkdir(path, 0777) == 0 || ls_folder_exists(path)) return LS_OK;
-    return ls_fail(LS_FAILED_PRECONDITION, "cannot make folder '%s': %s", path, strerror(errno));
+ls_status ls_files_folder_make(const char *path) {
+    if (mkdir(path, 0777) == 0 || ls_files_folder_exists(path)) return LS_OK;
+    return ls_fail(ls_errno_status(errno), "cannot make folder '%s': %s", path, strerror(errno));
 }
 
 static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Whether an entry is of that kind; links are followed. */
+/* True if an entry is of that kind. Links are followed. */
 static bool has_kind(int folder, const char *name, enum ls_name_kind kind) {
     struct stat info;
     if (name[0] == '.' || fstatat(folder, name, &info, 0)) return false;
@@ -84,7 +88,7 @@ static bool add_name(struct ls_names *names, int64_t *capacity, const char *name
     return copy != NULL;
 }
 
-ls_status ls_names_list(const char *folder, enum ls_name_kind kind, struct ls_names *names) {
+ls_status ls_files_names_list(const char *folder, enum ls_name_kind kind, struct ls_names *names) {
     DIR *open = opendir(folder);
     if (!open) return fail_open(folder, errno);
     struct ls_names found = {0};
@@ -94,7 +98,7 @@ ls_status ls_names_list(const char *folder, enum ls_name_kind kind, struct ls_na
         if (has_kind(dirfd(open), entry->d_name, kind)) memory = add_name(&found, &capacity, entry->d_name);
     (void)closedir(open);
     if (!memory) {
-        ls_names_free(&found);
+        ls_files_names_free(&found);
         return ls_fail_memory("the names in a folder", (size_t)found.count * sizeof(char *));
     }
     if (found.count) qsort(found.names, (size_t)found.count, sizeof(*found.names), compare_names);
@@ -102,7 +106,7 @@ ls_status ls_names_list(const char *folder, enum ls_name_kind kind, struct ls_na
     return LS_OK;
 }
 
-ls_status ls_names_read(const char *path, struct ls_names *names) {
+ls_status ls_files_names_read(const char *path, struct ls_names *names) {
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     LS_CLEANUP(ls_free_pointer) char *text = NULL;
     size_t size;
@@ -117,20 +121,20 @@ ls_status ls_names_read(const char *path, struct ls_names *names) {
          line = strtok_r(NULL, "\r\n", &state))
         memory = add_name(&read, &capacity, line);
     if (!memory) {
-        ls_names_free(&read);
+        ls_files_names_free(&read);
         return ls_fail_memory("the lines of a file", size);
     }
     *names = read;
     return LS_OK;
 }
 
-int64_t ls_names_find(const struct ls_names *names, const char *name) {
+int64_t ls_files_names_find(const struct ls_names *names, const char *name) {
     for (int64_t i = 0; i < names->count; i++)
         if (!strcmp(names->names[i], name)) return i;
     return -1;
 }
 
-void ls_names_free(struct ls_names *names) {
+void ls_files_names_free(struct ls_names *names) {
     for (int64_t i = 0; i < names->count; i++) ls_free(names->names[i]);
     ls_free(names->names);
     *names = (struct ls_names){0};

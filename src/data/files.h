@@ -4,11 +4,13 @@
 
 /* Reads a file as it is. *bytes is freed with ls_free. NOT_FOUND when there is none, DATA_LOSS when reading fails. */
 ls_status ls_file_read(const char *path, uint8_t **bytes, size_t *size);
-/* Writes a file anew. */
+/* Writes a file anew; one that is to be there whole is staged, or a whole_file. */
 ls_status ls_file_write(const char *path, const void *bytes, size_t size);
+/* In bytes; -1 where it cannot be found out. */
+int64_t ls_file_size(const char *path);
 /* Makes a folder unless it is there; the one above it must be. */
-ls_status ls_folder_make(const char *path);
-bool ls_folder_exists(const char *path);
+ls_status ls_files_folder_make(const char *path);
+bool ls_files_folder_exists(const char *path);
 
 /* Names in the order of their bytes, as Python sorts them. */
 struct ls_names {
@@ -17,9 +19,9 @@ struct ls_names {
 };
 enum ls_name_kind { LS_NAMES_FOLDERS, LS_NAMES_FILES };
 /* The names in folder of that kind, but for those that begin with a dot. */
-ls_status ls_names_list(const char *folder, enum ls_name_kind kind, struct ls_names *names);
-/* Where name stands in names, -1 when it does not. */
-int64_t ls_names_find(const struct ls_names *names, const char *name);
+ls_status ls_files_names_list(const char *folder, enum ls_name_kind kind, struct ls_names *names);
+/* The place of name in names, or -1. */
+int64_t ls_files_names_find(const struct ls_names *names, const char *name);
 /* The lines of a text file, in their order. */
-ls_status ls_names_read(const char *path, struct ls_names *names);
-void ls_names_free(struct ls_names *names);
+ls_status ls_files_names_read(const char *path, struct ls_names *names);
+void ls_files_names_free(struct ls_names *names);

@@ -7,10 +7,32 @@
 #include "base/clones.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "data/jpeg.h"
+#include "data/pixels.h"
+#include "data/png.h"
 #include "data/sources.h"
+
+/* The name of a known other image format that begins with these bytes, or NULL. */
+static const char *foreign_kind(const uint8_t *bytes, size_t size) {
+    static const struct {
+        const char *kind, *begins;
+        size_t at, length;
+    } kinds[] = {{"a WebP", "WEBP", 8, 4},    {"a GIF", "GIF8", 0, 4},   {"a BMP", "BM", 0, 2},
+                 {"a TIFF", "II*\0", 0, 4},   {"a TIFF", "MM\0*", 0, 4}, {"an AVIF", "ftypavif", 4, 8},
+                 {"a HEIC", "ftypheic", 4, 8}};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (size >= kinds[i].at + kinds[i].length && !memcmp(bytes + kinds[i].at, kinds[i].begins, kinds[i].length))
+            return kinds[i].kind;
+    return NULL;
+}
 
 static ls_status fail_kind(const char *name, const uint8_t *bytes, size_t size) {
     if (!size) return ls_fail(LS_DATA_LOSS, "image '%s' is empty", name);
+    const char *kind = foreign_kind(bytes, size);
+    if (kind)
+        return ls_fail(LS_DATA_LOSS,
+                       "'%s' is %s image by its first bytes, whatever its name says: convert it to JPEG or PNG", name,
+                       kind);
     return ls_fail(LS_DATA_LOSS, "'%s' is neither a JPEG nor a PNG: at offset 0 it has %02x %02x", name, bytes[0],
                    size > 1 ? bytes[1] : 0);
 }
@@ -35,6 +57,9 @@ struct tap {
     float part;
 };
 
+/* Pixels are areas and their centres lie at .5, so output centre i + 0.5 maps to (i + 0.5) scale in the source, as in
+ * tf.image.resize (TensorFlow 2) and not with its older align_corners. Beyond the outer centres lower and upper are the
+ * same pixel, and part does not count. */
 static struct tap tap_at(int i, int from, int to) {
     float scale = (float)from / (float)to;
     float at = ((float)i + 0.5F) * scale - 0.5F, floor_at = floorf(at);
@@ -104,7 +129,9 @@ static ls_status make_rows(const struct ls_image *image, int width, struct rows 
     return LS_OK;
 }
 
-/* Source row y, resized; it takes the place of a row that is not other. */
+/* Source row y, resized; it takes the place of a row that is not other. Output rows rise, and two neighbours of them
+ * mostly share source rows: each source row is resized once where the image is enlarged, and rows that no output needs
+ * are never touched where it shrinks. */
 static const float *resized_row(struct rows *rows, int y, int other) {
     const struct ls_image *image = rows->image;
     size_t length = (size_t)image->width * (size_t)image->channels;

@@ -9,7 +9,7 @@ struct ls_image {
     int height, width, channels; /* channels 1 (grey) or 3 (red, green, blue) */
     uint8_t *pixels;             /* freed with ls_free */
 };
-/* What decoding is asked for. */
+/* The wish for a decoded image. */
 struct ls_image_wish {
     int channels; /* 1 or 3; 0: as encoded */
     int height,
@@ -22,20 +22,7 @@ ls_status ls_image_probe(const char *name, const uint8_t *bytes, size_t size, st
 /* Decodes as tf.io.decode_image does (JPEG with its fast integer transform, PNG of 16 bits to 8, alpha dropped). */
 ls_status ls_image_decode(const char *name, const uint8_t *bytes, size_t size, const struct ls_image_wish *wish,
                           struct ls_image *image);
-/* Encodes; *bytes is freed with ls_free. quality 1 to 100. */
-ls_status ls_jpeg_encode(const struct ls_image *image, int quality, uint8_t **bytes, size_t *size);
-ls_status ls_png_encode(const struct ls_image *image, uint8_t **bytes, size_t *size);
 
 /* tf.image.resize with its default method, bilinear, without antialias, then divided by 255: values receives height x
  * width x image->channels. The same size copies. */
 ls_status ls_image_to_unit(const struct ls_image *image, int height, int width, float *values);
-
-/* For image.c alone. */
-bool ls_jpeg_is(const uint8_t *bytes, size_t size);
-bool ls_png_is(const uint8_t *bytes, size_t size);
-ls_status ls_jpeg_probe(const char *name, const uint8_t *bytes, size_t size, struct ls_image *image);
-ls_status ls_png_probe(const char *name, const uint8_t *bytes, size_t size, struct ls_image *image);
-ls_status ls_jpeg_decode(const char *name, const uint8_t *bytes, size_t size, const struct ls_image_wish *wish,
-                         struct ls_image *image);
-ls_status ls_png_decode(const char *name, const uint8_t *bytes, size_t size, const struct ls_image_wish *wish,
-                        struct ls_image *image);

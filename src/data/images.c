@@ -1,16 +1,22 @@
 /* A folder of images, a class each subfolder. Mirrors tf.keras.utils.image_dataset_from_directory with x / 255: classes
  * and files in the order of their names' bytes. Files are read and decoded at each reading, by any number of threads.
  */
+#include "data/images.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/digest.h"
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/status.h"
 #include "data/files.h"
 #include "data/image.h"
+#include "data/picture.h"
 #include "data/reader.h"
 #include "data/sources.h"
+#include "data/dataset.h"
 
 struct images {
     struct ls_source source;
@@ -23,23 +29,24 @@ struct images {
     struct ls_image_wish wish;
 };
 
-static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+static ls_status read_images_example(const struct ls_source *source, int64_t index, float *features,
+                                     const struct ls_targets *targets) {
     const struct images *images = (const struct images *)source;
     const struct picture *picture = &images->pictures[index];
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     size_t size;
     ls_status status = ls_file_read(picture->path, &bytes, &size);
     if (!status)
-        status = ls_image_read(picture->path, bytes, size, &images->wish,
-                               &(struct ls_image_place){&source->shape, features});
-    if (!status) *label = picture->label;
+        status = ls_picture_read(picture->path, bytes, size, &images->wish,
+                                 &(struct ls_image_place){&source->shape, features});
+    if (!status) *targets->labels = picture->label;
     return status;
 }
 
-static ls_status read_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
-                              int32_t *label) {
+static ls_status read_images_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
+                                     const struct ls_targets *targets) {
     const struct picture *picture = &((const struct images *)source)->pictures[index];
-    *label = picture->label;
+    *targets->labels = picture->label;
     return ls_file_read(picture->path, bytes, size);
 }
 
@@ -48,14 +55,14 @@ static ls_status check_example(const struct ls_source *source, int64_t index) {
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     size_t size;
     ls_status status = ls_file_read(picture->path, &bytes, &size);
-    return status ? status : ls_image_check(picture->path, bytes, size);
+    return status ? status : ls_picture_check(picture->path, bytes, size);
 }
 
-static const char *class_name(const struct ls_source *source, int label) {
+static const char *class_images_name(const struct ls_source *source, int label) {
     return ((const struct images *)source)->classes.names[label];
 }
 
-static int64_t file_of(const struct ls_source *source, int64_t index) {
+static int64_t file_of_images(const struct ls_source *source, int64_t index) {
     (void)source;
     return index;
 }
@@ -64,20 +71,30 @@ static void free_images(struct ls_source *source) {
     struct images *images = (struct images *)source;
     for (int64_t i = 0; i < source->count; i++) ls_free(images->pictures[i].path);
     ls_free(images->pictures);
-    ls_names_free(&images->classes);
+    ls_files_names_free(&images->classes);
     ls_free(images);
 }
 
-static const struct ls_source_ops images_ops = {.read = read_example,
+static const struct ls_source_ops images_ops = {.read = read_images_example,
                                                 .free = free_images,
-                                                .encoded = read_encoded,
+                                                .encoded = read_images_encoded,
                                                 .check = check_example,
-                                                .class_name = class_name,
-                                                .file = file_of};
+                                                .class_name = class_images_name,
+                                                .file = file_of_images};
+
+static bool ends_with(const char *name, const char *const *ends) {
+    const char *dot = strrchr(name, '.');
+    for (; dot && *ends; ends++)
+        if (!strcasecmp(dot, *ends)) return true;
+    return false;
+}
 
 static bool is_image_name(const char *name) {
-    const char *dot = strrchr(name, '.');
-    return dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg") || !strcasecmp(dot, ".png"));
+    return ends_with(name, (const char *const[]){".jpg", ".jpeg", ".png", NULL});
+}
+
+static bool is_unread_name(const char *name) {
+    return ends_with(name, (const char *const[]){".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic", ".avif", NULL});
 }
 
 static ls_status add_picture(struct images *images, char *path, int32_t label) {
@@ -100,25 +117,53 @@ static ls_status add_picture(struct images *images, char *path, int32_t label) {
 }
 
 static ls_status add_class(struct images *images, const char *folder, int32_t label) {
-    LS_CLEANUP(ls_names_free) struct ls_names files = {0};
-    ls_status status = ls_names_list(folder, LS_NAMES_FILES, &files);
+    LS_CLEANUP(ls_files_names_free) struct ls_names files = {0};
+    ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &files);
     for (int64_t i = 0; i < files.count && !status; i++)
-        if (is_image_name(files.names[i])) status = add_picture(images, ls_path_join(folder, files.names[i]), label);
+        if (is_image_name(files.names[i])) {
+            status = add_picture(images, ls_reader_path_join(folder, files.names[i]), label);
+        } else {
+            images->source.others++;
+            images->source.unread += is_unread_name(files.names[i]);
+        }
     return status;
 }
 
 /* All class folders below folder; one that is no class of the training split is a mistake. */
 static ls_status add_classes(struct images *images, const char *folder) {
-    LS_CLEANUP(ls_names_free) struct ls_names folders = {0};
-    ls_status status = ls_names_list(folder, LS_NAMES_FOLDERS, &folders);
+    LS_CLEANUP(ls_files_names_free) struct ls_names folders = {0};
+    ls_status status = ls_files_names_list(folder, LS_NAMES_FOLDERS, &folders);
     for (int64_t i = 0; i < folders.count && !status; i++) {
-        int64_t label = ls_names_find(&images->classes, folders.names[i]);
+        int64_t label = ls_files_names_find(&images->classes, folders.names[i]);
         if (label < 0)
             return ls_fail(LS_INVALID_ARGUMENT, "folder '%s' has class '%s', which the training images do not have",
                            folder, folders.names[i]);
-        LS_CLEANUP(ls_free_pointer) char *path = ls_path_join(folder, folders.names[i]);
+        LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, folders.names[i]);
         status = path ? add_class(images, path, (int32_t)label) : ls_fail_memory("a file name", 0);
     }
+    return status;
+}
+
+/* "CLASS/NAME", the end of a picture's path. */
+static const char *short_name(const char *path) {
+    const char *name = path + strlen(path);
+    for (int folders = 0; name > path && (name[-1] != '/' || folders++ == 0);) name--;
+    return name;
+}
+
+/* And sizes: what 16 examples do not show is found by them. */
+static ls_status digest_names(struct images *images) {
+    struct ls_digest *digest;
+    ls_status status = ls_digest_new(&digest);
+    if (status) return status;
+    for (int64_t i = 0; i < images->source.count; i++) {
+        const char *name = short_name(images->pictures[i].path);
+        int64_t size = ls_file_size(images->pictures[i].path);
+        ls_digest_add(digest, name, strlen(name) + 1);
+        ls_digest_add(digest, &size, sizeof(size));
+    }
+    status = ls_digest_hex(digest, images->source.names_sha256);
+    ls_digest_free(digest);
     return status;
 }
 
@@ -128,9 +173,9 @@ static const char *const test_names[] = {"test", "validation", "val", NULL};
 /* The first of names that is a folder in folder; NULL with LS_OK when none is. */
 static ls_status find_split(const char *folder, const char *const *names, char **path) {
     for (*path = NULL; *names; names++) {
-        char *candidate = ls_path_join(folder, *names);
+        char *candidate = ls_reader_path_join(folder, *names);
         if (!candidate) return ls_fail_memory("a file name", 0);
-        if (ls_folder_exists(candidate)) {
+        if (ls_files_folder_exists(candidate)) {
             *path = candidate;
             return LS_OK;
         }
@@ -140,8 +185,8 @@ static ls_status find_split(const char *folder, const char *const *names, char *
 }
 
 ls_status ls_images_present(const char *folder, bool *present) {
-    LS_CLEANUP(ls_names_free) struct ls_names folders = {0};
-    ls_status status = ls_names_list(folder, LS_NAMES_FOLDERS, &folders);
+    LS_CLEANUP(ls_files_names_free) struct ls_names folders = {0};
+    ls_status status = ls_files_names_list(folder, LS_NAMES_FOLDERS, &folders);
     if (!status) *present = folders.count > 0;
     return status;
 }
@@ -155,39 +200,41 @@ static ls_status list_images(struct images *images, const char *folder, ls_split
     if (split == LS_TEST && !test)
         return ls_fail(LS_NOT_FOUND, "folder '%s' has no folder test, validation or val", folder);
     const char *classes = train ? train : split == LS_TEST ? test : folder;
-    status = ls_names_list(classes, LS_NAMES_FOLDERS, &images->classes);
+    status = ls_files_names_list(classes, LS_NAMES_FOLDERS, &images->classes);
     if (!status) status = add_classes(images, split == LS_TEST ? test : classes);
     if (status || images->source.count) return status;
     return ls_fail(LS_NOT_FOUND, "folder '%s' holds no CLASS/NAME.jpg, .jpeg or .png",
                    split == LS_TEST ? test : classes);
 }
 
-static ls_status settle(struct images *images, const char *path, const ls_dataset_options *options) {
+static ls_status settle_images(struct images *images, const char *path, const ls_dataset_options *options) {
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     size_t size;
     ls_status status = ls_file_read(path, &bytes, &size);
-    return status ? status : ls_image_settle(path, bytes, size, options, &images->wish, &images->source.shape);
+    return status ? status : ls_picture_settle(path, bytes, size, options, &images->wish, &images->source.shape);
 }
 
 /* Size and channels that were not asked for are the first image's, of those that will be left. */
 static ls_status find_shape(struct images *images, const ls_dataset_options *options) {
     ls_status status = LS_DATA_LOSS;
     for (int64_t i = 0; i < images->source.count && status == LS_DATA_LOSS; i++) {
-        status = settle(images, images->pictures[i].path, options);
+        status = settle_images(images, images->pictures[i].path, options);
         if (options->damage == LS_DAMAGE_FAILS) break;
     }
     return status;
 }
 
 ls_status ls_dataset_images(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
+    LS_NEED(dataset);
     ls_dataset_options filled;
     ls_status status = ls_dataset_options_fill(options, &filled);
-    if (!status) status = ls_folder_check(folder);
+    if (!status) status = ls_reader_folder_check(folder);
     if (status) return status;
     struct images *images = ls_alloc(sizeof(*images));
     if (!images) return ls_fail_memory("a dataset", sizeof(*images));
     images->source = (struct ls_source){.ops = &images_ops, .kind = "images", .slow = true};
     status = list_images(images, folder, filled.split);
+    if (!status) status = digest_names(images);
     if (!status) status = find_shape(images, &filled);
     images->source.classes = (int)images->classes.count;
     images->source.files = images->source.count;

@@ -1,11 +1,14 @@
 /* A source in the order of tf.data's interleave: some files are read in turn, a block of examples from each; one that
  * ends makes room for the next file. The order is a function of the files' sizes alone, whatever reads them, in any
  * number of threads. */
+#include "data/interleave.h"
+
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/sources.h"
+#include "data/dataset.h"
 
 struct interleaved {
     struct ls_source source;
@@ -13,22 +16,23 @@ struct interleaved {
     int64_t *order;          /* owns: the numbers in inner */
 };
 
-static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+static ls_status read_interleave_example(const struct ls_source *source, int64_t index, float *features,
+                                         const struct ls_targets *targets) {
     const struct interleaved *own = (const struct interleaved *)source;
-    return own->inner->ops->read(own->inner, own->order[index], features, label);
+    return own->inner->ops->read(own->inner, own->order[index], features, targets);
 }
 
-static ls_status read_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
-                              int32_t *label) {
+static ls_status read_interleave_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
+                                         const struct ls_targets *targets) {
     const struct interleaved *own = (const struct interleaved *)source;
-    return own->inner->ops->encoded(own->inner, own->order[index], bytes, size, label);
+    return own->inner->ops->encoded(own->inner, own->order[index], bytes, size, targets);
 }
 
-static const char *class_name(const struct ls_source *source, int label) {
+static const char *class_interleave_name(const struct ls_source *source, int label) {
     return ls_source_class_name(((const struct interleaved *)source)->inner, label);
 }
 
-static int64_t file_of(const struct ls_source *source, int64_t index) {
+static int64_t file_of_interleave(const struct ls_source *source, int64_t index) {
     const struct interleaved *own = (const struct interleaved *)source;
     return own->inner->ops->file(own->inner, own->order[index]);
 }
@@ -40,17 +44,23 @@ static void free_interleaved(struct ls_source *source) {
     ls_free(own);
 }
 
-static const struct ls_source_ops ops = {
-    .read = read_example, .free = free_interleaved, .class_name = class_name, .file = file_of};
-static const struct ls_source_ops encoded_ops = {
-    .read = read_example, .free = free_interleaved, .class_name = class_name, .encoded = read_encoded, .file = file_of};
+static const struct ls_source_ops ops = {.read = read_interleave_example,
+                                         .free = free_interleaved,
+                                         .class_name = class_interleave_name,
+                                         .file = file_of_interleave};
+static const struct ls_source_ops encoded_ops = {.read = read_interleave_example,
+                                                 .free = free_interleaved,
+                                                 .class_name = class_interleave_name,
+                                                 .encoded = read_interleave_encoded,
+                                                 .file = file_of_interleave};
 
 /* The examples of a file, which lie side by side, that have not been given yet. */
 struct extent {
     int64_t next, end;
 };
 
-/* Where each file's examples lie; returns how many files there are. */
+/* Finds the place of each file's examples. Returns the number of files. Examples of one file are neighbours in the
+ * source, so a change of the file's number ends an extent. */
 static int64_t find_extents(const struct ls_source *source, struct extent *files) {
     int64_t count = 0, last = -1;
     for (int64_t i = 0; i < source->count; i++) {

@@ -2,6 +2,8 @@
  * colours. Warnings of the library that mean lost pixels (an early end, a bad code) are errors; harmless ones (bytes
  * before a marker) are not. libjpeg ends a failed call with longjmp, which is caught in the functions here that call
  * it. */
+#include "data/jpeg.h"
+
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +84,9 @@ static void read_header(struct decoder *decoder, const uint8_t *bytes) {
     decoder->image.channels = decoder->jpeg.num_components == 1 ? 1 : 3;
 }
 
-/* The smallest of 1/8, 1/4, 1/2 and 1 that keeps the image at least as large as wished. */
+/* The smallest of 1/8, 1/4, 1/2 and 1 that keeps the image at least as large as wished. The inverse transform of a
+ * smaller block gives the image at 1/2, 1/4 or 1/8 from fewer coefficients, which costs less than decoding all pixels
+ * and averaging them. TensorFlow has it as decode_jpeg's ratio. */
 static unsigned scale_eighths(const struct ls_image *image, const struct ls_image_wish *wish) {
     if (wish->height < 1 || wish->width < 1) return 8;
     for (unsigned eighths = 1; eighths < 8; eighths *= 2)
@@ -114,7 +118,8 @@ static bool read_pixels(struct decoder *decoder, const struct ls_image_wish *wis
     return true;
 }
 
-/* Printing colours to screen colours or grey, in place: Adobe's files hold them inverted. */
+/* Printing colours to screen colours or grey, in place: Adobe's files hold them inverted. output runs behind input,
+ * since a pixel shrinks from four bytes to three or one; so the conversion works in place. */
 static void convert_cmyk(struct ls_image *image, bool inverted) {
     size_t count = (size_t)image->height * (size_t)image->width;
     uint8_t *output = image->pixels;
@@ -170,7 +175,7 @@ struct encoder {
     unsigned long size;
 };
 
-static ls_status encode(struct encoder *encoder, const struct ls_image *image, int quality) {
+static ls_status encode_jpeg(struct encoder *encoder, const struct ls_image *image, int quality) {
     struct jpeg_compress_struct *jpeg = &encoder->jpeg;
     if (setjmp(encoder->handler.failed))
         return ls_fail(LS_INTERNAL, "an image cannot be written as JPEG: %s", encoder->handler.message);
@@ -194,7 +199,7 @@ static ls_status encode(struct encoder *encoder, const struct ls_image *image, i
 ls_status ls_jpeg_encode(const struct ls_image *image, int quality, uint8_t **bytes, size_t *size) {
     struct encoder encoder = {0};
     encoder.jpeg.err = handle(&encoder.handler);
-    ls_status status = encode(&encoder, image, quality);
+    ls_status status = encode_jpeg(&encoder, image, quality);
     jpeg_destroy_compress(&encoder.jpeg);
     uint8_t *copy = status ? NULL : ls_alloc(encoder.size);
     if (copy) {

@@ -1,4 +1,4 @@
-/* Stages: each writes its output from its input. What is random draws four words, a function of (seed, pass, example,
+/* Stages: each writes its output from its input. A random stage draws four words, a function of (seed, pass, example,
  * stage), so that replicas, layouts and restarts see the same. Images are height x width x channels. */
 #include "data/map.h"
 
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clones.h"
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/status.h"
@@ -36,7 +36,8 @@ static size_t row_length(const ls_shape *shape) {
     return (size_t)(shape->dims[1] * shape->dims[2]);
 }
 
-/* tf.image.random_flip_left_right */
+/* tf.image.random_flip_left_right Pixel x of a line comes from width - 1 - x; in numbers over the whole image that is i
+ * - 2 (i mod width) + width - 1. */
 static ls_status flip(const struct call *call) {
     int64_t pixels = call->shape->dims[0] * call->shape->dims[1], width = call->shape->dims[1];
     size_t channels = (size_t)call->shape->dims[2];
@@ -49,8 +50,10 @@ static ls_status flip(const struct call *call) {
     return LS_OK;
 }
 
-/* The part from (top, left) on; outside of the image there are zeros. */
-static void cut(const struct call *call, int64_t top, int64_t left) {
+/* The part from (top, left) on; outside of the image there are zeros. A negative top or left stands for padding.
+ * Columns [first, end) of the result lie in the image; the others keep the zeros of memset, and so do whole lines
+ * outside. */
+static void cut_map(const struct call *call, int64_t top, int64_t left) {
     int64_t height = call->shape->dims[0], width = call->shape->dims[1];
     size_t channels = (size_t)call->shape->dims[2], length = row_length(call->result);
     int64_t first = left < 0 ? -left : 0,
@@ -70,12 +73,13 @@ static ls_status random_crop(const struct call *call) {
     int64_t padding = call->map->padding;
     int64_t tops = call->shape->dims[0] + 2 * padding - call->result->dims[0] + 1;
     int64_t lefts = call->shape->dims[1] + 2 * padding - call->result->dims[1] + 1;
-    cut(call, below(call->random[0], tops) - padding, below(call->random[1], lefts) - padding);
+    cut_map(call, below(call->random[0], tops) - padding, below(call->random[1], lefts) - padding);
     return LS_OK;
 }
 
 static ls_status central_crop(const struct call *call) {
-    cut(call, (call->shape->dims[0] - call->result->dims[0]) / 2, (call->shape->dims[1] - call->result->dims[1]) / 2);
+    cut_map(call, (call->shape->dims[0] - call->result->dims[0]) / 2,
+            (call->shape->dims[1] - call->result->dims[1]) / 2);
     return LS_OK;
 }
 
@@ -121,7 +125,9 @@ static ls_status call_function(const struct call *call) {
     ls_map_call given = {.input = call->input,
                          .shape = *call->shape,
                          .output = call->output,
-                         .label = call->example->label,
+                         .label = call->example->targets->labels,
+                         .target = call->example->targets->numbers,
+                         .weight = call->example->targets->weights,
                          .example = call->example->index,
                          .pass = call->example->pass};
     memcpy(given.random, call->random, sizeof(given.random));
@@ -199,6 +205,33 @@ static const struct kind {
     [LS_MAP_FUNCTION] = {"function", call_function, check_any_function, false, false},
 };
 
+/* Fields without a meaning for the kind must be left 0. */
+static ls_status check_unused(const ls_map *map) {
+    bool crops = kinds[map->kind].resizes, function = map->kind == LS_MAP_FUNCTION;
+    bool normalises = map->kind == LS_MAP_NORMALISE, rescales = map->kind == LS_MAP_RESCALE;
+    bool random = map->kind == LS_MAP_BRIGHTNESS || map->kind == LS_MAP_CONTRAST;
+    const float *m = map->mean, *d = map->deviation;
+    const struct {
+        const char *name;
+        bool has, set;
+    } fields[] = {
+        {"height", crops, map->height != 0},
+        {"width", crops, map->width != 0},
+        {"padding", crops, map->padding != 0},
+        {"amount", random || rescales, map->amount != 0},
+        {"offset", rescales, map->offset != 0},
+        {"mean", normalises, m[0] != 0 || m[1] != 0 || m[2] != 0},
+        {"deviation", normalises, d[0] != 0 || d[1] != 0 || d[2] != 0},
+        {"function", function, map->function != NULL},
+        {"context", function, map->context != NULL},
+        {"shape", function, map->shape.rank != 0},
+    };
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (fields[i].set && !fields[i].has)
+            return ls_fail(LS_INVALID_ARGUMENT, "it has no %s; leave it out", fields[i].name);
+    return LS_OK;
+}
+
 static ls_status check_stage(const ls_map *map, const ls_shape *shape, ls_shape *result) {
     const struct kind *kind = &kinds[map->kind];
     char text[128];
@@ -236,7 +269,8 @@ ls_status ls_maps_copy(const ls_map *list, const ls_shape *input, struct ls_maps
         made.stages[i] = list[i];
         if (!list[i].height && made.shapes[i].rank == 3) made.stages[i].height = (int)made.shapes[i].dims[0];
         if (!list[i].width && made.shapes[i].rank == 3) made.stages[i].width = (int)made.shapes[i].dims[1];
-        status = check_stage(&made.stages[i], &made.shapes[i], &made.shapes[i + 1]);
+        status = check_unused(&list[i]);
+        if (!status) status = check_stage(&made.stages[i], &made.shapes[i], &made.shapes[i + 1]);
         if (status)
             status = ls_fail_context(status, "stage %d of maps (%s)", i, kinds[list[i].kind].name);
         else if (ls_shape_count(&made.shapes[i + 1]) > made.most)
@@ -255,26 +289,24 @@ void ls_maps_free(struct ls_maps *maps) {
     *maps = (struct ls_maps){0};
 }
 
-void ls_maps_text(const struct ls_maps *maps, char *text, size_t size) {
-    size_t used = 0;
-    text[0] = 0;
-    for (int i = 0; i < maps->count && used < size; i++) {
+void ls_maps_print(const struct ls_maps *maps, FILE *out) {
+    for (int i = 0; i < maps->count; i++) {
         const ls_map *map = &maps->stages[i];
-        int length = snprintf(text + used, size - used, "%s%s", i ? "," : "", kinds[map->kind].name);
-        used += (size_t)length;
-        if (used < size && kinds[map->kind].resizes)
-            used += (size_t)snprintf(text + used, size - used, "(%dx%d+%d)", map->height, map->width, map->padding);
-        if (used < size && (map->amount != 0 || map->offset != 0))
-            used += (size_t)snprintf(text + used, size - used, "(%.9g,%.9g)", (double)map->amount, (double)map->offset);
-        for (int c = 0; c < 3 && used < size && map->kind == LS_MAP_NORMALISE; c++)
-            used += (size_t)snprintf(text + used, size - used, "(%.9g,%.9g)", (double)map->mean[c],
-                                     (double)map->deviation[c]);
+        (void)fprintf(out, "%s%s", i ? "," : "", kinds[map->kind].name);
+        if (kinds[map->kind].resizes) (void)fprintf(out, "(%dx%d+%d)", map->height, map->width, map->padding);
+        if (map->amount != 0 || map->offset != 0)
+            (void)fprintf(out, "(%.9g,%.9g)", (double)map->amount, (double)map->offset);
+        for (int c = 0; c < 3 && map->kind == LS_MAP_NORMALISE; c++)
+            (void)fprintf(out, "(%.9g,%.9g)", (double)map->mean[c], (double)map->deviation[c]);
+        if (map->name) (void)fprintf(out, "(%.*s)", (int)strcspn(map->name, "\n"), map->name);
     }
 }
 
+/* Stages read one buffer and write the other in turns, so none works in place. Each stage has a stream of its own, and
+ * each pass MAX_STAGES of them: a stage draws the same words whatever the stages before it drew. */
 ls_status ls_maps_run(const struct ls_maps *maps, const struct ls_map_example *example, float *const buffers[2],
                       float **output) {
-    uint64_t stream = ls_stream_id("data/map") + (uint64_t)example->pass * MAX_STAGES;
+    uint64_t stream = ls_random_stream("data/map") + (uint64_t)example->pass * MAX_STAGES;
     ls_status status = LS_OK;
     for (int i = 0; i < maps->count && !status; i++) {
         struct call call = {.map = &maps->stages[i],

@@ -1,6 +1,9 @@
 /* The stages that each example goes through after it has been read (tf.data's map). */
 #pragma once
 #include <lockstep/lockstep.h>
+#include <stdio.h>
+
+#include "data/targets.h"
 
 /* A list of stages and the shape of what each receives; shapes[count] is the last one's output. */
 struct ls_maps {
@@ -9,17 +12,17 @@ struct ls_maps {
     int count;
     int64_t most; /* elements of the largest shape */
 };
-/* Copies a list that ends with a zero row (NULL: none). INVALID_ARGUMENT naming the stage and what is wrong with it. */
+/* Copies a list that ends with a zero row, or NULL. INVALID_ARGUMENT names the stage and its mistake. */
 ls_status ls_maps_copy(const ls_map *list, const ls_shape *input, struct ls_maps *maps);
 void ls_maps_free(struct ls_maps *maps);
-/* "flip,crop(24x24+4)" in text, for comparison between workers. */
-void ls_maps_text(const struct ls_maps *maps, char *text, size_t size);
+/* "flip,crop(24x24+4),function(augment)", for comparison between workers. */
+void ls_maps_print(const struct ls_maps *maps, FILE *out);
 
 /* One example on its way. */
 struct ls_map_example {
     uint64_t seed;
-    int64_t index, pass; /* which example, in which pass over the data */
-    int32_t *label;
+    int64_t index, pass;              /* which example, in which pass over the data */
+    const struct ls_targets *targets; /* of this example */
 };
 /* Takes the example through all stages. buffers: two of maps->most elements; the example is in the first. *output
  * points to the one that holds the result. */

@@ -1,13 +1,18 @@
 /* MNIST and its kin (Fashion-MNIST, EMNIST, KMNIST): two IDX files a split, images (count, rows, columns) and labels
  * (count), kept as bytes and converted when read. Classes: ten, or more where a label asks for it. Mirrors
  * tf.keras.datasets.mnist with x / 255. Reading changes nothing, so any number of threads may. */
+#include "data/mnist.h"
+
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/status.h"
 #include "data/idx.h"
+#include "data/pixels.h"
 #include "data/reader.h"
 #include "data/sources.h"
+#include "data/dataset.h"
 
 #define LEAST_CLASSES 10
 
@@ -18,10 +23,11 @@ struct mnist {
     size_t pixels;                    /* of one image */
 };
 
-static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+static ls_status read_mnist_example(const struct ls_source *source, int64_t index, float *features,
+                                    const struct ls_targets *targets) {
     const struct mnist *mnist = (const struct mnist *)source;
     ls_pixels_to_unit(mnist->images.values + (size_t)index * mnist->pixels, mnist->pixels, features);
-    *label = mnist->labels.values[index];
+    *targets->labels = mnist->labels.values[index];
     return LS_OK;
 }
 
@@ -32,7 +38,7 @@ static void free_mnist(struct ls_source *source) {
     ls_free(mnist);
 }
 
-static const struct ls_source_ops mnist_ops = {read_example, free_mnist};
+static const struct ls_source_ops mnist_ops = {read_mnist_example, free_mnist};
 
 /* The file's name as on the original site, as some archives have it, and both gzipped. */
 static const char *const file_formats[] = {"%s-%s-idx%d-ubyte", "%s-%s.idx%d-ubyte", "%s-%s-idx%d-ubyte.gz",
@@ -48,9 +54,9 @@ static ls_status find_file(const char *folder, ls_split split, const char *part,
     for (size_t i = 0; i < FILE_FORMATS; i++) {
         char name[64];
         (void)snprintf(name, sizeof(name), file_formats[i], split_name(split), part, rank);
-        char *candidate = ls_path_join(folder, name);
+        char *candidate = ls_reader_path_join(folder, name);
         if (!candidate) return ls_fail_memory("a file name", sizeof(name));
-        if (ls_file_exists(candidate)) {
+        if (ls_reader_file_exists(candidate)) {
             *path = candidate;
             return LS_OK;
         }
@@ -108,13 +114,14 @@ static void describe_source(struct mnist *mnist) {
 }
 
 ls_status ls_dataset_mnist(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
+    LS_NEED(dataset);
     ls_dataset_options filled;
     ls_status status = ls_dataset_options_fill(options, &filled);
-    if (!status) status = ls_folder_check(folder);
+    if (!status) status = ls_reader_folder_check(folder);
     if (status) return status;
     struct mnist *mnist = ls_alloc(sizeof(*mnist));
     if (!mnist) return ls_fail_memory("a dataset", sizeof(*mnist));
-    mnist->source = (struct ls_source){.ops = &mnist_ops, .kind = "mnist", .bytes = true};
+    mnist->source = (struct ls_source){.ops = &mnist_ops, .kind = "mnist", .bytes = true, .in_memory = true};
     status = read_files(mnist, folder, filled.split);
     if (status) {
         free_mnist(&mnist->source);

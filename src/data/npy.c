@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/status.h"
+#include "data/pixels.h"
 #include "data/sources.h"
 
 #define MAGIC      "\x93NUMPY"
@@ -17,7 +18,9 @@ static ls_status fail_header(const char *name, const char *what) {
     return ls_fail(LS_DATA_LOSS, "'%s' is no .npy array: its header %s", name, what);
 }
 
-/* What stands behind 'key': in the dictionary; NULL: the key is not there. */
+/* The text behind 'key': in the dictionary, or NULL without the key. The header is a Python literal. NumPy writes its
+ * three keys with single quotes and sorted, so looking for a key with its quotes is enough. A type whose fields could
+ * be called so is refused by parse_type. */
 static const char *find_value(const char *header, const char *key) {
     const char *at = strstr(header, key);
     if (!at) return NULL;
@@ -32,8 +35,8 @@ static ls_status parse_type(const char *name, const char *text, struct ls_npy *n
     bool known = kind && item && strchr("uifb", kind) && strchr("1248", item) && text[4] == *text;
     if (!known || (order == '>' && item != '1') || (kind == 'f' && item < '4') || (kind == 'b' && item != '1'))
         return ls_fail(LS_UNIMPLEMENTED,
-                       "'%s' has elements of type %.8s: little-endian integers, float32 and float64 are read", name,
-                       text);
+                       "'%s' has elements of type '%.*s': little-endian integers, float32 and float64 are read", name,
+                       (int)strcspn(text + 1, "'\""), text + 1);
     npy->kind = kind;
     npy->item = item - '0';
     return LS_OK;
@@ -126,6 +129,8 @@ int64_t ls_npy_integer(const struct ls_npy *npy, int64_t index) {
     return npy->kind == 'i' ? (int64_t)(value << unused) >> unused : (int64_t)value;
 }
 
+/* The header is padded with blanks to 256 bytes, a multiple of 64, so that a reader which maps the file finds the
+ * elements aligned. A tuple of one extent needs its comma: (3,). */
 void ls_npy_header(const char *type, const ls_shape *shape, char header[LS_NPY_HEADER]) {
     char dims[LS_MAX_RANK * 24] = "";
     for (int i = 0; i < shape->rank; i++)

@@ -1,31 +1,40 @@
-/* NumPy's arrays as examples: x and y of a split, from .npy files, from an .npz a split, or from one .npz with both
- * splits (Keras' mnist.npz). Kept as they are in the file, converted when read. Reading changes nothing, so any number
- * of threads may. */
+/* NumPy's arrays as examples: x, y and maybe sample_weight of a split, from .npy files, from an .npz a split, or from
+ * one .npz with both splits (Keras' mnist.npz). Kept as they are in the file, converted when read. Reading changes
+ * nothing, so any number of threads may. */
+#include "data/numpy.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/status.h"
+#include "data/class_count.h"
 #include "data/files.h"
 #include "data/npy.h"
 #include "data/reader.h"
 #include "data/sources.h"
+#include "data/dataset.h"
 #include "data/zip.h"
-
-#define MAX_CLASSES (1 << 24)
 
 struct arrays {
     struct ls_source source;
-    uint8_t *x_bytes, *y_bytes; /* own */
-    struct ls_npy x, y;         /* borrow from them */
-    int64_t elements;           /* of one example */
+    uint8_t *x_bytes, *y_bytes, *weight_bytes; /* own */
+    struct ls_npy x, y, weights;               /* borrow from them */
+    int64_t elements;                          /* of one example */
 };
 
-static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+static ls_status read_numpy_example(const struct ls_source *source, int64_t index, float *features,
+                                    const struct ls_targets *targets) {
     const struct arrays *arrays = (const struct arrays *)source;
+    int64_t width = ls_target_width(&source->targets);
     ls_npy_floats(&arrays->x, index * arrays->elements, arrays->elements, true, features);
-    *label = (int32_t)ls_npy_integer(&arrays->y, index);
+    if (source->targets.numbers)
+        ls_npy_floats(&arrays->y, index * width, width, false, targets->numbers);
+    else
+        *targets->labels = (int32_t)ls_npy_integer(&arrays->y, index);
+    if (source->targets.weighted) ls_npy_floats(&arrays->weights, index, 1, false, targets->weights);
     return LS_OK;
 }
 
@@ -33,38 +42,53 @@ static void free_arrays(struct ls_source *source) {
     struct arrays *arrays = (struct arrays *)source;
     ls_free(arrays->x_bytes);
     ls_free(arrays->y_bytes);
+    ls_free(arrays->weight_bytes);
     ls_free(arrays);
 }
 
-static const struct ls_source_ops numpy_ops = {.read = read_example, .free = free_arrays};
+static const struct ls_source_ops numpy_ops = {.read = read_numpy_example, .free = free_arrays};
 
 static const char *split_name(ls_split split) {
     return split == LS_TEST ? "test" : "train";
 }
 
-/* One array, x or y, of an archive. */
-static ls_status read_member(const char *path, char letter, ls_split split, uint8_t **bytes, struct ls_npy *npy) {
-    LS_CLEANUP(ls_free_pointer) uint8_t *archive = NULL;
-    size_t size, length = 0;
-    char name[32], label[512];
-    (void)snprintf(name, sizeof(name), "%c_%s.npy", letter, split_name(split));
-    (void)snprintf(label, sizeof(label), "%.450s:%s", path, name);
-    ls_status status = ls_file_read(path, &archive, &size);
-    if (!status) status = ls_zip_read(path, archive, size, name, bytes, &length);
-    return status ? status : ls_npy_parse(label, *bytes, length, npy);
+/* The place of a split's arrays: members of an archive, or files of a folder. */
+struct place {
+    char path[4096];  /* of the archive, or of the folder */
+    uint8_t *archive; /* owns; NULL for files */
+    size_t size;
+    const char *split;
+};
+
+static void close_place(struct place *place) {
+    ls_free(place->archive);
 }
 
-/* One array from wherever path has it: an .npz file, or a folder of SPLIT.npz or .npy files. */
-static ls_status read_array(const char *path, char letter, ls_split split, uint8_t **bytes, struct ls_npy *npy) {
-    char name[32];
+/* An .npz file, or a folder of SPLIT.npz or of .npy files. */
+static ls_status open_place(const char *path, ls_split split, struct place *place) {
+    bool folder = ls_files_folder_exists(path);
+    place->split = split_name(split);
+    int length = folder ? snprintf(place->path, sizeof(place->path), "%s/%s.npz", path, place->split)
+                        : snprintf(place->path, sizeof(place->path), "%s", path);
+    if (length >= (int)sizeof(place->path))
+        return ls_fail(LS_INVALID_ARGUMENT, "the path '%.80s...' is too long", path);
+    if (!folder || ls_reader_file_exists(place->path)) return ls_file_read(place->path, &place->archive, &place->size);
+    (void)snprintf(place->path, sizeof(place->path), "%s", path);
+    return LS_OK;
+}
+
+/* The array NAME_SPLIT. */
+static ls_status read_array(const struct place *place, const char *name, uint8_t **bytes, struct ls_npy *npy) {
+    char member[64], label[512];
     size_t length = 0;
-    if (!ls_folder_exists(path)) return read_member(path, letter, split, bytes, npy);
-    (void)snprintf(name, sizeof(name), "%s.npz", split_name(split));
-    LS_CLEANUP(ls_free_pointer) char *archive = ls_path_join(path, name);
-    (void)snprintf(name, sizeof(name), "%c_%s.npy", letter, split_name(split));
-    LS_CLEANUP(ls_free_pointer) char *file = ls_path_join(path, name);
-    if (!archive || !file) return ls_fail_memory("a file name", 0);
-    if (ls_file_exists(archive)) return read_member(archive, letter, split, bytes, npy);
+    (void)snprintf(member, sizeof(member), "%s_%s.npy", name, place->split);
+    (void)snprintf(label, sizeof(label), "%.400s%c%s", place->path, place->archive ? ':' : '/', member);
+    if (place->archive) {
+        ls_status status = ls_zip_read(place->path, place->archive, place->size, member, bytes, &length);
+        return status ? status : ls_npy_parse(label, *bytes, length, npy);
+    }
+    LS_CLEANUP(ls_free_pointer) char *file = ls_reader_path_join(place->path, member);
+    if (!file) return ls_fail_memory("a file name", 0);
     ls_status status = ls_file_read(file, bytes, &length);
     return status ? status : ls_npy_parse(file, *bytes, length, npy);
 }
@@ -73,61 +97,100 @@ ls_status ls_numpy_present(const char *folder, ls_split split, bool *present) {
     char archive[32], array[32];
     (void)snprintf(archive, sizeof(archive), "%s.npz", split_name(split));
     (void)snprintf(array, sizeof(array), "x_%s.npy", split_name(split));
-    LS_CLEANUP(ls_free_pointer) char *one = ls_path_join(folder, archive);
-    LS_CLEANUP(ls_free_pointer) char *other = ls_path_join(folder, array);
+    LS_CLEANUP(ls_free_pointer) char *one = ls_reader_path_join(folder, archive);
+    LS_CLEANUP(ls_free_pointer) char *other = ls_reader_path_join(folder, array);
     if (!one || !other) return ls_fail_memory("a file name", 0);
-    *present = ls_file_exists(one) || ls_file_exists(other);
+    *present = ls_reader_file_exists(one) || ls_reader_file_exists(other);
     return LS_OK;
 }
 
-/* Labels are integers, one an example: (count) or (count, 1). */
-static ls_status check_labels(const char *path, struct arrays *arrays) {
+/* The number of examples, which each array has as its first axis. */
+static ls_status check_count(const struct place *place, const char *name, const struct ls_npy *npy, int64_t count) {
+    if (npy->shape.rank > 0 && npy->shape.dims[0] == count) return LS_OK;
+    char shape[128];
+    ls_shape_text(&npy->shape, shape, sizeof(shape));
+    return ls_fail(LS_INVALID_ARGUMENT, "'%s': %s_%s has shape %s, x_%s has %lld examples: there must be as many",
+                   place->path, name, place->split, shape, place->split, (long long)count);
+}
+
+/* Whole numbers, one an example, (count) or (count, 1), are classes. */
+static ls_status take_labels(const struct place *place, struct arrays *arrays) {
     const struct ls_npy *y = &arrays->y;
-    int64_t greatest = 0, count = arrays->x.shape.rank ? arrays->x.shape.dims[0] : 0;
-    if (y->kind == 'f' || y->count != count)
-        return ls_fail(LS_INVALID_ARGUMENT,
-                       "'%s': y has %lld elements of type '%c': x has %lld examples, and y must be integers", path,
-                       (long long)y->count, y->kind, (long long)count);
-    for (int64_t i = 0; i < count; i++) {
+    struct ls_class_count count;
+    ls_status status = ls_class_count_new(&count);
+    for (int64_t i = 0; !status && i < y->count; i++) {
         int64_t label = ls_npy_integer(y, i);
-        if (label < 0 || label >= MAX_CLASSES)
-            return ls_fail(LS_DATA_LOSS, "'%s': label %lld of example %lld is outside [0, %d)", path, (long long)label,
-                           (long long)i, MAX_CLASSES);
-        if (label > greatest) greatest = label;
+        if (label < 0 || label >= LS_MAX_CLASSES)
+            status = ls_fail(LS_DATA_LOSS,
+                             "'%s': label %lld of example %lld is outside [0, %d): integers in y_%s are class numbers; "
+                             "for a regression save it as float32",
+                             place->path, (long long)label, (long long)i, LS_MAX_CLASSES, place->split);
+        else
+            ls_class_count_add(&count, label, i);
     }
-    arrays->source.classes = (int)greatest + 1;
-    arrays->source.count = count;
-    return LS_OK;
+    if (!status) return ls_class_count_end(&count, place->path, &arrays->source);
+    ls_free(count.seen);
+    return status;
+}
+
+/* All else are numbers: of a regression, or one-hot rows. */
+static ls_status take_targets(const struct place *place, struct arrays *arrays) {
+    const struct ls_npy *y = &arrays->y;
+    struct ls_target_kind *kind = &arrays->source.targets;
+    if (y->kind != 'f' && y->count == arrays->source.count) return take_labels(place, arrays);
+    kind->numbers = true;
+    kind->shape = (ls_shape){y->shape.rank - 1, {0}};
+    for (int i = 0; i < kind->shape.rank; i++) kind->shape.dims[i] = y->shape.dims[i + 1];
+    if (y->count > 0) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "'%s': y_%s holds no numbers", place->path, place->split);
+}
+
+static ls_status read_weights(const struct place *place, struct arrays *arrays) {
+    ls_status status = read_array(place, "sample_weight", &arrays->weight_bytes, &arrays->weights);
+    if (status == LS_NOT_FOUND) return LS_OK; /* there are none */
+    if (!status) status = check_count(place, "sample_weight", &arrays->weights, arrays->source.count);
+    if (!status && arrays->weights.count != arrays->source.count)
+        status = ls_fail(LS_INVALID_ARGUMENT, "'%s': sample_weight_%s has %lld numbers for %lld examples: one each",
+                         place->path, place->split, (long long)arrays->weights.count, (long long)arrays->source.count);
+    arrays->source.targets.weighted = true;
+    return status;
 }
 
 /* The first axis counts the examples. Bytes of two axes are grey images. */
-static void find_shape(struct arrays *arrays) {
-    ls_shape shape = {arrays->x.shape.rank - 1, {0}};
-    for (int i = 0; i < shape.rank; i++) shape.dims[i] = arrays->x.shape.dims[i + 1];
-    arrays->source.bytes = arrays->x.kind == 'u' && arrays->x.item == 1;
+static ls_status take_features(const struct place *place, struct arrays *arrays) {
+    const struct ls_npy *x = &arrays->x;
+    ls_shape shape = {x->shape.rank - 1, {0}};
+    if (!x->count || !x->shape.rank)
+        return ls_fail(LS_INVALID_ARGUMENT, "'%s': x_%s holds no examples", place->path, place->split);
+    for (int i = 0; i < shape.rank; i++) shape.dims[i] = x->shape.dims[i + 1];
+    arrays->source.bytes = x->kind == 'u' && x->item == 1;
     if (arrays->source.bytes && shape.rank == 2) shape.dims[shape.rank++] = 1;
     arrays->source.shape = shape;
-    arrays->elements = arrays->source.count ? arrays->x.count / arrays->source.count : 0;
+    arrays->source.count = x->shape.dims[0];
+    arrays->elements = x->count / arrays->source.count;
+    return LS_OK;
 }
 
 static ls_status read_arrays(struct arrays *arrays, const char *path, ls_split split) {
-    ls_status status = read_array(path, 'x', split, &arrays->x_bytes, &arrays->x);
-    if (!status) status = read_array(path, 'y', split, &arrays->y_bytes, &arrays->y);
-    if (!status) status = check_labels(path, arrays);
-    if (status) return status;
-    find_shape(arrays);
-    if (arrays->elements > 0) return LS_OK;
-    return ls_fail(LS_INVALID_ARGUMENT, "'%s': x holds no examples", path);
+    LS_CLEANUP(close_place) struct place place = {.archive = NULL};
+    ls_status status = open_place(path, split, &place);
+    if (!status) status = read_array(&place, "x", &arrays->x_bytes, &arrays->x);
+    if (!status) status = take_features(&place, arrays);
+    if (!status) status = read_array(&place, "y", &arrays->y_bytes, &arrays->y);
+    if (!status) status = check_count(&place, "y", &arrays->y, arrays->source.count);
+    if (!status) status = take_targets(&place, arrays);
+    return status ? status : read_weights(&place, arrays);
 }
 
 ls_status ls_dataset_numpy(const char *path, const ls_dataset_options *options, ls_dataset **dataset) {
+    LS_NEED(dataset);
     ls_dataset_options filled;
     ls_status status = ls_dataset_options_fill(options, &filled);
     if (status) return status;
     if (!path || !*path) return ls_fail(LS_INVALID_ARGUMENT, "no file or folder given for the dataset");
     struct arrays *arrays = ls_alloc(sizeof(*arrays));
     if (!arrays) return ls_fail_memory("a dataset", sizeof(*arrays));
-    arrays->source = (struct ls_source){.ops = &numpy_ops, .kind = "numpy"};
+    arrays->source = (struct ls_source){.ops = &numpy_ops, .kind = "numpy", .in_memory = true};
     status = read_arrays(arrays, path, filled.split);
     if (!status) return ls_dataset_from_source(&arrays->source, &filled, dataset);
     free_arrays(&arrays->source);

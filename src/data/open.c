@@ -1,9 +1,16 @@
 /* Which kind of source a name means. */
 #include <string.h>
 
+#include "base/need.h"
 #include "base/status.h"
+#include "data/cifar10.h"
+#include "data/images.h"
+#include "data/mnist.h"
+#include "data/numpy.h"
 #include "data/reader.h"
 #include "data/sources.h"
+#include "data/dataset.h"
+#include "data/tfrecord.h"
 
 static bool ends_with(const char *text, const char *end) {
     size_t length = strlen(text);
@@ -31,13 +38,14 @@ static ls_status open_folder(const char *folder, const ls_dataset_options *optio
 }
 
 ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset) {
+    LS_NEED(dataset);
     ls_dataset_options filled;
     ls_status status = ls_dataset_options_fill(options, &filled);
     if (status) return status;
     if (name && !strcmp(name, "digits")) return ls_dataset_digits(&filled, dataset);
     if (name && !strcmp(name, "shapes")) return ls_dataset_shapes(&filled, dataset);
-    if (name && ls_file_exists(name) && ends_with(name, ".npz")) return ls_dataset_numpy(name, &filled, dataset);
-    status = ls_folder_check(name);
+    if (name && ls_reader_file_exists(name) && ends_with(name, ".npz")) return ls_dataset_numpy(name, &filled, dataset);
+    status = ls_reader_folder_check(name);
     if (status == LS_NOT_FOUND)
         return ls_fail_context(status, "no dataset '%s' is built in (only digits and shapes are)", name);
     return status ? status : open_folder(name, &filled, dataset);

@@ -19,7 +19,9 @@ struct ls_order {
     int64_t num_passes;
 };
 
-/* The passes that one step can touch. */
+/* The passes that one step can touch. longest rows in a row lie in at most (longest - 1) / length + 2 passes: they may
+ * begin with the last row of one. Passes with consecutive numbers have different places modulo that count, so a step
+ * never shuffles one pass twice. */
 static ls_status make_passes(struct ls_order *order) {
     int64_t length = order->config.count, count = (order->config.longest - 1) / length + 2;
     if (order->config.options->shuffle == LS_SHUFFLE_NEVER) return LS_OK;
@@ -58,13 +60,17 @@ void ls_order_free(struct ls_order *order) {
     ls_free(order);
 }
 
-/* From 0 to below limit; a limit of examples is so far below 2^64 that no number is likelier to be noticed. */
+/* From 0 to below limit; a limit of examples is so far below 2^64 that no number is likelier to be noticed. The high
+ * word of the product is the number scaled to the limit (Lemire 2019), without a division and without drawing again; so
+ * one index is one number, and any draw can be repeated by itself. The bias is below limit / 2^64. */
 static int64_t draw_below(uint64_t seed, uint64_t stream, int64_t index, int64_t limit) {
     return (int64_t)((unsigned __int128)ls_random_bits(seed, stream, (uint64_t)index) * (uint64_t)limit >> 64);
 }
 
 /* As tf.data's shuffle with a buffer smaller than the data: it is filled in order, and whichever of it is drawn makes
- * room for the next one. order serves as the buffer for what has not been drawn yet. */
+ * room for the next one. order serves as the buffer for what has not been drawn yet. It is Durstenfeld's form of the
+ * Fisher-Yates shuffle in which a draw reaches held elements ahead and not all of them. An example can come at most
+ * buffer - 1 places early, and any number of places late. */
 static void shuffle_buffer(const struct ls_order_config *config, uint64_t stream, int64_t *order) {
     int64_t buffer = config->options->shuffle_buffer, count = config->count;
     for (int64_t i = 0; i < count; i++) order[i] = i;
@@ -86,13 +92,15 @@ static void shuffle(const struct ls_order *order, struct pass *pass, int64_t num
         ls_random_permutation(options->seed, stream, order->config.count, pass->order);
 }
 
-/* The place in a pass becomes an example's number. With SHUFFLE_ONCE all passes are in the order of epoch 0's. */
+/* The place in a pass becomes an example's number. With SHUFFLE_ONCE all passes are in the order of the first one. The
+ * permutation is a function of seed and pass number only. So a worker that joins at step t of epoch e finds the place
+ * of every row without the steps before, and all workers agree without a message. */
 static int64_t example_at(struct ls_order *order, int64_t epoch, int64_t row) {
     const ls_dataset_options *options = order->config.options;
     int64_t place = row % order->config.count;
     if (order->passes) {
-        int64_t shuffled = options->shuffle == LS_SHUFFLE_ONCE ? 0 : epoch;
-        int64_t number = shuffled * options->repeat + row / order->config.count;
+        bool once = options->shuffle == LS_SHUFFLE_ONCE;
+        int64_t number = once ? 0 : epoch * options->repeat + row / order->config.count;
         struct pass *pass = &order->passes[number % order->num_passes];
         if (pass->number != number) shuffle(order, pass, number);
         place = pass->order[place];

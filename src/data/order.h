@@ -6,12 +6,12 @@
 
 struct ls_order_config {
     const ls_dataset_options *options; /* borrowed: shuffle, shuffle_buffer, seed, repeat */
-    const int64_t *examples;           /* taken: the numbers that this worker has, freed with ls_free; NULL: all */
-    int64_t count;                     /* of them: the length of a pass */
-    int64_t longest;                   /* rows from the first to the last that one step can touch */
-    uint64_t stream;                   /* of pass 0 */
-    /* Where the rows of an epoch are dealt in blocks of so many: this worker's are those of the blocks worker,
-     * worker + num_workers, ... 0: they are all its own. */
+    const int64_t *examples; /* taken: the numbers of this worker's examples, freed with ls_free; NULL for all */
+    int64_t count;           /* of them: the length of a pass */
+    int64_t longest;         /* rows from the first to the last that one step can touch */
+    uint64_t stream;         /* of pass 0 */
+    /* The rows of an epoch are dealt in blocks of so many. This worker has those of the blocks worker, worker +
+     * num_workers, ... A 0 means that all rows are its own. */
     int64_t block;
     int worker, num_workers;
 };

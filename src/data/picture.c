@@ -1,11 +1,14 @@
-/* An encoded image as an example: what size it gets, and its pixels in [0, 1]. What the sources of images share. */
+/* An encoded image as an example: its size, and its pixels in [0, 1]. The sources of images use it. */
+#include "data/picture.h"
+
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/image.h"
+#include "data/pixels.h"
 #include "data/sources.h"
 
-ls_status ls_image_settle(const char *name, const uint8_t *bytes, size_t size, const ls_dataset_options *options,
-                          struct ls_image_wish *wish, ls_shape *shape) {
+ls_status ls_picture_settle(const char *name, const uint8_t *bytes, size_t size, const ls_dataset_options *options,
+                            struct ls_image_wish *wish, ls_shape *shape) {
     struct ls_image image = {options->image_height, options->image_width, options->image_channels, NULL}, first = {0};
     if (!image.height || !image.width || !image.channels) {
         ls_status status = ls_image_probe(name, bytes, size, &first);
@@ -20,8 +23,8 @@ ls_status ls_image_settle(const char *name, const uint8_t *bytes, size_t size, c
     return LS_OK;
 }
 
-ls_status ls_image_read(const char *name, const uint8_t *bytes, size_t size, const struct ls_image_wish *wish,
-                        const struct ls_image_place *place) {
+ls_status ls_picture_read(const char *name, const uint8_t *bytes, size_t size, const struct ls_image_wish *wish,
+                          const struct ls_image_place *place) {
     struct ls_image image;
     ls_status status = ls_image_decode(name, bytes, size, wish, &image);
     if (status) return status;
@@ -30,18 +33,18 @@ ls_status ls_image_read(const char *name, const uint8_t *bytes, size_t size, con
     return status;
 }
 
-ls_status ls_image_check(const char *name, const uint8_t *bytes, size_t size) {
+ls_status ls_picture_check(const char *name, const uint8_t *bytes, size_t size) {
     struct ls_image image;
     ls_status status = ls_image_decode(name, bytes, size, &(struct ls_image_wish){0, 1, 1}, &image);
     if (!status) ls_free(image.pixels);
     return status;
 }
 
-ls_status ls_image_from_unit(const float *features, const ls_shape *shape, struct ls_image *image) {
+ls_status ls_picture_from_unit(const float *features, const ls_shape *shape, struct ls_image *image) {
     size_t count = (size_t)(shape->dims[0] * shape->dims[1] * shape->dims[2]);
     struct ls_image made = {(int)shape->dims[0], (int)shape->dims[1], (int)shape->dims[2], ls_alloc(count)};
     if (!made.pixels) return ls_fail_memory("an image", count);
-    ls_unit_to_pixels(features, count, made.pixels);
+    ls_pixels_from_unit(features, count, made.pixels);
     *image = made;
     return LS_OK;
 }

@@ -7,19 +7,23 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "data/class_weight.h"
 #include "data/division.h"
 #include "data/order.h"
 #include "data/read_ahead.h"
+#include "data/sources.h"
 
 struct ls_pipeline {
-    const ls_dataset *dataset; /* borrows */
+    const ls_dataset *dataset;           /* borrows */
+    const ls_class_weight *class_weight; /* borrows */
+    struct ls_target_kind targets;       /* the dataset's, with weights where classes have some */
     struct ls_division_plan plan;
     int64_t whole;   /* rows of a whole global batch, of which plan.batch may be a portion */
-    int64_t *totals; /* owns; NULL: all workers have the same rows */
+    int64_t *totals; /* owns; NULL if all workers have the same rows */
     int first_replica, local_replicas;
     int64_t steps, last_epoch;
     struct ls_order *order;      /* owns */
@@ -62,7 +66,7 @@ static ls_status check_portions(const struct ls_pipeline_config *config) {
                    (long long)options->batch_size, config->portions);
 }
 
-/* What auto_shard means for this source and so many workers. */
+/* The meaning of auto_shard for this source and so many workers. */
 static ls_status find_shard(const struct ls_pipeline_config *config, ls_auto_shard *shard) {
     const struct ls_source *source = config->dataset->source;
     ls_auto_shard asked = config->dataset->options.auto_shard;
@@ -94,6 +98,8 @@ static bool shards_examples(const struct ls_pipeline *pipeline) {
     return shards_files(pipeline) || (pipeline->plan.rule == LS_DIVIDE_TENSORFLOW && hinted);
 }
 
+/* tf.data's shard(W, w) takes every W-th element from the w-th on: of files under FILE, of examples under the hint
+ * EXAMPLES. Files are numbered in the order of the source, which skip does not change. */
 static int worker_of(const struct ls_pipeline *pipeline, int64_t example) {
     const struct ls_source *source = pipeline->dataset->source;
     if (!shards_files(pipeline)) return (int)(example % pipeline->plan.num_workers);
@@ -101,7 +107,7 @@ static int worker_of(const struct ls_pipeline *pipeline, int64_t example) {
     return (int)(file % pipeline->plan.num_workers);
 }
 
-/* Where examples are sharded: those of this worker; and how many each worker has. */
+/* Deals sharded examples: this worker's own, and the number of each worker's. */
 static ls_status deal_examples(struct ls_pipeline *pipeline, int worker, int64_t **examples, int64_t *counts) {
     int64_t all = pipeline->dataset->count, own = 0;
     for (int64_t i = 0; i < all; i++) counts[worker_of(pipeline, i)]++;
@@ -119,7 +125,8 @@ static int64_t count_rows(const struct ls_pipeline *pipeline, int64_t examples) 
     return options->drop_remainder ? rows - rows % pipeline->whole : rows;
 }
 
-/* Of so many rows that are dealt in blocks: a worker's. */
+/* Of so many rows that are dealt in blocks: a worker's. A cycle gives each worker one block. rest is the part of the
+ * last, incomplete cycle that lies behind this worker's block's begin, cut to [0, block]. */
 static int64_t count_dealt(const struct ls_pipeline *pipeline, int64_t rows, int worker) {
     int64_t block = dealt_block(pipeline), cycle = block * pipeline->plan.num_workers;
     int64_t rest = rows % cycle - worker * block;
@@ -144,7 +151,7 @@ static ls_status count_totals(struct ls_pipeline *pipeline) {
     return LS_OK;
 }
 
-/* Which examples this worker has (*examples, NULL: all; *count of them), and the rows of every worker. */
+/* Plans this worker's examples (*count of them; *examples is NULL for all) and the rows of every worker. */
 static ls_status plan_rows(struct ls_pipeline *pipeline, const struct ls_pipeline_config *config, int64_t **examples,
                            int64_t *count) {
     int workers = config->num_workers;
@@ -181,6 +188,8 @@ static ls_status make_plan(struct ls_pipeline *pipeline, const struct ls_pipelin
 }
 
 /* Rows that are dealt out are those of one order, which all workers know; a worker's own examples have one of theirs.
+ * The streams of workers with examples of their own lie 2^40 passes apart, so no two of them shuffle alike. longest:
+ * where blocks are dealt, rows of one worker lie among those of num_workers, and may begin and end inside of a block.
  */
 static ls_status make_order(struct ls_pipeline *pipeline, int worker, int64_t *examples, int64_t count) {
     const struct ls_division_plan *plan = &pipeline->plan;
@@ -192,7 +201,7 @@ static ls_status make_order(struct ls_pipeline *pipeline, int worker, int64_t *e
         .examples = examples,
         .count = count ? count : 1,
         .longest = longest < most ? longest : most,
-        .stream = ls_stream_id("data/shuffle") + (plan->totals && !block ? (uint64_t)worker << 40 : 0),
+        .stream = ls_random_stream("data/shuffle") + (plan->totals && !block ? (uint64_t)worker << 40 : 0),
         .block = block,
         .worker = worker,
         .num_workers = plan->num_workers,
@@ -200,23 +209,37 @@ static ls_status make_order(struct ls_pipeline *pipeline, int worker, int64_t *e
     return ls_order_new(&config, &pipeline->order);
 }
 
-static ls_status make_ahead(struct ls_pipeline *pipeline, double timeout_seconds) {
+/* True if reading goes through files or functions of the user, which may hang. */
+static bool may_hang(const ls_dataset *dataset) {
+    for (int i = 0; i < dataset->maps.count; i++)
+        if (dataset->maps.stages[i].kind == LS_MAP_FUNCTION) return true;
+    return dataset->source->files > 0;
+}
+
+/* Without reading ahead threads read the present step if it may hang, since threads can be left. */
+static ls_status make_ahead(struct ls_pipeline *pipeline, const struct ls_pipeline_config *given) {
     const ls_dataset_options *options = &pipeline->dataset->options;
-    int threads = ls_dataset_threads(pipeline->dataset);
+    int ahead = ls_dataset_threads(pipeline->dataset), threads = ahead;
+    if (!ahead && given->timeout_seconds > 0 && may_hang(pipeline->dataset))
+        threads = pipeline->local_replicas < LS_DATA_MAX_WORKERS ? pipeline->local_replicas : LS_DATA_MAX_WORKERS;
     const struct ls_read_ahead_config config = {
         .dataset = pipeline->dataset,
         .rows = ls_pipeline_max_rows(pipeline) * pipeline->local_replicas,
         .local_replicas = pipeline->local_replicas,
         .threads = threads,
-        .steps = threads ? options->prefetch + 1 : 1,
-        .timeout_seconds = timeout_seconds,
+        .steps = ahead ? options->prefetch + 1 : 1,
+        .timeout_seconds = given->timeout_seconds,
+        .interrupt = given->interrupt,
     };
     return ls_read_ahead_new(&config, &pipeline->ahead);
 }
 
-static ls_status fill(struct ls_pipeline *pipeline, const struct ls_pipeline_config *config) {
+static ls_status fill_pipeline(struct ls_pipeline *pipeline, const struct ls_pipeline_config *config) {
     int64_t *examples = NULL, count = 0;
     pipeline->dataset = config->dataset;
+    pipeline->class_weight = config->class_weight;
+    pipeline->targets = config->dataset->source->targets;
+    if (config->class_weight) pipeline->targets.weighted = true;
     pipeline->first_replica = config->first_replica;
     pipeline->local_replicas = config->local_replicas;
     pipeline->last_epoch = INT64_MAX / config->dataset->options.repeat - 1;
@@ -227,7 +250,7 @@ static ls_status fill(struct ls_pipeline *pipeline, const struct ls_pipeline_con
     }
     pipeline->steps = ls_division_steps(&pipeline->plan);
     status = make_order(pipeline, config->worker, examples, count);
-    if (!status) status = make_ahead(pipeline, config->timeout_seconds);
+    if (!status) status = make_ahead(pipeline, config);
     return status ? status : ls_pipeline_seek(pipeline, 0, 0);
 }
 
@@ -235,10 +258,11 @@ ls_status ls_pipeline_new(const struct ls_pipeline_config *config, struct ls_pip
     ls_status status = check_replicas(config);
     if (!status) status = check_tensorflow(config);
     if (!status) status = check_portions(config);
+    if (!status && config->class_weight) status = ls_class_weight_check(config->class_weight, config->dataset);
     if (status) return status;
     struct ls_pipeline *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a pipeline", sizeof(*made));
-    status = fill(made, config);
+    status = fill_pipeline(made, config);
     if (status)
         ls_pipeline_free(made);
     else
@@ -272,6 +296,8 @@ static void plan_step(struct ls_pipeline *pipeline, struct ls_read_step *step) {
     }
 }
 
+/* With scaled batches a step is counted in portions of plan.batch rows, stride of them where the step is whole. A
+ * position is thereby the same with any number of replicas present. */
 static int64_t taken_at(const struct ls_pipeline *pipeline, int64_t step) {
     const struct ls_division_plan *plan = &pipeline->plan;
     return plan->stride ? (ls_division_global_rows(plan, step) + plan->batch - 1) / plan->batch : 1;
@@ -314,8 +340,23 @@ int64_t ls_pipeline_rows(const struct ls_pipeline *pipeline, int local_replica) 
     return first[local_replica + 1] - first[local_replica];
 }
 
-ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features, int32_t *labels) {
-    return ls_read_ahead_take(pipeline->ahead, 0, local_replica, (struct ls_read_rows){features, labels});
+const struct ls_target_kind *ls_pipeline_targets(const struct ls_pipeline *pipeline) {
+    return &pipeline->targets;
+}
+
+/* Place 0 is the present step, 1 the next. */
+static ls_status take_pipeline(const struct ls_pipeline *pipeline, int place, int local_replica,
+                               struct ls_read_rows to) {
+    ls_status status = ls_read_ahead_take(pipeline->ahead, place, local_replica, to);
+    if (status || !pipeline->class_weight) return status;
+    int64_t rows = place ? ls_pipeline_next_rows(pipeline, local_replica) : ls_pipeline_rows(pipeline, local_replica);
+    ls_class_weight_apply(pipeline->class_weight, &pipeline->targets, rows, &to.targets);
+    return LS_OK;
+}
+
+ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features,
+                           const struct ls_targets *targets) {
+    return take_pipeline(pipeline, 0, local_replica, (struct ls_read_rows){features, *targets});
 }
 
 struct ls_pipeline_step ls_pipeline_present(const struct ls_pipeline *pipeline) {
@@ -335,8 +376,8 @@ int64_t ls_pipeline_next_rows(const struct ls_pipeline *pipeline, int local_repl
 }
 
 ls_status ls_pipeline_read_next(const struct ls_pipeline *pipeline, int local_replica, float *features,
-                                int32_t *labels) {
-    return ls_read_ahead_take(pipeline->ahead, 1, local_replica, (struct ls_read_rows){features, labels});
+                                const struct ls_targets *targets) {
+    return take_pipeline(pipeline, 1, local_replica, (struct ls_read_rows){features, *targets});
 }
 
 /* Appends to text; what does not fit is left out. */
@@ -382,6 +423,14 @@ static void describe_hint(const struct ls_pipeline *pipeline, char *text, size_t
            (int)((int64_t)pipeline->first_replica * plan->num_workers / plan->num_replicas), plan->num_workers);
 }
 
+/* What AUTO has become, and why. */
+static void describe_auto(const struct ls_pipeline *pipeline, char *text, size_t size) {
+    const struct ls_division_plan *plan = &pipeline->plan;
+    if (pipeline->dataset->options.auto_shard != LS_SHARD_AUTO || plan->rule != LS_DIVIDE_TENSORFLOW) return;
+    append(text, size, "; auto_shard AUTO is %s: %lld files for %d workers", shards_files(pipeline) ? "FILE" : "DATA",
+           (long long)pipeline->dataset->source->files, plan->num_workers);
+}
+
 void ls_pipeline_describe(const struct ls_pipeline *pipeline, char *text, size_t size) {
     const ls_dataset *dataset = pipeline->dataset;
     const struct ls_source *source = dataset->source;
@@ -391,11 +440,15 @@ void ls_pipeline_describe(const struct ls_pipeline *pipeline, char *text, size_t
     (void)snprintf(text, size, "%s: %lld examples of %s", source->kind, (long long)dataset->count, shape);
     if (source->files) append(text, size, " in %lld file%s", (long long)source->files, source->files > 1 ? "s" : "");
     if (source->damaged) append(text, size, ", %lld damaged ones left out", (long long)source->damaged);
+    if (source->others) append(text, size, ", %lld other files passed over", (long long)source->others);
+    describe_auto(pipeline, text, size);
     if (shards_files(pipeline)) describe_files(pipeline, text, size);
     if (!shards_files(pipeline) && pipeline->plan.totals) describe_hint(pipeline, text, size);
-    append(text, size, "; %lld steps an epoch, here with ", (long long)pipeline->steps);
+    append(text, size, "; %lld step%s an epoch; this worker takes ", (long long)pipeline->steps,
+           pipeline->steps == 1 ? "" : "s");
     describe_step(pipeline, 0, text, size);
-    if (pipeline->steps > 1) append(text, size, ", the last with ");
+    append(text, size, pipeline->steps > 1 ? " examples a step, " : " examples");
     if (pipeline->steps > 1) describe_step(pipeline, pipeline->steps - 1, text, size);
+    if (pipeline->steps > 1) append(text, size, " in the last");
     if (threads) append(text, size, "; %d threads read %d steps ahead", threads, dataset->options.prefetch);
 }

@@ -4,6 +4,7 @@
 #include <lockstep/lockstep.h>
 
 #include "data/dataset.h"
+#include "data/read_ahead.h"
 
 struct ls_pipeline_config {
     const ls_dataset *dataset;         /* borrowed */
@@ -11,19 +12,21 @@ struct ls_pipeline_config {
     int first_replica, local_replicas; /* this worker's */
     int worker, num_workers;           /* for LS_DIVIDE_TENSORFLOW */
     double timeout_seconds;            /* that the data threads may take for a step; 0: no limit */
+    struct ls_read_interrupt interrupt;
     /* A batch that is scaled: portions, in which batch_size is divided, and how many of them a step takes. Steps below
      * are counted in portions then. 0: whole batches. */
     int portions, taken;
     /* NULL, or how many examples each worker's dataset has: each then goes through its own in batches of batch_size a
      * replica. Borrowed for the call. */
     const int64_t *own_examples;
+    const ls_class_weight *class_weight; /* borrowed; NULL if examples have no weights but the dataset's */
 };
 struct ls_pipeline;
 ls_status ls_pipeline_new(const struct ls_pipeline_config *config, struct ls_pipeline **pipeline);
 void ls_pipeline_free(struct ls_pipeline *pipeline);
 int64_t ls_pipeline_steps(const struct ls_pipeline *pipeline);    /* in one epoch */
 int64_t ls_pipeline_max_rows(const struct ls_pipeline *pipeline); /* the most that one replica gets in a step */
-/* What there is and what this worker gets of it, in one line for people. */
+/* Describes the dataset and this worker's part of it, in one line for people. */
 void ls_pipeline_describe(const struct ls_pipeline *pipeline, char *text, size_t size);
 /* Goes to a step of an epoch (both from 0). One thread. OUT_OF_RANGE past the end of the epoch. */
 ls_status ls_pipeline_seek(struct ls_pipeline *pipeline, int64_t epoch, int64_t step);
@@ -31,9 +34,11 @@ ls_status ls_pipeline_seek(struct ls_pipeline *pipeline, int64_t epoch, int64_t 
 int64_t ls_pipeline_taken(const struct ls_pipeline *pipeline); /* from its number to the next step's */
 int64_t ls_pipeline_global_rows(const struct ls_pipeline *pipeline);
 int64_t ls_pipeline_rows(const struct ls_pipeline *pipeline, int local_replica);
-/* Reads the present step's examples of one replica: features (rows, shape...), labels (rows), host memory. Any thread.
- */
-ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features, int32_t *labels);
+/* The kind of the examples' targets. */
+const struct ls_target_kind *ls_pipeline_targets(const struct ls_pipeline *pipeline);
+/* Reads the present step's examples of one replica: features (rows, shape...), targets, host memory. Any thread. */
+ls_status ls_pipeline_read(const struct ls_pipeline *pipeline, int local_replica, float *features,
+                           const struct ls_targets *targets);
 struct ls_pipeline_step {
     int64_t epoch, step;
 };
@@ -43,4 +48,4 @@ struct ls_pipeline_step ls_pipeline_present(const struct ls_pipeline *pipeline);
 bool ls_pipeline_next(const struct ls_pipeline *pipeline, struct ls_pipeline_step *next);
 int64_t ls_pipeline_next_rows(const struct ls_pipeline *pipeline, int local_replica);
 ls_status ls_pipeline_read_next(const struct ls_pipeline *pipeline, int local_replica, float *features,
-                                int32_t *labels);
+                                const struct ls_targets *targets);

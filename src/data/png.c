@@ -1,5 +1,7 @@
 /* PNG by libpng, as TensorFlow reads it into bytes: palettes and low depths expanded, 16 bits cut to 8, alpha dropped,
  * no gamma. libpng ends a failed call with longjmp, which is caught in the functions here that call it. */
+#include "data/png.h"
+
 #include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -90,7 +92,8 @@ static void read_header(struct coder *coder) {
     coder->image.channels = color & PNG_COLOR_MASK_COLOR ? 3 : 1;
 }
 
-/* After setjmp: what is in the file becomes 1 or 3 bytes a pixel. */
+/* After setjmp: what is in the file becomes 1 or 3 bytes a pixel. 29900 and 58700 are the weights of red and green in
+ * hundred-thousandths; blue has the rest (ITU-R BT.601, as tf.image.rgb_to_grayscale). */
 static void set_transformations(struct coder *coder, int channels) {
     png_structp png = coder->png;
     int color = png_get_color_type(png, coder->info);
@@ -115,7 +118,7 @@ static bool make_rows(struct coder *coder, size_t length) {
 }
 
 /* After setjmp: header and transformations. The bytes of a row. */
-static size_t prepare(struct coder *coder, int channels) {
+static size_t prepare_png(struct coder *coder, int channels) {
     read_header(coder);
     if (channels) coder->image.channels = channels;
     set_transformations(coder, coder->image.channels);
@@ -124,7 +127,7 @@ static size_t prepare(struct coder *coder, int channels) {
 
 static ls_status decode(struct coder *coder, const char *name, int channels) {
     if (setjmp(png_jmpbuf(coder->png))) return fail_reading(coder, name);
-    size_t length = prepare(coder, channels);
+    size_t length = prepare_png(coder, channels);
     if (png_get_rowbytes(coder->png, coder->info) != length) png_error(coder->png, "pixels of an unknown form");
     if (!make_rows(coder, length)) return ls_fail_memory("an image", 0);
     png_read_image(coder->png, coder->rows);
@@ -161,7 +164,7 @@ ls_status ls_png_decode(const char *name, const uint8_t *bytes, size_t size, con
     return status;
 }
 
-static ls_status encode(struct coder *coder) {
+static ls_status encode_png(struct coder *coder) {
     const struct ls_image *image = &coder->image;
     if (setjmp(png_jmpbuf(coder->png)))
         return ls_fail(LS_RESOURCE_EXHAUSTED, "an image cannot be written as PNG: %s", coder->message);
@@ -180,7 +183,7 @@ ls_status ls_png_encode(const struct ls_image *image, uint8_t **bytes, size_t *s
     coder.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &coder, fail_call, say_nothing);
     coder.info = coder.png ? png_create_info_struct(coder.png) : NULL;
     bool ready = coder.info && make_rows(&coder, (size_t)image->width * (size_t)image->channels);
-    ls_status status = ready ? encode(&coder) : ls_fail_memory("a PNG encoder", 0);
+    ls_status status = ready ? encode_png(&coder) : ls_fail_memory("a PNG encoder", 0);
     png_destroy_write_struct(&coder.png, &coder.info);
     ls_free(coder.rows);
     if (status) {

@@ -6,19 +6,23 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/denormal.h"
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/monitor.h"
 #include "base/thread.h"
 #include "data/sources.h"
+
+#define LOOK (50 * LS_MILLISECOND) /* between two questions whether to wait on */
 
 struct slot {
     struct ls_read_step step;
     int64_t total, taken, done;            /* rows */
     int64_t missing[LS_READ_MAX_REPLICAS]; /* rows of a replica that are not there yet */
     float *features;                       /* owns */
-    int32_t *labels;                       /* owns */
+    struct ls_targets targets;             /* owns */
     int64_t failed;                        /* the first row that could not be read */
     ls_status status;
     char message[LS_ERROR_SIZE];
@@ -29,19 +33,31 @@ struct ls_read_ahead {
     size_t elements;           /* of one example */
     struct ls_monitor monitor; /* guards what follows, but for the bytes of rows that are not done */
     bool monitored, ending;
+    bool overdue, left; /* a wait was in vain; nobody but the threads has this any more */
     struct slot *slots; /* owns; a ring */
     int first, count;   /* under way */
-    pthread_t threads[LS_DATA_MAX_WORKERS];
-    int started;
+    struct reader {
+        struct ls_read_ahead *ahead;
+        pthread_t thread;
+        const struct slot *slot; /* of the row that it reads, or NULL */
+        int64_t row;
+    } readers[LS_DATA_MAX_WORKERS];
+    int started, running;
 };
 
 static struct slot *slot_at(const struct ls_read_ahead *ahead, int i) {
     return &ahead->slots[(ahead->first + i) % ahead->config.steps];
 }
 
+static const struct ls_target_kind *kind_of(const struct ls_read_ahead *ahead) {
+    return &ahead->config.dataset->source->targets;
+}
+
 /* ---- The data threads ------------------------------------------------------------------------------------------- */
 
-/* The earliest row that nobody has taken; false when there is none. */
+/* The earliest row that nobody has taken; false when there is none. Threads may finish rows out of order; a row's place
+ * in its slot is fixed when the step begins, so the order of the batch does not depend on them. The earliest step goes
+ * first: it is the one that somebody may wait for. */
 static bool take_row(struct ls_read_ahead *ahead, struct slot **slot, int64_t *row) {
     for (int i = 0; i < ahead->count; i++) {
         *slot = slot_at(ahead, i);
@@ -58,6 +74,9 @@ static int replica_of(const struct slot *slot, int64_t row) {
     return replica;
 }
 
+/* Of several rows that fail the first one counts, in row order and not in time. The error of a batch is thereby the
+ * same in every run. A wake is sent only when a replica's rows are complete, or when drop may wait for the last row
+ * taken. */
 static void row_done(struct ls_read_ahead *ahead, struct slot *slot, int64_t row, ls_status status) {
     if (status && (!slot->status || row < slot->failed)) {
         slot->status = status;
@@ -68,32 +87,64 @@ static void row_done(struct ls_read_ahead *ahead, struct slot *slot, int64_t row
     if (--slot->missing[replica_of(slot, row)] == 0 || slot->done == slot->taken) ls_monitor_broadcast(&ahead->monitor);
 }
 
+/* With the monitor locked, as before and after. */
+static void read_row(struct reader *reader, struct slot *slot, int64_t row, struct ls_read_buffers *kept) {
+    struct ls_read_ahead *ahead = reader->ahead;
+    reader->slot = slot;
+    reader->row = row;
+    ls_monitor_unlock(&ahead->monitor);
+    const struct ls_targets targets = ls_targets_at(&slot->targets, kind_of(ahead), row);
+    ls_status status = ls_dataset_read(ahead->config.dataset, &slot->step.rows[row], kept,
+                                       slot->features + (size_t)row * ahead->elements, &targets);
+    ls_monitor_lock(&ahead->monitor);
+    reader->slot = NULL;
+    row_done(ahead, slot, row, status);
+}
+
+static void release_read_ahead(struct ls_read_ahead *ahead) {
+    if (ahead->monitored) ls_monitor_destroy(&ahead->monitor);
+    for (int i = 0; ahead->slots && i < ahead->config.steps; i++) {
+        ls_free(ahead->slots[i].step.rows);
+        ls_free(ahead->slots[i].features);
+        ls_targets_free(&ahead->slots[i].targets);
+    }
+    ls_free(ahead->slots);
+    ls_free(ahead);
+}
+
+/* The last of those that were left behind frees what nobody else has. */
+static void end_reader(struct ls_read_ahead *ahead) {
+    bool last = --ahead->running == 0 && ahead->left;
+    const ls_dataset *dataset = ahead->config.dataset;
+    ls_monitor_broadcast(&ahead->monitor);
+    ls_monitor_unlock(&ahead->monitor);
+    if (!last) return;
+    release_read_ahead(ahead);
+    ls_dataset_free((ls_dataset *)dataset);
+}
+
 static void *read_rows(void *argument) {
-    struct ls_read_ahead *ahead = argument;
+    struct reader *reader = argument;
+    struct ls_read_ahead *ahead = reader->ahead;
     struct ls_read_buffers kept = {0};
     (void)ls_denormals_flush();
     ls_monitor_lock(&ahead->monitor);
     while (!ahead->ending) {
         struct slot *slot;
         int64_t row;
-        if (!take_row(ahead, &slot, &row)) {
+        if (take_row(ahead, &slot, &row))
+            read_row(reader, slot, row, &kept);
+        else
             (void)ls_monitor_wait(&ahead->monitor, LS_NEVER);
-            continue;
-        }
-        ls_monitor_unlock(&ahead->monitor);
-        ls_status status = ls_dataset_read(ahead->config.dataset, &slot->step.rows[row], &kept,
-                                           slot->features + (size_t)row * ahead->elements, &slot->labels[row]);
-        ls_monitor_lock(&ahead->monitor);
-        row_done(ahead, slot, row, status);
     }
-    ls_monitor_unlock(&ahead->monitor);
-    ls_read_buffers_free(&kept);
+    ls_dataset_read_buffers_free(&kept);
+    end_reader(ahead);
     return NULL;
 }
 
 /* ---- Making and freeing ----------------------------------------------------------------------------------------- */
 
-static ls_status allocate(struct ls_read_ahead *ahead) {
+static ls_status allocate_read_ahead(struct ls_read_ahead *ahead) {
     const struct ls_read_ahead_config *config = &ahead->config;
     size_t rows = (size_t)config->rows, bytes = rows * ahead->elements * sizeof(float);
     ahead->slots = ls_alloc_array((size_t)config->steps, sizeof(*ahead->slots));
@@ -104,8 +155,9 @@ static ls_status allocate(struct ls_read_ahead *ahead) {
         if (!slot->step.rows) return ls_fail_memory("batches", rows * sizeof(struct ls_row));
         if (!config->threads) continue;
         slot->features = ls_alloc_aligned(bytes);
-        slot->labels = ls_alloc_array(rows, sizeof(*slot->labels));
-        if (!slot->features || !slot->labels) return ls_fail_memory("batches", bytes);
+        if (!slot->features) return ls_fail_memory("batches", bytes);
+        ls_status status = ls_targets_new(kind_of(ahead), config->rows, &slot->targets);
+        if (status) return status;
     }
     return LS_OK;
 }
@@ -115,9 +167,15 @@ static ls_status start_threads(struct ls_read_ahead *ahead) {
     ahead->monitored = !status;
     while (!status && ahead->started < ahead->config.threads) {
         char name[32];
+        struct reader *reader = &ahead->readers[ahead->started];
+        reader->ahead = ahead;
+        ls_monitor_lock(&ahead->monitor);
+        ahead->running++;
+        ls_monitor_unlock(&ahead->monitor);
         (void)snprintf(name, sizeof(name), "ls-data-%d", ahead->started);
-        status = ls_thread_start(&ahead->threads[ahead->started], name, read_rows, ahead);
+        status = ls_thread_start(&reader->thread, name, read_rows, reader);
         if (!status) ahead->started++;
+        if (status) ahead->running--;
     }
     return status;
 }
@@ -127,7 +185,7 @@ ls_status ls_read_ahead_new(const struct ls_read_ahead_config *config, struct ls
     if (!made) return ls_fail_memory("batches", sizeof(*made));
     made->config = *config;
     made->elements = (size_t)ls_shape_count(&config->dataset->shape);
-    ls_status status = allocate(made);
+    ls_status status = allocate_read_ahead(made);
     if (!status) status = start_threads(made);
     if (status)
         ls_read_ahead_free(made);
@@ -136,29 +194,40 @@ ls_status ls_read_ahead_new(const struct ls_read_ahead_config *config, struct ls
     return status;
 }
 
+/* Tells the threads to end; false where some still read when it is time to go on. */
+static bool end_threads(struct ls_read_ahead *ahead) {
+    ls_monitor_lock(&ahead->monitor);
+    int64_t deadline = ahead->overdue ? ls_now() + LS_READING_TIMEOUT : ls_deadline_in(ahead->config.timeout_seconds);
+    ahead->ending = true;
+    ls_monitor_broadcast(&ahead->monitor);
+    while (ahead->running && ls_monitor_wait(&ahead->monitor, deadline)) continue;
+    bool ended = !ahead->running;
+    ahead->left = !ended;
+    if (ahead->left) ls_dataset_hold(ahead->config.dataset);
+    for (int i = 0; ahead->left && i < ahead->started; i++) (void)pthread_detach(ahead->readers[i].thread);
+    ls_monitor_unlock(&ahead->monitor);
+    return ended;
+}
+
 void ls_read_ahead_free(struct ls_read_ahead *ahead) {
-    if (!ahead) return;
-    if (ahead->monitored) {
-        ls_monitor_lock(&ahead->monitor);
-        ahead->ending = true;
-        ls_monitor_broadcast(&ahead->monitor);
-        ls_monitor_unlock(&ahead->monitor);
-    }
-    for (int i = 0; i < ahead->started; i++) (void)pthread_join(ahead->threads[i], NULL);
-    if (ahead->monitored) ls_monitor_destroy(&ahead->monitor);
-    for (int i = 0; ahead->slots && i < ahead->config.steps; i++) {
-        ls_free(ahead->slots[i].step.rows);
-        ls_free(ahead->slots[i].features);
-        ls_free(ahead->slots[i].labels);
-    }
-    ls_free(ahead->slots);
-    ls_free(ahead);
+    if (!ahead || (ahead->monitored && !end_threads(ahead))) return;
+    for (int i = 0; i < ahead->started; i++) (void)pthread_join(ahead->readers[i].thread, NULL);
+    release_read_ahead(ahead);
 }
 
 /* ---- Going from step to step ------------------------------------------------------------------------------------ */
 
-static ls_status fail_wait(const struct ls_read_ahead *ahead, const struct slot *slot) {
+/* Of those that are being read the one that was begun first. */
+static int64_t find_late_row(const struct ls_read_ahead *ahead, const struct slot *slot) {
     int64_t row = slot->taken ? slot->taken - 1 : 0;
+    for (int i = 0; i < ahead->started; i++)
+        if (ahead->readers[i].slot == slot && ahead->readers[i].row < row) row = ahead->readers[i].row;
+    return row;
+}
+
+static ls_status fail_wait(struct ls_read_ahead *ahead, const struct slot *slot) {
+    int64_t row = find_late_row(ahead, slot);
+    ahead->overdue = true;
     return ls_fail(
         LS_DEADLINE_EXCEEDED,
         "the data of step %lld of epoch %lld has not been read within %g s: %lld of %lld examples are there, "
@@ -167,7 +236,9 @@ static ls_status fail_wait(const struct ls_read_ahead *ahead, const struct slot 
         (long long)slot->total, (long long)slot->step.rows[row].example);
 }
 
-/* With the monitor locked: nobody takes a row of the earliest step any more, and all that were taken are done. */
+/* With the monitor locked: nobody takes a row of the earliest step any more, and all that were taken are done. total
+ * falls to taken, so that no thread takes another row. Rows that are being read cannot be stopped: their thread writes
+ * into the slot, which must not be given to the next step before. */
 static ls_status drop(struct ls_read_ahead *ahead) {
     struct slot *slot = slot_at(ahead, 0);
     int64_t deadline = ls_deadline_in(ahead->config.timeout_seconds);
@@ -184,7 +255,8 @@ ls_status ls_read_ahead_seek(struct ls_read_ahead *ahead, int64_t epoch, int64_t
     ls_monitor_lock(&ahead->monitor);
     while (!status && ahead->count) {
         const struct ls_read_step *first = &slot_at(ahead, 0)->step;
-        if (first->epoch == epoch && first->step == step) break;
+        if (first->epoch == epoch && first->step == step && !slot_at(ahead, 0)->status)
+            break; /* what failed is tried again */
         status = drop(ahead);
     }
     ls_monitor_unlock(&ahead->monitor);
@@ -224,19 +296,32 @@ static ls_status read_now(const struct ls_read_ahead *ahead, int local_replica, 
     struct ls_read_buffers kept = {0};
     ls_status status = LS_OK;
     for (int64_t row = step->first[local_replica]; row < step->first[local_replica + 1] && !status; row++) {
-        status = ls_dataset_read(ahead->config.dataset, &step->rows[row], &kept, to.features, to.labels++);
+        status = ls_dataset_read(ahead->config.dataset, &step->rows[row], &kept, to.features, &to.targets);
         to.features += ahead->elements;
+        to.targets = ls_targets_at(&to.targets, kind_of(ahead), 1);
     }
-    ls_read_buffers_free(&kept);
+    ls_dataset_read_buffers_free(&kept);
     return status;
+}
+
+/* With the monitor locked. */
+static ls_status wait_until(struct ls_read_ahead *ahead, const struct slot *slot, int64_t deadline) {
+    const struct ls_read_interrupt *interrupt = &ahead->config.interrupt;
+    int64_t look = interrupt->ask ? ls_now() + LOOK : LS_NEVER;
+    if (ls_monitor_wait(&ahead->monitor, look < deadline ? look : deadline)) return LS_OK;
+    if (ls_now() >= deadline) return fail_wait(ahead, slot);
+    return interrupt->ask(interrupt->context);
 }
 
 static ls_status wait_for_rows(struct ls_read_ahead *ahead, const struct slot *slot, int local_replica) {
     int64_t deadline = ls_deadline_in(ahead->config.timeout_seconds);
+    struct ls_activity *activity = ahead->config.interrupt.activity;
     ls_status status = LS_OK;
     ls_monitor_lock(&ahead->monitor);
-    while (slot->missing[local_replica] && !status)
-        if (!ls_monitor_wait(&ahead->monitor, deadline)) status = fail_wait(ahead, slot);
+    bool waits = activity && slot->missing[local_replica];
+    if (waits) ls_activity_read(activity, ls_now());
+    while (slot->missing[local_replica] && !status) status = wait_until(ahead, slot, deadline);
+    if (waits) ls_activity_has_read(activity);
     if (!status && slot->status) status = ls_fail(slot->status, "%s", slot->message);
     ls_monitor_unlock(&ahead->monitor);
     return status;
@@ -250,6 +335,7 @@ ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int place, int local_r
     int64_t first = slot->step.first[local_replica], count = slot->step.first[local_replica + 1] - first;
     memcpy(to.features, slot->features + (size_t)first * ahead->elements,
            (size_t)count * ahead->elements * sizeof(float));
-    memcpy(to.labels, slot->labels + first, (size_t)count * sizeof(*to.labels));
+    const struct ls_targets from = ls_targets_at(&slot->targets, kind_of(ahead), first);
+    ls_targets_copy(kind_of(ahead), &from, count, &to.targets);
     return LS_OK;
 }

@@ -1,13 +1,21 @@
 /* Reads the examples of a row of steps, the present one and those that come next, with threads of its own; or, without
- * threads, the present one's when they are asked for. What is read does not depend on the threads. */
+ * threads, the present one's when they are asked for. The examples read do not depend on the threads. */
 #pragma once
 #include <lockstep/lockstep.h>
 
+#include "base/activity.h"
 #include "data/dataset.h"
 #include "data/order.h"
 
 #define LS_READ_MAX_REPLICAS 256 /* of one worker */
 
+/* The question that can end a wait for examples before its limit. */
+struct ls_read_interrupt {
+    ls_status (*ask)(
+        void *context); /* asked several times a second by the waiting thread; NULL if no question ends the wait */
+    void *context;
+    struct ls_activity *activity; /* is told of such waits */
+};
 struct ls_read_ahead_config {
     const ls_dataset *dataset; /* borrowed */
     int64_t rows;              /* the most of one step, all local replicas together */
@@ -15,10 +23,13 @@ struct ls_read_ahead_config {
     int threads;            /* 0: none */
     int steps;              /* kept at once, the present one included; 1 without threads */
     double timeout_seconds; /* of the waits for examples; 0: none */
+    struct ls_read_interrupt interrupt;
 };
 struct ls_read_ahead;
 ls_status ls_read_ahead_new(const struct ls_read_ahead_config *config, struct ls_read_ahead **ahead);
-/* Waits for the examples that are being read. */
+/* Waits for the examples that are being read, as long as they may take; where that is over already (DEADLINE_EXCEEDED
+ * was returned), for LS_READING_TIMEOUT. Threads that read on are left behind: they free what they use when they end,
+ * and hold the dataset until then. */
 void ls_read_ahead_free(struct ls_read_ahead *ahead);
 
 /* A step's rows, for each local replica first[replica] to first[replica + 1]. */
@@ -30,15 +41,15 @@ struct ls_read_step {
 /* Goes to a step: what was before it is dropped, and everything is if it was not under way. DEADLINE_EXCEEDED when an
  * example that is dropped cannot be read to its end. */
 ls_status ls_read_ahead_seek(struct ls_read_ahead *ahead, int64_t epoch, int64_t step);
-/* Room for the step that comes after those under way, to be filled in; NULL: there is none. The last one under way is
- * *last, untouched when there is none. */
+/* Room for the step that comes after those under way, to be filled in, or NULL. *last becomes the last step under way,
+ * and is untouched without one. */
 struct ls_read_step *ls_read_ahead_room(struct ls_read_ahead *ahead, const struct ls_read_step **last);
 /* The step that was filled in is under way. */
 void ls_read_ahead_start(struct ls_read_ahead *ahead);
-/* Where examples go. */
+/* The destination of examples. */
 struct ls_read_rows {
     float *features;
-    int32_t *labels;
+    struct ls_targets targets; /* of the dataset's kind */
 };
 /* Examples of a replica: of the present step (place 0), or of one that is under way behind it. Any thread, between
  * seeks. Fails as reading failed, at the first row that did; DEADLINE_EXCEEDED naming the example that does not come.
@@ -46,5 +57,5 @@ struct ls_read_rows {
 ls_status ls_read_ahead_take(struct ls_read_ahead *ahead, int place, int local_replica, struct ls_read_rows to);
 /* The present step. */
 const struct ls_read_step *ls_read_ahead_present(const struct ls_read_ahead *ahead);
-/* The one behind it; NULL: none is under way. */
+/* The step behind the present one, or NULL if none is under way. */
 const struct ls_read_step *ls_read_ahead_next(const struct ls_read_ahead *ahead);

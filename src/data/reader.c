@@ -40,7 +40,7 @@ ls_status ls_reader_open(const char *path, struct ls_reader **reader) {
 }
 
 /* Makes room for at least one more byte, and for no more than want in all. */
-static ls_status grow(struct ls_reader *reader, uint64_t want) {
+static ls_status grow_reader(struct ls_reader *reader, uint64_t want) {
     if (reader->size < reader->capacity) return LS_OK;
     if (reader->capacity > SIZE_MAX / 2) return ls_fail_memory(reader->path, reader->capacity);
     size_t capacity = reader->capacity ? 2 * reader->capacity : FIRST_CAPACITY;
@@ -83,7 +83,7 @@ static ls_status read_some(struct ls_reader *reader, uint64_t want) {
 
 ls_status ls_reader_fill(struct ls_reader *reader, uint64_t want) {
     while (reader->size < want && !reader->ended) {
-        ls_status status = grow(reader, want);
+        ls_status status = grow_reader(reader, want);
         if (!status) status = read_some(reader, want);
         if (status) return status;
     }
@@ -110,7 +110,7 @@ void ls_reader_free(struct ls_reader *reader) {
     ls_free(reader);
 }
 
-bool ls_inflate(const uint8_t *packed, size_t size, uint8_t *output, size_t length) {
+bool ls_reader_inflate(const uint8_t *packed, size_t size, uint8_t *output, size_t length) {
     z_stream stream = {
         .next_in = (Bytef *)packed, .avail_in = (uInt)size, .next_out = output, .avail_out = (uInt)length};
     if (size > UINT32_MAX || length > UINT32_MAX || inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;
@@ -119,7 +119,9 @@ bool ls_inflate(const uint8_t *packed, size_t size, uint8_t *output, size_t leng
     return whole;
 }
 
-bool ls_is_zlib(const uint8_t bytes[2]) {
+/* RFC 1950: the low half of the first byte is the method (8), the high half the window (at most 7), and both bytes as a
+ * big-endian number are a multiple of 31. */
+bool ls_reader_is_zlib(const uint8_t bytes[2]) {
     return (bytes[0] & 0x0F) == Z_DEFLATED && bytes[0] >> 4 <= 7 && (bytes[0] << 8 | bytes[1]) % 31 == 0;
 }
 
@@ -134,7 +136,8 @@ static bool double_room(uint8_t **bytes, size_t *room) {
     return true;
 }
 
-ls_status ls_inflate_zlib(const char *path, const uint8_t *packed, size_t size, uint8_t **output, size_t *length) {
+ls_status ls_reader_inflate_zlib(const char *path, const uint8_t *packed, size_t size, uint8_t **output,
+                                 size_t *length) {
     size_t room = FIRST_CAPACITY, taken = 0, made = 0;
     z_stream stream = {0};
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = ls_alloc(room);
@@ -163,27 +166,27 @@ ls_status ls_inflate_zlib(const char *path, const uint8_t *packed, size_t size, 
     return LS_OK;
 }
 
-uint32_t ls_crc32(const void *bytes, size_t size) {
-    return ls_crc32_more(0, bytes, size);
+uint32_t ls_reader_crc32(const void *bytes, size_t size) {
+    return ls_reader_crc32_more(0, bytes, size);
 }
 
-uint32_t ls_crc32_more(uint32_t crc, const void *bytes, size_t size) {
+uint32_t ls_reader_crc32_more(uint32_t crc, const void *bytes, size_t size) {
     return (uint32_t)crc32_z(crc, bytes, size);
 }
 
-char *ls_path_join(const char *folder, const char *name) {
+char *ls_reader_path_join(const char *folder, const char *name) {
     size_t size = strlen(folder) + strlen(name) + 2;
     char *path = ls_alloc(size);
     if (path) (void)snprintf(path, size, "%s/%s", folder, name);
     return path;
 }
 
-bool ls_file_exists(const char *path) {
+bool ls_reader_file_exists(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
 }
 
-ls_status ls_folder_check(const char *folder) {
+ls_status ls_reader_folder_check(const char *folder) {
     if (!folder || !*folder) return ls_fail(LS_INVALID_ARGUMENT, "no folder given for the dataset");
     struct stat info;
     if (stat(folder, &info)) return ls_fail(LS_NOT_FOUND, "dataset folder '%s': %s", folder, strerror(errno));

@@ -26,7 +26,7 @@ struct ls_record_file {
 
 static bool header_is_good(const uint8_t header[LS_RECORD_HEADER]) {
     uint64_t length;
-    return ls_record_header_read(header, &length);
+    return ls_record_frame_header_read(header, &length);
 }
 
 /* The bytes are there: the caller has compared with the size. */
@@ -61,7 +61,9 @@ static ls_status add_place(struct ls_record_file *file, struct place place) {
     return LS_OK;
 }
 
-/* One record's header at *offset, which moves behind the record. */
+/* One record's header at *offset, which moves behind the record. Opening reads the headers alone and jumps over the
+ * bytes, whose checksum is compared when the record is read. A length that is damaged would lead the search astray, so
+ * its own checksum comes first. */
 static ls_status find_record(struct ls_record_file *file, uint64_t *offset) {
     uint8_t header[LS_RECORD_HEADER];
     uint64_t left = file->size - *offset, length;
@@ -70,7 +72,7 @@ static ls_status find_record(struct ls_record_file *file, uint64_t *offset) {
                        file->path, (unsigned long long)*offset, (long long)file->count, (unsigned long long)left);
     ls_status status = read_at(file, *offset, header, LS_RECORD_HEADER);
     if (status) return status;
-    if (!ls_record_header_read(header, &length))
+    if (!ls_record_frame_header_read(header, &length))
         return ls_fail(
             LS_DATA_LOSS,
             "'%s' is no TFRecord file or damaged: wrong checksum of the length at offset %llu, of record %lld",
@@ -114,7 +116,7 @@ static ls_status unpack_zlib(struct ls_record_file *file) {
     LS_CLEANUP(ls_free_pointer) uint8_t *packed = ls_alloc(file->size);
     if (!packed) return ls_fail_memory(file->path, file->size);
     ls_status status = read_at(file, 0, packed, file->size);
-    if (!status) status = ls_inflate_zlib(file->path, packed, file->size, &bytes, &size);
+    if (!status) status = ls_reader_inflate_zlib(file->path, packed, file->size, &bytes, &size);
     if (status) return status;
     (void)close(file->fd);
     file->fd = -1;
@@ -131,10 +133,10 @@ static ls_status unpack_packed(struct ls_record_file *file) {
     ls_status status = read_at(file, 0, header, LS_RECORD_HEADER);
     if (status || header_is_good(header)) return status;
     if (header[0] == 0x1F && header[1] == 0x8B) return unpack(file);
-    return ls_is_zlib(header) ? unpack_zlib(file) : LS_OK;
+    return ls_reader_is_zlib(header) ? unpack_zlib(file) : LS_OK;
 }
 
-static ls_status open_file(struct ls_record_file *file, const char *path) {
+static ls_status open_record_file(struct ls_record_file *file, const char *path) {
     struct stat info;
     file->path = ls_strdup(path);
     if (!file->path) return ls_fail_memory("a file name", strlen(path));
@@ -151,7 +153,7 @@ ls_status ls_record_file_open(const char *path, bool tolerant, struct ls_record_
     if (!made) return ls_fail_memory("a TFRecord file", sizeof(*made));
     *broken = NULL;
     made->fd = -1;
-    ls_status status = open_file(made, path);
+    ls_status status = open_record_file(made, path);
     if (!status) status = find_records(made);
     if (status == LS_DATA_LOSS && tolerant) {
         *broken = ls_strdup(ls_error());
@@ -188,7 +190,7 @@ ls_status ls_record_file_read(const struct ls_record_file *file, int64_t index, 
     if (!read) return ls_fail_memory("a record", place.length);
     ls_status status = read_at(file, place.offset + LS_RECORD_HEADER, read, place.length + LS_RECORD_FOOTER);
     if (status) return status;
-    if (!ls_record_footer_fits(read + place.length, read, place.length)) {
+    if (!ls_record_frame_footer_fits(read + place.length, read, place.length)) {
         char name[512];
         ls_record_file_name(file, index, name, sizeof(name));
         return ls_fail(LS_DATA_LOSS, "%s is damaged: wrong checksum of its %llu bytes", name,
@@ -201,10 +203,10 @@ ls_status ls_record_file_read(const struct ls_record_file *file, int64_t index, 
 
 ls_status ls_record_write(FILE *file, const char *path, const uint8_t *bytes, size_t size) {
     uint8_t header[LS_RECORD_HEADER], footer[LS_RECORD_FOOTER];
-    ls_record_header(size, header);
-    ls_record_footer(bytes, size, footer);
+    ls_record_frame_header(size, header);
+    ls_record_frame_footer(bytes, size, footer);
     if (fwrite(header, 1, LS_RECORD_HEADER, file) == LS_RECORD_HEADER && fwrite(bytes, 1, size, file) == size &&
         fwrite(footer, 1, LS_RECORD_FOOTER, file) == LS_RECORD_FOOTER)
         return LS_OK;
-    return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(errno));
+    return ls_fail(ls_errno_status(errno), "cannot write '%s': %s", path, strerror(errno));
 }

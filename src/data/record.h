@@ -4,9 +4,9 @@
 #include <stdio.h>
 
 struct ls_record_file;
-/* Opens a file, gzipped or plain, and finds where its records lie: of a plain one only the lengths are read. DATA_LOSS
- * naming the offset at which they end wrongly. With tolerant a file that ends so keeps the records before, and *broken
- * says what is wrong with the rest (freed with ls_free; NULL: nothing). */
+/* Opens a file, gzipped or plain, and finds the places of its records. Of a plain one it reads only the lengths.
+ * DATA_LOSS names the offset at which they end wrongly. With tolerant a damaged file keeps the records before the
+ * damage, and *broken tells the damage. It is freed with ls_free, and NULL without damage. */
 ls_status ls_record_file_open(const char *path, bool tolerant, struct ls_record_file **file, char **broken);
 void ls_record_file_free(struct ls_record_file *file);
 int64_t ls_record_file_count(const struct ls_record_file *file);

@@ -1,12 +1,16 @@
 /* A source without its damaged examples: all are read once, by several threads, when the dataset is opened, so that
  * every worker leaves out the same ones and positions stay a function of the step. */
+#include "data/screen.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/monitor.h"
 #include "base/thread.h"
 #include "data/sources.h"
+#include "data/dataset.h"
 
 struct screened {
     struct ls_source source;
@@ -14,22 +18,23 @@ struct screened {
     int64_t *kept;           /* owns: the numbers in inner */
 };
 
-static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+static ls_status read_screen_example(const struct ls_source *source, int64_t index, float *features,
+                                     const struct ls_targets *targets) {
     const struct screened *screened = (const struct screened *)source;
-    return screened->inner->ops->read(screened->inner, screened->kept[index], features, label);
+    return screened->inner->ops->read(screened->inner, screened->kept[index], features, targets);
 }
 
-static ls_status read_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
-                              int32_t *label) {
+static ls_status read_screen_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
+                                     const struct ls_targets *targets) {
     const struct screened *screened = (const struct screened *)source;
-    return screened->inner->ops->encoded(screened->inner, screened->kept[index], bytes, size, label);
+    return screened->inner->ops->encoded(screened->inner, screened->kept[index], bytes, size, targets);
 }
 
-static const char *class_name(const struct ls_source *source, int label) {
+static const char *class_screen_name(const struct ls_source *source, int label) {
     return ls_source_class_name(((const struct screened *)source)->inner, label);
 }
 
-static int64_t file_of(const struct ls_source *source, int64_t index) {
+static int64_t file_of_screen(const struct ls_source *source, int64_t index) {
     const struct screened *screened = (const struct screened *)source;
     return screened->inner->ops->file(screened->inner, screened->kept[index]);
 }
@@ -42,11 +47,14 @@ static void free_screened(struct ls_source *source) {
 }
 
 static const struct ls_source_ops ops = {
-    .read = read_example, .free = free_screened, .class_name = class_name, .file = file_of};
-static const struct ls_source_ops encoded_ops = {
-    .read = read_example, .free = free_screened, .class_name = class_name, .encoded = read_encoded, .file = file_of};
+    .read = read_screen_example, .free = free_screened, .class_name = class_screen_name, .file = file_of_screen};
+static const struct ls_source_ops encoded_ops = {.read = read_screen_example,
+                                                 .free = free_screened,
+                                                 .class_name = class_screen_name,
+                                                 .encoded = read_screen_encoded,
+                                                 .file = file_of_screen};
 
-/* What the threads share. */
+/* The state that the threads share. */
 struct search {
     const struct ls_source *source;
     int64_t count;
@@ -58,7 +66,9 @@ struct search {
     char first_message[LS_ERROR_SIZE], message[LS_ERROR_SIZE];
 };
 
-static void note(struct search *search, int64_t index, ls_status status) {
+/* Damage is counted and the search goes on. Any other error, such as an unreadable disk, is no property of the example:
+ * workers could differ in it, so it ends the search for all threads by moving next to the end. */
+static void note_screen(struct search *search, int64_t index, ls_status status) {
     bool damage = status == LS_DATA_LOSS;
     ls_monitor_lock(&search->monitor);
     if (damage && index < search->first) {
@@ -79,7 +89,7 @@ static void *look_through(void *argument) {
     const struct ls_source *source = search->source;
     for (int64_t index; (index = atomic_fetch_add(&search->next, 1)) < search->count;) {
         ls_status status = source->ops->check(source, index);
-        if (status) note(search, index, status);
+        if (status) note_screen(search, index, status);
     }
     return NULL;
 }
@@ -97,7 +107,7 @@ static ls_status run_search(struct search *search, int threads) {
 }
 
 /* The numbers of the others. */
-static ls_status keep(const struct search *search, struct screened *screened) {
+static ls_status keep_screen(const struct search *search, struct screened *screened) {
     int64_t kept = 0;
     screened->kept = ls_alloc_array((size_t)search->count, sizeof(*screened->kept));
     if (!screened->kept) return ls_fail_memory("the numbers of the examples", (size_t)search->count * sizeof(int64_t));
@@ -116,7 +126,7 @@ static ls_status wrap(const struct search *search, struct ls_source **source) {
     made->source = **source;
     made->source.ops = (*source)->ops->encoded ? &encoded_ops : &ops;
     for (int64_t i = 0; i < search->count; i++) made->source.damaged += search->damaged[i];
-    ls_status status = keep(search, made);
+    ls_status status = keep_screen(search, made);
     if (status) {
         free_screened(&made->source);
         return status;

@@ -4,9 +4,12 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "data/pixels.h"
 #include "data/sources.h"
+#include "data/dataset.h"
 
 #define DEFAULT_SIDE 64
 #define TRAIN_COUNT  2000
@@ -84,6 +87,8 @@ static struct figure draw_figure(struct words *words, int64_t height, int64_t wi
     return figure;
 }
 
+/* A point lies in a triangle if it lies on the same side of all three edges, which the sign of a cross product tells.
+ * All is integer arithmetic, so that no rounding differs between processors. */
 static bool inside(const struct figure *figure, int64_t x, int64_t y) {
     int64_t dx = x - figure->x, dy = y - figure->y;
     if (dx * dx + dy * dy > figure->radius * figure->radius) return false;
@@ -94,14 +99,15 @@ static bool inside(const struct figure *figure, int64_t x, int64_t y) {
     return true;
 }
 
-/* How many of a pixel's samples lie inside. */
+/* The number of a pixel's samples that lie inside. */
 static int coverage(const struct figure *figure, int64_t x, int64_t y) {
     int samples = 0;
     for (int64_t i = 0; i < FINE * FINE; i++) samples += inside(figure, x * FINE + i % FINE, y * FINE + i / FINE);
     return samples;
 }
 
-static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+static ls_status read_shapes_example(const struct ls_source *source, int64_t index, float *features,
+                                     const struct ls_targets *targets) {
     const struct shapes *shapes = (const struct shapes *)source;
     struct words words = {shapes->seed, shapes->stream, (uint64_t)index * 64, {0}, 0};
     int64_t height = source->shape.dims[0], width = source->shape.dims[1];
@@ -115,11 +121,11 @@ static ls_status read_example(const struct ls_source *source, int64_t index, flo
         }
         ls_pixels_to_unit(pixel, 3, features);
     }
-    *label = (int32_t)(index % 2);
+    *targets->labels = (int32_t)(index % 2);
     return LS_OK;
 }
 
-static const char *class_name(const struct ls_source *source, int label) {
+static const char *class_shapes_name(const struct ls_source *source, int label) {
     (void)source;
     return label ? "triangle" : "circle";
 }
@@ -128,9 +134,11 @@ static void free_shapes(struct ls_source *source) {
     ls_free(source);
 }
 
-static const struct ls_source_ops shapes_ops = {.read = read_example, .free = free_shapes, .class_name = class_name};
+static const struct ls_source_ops shapes_ops = {
+    .read = read_shapes_example, .free = free_shapes, .class_name = class_shapes_name};
 
 ls_status ls_dataset_shapes(const ls_dataset_options *options, ls_dataset **dataset) {
+    LS_NEED(dataset);
     ls_dataset_options filled;
     ls_status status = ls_dataset_options_fill(options, &filled);
     if (status) return status;
@@ -151,6 +159,6 @@ ls_status ls_dataset_shapes(const ls_dataset_options *options, ls_dataset **data
                                         .slow = true};
     if (filled.limit) shapes->source.count = filled.limit;
     shapes->seed = filled.seed;
-    shapes->stream = ls_stream_id(filled.split == LS_TEST ? "shapes/test" : "shapes/train");
+    shapes->stream = ls_random_stream(filled.split == LS_TEST ? "shapes/test" : "shapes/train");
     return ls_dataset_from_source(&shapes->source, &filled, dataset);
 }

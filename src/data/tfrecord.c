@@ -1,19 +1,24 @@
 /* TFRecord files of tf.train.Example, as tensorflow_datasets writes them: images with labels, or numbers with labels.
- * Where records lie is found when the files are opened, so that examples can be read in any order, by any number of
+ * Opening the files finds the places of the records, so that examples can be read in any order, by any number of
  * threads. Mirrors tf.data.TFRecordDataset with x / 255 for images. */
+#include "data/tfrecord.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/digest.h"
+#include "base/shape.h"
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/status.h"
+#include "data/class_count.h"
 #include "data/example.h"
 #include "data/files.h"
+#include "data/picture.h"
 #include "data/reader.h"
 #include "data/record.h"
 #include "data/sources.h"
-
-#define MAX_CLASSES (1 << 24)
+#include "data/dataset.h"
 
 struct records {
     struct ls_source source;
@@ -27,7 +32,8 @@ struct records {
     struct ls_image_wish wish;
 };
 
-/* The shard that holds an example. */
+/* The shard that holds an example. By halving: shards lie in the order of their first example. Of shards without
+ * records, which begin where the next one begins, the search takes the last one that begins at or before index. */
 static const struct shard *find_shard(const struct records *records, int64_t index) {
     int64_t low = 0, high = records->shard_count;
     while (high - low > 1) {
@@ -57,12 +63,43 @@ static ls_status open_entry(const struct records *records, int64_t index, struct
     const struct shard *shard = find_shard(records, index);
     ls_record_file_name(shard->file, index - shard->first, entry->name, sizeof(entry->name));
     ls_status status = ls_record_file_read(shard->file, index - shard->first, &entry->bytes, &entry->size);
-    if (!status) status = ls_example_parse(entry->name, entry->bytes, entry->size, &entry->example);
-    if (status) return status;
-    if (entry->example.label < 0 || entry->example.label >= records->source.classes)
-        return ls_fail(LS_DATA_LOSS, "%s has label %lld: it must be 0 to %d", entry->name,
-                       (long long)entry->example.label, records->source.classes - 1);
-    return LS_OK;
+    return status ? status : ls_example_parse(entry->name, entry->bytes, entry->size, &entry->example);
+}
+
+static ls_status check_label(const struct records *records, const struct entry *entry) {
+    if (entry->example.label >= 0 && entry->example.label < records->source.classes) return LS_OK;
+    return ls_fail(LS_DATA_LOSS, "%s has label %lld: it must be 0 to %d", entry->name, (long long)entry->example.label,
+                   records->source.classes - 1);
+}
+
+/* Alike in all records. */
+static ls_status check_targets(const struct records *records, const struct entry *entry) {
+    const struct ls_target_kind *kind = &records->source.targets;
+    bool numbers = entry->example.targets != NULL, weighted = entry->example.weight != NULL;
+    if (numbers != kind->numbers)
+        return ls_fail(LS_DATA_LOSS, "%s has %s, where the first record has %s", entry->name,
+                       numbers ? "floats 'label'" : "a class", numbers ? "a class" : "floats 'label'");
+    if (numbers && entry->example.target_count != ls_target_width(kind))
+        return ls_fail(LS_DATA_LOSS, "%s has %lld floats 'label' where the first record has %lld", entry->name,
+                       (long long)entry->example.target_count, (long long)ls_target_width(kind));
+    if (weighted != kind->weighted)
+        return ls_fail(LS_DATA_LOSS, "%s has %s, where the first record has %s", entry->name,
+                       weighted ? "a sample_weight" : "no sample_weight", weighted ? "none" : "one");
+    return numbers ? LS_OK : check_label(records, entry);
+}
+
+static ls_status open_checked(const struct records *records, int64_t index, struct entry *entry) {
+    ls_status status = open_entry(records, index, entry);
+    return status ? status : check_targets(records, entry);
+}
+
+static void copy_targets(const struct records *records, const struct entry *entry, const struct ls_targets *targets) {
+    const struct ls_example *example = &entry->example;
+    if (example->targets)
+        memcpy(targets->numbers, example->targets, (size_t)example->target_count * sizeof(*targets->numbers));
+    else
+        *targets->labels = (int32_t)example->label;
+    if (records->source.targets.weighted) *targets->weights = *example->weight;
 }
 
 static ls_status copy_features(const struct records *records, const struct entry *entry, float *features) {
@@ -79,32 +116,35 @@ static ls_status check_image(const struct entry *entry) {
                                 : ls_fail(LS_DATA_LOSS, "%s has no image, where the first record has one", entry->name);
 }
 
-static ls_status read_example(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+static ls_status read_tfrecord_example(const struct ls_source *source, int64_t index, float *features,
+                                       const struct ls_targets *targets) {
     const struct records *records = (const struct records *)source;
     LS_CLEANUP(close_entry) struct entry entry = {0};
-    ls_status status = open_entry(records, index, &entry);
+    ls_status status = open_checked(records, index, &entry);
     if (status) return status;
-    *label = (int32_t)entry.example.label;
+    copy_targets(records, &entry, targets);
     if (!records->images) return copy_features(records, &entry, features);
     status = check_image(&entry);
     if (status) return status;
-    return ls_image_read(entry.name, entry.example.image, entry.example.image_size, &records->wish,
-                         &(struct ls_image_place){&source->shape, features});
+    return ls_picture_read(entry.name, entry.example.image, entry.example.image_size, &records->wish,
+                           &(struct ls_image_place){&source->shape, features});
 }
 
 static ls_status check_example(const struct ls_source *source, int64_t index) {
     const struct records *records = (const struct records *)source;
     LS_CLEANUP(close_entry) struct entry entry = {0};
-    ls_status status = open_entry(records, index, &entry);
+    ls_status status = open_checked(records, index, &entry);
     if (!status && records->images) status = check_image(&entry);
-    if (!status && records->images) status = ls_image_check(entry.name, entry.example.image, entry.example.image_size);
+    if (!status && records->images)
+        status = ls_picture_check(entry.name, entry.example.image, entry.example.image_size);
     return status;
 }
 
-static ls_status read_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
-                              int32_t *label) {
+static ls_status read_tfrecord_encoded(const struct ls_source *source, int64_t index, uint8_t **bytes, size_t *size,
+                                       const struct ls_targets *targets) {
+    const struct records *records = (const struct records *)source;
     LS_CLEANUP(close_entry) struct entry entry = {0};
-    ls_status status = open_entry((const struct records *)source, index, &entry);
+    ls_status status = open_checked(records, index, &entry);
     if (!status) status = check_image(&entry);
     if (status) return status;
     uint8_t *copy = ls_alloc(entry.example.image_size);
@@ -112,16 +152,16 @@ static ls_status read_encoded(const struct ls_source *source, int64_t index, uin
     memcpy(copy, entry.example.image, entry.example.image_size);
     *bytes = copy;
     *size = entry.example.image_size;
-    *label = (int32_t)entry.example.label;
+    copy_targets(records, &entry, targets);
     return LS_OK;
 }
 
-static const char *class_name(const struct ls_source *source, int label) {
+static const char *class_tfrecord_name(const struct ls_source *source, int label) {
     const struct records *records = (const struct records *)source;
     return label < records->classes.count ? records->classes.names[label] : NULL;
 }
 
-static int64_t file_of(const struct ls_source *source, int64_t index) {
+static int64_t file_of_tfrecord(const struct ls_source *source, int64_t index) {
     const struct records *records = (const struct records *)source;
     return find_shard(records, index) - records->shards;
 }
@@ -130,18 +170,21 @@ static void free_records(struct ls_source *source) {
     struct records *records = (struct records *)source;
     for (int64_t i = 0; i < records->shard_count; i++) ls_record_file_free(records->shards[i].file);
     ls_free(records->shards);
-    ls_names_free(&records->classes);
+    ls_files_names_free(&records->classes);
     ls_free(records);
 }
 
-static const struct ls_source_ops image_ops = {.read = read_example,
+static const struct ls_source_ops image_ops = {.read = read_tfrecord_example,
                                                .free = free_records,
-                                               .encoded = read_encoded,
+                                               .encoded = read_tfrecord_encoded,
                                                .check = check_example,
-                                               .class_name = class_name,
-                                               .file = file_of};
-static const struct ls_source_ops number_ops = {
-    .read = read_example, .free = free_records, .check = check_example, .class_name = class_name, .file = file_of};
+                                               .class_name = class_tfrecord_name,
+                                               .file = file_of_tfrecord};
+static const struct ls_source_ops number_ops = {.read = read_tfrecord_example,
+                                                .free = free_records,
+                                                .check = check_example,
+                                                .class_name = class_tfrecord_name,
+                                                .file = file_of_tfrecord};
 
 static ls_status open_shard(struct records *records, const char *path, bool tolerant) {
     char *broken;
@@ -171,26 +214,40 @@ static bool is_chosen(const struct ls_names *names, int64_t i, ls_split split) {
     return any ? names_a_split(names->names[i], split) : split == LS_TRAIN;
 }
 
+/* Of a file: its name, and how many records it has. */
+static void add_name(struct ls_digest *digest, const char *name, const struct shard *shard) {
+    int64_t count = ls_record_file_count(shard->file);
+    ls_digest_add(digest, name, strlen(name) + 1);
+    ls_digest_add(digest, &count, sizeof(count));
+}
+
+static void free_digest(struct ls_digest **digest) {
+    ls_digest_free(*digest);
+}
+
 static ls_status open_shards(struct records *records, const char *folder, const ls_dataset_options *options) {
-    LS_CLEANUP(ls_names_free) struct ls_names names = {0};
-    ls_status status = ls_names_list(folder, LS_NAMES_FILES, &names);
+    LS_CLEANUP(ls_files_names_free) struct ls_names names = {0};
+    LS_CLEANUP(free_digest) struct ls_digest *digest = NULL;
+    ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &names);
+    if (!status) status = ls_digest_new(&digest);
     if (status) return status;
     records->shards = ls_alloc_array((size_t)names.count + 1, sizeof(*records->shards));
     if (!records->shards) return ls_fail_memory("a list of files", (size_t)names.count * sizeof(struct shard));
     for (int64_t i = 0; i < names.count && !status; i++) {
         if (!is_chosen(&names, i, options->split)) continue;
-        LS_CLEANUP(ls_free_pointer) char *path = ls_path_join(folder, names.names[i]);
+        LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, names.names[i]);
         if (!path) return ls_fail_memory("a file name", 0);
         status = open_shard(records, path, options->damage == LS_DAMAGE_SKIPPED);
+        if (!status) add_name(digest, names.names[i], &records->shards[records->shard_count - 1]);
     }
-    if (status || records->source.count) return status;
+    if (status || records->source.count) return status ? status : ls_digest_hex(digest, records->source.names_sha256);
     return ls_fail(LS_NOT_FOUND, "folder '%s' has no records in files NAME.tfrecord of the %s split", folder,
                    options->split == LS_TEST ? "test (or validation)" : "train");
 }
 
 ls_status ls_tfrecord_present(const char *folder, bool *present) {
-    LS_CLEANUP(ls_names_free) struct ls_names names = {0};
-    ls_status status = ls_names_list(folder, LS_NAMES_FILES, &names);
+    LS_CLEANUP(ls_files_names_free) struct ls_names names = {0};
+    ls_status status = ls_files_names_list(folder, LS_NAMES_FILES, &names);
     if (status) return status;
     *present = false;
     for (int64_t i = 0; i < names.count; i++) *present = *present || strstr(names.names[i], ".tfrecord");
@@ -199,57 +256,79 @@ ls_status ls_tfrecord_present(const char *folder, bool *present) {
 
 /* tensorflow_datasets' label.labels.txt: a line a class. */
 static ls_status read_class_names(struct records *records, const char *folder) {
-    LS_CLEANUP(ls_free_pointer) char *path = ls_path_join(folder, "label.labels.txt");
+    LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, "label.labels.txt");
     if (!path) return ls_fail_memory("a file name", 0);
-    return ls_file_exists(path) ? ls_names_read(path, &records->classes) : LS_OK;
+    return ls_reader_file_exists(path) ? ls_files_names_read(path, &records->classes) : LS_OK;
 }
 
 /* Without names: as many as the greatest label asks for. All records are read. */
-static ls_status count_classes(struct records *records) {
-    int64_t greatest = 0;
-    records->source.classes = MAX_CLASSES;
-    for (int64_t i = 0; i < records->source.count; i++) {
+static ls_status count_classes(struct records *records, const char *folder) {
+    struct ls_class_count count;
+    ls_status status = ls_class_count_new(&count);
+    for (int64_t i = 0; !status && i < records->source.count; i++) {
         LS_CLEANUP(close_entry) struct entry entry = {0};
-        ls_status status = open_entry(records, i, &entry);
-        if (status && status != LS_DATA_LOSS) return status;
-        if (!status && entry.example.label > greatest) greatest = entry.example.label;
+        status = open_checked(records, i, &entry);
+        if (!status) ls_class_count_add(&count, entry.example.label, i);
+        if (status == LS_DATA_LOSS) status = LS_OK; /* said when it is read */
     }
-    records->source.classes = (int)greatest + 1;
-    return LS_OK;
+    if (status) {
+        ls_free(count.seen);
+        return status;
+    }
+    return ls_class_count_end(&count, folder, &records->source);
 }
 
-static ls_status number_shape(const struct entry *entry, ls_shape *shape) {
-    const struct ls_example *example = &entry->example;
-    ls_shape read = LS_SHAPE(example->feature_count);
-    if (example->dims) {
-        read.rank = (int)(example->rank <= LS_MAX_RANK ? example->rank : -1);
-        for (int i = 0; i < read.rank; i++) read.dims[i] = example->dims[i];
+/* Floats of an example and the extents that it gives them; NULL dims mean one axis. */
+struct extents {
+    const char *what;
+    int64_t count;
+    const int64_t *dims;
+    int64_t rank;
+};
+
+static ls_status read_shape(const struct entry *entry, const struct extents *extents, ls_shape *shape) {
+    ls_shape read = LS_SHAPE(extents->count);
+    if (extents->dims) {
+        read.rank = (int)(extents->rank <= LS_MAX_RANK ? extents->rank : -1);
+        for (int i = 0; i < read.rank; i++) read.dims[i] = extents->dims[i];
     }
-    if (ls_shape_count(&read) < 1 || ls_shape_count(&read) != example->feature_count)
-        return ls_fail(LS_DATA_LOSS, "%s has %lld features, which are not of its shape", entry->name,
-                       (long long)example->feature_count);
+    if (ls_shape_count(&read) < 1 || ls_shape_count(&read) != extents->count)
+        return ls_fail(LS_DATA_LOSS, "%s has %lld %s, which are not of its shape", entry->name,
+                       (long long)extents->count, extents->what);
     *shape = read;
     return LS_OK;
 }
 
-static ls_status settle(struct records *records, int64_t index, const ls_dataset_options *options) {
+/* Decides the kind of the examples' targets. */
+static ls_status settle_targets(const struct entry *entry, struct ls_target_kind *kind) {
+    const struct ls_example *example = &entry->example;
+    const struct extents extents = {"floats 'label'", example->target_count, example->target_dims,
+                                    example->target_rank};
+    *kind = (struct ls_target_kind){.numbers = example->targets != NULL, .weighted = example->weight != NULL};
+    return kind->numbers ? read_shape(entry, &extents, &kind->shape) : LS_OK;
+}
+
+static ls_status settle_tfrecord(struct records *records, int64_t index, const ls_dataset_options *options) {
     LS_CLEANUP(close_entry) struct entry entry = {0};
     struct ls_source *source = &records->source;
     ls_status status = open_entry(records, index, &entry);
+    if (!status) status = settle_targets(&entry, &source->targets);
+    if (!status && !source->targets.numbers) status = check_label(records, &entry);
     if (status) return status;
     records->images = entry.example.image != NULL;
     source->ops = records->images ? &image_ops : &number_ops;
     source->slow = records->images;
-    if (!records->images) return number_shape(&entry, &source->shape);
-    return ls_image_settle(entry.name, entry.example.image, entry.example.image_size, options, &records->wish,
-                           &source->shape);
+    const struct extents extents = {"features", entry.example.feature_count, entry.example.dims, entry.example.rank};
+    if (!records->images) return read_shape(&entry, &extents, &source->shape);
+    return ls_picture_settle(entry.name, entry.example.image, entry.example.image_size, options, &records->wish,
+                             &source->shape);
 }
 
-/* What kind of examples there are and how large: the first one's, of those that will be left. */
+/* Finds kind and size of the examples. They are those of the first example that will be left. */
 static ls_status find_shape(struct records *records, const ls_dataset_options *options) {
     ls_status status = LS_DATA_LOSS;
     for (int64_t i = 0; i < records->source.count && status == LS_DATA_LOSS; i++) {
-        status = settle(records, i, options);
+        status = settle_tfrecord(records, i, options);
         if (options->damage == LS_DAMAGE_FAILS) break;
     }
     return status;
@@ -259,16 +338,18 @@ static ls_status open_all(struct records *records, const char *folder, const ls_
     ls_status status = open_shards(records, folder, options);
     if (!status) status = read_class_names(records, folder);
     if (status) return status;
-    records->source.classes = (int)records->classes.count;
     records->source.files = records->shard_count;
-    if (!records->classes.count) status = count_classes(records);
-    return status ? status : find_shape(records, options);
+    records->source.classes = records->classes.count ? (int)records->classes.count : LS_MAX_CLASSES;
+    status = find_shape(records, options);
+    if (!status && records->source.targets.numbers) records->source.classes = 0;
+    return status || records->classes.count || !records->source.classes ? status : count_classes(records, folder);
 }
 
 ls_status ls_dataset_tfrecord(const char *folder, const ls_dataset_options *options, ls_dataset **dataset) {
+    LS_NEED(dataset);
     ls_dataset_options filled;
     ls_status status = ls_dataset_options_fill(options, &filled);
-    if (!status) status = ls_folder_check(folder);
+    if (!status) status = ls_reader_folder_check(folder);
     if (status) return status;
     struct records *records = ls_alloc(sizeof(*records));
     if (!records) return ls_fail_memory("a dataset", sizeof(*records));

@@ -1,12 +1,16 @@
 /* ls_dataset_write: goes through the examples and gives each to the format's table. */
 #include "data/write.h"
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "data/files.h"
+#include "data/jpeg.h"
+#include "data/picture.h"
+#include "data/png.h"
 #include "data/sources.h"
+#include "data/staging.h"
 
 #define DEFAULT_QUALITY 95
 #define MAX_SHARDS      99999
@@ -17,14 +21,15 @@ bool ls_write_is_image(const struct ls_write *write) {
            shape->dims[1] <= LS_IMAGE_MAX_SIDE;
 }
 
-static ls_status encode(const struct ls_write *write, uint8_t **bytes, size_t *size, int32_t *label) {
+static ls_status encode_write(const struct ls_write *write, uint8_t **bytes, size_t *size,
+                              const struct ls_targets *targets) {
     const struct ls_source *source = write->dataset->source;
     size_t count = (size_t)ls_shape_count(&source->shape);
     LS_CLEANUP(ls_free_pointer) float *features = ls_alloc_array(count, sizeof(*features));
     struct ls_image image = {0};
     if (!features) return ls_fail_memory("an example", count * sizeof(*features));
-    ls_status status = source->ops->read(source, write->next, features, label);
-    if (!status) status = ls_image_from_unit(features, &source->shape, &image);
+    ls_status status = source->ops->read(source, write->next, features, targets);
+    if (!status) status = ls_picture_from_unit(features, &source->shape, &image);
     if (!status)
         status = write->format == LS_FORMAT_JPEG ? ls_jpeg_encode(&image, write->options.quality, bytes, size)
                                                  : ls_png_encode(&image, bytes, size);
@@ -32,11 +37,12 @@ static ls_status encode(const struct ls_write *write, uint8_t **bytes, size_t *s
     return status;
 }
 
-ls_status ls_write_encode(const struct ls_write *write, uint8_t **bytes, size_t *size, int32_t *label) {
+ls_status ls_write_encode(const struct ls_write *write, uint8_t **bytes, size_t *size,
+                          const struct ls_targets *targets) {
     const struct ls_source *source = write->dataset->source;
     char shape[128];
-    if (write->copy) return source->ops->encoded(source, write->next, bytes, size, label);
-    if (ls_write_is_image(write)) return encode(write, bytes, size, label);
+    if (write->copy) return source->ops->encoded(source, write->next, bytes, size, targets);
+    if (ls_write_is_image(write)) return encode_write(write, bytes, size, targets);
     ls_shape_text(&source->shape, shape, sizeof(shape));
     return ls_fail(LS_UNIMPLEMENTED, "examples of shape %s are no images of 1 or 3 channels", shape);
 }
@@ -61,22 +67,29 @@ static const struct ls_write_ops *find_ops(ls_file_format format) {
     return format == LS_FORMAT_NPY || format == LS_FORMAT_NPZ ? &ls_write_arrays : NULL;
 }
 
+/* All examples' files, or none. */
+static ls_status write_whole(struct ls_write *write, const struct ls_write_ops *ops, const char *folder) {
+    struct ls_whole_file_partial staging;
+    ls_status status = ls_staging_begin(folder, &staging);
+    if (status) return status;
+    write->folder = staging.path;
+    status = ops->begin(write);
+    for (; write->done < write->dataset->count && !status; write->done++, write->next++) status = ops->add(write);
+    return ls_staging_end(folder, &staging, ops->end(write, status));
+}
+
 ls_status ls_dataset_write(const ls_dataset *dataset, ls_file_format format, const char *folder,
                            const ls_write_options *options) {
+    LS_NEED(dataset, folder);
     const ls_dataset_options *opened = &dataset->options;
     const struct ls_write_ops *ops = find_ops(format);
     bool resized = opened->image_height || opened->image_width || opened->image_channels;
     struct ls_write write = {.dataset = dataset,
                              .format = format,
-                             .folder = folder,
                              .next = opened->skip,
                              .split = opened->split == LS_TEST ? "test" : "train",
                              .copy = dataset->source->ops->encoded && !resized};
     if (!ops) return ls_fail(LS_INVALID_ARGUMENT, "format %d: there are 1 to %d", (int)format, LS_FORMAT_NPZ);
     ls_status status = fill_options(options, &write.options);
-    if (!status) status = ls_folder_make(folder);
-    if (status) return status;
-    status = ops->begin(&write);
-    for (; write.done < dataset->count && !status; write.done++, write.next++) status = ops->add(&write);
-    return ops->end(&write, status);
+    return status ? status : write_whole(&write, ops, folder);
 }

@@ -23,6 +23,7 @@ extern const struct ls_write_ops ls_write_folder, ls_write_records, ls_write_arr
 
 /* The next example as a JPEG or PNG, copied or encoded: *bytes is freed with ls_free. UNIMPLEMENTED for what is no
  * image. */
-ls_status ls_write_encode(const struct ls_write *write, uint8_t **bytes, size_t *size, int32_t *label);
-/* Whether examples are height x width x 1 or 3. */
+ls_status ls_write_encode(const struct ls_write *write, uint8_t **bytes, size_t *size,
+                          const struct ls_targets *targets);
+/* True if examples are height x width x 1 or 3. */
 bool ls_write_is_image(const struct ls_write *write);

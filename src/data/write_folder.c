@@ -4,7 +4,9 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/files.h"
+#include "data/png.h"
 #include "data/sources.h"
+#include "data/dataset.h"
 #include "data/write.h"
 
 #define PATH_SIZE 4096
@@ -23,22 +25,28 @@ static ls_status format_folder(const struct ls_write *write, int label, char pat
                               : ls_fail(LS_INVALID_ARGUMENT, "the path of folder '%s' is too long", write->folder);
 }
 
-static ls_status begin(struct ls_write *write) {
+static ls_status check_targets(const struct ls_target_kind *kind) {
+    if (!kind->numbers && !kind->weighted) return LS_OK;
+    return ls_fail(LS_UNIMPLEMENTED, "%s have no place in a folder each class: write npz or tfrecord",
+                   kind->numbers ? "targets that are numbers" : "sample weights");
+}
+
+static ls_status begin_write_folder(struct ls_write *write) {
     char path[PATH_SIZE];
-    ls_status status = LS_OK;
+    ls_status status = check_targets(&write->dataset->source->targets);
     for (int label = -1; label < write->dataset->source->classes && !status; label++) {
         status = format_folder(write, label, path);
-        if (!status) status = ls_folder_make(path);
+        if (!status) status = ls_files_folder_make(path);
     }
     return status;
 }
 
-static ls_status add(struct ls_write *write) {
+static ls_status add_write_folder(struct ls_write *write) {
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     char folder[PATH_SIZE], path[PATH_SIZE + 64];
     size_t size;
     int32_t label;
-    ls_status status = ls_write_encode(write, &bytes, &size, &label);
+    ls_status status = ls_write_encode(write, &bytes, &size, LS_LABELS(&label));
     if (!status) status = format_folder(write, label, folder);
     if (status) return status;
     (void)snprintf(path, sizeof(path), "%s/%06lld.%s", folder, (long long)write->done + 1,
@@ -46,9 +54,9 @@ static ls_status add(struct ls_write *write) {
     return ls_file_write(path, bytes, size);
 }
 
-static ls_status end(struct ls_write *write, ls_status status) {
+static ls_status end_write_folder(struct ls_write *write, ls_status status) {
     (void)write;
     return status;
 }
 
-const struct ls_write_ops ls_write_folder = {begin, add, end};
+const struct ls_write_ops ls_write_folder = {begin_write_folder, add_write_folder, end_write_folder};

@@ -5,12 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "data/example.h"
 #include "data/record.h"
 #include "data/sources.h"
+#include "data/dataset.h"
 #include "data/write.h"
 
 struct output {
@@ -23,13 +24,13 @@ struct output {
 static ls_status close_shard(struct output *output) {
     FILE *file = ls_steal(output->file);
     if (!file || !fclose(file)) return LS_OK;
-    return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", output->path, strerror(errno));
+    return ls_fail(ls_errno_status(errno), "cannot write '%s': %s", output->path, strerror(errno));
 }
 
-static ls_status open_file(struct output *output) {
+static ls_status open_write_record_file(struct output *output) {
     output->file = fopen(output->path, "wbe");
     if (output->file) return LS_OK;
-    return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", output->path, strerror(errno));
+    return ls_fail(ls_errno_status(errno), "cannot write '%s': %s", output->path, strerror(errno));
 }
 
 static ls_status open_shard(const struct ls_write *write, struct output *output) {
@@ -38,25 +39,25 @@ static ls_status open_shard(const struct ls_write *write, struct output *output)
                           write->split, output->shard, write->options.shards);
     if (length >= (int)sizeof(output->path))
         return ls_fail(LS_INVALID_ARGUMENT, "the path of folder '%s' is too long", write->folder);
-    return open_file(output);
+    return open_write_record_file(output);
 }
 
 /* A line a class: its name, or its number. */
 static ls_status write_class_names(const struct ls_write *write, struct output *output) {
     const struct ls_source *source = write->dataset->source;
     (void)snprintf(output->path, sizeof(output->path), "%.4000s/label.labels.txt", write->folder);
-    ls_status status = open_file(output);
+    ls_status status = open_write_record_file(output);
     for (int label = 0; label < source->classes && !status; label++) {
         const char *name = ls_source_class_name(source, label);
         int written = name ? fprintf(output->file, "%s\n", name) : fprintf(output->file, "%d\n", label);
         if (written < 0)
-            status = ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", output->path, strerror(errno));
+            status = ls_fail(ls_errno_status(errno), "cannot write '%s': %s", output->path, strerror(errno));
     }
     ls_status closed = close_shard(output);
     return status ? status : closed;
 }
 
-static ls_status begin(struct ls_write *write) {
+static ls_status begin_write_record(struct ls_write *write) {
     struct output *output = ls_alloc(sizeof(*output));
     if (!output) return ls_fail_memory("a writer", sizeof(*output));
     write->state = output;
@@ -66,12 +67,22 @@ static ls_status begin(struct ls_write *write) {
     return write_class_names(write, output);
 }
 
-static ls_status make_example(const struct ls_write *write, uint8_t **bytes, struct ls_example *example) {
+/* Its targets point to where they will be. */
+static void point_to(const struct ls_target_kind *kind, const struct ls_targets *targets, struct ls_example *example) {
+    example->targets = targets->numbers;
+    example->target_count = ls_target_width(kind);
+    example->target_dims = kind->shape.dims;
+    example->target_rank = kind->shape.rank;
+    example->weight = targets->weights;
+}
+
+static ls_status make_example(const struct ls_write *write, uint8_t **bytes, const struct ls_targets *targets,
+                              struct ls_example *example) {
     const struct ls_source *source = write->dataset->source;
-    int32_t label = 0;
     ls_status status;
+    point_to(&source->targets, targets, example);
     if (((const struct output *)write->state)->images) {
-        status = ls_write_encode(write, bytes, &example->image_size, &label);
+        status = ls_write_encode(write, bytes, &example->image_size, targets);
         example->image = *bytes;
     } else {
         example->feature_count = ls_shape_count(&source->shape);
@@ -80,9 +91,9 @@ static ls_status make_example(const struct ls_write *write, uint8_t **bytes, str
         *bytes = ls_alloc_array((size_t)example->feature_count, sizeof(float));
         example->features = (const float *)(const void *)*bytes;
         if (!*bytes) return ls_fail_memory("an example", (size_t)example->feature_count * sizeof(float));
-        status = source->ops->read(source, write->next, (float *)(void *)*bytes, &label);
+        status = source->ops->read(source, write->next, (float *)(void *)*bytes, targets);
     }
-    example->label = label;
+    if (targets->labels) example->label = *targets->labels;
     return status;
 }
 
@@ -97,19 +108,21 @@ static ls_status find_shard(const struct ls_write *write, struct output *output)
     return LS_OK;
 }
 
-static ls_status add(struct ls_write *write) {
+static ls_status add_write_record(struct ls_write *write) {
     struct output *output = write->state;
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     LS_CLEANUP(ls_free_pointer) uint8_t *packed = NULL;
+    LS_CLEANUP(ls_targets_free) struct ls_targets targets = {0};
     struct ls_example example = {0};
     size_t size;
     ls_status status = find_shard(write, output);
-    if (!status) status = make_example(write, &bytes, &example);
+    if (!status) status = ls_targets_new(&write->dataset->source->targets, 1, &targets);
+    if (!status) status = make_example(write, &bytes, &targets, &example);
     if (!status) status = ls_example_pack(&example, &packed, &size);
     return status ? status : ls_record_write(output->file, output->path, packed, size);
 }
 
-static ls_status end(struct ls_write *write, ls_status status) {
+static ls_status end_write_record(struct ls_write *write, ls_status status) {
     struct output *output = write->state;
     if (!output) return status;
     ls_status closed = close_shard(output);
@@ -117,4 +130,4 @@ static ls_status end(struct ls_write *write, ls_status status) {
     return status ? status : closed;
 }
 
-const struct ls_write_ops ls_write_records = {begin, add, end};
+const struct ls_write_ops ls_write_records = {begin_write_record, add_write_record, end_write_record};

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/whole_file.h"
 #include "data/reader.h"
 
 #define LOCAL_MAGIC   0x04034B50U
@@ -26,7 +27,7 @@ static uint32_t get(const uint8_t *bytes, size_t at, int size) {
     return value;
 }
 
-static void put(uint8_t *bytes, size_t at, int size, uint64_t value) {
+static void put_zip(uint8_t *bytes, size_t at, int size, uint64_t value) {
     for (int i = 0; i < size; i++) bytes[at + (size_t)i] = (uint8_t)(value >> 8 * i);
 }
 
@@ -45,7 +46,9 @@ static ls_status fail_at(const struct archive *archive, size_t offset, const cha
                    offset, archive->size);
 }
 
-/* The end record: behind it there is at most a comment. */
+/* The end record: behind it there is at most a comment. The comment may be up to 65,535 bytes, and its length is in the
+ * record itself, so the mark is looked for from the end backwards. Archives are read from behind, because what is in
+ * front of the first file may be anything. */
 static ls_status find_end(const struct archive *archive, size_t *end) {
     size_t lowest = archive->size > END_SIZE + MAX_COMMENT ? archive->size - END_SIZE - MAX_COMMENT : 0;
     if (archive->size < END_SIZE) return fail_at(archive, archive->size, "it ends");
@@ -137,7 +140,7 @@ static ls_status check_member(const struct archive *archive, const char *name, c
     return LS_OK;
 }
 
-/* Where the file's bytes lie. */
+/* Finds the place of the file's bytes. */
 static ls_status find_bytes(const struct archive *archive, const struct member *member, const uint8_t **packed) {
     size_t at = member->offset, header;
     if (at > archive->size || archive->size - at < LOCAL_SIZE || get(archive->bytes, at, 4) != LOCAL_MAGIC)
@@ -155,10 +158,11 @@ static ls_status unpack(const struct archive *archive, const struct member *memb
     if (member->method == STORED) {
         if (member->packed != member->unpacked) return fail_at(archive, at, "a stored file of two sizes");
         memcpy(output, packed, member->packed);
-    } else if (!ls_inflate(packed, member->packed, output, member->unpacked)) {
+    } else if (!ls_reader_inflate(packed, member->packed, output, member->unpacked)) {
         return fail_at(archive, at, "bytes that cannot be unpacked");
     }
-    return ls_crc32(output, member->unpacked) == member->crc ? LS_OK : fail_at(archive, at, "a file of wrong checksum");
+    return ls_reader_crc32(output, member->unpacked) == member->crc ? LS_OK
+                                                                    : fail_at(archive, at, "a file of wrong checksum");
 }
 
 ls_status ls_zip_read(const char *archive_path, const uint8_t *bytes, size_t size, const char *name, uint8_t **output,
@@ -184,20 +188,20 @@ ls_status ls_zip_read(const char *archive_path, const uint8_t *bytes, size_t siz
     return LS_OK;
 }
 
-/* What local headers and the directory have alike, 26 bytes from the version on. */
+/* Writes the 26 bytes that local headers and the directory have in common, from the version on. */
 static void put_common(uint8_t *at, const struct ls_zip_file *file, uint32_t crc) {
     size_t size = file->sizes[0] + file->sizes[1];
-    put(at, 0, 2, 20);
-    put(at, 8, 2, 0x21); /* 1 January 1980: the same bytes at every writing */
-    put(at, 10, 4, crc);
-    put(at, 14, 4, size);
-    put(at, 18, 4, size);
-    put(at, 22, 2, strlen(file->name));
+    put_zip(at, 0, 2, 20);
+    put_zip(at, 8, 2, 0x21); /* 1 January 1980: the same bytes at every writing */
+    put_zip(at, 10, 4, crc);
+    put_zip(at, 14, 4, size);
+    put_zip(at, 18, 4, size);
+    put_zip(at, 22, 2, strlen(file->name));
 }
 
 static bool write_local(FILE *out, const struct ls_zip_file *file, uint32_t crc) {
     uint8_t header[LOCAL_SIZE] = {0};
-    put(header, 0, 4, LOCAL_MAGIC);
+    put_zip(header, 0, 4, LOCAL_MAGIC);
     put_common(header + 4, file, crc);
     size_t length = strlen(file->name);
     bool good = fwrite(header, 1, LOCAL_SIZE, out) == LOCAL_SIZE && fwrite(file->name, 1, length, out) == length;
@@ -208,26 +212,28 @@ static bool write_local(FILE *out, const struct ls_zip_file *file, uint32_t crc)
 
 static bool write_central(FILE *out, const struct ls_zip_file *file, uint32_t crc, size_t offset) {
     uint8_t header[CENTRAL_SIZE] = {0};
-    put(header, 0, 4, CENTRAL_MAGIC);
-    put(header, 4, 2, 20);
+    put_zip(header, 0, 4, CENTRAL_MAGIC);
+    put_zip(header, 4, 2, 20);
     put_common(header + 6, file, crc);
-    put(header, 42, 4, offset);
+    put_zip(header, 42, 4, offset);
     size_t length = strlen(file->name);
     return fwrite(header, 1, CENTRAL_SIZE, out) == CENTRAL_SIZE && fwrite(file->name, 1, length, out) == length;
 }
 
-/* What the directory says of a file beside what the file says itself. */
+/* The facts that the directory adds to a file's own header. */
 struct written {
     uint32_t crc;
     size_t offset;
 };
 
+/* Files are stored without compression, as numpy.savez does: floats of weights hardly shrink, and a reader may map
+ * them. */
 static bool write_all(FILE *out, const struct ls_zip_file *files, size_t count, struct written *written) {
     size_t at = 0, directory = 0;
     bool good = true;
     for (size_t i = 0; i < count && good; i++) {
-        uint32_t crc = ls_crc32(files[i].parts[0], files[i].sizes[0]);
-        written[i] = (struct written){ls_crc32_more(crc, files[i].parts[1], files[i].sizes[1]), at};
+        uint32_t crc = ls_reader_crc32(files[i].parts[0], files[i].sizes[0]);
+        written[i] = (struct written){ls_reader_crc32_more(crc, files[i].parts[1], files[i].sizes[1]), at};
         good = write_local(out, &files[i], written[i].crc);
         at += LOCAL_SIZE + strlen(files[i].name) + files[i].sizes[0] + files[i].sizes[1];
     }
@@ -236,11 +242,11 @@ static bool write_all(FILE *out, const struct ls_zip_file *files, size_t count, 
         directory += CENTRAL_SIZE + strlen(files[i].name);
     }
     uint8_t end[END_SIZE] = {0};
-    put(end, 0, 4, END_MAGIC);
-    put(end, 8, 2, (uint64_t)count);
-    put(end, 10, 2, (uint64_t)count);
-    put(end, 12, 4, directory);
-    put(end, 16, 4, at);
+    put_zip(end, 0, 4, END_MAGIC);
+    put_zip(end, 8, 2, (uint64_t)count);
+    put_zip(end, 10, 2, (uint64_t)count);
+    put_zip(end, 12, 4, directory);
+    put_zip(end, 16, 4, at);
     return good && fwrite(end, 1, END_SIZE, out) == END_SIZE;
 }
 
@@ -252,10 +258,9 @@ ls_status ls_zip_write(const char *path, const struct ls_zip_file *files, size_t
         return ls_fail(LS_UNIMPLEMENTED, "'%s' would have 4 GiB or more, or more than %d files", path, MAX_FILES);
     LS_CLEANUP(ls_free_pointer) struct written *written = ls_alloc_array(count, sizeof(*written));
     if (!written) return ls_fail_memory(path, count * sizeof(*written));
-    FILE *out = fopen(path, "wbe");
-    if (!out) return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(errno));
-    bool good = write_all(out, files, count, written);
-    int error = errno;
-    if (!fclose(out) && good) return LS_OK;
-    return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(good ? errno : error));
+    struct ls_whole_file whole;
+    ls_status status = ls_whole_file_open(path, &whole);
+    if (status) return status;
+    if (!write_all(whole.out, files, count, written)) status = ls_whole_file_fail(&whole);
+    return ls_whole_file_close(&whole, status);
 }

@@ -17,5 +17,6 @@ struct ls_zip_file {
     const void *parts[2];
     size_t sizes[2];
 };
-/* Writes an archive of files that are stored as they are; UNIMPLEMENTED for 4 GiB or 65536 files and more. */
+/* Writes an archive, whole or not at all, of files that are stored as they are; UNIMPLEMENTED for 4 GiB or 65536 files
+ * and more. */
 ls_status ls_zip_write(const char *path, const struct ls_zip_file *files, size_t count);

@@ -8,9 +8,11 @@
 #include <strings.h>
 
 #include "base/status.h"
-#include "device/cpu/cpu.h"
+#include "device/host.h"
 #include "device/gpu.h"
 
+/* The first kind is there in every process: a number of devices means it, and auto takes one of it where none of the
+ * others is there. */
 const struct ls_device_kind *const ls_device_kinds[] = {&ls_cpu_kind, &ls_gpu_kind, NULL};
 
 struct entry {
@@ -71,7 +73,7 @@ static void close_all(struct ls_device **devices, int count) {
 }
 
 /* The number that text consists of; -1 when it is not one, or is above a million. */
-static int read_number(const char *text, int length) {
+static int read_device_number(const char *text, int length) {
     int value = 0;
     if (length < 1) return -1;
     for (int i = 0; i < length; i++) {
@@ -87,17 +89,42 @@ static struct piece trim(const char *text, size_t length) {
     return (struct piece){text, length > 100 ? 100 : (int)length};
 }
 
-static ls_status find_kind(struct piece piece, int name_length, const struct ls_device_kind **kind) {
-    for (int i = 0; ls_device_kinds[i]; i++) {
-        const char *name = ls_device_kinds[i]->name;
-        if ((int)strlen(name) != name_length || strncasecmp(name, piece.text, (size_t)name_length)) continue;
-        const char *reason = ls_device_kinds[i]->unavailable ? ls_device_kinds[i]->unavailable() : NULL;
-        if (reason) return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s': %s", piece.length, piece.text, reason);
-        *kind = ls_device_kinds[i];
-        return LS_OK;
+static bool is_word(struct piece piece, const char *word) {
+    return piece.length == (int)strlen(word) && !strncasecmp(piece.text, word, strlen(word));
+}
+
+/* "cpu and gpu" */
+static void list_kinds(char *text, size_t size) {
+    size_t used = 0;
+    for (int i = 0; ls_device_kinds[i] && used < size; i++) {
+        const char *before = !i ? "" : ls_device_kinds[i + 1] ? ", " : " and ";
+        used += (size_t)snprintf(text + used, size - used, "%s%s", before, ls_device_kinds[i]->name);
     }
-    return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s': there is no kind of device '%.*s'; there are cpu and gpu",
-                   piece.length, piece.text, name_length, piece.text);
+}
+
+/* NULL: there is none of that name. */
+static const struct ls_device_kind *find_kind(struct piece name) {
+    int i = 0;
+    while (ls_device_kinds[i] && !is_word(name, ls_device_kinds[i]->name)) i++;
+    return ls_device_kinds[i];
+}
+
+/* NULL: there is one. */
+static const char *why_missing(const struct ls_device_kind *kind) {
+    return kind->unavailable ? kind->unavailable() : NULL;
+}
+
+static ls_status read_kind(struct piece piece, int name_length, const struct ls_device_kind **kind) {
+    char names[64];
+    const struct ls_device_kind *found = find_kind((struct piece){piece.text, name_length});
+    const char *reason = found ? why_missing(found) : NULL;
+    if (reason) return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s': %s", piece.length, piece.text, reason);
+    list_kinds(names, sizeof(names));
+    if (!found)
+        return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s': there is no kind of device '%.*s'; there are %s",
+                       piece.length, piece.text, name_length, piece.text, names);
+    *kind = found;
+    return LS_OK;
 }
 
 static ls_status read_entry(struct piece piece, struct entry *entry) {
@@ -106,9 +133,9 @@ static ls_status read_entry(struct piece piece, struct entry *entry) {
         return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s' is not of the form kind:index, such as cpu:0", piece.length,
                        piece.text);
     int name_length = (int)(colon - piece.text);
-    ls_status status = find_kind(piece, name_length, &entry->kind);
+    ls_status status = read_kind(piece, name_length, &entry->kind);
     if (status) return status;
-    entry->index = read_number(colon + 1, piece.length - name_length - 1);
+    entry->index = read_device_number(colon + 1, piece.length - name_length - 1);
     if (entry->index < 0)
         return ls_fail(LS_INVALID_ARGUMENT, "device '%.*s': the index after the colon is not a number", piece.length,
                        piece.text);
@@ -129,7 +156,7 @@ static ls_status check_new(const struct entry *entries, int count, struct piece 
 }
 
 /* entries has one place more than a process can have devices. */
-static ls_status read_list(const char *list, struct entry *entries, int *count) {
+static ls_status read_device_list(const char *list, struct entry *entries, int *count) {
     int found = 0;
     for (const char *at = list;; at++) {
         size_t length = strcspn(at, ",");
@@ -151,21 +178,24 @@ static ls_status read_count(const char *list, int number, struct entry *entries,
     if (number < 1 || number > LS_MAX_LOCAL_DEVICES)
         return ls_fail(LS_INVALID_ARGUMENT, "devices '%s': the number of devices must be from 1 to %d", list,
                        LS_MAX_LOCAL_DEVICES);
-    for (int i = 0; i < number; i++) entries[i] = (struct entry){&ls_cpu_kind, i};
+    for (int i = 0; i < number; i++) entries[i] = (struct entry){ls_device_kinds[0], i};
     *count = number;
     return LS_OK;
 }
 
-static ls_status read_gpus(const char *list, struct entry *entries, int *count) {
-    const char *reason = ls_gpu_kind.unavailable();
+/* The whole of a kind that is not the first. */
+static ls_status read_all(const char *list, const struct ls_device_kind *kind, struct entry *entries, int *count) {
+    const char *reason = why_missing(kind);
     if (reason) return ls_fail(LS_INVALID_ARGUMENT, "devices '%s': %s", list, reason);
-    *count = ls_gpu_kind.count();
-    for (int i = 0; i < *count; i++) entries[i] = (struct entry){&ls_gpu_kind, i};
+    *count = kind->count();
+    for (int i = 0; i < *count; i++) entries[i] = (struct entry){kind, i};
     return LS_OK;
 }
 
-static bool is_word(struct piece piece, const char *word) {
-    return piece.length == (int)strlen(word) && !strncasecmp(piece.text, word, strlen(word));
+static ls_status read_auto(const char *list, struct entry *entries, int *count) {
+    for (int i = 1; ls_device_kinds[i]; i++)
+        if (!why_missing(ls_device_kinds[i])) return read_all(list, ls_device_kinds[i], entries, count);
+    return read_count(list, 1, entries, count);
 }
 
 static ls_status read_devices(const char *list, struct entry *entries, int *count) {
@@ -174,10 +204,11 @@ static ls_status read_devices(const char *list, struct entry *entries, int *coun
         return ls_fail(LS_INVALID_ARGUMENT, "the list of devices is empty; give gpu, a number of CPU devices, or a "
                                             "list such as cpu:0,cpu:1");
     if (strspn(whole.text, "+-0123456789") >= (size_t)whole.length)
-        return read_count(list, read_number(whole.text, whole.length), entries, count);
-    if (is_word(whole, "auto") && ls_gpu_kind.unavailable()) return read_count(list, 1, entries, count);
-    if (is_word(whole, "auto") || is_word(whole, "gpu")) return read_gpus(list, entries, count);
-    return read_list(list, entries, count);
+        return read_count(list, read_device_number(whole.text, whole.length), entries, count);
+    if (is_word(whole, "auto")) return read_auto(list, entries, count);
+    const struct ls_device_kind *kind = find_kind(whole);
+    if (kind && kind != ls_device_kinds[0]) return read_all(list, kind, entries, count);
+    return read_device_list(list, entries, count);
 }
 
 ls_status ls_devices_open(const char *list, int threads, struct ls_device **devices, int *count) {

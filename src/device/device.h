@@ -1,18 +1,19 @@
-/* What computes: one table of device kinds, devices with memory, and ops that a device builds once and runs often. */
+/* The device layer: one table of device kinds, devices with memory, and ops that a device builds once and runs often.
+ */
 #pragma once
 #include <lockstep/lockstep.h>
 
 #include "device/op.h"
 
 struct ls_device;
-/* What a thread was before it entered a device. */
+/* The floating-point mode and number of threads that a thread had before it entered a device. */
 struct ls_thread_state {
     unsigned denormals; /* ls_denormals_flush */
     int threads;        /* of the math library */
 };
 /* A device without host memory computes behind the calling threads: ops and copies are queued, and done in the order of
- * the calls. What an op takes by pointer beside its tensors (scale, sums, value, step, report) must then lie in memory
- * of allocate_host; numbers in it are read when the op is called, unless its comment says when it runs. */
+ * the calls. The pointers of an op beside its tensors (scale, sums, value, step, report) must then lead to memory of
+ * allocate_host; numbers in it are read when the op is called, unless its comment says when it runs. */
 struct ls_device_ops {
     void (*close)(struct ls_device *device);
     /* Called by each thread before it computes on the device: its thread count, denormals flushed to zero. leave gives
@@ -33,8 +34,8 @@ struct ls_device_ops {
     const struct ls_device_queue_ops *queue;
 };
 
-/* What a device has that computes behind the calling threads. Marks are small numbers of the caller's choice, below
- * LS_DEVICE_MARKS: each names the last copy that was begun with it. */
+/* Functions of a device that computes behind the calling threads. Marks are small numbers of the caller's choice, below
+ * LS_DEVICE_MARKS. Each names the last copy that was begun with it. */
 #define LS_DEVICE_MARKS 256
 struct ls_device_queue_ops {
     /* Until all that was queued is done; the first error of any of it, naming the op where that is known. */
@@ -85,7 +86,7 @@ struct ls_device {
 /* One row of the table of kinds. */
 struct ls_device_kind {
     const char *name;                          /* "cpu" */
-    const char *(*unavailable)(void);          /* NULL: available; else why not, for people */
+    const char *(*unavailable)(void);          /* returns NULL if available, otherwise the reason, for people */
     int (*count)(void);                        /* how many there are; cpu: as many as asked for */
     void (*describe)(char *text, size_t size); /* for lockstep info: model, instruction set, library */
     ls_status (*open)(int index, int threads, struct ls_device **device);
@@ -105,6 +106,6 @@ void ls_device_drain(struct ls_device *device);
 /* Zeroed host memory for what ops of the device take by pointer. */
 ls_status ls_device_allocate_host(struct ls_device *device, size_t size, void **memory);
 void ls_device_release_host(struct ls_device *device, void *memory);
-/* What fixes the bits of computing on these devices beside the threads: instruction set, GPU and library versions, in
- * one line. */
+/* Writes one line with all that fixes the bits of computing on these devices beside the threads: instruction set, GPU
+ * and library versions. */
 void ls_devices_fingerprint(struct ls_device *const *devices, int count, char *text, size_t size);

@@ -1,7 +1,7 @@
-/* Collectives over the memory of devices, of one process or of several: what NCCL does. Devices have ranks in the
+/* Collectives over the memory of devices, of one process or of several, as NCCL has them. Devices have ranks in the
  * group; those of a process have consecutive ones. Every process makes the same calls in the same order, from one
- * thread at a time, but for after and settle. What is asked for is queued beside the ops, and in order. Nothing here
- * waits: readiness is asked for, so that whoever waits can keep a deadline, and give up when a peer is lost. */
+ * thread at a time, but for after and settle. Calls are queued beside the ops, and in order. Nothing here waits.
+ * Callers poll for readiness, so that they can keep a deadline and give up when a peer is lost. */
 #pragma once
 #include "device/device.h"
 
@@ -16,8 +16,8 @@ struct ls_device_group_ops {
     int (*version)(void);                             /* of what runs: 22809 for NCCL 2.28.9 */
     ls_status (*new_id)(char id[LS_DEVICE_GROUP_ID]); /* for one process, which hands it to the others */
     ls_status (*open)(const struct ls_device_group_config *config, struct ls_device_group **group);
-    /* Whether the devices of all processes are connected, which begins with the first question, and no error is known;
-     * an error of the others shows here too. */
+    /* *done is true when the devices of all processes are connected and no error is known. The first call begins to
+     * connect. An error of the others shows here too. */
     ls_status (*ready)(struct ls_device_group *group, bool *done);
     /* Marks are as a device's. From the thread that queues on the index-th device: what it has queued up to now is
      * meant by mark; ... */
@@ -35,7 +35,7 @@ struct ls_device_group_ops {
                             void *const *outputs, size_t count);
     ls_status (*reduce_scatter)(struct ls_device_group *group, ls_reduce_op op, ls_dtype dtype,
                                 const void *const *inputs, void *const *outputs, size_t count);
-    /* Whether all that was asked of the group is done on this process's devices. */
+    /* *done is true when all calls of the group are done on this process's devices. */
     ls_status (*finished)(struct ls_device_group *group, bool *done);
     /* Ends what is under way; only close may follow, or forget. It comes behind the ops that marks mean, so these are
      * waited for before. It touches no device of ours, may be called by a thread of its own, and may never return. */

@@ -1,5 +1,5 @@
-/* GPUs are a plugin's work, so that lockstep runs where there is no driver. Here it is looked for, and if it is not
- * used, why: for whoever asks for a GPU, or asks what there is. What was found is the process's, as the driver is. */
+/* Loading of the GPU plugin. GPUs are a plugin's work, so that lockstep runs without a driver. A plugin that is not
+ * used has a reason, which messages and lockstep info tell. The plugin found is the process's, as the driver is. */
 #define _GNU_SOURCE
 #include "device/gpu.h"
 
@@ -18,7 +18,7 @@
 #define DRIVER "libcuda.so.1"
 
 static struct {
-    const struct ls_plugin *plugin; /* NULL: not used, and reason says why */
+    const struct ls_plugin *plugin; /* NULL if not used; then reason says why */
     char reason[2 * LS_SETTING_TEXT + 256];
     bool expected; /* a driver answers, or a plugin is named */
     struct ls_plugin_host host;
@@ -35,11 +35,13 @@ __attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...
 /* ---- the driver ---- */
 
 /* A function of the driver, or NULL. POSIX promises that this cast works. */
-static void find(void *library, const char *name, void *function) {
+static void find_gpu(void *library, const char *name, void *function) {
     void *symbol = dlsym(library, name);
     memcpy(function, &symbol, sizeof(symbol));
 }
 
+/* The driver is asked before the plugin is looked for: where there is no GPU a missing plugin is no trouble, and where
+ * there is one the user should hear why it is not used. cuInit makes no context on a device. */
 static bool driver_answers(void) {
     int (*start)(unsigned flags), (*count)(int *), (*explain)(int, const char **);
     void *driver = dlopen(DRIVER, RTLD_NOW | RTLD_LOCAL);
@@ -49,8 +51,8 @@ static bool driver_answers(void) {
         refuse("no GPU driver answers: %s", dlerror());
         return false;
     }
-    find(driver, "cuInit", &start), find(driver, "cuDeviceGetCount", &count);
-    find(driver, "cuGetErrorString", &explain);
+    find_gpu(driver, "cuInit", &start), find_gpu(driver, "cuDeviceGetCount", &count);
+    find_gpu(driver, "cuGetErrorString", &explain);
     int error = start && count ? start(0) : -1;
     if (!error) error = count(&devices);
     if (!error && devices > 0) return true;
@@ -68,7 +70,7 @@ static void set_error(const char *message) {
 static void use(const char *path, void *module) {
     ls_plugin_entry_fn *enter;
     const char *why = "it does not say why";
-    find(module, LS_PLUGIN_ENTRY, &enter);
+    find_gpu(module, LS_PLUGIN_ENTRY, &enter);
     if (!enter) {
         refuse("the plugin %s has no function " LS_PLUGIN_ENTRY, path);
         return;
@@ -93,18 +95,27 @@ static void load(const char *path) {
     if (module && !found.plugin) (void)dlclose(module);
 }
 
-/* In the folder of the file that this code is in, as in a build. */
-static bool find_beside(char *path, size_t size) {
+/* Folders of the plugin. The first ones are below, or are, the folder of the file with this code, as in an installed
+ * tree, wherever it was moved to, and in a build. The last one is the place of installation, for programs that hold
+ * this code themselves. */
+static const char *const folders[] = {"lockstep-" LS_VERSION "/", "", LS_PLUGIN_FOLDER "/"};
+
+/* Writes where the plugin is, or, if it is nowhere, where an installed one would be. */
+static bool find_plugin(char *path, size_t size) {
     Dl_info info;
-    if (!dladdr(&once, &info) || !info.dli_fname) return false;
-    const char *slash = strrchr(info.dli_fname, '/');
-    int length = slash ? (int)(slash - info.dli_fname) : 1;
-    int used = snprintf(path, size, "%.*s/" PLUGIN, length, slash ? info.dli_fname : ".");
-    return used > 0 && (size_t)used < size && !access(path, R_OK);
+    const char *file = dladdr(&once, &info) && info.dli_fname ? info.dli_fname : "";
+    int length = (int)(strrchr(file, '/') ? strrchr(file, '/') + 1 - file : 0);
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        bool absolute = *folders[i] == '/';
+        (void)snprintf(path, size, "%.*s%s" PLUGIN, absolute ? 0 : length, file, folders[i]);
+        if (!access(path, R_OK)) return true;
+    }
+    (void)snprintf(path, size, "%.*s%s" PLUGIN, length, file, folders[0]);
+    return false;
 }
 
-static void look(void) {
-    char beside[4096];
+static void look_gpu(void) {
+    char path[4096];
     struct ls_settings settings;
     if (ls_settings_read(&settings)) {
         refuse("%s", ls_error());
@@ -116,16 +127,14 @@ static void look(void) {
     if (!found.expected) return;
     if (*settings.plugin)
         load(settings.plugin);
-    else if (!access(LS_PLUGIN_FOLDER "/" PLUGIN, R_OK))
-        load(LS_PLUGIN_FOLDER "/" PLUGIN);
-    else if (find_beside(beside, sizeof(beside)))
-        load(beside);
+    else if (find_plugin(path, sizeof(path)))
+        load(path);
     else
-        refuse("there is a GPU driver, but " LS_PLUGIN_FOLDER "/" PLUGIN " is not there (built without CUDA?)");
+        refuse("there is a GPU driver, but %s is not there (built without CUDA?)", path);
 }
 
 static const struct ls_plugin *plugin(void) {
-    (void)pthread_once(&once, look);
+    (void)pthread_once(&once, look_gpu);
     return found.plugin;
 }
 

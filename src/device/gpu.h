@@ -5,10 +5,10 @@
 #include "device/device_group.h"
 
 extern const struct ls_device_kind ls_gpu_kind;
-/* Collectives between GPUs; NULL: there are none, and *why says why. */
+/* Collectives between GPUs. Returns NULL without any; then *why says why. */
 const struct ls_device_group_ops *ls_gpu_group(const char **why);
 /* NULL, or what hinders GPUs although somebody has installed them or named a plugin: for a warning to who falls back to
  * the CPU. */
 const char *ls_gpu_trouble(void);
-/* What fixes the bits of GPUs; empty where there are none. */
+/* Writes the versions that fix the bits of GPUs; empty without GPUs. */
 void ls_gpu_fingerprint(char *text, size_t size);

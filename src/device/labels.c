@@ -3,17 +3,24 @@
 
 #include "base/status.h"
 
-/* A single output: two classes, or where errors are squared any number. */
+static int64_t classes_of_metric(ls_metric_kind kind) {
+    if (kind == LS_METRIC_MEAN_SQUARED_ERROR || kind == LS_METRIC_MEAN_ABSOLUTE_ERROR) return 0;
+    return kind == LS_METRIC_BINARY_ACCURACY ? 2 : 1;
+}
+
+/* A single output: two classes, or where errors are measured any number. */
 int64_t ls_labels_classes(const struct ls_op *op, int64_t outputs) {
     if (outputs > 1) return outputs;
     switch (op->kind) {
     case LS_OP_SQUARED_ERROR:
+    case LS_OP_ABSOLUTE_ERROR:
+    case LS_OP_HUBER:
         return 0;
     case LS_OP_SIGMOID_CROSSENTROPY:
     case LS_OP_BINARY_CROSSENTROPY:
         return 2;
     case LS_OP_METRIC:
-        return op->metric.kind == LS_METRIC_BINARY_ACCURACY ? 2 : outputs;
+        return classes_of_metric(op->metric.kind);
     default:
         return outputs;
     }

@@ -1,11 +1,12 @@
-/* What an op must look like, the same for every device: one row a kind, each listing the arguments that follow from the
- * shapes of the first ones. Pure; called when an op is built, never when it runs. */
-#include "device/op_check.h"
+/* Checks of an op's arguments, the same for every device. One row a kind lists the arguments that follow from the
+ * shapes of the first ones. The checks are pure. They run when an op is built, never when it runs. */
+#include "device/op_private.h"
 
 #include <stdio.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/status.h"
+#include "device/op_layers.h"
 
 typedef ls_status check_fn(const struct ls_op *op);
 
@@ -70,9 +71,10 @@ static ls_status check_dense_forward(const struct ls_op *op) {
     int64_t rows = op->tensors[LS_ARG_X].shape.dims[0], in = op->tensors[LS_ARG_X].shape.dims[1];
     int64_t out = op->tensors[LS_ARG_W].shape.dims[1];
     ls_dtype type = ls_op_type(op, LS_ARG_X);
-    return LS_CHECK_ARGUMENTS(
-        op, {LS_ARG_X, "x", type, false, LS_SHAPE(rows, in)}, {LS_ARG_W, "w", type, false, LS_SHAPE(in, out)},
-        {LS_ARG_B, "b", LS_FLOAT32, false, LS_SHAPE(out)}, {LS_ARG_Y, "y", type, false, LS_SHAPE(rows, out)});
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", type, false, LS_SHAPE(rows, in)},
+                              {LS_ARG_W, "w", type, false, LS_SHAPE(in, out)},
+                              {LS_ARG_B, "b", LS_FLOAT32, op->activation == LS_LINEAR, LS_SHAPE(out)},
+                              {LS_ARG_Y, "y", type, false, LS_SHAPE(rows, out)});
 }
 
 static ls_status check_dense_backward(const struct ls_op *op) {
@@ -85,12 +87,13 @@ static ls_status check_dense_backward(const struct ls_op *op) {
         op, {LS_ARG_X, "x", type, false, LS_SHAPE(rows, in)}, {LS_ARG_W, "w", type, false, LS_SHAPE(in, out)},
         {LS_ARG_Y, "y", type, op->activation == LS_LINEAR, LS_SHAPE(rows, out)},
         {LS_ARG_DY, "dy", type, false, LS_SHAPE(rows, out)}, {LS_ARG_DX, "dx", type, true, LS_SHAPE(rows, in)},
-        {LS_ARG_DW, "dw", LS_FLOAT32, false, LS_SHAPE(in, out)}, {LS_ARG_DB, "db", LS_FLOAT32, false, LS_SHAPE(out)});
+        {LS_ARG_DW, "dw", LS_FLOAT32, false, LS_SHAPE(in, out)},
+        {LS_ARG_DB, "db", LS_FLOAT32, op->activation == LS_LINEAR, LS_SHAPE(out)});
 }
 
 static ls_status check_activation_forward(const struct ls_op *op) {
     ls_status status = ls_op_check_activation(op);
-    return status ? status : ls_op_check_elements(op);
+    return status ? status : ls_op_layers_check_elements(op);
 }
 
 static ls_status check_activation_backward(const struct ls_op *op) {
@@ -111,6 +114,8 @@ static ls_status check_loss(const struct ls_op *op) {
     if (!(op->alpha >= 0 && op->alpha < 1))
         return ls_fail(LS_INVALID_ARGUMENT, "%s: label smoothing %g must be at least 0 and below 1",
                        ls_op_name(op->kind), (double)op->alpha);
+    if (op->kind == LS_OP_HUBER && !(op->beta > 0))
+        return ls_fail(LS_INVALID_ARGUMENT, "huber: delta %g must be above 0", (double)op->beta);
     if (!op->sums) return ls_fail(LS_INVALID_ARGUMENT, "%s: sums is missing", ls_op_name(op->kind));
     if (op->tensors[LS_ARG_DLOGITS].data && !op->scale)
         return ls_fail(LS_INVALID_ARGUMENT, "%s: scale is missing, but dlogits asks for gradients",
@@ -118,6 +123,7 @@ static ls_status check_loss(const struct ls_op *op) {
     return LS_CHECK_ARGUMENTS(op, {LS_ARG_LOGITS, "logits", LS_FLOAT32, false, LS_SHAPE(rows, classes)},
                               {LS_ARG_LABELS, "labels", sparse ? LS_INT32 : LS_FLOAT32, false,
                                sparse ? LS_SHAPE(rows) : LS_SHAPE(rows, classes)},
+                              {LS_ARG_WEIGHTS, "weights", LS_FLOAT32, true, LS_SHAPE(rows)},
                               {LS_ARG_DLOGITS, "dlogits", LS_FLOAT32, true, LS_SHAPE(rows, classes)});
 }
 
@@ -127,12 +133,14 @@ static ls_status check_metric(const struct ls_op *op) {
     int64_t rows = op->tensors[LS_ARG_LOGITS].shape.dims[0], classes = op->tensors[LS_ARG_LOGITS].shape.dims[1];
     bool sparse = op->tensors[LS_ARG_LABELS].dtype == LS_INT32;
     if (!op->value) return ls_fail(LS_INVALID_ARGUMENT, "%s: value is missing", ls_op_name(op->kind));
-    if (op->metric.kind < LS_METRIC_SPARSE_CATEGORICAL_ACCURACY || op->metric.kind > LS_METRIC_TOP_K)
+    if (op->metric.kind < LS_METRIC_SPARSE_CATEGORICAL_ACCURACY || op->metric.kind > LS_METRIC_MEAN_ABSOLUTE_ERROR ||
+        op->metric.kind == LS_METRIC_MEAN_LOSS)
         return ls_fail(LS_INVALID_ARGUMENT, "%s: metric %d is none that this op has", ls_op_name(op->kind),
                        (int)op->metric.kind);
     return LS_CHECK_ARGUMENTS(op, {LS_ARG_LOGITS, "logits", LS_FLOAT32, false, LS_SHAPE(rows, classes)},
                               {LS_ARG_LABELS, "labels", sparse ? LS_INT32 : LS_FLOAT32, false,
-                               sparse ? LS_SHAPE(rows) : LS_SHAPE(rows, classes)});
+                               sparse ? LS_SHAPE(rows) : LS_SHAPE(rows, classes)},
+                              {LS_ARG_WEIGHTS, "weights", LS_FLOAT32, true, LS_SHAPE(rows)});
 }
 
 static ls_status check_one_hot(const struct ls_op *op) {
@@ -208,30 +216,32 @@ static const struct {
 } kinds[LS_OP_KIND_COUNT] = {
     [LS_OP_DENSE_FORWARD] = {"dense forward", check_dense_forward},
     [LS_OP_DENSE_BACKWARD] = {"dense backward", check_dense_backward},
-    [LS_OP_CONVOLUTION_FORWARD] = {"convolution forward", ls_op_check_convolution},
-    [LS_OP_CONVOLUTION_BACKWARD_DATA] = {"convolution backward data", ls_op_check_convolution},
-    [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = {"convolution backward weights", ls_op_check_convolution},
-    [LS_OP_POOL_FORWARD] = {"pool forward", ls_op_check_pool},
-    [LS_OP_POOL_BACKWARD] = {"pool backward", ls_op_check_pool},
-    [LS_OP_BATCH_NORM_FORWARD] = {"batch norm forward", ls_op_check_batch_norm},
-    [LS_OP_BATCH_NORM_INFERENCE] = {"batch norm inference", ls_op_check_batch_norm},
-    [LS_OP_BATCH_NORM_AGAIN] = {"batch norm again", ls_op_check_batch_norm},
-    [LS_OP_BATCH_NORM_BACKWARD] = {"batch norm backward", ls_op_check_batch_norm},
-    [LS_OP_BATCH_NORM_BACKWARD_DATA] = {"batch norm backward data", ls_op_check_batch_norm},
+    [LS_OP_CONVOLUTION_FORWARD] = {"convolution forward", ls_op_layers_check_convolution},
+    [LS_OP_CONVOLUTION_BACKWARD_DATA] = {"convolution backward data", ls_op_layers_check_convolution},
+    [LS_OP_CONVOLUTION_BACKWARD_WEIGHTS] = {"convolution backward weights", ls_op_layers_check_convolution},
+    [LS_OP_POOL_FORWARD] = {"pool forward", ls_op_layers_check_pool},
+    [LS_OP_POOL_BACKWARD] = {"pool backward", ls_op_layers_check_pool},
+    [LS_OP_BATCH_NORM_FORWARD] = {"batch norm forward", ls_op_layers_check_batch_norm},
+    [LS_OP_BATCH_NORM_INFERENCE] = {"batch norm inference", ls_op_layers_check_batch_norm},
+    [LS_OP_BATCH_NORM_AGAIN] = {"batch norm again", ls_op_layers_check_batch_norm},
+    [LS_OP_BATCH_NORM_BACKWARD] = {"batch norm backward", ls_op_layers_check_batch_norm},
+    [LS_OP_BATCH_NORM_BACKWARD_DATA] = {"batch norm backward data", ls_op_layers_check_batch_norm},
     [LS_OP_ACTIVATION_FORWARD] = {"activation forward", check_activation_forward},
     [LS_OP_ACTIVATION_BACKWARD] = {"activation backward", check_activation_backward},
-    [LS_OP_ADD] = {"add", ls_op_check_elements},
-    [LS_OP_SCALE] = {"scale", ls_op_check_elements},
-    [LS_OP_PLACE] = {"place", ls_op_check_columns},
-    [LS_OP_TAKE] = {"take", ls_op_check_columns},
-    [LS_OP_PAD] = {"pad", ls_op_check_pad},
-    [LS_OP_CROP] = {"crop", ls_op_check_pad},
-    [LS_OP_DROPOUT] = {"dropout", ls_op_check_elements},
+    [LS_OP_ADD] = {"add", ls_op_layers_check_elements},
+    [LS_OP_SCALE] = {"scale", ls_op_layers_check_elements},
+    [LS_OP_PLACE] = {"place", ls_op_layers_check_columns},
+    [LS_OP_TAKE] = {"take", ls_op_layers_check_columns},
+    [LS_OP_PAD] = {"pad", ls_op_layers_check_pad},
+    [LS_OP_CROP] = {"crop", ls_op_layers_check_pad},
+    [LS_OP_DROPOUT] = {"dropout", ls_op_layers_check_elements},
     [LS_OP_SOFTMAX_CROSSENTROPY] = {"softmax crossentropy", check_loss},
     [LS_OP_CROSSENTROPY] = {"crossentropy", check_loss},
     [LS_OP_SIGMOID_CROSSENTROPY] = {"sigmoid crossentropy", check_loss},
     [LS_OP_BINARY_CROSSENTROPY] = {"binary crossentropy", check_loss},
     [LS_OP_SQUARED_ERROR] = {"squared error", check_loss},
+    [LS_OP_ABSOLUTE_ERROR] = {"absolute error", check_loss},
+    [LS_OP_HUBER] = {"huber", check_loss},
     [LS_OP_METRIC] = {"metric", check_metric},
     [LS_OP_ONE_HOT] = {"one-hot", check_one_hot},
     [LS_OP_SGD] = {"sgd", check_optimizer},
@@ -239,7 +249,7 @@ static const struct {
     [LS_OP_RMSPROP] = {"rmsprop", check_optimizer},
     [LS_OP_LAMB] = {"lamb", check_optimizer},
     [LS_OP_PENALTY] = {"penalty", check_penalty},
-    [LS_OP_MERGE] = {"merge", ls_op_check_elements},
+    [LS_OP_MERGE] = {"merge", ls_op_layers_check_elements},
     [LS_OP_CAST] = {"cast", check_cast},
     [LS_OP_FINITE] = {"finite", check_finite},
     [LS_OP_REPORT] = {"report", check_report},
@@ -255,10 +265,11 @@ ls_status ls_op_check(const struct ls_op *op) {
     return kinds[op->kind].check(op);
 }
 
-void ls_loss_sums_add(struct ls_loss_sums *to, const struct ls_loss_sums *part) {
+void ls_op_add_loss_sums(struct ls_loss_sums *to, const struct ls_loss_sums *part) {
     to->loss += part->loss;
     to->correct += part->correct;
     to->rows += part->rows;
+    to->weight += part->weight;
     to->penalty += part->penalty;
     for (int i = 0; i < LS_MAX_METRICS; i++) to->metrics[i] += part->metrics[i];
 }

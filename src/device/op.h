@@ -8,8 +8,8 @@
 #include <lockstep/lockstep.h>
 
 enum ls_op_kind {
-    LS_OP_DENSE_FORWARD,  /* y(R,M) = x(R,N) w(N,M) + b(M), then activation */
-    LS_OP_DENSE_BACKWARD, /* dw(N,M), db(M), and dx(R,N) unless NULL, from x, w, y, dy(R,M); dy becomes the gradient
+    LS_OP_DENSE_FORWARD,  /* y(R,M) = x(R,N) w(N,M) + b(M), then activation; b may be NULL where there is none */
+    LS_OP_DENSE_BACKWARD, /* dw(N,M), and unless NULL db(M), dx(R,N), from x, w, y, dy(R,M); dy becomes the gradient
                              before the activation */
     LS_OP_CONVOLUTION_FORWARD,          /* y(R,H',W',M) from x(R,H,W,C), w(h,w,C/groups,M), b(M) unless NULL */
     LS_OP_CONVOLUTION_BACKWARD_DATA,    /* dx from w, dy */
@@ -35,13 +35,16 @@ enum ls_op_kind {
     LS_OP_DROPOUT,                  /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */
     LS_OP_SOFTMAX_CROSSENTROPY, /* logits(R,C), labels(R) int32 or (R,C) float one-hot -> dlogits(R,C) scaled by *scale,
                                    loss sum and number right; dlogits may be NULL (evaluation). Labels are smoothed by
-                                   alpha. So are the next four, where a single output (C = 1) has the label itself as
-                                   its target: */
+                                   alpha. weights(R) unless NULL: a row's loss and dlogits are multiplied by its weight.
+                                   So are the next six, where a single output (C = 1) has the label itself as its
+                                   target, and (R,C) floats may be any numbers: */
     LS_OP_CROSSENTROPY,         /* the logits are probabilities */
     LS_OP_SIGMOID_CROSSENTROPY, /* of each output by itself: the mean over the outputs; right are single outputs */
     LS_OP_BINARY_CROSSENTROPY,  /* the same; the logits are probabilities */
     LS_OP_SQUARED_ERROR,        /* the mean over the outputs; nothing is right or wrong */
-    LS_OP_METRIC,               /* logits, labels as for a loss; op->metric's sum over the rows -> *value */
+    LS_OP_ABSOLUTE_ERROR,       /* likewise */
+    LS_OP_HUBER,                /* likewise: half the square up to beta, beta |error| - beta^2 / 2 above */
+    LS_OP_METRIC,               /* logits, labels, weights as for a loss; op->metric's sum over the rows -> *value */
     LS_OP_ONE_HOT,              /* labels(R) int32 -> y(R,C) rows with a 1 at the label */
     LS_OP_MERGE,                /* y = (y + x alpha) *scale: what a step has gathered before */
     /* Optimizers: parameters by gradients, which they may change too; parts as the rule needs them */
@@ -66,7 +69,7 @@ struct ls_tensor {
     size_t within; /* bytes from where the buffer begins */
 };
 
-/* How a window moves over an image: height, then width. */
+/* The movement of a window over an image: height, then width. */
 struct ls_window {
     int64_t kernel[2], strides[2], dilation[2]; /* each 1 or more */
     int64_t before[2], after[2]; /* zeros around; the maximum never takes them, averages leave them out */
@@ -74,19 +77,25 @@ struct ls_window {
 };
 enum ls_pool { LS_POOL_MAX = 0, LS_POOL_AVERAGE };
 
-/* What a loss op writes, in host memory: sums over its rows, not scaled. */
+/* The output of a loss op, in host memory: sums over its rows, not scaled. */
 struct ls_loss_sums {
     double loss;
     int64_t correct, rows;
+    double weight;                  /* of all rows: as many where they have no weights */
     double metrics[LS_MAX_METRICS]; /* METRIC's */
     double penalty;                 /* what regularisers add to the loss */
 };
 
-/* Where REPORT adds what is in the sums, before all that a caller may have there beside. */
+/* Where REPORT adds what is in the sums, before all that a caller may have there beside. Reports are added in float32,
+ * which is exact for whole numbers up to 2^24: a count is two numbers, its rest and its multiples of LS_REPORT_UNIT. */
+enum { LS_REPORT_UNIT = 4096 };
 enum {
     LS_REPORT_LOSS = 0,
     LS_REPORT_CORRECT,
+    LS_REPORT_CORRECT_UNITS,
     LS_REPORT_ROWS,
+    LS_REPORT_ROWS_UNITS,
+    LS_REPORT_WEIGHT,
     LS_REPORT_METRICS, /* LS_MAX_METRICS of them */
     LS_REPORT_OTHERS = LS_REPORT_METRICS + LS_MAX_METRICS
 };
@@ -112,7 +121,7 @@ struct ls_blob_part {
     float l1, l2; /* regularisers */
 };
 
-/* What random ops draw from, beside the step. */
+/* The seeds that random ops draw from, beside the step. */
 struct ls_randomness {
     uint64_t seed, stream; /* stream: of the layer */
     int replica;           /* in all of the group */
@@ -134,13 +143,14 @@ struct ls_op {
     ls_activation activation;
     struct ls_window window;
     enum ls_pool pool;
-    float alpha, beta;                    /* see the kinds; ACTIVATION: alpha is the slope below 0 of LS_LEAKY_RELU */
-    float momentum, epsilon;              /* BATCH_NORM. A replica's part in the change of the moving statistics is */
-    const float *scale;                   /* dmean = (1 - momentum) (batch mean - mean) rows *scale, likewise dvariance;
-                                             losses: of dlogits. 1 / global rows */
-    bool fused;                           /* BATCH_NORM: the moving variance is that of TensorFlow's fused kernel */
-    const struct ls_exchange *exchange;   /* BATCH_NORM forward, backward: statistics of all replicas; NULL: of x */
-    int64_t column;                       /* PLACE, TAKE */
+    float alpha, beta;       /* see the kinds; ACTIVATION: alpha is the slope below 0 of LS_LEAKY_RELU */
+    float momentum, epsilon; /* BATCH_NORM. A replica's part in the change of the moving statistics is */
+    const float *scale;      /* dmean = (1 - momentum) (batch mean - mean) rows *scale, likewise dvariance;
+                                losses: of dlogits. 1 / global rows */
+    bool fused;              /* BATCH_NORM: the moving variance is that of TensorFlow's fused kernel */
+    const struct ls_exchange
+        *exchange;  /* BATCH_NORM forward, backward: statistics of all replicas; NULL for those of x alone */
+    int64_t column; /* PLACE, TAKE */
     struct ls_randomness random;          /* DROPOUT */
     struct ls_loss_sums *sums;            /* losses: all but the metrics; REPORT reads it when it runs */
     const struct ls_loss_sums *gathered;  /* REPORT: of batches before; read when it runs */
@@ -158,7 +168,7 @@ struct ls_op {
     bool nondeterministic; /* products may be added in an order that differs from run to run */
     /* set by the device's build */
     ls_op_run_fn *run;
-    ls_op_run_fn *renew; /* optimizers, or NULL: a captured run takes *step as it is now */
+    ls_op_run_fn *renew; /* of optimizers: makes a captured run take *step as it is now; NULL for other ops */
     void *handle;
     size_t workspace_size; /* bytes that a run needs beside: */
     void *workspace;       /* set by the caller before a run, aligned as tensors are; ops may share it */
@@ -184,18 +194,14 @@ enum {
     LS_ARG_DVARIANCE /* batch norm */
 };
 enum { LS_ARG_GAMMA = LS_ARG_W, LS_ARG_BETA = LS_ARG_B, LS_ARG_DGAMMA = LS_ARG_DW, LS_ARG_DBETA = LS_ARG_DB };
-enum { LS_ARG_LOGITS = 0, LS_ARG_LABELS, LS_ARG_DLOGITS, LS_ARG_ONE_HOT };                           /* loss, one-hot */
+enum { LS_ARG_LOGITS = 0, LS_ARG_LABELS, LS_ARG_DLOGITS, LS_ARG_ONE_HOT, LS_ARG_WEIGHTS };           /* loss, one-hot */
 enum { LS_ARG_PARAMETERS = 0, LS_ARG_GRADIENTS, LS_ARG_MOMENT_1, LS_ARG_MOMENT_2, LS_ARG_MOMENT_3 }; /* optimizers */
 
-/* What every device's build asks first: are the arguments there, of the right type, shape and combination?
- * INVALID_ARGUMENT naming the op, the argument, what it is and what it should be. */
+/* Every device's build calls it first. It checks that the arguments are there and have the right type, shape and
+ * combination. INVALID_ARGUMENT names the op, the argument, its value and the right one. */
 ls_status ls_op_check(const struct ls_op *op);
-void ls_loss_sums_add(struct ls_loss_sums *to, const struct ls_loss_sums *part);
+void ls_op_add_loss_sums(struct ls_loss_sums *to, const struct ls_loss_sums *part);
 const char *ls_op_name(enum ls_op_kind kind); /* "dense forward"; "unknown" past the end */
 static inline bool ls_op_last_part(const struct ls_op *op) {
     return op->part + 1 >= op->parts;
 }
-/* How many values a run of the op, with all its parts, adds over all replicas; 0: none. */
-size_t ls_op_exchanged(const struct ls_op *op);
-/* Positions of a window along an axis (0: height, 1: width) of so many elements; 0 where it does not fit. */
-int64_t ls_window_positions(const struct ls_window *window, int axis, int64_t size);

@@ -1,10 +1,14 @@
-/* What the ops of layers must look like: windows over images, batch norm, and ops on elements and columns. */
+/* Checks of the ops of layers: windows over images, batch norm, and ops on elements and columns. */
+#include "device/op_layers.h"
+
 #include <stdio.h>
 
 #include "base/status.h"
-#include "device/op_check.h"
+#include "device/op_private.h"
 
-int64_t ls_window_positions(const struct ls_window *window, int axis, int64_t size) {
+/* reach is the extent of a dilated kernel. The last position is the last multiple of the stride at which the window
+ * still ends in the padded image; 0 where it fits nowhere. */
+int64_t ls_op_layers_positions(const struct ls_window *window, int axis, int64_t size) {
     int64_t reach = (window->kernel[axis] - 1) * window->dilation[axis] + 1;
     int64_t room = size + window->before[axis] + window->after[axis] - reach;
     return room < 0 ? 0 : room / window->strides[axis] + 1;
@@ -20,13 +24,13 @@ static ls_status check_window(const struct ls_op *op, bool kernel_fits) {
     return LS_OK;
 }
 
-/* What a window over image yields, for so many channels. */
+/* The shape that a window over image yields, for so many channels. */
 static ls_shape positions(const struct ls_op *op, const ls_shape *image, int64_t channels) {
-    return LS_SHAPE(image->dims[0], ls_window_positions(&op->window, 0, image->dims[1]),
-                    ls_window_positions(&op->window, 1, image->dims[2]), channels);
+    return LS_SHAPE(image->dims[0], ls_op_layers_positions(&op->window, 0, image->dims[1]),
+                    ls_op_layers_positions(&op->window, 1, image->dims[2]), channels);
 }
 
-ls_status ls_op_check_convolution(const struct ls_op *op) {
+ls_status ls_op_layers_check_convolution(const struct ls_op *op) {
     bool data = op->kind == LS_OP_CONVOLUTION_BACKWARD_DATA, weights = op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS;
     int image = data ? LS_ARG_DX : LS_ARG_X, kernel = weights ? LS_ARG_DW : LS_ARG_W;
     ls_status status = check_window(op, false);
@@ -52,7 +56,7 @@ ls_status ls_op_check_convolution(const struct ls_op *op) {
                               {LS_ARG_B, "b", LS_FLOAT32, true, LS_SHAPE(filters)}, {LS_ARG_Y, "y", type, false, out});
 }
 
-ls_status ls_op_check_pool(const struct ls_op *op) {
+ls_status ls_op_layers_check_pool(const struct ls_op *op) {
     bool backward = op->kind == LS_OP_POOL_BACKWARD, maximum = op->pool == LS_POOL_MAX;
     int image = backward ? LS_ARG_DX : LS_ARG_X;
     ls_status status = check_window(op, true);
@@ -65,7 +69,7 @@ ls_status ls_op_check_pool(const struct ls_op *op) {
                               {LS_ARG_DY, "dy", type, false, out}, {LS_ARG_DX, "dx", type, false, in});
 }
 
-ls_status ls_op_check_pad(const struct ls_op *op) {
+ls_status ls_op_layers_check_pad(const struct ls_op *op) {
     bool crop = op->kind == LS_OP_CROP;
     int small = crop ? LS_ARG_Y : LS_ARG_X, large = crop ? LS_ARG_X : LS_ARG_Y;
     const struct ls_window *w = &op->window;
@@ -79,7 +83,7 @@ ls_status ls_op_check_pad(const struct ls_op *op) {
                               {large, crop ? "x" : "y", type, false, out});
 }
 
-ls_status ls_op_check_batch_norm(const struct ls_op *op) {
+ls_status ls_op_layers_check_batch_norm(const struct ls_op *op) {
     bool forward = op->kind == LS_OP_BATCH_NORM_FORWARD, backward = op->kind == LS_OP_BATCH_NORM_BACKWARD;
     bool inference = op->kind == LS_OP_BATCH_NORM_INFERENCE, linear = op->activation == LS_LINEAR;
     bool data = op->kind == LS_OP_BATCH_NORM_BACKWARD_DATA;
@@ -108,7 +112,7 @@ ls_status ls_op_check_batch_norm(const struct ls_op *op) {
         {LS_ARG_DBETA, "dbeta", LS_FLOAT32, true, c});
 }
 
-ls_status ls_op_check_elements(const struct ls_op *op) {
+ls_status ls_op_layers_check_elements(const struct ls_op *op) {
     ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 0);
     if (status) return status;
     if (op->kind == LS_OP_DROPOUT && !(op->alpha >= 0 && op->alpha < 1))
@@ -121,7 +125,7 @@ ls_status ls_op_check_elements(const struct ls_op *op) {
                               {LS_ARG_W, "w", type, op->kind != LS_OP_ADD, shape}, {LS_ARG_Y, "y", type, false, shape});
 }
 
-ls_status ls_op_check_columns(const struct ls_op *op) {
+ls_status ls_op_layers_check_columns(const struct ls_op *op) {
     bool place = op->kind == LS_OP_PLACE;
     ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 2);
     if (!status) status = ls_op_check_leading(op, LS_ARG_Y, "y", 2);
@@ -136,7 +140,8 @@ ls_status ls_op_check_columns(const struct ls_op *op) {
                               {LS_ARG_Y, "y", type, false, LS_SHAPE(x.dims[0], y.dims[1])});
 }
 
-size_t ls_op_exchanged(const struct ls_op *op) {
+/* Two doubles a channel, sums and sums of squares (or of products, backward), and one for the number of values. */
+size_t ls_op_layers_exchanged(const struct ls_op *op) {
     const ls_shape *x = &op->tensors[LS_ARG_X].shape;
     bool sums = op->kind == LS_OP_BATCH_NORM_FORWARD || op->kind == LS_OP_BATCH_NORM_BACKWARD;
     return sums && op->exchange ? 2 * (size_t)x->dims[x->rank - 1] + 1 : 0;

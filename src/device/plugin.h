@@ -1,6 +1,5 @@
-/* What lockstep and its GPU plugin know of each other: two tables of functions, exchanged once when the plugin is
- * loaded. The plugin is a module of its own, so that lockstep runs where there is no driver; it is of the same version,
- * or it is refused. */
+/* The interface of lockstep and its GPU plugin: two tables of functions, exchanged once when the plugin is loaded. The
+ * plugin is a module of its own, so that lockstep runs without a driver. A plugin of another version is refused. */
 #pragma once
 #include "device/device.h"
 #include "device/device_group.h"
@@ -8,7 +7,7 @@
 #define LS_PLUGIN_ENTRY "ls_cuda_plugin" /* the one symbol that it exports: ls_plugin_entry_fn */
 #define LS_PLUGIN_ABI   3                /* counts changes to what is below, and to device.h, device_group.h and op.h */
 
-/* What the plugin has from lockstep. Errors of its functions are those of the calling thread, as everywhere. */
+/* The plugin's functions of lockstep. Their errors are those of the calling thread, as everywhere. */
 struct ls_plugin_host {
     int abi;
     const char *version;                    /* ls_version() */
@@ -24,8 +23,8 @@ struct ls_plugin {
     const struct ls_device_kind *kind;
     void (*fingerprint)(char *text, size_t size); /* what fixes the bits: architecture and library versions */
     void (*libraries)(char *text, size_t size);   /* "CUDA 13.0, cuDNN 9.19.0, NCCL 2.28.9", for people */
-    const struct ls_device_group_ops *group;      /* NULL: */
-    const char *no_group;                         /* why */
+    const struct ls_device_group_ops *group;      /* NULL without NCCL */
+    const char *no_group;                         /* the reason, for a NULL group */
 };
 /* NULL when it does not suit host; then *why says so. */
 typedef const struct ls_plugin *ls_plugin_entry_fn(const struct ls_plugin_host *host, const char **why);

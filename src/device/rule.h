@@ -1,4 +1,5 @@
-/* What optimizers compute once a step from their rule, the same for every device: Keras' formulas in float32. */
+/* Factors that optimizers compute once a step from their rule, the same for every device: Keras' formulas in float32.
+ */
 #pragma once
 #include <math.h>
 

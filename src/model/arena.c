@@ -1,5 +1,5 @@
 /* Memory of plans: where each buffer lies, given when it is needed; and the memory itself, which grows. */
-#include "model/plan.h"
+#include "model/arena.h"
 
 #include "base/memory.h"
 #include "base/status.h"
@@ -22,7 +22,9 @@ static bool overlap(const struct ls_plan_buffer *a, const struct ls_plan_buffer 
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest place where buffer meets no placed one that lives at the same time. placed is in order of offsets. */
+/* The lowest place where buffer meets no placed one that lives at the same time. placed is in order of offsets. at
+ * moves past each buffer that lives at the same time, until the gap before the next one is large enough: first fit.
+ * Buffers that live at other times are as if they were not there. */
 static size_t find_place(const struct ls_plan_buffer *buffer, const struct ls_plan_buffer *const *placed,
                          size_t count) {
     size_t at = 0;
@@ -40,7 +42,7 @@ static void insert(const struct ls_plan_buffer **placed, size_t count, const str
     placed[i] = buffer;
 }
 
-/* The largest buffer that has no place yet; NULL: all have, or need none. */
+/* The largest buffer that has no place yet; NULL if every used one has. */
 static struct ls_plan_buffer *next_largest(struct ls_plan_buffer *buffers, size_t count) {
     struct ls_plan_buffer *largest = NULL;
     for (size_t i = 0; i < count; i++)
@@ -49,7 +51,10 @@ static struct ls_plan_buffer *next_largest(struct ls_plan_buffer *buffers, size_
     return largest;
 }
 
-ls_status ls_buffers_place(struct ls_plan_buffer *buffers, size_t count, size_t *floats) {
+/* The problem is dynamic storage allocation, which is NP-hard. Large buffers first, each at the lowest place that is
+ * free for its whole life, is "greedy by size" of Pisarchyk and Lee 2020. It takes the square of count, once a plan.
+ * floats is the end of the highest buffer. */
+ls_status ls_arena_place(struct ls_plan_buffer *buffers, size_t count, size_t *floats) {
     LS_CLEANUP(ls_free_pointer) const struct ls_plan_buffer **placed = ls_alloc_array(count + 1, sizeof(*placed));
     if (!placed) return ls_fail_memory("the places of a plan's buffers", (count + 1) * sizeof(*placed));
     size_t end = 0, done = 0;

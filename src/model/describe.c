@@ -1,13 +1,18 @@
 /* A network as one text that is equal exactly when the networks are. */
+#include "model/describe.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "model/activation.h"
 #include "model/initializer.h"
 #include "model/layer.h"
+#include "model/network.h"
+#include "model/layer_fields.h"
 
 /* Text that grows. */
 struct text {
@@ -15,8 +20,8 @@ struct text {
     size_t used, size;
 };
 
-static void add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(struct text *text, const char *format, ...) {
+static void add_describe(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_describe(struct text *text, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(text->at + text->used, text->size - text->used, format, arguments);
@@ -25,41 +30,14 @@ static void add(struct text *text, const char *format, ...) {
 }
 
 static void add_number(struct text *text, const char *name, double value) {
-    if (value != 0) add(text, " %s=%.9g", name, value);
+    if (value != 0) add_describe(text, " %s=%.9g", name, value);
 }
 
 /* The fields that are not as the default is. */
-static void add_fields(struct text *text, const ls_layer *layer) {
-    const struct {
-        const char *name;
-        double value;
-    } fields[] = {
-        {"multiplier", layer->kind == LS_LAYER_DEPTHWISE_CONV2D ? layer->units : 0},
-        {"kernel_size", layer->kernel_size},
-        {"kernel_width", layer->kernel_width},
-        {"strides", layer->strides},
-        {"padding", layer->padding},
-        {"dilation_rate", layer->dilation_rate},
-        {"groups", layer->groups},
-        {"no_bias", layer->no_bias},
-        {"top", layer->zeros[0]},
-        {"bottom", layer->zeros[1]},
-        {"left", layer->zeros[2]},
-        {"right", layer->zeros[3]},
-        {"momentum", (double)layer->momentum},
-        {"epsilon", (double)layer->epsilon},
-        {"no_scale", layer->no_scale},
-        {"no_center", layer->no_center},
-        {"synchronized", layer->synchronized},
-        {"fused", layer->fused},
-        {"rate", (double)layer->rate},
-        {"negative_slope", (double)layer->negative_slope},
-        {"scale", (double)layer->scale},
-        {"offset", (double)layer->offset},
-        {"kernel_l1", (double)layer->kernel_l1},
-        {"kernel_l2", (double)layer->kernel_l2},
-    };
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) add_number(text, fields[i].name, fields[i].value);
+static void add_fields(struct text *text, const struct ls_node *node) {
+    if (node->type->described_units) add_number(text, node->type->described_units, node->layer.units);
+    for (const struct ls_layer_field *field = ls_layer_fields; field->name; field++)
+        if (field->word) add_number(text, field->word, ls_layer_fields_value(field, &node->layer));
 }
 
 /* The inputs, where they are not just the node before. */
@@ -67,26 +45,25 @@ static void add_inputs(struct text *text, const struct ls_network *network, cons
     if (node->input_count == 1 && node->inputs[0] == (int)node->index - 1) return;
     for (int i = 0; i < node->input_count; i++) {
         int input = node->inputs[i];
-        add(text, "%s%s", i ? " + " : " of ",
-            input == LS_NETWORK_INPUT ? "input" : ls_network_node(network, (size_t)input)->name);
+        add_describe(text, "%s%s", i ? " + " : " of ",
+                     input == LS_NETWORK_INPUT ? "input" : ls_network_node(network, (size_t)input)->name);
     }
 }
 
 static void add_node(struct text *text, const struct ls_network *network, const struct ls_node *node) {
     char shape[192]; /* all eight extents fit */
     ls_shape_text(&node->output, shape, sizeof(shape));
-    add(text, "; %s %s(%s", node->name, node->type->base_name(&node->layer),
-        ls_activation_name(node->layer.activation));
-    add_fields(text, &node->layer);
-    add(text, ")");
+    add_describe(text, "; %s %s(%s", node->name, node->title.name, ls_activation_name(node->layer.activation));
+    add_fields(text, node);
+    add_describe(text, ")");
     add_inputs(text, network, node);
-    add(text, " -> %s", shape);
+    add_describe(text, " -> %s", shape);
 }
 
 static void add_variable(struct text *text, const struct ls_network_variable *variable) {
     char shape[192];
     ls_shape_text(&variable->shape, shape, sizeof(shape));
-    add(text, "; %s float32 %s %s", variable->name, shape, ls_initializer_name(variable->initializer));
+    add_describe(text, "; %s float32 %s %s", variable->name, shape, ls_initializer_name(variable->initializer));
 }
 
 ls_status ls_network_describe(const struct ls_network *network, char **text) {
@@ -96,7 +73,7 @@ ls_status ls_network_describe(const struct ls_network *network, char **text) {
     struct text made = {ls_alloc(size), 0, size};
     if (!made.at) return ls_fail_memory("the description of a network", size);
     ls_shape_text(ls_network_input(network), shape, sizeof(shape));
-    add(&made, "input %s", shape);
+    add_describe(&made, "input %s", shape);
     for (size_t i = 0; i < nodes; i++) {
         const struct ls_node *node = ls_network_node(network, i);
         add_node(&made, network, node);

@@ -1,8 +1,10 @@
 /* Which nodes a batch normalization does along with its own work: the sum with another value, then ReLU or ReLU6, where
  * nobody else sees what is in between. One pass over memory instead of three. */
-#include "model/layer.h"
+#include "model/fuse.h"
 
-/* The only node that takes node's output; LS_NO_NODE when there are none or several. */
+/* The only node that takes node's output; LS_NO_NODE when there are none or several. A value that another node reads as
+ * well must exist in memory, so nothing may swallow it. Nodes come in the order of computing, hence consumers stand
+ * behind node. */
 static int only_consumer(const struct ls_node *nodes, size_t count, int node) {
     int found = LS_NO_NODE;
     for (size_t i = (size_t)node + 1; i < count; i++)
@@ -25,7 +27,7 @@ static int other_input(const struct ls_node *sum, int node) {
     return other < node ? other : LS_NO_NODE;
 }
 
-static void take(struct ls_node *nodes, struct ls_node *node, int next) {
+static void take_fuse(struct ls_node *nodes, struct ls_node *node, int next) {
     nodes[next].owner = (int)node->index;
     node->last = next;
 }
@@ -35,17 +37,17 @@ static void fuse(struct ls_node *nodes, size_t count, struct ls_node *node) {
     int other = is(nodes, next, LS_LAYER_ADD) ? other_input(&nodes[next], node->last) : LS_NO_NODE;
     if (other != LS_NO_NODE) {
         node->residual = other;
-        take(nodes, node, next);
+        take_fuse(nodes, node, next);
         next = only_consumer(nodes, count, next);
     }
     if (!is(nodes, next, LS_LAYER_ACTIVATION)) return;
     ls_activation activation = nodes[next].layer.activation;
     if (activation != LS_RELU && activation != LS_RELU6) return;
     node->activation = activation;
-    take(nodes, node, next);
+    take_fuse(nodes, node, next);
 }
 
-void ls_nodes_fuse(struct ls_node *nodes, size_t count) {
+void ls_fuse_nodes(struct ls_node *nodes, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (nodes[i].layer.kind == LS_LAYER_BATCH_NORMALIZATION) fuse(nodes, count, &nodes[i]);
 }

@@ -20,6 +20,8 @@ const char *ls_initializer_name(ls_initializer initializer) {
     return (size_t)initializer < sizeof(names) / sizeof(names[0]) ? names[initializer] : NULL;
 }
 
+/* A uniform value in [-limit, limit) has the variance limit^2 / 3. The shift by 11 leaves 53 bits, as many as a double
+ * holds, so unit is in [0, 1) and never 1. */
 static void fill_uniform(uint64_t seed, uint64_t stream, double limit, struct ls_span span) {
     for (size_t i = 0; i < span.count; i++) {
         double unit = (double)(ls_random_bits(seed, stream, i) >> 11) * 0x1p-53;
@@ -40,12 +42,16 @@ static void fill_normal(uint64_t seed, uint64_t stream, double deviation, struct
         span.values[i] = (float)(cut_normal(seed, stream, i) * (deviation / CUT_DEVIATION));
 }
 
-static void fill(struct ls_span span, float value) {
+static void fill_initializer(struct ls_span span, float value) {
     for (size_t i = 0; i < span.count; i++) span.values[i] = value;
 }
 
-void ls_variable_initialize(const struct ls_network_variable *variable, uint64_t seed, float *values) {
-    uint64_t stream = ls_stream_id(variable->name);
+/* Glorot and Bengio 2010 want the variance 2 / (fan_in + fan_out), which keeps activations and gradients of linear
+ * layers; He et al. 2015 want 2 / fan_in, for ReLU halves the variance. The limit of a uniform is the root of three
+ * variances, hence the 6. The stream is a digest of the variable's name, so its values do not depend on the other
+ * variables. */
+void ls_initializer_apply(const struct ls_network_variable *variable, uint64_t seed, float *values) {
+    uint64_t stream = ls_random_stream(variable->name);
     double in = (double)variable->fan_in, both = in + (double)variable->fan_out;
     struct ls_span span = {values, variable->count};
     switch (variable->initializer) {
@@ -62,9 +68,9 @@ void ls_variable_initialize(const struct ls_network_variable *variable, uint64_t
         fill_normal(seed, stream, sqrt(2 / in), span);
         break;
     case LS_ONES:
-        fill(span, 1);
+        fill_initializer(span, 1);
         break;
     default:
-        fill(span, 0);
+        fill_initializer(span, 0);
     }
 }

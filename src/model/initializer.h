@@ -7,5 +7,5 @@ struct ls_span {
     size_t count;
 };
 /* Writes variable->count values. */
-void ls_variable_initialize(const struct ls_network_variable *variable, uint64_t seed, float *values);
+void ls_initializer_apply(const struct ls_network_variable *variable, uint64_t seed, float *values);
 const char *ls_initializer_name(ls_initializer initializer); /* "glorot_uniform"; NULL when it is none */

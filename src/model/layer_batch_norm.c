@@ -1,17 +1,17 @@
 /* Batch normalization with what follows it (fuse.c). In training the batch's statistics normalize, and this replica's
  * part in the change of the moving ones goes where gradients go: all replicas' parts are added up and applied with the
- * step. Mirrors tf.keras.layers.BatchNormalization. */
+ * step. Mirrors tf.keras.layers.BatchNormalization. The layer is that of Ioffe and Szegedy 2015. A moving statistic is
+ * a mirrored variable: replicas must not assign it each on its own (tf.VariableAggregation.MEAN). So a replica writes
+ * only its change, into the part of the gradient blob behind the trainable variables, and the all-reduce of the step
+ * adds the changes. */
 #include <math.h>
 
 #include "base/status.h"
+#include "model/plan_builder.h"
 #include "model/layer.h"
+#include "model/network.h"
 
 enum { MOVING_MEAN = 0, MOVING_VARIANCE };
-
-static const char *norm_base_name(const ls_layer *layer) {
-    (void)layer;
-    return "batch_normalization";
-}
 
 static float momentum_of(const ls_layer *layer) {
     return layer->momentum > 0 ? layer->momentum : 0.99F;
@@ -21,7 +21,7 @@ static float epsilon_of(const ls_layer *layer) {
     return layer->epsilon > 0 ? layer->epsilon : 0.001F;
 }
 
-static ls_status check_fields(const struct ls_node *node, size_t position) {
+static ls_status norm_check(const struct ls_node *node, size_t position) {
     const ls_layer *layer = &node->layer;
     if (!(layer->momentum >= 0 && layer->momentum < 1))
         return ls_fail(LS_INVALID_ARGUMENT,
@@ -30,13 +30,13 @@ static ls_status check_fields(const struct ls_node *node, size_t position) {
     if (!(layer->epsilon >= 0) || isinf(layer->epsilon))
         return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (batch_normalization): epsilon %g must be above 0", position,
                        (double)layer->epsilon);
-    if (node->input.rank >= 1) return LS_OK;
-    return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (batch_normalization): its input has no axis", position);
+    return LS_OK;
 }
 
 static ls_status norm_infer(struct ls_network *network, struct ls_node *node, size_t position) {
-    ls_status status = check_fields(node, position);
-    if (status) return status;
+    ls_status status = LS_OK;
+    if (node->input.rank < 1)
+        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (batch_normalization): its input has no axis", position);
     int64_t channels = node->input.dims[node->input.rank - 1];
     float kept = momentum_of(&node->layer);
     const struct ls_variable_spec specs[] = {{"gamma", LS_SHAPE(channels), LS_ONES, 1, 1, false},
@@ -50,73 +50,74 @@ static ls_status norm_infer(struct ls_network *network, struct ls_node *node, si
     return status;
 }
 
-static struct ls_op start_op(struct ls_plan_builder *builder, const struct ls_node *node, enum ls_op_kind kind,
-                             const struct ls_node_tensors *at) {
+static struct ls_op start_layer_batch_norm_op(struct ls_plan_builder *builder, const struct ls_node *node,
+                                              enum ls_op_kind kind, const struct ls_node_tensors *at) {
     struct ls_op op = {.kind = kind,
                        .activation = node->activation,
                        .momentum = momentum_of(&node->layer),
                        .epsilon = epsilon_of(&node->layer),
                        .fused = node->layer.fused,
-                       .scale = ls_plan_config_of(builder)->loss_scale};
-    if (node->layer.synchronized) op.exchange = ls_plan_config_of(builder)->exchange;
+                       .scale = ls_plan_builder_config(builder)->loss_scale};
+    if (node->layer.synchronized) op.exchange = ls_plan_builder_config(builder)->exchange;
     op.tensors[LS_ARG_X] = at->x[0];
-    if (!node->layer.no_scale) op.tensors[LS_ARG_GAMMA] = ls_plan_parameter(builder, node, 0);
+    if (!node->layer.no_scale) op.tensors[LS_ARG_GAMMA] = ls_plan_builder_parameter(builder, node, 0);
     if (!node->layer.no_center)
-        op.tensors[LS_ARG_BETA] = ls_plan_parameter(builder, node, node->layer.no_scale ? 0 : 1);
+        op.tensors[LS_ARG_BETA] = ls_plan_builder_parameter(builder, node, node->layer.no_scale ? 0 : 1);
     return op;
 }
 
 static ls_status norm_inference(struct ls_plan_builder *builder, const struct ls_node *node,
                                 const struct ls_node_tensors *at) {
-    struct ls_op op = start_op(builder, node, LS_OP_BATCH_NORM_INFERENCE, at);
+    struct ls_op op = start_layer_batch_norm_op(builder, node, LS_OP_BATCH_NORM_INFERENCE, at);
     op.tensors[LS_ARG_Y] = at->y;
     op.tensors[LS_ARG_R] = at->residual;
-    op.tensors[LS_ARG_MEAN] = ls_plan_statistic(builder, node, MOVING_MEAN);
-    op.tensors[LS_ARG_VARIANCE] = ls_plan_statistic(builder, node, MOVING_VARIANCE);
-    return ls_plan_append(builder, &op);
+    op.tensors[LS_ARG_MEAN] = ls_plan_builder_statistic(builder, node, MOVING_MEAN);
+    op.tensors[LS_ARG_VARIANCE] = ls_plan_builder_statistic(builder, node, MOVING_VARIANCE);
+    return ls_plan_builder_append(builder, &op);
 }
 
 static ls_status norm_again(struct ls_plan_builder *builder, const struct ls_node *node,
                             const struct ls_node_tensors *at) {
-    struct ls_op op = start_op(builder, node, LS_OP_BATCH_NORM_AGAIN, at);
-    op.tensors[LS_ARG_SAVED] = *ls_plan_kept(builder, node);
+    struct ls_op op = start_layer_batch_norm_op(builder, node, LS_OP_BATCH_NORM_AGAIN, at);
+    op.tensors[LS_ARG_SAVED] = *ls_plan_builder_kept(builder, node);
     op.tensors[LS_ARG_Y] = at->y;
     op.tensors[LS_ARG_R] = at->residual;
-    return ls_plan_append(builder, &op);
+    return ls_plan_builder_append(builder, &op);
 }
 
 /* The statistics first, of the whole batch; then y, which can be made a part of the batch at a time. */
 static ls_status norm_forward(struct ls_plan_builder *builder, const struct ls_node *node,
                               const struct ls_node_tensors *at) {
-    if (!ls_plan_config_of(builder)->training) return norm_inference(builder, node, at);
-    struct ls_op op = start_op(builder, node, LS_OP_BATCH_NORM_FORWARD, at);
+    if (!ls_plan_builder_config(builder)->training) return norm_inference(builder, node, at);
+    struct ls_op op = start_layer_batch_norm_op(builder, node, LS_OP_BATCH_NORM_FORWARD, at);
     const ls_shape shape = LS_SHAPE(2, node->input.dims[node->input.rank - 1]);
-    op.tensors[LS_ARG_SAVED] = *ls_plan_kept(builder, node) = ls_plan_tensor(builder, LS_FLOAT32, &shape);
-    op.tensors[LS_ARG_MEAN] = ls_plan_statistic(builder, node, MOVING_MEAN);
-    op.tensors[LS_ARG_VARIANCE] = ls_plan_statistic(builder, node, MOVING_VARIANCE);
-    op.tensors[LS_ARG_DMEAN] = ls_plan_statistic_change(builder, node, MOVING_MEAN);
-    op.tensors[LS_ARG_DVARIANCE] = ls_plan_statistic_change(builder, node, MOVING_VARIANCE);
-    ls_status status = ls_plan_append(builder, &op);
+    op.tensors[LS_ARG_SAVED] = *ls_plan_builder_kept(builder, node) =
+        ls_plan_builder_tensor(builder, LS_FLOAT32, &shape);
+    op.tensors[LS_ARG_MEAN] = ls_plan_builder_statistic(builder, node, MOVING_MEAN);
+    op.tensors[LS_ARG_VARIANCE] = ls_plan_builder_statistic(builder, node, MOVING_VARIANCE);
+    op.tensors[LS_ARG_DMEAN] = ls_plan_builder_statistic_change(builder, node, MOVING_MEAN);
+    op.tensors[LS_ARG_DVARIANCE] = ls_plan_builder_statistic_change(builder, node, MOVING_VARIANCE);
+    ls_status status = ls_plan_builder_append(builder, &op);
     return status ? status : norm_again(builder, node, at);
 }
 
 /* The sums that dx needs, then dx. The residual's gradient is dy: where there is an activation, after it. */
 static ls_status norm_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                struct ls_node_tensors *at) {
-    struct ls_op op = start_op(builder, node, LS_OP_BATCH_NORM_BACKWARD, at), data = op;
+    struct ls_op op = start_layer_batch_norm_op(builder, node, LS_OP_BATCH_NORM_BACKWARD, at), data = op;
     bool masked = node->residual != LS_NO_NODE && node->activation;
     const ls_shape shape = LS_SHAPE(2, node->input.dims[node->input.rank - 1]);
-    op.tensors[LS_ARG_SAVED] = *ls_plan_kept(builder, node);
+    op.tensors[LS_ARG_SAVED] = *ls_plan_builder_kept(builder, node);
     op.tensors[LS_ARG_DY] = at->dy;
     if (masked) {
         op.tensors[LS_ARG_DR] = at->dy;
         op.tensors[LS_ARG_Y] = at->y;
     }
-    if (!node->layer.no_scale) op.tensors[LS_ARG_DGAMMA] = ls_plan_gradient(builder, node, 0);
+    if (!node->layer.no_scale) op.tensors[LS_ARG_DGAMMA] = ls_plan_builder_gradient(builder, node, 0);
     if (!node->layer.no_center)
-        op.tensors[LS_ARG_DBETA] = ls_plan_gradient(builder, node, node->layer.no_scale ? 0 : 1);
-    if (ls_tensor_exists(&at->dx[0])) op.tensors[LS_ARG_SHIFTS] = ls_plan_tensor(builder, LS_FLOAT32, &shape);
-    ls_status status = ls_plan_append(builder, &op);
+        op.tensors[LS_ARG_DBETA] = ls_plan_builder_gradient(builder, node, node->layer.no_scale ? 0 : 1);
+    if (ls_tensor_exists(&at->dx[0])) op.tensors[LS_ARG_SHIFTS] = ls_plan_builder_tensor(builder, LS_FLOAT32, &shape);
+    ls_status status = ls_plan_builder_append(builder, &op);
     if (ls_tensor_exists(&at->dresidual)) at->dresidual = at->dy;
     if (status || !ls_tensor_exists(&at->dx[0])) return status;
     data.kind = LS_OP_BATCH_NORM_BACKWARD_DATA;
@@ -125,12 +126,14 @@ static ls_status norm_backward(struct ls_plan_builder *builder, const struct ls_
     data.tensors[LS_ARG_SHIFTS] = op.tensors[LS_ARG_SHIFTS];
     data.tensors[LS_ARG_DY] = at->dy;
     data.tensors[LS_ARG_DX] = at->dx[0];
-    return ls_plan_append(builder, &data);
+    return ls_plan_builder_append(builder, &data);
 }
 
 const struct ls_layer_type ls_batch_normalization_type = {
     .kind = LS_LAYER_BATCH_NORMALIZATION,
-    .base_name = norm_base_name,
+    .title = {"batch_normalization", "BatchNormalization"},
+    .takes = {.momentum = 1, .epsilon = 1, .no_scale = true, .no_center = true, .synchronized = true, .fused = true},
+    .check = norm_check,
     .infer = norm_infer,
     .forward = norm_forward,
     .backward = norm_backward,

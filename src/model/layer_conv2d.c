@@ -1,20 +1,15 @@
 /* Convolutions of images, and the depthwise kind that has filters for each channel alone. Mirrors
  * tf.keras.layers.Conv2D and DepthwiseConv2D. */
 #include "base/status.h"
-#include "model/initializer.h"
+#include "device/op_layers.h"
+#include "model/plan_builder.h"
 #include "model/layer.h"
+#include "model/network.h"
+#include "model/layer_activation.h"
+#include "model/layer_fields.h"
+#include "model/layer_window.h"
 
 enum { KERNEL = 0, BIAS };
-
-static const char *conv2d_base_name(const ls_layer *layer) {
-    (void)layer;
-    return "conv2d";
-}
-
-static const char *depthwise_base_name(const ls_layer *layer) {
-    (void)layer;
-    return "depthwise_conv2d";
-}
 
 static bool is_depthwise(const struct ls_node *node) {
     return node->layer.kind == LS_LAYER_DEPTHWISE_CONV2D;
@@ -33,20 +28,16 @@ static int64_t groups(const struct ls_node *node) {
     return node->layer.groups ? node->layer.groups : 1;
 }
 
-static ls_status check_fields(const struct ls_node *node, size_t position) {
-    const ls_layer *layer = &node->layer;
-    const char *name = node->type->base_name(layer);
-    if (layer->units < (is_depthwise(node) ? 0 : 1))
-        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): filters %d must be 1 or more", position, name,
-                       layer->units);
-    if (!ls_initializer_name(layer->kernel_initializer))
-        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): kernel_initializer %d is no ls_initializer", position,
-                       name, (int)layer->kernel_initializer);
-    if (node->input.dims[2] % groups(node) || filters(node) % groups(node))
-        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): %lld groups do not divide %lld channels and %lld filters",
-                       position, name, (long long)groups(node), (long long)node->input.dims[2],
-                       (long long)filters(node));
-    return ls_layer_check_activation(layer, position);
+static ls_status conv2d_check(const struct ls_node *node, size_t position) {
+    ls_status status = ls_layer_window_check(node, position);
+    return status ? status : ls_layer_fields_check_kernel(node, position, "filters", is_depthwise(node) ? 0 : 1);
+}
+
+static ls_status check_groups(const struct ls_node *node, size_t position) {
+    if (node->input.dims[2] % groups(node) == 0 && filters(node) % groups(node) == 0) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): %lld groups do not divide %lld channels and %lld filters",
+                   position, node->title.name, (long long)groups(node), (long long)node->input.dims[2],
+                   (long long)filters(node));
 }
 
 /* Keras' shapes and fans: those of a depthwise kernel count all channels as inputs. */
@@ -64,15 +55,15 @@ static ls_status add_variables(struct ls_network *network, struct ls_node *node,
 static ls_status conv2d_infer(struct ls_network *network, struct ls_node *node, size_t position) {
     struct ls_window window;
     ls_status status = ls_layer_window(node, position, &window);
-    if (!status) status = check_fields(node, position);
+    if (!status) status = check_groups(node, position);
     if (status) return status;
-    node->output = LS_SHAPE(ls_window_positions(&window, 0, node->input.dims[0]),
-                            ls_window_positions(&window, 1, node->input.dims[1]), filters(node));
+    node->output = LS_SHAPE(ls_op_layers_positions(&window, 0, node->input.dims[0]),
+                            ls_op_layers_positions(&window, 1, node->input.dims[1]), filters(node));
     return add_variables(network, node, &window);
 }
 
 /* An op over the node's window; its kernel is w(height, width, channels / groups, filters) for both kinds. */
-static ls_status start_op(const struct ls_node *node, enum ls_op_kind kind, struct ls_op *op) {
+static ls_status start_layer_conv2d_op(const struct ls_node *node, enum ls_op_kind kind, struct ls_op *op) {
     *op = (struct ls_op){.kind = kind};
     ls_status status = ls_layer_window(node, node->index, &op->window);
     op->window.groups = groups(node);
@@ -88,37 +79,39 @@ static struct ls_tensor as_kernel(const struct ls_node *node, struct ls_tensor k
 static ls_status conv2d_forward(struct ls_plan_builder *builder, const struct ls_node *node,
                                 const struct ls_node_tensors *at) {
     struct ls_op op;
-    ls_status status = start_op(node, LS_OP_CONVOLUTION_FORWARD, &op);
+    ls_status status = start_layer_conv2d_op(node, LS_OP_CONVOLUTION_FORWARD, &op);
     if (status) return status;
     op.tensors[LS_ARG_X] = at->x[0];
-    op.tensors[LS_ARG_W] = as_kernel(node, ls_plan_kernel(builder, node, KERNEL));
-    if (!node->layer.no_bias) op.tensors[LS_ARG_B] = ls_plan_parameter(builder, node, BIAS);
+    op.tensors[LS_ARG_W] = as_kernel(node, ls_plan_builder_kernel(builder, node, KERNEL));
+    if (!node->layer.no_bias) op.tensors[LS_ARG_B] = ls_plan_builder_parameter(builder, node, BIAS);
     op.tensors[LS_ARG_Y] = at->y;
-    status = ls_plan_append(builder, &op);
-    return status ? status : ls_plan_append_activation(builder, &node->layer, &at->y);
+    status = ls_plan_builder_append(builder, &op);
+    return status ? status : ls_layer_activation_append(builder, &node->layer, &at->y);
 }
 
 /* The kernel's gradient first: then x is no longer needed when dx comes. */
 static ls_status conv2d_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                  struct ls_node_tensors *at) {
     struct ls_op weights, data;
-    ls_status status = start_op(node, LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, &weights);
-    if (!status) status = start_op(node, LS_OP_CONVOLUTION_BACKWARD_DATA, &data);
-    if (!status) status = ls_plan_append_activation_back(builder, &node->layer, &at->y, &at->dy);
+    ls_status status = start_layer_conv2d_op(node, LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, &weights);
+    if (!status) status = start_layer_conv2d_op(node, LS_OP_CONVOLUTION_BACKWARD_DATA, &data);
+    if (!status) status = ls_layer_activation_append_back(builder, &node->layer, &at->y, &at->dy);
     if (status) return status;
     weights.tensors[LS_ARG_X] = at->x[0];
     weights.tensors[LS_ARG_DY] = data.tensors[LS_ARG_DY] = at->dy;
-    weights.tensors[LS_ARG_DW] = as_kernel(node, ls_plan_gradient(builder, node, KERNEL));
-    if (!node->layer.no_bias) weights.tensors[LS_ARG_DB] = ls_plan_gradient(builder, node, BIAS);
-    data.tensors[LS_ARG_W] = as_kernel(node, ls_plan_kernel(builder, node, KERNEL));
+    weights.tensors[LS_ARG_DW] = as_kernel(node, ls_plan_builder_gradient(builder, node, KERNEL));
+    if (!node->layer.no_bias) weights.tensors[LS_ARG_DB] = ls_plan_builder_gradient(builder, node, BIAS);
+    data.tensors[LS_ARG_W] = as_kernel(node, ls_plan_builder_kernel(builder, node, KERNEL));
     data.tensors[LS_ARG_DX] = at->dx[0];
-    status = ls_plan_append(builder, &weights);
-    return status || !ls_tensor_exists(&at->dx[0]) ? status : ls_plan_append(builder, &data);
+    status = ls_plan_builder_append(builder, &weights);
+    return status || !ls_tensor_exists(&at->dx[0]) ? status : ls_plan_builder_append(builder, &data);
 }
 
 const struct ls_layer_type ls_conv2d_type = {
     .kind = LS_LAYER_CONV2D,
-    .base_name = conv2d_base_name,
+    .title = {"conv2d", "Conv2D"},
+    .takes = {LS_LAYER_KERNEL_FIELDS, LS_LAYER_WINDOW_FIELDS, .dilation_rate = 1, .groups = 1},
+    .check = conv2d_check,
     .infer = conv2d_infer,
     .forward = conv2d_forward,
     .backward = conv2d_backward,
@@ -127,7 +120,10 @@ const struct ls_layer_type ls_conv2d_type = {
 
 const struct ls_layer_type ls_depthwise_conv2d_type = {
     .kind = LS_LAYER_DEPTHWISE_CONV2D,
-    .base_name = depthwise_base_name,
+    .title = {"depthwise_conv2d", "DepthwiseConv2D"},
+    .takes = {LS_LAYER_KERNEL_FIELDS, LS_LAYER_WINDOW_FIELDS, .dilation_rate = 1},
+    .described_units = "multiplier",
+    .check = conv2d_check,
     .infer = conv2d_infer,
     .forward = conv2d_forward,
     .backward = conv2d_backward,

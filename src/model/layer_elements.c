@@ -1,27 +1,16 @@
 /* Layers that change each element for itself: rescaling and dropout. Mirrors tf.keras.layers.Rescaling and Dropout. */
 #include "base/random.h"
 #include "base/status.h"
+#include "model/plan_builder.h"
 #include "model/layer.h"
 
-static const char *rescaling_base_name(const ls_layer *layer) {
-    (void)layer;
-    return "rescaling";
-}
-
-static const char *dropout_base_name(const ls_layer *layer) {
-    (void)layer;
-    return "dropout";
-}
-
-static ls_status rescaling_infer(struct ls_network *network, struct ls_node *node, size_t position) {
+static ls_status same_infer(struct ls_network *network, struct ls_node *node, size_t position) {
     (void)network, (void)position;
     node->output = node->input;
     return LS_OK;
 }
 
-static ls_status dropout_infer(struct ls_network *network, struct ls_node *node, size_t position) {
-    (void)network;
-    node->output = node->input;
+static ls_status dropout_check(const struct ls_node *node, size_t position) {
     if (node->layer.rate >= 0 && node->layer.rate < 1) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (dropout): rate %g must be at least 0 and below 1", position,
                    (double)node->layer.rate);
@@ -36,10 +25,10 @@ static struct ls_op rescaling_op(const struct ls_node *node) {
 }
 
 static struct ls_op dropout_op(const struct ls_plan_builder *builder, const struct ls_node *node) {
-    const struct ls_plan_config *config = ls_plan_config_of(builder);
+    const struct ls_plan_config *config = ls_plan_builder_config(builder);
     return (struct ls_op){.kind = LS_OP_DROPOUT,
                           .alpha = node->layer.rate,
-                          .random = {config->seed, ls_stream_id(node->name), config->replica},
+                          .random = {config->seed, ls_random_stream(node->name), config->replica},
                           .step = config->step};
 }
 
@@ -47,7 +36,7 @@ static ls_status append(struct ls_plan_builder *builder, struct ls_op *op, const
                         const struct ls_tensor *y) {
     op->tensors[LS_ARG_X] = *x;
     op->tensors[LS_ARG_Y] = *y;
-    return ls_plan_append(builder, op);
+    return ls_plan_builder_append(builder, op);
 }
 
 static ls_status rescaling_forward(struct ls_plan_builder *builder, const struct ls_node *node,
@@ -81,16 +70,19 @@ static ls_status dropout_backward(struct ls_plan_builder *builder, const struct 
 
 const struct ls_layer_type ls_rescaling_type = {
     .kind = LS_LAYER_RESCALING,
-    .base_name = rescaling_base_name,
-    .infer = rescaling_infer,
+    .title = {"rescaling", "Rescaling"},
+    .takes = {.scale = 1, .offset = 1},
+    .infer = same_infer,
     .forward = rescaling_forward,
     .backward = rescaling_backward,
 };
 
 const struct ls_layer_type ls_dropout_type = {
     .kind = LS_LAYER_DROPOUT,
-    .base_name = dropout_base_name,
-    .infer = dropout_infer,
+    .title = {"dropout", "Dropout"},
+    .takes = {.rate = 1},
+    .check = dropout_check,
+    .infer = same_infer,
     .passes_through = dropout_passes_through,
     .forward = dropout_forward,
     .backward = dropout_backward,

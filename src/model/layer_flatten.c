@@ -1,11 +1,6 @@
 /* Flatten: the same elements in one axis; no ops. Mirrors tf.keras.layers.Flatten. */
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "model/layer.h"
-
-static const char *flatten_base_name(const ls_layer *layer) {
-    (void)layer;
-    return "flatten";
-}
 
 static ls_status flatten_infer(struct ls_network *network, struct ls_node *node, size_t position) {
     (void)network, (void)position;
@@ -20,7 +15,7 @@ static bool flatten_passes_through(const struct ls_node *node, bool training) {
 
 const struct ls_layer_type ls_flatten_type = {
     .kind = LS_LAYER_FLATTEN,
-    .base_name = flatten_base_name,
+    .title = {"flatten", "Flatten"},
     .infer = flatten_infer,
     .passes_through = flatten_passes_through,
 };

@@ -1,26 +1,22 @@
 /* Layers that take several outputs: their sum, or side by side along the last axis. Mirrors tf.keras.layers.Add and
  * Concatenate. */
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/status.h"
+#include "model/plan_builder.h"
 #include "model/layer.h"
+#include "model/network.h"
 
-static const char *add_base_name(const ls_layer *layer) {
-    (void)layer;
-    return "add";
-}
-
-static const char *concatenate_base_name(const ls_layer *layer) {
-    (void)layer;
-    return "concatenate";
+static ls_status join_check(const struct ls_node *node, size_t position) {
+    const char *kind = node->title.name;
+    if (node->layer.others[0]) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): name at least one more input, as in ls_%s(\"conv2d\")",
+                   position, kind, kind);
 }
 
 static ls_status check_inputs(const struct ls_network *network, const struct ls_node *node, size_t position) {
-    const char *kind = node->type->base_name(&node->layer);
+    const char *kind = node->title.name;
     char text[96], other_text[96];
     bool sum = node->layer.kind == LS_LAYER_ADD;
-    if (node->input_count < 2)
-        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): name at least one more input, as in ls_%s(\"conv2d\")",
-                       position, kind, kind);
     for (int i = 1; i < node->input_count; i++) {
         ls_shape first = node->input, other = *ls_network_input_shape(network, node, i);
         ls_shape_text(&first, text, sizeof(text));
@@ -52,7 +48,7 @@ static ls_status add_forward(struct ls_plan_builder *builder, const struct ls_no
         op.tensors[LS_ARG_X] = i == 1 ? at->x[0] : at->y;
         op.tensors[LS_ARG_W] = at->x[i];
         op.tensors[LS_ARG_Y] = at->y;
-        status = ls_plan_append(builder, &op);
+        status = ls_plan_builder_append(builder, &op);
     }
     return status;
 }
@@ -67,7 +63,7 @@ static ls_status add_backward(struct ls_plan_builder *builder, const struct ls_n
             struct ls_op op = {.kind = LS_OP_SCALE, .alpha = 1};
             op.tensors[LS_ARG_X] = at->dy;
             op.tensors[LS_ARG_Y] = at->dx[i];
-            status = ls_plan_append(builder, &op);
+            status = ls_plan_builder_append(builder, &op);
         } else {
             at->dx[i] = at->dy;
         }
@@ -90,7 +86,7 @@ static ls_status concatenate_forward(struct ls_plan_builder *builder, const stru
     for (int i = 0; !status && i < node->input_count; i++) {
         op.tensors[LS_ARG_X] = as_columns(at->x[i]);
         op.tensors[LS_ARG_Y] = as_columns(at->y);
-        status = ls_plan_append(builder, &op);
+        status = ls_plan_builder_append(builder, &op);
         op.column += op.tensors[LS_ARG_X].shape.dims[1];
     }
     return status;
@@ -106,7 +102,7 @@ static ls_status concatenate_backward(struct ls_plan_builder *builder, const str
         int64_t columns = op.tensors[LS_ARG_Y].shape.dims[1];
         if (ls_tensor_exists(&at->dx[i])) {
             op.tensors[LS_ARG_Y] = as_columns(at->dx[i]);
-            status = ls_plan_append(builder, &op);
+            status = ls_plan_builder_append(builder, &op);
         }
         op.column += columns;
     }
@@ -115,7 +111,9 @@ static ls_status concatenate_backward(struct ls_plan_builder *builder, const str
 
 const struct ls_layer_type ls_add_type = {
     .kind = LS_LAYER_ADD,
-    .base_name = add_base_name,
+    .title = {"add", "Add"},
+    .takes = {.others = {"other"}},
+    .check = join_check,
     .infer = join_infer,
     .forward = add_forward,
     .backward = add_backward,
@@ -123,7 +121,9 @@ const struct ls_layer_type ls_add_type = {
 
 const struct ls_layer_type ls_concatenate_type = {
     .kind = LS_LAYER_CONCATENATE,
-    .base_name = concatenate_base_name,
+    .title = {"concatenate", "Concatenate"},
+    .takes = {.others = {"other"}},
+    .check = join_check,
     .infer = join_infer,
     .forward = concatenate_forward,
     .backward = concatenate_backward,

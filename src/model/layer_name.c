@@ -45,17 +45,17 @@ static ls_status take_names(struct ls_node *nodes, size_t count) {
     return LS_OK;
 }
 
-/* How many layers before this one have an automatic name from the same base. */
+/* The number of layers before this one with an automatic name from the same base. */
 static size_t count_before(const struct ls_node *nodes, size_t position, const char *base) {
     size_t before = 0;
     for (size_t i = 0; i < position; i++)
-        before += nodes[i].layer.name == nodes[i].name && !strcmp(nodes[i].type->base_name(&nodes[i].layer), base);
+        before += nodes[i].layer.name == nodes[i].name && !strcmp(nodes[i].title.name, base);
     return before;
 }
 
 static void number_name(struct ls_node *nodes, size_t count, size_t position) {
     struct ls_node *node = &nodes[position];
-    const char *base = node->type->base_name(&node->layer);
+    const char *base = node->title.name;
     char name[LS_LAYER_NAME_SIZE];
     size_t number = count_before(nodes, position, base);
     (void)snprintf(name, sizeof(name), number ? "%s_%zu" : "%s", base, number);

@@ -1,27 +1,29 @@
 /* Zero padding of images. Mirrors tf.keras.layers.ZeroPadding2D. */
 #include "base/status.h"
+#include "model/plan_builder.h"
 #include "model/layer.h"
+#include "model/layer_window.h"
 
-static const char *padding_base_name(const ls_layer *layer) {
-    (void)layer;
-    return "zero_padding2d";
+static ls_status padding_check(const struct ls_node *node, size_t position) {
+    const int *zeros = node->layer.zeros;
+    for (int i = 0; i < 4; i++)
+        if (zeros[i] < 0)
+            return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (zero_padding2d): %d zeros are not possible", position,
+                           zeros[i]);
+    return LS_OK;
 }
 
 static ls_status padding_infer(struct ls_network *network, struct ls_node *node, size_t position) {
     const int *zeros = node->layer.zeros;
     (void)network;
-    ls_status status = ls_layer_check_image(node, position);
+    ls_status status = ls_layer_window_check_image(node, position);
     if (status) return status;
-    for (int i = 0; i < 4; i++)
-        if (zeros[i] < 0)
-            return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (zero_padding2d): %d zeros are not possible", position,
-                           zeros[i]);
     node->output = LS_SHAPE(node->input.dims[0] + zeros[0] + zeros[1], node->input.dims[1] + zeros[2] + zeros[3],
                             node->input.dims[2]);
     return LS_OK;
 }
 
-static struct ls_op start_op(const struct ls_node *node, enum ls_op_kind kind) {
+static struct ls_op start_layer_padding_op(const struct ls_node *node, enum ls_op_kind kind) {
     const int *zeros = node->layer.zeros;
     return (struct ls_op){.kind = kind,
                           .window = {.kernel = {1, 1},
@@ -34,23 +36,25 @@ static struct ls_op start_op(const struct ls_node *node, enum ls_op_kind kind) {
 
 static ls_status padding_forward(struct ls_plan_builder *builder, const struct ls_node *node,
                                  const struct ls_node_tensors *at) {
-    struct ls_op op = start_op(node, LS_OP_PAD);
+    struct ls_op op = start_layer_padding_op(node, LS_OP_PAD);
     op.tensors[LS_ARG_X] = at->x[0];
     op.tensors[LS_ARG_Y] = at->y;
-    return ls_plan_append(builder, &op);
+    return ls_plan_builder_append(builder, &op);
 }
 
 static ls_status padding_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                   struct ls_node_tensors *at) {
-    struct ls_op op = start_op(node, LS_OP_CROP);
+    struct ls_op op = start_layer_padding_op(node, LS_OP_CROP);
     op.tensors[LS_ARG_X] = at->dy;
     op.tensors[LS_ARG_Y] = at->dx[0];
-    return ls_tensor_exists(&at->dx[0]) ? ls_plan_append(builder, &op) : LS_OK;
+    return ls_tensor_exists(&at->dx[0]) ? ls_plan_builder_append(builder, &op) : LS_OK;
 }
 
 const struct ls_layer_type ls_zero_padding2d_type = {
     .kind = LS_LAYER_ZERO_PADDING2D,
-    .base_name = padding_base_name,
+    .title = {"zero_padding2d", "ZeroPadding2D"},
+    .takes = {.zeros = {1, 1, 1, 1}},
+    .check = padding_check,
     .infer = padding_infer,
     .forward = padding_forward,
     .backward = padding_backward,

@@ -1,20 +1,10 @@
 /* Pools: the maximum or the average of a window, or of a whole image. Mirrors tf.keras.layers.MaxPooling2D,
  * AveragePooling2D, GlobalMaxPooling2D and GlobalAveragePooling2D. */
 #include "base/status.h"
+#include "device/op_layers.h"
+#include "model/plan_builder.h"
 #include "model/layer.h"
-
-static const char *pool_base_name(const ls_layer *layer) {
-    switch (layer->kind) {
-    case LS_LAYER_MAX_POOLING2D:
-        return "max_pooling2d";
-    case LS_LAYER_AVERAGE_POOLING2D:
-        return "average_pooling2d";
-    case LS_LAYER_GLOBAL_MAX_POOLING2D:
-        return "global_max_pooling2d";
-    default:
-        return "global_average_pooling2d";
-    }
-}
+#include "model/layer_window.h"
 
 static bool is_global(const struct ls_node *node) {
     return node->layer.kind == LS_LAYER_GLOBAL_MAX_POOLING2D || node->layer.kind == LS_LAYER_GLOBAL_AVERAGE_POOLING2D;
@@ -28,7 +18,7 @@ static ls_status window_of(const struct ls_node *node, size_t position, struct l
     if (!is_global(node)) return ls_layer_window(node, position, window);
     *window = (struct ls_window){
         .kernel = {node->input.dims[0], node->input.dims[1]}, .strides = {1, 1}, .dilation = {1, 1}, .groups = 1};
-    return ls_layer_check_image(node, position);
+    return ls_layer_window_check_image(node, position);
 }
 
 static ls_status pool_infer(struct ls_network *network, struct ls_node *node, size_t position) {
@@ -40,12 +30,12 @@ static ls_status pool_infer(struct ls_network *network, struct ls_node *node, si
     if (is_global(node))
         node->output = LS_SHAPE(channels);
     else
-        node->output = LS_SHAPE(ls_window_positions(&window, 0, node->input.dims[0]),
-                                ls_window_positions(&window, 1, node->input.dims[1]), channels);
+        node->output = LS_SHAPE(ls_op_layers_positions(&window, 0, node->input.dims[0]),
+                                ls_op_layers_positions(&window, 1, node->input.dims[1]), channels);
     return LS_OK;
 }
 
-static ls_status start_op(const struct ls_node *node, enum ls_op_kind kind, struct ls_op *op) {
+static ls_status start_layer_pool_op(const struct ls_node *node, enum ls_op_kind kind, struct ls_op *op) {
     *op = (struct ls_op){.kind = kind, .pool = is_maximum(node) ? LS_POOL_MAX : LS_POOL_AVERAGE};
     return window_of(node, node->index, &op->window);
 }
@@ -59,17 +49,17 @@ static struct ls_tensor as_image(struct ls_tensor tensor) {
 static ls_status pool_forward(struct ls_plan_builder *builder, const struct ls_node *node,
                               const struct ls_node_tensors *at) {
     struct ls_op op;
-    ls_status status = start_op(node, LS_OP_POOL_FORWARD, &op);
+    ls_status status = start_layer_pool_op(node, LS_OP_POOL_FORWARD, &op);
     if (status) return status;
     op.tensors[LS_ARG_X] = at->x[0];
     op.tensors[LS_ARG_Y] = as_image(at->y);
-    return ls_plan_append(builder, &op);
+    return ls_plan_builder_append(builder, &op);
 }
 
 static ls_status pool_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                struct ls_node_tensors *at) {
     struct ls_op op;
-    ls_status status = start_op(node, LS_OP_POOL_BACKWARD, &op);
+    ls_status status = start_layer_pool_op(node, LS_OP_POOL_BACKWARD, &op);
     if (status || !ls_tensor_exists(&at->dx[0])) return status;
     if (is_maximum(node)) {
         op.tensors[LS_ARG_X] = at->x[0];
@@ -77,19 +67,23 @@ static ls_status pool_backward(struct ls_plan_builder *builder, const struct ls_
     }
     op.tensors[LS_ARG_DY] = as_image(at->dy);
     op.tensors[LS_ARG_DX] = at->dx[0];
-    return ls_plan_append(builder, &op);
+    return ls_plan_builder_append(builder, &op);
 }
 
-#define POOL_TYPE(name, its_kind, maximum)                                                                             \
-    const struct ls_layer_type name = {                                                                                \
+#define POOL_TYPE(type, its_kind, name, class_name, maximum, ...)                                                      \
+    const struct ls_layer_type type = {                                                                                \
         .kind = its_kind,                                                                                              \
-        .base_name = pool_base_name,                                                                                   \
+        .title = {name, class_name},                                                                                   \
+        .takes = {__VA_ARGS__},                                                                                        \
         .infer = pool_infer,                                                                                           \
         .forward = pool_forward,                                                                                       \
         .backward = pool_backward,                                                                                     \
         .reads_x = maximum,                                                                                            \
     }
-POOL_TYPE(ls_max_pooling2d_type, LS_LAYER_MAX_POOLING2D, true);
-POOL_TYPE(ls_average_pooling2d_type, LS_LAYER_AVERAGE_POOLING2D, false);
-POOL_TYPE(ls_global_max_pooling2d_type, LS_LAYER_GLOBAL_MAX_POOLING2D, true);
-POOL_TYPE(ls_global_average_pooling2d_type, LS_LAYER_GLOBAL_AVERAGE_POOLING2D, false);
+POOL_TYPE(ls_max_pooling2d_type, LS_LAYER_MAX_POOLING2D, "max_pooling2d", "MaxPooling2D", true, LS_LAYER_WINDOW_FIELDS);
+POOL_TYPE(ls_average_pooling2d_type, LS_LAYER_AVERAGE_POOLING2D, "average_pooling2d", "AveragePooling2D", false,
+          LS_LAYER_WINDOW_FIELDS);
+POOL_TYPE(ls_global_max_pooling2d_type, LS_LAYER_GLOBAL_MAX_POOLING2D, "global_max_pooling2d", "GlobalMaxPooling2D",
+          true, 0);
+POOL_TYPE(ls_global_average_pooling2d_type, LS_LAYER_GLOBAL_AVERAGE_POOLING2D, "global_average_pooling2d",
+          "GlobalAveragePooling2D", false, 0);

@@ -10,6 +10,9 @@ struct ls_loss_scaler ls_loss_scaler_initial(ls_precision precision) {
     return (struct ls_loss_scaler){.scale = precision == LS_MIXED_FLOAT16 ? INITIAL : 0};
 }
 
+/* The scale is halved after each step with gradients that are not finite, and doubled after 2000 good ones in a row, as
+ * keras.optimizers.LossScaleOptimizer does with its initial_scale and dynamic_growth_steps. The step itself is skipped
+ * then: iteration counts it, Adam's correction does not (skipped). */
 void ls_loss_scaler_update(struct ls_loss_scaler *scaler, bool finite) {
     if (scaler->scale == 0) return;
     if (!finite) {

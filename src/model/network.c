@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "model/fuse.h"
 #include "model/initializer.h"
 #include "model/layer.h"
+#include "model/layer_fields.h"
 #include "model/layer_name.h"
 
 #define KERNEL     "kernel" /* what regularisers are for */
@@ -34,23 +36,8 @@ struct ls_network {
     int outputs;
 };
 
-static const struct ls_layer_type *const types[] = {
-    &ls_dense_type,
-    &ls_flatten_type,
-    &ls_activation_type,
-    &ls_conv2d_type,
-    &ls_depthwise_conv2d_type,
-    &ls_batch_normalization_type,
-    &ls_max_pooling2d_type,
-    &ls_average_pooling2d_type,
-    &ls_global_max_pooling2d_type,
-    &ls_global_average_pooling2d_type,
-    &ls_add_type,
-    &ls_concatenate_type,
-    &ls_zero_padding2d_type,
-    &ls_rescaling_type,
-    &ls_dropout_type,
-};
+#define POINT(name) &ls_##name##_type,
+static const struct ls_layer_type *const types[] = {LS_LAYER_TYPES(POINT)};
 
 static const struct ls_layer_type *find_type(ls_layer_kind kind) {
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
@@ -70,7 +57,7 @@ static void free_network(struct ls_network **network) {
     ls_network_free(*network);
 }
 
-static ls_status grow(struct table *table) {
+static ls_status grow_network(struct table *table) {
     if (table->count < table->capacity) return LS_OK;
     int capacity = table->capacity ? 2 * table->capacity : 16;
     struct ls_network_variable *grown = ls_alloc_array((size_t)capacity, sizeof(*grown));
@@ -82,9 +69,11 @@ static ls_status grow(struct table *table) {
     return LS_OK;
 }
 
-/* Offset and name are set; the table is the one after which it lies. */
+/* Offset and name are set; the table is the one after which it lies. A variable begins at a multiple of 16 floats, a
+ * cache line. The gap behind it stays zero in every blob: gradients are zero there, and no rule changes a parameter
+ * whose gradient and moments are zero. */
 static ls_status add_row(struct table *table, const struct ls_network_variable *variable) {
-    ls_status status = grow(table);
+    ls_status status = grow_network(table);
     if (status) return status;
     struct ls_network_variable *row = &table->rows[table->count++];
     *row = *variable;
@@ -119,7 +108,8 @@ const ls_shape *ls_network_input_shape(const struct ls_network *network, const s
     return input == LS_NETWORK_INPUT ? &network->input : &network->nodes[input].output;
 }
 
-/* The statistics come after the trainable variables, in the table as in the blob. */
+/* The statistics come after the trainable variables, in the table as in the blob. So one range of the blob is trained,
+ * compressed and clipped, and the rest is only added up. */
 static ls_status append_statistics(struct ls_network *network) {
     int trainable = network->variables.count;
     ls_status status = LS_OK;
@@ -141,25 +131,43 @@ static ls_status check_input(const ls_shape *input) {
     return ls_fail(LS_INVALID_ARGUMENT, "the input of a network has shape %s; every extent must be 1 or more", text);
 }
 
-static ls_status check_arguments(const ls_layer *layers, size_t count, const ls_shape *input) {
+static ls_status check_count(const ls_layer *layers, size_t count) {
     if (!layers || !count)
         return ls_fail(LS_INVALID_ARGUMENT, "the network has no layers; give at least one, such as ls_dense(10)");
     if (count > MAX_LAYERS)
         return ls_fail(LS_INVALID_ARGUMENT, "the network has %zu layers; at most %d are possible", count, MAX_LAYERS);
-    if (!input) return ls_fail(LS_INVALID_ARGUMENT, "the shape of the network's input is missing");
-    return check_input(input);
+    return LS_OK;
 }
 
-/* Kinds and names, before any shape is known. */
+static ls_status check_regularizer(const struct ls_node *node) {
+    float l1 = node->layer.kernel_l1, l2 = node->layer.kernel_l2;
+    if (!(l1 >= 0 && l2 >= 0) || isinf(l1) || isinf(l2))
+        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): kernel_l1 %g and kernel_l2 %g must not be negative",
+                       node->index, node->title.name, (double)l1, (double)l2);
+    return LS_OK;
+}
+
+static ls_status check_node(const struct ls_node *node, size_t position) {
+    ls_status status = ls_layer_fields_check(node, position);
+    if (!status && node->type->check) status = node->type->check(node, position);
+    return status ? status : check_regularizer(node);
+}
+
+/* Kinds, fields and names. */
 static ls_status take_layers(struct ls_network *network, const ls_layer *layers, size_t count) {
     network->nodes = ls_alloc_array(count, sizeof(*network->nodes));
     if (!network->nodes) return ls_fail_memory("the layers", count * sizeof(*network->nodes));
     network->node_count = count;
     for (size_t i = 0; i < count; i++) {
-        network->nodes[i].layer = layers[i];
-        network->nodes[i].type = find_type(layers[i].kind);
-        if (!network->nodes[i].type)
+        const struct ls_layer_type *type = find_type(layers[i].kind);
+        if (!type)
             return ls_fail(LS_INVALID_ARGUMENT, "layer %zu: kind %d is no ls_layer_kind", i, (int)layers[i].kind);
+        network->nodes[i] = (struct ls_node){.layer = layers[i],
+                                             .type = type,
+                                             .title = type->title_of ? type->title_of(&layers[i]) : type->title,
+                                             .index = i};
+        ls_status status = check_node(&network->nodes[i], i);
+        if (status) return status;
     }
     return ls_layer_names(network->nodes, count);
 }
@@ -183,40 +191,21 @@ static ls_status resolve_inputs(const struct ls_network *network, struct ls_node
     ls_layer *layer = &node->layer;
     ls_status status = add_input(network, node, layer->input);
     for (int i = 0; !status && i < LS_MAX_OTHER_INPUTS && layer->others[i]; i++)
-        status =
-            layer->kind == LS_LAYER_ADD || layer->kind == LS_LAYER_CONCATENATE
-                ? add_input(network, node, layer->others[i])
-                : ls_fail(LS_INVALID_ARGUMENT, "layer '%s': only add and concatenate take several inputs", node->name);
+        status = add_input(network, node, layer->others[i]);
     layer->input = NULL; /* the user's memory */
     memset(layer->others, 0, sizeof(layer->others));
     return status;
 }
 
-static ls_status check_regularizer(const struct ls_network *network, const struct ls_node *node) {
-    float l1 = node->layer.kernel_l1, l2 = node->layer.kernel_l2;
-    if (!(l1 >= 0 && l2 >= 0) || isinf(l1) || isinf(l2))
-        return ls_fail(LS_INVALID_ARGUMENT, "layer '%s': kernel_l1 %g and kernel_l2 %g must not be negative",
-                       node->name, (double)l1, (double)l2);
-    for (int v = node->first_variable; v < network->variables.count; v++)
-        if (network->variables.rows[v].l1 > 0 || network->variables.rows[v].l2 > 0) return LS_OK;
-    if (l1 == 0 && l2 == 0) return LS_OK;
-    return ls_fail(LS_INVALID_ARGUMENT, "layer '%s' has no kernel that kernel_l1 and kernel_l2 could be for",
-                   node->name);
-}
-
 static ls_status infer(struct ls_network *network) {
     for (size_t i = 0; i < network->node_count; i++) {
         struct ls_node *node = &network->nodes[i];
-        node->index = i;
         node->last = node->owner = (int)i;
         node->residual = LS_NO_NODE;
         node->first_variable = network->variables.count;
         node->first_statistic = network->statistics.count;
-        ls_status status = resolve_inputs(network, node);
-        if (status) return status;
         node->input = *ls_network_input_shape(network, node, 0);
-        status = node->type->infer(network, node, i);
-        if (!status) status = check_regularizer(network, node);
+        ls_status status = node->type->infer(network, node, i);
         if (status) return status;
     }
     return append_statistics(network);
@@ -240,29 +229,43 @@ static ls_status check_outputs(struct ls_network *network) {
     const struct ls_node *last = &network->nodes[network->node_count - 1];
     char text[96];
     ls_shape_text(&last->output, text, sizeof(text));
-    if (last->output.rank != 1)
-        return ls_fail(LS_INVALID_ARGUMENT,
-                       "the last layer, '%s', has outputs of shape %s, but a loss needs one axis: end with ls_dense",
-                       last->name, text);
-    if (last->output.dims[0] > INT_MAX)
+    int64_t outputs = ls_shape_count(&last->output);
+    if (outputs < 1 || outputs > INT_MAX)
         return ls_fail(LS_INVALID_ARGUMENT, "the last layer, '%s', has too many outputs: %s", last->name, text);
     if (!network->trainable_count)
         return ls_fail(LS_INVALID_ARGUMENT, "the network has nothing to train: none of its layers has variables");
-    network->outputs = (int)last->output.dims[0];
+    network->outputs = (int)outputs;
     return LS_OK;
 }
 
-ls_status ls_network_new(const ls_layer *layers, size_t count, const ls_shape *input, struct ls_network **network) {
-    ls_status status = check_arguments(layers, count, input);
+/* All that needs no shape. */
+static ls_status new_nodes(const ls_layer *layers, size_t count, struct ls_network **network) {
+    ls_status status = check_count(layers, count);
     if (status) return status;
     LS_CLEANUP(free_network) struct ls_network *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a network", sizeof(*made));
-    made->input = *input;
     status = take_layers(made, layers, count);
-    if (!status) status = infer(made);
+    for (size_t i = 0; !status && i < count; i++) status = resolve_inputs(made, &made->nodes[i]);
     if (!status) status = check_consumers(made);
+    if (!status) *network = ls_steal(made);
+    return status;
+}
+
+ls_status ls_network_check(const ls_layer *layers, size_t count) {
+    LS_CLEANUP(free_network) struct ls_network *made = NULL;
+    return new_nodes(layers, count, &made);
+}
+
+ls_status ls_network_new(const ls_layer *layers, size_t count, const ls_shape *input, struct ls_network **network) {
+    LS_CLEANUP(free_network) struct ls_network *made = NULL;
+    if (!input) return ls_fail(LS_INVALID_ARGUMENT, "the shape of the network's input is missing");
+    ls_status status = new_nodes(layers, count, &made);
+    if (!status) status = check_input(input);
+    if (status) return status;
+    made->input = *input;
+    status = infer(made);
     if (!status) status = check_outputs(made);
-    if (!status) ls_nodes_fuse(made->nodes, count);
+    if (!status) ls_fuse_nodes(made->nodes, count);
     if (!status) *network = ls_steal(made);
     return status;
 }
@@ -287,6 +290,10 @@ int ls_network_outputs(const struct ls_network *network) {
     return network->outputs;
 }
 
+const ls_shape *ls_network_output_shape(const struct ls_network *network) {
+    return &network->nodes[network->node_count - 1].output;
+}
+
 const ls_shape *ls_network_input(const struct ls_network *network) {
     return &network->input;
 }
@@ -302,5 +309,5 @@ const struct ls_node *ls_network_node(const struct ls_network *network, size_t i
 void ls_network_initialize(const struct ls_network *network, uint64_t seed, float *blob) {
     memset(blob, 0, network->variables.floats * sizeof(float));
     for (int i = 0; i < network->variables.count; i++)
-        ls_variable_initialize(&network->variables.rows[i], seed, blob + network->variables.rows[i].offset);
+        ls_initializer_apply(&network->variables.rows[i], seed, blob + network->variables.rows[i].offset);
 }

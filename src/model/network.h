@@ -1,8 +1,8 @@
 /* A network: layers with shapes and variables, independent of devices and replicas; and a plan: the flat list of ops
  * that one replica runs for a given number of rows. Parameters, gradients and moments are one contiguous float32 blob
- * each, in plain layout: first the trainable variables in forward order, so that gradients become ready from the tail;
- * then the statistics, which are moved and not trained. Where a variable has its gradient, a statistic has this
- * replica's part in its change: the sum over all replicas is added to it. */
+ * each, in plain layout. The trainable variables come first, in forward order, so that gradients become ready from the
+ * tail. The statistics follow; they are moved and not trained. The gradient blob holds a variable's gradient, and a
+ * statistic's change by this replica. The sum of the changes over all replicas is added to the statistic. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -20,6 +20,8 @@ struct ls_network_variable {
     float momentum; /* of a statistic: what a step keeps of it */
 };
 struct ls_network;
+/* Returns the errors of ls_network_new that do not depend on the input. */
+ls_status ls_network_check(const ls_layer *layers, size_t count);
 /* Copies layers; input is the shape of one example. INVALID_ARGUMENT naming the layer and the field. */
 ls_status ls_network_new(const ls_layer *layers, size_t count, const ls_shape *input, struct ls_network **network);
 void ls_network_free(struct ls_network *network);
@@ -27,10 +29,9 @@ size_t ls_network_blob_count(const struct ls_network *network);      /* float32 
 size_t ls_network_trainable_count(const struct ls_network *network); /* those of them that come first */
 int ls_network_variable_count(const struct ls_network *network);
 const struct ls_network_variable *ls_network_variable(const struct ls_network *network, int index);
-int ls_network_outputs(const struct ls_network *network); /* width of the last layer: classes */
-/* One text that is equal exactly when the networks are: "dense/kernel float32 (784, 128); ..." Freed with ls_free. */
-ls_status ls_network_describe(const struct ls_network *network, char **text);
-ls_status ls_network_summary(const struct ls_network *network, char **text); /* for people; freed with ls_free */
+int ls_network_outputs(
+    const struct ls_network *network); /* elements of the last layer's output: classes, of one axis */
+const ls_shape *ls_network_output_shape(const struct ls_network *network);
 /* Writes initial values into a host blob: a function of (seed, variable name, element) only. */
 void ls_network_initialize(const struct ls_network *network, uint64_t seed, float *blob);
 
@@ -40,8 +41,6 @@ struct ls_arena {
     void *memory;
     size_t size; /* bytes */
 };
-ls_status ls_arena_reserve(struct ls_arena *arena, size_t size); /* what was in it is gone if it grows */
-void ls_arena_release(struct ls_arena *arena);
 
 struct ls_plan_config {
     const struct ls_network *network; /* borrowed, as is everything here */
@@ -51,33 +50,35 @@ struct ls_plan_config {
     struct ls_objective objective;
     float *parameters, *gradients;      /* device blobs */
     const float *features;              /* device (rows, input...) */
-    const int32_t *labels;              /* device (rows) */
+    const int32_t *labels;              /* device (rows); NULL if numbers has the targets */
+    const float *numbers;               /* device (rows, outputs): targets that are numbers */
+    const float *weights;               /* device (rows); NULL if all examples count as 1 */
     const float *loss_scale;            /* read at each run: 1 / global rows */
-    const float *gradient_scale;        /* of the loss's gradients, likewise; NULL: loss_scale */
+    const float *gradient_scale;        /* of the loss's gradients, likewise; NULL if it is loss_scale */
     struct ls_loss_sums *sums;          /* written by each run; metrics beyond the objective's are left alone */
-    struct ls_arena *arena;             /* of the same device; NULL: the plan has one of its own */
-    const struct ls_exchange *exchange; /* of synchronized layers; NULL: this replica is alone */
+    struct ls_arena *arena;             /* of the same device; NULL if the plan makes its own */
+    const struct ls_exchange *exchange; /* of synchronized layers; NULL if this replica is alone */
     /* of layers that draw random numbers */
     uint64_t seed;
     int replica;                          /* in all of the group */
-    const struct ls_optimizer_step *step; /* read at each run; NULL: no layer needs it */
+    const struct ls_optimizer_step *step; /* read at each run; NULL if no layer needs it */
 };
 struct ls_plan;
-ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan);
-void ls_plan_free(struct ls_plan *plan);
 /* Called from the running thread when all gradients from element offset to the end of the blob are final; offsets fall.
  * The first call has the trainable count: forward and loss are done, and with them the statistics' changes, no gradient
  * is; the last call has offset 0. */
 typedef void ls_ready_fn(void *context, size_t offset);
-/* The last layer's outputs (rows, outputs), of a plan that does not train, after a run; device memory until the next.
- */
-const float *ls_plan_outputs(const struct ls_plan *plan);
-size_t ls_plan_memory(const struct ls_plan *plan); /* bytes of the arena that it uses */
-/* Forward, loss, backward. Gradients are overwritten, not added to. ready may be NULL. */
-ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context);
-/* The same, and behind it what tail runs: ops of the same device, which one by one or captured with the plan's do the
- * same, and in each run of the plan are the same. Where a captured run is repeated tail is not called. */
+/* Queues ops of the same device behind the plan's. They are the same ops in each run, whether the device runs them one
+ * by one or as part of a captured graph. A replay of the graph does not call the function. */
 typedef ls_status ls_plan_tail_fn(void *context);
-ls_status ls_plan_run_with(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context);
-/* The exchanges of a run, and nothing else: the part of a replica that has no examples in this step. */
-ls_status ls_plan_run_idle(const struct ls_plan *plan);
+
+/* ---- for layers and plans ---- */
+
+struct ls_node;
+struct ls_variable_spec;
+ls_status ls_network_add_variable(struct ls_network *network, struct ls_node *node,
+                                  const struct ls_variable_spec *spec);
+const ls_shape *ls_network_input_shape(const struct ls_network *network, const struct ls_node *node, int index);
+size_t ls_network_layer_count(const struct ls_network *network);
+const ls_shape *ls_network_input(const struct ls_network *network); /* one example */
+const struct ls_node *ls_network_node(const struct ls_network *network, size_t index);

@@ -1,52 +1,56 @@
-/* Losses and metrics: what they may be, Keras' names and defaults, and which ops compute them. */
+/* Losses, and what compile takes beside them: what they may be, Keras' names and defaults, and which ops compute them.
+ */
 #include "model/objective.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/option_names.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "device/labels.h"
+#include "model/metric.h"
 
-#define DEFAULT_K 5
+bool ls_objective_is_regression(const struct ls_objective *objective) {
+    return objective->loss >= LS_MEAN_SQUARED_ERROR;
+}
 
-static ls_status check_loss(const struct ls_objective *objective) {
+static ls_status check_delta(struct ls_objective *objective) {
+    float delta = objective->huber_delta;
+    if (!(delta >= 0 && isfinite(delta)))
+        return ls_fail(LS_INVALID_ARGUMENT, "huber_delta %g must be above 0", (double)delta);
+    if (delta > 0 && objective->loss != LS_HUBER)
+        return ls_fail(LS_INVALID_ARGUMENT, "huber_delta %g: %s has none", (double)delta,
+                       ls_objective_loss_name(objective->loss));
+    if (objective->loss == LS_HUBER && delta == 0) objective->huber_delta = 1;
+    return LS_OK;
+}
+
+static ls_status check_loss(struct ls_objective *objective) {
     float smoothing = objective->label_smoothing;
-    if (objective->loss < LS_SPARSE_CATEGORICAL_CROSSENTROPY || objective->loss > LS_MEAN_SQUARED_ERROR)
+    if (objective->loss < LS_SPARSE_CATEGORICAL_CROSSENTROPY || objective->loss > LS_HUBER)
         return ls_fail(LS_INVALID_ARGUMENT, "loss %d is no ls_loss", (int)objective->loss);
     if (!(smoothing >= 0 && smoothing < 1))
         return ls_fail(LS_INVALID_ARGUMENT, "label_smoothing %g must be at least 0 and below 1", (double)smoothing);
-    if (objective->loss != LS_MEAN_SQUARED_ERROR) return LS_OK;
-    if (smoothing > 0 || objective->from_probabilities)
-        return ls_fail(LS_INVALID_ARGUMENT, "mean squared error has no %s",
+    if (ls_objective_is_regression(objective) && (smoothing > 0 || objective->from_probabilities))
+        return ls_fail(LS_INVALID_ARGUMENT, "%s has no %s", ls_objective_loss_name(objective->loss),
                        smoothing > 0 ? "label_smoothing" : "from_probabilities");
-    return LS_OK;
+    return check_delta(objective);
 }
 
 /* The threshold that means probability 0.5 where none was given. */
 static float middle(const struct ls_objective *objective) {
-    bool logits = objective->loss != LS_MEAN_SQUARED_ERROR && !objective->from_probabilities;
+    bool logits = !ls_objective_is_regression(objective) && !objective->from_probabilities;
     return logits ? 0 : 0.5F;
 }
 
 static ls_status take_metric(struct ls_objective *objective, const ls_metric *given) {
     if (objective->metric_count == LS_MAX_METRICS)
         return ls_fail(LS_INVALID_ARGUMENT, "there are more than %d metrics", LS_MAX_METRICS);
-    ls_metric *metric = &objective->metrics[objective->metric_count];
-    *metric = *given;
-    if (metric->kind < LS_METRIC_SPARSE_CATEGORICAL_ACCURACY || metric->kind > LS_METRIC_MEAN_LOSS)
-        return ls_fail(LS_INVALID_ARGUMENT, "metric %d is no ls_metric_kind", (int)metric->kind);
-    if (metric->k < 0 || (metric->k && metric->kind != LS_METRIC_TOP_K))
-        return ls_fail(LS_INVALID_ARGUMENT, "metric %s: k %d is not possible", ls_metric_name(metric), metric->k);
-    if (!isfinite(metric->threshold) || (metric->threshold != 0 && metric->kind != LS_METRIC_BINARY_ACCURACY))
-        return ls_fail(LS_INVALID_ARGUMENT, "metric %s: threshold %g is not possible", ls_metric_name(metric),
-                       (double)metric->threshold);
-    if (metric->kind == LS_METRIC_TOP_K && !metric->k) metric->k = DEFAULT_K;
-    if (metric->kind == LS_METRIC_BINARY_ACCURACY && metric->threshold == 0) metric->threshold = middle(objective);
-    objective->metric_count++;
-    return LS_OK;
+    ls_status status = ls_metric_complete(given, middle(objective), &objective->metrics[objective->metric_count]);
+    objective->metric_count += !status;
+    return status;
 }
 
 ls_status ls_objective_new(ls_loss loss, const ls_compile_options *options, struct ls_objective *objective) {
@@ -55,11 +59,15 @@ ls_status ls_objective_new(ls_loss loss, const ls_compile_options *options, stru
     struct ls_objective made = {.loss = loss,
                                 .from_probabilities = given.from_probabilities,
                                 .label_smoothing = given.label_smoothing,
+                                .huber_delta = given.huber_delta,
                                 .precision = given.precision,
                                 .nondeterministic_ops = given.nondeterministic_ops};
     if (!status) status = check_loss(&made);
-    if (!status) status = ls_precision_check(made.precision);
+    if (!status) status = ls_option_names_check_precision(made.precision);
     for (const ls_metric *metric = given.metrics; !status && metric && metric->kind; metric++)
+        status = take_metric(&made, metric);
+    made.weighted_from = made.metric_count;
+    for (const ls_metric *metric = given.weighted_metrics; !status && metric && metric->kind; metric++)
         status = take_metric(&made, metric);
     if (!status) *objective = made;
     return status;
@@ -68,17 +76,19 @@ ls_status ls_objective_new(ls_loss loss, const ls_compile_options *options, stru
 enum ls_op_kind ls_objective_op(const struct ls_objective *objective) {
     bool probabilities = objective->from_probabilities;
     if (objective->loss == LS_MEAN_SQUARED_ERROR) return LS_OP_SQUARED_ERROR;
+    if (objective->loss == LS_MEAN_ABSOLUTE_ERROR) return LS_OP_ABSOLUTE_ERROR;
+    if (objective->loss == LS_HUBER) return LS_OP_HUBER;
     if (objective->loss == LS_BINARY_CROSSENTROPY)
         return probabilities ? LS_OP_BINARY_CROSSENTROPY : LS_OP_SIGMOID_CROSSENTROPY;
     return probabilities ? LS_OP_CROSSENTROPY : LS_OP_SOFTMAX_CROSSENTROPY;
 }
 
 bool ls_objective_is_binary(const struct ls_objective *objective) {
-    return objective->loss == LS_BINARY_CROSSENTROPY || objective->loss == LS_MEAN_SQUARED_ERROR;
+    return objective->loss == LS_BINARY_CROSSENTROPY || ls_objective_is_regression(objective);
 }
 
 double ls_objective_judged(const struct ls_objective *objective, double rows, int outputs) {
-    if (objective->loss == LS_MEAN_SQUARED_ERROR) return 0;
+    if (ls_objective_is_regression(objective)) return 0;
     return ls_objective_is_binary(objective) ? rows * outputs : rows;
 }
 
@@ -105,34 +115,53 @@ ls_status ls_objective_check_labels(const struct ls_objective *objective, int ou
     return status ? status : check_labels_of(&loss, outputs, labels, rows, &checked);
 }
 
-const char *ls_metric_name(const ls_metric *metric) {
-    static const char *const names[] = {
-        [LS_METRIC_SPARSE_CATEGORICAL_ACCURACY] = "sparse_categorical_accuracy",
-        [LS_METRIC_CATEGORICAL_ACCURACY] = "categorical_accuracy",
-        [LS_METRIC_BINARY_ACCURACY] = "binary_accuracy",
-        [LS_METRIC_TOP_K] = "top_k_categorical_accuracy",
-        [LS_METRIC_MEAN_LOSS] = "mean_loss",
-    };
-    return names[metric->kind];
+bool ls_objective_metric_is_weighted(const struct ls_objective *objective, int index) {
+    return index >= objective->weighted_from;
 }
 
-/* What is as it always was is not said: checkpoints from before there was more remain what they were. */
+const char *ls_objective_metric_name(const struct ls_objective *objective, int index) {
+    const ls_metric *metric = &objective->metrics[index];
+    bool other = false;
+    for (int i = 0; i < objective->weighted_from && i < index; i++)
+        other = other || objective->metrics[i].kind == metric->kind;
+    return other && ls_objective_metric_is_weighted(objective, index) ? ls_metric_weighted_name(metric)
+                                                                      : ls_metric_name(metric);
+}
+
+const char *ls_objective_loss_name(ls_loss loss) {
+    static const char *const names[] = {
+        [LS_SPARSE_CATEGORICAL_CROSSENTROPY] = "sparse_categorical_crossentropy",
+        [LS_CATEGORICAL_CROSSENTROPY] = "categorical_crossentropy",
+        [LS_BINARY_CROSSENTROPY] = "binary_crossentropy",
+        [LS_MEAN_SQUARED_ERROR] = "mean_squared_error",
+        [LS_MEAN_ABSOLUTE_ERROR] = "mean_absolute_error",
+        [LS_HUBER] = "huber",
+    };
+    return names[loss];
+}
+
+/* A field with its original default adds no line, so that older checkpoints keep their description. */
 void ls_objective_describe(const struct ls_objective *objective, char text[LS_OBJECTIVE_TEXT]) {
-    size_t used = (size_t)snprintf(text, LS_OBJECTIVE_TEXT, "loss=%d\n", (int)objective->loss);
+    size_t used = (size_t)snprintf(text, LS_OBJECTIVE_TEXT, "loss=%s\n", ls_objective_loss_name(objective->loss));
     if (objective->from_probabilities)
-        used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "from_probabilities=1\n");
+        used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "from_probabilities=yes\n");
     if (objective->label_smoothing > 0)
         used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "label_smoothing=%.9g\n",
                                  (double)objective->label_smoothing);
+    if (objective->loss == LS_HUBER)
+        used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "huber_delta=%.9g\n",
+                                 (double)objective->huber_delta);
     if (objective->precision)
         used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "precision=%s\n",
-                                 ls_precision_name(objective->precision));
+                                 ls_option_names_precision(objective->precision));
     if (!objective->metric_count) return;
     used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "metrics=");
     for (int i = 0; i < objective->metric_count; i++) {
         const ls_metric *metric = &objective->metrics[i];
         used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "%s%s(%d, %.9g)", i ? " " : "",
                                  ls_metric_name(metric), metric->k, (double)metric->threshold);
+        if (ls_objective_metric_is_weighted(objective, i))
+            used += (size_t)snprintf(text + used, LS_OBJECTIVE_TEXT - used, " weighted");
     }
     (void)snprintf(text + used, LS_OBJECTIVE_TEXT - used, "\n");
 }

@@ -1,4 +1,7 @@
-/* Optimizers: the fields that a rule has, Keras' defaults, and the op that applies it. Mirrors keras.optimizers. */
+/* Optimizers: the fields that a rule has, Keras' defaults, and the op that applies it. Mirrors keras.optimizers. SGD
+ * with momentum is Polyak 1964 and Sutskever et al. 2013, Adam Kingma and Ba 2015, AdamW Loshchilov and Hutter 2019,
+ * RMSprop Hinton 2012 (lecture 6e), LAMB You et al. 2020. AdamW is Adam with another default of weight_decay: the decay
+ * is decoupled for every kind (device/cpu/update.c). */
 #include "model/optimizer.h"
 
 #include <math.h>
@@ -37,7 +40,8 @@ struct field {
     float standard, high; /* the default; all values are below */
 };
 
-/* Sets the default and checks what the kind has; refuses the rest. */
+/* Sets the default and checks what the kind has; refuses the rest. 0 means that the caller left the field out, so a
+ * default cannot be overridden by 0. A value that the kind would ignore is an error and no silence. */
 static ls_status resolve_field(const struct kind *kind, const struct field *field) {
     if (field->has && *field->value == 0) *field->value = field->standard;
     if (field->has) return check_between(field->name, *field->value, field->high);
@@ -96,6 +100,8 @@ ls_status ls_optimizer_resolve(ls_optimizer *rule) {
     return status;
 }
 
+/* Each is a blob as large as the parameters: SGD keeps the velocity if it has momentum; Adam and LAMB keep the first
+ * and the second moment; RMSprop the mean square, the mean if centered, and the velocity. */
 int ls_optimizer_moments(const ls_optimizer *rule) {
     int momentum = rule->momentum > 0 ? 1 : 0;
     if (rule->kind == LS_OPTIMIZER_SGD) return momentum;
@@ -114,7 +120,7 @@ static void print_decimal(FILE *out, const char *name, float value) {
     (void)fprintf(out, ", %s=%s", name, text);
 }
 
-/* What is left as it was always is not said: checkpoints from before there was more remain what they were. */
+/* A field with its original default adds no line, so that older checkpoints keep their description. */
 static void print_others(FILE *out, const ls_optimizer *rule) {
     char schedule[512];
     const struct {
@@ -171,7 +177,7 @@ ls_status ls_optimizer_describe(const ls_optimizer *rule, char **text) {
 
 /* ---- the op ---- */
 
-/* Whether name contains one of the words, which are separated by commas. */
+/* True if name contains one of the words, which are separated by commas. */
 static bool is_listed(const char *words, const char *name) {
     char word[96];
     for (const char *at = words; at && *at; at += strcspn(at, ","), at += *at == ',') {
@@ -182,6 +188,8 @@ static bool is_listed(const char *words, const char *name) {
     return false;
 }
 
+/* Most rules are one loop over the whole blob. Norms and regularisers are per variable, so they need the borders. The
+ * trainable variables come first in a network, and the loop ends at the first statistic. */
 ls_status ls_optimizer_parts(const ls_optimizer *rule, const struct ls_network *network, struct ls_blob_part **parts,
                              size_t *count) {
     size_t variables = (size_t)ls_network_variable_count(network), made = 0;

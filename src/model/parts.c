@@ -1,8 +1,10 @@
-/* Runs of ops that go over the batch a few images at a time, so that what one op writes is still in the cache when the
- * next one reads it; what only they see needs memory for those few images. How many follows from shapes alone, and with
- * it the order of all sums. A run holds at least one convolution, and ends before an op that needs a sum over the batch
- * which is made in it. */
-#include "base/dtype.h"
+/* Runs of ops that go over the batch a few images at a time. The output of an op is still in the cache when the next op
+ * reads it. A tensor that only the run uses needs memory for those few images. The number of images, and with it the
+ * order of all sums, follows from shapes alone. A run holds at least one convolution. It ends before an op that needs a
+ * sum over the batch which is made in it. */
+#include "model/parts.h"
+
+#include "base/shape.h"
 #include "model/plan.h"
 
 #define PART_FLOATS 131072 /* of the largest tensor: several of them fit into a second-level cache */
@@ -53,6 +55,8 @@ static int sum_needed(const struct ls_op *op) {
     return 0;
 }
 
+/* Batch normalization forward makes the sums of the whole batch that "again" needs: "again" cannot begin with the first
+ * part while later parts have not been added. So the run ends before it, and another run may begin with it. */
 static size_t find_end(const struct ls_plan *plan, size_t begin) {
     size_t end = begin;
     for (; end < plan->count && divides(&plan->steps[end].op); end++)
@@ -99,7 +103,7 @@ static void keep_buffer(struct ls_plan_buffer *buffer, size_t begin, size_t end)
     if (buffer->last >= begin && buffer->last < end) buffer->last = end - 1;
 }
 
-static void divide(struct ls_plan *plan, size_t begin, size_t end, int64_t rows, int64_t part) {
+static void divide_parts(struct ls_plan *plan, size_t begin, size_t end, int64_t rows, int64_t part) {
     for (size_t i = begin; i < end; i++) {
         struct ls_op *op = &plan->steps[i].op;
         op->parts = rows / part;
@@ -113,18 +117,18 @@ static void divide(struct ls_plan *plan, size_t begin, size_t end, int64_t rows,
                 keep_buffer(&plan->buffers[plan->steps[i].op.tensors[t].buffer - 1], begin, end);
 }
 
-void ls_plan_divide(struct ls_plan *plan, int64_t rows) {
+void ls_parts_divide(struct ls_plan *plan, int64_t rows) {
     for (size_t begin = 0, end; begin < plan->count; begin = end) {
         bool convolution = false;
         end = find_end(plan, begin);
         for (size_t i = begin; i < end; i++) convolution = convolution || is_convolution(&plan->steps[i].op);
         int64_t part = choose_rows(plan, begin, end, rows);
-        if (convolution && end - begin > 1 && part < rows) divide(plan, begin, end, rows, part);
+        if (convolution && end - begin > 1 && part < rows) divide_parts(plan, begin, end, rows, part);
     }
 }
 
 /* Points the tensors of one run's ops from one part to another. */
-static void move(struct ls_plan *plan, size_t begin, size_t end, int64_t from, int64_t to) {
+static void move_parts(struct ls_plan *plan, size_t begin, size_t end, int64_t from, int64_t to) {
     for (size_t i = begin; i < end; i++) {
         struct ls_op *op = &plan->steps[i].op;
         op->part = to;
@@ -134,15 +138,15 @@ static void move(struct ls_plan *plan, size_t begin, size_t end, int64_t from, i
     }
 }
 
-ls_status ls_plan_run_parts(struct ls_plan *plan, size_t begin, size_t end) {
+ls_status ls_parts_run(struct ls_plan *plan, size_t begin, size_t end) {
     int64_t parts = plan->steps[begin].op.parts, part = 0;
     ls_status status = LS_OK;
     for (;;) {
         for (size_t i = begin; !status && i < end; i++) status = plan->steps[i].op.run(&plan->steps[i].op);
         if (status || part + 1 >= parts) break;
-        move(plan, begin, end, part, part + 1);
+        move_parts(plan, begin, end, part, part + 1);
         part++;
     }
-    move(plan, begin, end, part, 0);
+    move_parts(plan, begin, end, part, 0);
     return status;
 }

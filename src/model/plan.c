@@ -1,5 +1,12 @@
-/* A plan: the flat list of ops that one replica runs each step, over tensors in an arena. Ops run in the order of the
- * list in the calling thread, one thread at a time. Mirrors what a traced train_function is to Keras. */
+/* A plan: the flat list of ops that one replica runs each step, over tensors in an arena. Mirrors Keras' traced
+ * train_function. Ops run in the order of steps in the calling thread, one thread at a time.
+ *
+ * ls_plan_new makes a plan in three passes. ls_plan_builder_run adds steps and buffers: forward, loss, backward.
+ * place_plan notes each buffer's life, from the step first to the step last; buffers whose lives do not meet may have
+ * the same offset in the arena. prepare_plan lets the device build each op; workspace is the largest need of any op,
+ * and lies behind the buffers. ls_plan_run runs steps; ready(offset) tells that gradients from offset on are final. On
+ * a device with a queue a run without ready, of a plan without exchanges, is captured as graph, once its scales come
+ * for the second time in a row, and replayed from then on. */
 #include "model/plan.h"
 
 #include <string.h>
@@ -7,6 +14,10 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
+#include "device/op_layers.h"
+#include "model/arena.h"
+#include "model/plan_builder.h"
+#include "model/parts.h"
 
 static void drop_graph(struct ls_plan *plan) {
     if (plan->graph) plan->device->ops->queue->drop(plan->device, plan->graph);
@@ -37,19 +48,21 @@ static ls_status check_config(const struct ls_plan_config *config) {
     if (!config->device) return missing("device");
     if (!config->parameters) return missing("parameters");
     if (!config->features) return missing("features");
-    if (!config->labels) return missing("labels");
+    if (!config->labels && !config->numbers) return missing("labels");
     if (!config->sums) return missing("sums");
     if (config->training && !config->gradients) return missing("gradients, which training needs,");
     if (config->training && !config->loss_scale) return missing("loss_scale, which training needs,");
     if (config->rows < 1)
         return ls_fail(LS_INVALID_ARGUMENT, "plan: rows %lld must be 1 or more", (long long)config->rows);
-    if (config->objective.loss >= LS_SPARSE_CATEGORICAL_CROSSENTROPY && config->objective.loss <= LS_MEAN_SQUARED_ERROR)
+    if (config->objective.loss >= LS_SPARSE_CATEGORICAL_CROSSENTROPY && config->objective.loss <= LS_HUBER)
         return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "plan: loss %d is no ls_loss", (int)config->objective.loss);
 }
 
 /* ---- memory ---- */
 
+/* A buffer lives from the first op that names it to the last. Forward and backward are one list, so an activation that
+ * backward needs lives across the middle of it, and one that it does not need gives its memory back early. */
 static void note_lifetimes(struct ls_plan *plan) {
     for (size_t i = 0; i < plan->count; i++)
         for (int t = 0; t < LS_OP_TENSORS; t++) {
@@ -81,10 +94,10 @@ static void bind(struct ls_plan *plan) {
     plan->bound = memory;
 }
 
-static ls_status place(struct ls_plan *plan, int64_t rows) {
+static ls_status place_plan(struct ls_plan *plan, int64_t rows) {
     note_lifetimes(plan);
-    if (plan->device->host_memory) ls_plan_divide(plan, rows); /* for the caches of processors */
-    ls_status status = ls_buffers_place(plan->buffers, plan->buffer_count, &plan->floats);
+    if (plan->device->host_memory) ls_parts_divide(plan, rows); /* for the caches of processors */
+    ls_status status = ls_arena_place(plan->buffers, plan->buffer_count, &plan->floats);
     if (status) return status;
     if (plan->floats > LS_ARENA_LIMIT)
         return ls_fail(LS_RESOURCE_EXHAUSTED, "plan: the activations are larger than memory can be");
@@ -94,7 +107,7 @@ static ls_status place(struct ls_plan *plan, int64_t rows) {
 }
 
 /* The device prepares each op; then it is known how much workspace they need. */
-static ls_status prepare(struct ls_plan *plan) {
+static ls_status prepare_plan(struct ls_plan *plan) {
     for (size_t i = 0; i < plan->count; i++) {
         struct ls_plan_step *step = &plan->steps[i];
         ls_status status = plan->device->ops->build(plan->device, &step->op);
@@ -102,7 +115,7 @@ static ls_status prepare(struct ls_plan *plan) {
         if (status) return status;
         step->built = true;
         if (step->op.workspace_size > plan->workspace) plan->workspace = step->op.workspace_size;
-        if (ls_op_exchanged(&step->op)) plan->exchanges = true;
+        if (ls_op_layers_exchanged(&step->op)) plan->exchanges = true;
     }
     return ls_arena_reserve(plan->arena, ls_plan_memory(plan));
 }
@@ -125,9 +138,9 @@ ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan
     made->scales[0] = config->loss_scale;
     made->scales[1] = config->gradient_scale;
     made->arena = config->arena ? config->arena : &made->own;
-    status = ls_plan_build(config, made);
-    if (!status) status = place(made, config->rows);
-    if (!status) status = prepare(made);
+    status = ls_plan_builder_run(config, made);
+    if (!status) status = place_plan(made, config->rows);
+    if (!status) status = prepare_plan(made);
     if (!status) *plan = ls_steal(made);
     return status;
 }
@@ -137,7 +150,7 @@ static ls_status run_ops(struct ls_plan *plan, ls_ready_fn *ready, void *context
     for (size_t i = 0, end; !status && i < plan->count; i = end) {
         size_t offset = LS_NOT_READY;
         end = plan->steps[i].end ? plan->steps[i].end : i + 1;
-        status = ls_plan_run_parts(plan, i, end);
+        status = ls_parts_run(plan, i, end);
         for (size_t s = i; s < end; s++)
             if (plan->steps[s].ready != LS_NOT_READY) offset = plan->steps[s].ready;
         if (!status && ready && offset != LS_NOT_READY) ready(context, offset);
@@ -159,7 +172,7 @@ static ls_status run_first(struct ls_plan *plan, ls_ready_fn *ready, void *conte
 
 /* ---- all ops as one ---- */
 
-/* tail NULL: nothing. */
+/* Runs the ops, then tail unless it is NULL. */
 static ls_status run_all(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
     ls_status status = run_ops(plan, NULL, NULL);
     return status || !tail ? status : tail(context);
@@ -195,7 +208,7 @@ static ls_status run_as_one(struct ls_plan *plan, ls_plan_tail_fn *tail, void *c
     return status ? status : plan->device->ops->queue->replay(plan->device, plan->graph);
 }
 
-/* Where nobody is told of gradients. */
+/* A run whose caller does not follow the gradients. */
 static ls_status run_quietly(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
     bool as_one = plan->device->ops->queue && !plan->exchanges;
     return (as_one ? run_as_one : run_all)(plan, tail, context);
@@ -211,7 +224,7 @@ static ls_status run_telling(struct ls_plan *plan, ls_ready_fn *ready, void *con
 ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
     sigset_t before;
     bind(plan);
-    ls_signals_block(&before);
+    ls_thread_block_signals(&before);
     ls_status status = ready ? run_telling(plan, ready, context) : run_quietly(plan, NULL, NULL);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
@@ -220,7 +233,7 @@ ls_status ls_plan_run(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
 ls_status ls_plan_run_with(struct ls_plan *plan, ls_plan_tail_fn *tail, void *context) {
     sigset_t before;
     bind(plan);
-    ls_signals_block(&before);
+    ls_thread_block_signals(&before);
     ls_status status = run_quietly(plan, tail, context);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
@@ -230,7 +243,7 @@ ls_status ls_plan_run_idle(const struct ls_plan *plan) {
     ls_status status = LS_OK;
     for (size_t i = 0; !status && i < plan->count; i++) {
         const struct ls_op *op = &plan->steps[i].op;
-        size_t count = ls_op_exchanged(op);
+        size_t count = ls_op_layers_exchanged(op);
         if (!count) continue;
         LS_CLEANUP(ls_free_pointer) double *nothing = ls_alloc_array(count, sizeof(*nothing));
         if (!nothing) return ls_fail_memory("an exchange", count * sizeof(*nothing));

@@ -1,36 +1,14 @@
 /* A network as a table for people: a line a layer, and the counts of parameters. Mirrors tf.keras.Model.summary. */
+#include "model/summary.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "model/layer.h"
-
-static const char *const classes[] = {
-    [LS_LAYER_DENSE] = "Dense",
-    [LS_LAYER_FLATTEN] = "Flatten",
-    [LS_LAYER_ACTIVATION] = "Activation",
-    [LS_LAYER_CONV2D] = "Conv2D",
-    [LS_LAYER_DEPTHWISE_CONV2D] = "DepthwiseConv2D",
-    [LS_LAYER_BATCH_NORMALIZATION] = "BatchNormalization",
-    [LS_LAYER_MAX_POOLING2D] = "MaxPooling2D",
-    [LS_LAYER_AVERAGE_POOLING2D] = "AveragePooling2D",
-    [LS_LAYER_GLOBAL_MAX_POOLING2D] = "GlobalMaxPooling2D",
-    [LS_LAYER_GLOBAL_AVERAGE_POOLING2D] = "GlobalAveragePooling2D",
-    [LS_LAYER_ADD] = "Add",
-    [LS_LAYER_CONCATENATE] = "Concatenate",
-    [LS_LAYER_ZERO_PADDING2D] = "ZeroPadding2D",
-    [LS_LAYER_RESCALING] = "Rescaling",
-    [LS_LAYER_DROPOUT] = "Dropout",
-};
-static const char *const activation_classes[] = {
-    [LS_LINEAR] = "Activation",  [LS_RELU] = "ReLU",       [LS_RELU6] = "ReLU",     [LS_LEAKY_RELU] = "LeakyReLU",
-    [LS_SIGMOID] = "Activation", [LS_TANH] = "Activation", [LS_SOFTMAX] = "Softmax"};
-
-const char *ls_layer_class(const ls_layer *layer) {
-    return layer->kind == LS_LAYER_ACTIVATION ? activation_classes[layer->activation] : classes[layer->kind];
-}
+#include "model/network.h"
 
 /* 2260546 as "2,260,546". */
 static const char *with_commas(size_t number, char text[32]) {
@@ -61,7 +39,7 @@ static void print_node(FILE *out, const struct ls_network *network, const struct
     char name[LS_LAYER_NAME_SIZE + 32], shape[224], count[32];
     size_t parameters = count_variables(network, node->first_variable, node->variable_count) +
                         count_variables(network, node->first_statistic, node->statistic_count);
-    (void)snprintf(name, sizeof(name), "%s (%s)", node->name, ls_layer_class(&node->layer));
+    (void)snprintf(name, sizeof(name), "%s (%s)", node->name, node->title.class_name);
     output_text(node, shape, sizeof(shape));
     (void)fprintf(out, "%-52s %-24s %12s ", name, shape, with_commas(parameters, count));
     for (int i = 0; i < node->input_count; i++)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/options.h"
 #include "base/status.h"
 
@@ -16,16 +17,16 @@ struct csv_log {
     ls_callback callback;
     ls_csv_logger_options options;
     char *path;
-    FILE *out; /* NULL: not open */
+    FILE *out; /* NULL when not open */
 };
 
-static ls_status fail_path(const struct csv_log *log, const char *doing) {
+static ls_status fail_csv_log_path(const struct csv_log *log, const char *doing) {
     int error = errno;
     return ls_fail(ls_errno_status(error), "cannot %s '%s': %s", doing, log->path, strerror(error));
 }
 
-/* How much of the text is left when rows of epochs from that one on are taken from its end, with what is torn. */
-static size_t cut(const char *text, size_t size, int epoch) {
+/* The size of the text without the rows of epochs from that one on, and without a torn row at its end. */
+static size_t cut_csv_log(const char *text, size_t size, int epoch) {
     while (size && text[size - 1] != '\n') size--;
     while (size) {
         size_t row = size - 1;
@@ -38,31 +39,31 @@ static size_t cut(const char *text, size_t size, int epoch) {
     return size;
 }
 
-/* Where training goes on: what the file had before that epoch stays. */
+/* Cuts the file where training goes on: rows of earlier epochs stay. */
 static ls_status cut_file(const struct csv_log *log, int epoch) {
     struct stat info;
-    if (fstat(fileno(log->out), &info)) return fail_path(log, "read");
+    if (fstat(fileno(log->out), &info)) return fail_csv_log_path(log, "read");
     size_t size = (size_t)info.st_size;
     LS_CLEANUP(ls_free_pointer) char *text = ls_alloc(size + 1);
     if (!text) return ls_fail_memory(log->path, size);
-    if (fseek(log->out, 0, SEEK_SET) || fread(text, 1, size, log->out) != size) return fail_path(log, "read");
-    if (ftruncate(fileno(log->out), (off_t)cut(text, size, epoch))) return fail_path(log, "cut");
+    if (fseek(log->out, 0, SEEK_SET) || fread(text, 1, size, log->out) != size) return fail_csv_log_path(log, "read");
+    if (ftruncate(fileno(log->out), (off_t)cut_csv_log(text, size, epoch))) return fail_csv_log_path(log, "cut");
     return LS_OK;
 }
 
 static ls_status open_log(struct csv_log *log, const char *mode) {
     log->out = fopen(log->path, mode);
-    return log->out ? LS_OK : fail_path(log, "open");
+    return log->out ? LS_OK : fail_csv_log_path(log, "open");
 }
 
 static ls_status close_log(struct csv_log *log) {
     FILE *out = ls_steal(log->out);
-    return out && fclose(out) ? fail_path(log, "write") : LS_OK;
+    return out && fclose(out) ? fail_csv_log_path(log, "write") : LS_OK;
 }
 
 static ls_status put_header(const struct csv_log *log, const ls_callback_call *call) {
     struct stat info;
-    if (fstat(fileno(log->out), &info)) return fail_path(log, "read");
+    if (fstat(fileno(log->out), &info)) return fail_csv_log_path(log, "read");
     if (info.st_size) return LS_OK;
     (void)fputs("epoch", log->out);
     for (size_t i = 0; i < call->log_count; i++)
@@ -71,7 +72,7 @@ static ls_status put_header(const struct csv_log *log, const ls_callback_call *c
     return LS_OK;
 }
 
-static ls_status begin(void *context, const ls_callback_call *call) {
+static ls_status begin_csv_log(void *context, const ls_callback_call *call) {
     struct csv_log *log = context;
     if (!call->writes) return LS_OK;
     ls_status status = close_log(log); /* of a fit that failed */
@@ -95,15 +96,15 @@ static ls_status put_row(void *context, const ls_callback_call *call) {
     for (size_t i = 0; i < call->log_count; i++)
         (void)fprintf(log->out, "%c%.9g", log->options.separator, call->logs[i].value);
     (void)fputc('\n', log->out);
-    return fflush(log->out) ? fail_path(log, "write") : LS_OK;
+    return fflush(log->out) ? fail_csv_log_path(log, "write") : LS_OK;
 }
 
-static ls_status end(void *context, const ls_callback_call *call) {
+static ls_status end_csv_log(void *context, const ls_callback_call *call) {
     (void)call;
     return close_log(context);
 }
 
-static void release(void *context) {
+static void release_csv_log(void *context) {
     struct csv_log *log = context;
     if (log->out) (void)fclose(log->out);
     ls_free(log->path);
@@ -111,6 +112,7 @@ static void release(void *context) {
 }
 
 ls_status ls_csv_logger_new(const ls_csv_logger_options *options, ls_callback **callback) {
+    LS_NEED(callback);
     struct csv_log *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a CSV log", sizeof(*made));
     ls_status status = ls_options_copy("ls_csv_logger_options", &made->options, sizeof(made->options), options);
@@ -118,13 +120,13 @@ ls_status ls_csv_logger_new(const ls_csv_logger_options *options, ls_callback **
         status = ls_fail(LS_INVALID_ARGUMENT, "csv_logger: path is missing");
     if (!status && !(made->path = ls_strdup(made->options.path))) status = ls_fail_memory("a path", 1);
     if (status) {
-        release(made);
+        release_csv_log(made);
         return status;
     }
     if (!made->options.separator) made->options.separator = ',';
     made->callback =
-        LS_CALLBACK(.name = "csv_logger", .context = made, .on_train_begin = begin, .on_epoch_end = put_row,
-                    .on_train_end = end, .release = release, .warn_only = made->options.warn_only);
+        LS_CALLBACK(.name = "csv_logger", .context = made, .on_train_begin = begin_csv_log, .on_epoch_end = put_row,
+                    .on_train_end = end_csv_log, .release = release_csv_log, .warn_only = made->options.warn_only);
     *callback = &made->callback;
     return LS_OK;
 }

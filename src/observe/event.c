@@ -117,7 +117,7 @@ struct node_parts {
 
 static char shapes_key[] = "_output_shapes";
 
-/* How many examples there are is not known: -1. */
+/* The number of examples is not known: -1. */
 static void fill_output(struct node_parts *parts, const ls_shape *output) {
     ls__tensor_shape__init(&parts->shape);
     for (int i = 0; i <= output->rank; i++) {

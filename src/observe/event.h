@@ -13,7 +13,7 @@ struct ls_event_bytes {
 struct ls_event {
     double wall_time; /* seconds since 1970 */
     int64_t step;
-    const char *tag;    /* NULL: a file's first event, which says its version */
+    const char *tag;    /* NULL for a file's first event, which says its version */
     const char *plugin; /* "scalars", "histograms", "images" */
     enum ls_event_type type;
     ls_shape shape;
@@ -32,5 +32,6 @@ ls_status ls_event_pack_graph(const struct ls_event_node *nodes, size_t count, d
                               size_t *size);
 /* *bytes is freed with ls_free. */
 ls_status ls_event_pack(const struct ls_event *event, uint8_t **bytes, size_t *size);
-/* Tag and step of an event; the tag is empty where it is a file's first, or a graph. False: it is no event. */
+/* Reads tag and step of an event. The tag is empty for a file's first event and for a graph. Returns false for other
+ * bytes. */
 bool ls_event_read(const uint8_t *bytes, size_t size, char tag[LS_EVENT_TAG], int64_t *step);

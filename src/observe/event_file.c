@@ -1,4 +1,5 @@
-/* Writing events. A file's name is TensorFlow's: events.out.tfevents.SECONDS.HOST.PID.NUMBER.v2. */
+/* Writing events. A file's name is TensorFlow's: events.out.tfevents.SECONDS.HOST.PID.NUMBER.v2, with the
+ * writer's before its end. */
 #include "observe/event_file.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ struct ls_event_file {
     char path[4096];
 };
 
-static ls_status fail_path(const char *doing, const char *path) {
+static ls_status fail_event_file_path(const char *doing, const char *path) {
     int error = errno;
     return ls_fail(ls_errno_status(error), "cannot %s '%s': %s", doing, path, strerror(error));
 }
@@ -29,14 +30,14 @@ static double wall_time(void) {
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-static ls_status put(struct ls_event_file *file, const void *bytes, size_t size) {
+static ls_status put_event_file(struct ls_event_file *file, const void *bytes, size_t size) {
     uint8_t header[LS_RECORD_HEADER], footer[LS_RECORD_FOOTER];
-    ls_record_header(size, header);
-    ls_record_footer(bytes, size, footer);
+    ls_record_frame_header(size, header);
+    ls_record_frame_footer(bytes, size, footer);
     if (fwrite(header, 1, sizeof(header), file->out) == sizeof(header) && fwrite(bytes, 1, size, file->out) == size &&
         fwrite(footer, 1, sizeof(footer), file->out) == sizeof(footer))
         return LS_OK;
-    return fail_path("write", file->path);
+    return fail_event_file_path("write", file->path);
 }
 
 static ls_status put_event(struct ls_event_file *file, struct ls_event *event) {
@@ -44,29 +45,35 @@ static ls_status put_event(struct ls_event_file *file, struct ls_event *event) {
     size_t size = 0;
     event->wall_time = wall_time();
     ls_status status = ls_event_pack(event, &bytes, &size);
-    return status ? status : put(file, bytes, size);
+    return status ? status : put_event_file(file, bytes, size);
+}
+
+void ls_event_file_end(uint64_t run, char end[LS_EVENT_RUN + sizeof(LS_EVENT_FILE_END)]) {
+    (void)snprintf(end, LS_EVENT_RUN + sizeof(LS_EVENT_FILE_END), ".%016llx" LS_EVENT_FILE_END,
+                   (unsigned long long)run);
 }
 
 /* A name that no other file of this process has. */
-static ls_status create(struct ls_event_file *file, const char *folder) {
-    char host[256] = "localhost";
+static ls_status create(struct ls_event_file *file, const char *folder, uint64_t run) {
+    char host[256] = "localhost", end[LS_EVENT_RUN + sizeof(LS_EVENT_FILE_END)];
+    ls_event_file_end(run, end);
     (void)gethostname(host, sizeof(host) - 1);
     for (int number = 0; !file->out; number++) {
-        int length = snprintf(file->path, sizeof(file->path), "%s/events.out.tfevents.%010lld.%s.%d.%d.v2", folder,
-                              (long long)time(NULL), host, (int)getpid(), number);
+        int length = snprintf(file->path, sizeof(file->path), "%s/events.out.tfevents.%010lld.%s.%d.%d%s", folder,
+                              (long long)time(NULL), host, (int)getpid(), number, end);
         if (length >= (int)sizeof(file->path)) return ls_fail(LS_INVALID_ARGUMENT, "'%.80s...' is too long", folder);
         file->out = fopen(file->path, "wxe");
-        if (!file->out && errno != EEXIST) return fail_path("create", file->path);
+        if (!file->out && errno != EEXIST) return fail_event_file_path("create", file->path);
     }
     return LS_OK;
 }
 
-ls_status ls_event_file_open(const char *folder, struct ls_event_file **file) {
-    if (mkdir(folder, 0777) && errno != EEXIST) return fail_path("make folder", folder);
+ls_status ls_event_file_open(const char *folder, uint64_t run, struct ls_event_file **file) {
+    if (mkdir(folder, 0777) && errno != EEXIST) return fail_event_file_path("make folder", folder);
     struct ls_event_file *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("an event file", sizeof(*made));
     struct ls_event first = {.tag = NULL};
-    ls_status status = create(made, folder);
+    ls_status status = create(made, folder, run);
     if (!status) status = put_event(made, &first);
     if (!status) status = ls_event_file_flush(made);
     if (status) {
@@ -79,19 +86,19 @@ ls_status ls_event_file_open(const char *folder, struct ls_event_file **file) {
 }
 
 ls_status ls_event_file_flush(struct ls_event_file *file) {
-    return fflush(file->out) ? fail_path("write", file->path) : LS_OK;
+    return fflush(file->out) ? fail_event_file_path("write", file->path) : LS_OK;
 }
 
 ls_status ls_event_file_close(struct ls_event_file *file) {
     if (!file) return LS_OK;
-    ls_status status = fclose(file->out) ? fail_path("write", file->path) : LS_OK;
+    ls_status status = fclose(file->out) ? fail_event_file_path("write", file->path) : LS_OK;
     ls_free(file);
     return status;
 }
 
 /* ---- kinds of events ---- */
 
-ls_status ls_event_scalar(struct ls_event_file *file, const char *tag, int64_t step, double value) {
+ls_status ls_event_file_scalar(struct ls_event_file *file, const char *tag, int64_t step, double value) {
     float number = (float)value;
     struct ls_event event = {.step = step,
                              .tag = tag,
@@ -113,8 +120,8 @@ static bool find_range(const float *values, size_t count, double *low, double *h
     return *low <= *high;
 }
 
-/* Where all values are the same, they are in the last bucket, and all edges are that value. */
-void ls_histogram_buckets(const float *values, size_t count, double buckets[LS_HISTOGRAM_BUCKETS][3]) {
+/* Equal values all lie in the last bucket, and all edges are that value. */
+void ls_event_file_histogram_buckets(const float *values, size_t count, double buckets[LS_HISTOGRAM_BUCKETS][3]) {
     double low, high;
     memset(buckets, 0, sizeof(double[LS_HISTOGRAM_BUCKETS][3]));
     if (!find_range(values, count, &low, &high)) return;
@@ -130,10 +137,10 @@ void ls_histogram_buckets(const float *values, size_t count, double buckets[LS_H
     }
 }
 
-ls_status ls_event_histogram(struct ls_event_file *file, const char *tag, int64_t step, const float *values,
-                             size_t count) {
+ls_status ls_event_file_histogram(struct ls_event_file *file, const char *tag, int64_t step, const float *values,
+                                  size_t count) {
     double buckets[LS_HISTOGRAM_BUCKETS][3];
-    ls_histogram_buckets(values, count, buckets);
+    ls_event_file_histogram_buckets(values, count, buckets);
     struct ls_event event = {.step = step,
                              .tag = tag,
                              .plugin = "histograms",
@@ -143,15 +150,15 @@ ls_status ls_event_histogram(struct ls_event_file *file, const char *tag, int64_
     return put_event(file, &event);
 }
 
-ls_status ls_event_graph(struct ls_event_file *file, const struct ls_event_node *nodes, size_t count) {
+ls_status ls_event_file_graph(struct ls_event_file *file, const struct ls_event_node *nodes, size_t count) {
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = NULL;
     size_t size = 0;
     ls_status status = ls_event_pack_graph(nodes, count, wall_time(), &bytes, &size);
-    return status ? status : put(file, bytes, size);
+    return status ? status : put_event_file(file, bytes, size);
 }
 
-ls_status ls_event_images(struct ls_event_file *file, const char *tag, int64_t step, const ls_shape *height_width,
-                          const struct ls_event_bytes *images, size_t count) {
+ls_status ls_event_file_images(struct ls_event_file *file, const char *tag, int64_t step, const ls_shape *height_width,
+                               const struct ls_event_bytes *images, size_t count) {
     char sides[2][24];
     LS_CLEANUP(ls_free_pointer) struct ls_event_bytes *strings = ls_alloc_array(count + 2, sizeof(*strings));
     if (!strings) return ls_fail_memory("images", count);

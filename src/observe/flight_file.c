@@ -19,18 +19,18 @@ struct ls_flight_file {
     int64_t offset;
 };
 
-static ls_status refuse(const char *path, int error) {
+static ls_status refuse_flight_file(const char *path, int error) {
     return ls_fail(LS_INVALID_ARGUMENT, "cannot write '%s' (LOCKSTEP_FLIGHT_RECORD_FOLDER): %s", path, strerror(error));
 }
 
-static void release(struct ls_flight_file *file) {
+static void release_flight_file(struct ls_flight_file *file) {
     if (file->out) (void)fclose(file->out);
     ls_free(file->path);
     ls_free(file);
 }
 
 static void release_pointer(struct ls_flight_file **file) {
-    if (*file) release(*file);
+    if (*file) release_flight_file(*file);
 }
 
 ls_status ls_flight_file_open(const struct ls_flight_file_config *config, struct ls_flight_file **file) {
@@ -42,7 +42,7 @@ ls_status ls_flight_file_open(const struct ls_flight_file_config *config, struct
     made->offset = ls_chrome_offset();
     (void)snprintf(made->path, length, "%s/flight.rank%d.pid%d.json", config->folder, config->rank, (int)getpid());
     made->out = fopen(made->path, "we");
-    if (!made->out) return refuse(made->path, errno);
+    if (!made->out) return refuse_flight_file(made->path, errno);
     (void)fprintf(made->out, "{\"traceEvents\": [\n");
     ls_chrome_process(made->out, config->rank);
     (void)fprintf(made->out, ",\n");
@@ -51,9 +51,9 @@ ls_status ls_flight_file_open(const struct ls_flight_file_config *config, struct
     return LS_OK;
 }
 
-static void print_text(FILE *out, const char *key, const char *text) {
+static void print_flight_file_text(FILE *out, const char *key, const char *text) {
     (void)fprintf(out, "\"%s\": ", key);
-    ls_put_json_ascii(out, text);
+    ls_json_put_ascii(out, text);
     (void)fprintf(out, ", ");
 }
 
@@ -62,15 +62,15 @@ void ls_flight_file_add(struct ls_flight_file *file, const struct ls_flight_span
     int64_t ended = span->ended ? span->ended : ls_now();
     int64_t begun = span->begun ? span->begun : ended;
     (void)fprintf(out, ",\n{\"name\": ");
-    ls_put_json_ascii(out, span->name);
+    ls_json_put_ascii(out, span->name);
     (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", file->config.rank, LS_FLIGHT_THREAD);
     ls_chrome_time(out, "ts", begun + file->offset);
     ls_chrome_time(out, "dur", ended - begun);
     (void)fprintf(out, ", \"args\": {\"sequence\": %llu, ", (unsigned long long)span->sequence);
-    print_text(out, "kind", span->kind);
-    print_text(out, "dtype", span->dtype);
-    if (span->algorithm) print_text(out, "algorithm", span->algorithm);
-    print_text(out, "state", span->state);
+    print_flight_file_text(out, "kind", span->kind);
+    print_flight_file_text(out, "dtype", span->dtype);
+    if (span->algorithm) print_flight_file_text(out, "algorithm", span->algorithm);
+    print_flight_file_text(out, "state", span->state);
     (void)fprintf(out, "\"count\": %llu, \"bytes\": %llu}}", (unsigned long long)span->count,
                   (unsigned long long)span->bytes);
 }
@@ -85,9 +85,9 @@ static void print_end(const struct ls_flight_file *file) {
                   "\"%s\", \"flight_record\": true, \"rank\": %d, \"workers\": %d, \"pid\": %d, \"clock\": \"%s\", "
                   "\"host\": ",
                   (long long)LS_CHROME_TIME_BASE, LS_VERSION, config->rank, config->size, (int)getpid(), clock);
-    ls_put_json_ascii(file->out, host);
+    ls_json_put_ascii(file->out, host);
     (void)fprintf(file->out, ", \"reason\": ");
-    ls_put_json_ascii(file->out, config->reason);
+    ls_json_put_ascii(file->out, config->reason);
     (void)fprintf(file->out, ", \"dropped_collectives\": %llu}}\n", (unsigned long long)config->dropped);
 }
 
@@ -97,8 +97,8 @@ ls_status ls_flight_file_close(struct ls_flight_file *file, char **path) {
     bool failed = ferror(file->out) != 0;
     failed = fclose(file->out) != 0 || failed;
     file->out = NULL;
-    ls_status status = failed ? refuse(file->path, errno ? errno : EIO) : LS_OK;
+    ls_status status = failed ? refuse_flight_file(file->path, errno ? errno : EIO) : LS_OK;
     if (!status) *path = ls_steal(file->path);
-    release(file);
+    release_flight_file(file);
     return status;
 }

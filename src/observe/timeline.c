@@ -1,5 +1,4 @@
-/* What the ranks have in common. Collectives are matched by their key, up to the first that is another one on some
- * rank.
+/* Matches the collectives of all ranks by their key, up to the first that differs on some rank.
  *
  * Clocks: nobody can leave an all-reduce before all have come, so all leave it within about the time that a message
  * takes. The offset of a rank's clock is the median over the collectives in common of (the first rank's end - its end),
@@ -87,8 +86,8 @@ static struct ls_timeline_rank *first_rank(const struct ls_timeline *timeline) {
     return &timeline->ranks[rank];
 }
 
-/* What all known ranks have at the key of one of them; spans[workers], NULL where a rank is unknown. False: not all
- * have it. */
+/* The spans of all known ranks at the key of one of them; spans[workers] has NULL for an unknown rank. Returns false
+ * unless all have it. */
 static bool find_all(const struct ls_timeline *timeline, struct ls_timeline_key key,
                      const struct ls_timeline_span **spans) {
     for (int rank = 0; rank < timeline->workers; rank++) {
@@ -136,6 +135,10 @@ struct alignment {
     int64_t low, high; /* the offset lies between */
 };
 
+/* With o the offset wanted, own time t happens at t + o of the first rank. Each rank's end lies after the other's
+ * begin: own->ended + o >= other->begun gives low, and other->ended >= own->begun + o gives high. Each collective may
+ * narrow both. A broadcast gives no bound (meets_all is false): its root may leave before others come. NTP bounds the
+ * offset by the same argument with a request and its answer (RFC 5905, section 8). */
 static void note_ends(struct ls_timeline *timeline, const struct ls_timeline_span *const *spans, void *context) {
     struct alignment *alignment = context;
     const struct ls_timeline_span *own = spans[alignment->rank], *other = spans[alignment->first];
@@ -151,6 +154,9 @@ static int by_value(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
+/* A median, for one rank's late wake-up after a collective makes one delta wrong by any amount. Clocks that drift
+ * against each other over a long run can leave low above high. No single offset is certain then, so the median goes
+ * uncut. */
 static void set_offset(struct ls_timeline_rank *rank, struct alignment *alignment) {
     if (!alignment->count) return;
     qsort(alignment->deltas, alignment->count, sizeof(*alignment->deltas), by_value);
@@ -195,7 +201,10 @@ static ls_status align(struct ls_timeline *timeline, int rank, const struct ls_t
 
 /* ---- sums ---- */
 
-/* [workers] where each rank's collective in common before this one ended; 0: this is the first. */
+/* [workers] where each rank's collective in common before this one ended; 0: this is the first. A rank's time falls in
+ * three: compute from its last common collective's end to its begin of this one, wait until the last rank begins
+ * (latest), wire from then on. ended caps the wait, since an offset's error may put latest after the rank's own end.
+ * late counts latest - second: what the others would gain if the last rank came with the last but one. */
 static void add_up(struct ls_timeline *timeline, const struct ls_timeline_span *const *spans, void *context) {
     int64_t *before = context, latest = INT64_MIN, second = INT64_MIN;
     int last = -1;

@@ -1,5 +1,5 @@
-/* The timelines and flight records of a run's ranks, read back and laid beside each other: what lockstep timeline does.
- * Files may be damaged in any way; what is wrong with one is one error that names it and the place. */
+/* The timelines and flight records of a run's ranks, read back and laid beside each other for lockstep timeline. Files
+ * may be damaged in any way. A damaged file is one error that names it and the place. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -32,14 +32,10 @@ struct ls_timeline_file {
     struct ls_timeline_thread *threads;
     size_t span_count, thread_count;
 };
-/* timeline_read.c. INVALID_ARGUMENT naming path, line and column, or the event. */
-ls_status ls_timeline_parse(const char *path, const char *text, size_t size, struct ls_timeline_file *file);
-ls_status ls_timeline_read(const char *path, struct ls_timeline_file *file);
-void ls_timeline_file_free(struct ls_timeline_file *file);
 
 /* A rank as the collectives show it. */
 struct ls_timeline_rank {
-    const struct ls_timeline_file *file; /* NULL: no file of it tells of collectives */
+    const struct ls_timeline_file *file; /* NULL if no file of it tells of collectives */
     struct ls_timeline_span **calls;     /* [count] its collectives by key, each once; borrowed from file */
     size_t count;
     bool aligned;               /* offset is known: the clock is the first rank's or was compared with it */
@@ -63,10 +59,5 @@ struct ls_timeline {
  * of one run. */
 ls_status ls_timeline_new(struct ls_timeline_file *files, int count, struct ls_timeline **timeline);
 void ls_timeline_free(struct ls_timeline *timeline);
-/* What the rank has at key; NULL: nothing. */
+/* The rank's span at key, or NULL. */
 const struct ls_timeline_span *ls_timeline_find(const struct ls_timeline_rank *rank, struct ls_timeline_key key);
-
-/* timeline_print.c */
-void ls_timeline_print_merged(const struct ls_timeline *timeline, FILE *out);
-void ls_timeline_print_text(const struct ls_timeline *timeline, FILE *out);
-void ls_timeline_print_json(const struct ls_timeline *timeline, FILE *out);

@@ -1,4 +1,6 @@
 /* The merged trace, and the summary for people and for machines. */
+#include "observe/timeline_print.h"
+
 #include "base/json.h"
 #include "observe/timeline.h"
 
@@ -11,7 +13,7 @@
 static void print_span(FILE *out, const struct ls_timeline *timeline, const struct ls_timeline_file *file,
                        const struct ls_timeline_span *span) {
     (void)fprintf(out, ",\n{\"name\": ");
-    ls_put_json_ascii(out, span->name);
+    ls_json_put_ascii(out, span->name);
     (void)fprintf(out, ", \"ph\": \"X\", \"pid\": %d, \"tid\": %d", file->rank, span->tid);
     ls_chrome_time(out, "ts", span->begun + timeline->ranks[file->rank].offset);
     ls_chrome_time(out, "dur", span->ended - span->begun);
@@ -47,7 +49,7 @@ static bool is_later(const struct ls_timeline_span *a, const struct ls_timeline_
     return a->key.minor > b->key.minor;
 }
 
-/* The last collective that any rank came to; NULL: there is none. */
+/* The last collective that any rank came to, or NULL. */
 static const struct ls_timeline_span *last_of_all(const struct ls_timeline *timeline) {
     const struct ls_timeline_span *latest = NULL;
     for (int i = 0; i < timeline->workers; i++) {
@@ -57,7 +59,7 @@ static const struct ls_timeline_span *last_of_all(const struct ls_timeline *time
     return latest;
 }
 
-/* How a rank stands to the last collective of all. */
+/* A rank's progress in the last collective of all. */
 enum standing { UNKNOWN, MISSING, WAITING, THROUGH };
 static const char *const standings[] = {"unknown", "missing", "waiting", "through"};
 
@@ -169,7 +171,7 @@ static void print_json_call(FILE *out, const char *name, const struct ls_timelin
         return;
     }
     (void)fprintf(out, "{\"key\": [%lld, %lld], \"what\": ", (long long)call->key.major, (long long)call->key.minor);
-    ls_put_json_ascii(out, call->label);
+    ls_json_put_ascii(out, call->label);
     (void)fprintf(out, ", \"through\": %s}", call->through ? "true" : "false");
 }
 
@@ -189,7 +191,7 @@ static void print_json_rank(FILE *out, const struct ls_timeline *timeline, int i
                       rank->wire / 1e6);
         print_json_call(out, "last", last_call(rank));
         (void)fprintf(out, ", \"error\": ");
-        ls_put_json_ascii(out, rank->file->reason);
+        ls_json_put_ascii(out, rank->file->reason);
     }
     (void)fprintf(out, "}");
 }
@@ -207,7 +209,7 @@ static void print_json_difference(FILE *out, const struct ls_timeline *timeline)
         const struct ls_timeline_span *own = ls_timeline_find(&timeline->ranks[i], timeline->difference);
         if (!own) continue;
         (void)fprintf(out, "%s\"%d\": ", first ? "" : ", ", i);
-        ls_put_json_ascii(out, own->label);
+        ls_json_put_ascii(out, own->label);
         first = false;
     }
     (void)fprintf(out, "}}");

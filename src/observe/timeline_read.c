@@ -1,6 +1,6 @@
 /* Reading one file back. Every member is checked before it is used. The one file here that knows cJSON. */
 #define _GNU_SOURCE
-#include "observe/timeline.h"
+#include "observe/timeline_read.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ static bool read_time(const cJSON *object, const char *name, double low, int64_t
     return true;
 }
 
-static const char *read_text(const cJSON *object, const char *name) {
+static const char *read_timeline_read_text(const cJSON *object, const char *name) {
     const cJSON *item = member(object, name);
     return cJSON_IsString(item) ? item->valuestring : NULL;
 }
@@ -68,7 +68,8 @@ static ls_status set_label(struct ls_timeline_span *span, const char *format, ..
 
 /* One of a flight record. */
 static ls_status read_flight(const char *path, size_t event, const cJSON *args, struct ls_timeline_span *span) {
-    const char *kind = read_text(args, "kind"), *dtype = read_text(args, "dtype"), *state = read_text(args, "state");
+    const char *kind = read_timeline_read_text(args, "kind"), *dtype = read_timeline_read_text(args, "dtype"),
+               *state = read_timeline_read_text(args, "state");
     int64_t count;
     if (!read_whole(args, "sequence", MAX_WHOLE, &span->key.major)) return refuse_member(path, event, "args.sequence");
     if (!read_whole(args, "count", MAX_WHOLE, &count)) return refuse_member(path, event, "args.count");
@@ -84,10 +85,17 @@ static ls_status read_flight(const char *path, size_t event, const cJSON *args, 
     return set_label(span, "%s '%s' of %lld %s", kind, span->name, (long long)count, dtype);
 }
 
-/* One of a timeline: the all-reduce of a bucket. */
+/* "all-reduce", or of a communicator "all-reduce NAME". */
+static bool is_all_reduce(const char *name) {
+    static const char kind[] = "all-reduce";
+    size_t length = sizeof(kind) - 1;
+    return !strncmp(name, kind, length) && (!name[length] || name[length] == ' ');
+}
+
+/* One of a timeline: the all-reduce of a bucket, or a communicator's. */
 static ls_status read_bucket(const cJSON *args, struct ls_timeline_span *span) {
     int64_t bytes;
-    if (strcmp(span->name, "all-reduce") || !read_whole(args, "step", MAX_WHOLE, &span->key.major) ||
+    if (!is_all_reduce(span->name) || !read_whole(args, "step", MAX_WHOLE, &span->key.major) ||
         !read_whole(args, "bucket", MAX_WHOLE, &span->key.minor) || !read_whole(args, "bytes", MAX_WHOLE, &bytes))
         return LS_OK;
     span->collective = span->through = span->meets_all = true;
@@ -98,7 +106,7 @@ static ls_status read_bucket(const cJSON *args, struct ls_timeline_span *span) {
 
 static ls_status read_span(const struct ls_timeline_file *file, size_t event, const cJSON *item,
                            struct ls_timeline_span *span) {
-    const char *name = read_text(item, "name");
+    const char *name = read_timeline_read_text(item, "name");
     const cJSON *args = member(item, "args");
     int64_t tid, duration;
     if (!name) return refuse_member(file->path, event, "name");
@@ -115,7 +123,8 @@ static ls_status read_span(const struct ls_timeline_file *file, size_t event, co
 }
 
 static ls_status read_label(struct ls_timeline_file *file, size_t event, const cJSON *item) {
-    const char *name = read_text(item, "name"), *text = read_text(member(item, "args"), "name");
+    const char *name = read_timeline_read_text(item, "name"),
+               *text = read_timeline_read_text(member(item, "args"), "name");
     struct ls_timeline_thread *thread = &file->threads[file->thread_count];
     int64_t tid;
     if (!name) return refuse_member(file->path, event, "name");
@@ -135,7 +144,7 @@ static ls_status read_events(struct ls_timeline_file *file, const cJSON *events)
     file->threads = ls_alloc_array(count + 1, sizeof(*file->threads));
     if (!file->spans || !file->threads) return ls_fail_memory("a timeline", count * sizeof(*file->spans));
     cJSON_ArrayForEach(item, events) {
-        const char *phase = read_text(item, "ph");
+        const char *phase = read_timeline_read_text(item, "ph");
         bool label = phase && !strcmp(phase, "M");
         if (!label && (!phase || strcmp(phase, "X"))) return refuse_member(file->path, index, "ph");
         ls_status status =
@@ -148,7 +157,7 @@ static ls_status read_events(struct ls_timeline_file *file, const cJSON *events)
 
 /* ---- the file ---- */
 
-static ls_status refuse(const char *path, const char *what) {
+static ls_status refuse_timeline_read(const char *path, const char *what) {
     return ls_fail(LS_INVALID_ARGUMENT,
                    "%s: %s: it is no timeline (LOCKSTEP_TRACE) and no flight record of one rank of Lockstep", path,
                    what);
@@ -156,16 +165,16 @@ static ls_status refuse(const char *path, const char *what) {
 
 static ls_status read_head(struct ls_timeline_file *file, const cJSON *root) {
     const cJSON *other = member(root, "otherData"), *base = member(root, "baseTimeNanoseconds");
-    const char *clock = read_text(other, "clock"), *reason = read_text(other, "reason");
+    const char *clock = read_timeline_read_text(other, "clock"), *reason = read_timeline_read_text(other, "reason");
     int64_t rank, workers;
-    if (!cJSON_IsArray(member(root, "traceEvents"))) return refuse(file->path, "no array 'traceEvents'");
-    if (!read_text(other, "lockstep")) return refuse(file->path, "no 'otherData.lockstep'");
+    if (!cJSON_IsArray(member(root, "traceEvents"))) return refuse_timeline_read(file->path, "no array 'traceEvents'");
+    if (!read_timeline_read_text(other, "lockstep")) return refuse_timeline_read(file->path, "no 'otherData.lockstep'");
     if (!read_whole(other, "workers", MAX_WORKERS, &workers) || !workers)
-        return refuse(file->path, "no number 'otherData.workers'");
+        return refuse_timeline_read(file->path, "no number 'otherData.workers'");
     if (!read_whole(other, "rank", (double)(workers - 1), &rank))
-        return refuse(file->path, "no number 'otherData.rank' below 'otherData.workers'");
+        return refuse_timeline_read(file->path, "no number 'otherData.rank' below 'otherData.workers'");
     if (!cJSON_IsNumber(base) || base->valuedouble != (double)LS_CHROME_TIME_BASE)
-        return refuse(file->path, "'baseTimeNanoseconds' is not Lockstep's");
+        return refuse_timeline_read(file->path, "'baseTimeNanoseconds' is not Lockstep's");
     file->rank = (int)rank;
     file->workers = (int)workers;
     file->is_flight = cJSON_IsTrue(member(other, "flight_record"));
@@ -200,11 +209,11 @@ static ls_status parse(const char *text, size_t size, struct ls_timeline_file *f
     return status ? status : read_events(file, member(root, "traceEvents"));
 }
 
-ls_status ls_timeline_parse(const char *path, const char *text, size_t size, struct ls_timeline_file *file) {
+ls_status ls_timeline_read_parse(const char *path, const char *text, size_t size, struct ls_timeline_file *file) {
     struct ls_timeline_file made = {.path = ls_strdup(path)};
     ls_status status = made.path ? parse(text, size, &made) : label_memory();
     if (status)
-        ls_timeline_file_free(&made);
+        ls_timeline_read_free_file(&made);
     else
         *file = made;
     return status;
@@ -219,12 +228,12 @@ ls_status ls_timeline_read(const char *path, struct ls_timeline_file *file) {
     int error = size < 0 && !(in && feof(in)) ? errno : 0;
     if (in) (void)fclose(in);
     ls_status status = error ? ls_fail(LS_INVALID_ARGUMENT, "cannot read '%s': %s", path, strerror(error))
-                             : ls_timeline_parse(path, text, size < 0 ? 0 : (size_t)size, file);
+                             : ls_timeline_read_parse(path, text, size < 0 ? 0 : (size_t)size, file);
     free(text);
     return status;
 }
 
-void ls_timeline_file_free(struct ls_timeline_file *file) {
+void ls_timeline_read_free_file(struct ls_timeline_file *file) {
     for (size_t i = 0; file->spans && i < file->span_count; i++) {
         ls_free(file->spans[i].name);
         cJSON_free(file->spans[i].args);

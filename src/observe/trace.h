@@ -16,21 +16,23 @@ struct ls_trace_config {
     size_t capacity;          /* spans that a track keeps; 0: 65536 */
     const struct ls_log *log; /* copied */
 };
-/* Opens the file. One that cannot be opened is a warning and a NULL trace: training goes on without a timeline. */
+/* Opens the file. An error names it. */
 ls_status ls_trace_new(const struct ls_trace_config *config, struct ls_trace **trace);
-/* A track for one thread, named for people; trace owns it. Not while the threads run. One of that name that is there is
- * given again; NULL for a NULL trace. */
+/* Adds a track for one thread, named for people; trace owns it. No thread may run meanwhile. A present track of that
+ * name is given again. A NULL trace gives NULL. */
 ls_status ls_trace_add_track(struct ls_trace *trace, const char *name, struct ls_track **track);
-/* When no thread writes any more: writes the file, says so in one line, frees. NULL is nothing. */
-void ls_trace_close(struct ls_trace *trace);
+/* Writes the file, says so in one line, and frees the trace. No thread may write any more. An error names a file that
+ * is not whole. NULL is nothing. */
+ls_status ls_trace_close(struct ls_trace *trace);
 
-/* What is said about a span beside its name. */
+/* The facts of a span beside its name. */
 struct ls_span_facts {
     int64_t step;  /* from 1; 0: none */
     size_t bucket; /* said where bytes are */
     size_t bytes;  /* 0: none */
 };
-void ls_track_add(struct ls_track *track, const char *name, int64_t begun, int64_t ended, struct ls_span_facts facts);
+void ls_trace_track_add(struct ls_track *track, const char *name, int64_t begun, int64_t ended,
+                        struct ls_span_facts facts);
 
 /* A span: begun = ls_track_begin(track); ...; ls_track_end(track, begun, "name", facts). The name is copied, up to 39
  * bytes. With a NULL track both are one test of a pointer. */
@@ -38,5 +40,5 @@ static inline int64_t ls_track_begin(const struct ls_track *track) {
     return track ? ls_now() : 0;
 }
 static inline void ls_track_end(struct ls_track *track, int64_t begun, const char *name, struct ls_span_facts facts) {
-    if (track) ls_track_add(track, name, begun, ls_now(), facts);
+    if (track) ls_trace_track_add(track, name, begun, ls_now(), facts);
 }

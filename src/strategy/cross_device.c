@@ -1,8 +1,11 @@
-/* Cross-device ops within one worker (tf.distribute.CrossDeviceOps): who adds which part. All fold the same tree, so
- * the choice never changes the bits; any device count is right, odd ones too. */
+/* Cross-device ops within one worker (tf.distribute.CrossDeviceOps) decide which device adds which part. All fold the
+ * same tree, so the choice never changes the bits. Any device count is right, odd ones too. */
+#include "strategy/cross_device.h"
+
 #include "base/denormal.h"
-#include "base/dtype.h"
-#include "collective/reduce.h"
+#include "collective/schedule/fold.h"
+#include "collective/schedule/reduce.h"
+#include "strategy/replica.h"
 #include "strategy/strategy.h"
 
 #include <string.h>
@@ -15,7 +18,7 @@ static void reduce_range(const struct ls_cross_device_call *call, int owner, siz
     for (int i = 0; i < call->participants; i++) leaves[i] = (char *)call->arrays[i] + offset;
     char *result = (char *)call->arrays[owner] + offset;
     ls_fold_tree(call->op, call->dtype, result, leaves, 0, call->participants, call->participants, end - begin);
-    if (call->op == LS_MEAN) ls_divide(call->dtype, result, end - begin, call->participants);
+    if (call->op == LS_MEAN) ls_reduce_divide(call->dtype, result, end - begin, call->participants);
     for (int i = 0; i < call->participants; i++)
         if (i != owner) memcpy((char *)call->arrays[i] + offset, result, (end - begin) * width);
 }
@@ -25,8 +28,8 @@ static void share_one_device(const struct ls_cross_device_call *call, int partic
     if (participant == 0) reduce_range(call, 0, 0, call->count);
 }
 
-/* HierarchicalCopyAllReduce's idea, the work spread over the devices, without its halves: participant i owns the i-th
- * of n equal parts. Parts begin at multiples of 16 elements, so that no two threads write one cache line. */
+/* HierarchicalCopyAllReduce spreads the work over the devices. Here it has no halves: participant i owns the i-th of n
+ * equal parts. Parts begin at multiples of 16 elements, so that no two threads write one cache line. */
 static void share_hierarchical(const struct ls_cross_device_call *call, int participant) {
     size_t blocks = (call->count + 15) / 16, n = (size_t)call->participants, i = (size_t)participant;
     size_t begin = blocks * i / n * 16, end = blocks * (i + 1) / n * 16;
@@ -44,6 +47,8 @@ const struct ls_cross_device *ls_cross_device_find(ls_cross_device_ops ops) {
     return (size_t)ops < sizeof(table) / sizeof(table[0]) ? &table[ops] : NULL;
 }
 
+/* The first meeting makes sure that all arrays are written, the second that all parts are added. Between them each
+ * thread writes only the part that it owns, in the arrays of all. */
 ls_status ls_cross_device_all_reduce(struct ls_replica *replica, const struct ls_cross_device_call *call) {
     ls_status status = ls_replicas_meet(replica, NULL, NULL);
     if (status) return status;

@@ -1,13 +1,16 @@
 /* Strategy.gather: all replicas' values, concatenated in replica order along an axis. */
 #include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
+#include "base/need.h"
+#include "collective/all_gather.h"
 #include "collective/group.h"
 #include "strategy/strategy.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* What every replica's extent along the axis is, by replica id; and the part of the shape that all share. */
+/* Every replica's extent along the axis, by replica id, and the part of the shape that all share. */
 struct gathering {
     ls_strategy *strategy;
     ls_dtype dtype;
@@ -17,13 +20,14 @@ struct gathering {
     size_t outer, inner_bytes;
 };
 
-static ls_status check_local(const struct gathering *gathering, const ls_shape *shapes) {
+static ls_status check_local(const struct gathering *gathering, const void *const *values, const ls_shape *shapes) {
     if (gathering->axis < 0 || gathering->axis >= shapes[0].rank)
         return ls_fail(LS_INVALID_ARGUMENT, "axis %d is not an axis of a value of rank %d%s", gathering->axis,
                        shapes[0].rank, shapes[0].rank ? "" : " (scalars cannot be gathered: give them shape (1))");
     for (int i = 0; i < gathering->strategy->local_count; i++) {
         ls_shape same = shapes[i];
         if (ls_shape_count(&same) < 0) return ls_fail(LS_INVALID_ARGUMENT, "local replica %d has a bad shape", i);
+        if (!values[i] && ls_shape_count(&same)) return ls_fail(LS_INVALID_ARGUMENT, "values[%d] is NULL", i);
         same.dims[gathering->axis] = shapes[0].dims[gathering->axis];
         if (!ls_shape_equal(&same, &shapes[0]))
             return ls_fail(LS_INVALID_ARGUMENT, "local replicas 0 and %d have shapes that differ outside axis %d", i,
@@ -32,11 +36,11 @@ static ls_status check_local(const struct gathering *gathering, const ls_shape *
     return LS_OK;
 }
 
-/* All shapes to all workers; they must agree outside the axis. */
+/* Sends all shapes to all workers. The shapes must agree outside the axis. */
 static ls_status exchange_shapes(struct gathering *gathering, const ls_shape *shapes) {
     ls_strategy *strategy = gathering->strategy;
     size_t words = sizeof(ls_shape) / sizeof(int64_t), replicas = (size_t)strategy->total_count;
-    int workers = strategy->membership->size;
+    int workers = strategy->runtime->size;
     LS_CLEANUP(ls_free_pointer) ls_shape *all = ls_alloc_array(replicas, sizeof(*all));
     LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array((size_t)workers, sizeof(*counts));
     gathering->extents = ls_alloc_array(replicas, sizeof(*gathering->extents));
@@ -44,7 +48,7 @@ static ls_status exchange_shapes(struct gathering *gathering, const ls_shape *sh
     for (int w = 0; w < workers; w++) counts[w] = words * (size_t)(strategy->first[w + 1] - strategy->first[w]);
     char name[64]; /* with the axis, so that another one elsewhere is an error */
     (void)snprintf(name, sizeof(name), "gather/shapes along axis %d", gathering->axis);
-    ls_status status = ls_group_all_gather(strategy->membership->group, name, LS_INT64, shapes, counts, all);
+    ls_status status = ls_group_all_gather(strategy->runtime->group, name, LS_INT64, shapes, counts, all);
     if (status) return status;
     gathering->shape = all[0];
     gathering->shape.dims[gathering->axis] = 0;
@@ -76,14 +80,14 @@ static size_t value_bytes(const struct gathering *gathering, size_t replica) {
 static ls_status gather_values(const struct gathering *gathering, const void *const *values, char *flat) {
     ls_strategy *strategy = gathering->strategy;
     size_t width = ls_dtype_size(gathering->dtype);
-    int workers = strategy->membership->size;
+    int workers = strategy->runtime->size;
     LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array((size_t)workers, sizeof(*counts));
     if (!counts) return ls_fail_memory("counts", (size_t)workers * sizeof(*counts));
     size_t offset = 0;
     for (int w = 0; w < workers; w++) {
         for (int r = strategy->first[w]; r < strategy->first[w + 1]; r++)
             counts[w] += value_bytes(gathering, (size_t)r) / width;
-        if (w < strategy->membership->rank) offset += counts[w] * width;
+        if (w < strategy->runtime->rank) offset += counts[w] * width;
     }
     char *own = flat + offset;
     for (int i = 0; i < strategy->local_count; i++) {
@@ -91,10 +95,12 @@ static ls_status gather_values(const struct gathering *gathering, const void *co
         if (bytes) memcpy(own, values[i], bytes);
         own += bytes;
     }
-    return ls_group_all_gather(strategy->membership->group, "gather", gathering->dtype, flat + offset, counts, flat);
+    return ls_group_all_gather(strategy->runtime->group, "gather", gathering->dtype, flat + offset, counts, flat);
 }
 
-/* From one value after the other to one row after the other. */
+/* Turns one value after the other into one row after the other. The all-gather brings whole values, one behind the
+ * other. That is the result for axis 0, where outer is 1. For another axis a row of the result takes a row of each
+ * value. */
 static void interleave(const struct gathering *gathering, const char *flat, char *output) {
     size_t replicas = (size_t)gathering->strategy->total_count;
     for (size_t o = 0; o < gathering->outer; o++) {
@@ -109,7 +115,7 @@ static void interleave(const struct gathering *gathering, const char *flat, char
 }
 
 static ls_status gather(struct gathering *gathering, const void *const *values, const ls_shape *shapes, void **output) {
-    ls_status status = check_local(gathering, shapes);
+    ls_status status = check_local(gathering, values, shapes);
     if (!status) status = exchange_shapes(gathering, shapes);
     if (status) return status;
     gathering->outer = 1;
@@ -131,6 +137,7 @@ static ls_status gather(struct gathering *gathering, const void *const *values, 
 
 ls_status ls_gather(ls_strategy *strategy, ls_dtype dtype, const void *const *values, const ls_shape *shapes, int axis,
                     void **output, ls_shape *shape) {
+    LS_NEED(strategy, values, shapes, output, shape);
     struct gathering gathering = {.strategy = strategy, .dtype = dtype, .axis = axis};
     ls_status status = ls_dtype_check(dtype);
     if (!status) status = gather(&gathering, values, shapes, output);

@@ -1,10 +1,15 @@
 /* A distributed iterator for custom loops: the pipeline of fit, with a buffer for each local replica
  * (tf.distribute's experimental_distribute_dataset). */
+#include "strategy/iterator.h"
+
 #include <stdio.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
+#include "base/need.h"
+#include "data/describe.h"
 #include "data/pipeline.h"
+#include "strategy/elastic_state.h"
 #include "strategy/strategy.h"
 
 struct ls_iterator {
@@ -15,24 +20,37 @@ struct ls_iterator {
     struct position {
         int64_t epoch, step;
     } position;        /* that the next call goes to */
-    ls_dataset *own;   /* owns: of a function; NULL: dataset is the same on all workers */
+    ls_dataset *own;   /* owns a function's dataset; NULL if dataset is the same on all workers */
     int64_t *examples; /* owns: how many each worker's own dataset has */
     int workers;       /* of examples */
+    char *lines;       /* owns: what must be equal on all workers; NULL once it is known to be */
     bool valid;        /* the pipeline stands at a step */
     int local_count;
     float *features[LS_MAX_LOCAL_DEVICES];
-    int32_t *labels[LS_MAX_LOCAL_DEVICES];
+    struct ls_targets targets[LS_MAX_LOCAL_DEVICES];
 };
 
-int ls_strategy_portions(const ls_strategy *strategy) {
-    return ls_membership_is_scaled(strategy->membership) ? strategy->base_count : 1;
+int ls_iterator_portions(const ls_strategy *strategy) {
+    return ls_runtime_is_scaled(strategy->runtime) ? strategy->base_count : 1;
 }
 
-/* own: of each worker, its own examples; NULL: all have the same. */
+/* A wrong label makes classes that nobody has. */
+static void warn_of_classes(const ls_strategy *strategy, const struct ls_source *source) {
+    if (!source->occurring || source->classes < 2 * source->occurring) return;
+    ls_log_warning(&strategy->runtime->log,
+                   "data: %s: %d classes, %lld of which occur: example %lld has label %d; is it a class?", source->kind,
+                   source->classes, (long long)source->occurring, (long long)source->greatest_at, source->classes - 1);
+}
+
+static ls_status ask_abort(void *context) {
+    return ls_abort_raised(context) ? ls_abort_status(context) : LS_OK;
+}
+
+/* own has the number of each worker's own examples. It is NULL if all have the same examples. */
 static ls_status open_with(const ls_strategy *strategy, const ls_dataset *dataset, const int64_t *own,
-                           struct ls_pipeline **pipeline) {
-    bool scaled = ls_membership_is_scaled(strategy->membership);
-    if ((dataset->options.division == LS_DIVIDE_TENSORFLOW || own) && ls_membership_is_elastic(strategy->membership))
+                           const ls_class_weight *class_weight, struct ls_pipeline **pipeline) {
+    bool scaled = ls_runtime_is_scaled(strategy->runtime);
+    if ((dataset->options.division == LS_DIVIDE_TENSORFLOW || own) && ls_runtime_is_elastic(strategy->runtime))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "division TENSORFLOW needs as many replicas on every worker, which elastic does not keep: use "
                        "LAYOUT_INVARIANT, or leave LOCKSTEP_ELASTIC away");
@@ -41,30 +59,33 @@ static ls_status open_with(const ls_strategy *strategy, const ls_dataset *datase
         .num_replicas = strategy->total_count,
         .first_replica = strategy->replicas[0].id,
         .local_replicas = strategy->local_count,
-        .worker = strategy->membership->rank,
-        .num_workers = strategy->membership->size,
+        .worker = strategy->runtime->rank,
+        .num_workers = strategy->runtime->size,
         .portions = scaled ? strategy->base_count : 0,
         .taken = scaled ? strategy->total_count : 0,
         .own_examples = own,
-        .timeout_seconds = strategy->membership->settings.data_timeout,
+        .class_weight = class_weight,
+        .timeout_seconds = strategy->runtime->settings.data_timeout,
+        .interrupt = {ask_abort, strategy->runtime->abort, &strategy->runtime->activity},
     };
     char text[512];
     ls_status status = ls_pipeline_new(&config, pipeline);
     if (status) return status;
     ls_pipeline_describe(*pipeline, text, sizeof(text));
-    ls_log_info(&strategy->membership->log, "data: %s", text);
+    ls_runtime_tell(strategy->runtime, "data: %s", text);
+    if (strategy->runtime->rank == 0) warn_of_classes(strategy, dataset->source);
     return LS_OK;
 }
 
-ls_status ls_strategy_open_pipeline(const ls_strategy *strategy, const ls_dataset *dataset,
-                                    struct ls_pipeline **pipeline) {
-    return open_with(strategy, dataset, NULL, pipeline);
+ls_status ls_iterator_open_pipeline(const ls_strategy *strategy, const ls_dataset *dataset,
+                                    const ls_class_weight *class_weight, struct ls_pipeline **pipeline) {
+    return open_with(strategy, dataset, NULL, class_weight, pipeline);
 }
 
 static void free_buffers(ls_iterator *iterator) {
     for (int i = 0; i < iterator->local_count; i++) {
         ls_free(ls_steal(iterator->features[i]));
-        ls_free(ls_steal(iterator->labels[i]));
+        ls_targets_free(&iterator->targets[i]);
     }
 }
 
@@ -73,26 +94,27 @@ static ls_status allocate_buffers(ls_iterator *iterator) {
     size_t rows = (size_t)ls_pipeline_max_rows(iterator->pipeline), width = (size_t)ls_shape_count(&shape);
     for (int i = 0; i < iterator->local_count; i++) {
         iterator->features[i] = ls_alloc_aligned(rows * width * sizeof(float));
-        iterator->labels[i] = ls_alloc_aligned(rows * sizeof(int32_t));
-        if (!iterator->features[i] || !iterator->labels[i])
-            return ls_fail_memory("batches", rows * width * sizeof(float));
+        if (!iterator->features[i]) return ls_fail_memory("batches", rows * width * sizeof(float));
+        ls_status status =
+            ls_targets_new(ls_pipeline_targets(iterator->pipeline), (int64_t)rows, &iterator->targets[i]);
+        if (status) return status;
     }
     return LS_OK;
 }
 
-/* Who was started anew must bring as many examples as before. */
+/* A restarted worker must bring as many examples as before. */
 static ls_status check_own(const ls_iterator *iterator) {
-    const struct ls_membership *membership = iterator->strategy->membership;
+    const struct ls_runtime *runtime = iterator->strategy->runtime;
     int64_t count = ls_dataset_count(iterator->own);
-    if (iterator->workers == membership->size && iterator->examples[membership->rank] == count) return LS_OK;
+    if (iterator->workers == runtime->size && iterator->examples[runtime->rank] == count) return LS_OK;
     return ls_fail(LS_FAILED_PRECONDITION,
                    "the dataset that the function has made has %lld examples, on %d workers; it had %lld, on %d",
-                   (long long)count, membership->size,
-                   (long long)(membership->rank < iterator->workers ? iterator->examples[membership->rank] : 0),
+                   (long long)count, runtime->size,
+                   (long long)(runtime->rank < iterator->workers ? iterator->examples[runtime->rank] : 0),
                    iterator->workers);
 }
 
-/* Anew where other replicas have come to this worker. */
+/* Opens the pipeline again if the worker's replicas have changed. */
 static ls_status open_pipeline(ls_iterator *iterator) {
     const ls_strategy *strategy = iterator->strategy;
     if (iterator->pipeline && iterator->layout == strategy->layout) return LS_OK;
@@ -101,22 +123,26 @@ static ls_status open_pipeline(ls_iterator *iterator) {
     iterator->layout = strategy->layout;
     iterator->local_count = strategy->local_count;
     ls_status status = iterator->own ? check_own(iterator) : LS_OK;
-    if (!status) status = open_with(strategy, iterator->dataset, iterator->examples, &iterator->pipeline);
+    if (!status) status = open_with(strategy, iterator->dataset, iterator->examples, NULL, &iterator->pipeline);
     return status ? status : allocate_buffers(iterator);
 }
 
+static ls_status add_position(ls_iterator *iterator, const char *lines) {
+    char name[LS_REGISTERED_NAME];
+    ls_elastic_state_name(iterator->strategy, "iterator", name);
+    const struct ls_registration registration = {name, lines, &iterator->position, sizeof(iterator->position), true};
+    return ls_elastic_state_add(iterator->strategy, &registration);
+}
+
 ls_status ls_iterator_new(ls_strategy *strategy, ls_dataset *dataset, ls_iterator **iterator) {
+    LS_NEED(strategy, dataset, iterator);
     ls_iterator *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("an iterator", sizeof(*made));
-    LS_CLEANUP(ls_free_pointer) char *lines = NULL;
     made->strategy = strategy;
     made->dataset = dataset;
-    ls_status status = ls_dataset_describe(dataset, &lines);
-    /* who was started anew compares it with the state of the others */
-    if (!status && !strategy->membership->inherited.data)
-        status = ls_membership_agree(strategy->membership, "dataset", lines);
+    ls_status status = ls_dataset_describe(dataset, &made->lines);
     if (!status) status = open_pipeline(made);
-    if (!status) status = ls_committed_add(strategy, "iterator", lines, &made->position, sizeof(made->position));
+    if (!status) status = add_position(made, made->lines);
     if (status)
         ls_iterator_free(made);
     else
@@ -126,16 +152,18 @@ ls_status ls_iterator_new(ls_strategy *strategy, ls_dataset *dataset, ls_iterato
 
 void ls_iterator_free(ls_iterator *iterator) {
     if (!iterator) return;
-    ls_committed_remove(iterator->strategy, &iterator->position);
-    if (iterator->examples) ls_committed_remove(iterator->strategy, iterator->examples);
+    ls_elastic_state_remove(iterator->strategy, &iterator->position);
+    if (iterator->examples) ls_elastic_state_remove(iterator->strategy, iterator->examples);
     free_buffers(iterator);
     ls_pipeline_free(iterator->pipeline);
     ls_free(iterator->examples);
+    ls_free(iterator->lines);
     ls_dataset_free(iterator->own);
     ls_free(iterator);
 }
 
 ls_status ls_get_per_replica_batch_size(const ls_input_context *input, int64_t global, int64_t *size) {
+    LS_NEED(input, size);
     int replicas = input->num_replicas_in_sync;
     if (global < 1 || replicas < 1 || global % replicas)
         return ls_fail(LS_INVALID_ARGUMENT, "a global batch of %lld cannot be divided over %d replicas alike",
@@ -144,25 +172,34 @@ ls_status ls_get_per_replica_batch_size(const ls_input_context *input, int64_t g
     return LS_OK;
 }
 
-/* What must be equal on all workers, though each has its own examples. */
+/* Describes the options that must be equal on all workers, though each has its own examples. */
 static void describe_own(const ls_dataset *dataset, char *lines, size_t size) {
-    char shape[128];
+    char shape[128], targets[160];
     ls_shape_text(&dataset->shape, shape, sizeof(shape));
-    (void)snprintf(lines, size, "shape=%s\nclasses=%d\nbatch_size=%lld\nrepeat=%lld\ndrop_remainder=%d\n", shape,
-                   ls_dataset_num_classes(dataset), (long long)dataset->options.batch_size,
-                   (long long)dataset->options.repeat, dataset->options.drop_remainder);
+    ls_target_text(&dataset->source->targets, targets, sizeof(targets));
+    (void)snprintf(lines, size, "shape=%s\nclasses=%d\ntargets=%s\nbatch_size=%lld\nrepeat=%lld\ndrop_remainder=%s\n",
+                   shape, ls_dataset_num_classes(dataset), targets, (long long)dataset->options.batch_size,
+                   (long long)dataset->options.repeat, dataset->options.drop_remainder ? "yes" : "no");
 }
 
-/* Of all workers, unless the state of the others, which restore brings, says it. */
+/* Exchanges the counts of all workers. The others' state, which restore brings, replaces the exchange. */
 static ls_status count_examples(ls_iterator *iterator, const char *lines) {
-    struct ls_membership *membership = iterator->strategy->membership;
-    iterator->workers = membership->size;
+    struct ls_runtime *runtime = iterator->strategy->runtime;
+    iterator->workers = runtime->size;
     iterator->examples = ls_alloc_array((size_t)iterator->workers, sizeof(*iterator->examples));
     if (!iterator->examples) return ls_fail_memory("an iterator", (size_t)iterator->workers * sizeof(int64_t));
-    if (membership->inherited.data) return LS_OK;
-    ls_status status = ls_membership_agree(membership, "dataset", lines);
+    if (runtime->inherited[LS_STATE_LOOP].data) return LS_OK;
+    ls_status status = ls_runtime_agree(runtime, "dataset", lines);
     if (status) return status;
-    return ls_membership_exchange(membership, "dataset examples", ls_dataset_count(iterator->own), iterator->examples);
+    return ls_runtime_exchange(runtime, "dataset examples", ls_dataset_count(iterator->own), iterator->examples);
+}
+
+static ls_status add_examples(ls_iterator *iterator) {
+    char name[LS_REGISTERED_NAME];
+    ls_elastic_state_name(iterator->strategy, "examples of iterator", name);
+    const struct ls_registration registration = {
+        .name = name, .data = iterator->examples, .size = (size_t)iterator->workers * sizeof(*iterator->examples)};
+    return ls_elastic_state_add(iterator->strategy, &registration);
 }
 
 static ls_status begin_own(ls_iterator *iterator) {
@@ -170,23 +207,21 @@ static ls_status begin_own(ls_iterator *iterator) {
     char lines[512];
     describe_own(iterator->own, lines, sizeof(lines));
     ls_status status = count_examples(iterator, lines);
-    if (!status && !strategy->membership->inherited.data) status = open_pipeline(iterator);
-    if (!status)
-        status = ls_committed_add(strategy, "iterator", lines, &iterator->position, sizeof(iterator->position));
-    if (!status)
-        status = ls_committed_add(strategy, "iterator examples", lines, iterator->examples,
-                                  (size_t)iterator->workers * sizeof(*iterator->examples));
-    return status;
+    if (!status && !strategy->runtime->inherited[LS_STATE_LOOP].data) status = open_pipeline(iterator);
+    if (!status) status = add_position(iterator, lines);
+    return status ? status : add_examples(iterator);
 }
 
 ls_status ls_iterator_from_function(ls_strategy *strategy, ls_dataset_fn *fn, void *context, ls_iterator **iterator) {
-    const struct ls_membership *membership = strategy->membership;
-    const ls_input_context input = {membership->size, membership->rank, strategy->total_count};
+    LS_NEED(strategy, fn, iterator);
+    const struct ls_runtime *runtime = strategy->runtime;
+    const ls_input_context input = {runtime->size, runtime->rank, strategy->total_count};
     ls_iterator *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("an iterator", sizeof(*made));
     made->strategy = strategy;
     ls_status status = fn(context, &input, &made->own);
     made->dataset = made->own;
+    if (!status && !made->own) status = ls_fail(LS_INVALID_ARGUMENT, "ls_iterator_from_function: fn made no dataset");
     if (!status) status = begin_own(made);
     if (status)
         ls_iterator_free(made);
@@ -195,8 +230,20 @@ ls_status ls_iterator_from_function(ls_strategy *strategy, ls_dataset_fn *fn, vo
     return status;
 }
 
+/* Compares the workers' datasets at the first read, since a loss at the making could not be recovered from. A committed
+ * iterator was compared before. */
+static ls_status agree(ls_iterator *iterator) {
+    const ls_strategy *strategy = iterator->strategy;
+    bool known = !iterator->lines || ls_elastic_state_has(strategy, &iterator->position);
+    ls_status status = known ? LS_OK : ls_runtime_agree(strategy->runtime, "dataset", iterator->lines);
+    if (!status) ls_free(ls_steal(iterator->lines));
+    return status;
+}
+
 ls_status ls_iterator_next(ls_iterator *iterator, bool *end) {
-    ls_status status = open_pipeline(iterator);
+    LS_NEED(iterator, end);
+    ls_status status = agree(iterator);
+    if (!status) status = open_pipeline(iterator);
     if (status) return status;
     iterator->valid = iterator->position.step < ls_pipeline_steps(iterator->pipeline);
     if (!iterator->valid) {
@@ -213,16 +260,20 @@ ls_status ls_iterator_next(ls_iterator *iterator, bool *end) {
 }
 
 ls_status ls_iterator_batch(ls_iterator *iterator, ls_replica *replica, ls_batch *batch) {
+    LS_NEED(iterator, replica, batch);
     int local = replica->local_id;
     if (!iterator->valid)
         return ls_fail(LS_FAILED_PRECONDITION, "the iterator stands at no step: call ls_iterator_next");
-    ls_status status = ls_pipeline_read(iterator->pipeline, local, iterator->features[local], iterator->labels[local]);
+    ls_status status =
+        ls_pipeline_read(iterator->pipeline, local, iterator->features[local], &iterator->targets[local]);
     if (status) return status;
     *batch = (ls_batch){
         .rows = ls_pipeline_rows(iterator->pipeline, local),
         .global_rows = ls_pipeline_global_rows(iterator->pipeline),
         .features = iterator->features[local],
-        .labels = iterator->labels[local],
+        .labels = iterator->targets[local].labels,
+        .targets = iterator->targets[local].numbers,
+        .weights = iterator->targets[local].weights,
     };
     return LS_OK;
 }

@@ -1,56 +1,49 @@
-/* What a strategy does about a lost worker (docs/protocol.md): all threads have left the step; the model lets go of the
- * group; the next generation begins; the call that failed begins its transaction again. */
+/* Recovery of a strategy from a lost worker (docs/protocol.md). All threads leave the step. The participants let go of
+ * the group. The next generation begins. The failed call begins its transaction again. */
 #include <stdio.h>
 
-#include "strategy/model.h"
-#include "strategy/saved.h"
-
-static bool can_recover(const ls_strategy *strategy, ls_status status) {
-    if (!ls_membership_may_recover(strategy->membership, status)) return false;
-    if (!strategy->training.several) return true;
-    ls_log_warning(&strategy->membership->log, "recovery takes one model a strategy, and this one has trained several");
-    return false;
-}
-
-/* Nothing may be left of what all begin anew. */
-static void let_go(ls_model *model, bool wholly) {
-    if (!model) return;
-    if (wholly)
-        ls_model_release(model);
-    else
-        ls_model_detach(model);
-}
+#include "base/need.h"
+#include "strategy/participant.h"
+#include "strategy/strategy.h"
 
 static void say_formed(const ls_strategy *strategy, double seconds) {
-    const struct ls_membership *membership = strategy->membership;
-    unsigned long long number = membership->generation;
-    int tasks = membership->tasks, count = strategy->local_count, first = strategy->replicas[0].id;
-    if (membership->size == tasks)
-        ls_log_info(&membership->log, "generation %llu: all %d workers are there after %.2f s", number, tasks, seconds);
+    const struct ls_runtime *runtime = strategy->runtime;
+    unsigned long long number = runtime->generation;
+    int tasks = runtime->tasks;
+    bool speaks = ls_runtime_speaks(runtime);
+    char own[48];
+    ls_strategy_replicas_text(strategy->replicas[0].id, strategy->local_count, own, sizeof(own));
+    if (runtime->size == tasks)
+        ls_log_shared(
+            &runtime->log, speaks, LS_LOG_INFO,
+            "recovered: all %d workers are there after %.2f s (generation %llu: each attempt to form the group counts)",
+            tasks, seconds, number);
     else
-        ls_log_info(&membership->log,
-                    "generation %llu: %d of %d workers go on after %.2f s; this one is rank %d, and holds %d of %d "
-                    "replicas, from replica %d",
-                    number, membership->size, tasks, seconds, membership->rank, count, strategy->total_count, first);
+        ls_log_shared(&runtime->log, speaks, LS_LOG_INFO,
+                      "recovered: %d of %d workers go on after %.2f s; this one is rank %d and has %s of %d "
+                      "(generation %llu: each attempt to form the group counts)",
+                      runtime->size, tasks, seconds, runtime->rank, own, strategy->total_count, number);
 }
 
+/* A further worker may be lost while the group forms: the attempt then begins again, with a higher generation, as long
+ * as the runtime allows it. */
 static ls_status enter(ls_strategy *strategy) {
-    struct ls_membership *membership = strategy->membership;
+    struct ls_runtime *runtime = strategy->runtime;
     int64_t begun = ls_now();
     ls_status status;
     do {
-        status = ls_membership_enter(membership);
+        status = ls_runtime_enter(runtime);
         if (!status) status = ls_strategy_introduce(strategy);
-    } while (status && ls_membership_may_recover(membership, status));
+    } while (status && ls_runtime_may_recover(runtime, status));
     if (!status) say_formed(strategy, ls_seconds_since(begun));
     return status;
 }
 
 bool ls_strategy_recover(ls_strategy *strategy, ls_status *status) {
-    struct ls_membership *membership = strategy->membership;
-    if (!can_recover(strategy, *status)) return false;
-    ls_membership_say_lost(membership);
-    let_go(strategy->training.model, !membership->holds);
+    LS_NEED_OR(false, strategy, status);
+    struct ls_runtime *runtime = strategy->runtime;
+    if (!ls_runtime_begin_recovery(runtime, *status)) return false;
+    ls_participants_detach(strategy, !runtime->holds); /* a worker without state begins anew, with all others */
     *status = enter(strategy);
     return *status == LS_OK;
 }

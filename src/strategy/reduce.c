@@ -1,22 +1,28 @@
 /* Strategy.reduce: over all replicas of all workers, and with an axis. */
+#include "strategy/reduce.h"
+
 #include "base/dtype.h"
+#include "base/option_names.h"
+#include "base/shape.h"
 #include "base/memory.h"
+#include "base/need.h"
+#include "collective/all_reduce.h"
 #include "collective/group.h"
-#include "collective/reduce.h"
+#include "collective/schedule/reduce.h"
 #include "strategy/strategy.h"
 
 #include <string.h>
 
-ls_communication ls_strategy_communication(const ls_strategy *strategy) {
+ls_communication ls_reduce_communication(const ls_strategy *strategy) {
     ls_communication communication = strategy->options.communication;
     return communication == LS_NCCL ? LS_AUTO : communication;
 }
 
-ls_status ls_strategy_all_reduce(ls_strategy *strategy, const char *name, ls_reduce_op op, ls_dtype dtype,
+ls_status ls_reduce_all_replicas(ls_strategy *strategy, const char *name, ls_reduce_op op, ls_dtype dtype,
                                  const void *const *inputs, void *const *outputs, size_t count) {
     const struct ls_all_reduce call = {
         .name = name,
-        .communication = ls_strategy_communication(strategy),
+        .communication = ls_reduce_communication(strategy),
         .op = op,
         .dtype = dtype,
         .count = count,
@@ -24,26 +30,10 @@ ls_status ls_strategy_all_reduce(ls_strategy *strategy, const char *name, ls_red
         .inputs = inputs,
         .outputs = outputs,
     };
-    return ls_group_all_reduce(strategy->membership->group, &call);
+    return ls_group_all_reduce(strategy->runtime->group, &call);
 }
 
-ls_status ls_strategy_add_gradients(ls_strategy *strategy, ls_compression compression, const int *first,
-                                    void *const *arrays, size_t count) {
-    const struct ls_all_reduce call = {
-        .name = "gradients",
-        .communication = ls_strategy_communication(strategy),
-        .op = LS_SUM,
-        .dtype = LS_FLOAT32,
-        .count = count,
-        .leaves = {first},
-        .compression = compression,
-        .inputs = (const void *const *)arrays,
-        .outputs = arrays,
-    };
-    return ls_group_all_reduce(strategy->membership->group, &call);
-}
-
-/* outputs[] for a result that is wanted once: the first goes to output, the others to scratch. */
+/* Reduces into one output. The outputs of the other local replicas go to scratch. */
 static ls_status reduce_into(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values,
                              size_t count, void *output) {
     size_t bytes = count * ls_dtype_size(dtype);
@@ -51,13 +41,14 @@ static ls_status reduce_into(ls_strategy *strategy, ls_reduce_op op, ls_dtype dt
     LS_CLEANUP(ls_free_pointer) char *scratch = NULL;
     if (strategy->local_count > 1 && !(scratch = ls_alloc_aligned(bytes))) return ls_fail_memory("a reduction", bytes);
     for (int i = 1; i < strategy->local_count; i++) outputs[i] = scratch; /* all receive the same bytes */
-    return ls_strategy_all_reduce(strategy, "reduce", op, dtype, values, outputs, count);
+    return ls_reduce_all_replicas(strategy, "reduce", op, dtype, values, outputs, count);
 }
 
 ls_status ls_reduce(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values, size_t count,
                     void *output) {
+    LS_NEED(strategy, values);
     ls_status status = ls_dtype_check(dtype);
-    if (!status) status = ls_reduce_op_check(op);
+    if (!status) status = ls_option_names_check_reduce_op(op);
     return status ? status : reduce_into(strategy, op, dtype, values, count, output);
 }
 
@@ -79,8 +70,8 @@ static ls_status view_axis(const ls_shape *shape, int axis, struct axis_view *vi
 static void reduce_rows(ls_reduce_op op, ls_dtype dtype, const struct axis_view *view, const char *value,
                         char *output) {
     size_t row = view->inner * ls_dtype_size(dtype);
-    ls_combine_fn *combine = ls_combine(op, dtype);
-    for (size_t o = 0; o < view->outer; o++) {
+    ls_combine_fn *combine = ls_reduce_combine(op, dtype);
+    for (size_t o = 0; row && o < view->outer; o++) {
         char *target = output + o * row;
         const char *source = value + o * view->extent * row;
         if (view->extent)
@@ -102,29 +93,35 @@ static ls_status global_extent(ls_strategy *strategy, const ls_shape *shapes, in
     return reduce_into(strategy, LS_SUM, LS_INT64, inputs, 1, total);
 }
 
-static ls_status check_axis_call(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const ls_shape *shapes,
-                                 int axis) {
+static ls_status check_axis_call(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values,
+                                 const ls_shape *shapes, int axis) {
     struct axis_view first = {0}, view = {0};
-    ls_status status = ls_reduce_op_check(op);
+    ls_status status = ls_option_names_check_reduce_op(op);
     if (status) return status;
     if (dtype != LS_FLOAT32 && dtype != LS_FLOAT64)
         return ls_fail(LS_INVALID_ARGUMENT, "ls_reduce_axis takes float32 and float64, not %s", ls_dtype_name(dtype));
     if ((status = view_axis(&shapes[0], axis, &first))) return status;
     for (int i = 0; i < strategy->local_count; i++) {
         if ((status = view_axis(&shapes[i], axis, &view))) return status;
+        if (!values[i] && view.outer && view.extent && view.inner)
+            return ls_fail(LS_INVALID_ARGUMENT, "values[%d] is NULL", i);
         if (view.outer != first.outer || view.inner != first.inner)
             return ls_fail(LS_INVALID_ARGUMENT, "local replicas 0 and %d have shapes that differ outside axis %d", i,
                            axis);
         if (!view.extent && (op == LS_MIN || op == LS_MAX))
             return ls_fail(LS_INVALID_ARGUMENT, "local replica %d has no elements along axis %d: %s of nothing", i,
-                           axis, ls_reduce_op_name(op));
+                           axis, ls_option_names_reduce_op(op));
     }
     return LS_OK;
 }
 
+/* Each replica reduces its own axis first, and one vector without the axis is exchanged. MEAN divides by the extents of
+ * all replicas together, not by replicas (tf.distribute.Strategy.reduce with an axis): a replica with a short last
+ * batch has less weight. */
 ls_status ls_reduce_axis(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values,
                          const ls_shape *shapes, int axis, void *output) {
-    ls_status status = check_axis_call(strategy, op, dtype, shapes, axis);
+    LS_NEED(strategy, values, shapes, output);
+    ls_status status = check_axis_call(strategy, op, dtype, values, shapes, axis);
     if (status) return status;
     struct axis_view view = {0};
     (void)view_axis(&shapes[0], axis, &view);
@@ -143,6 +140,6 @@ ls_status ls_reduce_axis(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype,
     if (!status && total < 1)
         status = ls_fail(LS_INVALID_ARGUMENT, "no replica has elements along axis %d: mean of nothing", axis);
     if (!status) status = reduce_into(strategy, LS_SUM, dtype, inputs, count, output);
-    if (!status) ls_divide(dtype, output, count, (int)total);
+    if (!status) ls_reduce_divide(dtype, output, count, (int)total);
     return status;
 }

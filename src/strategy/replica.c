@@ -2,10 +2,16 @@
  * opens the start gate; every thread calls the function and then comes to the last meeting of the run. In between,
  * replicas meet where they need each other (tf.distribute's merge_call): a meeting succeeds only if all local replicas
  * come to the same one. */
+#include "strategy/replica.h"
+
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/need.h"
 #include "base/thread.h"
+#include "strategy/reduce.h"
 #include "strategy/strategy.h"
+#include "strategy/variable.h"
 
 enum meeting_kind { MEET_END = 0, MEET_CALL };
 
@@ -14,7 +20,33 @@ static ls_status keep_error(ls_status status, char error[LS_ERROR_SIZE]) {
     return status;
 }
 
-/* One phase: returns when all local replicas have arrived. *last: this thread arrived last and holds the others. */
+/* One of the waiting threads logs how many are missing. A function of the user's may take as long as it wants. */
+static void report_wait(struct ls_replica *replica, int64_t begun, double interval) {
+    const ls_strategy *strategy = replica->strategy;
+    struct ls_meeting *meeting = &replica->strategy->meeting;
+    int64_t due = atomic_load(&meeting->next_report), now = ls_now();
+    if (now < due || !atomic_compare_exchange_strong(&meeting->next_report, &due, ls_deadline_after(now, interval)))
+        return;
+    ls_log_info(&strategy->runtime->log,
+                "replica %d has waited %.0f s for other replicas of this worker: %d of %d have come", replica->id,
+                ls_seconds_since(begun), atomic_load(&meeting->arrived), strategy->local_count);
+}
+
+static void wait_for_replicas(struct ls_replica *replica, uint32_t phase) {
+    const ls_strategy *strategy = replica->strategy;
+    struct ls_gate *gate = &replica->strategy->meeting.phase;
+    double interval = strategy->runtime->settings.report_interval;
+    int64_t begun = ls_now();
+    if (interval <= 0) ls_gate_wait(gate, phase, strategy->spins);
+    for (int spins = strategy->spins; interval > 0; spins = 0) {
+        if (ls_gate_wait_until(gate, phase, spins, ls_deadline_in(interval))) return;
+        report_wait(replica, begun, interval);
+    }
+}
+
+/* One phase of a meeting. It returns when all local replicas have arrived. *last is true for the last thread, which
+ * holds the others. phase is read before the own arrival, since the last one to arrive may open the gate at once.
+ * arrived is set back by the last thread while all others wait, so the next phase begins with 0. */
 static bool arrive(struct ls_replica *replica, const struct ls_meeting_call *call, uint32_t *phase) {
     ls_strategy *strategy = replica->strategy;
     struct ls_meeting *meeting = &strategy->meeting;
@@ -24,7 +56,7 @@ static bool arrive(struct ls_replica *replica, const struct ls_meeting_call *cal
         atomic_store(&meeting->arrived, 0);
         return true;
     }
-    ls_gate_wait(&meeting->phase, *phase, strategy->spins);
+    wait_for_replicas(replica, *phase);
     return false;
 }
 
@@ -64,8 +96,10 @@ static void finish_phase(struct ls_meeting *meeting, ls_status status) {
     ls_gate_open(&meeting->phase);
 }
 
-static ls_status meet(struct ls_replica *replica, const struct ls_meeting_call *call, ls_meeting_fn *act,
-                      void *context) {
+/* act runs once for all, on the last thread, while the others wait: so it may read and write the arrays of all replicas
+ * without a lock. It is TensorFlow's merge_call, whose function runs in cross-replica context. */
+static ls_status meet_replica(struct ls_replica *replica, const struct ls_meeting_call *call, ls_meeting_fn *act,
+                              void *context) {
     struct ls_meeting *meeting = &replica->strategy->meeting;
     uint32_t phase;
     if (arrive(replica, call, &phase)) {
@@ -79,23 +113,24 @@ static ls_status meet(struct ls_replica *replica, const struct ls_meeting_call *
 
 ls_status ls_replicas_meet(struct ls_replica *replica, ls_meeting_fn *act, void *context) {
     const struct ls_meeting_call call = {.kind = MEET_CALL, .what = context};
-    return meet(replica, &call, act, context);
+    return meet_replica(replica, &call, act, context);
 }
 
 static ls_status reduce_calls(ls_strategy *strategy, void *context) {
     const struct ls_meeting_call *call = context, *calls = strategy->meeting.calls;
     void *arrays[LS_MAX_LOCAL_DEVICES];
     for (int i = 0; i < strategy->local_count; i++) arrays[i] = calls[i].data;
-    return ls_strategy_all_reduce(strategy, reduce_name, call->op, call->dtype, (const void *const *)arrays, arrays,
+    return ls_reduce_all_replicas(strategy, reduce_name, call->op, call->dtype, (const void *const *)arrays, arrays,
                                   call->count);
 }
 
 ls_status ls_replica_all_reduce(ls_replica *replica, ls_reduce_op op, ls_dtype dtype, void *data, size_t count) {
+    LS_NEED(replica);
     struct ls_meeting_call call = {MEET_CALL, reduce_name, op, dtype, count, data};
-    return meet(replica, &call, reduce_calls, &call);
+    return meet_replica(replica, &call, reduce_calls, &call);
 }
 
-/* Comes to the end of the run; a meeting that failed because others are still in a collective is met again. */
+/* Comes to the end of the run. A meeting that failed because others are still in a collective is met again. */
 static void end_run(struct ls_replica *replica) {
     const struct ls_meeting_call call = {.kind = MEET_END};
     ls_strategy *strategy = replica->strategy;
@@ -111,10 +146,12 @@ static void end_run(struct ls_replica *replica) {
     }
 }
 
-/* entered: what entering the device gave; a replica that could not enter fails each run. */
+/* entered is the status of entering the device. A replica that could not enter fails each run. */
 static void run_once(struct ls_replica *replica, ls_status entered) {
     ls_strategy *strategy = replica->strategy;
-    replica->status = keep_error(entered ? entered : strategy->fn(replica, strategy->context), replica->error);
+    if (!entered) ls_error_forget();
+    ls_status status = entered ? entered : strategy->fn(replica, strategy->context);
+    replica->status = keep_error(status ? ls_fail_from_user(status, "its function") : LS_OK, replica->error);
     end_run(replica);
 }
 
@@ -154,8 +191,8 @@ void ls_replicas_stop(ls_strategy *strategy) {
     strategy->started = false;
 }
 
-/* The cause, not its echo: a replica that gave up because of another one (ABORTED) is named only if there is no other.
- */
+/* Picks the cause, not its echo: a replica that gave up because of another one (ABORTED) is named only if there is no
+ * other. */
 static ls_status first_failure(const ls_strategy *strategy) {
     const struct ls_replica *failed = NULL;
     for (int i = 0; i < strategy->local_count; i++) {
@@ -166,6 +203,7 @@ static ls_status first_failure(const ls_strategy *strategy) {
 }
 
 ls_status ls_strategy_run(ls_strategy *strategy, ls_replica_fn *fn, void *context) {
+    LS_NEED(strategy, fn);
     struct ls_replica *own = &strategy->replicas[0];
     struct ls_thread_state before;
     if (strategy->running)
@@ -186,9 +224,11 @@ ls_status ls_strategy_run(ls_strategy *strategy, ls_replica_fn *fn, void *contex
 }
 
 int ls_replica_id(const ls_replica *replica) {
+    LS_NEED_OR(0, replica);
     return replica->id;
 }
 
 int ls_replica_local_id(const ls_replica *replica) {
+    LS_NEED_OR(0, replica);
     return replica->local_id;
 }

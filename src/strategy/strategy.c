@@ -5,23 +5,42 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/option_names.h"
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/options.h"
 #include "base/point.h"
-#include "strategy/kept.h"
-#include "strategy/nccl.h"
-#include "strategy/node.h"
+#include "cluster/join.h"
+#include "cluster/leave.h"
+#include "collective/all_reduce.h"
+#include "strategy/cross_device.h"
+#include "strategy/device_adders.h"
+#include "strategy/elastic_state.h"
+#include "strategy/placement.h"
+#include "strategy/reduce.h"
+#include "strategy/replica.h"
 
 struct ls_strategy_kind {
     const char *name;
-    bool multi_worker; /* reads TF_CONFIG */
+    bool reads_cluster;                                      /* of TF_CONFIG; otherwise this worker is alone */
+    ls_status (*check_devices)(const char *list, int count); /* once they are open */
 };
-static const struct ls_strategy_kind mirrored = {"MirroredStrategy", false};
-static const struct ls_strategy_kind multi_worker_mirrored = {"MultiWorkerMirroredStrategy", true};
-static const struct ls_strategy_kind one_device = {"OneDeviceStrategy", false};
 
-static ls_status check_options(const ls_strategy_options *options) {
+static ls_status check_any_number(const char *list, int count) {
+    (void)list, (void)count;
+    return LS_OK;
+}
+
+static ls_status check_one(const char *list, int count) {
+    if (count == 1) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "OneDeviceStrategy takes one device, '%s' are %d", list, count);
+}
+
+static const struct ls_strategy_kind mirrored = {"MirroredStrategy", false, check_any_number};
+static const struct ls_strategy_kind multi_worker_mirrored = {"MultiWorkerMirroredStrategy", true, check_any_number};
+static const struct ls_strategy_kind one_device = {"OneDeviceStrategy", false, check_one};
+
+static ls_status check_strategy_options(const ls_strategy_options *options) {
     if (!ls_cross_device_find(options->cross_device_ops))
         return ls_fail(LS_INVALID_ARGUMENT, "cross_device_ops %d is no ls_cross_device_ops", options->cross_device_ops);
     if (options->threads_per_replica < 0 || options->threads_per_replica > 1024)
@@ -29,72 +48,60 @@ static ls_status check_options(const ls_strategy_options *options) {
     return LS_OK;
 }
 
-static ls_status agree_on_options(ls_strategy *strategy) {
-    char lines[256];
-    const ls_strategy_options *options = &strategy->options;
-    (void)snprintf(lines, sizeof(lines),
-                   "strategy=%s\ncommunication=%s\ncompression=%s\nbytes_per_pack=%zu\nthreads_per_replica=%d\n",
-                   strategy->kind->name, ls_communication_name(options->communication),
-                   ls_compression_name(options->compression), options->bytes_per_pack, options->threads_per_replica);
-    return ls_membership_agree(strategy->membership, "strategy options", lines);
+ls_status ls_strategy_introduce(ls_strategy *strategy) {
+    ls_status status = ls_placement_number(strategy);
+    return status ? status : ls_device_adders_agree(strategy);
 }
 
-ls_status ls_strategy_introduce(ls_strategy *strategy) {
-    ls_status status = ls_layout_number(strategy);
-    if (!status) status = agree_on_options(strategy);
-    if (!status) status = ls_node_agree(strategy);
-    return status ? status : ls_nccl_agree(strategy);
+void ls_strategy_replicas_text(int first, int count, char *text, size_t size) {
+    if (count == 1)
+        (void)snprintf(text, size, "replica %d", first);
+    else
+        (void)snprintf(text, size, "replicas %d to %d", first, first + count - 1);
 }
 
 static void announce_compression(const ls_strategy *strategy) {
-    const struct ls_membership *membership = strategy->membership;
-    const char *name = ls_compression_name(strategy->options.compression);
-    if (!strategy->options.compression || membership->rank) return;
-    if (ls_group_compresses(membership->group, ls_strategy_communication(strategy)))
-        ls_log_info(&membership->log, "gradients cross the links as %s", name);
+    const struct ls_runtime *runtime = strategy->runtime;
+    const char *name = ls_option_names_compression(strategy->options.compression);
+    if (!strategy->options.compression) return;
+    if (ls_group_all_reduce_compresses(runtime->group, ls_reduce_communication(strategy)))
+        ls_runtime_tell(runtime, "gradients cross the links as %s", name);
     else
-        ls_log_info(&membership->log, "compression %s changes nothing: %s", name,
-                    membership->size > 1 ? "all workers share memory" : "there is one worker");
+        ls_runtime_tell(runtime, "compression %s changes nothing: %s", name,
+                        runtime->size > 1 ? "all workers share memory" : "there is one worker");
 }
 
 static void announce(const ls_strategy *strategy) {
-    const struct ls_membership *membership = strategy->membership;
-    int on_host = membership->local_size * strategy->local_count;
-    ls_log_info(&membership->log, "%s: %d replica%s in sync on %d worker%s; rank %d holds %d from replica %d; %s%s",
-                strategy->kind->name, strategy->total_count, strategy->total_count == 1 ? "" : "s", membership->size,
-                membership->size == 1 ? "" : "s", membership->rank, strategy->local_count, strategy->replicas[0].id,
-                ls_communication_name(strategy->options.communication),
-                ls_gate_spins(on_host) ? "" : "; fewer cores than replicas on this host, so waits sleep at once");
+    const struct ls_runtime *runtime = strategy->runtime;
+    int on_host = runtime->local_size * strategy->local_count, first = strategy->replicas[0].id;
+    char own[48];
+    ls_strategy_replicas_text(first, strategy->local_count, own, sizeof(own));
+    ls_runtime_tell(runtime, "%s: %d replica%s in sync on %d worker%s; this worker is rank %d and has %s; %s%s",
+                    strategy->kind->name, strategy->total_count, strategy->total_count == 1 ? "" : "s", runtime->size,
+                    runtime->size == 1 ? "" : "s", runtime->rank, own,
+                    ls_option_names_communication(strategy->options.communication),
+                    ls_gate_spins(on_host) ? "" : "; fewer cores than replicas on this host, so waits sleep at once");
 }
 
-/* The timeline, if one is wanted: a track for each replica, one for the communicator. */
+/* Opens the timeline, if one is wanted, with a track for each replica and one for the communicator. */
 static ls_status start_trace(ls_strategy *strategy) {
-    const struct ls_membership *membership = strategy->membership;
-    const struct ls_trace_config config = {
-        .path = membership->settings.trace,
-        .rank = membership->task, /* an elastic group's ranks change */
-        .size = membership->tasks,
-        .log = &membership->log,
-    };
-    if (!*config.path) return LS_OK;
-    ls_status status = ls_trace_new(&config, &strategy->trace);
-    if (!status) ls_layout_name_tracks(strategy);
+    ls_status status = ls_runtime_trace(strategy->runtime, &strategy->trace);
+    if (!status) ls_placement_name_tracks(strategy);
     return status ? status : ls_trace_add_track(strategy->trace, "communicator", &strategy->communicator_track);
 }
 
-static ls_status build(ls_strategy *strategy, const ls_strategy_options *options) {
+static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options *options) {
     ls_status status = ls_options_copy("ls_strategy_options", &strategy->options, sizeof(strategy->options), options);
-    if (!status) status = check_options(&strategy->options);
-    if (!status) status = ls_membership_new(&strategy->options, strategy->kind->multi_worker, &strategy->membership);
-    if (!status) status = ls_layout_open(strategy);
-    if (!status && strategy->kind == &one_device && strategy->device_count != 1)
-        status = ls_fail(LS_INVALID_ARGUMENT, "OneDeviceStrategy takes one device, '%s' are %d",
-                         strategy->options.devices, strategy->device_count);
+    if (!status) status = check_strategy_options(&strategy->options);
+    if (!status) status = ls_runtime_new(&strategy->options, strategy->kind->reads_cluster, &strategy->runtime);
+    if (!status) ls_elastic_state_enlist(strategy);
+    if (!status) status = ls_placement_open(strategy);
+    if (!status) status = strategy->kind->check_devices(strategy->options.devices, strategy->device_count);
     if (status) return status;
     status = ls_strategy_introduce(strategy);
     if (status && !ls_strategy_recover(strategy, &status)) return status; /* which introduces it anew */
     /* Waiting threads may spin only if every replica of this host still has a core. */
-    strategy->spins = ls_gate_spins(strategy->membership->local_size * strategy->local_count);
+    strategy->spins = ls_gate_spins(strategy->runtime->local_size * strategy->local_count);
     announce(strategy);
     announce_compression(strategy);
     status = start_trace(strategy);
@@ -106,52 +113,58 @@ static ls_status strategy_new(const struct ls_strategy_kind *kind, const ls_stra
     ls_strategy *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a strategy", sizeof(*made));
     made->kind = kind;
-    ls_status status = build(made, options);
+    ls_status status = build_strategy(made, options);
     if (status) return ls_strategy_close(made, status);
     *strategy = made;
     return LS_OK;
 }
 
 ls_status ls_multi_worker_mirrored_strategy_new(const ls_strategy_options *options, ls_strategy **strategy) {
+    LS_NEED(strategy);
     return strategy_new(&multi_worker_mirrored, options, strategy);
 }
 
 ls_status ls_mirrored_strategy_new(const ls_strategy_options *options, ls_strategy **strategy) {
+    LS_NEED(strategy);
     return strategy_new(&mirrored, options, strategy);
 }
 
 ls_status ls_one_device_strategy_new(const char *device, ls_strategy **strategy) {
+    LS_NEED(strategy);
     return strategy_new(&one_device, LS_STRATEGY(.devices = device ? device : "cpu:0"), strategy);
 }
 
-/* All workers come here with the same state; who is lost before all have come is waited for. */
+/* All workers come here with the same state. A worker that was lost before is waited for. */
 static ls_status pass_exit(ls_strategy *strategy) {
-    struct ls_cluster *cluster = strategy->membership->cluster;
+    struct ls_cluster *cluster = strategy->runtime->cluster;
     ls_status status;
-    if (!cluster || !strategy->membership->holds) return LS_OK;
+    if (!cluster || !strategy->runtime->holds) return LS_OK;
     ls_reached("exit");
-    do status = ls_cluster_pass_exit(cluster);
-    while (status && !ls_cluster_is_over(cluster) && ls_strategy_recover(strategy, &status));
-    return ls_cluster_is_over(cluster) ? LS_OK : status;
+    do status = ls_leave_pass_exit(cluster);
+    while (status && !ls_leave_is_over(cluster) && ls_strategy_recover(strategy, &status));
+    return ls_leave_is_over(cluster) ? LS_OK : status;
 }
 
 ls_status ls_strategy_close(ls_strategy *strategy, ls_status status) {
     if (!strategy) return status;
     ls_replicas_stop(strategy);
     if (!status) status = pass_exit(strategy);
-    status = ls_membership_close(strategy->membership, status);
-    ls_trace_close(strategy->trace);
-    ls_variables_free(strategy);
+    status = ls_runtime_close(strategy->runtime, status);
+    status = ls_runtime_close_trace(strategy->trace, status);
+    ls_participants_close(strategy);
     for (int i = 0; i < strategy->local_count; i++) ls_device_close(strategy->replicas[i].device);
     ls_free(strategy->replicas);
     ls_free(strategy->meeting.calls);
     ls_free(strategy->first);
     ls_free(strategy->task_devices);
-    ls_free(strategy->training.results);
-    ls_kept_free(strategy->training.outputs);
-    ls_committed_free(strategy);
     ls_free(strategy);
     return status;
+}
+
+ls_status ls_strategy_abort(ls_strategy *strategy, const char *reason) {
+    LS_NEED(strategy, reason);
+    ls_runtime_abort(strategy->runtime, reason);
+    return LS_OK;
 }
 
 void ls_strategy_free(ls_strategy *strategy) {
@@ -159,22 +172,32 @@ void ls_strategy_free(ls_strategy *strategy) {
 }
 
 int ls_num_replicas_in_sync(const ls_strategy *strategy) {
+    LS_NEED_OR(0, strategy);
+    return strategy->base_count;
+}
+
+int ls_num_replicas_present(const ls_strategy *strategy) {
+    LS_NEED_OR(0, strategy);
     return strategy->total_count;
 }
 
 int ls_num_workers(const ls_strategy *strategy) {
-    return strategy->membership->size;
+    LS_NEED_OR(0, strategy);
+    return strategy->runtime->size;
 }
 
 int ls_num_local_replicas(const ls_strategy *strategy) {
+    LS_NEED_OR(0, strategy);
     return strategy->local_count;
 }
 
 int ls_worker_rank(const ls_strategy *strategy) {
-    return strategy->membership->rank;
+    LS_NEED_OR(0, strategy);
+    return strategy->runtime->rank;
 }
 
 bool ls_is_chief(const ls_strategy *strategy) {
-    const struct ls_membership *membership = strategy->membership;
-    return membership->cluster || !membership->config ? membership->rank == 0 : membership->config->is_chief;
+    LS_NEED_OR(false, strategy);
+    const struct ls_runtime *runtime = strategy->runtime;
+    return runtime->cluster || !runtime->config ? runtime->rank == 0 : runtime->config->is_chief;
 }

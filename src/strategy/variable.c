@@ -1,18 +1,26 @@
-/* Mirrored and per-replica variables: tf.distribute's DistributedVariable in three words, broadcast at start, reduce on
- * write, reduce on read. Every variable has one copy on each local replica. */
+/* Mirrored and per-replica variables (tf.distribute's DistributedVariable): broadcast at start, reduced on write,
+ * reduced on read. Every variable has one copy on each local replica. */
+#include "strategy/variable.h"
+
 #include <stdio.h>
 #include <string.h>
 
+#include "base/denormal.h"
 #include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/options.h"
+#include "collective/broadcast.h"
 #include "collective/group.h"
-#include "collective/reduce.h"
-#include "strategy/handover.h"
+#include "collective/schedule/reduce.h"
+#include "runtime/state_transfer.h"
+#include "strategy/reduce.h"
+#include "strategy/replica.h"
 #include "strategy/strategy.h"
 
 struct ls_variable {
-    ls_variable *next; /* older */
+    ls_variable *next; /* by name: alike on all workers, in whatever order each makes them */
     ls_strategy *strategy;
     char *name;
     ls_variable_options options;
@@ -45,7 +53,8 @@ void ls_variables_free(ls_strategy *strategy) {
     }
 }
 
-static ls_status check_options(const ls_strategy *strategy, const char *name, const ls_variable_options *options) {
+static ls_status check_variable_options(const ls_strategy *strategy, const char *name,
+                                        const ls_variable_options *options) {
     if (!name || !*name || strchr(name, '\n'))
         return ls_fail(LS_INVALID_ARGUMENT, "a variable needs a name, without line breaks");
     for (const ls_variable *other = strategy->variables; other; other = other->next)
@@ -86,11 +95,14 @@ void ls_variables_drop_replicas(ls_strategy *strategy, int from) {
     for (ls_variable *v = strategy->variables; v; v = v->next) release_copies(v, from);
 }
 
+/* Making a variable sends nothing; it is pending until the first use, where all pending ones go in one broadcast. A
+ * loss of a worker at that time is then inside of a call that may recover. */
 ls_status ls_variable_new(ls_strategy *strategy, const char *name, const ls_variable_options *options,
                           ls_variable **variable) {
+    LS_NEED(strategy, variable);
     ls_variable_options copy;
     ls_status status = ls_options_copy("ls_variable_options", &copy, sizeof(copy), options);
-    if (!status) status = check_options(strategy, name, &copy);
+    if (!status) status = check_variable_options(strategy, name, &copy);
     if (status) return status;
     ls_variable *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a variable", sizeof(*made));
@@ -107,8 +119,10 @@ ls_status ls_variable_new(ls_strategy *strategy, const char *name, const ls_vari
     }
     made->options.initial = NULL;
     made->pending = strategy->pending = true;
-    made->next = strategy->variables;
-    strategy->variables = made;
+    ls_variable **at = &strategy->variables;
+    while (*at && strcmp((*at)->name, name) < 0) at = &(*at)->next;
+    made->next = *at;
+    *at = made;
     *variable = made;
     return LS_OK;
 }
@@ -116,35 +130,40 @@ ls_status ls_variable_new(ls_strategy *strategy, const char *name, const ls_vari
 /* ---- what they are ---- */
 
 static size_t padded(const ls_variable *variable) {
-    return ls_state_round(variable->bytes);
+    return ls_state_transfer_round(variable->bytes);
 }
 
-/* "w=float32 (3, 2) sync 0 aggregate 2\n" for each pending variable: all workers must have made the same. */
-static ls_status describe(const ls_strategy *strategy, bool pending, char **description) {
+/* "variable w=float32 (3, 2) on-write mean\n" for each pending variable: all workers must have made the same. */
+static ls_status describe_variable(const ls_strategy *strategy, bool pending, char **description) {
     size_t size = 1, used = 0;
     for (const ls_variable *v = strategy->variables; v; v = v->next) size += strlen(v->name) + 320;
     char *lines = ls_alloc(size);
+    static const char *const synchronizations[] = {[LS_ON_WRITE] = "on-write", [LS_ON_READ] = "on-read"};
+    static const char *const aggregations[] = {[LS_AGGREGATE_NONE] = "none",
+                                               [LS_AGGREGATE_SUM] = "sum",
+                                               [LS_AGGREGATE_MEAN] = "mean",
+                                               [LS_AGGREGATE_ONLY_FIRST_REPLICA] = "only-first-replica"};
     if (!lines) return ls_fail_memory("the variables' description", size);
     for (const ls_variable *v = strategy->variables; v; v = v->next) {
         char shape[200];
         if (pending && !v->pending) continue;
         ls_shape_text(&v->options.shape, shape, sizeof(shape));
-        used += (size_t)snprintf(lines + used, size - used, "variable %s=%s %s synchronization %d aggregation %d\n",
-                                 v->name, ls_dtype_name(v->options.dtype), shape, v->options.synchronization,
-                                 v->options.aggregation);
+        used += (size_t)snprintf(lines + used, size - used, "variable %s=%s %s %s %s\n", v->name,
+                                 ls_dtype_name(v->options.dtype), shape, synchronizations[v->options.synchronization],
+                                 aggregations[v->options.aggregation]);
     }
     *description = lines;
     return LS_OK;
 }
 
 ls_status ls_variables_describe(const ls_strategy *strategy, char **lines) {
-    return describe(strategy, false, lines);
+    return describe_variable(strategy, false, lines);
 }
 
 static ls_status agree_on_pending(ls_strategy *strategy) {
     LS_CLEANUP(ls_free_pointer) char *lines = NULL;
-    ls_status status = describe(strategy, true, &lines);
-    return status ? status : ls_membership_agree(strategy->membership, "variables", lines);
+    ls_status status = describe_variable(strategy, true, &lines);
+    return status ? status : ls_runtime_agree(strategy->runtime, "variables", lines);
 }
 
 /* ---- all of them side by side ---- */
@@ -180,6 +199,8 @@ void ls_variables_unpack(ls_strategy *strategy, const char *place) {
 
 /* ---- the flat broadcast of the pending ones ---- */
 
+/* Values stand side by side in the order of their names, each rounded up to words of 8 bytes: one message for all
+ * types. */
 static ls_status broadcast_pending(ls_strategy *strategy) {
     size_t bytes = 0;
     for (const ls_variable *v = strategy->variables; v; v = v->next) bytes += v->pending ? padded(v) : 0;
@@ -188,7 +209,7 @@ static ls_status broadcast_pending(ls_strategy *strategy) {
     char *place = flat;
     for (ls_variable *v = strategy->variables; v; place += v->pending ? padded(v) : 0, v = v->next)
         if (v->pending) memcpy(place, v->copies[0], v->bytes);
-    ls_status status = ls_group_broadcast(strategy->membership->group, "variables", 0, LS_INT64, flat, bytes / 8);
+    ls_status status = ls_group_broadcast(strategy->runtime->group, "variables", 0, LS_INT64, flat, bytes / 8);
     if (status) return status;
     place = flat;
     for (ls_variable *v = strategy->variables; v; v = v->next) {
@@ -198,6 +219,11 @@ static ls_status broadcast_pending(ls_strategy *strategy) {
         v->pending = false;
     }
     return LS_OK;
+}
+
+void ls_variables_begin_anew(ls_strategy *strategy) {
+    for (ls_variable *v = strategy->variables; v; v = v->next)
+        if (v->options.synchronization == LS_ON_WRITE) v->pending = strategy->pending = true;
 }
 
 ls_status ls_variables_flush(ls_strategy *strategy) {
@@ -234,7 +260,8 @@ static void negate(ls_dtype dtype, void *data, size_t count) {
         }
 }
 
-/* Applies scratch[local] to this replica's copy. */
+/* Applies scratch[local] to this replica's copy. Denormals are kept, as between replicas. A replica on a CPU computes
+ * without them and one on a GPU with them, and the copies have the same bits. */
 static void apply(ls_variable *variable, int local, enum write_kind kind) {
     void *copy = variable->copies[local], *value = variable->scratch[local];
     ls_dtype dtype = variable->options.dtype;
@@ -243,7 +270,9 @@ static void apply(ls_variable *variable, int local, enum write_kind kind) {
         return;
     }
     if (kind == WRITE_SUB) negate(dtype, value, variable->count);
-    ls_combine(LS_SUM, dtype)(copy, copy, value, variable->count);
+    unsigned denormals = ls_denormals_keep();
+    ls_reduce_combine(LS_SUM, dtype)(copy, copy, value, variable->count);
+    ls_denormals_restore(denormals);
 }
 
 /* The last replica to arrive: scratch[] holds every local replica's value and receives the aggregate. */
@@ -251,16 +280,18 @@ static ls_status aggregate(ls_strategy *strategy, void *context) {
     ls_variable *variable = context;
     ls_dtype dtype = variable->options.dtype;
     if (variable->options.aggregation != LS_AGGREGATE_ONLY_FIRST_REPLICA)
-        return ls_strategy_all_reduce(strategy, variable->name,
+        return ls_reduce_all_replicas(strategy, variable->name,
                                       variable->options.aggregation == LS_AGGREGATE_SUM ? LS_SUM : LS_MEAN, dtype,
                                       (const void *const *)variable->scratch, variable->scratch, variable->count);
-    ls_status status = ls_group_broadcast(strategy->membership->group, variable->name, 0, dtype, variable->scratch[0],
-                                          variable->count);
+    ls_status status =
+        ls_group_broadcast(strategy->runtime->group, variable->name, 0, dtype, variable->scratch[0], variable->count);
     for (int i = 1; !status && i < strategy->local_count; i++)
         memcpy(variable->scratch[i], variable->scratch[0], variable->bytes);
     return status;
 }
 
+/* The value goes to scratch and not to the copy, so that a meeting that fails leaves the variable as it was. Every
+ * replica applies the same aggregate to the same bits, and the copies stay equal without another exchange. */
 static ls_status write_variable(ls_variable *variable, ls_replica *replica, const void *value, enum write_kind kind) {
     int local = replica->local_id;
     bool mirrored = variable->options.synchronization == LS_ON_WRITE;
@@ -276,24 +307,31 @@ static ls_status write_variable(ls_variable *variable, ls_replica *replica, cons
 }
 
 ls_status ls_variable_assign(ls_variable *variable, ls_replica *replica, const void *value) {
+    LS_NEED(variable, replica, value);
     return write_variable(variable, replica, value, WRITE_ASSIGN);
 }
 
 ls_status ls_variable_assign_add(ls_variable *variable, ls_replica *replica, const void *value) {
+    LS_NEED(variable, replica, value);
     return write_variable(variable, replica, value, WRITE_ADD);
 }
 
 ls_status ls_variable_assign_sub(ls_variable *variable, ls_replica *replica, const void *value) {
+    LS_NEED(variable, replica, value);
     return write_variable(variable, replica, value, WRITE_SUB);
 }
 
 void *ls_variable_data(ls_variable *variable, ls_replica *replica) {
+    LS_NEED_OR(NULL, variable, replica);
     return variable->copies[replica->local_id];
 }
 
 /* ---- outside run ---- */
 
+/* An ON_READ variable with SUM is read as the sum over replicas, so each copy gets its N-th part, as tf.distribute's
+ * SyncOnReadVariable does. */
 ls_status ls_variable_set(ls_variable *variable, const void *value) {
+    LS_NEED(variable, value);
     ls_strategy *strategy = variable->strategy;
     const ls_variable_options *options = &variable->options;
     ls_status status = ls_variables_flush(strategy);
@@ -301,7 +339,7 @@ ls_status ls_variable_set(ls_variable *variable, const void *value) {
     for (int i = 0; i < strategy->local_count; i++) {
         memcpy(variable->copies[i], value, variable->bytes);
         if (options->synchronization == LS_ON_READ && options->aggregation == LS_AGGREGATE_SUM)
-            ls_divide(options->dtype, variable->copies[i], variable->count, strategy->total_count);
+            ls_reduce_divide(options->dtype, variable->copies[i], variable->count, strategy->total_count);
     }
     return LS_OK;
 }
@@ -319,10 +357,11 @@ static ls_status read_combined(ls_variable *variable, void *output) {
         return ls_reduce(strategy, aggregation == LS_AGGREGATE_SUM ? LS_SUM : LS_MEAN, dtype,
                          (const void *const *)variable->copies, variable->count, output);
     memcpy(output, variable->copies[0], variable->bytes);
-    return ls_group_broadcast(strategy->membership->group, variable->name, 0, dtype, output, variable->count);
+    return ls_group_broadcast(strategy->runtime->group, variable->name, 0, dtype, output, variable->count);
 }
 
 ls_status ls_variable_read(ls_variable *variable, void *output) {
+    LS_NEED(variable, output);
     ls_status status = ls_variables_flush(variable->strategy);
     if (status) return status;
     if (variable->options.synchronization == LS_ON_READ) return read_combined(variable, output);

@@ -1,20 +1,26 @@
 /* .npz and .safetensors, from and to. */
-#include <errno.h>
+#include "weights/arrays.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/digest.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/whole_file.h"
 #include "checkpoint/safetensors.h"
 #include "data/npy.h"
 #include "data/zip.h"
 #include "weights/weights.h"
 
-#define OPTIMIZER "optimizer/" /* begins the names of a checkpoint's moments */
-#define OWN       "lockstep."  /* of its digest and its callbacks' states */
+#define OPTIMIZER         "optimizer/" /* begins the names of a checkpoint's moments */
+#define OWN               "lockstep."  /* of its digest and its callbacks' states */
+#define CHECKPOINT_DIGEST OWN "sha256"
+#define DIGEST            "data_sha256" /* in the metadata of weights: 64 hex digits */
 
-static size_t bytes_of(const struct ls_weight *weight) {
+static size_t bytes_of_arrays(const struct ls_weight *weight) {
     return (size_t)ls_shape_count(&weight->shape) * sizeof(float);
 }
 
@@ -47,7 +53,7 @@ static ls_status add_member(const char *path, struct ls_weights *weights, const 
     return ls_weights_add(weights, &item);
 }
 
-ls_status ls_weights_from_npz(const char *path, struct ls_weights *weights) {
+ls_status ls_weights_arrays_from_npz(const char *path, struct ls_weights *weights) {
     char **names = NULL;
     size_t count = 0;
     ls_status status = ls_zip_list(path, weights->bytes, weights->size, &names, &count);
@@ -73,11 +79,30 @@ static ls_status add_tensors(const char *path, const struct ls_safetensors *file
     return status;
 }
 
-ls_status ls_weights_from_safetensors(const char *path, struct ls_weights *weights) {
+static ls_status compare_digest(const char *path, const void *bytes, size_t size, const char *wanted) {
+    char digest[65];
+    ls_status status = ls_digest_sha256(bytes, size, digest);
+    if (status || !strncmp(digest, wanted, 64)) return status;
+    return ls_fail(LS_DATA_LOSS, "'%s' is damaged: the SHA-256 of its data is %.12s..., and it says %.12s...", path,
+                   digest, wanted);
+}
+
+/* What Lockstep has written says what its digest is: weights that of the data, a checkpoint that of all before it. */
+static ls_status check_digest(const char *path, const struct ls_safetensors *file, const struct ls_weights *weights) {
+    const char *text = ls_safetensors_text(file, DIGEST);
+    const struct ls_safetensor *last = ls_safetensors_find(file, CHECKPOINT_DIGEST);
+    if (text) return compare_digest(path, weights->bytes + file->data, file->size, text);
+    if (!last || last->end - last->begin != 64) return LS_OK;
+    size_t before = file->data + last->begin;
+    return compare_digest(path, weights->bytes, before, (const char *)weights->bytes + before);
+}
+
+ls_status ls_weights_arrays_from_safetensors(const char *path, struct ls_weights *weights) {
     struct ls_safetensors file;
     ls_status status = ls_safetensors_parse(weights->bytes, weights->size, &file);
     if (status) return ls_fail_context(status, "'%s'", path);
-    status = add_tensors(path, &file, weights);
+    status = check_digest(path, &file, weights);
+    if (!status) status = add_tensors(path, &file, weights);
     ls_safetensors_free(&file);
     return status;
 }
@@ -89,29 +114,47 @@ static bool write_tensors(FILE *out, const char *header, const struct ls_safeten
     bool good = fwrite(header, 1, file->data, out) == file->data;
     for (size_t i = 0; good && i < file->tensor_count; i++) {
         const struct ls_weight *weight = ls_weights_find(weights, file->tensors[i].name);
-        size_t size = bytes_of(weight);
+        size_t size = bytes_of_arrays(weight);
         good = !size || fwrite(weight->values, 1, size, out) == size;
     }
     return good;
+}
+
+/* Of the tensors' bytes in their order in the file. */
+static ls_status digest_tensors(const struct ls_safetensors *file, const struct ls_weights *weights, char hex[65]) {
+    struct ls_digest *digest;
+    ls_status status = ls_digest_new(&digest);
+    if (status) return status;
+    for (size_t i = 0; i < file->tensor_count; i++) {
+        const struct ls_weight *weight = ls_weights_find(weights, file->tensors[i].name);
+        ls_digest_add(digest, weight->values, bytes_of_arrays(weight));
+    }
+    status = ls_digest_hex(digest, hex);
+    ls_digest_free(digest);
+    return status;
 }
 
 static ls_status write_safetensors(const char *path, const struct ls_weights *weights) {
     LS_CLEANUP(ls_free_pointer)
     struct ls_safetensor *tensors = ls_alloc_array(weights->count, sizeof(*tensors));
     LS_CLEANUP(ls_free_pointer) char *header = NULL;
-    struct ls_safetensors file = {.tensors = tensors, .tensor_count = weights->count};
+    char digest[65] = "";
+    struct ls_safetensors_text texts[] = {{"format", "np"}, {DIGEST, digest}};
+    struct ls_safetensors file = {.tensors = tensors, .tensor_count = weights->count, .texts = texts, .text_count = 2};
     if (!tensors) return ls_fail_memory("a list of tensors", weights->count * sizeof(*tensors));
     for (size_t i = 0; i < weights->count; i++)
         tensors[i] =
             (struct ls_safetensor){.name = weights->items[i].name, .type = "F32", .shape = weights->items[i].shape};
-    ls_status status = ls_safetensors_header(&file, &header);
+    ls_status status = ls_safetensors_header(&file, &header); /* puts them in order */
+    if (!status) status = digest_tensors(&file, weights, digest);
+    free(ls_steal(header));
+    if (!status) status = ls_safetensors_header(&file, &header);
     if (status) return status;
-    FILE *out = fopen(path, "wbe");
-    if (!out) return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(errno));
-    bool written = write_tensors(out, header, &file, weights);
-    int error = errno;
-    if (!fclose(out) && written) return LS_OK;
-    return ls_fail(LS_FAILED_PRECONDITION, "cannot write '%s': %s", path, strerror(written ? errno : error));
+    struct ls_whole_file whole;
+    status = ls_whole_file_open(path, &whole);
+    if (status) return status;
+    if (!write_tensors(whole.out, header, &file, weights)) status = ls_whole_file_fail(&whole);
+    return ls_whole_file_close(&whole, status);
 }
 
 struct array {
@@ -130,14 +173,24 @@ static ls_status write_npz(const char *path, const struct ls_weights *weights) {
         if (length >= (int)sizeof(arrays[i].name))
             return ls_fail(LS_UNIMPLEMENTED, "the name '%.80s...' is too long", weight->name);
         ls_npy_header("<f4", &weight->shape, arrays[i].header);
-        files[i] =
-            (struct ls_zip_file){arrays[i].name, {arrays[i].header, weight->values}, {LS_NPY_HEADER, bytes_of(weight)}};
+        files[i] = (struct ls_zip_file){
+            arrays[i].name, {arrays[i].header, weight->values}, {LS_NPY_HEADER, bytes_of_arrays(weight)}};
     }
     return ls_zip_write(path, files, count);
 }
 
-ls_status ls_weights_write(const char *path, const struct ls_weights *weights) {
-    if (ends_with(path, ".safetensors")) return write_safetensors(path, weights);
-    if (ends_with(path, ".npz")) return write_npz(path, weights);
+/* The writer for a path's ending, or NULL. */
+static ls_status (*find_writer(const char *path))(const char *path, const struct ls_weights *weights) {
+    if (ends_with(path, ".safetensors")) return write_safetensors;
+    return ends_with(path, ".npz") ? write_npz : NULL;
+}
+
+ls_status ls_weights_arrays_check_path(const char *path) {
+    if (find_writer(path)) return LS_OK;
     return ls_fail(LS_INVALID_ARGUMENT, "'%s' ends in neither .safetensors nor .npz: these are written", path);
+}
+
+ls_status ls_weights_arrays_write(const char *path, const struct ls_weights *weights) {
+    ls_status status = ls_weights_arrays_check_path(path);
+    return status ? status : find_writer(path)(path, weights);
 }

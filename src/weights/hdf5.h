@@ -1,7 +1,7 @@
 /* HDF5 files in memory, as far as h5py and Keras write them by default: superblock version 0 or 1, groups as symbol
- * tables, whole float32 arrays, attributes that are texts. What else there is in HDF5 (chunks, filters, the newer forms
- * of groups) is UNIMPLEMENTED, what is damaged is DATA_LOSS with the offset; no bytes lead outside of the file or in
- * circles. Own code, since libhdf5 of Debian 12 crashes on damaged files. */
+ * tables, whole float32 arrays, attributes that are texts. Other parts of HDF5 (chunks, filters, the newer forms of
+ * groups) are UNIMPLEMENTED. Damage is DATA_LOSS with the offset. No bytes lead outside of the file or in circles. Own
+ * code, since libhdf5 of Debian 12 crashes on damaged files. */
 #pragma once
 #include <lockstep/lockstep.h>
 
@@ -26,10 +26,10 @@ struct ls_hdf5_links {
     struct ls_hdf5_link *links; /* owns; in the order of their names */
     size_t count, capacity;
 };
-/* What a group holds; nothing where the object is no group. */
+/* The members of a group; nothing if the object is no group. */
 ls_status ls_hdf5_list(struct ls_hdf5 *file, uint64_t object, struct ls_hdf5_links *links);
 void ls_hdf5_links_free(struct ls_hdf5_links *links);
-/* NULL: there is none of the first length bytes of name. */
+/* The link whose name is the first length bytes of name, or NULL. */
 const struct ls_hdf5_link *ls_hdf5_link(const struct ls_hdf5_links *links, const char *name, size_t length);
 
 struct ls_hdf5_array {
@@ -37,14 +37,8 @@ struct ls_hdf5_array {
     ls_shape shape;
     const uint8_t *values; /* float32, little-endian, row by row, at any address; borrowed from the bytes */
 };
-ls_status ls_hdf5_read(struct ls_hdf5 *file, uint64_t object, struct ls_hdf5_array *array);
 
 struct ls_hdf5_texts {
     char **texts; /* own */
     size_t count;
 };
-/* The object's attribute of that name, one text or an array of them, behind what texts holds already. *present tells
- * whether there is one. */
-ls_status ls_hdf5_attribute(struct ls_hdf5 *file, uint64_t object, const char *name, bool *present,
-                            struct ls_hdf5_texts *texts);
-void ls_hdf5_texts_free(struct ls_hdf5_texts *texts);

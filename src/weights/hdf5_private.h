@@ -1,13 +1,13 @@
-/* What the readers of HDF5's parts share: bytes that are checked before they are read, and an object's messages. The
- * first fault is kept in the file and ends every walk; numbers read after it are 0. */
+/* Bytes that are checked before they are read, and an object's messages, for the readers of HDF5's parts. The first
+ * fault is kept in the file and ends every walk. Numbers read after it are 0. */
 #pragma once
 #include "weights/hdf5.h"
 
-/* Whether so many bytes lie there; else it is a fault. */
+/* True if so many bytes lie there; otherwise it is a fault. */
 bool ls_hdf5_inside(struct ls_hdf5 *file, uint64_t at, uint64_t size);
 /* size bytes, little-endian. */
 uint64_t ls_hdf5_number(struct ls_hdf5 *file, uint64_t at, int size);
-/* Whether these four letters or so stand there; else it is a fault. */
+/* True if these letters stand there; otherwise it is a fault. */
 bool ls_hdf5_magic(struct ls_hdf5 *file, uint64_t at, const char *letters);
 void ls_hdf5_fault(struct ls_hdf5 *file, ls_status status, uint64_t at, const char *what);
 /* LS_OK, or the fault as an error. */

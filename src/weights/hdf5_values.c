@@ -1,7 +1,9 @@
 /* Arrays and attributes. */
+#include "weights/hdf5_values.h"
+
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "weights/hdf5.h"
@@ -36,7 +38,7 @@ static void find_values(struct ls_hdf5 *file, uint64_t at, uint64_t size, struct
     if (size && ls_hdf5_inside(file, place, size)) array->values = file->bytes + place;
 }
 
-ls_status ls_hdf5_read(struct ls_hdf5 *file, uint64_t object, struct ls_hdf5_array *array) {
+ls_status ls_hdf5_values_read(struct ls_hdf5 *file, uint64_t object, struct ls_hdf5_array *array) {
     struct ls_hdf5_message space, type, layout;
     struct ls_hdf5_array read = {.present = ls_hdf5_message(file, object, LS_HDF5_LAYOUT, &layout)};
     uint64_t size;
@@ -58,7 +60,7 @@ ls_status ls_hdf5_read(struct ls_hdf5 *file, uint64_t object, struct ls_hdf5_arr
 
 /* ---- attributes ---- */
 
-/* Where an attribute's parts lie. */
+/* The places of an attribute's parts. */
 struct attribute {
     uint64_t name, type, space, data, end, name_size;
 };
@@ -114,7 +116,7 @@ static uint64_t find_in_heap(struct ls_hdf5 *file, uint64_t heap, uint64_t index
 }
 
 /* Element index of an attribute of texts: as it is there, without what fills it up. */
-static char *read_text(struct ls_hdf5 *file, uint64_t type, uint64_t at) {
+static char *read_hdf5_values_text(struct ls_hdf5 *file, uint64_t type, uint64_t at) {
     uint64_t size = ls_hdf5_number(file, type + 4, 4);
     if ((ls_hdf5_number(file, type, 1) & 15) == CLASS_VARIABLE_LENGTH) {
         uint64_t length = ls_hdf5_number(file, at, 4), heap = ls_hdf5_number(file, at + 4, 8);
@@ -157,13 +159,13 @@ static void read_texts(struct ls_hdf5 *file, const struct attribute *attribute, 
     ls_free(texts->texts);
     texts->texts = grown;
     for (uint64_t i = 0; !file->fault && i < (uint64_t)count; i++) {
-        char *text = read_text(file, attribute->type, attribute->data + i * size);
+        char *text = read_hdf5_values_text(file, attribute->type, attribute->data + i * size);
         if (text) texts->texts[texts->count++] = text;
     }
 }
 
-ls_status ls_hdf5_attribute(struct ls_hdf5 *file, uint64_t object, const char *name, bool *present,
-                            struct ls_hdf5_texts *texts) {
+ls_status ls_hdf5_values_attribute(struct ls_hdf5 *file, uint64_t object, const char *name, bool *present,
+                                   struct ls_hdf5_texts *texts) {
     struct attribute attribute;
     bool found = find_attribute(file, object, name, &attribute);
     if (found) read_texts(file, &attribute, texts);
@@ -171,7 +173,7 @@ ls_status ls_hdf5_attribute(struct ls_hdf5 *file, uint64_t object, const char *n
     return ls_hdf5_status(file);
 }
 
-void ls_hdf5_texts_free(struct ls_hdf5_texts *texts) {
+void ls_hdf5_values_free_texts(struct ls_hdf5_texts *texts) {
     for (size_t i = 0; i < texts->count; i++) ls_free(texts->texts[i]);
     ls_free(texts->texts);
     *texts = (struct ls_hdf5_texts){0};

@@ -1,12 +1,15 @@
 /* Keras' two ways to keep weights in HDF5. The older one (.h5, the files of keras.applications): a group a layer, whose
  * attribute weight_names lists paths below it. Keras 3's (.weights.h5, .keras): groups after the layers' classes, each
  * with arrays vars/0, vars/1, ... and the layer's name as an attribute. */
+#include "weights/keras.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
 #include "weights/hdf5.h"
+#include "weights/hdf5_values.h"
 #include "weights/weights.h"
 
 #define MAX_DEPTH 16 /* of groups in groups */
@@ -51,11 +54,11 @@ static const char *variable_name(const char *group, uint64_t index, size_t count
 static ls_status read_names(struct ls_hdf5 *file, uint64_t object, const char *name, bool *present,
                             struct ls_hdf5_texts *texts) {
     char piece[32];
-    ls_status status = ls_hdf5_attribute(file, object, name, present, texts);
+    ls_status status = ls_hdf5_values_attribute(file, object, name, present, texts);
     bool more = !*present;
     for (int i = 0; !status && more; i++) {
         (void)snprintf(piece, sizeof(piece), "%s%d", name, i);
-        status = ls_hdf5_attribute(file, object, piece, &more, texts);
+        status = ls_hdf5_values_attribute(file, object, piece, &more, texts);
         *present |= more;
     }
     return status;
@@ -74,7 +77,7 @@ static ls_status read_path(struct ls_hdf5 *file, uint64_t object, const char *pa
         if (!link) return ls_fail(LS_DATA_LOSS, "'%s' has no array '%.200s', though it names one", file->path, path);
         at += length + (at[length] == '/');
     }
-    ls_status status = ls_hdf5_read(file, object, array);
+    ls_status status = ls_hdf5_values_read(file, object, array);
     if (status || array->present) return status;
     return ls_fail(LS_DATA_LOSS, "'%s': '%.200s' is no array", file->path, path);
 }
@@ -88,7 +91,7 @@ static ls_status add_layer(struct ls_hdf5 *file, uint64_t object, const char *la
         status = read_path(file, object, names.texts[i], &array);
         if (!status) status = add_by_path(weights, layer, names.texts[i], &array);
     }
-    ls_hdf5_texts_free(&names);
+    ls_hdf5_values_free_texts(&names);
     return status;
 }
 
@@ -113,7 +116,7 @@ static ls_status read_older(struct ls_hdf5 *file, uint64_t object, bool *present
     struct ls_hdf5_texts names = {0};
     ls_status status = read_names(file, object, "layer_names", present, &names);
     if (!status && *present) status = add_layers(file, object, &names, weights);
-    ls_hdf5_texts_free(&names);
+    ls_hdf5_values_free_texts(&names);
     return status;
 }
 
@@ -124,7 +127,7 @@ static ls_status add_variable(struct ls_hdf5 *file, const char *layer, const cha
     struct ls_hdf5_array array = {0};
     char name[NAME_SIZE];
     const char *number = variables->links[index].name;
-    ls_status status = ls_hdf5_read(file, variables->links[index].object, &array);
+    ls_status status = ls_hdf5_values_read(file, variables->links[index].object, &array);
     if (status || !array.present) return status;
     bool digit = number[0] >= '0' && number[0] <= '9' && !number[1];
     const char *known = digit ? variable_name(group, (uint64_t)(number[0] - '0'), variables->count) : NULL;
@@ -140,7 +143,7 @@ static ls_status add_variables(struct ls_hdf5 *file, uint64_t object, const char
     bool present = false;
     ls_status status = ls_hdf5_list(file, object, &variables);
     if (status) return status;
-    if (variables.count) status = ls_hdf5_attribute(file, object, "name", &present, &layer);
+    if (variables.count) status = ls_hdf5_values_attribute(file, object, "name", &present, &layer);
     if (!status && variables.count && layer.count != 1)
         status = ls_fail(LS_INVALID_ARGUMENT,
                          "'%s' does not say which layer '%.80s' is: the Keras that wrote it kept no names; save it "
@@ -148,7 +151,7 @@ static ls_status add_variables(struct ls_hdf5 *file, uint64_t object, const char
                          file->path, group);
     for (size_t i = 0; !status && i < variables.count; i++)
         status = add_variable(file, layer.texts[0], group, &variables, i, weights);
-    ls_hdf5_texts_free(&layer);
+    ls_hdf5_values_free_texts(&layer);
     ls_hdf5_links_free(&variables);
     return status;
 }
@@ -171,7 +174,7 @@ static ls_status read_newer(struct ls_hdf5 *file, uint64_t object, const char *g
     return status;
 }
 
-ls_status ls_weights_from_hdf5(const char *path, struct ls_weights *weights) {
+ls_status ls_weights_keras_from_hdf5(const char *path, struct ls_weights *weights) {
     struct ls_hdf5 file;
     struct ls_hdf5_links links;
     bool older = false;

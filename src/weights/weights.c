@@ -8,6 +8,8 @@
 #include "base/status.h"
 #include "data/files.h"
 #include "data/zip.h"
+#include "weights/arrays.h"
+#include "weights/keras.h"
 
 #define KERAS_MEMBER "model.weights.h5" /* of a .keras file */
 
@@ -53,19 +55,19 @@ static ls_status open_keras(const char *path, struct ls_weights *weights) {
     uint8_t *member = NULL;
     size_t size = 0;
     ls_status status = ls_zip_read(path, weights->bytes, weights->size, KERAS_MEMBER, &member, &size);
-    if (status == LS_NOT_FOUND) return ls_weights_from_npz(path, weights);
+    if (status == LS_NOT_FOUND) return ls_weights_arrays_from_npz(path, weights);
     if (status) return status;
     ls_free(weights->bytes);
     weights->bytes = member;
     weights->size = size;
-    return ls_weights_from_hdf5(path, weights);
+    return ls_weights_keras_from_hdf5(path, weights);
 }
 
 static ls_status parse(const char *path, struct ls_weights *weights) {
     const uint8_t *bytes = weights->bytes;
-    if (weights->size >= 4 && !memcmp(bytes, "\x89HDF", 4)) return ls_weights_from_hdf5(path, weights);
+    if (weights->size >= 4 && !memcmp(bytes, "\x89HDF", 4)) return ls_weights_keras_from_hdf5(path, weights);
     if (weights->size >= 4 && !memcmp(bytes, "PK\x03\x04", 4)) return open_keras(path, weights);
-    if (weights->size >= 9 && bytes[8] == '{') return ls_weights_from_safetensors(path, weights);
+    if (weights->size >= 9 && bytes[8] == '{') return ls_weights_arrays_from_safetensors(path, weights);
     return ls_fail(LS_INVALID_ARGUMENT, "'%s' is no file of weights: .safetensors, .npz, .h5 and .keras are read",
                    path);
 }

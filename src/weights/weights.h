@@ -9,7 +9,7 @@ struct ls_weight {
     char *name; /* owns */
     ls_shape shape;
     const uint8_t *values; /* float32, little-endian, row by row, at any address; borrowed from the bytes or from own */
-    uint8_t *own;          /* NULL: none */
+    uint8_t *own;          /* NULL if none */
 };
 struct ls_weights {
     struct ls_weight *items; /* owns; by name, each once */
@@ -17,19 +17,14 @@ struct ls_weights {
     uint8_t *bytes; /* owns: the file's */
     size_t size;
 };
-/* NOT_FOUND where there is no file; DATA_LOSS, UNIMPLEMENTED or INVALID_ARGUMENT saying what is wrong with it. What
- * kind it is follows from its first bytes. */
+/* NOT_FOUND without a file. DATA_LOSS, UNIMPLEMENTED or INVALID_ARGUMENT says what is wrong with it. The first bytes
+ * decide its kind. */
 ls_status ls_weights_read(const char *path, struct ls_weights *weights);
 /* The same from bytes of ls_alloc, which it takes; they are freed on failure too. */
 ls_status ls_weights_parse(const char *path, uint8_t *bytes, size_t size, struct ls_weights *weights);
-/* As .safetensors or .npz, by the path's ending: INVALID_ARGUMENT for another one. */
-ls_status ls_weights_write(const char *path, const struct ls_weights *weights);
 void ls_weights_free(struct ls_weights *weights);
-/* NULL: there is none. */
+/* NULL if there is none. */
 const struct ls_weight *ls_weights_find(const struct ls_weights *weights, const char *name);
 
 /* For the readers: takes own, and copies the rest. */
 ls_status ls_weights_add(struct ls_weights *weights, const struct ls_weight *weight);
-ls_status ls_weights_from_hdf5(const char *path, struct ls_weights *weights);
-ls_status ls_weights_from_npz(const char *path, struct ls_weights *weights);
-ls_status ls_weights_from_safetensors(const char *path, struct ls_weights *weights);

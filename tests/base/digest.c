@@ -17,7 +17,7 @@ START_TEST(known_digests) {
     };
     char hex[65];
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        ck_assert_int_eq(ls_sha256(known[i].message, strlen(known[i].message), hex), LS_OK);
+        assert_ok(ls_digest_sha256(known[i].message, strlen(known[i].message), hex));
         ck_assert_str_eq(hex, known[i].hex);
     }
 }
@@ -26,11 +26,11 @@ END_TEST
 START_TEST(pieces) {
     struct ls_digest *digest;
     char hex[65];
-    ck_assert_int_eq(ls_digest_new(&digest), LS_OK);
+    assert_ok(ls_digest_new(&digest));
     ls_digest_add(digest, "a", 1);
     ls_digest_add(digest, "", 0);
     ls_digest_add(digest, "bc", 2);
-    ck_assert_int_eq(ls_digest_hex(digest, hex), LS_OK);
+    assert_ok(ls_digest_hex(digest, hex));
     ck_assert_str_eq(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     ls_digest_free(digest);
     ls_digest_free(NULL);

@@ -1,6 +1,9 @@
 /* Tests of base/dtype: the 16-bit conversions over every value and every rounding boundary, against formulas in double;
  * shapes. */
 #include "base/dtype.h"
+#include "base/half.h"
+#include "base/option_names.h"
+#include "base/shape.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,8 +20,8 @@ struct format {
     uint16_t (*narrow)(float);
 };
 static const struct format formats[] = {
-    {"float16", 10, 15, 0x7C00, ls_half_to_float, ls_float_to_half},
-    {"bfloat16", 7, 127, 0x7F80, ls_bfloat16_to_float, ls_float_to_bfloat16},
+    {"float16", 10, 15, 0x7C00, ls_half_to_float, ls_half_from_float},
+    {"bfloat16", 7, 127, 0x7F80, ls_half_bfloat16_to_float, ls_half_bfloat16_from_float},
 };
 #define FORMAT_COUNT 2
 
@@ -128,14 +131,14 @@ START_TEST(names_and_sizes) {
     for (int i = 0; i < 6; i++) {
         ck_assert_uint_eq(ls_dtype_size((ls_dtype)i), sizes[i]);
         ck_assert_str_eq(ls_dtype_name((ls_dtype)i), names[i]);
-        ck_assert_int_eq(ls_dtype_check((ls_dtype)i), LS_OK);
+        assert_ok(ls_dtype_check((ls_dtype)i));
     }
     ck_assert_uint_eq(ls_dtype_size((ls_dtype)6), 0);
     ck_assert_str_eq(ls_dtype_name((ls_dtype)6), "unknown");
     ck_assert_int_eq(ls_dtype_check((ls_dtype)6), LS_INVALID_ARGUMENT);
-    ck_assert_int_eq(ls_reduce_op_check(LS_MAX), LS_OK);
-    ck_assert_int_eq(ls_reduce_op_check((ls_reduce_op)4), LS_INVALID_ARGUMENT);
-    ck_assert_str_eq(ls_reduce_op_name(LS_MEAN), "mean");
+    assert_ok(ls_option_names_check_reduce_op(LS_MAX));
+    ck_assert_int_eq(ls_option_names_check_reduce_op((ls_reduce_op)4), LS_INVALID_ARGUMENT);
+    ck_assert_str_eq(ls_option_names_reduce_op(LS_MEAN), "mean");
 }
 END_TEST
 

@@ -14,10 +14,10 @@ struct example_options {
 
 START_TEST(absent_and_whole) {
     struct example_options copy = {1, 2, 3};
-    ck_assert_int_eq(ls_options_copy("example_options", &copy, sizeof(copy), NULL), LS_OK);
+    assert_ok(ls_options_copy("example_options", &copy, sizeof(copy), NULL));
     ck_assert_int_eq(copy.second, 0);
     struct example_options given = {sizeof(given), 7, 8};
-    ck_assert_int_eq(ls_options_copy("example_options", &copy, sizeof(copy), &given), LS_OK);
+    assert_ok(ls_options_copy("example_options", &copy, sizeof(copy), &given));
     ck_assert_int_eq(copy.first, 7);
     ck_assert_int_eq(copy.second, 8);
 }
@@ -25,7 +25,7 @@ END_TEST
 
 START_TEST(older_struct) {
     struct example_options copy = {1, 2, 3}, given = {offsetof(struct example_options, second), 7, 8};
-    ck_assert_int_eq(ls_options_copy("example_options", &copy, sizeof(copy), &given), LS_OK);
+    assert_ok(ls_options_copy("example_options", &copy, sizeof(copy), &given));
     ck_assert_int_eq(copy.first, 7);
     ck_assert_int_eq(copy.second, 0);
 }

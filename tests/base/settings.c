@@ -8,7 +8,7 @@
 START_TEST(defaults) {
     struct ls_settings settings;
     (void)unsetenv("LOCKSTEP_DEVICES");
-    ck_assert_int_eq(ls_settings_read(&settings), LS_OK);
+    assert_ok(ls_settings_read(&settings));
     ck_assert_double_eq(settings.join_timeout, 300);
     ck_assert_double_eq(settings.collective_timeout, 300);
     ck_assert_double_eq(settings.exit_timeout, 30);
@@ -38,7 +38,7 @@ START_TEST(values) {
     (void)setenv("LOCKSTEP_CUDA_SYNC", "1", 1);
     (void)setenv("LOCKSTEP_PLUGIN", "p.so", 1);
     (void)setenv("LOCKSTEP_EXIT_TIMEOUT", "", 1); /* empty is as good as absent */
-    ck_assert_int_eq(ls_settings_read(&settings), LS_OK);
+    assert_ok(ls_settings_read(&settings));
     ck_assert_double_eq(settings.join_timeout, 2.5);
     ck_assert_int_eq(settings.transport, LS_TRANSPORT_TCP);
     ck_assert_double_eq(settings.exit_timeout, 30);
@@ -55,6 +55,8 @@ END_TEST
 static const struct {
     const char *name, *value;
 } bad[] = {
+    {"LOCKSTEP_COLUMNS", "-1"},
+    {"LOCKSTEP_REQUIRE_CLUSTER", "yes"},
     {"LOCKSTEP_JOIN_TIMEOUT", "soon"},
     {"LOCKSTEP_JOIN_TIMEOUT", "-1"},
     {"LOCKSTEP_JOIN_TIMEOUT", "0"},
@@ -123,8 +125,8 @@ START_TEST(described) {
     struct ls_setting_info info;
     size_t rows = 0;
     (void)setenv("LOCKSTEP_BUCKET", "2K", 1);
-    ck_assert_int_eq(ls_settings_read(&settings), LS_OK);
-    for (; ls_setting_describe(&settings, rows, &info); rows++) {
+    assert_ok(ls_settings_read(&settings));
+    for (; ls_settings_describe(&settings, rows, &info); rows++) {
         ck_assert_int_eq(strncmp(info.name, "LOCKSTEP_", 9), 0);
         ck_assert_str_ne(info.help, "");
         if (!strcmp(info.name, "LOCKSTEP_BUCKET")) ck_assert_str_eq(info.value, "2048");
@@ -133,9 +135,9 @@ START_TEST(described) {
     }
     ck_assert_uint_ge(rows, 10);
     (void)setenv("LOCKSTEP_TOKEN", "a-token-of-some-length", 1);
-    ck_assert_int_eq(ls_settings_read(&settings), LS_OK);
+    assert_ok(ls_settings_read(&settings));
     ck_assert_str_eq(settings.token, "a-token-of-some-length");
-    for (rows = 0; ls_setting_describe(&settings, rows, &info); rows++)
+    for (rows = 0; ls_settings_describe(&settings, rows, &info); rows++)
         ck_assert_ptr_null(strstr(info.value, "a-token"));
 }
 END_TEST

@@ -1,4 +1,5 @@
 /* Tests of base/clock, base/thread and base/gate: deadlines, waits that end, and hand-over between threads. */
+#include "base/monitor.h"
 #include "base/thread.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ END_TEST
 
 START_TEST(wait_ends_at_the_deadline) {
     struct ls_monitor monitor;
-    ck_assert_int_eq(ls_monitor_init(&monitor), LS_OK);
+    assert_ok(ls_monitor_init(&monitor));
     int64_t start = ls_now();
     ls_monitor_lock(&monitor);
     while (ls_monitor_wait(&monitor, start + 50 * LS_MILLISECOND)) continue;
@@ -58,9 +59,9 @@ static void *make_ready(void *argument) {
 START_TEST(broadcast_wakes) {
     struct shared shared = {.ready = false};
     pthread_t thread;
-    ck_assert_int_eq(ls_monitor_init(&shared.monitor), LS_OK);
+    assert_ok(ls_monitor_init(&shared.monitor));
     ls_monitor_lock(&shared.monitor);
-    ck_assert_int_eq(ls_thread_start(&thread, "maker-with-a-long-name", make_ready, &shared), LS_OK);
+    assert_ok(ls_thread_start(&thread, "maker-with-a-long-name", make_ready, &shared));
     int64_t deadline = ls_deadline_in(20);
     while (!shared.ready) ck_assert(ls_monitor_wait(&shared.monitor, deadline));
     ls_monitor_unlock(&shared.monitor);
@@ -77,7 +78,7 @@ static void *read_mask(void *argument) {
 START_TEST(threads_block_signals) {
     pthread_t thread;
     sigset_t mask, own;
-    ck_assert_int_eq(ls_thread_start(&thread, "masked", read_mask, &mask), LS_OK);
+    assert_ok(ls_thread_start(&thread, "masked", read_mask, &mask));
     (void)pthread_join(thread, NULL);
     ck_assert(sigismember(&mask, SIGINT) && sigismember(&mask, SIGTERM) && sigismember(&mask, SIGUSR1));
     (void)pthread_sigmask(SIG_BLOCK, NULL, &own);
@@ -101,7 +102,7 @@ static void *answer(void *argument) {
 START_TEST(gate_hands_over) {
     struct shared shared = {.ready = false};
     pthread_t thread;
-    ck_assert_int_eq(ls_thread_start(&thread, "other", answer, &shared), LS_OK);
+    assert_ok(ls_thread_start(&thread, "other", answer, &shared));
     for (uint32_t turn = 0; turn < TURNS; turn++) {
         ck_assert_int_eq(shared.value, (int)(2 * turn));
         shared.value++;

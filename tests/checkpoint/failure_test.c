@@ -40,10 +40,10 @@ int __wrap_fsync(int fd) {
     return denied() ? -1 : __real_fsync(fd);
 }
 
-int __real_renameat(int from, const char *old, int to, const char *new);
-int __wrap_renameat(int from, const char *old, int to, const char *new);
-int __wrap_renameat(int from, const char *old, int to, const char *new) {
-    return denied() ? -1 : __real_renameat(from, old, to, new);
+int __real_rename(const char *old, const char *new);
+int __wrap_rename(const char *old, const char *new);
+int __wrap_rename(const char *old, const char *new) {
+    return denied() ? -1 : __real_rename(old, new);
 }
 
 int __real_unlinkat(int folder, const char *name, int flags);
@@ -81,8 +81,8 @@ static const int errors[] = {ENOSPC, EROFS, EIO, EDQUOT};
 START_TEST(every_call_may_fail) {
     int failures = 0;
     for (long k = 1;; k++) {
-        ck_assert_int_eq(ls_checkpoints_clear(folder_path()), LS_OK);
-        ck_assert_int_eq(save_step(1, 1), LS_OK);
+        assert_ok(ls_checkpoint_folder_clear(folder_path()));
+        assert_ok(save_step(1, 1));
         countdown = k;
         errno_then = errors[_i];
         ls_status status = save_step(2, 1);
@@ -90,7 +90,7 @@ START_TEST(every_call_may_fail) {
         countdown = 0;
         int64_t step = load_step();
         if (!reached) {
-            ck_assert_int_eq(status, LS_OK);
+            assert_ok(status);
             ck_assert_int_eq(step, 2);
             break;
         }
@@ -111,8 +111,8 @@ START_TEST(every_call_may_be_the_last) {
     int deaths = 0;
     for (long k = 1;; k++, deaths++) {
         int status;
-        ck_assert_int_eq(ls_checkpoints_clear(folder_path()), LS_OK);
-        ck_assert_int_eq(save_step(1, 1), LS_OK);
+        assert_ok(ls_checkpoint_folder_clear(folder_path()));
+        assert_ok(save_step(1, 1));
         pid_t child = fork();
         if (!child) {
             errno_then = 0;
@@ -127,7 +127,7 @@ START_TEST(every_call_may_be_the_last) {
             break;
         }
         ck_assert_int_ge(step, 1);
-        ck_assert_int_eq(ls_checkpoints_check(folder_path()), LS_OK);
+        assert_ok(ls_checkpoint_folder_check(folder_path()));
         ck_assert_int_eq(count_files("."), 0);
     }
     ck_assert_int_ge(deaths, 8);
@@ -137,13 +137,13 @@ END_TEST
 
 START_TEST(short_writes_are_continued) {
     size_t size, other;
-    ck_assert_int_eq(save_step(1, 1), LS_OK);
+    assert_ok(save_step(1, 1));
     uint8_t *whole = read_bytes("checkpoint-000000000001.safetensors", &size);
     most_bytes = 7;
-    ck_assert_int_eq(save_step(1, 1), LS_OK);
+    assert_ok(save_step(1, 1));
     countdown = 3;
     errno_then = EINTR;
-    ck_assert_int_eq(save_step(1, 1), LS_OK);
+    assert_ok(save_step(1, 1));
     most_bytes = 0;
     uint8_t *pieces = read_bytes("checkpoint-000000000001.safetensors", &other);
     ck_assert_uint_eq(size, other);
@@ -167,14 +167,14 @@ static ls_status save_second(void) {
 START_TEST(every_allocation_may_fail) {
     ls_status (*const action)(void) = _i ? load_first : save_second;
     int failures = 0;
-    ck_assert_int_eq(save_step(1, 2), LS_OK);
+    assert_ok(save_step(1, 2));
     for (long k = 1;; k++, failures++) {
         allocations = k;
         ls_status status = action();
         bool reached = allocations == 0;
         allocations = 0;
         if (!reached) {
-            ck_assert_msg(status == LS_OK, "%s", ls_error());
+            assert_ok(status);
             break;
         }
         ck_assert_msg(status == LS_RESOURCE_EXHAUSTED, "allocation %ld: %s", k, ls_error());
@@ -221,10 +221,10 @@ START_TEST(killed_at_random_moments) {
         ck_assert_msg(found == said || found == said + 1, "round %d: %lld was on the disk, %lld is there", round,
                       (long long)said, (long long)found);
         unfinished += count_files(".");
-        ck_assert_int_eq(ls_checkpoints_check(folder_path()), LS_OK);
+        assert_ok(ls_checkpoint_folder_check(folder_path()));
         step = found;
     }
-    for (int i = 1; i <= 2; i++) ck_assert_int_eq(save_step(step + i, 2), LS_OK);
+    for (int i = 1; i <= 2; i++) assert_ok(save_step(step + i, 2));
     ck_assert_int_eq(count_files(""), 2);
     ck_assert_int_eq(take_warnings(NULL), 0);
     (void)printf("# %d times killed, %d of them inside a write, %lld checkpoints\n", rounds, unfinished,

@@ -1,13 +1,17 @@
 /* Folders and checkpoints for tests. */
 #include "checkpoint/fixture.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "harness.h"
+#include "train/training_progress.h"
+
+#define TRAINING "model=\"m\"\nrate=0.5\n"
 
 static char folder[64], warning[1200];
 static int warnings;
@@ -54,22 +58,21 @@ const struct ls_checkpoint *checkpoint_of(int64_t step) {
     static float kernel[KERNEL], bias[3];
     static const struct ls_checkpoint_tensor tensors[] = {{"dense/kernel", LS_SHAPE(2, 3), kernel},
                                                           {"dense/bias", LS_SHAPE(3), bias}};
+    static struct ls_training_progress progress;
     static struct ls_checkpoint checkpoint;
     for (int i = 0; i < KERNEL; i++) kernel[i] = (float)step + (float)i / 8;
     for (int i = 0; i < 3; i++) bias[i] = -(float)step * (float)i;
+    progress = (struct ls_training_progress){
+        .step = step,
+        .fit = {.position = step,
+                .generations = 1,
+                .sums.loss = 0.1,
+                .result = {.loss = 0.25, .accuracy = 0.5, .val_loss = NAN, .val_accuracy = NAN}},
+        .facts = {.steps_per_epoch = 10, .seed = 7, .description = TRAINING, .bits = "device=cpu\n"},
+    };
     checkpoint = (struct ls_checkpoint){
-        .manifest = {.step = step,
-                     .position = step,
-                     .steps_per_epoch = 10,
-                     .generation = 1,
-                     .seed = 7,
-                     .epoch_loss = 0.1,
-                     .loss = 0.25,
-                     .accuracy = 0.5,
-                     .val_loss = NAN,
-                     .val_accuracy = NAN,
-                     .training = "model=\"m\"\nrate=0.5\n",
-                     .bits = "device=cpu\n"},
+        .step = step,
+        .manifest = ls_training_progress_manifest(&progress),
         .tensors = tensors,
         .count = 2,
     };
@@ -77,7 +80,7 @@ const struct ls_checkpoint *checkpoint_of(int64_t step) {
 }
 
 ls_status save_step(int64_t step, int keep) {
-    return ls_checkpoints_save(folder, NULL, checkpoint_of(step), keep);
+    return ls_checkpoint_folder_save(folder, NULL, checkpoint_of(step), keep);
 }
 
 static void hear(void *context, ls_log_level level, const char *line) {
@@ -94,36 +97,39 @@ int take_warnings(char text[1200]) {
     return taken;
 }
 
-/* What was loaded is what checkpoint_of made for that step. */
-static void check_loaded(const struct ls_loaded *loaded) {
-    const struct ls_checkpoint *want = checkpoint_of(loaded->manifest.step);
+/* Checks that checkpoint_of made the loaded checkpoint for its step, which is returned. */
+static int64_t check_loaded(const struct ls_loaded *loaded) {
+    struct ls_training_progress progress = {0};
+    const struct ls_manifest manifest = ls_training_progress_manifest(&progress);
+    assert_ok(ls_manifest_read(&loaded->file, &manifest));
+    const struct ls_checkpoint *want = checkpoint_of(progress.step);
     ck_assert_uint_eq(loaded->file.tensor_count, want->count + 1);
     for (size_t i = 0; i < want->count; i++) {
         const struct ls_checkpoint_tensor *tensor = &want->tensors[i];
         const void *data = NULL;
-        ck_assert_int_eq(ls_loaded_find(loaded, tensor->name, &tensor->shape, &data), LS_OK);
+        assert_ok(ls_checkpoint_file_find(loaded, tensor->name, &tensor->shape, &data));
         ck_assert_mem_eq(data, tensor->data, (i ? 3 : KERNEL) * sizeof(float));
     }
-    ck_assert_str_eq(loaded->manifest.training, want->manifest.training);
+    ck_assert_str_eq(progress.facts.description, TRAINING);
+    return progress.step;
 }
 
 ls_status try_load(int64_t *step) {
     const struct ls_log log = {.sink = hear, .level = LS_LOG_WARNING};
     struct ls_loaded loaded = {0};
     char name[LS_CHECKPOINT_NAME];
-    ls_status status = ls_checkpoints_load(folder, &log, &loaded, name);
+    ls_status status = ls_checkpoint_folder_load(folder, &log, &loaded, name);
     *step = 0;
     if (status || !name[0]) return status;
-    check_loaded(&loaded);
-    *step = loaded.manifest.step;
-    ls_loaded_free(&loaded);
+    *step = check_loaded(&loaded);
+    ls_checkpoint_file_free_loaded(&loaded);
     return LS_OK;
 }
 
 int64_t load_step(void) {
     int64_t step;
     ls_status status = try_load(&step);
-    ck_assert_msg(status == LS_OK, "%s", ls_error());
+    assert_ok(status);
     return step;
 }
 

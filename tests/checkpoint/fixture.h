@@ -1,4 +1,4 @@
-/* What the tests of checkpoints share: an empty folder, and checkpoints whose bytes are a function of their step. */
+/* Fixture of the tests of checkpoints: an empty folder, and checkpoints whose bytes are a function of their step. */
 #pragma once
 #include "checkpoint/folder.h"
 

@@ -22,7 +22,7 @@ static const char *name_of(int step) {
 /* The bytes are recorded: what is written today must be readable for ever. */
 START_TEST(the_golden_file) {
     size_t size, golden_size;
-    ck_assert_int_eq(save_step(3, 1), LS_OK);
+    assert_ok(save_step(3, 1));
     uint8_t *bytes = read_bytes(name_of(3), &size);
     FILE *file = fopen(CHECKPOINT_GOLDEN, "rb");
     uint8_t *golden = malloc(1 << 16);
@@ -41,13 +41,13 @@ END_TEST
 START_TEST(the_newest_are_kept) {
     ck_assert_int_eq(load_step(), 0);
     for (int step = 1; step <= 20; step++) {
-        ck_assert_int_eq(save_step(step, 3), LS_OK);
+        assert_ok(save_step(step, 3));
         ck_assert_int_eq(count_files("checkpoint-"), step < 3 ? step : 3);
         ck_assert_int_eq(load_step(), step);
     }
-    ck_assert_int_eq(save_step(1000000000000 - 1, 1), LS_OK);
+    assert_ok(save_step(1000000000000 - 1, 1));
     ck_assert_int_eq(count_files(""), 1);
-    ck_assert_int_eq(ls_checkpoints_clear(folder_path()), LS_OK);
+    assert_ok(ls_checkpoint_folder_clear(folder_path()));
     ck_assert_int_eq(count_files(""), 0);
     ck_assert_int_eq(take_warnings(NULL), 0);
 }
@@ -55,16 +55,19 @@ END_TEST
 
 /* A newer file is there only where it is damaged: it must not push out the good ones. */
 START_TEST(a_damaged_newer_file_keeps_nothing_out) {
-    ck_assert_int_eq(save_step(5, 1), LS_OK);
+    assert_ok(save_step(5, 1));
     write_bytes(name_of(9), "torn", 4);
     for (int step = 6; step < 9; step++) {
-        ck_assert_int_eq(save_step(step, 1), LS_OK);
+        assert_ok(save_step(step, 1));
         ck_assert_int_eq(load_step(), step);
         ck_assert_int_eq(count_files(""), 2);
     }
-    ck_assert_int_eq(save_step(9, 1), LS_OK);
+    assert_ok(save_step(9, 1));
     ck_assert_int_eq(load_step(), 9);
-    ck_assert_int_eq(count_files(""), 1);
+    ck_assert_int_eq(count_files(""), 2);
+    ck_assert_int_eq(count_files("damaged-checkpoint-000000000009.safetensors"), 1);
+    assert_ok(ls_checkpoint_folder_clear(folder_path()));
+    ck_assert_int_eq(count_files(""), 1); /* it is the user's to remove */
 }
 END_TEST
 
@@ -79,10 +82,10 @@ START_TEST(other_files_are_left_alone) {
     size_t count = sizeof(others) / sizeof(others[0]);
     for (size_t i = 0; i < count; i++) write_bytes(others[i], "x", 1);
     ck_assert_int_eq(load_step(), 0);
-    ck_assert_int_eq(save_step(1, 1), LS_OK);
-    ck_assert_int_eq(save_step(2, 1), LS_OK);
+    assert_ok(save_step(1, 1));
+    assert_ok(save_step(2, 1));
     ck_assert_int_eq(load_step(), 2);
-    ck_assert_int_eq(ls_checkpoints_clear(folder_path()), LS_OK);
+    assert_ok(ls_checkpoint_folder_clear(folder_path()));
     ck_assert_int_eq(count_files(""), (int)count);
 }
 END_TEST
@@ -98,8 +101,8 @@ static void expect_older(const uint8_t *bytes, size_t size) {
 
 START_TEST(every_changed_byte_is_found) {
     size_t size;
-    ck_assert_int_eq(save_step(1, 2), LS_OK);
-    ck_assert_int_eq(save_step(2, 2), LS_OK);
+    assert_ok(save_step(1, 2));
+    assert_ok(save_step(2, 2));
     uint8_t *bytes = read_bytes(name_of(2), &size);
     for (size_t i = 0; i < size; i++)
         for (int bit = (int)i % 3; bit < 8; bit += 3) {
@@ -115,8 +118,8 @@ END_TEST
 
 START_TEST(every_truncation_is_found) {
     size_t size;
-    ck_assert_int_eq(save_step(1, 2), LS_OK);
-    ck_assert_int_eq(save_step(2, 2), LS_OK);
+    assert_ok(save_step(1, 2));
+    assert_ok(save_step(2, 2));
     uint8_t *bytes = read_bytes(name_of(2), &size);
     for (size_t length = 0; length < size; length++) expect_older(bytes, length);
     bytes[size] = 0;
@@ -138,7 +141,40 @@ START_TEST(all_damaged_is_none) {
     ck_assert_int_eq(mkdir(path_in(name_of(4)), 0700), 0);
     ck_assert_int_eq(load_step(), 0);
     ck_assert_int_eq(take_warnings(NULL), 4);
-    ck_assert_int_eq(rmdir(path_in(name_of(4))), 0);
+    ck_assert_int_eq(count_files("damaged-checkpoint-"), 4);
+    assert_ok(save_step(4, 1));
+    ck_assert_int_eq(load_step(), 4);
+    ck_assert_int_eq(rmdir(path_in("damaged-checkpoint-000000000004.safetensors")), 0);
+}
+END_TEST
+
+START_TEST(a_folder_in_its_place_makes_way) {
+    assert_ok(save_step(1, 2));
+    ck_assert_int_eq(mkdir(path_in(name_of(2)), 0700), 0);
+    assert_ok(save_step(2, 2));
+    ck_assert_int_eq(load_step(), 2);
+    ck_assert_int_eq(take_warnings(NULL), 0);
+    ck_assert_int_eq(rmdir(path_in("damaged-checkpoint-000000000002.safetensors")), 0);
+}
+END_TEST
+
+/* One that was frozen before it wrote, and wakes while its successor writes the same step. */
+START_TEST(who_wakes_late_touches_nothing) {
+    static const struct ls_log silent = {.level = LS_LOG_ERROR};
+    struct ls_folder_lock *old = NULL, *new = NULL;
+    size_t size;
+    assert_ok(ls_folder_lock_take(folder_path(), 5, &silent, &old));
+    assert_ok(ls_folder_lock_take(folder_path(), 5, &silent, &new));
+    write_bytes(".checkpoint-000000000002.safetensors", "being written", 13);
+    ck_assert_int_eq(ls_checkpoint_folder_save(folder_path(), old, checkpoint_of(2), 1), LS_FAILED_PRECONDITION);
+    uint8_t *bytes = read_bytes(".checkpoint-000000000002.safetensors", &size);
+    ck_assert_uint_eq(size, 13);
+    free(bytes);
+    ck_assert_int_eq(count_files(".checkpoint-"), 1);
+    ck_assert_int_eq(count_files("checkpoint-"), 0);
+    ls_folder_lock_free(old);
+    ls_folder_lock_free(new);
+    assert_ok(ls_checkpoint_folder_check(folder_path()));
 }
 END_TEST
 
@@ -150,11 +186,11 @@ START_TEST(another_version_is_an_error) {
     char *header = NULL, hex[65];
     int64_t step;
     uint8_t bytes[1024];
-    ck_assert_int_eq(ls_safetensors_header(&file, &header), LS_OK);
+    assert_ok(ls_safetensors_header(&file, &header));
     memcpy(bytes, header, file.data);
-    ck_assert_int_eq(ls_sha256(header, file.data, hex), LS_OK);
+    assert_ok(ls_digest_sha256(header, file.data, hex));
     memcpy(bytes + file.data, hex, 64);
-    ck_assert_int_eq(save_step(1, 2), LS_OK);
+    assert_ok(save_step(1, 2));
     write_bytes(name_of(2), bytes, file.data + 64);
     ck_assert_int_eq(try_load(&step), LS_INVALID_ARGUMENT);
     ck_assert_msg(strstr(ls_error(), name_of(2)) && strstr(ls_error(), "version is '9'"), "%s", ls_error());
@@ -165,13 +201,13 @@ END_TEST
 START_TEST(folders_that_will_not_do_are_named) {
     char path[512];
     (void)snprintf(path, sizeof(path), "%s", path_in("none"));
-    ck_assert_int_eq(ls_checkpoints_check(path), LS_NOT_FOUND);
+    ck_assert_int_eq(ls_checkpoint_folder_check(path), LS_NOT_FOUND);
     ck_assert_msg(strstr(ls_error(), path) && strstr(ls_error(), "No such file or directory"), "%s", ls_error());
-    ck_assert_int_eq(ls_checkpoints_save(path, NULL, checkpoint_of(1), 1), LS_NOT_FOUND);
+    ck_assert_int_eq(ls_checkpoint_folder_save(path, NULL, checkpoint_of(1), 1), LS_NOT_FOUND);
     ck_assert_msg(strstr(ls_error(), path), "%s", ls_error());
-    ck_assert_int_eq(ls_checkpoints_clear(path), LS_NOT_FOUND);
+    ck_assert_int_eq(ls_checkpoint_folder_clear(path), LS_NOT_FOUND);
     write_bytes("none", "x", 1);
-    ck_assert_int_eq(ls_checkpoints_check(path), LS_NOT_FOUND);
+    ck_assert_int_eq(ls_checkpoint_folder_check(path), LS_NOT_FOUND);
     ck_assert_msg(strstr(ls_error(), "Not a directory"), "%s", ls_error());
 }
 END_TEST
@@ -180,7 +216,7 @@ START_TEST(what_a_killed_writer_left_is_removed) {
     write_bytes(".checkpoint-000000000004.safetensors", "half", 4);
     write_bytes(".checkpoint-probe", "", 0);
     ck_assert_int_eq(load_step(), 0);
-    ck_assert_int_eq(ls_checkpoints_check(folder_path()), LS_OK);
+    assert_ok(ls_checkpoint_folder_check(folder_path()));
     ck_assert_int_eq(count_files(""), 0);
 }
 END_TEST
@@ -188,14 +224,14 @@ END_TEST
 START_TEST(the_thread_writes) {
     struct ls_writer *writer = NULL;
     bool written = true;
-    ck_assert_int_eq(ls_writer_new(folder_path(), 2, &writer), LS_OK);
+    assert_ok(ls_writer_new(folder_path(), 2, &writer));
     ck_assert(ls_writer_idle(writer));
-    ck_assert_int_eq(ls_writer_result(writer, &written), LS_OK);
+    assert_ok(ls_writer_result(writer, &written));
     ck_assert(!written);
     for (int step = 1; step <= 5; step++) {
         ls_writer_submit(writer, checkpoint_of(step), NULL);
         ck_assert(ls_writer_wait(writer, ls_deadline_in(30)));
-        ck_assert_int_eq(ls_writer_result(writer, &written), LS_OK);
+        assert_ok(ls_writer_result(writer, &written));
         ck_assert(written);
         ck_assert_int_eq(load_step(), step);
     }
@@ -208,13 +244,13 @@ END_TEST
 START_TEST(the_threads_error_is_told_once) {
     struct ls_writer *writer = NULL;
     bool written = true;
-    ck_assert_int_eq(ls_writer_new("/nowhere/at/all", 2, &writer), LS_OK);
+    assert_ok(ls_writer_new("/nowhere/at/all", 2, &writer));
     ls_writer_submit(writer, checkpoint_of(1), NULL);
     ck_assert(ls_writer_wait(writer, ls_deadline_in(30)));
     ck_assert_int_eq(ls_writer_result(writer, &written), LS_NOT_FOUND);
     ck_assert_msg(strstr(ls_error(), "/nowhere/at/all"), "%s", ls_error());
     ck_assert(!written);
-    ck_assert_int_eq(ls_writer_result(writer, &written), LS_OK);
+    assert_ok(ls_writer_result(writer, &written));
     ck_assert(ls_writer_free(writer, ls_deadline_in(30)));
 }
 END_TEST
@@ -231,6 +267,8 @@ int main(void) {
     tcase_add_test(tests, every_changed_byte_is_found);
     tcase_add_test(tests, every_truncation_is_found);
     tcase_add_test(tests, all_damaged_is_none);
+    tcase_add_test(tests, a_folder_in_its_place_makes_way);
+    tcase_add_test(tests, who_wakes_late_touches_nothing);
     tcase_add_test(tests, another_version_is_an_error);
     tcase_add_test(tests, folders_that_will_not_do_are_named);
     tcase_add_test(tests, what_a_killed_writer_left_is_removed);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "checkpoint/fixture.h"
-#include "checkpoint/lock.h"
+#include "checkpoint/folder_lock.h"
 #include "harness.h"
 
 static int errno_then; /* what flock fails with; 0: it works */
@@ -66,7 +66,7 @@ START_TEST(another_job_is_kept_out) {
     ck_assert_ptr_null(lock);
     end(child);
     ck_assert_int_eq(count_files(LS_FOLDER_LOCK), 1); /* who is killed leaves the file, and not the lock */
-    ck_assert_int_eq(take(2, &lock), LS_OK);
+    assert_ok(take(2, &lock));
     ck_assert(ls_folder_lock_holds(lock));
     ls_folder_lock_free(lock);
     ck_assert_int_eq(count_files(""), 0);
@@ -84,27 +84,27 @@ START_TEST(a_holder_without_a_name) {
 }
 END_TEST
 
-/* What the frozen one does when it wakes changes nothing. */
+/* A frozen process that wakes changes nothing. */
 START_TEST(the_same_job_takes_it_over) {
     struct ls_folder_lock *frozen = NULL, *lock = NULL, *other = NULL;
-    ck_assert_int_eq(take(1, &frozen), LS_OK);
-    ck_assert_int_eq(ls_checkpoints_save(folder_path(), frozen, checkpoint_of(4), 1), LS_OK);
-    ck_assert_int_eq(take(1, &lock), LS_OK);
+    assert_ok(take(1, &frozen));
+    assert_ok(ls_checkpoint_folder_save(folder_path(), frozen, checkpoint_of(4), 1));
+    assert_ok(take(1, &lock));
     ck_assert(ls_folder_lock_holds(lock));
     ck_assert(!ls_folder_lock_holds(frozen));
     ck_assert_int_eq(unlink(path_in(LS_FOLDER_LOCK)), 0); /* by some cleaner: no harm, and not for long */
     ck_assert(ls_folder_lock_holds(lock));
     ls_folder_lock_free(lock);
-    ck_assert_int_eq(take(1, &lock), LS_OK);
-    ck_assert_int_eq(ls_checkpoints_save(folder_path(), lock, checkpoint_of(5), 1), LS_OK);
-    ck_assert_int_eq(ls_checkpoints_save(folder_path(), frozen, checkpoint_of(6), 1), LS_FAILED_PRECONDITION);
+    assert_ok(take(1, &lock));
+    assert_ok(ls_checkpoint_folder_save(folder_path(), lock, checkpoint_of(5), 1));
+    ck_assert_int_eq(ls_checkpoint_folder_save(folder_path(), frozen, checkpoint_of(6), 1), LS_FAILED_PRECONDITION);
     ck_assert_msg(strstr(ls_error(), folder_path()) && strstr(ls_error(), "taken"), "%s", ls_error());
     ck_assert_int_eq(load_step(), 5);
     ls_folder_lock_free(frozen);
     ck_assert(ls_folder_lock_holds(lock));
     ck_assert_int_eq(take(2, &other), LS_FAILED_PRECONDITION);
     ls_folder_lock_free(lock);
-    ck_assert_int_eq(take(2, &other), LS_OK);
+    assert_ok(take(2, &other));
     ls_folder_lock_free(other);
 }
 END_TEST
@@ -114,10 +114,10 @@ START_TEST(a_file_system_without_locks) {
     struct ls_folder_lock *lock = NULL;
     warned = 0;
     errno_then = errors[_i];
-    ck_assert_int_eq(take(1, &lock), LS_OK);
+    assert_ok(take(1, &lock));
     errno_then = 0;
     ck_assert_int_eq(warned, 1);
-    ck_assert_int_eq(ls_checkpoints_save(folder_path(), lock, checkpoint_of(1), 1), LS_OK);
+    assert_ok(ls_checkpoint_folder_save(folder_path(), lock, checkpoint_of(1), 1));
     ls_folder_lock_free(lock);
     ck_assert_int_eq(count_files(LS_FOLDER_LOCK), 0);
 }

@@ -41,7 +41,7 @@ START_TEST(the_header_is_written) {
                                "\"b\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[8,32]},"
                                "\"z\":{\"dtype\":\"U8\",\"shape\":[5],\"data_offsets\":[32,37]}}";
     LS_CLEANUP(ls_free_pointer) char *header = NULL;
-    ck_assert_int_eq(ls_safetensors_header(&file, &header), LS_OK);
+    assert_ok(ls_safetensors_header(&file, &header));
     size_t length = (strlen(want) + 7) / 8 * 8;
     ck_assert_uint_eq(file.data, LENGTH + length);
     ck_assert_uint_eq(file.size, 37);
@@ -58,11 +58,11 @@ START_TEST(what_is_written_is_read) {
     struct ls_safetensors_text texts[] = {{"lines", "a=1\nb=\t\x01\n"}, {"", ""}};
     struct ls_safetensors file = {.tensors = tensors, .tensor_count = 2, .texts = texts, .text_count = 2}, back = {0};
     LS_CLEANUP(ls_free_pointer) char *header = NULL;
-    ck_assert_int_eq(ls_safetensors_header(&file, &header), LS_OK);
+    assert_ok(ls_safetensors_header(&file, &header));
     uint8_t *bytes = calloc(1, file.data + file.size);
     ck_assert_ptr_nonnull(bytes);
     memcpy(bytes, header, file.data);
-    ck_assert_int_eq(ls_safetensors_parse(bytes, file.data + file.size, &back), LS_OK);
+    assert_ok(ls_safetensors_parse(bytes, file.data + file.size, &back));
     free(bytes);
     ck_assert_uint_eq(back.data, file.data);
     ck_assert_uint_eq(back.size, 22);
@@ -151,7 +151,7 @@ START_TEST(lengths_are_checked) {
     ck_assert_int_eq(ls_safetensors_parse(huge, sizeof(huge), &file), LS_DATA_LOSS);
     ck_assert_int_eq(ls_safetensors_parse(beyond, sizeof(beyond), &file), LS_DATA_LOSS);
     ck_assert_int_eq(ls_safetensors_parse(beyond, 3, &file), LS_DATA_LOSS);
-    ck_assert_int_eq(parse("{}   ", 0, &file), LS_OK);
+    assert_ok(parse("{}   ", 0, &file));
     ls_safetensors_free(&file);
 }
 END_TEST

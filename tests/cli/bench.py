@@ -187,7 +187,7 @@ def errors_name_what_is_wrong():
         (["all-reduce", "--bytes", "1025G"], "--bytes '1025G' is no size"),
         (["all-reduce", "--bytes", "99999999999999999999"], "is no size"),
         (["all-reduce", "--bytes", "4KB"], "--bytes '4KB' is no size"),
-        (["all-reduce", "--bytes", ""], "lists no size"),
+        (["all-reduce", "--bytes", ""], "--bytes '' is no size"),
         (["all-reduce", "--bytes", ",".join(["8"] * 129)], "more than 128 sizes"),
         (["all-reduce", "--bytes", "8", "--factor", "2"], "leave --min-bytes, --max-bytes and --factor out"),
         (["all-reduce", "--min-bytes", "0"], "--min-bytes 0"),

@@ -1,9 +1,13 @@
 """lockstep run: output by whole lines, byte for byte, whatever the workers do."""
+import fcntl
 import json
 import os
 import pty
+import re
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 import cli
@@ -174,6 +178,42 @@ def a_bar_on_a_terminal_keeps_its_line():
     cli.contains(text, b"[0] bar 50%\r\n[1] news\n[0] bar 99%\r")
 
 
+def cells(line):
+    """How many columns the line takes."""
+    return len(re.sub(r"\x1b\[[0-9]*[mK]", "", line).rstrip("\r\n"))
+
+
+def train_on_terminal(columns, *before):
+    master, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    command = [cli.LOCKSTEP, *before, "train", "--limit", "1200", "--epochs", "3", "--batch-size", "6", "--no-validation"]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.DEVNULL,
+                               env=cli.environment())
+    os.close(terminal)
+    text = read_terminal(master).decode().replace("\r\n", "\n")
+    cli.equal(process.wait(timeout=cli.LIMIT), 0)
+    return text
+
+
+def the_bar_of_training_is_redrawn_in_place():
+    """Rank 0's, through the launcher as without it, no wider than the terminal but for an epoch's last one, which stays."""
+    for before, prefix in (((), ""), (("run", "-np", "2", "--", "lockstep"), "[0] ")):
+        for columns in (200, 60, 12):
+            text = train_on_terminal(columns, *before)
+            bars = [part for line in text.split("\n") for part in line.split("\r") if "\u2501" in part or "/200" in part]
+            updates = [bar for bar in bars if "ETA" in bar or columns == 12]
+            assert updates, text
+            assert all(bar.startswith(prefix) for bar in bars), text
+            if columns > 12:
+                assert all(cells(bar) < columns for bar in updates), (columns, updates)
+            cli.equal(text.count("\n"), 6, text)  # three epochs, three bars
+            last = [bar for bar in bars if "200/200" in bar]
+            assert len(last) == 3 and all(" - loss: 0." in bar or " - loss: 1." in bar or " - loss: 2." in bar for bar in last), last
+            assert all(re.search(r"\d examples/s", bar) for bar in last), last
+            assert all(re.search(r" - \d+s left - ", bar) for bar in last[:2]) and " left" not in last[2], last
+    cli.equal(train_on_terminal(100, "run", "-np", "1", "--no-prefix", "--", "lockstep").count("\n"), 6)
+
+
 def json_lines_stay_parsable():
     done = python(4, "say((json.dumps({'rank': index, 'text': 'a\\\\rb'}) + '\\n').encode())")
     for line in done.stdout.splitlines():
@@ -186,5 +226,5 @@ cli.main([prefixes_and_streams, no_prefix, pieces_of_a_line_are_put_together, un
           large_lines_come_whole, endless_lines_are_broken_between_characters, endless_lines_need_bounded_memory,
           a_slow_reader_slows_the_workers_and_signals_still_pass, a_reader_that_leaves_ends_the_workers,
           closed_output_is_no_obstacle, last_words_come_before_the_verdict,
-          a_stranger_that_keeps_the_pipe_open_does_not_hold_the_end, a_bar_on_a_terminal_keeps_its_line,
+          a_stranger_that_keeps_the_pipe_open_does_not_hold_the_end, a_bar_on_a_terminal_keeps_its_line, the_bar_of_training_is_redrawn_in_place,
           json_lines_stay_parsable])

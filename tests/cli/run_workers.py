@@ -81,6 +81,18 @@ def environment_of_a_worker():
     cli.equal(shell(1, script, "--devices", "cpu:0,cpu:1", env=env).stdout, b"[0] cpu:0,cpu:1,4\n")
 
 
+def variables_of_torchrun():
+    script = 'echo "$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $LOCKSTEP_RESTART_COUNT $LOCKSTEP_COLUMNS"'
+    done = shell(3, script, env=cli.environment(RANK="7", WORLD_SIZE="9", LOCKSTEP_RESTART_COUNT="5"))
+    cli.equal(sorted(done.stdout.splitlines()), [b"[%d] %d 3 %d 3 0 0" % (rank, rank, rank) for rank in range(3)])
+    done = shell(2, 'echo "$RANK $LOCKSTEP_RESTART_COUNT"; [ $RANK = 1 ] || sleep 1; [ $LOCKSTEP_RESTART_COUNT = $((2 * RANK)) ] || kill -9 $$',
+                 "--restart", "2")
+    cli.equal(sorted(done.stdout.splitlines()), [b"[0] 0 0", b"[1] 1 0", b"[1] 1 1", b"[1] 1 2"])
+    ids = {shell(2, 'echo "$LOCKSTEP_RUN_ID"', "--no-prefix").stdout for _ in range(3)}
+    cli.equal(len(ids), 3)
+    assert all(len(set(text.split())) == 1 and len(text.split()) == 2 for text in ids), ids
+
+
 def workers_start_with_the_launchers_own_signal_state():
     done = cli.lockstep("run", "-np", "1", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status", restore_signals=True)
     here = subprocess.run(["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"], stdout=subprocess.PIPE, check=True)
@@ -183,10 +195,23 @@ def what_is_not_restarted():
         cli.equal((status, err.count(b"started anew")), (143, 0))
 
 
+def any_status_is_a_reason_to_restart():
+    script = "[ $index = 1 ] && [ $LOCKSTEP_RESTART_COUNT -lt 3 ] && exit $((LOCKSTEP_RESTART_COUNT * 70 + 3)); sleep 0.5"
+    done = shell(2, script, "--restart", "4", "--restart-on", "any")  # 3, 73, 143
+    cli.equal((done.returncode, done.stderr.count(b"started anew")), (0, 3), done.stderr)
+    done = shell(2, "[ $index = 1 ] && exit 3; sleep 1", "--restart", "2", "--restart-on", "any", "--grace", "0.1")
+    cli.equal((done.returncode, done.stderr.count(b"started anew")), (3, 2), done.stderr)
+    done = shell(2, "exit 3", "--restart-on", "any")
+    cli.equal(done.returncode, 2)
+    cli.contains(done.stderr, b"'--restart-on' needs '--restart N'")
+
+
 def who_all_stop_in_order_leave_no_word():
     """Nor are they started anew; 143 of one alone is a failure like any other."""
     done = shell(3, "[ $index = 1 ] || sleep 0.3; exit 143", "--restart", "4")
     cli.equal((done.returncode, done.stderr), (143, b""))
+    done = shell(3, "[ $index = 1 ] && exit 130; sleep 0.3; exit 143")  # SIGINT to one of them
+    cli.equal((done.returncode, done.stderr), (130, b""))
     done = shell(2, "[ $index = 1 ] && exit 143; sleep 0.2; exit 3")
     cli.equal(done.returncode, 143)
     cli.contains(done.stderr, b"worker:1 (rank 1, pid ")
@@ -217,6 +242,22 @@ def who_ignores_sigterm_is_killed():
     cli.equal(done.returncode, 4)
     assert 5 <= time.monotonic() - begin < 12, "SIGKILL comes 5 s after SIGTERM"
     cli.contains(done.stderr, b"SIGKILL to worker:0")
+
+
+def who_ignores_a_signal_to_the_launcher_is_killed():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with tempfile.NamedTemporaryFile() as file:
+            script = (f'trap "" INT TERM; [ $index = 1 ] && trap "exit 0" INT TERM; echo $$ >> {file.name}; '
+                      'while :; do sleep 0.05; done')
+            launcher = cli.start("run", "-np", "2", "--stop-grace", "0.6", "--", "sh", "-c", INDEX + script)
+            pids = read_pids(file.name, 2)
+            begin = time.monotonic()
+            launcher.send_signal(number)
+            status, _, err = cli.finish(launcher)
+            cli.equal(status, 137, err)
+            assert 0.6 <= time.monotonic() - begin < 5
+            cli.contains(err, b"SIGKILL to worker:0")
+            assert not any(map(cli.alive, pids))
 
 
 def read_pids(path, count):
@@ -285,9 +326,9 @@ def nobody_is_left_after_success():
 
 def nobody_is_left_when_the_launcher_is_killed():
     with tempfile.NamedTemporaryFile() as file:
-        script = f"echo $$ >> {file.name}; sleep 300 & echo $! >> {file.name}; wait"
+        script = FAMILY.format(file.name) + "wait"
         launcher = cli.start("run", "-np", "4", "--", "sh", "-c", script, start_new_session=True)
-        pids = read_pids(file.name, 8)
+        pids = read_pids(file.name, 12)
         os.killpg(launcher.pid, signal.SIGKILL)
         cli.finish(launcher)
         cli.wait_until(lambda: not any(map(cli.alive, pids)), "the workers and their children to end")
@@ -307,13 +348,13 @@ def children_from_before_an_exec_are_left_alone():
 
 
 cli.main([each_rank_has_its_config, ports_are_free_and_not_the_kernels, workers_can_bind_their_ports_at_once,
-          two_launchers_use_different_ports, environment_of_a_worker, workers_start_with_the_launchers_own_signal_state, open_descriptors_are_the_three_usual,
+          two_launchers_use_different_ports, environment_of_a_worker, variables_of_torchrun, workers_start_with_the_launchers_own_signal_state, open_descriptors_are_the_three_usual,
           rank_0_reads_the_standard_input, the_word_lockstep_is_this_program, exit_status_of_the_first_failing_worker,
           exit_status_of_a_signal, a_lost_peer_is_named_before_who_noticed_it,
           who_is_killed_or_lost_a_peer_is_started_anew, restarts_are_limited, enough_are_left,
           what_is_not_restarted,
-          who_all_stop_in_order_leave_no_word, a_command_that_cannot_start,
-          the_others_get_a_grace_then_sigterm, who_ignores_sigterm_is_killed, signals_are_passed_on,
+          any_status_is_a_reason_to_restart, who_all_stop_in_order_leave_no_word, a_command_that_cannot_start,
+          the_others_get_a_grace_then_sigterm, who_ignores_sigterm_is_killed, who_ignores_a_signal_to_the_launcher_is_killed, signals_are_passed_on,
           a_signal_that_kills_the_workers_is_the_status, stopping_and_going_on, nobody_is_left_after_a_failure,
           nobody_is_left_after_success, nobody_is_left_when_the_launcher_is_killed,
           children_from_before_an_exec_are_left_alone])

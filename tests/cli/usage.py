@@ -1,6 +1,7 @@
 """The command line: help, version, and one clear error for what is wrong."""
 import json
 import os
+import re
 import subprocess
 
 import cli
@@ -22,6 +23,15 @@ def help_goes_to_stdout():
         cli.equal((one.returncode, two.returncode), (0, 0), command)
         cli.equal(one.stdout, two.stdout)
         cli.contains(one.stdout, b"usage: lockstep " + command.encode())
+
+
+def help_has_a_paragraph_for_each_option():
+    for command in cli.lockstep("--list-commands").stdout.decode().split():
+        if command == "help":
+            continue
+        shown = re.findall(r"^  (?:-\w \S+, )?--?([\w-]+)", cli.lockstep(command, "--help").stdout.decode(), re.M)
+        listed = cli.lockstep(command, "--list-options").stdout.decode().split()
+        cli.equal(sorted("--" + name for name in shown), sorted(listed), command)
 
 
 def version():
@@ -50,7 +60,42 @@ def errors_name_what_is_wrong():
         (["run", "-np", "2", "--elastic", "0", "true"], b"'--elastic' needs a whole number"),
         (["run", "-np", "2", "--elastic", "3", "true"], b"'--elastic' needs a number up to -np 2, not 3"),
         (["run", "-np", "2", "--prefix=3", "true"], b"'--prefix' takes no value"),
-        (["train", "--checkpoint-keep", "3"], b"options '--checkpoint-...' need '--checkpoint FOLDER'"),
+        (["train", "--checkpoint-keep", "3"], b"option '--checkpoint-keep' needs '--checkpoint FOLDER'"),
+        (["train", "--epoch", "3"], b"unknown option '--epoch'; is --epochs meant?"),
+        (["train", "--epoch=3"], b"unknown option '--epoch'; is --epochs meant?"),
+        (["train", "-epoch", "3"], b"unknown option '-epoch'; is --epochs meant?"),
+        (["train", "--momen", "0.5"], b"unknown option '--momen'; is --momentum meant?"),
+        (["train", "--beta", "0.5"], b"unknown option '--beta'; is --beta-1 or --beta-2 meant?"),
+        (["run", "-np", "2", "--elas", "1", "true"], b"unknown option '--elas'; is --elastic meant?"),
+        (["train", "-hiden", "3"], b"unknown option '-hiden'"),
+        (["train", "--json=3"], b"option '--json' takes no value"),
+        (["train", "--csv-append"], b"option '--csv-append' needs '--csv FILE'"),
+        (["train", "--skip-mismatch"], b"option '--skip-mismatch' needs '--weights FILE'"),
+        (["train", "--restore-best"], b"option '--restore-best' needs '--early-stopping N'"),
+        (["train", "--csv-append", "--trace", "--csv"], b"option '--csv-append' needs '--csv FILE'"),
+        (["train", "--seed", "9223372036854775808"], b"'--seed' needs a whole number from 0 to 9223372036854775807, not"),
+        (["evaluate", "--weights", "w", "--watch-timeout", "1"], b"option '--watch-timeout' needs '--watch'"),
+        (["convert", "--to", "gif"], b"--to 'gif' is none that there is"),
+        (["run", "-n4", "--elastic", "5", "true"], b"'--elastic' needs a number up to -np 4, not 5"),
+        (["run", "-nx", "true"], b"option '-np' needs a whole number from 1 to 1024, not 'x'"),
+        (["train", "--hidden", "32,,8"], b"'--hidden' needs a whole number from 1 to 16777216, not ''"),
+        (["train", "--hidden", "32,"], b"'--hidden' needs a whole number from 1 to 16777216, not ''"),
+        (["train", "--hidden", ""], b"--hidden is empty; say 'none' for a linear model"),
+        (["train", "--metrics", "mean_loss,,top_k=3"], b"'' is none of sparse_categorical_accuracy"),
+        (["train", "--metrics", ""], b"'' is none of sparse_categorical_accuracy"),
+        (["train", "--augment", "flip,"], b"'' is none of flip, crop=PADDING"),
+        (["train", "--schedule", "piecewise", "--pieces", "10:0.1,"], b"--pieces '10:0.1,' is no list of STEP:RATE"),
+        (["train", "--schedule", "piecewise", "--pieces", "10:0.1,9:0.2"], b"step 9 must be above the one before, 10"),
+        (["train", "--schedule", "piecewise"], b"--schedule piecewise needs '--pieces STEP:RATE,...'"),
+        (["train", "--schedule", "cosine"], b"--schedule cosine needs '--decay-steps N'"),
+        (["train", "--schedule", "exponential", "--decay-steps", "9"], b"--schedule exponential needs '--decay-rate X'"),
+        (["train", "--clip-value", "1", "--clip-norm", "1"], b"only one of '--clip-value', '--clip-norm' and '--global-clip-norm'"),
+        (["train", "--beta-1", "0.5"], b"--optimizer sgd has no '--beta-1'"),
+        (["train", "--optimizer", "adam", "--centered"], b"--optimizer adam has no '--centered'"),
+        (["train", "--exclude-from-weight-decay", "bias"], b"'--exclude-from-weight-decay' needs '--weight-decay X'"),
+        (["train", "--dataset", "nope.npz"], b"--dataset 'nope.npz' is neither digits nor shapes, and as a path: No such file"),
+        (["evaluate", "--weights", "w", "--dataset", "/nope"], b"as a path: No such file or directory"),
+        (["convert", "--dataset", "/nope", "--to", "npz", "--output", "o"], b"as a path: No such file or directory"),
         (["train", "--checkpoint", "f", "--checkpoint-keep", "0"], b"option '--checkpoint-keep' needs a whole number from 1"),
         (["train", "--checkpoint-steps", "few"], b"'--checkpoint-steps' needs a whole number"),
         (["train", "--checkpoint-errors", "maybe"], b"--checkpoint-errors 'maybe' is none of fail, warn"),
@@ -78,6 +123,28 @@ def errors_name_what_is_wrong():
         cli.equal((done.returncode, done.stdout), (2, b""), arguments)
         cli.contains(done.stderr, message)
         cli.equal(done.stderr.count(b"\n"), 1, arguments)
+
+
+def words_may_be_in_any_case():
+    done = cli.lockstep("train", "--limit", "20", "--epochs", "1", "--communication", "RING", "--optimizer", "Adam", "--hidden",
+                        "None", "--metrics", "Mean_Loss", "--verbose", "-1", "--json", "--no-validation")
+    cli.equal(done.returncode, 0, done.stderr)
+    cli.contains(done.stderr, b"; RING")
+
+
+def what_is_given_twice_is_warned_of():
+    few = ("--limit", "20", "--no-validation", "--verbose", "-1", "--json")
+    done = cli.lockstep("train", *few, "--epochs", "2", "--epochs=1", env=cli.environment(LOCKSTEP_LOG="error"))
+    cli.equal((done.returncode, done.stderr.splitlines()),
+              (0, [b"lockstep train: warning: option '--epochs' is given more than once; the last one counts"]))
+    cli.equal(json.loads(done.stdout)["steps"], 1)
+    cli.equal(cli.lockstep("train", *few, "--epochs", "1", env=cli.environment(LOCKSTEP_LOG="error")).stderr, b"")
+
+
+def what_is_not_there_is_a_bad_command_line():
+    for options in (["--devices", "gpu:99"], ["--precision", "mixed_float16", "--devices", "cpu:0"]):
+        done = cli.lockstep("train", "--limit", "20", "--epochs", "1", *options)
+        cli.equal(done.returncode, 2, done.stderr)
 
 
 def closed_streams_stay_empty():
@@ -160,9 +227,9 @@ def settings_lists_values_and_deadlines():
     cli.equal([deadlines["exit"][key] for key in ("setting", "seconds")], ["LOCKSTEP_EXIT_TIMEOUT", 7.5])
     cli.equal([deadlines["connect"][key] for key in ("setting", "seconds")], [None, 5])
     cli.equal([row["setting"] for row in answer["deadlines"]
-               if row["setting"] and row["setting"] not in settings], ["--grace", "--timeout"])
+               if row["setting"] and row["setting"] not in settings], ["--grace", "--stop-grace", "--timeout"])
     for name, timeout in settings.items():
-        if name.endswith("_TIMEOUT") or name.endswith("_LIMIT"):
+        if timeout["unit"] == "s" and (name.endswith("_TIMEOUT") or name.endswith("_LIMIT")):
             assert name in [row["setting"] for row in answer["deadlines"]], name
     for row in (*answer["settings"], *answer["deadlines"]):
         assert all(value != "" for key, value in row.items() if key in ("name", "waits", "then", "help")), row
@@ -177,7 +244,9 @@ def settings_names_a_bad_one():
     cli.contains(done.stderr, b"LOCKSTEP_HEARTBEAT_LIMIT='0.3' is not more than twice LOCKSTEP_HEARTBEAT_INTERVAL='0.2'")
 
 
-cli.main([no_arguments_print_help_to_stderr, help_goes_to_stdout, version, errors_name_what_is_wrong,
+cli.main([no_arguments_print_help_to_stderr, help_goes_to_stdout, help_has_a_paragraph_for_each_option, version,
+          errors_name_what_is_wrong,
+          words_may_be_in_any_case, what_is_given_twice_is_warned_of, what_is_not_there_is_a_bad_command_line,
           closed_streams_stay_empty, lost_output_is_a_failure, check_tells_who_this_is, check_refuses,
           check_without_a_cluster, info_lists_devices_and_settings, info_names_a_bad_setting,
           settings_lists_values_and_deadlines, settings_names_a_bad_one])

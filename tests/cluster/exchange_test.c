@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "cluster/agree.h"
+#include "cluster/exchange.h"
 #include "cluster/message.h"
 #include "cluster/worker.h"
 #include "harness.h"
@@ -27,9 +29,8 @@ static void exchange_often(struct test_worker *worker) {
         uint8_t own[128];
         struct ls_bytes received[MAX_TEST_WORKERS];
         memset(own, worker->rank, sizeof(own));
-        ck_assert_int_eq(ls_cluster_exchange(worker->cluster, "round",
-                                             (struct ls_bytes){own, (size_t)(worker->rank + round)}, 10, received),
-                         LS_OK);
+        assert_ok(ls_cluster_exchange(worker->cluster, "round", (struct ls_bytes){own, (size_t)(worker->rank + round)},
+                                      10, received));
         for (int rank = 0; rank < worker->size; rank++) {
             ck_assert_uint_eq(received[rank].size, (size_t)(rank + round));
             for (size_t i = 0; i < received[rank].size; i++)
@@ -52,7 +53,7 @@ static void exchange_large(struct test_worker *worker) {
     memset(own.data, 'a' + worker->rank, size);
     ck_assert_int_eq(ls_cluster_exchange(worker->cluster, "huge", huge, 10, received), LS_INVALID_ARGUMENT);
     ck_assert_int_eq(ls_cluster_exchange(worker->cluster, "", own, 10, received), LS_INVALID_ARGUMENT);
-    ck_assert_int_eq(ls_cluster_exchange(worker->cluster, "large", own, 20, received), LS_OK);
+    assert_ok(ls_cluster_exchange(worker->cluster, "large", own, 20, received));
     for (int rank = 0; rank < worker->size; rank++) {
         ck_assert_uint_eq(received[rank].size, size);
         ck_assert_int_eq(((char *)received[rank].data)[size - 1], 'a' + rank);
@@ -165,7 +166,7 @@ static const char *const verdicts[] = {
 
 static void agree(struct test_worker *worker) {
     const char *const *texts = worker->context;
-    worker->leave_with = ls_cluster_agree(worker->cluster, "fingerprint", texts[worker->rank], 10);
+    worker->leave_with = ls_agree_lines(worker->cluster, "fingerprint", texts[worker->rank], 10);
     (void)snprintf(worker->join_error, sizeof(worker->join_error), "%s", worker->leave_with ? ls_error() : "");
 }
 
@@ -184,7 +185,7 @@ START_TEST(agrees) {
     }
     test_workers_run(workers, 3);
     for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(workers[i].joined, LS_OK);
+        assert_ok(workers[i].joined);
         ck_assert_int_eq(workers[i].left, verdicts[_i] ? LS_INVALID_ARGUMENT : LS_OK);
         if (!verdicts[_i]) continue;
         ck_assert_str_eq(workers[i].join_error, workers[0].join_error);

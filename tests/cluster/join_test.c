@@ -1,9 +1,16 @@
 /* Joining: any number, any order, late ones, links that work, 16 in time. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
+#include "cluster/cluster_private.h"
+#include "cluster/data_source.h"
 #include "cluster/worker.h"
 #include "harness.h"
 
@@ -25,11 +32,27 @@ static int receive_rank(struct ls_link *link) {
     return -1;
 }
 
+static struct ls_link *take_link(struct ls_link_source *source, int rank) {
+    struct ls_link *link = NULL;
+    int64_t deadline = ls_now() + 5 * LS_SECOND;
+    for (;;) {
+        struct pollfd slot;
+        assert_ok(source->ops->take(source, rank, &link));
+        if (link) return link;
+        ck_assert_int_lt(ls_now(), deadline);
+        int64_t until = source->ops->poll(source, rank, &slot);
+        (void)poll(&slot, 1, ls_poll_timeout(until < deadline ? until : deadline, 1000));
+    }
+}
+
 /* Every pair's link leads to the right worker. */
 static void use_links(struct test_worker *worker) {
-    struct ls_link *links[MAX_TEST_WORKERS];
-    ck_assert_int_eq(ls_cluster_take_links(worker->cluster, links), LS_OK);
-    ck_assert_ptr_null(links[worker->rank]);
+    struct ls_link *links[MAX_TEST_WORKERS] = {NULL};
+    struct ls_link_source *source;
+    assert_ok(ls_data_source_new(worker->cluster, &source));
+    ck_assert_int_eq(source == NULL, worker->size == 1);
+    for (int rank = 0; rank < worker->size; rank++)
+        if (rank != worker->rank) links[rank] = take_link(source, rank);
     for (int rank = 0; rank < worker->size; rank++)
         if (rank != worker->rank) send_rank(links[rank], worker->rank);
     for (int rank = 0; rank < worker->size; rank++)
@@ -43,7 +66,7 @@ static void use_links(struct test_worker *worker) {
     char name[32];
     (void)snprintf(name, sizeof(name), "worker:%d", worker->rank);
     ck_assert_str_eq(ls_cluster_task_name(worker->cluster, worker->rank), name);
-    if (worker->size > 1) ck_assert_int_eq(ls_cluster_take_links(worker->cluster, links), LS_FAILED_PRECONDITION);
+    if (source) source->ops->close(source);
 }
 
 static void join_all(struct test_worker *workers, int count) {
@@ -54,6 +77,135 @@ static void join_all(struct test_worker *workers, int count) {
         ck_assert_msg(workers[i].left == LS_OK, "worker %d: %s", i, workers[i].leave_error);
     }
 }
+
+/* Only the link that is asked for is made, whoever of the two asks first; the one who does not want it serves it. */
+static void use_one_link(struct test_worker *worker) {
+    struct ls_link_source *source;
+    struct ls_link *link, *other = NULL;
+    assert_ok(ls_data_source_new(worker->cluster, &source));
+    if (worker->rank == 0) (void)usleep(200000); /* it dials nobody, and its port answers meanwhile */
+    if (worker->rank < 2) {
+        link = take_link(source, 1 - worker->rank);
+        send_rank(link, worker->rank);
+        ck_assert_int_eq(receive_rank(link), 1 - worker->rank);
+        link->ops->close(link);
+    }
+    if (worker->rank < 2) assert_ok(source->ops->take(source, 2, &other));
+    ck_assert_ptr_null(other);
+    source->ops->close(source);
+}
+
+START_TEST(a_link_is_made_when_it_is_asked_for) {
+    struct test_worker workers[3];
+    int ports[3];
+    test_ports(ports, 3);
+    test_workers(workers, 3, ports);
+    for (int i = 0; i < 3; i++) workers[i].body = use_one_link;
+    test_workers_run(workers, 3);
+    for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].left == LS_OK, "worker %d: %s", i, workers[i].leave_error);
+}
+END_TEST
+
+/* Shows a preface at the port of worker 0; true: it was admitted. */
+static bool is_admitted(const struct ls_cluster *cluster, struct ls_preface preface, const uint8_t *key) {
+    uint8_t bytes[LS_PREFACE_SIZE], answer = 0;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    address.sin_port = htons((uint16_t)cluster->peers[0].task->port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert(ls_preface_sign(&preface, key));
+    ls_preface_encode(&preface, bytes);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    ck_assert_int_eq(send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL), sizeof(bytes));
+    ssize_t size = recv(fd, &answer, 1, 0);
+    (void)close(fd);
+    return size == 1 && answer == LS_PREFACE_ACK;
+}
+
+/* Worker 1 knows the key, and shows worker 0 what is not quite right. */
+static void show_prefaces(struct test_worker *worker) {
+    const struct ls_cluster *cluster = worker->cluster;
+    if (worker->rank != 1) return;
+    const struct ls_preface good = {.protocol = LS_PROTOCOL_VERSION,
+                                    .rank = 1,
+                                    .to = 0,
+                                    .generation = cluster->generation,
+                                    .incarnation = cluster->incarnation,
+                                    .attempt = 5};
+    const uint8_t *key = cluster->proposal.key;
+    struct ls_preface other = good;
+    uint8_t wrong[LS_PROOF_SIZE];
+    memcpy(wrong, key, sizeof(wrong));
+    wrong[31] ^= 1;
+    ck_assert(!is_admitted(cluster, good, wrong));
+    other.to = 2;
+    ck_assert(!is_admitted(cluster, other, key)); /* meant for another worker */
+    other = good;
+    other.rank = 2;
+    ck_assert(!is_admitted(cluster, other, key)); /* another one's incarnation */
+    other = good;
+    other.incarnation++;
+    ck_assert(!is_admitted(cluster, other, key));
+    other = good;
+    other.generation++;
+    ck_assert(!is_admitted(cluster, other, key));
+    ck_assert(is_admitted(cluster, good, key));
+    ck_assert(!is_admitted(cluster, good, key)); /* replayed */
+    other = good;
+    other.attempt--;
+    ck_assert(!is_admitted(cluster, other, key));
+    other.attempt += 2;
+    ck_assert(is_admitted(cluster, other, key));
+}
+
+START_TEST(a_preface_is_good_once_and_for_one_pair) {
+    struct test_worker workers[3];
+    int ports[3];
+    test_ports(ports, 3);
+    test_workers(workers, 3, ports);
+    for (int i = 0; i < 3; i++) workers[i].body = show_prefaces;
+    test_workers_run(workers, 3);
+    for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].left == LS_OK, "worker %d: %s", i, workers[i].leave_error);
+    ck_assert_ptr_nonnull(strstr(workers[0].log, "for data, and is not from a process of this group"));
+}
+END_TEST
+
+/* The lower one's port is closed, as where something between the two lets no new connection through. */
+static void dial_in_vain(struct test_worker *worker) {
+    struct ls_link_source *source;
+    assert_ok(ls_data_source_new(worker->cluster, &source));
+    if (worker->rank == 0) {
+        ls_monitor_lock(&worker->cluster->monitor);
+        struct ls_listener *listener = ls_steal(worker->cluster->net.listener);
+        ls_monitor_unlock(&worker->cluster->monitor);
+        ls_listener_free(listener);
+    }
+    (void)usleep(100000);
+    if (worker->rank == 1) {
+        struct ls_link *link;
+        struct pollfd slot;
+        int64_t start = ls_now();
+        ls_status status;
+        while (!(status = source->ops->take(source, 0, &link)))
+            (void)poll(&slot, 1, ls_poll_timeout(source->ops->poll(source, 0, &slot), 100));
+        ck_assert_int_eq(status, LS_UNAVAILABLE);
+        ck_assert_double_gt(ls_seconds_since(start), 9);
+        ck_assert_msg(strstr(ls_error(), "worker:1 (127.0.0.1:") && strstr(ls_error(), "are cut off from each other") &&
+                          strstr(ls_error(), "connection refused"),
+                      "%s", ls_error());
+    }
+    source->ops->close(source);
+}
+
+START_TEST(a_pair_that_is_cut_off_is_named) {
+    struct test_worker workers[2];
+    int ports[2];
+    test_ports(ports, 2);
+    test_workers(workers, 2, ports);
+    for (int i = 0; i < 2; i++) workers[i].body = dial_in_vain;
+    for (int i = 0; i < 2; i++) workers[i].exit_timeout = 20;
+    test_workers_run(workers, 2);
+}
+END_TEST
 
 static const int sizes[] = {1, 2, 3, 4, 8};
 
@@ -121,6 +273,9 @@ static Suite *suite(void) {
     Suite *suite = suite_create("cluster/join");
     TCase *tests = tcase_create("join");
     tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, a_link_is_made_when_it_is_asked_for);
+    tcase_add_test(tests, a_preface_is_good_once_and_for_one_pair);
+    tcase_add_test(tests, a_pair_that_is_cut_off_is_named);
     tcase_add_loop_test(tests, joins, 0, (int)(sizeof(sizes) / sizeof(sizes[0])));
     tcase_add_loop_test(tests, joins_in_any_order, 0, (int)(sizeof(delays) / sizeof(delays[0])));
     tcase_add_test(tests, sixteen_join_within_ten_seconds);

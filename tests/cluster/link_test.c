@@ -1,15 +1,19 @@
 /* Data links over gRPC, a pair at a time: order, partial sends, a reader that lags behind, ends, and refusals. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/monitor.h"
 #include "base/thread.h"
 #include "cluster/message.h"
-#include "cluster/rpc.h"
+#include "cluster/rpc/rpc.h"
+#include "cluster/rpc/rpc_link.h"
+#include "cluster/rpc/rpc_stream.h"
 #include "harness.h"
 
 #define SOON       (10 * LS_SECOND)
@@ -22,6 +26,7 @@ struct side {
     struct ls_monitor monitor;
     struct ls_rpc *rpc;
     struct ls_link *link;
+    bool slow, arrived, cancelled; /* slow: the other side cancels while this one accepts */
 };
 
 static void no_message(void *context, struct ls_rpc_stream *stream, const void *data, size_t size) {
@@ -33,10 +38,24 @@ static void no_stream(void *context, struct ls_rpc_stream *stream) {
     (void)context, (void)stream;
 }
 
+/* The other side cancels, and this thread itself takes what gRPC says of it. */
+static void wait_for_cancel(struct side *side, struct ls_link *link) {
+    unsigned char byte;
+    int64_t until = ls_now() + SOON;
+    ls_monitor_lock(&side->monitor);
+    side->arrived = true;
+    ls_monitor_broadcast(&side->monitor);
+    while (!side->cancelled && ls_monitor_wait(&side->monitor, until)) continue;
+    ls_monitor_unlock(&side->monitor);
+    while (link->ops->receive(link, &byte, 1) >= 0 && ls_now() < until) link->ops->wait(link, 10);
+    for (int i = 0; i < 10; i++) link->ops->wait(link, 10); /* the call's end too */
+}
+
 static bool arrive(void *context, const struct ls_rpc_caller *caller, const void *preface, size_t size,
                    struct ls_link *link) {
     (void)caller;
     struct side *side = context;
+    if (side->slow) wait_for_cancel(side, link);
     if (size != sizeof(ALLOWED) || memcmp(preface, ALLOWED, size) != 0) return false;
     ls_monitor_lock(&side->monitor);
     side->link = link;
@@ -61,9 +80,9 @@ static void start_side(struct side *side) {
                                    .closed = no_stream,
                                    .link_arrived = arrive,
                                    .link_changed = change};
-    *side = (struct side){.link = NULL};
-    ck_assert_int_eq(ls_monitor_init(&side->monitor), LS_OK);
-    ck_assert_int_eq(ls_rpc_new(&config, &side->rpc), LS_OK);
+    side->link = NULL;
+    assert_ok(ls_monitor_init(&side->monitor));
+    assert_ok(ls_rpc_new(&config, &side->rpc));
 }
 
 static void connect_pair(int fds[2]) {
@@ -80,10 +99,9 @@ static void connect_pair(int fds[2]) {
     (void)close(listening);
 }
 
-/* The first side dials and shows the preface; returns what became of its link. */
-static enum ls_rpc_link_state dial(struct side sides[2], const char *preface) {
+/* The first side dials and shows the preface. */
+static void begin_dial(struct side sides[2], const char *preface) {
     int fds[2];
-    int64_t deadline = ls_now() + SOON;
     start_side(&sides[0]);
     start_side(&sides[1]);
     connect_pair(fds);
@@ -92,7 +110,15 @@ static enum ls_rpc_link_state dial(struct side sides[2], const char *preface) {
     ls_monitor_unlock(&sides[1].monitor);
     ls_monitor_lock(&sides[0].monitor);
     ls_status status = ls_rpc_link_open(sides[0].rpc, fds[0], "target", preface, strlen(preface) + 1, &sides[0].link);
-    ck_assert_int_eq(status, LS_OK);
+    assert_ok(status);
+    ls_monitor_unlock(&sides[0].monitor);
+}
+
+/* Returns what became of its link. */
+static enum ls_rpc_link_state dial(struct side sides[2], const char *preface) {
+    int64_t deadline = ls_now() + SOON;
+    begin_dial(sides, preface);
+    ls_monitor_lock(&sides[0].monitor);
     while (ls_rpc_link_state(sides[0].link) == LS_RPC_LINK_OPENING && ls_monitor_wait(&sides[0].monitor, deadline))
         continue;
     ls_monitor_unlock(&sides[0].monitor);
@@ -181,7 +207,7 @@ static bool move_some(struct flow *flow) {
 }
 
 START_TEST(bytes_come_in_order_both_ways) {
-    struct side sides[2];
+    struct side sides[2] = {{.link = NULL}};
     open_pair(sides);
     struct flow flows[2] = {{.from = sides[0].link, .to = sides[1].link, .total = 9000001, .random = 1},
                             {.from = sides[1].link, .to = sides[0].link, .total = 7000003, .random = 2}};
@@ -211,7 +237,7 @@ static void send_until_held_back(struct flow *flow) {
 }
 
 START_TEST(a_sender_far_ahead_is_held_back) {
-    struct side sides[2];
+    struct side sides[2] = {{.link = NULL}};
     open_pair(sides);
     struct flow flow = {.from = sides[0].link, .to = sides[1].link, .total = WANTED, .random = 3};
     send_until_held_back(&flow);
@@ -243,7 +269,7 @@ static void expect_end(struct ls_link *link) {
 }
 
 START_TEST(a_closed_link_ends_on_the_other_side) {
-    struct side sides[2];
+    struct side sides[2] = {{.link = NULL}};
     open_pair(sides);
     close_side(&sides[_i]);
     expect_end(sides[1 - _i].link);
@@ -253,7 +279,7 @@ END_TEST
 
 /* ... also in the middle of a stream that nobody reads. */
 START_TEST(a_link_closed_with_bytes_on_the_way) {
-    struct side sides[2];
+    struct side sides[2] = {{.link = NULL}};
     open_pair(sides);
     struct flow flow = {.from = sides[_i].link, .to = sides[1 - _i].link, .total = WANTED, .random = 4};
     send_until_held_back(&flow);
@@ -264,7 +290,7 @@ START_TEST(a_link_closed_with_bytes_on_the_way) {
 END_TEST
 
 START_TEST(a_link_outlives_its_rpc) {
-    struct side sides[2];
+    struct side sides[2] = {{.link = NULL}};
     open_pair(sides);
     struct flow flow = {.from = sides[0].link, .to = sides[1].link, .total = WANTED, .random = 5};
     send_until_held_back(&flow);
@@ -278,10 +304,29 @@ START_TEST(a_link_outlives_its_rpc) {
 END_TEST
 
 START_TEST(who_shows_no_good_preface_is_refused) {
-    struct side sides[2];
+    struct side sides[2] = {{.link = NULL}};
     ck_assert_int_eq(dial(sides, "open barley"), LS_RPC_LINK_CLOSED);
     ck_assert_ptr_null(sides[1].link);
     expect_end(sides[0].link);
+    stop_pair(sides);
+}
+END_TEST
+
+/* A communicator may drive the queue while the poller accepts a link, so that the call's end is seen to before the
+ * accepting has come to its own. _i: whether the link is taken. */
+START_TEST(a_link_cancelled_while_it_is_accepted) {
+    struct side sides[2] = {{.link = NULL}, {.slow = true}};
+    int64_t deadline = ls_now() + SOON;
+    begin_dial(sides, _i ? ALLOWED : "open barley");
+    ls_monitor_lock(&sides[1].monitor);
+    while (!sides[1].arrived && ls_monitor_wait(&sides[1].monitor, deadline)) continue;
+    ck_assert(sides[1].arrived);
+    close_side(&sides[0]);
+    sides[1].cancelled = true;
+    ls_monitor_broadcast(&sides[1].monitor);
+    while (_i && !sides[1].link && ls_monitor_wait(&sides[1].monitor, deadline)) continue;
+    ls_monitor_unlock(&sides[1].monitor);
+    if (_i) expect_end(sides[1].link);
     stop_pair(sides);
 }
 END_TEST
@@ -296,7 +341,7 @@ static void *wait_long(void *argument) {
 
 /* After a pause the poller has the queue: it sees the first byte, and must wake who has come to wait. */
 START_TEST(a_waiter_wakes_at_once) {
-    struct side sides[2];
+    struct side sides[2] = {{.link = NULL}};
     double slowest = 0, sum = 0;
     open_pair(sides);
     for (int i = 0; i < 10; i++) {
@@ -304,7 +349,7 @@ START_TEST(a_waiter_wakes_at_once) {
         unsigned char byte = 1;
         struct iovec piece = {&byte, 1};
         (void)usleep(20000);
-        ck_assert_int_eq(ls_thread_start(&thread, "waiter", wait_long, sides[1].link), LS_OK);
+        assert_ok(ls_thread_start(&thread, "waiter", wait_long, sides[1].link));
         (void)usleep(10000);
         int64_t start = ls_now();
         ck_assert_int_eq(sides[0].link->ops->send(sides[0].link, &piece, 1), 1);
@@ -318,6 +363,36 @@ START_TEST(a_waiter_wakes_at_once) {
 }
 END_TEST
 
+struct driver {
+    struct ls_link *link;
+    atomic_bool over;
+};
+
+static void *drive(void *argument) {
+    struct driver *driver = argument;
+    while (!atomic_load(&driver->over)) driver->link->ops->wait(driver->link, 1);
+    return NULL;
+}
+
+/* gRPC ends the process when something is begun on a queue that is down. */
+START_TEST(a_driver_stays_while_all_ends) {
+    for (int i = 0; i < 10; i++) {
+        struct side sides[2] = {{.link = NULL}};
+        pthread_t thread;
+        open_pair(sides);
+        struct driver driver = {.link = sides[0].link};
+        assert_ok(ls_thread_start(&thread, "driver", drive, &driver));
+        (void)usleep(2000);
+        end_side(&sides[0]);
+        atomic_store(&driver.over, true);
+        (void)pthread_join(thread, NULL);
+        close_side(&sides[0]);
+        close_side(&sides[1]);
+        end_side(&sides[1]);
+    }
+}
+END_TEST
+
 static Suite *suite(void) {
     Suite *suite = suite_create("cluster/link");
     TCase *tests = tcase_create("link");
@@ -328,6 +403,8 @@ static Suite *suite(void) {
     tcase_add_loop_test(tests, a_link_closed_with_bytes_on_the_way, 0, 2);
     tcase_add_test(tests, a_link_outlives_its_rpc);
     tcase_add_test(tests, who_shows_no_good_preface_is_refused);
+    tcase_add_loop_test(tests, a_link_cancelled_while_it_is_accepted, 0, 2);
+    tcase_add_test(tests, a_driver_stays_while_all_ends);
     tcase_add_test(tests, a_waiter_wakes_at_once);
     suite_add_tcase(suite, tests);
     return suite;

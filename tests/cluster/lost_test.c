@@ -6,8 +6,16 @@
 #include <unistd.h>
 
 #include "base/deadlines.h"
+#include "base/status.h"
+#include "base/memory.h"
+#include "cluster/join.h"
+#include "cluster/leave.h"
+#include "cluster/message_encode.h"
 #include "cluster/process.h"
+#include "cluster/rpc/rpc_stream.h"
+#include "cluster/stranger.h"
 #include "harness.h"
+#include "resolver/tf_config.h"
 
 #define COUNT 4
 
@@ -45,15 +53,53 @@ START_TEST(killed_worker_is_named_by_all) {
 }
 END_TEST
 
+/* Fails by itself in the step in which another one is lost: before (*late) or after the others are seeking. */
+static void fail_beside_a_loss(struct test_worker *worker) {
+    const bool *late = worker->context;
+    const struct ls_standing standing = {true, 3};
+    struct ls_generation generation;
+    worker->leave_with = test_wait_abort(worker->abort, 20) < 0 ? LS_INTERNAL : ls_abort_status(worker->abort);
+    if (worker->rank == 1) {
+        if (*late) (void)usleep(500000);
+        worker->leave_with = ls_fail(LS_DATA_LOSS, "the map function failed");
+        return;
+    }
+    if (!*late) (void)usleep(500000);
+    bool recovers = ls_join_may_recover(worker->cluster, worker->leave_with, false);
+    worker->leave_with = recovers ? ls_join_form(worker->cluster, &standing, &generation) : LS_INTERNAL;
+}
+
+/* It will not come back, so nobody waits for the other one; and what it said is the cause. */
+START_TEST(an_error_beside_a_loss_ends_all) {
+    static struct test_worker workers[3];
+    struct test_processes processes;
+    bool late = _i;
+    int ports[3];
+    test_ports(ports, 3);
+    test_workers(workers, 3, ports);
+    for (int i = 0; i < 3; i++) workers[i].context = &late;
+    test_processes_start(&processes, workers, 3, fail_beside_a_loss);
+    ck_assert_int_eq(kill(processes.pids[2], SIGKILL), 0);
+    int64_t started = ls_now();
+    for (int i = 0; i < 2; i++) {
+        struct test_outcome outcome = test_processes_outcome(&processes);
+        ck_assert_int_eq(outcome.left, outcome.rank == 1 ? LS_DATA_LOSS : LS_ABORTED);
+        ck_assert_msg(strstr(outcome.error, "the map function failed") != NULL, "%s", outcome.error);
+    }
+    ck_assert_double_lt(ls_seconds_since(started), 8);
+    for (int i = 0; i < 3; i++) ck_assert(WIFSIGNALED(test_processes_wait(&processes, i)) == (i == 2));
+}
+END_TEST
+
 static void end_at_the_exit(struct test_worker *worker) {
     if (worker->rank != 1) return;
-    ck_assert_int_eq(ls_cluster_pass_exit(worker->cluster), LS_OK);
+    assert_ok(ls_leave_pass_exit(worker->cluster));
     (void)usleep(300000); /* the others have its part of the exit barrier */
     (void)kill(getpid(), SIGKILL);
 }
 
-/* Without a goodbye, when all have finished: it may have lost its streams, and seek the others. They stay for a while,
- * and that is no failure. */
+/* Without a goodbye, when all have finished: it may have lost its streams, and seek the coordinator. That one stays for
+ * a while, and that is no failure. */
 START_TEST(killed_between_exit_and_goodbye) {
     static struct test_worker workers[3];
     struct test_processes processes;
@@ -64,7 +110,8 @@ START_TEST(killed_between_exit_and_goodbye) {
     for (int i = 0; i < 2; i++) {
         struct test_outcome outcome = test_processes_outcome(&processes);
         ck_assert_msg(outcome.left == LS_OK, "%s", outcome.error);
-        ck_assert_double_ge(outcome.seconds, (double)LS_GOODBYE_TIMEOUT / (double)LS_SECOND - 0.1);
+        if (outcome.rank == 0)
+            ck_assert_double_ge(outcome.seconds, (double)LS_GOODBYE_TIMEOUT / (double)LS_SECOND - 0.1);
         ck_assert_double_lt(outcome.seconds, 10);
     }
     for (int i = 0; i < 3; i++) ck_assert(WIFSIGNALED(test_processes_wait(&processes, i)) == (i == 1));
@@ -97,13 +144,86 @@ START_TEST(killed_while_joining_may_come_back) {
 }
 END_TEST
 
+/* Rank 0 goes on alone, says so, and has nobody to stop for. context: a pipe. */
+static void go_on_alone(struct test_worker *worker) {
+    const struct ls_standing standing = {true, 3};
+    const int *pipe = worker->context;
+    struct ls_generation generation;
+    worker->leave_with = test_wait_abort(worker->abort, 20) < 0 ? LS_INTERNAL : ls_abort_status(worker->abort);
+    bool recovers = ls_join_may_recover(worker->cluster, worker->leave_with, false);
+    worker->leave_with = recovers ? ls_join_form(worker->cluster, &standing, &generation) : LS_INTERNAL;
+    if (!worker->leave_with) worker->leave_with = ls_join_accept(worker->cluster);
+    ck_assert_int_eq(write(pipe[1], "", 1), 1);
+    if (!worker->leave_with &&
+        !test_wait_log(worker, "wants to come in, but cannot be dialled: connection refused", 10))
+        worker->leave_with = ls_fail(LS_INTERNAL, "nobody has said so");
+    if (!worker->leave_with && test_wait_abort(worker->abort, 1) >= 0)
+        worker->leave_with = ls_abort_status(worker->abort);
+}
+
+/* Says Hello as a new process of worker:1; nobody listens at that one's address. */
+static void knock(struct stranger *stranger, const struct test_worker *worker, int port) {
+    struct ls_rpc_stream *stream;
+    struct ls_cluster_spec *config;
+    LS_CLEANUP(ls_free_pointer) void *data = NULL;
+    size_t size;
+    assert_ok(ls_tf_config_parse(worker->tf_config, &config));
+    struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = 77};
+    message.hello = (struct ls_hello){.protocol = LS_PROTOCOL_VERSION,
+                                      .version = LS_VERSION,
+                                      .task_type = "worker",
+                                      .task_index = 1,
+                                      .rank = 1,
+                                      .size = 2,
+                                      .cluster = config->canonical,
+                                      .host = "elsewhere",
+                                      .transport = "auto",
+                                      .elastic = "1",
+                                      .options = ""};
+    assert_ok(ls_message_encode(&message, &data, &size));
+    ls_cluster_spec_free(config);
+    stranger_start(stranger, NULL);
+    ls_monitor_lock(&stranger->monitor);
+    assert_ok(ls_rpc_stream_open(stranger->rpc, stranger_dial(port), "worker-0.lockstep", &stream));
+    stranger_say(stranger, stream, data, size);
+    ls_monitor_unlock(&stranger->monitor);
+    ck_assert_msg(stranger->verdict == LS_VERDICT_ACCEPTED, "%s", stranger->text);
+}
+
+START_TEST(nobody_stops_for_whom_nobody_reaches) {
+    static struct test_worker workers[2];
+    struct test_processes processes;
+    struct stranger stranger;
+    int ports[2], ready[2];
+    char byte;
+    ck_assert_int_eq(pipe(ready), 0);
+    test_ports(ports, 2);
+    test_workers(workers, 2, ports);
+    for (int i = 0; i < 2; i++) {
+        workers[i].elastic = "1";
+        workers[i].context = ready;
+        workers[i].rejoin_timeout = workers[i].heartbeat_limit = 3;
+    }
+    test_processes_start(&processes, workers, 2, go_on_alone);
+    ck_assert_int_eq(kill(processes.pids[1], SIGKILL), 0);
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    knock(&stranger, &workers[1], ports[0]);
+    struct test_outcome outcome = test_processes_outcome(&processes);
+    ck_assert_msg(outcome.left == LS_OK, "%s", outcome.error);
+    stranger_stop(&stranger);
+    for (int i = 0; i < 2; i++) ck_assert(WIFSIGNALED(test_processes_wait(&processes, i)) == (i == 1));
+}
+END_TEST
+
 static Suite *suite(void) {
     Suite *suite = suite_create("cluster/lost");
     TCase *tests = tcase_create("lost");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, killed_worker_is_named_by_all, 0, COUNT);
     tcase_add_test(tests, killed_while_joining_may_come_back);
+    tcase_add_loop_test(tests, an_error_beside_a_loss_ends_all, 0, 2);
     tcase_add_test(tests, killed_between_exit_and_goodbye);
+    tcase_add_test(tests, nobody_stops_for_whom_nobody_reaches);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cluster/preface.h"
+#include "cluster/net/preface.h"
 #include "cluster/worker.h"
 #include "harness.h"
 
@@ -151,7 +151,7 @@ START_TEST(strangers_disturb_nobody) {
 }
 END_TEST
 
-/* Who has not said anything useful after ten seconds is closed. */
+/* A stranger without a useful word is closed after ten seconds. */
 START_TEST(silent_strangers_are_closed) {
     struct test_worker worker = {.rank = 0, .size = 2, .join_timeout = 14};
     int ports[2], quiet, half;

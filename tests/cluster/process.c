@@ -1,12 +1,12 @@
 /* Each process runs one worker: a byte through one pipe when it has joined, an outcome through another at its end. */
 #include "cluster/process.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "harness.h"
 
 static void tell(int fd, const void *data, size_t size) {
     if (write(fd, data, size) != (ssize_t)size) _exit(3);
@@ -17,11 +17,13 @@ static void join(struct test_worker *worker) {
     char byte = 'j';
     tell(processes->joined[1], &byte, 1);
     worker->join_seconds = ls_seconds_since(0);
+    worker->context = processes->context;
     processes->body(worker);
 }
 
 static void live(struct test_processes *processes, struct test_worker *worker) {
     struct test_outcome outcome = {.rank = worker->rank};
+    processes->context = worker->context; /* of this process alone */
     worker->context = processes;
     worker->body = join;
     test_worker_run(worker);

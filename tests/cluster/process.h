@@ -8,6 +8,7 @@ struct test_processes {
     int count;
     pid_t pids[MAX_TEST_WORKERS];
     test_body *body;
+    void *context;              /* its worker's */
     int joined[2], outcomes[2]; /* pipes */
 };
 
@@ -22,5 +23,5 @@ struct test_outcome {
 void test_processes_start(struct test_processes *processes, struct test_worker *workers, int count, test_body *body);
 /* The next one to end says how. */
 struct test_outcome test_processes_outcome(struct test_processes *processes);
-/* What waitpid says of its end. */
+/* The exit status as waitpid says it. */
 int test_processes_wait(struct test_processes *processes, int rank);

@@ -1,16 +1,26 @@
-/* What must be equal between workers: one error on every worker, which names field, values and ranks. */
+/* Settings that must be equal between workers: every worker gets one error, which names field, values and ranks. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/memory.h"
-#include "cluster/lines.h"
+#include "base/line_difference.h"
+#include "cluster/message_encode.h"
+#include "cluster/rpc/rpc_stream.h"
 #include "cluster/stranger.h"
 #include "cluster/worker.h"
 #include "harness.h"
+#include "resolver/tf_config.h"
+
+/* All of this test is a process of its own, which waits for most of its time. */
+static void expect_idle(void) {
+    double computed = (double)clock() / CLOCKS_PER_SEC;
+    ck_assert_msg(computed < (SANITIZED ? 8 : 2), "it has computed for %g s", computed);
+}
 
 static void expect_all(const struct test_worker *workers, int count, const char *text) {
     for (int i = 0; i < count; i++) {
@@ -45,6 +55,7 @@ START_TEST(other_version_told_to_all) {
     test_workers_run(workers, 4);
     expect_all(workers, 4, "the library version differs: ");
     expect_all(workers, 4, "'9.9.9' on worker:2 (rank 2)");
+    expect_idle();
 }
 END_TEST
 
@@ -56,17 +67,17 @@ START_TEST(other_transport) {
     workers[2].transport = LS_TRANSPORT_GRPC;
     test_workers_run(workers, 3);
     expect_all(workers, 3, "LOCKSTEP_TRANSPORT differs: 'auto' on worker:");
-    expect_all(workers, 3, ", 'grpc' on worker:2 (rank 2); start all workers with grpc, or none");
+    expect_all(workers, 3, ", 'grpc' on worker:2 (rank 2); start all workers with the same");
 }
 END_TEST
 
-/* Who wants shared memory and who wants none find that out later, when they make a group. */
+/* Workers find out about shared memory later, when they make a group. */
 START_TEST(transports_without_grpc_join) {
     struct test_worker workers[3];
     int ports[3];
     test_ports(ports, 3);
     test_workers(workers, 3, ports);
-    workers[1].transport = LS_TRANSPORT_SHM;
+    workers[1].transport = LS_TRANSPORT_AUTO;
     workers[2].transport = LS_TRANSPORT_TCP;
     test_workers_run(workers, 3);
     for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
@@ -83,6 +94,7 @@ START_TEST(other_cluster) {
                    ports[2]);
     test_config(workers[2].tf_config, sizeof(workers[2].tf_config), list, 2);
     test_workers_run(workers, 3);
+    expect_idle();
     expect_all(workers, 3, "cluster.worker[1] differs");
     expect_all(workers, 3, "(rank 2)");
 }
@@ -102,6 +114,28 @@ START_TEST(other_size) {
 }
 END_TEST
 
+/* A worker of another cluster that has the address of this one's first by mistake: it alone is refused, whether others
+ * are there yet (_i) or not. */
+START_TEST(stranger_is_refused_alone) {
+    struct test_worker workers[4];
+    int ports[4];
+    char list[256];
+    test_ports(ports, 4);
+    test_workers(workers, 3, ports);
+    workers[3] = (struct test_worker){.rank = 1, .size = 2, .delay = 0.4};
+    (void)snprintf(list, sizeof(list), "\"127.0.0.1:%d\", \"127.0.0.1:%d\"", ports[0], ports[3]);
+    test_config(workers[3].tf_config, sizeof(workers[3].tf_config), list, 1);
+    workers[1].delay = _i ? 0 : 1.5;
+    workers[2].delay = 1.5;
+    test_workers_run(workers, 4);
+    for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].joined == LS_OK, "worker %d: %s", i, workers[i].join_error);
+    expect_all(workers + 3, 1,
+               "cluster.worker differs: '3 tasks' on worker:0 (rank 0), '2 tasks' on worker:1 (rank 1)");
+    ck_assert_msg(strstr(workers[0].log, "cluster.worker differs: '3 tasks'") != NULL, "%s", workers[0].log);
+    expect_idle();
+}
+END_TEST
+
 /* worker:1's address leads to worker:0 itself: the index is wrong for the host. */
 START_TEST(reaches_itself) {
     struct test_worker worker = {.rank = 0, .size = 2};
@@ -117,13 +151,13 @@ END_TEST
 
 static void encode_hello(const struct test_worker *worker, int rank, uint64_t incarnation, uint64_t generation,
                          uint32_t protocol, void **data, size_t *size) {
-    struct ls_tf_config *tf_config;
-    ck_assert_int_eq(ls_tf_config_parse(worker->tf_config, &tf_config), LS_OK);
+    struct ls_cluster_spec *tf_config;
+    assert_ok(ls_tf_config_parse(worker->tf_config, &tf_config));
     struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = incarnation, .generation = generation};
     message.hello =
         (struct ls_hello){protocol, LS_VERSION, "worker", rank, rank, 2, tf_config->canonical, "elsewhere", "auto", ""};
-    ck_assert_int_eq(ls_message_encode(&message, data, size), LS_OK);
-    ls_tf_config_free(tf_config);
+    assert_ok(ls_message_encode(&message, data, size));
+    ls_cluster_spec_free(tf_config);
 }
 
 /* Says Hello as a process of rank that has entered this generation, and waits for the answer. */
@@ -135,7 +169,7 @@ static struct ls_rpc_stream *say_hello_of(struct stranger *impostor, const struc
     encode_hello(worker, rank, incarnation, generation, protocol, &data, &size);
     int fd = stranger_dial(port);
     ls_monitor_lock(&impostor->monitor);
-    ck_assert_int_eq(ls_rpc_open(impostor->rpc, fd, "target", &stream), LS_OK);
+    assert_ok(ls_rpc_stream_open(impostor->rpc, fd, "target", &stream));
     stranger_say(impostor, stream, data, size);
     ls_monitor_unlock(&impostor->monitor);
     ls_free(data);
@@ -200,16 +234,20 @@ START_TEST(other_protocol) {
     struct test_worker workers[2];
     struct stranger impostor;
     int ports[2];
+    char text[128];
     start(&impostor, workers, ports);
-    (void)say_hello(&impostor, &workers[1], ports[0], 1, 98, 7);
+    (void)say_hello(&impostor, &workers[1], ports[0], 1, 98, LS_PROTOCOL_VERSION + 2);
     ck_assert_int_eq(impostor.verdict, LS_VERDICT_REFUSED);
     stranger_stop(&impostor);
     test_worker_wait(&workers[0]);
-    expect_all(workers, 1, "the protocol version differs: '4' on worker:0 (rank 0), '7' on worker:1 (rank 1)");
+    (void)snprintf(text, sizeof(text),
+                   "the protocol version differs: '%u' on worker:0 (rank 0), '%u' on worker:1 (rank 1)",
+                   LS_PROTOCOL_VERSION, LS_PROTOCOL_VERSION + 2);
+    expect_all(workers, 1, text);
 }
 END_TEST
 
-/* Who is connected and then says something that makes no sense is cut off, and its place is free for the real one. */
+/* A connected worker that says nonsense is cut off, and its place is free for the real one. */
 struct stay {
     atomic_int inside;
     atomic_bool told;
@@ -240,7 +278,7 @@ START_TEST(left_out_of_a_later_generation) {
     ck_assert_int_eq(atomic_load(&stay.inside), 2);
     (void)say_hello_of(&impostor, &workers[1], ports[0], 1, 99, 1, LS_PROTOCOL_VERSION);
     ck_assert_int_eq(impostor.verdict, LS_VERDICT_FENCED);
-    ck_assert_ptr_nonnull(strstr(impostor.text, "gone on to generation 2 without this process, which is of 1"));
+    ck_assert_ptr_nonnull(strstr(impostor.text, "gone on without this process (to generation 2, and this is of 1)"));
     (void)say_hello(&impostor, &workers[1], ports[0], 1, 99, LS_PROTOCOL_VERSION);
     ck_assert_int_eq(impostor.verdict, LS_VERDICT_RETRY);
     stranger_stop(&impostor);
@@ -250,7 +288,7 @@ START_TEST(left_out_of_a_later_generation) {
 }
 END_TEST
 
-/* Who is put off closes its stream when it has read why; one that does not is cut off. */
+/* A refused worker closes its stream when it has read the reason. A worker that does not is cut off. */
 START_TEST(refused_and_stays) {
     struct test_worker workers[2];
     struct stranger impostor;
@@ -284,20 +322,30 @@ END_TEST
 
 START_TEST(finds_the_first_difference) {
     struct ls_difference difference;
-    ck_assert(!ls_lines_differ("", "", &difference));
-    ck_assert(!ls_lines_differ("a=1\nb=2\n", "a=1\nb=2\n", &difference));
-    ck_assert(!ls_lines_differ("a=1\nb=2\n", "b=2\na=1\n", &difference));
-    ck_assert(ls_lines_differ("a=1\nb=2\n", "a=1\nb=3\n", &difference));
+    ck_assert(!ls_line_difference_find("", "", &difference));
+    ck_assert(!ls_line_difference_find("a=1\nb=2\n", "a=1\nb=2\n", &difference));
+    ck_assert(!ls_line_difference_find("a=1\nb=2\n", "b=2\na=1\n", &difference));
+    ck_assert(ls_line_difference_find("a=1\nb=2\n", "a=1\nb=3\n", &difference));
     ck_assert_str_eq(difference.field, "b");
     ck_assert_str_eq(difference.first, "2");
     ck_assert_str_eq(difference.second, "3");
-    ck_assert(ls_lines_differ("a=1\nb=2\n", "a=1\n", &difference));
+    ck_assert(ls_line_difference_find("a=1\nb=2\n", "a=1\n", &difference));
     ck_assert_str_eq(difference.second, "(absent)");
-    ck_assert(ls_lines_differ("a=1\n", "a=1\nc", &difference));
+    ck_assert(ls_line_difference_find("a=1\n", "a=1\nc", &difference));
     ck_assert_str_eq(difference.field, "c");
     ck_assert_str_eq(difference.first, "(absent)");
-    ck_assert(ls_lines_differ("ab=1", "a=1", &difference));
+    ck_assert(ls_line_difference_find("ab=1", "a=1", &difference));
     ck_assert_str_eq(difference.field, "ab");
+    /* of several lines with one name the first is compared with the first, and so on */
+    ck_assert(!ls_line_difference_find("c=x\na=1\nc=y\n", "c=x\nc=y\na=1\n", &difference));
+    ck_assert(ls_line_difference_find("c=x\nc=y\n", "c=x\nc=z\n", &difference));
+    ck_assert_str_eq(difference.first, "y");
+    ck_assert_str_eq(difference.second, "z");
+    ck_assert(ls_line_difference_find("c=x\nc=y\n", "c=y\nc=x\n", &difference));
+    ck_assert_str_eq(difference.first, "x");
+    ck_assert(ls_line_difference_find("c=x\n", "c=x\nc=x\n", &difference));
+    ck_assert_str_eq(difference.first, "(absent)");
+    ck_assert_str_eq(difference.second, "x");
 }
 END_TEST
 
@@ -311,6 +359,7 @@ static Suite *suite(void) {
     tcase_add_test(tests, transports_without_grpc_join);
     tcase_add_test(tests, other_cluster);
     tcase_add_test(tests, other_size);
+    tcase_add_loop_test(tests, stranger_is_refused_alone, 0, 2);
     tcase_add_test(tests, reaches_itself);
     tcase_add_test(tests, same_task_twice);
     tcase_add_test(tests, rival_of_a_peer);

@@ -1,13 +1,17 @@
 /* Strangers: what they hear is kept, and they take no link. */
+#include "cluster/message_decode.h"
 #include "cluster/stranger.h"
 
 #include <arpa/inet.h>
-#include <check.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cluster/rpc/rpc_link.h"
+#include "cluster/rpc/rpc_stream.h"
+#include "harness.h"
 
 static void hear(void *context, struct ls_rpc_stream *stream, const void *data, size_t size) {
     struct stranger *stranger = context;
@@ -18,7 +22,7 @@ static void hear(void *context, struct ls_rpc_stream *stream, const void *data, 
     stranger->verdict = message.reply.verdict;
     stranger->code = message.reply.code;
     (void)snprintf(stranger->text, sizeof(stranger->text), "%s", message.reply.message);
-    ls_message_release(&message);
+    ls_message_decode_release(&message);
 }
 
 static void end(void *context, struct ls_rpc_stream *stream) {
@@ -41,23 +45,25 @@ static void change(void *context) {
     ls_monitor_unlock(&stranger->monitor);
 }
 
-void stranger_start(struct stranger *stranger, const struct ls_rpc_tls *tls) {
+void stranger_start(struct stranger *stranger, struct ls_tls_identity *identity) {
     struct ls_rpc_config config = {.monitor = &stranger->monitor,
                                    .context = stranger,
                                    .message_max = LS_MESSAGE_MAX,
-                                   .tls = tls,
                                    .silence_timeout = 10,
                                    .message = hear,
                                    .closed = end,
                                    .link_arrived = no_link,
                                    .link_changed = change};
-    *stranger = (struct stranger){.answered = false};
-    ck_assert_int_eq(ls_monitor_init(&stranger->monitor), LS_OK);
-    ck_assert_msg(ls_rpc_new(&config, &stranger->rpc) == LS_OK, "%s", ls_error());
+    *stranger = (struct stranger){.identity = identity};
+    assert_ok(ls_relay_new(&stranger->refusals, &stranger->relay));
+    assert_ok(ls_monitor_init(&stranger->monitor));
+    assert_ok(ls_rpc_new(&config, &stranger->rpc));
 }
 
 void stranger_stop(struct stranger *stranger) {
     ls_rpc_free(stranger->rpc);
+    ls_relay_free(stranger->relay);
+    ls_tls_identity_free(stranger->identity);
     ls_monitor_destroy(&stranger->monitor);
 }
 
@@ -72,11 +78,27 @@ int stranger_dial(int port) {
     ck_abort_msg("nobody listens");
 }
 
+int stranger_dial_tls(struct stranger *stranger, int port, const char *name) {
+    int fd = stranger_dial(port);
+    struct ls_tls *tls = ls_tls_new(stranger->identity, fd, name);
+    enum ls_tls_state state;
+    ck_assert_ptr_nonnull(tls);
+    while ((state = ls_tls_open(tls)) < LS_TLS_OPEN) {
+        struct pollfd slot = {.fd = fd, .events = state == LS_TLS_READS ? POLLIN : POLLOUT};
+        ck_assert_int_eq(poll(&slot, 1, 5000), 1);
+    }
+    if (state == LS_TLS_OPEN) return ls_relay_add(stranger->relay, fd, tls, 0);
+    (void)snprintf(stranger->text, sizeof(stranger->text), "%s", ls_tls_why(tls));
+    ls_tls_free(tls);
+    (void)close(fd);
+    return -1;
+}
+
 void stranger_say(struct stranger *stranger, struct ls_rpc_stream *stream, const void *data, size_t size) {
     int64_t deadline = ls_now() + 5 * LS_SECOND;
     stranger->answered = false;
     stranger->verdict = (enum ls_verdict)0;
-    ck_assert_int_eq(ls_rpc_send(stream, data, size), LS_OK);
+    assert_ok(ls_rpc_stream_send(stream, data, size));
     while (!stranger->answered && ls_monitor_wait(&stranger->monitor, deadline)) continue;
     ck_assert(stranger->answered);
 }
@@ -93,10 +115,11 @@ double stranger_wait_end(struct stranger *stranger, double limit) {
 
 void stranger_is_refused(struct stranger *stranger, int port, const char *target, const void *preface, size_t size) {
     struct ls_link *link;
-    int fd = stranger_dial(port);
+    int fd = stranger->identity ? stranger_dial_tls(stranger, port, target) : stranger_dial(port);
+    if (fd < 0) return;
     int64_t deadline = ls_now() + 5 * LS_SECOND;
     ls_monitor_lock(&stranger->monitor);
-    ck_assert_int_eq(ls_rpc_link_open(stranger->rpc, fd, target, preface, size, &link), LS_OK);
+    assert_ok(ls_rpc_link_open(stranger->rpc, fd, target, preface, size, &link));
     while (ls_rpc_link_state(link) == LS_RPC_LINK_OPENING && ls_monitor_wait(&stranger->monitor, deadline)) continue;
     ck_assert_int_eq(ls_rpc_link_state(link), LS_RPC_LINK_CLOSED);
     ls_monitor_unlock(&stranger->monitor);

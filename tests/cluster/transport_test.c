@@ -4,9 +4,12 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "cluster/preface.h"
+#include "cluster/data_source.h"
+#include "cluster/net/preface.h"
 #include "cluster/stranger.h"
 #include "cluster/worker.h"
+#include "collective/all_reduce.h"
+#include "collective/barrier.h"
 #include "collective/group.h"
 #include "harness.h"
 
@@ -14,16 +17,15 @@
 #define COUNT   300007 /* elements: several messages each way */
 
 static void start_group(struct test_worker *worker, struct ls_group **group) {
-    struct ls_link *links[WORKERS];
     struct ls_group_config config = {.rank = worker->rank,
                                      .size = worker->size,
-                                     .links = links,
+                                     .source = NULL,
                                      .abort = worker->abort,
                                      .generation = 1,
                                      .timeout = 20,
                                      .transport = LS_TRANSPORT_GRPC};
-    ck_assert_int_eq(ls_cluster_take_links(worker->cluster, links), LS_OK);
-    ck_assert_int_eq(ls_group_new(&config, group), LS_OK);
+    assert_ok(ls_data_source_new(worker->cluster, &config.source));
+    assert_ok(ls_group_new(&config, group));
     ck_assert_str_eq(ls_group_links(*group), "grpc");
 }
 
@@ -39,7 +41,7 @@ static void add(struct ls_group *group, int rank, int round) {
                                  .inputs = &input,
                                  .outputs = &output};
     for (int i = 0; i < COUNT; i++) values[i] = (i + round) * (rank + 1);
-    ck_assert_msg(ls_group_all_reduce(group, &call) == LS_OK, "%s", ls_error());
+    assert_ok(ls_group_all_reduce(group, &call));
     int wrong = 0;
     for (int i = 0; i < COUNT; i++) wrong += values[i] != (i + round) * (WORKERS * (WORKERS + 1) / 2);
     ck_assert_int_eq(wrong, 0);
@@ -50,7 +52,7 @@ static void work(struct test_worker *worker) {
     start_group(worker, &group);
     for (int round = 0; round < 6; round++) {
         add(group, worker->rank, round);
-        ck_assert_int_eq(ls_group_barrier(group, "pause"), LS_OK);
+        assert_ok(ls_group_barrier(group, "pause"));
         (void)usleep(round == 3 ? 20000 : 0); /* long enough for the poller to take over */
     }
     ls_group_free(group);
@@ -108,7 +110,7 @@ END_TEST
 
 static void try_strangers(int port) {
     struct stranger stranger;
-    struct ls_preface preface = {.protocol = LS_PROTOCOL_VERSION, .rank = 1, .generation = 1, .incarnation = 1};
+    struct ls_preface preface = {.protocol = LS_PROTOCOL_VERSION, .rank = 1, .incarnation = 1}; /* of no generation */
     uint8_t bytes[LS_PREFACE_SIZE + 1] = {0};
     stranger_start(&stranger, NULL);
     ls_preface_encode(&preface, bytes);
@@ -116,6 +118,9 @@ static void try_strangers(int port) {
     stranger_is_refused(&stranger, port, "target", bytes, LS_PREFACE_SIZE - 1); /* cut */
     stranger_is_refused(&stranger, port, "target", bytes, LS_PREFACE_SIZE + 1); /* too long */
     stranger_is_refused(&stranger, port, "target", "", 0);
+    preface.generation = 1000; /* not heard of */
+    ls_preface_encode(&preface, bytes);
+    stranger_is_refused(&stranger, port, "target", bytes, LS_PREFACE_SIZE);
     preface.rank = 65535;
     ls_preface_encode(&preface, bytes);
     stranger_is_refused(&stranger, port, "target", bytes, LS_PREFACE_SIZE);

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <arpa/inet.h>
-#include <check.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,19 +11,15 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "cluster/join.h"
+#include "cluster/leave.h"
+#include "harness.h"
+#include "ports.h"
+#include "resolver/tf_config.h"
 
 void test_ports(int *ports, int count) {
-    int fds[MAX_TEST_WORKERS];
     ck_assert_int_le(count, MAX_TEST_WORKERS);
-    for (int i = 0; i < count; i++) {
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t size = sizeof(address);
-        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        ck_assert_int_eq(bind(fds[i], (struct sockaddr *)&address, size), 0);
-        ck_assert_int_eq(getsockname(fds[i], (struct sockaddr *)&address, &size), 0);
-        ports[i] = ntohs(address.sin_port);
-    }
-    for (int i = 0; i < count; i++) (void)close(fds[i]);
+    take_ports(ports, count);
 }
 
 void test_config(char *text, size_t size, const char *list, int index) {
@@ -65,7 +60,7 @@ bool test_wait_log(struct test_worker *worker, const char *words, double limit) 
 }
 
 static void settle(struct test_worker *worker) {
-    ck_assert_int_eq(ls_settings_read(&worker->settings), LS_OK);
+    assert_ok(ls_settings_read(&worker->settings));
     if (worker->transport) worker->settings.transport = worker->transport;
     if (worker->token) (void)snprintf(worker->settings.token, sizeof(worker->settings.token), "%s", worker->token);
     if (worker->token_file)
@@ -78,19 +73,21 @@ static void settle(struct test_worker *worker) {
     worker->settings.report_interval = 0.3;
     worker->settings.exit_timeout = worker->exit_timeout > 0 ? worker->exit_timeout : 10;
     if (worker->join_timeout <= 0) worker->join_timeout = 20;
+    if (worker->rejoin_timeout > 0) worker->settings.rejoin_timeout = worker->rejoin_timeout;
     if (worker->heartbeat_limit <= 0) return;
     worker->settings.heartbeat_limit = worker->heartbeat_limit;
     worker->settings.heartbeat_interval = worker->heartbeat_limit / 10;
 }
 
-static void live(struct test_worker *worker, const struct ls_tf_config *tf_config) {
+static void live(struct test_worker *worker, const struct ls_cluster_spec *tf_config) {
     struct ls_log log = {.sink = keep_line, .context = worker, .level = LS_LOG_INFO};
     struct ls_cluster_config config = {.tf_config = tf_config,
                                        .settings = &worker->settings,
                                        .log = &log,
                                        .abort = worker->abort,
                                        .join_timeout = worker->join_timeout,
-                                       .version = worker->version};
+                                       .version = worker->version,
+                                       .elastic = worker->elastic};
     int64_t start = ls_now();
     worker->joined = ls_cluster_join(&config, &worker->cluster);
     worker->join_seconds = ls_seconds_since(start);
@@ -104,13 +101,13 @@ static void live(struct test_worker *worker, const struct ls_tf_config *tf_confi
 }
 
 void test_worker_run(struct test_worker *worker) {
-    struct ls_tf_config *tf_config;
+    struct ls_cluster_spec *tf_config;
     settle(worker);
     if (worker->delay > 0) (void)poll(NULL, 0, (int)(worker->delay * 1000));
-    ck_assert_int_eq(ls_abort_new(&worker->abort), LS_OK);
-    ck_assert_msg(ls_tf_config_parse(worker->tf_config, &tf_config) == LS_OK, "%s", ls_error());
+    assert_ok(ls_abort_new(&worker->abort));
+    assert_ok(ls_tf_config_parse(worker->tf_config, &tf_config));
     live(worker, tf_config);
-    ls_tf_config_free(tf_config);
+    ls_cluster_spec_free(tf_config);
     ls_abort_free(worker->abort);
 }
 
@@ -120,7 +117,7 @@ static void *run(void *argument) {
 }
 
 void test_worker_start(struct test_worker *worker) {
-    ck_assert_int_eq(ls_thread_start(&worker->thread, "worker", run, worker), LS_OK);
+    assert_ok(ls_thread_start(&worker->thread, "worker", run, worker));
 }
 
 void test_worker_wait(struct test_worker *worker) {

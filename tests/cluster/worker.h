@@ -23,6 +23,8 @@ struct test_worker {
     double join_timeout;         /* default 20 s */
     double exit_timeout;         /* default 10 s */
     double heartbeat_limit;      /* default: what the environment says; the interval is a tenth of it */
+    const char *elastic;         /* default: not */
+    double rejoin_timeout;       /* default: what the environment says */
     test_body *body;             /* what to do once joined; may set leave_with */
     void *context;
     ls_status leave_with;
@@ -55,7 +57,7 @@ void test_workers_run(struct test_worker *workers, int count);
 bool test_wait_log(struct test_worker *worker, const char *words, double limit);
 /* Waits until the abort flag is raised; seconds that it took, or -1 after limit seconds. */
 double test_wait_abort(struct ls_abort *abort, double limit);
-/* How many entries a folder has, with . and .. */
+/* The number of entries of a folder, with . and .. */
 int test_count_entries(const char *folder);
 /* The same of one of /proc/self, when they have become as few as wanted, or after 5 s. */
 int test_settled(const char *folder, int wanted);

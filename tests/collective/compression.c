@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/half.h"
 #include "base/random.h"
-#include "collective/convert.h"
+#include "collective/all_reduce.h"
+#include "collective/schedule/convert.h"
 #include "collective/table.h"
 #include "harness.h"
 
@@ -16,16 +17,16 @@ enum { COMPRESSIONS = 2, FP16 = 0 };
 /* ---- conversions ---- */
 
 static uint16_t narrow_one(int which, float value) {
-    return which == FP16 ? ls_float_to_half(value) : ls_float_to_bfloat16(value);
+    return which == FP16 ? ls_half_from_float(value) : ls_half_bfloat16_from_float(value);
 }
 
 static float widen_one(int which, uint16_t value) {
-    return which == FP16 ? ls_half_to_float(value) : ls_bfloat16_to_float(value);
+    return which == FP16 ? ls_half_to_float(value) : ls_half_bfloat16_to_float(value);
 }
 
 START_TEST(every_value_widens_and_comes_back) {
     const unsigned all = 1U << 16;
-    const struct ls_conversion *conversion = ls_conversion(compressions[_i]);
+    const struct ls_conversion *conversion = ls_convert_find(compressions[_i]);
     uint16_t *from = calloc(all, sizeof(*from)), *back = calloc(all, sizeof(*back));
     float *wide = calloc(all, sizeof(*wide));
     ck_assert(from && back && wide);
@@ -59,7 +60,7 @@ static float pattern(size_t i, uint64_t random) {
 /* Counts that end in the middle of a vector register too. */
 START_TEST(narrowing_rounds_to_nearest_even) {
     enum { COUNT = SANITIZED ? 1 << 16 : 1 << 20 };
-    const struct ls_conversion *conversion = ls_conversion(compressions[_i]);
+    const struct ls_conversion *conversion = ls_convert_find(compressions[_i]);
     float *from = calloc(COUNT, sizeof(*from));
     uint16_t *to = calloc(COUNT + 1, sizeof(*to));
     ck_assert(from && to);

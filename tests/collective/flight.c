@@ -1,6 +1,6 @@
 /* Tests of the flight record: what is kept of calls that end, fail and go on, a ring that is full, and what others may
  * read meanwhile. */
-#include "collective/flight.h"
+#include "collective/run/flight.h"
 
 #include <stdio.h>
 
@@ -18,14 +18,14 @@ static void begin(uint64_t sequence) {
 }
 
 START_TEST(a_call) {
-    ck_assert_int_eq(ls_flight_init(&flight, 4, &activity), LS_OK);
+    assert_ok(ls_flight_init(&flight, 4, &activity));
     ck_assert_ptr_null(ls_flight_get(&flight, 0));
     begin(7);
     const struct ls_flight_entry *entry = ls_flight_get(&flight, 0);
     ck_assert_uint_eq(entry->sequence, 7);
     ck_assert_uint_eq(entry->count, 10);
     ck_assert_str_eq(entry->name, "call 7");
-    ck_assert_str_eq(ls_collective_name(entry->kind), "all_reduce");
+    ck_assert_str_eq(ls_frame_collective_name(entry->kind), "all_reduce");
     ck_assert_int_eq(entry->state, LS_FLIGHT_BEGUN);
     ls_flight_start(&flight, 1000);
     ck_assert_int_eq(ls_activity_get(&activity.since), 1000);
@@ -44,7 +44,7 @@ START_TEST(a_call) {
 END_TEST
 
 START_TEST(a_call_that_fails_before_its_clock_starts) {
-    ck_assert_int_eq(ls_flight_init(&flight, 0, NULL), LS_OK);
+    assert_ok(ls_flight_init(&flight, 0, NULL));
     begin(0);
     ls_flight_end(&flight, true);
     ck_assert_int_eq(ls_flight_get(&flight, 0)->state, LS_FLIGHT_FAILED);
@@ -54,7 +54,7 @@ START_TEST(a_call_that_fails_before_its_clock_starts) {
 END_TEST
 
 START_TEST(a_full_ring) {
-    ck_assert_int_eq(ls_flight_init(&flight, 4, NULL), LS_OK);
+    assert_ok(ls_flight_init(&flight, 4, NULL));
     for (uint64_t i = 0; i < 11; i++) {
         begin(i);
         ls_flight_end(&flight, false);

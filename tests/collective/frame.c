@@ -1,7 +1,7 @@
 /* The frame's wire form and its comparison. */
 #include "collective/algorithm.h"
 #include "base/status.h"
-#include "collective/frame.h"
+#include "collective/run/frame.h"
 
 #include <string.h>
 
@@ -31,8 +31,8 @@ START_TEST(what_is_encoded_decodes) {
     unsigned char bytes[LS_FRAME_SIZE], again[LS_FRAME_SIZE];
     ls_frame_encode(&frame, bytes);
     ck_assert_mem_eq(bytes, "LSCF\1\0\0\0\3\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0", 24); /* little-endian everywhere */
-    ck_assert_int_eq(ls_frame_decode(bytes, &read), LS_OK);
-    ck_assert_int_eq(ls_frame_compare(&frame, &read, 0, 1), LS_OK);
+    assert_ok(ls_frame_decode(bytes, &read));
+    assert_ok(ls_frame_compare(&frame, &read, 0, 1, ls_algorithm_name));
     ls_frame_encode(&read, again);
     ck_assert_mem_eq(bytes, again, sizeof(bytes));
 }
@@ -98,7 +98,7 @@ START_TEST(every_byte_counts) {
         bytes[i] ^= 1;
         if (ls_frame_decode(bytes, &read)) continue;
         decoded++;
-        ck_assert_int_eq(ls_frame_compare(&frame, &read, 0, 1), LS_INVALID_ARGUMENT);
+        ck_assert_int_eq(ls_frame_compare(&frame, &read, 0, 1, ls_algorithm_name), LS_INVALID_ARGUMENT);
         ck_assert_ptr_nonnull(strstr(ls_error(), "differs"));
     }
     ck_assert_int_gt(decoded, 56);
@@ -108,7 +108,7 @@ END_TEST
 START_TEST(a_difference_names_everything) {
     struct ls_frame ours = sample(), theirs = sample();
     theirs.dtype = LS_FLOAT16;
-    ck_assert_int_eq(ls_frame_compare(&ours, &theirs, 0, 3), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_frame_compare(&ours, &theirs, 0, 3, ls_algorithm_name), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "all_reduce 'gradients/17' (sequence 1099511627776): dtype differs: "
                                              "bfloat16 on rank 0, float16 on rank 3"));
 }
@@ -123,7 +123,7 @@ START_TEST(names_of_any_length_and_bytes) {
         name[length] = 0;
         ls_frame_name(&frame, name);
         ls_frame_encode(&frame, bytes);
-        ck_assert_int_eq(ls_frame_decode(bytes, &read), LS_OK);
+        assert_ok(ls_frame_decode(bytes, &read));
         ck_assert_uint_eq(strlen(read.name), length < LS_FRAME_NAME - 1 ? length : LS_FRAME_NAME - 1);
     }
 }

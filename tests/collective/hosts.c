@@ -4,10 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective/frame.h"
-#include "collective/state.h"
+#include "collective/all_gather.h"
+#include "collective/all_reduce.h"
+#include "collective/barrier.h"
+#include "collective/broadcast.h"
+#include "collective/run/frame.h"
+#include "collective/group_private.h"
 #include "collective/table.h"
 #include "harness.h"
+#include "collective/tuner.h"
 
 struct layout {
     const char *described;
@@ -44,7 +49,7 @@ static ls_status find(struct rank *rank) {
     for (int i = 0; i < layout->size; i++)
         for (int j = 0; j < layout->size; j++)
             ck_assert_int_eq(group->hosts.host[i] == group->hosts.host[j], layout->hosts[i] == layout->hosts[j]);
-    ck_assert_int_eq(ls_group_algorithm(group, 4, 1000, LS_COMPRESS_NONE), LS_ALGORITHM_TWO_LEVEL);
+    ck_assert_int_eq(ls_tuner_algorithm(group, 4, 1000, LS_COMPRESS_NONE), LS_ALGORITHM_TWO_LEVEL);
     return LS_OK;
 }
 
@@ -64,9 +69,8 @@ START_TEST(shm_demands_one_host) {
     options.transport = LS_TRANSPORT_SHM;
     world_run(&options, find, &layout, &world);
     for (int i = 0; i < layout.size; i++) {
-        ck_assert_int_eq(world.ranks[i].status, LS_UNAVAILABLE);
-        ck_assert_ptr_nonnull(
-            strstr(world.ranks[i].error, "cannot open the segment of rank 2: it is not on this host"));
+        ck_assert_int_eq(world.ranks[i].status, LS_FAILED_PRECONDITION);
+        ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "rank 2 is not on the host of rank 0"));
     }
 }
 END_TEST
@@ -98,7 +102,7 @@ START_TEST(large_counts_in_two_levels) {
 }
 END_TEST
 
-/* Whatever algorithm is forced, hosts that share memory do not change the bits. */
+/* Hosts that share memory do not change the bits of any forced algorithm. */
 START_TEST(flat_algorithms_beside_shared_memory) {
     static const size_t counts[] = {7, MANY(20011)};
     static const enum ls_algorithm algorithms[] = {LS_ALGORITHM_EXCHANGE, LS_ALGORITHM_DIRECT, LS_ALGORITHM_HALVING};
@@ -179,7 +183,7 @@ static float value_of(int rank, size_t index) {
 
 /* Of three: private, in a region, in a region on even ranks only. */
 static float *take(struct rank *rank, int kind, size_t count, void **region) {
-    ck_assert_int_eq(ls_group_share(rank->group, (count + 1) * sizeof(float), region), LS_OK);
+    assert_ok(ls_group_share(rank->group, (count + 1) * sizeof(float), region));
     float *data = kind == 1 || (kind == 2 && rank->rank % 2 == 0) ? *region : malloc((count + 1) * sizeof(float));
     ck_assert_ptr_nonnull(data);
     data[count] = -7;

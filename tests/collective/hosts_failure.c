@@ -1,10 +1,14 @@
-/* What goes wrong between and inside hosts: a rank that never comes, that leaves, links that break, another call, bad
- * arguments. Every rank ends in time with the cause, also those who cannot see it themselves. */
+/* Failures between and inside hosts: a rank that never comes, a rank that leaves, links that break, another call, bad
+ * arguments. Every rank ends in time with the cause, also a rank that cannot see it itself. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "collective/all_gather.h"
+#include "collective/all_reduce.h"
+#include "collective/barrier.h"
+#include "collective/broadcast.h"
 #include "collective/world.h"
 #include "harness.h"
 
@@ -119,7 +123,7 @@ START_TEST(a_rank_that_leaves_is_named) {
     int64_t start = ls_now();
     world_run(&options, leaving, &trial, &world);
     ck_assert_double_lt(ls_seconds_since(start), 4);
-    ck_assert_int_eq(world.ranks[trial.victim].status, LS_OK);
+    assert_ok(world.ranks[trial.victim].status);
     expect_lost(&world, trial.victim);
 }
 END_TEST
@@ -134,7 +138,7 @@ static ls_status breaking(struct rank *rank) {
     return status;
 }
 
-/* Whatever byte is the last that crosses from one host to another: in a frame, in the middle of the data. */
+/* The last byte that crosses from one host to another may lie in a frame, or in the middle of the data. */
 START_TEST(links_that_break_between_hosts) {
     static const size_t budgets[] = {3000, 3001, 50000, 654321};
     struct trial trial = {_i % WAYS, 0};
@@ -238,33 +242,28 @@ END_TEST
 
 /* ---- told ---- */
 
-static ls_status bad_arguments(struct rank *rank) {
-    if (rank->rank == 3) return ls_group_all_gather(rank->group, "x", LS_FLOAT32, NULL, NULL, NULL);
+static ls_status one_gives_up(struct rank *rank) {
+    (void)pthread_barrier_wait(rank->barrier); /* all are connected */
+    if (rank->rank == 3) ls_abort_raise(rank->abort, LS_DATA_LOSS, "its disk is gone");
     ls_status status = ls_group_barrier(rank->group, "x");
     (void)pthread_barrier_wait(rank->barrier);
     return status;
 }
 
-static ls_status bad_arguments_and_stay(struct rank *rank) {
-    ls_status status = bad_arguments(rank);
-    if (rank->rank == 3) (void)pthread_barrier_wait(rank->barrier);
-    return status;
-}
-
-/* Nobody leaves, and nobody waits for the deadline: the cause comes over the links. */
+/* Nobody leaves, and nobody waits for the deadline: the cause comes over the links, or by the control plane. */
 START_TEST(who_fails_alone_tells_the_others) {
     static const int three[SIZE] = {0, 1, 1, 2};
     static const int *const hosts[] = {NULL, NULL, NULL, NULL, pairs, crossed, three};
     static const enum wire wires[] = {WIRE_LOCAL,  WIRE_TCP,    WIRE_ODD,   WIRE_SHARED,
                                       WIRE_SHARED, WIRE_SHARED, WIRE_SHARED};
-    struct world_options options = {.size = SIZE, .wire = wires[_i], .hosts = hosts[_i]};
+    struct world_options options = {.size = SIZE, .wire = wires[_i], .hosts = hosts[_i], .tells = true};
     struct world world;
     int64_t start = ls_now();
-    world_run(&options, bad_arguments_and_stay, NULL, &world);
+    world_run(&options, one_gives_up, NULL, &world);
     ck_assert_double_lt(ls_seconds_since(start), 2);
     for (int i = 0; i < SIZE; i++) {
-        ck_assert_int_eq(world.ranks[i].status, LS_INVALID_ARGUMENT);
-        ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "collective 'x': counts is NULL"));
+        ck_assert_int_eq(world.ranks[i].status, LS_DATA_LOSS);
+        ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "its disk is gone"));
         ck_assert(i == 3 || !strncmp(world.ranks[i].error, "rank 3: ", 8));
     }
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/half.h"
 
 struct value {
     bool is_float;
@@ -34,20 +34,32 @@ static struct value load(ls_dtype dtype, const unsigned char *data, size_t index
         return (struct value){false, 0, l};
     default:
         memcpy(&h, at, 2);
-        return (struct value){true, dtype == LS_FLOAT16 ? ls_half_to_float(h) : ls_bfloat16_to_float(h), 0};
+        return (struct value){true, dtype == LS_FLOAT16 ? ls_half_to_float(h) : ls_half_bfloat16_to_float(h), 0};
     }
 }
 
 static void store(ls_dtype dtype, unsigned char *data, size_t index, struct value value) {
     unsigned char *at = data + index * ls_dtype_size(dtype);
     float f = (float)value.number;
-    uint16_t h = dtype == LS_FLOAT16 ? ls_float_to_half(f) : ls_float_to_bfloat16(f);
+    uint16_t h;
     int32_t i = (int32_t)(uint32_t)(uint64_t)value.integer;
-    if (dtype == LS_FLOAT32) memcpy(at, &f, 4);
-    if (dtype == LS_FLOAT64) memcpy(at, &value.number, 8);
-    if (dtype == LS_INT32) memcpy(at, &i, 4);
-    if (dtype == LS_INT64) memcpy(at, &value.integer, 8);
-    if (dtype == LS_FLOAT16 || dtype == LS_BFLOAT16) memcpy(at, &h, 2);
+    switch (dtype) {
+    case LS_FLOAT32:
+        memcpy(at, &f, 4);
+        return;
+    case LS_FLOAT64:
+        memcpy(at, &value.number, 8);
+        return;
+    case LS_INT32:
+        memcpy(at, &i, 4);
+        return;
+    case LS_INT64:
+        memcpy(at, &value.integer, 8);
+        return;
+    default:
+        h = dtype == LS_FLOAT16 ? ls_half_from_float(f) : ls_half_bfloat16_from_float(f);
+        memcpy(at, &h, 2);
+    }
 }
 
 /* To the type and back: the rounding of a node. */
@@ -104,10 +116,11 @@ static int host_of_leaf(const struct oracle *oracle, int leaf) {
 /* The tree over leaves [low, high) with what each host gives rounded: its maximal subtrees. */
 static struct value rounded_tree(const struct oracle *oracle, unsigned char *const *leaves, int low, int high,
                                  size_t index) {
+    if (!oracle->compression) return tree(oracle, leaves + low, high - low, index);
     bool one_host = true;
     for (int leaf = low; leaf < high; leaf++)
         one_host = one_host && host_of_leaf(oracle, leaf) == host_of_leaf(oracle, low);
-    if (one_host || !oracle->compression) return compressed(oracle, tree(oracle, leaves + low, high - low, index));
+    if (one_host) return compressed(oracle, tree(oracle, leaves + low, high - low, index));
     int left = 1;
     while (2 * left < high - low) left *= 2;
     return combine(oracle, rounded_tree(oracle, leaves, low, low + left, index),
@@ -132,13 +145,15 @@ static struct value chain(const struct oracle *oracle, unsigned char *const *lea
 }
 
 void oracle_all_reduce(const struct oracle *oracle, unsigned char *const *leaves, void *expected) {
-    for (int block = 0; block < oracle->size; block++)
-        for (size_t i = block_start(oracle, block); i < block_start(oracle, block + 1); i++) {
+    for (int block = 0; block < oracle->size; block++) {
+        size_t end = block_start(oracle, block + 1);
+        for (size_t i = block_start(oracle, block); i < end; i++) {
             struct value value = oracle->communication == LS_RING
                                      ? chain(oracle, leaves, block, i)
                                      : rounded_tree(oracle, leaves, 0, oracle->first[oracle->size], i);
             store(oracle->dtype, expected, i, compressed(oracle, finish(oracle, value)));
         }
+    }
 }
 
 /* splitmix64 (Steele, Lea, Flood 2014), here so that no sanitizer slows it. */
@@ -153,7 +168,7 @@ void oracle_fill(ls_dtype dtype, void *data, size_t count, uint64_t stream) {
     static const double special[] = {NAN, INFINITY, -0.0, 0.0, 1e-42, 6e-8};
     for (size_t i = 0; i < count; i++) {
         uint64_t bits = random_bits(stream, i);
-        double number = ldexp((double)(int64_t)bits * 0x1p-63, (int)(bits % 13) - 6);
+        double number = (double)(int64_t)bits * 0x1p-69 * (double)(1 << bits % 13);
         if (bits % 97 == 0) number = special[bits / 97 % 6];
         store(dtype, data, i, (struct value){dtype < LS_INT32, number, (int64_t)(bits >> (bits & 31))});
     }

@@ -1,4 +1,4 @@
-/* What an all-reduce must give, computed element by element in the plainest way. */
+/* The result that an all-reduce must give, computed element by element in the plainest way. */
 #pragma once
 #include <lockstep/lockstep.h>
 

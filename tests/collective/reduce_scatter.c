@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
 #include "collective/oracle.h"
+#include "collective/reduce_scatter.h"
 #include "collective/world.h"
 #include "harness.h"
 
@@ -53,7 +53,7 @@ static ls_status run_case(struct rank *rank, const struct scatter_case *one) {
     size_t element = ls_dtype_size(one->dtype), own = shapes[one->shape][rank->rank];
     size_t start = context->starts[rank->rank] * element, bytes = context->total * element;
     unsigned char *apart = malloc(own * element + GUARD), *input = one->in_region ? NULL : malloc(bytes + GUARD);
-    if (one->in_region) ck_assert_int_eq(ls_group_share(rank->group, bytes + GUARD, (void **)&input), LS_OK);
+    if (one->in_region) assert_ok(ls_group_share(rank->group, bytes + GUARD, (void **)&input));
     ck_assert(input && apart);
     unsigned char *output = one->in_place ? input + start : apart;
     memcpy(input, context->inputs[rank->rank], bytes);
@@ -150,8 +150,8 @@ END_TEST
 static void expect_refused(const struct ls_reduce_scatter *call, ls_status status, const char *message) {
     struct ls_abort *abort;
     struct ls_group *group;
-    ck_assert_int_eq(ls_abort_new(&abort), LS_OK);
-    ck_assert_int_eq(ls_group_new(&(struct ls_group_config){.size = 1, .abort = abort}, &group), LS_OK);
+    assert_ok(ls_abort_new(&abort));
+    assert_ok(ls_group_new(&(struct ls_group_config){.size = 1, .abort = abort}, &group));
     ck_assert_int_eq(ls_group_reduce_scatter(group, call), status);
     ck_assert_msg(strstr(ls_error(), message) != NULL, "%s", ls_error());
     ls_group_free(group);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/random.h"
+#include "collective/schedule/halving.h"
 #include "harness.h"
 
 enum { MOST_WORKERS = 1024 };
@@ -103,7 +104,7 @@ START_TEST(halving_fits_the_tree_over_workers) {
         int first[6] = {0};
         for (int i = 0; i < 5; i++) first[i + 1] = first[i] + 1 + (int)(shape >> 2 * i & 3);
         struct ls_hosts hosts;
-        ck_assert_int_eq(ls_hosts_init(&hosts, 5, NULL), LS_OK);
+        assert_ok(ls_hosts_init(&hosts, 5, NULL));
         struct ls_reduction reduction = {.size = 5, .first = first, .hosts = &hosts};
         ck_assert_int_eq(ls_halving_fits(&reduction), fits(first, 0, 5));
         ls_hosts_free(&hosts);
@@ -188,7 +189,7 @@ START_TEST(costs_of_halving_doubling) {
 }
 END_TEST
 
-/* What a rank keeps of a call grows with the number of workers, no faster. */
+/* The memory that a rank keeps of a call grows with the number of workers, no faster. */
 START_TEST(schedules_are_short) {
     for (int i = 0; i < ALGORITHMS; i++) {
         size_t count = algorithms[i] == LS_ALGORITHM_EXCHANGE ? 2 : 4000;

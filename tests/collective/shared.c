@@ -11,7 +11,11 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "collective/segment.h"
+#include "collective/all_reduce.h"
+#include "collective/barrier.h"
+#include "collective/link/local.h"
+#include "collective/shm/segment.h"
+#include "collective/given.h"
 #include "collective/world.h"
 #include "harness.h"
 
@@ -117,7 +121,7 @@ START_TEST(a_rank_without_it_is_a_host_of_its_own) {
     options.transport = LS_TRANSPORT_SHM; /* then it is an error on the others */
     world_run(&options, find, &finding, &world);
     for (int i = 0; i < 3; i += 2) {
-        ck_assert_int_eq(world.ranks[i].status, LS_UNAVAILABLE);
+        ck_assert_int_eq(world.ranks[i].status, LS_FAILED_PRECONDITION);
         ck_assert_msg(strstr(world.ranks[i].error, "rank 1 is set to tcp") != NULL, "%s", world.ranks[i].error);
     }
 }
@@ -162,28 +166,33 @@ END_TEST
 START_TEST(only_the_segment_that_is_meant_is_opened) {
     struct ls_segment segment, other;
     struct ls_segment_address address;
-    ck_assert_int_eq(ls_segment_make(100, 0, &segment, &address), 0);
+    const struct ls_segment_part parts[] = {{0, 100}, {8192, 60}};
+    const struct ls_segment_part endless[] = {{0, SIZE_MAX / 2}};
+    const size_t size = 8192 + 60;
+    ck_assert_int_eq(ls_segment_make(parts, 2, &segment, &address), 0);
     struct ls_segment_address wrong = address;
-    ck_assert_int_eq(ls_segment_open(&address, 1, &other), 0);
+    ck_assert_int_eq(ls_segment_open(&address, size, &other), 0);
     other.memory[99] = 7;
-    ck_assert_int_eq(segment.memory[99], 7);
+    other.memory[8192 + 59] = 8;
+    ck_assert(segment.memory[99] == 7 && segment.memory[8192 + 59] == 8);
     ls_segment_unmap(&other);
+    ck_assert_int_eq(ls_segment_open(&address, size - 1, &other), LS_SEGMENT_ELSEWHERE); /* not what is expected */
     wrong.nonce[3] ^= 1;
-    ck_assert_int_eq(ls_segment_open(&wrong, 1, &other), LS_SEGMENT_ELSEWHERE);
+    ck_assert_int_eq(ls_segment_open(&wrong, size, &other), LS_SEGMENT_ELSEWHERE);
     wrong = address;
     wrong.size++;
-    ck_assert_int_eq(ls_segment_open(&wrong, 1, &other), LS_SEGMENT_ELSEWHERE);
+    ck_assert_int_eq(ls_segment_open(&wrong, size + 1, &other), LS_SEGMENT_ELSEWHERE);
     wrong.size = UINT64_MAX;
-    ck_assert_int_eq(ls_segment_open(&wrong, 1, &other), LS_SEGMENT_ELSEWHERE);
+    ck_assert_int_eq(ls_segment_open(&wrong, SIZE_MAX, &other), LS_SEGMENT_ELSEWHERE);
     wrong = address;
     wrong.fd = 0; /* no segment at all */
-    ck_assert_int_eq(ls_segment_open(&wrong, 1, &other), LS_SEGMENT_ELSEWHERE);
+    ck_assert_int_eq(ls_segment_open(&wrong, size, &other), LS_SEGMENT_ELSEWHERE);
     wrong.pid = -1;
-    ck_assert_int_eq(ls_segment_open(&wrong, 1, &other), LS_SEGMENT_ELSEWHERE);
+    ck_assert_int_eq(ls_segment_open(&wrong, size, &other), LS_SEGMENT_ELSEWHERE);
     ck_assert_int_eq(ftruncate(address.fd, 0), -1); /* sealed: who maps it never reads past its end */
     ls_segment_hide(&address);
     ls_segment_unmap(&segment);
-    ck_assert_int_ne(ls_segment_make(SIZE_MAX / 2, 0, &segment, &address), 0);
+    ck_assert_int_ne(ls_segment_make(endless, 1, &segment, &address), 0);
 }
 END_TEST
 
@@ -237,7 +246,7 @@ START_TEST(a_rank_that_leaves_is_named) {
     int64_t start = ls_now();
     world_run(&options, leaving, &way, &world);
     ck_assert_double_lt(ls_seconds_since(start), 10); /* told, not run out of time */
-    ck_assert_int_eq(world.ranks[1].status, LS_OK);
+    assert_ok(world.ranks[1].status);
     int named = 0;
     for (int i = 0; i < 3; i += 2) {
         ck_assert_int_eq(world.ranks[i].status, LS_UNAVAILABLE);
@@ -257,7 +266,7 @@ static ls_status aborted(struct rank *rank) {
     const struct way *way = rank->context;
     pthread_t thread;
     float *data = calloc(way->count, sizeof(*data));
-    ck_assert_int_eq(ls_thread_start(&thread, "abort", abort_soon, rank->abort), LS_OK);
+    assert_ok(ls_thread_start(&thread, "abort", abort_soon, rank->abort));
     ls_status status = rank->rank ? reduce_in(rank->group, data, way->count) : LS_OK;
     (void)pthread_join(thread, NULL);
     free(data);
@@ -278,6 +287,31 @@ START_TEST(an_abort_ends_the_wait) {
 }
 END_TEST
 
+/* One waits in memory, the other one in a call over links. */
+static ls_status differ(struct rank *rank) {
+    float data[1] = {1};
+    const void *inputs[1] = {data};
+    void *outputs[1] = {data};
+    const struct ls_all_reduce ring = {
+        .name = "ring", .communication = LS_RING, .count = 1, .inputs = inputs, .outputs = outputs};
+    if (rank->rank) (void)usleep(100000);
+    ls_status status = rank->rank ? ls_group_all_reduce(rank->group, &ring) : ls_group_barrier(rank->group, "barrier");
+    (void)pthread_barrier_wait(rank->barrier); /* links stay open */
+    return status;
+}
+
+START_TEST(who_waits_in_memory_hears_of_a_call_over_links) {
+    struct world_options options = {.size = 2, .wire = WIRE_SHARED, .blind = _i};
+    struct world world;
+    int64_t start = ls_now();
+    world_run(&options, differ, NULL, &world);
+    ck_assert_double_lt(ls_seconds_since(start), 10); /* told, not run out of time */
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(world.ranks[i].status == LS_INVALID_ARGUMENT && strstr(world.ranks[i].error, "differs"), "%s",
+                      world.ranks[i].error);
+}
+END_TEST
+
 /* ---- processes ---- */
 
 enum { PROCESSES = 3 };
@@ -290,7 +324,7 @@ static struct ls_group *join_process(struct ls_link *links[PROCESSES][PROCESSES]
             if (i != rank && i != j) links[i][j]->ops->close(links[i][j]);
     if (ls_abort_new(&abort)) _exit(100);
     struct ls_group_config config = {
-        .rank = rank, .size = PROCESSES, .links = links[rank], .abort = abort, .timeout = 20};
+        .rank = rank, .size = PROCESSES, .source = given_links(links[rank], PROCESSES), .abort = abort, .timeout = 20};
     if (ls_group_new(&config, &group) || ls_group_connect(group)) _exit(101);
     if (strcmp(ls_group_describe(group), "shared memory") != 0) _exit(102);
     return group;
@@ -317,7 +351,7 @@ static void start_processes(const struct way *way, pid_t pids[PROCESSES], int st
     for (int a = 0; a < PROCESSES; a++)
         for (int b = a + 1; b < PROCESSES; b++) {
             struct ls_link *ends[2];
-            ck_assert_int_eq(ls_local_link_pair(ends), LS_OK);
+            assert_ok(ls_local_link_pair(ends));
             links[a][b] = ends[0];
             links[b][a] = ends[1];
         }
@@ -370,7 +404,8 @@ START_TEST(a_killed_process_is_named) {
 }
 END_TEST
 
-/* Whose last act was to come to the end of a call, which the second waits for and the third, halted, finds complete. */
+/* The killed process came to the end of a call as its last act. The second rank waits for that, and the third, halted,
+ * finds it complete. */
 START_TEST(a_killed_process_may_have_come) {
     struct way way = way_of(_i);
     pid_t pids[PROCESSES];
@@ -395,6 +430,7 @@ int main(void) {
     tcase_add_loop_test(cases, an_absent_rank_is_named_at_the_deadline, 0, WAYS);
     tcase_add_loop_test(cases, a_rank_that_leaves_is_named, 0, WAYS);
     tcase_add_loop_test(cases, an_abort_ends_the_wait, 0, 2);
+    tcase_add_loop_test(cases, who_waits_in_memory_hears_of_a_call_over_links, 0, 2);
     tcase_add_loop_test(cases, a_killed_process_is_named, 0, WAYS * PROCESSES);
     tcase_add_loop_test(cases, a_killed_process_may_have_come, 0, WAYS);
     suite_add_tcase(suite, cases);

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
 #include "base/random.h"
-#include "collective/fold.h"
+#include "collective/schedule/fold.h"
+#include "collective/schedule/halving.h"
 #include "collective/oracle.h"
 
 /* A fault ends the program: bench/scale simulates outside of Check. */
@@ -116,8 +116,7 @@ static void describe_rank(struct sim *sim, int index) {
 static void lay_out(struct sim *sim, int index, struct ls_schedule *schedule) {
     struct sim_rank *rank = &sim->ranks[index];
     describe_rank(sim, index);
-    const struct ls_algorithm_info *info = ls_algorithm_info(sim->call->algorithm);
-    MUST(!info->fits || info->fits(&rank->reduction), "%s does not fit", info->name);
+    MUST(sim->call->algorithm != LS_ALGORITHM_HALVING || ls_halving_fits(&rank->reduction), "halving does not fit");
     if (sim->call->count) ls_algorithm_schedule(sim->call->algorithm, schedule, &rank->reduction);
     MUST(!schedule->out_of_memory, "no memory for a schedule");
 }
@@ -182,7 +181,7 @@ static size_t draw(struct sim *sim, size_t below) {
     return (size_t)(ls_random_bits(sim->call->seed, 7, sim->drawn++) % below);
 }
 
-/* How many bytes of an action may move, of at most available; without a seed all that is left or none. */
+/* The number of bytes of an action that may move, of at most available. Without a seed all that is left or none. */
 static size_t allowed(struct sim *sim, const struct sim_rank *rank, const struct ls_action *action, size_t available) {
     size_t limit = action->size, unit = 1;
     for (int i = 0; i < action->gate_count; i++) {
@@ -246,7 +245,8 @@ static int take(const struct sim_rank *sender, struct stream *stream, size_t byt
 
 static void divide(const struct sim *sim, const struct ls_action *action, size_t bytes) {
     if (action->divide)
-        ls_divide(sim->call->dtype, action->to + action->done, bytes / ls_dtype_size(sim->call->dtype), action->divide);
+        ls_reduce_divide(sim->call->dtype, action->to + action->done, bytes / ls_dtype_size(sim->call->dtype),
+                         action->divide);
 }
 
 static void receive(const struct sim *sim, const struct ls_action *action, const unsigned char *data, size_t bytes) {
@@ -254,8 +254,8 @@ static void receive(const struct sim *sim, const struct ls_action *action, const
         memcpy(action->to + action->done, data, bytes);
         return;
     }
-    ls_combine(sim->call->op, sim->call->dtype)(action->to + action->done, data, action->from + action->done,
-                                                bytes / ls_dtype_size(sim->call->dtype));
+    ls_reduce_combine(sim->call->op, sim->call->dtype)(action->to + action->done, data, action->from + action->done,
+                                                       bytes / ls_dtype_size(sim->call->dtype));
     divide(sim, action, bytes);
 }
 
@@ -284,7 +284,7 @@ static bool compute(struct sim *sim, struct sim_rank *rank) {
         size_t bytes = action->done < action->size ? allowed(sim, rank, action, action->size) : 0;
         if (!bytes) continue;
         if (action->kind == LS_ACTION_FOLD) {
-            struct ls_fold fold = {.combine = ls_combine(sim->call->op, sim->call->dtype),
+            struct ls_fold fold = {.combine = ls_reduce_combine(sim->call->op, sim->call->dtype),
                                    .element = ls_dtype_size(sim->call->dtype),
                                    .n = schedule->leaves,
                                    .count = action->source_count,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "collective/all_reduce.h"
 #include "collective/oracle.h"
 #include "harness.h"
 
@@ -98,7 +98,7 @@ static ls_status one_row(struct rank *rank, struct one_case *one) {
     return LS_OK;
 }
 
-/* What threads do to each other does not hang on types. */
+/* Effects of threads on each other do not depend on types. */
 static enum breadth breadth_of(const struct table *table) {
     return SANITIZED_THREADS && table->breadth == ALL_TYPES ? TWO_TYPES : table->breadth;
 }

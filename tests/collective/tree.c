@@ -1,12 +1,12 @@
 /* The tree's shape, maximal subtrees, and folds against hand-written orders. */
-#include "collective/tree.h"
+#include "collective/schedule/tree.h"
 
 #include <string.h>
 
-#include "base/dtype.h"
-#include "collective/fold.h"
+#include "base/half.h"
+#include "collective/schedule/fold.h"
 #include "collective/oracle.h"
-#include "collective/reduce.h"
+#include "collective/schedule/reduce.h"
 #include "harness.h"
 
 START_TEST(splits) {
@@ -140,7 +140,7 @@ START_TEST(fold_of_partials) {
             ls_fold_tree(LS_SUM, LS_BFLOAT16, partial[i], inputs + low, low, high, N, COUNT);
             data[i] = partial[i];
         }
-        struct ls_fold fold = {ls_combine(LS_SUM, LS_BFLOAT16), 2, N, 0, count, data, covers};
+        struct ls_fold fold = {ls_reduce_combine(LS_SUM, LS_BFLOAT16), 2, N, 0, count, data, covers};
         ls_fold_range(&fold, out, 0, COUNT * 2);
         ck_assert_uint_eq(oracle_compare(LS_BFLOAT16, expected, out, COUNT), COUNT);
         ls_fold_range(&fold, out + 1000, 2000, 999 * 2); /* any range alike */
@@ -158,14 +158,15 @@ START_TEST(sums_of_16_bits) {
             a[i] = (uint16_t)(i * 64 + shift);
             b[i] = (uint16_t)((i * 40503U + shift * 977U) ^ (i << 9));
         }
-        ls_combine(LS_SUM, LS_FLOAT16)(sum, a, b, SAMPLE - 3);
+        ls_reduce_combine(LS_SUM, LS_FLOAT16)(sum, a, b, SAMPLE - 3);
         for (unsigned i = 0; i < SAMPLE - 3; i++) {
-            uint16_t want = ls_float_to_half(ls_half_to_float(a[i]) + ls_half_to_float(b[i]));
+            uint16_t want = ls_half_from_float(ls_half_to_float(a[i]) + ls_half_to_float(b[i]));
             ck_assert_uint_eq(oracle_compare(LS_FLOAT16, &want, &sum[i], 1), 1);
         }
-        ls_combine(LS_SUM, LS_BFLOAT16)(sum, a, b, SAMPLE - 3);
+        ls_reduce_combine(LS_SUM, LS_BFLOAT16)(sum, a, b, SAMPLE - 3);
         for (unsigned i = 0; i < SAMPLE - 3; i++) {
-            uint16_t want = ls_float_to_bfloat16(ls_bfloat16_to_float(a[i]) + ls_bfloat16_to_float(b[i]));
+            uint16_t want =
+                ls_half_bfloat16_from_float(ls_half_bfloat16_to_float(a[i]) + ls_half_bfloat16_to_float(b[i]));
             ck_assert_uint_eq(oracle_compare(LS_BFLOAT16, &want, &sum[i], 1), 1);
         }
     }
@@ -174,7 +175,7 @@ END_TEST
 
 START_TEST(means_of_integers_truncate_toward_zero) {
     int32_t values[] = {7, -7, 8, -8, 1, -1, INT32_MIN};
-    ls_divide(LS_INT32, values, 7, 4);
+    ls_reduce_divide(LS_INT32, values, 7, 4);
     static const int32_t expected[] = {1, -1, 2, -2, 0, 0, INT32_MIN / 4};
     ck_assert_mem_eq(values, expected, sizeof(values));
 }

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,9 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "collective/given.h"
+#include "collective/link/local.h"
+#include "collective/link/tcp.h"
 
 /* ---- a link that moves few bytes, or breaks ---- */
 
@@ -18,9 +22,9 @@ struct odd_link {
     struct ls_link link;
     struct ls_link *inner;
     unsigned turn;
-    size_t budget; /* bytes until it breaks; SIZE_MAX: never */
-    bool small;
-    size_t *sent; /* NULL: not counted */
+    size_t budget;      /* bytes until it breaks; SIZE_MAX: never */
+    bool small, stalls; /* without its budget it takes nothing more, where it would break */
+    size_t *sent;       /* NULL: not counted */
 };
 
 static size_t portion(struct odd_link *odd) {
@@ -29,6 +33,7 @@ static size_t portion(struct odd_link *odd) {
 }
 
 static ssize_t move_out(struct odd_link *odd, const struct iovec *pieces, int count) {
+    if (!odd->budget && odd->stalls) return 0;
     if (!odd->budget) {
         (void)shutdown(odd->inner->ops->fd(odd->inner), SHUT_RDWR);
         errno = EPIPE;
@@ -62,17 +67,41 @@ static int odd_fd(const struct ls_link *link) {
     return odd->inner->ops->fd(odd->inner);
 }
 
+static bool blind_readable(struct ls_link *link) {
+    struct pollfd poller = {.fd = odd_fd(link), .events = POLLIN};
+    return poll(&poller, 1, 0) > 0;
+}
+
+static void blind_wait(struct ls_link *link, int milliseconds) {
+    struct pollfd poller = {.fd = odd_fd(link), .events = POLLIN};
+    (void)poll(&poller, 1, milliseconds < 20 ? milliseconds : 20); /* others may move */
+}
+
+static bool blind_flushed(struct ls_link *link) {
+    (void)link;
+    return true;
+}
+
 static void odd_close(struct ls_link *link) {
     struct odd_link *odd = (struct odd_link *)link;
     odd->inner->ops->close(odd->inner);
     free(odd);
 }
 
-static struct ls_link *odd_new(struct ls_link *inner, bool small, size_t budget, size_t *sent) {
-    static const struct ls_link_ops ops = {"odd", odd_send, odd_receive, odd_fd, odd_close};
+static const struct ls_link_ops odd_ops = {"odd", odd_send, odd_receive, odd_fd, odd_close};
+static const struct ls_link_ops blind_ops = {.name = "blind",
+                                             .send = odd_send,
+                                             .receive = odd_receive,
+                                             .close = odd_close,
+                                             .flushed = blind_flushed,
+                                             .wait = blind_wait,
+                                             .readable = blind_readable};
+
+static struct ls_link *odd_new(const struct ls_link_ops *ops, struct ls_link *inner, bool small, size_t budget,
+                               size_t *sent) {
     struct odd_link *odd = calloc(1, sizeof(*odd));
     ck_assert_ptr_nonnull(odd);
-    *odd = (struct odd_link){.link = {&ops}, .inner = inner, .budget = budget, .small = small, .sent = sent};
+    *odd = (struct odd_link){.link = {ops}, .inner = inner, .budget = budget, .small = small, .sent = sent};
     return &odd->link;
 }
 
@@ -89,8 +118,8 @@ static void tcp_pair(struct ls_link *ends[2]) {
     int accepted = accept(server, NULL, NULL);
     ck_assert_int_ge(accepted, 0);
     (void)close(server);
-    ck_assert_int_eq(ls_tcp_link_new(client, &ends[0]), LS_OK);
-    ck_assert_int_eq(ls_tcp_link_new(accepted, &ends[1]), LS_OK);
+    assert_ok(ls_tcp_link_new(client, &ends[0]));
+    assert_ok(ls_tcp_link_new(accepted, &ends[1]));
 }
 
 static void join_pair(const struct world_options *options, struct ls_link *links[MAX_RANKS][MAX_RANKS], int a, int b) {
@@ -98,13 +127,15 @@ static void join_pair(const struct world_options *options, struct ls_link *links
     if (options->wire == WIRE_TCP)
         tcp_pair(ends);
     else
-        ck_assert_int_eq(ls_local_link_pair(ends), LS_OK);
+        assert_ok(ls_local_link_pair(ends));
     int ranks[2] = {a, b};
     for (int i = 0; i < 2; i++) {
         bool breaks = options->break_after && ranks[i] == options->break_rank;
         size_t *sent = options->sent ? &options->sent[ranks[i]][ranks[1 - i]] : NULL;
-        if (options->wire == WIRE_ODD || breaks || sent)
-            ends[i] = odd_new(ends[i], options->wire == WIRE_ODD, breaks ? options->break_after : SIZE_MAX, sent);
+        if (options->wire == WIRE_ODD || breaks || sent || options->blind)
+            ends[i] = odd_new(options->blind ? &blind_ops : &odd_ops, ends[i], options->wire == WIRE_ODD,
+                              breaks ? options->break_after : SIZE_MAX, sent);
+        if (breaks) ((struct odd_link *)ends[i])->stalls = options->stalls;
     }
     links[a][b] = ends[0];
     links[b][a] = ends[1];
@@ -126,11 +157,23 @@ static void *rank_main(void *argument) {
     return NULL;
 }
 
+/* The control plane, which world_run stands for: the others hear that a call has failed, and why. A loss is for the
+ * links to tell. */
+static void tell_others(void *context, ls_status status, bool own) {
+    struct rank *rank = context, *ranks = rank - rank->rank;
+    char text[1024];
+    (void)ls_abort_status(rank->abort);
+    if (status == LS_UNAVAILABLE || (!own && strncmp(ls_error(), "rank ", 5) == 0)) return; /* it is an echo */
+    (void)snprintf(text, sizeof(text), "rank %d: %.1000s", rank->rank, ls_error());
+    for (int i = 0; i < rank->size; i++)
+        if (i != rank->rank) ls_abort_raise(ranks[i].abort, status, text);
+}
+
 static void make_rank(const struct world_options *options, struct ls_link **links, int i, struct rank *rank) {
-    ck_assert_int_eq(ls_abort_new(&rank->abort), LS_OK);
+    assert_ok(ls_abort_new(&rank->abort));
     struct ls_group_config config = {.rank = i,
                                      .size = options->size,
-                                     .links = links,
+                                     .source = options->size > 1 ? given_links(links, options->size) : NULL,
                                      .abort = rank->abort,
                                      .log = options->log,
                                      .generation = 7,
@@ -139,10 +182,12 @@ static void make_rank(const struct world_options *options, struct ls_link **link
                                      .transport = options->transport,
                                      .algorithm = options->algorithm,
                                      .segment = options->segment,
+                                     .failed = options->tells ? tell_others : NULL,
+                                     .context = rank,
                                      .pretended_host = options->hosts ? options->hosts[i] : 0};
     if (options->stray_transport && options->stray_rank == i) config.transport = options->stray_transport;
     if (options->stray_generation && options->stray_rank == i) config.generation = options->stray_generation;
-    ck_assert_int_eq(ls_group_new(&config, &rank->group), LS_OK);
+    assert_ok(ls_group_new(&config, &rank->group));
 }
 
 void world_run(const struct world_options *options, rank_fn *fn, void *context, struct world *world) {
@@ -161,7 +206,7 @@ void world_run(const struct world_options *options, rank_fn *fn, void *context, 
         make_rank(options, links[i], i, rank);
         starts[i] = (struct start){fn, options->wire == WIRE_SHARED, rank};
     }
-    for (int i = 0; i < size; i++) ck_assert_int_eq(ls_thread_start(&threads[i], "rank", rank_main, &starts[i]), LS_OK);
+    for (int i = 0; i < size; i++) assert_ok(ls_thread_start(&threads[i], "rank", rank_main, &starts[i]));
     for (int i = 0; i < size; i++) (void)pthread_join(threads[i], NULL);
     for (int i = 0; i < size; i++) {
         ls_group_free(world->ranks[i].group);

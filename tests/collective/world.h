@@ -1,10 +1,10 @@
 /* A world of ranks that are threads of the test, with links between every pair, and what became of each. */
 #pragma once
-#include <check.h>
 #include <lockstep/lockstep.h>
 #include <pthread.h>
 
 #include "collective/group.h"
+#include "harness.h"
 
 #define MAX_RANKS 16
 
@@ -30,6 +30,9 @@ struct world_options {
     enum ls_transport stray_transport;
     int break_rank; /* with break_after: the links of this rank fail after it has sent so many bytes on one */
     size_t break_after;
+    bool stalls; /* they do not fail then, but take nothing more */
+    bool blind;  /* links without a descriptor, as gRPC's: they are asked whether there is something to read */
+    bool tells;  /* a failed call is told to all ranks, as by the control plane */
     size_t (*sent)[MAX_RANKS]; /* if not NULL: counts the bytes that row has sent to column */
 };
 

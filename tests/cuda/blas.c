@@ -38,7 +38,7 @@ struct wishes {
     uint32_t reduction, alignment[4];
     uint64_t workspace;
 };
-/* What an algorithm was chosen for. */
+/* The problem that an algorithm was chosen for. */
 struct problem {
     uint32_t rows, columns, depth;
     uint8_t types[4], a, b, compute, epilogue; /* types: of A, B, C, D */

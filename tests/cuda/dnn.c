@@ -148,7 +148,7 @@ bool ls_fake_varies(enum ls_fake_direction direction, int algorithm) {
            (direction == LS_FAKE_WEIGHTS && algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0);
 }
 
-/* What the math of the descriptor lets the heuristics name: tensor cores for 16 bits only where they are allowed. */
+/* True if the math of the descriptor suits the type: tensor cores for 16 bits, and for them only. */
 static bool suits(const struct ls_fake_convolution *c) {
     bool single = c->image.dtype == LS_FLOAT32;
     return single ? c->window.math != CUDNN_TENSOR_OP_MATH : c->window.math == CUDNN_TENSOR_OP_MATH;

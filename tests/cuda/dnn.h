@@ -1,4 +1,4 @@
-/* What the two files of the fake cuDNN share: descriptors, and the question whether they go together. */
+/* Descriptors of the fake cuDNN, and the question whether they go together, for its two files. */
 #pragma once
 #include <cudnn.h>
 #include <stdbool.h>
@@ -42,7 +42,7 @@ struct ls_fake_convolution {
 cudnnStatus_t ls_fake_gather(cudnnHandle_t handle, cudnnTensorDescriptor_t image, cudnnFilterDescriptor_t filter,
                              cudnnConvolutionDescriptor_t window, cudnnTensorDescriptor_t out,
                              struct ls_fake_convolution *made);
-/* Whether an algorithm adds in another order at each run. It takes no workspace. */
+/* True if an algorithm adds in another order at each run. It takes no workspace. */
 bool ls_fake_varies(enum ls_fake_direction direction, int algorithm);
 /* Bytes of workspace; NOT_SUPPORTED when the algorithm does not do this, with this math. */
 cudnnStatus_t ls_fake_workspace(enum ls_fake_direction direction, int algorithm, const struct ls_fake_convolution *c,

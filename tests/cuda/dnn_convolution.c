@@ -89,7 +89,7 @@ static bool placed(const void *data, size_t elements, ls_dtype dtype) {
     return data && (uintptr_t)data % 16 == 0 && ls_emulated_is_device(data, elements * ls_numbers_size(dtype));
 }
 
-/* Whether the workspace is there that the algorithm needs; then queues. */
+/* Queues the work if the algorithm's workspace is there. */
 static cudnnStatus_t start(cudnnHandle_t handle, struct work *w, int algorithm, const void *alpha, const void *beta,
                            size_t workspace_size) {
     static atomic_uint turns;

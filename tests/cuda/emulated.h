@@ -1,4 +1,4 @@
-/* What the files of the emulated runtime share. All of it is called under the lock. */
+/* Functions that the files of the emulated runtime share. All of it is called under the lock. */
 #pragma once
 #include <pthread.h>
 
@@ -12,7 +12,8 @@ cudaError_t ls_emulated_answer(cudaError_t error);
 int ls_emulated_current(void); /* device of this thread */
 
 /* ---- streams.c ---- */
-/* What every call meets first: an error that has happened and stays, or a call that a capturing thread may not make. */
+/* The check at the begin of every call. It returns an error that has happened and stays, or refuses a call that a
+ * capturing thread may not make. */
 cudaError_t ls_emulated_refusal(bool captures_may);
 /* That it is one of ours, no legacy stream, and of the device that is set where the call asks for that. */
 cudaError_t ls_emulated_check_stream(cudaStream_t stream, bool of_device);
@@ -26,7 +27,7 @@ void ls_emulated_yield(void);
 
 /* ---- memory.c ---- */
 enum ls_emulated_place { LS_EMULATED_PAGEABLE, LS_EMULATED_PINNED, LS_EMULATED_DEVICE, LS_EMULATED_BAD };
-/* Where all of size bytes lie; BAD: not in one allocation of a device. */
+/* The place of all of size bytes. It is BAD if they do not lie in one allocation of a device. */
 enum ls_emulated_place ls_emulated_place_of(const void *data, size_t size);
 /* The device whose memory that is; -1: none's. */
 int ls_emulated_memory_device(const void *data);

@@ -1,6 +1,6 @@
-/* What a .cu file sees when a C++ compiler compiles it: the words of CUDA's language, as far as the plugin's kernels
- * use them, over threads.h, which runs a kernel's threads on the CPU. CUDA's own headers give the vector types and the
- * 16-bit types with their conversions. What is not here is not to be used in kernels, or is to be added. */
+/* The view of a .cu file that a C++ compiler compiles: the words of CUDA's language, as far as the plugin's kernels use
+ * them, over threads.h, which runs a kernel's threads on the CPU. CUDA's own headers give the vector types and the
+ * 16-bit types with their conversions. Kernels may use only the words here. Others are to be added. */
 #pragma once
 #include <cuda_runtime_api.h>
 #include <vector_functions.h>

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/dtype.h"
+#include "base/half.h"
 #include "emulation_kernels.h"
 #include "harness.h"
 
@@ -39,7 +39,7 @@ static float *new_pinned(size_t count) {
     return memory;
 }
 
-START_TEST(test_kernels_run_late) {
+START_TEST(kernels_run_late) {
     cudaStream_t stream = new_stream();
     float *far = new_memory(1000), *near = new_pinned(1000);
     near[0] = -1;
@@ -57,7 +57,7 @@ START_TEST(test_kernels_run_late) {
 END_TEST
 
 /* By shuffles and barriers, twice, for threads are run up and down by turns. */
-START_TEST(test_sum) {
+START_TEST(a_kernel_sums_by_shuffles_and_barriers) {
     cudaStream_t stream = new_stream();
     float *x = new_memory(1024), *sums = new_memory(8), *near = new_pinned(8);
     ok(show_count(x, 1024, 0, stream));
@@ -70,7 +70,7 @@ START_TEST(test_sum) {
 END_TEST
 
 /* A missing barrier shows: a block whose threads run up reads what is not written. */
-START_TEST(test_a_missing_barrier_shows) {
+START_TEST(a_missing_barrier_shows) {
     cudaStream_t stream = new_stream();
     float *x = new_memory(512), *sums = new_memory(2), *near = new_pinned(2);
     ok(show_count(x, 512, 0, stream));
@@ -81,22 +81,22 @@ START_TEST(test_a_missing_barrier_shows) {
 }
 END_TEST
 
-START_TEST(test_types) {
+START_TEST(types_are_converted) {
     cudaStream_t stream = new_stream();
     float *x = new_pinned(32), *y = new_pinned(64), *votes = new_pinned(3);
     for (int i = 0; i < 32; i++) x[i] = ((float)i - 15.5F) * 1.2345678F;
     ok(show_types(x, y, (unsigned *)(void *)votes, stream));
     ok(cudaStreamSynchronize(stream));
     for (int i = 0; i < 32; i++) {
-        ck_assert(y[i] == ls_bfloat16_to_float(ls_float_to_bfloat16(x[i])));
-        ck_assert(y[32 + i] == ls_half_to_float(ls_float_to_half(x[i])));
+        ck_assert(y[i] == ls_half_bfloat16_to_float(ls_half_bfloat16_from_float(x[i])));
+        ck_assert(y[32 + i] == ls_half_to_float(ls_half_from_float(x[i])));
     }
     const unsigned *seen = (const unsigned *)(const void *)votes;
     ck_assert(seen[0] == 0xFFFF0000U && seen[1] == 31 && seen[2] == 31);
 }
 END_TEST
 
-START_TEST(test_events_order_streams) {
+START_TEST(events_order_streams) {
     cudaStream_t first = new_stream(), second = new_stream();
     cudaEvent_t event;
     float *far = new_memory(100), *near = new_pinned(100);
@@ -117,7 +117,7 @@ START_TEST(test_events_order_streams) {
 END_TEST
 
 /* Pageable memory is read when the call is made, pinned memory later. */
-START_TEST(test_when_copies_read) {
+START_TEST(pageable_memory_is_read_at_the_call) {
     cudaStream_t stream = new_stream();
     float pageable = 1, back[2] = {0}, *pinned = new_pinned(1), *far = new_memory(2);
     *pinned = 1;
@@ -129,7 +129,7 @@ START_TEST(test_when_copies_read) {
 }
 END_TEST
 
-START_TEST(test_capture) {
+START_TEST(a_captured_graph_is_replayed) {
     cudaStream_t stream = new_stream();
     cudaGraph_t graph;
     cudaGraphExec_t ready;
@@ -156,7 +156,7 @@ START_TEST(test_capture) {
 }
 END_TEST
 
-START_TEST(test_misuse) {
+START_TEST(misuse_is_refused) {
     cudaStream_t stream = new_stream();
     float *far = new_memory(10), near[10];
     ck_assert_int_eq(show_count(far, 10, 0, NULL), cudaErrorInvalidResourceHandle);
@@ -173,7 +173,7 @@ START_TEST(test_misuse) {
 END_TEST
 
 /* After a fault nothing works any more. */
-START_TEST(test_fault) {
+START_TEST(nothing_works_after_a_fault) {
     cudaStream_t stream = new_stream();
     float *far = new_memory(10);
     (void)setenv("LOCKSTEP_EMULATED_FAULT", "2", 1);
@@ -186,20 +186,20 @@ END_TEST
 
 /* ---- what ends the process ---- */
 
-START_TEST(test_host_reads_device_memory) {
+START_TEST(a_host_read_of_device_memory_ends_the_process) {
     volatile float *far = new_memory(10);
     (void)far[0];
 }
 END_TEST
 
-START_TEST(test_past_the_end) {
+START_TEST(a_write_far_past_the_end_ends_the_process) {
     cudaStream_t stream = new_stream();
     ok(show_count(new_memory(10), 10 + 1024, 0, stream));
     (void)cudaStreamSynchronize(stream);
 }
 END_TEST
 
-START_TEST(test_freed) {
+START_TEST(a_write_to_freed_memory_ends_the_process) {
     cudaStream_t stream = new_stream();
     float *far = new_memory(10);
     ok(cudaFree(far));
@@ -208,7 +208,7 @@ START_TEST(test_freed) {
 }
 END_TEST
 
-START_TEST(test_just_past_the_end) {
+START_TEST(a_write_just_past_the_end_ends_the_process) {
     cudaStream_t stream = new_stream();
     float *far = new_memory(10);
     ok(show_count(far, 11, 0, stream));
@@ -217,14 +217,14 @@ START_TEST(test_just_past_the_end) {
 }
 END_TEST
 
-START_TEST(test_lanes_that_never_meet) {
+START_TEST(lanes_that_never_meet_end_the_process) {
     cudaStream_t stream = new_stream();
     ok(show_forgotten(stream));
     (void)cudaStreamSynchronize(stream);
 }
 END_TEST
 
-START_TEST(test_wrong_launch) {
+START_TEST(a_wrong_launch_ends_the_process) {
     cudaStream_t stream = new_stream();
     ok(show_wrong_launch(stream));
     (void)cudaStreamSynchronize(stream);
@@ -235,23 +235,23 @@ int main(void) {
     Suite *suite = suite_create("emulation");
     TCase *tests = tcase_create("emulation");
     tcase_add_checked_fixture(tests, NULL, end_streams);
-    tcase_add_test(tests, test_kernels_run_late);
-    tcase_add_test(tests, test_sum);
-    tcase_add_test(tests, test_a_missing_barrier_shows);
-    tcase_add_test(tests, test_types);
-    tcase_add_test(tests, test_events_order_streams);
-    tcase_add_test(tests, test_when_copies_read);
-    tcase_add_test(tests, test_capture);
-    tcase_add_test(tests, test_misuse);
-    tcase_add_test(tests, test_fault);
+    tcase_add_test(tests, kernels_run_late);
+    tcase_add_test(tests, a_kernel_sums_by_shuffles_and_barriers);
+    tcase_add_test(tests, a_missing_barrier_shows);
+    tcase_add_test(tests, types_are_converted);
+    tcase_add_test(tests, events_order_streams);
+    tcase_add_test(tests, pageable_memory_is_read_at_the_call);
+    tcase_add_test(tests, a_captured_graph_is_replayed);
+    tcase_add_test(tests, misuse_is_refused);
+    tcase_add_test(tests, nothing_works_after_a_fault);
     if (!SANITIZED) { /* which ends the process in its own way */
-        tcase_add_test_raise_signal(tests, test_host_reads_device_memory, SIGSEGV);
-        tcase_add_test_raise_signal(tests, test_past_the_end, SIGSEGV);
-        tcase_add_test_raise_signal(tests, test_freed, SIGSEGV);
+        tcase_add_test_raise_signal(tests, a_host_read_of_device_memory_ends_the_process, SIGSEGV);
+        tcase_add_test_raise_signal(tests, a_write_far_past_the_end_ends_the_process, SIGSEGV);
+        tcase_add_test_raise_signal(tests, a_write_to_freed_memory_ends_the_process, SIGSEGV);
     }
-    tcase_add_test_raise_signal(tests, test_just_past_the_end, SIGABRT);
-    tcase_add_test_raise_signal(tests, test_lanes_that_never_meet, SIGABRT);
-    tcase_add_test_raise_signal(tests, test_wrong_launch, SIGABRT);
+    tcase_add_test_raise_signal(tests, a_write_just_past_the_end_ends_the_process, SIGABRT);
+    tcase_add_test_raise_signal(tests, lanes_that_never_meet_end_the_process, SIGABRT);
+    tcase_add_test_raise_signal(tests, a_wrong_launch_ends_the_process, SIGABRT);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

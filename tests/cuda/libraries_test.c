@@ -72,7 +72,7 @@ static cublasStatus_t run(struct product *p, void *a, void *b, void *d, void *wo
                           workspace, size, stream);
 }
 
-START_TEST(test_product_places) {
+START_TEST(products_refuse_wrong_places) {
     struct product p = make_product(CUDA_R_32F, CUDA_R_32F, DEEP);
     float *a = memory, *b = memory + 2048, *d = memory + 4096, *workspace = memory + 8192, own[4096];
     ck_assert_int_eq(ask(&p), 0);
@@ -89,7 +89,7 @@ START_TEST(test_product_places) {
 }
 END_TEST
 
-START_TEST(test_product_types) {
+START_TEST(products_refuse_unknown_types) {
     struct product p = make_product(CUDA_R_16BF, CUDA_R_32F, SMALL);
     ck_assert_int_eq(ask(&p), 0);
     p = make_product(CUDA_R_16BF, CUDA_R_16F, SMALL);
@@ -106,7 +106,7 @@ START_TEST(test_product_types) {
 END_TEST
 
 /* Sums of 16 bits, a bias that is not there, and attributes that nobody has. */
-START_TEST(test_product_attributes) {
+START_TEST(products_refuse_unknown_attributes) {
     struct product p = make_product(CUDA_R_32F, CUDA_R_32F, SMALL);
     const uint32_t bias = CUBLASLT_EPILOGUE_BIAS;
     const int64_t stride = 0;
@@ -128,7 +128,7 @@ START_TEST(test_product_attributes) {
 END_TEST
 
 /* Long sums in place need no workspace. */
-START_TEST(test_product_in_place) {
+START_TEST(long_sums_in_place_need_no_workspace) {
     struct product p = make_product(CUDA_R_32F, CUDA_R_32F, DEEP);
     wish(&p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
@@ -180,7 +180,7 @@ static cudnnStatus_t convolve(const struct convolution *c, float *workspace, siz
                                    memory + 1024);
 }
 
-START_TEST(test_convolution) {
+START_TEST(convolutions_refuse_wrong_places) {
     struct convolution c = make_convolution(CUDNN_DATA_FLOAT);
     size_t size = 0;
     ck_assert_int_eq(cudnnGetConvolutionForwardWorkspaceSize(c.handle, c.x, c.w, c.window, c.y,
@@ -203,7 +203,7 @@ START_TEST(test_convolution) {
 END_TEST
 
 /* 16 bits by what multiplies and adds only: perhaps not there. The one deterministic answer comes last. */
-START_TEST(test_convolution_math) {
+START_TEST(convolutions_answer_by_type_of_math) {
     struct convolution c = make_convolution(CUDNN_DATA_BFLOAT16);
     cudnnConvolutionFwdAlgoPerf_t found[8];
     int count = 0;
@@ -223,12 +223,12 @@ int main(void) {
     Suite *suite = suite_create("libraries");
     TCase *tests = tcase_create("libraries");
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, test_product_places);
-    tcase_add_test(tests, test_product_types);
-    tcase_add_test(tests, test_product_attributes);
-    tcase_add_test(tests, test_product_in_place);
-    tcase_add_test(tests, test_convolution);
-    tcase_add_test(tests, test_convolution_math);
+    tcase_add_test(tests, products_refuse_wrong_places);
+    tcase_add_test(tests, products_refuse_unknown_types);
+    tcase_add_test(tests, products_refuse_unknown_attributes);
+    tcase_add_test(tests, long_sums_in_place_need_no_workspace);
+    tcase_add_test(tests, convolutions_refuse_wrong_places);
+    tcase_add_test(tests, convolutions_answer_by_type_of_math);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -218,7 +218,7 @@ ncclResult_t ncclReduceScatter(const void *input, void *output, size_t count, nc
     return queue(comm, work, stream);
 }
 
-/* What is on streams ends without having been done. */
+/* Work on streams ends without having been done. */
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
     if (!comm) return ncclSuccess;
     if (getenv("LOCKSTEP_EMULATED_NCCL_STUCK")) ls_emulated_never_ends();

@@ -1,5 +1,4 @@
 /* An NCCL that is older than the header: what it lacks is told, instead of a plugin that does not load. */
-#include <check.h>
 
 #include "device/cuda/nccl.h"
 #include "harness.h"

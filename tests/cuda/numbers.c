@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/half.h"
 
 static float to_tf32(float value) {
     uint32_t bits;
@@ -21,7 +21,7 @@ double *ls_numbers_load(const void *from, ls_dtype dtype, size_t count, bool tf3
     double *made = malloc((count ? count : 1) * sizeof(*made));
     if (!made) abort();
     for (size_t i = 0; i < count; i++)
-        made[i] = (double)(dtype == LS_BFLOAT16  ? ls_bfloat16_to_float(halves[i])
+        made[i] = (double)(dtype == LS_BFLOAT16  ? ls_half_bfloat16_to_float(halves[i])
                            : dtype == LS_FLOAT16 ? ls_half_to_float(halves[i])
                            : tf32                ? to_tf32(singles[i])
                                                  : singles[i]);
@@ -33,9 +33,9 @@ void ls_numbers_store(void *to, ls_dtype dtype, const double *from, size_t count
     uint16_t *halves = to;
     for (size_t i = 0; i < count; i++)
         if (dtype == LS_BFLOAT16)
-            halves[i] = ls_float_to_bfloat16((float)from[i]);
+            halves[i] = ls_half_bfloat16_from_float((float)from[i]);
         else if (dtype == LS_FLOAT16)
-            halves[i] = ls_float_to_half((float)from[i]);
+            halves[i] = ls_half_from_float((float)from[i]);
         else
             singles[i] = (float)from[i];
 }

@@ -20,13 +20,14 @@
 extern "C" {
 #endif
 
-/* What a stream does, in order and later, under the one lock of all that is emulated. Device memory is there. 1: done;
- * 0: not yet, for it waits for somebody else (another process); it is then asked again. */
+/* The work of a stream, in order and later, under the one lock of all that is emulated. Device memory is there. Returns
+ * 1 if done. 0 means not yet, since it waits for another process; it is then asked again. */
 typedef int ls_emulated_run_fn(void *work);
-/* Keeps a copy of the size bytes at work. Where the stream is captured it becomes a part of the graph, and is run with
- * a new copy at each replay. */
+/* Keeps a copy of the size bytes at work. On a captured stream it becomes a part of the graph, and runs with a new copy
+ * at each replay. */
 cudaError_t ls_emulated_queue(cudaStream_t stream, ls_emulated_run_fn *run, const void *work, size_t size);
-/* Whether all of the size bytes at data are one allocation's, of any device; for fakes that check their arguments. */
+/* True if all of the size bytes at data belong to one allocation, of any device. Fakes check their arguments with it.
+ */
 bool ls_emulated_is_device(const void *data, size_t size);
 /* The device that a stream is of; -1 for none. */
 int ls_emulated_stream_device(cudaStream_t stream);

@@ -155,7 +155,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     return cudaSuccess;
 }
 
-/* What is queued is done before. */
+/* Queued work is done before. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     ls_emulated_lock();
     cudaError_t error = ls_emulated_check_stream(stream, false);

@@ -114,7 +114,7 @@ static void run_lane(int index) {
     ls_emulated_switch(&block.scheduler, block.lanes[index].stack_pointer);
 }
 
-/* Whether all of the lane's mask that are left have come; they then have what each has brought. */
+/* True if all remaining lanes of the mask have come. They then have each other's values. */
 static bool release(struct lane *warp, int lanes, int index) {
     unsigned mask = warp[index].mask;
     for (int i = 0; i < lanes; i++)
@@ -157,7 +157,7 @@ static void run_warp(int first, int lanes) {
     }
 }
 
-/* Whether any thread is left; they have all met then. */
+/* True if any thread is left. All of them have met then. */
 static bool release_block(void) {
     int left = 0;
     block.votes = 0;

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Where the running thread is. */
+/* The place of the running thread. */
 struct ls_emulated_here {
     uint3 thread, block;
     dim3 block_size, grid_size;
@@ -23,7 +23,7 @@ struct ls_emulated_grid {
 };
 typedef void ls_emulated_thread_fn(void *work);
 
-/* What a launch of it would answer. */
+/* The answer to a launch of that grid. */
 cudaError_t ls_emulated_check_grid(const struct ls_emulated_grid *grid, cudaStream_t stream);
 /* Runs thread(work) for each thread of each block. */
 void ls_emulated_run_blocks(const struct ls_emulated_grid *grid, ls_emulated_thread_fn *thread, void *work);

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "data/describe.h"
 #include "data/fixture.h"
 #include "harness.h"
 
@@ -14,9 +15,9 @@ static ls_status make(const ls_dataset_options *options, ls_dataset **dataset) {
     return ls_dataset_arrays(features, LS_SHAPE(2, 2), labels, 3, 3, options, dataset);
 }
 
-START_TEST(test_read) {
+START_TEST(arrays_are_read) {
     ls_dataset *dataset;
-    ck_assert_works(make(NULL, &dataset));
+    assert_ok(make(NULL, &dataset));
     ck_assert_int_eq(ls_dataset_count(dataset), 3);
     ck_assert_int_eq(ls_dataset_num_classes(dataset), 3);
     ls_shape shape = ls_dataset_shape(dataset);
@@ -24,7 +25,7 @@ START_TEST(test_read) {
     for (int64_t i = 0; i < 3; i++) {
         float example[4];
         int32_t label;
-        ck_assert_works(dataset->source->ops->read(dataset->source, i, example, &label));
+        assert_ok(dataset->source->ops->read(dataset->source, i, example, LS_LABELS(&label)));
         ck_assert_mem_eq(example, features + 4 * i, sizeof(example));
         ck_assert_int_eq(label, labels[i]);
     }
@@ -33,23 +34,23 @@ START_TEST(test_read) {
 }
 END_TEST
 
-START_TEST(test_defaults) {
+START_TEST(defaults_are_filled) {
     ls_dataset *dataset;
-    ck_assert_works(make(NULL, &dataset));
+    assert_ok(make(NULL, &dataset));
     ck_assert_int_eq(dataset->options.batch_size, 32);
     ck_assert_int_eq(dataset->options.repeat, 1);
     ls_dataset_free(dataset);
-    ck_assert_works(make(LS_DATASET(.limit = 2, .batch_size = 5), &dataset));
+    assert_ok(make(LS_DATASET(.limit = 2, .batch_size = 5), &dataset));
     ck_assert_int_eq(ls_dataset_count(dataset), 2);
     ck_assert_int_eq(dataset->options.batch_size, 5);
     ls_dataset_free(dataset);
-    ck_assert_works(make(LS_DATASET(.limit = 4), &dataset));
+    assert_ok(make(LS_DATASET(.limit = 4), &dataset));
     ck_assert_int_eq(ls_dataset_count(dataset), 3);
     ls_dataset_free(dataset);
 }
 END_TEST
 
-START_TEST(test_options) {
+START_TEST(bad_options_are_refused) {
     ls_dataset *dataset = NULL;
     ck_assert_fails(make(LS_DATASET(.batch_size = -1), &dataset), LS_INVALID_ARGUMENT, "batch_size is -1");
     ck_assert_fails(make(LS_DATASET(.batch_size = INT64_MAX), &dataset), LS_INVALID_ARGUMENT, "batch_size is 9223");
@@ -66,7 +67,7 @@ START_TEST(test_options) {
 }
 END_TEST
 
-START_TEST(test_arguments) {
+START_TEST(bad_arguments_are_refused) {
     ls_dataset *dataset = NULL;
     const ls_shape pair = LS_SHAPE(2, 2);
     ck_assert_fails(ls_dataset_arrays(NULL, pair, labels, 3, 3, NULL, &dataset), LS_INVALID_ARGUMENT,
@@ -90,11 +91,11 @@ END_TEST
 
 static char *describe(const ls_dataset *dataset) {
     char *lines;
-    ck_assert_works(ls_dataset_describe(dataset, &lines));
+    assert_ok(ls_dataset_describe(dataset, &lines));
     return lines;
 }
 
-START_TEST(test_describe) {
+START_TEST(every_option_is_described) {
     const ls_dataset_options all = {.size = sizeof(all), .batch_size = 6, .seed = 5, .repeat = 2};
     ls_dataset_options changed[9];
     for (int i = 0; i < 9; i++) changed[i] = all;
@@ -124,14 +125,14 @@ START_TEST(test_describe) {
 END_TEST
 
 /* Workers whose files differ are found, except where each may bring its own. */
-START_TEST(test_describe_contents) {
+START_TEST(contents_are_described) {
     const int32_t other_labels[] = {0, 2, 2};
     for (int own = 0; own < 2; own++) {
         const ls_dataset_options *options =
             own ? LS_DATASET(.division = LS_DIVIDE_TENSORFLOW, .auto_shard = LS_SHARD_OFF) : NULL;
         ls_dataset *one, *other;
-        ck_assert_works(make(options, &one));
-        ck_assert_works(ls_dataset_arrays(features, LS_SHAPE(2, 2), other_labels, 3, 3, options, &other));
+        assert_ok(make(options, &one));
+        assert_ok(ls_dataset_arrays(features, LS_SHAPE(2, 2), other_labels, 3, 3, options, &other));
         char *one_lines = describe(one), *other_lines = describe(other);
         ck_assert_int_eq(strcmp(one_lines, other_lines) == 0, own);
         ls_free(one_lines);
@@ -142,15 +143,55 @@ START_TEST(test_describe_contents) {
 }
 END_TEST
 
+static void assert_described_unlike(ls_dataset *one, ls_dataset *other) {
+    char *one_lines = describe(one), *other_lines = describe(other);
+    ck_assert_str_ne(one_lines, other_lines);
+    ls_free(one_lines);
+    ls_free(other_lines);
+    ls_dataset_free(one);
+    ls_dataset_free(other);
+}
+
+/* One label of many, whichever. */
+START_TEST(one_changed_label_is_found) {
+    static int32_t same[3000], unlike[3000];
+    static float values[3000];
+    ls_dataset *one, *other;
+    unlike[371 * (_i + 1)] = 1;
+    assert_ok(ls_dataset_arrays(values, LS_SHAPE(1), same, 3000, 2, NULL, &one));
+    assert_ok(ls_dataset_arrays(values, LS_SHAPE(1), unlike, 3000, 2, NULL, &other));
+    assert_described_unlike(one, other);
+}
+END_TEST
+
+static ls_status copy(void *context, const ls_map_call *call) {
+    (void)context;
+    *call->output = *call->input;
+    return LS_OK;
+}
+
+/* All stages are told of, however many, and a function by its name. */
+START_TEST(every_stage_is_described) {
+    ls_map one[62] = {{0}}, other[62] = {{0}};
+    for (int i = 0; i < 60; i++) one[i] = other[i] = (ls_map)ls_rescale(1.2345678F + (float)i, 8.7654321F);
+    other[59].amount += 0.5F;
+    assert_described_unlike(numbers_make(10, LS_DATASET(.maps = one)), numbers_make(10, LS_DATASET(.maps = other)));
+    assert_described_unlike(numbers_make(10, LS_DATASET(.maps = LS_MAPS(ls_map_function(copy, NULL, .name = "warm")))),
+                            numbers_make(10, LS_DATASET(.maps = LS_MAPS(ls_map_function(copy, NULL, .name = "cold")))));
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("arrays");
     TCase *tests = tcase_create("arrays");
-    tcase_add_test(tests, test_read);
-    tcase_add_test(tests, test_defaults);
-    tcase_add_test(tests, test_options);
-    tcase_add_test(tests, test_arguments);
-    tcase_add_test(tests, test_describe);
-    tcase_add_test(tests, test_describe_contents);
+    tcase_add_test(tests, arrays_are_read);
+    tcase_add_test(tests, defaults_are_filled);
+    tcase_add_test(tests, bad_options_are_refused);
+    tcase_add_test(tests, bad_arguments_are_refused);
+    tcase_add_test(tests, every_option_is_described);
+    tcase_add_test(tests, contents_are_described);
+    tcase_add_loop_test(tests, one_changed_label_is_found, 0, 7);
+    tcase_add_test(tests, every_stage_is_described);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -17,11 +17,11 @@ static void write_training(void) {
 }
 
 /* Files follow one another; planes become the last axis. */
-START_TEST(test_read) {
+START_TEST(training_files_are_read_in_order) {
     ls_dataset *dataset;
     folder_clear();
     write_training();
-    ck_assert_works(ls_dataset_cifar10(folder_path(), NULL, &dataset));
+    assert_ok(ls_dataset_cifar10(folder_path(), NULL, &dataset));
     ls_shape shape = ls_dataset_shape(dataset);
     ck_assert(shape.rank == 3 && shape.dims[0] == 32 && shape.dims[1] == 32 && shape.dims[2] == 3);
     ck_assert_int_eq(ls_dataset_count(dataset), 15);
@@ -31,7 +31,7 @@ START_TEST(test_read) {
         for (int record = 0; record < file; record++, index++) {
             static float features[32 * 32 * 3];
             int32_t label;
-            ck_assert_works(dataset->source->ops->read(dataset->source, index, features, &label));
+            assert_ok(dataset->source->ops->read(dataset->source, index, features, LS_LABELS(&label)));
             ck_assert_int_eq(label, (2 * file + record) % 10);
             for (int p = 0; p < 1024; p++)
                 for (int c = 0; c < 3; c++) require(features[3 * p + c] == (float)((record + c + p) % 256) / 255.0F);
@@ -40,17 +40,17 @@ START_TEST(test_read) {
 }
 END_TEST
 
-START_TEST(test_test_split) {
+START_TEST(the_test_split_is_read) {
     ls_dataset *dataset;
     folder_clear();
     cifar10_write("test_batch.bin", 30, 0, false);
-    ck_assert_works(ls_dataset_cifar10(folder_path(), LS_DATASET(.split = LS_TEST), &dataset));
+    assert_ok(ls_dataset_cifar10(folder_path(), LS_DATASET(.split = LS_TEST), &dataset));
     ck_assert_int_eq(ls_dataset_count(dataset), 30);
     ls_dataset_free(dataset);
 }
 END_TEST
 
-START_TEST(test_bad) {
+START_TEST(bad_folders_are_refused) {
     ls_dataset *dataset = NULL;
     static uint8_t wrong[2 * LS_CIFAR10_RECORD];
     folder_clear();
@@ -74,9 +74,9 @@ int main(void) {
     Suite *suite = suite_create("cifar10");
     TCase *tests = tcase_create("cifar10");
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, test_read);
-    tcase_add_test(tests, test_test_split);
-    tcase_add_test(tests, test_bad);
+    tcase_add_test(tests, training_files_are_read_in_order);
+    tcase_add_test(tests, the_test_split_is_read);
+    tcase_add_test(tests, bad_folders_are_refused);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -13,13 +13,13 @@
 
 static ls_dataset *make(const ls_dataset_options *options) {
     ls_dataset *dataset;
-    ck_assert_works(ls_dataset_digits(options, &dataset));
+    assert_ok(ls_dataset_digits(options, &dataset));
     return dataset;
 }
 
 static int read_one(const ls_dataset *dataset, int64_t index, float *features) {
     int32_t label = -1;
-    require(dataset->source->ops->read(dataset->source, index, features, &label) == LS_OK);
+    require(dataset->source->ops->read(dataset->source, index, features, LS_LABELS(&label)) == LS_OK);
     require(label >= 0 && label < 10);
     return label;
 }
@@ -32,11 +32,11 @@ static void digest_first(const ls_dataset *dataset, char hex[65]) {
         bytes[i][0] = (uint8_t)read_one(dataset, i, features);
         for (int p = 0; p < PIXELS; p++) bytes[i][1 + p] = (uint8_t)lrintf(features[p] * 255);
     }
-    ck_assert_works(ls_sha256(bytes, sizeof(bytes), hex));
+    assert_ok(ls_digest_sha256(bytes, sizeof(bytes), hex));
 }
 
 /* Recorded digests: a change of the drawing changes every recorded training result. */
-START_TEST(test_golden) {
+START_TEST(digits_have_their_recorded_digests) {
     static const struct {
         ls_split split;
         uint64_t seed;
@@ -58,7 +58,7 @@ START_TEST(test_golden) {
 }
 END_TEST
 
-START_TEST(test_shape) {
+START_TEST(digits_have_the_shape_of_mnist) {
     ls_dataset *train = make(NULL), *test = make(LS_DATASET(.split = LS_TEST));
     ls_shape shape = ls_dataset_shape(train);
     ck_assert(shape.rank == 3 && shape.dims[0] == 28 && shape.dims[1] == 28 && shape.dims[2] == 1);
@@ -74,7 +74,7 @@ START_TEST(test_shape) {
 END_TEST
 
 /* Each class once in every ten, in changing orders; values in [0, 1]; something is drawn near the middle. */
-START_TEST(test_balance) {
+START_TEST(classes_are_balanced) {
     ls_dataset *dataset = make(LS_DATASET(.limit = 2000));
     int at_front[10] = {0};
     for (int64_t ten = 0; ten < 200; ten++) {
@@ -98,7 +98,7 @@ START_TEST(test_balance) {
 END_TEST
 
 /* No example of one split is in the other, nor twice in one. */
-START_TEST(test_splits_differ) {
+START_TEST(splits_differ) {
     static float train[300][PIXELS], test[300][PIXELS];
     ls_dataset *one = make(LS_DATASET(.limit = 300)), *other = make(LS_DATASET(.limit = 300, .split = LS_TEST));
     for (int i = 0; i < 300; i++) {
@@ -148,7 +148,7 @@ static void learn(struct linear *linear, const float *features, int label, float
 }
 
 /* Softmax regression learns much of it and stays below 0.93. */
-START_TEST(test_linear) {
+START_TEST(a_linear_classifier_stays_below_93_percent) {
     static struct linear linear;
     float features[PIXELS], scores[CLASSES];
     ls_dataset *train = make(LS_DATASET(.limit = EXAMPLES)),
@@ -175,11 +175,11 @@ int main(void) {
     Suite *suite = suite_create("digits");
     TCase *tests = tcase_create("digits");
     tcase_set_timeout(tests, 100);
-    tcase_add_test(tests, test_golden);
-    tcase_add_test(tests, test_shape);
-    tcase_add_test(tests, test_balance);
-    tcase_add_test(tests, test_splits_differ);
-    tcase_add_test(tests, test_linear);
+    tcase_add_test(tests, digits_have_their_recorded_digests);
+    tcase_add_test(tests, digits_have_the_shape_of_mnist);
+    tcase_add_test(tests, classes_are_balanced);
+    tcase_add_test(tests, splits_differ);
+    tcase_add_test(tests, a_linear_classifier_stays_below_93_percent);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

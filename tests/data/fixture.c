@@ -115,6 +115,6 @@ ls_dataset *numbers_make(int64_t count, const ls_dataset_options *options) {
     ck_assert(count <= 100000);
     for (int64_t i = 0; i < count; i++) features[i] = (float)i, labels[i] = (int32_t)(i % 7);
     ls_dataset *dataset;
-    ck_assert_works(ls_dataset_arrays(features, LS_SHAPE(1), labels, count, 7, options, &dataset));
+    assert_ok(ls_dataset_arrays(features, LS_SHAPE(1), labels, count, 7, options, &dataset));
     return dataset;
 }

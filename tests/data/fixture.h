@@ -1,7 +1,8 @@
-/* What the tests of data share: a folder of files written by the test, and small datasets. */
+/* Fixture of the tests of data: a folder of files written by the test, and small datasets. */
 #pragma once
-#include <check.h>
 #include <lockstep/lockstep.h>
+
+#include "harness.h"
 
 /* Unchecked fixtures of a test case: the folder is made before and removed after, whatever becomes of the tests. */
 void folder_make(void);
@@ -38,4 +39,3 @@ ls_dataset *numbers_make(int64_t count, const ls_dataset_options *options);
     do {                                                                                                               \
         if (!(condition)) ck_abort_msg("%s", #condition);                                                              \
     } while (0)
-#define ck_assert_works(call) ck_assert_msg((call) == LS_OK, "%s", ls_error())

@@ -21,7 +21,7 @@ static struct ls_pipeline *open_worker(const ls_dataset *dataset, const struct l
                                               .local_replicas = layout->each,
                                               .worker = worker,
                                               .num_workers = layout->workers};
-    ck_assert_works(ls_pipeline_new(&config, &pipeline));
+    assert_ok(ls_pipeline_new(&config, &pipeline));
     return pipeline;
 }
 
@@ -32,10 +32,10 @@ static int read_worker(const ls_dataset *dataset, const struct layout *layout, i
     int32_t labels[MOST];
     int count = 0;
     for (int64_t step = 0; step < ls_pipeline_steps(pipeline); step++) {
-        ck_assert_works(ls_pipeline_seek(pipeline, epoch, step));
+        assert_ok(ls_pipeline_seek(pipeline, epoch, step));
         for (int local = 0; local < layout->each; local++) {
             require(count + ls_pipeline_rows(pipeline, local) <= MOST);
-            ck_assert_works(ls_pipeline_read(pipeline, local, examples + count, labels));
+            assert_ok(ls_pipeline_read(pipeline, local, examples + count, LS_LABELS(labels)));
             count += (int)ls_pipeline_rows(pipeline, local);
         }
     }
@@ -52,7 +52,7 @@ static void check_piece(const struct ls_pipeline *pipeline, int local, char *pie
     int64_t rows = ls_pipeline_rows(pipeline, local), count = 0;
     char *save = NULL;
     require(rows <= MOST);
-    ck_assert_works(ls_pipeline_read(pipeline, local, examples, labels));
+    assert_ok(ls_pipeline_read(pipeline, local, examples, LS_LABELS(labels)));
     for (char *word = strtok_r(piece, ",", &save); word && strcmp(word, "-") != 0; word = strtok_r(NULL, ",", &save)) {
         require(count < rows);
         ck_assert_int_eq((int)examples[count++], atoi(word));
@@ -70,11 +70,11 @@ static void check_line(const ls_dataset *dataset, const struct layout *layout, c
             ck_assert_str_eq(word, "-"); /* TensorFlow may go on with steps in which nobody has a row */
             continue;
         }
-        ck_assert_works(ls_pipeline_seek(pipeline, 0, index / layout->each));
+        assert_ok(ls_pipeline_seek(pipeline, 0, index / layout->each));
         check_piece(pipeline, (int)(index % layout->each), word);
     }
     for (; index < steps; index++) { /* the others have more */
-        ck_assert_works(ls_pipeline_seek(pipeline, 0, index / layout->each));
+        assert_ok(ls_pipeline_seek(pipeline, 0, index / layout->each));
         ck_assert_int_eq(ls_pipeline_rows(pipeline, (int)(index % layout->each)), 0);
     }
     ls_pipeline_free(pipeline);
@@ -84,7 +84,7 @@ static ls_shard_hint find_hint(const char *name) {
     return !strcmp(name, "EXAMPLES") ? LS_HINT_EXAMPLES : !strcmp(name, "ROWS") ? LS_HINT_ROWS : LS_HINT_BATCHES;
 }
 
-START_TEST(test_recorded) {
+START_TEST(batches_equal_tensorflow) {
     char line[4096], place[16];
     long long examples, repeat, batch;
     struct layout layout;
@@ -137,14 +137,14 @@ static void check_dealt(ls_shard_hint hint, int block) {
     ls_dataset_free(dataset);
 }
 
-START_TEST(test_rows_of_one_order) {
+START_TEST(workers_share_one_order) {
     check_dealt(LS_HINT_ROWS, 1);
     check_dealt(LS_HINT_BATCHES, 6);
 }
 END_TEST
 
 /* Each worker shuffles its own: in each pass all of them, every epoch in another order. */
-START_TEST(test_examples_of_ones_own) {
+START_TEST(each_worker_shuffles_its_own_examples) {
     const struct layout three = {3, 2};
     float first[MOST], second[MOST];
     ls_dataset *dataset = make_shuffled(LS_HINT_EXAMPLES);
@@ -167,7 +167,7 @@ START_TEST(test_examples_of_ones_own) {
 END_TEST
 
 /* Any order of seeks gives what going through in order gives. */
-START_TEST(test_seek) {
+START_TEST(any_order_of_seeks_gives_the_same_batches) {
     const struct layout two = {2, 1};
     static const int64_t steps[] = {20, 3, 24, 0, 11, 3};
     float examples[MOST], batch[MOST];
@@ -176,8 +176,8 @@ START_TEST(test_seek) {
     ck_assert_int_eq(read_worker(dataset, &two, 0, 1, examples), 78); /* 13 batches of 25 */
     struct ls_pipeline *pipeline = open_worker(dataset, &two, 0);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        ck_assert_works(ls_pipeline_seek(pipeline, 1, steps[i]));
-        ck_assert_works(ls_pipeline_read(pipeline, 0, batch, labels));
+        assert_ok(ls_pipeline_seek(pipeline, 1, steps[i]));
+        assert_ok(ls_pipeline_read(pipeline, 0, batch, LS_LABELS(labels)));
         ck_assert_int_eq(ls_pipeline_rows(pipeline, 0), 3);
         ck_assert_mem_eq(batch, examples + 3 * steps[i], 3 * sizeof(float));
     }
@@ -189,7 +189,7 @@ END_TEST
 /* ---- the rest ---- */
 
 /* The default division shards nothing, whatever the hint. */
-START_TEST(test_without_meaning) {
+START_TEST(the_default_division_ignores_the_hint) {
     const struct layout two = {2, 1}, alone = {1, 1};
     float hinted[MOST], plain[MOST];
     ls_dataset *with =
@@ -215,7 +215,7 @@ static void check_refused(const ls_dataset_options *options, const char *text) {
     ck_assert_ptr_null(dataset);
 }
 
-START_TEST(test_mistakes) {
+START_TEST(bad_hints_are_refused) {
     struct ls_pipeline *pipeline = NULL;
     check_refused(LS_DATASET(.auto_shard = LS_SHARD_HINT), "auto_shard is 4 and shard_hint 0");
     check_refused(LS_DATASET(.shard_hint = LS_HINT_ROWS), "auto_shard is 0 and shard_hint 3");
@@ -233,7 +233,7 @@ START_TEST(test_mistakes) {
 }
 END_TEST
 
-START_TEST(test_said) {
+START_TEST(the_hint_is_described) {
     char text[512];
     const struct layout two = {2, 1};
     ls_dataset *dataset = make_shuffled(LS_HINT_BATCHES);
@@ -245,17 +245,31 @@ START_TEST(test_said) {
 }
 END_TEST
 
+START_TEST(the_choice_of_auto_is_described) {
+    char text[512];
+    const struct layout two = {2, 1};
+    ls_dataset *dataset =
+        numbers_make(8, LS_DATASET(.batch_size = 4, .division = LS_DIVIDE_TENSORFLOW, .auto_shard = LS_SHARD_AUTO));
+    struct ls_pipeline *pipeline = open_worker(dataset, &two, 1);
+    ls_pipeline_describe(pipeline, text, sizeof(text));
+    ck_assert_msg(strstr(text, "; auto_shard AUTO is DATA: 0 files for 2 workers;") != NULL, "%s", text);
+    ls_pipeline_free(pipeline);
+    ls_dataset_free(dataset);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("hint");
     TCase *tests = tcase_create("hint");
     tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, test_recorded);
-    tcase_add_test(tests, test_rows_of_one_order);
-    tcase_add_test(tests, test_examples_of_ones_own);
-    tcase_add_test(tests, test_seek);
-    tcase_add_test(tests, test_without_meaning);
-    tcase_add_test(tests, test_mistakes);
-    tcase_add_test(tests, test_said);
+    tcase_add_test(tests, batches_equal_tensorflow);
+    tcase_add_test(tests, workers_share_one_order);
+    tcase_add_test(tests, each_worker_shuffles_its_own_examples);
+    tcase_add_test(tests, any_order_of_seeks_gives_the_same_batches);
+    tcase_add_test(tests, the_default_division_ignores_the_hint);
+    tcase_add_test(tests, bad_hints_are_refused);
+    tcase_add_test(tests, the_hint_is_described);
+    tcase_add_test(tests, the_choice_of_auto_is_described);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

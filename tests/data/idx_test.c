@@ -9,9 +9,9 @@
 
 static const uint8_t pair[] = {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6};
 
-START_TEST(test_parse) {
+START_TEST(a_file_is_parsed) {
     struct ls_idx idx;
-    ck_assert_works(ls_idx_parse("f", pair, sizeof(pair), &idx));
+    assert_ok(ls_idx_parse("f", pair, sizeof(pair), &idx));
     ck_assert_int_eq(idx.rank, 2);
     ck_assert(idx.dims[0] == 2 && idx.dims[1] == 3 && idx.count == 6);
     ck_assert_ptr_eq(idx.values, pair + 12);
@@ -19,7 +19,7 @@ START_TEST(test_parse) {
 END_TEST
 
 /* Every shorter piece of a file is refused, saying where it ends. */
-START_TEST(test_truncated) {
+START_TEST(every_truncation_is_refused) {
     struct ls_idx idx;
     for (size_t size = 0; size < sizeof(pair); size++) {
         char text[64];
@@ -55,7 +55,7 @@ static const struct {
     {{0, 0, 8, 4, 128, 0, 0, 0, 128, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2}, 20, LS_DATA_LOSS, "overflows at offset 16"},
 };
 
-START_TEST(test_bad) {
+START_TEST(bad_headers_are_refused) {
     struct ls_idx idx;
     ck_assert_fails(ls_idx_parse("f", bad[_i].bytes, bad[_i].size, &idx), bad[_i].status, bad[_i].text);
 }
@@ -68,7 +68,7 @@ static ls_status read_named(const char *name, uint8_t **bytes, struct ls_idx *id
 }
 
 /* Sizes around the reader's first buffer, plain and gzipped. */
-START_TEST(test_read) {
+START_TEST(plain_and_gzipped_files_are_read) {
     static const uint32_t counts[] = {1, 65527, 65528, 65529, 131064, 131065, 300000};
     folder_clear();
     for (int i = 0; i < 14; i++) {
@@ -76,7 +76,7 @@ START_TEST(test_read) {
         uint8_t *written = idx_make(1, &counts[i / 2], NULL, 251, &size), *bytes;
         struct ls_idx idx;
         folder_write("x", written, size, i % 2);
-        ck_assert_works(read_named("x", &bytes, &idx));
+        assert_ok(read_named("x", &bytes, &idx));
         ck_assert_int_eq(idx.count, counts[i / 2]);
         ck_assert_mem_eq(idx.values, written + 8, counts[i / 2]);
         ls_free(bytes);
@@ -85,7 +85,7 @@ START_TEST(test_read) {
 }
 END_TEST
 
-START_TEST(test_read_bad) {
+START_TEST(bad_files_are_named) {
     uint8_t *bytes = NULL, huge[] = {0, 0, 8, 3, 127, 255, 255, 255, 0, 1, 0, 0, 0, 0, 255, 0, 1, 2, 3};
     struct ls_idx idx;
     folder_clear();
@@ -111,11 +111,11 @@ int main(void) {
     Suite *suite = suite_create("idx");
     TCase *tests = tcase_create("idx");
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, test_parse);
-    tcase_add_test(tests, test_truncated);
-    tcase_add_loop_test(tests, test_bad, 0, (int)(sizeof(bad) / sizeof(bad[0])));
-    tcase_add_test(tests, test_read);
-    tcase_add_test(tests, test_read_bad);
+    tcase_add_test(tests, a_file_is_parsed);
+    tcase_add_test(tests, every_truncation_is_refused);
+    tcase_add_loop_test(tests, bad_headers_are_refused, 0, (int)(sizeof(bad) / sizeof(bad[0])));
+    tcase_add_test(tests, plain_and_gzipped_files_are_read);
+    tcase_add_test(tests, bad_files_are_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

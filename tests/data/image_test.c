@@ -8,6 +8,8 @@
 #include "data/files.h"
 #include "data/fixture.h"
 #include "data/image.h"
+#include "data/jpeg.h"
+#include "data/png.h"
 #include "golden/golden.h"
 #include "harness.h"
 
@@ -19,7 +21,7 @@ static const char *const names[] = {"half.jpg",  "full.jpg",       "low.jpg",   
 static void read_golden(const char *name, const char *suffix, uint8_t **bytes, size_t *size) {
     char path[512];
     (void)snprintf(path, sizeof(path), IMAGES_GOLDEN "/%s%s", name, suffix);
-    ck_assert_works(ls_file_read(path, bytes, size));
+    assert_ok(ls_file_read(path, bytes, size));
 }
 
 static int difference(const uint8_t *a, const uint8_t *b, size_t count) {
@@ -33,19 +35,19 @@ static struct ls_image decode(const char *name, const struct ls_image_wish *wish
     size_t size;
     struct ls_image image;
     read_golden(name, "", &bytes, &size);
-    ck_assert_works(ls_image_decode(name, bytes, size, wish, &image));
+    assert_ok(ls_image_decode(name, bytes, size, wish, &image));
     ls_free(bytes);
     return image;
 }
 
 /* Pixel for pixel, or within one level where the JPEG library is another build. */
-START_TEST(test_decode_as_tensorflow) {
+START_TEST(images_are_decoded_as_in_tensorflow) {
     uint8_t *bytes, *wanted;
     size_t size, count;
     struct ls_image probed, image = decode(names[_i], &(struct ls_image_wish){0});
     read_golden(names[_i], ".pixels", &wanted, &count);
     read_golden(names[_i], "", &bytes, &size);
-    ck_assert_works(ls_image_probe(names[_i], bytes, size, &probed));
+    assert_ok(ls_image_probe(names[_i], bytes, size, &probed));
     ck_assert(probed.height == image.height && probed.width == image.width && probed.channels == image.channels);
     ck_assert_uint_eq((size_t)image.height * (size_t)image.width * (size_t)image.channels, count);
     ck_assert_int_le(difference(image.pixels, wanted, count), 1);
@@ -55,7 +57,7 @@ START_TEST(test_decode_as_tensorflow) {
 }
 END_TEST
 
-START_TEST(test_channels) {
+START_TEST(channels_are_converted) {
     for (int i = 0; i < NAMES; i++) {
         struct ls_image natural = decode(names[i], &(struct ls_image_wish){0});
         struct ls_image grey = decode(names[i], &(struct ls_image_wish){.channels = 1});
@@ -75,7 +77,7 @@ START_TEST(test_channels) {
 }
 END_TEST
 
-START_TEST(test_resize_as_tensorflow) {
+START_TEST(images_are_resized_as_in_tensorflow) {
     static const int sizes[][2] = {{50, 20}, {16, 16}, {37, 53}, {7, 90}, {1, 1}, {38, 54}};
     struct golden *golden = golden_open("resize.txt");
     for (int grey = 0; grey < 2; grey++) {
@@ -84,7 +86,7 @@ START_TEST(test_resize_as_tensorflow) {
             const struct golden_tensor *wanted =
                 golden_find(golden, "%s/%dx%d", grey ? "grey" : "color", sizes[i][0], sizes[i][1]);
             float *values = ls_alloc_array((size_t)wanted->count, sizeof(*values));
-            ck_assert_works(ls_image_to_unit(&image, sizes[i][0], sizes[i][1], values));
+            assert_ok(ls_image_to_unit(&image, sizes[i][0], sizes[i][1], values));
             for (int64_t j = 0; j < wanted->count; j++) require(fabsf(values[j] * 255.0F - wanted->values[j]) < 1e-4F);
             ls_free(values);
         }
@@ -94,19 +96,19 @@ START_TEST(test_resize_as_tensorflow) {
 }
 END_TEST
 
-START_TEST(test_encode) {
+START_TEST(an_encoded_image_comes_back) {
     struct ls_image image = decode("color.png", &(struct ls_image_wish){0}), again;
     uint8_t *bytes;
     size_t size, count = (size_t)image.height * (size_t)image.width * 3;
-    ck_assert_works(ls_png_encode(&image, &bytes, &size));
-    ck_assert_works(ls_image_decode("again", bytes, size, &(struct ls_image_wish){0}, &again));
+    assert_ok(ls_png_encode(&image, &bytes, &size));
+    assert_ok(ls_image_decode("again", bytes, size, &(struct ls_image_wish){0}, &again));
     ck_assert_int_eq(difference(image.pixels, again.pixels, count), 0);
     ls_free(again.pixels);
     ls_free(bytes);
     for (int channels = 1; channels <= 3; channels += 2) {
         image.channels = channels;
-        ck_assert_works(ls_jpeg_encode(&image, 95, &bytes, &size));
-        ck_assert_works(ls_image_decode("again", bytes, size, &(struct ls_image_wish){0}, &again));
+        assert_ok(ls_jpeg_encode(&image, 95, &bytes, &size));
+        assert_ok(ls_image_decode("again", bytes, size, &(struct ls_image_wish){0}, &again));
         ck_assert(again.height == image.height && again.width == image.width && again.channels == channels);
         ls_free(again.pixels);
         ls_free(bytes);
@@ -115,17 +117,17 @@ START_TEST(test_encode) {
 }
 END_TEST
 
-START_TEST(test_scaled) {
+START_TEST(a_jpeg_is_decoded_at_a_smaller_scale) {
     struct ls_image image = {256, 384, 3, ls_alloc(256 * 384 * 3)}, scaled;
     uint8_t *bytes;
     size_t size;
     for (int i = 0; i < 256 * 384; i++) memset(image.pixels + 3 * i, i % 384 / 2, 3);
-    ck_assert_works(ls_jpeg_encode(&image, 90, &bytes, &size));
-    ck_assert_works(ls_image_decode("scaled", bytes, size, &(struct ls_image_wish){3, 60, 60}, &scaled));
+    assert_ok(ls_jpeg_encode(&image, 90, &bytes, &size));
+    assert_ok(ls_image_decode("scaled", bytes, size, &(struct ls_image_wish){3, 60, 60}, &scaled));
     ck_assert(scaled.height == 64 && scaled.width == 96);
     for (int x = 0; x < 96; x++) ck_assert_int_le(abs(scaled.pixels[3 * x] - 2 * x), 4);
     ls_free(scaled.pixels);
-    ck_assert_works(ls_image_decode("scaled", bytes, size, &(struct ls_image_wish){3, 200, 60}, &scaled));
+    assert_ok(ls_image_decode("scaled", bytes, size, &(struct ls_image_wish){3, 200, 60}, &scaled));
     ck_assert(scaled.height == 256 && scaled.width == 384);
     ls_free(scaled.pixels);
     ls_free(bytes);
@@ -134,7 +136,7 @@ START_TEST(test_scaled) {
 END_TEST
 
 /* Every cut of a file is found, with an offset within what is there. */
-START_TEST(test_truncated) {
+START_TEST(every_truncation_is_found) {
     uint8_t *bytes;
     size_t size;
     read_golden(names[_i], "", &bytes, &size);
@@ -153,11 +155,15 @@ START_TEST(test_truncated) {
 }
 END_TEST
 
-START_TEST(test_other) {
+START_TEST(other_formats_are_named) {
     struct ls_image image;
     ck_assert_fails(ls_image_probe("a.jpg", NULL, 0, &image), LS_DATA_LOSS, "'a.jpg' is empty");
-    ck_assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"GIF89a", 6, &image), LS_DATA_LOSS,
-                    "'a.jpg' is neither a JPEG nor a PNG: at offset 0 it has 47 49");
+    ck_assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"GYF89a", 6, &image), LS_DATA_LOSS,
+                    "'a.jpg' is neither a JPEG nor a PNG: at offset 0 it has 47 59");
+    ck_assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"GIF89a", 6, &image), LS_DATA_LOSS, "'a.jpg' is a GIF");
+    ck_assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"BM6", 3, &image), LS_DATA_LOSS, "'a.jpg' is a BMP");
+    ck_assert_fails(ls_image_probe("a.jpg", (const uint8_t *)"RIFF\1\2\3\4WEBPVP8 ", 16, &image), LS_DATA_LOSS,
+                    "'a.jpg' is a WebP image by its first bytes, whatever its name says: convert it to JPEG or PNG");
 }
 END_TEST
 
@@ -165,13 +171,13 @@ int main(void) {
     Suite *suite = suite_create("image");
     TCase *tests = tcase_create("image");
     tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, test_decode_as_tensorflow, 0, NAMES);
-    tcase_add_test(tests, test_channels);
-    tcase_add_test(tests, test_resize_as_tensorflow);
-    tcase_add_test(tests, test_encode);
-    tcase_add_test(tests, test_scaled);
-    tcase_add_loop_test(tests, test_truncated, 0, NAMES);
-    tcase_add_test(tests, test_other);
+    tcase_add_loop_test(tests, images_are_decoded_as_in_tensorflow, 0, NAMES);
+    tcase_add_test(tests, channels_are_converted);
+    tcase_add_test(tests, images_are_resized_as_in_tensorflow);
+    tcase_add_test(tests, an_encoded_image_comes_back);
+    tcase_add_test(tests, a_jpeg_is_decoded_at_a_smaller_scale);
+    tcase_add_loop_test(tests, every_truncation_is_found, 0, NAMES);
+    tcase_add_test(tests, other_formats_are_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

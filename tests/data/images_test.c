@@ -1,11 +1,15 @@
 /* Folders of images, and the drawn shapes. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "data/dataset.h"
+#include "data/describe.h"
 #include "data/fixture.h"
 #include "data/image.h"
+#include "data/jpeg.h"
+#include "data/png.h"
 #include "harness.h"
 
 /* Writes a grey image of one shade. */
@@ -14,8 +18,7 @@ static void write_image(const char *name, int height, int width, int channels, u
     uint8_t *bytes;
     size_t size;
     memset(image.pixels, shade, (size_t)(height * width * channels));
-    ck_assert_works(strstr(name, ".png") ? ls_png_encode(&image, &bytes, &size)
-                                         : ls_jpeg_encode(&image, 95, &bytes, &size));
+    assert_ok(strstr(name, ".png") ? ls_png_encode(&image, &bytes, &size) : ls_jpeg_encode(&image, 95, &bytes, &size));
     folder_write(name, bytes, size, false);
     ls_free(bytes);
     ls_free(image.pixels);
@@ -35,15 +38,15 @@ static void write_folder(void) {
 static void check_example(const ls_dataset *dataset, int64_t index, int32_t label, float value) {
     float features[2048];
     int32_t got;
-    ck_assert_works(dataset->source->ops->read(dataset->source, index, features, &got));
+    assert_ok(dataset->source->ops->read(dataset->source, index, features, LS_LABELS(&got)));
     ck_assert_int_eq(got, label);
     for (int64_t i = 0; i < 3 * 4 * 3; i++) ck_assert_float_eq_tol(features[i], value, 1.01F / 255.0F);
 }
 
-START_TEST(test_read) {
+START_TEST(images_of_folders_are_read) {
     ls_dataset *dataset;
     write_folder();
-    ck_assert_works(ls_dataset_open(folder_path(), LS_DATASET(.image_height = 3, .image_width = 4), &dataset));
+    assert_ok(ls_dataset_open(folder_path(), LS_DATASET(.image_height = 3, .image_width = 4), &dataset));
     ck_assert_int_eq(ls_dataset_count(dataset), 4);
     ck_assert_int_eq(ls_dataset_num_classes(dataset), 2);
     ck_assert_str_eq(ls_dataset_class_name(dataset, 0), "Cat");
@@ -57,11 +60,11 @@ START_TEST(test_read) {
 }
 END_TEST
 
-/* What is not asked for is the first image's. */
-START_TEST(test_shape) {
+/* The first image gives the extents that no option asks for. */
+START_TEST(the_first_image_gives_the_shape) {
     ls_dataset *dataset;
     write_folder();
-    ck_assert_works(ls_dataset_images(folder_path(), LS_DATASET(.image_channels = 1), &dataset));
+    assert_ok(ls_dataset_images(folder_path(), LS_DATASET(.image_channels = 1), &dataset));
     ls_shape shape = ls_dataset_shape(dataset);
     ck_assert(shape.rank == 3 && shape.dims[0] == 10 && shape.dims[1] == 12 && shape.dims[2] == 1);
     ls_dataset_free(dataset);
@@ -72,7 +75,30 @@ START_TEST(test_shape) {
 }
 END_TEST
 
-START_TEST(test_splits) {
+static void describe_names(char digest[65]) {
+    ls_dataset *dataset;
+    char *lines;
+    assert_ok(ls_dataset_images(folder_path(), LS_DATASET(.image_channels = 1), &dataset));
+    assert_ok(ls_dataset_describe(dataset, &lines));
+    (void)snprintf(digest, 65, "%.64s", strstr(lines, "names_sha256=") + strlen("names_sha256="));
+    free(lines);
+    ls_dataset_free(dataset);
+}
+
+/* Workers whose folders differ in a file that nobody has looked into. */
+START_TEST(sizes_of_files_are_compared) {
+    char first[65], second[65], third[65];
+    write_folder();
+    describe_names(first);
+    describe_names(second);
+    ck_assert_str_eq(first, second);
+    write_image("Cat/9.JPG", 64, 64, 3, 77);
+    describe_names(third);
+    ck_assert_str_ne(first, third);
+}
+END_TEST
+
+START_TEST(folders_hold_splits) {
     ls_dataset *dataset = NULL;
     write_folder();
     ck_assert_fails(ls_dataset_images(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_NOT_FOUND,
@@ -82,10 +108,10 @@ START_TEST(test_splits) {
     for (int i = 0; i < 5; i++) folder_make_inside(folders[i]);
     write_image("train/a/1.png", 4, 4, 3, 0);
     write_image("validation/b/1.png", 4, 4, 3, 51);
-    ck_assert_works(ls_dataset_images(folder_path(), NULL, &dataset));
+    assert_ok(ls_dataset_images(folder_path(), NULL, &dataset));
     ck_assert(ls_dataset_count(dataset) == 1 && ls_dataset_num_classes(dataset) == 2);
     ls_dataset_free(dataset);
-    ck_assert_works(ls_dataset_images(folder_path(), LS_DATASET(.split = LS_TEST), &dataset));
+    assert_ok(ls_dataset_images(folder_path(), LS_DATASET(.split = LS_TEST), &dataset));
     check_example(dataset, 0, 1, 0.2F);
     ls_dataset_free(dataset);
     folder_make_inside("validation/c");
@@ -94,7 +120,7 @@ START_TEST(test_splits) {
 }
 END_TEST
 
-START_TEST(test_empty) {
+START_TEST(an_empty_folder_is_refused) {
     ls_dataset *dataset = NULL;
     folder_clear();
     folder_make_inside("a");
@@ -104,7 +130,7 @@ START_TEST(test_empty) {
 END_TEST
 
 /* A damaged image is an error that names it, or is left out and counted, whatever the number of threads. */
-START_TEST(test_damage) {
+START_TEST(a_damaged_image_is_named_or_left_out) {
     ls_dataset *dataset = NULL;
     float features[2048];
     int32_t label;
@@ -112,13 +138,13 @@ START_TEST(test_damage) {
     folder_truncate("Cat/9.JPG", 200);
     folder_truncate("dog/b.png", 60);
     const ls_dataset_options options = {.size = sizeof(options), .image_height = 3, .image_width = 4};
-    ck_assert_works(ls_dataset_images(folder_path(), &options, &dataset));
-    ck_assert_fails(dataset->source->ops->read(dataset->source, 1, features, &label), LS_DATA_LOSS,
+    assert_ok(ls_dataset_images(folder_path(), &options, &dataset));
+    ck_assert_fails(dataset->source->ops->read(dataset->source, 1, features, LS_LABELS(&label)), LS_DATA_LOSS,
                     "Cat/9.JPG' is damaged near offset");
     ls_dataset_free(dataset);
     ls_dataset_options skipping = options;
     skipping.damage = LS_DAMAGE_SKIPPED;
-    ck_assert_works(ls_dataset_images(folder_path(), &skipping, &dataset));
+    assert_ok(ls_dataset_images(folder_path(), &skipping, &dataset));
     ck_assert_int_eq(ls_dataset_count(dataset), 2);
     ck_assert_int_eq(ls_dataset_num_damaged(dataset), 2);
     ck_assert_str_eq(ls_dataset_class_name(dataset, 1), "dog");
@@ -134,20 +160,20 @@ START_TEST(test_damage) {
 }
 END_TEST
 
-START_TEST(test_shapes) {
+START_TEST(shapes_are_drawn) {
     ls_dataset *train, *test;
     static float a[64 * 64 * 3], b[64 * 64 * 3];
     int32_t label;
-    ck_assert_works(ls_dataset_open("shapes", LS_DATASET(.limit = 10), &train));
-    ck_assert_works(ls_dataset_open("shapes", LS_DATASET(.split = LS_TEST), &test));
+    assert_ok(ls_dataset_open("shapes", LS_DATASET(.limit = 10), &train));
+    assert_ok(ls_dataset_open("shapes", LS_DATASET(.split = LS_TEST), &test));
     ck_assert(ls_dataset_count(train) == 10 && ls_dataset_count(test) == 500);
     ck_assert_str_eq(ls_dataset_class_name(test, 1), "triangle");
     for (int i = 0; i < 10; i++) {
-        ck_assert_works(train->source->ops->read(train->source, i, a, &label));
+        assert_ok(train->source->ops->read(train->source, i, a, LS_LABELS(&label)));
         ck_assert_int_eq(label, i % 2);
-        ck_assert_works(train->source->ops->read(train->source, i, b, &label));
+        assert_ok(train->source->ops->read(train->source, i, b, LS_LABELS(&label)));
         ck_assert_mem_eq(a, b, sizeof(a));
-        ck_assert_works(test->source->ops->read(test->source, i, b, &label));
+        assert_ok(test->source->ops->read(test->source, i, b, LS_LABELS(&label)));
         ck_assert_mem_ne(a, b, sizeof(a));
     }
     ls_dataset_free(train);
@@ -159,12 +185,13 @@ int main(void) {
     Suite *suite = suite_create("images");
     TCase *tests = tcase_create("images");
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, test_read);
-    tcase_add_test(tests, test_shape);
-    tcase_add_test(tests, test_splits);
-    tcase_add_test(tests, test_empty);
-    tcase_add_test(tests, test_damage);
-    tcase_add_test(tests, test_shapes);
+    tcase_add_test(tests, images_of_folders_are_read);
+    tcase_add_test(tests, the_first_image_gives_the_shape);
+    tcase_add_test(tests, folders_hold_splits);
+    tcase_add_test(tests, sizes_of_files_are_compared);
+    tcase_add_test(tests, an_empty_folder_is_refused);
+    tcase_add_test(tests, a_damaged_image_is_named_or_left_out);
+    tcase_add_test(tests, shapes_are_drawn);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -20,10 +20,11 @@ struct numbered {
     int sizes[MOST];
 };
 
-static ls_status read_number(const struct ls_source *source, int64_t index, float *features, int32_t *label) {
+static ls_status read_number(const struct ls_source *source, int64_t index, float *features,
+                             const struct ls_targets *targets) {
     (void)source;
     features[0] = (float)index;
-    *label = 0;
+    *targets->labels = 0;
     return LS_OK;
 }
 
@@ -55,7 +56,7 @@ static int read_numbers(FILE *file, int *numbers, int count) {
     return count;
 }
 
-START_TEST(test_order_of_tf_data) {
+START_TEST(the_order_is_that_of_tf_data) {
     FILE *golden = fopen(FILES_GOLDEN "/interleave.txt", "re");
     int head[3], sizes[MOST], wanted[MOST], cases = 0;
     ck_assert_ptr_nonnull(golden);
@@ -64,12 +65,12 @@ START_TEST(test_order_of_tf_data) {
         read_numbers(golden, sizes, head[2]);
         struct numbered *source = make_numbered(&in_files, sizes, head[2]);
         read_numbers(golden, wanted, (int)source->source.count);
-        ck_assert_works(ls_dataset_from_source(&source->source,
-                                               LS_DATASET(.interleave = head[0], .block_length = head[1]), &dataset));
+        assert_ok(ls_dataset_from_source(&source->source, LS_DATASET(.interleave = head[0], .block_length = head[1]),
+                                         &dataset));
         for (int64_t i = 0; i < ls_dataset_count(dataset); i++) {
             float number;
             int32_t label;
-            ck_assert_works(dataset->source->ops->read(dataset->source, i, &number, &label));
+            assert_ok(dataset->source->ops->read(dataset->source, i, &number, LS_LABELS(&label)));
             ck_assert_msg(number == (float)wanted[i], "case %d: example %d is %g, tf.data has %d", cases, (int)i,
                           (double)number, wanted[i]);
         }
@@ -80,7 +81,7 @@ START_TEST(test_order_of_tf_data) {
 }
 END_TEST
 
-START_TEST(test_mistakes) {
+START_TEST(bad_interleaving_is_refused) {
     static const int sizes[] = {3, 2};
     ls_dataset *dataset = NULL;
     ck_assert_fails(
@@ -97,21 +98,21 @@ START_TEST(test_mistakes) {
 END_TEST
 
 /* Every truncation and every changed byte of a packed file is an error that names it. */
-START_TEST(test_damaged_zlib) {
+START_TEST(damaged_zlib_is_named) {
     uint8_t *bytes, *output = NULL;
     size_t size, length;
-    ck_assert_works(ls_file_read(FILES_GOLDEN "/zlib.tfrecord", &bytes, &size));
-    ck_assert(ls_is_zlib(bytes));
-    ck_assert_works(ls_inflate_zlib("whole", bytes, size, &output, &length));
+    assert_ok(ls_file_read(FILES_GOLDEN "/zlib.tfrecord", &bytes, &size));
+    ck_assert(ls_reader_is_zlib(bytes));
+    assert_ok(ls_reader_inflate_zlib("whole", bytes, size, &output, &length));
     ls_free(output);
     output = NULL;
     for (size_t at = 0; at < size; at++) {
         uint8_t *part = malloc(at ? at : 1);
         memcpy(part, bytes, at);
-        ck_assert_fails(ls_inflate_zlib("a.tfrecord", part, at, &output, &length), LS_DATA_LOSS, "'a.tfrecord'");
+        ck_assert_fails(ls_reader_inflate_zlib("a.tfrecord", part, at, &output, &length), LS_DATA_LOSS, "'a.tfrecord'");
         free(part);
         bytes[at] ^= 0x11;
-        if (!ls_inflate_zlib("a.tfrecord", bytes, size, &output, &length))
+        if (!ls_reader_inflate_zlib("a.tfrecord", bytes, size, &output, &length))
             ck_assert_msg(at < 2, "byte %zu", at); /* the header's level says nothing */
         bytes[at] ^= 0x11;
         ls_free(output);
@@ -129,9 +130,9 @@ int main(void) {
     Suite *suite = suite_create("interleave");
     TCase *tests = tcase_create("interleave");
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, test_order_of_tf_data);
-    tcase_add_test(tests, test_mistakes);
-    tcase_add_test(tests, test_damaged_zlib);
+    tcase_add_test(tests, the_order_is_that_of_tf_data);
+    tcase_add_test(tests, bad_interleaving_is_refused);
+    tcase_add_test(tests, damaged_zlib_is_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -18,16 +18,16 @@ static int32_t labels[64];
 static ls_dataset *make(const ls_map *maps) {
     ls_dataset *dataset;
     for (int i = 0; i < 64 * COUNT; i++) pixels[i] = (float)i + 1;
-    ck_assert_works(ls_dataset_arrays(pixels, LS_SHAPE(HEIGHT, WIDTH, 2), labels, 64, 1,
-                                      LS_DATASET(.maps = maps, .seed = 5), &dataset));
+    assert_ok(ls_dataset_arrays(pixels, LS_SHAPE(HEIGHT, WIDTH, 2), labels, 64, 1, LS_DATASET(.maps = maps, .seed = 5),
+                                &dataset));
     return dataset;
 }
 
 static void read_one(const ls_dataset *dataset, int64_t example, int64_t pass, float *features) {
     struct ls_read_buffers kept = {0};
     int32_t label;
-    ck_assert_works(ls_dataset_read(dataset, &(struct ls_row){example, pass}, &kept, features, &label));
-    ls_read_buffers_free(&kept);
+    assert_ok(ls_dataset_read(dataset, &(struct ls_row){example, pass}, &kept, features, LS_LABELS(&label)));
+    ls_dataset_read_buffers_free(&kept);
 }
 
 static float at(int64_t example, int y, int x, int c) {
@@ -35,7 +35,7 @@ static float at(int64_t example, int y, int x, int c) {
     return inside ? (float)(example * COUNT + (y * WIDTH + x) * 2 + c + 1) : 0;
 }
 
-START_TEST(test_flip) {
+START_TEST(flips_mirror_whole_images) {
     ls_dataset *dataset = make(LS_MAPS(ls_random_flip()));
     int flipped = 0;
     for (int64_t i = 0; i < 64; i++) {
@@ -53,7 +53,7 @@ START_TEST(test_flip) {
 }
 END_TEST
 
-START_TEST(test_crop) {
+START_TEST(crops_lie_inside) {
     ls_dataset *dataset = make(LS_MAPS(ls_random_crop(2, 0, 1)));
     ls_shape shape = ls_dataset_shape(dataset);
     bool seen[4][3] = {{false}};
@@ -82,7 +82,7 @@ START_TEST(test_crop) {
 }
 END_TEST
 
-START_TEST(test_arithmetic) {
+START_TEST(rescaling_and_brightness_are_exact) {
     float features[COUNT];
     ls_dataset *dataset = make(LS_MAPS(ls_rescale(2, -1), ls_normalise(.mean = {1, 2}, .deviation = {4, 8})));
     read_one(dataset, 0, 0, features);
@@ -111,7 +111,7 @@ START_TEST(test_arithmetic) {
 END_TEST
 
 /* Draws depend on example, pass and stage, and on nothing else. */
-START_TEST(test_random) {
+START_TEST(draws_depend_on_example_pass_and_stage) {
     ls_dataset *dataset = make(LS_MAPS(ls_random_brightness(1), ls_random_brightness(1)));
     float first[COUNT], again[COUNT], pass[COUNT], other[COUNT];
     read_one(dataset, 7, 2, first);
@@ -135,7 +135,7 @@ static ls_status sum(void *context, const ls_map_call *call) {
     return LS_OK;
 }
 
-START_TEST(test_function) {
+START_TEST(a_function_maps_an_example) {
     bool fails = false;
     struct ls_read_buffers kept = {0};
     float output = 0;
@@ -143,17 +143,17 @@ START_TEST(test_function) {
     ls_dataset *dataset = make(LS_MAPS(ls_map_function(sum, &fails, .shape = LS_SHAPE(1))));
     ls_shape shape = ls_dataset_shape(dataset);
     ck_assert(shape.rank == 1 && shape.dims[0] == 1);
-    ck_assert_works(ls_dataset_read(dataset, &(struct ls_row){0, 4}, &kept, &output, &label));
+    assert_ok(ls_dataset_read(dataset, &(struct ls_row){0, 4}, &kept, &output, LS_LABELS(&label)));
     ck_assert(output == COUNT * (COUNT + 1) / 2 && label == 4);
     fails = true;
-    ck_assert_fails(ls_dataset_read(dataset, &(struct ls_row){9, 0}, &kept, &output, &label), LS_OUT_OF_RANGE,
-                    "failed at example 9");
-    ls_read_buffers_free(&kept);
+    ck_assert_fails(ls_dataset_read(dataset, &(struct ls_row){9, 0}, &kept, &output, LS_LABELS(&label)),
+                    LS_OUT_OF_RANGE, "failed at example 9");
+    ls_dataset_read_buffers_free(&kept);
     ls_dataset_free(dataset);
 }
 END_TEST
 
-START_TEST(test_mistakes) {
+START_TEST(bad_stages_are_refused) {
     static const struct {
         ls_map map;
         const char *says;
@@ -179,12 +179,12 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("map");
     TCase *tests = tcase_create("map");
-    tcase_add_test(tests, test_flip);
-    tcase_add_test(tests, test_crop);
-    tcase_add_test(tests, test_arithmetic);
-    tcase_add_test(tests, test_random);
-    tcase_add_test(tests, test_function);
-    tcase_add_test(tests, test_mistakes);
+    tcase_add_test(tests, flips_mirror_whole_images);
+    tcase_add_test(tests, crops_lie_inside);
+    tcase_add_test(tests, rescaling_and_brightness_are_exact);
+    tcase_add_test(tests, draws_depend_on_example_pass_and_stage);
+    tcase_add_test(tests, a_function_maps_an_example);
+    tcase_add_test(tests, bad_stages_are_refused);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

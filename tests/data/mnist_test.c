@@ -9,32 +9,32 @@
 static void check_example(const ls_dataset *dataset, int64_t index, int pixels) {
     float features[64];
     int32_t label;
-    ck_assert_works(dataset->source->ops->read(dataset->source, index, features, &label));
+    assert_ok(dataset->source->ops->read(dataset->source, index, features, LS_LABELS(&label)));
     ck_assert_int_eq(label, index % 10);
     for (int i = 0; i < pixels; i++) require(features[i] == (float)((index * pixels + i) % 256) / 255.0F);
 }
 
-START_TEST(test_read) {
+START_TEST(both_splits_are_read) {
     bool gzipped = _i;
     ls_dataset *dataset;
     folder_clear();
     idx_write_split("train", 50, 4, 5, gzipped);
     idx_write_split("t10k", 20, 4, 5, gzipped);
-    ck_assert_works(ls_dataset_mnist(folder_path(), NULL, &dataset));
+    assert_ok(ls_dataset_mnist(folder_path(), NULL, &dataset));
     ls_shape shape = ls_dataset_shape(dataset);
     ck_assert(shape.rank == 3 && shape.dims[0] == 4 && shape.dims[1] == 5 && shape.dims[2] == 1);
     ck_assert_int_eq(ls_dataset_count(dataset), 50);
     ck_assert_int_eq(ls_dataset_num_classes(dataset), 10);
     for (int64_t i = 0; i < 50; i++) check_example(dataset, i, 20);
     ls_dataset_free(dataset);
-    ck_assert_works(ls_dataset_mnist(folder_path(), LS_DATASET(.split = LS_TEST, .limit = 7), &dataset));
+    assert_ok(ls_dataset_mnist(folder_path(), LS_DATASET(.split = LS_TEST, .limit = 7), &dataset));
     ck_assert_int_eq(ls_dataset_count(dataset), 7);
     ls_dataset_free(dataset);
 }
 END_TEST
 
 /* As some archives unpack them. */
-START_TEST(test_dotted_names) {
+START_TEST(dotted_names_are_found) {
     size_t size;
     ls_dataset *dataset;
     folder_clear();
@@ -42,7 +42,7 @@ START_TEST(test_dotted_names) {
     folder_write("train-images.idx3-ubyte", images, size, false);
     uint8_t *labels = idx_make(1, (uint32_t[]){3}, (uint8_t[]){0, 46, 1}, 0, &size);
     folder_write("train-labels.idx1-ubyte.gz", labels, size, true);
-    ck_assert_works(ls_dataset_mnist(folder_path(), NULL, &dataset));
+    assert_ok(ls_dataset_mnist(folder_path(), NULL, &dataset));
     ck_assert_int_eq(ls_dataset_num_classes(dataset), 47);
     ls_dataset_free(dataset);
     ls_free(images);
@@ -50,7 +50,7 @@ START_TEST(test_dotted_names) {
 }
 END_TEST
 
-START_TEST(test_missing) {
+START_TEST(missing_files_are_named) {
     ls_dataset *dataset = NULL;
     folder_clear();
     ck_assert_fails(ls_dataset_mnist(NULL, NULL, &dataset), LS_INVALID_ARGUMENT, "no folder");
@@ -65,7 +65,7 @@ START_TEST(test_missing) {
 }
 END_TEST
 
-START_TEST(test_mismatch) {
+START_TEST(files_that_disagree_are_refused) {
     ls_dataset *dataset = NULL;
     size_t size;
     folder_clear();
@@ -85,7 +85,7 @@ START_TEST(test_mismatch) {
 }
 END_TEST
 
-START_TEST(test_truncated) {
+START_TEST(a_truncated_file_is_named) {
     ls_dataset *dataset = NULL;
     folder_clear();
     idx_write_split("train", 5, 2, 2, false);
@@ -105,11 +105,11 @@ int main(void) {
     Suite *suite = suite_create("mnist");
     TCase *tests = tcase_create("mnist");
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_loop_test(tests, test_read, 0, 2);
-    tcase_add_test(tests, test_dotted_names);
-    tcase_add_test(tests, test_missing);
-    tcase_add_test(tests, test_mismatch);
-    tcase_add_test(tests, test_truncated);
+    tcase_add_loop_test(tests, both_splits_are_read, 0, 2);
+    tcase_add_test(tests, dotted_names_are_found);
+    tcase_add_test(tests, missing_files_are_named);
+    tcase_add_test(tests, files_that_disagree_are_refused);
+    tcase_add_test(tests, a_truncated_file_is_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

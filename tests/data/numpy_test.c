@@ -15,25 +15,25 @@ static void check_golden(const ls_dataset *dataset) {
     for (int64_t i = 0; i < ls_dataset_count(dataset); i++) {
         float features[12];
         int32_t label;
-        ck_assert_works(dataset->source->ops->read(dataset->source, i, features, &label));
+        assert_ok(dataset->source->ops->read(dataset->source, i, features, LS_LABELS(&label)));
         ck_assert_int_eq(label, i % 3);
         for (int p = 0; p < 12; p++) ck_assert(features[p] == (float)((40 * i + 7 * p) % 256) / 255.0F);
     }
 }
 
-START_TEST(test_numpy) {
+START_TEST(files_of_numpy_are_read) {
     ls_dataset *dataset = NULL;
     ls_shape shape = LS_SHAPE(4, 3, 1);
-    ck_assert_works(ls_dataset_open(FILES_GOLDEN "/stored.npz", NULL, &dataset));
+    assert_ok(ls_dataset_open(FILES_GOLDEN "/stored.npz", NULL, &dataset));
     ls_shape got = ls_dataset_shape(dataset);
     ck_assert(ls_dataset_count(dataset) == 5 && ls_dataset_num_classes(dataset) == 3 && dataset->source->bytes);
     ck_assert_mem_eq(&got, &shape, sizeof(shape));
     check_golden(dataset);
     ls_dataset_free(dataset);
-    ck_assert_works(ls_dataset_numpy(FILES_GOLDEN "/stored.npz", LS_DATASET(.split = LS_TEST), &dataset));
+    assert_ok(ls_dataset_numpy(FILES_GOLDEN "/stored.npz", LS_DATASET(.split = LS_TEST), &dataset));
     ck_assert_int_eq(ls_dataset_count(dataset), 2);
     ls_dataset_free(dataset);
-    ck_assert_works(ls_dataset_numpy(FILES_GOLDEN "/packed.npz", NULL, &dataset));
+    assert_ok(ls_dataset_numpy(FILES_GOLDEN "/packed.npz", NULL, &dataset));
     got = ls_dataset_shape(dataset);
     ck_assert(!dataset->source->bytes);
     ck_assert_mem_eq(&got, &shape, sizeof(shape));
@@ -52,15 +52,15 @@ static ls_status parse(const char *header, size_t data, struct ls_npy *npy) {
     return ls_npy_parse("a.npy", bytes, 10 + length + data, npy);
 }
 
-START_TEST(test_types) {
+START_TEST(types_are_parsed_or_refused) {
     struct ls_npy npy = {.item = -1};
     uint8_t *bytes;
     size_t size;
-    ck_assert_works(parse("{'descr': '<i2', 'fortran_order': False, 'shape': (3, 2), }", 12, &npy));
+    assert_ok(parse("{'descr': '<i2', 'fortran_order': False, 'shape': (3, 2), }", 12, &npy));
     ck_assert(npy.kind == 'i' && npy.item == 2 && npy.count == 6 && npy.shape.rank == 2 && npy.shape.dims[0] == 3);
-    ck_assert_works(parse("{'shape': (), 'descr': '|b1', 'fortran_order': True}", 1, &npy));
+    assert_ok(parse("{'shape': (), 'descr': '|b1', 'fortran_order': True}", 1, &npy));
     ck_assert(npy.count == 1 && npy.shape.rank == 0);
-    ck_assert_works(parse("{'descr': '<f8', 'fortran_order': False, 'shape': (0,)}", 0, &npy));
+    assert_ok(parse("{'descr': '<f8', 'fortran_order': False, 'shape': (0,)}", 0, &npy));
     ck_assert_int_eq(npy.count, 0);
     npy.item = -1;
     static const struct {
@@ -69,9 +69,15 @@ START_TEST(test_types) {
         ls_status status;
         const char *says;
     } bad[] = {
-        {"{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", 4, LS_UNIMPLEMENTED, "elements of type '>f4'"},
-        {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", 8, LS_UNIMPLEMENTED, "elements of type '<c8'"},
-        {"{'descr': '<f2', 'fortran_order': False, 'shape': (1,)}", 2, LS_UNIMPLEMENTED, "elements of type '<f2'"},
+        {"{'descr': '>f4', 'fortran_order': False, 'shape': (1,)}", 4, LS_UNIMPLEMENTED,
+         "elements of type '>f4': little-endian"},
+        {"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", 8, LS_UNIMPLEMENTED,
+         "elements of type '|O': little"},
+        {"{'descr': '<U10', 'fortran_order': False, 'shape': (1,)}", 40, LS_UNIMPLEMENTED, "type '<U10': little"},
+        {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", 8, LS_UNIMPLEMENTED,
+         "elements of type '<c8': little-endian"},
+        {"{'descr': '<f2', 'fortran_order': False, 'shape': (1,)}", 2, LS_UNIMPLEMENTED,
+         "elements of type '<f2': little-endian"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", 4, LS_DATA_LOSS, "a bad shape"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (9,9,9,9,9,9,9,9,9)}", 4, LS_DATA_LOSS, "more axes"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (9000000000, 9000000000)}", 4, LS_DATA_LOSS, "too large"},
@@ -84,14 +90,14 @@ START_TEST(test_types) {
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         ck_assert_fails(parse(bad[i].header, bad[i].data, &npy), bad[i].status, bad[i].says);
-    ck_assert_works(ls_file_read(FILES_GOLDEN "/fortran.npy", &bytes, &size));
+    assert_ok(ls_file_read(FILES_GOLDEN "/fortran.npy", &bytes, &size));
     ck_assert_fails(ls_npy_parse("f.npy", bytes, size, &npy), LS_UNIMPLEMENTED, "Fortran's order");
     ls_free(bytes);
     ck_assert_int_eq(npy.item, -1);
 }
 END_TEST
 
-START_TEST(test_values) {
+START_TEST(values_are_converted) {
     static const int16_t numbers[] = {-2, 300};
     static const double doubles[] = {0.25, -1e10};
     static const uint8_t bytes[] = {0, 255};
@@ -111,13 +117,13 @@ START_TEST(test_values) {
 END_TEST
 
 /* Every change of a byte of the archive that could matter is an error; none is a crash. */
-START_TEST(test_damaged_archive) {
+START_TEST(a_damaged_archive_is_found) {
     static const char *const archives[] = {FILES_GOLDEN "/stored.npz", FILES_GOLDEN "/packed.npz"};
     uint8_t *bytes, *right;
     size_t size, length;
     int found = 0;
-    ck_assert_works(ls_file_read(archives[_i], &bytes, &size));
-    ck_assert_works(ls_zip_read("a.npz", bytes, size, "x_train.npy", &right, &length));
+    assert_ok(ls_file_read(archives[_i], &bytes, &size));
+    assert_ok(ls_zip_read("a.npz", bytes, size, "x_train.npy", &right, &length));
     for (size_t at = 0; at < size; at++) {
         uint8_t *output = NULL;
         size_t got;
@@ -139,7 +145,7 @@ START_TEST(test_damaged_archive) {
 }
 END_TEST
 
-START_TEST(test_mistakes) {
+START_TEST(wrong_arrays_are_refused) {
     ls_dataset *dataset = NULL;
     char header[LS_NPY_HEADER + 16] = {0};
     folder_clear();
@@ -148,14 +154,18 @@ START_TEST(test_mistakes) {
     ck_assert_fails(ls_dataset_open(folder_path(), NULL, &dataset), LS_NOT_FOUND, "y_train.npy");
     ls_npy_header("<f4", &LS_SHAPE(2), header);
     folder_write("y_train.npy", header, LS_NPY_HEADER + 8, false);
-    ck_assert_fails(ls_dataset_open(folder_path(), NULL, &dataset), LS_INVALID_ARGUMENT, "y must be integers");
+    assert_ok(ls_dataset_open(folder_path(), NULL, &dataset)); /* a regression */
+    ls_dataset_free(ls_steal(dataset));
     ls_npy_header("|u1", &LS_SHAPE(3), header);
     folder_write("y_train.npy", header, LS_NPY_HEADER + 3, false);
-    ck_assert_fails(ls_dataset_open(folder_path(), NULL, &dataset), LS_INVALID_ARGUMENT, "y has 3 elements");
+    ck_assert_fails(ls_dataset_open(folder_path(), NULL, &dataset), LS_INVALID_ARGUMENT,
+                    "y_train has shape (3), x_train has 2 examples");
     ls_npy_header("|i1", &LS_SHAPE(2), header);
     header[LS_NPY_HEADER] = -1;
     folder_write("y_train.npy", header, LS_NPY_HEADER + 2, false);
     ck_assert_fails(ls_dataset_open(folder_path(), NULL, &dataset), LS_DATA_LOSS, "label -1 of example 0");
+    ck_assert_fails(ls_dataset_open(folder_path(), NULL, &dataset), LS_DATA_LOSS,
+                    "for a regression save it as float32");
     ck_assert_ptr_null(dataset);
 }
 END_TEST
@@ -164,11 +174,11 @@ int main(void) {
     Suite *suite = suite_create("numpy");
     TCase *tests = tcase_create("numpy");
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, test_numpy);
-    tcase_add_test(tests, test_types);
-    tcase_add_test(tests, test_values);
-    tcase_add_loop_test(tests, test_damaged_archive, 0, 2);
-    tcase_add_test(tests, test_mistakes);
+    tcase_add_test(tests, files_of_numpy_are_read);
+    tcase_add_test(tests, types_are_parsed_or_refused);
+    tcase_add_test(tests, values_are_converted);
+    tcase_add_loop_test(tests, a_damaged_archive_is_found, 0, 2);
+    tcase_add_test(tests, wrong_arrays_are_refused);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

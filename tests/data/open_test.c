@@ -7,12 +7,12 @@
 
 static void check_kind(const char *name, const ls_dataset_options *options, const char *kind) {
     ls_dataset *dataset;
-    ck_assert_works(ls_dataset_open(name, options, &dataset));
+    assert_ok(ls_dataset_open(name, options, &dataset));
     ck_assert_str_eq(dataset->source->kind, kind);
     ls_dataset_free(dataset);
 }
 
-START_TEST(test_kinds) {
+START_TEST(a_name_decides_the_kind) {
     folder_clear();
     check_kind("digits", LS_DATASET(.limit = 10), "digits");
     cifar10_write("data_batch_1.bin", 1, 0, false);
@@ -28,7 +28,7 @@ START_TEST(test_kinds) {
 }
 END_TEST
 
-START_TEST(test_unknown) {
+START_TEST(unknown_names_are_refused) {
     ls_dataset *dataset = NULL;
     folder_clear();
     ck_assert_fails(ls_dataset_open("mnits", NULL, &dataset), LS_NOT_FOUND, "no dataset 'mnits' is built in");
@@ -46,8 +46,8 @@ int main(void) {
     Suite *suite = suite_create("open");
     TCase *tests = tcase_create("open");
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
-    tcase_add_test(tests, test_kinds);
-    tcase_add_test(tests, test_unknown);
+    tcase_add_test(tests, a_name_decides_the_kind);
+    tcase_add_test(tests, unknown_names_are_refused);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

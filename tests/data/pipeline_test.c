@@ -9,7 +9,7 @@
 
 #define MOST 4096
 
-/* What all replicas of all workers get at one step, one after the other by replica id. */
+/* The rows that all replicas of all workers get at one step, one after the other by replica id. */
 struct step {
     int64_t rows[16], total;
     float examples[MOST];
@@ -19,7 +19,7 @@ static struct ls_pipeline *open_pipeline(const ls_dataset *dataset, int replicas
                                          int workers) {
     struct ls_pipeline *pipeline;
     const struct ls_pipeline_config config = {dataset, replicas, first, local, worker, workers};
-    ck_assert_works(ls_pipeline_new(&config, &pipeline));
+    assert_ok(ls_pipeline_new(&config, &pipeline));
     return pipeline;
 }
 
@@ -29,7 +29,7 @@ static void read_replica(const struct ls_pipeline *pipeline, int local, int repl
     ck_assert_int_le(rows, ls_pipeline_max_rows(pipeline));
     ck_assert_int_le(step->total + rows, MOST);
     float *examples = step->examples + step->total;
-    ck_assert_works(ls_pipeline_read(pipeline, local, examples, labels));
+    assert_ok(ls_pipeline_read(pipeline, local, examples, LS_LABELS(labels)));
     for (int64_t i = 0; i < rows; i++) require(labels[i] == (int64_t)examples[i] % 7);
     step->rows[replica] = rows;
     step->total += rows;
@@ -43,7 +43,7 @@ static void read_step(const ls_dataset *dataset, int workers, const int *locals,
     for (int worker = 0; worker < workers; worker++) replicas += locals[worker];
     for (int worker = 0; worker < workers; first += locals[worker++]) {
         struct ls_pipeline *pipeline = open_pipeline(dataset, replicas, first, locals[worker], worker, workers);
-        ck_assert_works(ls_pipeline_seek(pipeline, epoch, index));
+        assert_ok(ls_pipeline_seek(pipeline, epoch, index));
         for (int local = 0; local < locals[worker]; local++) read_replica(pipeline, local, first + local, step);
         ls_pipeline_free(pipeline);
     }
@@ -57,7 +57,7 @@ static int64_t steps_of(const ls_dataset *dataset) {
 }
 
 /* One order whatever the layout, and for equal replica counts the same slices; every example once in each pass. */
-START_TEST(test_layouts) {
+START_TEST(one_order_holds_for_all_layouts) {
     static const struct {
         int workers, locals[6];
     } layouts[] = {{1, {4}}, {2, {2, 2}},    {4, {1, 1, 1, 1}}, {2, {1, 3}},
@@ -95,7 +95,7 @@ static int64_t read_epoch(const ls_dataset *dataset, int64_t epoch, float *examp
     return total;
 }
 
-START_TEST(test_shuffle) {
+START_TEST(shuffling_changes_the_order_as_asked_for) {
     float first[300], second[300];
     for (int shuffle = LS_SHUFFLE_EACH_EPOCH; shuffle <= LS_SHUFFLE_NEVER; shuffle++) {
         ls_dataset *dataset =
@@ -103,7 +103,7 @@ START_TEST(test_shuffle) {
         ck_assert_int_eq(read_epoch(dataset, 0, first), 300);
         ck_assert_int_eq(read_epoch(dataset, 1, second), 300);
         ck_assert_int_eq(memcmp(first, second, sizeof(first)) == 0, shuffle != LS_SHUFFLE_EACH_EPOCH);
-        ck_assert_int_eq(memcmp(first, first + 100, 100 * sizeof(float)) == 0, shuffle == LS_SHUFFLE_NEVER);
+        ck_assert_int_eq(memcmp(first, first + 100, 100 * sizeof(float)) == 0, shuffle != LS_SHUFFLE_EACH_EPOCH);
         for (int pass = 0; pass < 3; pass++) {
             bool seen[100] = {0};
             for (int i = 0; i < 100; i++) {
@@ -118,7 +118,7 @@ START_TEST(test_shuffle) {
 }
 END_TEST
 
-START_TEST(test_seed) {
+START_TEST(the_seed_decides_the_order) {
     float first[100], second[100];
     ls_dataset *dataset = numbers_make(100, LS_DATASET(.seed = 1)), *other = numbers_make(100, LS_DATASET(.seed = 2));
     (void)read_epoch(dataset, 0, first);
@@ -132,7 +132,7 @@ START_TEST(test_seed) {
 END_TEST
 
 /* Any order of seeks gives what going through in order gives. */
-START_TEST(test_seek) {
+START_TEST(any_order_of_seeks_gives_the_same_batches) {
     ls_dataset *dataset = numbers_make(50, LS_DATASET(.batch_size = 70, .repeat = 5)); /* batches over several passes */
     struct ls_pipeline *pipeline = open_pipeline(dataset, 3, 1, 2, 0, 1);
     ck_assert_int_eq(ls_pipeline_steps(pipeline), 4);
@@ -140,7 +140,7 @@ START_TEST(test_seek) {
     for (size_t i = 0; i < sizeof(positions) / sizeof(positions[0]); i++) {
         struct step fresh, step = {.total = 0};
         read_step(dataset, 1, (const int[]){3}, positions[i][0], positions[i][1], &fresh);
-        ck_assert_works(ls_pipeline_seek(pipeline, positions[i][0], positions[i][1]));
+        assert_ok(ls_pipeline_seek(pipeline, positions[i][0], positions[i][1]));
         ck_assert_int_eq(ls_pipeline_global_rows(pipeline), fresh.total);
         read_replica(pipeline, 0, 1, &step);
         read_replica(pipeline, 1, 2, &step);
@@ -157,7 +157,7 @@ START_TEST(test_seek) {
 END_TEST
 
 /* More replicas than rows: the last ones get nothing. */
-START_TEST(test_short_batch) {
+START_TEST(the_last_replicas_of_a_short_batch_get_nothing) {
     struct step step;
     ls_dataset *dataset = numbers_make(34, LS_DATASET(.batch_size = 32));
     read_step(dataset, 2, (const int[]){2, 2}, 0, 1, &step);
@@ -171,7 +171,7 @@ START_TEST(test_short_batch) {
 END_TEST
 
 /* TensorFlow's rule: DATA covers each pass once, OFF once on each worker. */
-START_TEST(test_tensorflow) {
+START_TEST(sharding_follows_tensorflow) {
     for (int shard = LS_SHARD_DATA; shard <= LS_SHARD_OFF; shard++) {
         ls_dataset *dataset =
             numbers_make(45, LS_DATASET(.batch_size = 7, .repeat = 2, .division = LS_DIVIDE_TENSORFLOW,
@@ -198,7 +198,7 @@ static void check_refused(const ls_dataset *dataset, struct ls_pipeline_config c
     ck_assert_ptr_null(pipeline);
 }
 
-START_TEST(test_refused) {
+START_TEST(bad_layouts_are_refused) {
     ls_dataset *dataset = numbers_make(10, LS_DATASET(.division = LS_DIVIDE_TENSORFLOW));
     check_refused(dataset, (struct ls_pipeline_config){NULL, 3, 0, 1, 0, 2},
                   "worker 0 has 1 (from 0) of 3 on 2 workers");
@@ -227,18 +227,19 @@ struct reader {
 
 static void *read_in_thread(void *argument) {
     struct reader *reader = argument;
-    return (void *)(intptr_t)ls_pipeline_read(reader->pipeline, reader->local, reader->features, reader->labels);
+    return (void *)(intptr_t)ls_pipeline_read(reader->pipeline, reader->local, reader->features,
+                                              LS_LABELS(reader->labels));
 }
 
 /* Replica threads read at once, of digits too, which are drawn at the first reading. Two readers share each replica. */
-START_TEST(test_threads) {
+START_TEST(replica_threads_read_at_once) {
     static struct reader readers[8];
     ls_dataset *dataset;
-    ck_assert_works(ls_dataset_digits(LS_DATASET(.batch_size = 64, .limit = 640), &dataset));
+    assert_ok(ls_dataset_digits(LS_DATASET(.batch_size = 64, .limit = 640), &dataset));
     struct ls_pipeline *pipeline = open_pipeline(dataset, 4, 0, 4, 0, 1);
     for (int64_t step = 0; step < 2 * ls_pipeline_steps(pipeline); step++) {
         pthread_t threads[8];
-        ck_assert_works(ls_pipeline_seek(pipeline, step / 10, step % 10));
+        assert_ok(ls_pipeline_seek(pipeline, step / 10, step % 10));
         for (int i = 0; i < 8; i++) {
             readers[i].pipeline = pipeline;
             readers[i].local = i / 2;
@@ -247,7 +248,7 @@ START_TEST(test_threads) {
         for (int i = 0; i < 8; i++) {
             void *status;
             ck_assert_int_eq(pthread_join(threads[i], &status), 0);
-            ck_assert_int_eq((intptr_t)status, LS_OK);
+            assert_ok((ls_status)(intptr_t)status);
         }
         for (int i = 0; i < 8; i += 2) {
             ck_assert_mem_eq(readers[i].features, readers[i + 1].features, sizeof(readers[i].features));
@@ -259,18 +260,43 @@ START_TEST(test_threads) {
 }
 END_TEST
 
+/* tf.data's shuffle(reshuffle_each_iteration=False).repeat(3): each pass has the order of the first, in each epoch. */
+START_TEST(shuffling_once_repeats_the_first_order) {
+    ls_dataset *dataset = numbers_make(10, LS_DATASET(.batch_size = 10, .repeat = 3, .seed = 4,
+                                                      .shuffle = LS_SHUFFLE_ONCE, .shuffle_buffer = _i ? 4 : 0));
+    const struct ls_pipeline_config config = {
+        .dataset = dataset, .num_replicas = 1, .local_replicas = 1, .num_workers = 1};
+    struct ls_pipeline *pipeline;
+    float first[10], again[10];
+    int32_t labels[10];
+    int moved = 0;
+    assert_ok(ls_pipeline_new(&config, &pipeline));
+    assert_ok(ls_pipeline_read(pipeline, 0, first, LS_LABELS(labels)));
+    for (int i = 0; i < 10; i++) moved += first[i] != (float)i;
+    ck_assert_int_gt(moved, 3);
+    for (int pass = 1; pass < 6; pass++) {
+        assert_ok(ls_pipeline_seek(pipeline, pass / 3, pass % 3));
+        assert_ok(ls_pipeline_read(pipeline, 0, again, LS_LABELS(labels)));
+        ck_assert_mem_eq(again, first, sizeof(first));
+    }
+    ls_pipeline_free(pipeline);
+    ls_dataset_free(dataset);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("pipeline");
     TCase *tests = tcase_create("pipeline");
     tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, test_layouts);
-    tcase_add_test(tests, test_shuffle);
-    tcase_add_test(tests, test_seed);
-    tcase_add_test(tests, test_seek);
-    tcase_add_test(tests, test_short_batch);
-    tcase_add_test(tests, test_tensorflow);
-    tcase_add_test(tests, test_refused);
-    tcase_add_test(tests, test_threads);
+    tcase_add_test(tests, one_order_holds_for_all_layouts);
+    tcase_add_test(tests, shuffling_changes_the_order_as_asked_for);
+    tcase_add_test(tests, the_seed_decides_the_order);
+    tcase_add_test(tests, any_order_of_seeks_gives_the_same_batches);
+    tcase_add_test(tests, the_last_replicas_of_a_short_batch_get_nothing);
+    tcase_add_test(tests, sharding_follows_tensorflow);
+    tcase_add_test(tests, bad_layouts_are_refused);
+    tcase_add_test(tests, replica_threads_read_at_once);
+    tcase_add_loop_test(tests, shuffling_once_repeats_the_first_order, 0, 2);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "data/fixture.h"
 #include "data/pipeline.h"
@@ -21,7 +23,7 @@ struct batch {
 static struct ls_pipeline *open_pipeline(const ls_dataset *dataset, int worker, int workers) {
     struct ls_pipeline *pipeline;
     const struct ls_pipeline_config config = {dataset, 2 * workers, 2 * worker, 2, worker, workers};
-    ck_assert_works(ls_pipeline_new(&config, &pipeline));
+    assert_ok(ls_pipeline_new(&config, &pipeline));
     return pipeline;
 }
 
@@ -29,7 +31,7 @@ static void read_batch(const struct ls_pipeline *pipeline, int local, struct bat
     memset(batch, 0, sizeof(*batch));
     batch->rows = ls_pipeline_rows(pipeline, local);
     ck_assert_int_le(batch->rows, ROWS);
-    ck_assert_works(ls_pipeline_read(pipeline, local, batch->features, batch->labels));
+    assert_ok(ls_pipeline_read(pipeline, local, batch->features, LS_LABELS(batch->labels)));
 }
 
 /* Adds a random number, so that the draws are compared too. */
@@ -45,7 +47,7 @@ static ls_dataset *make(int workers, atomic_int *calls) {
                                              .prefetch = 3, .maps = LS_MAPS(ls_map_function(blur, calls))));
 }
 
-START_TEST(test_threads) {
+START_TEST(threads_change_no_batch) {
     atomic_int calls = 0;
     ls_dataset *alone = make(-1, NULL), *many = make(_i, &calls);
     struct ls_pipeline *a = open_pipeline(alone, 0, 1), *b = open_pipeline(many, 0, 1);
@@ -55,8 +57,8 @@ START_TEST(test_threads) {
     static const int64_t path[][2] = {{0, 0}, {0, 1}, {0, 2}, {0, 6}, {0, 7}, {1, 0}, {1, 1}, {1, 0},
                                       {1, 1}, {5, 3}, {5, 4}, {5, 4}, {0, 5}, {0, 6}, {0, 7}, {1, 0}};
     for (size_t i = 0; i < sizeof(path) / sizeof(path[0]); i++) {
-        ck_assert_works(ls_pipeline_seek(a, path[i][0], path[i][1]));
-        ck_assert_works(ls_pipeline_seek(b, path[i][0], path[i][1]));
+        assert_ok(ls_pipeline_seek(a, path[i][0], path[i][1]));
+        assert_ok(ls_pipeline_seek(b, path[i][0], path[i][1]));
         ck_assert_int_eq(ls_pipeline_global_rows(a), ls_pipeline_global_rows(b));
         for (int local = 0; local < 2; local++) {
             struct batch one, other;
@@ -79,17 +81,40 @@ static ls_status refuse_seven(void *context, const ls_map_call *call) {
 }
 
 /* A thread's error becomes the reader's, at the step of the example and at no other. */
-START_TEST(test_error) {
+START_TEST(an_error_comes_at_its_step) {
     ls_dataset *dataset = numbers_make(EXAMPLES, LS_DATASET(.batch_size = 4, .shuffle = LS_SHUFFLE_NEVER, .workers = 3,
                                                             .maps = LS_MAPS(ls_map_function(refuse_seven))));
     struct ls_pipeline *pipeline = open_pipeline(dataset, 0, 1);
     for (int64_t step = 0; step < 4; step++) {
         float features[ROWS];
         int32_t labels[ROWS];
-        ck_assert_works(ls_pipeline_seek(pipeline, 0, step));
-        ls_status status = ls_pipeline_read(pipeline, 1, features, labels);
+        assert_ok(ls_pipeline_seek(pipeline, 0, step));
+        ls_status status = ls_pipeline_read(pipeline, 1, features, LS_LABELS(labels));
         ck_assert_int_eq(status, step == 1 ? LS_DATA_LOSS : LS_OK);
         if (status) ck_assert_msg(strstr(ls_error(), "failed at example 7") != NULL, "%s", ls_error());
+    }
+    ls_pipeline_free(pipeline);
+    ls_dataset_free(dataset);
+}
+END_TEST
+
+static ls_status refuse(void *context, const ls_map_call *call) {
+    *call->output = *call->input;
+    return call->example == 7 && *(atomic_bool *)context ? LS_UNAVAILABLE : LS_OK;
+}
+
+/* A second seek to the step has it read once more. */
+START_TEST(another_seek_reads_the_step_again) {
+    atomic_bool refused = true;
+    ls_dataset *dataset = numbers_make(EXAMPLES, LS_DATASET(.batch_size = 4, .shuffle = LS_SHUFFLE_NEVER, .workers = 3,
+                                                            .maps = LS_MAPS(ls_map_function(refuse, &refused))));
+    struct ls_pipeline *pipeline = open_pipeline(dataset, 0, 1);
+    float features[ROWS];
+    int32_t labels[ROWS];
+    for (int time = 0; time < 2; time++) {
+        assert_ok(ls_pipeline_seek(pipeline, 0, 1));
+        ck_assert_int_eq(ls_pipeline_read(pipeline, 1, features, LS_LABELS(labels)), time ? LS_OK : LS_UNAVAILABLE);
+        refused = false;
     }
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
@@ -103,12 +128,12 @@ static ls_status count_calls(void *context, const ls_map_call *call) {
 }
 
 /* Nothing is read that lies further ahead than asked for. */
-START_TEST(test_depth) {
+START_TEST(reading_stops_at_the_depth) {
     atomic_int calls = 0;
     ls_dataset *dataset = numbers_make(100, LS_DATASET(.batch_size = 5, .workers = 2, .prefetch = 3,
                                                        .maps = LS_MAPS(ls_map_function(count_calls, &calls))));
     struct ls_pipeline *pipeline = open_pipeline(dataset, 0, 1);
-    ck_assert_works(ls_pipeline_seek(pipeline, 0, 1));
+    assert_ok(ls_pipeline_seek(pipeline, 0, 1));
     for (int i = 0, after = 10; i < 500 && after > 0; i++) {
         struct timespec pause = {0, 10000000};
         (void)nanosleep(&pause, NULL);
@@ -121,7 +146,7 @@ START_TEST(test_depth) {
 END_TEST
 
 /* tf.data's shuffle with a buffer: an example comes at most so much too early. */
-START_TEST(test_shuffle_buffer) {
+START_TEST(a_shuffle_buffer_bounds_the_distance) {
     ls_dataset *dataset =
         numbers_make(EXAMPLES, LS_DATASET(.batch_size = 2, .shuffle_buffer = 5, .skip = 3, .limit = 30));
     struct ls_pipeline *pipeline = open_pipeline(dataset, 0, 1);
@@ -129,7 +154,7 @@ START_TEST(test_shuffle_buffer) {
     int moved = 0;
     ck_assert_int_eq(ls_pipeline_steps(pipeline), 15);
     for (int64_t step = 0; step < 15; step++) {
-        ck_assert_works(ls_pipeline_seek(pipeline, 2, step));
+        assert_ok(ls_pipeline_seek(pipeline, 2, step));
         for (int local = 0; local < 2; local++) {
             struct batch batch;
             read_batch(pipeline, local, &batch);
@@ -156,7 +181,7 @@ static ls_status stand_still(void *context, const ls_map_call *call) {
 }
 
 /* An example that does not come is named; when it has come, its batch is there. */
-START_TEST(test_timeout) {
+START_TEST(a_missing_example_is_named) {
     atomic_bool still = true;
     ls_dataset *dataset = numbers_make(EXAMPLES, LS_DATASET(.batch_size = 4, .shuffle = LS_SHUFFLE_NEVER, .workers = 2,
                                                             .maps = LS_MAPS(ls_map_function(stand_still, &still))));
@@ -164,13 +189,13 @@ START_TEST(test_timeout) {
         .dataset = dataset, .num_replicas = 2, .local_replicas = 2, .num_workers = 1, .timeout_seconds = 0.1};
     struct ls_pipeline *pipeline;
     struct batch batch = {0};
-    ck_assert_works(ls_pipeline_new(&config, &pipeline));
-    ck_assert_works(ls_pipeline_seek(pipeline, 0, 1));
-    ck_assert_fails(ls_pipeline_read(pipeline, 0, batch.features, batch.labels), LS_DEADLINE_EXCEEDED,
+    assert_ok(ls_pipeline_new(&config, &pipeline));
+    assert_ok(ls_pipeline_seek(pipeline, 0, 1));
+    ck_assert_fails(ls_pipeline_read(pipeline, 0, batch.features, LS_LABELS(batch.labels)), LS_DEADLINE_EXCEEDED,
                     "the data of step 1 of epoch 0 has not been read within 0.1 s: 3 of 4 examples are there");
     ck_assert_fails(ls_pipeline_seek(pipeline, 0, 2), LS_DEADLINE_EXCEEDED, "step 1 of epoch 0");
     still = false;
-    ck_assert_works(ls_pipeline_seek(pipeline, 0, 2));
+    assert_ok(ls_pipeline_seek(pipeline, 0, 2));
     read_batch(pipeline, 1, &batch);
     ck_assert(batch.rows == 2 && batch.features[0] == 10);
     ls_pipeline_free(pipeline);
@@ -178,19 +203,43 @@ START_TEST(test_timeout) {
 }
 END_TEST
 
+/* A read that hangs for longer is left behind, with its buffers. The pipeline and the dataset are given back. */
+START_TEST(a_hanging_read_is_left_behind) {
+    static atomic_bool still;
+    still = true;
+    ls_dataset *dataset = numbers_make(EXAMPLES, LS_DATASET(.batch_size = 4, .shuffle = LS_SHUFFLE_NEVER, .workers = _i,
+                                                            .maps = LS_MAPS(ls_map_function(stand_still, &still))));
+    const struct ls_pipeline_config config = {
+        .dataset = dataset, .num_replicas = 2, .local_replicas = 2, .num_workers = 1, .timeout_seconds = 1};
+    struct ls_pipeline *pipeline;
+    struct batch batch = {0};
+    assert_ok(ls_pipeline_new(&config, &pipeline));
+    assert_ok(ls_pipeline_seek(pipeline, 0, 1));
+    ck_assert_fails(ls_pipeline_read(pipeline, 0, batch.features, LS_LABELS(batch.labels)), LS_DEADLINE_EXCEEDED,
+                    "example 5 is being read");
+    int64_t begun = ls_now();
+    ls_pipeline_free(pipeline);
+    double waited = ls_seconds_since(begun);
+    ck_assert_msg(waited > 0.9 && waited < 10, "%g s", waited); /* LS_READING_TIMEOUT */
+    ls_dataset_free(dataset);
+    still = false;
+    (void)usleep(200000); /* the thread goes on, and frees what it has: the sanitizers look */
+}
+END_TEST
+
 static void write_records(int shards) {
     ls_dataset *numbers = numbers_make(EXAMPLES, NULL);
     folder_clear();
-    ck_assert_works(ls_dataset_write(numbers, LS_FORMAT_TFRECORD, folder_path(), LS_WRITE(.shards = shards)));
+    assert_ok(ls_dataset_write(numbers, LS_FORMAT_TFRECORD, folder_path(), LS_WRITE(.shards = shards)));
     ls_dataset_free(numbers);
 }
 
 /* Each worker reads its own files, all examples come once, and whose files end first waits for nobody. */
-START_TEST(test_files) {
+START_TEST(each_worker_reads_its_own_files) {
     ls_dataset *dataset;
     int seen[EXAMPLES] = {0};
     write_records(5);
-    ck_assert_works(ls_dataset_open(
+    assert_ok(ls_dataset_open(
         folder_path(), LS_DATASET(.batch_size = 8, .division = LS_DIVIDE_TENSORFLOW, .auto_shard = LS_SHARD_AUTO),
         &dataset));
     for (int worker = 0; worker < 2; worker++) {
@@ -198,7 +247,7 @@ START_TEST(test_files) {
         ck_assert_int_eq(ls_pipeline_steps(pipeline), 6); /* 22 examples in files 0, 2, 4 by 4 a step */
         for (int64_t step = 0; step < 6; step++) {
             int64_t rows = 0;
-            ck_assert_works(ls_pipeline_seek(pipeline, 0, step));
+            assert_ok(ls_pipeline_seek(pipeline, 0, step));
             for (int local = 0; local < 2; local++) {
                 struct batch batch;
                 read_batch(pipeline, local, &batch);
@@ -219,38 +268,38 @@ START_TEST(test_files) {
 }
 END_TEST
 
-START_TEST(test_too_few_files) {
+START_TEST(too_few_files_are_refused) {
     ls_dataset *dataset;
     struct ls_pipeline *pipeline = NULL;
     write_records(1);
     const struct ls_pipeline_config config = {NULL, 2, 0, 1, 0, 2};
     struct ls_pipeline_config with = config;
-    ck_assert_works(ls_dataset_open(
-        folder_path(), LS_DATASET(.division = LS_DIVIDE_TENSORFLOW, .auto_shard = LS_SHARD_FILE), &dataset));
+    assert_ok(ls_dataset_open(folder_path(), LS_DATASET(.division = LS_DIVIDE_TENSORFLOW, .auto_shard = LS_SHARD_FILE),
+                              &dataset));
     with.dataset = dataset;
     ck_assert_fails(ls_pipeline_new(&with, &pipeline), LS_INVALID_ARGUMENT,
                     "needs a file for each of 2 workers: the tfrecord dataset has 1");
     ls_dataset_free(dataset);
-    ck_assert_works(ls_dataset_open(
-        folder_path(), LS_DATASET(.division = LS_DIVIDE_TENSORFLOW, .auto_shard = LS_SHARD_AUTO), &dataset));
+    assert_ok(ls_dataset_open(folder_path(), LS_DATASET(.division = LS_DIVIDE_TENSORFLOW, .auto_shard = LS_SHARD_AUTO),
+                              &dataset));
     with.dataset = dataset;
-    ck_assert_works(ls_pipeline_new(&with, &pipeline));
+    assert_ok(ls_pipeline_new(&with, &pipeline));
     ls_pipeline_free(pipeline);
     ls_dataset_free(dataset);
 }
 END_TEST
 
-/* What is cached is read once, and is what it was. */
-START_TEST(test_cache) {
+/* Cached examples are read once, and keep their values. */
+START_TEST(cached_examples_are_read_once) {
     ls_dataset *cached, *plain;
     write_records(2);
-    ck_assert_works(ls_dataset_open(folder_path(), LS_DATASET(.batch_size = 10, .cache = true, .workers = 3), &cached));
-    ck_assert_works(ls_dataset_open(folder_path(), LS_DATASET(.batch_size = 10), &plain));
+    assert_ok(ls_dataset_open(folder_path(), LS_DATASET(.batch_size = 10, .cache = true, .workers = 3), &cached));
+    assert_ok(ls_dataset_open(folder_path(), LS_DATASET(.batch_size = 10), &plain));
     struct ls_pipeline *a = open_pipeline(cached, 0, 1), *b = open_pipeline(plain, 0, 1);
     for (int64_t step = 0; step < 12; step++) {
         struct batch one, other;
-        ck_assert_works(ls_pipeline_seek(a, step / 4, step % 4));
-        ck_assert_works(ls_pipeline_seek(b, step / 4, step % 4));
+        assert_ok(ls_pipeline_seek(a, step / 4, step % 4));
+        assert_ok(ls_pipeline_seek(b, step / 4, step % 4));
         read_batch(a, 1, &one);
         read_batch(b, 1, &other);
         ck_assert_mem_eq(&one, &other, sizeof(one));
@@ -260,18 +309,19 @@ START_TEST(test_cache) {
     ls_pipeline_free(b);
     float before, after;
     int32_t label;
-    ck_assert_works(cached->source->ops->read(cached->source, 0, &before, &label));
+    assert_ok(cached->source->ops->read(cached->source, 0, &before, LS_LABELS(&label)));
     folder_truncate("arrays-train.tfrecord-00000-of-00002", 4);
-    ck_assert_works(cached->source->ops->read(cached->source, 0, &after, &label));
+    assert_ok(cached->source->ops->read(cached->source, 0, &after, LS_LABELS(&label)));
     ck_assert(before == after);
-    ck_assert_fails(plain->source->ops->read(plain->source, 0, &after, &label), LS_DATA_LOSS, "has become shorter");
+    ck_assert_fails(plain->source->ops->read(plain->source, 0, &after, LS_LABELS(&label)), LS_DATA_LOSS,
+                    "has become shorter");
     ls_dataset_free(cached);
     ls_dataset_free(plain);
 }
 END_TEST
 
 /* Each worker brings its own examples, batch_size a replica. */
-START_TEST(test_own_examples) {
+START_TEST(each_worker_brings_its_own_examples) {
     static const int64_t counts[] = {20, 13};
     ls_dataset *dataset = numbers_make(13, LS_DATASET(.batch_size = 3, .shuffle = LS_SHUFFLE_NEVER));
     const struct ls_pipeline_config config = {.dataset = dataset,
@@ -283,9 +333,9 @@ START_TEST(test_own_examples) {
                                               .own_examples = counts};
     struct ls_pipeline *pipeline;
     struct batch batch;
-    ck_assert_works(ls_pipeline_new(&config, &pipeline));
+    assert_ok(ls_pipeline_new(&config, &pipeline));
     ck_assert_int_eq(ls_pipeline_steps(pipeline), 4);
-    ck_assert_works(ls_pipeline_seek(pipeline, 0, 2));
+    assert_ok(ls_pipeline_seek(pipeline, 0, 2));
     read_batch(pipeline, 0, &batch);
     ck_assert(batch.rows == 1 && batch.features[0] == 12);
     ck_assert_int_eq(ls_pipeline_rows(pipeline, 1), 0);
@@ -300,15 +350,17 @@ int main(void) {
     TCase *tests = tcase_create("read_ahead");
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
     tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, test_threads, 1, 5);
-    tcase_add_test(tests, test_error);
-    tcase_add_test(tests, test_depth);
-    tcase_add_test(tests, test_timeout);
-    tcase_add_test(tests, test_shuffle_buffer);
-    tcase_add_test(tests, test_files);
-    tcase_add_test(tests, test_too_few_files);
-    tcase_add_test(tests, test_cache);
-    tcase_add_test(tests, test_own_examples);
+    tcase_add_loop_test(tests, threads_change_no_batch, 1, 5);
+    tcase_add_test(tests, an_error_comes_at_its_step);
+    tcase_add_test(tests, another_seek_reads_the_step_again);
+    tcase_add_test(tests, reading_stops_at_the_depth);
+    tcase_add_test(tests, a_missing_example_is_named);
+    tcase_add_loop_test(tests, a_hanging_read_is_left_behind, -1, 3);
+    tcase_add_test(tests, a_shuffle_buffer_bounds_the_distance);
+    tcase_add_test(tests, each_worker_reads_its_own_files);
+    tcase_add_test(tests, too_few_files_are_refused);
+    tcase_add_test(tests, cached_examples_are_read_once);
+    tcase_add_test(tests, each_worker_brings_its_own_examples);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

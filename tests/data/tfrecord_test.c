@@ -12,7 +12,7 @@
 #include "harness.h"
 
 /* RFC 3720's examples, of every length that the loops tell apart. */
-START_TEST(test_checksum) {
+START_TEST(checksums_equal_rfc_3720) {
     uint8_t bytes[32] = {0};
     ck_assert_uint_eq(ls_crc32c("123456789", 9), 0xE3069283U);
     ck_assert_uint_eq(ls_crc32c(bytes, 32), 0x8A9136AAU);
@@ -27,7 +27,7 @@ static void copy_golden(const char *name, const char *to) {
     uint8_t *bytes;
     size_t size;
     (void)snprintf(path, sizeof(path), FILES_GOLDEN "/%s", name);
-    ck_assert_works(ls_file_read(path, &bytes, &size));
+    assert_ok(ls_file_read(path, &bytes, &size));
     folder_write(to, bytes, size, false);
     ls_free(bytes);
 }
@@ -37,19 +37,19 @@ static void check_golden(const ls_dataset *dataset, int64_t first) {
     for (int64_t i = 0; i < ls_dataset_count(dataset); i++) {
         float features[12];
         int32_t label;
-        ck_assert_works(dataset->source->ops->read(dataset->source, i, features, &label));
+        assert_ok(dataset->source->ops->read(dataset->source, i, features, LS_LABELS(&label)));
         ck_assert_int_eq(label, (first + i) % 3);
         for (int p = 0; p < 12; p++) ck_assert(features[p] == (float)((40 * (first + i) + 7 * p) % 256) / 255.0F);
     }
 }
 
-START_TEST(test_tensorflow) {
+START_TEST(files_of_tensorflow_are_read) {
     static const char *const names[] = {"plain.tfrecord", "gzipped.tfrecord", "zlib.tfrecord", "numbers.tfrecord"};
     for (int i = 0; i < 4; i++) {
         ls_dataset *dataset;
         folder_clear();
         copy_golden(names[i], "pets-train.tfrecord-00000-of-00001");
-        ck_assert_works(ls_dataset_open(folder_path(), NULL, &dataset));
+        assert_ok(ls_dataset_open(folder_path(), NULL, &dataset));
         ck_assert_str_eq(dataset->source->kind, "tfrecord");
         ck_assert(ls_dataset_count(dataset) == 5 && ls_dataset_num_classes(dataset) == 3);
         ls_shape shape = ls_dataset_shape(dataset);
@@ -61,11 +61,11 @@ START_TEST(test_tensorflow) {
 END_TEST
 
 /* Files of a split follow one another in the order of their names. */
-START_TEST(test_splits) {
+START_TEST(files_of_a_split_follow_their_names) {
     ls_dataset *dataset = NULL;
     folder_clear();
     copy_golden("plain.tfrecord", "pets.tfrecord");
-    ck_assert_works(ls_dataset_tfrecord(folder_path(), NULL, &dataset));
+    assert_ok(ls_dataset_tfrecord(folder_path(), NULL, &dataset));
     ls_dataset_free(dataset);
     ck_assert_fails(ls_dataset_tfrecord(folder_path(), LS_DATASET(.split = LS_TEST), &dataset), LS_NOT_FOUND,
                     "of the test (or validation) split");
@@ -73,26 +73,26 @@ START_TEST(test_splits) {
     copy_golden("plain.tfrecord", "pets-train.tfrecord-00000-of-00002");
     copy_golden("gzipped.tfrecord", "pets-train.tfrecord-00001-of-00002");
     folder_write("label.labels.txt", "cat\ndog\nfish\nbird\n", 18, false);
-    ck_assert_works(ls_dataset_tfrecord(folder_path(), NULL, &dataset));
+    assert_ok(ls_dataset_tfrecord(folder_path(), NULL, &dataset));
     ck_assert(ls_dataset_count(dataset) == 10 && ls_dataset_num_classes(dataset) == 4);
     ck_assert_str_eq(ls_dataset_class_name(dataset, 3), "bird");
     ls_dataset_free(dataset);
     folder_write("label.labels.txt", "cat\ndog\n", 8, false);
     float features[12];
     int32_t label;
-    ck_assert_works(ls_dataset_tfrecord(folder_path(), LS_DATASET(.split = LS_TEST), &dataset));
-    ck_assert_fails(dataset->source->ops->read(dataset->source, 2, features, &label), LS_DATA_LOSS,
+    assert_ok(ls_dataset_tfrecord(folder_path(), LS_DATASET(.split = LS_TEST), &dataset));
+    ck_assert_fails(dataset->source->ops->read(dataset->source, 2, features, LS_LABELS(&label)), LS_DATA_LOSS,
                     "has label 2: it must be 0 to 1");
     ls_dataset_free(dataset);
 }
 END_TEST
 
 /* Every byte that is changed is found, and so is every cut. */
-START_TEST(test_damage) {
+START_TEST(every_damage_is_found) {
     uint8_t *bytes;
     size_t size;
     folder_clear();
-    ck_assert_works(ls_file_read(FILES_GOLDEN "/plain.tfrecord", &bytes, &size));
+    assert_ok(ls_file_read(FILES_GOLDEN "/plain.tfrecord", &bytes, &size));
     for (size_t at = 0; at < size; at += SANITIZED ? 5 : 1) {
         struct ls_record_file *file = NULL;
         char path[512], *broken;
@@ -114,19 +114,19 @@ START_TEST(test_damage) {
 }
 END_TEST
 
-START_TEST(test_damage_left_out) {
+START_TEST(damaged_records_are_left_out) {
     uint8_t *bytes;
     size_t size;
     ls_dataset *dataset = NULL;
     folder_clear();
-    ck_assert_works(ls_file_read(FILES_GOLDEN "/plain.tfrecord", &bytes, &size));
+    assert_ok(ls_file_read(FILES_GOLDEN "/plain.tfrecord", &bytes, &size));
     bytes[40] ^= 1; /* in the first record */
     folder_write("a.tfrecord", bytes, size - 10, false);
     ls_free(bytes);
     const ls_dataset_options options = {.size = sizeof(options), .damage = LS_DAMAGE_SKIPPED};
     ck_assert_fails(ls_dataset_tfrecord(folder_path(), NULL, &dataset), LS_DATA_LOSS,
                     "is truncated: record 4 at offset");
-    ck_assert_works(ls_dataset_tfrecord(folder_path(), &options, &dataset));
+    assert_ok(ls_dataset_tfrecord(folder_path(), &options, &dataset));
     ck_assert(ls_dataset_count(dataset) == 3 && ls_dataset_num_damaged(dataset) == 2);
     check_golden(dataset, 1);
     ls_dataset_free(dataset);
@@ -137,11 +137,11 @@ static void write_record(const void *bytes, size_t size) {
     char path[512];
     (void)snprintf(path, sizeof(path), "%s/a.tfrecord", folder_path());
     FILE *file = fopen(path, "wb");
-    ck_assert_works(ls_record_write(file, path, bytes, size));
+    assert_ok(ls_record_write(file, path, bytes, size));
     ck_assert_int_eq(fclose(file), 0);
 }
 
-START_TEST(test_other_examples) {
+START_TEST(other_examples_are_refused) {
     static const float features[] = {1, 2, 3};
     static const int64_t dims[] = {3};
     struct ls_example numbers = {.features = features, .feature_count = 3, .dims = dims, .rank = 1, .label = -1};
@@ -154,7 +154,7 @@ START_TEST(test_other_examples) {
     write_record("", 0);
     ck_assert_fails(ls_dataset_tfrecord(folder_path(), NULL, &dataset), LS_INVALID_ARGUMENT,
                     "has neither a byte string");
-    ck_assert_works(ls_example_pack(&numbers, &bytes, &size));
+    assert_ok(ls_example_pack(&numbers, &bytes, &size));
     write_record(bytes, size);
     ls_free(bytes);
     ck_assert_fails(ls_dataset_tfrecord(folder_path(), NULL, &dataset), LS_DATA_LOSS, "has label -1");
@@ -167,12 +167,12 @@ int main(void) {
     TCase *tests = tcase_create("tfrecord");
     tcase_add_unchecked_fixture(tests, folder_make, folder_remove);
     tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, test_checksum);
-    tcase_add_test(tests, test_tensorflow);
-    tcase_add_test(tests, test_splits);
-    tcase_add_test(tests, test_damage);
-    tcase_add_test(tests, test_damage_left_out);
-    tcase_add_test(tests, test_other_examples);
+    tcase_add_test(tests, checksums_equal_rfc_3720);
+    tcase_add_test(tests, files_of_tensorflow_are_read);
+    tcase_add_test(tests, files_of_a_split_follow_their_names);
+    tcase_add_test(tests, every_damage_is_found);
+    tcase_add_test(tests, damaged_records_are_left_out);
+    tcase_add_test(tests, other_examples_are_refused);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* Losses, metrics and elements on a device that is not the CPU, against the CPU, which agrees with Keras (tests/model).
  */
-#include "base/dtype.h"
+#include "base/half.h"
+#include "base/shape.h"
 #include "device/op_fixture.h"
 #include "harness.h"
 
@@ -10,7 +11,7 @@ static const struct size { int64_t rows, classes; } sizes[] = {{1, 1}, {1, 10}, 
 static struct ls_device *open_cpu(void) {
     struct ls_device *device = NULL;
     int count = 0;
-    ck_assert_int_eq(ls_devices_open("cpu:0", 1, &device, &count), LS_OK);
+    assert_ok(ls_devices_open("cpu:0", 1, &device, &count));
     return device;
 }
 
@@ -18,7 +19,7 @@ static struct ls_device *open_cpu(void) {
 
 struct outputs {
     struct size size;
-    struct pair values, one_hot;
+    struct pair values, one_hot, weights;
     int32_t *labels;
 };
 
@@ -26,6 +27,7 @@ static struct outputs make_outputs(struct size size, bool probabilities) {
     struct outputs made = {.size = size,
                            .values = make_random(1, size.rows * size.classes),
                            .one_hot = make_zeros(size.rows * size.classes),
+                           .weights = make_random(5, size.rows),
                            .labels = ls_alloc_array((size_t)size.rows, sizeof(int32_t))};
     ck_assert_ptr_nonnull(made.labels);
     for (int64_t r = 0; r < size.rows; r++) {
@@ -41,6 +43,7 @@ static struct outputs make_outputs(struct size size, bool probabilities) {
 static void free_outputs(struct outputs *outputs) {
     free_pair(&outputs->values);
     free_pair(&outputs->one_hot);
+    free_pair(&outputs->weights);
     ls_free(outputs->labels);
 }
 
@@ -59,25 +62,27 @@ static void check_loss(struct ls_device *const devices[2], struct ls_op op, cons
         gradients[i] = make_pair(outputs->values.count);
         op.sums = &sums[i];
         op.tensors[LS_ARG_DLOGITS] = tensor(&gradients[i], op.tensors[LS_ARG_LOGITS].shape);
-        ck_assert_msg(run_op(devices[i], &op) == LS_OK, "%s", ls_error());
+        assert_ok(run_op(devices[i], &op));
     }
     for (int64_t i = 0; i < gradients[0].count; i++) gradients[1].oracle[i] = (double)gradients[0].device[i];
     assert_pair(ls_op_name(op.kind), &gradients[1]);
     ck_assert_double_le(fabs(sums[0].loss - sums[1].loss), 1e-6 * fabs(sums[0].loss));
     ck_assert_int_eq(sums[0].correct, sums[1].correct);
     ck_assert_int_eq(sums[1].rows, outputs->size.rows);
+    ck_assert_double_le(fabs(sums[0].weight - sums[1].weight), 1e-12 * (double)outputs->size.rows);
     for (int i = 0; i < 2; i++) free_pair(&gradients[i]);
 }
 
-START_TEST(test_losses) {
+START_TEST(losses_equal_the_cpu) {
     struct ls_device *const devices[2] = {open_cpu(), open_device()};
     const float scale = 0.25F;
-    for (enum ls_op_kind kind = LS_OP_SOFTMAX_CROSSENTROPY; kind <= LS_OP_SQUARED_ERROR; kind++)
-        for (int i = 0; i < 4; i++) {
+    for (enum ls_op_kind kind = LS_OP_SOFTMAX_CROSSENTROPY; kind <= LS_OP_HUBER; kind++)
+        for (int i = 0; i < 8; i++) {
             bool probabilities = kind == LS_OP_CROSSENTROPY || kind == LS_OP_BINARY_CROSSENTROPY;
             struct outputs outputs = make_outputs(sizes[_i], probabilities);
-            struct ls_op op = {.kind = kind, .alpha = i / 2 ? 0.1F : 0, .scale = &scale};
+            struct ls_op op = {.kind = kind, .alpha = i / 2 % 2 ? 0.1F : 0, .beta = 0.7F, .scale = &scale};
             point(&op, &outputs, i % 2);
+            if (i / 4) op.tensors[LS_ARG_WEIGHTS] = tensor(&outputs.weights, LS_SHAPE(sizes[_i].rows));
             check_loss(devices, op, &outputs);
             free_outputs(&outputs);
         }
@@ -85,9 +90,10 @@ START_TEST(test_losses) {
 }
 END_TEST
 
-START_TEST(test_metrics) {
+START_TEST(metrics_equal_the_cpu) {
     const ls_metric metrics[] = {ls_sparse_categorical_accuracy(), ls_categorical_accuracy(),
-                                 ls_binary_accuracy(.threshold = 0.5F), ls_top_k(1), ls_top_k(3)};
+                                 ls_binary_accuracy(.threshold = 0.5F), ls_top_k(1), ls_top_k(3)},
+                    numbers[] = {ls_mean_squared_error(), ls_mean_absolute_error()};
     struct ls_device *const devices[2] = {open_cpu(), open_device()};
     for (size_t i = 0; i < 2 * sizeof(metrics) / sizeof(metrics[0]); i++) {
         double values[2] = {-1, -2};
@@ -98,9 +104,22 @@ START_TEST(test_metrics) {
         outputs.values.device[outputs.values.count - 1] = INFINITY;
         for (int k = 0; k < 2; k++) {
             op.value = &values[k];
-            ck_assert_msg(run_op(devices[k], &op) == LS_OK, "%s", ls_error());
+            assert_ok(run_op(devices[k], &op));
         }
         ck_assert_double_le(fabs(values[0] - values[1]), 1e-12);
+        free_outputs(&outputs);
+    }
+    for (size_t i = 0; i < 8; i++) {
+        double values[2] = {-1, -2};
+        struct outputs outputs = make_outputs(sizes[_i], false);
+        struct ls_op op = {.kind = LS_OP_METRIC, .metric = numbers[i % 2]};
+        point(&op, &outputs, i / 2 % 2);
+        if (i / 4) op.tensors[LS_ARG_WEIGHTS] = tensor(&outputs.weights, LS_SHAPE(sizes[_i].rows));
+        for (int k = 0; k < 2; k++) {
+            op.value = &values[k];
+            assert_ok(run_op(devices[k], &op));
+        }
+        ck_assert_double_le(fabs(values[0] - values[1]), 1e-9);
         free_outputs(&outputs);
     }
     for (int i = 0; i < 2; i++) ls_device_close(devices[i]);
@@ -108,7 +127,7 @@ START_TEST(test_metrics) {
 END_TEST
 
 /* One output has two classes; a fault is told once, and what comes after it is not touched. */
-START_TEST(test_faults) {
+START_TEST(a_fault_is_told_once) {
     struct ls_device *device = open_device();
     struct outputs outputs = make_outputs((struct size){300, 1}, false);
     struct ls_loss_sums sums = {0};
@@ -120,9 +139,9 @@ START_TEST(test_faults) {
     assert_fails(run_op(device, &op), "row 290 has label 2, but the model has 2 classes: 0 to 1");
     assert_fails(run_op(device, &metric), "row 290 has label 2");
     op.kind = LS_OP_SQUARED_ERROR;
-    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    assert_ok(run_op(device, &op));
     outputs.labels[290] = outputs.labels[299] = 1;
-    ck_assert_int_eq(run_op(device, &metric), LS_OK);
+    assert_ok(run_op(device, &metric));
     ck_assert(value >= 0);
     free_outputs(&outputs);
     ls_device_close(device);
@@ -134,7 +153,7 @@ END_TEST
 #define COUNT 1003
 
 /* The same numbers are dropped, wherever the memory lies. */
-START_TEST(test_dropout) {
+START_TEST(dropout_equals_the_cpu) {
     struct ls_device *const devices[2] = {open_cpu(), open_device()};
     const struct ls_optimizer_step step = {.iteration = 5, .pass = 2};
     struct pair x = make_random(1, COUNT), y[2] = {make_pair(COUNT), make_pair(COUNT)};
@@ -143,7 +162,7 @@ START_TEST(test_dropout) {
             struct ls_op op = {.kind = LS_OP_DROPOUT, .alpha = 0.3F, .random = {11, 12, 13}, .step = &step};
             op.tensors[LS_ARG_X] = (struct ls_tensor){x.device + offset, LS_FLOAT32, LS_SHAPE(COUNT - offset)};
             op.tensors[LS_ARG_Y] = (struct ls_tensor){y[i].device + offset, LS_FLOAT32, LS_SHAPE(COUNT - offset)};
-            ck_assert_msg(run_op(devices[i], &op) == LS_OK, "%s", ls_error());
+            assert_ok(run_op(devices[i], &op));
         }
         ck_assert_int_eq(memcmp(y[0].device + offset, y[1].device + offset, (size_t)(COUNT - offset) * 4), 0);
     }
@@ -152,7 +171,7 @@ START_TEST(test_dropout) {
 }
 END_TEST
 
-START_TEST(test_merge) {
+START_TEST(merging_equals_the_cpu) {
     struct ls_device *const devices[2] = {open_cpu(), open_device()};
     const float scale = 0.5F;
     struct pair x = make_random(1, COUNT), y[2] = {make_random(2, COUNT), make_random(2, COUNT)};
@@ -160,7 +179,7 @@ START_TEST(test_merge) {
         struct ls_op op = {.kind = LS_OP_MERGE, .alpha = 0.75F, .scale = &scale};
         op.tensors[LS_ARG_X] = tensor(&x, LS_SHAPE(COUNT));
         op.tensors[LS_ARG_Y] = tensor(&y[i], LS_SHAPE(COUNT));
-        ck_assert_msg(run_op(devices[i], &op) == LS_OK, "%s", ls_error());
+        assert_ok(run_op(devices[i], &op));
     }
     for (int64_t i = 0; i < COUNT; i++) y[1].oracle[i] = (double)y[0].device[i];
     assert_pair("merge", &y[1]);
@@ -173,20 +192,20 @@ END_TEST
 
 static void *capture(struct ls_device *device, struct mirror *mirror) {
     void *graph = NULL;
-    ck_assert_int_eq(device->ops->queue->capture_begin(device), LS_OK);
-    ck_assert_int_eq(mirror->op.run(&mirror->op), LS_OK);
-    ck_assert_int_eq(device->ops->queue->capture_end(device, &graph), LS_OK);
+    assert_ok(device->ops->queue->capture_begin(device));
+    assert_ok(mirror->op.run(&mirror->op));
+    assert_ok(device->ops->queue->capture_end(device, &graph));
     return graph;
 }
 
 static void replay(struct ls_device *device, struct mirror *mirror, void *graph) {
-    ck_assert_int_eq(device->ops->queue->replay(device, graph), LS_OK);
-    ck_assert_int_eq(ls_device_synchronize(device), LS_OK);
+    assert_ok(device->ops->queue->replay(device, graph));
+    assert_ok(ls_device_synchronize(device));
     mirror_copy(mirror, false);
 }
 
 /* Each replay draws the numbers of the step as it is then. */
-START_TEST(test_replayed_dropout) {
+START_TEST(replayed_dropout_draws_anew) {
     struct ls_device *cpu = open_cpu(), *device = open_device();
     struct ls_optimizer_step step = {.iteration = 1};
     struct pair x = make_random(1, COUNT), y = make_pair(COUNT), wanted = make_pair(COUNT);
@@ -195,13 +214,13 @@ START_TEST(test_replayed_dropout) {
     op.tensors[LS_ARG_X] = same.tensors[LS_ARG_X] = tensor(&x, LS_SHAPE(COUNT));
     op.tensors[LS_ARG_Y] = tensor(&y, LS_SHAPE(COUNT));
     same.tensors[LS_ARG_Y] = tensor(&wanted, LS_SHAPE(COUNT));
-    ck_assert_int_eq(mirror_build(&mirror, device, &op), LS_OK);
+    assert_ok(mirror_build(&mirror, device, &op));
     mirror_copy(&mirror, true);
     void *graph = capture(device, &mirror);
     for (step.iteration = 2; step.iteration < 5; step.iteration++) {
         *(struct ls_optimizer_step *)(uintptr_t)mirror.op.step = step;
         replay(device, &mirror, graph);
-        ck_assert_int_eq(run_op(cpu, &same), LS_OK);
+        assert_ok(run_op(cpu, &same));
         ck_assert_int_eq(memcmp(y.device, wanted.device, COUNT * sizeof(float)), 0);
     }
     device->ops->queue->drop(device, graph);
@@ -213,7 +232,7 @@ START_TEST(test_replayed_dropout) {
 END_TEST
 
 /* Each replay tells the sums and what else there is as they are then. */
-START_TEST(test_replayed_report) {
+START_TEST(a_replayed_report_tells_new_sums) {
     struct ls_device *device = open_device();
     struct ls_loss_sums sums = {0};
     float told[LS_REPORT_OTHERS + 1] = {[LS_REPORT_OTHERS] = 7};
@@ -221,7 +240,7 @@ START_TEST(test_replayed_report) {
     struct ls_op op = {.kind = LS_OP_REPORT, .sums = &sums, .report = told};
     struct mirror mirror;
     op.tensors[LS_ARG_Y] = tensor(&y, LS_SHAPE(y.count));
-    ck_assert_int_eq(mirror_build(&mirror, device, &op), LS_OK);
+    assert_ok(mirror_build(&mirror, device, &op));
     void *graph = capture(device, &mirror);
     for (int i = 1; i < 4; i++) {
         mirror.op.sums->loss = i;
@@ -241,7 +260,7 @@ END_TEST
 static const enum ls_op_kind stored[] = {LS_OP_ADD, LS_OP_SCALE, LS_OP_DROPOUT, LS_OP_PLACE, LS_OP_TAKE};
 
 static float widen(uint16_t value, ls_dtype dtype) {
-    return dtype == LS_BFLOAT16 ? ls_bfloat16_to_float(value) : ls_half_to_float(value);
+    return dtype == LS_BFLOAT16 ? ls_half_bfloat16_to_float(value) : ls_half_to_float(value);
 }
 
 /* (rows, columns) for most; PLACE and TAKE: into and out of one that is 5 wider. */
@@ -267,7 +286,7 @@ static struct narrow make_narrow(ls_dtype dtype, int64_t rows, int64_t columns) 
         ck_assert_ptr_nonnull(*all[k]);
         for (int64_t i = 0; i < count; i++) {
             float value = wide[k]->device[i];
-            (*all[k])[i] = dtype == LS_BFLOAT16 ? ls_float_to_bfloat16(value) : ls_float_to_half(value);
+            (*all[k])[i] = dtype == LS_BFLOAT16 ? ls_half_bfloat16_from_float(value) : ls_half_from_float(value);
             wide[k]->device[i] = widen((*all[k])[i], dtype);
         }
     }
@@ -298,8 +317,8 @@ static void check_narrow(struct ls_device *const devices[2], enum ls_op_kind kin
         struct ls_tensor *tensor = &wide.tensors[places[i]];
         if (tensor->data) *tensor = (struct ls_tensor){memory[places[i]], LS_FLOAT32, tensor->shape};
     }
-    ck_assert_msg(run_op(devices[0], &wide) == LS_OK, "%s", ls_error());
-    ck_assert_msg(run_op(devices[1], &narrow) == LS_OK, "%s", ls_error());
+    assert_ok(run_op(devices[0], &wide));
+    assert_ok(run_op(devices[1], &narrow));
     for (int64_t i = 0; i < ls_shape_count(&narrow.tensors[LS_ARG_Y].shape); i++) {
         float wanted = n->wide_y.device[i], is = widen(n->y[i], n->dtype);
         if (!(fabsf(is - wanted) <= fabsf(wanted) / 128)) /* bfloat16's last place */
@@ -308,7 +327,7 @@ static void check_narrow(struct ls_device *const devices[2], enum ls_op_kind kin
     }
 }
 
-START_TEST(test_16_bits) {
+START_TEST(ops_in_16_bits_are_near_the_cpu) {
     struct ls_device *const devices[2] = {open_cpu(), open_device()};
     const struct size shapes[] = {{1, 1}, {3, 8}, {17, 59}, {40, 64}};
     const ls_dtype dtypes[] = {LS_BFLOAT16, LS_FLOAT16};
@@ -324,14 +343,14 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("against_cpu");
     TCase *tests = tcase_create("against_cpu");
-    tcase_add_loop_test(tests, test_losses, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, test_metrics, 0, SIZE_COUNT);
-    tcase_add_test(tests, test_faults);
-    tcase_add_test(tests, test_dropout);
-    tcase_add_test(tests, test_merge);
-    tcase_add_test(tests, test_replayed_dropout);
-    tcase_add_test(tests, test_replayed_report);
-    tcase_add_loop_test(tests, test_16_bits, 0, (int)(sizeof(stored) / sizeof(stored[0])));
+    tcase_add_loop_test(tests, losses_equal_the_cpu, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, metrics_equal_the_cpu, 0, SIZE_COUNT);
+    tcase_add_test(tests, a_fault_is_told_once);
+    tcase_add_test(tests, dropout_equals_the_cpu);
+    tcase_add_test(tests, merging_equals_the_cpu);
+    tcase_add_test(tests, replayed_dropout_draws_anew);
+    tcase_add_test(tests, a_replayed_report_tells_new_sums);
+    tcase_add_loop_test(tests, ops_in_16_bits_are_near_the_cpu, 0, (int)(sizeof(stored) / sizeof(stored[0])));
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -107,7 +107,7 @@ static struct ls_op norm_op(const struct norm *n, enum ls_op_kind kind) {
 
 static void run_kind(struct ls_device *device, const struct norm *n, enum ls_op_kind kind) {
     struct ls_op op = norm_op(n, kind);
-    ck_assert_msg(run_op(device, &op) == LS_OK, "%s", ls_error());
+    assert_ok(run_op(device, &op));
 }
 
 static double *doubles(int64_t count) {
@@ -141,7 +141,7 @@ static void clear_edges(const struct norm *n, struct reference_norm oracle) {
         if (fabs(oracle.y[i]) < 1e-3 || fabs(oracle.y[i] - 6) < 1e-3) n->dy.oracle[i] = n->dy.device[i] = 0;
 }
 
-START_TEST(test_training) {
+START_TEST(training_equals_the_oracle) {
     struct ls_device *device = open_device();
     for (int variant = 0; variant < VARIANTS; variant++) {
         struct norm n = make_norm(sizes[_i], variant);
@@ -162,7 +162,7 @@ START_TEST(test_training) {
 }
 END_TEST
 
-START_TEST(test_inference) {
+START_TEST(inference_equals_the_oracle) {
     struct ls_device *device = open_device();
     for (int variant = 0; variant < VARIANTS; variant++) {
         struct norm n = make_norm(sizes[_i], variant);
@@ -181,7 +181,7 @@ START_TEST(test_inference) {
 }
 END_TEST
 
-START_TEST(test_again_is_the_same) {
+START_TEST(another_run_gives_the_same_bits) {
     struct ls_device *device = open_device();
     struct norm n = make_norm(sizes[_i], 5);
     run_kind(device, &n, LS_OP_BATCH_NORM_FORWARD);
@@ -196,7 +196,7 @@ START_TEST(test_again_is_the_same) {
 END_TEST
 
 /* dx over dy, dresidual over dy, y over the residual. */
-START_TEST(test_in_place) {
+START_TEST(results_in_place_have_the_same_bits) {
     struct ls_device *device = open_device();
     struct norm apart = make_norm(sizes[_i], 5), together = make_norm(sizes[_i], 5);
     run_kind(device, &apart, LS_OP_BATCH_NORM_FORWARD);
@@ -205,8 +205,8 @@ START_TEST(test_in_place) {
     struct ls_op backward = norm_op(&together, LS_OP_BATCH_NORM_BACKWARD);
     forward.tensors[LS_ARG_Y] = backward.tensors[LS_ARG_Y] = forward.tensors[LS_ARG_R];
     backward.tensors[LS_ARG_DR] = backward.tensors[LS_ARG_DY];
-    ck_assert_int_eq(run_op(device, &forward), LS_OK);
-    ck_assert_int_eq(run_op(device, &backward), LS_OK);
+    assert_ok(run_op(device, &forward));
+    assert_ok(run_op(device, &backward));
     size_t size = (size_t)apart.x.count * sizeof(float);
     ck_assert_int_eq(memcmp(apart.y.device, together.r.device, size), 0);
     ck_assert_int_eq(memcmp(apart.dr.device, together.dy.device, size), 0);
@@ -229,7 +229,7 @@ static ls_status add_the_same(void *context, double *values, size_t count) {
 }
 
 /* So means and variances are those of one; this replica's gradients of gamma and beta are its own. */
-START_TEST(test_exchange) {
+START_TEST(sums_of_two_replicas_are_those_of_one) {
     struct ls_device *device = open_device();
     for (int variant = 0; variant < VARIANTS; variant++) {
         struct norm n = make_norm(sizes[_i], variant);
@@ -241,8 +241,8 @@ START_TEST(test_exchange) {
         clear_edges(&n, oracle);
         reference_norm_forward(&oracle);
         reference_norm_backward(&oracle);
-        ck_assert_msg(run_op(device, &forward) == LS_OK, "%s", ls_error());
-        ck_assert_msg(run_op(device, &backward) == LS_OK, "%s", ls_error());
+        assert_ok(run_op(device, &forward));
+        assert_ok(run_op(device, &backward));
         assert_pair("y", &n.y);
         check_moving(&n, mean, variance);
         check_backward(&n);
@@ -258,7 +258,7 @@ static ls_status fail_to_add(void *context, double *values, size_t count) {
     return ls_fail(LS_ABORTED, "the other replica is lost");
 }
 
-START_TEST(test_exchange_fails) {
+START_TEST(a_failed_exchange_is_passed_on) {
     struct ls_device *device = open_device();
     struct norm n = make_norm(sizes[_i], 0);
     struct ls_exchange exchange = {fail_to_add, NULL};
@@ -275,7 +275,7 @@ START_TEST(test_exchange_fails) {
 END_TEST
 
 /* The moving variance of TensorFlow's fused kernel is over one value less, where there is more than one. */
-START_TEST(test_fused) {
+START_TEST(the_fused_variance_is_that_of_tensorflow) {
     struct ls_device *device = open_device();
     for (int64_t rows = 1; rows < 4; rows++) {
         struct norm n = make_norm((struct size){rows, 5}, 0);
@@ -284,7 +284,7 @@ START_TEST(test_fused) {
         struct ls_op op = norm_op(&n, LS_OP_BATCH_NORM_FORWARD);
         op.fused = true;
         reference_norm_forward(&oracle);
-        ck_assert_msg(run_op(device, &op) == LS_OK, "%s", ls_error());
+        assert_ok(run_op(device, &op));
         for (int64_t c = 0; rows > 1 && c < n.channels; c++) variance[c] *= (double)rows / (double)(rows - 1);
         check_moving(&n, mean, variance);
         ls_free(mean), ls_free(variance);
@@ -294,7 +294,7 @@ START_TEST(test_fused) {
 }
 END_TEST
 
-START_TEST(test_threads) {
+START_TEST(threads_change_no_bit) {
     struct norm runs[3];
     for (int i = 0; i < 3; i++) {
         struct ls_device *device = open_device();
@@ -314,7 +314,7 @@ START_TEST(test_threads) {
 }
 END_TEST
 
-START_TEST(test_oracle) {
+START_TEST(the_oracle_agrees_with_differences) {
     for (int variant = 0; variant < VARIANTS; variant++) {
         struct norm n = make_norm(sizes[_i], variant);
         double *mean = doubles(n.channels), *variance = doubles(n.channels);
@@ -339,7 +339,7 @@ START_TEST(test_oracle) {
 END_TEST
 
 /* Memory that is aligned to a float only, as far as threads take several at once elsewhere. */
-START_TEST(test_misaligned) {
+START_TEST(misaligned_memory_is_computed) {
     struct ls_device *device = open_device();
     struct norm n = make_norm(sizes[_i], 1);
     double *mean = doubles(n.channels), *variance = doubles(n.channels);
@@ -351,8 +351,8 @@ START_TEST(test_misaligned) {
     reference_norm_backward(&oracle);
     memcpy(moved.device + 1, n.x.device, (size_t)n.x.count * sizeof(float));
     forward.tensors[LS_ARG_X].data = backward.tensors[LS_ARG_X].data = moved.device + 1;
-    ck_assert_msg(run_op(device, &forward) == LS_OK, "%s", ls_error());
-    ck_assert_msg(run_op(device, &backward) == LS_OK, "%s", ls_error());
+    assert_ok(run_op(device, &forward));
+    assert_ok(run_op(device, &backward));
     assert_pair("y", &n.y);
     check_moving(&n, mean, variance);
     check_backward(&n);
@@ -364,7 +364,7 @@ START_TEST(test_misaligned) {
 END_TEST
 
 /* A GPU takes a batch as a whole. */
-START_TEST(test_parts) {
+START_TEST(only_host_memory_takes_parts) {
     struct ls_device *device = open_device();
     struct norm n = make_norm(sizes[2], 0);
     struct ls_op op = norm_op(&n, LS_OP_BATCH_NORM_AGAIN);
@@ -375,7 +375,7 @@ START_TEST(test_parts) {
 }
 END_TEST
 
-START_TEST(test_misuse) {
+START_TEST(misuse_is_named) {
     struct ls_device *device = open_device();
     struct norm n = make_norm(sizes[2], 4);
     struct ls_op good = norm_op(&n, LS_OP_BATCH_NORM_FORWARD), op = good;
@@ -401,18 +401,18 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("batch_norm");
     TCase *tests = tcase_create("batch_norm");
-    tcase_add_loop_test(tests, test_training, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, test_inference, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, test_again_is_the_same, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, test_in_place, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, test_misaligned, 0, SIZE_COUNT);
-    tcase_add_test(tests, test_parts);
-    tcase_add_loop_test(tests, test_exchange, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, test_exchange_fails, 0, 2);
-    tcase_add_test(tests, test_fused);
-    tcase_add_loop_test(tests, test_threads, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, test_oracle, 1, 4);
-    tcase_add_test(tests, test_misuse);
+    tcase_add_loop_test(tests, training_equals_the_oracle, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, inference_equals_the_oracle, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, another_run_gives_the_same_bits, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, results_in_place_have_the_same_bits, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, misaligned_memory_is_computed, 0, SIZE_COUNT);
+    tcase_add_test(tests, only_host_memory_takes_parts);
+    tcase_add_loop_test(tests, sums_of_two_replicas_are_those_of_one, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, a_failed_exchange_is_passed_on, 0, 2);
+    tcase_add_test(tests, the_fused_variance_is_that_of_tensorflow);
+    tcase_add_loop_test(tests, threads_change_no_bit, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, the_oracle_agrees_with_differences, 1, 4);
+    tcase_add_test(tests, misuse_is_named);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -1,9 +1,11 @@
 /* Every kind of op in every type that it takes, on LOCKSTEP_TEST_DEVICE against the CPU, whose own tests are against
  * the oracle. A kind that has no row here fails. On an emulated GPU images and matrices are small; elsewhere they are
  * such that a GPU divides the work. */
-#include "base/dtype.h"
+#include "base/half.h"
+#include "base/shape.h"
 #include "device/gpu.h"
 #include "device/op_fixture.h"
+#include "device/op_layers.h"
 #include "harness.h"
 
 #define HALF_TOLERANCE 1e-2 /* of the tensor's largest magnitude, as TOLERANCE */
@@ -25,8 +27,8 @@ struct sample {
 static struct ls_device *open_cpu(void) {
     struct ls_device *device = NULL;
     int count = 0;
-    ck_assert_int_eq(ls_devices_open("cpu:0", 1, &device, &count), LS_OK);
-    ck_assert_int_eq(device->ops->enter(device, &(struct ls_thread_state){0}), LS_OK);
+    assert_ok(ls_devices_open("cpu:0", 1, &device, &count));
+    assert_ok(device->ops->enter(device, &(struct ls_thread_state){0}));
     return device;
 }
 
@@ -68,7 +70,7 @@ static void dense(struct sample *s) {
 }
 
 static ls_shape windows_of(const struct sample *s, ls_shape image, int64_t channels) {
-    for (int i = 0; i < 2; i++) image.dims[i + 1] = ls_window_positions(&s->op.window, i, image.dims[i + 1]);
+    for (int i = 0; i < 2; i++) image.dims[i + 1] = ls_op_layers_positions(&s->op.window, i, image.dims[i + 1]);
     image.dims[3] = channels;
     return image;
 }
@@ -105,7 +107,7 @@ static void pool(struct sample *s) {
     give(s, LS_ARG_Y, true, y), give(s, LS_ARG_DY, true, y);
     struct ls_op forward = s->op;
     forward.kind = LS_OP_POOL_FORWARD;
-    ck_assert_msg(run_op(cpu, &forward) == LS_OK, "%s", ls_error());
+    assert_ok(run_op(cpu, &forward));
     ls_device_close(cpu);
 }
 
@@ -189,8 +191,10 @@ static void outputs(struct sample *s) {
     for (int64_t i = 0; i < rows * classes; i++) labels[i] = i % classes == i / classes % classes;
     if (sparse) ls_free(labels), give_labels(s, LS_ARG_LABELS, rows, classes);
     if (s->op.kind != LS_OP_METRIC) give(s, LS_ARG_DLOGITS, false, LS_SHAPE(rows, classes));
-    s->op.metric = s->variant < 2 ? (ls_metric){LS_METRIC_TOP_K, .k = 3}
-                                  : (ls_metric){LS_METRIC_BINARY_ACCURACY, .threshold = 0.5F};
+    if (s->variant / 2 % 2) give(s, LS_ARG_WEIGHTS, false, LS_SHAPE(rows));
+    static const ls_metric metrics[VARIANTS / 2] = {
+        {LS_METRIC_TOP_K, .k = 3}, {LS_METRIC_BINARY_ACCURACY, .threshold = 0.5F}, {LS_METRIC_MEAN_ABSOLUTE_ERROR}};
+    s->op.metric = metrics[s->variant / 2];
     s->op.alpha = 0.1F * (float)(s->variant / 2);
 }
 
@@ -253,6 +257,8 @@ static make_fn *const makers[LS_OP_KIND_COUNT] = {
     [LS_OP_SIGMOID_CROSSENTROPY] = outputs,
     [LS_OP_BINARY_CROSSENTROPY] = outputs,
     [LS_OP_SQUARED_ERROR] = outputs,
+    [LS_OP_ABSOLUTE_ERROR] = outputs,
+    [LS_OP_HUBER] = outputs,
     [LS_OP_METRIC] = outputs,
     [LS_OP_ONE_HOT] = one_hot,
     [LS_OP_MERGE] = merge,
@@ -282,7 +288,7 @@ static void release(struct sample *s) {
 }
 
 static float widen(uint16_t bits, ls_dtype type) {
-    return type == LS_FLOAT16 ? ls_half_to_float(bits) : ls_bfloat16_to_float(bits);
+    return type == LS_FLOAT16 ? ls_half_to_float(bits) : ls_half_bfloat16_to_float(bits);
 }
 
 /* Brings what is stored to a 16-bit type, in place; or rounds it only. */
@@ -292,7 +298,7 @@ static void round_stored(struct sample *s, ls_dtype type, bool narrow) {
         if (!tensor->data || !s->stored[t]) continue;
         for (int64_t i = 0; i < ls_shape_count(&tensor->shape); i++) {
             float *value = (float *)tensor->data + i;
-            uint16_t bits = type == LS_FLOAT16 ? ls_float_to_half(*value) : ls_float_to_bfloat16(*value);
+            uint16_t bits = type == LS_FLOAT16 ? ls_half_from_float(*value) : ls_half_bfloat16_from_float(*value);
             if (narrow)
                 memcpy((char *)tensor->data + (size_t)i * sizeof(bits), &bits, sizeof(bits));
             else
@@ -337,7 +343,7 @@ static void check(struct ls_device *cpu, struct ls_device *device, enum ls_op_ki
     bool large = !device->host_memory && !emulated();
     make(&must, kind, variant, large), make(&is, kind, variant, large);
     if (type != LS_FLOAT32) round_stored(&must, type, false), round_stored(&is, type, true);
-    ck_assert_msg(run_op(cpu, &must.op) == LS_OK, "%s", ls_error());
+    assert_ok(run_op(cpu, &must.op));
     ck_assert_msg(run_op(device, &is.op) == LS_OK, "variant %d: %s", variant, ls_error());
     double tolerance = type == LS_FLOAT32 ? TOLERANCE : HALF_TOLERANCE;
     for (int t = 0; t < LS_OP_TENSORS; t++) compare(&must, &is, t, tolerance);
@@ -347,7 +353,7 @@ static void check(struct ls_device *cpu, struct ls_device *device, enum ls_op_ki
     release(&must), release(&is);
 }
 
-START_TEST(test_kind) {
+START_TEST(every_type_of_the_kind_equals_the_cpu) {
     static const ls_dtype types[] = {LS_FLOAT32, LS_BFLOAT16, LS_FLOAT16};
     enum ls_op_kind kind = (enum ls_op_kind)_i;
     struct ls_device *cpu = open_cpu(), *device = open_device();
@@ -368,7 +374,7 @@ int main(void) {
     Suite *suite = suite_create("conformance");
     TCase *tests = tcase_create("conformance");
     tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, test_kind, 0, LS_OP_KIND_COUNT);
+    tcase_add_loop_test(tests, every_type_of_the_kind_equals_the_cpu, 0, LS_OP_KIND_COUNT);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -50,8 +50,8 @@ static struct ls_op dense_op(const struct dense *d, enum ls_op_kind kind) {
 
 static void run_dense(struct ls_device *device, const struct dense *d) {
     struct ls_op forward = dense_op(d, LS_OP_DENSE_FORWARD), backward = dense_op(d, LS_OP_DENSE_BACKWARD);
-    ck_assert_int_eq(run_op(device, &forward), LS_OK);
-    ck_assert_int_eq(run_op(device, &backward), LS_OK);
+    assert_ok(run_op(device, &forward));
+    assert_ok(run_op(device, &backward));
 }
 
 static struct reference_dense oracle_of(const struct dense *d) {
@@ -82,7 +82,7 @@ static void check_against_oracle(struct ls_device *device, struct dense *d) {
     assert_pair("db", &d->db);
 }
 
-START_TEST(test_oracle) {
+START_TEST(dense_ops_equal_the_oracle) {
     struct ls_device *device = open_device();
     for (int relu = 0; relu < 2; relu++) {
         struct dense dense = make_dense(sizes[_i], relu ? LS_RELU : LS_LINEAR);
@@ -93,12 +93,12 @@ START_TEST(test_oracle) {
 }
 END_TEST
 
-START_TEST(test_without_dx) {
+START_TEST(dx_is_optional) {
     struct ls_device *device = open_device();
     struct dense dense = make_dense((struct size){4, 6, 5}, LS_LINEAR);
     struct ls_op op = dense_op(&dense, LS_OP_DENSE_BACKWARD);
     op.tensors[LS_ARG_DX] = op.tensors[LS_ARG_Y] = (struct ls_tensor){0};
-    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    assert_ok(run_op(device, &op));
     ck_assert(isnan(dense.dx.device[0]) && !isnan(dense.dw.device[0]));
     free_dense(&dense);
     ls_device_close(device);
@@ -106,12 +106,12 @@ START_TEST(test_without_dx) {
 END_TEST
 
 /* NaN must reach the loss, not vanish in ReLU. */
-START_TEST(test_nan_stays) {
+START_TEST(nan_reaches_the_output) {
     struct ls_device *device = open_device();
     struct dense dense = make_dense((struct size){2, 3, 2}, LS_RELU);
     dense.x.device[0] = NAN;
     struct ls_op op = dense_op(&dense, LS_OP_DENSE_FORWARD);
-    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    assert_ok(run_op(device, &op));
     ck_assert(isnan(dense.y.device[0]) && isnan(dense.y.device[1]));
     ck_assert(!isnan(dense.y.device[2]) && !isnan(dense.y.device[3]));
     free_dense(&dense);
@@ -126,7 +126,7 @@ static void assert_same_bits(const struct dense *a, const struct dense *b) {
         ck_assert_int_eq(memcmp(left[i]->device, right[i]->device, (size_t)left[i]->count * sizeof(float)), 0);
 }
 
-START_TEST(test_again) {
+START_TEST(another_run_gives_the_same_bits) {
     struct ls_device *device = open_device();
     struct dense first = make_dense(sizes[_i], LS_RELU), second = make_dense(sizes[_i], LS_RELU);
     run_dense(device, &first);
@@ -144,7 +144,7 @@ static struct pair shifted(const struct pair *pair, float *place, int shift) {
     return (struct pair){place + shift, pair->oracle, pair->count};
 }
 
-START_TEST(test_unaligned) {
+START_TEST(unaligned_memory_gives_the_same_bits) {
     struct ls_device *device = open_device();
     struct dense aligned = make_dense(sizes[_i], LS_RELU), moved = make_dense(sizes[_i], LS_RELU), view = moved;
     struct pair *pairs[] = {&view.x, &view.w, &view.b, &view.y, &view.dy, &view.dx, &view.dw, &view.db};
@@ -170,21 +170,21 @@ struct job {
 
 static void *run_job(void *argument) {
     struct job *job = argument;
-    ck_assert_int_eq(job->device->ops->enter(job->device, &(struct ls_thread_state){0}), LS_OK);
+    assert_ok(job->device->ops->enter(job->device, &(struct ls_thread_state){0}));
     for (int i = 0; i < 20; i++) {
         struct ls_op forward = dense_op(&job->dense, LS_OP_DENSE_FORWARD);
-        ck_assert_int_eq(run_op(job->device, &forward), LS_OK);
+        assert_ok(run_op(job->device, &forward));
     }
     run_dense(job->device, &job->dense);
     return NULL;
 }
 
-START_TEST(test_two_devices) {
+START_TEST(two_devices_give_the_same_bits) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     struct job jobs[2];
     pthread_t threads[2];
     int count = 0;
-    ck_assert_int_eq(ls_devices_open("cpu:0,cpu:1", 1, devices, &count), LS_OK);
+    assert_ok(ls_devices_open("cpu:0,cpu:1", 1, devices, &count));
     ck_assert_int_eq(count, 2);
     for (int i = 0; i < 2; i++) jobs[i] = (struct job){devices[i], make_dense((struct size){33, 100, 31}, LS_RELU)};
     for (int i = 0; i < 2; i++) ck_assert_int_eq(pthread_create(&threads[i], NULL, run_job, &jobs[i]), 0);
@@ -194,7 +194,7 @@ START_TEST(test_two_devices) {
 }
 END_TEST
 
-START_TEST(test_misuse) {
+START_TEST(misuse_is_named) {
     struct ls_device *device = open_device();
     struct dense dense = make_dense((struct size){4, 6, 5}, LS_RELU);
     struct ls_op good = dense_op(&dense, LS_OP_DENSE_FORWARD), op = good;
@@ -230,13 +230,13 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("dense");
     TCase *tests = tcase_create("dense");
-    tcase_add_loop_test(tests, test_oracle, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, test_again, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, test_unaligned, 0, SIZE_COUNT);
-    tcase_add_test(tests, test_without_dx);
-    tcase_add_test(tests, test_nan_stays);
-    tcase_add_test(tests, test_two_devices);
-    tcase_add_test(tests, test_misuse);
+    tcase_add_loop_test(tests, dense_ops_equal_the_oracle, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, another_run_gives_the_same_bits, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, unaligned_memory_gives_the_same_bits, 0, SIZE_COUNT);
+    tcase_add_test(tests, dx_is_optional);
+    tcase_add_test(tests, nan_reaches_the_output);
+    tcase_add_test(tests, two_devices_give_the_same_bits);
+    tcase_add_test(tests, misuse_is_named);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -23,7 +23,7 @@ static const struct {
     {"-2", "devices '-2': the number"},
     {"65", "devices '65': the number"},
     {"99999999999999999999", "the number of devices must be from 1 to 64"},
-    {"tpu:0", "device 'tpu:0': there is no kind of device 'tpu'"},
+    {"tpu:0", "device 'tpu:0': there is no kind of device 'tpu'; there are cpu and gpu"},
     {":0", "device ':0': there is no kind of device ''"},
     {"cpu", "device 'cpu' is not of the form kind:index"},
     {"cpu:0,2", "device '2' is not of the form kind:index"},
@@ -39,10 +39,10 @@ static const struct {
     {"cpu:1,cpu:01", "device 'cpu:01' is named twice"},
 };
 
-START_TEST(test_good) {
+START_TEST(good_lists_are_opened) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;
-    ck_assert_msg(ls_devices_open(good[_i].list, 2, devices, &count) == LS_OK, "%s", ls_error());
+    assert_ok(ls_devices_open(good[_i].list, 2, devices, &count));
     for (int i = 0; i < 4 && good[_i].names[i]; i++) {
         ck_assert_int_lt(i, count);
         ck_assert_str_eq(devices[i]->name, good[_i].names[i]);
@@ -54,7 +54,7 @@ START_TEST(test_good) {
 }
 END_TEST
 
-START_TEST(test_bad) {
+START_TEST(bad_lists_are_refused) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES] = {NULL};
     int count = -7;
     assert_fails(ls_devices_open(bad[_i].list, 1, devices, &count), bad[_i].message);
@@ -62,13 +62,13 @@ START_TEST(test_bad) {
 }
 END_TEST
 
-START_TEST(test_most) {
+START_TEST(the_limit_of_devices_holds) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     char list[1024] = "cpu:0";
     int count = 0;
     for (int i = 1; i < LS_MAX_LOCAL_DEVICES; i++)
         (void)snprintf(list + strlen(list), sizeof(list) - strlen(list), ",cpu:%d", i);
-    ck_assert_int_eq(ls_devices_open(list, 0, devices, &count), LS_OK);
+    assert_ok(ls_devices_open(list, 0, devices, &count));
     ck_assert_int_eq(count, LS_MAX_LOCAL_DEVICES);
     ck_assert_int_eq(devices[0]->threads, 1);
     for (int i = 0; i < count; i++) ls_device_close(devices[i]);
@@ -77,7 +77,7 @@ START_TEST(test_most) {
 }
 END_TEST
 
-START_TEST(test_threads) {
+START_TEST(bad_numbers_of_threads_are_refused) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;
     assert_fails(ls_devices_open("2", -1, devices, &count), "threads_per_replica -1");
@@ -85,7 +85,7 @@ START_TEST(test_threads) {
 }
 END_TEST
 
-START_TEST(test_kinds) {
+START_TEST(the_kinds_are_cpu_and_gpu) {
     char text[300] = "";
     ck_assert_str_eq(ls_device_kinds[0]->name, "cpu");
     ck_assert_ptr_null(ls_device_kinds[0]->unavailable);
@@ -96,17 +96,17 @@ START_TEST(test_kinds) {
 }
 END_TEST
 
-START_TEST(test_memory) {
+START_TEST(memory_is_aligned_and_zeroed) {
     struct ls_device *device = open_device();
     const float numbers[3] = {1, 2, 3};
     float back[3] = {NAN, NAN, NAN};
     void *memory = NULL, *none = &memory;
-    ck_assert_int_eq(device->ops->allocate(device, sizeof(numbers), &memory), LS_OK);
+    assert_ok(device->ops->allocate(device, sizeof(numbers), &memory));
     ck_assert_int_eq((uintptr_t)memory % 64, 0);
-    ck_assert_int_eq(device->ops->copy_out(device, back, memory, sizeof(back)), LS_OK);
+    assert_ok(device->ops->copy_out(device, back, memory, sizeof(back)));
     for (int i = 0; i < 3; i++) ck_assert(back[i] == 0);
-    ck_assert_int_eq(device->ops->copy_in(device, memory, numbers, sizeof(numbers)), LS_OK);
-    ck_assert_int_eq(device->ops->copy_out(device, back, memory, sizeof(back)), LS_OK);
+    assert_ok(device->ops->copy_in(device, memory, numbers, sizeof(numbers)));
+    assert_ok(device->ops->copy_out(device, back, memory, sizeof(back)));
     ck_assert_int_eq(memcmp(back, numbers, sizeof(back)), 0);
     device->ops->release(device, memory);
     ck_assert_int_eq(device->ops->allocate(device, SIZE_MAX, &none), LS_RESOURCE_EXHAUSTED);
@@ -121,7 +121,7 @@ static void *halve_smallest(void *argument) {
     struct ls_device *device = argument;
     volatile float value = FLT_MIN;
     struct ls_thread_state before;
-    ck_assert_int_eq(device->ops->enter(device, &before), LS_OK);
+    assert_ok(device->ops->enter(device, &before));
     value = value / 2;
     bool flushed = value == 0;
     device->ops->leave(device, &before); /* and the thread is as it was */
@@ -131,13 +131,13 @@ static void *halve_smallest(void *argument) {
 }
 
 /* Only in threads that entered: the caller's arithmetic stays as it was. */
-START_TEST(test_denormals) {
+START_TEST(denormals_are_flushed_in_entered_threads) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;
     pthread_t thread;
     void *flushed = NULL;
     volatile float value = FLT_MIN;
-    ck_assert_int_eq(ls_devices_open("1", 1, devices, &count), LS_OK);
+    assert_ok(ls_devices_open("1", 1, devices, &count));
     ck_assert_int_eq(pthread_create(&thread, NULL, halve_smallest, devices[0]), 0);
     ck_assert_int_eq(pthread_join(thread, &flushed), 0);
     ck_assert_ptr_nonnull(flushed);
@@ -151,14 +151,14 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("device");
     TCase *tests = tcase_create("device");
-    tcase_add_loop_test(tests, test_good, 0, (int)(sizeof(good) / sizeof(good[0])));
-    tcase_add_loop_test(tests, test_bad, 0, (int)(sizeof(bad) / sizeof(bad[0])));
-    tcase_add_test(tests, test_most);
-    tcase_add_test(tests, test_threads);
-    tcase_add_test(tests, test_kinds);
-    tcase_add_test(tests, test_memory);
+    tcase_add_loop_test(tests, good_lists_are_opened, 0, (int)(sizeof(good) / sizeof(good[0])));
+    tcase_add_loop_test(tests, bad_lists_are_refused, 0, (int)(sizeof(bad) / sizeof(bad[0])));
+    tcase_add_test(tests, the_limit_of_devices_holds);
+    tcase_add_test(tests, bad_numbers_of_threads_are_refused);
+    tcase_add_test(tests, the_kinds_are_cpu_and_gpu);
+    tcase_add_test(tests, memory_is_aligned_and_zeroed);
 #if defined(__SSE__)
-    tcase_add_test(tests, test_denormals);
+    tcase_add_test(tests, denormals_are_flushed_in_entered_threads);
 #endif
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -17,7 +17,7 @@ static struct ls_op on_elements(enum ls_op_kind kind, const struct pair *x, cons
 }
 
 /* Values from -12 to 12; the slope is that of the function itself. */
-START_TEST(test_activation) {
+START_TEST(activations_equal_the_oracle) {
     struct ls_device *device = open_device();
     struct pair x = make_random(1, COUNT), y = make_pair(COUNT), dy = make_random(2, COUNT), dx = make_pair(COUNT);
     for (int i = 0; i < COUNT; i++) {
@@ -32,9 +32,9 @@ START_TEST(test_activation) {
     backward.kind = LS_OP_ACTIVATION_BACKWARD;
     backward.tensors[LS_ARG_DY] = tensor(&dy, LS_SHAPE(COUNT));
     backward.tensors[LS_ARG_DX] = tensor(&dx, LS_SHAPE(COUNT));
-    ck_assert_int_eq(run_op(device, &forward), LS_OK);
+    assert_ok(run_op(device, &forward));
     assert_pair("y", &y);
-    ck_assert_int_eq(run_op(device, &backward), LS_OK);
+    assert_ok(run_op(device, &backward));
     assert_pair("dx", &dx);
     struct pair *pairs[] = {&x, &y, &dy, &dx};
     for (int i = 0; i < 4; i++) free_pair(pairs[i]);
@@ -42,7 +42,7 @@ START_TEST(test_activation) {
 }
 END_TEST
 
-START_TEST(test_softmax) {
+START_TEST(softmax_equals_the_oracle) {
     struct ls_device *device = open_device();
     const int64_t columns = 7, rows = 3;
     struct pair x = make_random(1, 21), y = make_pair(21), dy = make_random(2, 21), dx = make_pair(21);
@@ -62,9 +62,9 @@ START_TEST(test_softmax) {
     backward.kind = LS_OP_ACTIVATION_BACKWARD;
     backward.tensors[LS_ARG_DY] = tensor(&dy, LS_SHAPE(rows, columns));
     backward.tensors[LS_ARG_DX] = tensor(&dx, LS_SHAPE(rows, columns));
-    ck_assert_int_eq(run_op(device, &forward), LS_OK);
+    assert_ok(run_op(device, &forward));
     assert_pair("y", &y);
-    ck_assert_int_eq(run_op(device, &backward), LS_OK);
+    assert_ok(run_op(device, &backward));
     assert_pair("dx", &dx);
     struct pair *pairs[] = {&x, &y, &dy, &dx};
     for (int i = 0; i < 4; i++) free_pair(pairs[i]);
@@ -72,15 +72,15 @@ START_TEST(test_softmax) {
 }
 END_TEST
 
-START_TEST(test_add_and_scale) {
+START_TEST(sums_and_scaling_are_exact) {
     struct ls_device *device = open_device();
     struct pair x = make_random(1, COUNT), w = make_random(2, COUNT), y = make_pair(COUNT);
     struct ls_op add = on_elements(LS_OP_ADD, &x, &y), scale = on_elements(LS_OP_SCALE, &x, &x);
     add.tensors[LS_ARG_W] = tensor(&w, LS_SHAPE(COUNT));
-    ck_assert_int_eq(run_op(device, &add), LS_OK);
+    assert_ok(run_op(device, &add));
     for (int i = 0; i < COUNT; i++) ck_assert(y.device[i] == x.device[i] + w.device[i]);
     scale.alpha = 0.5F, scale.beta = -1;
-    ck_assert_int_eq(run_op(device, &scale), LS_OK);
+    assert_ok(run_op(device, &scale));
     for (int i = 0; i < COUNT; i++) ck_assert(x.device[i] == (float)x.oracle[i] * 0.5F - 1);
     free_pair(&x), free_pair(&w), free_pair(&y);
     ls_device_close(device);
@@ -94,11 +94,11 @@ static void drop(struct ls_device *device, const struct pair *x, const struct pa
     op.alpha = 0.25F;
     op.random = random;
     op.step = &step;
-    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    assert_ok(run_op(device, &op));
 }
 
 /* A function of seed, layer, step, replica and element; not of threads; a quarter is dropped, the mean stays. */
-START_TEST(test_dropout) {
+START_TEST(dropout_follows_seed_step_and_replica) {
     const int64_t count = 100001;
     struct ls_device *device = open_device();
     struct pair x = make_pair(count), y[6];
@@ -123,19 +123,19 @@ START_TEST(test_dropout) {
 }
 END_TEST
 
-START_TEST(test_columns) {
+START_TEST(columns_are_placed_and_taken) {
     struct ls_device *device = open_device();
     struct pair x = make_random(1, 15), wide = make_zeros(35), back = make_pair(15);
     struct ls_op place = {.kind = LS_OP_PLACE, .column = 2}, take = {.kind = LS_OP_TAKE, .column = 2};
     place.tensors[LS_ARG_X] = tensor(&x, LS_SHAPE(5, 3));
     place.tensors[LS_ARG_Y] = take.tensors[LS_ARG_X] = tensor(&wide, LS_SHAPE(5, 7));
     take.tensors[LS_ARG_Y] = tensor(&back, LS_SHAPE(5, 3));
-    ck_assert_int_eq(run_op(device, &place), LS_OK);
+    assert_ok(run_op(device, &place));
     for (int i = 0; i < 35; i++) {
         int row = i / 7, column = i % 7 - 2;
         ck_assert(wide.device[i] == (column >= 0 && column < 3 ? x.device[row * 3 + column] : 0));
     }
-    ck_assert_int_eq(run_op(device, &take), LS_OK);
+    assert_ok(run_op(device, &take));
     ck_assert_int_eq(memcmp(back.device, x.device, 15 * sizeof(float)), 0);
     place.column = 5;
     assert_fails(device->ops->build(device, &place), "place: columns 5 to 7 are not all in 7");
@@ -144,7 +144,7 @@ START_TEST(test_columns) {
 }
 END_TEST
 
-START_TEST(test_pad) {
+START_TEST(padding_and_cropping_are_exact) {
     struct ls_device *device = open_device();
     struct pair x = make_random(1, 2 * 3 * 2 * 2), large = make_pair(2 * 4 * 5 * 2), back = make_pair(x.count);
     struct ls_op pad = {.kind = LS_OP_PAD, .window = {{1, 1}, {1, 1}, {1, 1}, {0, 2}, {1, 1}, 1}}, crop = pad;
@@ -152,13 +152,13 @@ START_TEST(test_pad) {
     pad.tensors[LS_ARG_X] = tensor(&x, LS_SHAPE(2, 3, 2, 2));
     pad.tensors[LS_ARG_Y] = crop.tensors[LS_ARG_X] = tensor(&large, LS_SHAPE(2, 4, 5, 2));
     crop.tensors[LS_ARG_Y] = tensor(&back, LS_SHAPE(2, 3, 2, 2));
-    ck_assert_int_eq(run_op(device, &pad), LS_OK);
+    assert_ok(run_op(device, &pad));
     for (int i = 0; i < 80; i++) {
         int c = i % 2, w = i / 2 % 5 - 2, h = i / 10 % 4, r = i / 40;
         bool inside = w >= 0 && w < 2 && h < 3;
         ck_assert(large.device[i] == (inside ? x.device[((r * 3 + h) * 2 + w) * 2 + c] : 0));
     }
-    ck_assert_int_eq(run_op(device, &crop), LS_OK);
+    assert_ok(run_op(device, &crop));
     ck_assert_int_eq(memcmp(back.device, x.device, (size_t)x.count * sizeof(float)), 0);
     free_pair(&x), free_pair(&large), free_pair(&back);
     ls_device_close(device);
@@ -168,12 +168,12 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("elements");
     TCase *tests = tcase_create("elements");
-    tcase_add_loop_test(tests, test_activation, 0, ACTIVATION_COUNT);
-    tcase_add_test(tests, test_softmax);
-    tcase_add_test(tests, test_add_and_scale);
-    tcase_add_test(tests, test_dropout);
-    tcase_add_test(tests, test_columns);
-    tcase_add_test(tests, test_pad);
+    tcase_add_loop_test(tests, activations_equal_the_oracle, 0, ACTIVATION_COUNT);
+    tcase_add_test(tests, softmax_equals_the_oracle);
+    tcase_add_test(tests, sums_and_scaling_are_exact);
+    tcase_add_test(tests, dropout_follows_seed_step_and_replica);
+    tcase_add_test(tests, columns_are_placed_and_taken);
+    tcase_add_test(tests, padding_and_cropping_are_exact);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

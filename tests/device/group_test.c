@@ -1,12 +1,10 @@
 /* Collectives between devices of one process, by the plugin that LOCKSTEP_PLUGIN names: sums to the bit, what they wait
  * for, what is seen behind them, and that an abort ends what would wait for ever. On two devices, or where there is one
  * on that. */
-#include <check.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/dtype.h"
 #include "device/gpu.h"
 #include "device/whole_numbers.h"
 #include "harness.h"
@@ -22,16 +20,12 @@ static struct {
     double host[MOST * COUNT];
 } at;
 
-static void ok(ls_status status) {
-    ck_assert_msg(!status, "%s", ls_error());
-}
-
-/* Whether it becomes true in time. */
+/* True if the answer becomes true in time. */
 static bool comes(ls_status (*ask)(struct ls_device_group *group, bool *done), double seconds) {
     int64_t deadline = ls_deadline_in(seconds);
     bool done = false;
     while (!done && ls_now() < deadline) {
-        ok(ask(at.group, &done));
+        assert_ok(ask(at.group, &done));
         (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
     return done;
@@ -40,13 +34,13 @@ static bool comes(ls_status (*ask)(struct ls_device_group *group, bool *done), d
 static void open_group(int count, int total) {
     char id[LS_DEVICE_GROUP_ID];
     const struct ls_device_group_config config = {at.devices, count, 0, total, id};
-    ok(at.ops->new_id(id));
-    ok(at.ops->open(&config, &at.group));
+    assert_ok(at.ops->new_id(id));
+    assert_ok(at.ops->open(&config, &at.group));
 }
 
 /* Behind the ops, as it must be. */
 static void abort_group(void) {
-    for (int r = 0; r < at.ranks; r++) ok(ls_device_wait(at.devices[r]));
+    for (int r = 0; r < at.ranks; r++) assert_ok(ls_device_wait(at.devices[r]));
     at.ops->abort(at.group);
 }
 
@@ -61,10 +55,10 @@ static void setup(void) {
     const char *why = "";
     at.ops = ls_gpu_group(&why);
     ck_assert_msg(at.ops != NULL, "%s", why);
-    ok(ls_devices_open(ls_gpu_kind.count() < MOST ? "gpu:0" : "gpu:0,gpu:1", 1, at.devices, &at.ranks));
+    assert_ok(ls_devices_open(ls_gpu_kind.count() < MOST ? "gpu:0" : "gpu:0,gpu:1", 1, at.devices, &at.ranks));
     for (int r = 0; r < at.ranks; r++) {
-        ok(at.devices[r]->ops->allocate(at.devices[r], BYTES, &at.inputs[r]));
-        ok(at.devices[r]->ops->allocate(at.devices[r], BYTES, &at.outputs[r]));
+        assert_ok(at.devices[r]->ops->allocate(at.devices[r], BYTES, &at.inputs[r]));
+        assert_ok(at.devices[r]->ops->allocate(at.devices[r], BYTES, &at.outputs[r]));
     }
 }
 
@@ -81,15 +75,15 @@ static void teardown(void) {
 static void write_inputs(ls_dtype dtype, size_t count, int mark) {
     for (int r = 0; r < at.ranks; r++) {
         for (size_t i = 0; i < count; i++) put(dtype, at.host, i, value(r, i));
-        ok(at.devices[r]->ops->copy_in(at.devices[r], at.inputs[r], at.host, count * ls_dtype_size(dtype)));
-        ok(at.ops->after(at.group, r, mark));
+        assert_ok(at.devices[r]->ops->copy_in(at.devices[r], at.inputs[r], at.host, count * ls_dtype_size(dtype)));
+        assert_ok(at.ops->after(at.group, r, mark));
     }
-    ok(at.ops->wait(at.group, mark));
+    assert_ok(at.ops->wait(at.group, mark));
 }
 
 static void read_back(ls_dtype dtype, int rank, const void *array, size_t count) {
-    ok(at.ops->settle(at.group, rank));
-    ok(at.devices[rank]->ops->copy_out(at.devices[rank], at.host, array, count * ls_dtype_size(dtype)));
+    assert_ok(at.ops->settle(at.group, rank));
+    assert_ok(at.devices[rank]->ops->copy_out(at.devices[rank], at.host, array, count * ls_dtype_size(dtype)));
 }
 
 static double reduced(ls_reduce_op op, size_t i) {
@@ -100,7 +94,7 @@ static double reduced(ls_reduce_op op, size_t i) {
 
 static void all_reduce(ls_dtype dtype, ls_reduce_op op) {
     write_inputs(dtype, COUNT, (int)dtype);
-    ok(at.ops->all_reduce(at.group, op, dtype, at.inputs, COUNT));
+    assert_ok(at.ops->all_reduce(at.group, op, dtype, at.inputs, COUNT));
     ck_assert(comes(at.ops->finished, 20));
     for (int r = 0; r < at.ranks; r++) {
         read_back(dtype, r, at.inputs[r], COUNT);
@@ -130,14 +124,14 @@ START_TEST(others) {
     for (int t = 0; t < 4; t++) {
         ls_dtype dtype = types[t];
         write_inputs(dtype, 2 * COUNT, 5);
-        ok(at.ops->all_gather(at.group, dtype, (const void *const *)at.inputs, at.outputs, COUNT));
+        assert_ok(at.ops->all_gather(at.group, dtype, (const void *const *)at.inputs, at.outputs, COUNT));
         ck_assert(comes(at.ops->finished, 20));
         read_back(dtype, last, at.outputs[last], (size_t)at.ranks * COUNT);
         for (int r = 0; r < at.ranks; r++)
             for (size_t i = 0; i < COUNT; i++)
                 ck_assert_double_eq(get(dtype, at.host, (size_t)r * COUNT + i), value(r, i));
-        ok(at.ops->reduce_scatter(at.group, LS_SUM, dtype, (const void *const *)at.inputs, at.outputs, COUNT));
-        ok(at.ops->broadcast(at.group, last, dtype, at.inputs, COUNT));
+        assert_ok(at.ops->reduce_scatter(at.group, LS_SUM, dtype, (const void *const *)at.inputs, at.outputs, COUNT));
+        assert_ok(at.ops->broadcast(at.group, last, dtype, at.inputs, COUNT));
         ck_assert(comes(at.ops->finished, 20));
         read_back(dtype, last, at.outputs[last], COUNT);
         for (size_t i = 0; i < COUNT; i++)
@@ -155,7 +149,7 @@ START_TEST(alone) {
     int64_t began = ls_now();
     at.ops->abort(at.group);
     ck_assert_int_lt(ls_now() - began, LS_SECOND);
-    ok(ls_device_synchronize(at.devices[0]));
+    assert_ok(ls_device_synchronize(at.devices[0]));
 }
 END_TEST
 
@@ -163,14 +157,14 @@ static void begin_sum(void) {
     open_group(at.ranks, at.ranks);
     ck_assert(comes(at.ops->ready, 20));
     write_inputs(LS_FLOAT32, COUNT, 0);
-    ok(at.ops->all_reduce(at.group, LS_SUM, LS_FLOAT32, at.inputs, COUNT));
+    assert_ok(at.ops->all_reduce(at.group, LS_SUM, LS_FLOAT32, at.inputs, COUNT));
 }
 
 /* The devices compute on after an abort, and a new group works. */
 START_TEST(aborted) {
     begin_sum();
     end_group();
-    for (int r = 0; r < at.ranks; r++) ok(ls_device_synchronize(at.devices[r]));
+    for (int r = 0; r < at.ranks; r++) assert_ok(ls_device_synchronize(at.devices[r]));
     open_group(at.ranks, at.ranks);
     ck_assert(comes(at.ops->ready, 20));
     all_reduce(LS_FLOAT32, LS_SUM);
@@ -181,7 +175,7 @@ END_TEST
 START_TEST(forgotten) {
     begin_sum();
     abort_group();
-    for (int r = 0; r < at.ranks; r++) ok(ls_device_synchronize(at.devices[r]));
+    for (int r = 0; r < at.ranks; r++) assert_ok(ls_device_synchronize(at.devices[r]));
     at.ops->forget(at.group);
     open_group(at.ranks, at.ranks);
     ck_assert(comes(at.ops->ready, 20));

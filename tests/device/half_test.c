@@ -1,7 +1,9 @@
 /* Ops on images in bfloat16 and float16, on a device that has them, against the CPU's in float32 on the same rounded
- * numbers. What is written in 16 bits is rounded once; what stays float32 is as exact as ever. */
-#include "base/dtype.h"
+ * numbers. Results in 16 bits are rounded once. Results in float32 are as exact as ever. */
+#include "base/half.h"
+#include "base/shape.h"
 #include "device/op_fixture.h"
+#include "device/op_layers.h"
 #include "harness.h"
 
 #define HALF_TOLERANCE 1e-2 /* of the tensor's largest magnitude */
@@ -11,17 +13,17 @@ static const ls_dtype types[] = {LS_BFLOAT16, LS_FLOAT16};
 static struct ls_device *open_one(const char *name) {
     struct ls_device *device;
     int count = 0;
-    ck_assert_msg(ls_devices_open(name, 1, &device, &count) == LS_OK, "%s", ls_error());
-    ck_assert_int_eq(device->ops->enter(device, &(struct ls_thread_state){0}), LS_OK);
+    assert_ok(ls_devices_open(name, 1, &device, &count));
+    assert_ok(device->ops->enter(device, &(struct ls_thread_state){0}));
     return device;
 }
 
 static uint16_t narrow(float value, ls_dtype type) {
-    return type == LS_FLOAT16 ? ls_float_to_half(value) : ls_float_to_bfloat16(value);
+    return type == LS_FLOAT16 ? ls_half_from_float(value) : ls_half_bfloat16_from_float(value);
 }
 
 static float widen(uint16_t bits, ls_dtype type) {
-    return type == LS_FLOAT16 ? ls_half_to_float(bits) : ls_bfloat16_to_float(bits);
+    return type == LS_FLOAT16 ? ls_half_to_float(bits) : ls_half_bfloat16_to_float(bits);
 }
 
 /* ---- an op in 16 bits ---- */
@@ -80,8 +82,8 @@ static void check(const struct ls_op *op, ls_dtype type, const int *places) {
     struct ls_device *cpu = open_one("cpu:0"), *device = open_device();
     struct ls_op plain = *op;
     struct half half = make_half(op, type, places);
-    ck_assert_msg(run_op(device, &half.op) == LS_OK, "%s", ls_error());
-    ck_assert_msg(run_op(cpu, &plain) == LS_OK, "%s", ls_error());
+    assert_ok(run_op(device, &half.op));
+    assert_ok(run_op(cpu, &plain));
     for (int t = 0; t < LS_OP_TENSORS; t++) {
         compare(op, &half, t);
         ls_free(half.op.tensors[t].data);
@@ -133,7 +135,7 @@ static void free_norm(struct norm *n) {
     free_pair(&n->saved), free_pair(&n->shifts);
 }
 
-START_TEST(test_batch_norm) {
+START_TEST(batch_normalization_is_near_float32) {
     static const enum ls_op_kind kinds[] = {LS_OP_BATCH_NORM_FORWARD, LS_OP_BATCH_NORM_AGAIN,
                                             LS_OP_BATCH_NORM_BACKWARD};
     struct norm n;
@@ -179,7 +181,7 @@ static void make_image(struct image *i, const struct shape *s, int64_t filters) 
                                       {s->after, s->after},
                                       s->channels}};
     ls_shape in = LS_SHAPE(s->rows, s->size[0], s->size[1], s->channels), out = in;
-    for (int axis = 0; axis < 2; axis++) out.dims[axis + 1] = ls_window_positions(w, axis, s->size[axis]);
+    for (int axis = 0; axis < 2; axis++) out.dims[axis + 1] = ls_op_layers_positions(w, axis, s->size[axis]);
     out.dims[3] = filters;
     ls_shape kernel = LS_SHAPE(s->kernel, s->kernel, 1, filters);
     i->x = make_random(1, ls_shape_count(&in)), i->dx = make_zeros(ls_shape_count(&in));
@@ -198,7 +200,7 @@ static void free_image(struct image *i) {
     for (size_t p = 0; p < sizeof(pairs) / sizeof(pairs[0]); p++) free_pair(pairs[p]);
 }
 
-START_TEST(test_depthwise) {
+START_TEST(depthwise_convolutions_are_near_float32) {
     static const enum ls_op_kind kinds[] = {LS_OP_CONVOLUTION_FORWARD, LS_OP_CONVOLUTION_BACKWARD_DATA,
                                             LS_OP_CONVOLUTION_BACKWARD_WEIGHTS};
     struct image image;
@@ -211,7 +213,7 @@ START_TEST(test_depthwise) {
 }
 END_TEST
 
-START_TEST(test_pool) {
+START_TEST(pools_are_near_float32) {
     const struct shape *shape = &shapes[_i / 2];
     struct image image;
     if (shape->before >= shape->kernel) return;
@@ -227,7 +229,7 @@ START_TEST(test_pool) {
 }
 END_TEST
 
-START_TEST(test_pad) {
+START_TEST(padding_is_near_float32) {
     static const int64_t channels[] = {16, 3};
     for (int c = 0; c < 2; c++) {
         struct ls_op pad = {.kind = LS_OP_PAD, .window = {{1, 1}, {1, 1}, {1, 1}, {0, 2}, {1, 3}, 1}}, crop = pad;
@@ -246,7 +248,7 @@ START_TEST(test_pad) {
 END_TEST
 
 /* Softmax over 7 columns; a number of elements that no access of 16 bytes divides. */
-START_TEST(test_activation) {
+START_TEST(activations_are_near_float32) {
     for (int kind = LS_LINEAR; kind <= LS_SOFTMAX; kind++) {
         const int64_t rows = 43, columns = 7;
         struct pair x = make_random(1, rows * columns), y = make_zeros(x.count);
@@ -269,11 +271,11 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("half");
     TCase *tests = tcase_create("half");
-    tcase_add_loop_test(tests, test_batch_norm, 0, 2 * SIZE_COUNT);
-    tcase_add_loop_test(tests, test_depthwise, 0, 2 * SHAPE_COUNT);
-    tcase_add_loop_test(tests, test_pool, 0, 2 * SHAPE_COUNT);
-    tcase_add_loop_test(tests, test_pad, 0, 2);
-    tcase_add_loop_test(tests, test_activation, 0, 2);
+    tcase_add_loop_test(tests, batch_normalization_is_near_float32, 0, 2 * SIZE_COUNT);
+    tcase_add_loop_test(tests, depthwise_convolutions_are_near_float32, 0, 2 * SHAPE_COUNT);
+    tcase_add_loop_test(tests, pools_are_near_float32, 0, 2 * SHAPE_COUNT);
+    tcase_add_loop_test(tests, padding_is_near_float32, 0, 2);
+    tcase_add_loop_test(tests, activations_are_near_float32, 0, 2);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

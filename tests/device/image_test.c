@@ -96,10 +96,10 @@ static struct ls_op image_op(const struct image *i, enum ls_op_kind kind) {
 
 static void run_kind(struct ls_device *device, const struct image *image, enum ls_op_kind kind) {
     struct ls_op op = image_op(image, kind);
-    ck_assert_msg(run_op(device, &op) == LS_OK, "%s", ls_error());
+    assert_ok(run_op(device, &op));
 }
 
-START_TEST(test_convolution) {
+START_TEST(convolutions_equal_the_oracle) {
     struct ls_device *device = open_device();
     struct image image = make_image(&shapes[_i], false);
     point(&image);
@@ -117,7 +117,7 @@ START_TEST(test_convolution) {
 }
 END_TEST
 
-START_TEST(test_convolution_without_bias) {
+START_TEST(a_bias_is_optional) {
     struct ls_device *device = open_device();
     struct image image = make_image(&shapes[_i], false);
     struct ls_op forward = image_op(&image, LS_OP_CONVOLUTION_FORWARD);
@@ -125,8 +125,8 @@ START_TEST(test_convolution_without_bias) {
     forward.tensors[LS_ARG_B] = backward.tensors[LS_ARG_DB] = (struct ls_tensor){0};
     point(&image);
     image.oracle.b = NULL;
-    ck_assert_int_eq(run_op(device, &forward), LS_OK);
-    ck_assert_int_eq(run_op(device, &backward), LS_OK);
+    assert_ok(run_op(device, &forward));
+    assert_ok(run_op(device, &backward));
     reference_convolution_forward(&image.oracle);
     reference_convolution_backward(&image.oracle);
     assert_pair("y", &image.y);
@@ -138,7 +138,7 @@ START_TEST(test_convolution_without_bias) {
 END_TEST
 
 /* The image of a depthwise convolution is aligned to a float only. */
-START_TEST(test_misaligned) {
+START_TEST(misaligned_images_are_computed) {
     if (shapes[_i].groups == 1 || shapes[_i].groups != shapes[_i].channels) return;
     struct ls_device *device = open_device();
     struct image image = make_image(&shapes[_i], false);
@@ -148,8 +148,8 @@ START_TEST(test_misaligned) {
     point(&image);
     memcpy(moved.device + 1, image.x.device, (size_t)image.x.count * sizeof(float));
     forward.tensors[LS_ARG_X].data = backward.tensors[LS_ARG_X].data = moved.device + 1;
-    ck_assert_msg(run_op(device, &forward) == LS_OK, "%s", ls_error());
-    ck_assert_msg(run_op(device, &backward) == LS_OK, "%s", ls_error());
+    assert_ok(run_op(device, &forward));
+    assert_ok(run_op(device, &backward));
     reference_convolution_forward(&image.oracle);
     reference_convolution_backward(&image.oracle);
     assert_pair("y", &image.y);
@@ -165,7 +165,7 @@ static bool pool_possible(const struct shape *s) {
     return s->before < s->kernel[0] && s->before < s->kernel[1] && s->after < s->kernel[0] && s->after < s->kernel[1];
 }
 
-START_TEST(test_pool) {
+START_TEST(pools_equal_the_oracle) {
     const struct shape *shape = &shapes[_i / 2];
     if (!pool_possible(shape)) return;
     struct ls_device *device = open_device();
@@ -174,8 +174,8 @@ START_TEST(test_pool) {
     point(&image);
     image.oracle.maximum = _i % 2 == 0;
     forward.pool = backward.pool = image.oracle.maximum ? LS_POOL_MAX : LS_POOL_AVERAGE;
-    ck_assert_int_eq(run_op(device, &forward), LS_OK);
-    ck_assert_int_eq(run_op(device, &backward), LS_OK);
+    assert_ok(run_op(device, &forward));
+    assert_ok(run_op(device, &backward));
     reference_pool_forward(&image.oracle);
     reference_pool_backward(&image.oracle);
     assert_pair("y", &image.y);
@@ -186,14 +186,14 @@ START_TEST(test_pool) {
 END_TEST
 
 /* All equal: the first element of each window gets the gradient. */
-START_TEST(test_pool_ties) {
+START_TEST(the_first_of_equal_maxima_gets_the_gradient) {
     static const struct shape shape = {1, {4, 4}, 2, 2, 1, {2, 2}, 2, 1, 0, 0};
     struct ls_device *device = open_device();
     struct image image = make_image(&shape, true);
     struct ls_op forward = image_op(&image, LS_OP_POOL_FORWARD), backward = image_op(&image, LS_OP_POOL_BACKWARD);
     for (int64_t i = 0; i < image.x.count; i++) image.x.device[i] = 3;
-    ck_assert_int_eq(run_op(device, &forward), LS_OK);
-    ck_assert_int_eq(run_op(device, &backward), LS_OK);
+    assert_ok(run_op(device, &forward));
+    assert_ok(run_op(device, &backward));
     for (int64_t i = 0; i < image.x.count; i++) {
         int64_t h = i / 8, w = i / 2 % 4, c = i % 2;
         float wanted = h % 2 || w % 2 ? 0 : image.dy.device[(h / 2 * 2 + w / 2) * 2 + c];
@@ -227,7 +227,7 @@ static void check_slopes(const struct image *image, image_fn *forward, double *a
     }
 }
 
-START_TEST(test_oracle_convolution) {
+START_TEST(the_oracles_convolution_agrees_with_differences) {
     struct image image = make_image(&shapes[_i], false);
     point(&image);
     reference_convolution_backward(&image.oracle);
@@ -238,7 +238,7 @@ START_TEST(test_oracle_convolution) {
 }
 END_TEST
 
-START_TEST(test_oracle_pool) {
+START_TEST(the_oracles_pool_agrees_with_differences) {
     const struct shape *shape = &shapes[_i / 2];
     if (!pool_possible(shape)) return;
     struct image image = make_image(shape, true);
@@ -260,7 +260,7 @@ static struct image run_all(struct ls_device *device, const struct shape *shape,
     return image;
 }
 
-START_TEST(test_again) {
+START_TEST(another_run_gives_the_same_bits) {
     for (int threads = 1; threads <= 2; threads++) {
         struct ls_device *device = open_device();
         struct image first = run_all(device, &shapes[_i], threads), second = run_all(device, &shapes[_i], threads);
@@ -274,7 +274,7 @@ START_TEST(test_again) {
 }
 END_TEST
 
-START_TEST(test_misuse) {
+START_TEST(misuse_is_named) {
     struct ls_device *device = open_device();
     struct image image = make_image(&shapes[3], false);
     struct ls_op good = image_op(&image, LS_OP_CONVOLUTION_FORWARD), op = good;
@@ -300,15 +300,15 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("image");
     TCase *tests = tcase_create("image");
-    tcase_add_loop_test(tests, test_convolution, 0, SHAPE_COUNT);
-    tcase_add_loop_test(tests, test_convolution_without_bias, 0, SHAPE_COUNT);
-    tcase_add_loop_test(tests, test_misaligned, 0, SHAPE_COUNT);
-    tcase_add_loop_test(tests, test_pool, 0, 2 * SHAPE_COUNT);
-    tcase_add_test(tests, test_pool_ties);
-    tcase_add_loop_test(tests, test_oracle_convolution, 0, SANITIZED ? 1 : SHAPE_COUNT - 1);
-    tcase_add_loop_test(tests, test_oracle_pool, 0, 2 * (SANITIZED ? 1 : SHAPE_COUNT - 1));
-    tcase_add_loop_test(tests, test_again, 0, SHAPE_COUNT);
-    tcase_add_test(tests, test_misuse);
+    tcase_add_loop_test(tests, convolutions_equal_the_oracle, 0, SHAPE_COUNT);
+    tcase_add_loop_test(tests, a_bias_is_optional, 0, SHAPE_COUNT);
+    tcase_add_loop_test(tests, misaligned_images_are_computed, 0, SHAPE_COUNT);
+    tcase_add_loop_test(tests, pools_equal_the_oracle, 0, 2 * SHAPE_COUNT);
+    tcase_add_test(tests, the_first_of_equal_maxima_gets_the_gradient);
+    tcase_add_loop_test(tests, the_oracles_convolution_agrees_with_differences, 0, SANITIZED ? 1 : SHAPE_COUNT - 1);
+    tcase_add_loop_test(tests, the_oracles_pool_agrees_with_differences, 0, 2 * (SANITIZED ? 1 : SHAPE_COUNT - 1));
+    tcase_add_loop_test(tests, another_run_gives_the_same_bits, 0, SHAPE_COUNT);
+    tcase_add_test(tests, misuse_is_named);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -1,7 +1,7 @@
-/* How a GPU's threads lie over images: each element has exactly one, whatever the shape, within CUDA's limits. */
+/* The layout of a GPU's threads over images: each element has exactly one thread, for every shape, within CUDA's
+ * limits. */
 #include "device/cuda/layout.h"
 
-#include <check.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -25,7 +25,7 @@ static void visit(const struct ls_cuda_rows *r, uint8_t *seen) {
             }
 }
 
-START_TEST(test_rows) {
+START_TEST(rows_cover_each_element_once) {
     int64_t rows = shapes[_i].rows, channels = shapes[_i].channels;
     for (int w = 0; w < 3; w++)
         for (int vector = 1; vector <= 8; vector *= 2) {
@@ -50,7 +50,7 @@ static const int64_t images[][4] = {{1, 1, 1, 1},     {2, 7, 5, 3},      {64, 11
                                     {1, 224, 224, 3}, {70000, 2, 2, 16}, {2, 70000, 3, 8}};
 #define IMAGE_COUNT ((int)(sizeof(images) / sizeof(images[0])))
 
-START_TEST(test_lines) {
+START_TEST(lines_cover_each_element_once) {
     const int64_t *image = images[_i];
     for (int vector = 1; vector <= 8; vector *= 2)
         for (int positions = 1; positions <= 4; positions *= 2) {
@@ -70,13 +70,13 @@ START_TEST(test_lines) {
 END_TEST
 
 /* Blocks go down an image only where there are enough of them to fill a GPU. */
-START_TEST(test_lines_fill_the_device) {
+START_TEST(lines_fill_the_device) {
     ck_assert_int_eq(ls_cuda_lines_over(images[2], 8, 4).lines_each, 4);
     ck_assert_int_eq(ls_cuda_lines_over(images[3], 8, 4).lines_each, 1);
 }
 END_TEST
 
-START_TEST(test_vector) {
+START_TEST(the_vector_width_follows_alignment) {
     static const int places[] = {LS_ARG_X, LS_ARG_Y, -1};
     struct ls_op op = {.kind = LS_OP_POOL_FORWARD};
     char *base = ls_alloc_aligned(64);
@@ -97,10 +97,10 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("layout");
     TCase *tests = tcase_create("layout");
-    tcase_add_loop_test(tests, test_rows, 0, SHAPE_COUNT);
-    tcase_add_loop_test(tests, test_lines, 0, IMAGE_COUNT);
-    tcase_add_test(tests, test_lines_fill_the_device);
-    tcase_add_test(tests, test_vector);
+    tcase_add_loop_test(tests, rows_cover_each_element_once, 0, SHAPE_COUNT);
+    tcase_add_loop_test(tests, lines_cover_each_element_once, 0, IMAGE_COUNT);
+    tcase_add_test(tests, lines_fill_the_device);
+    tcase_add_test(tests, the_vector_width_follows_alignment);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -59,14 +59,14 @@ static void check_against_oracle(struct ls_device *device, struct loss *loss, bo
     struct ls_op op = loss_op(loss, sparse);
     reference_one_hot(loss->labels, loss->size.rows, loss->size.classes, loss->one_hot.oracle);
     struct reference_sums sums = run_oracle(loss, sparse);
-    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    assert_ok(run_op(device, &op));
     assert_pair("dlogits", &loss->dlogits);
     ck_assert_double_le(fabs(loss->sums.loss - sums.loss), 1e-6 * fabs(sums.loss));
     ck_assert_int_eq(loss->sums.correct, sums.correct);
     ck_assert_int_eq(loss->sums.rows, loss->size.rows);
 }
 
-START_TEST(test_oracle) {
+START_TEST(losses_equal_the_oracle) {
     struct ls_device *device = open_device();
     for (int sparse = 0; sparse < 2; sparse++) {
         struct loss loss;
@@ -78,14 +78,52 @@ START_TEST(test_oracle) {
 }
 END_TEST
 
-START_TEST(test_one_hot_is_sparse) {
+/* Targets that are numbers: squared, absolute and Huber's errors, weighted and not, in random sizes. */
+START_TEST(regression_losses_equal_the_oracle) {
+    static const enum ls_op_kind kinds[] = {LS_OP_SQUARED_ERROR, LS_OP_ABSOLUTE_ERROR, LS_OP_HUBER};
+    struct ls_device *device = open_device();
+    struct size size = {1 + (int64_t)(ls_random_bits(9, 1, (uint64_t)_i) % 200),
+                        1 + (int64_t)(ls_random_bits(9, 2, (uint64_t)_i) % 300)};
+    double weight = 0;
+    struct loss loss;
+    make_loss(size, &loss);
+    struct pair targets = make_random(3, size.rows * size.classes), weights = make_random(4, size.rows);
+    struct ls_op op = loss_op(&loss, false);
+    bool weighted = _i / 3 % 2;
+    loss.logits.device[0] = targets.device[0], loss.logits.oracle[0] = targets.oracle[0]; /* no error at all */
+    op.kind = kinds[_i % 3];
+    op.beta = 0.75F;
+    op.tensors[LS_ARG_LABELS] = tensor(&targets, LS_SHAPE(size.rows, size.classes));
+    if (weighted) op.tensors[LS_ARG_WEIGHTS] = tensor(&weights, LS_SHAPE(size.rows));
+    struct reference_loss oracle = {.rows = size.rows,
+                                    .classes = size.classes,
+                                    .logits = loss.logits.oracle,
+                                    .one_hot = targets.oracle,
+                                    .scale = (double)loss.scale,
+                                    .dlogits = loss.dlogits.oracle};
+    struct reference_sums sums =
+        reference_error((enum reference_error)(_i % 3), 0.75, weighted ? weights.oracle : NULL, &oracle);
+    assert_ok(run_op(device, &op));
+    assert_pair("dlogits", &loss.dlogits);
+    for (int64_t r = 0; r < size.rows; r++) weight += weighted ? weights.oracle[r] : 1;
+    ck_assert_double_le(fabs(loss.sums.loss - sums.loss), 1e-6 * (fabs(sums.loss) + 1));
+    ck_assert_double_le(fabs(loss.sums.weight - weight), 1e-9 * (double)size.rows);
+    ck_assert(loss.sums.correct == 0 && loss.sums.rows == size.rows);
+    free_pair(&targets);
+    free_pair(&weights);
+    free_loss(&loss);
+    ls_device_close(device);
+}
+END_TEST
+
+START_TEST(one_hot_labels_give_the_bits_of_sparse_ones) {
     struct ls_device *device = open_device();
     struct loss sparse, dense;
     make_loss(sizes[_i], &sparse);
     make_loss(sizes[_i], &dense);
     struct ls_op a = loss_op(&sparse, true), b = loss_op(&dense, false);
-    ck_assert_int_eq(run_op(device, &a), LS_OK);
-    ck_assert_int_eq(run_op(device, &b), LS_OK);
+    assert_ok(run_op(device, &a));
+    assert_ok(run_op(device, &b));
     ck_assert(sparse.sums.loss == dense.sums.loss && sparse.sums.correct == dense.sums.correct);
     ck_assert_int_eq(memcmp(sparse.dlogits.device, dense.dlogits.device, (size_t)dense.dlogits.count * 4), 0);
     free_loss(&sparse);
@@ -95,7 +133,7 @@ START_TEST(test_one_hot_is_sparse) {
 END_TEST
 
 /* The first of equal maxima is the prediction; logits far apart stay finite. */
-START_TEST(test_ties_and_extremes) {
+START_TEST(ties_and_extremes_stay_finite) {
     struct ls_device *device = open_device();
     struct loss loss;
     make_loss((struct size){3, 3}, &loss);
@@ -104,7 +142,7 @@ START_TEST(test_ties_and_extremes) {
     memcpy(loss.logits.device, logits, sizeof(logits));
     memcpy(loss.labels, labels, sizeof(labels));
     struct ls_op op = loss_op(&loss, true);
-    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    assert_ok(run_op(device, &op));
     ck_assert_int_eq(loss.sums.correct, 2);
     ck_assert_double_le(fabs(loss.sums.loss - 0.8619948040582511), 1e-7); /* log(2 + exp(-1)) */
     for (int i = 3; i < 9; i++) ck_assert(loss.dlogits.device[i] == 0);
@@ -113,7 +151,30 @@ START_TEST(test_ties_and_extremes) {
 }
 END_TEST
 
-START_TEST(test_evaluation) {
+/* One output that is no number makes the loss none, and its own gradient; those of other rows stay numbers. */
+START_TEST(nan_is_not_hidden) {
+    static const enum ls_op_kind kinds[] = {LS_OP_SOFTMAX_CROSSENTROPY, LS_OP_CROSSENTROPY, LS_OP_SIGMOID_CROSSENTROPY,
+                                            LS_OP_BINARY_CROSSENTROPY, LS_OP_SQUARED_ERROR};
+    struct ls_device *device = open_device();
+    for (int at = 3; at < 6; at++) {
+        struct loss loss;
+        make_loss((struct size){3, 3}, &loss);
+        for (int i = 0; i < 9; i++) loss.logits.device[i] = 0.1F + 0.08F * (float)i;
+        loss.logits.device[at] = NAN;
+        struct ls_op op = loss_op(&loss, true);
+        op.kind = kinds[_i];
+        assert_ok(run_op(device, &op));
+        ck_assert_msg(isnan(loss.sums.loss), "kind %d, output %d: loss %g", (int)op.kind, at, loss.sums.loss);
+        ck_assert_msg(isnan(loss.dlogits.device[at]), "kind %d, output %d: gradient %g", (int)op.kind, at,
+                      (double)loss.dlogits.device[at]);
+        for (int i = 0; i < 9; i++) ck_assert(i / 3 == 1 || isfinite(loss.dlogits.device[i]));
+        free_loss(&loss);
+    }
+    ls_device_close(device);
+}
+END_TEST
+
+START_TEST(evaluation_sees_the_same_loss) {
     struct ls_device *device = open_device();
     struct loss loss, with;
     make_loss((struct size){9, 4}, &loss);
@@ -121,8 +182,8 @@ START_TEST(test_evaluation) {
     struct ls_op op = loss_op(&loss, true), full = loss_op(&with, true);
     op.scale = NULL;
     op.tensors[LS_ARG_DLOGITS] = (struct ls_tensor){0};
-    ck_assert_int_eq(run_op(device, &op), LS_OK);
-    ck_assert_int_eq(run_op(device, &full), LS_OK);
+    assert_ok(run_op(device, &op));
+    assert_ok(run_op(device, &full));
     ck_assert(loss.sums.loss == with.sums.loss && loss.sums.correct == with.sums.correct);
     ck_assert(isnan(loss.dlogits.device[0]));
     free_loss(&loss);
@@ -131,17 +192,17 @@ START_TEST(test_evaluation) {
 }
 END_TEST
 
-START_TEST(test_scale_is_read_at_each_run) {
+START_TEST(the_scale_is_read_at_each_run) {
     struct ls_device *device = open_device();
     struct loss loss;
     make_loss((struct size){2, 3}, &loss);
     struct ls_op op = loss_op(&loss, true);
     struct mirror mirror;
-    ck_assert_int_eq(mirror_build(&mirror, device, &op), LS_OK);
-    ck_assert_int_eq(mirror_run(&mirror), LS_OK);
+    assert_ok(mirror_build(&mirror, device, &op));
+    assert_ok(mirror_run(&mirror));
     float before = loss.dlogits.device[1];
     loss.scale *= 2;
-    ck_assert_int_eq(mirror_run(&mirror), LS_OK);
+    assert_ok(mirror_run(&mirror));
     ck_assert(loss.dlogits.device[1] == 2 * before && before != 0);
     mirror_discard(&mirror);
     free_loss(&loss);
@@ -149,7 +210,7 @@ START_TEST(test_scale_is_read_at_each_run) {
 }
 END_TEST
 
-START_TEST(test_bad_labels) {
+START_TEST(a_bad_label_is_named) {
     struct ls_device *device = open_device();
     struct loss loss;
     make_loss((struct size){4, 3}, &loss);
@@ -171,7 +232,7 @@ START_TEST(test_bad_labels) {
 }
 END_TEST
 
-START_TEST(test_one_hot) {
+START_TEST(one_hot_equals_the_oracle) {
     struct ls_device *device = open_device();
     struct loss loss;
     make_loss(sizes[_i], &loss);
@@ -179,7 +240,7 @@ START_TEST(test_one_hot) {
     struct ls_op op = {.kind = LS_OP_ONE_HOT};
     op.tensors[LS_ARG_LABELS] = (struct ls_tensor){loss.labels, LS_INT32, LS_SHAPE(loss.size.rows)};
     op.tensors[LS_ARG_ONE_HOT] = tensor(&made, LS_SHAPE(loss.size.rows, loss.size.classes));
-    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    assert_ok(run_op(device, &op));
     ck_assert_int_eq(memcmp(made.device, loss.one_hot.device, (size_t)made.count * sizeof(float)), 0);
     free_pair(&made);
     free_loss(&loss);
@@ -187,7 +248,7 @@ START_TEST(test_one_hot) {
 }
 END_TEST
 
-START_TEST(test_relu) {
+START_TEST(relu_equals_the_oracle) {
     struct ls_device *device = open_device();
     int64_t count = 3 * _i * _i + 1;
     struct pair x = make_random(1, count), y = make_pair(count), dy = make_random(2, count), dx = make_pair(count);
@@ -198,8 +259,8 @@ START_TEST(test_relu) {
     forward.tensors[LS_ARG_Y] = backward.tensors[LS_ARG_Y] = tensor(&y, LS_SHAPE(1, count));
     backward.tensors[LS_ARG_DY] = tensor(&dy, LS_SHAPE(1, count));
     backward.tensors[LS_ARG_DX] = tensor(&dx, LS_SHAPE(1, count));
-    ck_assert_int_eq(run_op(device, &forward), LS_OK);
-    ck_assert_int_eq(run_op(device, &backward), LS_OK);
+    assert_ok(run_op(device, &forward));
+    assert_ok(run_op(device, &backward));
     reference_relu_forward(x.oracle, y.oracle, count);
     reference_relu_backward(y.oracle, dy.oracle, dx.oracle, count);
     assert_pair("y", &y);
@@ -215,14 +276,16 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("loss");
     TCase *tests = tcase_create("loss");
-    tcase_add_loop_test(tests, test_oracle, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, test_one_hot_is_sparse, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, test_one_hot, 0, SIZE_COUNT);
-    tcase_add_loop_test(tests, test_relu, 0, 12);
-    tcase_add_test(tests, test_ties_and_extremes);
-    tcase_add_test(tests, test_evaluation);
-    tcase_add_test(tests, test_scale_is_read_at_each_run);
-    tcase_add_test(tests, test_bad_labels);
+    tcase_add_loop_test(tests, losses_equal_the_oracle, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, regression_losses_equal_the_oracle, 0, 24);
+    tcase_add_loop_test(tests, one_hot_labels_give_the_bits_of_sparse_ones, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, one_hot_equals_the_oracle, 0, SIZE_COUNT);
+    tcase_add_loop_test(tests, relu_equals_the_oracle, 0, 12);
+    tcase_add_loop_test(tests, nan_is_not_hidden, 0, 5);
+    tcase_add_test(tests, ties_and_extremes_stay_finite);
+    tcase_add_test(tests, evaluation_sees_the_same_loss);
+    tcase_add_test(tests, the_scale_is_read_at_each_run);
+    tcase_add_test(tests, a_bad_label_is_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -1,11 +1,11 @@
 /* An op whose arguments are a test's own memory, on any device: where that has no host memory, each argument has a copy
  * there, as far from a multiple of 64 bytes as the test's. */
 #pragma once
-#include <check.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "device/device.h"
+#include "harness.h"
 
 struct mirror {
     struct ls_device *device;
@@ -24,14 +24,14 @@ static inline size_t tensor_size(const struct ls_tensor *tensor) {
 
 static inline void *new_far(struct ls_device *device, size_t size) {
     void *memory = NULL;
-    ck_assert_msg(device->ops->allocate(device, size, &memory) == LS_OK, "%s", ls_error());
+    assert_ok(device->ops->allocate(device, size, &memory));
     return memory;
 }
 
 static inline void *new_host(struct ls_device *device, const void *source, size_t size) {
     void *memory = NULL;
     if (!source) return NULL;
-    ck_assert_msg(ls_device_allocate_host(device, size, &memory) == LS_OK, "%s", ls_error());
+    assert_ok(ls_device_allocate_host(device, size, &memory));
     return memory;
 }
 
@@ -72,7 +72,7 @@ static inline void mirror_free(struct mirror *mirror) {
     for (int i = 0; i < LS_OP_TENSORS; i++)
         if (mirror->memory[i]) device->ops->release(device, mirror->memory[i]);
     if (device->host_memory) return;
-    ck_assert_int_eq(ls_device_synchronize(device), LS_OK);
+    assert_ok(ls_device_synchronize(device));
     void *numbers[] = {mirror->op.sums, mirror->op.value, (void *)(uintptr_t)mirror->op.step,
                        (void *)(uintptr_t)mirror->op.gathered, (void *)(uintptr_t)mirror->op.report};
     for (int i = 0; i < 5; i++)
@@ -86,7 +86,7 @@ static inline void mirror_workspace(struct mirror *mirror) {
     void *junk = ls_alloc(size);
     ck_assert_ptr_nonnull(junk);
     memset(junk, 0xFF, size);
-    ck_assert_int_eq(mirror->device->ops->copy_in(mirror->device, mirror->workspace, junk, size), LS_OK);
+    assert_ok(mirror->device->ops->copy_in(mirror->device, mirror->workspace, junk, size));
     ls_free(junk);
 }
 
@@ -110,7 +110,7 @@ static inline void mirror_copy(struct mirror *mirror, bool in) {
         if (!mirror->sizes[i]) continue;
         ls_status status = in ? device->ops->copy_in(device, own, test, mirror->sizes[i])
                               : device->ops->copy_out(device, test, own, mirror->sizes[i]);
-        ck_assert_msg(status == LS_OK, "%s", ls_error());
+        assert_ok(status);
     }
 }
 

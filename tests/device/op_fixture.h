@@ -1,6 +1,5 @@
-/* What the tests of ops share: a device, tensors of random numbers with a double copy, and comparing. */
+/* Fixture of the tests of ops: a device, tensors of random numbers with a double copy, and comparing. */
 #pragma once
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "base/random.h"
 #include "device/device.h"
 #include "device/mirror.h"
+#include "harness.h"
 
 #define TOLERANCE 1e-5 /* of the tensor's largest magnitude */
 
@@ -24,9 +24,9 @@ static inline struct ls_device *open_device(void) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     const char *name = getenv("LOCKSTEP_TEST_DEVICE");
     int count = 0;
-    ck_assert_msg(ls_devices_open(name ? name : "cpu:0", 1, devices, &count) == LS_OK, "%s", ls_error());
+    assert_ok(ls_devices_open(name ? name : "cpu:0", 1, devices, &count));
     ck_assert_int_eq(count, 1);
-    ck_assert_int_eq(devices[0]->ops->enter(devices[0], &(struct ls_thread_state){0}), LS_OK);
+    assert_ok(devices[0]->ops->enter(devices[0], &(struct ls_thread_state){0}));
     return devices[0];
 }
 

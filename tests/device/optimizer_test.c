@@ -26,7 +26,7 @@ static const struct rule {
      {REFERENCE_LAMB, .rate = 0.01, .beta_1 = 0.9, .beta_2 = 0.999, .epsilon = 1e-7}},
 };
 #define RULE_COUNT ((int)(sizeof(rules) / sizeof(rules[0])))
-/* What comes before a rule; the first is nothing. */
+/* Steps that come before a rule. The first entry has none. */
 static const struct before {
     ls_optimizer rule;
     struct reference_rule oracle;
@@ -139,12 +139,12 @@ static void run_steps(struct ls_device *device, struct state *state, const struc
     struct ls_optimizer_step step = {.rule = rule->rule, .skipped = SKIPPED, .unscale = rule->unscale};
     struct ls_op op = state_op(state, &step);
     struct mirror mirror;
-    ck_assert_msg(mirror_build(&mirror, device, &op) == LS_OK, "%s", ls_error());
+    assert_ok(mirror_build(&mirror, device, &op));
     for (int i = 1; i <= steps; i++) {
         const struct reference_update update = state_update(state, i);
         new_gradients(state, i, rule->unscale);
         step.iteration = SKIPPED + i;
-        ck_assert_int_eq(mirror_run(&mirror), LS_OK);
+        assert_ok(mirror_run(&mirror));
         reference_optimize(&rule->oracle, &update);
     }
     mirror_discard(&mirror);
@@ -156,7 +156,7 @@ static void check_state(const struct state *state, const ls_optimizer *rule) {
     for (int i = 0; i < moments_of(rule); i++) assert_pair(names[i], &state->moments[i]);
 }
 
-START_TEST(test_oracle) {
+START_TEST(every_rule_equals_the_oracle) {
     struct ls_device *device = open_device();
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
         struct state state = make_state(counts[c]);
@@ -169,7 +169,7 @@ START_TEST(test_oracle) {
 END_TEST
 
 /* Every rule with all that may come before it, over variables of several chunks. */
-START_TEST(test_parts) {
+START_TEST(clipping_and_penalties_equal_the_oracle) {
     struct ls_device *device = open_device();
     for (int before = 0; before < BEFORE_COUNT; before++) {
         const struct rule rule = join(_i, before);
@@ -185,7 +185,7 @@ START_TEST(test_parts) {
 END_TEST
 
 /* A norm that is no number makes everything none, so that it is seen; that of one variable leaves the others alone. */
-START_TEST(test_norms_that_are_no_numbers) {
+START_TEST(norms_that_are_no_numbers_are_seen) {
     struct ls_device *device = open_device();
     for (int all = 0; all < 2; all++) {
         struct ls_optimizer_step step = {{LS_OPTIMIZER_SGD, .learning_rate = 0.1F}, 1};
@@ -194,7 +194,7 @@ START_TEST(test_norms_that_are_no_numbers) {
         add_parts(&state, false);
         state.gradients.device[33] = NAN;
         struct ls_op op = state_op(&state, &step);
-        ck_assert_int_eq(run_op(device, &op), LS_OK);
+        assert_ok(run_op(device, &op));
         for (int i = 0; i < 16; i++) ck_assert_int_eq(isnan(state.parameters.device[i]) != 0, all);
         for (int i = 32; i < 37; i++) ck_assert(isnan(state.parameters.device[i]));
         free_state(&state);
@@ -203,7 +203,7 @@ START_TEST(test_norms_that_are_no_numbers) {
 }
 END_TEST
 
-START_TEST(test_penalty) {
+START_TEST(the_penalty_equals_the_oracle) {
     struct ls_device *device = open_device();
     struct state state = make_state(9001);
     add_parts(&state, true);
@@ -211,7 +211,7 @@ START_TEST(test_penalty) {
     struct ls_op op = {.kind = LS_OP_PENALTY, .value = &value, .variables = state.parts, .variable_count = PARTS};
     const struct reference_update update = state_update(&state, 1);
     op.tensors[LS_ARG_PARAMETERS] = tensor(&state.parameters, LS_SHAPE(state.parameters.count));
-    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    assert_ok(run_op(device, &op));
     wanted = reference_penalty(&update);
     ck_assert_double_le(fabs(value - wanted), 1e-12 * wanted);
     free_state(&state);
@@ -220,7 +220,7 @@ START_TEST(test_penalty) {
 END_TEST
 
 /* An element's bits do not depend on its place: the vector loop and its tail agree. */
-START_TEST(test_place) {
+START_TEST(bits_do_not_depend_on_the_place) {
     struct ls_device *device = open_device();
     struct state whole = make_state(67), tail = make_state(67), view;
     struct ls_optimizer_step step = {rules[_i].rule, 3};
@@ -228,8 +228,8 @@ START_TEST(test_place) {
     struct pair *pairs[] = {&view.parameters, &view.gradients, &view.moments[0], &view.moments[1], &view.moments[2]};
     for (int i = 0; i < 5; i++) pairs[i]->device += 5, pairs[i]->count -= 5;
     struct ls_op first = state_op(&whole, &step), second = state_op(&view, &step);
-    ck_assert_int_eq(run_op(device, &first), LS_OK);
-    ck_assert_int_eq(run_op(device, &second), LS_OK);
+    assert_ok(run_op(device, &first));
+    assert_ok(run_op(device, &second));
     ck_assert_int_eq(memcmp(whole.parameters.device + 5, view.parameters.device, 62 * sizeof(float)), 0);
     ck_assert_int_eq(memcmp(whole.moments[0].device + 5, view.moments[0].device, 62 * sizeof(float)), 0);
     free_state(&whole);
@@ -240,7 +240,7 @@ END_TEST
 
 /* Gradients of a scaled loss, with its inverse, are as good as those of the loss itself, to the bit; and steps that
  * were not applied do not count in bias corrections. */
-START_TEST(test_scaled_loss) {
+START_TEST(a_scaled_loss_gives_the_same_bits) {
     struct ls_device *device = open_device();
     struct state plain = make_state(33), scaled = make_state(33);
     struct ls_optimizer_step step = {rules[_i].rule, 3}, later = {rules[_i].rule, 8, .skipped = 5, .unscale = 0x1p-15F};
@@ -250,8 +250,8 @@ START_TEST(test_scaled_loss) {
     first.variables = second.variables = &part;
     first.variable_count = second.variable_count = 1;
     for (int64_t i = 0; i < 33; i++) scaled.gradients.device[i] *= 0x1p15F;
-    ck_assert_int_eq(run_op(device, &first), LS_OK);
-    ck_assert_int_eq(run_op(device, &second), LS_OK);
+    assert_ok(run_op(device, &first));
+    assert_ok(run_op(device, &second));
     ck_assert_mem_eq(plain.parameters.device, scaled.parameters.device, 33 * sizeof(float));
     ck_assert_mem_eq(plain.moments[1].device, scaled.moments[1].device, 33 * sizeof(float));
     free_state(&plain);
@@ -261,25 +261,25 @@ START_TEST(test_scaled_loss) {
 END_TEST
 
 /* A run that was captured takes the numbers of each renewal, and gives the bits of a run that was not. */
-START_TEST(test_captured) {
+START_TEST(a_captured_update_gives_the_same_bits) {
     struct ls_device *device = open_device();
     struct state plain = make_state(33), captured = make_state(33);
     struct ls_optimizer_step step = {rules[_i].rule, 1};
     struct ls_op first = state_op(&plain, &step), second = state_op(&captured, &step);
     struct mirror one, other;
     void *graph = NULL;
-    ck_assert_int_eq(mirror_build(&one, device, &first), LS_OK);
-    ck_assert_int_eq(mirror_build(&other, device, &second), LS_OK);
+    assert_ok(mirror_build(&one, device, &first));
+    assert_ok(mirror_build(&other, device, &second));
     mirror_enter(&other);
-    ck_assert_int_eq(device->ops->queue->capture_begin(device), LS_OK);
-    ck_assert_int_eq(other.op.run(&other.op), LS_OK);
-    ck_assert_int_eq(device->ops->queue->capture_end(device, &graph), LS_OK);
+    assert_ok(device->ops->queue->capture_begin(device));
+    assert_ok(other.op.run(&other.op));
+    assert_ok(device->ops->queue->capture_end(device, &graph));
     for (; step.iteration < 4; step.iteration++, step.rule.learning_rate /= 3) {
-        ck_assert_int_eq(mirror_run(&one), LS_OK);
+        assert_ok(mirror_run(&one));
         mirror_enter(&other);
-        ck_assert_int_eq(other.op.renew(&other.op), LS_OK);
-        ck_assert_int_eq(device->ops->queue->replay(device, graph), LS_OK);
-        ck_assert_int_eq(mirror_leave(&other), LS_OK);
+        assert_ok(other.op.renew(&other.op));
+        assert_ok(device->ops->queue->replay(device, graph));
+        assert_ok(mirror_leave(&other));
     }
     ck_assert_mem_eq(plain.parameters.device, captured.parameters.device, 33 * sizeof(float));
     device->ops->queue->drop(device, graph);
@@ -290,14 +290,14 @@ START_TEST(test_captured) {
 END_TEST
 
 /* Gaps in a blob: no gradient, no moment, no change. */
-START_TEST(test_gaps_stay_zero) {
+START_TEST(gaps_stay_zero) {
     struct ls_device *device = open_device();
     struct ls_optimizer_step step = {rules[_i].rule, 1};
     struct state state = {make_zeros(32), make_zeros(32), {make_zeros(32), make_zeros(32), make_zeros(32)}};
     struct ls_op op = state_op(&state, &step);
     struct mirror mirror;
-    ck_assert_int_eq(mirror_build(&mirror, device, &op), LS_OK);
-    for (int i = 0; i < 3; i++, step.iteration++) ck_assert_int_eq(mirror_run(&mirror), LS_OK);
+    assert_ok(mirror_build(&mirror, device, &op));
+    for (int i = 0; i < 3; i++, step.iteration++) assert_ok(mirror_run(&mirror));
     for (int i = 0; i < 32; i++) ck_assert(state.parameters.device[i] == 0 && state.moments[0].device[i] == 0);
     mirror_discard(&mirror);
     free_state(&state);
@@ -305,7 +305,7 @@ START_TEST(test_gaps_stay_zero) {
 }
 END_TEST
 
-START_TEST(test_misuse) {
+START_TEST(misuse_is_named) {
     struct ls_device *device = open_device();
     struct state state = make_state(8);
     struct ls_optimizer_step adam = {rules[3].rule, 1}, momentum = {rules[1].rule, 1};
@@ -329,15 +329,16 @@ int main(void) {
     Suite *suite = suite_create("optimizer");
     TCase *tests = tcase_create("optimizer");
     tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, test_oracle, 0, RULE_COUNT);
-    tcase_add_loop_test(tests, test_parts, 0, RULE_COUNT);
-    tcase_add_test(tests, test_norms_that_are_no_numbers);
-    tcase_add_test(tests, test_penalty);
-    tcase_add_loop_test(tests, test_place, 0, RULE_COUNT);
-    tcase_add_loop_test(tests, test_scaled_loss, 0, RULE_COUNT);
-    tcase_add_loop_test(tests, test_gaps_stay_zero, 0, RULE_COUNT);
-    if (getenv("LOCKSTEP_TEST_DEVICE")) tcase_add_loop_test(tests, test_captured, 0, RULE_COUNT);
-    tcase_add_test(tests, test_misuse);
+    tcase_add_loop_test(tests, every_rule_equals_the_oracle, 0, RULE_COUNT);
+    tcase_add_loop_test(tests, clipping_and_penalties_equal_the_oracle, 0, RULE_COUNT);
+    tcase_add_test(tests, norms_that_are_no_numbers_are_seen);
+    tcase_add_test(tests, the_penalty_equals_the_oracle);
+    tcase_add_loop_test(tests, bits_do_not_depend_on_the_place, 0, RULE_COUNT);
+    tcase_add_loop_test(tests, a_scaled_loss_gives_the_same_bits, 0, RULE_COUNT);
+    tcase_add_loop_test(tests, gaps_stay_zero, 0, RULE_COUNT);
+    if (getenv("LOCKSTEP_TEST_DEVICE"))
+        tcase_add_loop_test(tests, a_captured_update_gives_the_same_bits, 0, RULE_COUNT);
+    tcase_add_test(tests, misuse_is_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -1,6 +1,5 @@
 /* Devices of one process that take from each other's memory, by the plugin that LOCKSTEP_PLUGIN names: copies behind a
  * peer's mark, sums to the bit, and what is forwarded to the host. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,23 +18,19 @@ static struct {
     float *values[DEVICES], *sums, *back;
 } at;
 
-static void ok(ls_status status) {
-    ck_assert_msg(!status, "%s", ls_error());
-}
-
 static const struct ls_device_queue_ops *queue_of(int i) {
     return at.devices[i]->ops->queue;
 }
 
 static float *new_far(struct ls_device *device) {
     void *memory = NULL;
-    ok(device->ops->allocate(device, BYTES, &memory));
+    assert_ok(device->ops->allocate(device, BYTES, &memory));
     return memory;
 }
 
 static float *new_pinned(void) {
     void *memory = NULL;
-    ok(ls_device_allocate_host(at.devices[0], BYTES, &memory));
+    assert_ok(ls_device_allocate_host(at.devices[0], BYTES, &memory));
     return memory;
 }
 
@@ -48,11 +43,11 @@ static float value(uint64_t device, size_t i) {
 static struct ls_device *open_device(const char *name) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;
-    ok(ls_devices_open(name, 1, devices, &count));
+    assert_ok(ls_devices_open(name, 1, devices, &count));
     return devices[0];
 }
 
-/* Where there is one GPU it is opened twice. */
+/* A single GPU is opened twice. */
 static void setup(void) {
     at.devices[0] = open_device("gpu:0");
     at.devices[1] = open_device(ls_gpu_kind.count() > 1 ? "gpu:1" : "gpu:0");
@@ -68,7 +63,7 @@ static void setup(void) {
 }
 
 static void teardown(void) {
-    for (int d = 0; d < DEVICES; d++) ok(ls_device_synchronize(at.devices[d]));
+    for (int d = 0; d < DEVICES; d++) assert_ok(ls_device_synchronize(at.devices[d]));
     at.devices[0]->ops->release(at.devices[0], at.slot);
     ls_device_release_host(at.devices[0], at.sums);
     ls_free(at.back);
@@ -84,17 +79,17 @@ static struct ls_op queue_values(int d) {
     struct ls_device *device = at.devices[d];
     struct ls_op op = {.kind = LS_OP_SCALE, .alpha = 2};
     op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = (struct ls_tensor){at.own[d], LS_FLOAT32, LS_SHAPE(COUNT), 0};
-    ok(device->ops->build(device, &op));
+    assert_ok(device->ops->build(device, &op));
     for (size_t i = 0; i < COUNT; i++) at.back[i] = at.values[d][i] * 0.5F;
-    ok(device->ops->copy_in(device, at.own[d], at.back, BYTES));
-    ok(op.run(&op));
+    assert_ok(device->ops->copy_in(device, at.own[d], at.back, BYTES));
+    assert_ok(op.run(&op));
     return op;
 }
 
 static void wait_for(int device, int mark) {
     bool done = false;
     for (int i = 0; i < 10000 && !done; i++) {
-        ok(queue_of(device)->sent(at.devices[device], mark, &done));
+        assert_ok(queue_of(device)->sent(at.devices[device], mark, &done));
         (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
     ck_assert(done);
@@ -112,12 +107,12 @@ static void assert_sums(const float *sums) {
 
 /* own 0 += own 1, to the host and to both devices. waits: the first one for its own ops too, as it must. */
 static void add_in_node(bool waits) {
-    for (int d = 0; d < DEVICES; d++) ok(queue_of(d)->send(at.devices[d], GIVEN, NULL, NULL, 0));
-    if (waits) ok(queue_of(0)->fetch(at.devices[0], NULL, at.devices[0], GIVEN, NULL, 0));
-    ok(queue_of(0)->fetch(at.devices[0], at.slot, at.devices[1], GIVEN, at.own[1], BYTES));
-    ok(queue_of(0)->add(at.devices[0], at.own[0], at.own[0], at.slot, COUNT));
-    ok(queue_of(0)->forward(at.devices[0], SUMMED, at.sums, at.own[0], BYTES));
-    ok(queue_of(1)->fetch(at.devices[1], at.own[1], at.devices[0], SUMMED, at.own[0], BYTES));
+    for (int d = 0; d < DEVICES; d++) assert_ok(queue_of(d)->send(at.devices[d], GIVEN, NULL, NULL, 0));
+    if (waits) assert_ok(queue_of(0)->fetch(at.devices[0], NULL, at.devices[0], GIVEN, NULL, 0));
+    assert_ok(queue_of(0)->fetch(at.devices[0], at.slot, at.devices[1], GIVEN, at.own[1], BYTES));
+    assert_ok(queue_of(0)->add(at.devices[0], at.own[0], at.own[0], at.slot, COUNT));
+    assert_ok(queue_of(0)->forward(at.devices[0], SUMMED, at.sums, at.own[0], BYTES));
+    assert_ok(queue_of(1)->fetch(at.devices[1], at.own[1], at.devices[0], SUMMED, at.own[0], BYTES));
     wait_for(0, SUMMED);
 }
 
@@ -128,8 +123,8 @@ START_TEST(sums_and_hands_out) {
         add_in_node(true);
         assert_sums(at.sums);
         for (int d = 0; d < DEVICES; d++) {
-            ok(queue_of(d)->settle(at.devices[d]));
-            ok(at.devices[d]->ops->copy_out(at.devices[d], at.back, at.own[d], BYTES));
+            assert_ok(queue_of(d)->settle(at.devices[d]));
+            assert_ok(at.devices[d]->ops->copy_out(at.devices[d], at.back, at.own[d], BYTES));
             assert_sums(at.back);
             at.devices[d]->ops->discard(at.devices[d], &ops[d]);
         }
@@ -139,14 +134,15 @@ END_TEST
 
 /* As the host adds them. */
 START_TEST(denormals_are_added) {
-    for (int d = 0; d < DEVICES; d++) ok(at.devices[d]->ops->copy_in(at.devices[d], at.own[d], at.values[d], BYTES));
+    for (int d = 0; d < DEVICES; d++)
+        assert_ok(at.devices[d]->ops->copy_in(at.devices[d], at.own[d], at.values[d], BYTES));
     add_in_node(true);
     for (size_t i = 0; i < COUNT; i++) ck_assert(at.sums[i] == at.values[0][i] + at.values[1][i]);
     ck_assert(at.sums[4] != 0 && at.sums[4] < 1e-37F && at.sums[4] > -1e-37F);
 }
 END_TEST
 
-/* What waits for nobody adds what is not there yet, on an emulated GPU: so a wait that is missing shows. */
+/* Without waits an emulated GPU adds values that are not there yet, so a missing wait shows. */
 START_TEST(a_missing_wait_shows) {
     struct ls_op ops[DEVICES];
     char text[2048] = "";
@@ -158,7 +154,7 @@ START_TEST(a_missing_wait_shows) {
     for (size_t i = 0; i < COUNT; i++) wrong += at.sums[i] != at.values[0][i] + at.values[1][i];
     ck_assert_uint_gt(wrong, COUNT / 2);
     for (int d = 0; d < DEVICES; d++) {
-        ok(ls_device_synchronize(at.devices[d]));
+        assert_ok(ls_device_synchronize(at.devices[d]));
         at.devices[d]->ops->discard(at.devices[d], &ops[d]);
     }
 }
@@ -167,14 +163,14 @@ END_TEST
 /* A device may be its own peer, and two devices may be one GPU. */
 START_TEST(one_gpu_twice) {
     struct ls_device *again = open_device("gpu:0");
-    ok(at.devices[0]->ops->copy_in(at.devices[0], at.own[0], at.values[0], BYTES));
-    ok(queue_of(0)->send(at.devices[0], GIVEN, NULL, NULL, 0));
-    ok(queue_of(0)->fetch(at.devices[0], at.slot, at.devices[0], GIVEN, at.own[0], BYTES));
+    assert_ok(at.devices[0]->ops->copy_in(at.devices[0], at.own[0], at.values[0], BYTES));
+    assert_ok(queue_of(0)->send(at.devices[0], GIVEN, NULL, NULL, 0));
+    assert_ok(queue_of(0)->fetch(at.devices[0], at.slot, at.devices[0], GIVEN, at.own[0], BYTES));
     float *third = new_far(again);
-    ok(queue_of(0)->forward(at.devices[0], SUMMED, NULL, NULL, 0));
-    ok(again->ops->queue->fetch(again, third, at.devices[0], SUMMED, at.slot, BYTES));
-    ok(again->ops->queue->settle(again));
-    ok(again->ops->copy_out(again, at.back, third, BYTES));
+    assert_ok(queue_of(0)->forward(at.devices[0], SUMMED, NULL, NULL, 0));
+    assert_ok(again->ops->queue->fetch(again, third, at.devices[0], SUMMED, at.slot, BYTES));
+    assert_ok(again->ops->queue->settle(again));
+    assert_ok(again->ops->copy_out(again, at.back, third, BYTES));
     ck_assert_int_eq(memcmp(at.back, at.values[0], BYTES), 0);
     again->ops->release(again, third);
     ls_device_close(again);

@@ -1,5 +1,5 @@
-/* How the GPU plugin is looked for, and what is said where it is not used. Each test is a process of its own, for a
- * process looks once. */
+/* The search for the GPU plugin, and the reason for not using it. Each test is a process of its own, for a process
+ * looks once. */
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ static void assert_unavailable(const char *piece) {
     ck_assert_ptr_nonnull(strstr(ls_error(), "device 'gpu:0': "));
     assert_fails(ls_devices_open("cpu:0,GPU:1", 1, devices, &count), "device 'GPU:1': ");
     assert_fails(ls_devices_open("gpu", 1, devices, &count), piece);
-    ck_assert_int_eq(ls_devices_open("auto", 1, devices, &count), LS_OK);
+    assert_ok(ls_devices_open("auto", 1, devices, &count));
     ck_assert(count == 1 && devices[0]->host_memory);
     ls_device_close(devices[0]);
     ck_assert_int_eq(ls_gpu_kind.count(), 0);
@@ -34,19 +34,19 @@ static void assert_unavailable(const char *piece) {
     ck_assert_ptr_nonnull(strstr(why, piece));
 }
 
-START_TEST(test_no_driver) {
+START_TEST(a_missing_driver_is_named) {
     if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) return; /* there is one */
     assert_unavailable("no GPU driver answers: libcuda.so.1");
 }
 END_TEST
 
-START_TEST(test_no_file) {
+START_TEST(a_missing_plugin_is_named) {
     (void)setenv("LOCKSTEP_PLUGIN", "/nowhere/plugin.so", 1);
     assert_unavailable("the GPU plugin cannot be loaded: /nowhere/plugin.so");
 }
 END_TEST
 
-START_TEST(test_no_entry) {
+START_TEST(a_plugin_without_entry_is_named) {
     (void)setenv("LOCKSTEP_PLUGIN", "libm.so.6", 1);
     assert_unavailable("the plugin libm.so.6 has no function ls_cuda_plugin");
 }
@@ -61,14 +61,14 @@ static const struct {
     {"nothing", "the double has no GPU"},
 };
 
-START_TEST(test_wrong_plugin) {
+START_TEST(a_wrong_plugin_is_refused) {
     (void)setenv("LOCKSTEP_PLUGIN", getenv("LOCKSTEP_TEST_DOUBLE"), 1);
     (void)setenv("LOCKSTEP_TEST_PLUGIN", wrongs[_i].wrong, 1);
     assert_unavailable(wrongs[_i].message);
 }
 END_TEST
 
-START_TEST(test_bad_setting) {
+START_TEST(a_bad_setting_is_named) {
     (void)setenv("LOCKSTEP_CUDA_SYNC", "yes", 1);
     assert_unavailable("LOCKSTEP_CUDA_SYNC='yes' is not 0 or 1");
 }
@@ -77,11 +77,11 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("plugin");
     TCase *tests = tcase_create("plugin");
-    tcase_add_test(tests, test_no_driver);
-    tcase_add_test(tests, test_no_file);
-    tcase_add_test(tests, test_no_entry);
-    tcase_add_loop_test(tests, test_wrong_plugin, 0, (int)(sizeof(wrongs) / sizeof(wrongs[0])));
-    tcase_add_test(tests, test_bad_setting);
+    tcase_add_test(tests, a_missing_driver_is_named);
+    tcase_add_test(tests, a_missing_plugin_is_named);
+    tcase_add_test(tests, a_plugin_without_entry_is_named);
+    tcase_add_loop_test(tests, a_wrong_plugin_is_refused, 0, (int)(sizeof(wrongs) / sizeof(wrongs[0])));
+    tcase_add_test(tests, a_bad_setting_is_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

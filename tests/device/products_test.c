@@ -1,6 +1,6 @@
 /* Dense layers and convolutions on a GPU, a real or the emulated one, as only a GPU has them: in 16 bits, in TF32 and
- * in any order, against the oracle on inputs that are rounded alike. What is float32 the other tests compare. */
-#include "base/dtype.h"
+ * in any order, against the oracle on inputs that are rounded alike. The other tests compare float32. */
+#include "base/half.h"
 #include "device/gpu.h"
 #include "device/op_fixture.h"
 #include "device/reference.h"
@@ -20,11 +20,11 @@ static size_t bytes_of(ls_dtype dtype) {
 }
 
 static uint16_t to_bits(float value, ls_dtype dtype) {
-    return dtype == LS_BFLOAT16 ? ls_float_to_bfloat16(value) : ls_float_to_half(value);
+    return dtype == LS_BFLOAT16 ? ls_half_bfloat16_from_float(value) : ls_half_from_float(value);
 }
 
 static float from_bits(uint16_t bits, ls_dtype dtype) {
-    return dtype == LS_BFLOAT16 ? ls_bfloat16_to_float(bits) : ls_half_to_float(bits);
+    return dtype == LS_BFLOAT16 ? ls_half_bfloat16_to_float(bits) : ls_half_to_float(bits);
 }
 
 static void *pack(const double *values, ls_dtype dtype, int64_t count) {
@@ -48,8 +48,8 @@ static struct numbers make_numbers(struct ls_device *device, ls_dtype dtype, uin
         made.oracle[i] = (double)(dtype == LS_FLOAT32 ? value : from_bits(to_bits(value, dtype), dtype));
     }
     void *packed = pack(made.oracle, dtype, count);
-    ck_assert_int_eq(device->ops->allocate(device, (size_t)count * bytes_of(dtype), &made.memory), LS_OK);
-    ck_assert_int_eq(device->ops->copy_in(device, made.memory, packed, (size_t)count * bytes_of(dtype)), LS_OK);
+    assert_ok(device->ops->allocate(device, (size_t)count * bytes_of(dtype), &made.memory));
+    assert_ok(device->ops->copy_in(device, made.memory, packed, (size_t)count * bytes_of(dtype)));
     ls_free(packed);
     return made;
 }
@@ -65,7 +65,7 @@ static double *fetch(struct ls_device *device, const struct numbers *numbers) {
     const uint16_t *halves = (const uint16_t *)(const void *)singles;
     double *made = ls_alloc((size_t)numbers->count * sizeof(double));
     ck_assert(singles && made);
-    ck_assert_msg(device->ops->copy_out(device, singles, numbers->memory, size) == LS_OK, "%s", ls_error());
+    assert_ok(device->ops->copy_out(device, singles, numbers->memory, size));
     for (int64_t i = 0; i < numbers->count; i++)
         made[i] = (double)(numbers->dtype == LS_FLOAT32 ? singles[i] : from_bits(halves[i], numbers->dtype));
     ls_free(singles);
@@ -96,15 +96,15 @@ static struct numbers make_workspace(struct ls_device *device, struct ls_op *op)
 
 /* Builds, runs and discards. */
 static void run_on(struct ls_device *device, struct ls_op *op) {
-    ck_assert_msg(device->ops->build(device, op) == LS_OK, "%s", ls_error());
+    assert_ok(device->ops->build(device, op));
     struct numbers workspace = make_workspace(device, op);
-    ck_assert_msg(op->run(op) == LS_OK, "%s", ls_error());
-    ck_assert_msg(ls_device_synchronize(device) == LS_OK, "%s", ls_error());
+    assert_ok(op->run(op));
+    assert_ok(ls_device_synchronize(device));
     device->ops->discard(device, op);
     free_numbers(device, &workspace);
 }
 
-/* How far a type's results may be: 16 bits are rounded once or twice, sums of their products are float32. */
+/* The largest errors of a type's results. 16 bits are rounded once or twice, and sums of their products are float32. */
 static const struct kind {
     ls_dtype dtype;
     bool tf32, nondeterministic;
@@ -155,7 +155,7 @@ static struct ls_op dense_op(const struct size *s, const struct numbers n[TENSOR
     return op;
 }
 
-START_TEST(test_dense) {
+START_TEST(dense_layers_equal_the_oracle) {
     const struct size *s = &sizes[_i / KINDS];
     const struct kind *kind = &kinds[_i % KINDS];
     struct ls_device *device = open_device();
@@ -263,7 +263,7 @@ static struct reference_image image_oracle(const struct shape *s, const struct n
                                     .db = n[DB].oracle};
 }
 
-START_TEST(test_convolution) {
+START_TEST(convolutions_equal_the_oracle) {
     const struct shape *s = &shapes[_i / KINDS];
     const struct kind *kind = &kinds[_i % KINDS];
     struct ls_device *device = open_device();
@@ -291,7 +291,7 @@ static void clear(struct ls_device *device, const struct numbers *numbers) {
     size_t size = (size_t)numbers->count * bytes_of(numbers->dtype);
     void *zeros = ls_alloc(size);
     ck_assert_ptr_nonnull(zeros);
-    ck_assert_int_eq(device->ops->copy_in(device, numbers->memory, zeros, size), LS_OK);
+    assert_ok(device->ops->copy_in(device, numbers->memory, zeros, size));
     ls_free(zeros);
 }
 
@@ -346,14 +346,14 @@ static const struct kind plain = {.dtype = LS_FLOAT32}, rounded = {.dtype = LS_F
                          any_order = {.dtype = LS_FLOAT32, .nondeterministic = true};
 
 /* Equal bits again, and others in TF32: float32 is not rounded unasked. */
-START_TEST(test_bits) {
+START_TEST(float32_is_not_rounded_unasked) {
     ck_assert(same_again(_i, &plain, &plain));
     ck_assert(!same_again(_i, &plain, &rounded));
 }
 END_TEST
 
 /* The emulated libraries name algorithms first whose bits vary at each run; a GPU's may vary. */
-START_TEST(test_nondeterministic) {
+START_TEST(unordered_sums_may_vary) {
     char text[256];
     ls_gpu_kind.describe(text, sizeof(text));
     if (strstr(text, "emulated")) ck_assert(!same_again(_i, &any_order, &any_order));
@@ -361,7 +361,7 @@ START_TEST(test_nondeterministic) {
 END_TEST
 
 /* A list of products, captured and replayed, gives the bits that they give one by one. */
-START_TEST(test_captured) {
+START_TEST(captured_products_give_the_same_bits) {
     const struct shape *s = &shapes[_i];
     struct ls_device *device = open_device();
     struct numbers n[TENSORS], workspaces[3];
@@ -370,16 +370,16 @@ START_TEST(test_captured) {
     make_images(device, s, LS_BFLOAT16, n);
     for (int k = 0; k < 3; k++) {
         ops[k] = image_op(s, n, (enum ls_op_kind)(LS_OP_CONVOLUTION_FORWARD + k), &plain);
-        ck_assert_msg(device->ops->build(device, &ops[k]) == LS_OK, "%s", ls_error());
+        assert_ok(device->ops->build(device, &ops[k]));
         workspaces[k] = make_workspace(device, &ops[k]);
-        ck_assert_int_eq(ops[k].run(&ops[k]), LS_OK);
+        assert_ok(ops[k].run(&ops[k]));
     }
     double *y = fetch(device, &n[Y]), *dx = fetch(device, &n[DX]), *dw = fetch(device, &n[DW]);
-    ck_assert_int_eq(device->ops->queue->capture_begin(device), LS_OK);
-    for (int k = 0; k < 3; k++) ck_assert_msg(ops[k].run(&ops[k]) == LS_OK, "%s", ls_error());
-    ck_assert_int_eq(device->ops->queue->capture_end(device, &graph), LS_OK);
+    assert_ok(device->ops->queue->capture_begin(device));
+    for (int k = 0; k < 3; k++) assert_ok(ops[k].run(&ops[k]));
+    assert_ok(device->ops->queue->capture_end(device, &graph));
     clear(device, &n[Y]), clear(device, &n[DX]), clear(device, &n[DW]);
-    for (int again = 0; again < 2; again++) ck_assert_int_eq(device->ops->queue->replay(device, graph), LS_OK);
+    for (int again = 0; again < 2; again++) assert_ok(device->ops->queue->replay(device, graph));
     assert_bits(device, "y", &n[Y], y), assert_bits(device, "dx", &n[DX], dx), assert_bits(device, "dw", &n[DW], dw);
     device->ops->queue->drop(device, graph);
     for (int k = 0; k < 3; k++) device->ops->discard(device, &ops[k]), free_numbers(device, &workspaces[k]);
@@ -388,7 +388,7 @@ START_TEST(test_captured) {
 }
 END_TEST
 
-START_TEST(test_refused) {
+START_TEST(parts_and_large_batches_are_refused) {
     struct ls_device *device = open_device();
     struct numbers n[TENSORS];
     make_images(device, &shapes[2], LS_FLOAT32, n);
@@ -408,12 +408,12 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("products");
     TCase *tests = tcase_create("products");
-    tcase_add_loop_test(tests, test_dense, 0, SIZES * KINDS);
-    tcase_add_loop_test(tests, test_convolution, 0, SHAPES * KINDS);
-    tcase_add_loop_test(tests, test_bits, 0, 2);
-    tcase_add_loop_test(tests, test_nondeterministic, 0, 2);
-    tcase_add_loop_test(tests, test_captured, 0, SHAPES);
-    tcase_add_test(tests, test_refused);
+    tcase_add_loop_test(tests, dense_layers_equal_the_oracle, 0, SIZES * KINDS);
+    tcase_add_loop_test(tests, convolutions_equal_the_oracle, 0, SHAPES * KINDS);
+    tcase_add_loop_test(tests, float32_is_not_rounded_unasked, 0, 2);
+    tcase_add_loop_test(tests, unordered_sums_may_vary, 0, 2);
+    tcase_add_loop_test(tests, captured_products_give_the_same_bits, 0, SHAPES);
+    tcase_add_test(tests, parts_and_large_batches_are_refused);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -17,10 +17,6 @@ static bool emulated(void) {
     return strstr(text, "emulated") != NULL;
 }
 
-static void ok(ls_status status) {
-    ck_assert_msg(status == LS_OK, "%s: %s", ls_status_name(status), ls_error());
-}
-
 static float *new_pinned(struct ls_device *device, float first) {
     float *memory = new_host(device, "", SIZE);
     for (int i = 0; i < COUNT; i++) {
@@ -33,7 +29,7 @@ static float *new_pinned(struct ls_device *device, float first) {
 static void wait_for(struct ls_device *device, int mark) {
     bool done = false;
     for (int i = 0; i < 10000 && !done; i++) {
-        ok(device->ops->queue->sent(device, mark, &done));
+        assert_ok(device->ops->queue->sent(device, mark, &done));
         (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
     ck_assert(done);
@@ -43,7 +39,7 @@ static void assert_counts(const float *memory, float first) {
     for (int i = 0; i < COUNT; i++) ck_assert(memory[i] == first + (float)i);
 }
 
-START_TEST(test_send_and_receive) {
+START_TEST(copies_go_out_and_come_back) {
     struct ls_device *device = open_device();
     const struct ls_device_queue_ops *queue = device->ops->queue;
     float *far = new_far(device, SIZE), *in = new_pinned(device, 1), *out = new_pinned(device, 0);
@@ -51,18 +47,18 @@ START_TEST(test_send_and_receive) {
     ck_assert(!device->host_memory && queue && back);
     for (int round = 0; round < 3; round++) {
         in[0] = 1;
-        ok(device->ops->copy_in(device, far, in, SIZE));
+        assert_ok(device->ops->copy_in(device, far, in, SIZE));
         in[0] = 99; /* it may be used again */
-        ok(queue->send(device, 7 * round, out, far, SIZE));
+        assert_ok(queue->send(device, 7 * round, out, far, SIZE));
         wait_for(device, 7 * round);
         assert_counts(out, 1);
         for (int i = 0; i < COUNT; i++) out[i] += 5;
-        ok(queue->receive(device, far, out, SIZE));
-        ok(queue->settle(device));
-        ok(device->ops->copy_out(device, back, far, SIZE));
+        assert_ok(queue->receive(device, far, out, SIZE));
+        assert_ok(queue->settle(device));
+        assert_ok(device->ops->copy_out(device, back, far, SIZE));
         assert_counts(back, 6);
     }
-    ok(ls_device_synchronize(device));
+    assert_ok(ls_device_synchronize(device));
     ls_device_release_host(device, in), ls_device_release_host(device, out);
     device->ops->release(device, far);
     ls_free(back);
@@ -70,8 +66,8 @@ START_TEST(test_send_and_receive) {
 }
 END_TEST
 
-/* What waits for nobody is not there yet; only an emulation is slow enough for that to be sure. */
-START_TEST(test_order_is_asked_for) {
+/* A copy that waits for nobody has not come yet. Only an emulation is slow enough for that to be sure. */
+START_TEST(a_copy_waits_only_when_asked) {
     struct ls_device *device = open_device();
     bool done = true;
     if (!emulated()) {
@@ -79,15 +75,15 @@ START_TEST(test_order_is_asked_for) {
         return;
     }
     float *far = new_far(device, SIZE), *in = new_pinned(device, 1), *back = ls_alloc(SIZE);
-    ok(ls_device_synchronize(device));
-    ok(device->ops->queue->receive(device, far, in, SIZE));
-    ok(device->ops->copy_out(device, back, far, SIZE)); /* not settled */
+    assert_ok(ls_device_synchronize(device));
+    assert_ok(device->ops->queue->receive(device, far, in, SIZE));
+    assert_ok(device->ops->copy_out(device, back, far, SIZE)); /* not settled */
     ck_assert(back[5] == 0);
-    ok(device->ops->queue->send(device, 0, in, far, SIZE));
-    ok(device->ops->queue->sent(device, 0, &done));
+    assert_ok(device->ops->queue->send(device, 0, in, far, SIZE));
+    assert_ok(device->ops->queue->sent(device, 0, &done));
     ck_assert(!done && in[5] == 6);
-    ok(device->ops->queue->settle(device));
-    ok(ls_device_synchronize(device));
+    assert_ok(device->ops->queue->settle(device));
+    assert_ok(ls_device_synchronize(device));
     ls_device_release_host(device, in);
     device->ops->release(device, far);
     ls_free(back);
@@ -95,21 +91,21 @@ START_TEST(test_order_is_asked_for) {
 }
 END_TEST
 
-/* Who waits for the ops does not wait for what is received beside them. */
-START_TEST(test_waiting_for_ops) {
+/* A wait for the ops does not wait for data received beside them. */
+START_TEST(a_wait_for_ops_skips_later_copies) {
     struct ls_device *device = open_device();
     float *far = new_far(device, SIZE), *beside = new_far(device, SIZE), *in = new_pinned(device, 1);
     float *back = ls_alloc(SIZE);
-    ok(ls_device_synchronize(device));
-    ok(device->ops->queue->receive(device, far, in, SIZE));
-    ok(device->ops->queue->settle(device));
-    ok(device->ops->queue->receive(device, beside, in, SIZE));
-    ok(ls_device_wait(device));
+    assert_ok(ls_device_synchronize(device));
+    assert_ok(device->ops->queue->receive(device, far, in, SIZE));
+    assert_ok(device->ops->queue->settle(device));
+    assert_ok(device->ops->queue->receive(device, beside, in, SIZE));
+    assert_ok(ls_device_wait(device));
     if (emulated()) in[5] = 17; /* to be read later by the second one */
-    ok(ls_device_synchronize(device));
-    ok(device->ops->copy_out(device, back, far, SIZE));
+    assert_ok(ls_device_synchronize(device));
+    assert_ok(device->ops->copy_out(device, back, far, SIZE));
     ck_assert(back[5] == 6);
-    ok(device->ops->copy_out(device, back, beside, SIZE));
+    assert_ok(device->ops->copy_out(device, back, beside, SIZE));
     ck_assert(back[5] == (emulated() ? 17 : 6));
     ls_device_release_host(device, in);
     device->ops->release(device, far), device->ops->release(device, beside);
@@ -118,30 +114,30 @@ START_TEST(test_waiting_for_ops) {
 }
 END_TEST
 
-START_TEST(test_marks) {
+START_TEST(wrong_marks_are_refused) {
     struct ls_device *device = open_device();
     bool done;
     ck_assert_int_eq(device->ops->queue->sent(device, 3, &done), LS_INTERNAL);
     ck_assert_int_eq(device->ops->queue->sent(device, -1, &done), LS_INTERNAL);
     ck_assert_int_eq(device->ops->queue->send(device, LS_DEVICE_MARKS, NULL, NULL, 0), LS_INTERNAL);
-    ok(device->ops->queue->send(device, 3, NULL, NULL, 0)); /* of nothing */
+    assert_ok(device->ops->queue->send(device, 3, NULL, NULL, 0)); /* of nothing */
     wait_for(device, 3);
     ls_device_close(device);
 }
 END_TEST
 
-START_TEST(test_pin) {
+START_TEST(pinned_memory_is_sent) {
     struct ls_device *device = open_device();
     float *memory = ls_alloc_aligned(SIZE), *far = new_far(device, SIZE);
-    ok(device->ops->queue->pin(device, memory, SIZE));
-    ok(device->ops->queue->pin(device, memory, SIZE)); /* another device has done it */
+    assert_ok(device->ops->queue->pin(device, memory, SIZE));
+    assert_ok(device->ops->queue->pin(device, memory, SIZE)); /* another device has done it */
     memory[1] = 5;
-    ok(device->ops->queue->send(device, 1, memory, far, SIZE));
+    assert_ok(device->ops->queue->send(device, 1, memory, far, SIZE));
     wait_for(device, 1);
     ck_assert(memory[1] == 0);
     device->ops->queue->unpin(device, memory);
     device->ops->queue->unpin(device, memory);
-    ok(ls_device_synchronize(device));
+    assert_ok(ls_device_synchronize(device));
     device->ops->release(device, far);
     ls_free(memory);
     ls_device_close(device);
@@ -149,29 +145,29 @@ START_TEST(test_pin) {
 END_TEST
 
 /* Released memory is used again without a word to the driver, and zeroed again. */
-START_TEST(test_memory_comes_and_goes) {
+START_TEST(released_memory_comes_back_zeroed) {
     struct ls_device *device = open_device();
     float *back = ls_alloc(SIZE);
     for (int i = 0; i < 20; i++) {
         float *far = new_far(device, SIZE);
-        ok(device->ops->copy_out(device, back, far, SIZE));
+        assert_ok(device->ops->copy_out(device, back, far, SIZE));
         ck_assert(back[0] == 0 && back[COUNT - 1] == 0);
         back[0] = back[COUNT - 1] = 3;
-        ok(device->ops->copy_in(device, far, back, SIZE));
+        assert_ok(device->ops->copy_in(device, far, back, SIZE));
         device->ops->release(device, far);
     }
     device->ops->release(device, NULL);
     device->ops->release(device, new_far(device, 0));
-    ok(ls_device_synchronize(device));
+    assert_ok(ls_device_synchronize(device));
     ls_free(back);
     ls_device_close(device);
 }
 END_TEST
 
-START_TEST(test_two_devices) {
+START_TEST(all_devices_open_and_compute) {
     struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
     int count = 0;
-    ok(ls_devices_open("gpu", 1, devices, &count));
+    assert_ok(ls_devices_open("gpu", 1, devices, &count));
     ck_assert_int_eq(count, ls_gpu_kind.count());
     for (int i = 0; i < count; i++) {
         char name[16];
@@ -180,16 +176,16 @@ START_TEST(test_two_devices) {
     }
     if (count > 1) {
         float *here = new_pinned(devices[0], 1), *far = new_far(devices[1], SIZE), *back = ls_alloc(SIZE);
-        ok(devices[1]->ops->queue->receive(devices[1], far, here, SIZE)); /* pinned by the first: known to all */
-        ok(devices[1]->ops->queue->settle(devices[1]));
-        ok(devices[1]->ops->copy_out(devices[1], back, far, SIZE));
+        assert_ok(devices[1]->ops->queue->receive(devices[1], far, here, SIZE)); /* pinned by the first: known to all */
+        assert_ok(devices[1]->ops->queue->settle(devices[1]));
+        assert_ok(devices[1]->ops->copy_out(devices[1], back, far, SIZE));
         assert_counts(back, 1);
         devices[1]->ops->release(devices[1], far);
         ls_free(back);
         ls_device_release_host(devices[0], here);
     }
     for (int i = 0; i < count; i++) ls_device_close(devices[i]);
-    ok(ls_devices_open("auto", 1, devices, &count));
+    assert_ok(ls_devices_open("auto", 1, devices, &count));
     ck_assert_str_eq(devices[0]->name, "gpu:0");
     for (int i = 0; i < count; i++) ls_device_close(devices[i]);
     char past[16];
@@ -198,7 +194,7 @@ START_TEST(test_two_devices) {
 }
 END_TEST
 
-START_TEST(test_texts) {
+START_TEST(a_device_describes_itself) {
     char text[2048] = "", print[512] = "", both[512] = "";
     struct ls_device *device = open_device();
     ls_gpu_kind.describe(text, sizeof(text));
@@ -212,12 +208,12 @@ START_TEST(test_texts) {
 }
 END_TEST
 
-START_TEST(test_no_memory) {
+START_TEST(missing_memory_is_named) {
     struct ls_device *device = open_device();
     void *memory = NULL;
     ck_assert_int_eq(device->ops->allocate(device, (size_t)1 << 46, &memory), LS_RESOURCE_EXHAUSTED);
     ck_assert_ptr_nonnull(strstr(ls_error(), "gpu:0: no memory for a tensor or blob (70368744177664 bytes)"));
-    ok(ls_device_synchronize(device)); /* and nothing else is wrong */
+    assert_ok(ls_device_synchronize(device)); /* and nothing else is wrong */
     ls_device_close(device);
 }
 END_TEST
@@ -226,28 +222,28 @@ END_TEST
 static struct ls_op build_scale(struct ls_device *device, float *x) {
     struct ls_op op = {.kind = LS_OP_SCALE, .alpha = 2, .beta = 1};
     op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = (struct ls_tensor){x, LS_FLOAT32, LS_SHAPE(COUNT)};
-    ok(device->ops->build(device, &op));
+    assert_ok(device->ops->build(device, &op));
     ck_assert_uint_eq(op.workspace_size, 0);
     return op;
 }
 
-START_TEST(test_captured_ops_are_replayed) {
+START_TEST(captured_ops_are_replayed) {
     struct ls_device *device = open_device();
     const struct ls_device_queue_ops *queue = device->ops->queue;
     float *far = new_far(device, SIZE), *back = ls_alloc(SIZE);
     struct ls_op op = build_scale(device, far);
     void *graph = NULL;
-    ok(queue->capture_begin(device));
-    ok(op.run(&op));
-    ok(op.run(&op));
-    ok(queue->capture_end(device, &graph));
-    ok(device->ops->copy_out(device, back, far, SIZE));
+    assert_ok(queue->capture_begin(device));
+    assert_ok(op.run(&op));
+    assert_ok(op.run(&op));
+    assert_ok(queue->capture_end(device, &graph));
+    assert_ok(device->ops->copy_out(device, back, far, SIZE));
     ck_assert(graph && back[COUNT - 1] == 0); /* kept, not done */
-    for (int i = 0; i < 3; i++) ok(queue->replay(device, graph));
-    ok(op.run(&op)); /* behind them */
+    for (int i = 0; i < 3; i++) assert_ok(queue->replay(device, graph));
+    assert_ok(op.run(&op)); /* behind them */
     queue->drop(device, graph);
     queue->drop(device, NULL);
-    ok(device->ops->copy_out(device, back, far, SIZE));
+    assert_ok(device->ops->copy_out(device, back, far, SIZE));
     for (int i = 0; i < COUNT; i++) ck_assert(back[i] == 127); /* 2^7 - 1 */
     device->ops->discard(device, &op);
     device->ops->release(device, far);
@@ -256,21 +252,21 @@ START_TEST(test_captured_ops_are_replayed) {
 }
 END_TEST
 
-/* What may not be captured ends the capture, and nothing else. */
-START_TEST(test_a_capture_that_fails) {
+/* A call that may not be captured ends the capture, and nothing else. */
+START_TEST(a_failed_capture_ends_alone) {
     struct ls_device *device = open_device();
     const struct ls_device_queue_ops *queue = device->ops->queue;
     float *far = new_far(device, SIZE), *back = ls_alloc(SIZE);
     struct ls_op op = build_scale(device, far);
     void *graph = &op;
-    ok(queue->capture_begin(device));
-    ok(op.run(&op));
+    assert_ok(queue->capture_begin(device));
+    assert_ok(op.run(&op));
     ck_assert_int_eq(queue->synchronize(device), LS_INTERNAL);
     ck_assert_int_eq(queue->capture_end(device, &graph), LS_INTERNAL);
     ck_assert_msg(strstr(ls_error(), "gpu:0: capturing ops: ") != NULL, "%s", ls_error());
     ck_assert_ptr_null(graph);
-    ok(op.run(&op));
-    ok(device->ops->copy_out(device, back, far, SIZE));
+    assert_ok(op.run(&op));
+    assert_ok(device->ops->copy_out(device, back, far, SIZE));
     ck_assert(back[0] == 1);
     device->ops->discard(device, &op);
     device->ops->release(device, far);
@@ -283,38 +279,41 @@ END_TEST
 static void *copy_beside(void *device) {
     float *far = new_far(device, SIZE), *near = new_pinned(device, 1);
     struct ls_device *used = device;
-    ok(used->ops->queue->receive(device, far, near, SIZE));
-    ok(used->ops->queue->send(device, 9, near, far, SIZE));
+    assert_ok(used->ops->queue->receive(device, far, near, SIZE));
+    assert_ok(used->ops->queue->send(device, 9, near, far, SIZE));
     wait_for(device, 9);
-    ok(ls_device_synchronize(device));
+    assert_ok(ls_device_synchronize(device));
     ls_device_release_host(device, near);
     return far;
 }
 
-START_TEST(test_capture_beside_copies) {
+START_TEST(a_capture_allows_copies_of_another_device) {
     struct ls_device *devices[2];
     int count = 0;
     if (ls_gpu_kind.count() < 2) return;
-    ok(ls_devices_open("gpu:0,gpu:1", 1, devices, &count));
+    assert_ok(ls_devices_open("gpu:0,gpu:1", 1, devices, &count));
     float *far = new_far(devices[0], SIZE);
     struct ls_op op = build_scale(devices[0], far);
     pthread_t thread;
     void *graph = NULL, *beside = NULL;
-    ok(devices[0]->ops->queue->capture_begin(devices[0]));
-    ok(op.run(&op));
+    assert_ok(devices[0]->ops->queue->capture_begin(devices[0]));
+    assert_ok(op.run(&op));
     ck_assert_int_eq(pthread_create(&thread, NULL, copy_beside, devices[1]), 0);
     ck_assert_int_eq(pthread_join(thread, &beside), 0);
-    ok(op.run(&op));
-    ok(devices[0]->ops->queue->capture_end(devices[0], &graph));
+    assert_ok(op.run(&op));
+    assert_ok(devices[0]->ops->queue->capture_end(devices[0], &graph));
     devices[0]->ops->queue->drop(devices[0], graph);
     devices[0]->ops->discard(devices[0], &op);
     devices[0]->ops->release(devices[0], far);
     devices[1]->ops->release(devices[1], beside);
-    for (int i = 0; i < 2; i++) ok(ls_device_synchronize(devices[i])), ls_device_close(devices[i]);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(ls_device_synchronize(devices[i]));
+        ls_device_close(devices[i]);
+    }
 }
 END_TEST
 
-START_TEST(test_the_op_that_failed_is_named) {
+START_TEST(the_op_that_failed_is_named) {
     (void)setenv("LOCKSTEP_CUDA_SYNC", "1", 1);
     struct ls_device *device = open_device();
     if (!emulated()) {
@@ -322,7 +321,7 @@ START_TEST(test_the_op_that_failed_is_named) {
         return;
     }
     struct ls_op op = build_scale(device, new_far(device, SIZE));
-    ok(op.run(&op));
+    assert_ok(op.run(&op));
     (void)setenv("LOCKSTEP_EMULATED_FAULT", "1", 1);
     ck_assert_int_eq(op.run(&op), LS_INTERNAL);
     ck_assert_str_eq(ls_error(), "gpu:0: scale: an illegal memory access was encountered (cudaErrorIllegalAddress)");
@@ -331,7 +330,7 @@ START_TEST(test_the_op_that_failed_is_named) {
 }
 END_TEST
 
-START_TEST(test_a_device_that_does_not_answer) {
+START_TEST(a_device_that_does_not_answer_is_given_up) {
     (void)setenv("LOCKSTEP_EMULATED_HANG", "1", 1);
     (void)setenv("LOCKSTEP_DEVICE_TIMEOUT", "0.2", 1);
     struct ls_device *device = open_device();
@@ -346,7 +345,7 @@ START_TEST(test_a_device_that_does_not_answer) {
 }
 END_TEST
 
-START_TEST(test_a_fault) {
+START_TEST(a_fault_is_told) {
     (void)setenv("LOCKSTEP_EMULATED_FAULT", "1", 1);
     struct ls_device *device = open_device();
     void *memory = NULL;
@@ -363,7 +362,7 @@ START_TEST(test_a_fault) {
 }
 END_TEST
 
-START_TEST(test_no_such_op) {
+START_TEST(an_unknown_op_is_refused) {
     struct ls_device *device = open_device();
     struct ls_op op = {.kind = LS_OP_KIND_COUNT};
     assert_fails(device->ops->build(device, &op), "is no ls_op_kind"); /* the plugin's messages are lockstep's */
@@ -374,22 +373,22 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("queue");
     TCase *tests = tcase_create("queue");
-    tcase_add_test(tests, test_send_and_receive);
-    tcase_add_test(tests, test_order_is_asked_for);
-    tcase_add_test(tests, test_waiting_for_ops);
-    tcase_add_test(tests, test_marks);
-    tcase_add_test(tests, test_pin);
-    tcase_add_test(tests, test_memory_comes_and_goes);
-    tcase_add_test(tests, test_two_devices);
-    tcase_add_test(tests, test_texts);
-    tcase_add_test(tests, test_no_memory);
-    tcase_add_test(tests, test_captured_ops_are_replayed);
-    tcase_add_test(tests, test_a_capture_that_fails);
-    tcase_add_test(tests, test_capture_beside_copies);
-    tcase_add_test(tests, test_the_op_that_failed_is_named);
-    tcase_add_test(tests, test_a_device_that_does_not_answer);
-    tcase_add_test(tests, test_a_fault);
-    tcase_add_test(tests, test_no_such_op);
+    tcase_add_test(tests, copies_go_out_and_come_back);
+    tcase_add_test(tests, a_copy_waits_only_when_asked);
+    tcase_add_test(tests, a_wait_for_ops_skips_later_copies);
+    tcase_add_test(tests, wrong_marks_are_refused);
+    tcase_add_test(tests, pinned_memory_is_sent);
+    tcase_add_test(tests, released_memory_comes_back_zeroed);
+    tcase_add_test(tests, all_devices_open_and_compute);
+    tcase_add_test(tests, a_device_describes_itself);
+    tcase_add_test(tests, missing_memory_is_named);
+    tcase_add_test(tests, captured_ops_are_replayed);
+    tcase_add_test(tests, a_failed_capture_ends_alone);
+    tcase_add_test(tests, a_capture_allows_copies_of_another_device);
+    tcase_add_test(tests, the_op_that_failed_is_named);
+    tcase_add_test(tests, a_device_that_does_not_answer_is_given_up);
+    tcase_add_test(tests, a_fault_is_told);
+    tcase_add_test(tests, an_unknown_op_is_refused);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -1,6 +1,5 @@
 /* Collectives between one to four processes with a rank each, as workers have: each collective, type and number of
  * elements, to the bit. NCCL takes ranks of different host ids on one GPU, so one is enough. */
-#include <check.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/dtype.h"
 #include "device/gpu.h"
 #include "device/whole_numbers.h"
 #include "harness.h"
@@ -197,7 +195,7 @@ static int await(pid_t process, int64_t deadline) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-START_TEST(test_ranks) {
+START_TEST(collectives_between_processes_are_exact) {
     pid_t processes[MOST];
     int64_t deadline = ls_deadline_in(LIMIT);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -216,7 +214,7 @@ int main(void) {
     Suite *suite = suite_create("ranks");
     TCase *tests = tcase_create("ranks");
     tcase_set_timeout(tests, 2 * LIMIT);
-    tcase_add_loop_test(tests, test_ranks, 1, MOST + 1);
+    tcase_add_loop_test(tests, collectives_between_processes_are_exact, 1, MOST + 1);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 static double product(const struct reference_dense *d, int64_t row, int64_t column) {
-    double sum = d->b[column];
+    double sum = d->b ? d->b[column] : 0;
     for (int64_t k = 0; k < d->in; k++) sum += d->x[row * d->in + k] * d->w[k * d->out + column];
     return sum;
 }
@@ -20,8 +20,8 @@ void reference_dense_forward(const struct reference_dense *d) {
 
 static void weight_gradients(const struct reference_dense *d) {
     for (int64_t c = 0; c < d->out; c++) {
-        d->db[c] = 0;
-        for (int64_t r = 0; r < d->rows; r++) d->db[c] += d->dy[r * d->out + c];
+        if (d->db) d->db[c] = 0;
+        for (int64_t r = 0; d->db && r < d->rows; r++) d->db[c] += d->dy[r * d->out + c];
         for (int64_t k = 0; k < d->in; k++) {
             d->dw[k * d->out + c] = 0;
             for (int64_t r = 0; r < d->rows; r++) d->dw[k * d->out + c] += d->x[r * d->in + k] * d->dy[r * d->out + c];
@@ -76,6 +76,29 @@ struct reference_sums reference_softmax_crossentropy(const struct reference_loss
             sums.loss -= target * (x[c] - total);
             if (loss->dlogits) loss->dlogits[r * loss->classes + c] = (exp(x[c] - total) - target) * loss->scale;
         }
+    }
+    return sums;
+}
+
+static double error_of(enum reference_error kind, double delta, double e) {
+    if (kind == REFERENCE_SQUARED) return e * e;
+    if (kind == REFERENCE_ABSOLUTE) return fabs(e);
+    return fabs(e) <= delta ? e * e / 2 : delta * (fabs(e) - delta / 2);
+}
+
+static double slope_of(enum reference_error kind, double delta, double e) {
+    if (kind == REFERENCE_SQUARED) return 2 * e;
+    if (kind == REFERENCE_ABSOLUTE) return e > 0 ? 1 : e < 0 ? -1 : 0;
+    return fabs(e) <= delta ? e : e > 0 ? delta : -delta;
+}
+
+struct reference_sums reference_error(enum reference_error kind, double delta, const double *weights,
+                                      const struct reference_loss *loss) {
+    struct reference_sums sums = {0};
+    for (int64_t i = 0; i < loss->rows * loss->classes; i++) {
+        double weight = weights ? weights[i / loss->classes] : 1, e = loss->logits[i] - loss->one_hot[i];
+        sums.loss += weight * error_of(kind, delta, e) / (double)loss->classes;
+        if (loss->dlogits) loss->dlogits[i] = weight * slope_of(kind, delta, e) / (double)loss->classes * loss->scale;
     }
     return sums;
 }

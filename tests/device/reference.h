@@ -30,10 +30,14 @@ struct reference_sums {
     int64_t correct;
 };
 struct reference_sums reference_softmax_crossentropy(const struct reference_loss *loss);
+/* Of one_hot's numbers, row by row the mean over the outputs; weights (rows) or NULL; nothing is right. */
+enum reference_error { REFERENCE_SQUARED = 0, REFERENCE_ABSOLUTE, REFERENCE_HUBER };
+struct reference_sums reference_error(enum reference_error kind, double delta, const double *weights,
+                                      const struct reference_loss *loss);
 void reference_one_hot(const int32_t *labels, int64_t rows, int64_t classes, double *one_hot);
 
 /* One step of an optimizer. beta, rho and epsilon are doubles of their own, because 0.999 as float32 is another number.
- * What is 0 is left out. */
+ * A 0 is left out. */
 enum reference_kind { REFERENCE_SGD = 0, REFERENCE_ADAM, REFERENCE_RMSPROP, REFERENCE_LAMB };
 struct reference_rule {
     enum reference_kind kind;

@@ -1,5 +1,5 @@
 /* Casts, counting what is not finite, and what a step tells of itself. */
-#include "base/dtype.h"
+#include "base/half.h"
 #include "device/op_fixture.h"
 #include "harness.h"
 
@@ -12,20 +12,20 @@ static const ls_dtype dtypes[] = {LS_FLOAT32, LS_BFLOAT16, LS_FLOAT16};
 #define DTYPES 3
 
 static float as_float(const void *values, ls_dtype dtype, int64_t i) {
-    if (dtype == LS_BFLOAT16) return ls_bfloat16_to_float(((const uint16_t *)values)[i]);
+    if (dtype == LS_BFLOAT16) return ls_half_bfloat16_to_float(((const uint16_t *)values)[i]);
     return dtype == LS_FLOAT16 ? ls_half_to_float(((const uint16_t *)values)[i]) : ((const float *)values)[i];
 }
 
 static float rounded(float value, ls_dtype dtype) {
-    if (dtype == LS_BFLOAT16) return ls_bfloat16_to_float(ls_float_to_bfloat16(value));
-    return dtype == LS_FLOAT16 ? ls_half_to_float(ls_float_to_half(value)) : value;
+    if (dtype == LS_BFLOAT16) return ls_half_bfloat16_to_float(ls_half_bfloat16_from_float(value));
+    return dtype == LS_FLOAT16 ? ls_half_to_float(ls_half_from_float(value)) : value;
 }
 
 static void put(void *values, ls_dtype dtype, int64_t i, float value) {
     if (dtype == LS_FLOAT32)
         ((float *)values)[i] = value;
     else
-        ((uint16_t *)values)[i] = dtype == LS_BFLOAT16 ? ls_float_to_bfloat16(value) : ls_float_to_half(value);
+        ((uint16_t *)values)[i] = dtype == LS_BFLOAT16 ? ls_half_bfloat16_from_float(value) : ls_half_from_float(value);
 }
 
 /* Halves of the last place on both sides, what overflows, the smallest, and what is no number. */
@@ -44,7 +44,7 @@ static void check_cast(struct ls_device *device, ls_dtype from, ls_dtype to, int
     op.tensors[LS_ARG_X] = (struct ls_tensor){x, from, LS_SHAPE(count)};
     op.tensors[LS_ARG_Y] = (struct ls_tensor){y, to, LS_SHAPE(count)};
     for (int64_t i = 0; i < count; i++) put(x, from, i, sample(i));
-    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    assert_ok(run_op(device, &op));
     for (int64_t i = 0; i < count; i++) {
         float wanted = rounded(as_float(x, from, i), to), is = as_float(y, to, i);
         if (!(is == wanted || (isnan(is) && isnan(wanted))))
@@ -55,7 +55,7 @@ static void check_cast(struct ls_device *device, ls_dtype from, ls_dtype to, int
     ls_free(y);
 }
 
-START_TEST(test_cast) {
+START_TEST(casts_round_once) {
     struct ls_device *device = open_device();
     for (int from = 0; from < DTYPES; from++)
         for (int to = 0; to < DTYPES; to++) check_cast(device, dtypes[from], dtypes[to], counts[_i]);
@@ -63,7 +63,7 @@ START_TEST(test_cast) {
 }
 END_TEST
 
-START_TEST(test_cast_misuse) {
+START_TEST(misuse_of_a_cast_is_named) {
     struct ls_device *device = open_device();
     struct pair x = make_random(1, 8);
     struct ls_op op = {.kind = LS_OP_CAST};
@@ -77,21 +77,21 @@ END_TEST
 
 /* ---- what is not finite ---- */
 
-START_TEST(test_finite) {
+START_TEST(numbers_that_are_not_finite_are_counted) {
     struct ls_device *device = open_device();
     struct pair x = make_random(1, counts[_i]);
     double value = -1;
     struct ls_op op = {.kind = LS_OP_FINITE, .value = &value};
     op.tensors[LS_ARG_X] = tensor(&x, LS_SHAPE(x.count));
     x.device[0] = 3.4e38F;
-    ck_assert_int_eq(run_op(device, &op), LS_OK);
+    assert_ok(run_op(device, &op));
     ck_assert(value == 0);
     int64_t bad[] = {0, x.count / 2, x.count - 1};
     double wanted = 0;
     for (int i = 0; i < 3; i++) {
         wanted += isfinite(x.device[bad[i]]) ? 1 : 0;
         x.device[bad[i]] = i == 0 ? NAN : i == 1 ? INFINITY : -INFINITY;
-        ck_assert_int_eq(run_op(device, &op), LS_OK);
+        assert_ok(run_op(device, &op));
         ck_assert(value == wanted);
     }
     free_pair(&x);
@@ -101,10 +101,10 @@ END_TEST
 
 /* ---- reports ---- */
 
-/* What there is and what the sums are when it runs. */
-START_TEST(test_report) {
+/* A report tells the values and sums of the moment at which it runs. */
+START_TEST(a_report_tells_sums_and_others) {
     struct ls_device *device = open_device();
-    struct ls_loss_sums sums = {.loss = 2.5, .correct = 3, .rows = 4, .penalty = 9}, gathered = sums;
+    struct ls_loss_sums sums = {.loss = 2.5, .correct = 3, .rows = 4, .weight = 1.5, .penalty = 9}, gathered = sums;
     float told[LS_REPORT_OTHERS + 2];
     struct pair y = make_pair(LS_REPORT_OTHERS + 2);
     struct ls_op op = {.kind = LS_OP_REPORT, .sums = &sums, .report = told};
@@ -114,17 +114,46 @@ START_TEST(test_report) {
     for (int i = 0; i < y.count; i++) told[i] = 100 * (float)i;
     for (int more = 0; more < 2; more++) {
         op.gathered = more ? &gathered : NULL;
-        ck_assert_int_eq(run_op(device, &op), LS_OK);
+        assert_ok(run_op(device, &op));
         ck_assert(y.device[LS_REPORT_LOSS] == told[LS_REPORT_LOSS] + 2.5F * (float)(1 + more));
         ck_assert(y.device[LS_REPORT_CORRECT] == told[LS_REPORT_CORRECT] + 3 * (float)(1 + more));
+        ck_assert(y.device[LS_REPORT_CORRECT_UNITS] == told[LS_REPORT_CORRECT_UNITS]);
         ck_assert(y.device[LS_REPORT_ROWS] == told[LS_REPORT_ROWS] + 4 * (float)(1 + more));
+        ck_assert(y.device[LS_REPORT_ROWS_UNITS] == told[LS_REPORT_ROWS_UNITS]);
+        ck_assert(y.device[LS_REPORT_WEIGHT] == told[LS_REPORT_WEIGHT] + 1.5F * (float)(1 + more));
         for (int i = 0; i < LS_MAX_METRICS; i++)
             ck_assert(y.device[LS_REPORT_METRICS + i] ==
                       told[LS_REPORT_METRICS + i] + 10 + (float)i + (i == 0 && more ? 0.25F : 0));
         for (int i = LS_REPORT_OTHERS; i < y.count; i++) ck_assert(y.device[i] == told[i]);
     }
     op.tensors[LS_ARG_Y].shape = LS_SHAPE(LS_REPORT_OTHERS - 1);
-    assert_fails(device->ops->build(device, &op), "report: sums or report is missing, or y has fewer than 11 elements");
+    assert_fails(device->ops->build(device, &op), "report: sums or report is missing, or y has fewer than 14 elements");
+    free_pair(&y);
+    ls_device_close(device);
+}
+END_TEST
+
+/* Above 2^24 a count is no float32; the sum of several replicas' is exact all the same. */
+START_TEST(large_counts_are_exact) {
+    struct ls_device *device = open_device();
+    static const int64_t rows[] = {16777217, 1, 4095, 4096, 123456789};
+    const float none[LS_REPORT_OTHERS] = {0};
+    struct pair y = make_pair(LS_REPORT_OTHERS);
+    float rest = 0, units = 0;
+    int64_t wanted = 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct ls_loss_sums sums = {.rows = rows[i], .correct = rows[i] - 1};
+        struct ls_op op = {.kind = LS_OP_REPORT, .sums = &sums, .report = none};
+        op.tensors[LS_ARG_Y] = tensor(&y, LS_SHAPE(y.count));
+        assert_ok(run_op(device, &op));
+        rest += y.device[LS_REPORT_ROWS];
+        units += y.device[LS_REPORT_ROWS_UNITS];
+        wanted += rows[i];
+        ck_assert_int_eq((int64_t)y.device[LS_REPORT_CORRECT] +
+                             LS_REPORT_UNIT * (int64_t)y.device[LS_REPORT_CORRECT_UNITS],
+                         rows[i] - 1);
+    }
+    ck_assert_int_eq((int64_t)rest + LS_REPORT_UNIT * (int64_t)units, wanted);
     free_pair(&y);
     ls_device_close(device);
 }
@@ -133,10 +162,11 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("report");
     TCase *tests = tcase_create("report");
-    tcase_add_loop_test(tests, test_cast, 0, COUNTS);
-    tcase_add_test(tests, test_cast_misuse);
-    tcase_add_loop_test(tests, test_finite, 0, COUNTS);
-    tcase_add_test(tests, test_report);
+    tcase_add_loop_test(tests, casts_round_once, 0, COUNTS);
+    tcase_add_test(tests, misuse_of_a_cast_is_named);
+    tcase_add_loop_test(tests, numbers_that_are_not_finite_are_counted, 0, COUNTS);
+    tcase_add_test(tests, a_report_tells_sums_and_others);
+    tcase_add_test(tests, large_counts_are_exact);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/dtype.h"
+#include "base/half.h"
 
 static inline double value(int rank, size_t i) {
     return (double)((i * 7 + (size_t)rank * 13) % 61);
@@ -15,8 +15,8 @@ static inline void put(ls_dtype dtype, void *array, size_t i, double number) {
     if (dtype == LS_FLOAT64) ((double *)array)[i] = number;
     if (dtype == LS_INT32) ((int32_t *)array)[i] = (int32_t)number;
     if (dtype == LS_INT64) ((int64_t *)array)[i] = (int64_t)number;
-    if (dtype == LS_FLOAT16) ((uint16_t *)array)[i] = ls_float_to_half((float)number);
-    if (dtype == LS_BFLOAT16) ((uint16_t *)array)[i] = ls_float_to_bfloat16((float)number);
+    if (dtype == LS_FLOAT16) ((uint16_t *)array)[i] = ls_half_from_float((float)number);
+    if (dtype == LS_BFLOAT16) ((uint16_t *)array)[i] = ls_half_bfloat16_from_float((float)number);
 }
 
 static inline double get(ls_dtype dtype, const void *array, size_t i) {
@@ -25,5 +25,5 @@ static inline double get(ls_dtype dtype, const void *array, size_t i) {
     if (dtype == LS_INT32) return (double)((const int32_t *)array)[i];
     if (dtype == LS_INT64) return (double)((const int64_t *)array)[i];
     uint16_t bits = ((const uint16_t *)array)[i];
-    return (double)(dtype == LS_FLOAT16 ? ls_half_to_float(bits) : ls_bfloat16_to_float(bits));
+    return (double)(dtype == LS_FLOAT16 ? ls_half_to_float(bits) : ls_half_bfloat16_to_float(bits));
 }

@@ -13,16 +13,43 @@ LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 SANITIZED = bool(os.environ.get("LOCKSTEP_TEST_SANITIZED"))  # many times slower: the same tests train for less long
 
 
+PORTS_BEGIN, PORTS_BLOCKS, PORTS_BLOCK = 15000, 230, 64
+held = []  # sockets on the first ports of this process's blocks: (socket, the ports of it that are not given out)
+
+
+def hold_port(port, again=False):
+    """The socket that holds the port; None if somebody else does. again: connections of before may still fade there."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, again)
+    try:
+        holder.bind(("127.0.0.1", port))
+        return holder
+    except OSError:
+        holder.close()
+        return None
+
+
+def take_block():
+    """As tests/ports.h does: programs of tests that run beside each other never get the same ports."""
+    for block in random.sample(range(PORTS_BLOCKS), PORTS_BLOCKS):
+        begin = PORTS_BEGIN + block * PORTS_BLOCK
+        holder = hold_port(begin)
+        if holder:
+            held.append((holder, list(range(begin + 1, begin + PORTS_BLOCK))))
+            return held[-1][1]
+    raise RuntimeError("no block of ports is free")
+
+
 def free_ports(count):
-    """Ports that nobody has now, below the range that the kernel gives to clients."""
-    ports = []
-    for port in random.sample(range(15000, 30000), 2000):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                ports.append(port)
-            except OSError:
-                continue
+    """Ports that nobody has, below the range that the kernel gives to clients. Each is given out again after all others."""
+    ports, left = [], held[-1][1] if held else take_block()
+    for port in list(left):
+        left.append(left.pop(0))
+        holder = hold_port(port, again=True)
+        if not holder:
+            continue
+        holder.close()
+        ports.append(port)
         if len(ports) == count:
             return ports
     raise RuntimeError("no free ports")
@@ -36,7 +63,7 @@ class Cluster:
         self.cluster = cluster or {"worker": ["127.0.0.1:%d" % port for port in self.ports]}
         self.command = command
         # nobody starts a lost worker anew here: tests/recovery does
-        self.environment = dict(os.environ, OMP_NUM_THREADS="1", LOCKSTEP_REJOIN_TIMEOUT="0", **(environment or {}))
+        self.environment = {**os.environ, "OMP_NUM_THREADS": "1", "LOCKSTEP_REJOIN_TIMEOUT": "0", **(environment or {})}
         self.tasks = {}
 
     def start(self, index, role="worker", command=None, cluster=None):

@@ -49,8 +49,10 @@ class FlightRecord(unittest.TestCase):
     def test_a_rank_that_is_done_early(self):
         summary, text = self.run_skipping("alike", LOCKSTEP_COLLECTIVE_TIMEOUT="3", LOCKSTEP_EXIT_TIMEOUT="3")
         self.assertIsNone(summary["difference"])
-        self.assertEqual([rank["standing"] for rank in summary["ranks"]], ["waiting", "waiting", "missing"])
-        self.assertIn("  never came: rank 2\n", text)
+        *others, skipper = [rank["standing"] for rank in summary["ranks"]]
+        self.assertEqual(skipper, "missing")
+        self.assertIn("waiting", others)  # the other one may have heard of it before it came to the call itself
+        self.assertRegex(text, r"  never came: ranks? .*2\n")
         self.assertEqual(summary["last"]["what"], "all_reduce 'gradients' of 1 float32")
         self.assertEqual(summary["ranks"][2]["last"]["key"][0] + 1, summary["last"]["key"][0])
 
@@ -84,9 +86,9 @@ class FlightRecord(unittest.TestCase):
             with self.subTest(folder=folder):
                 cluster = Cluster(2, [SKIP_CALL, "1", "2", "named"], {"LOCKSTEP_FLIGHT_RECORD_FOLDER": folder})
                 cluster.start_all()
-                for status, _, stderr in cluster.finish(timeout=40).values():
+                for (_, rank), (status, _, stderr) in cluster.finish(timeout=40).items():
                     self.assertNotEqual(status, 0, stderr)
-                    self.assertIn(said, stderr)
+                    self.assertEqual(said in stderr, folder != "" or rank == 0, stderr)
                     self.assertTrue(stderr.strip().splitlines()[-1].startswith("lockstep: error: "), stderr)
 
     def test_no_failure_no_file(self):

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -14,10 +15,10 @@ from cluster import LOCKSTEP, SANITIZED, Cluster, children_of, run_local, task_i
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
 
 
-def leftovers():
-    """Shared memory and temporary files that bear our name; folders are those of tests that run beside this one."""
-    return {entry.path for folder in ("/dev/shm", "/tmp") for entry in os.scandir(folder)
-            if "lockstep" in entry.name.lower() and not entry.is_dir()}
+def leftovers(folder):
+    """Shared memory that bears our name, and files in a cluster's own folder for temporary ones."""
+    shared = [name for name in os.listdir("/dev/shm") if "lockstep" in name.lower()]
+    return {*shared, *os.listdir(folder)}
 
 
 def listening(port):
@@ -30,8 +31,10 @@ class Faults(unittest.TestCase):
     def lose(self, victim, number=signal.SIGKILL, environment=None):
         """Trains on three workers, hurts one, and returns the others' results and how long they took. One that was
         stopped goes on when the others have ended; its result comes last."""
-        before = leftovers()
-        cluster = Cluster(3, LONG, environment)
+        folder = tempfile.TemporaryDirectory(prefix="lockstep-fault-")
+        self.addCleanup(folder.cleanup)
+        before = leftovers(folder.name)
+        cluster = Cluster(3, LONG, {**(environment or {}), "TMPDIR": folder.name})
         cluster.start_all()
         wait_for_line(cluster.tasks[("worker", 0)].stdout, "Epoch 3/")
         cluster.kill(victim, number)
@@ -43,7 +46,7 @@ class Faults(unittest.TestCase):
         if number == signal.SIGSTOP:
             cluster.kill(victim, signal.SIGCONT)
         results = cluster.finish()
-        self.assertEqual(leftovers() - before, set())
+        self.assertEqual(leftovers(folder.name) - before, set())
         self.assertFalse([port for port in cluster.ports if listening(port)])
         woken = [victim] if number == signal.SIGSTOP else []
         return [results[("worker", index)] for index in [*{0, 1, 2} - {victim}, *woken]], took
@@ -139,6 +142,13 @@ class Faults(unittest.TestCase):
     def test_another_compression(self):
         self.assertIn("compression differs: 'none' on worker:0 (rank 0), 'bf16' on worker:1 (rank 1)",
                       self.expect_one_error("--compression", "bf16"))
+
+    def test_enums_and_layers_by_name(self):
+        self.assertIn("loss differs: 'sparse_categorical_crossentropy' on worker:0 (rank 0), 'mean_squared_error' on",
+                      self.expect_one_error("--loss", "mean_squared_error"))
+        self.assertIn("data shuffle differs: 'each-epoch' on worker:0 (rank 0), 'never' on", self.expect_one_error("--shuffle", "never"))
+        self.assertRegex(self.expect_one_error("--hidden", "128,60"),
+                         r"model differs: 'dense_1 dense\(relu\) -> \(64\)' on worker:0 \(rank 0\), 'dense_1 dense\(relu\) -> \(60\)' on")
 
     def test_another_transport(self):
         cluster = Cluster(3, LONG, {"LOCKSTEP_TRANSPORT": "tcp"})

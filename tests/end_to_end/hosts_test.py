@@ -98,11 +98,11 @@ class Hosts(unittest.TestCase):
         hosts = self.start(((0, 1), (2, 3)), "--epochs", "100000")
         deadline = time.monotonic() + 30
         workers, mapped = [], set()
-        while len(mapped) < 8 and time.monotonic() < deadline:  # a control segment and gradients of each
+        while len(mapped) < 4 and time.monotonic() < deadline:  # a board and gradients of each host
             time.sleep(0.1)
             workers = [pid for host in hosts for pid in descendants(host.process.pid)]
             mapped = segments(workers)
-        self.assertGreaterEqual(len(mapped), 8)
+        self.assertGreaterEqual(len(mapped), 4)
         self.assertEqual(set(os.listdir("/dev/shm")) - before, set())
         for pid in workers:
             try:

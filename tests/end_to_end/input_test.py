@@ -77,8 +77,8 @@ class Input(unittest.TestCase):
     def test_the_plan_is_told(self):
         done = lockstep("train", "--dataset", self.records, "--epochs", 1, "--batch-size", 28, "--no-validation")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, rf"data: tfrecord: {COUNT} examples of \(24, 20, 3\) in 3 files; {-(-COUNT // 28)} steps an epoch, "
-                                      r"here with 28 of 28, the last with \d+ of \d+; \d+ threads read 2 steps ahead")
+        self.assertRegex(done.stderr, rf"data: tfrecord: {COUNT} examples of \(24, 20, 3\) in 3 files; {-(-COUNT // 28)} steps an epoch; "
+                                      r"this worker takes 28 of 28 examples a step, \d+ of \d+ in the last; \d+ threads read 2 steps ahead")
 
     def test_damage(self):
         broken = os.path.join(self.folder, "broken")
@@ -112,7 +112,7 @@ class Input(unittest.TestCase):
                 (["--dataset", "shapes"], 2, "it needs --dataset, --to and --output"),
                 (["--dataset", "shapes", "--to", "gif", "--output", "x"], 2, "--to 'gif' is none that there is"),
                 (["--dataset", "shapes", "--to", "png", "--output", "/no/such/place"], 1, "cannot make folder '/no/such/place'"),
-                (["--dataset", "/no/such", "--to", "png", "--output", "x"], 1, "no dataset '/no/such'"),
+                (["--dataset", "/no/such", "--to", "png", "--output", "x"], 2, "--dataset '/no/such' is neither digits nor shapes"),
                 (["--dataset", "shapes", "--image-size", "3y4"], 2, "--image-size '3y4' is no side"),
                 (["a.h5"], 2, "weights need two files: from and to"),
                 (["--to", "npz", "a.h5"], 2, "unexpected argument 'a.h5'"),

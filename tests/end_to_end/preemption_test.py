@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""SIGTERM to a training, as before a machine is taken away: all workers stop after one step, its checkpoint is there, and
-the next start ends with the bits of an undisturbed training. Before the first step, and the second time, it is the end."""
+"""SIGTERM to a training, as before a machine is taken away, or SIGINT: all workers stop after one step, its checkpoint is
+there, and the next start ends with the bits of an undisturbed training. So it is in every wait for others, where the last
+committed step is saved. The second time it is the end."""
+import functools
 import os
 import random
 import re
@@ -27,6 +29,14 @@ def numbers(text):
     return [last_json(text)[name] for name in NUMBERS]
 
 
+@functools.lru_cache(None)
+def undisturbed(*options):
+    done = subprocess.run(train_command(*OPTIONS, *options, "--devices", str(WORKERS)), capture_output=True, text=True,
+                          timeout=120)
+    assert done.returncode == 0, done.stderr
+    return numbers(done.stdout)
+
+
 class Preemption(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="lockstep-preemption-")
@@ -40,12 +50,6 @@ class Preemption(unittest.TestCase):
 
     def worker(self, launcher, rank):
         return next(child for child in children_of(launcher.pid) if task_index_of(child) == rank)
-
-    def undisturbed(self, *options):
-        done = subprocess.run(train_command(*OPTIONS, *options, "--devices", str(WORKERS)), capture_output=True, text=True,
-                              timeout=120)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return numbers(done.stdout)
 
     def finish(self, launcher):
         out, said = launcher.communicate(timeout=120)
@@ -65,7 +69,7 @@ class Preemption(unittest.TestCase):
 
     def check_stops(self, options, stop, who, *checkpoint):
         """Stops again and again, at random moments after the first epoch, then lets the training finish."""
-        undisturbed = self.undisturbed(*options)
+        wanted = undisturbed(*options)
         checkpoint = ("--checkpoint", self.folder, *checkpoint)
         before = 0
         for _ in range(ROUNDS):
@@ -84,7 +88,7 @@ class Preemption(unittest.TestCase):
         status, out, said = self.finish(self.launch(*options, *checkpoint))
         self.assertEqual(status, 0, said)
         self.assertIn("training goes on after step %d " % step, said)
-        self.assertEqual(numbers(out), undisturbed)
+        self.assertEqual(numbers(out), wanted)
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_to_one_worker(self):
@@ -118,25 +122,116 @@ class Preemption(unittest.TestCase):
         status, out, said = self.finish(launcher)
         self.assertEqual(status, 0, said)
         self.assertRegex(names[0], r"^checkpoint-\d{12}\.safetensors$")
-        self.assertEqual(numbers(out), self.undisturbed(*STEPS))
+        self.assertEqual(numbers(out), undisturbed(*STEPS))
 
-    def test_before_the_first_step_it_is_the_end(self):
-        """Of a worker that still waits for another, and then of one that all have met."""
-        cluster = Cluster(2, train_command(*OPTIONS, *STEPS), {"LOCKSTEP_REPORT_INTERVAL": "0.5"})
-        waiting = cluster.start(0)
-        wait_for_line(waiting.stderr, "waiting")
-        begun = time.monotonic()
-        waiting.send_signal(signal.SIGTERM)
-        self.assertEqual(waiting.wait(timeout=10), -signal.SIGTERM)
-        self.assertLess(time.monotonic() - begun, 3)
-        waiting.communicate()
+    def test_before_the_first_step(self):
+        """Of a worker that waits for another to join, and then of one that all have met: nothing is to be saved."""
+        for number, expected in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+            cluster = Cluster(2, train_command(*OPTIONS, *STEPS), {"LOCKSTEP_REPORT_INTERVAL": "0.5"})
+            waiting = cluster.start(0)
+            wait_for_line(waiting.stderr, "waiting")
+            begun = time.monotonic()
+            waiting.send_signal(number)
+            self.assertEqual(waiting.wait(timeout=10), expected)
+            self.assertLess(time.monotonic() - begun, 3)
+            self.assertRegex(waiting.communicate()[1], r"CANCELLED: worker:0 \(rank 0\) was asked to stop")
+            cluster.start_all()
+            wait_for_line(cluster.tasks[("worker", 0)].stderr, "replicas in sync")
+            cluster.kill(0, number)  # it draws its digits now
+            results = cluster.finish()
+            self.assertEqual([results[("worker", rank)][0] for rank in (0, 1)], [expected, 143], results)
+            self.assertRegex(results[("worker", 1)][2], r"stopped after step \d+, as rank 0 asked|was asked to stop")
+
+    def wait_with_a_lost_one(self, number, asked, **environment):
+        """Three workers, of which the last is killed while the others train and wait for it; asked gets the signal."""
+        environment = {"LOCKSTEP_REJOIN_TIMEOUT": "600", "LOCKSTEP_REPORT_INTERVAL": "0.2", **environment}
+        cluster = Cluster(WORKERS, train_command(*OPTIONS, *STEPS, "--checkpoint", self.folder, "--checkpoint-steps", "1000000"),
+                          environment)
         cluster.start_all()
-        wait_for_line(cluster.tasks[("worker", 0)].stderr, "replicas in sync")
-        cluster.kill(0, signal.SIGTERM)  # it draws its digits now
+        first = cluster.tasks[("worker", 0)]
+        for _ in range(2):
+            wait_for_line(first.stdout, "Epoch ")
+        cluster.kill(WORKERS - 1)
+        for rank in range(WORKERS - 1):
+            wait_for_line(cluster.tasks[("worker", rank)].stderr, "waiting for (worker:0, which leads and waits for )?[12] of 3 workers")
+        begun = time.monotonic()
+        cluster.kill(asked, number)
+        results = cluster.finish(timeout=30)
+        self.assertLess(time.monotonic() - begun, 10)
+        return cluster, [results[("worker", rank)] for rank in range(WORKERS - 1)]
+
+    def test_while_it_waits_for_a_lost_one(self):
+        """The chief saves what is committed, whoever was asked; the others hear that one has left, not of a crash."""
+        wanted = undisturbed(*STEPS)
+        for number, asked in ((signal.SIGTERM, 0), (signal.SIGINT, 1)):
+            own = 128 + number
+            _, results = self.wait_with_a_lost_one(number, asked)
+            self.assertEqual([result[0] for result in results], [own if rank == asked else 143 for rank in (0, 1)], results)
+            for _, _, said in results:
+                self.assertRegex(said, r"CANCELLED: .*stopped after step \d+: .*worker:%d \(rank %d\) was asked to stop" %
+                                 (asked, asked))
+                self.assertNotIn("worker:%d (rank %d, 127" % (asked, asked), said)  # as who is lost is named
+                self.assertNotIn("FLIGHT_RECORD", said)
+            step = int(re.search(r"stopped after step (\d+): .*; its checkpoint is in '%s'" % self.folder, results[0][2]).group(1))
+            self.assertIn("checkpoint-%012d.safetensors" % step, os.listdir(self.folder))
+            status, out, said = self.finish(self.launch(*STEPS, "--checkpoint", self.folder))
+            self.assertEqual(status, 0, said)
+            self.assertIn("training goes on after step %d " % step, said)
+            self.assertEqual(numbers(out), wanted)
+
+    def test_in_a_collective_that_another_does_not_come_to(self):
+        """The other one is frozen, and the limit of silence is high: after 2 s the step is given up."""
+        cluster = Cluster(2, train_command(*OPTIONS, *STEPS, "--checkpoint", self.folder, "--checkpoint-steps", "1000000"),
+                          {"LOCKSTEP_HEARTBEAT_LIMIT": "60"})
+        cluster.start_all()
+        first = cluster.tasks[("worker", 0)]
+        wait_for_line(first.stdout, "Epoch 3/")
+        cluster.kill(1, signal.SIGSTOP)
+        time.sleep(0.3)
+        begun = time.monotonic()
+        cluster.kill(0, signal.SIGTERM)
+        status = first.wait(timeout=20)
+        self.assertLess(time.monotonic() - begun, 10)
+        cluster.kill(1, signal.SIGCONT)
         results = cluster.finish()
-        self.assertEqual(results[("worker", 0)][0], -signal.SIGTERM, results)
-        self.assertEqual(results[("worker", 1)][0], 138, results)
-        self.assertRegex(results[("worker", 1)][2], r"worker:0 \(rank 0, .*\) was lost")
+        self.assertEqual(status, 143)
+        self.assertIn(results[("worker", 1)][0], (143, 138))  # it wakes when the other one has gone
+        self.assertNotIn("FLIGHT_RECORD", results[("worker", 0)][2])
+        step = re.search(r"stopped after step (\d+): .*; its checkpoint is in", results[("worker", 0)][2]).group(1)
+        self.assertIn("checkpoint-%012d.safetensors" % int(step), os.listdir(self.folder))
+
+    def test_in_validation_with_a_lost_one(self):
+        """What is committed is the end of an epoch that is not validated: the next start validates it."""
+        wanted = undisturbed(*EVALUATIONS)
+        cluster = Cluster(WORKERS, train_command(*OPTIONS, *EVALUATIONS, "--checkpoint", self.folder, "--checkpoint-steps", "1000000"),
+                          {"LOCKSTEP_REJOIN_TIMEOUT": "600", "LOCKSTEP_REPORT_INTERVAL": "0.2"})
+        cluster.start_all()
+        first = cluster.tasks[("worker", 0)]
+        for _ in range(2):
+            wait_for_line(first.stdout, "Epoch ")
+        time.sleep(0.05)  # two steps later it validates, and does so for most of the time
+        cluster.kill(1)
+        wait_for_line(first.stderr, "waiting for [12] of 3 workers")
+        cluster.kill(0, signal.SIGTERM)
+        results = cluster.finish(timeout=30)
+        self.assertEqual([results[("worker", rank)][0] for rank in (0, 2)], [143, 143], results)
+        status, out, said = self.finish(self.launch(*EVALUATIONS, "--checkpoint", self.folder))
+        self.assertEqual(status, 0, said)
+        self.assertEqual(numbers(out), wanted)
+
+    def test_of_evaluate_and_predict(self):
+        """All workers end, and none takes it for a crash."""
+        weights = os.path.join(self.folder, "weights.safetensors")
+        subprocess.run(train_command("--epochs", "1", "--limit", "100", "--save-best", weights), check=True, capture_output=True)
+        for command in (["evaluate"], ["predict", "--output", os.path.join(self.folder, "out.npy")]):
+            cluster = Cluster(2, [LOCKSTEP, *command, "--weights", weights, "--dataset", "digits", "--batch-size", "2"],
+                              {"LOCKSTEP_REJOIN_TIMEOUT": "600"})
+            cluster.start_all()
+            wait_for_line(cluster.tasks[("worker", 0)].stderr, "replicas in sync")
+            cluster.kill(1, signal.SIGTERM)
+            results = cluster.finish()
+            self.assertEqual([results[("worker", rank)][0] for rank in (0, 1)], [143, 143], results)
+            self.assertIn("worker:1 (rank 1) was asked to stop", results[("worker", 0)][2])
 
     def test_the_second_one_is_the_end(self):
         """Where the first one leads nowhere, because another worker is frozen."""

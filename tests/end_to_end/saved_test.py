@@ -58,6 +58,23 @@ class Saved(unittest.TestCase):
             self.assertAlmostEqual(found["loss"], self.result["val_loss"], delta=1e-8)
             self.assertEqual(found["accuracy"], self.result["val_accuracy"])
 
+    def test_a_flipped_byte_is_found(self):
+        for path in (self.weights, os.path.join(self.checkpoints, sorted(os.listdir(self.checkpoints))[-1])):
+            with open(path, "rb") as file:
+                bytes_ = bytearray(file.read())
+            length, = struct.unpack("<Q", bytes_[:8])
+            bytes_[8 + length + 1001] ^= 4
+            damaged = os.path.join(self.scratch.name, "damaged.safetensors")
+            with open(damaged, "wb") as file:
+                file.write(bytes_)
+            done = lockstep("evaluate", "--weights", damaged)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("DATA_LOSS: '%s' is damaged: the SHA-256" % damaged, done.stderr)
+        with open(self.weights, "rb") as file:
+            length, = struct.unpack("<Q", file.read(8))
+            metadata = json.loads(file.read(length))["__metadata__"]
+        self.assertEqual((metadata["format"], len(metadata["data_sha256"])), ("np", 64))
+
     def test_metrics_are_named(self):
         found = last_json(self.run_ok("evaluate", "--weights", self.weights, "--json", "--metrics", "top_k=3", workers=2))
         self.assertGreater(found["top_k_categorical_accuracy"], found["accuracy"])

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Strangers at the port, tokens and TLS: who does not belong is refused and counted, and training does not notice."""
 import contextlib
+import itertools
+import json
 import os
 import resource
 import secrets
 import socket
+import ssl
 import struct
 import subprocess
 import tempfile
@@ -104,6 +107,42 @@ def may_capture():
         return False
 
 
+def frame(kind, flags, stream, body):
+    return len(body).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + body
+
+
+def call_headers():
+    """Of a gRPC call, spelled out."""
+    fields = ((":method", "POST"), (":scheme", "http"), (":path", "/lockstep.Cluster/Control"), (":authority", "x"),
+              ("te", "trailers"), ("content-type", "application/grpc"))
+    return b"".join(b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+                    for name, value in fields)
+
+
+def resets():
+    """Calls that are opened and reset at once, without end: 300 at a time."""
+    for first in itertools.count(1, 600):
+        yield b"".join(frame(1, 5, first + 2 * i, call_headers()) + frame(3, 0, first + 2 * i, b"\0\0\0\x08")
+                       for i in range(300))
+
+
+FLOODS = {"resets": resets, "pings": lambda: itertools.repeat(frame(6, 0, 0, bytes(8)) * 500),
+          "settings": lambda: itertools.repeat(frame(4, 0, 0, b"") * 500),
+          "continuations": lambda: itertools.repeat(frame(1, 0, 1, call_headers()) + frame(9, 0, 1, b"") * 500)}
+
+
+def send_frames(dial, flood, over):
+    """On one connection after the other, until over."""
+    while not over.is_set():
+        with contextlib.suppress(OSError):
+            with dial() as connection:
+                connection.sendall(HTTP2)
+                for words in flood():
+                    if over.is_set():
+                        return
+                    connection.sendall(words)
+
+
 class Base(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -115,6 +154,32 @@ class Base(unittest.TestCase):
         with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
             file.write(secrets.token_hex(32) + "\n")
         return path
+
+    def resident(self, task):
+        with open("/proc/%d/statm" % task.pid) as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    def expect_unmoved(self, cluster, dial, *floods):
+        """Two workers train; each flood comes for a second. They go on, and have no more memory than before."""
+        first = cluster.tasks[("worker", 0)]
+        wait_for_line(first.stdout, "Epoch 2/")
+        before = self.resident(first)
+        for name in floods or FLOODS:
+            with self.subTest(flood=name):
+                over = threading.Event()
+                thread = threading.Thread(target=send_frames, args=(dial, FLOODS[name], over))
+                thread.start()
+                for _ in range(3):
+                    wait_for_line(first.stdout, "^Epoch", timeout=20)
+                time.sleep(1)
+                over.set()
+                thread.join()
+                self.assertLess(self.resident(first) - before, (500 if SANITIZED else 50) << 20)
+        wait_for_line(first.stdout, "^Epoch", timeout=10)
+        for index in range(2):
+            self.assertIsNone(cluster.tasks[("worker", index)].poll())
+            cluster.kill(index)
+        return cluster.finish()[("worker", 0)][2]
 
     def expect_equal_weights(self, results):
         for status, _, stderr in results.values():
@@ -170,10 +235,6 @@ class Strangers(Base):
     def open_files(self, task):
         return len(os.listdir("/proc/%d/fd" % task.pid))
 
-    def resident(self, task):
-        with open("/proc/%d/statm" % task.pid) as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-
     def test_ten_thousand_connections(self):
         """In a join and in training: neither stalls, and neither memory nor descriptors run out."""
         cluster = Cluster(2, LONG, {"LOCKSTEP_LOG": "warning"})
@@ -203,6 +264,30 @@ class Strangers(Base):
         self.assertLess(peak_files, 1200)
         self.assertLess(peak_memory, (4000 if SANITIZED else 400) << 20)
         self.assertEqual(stderr.count("too many connections"), 1, stderr)
+
+    def test_floods_of_frames(self):
+        """Of HTTP/2, in one connection after the other, without the token."""
+        cluster = Cluster(2, LONG, {"LOCKSTEP_LOG": "warning", "LOCKSTEP_TOKEN_FILE": self.token_file()})
+        cluster.start_all()
+        stderr = self.expect_unmoved(cluster, lambda: call(cluster.ports[0]))
+        self.assertIn("it opens a second call and has not proved to be a worker", stderr)
+
+    def test_bytes_of_strangers_stay_out_of_the_log(self):
+        """gRPC would print a header that is none as it is, once for each stranger."""
+        cluster = Cluster(2, LONG, {"LOCKSTEP_LOG": "warning"})
+        cluster.start_all()
+        wait_for_line(cluster.tasks[("worker", 0)].stdout, "Epoch 2/")
+        for name in (b"content-type", b"te", b"grpc-timeout", b":path", b"\x1b[31mred"):
+            for value in (b"applicati\xffn/grpc", b"\x1b[2J", b"\0\r\n"):
+                block = b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+                with call(cluster.ports[0]) as stranger, contextlib.suppress(OSError):
+                    stranger.sendall(HTTP2 + frame(1, 5, 1, block))
+                    is_closed(stranger, 0.2)
+        for index in range(2):
+            cluster.kill(index)
+        stderr = cluster.finish()[("worker", 0)][2]
+        for line in stderr.splitlines():
+            self.assertRegex(line, "^lockstep: [ -~]*$")
 
     def test_slow_words_are_cut_off(self):
         """A byte a second, an HTTP/2 connection that never says Hello: closed after ten seconds, both."""
@@ -312,10 +397,10 @@ class Tls(Base):
             cluster.environment = dict(plain, **(self.settings(folder, "worker-%d" % index) if folder else {}))
             cluster.start(index)
 
-    def planted(self, pattern, folders, environment):
+    def planted(self, pattern, folders, environment, transport):
         """Hands a variable full of the pattern round; returns what was seen on the wire."""
         cluster = Cluster(2, [os.environ.get("PLANTED", "build/tests/end_to_end/planted"), pattern],
-                          dict(environment, LOCKSTEP_TRANSPORT="grpc", LOCKSTEP_ALGORITHM="exchange"))
+                          dict(environment, LOCKSTEP_TRANSPORT=transport, LOCKSTEP_ALGORITHM="exchange"))
         capture = Capture(cluster.ports)
         try:
             self.start(cluster, folders)
@@ -332,19 +417,21 @@ class Tls(Base):
         with open(token) as file:
             secret = file.read().strip().encode()
         folder = self.certs()
-        clear = self.planted(pattern, [None, None], {"LOCKSTEP_TOKEN_FILE": token})
-        self.assertTrue(pattern.encode() in clear)
-        self.assertTrue(b"lockstep.Cluster/Control" in clear)
-        self.assertFalse(secret in clear)
-        hidden = self.planted(pattern, [folder, folder], {"LOCKSTEP_TOKEN_FILE": token})
-        self.assertGreater(len(hidden), 200000)
-        for words in (pattern.encode(), secret, bytes.fromhex(secret.decode()), b"lockstep.Cluster", b"planted"):
-            self.assertFalse(words in hidden, words)
+        for transport in ("grpc", "tcp"):
+            clear = self.planted(pattern, [None, None], {"LOCKSTEP_TOKEN_FILE": token}, transport)
+            self.assertTrue(pattern.encode() in clear)
+            self.assertTrue(b"lockstep.Cluster/Control" in clear)
+            self.assertFalse(secret in clear)
+            hidden = self.planted(pattern, [folder, folder], {"LOCKSTEP_TOKEN_FILE": token}, transport)
+            self.assertGreater(len(hidden), 200000)
+            for words in (pattern.encode(), secret, bytes.fromhex(secret.decode()), b"lockstep.Cluster", b"planted",
+                          b"LSDATA1", b"worker-1.lockstep"):
+                self.assertFalse(words in hidden, words)
 
     def test_the_same_weights(self):
-        """Through shared memory and through gRPC, and as without TLS."""
+        """Through shared memory, TCP and gRPC, and as without TLS."""
         folder, digests = self.certs(), set()
-        for folders, transport in (([None] * 3, "auto"), ([folder] * 3, "auto"), ([folder] * 3, "grpc")):
+        for folders, transport in (([None] * 3, "auto"), *(([folder] * 3, name) for name in ("auto", "tcp", "grpc"))):
             cluster = Cluster(3, SHORT, {"LOCKSTEP_TRANSPORT": transport})
             self.start(cluster, folders)
             results = cluster.finish()
@@ -360,15 +447,73 @@ class Tls(Base):
             self.assertRegex(stderr.strip().splitlines()[-1], "UNAUTHENTICATED: .*LOCKSTEP_TLS_CA")
 
     def test_one_without_tls(self):
-        cluster = Cluster(2, SHORT, {"LOCKSTEP_JOIN_TIMEOUT": "10"})
-        self.start(cluster, [self.certs(), None])
-        results = cluster.finish(timeout=30)
-        for status, _, stderr in results.values():
-            self.assertEqual(status, 138, stderr)
-        self.assertRegex(results[("worker", 0)][2].splitlines()[-1], "worker:1.*no TLS connection")
-        stderr = results[("worker", 1)][2]
-        self.assertEqual(stderr.count("it speaks TLS, and this worker has none"), 1, stderr)
-        self.assertRegex([line for line in stderr.splitlines() if "error" in line][-1], "uses TLS .LOCKSTEP_TLS_")
+        """Both end as soon as they have met, with the same words."""
+        folder = self.certs()
+        for has, first, environment in ((0, 0, {}), (1, 0, {"LOCKSTEP_TOKEN_FILE": self.token_file()})):
+            with self.subTest(has=has, first=first):
+                cluster = Cluster(2, SHORT, dict(environment, LOCKSTEP_JOIN_TIMEOUT="25"))
+                plain, begun = dict(cluster.environment), time.monotonic()
+                for index in (first, 1 - first):
+                    own = self.settings(folder, "worker-%d" % index) if index == has else {}
+                    cluster.environment = dict(plain, **own)
+                    cluster.start(index)
+                    if index == first:
+                        call_soon(cluster.ports[index]).close()
+                results = cluster.finish(timeout=30)
+                took = time.monotonic() - begun
+                words = r"UNAUTHENTICATED: worker:%d \(.*\) has TLS and worker:%d \(.*\) has none: set LOCKSTEP_TLS_"
+                for status, _, stderr in results.values():
+                    self.assertEqual(status, 2, stderr)
+                    self.assertRegex(stderr.strip().splitlines()[-1], words % (has, 1 - has))
+                self.assertLess(took, 15)
+
+    def secure_call(self, port, folder, task):
+        """A TLS connection to the port, with the task's certificate or none."""
+        context = ssl.create_default_context(cafile=folder + "/ca.pem")
+        context.check_hostname = False
+        if task:
+            context.load_cert_chain("%s/%s.pem" % (folder, task), "%s/%s.key" % (folder, task))
+        connection = context.wrap_socket(call(port))
+        verdict = connection.recv(100)
+        if verdict != b"\x06":
+            connection.close()
+            raise OSError(verdict)
+        return connection
+
+    def test_floods_of_frames(self):
+        """Without a certificate nobody comes as far as gRPC; with one, and without the token, not further than in the clear."""
+        folder = self.certs()
+        cluster = Cluster(2, LONG, {"LOCKSTEP_LOG": "warning", "LOCKSTEP_TOKEN_FILE": self.token_file()})
+        self.start(cluster, [folder, folder])
+        port = cluster.ports[0]
+        call_soon(port).close()
+        with self.assertRaisesRegex(OSError, "is missing"):
+            self.secure_call(port, folder, None)
+        stderr = self.expect_unmoved(cluster, lambda: self.secure_call(port, folder, "worker-2"), "resets", "pings")
+        self.assertIn("its certificate is missing", stderr)
+        self.assertRegex(stderr, "it opens a second call and has not proved|it sends more frames of HTTP/2")
+
+    def test_probes(self):
+        """Workers with TLS answer who shows a certificate; others learn that they need one."""
+        folder = self.certs()
+        cluster = Cluster(2, LONG)
+        self.start(cluster, [folder, folder])
+        wait_for_line(cluster.tasks[("worker", 0)].stdout, "Epoch 2/")
+        address = "127.0.0.1:%d" % cluster.ports[1]
+        commands = (["check", "--connect", "--tf-config", json.dumps(
+            {"cluster": cluster.cluster, "task": {"type": "worker", "index": 0}})], ["top", "--once", "--interval", "0.2", address])
+        for command in commands:
+            for own, status, words in ((self.settings(folder, "worker-1"), 0, "member|worker:1"), ({}, 1, "it has TLS")):
+                done = subprocess.run([LOCKSTEP, *command], env=dict(os.environ, **own), capture_output=True, text=True,
+                                      timeout=30)
+                self.assertEqual(done.returncode != 0, status != 0, done.stdout + done.stderr)
+                self.assertRegex(done.stdout + done.stderr, words)
+        with call(cluster.ports[0]) as stranger:
+            stranger.sendall(b"LSPROBE\n")
+            self.assertEqual(stranger.recv(4096), b"LOCKSTEP-TLS")
+        for index in range(2):
+            cluster.kill(index)
+        cluster.finish()
 
     def expect_own_error(self, settings, *words):
         cluster = Cluster(2, SHORT, settings)
@@ -386,7 +531,6 @@ class Tls(Base):
         self.expect_own_error(dict(good, LOCKSTEP_TLS_KEY=two + "/worker-0.key"), "belongs to another key")
         self.expect_own_error(dict(good, LOCKSTEP_TLS_KEY=""), "LOCKSTEP_TLS_KEY is not set")
         self.expect_own_error(dict(good, LOCKSTEP_TLS_CA="/nonexistent"), "LOCKSTEP_TLS_CA='/nonexistent'")
-        self.expect_own_error(dict(good, LOCKSTEP_TRANSPORT="tcp"), "LOCKSTEP_TRANSPORT=tcp")
 
     def test_certs_overwrites_nothing(self):
         folder = self.certs()
@@ -398,7 +542,7 @@ class Tls(Base):
         self.assertEqual(sorted(before), sorted(os.listdir(folder)))
 
     def test_strangers_at_a_tls_port(self):
-        """More than the limit on descriptors would let in if it were not raised, before and while the workers train."""
+        """More than the limit on descriptors would let in, before and while the workers train."""
         words = (b"", b"\x16\x03\x01\x02\0\1\0", HTTP2, secrets.token_bytes(100))
         cluster = Cluster(2, ["bash", "-c", 'ulimit -Sn 300 && exec "$@"', "bash", *LONG], {"LOCKSTEP_LOG": "warning"})
         folder = self.certs()

@@ -164,7 +164,8 @@ class Seeing(unittest.TestCase):
         os.kill(chief, signal.SIGKILL)
         out, err = task.communicate(timeout=100)
         self.assertEqual(task.returncode, 0, err)
-        self.assertIn("took the state of position", err)
+        self.assertIn("took the state of the training over from rank ", err)
+        self.assertRegex(err, r"goes on in epoch \d+ after its step \d+")
         self.assertEqual(last_json(out)["steps"], 400)
         self.check_undisturbed(2, *options)
 
@@ -210,7 +211,7 @@ class Seeing(unittest.TestCase):
         done = train("--terminate-on-nan", "--learning-rate", "1000000", "--momentum", "0.99", *SMALL, "--hidden", "64,64,64",
                      workers=2)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertEqual(done.stderr.count("terminate_on_nan: the loss is no number: training has diverged"), 2, done.stderr)
+        self.assertEqual(done.stderr.count("terminate_on_nan: the loss is nan: training has diverged"), 2, done.stderr)
 
     def test_what_cannot_be_written_is_named(self):
         for option, path in (("--tensorboard", "/nowhere/board"), ("--csv", "/nowhere/log.csv"), ("--csv", "/dev/full"),

@@ -103,18 +103,39 @@ class Trace(unittest.TestCase):
         self.assertEqual(len(timeline.of(1, "all-reduce", 0) + timeline.of(1, "all-reduce", 1)), 2)
         self.assertEqual(timeline.of(1, "wait for buckets"), [])
 
+    def test_bare_collectives(self):
+        """Each call of a communicator is a span, with its name, number and bytes; the timelines of the ranks fit together."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "t.json")
+            done = subprocess.run([LOCKSTEP, "run", "-np", "2", "--", LOCKSTEP, "bench", "all-reduce", "--bytes", "4K"],
+                                  capture_output=True, text=True, timeout=60, env={**os.environ, "LOCKSTEP_TRACE": path})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            paths = [os.path.join(folder, f"t.rank{rank}.json") for rank in (0, 1)]
+            spans = [[span for span in Timeline(path).spans if span["name"] == "all-reduce bench"] for path in paths]
+            told = subprocess.run([LOCKSTEP, "timeline", *paths], capture_output=True, text=True, timeout=60)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertIn("2 ranks", told.stdout)
+        self.assertNotIn(" 0 collectives in common", told.stdout)
+        self.assertGreater(len(spans[0]), 2)
+        self.assertEqual([span["args"] for span in spans[0]], [span["args"] for span in spans[1]])
+        self.assertIn(4096, {span["args"]["bytes"] for span in spans[0]})
+        steps = [span["args"]["step"] for span in spans[0]]
+        self.assertEqual(sorted(set(steps)), steps)
+
     def train_alone(self, *options):
         command = train_command("--json", "--limit", "200", "--epochs", "1", "--verbose", "-1", *options)
         return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
     def test_a_path_that_cannot_be_written(self):
-        for path, why in (("/nowhere/t.json", "No such file or directory"), ("/dev/full", "No space left on device")):
+        """At the start where it shows there; at the end the training's numbers are whole, and the status says it."""
+        for path, why, trained in (("/nowhere/t.json", "No such file or directory", False),
+                                   ("/dev/full", "No space left on device", True)):
             done = self.train_alone("--trace", path)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(last_json(done.stdout)["steps"], 4)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertEqual(bool(done.stdout), trained)
             lines = [line for line in done.stderr.splitlines() if path in line]
             self.assertEqual(len(lines), 1, done.stderr)
-            self.assertIn("warning", lines[0])
+            self.assertIn("error", lines[0])
             self.assertIn(why, lines[0])
 
     def test_an_empty_path(self):

@@ -113,7 +113,7 @@ class Training(unittest.TestCase):
         done = subprocess.run(train_command("--limit", "300", "--optimizer", "sgd", "--beta-1", "0.5"), capture_output=True,
                               text=True, timeout=60)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("sgd has no beta_1; leave it 0, not 0.5", done.stderr)
+        self.assertIn("--optimizer sgd has no '--beta-1'", done.stderr)
 
     def test_regularised_images(self):
         """The kernels of LeNet, and all but the depthwise ones of MobileNetV2, are in the loss."""
@@ -148,9 +148,10 @@ class Training(unittest.TestCase):
 
     def test_any_order_and_late_workers(self):
         cluster = Cluster(3, train_command("--json", *SMALL), {"LOCKSTEP_REPORT_INTERVAL": "1"})
-        for index in (2, 0, 1):
+        for index in (2, 0):
             cluster.start(index)
-            time.sleep(3)
+            time.sleep(2.5)
+        cluster.start(1)
         results = cluster.finish()
         self.assertEqual({status for status, _, _ in results.values()}, {0}, results)
         self.assertIn("worker:1", results[("worker", 2)][2])  # the waiting line named who was missing

@@ -101,7 +101,7 @@ ls_status far_queue_op(struct far_device *far, const struct ls_op *op);
 ls_status far_queue_copy(struct far_device *far, void *to, const void *from, size_t size, bool from_host);
 /* All ops, and copies up to a number. */
 void far_do(struct far_device *far, uint64_t copies);
-/* What is still queued will never be done. */
+/* Work that is still queued will never be done. */
 void far_forget(struct far_device *far);
 ls_status far_synchronize(struct ls_device *device);
 /* A group's: *reached becomes value when all ops that are queued now are done. */

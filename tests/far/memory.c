@@ -48,7 +48,7 @@ void far_release(struct far_device *far, void *memory) {
     far_unlock();
 }
 
-/* Whoever opened it first closes it last. */
+/* The device that opened it first closes it last. */
 void far_open_memory(struct far_device *far, bool open) {
     far->opened += open ? 1 : -1;
     if (far->opened != (open ? 1 : 0)) return;

@@ -1,6 +1,7 @@
 /* The CPU's ops, done later. */
 #include "base/memory.h"
 #include "base/status.h"
+#include "device/op_layers.h"
 #include "far.h"
 
 struct far_op {
@@ -55,7 +56,7 @@ static ls_status far_renew(const struct ls_op *op) {
 
 static ls_status far_run(const struct ls_op *op) {
     const struct far_op *own = op->handle;
-    if (ls_op_exchanged(op)) return run_exchanging(own->far, op, own);
+    if (ls_op_layers_exchanged(op)) return run_exchanging(own->far, op, own);
     if (is_optimizer(op)) (void)far_renew(op);
     return far_queue_op(own->far, op);
 }

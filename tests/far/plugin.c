@@ -19,7 +19,7 @@ ls_status far_give(ls_status status) {
     return status;
 }
 
-/* What a group that was left behind may still use. */
+/* Leaves the blocks that an abandoned group may still use. */
 static void leave_blocks(struct far_device *far) {
     static struct far_block *_Atomic left;
     while (far->blocks) {

@@ -190,7 +190,7 @@ ls_status far_queue_mark(struct far_device *far, uint64_t *reached, uint64_t val
     return queue_task(far, task);
 }
 
-/* What it touches: memory of the host (NULL: none), and of devices. */
+/* Checks the memory that the task touches: of the host (or NULL), and of devices. */
 static ls_status check_beside(const struct far_device *far, const struct far_task *task, const void *host) {
     const struct far_device *from = task->peer ? task->peer : far;
     bool there = true;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective/frame.h"
+#include "collective/run/frame.h"
 #include "fuzz/fuzz.h"
 
 #include <lockstep/lockstep.h>
@@ -16,10 +16,10 @@ static void check_frame(const struct ls_frame *frame, const uint8_t *bytes) {
     uint8_t again[LS_FRAME_SIZE];
     ls_frame_encode(frame, again);
     require(!memcmp(bytes, again, sizeof(again)));
-    require(ls_frame_compare(frame, frame, 0, 1) == LS_OK);
+    require(ls_frame_compare(frame, frame, 0, 1, NULL) == LS_OK);
     struct ls_frame other = *frame;
     other.sequence++;
-    require(ls_frame_compare(&other, frame, 0, 1) == LS_INVALID_ARGUMENT && strstr(ls_error(), " differs: "));
+    require(ls_frame_compare(&other, frame, 0, 1, NULL) == LS_INVALID_ARGUMENT && strstr(ls_error(), " differs: "));
     char text[32];
     ls_frame_describe(frame, text, sizeof(text));
     require(strlen(text) < sizeof(text));

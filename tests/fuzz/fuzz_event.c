@@ -11,6 +11,7 @@
 #include "base/record_frame.h"
 #include "base/status.h"
 #include "fuzz/fuzz.h"
+#include "observe/event_cut.h"
 #include "observe/event_file.h"
 
 static void require(bool condition) {
@@ -25,8 +26,8 @@ static void put_framed(FILE *file, const uint8_t *data, size_t size) {
     while (size) {
         uint8_t header[LS_RECORD_HEADER], footer[LS_RECORD_FOOTER];
         size_t length = data[0] < size - 1 ? data[0] : size - 1;
-        ls_record_header(length, header);
-        ls_record_footer(data + 1, length, footer);
+        ls_record_frame_header(length, header);
+        ls_record_frame_footer(data + 1, length, footer);
         put(file, header, sizeof(header));
         put(file, data + 1, length);
         put(file, footer, sizeof(footer));
@@ -50,7 +51,7 @@ static bool is_later(void *context, const char *tag, int64_t step) {
 static off_t cut(const char *folder, const char *path, int64_t from, int *events) {
     struct seen seen = {.from = from};
     struct stat info;
-    require(ls_event_files_cut(folder, is_later, &seen) == LS_OK);
+    require(ls_event_cut_files(folder, 0, is_later, &seen) == LS_OK);
     require(stat(path, &info) == 0);
     *events = seen.events;
     return info.st_size;
@@ -63,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!size) return 0;
     if (ls_event_read(data + 1, size - 1, tag, &step)) require(strlen(tag) < LS_EVENT_TAG);
     require(mkdtemp(folder) != NULL);
-    (void)snprintf(path, sizeof(path), "%s/events.out.tfevents.1", folder);
+    (void)snprintf(path, sizeof(path), "%s/events.out.tfevents.1.0000000000000000.lockstep.v2", folder);
     FILE *file = fopen(path, "wb");
     require(file != NULL);
     if (data[0] & 1)

@@ -1,5 +1,6 @@
 /* tf.train.Example from any bytes: what lies within the message, or one error; and back. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "data/example.h"
@@ -22,6 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(ls_example_pack(&example, &packed, &length) == LS_OK);
     require(ls_example_parse("again", packed, length, &again) == LS_OK);
     require(again.label == example.label && again.image_size == example.image_size);
+    require(again.target_count == example.target_count && !again.targets == !example.targets);
+    require(!again.weight == !example.weight &&
+            (!again.weight || !memcmp(again.weight, example.weight, sizeof(float))));
     if (!example.image) require(again.feature_count == example.feature_count);
     ls_example_free(&again);
     ls_free(packed);

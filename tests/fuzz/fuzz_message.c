@@ -1,19 +1,21 @@
-/* Bytes as they come from the network: a control message, a data connection's preface, and texts to compare. What the
- * decoder lets through must survive being encoded again. */
+/* Bytes as they come from the network: a control message, a data connection's preface, and texts to compare. Every
+ * message that the decoder lets through must survive being encoded again. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "cluster/lines.h"
-#include "cluster/message.h"
-#include "cluster/preface.h"
+#include "cluster/net/http2_frames.h"
+#include "base/line_difference.h"
+#include "cluster/message_decode.h"
+#include "cluster/message_encode.h"
+#include "cluster/net/preface.h"
 #include "fuzz/fuzz.h"
 
 static void read_texts(const struct ls_message *message) {
     struct ls_difference difference;
     if (message->kind != LS_MESSAGE_HELLO) return;
-    (void)ls_lines_differ("cluster.chief=0\ncluster.worker=2\n", message->hello.cluster, &difference);
-    (void)ls_lines_differ(message->hello.cluster, message->hello.host, &difference);
+    (void)ls_line_difference_find("cluster.chief=0\ncluster.worker=2\n", message->hello.cluster, &difference);
+    (void)ls_line_difference_find(message->hello.cluster, message->hello.host, &difference);
 }
 
 static void read_message(const uint8_t *data, size_t size) {
@@ -24,23 +26,32 @@ static void read_message(const uint8_t *data, size_t size) {
     read_texts(&message);
     if (ls_message_encode(&message, &encoded, &encoded_size) != LS_OK) abort();
     if (ls_message_decode(encoded, encoded_size, &again) != LS_OK || again.kind != message.kind) abort();
-    ls_message_release(&again);
+    ls_message_decode_release(&again);
     ls_free(encoded);
-    ls_message_release(&message);
+    ls_message_decode_release(&message);
 }
 
 static void read_preface(const uint8_t *data, size_t size) {
     struct ls_preface preface;
     uint8_t encoded[LS_PREFACE_SIZE];
-    enum ls_first_bytes first = ls_first_bytes(data, size);
+    enum ls_first_bytes first = ls_preface_first_bytes(data, size);
     if (first == LS_FIRST_DATA && size < LS_PREFACE_SIZE) abort();
     if (size < LS_PREFACE_SIZE || ls_preface_decode(data, &preface) != LS_OK) return;
     ls_preface_encode(&preface, encoded);
     if (memcmp(encoded, data, LS_PREFACE_SIZE) != 0) abort();
 }
 
+/* As HTTP/2, at once and byte by byte: the same passes. */
+static void read_frames(const uint8_t *data, size_t size) {
+    struct ls_http2_frames whole = ls_http2_frames_new(1000), parts = whole;
+    bool passes = !ls_http2_frames_look(&whole, data, size), each = true;
+    for (size_t i = 0; i < size && each; i++) each = !ls_http2_frames_look(&parts, data + i, 1);
+    if (passes != each) abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     read_message(data, size);
     read_preface(data, size);
+    read_frames(data, size);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "checkpoint/manifest.h"
 #include "fuzz/fuzz.h"
+#include "train/training_progress.h"
 
 static void require(bool condition) {
     if (!condition) abort();
@@ -41,7 +42,8 @@ static void write_again(struct ls_safetensors *file) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct ls_safetensors file;
-    struct ls_manifest manifest = {.step = -1};
+    struct ls_training_progress progress = {.step = -1};
+    const struct ls_manifest manifest = ls_training_progress_manifest(&progress);
     ls_status status = ls_safetensors_parse(data, size, &file);
     if (status) {
         require(status == LS_DATA_LOSS && ls_error()[0]);
@@ -49,9 +51,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     check_places(&file, size);
     status = ls_manifest_read(&file, &manifest);
-    require(status == LS_OK || (status == LS_INVALID_ARGUMENT && manifest.step == -1));
-    require(status || (manifest.position >= 0 && manifest.steps_per_epoch > 0));
-    if (!status) require(ls_manifest_compare(manifest.training, manifest.training) == LS_OK);
+    require(status == LS_OK || (status == LS_INVALID_ARGUMENT && progress.step == -1));
+    require(status || (progress.fit.position >= 0 && progress.facts.steps_per_epoch >= 0));
+    if (!status) require(ls_manifest_compare(progress.facts.description, progress.facts.description) == LS_OK);
     if (file.size < 1 << 20) write_again(&file);
     ls_safetensors_free(&file);
     return 0;

@@ -5,12 +5,14 @@
 #include "base/status.h"
 #include "fuzz/fuzz.h"
 #include "observe/timeline.h"
+#include "observe/timeline_print.h"
+#include "observe/timeline_read.h"
 
 static void require(bool condition) {
     if (!condition) abort();
 }
 
-/* What is merged holds the same spans, but is of no one rank. */
+/* A merged timeline holds the same spans, but is of no one rank. */
 static void print_all(const struct ls_timeline *timeline) {
     char *text = NULL;
     size_t size = 0;
@@ -23,7 +25,7 @@ static void print_all(const struct ls_timeline *timeline) {
     size_t start = size;
     ls_timeline_print_merged(timeline, out);
     require(fclose(out) == 0);
-    require(ls_timeline_parse("merged", text + start, size - start, &back) == LS_INVALID_ARGUMENT);
+    require(ls_timeline_read_parse("merged", text + start, size - start, &back) == LS_INVALID_ARGUMENT);
     require(strstr(ls_error(), "otherData.rank") != NULL);
     free(text);
 }
@@ -32,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct ls_timeline_file files[2];
     struct ls_timeline *timeline;
     for (int i = 0; i < 2; i++) {
-        ls_status status = ls_timeline_parse("input", (const char *)data, size, &files[i]);
+        ls_status status = ls_timeline_read_parse("input", (const char *)data, size, &files[i]);
         require(status == LS_OK || (status == LS_INVALID_ARGUMENT && strstr(ls_error(), "input: ") == ls_error()));
         if (status) return 0;
         require(files[i].rank < files[i].workers);
@@ -41,6 +43,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(ls_timeline_new(files, files[0].workers > 1 ? 2 : 1, &timeline) == LS_OK);
     print_all(timeline);
     ls_timeline_free(timeline);
-    for (int i = 0; i < 2; i++) ls_timeline_file_free(&files[i]);
+    for (int i = 0; i < 2; i++) ls_timeline_read_free_file(&files[i]);
     return 0;
 }

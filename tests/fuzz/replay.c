@@ -29,7 +29,7 @@ static int replay_file(const char *path) {
     return failed ? -1 : 1;
 }
 
-/* How many inputs were run; -1 if one could not be read. */
+/* The number of inputs that were run, or -1 if one could not be read. */
 static int replay_folder(const char *folder) {
     struct dirent **entries;
     int count = scandir(folder, &entries, NULL, alphasort), inputs = 0;

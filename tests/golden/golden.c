@@ -1,13 +1,13 @@
 /* A reader of golden files, for tests only: it stops the test at the first thing that is not as recorded. */
 #include "golden/golden.h"
 
-#include <check.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
+#include "harness.h"
 
 #define MAX_TENSORS 512
 

@@ -39,6 +39,7 @@ for header in HEADERS:
     results.check(f"{header} alone as C++17", compile_text(cxx, "c++", "c++17", text))
     results.check(f"{header} twice as C11", compile_text(cc, "c", "c11", 2 * text))
 program = header_program()
+results.check("lockstep/lockstep.hpp alone as C++17", compile_text(cxx, "c++", "c++17", "#include <lockstep/lockstep.hpp>\n"))
 results.check("lockstep.h opens with a complete program", [] if "int main(" in program else ["it does not"])
 results.check("the program of lockstep.h compiles", compile_text(cc, "c", "c11", program))
 for number, program in enumerate(readme_programs()):

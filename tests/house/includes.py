@@ -7,7 +7,7 @@ import house
 PUBLIC = "lockstep/lockstep.h"
 TOOLS = "lockstep/tools.h"
 
-# room -> rooms whose headers its files may include, its own apart
+# room -> rooms whose headers its files may include, its own apart; rooms stand below those that include them
 ROOMS = {
     "base": [],
     "device": ["base"],
@@ -17,26 +17,33 @@ ROOMS = {
     "observe": ["base"],
     "checkpoint": ["base"],
     "weights": ["data", "checkpoint", "base"],
-    "cluster": ["base"],
-    "strategy": ["model", "data", "collective", "cluster", "observe", "checkpoint", "weights", "device", "base"],
+    "resolver": ["base"],
+    "cluster": ["resolver", "base"],
+    "runtime": ["cluster", "resolver", "collective", "observe", "device", "base"],
+    "strategy": ["runtime", "cluster", "collective", "data", "observe", "device", "base"],
+    "gradients": ["strategy", "runtime", "collective", "device", "observe", "base"],
+    "train": ["gradients", "strategy", "runtime", "cluster", "collective", "model", "data", "observe", "checkpoint",
+              "weights", "device", "base"],
+    "callbacks": ["train", "model", "data", "observe", "weights", "base"],
+    "tools": ["gradients", "strategy", "runtime", "cluster", "resolver", "collective", "observe", "weights", "device", "base"],
     "cli": [],
 }
 # single headers of another room
-HEADERS = {"cluster": ["collective/transport.h", "collective/abort.h"]}
+HEADERS = {"cluster": ["collective/link/link_source.h", "collective/link/transport.h", "collective/link/abort.h", "collective/link/tcp.h"]}
 # rooms below which folders are private to the room
 PRIVATE = ["device/cpu/"]
 # kernels are compiled by the tests once more, for an emulation of CUDA
 EMULATION = ("src/device/cuda/kernel.h", "emulation.h")
 # who may include tools.h: the command, and the files that implement it
-TOOLS_USERS = r"src/cli/.*|src/strategy/tools(_\w+)?\.c|src/cluster/(certs|check|connect|top)\.c"
+TOOLS_USERS = r"src/(cli|tools)/.*"
 
 # third-party headers: pattern, where they may be included, and in how many files of a room (0: any number)
 HOMES = [
-    (r"grpc/.*", r"src/cluster/rpc.*\.[ch]", 0),
-    (r"cjson/.*", r"src/(cluster/tf_config.*|checkpoint/safetensors|observe/timeline_read)\.c", 1),
-    (r"(.*\.pb-c\.h|protobuf-c/.*)", r"src/(cluster|data|observe|model)/.*\.c", 1),
+    (r"grpc/.*", r"src/cluster/rpc/.*\.[ch]", 0),
+    (r"cjson/.*", r"src/(resolver/tf_config.*|checkpoint/safetensors|observe/timeline_read)\.c", 1),
+    (r"(.*\.pb-c\.h|protobuf-c/.*)", r"src/(cluster/message_(de|en)code|data/example|observe/event)\.c", 0),
     (r"(dnnl.*|oneapi/.*)", r"src/device/cpu/.*", 0),
-    (r"openssl/.*", r"src/base/.*\.c", 0),
+    (r"openssl/.*", r"src/(base|cluster/security)/.*\.c", 0),
     (r"zlib\.h", r"src/data/.*\.c", 1),
     (r"(jpeglib|jerror)\.h", r"src/data/jpeg\.c", 1),
     (r"png\.h", r"src/data/png\.c", 1),
@@ -84,6 +91,18 @@ def directions():
     return [fault for fault in faults if fault]
 
 
+def mutual_pairs():
+    """Folders, with those below rooms, that include each other."""
+    edges = {}
+    for path, bracket, header in includes():
+        folder, other = os.path.dirname(path)[4:], os.path.dirname(header)
+        if path.startswith("src/") and bracket == '"' and os.path.exists(os.path.join(house.ROOT, "src", header)) and \
+                folder != other and (path, header) != EMULATION:
+            edges.setdefault((folder, other), f"{path} includes {header}")
+    return [f"{why}, and {edges[other, folder]}" for (folder, other), why in sorted(edges.items())
+            if folder < other and (other, folder) in edges]
+
+
 def homes(pattern, home, limit):
     faults, users = [], {}
     for path, _, header in includes():
@@ -106,6 +125,7 @@ def unknown_rooms():
 results = house.Results()
 results.check("every room is in the table", unknown_rooms())
 results.check("include directions", directions())
+results.check("no two folders include each other", mutual_pairs())
 for row in HOMES:
     results.check(f"one home for {row[0]}", homes(*row))
 results.finish()

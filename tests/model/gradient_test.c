@@ -5,6 +5,7 @@
 #include "golden/golden.h"
 #include "harness.h"
 #include "model/model_fixture.h"
+#include "model/plan.h"
 #include "model/reference_network.h"
 
 #define DIFFERENCE 1e-5 /* step of central differences; their error is its square */
@@ -20,6 +21,7 @@ static const struct net {
     {{ls_dense(6, LS_RELU), ls_dense(4)}, 2, {1, {5}}, 7},
     {{ls_dense(6, LS_RELU), ls_dense(7, LS_RELU), ls_dense(4)}, 3, {3, {2, 3, 2}}, 6},
     {{ls_flatten(), ls_dense(5), ls_relu(), ls_dense(3)}, 4, {2, {3, 3}}, 4},
+    {{ls_dense(6, LS_RELU, .no_bias = true), ls_dense(5), ls_dense(4, .no_bias = true)}, 3, {1, {5}}, 7},
     {{ls_relu(), ls_dense(5), ls_relu()}, 3, {1, {6}}, 9},
     {{ls_dense(5, LS_RELU), ls_flatten(), {.kind = LS_LAYER_ACTIVATION}, ls_dense(3), ls_flatten()}, 5, {1, {2}}, 8},
 };
@@ -87,7 +89,7 @@ static void check_variable(const struct replica *replica, const struct oracle *o
     ls_free(wanted);
 }
 
-START_TEST(test_finite_differences) {
+START_TEST(gradients_agree_with_finite_differences) {
     const struct net *net = &nets[_i / 2];
     ls_loss loss = losses[_i % 2];
     struct replica replica = new_replica(net->layers, net->count, net->input, net->rows);
@@ -130,7 +132,7 @@ static void check_recorded(const struct replica *replica, const struct golden *g
     }
 }
 
-START_TEST(test_tensorflow_mlp) {
+START_TEST(gradients_of_an_mlp_equal_tensorflow) {
     static const char *const names[] = {"sparse", "categorical"};
     char prefix[32];
     struct golden *golden = golden_open("mlp.txt");
@@ -147,7 +149,7 @@ START_TEST(test_tensorflow_mlp) {
 }
 END_TEST
 
-START_TEST(test_tensorflow_training) {
+START_TEST(a_training_equals_tensorflow) {
     struct golden *golden = golden_open("training.txt");
     struct replica replica = new_replica(mlp, COUNT_OF(mlp), LS_SHAPE(3, 4), 16);
     struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
@@ -190,7 +192,7 @@ static void run_dense(struct ls_device *device, enum ls_op_kind kind, struct ls_
     device->ops->discard(device, op);
 }
 
-START_TEST(test_tensorflow_dense) {
+START_TEST(a_dense_layer_equals_tensorflow) {
     static const char *const activations[] = {"linear", "relu"};
     static const char *const names[] = {"x", "w", "b", "y", "dy", "dx", "dw", "db"}; /* LS_ARG_X ... LS_ARG_DB */
     struct golden *golden = golden_open("dense.txt"), *wanted = golden_open("dense.txt");
@@ -215,10 +217,10 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("gradient");
     TCase *tests = tcase_create("gradient");
-    tcase_add_loop_test(tests, test_finite_differences, 0, (int)(2 * COUNT_OF(nets)));
-    tcase_add_loop_test(tests, test_tensorflow_mlp, 0, 2);
-    tcase_add_loop_test(tests, test_tensorflow_dense, 0, 2);
-    tcase_add_test(tests, test_tensorflow_training);
+    tcase_add_loop_test(tests, gradients_agree_with_finite_differences, 0, (int)(2 * COUNT_OF(nets)));
+    tcase_add_loop_test(tests, gradients_of_an_mlp_equal_tensorflow, 0, 2);
+    tcase_add_loop_test(tests, a_dense_layer_equals_tensorflow, 0, 2);
+    tcase_add_test(tests, a_training_equals_tensorflow);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -5,7 +5,7 @@
 #include "model/model_fixture.h"
 
 static inline double draw(const char *name, int64_t i) {
-    return 2 * ((double)(ls_random_bits(1, ls_stream_id(name), (uint64_t)i) >> 11) * 0x1p-53) - 1;
+    return 2 * ((double)(ls_random_bits(1, ls_random_stream(name), (uint64_t)i) >> 11) * 0x1p-53) - 1;
 }
 
 static inline bool ends_with(const char *name, const char *end) {

@@ -1,15 +1,13 @@
 /* The loss scale's rule, as keras.optimizers.LossScaleOptimizer has it, and its limits. */
 #include "model/loss_scaler.h"
 
-#include <check.h>
-
 #include "harness.h"
 
 static void run(struct ls_loss_scaler *scaler, int steps) {
     for (int i = 0; i < steps; i++) ls_loss_scaler_update(scaler, true);
 }
 
-START_TEST(test_only_float16_is_scaled) {
+START_TEST(only_float16_is_scaled) {
     const ls_precision others[] = {LS_PRECISION_FLOAT32, LS_PRECISION_TF32, LS_MIXED_BFLOAT16};
     ck_assert(ls_loss_scaler_initial(LS_MIXED_FLOAT16).scale == 32768);
     for (int i = 0; i < 3; i++) {
@@ -21,7 +19,7 @@ START_TEST(test_only_float16_is_scaled) {
 }
 END_TEST
 
-START_TEST(test_grows_after_2000_good_steps) {
+START_TEST(the_scale_doubles_after_2000_good_steps) {
     struct ls_loss_scaler scaler = ls_loss_scaler_initial(LS_MIXED_FLOAT16);
     run(&scaler, 1999);
     ck_assert(scaler.scale == 0x1p15F && scaler.good_steps == 1999);
@@ -32,7 +30,7 @@ START_TEST(test_grows_after_2000_good_steps) {
 }
 END_TEST
 
-START_TEST(test_halves_at_once) {
+START_TEST(the_scale_halves_at_once) {
     struct ls_loss_scaler scaler = ls_loss_scaler_initial(LS_MIXED_FLOAT16);
     run(&scaler, 1999);
     ls_loss_scaler_update(&scaler, false);
@@ -45,8 +43,8 @@ START_TEST(test_halves_at_once) {
 }
 END_TEST
 
-/* Whatever happens, the scale and its inverse are normal numbers, and growing again is possible. */
-START_TEST(test_limits) {
+/* The scale and its inverse always are normal numbers, and growing again is possible. */
+START_TEST(the_scale_has_limits) {
     struct ls_loss_scaler scaler = ls_loss_scaler_initial(LS_MIXED_FLOAT16);
     for (int i = 0; i < 100; i++) ls_loss_scaler_update(&scaler, false);
     ck_assert(scaler.scale == 1 && scaler.skipped == 100);
@@ -57,7 +55,7 @@ START_TEST(test_limits) {
 }
 END_TEST
 
-START_TEST(test_result) {
+START_TEST(a_result_tells_the_scale) {
     const struct ls_loss_scaler scaler = {.scale = 0x1p14F, .good_steps = 3, .skipped = 7};
     ls_result result = {.steps = 9};
     ls_loss_scaler_tell(&scaler, &result);
@@ -68,11 +66,11 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("loss_scaler");
     TCase *tests = tcase_create("loss_scaler");
-    tcase_add_test(tests, test_only_float16_is_scaled);
-    tcase_add_test(tests, test_grows_after_2000_good_steps);
-    tcase_add_test(tests, test_halves_at_once);
-    tcase_add_test(tests, test_limits);
-    tcase_add_test(tests, test_result);
+    tcase_add_test(tests, only_float16_is_scaled);
+    tcase_add_test(tests, the_scale_doubles_after_2000_good_steps);
+    tcase_add_test(tests, the_scale_halves_at_once);
+    tcase_add_test(tests, the_scale_has_limits);
+    tcase_add_test(tests, a_result_tells_the_scale);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -1,21 +1,18 @@
-/* What the tests of model share: a network with blobs on cpu:0, a batch, a plan; and comparing. */
+/* Fixture of the tests of model: a network with blobs on cpu:0, a batch, a plan; and comparing. */
 #pragma once
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "model/network.h"
 #include "model/optimizer.h"
+#include "harness.h"
+#include "model/plan.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
-static inline void assert_ok(ls_status status) {
-    ck_assert_msg(status == LS_OK, "%s: %s", ls_status_name(status), status ? ls_error() : "");
-}
 
 static inline void assert_fails(ls_status status, const char *piece) {
     ck_assert_int_eq(status, LS_INVALID_ARGUMENT);
@@ -128,7 +125,7 @@ static inline void copy_back(struct ls_device *device, void *to, void *memory, s
     device->ops->release(device, memory);
 }
 
-/* What the run writes is the replica's afterwards. */
+/* The run's results are the replica's afterwards. */
 static inline void run_on(struct ls_device *device, struct replica *replica, struct ls_plan_config config) {
     size_t blob = replica->blob * sizeof(float), rows = (size_t)replica->rows;
     size_t features = rows * (size_t)ls_shape_count(&replica->input) * sizeof(float);

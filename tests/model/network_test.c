@@ -1,5 +1,6 @@
 /* Networks: names, shapes, the layout of the blob, descriptions, errors, and initial values. */
 #include "harness.h"
+#include "model/describe.h"
 #include "model/model_fixture.h"
 
 static struct ls_network *new_network(const ls_layer *layers, size_t count, ls_shape input) {
@@ -16,7 +17,7 @@ static void assert_variable(const struct ls_network *network, int index, const c
     ck_assert_uint_eq(variable->count, (size_t)ls_shape_count(&variable->shape));
 }
 
-START_TEST(test_layout) {
+START_TEST(variables_have_their_place_in_the_blob) {
     struct ls_network *network = new_network(
         LS_LAYERS(ls_dense(5, LS_RELU, .kernel_initializer = LS_HE_NORMAL), ls_dense(3)), LS_SHAPE(2, 2, 3));
     ck_assert_int_eq(ls_network_variable_count(network), 4);
@@ -37,7 +38,28 @@ START_TEST(test_layout) {
 }
 END_TEST
 
-START_TEST(test_names) {
+START_TEST(a_layer_without_bias_has_one_variable) {
+    struct ls_network *network =
+        new_network(LS_LAYERS(ls_dense(5, LS_RELU, .no_bias = true), ls_dense(3)), LS_SHAPE(4));
+    ck_assert_int_eq(ls_network_variable_count(network), 3);
+    assert_variable(network, 0, "dense/kernel", 0);
+    assert_variable(network, 1, "dense_1/kernel", 32);
+    ls_network_free(network);
+}
+END_TEST
+
+/* Mistakes that need no shape are told before there is one. */
+START_TEST(layers_are_checked_before_there_is_a_shape) {
+    assert_ok(ls_network_check(LS_LAYERS(ls_conv2d(2, 3), ls_dense(3))));
+    assert_fails(ls_network_check(LS_LAYERS(ls_dense(0))), "layer 0 (dense): units 0 must be 1 or more");
+    assert_fails(ls_network_check(LS_LAYERS(ls_dense(3), ls_add("nope"))), "its input 'nope' is no layer before it");
+    assert_fails(ls_network_check(LS_LAYERS(ls_dense(3, .name = "a"), ls_dense(3, .name = "a"))),
+                 "name 'a' is layer 0's");
+    assert_fails(ls_network_check(NULL, 0), "the network has no layers");
+}
+END_TEST
+
+START_TEST(layers_are_named_as_in_keras) {
     char mine[] = "head";
     const ls_layer layers[] = {
         ls_dense(2), ls_dense(2, .name = "dense_1"), ls_dense(2), ls_dense(2, .name = mine), ls_dense(2), ls_relu()};
@@ -58,7 +80,7 @@ static char *describe(const ls_layer *layers, size_t count, ls_shape input) {
     return text;
 }
 
-START_TEST(test_describe) {
+START_TEST(a_description_has_every_layer_and_variable) {
     char *text = describe(LS_LAYERS(ls_flatten(), ls_dense(5, LS_RELU), ls_relu(), ls_dense(3)), LS_SHAPE(2, 2));
     ck_assert_str_eq(text, "input (2, 2); flatten flatten(linear) -> (4); dense dense(relu) -> (5); "
                            "dense/kernel float32 (4, 5) glorot_uniform; dense/bias float32 (5) zeros; "
@@ -69,7 +91,7 @@ START_TEST(test_describe) {
 END_TEST
 
 /* One text exactly when the networks are equal: each of these differs from every other. */
-START_TEST(test_describe_images) {
+START_TEST(a_description_has_the_fields_of_image_layers) {
     char *text = describe(LS_LAYERS(ls_conv2d(2, 3, 2, LS_SAME, .no_bias = true, .name = "a"),
                                     ls_batch_normalization(.momentum = 0.5F), ls_add("a"), ls_dense(2)),
                           LS_SHAPE(4, 4, 1));
@@ -87,8 +109,8 @@ START_TEST(test_describe_images) {
 }
 END_TEST
 
-/* What is trained comes first, what is only moved after all of that. */
-START_TEST(test_statistics_come_last) {
+/* Trained variables come first. Variables that are only moved come after all of them. */
+START_TEST(statistics_come_last) {
     struct ls_network *network = new_network(
         LS_LAYERS(ls_batch_normalization(), ls_dense(20), ls_batch_normalization(.no_scale = true)), LS_SHAPE(3));
     static const char *const names[] = {"batch_normalization/gamma",
@@ -112,7 +134,7 @@ START_TEST(test_statistics_come_last) {
 }
 END_TEST
 
-START_TEST(test_describe_differs) {
+START_TEST(unlike_networks_have_unlike_descriptions) {
     char *texts[] = {
         describe(LS_LAYERS(ls_dense(3)), LS_SHAPE(4)),
         describe(LS_LAYERS(ls_dense(3)), LS_SHAPE(2, 2)),
@@ -129,7 +151,7 @@ START_TEST(test_describe_differs) {
 END_TEST
 
 /* Many layers with long names do not overrun the text, nor make naming slow. */
-START_TEST(test_many_layers) {
+START_TEST(two_thousand_layers_are_described) {
     static ls_layer layers[2000];
     char name[64], *text = NULL;
     memset(name, 'n', sizeof(name) - 1);
@@ -185,7 +207,19 @@ static const struct {
      "layer 'dense': its input 'b' is no"},
     {{ls_dense(3, .input = "dense")}, 1, {1, {4}}, "its input 'dense' is no layer before it"},
     {{ls_dense(3), ls_dense(3, .input = "input")}, 2, {1, {4}}, "layer 'dense': no layer takes its output"},
-    {{ls_dense(3), ls_dense(3, .others = {"dense"})}, 2, {1, {4}}, "only add and concatenate take several inputs"},
+    {{ls_dense(3), ls_dense(3, .others = {"dense"})},
+     2,
+     {1, {4}},
+     "layer 1 (dense): this kind of layer has no others; leave the field out"},
+    {{ls_dense(3), ls_activation(LS_RELU, .units = 3)},
+     2,
+     {1, {4}},
+     "layer 1 (re_lu): this kind of layer has no units"},
+    {{ls_dense(3, LS_RELU, .negative_slope = 0.1F)},
+     1,
+     {1, {4}},
+     "negative_slope is for LS_LEAKY_RELU, and this is relu"},
+    {{ls_max_pooling2d(2, .dilation_rate = 2)}, 1, {3, {4, 4, 1}}, "this kind of layer has no dilation_rate"},
     {{ls_dense(3), ls_dense(4), ls_add("dense")}, 3, {1, {4}}, "layer 2 (add): its inputs have shapes (4) and (3)"},
     {{ls_dense(3), ls_add()}, 2, {1, {4}}, "layer 1 (add): name at least one more input, as in ls_add(\"conv2d\")"},
     {{ls_conv2d(2, 3)}, 1, {1, {4}}, "layer 0 (conv2d): its input has 1 axes, but must be an image"},
@@ -200,17 +234,16 @@ static const struct {
     {{ls_dropout(1)}, 1, {1, {4}}, "layer 0 (dropout): rate 1 must be at least 0 and below 1"},
     {{ls_zero_padding2d(0, -1)}, 1, {3, {4, 4, 3}}, "layer 0 (zero_padding2d): -1 zeros are not possible"},
     {{ls_flatten()}, 1, {1, {4}}, "the network has nothing to train"},
-    {{ls_relu()}, 1, {2, {4, 4}}, "the last layer, 're_lu', has outputs of shape (4, 4)"},
 };
 
-START_TEST(test_bad) {
+START_TEST(bad_layers_are_refused) {
     struct ls_network *network = NULL;
     assert_fails(ls_network_new(bad[_i].layers, bad[_i].count, &bad[_i].input, &network), bad[_i].message);
     ck_assert_ptr_null(network);
 }
 END_TEST
 
-START_TEST(test_missing) {
+START_TEST(missing_layers_and_shapes_are_named) {
     struct ls_network *network = NULL;
     const ls_layer layer = ls_dense(3);
     assert_fails(ls_network_new(NULL, 1, &LS_SHAPE(3), &network), "no layers");
@@ -218,7 +251,7 @@ START_TEST(test_missing) {
 }
 END_TEST
 
-START_TEST(test_scalar_input) {
+START_TEST(a_scalar_input_has_one_number) {
     struct ls_network *network = new_network(LS_LAYERS(ls_dense(2)), (ls_shape){0});
     ck_assert(ls_shape_equal(&ls_network_variable(network, 0)->shape, &LS_SHAPE(1, 2)));
     ls_network_free(network);
@@ -236,7 +269,7 @@ static const struct {
     {LS_HE_NORMAL, 2 * 0.08164965809277261 / 0.87962566103423978, 0.08164965809277261},
 };
 
-START_TEST(test_initializers) {
+START_TEST(initial_values_have_the_limits_of_keras) {
     struct ls_network *network =
         new_network(LS_LAYERS(ls_dense(200, .kernel_initializer = initializers[_i].initializer)), LS_SHAPE(300));
     float *blob = new_floats((int64_t)ls_network_blob_count(network));
@@ -266,7 +299,7 @@ static float *initial(const ls_layer *layers, size_t count, uint64_t seed, struc
 }
 
 /* A function of seed, name and element: not of the other layers, nor of where in the blob a variable lies. */
-START_TEST(test_values_follow_names) {
+START_TEST(initial_values_follow_names) {
     struct ls_network *small, *large, *again;
     float *a = initial(LS_LAYERS(ls_dense(5, .name = "x")), 9, &small);
     float *b = initial(LS_LAYERS(ls_dense(7, .name = "w"), ls_dense(5, .name = "x")), 9, &large);
@@ -283,18 +316,20 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("network");
     TCase *tests = tcase_create("network");
-    tcase_add_test(tests, test_layout);
-    tcase_add_test(tests, test_names);
-    tcase_add_test(tests, test_describe);
-    tcase_add_test(tests, test_describe_images);
-    tcase_add_test(tests, test_statistics_come_last);
-    tcase_add_test(tests, test_describe_differs);
-    tcase_add_test(tests, test_many_layers);
-    tcase_add_loop_test(tests, test_bad, 0, (int)COUNT_OF(bad));
-    tcase_add_test(tests, test_missing);
-    tcase_add_test(tests, test_scalar_input);
-    tcase_add_loop_test(tests, test_initializers, 0, (int)COUNT_OF(initializers));
-    tcase_add_test(tests, test_values_follow_names);
+    tcase_add_test(tests, variables_have_their_place_in_the_blob);
+    tcase_add_test(tests, a_layer_without_bias_has_one_variable);
+    tcase_add_test(tests, layers_are_checked_before_there_is_a_shape);
+    tcase_add_test(tests, layers_are_named_as_in_keras);
+    tcase_add_test(tests, a_description_has_every_layer_and_variable);
+    tcase_add_test(tests, a_description_has_the_fields_of_image_layers);
+    tcase_add_test(tests, statistics_come_last);
+    tcase_add_test(tests, unlike_networks_have_unlike_descriptions);
+    tcase_add_test(tests, two_thousand_layers_are_described);
+    tcase_add_loop_test(tests, bad_layers_are_refused, 0, (int)COUNT_OF(bad));
+    tcase_add_test(tests, missing_layers_and_shapes_are_named);
+    tcase_add_test(tests, a_scalar_input_has_one_number);
+    tcase_add_loop_test(tests, initial_values_have_the_limits_of_keras, 0, (int)COUNT_OF(initializers));
+    tcase_add_test(tests, initial_values_follow_names);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

@@ -73,7 +73,7 @@ static const struct {
     {"squares_single", "single", "ones", LS_MEAN_SQUARED_ERROR, {0}, 1},
 };
 
-START_TEST(test_loss) {
+START_TEST(loss_and_gradient_equal_keras) {
     struct outputs outputs = open_outputs(losses[_i].outputs, losses[_i].labels);
     const struct golden_tensor *loss = golden_find(outputs.golden, "%s/loss", losses[_i].name);
     const struct golden_tensor *gradient = golden_find(outputs.golden, "%s/gradient", losses[_i].name);
@@ -107,7 +107,7 @@ static const struct {
     {"binary_accuracy_several", "logits", "labels", {.kind = LS_METRIC_BINARY_ACCURACY}},
 };
 
-START_TEST(test_metric) {
+START_TEST(metric_equals_keras) {
     struct outputs outputs = open_outputs(metrics[_i].outputs, metrics[_i].labels);
     double value = -1;
     struct ls_op op = {.kind = LS_OP_METRIC, .metric = metrics[_i].metric, .value = &value};
@@ -121,7 +121,7 @@ END_TEST
 /* ---- edges ---- */
 
 /* Certain and wrong: the loss and its slope stay finite. */
-START_TEST(test_certainty) {
+START_TEST(certain_and_wrong_outputs_stay_finite) {
     static const enum ls_op_kind kinds[] = {LS_OP_CROSSENTROPY, LS_OP_BINARY_CROSSENTROPY};
     struct outputs outputs = open_outputs("shares", "labels");
     for (int i = 0; i < 2; i++) {
@@ -138,7 +138,7 @@ START_TEST(test_certainty) {
 }
 END_TEST
 
-START_TEST(test_labels) {
+START_TEST(a_bad_label_is_named_with_its_row) {
     struct outputs outputs = open_outputs("single", "ones");
     struct ls_op op = {.kind = LS_OP_SIGMOID_CROSSENTROPY};
     run(&outputs, &op);
@@ -157,7 +157,7 @@ START_TEST(test_labels) {
 END_TEST
 
 /* Before a plan runs: the limits of its ops, of which the first in its order tells. */
-START_TEST(test_labels_before) {
+START_TEST(labels_are_checked_before_a_plan_runs) {
     struct ls_objective objective;
     const int32_t labels[] = {0, 1, 2}, negative[] = {0, -1};
     const ls_compile_options *judged = LS_COMPILE(.metrics = LS_METRICS(ls_mean_loss(), ls_binary_accuracy()));
@@ -180,12 +180,12 @@ END_TEST
 
 /* ---- what may be asked for ---- */
 
-START_TEST(test_defaults) {
+START_TEST(defaults_are_filled_and_described) {
     struct ls_objective objective;
     char text[LS_OBJECTIVE_TEXT];
     assert_ok(ls_objective_new(LS_BINARY_CROSSENTROPY, NULL, &objective));
     ls_objective_describe(&objective, text);
-    ck_assert_str_eq(text, "loss=3\n");
+    ck_assert_str_eq(text, "loss=binary_crossentropy\n");
     assert_ok(ls_objective_new(LS_BINARY_CROSSENTROPY,
                                LS_COMPILE(.from_probabilities = true, .label_smoothing = 0.1F,
                                           .metrics = LS_METRICS(ls_binary_accuracy(), ls_top_k(0), ls_mean_loss())),
@@ -193,31 +193,34 @@ START_TEST(test_defaults) {
     ck_assert_int_eq(objective.metric_count, 3);
     ck_assert(objective.metrics[0].threshold == 0.5F && objective.metrics[1].k == 5);
     ls_objective_describe(&objective, text);
-    ck_assert_str_eq(text, "loss=3\nfrom_probabilities=1\nlabel_smoothing=0.100000001\n"
+    ck_assert_str_eq(text, "loss=binary_crossentropy\nfrom_probabilities=yes\nlabel_smoothing=0.100000001\n"
                            "metrics=binary_accuracy(0, 0.5) top_k_categorical_accuracy(5, 0) mean_loss(0, 0)\n");
     ck_assert(ls_objective_judged(&objective, 6, 3) == 18);
     assert_ok(ls_objective_new(LS_BINARY_CROSSENTROPY, LS_COMPILE(.precision = LS_MIXED_FLOAT16), &objective));
     ls_objective_describe(&objective, text);
-    ck_assert_str_eq(text, "loss=3\nprecision=mixed_float16\n");
+    ck_assert_str_eq(text, "loss=binary_crossentropy\nprecision=mixed_float16\n");
     assert_ok(ls_objective_new(LS_MEAN_SQUARED_ERROR, NULL, &objective));
     ck_assert(ls_objective_judged(&objective, 6, 3) == 0);
 }
 END_TEST
 
 #define ONE ls_mean_loss()
-START_TEST(test_bad) {
+START_TEST(bad_objectives_are_refused) {
     static const ls_metric many[] = {ONE, ONE, ONE, ONE, ONE, ONE, ONE, ONE, ONE, {0}};
     const struct {
         ls_loss loss;
         const ls_compile_options *options;
         const char *message;
     } bad[] = {
-        {(ls_loss)5, NULL, "loss 5 is no ls_loss"},
+        {(ls_loss)7, NULL, "loss 7 is no ls_loss"},
         {(ls_loss)0, NULL, "loss 0 is no ls_loss"},
         {LS_CATEGORICAL_CROSSENTROPY, LS_COMPILE(.label_smoothing = 1), "label_smoothing 1 must be"},
         {LS_CATEGORICAL_CROSSENTROPY, LS_COMPILE(.label_smoothing = NAN), "label_smoothing nan"},
-        {LS_MEAN_SQUARED_ERROR, LS_COMPILE(.label_smoothing = 0.1F), "mean squared error has no label_smoothing"},
+        {LS_MEAN_SQUARED_ERROR, LS_COMPILE(.label_smoothing = 0.1F), "mean_squared_error has no label_smoothing"},
         {LS_MEAN_SQUARED_ERROR, LS_COMPILE(.from_probabilities = true), "has no from_probabilities"},
+        {LS_HUBER, LS_COMPILE(.huber_delta = -1), "huber_delta -1 must be above 0"},
+        {LS_HUBER, LS_COMPILE(.huber_delta = NAN), "huber_delta nan"},
+        {LS_MEAN_ABSOLUTE_ERROR, LS_COMPILE(.huber_delta = 2), "huber_delta 2: mean_absolute_error has none"},
         {LS_BINARY_CROSSENTROPY, LS_COMPILE(.metrics = many), "more than 8 metrics"},
         {LS_BINARY_CROSSENTROPY, LS_COMPILE(.metrics = LS_METRICS({.kind = (ls_metric_kind)9})), "metric 9 is no"},
         {LS_BINARY_CROSSENTROPY, LS_COMPILE(.metrics = LS_METRICS(ls_top_k(-1))), "k -1 is not possible"},
@@ -234,13 +237,13 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("objective");
     TCase *tests = tcase_create("objective");
-    tcase_add_loop_test(tests, test_loss, 0, (int)COUNT_OF(losses));
-    tcase_add_loop_test(tests, test_metric, 0, (int)COUNT_OF(metrics));
-    tcase_add_test(tests, test_certainty);
-    tcase_add_test(tests, test_labels);
-    tcase_add_test(tests, test_labels_before);
-    tcase_add_test(tests, test_defaults);
-    tcase_add_test(tests, test_bad);
+    tcase_add_loop_test(tests, loss_and_gradient_equal_keras, 0, (int)COUNT_OF(losses));
+    tcase_add_loop_test(tests, metric_equals_keras, 0, (int)COUNT_OF(metrics));
+    tcase_add_test(tests, certain_and_wrong_outputs_stay_finite);
+    tcase_add_test(tests, a_bad_label_is_named_with_its_row);
+    tcase_add_test(tests, labels_are_checked_before_a_plan_runs);
+    tcase_add_test(tests, defaults_are_filled_and_described);
+    tcase_add_test(tests, bad_objectives_are_refused);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -25,7 +25,7 @@ static void check_step(const struct golden *golden, const char *name, const floa
     }
 }
 
-START_TEST(test_tensorflow) {
+START_TEST(a_hundred_steps_equal_tensorflow) {
     struct golden *golden = golden_open("optimizers.txt");
     struct ls_device *device = open_cpu();
     const struct golden_tensor *initial = golden_find(golden, "initial"), *given = golden_find(golden, "gradients");
@@ -52,7 +52,7 @@ START_TEST(test_tensorflow) {
 }
 END_TEST
 
-START_TEST(test_defaults) {
+START_TEST(defaults_are_those_of_keras) {
     ls_optimizer rule = ls_adam(0.5F);
     assert_ok(ls_optimizer_resolve(&rule));
     ck_assert(rule.beta_1 == 0.9F && rule.beta_2 == 0.999F && rule.epsilon == 1e-7F);
@@ -89,7 +89,7 @@ static const struct {
     {ls_adam(0.1F, .epsilon = -1), "epsilon -1"},
 };
 
-START_TEST(test_bad) {
+START_TEST(bad_rules_are_refused) {
     ls_optimizer rule = bad[_i].rule;
     assert_fails(ls_optimizer_resolve(&rule), bad[_i].message);
     ck_assert(rule.kind == bad[_i].rule.kind && rule.beta_1 == bad[_i].rule.beta_1);
@@ -104,7 +104,7 @@ static void check_description(ls_optimizer rule, const char *wanted) {
     ls_free(text);
 }
 
-START_TEST(test_describe) {
+START_TEST(a_description_names_every_number) {
     check_description((ls_optimizer)ls_sgd(0.01F, .momentum = 0.9F, .nesterov = true),
                       "sgd(learning_rate=0.01, momentum=0.9, nesterov=1)");
     check_description((ls_optimizer)ls_sgd(nextafterf(0.01F, 1)), /* one bit makes another rule */
@@ -125,7 +125,7 @@ START_TEST(test_describe) {
 }
 END_TEST
 
-START_TEST(test_missing_moments) {
+START_TEST(missing_moments_are_named) {
     struct ls_device *device = open_cpu();
     struct ls_optimizer_step step = {ls_adam(0.1F), 1};
     struct ls_op op;
@@ -148,11 +148,11 @@ int main(void) {
     Suite *suite = suite_create("optimizer");
     TCase *tests = tcase_create("optimizer");
     tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, test_tensorflow, 0, (int)COUNT_OF(recorded));
-    tcase_add_loop_test(tests, test_bad, 0, (int)COUNT_OF(bad));
-    tcase_add_test(tests, test_defaults);
-    tcase_add_test(tests, test_describe);
-    tcase_add_test(tests, test_missing_moments);
+    tcase_add_loop_test(tests, a_hundred_steps_equal_tensorflow, 0, (int)COUNT_OF(recorded));
+    tcase_add_loop_test(tests, bad_rules_are_refused, 0, (int)COUNT_OF(bad));
+    tcase_add_test(tests, defaults_are_those_of_keras);
+    tcase_add_test(tests, a_description_names_every_number);
+    tcase_add_test(tests, missing_moments_are_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

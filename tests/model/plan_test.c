@@ -5,7 +5,9 @@
 #include <sys/time.h>
 
 #include "harness.h"
+#include "model/arena.h"
 #include "model/model_fixture.h"
+#include "model/plan.h"
 
 static const ls_layer mlp[] = {ls_flatten(), ls_relu(), ls_dense(6, LS_RELU), ls_dense(7), ls_relu(), ls_dense(4)};
 
@@ -50,7 +52,7 @@ static void spoil_gradients(struct replica *replica) {
     }
 }
 
-START_TEST(test_ready) {
+START_TEST(gradients_are_ready_from_the_last_layer_on) {
     struct replica replica = new_replica(mlp + 2 * _i, COUNT_OF(mlp) - 2 * (size_t)_i, LS_SHAPE(3, 5), 5);
     struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     struct ls_plan *plan = new_plan(&config);
@@ -67,7 +69,7 @@ START_TEST(test_ready) {
 }
 END_TEST
 
-START_TEST(test_gaps_stay_zero) {
+START_TEST(gaps_stay_zero) {
     struct replica replica = new_mlp(5);
     size_t at = 0;
     run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
@@ -82,7 +84,7 @@ START_TEST(test_gaps_stay_zero) {
 END_TEST
 
 /* Running again, and a second plan, give the same bits: nothing is added to, nothing is left over. */
-START_TEST(test_same_bits) {
+START_TEST(another_run_gives_the_same_bits) {
     struct replica first = new_mlp(9), second = new_mlp(9);
     struct ls_plan_config config = plan_config(&first, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     struct ls_plan *plan = new_plan(&config);
@@ -97,7 +99,7 @@ START_TEST(test_same_bits) {
 }
 END_TEST
 
-START_TEST(test_one_hot_is_sparse) {
+START_TEST(one_hot_labels_give_the_bits_of_sparse_ones) {
     struct replica sparse = new_mlp(6), dense = new_mlp(6);
     run_once(&sparse, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     run_once(&dense, LS_CATEGORICAL_CROSSENTROPY);
@@ -109,7 +111,7 @@ START_TEST(test_one_hot_is_sparse) {
 END_TEST
 
 /* Evaluation needs no gradients and no scale, calls nobody, and sees the same loss. */
-START_TEST(test_evaluation) {
+START_TEST(evaluation_sees_the_same_loss) {
     struct replica replica = new_mlp(6);
     struct seen seen = {.replica = &replica};
     run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
@@ -130,7 +132,7 @@ START_TEST(test_evaluation) {
 END_TEST
 
 /* The scale of an uneven batch is read at each run: the parts' gradients add up to the whole's. */
-START_TEST(test_parts_add_up) {
+START_TEST(gradients_of_parts_add_up) {
     struct replica whole = new_mlp(5), first = new_mlp(5), second = new_mlp(5);
     first.rows = 3, second.rows = 2;
     memmove(second.features, second.features + 3 * 15, 2 * 15 * sizeof(float));
@@ -148,7 +150,7 @@ START_TEST(test_parts_add_up) {
 END_TEST
 
 /* The features are the user's: a ReLU in front must not write them. */
-START_TEST(test_features_stay) {
+START_TEST(features_are_not_written) {
     struct replica replica = new_mlp(4), untouched = new_mlp(4);
     run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     ck_assert_int_eq(memcmp(replica.features, untouched.features, 4 * 15 * sizeof(float)), 0);
@@ -176,7 +178,7 @@ static void *train(void *argument) {
     return NULL;
 }
 
-START_TEST(test_two_threads) {
+START_TEST(two_threads_train_alike) {
     struct replica replicas[2] = {new_mlp(17), new_mlp(17)};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) ck_assert_int_eq(pthread_create(&threads[i], NULL, train, &replicas[i]), 0);
@@ -203,7 +205,7 @@ static void note_frame(int number) {
 }
 
 /* A handler's frame comes to where the stack pointer is, whatever oneDNN has it point to. */
-START_TEST(test_signals) {
+START_TEST(a_signal_handler_finds_its_stack) {
     static const ls_layer wide[] = {ls_dense(128, LS_RELU), ls_dense(10)};
     struct replica replica = new_replica(wide, COUNT_OF(wide), LS_SHAPE(784), 24);
     struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
@@ -221,7 +223,7 @@ START_TEST(test_signals) {
 }
 END_TEST
 
-START_TEST(test_bad_label) {
+START_TEST(a_bad_label_is_named) {
     struct replica replica = new_mlp(5);
     struct ls_plan_config config =
         plan_config(&replica, _i ? LS_CATEGORICAL_CROSSENTROPY : LS_SPARSE_CATEGORICAL_CROSSENTROPY);
@@ -248,7 +250,7 @@ static const ls_layer image[] = {ls_conv2d(5, 3, .name = "stem"),
                                  ls_dense(3)};
 
 /* Statistics are ready with the loss: the first call has where they begin. */
-START_TEST(test_statistics_are_ready_first) {
+START_TEST(statistics_are_ready_first) {
     struct replica replica = new_replica(image, COUNT_OF(image), LS_SHAPE(6, 6, 2), 3);
     struct ls_optimizer_step step = {.iteration = 1};
     struct ls_plan_config config = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
@@ -267,7 +269,7 @@ START_TEST(test_statistics_are_ready_first) {
 END_TEST
 
 /* Plans that share an arena give the bits that plans of their own give, in any order, wherever the arena has moved. */
-START_TEST(test_shared_arena) {
+START_TEST(a_shared_arena_changes_no_bit) {
     struct replica alone = new_replica(image, COUNT_OF(image), LS_SHAPE(6, 6, 2), 9);
     struct replica shared = new_replica(image, COUNT_OF(image), LS_SHAPE(6, 6, 2), 9);
     struct ls_optimizer_step step = {.iteration = 4};
@@ -295,7 +297,7 @@ START_TEST(test_shared_arena) {
 END_TEST
 
 /* Memory by lifetimes: beside what convolutions give, nothing large outlives the layer after it. */
-START_TEST(test_memory) {
+START_TEST(memory_is_shared_by_lifetimes) {
     ls_layer *layers = NULL;
     size_t count = 0;
     assert_ok(ls_application("mobilenet_v2", LS_APPLICATION(.classes = 2), &layers, &count));
@@ -319,7 +321,7 @@ static void assert_refused(const struct ls_plan_config *config, const char *mess
     ck_assert_ptr_null(plan);
 }
 
-START_TEST(test_missing) {
+START_TEST(missing_parts_are_named) {
     struct replica replica = new_mlp(5);
     const struct ls_plan_config good = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     struct ls_plan_config config = good;
@@ -343,7 +345,7 @@ START_TEST(test_missing) {
 }
 END_TEST
 
-START_TEST(test_bad_values) {
+START_TEST(bad_values_are_named) {
     struct replica replica = new_mlp(5);
     const struct ls_plan_config good = plan_config(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     struct ls_plan_config config = good;
@@ -365,21 +367,22 @@ int main(void) {
     Suite *suite = suite_create("plan");
     TCase *tests = tcase_create("plan");
     tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, test_ready, 0, 2); /* with and without layers before the first dense */
-    tcase_add_test(tests, test_gaps_stay_zero);
-    tcase_add_test(tests, test_same_bits);
-    tcase_add_test(tests, test_one_hot_is_sparse);
-    tcase_add_loop_test(tests, test_evaluation, 0, 2);
-    tcase_add_test(tests, test_parts_add_up);
-    tcase_add_test(tests, test_features_stay);
-    tcase_add_test(tests, test_two_threads);
-    tcase_add_test(tests, test_signals);
-    tcase_add_loop_test(tests, test_bad_label, 0, 2);
-    tcase_add_test(tests, test_statistics_are_ready_first);
-    tcase_add_test(tests, test_shared_arena);
-    tcase_add_test(tests, test_memory);
-    tcase_add_test(tests, test_missing);
-    tcase_add_test(tests, test_bad_values);
+    tcase_add_loop_test(tests, gradients_are_ready_from_the_last_layer_on, 0,
+                        2); /* with and without layers before the first dense */
+    tcase_add_test(tests, gaps_stay_zero);
+    tcase_add_test(tests, another_run_gives_the_same_bits);
+    tcase_add_test(tests, one_hot_labels_give_the_bits_of_sparse_ones);
+    tcase_add_loop_test(tests, evaluation_sees_the_same_loss, 0, 2);
+    tcase_add_test(tests, gradients_of_parts_add_up);
+    tcase_add_test(tests, features_are_not_written);
+    tcase_add_test(tests, two_threads_train_alike);
+    tcase_add_test(tests, a_signal_handler_finds_its_stack);
+    tcase_add_loop_test(tests, a_bad_label_is_named, 0, 2);
+    tcase_add_test(tests, statistics_are_ready_first);
+    tcase_add_test(tests, a_shared_arena_changes_no_bit);
+    tcase_add_test(tests, memory_is_shared_by_lifetimes);
+    tcase_add_test(tests, missing_parts_are_named);
+    tcase_add_test(tests, bad_values_are_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* Plans in 16 bits: which tensors are of them, where they are converted, that kernels are the variables' copies, and
  * that the numbers are those of float32 but for rounding; what scaling the loss is for. */
 #include "harness.h"
+#include "base/option_names.h"
 #include "model/plan.h"
 #include "model/rounding_device.h"
 
@@ -67,7 +68,7 @@ static void free_subject(struct subject *subject) {
 
 /* ---- types ---- */
 
-/* What the op must have at that place. */
+/* The type that the op must have at that place. */
 static ls_dtype wanted_type(const struct ls_op *op, int place, ls_dtype type) {
     bool product = op->kind <= LS_OP_CONVOLUTION_BACKWARD_WEIGHTS, loss = op->kind == LS_OP_SOFTMAX_CROSSENTROPY;
     if (loss) return place == LS_ARG_LABELS ? LS_INT32 : LS_FLOAT32;
@@ -116,9 +117,9 @@ static void check_casts(const struct subject *subject, ls_dtype type, bool train
     if (!training) ck_assert_int_eq(loss, subject->rounding.count - 1);
 }
 
-START_TEST(test_types) {
+START_TEST(tensors_have_the_type_of_the_precision) {
     ls_precision precision = mixed[_i / 4];
-    ls_dtype type = ls_precision_dtype(precision);
+    ls_dtype type = ls_option_names_precision_dtype(precision);
     bool training = _i % 2;
     struct subject subject = {0};
     make_plan(&subject, &networks[_i / 2 % 2], precision, training);
@@ -128,7 +129,7 @@ START_TEST(test_types) {
 }
 END_TEST
 
-START_TEST(test_float32_has_no_casts) {
+START_TEST(float32_has_no_casts) {
     struct subject subject = {.any_order = _i / 2};
     make_plan(&subject, &networks[_i / 2], _i % 2 ? LS_PRECISION_TF32 : LS_PRECISION_FLOAT32, true);
     ck_assert_int_eq(count_kind(&subject.rounding, LS_OP_CAST), 0);
@@ -142,7 +143,7 @@ START_TEST(test_float32_has_no_casts) {
 END_TEST
 
 /* Each kernel is the part of the copy that the variable is of the blob; biases and the like are the variables. */
-START_TEST(test_kernels) {
+START_TEST(kernels_are_parts_of_the_copy) {
     struct subject subject = {0};
     make_plan(&subject, &networks[1], mixed[_i], true);
     const char *copy = subject.rounding.built[1].tensors[LS_ARG_Y].data;
@@ -165,7 +166,7 @@ START_TEST(test_kernels) {
 }
 END_TEST
 
-START_TEST(test_half_the_memory) {
+START_TEST(half_precision_takes_half_the_memory) {
     struct subject wide = {0}, half = {0};
     make_plan(&wide, &networks[1], LS_PRECISION_FLOAT32, true);
     make_plan(&half, &networks[1], mixed[_i], true);
@@ -190,7 +191,7 @@ static double relative_error(const float *values, const float *wanted, size_t co
 }
 
 /* Of single gradients more is lost, where a maximum or a mask is decided otherwise. */
-START_TEST(test_near_float32) {
+START_TEST(gradients_are_near_those_of_float32) {
     const struct network *network = &networks[_i / 2];
     const double tolerance = _i % 2 ? 0.01 : 0.08; /* 11 bits, 8 bits */
     struct subject wide = {0}, half = {0};
@@ -212,7 +213,7 @@ START_TEST(test_near_float32) {
 END_TEST
 
 /* Running again gives the same bits, also where another plan has made the arena larger: copies are made anew. */
-START_TEST(test_same_bits) {
+START_TEST(another_run_gives_the_same_bits) {
     struct subject first = {0}, second = {0};
     make_plan(&first, &networks[1], mixed[_i], true);
     make_plan(&second, &networks[1], mixed[_i], true);
@@ -247,7 +248,7 @@ static double count_not_finite(struct subject *subject) {
 
 /* Gradients that float16 has no place for come back with a scaled loss; where it is scaled too much they are no
  * numbers, which is seen. The moving statistics' changes have nothing to do with it. */
-START_TEST(test_gradient_scale) {
+START_TEST(a_scaled_loss_saves_small_gradients) {
     struct subject wide = {0}, half = {0};
     const float tiny = 1e-9F, scale = 0x1p15F;
     make_plan(&wide, &networks[0], LS_PRECISION_FLOAT32, true);
@@ -268,7 +269,7 @@ START_TEST(test_gradient_scale) {
 }
 END_TEST
 
-START_TEST(test_statistics_are_not_scaled) {
+START_TEST(statistics_are_not_scaled) {
     struct subject one = {0}, other = {0};
     make_plan(&one, &networks[1], LS_MIXED_FLOAT16, true);
     make_plan(&other, &networks[1], LS_MIXED_FLOAT16, true);
@@ -286,11 +287,11 @@ END_TEST
 
 /* ---- who has no 16-bit types ---- */
 
-START_TEST(test_cpu_refuses) {
+START_TEST(the_cpu_refuses_16_bits) {
     struct ls_device *cpu = open_cpu();
     uint16_t memory[32] = {0};
     struct ls_op op = {.kind = _i % 2 ? LS_OP_ADD : LS_OP_ACTIVATION_FORWARD};
-    ls_dtype type = ls_precision_dtype(mixed[_i / 2]);
+    ls_dtype type = ls_option_names_precision_dtype(mixed[_i / 2]);
     op.tensors[LS_ARG_X] = op.tensors[LS_ARG_W] = op.tensors[LS_ARG_Y] =
         (struct ls_tensor){memory, type, LS_SHAPE(32), 0};
     ck_assert_int_eq(cpu->ops->build(cpu, &op), LS_UNIMPLEMENTED);
@@ -304,15 +305,15 @@ int main(void) {
     Suite *suite = suite_create("precision");
     TCase *tests = tcase_create("precision");
     tcase_set_timeout(tests, 60);
-    tcase_add_loop_test(tests, test_types, 0, 8);
-    tcase_add_loop_test(tests, test_float32_has_no_casts, 0, 4);
-    tcase_add_loop_test(tests, test_kernels, 0, 2);
-    tcase_add_loop_test(tests, test_half_the_memory, 0, 2);
-    tcase_add_loop_test(tests, test_near_float32, 0, 4);
-    tcase_add_loop_test(tests, test_same_bits, 0, 2);
-    tcase_add_test(tests, test_gradient_scale);
-    tcase_add_test(tests, test_statistics_are_not_scaled);
-    tcase_add_loop_test(tests, test_cpu_refuses, 0, 4);
+    tcase_add_loop_test(tests, tensors_have_the_type_of_the_precision, 0, 8);
+    tcase_add_loop_test(tests, float32_has_no_casts, 0, 4);
+    tcase_add_loop_test(tests, kernels_are_parts_of_the_copy, 0, 2);
+    tcase_add_loop_test(tests, half_precision_takes_half_the_memory, 0, 2);
+    tcase_add_loop_test(tests, gradients_are_near_those_of_float32, 0, 4);
+    tcase_add_loop_test(tests, another_run_gives_the_same_bits, 0, 2);
+    tcase_add_test(tests, a_scaled_loss_saves_small_gradients);
+    tcase_add_test(tests, statistics_are_not_scaled);
+    tcase_add_loop_test(tests, the_cpu_refuses_16_bits, 0, 4);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

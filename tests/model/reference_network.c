@@ -1,11 +1,11 @@
 /* Walks the layers forward and backward with the reference ops; every tensor has memory of its own. */
 #include "model/reference_network.h"
 
-#include <check.h>
 #include <stdlib.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "device/reference.h"
+#include "harness.h"
 
 #define MAX_LAYERS 16
 
@@ -33,7 +33,7 @@ static void start(struct walk *walk) {
         bool dense = run->layers[i].kind == LS_LAYER_DENSE;
         walk->widths[i + 1] = dense ? run->layers[i].units : walk->widths[i];
         walk->first_variable[i] = variables;
-        variables += dense ? 2 : 0;
+        variables += !dense ? 0 : run->layers[i].no_bias ? 1 : 2;
     }
     for (size_t i = 0; i <= run->count; i++) {
         walk->values[i] = new_array(run->rows * walk->widths[i]);
@@ -50,20 +50,21 @@ static void finish(struct walk *walk) {
 }
 
 static struct reference_dense dense_at(const struct walk *walk, size_t i) {
+    bool biased = !walk->run->layers[i].no_bias;
     size_t kernel = ls_network_variable(walk->run->network, walk->first_variable[i])->offset;
-    size_t bias = ls_network_variable(walk->run->network, walk->first_variable[i] + 1)->offset;
+    size_t bias = biased ? ls_network_variable(walk->run->network, walk->first_variable[i] + 1)->offset : 0;
     return (struct reference_dense){.rows = walk->run->rows,
                                     .in = walk->widths[i],
                                     .out = walk->widths[i + 1],
                                     .relu = walk->run->layers[i].activation == LS_RELU,
                                     .x = walk->values[i],
                                     .w = walk->parameters + kernel,
-                                    .b = walk->parameters + bias,
+                                    .b = biased ? walk->parameters + bias : NULL,
                                     .y = walk->values[i + 1],
                                     .dy = walk->slopes[i + 1],
                                     .dx = walk->slopes[i],
                                     .dw = walk->gradients ? walk->gradients + kernel : NULL,
-                                    .db = walk->gradients ? walk->gradients + bias : NULL};
+                                    .db = walk->gradients && biased ? walk->gradients + bias : NULL};
 }
 
 static bool is_relu(const ls_layer *layer) {

@@ -1,7 +1,8 @@
 /* A device that has 16-bit types where there is no GPU: each op is the CPU's, on float32 copies that are rounded when
  * it is done. It notes the first ops that it is asked for. */
 #pragma once
-#include "device/op_check.h"
+#include "device/op_private.h"
+#include "base/half.h"
 #include "model/model_fixture.h"
 
 #define ROUNDING_OPS 256
@@ -12,10 +13,10 @@ struct rounding {
     int count;
 };
 
-/* What an op's handle is: the CPU's op, and the copies of those of the tensors that are of 16 bits. */
+/* An op's handle: the CPU's op, and the copies of its tensors of 16 bits. */
 struct rounded_op {
     struct ls_op inner;
-    float *copies[LS_OP_TENSORS]; /* NULL: the tensor is float32 */
+    float *copies[LS_OP_TENSORS]; /* NULL for a float32 tensor */
     bool owned[LS_OP_TENSORS];    /* else it is an earlier tensor's, which has the same place */
     struct ls_device *cpu;
 };
@@ -27,13 +28,13 @@ static inline bool is_16_bit(const struct ls_tensor *tensor) {
 static inline void widen(const struct ls_tensor *from, float *to) {
     const uint16_t *bits = from->data;
     for (int64_t i = 0; i < ls_shape_count(&from->shape); i++)
-        to[i] = from->dtype == LS_FLOAT16 ? ls_half_to_float(bits[i]) : ls_bfloat16_to_float(bits[i]);
+        to[i] = from->dtype == LS_FLOAT16 ? ls_half_to_float(bits[i]) : ls_half_bfloat16_to_float(bits[i]);
 }
 
 static inline void narrow(const float *from, const struct ls_tensor *to) {
     uint16_t *bits = to->data;
     for (int64_t i = 0; i < ls_shape_count(&to->shape); i++)
-        bits[i] = to->dtype == LS_FLOAT16 ? ls_float_to_half(from[i]) : ls_float_to_bfloat16(from[i]);
+        bits[i] = to->dtype == LS_FLOAT16 ? ls_half_from_float(from[i]) : ls_half_bfloat16_from_float(from[i]);
 }
 
 static inline ls_status rounding_cast(const struct ls_op *op) {

@@ -96,7 +96,7 @@ static void train(struct trained *t, int64_t batch, float rate) {
     assert_ok(t->update.run(&t->update));
 }
 
-START_TEST(test_rule) {
+START_TEST(every_rule_equals_keras) {
     struct trained t;
     open_trained(_i, &t);
     int64_t batches = golden_find(t.golden, "gradients/bias")->shape.dims[0];
@@ -116,7 +116,7 @@ END_TEST
 /* ---- norms and regularisers ---- */
 
 /* Nothing to clip changes no bit; a norm that is not finite is not hidden. */
-START_TEST(test_clipping) {
+START_TEST(clipping_nothing_changes_no_bit) {
     const ls_optimizer wide[] = {ls_sgd(0.1F, .clipvalue = 1e6F), ls_sgd(0.1F, .global_clipnorm = 1e6F)};
     struct trained plain, clipped;
     for (size_t i = 0; i < COUNT_OF(wide); i++) {
@@ -141,7 +141,7 @@ START_TEST(test_clipping) {
 END_TEST
 
 /* The penalty's slope, by differences, is what the update takes. */
-START_TEST(test_regularizer) {
+START_TEST(the_penalty_and_its_slope_agree) {
     const struct ls_blob_part given[] = {{.offset = 0, .count = 12, .l1 = 0.03F, .l2 = 0.02F},
                                          {.offset = 16, .count = 5}};
     struct ls_optimizer_step step = {ls_sgd(1), 1};
@@ -194,7 +194,7 @@ static const struct {
      {.kind = LS_PIECEWISE_CONSTANT_DECAY, .boundaries = {5, 12, 20}, .values = {0.05F, 0.01F, 0.001F}}},
 };
 
-START_TEST(test_schedule) {
+START_TEST(every_schedule_equals_keras) {
     struct golden *golden = golden_open("rules.txt");
     const struct golden_tensor *recorded = golden_find(golden, "schedule/%s", schedules[_i].name);
     assert_ok(ls_rate_schedule_check(&schedules[_i].schedule));
@@ -231,7 +231,7 @@ static const struct {
     {ls_rmsprop(1, .rho = 1), "rho 1 must be at least 0 and below 1"},
 };
 
-START_TEST(test_bad) {
+START_TEST(bad_rules_are_refused) {
     ls_optimizer rule = bad[_i].rule;
     assert_fails(ls_optimizer_resolve(&rule), bad[_i].message);
 }
@@ -240,11 +240,11 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("rules");
     TCase *tests = tcase_create("rules");
-    tcase_add_loop_test(tests, test_rule, 0, (int)COUNT_OF(rules));
-    tcase_add_loop_test(tests, test_schedule, 0, (int)COUNT_OF(schedules));
-    tcase_add_loop_test(tests, test_bad, 0, (int)COUNT_OF(bad));
-    tcase_add_test(tests, test_clipping);
-    tcase_add_test(tests, test_regularizer);
+    tcase_add_loop_test(tests, every_rule_equals_keras, 0, (int)COUNT_OF(rules));
+    tcase_add_loop_test(tests, every_schedule_equals_keras, 0, (int)COUNT_OF(schedules));
+    tcase_add_loop_test(tests, bad_rules_are_refused, 0, (int)COUNT_OF(bad));
+    tcase_add_test(tests, clipping_nothing_changes_no_bit);
+    tcase_add_test(tests, the_penalty_and_its_slope_agree);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

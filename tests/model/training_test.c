@@ -4,6 +4,7 @@
 #include "golden/golden.h"
 #include "harness.h"
 #include "model/keras_fixture.h"
+#include "model/plan.h"
 
 static const struct {
     const char *name;
@@ -89,7 +90,8 @@ static double weights_error(const struct replica *replica, const struct golden_t
     return sqrt(error / whole);
 }
 
-/* What two ways of rounding become in so many steps: with batch normalizations over few elements, much more. */
+/* The largest distance of two ways of rounding after so many steps. Batch normalizations over few elements make it much
+ * larger. */
 struct tolerance {
     double losses, weights;
 };
@@ -114,7 +116,7 @@ static struct replica new_mlp(float l1, float l2) {
     return keras_replica(layers, COUNT_OF(layers), LS_SHAPE(3, 4), 16);
 }
 
-START_TEST(test_mlp) {
+START_TEST(an_mlp_trains_as_in_keras) {
     struct training t;
     char name[64];
     (void)snprintf(name, sizeof(name), "mlp/%s", rules[_i].name);
@@ -124,7 +126,7 @@ START_TEST(test_mlp) {
 }
 END_TEST
 
-START_TEST(test_lenet) {
+START_TEST(lenet_trains_as_in_keras) {
     struct training t;
     char name[64];
     (void)snprintf(name, sizeof(name), "lenet/%s", rules[_i].name);
@@ -142,12 +144,12 @@ static double find_distance(const struct golden_tensor *exact, const struct gold
     return off;
 }
 
-/* Against losses in float64: where an activation is within rounding of 0 or 6, a mask of ReLU6 falls one way or the
- * other, at some step, and batch normalizations make that larger from then on. How large, Keras' own losses in float32
- * say: two such programs are off by as much, though not at the same steps, and so none may be off by more than four
- * times that; or by a fiftieth of what the training does to the loss, where Keras has met no such mask. Before the
- * first update all losses are one. */
-START_TEST(test_mobilenet_v2) {
+/* Against losses in float64. An activation within rounding of 0 or 6 makes a mask of ReLU6 fall one way or the other,
+ * at some step, and batch normalizations make that larger from then on. Keras' own losses in float32 tell the size: two
+ * such programs are off by as much, though not at the same steps. So none may be off by more than four times that, or
+ * by a fiftieth of the loss that the training takes away, if Keras has met no such mask. Before the first update all
+ * losses are one. */
+START_TEST(mobilenet_v2_trains_as_near_as_keras_to_itself) {
     const char *name = rules[_i].name;
     struct golden *golden = golden_open("mobilenet.txt");
     const struct golden_tensor *exact = golden_find(golden, "%s/exact", name);
@@ -171,7 +173,7 @@ START_TEST(test_mobilenet_v2) {
 }
 END_TEST
 
-START_TEST(test_regularized) {
+START_TEST(a_regularized_network_trains_as_in_keras) {
     struct training t;
     begin(&t, new_mlp(0.01F, 0.02F), (ls_optimizer)ls_sgd(0.1F));
     check(&t, "regularized", (struct tolerance){1e-5, 1e-5});
@@ -181,7 +183,7 @@ END_TEST
 
 /* Masks of ReLU6 and batch normalizations make rounding larger from step to step: after 20 steps Keras' own losses in
  * float32 are 3e-3 away from those in float64. */
-START_TEST(test_mobilenet_v2_exact) {
+START_TEST(mobilenet_v2_follows_keras_in_float64) {
     static const struct {
         const char *name;
         ls_optimizer rule;
@@ -203,11 +205,11 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("training");
     TCase *tests = tcase_create("training");
-    tcase_add_loop_test(tests, test_mlp, 0, (int)COUNT_OF(rules));
-    tcase_add_loop_test(tests, test_lenet, 0, (int)COUNT_OF(rules));
-    tcase_add_loop_test(tests, test_mobilenet_v2, 0, (int)COUNT_OF(rules));
-    tcase_add_test(tests, test_regularized);
-    tcase_add_loop_test(tests, test_mobilenet_v2_exact, 0, 2);
+    tcase_add_loop_test(tests, an_mlp_trains_as_in_keras, 0, (int)COUNT_OF(rules));
+    tcase_add_loop_test(tests, lenet_trains_as_in_keras, 0, (int)COUNT_OF(rules));
+    tcase_add_loop_test(tests, mobilenet_v2_trains_as_near_as_keras_to_itself, 0, (int)COUNT_OF(rules));
+    tcase_add_test(tests, a_regularized_network_trains_as_in_keras);
+    tcase_add_loop_test(tests, mobilenet_v2_follows_keras_in_float64, 0, 2);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

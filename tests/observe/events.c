@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "observe/event_cut.h"
 #include "observe/event_file.h"
+
+#define RUN UINT64_C(0x123456789abcdef)
 
 static char folder[64];
 
@@ -42,15 +45,15 @@ static size_t size_of(const char *path) {
 static void write_scalars(size_t sizes[6]) {
     struct ls_event_file *file = NULL;
     char path[512];
-    ck_assert_int_eq(ls_event_file_open(folder, &file), LS_OK);
+    assert_ok(ls_event_file_open(folder, RUN, &file));
     find_file(path);
     for (int i = 0; i < 5; i++) {
         sizes[i] = size_of(path);
-        ck_assert_int_eq(ls_event_scalar(file, "epoch_loss", i, 0.5 * i), LS_OK);
-        ck_assert_int_eq(ls_event_file_flush(file), LS_OK);
+        assert_ok(ls_event_file_scalar(file, "epoch_loss", i, 0.5 * i));
+        assert_ok(ls_event_file_flush(file));
     }
     sizes[5] = size_of(path);
-    ck_assert_int_eq(ls_event_file_close(file), LS_OK);
+    assert_ok(ls_event_file_close(file));
 }
 
 static bool is_late(void *context, const char *tag, int64_t step) {
@@ -65,7 +68,7 @@ START_TEST(cut_at_a_step) {
     write_scalars(sizes);
     find_file(path);
     for (int64_t step = 6; step-- > 0;) {
-        ck_assert_int_eq(ls_event_files_cut(folder, is_late, &step), LS_OK);
+        assert_ok(ls_event_cut_files(folder, RUN, is_late, &step));
         ck_assert_uint_eq(size_of(path), sizes[step]);
     }
     remove_folder();
@@ -73,6 +76,30 @@ START_TEST(cut_at_a_step) {
 END_TEST
 
 /* A graph has no step: it stays, unless it is torn. */
+/* TensorFlow's own file in the folder, which nobody repeats. */
+START_TEST(another_writers_file_stays) {
+    struct ls_event_file *file = NULL;
+    char path[512], other[600];
+    int64_t step = 0;
+    make_folder();
+    assert_ok(ls_event_file_open(folder, RUN, &file));
+    find_file(path);
+    assert_ok(ls_event_file_scalar(file, "epoch_loss", 7, 1));
+    assert_ok(ls_event_file_close(file));
+    (void)snprintf(other, sizeof(other), "%s/events.out.tfevents.1700000000.host.1.0.v2", folder);
+    ck_assert_int_eq(rename(path, other), 0);
+    size_t size = size_of(other);
+    assert_ok(ls_event_cut_files(folder, RUN, is_late, &step));
+    ck_assert_uint_eq(size_of(other), size);
+    ck_assert_int_eq(rename(other, path), 0);
+    assert_ok(ls_event_cut_files(folder, RUN + 1, is_late, &step)); /* nor another training's */
+    ck_assert_uint_eq(size_of(path), size);
+    assert_ok(ls_event_cut_files(folder, RUN, is_late, &step));
+    ck_assert_uint_lt(size_of(path), size);
+    remove_folder();
+}
+END_TEST
+
 START_TEST(a_graph_stays) {
     const char *const inputs[] = {"input", "dense"};
     const struct ls_event_node nodes[] = {{"input", "InputLayer", NULL, 0, LS_SHAPE(4)},
@@ -82,18 +109,18 @@ START_TEST(a_graph_stays) {
     char path[512];
     int64_t step = 0;
     make_folder();
-    ck_assert_int_eq(ls_event_file_open(folder, &file), LS_OK);
+    assert_ok(ls_event_file_open(folder, RUN, &file));
     find_file(path);
     size_t begin = size_of(path);
-    ck_assert_int_eq(ls_event_graph(file, nodes, 3), LS_OK);
-    ck_assert_int_eq(ls_event_file_flush(file), LS_OK);
+    assert_ok(ls_event_file_graph(file, nodes, 3));
+    assert_ok(ls_event_file_flush(file));
     size_t graph = size_of(path);
-    ck_assert_int_eq(ls_event_scalar(file, "epoch_loss", 0, 1), LS_OK);
-    ck_assert_int_eq(ls_event_file_close(file), LS_OK);
-    ck_assert_int_eq(ls_event_files_cut(folder, is_late, &step), LS_OK);
+    assert_ok(ls_event_file_scalar(file, "epoch_loss", 0, 1));
+    assert_ok(ls_event_file_close(file));
+    assert_ok(ls_event_cut_files(folder, RUN, is_late, &step));
     ck_assert_uint_eq(size_of(path), graph);
     ck_assert_int_eq(truncate(path, (off_t)graph - 1), 0);
-    ck_assert_int_eq(ls_event_files_cut(folder, is_late, &step), LS_OK);
+    assert_ok(ls_event_cut_files(folder, RUN, is_late, &step));
     ck_assert_uint_eq(size_of(path), begin);
     remove_folder();
 }
@@ -110,7 +137,7 @@ START_TEST(torn_anywhere) {
         int whole = 5;
         ck_assert_int_eq(truncate(path, (off_t)size), 0);
         while (whole && sizes[whole] > size) whole--;
-        ck_assert_int_eq(ls_event_files_cut(folder, is_late, &never), LS_OK);
+        assert_ok(ls_event_cut_files(folder, RUN, is_late, &never));
         ck_assert_uint_eq(size_of(path), sizes[whole] <= size ? sizes[whole] : 0);
     }
     remove_folder();
@@ -135,7 +162,7 @@ START_TEST(damaged_anywhere) {
         ck_assert_int_eq(fclose(file), 0);
         int event = 5;
         while (event && sizes[event] > place) event--;
-        ck_assert_int_eq(ls_event_files_cut(folder, is_late, &never), LS_OK);
+        assert_ok(ls_event_cut_files(folder, RUN, is_late, &never));
         ck_assert_uint_eq(size_of(path), sizes[event] > place ? 0 : sizes[event]);
         ck_assert_int_eq(unlink(path), 0);
     }
@@ -145,9 +172,9 @@ END_TEST
 
 START_TEST(no_folder_has_nothing_to_cut) {
     int64_t never = 100;
-    ck_assert_int_eq(ls_event_files_cut("/tmp/lockstep-nowhere", is_late, &never), LS_OK);
+    assert_ok(ls_event_cut_files("/tmp/lockstep-nowhere", RUN, is_late, &never));
     struct ls_event_file *file = NULL;
-    ck_assert_int_eq(ls_event_file_open("/tmp/lockstep-nowhere/below", &file), LS_NOT_FOUND);
+    ck_assert_int_eq(ls_event_file_open("/tmp/lockstep-nowhere/below", RUN, &file), LS_NOT_FOUND);
     ck_assert_msg(strstr(ls_error(), "/tmp/lockstep-nowhere/below"), "%s", ls_error());
 }
 END_TEST
@@ -177,7 +204,7 @@ START_TEST(buckets_are_those_of_tensorflow) {
         for (int i = 0; i < count; i++) values[i] = (float)given[i];
         ck_assert_int_eq(read_numbers(file, "edges", edges, 64), LS_HISTOGRAM_BUCKETS + 1);
         ck_assert_int_eq(read_numbers(file, "counts", counts, 64), LS_HISTOGRAM_BUCKETS);
-        ls_histogram_buckets(values, (size_t)count, buckets);
+        ls_event_file_histogram_buckets(values, (size_t)count, buckets);
         for (int i = 0; i < LS_HISTOGRAM_BUCKETS; i++) {
             ck_assert_double_eq_tol(buckets[i][0], edges[i], 1e-14);
             ck_assert_double_eq_tol(buckets[i][1], edges[i + 1], 1e-14);
@@ -191,12 +218,12 @@ END_TEST
 START_TEST(what_is_not_finite_is_left_out) {
     const float values[] = {1, -1.0F / 0.0F, 0.0F / 0.0F, 3, 1.0F / 0.0F};
     double buckets[LS_HISTOGRAM_BUCKETS][3], sum = 0;
-    ls_histogram_buckets(values, 5, buckets);
+    ls_event_file_histogram_buckets(values, 5, buckets);
     for (int i = 0; i < LS_HISTOGRAM_BUCKETS; i++) sum += buckets[i][2];
     ck_assert_double_eq(sum, 2);
     ck_assert_double_eq(buckets[0][0], 1);
     ck_assert_double_eq(buckets[LS_HISTOGRAM_BUCKETS - 1][1], 3);
-    ls_histogram_buckets(values + 1, 2, buckets);
+    ls_event_file_histogram_buckets(values + 1, 2, buckets);
     ck_assert_double_eq(buckets[LS_HISTOGRAM_BUCKETS - 1][2], 0);
 }
 END_TEST
@@ -206,6 +233,7 @@ int main(void) {
     TCase *tests = tcase_create("events");
     tcase_add_test(tests, cut_at_a_step);
     tcase_add_test(tests, a_graph_stays);
+    tcase_add_test(tests, another_writers_file_stays);
     tcase_add_test(tests, torn_anywhere);
     tcase_add_test(tests, damaged_anywhere);
     tcase_add_test(tests, no_folder_has_nothing_to_cut);

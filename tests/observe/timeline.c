@@ -8,6 +8,8 @@
 #include "harness.h"
 #include "observe/chrome.h"
 #include "observe/flight_file.h"
+#include "observe/timeline_print.h"
+#include "observe/timeline_read.h"
 
 #define MAX_RANKS 4
 
@@ -43,13 +45,13 @@ static char *write_text(int rank, int workers, const char *clock, const struct c
 
 static void add_file(int index, int rank, int workers, const char *clock, const struct call *calls, int count) {
     char *text = write_text(rank, workers, clock, calls, count);
-    ck_assert_msg(ls_timeline_parse("f", text, strlen(text), &files[index]) == LS_OK, "%s", ls_error());
+    assert_ok(ls_timeline_read_parse("f", text, strlen(text), &files[index]));
     free(text);
 }
 
 static void free_files(int count) {
     ls_timeline_free(timeline);
-    for (int i = 0; i < count; i++) ls_timeline_file_free(&files[i]);
+    for (int i = 0; i < count; i++) ls_timeline_read_free_file(&files[i]);
 }
 
 static char *said(void (*print)(const struct ls_timeline *, FILE *)) {
@@ -65,7 +67,7 @@ START_TEST(who_came_last) {
     const struct call late[] = {{"a", 8, 10}, {"a", 13, 20}, {"a", 22, 30}};
     add_file(0, 1, 2, "one", late, 3);
     add_file(1, 0, 2, "one", early, 3);
-    ck_assert_int_eq(ls_timeline_new(files, 2, &timeline), LS_OK);
+    assert_ok(ls_timeline_new(files, 2, &timeline));
     ck_assert_uint_eq(timeline->common, 2);
     ck_assert_int_eq(timeline->ranks[0].came_last, 0);
     ck_assert_int_eq(timeline->ranks[1].came_last, 2);
@@ -91,7 +93,7 @@ START_TEST(clocks_of_other_hosts) {
     add_file(0, 0, 3, "one", first, 9);
     add_file(1, 1, 3, "other", second, 9);
     add_file(2, 2, 3, "other", second, 9);
-    ck_assert_int_eq(ls_timeline_new(files, 3, &timeline), LS_OK);
+    assert_ok(ls_timeline_new(files, 3, &timeline));
     ck_assert_int_eq(timeline->ranks[1].offset, -5000 * LS_MILLISECOND);
     ck_assert_int_eq(timeline->ranks[2].offset, timeline->ranks[1].offset);
     ck_assert_int_gt(timeline->ranks[1].uncertainty, 0);
@@ -106,7 +108,7 @@ START_TEST(who_never_came) {
     add_file(0, 0, 4, "one", calls, 3);
     add_file(1, 2, 4, "one", calls, 2);
     add_file(2, 3, 4, "one", calls, 3);
-    ck_assert_int_eq(ls_timeline_new(files, 3, &timeline), LS_OK);
+    assert_ok(ls_timeline_new(files, 3, &timeline));
     const char *text = said(ls_timeline_print_text);
     ck_assert_msg(strstr(text, "the last collective is #2 all_reduce 'c' of 4 float32\n"
                                "  never came: rank 2\n"
@@ -125,7 +127,7 @@ START_TEST(what_differs) {
     add_file(0, 0, 3, "one", right, 2);
     add_file(1, 1, 3, "one", wrong, 2);
     add_file(2, 2, 3, "one", right, 2);
-    ck_assert_int_eq(ls_timeline_new(files, 3, &timeline), LS_OK);
+    assert_ok(ls_timeline_new(files, 3, &timeline));
     ck_assert(timeline->differs);
     ck_assert_uint_eq(timeline->common, 1);
     const char *text = said(ls_timeline_print_text);
@@ -154,14 +156,14 @@ START_TEST(files_of_two_runs) {
 }
 END_TEST
 
-/* Cut anywhere: one error with the place. What is merged is JSON of the same events. */
+/* A cut anywhere is one error with the place. The merged file is JSON of the same events. */
 START_TEST(damage) {
     const struct call calls[] = {{"a", 0, 1}, {"b", 2, 3}};
     char *text = write_text(1, 2, "one", calls, 2);
     size_t size = strlen(text);
     struct ls_timeline_file file;
     for (size_t cut = 0; cut + 2 < size; cut++) {
-        ck_assert_int_eq(ls_timeline_parse("cut.json", text, cut, &file), LS_INVALID_ARGUMENT);
+        ck_assert_int_eq(ls_timeline_read_parse("cut.json", text, cut, &file), LS_INVALID_ARGUMENT);
         ck_assert_msg(strstr(ls_error(), "cut.json: line ") == ls_error(), "%s", ls_error());
     }
     static const struct {
@@ -182,7 +184,7 @@ START_TEST(damage) {
         const char *at = strstr(text, changes[i].before);
         (void)snprintf(changed, sizeof(changed), "%.*s%s%s", (int)(at - text), text, changes[i].after,
                        at + strlen(changes[i].before));
-        ck_assert_int_eq(ls_timeline_parse("f", changed, strlen(changed), &file), LS_INVALID_ARGUMENT);
+        ck_assert_int_eq(ls_timeline_read_parse("f", changed, strlen(changed), &file), LS_INVALID_ARGUMENT);
         ck_assert_msg(strstr(ls_error(), changes[i].error) != NULL, "%s, not %s", ls_error(), changes[i].error);
     }
     free(text);
@@ -198,21 +200,21 @@ START_TEST(missing_files) {
 }
 END_TEST
 
-/* What the flight record writes is read back; names need escapes, a call goes on. */
+/* The flight record's file is read back. Names need escapes, and a call goes on. */
 START_TEST(flight_file) {
     char folder[] = "/tmp/ls-flight-XXXXXX", *path = NULL;
     struct ls_flight_file *file;
     ck_assert_ptr_nonnull(mkdtemp(folder));
     const struct ls_flight_file_config config = {folder, 2, 3, 7, "lost \"worker:1\""};
-    ck_assert_int_eq(ls_flight_file_open(&config, &file), LS_OK);
+    assert_ok(ls_flight_file_open(&config, &file));
     int64_t now = ls_now();
     const struct ls_flight_span done = {"a\"\x80", "all_reduce", "float32", "ring", "done", 7, 4, 16, now - 10, now};
     const struct ls_flight_span open = {"b", "barrier", "float32", NULL, "begun", 8, 0, 0, now, 0};
     ls_flight_file_add(file, &done);
     ls_flight_file_add(file, &open);
-    ck_assert_int_eq(ls_flight_file_close(file, &path), LS_OK);
+    assert_ok(ls_flight_file_close(file, &path));
     ck_assert_ptr_nonnull(strstr(path, "/flight.rank2.pid"));
-    ck_assert_msg(ls_timeline_read(path, &files[0]) == LS_OK, "%s", ls_error());
+    assert_ok(ls_timeline_read(path, &files[0]));
     ck_assert_int_eq(files[0].rank, 2);
     ck_assert_int_eq(files[0].workers, 3);
     ck_assert_str_eq(files[0].reason, "lost \"worker:1\"");
@@ -220,7 +222,7 @@ START_TEST(flight_file) {
     ck_assert(files[0].spans[0].through && !files[0].spans[1].through);
     ck_assert_int_eq(files[0].spans[1].key.major, 8);
     ck_assert_ptr_nonnull(strstr(files[0].spans[0].args, "\"algorithm\":\"ring\""));
-    ls_timeline_file_free(&files[0]);
+    ls_timeline_read_free_file(&files[0]);
     ck_assert_int_eq(remove(path), 0);
     ck_assert_int_eq(remove(folder), 0);
     free(path);

@@ -41,17 +41,17 @@ static const char *in_folder(const char *name) {
 }
 
 static struct ls_trace *open_trace(const char *path, int rank, int size, size_t capacity, struct heard *heard) {
-    const struct ls_log log = {.sink = hear, .context = heard, .level = LS_LOG_INFO};
+    const struct ls_log log = {.sink = hear, .context = heard, .level = LS_LOG_DEBUG};
     const struct ls_trace_config config = {path, rank, size, capacity, &log};
     struct ls_trace *trace = NULL;
     *heard = (struct heard){.level = LS_LOG_DEBUG};
-    ck_assert_int_eq(ls_trace_new(&config, &trace), LS_OK);
+    assert_ok(ls_trace_new(&config, &trace));
     return trace;
 }
 
 static struct ls_track *add_track(struct ls_trace *trace, const char *name) {
     struct ls_track *track = NULL;
-    ck_assert_int_eq(ls_trace_add_track(trace, name, &track), LS_OK);
+    assert_ok(ls_trace_add_track(trace, name, &track));
     return track;
 }
 
@@ -116,7 +116,7 @@ START_TEST(a_file) {
     int64_t begun = ls_track_begin(first);
     ck_assert_int_gt(begun, 0);
     ls_track_end(first, begun, "step", (struct ls_span_facts){.step = 7});
-    ls_track_add(second, "all-reduce", begun + 1500, begun + 1500 + 2000042, (struct ls_span_facts){7, 3, 4096});
+    ls_trace_track_add(second, "all-reduce", begun + 1500, begun + 1500 + 2000042, (struct ls_span_facts){7, 3, 4096});
     ls_trace_close(trace);
     ck_assert_int_eq(heard.count, 1);
     ck_assert_msg(strstr(heard.line, "a.rank1.json") && strstr(heard.line, "2 spans"), "%s", heard.line);
@@ -154,8 +154,8 @@ START_TEST(full_tracks_keep_the_newest) {
     struct heard heard;
     struct ls_trace *trace = open_trace(in_folder("a.json"), 0, 1, 4, &heard);
     struct ls_track *full = add_track(trace, "replica 0"), *exact = add_track(trace, "replica 1");
-    for (int i = 1; i <= 10; i++) ls_track_add(full, "step", i, i + 1, (struct ls_span_facts){.step = i});
-    for (int i = 1; i <= 4; i++) ls_track_add(exact, "step", i, i + 1, (struct ls_span_facts){.step = i});
+    for (int i = 1; i <= 10; i++) ls_trace_track_add(full, "step", i, i + 1, (struct ls_span_facts){.step = i});
+    for (int i = 1; i <= 4; i++) ls_trace_track_add(exact, "step", i, i + 1, (struct ls_span_facts){.step = i});
     ls_trace_close(trace);
     ck_assert_int_eq(heard.count, 1);
     ck_assert_int_eq(heard.level, LS_LOG_WARNING);
@@ -173,7 +173,7 @@ START_TEST(names_are_escaped_and_cut) {
     struct heard heard;
     struct ls_trace *trace = open_trace(in_folder("a.json"), 0, 1, 0, &heard);
     struct ls_track *track = add_track(trace, "a\"b\\c\n\xFF");
-    ls_track_add(track, "0123456789012345678901234567890123456789and more", 1, 2, (struct ls_span_facts){0});
+    ls_trace_track_add(track, "0123456789012345678901234567890123456789and more", 1, 2, (struct ls_span_facts){0});
     ls_trace_close(trace);
     cJSON *file = take_file("a.json");
     ck_assert_str_eq(string(member(event(file, "M", 2), "args"), "name"), "a\"b\\c\n\xC3\xBF");
@@ -203,30 +203,32 @@ START_TEST(paths_name_the_rank) {
 }
 END_TEST
 
-START_TEST(a_bad_path_is_one_warning) {
-    struct heard heard;
-    struct ls_trace *trace = open_trace(in_folder("none/a.json"), 0, 2, 0, &heard);
+START_TEST(a_bad_path_is_an_error) {
+    const struct ls_log log = {.level = LS_LOG_INFO};
+    const struct ls_trace_config config = {in_folder("none/a.json"), 0, 2, 0, &log};
+    struct ls_trace *trace = NULL;
+    ck_assert_int_eq(ls_trace_new(&config, &trace), LS_NOT_FOUND);
     ck_assert_ptr_null(trace);
-    ck_assert_int_eq(heard.count, 1);
-    ck_assert_int_eq(heard.level, LS_LOG_WARNING);
-    ck_assert_msg(strstr(heard.line, "none/a.rank0.json") && strstr(heard.line, "No such file"), "%s", heard.line);
-    struct ls_track *track = add_track(trace, "replica 0");
-    ck_assert_ptr_null(track);
-    ck_assert_int_eq(ls_track_begin(track), 0);
-    ls_track_end(track, 0, "step", (struct ls_span_facts){0});
-    ls_trace_close(trace);
-    ck_assert_int_eq(heard.count, 1);
+    ck_assert_msg(strstr(ls_error(), "none/a.rank0.json") && strstr(ls_error(), "No such file"), "%s", ls_error());
 }
 END_TEST
 
-START_TEST(a_full_disk_is_one_warning) {
+START_TEST(without_a_timeline_nothing_is_kept) {
+    struct ls_track *track = add_track(NULL, "replica 0");
+    ck_assert_ptr_null(track);
+    ck_assert_int_eq(ls_track_begin(track), 0);
+    ls_track_end(track, 0, "step", (struct ls_span_facts){0});
+    assert_ok(ls_trace_close(NULL));
+}
+END_TEST
+
+START_TEST(a_full_disk_is_an_error) {
     struct heard heard;
     struct ls_trace *trace = open_trace("/dev/full", 0, 1, 0, &heard);
-    ls_track_add(add_track(trace, "replica 0"), "step", 1, 2, (struct ls_span_facts){0});
-    ls_trace_close(trace);
-    ck_assert_int_eq(heard.count, 1);
-    ck_assert_int_eq(heard.level, LS_LOG_WARNING);
-    ck_assert_msg(strstr(heard.line, "/dev/full") && strstr(heard.line, "No space left"), "%s", heard.line);
+    ls_trace_track_add(add_track(trace, "replica 0"), "step", 1, 2, (struct ls_span_facts){0});
+    ck_assert_int_eq(ls_trace_close(trace), LS_RESOURCE_EXHAUSTED);
+    ck_assert_int_eq(heard.count, 0);
+    ck_assert_msg(strstr(ls_error(), "/dev/full") && strstr(ls_error(), "No space left"), "%s", ls_error());
 }
 END_TEST
 
@@ -239,8 +241,9 @@ int main(void) {
     tcase_add_test(tests, full_tracks_keep_the_newest);
     tcase_add_test(tests, names_are_escaped_and_cut);
     tcase_add_loop_test(tests, paths_name_the_rank, 0, sizeof(paths) / sizeof(paths[0]));
-    tcase_add_test(tests, a_bad_path_is_one_warning);
-    tcase_add_test(tests, a_full_disk_is_one_warning);
+    tcase_add_test(tests, a_bad_path_is_an_error);
+    tcase_add_test(tests, without_a_timeline_nothing_is_kept);
+    tcase_add_test(tests, a_full_disk_is_an_error);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -8,9 +8,10 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
-from job import LIMIT, SANITIZED, Job, Returner, Waker, undisturbed
+from job import LIMIT, SANITIZED, Job, Returner, undisturbed
 from cluster import children_of, task_index_of
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
@@ -22,8 +23,8 @@ few = unittest.skipIf(SANITIZED, "a handful is enough where everything is slow")
 
 
 class Elastic(unittest.TestCase):
-    def run_job(self, at, elastic, workers=4, options=(), hooks=(), environment=None, **more):
-        job = Job(workers, options, at=at, restart=False,
+    def run_job(self, at, elastic, workers=4, options=(), hooks=(), environment=None, restart=False, **more):
+        job = Job(workers, options, at=at, restart=restart,
                   environment={**IMPATIENT, "LOCKSTEP_ELASTIC": elastic, **(environment or {})}, **more)
         self.addCleanup(job.folder.cleanup)
         return job.start_all().finish(hooks)
@@ -61,8 +62,18 @@ class Fewer(Elastic):
         job = self.survive({1: ["committed:4:KILL"], 2: ["committed:4:REST"]}, gone=(1,))
         self.assertEqual([self.entered(job, rank) for rank in (0, 2, 3)], [2, 2, 2], job.describe())
 
+    def test_before_it_has_told_its_devices(self):
+        """It counts as the first worker: there are as many replicas as if it had told."""
+        job = self.survive({3: ["entered:1:KILL"]}, gone=(3,))
+        self.assertIn("4 replicas in sync on 3 workers", job.lives[0][0].errors())
+
     def test_half_with_the_lowest(self):
         self.survive({1: ["sums:5:KILL"], 2: ["sums:5:KILL"]}, gone=(1, 2), elastic="2:4")
+
+    def test_two_models(self):
+        """Both are divided anew over the devices that are left."""
+        for at in ({1: ["sums:4:KILL"]}, {2: ["sums:22:KILL"]}):
+            self.survive(at, gone=tuple(at), options=("--two", "--fits", "2", "--epochs", "1"))
 
     @few
     def test_one_after_the_other(self):
@@ -155,7 +166,7 @@ class Scaled(Elastic):
         job, results = self.train({1: ["committed:4:KILL"]})
         self.assertEqual([result["steps"] for result in results], [4 + 6 + 11] * 3, job.describe())
         self.assertEqual([result["told"] for result in results], [2] * 3, job.describe())
-        self.assertIn("this one is rank 1, and holds 1 of 3 replicas", job.lives[2][-1].errors())
+        self.assertIn("this one is rank 1 and has replica 1 of 3", job.lives[2][-1].errors())
 
     @few
     def test_undisturbed_it_is_as_without(self):
@@ -181,6 +192,36 @@ class Scaled(Elastic):
         for life in job.now():
             self.assertIn(life.status, (2, 138), job.describe())
             self.assertRegex(life.last_error(), "batch_size 30 is no multiple of the 4 replicas at the start")
+
+
+class ScaledBack(Elastic):
+    """Who comes back while another is still missing finds fewer replicas than there were at the start; its batch, its
+    description and its data are those of the start all the same."""
+
+    def come_back(self, at, options, returners):
+        job = self.run_job(at, "1:4,scaled", options=("--share", "8", *options), hooks=returners)
+        gone = [rank for rank in at if rank not in [returner.rank for returner in returners]]
+        left = [lives[-1] for rank, lives in job.lives.items() if rank not in gone]
+        self.assertEqual([life.status for life in left], [0] * len(left), job.describe())
+        results = [life.result() for life in left]
+        for name in ("weights_sha256", "steps", "outputs", "val_accuracy"):
+            self.assertEqual(len({result[name] for result in results}), 1, job.describe())
+        for returner in returners:
+            self.assertGreaterEqual(self.entered(job, returner.rank), 1, job.describe())
+        return job
+
+    def test_while_another_is_missing(self):
+        job = self.come_back({1: ["sums:5:KILL"], 3: ["sums:5:KILL"]}, LONG, [Returner(1)])
+        self.assertIn("has replica 0 of 3", job.lives[0][0].errors())
+
+    @few
+    def test_in_the_next_fit(self):
+        """Which the others have begun with three."""
+        self.come_back({3: ["predict:1:KILL"]}, ("--fits", "2", *LONG), [Returner(3)])
+
+    @few
+    def test_both(self):
+        self.come_back({1: ["sums:5:KILL"], 3: ["sums:40:KILL"]}, LONG, [Returner(1), Returner(3, 3)])
 
 
 class Back(Elastic):
@@ -214,18 +255,113 @@ class Back(Elastic):
             self.assertEqual([len(lives) for lives in job.lives.values()], [2, 1, 1], job.describe())
             self.assertEqual(self.entered(job, 1), 4, job.describe())
 
+    @few
+    def test_with_other_options(self):
+        """It is refused alone, before it is let in: the others are not stopped for it."""
+        def return_otherwise(job):
+            if len(job.lives[1]) == 1 and self.entered(job, 0) > 1:
+                job.start(1, environment={"LOCKSTEP_ALGORITHM": "direct"})
+        job = self.run_job({1: ["sums:5:KILL"]}, "1:3", workers=3, options=LONG, hooks=[return_otherwise])
+        self.assertEqual([lives[-1].status for lives in job.lives.values()], [0, 2, 0], job.describe())
+        self.assertRegex(job.lives[1][-1].last_error(), r"LOCKSTEP_ALGORITHM differs: .*'direct' on worker:1 \(rank 1\)")
+        for rank in (0, 2):
+            self.assertEqual(self.entered(job, rank), 2, job.describe())
+            self.assertEqual(job.lives[rank][0].result()["weights_sha256"], reference(3, *LONG)["weights_sha256"])
+
     def test_frozen_and_fenced(self):
         """It wakes when the others have gone on without it: it is told so, and comes in as another process."""
-        waker = Waker(3.5)
-        job = self.survive({2: ["sums:5:STOP"]}, options=("--epochs", "120" if SANITIZED else "800"), hooks=[waker])
-        self.assertEqual(waker.woken, 1)
+        def wake(job):
+            frozen = job.lives[2][0]
+            if not job.woken and self.entered(job, 0) > 1 and frozen.is_stopped():
+                frozen.wake()
+                job.woken.append(frozen)
+        job = self.survive({2: ["sums:5:STOP"]}, options=("--epochs", "120" if SANITIZED else "800"), hooks=[wake])
+        self.assertEqual(len(job.woken), 1)
         self.assertIn("went on without this process: it joins anew", job.lives[2][0].errors(), job.describe())
         self.assertEqual(self.entered(job, 0), 3, job.describe())
 
 
+class Heirs(Elastic):
+    """Those who are left are no quorum, and the tasks are started anew at once: where all are back, all go on."""
+
+    def come_back(self, killed, elastic, workers, **more):
+        settings = {"LOCKSTEP_REJOIN_TIMEOUT": "30", "LOCKSTEP_HEARTBEAT_LIMIT": "3", "LOCKSTEP_HEARTBEAT_INTERVAL": "0.2"}
+        job = self.survive({rank: ["sums:5:KILL"] for rank in killed}, elastic=elastic, workers=workers, restart=True,
+                           environment={**settings, **more.pop("environment", {})}, **more)
+        for rank in set(range(workers)) - set(killed):
+            self.assertEqual(len(job.lives[rank]), 1, job.describe())
+        return job
+
+    def test_the_chief_of_two(self):
+        self.come_back((0,), "1:2", 2)
+
+    @few
+    def test_the_chief_of_two_without_a_rejoin_timeout(self):
+        self.come_back((0,), "1:2", 2, environment={"LOCKSTEP_REJOIN_TIMEOUT": "0"})
+
+    def test_two_of_four(self):
+        self.come_back((0, 1), "2:4", 4)
+
+    @few
+    def test_over_grpc_and_with_tls(self):
+        self.come_back((0,), "1:2", 2, environment={"LOCKSTEP_TRANSPORT": "grpc"})
+        with tempfile.TemporaryDirectory(prefix="lockstep-elastic-test-") as folder:
+            subprocess.run([LOCKSTEP, "certs", folder, "--tasks", "worker:2"], check=True, capture_output=True, timeout=LIMIT)
+            self.come_back((0,), "1:2", 2, task_environment=lambda rank: {
+                "LOCKSTEP_TLS_CERTIFICATE": "%s/worker-%d.pem" % (folder, rank),
+                "LOCKSTEP_TLS_KEY": "%s/worker-%d.key" % (folder, rank), "LOCKSTEP_TLS_CA": folder + "/ca.pem"})
+
+    @few
+    def test_all_but_one(self):
+        self.come_back((1, 2, 3), "2:4", 4)
+        self.come_back((1, 2), "2:3", 3)
+
+    @few
+    def test_lost_again_in_the_recovery(self):
+        """The heir dies when it has accepted; so does the one that convenes."""
+        for at in ({0: ["sums:5:KILL", "accepted:1:KILL"], 1: ["sums:5:KILL"]},
+                   {0: ["sums:5:KILL"], 1: ["sums:5:KILL"], 2: ["propose:1:KILL"]}):
+            self.survive(at, elastic="2:4", restart=True, environment={"LOCKSTEP_REJOIN_TIMEOUT": "30", "LOCKSTEP_HEARTBEAT_LIMIT": "3"})
+
+    @few
+    def test_frozen_then_killed(self):
+        """It was given up as silent before it ended: its host answers, and says in the end that it has."""
+        killer = KillStopped(4.5)
+        job = self.survive({0: ["sums:5:STOP"]}, elastic="1:2", workers=2, restart=True, hooks=[killer], environment={
+            "LOCKSTEP_REJOIN_TIMEOUT": "30", "LOCKSTEP_HEARTBEAT_LIMIT": "3", "LOCKSTEP_HEARTBEAT_INTERVAL": "0.2"})
+        self.assertEqual((killer.killed, len(job.lives[1])), (1, 1), job.describe())
+
+    @few
+    def test_says_what_is_missing(self):
+        job = self.run_job({0: ["sums:5:KILL"]}, "1:2", workers=2, environment={"LOCKSTEP_REPORT_INTERVAL": "0.5"})
+        said, votes = job.lives[1][0].errors(), (
+            "votes: 1 of the 2 of the workers before are here, not most of them, nor half with worker:0; worker:0: it ended, "
+            "and is not started anew yet")
+        self.assertEqual(job.lives[1][0].status, 138, job.describe())
+        self.assertRegex(said, r"waiting for 1 of 2 workers since \d+ s, \d+ s left: worker:0 .*refused; and for " + votes)
+        self.assertIn("may not go on without 1 of 2 workers", job.lives[1][0].last_error())
+        self.assertIn("and for " + votes, job.lives[1][0].last_error())
+
+
+class KillStopped:
+    """A hook: kills whoever has stopped itself, after that many seconds."""
+
+    def __init__(self, seconds):
+        self.seconds, self.since, self.killed = seconds, None, 0
+
+    def __call__(self, job):
+        for life in job.now():
+            if life.status is not None or not life.is_stopped():
+                continue
+            self.since = self.since or time.monotonic()
+            if time.monotonic() > self.since + self.seconds:
+                life.kill()
+                self.killed += 1
+
+
 class FrozenGuest:
     """A hook: starts a lost rank anew when another one has entered that many generations, stops it as soon as it has reached
-    all, and ends it when they have gone on without it."""
+    all, and ends it when they have gone on without it. Where the others finish before they let it in, it is ended too."""
 
     def __init__(self, rank, host, entered=2):
         self.rank, self.host, self.entered = rank, host, entered
@@ -241,6 +377,8 @@ class FrozenGuest:
         elif self.frozen and not self.ended and len(host.notes("entered")) > self.entered:
             lives[1].kill()
             self.ended = True
+        elif self.frozen and host.status is not None and lives[1].status is None:
+            lives[1].kill()
 
 
 class Guest(Elastic):
@@ -250,7 +388,7 @@ class Guest(Elastic):
         it can be frozen before they do; where it was not, once more."""
         for _ in range(5):
             guest = FrozenGuest(1, host=0)
-            job = self.survive({1: ["sums:5:KILL"]}, elastic="1:2", workers=2, gone=(1,), options=LONG, hooks=[guest],
+            job = self.survive({1: ["sums:5:KILL"]}, elastic="1:2", workers=2, gone=(1,), options=("--epochs", "2500"), hooks=[guest],
                                environment={"LOCKSTEP_HEARTBEAT_LIMIT": "4", "LOCKSTEP_HEARTBEAT_INTERVAL": "1"})
             waits = [float(seconds) for seconds in re.findall(r"go on after ([\d.]+) s", job.lives[0][0].errors())]
             if guest.ended and len(waits) > 1:

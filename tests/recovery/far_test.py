@@ -9,7 +9,8 @@ import unittest
 
 from job import SANITIZED, Job, undisturbed
 
-FAR = {"LOCKSTEP_PLUGIN": os.environ.get("FAR_PLUGIN", "build/tests/far/lockstep-far.so"), "LOCKSTEP_DEVICES": "gpu:0"}
+FAR = {"LOCKSTEP_PLUGIN": os.environ.get("FAR_PLUGIN", "build/tests/far/lockstep-far.so"), "LOCKSTEP_DEVICES": "gpu:0",
+       "LOCKSTEP_LOG": "debug"}  # all workers say by what gradients are added
 EMULATED = os.environ.get("EMULATED_PLUGIN")  # where it is built
 HOST = {**FAR, "LOCKSTEP_FAR_NO_GROUP": "1"}
 reference = functools.lru_cache(undisturbed)

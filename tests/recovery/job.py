@@ -27,7 +27,7 @@ class Life:
     """One process of a task."""
 
     def __init__(self, rank, command, environment, folder, name):
-        self.rank = rank
+        self.rank, self.at = rank, environment.get("LOCKSTEP_TEST_AT", "")
         self.times_path = os.path.join(folder, name + ".times")
         self.out_path, self.err_path = os.path.join(folder, name + ".out"), os.path.join(folder, name + ".err")
         self.started = time.monotonic_ns()
@@ -79,7 +79,7 @@ class Job:
     for each life of the task in turn."""
 
     def __init__(self, workers=3, options=(), environment=None, at=None, task_environment=None, restart=True,
-                 program=WORKER, network=None):
+                 program=WORKER, network=None, elastic=False):
         self.network = network
         self.folder = tempfile.TemporaryDirectory(prefix="lockstep-recovery-")
         self.cluster = {"worker": network.addresses if network else
@@ -88,9 +88,10 @@ class Job:
         self.environment = environment_of({**(network.environment if network else {}), **(environment or {})})
         self.task_environment = task_environment or (lambda rank: {})
         self.at = {rank: list(points) for rank, points in (at or {}).items()}
-        self.restart = restart
+        self.restart, self.elastic = restart, elastic
         self.lives = {rank: [] for rank in range(workers)}
         self.late = []  # lives that came when all others had finished
+        self.woken = []  # lives that were stopped for a while
 
     def start(self, rank, command=None, environment=None):
         number = len(self.lives[rank])
@@ -117,12 +118,17 @@ class Job:
     def _is_lost(self, life):
         return life.status == -signal.SIGKILL and self.restart and life not in self.late
 
+    def _may_be_late(self, life):
+        """The others may have ended without it: they had all met at the end, or are elastic and go on without it."""
+        lives = self.lives[life.rank]
+        return len(lives) > 1 and not life.notes("entered") and (self.elastic or bool(lives[-2].notes("exit")))
+
     def _end_late(self):
-        """A task whose process was killed when all had met at the end is started anew for nobody."""
+        """A task whose process was killed when the others needed it no more is started anew for nobody."""
         running = [life for life in self.now() if life.status is None]
-        alone = running and all(life.status == 0 for life in self.now() if life not in running)
-        if not alone or not all(len(self.lives[life.rank]) > 1 and not life.notes("entered") and
-                                self.lives[life.rank][-2].notes("exit") for life in running):
+        alone = running and len(running) < len(self.lives) and \
+            all(life.status == 0 for life in self.now() if life not in running)
+        if not alone or not all(self._may_be_late(life) for life in running):
             return
         self.late += running
         for life in running:
@@ -161,12 +167,27 @@ class Job:
                     life.rank, number, life.process.pid, life.status, life.errors()[-3000:]))
         return "\n".join(parts)
 
+    def _ended_without(self, life):
+        """It slept while the others, who are elastic, finished."""
+        others = [other for other in self.now() if other is not life]
+        return self.elastic and life in self.woken and life.status == 138 and \
+            all(other.status == 0 or other in self.late for other in others)
+
+    def _faults_of_all(self, life, got, wanted, stay):
+        """Where nobody goes on without others: ranks are those of all who stay, and who was there all the time was told all."""
+        faults, who = [], "rank %d" % life.rank
+        if got["rank"] != stay.index(life.rank):
+            faults.append("%s says that it is rank %d" % (who, got["rank"]))
+        if len(self.lives[life.rank]) == 1 and got["told"] != wanted["told"]:
+            faults.append("%s was told of %d epochs, not %d" % (who, got["told"], wanted["told"]))
+        return faults
+
     def faults(self, wanted, gone=()):
         """What is not as in the undisturbed run; [] where all is well. gone: ranks that have been lost for good."""
         faults, stay = [], [rank for rank in self.lives if rank not in gone]
         for life in self.now():
             who = "rank %d" % life.rank
-            if life in self.late:
+            if life in self.late or self._ended_without(life):
                 continue
             if life.rank in gone:
                 if life.status != -signal.SIGKILL:
@@ -179,10 +200,10 @@ class Job:
             faults += ["%s: %s is %s, not %s" % (who, name, got[name], wanted[name])
                        for name in ("steps", "weights_sha256", "val_accuracy", "outputs")
                        if got.get(name) != wanted.get(name)]
-            if (got["rank"], got["pid"]) != (stay.index(life.rank), life.process.pid):
-                faults.append("%s says that it is rank %d, pid %d" % (who, got["rank"], got["pid"]))
-            if len(self.lives[life.rank]) == 1 and got["told"] != wanted["told"]:
-                faults.append("%s was told of %d epochs, not %d" % (who, got["told"], wanted["told"]))
+            if got["pid"] != life.process.pid:
+                faults.append("%s says that it is pid %d" % (who, got["pid"]))
+            if not self.elastic:
+                faults += self._faults_of_all(life, got, wanted, stay)
         if set(children_of(os.getpid())) - (self.network.children if self.network else set()):
             faults.append("children are left")
         return faults + ["/dev/shm has %s" % name for name in shared_files()]
@@ -221,6 +242,32 @@ class Killer:
             life.process.send_signal(self.number)
 
 
+class Inheritor:
+    """A hook: when a rank that was started anew has taken the state over, kills others that many seconds later; where it has
+    stopped itself by then, it is woken after that."""
+
+    def __init__(self, rank, others, seconds=0.0):
+        self.rank, self.others, self.seconds = rank, others, seconds
+        self.since = self.killed = None  # killed: nanoseconds of the monotonic clock
+        self.done = False
+
+    def _has_come(self, life):
+        return life.is_stopped() if "STOP" in life.at else life.notes("entered")
+
+    def __call__(self, job):
+        lives = job.lives[self.rank]
+        if self.done or len(lives) < 2 or lives[1].status is not None:
+            return
+        if self.since is None and self._has_come(lives[1]):
+            self.since = time.monotonic()
+        if self.since is None or time.monotonic() < self.since + self.seconds:
+            return
+        self.done, self.killed = True, time.monotonic_ns()
+        for rank in self.others:
+            job.lives[rank][-1].kill()
+        lives[1].wake()
+
+
 class Returner:
     """A hook: starts a lost rank anew when another one has entered that many generations. Where it comes when the others have
     finished, it would wait for them: it is ended."""
@@ -254,6 +301,7 @@ class Waker:
             since = self.seen.setdefault(life.process.pid, time.monotonic())
             if time.monotonic() > since + self.seconds:
                 life.wake()
+                job.woken.append(life)
                 self.woken += 1
                 del self.seen[life.process.pid]
 

@@ -2,34 +2,53 @@
  * --collectives the ranks have no strategy, only a communicator, and share by themselves how far they are. At its end
  * it prints one JSON object: rank, pid, steps, weights_sha256 (here the values themselves), val_accuracy and told: 0.
  *
- * usage: loop [--collectives] */
+ * With --evaluate it makes an iterator for an evaluation first, and makes that anew at the end of each epoch, between
+ * two commits; what the evaluations gave belongs to the state. --other-batch is the batch of that iterator. With
+ * --fits it fits a model before the loop and after it, whose weights it prints too.
+ *
+ * usage: loop [--collectives] [--steps N] [--refuse RANK] [--evaluate] [--other-batch N] [--fits] */
 #include <lockstep/lockstep.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "watch.h"
 
-enum { WIDTH = 5, EXAMPLES = 48, STEPS = 24 };
+enum { WIDTH = 5, EXAMPLES = 48, STEPS = 24 /* by default */ };
 
 struct loop {
     float features[EXAMPLES][WIDTH];
     int32_t labels[EXAMPLES];
     ls_strategy *strategy;
-    ls_dataset *data;
-    ls_iterator *iterator;
+    bool evaluates, fits;
+    int64_t other_batch;
+    double score;
+    ls_dataset *data, *shown;
+    ls_iterator *iterator, *evaluation;
     ls_variable *weights;
-    int64_t step;
+    ls_model *model;
+    char model_sha256[65]; /* "" without a model */
+    int64_t step, steps;   /* done, wanted */
+    int refuses;           /* the rank whose function returns UNAVAILABLE at step 5; -1: none */
 };
 
-static void print_end(int rank, int64_t steps, const float *values, int count) {
+static void print_end(int rank, int64_t steps, const float *values, int count, const char *more) {
     (void)printf("{\"rank\": %d, \"pid\": %d, \"steps\": %lld, \"weights_sha256\": \"", rank, (int)getpid(),
                  (long long)steps);
     for (int i = 0; i < count; i++) (void)printf("%a ", (double)values[i]);
-    (void)printf("\", \"val_accuracy\": 0, \"told\": 0}\n");
+    (void)printf("%s\", \"val_accuracy\": 0, \"told\": 0}\n", more);
 }
 
 /* ---- With a strategy -------------------------------------------------------------------------------------------- */
+
+/* Other examples than those of the training, two batches of them. */
+static ls_status open_evaluation(struct loop *loop) {
+    ls_status status = ls_dataset_arrays(&loop->features[EXAMPLES / 2][0], LS_SHAPE(WIDTH), loop->labels, EXAMPLES / 3,
+                                         2, LS_DATASET(.batch_size = loop->other_batch, .seed = 4), &loop->shown);
+    if (!status) status = ls_strategy_register(loop->strategy, "score", &loop->score, sizeof(loop->score));
+    return status ? status : ls_iterator_new(loop->strategy, loop->shown, &loop->evaluation);
+}
 
 static ls_status open_loop(struct loop *loop) {
     for (int i = 0; i < EXAMPLES; i++) {
@@ -37,9 +56,11 @@ static ls_status open_loop(struct loop *loop) {
         for (int j = 0; j < WIDTH; j++) loop->features[i][j] = (float)((i * 7 + j * 3) % 11) / 11.0F;
     }
     ls_status status = ls_multi_worker_mirrored_strategy_new(NULL, &loop->strategy);
+    ls_reached("opening");
     if (!status)
         status = ls_dataset_arrays(&loop->features[0][0], LS_SHAPE(WIDTH), loop->labels, EXAMPLES, 2,
                                    LS_DATASET(.batch_size = 8, .seed = 3), &loop->data);
+    if (!status && loop->evaluates) status = open_evaluation(loop);
     if (!status) status = ls_iterator_new(loop->strategy, loop->data, &loop->iterator);
     if (!status)
         status = ls_variable_new(loop->strategy, "weights", LS_VARIABLE(.shape = LS_SHAPE(WIDTH)), &loop->weights);
@@ -58,15 +79,45 @@ static ls_status train_replica(ls_replica *replica, void *context) {
         for (int j = 0; j < WIDTH; j++) gradient[j] += 2 * error * row[j] / (float)batch.global_rows;
     }
     ls_reached("gradient");
+    if (loop->step == 5 && ls_worker_rank(loop->strategy) == loop->refuses) return LS_UNAVAILABLE;
     if (!status) status = ls_replica_all_reduce(replica, LS_SUM, LS_FLOAT32, gradient, WIDTH);
     ls_reached("reduced");
     for (int j = 0; !status && j < WIDTH; j++) weights[j] -= 0.1F * gradient[j];
     return status;
 }
 
+/* Of each batch, how wrong the model is. */
+static ls_status evaluate_replica(ls_replica *replica, void *context) {
+    struct loop *loop = context;
+    const float *weights = ls_variable_data(loop->weights, replica);
+    float wrong = 0;
+    ls_batch batch;
+    ls_status status = ls_iterator_batch(loop->evaluation, replica, &batch);
+    for (int64_t i = 0; !status && i < batch.rows; i++) {
+        float error = -(float)batch.labels[i];
+        for (int j = 0; j < WIDTH; j++) error += batch.features[i * WIDTH + j] * weights[j];
+        wrong += error * error;
+    }
+    ls_reached("evaluating");
+    if (!status) status = ls_replica_all_reduce(replica, LS_SUM, LS_FLOAT32, &wrong, 1);
+    if (!status && !ls_replica_local_id(replica)) loop->score += (double)wrong;
+    return status;
+}
+
+static ls_status evaluate(struct loop *loop) {
+    bool end = false;
+    ls_iterator_free(loop->evaluation);
+    loop->evaluation = NULL;
+    ls_status status = ls_iterator_new(loop->strategy, loop->shown, &loop->evaluation);
+    while (!status && !(status = ls_iterator_next(loop->evaluation, &end)) && !end)
+        status = ls_strategy_run(loop->strategy, evaluate_replica, loop);
+    return status;
+}
+
 static ls_status train_step(struct loop *loop) {
     bool end = false;
     ls_status status = ls_iterator_next(loop->iterator, &end);
+    if (!status && end && loop->evaluates) status = evaluate(loop);
     if (!status && end) status = ls_iterator_next(loop->iterator, &end);
     if (!status) status = ls_strategy_run(loop->strategy, train_replica, loop);
     if (status) return status;
@@ -76,26 +127,42 @@ static ls_status train_step(struct loop *loop) {
     return status;
 }
 
-static ls_status train(struct loop *loop) {
-    ls_status status;
-    do {
-        status = ls_strategy_restore(loop->strategy);
-        while (!status && loop->step < STEPS) status = train_step(loop);
-    } while (status && ls_strategy_recover(loop->strategy, &status));
-    return status;
+static ls_status fit(struct loop *loop) {
+    ls_status status = ls_model_fit(loop->model, loop->data, LS_FIT(.epochs = 2, .verbose = -1), NULL);
+    return status ? status : ls_model_weights_sha256(loop->model, loop->model_sha256);
 }
 
-static int run_strategy(void) {
-    static struct loop loop;
-    float weights[WIDTH];
-    ls_status status = open_loop(&loop);
-    if (!status) status = train(&loop);
-    if (!status) status = ls_variable_read(loop.weights, weights);
-    int rank = loop.strategy ? ls_worker_rank(loop.strategy) : -1;
-    ls_iterator_free(loop.iterator);
-    ls_dataset_free(loop.data);
-    status = ls_strategy_close(loop.strategy, status);
-    if (!status) print_end(rank, loop.step, weights, WIDTH);
+static ls_status open_model(struct loop *loop) {
+    ls_status status = ls_model_new(loop->strategy, LS_LAYERS(ls_dense(2)), &loop->model);
+    if (!status)
+        status = ls_model_compile(loop->model, ls_sgd(0.1F, .momentum = 0.9F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    return status ? status : fit(loop);
+}
+
+static ls_status train(struct loop *loop) {
+    ls_status status = loop->fits ? open_model(loop) : LS_OK;
+    if (status) return status;
+    do {
+        status = ls_strategy_restore(loop->strategy);
+        while (!status && loop->step < loop->steps) status = train_step(loop);
+    } while (status && ls_strategy_recover(loop->strategy, &status));
+    return status || !loop->fits ? status : fit(loop);
+}
+
+static int run_strategy(struct loop *loop) {
+    float values[WIDTH + 1];
+    ls_status status = open_loop(loop);
+    if (!status) status = train(loop);
+    if (!status) status = ls_variable_read(loop->weights, values);
+    int rank = loop->strategy ? ls_worker_rank(loop->strategy) : -1;
+    ls_model_free(loop->model);
+    ls_iterator_free(loop->iterator);
+    ls_iterator_free(loop->evaluation);
+    ls_dataset_free(loop->data);
+    ls_dataset_free(loop->shown);
+    status = ls_strategy_close(loop->strategy, status);
+    values[WIDTH] = (float)loop->score;
+    if (!status) print_end(rank, loop->step, values, WIDTH + loop->evaluates, loop->model_sha256);
     return ls_exit(status);
 }
 
@@ -126,7 +193,7 @@ static ls_status add(ls_communicator *communicator, int64_t *step, double *sum) 
     return LS_OK;
 }
 
-static int run_collectives(void) {
+static int run_collectives(int64_t steps) {
     ls_communicator *communicator = NULL;
     int64_t step = 0;
     double sum = 0;
@@ -134,19 +201,35 @@ static int run_collectives(void) {
     if (!status) {
         do {
             status = share(communicator, &step, &sum);
-            while (!status && step < STEPS) status = add(communicator, &step, &sum);
+            while (!status && step < steps) status = add(communicator, &step, &sum);
             if (!status) status = ls_barrier(communicator, "end");
         } while (status && ls_communicator_recover(communicator, &status));
     }
     int rank = communicator ? ls_rank(communicator) : -1;
     status = ls_communicator_close(communicator, status);
     float end = (float)sum;
-    if (!status) print_end(rank, step, &end, 1);
+    if (!status) print_end(rank, step, &end, 1, "");
     return ls_exit(status);
 }
 
 int main(int count, char **arguments) {
-    bool collectives = count == 2 && strcmp(arguments[1], "--collectives") == 0;
-    if (count > 1 + collectives || watch_read()) return 2;
-    return collectives ? run_collectives() : run_strategy();
+    static struct loop loop = {.steps = STEPS, .refuses = -1, .other_batch = 8};
+    bool collectives = false;
+    for (int i = 1; i < count; i++)
+        if (strcmp(arguments[i], "--collectives") == 0)
+            collectives = true;
+        else if (strcmp(arguments[i], "--evaluate") == 0)
+            loop.evaluates = true;
+        else if (strcmp(arguments[i], "--fits") == 0)
+            loop.fits = true;
+        else if (strcmp(arguments[i], "--steps") == 0 && i + 1 < count)
+            loop.steps = atoll(arguments[++i]);
+        else if (strcmp(arguments[i], "--refuse") == 0 && i + 1 < count)
+            loop.refuses = atoi(arguments[++i]);
+        else if (strcmp(arguments[i], "--other-batch") == 0 && i + 1 < count)
+            loop.other_batch = atoll(arguments[++i]);
+        else
+            return 2;
+    if (watch_read()) return 2;
+    return collectives ? run_collectives(loop.steps) : run_strategy(&loop);
 }

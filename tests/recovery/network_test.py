@@ -86,7 +86,7 @@ class Lossy(Hosts):
 
 class Slow(Base):
     def test_is_told_and_not_lost(self):
-        options = ("--units", "128", "--batch", "960", "--limit", "3840", "--epochs", "2" if SANITIZED else "10")
+        options = ("--units", "128", "--batch", "960", "--limit", "3840", "--epochs", "6" if SANITIZED else "10")
         slower, top = Slower(1, times=10, period=0.05), Top(1)
         job = self.run_job(options=options, hooks=[slower, top])
         top.end()

@@ -19,6 +19,7 @@ POINTS = {
     "entered": Point(False, True, False),
     "broadcast": Point(False, False, False),
     "checkpoint_read": Point(False, False, False),
+    "resumed": Point(False, False, False),
     "exchange": Point(True, False, False),
     "gathered": Point(True, False, False),
     "bucket": Point(True, False, False),
@@ -29,8 +30,20 @@ POINTS = {
     "evaluate": Point(False, False, False),
     "verify": Point(False, False, False),
     "checkpoint": Point(False, False, True),
+    "checkpoint_write": Point(False, False, True),
     "exit": Point(False, False, False),
 }
+
+
+# of a custom loop, and of collectives alone (loop.c): the program's own points, and those of the library that it comes to
+LOOP_POINTS = {
+    **{name: what for name, what in POINTS.items() if what.recovers or name == "exit"},
+    "gradient": Point(True, False, False),
+    "reduced": Point(True, False, False),
+    "step": Point(True, False, False),
+}
+BARE_POINTS = {name: what for name, what in LOOP_POINTS.items() if name not in ("reduced", "exit")}
+WITH_OPTIONS = ("exchange", "gathered")  # reached by synchronized batch normalization, by accumulation
 
 
 def in_sources():
@@ -44,6 +57,6 @@ def in_sources():
     return sorted(names)
 
 
-def moment(point, times):
+def moment(point, times, points=POINTS):
     """LOCKSTEP_TEST_AT for it: the first time, or the times-th where there are so many."""
-    return "%s:%d:KILL" % (point, times if POINTS[point].again else 1)
+    return "%s:%d:KILL" % (point, times if points[point].again else 1)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Recovery in place: a worker is lost at each named point and started anew; the others keep their processes, and all end
 with the bits of the undisturbed training. The long form is scripts/chaos."""
+import fcntl
 import functools
 import os
 import random
@@ -11,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from job import LIMIT, SANITIZED, FreezeAll, Job, Killer, Waker, undisturbed
+from job import LIMIT, SANITIZED, FreezeAll, Inheritor, Job, Killer, Waker, undisturbed
 from points import POINTS, in_sources, moment
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
@@ -70,11 +71,25 @@ class Points(Base):
         for rank, point in ((0, "committed:3:KILL"), (2, "sums:11:KILL"))[:1 if SANITIZED else 2]:
             self.survive({rank: [point]}, options=options)
 
+    def test_of_a_regression(self):
+        """Targets that are numbers, and weights: in a step, in validation, in predict."""
+        options = ("--numbers",)
+        self.assertNotEqual(reference(3, *options)["weights_sha256"], reference(3)["weights_sha256"])
+        for rank, point in ((0, "sums:5:KILL"), (1, "evaluate:1:KILL"), (2, "predict:2:KILL"))[:1 if SANITIZED else 3]:
+            self.survive({rank: [point]}, options=options)
+
     @few
     def test_in_a_second_fit(self):
         """Who comes back has the first one's result at once."""
         for rank, point in ((0, "sums:21:KILL"), (1, "committed:17:KILL")):
             self.survive({rank: [point]}, options=("--fits", "2"))
+
+    def test_of_two_models(self):
+        """Trained in turn with one strategy: in the fit of either, in a prediction, and of two workers at once."""
+        options = ("--two", "--fits", "2", "--epochs", "1")
+        for at in ({0: ["sums:3:KILL"]}, {1: ["sums:11:KILL"]}, {2: ["committed:20:KILL"]}, {0: ["predict:6:KILL"]},
+                   {0: ["sums:27:KILL"], 2: ["sums:27:KILL"]}, {1: ["exit:1:KILL"]})[:2 if SANITIZED else 6]:
+            self.survive(at, options=options)
 
     @few
     def test_in_predict(self):
@@ -147,9 +162,44 @@ class Loops(Base):
             self.lose({rank: [point]})
 
     @few
+    def test_before_its_first_commit(self):
+        """Where nobody has a state yet: iterators and variables are made without the others."""
+        wanted = undisturbed(3, "--evaluate", program=LOOP)
+        for at in ({1: ["opening:1:KILL"]}, {0: ["opening:1:KILL"], 2: ["opening:1:KILL"]}):
+            self.lose(at, "--evaluate", wanted=wanted)
+
+    @few
     def test_two_of_a_custom_loop(self):
         self.lose({0: ["reduced:7:KILL"], 2: ["reduced:7:KILL"]})
         self.lose({1: ["gradient:3:KILL", "state:1:KILL"]})
+
+    def test_with_an_evaluation(self):
+        """Whose iterator is made anew between two commits: each iterator has its own position again, whoever is lost, before
+        the commit that comes next or after it, and where a process is started anew."""
+        wanted = undisturbed(3, "--evaluate", program=LOOP)
+        for at in ({0: ["evaluating:3:KILL"]}, {1: ["gradient:8:KILL"]}, {2: ["gradient:16:KILL"]},
+                   {0: ["evaluating:2:KILL"], 2: ["step:9:KILL"]})[:2 if SANITIZED else 4]:
+            self.lose(at, "--evaluate", wanted=wanted)
+
+    def test_between_two_fits(self):
+        """In the first fit, in the loop and in the second: a process has the state of all three."""
+        wanted = undisturbed(3, "--fits", program=LOOP)
+        for at in ({0: ["committed:5:KILL"]}, {1: ["reduced:9:KILL"]}, {2: ["sums:15:KILL"]},
+                   {0: ["gradient:3:KILL"], 1: ["sums:18:KILL"]}, {1: ["step:2:KILL", "committed:4:KILL"]},
+                   {0: ["exit:1:KILL"]})[:2 if SANITIZED else 6]:
+            self.lose(at, "--fits", wanted=wanted)
+
+    def test_with_another_evaluation(self):
+        job = Job(3, ("--evaluate",), at={1: ["gradient:4:KILL"]}, restart=False, program=LOOP)
+        self.addCleanup(job.folder.cleanup)
+
+        def start_other(job):
+            if job.lives[1][0].status is not None and len(job.lives[1]) == 1:
+                job.start(1, [LOOP, "--evaluate", "--other-batch", "16"])
+        job.start_all().finish([start_other])
+        for life in job.now():
+            self.assertIn(life.status, (2, 138), job.describe())
+            self.assertRegex(life.last_error(), "iterator 1 batch_size differs: '8'.*'16' on rank 1", job.describe())
 
     def test_collectives(self):
         wanted = {"steps": 24, "weights_sha256": "0x1.c2p+10 ", "val_accuracy": 0, "told": 0}  # 6 x (1 + ... + 24)
@@ -187,6 +237,37 @@ class Several(Base):
         self.assertEqual(os.listdir(self.folder), [])
 
 
+class Inherited(Base):
+    """Others are lost when one that was started anew has just taken the state over, and has done nothing with it yet."""
+
+    def lose(self, workers, others, at="resumed:1:STOP", options=(), seconds=0.0, wanted=()):
+        hook = Inheritor(1, others, seconds)
+        job = self.survive({1: ["sums:5:KILL", at]}, workers, options, wanted=wanted, hooks=[hook])
+        self.assertIsNotNone(hook.killed, job.describe())
+        self.assertEqual([len(job.lives[rank]) for rank in others], [2] * len(others), job.describe())
+        self.assertIn("took the state", job.lives[1][1].errors())
+        return job
+
+    def test_in_its_fit(self):
+        for workers, others in ((2, (0,)), (3, (0,)), (3, (0, 2)))[:1 if SANITIZED else 3]:
+            self.lose(workers, others)
+
+    @few
+    def test_with_a_checkpoint(self):
+        """Which nobody goes back to: the one that came back has the newer state."""
+        options = ("--checkpoint", self.folder, "--checkpoint-steps", "3")
+        for workers, others in ((2, (0,)), (3, (0, 2))):
+            job = self.lose(workers, others, options=options)
+            self.assertNotIn("training goes on after step", job.lives[0][1].errors())
+            self.assertEqual(os.listdir(self.folder), [])
+
+    @few
+    def test_before_its_fit(self):
+        """While its program opens the data."""
+        for workers, others in ((2, (0,)), (3, (2,)), (3, (0, 2))):
+            self.lose(workers, others, at="", options=("--pause", "600"), seconds=0.2)
+
+
 class Frozen(Base):
     ENVIRONMENT = {"LOCKSTEP_HEARTBEAT_LIMIT": "1", "LOCKSTEP_HEARTBEAT_INTERVAL": "0.1"}
 
@@ -217,8 +298,8 @@ class Frozen(Base):
         environment = {"LOCKSTEP_COLLECTIVE_TIMEOUT": "3", "LOCKSTEP_HEARTBEAT_LIMIT": "60"}
         job = self.survive({2: ["state:2:STOP"], 1: ["sums:5:KILL"]}, environment=environment, hooks=[waker])
         self.assertEqual(waker.woken, 1)
-        generations = re.findall(r"generation (\d+): all 3 workers are there after ([\d.]+) s", job.lives[0][0].errors())
-        self.assertGreater(float(generations[-1][1]), 3, job.describe())
+        generations = re.findall(r"all 3 workers are there after ([\d.]+) s \(generation (\d+):", job.lives[0][0].errors())
+        self.assertGreater(float(generations[-1][0]), 3, job.describe())
 
     def test_all_at_once(self):
         """As when a laptop's lid closes, or a host's virtual machines are all stopped: nobody was there to lose anybody."""
@@ -260,6 +341,122 @@ class Nobody(Base):
     def test_is_waited_for(self):
         for life in self.lose("0", 5):
             self.assertNotIn("REJOIN", life.errors())
+
+
+class Stranger:
+    """A hook: when the first task is lost, another job takes the checkpoint folder before that task is started anew, and ends
+    when it has committed some steps."""
+
+    def __init__(self, folder, steps):
+        self.path, self.steps, self.lock, self.taken = os.path.join(folder, ".lock"), steps, None, False
+
+    def __call__(self, job):
+        lives = job.lives[0]
+        if not self.taken and lives[0].status is not None:
+            self.lock = open(self.path, "r+", encoding="ascii")
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.lock.write("pid 4711 on elsewhere job 00000000deadbeef\n")
+            self.lock.truncate()
+            self.lock.flush()
+            self.taken = True
+            job.start(0)
+        if self.lock and len(lives) > 1 and len(lives[1].notes("committed")) >= self.steps:
+            os.unlink(self.path)
+            self.lock.close()
+            self.lock = None
+
+
+class Folder(Base):
+    """What happens to the folder of checkpoints while somebody is lost."""
+
+    def test_another_job_takes_it(self):
+        """The training, whose state is in the others' memory, goes on, and keeps its checkpoints as soon as it can."""
+        options = ("--checkpoint", self.folder, "--checkpoint-steps", "2", "--epochs", "40")
+        stranger = Stranger(self.folder, 20)
+        job = Job(2, options, at={0: ["committed:9:KILL"]}, restart=False)
+        self.addCleanup(job.folder.cleanup)
+        job.start_all().finish([stranger])
+        self.assertTrue(stranger.taken and not stranger.lock)
+        self.check(job, ("--epochs", "40"))
+        said = job.lives[0][1].errors()
+        self.assertIn("in use by another job, process 4711 on elsewhere", said)
+        self.assertIn("training goes on without a new checkpoint", said)
+        self.assertIn("checkpoints are written to '%s' again" % self.folder, said)
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+class Settled(Base):
+    """A checkpoint is published when every worker has committed its step, so that no step has two."""
+
+    def test_one_that_has_not_committed(self):
+        """Rank 1 has given its gradients of the third step and stops before it commits; the chief has."""
+        seen = []
+
+        def look(job):
+            life = job.lives[1][0]
+            if life.status is None and life.is_stopped() and not seen:
+                deadline = time.monotonic() + 5
+                while len(job.lives[0][0].notes("committed")) < 3 and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                time.sleep(0.3)
+                seen.append([name for name in os.listdir(self.folder) if name.startswith("checkpoint-")])
+                life.wake()
+        options = ("--checkpoint", self.folder, "--checkpoint-steps", "3")
+        job = self.run_job({1: ["commit:3:STOP"]}, 2, options, hooks=[look])
+        self.assertEqual(seen, [[]], job.describe())
+        self.assertGreater(len(job.lives[0][0].notes("checkpoint_write")), 0, job.describe())
+        self.check(job)
+
+
+class SlowDisk(Base):
+    """The chief's writes take 1.8 s each."""
+
+    def stop(self, seconds, **more):
+        options = ("--checkpoint", self.folder, "--checkpoint-steps", "1", "--stop", "3")
+        return self.run_job({0: ["checkpoint_write:1:SLOW"]}, 2, options, environment={
+            "LOCKSTEP_COLLECTIVE_TIMEOUT": seconds}, restart=False, **more)
+
+    def test_all_wait_for_it(self):
+        """Two are to be written when all stop: the first step's, and the last one's (a wait may have asked for the stop before
+        the step did)."""
+        job = self.stop("3")
+        for life in job.now():
+            self.assertEqual(life.status, 143, job.describe())
+            self.assertRegex(life.last_error(), "stopped after step [23],.* its checkpoint is in '%s'" % self.folder)
+        step = int(re.search(r"stopped after step (\d+)", job.lives[0][0].last_error()).group(1))
+        self.assertIn("checkpoint-%012d.safetensors" % step, os.listdir(self.folder))
+
+    def test_it_does_not_answer(self):
+        job = self.stop("1.2")
+        for life in job.now():
+            self.assertEqual(life.status, 138, job.describe())
+            self.assertRegex(life.last_error(), r"the checkpoint of step [123] is still being written to '%s' after "
+                                                r"LOCKSTEP_COLLECTIVE_TIMEOUT \(1.2 s\)" % self.folder)
+
+
+class Refused(Base):
+    """A function of the user's returns UNAVAILABLE, as a store that is far away may: that is no loss, and so the training's
+    end, with the function's status and words on its worker and ABORTED on the others."""
+
+    def refuse(self, pattern, *options, **more):
+        with self.subTest(options=options):
+            job = self.run_job(options=options, **more)
+            self.assertEqual({life.status for life in job.now()}, {138}, job.describe())
+            said = [life.last_error() for life in job.now()]
+            self.assertTrue([line for line in said if re.search("error: UNAVAILABLE: .*" + pattern, line)], job.describe())
+            for life in job.now():
+                self.assertRegex(life.last_error(), pattern, job.describe())
+                self.assertNotRegex(life.errors(), "generation 2|LOCKSTEP_REJOIN_TIMEOUT|for it to come back")
+
+    def test_by_a_map_function(self):
+        for options in ((), ("--pipeline",)):
+            self.refuse("epoch 1, step .*the map function failed at example 5: UNAVAILABLE", "--refuse", "map", *options)
+
+    def test_by_on_epoch(self):
+        self.refuse("on_epoch after epoch 1: it returned UNAVAILABLE", "--refuse", "epoch")
+
+    def test_by_a_replica(self):
+        self.refuse("replica 1: its function returned UNAVAILABLE", "--refuse", "1", program=LOOP)
 
 
 class Different(Base):

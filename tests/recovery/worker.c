@@ -1,29 +1,40 @@
 /* One worker of a small training that a test hurts (watch.h). At its end it prints one JSON object: rank, pid, steps,
  * weights_sha256, val_accuracy, a number made of all outputs of predict, and how often it was told of an epoch's end.
  *
- * usage: worker [--epochs N] [--batch N] [--limit N] [--units N] [--checkpoint FOLDER] [--checkpoint-steps N] */
+ * usage: worker [--epochs N] [--batch N] [--limit N] [--units N] [--checkpoint FOLDER] [--checkpoint-steps N]
+ *               [--pause MILLISECONDS] [--share N] [--evaluations N] [--predictions N] [--refuse map|epoch] [--stop
+ * STEP] [--numbers] [--two]
+ *
+ * With --two a second model is trained for an epoch after each fit of the first, and both have their part in digest and
+ * outputs. */
 #include <getopt.h>
 #include <lockstep/lockstep.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "watch.h"
 
 struct worker {
     int epochs, units, told, accumulate;
-    int64_t batch, limit;
+    int64_t batch, limit, share; /* share: of a replica, in place of batch */
+    int pause;                   /* milliseconds between the strategy and all else, as if data were read */
     ls_checkpoint_options checkpoint;
-    int fits;
-    bool synchronized; /* its batch normalization */
-    bool half;         /* in float16, with steps so large that gradients overflow now and then */
-    bool pipeline;     /* a shuffle buffer, random stages, threads that read ahead */
+    int stop, asked;                    /* asks that all stop before step number stop, 0: never */
+    int fits, evaluations, predictions; /* how often; evaluations and predictions come after the last fit */
+    bool synchronized;                  /* its batch normalization */
+    bool half;                          /* in float16, with steps so large that gradients overflow now and then */
+    bool numbers;                       /* a regression of weighted examples, with Huber's loss */
+    bool pipeline;                      /* a shuffle buffer, random stages, threads that read ahead */
+    const char *refuse;                 /* which function of the user's returns UNAVAILABLE: "map" or "epoch" */
     ls_strategy *strategy;
     ls_dataset *data, *validation, *shown; /* shown: to predict */
-    ls_model *model;
+    ls_model *model, *second;              /* second: NULL without --two */
+    bool two;
     ls_result fitted, evaluated;
     uint64_t outputs; /* FNV-1a of all outputs so far */
-    char digest[65];
+    char digest[65], second_digest[65];
 };
 
 /* ---- The training ----------------------------------------------------------------------------------------------- */
@@ -35,8 +46,34 @@ static ls_status count_epoch(void *context, int epoch, const ls_result *result) 
     (void)epoch;
     (void)result;
     worker->told++;
+    if (worker->refuse && !strcmp(worker->refuse, "epoch") && !epoch) return LS_UNAVAILABLE;
     ls_status status = ls_model_learning_rate(worker->model, &rate);
     return status ? status : ls_model_set_learning_rate(worker->model, 0.75F * rate);
+}
+
+/* Of a store far away, say. */
+static ls_status read_far(void *context, const ls_map_call *call) {
+    (void)context;
+    size_t count = 1;
+    for (int i = 0; i < call->shape.rank; i++) count *= (size_t)call->shape.dims[i];
+    memcpy(call->output, call->input, count * sizeof(float));
+    return call->example == 5 ? LS_UNAVAILABLE : LS_OK;
+}
+
+enum { NUMBERS = 512, WIDTH = 12, OUTPUTS = 10 };
+
+/* Targets that follow from the features, and weights: count of them, from memory that all datasets share. */
+static ls_status open_numbers(int64_t count, const ls_dataset_options *options, ls_dataset **data) {
+    static float features[NUMBERS][WIDTH], targets[NUMBERS][OUTPUTS], weights[NUMBERS];
+    for (int i = 0; i < NUMBERS; i++) {
+        for (int j = 0; j < WIDTH; j++) features[i][j] = (float)((i * 7 + j * 5) % 23) / 23;
+        for (int j = 0; j < OUTPUTS; j++) targets[i][j] = 3 * features[i][j] - features[i][j + 2];
+        weights[i] = (float)(i % 4) / 2;
+    }
+    return ls_dataset_from_arrays(LS_ARRAYS(.count = count, .features = &features[0][0], .shape = LS_SHAPE(WIDTH),
+                                            .targets = &targets[0][0], .target_shape = LS_SHAPE(OUTPUTS),
+                                            .sample_weights = weights),
+                                  options, data);
 }
 
 static ls_status open_data(struct worker *worker) {
@@ -46,17 +83,29 @@ static ls_status open_data(struct worker *worker) {
     piped.maps = LS_MAPS(ls_random_flip(), ls_random_crop(28, 28, 3), ls_random_brightness(0.2F));
     piped.workers = 2;
     piped.prefetch = 4;
-    return ls_dataset_digits(worker->pipeline ? &piped : &plain, &worker->data);
+    const ls_dataset_options *options = worker->pipeline ? &piped : &plain;
+    ls_dataset_options far = *options;
+    far.maps = LS_MAPS(ls_map_function(read_far, NULL));
+    if (worker->numbers) return open_numbers(worker->limit, options, &worker->data);
+    bool refuses = worker->refuse && !strcmp(worker->refuse, "map");
+    return ls_dataset_digits(refuses ? &far : options, &worker->data);
+}
+
+static ls_status open_other(const struct worker *worker, const ls_dataset_options *options, ls_dataset **data) {
+    return worker->numbers ? open_numbers(100, options, data) : ls_dataset_digits(options, data);
 }
 
 static ls_status open_all(struct worker *worker) {
     ls_status status = ls_multi_worker_mirrored_strategy_new(NULL, &worker->strategy);
+    if (!status && worker->share) worker->batch = worker->share * ls_num_replicas_in_sync(worker->strategy);
+    (void)usleep((useconds_t)worker->pause * 1000);
     if (!status) status = open_data(worker);
     if (!status)
-        status = ls_dataset_digits(LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST),
-                                   &worker->validation);
+        status = open_other(worker, LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST),
+                            &worker->validation);
     if (!status)
-        status = ls_dataset_digits(
+        status = open_other(
+            worker,
             LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST, .shuffle = LS_SHUFFLE_NEVER),
             &worker->shown);
     if (!status)
@@ -68,21 +117,36 @@ static ls_status open_all(struct worker *worker) {
     if (status) return status;
     return ls_model_compile_with(worker->model,
                                  ls_adam(worker->half ? 10 : 0.001f, .gradient_accumulation_steps = worker->accumulate),
-                                 LS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                                 worker->numbers ? LS_HUBER : LS_SPARSE_CATEGORICAL_CROSSENTROPY,
                                  LS_COMPILE(.precision = worker->half ? LS_MIXED_FLOAT16 : LS_PRECISION_FLOAT32));
+}
+
+/* Of another kind than the first. */
+static ls_status open_second(struct worker *worker) {
+    ls_status status =
+        ls_model_new(worker->strategy, LS_LAYERS(ls_dense(worker->units / 2, LS_RELU), ls_dense(10)), &worker->second);
+    return status
+               ? status
+               : ls_model_compile(worker->second, ls_sgd(0.02F, .momentum = 0.9F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+}
+
+static ls_request ask_to_stop(void *context) {
+    struct worker *worker = context;
+    return worker->stop && ++worker->asked >= worker->stop ? LS_STOP : LS_GO_ON;
 }
 
 static ls_status fit(struct worker *worker) {
     const ls_fit_options *options =
         LS_FIT(.epochs = worker->epochs, .validation_data = worker->validation, .verbose = -1, .on_epoch = count_epoch,
-               .context = worker, .checkpoint = worker->checkpoint.folder ? &worker->checkpoint : NULL);
+               .request = ask_to_stop, .context = worker,
+               .checkpoint = worker->checkpoint.folder ? &worker->checkpoint : NULL);
     return ls_model_fit(worker->model, worker->data, options, &worker->fitted);
 }
 
-static ls_status predict(struct worker *worker) {
+static ls_status predict(struct worker *worker, ls_model *model) {
     float *outputs = NULL;
     ls_shape shape;
-    ls_status status = ls_model_predict(worker->model, worker->shown, &outputs, &shape);
+    ls_status status = ls_model_predict(model, worker->shown, &outputs, &shape);
     if (status) return status;
     const unsigned char *bytes = (const unsigned char *)outputs;
     size_t size = (size_t)(shape.dims[0] * shape.dims[1]) * sizeof(float);
@@ -91,36 +155,50 @@ static ls_status predict(struct worker *worker) {
     return LS_OK;
 }
 
+static ls_status train_second(struct worker *worker) {
+    ls_result result;
+    ls_status status = ls_model_fit(worker->second, worker->data, LS_FIT(.epochs = 1, .verbose = -1), &result);
+    return status ? status : predict(worker, worker->second);
+}
+
 static ls_status train(struct worker *worker) {
     ls_status status = open_all(worker);
+    if (!status && worker->two) status = open_second(worker);
     for (int i = 0; !status && i < worker->fits; i++) {
         status = fit(worker);
-        if (!status) status = predict(worker);
+        if (!status) status = predict(worker, worker->model);
+        if (!status && worker->two) status = train_second(worker);
     }
-    if (!status) status = ls_model_evaluate(worker->model, worker->validation, &worker->evaluated);
+    for (int i = 0; !status && i < worker->predictions; i++) status = predict(worker, worker->model);
+    for (int i = 0; !status && i < worker->evaluations; i++)
+        status = ls_model_evaluate(worker->model, worker->validation, &worker->evaluated);
+    if (!status && worker->two) status = ls_model_weights_sha256(worker->second, worker->second_digest);
     return status ? status : ls_model_weights_sha256(worker->model, worker->digest);
 }
 
 static int finish(struct worker *worker, ls_status status) {
     int rank = worker->strategy ? ls_worker_rank(worker->strategy) : -1;
     ls_model_free(worker->model);
+    ls_model_free(worker->second);
     ls_dataset_free(worker->data);
     ls_dataset_free(worker->validation);
     ls_dataset_free(worker->shown);
     status = ls_strategy_close(worker->strategy, status);
     if (!status)
         (void)printf(
-            "{\"rank\": %d, \"pid\": %d, \"steps\": %lld, \"weights_sha256\": \"%s\", \"val_accuracy\": %.17g, "
+            "{\"rank\": %d, \"pid\": %d, \"steps\": %lld, \"weights_sha256\": \"%s%s\", \"val_accuracy\": %.17g, "
             "\"outputs\": \"%016llx\", \"told\": %d, \"skipped_steps\": %lld, \"loss_scale\": %g}\n",
-            rank, (int)getpid(), (long long)worker->fitted.steps, worker->digest, worker->evaluated.accuracy,
-            (unsigned long long)worker->outputs, worker->told, (long long)worker->fitted.skipped_steps,
-            worker->fitted.loss_scale);
+            rank, (int)getpid(), (long long)worker->fitted.steps, worker->digest, worker->second_digest,
+            worker->numbers ? worker->evaluated.loss : worker->evaluated.accuracy, (unsigned long long)worker->outputs,
+            worker->told, (long long)worker->fitted.skipped_steps, worker->fitted.loss_scale);
     return ls_exit(status);
 }
 
 static bool read_options(struct worker *worker, int count, char **arguments) {
     static const struct option options[] = {{"epochs", required_argument, NULL, 'e'},
                                             {"fits", required_argument, NULL, 'f'},
+                                            {"evaluations", required_argument, NULL, 'E'},
+                                            {"predictions", required_argument, NULL, 'P'},
                                             {"batch", required_argument, NULL, 'b'},
                                             {"limit", required_argument, NULL, 'l'},
                                             {"units", required_argument, NULL, 'u'},
@@ -129,20 +207,34 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
                                             {"accumulate", required_argument, NULL, 'a'},
                                             {"half", no_argument, NULL, 'h'},
                                             {"synchronized", no_argument, NULL, 'y'},
+                                            {"refuse", required_argument, NULL, 'x'},
+                                            {"stop", required_argument, NULL, 't'},
                                             {"pipeline", no_argument, NULL, 'p'},
+                                            {"numbers", no_argument, NULL, 'n'},
+                                            {"two", no_argument, NULL, '2'},
+                                            {"pause", required_argument, NULL, 'w'},
+                                            {"share", required_argument, NULL, 'r'},
                                             {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(count, arguments, "", options, NULL)) != -1) {
         if (option == '?') return false;
+        if (option == '2') worker->two = true;
         if (option == 'a') worker->accumulate = atoi(optarg);
         if (option == 'c') worker->checkpoint.folder = optarg;
         if (option == 'e') worker->epochs = atoi(optarg);
+        if (option == 'E') worker->evaluations = atoi(optarg);
+        if (option == 'P') worker->predictions = atoi(optarg);
         if (option == 'f') worker->fits = atoi(optarg);
         if (option == 'b') worker->batch = atoll(optarg);
         if (option == 'h') worker->half = true;
         if (option == 'l') worker->limit = atoll(optarg);
         if (option == 'u') worker->units = atoi(optarg);
+        if (option == 't') worker->stop = atoi(optarg);
         if (option == 'p') worker->pipeline = true;
+        if (option == 'n') worker->numbers = true;
+        if (option == 'r') worker->share = atoll(optarg);
+        if (option == 'w') worker->pause = atoi(optarg);
+        if (option == 'x') worker->refuse = optarg;
         if (option == 'y') worker->synchronized = true;
         if (option == 's') worker->checkpoint.every_steps = atoll(optarg);
     }
@@ -152,6 +244,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
 int main(int count, char **arguments) {
     struct worker worker = {.epochs = 2,
                             .fits = 1,
+                            .evaluations = 1,
                             .units = 48,
                             .batch = 32,
                             .limit = 256,

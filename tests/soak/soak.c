@@ -80,7 +80,7 @@ static void put(ls_dtype dtype, unsigned char *to, size_t index, int value) {
     }
 }
 
-/* What a rank gives; at most 7, so that the sum over 16 ranks is exact in every type. */
+/* The value that a rank gives. It is at most 7, so that the sum over 16 ranks is exact in every type. */
 static int given(const struct call *call, int rank, size_t index) {
     return (int)((index * 2654435761u + call->salt + (unsigned)rank * 40503u) >> 5 & 7);
 }
@@ -113,14 +113,20 @@ static void compare(const struct soak *soak, const struct call *call, const char
 
 /* ---- one call ---- */
 
+/* Elements: of any number of bytes, or about where a piece of 64 KiB ends. */
+static size_t draw_count(struct soak *soak, size_t element) {
+    size_t most = (size_t)1 << draw(soak, 24);
+    if (draw(soak, 4)) return draw(soak, most < MAX_BYTES ? most : MAX_BYTES) / element;
+    return (1 + draw(soak, 24)) * 65536 / element + draw(soak, 33) - 16;
+}
+
 static struct call draw_call(struct soak *soak) {
     struct call call = {.dtype = (ls_dtype)draw(soak, 6), .salt = (unsigned)draw(soak, 1 << 30)};
     static const ls_reduce_op ops[] = {LS_SUM, LS_SUM, LS_MIN, LS_MAX};
     call.op = ops[draw(soak, 4)];
     call.in_place = draw(soak, 2);
     call.shared = draw(soak, 2);
-    size_t most = (size_t)1 << draw(soak, 24);
-    call.count = draw(soak, most < MAX_BYTES ? most : MAX_BYTES) / ls_dtype_size(call.dtype);
+    call.count = draw_count(soak, ls_dtype_size(call.dtype));
     return call;
 }
 
@@ -238,7 +244,7 @@ static void check_leaks(struct soak *soak) {
 
 /* ---- the whole ---- */
 
-/* Whether the chief's clock says that it is over; the same on every rank. */
+/* *over is true if the chief's clock says so. It is the same on every rank. */
 static ls_status is_over(struct soak *soak, time_t end, int32_t *over) {
     *over = time(NULL) >= end;
     return ls_broadcast(soak->communicator, "soak over", 0, LS_INT32, over, 1);

@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "far/far.h"
 #include "harness.h"
-#include "strategy/nccl.h"
+#include "gradients/nccl.h"
 #include "strategy/strategy.h"
 
 /* The plugin's own: memory that was given back while a group could still use it. */
@@ -22,7 +22,7 @@ static ls_strategy *two_devices(void) {
     ls_strategy *strategy = NULL;
     ls_status status = ls_mirrored_strategy_new(
         LS_STRATEGY(.devices = "gpu:0,gpu:1", .cross_device_ops = LS_NCCL_ALL_REDUCE), &strategy);
-    ck_assert_msg(status == LS_OK, "%s", ls_error());
+    assert_ok(status);
     return strategy;
 }
 
@@ -33,11 +33,11 @@ START_TEST(ops_end_first) {
     struct ls_nccl *nccl = NULL;
     const float one = 1;
     void *memory = NULL;
-    ck_assert_msg(ls_nccl_open(strategy, &nccl) == LS_OK, "%s", ls_error());
+    assert_ok(ls_nccl_open(strategy, &nccl));
     ck_assert_ptr_nonnull(nccl);
-    ck_assert_int_eq(device->ops->allocate(device, sizeof(one), &memory), LS_OK);
-    ck_assert_int_eq(device->ops->copy_in(device, memory, &one, sizeof(one)), LS_OK);
-    for (int i = 0; i < 2; i++) ck_assert_int_eq(ls_nccl_give(nccl, i, 0), LS_OK);
+    assert_ok(device->ops->allocate(device, sizeof(one), &memory));
+    assert_ok(device->ops->copy_in(device, memory, &one, sizeof(one)));
+    for (int i = 0; i < 2; i++) assert_ok(ls_nccl_give(nccl, i, 0));
     (void)ls_fail(LS_UNKNOWN, "why the step is given up");
     ls_nccl_abort(nccl);
     ck_assert_str_eq(ls_error(), "why the step is given up");
@@ -51,9 +51,9 @@ END_TEST
 START_TEST(vectors_go_last) {
     ls_tools_gpus *gpus = NULL;
     const ls_strategy_options *options = LS_STRATEGY(.devices = "gpu:0,gpu:1", .communication = LS_NCCL);
-    ck_assert_msg(ls_tools_gpus_new(options, 64, &gpus) == LS_OK, "%s", ls_error());
+    assert_ok(ls_tools_gpus_new(options, 64, &gpus));
     int before = hasty();
-    ck_assert_int_eq(ls_tools_gpus_close(gpus, LS_OK), LS_OK);
+    assert_ok(ls_tools_gpus_close(gpus, LS_OK));
     ck_assert_int_eq(hasty(), before);
 }
 END_TEST

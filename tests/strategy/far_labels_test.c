@@ -51,7 +51,7 @@ static ls_status meet_it(struct worker *worker, ls_model *model, ls_dataset *dat
     job->data[worker->rank].labels[SPOILED] = BAD;
     failure->status = ls_model_fit(model, data, LS_FIT(.epochs = 2, .verbose = -1), NULL);
     (void)snprintf(failure->error, sizeof(failure->error), "%s", ls_error());
-    ck_assert_int_eq(ls_model_weights_sha256(model, failure->digest), LS_OK);
+    assert_ok(ls_model_weights_sha256(model, failure->digest));
     return worker->count > 1 ? failure->status : go_on(model, data, job);
 }
 
@@ -98,7 +98,7 @@ static void fails_alike(const struct worker_cluster *layout, const struct job *j
 
 #define SPARSE LS_SPARSE_CATEGORICAL_CROSSENTROPY
 
-/* Where a step is one list of ops, where the replicas meet, and where a step takes several batches. */
+/* A step of one list of ops, a step in which the replicas meet, and a step of several batches. */
 START_TEST(one_worker) {
     for (int devices = 1; devices <= 2; devices++) {
         const struct worker_cluster layout = {.count = 1, .devices = {devices}};

@@ -26,12 +26,12 @@ static ls_status fit_on_one(ls_strategy *strategy, int epochs, ls_optimizer opti
     return st;
 }
 
-/* What is planned is there, and little beside. */
+/* The planned memory is there, and little beside. */
 START_TEST(memory_is_told) {
     ls_strategy *strategy = NULL;
     ls_result result = {0};
-    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "gpu:0"), &strategy), LS_OK);
-    ck_assert_msg(fit_on_one(strategy, 1, (ls_optimizer)ls_adam(0.001F), &result) == LS_OK, "%s", ls_error());
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "gpu:0"), &strategy));
+    assert_ok(fit_on_one(strategy, 1, (ls_optimizer)ls_adam(0.001F), &result));
     size_t inputs = 2 * 32 * (28 * 28 + 1) * sizeof(float), weights = (784 * 17 + 17 + 17 * 10 + 10) * sizeof(float);
     ck_assert_int_gt(result.arena_bytes, 32 * (17 + 10) * (int64_t)sizeof(float));
     ck_assert_int_ge(result.planned_bytes, result.arena_bytes + (int64_t)(4 * weights + inputs));
@@ -41,12 +41,12 @@ START_TEST(memory_is_told) {
 }
 END_TEST
 
-/* How many ops a training queues one by one. */
+/* The number of ops that a training queues one by one. */
 static int queued_in(int epochs, ls_optimizer optimizer) {
     ls_strategy *strategy = NULL;
-    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "gpu:0"), &strategy), LS_OK);
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "gpu:0"), &strategy));
     int before = counts()->ops;
-    ck_assert_msg(fit_on_one(strategy, epochs, optimizer, NULL) == LS_OK, "%s", ls_error());
+    assert_ok(fit_on_one(strategy, epochs, optimizer, NULL));
     ls_strategy_free(strategy);
     return counts()->ops - before;
 }

@@ -55,7 +55,7 @@ static ls_status read_all(struct worker *worker) {
     return status;
 }
 
-START_TEST(test_from_function) {
+START_TEST(a_function_makes_each_workers_dataset) {
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = read_all};
     run_workers_ok(&cluster);
 }
@@ -74,7 +74,7 @@ static ls_status disagree(struct worker *worker) {
     return status;
 }
 
-START_TEST(test_difference) {
+START_TEST(workers_with_different_options_are_refused) {
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = disagree};
     run_workers(&cluster);
     for (int i = 0; i < 2; i++) {
@@ -104,7 +104,7 @@ static ls_status read_hinted(struct worker *worker) {
     return status;
 }
 
-START_TEST(test_hint) {
+START_TEST(a_hint_shards_a_dataset) {
     float numbers[20];
     int32_t zeros[20] = {0};
     ls_dataset *dataset = NULL;
@@ -114,7 +114,7 @@ START_TEST(test_hint) {
                           LS_DATASET(.batch_size = 4, .shuffle = LS_SHUFFLE_NEVER, .division = LS_DIVIDE_TENSORFLOW,
                                      .auto_shard = LS_SHARD_HINT, .shard_hint = LS_HINT_BATCHES),
                           &dataset);
-    ck_assert_msg(status == LS_OK, "%s", ls_error());
+    assert_ok(status);
     struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = read_hinted, .context = dataset};
     run_workers_ok(&cluster);
     ls_dataset_free(dataset);
@@ -125,9 +125,9 @@ int main(void) {
     Suite *suite = suite_create("iterator");
     TCase *tests = tcase_create("iterator");
     tcase_set_timeout(tests, 60);
-    tcase_add_test(tests, test_from_function);
-    tcase_add_test(tests, test_difference);
-    tcase_add_test(tests, test_hint);
+    tcase_add_test(tests, a_function_makes_each_workers_dataset);
+    tcase_add_test(tests, workers_with_different_options_are_refused);
+    tcase_add_test(tests, a_hint_shards_a_dataset);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

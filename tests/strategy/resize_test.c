@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "harness.h"
-#include "strategy/model.h"
+#include "strategy/placement.h"
+#include "train/bind.h"
+#include "train/model.h"
+#include "train/replica_check.h"
 
 #define BEFORE 2
 #define AFTER  5
@@ -38,18 +41,17 @@ struct job {
 };
 
 static void train(struct job *job) {
-    ck_assert_msg(ls_model_fit(job->model, job->data, LS_FIT(.verbose = -1), NULL) == LS_OK, "%s", ls_error());
+    assert_ok(ls_model_fit(job->model, job->data, LS_FIT(.verbose = -1), NULL));
 }
 
 static void start(struct job *job) {
     static const float initial[3] = {1, 2, 3};
-    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &job->strategy), LS_OK);
-    ck_assert_int_eq(ls_dataset_digits(LS_DATASET(.batch_size = 20, .limit = 40), &job->data), LS_OK);
-    ck_assert_int_eq(ls_model_new(job->strategy, LS_LAYERS(ls_dense(7, LS_RELU), ls_dense(10)), &job->model), LS_OK);
-    ck_assert_int_eq(ls_model_compile(job->model, ls_sgd(0.1F), LS_SPARSE_CATEGORICAL_CROSSENTROPY), LS_OK);
-    ck_assert_int_eq(
-        ls_variable_new(job->strategy, "v", LS_VARIABLE(.shape = LS_SHAPE(3), .initial = initial), &job->variable),
-        LS_OK);
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &job->strategy));
+    assert_ok(ls_dataset_digits(LS_DATASET(.batch_size = 20, .limit = 40), &job->data));
+    assert_ok(ls_model_new(job->strategy, LS_LAYERS(ls_dense(7, LS_RELU), ls_dense(10)), &job->model));
+    assert_ok(ls_model_compile(job->model, ls_sgd(0.1F), LS_SPARSE_CATEGORICAL_CROSSENTROPY));
+    assert_ok(
+        ls_variable_new(job->strategy, "v", LS_VARIABLE(.shape = LS_SHAPE(3), .initial = initial), &job->variable));
     train(job);
 }
 
@@ -61,9 +63,9 @@ static void end(struct job *job) {
 
 /* As when all workers together have so many replicas, and this one is left of them. */
 static ls_status take_over(struct job *job, int replicas) {
-    ls_model_detach(job->model);
+    ls_bind_detach(job->model);
     job->strategy->base_count = replicas;
-    return ls_layout_number(job->strategy);
+    return ls_placement_number(job->strategy);
 }
 
 static ls_status count_replica(ls_replica *replica, void *context) {
@@ -76,9 +78,9 @@ static ls_status count_replica(ls_replica *replica, void *context) {
 static void check_runs(struct job *job, int replicas) {
     job->ran = 0;
     ck_assert_int_eq(job->strategy->local_count, replicas);
-    ck_assert_msg(ls_strategy_run(job->strategy, count_replica, job) == LS_OK, "%s", ls_error());
+    assert_ok(ls_strategy_run(job->strategy, count_replica, job));
     ck_assert_int_eq(job->ran, replicas);
-    ck_assert_msg(ls_model_verify(job->model) == LS_OK, "%s", ls_error());
+    assert_ok(ls_replica_check(job->model));
 }
 
 START_TEST(more_and_fewer) {
@@ -86,7 +88,7 @@ START_TEST(more_and_fewer) {
     struct job job = {0};
     start(&job);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        ck_assert_msg(take_over(&job, counts[i]) == LS_OK, "%s", ls_error());
+        assert_ok(take_over(&job, counts[i]));
         check_runs(&job, counts[i]);
         train(&job);
         check_runs(&job, counts[i]);

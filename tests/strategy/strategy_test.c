@@ -5,14 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dtype.h"
+#include "base/half.h"
 #include "base/memory.h"
 #include "harness.h"
+#include "strategy/cross_device.h"
 
 static ls_strategy *mirrored_on(const char *devices) {
     ls_strategy *strategy = NULL;
     ls_status status = ls_mirrored_strategy_new(LS_STRATEGY(.devices = devices), &strategy);
-    ck_assert_msg(!status, "%s", ls_error());
+    assert_ok(status);
     return strategy;
 }
 
@@ -75,7 +76,7 @@ START_TEST(an_evaluator_is_alone) {
     const char *config =
         "{\"cluster\":{\"chief\":[\"c:1\"],\"worker\":[\"h:1\"]},\"task\":{\"type\":\"evaluator\",\"index\":0}}";
     ls_status status = ls_multi_worker_mirrored_strategy_new(LS_STRATEGY(.tf_config = config), &strategy);
-    ck_assert_msg(!status, "%s", ls_error());
+    assert_ok(status);
     ck_assert_int_eq(ls_num_workers(strategy), 1);
     ck_assert(ls_is_chief(strategy));
     ls_strategy_free(strategy);
@@ -93,7 +94,7 @@ START_TEST(every_replica_runs_once) {
     ck_assert_int_eq(ls_num_local_replicas(strategy), 5);
     for (int round = 0; round < 100; round++) {
         int ids[5] = {0};
-        ck_assert_int_eq(ls_strategy_run(strategy, note_id, ids), LS_OK);
+        assert_ok(ls_strategy_run(strategy, note_id, ids));
         for (int i = 0; i < 5; i++) ck_assert_int_eq(ids[i], 100 + i);
     }
     ls_strategy_free(strategy);
@@ -109,7 +110,7 @@ START_TEST(a_failing_replica_is_named) {
     ls_strategy *strategy = mirrored_on("4");
     ck_assert_int_eq(ls_strategy_run(strategy, fail_on_two, NULL), LS_OUT_OF_RANGE);
     ck_assert_str_eq(ls_error(), "replica 2: the cheese is off");
-    ck_assert_int_eq(ls_strategy_run(strategy, note_id, (int[4]){0}), LS_OK); /* and the strategy goes on */
+    assert_ok(ls_strategy_run(strategy, note_id, (int[4]){0})); /* and the strategy goes on */
     ls_strategy_free(strategy);
 }
 END_TEST
@@ -145,7 +146,7 @@ START_TEST(different_calls_are_an_error) {
     ck_assert_ptr_nonnull(strstr(ls_error(), "replica 1 ended its function"));
     ck_assert_int_eq(ls_strategy_run(strategy, reduce_other_counts, NULL), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "replica 2 reduces 3"));
-    ck_assert_int_eq(ls_strategy_run(strategy, note_id, (int[3]){0}), LS_OK);
+    assert_ok(ls_strategy_run(strategy, note_id, (int[3]){0}));
     ls_strategy_free(strategy);
 }
 END_TEST
@@ -160,7 +161,7 @@ static ls_status reduce_sum(ls_replica *replica, void *context) {
 START_TEST(replicas_reduce) {
     ls_strategy *strategy = mirrored_on("3");
     double out[2];
-    ck_assert_int_eq(ls_strategy_run(strategy, reduce_sum, out), LS_OK);
+    assert_ok(ls_strategy_run(strategy, reduce_sum, out));
     ck_assert_double_eq(out[0], 6);
     ck_assert_double_eq(out[1], -6);
     ls_strategy_free(strategy);
@@ -182,10 +183,10 @@ static void put(ls_dtype dtype, void *data, size_t i, double value) {
         ((double *)data)[i] = value;
         break;
     case LS_FLOAT16:
-        ((uint16_t *)data)[i] = ls_float_to_half((float)value);
+        ((uint16_t *)data)[i] = ls_half_from_float((float)value);
         break;
     case LS_BFLOAT16:
-        ((uint16_t *)data)[i] = ls_float_to_bfloat16((float)value);
+        ((uint16_t *)data)[i] = ls_half_bfloat16_from_float((float)value);
         break;
     case LS_INT32:
         ((int32_t *)data)[i] = (int32_t)value;
@@ -211,7 +212,7 @@ static union element fold_leaf(ls_dtype dtype, const void *data, size_t i) {
     case LS_FLOAT16:
         return (union element){.f = ls_half_to_float(((const uint16_t *)data)[i])};
     case LS_BFLOAT16:
-        return (union element){.f = ls_bfloat16_to_float(((const uint16_t *)data)[i])};
+        return (union element){.f = ls_half_bfloat16_to_float(((const uint16_t *)data)[i])};
     case LS_INT32:
         return (union element){.i = ((const int32_t *)data)[i]};
     default:
@@ -219,8 +220,8 @@ static union element fold_leaf(ls_dtype dtype, const void *data, size_t i) {
     }
 }
 static float round_to(ls_dtype dtype, float value) {
-    if (dtype == LS_FLOAT16) return ls_half_to_float(ls_float_to_half(value));
-    if (dtype == LS_BFLOAT16) return ls_bfloat16_to_float(ls_float_to_bfloat16(value));
+    if (dtype == LS_FLOAT16) return ls_half_to_float(ls_half_from_float(value));
+    if (dtype == LS_BFLOAT16) return ls_half_bfloat16_to_float(ls_half_bfloat16_from_float(value));
     return value;
 }
 static union element oracle(ls_dtype dtype, char *const *leaves, int low, int high, size_t i) {
@@ -248,7 +249,7 @@ static void check_cross_device(ls_strategy *strategy, ls_dtype dtype, size_t cou
         memcpy(arrays[leaf], leaves[leaf], bytes);
     }
     struct ls_cross_device_call call = {LS_SUM, dtype, count, (void *const *)arrays, n};
-    ck_assert_int_eq(ls_strategy_run(strategy, cross_device, &call), LS_OK);
+    assert_ok(ls_strategy_run(strategy, cross_device, &call));
     for (size_t i = 0; i < count; i++) {
         union element want = oracle(dtype, leaves, 0, n, i);
         for (int leaf = 0; leaf < n; leaf++) {
@@ -275,8 +276,7 @@ START_TEST(cross_device_table) {
             char list[16];
             ls_strategy *strategy = NULL;
             (void)snprintf(list, sizeof(list), "%d", devices);
-            ck_assert_int_eq(
-                ls_mirrored_strategy_new(LS_STRATEGY(.devices = list, .cross_device_ops = ops[o]), &strategy), LS_OK);
+            assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = list, .cross_device_ops = ops[o]), &strategy));
             for (int dtype = LS_FLOAT32; dtype <= LS_INT64; dtype++)
                 for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++)
                     check_cross_device(strategy, (ls_dtype)dtype, counts[c]);
@@ -287,11 +287,12 @@ END_TEST
 
 START_TEST(one_device_is_one) {
     ls_strategy *strategy = NULL;
-    ck_assert_int_eq(ls_one_device_strategy_new("cpu:0", &strategy), LS_OK);
+    assert_ok(ls_one_device_strategy_new("cpu:0", &strategy));
     ck_assert_int_eq(ls_num_replicas_in_sync(strategy), 1);
     ls_strategy_free(strategy);
     strategy = NULL;
     ck_assert_int_eq(ls_one_device_strategy_new("cpu:0,cpu:1", &strategy), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "OneDeviceStrategy takes one device, 'cpu:0,cpu:1' are 2"));
 }
 END_TEST
 

@@ -20,7 +20,7 @@ static void on_every_layout(worker_fn *fn) {
     }
 }
 
-/* What a step writes into which variable. */
+/* A write of a step into a variable. */
 struct write {
     ls_variable *variable;
     ls_status (*assign)(ls_variable *, ls_replica *, const void *);
@@ -38,12 +38,44 @@ static void check_write(struct worker *worker, const char *name, ls_aggregation 
     float value;
     ls_status st = ls_variable_new(worker->strategy, name, LS_VARIABLE(.initial = &initial, .aggregation = aggregation),
                                    &write.variable);
-    ck_assert_msg(!st, "%s", ls_error());
+    assert_ok(st);
     ck_assert_msg(!(st = ls_strategy_run(worker->strategy, write_value, &write)), "%s", ls_error());
-    ck_assert_int_eq(ls_variable_read(write.variable, &value), LS_OK);
+    assert_ok(ls_variable_read(write.variable, &value));
     ck_assert_msg(value == want, "%s on %d replicas: %g, want %g", name, ls_num_replicas_in_sync(worker->strategy),
                   (double)value, (double)want);
 }
+
+static ls_status do_nothing(ls_replica *replica, void *context) {
+    (void)replica, (void)context;
+    return LS_OK;
+}
+
+/* As from a table without an order: each worker makes them in another one, and some after others are known already. */
+static ls_status make_in_own_order(struct worker *worker) {
+    enum { COUNT = 4 };
+    static const char *const names[COUNT] = {"b", "a", "d", "c"};
+    ls_variable *variables[COUNT];
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < COUNT / 2; i++) {
+            int n = 2 * round + (worker->rank % 2 ? 1 - i : i);
+            float initial = (float)(worker->rank * 100 + n + 1);
+            ls_status st = ls_variable_new(worker->strategy, names[n], LS_VARIABLE(.initial = &initial), &variables[n]);
+            assert_ok(st);
+        }
+        assert_ok(ls_strategy_run(worker->strategy, do_nothing, NULL));
+    }
+    for (int n = 0; n < COUNT; n++) {
+        float value;
+        assert_ok(ls_variable_read(variables[n], &value));
+        ck_assert_msg(value == (float)(n + 1), "'%s' on rank %d: %g", names[n], worker->rank, (double)value);
+    }
+    return LS_OK;
+}
+
+START_TEST(made_in_another_order) {
+    on_every_layout(make_in_own_order);
+}
+END_TEST
 
 /* Replicas write their ids: with two of them the values of TensorFlow's tests (0.5, 1.5, 4.5). */
 static ls_status write_mirrored(struct worker *worker) {
@@ -62,10 +94,33 @@ START_TEST(mirrored_writes) {
 }
 END_TEST
 
+static ls_status add_denormal(ls_replica *replica, void *context) {
+    const uint32_t three = 3; /* times the smallest; in memory, for a replica on a CPU computes without denormals */
+    return ls_variable_assign_add(context, replica, &three);
+}
+
+/* As a replica on a GPU, and a sum between replicas, have it. */
+static ls_status add_denormals(struct worker *worker) {
+    ls_variable *variable = NULL;
+    uint32_t bits = 4;
+    ls_status st =
+        ls_variable_new(worker->strategy, "tiny",
+                        LS_VARIABLE(.initial = &bits, .aggregation = LS_AGGREGATE_ONLY_FIRST_REPLICA), &variable);
+    if (!st) st = ls_strategy_run(worker->strategy, add_denormal, variable);
+    if (!st) st = ls_variable_read(variable, &bits);
+    ck_assert_uint_eq(bits, 7);
+    return st;
+}
+
+START_TEST(denormals_are_kept) {
+    on_every_layout(add_denormals);
+}
+END_TEST
+
 static ls_status refuse_none(struct worker *worker) {
     struct write write = {.assign = ls_variable_assign};
     ls_variable *again;
-    ck_assert_int_eq(ls_variable_new(worker->strategy, "none", NULL, &write.variable), LS_OK);
+    assert_ok(ls_variable_new(worker->strategy, "none", NULL, &write.variable));
     ck_assert_int_eq(ls_variable_new(worker->strategy, "none", NULL, &again), LS_ALREADY_EXISTS);
     ck_assert_int_eq(ls_variable_new(worker->strategy, "", NULL, &again), LS_INVALID_ARGUMENT);
     ck_assert_int_eq(ls_variable_new(worker->strategy, "bad", LS_VARIABLE(.shape = {1, {-2}}), &again),
@@ -166,10 +221,10 @@ static ls_status reduce_and_gather(struct worker *worker) {
         for (int row = 0; row <= r; row++)
             for (int c = 0; c < 2; c++) data[i][row * 2 + c] = (float)(10 * r + row + 100 * c);
     }
-    ck_assert_msg(!ls_reduce_axis(strategy, LS_MEAN, LS_FLOAT32, values, shapes, 0, output), "%s", ls_error());
+    assert_ok(ls_reduce_axis(strategy, LS_MEAN, LS_FLOAT32, values, shapes, 0, output));
     for (int c = 0; c < 2; c++) ck_assert_float_eq_tol(output[c], want[c] / (float)rows, 1e-4F);
     float *gathered = NULL;
-    ck_assert_msg(!ls_gather(strategy, LS_FLOAT32, values, shapes, 0, (void **)&gathered, &shape), "%s", ls_error());
+    assert_ok(ls_gather(strategy, LS_FLOAT32, values, shapes, 0, (void **)&gathered, &shape));
     ck_assert_int_eq(shape.dims[0], rows);
     int at = 0;
     for (int r = 0; r < n; r++)
@@ -221,16 +276,15 @@ START_TEST(writes_to_different_variables_are_an_error) {
     struct apart apart = {.reduce = false};
     ls_strategy *strategy = NULL;
     float value = 7;
-    ck_assert_int_eq(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy), LS_OK);
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy));
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(
-            ls_variable_new(strategy, i ? "b" : "a", LS_VARIABLE(.aggregation = LS_AGGREGATE_SUM), &apart.variables[i]),
-            LS_OK);
+        assert_ok(ls_variable_new(strategy, i ? "b" : "a", LS_VARIABLE(.aggregation = LS_AGGREGATE_SUM),
+                                  &apart.variables[i]));
     for (int round = 0; round < 2; round++, apart.reduce = true) {
         ck_assert_int_eq(ls_strategy_run(strategy, write_apart, &apart), LS_FAILED_PRECONDITION);
         ck_assert_msg(strstr(ls_error(), "replicas 0 and 1 do different things"), "%s", ls_error());
     }
-    ck_assert_int_eq(ls_variable_read(apart.variables[0], &value), LS_OK);
+    assert_ok(ls_variable_read(apart.variables[0], &value));
     ck_assert_float_eq(value, 0);
     ls_strategy_free(strategy);
 }
@@ -275,6 +329,8 @@ int main(void) {
     TCase *tests = tcase_create("variable");
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, mirrored_writes);
+    tcase_add_test(tests, made_in_another_order);
+    tcase_add_test(tests, denormals_are_kept);
     tcase_add_test(tests, none_is_refused);
     tcase_add_test(tests, on_read);
     tcase_add_test(tests, the_chief_initializes);

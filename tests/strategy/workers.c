@@ -1,34 +1,19 @@
 /* Threads as workers: free ports, a TF_CONFIG for each, and their statuses. */
 #include "strategy/workers.h"
 
-#include <arpa/inet.h>
-#include <check.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
+
+#include "harness.h"
+#include "ports.h"
 
 struct starting {
     struct worker_cluster *cluster;
     struct worker *worker;
     const char *members; /* the JSON list of addresses */
 };
-
-/* Ports that were free a moment ago: all are held at once while they are chosen. */
-static void choose_ports(int count, int *ports) {
-    int sockets[MAX_WORKERS];
-    for (int i = 0; i < count; i++) {
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t size = sizeof(address);
-        sockets[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        ck_assert_int_eq(bind(sockets[i], (struct sockaddr *)&address, size), 0);
-        ck_assert_int_eq(getsockname(sockets[i], (struct sockaddr *)&address, &size), 0);
-        ports[i] = ntohs(address.sin_port);
-    }
-    for (int i = 0; i < count; i++) (void)close(sockets[i]);
-}
 
 static void quiet(void *context, ls_log_level level, const char *line) {
     (void)context;
@@ -67,7 +52,7 @@ void run_workers(struct worker_cluster *cluster) {
     char members[1024] = "";
     pthread_t threads[MAX_WORKERS];
     struct starting starting[MAX_WORKERS];
-    choose_ports(cluster->count, ports);
+    take_ports(ports, cluster->count);
     for (int i = 0; i < cluster->count; i++)
         (void)snprintf(members + strlen(members), sizeof(members) - strlen(members), "%s\"127.0.0.1:%d\"", i ? "," : "",
                        ports[i]);

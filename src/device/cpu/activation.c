@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "base/clones.h"
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/team.h"
 
@@ -82,6 +82,7 @@ LS_CLONES static void activation_tanh_slope(float *dx, const float *dy, const fl
     for (int64_t i = 0; i < count; i++) dx[i] = dy[i] * (1 - y[i] * y[i]);
 }
 
+/* The Jacobian is diag(y) - y y^T, so its product with dy needs one sum over the row and no matrix. */
 static void softmax_row_backward(float *dx, const float *dy, const float *y, int64_t count) {
     double sum = 0;
     for (int64_t i = 0; i < count; i++) sum += (double)dy[i] * (double)y[i];
@@ -106,7 +107,7 @@ static void backward_part(void *context, int64_t begin, int64_t end) {
         activation_unleak(dx, dy, y, a->kind == LS_LINEAR ? 1 : a->slope, count);
 }
 
-static ls_status run(const struct ls_op *op, const struct ls_shape *shape, float *out, ls_team_fn *part) {
+static ls_status run_activation(const struct ls_op *op, const struct ls_shape *shape, float *out, ls_team_fn *part) {
     int64_t count = ls_shape_count(shape), columns = shape->rank ? shape->dims[shape->rank - 1] : 1;
     bool rows = op->activation == LS_SOFTMAX;
     struct activation a = {.kind = op->activation,
@@ -121,9 +122,9 @@ static ls_status run(const struct ls_op *op, const struct ls_shape *shape, float
 }
 
 ls_status ls_cpu_activation_forward(const struct ls_op *op) {
-    return run(op, &op->tensors[LS_ARG_X].shape, op->tensors[LS_ARG_Y].data, forward_part);
+    return run_activation(op, &op->tensors[LS_ARG_X].shape, op->tensors[LS_ARG_Y].data, forward_part);
 }
 
 ls_status ls_cpu_activation_backward(const struct ls_op *op) {
-    return run(op, &op->tensors[LS_ARG_Y].shape, op->tensors[LS_ARG_DX].data, backward_part);
+    return run_activation(op, &op->tensors[LS_ARG_Y].shape, op->tensors[LS_ARG_DX].data, backward_part);
 }

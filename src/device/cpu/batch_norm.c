@@ -1,6 +1,6 @@
-/* Batch normalization over all axes but the last, with what follows it at once: a residual is added, then ReLU or
- * ReLU6. Sums run over chunks of rows whose size follows from the shape: in float32 inside a chunk, in double over the
- * chunks, in order, from one part of the batch to the next; so the bits do not depend on the number of threads.
+/* Batch normalization over all axes but the last, fused with the next steps: a residual is added, then ReLU or ReLU6 is
+ * applied. Sums run over chunks of rows whose size follows from the shape: in float32 inside a chunk, in double over
+ * the chunks, in order, from one part of the batch to the next; so the bits do not depend on the number of threads.
  * Variances are taken around each chunk's own mean while it is in the cache, and joined as Chan, Golub and LeVeque do.
  * Mirrors keras.layers.BatchNormalization, synchronized or not, and the moving variance of TensorFlow's fused kernel.
  */
@@ -8,11 +8,12 @@
 #include <string.h>
 
 #include "base/clones.h"
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/team.h"
+#include "device/op_layers.h"
 
 #define CHUNK_FLOATS 32768 /* half of a small second-level cache */
 #define CHUNK_ROWS   256
@@ -29,8 +30,8 @@ struct norm {
     float *partial_a, *partial_b;      /* [chunks][channels] */
 };
 
-/* The workspace: what a channel has, then the partial sums. The handle: two doubles a channel, sums over the parts so
- * far, and the number of values that they are of. */
+/* The workspace holds the values of each channel, then the partial sums. The handle holds two doubles a channel, sums
+ * over the parts so far, and the number of values that they are of. */
 enum { FACTOR = 0, BETA, INVERSE, CHANNEL_ARRAYS };
 
 static int64_t chunk_rows(int64_t channels) {
@@ -43,7 +44,7 @@ static int64_t channels_of(const struct ls_op *op) {
     return shape->dims[shape->rank - 1];
 }
 
-static struct norm describe(const struct ls_op *op) {
+static struct norm describe_batch_norm(const struct ls_op *op) {
     struct norm n = {.channels = channels_of(op), .x = op->tensors[LS_ARG_X].data};
     n.rows = ls_shape_count(&op->tensors[LS_ARG_X].shape) / n.channels;
     n.chunk = chunk_rows(n.channels);
@@ -57,8 +58,8 @@ static struct norm describe(const struct ls_op *op) {
     return n;
 }
 
-static struct norm begin(const struct ls_op *op) {
-    struct norm n = describe(op);
+static struct norm begin_batch_norm(const struct ls_op *op) {
+    struct norm n = describe_batch_norm(op);
     n.partial_a = (float *)op->workspace + CHANNEL_ARRAYS * n.channels;
     n.partial_b = n.partial_a + n.chunks * n.channels;
     return n;
@@ -66,7 +67,7 @@ static struct norm begin(const struct ls_op *op) {
 
 ls_status ls_cpu_batch_norm_build(struct ls_device *device, struct ls_op *op) {
     (void)device;
-    const struct norm n = describe(op);
+    const struct norm n = describe_batch_norm(op);
     op->workspace_size = (size_t)(CHANNEL_ARRAYS + 2 * n.chunks) * (size_t)n.channels * sizeof(float);
     if (op->kind != LS_OP_BATCH_NORM_FORWARD && op->kind != LS_OP_BATCH_NORM_BACKWARD) return LS_OK;
     op->handle = ls_alloc_array(2 * (size_t)n.channels + 1, sizeof(double));
@@ -112,7 +113,9 @@ static void statistics_part(void *context, int64_t begin, int64_t end) {
                               n->partial_a + k * n->channels, n->partial_b + k * n->channels);
 }
 
-/* Joins a chunk's mean and squares around it with those of the rows before, of which there are so many. */
+/* Joins a chunk's mean and squares around it with those of the rows before, of which there are so many. With n_a =
+ * before, n_b = rows and d the difference of the means: mean += d n_b / n, squares += squares_b + d^2 n_a n_b / n,
+ * where n = n_a + n_b (Chan, Golub and LeVeque 1983). No difference of two large sums is taken, so nothing cancels. */
 LS_CLONES static void norm_join(const float *restrict chunk_mean, const float *restrict chunk_squares, double rows,
                                 double before, int64_t channels, double *restrict mean, double *restrict squares) {
     double share = rows / (before + rows), weight = before * share;
@@ -134,8 +137,10 @@ static int64_t parts_of(const struct ls_op *op) {
     return op->parts > 1 ? op->parts : 1;
 }
 
-/* Over all replicas: from this one's mean and squares around it to everybody's; *count, which follows them, is then
- * that of all replicas' values. Added in double, so that what cancels is far below float32. */
+/* Joins the statistics over all replicas: mean, and squares around it, are this replica's before and all replicas'
+ * after. *count, which follows them, is then the number of all replicas' values. They are added in double, so
+ * cancellation stays far below float32. Sums travel, for they can be added: mean becomes the sum of x and squares the
+ * sum of x^2. One exchange carries both and the count. Replicas may have different numbers of rows. */
 static ls_status share_statistics(const struct ls_op *op, int64_t channels, double *mean, double *squares,
                                   double *count) {
     if (!op->exchange) return LS_OK;
@@ -143,7 +148,7 @@ static ls_status share_statistics(const struct ls_op *op, int64_t channels, doub
         squares[c] += mean[c] * mean[c] * *count;
         mean[c] *= *count;
     }
-    ls_status status = op->exchange->add(op->exchange->context, mean, ls_op_exchanged(op));
+    ls_status status = op->exchange->add(op->exchange->context, mean, ls_op_layers_exchanged(op));
     for (int64_t c = 0; !status && c < channels; c++) {
         mean[c] /= *count;
         squares[c] = fmax(squares[c] - mean[c] * mean[c] * *count, 0);
@@ -151,7 +156,10 @@ static ls_status share_statistics(const struct ls_op *op, int64_t channels, doub
     return status;
 }
 
-/* This replica's part in the change of the moving statistics. */
+/* Computes this replica's part in the change of the moving statistics. scale is 1 over the rows of all replicas, so
+ * examples times scale is this replica's part of the batch, and the parts of all replicas add up to 1. The sum over
+ * replicas is (1 - momentum) times (the weighted mean of their statistics less the moving one). of is rows - 1 where
+ * TensorFlow's fused kernel gives the unbiased variance (Bessel). */
 static void give_changes(const struct ls_op *op, const double *mean, const double *squares, double rows) {
     const float *moving_mean = op->tensors[LS_ARG_MEAN].data, *moving_variance = op->tensors[LS_ARG_VARIANCE].data;
     float *dmean = op->tensors[LS_ARG_DMEAN].data, *dvariance = op->tensors[LS_ARG_DVARIANCE].data;
@@ -177,7 +185,7 @@ static void give_statistics(const struct ls_op *op, const struct norm *n, const 
 
 /* ---- y ---- */
 
-/* Fills in what a channel has, from its mean and 1 / deviation. */
+/* Fills in the values of a channel, from its mean and 1 / deviation. */
 static void set_channels(const struct ls_op *op, struct norm *n, const float *mean, const float *inverse) {
     const float *gamma = op->tensors[LS_ARG_GAMMA].data, *beta = op->tensors[LS_ARG_BETA].data;
     float *factor = (float *)op->workspace + FACTOR * n->channels, *added = (float *)op->workspace + BETA * n->channels;
@@ -233,7 +241,7 @@ static ls_status apply(const struct ls_op *op, struct norm *n, const float *mean
 }
 
 ls_status ls_cpu_batch_norm_forward(const struct ls_op *op) {
-    struct norm n = begin(op);
+    struct norm n = begin_batch_norm(op);
     const float *saved = op->tensors[LS_ARG_SAVED].data;
     double *mean = sums_of(op, &n), *squares = mean + n.channels, *count = squares + n.channels;
     ls_team_run(n.chunks, 1, statistics_part, &n);
@@ -247,13 +255,13 @@ ls_status ls_cpu_batch_norm_forward(const struct ls_op *op) {
 }
 
 ls_status ls_cpu_batch_norm_again(const struct ls_op *op) {
-    struct norm n = begin(op);
+    struct norm n = begin_batch_norm(op);
     const float *saved = op->tensors[LS_ARG_SAVED].data;
     return apply(op, &n, saved, saved + n.channels);
 }
 
 ls_status ls_cpu_batch_norm_inference(const struct ls_op *op) {
-    struct norm n = begin(op);
+    struct norm n = begin_batch_norm(op);
     const float *variance = op->tensors[LS_ARG_VARIANCE].data;
     float *inverse = (float *)op->workspace + INVERSE * n.channels;
     for (int64_t c = 0; c < n.channels; c++) inverse[c] = (float)(1 / sqrt((double)variance[c] + (double)op->epsilon));
@@ -262,7 +270,9 @@ ls_status ls_cpu_batch_norm_inference(const struct ls_op *op) {
 
 /* ---- backward ---- */
 
-/* g is the gradient before activation and residual. Sums of g and of g (x - mean) in a chunk. */
+/* g is the gradient before activation and residual. Sums of g and of g (x - mean) in a chunk. The value before the
+ * activation is computed again from x, unless y decides: reading x costs less than keeping another tensor from forward
+ * to backward. */
 LS_CLONES static void norm_chunk_gradients(const struct norm *n, const float *restrict x, const float *restrict dy,
                                            int64_t rows, float *restrict sum, float *restrict product) {
     const float *restrict mean = n->mean, *restrict factor = n->factor, *restrict beta = n->beta;
@@ -302,7 +312,7 @@ LS_CLONES static void norm_add_gradients(const struct norm *n, double *restrict 
         }
 }
 
-/* This replica's part of the variables' gradients. */
+/* Computes this replica's part of the variables' gradients. */
 static void give_gradients(const struct ls_op *op, const struct norm *n, const double *sum, const double *product) {
     float *dgamma = op->tensors[LS_ARG_DGAMMA].data, *dbeta = op->tensors[LS_ARG_DBETA].data;
     const float *inverse = (const float *)op->tensors[LS_ARG_SAVED].data + n->channels;
@@ -312,7 +322,9 @@ static void give_gradients(const struct ls_op *op, const struct norm *n, const d
     }
 }
 
-/* What dx needs of a channel: shift, then slope. rows: of all that the sums are of. */
+/* Computes the values that dx needs of each channel: shift, then slope. rows is the number of rows of all replicas over
+ * which the sums run. Ioffe and Szegedy 2015: with x^ = (x - mean) inverse, dx = factor (g - mean(g) - x^ mean(g x^)).
+ * shift is factor mean(g), and slope is factor inverse mean(g x^), to be multiplied by x - mean. */
 static void give_shifts(const struct ls_op *op, const struct norm *n, const double *sum, const double *product,
                         double rows) {
     float *shifts = op->tensors[LS_ARG_SHIFTS].data;
@@ -346,7 +358,7 @@ static void backward_part(void *context, int64_t begin, int64_t end) {
 }
 
 ls_status ls_cpu_batch_norm_backward_data(const struct ls_op *op) {
-    struct norm n = begin(op);
+    struct norm n = begin_batch_norm(op);
     const float *saved = op->tensors[LS_ARG_SAVED].data;
     set_channels(op, &n, saved, saved + n.channels);
     if (n.dresidual) n.low = -INFINITY, n.high = INFINITY; /* y decided */
@@ -357,8 +369,10 @@ ls_status ls_cpu_batch_norm_backward_data(const struct ls_op *op) {
     return LS_OK;
 }
 
+/* The gradients of gamma and beta are given before the exchange, which turns sum and product into those of all
+ * replicas: these gradients are added with all others at the end of the step, and would count several times. */
 ls_status ls_cpu_batch_norm_backward(const struct ls_op *op) {
-    struct norm n = begin(op);
+    struct norm n = begin_batch_norm(op);
     const float *saved = op->tensors[LS_ARG_SAVED].data;
     double *sum = sums_of(op, &n), *product = sum + n.channels, *count = product + n.channels;
     set_channels(op, &n, saved, saved + n.channels);
@@ -368,7 +382,7 @@ ls_status ls_cpu_batch_norm_backward(const struct ls_op *op) {
     if (!ls_op_last_part(op)) return LS_OK;
     give_gradients(op, &n, sum, product);
     *count = (double)(n.rows * parts_of(op));
-    ls_status status = op->exchange ? op->exchange->add(op->exchange->context, sum, ls_op_exchanged(op)) : LS_OK;
+    ls_status status = op->exchange ? op->exchange->add(op->exchange->context, sum, ls_op_layers_exchanged(op)) : LS_OK;
     if (status) return status;
     give_shifts(op, &n, sum, product, *count);
     return op->tensors[LS_ARG_DX].data ? ls_cpu_batch_norm_backward_data(op) : LS_OK;

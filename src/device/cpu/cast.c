@@ -1,19 +1,20 @@
-/* Casts between float32 and the 16-bit floats. The CPU computes in float32 only: this is for what others have computed,
- * or will. */
-#include "base/dtype.h"
+/* Casts between float32 and the 16-bit floats. The CPU computes in float32 only: these casts serve data of other
+ * devices. */
+#include "base/half.h"
+#include "base/shape.h"
 #include "device/cpu/cpu.h"
 
 static float load(const struct ls_tensor *x, int64_t i) {
     if (x->dtype == LS_FLOAT16) return ls_half_to_float(((const uint16_t *)x->data)[i]);
-    if (x->dtype == LS_BFLOAT16) return ls_bfloat16_to_float(((const uint16_t *)x->data)[i]);
+    if (x->dtype == LS_BFLOAT16) return ls_half_bfloat16_to_float(((const uint16_t *)x->data)[i]);
     return ((const float *)x->data)[i];
 }
 
 static void store(const struct ls_tensor *y, int64_t i, float value) {
     if (y->dtype == LS_FLOAT16)
-        ((uint16_t *)y->data)[i] = ls_float_to_half(value);
+        ((uint16_t *)y->data)[i] = ls_half_from_float(value);
     else if (y->dtype == LS_BFLOAT16)
-        ((uint16_t *)y->data)[i] = ls_float_to_bfloat16(value);
+        ((uint16_t *)y->data)[i] = ls_half_bfloat16_from_float(value);
     else
         ((float *)y->data)[i] = value;
 }

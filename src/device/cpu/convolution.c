@@ -1,5 +1,5 @@
-/* Convolutions by oneDNN: images stay in plain (rows, height, width, channels), kernels are brought from (height,
- * width, channels, filters) to what its kernel wants before the first part of a batch, and their gradients back after
+/* Convolutions by oneDNN: images stay in plain (rows, height, width, channels), kernels are reordered from (height,
+ * width, channels, filters) to the primitive's layout before the first part of a batch, and their gradients back after
  * the last. Depthwise ones have as many groups as channels. Mirrors tf.nn.conv2d and tf.nn.depthwise_conv2d. */
 #include <string.h>
 
@@ -8,16 +8,18 @@
 #include "base/status.h"
 #include "device/cpu/cpu.h"
 
-/* What a primitive works on. IMAGE: what the window goes over; OUT: what it yields. */
+/* The memories of a primitive. The window slides over IMAGE and yields OUT. PLAIN is the kernel, or its gradient, in
+ * the op's layout. */
 enum { IMAGE = 0, WEIGHTS, BIAS, OUT, SCRATCHPAD, PLAIN, MEMORIES };
 
 struct convolution {
     dnnl_stream_t stream; /* borrowed */
     dnnl_primitive_t primitive, reorder;
-    void *places[MEMORIES];           /* what memories point to: telling oneDNN takes time */
-    dnnl_memory_t memories[MEMORIES]; /* NULL: not used; PLAIN: the kernel or its gradient as the op has it */
-    size_t weights_size;              /* bytes, as the primitive has them */
-    float *packed;           /* they, from the first part of the batch to the last; NULL: they are as the op's */
+    void *places[MEMORIES];           /* the addresses of memories: setting them in oneDNN takes time */
+    dnnl_memory_t memories[MEMORIES]; /* NULL if not used */
+    size_t weights_size;              /* bytes, in the primitive's layout */
+    float *packed; /* the weights in the primitive's layout, from the first part of the batch to the last; NULL if the
+                      op's layout serves */
     size_t bias, scratchpad; /* places in the workspace; a later part's gradient of the kernel lies at 0 */
 };
 
@@ -57,7 +59,7 @@ static dnnl_status_t describe_kernel(dnnl_memory_desc_t *made, const ls_shape *s
     return dnnl_memory_desc_init_by_tag(made, 5, grouped, dnnl_f32, plain ? dnnl_decab : any);
 }
 
-static ls_status describe(const struct ls_op *op, struct description *made) {
+static ls_status describe_convolution(const struct ls_op *op, struct description *made) {
     const struct ls_window *window = &op->window;
     const ls_shape *kernel = &op->tensors[weights_place(op)].shape;
     const dnnl_dims_t filters = {kernel->dims[3]};
@@ -101,7 +103,7 @@ static ls_status make_memory(struct convolution *made, dnnl_engine_t engine, int
                              "memory of a convolution");
 }
 
-/* To the primitive's layout before the run, or back after it. */
+/* Makes the reorder to the primitive's layout before the run, or back after it. */
 static ls_status make_reorder(struct convolution *made, dnnl_engine_t engine, const dnnl_memory_desc_t *from,
                               const dnnl_memory_desc_t *to) {
     dnnl_primitive_desc_t description;
@@ -159,7 +161,7 @@ ls_status ls_cpu_convolution_build(struct ls_device *device, struct ls_op *op) {
     const struct ls_library *library = ls_cpu_library(device);
     struct description description = {0};
     dnnl_primitive_attr_t attributes;
-    ls_status status = describe(op, &description);
+    ls_status status = describe_convolution(op, &description);
     if (status) return status;
     struct convolution *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a convolution", sizeof(*made));
@@ -192,13 +194,13 @@ static bool adds(const struct ls_op *op) {
     return op->kind == LS_OP_CONVOLUTION_BACKWARD_WEIGHTS && op->part > 0;
 }
 
-static dnnl_status_t move(struct convolution *c, int memory, void *place) {
+static dnnl_status_t move_convolution(struct convolution *c, int memory, void *place) {
     if (!c->memories[memory] || c->places[memory] == place) return dnnl_success;
     c->places[memory] = place;
     return dnnl_memory_set_data_handle(c->memories[memory], place);
 }
 
-/* Where everything lies in this run: tensors and the workspace may have moved. Gradients of later parts lie apart. */
+/* Points the memories at this run's tensors and workspace, which may have moved. Gradients of later parts lie apart. */
 static dnnl_status_t bind(const struct ls_op *op, struct convolution *c) {
     char *workspace = op->workspace;
     void *plain = op->tensors[weights_place(op)].data, *bias = op->tensors[bias_place(op)].data;
@@ -211,7 +213,7 @@ static dnnl_status_t bind(const struct ls_op *op, struct convolution *c) {
                               [PLAIN] = plain,
                               [SCRATCHPAD] = workspace + c->scratchpad};
     dnnl_status_t code = dnnl_success;
-    for (int i = 0; !code && i < MEMORIES; i++) code = move(c, i, places[i]);
+    for (int i = 0; !code && i < MEMORIES; i++) code = move_convolution(c, i, places[i]);
     return code;
 }
 
@@ -220,7 +222,7 @@ LS_CLONES static void convolution_add(float *restrict sum, const float *restrict
 }
 
 /* A later part's gradients to those of the parts before. */
-static void add_part(const struct ls_op *op, const struct convolution *c) {
+static void add_convolution_part(const struct ls_op *op, const struct convolution *c) {
     const struct ls_tensor *bias = &op->tensors[LS_ARG_DB];
     const char *workspace = op->workspace;
     convolution_add(c->packed ? c->packed : op->tensors[LS_ARG_DW].data, op->workspace,
@@ -248,9 +250,9 @@ static dnnl_status_t execute(const struct ls_op *op, const struct convolution *c
 
 /* The sum goes back to the op's layout from where it was collected. */
 static dnnl_status_t finish_weights(const struct ls_op *op, struct convolution *c) {
-    if (adds(op)) add_part(op, c);
+    if (adds(op)) add_convolution_part(op, c);
     if (!ls_op_last_part(op) || !c->packed) return dnnl_success;
-    dnnl_status_t code = move(c, WEIGHTS, c->packed);
+    dnnl_status_t code = move_convolution(c, WEIGHTS, c->packed);
     return code ? code : reorder(c, WEIGHTS, PLAIN);
 }
 

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-/* oneDNN's OpenMP is libgomp whatever compiler builds this file, and <omp.h> would bring the compiler's own. */
+/* oneDNN's OpenMP is libgomp with every compiler of this file, and <omp.h> would bring the compiler's own. */
 extern void omp_set_num_threads(int count);
 extern int omp_get_max_threads(void);
 
@@ -48,6 +48,8 @@ static const struct {
     [LS_OP_SIGMOID_CROSSENTROPY] = {.run = ls_cpu_loss},
     [LS_OP_BINARY_CROSSENTROPY] = {.run = ls_cpu_loss},
     [LS_OP_SQUARED_ERROR] = {.run = ls_cpu_loss},
+    [LS_OP_ABSOLUTE_ERROR] = {.run = ls_cpu_loss},
+    [LS_OP_HUBER] = {.run = ls_cpu_loss},
     [LS_OP_METRIC] = {.run = ls_cpu_metric},
     [LS_OP_ONE_HOT] = {.run = ls_cpu_one_hot},
     [LS_OP_SGD] = {.run = ls_cpu_sgd},

@@ -1,9 +1,7 @@
-/* The CPU device: its row in the table of kinds, and what its files share. */
+/* The CPU device: its row in the table of kinds, and the declarations that its files share. */
 #pragma once
 #include "device/cpu/library.h"
-#include "device/device.h"
-
-extern const struct ls_device_kind ls_cpu_kind;
+#include "device/host.h"
 
 /* The run functions, one concept a file. They compute in the calling thread, in an order that depends on the shapes
  * only; where memory lies changes no bit. */
@@ -42,10 +40,10 @@ ls_status ls_cpu_report(const struct ls_op *op);
 /* loss.c: the first of the largest ones. */
 int64_t ls_cpu_argmax(const float *values, int64_t count);
 
-/* update.c: what the rule asks for before it is applied. */
+/* update.c: the steps before the rule. */
 void ls_cpu_prepare_update(const struct ls_op *op);
 
-/* For kinds that prepare something: a handle, or workspace_size. */
+/* The builds of kinds that prepare a handle or workspace_size. */
 ls_status ls_cpu_convolution_build(struct ls_device *device, struct ls_op *op);
 void ls_cpu_convolution_discard(struct ls_op *op);
 ls_status ls_cpu_pool_build(struct ls_device *device, struct ls_op *op);
@@ -55,5 +53,3 @@ const struct ls_library *ls_cpu_library(const struct ls_device *device);
 
 /* Processor, instruction set and library, for people. */
 void ls_cpu_describe(char *text, size_t size);
-/* What fixes the bits, but for the threads. */
-void ls_cpu_fingerprint(char *text, size_t size);

@@ -39,7 +39,7 @@ ls_status ls_cpu_dense_forward(const struct ls_op *op) {
     if (status) return status;
     if (op->activation == LS_RELU)
         add_bias_relu(y, b, (size_t)rows, (size_t)out);
-    else
+    else if (b)
         add_bias(y, b, (size_t)rows, (size_t)out);
     return LS_OK;
 }
@@ -49,7 +49,7 @@ ls_status ls_cpu_dense_backward(const struct ls_op *op) {
     float *dy = op->tensors[LS_ARG_DY].data, *dx = op->tensors[LS_ARG_DX].data;
     int64_t rows = x->shape.dims[0], in = x->shape.dims[1], out = w->shape.dims[1];
     if (op->activation == LS_RELU) mask(dy, op->tensors[LS_ARG_Y].data, (size_t)(rows * out));
-    sum_columns(op->tensors[LS_ARG_DB].data, dy, (size_t)rows, (size_t)out);
+    if (op->tensors[LS_ARG_DB].data) sum_columns(op->tensors[LS_ARG_DB].data, dy, (size_t)rows, (size_t)out);
     struct ls_gemm weights = {.transpose_a = true,
                               .rows = in,
                               .columns = out,

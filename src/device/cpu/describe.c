@@ -1,4 +1,4 @@
-/* What the CPU device runs on, for lockstep info. */
+/* The description of the CPU device for lockstep info. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

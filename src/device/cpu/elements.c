@@ -2,7 +2,7 @@
 #include <stddef.h>
 
 #include "base/clones.h"
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/team.h"
 #include "device/dropout.h"
@@ -17,7 +17,7 @@ LS_CLONES static void elements_scale(float *y, const float *x, float factor, flo
     for (int64_t i = 0; i < count; i++) y[i] = x[i] * factor + offset;
 }
 
-static void add_part(void *context, int64_t begin, int64_t end) {
+static void add_elements_part(void *context, int64_t begin, int64_t end) {
     const struct ls_op *op = context;
     elements_add((float *)op->tensors[LS_ARG_Y].data + begin, (const float *)op->tensors[LS_ARG_X].data + begin,
                  (const float *)op->tensors[LS_ARG_W].data + begin, end - begin);
@@ -40,6 +40,9 @@ static void scale_part(void *context, int64_t begin, int64_t end) {
                    op->alpha, op->beta, end - begin);
 }
 
+/* The elements that stay are divided by 1 - rate (inverted dropout, as in Keras), so evaluation needs no factor. A
+ * block of Philox4x32 (Salmon et al. 2011) serves four elements; element i has word i mod 4 of block i / 4, wherever
+ * the thread's part begins. Backward draws the same words again in place of a mask in memory. */
 static void dropout_part(void *context, int64_t begin, int64_t end) {
     const struct ls_op *op = context;
     const float *x = op->tensors[LS_ARG_X].data;
@@ -52,23 +55,23 @@ static void dropout_part(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static ls_status run(const struct ls_op *op, ls_team_fn *part) {
+static ls_status run_elements(const struct ls_op *op, ls_team_fn *part) {
     ls_team_run(ls_shape_count(&op->tensors[LS_ARG_X].shape), GRAIN, part, (void *)op);
     return LS_OK;
 }
 
 ls_status ls_cpu_add(const struct ls_op *op) {
-    return run(op, add_part);
+    return run_elements(op, add_elements_part);
 }
 
 ls_status ls_cpu_scale(const struct ls_op *op) {
-    return run(op, scale_part);
+    return run_elements(op, scale_part);
 }
 
 ls_status ls_cpu_merge(const struct ls_op *op) {
-    return run(op, merge_part);
+    return run_elements(op, merge_part);
 }
 
 ls_status ls_cpu_dropout(const struct ls_op *op) {
-    return run(op, dropout_part);
+    return run_elements(op, dropout_part);
 }

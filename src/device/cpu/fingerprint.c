@@ -1,5 +1,5 @@
-/* What fixes the bits that a CPU device computes, apart from its threads: oneDNN picks kernels by instruction set, and
- * both it and the C library's exp and log may change from version to version. */
+/* The fingerprint of the bits that a CPU device computes, apart from its threads. oneDNN picks kernels by instruction
+ * set; oneDNN and the C library's exp and log may change from version to version. */
 #include <dnnl.h>
 #include <gnu/libc-version.h>
 #include <stdio.h>

@@ -9,5 +9,5 @@ struct ls_library {
 };
 ls_status ls_library_open(struct ls_library *library);
 void ls_library_close(struct ls_library *library);
-/* LS_OK, or an error that names what failed. */
+/* Returns LS_OK, or an error that names the failed call, what. */
 ls_status ls_library_status(dnnl_status_t code, const char *what);

@@ -1,6 +1,6 @@
-/* Optimizers: loops over whole blobs, with Keras' formulas and roundings in float32. Where gradients and moments are
- * zero the parameters do not change, so gaps in a blob stay zero. What is asked for beside the rule (regularisers,
- * clipping, weight decay) goes before it, in Keras' order. Mirrors keras.optimizers. */
+/* Optimizers: loops over whole blobs, with Keras' formulas and roundings in float32. A parameter whose gradient and
+ * moments are zero does not change, so gaps in a blob stay zero. Regularisers, clipping and weight decay go before the
+ * rule, in Keras' order. Mirrors keras.optimizers. */
 #include <math.h>
 #include <stddef.h>
 
@@ -34,6 +34,8 @@ struct momentum {
     float rate, momentum;
 };
 
+/* m = momentum m - rate g; w = w + m (Polyak 1964). The rate is inside of m, as in keras.optimizers.SGD: a rate that
+ * falls in a schedule leaves the velocity of the steps before as it was. */
 LS_CLONES static void heavy_ball(float *restrict w, const float *restrict g, float *restrict m, size_t count,
                                  struct momentum rule) {
     for (size_t i = 0; i < count; i++) {
@@ -42,6 +44,8 @@ LS_CLONES static void heavy_ball(float *restrict w, const float *restrict g, flo
     }
 }
 
+/* m = momentum m - rate g; w = w + momentum m - rate g: Nesterov's method in the form of Sutskever et al. 2013, in
+ * which w is the point that looks ahead. */
 LS_CLONES static void nesterov(float *restrict w, const float *restrict g, float *restrict m, size_t count,
                                struct momentum rule) {
     for (size_t i = 0; i < count; i++) {
@@ -71,6 +75,9 @@ struct adam {
     float alpha, rest_1, rest_2, epsilon; /* rest: 1 - beta */
 };
 
+/* m = beta_1 m + (1 - beta_1) g; v = beta_2 v + (1 - beta_2) g^2; w = w - alpha m / (sqrt(v) + epsilon). alpha has both
+ * bias corrections in it, rate sqrt(1 - beta_2^t) / (1 - beta_1^t), which is the faster order of section 2 of Kingma
+ * and Ba 2015; epsilon is then the paper's epsilon hat. Keras computes so as well. t counts the applied steps. */
 LS_CLONES static void adam(float *restrict w, const float *restrict g, float *restrict m, float *restrict v,
                            size_t count, const struct adam *rule) {
     float alpha = rule->alpha, rest_1 = rule->rest_1, rest_2 = rule->rest_2, epsilon = rule->epsilon;
@@ -99,6 +106,8 @@ struct rmsprop {
     float rate, rho, rest, epsilon;
 };
 
+/* v = rho v + (1 - rho) g^2; increment = rate g / sqrt(v + epsilon) (Hinton 2012, lecture 6e). Keras has epsilon inside
+ * of the root, PyTorch outside. */
 LS_CLONES static void scaled(float *restrict increment, const float *restrict g, float *restrict v, size_t count,
                              const struct rmsprop *rule) {
     float rate = rule->rate, rho = rule->rho, other = rule->rest, epsilon = rule->epsilon;
@@ -108,6 +117,8 @@ LS_CLONES static void scaled(float *restrict increment, const float *restrict g,
     }
 }
 
+/* The mean square less the square of the mean is an estimate of the variance (Graves 2013). Rounding may make it
+ * slightly negative; epsilon keeps the root real for gradients that are not too large. */
 LS_CLONES static void centered(float *restrict increment, const float *restrict g, float *restrict v,
                                float *restrict average, size_t count, const struct rmsprop *rule) {
     float rate = rule->rate, rho = rule->rho, other = rule->rest, epsilon = rule->epsilon;
@@ -168,7 +179,9 @@ LS_CLONES static void direction(float *restrict u, const float *restrict m, cons
     for (size_t i = 0; i < count; i++) u[i] = m[i] / one / (sqrtf(v[i] / two) + epsilon);
 }
 
-/* What the learning rate is multiplied by: the variable's length over the direction's. */
+/* The trust ratio, by which the learning rate is multiplied: the norm of the variable over the norm of its direction.
+ * The direction is computed twice, here for its norm and in lamb for the step: that costs less than a blob for it. A
+ * variable or a direction of zeros has the ratio 1, so biases that begin at 0 can leave it. */
 static float trust(const struct blobs *b, const struct ls_blob_part *part, const struct lamb *rule) {
     struct ls_squares own = {{0}}, moves = {{0}};
     float u[BLOCK];
@@ -182,6 +195,9 @@ static float trust(const struct blobs *b, const struct ls_blob_part *part, const
     return length > 0 && moved > 0 ? length / moved : 1;
 }
 
+/* You et al. 2020, "Large batch optimization for deep learning": u = m^ / (sqrt(v^) + epsilon), w = w - rate |w| / |u|
+ * u for each variable, without bounds on the ratio. The paper adds weight decay to u; Keras decays before the rule, and
+ * so does ls_cpu_prepare_update. */
 static void lamb(const struct blobs *b, const struct ls_blob_part *part, const struct lamb *rule, float rate) {
     float u[BLOCK];
     average_moments(b->g + part->offset, b->moments[0] + part->offset, b->moments[1] + part->offset, part->count, rule);

@@ -22,7 +22,7 @@ ls_status ls_cpu_take(const struct ls_op *op) {
     return LS_OK;
 }
 
-/* Where a line of the small image lies in the large one. */
+/* The element of the large image at which a line of the small image begins. */
 static size_t line_in(const struct ls_op *op, const ls_shape *large, int64_t row, int64_t line) {
     int64_t at = (row * large->dims[1] + op->window.before[0] + line) * large->dims[2] + op->window.before[1];
     return (size_t)(at * large->dims[3]);

@@ -1,5 +1,5 @@
-/* Maximum and average pooling: windows never take what lies outside the image. Of several equal maxima the first, line
- * by line, gets the gradient. Mirrors tf.nn.max_pool2d and tf.nn.avg_pool2d. */
+/* Maximum and average pooling: windows never include positions outside the image. Of several equal maxima the first,
+ * line by line, gets the gradient. Mirrors tf.nn.max_pool2d and tf.nn.avg_pool2d. */
 #include <string.h>
 
 #include "base/clones.h"
@@ -35,7 +35,7 @@ static int64_t extent(const struct part *part, int axis) {
     return length <= 0 ? 0 : (length + part->step[axis] - 1) / part->step[axis];
 }
 
-static int64_t place(const struct pool *pool, int64_t row, int64_t h, int64_t w) {
+static int64_t place_pool(const struct pool *pool, int64_t row, int64_t h, int64_t w) {
     return ((row * pool->in->dims[1] + h) * pool->in->dims[2] + w) * pool->in->dims[3];
 }
 
@@ -51,8 +51,8 @@ LS_CLONES static void pool_scale(float *y, float factor, int64_t count) {
     for (int64_t c = 0; c < count; c++) y[c] *= factor;
 }
 
-/* What of dy goes to the present element of the window: where x is the maximum and no earlier one was. left, which
- * holds dy at first, is what is still to be given. */
+/* Adds the gradient of the window to its present element, if x is the maximum there and no earlier element was. left
+ * holds dy at first, then the part of dy that is still to be given. */
 LS_CLONES static void pool_give(float *restrict dx, const float *restrict x, const float *restrict y,
                                 float *restrict left, int64_t count) {
     for (int64_t c = 0; c < count; c++) {
@@ -68,7 +68,7 @@ static void forward_at(const struct pool *pool, int64_t row, const struct part *
     bool first = true;
     for (int64_t h = part->begin[0]; h < part->end[0]; h += part->step[0])
         for (int64_t w = part->begin[1]; w < part->end[1]; w += part->step[1], first = false) {
-            const float *at = x + place(pool, row, h, w);
+            const float *at = x + place_pool(pool, row, h, w);
             if (first)
                 memcpy(y, at, (size_t)channels * sizeof(float));
             else if (pool->op->pool == LS_POOL_MAX)
@@ -108,7 +108,7 @@ static void backward_at(const struct pool *pool, int64_t row, const struct part 
     if (maximum) memcpy(left, dy, (size_t)channels * sizeof(float));
     for (int64_t h = part->begin[0]; h < part->end[0]; h += part->step[0])
         for (int64_t w = part->begin[1]; w < part->end[1]; w += part->step[1]) {
-            int64_t at = place(pool, row, h, w);
+            int64_t at = place_pool(pool, row, h, w);
             float *dx = (float *)t[LS_ARG_DX].data + at;
             if (maximum)
                 pool_give(dx, (const float *)t[LS_ARG_X].data + at, (const float *)t[LS_ARG_Y].data + from, left,

@@ -1,6 +1,5 @@
-/* Dividing loops among threads through libgomp's own entry point, since that is the OpenMP that oneDNN runs on,
- * whatever compiler builds this file. How a loop is divided must change no bit: sums are taken in chunks that the
- * shapes fix. */
+/* Dividing loops among threads through libgomp's own entry point, since that is the OpenMP that oneDNN runs on with
+ * every compiler of this file. The division of a loop changes no bit: sums are taken in chunks that the shapes fix. */
 #include "device/cpu/team.h"
 
 #include <stdatomic.h>
@@ -21,6 +20,8 @@ struct job {
     void *context;
 };
 
+/* The denormal mode belongs to a thread, and OpenMP's threads do not take over that of the caller; so each part sets
+ * it. */
 static void run_part(void *argument) {
     struct job *job = argument;
     if (!atomic_load(&job->begun)) return;

@@ -1,6 +1,6 @@
-/* What comes before an optimizer's rule: the loss scale's way back (LossScaleOptimizer), regularisers' gradients,
- * clipping, weight decay, in Keras' order and with its formulas (Optimizer.apply). Norms are added in a fixed order.
- * Gradients and parameters are changed in place. */
+/* The steps before an optimizer's rule: the gradients are divided by the loss scale (LossScaleOptimizer), then
+ * regularisers' gradients, clipping and weight decay follow in Keras' order and with its formulas (Optimizer.apply).
+ * Norms are added in a fixed order. Gradients and parameters are changed in place. */
 #include <math.h>
 
 #include "base/clones.h"
@@ -9,6 +9,8 @@
 
 /* ---- sums ---- */
 
+/* Eight sums side by side take element i to lane i mod 8, whatever the width of the processor's vectors; ls_squares_sum
+ * joins them in one fixed order. A product of two floats is exact in a double. */
 LS_CLONES static void add_squares(double *restrict lanes, const float *restrict values, size_t rounds) {
     for (size_t r = 0; r < rounds; r++)
         for (size_t i = 0; i < LS_SQUARES_LANES; i++) {
@@ -56,6 +58,7 @@ ls_status ls_cpu_penalty(const struct ls_op *op) {
     return LS_OK;
 }
 
+/* The derivative of l2 w^2 + l1 |w|, with 0 for |w| at 0 (tf.sign). */
 LS_CLONES static void regularize(float *restrict g, const float *restrict w, size_t count, float l1, float l2) {
     for (size_t i = 0; i < count; i++) {
         float sign = (float)(w[i] > 0) - (float)(w[i] < 0);
@@ -77,12 +80,15 @@ LS_CLONES static void multiply_divide(float *g, size_t count, float factor, floa
     for (size_t i = 0; i < count; i++) g[i] = g[i] * factor / divisor;
 }
 
+/* g limit / max(|g|, limit), a variable at a time (tf.clip_by_norm). A NaN fails every comparison, so it is asked for:
+ * it must reach the parameters and not be clipped away. */
 static void clip_norm(float *g, size_t count, float limit) {
     float norm = sqrtf((float)squares_of(g, count));
     multiply_divide(g, count, limit, norm > limit || isnan(norm) ? norm : limit);
 }
 
-/* Gaps are zero. A norm that is not finite makes everything NaN, as in Keras, so that it is seen. */
+/* Gaps are zero. A norm that is not finite makes everything NaN, as in Keras, so that it is seen. One factor for all
+ * variables keeps the direction of the step (Pascanu et al. 2013; tf.clip_by_global_norm). */
 static void clip_global_norm(float *g, size_t count, float limit) {
     float norm = sqrtf((float)squares_of(g, count));
     multiply(g, count, limit * fminf(1 / norm, 1 / limit) + (norm - norm));
@@ -99,10 +105,14 @@ static void clip(const struct ls_op *op, float *g) {
 
 /* ---- weight decay ---- */
 
+/* Decoupled weight decay (Loshchilov and Hutter 2019): it does not go through the moments, as the gradient of an l2
+ * penalty does. */
 LS_CLONES static void decay(float *w, size_t count, float weight_decay, float rate) {
     for (size_t i = 0; i < count; i++) w[i] -= w[i] * weight_decay * rate;
 }
 
+/* The order matters. Norms are those of unscaled gradients, which hold the penalties' gradients already; the decay
+ * comes last and is not clipped. The gradients are the sums over all replicas, so every replica clips alike. */
 void ls_cpu_prepare_update(const struct ls_op *op) {
     const ls_optimizer *rule = &op->step->rule;
     float *w = op->tensors[LS_ARG_PARAMETERS].data, *g = op->tensors[LS_ARG_GRADIENTS].data;

@@ -1,15 +1,16 @@
-/* Batch normalization: what its kernels are told. Synchronized statistics leave the device in the middle: the run then
- * waits for the sums, has them added over all replicas, and goes on with the totals; a plan with such an op is never
+/* Batch normalization: the arguments of its kernels. Synchronized statistics leave the device in the middle: the run
+ * waits for the sums, adds them over all replicas, and goes on with the totals. A plan with such an op is never
  * captured. Mirrors device/cpu/batch_norm.c, in another order of adding. */
 #include <math.h>
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "base/memory.h"
 #include "device/cuda/image.h"
 #include "device/cuda/kernels_image.h"
+#include "device/op_layers.h"
 
 static const struct ls_cuda_wish wish = {.blocks = 1024, .rows = 8};
-/* What threads read and write many channels of at once. */
+/* The tensors of which a thread reads or writes many channels at once. */
 static const int vectors[] = {LS_ARG_X,     LS_ARG_R,      LS_ARG_Y,    LS_ARG_DY,   LS_ARG_DX,
                               LS_ARG_DR,    LS_ARG_GAMMA,  LS_ARG_BETA, LS_ARG_MEAN, LS_ARG_VARIANCE,
                               LS_ARG_SAVED, LS_ARG_SHIFTS, -1};
@@ -35,7 +36,7 @@ static bool adds(const struct ls_op *op) {
 
 static ls_status make_sums(struct ls_cuda_device *device, struct ls_op *op) {
     struct ls_cuda_op *handle = op->handle;
-    size_t count = ls_op_exchanged(op);
+    size_t count = ls_op_layers_exchanged(op);
     if (!count) return LS_OK;
     void *sums;
     ls_status status = device->device.ops->queue->allocate_host(&device->device, count * sizeof(double), &sums);
@@ -60,8 +61,8 @@ void ls_cuda_batch_norm_discard(struct ls_op *op) {
     handle->own = NULL;
 }
 
-/* What all kernels have in common. */
-static struct ls_cuda_norm begin(const struct ls_op *op) {
+/* The arguments that all kernels have in common. */
+static struct ls_cuda_norm begin_batch_norm(const struct ls_op *op) {
     const struct ls_tensor *t = op->tensors;
     struct ls_cuda_norm n = {.rows = rows_over(op, vector_of(op, vectors)), .dtype = t[LS_ARG_X].dtype};
     n.x = t[LS_ARG_X].data;
@@ -85,13 +86,13 @@ static struct ls_cuda_norm_sums begin_sums(const struct ls_op *op, const struct 
                                       .epsilon = op->epsilon};
 }
 
-/* Sums of this replica are on their way to s->sums: waits for them, and has those of the others added. */
+/* Waits for this replica's sums, which are on their way to s->sums, and adds those of the other replicas. */
 static ls_status exchange(const struct ls_op *op, struct ls_cuda_norm_sums *s) {
     struct ls_device *device = &ls_cuda_op_of(op)->device->device;
     ls_status status = device->ops->queue->synchronize(device);
     double *count = s->sums + 2 * s->rows.channels;
     *count = s->count;
-    if (!status) status = op->exchange->add(op->exchange->context, s->sums, ls_op_exchanged(op));
+    if (!status) status = op->exchange->add(op->exchange->context, s->sums, ls_op_layers_exchanged(op));
     s->count = *count;
     s->partials = NULL;
     return status;
@@ -99,7 +100,7 @@ static ls_status exchange(const struct ls_op *op, struct ls_cuda_norm_sums *s) {
 
 typedef cudaError_t finish_fn(const struct ls_cuda_norm_sums *sums, cudaStream_t stream);
 
-static ls_status finish(const struct ls_op *op, finish_fn *kernel, struct ls_cuda_norm_sums *sums) {
+static ls_status finish_batch_norm(const struct ls_op *op, finish_fn *kernel, struct ls_cuda_norm_sums *sums) {
     cudaStream_t stream = ls_cuda_stream(op);
     ls_status status = ls_cuda_launched(op, kernel(sums, stream));
     if (status || !op->exchange) return status;
@@ -129,20 +130,20 @@ static struct ls_cuda_norm_sums statistics_of(const struct ls_op *op, const stru
 }
 
 ls_status ls_cuda_batch_norm_forward(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin(op);
+    struct ls_cuda_norm n = begin_batch_norm(op);
     struct ls_cuda_norm_sums s = statistics_of(op, &n);
     ls_status status = ls_cuda_launched(op, ls_cuda_norm_chunks(&n, ls_cuda_stream(op)));
-    if (!status) status = finish(op, ls_cuda_norm_statistics, &s);
+    if (!status) status = finish_batch_norm(op, ls_cuda_norm_statistics, &s);
     return status || !op->tensors[LS_ARG_Y].data ? status : apply(op, &n);
 }
 
 ls_status ls_cuda_batch_norm_again(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin(op);
+    struct ls_cuda_norm n = begin_batch_norm(op);
     return apply(op, &n);
 }
 
 ls_status ls_cuda_batch_norm_inference(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin(op);
+    struct ls_cuda_norm n = begin_batch_norm(op);
     n.mean = op->tensors[LS_ARG_MEAN].data;
     n.variance = op->tensors[LS_ARG_VARIANCE].data;
     n.inverse = NULL;
@@ -163,7 +164,7 @@ static struct ls_cuda_norm_sums shifts_of(const struct ls_op *op, const struct l
 }
 
 ls_status ls_cuda_batch_norm_backward_data(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin(op);
+    struct ls_cuda_norm n = begin_batch_norm(op);
     if (op->tensors[LS_ARG_DR].data) n.dy = op->tensors[LS_ARG_DR].data, n.low = -INFINITY, n.high = INFINITY;
     n.out = op->tensors[LS_ARG_DX].data;
     n.shift = op->tensors[LS_ARG_SHIFTS].data;
@@ -172,11 +173,11 @@ ls_status ls_cuda_batch_norm_backward_data(const struct ls_op *op) {
 }
 
 ls_status ls_cuda_batch_norm_backward(const struct ls_op *op) {
-    struct ls_cuda_norm n = begin(op);
+    struct ls_cuda_norm n = begin_batch_norm(op);
     struct ls_cuda_norm_sums s = shifts_of(op, &n);
     n.dresidual = op->tensors[LS_ARG_DR].data;
     if (n.dresidual) n.y = op->tensors[LS_ARG_Y].data; /* which has the residual in it, and so decides */
     ls_status status = ls_cuda_launched(op, ls_cuda_norm_gradients(&n, ls_cuda_stream(op)));
-    if (!status) status = finish(op, ls_cuda_norm_shifts, &s);
+    if (!status) status = finish_batch_norm(op, ls_cuda_norm_shifts, &s);
     return status || !op->tensors[LS_ARG_DX].data ? status : ls_cuda_batch_norm_backward_data(op);
 }

@@ -1,7 +1,7 @@
-/* Batch normalization over rows of channels with what follows it: a residual is added, then ReLU or ReLU6. Sums run
- * over chunks of rows, in float inside a chunk and around its first row, so that little cancels; then in double over
- * the chunks. A pass reads and writes each tensor once: the statistics x, y = x, y (and the residual), the gradients'
- * sums x, dy, dx = x, dy, dx. */
+/* Batch normalization over rows of channels, fused with the next steps: a residual is added, then ReLU or ReLU6 is
+ * applied. Sums run over chunks of rows, in float inside a chunk and around its first row, so that little cancels; then
+ * in double over the chunks. A pass reads and writes each tensor once: the statistics x, y = x, y (and the residual),
+ * the gradients' sums x, dy, dx = x, dy, dx. */
 #include "device/cuda/kernels_image.h"
 #include "device/cuda/image.cuh"
 
@@ -50,6 +50,10 @@ __device__ inline void chunk_sums(const ls_cuda_norm &n, const ls_row_place &p, 
     }
 }
 
+/* Squares are taken around the first row of the chunk, so they lose no bits where the mean is large against the
+ * deviation. With s the sum of x - first and q that of its squares: mean = first + s / n, and the squares around the
+ * mean are q - s^2 / n. One pass over x is enough for both, where the CPU takes two passes over a chunk in its cache.
+ */
 template <typename T, int V> __global__ void __launch_bounds__(LS_CUDA_THREADS) norm_chunks(ls_cuda_norm n) {
     LS_SHARED(float, shared);
     const ls_row_place p = ls_place_of(n.rows);
@@ -73,7 +77,7 @@ template <typename T, int V> __global__ void __launch_bounds__(LS_CUDA_THREADS) 
 
 /* ---- y ---- */
 
-/* What a thread's channels have. */
+/* The values of a thread's channels. */
 template <int V> struct channel_values { float mean[V], factor[V], beta[V]; };
 
 template <int V> __device__ inline channel_values<V> values_of(const ls_cuda_norm &n, int64_t channel) {
@@ -201,7 +205,9 @@ template <typename T, int V> __global__ void __launch_bounds__(LS_CUDA_THREADS) 
 
 /* ---- sums over the chunks ---- */
 
-/* Of means and squares, the sums of x and of its square; else just the sums. */
+/* Sums x and its square, from means and squares, if MEANS; else just the sums. Chunks are added by threads in y, then
+ * by the block, in an order that follows from the shape alone. With MEANS a chunk's partials are its mean and the
+ * squares around it, from which sums of x and x^2 are made in double. */
 template <bool MEANS>
 __device__ inline void add_chunks(const ls_cuda_norm_sums &s, int64_t channel, double (&sums)[2]) {
     const ls_cuda_rows &rows = s.rows;

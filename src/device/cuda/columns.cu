@@ -118,7 +118,7 @@ template <typename T> cudaError_t bias_as(const ls_cuda_columns *matrix, const f
     return launch_bias<T, N, false>(matrix, bias, relu);
 }
 
-/* To as many rows of sums as there are blocks along the rows: *left. */
+/* Adds to as many rows of sums as there are blocks along the rows: *left. */
 template <typename T, int N, bool WHOLE>
 cudaError_t launch_sums(const ls_cuda_columns *matrix, const void *mask, float *sums, const division &d) {
     auto kernel = sum_columns<T, N, WHOLE>;

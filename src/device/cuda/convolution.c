@@ -1,5 +1,6 @@
-/* Which way a convolution takes: kernels of our own where each filter sees one channel, a product of matrices where it
- * sees one position, cuDNN for all others, and for what that has not a product over copies of windows. */
+/* Chooses the kernels of a convolution: depthwise kernels of our own if each filter sees one channel, a product of
+ * matrices if it sees one position, cuDNN for all others. A convolution without an algorithm of cuDNN is a product over
+ * copies of windows. */
 #include "device/cuda/depthwise.h"
 #include "device/cuda/kernels_products.h"
 #include "device/cuda/products.h"

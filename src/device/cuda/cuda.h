@@ -1,5 +1,5 @@
-/* The GPU device from the inside: what its files share. All of it is C; kernels are in .cu files, whose launchers are
- * declared in kernels_*.h. */
+/* The GPU device from the inside: the declarations that its files share. All of it is C; kernels are in .cu files,
+ * whose launchers are declared in kernels_*.h. */
 #pragma once
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -11,9 +11,9 @@
 #include "device/device_group.h"
 #include "device/plugin.h"
 
-/* Three streams: ops and copies in their order; copies to the host beside them; and what comes from elsewhere beside
- * them, from the host or from other devices, which ops see after settle. Whoever adds to receives from a stream of
- * its own makes receives wait for that. */
+/* Three streams: stream runs ops and copies in their order, sends runs copies to the host beside them, and receives
+ * runs copies from the host or other devices beside them. Ops see the received data after settle. A caller that feeds
+ * receives from a stream of its own makes receives wait for that stream. */
 struct ls_cuda_device {
     struct ls_device device;
     int index;
@@ -33,15 +33,15 @@ ls_status ls_cuda_fault_open(struct ls_cuda_device *device);
 void ls_cuda_fault_close(struct ls_cuda_device *device);
 ls_status ls_cuda_fault_report(struct ls_cuda_device *device);
 
-/* What products have made on the device: its close calls this, when all that was queued is done. */
+/* Frees the handles that products have made on the device. The device's close calls it when all queued work is done. */
 void ls_cuda_products_close(struct ls_cuda_device *device);
 
-/* What op->handle points to, for every kind. */
+/* The struct that op->handle points to, for every kind. */
 struct ls_cuda_op {
     struct ls_cuda_device *device;
     void *own;                      /* of the kind; its discard frees it */
     ls_op_run_fn *run;              /* of the kind */
-    const struct ls_cuda_kind *way; /* of a convolution: what build has chosen */
+    const struct ls_cuda_kind *way; /* of a convolution: the kind that build has chosen */
 };
 
 static inline const struct ls_cuda_op *ls_cuda_op_of(const struct ls_op *op) {
@@ -51,9 +51,10 @@ static inline cudaStream_t ls_cuda_stream(const struct ls_op *op) {
     return ls_cuda_op_of(op)->device->stream;
 }
 
-/* status.c: what the plugin has from lockstep. */
+/* status.c: the functions that lockstep gives to the plugin. */
 const struct ls_plugin_host *ls_cuda_host(void);
-/* OK, or INTERNAL (RESOURCE_EXHAUSTED for memory) naming the device, what was done and CUDA's own words. */
+/* Returns OK, or INTERNAL (RESOURCE_EXHAUSTED for memory); the error names the device, the failed work (what) and
+ * CUDA's own words. */
 ls_status ls_cuda_check(const struct ls_cuda_device *device, cudaError_t error, const char *what);
 /* The same for a launch, naming the op. */
 ls_status ls_cuda_launched(const struct ls_op *op, cudaError_t error);
@@ -77,12 +78,12 @@ ls_status ls_cuda_add_beside(struct ls_device *device, float *to, const float *a
 /* Until all is done that is queued on one of the device's streams, within the host's limit. */
 ls_status ls_cuda_wait(struct ls_cuda_device *device, cudaStream_t stream, const char *what);
 cudaError_t ls_cuda_answer(cudaError_t error); /* of a query; NotReady stays no thread's last error */
-/* What is queued on later from now on comes behind what is queued on earlier so far. */
+/* Orders streams: work queued on later after this call follows all work queued on earlier before it. */
 ls_status ls_cuda_join(struct ls_cuda_device *device, cudaStream_t earlier, cudaStream_t later);
 /* build.c */
 ls_status ls_cuda_build(struct ls_device *device, struct ls_op *op);
 void ls_cuda_discard(struct ls_device *device, struct ls_op *op);
-/* describe.c: texts for lockstep info and for what workers compare. */
+/* describe.c: texts for lockstep info and for the comparison between workers. */
 const char *ls_cuda_unavailable(void);
 int ls_cuda_count(void);
 void ls_cuda_describe(char *text, size_t size);
@@ -98,7 +99,8 @@ struct ls_cuda_kind {
     ls_status (*build)(struct ls_cuda_device *device, struct ls_op *op);
     void (*discard)(struct ls_op *op);
 };
-/* One table a room of kernels, indexed by enum ls_op_kind; run NULL: not in this one. build.c looks through them. */
+/* One table a room of kernels, indexed by enum ls_op_kind; run is NULL if the room does not have the kind. build.c
+ * looks through them. */
 extern const struct ls_cuda_kind
     ls_cuda_image_kinds[LS_OP_KIND_COUNT]; /* image.c: batch norm, pools, pads, activations */
 extern const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT]; /* elements.c: losses, optimizers, elements */

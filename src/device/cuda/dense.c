@@ -9,7 +9,7 @@
 struct dense {
     int64_t rows, in, out;
     struct ls_cuda_product forward, weights, inputs; /* those that the op's kind has */
-    size_t bias; /* bytes of the bias in y's type, at the workspace's beginning; 0: as it is */
+    size_t bias; /* bytes of the bias in y's type, at the workspace's beginning; 0 if it is used as it is */
 };
 
 static bool does_forward(const struct ls_op *op) {
@@ -29,7 +29,7 @@ static bool does_relu(const struct ls_op *op) {
     return (op->kind == LS_OP_DENSE_FORWARD || op->kind == LS_OP_DENSE_BACKWARD) && op->activation == LS_RELU;
 }
 
-static void measure(const struct ls_op *op, struct dense *made) {
+static void measure_dense(const struct ls_op *op, struct dense *made) {
     const ls_shape *w = &op->tensors[does_weights(op) ? LS_ARG_DW : LS_ARG_W].shape;
     const ls_shape *out = &op->tensors[does_forward(op) ? LS_ARG_Y : LS_ARG_DY].shape;
     made->in = w->dims[w->rank - 2];
@@ -153,7 +153,7 @@ ls_status ls_cuda_dense_build(struct ls_cuda_device *device, struct ls_op *op) {
     if (!made) return ls_fail_memory("a dense layer", sizeof(*made));
     ((struct ls_cuda_op *)op->handle)->own = made;
     op->workspace_size = 0;
-    measure(op, made);
+    measure_dense(op, made);
     ls_status status = does_forward(op) ? build_forward(op, made) : build_backward(op, made);
     if (status) ls_cuda_dense_discard(op);
     return status;

@@ -1,4 +1,4 @@
-/* What the depthwise kernels are told of an op. */
+/* The arguments of the depthwise kernels, from an op. */
 #include "device/cuda/depthwise.h"
 
 #include "device/cuda/image.h"
@@ -21,7 +21,7 @@ bool ls_cuda_is_depthwise(const struct ls_op *op) {
 }
 
 /* Threads take several channels where each has one filter. */
-static struct ls_cuda_depthwise begin(const struct ls_op *op) {
+static struct ls_cuda_depthwise begin_depthwise(const struct ls_op *op) {
     static const int images[] = {LS_ARG_X, LS_ARG_W, LS_ARG_B, LS_ARG_Y, LS_ARG_DY, LS_ARG_DX, -1};
     const struct ls_tensor *t = op->tensors;
     struct ls_cuda_depthwise d = {.at = ls_cuda_windows_of(op, image_of(op), out_of(op))};
@@ -38,7 +38,7 @@ static struct ls_cuda_depthwise begin(const struct ls_op *op) {
     return d;
 }
 
-/* For the weights' gradient: ten sums of a channel fill a thread's registers with fewer channels. */
+/* The lines for the weights' gradient: ten sums of a channel fill a thread's registers with fewer channels. */
 static struct ls_cuda_rows lines_of(const struct ls_cuda_depthwise *d, int vector) {
     static const struct ls_cuda_wish wish = {.blocks = 512, .rows = 2};
     return ls_cuda_rows_over((int64_t)d->at.images * d->at.out[0], (int64_t)d->at.channels * d->multiplier, vector,
@@ -53,25 +53,25 @@ static size_t partials_size(const struct ls_cuda_depthwise *d, int vector) {
 
 size_t ls_cuda_depthwise_workspace(const struct ls_op *op) {
     if (op->kind != LS_OP_CONVOLUTION_BACKWARD_WEIGHTS) return 0;
-    struct ls_cuda_depthwise d = begin(op);
+    struct ls_cuda_depthwise d = begin_depthwise(op);
     size_t wide = partials_size(&d, LS_CUDA_WEIGHT_CHANNELS), narrow = partials_size(&d, 1); /* as addresses will be */
     return wide > narrow ? wide : narrow;
 }
 
 ls_status ls_cuda_depthwise_forward(const struct ls_op *op) {
-    struct ls_cuda_depthwise d = begin(op);
+    struct ls_cuda_depthwise d = begin_depthwise(op);
     d.out = op->tensors[LS_ARG_Y].data;
     return ls_cuda_launched(op, ls_cuda_depthwise_y(&d, ls_cuda_stream(op)));
 }
 
 ls_status ls_cuda_depthwise_backward_data(const struct ls_op *op) {
-    struct ls_cuda_depthwise d = begin(op);
+    struct ls_cuda_depthwise d = begin_depthwise(op);
     d.out = op->tensors[LS_ARG_DX].data;
     return ls_cuda_launched(op, ls_cuda_depthwise_dx(&d, ls_cuda_stream(op)));
 }
 
 ls_status ls_cuda_depthwise_backward_weights(const struct ls_op *op) {
-    struct ls_cuda_depthwise d = begin(op);
+    struct ls_cuda_depthwise d = begin_depthwise(op);
     d.lines = lines_of(&d, d.vector > 1 ? LS_CUDA_WEIGHT_CHANNELS : 1);
     return ls_cuda_launched(op, ls_cuda_depthwise_dw(&d, ls_cuda_stream(op)));
 }

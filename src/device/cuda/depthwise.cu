@@ -1,7 +1,7 @@
 /* Depthwise convolutions forward and to their input. Windows of 3 by 3 with stride 1 or 2, as in MobileNet, have
- * kernels of their own: a thread has 16 bytes of channels of a few neighbouring positions, and what windows share it
- * reads once, or finds in the cache as its block goes down the image. Memory sees x and y once each. All other windows
- * are gathered tap by tap. */
+ * kernels of their own: a thread has 16 bytes of channels of a few neighbouring positions, and reads elements that
+ * windows share once, or finds them in the cache as its block goes down the image. Memory sees x and y once each. All
+ * other windows are gathered tap by tap. */
 #include "device/cuda/image.cuh"
 #include "device/cuda/kernels_image.h"
 
@@ -21,6 +21,8 @@ __device__ inline bool within(int at, int size) {
     return at >= 0 && at < size;
 }
 
+/* The taps lie in registers for all positions of a thread. Reversed taps turn the gradient of a convolution of stride 1
+ * into a convolution: dx is dy filtered by the kernel turned by half a turn. */
 template <typename T, int V>
 __device__ inline void read_taps(const void *w, int channel, int channels, bool reversed, ls_pack<T, V> (&taps)[9]) {
     LS_UNROLL
@@ -30,7 +32,7 @@ __device__ inline void read_taps(const void *w, int channel, int channels, bool 
     }
 }
 
-/* Adds what line `row` of the taps finds in a line of x: columns from column on, for WIDTH positions. */
+/* Adds the products of line `row` of the taps with a line of x: columns from column on, for WIDTH positions. */
 template <typename T, int V, int STRIDE, int WIDTH>
 __device__ inline void add_line(const T *line, int column, int size, int channels, const ls_pack<T, V> (&taps)[9],
                                 int row, float (&y)[WIDTH][V]) {
@@ -165,7 +167,7 @@ __global__ void __launch_bounds__(LS_CUDA_THREADS) filter_any(ls_cuda_depthwise 
     });
 }
 
-/* The position whose window has its tap at place `at` of the image; -1: none. */
+/* The position whose window has its tap at place `at` of the image; -1 if there is none. */
 __device__ inline int position_of(const ls_cuda_windows &windows, int axis, int at, int tap) {
     int from = at + windows.before[axis] - tap * windows.dilation[axis];
     if (from < 0 || from % windows.strides[axis]) return -1;

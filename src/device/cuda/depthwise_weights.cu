@@ -1,6 +1,6 @@
 /* The gradients of a depthwise convolution's taps and bias, in two stages: a block adds over a chunk of the lines of
  * dy, then the chunks are added in double, in order. For 3 by 3 taps a thread has all ten sums of its channels, and
- * reads what neighbouring positions share once: memory sees x and dy once each, and the partial sums. */
+ * reads elements that neighbouring positions share once: memory sees x and dy once each, and the partial sums. */
 #include "device/cuda/image.cuh"
 #include "device/cuda/kernels_image.h"
 
@@ -36,7 +36,8 @@ __device__ inline void read_run(const T *line, int column, int size, int channel
         to[i] = within(column + i, size) ? ls_read<T, V>(line + (int64_t)(column + i) * channels) : ls_zeros<T, V>();
 }
 
-/* WIDTH neighbouring positions with what line `row` of the taps finds in a line of x. */
+/* Adds the products of WIDTH neighbouring positions with the elements that line `row` of the taps finds in a line of x.
+ */
 template <typename T, int V, int STRIDE, int WIDTH>
 __device__ inline void add_products(const ls_pack<T, V> (&dy)[WIDTH],
                                     const ls_pack<T, V> (&x)[(WIDTH - 1) * STRIDE + 3], int row,

@@ -1,4 +1,4 @@
-/* What GPUs there are and which libraries run on them. */
+/* The GPUs of this machine, and the libraries that run on them. */
 #include <cublasLt.h>
 #include <cudnn.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include "device/cuda/cuda.h"
 
 /* NULL, or why device index cannot be used. */
-static const char *refuse(int index) {
+static const char *refuse_describe(int index) {
     int major = 0, minor = 0, pools = 0;
     cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index);
     if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index);
@@ -21,7 +21,7 @@ const char *ls_cuda_unavailable(void) {
     int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
     const char *reason = error == cudaSuccess ? NULL : cudaGetErrorString(error);
-    for (int i = 0; !reason && i < count; i++) reason = refuse(i);
+    for (int i = 0; !reason && i < count; i++) reason = refuse_describe(i);
     (void)cudaGetLastError();
     return reason || count ? reason : "there is no GPU";
 }

@@ -1,5 +1,5 @@
-/* A GPU: its streams, and its memory, which is that of the driver's pool: allocating and releasing are queued as all
- * else is, and what was released is kept for the next who asks. */
+/* A GPU: its streams, and its memory. The memory is that of the driver's pool: allocating and releasing are queued as
+ * all other work is, and released memory is kept for the next caller. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -63,7 +63,8 @@ static bool is_idle(struct ls_cuda_device *device) {
     return !device->lost && !device->device.left;
 }
 
-/* What a lost device, or NCCL, may still use is left to the end of the process: giving it back could wait for ever. */
+/* Closes the device. Memory that a lost device, or NCCL, may still use is left to the end of the process: freeing it
+ * could wait for ever. */
 static void cuda_close(struct ls_device *base) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     cudaStream_t streams[] = {device->stream, device->sends, device->receives};
@@ -109,7 +110,7 @@ static void leave(struct ls_device *base, const struct ls_thread_state *before) 
 /* ---- memory ---- */
 
 /* On the stream of ops; copies beside it may use the memory from now on too. */
-static ls_status allocate(struct ls_device *base, size_t size, void **memory) {
+static ls_status allocate_device(struct ls_device *base, size_t size, void **memory) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     void *made = NULL;
     ls_status status = ls_cuda_enter(device);
@@ -130,7 +131,7 @@ static ls_status allocate(struct ls_device *base, size_t size, void **memory) {
 }
 
 /* Behind all that has been queued, on any of the streams. */
-static void release(struct ls_device *base, void *memory) {
+static void release_device(struct ls_device *base, void *memory) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     if (!memory || ls_cuda_enter(device)) return;
     if (ls_cuda_join(device, device->sends, device->stream) || ls_cuda_join(device, device->receives, device->stream))
@@ -143,8 +144,8 @@ static bool is_pinned(const void *host) {
     return cudaPointerGetAttributes(&attributes, host) == cudaSuccess && attributes.type == cudaMemoryTypeHost;
 }
 
-/* From pinned memory CUDA reads later. From other memory it has taken all when it returns, which may be long after;
- * what is queued before is waited for here then, where there is a limit. */
+/* CUDA reads pinned memory later. It has read other memory when the call returns, which may be long after; earlier work
+ * is waited for here first then, since this wait has a limit. */
 static ls_status copy_in(struct ls_device *base, void *to, const void *from, size_t size) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     ls_status status = size ? ls_cuda_enter(device) : LS_OK;
@@ -157,7 +158,7 @@ static ls_status copy_in(struct ls_device *base, void *to, const void *from, siz
     return status ? status : ls_cuda_wait(device, device->stream, "copying to the device");
 }
 
-/* Likewise. */
+/* The same rules hold as for copy_in. */
 static ls_status copy_out(struct ls_device *base, void *to, const void *from, size_t size) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     ls_status status = ls_cuda_enter(device);
@@ -171,8 +172,8 @@ static ls_status copy_out(struct ls_device *base, void *to, const void *from, si
 const struct ls_device_ops ls_cuda_device_ops = {.close = cuda_close,
                                                  .enter = enter,
                                                  .leave = leave,
-                                                 .allocate = allocate,
-                                                 .release = release,
+                                                 .allocate = allocate_device,
+                                                 .release = release_device,
                                                  .copy_in = copy_in,
                                                  .copy_out = copy_out,
                                                  .build = ls_cuda_build,

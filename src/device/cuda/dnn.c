@@ -16,7 +16,8 @@ static int filter_place(const struct ls_op *op) {
 
 /* ---- build ---- */
 
-/* Where the kernel's elements lie in cuDNN's filter; where it is padded unevenly, gaps of dilation are zeros too. */
+/* The layout of the kernel's elements in cuDNN's filter. With uneven padding the gaps of dilation are stored as zeros
+ * too. */
 static struct ls_cuda_filter lay_out(const struct ls_op *op) {
     const struct ls_window *w = &op->window;
     const int64_t *d = op->tensors[filter_place(op)].shape.dims;
@@ -60,7 +61,7 @@ static cudnnStatus_t describe_window(const struct ls_op *op, struct ls_cuda_dnn 
     return code ? code : cudnnSetConvolutionGroupCount(d->convolution, (int)w->groups);
 }
 
-static ls_status make(struct ls_op *op, struct ls_cuda_dnn *d) {
+static ls_status make_dnn(struct ls_op *op, struct ls_cuda_dnn *d) {
     cudnnStatus_t code = cudnnCreateTensorDescriptor(&d->image);
     if (!code) code = cudnnCreateTensorDescriptor(&d->out);
     if (!code) code = cudnnCreateFilterDescriptor(&d->filter);
@@ -116,7 +117,7 @@ ls_status ls_cuda_dnn_build(struct ls_cuda_device *device, struct ls_op *op) {
     if (!made) return ls_fail_memory("a convolution", sizeof(*made));
     ((struct ls_cuda_op *)op->handle)->own = made;
     made->layout = lay_out(op);
-    status = make(op, made);
+    status = make_dnn(op, made);
     if (!status) status = ls_cuda_dnn_choose(op, handle, made);
     if (status)
         ls_cuda_dnn_discard(op);

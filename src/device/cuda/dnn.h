@@ -3,7 +3,7 @@
 #include "device/cuda/kernels_products.h"
 #include "device/cuda/products.h"
 
-/* image: what the window goes over, x or dx; out: what it yields, y or dy. */
+/* image is the tensor that the window slides over, x or dx; out is the result, y or dy. */
 struct ls_cuda_dnn {
     cudnnTensorDescriptor_t image, out;
     cudnnFilterDescriptor_t filter;

@@ -3,7 +3,7 @@
 #include "device/cuda/dnn.h"
 
 #define CANDIDATES   16
-#define MOST_SCRATCH ((size_t)2 << 30) /* bytes; what asks for more is left */
+#define MOST_SCRATCH ((size_t)2 << 30) /* bytes; an algorithm that needs more is left out */
 
 /* One answer of the heuristics, for any direction; they are ordered by time. */
 struct candidate {
@@ -81,9 +81,9 @@ static cudnnStatus_t ask_scratch(enum ls_op_kind kind, cudnnHandle_t handle, str
                                                           (cudnnConvolutionBwdFilterAlgo_t)d->algorithm, &d->scratch);
 }
 
-/* Whether cuDNN will do it so; then d has what it needs. */
-static bool settle(const struct ls_op *op, cudnnHandle_t handle, struct ls_cuda_dnn *d, const struct candidate *one,
-                   bool proper) {
+/* True if cuDNN can run the candidate; d has its settings then. */
+static bool settle_dnn_choose(const struct ls_op *op, cudnnHandle_t handle, struct ls_cuda_dnn *d,
+                              const struct candidate *one, bool proper) {
     if (!one->possible || !(one->deterministic || op->nondeterministic)) return false;
     d->algorithm = one->algorithm;
     if (!proper && cudnnSetConvolutionMathType(d->convolution, one->math)) return false;
@@ -104,6 +104,6 @@ ls_status ls_cuda_dnn_choose(const struct ls_op *op, cudnnHandle_t handle, struc
     if (!code) code = list(op->kind, handle, d, found, &count);
     for (int plain = 1; !code && plain >= 0; plain--)
         for (int i = 0; i < count; i++)
-            if (found[i].plain == (plain == 1) && settle(op, handle, d, &found[i], proper)) return LS_OK;
+            if (found[i].plain == (plain == 1) && settle_dnn_choose(op, handle, d, &found[i], proper)) return LS_OK;
     return ls_cuda_dnn_check(op, code ? code : CUDNN_STATUS_NOT_SUPPORTED);
 }

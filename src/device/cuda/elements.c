@@ -1,7 +1,7 @@
 /* Ops on elements, and the table of all kinds that this room has. */
 #include "device/cuda/elements.h"
 
-#include "base/dtype.h"
+#include "base/shape.h"
 #include "device/cuda/kernels_elements.h"
 
 ls_status ls_cuda_keep(struct ls_cuda_device *device, struct ls_op *op, size_t size) {
@@ -66,12 +66,12 @@ static ls_status dropout_run(const struct ls_op *op) {
 static ls_status copy_columns(const struct ls_op *op, bool place) {
     const struct ls_tensor *x = &op->tensors[LS_ARG_X], *y = &op->tensors[LS_ARG_Y];
     int64_t size = (int64_t)ls_dtype_size(x->dtype), skip = op->column * size;
-    const struct ls_cuda_lines lines = {.to = (char *)y->data + (place ? skip : 0),
-                                        .from = (const char *)x->data + (place ? 0 : skip),
-                                        .to_pitch = y->shape.dims[1] * size,
-                                        .from_pitch = x->shape.dims[1] * size,
-                                        .width = (place ? x : y)->shape.dims[1] * size,
-                                        .rows = x->shape.dims[0]};
+    const struct ls_cuda_copied_lines lines = {.to = (char *)y->data + (place ? skip : 0),
+                                               .from = (const char *)x->data + (place ? 0 : skip),
+                                               .to_pitch = y->shape.dims[1] * size,
+                                               .from_pitch = x->shape.dims[1] * size,
+                                               .width = (place ? x : y)->shape.dims[1] * size,
+                                               .rows = x->shape.dims[0]};
     return ls_cuda_launched(op, ls_cuda_copy_lines(&lines, ls_cuda_stream(op)));
 }
 
@@ -124,6 +124,8 @@ const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT] = {
     [LS_OP_SIGMOID_CROSSENTROPY] = LOSS,
     [LS_OP_BINARY_CROSSENTROPY] = LOSS,
     [LS_OP_SQUARED_ERROR] = LOSS,
+    [LS_OP_ABSOLUTE_ERROR] = LOSS,
+    [LS_OP_HUBER] = LOSS,
     [LS_OP_METRIC] = {ls_cuda_metric_run, ls_cuda_metric_build, ls_cuda_let_go},
     [LS_OP_ONE_HOT] = {.run = ls_cuda_one_hot_run},
     [LS_OP_MERGE] = {.run = merge_run},

@@ -1,5 +1,5 @@
-/* Sums, scaling, casts, copies of columns, and what a step tells of itself. Every byte is read and written once, 16 at
- * a time where the memory's alignment allows. */
+/* Sums, scaling, casts, copies of columns, and the report of a step. Every byte is read and written once, 16 at a time
+ * where the memory's alignment allows. */
 #include <float.h>
 
 #include "device/cuda/kernels_elements.h"
@@ -83,7 +83,7 @@ cudaError_t cast_from(void *y, ls_dtype to, const From *x, int64_t count, cudaSt
 /* ---- columns ---- */
 
 /* Lines in units of U, in blocks of columns and rows, so that nothing is divided. */
-template <typename U> __global__ void copy_lines(struct ls_cuda_lines lines) {
+template <typename U> __global__ void copy_lines(struct ls_cuda_copied_lines lines) {
     int64_t width = lines.width / static_cast<int64_t>(sizeof(U));
     for (int64_t r = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; r < lines.rows;
          r += static_cast<int64_t>(gridDim.x) * blockDim.y) {
@@ -93,7 +93,7 @@ template <typename U> __global__ void copy_lines(struct ls_cuda_lines lines) {
     }
 }
 
-template <typename U> cudaError_t launch_lines(const struct ls_cuda_lines *lines, cudaStream_t stream) {
+template <typename U> cudaError_t launch_lines(const struct ls_cuda_copied_lines *lines, cudaStream_t stream) {
     int64_t width = lines->width / static_cast<int64_t>(sizeof(U));
     unsigned columns = 1;
     while (columns < width && columns < LS_THREADS) columns *= 2;
@@ -132,8 +132,12 @@ __global__ void add_counts(const int64_t *counts, int64_t count, double *value) 
 __device__ inline float told(const struct ls_loss_sums *sums, const struct ls_loss_sums *gathered, int at) {
     const struct ls_loss_sums none = {}, *more = gathered ? gathered : &none;
     if (at == LS_REPORT_LOSS) return static_cast<float>(sums->loss + more->loss);
-    if (at == LS_REPORT_CORRECT) return static_cast<float>(sums->correct + more->correct);
-    if (at == LS_REPORT_ROWS) return static_cast<float>(sums->rows + more->rows);
+    int64_t correct = sums->correct + more->correct, rows = sums->rows + more->rows;
+    if (at == LS_REPORT_CORRECT) return static_cast<float>(correct % LS_REPORT_UNIT);
+    if (at == LS_REPORT_CORRECT_UNITS) return static_cast<float>(correct / LS_REPORT_UNIT);
+    if (at == LS_REPORT_ROWS) return static_cast<float>(rows % LS_REPORT_UNIT);
+    if (at == LS_REPORT_ROWS_UNITS) return static_cast<float>(rows / LS_REPORT_UNIT);
+    if (at == LS_REPORT_WEIGHT) return static_cast<float>(sums->weight + more->weight);
     int metric = at - LS_REPORT_METRICS;
     return metric < LS_MAX_METRICS ? static_cast<float>(sums->metrics[metric] + more->metrics[metric]) : 0;
 }
@@ -168,7 +172,7 @@ cudaError_t ls_cuda_cast(void *y, ls_dtype to, const void *x, ls_dtype from, int
     return error;
 }
 
-cudaError_t ls_cuda_copy_lines(const struct ls_cuda_lines *lines, cudaStream_t stream) {
+cudaError_t ls_cuda_copy_lines(const struct ls_cuda_copied_lines *lines, cudaStream_t stream) {
     uintptr_t all = reinterpret_cast<uintptr_t>(lines->to) | reinterpret_cast<uintptr_t>(lines->from) |
                     static_cast<uintptr_t>(lines->to_pitch | lines->from_pitch | lines->width);
     if (all % 16 == 0) return launch_lines<ls_pack<uint32_t, 4>>(lines, stream);

@@ -1,4 +1,4 @@
-/* What the files of losses, optimizers and elements share. */
+/* Shared by the files of losses, optimizers and elements. */
 #pragma once
 #include "device/cuda/cuda.h"
 

@@ -1,4 +1,4 @@
-/* What kernels found wrong with their data, and cannot say themselves. */
+/* Faults that kernels find in their data, which the host reports. */
 #include "device/cuda/cuda.h"
 
 ls_status ls_cuda_fault_open(struct ls_cuda_device *device) {

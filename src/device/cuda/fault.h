@@ -1,4 +1,4 @@
-/* What kernels found wrong with their data, and cannot say themselves. */
+/* Faults that kernels find in their data, which the host reports. */
 #pragma once
 #include <stdint.h>
 
@@ -7,5 +7,5 @@
 struct ls_cuda_fault {
     int64_t row, classes;
     int32_t label;
-    int32_t found; /* 0: nothing */
+    int32_t found; /* 0 if there is none */
 };

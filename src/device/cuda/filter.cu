@@ -8,13 +8,16 @@ namespace {
 
 constexpr unsigned SIDE = 32, ROWS = 8; /* a tile, and how many of its rows a block takes at a time */
 
-/* The element of the kernel that lies at a tap, along an axis; -1: none. */
+/* The element of the kernel that lies at a tap, along an axis; -1 if there is none. */
 __device__ inline int64_t element_at(const ls_cuda_filter &f, int axis, int64_t tap) {
     int64_t from = tap - f.offset[axis];
     if (from < 0 || from % f.step[axis] || from / f.step[axis] >= f.kernel[axis]) return -1;
     return from / f.step[axis];
 }
 
+/* Reading goes along filters and writing along channels, both by threadIdx.x: neighbouring threads have neighbouring
+ * addresses in both. The tile in shared memory turns one into the other. Taps that no element of the kernel meets (a
+ * dilated kernel, or a padded one) are zeros. */
 template <typename T> __global__ void pack(T *to, const T *from, ls_cuda_filter f) {
     LS_SHARED(T, tile); /* SIDE x (SIDE + 1): the columns lie in different banks */
     int64_t tap = blockIdx.z, taps = f.taps[0] * f.taps[1];

@@ -4,10 +4,10 @@
 
 #include "device/cuda/products.h"
 
-/* For the sum along depth where it is divided over multiprocessors; what NVIDIA advises for Hopper. */
+/* for the sum along depth if it is divided over multiprocessors; NVIDIA's advice for Hopper */
 #define WORKSPACE ((uint64_t)32 << 20)
-/* Bytes. Wider accesses than of 16 bytes there are none, and places in the arena agree modulo 64 only: what is chosen
- * must not depend on where memory happens to be. */
+/* Bytes. There are no wider accesses than of 16 bytes, and places in the arena agree modulo 64 only. The chosen
+ * algorithm must not depend on the address of memory. */
 #define ALIGNMENT 16
 
 static cudaDataType type_of(ls_dtype dtype) {
@@ -19,13 +19,14 @@ static uint32_t alignment_of(const void *place) {
     return (uint32_t)(bits & (~bits + 1));
 }
 
-/* Of memory that holds rows x columns by rows. */
+/* Describes memory that holds rows x columns by rows. */
 static cublasStatus_t describe_matrix(cublasLtMatrixLayoutOpaque_t *made, ls_dtype dtype, int64_t rows, int64_t columns,
                                       int64_t pitch) {
     return cublasLtMatrixLayoutInit(made, type_of(dtype), (uint64_t)columns, (uint64_t)rows, pitch ? pitch : columns);
 }
 
-static cublasStatus_t describe(const struct ls_op *op, const struct ls_cuda_matrices *m, struct ls_cuda_product *made) {
+static cublasStatus_t describe_gemm(const struct ls_op *op, const struct ls_cuda_matrices *m,
+                                    struct ls_cuda_product *made) {
     bool a = m->transpose_a, b = m->transpose_b;
     const cublasOperation_t first = b ? CUBLAS_OP_T : CUBLAS_OP_N, second = a ? CUBLAS_OP_T : CUBLAS_OP_N;
     bool tf32 = op->tf32 && m->dtype == LS_FLOAT32;
@@ -58,8 +59,9 @@ static cublasStatus_t set_epilogue(struct ls_cuda_product *product, const struct
                                           sizeof(epilogue));
 }
 
-/* How sums of parts of the depth are added: in the workspace, as float32 and in order, which gives equal bits again. In
- * place they come in any order; where the result has 16 bits they would be rounded each time, so not there. */
+/* The permitted reductions of parts of the depth. In the workspace they are added as float32 and in order, which gives
+ * equal bits again. In place they are added in any order, and a 16-bit result would be rounded each time, so in place
+ * is for float32 only. */
 static uint32_t reductions(const struct ls_op *op, const struct ls_cuda_matrices *m) {
     const uint32_t in_order = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     bool in_place = op->nondeterministic && m->c_dtype == LS_FLOAT32;
@@ -91,8 +93,8 @@ static cublasStatus_t prefer(const struct ls_op *op, cublasLtMatmulPreferenceOpa
 }
 
 /* The first that the library's heuristic has; it measures nothing, so it always has the same. */
-static cublasStatus_t choose(cublasLtHandle_t handle, struct ls_cuda_product *product,
-                             cublasLtMatmulPreferenceOpaque_t *preference) {
+static cublasStatus_t choose_gemm(cublasLtHandle_t handle, struct ls_cuda_product *product,
+                                  cublasLtMatmulPreferenceOpaque_t *preference) {
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
     cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(handle, &product->description, &product->b, &product->a,
@@ -111,15 +113,15 @@ ls_status ls_cuda_product_build(const struct ls_op *op, const struct ls_cuda_mat
     cublasLtHandle_t handle;
     ls_status status = ls_cuda_blas_handle(ls_cuda_op_of(op)->device, &handle);
     if (status) return status;
-    cublasStatus_t code = describe(op, m, made);
+    cublasStatus_t code = describe_gemm(op, m, made);
     if (!code) code = prefer(op, &preference, m);
     /* the preferences do not speak of the bias' alignment */
     bool biased = m->bias && alignment_of(m->bias) == ALIGNMENT;
     if (!code) code = set_epilogue(made, m, biased);
-    if (!code) code = choose(handle, made, &preference);
-    if (code && biased) { /* whatever it says: without, the caller adds the bias */
+    if (!code) code = choose_gemm(handle, made, &preference);
+    if (code && biased) { /* for any code: without the epilogue the caller adds the bias */
         code = set_epilogue(made, m, false);
-        if (!code) code = choose(handle, made, &preference);
+        if (!code) code = choose_gemm(handle, made, &preference);
     }
     return ls_cuda_blas_check(op, code);
 }

@@ -1,7 +1,8 @@
 /* A list of ops as one CUDA graph, which the driver queues at once. */
 #include "device/cuda/cuda.h"
 
-/* Other threads may go on with what they do. */
+/* Other threads may go on with their own calls of CUDA. Between begin and end calls queue nothing; they are recorded. A
+ * replay then costs one call of the driver for all ops, where each launch costs some microseconds of the host. */
 ls_status ls_cuda_capture_begin(struct ls_device *base) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     ls_status status = ls_cuda_enter(device);
@@ -30,7 +31,7 @@ ls_status ls_cuda_replay(struct ls_device *base, void *graph) {
     return status ? status : ls_cuda_check(device, cudaGraphLaunch(graph, device->stream), "replaying ops");
 }
 
-/* It may still be queued. */
+/* The graph may still be queued. */
 void ls_cuda_drop(struct ls_device *base, void *graph) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     if (!graph || ls_cuda_enter(device)) return;

@@ -1,5 +1,6 @@
-/* Collectives between GPUs by NCCL. Its communicators do not block: what is asked for waits here until NCCL has taken
- * what came before, and is handed on whenever somebody asks how far the group is. Each GPU has a stream for them. */
+/* Collectives between GPUs by NCCL. Its communicators do not block: a request waits here until NCCL has taken the
+ * requests before it, and is handed on when a caller asks for the progress of the group. Each GPU has a stream for
+ * them. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -10,7 +11,7 @@ enum kind { ALL_REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER };
 struct request {
     struct request *next;
     enum kind kind;
-    int mark; /* that it waits for; -1: none */
+    int mark; /* that it waits for; -1 if none */
     int root;
     ncclRedOp_t op;
     ncclDataType_t dtype;
@@ -30,13 +31,13 @@ struct ls_device_group {
     int count, total, rank; /* rank: of the first member */
     char id[LS_DEVICE_GROUP_ID];
     bool begun;                   /* to connect */
-    int mark;                     /* of what is asked for next */
+    int mark;                     /* of the next request */
     struct request *first, **end; /* not handed on yet; owns */
 };
 
 /* ---- errors and names ---- */
 
-static ls_status check(const struct member *member, ncclResult_t result, const char *what) {
+static ls_status check_group(const struct member *member, ncclResult_t result, const char *what) {
     const char *name = member->device->device.name;
     if (result == ncclSuccess || result == ncclInProgress) return LS_OK;
     const char *more = member->communicator ? ncclGetLastError(member->communicator) : NULL;
@@ -77,7 +78,7 @@ static ls_status open_stream(struct member *member) {
     return ls_cuda_check(member->device, error, "making a stream");
 }
 
-/* All of this process's as one, or each would wait for the others. */
+/* Opens all communicators of this process in one group call; else each would wait for the others. */
 static ls_status open_communicators(struct ls_device_group *group) {
     ncclConfig_t options = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId id;
@@ -90,10 +91,10 @@ static ls_status open_communicators(struct ls_device_group *group) {
         status = ls_cuda_enter(member->device);
         if (status) break;
         result = ncclCommInitRankConfig(&member->communicator, group->total, id, group->rank + i, &options);
-        status = check(member, result, "beginning to connect");
+        status = check_group(member, result, "beginning to connect");
     }
     result = ncclGroupEnd();
-    return status ? status : check(&group->members[0], result, "beginning to connect");
+    return status ? status : check_group(&group->members[0], result, "beginning to connect");
 }
 
 /* NCCL's kernels on one of the GPUs may reach for the memory of another. */
@@ -142,8 +143,8 @@ static ls_status is_idle(const struct ls_device_group *group, bool *idle) {
         const struct member *member = &group->members[i];
         ncclResult_t state = ncclSuccess;
         ncclResult_t result = ncclCommGetAsyncError(member->communicator, &state);
-        ls_status status = check(member, result, "asking for errors");
-        if (!status) status = check(member, state, "between the GPUs");
+        ls_status status = check_group(member, result, "asking for errors");
+        if (!status) status = check_group(member, state, "between the GPUs");
         if (status) return status;
         all = all && state == ncclSuccess;
     }
@@ -159,8 +160,8 @@ static void free_requests(struct ls_device_group *group) {
     group->end = &group->first;
 }
 
-/* NCCL ends what runs on the GPUs first of all. Then it gives back what it has, and may wait for other processes of
- * this host. It asks which device is set, and must not find one that this process does not use. */
+/* NCCL first ends its work on the GPUs. Then it releases its memory, and may wait for other processes of this host. It
+ * reads the current device, which must not be one that this process does not use. */
 static void group_abort(struct ls_device_group *group) {
     free_requests(group);
     for (int i = 0; i < group->count; i++) {
@@ -172,7 +173,7 @@ static void group_abort(struct ls_device_group *group) {
     }
 }
 
-/* CUDA gives back a stream when what is queued there has ended: nothing waits here. */
+/* CUDA releases a stream when the work queued there has ended: nothing waits here. */
 static void group_forget(struct ls_device_group *group) {
     free_requests(group);
     for (int i = 0; i < group->count; i++) {
@@ -256,13 +257,13 @@ static ls_status hand_on(struct ls_device_group *group, const struct request *re
     ncclResult_t result = ncclGroupStart();
     for (int i = 0; !status && i < group->count; i++) {
         result = call_nccl(request, i, &group->members[i]);
-        status = check(&group->members[i], result, "a collective");
+        status = check_group(&group->members[i], result, "a collective");
     }
     result = ncclGroupEnd();
-    return status ? status : check(&group->members[0], result, "a collective");
+    return status ? status : check_group(&group->members[0], result, "a collective");
 }
 
-/* As much as NCCL takes now. */
+/* Hands as many requests to NCCL as it takes now. */
 static ls_status move_on(struct ls_device_group *group, bool *idle) {
     ls_status status = is_idle(group, idle);
     while (!status && *idle && group->first) {
@@ -300,7 +301,7 @@ static struct request request_of(const struct ls_device_group *group, enum kind 
 
 /* ---- the table ---- */
 
-/* What has begun is the caller's, who can abort it in bounded time. */
+/* Opens the communicators at the first call. The caller may abort an opened group in bounded time. */
 static ls_status group_ready(struct ls_device_group *group, bool *done) {
     ls_status status = group->begun ? LS_OK : open_communicators(group);
     group->begun = true;
@@ -342,7 +343,7 @@ static ls_status group_reduce_scatter(struct ls_device_group *group, ls_reduce_o
     return ask_for(group, &request);
 }
 
-/* First what NCCL has queued, then whether the streams are through: all of them are asked. */
+/* Asks NCCL for its queued work first, then all streams. */
 static ls_status group_finished(struct ls_device_group *group, bool *done) {
     bool idle = false;
     ls_status status = move_on(group, &idle);

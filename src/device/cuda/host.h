@@ -1,4 +1,4 @@
-/* What the plugin's entry gives to status.c. */
+/* The host functions that the plugin's entry gives to status.c. */
 #pragma once
 #include "device/plugin.h"
 

@@ -1,8 +1,8 @@
-/* Ops on images: the table, and what pools, padding and activations tell their kernels. Mirrors device/cpu's pool.c,
- * place.c and activation.c. */
+/* Ops on images: the table, and the arguments of the kernels of pools, padding and activations. Mirrors device/cpu's
+ * pool.c, place.c and activation.c. */
 #include "device/cuda/image.h"
 
-#include "base/dtype.h"
+#include "base/shape.h"
 
 struct ls_cuda_windows ls_cuda_windows_of(const struct ls_op *op, int image, int out) {
     const int64_t *in = op->tensors[image].shape.dims, *to = op->tensors[out].shape.dims;
@@ -46,7 +46,7 @@ static ls_status pool_backward(const struct ls_op *op) {
 
 /* ---- padding ---- */
 
-static ls_status place(const struct ls_op *op, int sign) {
+static ls_status place_image(const struct ls_op *op, int sign) {
     static const int places[] = {LS_ARG_X, LS_ARG_Y, -1};
     const struct ls_tensor *x = &op->tensors[LS_ARG_X], *y = &op->tensors[LS_ARG_Y];
     struct ls_cuda_place c = {.images = (int)x->shape.dims[0], .channels = (int)x->shape.dims[3], .dtype = x->dtype};
@@ -63,11 +63,11 @@ static ls_status place(const struct ls_op *op, int sign) {
 }
 
 static ls_status pad(const struct ls_op *op) {
-    return place(op, 1);
+    return place_image(op, 1);
 }
 
 static ls_status crop(const struct ls_op *op) {
-    return place(op, -1);
+    return place_image(op, -1);
 }
 
 /* ---- activations ---- */
@@ -78,7 +78,7 @@ static struct ls_cuda_activation activation_of(const struct ls_op *op, const str
     struct ls_cuda_activation a = {.kind = op->activation, .dtype = like->dtype, .slope = op->alpha};
     a.count = ls_shape_count(&like->shape);
     a.columns = like->shape.rank ? like->shape.dims[like->shape.rank - 1] : 1;
-    a.vector = ls_cuda_vector(op, 0, a.dtype, places); /* whatever is left over is done one by one */
+    a.vector = ls_cuda_vector(op, 0, a.dtype, places); /* the elements that are left over are done one by one */
     a.x = t[LS_ARG_X].data;
     a.y = t[LS_ARG_Y].data;
     a.dy = t[LS_ARG_DY].data;

@@ -1,5 +1,5 @@
-/* What kernels on images share: where a thread is, neighbouring elements that it reads and writes in one access, and
- * sums over the threads of a block. */
+/* Shared by kernels on images: the place of a thread, packs of neighbouring elements that it reads or writes in one
+ * access, and sums over the threads of a block. */
 #pragma once
 #include "device/cuda/kernel.h"
 #include "device/cuda/layout.h"
@@ -39,7 +39,7 @@ template <typename T, int N> __device__ inline void ls_write(T *to, const float 
     *reinterpret_cast<ls_pack<T, N> *>(to) = pack;
 }
 
-/* What V neighbouring channels have; from is aligned to 16 bytes where V is a multiple of 4. */
+/* Reads the values of V neighbouring channels; from is aligned to 16 bytes if V is a multiple of 4. */
 template <int V> __device__ inline void ls_read_floats(const float *from, float (&to)[V]) {
     constexpr int EACH = V % 4 ? 1 : 4;
     LS_UNROLL
@@ -75,8 +75,7 @@ template <int COUNT, typename F> __device__ inline void ls_block_add(F (&values)
     }
 }
 
-/* What a thread of a sum over rows works on: rows begin, begin + step, ... before end, of a chunk that starts with
- * first. */
+/* The rows of a thread in a sum over rows: begin, begin + step, ... before end, of a chunk that starts with first. */
 struct ls_row_place {
     int64_t channel, first, begin, end;
     int step;

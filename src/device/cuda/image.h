@@ -1,4 +1,4 @@
-/* What the files of ops on images share. */
+/* Shared by the files of ops on images. */
 #pragma once
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels_image.h"
@@ -11,5 +11,5 @@ ls_status ls_cuda_batch_norm_again(const struct ls_op *op);
 ls_status ls_cuda_batch_norm_backward(const struct ls_op *op);
 ls_status ls_cuda_batch_norm_backward_data(const struct ls_op *op);
 
-/* Of an op whose window moves over the tensor at image; out: what has its positions. */
+/* The windows of an op whose window slides over the tensor at image; out is the tensor with its positions. */
 struct ls_cuda_windows ls_cuda_windows_of(const struct ls_op *op, int image, int out);

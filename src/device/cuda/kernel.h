@@ -1,8 +1,8 @@
-/* What kernels are written with, so that the same source is compiled by nvcc for a GPU, and by a C++ compiler for the
- * emulation that the tests run where there is none (tests/cuda/emulation.h, which then defines LS_EMULATION).
+/* The language of kernels. nvcc compiles a kernel's source for a GPU; a C++ compiler compiles the same source for the
+ * emulation of the tests (tests/cuda/emulation.h, which defines LS_EMULATION).
  *
- * Kernels are templates over the type that tensors are stored in: float, __nv_bfloat16, __half. They compute in float,
- * and add over a batch in an order that depends on the shapes only: no atomics on floating-point numbers. */
+ * Kernels are templates over the type that tensors are stored in: float, __nv_bfloat16, __half. They compute in float.
+ * They add over a batch in an order that depends on the shapes only: no atomics on floating-point numbers. */
 #pragma once
 #ifdef LS_EMULATION
 #include "emulation.h"

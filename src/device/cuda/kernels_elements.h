@@ -12,34 +12,35 @@ extern "C" {
 
 /* ---- loss.cu ---- */
 
-/* Rows of outputs and what they should be. */
-struct ls_cuda_rows {
-    const float *outputs, *one_hot; /* (rows, classes); one_hot NULL: labels count */
+/* Rows of outputs and their labels. */
+struct ls_cuda_label_rows {
+    const float *outputs, *one_hot; /* (rows, classes); labels count if one_hot is NULL */
     const int32_t *labels;          /* (rows) or NULL */
+    const float *weights;           /* (rows) or NULL if all are 1 */
     int64_t rows, classes;
-    int64_t limit; /* labels are from 0 to below it; 0: any. A row whose label is not is left out, and a fault */
+    int64_t limit; /* labels are below it, from 0; 0 allows any. A row with another label is left out: a fault */
     struct ls_cuda_fault *fault;
 };
 struct ls_cuda_loss {
     enum ls_op_kind kind;
-    struct ls_cuda_rows rows;
+    struct ls_cuda_label_rows rows;
     float *gradient;      /* (rows, classes) or NULL */
     double *row_losses;   /* (rows), scratch */
     int64_t *row_correct; /* (rows), scratch */
-    double smoothing, scale;
-    struct ls_loss_sums *sums; /* loss, correct and rows are written, unless there was a fault */
+    double smoothing, scale, delta;
+    struct ls_loss_sums *sums; /* all but metrics and penalty are written, unless there was a fault */
 };
 cudaError_t ls_cuda_loss(const struct ls_cuda_loss *loss, cudaStream_t stream);
 
 struct ls_cuda_metric {
-    struct ls_cuda_rows rows;
+    struct ls_cuda_label_rows rows;
     ls_metric metric;
     double *shares; /* (rows), scratch */
     double *value;
 };
 cudaError_t ls_cuda_metric(const struct ls_cuda_metric *metric, cudaStream_t stream);
 /* y (rows, classes); rows' outputs and one_hot are not used. */
-cudaError_t ls_cuda_one_hot(const struct ls_cuda_rows *rows, float *y, cudaStream_t stream);
+cudaError_t ls_cuda_one_hot(const struct ls_cuda_label_rows *rows, float *y, cudaStream_t stream);
 
 /* ---- elements.cu ---- */
 
@@ -56,12 +57,12 @@ cudaError_t ls_cuda_merge(const struct ls_cuda_elements *elements, float factor,
 cudaError_t ls_cuda_cast(void *y, ls_dtype to, const void *x, ls_dtype from, int64_t count, cudaStream_t stream);
 
 /* A matrix of rows lines of width bytes, in others whose lines lie to_pitch and from_pitch bytes apart. */
-struct ls_cuda_lines {
+struct ls_cuda_copied_lines {
     void *to;
     const void *from;
     int64_t to_pitch, from_pitch, width, rows;
 };
-cudaError_t ls_cuda_copy_lines(const struct ls_cuda_lines *lines, cudaStream_t stream);
+cudaError_t ls_cuda_copy_lines(const struct ls_cuda_copied_lines *lines, cudaStream_t stream);
 
 /* counts: scratch of LS_CUDA_FINITE_BLOCKS. */
 #define LS_CUDA_FINITE_BLOCKS 1024
@@ -90,8 +91,8 @@ cudaError_t ls_cuda_dropout(const struct ls_cuda_dropout *dropout, cudaStream_t 
 
 /* ---- optimizer.cu ---- */
 
-/* The blobs in chunks, each of one part: a variable, or what lies between variables. Sums are added up over a chunk,
- * then over the chunks of a part, so that they depend on the table only. */
+/* The blobs in chunks, each of one part: a variable, or a gap between variables. Sums are added up over a chunk, then
+ * over the chunks of a part, so that they depend on the table only. */
 #define LS_CUDA_CHUNK 4096 /* elements, at most */
 struct ls_cuda_chunk {
     int64_t offset;
@@ -123,7 +124,7 @@ struct ls_cuda_update {
     float *factors;                   /* (part_count), scratch: of gradients, by clipping */
     float *trusts;                    /* (part_count), scratch: of LAMB's rate */
     const struct ls_cuda_rule *rule;  /* of the device, read when it runs; NULL for penalties */
-    const struct ls_cuda_rule *known; /* in host memory: what it is when it is queued */
+    const struct ls_cuda_rule *known; /* in host memory: its value at the time of queueing */
 };
 cudaError_t ls_cuda_sgd(const struct ls_cuda_update *update, cudaStream_t stream);
 cudaError_t ls_cuda_adam(const struct ls_cuda_update *update, cudaStream_t stream);

@@ -16,7 +16,7 @@ struct ls_cuda_norm {
     ls_dtype dtype;
     const void *x, *residual, *y, *dy; /* residual, y: may be NULL */
     void *out, *dresidual;             /* out: y forward, dx backward. May be the residual, dy */
-    const float *mean, *inverse;       /* inverse NULL: 1 / sqrt(variance + epsilon) */
+    const float *mean, *inverse;       /* if inverse is NULL it is 1 / sqrt(variance + epsilon) */
     const float *variance;
     float epsilon;
     const float *gamma, *beta;  /* may be NULL */
@@ -28,17 +28,18 @@ struct ls_cuda_norm {
 static inline size_t ls_cuda_norm_partials_size(const struct ls_cuda_rows *rows) {
     return 2 * (size_t)rows->chunks * (size_t)rows->channels * sizeof(float);
 }
-/* Of each chunk of x: the mean, and the sum of the squares around it. */
+/* Computes of each chunk of x the mean, and the sum of the squares around it. */
 cudaError_t ls_cuda_norm_chunks(const struct ls_cuda_norm *n, cudaStream_t stream);
 /* out = activation((x - mean) factor + beta + residual) */
 cudaError_t ls_cuda_norm_apply(const struct ls_cuda_norm *n, cudaStream_t stream);
-/* Of each chunk: the sum of g and of g (x - mean). g is dy where x, or with y that, is inside the activation, else 0;
- * it is written to dresidual unless NULL. */
+/* Computes of each chunk the sum of g and of g (x - mean). g is dy where x (y, if it is given) is inside the
+ * activation, else 0. It is written to dresidual unless that is NULL. */
 cudaError_t ls_cuda_norm_gradients(const struct ls_cuda_norm *n, cudaStream_t stream);
 /* dx, from dy where x is inside the activation. */
 cudaError_t ls_cuda_norm_data(const struct ls_cuda_norm *n, cudaStream_t stream);
 
-/* What follows from the sums over all chunks: those of the partials, or, with partials NULL, what is in sums. */
+/* The values that follow from the sums over all chunks: the sums of the partials, or sums itself if partials is NULL.
+ */
 struct ls_cuda_norm_sums {
     struct ls_cuda_rows rows;
     const float *partials;

@@ -1,5 +1,5 @@
-/* Launchers of the kernels that products and convolutions need beside the libraries: what is done to the columns of a
- * matrix, and filters brought to cuDNN's layout and back. All queue on the stream and return. */
+/* Launchers of the kernels that products and convolutions need beside the libraries: operations on the columns of a
+ * matrix, and reorders of filters to cuDNN's layout and back. All queue on the stream and return. */
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -16,7 +16,7 @@ struct ls_cuda_columns {
     ls_dtype dtype;
     cudaStream_t stream;
 };
-/* values = values + bias(columns); with relu what is 0 or below becomes 0, NaN stays. */
+/* values = values + bias(columns); with relu a value of 0 or below becomes 0, and NaN stays NaN. */
 cudaError_t ls_cuda_add_bias(const struct ls_cuda_columns *matrix, const float *bias, bool relu);
 /* sums(columns) = the values' sums over the rows. With mask, of the same shape and type: first values = mask > 0 ?
  * values : 0. workspace: ls_cuda_sum_columns_workspace bytes. */
@@ -36,16 +36,17 @@ cudaError_t ls_cuda_unpack_filter(const struct ls_cuda_filter *filter, float *to
                                   cudaStream_t stream);
 
 /* A window over images (rows, image..., pitch) that yields out positions, and sees the first channels of each place in
- * them. What it sees is a matrix by rows: (rows, out...) by (kernel..., channels), as a kernel for them has them. */
-struct ls_cuda_windows {
+ * them. The elements that it sees form a matrix by rows: (rows, out...) by (kernel..., channels), as a kernel for them
+ * has them. */
+struct ls_cuda_gathered_windows {
     int64_t rows, channels, pitch, image[2], out[2];
     int64_t kernel[2], strides[2], dilation[2], before[2];
 };
-cudaError_t ls_cuda_gather_windows(const struct ls_cuda_windows *g, void *windows, const void *images, ls_dtype dtype,
-                                   cudaStream_t stream);
-/* images = for each place the sum of what windows have there. */
-cudaError_t ls_cuda_scatter_windows(const struct ls_cuda_windows *g, void *images, const void *windows, ls_dtype dtype,
-                                    cudaStream_t stream);
+cudaError_t ls_cuda_gather_windows(const struct ls_cuda_gathered_windows *g, void *windows, const void *images,
+                                   ls_dtype dtype, cudaStream_t stream);
+/* images = for each place the sum of the windows' elements there. */
+cudaError_t ls_cuda_scatter_windows(const struct ls_cuda_gathered_windows *g, void *images, const void *windows,
+                                    ls_dtype dtype, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

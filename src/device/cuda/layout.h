@@ -1,6 +1,6 @@
-/* How threads lie over images. Neighbouring threads take neighbouring channels, LS_CUDA_ACCESS bytes each where the
- * channels and the addresses allow it, else one element each. Pure arithmetic: chunks, and so the order in which
- * kernels add, follow from the shapes. */
+/* The layout of threads over images. Neighbouring threads take neighbouring channels: LS_CUDA_ACCESS bytes each if the
+ * channels and the addresses allow it, else one element each. The layout is pure arithmetic: chunks, and so the order
+ * in which kernels add, follow from the shapes. */
 #pragma once
 #include "device/op.h"
 
@@ -12,23 +12,23 @@
 extern "C" {
 #endif
 
-/* For sums over rows: a block takes a chunk of the rows for some of the channels. Its threads are (columns, lines), the
- * grid is (across, chunks); line i of a block takes the rows i, i + lines, ... of its chunk. */
+/* The layout of sums over rows: a block takes a chunk of the rows for some of the channels. Its threads are (columns,
+ * lines), the grid is (across, chunks); line i of a block takes the rows i, i + lines, ... of its chunk. */
 struct ls_cuda_rows {
     int64_t rows, channels, chunk; /* chunk: rows of a block */
     int vector;                    /* channels of a thread */
     int columns, lines, across, chunks;
 };
-/* What a kernel wants: about so many blocks in all, but at least so many rows for each thread. */
+/* The grid that a kernel asks for: about so many blocks in all, but at least so many rows for each thread. */
 struct ls_cuda_wish {
     int blocks, rows;
 };
 struct ls_cuda_rows ls_cuda_rows_over(int64_t rows, int64_t channels, int vector, struct ls_cuda_wish wish);
 
-/* For what is computed element by element: threads along a line of positions times channels, blocks over lines and
- * images. A block does lines_each lines one after the other, so that windows find what they share in the cache. */
+/* The layout of element-wise kernels: threads along a line of positions times channels, blocks over lines and images. A
+ * block does lines_each lines one after the other, so that windows find what they share in the cache. */
 struct ls_cuda_lines {
-    int images, height, width; /* of what is written; width in groups of positions */
+    int images, height, width; /* of the result; width in groups of positions */
     int channels, vector;
     int block, across, down, deep, lines_each;
 };

@@ -12,24 +12,27 @@
 namespace {
 
 struct row {
-    const float *outputs, *one_hot; /* one_hot NULL: label counts */
+    const float *outputs, *one_hot; /* label counts if one_hot is NULL */
     int64_t classes, label;
+    double weight;
 };
 
-__device__ bool is_class(const struct ls_cuda_rows &rows, int64_t label) {
+__device__ bool is_class(const struct ls_cuda_label_rows &rows, int64_t label) {
     return !rows.limit || (label >= 0 && label < rows.limit);
 }
 
 /* False where the block's row has a label that is no class. */
-__device__ bool find_row(const struct ls_cuda_rows &rows, struct row *row) {
+__device__ bool find_row(const struct ls_cuda_label_rows &rows, struct row *row) {
     int64_t at = blockIdx.x, first = at * rows.classes;
     *row = {rows.outputs + first, rows.one_hot ? rows.one_hot + first : nullptr, rows.classes,
-            rows.labels ? rows.labels[at] : 0};
+            rows.labels ? rows.labels[at] : 0, rows.weights ? static_cast<double>(rows.weights[at]) : 1.0};
     return !rows.labels || is_class(rows, row->label);
 }
 
-/* Called by one block: whether there is such a label; the first is the fault, unless there was one before. */
-__device__ bool find_fault(const struct ls_cuda_rows &rows) {
+/* Called by one block: whether there is such a label; the first is the fault, unless there was one before. A kernel
+ * cannot return an error. The fault lies in host memory, where the host finds it after the wait; the sums are left as
+ * they were. */
+__device__ bool find_fault(const struct ls_cuda_label_rows &rows) {
     if (!rows.labels) return false;
     long long bad = rows.rows;
     for (int64_t r = rows.rows - 1 - threadIdx.x; r >= 0; r -= blockDim.x)
@@ -48,10 +51,15 @@ __device__ int64_t label_of(const struct row &row) {
     return row.one_hot ? ls_block_argmax(row.one_hot, row.classes) : row.label;
 }
 
-__device__ void finish_row(const struct ls_cuda_loss &loss, double value, int64_t correct) {
+__device__ void finish_row(const struct ls_cuda_loss &loss, const struct row &row, double value, int64_t correct) {
     if (threadIdx.x != 0) return;
-    loss.row_losses[blockIdx.x] = value;
+    loss.row_losses[blockIdx.x] = value * row.weight;
     loss.row_correct[blockIdx.x] = correct;
+}
+
+/* The scale of a row's gradient. */
+__device__ double scale_of(const struct ls_cuda_loss &loss, const struct row &row) {
+    return loss.scale * row.weight;
 }
 
 __device__ float *gradient_of(const struct ls_cuda_loss &loss) {
@@ -64,10 +72,13 @@ __device__ double target(const struct ls_cuda_loss &loss, const struct row &row,
     return hard_target(row, c) * (1 - loss.smoothing) + loss.smoothing / static_cast<double>(row.classes);
 }
 
+/* The row is read three times and the exponential computed twice: a row of outputs mostly lies in the first-level
+ * cache, and the gradient is written once instead of being read back. */
 __global__ void softmax_rows(struct ls_cuda_loss loss) {
     struct row row;
     if (!find_row(loss.rows, &row)) return;
     float *gradient = gradient_of(loss);
+    double scale = scale_of(loss, row);
     int64_t predicted = ls_block_argmax(row.outputs, row.classes);
     float maximum = row.outputs[predicted];
     double sum = 0, value = 0;
@@ -79,14 +90,19 @@ __global__ void softmax_rows(struct ls_cuda_loss loss) {
         float below = row.outputs[c] - maximum;
         double wanted = target(loss, row, c);
         if (wanted != 0) value += wanted * (log_sum - static_cast<double>(below));
-        if (gradient)
-            gradient[c] = static_cast<float>((static_cast<double>(expf(below)) * inverse - wanted) * loss.scale);
+        if (gradient) gradient[c] = static_cast<float>((static_cast<double>(expf(below)) * inverse - wanted) * scale);
     }
-    finish_row(loss, ls_block_sum(value), predicted == label_of(row));
+    finish_row(loss, row, ls_block_sum(value), predicted == label_of(row));
+}
+
+/* True if the probability lies inside its bounds, or is NaN, which stays NaN, as in Keras. */
+__device__ bool is_inside(double probability) {
+    return !(probability < EPSILON || probability > 1 - EPSILON);
 }
 
 __device__ double keep_inside(double probability) {
-    return fmin(fmax(probability, EPSILON), 1 - EPSILON);
+    if (is_inside(probability)) return probability;
+    return probability < EPSILON ? EPSILON : 1 - EPSILON;
 }
 
 /* Probabilities are divided by their sum first; where one is kept inside, it has no gradient of its own. */
@@ -94,6 +110,7 @@ __global__ void probability_rows(struct ls_cuda_loss loss) {
     struct row row;
     if (!find_row(loss.rows, &row)) return;
     float *gradient = gradient_of(loss);
+    double scale = scale_of(loss, row);
     int64_t predicted = ls_block_argmax(row.outputs, row.classes);
     double sum = 0, value = 0, pull = 0;
     for (int64_t c = threadIdx.x; c < row.classes; c += blockDim.x) sum += static_cast<double>(row.outputs[c]);
@@ -102,16 +119,16 @@ __global__ void probability_rows(struct ls_cuda_loss loss) {
         double share = static_cast<double>(row.outputs[c]) / sum, kept = keep_inside(share);
         double wanted = target(loss, row, c);
         if (wanted != 0) value -= wanted * log(kept);
-        if (kept == share) pull += wanted;
+        if (is_inside(share)) pull += wanted;
     }
     value = ls_block_sum(value);
     pull = ls_block_sum(pull);
     for (int64_t c = threadIdx.x; gradient && c < row.classes; c += blockDim.x) {
         double share = static_cast<double>(row.outputs[c]) / sum;
-        double own = keep_inside(share) == share ? target(loss, row, c) / share : 0;
-        gradient[c] = static_cast<float>((pull - own) / sum * loss.scale);
+        double own = is_inside(share) ? target(loss, row, c) / share : 0;
+        gradient[c] = static_cast<float>((pull - own) / sum * scale);
     }
-    finish_row(loss, value, predicted == label_of(row));
+    finish_row(loss, row, value, predicted == label_of(row));
 }
 
 /* ---- each output by itself ---- */
@@ -129,7 +146,7 @@ __device__ struct single sigmoid_output(double x, double own, double wanted) {
 
 __device__ struct single binary_output(double given, double own, double wanted) {
     double p = keep_inside(given);
-    return {-(wanted * log(p) + (1 - wanted) * log(1 - p)), p == given ? (1 - wanted) / (1 - p) - wanted / p : 0,
+    return {-(wanted * log(p) + (1 - wanted) * log(1 - p)), is_inside(given) ? (1 - wanted) / (1 - p) - wanted / p : 0,
             (given > 0.5) == (own > 0.5)};
 }
 
@@ -138,10 +155,27 @@ __device__ struct single square_output(double given, double own) {
     return {error * error, 2 * error, false};
 }
 
+__device__ struct single absolute_output(double given, double own) {
+    double error = given - own;
+    return {fabs(error), static_cast<double>((error > 0) - (error < 0)), false};
+}
+
+__device__ struct single huber_output(double given, double own, double delta) {
+    double error = given - own, far = fabs(error);
+    return {far <= delta ? 0.5 * error * error : delta * far - 0.5 * delta * delta,
+            far > delta ? copysign(delta, error) : error, false};
+}
+
+__device__ double own_target(const struct row &row, int64_t c) {
+    return row.classes == 1 && !row.one_hot ? static_cast<double>(row.label) : hard_target(row, c);
+}
+
 __device__ struct single single_output(const struct ls_cuda_loss &loss, const struct row &row, int64_t c) {
-    double own = row.classes == 1 && !row.one_hot ? static_cast<double>(row.label) : hard_target(row, c);
-    double given = static_cast<double>(row.outputs[c]), wanted = own * (1 - loss.smoothing) + 0.5 * loss.smoothing;
+    double own = own_target(row, c), given = static_cast<double>(row.outputs[c]);
+    double wanted = own * (1 - loss.smoothing) + 0.5 * loss.smoothing;
     if (loss.kind == LS_OP_SIGMOID_CROSSENTROPY) return sigmoid_output(given, own, wanted);
+    if (loss.kind == LS_OP_ABSOLUTE_ERROR) return absolute_output(given, own);
+    if (loss.kind == LS_OP_HUBER) return huber_output(given, own, loss.delta);
     return loss.kind == LS_OP_BINARY_CROSSENTROPY ? binary_output(given, own, wanted) : square_output(given, own);
 }
 
@@ -149,32 +183,36 @@ __global__ void output_rows(struct ls_cuda_loss loss) {
     struct row row;
     if (!find_row(loss.rows, &row)) return;
     float *gradient = gradient_of(loss);
+    double scale = scale_of(loss, row);
     double value = 0, right = 0, outputs = static_cast<double>(row.classes);
     for (int64_t c = threadIdx.x; c < row.classes; c += blockDim.x) {
         const struct single one = single_output(loss, row, c);
         value += one.loss;
         right += one.right;
-        if (gradient) gradient[c] = static_cast<float>(one.slope / outputs * loss.scale);
+        if (gradient) gradient[c] = static_cast<float>(one.slope / outputs * scale);
     }
     value = ls_block_sum(value);
-    finish_row(loss, value / outputs, static_cast<int64_t>(ls_block_sum(right)));
+    finish_row(loss, row, value / outputs, static_cast<int64_t>(ls_block_sum(right)));
 }
 
 /* ---- all rows ---- */
 
 __global__ void add_losses(struct ls_cuda_loss loss) {
-    double value = 0, correct = 0;
+    double value = 0, correct = 0, weight = 0;
     if (find_fault(loss.rows)) return;
     for (int64_t r = threadIdx.x; r < loss.rows.rows; r += blockDim.x) {
         value += loss.row_losses[r];
         correct += static_cast<double>(loss.row_correct[r]);
+        weight += loss.rows.weights ? static_cast<double>(loss.rows.weights[r]) : 1.0;
     }
     value = ls_block_sum(value);
     correct = ls_block_sum(correct);
+    weight = ls_block_sum(weight);
     if (threadIdx.x != 0) return;
     loss.sums->loss = value;
     loss.sums->correct = static_cast<int64_t>(correct);
     loss.sums->rows = loss.rows.rows;
+    loss.sums->weight = weight;
 }
 
 /* Threads for a row: some outputs each, whole warps. */
@@ -206,6 +244,16 @@ __device__ double binary(const struct row &row, float threshold) {
     return ls_block_sum(right) / static_cast<double>(row.classes);
 }
 
+/* The mean over the outputs. */
+__device__ double mean_error(const struct row &row, bool squared) {
+    double sum = 0;
+    for (int64_t c = threadIdx.x; c < row.classes; c += blockDim.x) {
+        double error = static_cast<double>(row.outputs[c]) - own_target(row, c);
+        sum += squared ? error * error : fabs(error);
+    }
+    return ls_block_sum(sum) / static_cast<double>(row.classes);
+}
+
 __global__ void metric_rows(struct ls_cuda_metric metric) {
     struct row row;
     double share;
@@ -214,9 +262,11 @@ __global__ void metric_rows(struct ls_cuda_metric metric) {
         share = binary(row, metric.metric.threshold);
     else if (metric.metric.kind == LS_METRIC_TOP_K)
         share = in_top(row, label_of(row), metric.metric.k);
+    else if (metric.metric.kind == LS_METRIC_MEAN_SQUARED_ERROR || metric.metric.kind == LS_METRIC_MEAN_ABSOLUTE_ERROR)
+        share = mean_error(row, metric.metric.kind == LS_METRIC_MEAN_SQUARED_ERROR);
     else
         share = ls_block_argmax(row.outputs, row.classes) == label_of(row) ? 1 : 0;
-    if (threadIdx.x == 0) metric.shares[blockIdx.x] = share;
+    if (threadIdx.x == 0) metric.shares[blockIdx.x] = share * row.weight;
 }
 
 __global__ void add_shares(struct ls_cuda_metric metric) {
@@ -229,11 +279,11 @@ __global__ void add_shares(struct ls_cuda_metric metric) {
 
 /* ---- one-hot ---- */
 
-__global__ void check_labels(struct ls_cuda_rows rows) {
+__global__ void check_labels(struct ls_cuda_label_rows rows) {
     (void)find_fault(rows);
 }
 
-__global__ void expand(struct ls_cuda_rows rows, float *y) {
+__global__ void expand(struct ls_cuda_label_rows rows, float *y) {
     for (int64_t i = ls_thread(); i < rows.rows * rows.classes; i += ls_all_threads())
         y[i] = i % rows.classes == rows.labels[i / rows.classes];
 }
@@ -255,7 +305,7 @@ cudaError_t ls_cuda_metric(const struct ls_cuda_metric *metric, cudaStream_t str
     return error ? error : LS_LAUNCH_SYNC(add_shares, 1, LS_THREADS, 0, stream, *metric);
 }
 
-cudaError_t ls_cuda_one_hot(const struct ls_cuda_rows *rows, float *y, cudaStream_t stream) {
+cudaError_t ls_cuda_one_hot(const struct ls_cuda_label_rows *rows, float *y, cudaStream_t stream) {
     cudaError_t error = LS_LAUNCH_SYNC(check_labels, 1, LS_THREADS, 0, stream, *rows);
     if (error) return error;
     return LS_LAUNCH(expand, ls_blocks(rows->rows * rows->classes), LS_THREADS, stream, *rows, y);

@@ -4,16 +4,17 @@
 #include "device/cuda/kernels_elements.h"
 #include "device/labels.h"
 
-static struct ls_cuda_rows rows_of(const struct ls_op *op) {
+static struct ls_cuda_label_rows rows_of(const struct ls_op *op) {
     const struct ls_tensor *outputs = &op->tensors[LS_ARG_LOGITS], *labels = &op->tensors[LS_ARG_LABELS];
     bool sparse = labels->dtype == LS_INT32;
-    return (struct ls_cuda_rows){.outputs = outputs->data,
-                                 .one_hot = sparse ? NULL : labels->data,
-                                 .labels = sparse ? labels->data : NULL,
-                                 .rows = outputs->shape.dims[0],
-                                 .classes = outputs->shape.dims[1],
-                                 .limit = ls_labels_classes(op, outputs->shape.dims[1]),
-                                 .fault = ls_cuda_op_of(op)->device->fault};
+    return (struct ls_cuda_label_rows){.outputs = outputs->data,
+                                       .one_hot = sparse ? NULL : labels->data,
+                                       .labels = sparse ? labels->data : NULL,
+                                       .weights = op->tensors[LS_ARG_WEIGHTS].data,
+                                       .rows = outputs->shape.dims[0],
+                                       .classes = outputs->shape.dims[1],
+                                       .limit = ls_labels_classes(op, outputs->shape.dims[1]),
+                                       .fault = ls_cuda_op_of(op)->device->fault};
 }
 
 static int64_t row_count(const struct ls_op *op) {
@@ -33,6 +34,7 @@ ls_status ls_cuda_loss_run(const struct ls_op *op) {
                                       .row_correct = (int64_t *)(losses + row_count(op)),
                                       .smoothing = (double)op->alpha,
                                       .scale = op->scale ? (double)*op->scale : 0,
+                                      .delta = (double)op->beta,
                                       .sums = op->sums};
     return ls_cuda_launched(op, ls_cuda_loss(&loss, ls_cuda_stream(op)));
 }
@@ -49,10 +51,10 @@ ls_status ls_cuda_metric_run(const struct ls_op *op) {
 
 ls_status ls_cuda_one_hot_run(const struct ls_op *op) {
     const struct ls_tensor *y = &op->tensors[LS_ARG_ONE_HOT];
-    const struct ls_cuda_rows rows = {.labels = op->tensors[LS_ARG_LABELS].data,
-                                      .rows = y->shape.dims[0],
-                                      .classes = y->shape.dims[1],
-                                      .limit = y->shape.dims[1],
-                                      .fault = ls_cuda_op_of(op)->device->fault};
+    const struct ls_cuda_label_rows rows = {.labels = op->tensors[LS_ARG_LABELS].data,
+                                            .rows = y->shape.dims[0],
+                                            .classes = y->shape.dims[1],
+                                            .limit = y->shape.dims[1],
+                                            .fault = ls_cuda_op_of(op)->device->fault};
     return ls_cuda_launched(op, ls_cuda_one_hot(&rows, y->data, ls_cuda_stream(op)));
 }

@@ -9,5 +9,5 @@
 #pragma weak ncclGetLastError
 
 int ls_cuda_nccl_version(void); /* 22809 for 2.28.9 */
-/* Whether it has all that is called; else why is written. */
+/* True if the library has all functions that are called; else writes the cause to why. */
 bool ls_cuda_nccl_fits(char *why, size_t size);

@@ -1,4 +1,4 @@
-/* Optimizers: a block takes a chunk of a variable, so that what differs between variables is the same for all its
+/* Optimizers: a block takes a chunk of a variable, so values that differ between variables are the same for all its
  * threads. Regularisers, clipping and weight decay are applied on the way, so that a step without norms is one pass:
  * each blob is read once, and all but the gradients are written once (Adam: 28 bytes a parameter). Norms are summed in
  * double, over chunks, then over a part's chunks, in a fixed order; they never leave the device. */
@@ -35,7 +35,8 @@ struct span {
     bool packed;
 };
 
-/* Spans of a chunk begin at 0, PACK, ... */
+/* Spans of a chunk begin at 0, PACK, ... A pack needs 16-byte alignment of all blobs at once, so that one test decides
+ * for all of them; the last elements of a chunk go one by one. */
 __device__ struct span span_of(const struct chunk &chunk, int begin) {
     int rest = chunk.count - begin;
     return {chunk.offset + begin, rest < PACK ? rest : PACK, chunk.aligned && rest >= PACK};
@@ -113,8 +114,8 @@ __device__ float length_of(double squares) {
     return sqrtf(static_cast<float>(squares));
 }
 
-/* A block a part: the variable's norm, squared after clipping, and what its gradient is multiplied by. A norm that is
- * no number makes the gradient none either, as in Keras. */
+/* Runs a block a part: computes the variable's norm, squared after clipping, and the factor of its gradient. A norm
+ * that is no number makes the gradient none either, as in Keras. */
 __global__ void clip_parts(struct ls_cuda_update u) {
     const struct ls_cuda_part part = u.parts[blockIdx.x];
     double sum = add_partials(u.partials, part);
@@ -125,7 +126,9 @@ __global__ void clip_parts(struct ls_cuda_update u) {
     u.squares[blockIdx.x] = sum * square_of(factor);
 }
 
-/* One block: the norm of all. One that is not finite makes everything NaN, as in Keras, so that it is seen. */
+/* One block: the norm of all. One that is not finite makes everything NaN, as in Keras, so that it is seen. u.squares
+ * has the variables' norms after clipnorm; the rule allows only one of the two kinds of clipping, so factors are 1
+ * before. */
 __global__ void clip_all(struct ls_cuda_update u) {
     double sum = 0;
     for (int64_t i = threadIdx.x; i < u.part_count; i += LS_THREADS) sum += u.squares[i];
@@ -170,7 +173,7 @@ struct adam {
         w -= m[0] * rule.alpha / (sqrtf(m[1]) + rule.epsilon);
     }
 };
-/* Moments: the mean square, the mean where centered, what has moved where there is momentum. */
+/* Moments: the mean square, the mean if centered, the velocity if there is momentum. */
 template <bool centered, bool momentum> struct rmsprop {
     static constexpr int moments = 1 + centered + momentum;
     __device__ static void apply(const struct ls_cuda_rule &rule, float &w, float g, float *m) {
@@ -224,7 +227,9 @@ __device__ float direction(const struct ls_cuda_rule &rule, float m, float v) {
     return m / rule.correction_1 / (sqrtf(v / rule.correction_2) + rule.epsilon);
 }
 
-/* Averages the moments; adds the squares of the variable and of its direction. */
+/* Averages the moments; adds the squares of the variable and of its direction. The variable's norm is that after weight
+ * decay, as on the CPU, where the decay is written before. Here it is computed again in lamb_move, which costs nothing
+ * beside the reading of w. */
 __global__ void lamb_average(struct ls_cuda_update u) {
     const struct ls_cuda_rule rule = *u.rule;
     const struct chunk chunk = find_chunk(u);
@@ -254,7 +259,7 @@ __global__ void lamb_average(struct ls_cuda_update u) {
     u.partials[u.chunk_count + blockIdx.x] = moves;
 }
 
-/* A block a part: the variable's length over its direction's. */
+/* Runs a block a part: computes the trust ratio, the variable's norm over the norm of its direction. */
 __global__ void lamb_trust(struct ls_cuda_update u) {
     const struct ls_cuda_part part = u.parts[blockIdx.x];
     if (!part.variable) return;

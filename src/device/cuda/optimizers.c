@@ -9,15 +9,15 @@
 
 /* ---- the table ---- */
 
-/* What of it is to be filled; both NULL: only counted. */
+/* The parts and chunks to fill; both are NULL if they are only counted. */
 struct table {
     struct ls_cuda_part *parts;
     struct ls_cuda_chunk *chunks;
     int64_t part_count, chunk_count;
 };
 
-/* variable NULL: what lies between variables. */
-static void add_part(struct table *table, size_t offset, size_t count, const struct ls_blob_part *variable) {
+/* Adds a part; variable is NULL for a gap between variables. */
+static void add_optimizers_part(struct table *table, size_t offset, size_t count, const struct ls_blob_part *variable) {
     int64_t chunks = (int64_t)((count + LS_CUDA_CHUNK - 1) / LS_CUDA_CHUNK), first = table->chunk_count;
     if (!count) return;
     if (table->parts) {
@@ -41,11 +41,11 @@ static void add_parts(struct table *table, const struct ls_op *op) {
     size_t at = 0, end = (size_t)op->tensors[LS_ARG_PARAMETERS].shape.dims[0];
     for (size_t i = 0; i < op->variable_count; i++) {
         const struct ls_blob_part *variable = &op->variables[i];
-        add_part(table, at, variable->offset - at, NULL);
-        add_part(table, variable->offset, variable->count, variable);
+        add_optimizers_part(table, at, variable->offset - at, NULL);
+        add_optimizers_part(table, variable->offset, variable->count, variable);
         at = variable->offset + variable->count;
     }
-    add_part(table, at, end - at, NULL);
+    add_optimizers_part(table, at, end - at, NULL);
 }
 
 static ls_status check_order(const struct ls_op *op) {
@@ -59,7 +59,7 @@ static ls_status check_order(const struct ls_op *op) {
     return LS_OK;
 }
 
-/* In device memory, one block: parts, chunks, partials, squares, factors, trusts, and the rule's numbers. */
+/* One block of device memory: parts, chunks, partials, squares, factors, trusts, and the rule's numbers. */
 struct optimizer {
     void *memory;
     struct ls_cuda_rule *numbers; /* in host memory, of the last run or renewal; NULL for penalties */
@@ -76,7 +76,7 @@ static size_t scratch_size(const struct table *table) {
            (size_t)table->part_count * (sizeof(double) + 2 * sizeof(float)) + sizeof(struct ls_cuda_rule);
 }
 
-static void divide(struct optimizer *made, const struct table *table) {
+static void divide_optimizers(struct optimizer *made, const struct table *table) {
     struct ls_cuda_update *u = &made->update;
     u->part_count = table->part_count, u->chunk_count = table->chunk_count;
     struct ls_cuda_part *parts = made->memory;
@@ -157,7 +157,7 @@ ls_status ls_cuda_optimizer_build(struct ls_cuda_device *device, struct ls_op *o
     if (status)
         ls_cuda_optimizer_discard(op);
     else
-        divide(made, &sizes);
+        divide_optimizers(made, &sizes);
     return status;
 }
 

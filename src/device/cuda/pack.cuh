@@ -24,7 +24,7 @@ inline bool ls_is_aligned(const void *memory) {
 }
 
 #define LS_THREADS 256 /* a block */
-/* Blocks for a thread each; loops over a grid take care of what is more. */
+/* The number of blocks for a thread each; loops over a grid cover the threads beyond it. */
 inline unsigned ls_blocks(int64_t threads) {
     int64_t blocks = (threads + LS_THREADS - 1) / LS_THREADS;
     return static_cast<unsigned>(blocks < 1 ? 1 : blocks > (1 << 30) ? 1 << 30 : blocks);

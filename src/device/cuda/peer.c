@@ -1,9 +1,9 @@
-/* What one GPU of a process does with another's memory: copies, straight where the two reach each other, else through
- * the driver's own staging; and sums of what was copied. All of it is queued where things are received. */
+/* Copies between GPUs of a process, and sums of the copies. A copy goes straight if the two GPUs reach each other, else
+ * through the driver's own staging. All of it is queued on receives. */
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels_elements.h"
 
-#define KNOWN 64 /* devices, one bit each; others are asked each time */
+#define KNOWN 64 /* devices, one bit each; devices beyond them are asked each time */
 
 /* With device the current one. Memory of the pool is opened by the pool, all other memory by this. A GPU reaches so
  * many others only, where there is no switch; the driver copies from the rest as from those out of reach. */

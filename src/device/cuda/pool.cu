@@ -127,7 +127,7 @@ __device__ inline void keep_first(const ls_cuda_pool &pool, const part (&window)
         }
 }
 
-/* What the window at (i, j) gives to the place (h, w) of the image. */
+/* Adds the gradient that the window at (i, j) gives to the place (h, w) of the image. */
 template <typename T, int V>
 __device__ inline void add_window(const ls_cuda_pool &pool, int n, int i, int j, int h, int w, int channel,
                                   float (&dx)[V]) {

@@ -1,4 +1,4 @@
-/* What multiplies: the handles of cublasLt and cuDNN, one of each a device, and their errors. */
+/* The handles of cublasLt and cuDNN, one of each a device, and their errors. */
 #include "device/cuda/products.h"
 
 ls_status ls_cuda_blas_handle(struct ls_cuda_device *device, cublasLtHandle_t *handle) {

@@ -1,4 +1,4 @@
-/* Products of matrices, from the inside: what dense layers and convolutions share. */
+/* Products of matrices, from the inside: the declarations that dense layers and convolutions share. */
 #pragma once
 #include <cublasLt.h>
 #include <cudnn.h>
@@ -7,11 +7,11 @@
 #include "base/memory.h"
 #include "device/cuda/cuda.h"
 
-/* The device's handles, made by the first who asks. */
+/* The device's handles, made by the first caller. */
 ls_status ls_cuda_blas_handle(struct ls_cuda_device *device, cublasLtHandle_t *handle);
 ls_status ls_cuda_dnn_handle(struct ls_cuda_device *device, cudnnHandle_t *handle);
-/* OK, or an error naming device and op in the library's words: UNIMPLEMENTED for what it has not, RESOURCE_EXHAUSTED
- * for memory, else INTERNAL. */
+/* Returns OK, or an error with device and op in the library's words: UNIMPLEMENTED for a missing feature,
+ * RESOURCE_EXHAUSTED for memory, else INTERNAL. */
 ls_status ls_cuda_blas_check(const struct ls_op *op, cublasStatus_t code);
 ls_status ls_cuda_dnn_check(const struct ls_op *op, cudnnStatus_t code);
 
@@ -23,7 +23,7 @@ struct ls_cuda_matrices {
     ls_dtype dtype, c_dtype; /* of a and b; of c and bias: the same, or float32 */
     const void *a, *b, *bias;
     void *c;
-    int64_t a_pitch, b_pitch, c_pitch; /* elements from one row to the next, as it lies; 0: packed */
+    int64_t a_pitch, b_pitch, c_pitch; /* elements from one row to the next, as it lies; 0 if packed */
 };
 struct ls_cuda_product {
     cublasLtMatmulDescOpaque_t description;
@@ -38,8 +38,9 @@ ls_status ls_cuda_product_build(const struct ls_op *op, const struct ls_cuda_mat
 ls_status ls_cuda_product_run(const struct ls_op *op, struct ls_cuda_product *product, const struct ls_cuda_matrices *m,
                               void *workspace);
 
-/* cublasLt takes its workspace at a multiple of 256 bytes only. So do pieces of an op's begin there, the first at
- * ls_cuda_workspace; ops that need the size of all of them get what the caller's alignment may cost beside. */
+/* cublasLt takes its workspace at a multiple of 256 bytes only. So pieces of an op's workspace begin at such multiples,
+ * the first at ls_cuda_workspace. Ops that need the size of all of them get the bytes that the caller's alignment may
+ * cost in addition. */
 #define LS_CUDA_PIECE 256
 static inline size_t ls_cuda_piece(size_t size) {
     return (size + LS_CUDA_PIECE - 1) / LS_CUDA_PIECE * LS_CUDA_PIECE;
@@ -52,8 +53,8 @@ static inline void ls_cuda_need(struct ls_op *op, size_t size) {
     if (all > op->workspace_size) op->workspace_size = all;
 }
 
-/* Rows of the table. dense.c: also convolutions of 1 x 1 elements; dnn.c: any convolution, by cuDNN;
- * windows.c: what cuDNN has not. */
+/* Rows of the table. dense.c: also convolutions of 1 x 1 elements; dnn.c: any convolution, by cuDNN; windows.c:
+ * convolutions that cuDNN does not support. */
 ls_status ls_cuda_dense_build(struct ls_cuda_device *device, struct ls_op *op);
 ls_status ls_cuda_dense_run(const struct ls_op *op);
 void ls_cuda_dense_discard(struct ls_op *op);
@@ -67,7 +68,8 @@ ls_status ls_cuda_windows_build(struct ls_cuda_device *device, struct ls_op *op)
 ls_status ls_cuda_windows_run(const struct ls_op *op);
 void ls_cuda_windows_discard(struct ls_op *op);
 
-/* What is done to a convolution's bias apart: added to y, and db summed from dy, where there are such. */
+/* The separate steps for a convolution's bias: it is added to y, and db is summed from dy. A convolution without a bias
+ * skips them. */
 ls_status ls_cuda_convolution_add_bias(const struct ls_op *op);
 ls_status ls_cuda_convolution_sum_bias(const struct ls_op *op);
 size_t ls_cuda_convolution_sum_workspace(const struct ls_op *op); /* bytes, from the workspace's beginning */

@@ -1,5 +1,4 @@
-/* What a GPU does behind the calling threads: waiting for it, host memory that it reaches, and copies beside the ops.
- */
+/* Work of a GPU behind the calling threads: waits for it, host memory that it reaches, and copies beside the ops. */
 #include <sched.h>
 #include <string.h>
 #include <time.h>
@@ -18,7 +17,9 @@ cudaError_t ls_cuda_answer(cudaError_t error) {
     return error;
 }
 
-/* NotReady, Success, or an error. */
+/* NotReady, Success, or an error. cudaStreamSynchronize has no limit, so the stream is asked. The first 50 microseconds
+ * go without a pause, so that the end of a short wait is seen at once; then pauses double up to half a millisecond, by
+ * which the end of a long wait is seen late. */
 static cudaError_t poll_stream(cudaStream_t stream, int64_t deadline) {
     int64_t began = ls_now(), pause = PAUSE;
     for (;;) {
@@ -88,7 +89,7 @@ static ls_status allocate_host(struct ls_device *base, size_t size, void **memor
     return LS_OK;
 }
 
-/* CUDA waits for what runs before it gives up pinned memory: a GPU that is lost keeps it, ... */
+/* CUDA waits for running work before it gives up pinned memory: a GPU that is lost keeps it, ... */
 static bool is_lost(struct ls_device *base) {
     return ((struct ls_cuda_device *)base)->lost;
 }
@@ -133,7 +134,9 @@ struct sending {
     size_t size;
 };
 
-/* A mark alone waits for nothing that is still to be copied. */
+/* A mark alone waits for nothing that is still to be copied. Copies run on streams of their own, sends and receives, so
+ * the copy engines work beside the kernels. An event orders a copy behind the ops that were queued before it, and
+ * behind no later ones. */
 static ls_status send_behind(struct ls_cuda_device *device, const struct sending *sending) {
     cudaStream_t stream = sending->size ? device->sends : sending->behind;
     ls_status status = ls_cuda_enter(device);
@@ -177,7 +180,7 @@ static ls_status begin_receive(struct ls_device *base, void *to, const void *hos
     return ls_cuda_check(device, error, "copying to the device");
 }
 
-static ls_status settle(struct ls_device *base) {
+static ls_status settle_queue(struct ls_device *base) {
     struct ls_cuda_device *device = (struct ls_cuda_device *)base;
     ls_status status = ls_cuda_enter(device);
     return status ? status : ls_cuda_join(device, device->receives, device->stream);
@@ -196,7 +199,7 @@ const struct ls_device_queue_ops ls_cuda_queue_ops = {.synchronize = synchronize
                                                       .fetch = ls_cuda_fetch,
                                                       .add = ls_cuda_add_beside,
                                                       .forward = begin_forward,
-                                                      .settle = settle,
+                                                      .settle = settle_queue,
                                                       .capture_begin = ls_cuda_capture_begin,
                                                       .capture_end = ls_cuda_capture_end,
                                                       .replay = ls_cuda_replay,

@@ -1,5 +1,5 @@
-/* What the threads of a block find together, in an order that depends on the block's size only. Blocks are whole warps;
- * every thread of the block calls alike, and receives the same. */
+/* Reductions over the threads of a block, in an order that depends on the block's size only. Blocks are whole warps.
+ * Every thread of the block makes the same calls and receives the same values. */
 #pragma once
 #include "device/cuda/kernel.h"
 
@@ -7,6 +7,9 @@
 #define LS_MAX_WARPS 32
 #define LS_ALL_LANES 0xFFFFFFFFU
 
+/* A butterfly of shuffles adds a warp in five steps, and all its lanes get the same bits: both lanes of a pair add the
+ * same two numbers, and addition commutes. Then every thread adds the sums of the warps in order. No atomic addition is
+ * used, whose order would differ from run to run. */
 __device__ inline double ls_block_sum(double value) {
     __shared__ double sums[LS_MAX_WARPS];
     for (int distance = LS_WARP / 2; distance; distance /= 2) value += __shfl_xor_sync(LS_ALL_LANES, value, distance);
@@ -32,7 +35,7 @@ __device__ inline long long ls_block_minimum(long long value) {
     return value;
 }
 
-/* Of several numbers the first of the largest: a number, and where it stands. */
+/* The first of the largest of several numbers: its value and its place. */
 struct ls_largest {
     float value;
     int at;
@@ -42,7 +45,8 @@ __device__ inline struct ls_largest ls_larger(struct ls_largest a, struct ls_lar
     return b.value > a.value || (b.value == a.value && b.at < a.at) ? b : a;
 }
 
-/* As a loop from the first to the last that takes what is larger: if the first is no number, it stays. */
+/* Gives the result of a loop from the first to the last that takes a larger value: if the first is no number, it stays.
+ */
 __device__ inline int ls_block_argmax(const float *values, int64_t count) {
     __shared__ struct ls_largest largest[LS_MAX_WARPS];
     struct ls_largest best = {values[0], 0};

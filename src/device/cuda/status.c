@@ -45,7 +45,7 @@ ls_status ls_fail_memory(const char *what, size_t bytes) {
 }
 
 static ls_status fail(const char *device, cudaError_t error, const char *what) {
-    (void)cudaGetLastError(); /* it is told here, and not to the next one who asks */
+    (void)cudaGetLastError(); /* the error is reported here, and not to the next caller */
     return ls_fail(error == cudaErrorMemoryAllocation ? LS_RESOURCE_EXHAUSTED : LS_INTERNAL, "%s: %s: %s (%s)", device,
                    what, cudaGetErrorString(error), cudaGetErrorName(error));
 }

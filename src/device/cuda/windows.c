@@ -1,13 +1,13 @@
-/* Convolutions as products of matrices over copies of what each window sees: for what cuDNN has no algorithm. They
- * take memory for all windows at once, and any padding and dilation; a kernel (height, width, channels of a group,
- * filters) is a factor as it is. Groups are done one after the other: each is some of the channels and of the filters.
- */
+/* Convolutions as products of matrices over copies of the elements that each window sees, for convolutions that cuDNN
+ * has no algorithm for. They take memory for all windows at once, and any padding and dilation. A kernel (height,
+ * width, channels of a group, filters) is a factor as it is. Groups are done one after the other: each is some of the
+ * channels and of the filters. */
 #include "device/cuda/kernels_products.h"
 #include "device/cuda/products.h"
 
-/* Of a group: windows(positions, taps) and out(positions, filters). */
+/* The matrices of a group: windows(positions, taps) and out(positions, filters). */
 struct windows {
-    struct ls_cuda_windows geometry;
+    struct ls_cuda_gathered_windows geometry;
     int64_t positions, taps, filters;
     struct ls_cuda_product product;
     size_t size; /* bytes of the windows, at the workspace's beginning */
@@ -29,10 +29,10 @@ static const struct ls_tensor *out_of(const struct ls_op *op) {
     return &op->tensors[does_forward(op) ? LS_ARG_Y : LS_ARG_DY];
 }
 
-static void measure(const struct ls_op *op, struct windows *made) {
+static void measure_windows(const struct ls_op *op, struct windows *made) {
     const struct ls_window *w = &op->window;
     const int64_t *image = image_of(op)->shape.dims, *out = out_of(op)->shape.dims;
-    struct ls_cuda_windows *g = &made->geometry;
+    struct ls_cuda_gathered_windows *g = &made->geometry;
     g->rows = image[0];
     g->channels = image[3] / w->groups;
     g->pitch = image[3];
@@ -50,8 +50,8 @@ static void measure(const struct ls_op *op, struct windows *made) {
     made->size = ls_cuda_piece((size_t)made->positions * (size_t)made->taps * size_of(image_of(op)->dtype));
 }
 
-/* Where a group begins: so many elements after the one before. ANY_GROUP: a place that is aligned as each group's is.
- */
+/* The address at which a group begins; groups are elements apart. ANY_GROUP gives an address that is aligned as every
+ * group's is. */
 #define ANY_GROUP (-1)
 static void *in_group(const struct ls_tensor *tensor, int64_t elements, int64_t group) {
     uintptr_t place = (uintptr_t)tensor->data, step = (uintptr_t)elements * size_of(tensor->dtype);
@@ -93,7 +93,7 @@ ls_status ls_cuda_windows_build(struct ls_cuda_device *device, struct ls_op *op)
     struct windows *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a convolution", sizeof(*made));
     ((struct ls_cuda_op *)op->handle)->own = made;
-    measure(op, made);
+    measure_windows(op, made);
     const struct ls_cuda_matrices matrices =
         matrices_of(op, made, (void *)(uintptr_t)LS_CUDA_PIECE, op->window.groups > 1 ? ANY_GROUP : 0);
     ls_status status = ls_cuda_product_build(op, &matrices, &made->product);

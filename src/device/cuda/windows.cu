@@ -1,5 +1,5 @@
-/* What windows over images see, as rows of a matrix: copied there, and summed back. A block takes one position, its
- * threads neighbouring channels. */
+/* Windows over images as rows of a matrix: gathered into it, and scattered back as sums. A block takes one position;
+ * its threads take neighbouring channels. */
 #include "device/cuda/kernel.h"
 #include "device/cuda/kernels_products.h"
 
@@ -7,21 +7,21 @@ namespace {
 
 constexpr unsigned THREADS = 128;
 
-/* The position along an axis that a tap of a window sees; -1: in the padding. */
-__device__ inline int64_t seen(const ls_cuda_windows &g, int axis, int64_t window, int64_t tap) {
+/* The position along an axis that a tap of a window sees; -1 in the padding. */
+__device__ inline int64_t seen(const ls_cuda_gathered_windows &g, int axis, int64_t window, int64_t tap) {
     int64_t at = window * g.strides[axis] + tap * g.dilation[axis] - g.before[axis];
     return at < g.image[axis] ? at : -1;
 }
 
-/* The window along an axis of which a tap sees a position; -1: none does. */
-__device__ inline int64_t seeing(const ls_cuda_windows &g, int axis, int64_t at, int64_t tap) {
+/* The window along an axis of which a tap sees a position; -1 if none does. */
+__device__ inline int64_t seeing(const ls_cuda_gathered_windows &g, int axis, int64_t at, int64_t tap) {
     int64_t from = at + g.before[axis] - tap * g.dilation[axis];
     if (from < 0 || from % g.strides[axis] || from / g.strides[axis] >= g.out[axis]) return -1;
     return from / g.strides[axis];
 }
 
 /* Row (row, h, w) of windows: (kernel, channels). */
-template <typename T> __global__ void gather(T *windows, const T *images, ls_cuda_windows g) {
+template <typename T> __global__ void gather(T *windows, const T *images, ls_cuda_gathered_windows g) {
     int64_t w = blockIdx.x % g.out[1], h = blockIdx.x / g.out[1] % g.out[0], row = blockIdx.x / g.out[1] / g.out[0];
     T *to = windows + blockIdx.x * g.kernel[0] * g.kernel[1] * g.channels;
     for (int64_t r = 0; r < g.kernel[0]; r++)
@@ -33,7 +33,7 @@ template <typename T> __global__ void gather(T *windows, const T *images, ls_cud
 }
 
 /* Each position's sum over the windows that see it, by taps in order. */
-template <typename T> __global__ void scatter(T *images, const T *windows, ls_cuda_windows g) {
+template <typename T> __global__ void scatter(T *images, const T *windows, ls_cuda_gathered_windows g) {
     int64_t x = blockIdx.x % g.image[1], y = blockIdx.x / g.image[1] % g.image[0];
     int64_t row = blockIdx.x / g.image[1] / g.image[0], taps = g.kernel[0] * g.kernel[1];
     for (int64_t c = threadIdx.x; c < g.channels; c += THREADS) {
@@ -49,7 +49,7 @@ template <typename T> __global__ void scatter(T *images, const T *windows, ls_cu
 
 } // namespace
 
-cudaError_t ls_cuda_gather_windows(const ls_cuda_windows *g, void *windows, const void *images, ls_dtype dtype,
+cudaError_t ls_cuda_gather_windows(const ls_cuda_gathered_windows *g, void *windows, const void *images, ls_dtype dtype,
                                    cudaStream_t stream) {
     cudaError_t error;
     dim3 blocks((unsigned)(g->rows * g->out[0] * g->out[1]));
@@ -58,8 +58,8 @@ cudaError_t ls_cuda_gather_windows(const ls_cuda_windows *g, void *windows, cons
     return error;
 }
 
-cudaError_t ls_cuda_scatter_windows(const ls_cuda_windows *g, void *images, const void *windows, ls_dtype dtype,
-                                    cudaStream_t stream) {
+cudaError_t ls_cuda_scatter_windows(const ls_cuda_gathered_windows *g, void *images, const void *windows,
+                                    ls_dtype dtype, cudaStream_t stream) {
     cudaError_t error;
     dim3 blocks((unsigned)(g->rows * g->image[0] * g->image[1]));
     LS_WITH_TYPE(dtype, error = LS_LAUNCH(scatter<T>, blocks, dim3(THREADS), stream, static_cast<T *>(images),

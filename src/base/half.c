@@ -1,0 +1,54 @@
+/* Integer arithmetic that follows IEEE 754: round to nearest, ties to even. */
+#include "base/half.h"
+
+#include <string.h>
+
+static uint32_t float_bits(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+static float bits_float(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+float ls_half_to_float(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000U) << 16, exponent = (half >> 10) & 0x1FU, fraction = half & 0x3FFU;
+    if (exponent == 0x1F) return bits_float(sign | 0x7F800000U | fraction << 13);
+    if (exponent) return bits_float(sign | (exponent + 112) << 23 | fraction << 13);
+    if (!fraction) return bits_float(sign);
+    int shift = __builtin_clz(fraction) - 21; /* a denormal half is a normal float */
+    fraction = (fraction << shift) & 0x3FFU;
+    return bits_float(sign | (uint32_t)(113 - shift) << 23 | fraction << 13);
+}
+
+uint16_t ls_half_from_float(float value) {
+    uint32_t bits = float_bits(value), magnitude = bits & 0x7FFFFFFFU;
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000U);
+    if (magnitude > 0x7F800000U) return (uint16_t)(sign | 0x7E00U | (magnitude >> 13 & 0x3FFU));
+    if (magnitude >= 0x477FF000U) return (uint16_t)(sign | 0x7C00U); /* rounds to 65536 or more */
+    if (magnitude < 0x33000001U) return sign;                        /* half the smallest denormal, or less */
+    uint32_t exponent = magnitude >> 23, fraction = magnitude & 0x7FFFFFU, drop = 13, base = 0;
+    if (exponent >= 113) {
+        base = (exponent - 112) << 10;
+    } else {
+        fraction |= 0x800000U;
+        drop = 126 - exponent;
+    }
+    uint32_t kept = fraction >> drop, rest = fraction & ((1U << drop) - 1), half = 1U << (drop - 1);
+    kept += rest > half || (rest == half && (kept & 1U));
+    return (uint16_t)(sign | (base + kept));
+}
+
+float ls_half_bfloat16_to_float(uint16_t value) {
+    return bits_float((uint32_t)value << 16);
+}
+
+uint16_t ls_half_bfloat16_from_float(float value) {
+    uint32_t bits = float_bits(value);
+    if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return (uint16_t)(bits >> 16 | 0x40U);
+    return (uint16_t)((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
+}

@@ -1,0 +1,17 @@
+/* Waiting with deadlines on the monotonic clock. */
+#pragma once
+#include <lockstep/lockstep.h>
+#include <pthread.h>
+
+/* A mutex and the condition that it guards; the fields that it guards stand beside it. */
+struct ls_monitor {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+};
+ls_status ls_monitor_init(struct ls_monitor *monitor);
+void ls_monitor_destroy(struct ls_monitor *monitor);
+void ls_monitor_lock(struct ls_monitor *monitor);
+void ls_monitor_unlock(struct ls_monitor *monitor);
+void ls_monitor_broadcast(struct ls_monitor *monitor);
+/* Waits for a change until deadline (LS_NEVER: for ever); false when the deadline has passed. */
+bool ls_monitor_wait(struct ls_monitor *monitor, int64_t deadline);

@@ -1,0 +1,13 @@
+/* Names and checks of the values of the public enums. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+/* INVALID_ARGUMENT for a value that is no ls_reduce_op, ls_compression, ls_precision. */
+ls_status ls_option_names_check_reduce_op(ls_reduce_op op);
+const char *ls_option_names_reduce_op(ls_reduce_op op);
+const char *ls_option_names_communication(ls_communication communication); /* "AUTO"; "unknown" for any other value */
+ls_status ls_option_names_check_compression(ls_compression compression);
+const char *ls_option_names_compression(ls_compression compression); /* "bf16" */
+ls_status ls_option_names_check_precision(ls_precision precision);
+const char *ls_option_names_precision(ls_precision precision);    /* Keras' where it has one: "mixed_bfloat16" */
+ls_dtype ls_option_names_precision_dtype(ls_precision precision); /* of what layers give each other */

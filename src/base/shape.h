@@ -1,0 +1,9 @@
+/* Shapes of tensors. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+/* Elements of a shape; -1 when an extent is negative, the rank is bad or the product overflows int64. */
+int64_t ls_shape_count(const ls_shape *shape);
+bool ls_shape_equal(const ls_shape *a, const ls_shape *b);
+/* "(28, 28, 1)" in text; "of rank 9" of one that is none. */
+void ls_shape_text(const ls_shape *shape, char *text, size_t size);

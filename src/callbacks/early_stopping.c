@@ -1,0 +1,140 @@
+/* Ending a fit: when a number gets no better (keras.callbacks.EarlyStopping), or is none (TerminateOnNaN). */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/need.h"
+#include "base/options.h"
+#include "callbacks/monitored.h"
+#include "train/model.h"
+#include "train/model_state.h"
+
+/* The state that survives a restart. The best epoch's parameters follow it where they are wanted. */
+struct stopping_state {
+    double best;
+    int64_t wait, best_epoch; /* best_epoch -1: none is yet */
+    int64_t stops;            /* 1: patience is at its end */
+    float parameters[];
+};
+struct stopping {
+    ls_callback callback;
+    ls_early_stopping_options options;
+    struct ls_monitored monitor;
+    char alike[LS_MONITORED_ALIKE];
+    struct stopping_state *state; /* owns */
+};
+
+static size_t state_size(const struct stopping *stopping, const ls_model *model) {
+    return sizeof(struct stopping_state) +
+           (stopping->options.restore_best_weights ? model->built.blob_count * sizeof(float) : 0);
+}
+
+static ls_status build_early_stopping(void *context, const ls_callback_call *call) {
+    struct stopping *stopping = context;
+    size_t size = state_size(stopping, call->model);
+    ls_free(stopping->state);
+    stopping->state = ls_alloc(size);
+    if (!stopping->state) return ls_fail_memory("the best weights", size);
+    stopping->state->best = ls_monitored_worst(&stopping->monitor);
+    stopping->state->best_epoch = -1;
+    stopping->callback.state = stopping->state;
+    stopping->callback.state_size = size;
+    return LS_OK;
+}
+
+static ls_status keep_best(struct stopping *stopping, const ls_callback_call *call) {
+    stopping->state->best_epoch = call->epoch;
+    return stopping->options.restore_best_weights
+               ? ls_model_state_get_parameters(call->model, stopping->state->parameters)
+               : LS_OK;
+}
+
+static ls_status decide(struct stopping *stopping, const ls_callback_call *call, double value) {
+    const ls_early_stopping_options *options = &stopping->options;
+    struct stopping_state *state = stopping->state;
+    ls_status status = state->best_epoch < 0 ? keep_best(stopping, call) : LS_OK;
+    state->wait++;
+    if (!status && ls_monitored_improves(&stopping->monitor, value, state->best)) {
+        state->best = value;
+        if (!options->has_baseline || ls_monitored_improves(&stopping->monitor, value, options->baseline))
+            state->wait = 0;
+        return keep_best(stopping, call);
+    }
+    state->stops = state->wait >= options->patience && call->epoch > 0;
+    return status;
+}
+
+static ls_status end_early_stopping_epoch(void *context, const ls_callback_call *call) {
+    struct stopping *stopping = context;
+    double value;
+    if (call->epoch < stopping->options.start_from_epoch) return LS_OK;
+    ls_status status = ls_monitored_read(&stopping->monitor, call, &value);
+    if (!status && !call->repeated) status = decide(stopping, call, value);
+    if (!status && stopping->state->stops) ls_model_stop_training(call->model);
+    return status;
+}
+
+static ls_status restore(void *context, const ls_callback_call *call) {
+    const struct stopping *stopping = context;
+    if (!stopping->options.restore_best_weights || stopping->state->best_epoch < 0) return LS_OK;
+    return ls_model_state_set_parameters(call->model, stopping->state->parameters);
+}
+
+static void release_early_stopping(void *context) {
+    struct stopping *stopping = context;
+    ls_monitored_free(&stopping->monitor);
+    ls_free(stopping->state);
+    ls_free(stopping);
+}
+
+static void describe_early_stopping(struct stopping *stopping) {
+    const ls_early_stopping_options *options = &stopping->options;
+    ls_monitored_describe(&stopping->monitor, stopping->alike,
+                          "patience=%d, baseline=%g, restore_best_weights=%d, start_from_epoch=%d", options->patience,
+                          options->has_baseline ? options->baseline : (double)NAN, options->restore_best_weights,
+                          options->start_from_epoch);
+}
+
+ls_status ls_early_stopping_new(const ls_early_stopping_options *options, ls_callback **callback) {
+    LS_NEED(callback);
+    struct stopping *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a callback", sizeof(*made));
+    ls_early_stopping_options *copy = &made->options;
+    ls_status status = ls_options_copy("ls_early_stopping_options", copy, sizeof(*copy), options);
+    if (!status && (copy->patience < 0 || copy->start_from_epoch < 0))
+        status =
+            ls_fail(LS_INVALID_ARGUMENT, "early_stopping: patience %d and start_from_epoch %d must not be negative",
+                    copy->patience, copy->start_from_epoch);
+    if (!status)
+        status = ls_monitored_new("early_stopping", copy->monitor, copy->mode, copy->min_delta, &made->monitor);
+    if (status) {
+        release_early_stopping(made);
+        return status;
+    }
+    describe_early_stopping(made);
+    made->callback = LS_CALLBACK(.name = "early_stopping", .context = made, .on_build = build_early_stopping,
+                                 .on_epoch_end = end_early_stopping_epoch, .on_train_end = restore,
+                                 .release = release_early_stopping, .alike = made->alike);
+    *callback = &made->callback;
+    return LS_OK;
+}
+
+/* ---- not a number ---- */
+
+static ls_status check_loss(void *context, const ls_callback_call *call) {
+    double loss;
+    (void)context;
+    if (!ls_callback_value(call, "loss", &loss) || isfinite(loss)) return LS_OK;
+    return ls_fail(LS_OUT_OF_RANGE, "the loss is %s: training has diverged, or the data hold what is no number",
+                   isnan(loss) ? "nan" : "inf");
+}
+
+ls_status ls_terminate_on_nan_new(ls_callback **callback) {
+    LS_NEED(callback);
+    ls_callback *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a callback", sizeof(*made));
+    *made =
+        LS_CALLBACK(.name = "terminate_on_nan", .context = made, .on_train_batch_end = check_loss, .release = ls_free);
+    *callback = made;
+    return LS_OK;
+}

@@ -1,0 +1,145 @@
+/* A lock is the file under its name: who takes one over puts another file there, and who opened a file before looks
+ * whether it is still the one. */
+#include "checkpoint/folder_lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "checkpoint/file.h"
+
+#define ATTEMPTS 100 /* at a lock that others take and release meanwhile */
+#define HOST     65
+
+struct ls_folder_lock {
+    int folder, file;
+};
+
+struct holder {
+    uint64_t job; /* 0: not known */
+    int pid;
+    char host[HOST];
+};
+
+static void read_holder(int file, struct holder *holder) {
+    char text[160] = "";
+    unsigned long long job = 0;
+    *holder = (struct holder){0};
+    if (pread(file, text, sizeof(text) - 1, 0) <= 0) return;
+    if (sscanf(text, "pid %d on %64s job %llx", &holder->pid, holder->host, &job) == 3) holder->job = job;
+}
+
+/* Only for who is kept out: what cannot be written is no error. */
+static void write_holder(int file, uint64_t job) {
+    char text[160], host[HOST] = "";
+    if (gethostname(host, sizeof(host) - 1) || !*host) (void)snprintf(host, sizeof(host), "localhost");
+    int size = snprintf(text, sizeof(text), "pid %d on %s job %016llx\n", (int)getpid(), host, (unsigned long long)job);
+    if (ftruncate(file, 0) || pwrite(file, text, (size_t)size, 0) != size) return;
+}
+
+enum place { OURS, ANOTHERS, NOBODYS };
+
+/* Tells whose file has the name. A lock on a file whose name is gone, or is another file's, keeps nobody out: the next
+ * process would open another inode. So device and inode of the open file and of the name are compared after the lock
+ * was taken. */
+static enum place look_folder_lock(const struct ls_folder_lock *lock) {
+    struct stat own, there;
+    if (fstatat(lock->folder, LS_FOLDER_LOCK, &there, AT_SYMLINK_NOFOLLOW)) return NOBODYS;
+    if (fstat(lock->file, &own)) return ANOTHERS;
+    return own.st_dev == there.st_dev && own.st_ino == there.st_ino ? OURS : ANOTHERS;
+}
+
+bool ls_folder_lock_holds(const struct ls_folder_lock *lock) {
+    return look_folder_lock(lock) != ANOTHERS;
+}
+
+static void close_lock(struct ls_folder_lock *lock) {
+    if (lock->file >= 0) (void)close(lock->file);
+    lock->file = -1;
+}
+
+/* Somebody holds the file that is open. LS_OK: it has been put aside. */
+static ls_status displace(struct ls_folder_lock *lock, const char *folder, uint64_t job) {
+    struct holder holder;
+    read_holder(lock->file, &holder);
+    if (holder.job == job) {
+        if (look_folder_lock(lock) == OURS) (void)unlinkat(lock->folder, LS_FOLDER_LOCK, 0);
+        return LS_OK;
+    }
+    if (!holder.job)
+        return ls_fail(LS_FAILED_PRECONDITION, "checkpoint folder '%s' is in use by another job: take another folder",
+                       folder);
+    return ls_fail(
+        LS_FAILED_PRECONDITION,
+        "checkpoint folder '%s' is in use by another job, process %d on %s: take another folder, or wait for "
+        "its end",
+        folder, holder.pid, holder.host);
+}
+
+/* One attempt; *done: no other is needed. */
+static ls_status attempt(struct ls_folder_lock *lock, const char *folder, uint64_t job, const struct ls_log *log,
+                         bool *done) {
+    lock->file = openat(lock->folder, LS_FOLDER_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (lock->file < 0)
+        return ls_fail(ls_errno_status(errno), "cannot write to checkpoint folder '%s': %s", folder, strerror(errno));
+    if (flock(lock->file, LOCK_EX | LOCK_NB) == 0) {
+        *done = look_folder_lock(lock) == OURS; /* who releases it removes it */
+        return LS_OK;
+    }
+    if (errno == EINTR) return LS_OK;
+    if (errno == EWOULDBLOCK) return displace(lock, folder, job);
+    ls_log_warning(log, "checkpoint folder '%s' takes no locks (%s): see to it that no other job uses it", folder,
+                   strerror(errno));
+    *done = true;
+    return LS_OK;
+}
+
+static ls_status take_folder_lock(struct ls_folder_lock *lock, const char *folder, uint64_t job,
+                                  const struct ls_log *log) {
+    if (mkdir(folder, 0777) && errno != EEXIST)
+        return ls_fail(ls_errno_status(errno), "cannot make checkpoint folder '%s': %s", folder, strerror(errno));
+    lock->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock->folder < 0)
+        return ls_fail(ls_errno_status(errno), "cannot open checkpoint folder '%s': %s", folder, strerror(errno));
+    for (int i = 0; i < ATTEMPTS; i++) {
+        bool done = false;
+        ls_status status = attempt(lock, folder, job, log, &done);
+        if (status) return status;
+        if (done) {
+            write_holder(lock->file, job);
+            return LS_OK;
+        }
+        close_lock(lock);
+    }
+    return ls_fail(LS_FAILED_PRECONDITION, "checkpoint folder '%s': others take its lock again and again", folder);
+}
+
+ls_status ls_folder_lock_take(const char *folder, uint64_t job, const struct ls_log *log,
+                              struct ls_folder_lock **lock) {
+    struct ls_folder_lock *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("the lock of a folder", sizeof(*made));
+    *made = (struct ls_folder_lock){-1, -1};
+    ls_status status = take_folder_lock(made, folder, job, log);
+    if (!status) {
+        *lock = made;
+        return LS_OK;
+    }
+    close_lock(made);
+    if (made->folder >= 0) (void)close(made->folder);
+    ls_free(made);
+    return status;
+}
+
+void ls_folder_lock_free(struct ls_folder_lock *lock) {
+    if (!lock) return;
+    if (look_folder_lock(lock) == OURS) (void)unlinkat(lock->folder, LS_FOLDER_LOCK, 0);
+    close_lock(lock);
+    (void)close(lock->folder);
+    ls_free(lock);
+}

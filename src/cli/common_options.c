@@ -1,0 +1,90 @@
+/* Options that several commands have: data, devices, transport. */
+#include "cli/common_options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MAX_SIDE 65500
+
+/* "224", or "224x320": height and width. */
+static bool read_size(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                      void *field) {
+    (void)option;
+    ls_dataset_options *options = field;
+    int height = 0, width = 0, length = 0;
+    if (sscanf(text, "%5dx%5d%n", &height, &width, &length) < 2) {
+        length = 0;
+        (void)sscanf(text, "%5d%n", &height, &length);
+        width = height;
+    }
+    if (!length || text[length] || height < 1 || width < 1 || height > MAX_SIDE || width > MAX_SIDE)
+        return ls_usage_error(line, "--image-size '%s' is no side such as 224 and no height and width such as 224x320",
+                              text) == 0;
+    options->image_height = height;
+    options->image_width = width;
+    return true;
+}
+
+static bool read_channels(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                          void *field) {
+    int64_t value;
+    if (!ls_option_integer(line, option, text, 1, 3, &value)) return false;
+    if (value == 2) return ls_usage_error(line, "--image-channels is 1 or 3, not 2") == 0;
+    *(int *)field = (int)value;
+    return true;
+}
+
+#define AT(field) LS_OPTION_AT(ls_dataset_options, field)
+
+const struct ls_option ls_dataset_option[] = {
+    {"dataset", "WHAT",
+     "drawn digits or shapes; a folder of MNIST's IDX, CIFAR-10's binary, TFRecord or NumPy files, or of images, a "
+     "folder each class; or an .npz file (train, evaluate, predict: default digits)",
+     0, LS_OPTION_TEXT},
+    {0}};
+const struct ls_option ls_data_options[] = {
+    {"limit", "N", "use only the first N examples, in training of the training split; digits, shapes: draw N",
+     AT(limit), 1, INT64_C(1) << 40},
+    {"skip", "N", "leave out the first N examples, in training of the training split", AT(skip), 1, INT64_C(1) << 40},
+    {"seed", "N", "of drawn data, and in training of the initial weights and the shuffle (default 0)", AT(seed), 0,
+     INT64_MAX},
+    {"image-size", "N|HxW", "resize images, as tf.image.resize does (default: the first image's size)", 0,
+     LS_OPTION_READ, .read = read_size},
+    {"image-channels", "1|3", "grey or colour (default: as the first image)",
+     offsetof(ls_dataset_options, image_channels), LS_OPTION_READ, .read = read_channels},
+    {"scaled-decode", NULL, "decode large JPEGs at 1/2, 1/4 or 1/8 before: faster, other pixels than TensorFlow's",
+     AT(scaled_decode), true},
+    {"skip-damaged", NULL, "look through all images or records first and leave damaged ones out", AT(damage),
+     LS_DAMAGE_SKIPPED},
+    {"interleave", "N", "read N files in turn, --block-length examples from each, as tf.data", AT(interleave), 1,
+     65536},
+    {"block-length", "N", "for --interleave (default 1)", AT(block_length), 1, INT64_C(1) << 40},
+    {"data-workers", "N",
+     "threads that read and map examples; -1: none (default: as many as processors for images, else none)", AT(workers),
+     -1, 64},
+    {0}};
+const struct ls_option ls_batch_option[] = {
+    {"batch-size", "N", "examples in the global batch, all replicas together (default 64 a replica)", AT(batch_size), 1,
+     1 << 30},
+    {0}};
+const struct ls_option ls_devices_option[] = {
+    {"devices", "D",
+     "auto (all GPUs, else one CPU), gpu, a number of CPU devices, or a list such as gpu:0,gpu:1 (default: "
+     "LOCKSTEP_DEVICES, then auto)",
+     0, LS_OPTION_TEXT},
+    {0}};
+static const char *const transports[] = {"auto", "shm", "tcp", "grpc", NULL};
+const struct ls_option ls_transport_option[] = {
+    {"transport", NULL, "between workers; sets LOCKSTEP_TRANSPORT (default: what it says, else auto)", 0,
+     LS_OPTION_TEXT, .words = transports},
+    {0}};
+
+bool ls_check_dataset(const struct ls_command_line *line, const char *dataset) {
+    struct stat about;
+    if (!strcmp(dataset, "digits") || !strcmp(dataset, "shapes") || !stat(dataset, &about)) return true;
+    return ls_usage_error(line, "--dataset '%.300s' is neither digits nor shapes, and as a path: %s", dataset,
+                          strerror(errno)) == 0;
+}

@@ -1,0 +1,14 @@
+/* Options that several commands have. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "cli/options.h"
+
+extern const struct ls_option ls_dataset_option[];   /* of a const char * */
+extern const struct ls_option ls_data_options[];     /* of ls_dataset_options */
+extern const struct ls_option ls_batch_option[];     /* likewise */
+extern const struct ls_option ls_devices_option[];   /* of a const char * */
+extern const struct ls_option ls_transport_option[]; /* likewise */
+
+/* Checks, before the workers meet, that there is such a dataset; false after the error has been printed. */
+bool ls_check_dataset(const struct ls_command_line *line, const char *dataset);

@@ -1,0 +1,210 @@
+/* The options of lockstep train, and its help. */
+#include "cli/train_options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/signals.h"
+
+static const char about[] =
+    "lockstep train: train a model without writing C\n"
+    "\n"
+    "usage: lockstep train --model M --dataset digits|shapes|DIR|FILE.npz [OPTIONS]\n"
+    "\n"
+    "Reads TF_CONFIG, joins the other workers, mirrors the model on its devices and trains it in lockstep; without\n"
+    "TF_CONFIG it trains alone. Every worker gets the same options. The chief prints the progress. As TF_CONFIG's\n"
+    "evaluator it trains nothing: it measures the checkpoints of --checkpoint FOLDER as lockstep evaluate --watch "
+    "does.\n";
+
+static const char more[] =
+    "signals:\n"
+    "  SIGTERM to any worker   all workers stop after the same step, save its checkpoint where --checkpoint is given, "
+    "and\n"
+    "                          end with status 143; the next start goes on there. At the end of an epoch validation\n"
+    "                          comes first; in the last one the training ends as always. While this worker waits for\n"
+    "                          others (to join, to come back after a loss, to take part in a step, to finish) the "
+    "wait\n"
+    "                          is given up within 2 s, and what is saved is the last step that was done. A second\n"
+    "                          signal ends the process at once, and so does one before the first step where it is "
+    "alone\n"
+    "  SIGINT (Ctrl-C)         the same; the worker that gets it ends with 130, the others with 143\n"
+    "  SIGUSR1 to any worker   with --checkpoint: save a checkpoint after the present step, in a wait after\n"
+    "                          the next one, and go on\n"
+    "\n"
+    "examples:\n"
+    "  lockstep train --model mlp --dataset digits\n"
+    "  lockstep run -np 2 -- lockstep train --model mlp --dataset digits --epochs 5 --json\n"
+    "  TF_CONFIG='{\"cluster\":{\"worker\":[\"a:2222\",\"b:2222\"]},\"task\":{\"type\":\"worker\",\"index\":0}}' \\\n"
+    "      lockstep train --dataset /data/mnist --optimizer adam\n"
+    "\n"
+    "exit status: 0 trained; 2 a bad command line or TF_CONFIG; 138 a peer was lost or a deadline passed;\n"
+    "143 stopped by SIGTERM, 130 by SIGINT; 1 anything else.\n";
+
+static const char *const shuffles[] = {"each-epoch", "once", "never", NULL};
+static const char *const checkpoint_errors[] = {"fail", "warn", NULL};
+static const char *const strategies[] = {"multi-worker", "mirrored", "one-device", NULL};
+static const char *const communications[] = {"auto", "ring", "nccl", NULL};
+static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
+static const char *const cross_device_ops[] = {"auto", "one-device", "hierarchical", "nccl", NULL};
+static const char *const divisions[] = {"layout-invariant", "tensorflow", NULL};
+static const char *const auto_shards[] = {"data", "off", "file", "auto", "hint", NULL};
+static const char *const shard_hints[] = {"files", "examples", "rows", "batches", NULL};
+
+/* The strategy reads it from there. */
+static bool set_trace(const struct ls_command_line *line, const struct ls_option *option, const char *path,
+                      void *field) {
+    (void)option, (void)field;
+    if (!*path) return ls_usage_error(line, "--trace needs a path") == 0;
+    if (!setenv("LOCKSTEP_TRACE", path, 1)) return true;
+    return ls_usage_error(line, "--trace '%.80s': %s", path, strerror(errno)) == 0;
+}
+
+#define AT(field) LS_OPTION_AT(struct ls_train_options, field)
+
+static const struct ls_option model_rows[] = {
+    {"norm-momentum", "X",
+     "of batch normalizations' moving statistics (default: the model's own; mobilenet_v2's is 0.999, so that they need "
+     "thousands of steps: short trainings want 0.9)",
+     AT(model.norm_momentum), 0.001, 0.999999},
+    {"weights", "FILE",
+     "begin with these: .safetensors (a checkpoint too), .npz, or Keras' .h5, .weights.h5, .keras; the chief reads it",
+     AT(model.weights)},
+    {"skip-mismatch", NULL, "variables that the file lacks or has in another shape keep their initial values",
+     AT(model.skip_mismatch), true, .needs = "weights FILE"},
+    {"sync-batch-norm", NULL, "batch normalization by the statistics of all replicas' examples", AT(model.synchronized),
+     true},
+    {"fused-batch-norm", NULL, "its moving variance as in TensorFlow's fused kernel: n / (n - 1) of Keras 3's",
+     AT(model.fused), true},
+    {"summary", NULL, "print the model's layers and parameters first", AT(model.summary), true},
+    {0}};
+static const struct ls_option data_rows[] = {
+    {"cache", NULL, "keep examples in memory once they are read", AT(data.cache), true},
+    {"shuffle-buffer", "N", "shuffle as tf.data does with a buffer of N (default: the whole data)",
+     AT(data.shuffle_buffer), 1, INT64_C(1) << 40},
+    {"no-validation", NULL, "do not evaluate on the test split after each epoch", AT(validate), false},
+    {"prefetch", "N", "steps read ahead (default 2)", AT(data.prefetch), 1, 1024},
+    {0}};
+static const struct ls_option training_rows[] = {
+    {"epochs", "N", "passes over the data (default 5)", AT(fit.epochs), 1, 1000000},
+    {"steps-per-epoch", "N", "end an epoch after N steps (default: when the data ends)", AT(fit.steps_per_epoch), 1,
+     INT64_C(1) << 40},
+    {"shuffle", NULL, "(default each-epoch)", AT(data.shuffle), LS_SHUFFLE_EACH_EPOCH, .words = shuffles},
+    {"drop-remainder", NULL, "leave out the short last batch", AT(data.drop_remainder), true},
+    {0}};
+static const struct ls_option checkpoint_rows[] = {
+    {"checkpoint", "FOLDER",
+     "keep checkpoints there (made if its parent is there; the chief's alone), and go on from the newest whole one if "
+     "there is one, to the bits of an undisturbed training; removed when the training succeeds. Its files are "
+     "safetensors",
+     AT(checkpoint.folder)},
+    {"checkpoint-steps", "N", "after every N steps (default: after each epoch)", AT(checkpoint.every_steps), 1,
+     INT64_C(1) << 40, .needs = "checkpoint FOLDER"},
+    {"checkpoint-keep", "K", "keep the newest K (default 2)", AT(checkpoint.keep), 1, 1000000,
+     .needs = "checkpoint FOLDER"},
+    {"checkpoint-retain", NULL, "do not remove them when the training succeeds; the newest is the end's",
+     AT(checkpoint.keep_on_success), true, .needs = "checkpoint FOLDER"},
+    {"checkpoint-override", "NAME,...",
+     "numbers of the optimizer that need not be the checkpoint's, and are what this command line says: learning_rate, "
+     "momentum, beta_1, beta_2, epsilon, rho, weight_decay, clipvalue, clipnorm, global_clipnorm, schedule",
+     AT(checkpoint.overrides), .needs = "checkpoint FOLDER"},
+    {"checkpoint-errors", NULL, "what it is when one cannot be written or read: the end, or a warning (default fail)",
+     AT(checkpoint.warn_only), .words = checkpoint_errors, .needs = "checkpoint FOLDER"},
+    {0}};
+static const struct ls_option strategy_rows[] = {
+    {"strategy", NULL, "(default multi-worker: reads TF_CONFIG)", AT(strategy_name), .words = strategies},
+    {"communication", NULL, "between workers (default auto)", AT(strategy.communication), LS_AUTO,
+     .words = communications},
+    {"compression", NULL,
+     "of gradients on links between workers; nothing is compressed where workers share memory (default none)",
+     AT(strategy.compression), LS_COMPRESS_NONE, .words = compressions},
+    {"cross-device-ops", NULL, "within one worker (default auto)", AT(strategy.cross_device_ops),
+     .words = cross_device_ops},
+    {"bytes-per-pack", "N", "gradient bytes in a bucket; 0: 1 MiB first, then 25 MiB or a sixteenth of all (default 0)",
+     AT(strategy.bytes_per_pack), 0, INT64_C(1) << 40},
+    {"threads-per-replica", "N", "threads that compute a CPU replica's steps (default 1)",
+     AT(strategy.threads_per_replica), 1, 1024},
+    {"timeout", "S", "seconds that one collective may take (default LOCKSTEP_COLLECTIVE_TIMEOUT)",
+     AT(strategy.timeout_seconds), 1e-3, 1e6},
+    {"division", NULL, "how a global batch is divided (default layout-invariant)", AT(data.division),
+     LS_DIVIDE_LAYOUT_INVARIANT, .words = divisions},
+    {"auto-shard", NULL, "for --division tensorflow (default data)", AT(data.auto_shard), LS_SHARD_DATA,
+     .words = auto_shards},
+    {"shard-hint", NULL, "for --auto-shard hint: of what each worker has its part", AT(data.shard_hint), LS_HINT_FILES,
+     .words = shard_hints},
+    {0}};
+static const struct ls_option output_rows[] = {
+    {"json", NULL,
+     "the chief's last line on stdout is one JSON object: num_replicas_in_sync, num_workers, steps, loss, accuracy, "
+     "val_loss, val_accuracy, metrics and val_metrics by name, samples_per_second, weights_sha256; for mixed_float16 "
+     "also loss_scale and skipped_steps; null is no finite number, or none at all; of the memory of its first device "
+     "arena_bytes (what layers give each other, as planned), planned_bytes (all of the model's), peak_bytes (a GPU's, "
+     "at the most)",
+     AT(json), true},
+    {"trace", "PATH",
+     "write the timeline of the training to PATH in Chrome's trace format (ui.perfetto.dev shows it): steps, forward, "
+     "backward, each bucket's all-reduce, waiting, updating. %r in PATH becomes the rank; without it several workers "
+     "write a.json as a.rank0.json, a.rank1.json, ... Sets LOCKSTEP_TRACE",
+     0, LS_OPTION_READ, .read = set_trace},
+    {"verbose", "-1|0|1|2",
+     "no progress; bar on a terminal, else lines; bar; a line an epoch (default 0). What the log says stays: "
+     "LOCKSTEP_LOG=error leaves errors alone",
+     AT(fit.verbose), -1, 2},
+    {0}};
+
+static const struct ls_option_table tables[] = {
+    {"model and data", ls_model_options, offsetof(struct ls_train_options, model)},
+    {NULL, model_rows, 0},
+    {NULL, ls_dataset_option, offsetof(struct ls_train_options, dataset)},
+    {NULL, ls_data_options, offsetof(struct ls_train_options, data)},
+    {NULL, data_rows, 0},
+    {NULL, ls_augment_option, offsetof(struct ls_train_options, augment)},
+    {NULL, ls_symmetric_option, offsetof(struct ls_train_options, augment)},
+    {"training", ls_batch_option, offsetof(struct ls_train_options, data)},
+    {NULL, training_rows, 0},
+    {NULL, ls_loss_options, offsetof(struct ls_train_options, model.rules)},
+    {NULL, ls_training_rules, offsetof(struct ls_train_options, model.rules)},
+    {NULL, ls_precision_option, offsetof(struct ls_train_options, model.rules)},
+    {"checkpoints", checkpoint_rows, 0},
+    {"seeing it", ls_callback_options, offsetof(struct ls_train_options, callbacks)},
+    {"distribution", strategy_rows, 0},
+    {NULL, ls_devices_option, offsetof(struct ls_train_options, strategy.devices)},
+    {NULL, ls_transport_option, offsetof(struct ls_train_options, transport)},
+    {"output", output_rows, 0},
+    {0}};
+
+/* Checks options that depend on each other; false after the error has been printed. */
+static bool check(const struct ls_command_line *line, const struct ls_train_options *training) {
+    const struct ls_train_model *model = &training->model;
+    if (!ls_no_arguments(line) || !ls_check_callback_options(line, &training->callbacks) ||
+        !ls_rules_check(line, &model->rules) || !ls_check_dataset(line, training->dataset))
+        return false;
+    if ((model->synchronized || model->fused) && (!strcmp(model->name, "mlp") || !strcmp(model->name, "lenet")))
+        return ls_usage_error(line, "model '%s' has no batch normalization", model->name) == 0;
+    return true;
+}
+
+bool ls_train_options_read(int argc, char **argv, struct ls_train_options *training, int *code) {
+    struct ls_command_line line = {"lockstep train", argc, argv, about, more, tables, 0};
+    *training = (struct ls_train_options){
+        .strategy = {.size = sizeof(ls_strategy_options), .request = ls_signals_request},
+        .data = {.size = sizeof(ls_dataset_options)},
+        .fit = {.size = sizeof(ls_fit_options), .epochs = 5},
+        .checkpoint = {.size = sizeof(ls_checkpoint_options)},
+        .strategy_name = "multi-worker",
+        .dataset = "digits",
+        .model = {.name = "mlp",
+                  .hidden = {128, 64},
+                  .hidden_count = 2,
+                  .rules = {.optimizer = ls_sgd(0), .loss = LS_SPARSE_CATEGORICAL_CROSSENTROPY}},
+        .validate = true,
+    };
+    *code = ls_options_read(&line, training);
+    if (*code >= 0) return false;
+    *code = LS_EXIT_USAGE;
+    if (!check(&line, training)) return false;
+    training->model.seed = training->data.seed;
+    ls_rules_complete(&training->model.rules);
+    return true;
+}

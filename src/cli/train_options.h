@@ -1,0 +1,25 @@
+/* The options of lockstep train. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "cli/augment.h"
+#include "cli/callback_options.h"
+#include "cli/common_options.h"
+#include "cli/options.h"
+#include "cli/train_model.h"
+
+struct ls_train_options {
+    ls_strategy_options strategy;
+    const char *strategy_name, *dataset;
+    struct ls_train_model model;
+    const char *transport; /* NULL if the environment chooses */
+    ls_dataset_options data;
+    struct ls_augment augment;
+    ls_fit_options fit;
+    ls_checkpoint_options checkpoint;
+    struct ls_train_callbacks callbacks;
+    bool validate, json;
+};
+/* Reads the command line. False if the command is over: *code is its exit status, and the error, or the help, is
+ * printed. */
+bool ls_train_options_read(int argc, char **argv, struct ls_train_options *training, int *code);

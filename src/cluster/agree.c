@@ -1,0 +1,89 @@
+/* Agreeing on lines "field=value\n": an exchange of digests, and where two differ a second exchange that fetches the
+ * two texts. So N workers that agree move 65 N bytes each, however long the lines are. */
+#include "cluster/agree.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/line_difference.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "cluster/cluster_private.h"
+#include "cluster/exchange.h"
+#include "cluster/peer.h"
+
+static void free_texts(const struct ls_cluster *cluster, struct ls_bytes *texts) {
+    for (int i = 0; i < cluster->count; i++) {
+        ls_free(texts[i].data);
+        texts[i] = (struct ls_bytes){NULL, 0};
+    }
+}
+
+/* Texts from the network end with a zero. */
+static bool is_text(const struct ls_bytes *bytes) {
+    return bytes->size && !((const char *)bytes->data)[bytes->size - 1];
+}
+
+static ls_status compare_texts(const struct ls_cluster *cluster, const struct ls_bytes *texts, int index) {
+    const struct ls_peer *first = ls_peer_member(cluster, 0), *other = ls_peer_member(cluster, index);
+    struct ls_difference difference;
+    for (int i = 0; i <= index; i += index)
+        if (!is_text(&texts[i]))
+            return ls_fail(LS_INVALID_ARGUMENT, "%s (rank %d) sent a fingerprint that is no text",
+                           ls_peer_member(cluster, i)->name, ls_peer_member(cluster, i)->rank);
+    if (!ls_line_difference_find(texts[0].data, texts[index].data, &difference))
+        return ls_fail(LS_INTERNAL, "the fingerprints of %s and %s differ, but their texts do not", first->name,
+                       other->name);
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "%s differs: '%s' on %s (rank %d), '%s' on %s (rank %d); start all workers alike", difference.field,
+                   difference.first, first->name, first->rank, difference.second, other->name, other->rank);
+}
+
+/* The first member whose digest is another one than the first's; 0: there is none. */
+static int find_different(const struct ls_cluster *cluster, const struct ls_bytes *digests) {
+    for (int i = 1; i < cluster->count; i++)
+        if (digests[i].size != digests[0].size || memcmp(digests[i].data, digests[0].data, digests[0].size) != 0)
+            return i;
+    return 0;
+}
+
+/* After a difference nobody goes before all have seen it: otherwise one would hear of another's end first. */
+static void let_all_see(struct ls_cluster *cluster, double timeout, struct ls_bytes *texts) {
+    char message[LS_ERROR_SIZE];
+    (void)snprintf(message, sizeof(message), "%s", ls_error());
+    if (ls_cluster_exchange(cluster, "difference", (struct ls_bytes){NULL, 0}, timeout, texts) == LS_OK)
+        free_texts(cluster, texts);
+    (void)ls_fail(LS_INVALID_ARGUMENT, "%s", message);
+}
+
+/* The two whose digests differ send their texts, and all find the same difference. */
+static ls_status find_difference(struct ls_cluster *cluster, const char *name, struct ls_bytes text, int index,
+                                 double timeout, struct ls_bytes *texts) {
+    bool concerned = cluster->place == 0 || cluster->place == index;
+    struct ls_bytes own = concerned ? text : (struct ls_bytes){NULL, 0};
+    ls_status status = ls_cluster_exchange(cluster, name, own, timeout, texts);
+    if (status) return status;
+    status = compare_texts(cluster, texts, index);
+    free_texts(cluster, texts);
+    let_all_see(cluster, timeout, texts);
+    return status;
+}
+
+ls_status ls_agree_lines(struct ls_cluster *cluster, const char *name, const char *lines, double timeout) {
+    union {
+        const char *in;
+        void *out;
+    } text = {lines};
+    struct ls_bytes own = {text.out, strlen(lines) + 1};
+    char digest[65];
+    LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array((size_t)cluster->count, sizeof(*received));
+    if (!received) return ls_fail_memory("fingerprints", (size_t)cluster->count * sizeof(*received));
+    ls_status status = ls_digest_sha256(own.data, own.size, digest);
+    if (!status)
+        status = ls_cluster_exchange(cluster, name, (struct ls_bytes){digest, sizeof(digest)}, timeout, received);
+    if (status) return status;
+    int different = find_different(cluster, received);
+    free_texts(cluster, received);
+    return different ? find_difference(cluster, name, own, different, timeout, received) : LS_OK;
+}

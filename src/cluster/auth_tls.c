@@ -1,0 +1,94 @@
+/* TLS: which certificate is whose. A task's certificate is made out to a DNS name such as worker-1.lockstep, so that
+ * nobody can be another task than the one that it was made for. */
+#include "cluster/auth_tls.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/deadlines.h"
+#include "cluster/security/certificate.h"
+#include "base/status.h"
+#include "cluster/net/preface.h"
+#include "cluster/cluster_private.h"
+#include "cluster/failure.h"
+#include "cluster/outbox.h"
+#include "cluster/rpc/rpc_stream.h"
+
+#define HURRY_PAUSE (250 * LS_MILLISECOND) /* since the stranger before: a flood makes nobody dial more */
+#define SAME_FILES  "LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_CA"
+
+void ls_auth_tls_name(const char *task_type, int task_index, char name[LS_CERTIFICATE_NAME]) {
+    (void)snprintf(name, LS_CERTIFICATE_NAME, "%s-%d.lockstep", task_type, task_index);
+}
+
+bool ls_auth_tls_caller(struct ls_cluster *cluster, const struct ls_rpc_caller *caller, const char *task_type,
+                        int task_index, char text[LS_ERROR_SIZE]) {
+    char name[LS_CERTIFICATE_NAME];
+    if (!ls_credentials_has_tls(&cluster->net.credentials)) return true;
+    ls_auth_tls_name(task_type, task_index, name);
+    const char *why = "is missing";
+    if (caller->certificate) {
+        if (ls_certificate_verify(caller->certificate, cluster->net.credentials.authority, name) == LS_OK) return true;
+        why = ls_error();
+    }
+    (void)snprintf(text, LS_ERROR_SIZE,
+                   "%s (rank %d) refuses who says it is %s:%d: its certificate (LOCKSTEP_TLS_CERTIFICATE) %s",
+                   cluster->peers[cluster->rank].name, cluster->rank, task_type, task_index, why);
+    return false;
+}
+
+static void refuse_certificate(struct ls_cluster *cluster, const char *by, const char *of, const char *why) {
+    char text[LS_ERROR_SIZE];
+    (void)snprintf(text, sizeof(text), "%s refuses the certificate of %s: it %.200s; check " SAME_FILES " on both", by,
+                   of, why);
+    ls_failure_refuse_join(cluster, LS_UNAUTHENTICATED, text);
+}
+
+static void refuse_difference(struct ls_cluster *cluster, struct ls_peer *peer, bool has_tls) {
+    const struct ls_peer *own = &cluster->peers[cluster->rank], *has = has_tls ? peer : own,
+                         *lacks = has_tls ? own : peer;
+    char text[LS_ERROR_SIZE];
+    peer->differs = !cluster->generation;
+    (void)snprintf(
+        text, sizeof(text),
+        "%s has TLS and %s has none: set LOCKSTEP_TLS_CERTIFICATE, LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_CA on all "
+        "workers, or on none",
+        has->where, lacks->where);
+    ls_failure_refuse_join(cluster, LS_UNAUTHENTICATED, text);
+}
+
+void ls_auth_tls_judge(struct ls_cluster *cluster, struct ls_peer *peer) {
+    const struct ls_peer *own = &cluster->peers[cluster->rank];
+    const char *why = peer->control.why;
+    if (peer->control.verdict == LS_DIAL_WITHOUT_TLS)
+        refuse_difference(cluster, peer, false);
+    else if (peer->control.verdict == LS_DIAL_UNTRUSTED)
+        refuse_certificate(cluster, own->where, peer->where, why);
+    else
+        refuse_certificate(cluster, peer->where, own->where, why);
+    peer->control.verdict = LS_DIAL_UNKNOWN;
+}
+
+void ls_auth_tls_failed(struct ls_cluster *cluster, struct ls_peer *peer, const char *reason) {
+    if (!ls_credentials_has_tls(&cluster->net.credentials) && strstr(reason, LS_TLS_HERE))
+        refuse_difference(cluster, peer, true);
+}
+
+void ls_auth_tls_differed(void *context) {
+    struct ls_cluster *cluster = context;
+    ls_monitor_lock(&cluster->monitor);
+    int64_t now = ls_now(), since = now - cluster->refusal.differed_at;
+    if (since > LS_TELL_TIMEOUT) cluster->refusal.differed = 0;
+    cluster->refusal.differed++;
+    cluster->refusal.differed_at = now;
+    if (!cluster->generation && since > HURRY_PAUSE)
+        for (int rank = 0; rank < cluster->size; rank++) ls_dial_hurry(&cluster->peers[rank].control);
+    if (!cluster->generation && (cluster->refusal.status || since > HURRY_PAUSE)) ls_outbox_notify(cluster);
+    ls_monitor_unlock(&cluster->monitor);
+}
+
+bool ls_auth_tls_has_told(const struct ls_cluster *cluster, int untold) {
+    return !untold ||
+           (untold <= cluster->refusal.differed && ls_now() - cluster->refusal.differed_at <= LS_TELL_TIMEOUT);
+}

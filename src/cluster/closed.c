@@ -1,0 +1,50 @@
+/* A set of incarnations, few enough for a plain search. */
+#include "cluster/closed.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+void ls_closed_release(struct ls_closed *closed) {
+    ls_free(closed->incarnations);
+    *closed = (struct ls_closed){0};
+}
+
+static int find_closed(const struct ls_closed *closed, uint64_t incarnation) {
+    for (int i = 0; i < closed->count; i++)
+        if (closed->incarnations[i] == incarnation) return i;
+    return -1;
+}
+
+bool ls_closed_has(const struct ls_closed *closed, uint64_t incarnation) {
+    return find_closed(closed, incarnation) >= 0;
+}
+
+static bool grow_closed(struct ls_closed *closed) {
+    int room = closed->room ? 2 * closed->room : 4;
+    uint64_t *incarnations = room > LS_CLOSED_MOST ? NULL : ls_alloc_array((size_t)room, sizeof(*incarnations));
+    if (!incarnations) return false;
+    if (closed->count) memcpy(incarnations, closed->incarnations, (size_t)closed->count * sizeof(*incarnations));
+    ls_free(closed->incarnations);
+    closed->incarnations = incarnations;
+    closed->room = room;
+    return true;
+}
+
+bool ls_closed_add(struct ls_closed *closed, uint64_t incarnation) {
+    if (find_closed(closed, incarnation) >= 0) return true;
+    if (closed->count == closed->room && !grow_closed(closed)) return false;
+    closed->incarnations[closed->count++] = incarnation;
+    return true;
+}
+
+bool ls_closed_add_all(struct ls_closed *closed, const uint64_t *incarnations, int count) {
+    for (int i = 0; i < count; i++)
+        if (!ls_closed_add(closed, incarnations[i])) return false;
+    return true;
+}
+
+void ls_closed_remove(struct ls_closed *closed, uint64_t incarnation) {
+    int at = find_closed(closed, incarnation);
+    if (at >= 0) closed->incarnations[at] = closed->incarnations[--closed->count];
+}

@@ -1,0 +1,281 @@
+/* The state that the files of a cluster share, cut by how long its parts last. One monitor guards all of it, except
+ * where a comment says whose it is. The protocol is that of docs/protocol.md, whose words are used here.
+ *
+ * Threads: the caller (form, accept, exchange, leave), the poller of the control streams (control.c's callbacks), the
+ * listener (new data connections) and liveness (beats, and who is silent). */
+#pragma once
+#include <poll.h>
+
+#include "base/status.h"
+#include "cluster/cluster.h"
+#include "cluster/net/dial.h"
+#include "cluster/quorum.h"
+#include "cluster/net/listener.h"
+#include "cluster/message.h"
+#include "cluster/net/refusals.h"
+#include "cluster/rpc/rpc.h"
+#include "cluster/credentials.h"
+
+/* The states of docs/protocol.md. Before MEMBER the caller is in form or accept, and dials whom it is not connected to.
+ */
+enum ls_phase {
+    LS_PHASE_JOINING,
+    LS_PHASE_SEEKING,
+    LS_PHASE_CONVENING,
+    LS_PHASE_FENCED, /* for a moment, until the caller has drawn a new incarnation */
+    LS_PHASE_FORMING,
+    LS_PHASE_READY,
+    LS_PHASE_MEMBER,
+    LS_PHASE_LEAVING,
+    LS_PHASE_ENDED
+};
+
+struct ls_stored_share {
+    struct ls_stored_share *next;
+    uint64_t sequence;
+    char *name;
+    struct ls_bytes bytes;
+};
+
+/* The Report of a process that follows this worker. */
+struct ls_peer_report {
+    bool made;
+    struct ls_report has;
+    struct ls_ledger ledger; /* that came with it ... */
+    struct ls_closed closed; /* ... and whom it has seen to end */
+};
+
+/* The data connection of a proposal (data_link.c), until the caller takes it. */
+struct ls_peer_data {
+    struct ls_link *link; /* made, and not taken yet; NULL: none */
+    uint64_t admitted;    /* the last attempt that was admitted, of this proposal */
+    struct ls_dial dial;
+    int fd;                  /* has sent the preface and waits for the answer; -1: none */
+    struct ls_link *opening; /* likewise, over gRPC; NULL: none */
+    int64_t deadline;
+    uint64_t attempts; /* ever */
+    int64_t asked;     /* when the caller first wanted it; 0: it has not */
+};
+
+/* A stream to a process that was lost: its end says whether that one has ended. */
+struct ls_peer_fading {
+    struct ls_rpc_stream *stream; /* NULL: none */
+    uint64_t incarnation;
+    int64_t until;
+};
+
+/* Of the lowest member: whether a joiner that knocks can be dialled. */
+struct ls_peer_knock {
+    struct ls_dial dial;
+    uint64_t incarnation; /* the joiner's */
+    bool in_vain;         /* it cannot, and that has been said */
+};
+
+/* One other worker. */
+struct ls_peer {
+    int rank;
+    const struct ls_task *task; /* borrowed */
+    char name[48];              /* "worker:2" */
+    char where[320];            /* "worker:2 (host:port)" */
+    uint64_t host;              /* of its Hello: equal for workers on one host */
+    enum ls_transport transport;
+
+    /* The streams, and the process behind them. */
+    uint64_t incarnation;      /* of the process that out and in belong to; 0 when both are NULL */
+    uint64_t generation;       /* that it has entered; 0: a joiner */
+    struct ls_rpc_stream *out; /* this worker's stream to it; NULL when there is none */
+    struct ls_rpc_stream *in;  /* its stream to this worker, once its Hello was accepted */
+    bool accepted;             /* it accepted this worker's Hello on out */
+    bool attempt_over;         /* out has ended before it was accepted, for the reason why */
+    char why[LS_ERROR_SIZE];
+    struct ls_dial control; /* the forming thread's own, like the next */
+    int64_t hello_deadline;
+    int64_t rival_since; /* when another process first claimed to be this task; 0: none does */
+    int64_t silence;     /* since it was last heard on in; counts only while this process runs */
+    bool silent;         /* for longer than the limit: its streams are of no use */
+    struct ls_peer_fading fading;
+    struct ls_peer_knock knock;
+    struct ls_peer_data data;
+
+    struct ls_peer_report report;
+    bool agreed;     /* it has accepted this worker's proposal */
+    bool left;       /* it has sent its Leave */
+    bool finished;   /* it waits in the exit barrier: its end is no loss */
+    bool told_over;  /* it was told in an answer to its Hello that all have left, or it has been replaced */
+    bool told_asked; /* that this worker was asked to stop */
+    bool told;       /* it knows of the difference that ends the join */
+    bool refused;    /* it has refused this worker for one; it may end without asking again */
+    bool differs;    /* only one of it and this worker has TLS: it is not dialled again */
+
+    uint64_t last_share; /* sequence of the last one received */
+    struct ls_stored_share *shares;
+};
+
+/* The next generation, as its convener has proposed it. */
+struct ls_proposal {
+    uint64_t number;  /* 0: there is none */
+    uint64_t *roster; /* [size] incarnations; 0: not on it */
+    uint64_t *hosts;  /* [size] of those on it */
+    int64_t position;
+    int source;
+    bool copy;
+    struct ls_ledger ledger;    /* elastic: known to its convener, and the roster */
+    uint8_t key[LS_PROOF_SIZE]; /* of the data connections */
+    bool taken;                 /* the caller has been given it */
+    bool failed;                /* it can not be accepted any more */
+};
+
+/* Why the group cannot go on: the root, never an echo of it. */
+struct ls_failure {
+    ls_status status; /* LS_OK: none */
+    int root;
+    bool lost;
+    char message[LS_ERROR_SIZE];
+};
+
+/* The thread that beats, and when this process itself was away. */
+struct ls_heartbeat {
+    struct ls_monitor monitor; /* of stopping alone */
+    bool started, stopping;
+    pthread_t thread;
+    int64_t interval, limit;
+    int turns, spare_turns; /* beats; on spare streams each so many */
+    int64_t looked;         /* when silence was last counted, by the cluster's monitor like the rest */
+    int64_t absence, since; /* the last time in which this process did not run; what was counted after its end */
+};
+
+/* This worker's part of the Hello: stays from new to free. */
+struct ls_terms {
+    const char *version;
+    char host[256];
+    char elastic[24];  /* LOCKSTEP_ELASTIC's words, or empty */
+    char options[512]; /* lines that must be equal on all */
+};
+
+/* From a loss, or the start, to the next generation. */
+struct ls_agreement {
+    int64_t seeking_since, forming_since;
+    char cause[LS_ERROR_SIZE]; /* of the last loss */
+    struct ls_report own;      /* what this worker has */
+    bool dropped;              /* it has been fenced, and its state counts no more until it has entered a generation */
+    int follows;               /* the rank that holds this worker's Report, or its own; -1: none */
+    uint64_t heard;            /* the highest number of a proposal */
+    uint64_t *present;         /* [size] incarnations of those who could be on the next roster */
+    int64_t propose_at, propose_pause; /* an attempt that has failed is not made again at once */
+};
+
+/* The means of a generation to go on with fewer. */
+struct ls_elastic_view {
+    int least;               /* workers that may go on; 0: not elastic, all must be there */
+    bool scaled;             /* for strategies: the batch shrinks with the workers */
+    struct ls_ledger ledger; /* the roster that it has entered, and those that it has accepted since */
+    struct ls_closed closed; /* whom this survivor has seen to end since it has entered its generation, ... */
+    struct ls_closed ended;  /* ... and with it those who could be on the next roster */
+    int64_t admit_at;        /* not before may a joiner make a running generation stop */
+};
+
+/* A difference that ends the join on both sides, and the strangers that differ. */
+struct ls_join_refusal {
+    ls_status status; /* LS_OK: none */
+    char text[LS_ERROR_SIZE];
+    int64_t deadline;    /* until when peers that are still to be reached are told of it */
+    int differed;        /* strangers, shortly one after the other, that heard that only one side has TLS; ... */
+    int64_t differed_at; /* ... the last one then */
+    int stranger;        /* the rank that one said it is whose Hello differed, while nobody was known to agree; -1 */
+};
+
+/* The steps to the end. */
+struct ls_ending {
+    struct ls_failure fatal;  /* of a member that failed and said so: no recovery changes that */
+    bool over;                /* a member has left in order: all have committed the last position */
+    bool passed_exit;         /* the caller's own */
+    bool asked;               /* to stop, and the others are told */
+    char stop[LS_ERROR_SIZE]; /* who was asked to stop, this worker or another; empty: nobody. Then nothing forms */
+};
+
+/* Sockets, streams and their threads: stay from new to free. */
+struct ls_connections {
+    struct ls_credentials credentials;
+    struct ls_refusals refusals;
+    struct ls_rpc *rpc;
+    struct ls_relay *relay;
+    struct ls_listener *listener;
+    int wake;      /* eventfd that ends the forming thread's poll */
+    int link_wake; /* eventfd that ends the wait for a data connection */
+};
+
+/* The choice of the peers that this worker dials. */
+struct ls_star {
+    int window;       /* LOCKSTEP_CONTROL_WINDOW */
+    int width;        /* of the window now */
+    int64_t widen_at; /* not before is it widened */
+    int64_t widen_pause;
+    int64_t step_at; /* when ls_star_step has to come again */
+    int leader;      /* a survivor that leads, as a Beat said; -1: none */
+    int sought;      /* a convener dials all below this rank */
+};
+
+/* The coordinator's answer in an exchange. */
+struct ls_exchange_answer {
+    uint64_t sequence; /* 0: none */
+    int count;         /* parts that have come */
+    struct ls_bytes *parts;
+    ls_status code; /* why there is no answer */
+    char message[LS_ERROR_SIZE];
+};
+
+/* The wait of the worker that is followed, or of the coordinator, as it has told it. */
+struct ls_awaited {
+    int64_t heard; /* when it said so; 0: never */
+    int rank;      /* who said so */
+    uint64_t sequence;
+    int missing;
+    char text[LS_ERROR_SIZE];
+};
+
+/* The numbered exchanges of a generation. */
+struct ls_exchanges {
+    uint64_t begun;
+    bool broken; /* one of them has failed, and the abort flag says why */
+    struct ls_exchange_answer answer;
+    struct ls_awaited awaited;
+    bool finished;  /* somebody waits in the exit barrier, ... */
+    uint64_t calls; /* ... after so many collectives, the fewest of all */
+};
+
+struct ls_cluster {
+    struct ls_cluster_config config;
+    struct ls_monitor monitor;
+    int64_t started;
+    int rank, size;
+    uint64_t incarnation;
+    struct ls_terms terms;
+    struct ls_peer *peers; /* [size]; the own place has rank and task only */
+    struct ls_connections net;
+    struct ls_heartbeat heartbeat;
+    struct ls_star star;
+    enum ls_phase phase;
+
+    /* The generation that it has entered, ... */
+    uint64_t generation; /* 0: none yet */
+    uint64_t *roster;    /* [size] incarnations of that generation; 0: not on it */
+    struct ls_exchanges exchanges;
+    struct ls_failure failure;
+    /* ... the next one, ... */
+    struct ls_agreement next;
+    struct ls_proposal proposal;
+    struct ls_elastic_view elastic;
+    struct ls_join_refusal refusal;
+    /* ... either as the caller sees it, ... */
+    int *members;     /* [count] ranks of the generation that the caller forms or is in */
+    int count, place; /* of them; its own index */
+    /* ... and the end of all. */
+    struct ls_ending end;
+};
+
+#define LS_EXIT_EXCHANGE "exit" /* the exchange that is the exit barrier */
+
+/* cluster.c */
+ls_status ls_cluster_draw_incarnation(struct ls_cluster *cluster);
+/* Stops the listener and the streams and frees everything. Without a word to anybody. */
+void ls_cluster_free(struct ls_cluster *cluster);

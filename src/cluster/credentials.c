@@ -1,0 +1,170 @@
+/* Reading the token and what TLS needs. It is a text: what is around it (the line's end, spaces) is no part of it. */
+#include "cluster/credentials.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cluster/security/certificate.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "cluster/net/address.h"
+
+#define TOKEN_MIN    16        /* bytes: shorter ones can be guessed from one proof */
+#define PEM_MAX      (1 << 20) /* bytes */
+#define TOKEN_ADVICE "make one with: openssl rand -hex 32"
+
+static ls_status take_token(struct ls_credentials *security, const char *text, const char *where) {
+    while (isspace((unsigned char)*text)) text++;
+    size_t size = strlen(text);
+    while (size && isspace((unsigned char)text[size - 1])) size--;
+    if (size < TOKEN_MIN)
+        return ls_fail(LS_INVALID_ARGUMENT, "%s holds a token of %zu bytes, and %d are the least; " TOKEN_ADVICE, where,
+                       size, TOKEN_MIN);
+    memcpy(security->token, text, size);
+    security->token_size = size;
+    return LS_OK;
+}
+
+static ls_status take_token_file(struct ls_credentials *security, FILE *file, const char *path) {
+    char text[LS_SETTING_TEXT + 1] = "", where[LS_SETTING_TEXT + 32];
+    size_t size = fread(text, 1, LS_SETTING_TEXT, file);
+    ls_status status = LS_OK;
+    (void)snprintf(where, sizeof(where), "LOCKSTEP_TOKEN_FILE='%s'", path);
+    if (ferror(file))
+        status = ls_fail(LS_INVALID_ARGUMENT, "%s cannot be read: %s", where, strerror(errno));
+    else if (size == LS_SETTING_TEXT)
+        status = ls_fail(LS_INVALID_ARGUMENT, "%s holds more than the %d bytes of a token; " TOKEN_ADVICE, where,
+                         LS_SETTING_TEXT - 1);
+    else if (strlen(text) != size)
+        status = ls_fail(LS_INVALID_ARGUMENT, "%s holds a zero byte, and a token is text; " TOKEN_ADVICE, where);
+    else
+        status = take_token(security, text, where);
+    ls_proof_forget(text, sizeof(text));
+    return status;
+}
+
+static ls_status read_token_file(struct ls_credentials *security, const char *path, const struct ls_log *log) {
+    struct stat status;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return ls_fail(LS_INVALID_ARGUMENT, "LOCKSTEP_TOKEN_FILE='%s' cannot be opened: %s", path, strerror(errno));
+    if (fstat(fileno(file), &status) == 0 && status.st_mode & S_IROTH)
+        ls_log_warning(log, "everybody on this host can read LOCKSTEP_TOKEN_FILE='%s': chmod 600 it", path);
+    ls_status taken = take_token_file(security, file, path);
+    (void)fclose(file);
+    return taken;
+}
+
+static ls_status read_token(const struct ls_settings *settings, const struct ls_log *log,
+                            struct ls_credentials *security) {
+    if (*settings->token && *settings->token_file)
+        return ls_fail(LS_INVALID_ARGUMENT, "both LOCKSTEP_TOKEN and LOCKSTEP_TOKEN_FILE are set: unset one of them");
+    if (*settings->token) return take_token(security, settings->token, "LOCKSTEP_TOKEN");
+    return *settings->token_file ? read_token_file(security, settings->token_file, log) : LS_OK;
+}
+
+/* ---- TLS ---- */
+
+static ls_status read_credentials_text(FILE *file, const char *setting, const char *path, char **text) {
+    char *read = ls_alloc(PEM_MAX + 1);
+    if (!read) return ls_fail_memory("a certificate", PEM_MAX);
+    size_t size = fread(read, 1, PEM_MAX + 1, file);
+    if (!ferror(file) && size && size <= PEM_MAX) {
+        *text = read;
+        return LS_OK;
+    }
+    ls_free(read);
+    return ls_fail(LS_INVALID_ARGUMENT, "%s='%s' cannot be read, is empty or has more than %d bytes", setting, path,
+                   PEM_MAX);
+}
+
+static ls_status read_pem(const char *setting, const char *path, const struct ls_log *log, char **text) {
+    struct stat status = {0};
+    FILE *file = fopen(path, "re");
+    if (!file) return ls_fail(LS_INVALID_ARGUMENT, "%s='%s' cannot be opened: %s", setting, path, strerror(errno));
+    if (log && fstat(fileno(file), &status) == 0 && status.st_mode & S_IROTH)
+        ls_log_warning(log, "everybody on this host can read %s='%s': chmod 600 it", setting, path);
+    ls_status read = read_credentials_text(file, setting, path, text);
+    (void)fclose(file);
+    return read;
+}
+
+/* A worker that all others would refuse says so itself, first. */
+static ls_status check_own(const struct ls_settings *settings, const char *name,
+                           const struct ls_credentials *security) {
+    char why[LS_ERROR_SIZE / 2];
+    ls_status status = ls_certificate_check_key(security->certificate, security->key);
+    if (!status) status = ls_certificate_verify(security->certificate, security->authority, name);
+    if (!status) return LS_OK;
+    (void)snprintf(why, sizeof(why), "%s", ls_error());
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "the certificate of LOCKSTEP_TLS_CERTIFICATE='%s' %s (with LOCKSTEP_TLS_KEY='%s' and "
+                   "LOCKSTEP_TLS_CA='%s'%s%s)",
+                   settings->tls_certificate, why, settings->tls_key, settings->tls_ca, name ? "; this task is " : "",
+                   name ? name : "");
+}
+
+static ls_status check_settings(const struct ls_settings *settings) {
+    const char *missing = !*settings->tls_certificate ? "LOCKSTEP_TLS_CERTIFICATE"
+                          : !*settings->tls_key       ? "LOCKSTEP_TLS_KEY"
+                          : !*settings->tls_ca        ? "LOCKSTEP_TLS_CA"
+                                                      : NULL;
+    if (missing)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "%s is not set: TLS takes all of LOCKSTEP_TLS_CERTIFICATE, "
+                       "LOCKSTEP_TLS_KEY and LOCKSTEP_TLS_CA (lockstep certs makes them)",
+                       missing);
+    return LS_OK;
+}
+
+ls_status ls_credentials_read_tls(const struct ls_settings *settings, const char *name, const struct ls_log *log,
+                                  struct ls_credentials *security) {
+    if (!*settings->tls_certificate && !*settings->tls_key && !*settings->tls_ca) return LS_OK;
+    ls_status status = check_settings(settings);
+    if (!status) status = read_pem("LOCKSTEP_TLS_CERTIFICATE", settings->tls_certificate, NULL, &security->certificate);
+    if (!status) status = read_pem("LOCKSTEP_TLS_KEY", settings->tls_key, log, &security->key);
+    if (!status) status = read_pem("LOCKSTEP_TLS_CA", settings->tls_ca, NULL, &security->authority);
+    if (!status) status = check_own(settings, name, security);
+    if (status) return status;
+    return ls_tls_identity_new(security->certificate, security->key, security->authority, &security->identity);
+}
+
+ls_status ls_credentials_read(const struct ls_settings *settings, const char *name, const struct ls_log *log,
+                              struct ls_credentials *security) {
+    *security = (struct ls_credentials){.token_size = 0};
+    ls_status status = read_token(settings, log, security);
+    return status ? status : ls_credentials_read_tls(settings, name, log, security);
+}
+
+bool ls_credentials_has_tls(const struct ls_credentials *security) {
+    return security->certificate != NULL;
+}
+
+void ls_credentials_release(struct ls_credentials *security) {
+    ls_proof_forget(security->token, sizeof(security->token));
+    if (security->key) ls_proof_forget(security->key, strlen(security->key));
+    ls_tls_identity_free(security->identity);
+    ls_free(security->certificate);
+    ls_free(security->key);
+    ls_free(security->authority);
+    *security = (struct ls_credentials){.token_size = 0};
+}
+
+struct ls_secret ls_credentials_token(const struct ls_credentials *security) {
+    return (struct ls_secret){security->token, security->token_size};
+}
+
+void ls_credentials_warn(const struct ls_credentials *security, const struct ls_cluster_spec *tf_config,
+                         const struct ls_log *log) {
+    if (security->token_size || security->certificate) return;
+    for (int rank = 0; rank < tf_config->num_workers; rank++) {
+        const char *host = ls_cluster_spec_member(tf_config, rank)->host;
+        if (ls_address_is_loopback(host)) continue;
+        ls_log_warning(log, "whoever reaches this cluster's ports can join it or listen: set LOCKSTEP_TOKEN_FILE, or "
+                            "LOCKSTEP_TLS_* (lockstep certs), unless the network is trusted");
+        return;
+    }
+}

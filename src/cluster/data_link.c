@@ -1,0 +1,153 @@
+/* The data connections of a proposal: what is kept of each, and the admission of those that arrive. A preface is
+ * admitted that shows the number of this generation, a rank and an incarnation that are on its roster, this worker's
+ * rank, and an attempt that was not seen before, all signed with the generation's key. The listener's thread, or
+ * gRPC's, admits, and what it has admitted waits until the caller wants it (data_source.c). So no worker waits for
+ * another one's caller to be dialled. */
+#include "cluster/data_link.h"
+
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/entropy.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "cluster/auth_tls.h"
+#include "cluster/auth_token.h"
+#include "cluster/net/address.h"
+#include "collective/link/tcp.h"
+#include "resolver/cluster_spec.h"
+
+bool ls_data_link_uses_grpc(const struct ls_cluster *cluster) {
+    return cluster->config.settings->transport == LS_TRANSPORT_GRPC;
+}
+
+static void set_link(struct ls_peer_data *data, struct ls_link *link) {
+    if (data->link) data->link->ops->close(data->link);
+    data->link = link;
+}
+
+void ls_data_link_end_opening(struct ls_peer_data *data) {
+    if (data->fd >= 0) (void)close(data->fd);
+    if (data->opening) data->opening->ops->close(data->opening);
+    data->fd = -1;
+    data->opening = NULL;
+}
+
+void ls_data_link_init(struct ls_peer_data *data) {
+    data->fd = -1;
+    ls_dial_init(&data->dial);
+}
+
+static void release(struct ls_peer_data *data) {
+    set_link(data, NULL);
+    ls_data_link_end_opening(data);
+    ls_dial_reset(&data->dial);
+}
+
+void ls_data_link_drop(struct ls_cluster *cluster) {
+    for (int rank = 0; rank < cluster->size; rank++) {
+        release(&cluster->peers[rank].data);
+        cluster->peers[rank].data.admitted = 0;
+        cluster->peers[rank].data.asked = 0;
+        cluster->peers[rank].data.dial.why[0] = 0;
+    }
+}
+
+bool ls_data_link_draw(struct ls_cluster *cluster, uint8_t drawn[LS_PROOF_SIZE]) {
+    return !ls_entropy_fill(drawn, LS_PROOF_SIZE) && ls_auth_token_key(cluster, drawn, cluster->proposal.key);
+}
+
+bool ls_data_link_is_open(const struct ls_cluster *cluster, uint64_t generation) {
+    const struct ls_proposal *proposal = &cluster->proposal;
+    return proposal->number == generation && !proposal->failed && cluster->phase >= LS_PHASE_FORMING &&
+           cluster->phase < LS_PHASE_ENDED;
+}
+
+/* ---- admission ---- */
+
+/* UNTIMELY: of a generation that this worker has not heard of yet, or will make no link for any more; nothing is known
+ * of who that is. It comes again, if it is right. */
+enum admission { ADMITTED, UNTIMELY, REFUSED };
+
+static enum admission admit(const struct ls_cluster *cluster, const struct ls_preface *preface) {
+    const struct ls_proposal *proposal = &cluster->proposal;
+    if (preface->protocol != LS_PROTOCOL_VERSION || preface->to != cluster->rank) return REFUSED;
+    if (preface->rank <= cluster->rank || preface->rank >= cluster->size) return REFUSED;
+    bool ahead = cluster->phase < LS_PHASE_MEMBER && preface->generation > cluster->generation;
+    if (!proposal->number || proposal->number != preface->generation) return ahead ? UNTIMELY : REFUSED;
+    if (!ls_preface_is_signed(preface, proposal->key)) return ahead ? UNTIMELY : REFUSED;
+    struct ls_peer *peer = &cluster->peers[preface->rank];
+    if (preface->incarnation != proposal->roster[preface->rank] || preface->attempt <= peer->data.admitted)
+        return REFUSED;
+    peer->data.admitted = preface->attempt;
+    return ls_data_link_is_open(cluster, preface->generation) ? ADMITTED : UNTIMELY;
+}
+
+/* The refused may be a stranger, a worker of another run or one that was stopped and has woken. */
+static void report_refusal(struct ls_cluster *cluster, const char *who, int rank) {
+    char text[128];
+    (void)snprintf(text, sizeof(text), "it says it is rank %d's, for data, and is not from a process of this group",
+                   rank);
+    ls_refusals_note(&cluster->net.refusals, LS_REFUSED_DATA, who, text);
+}
+
+static bool certified(struct ls_cluster *cluster, const struct ls_rpc_caller *caller, int rank) {
+    char text[LS_ERROR_SIZE];
+    if (rank >= cluster->size) return false;
+    const struct ls_task *task = cluster->peers[rank].task;
+    return ls_auth_tls_caller(cluster, caller, ls_cluster_spec_type_name(task->type), task->index, text);
+}
+
+static void identify(const struct ls_cluster *cluster, int fd, struct ls_rpc_caller *caller) {
+    caller->certificate = ls_relay_certificate(cluster->net.relay, fd);
+    if (ls_credentials_has_tls(&cluster->net.credentials))
+        ls_relay_describe(cluster->net.relay, fd, caller->address);
+    else
+        ls_address_describe(fd, caller->address);
+}
+
+static void take_in(struct ls_cluster *cluster, int rank, struct ls_link *link) {
+    set_link(&cluster->peers[rank].data, link);
+    (void)eventfd_write(cluster->net.link_wake, 1);
+}
+
+bool ls_data_link_arrived(void *context, int fd, const struct ls_preface *preface) {
+    static const uint8_t ack = LS_PREFACE_ACK;
+    struct ls_cluster *cluster = context;
+    struct ls_link *link = NULL;
+    struct ls_rpc_caller caller;
+    identify(cluster, fd, &caller);
+    ls_monitor_lock(&cluster->monitor);
+    bool may = !ls_data_link_uses_grpc(cluster) && certified(cluster, &caller, preface->rank);
+    enum admission admission = may ? admit(cluster, preface) : REFUSED;
+    if (admission == ADMITTED && send(fd, &ack, 1, MSG_NOSIGNAL) == 1 && ls_tcp_link_new(fd, &link) == LS_OK)
+        take_in(cluster, preface->rank, link);
+    ls_monitor_unlock(&cluster->monitor);
+    if (admission == REFUSED) report_refusal(cluster, caller.address, preface->rank);
+    ls_free(caller.certificate);
+    if (!link) (void)close(fd);
+    return admission == ADMITTED;
+}
+
+bool ls_data_link_called(void *context, const struct ls_rpc_caller *caller, const void *bytes, size_t size,
+                         struct ls_link *link) {
+    struct ls_cluster *cluster = context;
+    struct ls_preface preface = {.rank = -1};
+    bool read = size == LS_PREFACE_SIZE && ls_preface_decode(bytes, &preface) == LS_OK;
+    ls_monitor_lock(&cluster->monitor);
+    enum admission admission = read && certified(cluster, caller, preface.rank) ? admit(cluster, &preface) : REFUSED;
+    if (admission == ADMITTED) {
+        take_in(cluster, preface.rank, link);
+        ls_listener_trust(cluster->net.listener, caller->fd);
+    }
+    ls_monitor_unlock(&cluster->monitor);
+    if (admission == REFUSED) report_refusal(cluster, caller->address, preface.rank);
+    return admission == ADMITTED;
+}
+
+void ls_data_link_answered(void *context) {
+    const struct ls_cluster *cluster = context;
+    (void)eventfd_write(cluster->net.link_wake, 1);
+}

@@ -1,0 +1,29 @@
+/* The data connections of a generation. The higher rank of a pair dials. Each connection opens with a preface that is
+ * signed with the key that the generation's convener has drawn, so two members need no control stream between them. */
+#pragma once
+#include "cluster/cluster_private.h"
+
+/* True: data goes over gRPC, if not through shared memory. */
+bool ls_data_link_uses_grpc(const struct ls_cluster *cluster);
+
+/* ---- with the monitor held ---- */
+
+void ls_data_link_init(struct ls_peer_data *data);
+/* The key of this worker's own proposal, and what the others make it of; false where libcrypto fails. */
+bool ls_data_link_draw(struct ls_cluster *cluster, uint8_t drawn[LS_PROOF_SIZE]);
+/* Closes all that belonged to the proposal before. */
+void ls_data_link_drop(struct ls_cluster *cluster);
+
+/* Closes a connection that is being made. */
+void ls_data_link_end_opening(struct ls_peer_data *data);
+/* True: links of that generation may be made. */
+bool ls_data_link_is_open(const struct ls_cluster *cluster, uint64_t generation);
+
+/* ---- callbacks ---- */
+
+/* The listener's: takes fd; true: it is a worker's. */
+bool ls_data_link_arrived(void *context, int fd, const struct ls_preface *preface);
+/* gRPC's: a link has arrived; true: taken. One that this worker opens has been answered, or is over. */
+bool ls_data_link_called(void *context, const struct ls_rpc_caller *caller, const void *preface, size_t size,
+                         struct ls_link *link);
+void ls_data_link_answered(void *context);

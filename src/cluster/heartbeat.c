@@ -1,0 +1,219 @@
+/* Liveness: a thread of its own ("ls-liveness"), apart from computing and from the bytes, beats each interval on every
+ * stream that counts and looks who has been silent for the limit. In a running generation those are the streams between
+ * the coordinator and the members. On the spare streams, to deputies, it beats less often: their silence is no loss,
+ * but tells a worker that is cut off from all. Liveness finds who is frozen and who is cut off; who ends is found by
+ * the closed stream.
+ *
+ * Silence counts only while this process runs and serves its queue. A process that was stopped and wakes finds that its
+ * own clock has jumped, and accuses nobody: the others get the whole limit to be heard again. */
+#include "cluster/heartbeat.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "cluster/cluster_private.h"
+#include "cluster/elastic.h"
+#include "cluster/failure.h"
+#include "cluster/loss.h"
+#include "cluster/message_encode.h"
+#include "cluster/outbox.h"
+#include "cluster/peer.h"
+#include "cluster/propose.h"
+#include "cluster/rpc/rpc_stream.h"
+#include "cluster/star.h"
+
+#define FEW_A_CORE 16 /* workers */
+
+static bool beats(const struct ls_cluster *cluster) {
+    return cluster->phase < LS_PHASE_LEAVING && !cluster->end.asked;
+}
+
+/* Bytes that are on their way already are the sign of life; but they may have been so since before this process
+ * was stopped, so *busy asks for the next beat soon. Returns how many were sent. */
+static int beat(struct ls_cluster *cluster, bool *busy) {
+    int sent = 0;
+    LS_CLEANUP(ls_free_pointer) void *data = NULL;
+    size_t size;
+    bool spare = cluster->heartbeat.turns++ % cluster->heartbeat.spare_turns == 0;
+    struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_BEAT);
+    message.leader = ls_propose_leader(cluster);
+    if (!beats(cluster) || ls_message_encode(&message, &data, &size)) return 0;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        const struct ls_peer *peer = &cluster->peers[rank];
+        if (peer->fading.stream && ls_rpc_stream_is_idle(peer->fading.stream))
+            (void)ls_rpc_stream_send(peer->fading.stream, data, size);
+        if (!peer->out || !peer->accepted || (!spare && !ls_star_counts(cluster, peer))) continue;
+        if (ls_rpc_stream_is_idle(peer->out))
+            sent += !ls_rpc_stream_send(peer->out, data, size);
+        else
+            *busy = true;
+    }
+    return sent;
+}
+
+/* A worker that has said that it goes may be silent. */
+static bool is_watched(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    return peer->rank != cluster->rank && peer->in && !peer->left && !peer->finished && !peer->silent;
+}
+
+/* True: this worker listens to several others, and hears none of them. */
+static bool is_alone(const struct ls_cluster *cluster) {
+    int watched = 1; /* the silent one */
+    for (int rank = 0; rank < cluster->size; rank++) {
+        if (!is_watched(cluster, &cluster->peers[rank])) continue;
+        if (cluster->peers[rank].silence <= cluster->heartbeat.limit / 2) return false;
+        watched++;
+    }
+    return watched > 1;
+}
+
+/* "silent for 3.1 s: frozen (its host answers)" */
+static void describe_heartbeat(const struct ls_cluster *cluster, const struct ls_peer *peer, char *text, size_t size) {
+    double seconds = (double)peer->silence / (double)LS_SECOND, unanswered = ls_rpc_stream_unanswered(peer->out);
+    const char *what = "frozen or cut off";
+    if (unanswered >= 0)
+        what =
+            unanswered < seconds / 2 ? "frozen (its host answers, it does not)" : "cut off (its host does not answer)";
+    (void)snprintf(text, size, "silent for %.1f s, %s; LOCKSTEP_HEARTBEAT_LIMIT is %g s%s", seconds, what,
+                   cluster->config.settings->heartbeat_limit,
+                   is_alone(cluster) ? "; no other worker is heard either, so it may be this one that is cut off" : "");
+}
+
+/* A stream whose other end is gone without a word, though the peer is heard on its own: one that was cut, or whose
+ * address has moved, while the peer dialled anew. A running group hears that from the peer, to which this one is
+ * silent. */
+static void find_dead(struct ls_cluster *cluster) {
+    if (cluster->phase >= LS_PHASE_MEMBER || cluster->heartbeat.since <= cluster->heartbeat.limit) return;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        struct ls_peer *peer = &cluster->peers[rank];
+        if (!ls_peer_connected(peer) ||
+            ls_rpc_stream_unanswered(peer->out) * (double)LS_SECOND <= (double)cluster->heartbeat.limit)
+            continue;
+        ls_loss_drop(cluster, peer, "its host does not take what is sent to it");
+    }
+}
+
+static void find_silent(struct ls_cluster *cluster, int64_t counted) {
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (is_watched(cluster, &cluster->peers[rank])) cluster->peers[rank].silence += counted;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        char how[256];
+        struct ls_peer *peer = &cluster->peers[rank];
+        bool within = !ls_star_counts(cluster, peer) || peer->silence <= cluster->heartbeat.limit;
+        if (!is_watched(cluster, peer) || within) continue;
+        peer->silent = true;
+        describe_heartbeat(cluster, peer, how, sizeof(how));
+        if (cluster->phase < LS_PHASE_MEMBER || !ls_peer_is_member(cluster, rank))
+            ls_loss_drop(cluster, peer, how);
+        else
+            ls_loss_declare(cluster, peer, how);
+    }
+}
+
+static void look_heartbeat(struct ls_cluster *cluster) {
+    struct ls_heartbeat *heartbeat = &cluster->heartbeat;
+    int64_t now = ls_now(), gap = now - heartbeat->looked, most = 2 * heartbeat->interval;
+    int64_t counted = gap < most ? gap : most;
+    heartbeat->since += counted;
+    if (ls_failure_is_absence(heartbeat, gap)) {
+        heartbeat->since = 0;
+        heartbeat->absence = gap;
+        for (int rank = 0; rank < cluster->size; rank++) ls_peer_heard(&cluster->peers[rank]);
+    }
+    heartbeat->looked = now;
+    if (!beats(cluster)) return;
+    find_silent(cluster, counted);
+    find_dead(cluster);
+}
+
+/* Messages that came while nobody served the queue are not read: nobody is silent for that. The end of a sending is an
+ * event that is served. Returns when to come again, in nanoseconds. */
+static int64_t turn(struct ls_cluster *cluster) {
+    bool served = ls_rpc_is_served(cluster->net.rpc), busy = false;
+    ls_monitor_lock(&cluster->monitor);
+    if (!beat(cluster, &busy)) ls_rpc_nudge(cluster->net.rpc);
+    if (served) look_heartbeat(cluster);
+    ls_elastic_admit(cluster);
+    int64_t pause = busy ? cluster->heartbeat.interval / 4 : cluster->heartbeat.interval;
+    ls_monitor_unlock(&cluster->monitor);
+    return pause;
+}
+
+/* False: the thread is to end. */
+static bool rest(struct ls_heartbeat *heartbeat, int64_t until) {
+    ls_monitor_lock(&heartbeat->monitor);
+    while (!heartbeat->stopping && ls_monitor_wait(&heartbeat->monitor, until)) continue;
+    bool stopping = heartbeat->stopping;
+    ls_monitor_unlock(&heartbeat->monitor);
+    return !stopping;
+}
+
+static void *live(void *argument) {
+    struct ls_cluster *cluster = argument;
+    for (int64_t pause = 0; rest(&cluster->heartbeat, ls_now() + pause);) pause = turn(cluster);
+    return NULL;
+}
+
+/* The workers on the host that has the most of them. */
+static int find_crowd(const struct ls_cluster *cluster) {
+    const uint64_t *hosts = cluster->proposal.hosts;
+    int most = 0;
+    for (int i = 0; i < cluster->count && most < cluster->count - i; i++) {
+        int count = 0;
+        for (int j = i; j < cluster->count; j++) count += hosts[cluster->members[j]] == hosts[cluster->members[i]];
+        if (count > most) most = count;
+    }
+    return most;
+}
+
+/* The settings hold for up to FEW_A_CORE workers a core. With more of them a thread that is ready to run waits longer
+ * for its turn than any limit, so the limit grows with the workers a core. The beats become fewer with it, but stay
+ * frequent enough for another host that has the cores. */
+static double find_stretch(const struct ls_cluster *cluster) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    double stretch = (double)find_crowd(cluster) / (double)(FEW_A_CORE * (cores > 0 ? cores : 1));
+    return stretch > 1 ? stretch : 1;
+}
+
+void ls_heartbeat_pace(struct ls_cluster *cluster) {
+    const struct ls_settings *settings = cluster->config.settings;
+    struct ls_heartbeat *heartbeat = &cluster->heartbeat;
+    double stretch = find_stretch(cluster), interval = settings->heartbeat_interval * stretch;
+    if (interval > settings->heartbeat_limit / 4 && stretch > 1) interval = settings->heartbeat_limit / 4;
+    heartbeat->interval = (int64_t)(interval * (double)LS_SECOND);
+    heartbeat->limit = (int64_t)(settings->heartbeat_limit * stretch * (double)LS_SECOND);
+    heartbeat->spare_turns = 1 + (int)(heartbeat->limit / (4 * heartbeat->interval));
+    if (stretch > 1 && cluster->place == 0)
+        ls_log_debug(cluster->config.log, "%d workers share a host: one that is silent is lost after %.0f s, not %g s",
+                     find_crowd(cluster), (double)heartbeat->limit / (double)LS_SECOND, settings->heartbeat_limit);
+}
+
+ls_status ls_heartbeat_start(struct ls_cluster *cluster) {
+    struct ls_heartbeat *heartbeat = &cluster->heartbeat;
+    heartbeat->interval = (int64_t)(cluster->config.settings->heartbeat_interval * (double)LS_SECOND);
+    heartbeat->limit = (int64_t)(cluster->config.settings->heartbeat_limit * (double)LS_SECOND);
+    heartbeat->spare_turns = 1;
+    heartbeat->looked = ls_now();
+    ls_status status = ls_monitor_init(&heartbeat->monitor);
+    if (status) return status;
+    status = ls_thread_start(&heartbeat->thread, "ls-liveness", live, cluster);
+    heartbeat->started = !status;
+    if (status) ls_monitor_destroy(&heartbeat->monitor);
+    return status;
+}
+
+void ls_heartbeat_stop(struct ls_cluster *cluster) {
+    struct ls_heartbeat *heartbeat = &cluster->heartbeat;
+    if (!heartbeat->started) return;
+    ls_monitor_lock(&heartbeat->monitor);
+    heartbeat->stopping = true;
+    ls_monitor_broadcast(&heartbeat->monitor);
+    ls_monitor_unlock(&heartbeat->monitor);
+    (void)pthread_join(heartbeat->thread, NULL);
+    ls_monitor_destroy(&heartbeat->monitor);
+}

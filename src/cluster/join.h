@@ -1,0 +1,19 @@
+/* Forming a generation, the first or the one after a loss. */
+#pragma once
+#include "cluster/cluster.h"
+
+/* A generation is accepted by all who hold its state and have its links: form, take the links, copy the state, accept.
+ * When one of these fails and ls_join_may_recover says so, all begin again with form, as after a loss. While it
+ * waits it logs, every report_interval, who is missing and why (name not found / refused / no answer / other cluster /
+ * other version). CANCELLED: the others have left in order. */
+ls_status ls_join_form(struct ls_cluster *cluster, const struct ls_standing *standing,
+                       struct ls_generation *generation);
+ls_status ls_join_accept(struct ls_cluster *cluster);
+/* True: this thread's error, of anything that the cluster or its links are used for, comes from a loss after which a
+ * new generation is to be formed. severed: a connection of the members broke, which is a loss also where nobody has
+ * noticed one; the others are told. Else an UNAVAILABLE that no loss stands behind is the user's own. */
+bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool severed);
+/* For a cluster that is no member: tells those who are connected why, and frees. Keeps this thread's error. */
+void ls_join_give_up(struct ls_cluster *cluster, ls_status status);
+/* All of the above for who has no state: returns when the first generation has begun. */
+ls_status ls_cluster_join(const struct ls_cluster_config *config, struct ls_cluster **cluster);

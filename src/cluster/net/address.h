@@ -1,0 +1,25 @@
+/* The sockets of this task: the addresses to listen on, and the options that every connection gets. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "base/log.h"
+#include "resolver/cluster_spec.h"
+
+#define LS_MAX_LISTEN   4
+#define LS_ADDRESS_TEXT 64
+
+/* Sets the options of a connection: no delay, cubic as congestion control, and half a minute until a host that vanished
+ * without a FIN is given up. */
+void ls_address_tune(int fd);
+/* True for a socket that is connected to itself. */
+bool ls_address_is_own_end(int fd);
+/* Writes the other end's address, "10.0.0.9:4711", or "somebody" if the system does not know it any more. */
+void ls_address_describe(int fd, char text[LS_ADDRESS_TEXT]);
+/* Writes this end's address, likewise. */
+void ls_address_describe_own(int fd, char text[LS_ADDRESS_TEXT]);
+/* True for "localhost" and loopback numbers; a name that would have to be looked up counts as another host. */
+bool ls_address_is_loopback(const char *host);
+/* Opens the listening sockets of rank's task, non-blocking: on its own address where that is local and fits the
+ * cluster, else on all interfaces, saying why. FAILED_PRECONDITION naming the port when it is in use. */
+ls_status ls_address_listen(const struct ls_cluster_spec *config, int rank, const struct ls_log *log,
+                            int fds[LS_MAX_LISTEN], int *count);

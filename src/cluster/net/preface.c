@@ -1,0 +1,92 @@
+/* This file encodes the preface of data connections, decodes it with all checks, signs it, and tells the kinds of
+ * connections apart by their first bytes. */
+#include "cluster/net/preface.h"
+
+#include <string.h>
+
+#include "base/status.h"
+
+static const uint8_t data_magic[8] = {'L', 'S', 'D', 'A', 'T', 'A', '1', '\n'};
+static const uint8_t http2_magic[14] = {'P', 'R', 'I', ' ', '*', ' ', 'H', 'T', 'T', 'P', '/', '2', '.', '0'};
+
+static void put_preface(uint8_t *bytes, uint64_t value, int count) {
+    for (int i = 0; i < count; i++) bytes[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t get(const uint8_t *bytes, int count) {
+    uint64_t value = 0;
+    for (int i = 0; i < count; i++) value |= (uint64_t)bytes[i] << (8 * i);
+    return value;
+}
+
+/* The fields begin at these bytes: magic 0, protocol 8, rank 12, generation 16, incarnation 24, proof 32, attempt 48,
+ * to 56, zeros 60. */
+void ls_preface_encode(const struct ls_preface *preface, uint8_t bytes[LS_PREFACE_SIZE]) {
+    memset(bytes, 0, LS_PREFACE_SIZE);
+    memcpy(bytes, data_magic, sizeof(data_magic));
+    put_preface(bytes + 8, preface->protocol, 4);
+    put_preface(bytes + 12, (uint32_t)preface->rank, 4);
+    put_preface(bytes + 16, preface->generation, 8);
+    put_preface(bytes + 24, preface->incarnation, 8);
+    memcpy(bytes + 32, preface->proof, LS_PREFACE_PROOF);
+    put_preface(bytes + 48, preface->attempt, 8);
+    put_preface(bytes + 56, (uint32_t)preface->to, 4);
+}
+
+/* Computes the HMAC-SHA256 over the encoded preface with zeros in place of the proof. The preface carries the first 16
+ * of its 32 bytes: 128 bits, which nobody guesses in the lifetime of a key. */
+static bool prove(const struct ls_preface *preface, const uint8_t key[LS_PROOF_SIZE], uint8_t proof[LS_PROOF_SIZE]) {
+    struct ls_preface bare = *preface;
+    uint8_t bytes[LS_PREFACE_SIZE];
+    memset(bare.proof, 0, sizeof(bare.proof));
+    ls_preface_encode(&bare, bytes);
+    return ls_proof_make((struct ls_secret){key, LS_PROOF_SIZE}, bytes, sizeof(bytes), proof) == LS_OK;
+}
+
+bool ls_preface_sign(struct ls_preface *preface, const uint8_t key[LS_PROOF_SIZE]) {
+    uint8_t proof[LS_PROOF_SIZE];
+    if (!prove(preface, key, proof)) return false;
+    memcpy(preface->proof, proof, sizeof(preface->proof)); /* the first half */
+    return true;
+}
+
+bool ls_preface_is_signed(const struct ls_preface *preface, const uint8_t key[LS_PROOF_SIZE]) {
+    uint8_t proof[LS_PROOF_SIZE];
+    return prove(preface, key, proof) && ls_proof_equal(preface->proof, proof, sizeof(preface->proof));
+}
+
+ls_status ls_preface_decode(const uint8_t bytes[LS_PREFACE_SIZE], struct ls_preface *preface) {
+    uint64_t rank = get(bytes + 12, 4), to = get(bytes + 56, 4);
+    if (memcmp(bytes, data_magic, sizeof(data_magic)) != 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad magic");
+    if (rank >= LS_MAX_WORKERS || to >= LS_MAX_WORKERS)
+        return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad rank");
+    for (int i = 60; i < LS_PREFACE_SIZE; i++)
+        if (bytes[i]) return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad reserved field");
+    struct ls_preface decoded = {.protocol = (uint32_t)get(bytes + 8, 4),
+                                 .rank = (int)rank,
+                                 .to = (int)to,
+                                 .generation = get(bytes + 16, 8),
+                                 .incarnation = get(bytes + 24, 8),
+                                 .attempt = get(bytes + 48, 8)};
+    memcpy(decoded.proof, bytes + 32, LS_PREFACE_PROOF);
+    *preface = decoded;
+    return LS_OK;
+}
+
+/* Compares as many bytes as both have. The first three bytes tell the three magics apart; where fewer have come, those
+ * that still match say MORE alike. */
+static bool starts(const uint8_t *bytes, size_t size, const uint8_t *magic, size_t length) {
+    return memcmp(bytes, magic, size < length ? size : length) == 0;
+}
+
+enum ls_first_bytes ls_preface_first_bytes(const uint8_t *bytes, size_t size) {
+    if (!size) return LS_FIRST_MORE;
+    if (starts(bytes, size, http2_magic, sizeof(http2_magic)))
+        return size >= sizeof(http2_magic) ? LS_FIRST_CONTROL : LS_FIRST_MORE;
+    if (starts(bytes, size, data_magic, sizeof(data_magic)))
+        return size >= LS_PREFACE_SIZE ? LS_FIRST_DATA : LS_FIRST_MORE;
+    if (starts(bytes, size, (const uint8_t *)LS_PROBE_REQUEST, LS_PROBE_SIZE))
+        return size >= LS_PROBE_SIZE ? LS_FIRST_PROBE : LS_FIRST_MORE;
+    return LS_FIRST_JUNK;
+}

@@ -1,0 +1,47 @@
+/* The preface opens a data connection. It names the worker that dials and the one that is dialled, and proves that the
+ * first knows the key of the generation, which came with Propose over its control streams (docs/protocol.md, "From a
+ * loss to the next step", item 5). It has 64 bytes, little endian, and the other side answers with one byte. The
+ * preface does not show the key: the proof is an HMAC over all other fields. `attempt` is one of them and counts up, so
+ * a program that has recorded a preface cannot use it a second time (docs/security.md, "A token"). */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "cluster/security/proof.h"
+
+#define LS_PROTOCOL_VERSION 7U    /* of data connections and control messages */
+#define LS_MAX_WORKERS      65536 /* ranks are below it */
+
+#define LS_PREFACE_SIZE  64
+#define LS_PREFACE_PROOF 16 /* bytes of the proof */
+#define LS_PREFACE_ACK   0x06
+
+struct ls_preface {
+    uint32_t protocol;
+    int rank, to; /* of who dials; of whom */
+    uint64_t generation, incarnation;
+    uint64_t attempt;                /* counts the data connections that a process dials to another, from 1 */
+    uint8_t proof[LS_PREFACE_PROOF]; /* of all the rest */
+};
+/* Fills in the proof; false where libcrypto fails. */
+bool ls_preface_sign(struct ls_preface *preface, const uint8_t key[LS_PROOF_SIZE]);
+bool ls_preface_is_signed(const struct ls_preface *preface, const uint8_t key[LS_PROOF_SIZE]);
+void ls_preface_encode(const struct ls_preface *preface, uint8_t bytes[LS_PREFACE_SIZE]);
+/* INVALID_ARGUMENT naming the field that is not right. */
+ls_status ls_preface_decode(const uint8_t bytes[LS_PREFACE_SIZE], struct ls_preface *preface);
+
+/* A probe sends these bytes and no more (tools/probe.h). */
+#define LS_PROBE_REQUEST "LSPROBE\n"
+#define LS_PROBE_SIZE    8
+
+/* LS_PLAIN_HERE is the answer of a worker without TLS to a caller that begins with TLS. LS_TLS_HERE is the answer of a
+ * worker with TLS to a caller in the clear: the message of a gRPC status on a control connection, the bare text on any
+ * other. Each caller so learns the difference from the address that it has dialled, and ends its own join by that
+ * (docs/security.md, "TLS"). */
+#define LS_PLAIN_HERE "LSPLAIN\n"
+#define LS_TLS_HERE   "LOCKSTEP-TLS"
+
+/* The kind of a connection, as its first bytes tell. */
+enum ls_first_bytes { LS_FIRST_MORE, LS_FIRST_CONTROL, LS_FIRST_DATA, LS_FIRST_PROBE, LS_FIRST_JUNK };
+/* Returns CONTROL after the first line of HTTP/2's connection preface, DATA after a whole data preface, PROBE after a
+ * whole request of a probe, JUNK as soon as the bytes can be none of these, and MORE before that is decided. */
+enum ls_first_bytes ls_preface_first_bytes(const uint8_t *bytes, size_t size);

@@ -1,0 +1,6 @@
+/* A worker's answer to a probe. */
+#pragma once
+#include "cluster/cluster_private.h"
+
+/* The listener's too: answer.c; takes fd. */
+void ls_probe_server_answer(void *context, int fd);

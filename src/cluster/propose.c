@@ -1,0 +1,378 @@
+/* The choice of whom to follow, and the proposals of the one that is followed (docs/protocol.md): a generation of all
+ * tasks, or, with elastic, of those that are there. */
+#include "cluster/propose.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/deadlines.h"
+#include "base/point.h"
+#include "cluster/auth_token.h"
+#include "cluster/cluster_private.h"
+#include "cluster/data_link.h"
+#include "cluster/elastic.h"
+#include "cluster/exchange.h"
+#include "cluster/hello.h"
+#include "cluster/mesh.h"
+#include "cluster/outbox.h"
+#include "cluster/peer.h"
+#include "cluster/star.h"
+
+#define FIRST_PAUSE (20 * LS_MILLISECOND) /* between attempts; doubled by each that fails */
+#define LAST_PAUSE  LS_SECOND
+
+static bool is_survivor(const struct ls_cluster *cluster, int rank) {
+    if (rank == cluster->rank) return cluster->generation != 0;
+    return ls_peer_is_survivor(&cluster->peers[rank]);
+}
+
+/* The lowest survivor that this worker is connected to, itself included; -1: there is none. */
+static int find_survivor(const struct ls_cluster *cluster) {
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (is_survivor(cluster, rank)) return rank;
+    return -1;
+}
+
+/* Without a survivor all follow rank 0. */
+static int find_leader(const struct ls_cluster *cluster) {
+    int survivor = find_survivor(cluster);
+    bool starts = cluster->rank == 0 || ls_peer_connected(&cluster->peers[0]);
+    return survivor >= 0 ? survivor : starts ? 0 : -1;
+}
+
+int ls_propose_leader(const struct ls_cluster *cluster) {
+    if (cluster->phase >= LS_PHASE_MEMBER) return ls_star_coordinator(cluster);
+    return find_survivor(cluster);
+}
+
+bool ls_propose_is_own(const struct ls_cluster *cluster) {
+    return cluster->next.follows == cluster->rank;
+}
+
+/* The one that it followed before must not count on it any more. */
+static void stop_following(struct ls_cluster *cluster) {
+    for (int rank = 0; rank < cluster->size; rank++) {
+        struct ls_peer *peer = &cluster->peers[rank];
+        bool concerned = ls_propose_is_own(cluster) ? peer->report.made : rank == cluster->next.follows;
+        if (rank != cluster->rank && concerned) ls_peer_sever(peer, "another worker leads");
+    }
+    cluster->next.follows = -1;
+}
+
+static void report_propose(struct ls_cluster *cluster, int leader) {
+    struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_REPORT);
+    message.report = cluster->next.own;
+    message.report.heard = cluster->next.heard;
+    if (cluster->elastic.least) message.report.ledger = ls_quorum_rosters(&cluster->elastic.ledger);
+    message.report.closed = cluster->elastic.closed.incarnations;
+    message.report.closed_count = cluster->elastic.closed.count;
+    ls_outbox_send(cluster->peers[leader].out, &message);
+}
+
+static void follow(struct ls_cluster *cluster, int leader) {
+    if (cluster->next.follows >= 0) stop_following(cluster);
+    cluster->next.follows = leader;
+    cluster->exchanges.awaited.heard = 0;
+    if (leader == cluster->rank)
+        cluster->phase = LS_PHASE_CONVENING;
+    else
+        cluster->phase = cluster->generation ? LS_PHASE_SEEKING : LS_PHASE_JOINING;
+    if (leader != cluster->rank) report_propose(cluster, leader);
+}
+
+void ls_propose_again(struct ls_cluster *cluster) {
+    if (cluster->next.follows < 0) return;
+    if (ls_propose_is_own(cluster))
+        cluster->phase = LS_PHASE_CONVENING;
+    else
+        report_propose(cluster, cluster->next.follows);
+}
+
+void ls_propose_note_end(struct ls_cluster *cluster, uint64_t incarnation) {
+    if (!ls_closed_add(&cluster->elastic.closed, incarnation)) return;
+    if (cluster->phase == LS_PHASE_SEEKING) ls_propose_again(cluster);
+    ls_outbox_notify(cluster);
+}
+
+/* The one that it follows stays, but for a lower survivor. */
+static bool is_better(const struct ls_cluster *cluster, int leader) {
+    if (leader < 0 || leader == cluster->next.follows) return false;
+    if (cluster->next.follows < 0) return true;
+    return is_survivor(cluster, leader) &&
+           (leader < cluster->next.follows || !is_survivor(cluster, cluster->next.follows));
+}
+
+/* ---- Proposing -------------------------------------------------------------------------------------------------- */
+
+static const struct ls_report *report_of(const struct ls_cluster *cluster, int rank) {
+    return rank == cluster->rank ? &cluster->next.own : &cluster->peers[rank].report.has;
+}
+
+/* Fills cluster->next.present with this worker and those whose Reports it holds; returns how many they are. */
+static int find_present(struct ls_cluster *cluster) {
+    int count = 0;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        const struct ls_peer *peer = &cluster->peers[rank];
+        bool own = rank == cluster->rank, here = own || (peer->report.made && ls_peer_connected(peer));
+        cluster->next.present[rank] = !here ? 0 : own ? cluster->incarnation : peer->incarnation;
+        count += here;
+    }
+    return count;
+}
+
+/* The smallest number above all that were heard of that is this worker's. */
+static uint64_t next_number(const struct ls_cluster *cluster) {
+    uint64_t size = (uint64_t)cluster->size, highest = cluster->next.heard;
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (cluster->next.present[rank] && rank != cluster->rank && report_of(cluster, rank)->heard > highest)
+            highest = report_of(cluster, rank)->heard;
+    return highest + 1 + (size + (uint64_t)cluster->rank - (highest + 1) % size) % size;
+}
+
+/* The furthest state, and the lowest that holds it. */
+static void find_source(struct ls_cluster *cluster) {
+    struct ls_proposal *proposal = &cluster->proposal;
+    bool found = false;
+    proposal->source = cluster->rank;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        const struct ls_report *has = report_of(cluster, rank);
+        if (!cluster->next.present[rank] || !has->holds || (found && has->position <= proposal->position)) continue;
+        found = true;
+        proposal->source = rank;
+        proposal->position = has->position;
+    }
+    for (int rank = 0; rank < cluster->size && found; rank++) {
+        const struct ls_report *has = report_of(cluster, rank);
+        if (cluster->next.present[rank] && (!has->holds || has->position < proposal->position)) proposal->copy = true;
+    }
+}
+
+void ls_propose_describe(struct ls_cluster *cluster, char *text, size_t size) {
+    text[0] = 0;
+    if (cluster->next.follows >= 0 && !ls_propose_is_own(cluster))
+        (void)snprintf(text, size, "%s, which leads, to bring all together",
+                       cluster->peers[cluster->next.follows].name);
+    if (cluster->phase != LS_PHASE_CONVENING) return;
+    int count = find_present(cluster);
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (rank != cluster->rank && ls_peer_connected(&cluster->peers[rank]) && !cluster->next.present[rank]) {
+            (void)snprintf(text, size, "%s to end its step", cluster->peers[rank].name);
+            return;
+        }
+    ls_elastic_describe(cluster, count, text, size);
+}
+
+static bool may_propose(struct ls_cluster *cluster) {
+    int count = find_present(cluster);
+    if (ls_now() < cluster->next.propose_at) return false;
+    return cluster->elastic.least ? ls_elastic_may_form(cluster, count) : count == cluster->size;
+}
+
+/* ---- Attempts --------------------------------------------------------------------------------------------------- */
+
+/* A new proposal takes the place of the one before, here and at the others. */
+static void begin_forming(struct ls_cluster *cluster) {
+    cluster->phase = LS_PHASE_FORMING;
+    cluster->next.forming_since = ls_now();
+    cluster->next.heard = cluster->proposal.number;
+    ls_exchange_renew(cluster);
+    cluster->end.over = false;
+    ls_data_link_drop(cluster);
+    for (int rank = 0; rank < cluster->size; rank++) ls_peer_renew(&cluster->peers[rank]);
+    ls_outbox_notify(cluster);
+}
+
+void ls_propose_renew(struct ls_proposal *proposal, uint64_t number) {
+    *proposal = (struct ls_proposal){
+        .number = number, .roster = proposal->roster, .hosts = proposal->hosts, .ledger = proposal->ledger};
+}
+
+bool ls_propose_keep(struct ls_cluster *cluster) {
+    struct ls_rosters known = ls_quorum_rosters(&cluster->proposal.ledger);
+    return !cluster->elastic.least || ls_quorum_add_all(&cluster->elastic.ledger, &known);
+}
+
+static void find_hosts(struct ls_cluster *cluster) {
+    struct ls_proposal *proposal = &cluster->proposal;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        uint64_t host = rank == cluster->rank ? ls_hello_host(cluster->terms.host) : cluster->peers[rank].host;
+        proposal->hosts[rank] = proposal->roster[rank] ? host : 0;
+    }
+}
+
+static void propose(struct ls_cluster *cluster) {
+    struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_PROPOSE);
+    struct ls_proposal *proposal = &cluster->proposal;
+    uint8_t drawn[LS_PROOF_SIZE];
+    ls_propose_renew(proposal, next_number(cluster));
+    if (!ls_data_link_draw(cluster, drawn)) return;
+    memcpy(proposal->roster, cluster->next.present, (size_t)cluster->size * sizeof(*proposal->roster));
+    find_hosts(cluster);
+    find_source(cluster);
+    message.propose = (struct ls_propose){.number = proposal->number,
+                                          .incarnations = proposal->roster,
+                                          .size = cluster->size,
+                                          .position = proposal->position,
+                                          .source = proposal->source,
+                                          .copy = proposal->copy,
+                                          .key = drawn,
+                                          .hosts = proposal->hosts};
+    if (cluster->elastic.least && !ls_quorum_add(&proposal->ledger, proposal->number, proposal->roster)) return;
+    if (!ls_propose_keep(cluster)) return;
+    if (cluster->elastic.least) message.propose.ledger = ls_quorum_rosters(&proposal->ledger);
+    begin_forming(cluster);
+    ls_reached("propose");
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (rank != cluster->rank && proposal->roster[rank]) ls_outbox_send(cluster->peers[rank].out, &message);
+}
+
+/* A Report to a rank 0 that starts like this worker waits until the deputies have accepted it, while all are dialled:
+ * a running group dials nobody. */
+static bool may_follow(const struct ls_cluster *cluster, int leader) {
+    bool starts = leader != cluster->rank && !is_survivor(cluster, leader);
+    if (!starts || ls_now() >= cluster->next.seeking_since + LS_DEPUTY_TIMEOUT) return true;
+    for (int rank = 0; rank < cluster->size; rank++) {
+        const struct ls_peer *peer = &cluster->peers[rank];
+        if (rank != cluster->rank && ls_star_is_deputy(cluster, peer) && !peer->accepted) return false;
+    }
+    return true;
+}
+
+void ls_propose(struct ls_cluster *cluster) {
+    if (cluster->phase >= LS_PHASE_FORMING) return;
+    int leader = find_leader(cluster);
+    if (is_better(cluster, leader) && may_follow(cluster, leader)) follow(cluster, leader);
+    if (ls_propose_is_own(cluster) && may_propose(cluster)) propose(cluster);
+}
+
+void ls_propose_fail(struct ls_cluster *cluster, const char *why) {
+    if (cluster->proposal.failed) return;
+    cluster->proposal.failed = true;
+    int64_t pause = cluster->next.propose_pause ? cluster->next.propose_pause : FIRST_PAUSE;
+    cluster->next.propose_at = ls_now() + pause;
+    cluster->next.propose_pause = pause * 2 > LAST_PAUSE ? LAST_PAUSE : pause * 2;
+    ls_abort_raise(cluster->config.abort, LS_UNAVAILABLE, why);
+    ls_outbox_notify(cluster);
+}
+
+void ls_propose_fence(struct ls_cluster *cluster, const char *why) {
+    if (!cluster->generation || cluster->phase >= LS_PHASE_MEMBER) return;
+    if (cluster->proposal.taken) ls_propose_fail(cluster, why);
+    cluster->phase = LS_PHASE_FENCED;
+    ls_outbox_notify(cluster);
+}
+
+void ls_propose_forget(struct ls_cluster *cluster, struct ls_peer *peer) {
+    if (!peer->in) peer->report.made = peer->agreed = false;
+    if (cluster->next.follows == peer->rank && !ls_peer_connected(peer)) cluster->next.follows = -1;
+}
+
+bool ls_propose_is_attempting(const struct ls_cluster *cluster) {
+    return cluster->phase == LS_PHASE_FORMING || cluster->phase == LS_PHASE_READY;
+}
+
+static void fail_if_member(struct ls_cluster *cluster, const struct ls_peer *peer, const char *why) {
+    if (cluster->proposal.roster[peer->rank]) ls_propose_fail(cluster, why);
+}
+
+/* A worker that reports again while a generation is being formed has given that attempt up. */
+static bool receive_report(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_report *report) {
+    peer->report.ledger.size = cluster->size;
+    peer->report.ledger.count = 0;
+    if (report->ledger.count && report->ledger.size != cluster->size) return false;
+    if (!ls_quorum_add_all(&peer->report.ledger, &report->ledger)) return false;
+    peer->report.closed.count = 0;
+    if (peer->generation && !ls_closed_add_all(&peer->report.closed, report->closed, report->closed_count))
+        return false;
+    peer->report.has = (struct ls_report){.holds = report->holds, .position = report->position, .heard = report->heard};
+    peer->report.made = true;
+    if (ls_propose_is_attempting(cluster) && ls_propose_is_own(cluster))
+        fail_if_member(cluster, peer, "a member has given it up");
+    ls_outbox_notify(cluster);
+    return true;
+}
+
+static bool names_all(const struct ls_propose *propose) {
+    for (int rank = 0; rank < propose->size; rank++)
+        if (!propose->incarnations[rank]) return false;
+    return true;
+}
+
+static bool receive_proposal(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_propose *propose) {
+    struct ls_proposal *proposal = &cluster->proposal;
+    if (propose->size != cluster->size || (!cluster->elastic.least && !names_all(propose))) return false;
+    if (propose->ledger.count && propose->ledger.size != cluster->size) return false;
+    if (cluster->next.follows != peer->rank || propose->incarnations[cluster->rank] != cluster->incarnation)
+        return true;
+    if (ls_propose_is_attempting(cluster) && proposal->taken)
+        ls_propose_fail(cluster, "another attempt takes its place");
+    memcpy(proposal->roster, propose->incarnations, (size_t)cluster->size * sizeof(*proposal->roster));
+    memcpy(proposal->hosts, propose->hosts, (size_t)cluster->size * sizeof(*proposal->hosts));
+    ls_propose_renew(proposal, propose->number);
+    proposal->position = propose->position;
+    proposal->source = propose->source;
+    proposal->copy = propose->copy;
+    proposal->ledger.count = 0;
+    if (!ls_auth_token_key(cluster, propose->key, proposal->key)) return false;
+    begin_forming(cluster);
+    return ls_quorum_add_all(&proposal->ledger, &propose->ledger);
+}
+
+/* Those who are left out are to hear of it: a survivor when it dials again. A joiner may still be taken in later. */
+static void settle_peer(struct ls_cluster *cluster, struct ls_peer *peer) {
+    ls_peer_end_fading(peer);
+    if (cluster->roster[peer->rank]) {
+        peer->report.made = false;
+        if (ls_peer_connected(peer)) peer->generation = cluster->generation;
+    } else if (peer->generation && peer->rank != cluster->rank) {
+        ls_peer_sever(peer, "the group has gone on without it");
+    }
+}
+
+static void enter(struct ls_cluster *cluster) {
+    cluster->generation = cluster->proposal.number;
+    memcpy(cluster->roster, cluster->proposal.roster, (size_t)cluster->size * sizeof(*cluster->roster));
+    for (int rank = 0; rank < cluster->size; rank++) settle_peer(cluster, &cluster->peers[rank]);
+    cluster->elastic.closed.count = 0;
+    ls_quorum_forget(&cluster->elastic.ledger, cluster->generation);
+    cluster->next.follows = -1;
+    cluster->next.propose_pause = 0;
+    cluster->next.dropped = false;
+    cluster->phase = LS_PHASE_MEMBER;
+    ls_star_prune(cluster);
+    ls_outbox_notify(cluster);
+}
+
+void ls_propose_begin(struct ls_cluster *cluster) {
+    struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_BEGIN);
+    message.number = cluster->proposal.number;
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (rank != cluster->rank && cluster->proposal.roster[rank] && !cluster->peers[rank].agreed) return;
+    enter(cluster);
+    ls_reached("begin");
+    message.generation = cluster->generation;
+    for (int rank = 0; rank < cluster->size; rank++)
+        if (rank != cluster->rank && cluster->roster[rank]) ls_outbox_send(cluster->peers[rank].out, &message);
+}
+
+bool ls_propose_receive(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
+    bool named = message->number == cluster->proposal.number;
+    switch (message->kind) {
+    case LS_MESSAGE_REPORT:
+        return receive_report(cluster, peer, &message->report);
+    case LS_MESSAGE_PROPOSE:
+        return cluster->phase >= LS_PHASE_MEMBER || receive_proposal(cluster, peer, &message->propose);
+    case LS_MESSAGE_ACCEPT:
+        if (named && ls_propose_is_own(cluster)) peer->agreed = true;
+        ls_outbox_notify(cluster);
+        return true;
+    case LS_MESSAGE_BEGIN:
+        if (named && cluster->phase == LS_PHASE_READY && !cluster->proposal.failed &&
+            cluster->next.follows == peer->rank)
+            enter(cluster);
+        return true;
+    default:
+        return false;
+    }
+}

@@ -1,0 +1,7 @@
+/* All-gather. */
+#pragma once
+#include "collective/group.h"
+
+/* counts[size] elements from each rank, concatenated in rank order; input may be its own place in output. */
+ls_status ls_group_all_gather(struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
+                              const size_t *counts, void *output);

@@ -1,0 +1,29 @@
+/* The steps that every collective takes. */
+#pragma once
+#include "collective/group_private.h"
+
+ls_status ls_call_check_name(const char *name);
+/* count elements of dtype as bytes that fit a pointer difference. */
+ls_status ls_call_check_bytes(const char *name, ls_dtype dtype, size_t count);
+/* The elements of all ranks together; counts is [size]. */
+ls_status ls_call_sum_counts(const struct ls_group *group, const char *name, ls_dtype dtype, const size_t *counts,
+                             size_t *total);
+ls_status ls_call_check_communication(const char *name, ls_communication communication);
+ls_status ls_call_missing_memory(const char *name, const char *which);
+/* The next call's fingerprint; its schedule is empty. */
+struct ls_call ls_call_begin(struct ls_group *group, enum ls_collective_kind kind, const char *name, ls_dtype dtype,
+                             size_t count);
+/* Precedes a wait for ranks that may be waiting for others in turn, as ranks of other hosts may. */
+void ls_call_be_patient(struct ls_group *group);
+/* Makes a call that was begun one over links with those peers only whose roles the caller then makes LS_ROLE_PARTNER.
+ */
+void ls_call_between_hosts(struct ls_group *group, struct ls_call *call);
+/* The first rank of each host speaks for it: every host's fingerprint is compared with every other's. */
+bool ls_call_is_speaker(const struct ls_group *group);
+/* The same, and speakers are partners where they are few. */
+void ls_call_between_speakers(struct ls_group *group, struct ls_call *call);
+/* Lays out a meeting of the speakers, where they are too many to be partners all. By a speaker. */
+void ls_call_meet_speakers(struct ls_group *group);
+ls_status ls_call_run(struct ls_group *group, const struct ls_call *call);
+/* Makes every failure the group's: the first cause counts, here and for later calls, and the other ranks receive it. */
+ls_status ls_call_finish(struct ls_group *group, ls_status status);

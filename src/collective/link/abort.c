@@ -1,0 +1,113 @@
+/* The abort flag: a status and a message under a mutex, an atomic for the quick test and an eventfd for poll(). Once
+ * raised it stays so, and the message is the same, until it is reset. Any thread may raise and read it. The counterpart
+ * of TensorFlow's CollectiveExecutor::StartAbort. */
+#include "collective/link/abort.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+
+struct ls_abort {
+    pthread_mutex_t mutex; /* guards status and message until raised */
+    ls_status status;
+    char message[LS_ERROR_SIZE];
+    atomic_bool raised;
+    atomic_uint_fast64_t begun, most; /* collectives: of this process, of the first that has left */
+    atomic_int left;                  /* the rank that has left; -1 if none has */
+    int fd;
+};
+
+ls_status ls_abort_new(struct ls_abort **abort) {
+    struct ls_abort *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("an abort flag", sizeof(*made));
+    atomic_init(&made->left, -1);
+    made->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int error = made->fd < 0 ? errno : pthread_mutex_init(&made->mutex, NULL);
+    if (!error) {
+        *abort = made;
+        return LS_OK;
+    }
+    if (made->fd >= 0) (void)close(made->fd);
+    ls_free(made);
+    return ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an abort flag: %s", strerror(error));
+}
+
+void ls_abort_free(struct ls_abort *abort) {
+    if (!abort) return;
+    (void)pthread_mutex_destroy(&abort->mutex);
+    (void)close(abort->fd);
+    ls_free(abort);
+}
+
+void ls_abort_raise(struct ls_abort *abort, ls_status status, const char *message) {
+    (void)pthread_mutex_lock(&abort->mutex);
+    if (!atomic_load(&abort->raised)) {
+        abort->status = status ? status : LS_UNKNOWN;
+        (void)snprintf(abort->message, sizeof(abort->message), "%s", message);
+        atomic_store(&abort->raised, true);
+        (void)eventfd_write(abort->fd, 1);
+    }
+    (void)pthread_mutex_unlock(&abort->mutex);
+}
+
+void ls_abort_reset(struct ls_abort *abort) {
+    eventfd_t events;
+    (void)pthread_mutex_lock(&abort->mutex);
+    atomic_store(&abort->raised, false);
+    atomic_store(&abort->left, -1);
+    atomic_store(&abort->begun, 0);
+    (void)eventfd_read(abort->fd, &events);
+    (void)pthread_mutex_unlock(&abort->mutex);
+}
+
+bool ls_abort_raised(const struct ls_abort *abort) {
+    return atomic_load(&abort->raised);
+}
+
+bool ls_abort_is_cancelled(struct ls_abort *abort) {
+    (void)pthread_mutex_lock(&abort->mutex);
+    bool cancelled = ls_abort_raised(abort) && abort->status == LS_CANCELLED;
+    (void)pthread_mutex_unlock(&abort->mutex);
+    return cancelled;
+}
+
+void ls_abort_count(struct ls_abort *abort, uint64_t begun) {
+    atomic_store_explicit(&abort->begun, begun, memory_order_relaxed);
+}
+
+uint64_t ls_abort_counted(const struct ls_abort *abort) {
+    return atomic_load_explicit(&abort->begun, memory_order_relaxed);
+}
+
+void ls_abort_limit(struct ls_abort *abort, int rank, uint64_t calls) {
+    (void)pthread_mutex_lock(&abort->mutex);
+    if (atomic_load(&abort->left) < 0 || calls < atomic_load(&abort->most)) {
+        atomic_store(&abort->most, calls);
+        atomic_store(&abort->left, rank);
+    }
+    (void)pthread_mutex_unlock(&abort->mutex);
+}
+
+int ls_abort_left_before(const struct ls_abort *abort, uint64_t sequence) {
+    int left = atomic_load(&abort->left);
+    return left >= 0 && sequence >= atomic_load(&abort->most) ? left : -1;
+}
+
+int ls_abort_fd(const struct ls_abort *abort) {
+    return abort->fd;
+}
+
+ls_status ls_abort_status(struct ls_abort *abort) {
+    (void)pthread_mutex_lock(&abort->mutex);
+    ls_status status = ls_fail(abort->status, "%s", abort->message);
+    (void)pthread_mutex_unlock(&abort->mutex);
+    return status;
+}

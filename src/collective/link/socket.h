@@ -1,0 +1,11 @@
+/* Links over stream sockets, shared by tcp.c and local.c. */
+#pragma once
+#include "collective/link/transport.h"
+
+ssize_t ls_socket_send(struct ls_link *link, const struct iovec *pieces, int count);
+ssize_t ls_socket_receive(struct ls_link *link, void *data, size_t size);
+int ls_socket_fd(const struct ls_link *link);
+void ls_socket_wake_at(struct ls_link *link, size_t bytes);
+void ls_socket_close(struct ls_link *link);
+/* Makes a link of fd with the given table, whose slots are the functions above. Takes fd on success. */
+ls_status ls_socket_link_new(const struct ls_link_ops *ops, int fd, struct ls_link **link);

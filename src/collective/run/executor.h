@@ -1,0 +1,93 @@
+/* Runs a schedule over the links of a group: one thread, never blocking but in poll(), every wait with a deadline, and
+ * an abort flag that ends it. One for each group; keeps its memory from call to call. */
+#pragma once
+#include <poll.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "collective/link/abort.h"
+#include "collective/schedule/convert.h"
+#include "collective/run/flight.h"
+#include "collective/run/frame.h"
+#include "collective/schedule/reduce.h"
+#include "collective/schedule/schedule.h"
+#include "collective/link/link_source.h"
+
+#define LS_INBOX_SIZE 8192 /* bytes that are read together with a frame: small collectives take one system call */
+
+/* The role of a peer in a call. */
+enum ls_role {
+    LS_ROLE_PARTNER,   /* exchanges fingerprints, and the bytes of the schedule */
+    LS_ROLE_COMPANION, /* meets this rank in shared memory; bytes over its link mean trouble then */
+    LS_ROLE_NONE
+};
+
+struct ls_executor_peer {
+    struct ls_link *link; /* NULL until a call has needed it and it is made */
+    enum ls_role role;
+    unsigned char frame[LS_FRAME_SIZE]; /* ours to it */
+    unsigned char inbox[LS_INBOX_SIZE]; /* its frame and the bytes after it */
+    size_t frame_sent, inbox_filled, inbox_taken;
+    size_t told;            /* bytes of text behind a frame that reports its failure; 0 if it reports none */
+    size_t staged;          /* RECEIVE_ADD: bytes of an element that is not whole yet */
+    int sending, receiving; /* the actions in progress; -1 if there is none */
+    bool heard;             /* its frame has come and is equal to ours */
+    bool read_blocked, write_blocked;
+    int read_error, write_error; /* errno of the end of a direction; 0 if alive */
+};
+
+struct ls_executor {
+    int rank, size;
+    struct ls_executor_peer *peers; /* [size]; owns the links */
+    struct ls_link_source *source;  /* owned; NULL if size is 1 */
+    int *heeded, heeded_count;      /* [size] ranks of the call in progress that are not LS_ROLE_NONE */
+    int unlinked;                   /* partners of the call in progress whose link is not there yet */
+    struct pollfd *polls;           /* [size + 1] */
+    struct ls_abort *abort;
+    const struct ls_log *log;
+    double timeout, report_interval;
+    size_t segment;
+    ls_frame_name_fn *algorithm_name;
+    unsigned char *staging; /* segment + one element */
+    struct ls_flight flight;
+
+    /* the collective in progress */
+    struct ls_schedule *schedule;
+    const struct ls_call *call;
+    bool patient;        /* peers may be waiting for others in turn */
+    bool told;           /* why another rank has given up */
+    atomic_bool severed; /* a connection broke, here or at another rank that reported it; a worker may be lost */
+    int computing;
+    int64_t started, deadline, next_report;
+    int64_t grace; /* when to give up after the first trouble; LS_NEVER: no trouble */
+    int lost;      /* the first peer whose link failed; -1 if there is none */
+    ls_status trouble;
+    char message[LS_ERROR_SIZE];
+
+    /* waiting */
+    int64_t now;          /* at the last verdict */
+    int64_t wait_started; /* 0 if not waiting */
+    bool looking;         /* this wait is still one of looking again */
+    size_t goal, moved;   /* bytes on links: that the wait is for; since it began */
+    int in_vain, skip;    /* looks in vain in a row; waits to come without looking */
+};
+
+/* The parts of a call that its fingerprint and its adding loops need. */
+struct ls_call {
+    struct ls_frame frame;      /* as this rank sends it, but for bytes */
+    const size_t *counts;       /* all_gather: elements of each rank; else NULL */
+    const unsigned char *roles; /* [size] of enum ls_role; NULL if all peers are partners */
+    ls_combine_fn *combine;
+    const struct ls_conversion *conversion; /* NULL without compression */
+    bool resumed;                           /* it was begun by other means: its clock goes on */
+};
+
+/* Starts the clock of a call that begins without links, for ls_wait_verdict. */
+void ls_executor_begin(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call);
+/* Runs it to its end. Any failure leaves the links in the middle of a collective: the group is done for. */
+ls_status ls_executor_run(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call);
+
+/* ---- between executor.c, failure_frame.c and wait.c ---- */
+
+/* Bytes from the peer that are worth waking up for; at least 1, and no more than it sends in any case. */
+size_t ls_executor_awaits(const struct ls_executor *executor, const struct ls_executor_peer *peer);

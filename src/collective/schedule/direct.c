@@ -1,0 +1,283 @@
+/* Direct exchange between hosts (without shared memory every rank is a host). The vector is cut into one block a host,
+ * and each of those into one block a rank of the host. The rank of a block is its owner.
+ *  - Contribute: for the block of owner every other host sends its parts, the maximal subtrees that its leaves make up.
+ *    A single leaf is sent from where it lies; more leaves are folded first.
+ *  - Finish: the owner folds its own parts and the parts received along the tree, and sends the result back to every
+ *    host.
+ * On each host one rank, the delegate, exchanges with a given owner, so that all ranks use the wire, and only the
+ * delegate reads and writes the block in the host's memory. In the one-step form the first rank of every host owns the
+ * whole vector for its host. With compression the owner rounds its own parts too, and every host rounds the result, so
+ * both forms give the same bits. It is the reduce-scatter by pairwise exchange of Thakur, Rabenseifner and Gropp 2005,
+ * "Optimization of collective communication operations in MPICH", with all n - 1 messages under way at once, and an
+ * all-gather after it. It sends as few bytes as the ring, in 2 steps in place of 2 (n - 1), and its owners may add in
+ * any order: they take the tree's. */
+#include "collective/schedule/direct.h"
+
+#include <stdlib.h>
+
+#include "collective/schedule/blocks.h"
+#include "collective/schedule/wire.h"
+
+struct source {
+    struct ls_subtree covers;
+    struct ls_values values;
+};
+struct direct {
+    struct ls_schedule *schedule;
+    const struct ls_reduction *reduction;
+    const struct ls_hosts *hosts;
+    int rank, host;
+    bool one_step;
+    int *part_start; /* [hosts + 1]: host h gives parts [part_start[h], part_start[h + 1]) */
+    struct ls_subtree *parts;
+    struct source *sources; /* of the own block */
+    int source_count;
+};
+struct block {
+    size_t offset, size; /* bytes */
+};
+
+/* Hosts own equal parts, and so do the ranks of a host of its part. */
+static struct block block_of(const struct direct *direct, int rank) {
+    const struct ls_reduction *reduction = direct->reduction;
+    const struct ls_hosts *hosts = direct->hosts;
+    if (direct->one_step) return (struct block){0, reduction->count * reduction->element};
+    int host = hosts->host[rank], members = ls_hosts_members(hosts, host);
+    size_t begin = ls_block_start(reduction->count, hosts->count, host);
+    size_t count = ls_block_count(reduction->count, hosts->count, host);
+    return (struct block){(begin + ls_block_start(count, members, hosts->index[rank])) * reduction->element,
+                          ls_block_count(count, members, hosts->index[rank]) * reduction->element};
+}
+
+/* ---- who gives what ---- */
+
+/* The leaves of a host as ranges: members are ascending, so leaves of neighbouring ranks join to one range. A host
+ * whose ranks are 0, 1 and 4 of one leaf each has the ranges [0, 2) and [4, 5), and sends two parts for every block. */
+static int host_ranges(const struct ls_reduction *reduction, int host, struct ls_subtree *ranges) {
+    const struct ls_hosts *hosts = reduction->hosts;
+    const int *first = reduction->first;
+    int count = 0;
+    for (int i = hosts->start[host]; i < hosts->start[host + 1]; i++) {
+        int rank = hosts->members[i];
+        if (count && ranges[count - 1].high == first[rank])
+            ranges[count - 1].high = first[rank + 1];
+        else
+            ranges[count++] = (struct ls_subtree){first[rank], first[rank + 1]};
+    }
+    return count;
+}
+
+int ls_direct_host_parts(const struct ls_reduction *reduction, int host, struct ls_subtree *ranges,
+                         struct ls_subtree *parts, int capacity) {
+    int count = host_ranges(reduction, host, ranges);
+    return ls_tree_maximal(reduction->first[reduction->size], ranges, count, parts, capacity);
+}
+
+/* Writes the maximal subtrees of every host one after the other, as far as there is capacity; returns how many. */
+static int list_parts(struct direct *direct, struct ls_subtree *ranges, int capacity) {
+    int used = 0;
+    for (int host = 0; host < direct->hosts->count; host++) {
+        direct->part_start[host] = used;
+        int room = used < capacity ? capacity - used : 0;
+        used += ls_direct_host_parts(direct->reduction, host, ranges, room ? direct->parts + used : NULL, room);
+    }
+    direct->part_start[direct->hosts->count] = used;
+    return used;
+}
+
+/* All hosts' parts are listed, since the owner must know the subtrees that it will receive: no frame carries them. The
+ * first pass has no capacity and only counts. */
+static bool begin_direct(struct direct *direct, struct ls_schedule *schedule, const struct ls_reduction *reduction) {
+    const struct ls_hosts *hosts = reduction->hosts;
+    *direct = (struct direct){.schedule = schedule,
+                              .reduction = reduction,
+                              .hosts = hosts,
+                              .rank = reduction->rank,
+                              .host = hosts->host[reduction->rank]};
+    size_t size = (size_t)reduction->size;
+    struct ls_subtree *ranges = ls_schedule_take(schedule, size * sizeof(*ranges));
+    direct->part_start = ls_schedule_take(schedule, (size + 1) * sizeof(int));
+    if (!ranges || !direct->part_start) return false;
+    int count = list_parts(direct, ranges, 0);
+    direct->parts = ls_schedule_take(schedule, (size_t)count * sizeof(*direct->parts));
+    if (!direct->parts) return false;
+    (void)list_parts(direct, ranges, count);
+    return true;
+}
+
+bool ls_direct_serves(const struct ls_reduction *reduction, int owner, size_t *offset, size_t *size) {
+    const struct ls_hosts *hosts = reduction->hosts;
+    const struct direct direct = {.reduction = reduction, .hosts = hosts};
+    struct block block = block_of(&direct, owner);
+    int host = hosts->host[reduction->rank];
+    if (hosts->host[owner] == host && owner != reduction->rank) return false;
+    if (hosts->host[owner] != host && ls_hosts_delegate(hosts, host, owner) != reduction->rank) return false;
+    *offset = block.offset;
+    *size = block.size;
+    return true;
+}
+
+/* ---- towards the owners ---- */
+
+static struct ls_values leaf_values(const struct direct *direct, int leaf, struct block block) {
+    return (struct ls_values){.at = ls_reduction_leaf(direct->reduction, leaf) + block.offset, .gate = -1};
+}
+
+/* This host's result of a part for a block, in the form in which other hosts receive it. One value is sent from where
+ * it lies: a leaf, or a part that hierarchical.c has folded before (folded). The sum of more leaves is made once in
+ * scratch. With compression one value goes through a fold as well, which only rounds it. */
+static struct ls_values partial(struct direct *direct, struct ls_subtree part, struct block block) {
+    bool one = part.high - part.low == 1 || direct->reduction->folded;
+    struct ls_values values;
+    if (one && !direct->reduction->compression) return leaf_values(direct, part.low, block);
+    int fold = ls_wire_fold(direct->schedule, direct->reduction, NULL, block.size, 0, &values);
+    for (int leaf = part.low; leaf < (one ? part.low + 1 : part.high); leaf++) {
+        struct ls_values own = leaf_values(direct, leaf, block);
+        ls_wire_source(direct->schedule, fold, one ? part : (struct ls_subtree){leaf, leaf + 1}, &own);
+    }
+    return values;
+}
+
+/* True if this rank exchanges with owner, a rank of another host. */
+static bool speaks_with(const struct direct *direct, int owner) {
+    const struct ls_hosts *hosts = direct->hosts;
+    if (hosts->host[owner] == direct->host) return false;
+    if (direct->one_step) return hosts->index[owner] == 0 && hosts->index[direct->rank] == 0;
+    return ls_hosts_delegate(hosts, direct->host, owner) == direct->rank;
+}
+
+/* Sends the host's partials to each owner that this rank exchanges with, the next rank first. Rank r begins with rank r
+ * + 1 and not with rank 0. So in no moment do all ranks send to one owner while the others idle. */
+static void contribute(struct direct *direct) {
+    for (int step = 1; step < direct->hosts->size; step++) {
+        int owner = (direct->rank + step) % direct->hosts->size;
+        if (!speaks_with(direct, owner)) continue;
+        struct block block = block_of(direct, owner);
+        for (int i = direct->part_start[direct->host]; i < direct->part_start[direct->host + 1]; i++) {
+            struct ls_values values = partial(direct, direct->parts[i], block);
+            (void)ls_wire_send(direct->schedule, owner, &values, block.size);
+        }
+    }
+}
+
+/* The same when every host owns the whole vector: each partial is made once and sent to all hosts. sent receives the
+ * sends: they must have gone before the result may overwrite their bytes. Returns their number. */
+static int contribute_to_all(struct direct *direct, int *sent) {
+    struct block block = block_of(direct, direct->rank);
+    int count = 0;
+    for (int i = direct->part_start[direct->host]; i < direct->part_start[direct->host + 1]; i++) {
+        if (direct->hosts->count == 1) break;
+        struct ls_values values = partial(direct, direct->parts[i], block);
+        for (int step = 1; step < direct->hosts->size; step++) {
+            int owner = (direct->rank + step) % direct->hosts->size;
+            if (speaks_with(direct, owner)) sent[count++] = ls_wire_send(direct->schedule, owner, &values, block.size);
+        }
+    }
+    return count;
+}
+
+/* ---- the owner's part ---- */
+
+static void add_source(struct direct *direct, struct ls_subtree covers, struct ls_values values) {
+    direct->sources[direct->source_count++] = (struct source){covers, values};
+}
+
+/* Adds an own part: rounded as the other hosts receive it, or leaf by leaf. */
+static void add_own_part(struct direct *direct, struct block block, struct ls_subtree part) {
+    if (direct->reduction->compression || direct->reduction->folded) {
+        add_source(direct, part, partial(direct, part, block));
+        return;
+    }
+    for (int leaf = part.low; leaf < part.high; leaf++)
+        add_source(direct, (struct ls_subtree){leaf, leaf + 1}, leaf_values(direct, leaf, block));
+}
+
+/* Lists the sources of the own block: the own parts, and the parts that the other hosts send. */
+static void list_sources(struct direct *direct, struct block block) {
+    const struct ls_hosts *hosts = direct->hosts;
+    for (int host = 0; host < hosts->count; host++)
+        for (int i = direct->part_start[host]; i < direct->part_start[host + 1]; i++) {
+            if (host == direct->host) {
+                add_own_part(direct, block, direct->parts[i]);
+                continue;
+            }
+            int peer =
+                direct->one_step ? hosts->members[hosts->start[host]] : ls_hosts_delegate(hosts, host, direct->rank);
+            add_source(direct, direct->parts[i],
+                       ls_wire_receive(direct->schedule, direct->reduction, peer, block.size,
+                                       i + 1 == direct->part_start[host + 1]));
+        }
+}
+
+static int by_leaf(const void *a, const void *b) {
+    return ((const struct source *)a)->covers.low - ((const struct source *)b)->covers.low;
+}
+
+/* Folds the own block into the first place for the result; sent receives the values for the other hosts. The fold reads
+ * its sources in leaf order. The sources were listed by host, and a host's leaves need not be neighbours, hence the
+ * sort. The fold goes as far as the slowest of its gates: it adds the first bytes of all hosts while their later bytes
+ * are under way. */
+static int finish_direct(struct direct *direct, struct block block, struct ls_values *sent) {
+    struct ls_schedule *schedule = direct->schedule;
+    const struct ls_reduction *reduction = direct->reduction;
+    size_t most = (size_t)reduction->first[reduction->size]; /* no more sources than leaves */
+    *sent = (struct ls_values){.gate = -1};
+    direct->sources = ls_schedule_take(schedule, most * sizeof(*direct->sources));
+    if (!direct->sources) return -1;
+    list_sources(direct, block);
+    qsort(direct->sources, (size_t)direct->source_count, sizeof(*direct->sources), by_leaf);
+    int fold = ls_wire_fold(schedule, reduction, ls_reduction_result(reduction) + block.offset, block.size,
+                            reduction->divide, sent);
+    for (int i = 0; i < direct->source_count; i++)
+        ls_wire_source(schedule, fold, direct->sources[i].covers, &direct->sources[i].values);
+    return fold;
+}
+
+/* The own block's result to all other hosts, theirs into place. The result of another owner may overwrite this host's
+ * leaves (a call in place) with no gate on their sends: the owner can only have added bytes that have left here. */
+static void exchange_results(struct direct *direct, struct block own, const struct ls_values *sent) {
+    struct ls_schedule *schedule = direct->schedule;
+    const struct ls_hosts *hosts = direct->hosts;
+    unsigned char *result = ls_reduction_result(direct->reduction);
+    for (int step = 1; step < hosts->count; step++) {
+        int host = (direct->host + step) % hosts->count;
+        (void)ls_wire_send(schedule, ls_hosts_delegate(hosts, host, direct->rank), sent, own.size);
+    }
+    for (int step = 1; step < hosts->size; step++) {
+        int owner = (direct->rank + step) % hosts->size, whole;
+        if (!speaks_with(direct, owner)) continue;
+        struct block block = block_of(direct, owner);
+        (void)ls_wire_receive_into(schedule, direct->reduction, owner, result + block.offset, block.size, &whole);
+        ls_reduction_spread(schedule, direct->reduction, block.offset, block.size, whole);
+    }
+}
+
+void ls_direct_schedule(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
+    struct direct direct;
+    if (!begin_direct(&direct, schedule, reduction)) return;
+    struct block own = block_of(&direct, direct.rank);
+    contribute(&direct);
+    struct ls_values sent;
+    int fold = finish_direct(&direct, own, &sent);
+    ls_reduction_spread(schedule, reduction, own.offset, own.size, fold);
+    exchange_results(&direct, own, &sent);
+}
+
+/* Here the result is no proof that the own bytes have left: this rank makes it from bytes of the others alone. So the
+ * fold is gated by every send of the leaves that it overwrites. The latency is one message, and the bytes are n - 1
+ * times the vector; tuner.c and the rules of ONE_STEP keep it for small ones. */
+void ls_direct_schedule_exchange(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
+    struct direct direct;
+    if (!begin_direct(&direct, schedule, reduction)) return;
+    direct.one_step = true;
+    if (direct.hosts->index[direct.rank]) return;
+    int parts = direct.part_start[direct.host + 1] - direct.part_start[direct.host];
+    int *sent = ls_schedule_take(schedule, (size_t)parts * (size_t)direct.hosts->count * sizeof(*sent));
+    if (!sent) return;
+    struct block all = block_of(&direct, direct.rank);
+    int sent_count = contribute_to_all(&direct, sent);
+    struct ls_values result;
+    int fold = finish_direct(&direct, all, &result);
+    for (int i = 0; i < sent_count; i++) ls_schedule_gate(schedule, fold, sent[i]);
+    ls_reduction_spread(schedule, reduction, 0, all.size, fold);
+}

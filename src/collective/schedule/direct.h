@@ -1,0 +1,16 @@
+/* Direct exchange between hosts. Without shared memory every rank is a host. */
+#pragma once
+#include "collective/schedule/reduction.h"
+
+/* Direct exchange of maximal subtrees in two steps: hosts send to the owner of each block, which finishes the tree, and
+ * the owner sends the result back. */
+void ls_direct_schedule(struct ls_schedule *schedule, const struct ls_reduction *reduction);
+/* The same in one step: every host owns the whole vector. */
+void ls_direct_schedule_exchange(struct ls_schedule *schedule, const struct ls_reduction *reduction);
+/* The maximal subtrees that a host's ranks make up, in leaf order; ranges is scratch for as many as there are ranks.
+ * Returns how many; writes at most capacity. */
+int ls_direct_host_parts(const struct ls_reduction *reduction, int host, struct ls_subtree *ranges,
+                         struct ls_subtree *parts, int capacity);
+/* True if, in direct exchange, this rank is the one of its host that reads and writes owner's block of the elements in
+ * the host's memory; gives the bytes of the block then. */
+bool ls_direct_serves(const struct ls_reduction *reduction, int owner, size_t *offset, size_t *size);

@@ -1,0 +1,115 @@
+/* Element loops for each type and op, compiled for several instruction sets: each element is rounded once and nothing
+ * is contracted, so that all give the same bits. Integers wrap around; MIN and MAX propagate NaN and keep the first of
+ * equals. The arithmetic runs in the calling thread's rounding and denormal mode. */
+#include "collective/schedule/reduce.h"
+
+#include <stdint.h>
+
+#include "base/clones.h"
+#include "collective/schedule/combine16.h"
+#include "collective/schedule/vectorize.h"
+
+/* x != x holds for NaN only. MIN and MAX of IEEE 754-2008 would drop a NaN; here it must survive, so that a worker
+ * whose gradient is lost does not look sound. Signed overflow is undefined in C, so integers are added without a sign.
+ */
+#define COMBINE(name, type, expression)                                                                                \
+    LS_CLONES static void name(void *out, const void *a, const void *b, size_t count) {                                \
+        type *o = out;                                                                                                 \
+        const type *x = a, *y = b;                                                                                     \
+        LS_VECTORIZE                                                                                                   \
+        for (size_t i = 0; i < count; i++) o[i] = expression;                                                          \
+    }
+#define COMBINE_TYPE(suffix, type, sum)                                                                                \
+    COMBINE(sum_##suffix, type, sum)                                                                                   \
+    COMBINE(min_##suffix, type, y[i] < x[i] || y[i] != y[i] ? y[i] : x[i])                                             \
+    COMBINE(max_##suffix, type, y[i] > x[i] || y[i] != y[i] ? y[i] : x[i])
+
+COMBINE_TYPE(float32, float, x[i] + y[i])
+COMBINE_TYPE(float64, double, x[i] + y[i])
+COMBINE_TYPE(int32, int32_t, (int32_t)((uint32_t)x[i] + (uint32_t)y[i]))
+COMBINE_TYPE(int64, int64_t, (int64_t)((uint64_t)x[i] + (uint64_t)y[i]))
+
+static ls_combine_fn *const combine_table[][3] = {
+    [LS_FLOAT32] = {sum_float32, min_float32, max_float32},
+    [LS_FLOAT64] = {sum_float64, min_float64, max_float64},
+    [LS_INT32] = {sum_int32, min_int32, max_int32},
+    [LS_INT64] = {sum_int64, min_int64, max_int64},
+};
+
+ls_combine_fn *ls_reduce_combine(ls_reduce_op op, ls_dtype dtype) {
+    if (dtype == LS_FLOAT16 || dtype == LS_BFLOAT16) return ls_combine16(op, dtype);
+    return combine_table[dtype][op == LS_MIN ? 1 : op == LS_MAX ? 2 : 0];
+}
+
+#define DIVIDE(suffix, type)                                                                                           \
+    LS_CLONES static void divide_##suffix(void *data, size_t count, int n) {                                           \
+        type *values = data, divisor = (type)n;                                                                        \
+        for (size_t i = 0; i < count; i++) values[i] = values[i] / divisor;                                            \
+    }
+DIVIDE(float32, float)
+DIVIDE(float64, double)
+DIVIDE(int32, int32_t)
+DIVIDE(int64, int64_t)
+
+void ls_reduce_divide(ls_dtype dtype, void *data, size_t count, int n) {
+    switch (dtype) {
+    case LS_FLOAT32:
+        divide_float32(data, count, n);
+        break;
+    case LS_FLOAT64:
+        divide_float64(data, count, n);
+        break;
+    case LS_INT32:
+        divide_int32(data, count, n);
+        break;
+    case LS_INT64:
+        divide_int64(data, count, n);
+        break;
+    default:
+        ls_combine16_divide(dtype, data, count, n);
+    }
+}
+
+/* ---- folding where the leaves lie ---- */
+
+/* The tree over two, three and four leaves; integers are added without a sign, and so wrap around. */
+#define TREE2(as)   ((as)a[i] + (as)b[i])
+#define TREE3(as)   (TREE2(as) + (as)c[i])
+#define TREE4(as)   (TREE2(as) + ((as)c[i] + (as)d[i]))
+#define WRITE2      a[i] = b[i]
+#define WRITE3      WRITE2 = c[i]
+#define WRITE4      WRITE3 = d[i]
+#define TAKE2(type) type *a = (type *)arrays[0] + at, *b = (type *)arrays[1] + at, divisor = (type)divide
+#define TAKE3(type) TAKE2(type), *c = (type *)arrays[2] + at
+#define TAKE4(type) TAKE3(type), *d = (type *)arrays[3] + at
+#define FOLD(suffix, n, type, as)                                                                                      \
+    LS_CLONES static void fold##n##_##suffix(void *const *arrays, size_t at, size_t count, int divide) {               \
+        TAKE##n(type);                                                                                                 \
+        if (divide) {                                                                                                  \
+            LS_VECTORIZE                                                                                               \
+            for (size_t i = 0; i < count; i++) WRITE##n = (type)TREE##n(as) / divisor;                                 \
+        } else {                                                                                                       \
+            LS_VECTORIZE                                                                                               \
+            for (size_t i = 0; i < count; i++) WRITE##n = (type)TREE##n(as);                                           \
+        }                                                                                                              \
+    }
+#define FOLDS(suffix, type, as) FOLD(suffix, 2, type, as) FOLD(suffix, 3, type, as) FOLD(suffix, 4, type, as)
+FOLDS(float32, float, float)
+FOLDS(float64, double, double)
+FOLDS(int32, int32_t, uint32_t)
+FOLDS(int64, int64_t, uint64_t)
+
+static ls_fold_all_fn *const fold_table[][3] = {
+    [LS_FLOAT32] = {fold2_float32, fold3_float32, fold4_float32},
+    [LS_FLOAT64] = {fold2_float64, fold3_float64, fold4_float64},
+    [LS_INT32] = {fold2_int32, fold3_int32, fold4_int32},
+    [LS_INT64] = {fold2_int64, fold3_int64, fold4_int64},
+};
+
+/* For two to four leaves one loop reads an element of all leaves, keeps the sums of inner nodes in registers and writes
+ * the result to all leaves, in place of a fold through scratch and n - 1 copies. The macros TREE2 to TREE4 spell out
+ * the shape of ls_tree_split, so the bits are those of fold.c. */
+ls_fold_all_fn *ls_reduce_fold_all(ls_reduce_op op, ls_dtype dtype, int n) {
+    bool is_sum = op == LS_SUM || op == LS_MEAN, is_wide = dtype != LS_FLOAT16 && dtype != LS_BFLOAT16;
+    return is_sum && is_wide && n >= 2 && n <= 4 ? fold_table[dtype][n - 2] : NULL;
+}

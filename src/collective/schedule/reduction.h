@@ -1,0 +1,44 @@
+/* One all-reduce as its schedules see it. */
+#pragma once
+#include "collective/schedule/hosts.h"
+#include "collective/schedule/schedule.h"
+
+/* The ways to run one; collective/algorithm.c has their table. The numbers go into frames. */
+enum ls_algorithm {
+    LS_ALGORITHM_AUTO, /* chosen for each call */
+    LS_ALGORITHM_SHARED,
+    LS_ALGORITHM_TWO_LEVEL,
+    LS_ALGORITHM_EXCHANGE,
+    LS_ALGORITHM_DIRECT,
+    LS_ALGORITHM_RING,
+    LS_ALGORITHM_HALVING,
+    LS_ALGORITHM_COUNT
+};
+
+struct ls_reduction {
+    int rank, size;
+    size_t element, count;      /* bytes an element, elements */
+    int divide;                 /* at the root, for MEAN; 0 if nothing is divided */
+    ls_compression compression; /* on links; of float32 only */
+    const int *first;           /* [size + 1]: worker w holds leaves [first[w], first[w + 1]) */
+    const void *const *inputs;
+    void *const *outputs;
+    const struct ls_hosts *hosts;
+    /* The leaves of a host whose ranks work on each other's memory; NULL if every rank works on its own. */
+    const void *const *leaves; /* [all leaves]: those of this rank's host, as mapped here */
+    bool folded;               /* each of the host's maximal subtrees lies folded where its first leaf would */
+    void *const *targets;      /* [target_count]: all outputs of this rank's host, the own ones first */
+    int target_count;
+};
+
+static inline const unsigned char *ls_reduction_leaf(const struct ls_reduction *reduction, int leaf) {
+    if (reduction->leaves) return reduction->leaves[leaf];
+    return reduction->inputs[leaf - reduction->first[reduction->rank]];
+}
+/* The first of the places for the result. */
+static inline unsigned char *ls_reduction_result(const struct ls_reduction *reduction) {
+    return reduction->targets ? reduction->targets[0] : reduction->outputs[0];
+}
+/* Copies bytes [offset, offset + size) of the first place to the other places, behind action gate. */
+void ls_reduction_spread(struct ls_schedule *schedule, const struct ls_reduction *reduction, size_t offset, size_t size,
+                         int gate);

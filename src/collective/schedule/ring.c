@@ -1,0 +1,117 @@
+/* The schedule of RING. The vector is cut into size blocks; n is size, and indices of blocks are modulo n.
+ *  - Reduce-scatter: in step s = 1 ... n - 1 rank r sends block r - s + 1 to rank r + 1, receives block r - s from rank
+ *    r - 1 and adds its own part to it. After n - 1 steps rank r holds the sum of block r + 1.
+ *  - All-gather: in n - 1 more steps the sums go round the ring, and each rank passes on the block that it has
+ *    received.
+ * Each rank sends 2 (n - 1) / n of the vector. With compression every partial sum is rounded before it is sent. The
+ * algorithm is that of Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations":
+ * no all-reduce of n ranks sends less from its busiest rank. TensorFlow has it as RingReducer behind
+ * CommunicationImplementation.RING. Block b is added as the chain b, b + 1, ..., b - 1 (mod n), left to right. Its bits
+ * therefore depend on the number of workers and on the borders of the blocks, and the rounding error grows with n. AUTO
+ * stays in the order of the tree and leaves RING to those who ask for it. */
+#include "collective/schedule/ring.h"
+
+#include "collective/schedule/blocks.h"
+#include "collective/schedule/wire.h"
+
+struct block {
+    size_t offset, size; /* bytes */
+};
+
+static struct block block_at(const struct ls_reduction *reduction, int index) {
+    int n = reduction->size, wrapped = (index % n + n) % n;
+    return (struct block){ls_block_start(reduction->count, n, wrapped) * reduction->element,
+                          ls_block_count(reduction->count, n, wrapped) * reduction->element};
+}
+
+static unsigned char *result(const struct ls_reduction *reduction, struct block block) {
+    return (unsigned char *)reduction->outputs[0] + block.offset;
+}
+
+static int next_rank(const struct ls_reduction *reduction) {
+    return (reduction->rank + 1) % reduction->size;
+}
+
+static int previous_rank(const struct ls_reduction *reduction) {
+    return (reduction->rank + reduction->size - 1) % reduction->size;
+}
+
+static int local_leaves(const struct ls_reduction *reduction) {
+    return reduction->first[reduction->rank + 1] - reduction->first[reduction->rank];
+}
+
+/* The sum of the local leaves of a block. If it is only sent, it has the form in which the next rank receives it. The
+ * folds of this schedule run over the local leaves alone: algorithm.c has reset it with their number. A worker of one
+ * leaf sends from its input, without a copy. */
+static struct ls_values own_part(struct ls_schedule *schedule, const struct ls_reduction *reduction, struct block block,
+                                 bool sent) {
+    bool narrow = sent && reduction->compression;
+    struct ls_values values = {(const unsigned char *)reduction->inputs[0] + block.offset, false, -1};
+    if (local_leaves(reduction) == 1 && !narrow) return values;
+    int fold;
+    if (narrow) {
+        fold = ls_wire_fold(schedule, reduction, NULL, block.size, 0, &values);
+    } else {
+        struct ls_action action = {.kind = LS_ACTION_FOLD, .to = result(reduction, block), .size = block.size};
+        fold = ls_schedule_add(schedule, action);
+        values = (struct ls_values){action.to, false, fold};
+    }
+    for (int i = 0; i < local_leaves(reduction); i++)
+        ls_schedule_source(schedule, fold, (struct ls_subtree){i, i + 1},
+                           (const unsigned char *)reduction->inputs[i] + block.offset);
+    return values;
+}
+
+/* Adds the own part to the block that the previous rank sends; returns the values that are sent on. The sum of the
+ * previous ranks is the left operand and the own part the right one, with compression as well as without. A gate on
+ * own.gate keeps the addition behind the fold of the local leaves. The MEAN is divided by the last rank of the chain
+ * only, once for each block. */
+static struct ls_values add_ring(struct ls_schedule *schedule, const struct ls_reduction *reduction, struct block block,
+                                 bool last) {
+    int divide = last ? reduction->divide : 0, peer = previous_rank(reduction);
+    struct ls_values own = own_part(schedule, reduction, block, false), sum;
+    if (!reduction->compression) {
+        struct ls_action action = {.kind = LS_ACTION_RECEIVE_ADD,
+                                   .peer = peer,
+                                   .to = result(reduction, block),
+                                   .from = own.at,
+                                   .size = block.size,
+                                   .divide = divide};
+        sum = (struct ls_values){action.to, false, ls_schedule_add(schedule, action)};
+        ls_schedule_gate(schedule, sum.gate, own.gate);
+        return sum;
+    }
+    struct ls_values partial = ls_wire_receive(schedule, reduction, peer, block.size, false);
+    int fold = ls_wire_fold(schedule, reduction, last ? result(reduction, block) : NULL, block.size, divide, &sum);
+    ls_wire_source(schedule, fold, (struct ls_subtree){0, 1}, &partial);
+    ls_wire_source(schedule, fold, (struct ls_subtree){1, 2}, &own);
+    return sum;
+}
+
+/* The reduce-scatter; returns the sum of the last block. Each send is gated by the values that it sends, byte by byte.
+ * So rank r passes on the head of a block while its tail is still coming, and the n - 1 steps overlap. */
+static struct ls_values reduce_scatter(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
+    int n = reduction->size;
+    struct block block = block_at(reduction, reduction->rank);
+    struct ls_values values = own_part(schedule, reduction, block, true);
+    for (int step = 1; step < n; step++) {
+        (void)ls_wire_send(schedule, next_rank(reduction), &values, block.size);
+        block = block_at(reduction, reduction->rank - step);
+        values = add_ring(schedule, reduction, block, step == n - 1);
+    }
+    return values;
+}
+
+void ls_ring_schedule(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
+    if (schedule->leaves < 2) schedule->leaves = 2; /* folds pairs too */
+    struct ls_values values = reduce_scatter(schedule, reduction);
+    struct block block = block_at(reduction, reduction->rank + 1);
+    ls_reduction_spread(schedule, reduction, block.offset, block.size, values.gate);
+    for (int step = 0, whole; step < reduction->size - 1; step++) {
+        (void)ls_wire_send(schedule, next_rank(reduction), &values, block.size);
+        block = block_at(reduction, reduction->rank - step);
+        values = ls_wire_receive_into(schedule, reduction, previous_rank(reduction), result(reduction, block),
+                                      block.size, &whole);
+        ls_reduction_spread(schedule, reduction, block.offset, block.size, whole);
+    }
+}

@@ -1,0 +1,58 @@
+/* Rows of targets in memory: labels or numbers, and weights beside them. */
+#include "data/targets.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/shape.h"
+#include "base/memory.h"
+#include "base/status.h"
+
+int64_t ls_target_width(const struct ls_target_kind *kind) {
+    return kind->numbers ? ls_shape_count(&kind->shape) : 1;
+}
+
+ls_status ls_targets_new(const struct ls_target_kind *kind, int64_t rows, struct ls_targets *targets) {
+    size_t count = (size_t)rows, width = (size_t)ls_target_width(kind);
+    struct ls_targets made = {0};
+    if (kind->numbers)
+        made.numbers = ls_alloc_array(count, width * sizeof(float));
+    else
+        made.labels = ls_alloc_array(count, sizeof(*made.labels));
+    if (kind->weighted) made.weights = ls_alloc_array(count, sizeof(*made.weights));
+    *targets = made;
+    if ((made.numbers || made.labels) && (made.weights || !kind->weighted)) return LS_OK;
+    ls_targets_free(targets);
+    return ls_fail_memory("targets", count * width * sizeof(float));
+}
+
+void ls_targets_free(struct ls_targets *targets) {
+    ls_free(targets->labels);
+    ls_free(targets->numbers);
+    ls_free(targets->weights);
+    *targets = (struct ls_targets){0};
+}
+
+struct ls_targets ls_targets_at(const struct ls_targets *targets, const struct ls_target_kind *kind, int64_t row) {
+    return (struct ls_targets){
+        .labels = targets->labels ? targets->labels + row : NULL,
+        .numbers = targets->numbers ? targets->numbers + row * ls_target_width(kind) : NULL,
+        .weights = targets->weights ? targets->weights + row : NULL,
+    };
+}
+
+void ls_targets_copy(const struct ls_target_kind *kind, const struct ls_targets *from, int64_t rows,
+                     const struct ls_targets *to) {
+    size_t count = (size_t)rows;
+    if (kind->numbers)
+        memcpy(to->numbers, from->numbers, count * (size_t)ls_target_width(kind) * sizeof(float));
+    else
+        memcpy(to->labels, from->labels, count * sizeof(*to->labels));
+    if (kind->weighted) memcpy(to->weights, from->weights, count * sizeof(*to->weights));
+}
+
+void ls_target_text(const struct ls_target_kind *kind, char *text, size_t size) {
+    char shape[128];
+    ls_shape_text(&kind->shape, shape, sizeof(shape));
+    (void)snprintf(text, size, "%s%s", kind->numbers ? "numbers " : "classes", kind->numbers ? shape : "");
+}

@@ -1,0 +1,15 @@
+/* Checks of the ops of layers. */
+#pragma once
+#include "device/op.h"
+#include "device/op_private.h"
+
+/* The number of values that a run of the op, with all its parts, adds over all replicas. 0 means none. */
+size_t ls_op_layers_exchanged(const struct ls_op *op);
+/* Positions of a window along an axis (0: height, 1: width) of so many elements; 0 where it does not fit. */
+int64_t ls_op_layers_positions(const struct ls_window *window, int axis, int64_t size);
+ls_status ls_op_layers_check_convolution(const struct ls_op *op);
+ls_status ls_op_layers_check_pool(const struct ls_op *op);
+ls_status ls_op_layers_check_pad(const struct ls_op *op);
+ls_status ls_op_layers_check_batch_norm(const struct ls_op *op);
+ls_status ls_op_layers_check_elements(const struct ls_op *op); /* y of x's shape */
+ls_status ls_op_layers_check_columns(const struct ls_op *op);

@@ -1,0 +1,57 @@
+/* Sends are marked by the number of their range. Ops see the returned ranges after settle. */
+#include "gradients/host_staging.h"
+
+#include <stdio.h>
+
+#include "runtime/wait_for_device.h"
+
+static bool is_direct(const struct ls_host_staging *route) {
+    return route->host == route->gradients;
+}
+
+/* Range numbers share marks. A wait for the earlier range of a shared mark lasts until the later one is there. */
+static int mark_of_host_staging(size_t number) {
+    return (int)(number % LS_DEVICE_MARKS);
+}
+
+static size_t bytes_of_host_staging(const struct ls_bucket *range) {
+    return (range->end - range->begin) * sizeof(float);
+}
+
+/* The copy runs beside the ops that are queued later. The host learns by the mark when it is done, and asks from the
+ * communicator's thread, so the thread that computes goes on queueing. */
+ls_status ls_host_staging_send(const struct ls_host_staging *route, size_t number, const struct ls_bucket *range) {
+    if (is_direct(route)) return LS_OK;
+    return route->device->ops->queue->send(route->device, mark_of_host_staging(number), route->host + range->begin,
+                                           route->gradients + range->begin, bytes_of_host_staging(range));
+}
+
+struct sending {
+    const struct ls_host_staging *route;
+    int mark;
+};
+
+static ls_status ask_host_staging(void *context, bool *done) {
+    const struct sending *sending = context;
+    struct ls_device *device = sending->route->device;
+    return device->ops->queue->sent(device, sending->mark, done);
+}
+
+ls_status ls_host_staging_arrive(const struct ls_host_staging *route, size_t number, const struct ls_runtime *runtime) {
+    if (is_direct(route)) return LS_OK;
+    struct sending sending = {route, mark_of_host_staging(number)};
+    struct ls_wait_for_device await = {.ask = ask_host_staging, .context = &sending};
+    (void)snprintf(await.what, sizeof(await.what), "%s to compute and copy gradient bucket %zu", route->device->name,
+                   number);
+    return ls_wait_for_device(runtime, &await);
+}
+
+ls_status ls_host_staging_return(const struct ls_host_staging *route, const struct ls_bucket *range) {
+    if (is_direct(route)) return LS_OK;
+    return route->device->ops->queue->receive(route->device, route->gradients + range->begin,
+                                              route->host + range->begin, bytes_of_host_staging(range));
+}
+
+ls_status ls_host_staging_settle(const struct ls_host_staging *route) {
+    return is_direct(route) ? LS_OK : route->device->ops->queue->settle(route->device);
+}

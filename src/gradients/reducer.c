@@ -1,0 +1,312 @@
+/* The communicator thread and its hand-over with the replica threads: counters and gates, no locks. The group is used
+ * by the communicator until caught_up opens, then by the last replica to wait until completed opens. */
+#include "gradients/reducer.h"
+
+#include <string.h>
+
+#include "base/gate.h"
+#include "base/memory.h"
+#include "base/point.h"
+#include "base/thread.h"
+#include "collective/all_reduce.h"
+#include "strategy/reduce.h"
+#include "strategy/strategy.h"
+
+struct progress {
+    size_t next;                   /* the first bucket that this replica has not given yet */
+    uint32_t caught_up, completed; /* the gates' values when the step began */
+    int64_t step;                  /* for the timeline */
+};
+struct ls_reducer {
+    ls_strategy *strategy;
+    struct ls_host_staging routes[LS_MAX_LOCAL_DEVICES];
+    struct ls_nccl *nccl;       /* borrowed; NULL if the host adds */
+    struct ls_intra_node *node; /* borrowed; NULL if the host takes every replica's gradients */
+    struct {
+        float *arrays[LS_MAX_LOCAL_DEVICES];
+        int count;
+        const int *first; /* as of ls_leaves */
+    } host;               /* what it adds */
+    const struct ls_bucket *buckets;
+    size_t count, compressible;
+    ls_compression compression; /* NONE where nothing would be compressed */
+    _Atomic int *arrived;       /* [count] local replicas that have given the bucket */
+    struct progress *progress;  /* [local replicas], each its own thread's */
+    _Atomic int waiting;        /* local replicas that have come to the wait */
+    struct ls_gate work;        /* opened when a bucket is complete, or at the end */
+    struct ls_gate caught_up; /* opened when the communicator has done its part of the step: all buckets but the last */
+    struct ls_gate completed; /* opened when the step is complete */
+    _Atomic bool stopping;
+    _Atomic int failure; /* the status of a replica that could not give its gradients */
+    ls_status status;    /* of the present step's buckets so far */
+    char error[LS_ERROR_SIZE];
+    pthread_t thread;
+    bool started;
+};
+
+static bool is_given(struct ls_reducer *reducer, size_t bucket) {
+    return bucket < reducer->count && atomic_load(&reducer->arrived[bucket]) == reducer->strategy->local_count;
+}
+
+/* The gate's value is read before the test. A bucket that becomes complete after the test opens the gate to another
+ * value, and the wait returns at once: no bucket is missed. */
+static bool wait_for_bucket(struct ls_reducer *reducer, size_t bucket) {
+    for (;;) {
+        uint32_t seen = ls_gate_value(&reducer->work);
+        if (is_given(reducer, bucket)) return true;
+        if (atomic_load(&reducer->stopping)) return false;
+        ls_gate_wait(&reducer->work, seen, 0);
+    }
+}
+
+/* SUM in place, with compression between workers. It is a SUM and no MEAN: the loss of each replica was divided by the
+ * rows of all replicas, as tf.nn.compute_average_loss does, so replicas with fewer rows have less weight. */
+static ls_status reduce_range(struct ls_reducer *reducer, ls_compression compression, size_t begin, size_t end) {
+    void *arrays[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < reducer->host.count; i++) arrays[i] = reducer->host.arrays[i] + begin;
+    const struct ls_all_reduce call = {
+        .name = "gradients",
+        .communication = ls_reduce_communication(reducer->strategy),
+        .op = LS_SUM,
+        .dtype = LS_FLOAT32,
+        .count = end - begin,
+        .leaves = {reducer->host.first},
+        .compression = compression,
+        .inputs = (const void *const *)arrays,
+        .outputs = arrays,
+    };
+    return ls_group_all_reduce(reducer->strategy->runtime->group, &call);
+}
+
+/* Numbers at the blob's end are never rounded: they hold counts. */
+static ls_status reduce_parts(struct ls_reducer *reducer, size_t bucket) {
+    const struct ls_bucket *range = &reducer->buckets[bucket];
+    if (!reducer->compression) return reduce_range(reducer, LS_COMPRESS_NONE, range->begin, range->end);
+    size_t end = range->end < reducer->compressible ? range->end : reducer->compressible;
+    if (end < range->begin) end = range->begin;
+    ls_status status = LS_OK;
+    if (range->begin < end) status = reduce_range(reducer, reducer->compression, range->begin, end);
+    return status || end == range->end ? status : reduce_range(reducer, LS_COMPRESS_NONE, end, range->end);
+}
+
+/* From the devices, and back to them. */
+static ls_status reduce_on_host(struct ls_reducer *reducer, size_t bucket) {
+    const struct ls_runtime *runtime = reducer->strategy->runtime;
+    int count = reducer->strategy->local_count;
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < count; i++) status = ls_host_staging_arrive(&reducer->routes[i], bucket, runtime);
+    if (!status) status = reduce_parts(reducer, bucket);
+    for (int i = 0; !status && i < count; i++)
+        status = ls_host_staging_return(&reducer->routes[i], &reducer->buckets[bucket]);
+    return status;
+}
+
+/* While the host adds with other workers, the next bucket is added in the node and copied. Further buckets wait: a
+ * returning bucket would wait for all ops that the devices still compute. */
+static ls_status reduce_in_node(struct ls_reducer *reducer, size_t bucket) {
+    struct ls_intra_node *node = reducer->node;
+    ls_status status = ls_intra_node_begin(node, bucket);
+    if (status || reducer->strategy->runtime->size == 1) return status;
+    status = ls_intra_node_arrive(node, bucket);
+    if (!status && is_given(reducer, bucket + 1)) status = ls_intra_node_begin(node, bucket + 1);
+    if (!status) status = reduce_parts(reducer, bucket);
+    return status ? status : ls_intra_node_return(node, bucket);
+}
+
+/* Begins it. */
+static ls_status reduce_on_devices(struct ls_reducer *reducer, size_t bucket) {
+    const struct ls_bucket *range = &reducer->buckets[bucket];
+    void *arrays[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < reducer->strategy->local_count; i++) arrays[i] = reducer->routes[i].gradients + range->begin;
+    return ls_nccl_add(reducer->nccl, bucket, arrays, range->end - range->begin);
+}
+
+static ls_status reduce_reducer(struct ls_reducer *reducer, size_t bucket) {
+    if (reducer->nccl) return reduce_on_devices(reducer, bucket);
+    return reducer->node ? reduce_in_node(reducer, bucket) : reduce_on_host(reducer, bucket);
+}
+
+/* track is the calling thread's. */
+static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket, struct ls_track *track) {
+    size_t count = reducer->buckets[bucket].end - reducer->buckets[bucket].begin;
+    int64_t begun = ls_track_begin(track);
+    ls_reached("bucket");
+    ls_status status = reduce_reducer(reducer, bucket);
+    ls_track_end(track, begun, "all-reduce",
+                 (struct ls_span_facts){reducer->progress[0].step, bucket, count * sizeof(float)});
+    return status;
+}
+
+static void note_reducer(struct ls_reducer *reducer, ls_status status) {
+    reducer->status = status;
+    if (status) (void)memcpy(reducer->error, ls_error(), strlen(ls_error()) + 1);
+}
+
+bool ls_reducer_has_failed(const struct ls_reducer *reducer) {
+    return reducer->status || atomic_load(&reducer->failure);
+}
+
+static void reduce_and_note(struct ls_reducer *reducer, size_t bucket, struct ls_track *track) {
+    if (!ls_reducer_has_failed(reducer)) note_reducer(reducer, reduce_bucket(reducer, bucket, track));
+}
+
+/* The communicator's part of a step. Every bucket is waited for even after a failure, so that all replicas are through
+ * before the next step. Buckets go in the order of their numbers, whichever is complete first: a collective needs the
+ * same order on all workers. The last bucket is left to the replica that comes last. That thread has nothing else to
+ * do, and one hand-over between threads is saved where the step waits for it. */
+static bool reduce_step(struct ls_reducer *reducer) {
+    for (size_t bucket = 0; bucket + 1 < reducer->count; bucket++) {
+        if (!wait_for_bucket(reducer, bucket)) return false;
+        reduce_and_note(reducer, bucket, reducer->strategy->communicator_track);
+        atomic_store(&reducer->arrived[bucket], 0);
+    }
+    ls_gate_open(&reducer->caught_up);
+    return true;
+}
+
+static void *communicator_thread(void *argument) {
+    while (reduce_step(argument)) continue;
+    return NULL;
+}
+
+static void list_arrays(struct ls_reducer *reducer, const struct ls_reducer_config *config) {
+    const ls_strategy *strategy = reducer->strategy;
+    reducer->host.count = config->node ? ls_intra_node_sums(strategy) : strategy->local_count;
+    reducer->host.first = config->node ? ls_intra_node_first(config->node) : strategy->first;
+    for (int i = 0; i < reducer->host.count; i++)
+        reducer->host.arrays[i] = config->node ? config->sums[i] : config->routes[i].host;
+}
+
+ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *config, struct ls_reducer **reducer) {
+    size_t count = config->count;
+    struct ls_reducer *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a reducer", sizeof(*made));
+    made->strategy = strategy;
+    made->buckets = config->buckets;
+    made->count = count;
+    made->compressible = config->compressible;
+    made->nccl = config->nccl;
+    made->node = config->node;
+    if (!made->nccl && ls_group_all_reduce_compresses(strategy->runtime->group, ls_reduce_communication(strategy)))
+        made->compression = strategy->options.compression;
+    memcpy(made->routes, config->routes, (size_t)strategy->local_count * sizeof(*config->routes));
+    list_arrays(made, config);
+    made->arrived = ls_alloc_array(count, sizeof(*made->arrived));
+    made->progress = ls_alloc_array((size_t)strategy->local_count, sizeof(*made->progress));
+    ls_status status = LS_OK;
+    if (!made->arrived || !made->progress) status = ls_fail_memory("a reducer", count * sizeof(*made->arrived));
+    if (!status && count > 1) {
+        status = ls_thread_start(&made->thread, "ls-communicator", communicator_thread, made);
+        made->started = !status;
+    }
+    if (status)
+        ls_reducer_free(made);
+    else
+        *reducer = made;
+    return status;
+}
+
+void ls_reducer_free(struct ls_reducer *reducer) {
+    if (!reducer) return;
+    atomic_store(&reducer->stopping, true);
+    ls_gate_open(&reducer->work);
+    if (reducer->started) (void)pthread_join(reducer->thread, NULL);
+    ls_free(reducer->progress);
+    ls_free((void *)reducer->arrived);
+    ls_free(reducer);
+}
+
+void ls_reducer_begin(struct ls_reducer *reducer, int local, int64_t step) {
+    reducer->progress[local] =
+        (struct progress){0, ls_gate_value(&reducer->caught_up), ls_gate_value(&reducer->completed), step};
+}
+
+/* The replica's part of the bucket is queued on its device. */
+static ls_status give(struct ls_reducer *reducer, int local, size_t bucket) {
+    if (reducer->nccl) return ls_nccl_give(reducer->nccl, local, bucket);
+    if (reducer->node) return ls_intra_node_give(reducer->node, local, bucket);
+    return ls_host_staging_send(&reducer->routes[local], bucket, &reducer->buckets[bucket]);
+}
+
+/* giving is false in an aborted step: buckets are then counted but not reduced. The replica's gradients are final from
+ * offset on, so every bucket that begins there or behind is ready. arrived counts the local replicas; the addition that
+ * completes a bucket also publishes the gradients to the communicator. The gate is opened once for all buckets of a
+ * call. */
+static ls_status move_on(struct ls_reducer *reducer, int local, size_t offset, bool giving) {
+    struct progress *progress = &reducer->progress[local];
+    ls_status status = LS_OK;
+    bool complete = false;
+    while (progress->next < reducer->count && reducer->buckets[progress->next].begin >= offset) {
+        if (giving) status = give(reducer, local, progress->next);
+        if (status) break;
+        if (atomic_fetch_add(&reducer->arrived[progress->next++], 1) + 1 == reducer->strategy->local_count)
+            complete = true;
+    }
+    if (complete) ls_gate_open(&reducer->work);
+    return status;
+}
+
+ls_status ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset) {
+    return move_on(reducer, local, offset, true);
+}
+
+/* All calls of NCCL are done, or never will be. */
+static void finish_on_devices(struct ls_reducer *reducer) {
+    if (reducer->node) ls_intra_node_end_step(reducer->node);
+    if (!reducer->nccl) return;
+    if (!ls_reducer_has_failed(reducer)) note_reducer(reducer, ls_nccl_finish(reducer->nccl));
+    if (ls_reducer_has_failed(reducer)) ls_nccl_abort(reducer->nccl);
+}
+
+/* Reduces the last bucket and ends the step for all. The last replica to come calls it. The counters are set back
+ * before the gate opens, so that a replica may begin the next step right behind it. status and error were written by
+ * the communicator before caught_up, and are read by the replicas behind completed. */
+static void complete_step(struct ls_reducer *reducer, const struct progress *progress, struct ls_track *track) {
+    if (reducer->count > 1) ls_gate_wait(&reducer->caught_up, progress->caught_up, reducer->strategy->spins);
+    reduce_and_note(reducer, reducer->count - 1, track);
+    finish_on_devices(reducer);
+    ls_reached("sums");
+    atomic_store(&reducer->arrived[reducer->count - 1], 0);
+    atomic_store(&reducer->waiting, 0);
+    ls_gate_open(&reducer->completed);
+}
+
+/* Another replica has failed. */
+static ls_status given_up(const struct ls_reducer *reducer) {
+    const struct ls_runtime *runtime = reducer->strategy->runtime;
+    if (runtime->size > 1) return ls_abort_status(runtime->abort);
+    return ls_fail(LS_ABORTED, "the step is given up: another replica failed");
+}
+
+static ls_status settle_reducer(const struct ls_reducer *reducer, int local) {
+    if (reducer->nccl) return ls_nccl_settle(reducer->nccl, local);
+    return reducer->node ? ls_intra_node_settle(reducer->node, local) : ls_host_staging_settle(&reducer->routes[local]);
+}
+
+ls_status ls_reducer_wait(struct ls_reducer *reducer, int local) {
+    const struct progress *progress = &reducer->progress[local];
+    struct ls_track *track = reducer->strategy->replicas[local].track;
+    int64_t begun = ls_track_begin(track);
+    if (atomic_fetch_add(&reducer->waiting, 1) + 1 == reducer->strategy->local_count)
+        complete_step(reducer, progress, track);
+    else
+        ls_gate_wait(&reducer->completed, progress->completed, reducer->strategy->spins);
+    ls_track_end(track, begun, "wait for buckets", (struct ls_span_facts){.step = progress->step});
+    if (atomic_load(&reducer->failure)) return given_up(reducer);
+    if (reducer->status) return ls_fail(reducer->status, "%s", reducer->error);
+    return settle_reducer(reducer, local);
+}
+
+/* The first replica to fail gives the cause to the other workers, which wait in a collective. It then counts itself to
+ * every bucket that it has not given: the communicator and the other replicas would wait for ever otherwise. */
+ls_status ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status) {
+    int none = LS_OK;
+    char error[LS_ERROR_SIZE];
+    (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    const struct ls_runtime *runtime = reducer->strategy->runtime;
+    if (atomic_compare_exchange_strong(&reducer->failure, &none, (int)status) && runtime->size > 1)
+        ls_runtime_give_up(runtime, status, error); /* other workers wait for this one */
+    (void)move_on(reducer, local, 0, false);
+    (void)ls_reducer_wait(reducer, local);
+    return ls_fail(status, "%s", error);
+}

@@ -1,0 +1,35 @@
+/* The communicator thread. It all-reduces gradient buckets between workers, or between GPUs, while backward goes on.
+ * Replica threads tell how far their gradients are ready. The thread reduces a bucket when it is ready on all local
+ * replicas. A step is complete when every bucket is. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "gradients/bucket.h"
+#include "gradients/nccl.h"
+#include "gradients/intra_node.h"
+#include "gradients/host_staging.h"
+
+struct ls_reducer;
+struct ls_reducer_config {
+    const struct ls_host_staging *routes; /* [local replicas] the blobs; copied */
+    struct ls_nccl *nccl;                 /* adds in the blobs; NULL if the host adds */
+    struct ls_intra_node *node;           /* adds before the host does; NULL if the host takes every replica's */
+    float *const *sums;                   /* [the node's] */
+    const struct ls_bucket *buckets;      /* as of ls_buckets_cut */
+    size_t count;
+    size_t compressible; /* elements of the blob that may be rounded; statistics and extras come after them and never
+                            are */
+};
+/* Borrows strategy and all that config points to. */
+ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *config, struct ls_reducer **reducer);
+void ls_reducer_free(struct ls_reducer *reducer);
+/* Replica threads call these in each step in this order: begin (step names it in the timeline), ready with falling
+ * offsets down to 0, wait. A call of fail replaces the rest of them. */
+void ls_reducer_begin(struct ls_reducer *reducer, int local, int64_t step);
+ls_status ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset);
+/* Waits until every bucket is complete for ops that are queued from now on. */
+ls_status ls_reducer_wait(struct ls_reducer *reducer, int local);
+/* Gives up the step on all replicas with this thread's error; returns status. */
+ls_status ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status);
+/* True if a replica gave a step up; no step follows it. Callable when no step is under way. */
+bool ls_reducer_has_failed(const struct ls_reducer *reducer);

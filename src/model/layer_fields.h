@@ -1,0 +1,22 @@
+/* Which fields of a layer are for which kinds. */
+#pragma once
+#include "model/layer.h"
+
+struct ls_layer_field {
+    const char *name;
+    const char *word; /* in descriptions; NULL if another word or the shapes tell the field */
+    size_t offset, size;
+    enum { LS_FIELD_INT, LS_FIELD_BOOL, LS_FIELD_FLOAT } type;
+};
+extern const struct ls_layer_field ls_layer_fields[]; /* ends with a row without name */
+/* For takes: the fields of a layer that has a kernel. */
+#define LS_LAYER_KERNEL_FIELDS                                                                                         \
+    .units = 1, .activation = LS_RELU, .kernel_initializer = LS_ONES, .no_bias = true, .negative_slope = 1,            \
+    .kernel_l1 = 1, .kernel_l2 = 1
+
+/* Of a field that has a word. */
+double ls_layer_fields_value(const struct ls_layer_field *field, const ls_layer *layer);
+/* For check. INVALID_ARGUMENT naming a field that is set and says nothing to this kind of layer (layer_fields.c). */
+ls_status ls_layer_fields_check(const struct ls_node *node, size_t position);
+/* The same of units, initializer and activation of who has a kernel. least: the fewest units. */
+ls_status ls_layer_fields_check_kernel(const struct ls_node *node, size_t position, const char *units, int least);

@@ -1,0 +1,372 @@
+/* Building a plan: every node appends its ops, forward in order, then the loss, then backward against it. Tensors are
+ * numbers of buffers here; where they lie is decided when all ops are known. A value that several nodes take has its
+ * gradient from all of them: the first one's, to which those of the others are added.
+ *
+ * With mixed precision values and their gradients are of 16 bits: the features are converted at the beginning, and with
+ * them all variables at once, as kernels; the last layer's outputs before the loss, and its gradient after it. */
+#include "model/plan_builder.h"
+
+#include <string.h>
+
+#include "base/option_names.h"
+#include "base/shape.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "model/plan.h"
+#include "model/network.h"
+
+/* Of one value: what a node gives, or the network's features. */
+struct value {
+    struct ls_tensor forward, gradient;
+    struct ls_tensor again; /* made once more in backward, where forward's was not kept */
+    struct ls_tensor kept;  /* what the node that gives it leaves to its backward */
+    bool trainable;         /* something up to here has variables: its gradient is needed */
+};
+
+struct ls_plan_builder {
+    const struct ls_plan_config *config;
+    struct ls_plan *plan;
+    struct value *values;     /* [layers + 1]: 0 is the features, node + 1 the others */
+    ls_dtype type;            /* of values */
+    struct ls_tensor kernels; /* the trainable variables, as type */
+    const char *of;           /* the layer that appends at present */
+    bool too_large;
+};
+
+static const struct ls_node *node_at(const struct ls_plan_builder *builder, size_t index) {
+    return ls_network_node(builder->config->network, index);
+}
+
+static struct value *value_of(const struct ls_plan_builder *builder, int node) {
+    return &builder->values[node + 1];
+}
+
+static ls_shape with_rows(int64_t rows, const ls_shape *shape) {
+    ls_shape result = {.rank = shape->rank + 1, .dims = {rows}};
+    memcpy(result.dims + 1, shape->dims, (size_t)shape->rank * sizeof(shape->dims[0]));
+    return result;
+}
+
+/* The same elements under another shape. */
+static struct ls_tensor reshape(struct ls_tensor tensor, const ls_shape *shape) {
+    tensor.shape = *shape;
+    return tensor;
+}
+
+/* ---- for layers ---- */
+
+const struct ls_plan_config *ls_plan_builder_config(const struct ls_plan_builder *builder) {
+    return builder->config;
+}
+
+static bool grow_buffers(struct ls_plan *plan) {
+    if (plan->buffer_count < plan->buffer_capacity) return true;
+    size_t capacity = plan->buffer_capacity ? 2 * plan->buffer_capacity : 64;
+    struct ls_plan_buffer *grown = ls_alloc_array(capacity, sizeof(*grown));
+    if (!grown) return false;
+    if (plan->buffer_count) memcpy(grown, plan->buffers, plan->buffer_count * sizeof(*grown));
+    ls_free(plan->buffers);
+    plan->buffers = grown;
+    plan->buffer_capacity = capacity;
+    return true;
+}
+
+struct ls_tensor ls_plan_builder_tensor(struct ls_plan_builder *builder, ls_dtype dtype, const ls_shape *shape) {
+    struct ls_plan *plan = builder->plan;
+    int64_t count = ls_shape_count(shape);
+    if (count < 1 || (uint64_t)count > LS_ARENA_LIMIT || !grow_buffers(plan)) {
+        builder->too_large = true;
+        return (struct ls_tensor){NULL, dtype, *shape, 0};
+    }
+    size_t step = LS_ARENA_STEP * sizeof(float) / ls_dtype_size(dtype);
+    size_t size = ((size_t)count + step - 1) / step * LS_ARENA_STEP;
+    plan->buffers[plan->buffer_count++] = (struct ls_plan_buffer){.size = size};
+    return (struct ls_tensor){NULL, dtype, *shape, (int)plan->buffer_count};
+}
+
+/* A value, or its gradient. */
+static struct ls_tensor new_values(struct ls_plan_builder *builder, const ls_shape *shape) {
+    return ls_plan_builder_tensor(builder, builder->type, shape);
+}
+
+struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const struct ls_node *node) {
+    return &value_of(builder, (int)node->index)->kept;
+}
+
+static struct ls_tensor variable_in(const struct ls_plan_builder *builder, float *blob, int index) {
+    const struct ls_network_variable *variable = ls_network_variable(builder->config->network, index);
+    return (struct ls_tensor){blob ? blob + variable->offset : NULL, LS_FLOAT32, variable->shape, 0};
+}
+
+struct ls_tensor ls_plan_builder_parameter(const struct ls_plan_builder *builder, const struct ls_node *node,
+                                           int index) {
+    return variable_in(builder, builder->config->parameters, node->first_variable + index);
+}
+
+/* With mixed precision (Micikevicius et al. 2018) float32 variables are the master copy; one cast of the whole blob
+ * makes the 16-bit kernels of a step, and a kernel is a place in it (within). */
+struct ls_tensor ls_plan_builder_kernel(const struct ls_plan_builder *builder, const struct ls_node *node, int index) {
+    struct ls_tensor kernel = ls_plan_builder_parameter(builder, node, index);
+    if (kernel.dtype == builder->type) return kernel;
+    size_t offset = ls_network_variable(builder->config->network, node->first_variable + index)->offset;
+    kernel.data = NULL;
+    kernel.dtype = builder->type;
+    kernel.buffer = builder->kernels.buffer;
+    kernel.within = offset * ls_dtype_size(builder->type);
+    return kernel;
+}
+
+struct ls_tensor ls_plan_builder_gradient(const struct ls_plan_builder *builder, const struct ls_node *node,
+                                          int index) {
+    return variable_in(builder, builder->config->gradients, node->first_variable + index);
+}
+
+struct ls_tensor ls_plan_builder_statistic(const struct ls_plan_builder *builder, const struct ls_node *node,
+                                           int index) {
+    return variable_in(builder, builder->config->parameters, node->first_statistic + index);
+}
+
+struct ls_tensor ls_plan_builder_statistic_change(const struct ls_plan_builder *builder, const struct ls_node *node,
+                                                  int index) {
+    return variable_in(builder, builder->config->gradients, node->first_statistic + index);
+}
+
+static ls_status grow_steps(struct ls_plan *plan) {
+    if (plan->count < plan->capacity) return LS_OK;
+    size_t capacity = plan->capacity ? 2 * plan->capacity : 16;
+    struct ls_plan_step *grown = ls_alloc_array(capacity, sizeof(*grown));
+    if (!grown) return ls_fail_memory("the ops of a plan", capacity * sizeof(*grown));
+    if (plan->count) memcpy(grown, plan->steps, plan->count * sizeof(*grown));
+    ls_free(plan->steps);
+    plan->steps = grown;
+    plan->capacity = capacity;
+    return LS_OK;
+}
+
+ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct ls_op *op) {
+    struct ls_plan *plan = builder->plan;
+    ls_status status = grow_steps(plan);
+    if (status) return status;
+    const struct ls_objective *objective = &builder->config->objective;
+    plan->steps[plan->count] = (struct ls_plan_step){*op, LS_NOT_READY, builder->of, false, 0};
+    struct ls_op *appended = &plan->steps[plan->count++].op;
+    appended->tf32 = objective->precision == LS_PRECISION_TF32;
+    appended->nondeterministic = objective->nondeterministic_ops;
+    return LS_OK;
+}
+
+/* from as another type; itself where it is one. */
+static ls_status convert(struct ls_plan_builder *builder, const struct ls_tensor *from, ls_dtype type,
+                         struct ls_tensor *to) {
+    *to = *from;
+    if (from->dtype == type) return LS_OK;
+    *to = ls_plan_builder_tensor(builder, type, &from->shape);
+    struct ls_op op = {.kind = LS_OP_CAST};
+    op.tensors[LS_ARG_X] = *from;
+    op.tensors[LS_ARG_Y] = *to;
+    return ls_plan_builder_append(builder, &op);
+}
+
+/* ---- forward ---- */
+
+static ls_status forward(struct ls_plan_builder *builder, const struct ls_node *node) {
+    struct ls_node_tensors at = {0};
+    const struct ls_node *last = node_at(builder, (size_t)node->last);
+    struct value *value = value_of(builder, node->last);
+    ls_shape shape = with_rows(builder->config->rows, &last->output);
+    builder->of = node->name;
+    for (int i = 0; i < node->input_count; i++) {
+        at.x[i] = value_of(builder, node->inputs[i])->forward;
+        value->trainable = value->trainable || value_of(builder, node->inputs[i])->trainable;
+    }
+    value->trainable = value->trainable || node->variable_count;
+    if (node->residual != LS_NO_NODE) {
+        at.residual = value_of(builder, node->residual)->forward;
+        value->trainable = value->trainable || value_of(builder, node->residual)->trainable;
+    }
+    if (node->type->passes_through && node->type->passes_through(node, builder->config->training)) {
+        value->forward = reshape(at.x[0], &shape);
+        return LS_OK;
+    }
+    at.y = value->forward = new_values(builder, &shape);
+    return node->type->forward(builder, node, &at);
+}
+
+static ls_status append_forward(struct ls_plan_builder *builder) {
+    const struct ls_plan_config *config = builder->config;
+    ls_shape input = with_rows(config->rows, ls_network_input(config->network));
+    const ls_shape variables = LS_SHAPE((int64_t)ls_network_trainable_count(config->network));
+    const struct ls_tensor features = {(void *)config->features, LS_FLOAT32, input, 0};
+    const struct ls_tensor parameters = {config->parameters, LS_FLOAT32, variables, 0};
+    ls_status status = convert(builder, &features, builder->type, &builder->values[0].forward);
+    if (!status) status = convert(builder, &parameters, builder->type, &builder->kernels);
+    for (size_t i = 0; !status && i < ls_network_layer_count(config->network); i++)
+        if (node_at(builder, i)->owner == (int)i) status = forward(builder, node_at(builder, i));
+    return status;
+}
+
+/* ---- loss ---- */
+
+/* (rows) of a weight each; absent where all count as 1. */
+static struct ls_tensor weights_of(const struct ls_plan_config *config) {
+    return (struct ls_tensor){(void *)config->weights, LS_FLOAT32, LS_SHAPE(config->rows), 0};
+}
+
+/* The labels, one-hot rows of them, or numbers. */
+static ls_status append_labels(struct ls_plan_builder *builder, const ls_shape *outputs, struct ls_tensor *labels) {
+    const struct ls_plan_config *config = builder->config;
+    struct ls_op expand = {.kind = LS_OP_ONE_HOT};
+    *labels = (struct ls_tensor){(void *)config->labels, LS_INT32, LS_SHAPE(config->rows), 0};
+    if (config->numbers) *labels = (struct ls_tensor){(void *)config->numbers, LS_FLOAT32, *outputs, 0};
+    if (config->numbers) return LS_OK;
+    if (config->objective.loss != LS_CATEGORICAL_CROSSENTROPY) return LS_OK;
+    expand.tensors[LS_ARG_LABELS] = *labels;
+    expand.tensors[LS_ARG_ONE_HOT] = *labels = ls_plan_builder_tensor(builder, LS_FLOAT32, outputs);
+    return ls_plan_builder_append(builder, &expand);
+}
+
+static ls_status append_metrics(struct ls_plan_builder *builder, const struct ls_tensor *outputs,
+                                const struct ls_tensor *labels) {
+    const struct ls_objective *objective = &builder->config->objective;
+    ls_status status = LS_OK;
+    for (int i = 0; !status && i < objective->metric_count; i++) {
+        struct ls_op op = {.kind = LS_OP_METRIC, .metric = objective->metrics[i]};
+        if (op.metric.kind == LS_METRIC_MEAN_LOSS) continue; /* sums.loss has it */
+        op.value = &builder->config->sums->metrics[i];
+        op.tensors[LS_ARG_LOGITS] = *outputs;
+        op.tensors[LS_ARG_LABELS] = *labels;
+        if (ls_objective_metric_is_weighted(objective, i)) op.tensors[LS_ARG_WEIGHTS] = weights_of(builder->config);
+        status = ls_plan_builder_append(builder, &op);
+    }
+    return status;
+}
+
+/* The loss comes last: with it the sums are complete. */
+static ls_status append_loss(struct ls_plan_builder *builder) {
+    const struct ls_plan_config *config = builder->config;
+    struct value *last = &builder->values[ls_network_layer_count(config->network)];
+    struct ls_tensor logits, labels;
+    builder->of = NULL;
+    const ls_shape shape = LS_SHAPE(config->rows, ls_network_outputs(config->network));
+    ls_status status = convert(builder, &last->forward, LS_FLOAT32, &logits);
+    logits = reshape(logits, &shape);
+    if (!status) status = append_labels(builder, &logits.shape, &labels);
+    if (!status) status = append_metrics(builder, &logits, &labels);
+    if (status) return status;
+    struct ls_op op = {.kind = ls_objective_op(&config->objective),
+                       .alpha = config->objective.label_smoothing,
+                       .beta = config->objective.huber_delta,
+                       .scale = config->gradient_scale ? config->gradient_scale : config->loss_scale,
+                       .sums = config->sums};
+    op.tensors[LS_ARG_LOGITS] = logits;
+    op.tensors[LS_ARG_LABELS] = labels;
+    op.tensors[LS_ARG_WEIGHTS] = weights_of(config);
+    if (config->training) op.tensors[LS_ARG_DLOGITS] = ls_plan_builder_tensor(builder, LS_FLOAT32, &logits.shape);
+    status = ls_plan_builder_append(builder, &op);
+    if (status || !config->training) return status;
+    builder->plan->steps[builder->plan->count - 1].ready = ls_network_trainable_count(config->network);
+    status = convert(builder, &op.tensors[LS_ARG_DLOGITS], builder->type, &last->gradient);
+    last->gradient = reshape(last->gradient, &last->forward.shape);
+    return status;
+}
+
+/* ---- backward ---- */
+
+/* The value for a node's backward: where the node that gives it can make it again, it was not kept since forward.
+ * Computing again instead of keeping is Chen et al. 2016, "Training deep nets with sublinear memory cost", for batch
+ * normalization alone: its output costs one pass to make again, and its input is kept for its own backward anyway. A
+ * node with a residual is left out, for the residual would have to live as long. */
+static ls_status value_again(struct ls_plan_builder *builder, int index, struct ls_tensor *tensor) {
+    struct value *value = value_of(builder, index);
+    *tensor = value->forward;
+    if (index == LS_NETWORK_INPUT) return LS_OK;
+    const struct ls_node *node = node_at(builder, (size_t)node_at(builder, (size_t)index)->owner);
+    if (!node->type->again || node->residual != LS_NO_NODE) return LS_OK;
+    ls_status status = LS_OK;
+    if (!ls_tensor_exists(&value->again)) {
+        struct ls_node_tensors at = {.y = new_values(builder, &value->forward.shape)};
+        status = value_again(builder, node->inputs[0], &at.x[0]);
+        if (!status) status = node->type->again(builder, node, &at);
+        value->again = at.y;
+    }
+    *tensor = value->again;
+    return status;
+}
+
+static struct ls_tensor new_gradient(struct ls_plan_builder *builder, int node) {
+    const struct value *value = value_of(builder, node);
+    return value->trainable ? new_values(builder, &value->forward.shape) : (struct ls_tensor){0};
+}
+
+/* A node's part of the gradient of one of its inputs. Nodes come in reverse order, so the parts are added in an order
+ * that the network fixes. All consumers stand behind the node; its gradient is complete when its own backward begins.
+ */
+static ls_status settle_plan_builder(struct ls_plan_builder *builder, int node, const struct ls_tensor *part) {
+    struct value *value = value_of(builder, node);
+    if (!value->trainable) return LS_OK;
+    if (!ls_tensor_exists(&value->gradient)) {
+        value->gradient = reshape(*part, &value->forward.shape);
+        return LS_OK;
+    }
+    struct ls_op op = {.kind = LS_OP_ADD};
+    op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = value->gradient;
+    op.tensors[LS_ARG_W] = reshape(*part, &value->forward.shape);
+    return ls_plan_builder_append(builder, &op);
+}
+
+static ls_status start_backward(struct ls_plan_builder *builder, const struct ls_node *node,
+                                struct ls_node_tensors *at) {
+    const struct value *value = value_of(builder, node->last);
+    ls_status status = LS_OK;
+    at->y = value->forward;
+    at->dy = value->gradient;
+    for (int i = 0; !status && i < node->input_count; i++) {
+        at->x[i] = value_of(builder, node->inputs[i])->forward;
+        if (node->type->reads_x) status = value_again(builder, node->inputs[i], &at->x[i]);
+        at->dx[i] = new_gradient(builder, node->inputs[i]);
+    }
+    if (node->residual != LS_NO_NODE) at->dresidual = new_gradient(builder, node->residual);
+    return status;
+}
+
+static ls_status backward(struct ls_plan_builder *builder, const struct ls_node *node) {
+    struct ls_node_tensors at = {0};
+    builder->of = node->name;
+    if (node->type->passes_through && node->type->passes_through(node, true))
+        return settle_plan_builder(builder, node->inputs[0], &value_of(builder, node->last)->gradient);
+    ls_status status = start_backward(builder, node, &at);
+    if (!status) status = node->type->backward(builder, node, &at);
+    if (!status && node->variable_count)
+        builder->plan->steps[builder->plan->count - 1].ready =
+            ls_network_variable(builder->config->network, node->first_variable)->offset;
+    for (int i = 0; !status && i < node->input_count; i++)
+        status = settle_plan_builder(builder, node->inputs[i], &at.dx[i]);
+    if (!status && node->residual != LS_NO_NODE) status = settle_plan_builder(builder, node->residual, &at.dresidual);
+    return status;
+}
+
+static ls_status append_backward(struct ls_plan_builder *builder) {
+    ls_status status = LS_OK;
+    for (size_t i = ls_network_layer_count(builder->config->network); !status && i-- > 0;) {
+        const struct ls_node *node = node_at(builder, i);
+        if (node->owner == (int)i && value_of(builder, node->last)->trainable) status = backward(builder, node);
+    }
+    return status;
+}
+
+ls_status ls_plan_builder_run(const struct ls_plan_config *config, struct ls_plan *plan) {
+    size_t count = ls_network_layer_count(config->network) + 1;
+    LS_CLEANUP(ls_free_pointer) struct value *values = ls_alloc_array(count, sizeof(*values));
+    if (!values) return ls_fail_memory("a plan", count * sizeof(*values));
+    struct ls_plan_builder builder = {.config = config,
+                                      .plan = plan,
+                                      .values = values,
+                                      .type = ls_option_names_precision_dtype(config->objective.precision)};
+    ls_status status = append_forward(&builder);
+    if (!status) status = append_loss(&builder);
+    if (!status && config->training) status = append_backward(&builder);
+    if (!status && builder.too_large)
+        status = ls_fail(LS_RESOURCE_EXHAUSTED, "plan: the activations of %lld rows are larger than memory can be",
+                         (long long)config->rows);
+    return status;
+}

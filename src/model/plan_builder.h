@@ -1,0 +1,23 @@
+/* Building a plan. */
+#pragma once
+#include "model/layer.h"
+#include "model/plan.h"
+
+/* A tensor in the plan's memory, from the first op that has it to the last. */
+struct ls_tensor ls_plan_builder_tensor(struct ls_plan_builder *builder, ls_dtype dtype, const ls_shape *shape);
+/* The node's index-th variable in the blob, or its gradient; the same of what is moved and not trained. A kernel is
+ * what products and convolutions take: where they are of 16 bits, its copy. */
+struct ls_tensor ls_plan_builder_parameter(const struct ls_plan_builder *builder, const struct ls_node *node,
+                                           int index);
+struct ls_tensor ls_plan_builder_kernel(const struct ls_plan_builder *builder, const struct ls_node *node, int index);
+struct ls_tensor ls_plan_builder_gradient(const struct ls_plan_builder *builder, const struct ls_node *node, int index);
+struct ls_tensor ls_plan_builder_statistic(const struct ls_plan_builder *builder, const struct ls_node *node,
+                                           int index);
+struct ls_tensor ls_plan_builder_statistic_change(const struct ls_plan_builder *builder, const struct ls_node *node,
+                                                  int index);
+/* One tensor a node that forward leaves to backward. */
+struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const struct ls_node *node);
+const struct ls_plan_config *ls_plan_builder_config(const struct ls_plan_builder *builder);
+ls_status ls_plan_builder_append(struct ls_plan_builder *builder, const struct ls_op *op);
+/* Appends all ops of config to an empty plan; data of tensors in buffers is not set. */
+ls_status ls_plan_builder_run(const struct ls_plan_config *config, struct ls_plan *plan);

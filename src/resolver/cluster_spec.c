@@ -1,0 +1,131 @@
+/* The rank order and the identity rules are multi_worker_util's (is_chief, worker_count, id_in_cluster). */
+#include "resolver/cluster_spec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "resolver/tf_config_address.h"
+
+static const char *const names[LS_TASK_TYPES] = {
+    [LS_TASK_NONE] = "", [LS_TASK_CHIEF] = "chief",         [LS_TASK_WORKER] = "worker",
+    [LS_TASK_PS] = "ps", [LS_TASK_EVALUATOR] = "evaluator",
+};
+
+const char *ls_cluster_spec_type_name(enum ls_task_type type) {
+    return (size_t)type < LS_TASK_TYPES ? names[type] : "";
+}
+
+/* ---- tasks ---- */
+
+int ls_cluster_spec_count(const struct ls_cluster_spec *spec, enum ls_task_type type) {
+    int count = 0;
+    for (int i = 0; i < spec->task_count; i++) count += spec->tasks[i].type == type;
+    return count;
+}
+
+const struct ls_task *ls_cluster_spec_task(const struct ls_cluster_spec *spec, enum ls_task_type type, int index) {
+    for (int i = 0; i < spec->task_count; i++)
+        if (spec->tasks[i].type == type && spec->tasks[i].index == index) return &spec->tasks[i];
+    return NULL;
+}
+
+/* Ranks count the chief, if there is one, and then the workers by index; evaluator and parameter servers have none
+ * (multi_worker_util.id_in_cluster). */
+const struct ls_task *ls_cluster_spec_member(const struct ls_cluster_spec *spec, int rank) {
+    int chiefs = ls_cluster_spec_count(spec, LS_TASK_CHIEF);
+    if (rank < 0) return NULL;
+    if (rank < chiefs) return ls_cluster_spec_task(spec, LS_TASK_CHIEF, 0);
+    return ls_cluster_spec_task(spec, LS_TASK_WORKER, rank - chiefs);
+}
+
+/* ---- identity ---- */
+
+void ls_cluster_spec_identify_alone(struct ls_cluster_spec *spec) {
+    spec->is_chief = true;
+    spec->num_workers = 1;
+    spec->id_in_cluster = 0;
+}
+
+/* Without a chief worker 0 has its duties (multi_worker_util.is_chief). */
+static void identify(struct ls_cluster_spec *spec) {
+    int chiefs = ls_cluster_spec_count(spec, LS_TASK_CHIEF);
+    if (spec->type == LS_TASK_EVALUATOR) {
+        ls_cluster_spec_identify_alone(spec); /* a cluster of its own */
+        return;
+    }
+    spec->num_workers = chiefs + ls_cluster_spec_count(spec, LS_TASK_WORKER);
+    spec->id_in_cluster = spec->type == LS_TASK_PS ? -1 : spec->type == LS_TASK_CHIEF ? 0 : chiefs + spec->index;
+    spec->is_chief = spec->id_in_cluster == 0;
+}
+
+static ls_status print_tasks(FILE *stream, const struct ls_cluster_spec *spec, enum ls_task_type type) {
+    for (int i = 0; i < spec->task_count; i++) {
+        const struct ls_task *task = &spec->tasks[i];
+        if (task->type != type) continue;
+        LS_CLEANUP(ls_free_pointer) char *address = ls_tf_config_address_canonical(task->host, task->port);
+        if (!address) return ls_fail_memory("an address", strlen(task->host));
+        (void)fprintf(stream, "cluster.%s[%d]=%s\n", ls_cluster_spec_type_name(type), task->index, address);
+    }
+    return LS_OK;
+}
+
+/* The evaluator is left out: some emitters tell it to nobody but the evaluator itself. The counts come first, so that
+ * a task too many is told as such and not as a difference of addresses. */
+static ls_status print_canonical(FILE *stream, const struct ls_cluster_spec *spec) {
+    static const enum ls_task_type types[] = {LS_TASK_CHIEF, LS_TASK_WORKER, LS_TASK_PS};
+    for (size_t i = 0; i < 3; i++)
+        (void)fprintf(stream, "cluster.%s=%d tasks\n", ls_cluster_spec_type_name(types[i]),
+                      ls_cluster_spec_count(spec, types[i]));
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < 3 && !status; i++) status = print_tasks(stream, spec, types[i]);
+    return status;
+}
+
+static ls_status make_canonical(struct ls_cluster_spec *spec) {
+    size_t size = 0;
+    FILE *stream = open_memstream(&spec->canonical, &size);
+    if (!stream) return ls_fail_memory("the cluster's text", 0);
+    ls_status status = print_canonical(stream, spec);
+    bool failed = ferror(stream) != 0;
+    failed = fclose(stream) != 0 || failed;
+    return !status && failed ? ls_fail_memory("the cluster's text", size) : status;
+}
+
+ls_status ls_cluster_spec_complete(struct ls_cluster_spec *spec) {
+    spec->cluster_mode = true;
+    identify(spec);
+    return make_canonical(spec);
+}
+
+ls_status ls_cluster_spec_of_address(const char *address, struct ls_cluster_spec **spec) {
+    struct ls_cluster_spec *made = ls_alloc(sizeof(*made));
+    if (made) made->tasks = ls_alloc(sizeof(*made->tasks));
+    if (made && made->tasks) {
+        made->task_count = 1;
+        made->type = made->tasks->type = LS_TASK_WORKER;
+        made->tasks->address = ls_strdup(address);
+    }
+    ls_status status = made && made->tasks && made->tasks->address ? LS_OK : ls_fail_memory("a cluster", sizeof(*made));
+    if (!status) status = ls_tf_config_address_parse("address", address, &made->tasks->host, &made->tasks->port);
+    if (!status) status = ls_cluster_spec_complete(made);
+    if (status)
+        ls_cluster_spec_free(made);
+    else
+        *spec = made;
+    return status;
+}
+
+void ls_cluster_spec_free(struct ls_cluster_spec *spec) {
+    if (!spec) return;
+    for (int i = 0; i < spec->task_count; i++) {
+        ls_free(spec->tasks[i].address);
+        ls_free(spec->tasks[i].host);
+    }
+    for (int i = 0; i < spec->warning_count; i++) ls_free(spec->warnings[i]);
+    ls_free(spec->tasks);
+    ls_free(spec->warnings);
+    ls_free(spec->canonical);
+    ls_free(spec);
+}

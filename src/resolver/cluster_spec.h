@@ -1,0 +1,43 @@
+/* The members of the cluster and this process's task, from whatever source
+ * (tf.distribute.cluster_resolver.ClusterResolver and multi_worker_util). The readers of resolver.h make it. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+enum ls_task_type { LS_TASK_NONE = 0, LS_TASK_CHIEF, LS_TASK_WORKER, LS_TASK_PS, LS_TASK_EVALUATOR };
+
+struct ls_task {
+    enum ls_task_type type;
+    int index;
+    char *address; /* as written, "host:port" */
+    char *host;    /* without brackets */
+    int port;
+};
+#define LS_TASK_TYPES 5 /* of enum ls_task_type */
+
+struct ls_cluster_spec {
+    bool cluster_mode;      /* false: local mode: no tasks, LS_TASK_NONE, chief, rank 0 of 1 */
+    enum ls_task_type type; /* this task */
+    int index;
+    bool is_chief;
+    int num_workers;       /* chief + workers; an evaluator counts itself only */
+    int id_in_cluster;     /* rank: chief, then workers by number; -1 for ps */
+    struct ls_task *tasks; /* [task_count]: chief, workers by index, ps, evaluator */
+    int task_count;
+    char **warnings; /* [warning_count] */
+    int warning_count;
+    char *canonical; /* lines "field=value" of chief, workers and ps, to compare between workers; NULL in local mode */
+};
+void ls_cluster_spec_free(struct ls_cluster_spec *spec);
+/* "chief"; "" for NONE. */
+const char *ls_cluster_spec_type_name(enum ls_task_type type);
+int ls_cluster_spec_count(const struct ls_cluster_spec *spec, enum ls_task_type type);
+/* NULL if the cluster does not list that task. */
+const struct ls_task *ls_cluster_spec_task(const struct ls_cluster_spec *spec, enum ls_task_type type, int index);
+/* The task of rank in the group that trains (chief and workers): borrowed, NULL if there is none. */
+const struct ls_task *ls_cluster_spec_member(const struct ls_cluster_spec *spec, int rank);
+/* For readers. This process is the whole cluster. */
+void ls_cluster_spec_identify_alone(struct ls_cluster_spec *spec);
+/* For readers, when tasks, type and index are there: fills in the rest. */
+ls_status ls_cluster_spec_complete(struct ls_cluster_spec *spec);
+/* A cluster of one worker at "host:port". INVALID_ARGUMENT says how to write the address. */
+ls_status ls_cluster_spec_of_address(const char *address, struct ls_cluster_spec **spec);

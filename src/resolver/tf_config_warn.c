@@ -1,0 +1,102 @@
+/* Warnings about a legal TF_CONFIG: keys that will be ignored but look meant, ps tasks, loopback addresses beside
+ * remote ones, a dynamic cluster of one. */
+#include "resolver/tf_config_warn.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "resolver/tf_config_address.h"
+#include "resolver/tf_config_cluster.h"
+#include "resolver/tf_config_private.h"
+#include "resolver/tf_config_roles.h"
+
+#define WARNING_LIMIT 16 /* more of them would not be read */
+
+ls_status ls_tf_config_warn(struct ls_cluster_spec *config, const char *format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (!config->warnings) config->warnings = ls_alloc_array(WARNING_LIMIT, sizeof(*config->warnings));
+    if (!config->warnings) return ls_fail_memory("warnings", WARNING_LIMIT * sizeof(*config->warnings));
+    if (config->warning_count == WARNING_LIMIT) return LS_OK;
+    char *copy = ls_strdup(text);
+    if (!copy) return ls_fail_memory("a warning", strlen(text) + 1);
+    config->warnings[config->warning_count++] = copy;
+    return LS_OK;
+}
+
+static bool is_known_key(const char *key) {
+    return !strcmp(key, "cluster") || !strcmp(key, "sparseCluster") || !strcmp(key, "task") ||
+           !strcmp(key, "rpc_layer");
+}
+
+static ls_status warn_key(const struct ls_tf_reader *reader, const char *key) {
+    static const char *const meant[] = {"cluster", "task", "sparseCluster"};
+    if (is_known_key(key)) return LS_OK;
+    for (size_t i = 0; i < sizeof(meant) / sizeof(meant[0]); i++)
+        if (!strcasecmp(key, meant[i]))
+            return ls_tf_config_warn(reader->config, "the key %s is ignored; write it \"%s\"",
+                                     ls_tf_config_json_quote_text(key).text, meant[i]);
+    if (!reader->cluster && ls_tf_config_roles_parse(key))
+        return ls_tf_config_warn(reader->config, "the key %s is ignored here; roles stand inside \"cluster\"",
+                                 ls_tf_config_json_quote_text(key).text);
+    return LS_OK;
+}
+
+ls_status ls_tf_config_warn_keys(const struct ls_tf_reader *reader, const struct ls_tf_config_json *document) {
+    for (const struct ls_tf_config_json *item = ls_tf_config_json_first(document); item;
+         item = ls_tf_config_json_next(item)) {
+        ls_status status = warn_key(reader, ls_tf_config_json_key(item));
+        if (status) return status;
+    }
+    if (reader->cluster || !reader->task || !ls_tf_config_json_first(reader->task)) return LS_OK;
+    return ls_tf_config_warn(reader->config, "task is given but no cluster; this process trains alone");
+}
+
+static ls_status warn_ps(const struct ls_tf_reader *reader) {
+    const struct ls_cluster_spec *config = reader->config;
+    int count = ls_cluster_spec_count(config, LS_TASK_PS);
+    if (config->type == LS_TASK_PS)
+        return ls_tf_config_warn(reader->config,
+                                 "this task is ps:%d, a parameter server: it takes no part in all-reduce training",
+                                 config->index);
+    if (!count) return LS_OK;
+    return ls_tf_config_warn(reader->config,
+                             "%s.ps lists %d task%s: parameter servers take no part in all-reduce training",
+                             reader->root, count, count == 1 ? "" : "s");
+}
+
+static ls_status warn_loopback(const struct ls_tf_reader *reader) {
+    const struct ls_task *local = NULL, *remote = NULL;
+    const struct ls_cluster_spec *config = reader->config;
+    for (int i = config->task_count - 1; i >= 0; i--)
+        *(ls_tf_config_address_is_loopback(config->tasks[i].host) ? &local : &remote) = &config->tasks[i];
+    if (!local || !remote) return LS_OK;
+    return ls_tf_config_warn(reader->config,
+                             "%s is %s, a loopback address, beside %s at %s: tasks on other machines cannot reach it",
+                             ls_tf_config_roles_key(reader, local->type, local->index).text,
+                             ls_tf_config_json_quote_text(local->address).text,
+                             ls_tf_config_roles_key(reader, remote->type, remote->index).text,
+                             ls_tf_config_json_quote_text(remote->address).text);
+}
+
+/* TFJob's dynamic workers see only themselves; worker 0 then looks like a whole cluster. */
+static ls_status warn_alone(const struct ls_tf_reader *reader) {
+    const struct ls_cluster_spec *config = reader->config;
+    if (config->type != LS_TASK_WORKER || !reader->is_map[LS_TASK_WORKER] || config->num_workers != 1) return LS_OK;
+    return ls_tf_config_warn(reader->config,
+                             "%s.worker is a map with this task's own entry only (a dynamic cluster?); it trains alone",
+                             reader->root);
+}
+
+ls_status ls_tf_config_warn_tasks(const struct ls_tf_reader *reader) {
+    ls_status status = warn_ps(reader);
+    if (!status) status = warn_loopback(reader);
+    return status ? status : warn_alone(reader);
+}

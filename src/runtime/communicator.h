@@ -1,0 +1,11 @@
+/* The parts of a bare communicator. */
+#pragma once
+#include "observe/trace.h"
+#include "runtime/runtime.h"
+
+struct ls_communicator {
+    struct ls_runtime *runtime;
+    struct ls_trace *trace; /* the timeline; NULL without one */
+    struct ls_track *track; /* of the thread that makes the calls */
+    int64_t calls;          /* on it */
+};

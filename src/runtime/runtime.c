@@ -1,0 +1,434 @@
+/* From options and TF_CONFIG to a joined group, and out again. */
+#include "runtime/runtime.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/option_names.h"
+#include "base/entropy.h"
+#include "base/memory.h"
+#include "base/point.h"
+#include "base/status.h"
+#include "base/unknown.h"
+#include "cluster/agree.h"
+#include "cluster/exchange.h"
+#include "cluster/data_source.h"
+#include "cluster/join.h"
+#include "cluster/leave.h"
+#include "collective/algorithm.h"
+#include "resolver/launched.h"
+#include "observe/trace.h"
+#include "resolver/resolver.h"
+#include "runtime/flight_dump.h"
+#include "runtime/state_transfer.h"
+#include "runtime/restarts.h"
+#include "runtime/user_request.h"
+
+/* The limit of recoveries in a row at one position without a lost worker: something breaks connections each time. */
+#define MOST_REPEATS 8
+
+/* Checks the options that strategies and bare communicators have in common. */
+static ls_status check_runtime_options(const ls_strategy_options *options) {
+    if ((unsigned)options->communication > LS_NCCL)
+        return ls_fail(LS_INVALID_ARGUMENT, "communication %d is none of LS_AUTO, LS_RING, LS_NCCL",
+                       options->communication);
+    ls_status status = ls_option_names_check_compression(options->compression);
+    if (status) return status;
+    if (!isfinite(options->timeout_seconds) || options->timeout_seconds < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "timeout_seconds %g must be a number of seconds, not negative",
+                       options->timeout_seconds);
+    if (!isfinite(options->join_timeout_seconds) || options->join_timeout_seconds < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "join_timeout_seconds %g must be a number of seconds, not negative",
+                       options->join_timeout_seconds);
+    return LS_OK;
+}
+
+static ls_status start_log(struct ls_runtime *runtime, const ls_strategy_options *options) {
+    ls_status status = ls_settings_read(&runtime->settings);
+    if (status) return status;
+    runtime->log.sink = options->log;
+    runtime->log.context = options->log_context;
+    runtime->log.level = runtime->settings.log_level;
+    if (options->timeout_seconds > 0) runtime->settings.collective_timeout = options->timeout_seconds;
+    if (options->join_timeout_seconds > 0) runtime->settings.join_timeout = options->join_timeout_seconds;
+    return LS_OK;
+}
+
+/* All workers under lockstep run have the same environment. The first speaks for it. */
+static void warn_of_unknown(const struct ls_runtime *runtime, bool first) {
+    bool speaks = first || !*runtime->settings.run_id;
+    struct ls_unknown unknown;
+    for (size_t at = 0; ls_unknown_next(&at, &unknown);)
+        ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING,
+                      "%s in the environment is no setting, and changes nothing%s%s%s (lockstep settings lists them)",
+                      unknown.name, unknown.nearest ? "; is " : "", unknown.nearest ? unknown.nearest : "",
+                      unknown.nearest ? " meant?" : "");
+}
+
+/* Checks a process without a cluster. It warns if a launcher has started several processes, since they meant one
+ * cluster. It fails if LOCKSTEP_REQUIRE_CLUSTER is 1. */
+static ls_status check_alone(const struct ls_runtime *runtime) {
+    struct ls_launched launched;
+    bool several = ls_launched_find(&launched);
+    if (runtime->settings.require_cluster)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "LOCKSTEP_REQUIRE_CLUSTER is 1, and TF_CONFIG has no cluster%s%s: give each process its "
+                       "TF_CONFIG, or start them with lockstep run",
+                       several ? ", though a launcher has started several processes: " : "", launched.variables);
+    if (several && !getenv("TF_CONFIG"))
+        ls_log_shared(&runtime->log, launched.first, LS_LOG_WARNING,
+                      "a launcher has started several processes (%s), but there is no TF_CONFIG: each of them works "
+                      "alone, as rank 0 of 1; give each its TF_CONFIG, or start them with lockstep run "
+                      "(LOCKSTEP_REQUIRE_CLUSTER=1 makes this an error)",
+                      launched.variables);
+    return LS_OK;
+}
+
+static ls_status read_config(struct ls_runtime *runtime, const ls_strategy_options *options) {
+    ls_status status = ls_resolver_read(options->tf_config, &runtime->config);
+    if (status) return status;
+    const struct ls_cluster_spec *config = runtime->config;
+    if (config->cluster_mode)
+        (void)snprintf(runtime->log.name, sizeof(runtime->log.name), "%s:%d", ls_cluster_spec_type_name(config->type),
+                       config->index);
+    bool speaks = !config->cluster_mode || config->id_in_cluster <= 0 || config->num_workers <= LS_LOG_FEW;
+    for (int i = 0; i < config->warning_count; i++)
+        ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING, "TF_CONFIG: %s", config->warnings[i]);
+    warn_of_unknown(runtime, config->id_in_cluster <= 0);
+    if (!config->cluster_mode) return check_alone(runtime);
+    if (config->cluster_mode && config->type == LS_TASK_PS)
+        return ls_fail(
+            LS_INVALID_ARGUMENT,
+            "TF_CONFIG: this task is ps:%d; parameter servers take no part in mirrored training: do not start "
+            "it, or give it the type worker",
+            config->index);
+    return LS_OK;
+}
+
+/* Describes the options that must be equal on all workers. They are compared before anybody waits in a call that
+ * depends on them. */
+static void describe_options(const struct ls_runtime *runtime, const ls_strategy_options *options, char *lines,
+                             size_t size) {
+    (void)snprintf(lines, size,
+                   "communication=%s\nLOCKSTEP_ALGORITHM=%s\ncompression=%s\nbytes_per_pack=%zu\n"
+                   "threads_per_replica=%d\n",
+                   ls_option_names_communication(options->communication), runtime->settings.algorithm,
+                   ls_option_names_compression(options->compression), options->bytes_per_pack,
+                   options->threads_per_replica);
+}
+
+static ls_status start_cluster(struct ls_runtime *runtime, const ls_strategy_options *options) {
+    char lines[512];
+    describe_options(runtime, options, lines, sizeof(lines));
+    const struct ls_cluster_config config = {
+        .tf_config = runtime->config,
+        .settings = &runtime->settings,
+        .log = &runtime->log,
+        .abort = runtime->abort,
+        .join_timeout = runtime->settings.join_timeout,
+        .activity = &runtime->activity,
+        .options = lines,
+        .elastic = options->elastic ? options->elastic : runtime->settings.elastic,
+    };
+    return ls_cluster_new(&config, &runtime->cluster);
+}
+
+static ls_status find_algorithm(const char *name, enum ls_algorithm *algorithm) {
+    char names[256] = "";
+    *algorithm = ls_algorithm_find(name);
+    if (*algorithm < LS_ALGORITHM_COUNT && ls_algorithm_info(*algorithm)->in_tree_order) return LS_OK;
+    for (int i = 0; i < LS_ALGORITHM_COUNT; i++) {
+        const struct ls_algorithm_info *info = ls_algorithm_info((enum ls_algorithm)i);
+        size_t length = strlen(names);
+        if (info->in_tree_order)
+            (void)snprintf(names + length, sizeof(names) - length, "%s%s", i ? ", " : "", info->name);
+    }
+    return ls_fail(LS_INVALID_ARGUMENT, "LOCKSTEP_ALGORITHM='%s' is none of %s (RING is a communication of its own)",
+                   name, names);
+}
+
+static void tell_failure(const struct ls_runtime *runtime, ls_status status) {
+    char text[LS_ERROR_SIZE];
+    (void)ls_abort_status(runtime->abort);
+    (void)snprintf(text, sizeof(text), "rank %d: %.1000s", runtime->rank, ls_error());
+    ls_leave_tell_failure(runtime->cluster, status, text);
+}
+
+/* A loss with recovery needs no post-mortem, unless one is wanted. A final error gets it at the end. */
+static void group_failed(void *context, ls_status status, bool own) {
+    struct ls_runtime *runtime = context;
+    const struct ls_settings *settings = &runtime->settings;
+    bool recovers = settings->rejoin_timeout > 0 || ls_runtime_is_elastic(runtime);
+    if (ls_abort_is_cancelled(runtime->abort)) return;
+    if (own && runtime->cluster && status != LS_UNAVAILABLE && status != LS_FAILED_PRECONDITION)
+        tell_failure(runtime, status);
+    if (*settings->flight_record_folder || !runtime->cluster || !recovers) ls_flight_dump(runtime);
+}
+
+static ls_status make_group(struct ls_runtime *runtime) {
+    struct ls_link_source *source = NULL;
+    enum ls_algorithm algorithm;
+    ls_status status = find_algorithm(runtime->settings.algorithm, &algorithm);
+    if (!status && runtime->cluster) status = ls_data_source_new(runtime->cluster, &source);
+    if (status) return status;
+    const struct ls_group_config config = {
+        .rank = runtime->rank,
+        .size = runtime->size,
+        .source = source,
+        .abort = runtime->abort,
+        .log = &runtime->log,
+        .generation = runtime->generation,
+        .timeout = runtime->settings.collective_timeout,
+        .report_interval = runtime->settings.report_interval,
+        .transport = runtime->settings.transport,
+        .algorithm = algorithm,
+        .segment = (size_t)runtime->settings.segment,
+        .direct_limit = runtime->settings.direct_limit < INT_MAX ? (int)runtime->settings.direct_limit : INT_MAX,
+        .flight_record = (size_t)runtime->settings.flight_record,
+        .activity = &runtime->activity,
+        .failed = group_failed,
+        .context = runtime,
+    };
+    status = ls_group_new(&config, &runtime->group);
+    if (status && source) source->ops->close(source);
+    if (!status) status = ls_group_connect(runtime->group);
+    if (!status && runtime->communication != LS_RING) status = ls_tuner_measure(runtime->group, &runtime->choice);
+    return status;
+}
+
+/* One attempt at a generation. The acceptance comes last. A generation begins only when all have said that they hold
+ * its links and its state, so the loss of the source within the copy leaves nobody in a generation that lacks the
+ * state: all form anew. */
+static ls_status attempt(struct ls_runtime *runtime) {
+    const struct ls_standing standing = {runtime->holds, runtime->position};
+    struct ls_generation generation;
+    ls_group_free(ls_steal(runtime->group)); /* its links end, so that waiting members learn of the loss */
+    ls_reached("form");
+    ls_status status = ls_join_form(runtime->cluster, &standing, &generation);
+    if (status) return status;
+    runtime->rank = ls_cluster_rank(runtime->cluster);
+    runtime->size = ls_cluster_size(runtime->cluster);
+    runtime->task = ls_cluster_task(runtime->cluster, runtime->rank);
+    runtime->tasks = ls_cluster_tasks(runtime->cluster);
+    runtime->local_rank = ls_cluster_local_rank(runtime->cluster);
+    runtime->local_size = ls_cluster_local_size(runtime->cluster);
+    runtime->generation = generation.number;
+    ls_reached("links");
+    status = make_group(runtime);
+    if (!status) ls_reached("group");
+    if (!status && generation.copy) status = ls_state_transfer_copy(runtime, &generation);
+    if (!status) ls_reached("state");
+    if (!status) status = ls_join_accept(runtime->cluster);
+    if (!status) ls_reached("entered");
+    runtime->dumped = false;
+    return status;
+}
+
+ls_status ls_runtime_enter(struct ls_runtime *runtime) {
+    ls_status status;
+    if (!runtime->cluster) return make_group(runtime);
+    (void)ls_activity_wait(&runtime->activity, ls_now());
+    do {
+        status = attempt(runtime);
+        if (!status) status = ls_restarts_share(runtime);
+    } while (status && ls_runtime_may_recover(runtime, status));
+    (void)ls_activity_wait(&runtime->activity, 0);
+    return status;
+}
+
+void ls_runtime_abort(struct ls_runtime *runtime, const char *reason) {
+    char message[LS_ERROR_SIZE];
+    (void)snprintf(message, sizeof(message), "aborted: %s", reason);
+    if (runtime->cluster)
+        ls_leave_abort(runtime->cluster, reason);
+    else
+        ls_abort_raise(runtime->abort, LS_ABORTED, message);
+}
+
+bool ls_runtime_is_cancelled(struct ls_runtime *runtime, ls_status status) {
+    if (status != LS_CANCELLED || runtime->stopped) return false;
+    return runtime->cluster ? ls_leave_is_cancelled(runtime->cluster) : ls_abort_is_cancelled(runtime->abort);
+}
+
+bool ls_runtime_may_recover(struct ls_runtime *runtime, ls_status status) {
+    bool severed = runtime->group && ls_group_is_severed(runtime->group);
+    return runtime->cluster && ls_join_may_recover(runtime->cluster, status, severed);
+}
+
+/* A number that changes when a process was started anew, or the members are others. */
+static uint64_t crew_of(const struct ls_runtime *runtime) {
+    uint64_t crew = (uint64_t)runtime->size;
+    for (int task = 0; runtime->restarts && task < runtime->tasks; task++)
+        crew = crew * 31 + (uint64_t)runtime->restarts[task].since;
+    return crew;
+}
+
+/* A recovery is one of a loop if nothing has changed since the one before: the position of the last commit and the
+ * crew. A committed step or a new process starts the count anew, so a long run may recover any number of times. */
+static bool repeats(struct ls_runtime *runtime) {
+    uint64_t crew = crew_of(runtime);
+    bool alike = runtime->holds && runtime->repeated.position == runtime->position && runtime->repeated.crew == crew;
+    runtime->repeated.position = runtime->position;
+    runtime->repeated.crew = crew;
+    runtime->repeated.count = alike ? runtime->repeated.count + 1 : 1;
+    return runtime->repeated.count > MOST_REPEATS;
+}
+
+static void say_lost(const struct ls_runtime *runtime) {
+    double limit = runtime->settings.rejoin_timeout;
+    bool speaks = runtime->tasks <= LS_LOG_FEW || ls_cluster_is_first(runtime->cluster);
+    if (ls_runtime_is_elastic(runtime))
+        ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING,
+                      "%s; waiting for it to come back, and going on with who is there after %g s", ls_error(), limit);
+    else
+        ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING, "%s; waiting up to %g s for it to come back", ls_error(),
+                      limit);
+}
+
+bool ls_runtime_speaks(const struct ls_runtime *runtime) {
+    return runtime->tasks <= LS_LOG_FEW || ls_cluster_has_convened(runtime->cluster);
+}
+
+bool ls_runtime_begin_recovery(struct ls_runtime *runtime, ls_status status) {
+    if (!status || !ls_runtime_may_recover(runtime, status)) return false;
+    if (repeats(runtime)) {
+        (void)ls_fail(status, "%.700s; %d recoveries in a row began at position %lld, though nobody was lost",
+                      ls_error(), MOST_REPEATS, (long long)runtime->position);
+        return false;
+    }
+    say_lost(runtime);
+    return true;
+}
+
+void ls_runtime_give_up(const struct ls_runtime *runtime, ls_status status, const char *error) {
+    bool own = status == LS_UNAVAILABLE && !ls_group_is_severed(runtime->group); /* the user's, and no loss */
+    ls_abort_raise(runtime->abort, own ? LS_ABORTED : status, error);
+}
+
+bool ls_runtime_is_elastic(const struct ls_runtime *runtime) {
+    return runtime->cluster && ls_cluster_is_elastic(runtime->cluster);
+}
+
+bool ls_runtime_is_scaled(const struct ls_runtime *runtime) {
+    return runtime->cluster && ls_cluster_is_scaled(runtime->cluster);
+}
+
+int ls_runtime_task(const struct ls_runtime *runtime, int rank) {
+    return runtime->cluster ? ls_cluster_task(runtime->cluster, rank) : rank;
+}
+
+static ls_status build_runtime(struct ls_runtime *runtime, const ls_strategy_options *options, bool read_tf_config) {
+    runtime->size = runtime->local_size = runtime->tasks = 1;
+    runtime->generation = 1;
+    runtime->communication = options->communication;
+    ls_status status = check_runtime_options(options);
+    if (!status) status = start_log(runtime, options);
+    if (!status) status = ls_abort_new(&runtime->abort);
+    if (!status && read_tf_config) status = read_config(runtime, options);
+    if (!status && !read_tf_config) warn_of_unknown(runtime, true);
+    bool clustered = !status && runtime->config && runtime->config->cluster_mode;
+    if (clustered && runtime->config->type != LS_TASK_EVALUATOR) /* an evaluator is a cluster of its own */
+        status = start_cluster(runtime, options);
+    if (!status)
+        status = ls_user_request_new(runtime, options->request, options->request_context, &runtime->user_request);
+    return status ? status : ls_runtime_enter(runtime);
+}
+
+ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, struct ls_runtime **runtime) {
+    struct ls_runtime *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a runtime", sizeof(*made));
+    ls_status status = build_runtime(made, options, read_tf_config);
+    if (status) return ls_runtime_close(made, status);
+    *runtime = made;
+    return LS_OK;
+}
+
+/* After a stop of all workers nobody is told of a failure. The message says why they stopped. */
+static ls_status leave_stopped(struct ls_cluster *cluster) {
+    char message[LS_ERROR_SIZE];
+    (void)snprintf(message, sizeof(message), "%s", ls_error());
+    ls_status status = ls_cluster_leave(cluster, LS_OK);
+    return status ? status : ls_fail(LS_CANCELLED, "%s", message);
+}
+
+ls_status ls_runtime_trace(const struct ls_runtime *runtime, struct ls_trace **trace) {
+    const struct ls_trace_config config = {
+        .path = runtime->settings.trace,
+        .rank = runtime->task, /* an elastic group's ranks change */
+        .size = runtime->tasks,
+        .log = &runtime->log,
+    };
+    return *config.path ? ls_trace_new(&config, trace) : LS_OK;
+}
+
+ls_status ls_runtime_close_trace(struct ls_trace *trace, ls_status status) {
+    char error[LS_ERROR_SIZE];
+    if (!status) return ls_trace_close(trace);
+    (void)snprintf(error, sizeof(error), "%s", ls_error());
+    return ls_trace_close(trace) ? ls_fail(status, "%s", error) : status;
+}
+
+ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status) {
+    if (!runtime) return status;
+    bool stopped = status == LS_CANCELLED && runtime->stopped;
+    if (!status && runtime->cluster) status = ls_leave_pass_exit(runtime->cluster);
+    bool cancelled = ls_runtime_is_cancelled(runtime, status);
+    ls_user_request_free(ls_steal(runtime->user_request));
+    if (runtime->cluster && !runtime->group)
+        ls_join_give_up(runtime->cluster, status);
+    else if (runtime->cluster)
+        status = stopped ? leave_stopped(runtime->cluster) : ls_cluster_leave(runtime->cluster, status);
+    /* options that differ are clear without it */
+    bool clear = status == LS_INVALID_ARGUMENT && !*runtime->settings.flight_record_folder;
+    if ((stopped || cancelled) && status == LS_CANCELLED) clear = true;
+    if (status && !clear) ls_flight_dump(runtime);
+    ls_group_free(runtime->group);
+    for (int i = 0; i < LS_STATE_PARTS; i++) ls_state_transfer_drop(runtime, (enum ls_state_part)i);
+    ls_free(runtime->restarts);
+    ls_cluster_spec_free(runtime->config);
+    ls_abort_free(runtime->abort);
+    ls_free(runtime);
+    return status;
+}
+
+static ls_status read_values(const struct ls_bytes *received, int count, int64_t *values) {
+    for (int i = 0; i < count; i++) {
+        if (received[i].size != sizeof(int64_t))
+            return ls_fail(LS_INTERNAL, "rank %d sent %zu bytes where a number of 8 was expected", i, received[i].size);
+        memcpy(&values[i], received[i].data, sizeof(int64_t));
+    }
+    return LS_OK;
+}
+
+ls_status ls_runtime_exchange(struct ls_runtime *runtime, const char *name, int64_t value, int64_t *values) {
+    values[0] = value;
+    if (!runtime->cluster) return LS_OK;
+    size_t count = (size_t)runtime->size;
+    LS_CLEANUP(ls_free_pointer) struct ls_bytes *received = ls_alloc_array(count, sizeof(*received));
+    if (!received) return ls_fail_memory("an exchange", count * sizeof(*received));
+    ls_status status = ls_cluster_exchange(runtime->cluster, name, (struct ls_bytes){&value, sizeof(value)},
+                                           runtime->settings.collective_timeout, received);
+    if (status) return status;
+    status = read_values(received, runtime->size, values);
+    for (size_t i = 0; i < count; i++) ls_free(received[i].data);
+    return status;
+}
+
+ls_status ls_runtime_draw(struct ls_runtime *runtime, const char *name, uint64_t *number) {
+    LS_CLEANUP(ls_free_pointer) int64_t *drawn = ls_alloc_array((size_t)runtime->size, sizeof(*drawn));
+    int64_t own = 0;
+    if (!drawn) return ls_fail_memory("a number that is drawn", (size_t)runtime->size * sizeof(*drawn));
+    ls_status status = ls_entropy_fill(&own, sizeof(own));
+    if (!status) status = ls_runtime_exchange(runtime, name, own, drawn);
+    if (!status) *number = (uint64_t)drawn[0];
+    return status;
+}
+
+ls_status ls_runtime_agree(struct ls_runtime *runtime, const char *name, const char *lines) {
+    if (!runtime->cluster) return LS_OK;
+    return ls_agree_lines(runtime->cluster, name, lines, runtime->settings.collective_timeout);
+}

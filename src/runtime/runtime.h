@@ -1,0 +1,96 @@
+/* The runtime of a process, which strategies and bare communicators use: settings, log, TF_CONFIG, the cluster and its
+ * group. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "base/activity.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "cluster/cluster.h"
+#include "collective/tuner.h"
+#include "collective/group.h"
+
+/* The parts of a process's state, in the order in which recovery copies them. Each has one source. */
+enum ls_state_part {
+    LS_STATE_LOOP,     /* of custom loops */
+    LS_STATE_TRAINING, /* of the calls of fit, evaluate and predict */
+    LS_STATE_PARTS
+};
+/* Sets the bytes of a part, in whole words of 8; size 0: there is no state yet. They are borrowed until the copy is
+ * done, or allocated: then *made is set too, for ls_free. */
+typedef ls_status ls_state_encode_fn(void *context, struct ls_bytes *bytes, void **made);
+struct ls_state_source {
+    ls_state_encode_fn *encode; /* NULL before there is one */
+    void *context;
+};
+struct ls_runtime {
+    struct ls_settings settings;
+    ls_communication communication;
+    struct ls_log log;
+    struct ls_cluster_spec *config; /* NULL when TF_CONFIG was not read */
+    struct ls_abort *abort;
+    struct ls_cluster *cluster;    /* NULL without other workers; then no port is open */
+    struct ls_tuner_choice choice; /* AUTO's, of the group's topology */
+    struct ls_group *group;
+    struct ls_activity activity;          /* the group's calls and fit write it, the cluster's listener reads it */
+    struct ls_user_request *user_request; /* NULL before it is made */
+    bool dumped;                          /* the flight record */
+    bool stopped; /* all workers stopped after one step, as one asked: LS_CANCELLED is in order */
+    int rank, size;
+    int task, tasks; /* this worker's place among the tasks of TF_CONFIG, which stays, and how many they are; 0 of 1 */
+    int local_rank, local_size;
+    uint64_t generation;         /* of the group; 1 when alone */
+    int64_t first_generation;    /* that this process has been in; 0: none yet */
+    struct ls_restart *restarts; /* [tasks] of all tasks' processes; NULL when alone */
+    /* this process' state, which recovery copies (docs/protocol.md) */
+    bool holds;
+    int64_t position; /* transactions that it has committed */
+    struct {
+        int64_t position; /* where the last recovery began ... */
+        uint64_t crew;    /* ... and a number of who was there */
+        int count;        /* recoveries in a row with both alike */
+    } repeated;
+    struct ls_state_source sources[LS_STATE_PARTS]; /* of the parts that are not inherited */
+    struct ls_bytes inherited[LS_STATE_PARTS];      /* copied, and not taken up yet; data is NULL without it */
+};
+/* Logs what all workers would say alike: the first one at info, the others at debug. */
+#define ls_runtime_tell(runtime, ...) ls_log_shared(&(runtime)->log, !(runtime)->rank, LS_LOG_INFO, __VA_ARGS__)
+/* True: this worker tells how a recovery went. Each of a few does. Of more the one that has convened the generation
+ * does: the first worker may be new. */
+bool ls_runtime_speaks(const struct ls_runtime *runtime);
+/* Reads TF_CONFIG if read_tf_config is set, joins, and makes the group. */
+ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, struct ls_runtime **runtime);
+/* Enters the next generation after a loss, on the remaining workers as on a restarted one. Waits until all are there,
+ * makes a new group, and copies the furthest state to workers without it, as inherited. Nobody may use the group, or
+ * its memory. */
+ls_status ls_runtime_enter(struct ls_runtime *runtime);
+/* Ends the calls of all workers, waits included, with ABORTED and the reason. Any thread. */
+void ls_runtime_abort(struct ls_runtime *runtime, const char *reason);
+/* True if this thread's error comes from a loss that ls_runtime_enter can mend. Keeps the error. */
+bool ls_runtime_may_recover(struct ls_runtime *runtime, ls_status status);
+/* True if a wait returned this status because a worker was asked to stop. */
+bool ls_runtime_is_cancelled(struct ls_runtime *runtime, ls_status status);
+/* As ls_runtime_may_recover for a program's error, before the group is let go. Logs the loss and the time limit of the
+ * wait. Returns false, and says so in the error, after many recoveries in a row that began at one position though
+ * nobody was lost. */
+bool ls_runtime_begin_recovery(struct ls_runtime *runtime, ls_status status);
+/* Raises the abort flag after a failure of this worker, since the others wait for it. */
+void ls_runtime_give_up(const struct ls_runtime *runtime, ls_status status, const char *error);
+/* Opens the timeline of LOCKSTEP_TRACE. *trace stays NULL without that setting. */
+struct ls_trace;
+ls_status ls_runtime_trace(const struct ls_runtime *runtime, struct ls_trace **trace);
+/* Writes the timeline. Returns status, whose message stays, or the error of writing. */
+ls_status ls_runtime_close_trace(struct ls_trace *trace, ls_status status);
+/* The task of TF_CONFIG that has the rank, in rank order. */
+int ls_runtime_task(const struct ls_runtime *runtime, int rank);
+bool ls_runtime_is_elastic(const struct ls_runtime *runtime);
+bool ls_runtime_is_scaled(const struct ls_runtime *runtime);
+/* Leaves the cluster and frees the runtime. It leaves in order with LS_OK, or with LS_CANCELLED when all have stopped.
+ * Otherwise it tells the cause. Returns status or the error of leaving. */
+ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status);
+/* Exchanges one int64 a worker into values[size]. A worker alone gets its own. */
+ls_status ls_runtime_exchange(struct ls_runtime *runtime, const char *name, int64_t value, int64_t *values);
+/* Collective: a random number of rank 0's, the same on all workers. */
+ls_status ls_runtime_draw(struct ls_runtime *runtime, const char *name, uint64_t *number);
+/* Calls ls_exchange_agree. A worker alone agrees. */
+ls_status ls_runtime_agree(struct ls_runtime *runtime, const char *name, const char *lines);

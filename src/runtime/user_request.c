@@ -1,0 +1,161 @@
+/* One monitor for all: the program is never asked by two threads at once. */
+#include "runtime/user_request.h"
+
+#include "base/clock.h"
+#include "base/deadlines.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/monitor.h"
+#include "base/thread.h"
+#include "cluster/leave.h"
+#include "runtime/runtime.h"
+
+#define LOOK (50 * LS_MILLISECOND) /* between two questions */
+
+struct asked {
+    ls_request_fn *request; /* NULL if nobody is asked */
+    void *context;
+};
+
+struct ls_user_request {
+    struct ls_runtime *runtime;
+    struct ls_monitor monitor; /* guards what follows */
+    struct asked asked, outer; /* outer: the strategy's, while a fit has its own */
+    ls_request heard;          /* and not taken yet */
+    int64_t stop_since;        /* time at which LS_STOP was first heard, or 0 */
+    bool fitting, agreed, ending, started;
+    pthread_t thread;
+};
+
+static void ask_user_request(struct ls_user_request *user_request) {
+    if (!user_request->asked.request) return;
+    ls_request request = user_request->asked.request(user_request->asked.context);
+    if (request > user_request->heard) user_request->heard = request;
+    if (user_request->heard == LS_STOP && !user_request->stop_since) user_request->stop_since = ls_now();
+}
+
+/* The time since which this process waits for others, or for its data. It is 0 without a wait and at a wait's begin. */
+static int64_t waiting_since(const struct ls_activity *activity) {
+    const int64_t waits[] = {ls_activity_get(&activity->since), ls_activity_get(&activity->waiting),
+                             ls_activity_get(&activity->reading)};
+    int64_t since = 0;
+    for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++)
+        if (waits[i] && (!since || waits[i] < since)) since = waits[i];
+    return since && ls_now() >= since + LOOK ? since : 0;
+}
+
+/* The time counts from the later of the wait's begin and the stop: a wait that began long before the stop still gets
+ * LS_STOP_TIMEOUT, in which the others may reach the step that carries the request. A process without any collective so
+ * far has no step that could carry it, and gets no time. */
+static bool is_overdue(const struct ls_user_request *user_request, int64_t waiting) {
+    int64_t from = waiting > user_request->stop_since ? waiting : user_request->stop_since;
+    bool joining = !ls_activity_get(&user_request->runtime->activity.collectives);
+    return user_request->stop_since && !user_request->agreed && waiting &&
+           ls_now() >= from + (joining ? 0 : LS_STOP_TIMEOUT);
+}
+
+/* The others are told before this process' own calls end. */
+static void give_up_user_request(const struct ls_runtime *runtime) {
+    if (runtime->cluster)
+        ls_leave_cancel(runtime->cluster);
+    else
+        ls_abort_raise(runtime->abort, LS_CANCELLED, "this process was asked to stop");
+}
+
+/* Raises the flag again and again: an abort of another cause may have come first, and is forgotten when the next
+ * generation forms. */
+static void *watch_user_request(void *argument) {
+    struct ls_user_request *user_request = argument;
+    ls_monitor_lock(&user_request->monitor);
+    while (!user_request->ending) {
+        int64_t waiting = waiting_since(&user_request->runtime->activity);
+        if (waiting) ask_user_request(user_request);
+        if (is_overdue(user_request, waiting)) give_up_user_request(user_request->runtime);
+        (void)ls_monitor_wait(&user_request->monitor, ls_now() + LOOK);
+    }
+    ls_monitor_unlock(&user_request->monitor);
+    return NULL;
+}
+
+static ls_status start_user_request(struct ls_user_request *user_request) {
+    if (user_request->started || !user_request->asked.request) return LS_OK;
+    ls_status status = ls_thread_start(&user_request->thread, "ls-request", watch_user_request, user_request);
+    user_request->started = !status;
+    return status;
+}
+
+ls_status ls_user_request_new(struct ls_runtime *runtime, ls_request_fn *request, void *context,
+                              struct ls_user_request **user_request) {
+    struct ls_user_request *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a user_request", sizeof(*made));
+    made->runtime = runtime;
+    made->asked = (struct asked){request, context};
+    ls_status status = ls_monitor_init(&made->monitor);
+    if (status) {
+        ls_free(made);
+        return status;
+    }
+    if (runtime->cluster) ask_user_request(made); /* from now on others are to be told */
+    status = start_user_request(made);
+    if (status)
+        ls_user_request_free(made);
+    else
+        *user_request = made;
+    return status;
+}
+
+void ls_user_request_free(struct ls_user_request *user_request) {
+    if (!user_request) return;
+    ls_monitor_lock(&user_request->monitor);
+    user_request->ending = true;
+    ls_monitor_broadcast(&user_request->monitor);
+    ls_monitor_unlock(&user_request->monitor);
+    if (user_request->started) (void)pthread_join(user_request->thread, NULL);
+    ls_monitor_destroy(&user_request->monitor);
+    ls_free(user_request);
+}
+
+ls_status ls_user_request_begin(struct ls_user_request *user_request, ls_request_fn *request, void *context) {
+    ls_monitor_lock(&user_request->monitor);
+    user_request->outer = user_request->asked;
+    if (request) user_request->asked = (struct asked){request, context};
+    user_request->fitting = true;
+    ls_status status = start_user_request(user_request);
+    ls_monitor_unlock(&user_request->monitor);
+    return status;
+}
+
+/* A fit's request ends with the fit. The strategy's own request asks again. */
+void ls_user_request_end(struct ls_user_request *user_request) {
+    ls_monitor_lock(&user_request->monitor);
+    user_request->asked = user_request->outer;
+    user_request->heard = LS_GO_ON;
+    user_request->stop_since = 0;
+    user_request->fitting = false;
+    ls_monitor_unlock(&user_request->monitor);
+}
+
+ls_request ls_user_request_take(struct ls_user_request *user_request) {
+    ls_monitor_lock(&user_request->monitor);
+    ask_user_request(user_request);
+    ls_request heard = user_request->heard;
+    if (heard != LS_STOP) user_request->heard = LS_GO_ON;
+    ls_monitor_unlock(&user_request->monitor);
+    return heard;
+}
+
+void ls_user_request_agree(struct ls_user_request *user_request) {
+    ls_monitor_lock(&user_request->monitor);
+    user_request->agreed = true;
+    ls_monitor_unlock(&user_request->monitor);
+}
+
+ls_status ls_user_request_check(struct ls_user_request *user_request) {
+    if (ls_abort_raised(user_request->runtime->abort)) return ls_abort_status(user_request->runtime->abort);
+    ls_monitor_lock(&user_request->monitor);
+    if (!user_request->fitting) ask_user_request(user_request);
+    bool stop = user_request->stop_since && !user_request->fitting;
+    if (stop) give_up_user_request(user_request->runtime);
+    ls_monitor_unlock(&user_request->monitor);
+    return stop ? ls_abort_status(user_request->runtime->abort) : LS_OK;
+}

@@ -1,7 +1,0 @@
-/* A model's layers as a graph for TensorBoard. */
-#pragma once
-#include "observe/event_file.h"
-#include "strategy/model.h"
-
-/* Of a model that is built: a node for the input and for each layer, their names behind prefix. */
-ls_status ls_model_graph(struct ls_event_file *file, const ls_model *model, const char *prefix);

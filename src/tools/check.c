@@ -1,0 +1,170 @@
+/* What TF_CONFIG says, as one JSON object and as text for people; behind `lockstep check`. Opens no port. */
+#include <lockstep/tools.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/need.h"
+#include "base/status.h"
+#include "resolver/tf_config.h"
+#include "resolver/cluster_spec.h"
+
+static const enum ls_task_type roles[] = {LS_TASK_CHIEF, LS_TASK_WORKER, LS_TASK_PS, LS_TASK_EVALUATOR};
+#define ROLE_COUNT (sizeof(roles) / sizeof(roles[0]))
+
+typedef void print_fn(FILE *stream, const struct ls_cluster_spec *config, ls_status status);
+
+static void put_addresses(FILE *stream, const struct ls_cluster_spec *config, enum ls_task_type type) {
+    bool first = true;
+    for (int i = 0; i < config->task_count; i++) {
+        if (config->tasks[i].type != type) continue;
+        (void)fputs(first ? "" : ", ", stream);
+        ls_json_put(stream, config->tasks[i].address);
+        first = false;
+    }
+}
+
+static bool has_role(const struct ls_cluster_spec *config, enum ls_task_type type) {
+    for (int i = 0; i < config->task_count; i++)
+        if (config->tasks[i].type == type) return true;
+    return false;
+}
+
+static void put_cluster(FILE *stream, const struct ls_cluster_spec *config) {
+    bool first = true;
+    (void)fputs(", \"cluster\": {", stream);
+    for (size_t i = 0; i < ROLE_COUNT; i++) {
+        if (!has_role(config, roles[i])) continue;
+        (void)fprintf(stream, "%s\"%s\": [", first ? "" : ", ", ls_cluster_spec_type_name(roles[i]));
+        put_addresses(stream, config, roles[i]);
+        (void)fputc(']', stream);
+        first = false;
+    }
+    (void)fputc('}', stream);
+}
+
+/* The group's leader; NULL for local mode, for an evaluator, and where no chief or worker is listed. */
+static const struct ls_task *leader(const struct ls_cluster_spec *config) {
+    return config->type == LS_TASK_EVALUATOR ? NULL : ls_cluster_spec_member(config, 0);
+}
+
+static void put_identity(FILE *stream, const struct ls_cluster_spec *config) {
+    const struct ls_task *first = leader(config);
+    if (config->cluster_mode)
+        (void)fprintf(stream, ", \"task_type\": \"%s\", \"task_index\": %d", ls_cluster_spec_type_name(config->type),
+                      config->index);
+    else
+        (void)fputs(", \"task_type\": null, \"task_index\": null", stream);
+    (void)fprintf(stream, ", \"is_chief\": %s, \"num_workers\": %d", config->is_chief ? "true" : "false",
+                  config->num_workers);
+    if (config->id_in_cluster < 0)
+        (void)fputs(", \"id_in_cluster\": null", stream);
+    else
+        (void)fprintf(stream, ", \"id_in_cluster\": %d", config->id_in_cluster);
+    if (first)
+        (void)fprintf(stream, ", \"collective_leader\": \"%s:%d\"", ls_cluster_spec_type_name(first->type),
+                      first->index);
+    else
+        (void)fputs(", \"collective_leader\": null", stream);
+}
+
+static void print_json_error(FILE *stream, ls_status status) {
+    (void)fputs("{\"valid\": false, \"mode\": null, \"task_type\": null, \"task_index\": null, \"is_chief\": null, "
+                "\"num_workers\": null, \"id_in_cluster\": null, \"collective_leader\": null, \"cluster\": null, "
+                "\"warnings\": [], \"error\": {\"code\": ",
+                stream);
+    ls_json_put(stream, ls_status_name(status));
+    (void)fputs(", \"message\": ", stream);
+    ls_json_put(stream, ls_error());
+    (void)fputs("}}", stream);
+}
+
+static void print_check_json(FILE *stream, const struct ls_cluster_spec *config, ls_status status) {
+    if (status) {
+        print_json_error(stream, status);
+        return;
+    }
+    (void)fprintf(stream, "{\"valid\": true, \"mode\": \"%s\"", config->cluster_mode ? "cluster" : "local");
+    put_identity(stream, config);
+    put_cluster(stream, config);
+    (void)fputs(", \"warnings\": [", stream);
+    for (int i = 0; i < config->warning_count; i++) {
+        (void)fputs(i ? ", " : "", stream);
+        ls_json_put(stream, config->warnings[i]);
+    }
+    (void)fputs("]}", stream);
+}
+
+static void print_duty(FILE *stream, const struct ls_cluster_spec *config) {
+    const struct ls_task *first = leader(config);
+    if (config->type == LS_TASK_EVALUATOR)
+        (void)fputs("an evaluator stands alone: chief of a cluster of one, no rank among the workers\n", stream);
+    else if (config->type == LS_TASK_PS)
+        (void)fputs("a parameter server has no rank among the workers\n", stream);
+    else
+        (void)fprintf(stream, "rank %d of %d%s; the leader is %s:%d\n", config->id_in_cluster, config->num_workers,
+                      config->is_chief ? ", chief" : "", ls_cluster_spec_type_name(first->type), first->index);
+}
+
+static void print_cluster(FILE *stream, const struct ls_cluster_spec *config) {
+    (void)fprintf(stream, "this task  %s:%d\n           ", ls_cluster_spec_type_name(config->type), config->index);
+    print_duty(stream, config);
+    (void)fputs("cluster\n", stream);
+    for (int i = 0; i < config->task_count; i++) {
+        const struct ls_task *task = &config->tasks[i];
+        bool own = task->type == config->type && task->index == config->index;
+        (void)fprintf(stream, "           %s:%d  %s%s\n", ls_cluster_spec_type_name(task->type), task->index,
+                      task->address, own ? "  (this task)" : "");
+    }
+}
+
+static void print_check_text(FILE *stream, const struct ls_cluster_spec *config, ls_status status) {
+    if (status) {
+        (void)fprintf(stream, "TF_CONFIG  invalid\nerror      %s\n", ls_error());
+        return;
+    }
+    (void)fputs("TF_CONFIG  valid\n", stream);
+    if (config->cluster_mode)
+        print_cluster(stream, config);
+    else
+        (void)fputs("mode       local: no cluster is given, so this process trains alone, rank 0 of 1\n", stream);
+    for (int i = 0; i < config->warning_count; i++) (void)fprintf(stream, "warning    %s\n", config->warnings[i]);
+}
+
+/* The text that print writes, in allocated memory. */
+static ls_status print_to_memory(print_fn *print, const struct ls_cluster_spec *config, ls_status status, char **text) {
+    char *buffer = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&buffer, &size);
+    if (!stream) return ls_fail_memory("a report", 0);
+    print(stream, config, status);
+    bool failed = ferror(stream) != 0;
+    failed = fclose(stream) != 0 || failed;
+    if (failed) {
+        ls_free(buffer);
+        return ls_fail_memory("a report", size);
+    }
+    *text = buffer;
+    return LS_OK;
+}
+
+static ls_status check_check(const char *tf_config, print_fn *print, char **text) {
+    struct ls_cluster_spec *config = NULL;
+    ls_status status = ls_tf_config_parse(tf_config, &config);
+    ls_status printed = LS_OK;
+    if (!status || status == LS_INVALID_ARGUMENT) printed = print_to_memory(print, config, status, text);
+    ls_cluster_spec_free(config);
+    return printed ? printed : status;
+}
+
+ls_status ls_tools_check_json(const char *tf_config, char **json) {
+    LS_NEED(json);
+    return check_check(tf_config, print_check_json, json);
+}
+
+ls_status ls_tools_check_text(const char *tf_config, char **text) {
+    LS_NEED(text);
+    return check_check(tf_config, print_check_text, text);
+}

@@ -1,0 +1,235 @@
+/* Texts of lockstep info and settings: build, devices, kinds of communication, settings, deadlines, and the choices of
+ * AUTO. They are for people and made anew at each call. The build's libraries come from the build system as
+ * LS_BUILD_LIBRARIES. */
+#define _GNU_SOURCE
+#include <lockstep/tools.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/deadlines.h"
+#include "base/json.h"
+#include "base/need.h"
+#include "base/settings.h"
+#include "base/status.h"
+#include "collective/algorithm.h"
+#include "collective/all_reduce.h"
+#include "collective/tuner.h"
+#include "device/device.h"
+#include "device/gpu.h"
+#include "runtime/communicator.h"
+
+#ifndef LS_BUILD_LIBRARIES
+#define LS_BUILD_LIBRARIES "libraries of unknown versions"
+#endif
+#ifdef __clang__
+#define COMPILER __VERSION__ /* begins with the compiler's name */
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+/* A text that grows; finish hands it over. */
+struct text {
+    FILE *stream;
+    char *data;
+    size_t size;
+};
+
+static ls_status text_open(struct text *text) {
+    *text = (struct text){0};
+    text->stream = open_memstream(&text->data, &text->size);
+    return text->stream ? LS_OK : ls_fail_memory("a text", sizeof(*text));
+}
+
+static ls_status text_finish(struct text *text, char **output) {
+    bool bad = ferror(text->stream);
+    if (fclose(text->stream) || bad) {
+        free(text->data);
+        return ls_fail_memory("a text", text->size);
+    }
+    *output = text->data;
+    return LS_OK;
+}
+
+static const char *origin(const struct ls_setting_info *info) {
+    return info->given ? "environment" : "default";
+}
+
+ls_status ls_tools_settings(char **text) {
+    LS_NEED(text);
+    struct ls_settings settings;
+    struct ls_setting_info info;
+    struct text made;
+    ls_status status = ls_settings_read(&settings);
+    if (!status) status = text_open(&made);
+    if (status) return status;
+    (void)fprintf(made.stream, "  %-27s %-10s %-5s  %-11s  %s\n", "name", "value", "unit", "from", "meaning");
+    for (size_t i = 0; ls_settings_describe(&settings, i, &info); i++)
+        (void)fprintf(made.stream, "  %-27s %-10s %-5s  %-11s  %s (default %s)\n", info.name, info.value, info.unit,
+                      origin(&info), info.help, info.default_text);
+    return text_finish(&made, text);
+}
+
+typedef void print_deadline_fn(FILE *to, const ls_tools_deadline *deadline, bool first);
+
+static void print_deadline(FILE *to, const ls_tools_deadline *deadline, bool first) {
+    if (first) (void)fprintf(to, "  %-16s %7s  %-27s  %s\n", "name", "seconds", "set by", "waits for: then");
+    (void)fprintf(to, "  %-16s %7g  %-27s  %s: %s\n", deadline->name, deadline->seconds,
+                  deadline->setting ? deadline->setting : "-", deadline->waits, deadline->then);
+}
+
+static void each_deadline(FILE *to, const struct ls_settings *settings, const ls_tools_deadline *more, size_t count,
+                          print_deadline_fn *print) {
+    struct ls_deadline_info info;
+    size_t rows = 0;
+    for (; ls_deadlines_describe(settings, rows, &info); rows++) {
+        const ls_tools_deadline row = {info.name, info.setting, info.seconds, info.waits, info.then};
+        print(to, &row, rows == 0);
+    }
+    for (size_t i = 0; i < count; i++) print(to, &more[i], false);
+}
+
+ls_status ls_tools_deadlines(const ls_tools_deadline *more, size_t count, char **text) {
+    LS_NEED(text);
+    if (count) LS_NEED(more);
+    struct ls_settings settings;
+    struct text made;
+    ls_status status = ls_settings_read(&settings);
+    if (!status) status = text_open(&made);
+    if (status) return status;
+    each_deadline(made.stream, &settings, more, count, print_deadline);
+    return text_finish(&made, text);
+}
+
+/* "key": "value" */
+static void put_info(FILE *to, const char *before, const char *key, const char *value) {
+    (void)fprintf(to, "%s\"%s\": ", before, key);
+    if (value)
+        ls_json_put(to, value);
+    else
+        (void)fputs("null", to);
+}
+
+static void put_setting(FILE *to, const struct ls_setting_info *info, bool first) {
+    put_info(to, first ? "{" : ", {", "name", info->name);
+    put_info(to, ", ", "value", info->value);
+    put_info(to, ", ", "unit", info->unit);
+    put_info(to, ", ", "from", origin(info));
+    put_info(to, ", ", "default", info->default_text);
+    put_info(to, ", ", "help", info->help);
+    (void)fputc('}', to);
+}
+
+static void put_deadline(FILE *to, const ls_tools_deadline *deadline, bool first) {
+    put_info(to, first ? "{" : ", {", "name", deadline->name);
+    put_info(to, ", ", "setting", deadline->setting);
+    (void)fprintf(to, ", \"seconds\": %g", deadline->seconds);
+    put_info(to, ", ", "waits", deadline->waits);
+    put_info(to, ", ", "then", deadline->then);
+    (void)fputc('}', to);
+}
+
+ls_status ls_tools_settings_json(const ls_tools_deadline *more, size_t count, char **json) {
+    LS_NEED(json);
+    if (count) LS_NEED(more);
+    struct ls_settings settings;
+    struct ls_setting_info info;
+    struct text made;
+    ls_status status = ls_settings_read(&settings);
+    if (!status) status = text_open(&made);
+    if (status) return status;
+    (void)fputs("{\"settings\": [", made.stream);
+    for (size_t i = 0; ls_settings_describe(&settings, i, &info); i++) put_setting(made.stream, &info, i == 0);
+    (void)fputs("], \"deadlines\": [", made.stream);
+    each_deadline(made.stream, &settings, more, count, put_deadline);
+    (void)fputs("]}", made.stream);
+    return text_finish(&made, json);
+}
+
+/* A name, whether it is there, and what there is to say: lines after the first are indented. */
+static void print_row(FILE *to, const char *name, bool there, const char *about) {
+    (void)fprintf(to, "  %-6s %-4s ", name, there ? "yes" : "no");
+    for (; *about; about++)
+        if (*about == '\n' && about[1])
+            (void)fputs("\n              ", to);
+        else if (*about != '\n')
+            (void)fputc(*about, to);
+    (void)fputc('\n', to);
+}
+
+static void print_device(FILE *to, const struct ls_device_kind *kind) {
+    char about[8192] = "";
+    const char *reason = kind->unavailable ? kind->unavailable() : NULL;
+    if (!reason && kind->describe) kind->describe(about, sizeof(about));
+    print_row(to, kind->name, !reason, reason ? reason : about);
+}
+
+static void print_nccl(FILE *to) {
+    char about[64];
+    const char *reason = "";
+    const struct ls_device_group_ops *group = ls_gpu_group(&reason);
+    int version = group ? group->version() : 0;
+    (void)snprintf(about, sizeof(about), "between GPUs; version %d.%d.%d", version / 10000, version / 100 % 100,
+                   version % 100);
+    print_row(to, "NCCL", group, group ? about : reason);
+}
+
+ls_status ls_tools_devices(char **text) {
+    LS_NEED(text);
+    struct text made;
+    ls_status status = text_open(&made);
+    if (status) return status;
+    for (size_t i = 0; ls_device_kinds[i]; i++) print_device(made.stream, ls_device_kinds[i]);
+    print_row(made.stream, "AUTO", true, "the same bits for every layout of replicas on workers");
+    print_row(made.stream, "RING", true, "ring between the workers");
+    print_nccl(made.stream);
+    return text_finish(&made, text);
+}
+
+ls_status ls_tools_build(char **text) {
+    LS_NEED(text);
+    struct text made;
+    ls_status status = text_open(&made);
+    if (status) return status;
+    (void)fprintf(made.stream, "%s, %s", COMPILER, LS_BUILD_LIBRARIES);
+    return text_finish(&made, text);
+}
+
+ls_status ls_tools_explain(const ls_communicator *communicator, char **text) {
+    LS_NEED(communicator, text);
+    struct text made;
+    ls_status status = text_open(&made);
+    if (status) return status;
+    ls_tuner_explain(communicator->runtime->group, made.stream);
+    return text_finish(&made, text);
+}
+
+const char *ls_tools_transport(const ls_communicator *communicator, const char *collective) {
+    LS_NEED_OR(NULL, communicator, collective);
+    const struct ls_group *group = communicator->runtime->group;
+    if (!strcmp(collective, "all-reduce")) return ls_communicator_transport(communicator);
+    bool scatters = !strcmp(collective, "reduce-scatter"), in_memory = true;
+    if (scatters || !strcmp(collective, "all-gather")) in_memory = ls_group_is_one_host(group);
+    if (scatters && communicator->runtime->communication == LS_RING) in_memory = false;
+    return in_memory ? ls_group_transport(group) : ls_group_links(group);
+}
+
+const char *ls_tools_algorithm(const ls_communicator *communicator, ls_dtype dtype, ls_compression compression,
+                               size_t count) {
+    LS_NEED_OR(NULL, communicator);
+    if (communicator->runtime->communication == LS_RING) return "ring";
+    enum ls_algorithm algorithm =
+        ls_tuner_algorithm(communicator->runtime->group, ls_dtype_size(dtype), count, compression);
+    return ls_algorithm_info(algorithm)->name;
+}
+
+int ls_tools_host(const ls_communicator *communicator, int rank) {
+    LS_NEED_OR(0, communicator);
+    bool there = rank >= 0 && rank < communicator->runtime->size;
+    return there ? ls_group_host(communicator->runtime->group, rank) : -1;
+}
+
+bool ls_tools_compresses(const ls_communicator *communicator) {
+    LS_NEED_OR(false, communicator);
+    return ls_group_all_reduce_compresses(communicator->runtime->group, communicator->runtime->communication);
+}

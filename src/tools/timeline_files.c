@@ -1,0 +1,64 @@
+/* lockstep timeline, behind tools.h: reads the files, writes the merged trace, tells the summary. */
+#include <errno.h>
+#include <lockstep/tools.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/need.h"
+#include "base/status.h"
+#include "observe/timeline.h"
+#include "observe/timeline_print.h"
+#include "observe/timeline_read.h"
+
+static ls_status write_merged(const struct ls_timeline *timeline, const char *path) {
+    FILE *out = fopen(path, "we");
+    if (!out) return ls_fail(LS_INVALID_ARGUMENT, "cannot write '%s': %s", path, strerror(errno));
+    errno = 0;
+    ls_timeline_print_merged(timeline, out);
+    bool failed = ferror(out) != 0;
+    failed = fclose(out) != 0 || failed;
+    if (failed) return ls_fail(LS_INVALID_ARGUMENT, "cannot write '%s': %s", path, strerror(errno ? errno : EIO));
+    return LS_OK;
+}
+
+static ls_status summarize(const struct ls_timeline *timeline, bool json, char **text) {
+    char *made = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&made, &size);
+    if (!out) return ls_fail_memory("a summary", 0);
+    if (json)
+        ls_timeline_print_json(timeline, out);
+    else
+        ls_timeline_print_text(timeline, out);
+    if (fclose(out)) {
+        free(made);
+        return ls_fail_memory("a summary", size);
+    }
+    *text = made;
+    return LS_OK;
+}
+
+static ls_status merge(struct ls_timeline_file *files, const char *const *paths, int count, const char *output,
+                       bool json, char **text) {
+    struct ls_timeline *timeline = NULL;
+    ls_status status = LS_OK;
+    for (int i = 0; i < count && !status; i++) status = ls_timeline_read(paths[i], &files[i]);
+    if (!status) status = ls_timeline_new(files, count, &timeline);
+    if (!status && output) status = write_merged(timeline, output);
+    if (!status) status = summarize(timeline, json, text);
+    ls_timeline_free(timeline);
+    return status;
+}
+
+ls_status ls_tools_timeline(const char *const *paths, int count, const char *output, bool json, char **text) {
+    LS_NEED(paths, text);
+    if (count < 1) return ls_fail(LS_INVALID_ARGUMENT, "no file is given");
+    for (int i = 0; i < count; i++)
+        if (!paths[i]) return ls_fail(LS_INVALID_ARGUMENT, "paths[%d] is NULL", i);
+    LS_CLEANUP(ls_free_pointer) struct ls_timeline_file *files = ls_alloc_array((size_t)count, sizeof(*files));
+    if (!files) return ls_fail_memory("timelines", (size_t)count * sizeof(*files));
+    ls_status status = merge(files, paths, count, output, json, text);
+    for (int i = 0; i < count; i++) ls_timeline_read_free_file(&files[i]);
+    return status;
+}

@@ -1,0 +1,295 @@
+/* lockstep top, behind tools.h: asks one worker for the cluster and then all of them twice, some time apart; the rates
+ * are what happened between. A step ends on all ranks together, so the rank that spends least of the time in
+ * collectives is the one that the others wait for: what it spends there is the wire's, what others spend more is
+ * waiting. */
+#include <lockstep/tools.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/deadlines.h"
+#include "base/memory.h"
+#include "base/need.h"
+#include "base/status.h"
+#include "resolver/cluster_spec.h"
+#include "resolver/tf_config.h"
+#include "tools/probe.h"
+
+#define ASK_SECONDS ((double)LS_TOP_TIMEOUT / (double)LS_SECOND) /* for answers */
+#define NOTABLE     0.05 /* share of the time that others wait, from which a rank is called a straggler */
+
+/* One rank between the two answers. */
+struct row {
+    const struct ls_probe *before, *now; /* answered, both */
+    bool known;
+    double seconds, inside; /* between them; share of it in collectives */
+    int64_t steps, calls, bytes;
+    double stuck; /* seconds that the present collective has taken */
+};
+struct table {
+    const struct ls_cluster_spec *config;
+    struct row *rows;   /* [num_workers] */
+    int straggler;      /* -1: none */
+    int unknown;        /* ranks that did not answer twice */
+    double least, most; /* inside, of all known */
+};
+
+/* ---- the cluster, from one address ---- */
+
+static ls_status parse_one(const char *address, struct ls_cluster_spec **config) {
+    if (!address) return ls_fail(LS_INVALID_ARGUMENT, "the address is missing: write host:port");
+    if (strlen(address) >= 300 || ls_cluster_spec_of_address(address, config))
+        return ls_fail(LS_INVALID_ARGUMENT, "'%.300s' is no address: write host:port", address);
+    return LS_OK;
+}
+
+/* The tasks of one type as a map: indices may have gaps. */
+static void print_tasks(FILE *out, const char *cluster, const char *type) {
+    char prefix[32];
+    bool first = true;
+    (void)snprintf(prefix, sizeof(prefix), "cluster.%s[", type);
+    for (const char *line = cluster; line && *line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, prefix, strlen(prefix))) continue;
+        const char *index = line + strlen(prefix), *end = strstr(index, "]=");
+        if (!end) continue;
+        (void)fprintf(out, "%s\"%.*s\": \"%.*s\"", first ? "" : ", ", (int)(end - index), index,
+                      (int)strcspn(end + 2, "\n"), end + 2);
+        first = false;
+    }
+}
+
+static char *spell_config(const char *cluster, const char *task) {
+    char *text = NULL;
+    size_t size = 0, type = strcspn(task, ":");
+    FILE *out = strpbrk(cluster, "\"\\") || strpbrk(task, "\"\\") ? NULL : open_memstream(&text, &size);
+    if (!out) return NULL;
+    (void)fprintf(out, "{\"cluster\": {");
+    if (strstr(cluster, "cluster.chief[")) {
+        (void)fprintf(out, "\"chief\": {");
+        print_tasks(out, cluster, "chief");
+        (void)fprintf(out, "}, ");
+    }
+    (void)fprintf(out, "\"worker\": {");
+    print_tasks(out, cluster, "worker");
+    (void)fprintf(out, "}}, \"task\": {\"type\": \"%.*s\", \"index\": %s}}", (int)type, task,
+                  task[type] ? task + type + 1 : "");
+    if (!fclose(out)) return text;
+    free(text);
+    return NULL;
+}
+
+static ls_status read_cluster(const struct ls_probe *probe, struct ls_cluster_spec **config) {
+    char task[64];
+    LS_CLEANUP(ls_free_pointer) char *cluster = ls_probe_cluster(probe);
+    char *text = cluster ? spell_config(cluster, ls_probe_text(probe, "task", task, sizeof(task))) : NULL;
+    ls_status status = text ? ls_tf_config_parse(text, config) : LS_DATA_LOSS;
+    free(text);
+    return status ? ls_fail(LS_DATA_LOSS, "the answer of '%s' names no cluster", probe->task->address) : LS_OK;
+}
+
+static ls_status find_cluster(const char *address, struct ls_cluster_spec **config) {
+    struct ls_cluster_spec *one = NULL;
+    ls_status status = parse_one(address, &one);
+    if (status) return status;
+    struct ls_probe probe = {.task = ls_cluster_spec_member(one, 0)};
+    status = ls_probe_all(&probe, 1, ASK_SECONDS);
+    if (!status && probe.state != LS_PROBE_ANSWERED)
+        status = ls_fail(LS_UNAVAILABLE, "no worker answers at '%s': %s", address, probe.why);
+    if (!status) status = read_cluster(&probe, config);
+    ls_probe_free(&probe);
+    ls_cluster_spec_free(one);
+    return status;
+}
+
+/* ---- two answers to rates ---- */
+
+/* Nanoseconds in collectives, the present one included. */
+static int64_t inside(const struct ls_probe *probe) {
+    int64_t since = ls_probe_number(probe, "since");
+    return ls_probe_number(probe, "inside") + (since ? ls_probe_number(probe, "now") - since : 0);
+}
+
+static int64_t grown(const struct row *row, const char *field) {
+    return ls_probe_number(row->now, field) - ls_probe_number(row->before, field);
+}
+
+static void fill_row(struct row *row, const struct ls_probe *before, const struct ls_probe *now) {
+    *row = (struct row){.before = before, .now = now};
+    if (before->state != LS_PROBE_ANSWERED || now->state != LS_PROBE_ANSWERED) return;
+    int64_t since = ls_probe_number(now, "since");
+    row->seconds = (double)grown(row, "now") / (double)LS_SECOND;
+    row->known = row->seconds > 0 && ls_probe_number(now, "started") == ls_probe_number(before, "started");
+    if (!row->known) return;
+    row->inside = (double)(inside(now) - inside(before)) / (double)LS_SECOND / row->seconds;
+    row->inside = row->inside < 0 ? 0 : row->inside > 1 ? 1 : row->inside;
+    row->steps = grown(row, "step");
+    row->calls = grown(row, "collectives");
+    row->bytes = grown(row, "bytes");
+    if (since) row->stuck = (double)(ls_probe_number(now, "now") - since) / (double)LS_SECOND;
+}
+
+static void fill_table(struct table *table, const struct ls_probe *before, const struct ls_probe *now) {
+    table->straggler = -1;
+    table->least = 1;
+    for (int rank = 0; rank < table->config->num_workers; rank++) {
+        struct row *row = &table->rows[rank];
+        fill_row(row, &before[rank], &now[rank]);
+        table->unknown += !row->known;
+        if (!row->known) continue;
+        if (row->inside > table->most) table->most = row->inside;
+        if (row->inside >= table->least) continue;
+        table->least = row->inside;
+        table->straggler = rank;
+    }
+    if (table->most - table->least < NOTABLE) table->straggler = -1;
+}
+
+/* ---- telling ---- */
+
+/* "1.2 GB" */
+static const char *amount(char text[32], double bytes) {
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+    int unit = 0;
+    for (; bytes >= 999.5 && unit < 4; unit++) bytes /= 1000;
+    (void)snprintf(text, 32, "%.*f %s", unit && bytes < 99.5 ? 1 : 0, bytes, units[unit]);
+    return text;
+}
+
+static double up_seconds(const struct ls_probe *probe) {
+    return (double)(ls_probe_number(probe, "now") - ls_probe_number(probe, "started")) / (double)LS_SECOND;
+}
+
+static void print_text_row(FILE *out, const struct table *table, int rank) {
+    const struct row *row = &table->rows[rank];
+    char name[64], phase[32], moved[32], rate[32], memory[32], step[32] = "-";
+    (void)snprintf(name, sizeof(name), "%s:%d", ls_cluster_spec_type_name(row->now->task->type), row->now->task->index);
+    if (!row->known) {
+        (void)fprintf(out, "%4d  %-10s  %s: %s\n", rank, name, row->now->task->address,
+                      *row->now->why ? row->now->why : "it has just started");
+        return;
+    }
+    if (row->steps > 0) (void)snprintf(step, sizeof(step), "%.2f", 1e3 * row->seconds / (double)row->steps);
+    (void)fprintf(
+        out, "%4d  %-10s  %-7s %8lld %9s %7.1f%% %7.1f%% %7.1f%% %9lld %9s %9s/s %9s %8.0f s %9lld", rank, name,
+        ls_probe_text(row->now, "phase", phase, sizeof(phase)), (long long)ls_probe_number(row->now, "step"), step,
+        100 * (1 - row->inside), 100 * (row->inside - table->least), 100 * table->least,
+        (long long)ls_probe_number(row->now, "collectives"), amount(moved, (double)ls_probe_number(row->now, "bytes")),
+        amount(rate, (double)row->bytes / row->seconds), amount(memory, (double)ls_probe_number(row->now, "resident")),
+        up_seconds(row->now), (long long)ls_probe_number(row->now, "restarts"));
+    if (row->stuck >= 1) (void)fprintf(out, "  in one collective since %.1f s", row->stuck);
+    (void)fprintf(out, "\n");
+}
+
+static int64_t generation(const struct table *table) {
+    int64_t newest = 0;
+    for (int rank = 0; rank < table->config->num_workers; rank++)
+        if (table->rows[rank].known && ls_probe_number(table->rows[rank].now, "generation") > newest)
+            newest = ls_probe_number(table->rows[rank].now, "generation");
+    return newest;
+}
+
+static void print_top_text(FILE *out, const struct table *table) {
+    (void)fprintf(out, "%d workers, generation %lld\n", table->config->num_workers, (long long)generation(table));
+    (void)fprintf(out, "%4s  %-10s  %-7s %8s %9s %8s %8s %8s %9s %9s %11s %9s %10s %9s\n", "rank", "task", "state",
+                  "step", "ms/step", "compute", "wait", "wire", "calls", "bytes", "rate", "memory", "up", "restarts");
+    for (int rank = 0; rank < table->config->num_workers; rank++) print_text_row(out, table, rank);
+    if (table->straggler >= 0)
+        (void)fprintf(out, "straggler: rank %d, for which others wait %.0f%% of the time\n", table->straggler,
+                      100 * (table->most - table->least));
+    else if (table->unknown)
+        (void)fprintf(out, "%d did not answer: the others may be waiting for it\n", table->unknown);
+    else
+        (void)fprintf(out, "no straggler\n");
+}
+
+static void print_json_row(FILE *out, const struct table *table, int rank) {
+    const struct row *row = &table->rows[rank];
+    char phase[32];
+    (void)fprintf(out, "%s{\"rank\": %d, \"task\": \"%s:%d\", \"known\": %s", rank ? ", " : "", rank,
+                  ls_cluster_spec_type_name(row->now->task->type), row->now->task->index,
+                  row->known ? "true" : "false");
+    if (row->known) {
+        (void)fprintf(out,
+                      ", \"phase\": \"%s\", \"generation\": %lld, \"step\": %lld, \"steps\": %lld, \"seconds\": %.6f, "
+                      "\"compute\": %.6f, \"wait\": %.6f, \"wire\": %.6f",
+                      ls_probe_text(row->now, "phase", phase, sizeof(phase)),
+                      (long long)ls_probe_number(row->now, "generation"), (long long)ls_probe_number(row->now, "step"),
+                      (long long)row->steps, row->seconds, 1 - row->inside, row->inside - table->least, table->least);
+        (void)fprintf(out,
+                      ", \"collectives\": %lld, \"bytes\": %lld, \"bytes_per_second\": %.0f, \"resident\": %lld, "
+                      "\"up\": %.3f, \"restarts\": %lld, \"present_collective_seconds\": %.6f",
+                      (long long)ls_probe_number(row->now, "collectives"),
+                      (long long)ls_probe_number(row->now, "bytes"), (double)row->bytes / row->seconds,
+                      (long long)ls_probe_number(row->now, "resident"), up_seconds(row->now),
+                      (long long)ls_probe_number(row->now, "restarts"), row->stuck);
+    }
+    (void)fputc('}', out);
+}
+
+static void print_top_json(FILE *out, const struct table *table) {
+    (void)fprintf(out, "{\"workers\": %d, \"generation\": %lld, \"straggler\": ", table->config->num_workers,
+                  (long long)generation(table));
+    if (table->straggler >= 0)
+        (void)fprintf(out, "%d", table->straggler);
+    else
+        (void)fprintf(out, "null");
+    (void)fprintf(out, ", \"ranks\": [");
+    for (int rank = 0; rank < table->config->num_workers; rank++) print_json_row(out, table, rank);
+    (void)fprintf(out, "]}\n");
+}
+
+/* ---- the whole ---- */
+
+static ls_status tell_top(const struct table *table, bool json, char **text) {
+    char *made = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&made, &size);
+    if (!out) return ls_fail_memory("a table", 0);
+    if (json)
+        print_top_json(out, table);
+    else
+        print_top_text(out, table);
+    if (fclose(out)) {
+        free(made);
+        return ls_fail_memory("a table", size);
+    }
+    *text = made;
+    return LS_OK;
+}
+
+static ls_status ask_twice(const struct ls_cluster_spec *config, double seconds, struct ls_probe *before,
+                           struct ls_probe *now) {
+    int64_t second = ls_deadline_in(seconds);
+    ls_status status = ls_probe_all(before, config->num_workers, ASK_SECONDS);
+    while (!status && ls_now() < second) (void)poll(NULL, 0, ls_poll_timeout(second, 1000));
+    return status ? status : ls_probe_all(now, config->num_workers, ASK_SECONDS);
+}
+
+static ls_status watch_top(const struct ls_cluster_spec *config, double seconds, bool json, char **text) {
+    struct ls_probe *before = NULL, *now = NULL;
+    LS_CLEANUP(ls_free_pointer) struct row *rows = ls_alloc_array((size_t)config->num_workers, sizeof(*rows));
+    ls_status status = rows ? LS_OK : ls_fail_memory("a table", (size_t)config->num_workers * sizeof(*rows));
+    if (!status) status = ls_probes_new(config, &before);
+    if (!status) status = ls_probes_new(config, &now);
+    if (!status) status = ask_twice(config, seconds, before, now);
+    if (!status) {
+        struct table table = {.config = config, .rows = rows};
+        fill_table(&table, before, now);
+        status = tell_top(&table, json, text);
+    }
+    ls_probes_free(before, config->num_workers);
+    ls_probes_free(now, config->num_workers);
+    return status;
+}
+
+ls_status ls_tools_top(const char *address, double seconds, bool json, char **text) {
+    LS_NEED(text);
+    struct ls_cluster_spec *config = NULL;
+    ls_status status = find_cluster(address, &config);
+    if (!status) status = watch_top(config, seconds, json, text);
+    ls_cluster_spec_free(config);
+    return status;
+}

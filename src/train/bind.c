@@ -1,0 +1,263 @@
+/* Binds a built model to one generation of the group, and unbinds it before the generation ends. A generation owns the
+ * parts of struct ls_model_bound. ls_bind_attach makes them in this order: nccl, if the GPUs add with NCCL; buckets,
+ * ranges of the gradient blob that are reduced together; shared, memory in which the workers of a host add gradients in
+ * place, or staging, host memory for gradients of devices without it; each replica's gradients and the ops of its
+ * updates; node and reducer, which add the buckets. ls_bind_detach stops everything that may still use the gradients
+ * (the reducer, NCCL, the devices' queues) before it releases them. A step that fails leaves the reducer failed; the
+ * next ls_bind_attach makes all parts anew. */
+#include "train/bind.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "model/plan.h"
+#include "train/accumulate.h"
+#include "train/input.h"
+#include "train/model.h"
+#include "train/precision.h"
+#include "train/sync_batch_norm.h"
+
+static bool is_far(const struct ls_model_replica *replica) {
+    return !replica->device->host_memory;
+}
+
+static bool any_far(const ls_model *model) {
+    bool far = false;
+    for (int i = 0; i < model->built.replica_count; i++) far = far || is_far(&model->built.replicas[i]);
+    return far;
+}
+
+/* Floats from one replica's blob to the next one. */
+static size_t stride_of(const ls_model *model) {
+    size_t line = LS_ALIGNMENT / sizeof(float);
+    return (model->built.blob_count + LS_EXTRAS + line - 1) / line * line;
+}
+
+static bool adds_in_node(const ls_model *model) {
+    return !model->bound.nccl && model->strategy->node_replicas > 1;
+}
+
+/* Blobs side by side: one a replica, or one a sum of the node. */
+static size_t shared_size(const ls_model *model) {
+    int count = adds_in_node(model) ? ls_intra_node_sums(model->strategy) : model->built.replica_count;
+    return (size_t)count * stride_of(model) * sizeof(float);
+}
+
+/* Places the replicas' gradients, or their staging, in memory. The blobs lie stride_of apart, each on its own cache
+ * lines. Replicas of one group of the node share the blob of their sum: their gradients stay on the GPUs, and only the
+ * sum comes to the host. */
+static void place_gradients(ls_model *model, float *memory, bool staging_only) {
+    int replicas = adds_in_node(model) ? model->strategy->node_replicas : 1; /* of one blob */
+    for (int i = 0; i < model->built.replica_count; i++) {
+        struct ls_model_replica *replica = &model->built.replicas[i];
+        float *place = memory + (size_t)(i / replicas) * stride_of(model);
+        if (is_far(replica))
+            replica->staging = place;
+        else if (!staging_only)
+            replica->gradients = place;
+    }
+}
+
+/* Memory that the other workers may map, so that gradients can be added in place. */
+static ls_status share_with_workers(ls_model *model) {
+    size_t size = shared_size(model);
+    ls_status status = ls_group_share(model->strategy->runtime->group, size, &model->bound.shared);
+    if (!status && any_far(model)) {
+        status = model->built.host->ops->queue->pin(model->built.host, model->bound.shared, size);
+        model->bound.pinned = !status;
+    }
+    if (!status) place_gradients(model, model->bound.shared, false);
+    return status;
+}
+
+/* The replicas of a lone worker need shared host memory only if their devices have none. */
+static ls_status share_in_worker(ls_model *model) {
+    if (model->built.replica_count == 1 || !any_far(model) || adds_in_node(model)) return LS_OK;
+    ls_status status = ls_device_allocate_host(model->built.host, shared_size(model), &model->bound.staging);
+    if (!status) place_gradients(model, model->bound.staging, true);
+    return status;
+}
+
+static ls_status share_gradients(ls_model *model) {
+    if (model->bound.nccl) return LS_OK;
+    return model->strategy->runtime->size > 1 ? share_with_workers(model) : share_in_worker(model);
+}
+
+static ls_status allocate_gradients(const ls_model *model, struct ls_model_replica *replica) {
+    void *memory = NULL;
+    if (replica->gradients) return LS_OK;
+    ls_status status =
+        replica->device->ops->allocate(replica->device, (model->built.blob_count + LS_EXTRAS) * sizeof(float), &memory);
+    if (!status) replica->gradients = memory;
+    return status;
+}
+
+/* The blob's part that is moved and not trained: what the step's sum has for it is added. The blob's sums behind the
+ * trainable variables are the changes of moving statistics (layer_batch_norm.c), each replica's already multiplied by
+ * its share of the batch. Adding them keeps the mirrored copies equal. */
+static ls_status build_statistics(const ls_model *model, struct ls_model_replica *replica) {
+    size_t begin = ls_network_trainable_count(model->built.network), count = model->built.blob_count - begin;
+    const ls_shape shape = LS_SHAPE((int64_t)count);
+    struct ls_op op = {.kind = LS_OP_ADD};
+    if (!count) return LS_OK;
+    op.tensors[LS_ARG_X] = op.tensors[LS_ARG_Y] = (struct ls_tensor){replica->parameters + begin, LS_FLOAT32, shape, 0};
+    op.tensors[LS_ARG_W] = (struct ls_tensor){replica->gradients + begin, LS_FLOAT32, shape, 0};
+    return ls_update_add(replica, LS_UPDATE_STATISTICS, &op);
+}
+
+/* Builds the op that writes the step's report (LS_EXTRA_...) into the blob behind the gradients. */
+static ls_status build_report(const ls_model *model, struct ls_model_replica *replica) {
+    const struct ls_replica_numbers *numbers = replica->numbers;
+    struct ls_op op = {.kind = LS_OP_REPORT,
+                       .sums = &replica->numbers->sums,
+                       .gathered = &numbers->gathered,
+                       .report = numbers->report};
+    op.tensors[LS_ARG_Y] =
+        (struct ls_tensor){replica->gradients + model->built.blob_count, LS_FLOAT32, LS_SHAPE(LS_EXTRAS), 0};
+    return ls_update_add(replica, LS_UPDATE_REPORT, &op);
+}
+
+static ls_status attach_replica(ls_model *model, struct ls_model_replica *replica) {
+    struct ls_update *optimizer = &replica->updates[LS_UPDATE_OPTIMIZER];
+    ls_status status = allocate_gradients(model, replica);
+    struct ls_optimizer_blobs blobs = {.count = ls_network_trainable_count(model->built.network),
+                                       .parameters = replica->parameters,
+                                       .gradients = replica->gradients,
+                                       .parts = model->built.parts,
+                                       .part_count = model->built.part_count};
+    memcpy(blobs.moments, replica->moments, sizeof(blobs.moments));
+    if (!status) status = ls_optimizer_build(replica->device, &model->built.numbers->step, &blobs, &optimizer->op);
+    optimizer->built = !status;
+    if (!status) status = build_report(model, replica);
+    if (!status) status = ls_accumulate_build(model, replica);
+    if (!status) status = ls_precision_scaling_build(model, replica);
+    return status ? status : build_statistics(model, replica);
+}
+
+static ls_status cut_buckets(ls_model *model) {
+    const struct ls_settings *settings = &model->strategy->runtime->settings;
+    const struct ls_bucket_rule rule = {
+        .bytes_per_pack = model->strategy->options.bytes_per_pack,
+        .first_bytes = (size_t)settings->first_bucket,
+        .bytes = (size_t)settings->bucket,
+    };
+    size_t count = (size_t)ls_network_variable_count(model->built.network);
+    LS_CLEANUP(ls_free_pointer) size_t *offsets = ls_alloc_array(count, sizeof(*offsets));
+    if (!offsets) return ls_fail_memory("offsets", count * sizeof(*offsets));
+    for (size_t i = 0; i < count; i++) offsets[i] = ls_network_variable(model->built.network, (int)i)->offset;
+    return ls_buckets_cut(&rule, offsets, count, model->built.blob_count + LS_EXTRAS, &model->bound.buckets,
+                          &model->bound.bucket_count);
+}
+
+static ls_status make_node(ls_model *model, float **sums) {
+    struct ls_model_bound *bound = &model->bound;
+    float *gradients[LS_MAX_LOCAL_DEVICES];
+    bool alone = model->strategy->runtime->size == 1;
+    for (int i = 0; i < model->built.replica_count; i++) gradients[i] = model->built.replicas[i].gradients;
+    for (int g = 0; g < ls_intra_node_sums(model->strategy); g++)
+        sums[g] = model->built.replicas[g * model->strategy->node_replicas].staging;
+    const struct ls_intra_node_config config = {gradients, alone ? NULL : sums, bound->buckets, bound->bucket_count};
+    return ls_intra_node_new(model->strategy, &config, &bound->node);
+}
+
+static ls_status make_reducer(ls_model *model) {
+    struct ls_model_bound *bound = &model->bound;
+    float *sums[LS_MAX_LOCAL_DEVICES];
+    struct ls_host_staging routes[LS_MAX_LOCAL_DEVICES];
+    if (!ls_model_is_reduced(model)) return LS_OK;
+    ls_status status = adds_in_node(model) ? make_node(model, sums) : LS_OK;
+    if (status) return status;
+    for (int i = 0; i < model->strategy->local_count; i++) {
+        const struct ls_model_replica *replica = &model->built.replicas[i];
+        routes[i] = (struct ls_host_staging){replica->device, replica->gradients,
+                                             replica->staging ? replica->staging : replica->gradients};
+    }
+    const struct ls_reducer_config config = {.routes = routes,
+                                             .nccl = bound->nccl,
+                                             .node = bound->node,
+                                             .sums = sums,
+                                             .buckets = bound->buckets,
+                                             .count = bound->bucket_count,
+                                             .compressible = ls_network_trainable_count(model->built.network)};
+    return ls_reducer_new(model->strategy, &config, &bound->reducer);
+}
+
+/* False if the reducer or NCCL has given a step up: neither can be used again. Communicators that saw an error stay in
+ * it: buckets of the failed step may be half added, on some workers only. The next attach is collective, so all workers
+ * make new ones together. */
+static bool is_attached(const ls_model *model) {
+    const struct ls_model_bound *bound = &model->bound;
+    bool given_up = bound->reducer && ls_reducer_has_failed(bound->reducer);
+    return bound->attached && !given_up && !(bound->nccl && ls_nccl_is_aborted(bound->nccl));
+}
+
+/* Warns if the bits of sums may change: NCCL adds in another order than the host, and one version of NCCL may differ
+ * from another. */
+static void note_adder(ls_model *model) {
+    char before[LS_ADDER_TEXT];
+    (void)memcpy(before, model->built.adder, sizeof(before));
+    model->built.adder[0] = '\0';
+    if (model->strategy->total_count > 1 && any_far(model)) ls_nccl_describe(model->bound.nccl, model->built.adder);
+    if (*before && *model->built.adder && strcmp(before, model->built.adder) != 0)
+        ls_log_shared(&model->strategy->runtime->log, ls_runtime_speaks(model->strategy->runtime), LS_LOG_WARNING,
+                      "gradients are added otherwise than in the generation before ('%s' then, '%s' now): the bits "
+                      "may be others than without an interruption",
+                      before, model->built.adder);
+}
+
+ls_status ls_bind_attach(ls_model *model) {
+    if (is_attached(model)) return LS_OK;
+    if (model->bound.attached) ls_bind_detach(model);
+    ls_status status = ls_nccl_open(model->strategy, &model->bound.nccl);
+    if (!status) note_adder(model);
+    if (!status) status = cut_buckets(model);
+    if (!status) status = share_gradients(model);
+    for (int i = 0; !status && i < model->strategy->local_count; i++)
+        status = attach_replica(model, &model->built.replicas[i]);
+    if (!status) status = make_reducer(model);
+    ls_sync_batch_norm_attach(model);
+    model->bound.attached = !status;
+    if (status) ls_bind_detach(model);
+    return status;
+}
+
+void ls_bind_drop_plans(struct ls_model_replica *replica) {
+    for (size_t i = 0; i < LS_PLANS_KEPT; i++) ls_plan_free(replica->plans[i].plan);
+    memset(replica->plans, 0, sizeof(replica->plans));
+}
+
+/* Gradients in shared memory are released with it. used: a device that was left behind with them may still do so. */
+static void detach_replica(struct ls_model_replica *replica, bool shared, bool used) {
+    struct ls_device *device = replica->device;
+    ls_bind_drop_plans(replica); /* they point to the gradients */
+    ls_update_discard(replica, LS_UPDATE_PENALTY + 1);
+    ls_accumulate_release(replica);
+    if (replica->gradients && !used && !(shared && device->host_memory))
+        device->ops->release(device, replica->gradients);
+    replica->gradients = replica->staging = NULL;
+}
+
+static void release_shared(const ls_model *model) {
+    const struct ls_model_bound *bound = &model->bound;
+    if (bound->pinned) model->built.host->ops->queue->unpin(model->built.host, bound->shared);
+    if (bound->shared) ls_group_unshare(model->strategy->runtime->group, bound->shared);
+    if (bound->staging) ls_device_release_host(model->built.host, bound->staging);
+}
+
+/* Stops first everything that still uses the gradients: the reducer's thread, NCCL, the devices' queues. */
+void ls_bind_detach(ls_model *model) {
+    const struct ls_model_built *built = &model->built;
+    const struct ls_model_bound *bound = &model->bound;
+    bool used = false;
+    ls_reducer_free(bound->reducer);
+    if (bound->nccl) ls_nccl_abort(bound->nccl);
+    if (bound->nccl) used = ls_nccl_is_left(bound->nccl);
+    for (int i = 0; i < built->replica_count; i++) ls_device_drain(built->replicas[i].device);
+    ls_nccl_free(bound->nccl);
+    ls_intra_node_free(bound->node);
+    for (int i = 0; i < built->replica_count; i++) detach_replica(&built->replicas[i], bound->shared, used);
+    release_shared(model);
+    ls_inputs_forget(model);
+    ls_free(bound->buckets);
+    model->bound = (struct ls_model_bound){0};
+}

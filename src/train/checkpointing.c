@@ -1,0 +1,500 @@
+/* From a model's state to checkpoints and back. */
+#include "train/checkpointing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/entropy.h"
+#include "base/clock.h"
+#include "base/shape.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "base/point.h"
+#include "checkpoint/writer.h"
+#include "collective/broadcast.h"
+#include "strategy/iterator.h"
+#include "train/model_build.h"
+#include "train/override.h"
+#include "train/restored.h"
+#include "train/model_state.h"
+
+#define KEEP      2
+#define CALLBACKS "lockstep.callbacks" /* the tensor of their states, whatever bytes these are */
+
+struct ls_checkpointing {
+    ls_model *model;
+    const ls_dataset *data;
+    const struct ls_fit_lines *lines;
+    const struct ls_log *log;
+    ls_checkpoint_options options; /* folder is ours */
+    char *folder;
+    int64_t steps_per_epoch, last_position;
+    bool keeper;                 /* this worker uses the folder */
+    uint64_t job;                /* the keeper's number for the folder's lock */
+    bool known;                  /* the others have that number: the fit goes on */
+    bool foreign;                /* another job has the folder */
+    struct ls_folder_lock *lock; /* NULL if not held */
+    bool due;                    /* a checkpoint is */
+    bool failing;                /* the last one could not be written: said already */
+    int64_t submitted;           /* when the newest was */
+    int64_t saved, saved_epochs; /* of the newest that was copied: its position, -1: none; epochs done */
+    bool waits;                  /* it is not submitted yet, as it is not settled */
+    int64_t seen;                /* the position of the call before; -1: there was none */
+    /* parameters, then the optimizer's moments, as in the blobs; the writer's while it is not idle */
+    float *state;
+    size_t floats, model_floats;          /* the model's come first, then the callbacks' states */
+    struct ls_callback_list *callbacks;   /* borrowed; NULL without callbacks */
+    struct ls_training_progress progress; /* the checkpoint's */
+    struct ls_checkpoint checkpoint;
+    struct ls_checkpoint_tensor *tensors;
+    size_t variables; /* of tensors, with their moments */
+    char (*names)[128];
+    char *training, *bits; /* the manifest's lines */
+    struct ls_writer *writer;
+};
+
+/* ---- making ---- */
+
+static ls_status check_checkpointing_options(ls_checkpoint_options *options) {
+    if (!options->folder || !*options->folder) return ls_fail(LS_INVALID_ARGUMENT, "checkpoint: folder is missing");
+    if (options->every_steps < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "checkpoint: every_steps %lld must not be negative",
+                       (long long)options->every_steps);
+    if (options->keep < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "checkpoint: keep %d must not be negative", options->keep);
+    if (!options->keep) options->keep = KEEP;
+    return ls_override_check(options->overrides);
+}
+
+/* A variable, or a moment of it: "optimizer/moment_1/dense/kernel". */
+static void describe_tensor(struct ls_checkpointing *checkpointing, size_t index, int blob, int variable) {
+    const struct ls_network_variable *from = ls_network_variable(checkpointing->model->built.network, variable);
+    char *name = checkpointing->names[index];
+    if (blob)
+        (void)snprintf(name, sizeof(checkpointing->names[0]), "optimizer/moment_%d/%s", blob, from->name);
+    else
+        (void)snprintf(name, sizeof(checkpointing->names[0]), "%s", from->name);
+    checkpointing->tensors[index] = (struct ls_checkpoint_tensor){
+        name, from->shape, checkpointing->state + (size_t)blob * checkpointing->model->built.blob_count + from->offset};
+}
+
+static ls_status allocate_state(struct ls_checkpointing *checkpointing) {
+    checkpointing->model_floats = ls_model_state_count(checkpointing->model);
+    checkpointing->floats =
+        checkpointing->model_floats + ls_callback_list_state_size(checkpointing->callbacks) / sizeof(float);
+    checkpointing->state = ls_alloc_aligned(checkpointing->floats * sizeof(float));
+    return checkpointing->state ? LS_OK : ls_fail_memory("a checkpoint's state", checkpointing->floats * sizeof(float));
+}
+
+/* Statistics have no moments. */
+static ls_status describe_tensors(struct ls_checkpointing *checkpointing) {
+    int moments = ls_optimizer_moments(&checkpointing->model->progress.step.rule);
+    const struct ls_network *network = checkpointing->model->built.network;
+    int variables = ls_network_variable_count(network), trainable = 0;
+    while (trainable < variables && ls_network_variable(network, trainable)->trainable) trainable++;
+    size_t count = (size_t)variables + (size_t)trainable * (size_t)moments, made = (size_t)variables;
+    bool callbacks = checkpointing->floats > checkpointing->model_floats;
+    checkpointing->variables = count;
+    count += callbacks;
+    checkpointing->names = ls_alloc_array(count, sizeof(*checkpointing->names));
+    checkpointing->tensors = ls_alloc_array(count, sizeof(*checkpointing->tensors));
+    if (!checkpointing->names || !checkpointing->tensors) return ls_fail_memory("a checkpoint's tensors", count);
+    for (int v = 0; v < variables; v++) describe_tensor(checkpointing, (size_t)v, 0, v);
+    for (int blob = 1; blob <= moments; blob++)
+        for (int v = 0; v < trainable; v++) describe_tensor(checkpointing, made++, blob, v);
+    if (callbacks)
+        checkpointing->tensors[made] = (struct ls_checkpoint_tensor){
+            CALLBACKS, LS_SHAPE((int64_t)(checkpointing->floats - checkpointing->model_floats)),
+            checkpointing->state + checkpointing->model_floats};
+    checkpointing->checkpoint.tensors = checkpointing->tensors;
+    checkpointing->checkpoint.count = count;
+    return LS_OK;
+}
+
+/* Anew in each generation. */
+static ls_status describe_bits(struct ls_checkpointing *checkpointing) {
+    char *bits = NULL;
+    ls_status status =
+        ls_fingerprint_describe_bits(checkpointing->model, checkpointing->data, checkpointing->lines, &bits);
+    if (status) return status;
+    ls_free(checkpointing->bits);
+    checkpointing->progress.facts.bits = checkpointing->bits = bits;
+    return LS_OK;
+}
+
+static ls_status describe_training(struct ls_checkpointing *checkpointing) {
+    const struct ls_fit_lines *lines = checkpointing->lines;
+    LS_CLEANUP(ls_free_pointer) char *model = NULL;
+    ls_status status = ls_model_build_describe(checkpointing->model, &model);
+    if (status) return status;
+    size_t size = strlen(model) + strlen(lines->training) + 1;
+    checkpointing->training = ls_alloc(size);
+    if (!checkpointing->training) return ls_fail_memory("a manifest", size);
+    (void)snprintf(checkpointing->training, size, "%s%s", model, lines->training);
+    checkpointing->progress.facts = (struct ls_training_facts){.steps_per_epoch = checkpointing->steps_per_epoch,
+                                                               .seed = checkpointing->model->spec.seed,
+                                                               .description = checkpointing->training};
+    checkpointing->checkpoint.manifest = ls_training_progress_manifest(&checkpointing->progress);
+    if (checkpointing->floats > checkpointing->model_floats)
+        checkpointing->progress.facts.callbacks = ls_callback_list_names(checkpointing->callbacks);
+    return describe_bits(checkpointing);
+}
+
+/* A fault of the folder is a warning in three cases, otherwise an error. Case 1: the user set warn_only. Case 2: the
+ * first task is lost, and its deputy may lack the folder. Case 3: another job took the folder during a recovery, while
+ * the training's state is in memory. */
+static ls_status complain(struct ls_checkpointing *checkpointing, ls_status status) {
+    const struct ls_runtime *runtime = checkpointing->model->strategy->runtime;
+    bool deputy = runtime->task > 0, displaced = checkpointing->known && checkpointing->foreign;
+    if (!status || !(checkpointing->options.warn_only || deputy || displaced)) return status;
+    if (!checkpointing->failing)
+        ls_log_warning(checkpointing->log, "%s; training goes on without a new checkpoint", ls_error());
+    checkpointing->failing = true;
+    return LS_OK;
+}
+
+/* The folder is this job's alone, and takes files. */
+static ls_status claim_folder(struct ls_checkpointing *checkpointing) {
+    if (checkpointing->lock) return LS_OK;
+    ls_status status =
+        ls_folder_lock_take(checkpointing->folder, checkpointing->job, checkpointing->log, &checkpointing->lock);
+    checkpointing->foreign = status == LS_FAILED_PRECONDITION;
+    return status ? status : ls_checkpoint_folder_check(checkpointing->folder);
+}
+
+static ls_status prepare_folder(struct ls_checkpointing *checkpointing) {
+    ls_status status = allocate_state(checkpointing);
+    if (!status) status = describe_tensors(checkpointing);
+    if (!status) status = describe_training(checkpointing);
+    if (!status && !checkpointing->job) status = ls_entropy_fill(&checkpointing->job, sizeof(checkpointing->job));
+    if (!status) status = complain(checkpointing, claim_folder(checkpointing));
+    return status ? status : ls_writer_new(checkpointing->folder, checkpointing->options.keep, &checkpointing->writer);
+}
+
+static bool is_keeper(const ls_strategy *strategy) {
+    return strategy->runtime->rank == 0 && ls_is_chief(strategy);
+}
+
+bool ls_checkpointing_has_moved(const struct ls_checkpointing *checkpointing) {
+    return checkpointing->keeper != is_keeper(checkpointing->model->strategy);
+}
+
+ls_status ls_checkpointing_new(const struct ls_checkpointing_config *config, struct ls_checkpointing **checkpointing) {
+    const ls_strategy *strategy = config->model->strategy;
+    struct ls_checkpointing *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a checkpointing", sizeof(*made));
+    *made = (struct ls_checkpointing){.model = config->model,
+                                      .data = config->data,
+                                      .lines = config->lines,
+                                      .log = &strategy->runtime->log,
+                                      .callbacks = config->callbacks,
+                                      .steps_per_epoch = config->steps_per_epoch,
+                                      .last_position = config->last_position,
+                                      .job = config->job,
+                                      .known = config->job != 0,
+                                      .keeper = is_keeper(strategy),
+                                      .saved = -1,
+                                      .seen = -1};
+    ls_status status = ls_options_copy("ls_checkpoint_options", &made->options, sizeof(made->options), config->options);
+    if (!status) status = check_checkpointing_options(&made->options);
+    if (!status && !(made->folder = ls_strdup(made->options.folder))) status = ls_fail_memory("a folder's name", 1);
+    if (!status && made->keeper) status = prepare_folder(made);
+    if (status)
+        ls_checkpointing_free(made);
+    else
+        *checkpointing = made;
+    return status;
+}
+
+/* ---- going on ---- */
+
+static ls_status check_progress(const struct ls_checkpointing *checkpointing,
+                                const struct ls_training_progress *progress, struct ls_override *override) {
+    ls_status status = ls_override_compare(checkpointing->options.overrides, progress->facts.description,
+                                           checkpointing->training, override);
+    if (status) return status;
+    if (progress->facts.steps_per_epoch != checkpointing->steps_per_epoch ||
+        progress->fit.position > checkpointing->last_position)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "it is that of step %lld with %lld steps an epoch, beyond the %lld steps of %lld an epoch of "
+                       "this training",
+                       (long long)progress->fit.position, (long long)progress->facts.steps_per_epoch,
+                       (long long)checkpointing->last_position, (long long)checkpointing->steps_per_epoch);
+    return LS_OK;
+}
+
+static ls_status copy_tensors(struct ls_checkpointing *checkpointing, const struct ls_loaded *loaded, bool callbacks) {
+    size_t others = ls_safetensors_find(&loaded->file, CALLBACKS) ? 2 : 1; /* and the digest */
+    if (loaded->file.tensor_count != checkpointing->variables + others)
+        return ls_fail(LS_INVALID_ARGUMENT, "it has %zu tensors instead of %zu", loaded->file.tensor_count - others,
+                       checkpointing->variables);
+    for (size_t i = 0; i < (callbacks ? checkpointing->checkpoint.count : checkpointing->variables); i++) {
+        const struct ls_checkpoint_tensor *tensor = &checkpointing->tensors[i];
+        const void *data;
+        ls_status status = ls_checkpoint_file_find(loaded, tensor->name, &tensor->shape, &data);
+        if (status) return status;
+        memcpy(checkpointing->state + (tensor->data - checkpointing->state), data,
+               (size_t)ls_shape_count(&tensor->shape) * sizeof(float));
+    }
+    return LS_OK;
+}
+
+/* True if the checkpoint has states of the same callbacks. */
+static bool has_callbacks(const struct ls_checkpointing *checkpointing, const char *there, const char *name) {
+    const char *here = checkpointing->progress.facts.callbacks ? checkpointing->progress.facts.callbacks : "";
+    if (!there) there = "";
+    if (!strcmp(there, here)) return *here;
+    ls_log_warning(checkpointing->log,
+                   "checkpoint '%s/%s' has the states of callbacks '%s', this training has '%s': they begin anew",
+                   checkpointing->folder, name, there, here);
+    return false;
+}
+
+/* The checkpoint's state into ours. A learning rate that is overridden is as compiled. */
+static ls_status take_up(struct ls_checkpointing *checkpointing, const struct ls_loaded *loaded, const char *name,
+                         struct ls_restored *restored) {
+    struct ls_training_progress *progress = &restored->progress;
+    const struct ls_training_progress own = ls_model_state_progress(checkpointing->model);
+    struct ls_override override;
+    restored->callbacks = has_callbacks(checkpointing, progress->facts.callbacks, name);
+    ls_status status = check_progress(checkpointing, progress, &override);
+    if (!status) status = copy_tensors(checkpointing, loaded, restored->callbacks);
+    if (status) return ls_fail_context(status, "checkpoint '%s/%s'", checkpointing->folder, name);
+    if (override.rate || !(progress->learning_rate > 0)) progress->learning_rate = own.learning_rate;
+    if (!(progress->scaler.scale > 0)) progress->scaler = own.scaler;
+    if (*override.told)
+        ls_log_info(checkpointing->log, "checkpoint '%s/%s': overridden: %s", checkpointing->folder, name,
+                    override.told);
+    if (ls_manifest_compare(progress->facts.bits, checkpointing->bits))
+        ls_log_warning(checkpointing->log,
+                       "checkpoint '%s/%s': the bits may be others than without an interruption: %s",
+                       checkpointing->folder, name, ls_error());
+    ls_log_info(checkpointing->log,
+                "training goes on after step %lld (%lld epochs and %lld steps), from checkpoint '%s/%s'",
+                (long long)progress->step, (long long)(progress->fit.position / progress->facts.steps_per_epoch),
+                (long long)(progress->fit.position % progress->facts.steps_per_epoch), checkpointing->folder, name);
+    ls_training_progress_unfold(progress);
+    return LS_OK;
+}
+
+static void load_newest(struct ls_checkpointing *checkpointing, struct ls_restored *restored) {
+    const struct ls_manifest manifest = ls_training_progress_manifest(&restored->progress);
+    struct ls_loaded loaded = {0};
+    char name[LS_CHECKPOINT_NAME] = "";
+    restored->progress.fit.job = checkpointing->job;
+    if (checkpointing->foreign) return;
+    ls_status status = ls_checkpoint_folder_load(checkpointing->folder, checkpointing->log, &loaded, name);
+    if (!status && name[0] && (status = ls_manifest_read(&loaded.file, &manifest)))
+        status = ls_fail_context(status, "checkpoint '%s/%s'", checkpointing->folder, name);
+    if (status != LS_INVALID_ARGUMENT) status = complain(checkpointing, status);
+    restored->found = !status && name[0];
+    if (restored->found) status = take_up(checkpointing, &loaded, name, restored);
+    restored->progress.facts = (struct ls_training_facts){0};
+    restored->status = status;
+    if (status) (void)snprintf(restored->error, sizeof(restored->error), "%s", ls_error());
+    ls_checkpoint_file_free_loaded(&loaded);
+}
+
+/* The state to every worker and replica. */
+static ls_status spread_state(struct ls_checkpointing *checkpointing, bool callbacks) {
+    ls_model *model = checkpointing->model;
+    ls_status status = checkpointing->state ? LS_OK : allocate_state(checkpointing);
+    if (!status)
+        status = ls_group_broadcast(model->strategy->runtime->group, "checkpoint's state", 0, LS_FLOAT32,
+                                    checkpointing->state, checkpointing->floats);
+    if (!status && callbacks)
+        ls_callback_list_set_state(checkpointing->callbacks, checkpointing->state + checkpointing->model_floats);
+    return status ? status : ls_model_state_set(model, checkpointing->state);
+}
+
+ls_status ls_checkpointing_restore(struct ls_checkpointing *checkpointing, struct ls_fit_state *state) {
+    struct ls_restored restored = {.progress = ls_model_state_progress(checkpointing->model)};
+    restored.progress.fit = *state;
+    restored.progress.fit.generations = 0;
+    ls_reached("checkpoint_read");
+    if (checkpointing->keeper) load_newest(checkpointing, &restored);
+    ls_status status = ls_restored_broadcast(checkpointing->model->strategy->runtime->group, &restored);
+    if (status) return status;
+    state->job = restored.progress.fit.job;
+    state->generations = restored.progress.fit.generations;
+    if (!restored.found) return status;
+    *state = restored.progress.fit;
+    status = spread_state(checkpointing, restored.callbacks);
+    if (!checkpointing->keeper) ls_free(ls_steal(checkpointing->state));
+    if (status) return status;
+    checkpointing->saved = checkpointing->seen = state->position;
+    ls_model_state_set_progress(checkpointing->model, &restored.progress);
+    return status;
+}
+
+/* ---- saving ---- */
+
+/* Hands the copied state to the writer's thread. */
+static void publish(struct ls_checkpointing *checkpointing) {
+    checkpointing->waits = false;
+    checkpointing->submitted = ls_now();
+    ls_writer_submit(checkpointing->writer, &checkpointing->checkpoint, checkpointing->lock);
+    ls_reached("checkpoint");
+}
+
+/* Once all workers have committed what was copied: they have if they came to what follows it (docs/protocol.md). */
+static void publish_settled(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
+    bool alone = checkpointing->model->strategy->runtime->size == 1;
+    bool settled = alone || state->position > checkpointing->saved || state->epochs > checkpointing->saved_epochs;
+    if (checkpointing->waits && settled) publish(checkpointing);
+}
+
+static void copy_progress(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
+    const ls_model *model = checkpointing->model;
+    struct ls_training_progress progress = ls_model_state_progress(model);
+    progress.learning_rate = ls_model_state_changed_rate(model);
+    progress.fit = *state;
+    progress.fit.generations += (int64_t)model->strategy->runtime->generation;
+    progress.facts = checkpointing->progress.facts;
+    ls_training_progress_fold(&progress);
+    checkpointing->progress = progress;
+    checkpointing->checkpoint.step = progress.step;
+}
+
+/* Copies the state. The writer is idle. */
+static ls_status save(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
+    ls_status status = complain(checkpointing, claim_folder(checkpointing));
+    checkpointing->due = false;
+    if (status || checkpointing->foreign) return status;
+    struct ls_track *track = checkpointing->model->strategy->replicas[0].track;
+    int64_t begun = ls_track_begin(track);
+    status = describe_bits(checkpointing);
+    if (!status) status = ls_model_state_get(checkpointing->model, checkpointing->state);
+    if (status) return status;
+    ls_callback_list_get_state(checkpointing->callbacks, checkpointing->state + checkpointing->model_floats);
+    copy_progress(checkpointing, state);
+    ls_track_end(track, begun, "checkpoint", (struct ls_span_facts){.step = checkpointing->checkpoint.step});
+    checkpointing->saved = state->position;
+    checkpointing->saved_epochs = state->epochs;
+    checkpointing->waits = true;
+    return LS_OK;
+}
+
+/* Takes the writer's result. */
+static ls_status take_result(struct ls_checkpointing *checkpointing) {
+    bool written = false;
+    ls_status status = ls_writer_result(checkpointing->writer, &written);
+    if (!status && written && checkpointing->failing) {
+        ls_log_info(checkpointing->log, "checkpoints are written to '%s' again", checkpointing->folder);
+        checkpointing->failing = false;
+    }
+    return complain(checkpointing, status);
+}
+
+ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
+    if (!checkpointing || !checkpointing->keeper) return LS_OK;
+    int64_t portions = ls_iterator_portions(checkpointing->model->strategy);
+    int64_t every = checkpointing->options.every_steps ? checkpointing->options.every_steps * portions
+                                                       : checkpointing->steps_per_epoch;
+    bool passed =
+        checkpointing->seen < 0 ? state->position % every == 0 : state->position / every > checkpointing->seen / every;
+    if (passed || checkpointing->model->progress.requests.save) checkpointing->due = true;
+    checkpointing->seen = state->position;
+    publish_settled(checkpointing, state);
+    if (checkpointing->waits || !ls_writer_idle(checkpointing->writer)) return LS_OK;
+    ls_status status = take_result(checkpointing);
+    if (status || !checkpointing->due || state->position >= checkpointing->last_position) return status;
+    status = save(checkpointing, state);
+    publish_settled(checkpointing, state);
+    return status;
+}
+
+/* Until the checkpoint that was submitted last is written, or the caller's time is over: then *done becomes false. */
+static ls_status wait_until(struct ls_checkpointing *checkpointing, int64_t pause, bool *done) {
+    const struct ls_settings *settings = &checkpointing->model->strategy->runtime->settings;
+    int64_t begun = checkpointing->submitted, deadline = ls_deadline_after(begun, settings->collective_timeout);
+    for (;;) {
+        int64_t report = ls_deadline_in(settings->report_interval), until = report < deadline ? report : deadline;
+        if (ls_writer_wait(checkpointing->writer, until < pause ? until : pause)) return LS_OK;
+        int64_t now = ls_now();
+        if (now < deadline && now >= pause) {
+            *done = false;
+            return LS_OK;
+        }
+        if (now >= deadline)
+            return ls_fail(LS_DEADLINE_EXCEEDED,
+                           "the checkpoint of step %lld is still being written to '%s' after "
+                           "LOCKSTEP_COLLECTIVE_TIMEOUT (%g s)",
+                           (long long)checkpointing->checkpoint.step, checkpointing->folder,
+                           settings->collective_timeout);
+        ls_log_info(checkpointing->log, "waiting for the checkpoint of step %lld to be written to '%s', since %.0f s",
+                    (long long)checkpointing->checkpoint.step, checkpointing->folder, ls_seconds_since(begun));
+    }
+}
+
+static ls_status wait_for_writer(struct ls_checkpointing *checkpointing) {
+    bool done;
+    return wait_until(checkpointing, LS_NEVER, &done);
+}
+
+static ls_status wait_for_result(struct ls_checkpointing *checkpointing) {
+    ls_status status = wait_for_writer(checkpointing);
+    return status ? status : take_result(checkpointing);
+}
+
+/* The training is done: what cannot be removed is no error of it. */
+static void remove_all(struct ls_checkpointing *checkpointing) {
+    if (checkpointing->foreign || (checkpointing->lock && !ls_folder_lock_holds(checkpointing->lock))) return;
+    if (!wait_for_writer(checkpointing) && !ls_checkpoint_folder_clear(checkpointing->folder)) return;
+    if (!checkpointing->failing)
+        ls_log_warning(checkpointing->log, "the checkpoints of the training that is done remain in '%s': %s",
+                       checkpointing->folder, ls_error());
+}
+
+/* The last one of this fit, which is settled. */
+static ls_status save_last(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
+    ls_status status = checkpointing->saved == state->position ? LS_OK : save(checkpointing, state);
+    if (checkpointing->waits) publish(checkpointing);
+    return status;
+}
+
+static ls_status save_and_wait(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
+    ls_status status = wait_for_result(checkpointing);
+    if (!status) status = save_last(checkpointing, state);
+    return status ? status : wait_for_result(checkpointing);
+}
+
+ls_status ls_checkpointing_move_on(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state,
+                                   int64_t deadline, bool *done) {
+    *done = true;
+    if (!checkpointing || !checkpointing->keeper) return LS_OK;
+    ls_status status = wait_until(checkpointing, deadline, done);
+    if (status || !*done) return status;
+    status = take_result(checkpointing);
+    if (!status) status = save_last(checkpointing, state);
+    return status ? status : wait_until(checkpointing, deadline, done);
+}
+
+ls_status ls_checkpointing_stop(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state,
+                                const char **folder) {
+    if (!checkpointing || !checkpointing->keeper) return LS_OK;
+    ls_status status = save_and_wait(checkpointing, state);
+    if (!status && !checkpointing->failing) *folder = checkpointing->folder;
+    return status;
+}
+
+ls_status ls_checkpointing_finish(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
+    if (!checkpointing || !checkpointing->keeper) return LS_OK;
+    if (checkpointing->options.keep_on_success) return save_and_wait(checkpointing, state);
+    remove_all(checkpointing);
+    return LS_OK;
+}
+
+void ls_checkpointing_free(struct ls_checkpointing *checkpointing) {
+    if (!checkpointing) return;
+    /* a disk that does not answer: the thread may still read what is here */
+    if (checkpointing->writer && (wait_for_writer(checkpointing) || !ls_writer_free(checkpointing->writer, 0))) return;
+    ls_folder_lock_free(checkpointing->lock);
+    ls_free(checkpointing->state);
+    ls_free(checkpointing->tensors);
+    ls_free(checkpointing->names);
+    ls_free(checkpointing->training);
+    ls_free(checkpointing->bits);
+    ls_free(checkpointing->folder);
+    ls_free(checkpointing);
+}

@@ -1,0 +1,41 @@
+/* Checkpoints of fit: saves its state in a folder, and restores it from there (tf.keras.callbacks.BackupAndRestore).
+ * Between steps every worker has the same state, so the chief alone writes it. The chief copies the state. A thread
+ * writes the copy while training goes on. */
+#pragma once
+#include "train/callback_list.h"
+#include "train/fingerprint.h"
+#include "train/model.h"
+
+struct ls_checkpointing;
+struct ls_checkpointing_config {
+    ls_model *model;
+    const ls_checkpoint_options *options;
+    const ls_dataset *data; /* borrowed, as lines */
+    const struct ls_fit_lines *lines;
+    struct ls_callback_list *callbacks;     /* borrowed; built. May be NULL */
+    int64_t steps_per_epoch, last_position; /* of the fit */
+    uint64_t job;                           /* of the fit that goes on; 0: it begins */
+};
+/* Reads options (checked on every worker; the folder on the chief only). The model is attached. */
+ls_status ls_checkpointing_new(const struct ls_checkpointing_config *config, struct ls_checkpointing **checkpointing);
+/* Collective: where the chief finds a checkpoint, its state becomes every worker's, and *state that of the fit. The
+ * same error on all workers where it belongs to another training. */
+ls_status ls_checkpointing_restore(struct ls_checkpointing *checkpointing, struct ls_fit_state *state);
+/* True if another worker than before keeps the checkpoints. The caller then replaces this checkpointing by a new
+ * one. */
+bool ls_checkpointing_has_moved(const struct ls_checkpointing *checkpointing);
+/* After a committed step, or at the end of an epoch when all that belongs to it is done: takes a checkpoint when one is
+ * due and the one before is written; otherwise it stays due. An error is the writer's, of an earlier one. */
+ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state);
+/* All workers stop here: one attempt of a while, not past the deadline, at what ls_checkpointing_stop waits for; *done:
+ * that has nothing to wait for any more, or the error is its. */
+ls_status ls_checkpointing_move_on(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state,
+                                   int64_t deadline, bool *done);
+/* All workers stop here: the chief saves this state, unless it is saved, and waits until it is written. *folder becomes
+ * where it is, borrowed, and stays NULL where nothing is kept, or could not be saved and that is only a warning. */
+ls_status ls_checkpointing_stop(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state,
+                                const char **folder);
+/* After the last epoch: removes the checkpoints, or writes the last one. */
+ls_status ls_checkpointing_finish(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state);
+/* Waits for a checkpoint that is being written. NULL is nothing. */
+void ls_checkpointing_free(struct ls_checkpointing *checkpointing);

@@ -1,0 +1,489 @@
+/* fit and evaluate: epochs of steps over a distributed dataset (tf.keras.Model.fit under a strategy). The position in
+ * the data is a function of the step. Every worker knows the number of steps, so no worker runs out of data alone.
+ *
+ * A fit is a row of transactions: its beginning, each step, and after an epoch's steps its evaluation and the
+ * comparison of all replicas. A transaction that fails because a worker was lost begins again, from the state of the
+ * worker that is furthest. Each worker does an epoch's local work (on_epoch, checkpoints) when the epoch is done. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/need.h"
+#include "base/options.h"
+#include "base/point.h"
+#include "train/advice.h"
+#include "train/fit.h"
+#include "train/preemption.h"
+#include "runtime/user_request.h"
+#include "runtime/state_transfer.h"
+#include "strategy/iterator.h"
+#include "train/bind.h"
+#include "train/model_build.h"
+#include "train/fit_callbacks.h"
+#include "train/input.h"
+#include "train/memory_report.h"
+#include "train/replica_check.h"
+#include "train/result.h"
+#include "train/step.h"
+
+static void free_pipeline(struct ls_pipeline **pipeline) {
+    ls_pipeline_free(*pipeline);
+}
+
+/* Takes the user's request, which the step's report carries to the other workers. */
+static void ask_fit(const struct ls_fitting *fitting) {
+    ls_request request = ls_user_request_take(fitting->model->strategy->runtime->user_request);
+    if (request > fitting->model->progress.request) fitting->model->progress.request = request;
+}
+
+/* After a committed step, or an epoch that is done. A request to stop comes first. */
+static ls_status keep_fit(struct ls_fitting *fitting) {
+    return fitting->model->progress.requests.stop ? LS_OK
+                                                  : ls_checkpointing_step(fitting->checkpointing, &fitting->state);
+}
+
+/* The batches of the next step: as many as the optimizer takes, and no more than the epoch still has. taken is how far
+ * they go. */
+static ls_status run_batches(struct ls_fitting *fitting, int64_t *taken, struct ls_loss_sums *sums) {
+    const struct ls_fit_state *state = &fitting->state;
+    int64_t steps = ls_pipeline_steps(fitting->pipeline), end = (state->epochs + 1) * fitting->steps_per_epoch;
+    int most = fitting->model->progress.step.rule.gradient_accumulation_steps;
+    *taken = 0;
+    for (int batch = 0;; batch++) {
+        int64_t position = state->position + *taken;
+        ls_status status = ls_pipeline_seek(fitting->pipeline, position / steps, position % steps);
+        if (status) return status;
+        *taken += ls_pipeline_taken(fitting->pipeline);
+        if (batch + 1 == most || state->position + *taken >= end) return ls_step_train(fitting->model, batch + 1, sums);
+        status = ls_step_gather(fitting->model, batch);
+        if (status) return status;
+    }
+}
+
+static ls_status train_step(struct ls_fitting *fitting) {
+    int64_t started = ls_now(), taken;
+    struct ls_track *track = fitting->model->strategy->replicas[0].track;
+    struct ls_fit_state *state = &fitting->state;
+    struct ls_loss_sums sums;
+    ls_input_use_pipeline(fitting->model, fitting->pipeline);
+    ask_fit(fitting);
+    ls_status status = run_batches(fitting, &taken, &sums);
+    if (status) return status;
+    ls_track_end(track, started, "step", (struct ls_span_facts){.step = fitting->model->progress.step.iteration});
+    if (fitting->timing) {
+        fitting->timed_seconds += ls_seconds_since(started);
+        fitting->timed_samples += sums.rows;
+    }
+    fitting->timing = true;
+    state->position += taken;
+    ls_op_add_loss_sums(&state->sums, &sums);
+    ls_result_means(fitting->model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
+    ls_loss_scaler_tell(&fitting->model->progress.scaler, &state->result);
+    return LS_OK;
+}
+
+/* The replicas' sums over a whole evaluation, added over all replicas; counts up to 2^53 are exact in float64. */
+static ls_status sum_evaluation(ls_model *model, struct ls_loss_sums *sums) {
+    enum { COUNT = 4 + LS_MAX_METRICS };
+    double values[LS_MAX_LOCAL_DEVICES][COUNT], total[COUNT];
+    const void *inputs[LS_MAX_LOCAL_DEVICES];
+    for (int i = 0; i < model->strategy->local_count; i++) {
+        const struct ls_loss_sums *own = &model->built.replicas[i].total;
+        values[i][0] = own->loss;
+        values[i][1] = (double)own->correct;
+        values[i][2] = (double)own->rows;
+        values[i][3] = own->weight;
+        memcpy(&values[i][4], own->metrics, sizeof(own->metrics));
+        inputs[i] = values[i];
+    }
+    ls_status status = ls_reduce(model->strategy, LS_SUM, LS_FLOAT64, inputs, COUNT, total);
+    if (status) return status;
+    *sums = (struct ls_loss_sums){
+        .loss = total[0], .correct = (int64_t)total[1], .rows = (int64_t)total[2], .weight = total[3]};
+    memcpy(sums->metrics, &total[4], sizeof(sums->metrics));
+    status = ls_step_measure_penalty(model);
+    sums->penalty = model->built.replicas[0].numbers->penalty * total[2];
+    return status;
+}
+
+static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, struct ls_loss_sums *sums) {
+    ls_status status = LS_OK;
+    for (int i = 0; i < model->strategy->local_count; i++) model->built.replicas[i].total = (struct ls_loss_sums){0};
+    ls_input_use_pipeline(model, pipeline);
+    for (int64_t step = 0; !status && step < ls_pipeline_steps(pipeline); step += ls_pipeline_taken(pipeline)) {
+        status = ls_user_request_check(model->strategy->runtime->user_request);
+        if (!status) status = ls_pipeline_seek(pipeline, 0, step);
+        if (!status) status = ls_step_evaluate(model);
+    }
+    if (!status) status = sum_evaluation(model, sums);
+    return status ? ls_fail_context(status, "evaluation") : LS_OK;
+}
+
+/* Once a fit, by one worker: all have the same numbers. step 0: of validation. */
+static void warn_of_no_number(struct ls_fitting *fitting, int64_t step) {
+    const struct ls_runtime *runtime = fitting->model->strategy->runtime;
+    const ls_result *result = &fitting->state.result;
+    double loss = step ? result->loss : result->val_loss;
+    char place[48] = "";
+    if (isfinite(loss) || fitting->warned || runtime->rank > 0) return;
+    fitting->warned = true;
+    if (step) (void)snprintf(place, sizeof(place), ", step %lld", (long long)step);
+    ls_log_warning(
+        &runtime->log,
+        "epoch %d%s: the %sloss is %s: training has diverged, or the data hold what is no number; it goes on "
+        "(ls_terminate_on_nan_new, --terminate-on-nan: ends with an error)",
+        (int)fitting->state.epochs + 1, place, step ? "" : "validation's ", isnan(loss) ? "nan" : "inf");
+}
+
+/* ---- Transactions ----------------------------------------------------------------------------------------------- */
+
+static ls_status train(struct ls_fitting *fitting) {
+    struct ls_fit_state *state = &fitting->state;
+    int64_t begin = state->epochs * fitting->steps_per_epoch, step = state->position - begin + 1;
+    if (fitting->shown != state->epochs)
+        ls_progress_epoch(fitting->progress, (int)state->epochs, fitting->options.epochs, fitting->steps_per_epoch);
+    ls_status status = fitting->shown != state->epochs ? ls_fit_callbacks_tell(fitting, LS_ON_EPOCH_BEGIN) : LS_OK;
+    fitting->shown = state->epochs;
+    if (!status) status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_BEGIN);
+    if (!status) status = train_step(fitting);
+    if (!status) ls_state_transfer_commit(fitting->model->strategy->runtime);
+    if (!status) ls_reached("committed");
+    if (!status) status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_END);
+    if (!status) fitting->stepped = state->position;
+    if (!status && state->position < begin + fitting->steps_per_epoch) status = keep_fit(fitting);
+    if (status) return ls_fail_context(status, "epoch %d, step %lld", (int)state->epochs + 1, (long long)step);
+    warn_of_no_number(fitting, step);
+    ls_progress_step(fitting->progress, state->position - begin, state->sums.rows, &state->result);
+    return LS_OK;
+}
+
+static ls_status validate(struct ls_fitting *fitting) {
+    struct ls_fit_state *state = &fitting->state;
+    ls_result *result = &state->result;
+    struct ls_loss_sums sums;
+    ls_reached("evaluate");
+    ls_status status = evaluate(fitting->model, fitting->validation, &sums);
+    if (status) return status;
+    ls_result_means(fitting->model, &sums, &result->val_loss, &result->val_accuracy, result->val_metrics);
+    state->evaluated = true;
+    warn_of_no_number(fitting, 0);
+    ls_state_transfer_commit(fitting->model->strategy->runtime);
+    return LS_OK;
+}
+
+static ls_status finish_epoch(struct ls_fitting *fitting) {
+    bool stopped;
+    ls_status status = ls_fit_callbacks_end_epoch(fitting);
+    ls_reached("verify");
+    if (!status) status = ls_replica_check(fitting->model);
+    if (!status) status = ls_fit_callbacks_agree_to_stop(fitting, &stopped);
+    if (status) return status;
+    fitting->state.stopped = stopped;
+    fitting->state.epochs++;
+    fitting->model->progress.epoch_rate = fitting->model->progress.step.rule.learning_rate;
+    fitting->state.evaluated = false;
+    fitting->state.sums = (struct ls_loss_sums){0};
+    ls_state_transfer_commit(fitting->model->strategy->runtime);
+    return LS_OK;
+}
+
+/* The next one. */
+static ls_status advance(struct ls_fitting *fitting) {
+    const struct ls_fit_state *state = &fitting->state;
+    if (state->position < (state->epochs + 1) * fitting->steps_per_epoch) return train(fitting);
+    return fitting->validation && !state->evaluated ? validate(fitting) : finish_epoch(fitting);
+}
+
+static ls_status tell_epoch(struct ls_fitting *fitting, int epoch) {
+    ls_result *result = &fitting->state.result;
+    /* who has this epoch's end from another worker has also what on_epoch made of the rate there */
+    fitting->model->progress.step.rule.learning_rate = fitting->model->progress.epoch_rate;
+    result->steps = fitting->model->progress.step.iteration;
+    result->samples_per_second =
+        fitting->timed_seconds > 0 ? (double)fitting->timed_samples / fitting->timed_seconds : NAN;
+    ls_progress_epoch_end(fitting->progress, result, fitting->validation != NULL);
+    ls_error_forget();
+    ls_status status =
+        fitting->options.on_epoch ? fitting->options.on_epoch(fitting->options.context, epoch, result) : LS_OK;
+    fitting->ended_by_user = status != LS_OK;
+    if (status) return ls_fail_context(ls_fail_from_user(status, "it"), "on_epoch after epoch %d", epoch + 1);
+    status = fitting->state.stopped ? LS_OK : keep_fit(fitting); /* the end's state is finish's */
+    return status ? ls_fail_context(status, "after epoch %d", epoch + 1) : LS_OK;
+}
+
+static ls_status tell_epochs(struct ls_fitting *fitting) {
+    ls_status status = LS_OK;
+    while (!status && fitting->told < fitting->state.epochs) status = tell_epoch(fitting, (int)fitting->told++);
+    return status;
+}
+
+/* Between two transactions: somebody has asked, in the last step, that all stop. An epoch is brought to its end. */
+static bool is_to_stop(const struct ls_fitting *fitting) {
+    const struct ls_fit_state *state = &fitting->state;
+    bool ending = state->position >= (state->epochs + 1) * fitting->steps_per_epoch;
+    return fitting->model->progress.requests.stop && !ending && state->position < fitting->last_position;
+}
+
+static ls_status stop(struct ls_fitting *fitting) {
+    const struct ls_fit_state *state = &fitting->state;
+    long long step = state->position - state->epochs * fitting->steps_per_epoch;
+    ls_status status = ls_preemption_stop(fitting->model, fitting->checkpointing, state);
+    if (!step) return ls_fail_context(status, "after epoch %lld", (long long)state->epochs);
+    return ls_fail_context(status, "epoch %lld, step %lld", (long long)state->epochs + 1, step);
+}
+
+static ls_status finish_fit(struct ls_fitting *fitting) {
+    ls_status status = fitting->stand != LS_CALL_DONE ? ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_END) : LS_OK;
+    return status ? ls_fail_context(status, "at the end")
+                  : ls_checkpointing_finish(fitting->checkpointing, &fitting->state);
+}
+
+static ls_status run_epochs(struct ls_fitting *fitting) {
+    for (;;) {
+        ls_status status = tell_epochs(fitting);
+        if (status) return status;
+        if (fitting->state.stopped || fitting->state.epochs == fitting->options.epochs) return finish_fit(fitting);
+        status = is_to_stop(fitting) ? stop(fitting) : advance(fitting);
+        if (status) return status;
+    }
+}
+
+/* ---- The whole -------------------------------------------------------------------------------------------------- */
+
+static ls_status check_fit(ls_fit_options *options) {
+    if (!options->epochs) options->epochs = 1;
+    if (options->epochs < 0) return ls_fail(LS_INVALID_ARGUMENT, "epochs %d must be at least 1", options->epochs);
+    if (options->steps_per_epoch < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "steps_per_epoch %lld must not be negative",
+                       (long long)options->steps_per_epoch);
+    if (options->verbose < -1 || options->verbose > 2)
+        return ls_fail(LS_INVALID_ARGUMENT, "verbose %d is none of -1, 0, 1, 2", options->verbose);
+    return LS_OK;
+}
+
+/* Anew where other replicas have come to this worker. */
+static ls_status open_pipelines(struct ls_fitting *fitting) {
+    const ls_strategy *strategy = fitting->model->strategy;
+    ls_dataset *validation = fitting->options.validation_data;
+    if (fitting->pipeline && fitting->layout == strategy->layout) return LS_OK;
+    ls_pipeline_free(ls_steal(fitting->pipeline));
+    ls_pipeline_free(ls_steal(fitting->validation));
+    fitting->layout = strategy->layout;
+    ls_status status =
+        ls_iterator_open_pipeline(strategy, fitting->data, fitting->options.class_weight, &fitting->pipeline);
+    if (!status && validation) status = ls_iterator_open_pipeline(strategy, validation, NULL, &fitting->validation);
+    return status;
+}
+
+static ls_status count_steps(struct ls_fitting *fitting) {
+    const ls_fit_options *options = &fitting->options;
+    int64_t *steps = &fitting->steps_per_epoch;
+    *steps = ls_pipeline_steps(fitting->pipeline);
+    if ((options->steps_per_epoch &&
+         __builtin_mul_overflow(options->steps_per_epoch, ls_iterator_portions(fitting->model->strategy), steps)) ||
+        __builtin_mul_overflow(options->epochs, *steps, &fitting->last_position))
+        return ls_fail(LS_INVALID_ARGUMENT, "epochs %d of steps_per_epoch %lld are more steps than can be counted",
+                       options->epochs, (long long)options->steps_per_epoch);
+    return LS_OK;
+}
+
+/* Local set-up, without communication. */
+static ls_status open_fit(struct ls_fitting *fitting) {
+    ls_model *model = fitting->model;
+    const ls_fit_options *options = &fitting->options;
+    ls_status status = open_pipelines(fitting);
+    if (!status) status = ls_callback_list_new(model, options->callbacks, &fitting->callbacks);
+    if (!status && model->spec.compiled)
+        status = ls_fingerprint_describe_fit(model, fitting->data, options, &fitting->lines);
+    if (!status && model->spec.compiled) status = ls_fingerprint_join_lines(&fitting->lines, &fitting->description);
+    if (!status) status = count_steps(fitting);
+    if (status) return status;
+    if (!ls_pipeline_steps(fitting->pipeline))
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "the dataset has no whole batch: batch_size %lld with drop_remainder, %lld examples",
+                       (long long)fitting->data->options.batch_size, (long long)fitting->data->count);
+    ls_advice_give(model, fitting->data);
+    return LS_OK;
+}
+
+/* Anew where another worker has become the first one, or is it no more. */
+static ls_status open_backup(struct ls_fitting *fitting) {
+    const struct ls_checkpointing_config config = {
+        .model = fitting->model,
+        .options = fitting->options.checkpoint,
+        .data = fitting->data,
+        .lines = &fitting->lines,
+        .callbacks = fitting->callbacks,
+        .steps_per_epoch = fitting->steps_per_epoch,
+        .last_position = fitting->last_position,
+        .job = fitting->state.job,
+    };
+    bool moved = fitting->checkpointing && ls_checkpointing_has_moved(fitting->checkpointing);
+    if (moved) ls_checkpointing_free(ls_steal(fitting->checkpointing));
+    return config.options && !fitting->checkpointing ? ls_checkpointing_new(&config, &fitting->checkpointing) : LS_OK;
+}
+
+/* With all others: the same training, the same weights, or what the newest checkpoint has. */
+static ls_status begin_together(struct ls_fitting *fitting) {
+    ls_model *model = fitting->model;
+    uint64_t run = 0;
+    ls_status status = model->spec.compiled ? ls_fingerprint_agree_fit(model, fitting->description) : LS_OK;
+    if (!status) status = ls_model_build(model, fitting->data, fitting->pipeline, NULL);
+    if (!status) status = ls_runtime_draw(model->strategy->runtime, "run", &run);
+    if (!status) status = ls_callback_list_build(fitting->callbacks);
+    if (!status) status = ls_bind_attach(model);
+    if (!status) status = open_backup(fitting);
+    if (!status && fitting->checkpointing) status = ls_checkpointing_restore(fitting->checkpointing, &fitting->state);
+    if (status) return status;
+    if (!fitting->state.run) fitting->state.run = run; /* no checkpoint had one */
+    ls_state_transfer_commit(model->strategy->runtime);
+    model->spec.loaded = false;
+    return LS_OK;
+}
+
+/* For a worker that has copied the state of another one. */
+static ls_status attach_again(struct ls_fitting *fitting) {
+    const struct ls_fit_state *state = &fitting->state;
+    ls_log_info(&fitting->model->strategy->runtime->log, "goes on in epoch %lld after its step %lld",
+                (long long)state->epochs + 1, (long long)(state->position - state->epochs * fitting->steps_per_epoch));
+    ls_status status = ls_bind_attach(fitting->model);
+    return status ? status : open_backup(fitting);
+}
+
+/* From ls_training_start on this process holds the state, before the next collective can fail: it gives it to whoever
+ * lacks it, and begins from there again. The buffers are made for both pipelines before the first step, so that they do
+ * not move in training. */
+static ls_status begin_fit(struct ls_fitting *fitting) {
+    ls_model *model = fitting->model;
+    const struct ls_training_call call = {model,          fitting->data,        fitting->pipeline,
+                                          fitting->index, fitting->description, fitting->callbacks};
+    ls_status status = ls_training_state_resume(&call, &fitting->state, &fitting->stand);
+    if (!status && fitting->stand == LS_CALL_NEW) status = begin_together(fitting);
+    if (status) return status;
+    if (fitting->stand == LS_CALL_DONE) fitting->state.epochs = fitting->options.epochs;
+    if (fitting->told < 0) fitting->told = fitting->state.epochs;
+    if (fitting->stand == LS_CALL_DONE) {
+        fitting->begun = true;
+        return LS_OK;
+    }
+    ls_training_start(&call, &fitting->state);
+    ls_reached("resumed");
+    if (fitting->stand == LS_CALL_INSIDE) status = attach_again(fitting);
+    if (!status && fitting->validation)
+        status = ls_model_build(model, fitting->options.validation_data, fitting->validation, NULL);
+    return status ? status : ls_fit_callbacks_begin(fitting);
+}
+
+/* Of the terminal behind lockstep run, if this worker's output has one. */
+static int columns_of(const struct ls_fitting *fitting) {
+    return (int)fitting->model->strategy->runtime->settings.columns;
+}
+
+/* Duties of rank 0. Called again after each recovery, because another worker may be rank 0. */
+static ls_status take_office(struct ls_fitting *fitting) {
+    bool shows = fitting->options.verbose > 0 && fitting->model->strategy->runtime->rank == 0;
+    ls_status status = LS_OK;
+    if (!shows) ls_progress_free(ls_steal(fitting->progress));
+    if (shows && !fitting->progress)
+        status = ls_progress_new(fitting->options.verbose, columns_of(fitting), &fitting->progress);
+    for (int i = 0; shows && !status && ls_model_metric_name(fitting->model, i); i++)
+        ls_progress_metric(fitting->progress, ls_model_metric_name(fitting->model, i));
+    return status || !fitting->checkpointing ? status : open_backup(fitting);
+}
+
+static ls_status run_fit(struct ls_fitting *fitting) {
+    ls_status status = open_pipelines(fitting);
+    if (status) return status;
+    if (!fitting->begun || fitting->model->strategy->runtime->inherited[LS_STATE_TRAINING].data)
+        status = begin_fit(fitting);
+    if (!status && fitting->stand != LS_CALL_DONE) status = ls_bind_attach(fitting->model);
+    if (!status) status = take_office(fitting);
+    return status ? status : run_epochs(fitting);
+}
+
+static ls_status fit(struct ls_fitting *fitting) {
+    ls_strategy *strategy = fitting->model->strategy;
+    ls_status status = open_fit(fitting);
+    fitting->index = ls_training_state_begin(fitting->model);
+    fitting->model->progress.requests = (struct ls_requests){0};
+    fitting->model->progress.stop_training = false;
+    if (status) return status;
+    status = ls_user_request_begin(strategy->runtime->user_request, fitting->options.request, fitting->options.context);
+    if (!status) do
+            status = run_fit(fitting);
+        while (status && !fitting->ended_by_user && ls_strategy_recover(strategy, &status));
+    if (fitting->begun && ls_runtime_is_cancelled(strategy->runtime, status))
+        status = ls_preemption_give_up(fitting->model, fitting->checkpointing, &fitting->state);
+    ls_user_request_end(strategy->runtime->user_request);
+    return status ? status : ls_training_end(strategy, &fitting->state.result);
+}
+
+static void tell_memory(struct ls_fitting *fitting) {
+    ls_memory_report_fill(fitting->model, &fitting->state.result);
+    if (fitting->options.verbose >= 0) ls_memory_report_log(fitting->model, &fitting->state.result);
+}
+
+ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result) {
+    LS_NEED(model, data);
+    struct ls_fitting fitting = {.model = model, .data = data, .ended = -1, .told = -1, .shown = -1};
+    fitting.state.result = (ls_result){.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
+    ls_status status = ls_options_copy("ls_fit_options", &fitting.options, sizeof(fitting.options), options);
+    for (int i = 0; i < model->spec.objective.metric_count; i++) fitting.state.result.val_metrics[i] = NAN;
+    if (!status) status = check_fit(&fitting.options);
+    if (!fitting.options.verbose) fitting.options.verbose = columns_of(&fitting) || isatty(STDOUT_FILENO) ? 1 : 2;
+    if (!status) status = fit(&fitting);
+    ls_input_use_pipeline(model, NULL);
+    model->progress.request = LS_GO_ON;
+    ls_training_leave_fit(model->strategy);
+    ls_checkpointing_free(fitting.checkpointing);
+    ls_callback_list_free(fitting.callbacks);
+    ls_fingerprint_free_lines(&fitting.lines);
+    ls_free(fitting.description);
+    ls_progress_free(fitting.progress);
+    ls_pipeline_free(fitting.pipeline);
+    ls_pipeline_free(fitting.validation);
+    if (!status) tell_memory(&fitting);
+    if (!status && result) *result = fitting.state.result;
+    return status;
+}
+
+/* One attempt at a whole evaluation. */
+static ls_status evaluate_call(const struct ls_training_call *call, ls_result *result) {
+    ls_model *model = call->model;
+    struct ls_fit_state state = {.result = *result};
+    enum ls_call_stand stand;
+    ls_status status = ls_training_state_resume(call, &state, &stand);
+    *result = state.result;
+    if (status || stand == LS_CALL_DONE) return status;
+    if (model->spec.compiled) status = ls_fingerprint_agree_evaluation(model, call->data);
+    if (!status) status = ls_model_build(model, call->data, call->pipeline, NULL);
+    struct ls_loss_sums sums;
+    if (!status) status = evaluate(model, call->pipeline, &sums);
+    if (status) return status;
+    ls_result_means(model, &sums, &result->loss, &result->accuracy, result->metrics);
+    result->steps = model->progress.step.iteration;
+    return LS_OK;
+}
+
+ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result) {
+    LS_NEED(model, data);
+    ls_result measured = {.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
+    ls_strategy *strategy = model->strategy;
+    ls_status status;
+    for (int i = 0; i < model->spec.objective.metric_count; i++) measured.val_metrics[i] = NAN;
+    int64_t index = ls_training_state_begin(model);
+    do {
+        LS_CLEANUP(free_pipeline) struct ls_pipeline *pipeline = NULL;
+        status = ls_iterator_open_pipeline(strategy, data, NULL, &pipeline);
+        const struct ls_training_call call = {model, data, pipeline, index, NULL, NULL};
+        if (!status) status = evaluate_call(&call, &measured);
+    } while (status && ls_strategy_recover(strategy, &status));
+    ls_input_use_pipeline(model, NULL);
+    if (!status) model->spec.loaded = false;
+    if (!status) status = ls_training_end(strategy, &measured);
+    if (!status && result) *result = measured;
+    return status;
+}

@@ -1,0 +1,178 @@
+/* A model that begins with weights from a file, by Keras' names: the chief reads it, the others take the chief's. */
+#include "train/initial_weights.h"
+
+#include "weights/weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/shape.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/need.h"
+#include "base/options.h"
+#include "train/model.h"
+#include "train/model_state.h"
+#include "weights/arrays.h"
+
+#define WAY_OUT " (skip_mismatch, --skip-mismatch: it keeps the value that it has)"
+
+struct ls_initial_weights {
+    char *path;
+    bool skip_mismatch, read;
+    struct ls_weights weights; /* once they are read: by the chief, and by who becomes it */
+};
+
+void ls_initial_weights_free(struct ls_initial_weights *initial) {
+    if (!initial) return;
+    ls_weights_free(&initial->weights);
+    ls_free(initial->path);
+    ls_free(initial);
+}
+
+static ls_status read_once(struct ls_initial_weights *initial) {
+    ls_status status = initial->read ? LS_OK : ls_weights_read(initial->path, &initial->weights);
+    if (!status) initial->read = true;
+    return status;
+}
+
+ls_status ls_model_load_weights(ls_model *model, const char *path, const ls_load_options *options) {
+    LS_NEED(model);
+    ls_load_options copy;
+    ls_status status = ls_options_copy("ls_load_options", &copy, sizeof(copy), options);
+    if (status) return status;
+    if (!path || !*path) return ls_fail(LS_INVALID_ARGUMENT, "no file of weights is given");
+    struct ls_initial_weights *initial = ls_alloc(sizeof(*initial));
+    if (!initial) return ls_fail_memory("weights", sizeof(*initial));
+    *initial = (struct ls_initial_weights){.path = ls_strdup(path), .skip_mismatch = copy.skip_mismatch};
+    if (!initial->path) status = ls_fail_memory("a path", strlen(path));
+    if (!status && ls_is_chief(model->strategy)) status = read_once(initial);
+    if (status) {
+        ls_initial_weights_free(initial);
+        return status;
+    }
+    ls_initial_weights_free(model->spec.initial);
+    model->spec.initial = initial;
+    model->spec.loaded = true;
+    return LS_OK;
+}
+
+/* Its place among its layer's variables. */
+static int index_in_layer(const struct ls_network *network, int variable) {
+    const char *name = ls_network_variable(network, variable)->name;
+    size_t layer = strcspn(name, "/") + 1;
+    int index = 0;
+    for (int i = 0; i < variable; i++) index += !strncmp(ls_network_variable(network, i)->name, name, layer);
+    return index;
+}
+
+/* By name; or as Keras 2 calls a depthwise kernel; or by number, where the file has no names of a layer's variables.
+ * Keras 3 writes a layer's variables to .weights.h5 as "0", "1", ... in the order in which the layer made them;
+ * index_in_layer is that number, since a network keeps the order within a layer. */
+static const struct ls_weight *find_initial_weights(const struct ls_weights *weights, const struct ls_network *network,
+                                                    int variable) {
+    const char *name = ls_network_variable(network, variable)->name;
+    const struct ls_weight *found = ls_weights_find(weights, name);
+    int layer = (int)strcspn(name, "/");
+    char other[sizeof(ls_network_variable(network, 0)->name) + 32];
+    if (!found && !strcmp(name + layer, "/kernel")) {
+        (void)snprintf(other, sizeof(other), "%.*s/depthwise_kernel", layer, name);
+        found = ls_weights_find(weights, other);
+    }
+    if (found) return found;
+    (void)snprintf(other, sizeof(other), "%.*s/%d", layer, name, index_in_layer(network, variable));
+    return ls_weights_find(weights, other);
+}
+
+static ls_status compare_initial_weights(const struct ls_initial_weights *initial,
+                                         const struct ls_network_variable *variable, const struct ls_weight *weight) {
+    char have[200], want[200];
+    ls_shape_text(&variable->shape, want, sizeof(want));
+    if (!weight)
+        return ls_fail(LS_INVALID_ARGUMENT, "'%s' has no variable '%s' %s; its first one is '%s'" WAY_OUT,
+                       initial->path, variable->name, want, initial->weights.items[0].name);
+    if (ls_shape_equal(&weight->shape, &variable->shape)) return LS_OK;
+    ls_shape_text(&weight->shape, have, sizeof(have));
+    return ls_fail(LS_INVALID_ARGUMENT, "'%s': variable '%s' has shape %s, the model's has %s" WAY_OUT, initial->path,
+                   variable->name, have, want);
+}
+
+/* INVALID_ARGUMENT naming a variable of the file that the model lacks. */
+static ls_status check_surplus(const struct ls_initial_weights *initial, const bool *taken) {
+    char shape[200];
+    for (size_t i = 0; i < initial->weights.count; i++) {
+        const struct ls_weight *weight = &initial->weights.items[i];
+        if (taken[i]) continue;
+        ls_shape_text(&weight->shape, shape, sizeof(shape));
+        return ls_fail(LS_INVALID_ARGUMENT, "'%s' has variable '%s' %s, the model has not", initial->path, weight->name,
+                       shape);
+    }
+    return LS_OK;
+}
+
+static ls_status take_initial_weights(const ls_model *model, float *blob, bool *taken, int *skipped) {
+    const struct ls_initial_weights *initial = model->spec.initial;
+    for (int i = 0; i < ls_network_variable_count(model->built.network); i++) {
+        const struct ls_network_variable *variable = ls_network_variable(model->built.network, i);
+        const struct ls_weight *weight = find_initial_weights(&initial->weights, model->built.network, i);
+        ls_status status = compare_initial_weights(initial, variable, weight);
+        if (status && !initial->skip_mismatch) return status;
+        if (!status) {
+            memcpy(blob + variable->offset, weight->values, variable->count * sizeof(float));
+            taken[weight - initial->weights.items] = true;
+        } else {
+            ls_runtime_tell(model->strategy->runtime, "%s", ls_error());
+            ++*skipped;
+        }
+    }
+    return LS_OK;
+}
+
+ls_status ls_initial_weights_take(const ls_model *model, float *blob) {
+    struct ls_initial_weights *initial = model->spec.initial;
+    int skipped = 0, all = ls_network_variable_count(model->built.network);
+    ls_status status = initial ? read_once(initial) : LS_OK;
+    if (!initial || status) return status;
+    LS_CLEANUP(ls_free_pointer) bool *taken = ls_alloc_array(initial->weights.count, sizeof(*taken));
+    if (!taken) return ls_fail_memory("a list of variables", initial->weights.count);
+    status = take_initial_weights(model, blob, taken, &skipped);
+    if (!status && skipped == all)
+        status = ls_fail(LS_INVALID_ARGUMENT, "'%s' has none of the model's %d variables", initial->path, all);
+    return status || initial->skip_mismatch ? status : check_surplus(initial, taken);
+}
+
+/* ---- saving ---- */
+
+static int compare_names(const void *left, const void *right) {
+    return strcmp(((const struct ls_weight *)left)->name, ((const struct ls_weight *)right)->name);
+}
+
+/* In the order of their names; weights owns the copy of the blob. */
+static ls_status collect_initial_weights(const ls_model *model, struct ls_weights *weights) {
+    float *blob = NULL;
+    ls_status status =
+        ls_model_state_copy_out(model, model->built.replicas[0].parameters, 0, model->built.blob_count, &blob);
+    weights->bytes = (uint8_t *)blob;
+    for (int i = 0; !status && i < ls_network_variable_count(model->built.network); i++) {
+        const struct ls_network_variable *variable = ls_network_variable(model->built.network, i);
+        status = ls_weights_add(weights, &(struct ls_weight){.name = (char *)(uintptr_t)variable->name,
+                                                             .shape = variable->shape,
+                                                             .values = (const uint8_t *)(blob + variable->offset)});
+    }
+    if (weights->count) qsort(weights->items, weights->count, sizeof(*weights->items), compare_names);
+    return status;
+}
+
+ls_status ls_model_save_weights(const ls_model *model, const char *path) {
+    LS_NEED(model);
+    struct ls_weights weights = {0};
+    if (!path || !*path) return ls_fail(LS_INVALID_ARGUMENT, "no file for the weights is given");
+    if (!model->built.replicas)
+        return ls_fail(LS_FAILED_PRECONDITION,
+                       "the model has no weights yet: it is built at its first fit or evaluate");
+    ls_status status = collect_initial_weights(model, &weights);
+    if (!status) status = ls_weights_arrays_write(path, &weights);
+    ls_weights_free(&weights);
+    return status;
+}

@@ -1,0 +1,169 @@
+/* Batches on the replicas' devices. A device without host memory receives them from pinned memory, while it computes.
+ * Each replica has two inputs: during a step on one of them, the examples of the next step are copied into the other.
+ * The pipeline does not know of this copy. The next step uses the copy if it is of the pipeline's present step, and
+ * drops it if not, as after a recovery. */
+#include "train/input.h"
+
+#include "base/shape.h"
+#include "train/bind.h"
+#include "train/model.h"
+
+static bool is_far(const struct ls_model_replica *replica) {
+    return !replica->device->host_memory;
+}
+
+/* ---- memory ---- */
+
+static void release_input(struct ls_device *device, struct ls_model_input *input) {
+    if (input->features) device->ops->release(device, input->features);
+    if (input->targets) device->ops->release(device, input->targets);
+    if (input->weights) device->ops->release(device, input->weights);
+    if (input->host_features) ls_device_release_host(device, input->host_features);
+    if (input->host_targets) ls_device_release_host(device, input->host_targets);
+    if (input->host_weights) ls_device_release_host(device, input->host_weights);
+    *input = (struct ls_model_input){0};
+}
+
+void ls_inputs_release(struct ls_model_replica *replica) {
+    ls_device_drain(replica->device); /* copies may be on their way */
+    ls_bind_drop_plans(replica);      /* they point into the inputs */
+    for (int i = 0; i < 2; i++) release_input(replica->device, &replica->inputs[i]);
+    replica->input = 0;
+}
+
+/* Bytes of a replica's batches. */
+struct sizes {
+    size_t features, targets, weights;
+};
+
+static ls_status allocate_device(struct ls_device *device, const struct sizes *sizes, struct ls_model_input *input) {
+    void *memory = NULL;
+    ls_status status = device->ops->allocate(device, sizes->features, &memory);
+    if (!status) input->features = memory;
+    if (!status) status = device->ops->allocate(device, sizes->targets, &memory);
+    if (!status) input->targets = memory;
+    if (!status) status = device->ops->allocate(device, sizes->weights, &memory);
+    if (!status) input->weights = memory;
+    return status;
+}
+
+static ls_status allocate_host(struct ls_device *device, const struct sizes *sizes, struct ls_model_input *input) {
+    void *memory = NULL;
+    ls_status status = ls_device_allocate_host(device, sizes->features, &memory);
+    if (!status) input->host_features = memory;
+    if (!status) status = ls_device_allocate_host(device, sizes->targets, &memory);
+    if (!status) input->host_targets = memory;
+    if (!status) status = ls_device_allocate_host(device, sizes->weights, &memory);
+    if (!status) input->host_weights = memory;
+    return status;
+}
+
+ls_status ls_inputs_reserve(ls_model *model, int64_t rows, int64_t targets) {
+    ls_status status = LS_OK;
+    if (rows <= model->built.max_rows && targets <= model->built.max_targets) return LS_OK;
+    if (rows < model->built.max_rows) rows = model->built.max_rows;
+    if (targets < model->built.max_targets) targets = model->built.max_targets;
+    const struct sizes sizes = {(size_t)rows * (size_t)ls_shape_count(&model->built.input) * sizeof(float),
+                                (size_t)rows * (size_t)targets * sizeof(float), (size_t)rows * sizeof(float)};
+    model->built.max_rows = 0;
+    for (int i = 0; !status && i < model->strategy->local_count; i++) {
+        struct ls_model_replica *replica = &model->built.replicas[i];
+        bool far = is_far(replica);
+        ls_inputs_release(replica);
+        for (int k = 0; !status && k < (far ? 2 : 1); k++) {
+            status = allocate_device(replica->device, &sizes, &replica->inputs[k]);
+            if (!status && far) status = allocate_host(replica->device, &sizes, &replica->inputs[k]);
+        }
+    }
+    if (!status) model->built.max_rows = rows;
+    if (!status) model->built.max_targets = targets;
+    return status;
+}
+
+/* ---- batches ---- */
+
+void ls_inputs_forget(ls_model *model) {
+    for (int i = 0; i < model->built.replica_count; i++)
+        for (int k = 0; k < 2; k++) model->built.replicas[i].inputs[k].ahead = false;
+}
+
+void ls_input_use_pipeline(ls_model *model, struct ls_pipeline *pipeline) {
+    if (model->progress.pipeline != pipeline) ls_inputs_forget(model);
+    model->progress.pipeline = pipeline;
+}
+
+/* The pipeline's targets: labels or numbers in targets, sample weights in weights. */
+static struct ls_targets targets_in(const ls_model *model, void *targets, float *weights) {
+    const struct ls_target_kind *kind = ls_pipeline_targets(model->progress.pipeline);
+    return (struct ls_targets){kind->numbers ? NULL : targets, kind->numbers ? targets : NULL,
+                               kind->weighted ? weights : NULL};
+}
+
+static ls_status upload_targets(const ls_model *model, struct ls_device *device, const struct ls_model_input *input) {
+    const struct ls_target_kind *kind = ls_pipeline_targets(model->progress.pipeline);
+    size_t weights = (size_t)input->rows * sizeof(float), targets = weights * (size_t)ls_target_width(kind);
+    ls_status status = device->ops->queue->receive(device, input->targets, input->host_targets, targets);
+    if (status || !kind->weighted) return status;
+    return device->ops->queue->receive(device, input->weights, input->host_weights, weights);
+}
+
+/* From the pinned memory, beside what the device computes. A label that is no class would be told by the device when
+ * the update is queued behind it: it is found here, before anything of the step is. */
+static ls_status upload(const ls_model *model, const struct ls_model_replica *replica,
+                        const struct ls_model_input *input) {
+    struct ls_device *device = replica->device;
+    size_t size = (size_t)input->rows * (size_t)ls_shape_count(&model->built.input) * sizeof(*input->features);
+    ls_status status = LS_OK;
+    if (!ls_pipeline_targets(model->progress.pipeline)->numbers)
+        status = ls_objective_check_labels(&model->spec.objective, ls_network_outputs(model->built.network),
+                                           input->host_targets, input->rows);
+    if (!status) status = device->ops->queue->receive(device, input->features, input->host_features, size);
+    return status ? status : upload_targets(model, device, input);
+}
+
+static ls_status load_far(const ls_model *model, int local) {
+    struct ls_model_replica *replica = &model->built.replicas[local];
+    struct ls_model_input *input = &replica->inputs[replica->input];
+    input->rows = ls_pipeline_rows(model->progress.pipeline, local);
+    if (!input->rows) return LS_OK;
+    const struct ls_targets targets = targets_in(model, input->host_targets, input->host_weights);
+    ls_status status = ls_pipeline_read(model->progress.pipeline, local, input->host_features, &targets);
+    return status ? status : upload(model, replica, input);
+}
+
+/* The other input, if it holds the present step. */
+static bool take_ahead(const ls_model *model, struct ls_model_replica *replica) {
+    struct ls_model_input *other = &replica->inputs[1 - replica->input];
+    struct ls_pipeline_step present = ls_pipeline_present(model->progress.pipeline);
+    bool taken = other->ahead && other->step.epoch == present.epoch && other->step.step == present.step;
+    other->ahead = false;
+    if (taken) replica->input = 1 - replica->input;
+    return taken;
+}
+
+ls_status ls_input_load(const ls_model *model, int local, int64_t *rows) {
+    struct ls_model_replica *replica = &model->built.replicas[local];
+    const struct ls_model_input *input = &replica->inputs[0];
+    ls_status status = LS_OK;
+    *rows = ls_pipeline_rows(model->progress.pipeline, local);
+    const struct ls_targets targets = targets_in(model, input->targets, input->weights);
+    if (!is_far(replica))
+        return *rows ? ls_pipeline_read(model->progress.pipeline, local, input->features, &targets) : LS_OK;
+    if (!take_ahead(model, replica)) status = load_far(model, local);
+    return status ? status : replica->device->ops->queue->settle(replica->device);
+}
+
+/* An error here is no error yet: ahead stays false, the step loads the batch again by itself, and reports what goes
+ * wrong then. So a step fails for its own batch only. */
+void ls_input_load_ahead(const ls_model *model, int local, bool next_epoch) {
+    struct ls_model_replica *replica = &model->built.replicas[local];
+    struct ls_model_input *other = &replica->inputs[1 - replica->input];
+    if (!is_far(replica) || !ls_pipeline_next(model->progress.pipeline, &other->step)) return;
+    if (!next_epoch && other->step.epoch != ls_pipeline_present(model->progress.pipeline).epoch) return;
+    other->rows = ls_pipeline_next_rows(model->progress.pipeline, local);
+    ls_status status = LS_OK;
+    const struct ls_targets targets = targets_in(model, other->host_targets, other->host_weights);
+    if (other->rows) status = ls_pipeline_read_next(model->progress.pipeline, local, other->host_features, &targets);
+    if (!status && other->rows) status = upload(model, replica, other);
+    other->ahead = !status;
+}

@@ -1,0 +1,7 @@
+/* Device memory of training. */
+#pragma once
+#include "train/model.h"
+
+/* Fills what result tells of it; and a line for people, where the device has told. */
+void ls_memory_report_fill(const ls_model *model, ls_result *result);
+void ls_memory_report_log(const ls_model *model, const ls_result *result);

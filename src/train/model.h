@@ -1,0 +1,180 @@
+/* A model from the inside: the network, and for each local replica its blobs, buffers and plans. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "data/pipeline.h"
+#include "model/loss_scaler.h"
+#include "model/network.h"
+#include "model/optimizer.h"
+#include "gradients/bucket.h"
+#include "gradients/nccl.h"
+#include "gradients/reducer.h"
+#include "strategy/strategy.h"
+#include "train/training_progress.h"
+#include "train/update.h"
+
+/* The tail of the gradient blob: what every step sums over all replicas beside the gradients. LS_OP_REPORT writes it,
+ * so its order is that one's. */
+enum {
+    LS_EXTRA_LOSS = LS_REPORT_LOSS,
+    LS_EXTRA_CORRECT = LS_REPORT_CORRECT, /* a float for its units lies beside it */
+    LS_EXTRA_ROWS = LS_REPORT_ROWS,
+    LS_EXTRA_WEIGHT = LS_REPORT_WEIGHT,
+    LS_EXTRA_METRICS = LS_REPORT_METRICS,
+    LS_EXTRA_SAVE = LS_REPORT_OTHERS, /* number of workers that ask for a checkpoint */
+    LS_EXTRA_STOP,                    /* number of workers that ask to stop */
+    LS_EXTRA_STOP_RANKS,              /* the sum of their ranks; with one worker its rank */
+    LS_EXTRA_RATE,                    /* the bytes of the learning rate, each in one float, whose sums are exact */
+    LS_EXTRAS = 32
+};
+
+/* Numbers that ops read and write beside their tensors, in host memory that every device of the worker reaches. */
+struct ls_model_numbers {
+    float loss_scale;
+    float gradient_scale;               /* loss_scale, times the scaler's */
+    float merge_scale, statistic_scale; /* 1 / batches of the step in its last one, else 1; 1 */
+    struct ls_optimizer_step step;      /* the model's, in the present run */
+    struct ls_replica_numbers {
+        struct ls_loss_sums sums;     /* of the last run */
+        struct ls_loss_sums gathered; /* of the step's batches before it */
+        double penalty;          /* for one example; of the variables before the last step, or now in an evaluation */
+        double not_finite;       /* gradients of the last step, where they are looked at */
+        float report[LS_EXTRAS]; /* to which sums and gathered are added */
+    } replicas[LS_MAX_LOCAL_DEVICES];
+};
+
+/* A replica's part in the exchanges of a step; its own thread's but while all replicas of the worker meet. */
+struct ls_model_exchange {
+    struct ls_exchange exchange; /* of its plans */
+    ls_model *model;
+    struct ls_replica *replica;
+    double *values; /* to be added; NULL at the end of the step's exchanges */
+    size_t count;
+    ls_status status; /* why it comes without values before the end */
+    char error[LS_ERROR_SIZE];
+    bool failed; /* all replicas of the worker know that the step is given up */
+};
+/* A batch on a device. */
+struct ls_model_input {
+    float *features;                     /* device (max_rows, shape...) */
+    void *targets;                       /* device (max_rows, max_targets) int32 or float32 */
+    float *weights;                      /* device (max_rows) */
+    float *host_features, *host_weights; /* the same in host memory, where the device has none */
+    void *host_targets;
+    bool ahead; /* it holds the batch of step, which has not begun */
+    struct ls_pipeline_step step;
+    int64_t rows;
+};
+#define LS_PLANS_KEPT                                                                                                  \
+    16 /* row counts (full, one more, short last ones), for training and evaluation, of each input                     \
+        */
+struct ls_model_replica {
+    struct ls_device *device; /* borrowed */
+    float *parameters;        /* device blobs of blob_count float32 */
+    float *gradients;         /* blob_count + LS_EXTRAS */
+    /* host memory through which gradients, or the node's sum of them, are sent; NULL if the device has host memory, or
+     * gradients stay on devices */
+    float *staging;
+    float *moments[LS_MAX_MOMENTS];
+    float *mirror;                      /* owns: a copy of the parameters in host memory; NULL until a caller asks */
+    struct ls_model_input inputs[2];    /* the second one where batches are copied ahead */
+    int input;                          /* the present batch's */
+    struct ls_replica_numbers *numbers; /* borrowed: the model's for this replica */
+    struct ls_update updates[LS_UPDATE_KINDS];
+    /* gradient accumulation: the sum of the step's batches before this one; NULL if a step takes one batch */
+    float *gathered;
+    struct ls_op *merges; /* [merge_count]: gradients += gathered, of ranges of the blob */
+    int merge_count;
+    struct ls_arena arena; /* of the plans */
+    struct ls_model_exchange exchange;
+    struct ls_plan_slot {
+        struct ls_plan *plan;
+        int64_t rows;
+        int input;
+        bool training, numbers, weighted;
+        uint64_t used; /* when, to replace the oldest */
+    } plans[LS_PLANS_KEPT];
+    uint64_t clock;
+    struct ls_loss_sums total; /* of an evaluation */
+    const float *outputs;      /* of the evaluation's present step, device (output_rows, outputs) */
+    int64_t output_rows;
+    ls_status status; /* of the present step, for the other replicas to see */
+};
+
+/* The program describes a model by it. It lives until the model is freed. */
+struct ls_model_spec {
+    ls_layer *layers;   /* [layer_count] */
+    char **layer_names; /* [name_count]: copies that the names in layers point to */
+    size_t layer_count, name_count;
+    uint64_t seed;
+    struct ls_objective objective;
+    char *excluded; /* the copy to which the rule's list points; NULL without a list */
+    bool compiled;
+    float compiled_rate;                /* the learning rate of compile */
+    struct ls_initial_weights *initial; /* owns; NULL if the weights are drawn */
+    bool loaded;                        /* initial is still to take the place of what the model has */
+};
+
+/* The network and its state. ls_model_build fills it, ls_model_build_release zeroes it. */
+struct ls_model_built {
+    struct ls_network *network; /* NULL before the first dataset */
+    ls_shape input;
+    size_t blob_count;
+    struct ls_blob_part *parts; /* [part_count]: the trainable variables, for the optimizer */
+    size_t part_count;
+    struct ls_model_replica *replicas; /* [replica_count] */
+    int replica_count;                 /* the strategy's, unless these could not be made */
+    struct ls_model_numbers *numbers;  /* owns; in memory of host */
+    struct ls_device *host;            /* the device whose host memory all others reach; borrowed */
+    int64_t max_rows, max_targets;     /* that the buffers hold; of one example */
+    /* as of ls_nccl_describe, of the newest generation that the model was bound to; "" with one replica, or with CPU
+     * devices only */
+    char adder[LS_ADDER_TEXT];
+};
+
+/* The parts of one generation of the group. ls_bind_attach fills it, ls_bind_detach zeroes it. The reducer adds
+ * gradients by NCCL if nccl is set. Otherwise the host adds them, after node, if set, has added those of this worker's
+ * GPUs. */
+struct ls_model_bound {
+    bool attached; /* all of it is made */
+    void *shared;  /* of ls_group_share: the replicas' gradients side by side, or the staging */
+    bool pinned;   /* shared is, by host */
+    void *staging; /* the same for a worker that is alone, where devices have no host memory */
+    struct ls_bucket *buckets;
+    size_t bucket_count;
+    struct ls_reducer *reducer; /* NULL unless ls_model_is_reduced */
+    struct ls_nccl *nccl;       /* NULL if the host adds */
+    struct ls_intra_node *node; /* NULL if the host takes every replica's gradients */
+    bool synchronized;          /* replicas exchange statistics in a step, so its buckets are given at the end */
+    float extras[LS_EXTRAS];    /* of the last step, over all replicas */
+};
+
+/* Steps move it. A release begins the iteration and the scaler anew. */
+struct ls_model_progress {
+    struct ls_optimizer_step step; /* its rule has the present learning rate */
+    struct ls_loss_scaler scaler;  /* after the last committed step */
+    float epoch_rate;              /* the learning rate as on_epoch finds it after the last epoch that is done */
+    bool stop_training;            /* a callback wishes that fit ends after the epoch */
+    ls_request request;            /* this worker's, until a step with it commits */
+    struct ls_requests requests;   /* all workers', of the last committed step */
+    struct ls_pipeline *pipeline;  /* of the present fit or evaluation, borrowed */
+};
+
+struct ls_model {
+    ls_strategy *strategy; /* borrowed */
+    ls_model *next;        /* of the strategy's models */
+    int64_t number;        /* counts the strategy's models in the order of their first calls, from 1; 0: none yet */
+    int64_t last_call;     /* its index; of a model with a number */
+    struct ls_model_spec spec;
+    struct ls_model_built built;
+    struct ls_model_bound bound;
+    struct ls_model_progress progress;
+};
+
+/* True if the reducer adds gradients, bucket by bucket. bound.nccl is known. */
+static inline bool ls_model_is_reduced(const ls_model *model) {
+    return model->bound.nccl || model->strategy->runtime->size > 1 || model->strategy->node_replicas > 1;
+}
+
+/* The learning rate of the step after the last committed one. */
+float ls_model_next_rate(const ls_model *model);

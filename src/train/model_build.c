@@ -1,0 +1,293 @@
+/* Building a model for its first dataset: the network, every replica's parameters and moments, the chief's weights to
+ * all workers. ls_bind_attach makes the other parts that training needs. */
+#include "train/model_build.h"
+
+#include <string.h>
+
+#include "base/shape.h"
+#include "base/memory.h"
+#include "base/point.h"
+#include "collective/broadcast.h"
+#include "model/arena.h"
+#include "model/describe.h"
+#include "train/bind.h"
+#include "train/initial_weights.h"
+#include "train/input.h"
+#include "train/model.h"
+#include "train/model_state.h"
+
+/* As Keras' losses: a last axis of 1 may be left out. Keras' squeeze_or_expand_to_same_rank does it to the two before a
+ * loss. */
+static bool fits(const ls_shape *target, const ls_shape *output) {
+    ls_shape longer = target->rank > output->rank ? *target : *output;
+    ls_shape shorter = target->rank > output->rank ? *output : *target;
+    if (longer.rank == shorter.rank + 1 && longer.dims[shorter.rank] == 1) longer.rank--;
+    return ls_shape_equal(&longer, &shorter);
+}
+
+static ls_status check_numbers(const ls_model *model, const ls_dataset *data) {
+    const ls_shape *target = &data->source->targets.shape, *output = ls_network_output_shape(model->built.network);
+    char have[128], want[128];
+    ls_shape_text(target, have, sizeof(have));
+    ls_shape_text(output, want, sizeof(want));
+    if (model->spec.objective.loss == LS_SPARSE_CATEGORICAL_CROSSENTROPY)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "the dataset's targets are numbers of shape %s, and sparse_categorical_crossentropy needs class "
+                       "numbers: bring integers, one an example; or take categorical_crossentropy for one-hot rows, "
+                       "mean_squared_error for a regression",
+                       have);
+    if (!fits(target, output))
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "the dataset's targets have shape %s, the model's outputs %s: make them alike", have, want);
+    if (output->rank == 1 || ls_objective_is_binary(&model->spec.objective)) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "the model's outputs have shape %s, and %s needs one axis: end with ls_dense",
+                   want, ls_objective_loss_name(model->spec.objective.loss));
+}
+
+static ls_status check_classes(const ls_model *model, const ls_dataset *data) {
+    int outputs = ls_network_outputs(model->built.network), classes = ls_dataset_num_classes(data);
+    const struct ls_objective *objective = &model->spec.objective;
+    const ls_shape *shape = ls_network_output_shape(model->built.network);
+    char text[128];
+    ls_shape_text(shape, text, sizeof(text));
+    if (shape->rank != 1)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "the model's outputs have shape %s, and the dataset has classes, which need one axis: end with "
+                       "ls_dense, or bring targets of that shape",
+                       text);
+    if (outputs == 1 && ls_objective_is_binary(objective) && (classes <= 2 || ls_objective_is_regression(objective)))
+        return LS_OK;
+    if (classes <= outputs) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "the dataset has %d classes, the model's last layer has %d units", classes,
+                   outputs);
+}
+
+static ls_status check_input(const ls_model *model, const ls_dataset *data) {
+    char have[200], want[200];
+    ls_shape shape = ls_dataset_shape(data);
+    if (!ls_shape_equal(&shape, &model->built.input)) {
+        ls_shape_text(&shape, have, sizeof(have));
+        ls_shape_text(&model->built.input, want, sizeof(want));
+        return ls_fail(LS_INVALID_ARGUMENT, "the dataset's examples have shape %s, the model was built for %s", have,
+                       want);
+    }
+    return data->source->targets.numbers ? check_numbers(model, data) : check_classes(model, data);
+}
+
+static ls_status allocate_blob(struct ls_device *device, size_t count, float **blob) {
+    void *memory = NULL;
+    ls_status status = device->ops->allocate(device, count * sizeof(float), &memory);
+    if (!status) *blob = memory;
+    return status;
+}
+
+/* Builds the op that adds up the regularisers' penalty for an example. */
+static ls_status build_penalty(const ls_model *model, struct ls_model_replica *replica) {
+    struct ls_op op = {.kind = LS_OP_PENALTY,
+                       .value = &replica->numbers->penalty,
+                       .variables = model->built.parts,
+                       .variable_count = model->built.part_count};
+    bool any = false;
+    for (size_t i = 0; i < model->built.part_count; i++)
+        any = any || model->built.parts[i].l1 > 0 || model->built.parts[i].l2 > 0;
+    if (!any) return LS_OK;
+    op.tensors[LS_ARG_PARAMETERS] = (struct ls_tensor){
+        replica->parameters, LS_FLOAT32, LS_SHAPE((int64_t)ls_network_trainable_count(model->built.network))};
+    return ls_update_add(replica, LS_UPDATE_PENALTY, &op);
+}
+
+static ls_status build_replica(ls_model *model, struct ls_model_replica *replica) {
+    struct ls_device *device = replica->device;
+    replica->arena.device = device;
+    replica->numbers = &model->built.numbers->replicas[replica - model->built.replicas];
+    ls_status status = allocate_blob(device, model->built.blob_count, &replica->parameters);
+    for (int i = 0; !status && i < ls_optimizer_moments(&model->progress.step.rule); i++)
+        status = allocate_blob(device, model->built.blob_count, &replica->moments[i]);
+    return status;
+}
+
+/* In memory that all devices reach: that of one which can not reach the host's. */
+static ls_status allocate_numbers(ls_model *model) {
+    const ls_strategy *strategy = model->strategy;
+    struct ls_model_built *built = &model->built;
+    void *memory = NULL;
+    built->host = strategy->replicas[0].device;
+    for (int i = strategy->device_count; i-- > 0;)
+        if (!strategy->replicas[i].device->host_memory) built->host = strategy->replicas[i].device;
+    ls_status status = ls_device_allocate_host(built->host, sizeof(*built->numbers), &memory);
+    if (status) return status;
+    built->numbers = memory;
+    built->numbers->step = model->progress.step;
+    return LS_OK;
+}
+
+static ls_status build_replicas(ls_model *model) {
+    const ls_strategy *strategy = model->strategy;
+    struct ls_model_built *built = &model->built;
+    size_t count = (size_t)strategy->local_count;
+    ls_status status = allocate_numbers(model);
+    if (status) return status;
+    built->replicas = ls_alloc_array(count, sizeof(*built->replicas));
+    if (!built->replicas) return ls_fail_memory("replicas", count * sizeof(*built->replicas));
+    built->replica_count = strategy->local_count;
+    for (size_t i = 0; i < count; i++) built->replicas[i].device = strategy->replicas[i].device;
+    status = ls_optimizer_parts(&model->progress.step.rule, built->network, &built->parts, &built->part_count);
+    for (size_t i = 0; !status && i < count; i++) status = build_replica(model, &built->replicas[i]);
+    for (size_t i = 0; !status && i < count; i++) status = build_penalty(model, &built->replicas[i]);
+    return status;
+}
+
+/* The chief's weights, drawn, or those that the model has, and loaded ones in their place: one flat broadcast brings
+ * them to every worker, a copy to every replica. Every worker could draw the same numbers from the seed. The broadcast
+ * makes equality independent of the math library, and serves weights from a file that only the chief has, as mirrored
+ * variables are initialised in TensorFlow. */
+static ls_status broadcast_weights(ls_model *model, bool drawn) {
+    LS_CLEANUP(ls_free_pointer) float *blob = ls_alloc_aligned(model->built.blob_count * sizeof(float));
+    if (!blob) return ls_fail_memory("the initial weights", model->built.blob_count * sizeof(float));
+    ls_reached("broadcast");
+    ls_status status = LS_OK;
+    if (model->strategy->runtime->rank == 0) {
+        if (drawn)
+            ls_network_initialize(model->built.network, model->spec.seed, blob);
+        else
+            status = ls_model_state_get_parameters(model, blob);
+        if (!status) status = ls_initial_weights_take(model, blob);
+    }
+    if (!status)
+        status = ls_group_broadcast(model->strategy->runtime->group, "initial weights", 0, LS_FLOAT32, blob,
+                                    model->built.blob_count);
+    return status ? status : ls_model_state_set_parameters(model, blob);
+}
+
+ls_status ls_model_build_describe(const ls_model *model, char **line) {
+    LS_CLEANUP(ls_free_pointer) char *text = NULL;
+    ls_status status = ls_network_describe(model->built.network, &text);
+    if (status) return status;
+    size_t size = strlen(text) + 16;
+    char *made = ls_alloc(size);
+    if (!made) return ls_fail_memory("a description", size);
+    memcpy(made, "model=", 6);
+    memcpy(made + 6, text, strlen(text));
+    for (char *c = made; *c; c++)
+        if (*c == '\n') *c = ';';
+    made[strlen(made)] = '\n';
+    *line = made;
+    return LS_OK;
+}
+
+/* Compares the networks of all workers before the chief's weights are broadcast. */
+static ls_status agree_on_network(ls_model *model) {
+    LS_CLEANUP(ls_free_pointer) char *line = NULL;
+    ls_status status = ls_model_build_describe(model, &line);
+    return status ? status : ls_runtime_agree(model->strategy->runtime, "model", line);
+}
+
+ls_status ls_model_build_network(ls_model *model, const ls_dataset *data) {
+    if (model->built.network) return LS_OK;
+    model->built.input = ls_dataset_shape(data);
+    ls_status status =
+        ls_network_new(model->spec.layers, model->spec.layer_count, &model->built.input, &model->built.network);
+    if (!status) model->built.blob_count = ls_network_blob_count(model->built.network);
+    return status;
+}
+
+/* The chief's weights are broadcast if state is NULL. */
+static ls_status build_network(ls_model *model, const ls_dataset *data, const float *state) {
+    ls_status status = ls_model_build_network(model, data);
+    if (!status && !state) status = agree_on_network(model);
+    if (!status) status = build_replicas(model);
+    if (!status) status = state ? ls_model_state_set(model, state) : broadcast_weights(model, true);
+    return status;
+}
+
+static ls_status reserve(ls_model *model, const struct ls_pipeline *pipeline) {
+    return ls_inputs_reserve(model, ls_pipeline_max_rows(pipeline), ls_target_width(ls_pipeline_targets(pipeline)));
+}
+
+ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct ls_pipeline *pipeline,
+                         const float *state) {
+    if (!model->spec.compiled) return ls_fail(LS_FAILED_PRECONDITION, "call ls_model_compile before fit or evaluate");
+    ls_status status = LS_OK;
+    bool built = model->built.replicas != NULL;
+    if (!built)
+        status = build_network(model, data, state);
+    else if (state)
+        status = ls_model_state_set(model, state);
+    if (status) {
+        ls_model_build_release(model); /* half a model is none: the next call starts anew */
+        return status;
+    }
+    if (state) model->spec.loaded = false;
+    status = check_input(model, data);
+    if (!status && built && !state && model->spec.loaded) status = broadcast_weights(model, false);
+    return status ? status : reserve(model, pipeline);
+}
+
+/* Copies parameters and moments of the first replica to a replica that is added. */
+static ls_status copy_replica(const ls_model *model, struct ls_model_replica *replica) {
+    const struct ls_model_replica *first = &model->built.replicas[0];
+    size_t size = model->built.blob_count * sizeof(float);
+    LS_CLEANUP(ls_free_pointer) void *blob = ls_alloc_aligned(size);
+    if (!blob) return ls_fail_memory("a replica's variables", size);
+    ls_status status = LS_OK;
+    for (int i = -1; !status && i < LS_MAX_MOMENTS; i++) {
+        const float *from = i < 0 ? first->parameters : first->moments[i];
+        if (!from) continue;
+        status = first->device->ops->copy_out(first->device, blob, from, size);
+        float *to = i < 0 ? replica->parameters : replica->moments[i];
+        if (!status) status = replica->device->ops->copy_in(replica->device, to, blob, size);
+    }
+    return status;
+}
+
+/* Replicas that come to this worker after a loss take parameters and moments from its first replica: all copies are
+ * equal, so any serves, and nothing crosses the wire. */
+ls_status ls_model_build_add_replicas(ls_model *model, int from) {
+    struct ls_model_built *built = &model->built;
+    size_t count = (size_t)model->strategy->local_count;
+    int64_t rows = built->max_rows, targets = built->max_targets;
+    struct ls_model_replica *replicas = ls_alloc_array(count, sizeof(*replicas));
+    if (!replicas) return ls_fail_memory("replicas", count * sizeof(*replicas));
+    memcpy(replicas, built->replicas, (size_t)from * sizeof(*replicas));
+    ls_free(built->replicas);
+    built->replicas = replicas;
+    built->replica_count = model->strategy->local_count;
+    ls_status status = LS_OK;
+    for (size_t i = (size_t)from; i < count; i++) replicas[i].device = model->strategy->replicas[i].device;
+    for (size_t i = (size_t)from; !status && i < count; i++) {
+        status = build_replica(model, &replicas[i]);
+        if (!status) status = build_penalty(model, &replicas[i]);
+        if (!status) status = copy_replica(model, &replicas[i]);
+    }
+    built->max_rows = 0;
+    return status ? status : ls_inputs_reserve(model, rows, targets);
+}
+
+static void release_replica(struct ls_model_replica *replica) {
+    struct ls_device *device = replica->device;
+    ls_inputs_release(replica);
+    ls_arena_release(&replica->arena);
+    if (replica->parameters) device->ops->release(device, replica->parameters);
+    ls_update_discard(replica, LS_UPDATE_PENALTY);
+    for (int i = 0; i < LS_MAX_MOMENTS; i++)
+        if (replica->moments[i]) device->ops->release(device, replica->moments[i]);
+    ls_free(replica->mirror);
+}
+
+void ls_model_build_drop_replicas(ls_model *model, int from) {
+    for (int i = from; i < model->built.replica_count; i++) release_replica(&model->built.replicas[i]);
+    if (from < model->built.replica_count) model->built.replica_count = from;
+}
+
+void ls_model_build_release(ls_model *model) {
+    const struct ls_model_built *built = &model->built;
+    ls_bind_detach(model);
+    ls_model_build_drop_replicas(model, 0);
+    if (built->numbers) ls_device_release_host(built->host, built->numbers);
+    ls_free(built->replicas);
+    ls_free(built->parts);
+    ls_network_free(built->network);
+    model->built = (struct ls_model_built){0};
+    model->progress.step.iteration = 0;
+    model->progress.scaler = ls_loss_scaler_initial(model->spec.objective.precision);
+}

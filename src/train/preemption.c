@@ -1,0 +1,77 @@
+/* The chief's word is what every worker returns: it alone knows whether the checkpoint is written. */
+#include "train/preemption.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "collective/barrier.h"
+#include "collective/broadcast.h"
+#include "runtime/user_request.h"
+
+struct last_word {
+    int64_t status; /* LS_OK: the checkpoint is being written, and another word follows */
+    char message[LS_ERROR_SIZE];
+};
+_Static_assert(sizeof(struct last_word) % sizeof(int64_t) == 0, "it is broadcast as words");
+
+/* folder has the step's checkpoint; NULL without one. */
+static void describe_preemption(const ls_model *model, const char *folder, struct last_word *word) {
+    const struct ls_requests *requests = &model->progress.requests;
+    char who[32];
+    if (requests->stop == 1)
+        (void)snprintf(who, sizeof(who), "rank %d", (int)requests->stop_ranks);
+    else
+        (void)snprintf(who, sizeof(who), "%d workers", (int)requests->stop);
+    word->status = LS_CANCELLED;
+    (void)snprintf(word->message, sizeof(word->message), "stopped after step %lld, as %s asked; %s%s%s",
+                   (long long)model->progress.step.iteration, who,
+                   folder ? "its checkpoint is in '" : "it has no checkpoint", folder ? folder : "", folder ? "'" : "");
+}
+
+static void save(const ls_model *model, struct ls_checkpointing *checkpointing, const struct ls_fit_state *state,
+                 struct last_word *word) {
+    const char *folder = NULL;
+    bool done = false;
+    /* the others hear from this worker well before they give it up */
+    int64_t while_they_wait = ls_deadline_in(model->strategy->runtime->settings.collective_timeout / 3);
+    ls_status status = ls_checkpointing_move_on(checkpointing, state, while_they_wait, &done);
+    if (!status && !done) return;
+    if (!status) status = ls_checkpointing_stop(checkpointing, state, &folder);
+    if (!status) {
+        describe_preemption(model, folder, word);
+        return;
+    }
+    word->status = status;
+    (void)snprintf(word->message, sizeof(word->message), "%s", ls_error());
+}
+
+/* The other workers wait in a broadcast while the chief writes. A write may take longer than the limit of a collective,
+ * so the chief answers with an empty word every third of that limit, and the loop goes round until a word has a status.
+ */
+ls_status ls_preemption_stop(ls_model *model, struct ls_checkpointing *checkpointing,
+                             const struct ls_fit_state *state) {
+    struct ls_runtime *runtime = model->strategy->runtime;
+    struct last_word word = {0};
+    ls_user_request_agree(runtime->user_request);
+    ls_status status = ls_group_barrier(runtime->group, "stop"); /* all have committed the step */
+    if (status) return status;
+    do {
+        if (runtime->rank == 0) save(model, checkpointing, state, &word);
+        status = ls_group_broadcast(runtime->group, "stop", 0, LS_INT64, &word, sizeof(word) / sizeof(int64_t));
+    } while (!status && !word.status);
+    if (status) return status;
+    runtime->stopped = word.status == LS_CANCELLED;
+    return ls_fail((ls_status)word.status, "%s", word.message);
+}
+
+ls_status ls_preemption_give_up(const ls_model *model, struct ls_checkpointing *checkpointing,
+                                const struct ls_fit_state *state) {
+    char cause[LS_ERROR_SIZE];
+    const char *folder = NULL;
+    (void)snprintf(cause, sizeof(cause), "%s", ls_error());
+    ls_status status = ls_checkpointing_stop(checkpointing, state, &folder);
+    if (status) return status;
+    return ls_fail(LS_CANCELLED, "stopped after step %lld: %.600s; %s%s%s", (long long)model->progress.step.iteration,
+                   cause, folder ? "its checkpoint is in '" : "this worker has no checkpoint of it",
+                   folder ? folder : "", folder ? "'" : "");
+}

@@ -1,0 +1,27 @@
+/* As whole words: three numbers, the progress, the error. */
+#include "train/restored.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "collective/broadcast.h"
+
+#define PARTS (LS_PROGRESS_MODEL | LS_PROGRESS_FIT | LS_PROGRESS_RESULT)
+
+_Static_assert(LS_ERROR_SIZE % sizeof(int64_t) == 0, "it is broadcast as words");
+
+ls_status ls_restored_broadcast(struct ls_group *group, struct ls_restored *restored) {
+    size_t size = ls_training_progress_size(PARTS), count = 3 + (size + LS_ERROR_SIZE) / sizeof(int64_t);
+    LS_CLEANUP(ls_free_pointer) int64_t *words = ls_alloc_array(count, sizeof(*words));
+    if (!words) return ls_fail_memory("what a checkpoint says", count * sizeof(*words));
+    char *progress = (char *)(words + 3), *error = progress + size;
+    words[0] = restored->status, words[1] = restored->found, words[2] = restored->callbacks;
+    ls_training_progress_write(&restored->progress, PARTS, progress);
+    memcpy(error, restored->error, LS_ERROR_SIZE);
+    ls_status status = ls_group_broadcast(group, "checkpoint", 0, LS_INT64, words, count);
+    if (!status) status = ls_training_progress_read(progress, PARTS, &restored->progress);
+    if (status) return status;
+    restored->status = words[0], restored->found = words[1], restored->callbacks = words[2];
+    memcpy(restored->error, error, LS_ERROR_SIZE);
+    return restored->status ? ls_fail((ls_status)restored->status, "%s", restored->error) : LS_OK;
+}

@@ -1,0 +1,14 @@
+/* The chief's findings in a checkpoint folder, which it tells every worker. */
+#pragma once
+#include "base/status.h"
+#include "collective/group.h"
+#include "train/training_progress.h"
+
+struct ls_restored {
+    int64_t status, found;
+    int64_t callbacks; /* whether their states were found as well */
+    struct ls_training_progress progress;
+    char error[LS_ERROR_SIZE]; /* where status is one */
+};
+/* Collective: the chief's becomes everybody's. The chief's error is then the status of every worker. */
+ls_status ls_restored_broadcast(struct ls_group *group, struct ls_restored *restored);

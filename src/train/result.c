@@ -1,0 +1,20 @@
+/* From sums over examples to what people see. */
+#include "train/result.h"
+
+#include <math.h>
+
+#include "train/model.h"
+
+void ls_result_means(const ls_model *model, const struct ls_loss_sums *sums, double *loss, double *accuracy,
+                     double *metrics) {
+    const struct ls_objective *objective = &model->spec.objective;
+    double rows = (double)sums->rows;
+    double judged = ls_objective_judged(objective, rows, ls_network_outputs(model->built.network));
+    *loss = (sums->loss + sums->penalty) / rows;
+    *accuracy = judged > 0 ? (double)sums->correct / judged : NAN;
+    for (int i = 0; i < LS_MAX_METRICS; i++) {
+        bool loss_itself = objective->metrics[i].kind == LS_METRIC_MEAN_LOSS;
+        double count = ls_objective_metric_is_weighted(objective, i) ? sums->weight : rows;
+        metrics[i] = i < objective->metric_count ? (loss_itself ? sums->loss : sums->metrics[i]) / count : 0;
+    }
+}

@@ -1,0 +1,484 @@
+/* One step on all replicas. A training step is a transaction: forward, backward and the all-reduce write only memory
+ * that a step may lose (activations, gradients). When every gradient is there, all local replicas apply the update
+ * without waiting for other workers.
+ *
+ * train_replica is a replica's step: compute runs the plan on the replica's batch; gradients_ready, called after each
+ * layer's backward pass, gives the reducer the blob from offset on; reduce_gradients waits for the sums; update runs
+ * the optimizer. With gradient accumulation gather_replica computes the batches before the last one (gathering), and
+ * the last one adds their sum to its own gradients (merging), down to the offset merged. extras, the tail of the blob,
+ * sum the loss, metrics and requests over all replicas; they are written before the first bucket is given.
+ * progress.step.iteration names the step in flight: a failed step restores its old value. */
+#include "train/step.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/point.h"
+#include "model/plan.h"
+#include "strategy/cross_device.h"
+#include "strategy/replica.h"
+#include "train/accumulate.h"
+#include "train/input.h"
+#include "train/model.h"
+#include "train/precision.h"
+#include "train/sync_batch_norm.h"
+
+/* The replica's plan for so many rows: kept, since only a few row counts occur. */
+static ls_status find_plan(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
+    struct ls_model_replica *replica = &model->built.replicas[local];
+    struct ls_plan_slot *oldest = &replica->plans[0];
+    const struct ls_target_kind *kind = ls_pipeline_targets(model->progress.pipeline);
+    const struct ls_model_input *input = &replica->inputs[replica->input];
+    replica->clock++;
+    for (size_t i = 0; i < LS_PLANS_KEPT; i++) {
+        struct ls_plan_slot *slot = &replica->plans[i];
+        if (slot->plan && slot->rows == rows && slot->training == training && slot->input == replica->input &&
+            slot->numbers == kind->numbers && slot->weighted == kind->weighted) {
+            slot->used = replica->clock;
+            *plan = slot->plan;
+            return LS_OK;
+        }
+        if (slot->used < oldest->used) oldest = slot;
+    }
+    const struct ls_plan_config config = {
+        .network = model->built.network,
+        .device = replica->device,
+        .rows = rows,
+        .training = training,
+        .objective = model->spec.objective,
+        .parameters = replica->parameters,
+        .gradients = training ? replica->gradients : NULL,
+        .features = input->features,
+        .labels = kind->numbers ? NULL : input->targets,
+        .numbers = kind->numbers ? input->targets : NULL,
+        .weights = kind->weighted ? input->weights : NULL,
+        .loss_scale = &model->built.numbers->loss_scale,
+        .gradient_scale = &model->built.numbers->gradient_scale,
+        .sums = &replica->numbers->sums,
+        .arena = &replica->arena,
+        .exchange = model->bound.synchronized ? &replica->exchange.exchange : NULL,
+        .seed = model->spec.seed,
+        .replica = model->strategy->replicas[local].id,
+        .step = &model->built.numbers->step,
+    };
+    struct ls_plan *made;
+    ls_status status = ls_plan_new(&config, &made);
+    if (status) return status;
+    ls_plan_free(oldest->plan);
+    *oldest =
+        (struct ls_plan_slot){made, rows, replica->input, training, kind->numbers, kind->weighted, replica->clock};
+    *plan = made;
+    return LS_OK;
+}
+
+/* A replica's part in a training step, as the readiness callback sees it. */
+struct training {
+    ls_model *model;
+    struct ls_model_replica *replica;
+    struct ls_track *track; /* of the timeline */
+    int local;
+    bool gathering;         /* not the step's last batch: no bucket is given to the reducer */
+    bool merging;           /* not the step's first batch: the gathered gradients are added */
+    size_t merged;          /* offset from which they are added already */
+    ls_status status;       /* of merging and giving */
+    bool extras_written;    /* written once, before the first bucket is given */
+    bool updated;           /* the update ran with the plan */
+    int64_t mark, backward; /* begin of the timeline's next span, and of backward */
+};
+
+static struct ls_span_facts this_step(const ls_model *model) {
+    return (struct ls_span_facts){.step = model->progress.step.iteration};
+}
+
+/* Ends a span of the replica's track; the next one begins there. */
+static void trace_until_now(struct training *training, const char *name) {
+    ls_track_end(training->track, training->mark, name, this_step(training->model));
+    training->mark = ls_track_begin(training->track);
+}
+
+/* Ends the timeline's span of the plan's last part: forward, or the backward pass of the layer whose first variable
+ * lies at offset. */
+static void trace_progress(struct training *training, size_t offset) {
+    const struct ls_network *network = training->model->built.network;
+    char name[sizeof(ls_network_variable(network, 0)->name)];
+    int index = 0;
+    if (!training->track) return;
+    if (offset == ls_network_trainable_count(network)) {
+        trace_until_now(training, "forward");
+        training->backward = training->mark;
+        return;
+    }
+    while (ls_network_variable(network, index)->offset != offset) index++;
+    const char *variable = ls_network_variable(network, index)->name;
+    (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(variable, "/"), variable);
+    trace_until_now(training, name);
+}
+
+/* A byte is at most 255, and float32 is exact up to 2^24. The sum of one byte over all replicas is exact for 65,793 of
+ * them, in any order of addition; the rate itself as a float would be rounded. */
+static void write_rate(const ls_model *model, float *bytes) {
+    uint32_t bits;
+    memcpy(&bits, &model->progress.step.rule.learning_rate, sizeof(bits));
+    for (int i = 0; i < 4; i++) bytes[i] = (float)(bits >> 8 * i & 0xFF);
+}
+
+/* Checks the sum of the rate's bytes: if all workers have the same rate, it is this worker's times the number of
+ * replicas. The sum is own times the replicas on every worker exactly when all are equal: a rate that is the mean of
+ * others' passes on its own worker only. */
+static ls_status check_rate(const ls_model *model, const float *extras) {
+    float own[4], replicas = (float)model->strategy->total_count;
+    write_rate(model, own);
+    for (int i = 0; i < 4; i++)
+        if (extras[LS_EXTRA_RATE + i] != own[i] * replicas)
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "the learning rate is %g on rank %d and another one on another worker: set it alike on all",
+                           (double)model->progress.step.rule.learning_rate, model->strategy->runtime->rank);
+    return LS_OK;
+}
+
+/* The loss is known before any gradient is, so the extras go with the first bucket. A worker's first replica speaks for
+ * the worker. */
+static void fill_report(const struct training *training) {
+    const ls_model *model = training->model;
+    struct ls_model_replica *replica = training->replica;
+    ls_request request = training->local ? LS_GO_ON : model->progress.request;
+    float *report = replica->numbers->report;
+    report[LS_EXTRA_SAVE] = request == LS_SAVE ? 1.0F : 0.0F;
+    report[LS_EXTRA_STOP] = request == LS_STOP ? 1.0F : 0.0F;
+    report[LS_EXTRA_STOP_RANKS] = request == LS_STOP ? (float)model->strategy->runtime->rank : 0.0F;
+    write_rate(model, report + LS_EXTRA_RATE);
+}
+
+static ls_status write_extras(const struct training *training) {
+    fill_report(training);
+    return ls_update_run(training->replica, LS_UPDATE_REPORT);
+}
+
+static void give_gradients(struct training *training, size_t offset) {
+    const ls_model *model = training->model;
+    if (training->gathering) return;
+    if (training->merging && !training->status)
+        training->status = ls_accumulate_merge(training->replica, offset, training->merged);
+    training->merged = offset;
+    if (!training->status && !training->extras_written) training->status = write_extras(training);
+    training->extras_written = true;
+    if (!training->status && model->bound.reducer) /* which is told of a failure at the end */
+        training->status = ls_reducer_ready(model->bound.reducer, training->local, offset);
+}
+
+/* The workers' group runs one call at a time: a plan that exchanges statistics gives its buckets at the end. */
+static void gradients_ready(void *context, size_t offset) {
+    const struct training *training = context;
+    trace_progress(context, offset);
+    if (!offset || !training->model->bound.synchronized) give_gradients(context, offset);
+}
+
+/* Zeroes the blob of gradients. */
+static ls_status write_zeros(const struct training *training) {
+    const struct ls_model_replica *replica = training->replica;
+    size_t size = (training->model->built.blob_count + LS_EXTRAS) * sizeof(float);
+    if (replica->device->host_memory) {
+        memset(replica->gradients, 0, size);
+        return LS_OK;
+    }
+    LS_CLEANUP(ls_free_pointer) void *zeros = ls_alloc_aligned(size);
+    if (!zeros) return ls_fail_memory("empty gradients", size);
+    return replica->device->ops->copy_in(replica->device, replica->gradients, zeros, size);
+}
+
+/* A replica without examples in a short batch gives zeros. */
+static ls_status no_gradients(struct training *training) {
+    struct ls_plan *plan;
+    ls_status status = LS_OK;
+    if (training->model->bound.synchronized) {
+        status = find_plan(training->model, training->local, 1, true, &plan);
+        if (!status) status = ls_plan_run_idle(plan);
+    }
+    if (!status) status = write_zeros(training);
+    if (status) return status;
+    training->replica->numbers->sums = (struct ls_loss_sums){0};
+    give_gradients(training, 0);
+    return training->status;
+}
+
+/* Gradients that are not finite change no replica. */
+static ls_status update_replica(const struct ls_model_replica *replica) {
+    ls_status status = ls_update_run(replica, LS_UPDATE_PENALTY);
+    if (!status) status = ls_precision_scaling_look(replica);
+    if (status || !ls_precision_scaling_is_finite(replica)) return status;
+    status = ls_update_run(replica, LS_UPDATE_OPTIMIZER);
+    return status ? status : ls_update_run(replica, LS_UPDATE_STATISTICS);
+}
+
+/* True if the step needs no other replica and nothing is inspected before the update. Such a step may be captured whole
+ * as a graph of the device, with no look of the host in between. The timeline, a reducer, an exchange, gathered batches
+ * and the look for finite gradients each need the host in the middle. */
+static bool is_alone(const struct training *training) {
+    const ls_model *model = training->model;
+    return model->strategy->local_count == 1 && !model->bound.reducer && !model->bound.synchronized &&
+           !training->track && !training->replica->gathered && !ls_update_has(training->replica, LS_UPDATE_FINITE);
+}
+
+static ls_status report_and_update(void *context) {
+    const struct ls_model_replica *replica = context;
+    ls_status status = ls_update_run(replica, LS_UPDATE_REPORT);
+    return status ? status : update_replica(replica);
+}
+
+/* Runs plan, report and update as one graph if the device can. */
+static ls_status run_whole_step(struct training *training, struct ls_plan *plan) {
+    const struct ls_op *optimizer = &training->replica->updates[LS_UPDATE_OPTIMIZER].op;
+    fill_report(training);
+    ls_status status = optimizer->renew ? optimizer->renew(optimizer) : LS_OK;
+    training->updated = true;
+    return status ? status : ls_plan_run_with(plan, report_and_update, training->replica);
+}
+
+/* Without timeline and reducer nobody follows the plan's progress: the device may run it as one graph. */
+static ls_status run_plan(struct training *training, struct ls_plan *plan) {
+    if (is_alone(training)) return run_whole_step(training, plan);
+    if (training->track || training->model->bound.reducer) return ls_plan_run(plan, gradients_ready, training);
+    ls_status status = ls_plan_run(plan, NULL, NULL);
+    if (!status) give_gradients(training, 0);
+    return status;
+}
+
+static ls_status compute_gradients(struct training *training) {
+    int64_t rows;
+    struct ls_plan *plan;
+    ls_status status = ls_input_load(training->model, training->local, &rows);
+    if (status) return status;
+    trace_until_now(training, "input");
+    if (!rows) return no_gradients(training);
+    status = find_plan(training->model, training->local, rows, true, &plan);
+    if (!status) status = run_plan(training, plan);
+    if (!status) status = training->status;
+    if (!status) ls_track_end(training->track, training->backward, "backward", this_step(training->model));
+    return status;
+}
+
+/* Loads the next batch while the device computes the queued ops. */
+static ls_status compute(struct training *training) {
+    ls_status status = ls_sync_batch_norm_end(training->model, training->local, compute_gradients(training));
+    if (!status) ls_input_load_ahead(training->model, training->local, true);
+    return status;
+}
+
+/* Within one worker: all replicas must have gradients before one adds them. */
+static ls_status check_replicas(ls_strategy *strategy, void *context) {
+    const ls_model *model = context;
+    for (int i = 0; i < strategy->local_count; i++)
+        if (model->built.replicas[i].status)
+            return ls_fail(LS_ABORTED, "the step is given up: replica %d failed", strategy->replicas[i].id);
+    return LS_OK;
+}
+
+static struct ls_host_staging route_of(const struct ls_model_replica *replica) {
+    return (struct ls_host_staging){replica->device, replica->gradients,
+                                    replica->staging ? replica->staging : replica->gradients};
+}
+
+/* The replica's gradients and all of the others' are there. */
+static ls_status add_in_worker(ls_replica *replica, ls_model *model, const struct ls_bucket *whole) {
+    void *arrays[LS_MAX_LOCAL_DEVICES];
+    int count = model->strategy->local_count;
+    for (int i = 0; i < count; i++) arrays[i] = route_of(&model->built.replicas[i]).host;
+    const struct ls_cross_device_call call = {LS_SUM, LS_FLOAT32, whole->end, arrays, count};
+    const struct ls_host_staging own = route_of(&model->built.replicas[replica->local_id]);
+    ls_status status = ls_cross_device_all_reduce(replica, &call);
+    if (!status) status = ls_host_staging_return(&own, whole);
+    return status ? status : ls_host_staging_settle(&own);
+}
+
+static ls_status bring_to_host(const ls_replica *replica, const ls_model *model, const struct ls_bucket *whole) {
+    const struct ls_host_staging own = route_of(&model->built.replicas[replica->local_id]);
+    ls_status status = ls_host_staging_send(&own, 0, whole);
+    return status ? status : ls_host_staging_arrive(&own, 0, model->strategy->runtime);
+}
+
+static ls_status reduce_in_worker(ls_replica *replica, ls_model *model, ls_status status) {
+    const struct ls_bucket whole = {0, model->built.blob_count + LS_EXTRAS};
+    if (model->strategy->local_count == 1) return status;
+    int64_t begun = ls_track_begin(replica->track);
+    char error[LS_ERROR_SIZE]; /* the meeting sets an error of its own */
+    if (!status) status = bring_to_host(replica, model, &whole);
+    (void)memcpy(error, ls_error(), strlen(ls_error()) + 1);
+    model->built.replicas[replica->local_id].status = status;
+    ls_status others = ls_replicas_meet(replica, check_replicas, model);
+    if (status) return ls_fail(status, "%s", error);
+    if (!others) others = add_in_worker(replica, model, &whole);
+    ls_track_end(replica->track, begun, "all-reduce",
+                 (struct ls_span_facts){model->progress.step.iteration, 0, whole.end * sizeof(float)});
+    return others;
+}
+
+static ls_status reduce_gradients(ls_replica *replica, ls_model *model, ls_status status) {
+    if (!model->bound.reducer) return reduce_in_worker(replica, model, status);
+    return status ? ls_reducer_fail(model->bound.reducer, replica->local_id, status)
+                  : ls_reducer_wait(model->bound.reducer, replica->local_id);
+}
+
+static struct training training_of(const ls_replica *replica, ls_model *model) {
+    struct ls_model_replica *own = &model->built.replicas[replica->local_id];
+    if (!model->progress.step.pass) own->numbers->gathered = (struct ls_loss_sums){0};
+    return (struct training){
+        .model = model,
+        .replica = own,
+        .track = replica->track,
+        .local = replica->local_id,
+        .merged = model->built.blob_count,
+        .merging = model->progress.step.pass > 0,
+        .mark = ls_track_begin(replica->track),
+    };
+}
+
+/* Reads the step's sums behind the gradients: from staging, without waiting for the device, if gradients go through
+ * host memory. */
+static ls_status read_extras(const struct training *training, float extras[LS_EXTRAS]) {
+    const struct ls_model_replica *replica = training->replica;
+    size_t at = training->model->built.blob_count, size = LS_EXTRAS * sizeof(float);
+    if (!replica->staging)
+        return replica->device->ops->copy_out(replica->device, extras, replica->gradients + at, size);
+    memcpy(extras, replica->staging + at, size);
+    return LS_OK;
+}
+
+/* Before anything is changed. One worker has one rate. */
+static ls_status check_others(const struct training *training) {
+    float extras[LS_EXTRAS];
+    if (training->model->strategy->runtime->size == 1) return LS_OK;
+    ls_status status = read_extras(training, extras);
+    return status ? status : check_rate(training->model, extras);
+}
+
+/* Waits for the device's queue. The next batch may still be on its way. */
+static ls_status update(struct training *training) {
+    const struct ls_model_replica *replica = training->replica;
+    training->mark = ls_track_begin(training->track);
+    ls_status status = training->updated ? LS_OK : update_replica(replica);
+    if (!status) status = ls_device_wait(replica->device);
+    if (!status && !training->local) status = read_extras(training, training->model->bound.extras);
+    if (!status) trace_until_now(training, "update");
+    return status;
+}
+
+/* Drains the device's queue after a failure: the next step uses the same memory. */
+static ls_status end_replica(const struct training *training, ls_status status) {
+    if (status) ls_device_drain(training->replica->device);
+    return status;
+}
+
+static ls_status train_replica(ls_replica *replica, void *context) {
+    ls_model *model = context;
+    struct training training = training_of(replica, model);
+    if (model->bound.reducer) ls_reducer_begin(model->bound.reducer, replica->local_id, model->progress.step.iteration);
+    ls_status status = reduce_gradients(replica, model, compute(&training));
+    if (!status) status = check_others(&training);
+    if (!status) status = update(&training);
+    return end_replica(&training, status);
+}
+
+static ls_status gather_replica(ls_replica *replica, void *context) {
+    ls_model *model = context;
+    struct training training = training_of(replica, model);
+    training.gathering = true;
+    ls_status status = compute(&training);
+    if (!status) status = ls_accumulate_keep(model, training.replica, model->progress.step.pass == 0);
+    return end_replica(&training, status);
+}
+
+/* One batch of the step that comes after the last committed one; fn runs on each replica. loss_scale is 1 over the rows
+ * of all replicas in this batch: the sum of gradients over replicas is then the gradient of the mean loss, also where
+ * the batch is short. iteration goes back after a failure and after a batch that is only gathered, since neither is a
+ * step. */
+static ls_status run_batch(ls_model *model, int batch, ls_replica_fn *fn) {
+    struct ls_model_numbers *numbers = model->built.numbers;
+    numbers->loss_scale = 1.0F / (float)ls_pipeline_global_rows(model->progress.pipeline);
+    numbers->statistic_scale = 1;
+    ls_precision_scaling_begin(model);
+    model->progress.step.pass = batch;
+    model->progress.step.iteration++;
+    numbers->step = model->progress.step;
+    ls_status status = ls_strategy_run(model->strategy, fn, model);
+    if (status || fn == gather_replica) model->progress.step.iteration--;
+    return status;
+}
+
+ls_status ls_step_gather(ls_model *model, int batch) {
+    model->built.numbers->merge_scale = 1;
+    ls_status status = run_batch(model, batch, gather_replica);
+    ls_reached("gathered");
+    return status;
+}
+
+static int64_t read_count(const float *extras) {
+    return (int64_t)extras[0] + (int64_t)extras[1] * LS_REPORT_UNIT;
+}
+
+/* Behind "commit" nothing can fail. The numbers come from the extras, which are sums over all replicas and so equal on
+ * all workers; every worker therefore draws the same conclusions from them, such as to save or to stop. penalty is that
+ * of one replica, since all have the same variables. */
+ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums) {
+    model->progress.step.rule.learning_rate = ls_model_next_rate(model);
+    model->built.numbers->merge_scale = 1.0F / (float)batches;
+    ls_status status = run_batch(model, batches - 1, train_replica);
+    if (status) return status;
+    ls_reached("commit");
+    ls_loss_scaler_update(&model->progress.scaler, ls_precision_scaling_is_finite(&model->built.replicas[0]));
+    ls_activity_set(&model->strategy->runtime->activity.step, model->progress.step.iteration);
+    const float *extras = model->bound.extras;
+    *sums = (struct ls_loss_sums){
+        .loss = (double)extras[LS_EXTRA_LOSS],
+        .correct = read_count(extras + LS_EXTRA_CORRECT),
+        .rows = read_count(extras + LS_EXTRA_ROWS),
+        .weight = (double)extras[LS_EXTRA_WEIGHT],
+    };
+    sums->penalty = model->built.replicas[0].numbers->penalty * (double)sums->rows;
+    for (int i = 0; i < LS_MAX_METRICS; i++) sums->metrics[i] = (double)extras[LS_EXTRA_METRICS + i];
+    model->progress.requests = (struct ls_requests){(int64_t)extras[LS_EXTRA_SAVE], (int64_t)extras[LS_EXTRA_STOP],
+                                                    (int64_t)extras[LS_EXTRA_STOP_RANKS]};
+    model->progress.request = LS_GO_ON;
+    return LS_OK;
+}
+
+static ls_status evaluate_rows(ls_model *model, int local, int64_t rows) {
+    struct ls_model_replica *own = &model->built.replicas[local];
+    struct ls_plan *plan;
+    ls_status status = find_plan(model, local, rows, false, &plan);
+    if (!status) status = ls_plan_run(plan, NULL, NULL);
+    if (!status) ls_input_load_ahead(model, local, false);
+    if (!status) status = ls_device_wait(own->device);
+    if (status) return status;
+    own->outputs = ls_plan_outputs(plan);
+    ls_op_add_loss_sums(&own->total, &own->numbers->sums);
+    return LS_OK;
+}
+
+static ls_status evaluate_replica(ls_replica *replica, void *context) {
+    ls_model *model = context;
+    struct ls_model_replica *own = &model->built.replicas[replica->local_id];
+    int64_t rows;
+    ls_status status = ls_input_load(model, replica->local_id, &rows);
+    own->output_rows = status ? 0 : rows;
+    if (!status && rows) status = evaluate_rows(model, replica->local_id, rows);
+    if (status) ls_device_drain(own->device);
+    return status;
+}
+
+ls_status ls_step_evaluate(ls_model *model) {
+    return ls_strategy_run(model->strategy, evaluate_replica, model);
+}
+
+ls_status ls_step_measure_penalty(ls_model *model) {
+    struct ls_model_replica *first = &model->built.replicas[0];
+    struct ls_device *device = first->device;
+    struct ls_thread_state before;
+    if (!ls_update_has(first, LS_UPDATE_PENALTY)) return LS_OK;
+    ls_status status = device->ops->enter(device, &before);
+    if (status) return status;
+    status = ls_update_run(first, LS_UPDATE_PENALTY);
+    if (!status) status = ls_device_wait(device);
+    device->ops->leave(device, &before);
+    return status;
+}

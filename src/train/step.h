@@ -1,0 +1,14 @@
+/* One step on all replicas. */
+#pragma once
+#include "train/model.h"
+
+/* The pipeline's present step on all replicas. Training is a transaction: it commits, or changes nothing. sums
+ * receives loss (not divided), correct and rows over all replicas. */
+ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums);
+/* Before it, where a step takes several batches: one of them but the last. batch counts from 0. It commits nothing, so
+ * that after a failure the step begins again with its first batch. */
+ls_status ls_step_gather(ls_model *model, int batch);
+/* Adds to each replica's total, and leaves its outputs. */
+ls_status ls_step_evaluate(ls_model *model);
+/* By the caller's thread: the first replica's penalty is that of the variables as they are. */
+ls_status ls_step_measure_penalty(ls_model *model);

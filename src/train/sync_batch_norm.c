@@ -1,0 +1,81 @@
+/* Sums over all replicas in the middle of a step: the statistics of synchronized batch normalization, forward and
+ * backward. Every replica comes to every exchange, in the order of the plan; the last one of a worker to come adds for
+ * all of them, in the tree over replica ids. A replica that fails comes once more, to the next exchange or to the end,
+ * with its error in place of values: so nobody waits for it. An exchange that fails has failed for the whole worker. */
+#include "train/sync_batch_norm.h"
+
+#include <string.h>
+
+#include "base/point.h"
+#include "base/status.h"
+#include "strategy/reduce.h"
+#include "strategy/replica.h"
+#include "train/model.h"
+
+/* Other workers hear the cause, and not that their peers have given up. */
+static ls_status give_up_sync_batch_norm(ls_model *model, int local) {
+    const struct ls_model_exchange *failed = &model->built.replicas[local].exchange;
+    const struct ls_runtime *runtime = model->strategy->runtime;
+    if (runtime->size > 1) ls_runtime_give_up(runtime, failed->status, failed->error);
+    return ls_fail(LS_ABORTED, "the step is given up: replica %d failed", model->strategy->replicas[local].id);
+}
+
+/* By the last replica to come. */
+static ls_status add_all(ls_strategy *strategy, void *context) {
+    ls_model *model = context;
+    void *arrays[LS_MAX_LOCAL_DEVICES];
+    size_t count = model->built.replicas[0].exchange.count;
+    int giving = 0;
+    for (int i = 0; i < strategy->local_count; i++) {
+        const struct ls_model_exchange *exchange = &model->built.replicas[i].exchange;
+        if (exchange->status) return give_up_sync_batch_norm(model, i);
+        arrays[i] = exchange->values;
+        giving += exchange->values && exchange->count == count;
+    }
+    if (!giving) return LS_OK; /* the end */
+    if (giving != strategy->local_count) return ls_fail(LS_INTERNAL, "replicas came to different exchanges of a step");
+    ls_reached("exchange");
+    return ls_reduce_all_replicas(strategy, "batch statistics", LS_SUM, LS_FLOAT64, (const void *const *)arrays, arrays,
+                                  count);
+}
+
+static ls_status meet_sync_batch_norm(struct ls_model_exchange *own, double *values, size_t count) {
+    own->values = values;
+    own->count = count;
+    ls_status status = ls_replicas_meet(own->replica, add_all, own->model);
+    own->failed = status != LS_OK;
+    return status;
+}
+
+static ls_status add_values(void *context, double *values, size_t count) {
+    return meet_sync_batch_norm(context, values, count);
+}
+
+/* The end is a meeting as well, with no values: a replica that fails after the last exchange would otherwise go unseen
+ * until the all-reduce of gradients. known means that the failure was already heard of at an exchange, where all met.
+ */
+ls_status ls_sync_batch_norm_end(ls_model *model, int local, ls_status status) {
+    struct ls_model_exchange *own = &model->built.replicas[local].exchange;
+    if (!model->bound.synchronized) return status;
+    bool known = own->failed;
+    own->failed = false;
+    if (known) return status;
+    own->status = status;
+    if (status) (void)memcpy(own->error, ls_error(), strlen(ls_error()) + 1);
+    ls_status others = meet_sync_batch_norm(own, NULL, 0);
+    own->failed = false;
+    own->status = LS_OK;
+    return status ? ls_fail(status, "%s", own->error) : others;
+}
+
+void ls_sync_batch_norm_attach(ls_model *model) {
+    ls_strategy *strategy = model->strategy;
+    bool synchronized = false;
+    for (size_t i = 0; i < model->spec.layer_count; i++) synchronized |= model->spec.layers[i].synchronized;
+    model->bound.synchronized = synchronized && strategy->total_count > 1;
+    for (int i = 0; i < strategy->local_count; i++) {
+        struct ls_model_exchange *own = &model->built.replicas[i].exchange;
+        *own = (struct ls_model_exchange){
+            .exchange = {add_values, own}, .model = model, .replica = &strategy->replicas[i]};
+    }
+}

@@ -1,0 +1,29 @@
+/* The ops that a replica runs in a step beside forward and backward: at most one of each kind, built once. */
+#include "train/update.h"
+
+#include "train/model.h"
+
+ls_status ls_update_add(struct ls_model_replica *replica, enum ls_update_kind kind, const struct ls_op *op) {
+    struct ls_update *update = &replica->updates[kind];
+    update->op = *op;
+    ls_status status = replica->device->ops->build(replica->device, &update->op);
+    update->built = !status;
+    return status;
+}
+
+bool ls_update_has(const struct ls_model_replica *replica, enum ls_update_kind kind) {
+    return replica->updates[kind].built;
+}
+
+ls_status ls_update_run(const struct ls_model_replica *replica, enum ls_update_kind kind) {
+    const struct ls_update *update = &replica->updates[kind];
+    return update->built ? update->op.run(&update->op) : LS_OK;
+}
+
+void ls_update_discard(struct ls_model_replica *replica, enum ls_update_kind first) {
+    for (int kind = (int)first; kind < LS_UPDATE_KINDS; kind++) {
+        struct ls_update *update = &replica->updates[kind];
+        if (update->built) replica->device->ops->discard(replica->device, &update->op);
+        update->built = false;
+    }
+}

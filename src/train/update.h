@@ -1,0 +1,27 @@
+/* The ops that a replica runs in a step beside forward and backward. */
+#pragma once
+#include "device/device.h"
+
+/* PENALTY reads no gradients, so it lives as long as the variables. The others go with the gradients. */
+enum ls_update_kind {
+    LS_UPDATE_PENALTY, /* of the regularisers -> numbers->penalty */
+    LS_UPDATE_REPORT,  /* the extras */
+    LS_UPDATE_FINITE,  /* how many gradients are not -> numbers->not_finite; float16 */
+    LS_UPDATE_OPTIMIZER,
+    LS_UPDATE_STATISTICS, /* adds to the variables that are not trained what the step changes in them */
+    LS_UPDATE_GATHER,     /* gathered = gradients; gradient accumulation */
+    LS_UPDATE_KINDS
+};
+struct ls_update {
+    struct ls_op op;
+    bool built;
+};
+
+struct ls_model_replica;
+/* Builds op on the replica's device. */
+ls_status ls_update_add(struct ls_model_replica *replica, enum ls_update_kind kind, const struct ls_op *op);
+bool ls_update_has(const struct ls_model_replica *replica, enum ls_update_kind kind);
+/* In the replica's thread. A kind that was not added does nothing. */
+ls_status ls_update_run(const struct ls_model_replica *replica, enum ls_update_kind kind);
+/* Discards that kind and all after it. */
+void ls_update_discard(struct ls_model_replica *replica, enum ls_update_kind first);

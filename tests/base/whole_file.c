@@ -1,0 +1,144 @@
+/* Files that are there whole or as they were, and what is beside them meanwhile and afterwards. */
+#include "base/whole_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static void enter(void) {
+    char folder[] = "/tmp/lockstep-whole-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(chdir(folder), 0);
+}
+
+static int count_entries(void) {
+    int count = -2; /* "." and ".." */
+    DIR *folder = opendir(".");
+    ck_assert_ptr_nonnull(folder);
+    while (readdir(folder)) count++;
+    (void)closedir(folder);
+    return count;
+}
+
+static void leave(void) {
+    char folder[4096];
+    ck_assert_ptr_nonnull(getcwd(folder, sizeof(folder)));
+    (void)unlink("file");
+    (void)unlink("link");
+    ck_assert_int_eq(count_entries(), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+
+static void open_and_say(const char *path, const char *text, struct ls_whole_file *file) {
+    assert_ok(ls_whole_file_open(path, file));
+    ck_assert_int_ge(fputs(text, file->out), 0);
+}
+
+static void check_text(const char *want) {
+    char text[64] = "";
+    FILE *in = fopen("file", "re");
+    ck_assert_ptr_nonnull(in);
+    ck_assert_ptr_nonnull(fgets(text, sizeof(text), in));
+    (void)fclose(in);
+    ck_assert_str_eq(text, want);
+}
+
+START_TEST(the_last_to_close_has_it) {
+    struct ls_whole_file first, second, third;
+    open_and_say("file", "first", &first);
+    open_and_say("file", "second", &second);
+    ck_assert_int_eq(count_entries(), 2);
+    assert_ok(ls_whole_file_close(&second, LS_OK));
+    check_text("second");
+    open_and_say("file", "third", &third);
+    ck_assert_int_eq(ls_whole_file_close(&third, LS_ABORTED), LS_ABORTED);
+    check_text("second");
+    assert_ok(ls_whole_file_close(&first, LS_OK));
+    check_text("first");
+    ck_assert_int_eq(count_entries(), 1);
+}
+END_TEST
+
+START_TEST(a_links_place_is_written) {
+    struct ls_whole_file file;
+    struct stat info;
+    open_and_say("file", "old", &file);
+    assert_ok(ls_whole_file_close(&file, LS_OK));
+    ck_assert_int_eq(symlink("file", "link"), 0);
+    open_and_say("link", "new", &file);
+    assert_ok(ls_whole_file_close(&file, LS_OK));
+    check_text("new");
+    ck_assert_int_eq(lstat("link", &info), 0);
+    ck_assert(S_ISLNK(info.st_mode));
+}
+END_TEST
+
+START_TEST(a_device_is_written_as_it_is) {
+    struct ls_whole_file file;
+    open_and_say("/dev/null", "x", &file);
+    ck_assert_ptr_null(file.partial.path);
+    assert_ok(ls_whole_file_close(&file, LS_OK));
+    open_and_say("/dev/full", "x", &file);
+    ck_assert_int_eq(ls_whole_file_close(&file, LS_OK), LS_RESOURCE_EXHAUSTED);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "'/dev/full'"));
+}
+END_TEST
+
+START_TEST(trying_leaves_nothing) {
+    assert_ok(ls_whole_file_try("file"));
+    ck_assert_int_eq(count_entries(), 0);
+    ck_assert_int_eq(ls_whole_file_try("none/file"), LS_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "'none/file'"));
+    ck_assert_int_ne(ls_whole_file_try("."), LS_OK);
+}
+END_TEST
+
+static _Noreturn void write_and_die(int folder) {
+    struct ls_whole_file_partial partial;
+    if (ls_whole_file_partial_new("file", folder, &partial)) _exit(1);
+    if (folder && mkdirat(partial.fd, "below", 0777)) _exit(2);
+    (void)raise(SIGKILL);
+    _exit(3);
+}
+
+/* As a file, and as a folder with something in it. A name that only begins like one stays. */
+START_TEST(what_a_killed_writer_left_goes_with_the_next) {
+    struct ls_whole_file other, file;
+    int status;
+    pid_t child = fork();
+    if (!child) write_and_die(_i);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status));
+    ck_assert_int_eq(count_entries(), 1);
+    open_and_say("file2", "x", &other);
+    ck_assert_int_eq(mkdir(".file.0123456789abcdeX", 0777), 0);
+    ck_assert_int_eq(count_entries(), 3);
+    open_and_say("file", "x", &file);
+    ck_assert_int_eq(count_entries(), 3); /* what the dead one left has gone */
+    ck_assert_int_eq(ls_whole_file_close(&other, LS_ABORTED), LS_ABORTED);
+    assert_ok(ls_whole_file_close(&file, LS_OK));
+    ck_assert_int_eq(rmdir(".file.0123456789abcdeX"), 0);
+    ck_assert_int_eq(count_entries(), 1);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("whole_file");
+    TCase *tests = tcase_create("whole_file");
+    tcase_add_checked_fixture(tests, enter, leave);
+    tcase_add_test(tests, the_last_to_close_has_it);
+    tcase_add_test(tests, a_links_place_is_written);
+    tcase_add_test(tests, a_device_is_written_as_it_is);
+    tcase_add_test(tests, trying_leaves_nothing);
+    tcase_add_loop_test(tests, what_a_killed_writer_left_goes_with_the_next, 0, 2);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

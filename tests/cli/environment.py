@@ -1,0 +1,69 @@
+"""What a command says of the environment: a launcher whose variables nobody reads, and settings that there are not."""
+import cli
+
+TRAIN = ("train", "--dataset", "digits", "--limit", "8", "--epochs", "1", "--no-validation", "--verbose", "-1")
+
+
+def train(*before, **variables):
+    return cli.lockstep(*before, *TRAIN, env=cli.environment(**variables))
+
+
+def lines(text, words):
+    return [line for line in text.decode().splitlines() if words in line]
+
+
+def who_was_started_by_another_launcher_is_warned():
+    table = ({"WORLD_SIZE": "4", "RANK": "0"}, {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "0"}, {"PMI_SIZE": "4"},
+             {"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, {"HOROVOD_SIZE": "4", "HOROVOD_RANK": "0"},
+             {"WORLD_SIZE": "4", "RANK": "0", "SLURM_NTASKS": "4"})
+    for variables in table:
+        done = train(**variables)
+        said = lines(done.stderr, "works alone")
+        cli.equal((done.returncode, len(said)), (0, 1), done.stderr)
+        assert "warning: " in said[0] and all(f"{name}=4" in said[0] for name in variables if not name.endswith(("RANK", "ID"))), said
+        done = train(LOCKSTEP_REQUIRE_CLUSTER="1", **variables)
+        cli.equal(done.returncode, 2)
+        cli.contains(done.stderr, b"INVALID_ARGUMENT: LOCKSTEP_REQUIRE_CLUSTER is 1, and TF_CONFIG has no cluster, though")
+
+
+def who_is_alone_is_not_warned():
+    table = ({}, {"WORLD_SIZE": "1", "RANK": "0"}, {"WORLD_SIZE": "4"}, {"SLURM_NTASKS": "1"}, {"HOROVOD_SIZE": "many"},
+             {"WORLD_SIZE": "4", "RANK": "2"},  # the launcher's first process speaks for all
+             {"WORLD_SIZE": "4", "RANK": "0", "TF_CONFIG": '{"cluster": {}}'})
+    for variables in table:
+        done = train(**variables)
+        cli.equal((done.returncode, lines(done.stderr, "works alone")), (0, []), variables)
+    cli.equal(train(LOCKSTEP_REQUIRE_CLUSTER="1").returncode, 2)
+    done = train("run", "-np", "2", "--", "lockstep", WORLD_SIZE="4", RANK="0", LOCKSTEP_REQUIRE_CLUSTER="1")
+    cli.equal((done.returncode, lines(done.stderr, "works alone")), (0, []), done.stderr)
+
+
+def a_misspelt_setting_is_named_with_its_nearest():
+    for name, nearest in (("LOCKSTEP_LGO", "LOCKSTEP_LOG"), ("LOCKSTEP_JOIN_TIMEOT", "LOCKSTEP_JOIN_TIMEOUT"),
+                          ("LOCKSTEP_TRACES", "LOCKSTEP_TRACE"), ("LOCKSTEP_SOMETHING_ELSE", None)):
+        said = lines(train(**{name: "1"}).stderr, name + " in the environment is no setting")
+        cli.equal(len(said), 1)
+        cli.equal(f"is {nearest} meant?" in said[0] if nearest else "meant" not in said[0], True, said)
+    done = train("run", "-np", "2", "--", "lockstep", LOCKSTEP_LGO="1")
+    cli.equal(len(lines(done.stderr, "LOCKSTEP_LGO")), 1, done.stderr)
+
+
+def others_variables_are_let_pass():
+    done = train(LOCKSTEP_SERVICE_HOST="10.0.0.1", LOCKSTEP_PORT="tcp://10.0.0.1:2222", LOCKSTEP_PORT_2222_TCP_ADDR="10.0.0.1",
+                 LOCKSTEP_WORKER_0_SERVICE_PORT="2222", LOCKSTEP_TEST_AT="")
+    cli.equal(lines(done.stderr, "no setting"), [], done.stderr)
+
+
+def what_all_would_say_the_first_says():
+    """A line of the log stands there once, but for those that name the rank; at debug all say all."""
+    for level, times in (("info", 1), ("debug", 3)):
+        done = train("run", "-np", "3", "--no-prefix", "--", "lockstep", LOCKSTEP_LOG=level)
+        said = [line.partition(": worker:")[2][3:].removeprefix("debug: ") for line in done.stderr.decode().splitlines()]
+        for word in ("data: digits", "workers exchange gradients through", "AUTO measured for"):
+            cli.equal(len([line for line in said if line.startswith(word)]), times, done.stderr)
+        twice = {line for line in said if said.count(line) > 1}
+        assert level == "debug" or not twice, twice
+
+
+cli.main([who_was_started_by_another_launcher_is_warned, who_is_alone_is_not_warned,
+          a_misspelt_setting_is_named_with_its_nearest, others_variables_are_let_pass, what_all_would_say_the_first_says])

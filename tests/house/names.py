@@ -1,0 +1,72 @@
+"""Names lead to files: a function is declared in its own file's header and begins with its file's stem; a struct tag and
+the name of a static function stand for one thing. Exceptions: names.txt, "function reason"."""
+import collections
+import os
+import re
+
+import house
+
+FUNCTION = re.compile(r"^(?!typedef\b|extern\b|#)((?:[A-Za-z_]\w*[ \*]+)+)\**(\w+)\(([^;{}]*)\)\s*(?:__attribute__\(\(.*?\)\)\s*)?\{", re.M)
+# One header tells what their files have in common: the ops of a device, the commands.
+SHARED_HEADER = ("src/device/cpu/", "src/device/cuda/", "src/cli/")
+FILES_OF_A_NAME = 3  # in which a static function of one name may stand
+
+sources = house.files("src", endings=(".c",))
+headers = house.files("src", endings=(".h",))
+text = {path: house.read(path) for path in sources + headers}
+public = set(re.findall(r"\b(ls_\w+)\s*\(", "".join(house.read(path) for path in house.files("include", endings=(".h",)))))
+exceptions = dict(line.split(None, 1) for line in house.read("tests/house/names.txt").splitlines() if line and line[0] != "#")
+
+
+def functions():
+    """(path, name) of all that other files can call, but for the public ones."""
+    for path in sources:
+        for before, name, _ in FUNCTION.findall(text[path]):
+            if "static" not in before.split() and name not in public and name != "main":
+                yield path, name
+
+
+def stem(path):
+    return os.path.basename(path)[:-2]
+
+
+def leads_to(name, path):
+    """ls_STEM, ls_ROOM_STEM or ls_SUBJECT_STEM, and what follows it; a plural counts as the stem."""
+    one = stem(path)
+    words = {one, one.removesuffix("s"), one + "s"}
+    return any(re.fullmatch(rf"ls_(\w+_)?{word}(_\w+)?", name) for word in words)
+
+
+def undeclared():
+    for path, name in found:
+        own = path[:-2] + ".h"
+        private = path[:-2] + "_private.h" # what only the room sees of it
+        if not re.search(rf"\b{name}\(", text.get(own, "") + text.get(private, "")):
+            yield name, f"{path}: {name} is not declared in {own}"
+
+
+def misnamed():
+    for path, name in found:
+        if not leads_to(name, path):
+            yield name, f"{path}: {name} does not carry the file's name"
+
+
+def repeated(pattern, limit):
+    where = collections.defaultdict(set)
+    for path in text:
+        for name in re.findall(pattern, text[path], re.M):
+            where[name].add(path)
+    return [f"{name}: {', '.join(sorted(paths))}" for name, paths in sorted(where.items()) if len(paths) > limit]
+
+
+found = [(path, name) for path, name in functions() if not path.startswith(SHARED_HEADER)]
+faults = list(undeclared()) + list(misnamed())
+results = house.Results()
+results.check("functions are found", [] if len(found) > 500 else [f"only {len(found)}"])
+results.check("each function is declared in its file's header and carries its name",
+              [fault for name, fault in faults if name not in exceptions])
+results.check("every exception is needed", sorted(set(exceptions) - {name for name, _ in faults}))
+results.check("no struct tag stands twice", repeated(r"^struct (ls_\w+) \{", 1))
+results.check(f"no static function's name stands in more than {FILES_OF_A_NAME} files",
+              repeated(r"^static (?:inline )?(?:[A-Za-z_]\w*[ \*]+)+\**(\w+)\([^;{}]*\)\s*\{", FILES_OF_A_NAME))
+results.finish()

@@ -1,0 +1,283 @@
+/* Every field of a strategy's, a fit's, a checkpoint's, a variable's and the callbacks' options: it changes something,
+ * or is refused. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "property/fields.h"
+
+/* ---- a strategy's ---- */
+
+static const ls_strategy_options strategy_base = {
+    .size = sizeof(ls_strategy_options), .devices = "1", .tf_config = "{}"};
+
+static int opened_log; /* lines */
+
+static void count_lines(void *context, ls_log_level level, const char *line) {
+    (void)level, (void)line;
+    ++*(int *)(context ? context : &opened_log);
+}
+
+static const struct change strategy_changes[] = {
+    CHANGE(ls_strategy_options, devices, "no such device"), CHANGE(ls_strategy_options, cross_device_ops, 99),
+    CHANGE(ls_strategy_options, communication, 99),         CHANGE(ls_strategy_options, timeout_seconds, -1),
+    CHANGE(ls_strategy_options, join_timeout_seconds, -1),  CHANGE(ls_strategy_options, tf_config, "{"),
+    CHANGE(ls_strategy_options, threads_per_replica, -1),   CHANGE(ls_strategy_options, compression, 99),
+};
+
+static ls_status open_strategy(const ls_strategy_options *options) {
+    ls_strategy *strategy = NULL;
+    ls_status status = ls_multi_worker_mirrored_strategy_new(options, &strategy);
+    ls_strategy_free(strategy);
+    return status;
+}
+
+START_TEST(every_field_of_strategy_options_counts) {
+    ls_strategy_options changed = strategy_base;
+    assert_ok(open_strategy(&strategy_base));
+    change_field(&changed, &strategy_changes[_i]);
+    ck_assert_msg(open_strategy(&changed) == LS_INVALID_ARGUMENT, "%s is ignored", strategy_changes[_i].field);
+}
+END_TEST
+
+static bool log_lines(void) {
+    ls_strategy_options options = strategy_base;
+    options.log = count_lines;
+    opened_log = 0;
+    assert_ok(open_strategy(&options));
+    return opened_log > 0;
+}
+
+static bool log_context(void) {
+    ls_strategy_options options = strategy_base;
+    int mine = 0;
+    options.log = count_lines;
+    options.log_context = &mine;
+    assert_ok(open_strategy(&options));
+    return mine > 0;
+}
+
+/* ---- a fit's ---- */
+
+struct told {
+    int epochs, asks;
+};
+
+static ls_status tell_epoch(void *context, int epoch, const ls_result *result) {
+    struct told *told = context;
+    (void)epoch, (void)result;
+    if (told) told->epochs++;
+    return told ? LS_OK : LS_OUT_OF_RANGE;
+}
+
+static ls_request stop_at_once(void *context) {
+    (void)context;
+    return LS_STOP;
+}
+
+static struct digest run_fit(ls_fit_options fit) {
+    struct trial trial = trial_default();
+    fit.size = sizeof(fit);
+    trial.fit = fit;
+    return trial_run(&trial);
+}
+
+static struct digest plain_fit(void) {
+    return run_fit((ls_fit_options){.epochs = 2, .verbose = -1});
+}
+
+static bool epochs(void) {
+    return differs(plain_fit(), run_fit((ls_fit_options){.epochs = 3, .verbose = -1}));
+}
+
+static bool steps_per_epoch(void) {
+    return differs(plain_fit(), run_fit((ls_fit_options){.epochs = 2, .verbose = -1, .steps_per_epoch = 1}));
+}
+
+static bool validation_data(void) {
+    ls_dataset *data = few_images(NULL);
+    bool differ = differs(plain_fit(), run_fit((ls_fit_options){.epochs = 2, .verbose = -1, .validation_data = data}));
+    ls_dataset_free(data);
+    return differ;
+}
+
+static off_t printed(int verbose) {
+    int held = dup(STDOUT_FILENO), file = open(in_scratch("printed"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    ck_assert(held >= 0 && file >= 0 && fflush(stdout) == 0 && dup2(file, STDOUT_FILENO) >= 0);
+    struct digest digest = run_fit((ls_fit_options){.verbose = verbose});
+    (void)fflush(stdout);
+    ck_assert(!digest.refused && dup2(held, STDOUT_FILENO) >= 0);
+    off_t size = lseek(file, 0, SEEK_END);
+    (void)close(held), (void)close(file);
+    return size;
+}
+
+static bool verbose(void) {
+    return printed(-1) == 0 && printed(2) > 0;
+}
+
+static bool on_epoch(void) {
+    return differs(plain_fit(), run_fit((ls_fit_options){.epochs = 2, .verbose = -1, .on_epoch = tell_epoch}));
+}
+
+static bool fit_context(void) {
+    struct told told = {0};
+    (void)run_fit((ls_fit_options){.epochs = 2, .verbose = -1, .on_epoch = tell_epoch, .context = &told});
+    return told.epochs == 2;
+}
+
+static bool class_weight(void) {
+    static const ls_class_weight five_times[] = {{1, 5}, {-1, 0}};
+    return differs(plain_fit(), run_fit((ls_fit_options){.epochs = 2, .verbose = -1, .class_weight = five_times}));
+}
+
+static bool request(void) {
+    return differs(plain_fit(), run_fit((ls_fit_options){.epochs = 2, .verbose = -1, .request = stop_at_once}));
+}
+
+/* ---- a checkpoint's ---- */
+
+/* The number of files that a training leaves in folder. */
+static int count_files(ls_checkpoint_options options, const char *folder, struct digest *digest) {
+    int count = 0;
+    options.size = sizeof(options);
+    options.folder = in_scratch(folder);
+    char path[256];
+    (void)snprintf(path, sizeof(path), "%s", options.folder);
+    options.folder = path;
+    *digest = run_fit((ls_fit_options){.epochs = 2, .verbose = -1, .checkpoint = &options});
+    DIR *listed = opendir(path);
+    for (struct dirent *entry = listed ? readdir(listed) : NULL; entry; entry = readdir(listed))
+        count += !strncmp(entry->d_name, "checkpoint-", 11);
+    if (listed) (void)closedir(listed);
+    return count;
+}
+
+static const char *new_folder(void) {
+    static char name[32];
+    static int number;
+    (void)snprintf(name, sizeof(name), "checkpoints%d", number++);
+    ck_assert_int_eq(mkdir(in_scratch(name), 0700), 0);
+    return name;
+}
+
+static bool folder(void) {
+    struct digest digest;
+    return count_files((ls_checkpoint_options){.keep_on_success = true}, new_folder(), &digest) > 0 && !digest.refused;
+}
+
+static bool keep_on_success(void) {
+    struct digest digest;
+    return count_files((ls_checkpoint_options){.keep_on_success = false}, new_folder(), &digest) == 0;
+}
+
+static bool keep(void) {
+    struct digest digest;
+    return count_files((ls_checkpoint_options){.keep_on_success = true, .keep = 1}, new_folder(), &digest) == 1;
+}
+
+/* Fewer than after each epoch: the end's alone. */
+static bool every_steps(void) {
+    struct digest digest;
+    ls_checkpoint_options epoch = {.keep_on_success = true, .keep = 100}, rare = epoch;
+    rare.every_steps = 1000;
+    return count_files(rare, new_folder(), &digest) < count_files(epoch, new_folder(), &digest);
+}
+
+static bool checkpoint_warn_only(void) {
+    struct digest fails, warns;
+    (void)count_files((ls_checkpoint_options){.keep = 1}, "no/such", &fails);
+    (void)count_files((ls_checkpoint_options){.warn_only = true}, "no/such", &warns);
+    return fails.refused && !warns.refused;
+}
+
+static bool overrides(void) {
+    struct digest digest;
+    (void)count_files((ls_checkpoint_options){.overrides = "seed"}, new_folder(), &digest);
+    return digest.refused;
+}
+
+static bool checkpoint(void) {
+    return folder();
+}
+
+/* ---- a variable's ---- */
+
+static ls_status add_one(ls_replica *replica, void *context) {
+    const float one = (float)ls_replica_id(replica) + 1;
+    return ls_variable_assign_add(context, replica, &one);
+}
+
+/* After each of two replicas has added its number. */
+static struct digest use_variable(const ls_variable_options *options) {
+    ls_strategy *strategy = two_devices();
+    ls_variable *variable = NULL;
+    double value[4] = {0};
+    ls_status status = ls_variable_new(strategy, "v", options, &variable);
+    if (!status) status = ls_strategy_run(strategy, add_one, variable);
+    if (!status) status = ls_variable_read(variable, value);
+    struct digest digest = status ? digest_refusal(status) : digest_bytes((struct digest){0}, value, sizeof(value));
+    ls_strategy_free(strategy);
+    return digest;
+}
+
+static const float five = 5;
+static const ls_variable_options variable_base = {
+    .size = sizeof(ls_variable_options), .dtype = LS_FLOAT32, .aggregation = LS_AGGREGATE_SUM};
+static const struct change variable_changes[] = {
+    CHANGE(ls_variable_options, dtype, 99),
+    CHANGE(ls_variable_options, shape, {1, {-1}}),
+    CHANGE(ls_variable_options, initial, &five),
+    CHANGE(ls_variable_options, synchronization, 99),
+    CHANGE(ls_variable_options, aggregation, LS_AGGREGATE_MEAN),
+};
+
+START_TEST(every_field_of_variable_options_counts) {
+    ls_variable_options changed = variable_base;
+    change_field(&changed, &variable_changes[_i]);
+    ck_assert_msg(differs(use_variable(&variable_base), use_variable(&changed)), "%s is ignored",
+                  variable_changes[_i].field);
+}
+END_TEST
+
+static const struct row rows[] = {
+    ROW(ls_strategy_options, log, log_lines),
+    ROW(ls_strategy_options, log_context, log_context),
+    ROW(ls_fit_options, epochs, epochs),
+    ROW(ls_fit_options, steps_per_epoch, steps_per_epoch),
+    ROW(ls_fit_options, validation_data, validation_data),
+    ROW(ls_fit_options, verbose, verbose),
+    ROW(ls_fit_options, on_epoch, on_epoch),
+    ROW(ls_fit_options, context, fit_context),
+    ROW(ls_fit_options, checkpoint, checkpoint),
+    ROW(ls_fit_options, class_weight, class_weight),
+    ROW(ls_fit_options, request, request),
+    ROW(ls_checkpoint_options, folder, folder),
+    ROW(ls_checkpoint_options, every_steps, every_steps),
+    ROW(ls_checkpoint_options, keep, keep),
+    ROW(ls_checkpoint_options, keep_on_success, keep_on_success),
+    ROW(ls_checkpoint_options, warn_only, checkpoint_warn_only),
+    ROW(ls_checkpoint_options, overrides, overrides),
+};
+
+START_TEST(every_other_field_counts) {
+    check_row(&rows[_i]);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("fields");
+    TCase *tests = tcase_create("fields");
+    tcase_set_timeout(tests, 60);
+    tcase_add_unchecked_fixture(tests, make_scratch, remove_scratch);
+    tcase_add_loop_test(tests, every_field_of_strategy_options_counts, 0, COUNT_OF(strategy_changes));
+    tcase_add_loop_test(tests, every_field_of_variable_options_counts, 0, COUNT_OF(variable_changes));
+    tcase_add_loop_test(tests, every_other_field_counts, 0, COUNT_OF(rows));
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+"""Two workers whose command lines or settings differ in one thing: each option of `lockstep train` and each setting is refused by
+name on both ranks, or changes no bit. What there is comes from the command itself: a new option without a row fails.
+
+usage: options.py [--seed N] [--rows N] [NAME...]
+  --rows N  so many rows, drawn from the seed, which is printed (default 6; all with LOCKSTEP_TEST_FULL=1, or 0)"""
+import argparse
+import atexit
+import functools
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "end_to_end"))
+from cluster import LOCKSTEP, Cluster, last_json  # noqa: E402
+
+FOLDER = tempfile.mkdtemp(prefix="lockstep-options-")
+atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
+WEIGHTS = os.path.join(FOLDER, "weights.npz")
+DATA = os.path.join(FOLDER, "records")
+NUMBERS = os.path.join(FOLDER, "numbers")
+# three steps, and validation: a moment
+BASE = ("--limit", "96", "--epochs", "1", "--batch-size", "32", "--hidden", "8", "--json", "--verbose", "-1")
+SETTINGS = {"LOCKSTEP_JOIN_TIMEOUT": "20", "LOCKSTEP_COLLECTIVE_TIMEOUT": "20", "LOCKSTEP_LOG": "error"}
+SECONDS = 12  # shorter than the limits above: a difference is told, not waited for
+
+ADAM, RMSPROP = ("--optimizer", "adam"), ("--optimizer", "rmsprop")
+TENSORFLOW, COSINE = ("--division", "tensorflow"), ("--schedule", "cosine", "--decay-steps", "3")
+EXPONENTIAL = ("--schedule", "exponential", "--decay-steps", "2", "--decay-rate", "0.5")
+SHAPES = ("--dataset", "shapes", "--model", "mobilenet_v2", "--image-size", "32")
+CHECKPOINT, BOARD, CSV = (("--checkpoint", FOLDER), ("--tensorboard", FOLDER + "/board"), ("--csv", FOLDER + "/log.csv"))
+STOPPING, PLATEAU = ("--early-stopping", "2"), ("--reduce-on-plateau", "2")
+HARMLESS = None
+
+
+def row(says, mine=(), both=(), other=(), index=None):
+    """Beside what both have, one worker (index, or any) has the option with mine, the other what is in other; both say so, or
+    nothing changes."""
+    return says, tuple(mine), tuple(both), tuple(other), index
+
+
+OPTIONS = {
+    "--model": row("model", ["lenet"]),
+    "--alpha": row("model", ["0.5"], SHAPES),
+    "--norm-momentum": row("model", ["0.9"], SHAPES),
+    "--summary": row(HARMLESS),
+    "--weights": row("initial_weights", [WEIGHTS]),
+    "--skip-mismatch": row(HARMLESS, [], ["--weights", WEIGHTS]),
+    "--sync-batch-norm": row("model", [], SHAPES),
+    "--fused-batch-norm": row("model", [], SHAPES),
+    "--hidden": row("model", ["16"]),
+    "--dataset": row("dataset", ["shapes"]),
+    "--limit": row("examples", ["64"]),
+    "--no-validation": row("validation_data"),
+    "--epochs": row("epochs", ["2"]),
+    "--batch-size": row("batch_size", ["16"]),
+    "--steps-per-epoch": row("steps_per_epoch", ["2"]),
+    "--seed": row("seed", ["1"]),
+    "--shuffle": row("shuffle", ["never"]),
+    "--drop-remainder": row("drop_remainder"),
+    "--checkpoint": row("checkpoint", [FOLDER]),
+    "--checkpoint-steps": row(HARMLESS, ["1"], CHECKPOINT),
+    "--checkpoint-keep": row(HARMLESS, ["1"], CHECKPOINT),
+    "--checkpoint-retain": row(HARMLESS, [], CHECKPOINT),
+    "--checkpoint-override": row("checkpoint_overrides", ["learning_rate"], CHECKPOINT),
+    "--checkpoint-errors": row(HARMLESS, ["warn"], CHECKPOINT),
+    "--devices": row(HARMLESS, ["cpu:0"]),
+    "--communication": row("communication", ["ring"]),
+    "--compression": row("compression", ["fp16"]),
+    "--transport": row(HARMLESS, ["tcp"]),
+    "--cross-device-ops": row(HARMLESS, ["one-device"]),
+    "--bytes-per-pack": row("bytes_per_pack", ["4096"]),
+    "--threads-per-replica": row("threads_per_replica", ["2"]),
+    "--timeout": row(HARMLESS, ["19"]),
+    "--division": row("division", ["tensorflow"]),
+    "--auto-shard": row("auto_shard|the data|sample_sha256", ["off"], TENSORFLOW),
+    "--shard-hint": row("shard_hint", ["rows"], TENSORFLOW + ("--auto-shard", "hint"), ["--shard-hint", "batches"]),
+    "--json": row(HARMLESS),
+    "--trace": row(HARMLESS, [FOLDER + "/trace.json"]),
+    "--verbose": row(HARMLESS, ["2"]),
+    "--image-size": row("shape", ["20"], ["--dataset", "shapes"]),
+    "--image-channels": row(HARMLESS, ["3"], ["--dataset", "shapes"]),
+    "--scaled-decode": row(HARMLESS),
+    "--skip-damaged": row(HARMLESS),
+    "--interleave": row("order|interleave|sample_sha256|the data", ["2"], ["--dataset", DATA]),
+    "--block-length": row("order|block_length|sample_sha256|the data", ["2"], ["--dataset", DATA, "--interleave", "2"]),
+    "--skip": row("examples", ["5"]),
+    "--data-workers": row(HARMLESS, ["2"]),
+    "--augment": row("maps", ["flip"]),
+    "--symmetric": row("maps"),
+    "--cache": row(HARMLESS),
+    "--shuffle-buffer": row("shuffle_buffer", ["10"]),
+    "--prefetch": row(HARMLESS, ["1"]),
+    "--optimizer": row("optimizer", ["adam"]),
+    "--learning-rate": row("optimizer", ["0.01"]),
+    "--momentum": row("optimizer", ["0.5"]),
+    "--nesterov": row("optimizer", [], ["--momentum", "0.5"]),
+    "--centered": row("optimizer", [], RMSPROP),
+    "--beta-1": row("optimizer", ["0.8"], ADAM),
+    "--beta-2": row("optimizer", ["0.8"], ADAM),
+    "--epsilon": row("optimizer", ["0.1"], ADAM),
+    "--rho": row("optimizer", ["0.8"], RMSPROP),
+    "--weight-decay": row("optimizer", ["0.1"]),
+    "--exclude-from-weight-decay": row("optimizer", ["bias"], ["--weight-decay", "0.1"]),
+    "--clip-value": row("optimizer", ["1"]),
+    "--clip-norm": row("optimizer", ["1"]),
+    "--global-clip-norm": row("optimizer", ["1"]),
+    "--accumulate": row("optimizer", ["2"]),
+    "--schedule": row("optimizer", EXPONENTIAL[1:]),
+    "--decay-steps": row("optimizer", ["1"], EXPONENTIAL),
+    "--decay-rate": row("optimizer", ["0.2"], EXPONENTIAL),
+    "--staircase": row("optimizer", [], EXPONENTIAL),
+    "--decay-to": row("optimizer", ["0.5"], COSINE),
+    "--pieces": row("optimizer", ["1:0.1"], ["--schedule", "piecewise"], ["--pieces", "1:0.2"]),
+    "--warmup-steps": row("optimizer", ["2"]),
+    "--warmup-from": row("optimizer", ["0.05"], ["--warmup-steps", "2"]),
+    "--loss": row("loss", ["categorical_crossentropy"]),
+    "--label-smoothing": row("label_smoothing", ["0.1"]),
+    "--class-weight": row("class_weight", ["0:2"]),
+    "--huber-delta": row("huber_delta|delta", ["2"], ["--dataset", NUMBERS, "--loss", "huber"]),
+    "--kernel-l1": row("model", ["0.1"]),
+    "--kernel-l2": row("model", ["0.1"]),
+    "--metrics": row("metrics", ["top_k=3"]),
+    "--weighted-metrics": row("metrics", ["top_k=3"]),
+    "--precision": row("precision", ["tf32"]),
+    "--nondeterministic-ops": row("nondeterministic_ops"),
+    "--tensorboard": row("callback", [FOLDER + "/board"]),
+    "--tensorboard-histograms": row(HARMLESS, ["1"], BOARD),
+    "--tensorboard-gradients": row(HARMLESS, [], BOARD + ("--tensorboard-histograms", "1")),
+    "--tensorboard-images": row(HARMLESS, [], BOARD + ("--tensorboard-histograms", "1")),
+    "--tensorboard-no-graph": row(HARMLESS, [], BOARD),
+    "--tensorboard-steps": row(HARMLESS, ["1"], BOARD),
+    "--csv": row("callback", [FOLDER + "/log.csv"]),
+    "--csv-append": row(HARMLESS, [], CSV),
+    "--log-errors": row(HARMLESS, ["warn"], CSV),
+    "--early-stopping": row("callback", ["2"]),
+    "--monitor": row("callback", ["loss"], STOPPING),
+    "--min-delta": row("callback", ["0.1"], STOPPING),
+    "--restore-best": row("callback", [], STOPPING),
+    "--reduce-on-plateau": row("callback", ["2"]),
+    "--plateau-factor": row("callback", ["0.5"], PLATEAU),
+    "--min-learning-rate": row("callback", ["0.01"], PLATEAU),
+    "--save-best": row("callback", [FOLDER + "/best.npz"]),
+    "--save-each": row("callback", [FOLDER + "/each.npz"]),
+    "--terminate-on-nan": row("callback"),
+}
+# What ends only one of the two, or is no option of a training.
+ELSEWHERE = {
+    "--strategy": "the other workers wait for who trains alone: tests/cluster/missing_test.c",
+    "--help": "trains nothing",
+}
+SETTING_ROWS = {
+    "LOCKSTEP_JOIN_TIMEOUT": row(HARMLESS, ["19"]),
+    "LOCKSTEP_COLLECTIVE_TIMEOUT": row(HARMLESS, ["19"]),
+    "LOCKSTEP_DATA_TIMEOUT": row(HARMLESS, ["19"]),
+    "LOCKSTEP_EXIT_TIMEOUT": row(HARMLESS, ["19"]),
+    "LOCKSTEP_REJOIN_TIMEOUT": row(HARMLESS, ["3"]),
+    "LOCKSTEP_ELASTIC": row("LOCKSTEP_ELASTIC", ["1:2"]),
+    "LOCKSTEP_REPORT_INTERVAL": row(HARMLESS, ["1"]),
+    "LOCKSTEP_HEARTBEAT_INTERVAL": row(HARMLESS, ["0.3"]),
+    "LOCKSTEP_HEARTBEAT_LIMIT": row(HARMLESS, ["5"]),
+    "LOCKSTEP_FIRST_BUCKET": row("first_bucket", ["4096"]),
+    "LOCKSTEP_BUCKET": row("bucket", ["8192"]),
+    "LOCKSTEP_SEGMENT": row(HARMLESS, ["65536"]),
+    "LOCKSTEP_DIRECT_LIMIT": row(HARMLESS, ["1"]),
+    "LOCKSTEP_CONTROL_WINDOW": row(HARMLESS, ["1"]),
+    "LOCKSTEP_LOG": row(HARMLESS, ["debug"]),
+    "LOCKSTEP_TRANSPORT": row("LOCKSTEP_TRANSPORT", ["grpc"]),
+    "LOCKSTEP_ALGORITHM": row("LOCKSTEP_ALGORITHM|algorithm", ["exchange"]),
+    "LOCKSTEP_DEVICES": row(HARMLESS, ["cpu:0"]),
+    "LOCKSTEP_PLUGIN": row(HARMLESS, ["/nowhere.so"]),
+    "LOCKSTEP_DEVICE_TIMEOUT": row(HARMLESS, ["5"]),
+    "LOCKSTEP_CUDA_SYNC": row(HARMLESS, ["1"]),
+    "LOCKSTEP_TRACE": row(HARMLESS, [FOLDER + "/setting.json"]),
+    "LOCKSTEP_FLIGHT_RECORD": row(HARMLESS, ["16"]),
+    "LOCKSTEP_COLUMNS": row(HARMLESS, ["60"]),
+    "LOCKSTEP_REQUIRE_CLUSTER": row(HARMLESS, ["1"]),
+    "LOCKSTEP_RUN_ID": row(HARMLESS, ["one"], other=["two"]),
+    "LOCKSTEP_RESTART_COUNT": row(HARMLESS, ["1"]),
+    "LOCKSTEP_MAX_CLASSES": row(HARMLESS, ["100"]),
+    "LOCKSTEP_FLIGHT_RECORD_FOLDER": row(HARMLESS, [FOLDER]),
+}
+SETTINGS_ELSEWHERE = {
+    "LOCKSTEP_TOKEN": "tests/cluster/auth_token_test.c", "LOCKSTEP_TOKEN_FILE": "tests/cluster/auth_token_test.c",
+    "LOCKSTEP_TLS_CERTIFICATE": "tests/cluster/auth_tls_test.c", "LOCKSTEP_TLS_KEY": "tests/cluster/auth_tls_test.c",
+    "LOCKSTEP_TLS_CA": "tests/cluster/auth_tls_test.c",
+}
+
+
+def said(*command):
+    return subprocess.run([LOCKSTEP, *command], capture_output=True, text=True, check=True).stdout
+
+
+def prepare():
+    """Weights to begin with, and a folder of records of which there is more than one file."""
+    said("train", *BASE, "--save-each", WEIGHTS)
+    os.makedirs(DATA)
+    write_numbers()
+    said("convert", "--dataset", "digits", "--limit", "96", "--shards", "4", "--to", "tfrecord", "--output", DATA)
+
+
+def command(*parts):
+    """lockstep train with these options, of which a later one takes the place of an earlier one of its name."""
+    options = {}
+    for word in (*BASE, *parts):
+        if word.startswith("--"):
+            name = word
+            options[name] = []
+        else:
+            options[name].append(word)
+    return [LOCKSTEP, "train", *(word for name, values in options.items() for word in (name, *values))]
+
+
+def write_npy(name, shape, values):
+    """NumPy's format, of float32."""
+    head = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+    head = head.ljust(117) + "\n"
+    with open(os.path.join(NUMBERS, name), "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{len(values)}f", *values))
+
+
+def write_numbers():
+    """Targets that are numbers."""
+    os.makedirs(NUMBERS)
+    for split, count in (("train", 96), ("test", 32)):
+        write_npy(f"x_{split}.npy", (count, 3), [(i % 7) / 7 for i in range(3 * count)])
+        write_npy(f"y_{split}.npy", (count,), [(i % 5) / 5 for i in range(count)])
+
+
+def start(commands, variables):
+    cluster = Cluster(2, None, SETTINGS)
+    plain = dict(cluster.environment)
+    for index in (0, 1):
+        cluster.environment = {**plain, **variables[index]}
+        cluster.start(index, command=command(*commands[index]))
+    begun = time.monotonic()
+    results = cluster.finish(60)
+    return [results[("worker", index)] for index in (0, 1)], time.monotonic() - begun
+
+
+@functools.lru_cache(maxsize=None)
+def digest(both):
+    """Of two workers that are alike."""
+    results, _ = start((both, both), ({}, {}))
+    if [status for status, _, _ in results] != [0, 0]:
+        raise AssertionError(f"workers that are alike: {results}")
+    return last_json(results[0][1])["weights_sha256"]
+
+
+def judge(name, says, both, results, seconds):
+    """What is wrong, or ""."""
+    statuses = [status for status, _, _ in results]
+    if seconds > SECONDS:
+        return f"took {seconds:.1f} s, as long as a limit"
+    if says is HARMLESS:
+        if statuses != [0, 0]:
+            return f"is harmless, but exit statuses are {statuses}"
+        got = last_json(results[0][1])["weights_sha256"]
+        return "" if got == digest(both) else f"changes the bits: {got}, not {digest(both)}"
+    errors = [next((line for line in err.splitlines() if "error: " in line), "") for _, _, err in results]
+    named = all(any(word in line for word in says.split("|")) for line in errors)
+    return "" if statuses == [2, 2] and named else f"does not name '{says}' on both ranks: {statuses}"
+
+
+def try_row(name, one, index):
+    """With index having what the other has not."""
+    says, mine, both, other, fixed = one
+    index = index if fixed is None else fixed
+    extra = ([], [])
+    variables = ({}, {})
+    if name.startswith("--"):
+        extra[index].extend([name, *mine])
+        extra[1 - index].extend(other)
+    else:
+        variables[index][name] = mine[0]
+        variables[1 - index].update({name: other[0]} if other else {})
+    results, seconds = start([(*both, *added) for added in extra], variables)
+    fault = judge(name, says, both, results, seconds)
+    return "\n".join([fault, *(err for _, _, err in results)]) if fault else ""
+
+
+def without_row():
+    options = set(said("train", "--list-options").split())
+    settings = {one["name"] for one in json.loads(said("settings", "--json"))["settings"]}
+    for there, rows, elsewhere in ((options, OPTIONS, ELSEWHERE), (settings, SETTING_ROWS, SETTINGS_ELSEWHERE)):
+        yield from (f"{name} has no row" for name in sorted(there - set(rows) - set(elsewhere)))
+        yield from (f"{name} has a row, and is no more" for name in sorted((set(rows) | set(elsewhere)) - there))
+
+
+def main():
+    full = os.environ.get("LOCKSTEP_TEST_FULL", "0") not in ("", "0")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 1000000)
+    parser.add_argument("--rows", type=int, default=0 if full else 6)
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args()
+    rows = {**OPTIONS, **SETTING_ROWS}
+    draw = random.Random(given.seed)
+    names = given.names or sorted(rows)
+    if given.rows and not given.names:
+        names = draw.sample(names, given.rows)
+    print(f"# --seed {given.seed}, {len(names)} rows\n1..{len(names) + 1}", flush=True)
+    faults = list(without_row())
+    print(f"{'not ' if faults else ''}ok 1 - every option and setting has its row", *[f"# {fault}" for fault in faults], sep="\n")
+    prepare()
+    failed = bool(faults)
+    for number, name in enumerate(names, 2):
+        fault = try_row(name, rows[name], draw.randrange(2))
+        failed = failed or bool(fault)
+        print(f"{'not ' if fault else ''}ok {number} - {name}", flush=True)
+        if fault:
+            print("# " + fault.strip().replace("\n", "\n# "), flush=True)
+    return 1 if failed else 0
+
+
+sys.exit(main())

@@ -1,0 +1,69 @@
+"""How a training runs whose workers are lost: what its program is, over what its workers speak, and who waits for whom."""
+import atexit
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+
+from job import LIMIT, WORKER
+from points import BARE_POINTS, LOOP_POINTS, POINTS
+
+LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
+LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
+FIT = ("--epochs", "8")
+IMPATIENT = {"LOCKSTEP_HEARTBEAT_LIMIT": "1", "LOCKSTEP_HEARTBEAT_INTERVAL": "0.1"}
+
+
+@dataclass
+class Mode:
+    program: str = WORKER
+    options: tuple = FIT
+    environment: dict = field(default_factory=dict)
+    points: dict = field(default_factory=lambda: POINTS)
+    elastic: bool = False  # the others go on without a lost worker, and take it in when it is back
+    scaled: bool = False  # the bits depend on who was there: all end with the same ones
+    committed: str = "committed"  # the point at which a step is done
+    by_rank: bool = False  # what is computed depends on the number of workers, not of replicas alone
+    secured: bool = False  # token and mutual TLS
+
+
+def _elastic(who):
+    return {**IMPATIENT, "LOCKSTEP_ELASTIC": who, "LOCKSTEP_REJOIN_TIMEOUT": "0"}
+
+
+MODES = {
+    "fit": Mode(),
+    "loop": Mode(LOOP, ("--steps", "8000"), points=LOOP_POINTS, committed="step"),
+    "bare": Mode(LOOP, ("--collectives", "--steps", "20000"), points=BARE_POINTS, committed="step",
+                 by_rank=True),
+    "evaluate": Mode(options=("--epochs", "1", "--evaluations", "300")),
+    "predict": Mode(options=("--epochs", "1", "--predictions", "300")),
+    "elastic": Mode(options=("--epochs", "100"), environment=_elastic("1:4"), elastic=True),
+    "scaled": Mode(options=("--epochs", "100"), environment=_elastic("1:4,scaled"), elastic=True, scaled=True),
+    "two": Mode(options=("--two", "--fits", "4", "--epochs", "2")),
+    "shm": Mode(environment={"LOCKSTEP_TRANSPORT": "shm"}),
+    "tcp": Mode(environment={"LOCKSTEP_TRANSPORT": "tcp"}),
+    "grpc": Mode(environment={"LOCKSTEP_TRANSPORT": "grpc"}),
+    "tls": Mode(secured=True),
+}
+
+
+class Security:
+    """Certificates and a token for the workers of a cluster, in a folder that is removed at the end."""
+
+    def __init__(self, workers):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-recovery-certs-")
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
+        self.token = os.path.join(self.folder, "token")
+        with open(self.token, "w", encoding="ascii") as file:
+            file.write("a token that all of them know\n")
+        os.chmod(self.token, 0o600)
+        subprocess.run([LOCKSTEP, "certs", os.path.join(self.folder, "certs"), "--tasks", "worker:%d" % workers],
+                       check=True, capture_output=True, timeout=LIMIT)
+
+    def __call__(self, rank):
+        """The settings of that rank."""
+        name = os.path.join(self.folder, "certs", "worker-%d" % rank)
+        return {"LOCKSTEP_TLS_CERTIFICATE": name + ".pem", "LOCKSTEP_TLS_KEY": name + ".key",
+                "LOCKSTEP_TLS_CA": os.path.join(self.folder, "certs", "ca.pem"), "LOCKSTEP_TOKEN_FILE": self.token}

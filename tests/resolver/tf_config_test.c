@@ -1,0 +1,415 @@
+/* TF_CONFIG: every case of the corpus against the object that lockstep check prints and against the config itself;
+ * then what a corpus of texts cannot say: the canonical text, sizes, and memory that runs out at the k-th call. */
+#include <lockstep/tools.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "resolver/tf_config.h"
+#include "resolver/tf_config_corpus.h"
+#include "resolver/tf_config_json.h"
+#include "harness.h"
+
+static struct corpus corpus;
+
+/* ---- Memory that runs out: the linker sends these calls here ---- */
+
+static long calls_left = -1; /* -1: never fails */
+
+static bool fails_now(void) {
+    return calls_left >= 0 && calls_left-- == 0;
+}
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size) {
+    return fails_now() ? NULL : __real_calloc(count, size);
+}
+
+FILE *__real_open_memstream(char **text, size_t *size);
+FILE *__wrap_open_memstream(char **text, size_t *size);
+FILE *__wrap_open_memstream(char **text, size_t *size) {
+    return fails_now() ? NULL : __real_open_memstream(text, size);
+}
+
+void *__real_cJSON_ParseWithLengthOpts(const char *text, size_t size, const char **end, int whole);
+void *__wrap_cJSON_ParseWithLengthOpts(const char *text, size_t size, const char **end, int whole);
+void *__wrap_cJSON_ParseWithLengthOpts(const char *text, size_t size, const char **end, int whole) {
+    return fails_now() ? NULL : __real_cJSON_ParseWithLengthOpts(text, size, end, whole);
+}
+
+/* ---- The corpus ---- */
+
+static const struct ls_tf_config_json *member(const struct ls_tf_config_json *object, const char *key) {
+    for (const struct ls_tf_config_json *item = ls_tf_config_json_first(object); item;
+         item = ls_tf_config_json_next(item))
+        if (!strcmp(ls_tf_config_json_key(item), key)) return item;
+    ck_abort_msg("no key %s", key);
+}
+
+/* The keys of the object, in order, each with a space behind it. */
+static void check_keys(const struct ls_tf_config_json *object, const char *wanted) {
+    char keys[256] = "";
+    for (const struct ls_tf_config_json *item = ls_tf_config_json_first(object); item;
+         item = ls_tf_config_json_next(item)) {
+        strncat(keys, ls_tf_config_json_key(item), sizeof(keys) - strlen(keys) - 1);
+        strncat(keys, " ", sizeof(keys) - strlen(keys) - 1);
+    }
+    ck_assert_str_eq(keys, wanted);
+}
+
+#define KEYS "valid mode task_type task_index is_chief num_workers id_in_cluster collective_leader cluster warnings "
+
+/* A number or a text as the corpus writes it; null is none. */
+static const char *plain(const struct ls_tf_config_json *value, char text[64]) {
+    if (ls_tf_config_json_kind(value) == LS_JSON_NULL)
+        (void)snprintf(text, 64, "none");
+    else if (ls_tf_config_json_kind(value) == LS_JSON_NUMBER)
+        (void)snprintf(text, 64, "%.0f", ls_tf_config_json_number(value));
+    else
+        (void)snprintf(text, 64, "%s", ls_tf_config_json_string(value));
+    return text;
+}
+
+static void print_task(const struct ls_tf_config_json *report, char text[64]) {
+    char type[64], index[64];
+    bool local = !strcmp(ls_tf_config_json_string(member(report, "mode")), "local");
+    if (!local) ck_assert_str_eq(ls_tf_config_json_string(member(report, "mode")), "cluster");
+    (void)plain(member(report, "task_type"), type);
+    (void)plain(member(report, "task_index"), index);
+    if (local) {
+        ck_assert_str_eq(type, "none");
+        ck_assert_str_eq(index, "none");
+    }
+    (void)snprintf(text, 64, local ? "local" : "%.20s:%.20s", type, index);
+}
+
+static void check_identity(const struct ls_tf_config_json *report, const char *wanted) {
+    char task[64], rank[64], workers[64], leader[64], line[512];
+    print_task(report, task);
+    bool chief = !strcmp(ls_tf_config_json_quote(member(report, "is_chief")).text, "true");
+    (void)snprintf(line, sizeof(line), "%s rank=%s of=%s chief=%s leader=%s", task,
+                   plain(member(report, "id_in_cluster"), rank), plain(member(report, "num_workers"), workers),
+                   chief ? "yes" : "no", plain(member(report, "collective_leader"), leader));
+    ck_assert_str_eq(line, wanted);
+}
+
+static void check_cluster(const struct ls_tf_config_json *report, const char *wanted) {
+    char line[4096] = "";
+    size_t used = 0;
+    const struct ls_tf_config_json *cluster = member(report, "cluster");
+    ck_assert_int_eq(ls_tf_config_json_kind(cluster), LS_JSON_OBJECT);
+    for (const struct ls_tf_config_json *role = ls_tf_config_json_first(cluster); role;
+         role = ls_tf_config_json_next(role)) {
+        used +=
+            (size_t)snprintf(line + used, sizeof(line) - used, "%s%s", used ? " " : "", ls_tf_config_json_key(role));
+        char mark = '=';
+        for (const struct ls_tf_config_json *value = ls_tf_config_json_first(role); value;
+             value = ls_tf_config_json_next(value), mark = ',')
+            used += (size_t)snprintf(line + used, sizeof(line) - used, "%c%s", mark, ls_tf_config_json_string(value));
+        ck_assert_uint_lt(used, sizeof(line));
+    }
+    ck_assert_str_eq(line, wanted);
+}
+
+static void check_warnings(const struct ls_tf_config_json *report, const struct corpus_case *test) {
+    int count = 0;
+    for (const struct ls_tf_config_json *value = ls_tf_config_json_first(member(report, "warnings")); value;
+         value = ls_tf_config_json_next(value)) {
+        ck_assert_msg(count < test->warning_count, "%s: unexpected warning: %s", test->name,
+                      ls_tf_config_json_string(value));
+        ck_assert_msg(strstr(ls_tf_config_json_string(value), test->warnings[count]) != NULL, "%s: warning: %s",
+                      test->name, ls_tf_config_json_string(value));
+        count++;
+    }
+    ck_assert_int_eq(count, test->warning_count);
+}
+
+static void check_error(const struct ls_tf_config_json *report, const struct corpus_case *test) {
+    check_keys(report, KEYS "error ");
+    const struct ls_tf_config_json *error = member(report, "error");
+    check_keys(error, "code message ");
+    ck_assert_str_eq(ls_tf_config_json_string(member(error, "code")), "INVALID_ARGUMENT");
+    const char *message = ls_tf_config_json_string(member(error, "message"));
+    ck_assert_ptr_eq(strstr(message, "TF_CONFIG"), message);
+    ck_assert_str_eq(message, ls_error());
+    for (int i = 0; i < test->error_count; i++)
+        ck_assert_msg(strstr(message, test->errors[i]) != NULL, "%s: %s", test->name, message);
+}
+
+START_TEST(case_of_the_corpus) {
+    const struct corpus_case *test = &corpus.cases[_i];
+    LS_CLEANUP(ls_free_pointer) char *json = NULL, *text = NULL;
+    ls_status status = ls_tools_check_json(test->text, &json);
+    ck_assert_msg((status == LS_OK) == (test->error_count == 0), "%s: status %s: %s", test->name,
+                  ls_status_name(status), status ? ls_error() : json);
+    ck_assert_ptr_null(strchr(json, '\n'));
+    struct ls_tf_config_json *report = ls_tf_config_json_parse(json, strlen(json));
+    ck_assert_ptr_nonnull(report);
+    ck_assert_str_eq(ls_tf_config_json_quote(member(report, "valid")).text, status ? "false" : "true");
+    if (status) {
+        ck_assert_int_eq(status, LS_INVALID_ARGUMENT);
+        check_error(report, test);
+    } else {
+        check_keys(report, KEYS);
+        check_identity(report, test->is);
+        check_cluster(report, test->cluster ? test->cluster : "");
+        check_warnings(report, test);
+    }
+    ck_assert_int_eq(ls_tools_check_text(test->text, &text), status);
+    ck_assert_ptr_nonnull(strstr(text, status ? ls_error() : "TF_CONFIG  valid\n"));
+    ls_tf_config_json_free(report);
+}
+END_TEST
+
+/* The texts are read and every file of the corpus contributes. */
+START_TEST(corpus_is_whole) {
+    size_t valid = 0;
+    for (size_t i = 0; i < corpus.count; i++) {
+        valid += !corpus.cases[i].error_count;
+        for (size_t k = 0; k < i; k++) ck_assert_str_ne(corpus.cases[i].name, corpus.cases[k].name);
+    }
+    ck_assert_uint_ge(corpus.count, 300);
+    ck_assert_uint_ge(valid, 100);
+}
+END_TEST
+
+/* ---- What is behind the object ---- */
+
+static struct ls_cluster_spec *parse(const char *text) {
+    struct ls_cluster_spec *config = NULL;
+    ls_status status = ls_tf_config_parse(text, &config);
+    assert_ok(status);
+    return config;
+}
+
+static const char two_workers[] =
+    "{\"cluster\":{\"chief\":[\"C.x.:1\"],\"worker\":[\"w0:2\",\"[FD00::0:7]:3\"],"
+    "\"ps\":[\"p:4\"],\"evaluator\":[\"e:5\"]},\"task\":{\"type\":\"worker\",\"index\":1}}";
+
+START_TEST(tasks_are_in_order_and_split) {
+    struct ls_cluster_spec *config = parse(two_workers);
+    const struct ls_task wanted[] = {{LS_TASK_CHIEF, 0, (char[]){"C.x.:1"}, (char[]){"C.x."}, 1},
+                                     {LS_TASK_WORKER, 0, (char[]){"w0:2"}, (char[]){"w0"}, 2},
+                                     {LS_TASK_WORKER, 1, (char[]){"[FD00::0:7]:3"}, (char[]){"FD00::0:7"}, 3},
+                                     {LS_TASK_PS, 0, (char[]){"p:4"}, (char[]){"p"}, 4},
+                                     {LS_TASK_EVALUATOR, 0, (char[]){"e:5"}, (char[]){"e"}, 5}};
+    ck_assert_int_eq(config->task_count, 5);
+    for (int i = 0; i < 5; i++) {
+        const struct ls_task *task = &config->tasks[i];
+        ck_assert_int_eq(task->type, wanted[i].type);
+        ck_assert_int_eq(task->index, wanted[i].index);
+        ck_assert_str_eq(task->address, wanted[i].address);
+        ck_assert_str_eq(task->host, wanted[i].host);
+        ck_assert_int_eq(task->port, wanted[i].port);
+    }
+    ls_cluster_spec_free(config);
+}
+END_TEST
+
+START_TEST(members_are_chief_and_workers) {
+    struct ls_cluster_spec *config = parse(two_workers);
+    ck_assert_int_eq(config->id_in_cluster, 2);
+    for (int rank = 0; rank < 3; rank++) ck_assert_ptr_eq(ls_cluster_spec_member(config, rank), &config->tasks[rank]);
+    ck_assert_ptr_null(ls_cluster_spec_member(config, 3));
+    ck_assert_ptr_null(ls_cluster_spec_member(config, -1));
+    ls_cluster_spec_free(config);
+    config = parse(NULL);
+    ck_assert(!config->cluster_mode && config->type == LS_TASK_NONE && config->is_chief);
+    ck_assert_ptr_null(ls_cluster_spec_member(config, 0));
+    ck_assert_ptr_null(config->canonical);
+    ls_cluster_spec_free(config);
+    ls_cluster_spec_free(NULL);
+}
+END_TEST
+
+/* Order of keys, maps, case, dots, spellings of IPv6 and of ports, evaluator or not, and the task make no difference.
+ */
+START_TEST(canonical_is_one_text) {
+    static const char other[] =
+        "{\"task\":{\"index\":\"0\",\"type\":\"chief\"},\"cluster\":{\"ps\":{\"0\":\"P:4\"},"
+        "\"worker\":{\"1\":\"[fd00:0:0:0::7]:03\",\"0\":\"W0.:2\"},\"chief\":[\"c.X:1\"]},\"environment\":\"cloud\"}";
+    static const char wanted[] =
+        "cluster.chief=1 tasks\ncluster.worker=2 tasks\ncluster.ps=1 tasks\ncluster.chief[0]=c.x:1\n"
+        "cluster.worker[0]=w0:2\ncluster.worker[1]=[fd00::7]:3\ncluster.ps[0]=p:4\n";
+    struct ls_cluster_spec *first = parse(two_workers), *second = parse(other);
+    ck_assert_str_eq(first->canonical, wanted);
+    ck_assert_str_eq(second->canonical, wanted);
+    ls_cluster_spec_free(first);
+    ls_cluster_spec_free(second);
+}
+END_TEST
+
+START_TEST(an_address_makes_a_difference) {
+    struct ls_cluster_spec *a =
+        parse("{\"cluster\":{\"worker\":[\"a:1\",\"b:1\"]},\"task\":{\"type\":\"worker\",\"index\":0}}");
+    struct ls_cluster_spec *b =
+        parse("{\"cluster\":{\"worker\":[\"b:1\",\"a:1\"]},\"task\":{\"type\":\"worker\",\"index\":0}}");
+    struct ls_cluster_spec *c =
+        parse("{\"cluster\":{\"chief\":[\"a:1\"],\"worker\":[\"b:1\"]},\"task\":{\"type\":\"worker\",\"index\":0}}");
+    ck_assert_str_ne(a->canonical, b->canonical);
+    ck_assert_str_ne(a->canonical, c->canonical);
+    ls_cluster_spec_free(a);
+    ls_cluster_spec_free(b);
+    ls_cluster_spec_free(c);
+}
+END_TEST
+
+/* head, then count times unit, then tail; freed with ls_free. */
+static char *repeated(const char *head, const char *unit, size_t count, const char *tail) {
+    size_t one = strlen(unit), size = strlen(head) + count * one + strlen(tail) + 1, used = strlen(head);
+    char *text = ls_alloc(size);
+    ck_assert_ptr_nonnull(text);
+    memcpy(text, head, used);
+    for (size_t i = 0; i < count; i++, used += one) memcpy(text + used, unit, one);
+    memcpy(text + used, tail, strlen(tail));
+    return text;
+}
+
+static const char worker_and_job[] =
+    "{\"cluster\":{\"worker\":[\"a:1\"]},\"task\":{\"type\":\"worker\",\"index\":0},\"job\":";
+
+START_TEST(a_large_job_is_ignored) {
+    char head[256];
+    (void)snprintf(head, sizeof(head), "%s[", worker_and_job);
+    char *text = repeated(head, "{\"args\":[\"--flag\",1.5]},", 200000, "null]}"); /* 4.8 MB */
+    struct ls_cluster_spec *config = parse(text);
+    ck_assert_int_eq(config->num_workers, 1);
+    ls_cluster_spec_free(config);
+    ls_free(text);
+}
+END_TEST
+
+START_TEST(too_large_a_text_is_refused) {
+    char *text = repeated(worker_and_job, " ", (size_t)16 << 20, "1}");
+    struct ls_cluster_spec *config = NULL;
+    ck_assert_int_eq(ls_tf_config_parse(text, &config), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "more than 16 MiB"));
+    ck_assert_ptr_null(config);
+    ls_free(text);
+}
+END_TEST
+
+static ls_status parse_nested(size_t depth) {
+    char *open = repeated(worker_and_job, "[", depth, ""), *text = repeated(open, "]", depth, "}");
+    struct ls_cluster_spec *config = NULL;
+    ls_status status = ls_tf_config_parse(text, &config);
+    ls_cluster_spec_free(config);
+    ls_free(open);
+    ls_free(text);
+    return status;
+}
+
+START_TEST(nesting_has_a_limit) {
+    assert_ok(parse_nested(999)); /* and the object around it */
+    ck_assert_int_eq(parse_nested(1000), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "nested more than 1000 deep"));
+    ck_assert_int_eq(parse_nested(1000000), LS_INVALID_ARGUMENT);
+}
+END_TEST
+
+/* Twenty thousand workers: nothing here may be quadratic in them. */
+START_TEST(a_large_cluster) {
+    LS_CLEANUP(ls_free_pointer) char *text = ls_alloc(1 << 20);
+    ck_assert_ptr_nonnull(text);
+    size_t used = (size_t)sprintf(text, "{\"cluster\":{\"worker\":[");
+    for (int i = 0; i < 20000; i++) used += (size_t)sprintf(text + used, "%s\"worker-%d:2222\"", i ? "," : "", i);
+    (void)sprintf(text + used, "]},\"task\":{\"type\":\"worker\",\"index\":19999}}");
+    struct ls_cluster_spec *config = parse(text);
+    ck_assert_int_eq(config->id_in_cluster, 19999);
+    ck_assert_str_eq(ls_cluster_spec_member(config, 19999)->host, "worker-19999");
+    ls_cluster_spec_free(config);
+}
+END_TEST
+
+START_TEST(long_values_are_cut_in_messages) {
+    char *text = repeated("{\"cluster\":{\"", "\\u00e9", 100000, "\":[]}}");
+    struct ls_cluster_spec *config = NULL;
+    ck_assert_int_eq(ls_tf_config_parse(text, &config), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "\\xc3\\xa9...'; use one of"));
+    ck_assert_uint_lt(strlen(ls_error()), 300);
+    ls_free(text);
+}
+END_TEST
+
+/* ---- Memory that runs out ---- */
+
+enum { PARSE, CHECK_JSON, CHECK_TEXT };
+
+static ls_status run(int what, const char *text, void **result) {
+    if (what == PARSE) return ls_tf_config_parse(text, (struct ls_cluster_spec **)result);
+    return what == CHECK_JSON ? ls_tools_check_json(text, (char **)result) : ls_tools_check_text(text, (char **)result);
+}
+
+static void drop(int what, void *result) {
+    if (what == PARSE)
+        ls_cluster_spec_free(result);
+    else
+        ls_memory_free(result);
+}
+
+/* Lets the k-th call fail for k = 0, 1, ... until none fails; returns how many there were. */
+static long fail_each_call(int what, const char *text, ls_status wanted) {
+    for (long k = 0;; k++) {
+        void *result = NULL;
+        calls_left = k;
+        ls_status status = run(what, text, &result);
+        bool failed = calls_left < 0;
+        calls_left = -1;
+        if (!failed) {
+            ck_assert_int_eq(status, wanted);
+            drop(what, result);
+            return k;
+        }
+        ck_assert_msg(status == LS_RESOURCE_EXHAUSTED, "call %ld: %s: %s", k, ls_status_name(status), ls_error());
+        ck_assert_ptr_nonnull(strstr(ls_error(), "no memory"));
+        ck_assert_ptr_null(result);
+    }
+}
+
+START_TEST(every_allocation_may_fail) {
+    static const char warned[] =
+        "{\"Task\":1,\"cluster\":{\"worker\":{\"0\":\"localhost:1\"},\"ps\":[\"p:1\",\"q:1\"]},"
+        "\"task\":{\"type\":\"worker\",\"index\":0}}";
+    ck_assert_int_ge(fail_each_call(PARSE, two_workers, LS_OK), 20);
+    ck_assert_int_ge(fail_each_call(PARSE, warned, LS_OK), 15);
+    ck_assert_int_eq(fail_each_call(PARSE, NULL, LS_OK), 1);
+    ck_assert_int_ge(fail_each_call(CHECK_JSON, warned, LS_OK), 16);
+    ck_assert_int_ge(fail_each_call(CHECK_TEXT, warned, LS_OK), 16);
+    ck_assert_int_ge(fail_each_call(CHECK_JSON, "{\"cluster\":{\"worker\":[\"a:1\",\"b\"]}}", LS_INVALID_ARGUMENT), 5);
+    ck_assert_int_eq(fail_each_call(CHECK_TEXT, "[", LS_INVALID_ARGUMENT), 2);
+}
+END_TEST
+
+static Suite *suite(void) {
+    Suite *made = suite_create("resolver/tf_config");
+    TCase *texts = tcase_create("corpus"), *rest = tcase_create("config");
+    tcase_add_test(texts, corpus_is_whole);
+    tcase_add_loop_test(texts, case_of_the_corpus, 0, (int)corpus.count);
+    tcase_set_timeout(rest, 60);
+    tcase_add_test(rest, tasks_are_in_order_and_split);
+    tcase_add_test(rest, members_are_chief_and_workers);
+    tcase_add_test(rest, canonical_is_one_text);
+    tcase_add_test(rest, an_address_makes_a_difference);
+    tcase_add_test(rest, a_large_job_is_ignored);
+    tcase_add_test(rest, too_large_a_text_is_refused);
+    tcase_add_test(rest, nesting_has_a_limit);
+    tcase_add_test(rest, a_large_cluster);
+    tcase_add_test(rest, long_values_are_cut_in_messages);
+    tcase_add_test(rest, every_allocation_may_fail);
+    suite_add_tcase(made, texts);
+    suite_add_tcase(made, rest);
+    return made;
+}
+
+/* The one argument is the folder of the corpus. */
+int main(int argc, char **argv) {
+    if (argc != 2) {
+        (void)fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+        return EXIT_FAILURE;
+    }
+    corpus_read(argv[1], &corpus);
+    int result = run_suite(suite());
+    corpus_free(&corpus);
+    return result;
+}

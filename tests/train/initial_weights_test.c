@@ -1,0 +1,199 @@
+/* A model that begins with Keras' weights: all of them on every worker, and what does not fit is one named error. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/shape.h"
+#include "harness.h"
+#include "strategy/workers.h"
+
+#define FILE_NAME(name) WEIGHTS_GOLDEN "/" name
+
+static const float examples[4][36] = {{1}, {2}, {3}, {4}};
+static const int32_t labels[4] = {0, 1, 0, 1};
+
+struct job {
+    const char *path;   /* NULL: none */
+    int classes, first; /* classes of the last layer; filters of the first one */
+    bool skip_mismatch;
+    bool not_chief; /* path is the others' alone */
+    int matching;   /* out: variables with the file's values */
+    char digests[MAX_WORKERS][65];
+};
+
+/* As tests/golden/weights.py makes it, for two classes. */
+static ls_status make_model(ls_strategy *strategy, const struct job *job, ls_model **model) {
+    ls_status status =
+        ls_model_new(strategy,
+                     LS_LAYERS(ls_conv2d(job->first, 3, .no_bias = true, .name = "Conv1"),
+                               ls_batch_normalization(.name = "bn_Conv1"), ls_relu(), ls_depthwise_conv2d(3),
+                               ls_batch_normalization(), ls_flatten(), ls_dropout(0.25F), ls_dense(3),
+                               ls_dense(job->classes, .name = "predictions")),
+                     model);
+    if (!status && job->path && !(job->not_chief && ls_is_chief(strategy)))
+        status = ls_model_load_weights(*model, job->path, LS_LOAD(.skip_mismatch = job->skip_mismatch));
+    return status ? status : ls_model_compile(*model, ls_sgd(0.1F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+}
+
+/* Keras' numbers of the variables, by our order: what is trained comes first. */
+static const int numbers[] = {0, 1, 2, 5, 6, 7, 8, 11, 12, 13, 14, 3, 4, 9, 10};
+
+static int count_matching(const ls_model *model) {
+    int matching = 0;
+    for (int k = 0; k < ls_model_num_variables(model); k++) {
+        const char *name;
+        const float *data;
+        ls_shape shape;
+        bool same = true;
+        assert_ok(ls_model_variable(model, k, &name, &shape, &data));
+        for (int64_t i = 0; i < ls_shape_count(&shape); i++) same &= data[i] == (float)numbers[k] + (float)i / 16;
+        matching += same;
+    }
+    return matching;
+}
+
+static ls_status evaluate(struct worker *worker) {
+    struct job *job = worker->context;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    ls_status status =
+        ls_dataset_arrays(&examples[0][0], LS_SHAPE(6, 6, 1), labels, 4, 2, LS_DATASET(.batch_size = 4), &data);
+    if (!status) status = make_model(worker->strategy, job, &model);
+    if (!status) status = ls_model_evaluate(model, data, NULL);
+    if (!status) status = ls_model_weights_sha256(model, job->digests[worker->rank]);
+    if (!status && worker->rank == worker->count - 1) job->matching = count_matching(model);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    return status;
+}
+
+static const char *const files[] = {FILE_NAME("keras3.h5"),        FILE_NAME("keras2.h5"),   FILE_NAME("whole.h5"),
+                                    FILE_NAME("named.weights.h5"), FILE_NAME("whole.keras"), FILE_NAME("weights.npz")};
+enum { FILES = sizeof(files) / sizeof(files[0]) };
+
+/* The last worker has the weights of the file, which the chief alone can read. */
+START_TEST(all_workers_begin_alike) {
+    struct job job = {.path = files[_i], .classes = 2, .first = 2};
+    struct worker_cluster cluster = {.count = 2, .devices = {1, 2}, .fn = evaluate, .context = &job};
+    run_workers_ok(&cluster);
+    ck_assert_int_eq(job.matching, 15);
+    ck_assert_str_eq(job.digests[0], job.digests[1]);
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_named) {
+    static const struct {
+        const char *path, *says;
+        int classes, first;
+    } bad[] = {
+        {FILE_NAME("keras3.h5"), "variable 'predictions/kernel' has shape (3, 2), the model's has (3, 5)", 5, 2},
+        {FILE_NAME("keras3.h5"), "variable 'Conv1/kernel' has shape (3, 3, 1, 2), the model's has (3, 3, 1, 4)", 2, 4},
+        {FILE_NAME("missing.h5"), "missing.h5", 2, 2},
+        {FILE_NAME("other.npz"), "has no variable 'Conv1/kernel' (3, 3, 1, 2)", 2, 2},
+        {FILE_NAME("surplus.npz"), "has variable 'surplus/bias' (4), the model has not", 2, 2},
+        {FILE_NAME("chunks.h5"), "in chunks", 2, 2},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct job job = {.path = bad[i].path, .classes = bad[i].classes, .first = bad[i].first};
+        struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = evaluate, .context = &job};
+        run_workers(&cluster);
+        ck_assert_msg(strstr(cluster.workers[0].error, bad[i].says), "%s", cluster.workers[0].error);
+        ck_assert_int_ne(cluster.workers[1].status, LS_OK);
+        ck_assert_msg(strstr(cluster.workers[1].error, bad[i].says), "%s", cluster.workers[1].error);
+    }
+}
+END_TEST
+
+START_TEST(all_load_or_none) {
+    struct job job = {.path = FILE_NAME("weights.npz"), .classes = 2, .first = 2, .not_chief = true};
+    struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = evaluate, .context = &job};
+    run_workers(&cluster);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(cluster.workers[i].status, LS_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(cluster.workers[i].error, "initial_weights differs"), "%s", cluster.workers[i].error);
+        ck_assert_ptr_nonnull(strstr(cluster.workers[i].error, "'drawn'"));
+    }
+}
+END_TEST
+
+/* Another head and a file of more and less: what fits is taken. */
+START_TEST(what_does_not_fit_is_skipped) {
+    struct job job = {.path = FILE_NAME("surplus.npz"), .classes = 5, .first = 2, .skip_mismatch = true};
+    struct worker_cluster cluster = {.count = 1, .devices = {1}, .fn = evaluate, .context = &job};
+    run_workers_ok(&cluster);
+    ck_assert_int_eq(job.matching, 13);
+    job.path = FILE_NAME("other.npz");
+    run_workers(&cluster);
+    ck_assert_int_eq(cluster.workers[0].status, LS_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(cluster.workers[0].error, "has none of the model's 15 variables"), "%s",
+                  cluster.workers[0].error);
+}
+END_TEST
+
+/* Two files with one model of two workers, in turns, after training as well: what is measured is what was loaded. */
+static ls_status load_in_turns(struct worker *worker) {
+    static const char *const paths[] = {FILE_NAME("keras3.h5"), FILE_NAME("weights.npz")};
+    struct job job = {.classes = 2, .first = 2};
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    ls_status status =
+        ls_dataset_arrays(&examples[0][0], LS_SHAPE(6, 6, 1), labels, 4, 2, LS_DATASET(.batch_size = 4), &data);
+    if (!status) status = make_model(worker->strategy, &job, &model);
+    for (int i = 0; !status && i < 4; i++) {
+        status = ls_model_fit(model, data, LS_FIT(.epochs = 1, .verbose = -1), NULL);
+        if (!status) ck_assert_int_lt(count_matching(model), 15);
+        if (!status) status = ls_model_load_weights(model, paths[i % 2], NULL);
+        if (!status) status = ls_model_evaluate(model, data, NULL);
+        if (!status) ck_assert_int_eq(count_matching(model), 15);
+    }
+    ls_model_free(model);
+    ls_dataset_free(data);
+    return status;
+}
+
+START_TEST(loading_at_any_time) {
+    struct worker_cluster cluster = {.count = 2, .devices = {1, 1}, .fn = load_in_turns};
+    run_workers_ok(&cluster);
+}
+END_TEST
+
+START_TEST(loading_comes_first) {
+    struct job job = {.classes = 2, .first = 2};
+    ls_strategy *strategy = NULL;
+    ls_dataset *data = NULL;
+    ls_model *model = NULL;
+    assert_ok(ls_one_device_strategy_new("cpu:0", &strategy));
+    assert_ok(ls_dataset_arrays(&examples[0][0], LS_SHAPE(6, 6, 1), labels, 4, 2, NULL, &data));
+    assert_ok(make_model(strategy, &job, &model));
+    ck_assert_int_eq(ls_model_load_weights(model, "", NULL), LS_INVALID_ARGUMENT);
+    assert_ok(ls_model_load_weights(model, files[0], NULL));
+    assert_ok(ls_model_load_weights(model, files[1], NULL));
+    assert_ok(ls_model_evaluate(model, data, NULL));
+    ck_assert_int_eq(count_matching(model), 15);
+    char before[65], after[65];
+    assert_ok(ls_model_weights_sha256(model, before));
+    assert_ok(ls_model_load_weights(model, FILE_NAME("other.npz"), NULL));
+    ck_assert_int_eq(ls_model_evaluate(model, data, NULL), LS_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "skip_mismatch"));
+    assert_ok(ls_model_load_weights(model, files[0], NULL));
+    assert_ok(ls_model_evaluate(model, data, NULL));
+    assert_ok(ls_model_weights_sha256(model, after));
+    ck_assert_str_eq(after, before);
+    ls_model_free(model);
+    ls_dataset_free(data);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("weights");
+    TCase *tests = tcase_create("weights");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, all_workers_begin_alike, 0, FILES);
+    tcase_add_test(tests, what_does_not_fit_is_named);
+    tcase_add_test(tests, what_does_not_fit_is_skipped);
+    tcase_add_test(tests, all_load_or_none);
+    tcase_add_test(tests, loading_comes_first);
+    tcase_add_test(tests, loading_at_any_time);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
