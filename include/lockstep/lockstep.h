@@ -61,12 +61,16 @@ LS_API int ls_exit(ls_status status);
 
 /* ---- Types ------------------------------------------------------------------------------------------------------ */
 
-typedef enum ls_dtype { LS_FLOAT32 = 0, LS_FLOAT64, LS_FLOAT16, LS_BFLOAT16, LS_INT32, LS_INT64 } ls_dtype;
+/* LS_BOOL is one byte, 0 or 1: SUM and MAX are or, MIN and PRODUCT are and; a byte that is neither counts as 1. */
+typedef enum ls_dtype {
+    LS_FLOAT32 = 0, LS_FLOAT64, LS_FLOAT16, LS_BFLOAT16, LS_INT32, LS_INT64, LS_UINT8, LS_INT8, LS_BOOL
+} ls_dtype;
 LS_API size_t ls_dtype_size(ls_dtype dtype);      /* bytes an element; 0 for an unknown type */
 LS_API const char *ls_dtype_name(ls_dtype dtype); /* "float32"; "unknown" for an unknown type */
 
-/* tf.distribute.ReduceOp, and MIN and MAX. MEAN of integers truncates toward zero. */
-typedef enum ls_reduce_op { LS_SUM = 0, LS_MEAN, LS_MIN, LS_MAX } ls_reduce_op;
+/* tf.distribute.ReduceOp, and Horovod's MIN, MAX and PRODUCT. Sums and products of integers wrap around. MEAN of integers
+ * divides that sum, and truncates toward zero; MEAN of LS_BOOL is INVALID_ARGUMENT. */
+typedef enum ls_reduce_op { LS_SUM = 0, LS_MEAN, LS_MIN, LS_MAX, LS_PRODUCT } ls_reduce_op;
 
 #define LS_MAX_RANK 8
 /* The extent of a tensor, row-major; rank 0 is a scalar. */

@@ -31,7 +31,7 @@ struct piece {
 };
 
 static bool is_whole(ls_dtype dtype) {
-    return dtype == LS_INT32 || dtype == LS_INT64;
+    return dtype >= LS_INT32;
 }
 
 static double from_bits(uint64_t bits) {
@@ -78,7 +78,16 @@ static double round_real(ls_dtype dtype, double value) {
 }
 
 static int64_t wrap(ls_dtype dtype, uint64_t value) {
-    return dtype == LS_INT32 ? (int32_t)(uint32_t)value : (int64_t)value;
+    switch (dtype) {
+    case LS_INT32:
+        return (int32_t)(uint32_t)value;
+    case LS_UINT8:
+        return (uint8_t)value;
+    case LS_INT8:
+        return (int8_t)(uint8_t)value;
+    default:
+        return (int64_t)value;
+    }
 }
 
 /* ---- what a rank gives ---- */
@@ -113,13 +122,15 @@ static uint64_t exact_limit(ls_dtype dtype) {
 static union number give(const struct bench_options *options, int rank, size_t index) {
     ls_dtype dtype = options->dtype;
     uint64_t random = mix(mix((uint64_t)rank + 1) + UINT64_C(0x9E3779B97F4A7C15) * (uint64_t)index);
+    if (dtype == LS_BOOL) return (union number){.whole = random & 1};
     if (is_whole(dtype)) return (union number){.whole = wrap(dtype, random)};
     uint64_t limit = exact_limit(dtype);
     if (options->communication == LS_NCCL)
         return (union number){.real = (double)(random % (2 * limit + 1)) - (double)limit};
-    uint64_t exponent = 1023 - 8 + (random & 15);
+    bool times = options->op == LS_PRODUCT; /* of numbers about 1, or 0 and infinity might meet */
+    uint64_t exponent = times ? 1022 + (random & 1) : 1023 - 8 + (random & 15);
     double value = from_bits((random >> 12) | exponent << 52 | (random & 16) << 59);
-    if (!(mix((uint64_t)index) & 15)) value *= denormal_scale(dtype);
+    if (!times && !(mix((uint64_t)index) & 15)) value *= denormal_scale(dtype);
     value = round_real(dtype, value);
     return (union number){.real = value == 0 ? 0 : value};
 }
@@ -141,9 +152,11 @@ static uint16_t narrow(ls_dtype dtype, double value) {
 static void store(ls_dtype dtype, union number value, void *to) {
     float single = dtype == LS_FLOAT32 ? (float)value.real : 0;
     int32_t word = dtype == LS_INT32 ? (int32_t)value.whole : 0;
+    uint8_t byte = dtype >= LS_UINT8 ? (uint8_t)value.whole : 0;
     uint16_t half = dtype == LS_FLOAT16 || dtype == LS_BFLOAT16 ? narrow(dtype, value.real) : 0;
     const void *from[] = {[LS_FLOAT32] = &single, [LS_FLOAT64] = &value, [LS_FLOAT16] = &half,
-                          [LS_BFLOAT16] = &half,  [LS_INT32] = &word,    [LS_INT64] = &value};
+                          [LS_BFLOAT16] = &half,  [LS_INT32] = &word,    [LS_INT64] = &value,
+                          [LS_UINT8] = &byte,     [LS_INT8] = &byte,      [LS_BOOL] = &byte};
     memcpy(to, from[dtype], ls_dtype_size(dtype));
 }
 
@@ -166,8 +179,11 @@ static union number combine_one(const struct bench_options *options, union numbe
     bool greater = whole ? b.whole > a.whole : b.real > a.real;
     if (options->op == LS_MIN) return less ? b : a;
     if (options->op == LS_MAX) return greater ? b : a;
-    if (whole) return (union number){.whole = wrap(options->dtype, (uint64_t)a.whole + (uint64_t)b.whole)};
-    return (union number){.real = round_real(options->dtype, a.real + b.real)};
+    bool times = options->op == LS_PRODUCT;
+    uint64_t x = (uint64_t)a.whole, y = (uint64_t)b.whole;
+    if (options->dtype == LS_BOOL) return (union number){.whole = times ? a.whole && b.whole : a.whole || b.whole};
+    if (whole) return (union number){.whole = wrap(options->dtype, times ? x * y : x + y)};
+    return (union number){.real = round_real(options->dtype, times ? a.real * b.real : a.real + b.real)};
 }
 
 static union number *row(const struct piece *piece, int rank) {

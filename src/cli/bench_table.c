@@ -12,7 +12,8 @@ const char *bench_collective_name(const struct bench_options *options) {
 }
 
 static const char *op_name(const struct bench_options *options) {
-    static const char *const names[] = {[LS_SUM] = "sum", [LS_MEAN] = "mean", [LS_MIN] = "min", [LS_MAX] = "max"};
+    static const char *const names[] = {
+        [LS_SUM] = "sum", [LS_MEAN] = "mean", [LS_MIN] = "min", [LS_MAX] = "max", [LS_PRODUCT] = "product"};
     return bench_reduces(options->collective) ? names[options->op] : "none";
 }
 

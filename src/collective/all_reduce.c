@@ -49,7 +49,7 @@ static ls_status check_compression(const struct ls_all_reduce *call) {
 static ls_status check_all_reduce(const struct ls_group *group, const struct ls_all_reduce *call, const int *first) {
     ls_status status = ls_call_check_name(call->name);
     if (!status) status = ls_call_check_bytes(call->name, call->dtype, call->count);
-    if (!status) status = ls_option_names_check_reduce_op(call->op);
+    if (!status) status = ls_call_check_op(call->name, call->op, call->dtype);
     if (!status) status = check_compression(call);
     if (!status) status = ls_call_check_communication(call->name, call->communication);
     if (!status) status = check_leaves(group, call, first);

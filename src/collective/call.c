@@ -10,6 +10,7 @@
 #include "collective/run/failure_frame.h"
 #include "collective/run/wait.h"
 #include "collective/schedule/meet.h"
+#include "collective/schedule/reduce.h"
 #include "collective/shm/notice.h"
 
 ls_status ls_call_check_name(const char *name) {
@@ -21,6 +22,11 @@ ls_status ls_call_check_bytes(const char *name, ls_dtype dtype, size_t count) {
     if (!status && count > PTRDIFF_MAX / ls_dtype_size(dtype))
         status =
             ls_fail(LS_INVALID_ARGUMENT, "count %zu of %s is more than memory can hold", count, ls_dtype_name(dtype));
+    return status ? ls_fail_context(status, "collective '%s'", name) : LS_OK;
+}
+
+ls_status ls_call_check_op(const char *name, ls_reduce_op op, ls_dtype dtype) {
+    ls_status status = ls_reduce_check(op, dtype);
     return status ? ls_fail_context(status, "collective '%s'", name) : LS_OK;
 }
 

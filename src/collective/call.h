@@ -5,6 +5,7 @@
 ls_status ls_call_check_name(const char *name);
 /* count elements of dtype as bytes that fit a pointer difference. */
 ls_status ls_call_check_bytes(const char *name, ls_dtype dtype, size_t count);
+ls_status ls_call_check_op(const char *name, ls_reduce_op op, ls_dtype dtype);
 /* The elements of all ranks together; counts is [size]. */
 ls_status ls_call_sum_counts(const struct ls_group *group, const char *name, ls_dtype dtype, const size_t *counts,
                              size_t *total);

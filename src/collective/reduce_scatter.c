@@ -159,7 +159,7 @@ static ls_status check_memory(const struct ls_scatter *scatter, const struct ls_
 static ls_status check_call(const struct ls_group *group, const struct ls_reduce_scatter *call, size_t *total) {
     ls_status status = ls_call_check_name(call->name);
     if (!status) status = ls_call_sum_counts(group, call->name, call->dtype, call->counts, total);
-    if (!status) status = ls_option_names_check_reduce_op(call->op);
+    if (!status) status = ls_call_check_op(call->name, call->op, call->dtype);
     return status ? status : ls_call_check_communication(call->name, call->communication);
 }
 

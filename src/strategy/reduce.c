@@ -1,7 +1,6 @@
 /* Strategy.reduce: over all replicas of all workers, and with an axis. */
 #include "strategy/reduce.h"
 
-#include "base/dtype.h"
 #include "base/option_names.h"
 #include "base/shape.h"
 #include "base/memory.h"
@@ -47,8 +46,7 @@ static ls_status reduce_into(ls_strategy *strategy, ls_reduce_op op, ls_dtype dt
 ls_status ls_reduce(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values, size_t count,
                     void *output) {
     LS_NEED(strategy, values);
-    ls_status status = ls_dtype_check(dtype);
-    if (!status) status = ls_option_names_check_reduce_op(op);
+    ls_status status = ls_reduce_check(op, dtype);
     return status ? status : reduce_into(strategy, op, dtype, values, count, output);
 }
 
@@ -108,7 +106,7 @@ static ls_status check_axis_call(ls_strategy *strategy, ls_reduce_op op, ls_dtyp
         if (view.outer != first.outer || view.inner != first.inner)
             return ls_fail(LS_INVALID_ARGUMENT, "local replicas 0 and %d have shapes that differ outside axis %d", i,
                            axis);
-        if (!view.extent && (op == LS_MIN || op == LS_MAX))
+        if (!view.extent && op != LS_SUM && op != LS_MEAN)
             return ls_fail(LS_INVALID_ARGUMENT, "local replica %d has no elements along axis %d: %s of nothing", i,
                            axis, ls_option_names_reduce_op(op));
     }

@@ -62,6 +62,8 @@ static ls_status check_variable_options(const ls_strategy *strategy, const char 
             return ls_fail(LS_ALREADY_EXISTS, "there is a variable named '%s' already", name);
     ls_status status = ls_dtype_check(options->dtype);
     if (status) return ls_fail_context(status, "variable '%s'", name);
+    if (options->dtype == LS_BOOL)
+        return ls_fail(LS_INVALID_ARGUMENT, "variable '%s' of bool could not be added to: give it the type uint8", name);
     if (ls_shape_count(&options->shape) < 0)
         return ls_fail(LS_INVALID_ARGUMENT, "variable '%s' has a bad shape (rank %d)", name, options->shape.rank);
     if ((unsigned)options->synchronization > LS_ON_READ)
@@ -256,6 +258,12 @@ static void negate(ls_dtype dtype, void *data, size_t count) {
             break;
         case LS_INT64:
             ((uint64_t *)data)[i] = 0U - ((uint64_t *)data)[i];
+            break;
+        case LS_UINT8:
+        case LS_INT8:
+            ((uint8_t *)data)[i] = (uint8_t)(0U - ((uint8_t *)data)[i]);
+            break;
+        case LS_BOOL: /* no variable has it */
             break;
         }
 }

@@ -126,19 +126,21 @@ START_TEST(nan_payloads) {
 END_TEST
 
 START_TEST(names_and_sizes) {
-    static const size_t sizes[] = {4, 8, 2, 2, 4, 8};
-    static const char *const names[] = {"float32", "float64", "float16", "bfloat16", "int32", "int64"};
-    for (int i = 0; i < 6; i++) {
+    static const size_t sizes[] = {4, 8, 2, 2, 4, 8, 1, 1, 1};
+    static const char *const names[] = {"float32", "float64", "float16", "bfloat16", "int32",
+                                        "int64",   "uint8",   "int8",    "bool"};
+    for (int i = 0; i < 9; i++) {
         ck_assert_uint_eq(ls_dtype_size((ls_dtype)i), sizes[i]);
         ck_assert_str_eq(ls_dtype_name((ls_dtype)i), names[i]);
         assert_ok(ls_dtype_check((ls_dtype)i));
     }
-    ck_assert_uint_eq(ls_dtype_size((ls_dtype)6), 0);
-    ck_assert_str_eq(ls_dtype_name((ls_dtype)6), "unknown");
-    ck_assert_int_eq(ls_dtype_check((ls_dtype)6), LS_INVALID_ARGUMENT);
-    assert_ok(ls_option_names_check_reduce_op(LS_MAX));
-    ck_assert_int_eq(ls_option_names_check_reduce_op((ls_reduce_op)4), LS_INVALID_ARGUMENT);
+    ck_assert_uint_eq(ls_dtype_size((ls_dtype)9), 0);
+    ck_assert_str_eq(ls_dtype_name((ls_dtype)9), "unknown");
+    ck_assert_int_eq(ls_dtype_check((ls_dtype)9), LS_INVALID_ARGUMENT);
+    assert_ok(ls_option_names_check_reduce_op(LS_PRODUCT));
+    ck_assert_int_eq(ls_option_names_check_reduce_op((ls_reduce_op)5), LS_INVALID_ARGUMENT);
     ck_assert_str_eq(ls_option_names_reduce_op(LS_MEAN), "mean");
+    ck_assert_str_eq(ls_option_names_reduce_op(LS_PRODUCT), "product");
 }
 END_TEST
 

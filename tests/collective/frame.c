@@ -55,8 +55,8 @@ START_TEST(broken_frames_are_refused) {
     expect_broken(72, 0xFE);                               /* root -2 */
     expect_broken(76, 0);                                  /* kind */
     expect_broken(76, 6);
-    expect_broken(77, 4); /* op */
-    expect_broken(78, 6); /* dtype */
+    expect_broken(77, 5); /* op */
+    expect_broken(78, 9); /* dtype */
     expect_broken(79, 3); /* communication */
     expect_broken(80, LS_ALGORITHM_COUNT);
     expect_broken(81, 3); /* compression */

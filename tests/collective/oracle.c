@@ -32,6 +32,11 @@ static struct value load(ls_dtype dtype, const unsigned char *data, size_t index
     case LS_INT64:
         memcpy(&l, at, 8);
         return (struct value){false, 0, l};
+    case LS_INT8:
+        return (struct value){false, 0, (int8_t)*at};
+    case LS_UINT8:
+    case LS_BOOL:
+        return (struct value){false, 0, *at};
     default:
         memcpy(&h, at, 2);
         return (struct value){true, dtype == LS_FLOAT16 ? ls_half_to_float(h) : ls_half_bfloat16_to_float(h), 0};
@@ -56,6 +61,13 @@ static void store(ls_dtype dtype, unsigned char *data, size_t index, struct valu
     case LS_INT64:
         memcpy(at, &value.integer, 8);
         return;
+    case LS_INT8:
+    case LS_UINT8:
+        *at = (unsigned char)value.integer;
+        return;
+    case LS_BOOL:
+        *at = value.integer & 1;
+        return;
     default:
         h = dtype == LS_FLOAT16 ? ls_half_from_float(f) : ls_half_bfloat16_from_float(f);
         memcpy(at, &h, 2);
@@ -77,13 +89,24 @@ static struct value choose(struct value a, struct value b, bool smaller) {
     return (smaller ? b_less : b_more) ? b : a;
 }
 
+static struct value combine_integers(const struct oracle *oracle, uint64_t a, uint64_t b) {
+    bool times = oracle->op == LS_PRODUCT;
+    if (oracle->dtype == LS_BOOL) return (struct value){false, 0, times ? a && b : a || b};
+    return rounded(oracle->dtype, (struct value){false, 0, (int64_t)(times ? a * b : a + b)});
+}
+
+/* 16-bit types: through float32, then to 16 bits. */
+static struct value combine_floats(const struct oracle *oracle, double a, double b) {
+    bool times = oracle->op == LS_PRODUCT;
+    float single = times ? (float)a * (float)b : (float)a + (float)b;
+    double wide = times ? a * b : a + b;
+    return rounded(oracle->dtype, (struct value){true, oracle->dtype == LS_FLOAT64 ? wide : (double)single, 0});
+}
+
 static struct value combine(const struct oracle *oracle, struct value a, struct value b) {
     if (oracle->op == LS_MIN || oracle->op == LS_MAX) return choose(a, b, oracle->op == LS_MIN);
-    if (!a.is_float)
-        return rounded(oracle->dtype, (struct value){false, 0, (int64_t)((uint64_t)a.integer + (uint64_t)b.integer)});
-    /* 16-bit types: through float32, then to 16 bits */
-    double sum = oracle->dtype == LS_FLOAT64 ? a.number + b.number : (double)((float)a.number + (float)b.number);
-    return rounded(oracle->dtype, (struct value){true, sum, 0});
+    if (a.is_float) return combine_floats(oracle, a.number, b.number);
+    return combine_integers(oracle, (uint64_t)a.integer, (uint64_t)b.integer);
 }
 
 static struct value finish(const struct oracle *oracle, struct value value) {

@@ -19,7 +19,7 @@ struct one_case {
 static void prepare(struct table *table, int size, const struct one_case *one) {
     int leaves = table->first[size];
     for (int i = 0; i < leaves; i++) {
-        uint64_t stream = (uint64_t)i * 64 + (uint64_t)one->dtype * 4 + (uint64_t)one->op;
+        uint64_t stream = (uint64_t)i * 128 + (uint64_t)one->dtype * 8 + (uint64_t)one->op;
         oracle_fill(one->dtype, table->leaves[i], one->count, stream);
     }
     struct oracle oracle = {one->communication, one->op, one->dtype, one->count, size, table->first};
@@ -105,6 +105,7 @@ static enum breadth breadth_of(const struct table *table) {
 
 static bool wanted(const struct table *table, ls_dtype dtype, ls_reduce_op op) {
     enum breadth breadth = breadth_of(table);
+    if (dtype == LS_BOOL && op == LS_MEAN) return false;
     if (table->compression) return dtype == LS_FLOAT32 && (op == LS_SUM || op == LS_MEAN);
     if (breadth == ALL_TYPES) return true;
     if (dtype != LS_FLOAT32 && (dtype != LS_FLOAT16 || breadth == MEANS)) return false;
@@ -114,8 +115,8 @@ static bool wanted(const struct table *table, ls_dtype dtype, ls_reduce_op op) {
 static ls_status all_ops(struct rank *rank) {
     const struct table *table = rank->context;
     for (int communication = LS_AUTO; communication <= LS_RING; communication++)
-        for (int dtype = LS_FLOAT32; dtype <= LS_INT64; dtype++)
-            for (int op = LS_SUM; op <= LS_MAX; op++) {
+        for (int dtype = LS_FLOAT32; dtype <= LS_BOOL; dtype++)
+            for (int op = LS_SUM; op <= LS_PRODUCT; op++) {
                 if (table->order && (communication == LS_RING) != (table->order == CHAIN)) continue;
                 if (!wanted(table, (ls_dtype)dtype, (ls_reduce_op)op)) continue;
                 struct one_case one = {(ls_communication)communication, (ls_reduce_op)op, (ls_dtype)dtype, 0, false};

@@ -178,6 +178,28 @@ START_TEST(means_of_integers_truncate_toward_zero) {
     ls_reduce_divide(LS_INT32, values, 7, 4);
     static const int32_t expected[] = {1, -1, 2, -2, 0, 0, INT32_MIN / 4};
     ck_assert_mem_eq(values, expected, sizeof(values));
+    int8_t bytes[] = {127, -128, 5, -5};
+    static const int8_t few[] = {42, -42, 1, -1}, none[] = {0, 0, 0, 0};
+    ls_reduce_divide(LS_INT8, bytes, 4, 3);
+    ck_assert_mem_eq(bytes, few, sizeof(bytes));
+    ls_reduce_divide(LS_INT8, bytes, 4, 256); /* which the type does not hold */
+    ck_assert_mem_eq(bytes, none, sizeof(bytes));
+    uint8_t counts[] = {255, 7}, halves[] = {127, 3};
+    ls_reduce_divide(LS_UINT8, counts, 2, 2);
+    ck_assert_mem_eq(counts, halves, sizeof(counts));
+}
+END_TEST
+
+START_TEST(bools_are_one_or_zero) {
+    static const unsigned char a[] = {0, 0, 1, 1, 2, 0, 2}, b[] = {0, 1, 0, 1, 0, 4, 4};
+    static const unsigned char either[] = {0, 1, 1, 1, 1, 1, 1}, both[] = {0, 0, 0, 1, 0, 0, 1};
+    for (int op = LS_SUM; op <= LS_PRODUCT; op++) {
+        unsigned char got[7];
+        ck_assert_int_eq(ls_reduce_check((ls_reduce_op)op, LS_BOOL), op == LS_MEAN ? LS_INVALID_ARGUMENT : LS_OK);
+        if (op == LS_MEAN) continue;
+        ls_reduce_combine((ls_reduce_op)op, LS_BOOL)(got, a, b, 7);
+        ck_assert_mem_eq(got, op == LS_SUM || op == LS_MAX ? either : both, 7);
+    }
 }
 END_TEST
 
@@ -193,6 +215,7 @@ int main(void) {
     tcase_add_test(cases, fold_of_partials);
     tcase_add_test(cases, sums_of_16_bits);
     tcase_add_test(cases, means_of_integers_truncate_toward_zero);
+    tcase_add_test(cases, bools_are_one_or_zero);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }

@@ -180,7 +180,8 @@ static ls_status group_finished(struct ls_device_group *group, bool *done) {
 static int type_of(ls_dtype dtype) {
     static const int types[] = {
         [LS_FLOAT32] = LS_MEETING_FLOAT32, [LS_FLOAT64] = LS_MEETING_FLOAT64, [LS_FLOAT16] = -1, [LS_BFLOAT16] = -1,
-        [LS_INT32] = LS_MEETING_INT32,     [LS_INT64] = LS_MEETING_INT64};
+        [LS_INT32] = LS_MEETING_INT32,     [LS_INT64] = LS_MEETING_INT64,     [LS_UINT8] = -1,   [LS_INT8] = -1,
+        [LS_BOOL] = -1};
     return types[dtype];
 }
 
@@ -207,6 +208,7 @@ static ls_status group_all_reduce(struct ls_device_group *group, ls_reduce_op op
                                   size_t count) {
     static const int ops[] = {
         [LS_SUM] = LS_MEETING_SUM, [LS_MEAN] = LS_MEETING_MEAN, [LS_MIN] = LS_MEETING_MIN, [LS_MAX] = LS_MEETING_MAX};
+    if (op == LS_PRODUCT) return far_give(ls_fail(LS_INTERNAL, "an op that it has not"));
     const struct ls_meeting_call call = {LS_MEETING_ALL_REDUCE, ops[op], type_of(dtype), 0, count};
     return ask_for(group, &call, NULL, arrays);
 }

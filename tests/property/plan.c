@@ -161,8 +161,9 @@ void draw_call(const struct setting *setting, uint64_t number, struct call *call
     struct draw draw = draw_from(setting->seed, 100 + number);
     *call = (struct call){.seed = setting->seed, .number = number, .kind = likely[draw_below(&draw, 12)]};
     call->communication = draw_once_in(&draw, 4) ? LS_RING : LS_AUTO;
-    call->op = (ls_reduce_op)draw_below(&draw, 4);
-    call->dtype = (ls_dtype)draw_below(&draw, 6);
+    call->op = (ls_reduce_op)draw_below(&draw, LS_PRODUCT + 1);
+    call->dtype = (ls_dtype)draw_below(&draw, LS_BOOL + 1);
+    if (call->dtype == LS_BOOL && call->op == LS_MEAN) call->op = LS_SUM;
     call->pooled = draw_once_in(&draw, 3);
     call->root = (int)draw_below(&draw, (size_t)setting->size);
     if (call->kind == ALL_REDUCE) draw_all_reduce(&draw, setting, call);

@@ -70,8 +70,9 @@ static size_t draw_count(struct draw *draw, size_t element) {
 static struct call draw_call(const struct setting *setting, uint64_t number) {
     struct draw draw = draw_from(setting->seed, 100 + number);
     struct call call = {.number = number, .kind = (enum kind)draw_below(&draw, KINDS)};
-    call.op = (ls_reduce_op)draw_below(&draw, 4);
-    call.dtype = (ls_dtype)draw_below(&draw, 6);
+    call.op = (ls_reduce_op)draw_below(&draw, LS_PRODUCT + 1);
+    call.dtype = (ls_dtype)draw_below(&draw, call.kind == VARIABLE ? LS_BOOL : LS_BOOL + 1);
+    if (call.dtype == LS_BOOL && call.op == LS_MEAN) call.op = LS_SUM;
     call.count = draw_count(&draw, ls_dtype_size(call.dtype));
     call.bytes = call.count * ls_dtype_size(call.dtype);
     call.synchronization = draw_once_in(&draw, 3) ? LS_ON_READ : LS_ON_WRITE;

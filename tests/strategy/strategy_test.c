@@ -194,6 +194,8 @@ static void put(ls_dtype dtype, void *data, size_t i, double value) {
     case LS_INT64:
         ((int64_t *)data)[i] = (int64_t)value;
         break;
+    default: /* the table has no other */
+        break;
     }
 }
 

@@ -66,6 +66,19 @@ static ls_combine_fn *choose_sum_float16(void) {
 }
 #endif
 
+static void product_bfloat16(void *out, const void *a, const void *b, size_t count) {
+    uint16_t *o = out;
+    const uint16_t *x = a, *y = b;
+    LS_VECTORIZE
+    for (size_t i = 0; i < count; i++) o[i] = narrow_combine16(widen(x[i]) * widen(y[i]));
+}
+
+static void product_float16(void *out, const void *a, const void *b, size_t count) {
+    uint16_t *o = out;
+    const uint16_t *x = a, *y = b;
+    for (size_t i = 0; i < count; i++) o[i] = ls_half_from_float(ls_half_to_float(x[i]) * ls_half_to_float(y[i]));
+}
+
 /* NaN wins; of equals the first is kept. */
 #define CHOOSE(name, to_float, better)                                                                                 \
     static void name(void *out, const void *a, const void *b, size_t count) {                                          \
@@ -85,6 +98,7 @@ ls_combine_fn *ls_combine16(ls_reduce_op op, ls_dtype dtype) {
     bool half = dtype == LS_FLOAT16;
     if (op == LS_MIN) return half ? min_float16 : min_bfloat16;
     if (op == LS_MAX) return half ? max_float16 : max_bfloat16;
+    if (op == LS_PRODUCT) return half ? product_float16 : product_bfloat16;
     return half ? choose_sum_float16() : sum_bfloat16;
 }
 

@@ -1,4 +1,4 @@
-/* Adding 16-bit floats: widened to float32, added, rounded to nearest even. */
+/* Adding 16-bit floats: widened to float32, added or multiplied, rounded to nearest even. */
 #pragma once
 #include "collective/schedule/reduce.h"
 

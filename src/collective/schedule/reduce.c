@@ -6,6 +6,9 @@
 #include <stdint.h>
 
 #include "base/clones.h"
+#include "base/dtype.h"
+#include "base/option_names.h"
+#include "base/status.h"
 #include "collective/schedule/combine16.h"
 #include "collective/schedule/vectorize.h"
 
@@ -19,37 +22,60 @@
         LS_VECTORIZE                                                                                                   \
         for (size_t i = 0; i < count; i++) o[i] = expression;                                                          \
     }
-#define COMBINE_TYPE(suffix, type, sum)                                                                                \
+#define COMBINE_TYPE(suffix, type, sum, product)                                                                       \
     COMBINE(sum_##suffix, type, sum)                                                                                   \
+    COMBINE(product_##suffix, type, product)                                                                           \
     COMBINE(min_##suffix, type, y[i] < x[i] || y[i] != y[i] ? y[i] : x[i])                                             \
     COMBINE(max_##suffix, type, y[i] > x[i] || y[i] != y[i] ? y[i] : x[i])
 
-COMBINE_TYPE(float32, float, x[i] + y[i])
-COMBINE_TYPE(float64, double, x[i] + y[i])
-COMBINE_TYPE(int32, int32_t, (int32_t)((uint32_t)x[i] + (uint32_t)y[i]))
-COMBINE_TYPE(int64, int64_t, (int64_t)((uint64_t)x[i] + (uint64_t)y[i]))
+COMBINE_TYPE(float32, float, x[i] + y[i], x[i] *y[i])
+COMBINE_TYPE(float64, double, x[i] + y[i], x[i] *y[i])
+COMBINE_TYPE(int32, int32_t, (int32_t)((uint32_t)x[i] + (uint32_t)y[i]), (int32_t)((uint32_t)x[i] * (uint32_t)y[i]))
+COMBINE_TYPE(int64, int64_t, (int64_t)((uint64_t)x[i] + (uint64_t)y[i]), (int64_t)((uint64_t)x[i] * (uint64_t)y[i]))
+COMBINE_TYPE(uint8, uint8_t, (uint8_t)(x[i] + y[i]), (uint8_t)(x[i] * y[i]))
+COMBINE_TYPE(int8, int8_t, (int8_t)(uint8_t)(x[i] + y[i]), (int8_t)(uint8_t)(x[i] * y[i]))
+COMBINE(or_bool, uint8_t, (uint8_t)((x[i] | y[i]) != 0))
+COMBINE(and_bool, uint8_t, (uint8_t)((x[i] != 0) & (y[i] != 0)))
 
-static ls_combine_fn *const combine_table[][3] = {
-    [LS_FLOAT32] = {sum_float32, min_float32, max_float32},
-    [LS_FLOAT64] = {sum_float64, min_float64, max_float64},
-    [LS_INT32] = {sum_int32, min_int32, max_int32},
-    [LS_INT64] = {sum_int64, min_int64, max_int64},
+/* MEAN adds; what it divides by comes last. */
+#define COMBINE_ROW(suffix)                                                                                            \
+    {[LS_SUM] = sum_##suffix, [LS_MEAN] = sum_##suffix, [LS_MIN] = min_##suffix, [LS_MAX] = max_##suffix,              \
+     [LS_PRODUCT] = product_##suffix}
+static ls_combine_fn *const combine_table[][LS_PRODUCT + 1] = {
+    [LS_FLOAT32] = COMBINE_ROW(float32),
+    [LS_FLOAT64] = COMBINE_ROW(float64),
+    [LS_INT32] = COMBINE_ROW(int32),
+    [LS_INT64] = COMBINE_ROW(int64),
+    [LS_UINT8] = COMBINE_ROW(uint8),
+    [LS_INT8] = COMBINE_ROW(int8),
+    [LS_BOOL] = {[LS_SUM] = or_bool, [LS_MIN] = and_bool, [LS_MAX] = or_bool, [LS_PRODUCT] = and_bool},
 };
+
+ls_status ls_reduce_check(ls_reduce_op op, ls_dtype dtype) {
+    ls_status status = ls_dtype_check(dtype);
+    if (!status) status = ls_option_names_check_reduce_op(op);
+    if (status || dtype != LS_BOOL || op != LS_MEAN) return status;
+    return ls_fail(LS_INVALID_ARGUMENT, "there is no mean of bool: take sum (or), product (and), or another type");
+}
 
 ls_combine_fn *ls_reduce_combine(ls_reduce_op op, ls_dtype dtype) {
     if (dtype == LS_FLOAT16 || dtype == LS_BFLOAT16) return ls_combine16(op, dtype);
-    return combine_table[dtype][op == LS_MIN ? 1 : op == LS_MAX ? 2 : 0];
+    return combine_table[dtype][op];
 }
 
-#define DIVIDE(suffix, type)                                                                                           \
+/* The divisor may be more than a type of 8 bits holds. */
+#define DIVIDE(suffix, type, wide)                                                                                     \
     LS_CLONES static void divide_##suffix(void *data, size_t count, int n) {                                           \
-        type *values = data, divisor = (type)n;                                                                        \
-        for (size_t i = 0; i < count; i++) values[i] = values[i] / divisor;                                            \
+        type *values = data;                                                                                           \
+        wide divisor = (wide)n;                                                                                        \
+        for (size_t i = 0; i < count; i++) values[i] = (type)(values[i] / divisor);                                    \
     }
-DIVIDE(float32, float)
-DIVIDE(float64, double)
-DIVIDE(int32, int32_t)
-DIVIDE(int64, int64_t)
+DIVIDE(float32, float, float)
+DIVIDE(float64, double, double)
+DIVIDE(int32, int32_t, int32_t)
+DIVIDE(int64, int64_t, int64_t)
+DIVIDE(uint8, uint8_t, int)
+DIVIDE(int8, int8_t, int)
 
 void ls_reduce_divide(ls_dtype dtype, void *data, size_t count, int n) {
     switch (dtype) {
@@ -64,6 +90,14 @@ void ls_reduce_divide(ls_dtype dtype, void *data, size_t count, int n) {
         break;
     case LS_INT64:
         divide_int64(data, count, n);
+        break;
+    case LS_UINT8:
+        divide_uint8(data, count, n);
+        break;
+    case LS_INT8:
+        divide_int8(data, count, n);
+        break;
+    case LS_BOOL: /* has no MEAN */
         break;
     default:
         ls_combine16_divide(dtype, data, count, n);
@@ -110,6 +144,6 @@ static ls_fold_all_fn *const fold_table[][3] = {
  * the result to all leaves, in place of a fold through scratch and n - 1 copies. The macros TREE2 to TREE4 spell out
  * the shape of ls_tree_split, so the bits are those of fold.c. */
 ls_fold_all_fn *ls_reduce_fold_all(ls_reduce_op op, ls_dtype dtype, int n) {
-    bool is_sum = op == LS_SUM || op == LS_MEAN, is_wide = dtype != LS_FLOAT16 && dtype != LS_BFLOAT16;
+    bool is_sum = op == LS_SUM || op == LS_MEAN, is_wide = (size_t)dtype < sizeof(fold_table) / sizeof(fold_table[0]);
     return is_sum && is_wide && n >= 2 && n <= 4 ? fold_table[dtype][n - 2] : NULL;
 }

@@ -49,12 +49,15 @@ static ls_status check_group(const struct member *member, ncclResult_t result, c
 static ncclDataType_t type_of(ls_dtype dtype) {
     static const ncclDataType_t types[] = {
         [LS_FLOAT32] = ncclFloat32,   [LS_FLOAT64] = ncclFloat64, [LS_FLOAT16] = ncclFloat16,
-        [LS_BFLOAT16] = ncclBfloat16, [LS_INT32] = ncclInt32,     [LS_INT64] = ncclInt64};
+        [LS_BFLOAT16] = ncclBfloat16, [LS_INT32] = ncclInt32,     [LS_INT64] = ncclInt64,
+        [LS_UINT8] = ncclUint8,       [LS_INT8] = ncclInt8,       [LS_BOOL] = ncclUint8};
     return types[dtype];
 }
 
-static ncclRedOp_t op_of(ls_reduce_op op) {
-    static const ncclRedOp_t ops[] = {[LS_SUM] = ncclSum, [LS_MEAN] = ncclAvg, [LS_MIN] = ncclMin, [LS_MAX] = ncclMax};
+static ncclRedOp_t op_of(ls_reduce_op op, ls_dtype dtype) {
+    static const ncclRedOp_t ops[] = {
+        [LS_SUM] = ncclSum, [LS_MEAN] = ncclAvg, [LS_MIN] = ncclMin, [LS_MAX] = ncclMax, [LS_PRODUCT] = ncclProd};
+    if (dtype == LS_BOOL) op = op == LS_SUM ? LS_MAX : op == LS_PRODUCT ? LS_MIN : op; /* of bytes that are 0 or 1 */
     return ops[op];
 }
 
@@ -311,7 +314,7 @@ static ls_status group_ready(struct ls_device_group *group, bool *done) {
 static ls_status group_all_reduce(struct ls_device_group *group, ls_reduce_op op, ls_dtype dtype, void *const *arrays,
                                   size_t count) {
     struct request request = request_of(group, ALL_REDUCE, NULL, arrays);
-    request.op = op_of(op);
+    request.op = op_of(op, dtype);
     request.dtype = type_of(dtype);
     request.count = count;
     return ask_for(group, &request);
@@ -337,7 +340,7 @@ static ls_status group_all_gather(struct ls_device_group *group, ls_dtype dtype,
 static ls_status group_reduce_scatter(struct ls_device_group *group, ls_reduce_op op, ls_dtype dtype,
                                       const void *const *inputs, void *const *outputs, size_t count) {
     struct request request = request_of(group, REDUCE_SCATTER, inputs, outputs);
-    request.op = op_of(op);
+    request.op = op_of(op, dtype);
     request.dtype = type_of(dtype);
     request.count = count;
     return ask_for(group, &request);
