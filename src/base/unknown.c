@@ -23,7 +23,7 @@ static bool is_of_a_service(const char *name) {
 }
 
 static bool is_others(const char *name) {
-    static const char *const prefixes[] = {"LOCKSTEP_TEST_", "LOCKSTEP_FAR_", "LOCKSTEP_EMULATED_"};
+    static const char *const prefixes[] = {"LOCKSTEP_TEST_", "LOCKSTEP_FAR_", "LOCKSTEP_EMULATED_", "LOCKSTEP_LIBRARY"};
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
         if (begins_with(name, prefixes[i])) return true;
     return is_of_a_service(name);

@@ -1,0 +1,255 @@
+"""A group of processes and its collectives on Python's memory: ls_communicator of lockstep.h.
+
+Every call is collective: all ranks make the same calls in the same order with the same name, type, count and op; a
+difference is one named error on each rank. Arrays are anything with the buffer protocol, __array_interface__ or DLPack in
+host memory, contiguous, and are used in place."""
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import weakref
+from typing import Any, Callable, Iterable, List, Optional, Sequence
+
+from . import _arrays, _interrupt
+from ._calls import Calls, Pending
+from ._library import StrategyOptions, error_text, library
+from .errors import LockstepError, NotInitializedError, Status
+
+# ls_reduce_op
+SUM, MEAN, MIN, MAX = range(4)
+_COMMUNICATIONS = {"auto": 0, "ring": 1}
+_COMPRESSIONS = {None: 0, "none": 0, "fp16": 1, "bf16": 2}
+_open: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
+
+
+def split_evenly(count: int, parts: int) -> List[int]:
+    """Horovod's division of a reduce-scatter: the first count mod parts get one more."""
+    return [count // parts + (part < count % parts) for part in range(parts)]
+
+
+def _sizes(counts: Iterable[int]):
+    numbers = list(counts)
+    return (ctypes.c_size_t * len(numbers))(*numbers)
+
+
+class Communicator:
+    """The processes of TF_CONFIG, or this one alone without it. Joins when it is made: waits, naming who is missing,
+    until all are there. timeout: seconds of one collective; join_timeout: seconds of the start; elastic: "MIN:MAX" workers
+    may go on after a loss."""
+
+    def __init__(self, *, communication: str = "auto", timeout: float = 0, join_timeout: float = 0,
+                 tf_config: Optional[str] = None, elastic: Optional[str] = None):
+        self._handle: Optional[ctypes.c_void_p] = None
+        self._pid = os.getpid()
+        self._rank: Optional[int] = None
+        self._counters: dict = {}
+        self._calls = Calls()
+        self._lib = library()
+        if communication not in _COMMUNICATIONS:
+            raise _arrays.refuse(f"communication '{communication}' is none of {', '.join(_COMMUNICATIONS)}")
+        options = StrategyOptions(size=ctypes.sizeof(StrategyOptions), communication=_COMMUNICATIONS[communication],
+                                  timeout_seconds=timeout, join_timeout_seconds=join_timeout,
+                                  tf_config=tf_config and tf_config.encode(), elastic=elastic and elastic.encode())
+        handle = ctypes.c_void_p()
+        self._check(_interrupt.in_call(self._lib.ls_communicator_new, ctypes.byref(options), ctypes.byref(handle)))
+        self._handle = handle
+        self._rank = self.rank
+        _open.add(self)
+        mine = weakref.ref(self)
+        _interrupt.watch(lambda: mine() and mine().abort("Ctrl-C (SIGINT)"))
+
+    # ---- The handle --------------------------------------------------------------------------------------------
+
+    def _check(self, status: int) -> None:
+        if status:
+            raise LockstepError(status, error_text(), self._rank)
+
+    def check_process(self) -> None:
+        """Refuses a child of fork."""
+        if self._pid != os.getpid():
+            raise NotInitializedError(f"this process was forked from rank {self._rank} (process {self._pid}) and is no "
+                                      f"member of the group: a child of fork, such as a DataLoader's worker, must make "
+                                      f"no collective calls")
+
+    def _need(self) -> ctypes.c_void_p:
+        if self._handle is None:
+            self.check_process()
+            raise NotInitializedError("the group is closed; call init() again, or make a new Communicator")
+        return self._handle
+
+    def _function(self, name: str) -> Callable:
+        """A function of the library on this handle that raises; made once."""
+        found = self.__dict__.get(name)
+        if found is None:
+            function = getattr(self._lib, name)
+
+            def found(*arguments):
+                self._check(_interrupt.in_call(function, self._need(), *arguments))
+            self.__dict__[name] = found
+        return found
+
+    def call(self, function: str, *arguments: Any) -> None:
+        """Calls a function of the library by name with plain arguments, in the order of the calls that were begun."""
+        self._need()
+        made = self._function(function)
+        self._calls.run(lambda: made(*arguments), function)
+
+    def begin(self, name: str, work: Callable[[], Any]) -> Pending:
+        """Runs work, which makes collective calls by direct(), behind all calls that were begun before."""
+        self._need()
+        return self._calls.begin(name, work)
+
+    def direct(self, function: str, *arguments: Any) -> None:
+        """As call, from within the work of begin."""
+        self._function(function)(*arguments)
+
+    def name(self, kind: str, name: Optional[str] = None) -> bytes:
+        """The name of a call: the given one, or a number of its kind, alike on all ranks."""
+        if name is not None:
+            return name.encode()
+        return f"{kind}.{next(self._counters.setdefault(kind, itertools.count(1)))}".encode()
+
+    @property
+    def rank(self) -> int:
+        return self._lib.ls_rank(self._need())
+
+    @property
+    def size(self) -> int:
+        return self._lib.ls_size(self._need())
+
+    @property
+    def local_rank(self) -> int:
+        return self._lib.ls_local_rank(self._need())
+
+    @property
+    def local_size(self) -> int:
+        return self._lib.ls_local_size(self._need())
+
+    @property
+    def transport(self) -> str:
+        """"shm", "tcp", "grpc", "shm+tcp"; "none" alone."""
+        return self._lib.ls_communicator_transport(self._need()).decode()
+
+    @property
+    def is_open(self) -> bool:
+        return self._handle is not None
+
+    def abort(self, reason: str) -> None:
+        """Ends all ranks' calls at once with ABORTED and the reason. Any thread may call it. Nothing recovers from it."""
+        handle = self._handle
+        if handle is not None:
+            self._lib.ls_communicator_abort(handle, reason.encode())
+
+    def recover(self, error: LockstepError) -> bool:
+        """After a failed call: True when all ranks are there again, the lost one started anew. False: error is final;
+        its message is then the library's last word. Calls that were begun before have failed."""
+        status = ctypes.c_int(int(error.status))
+
+        def again() -> bool:
+            return _interrupt.in_call(self._lib.ls_communicator_recover, self._need(), ctypes.byref(status))
+        recovered = self._calls.run(again, "recover")
+        if recovered:
+            self._rank = self.rank
+            self._counters.clear()
+        elif status.value != int(error.status):
+            raise LockstepError(status.value, error_text(), self._rank) from error
+        return recovered
+
+    def close(self, status: int = Status.OK) -> None:
+        """Leaves the group. With OK it waits, with a limit, until every rank is done; with another status the others are
+        told at once. Without effect on a closed one, and in a child of fork."""
+        handle = self._handle
+        if handle is None:
+            return
+        if not status:
+            self._calls.run(lambda: None, "close")  # behind what was begun
+        self._calls.end()
+        self._handle = None
+        _open.discard(self)
+        ended = _interrupt.in_call(self._lib.ls_communicator_close, handle, int(status))
+        if not status:
+            self._check(ended)
+
+    def __enter__(self) -> "Communicator":
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        if error is not None and self.is_open:
+            self.abort(f"{kind.__name__}: {error}")
+        self.close(Status.OK if error is None else Status.ABORTED)
+
+    # ---- Collectives -------------------------------------------------------------------------------------------
+
+    def all_reduce(self, array: Any, op: int = SUM, *, output: Any = None, name: Optional[str] = None,
+                   dtype: Optional[str] = None, compression: Optional[str] = None) -> Any:
+        """Reduces over all ranks, in place, or into output. compression "fp16" or "bf16" rounds float32 between hosts."""
+        given = _arrays.array(array, dtype)
+        into = _arrays.output(array if output is None else output, dtype)
+        _same(given, into, given.count, "output")
+        if compression not in _COMPRESSIONS:
+            raise _arrays.refuse(f"compression '{compression}' is none of none, fp16, bf16")
+        self.call("ls_all_reduce_compressed", self.name("all_reduce", name), op, given.dtype, _COMPRESSIONS[compression],
+                  given.address, into.address, given.count)
+        return array if output is None else output
+
+    def broadcast(self, array: Any, root: int = 0, *, name: Optional[str] = None, dtype: Optional[str] = None) -> Any:
+        """Array of rank root becomes that of all ranks, in place. Root's own may be read-only."""
+        found = _arrays.array(array, dtype) if root == self.rank else _arrays.output(array, dtype)
+        self.call("ls_broadcast", self.name("broadcast", name), root, found.dtype, found.address, found.count)
+        return array
+
+    def all_gather(self, array: Any, output: Any, *, counts: Optional[Sequence[int]] = None, name: Optional[str] = None,
+                   dtype: Optional[str] = None) -> Any:
+        """Output becomes the arrays of all ranks in rank order. counts[rank] elements come from each; default: as many
+        from each as here."""
+        given, into = _arrays.array(array, dtype), _arrays.output(output, dtype)
+        counts = self._counts(counts, [given.count] * self.size)
+        if counts[self.rank] != given.count:
+            raise _arrays.refuse(f"counts[{self.rank}] is {counts[self.rank]}, and the array of this rank has {given.count} elements")
+        _same(given, into, sum(counts), "output")
+        self.call("ls_all_gather", self.name("all_gather", name), given.dtype, given.address, _sizes(counts), into.address)
+        return output
+
+    def reduce_scatter(self, array: Any, output: Any, op: int = SUM, *, counts: Optional[Sequence[int]] = None,
+                       name: Optional[str] = None, dtype: Optional[str] = None) -> Any:
+        """Output becomes this rank's part of the reduction. Default counts: the first count mod size ranks get one more."""
+        given, into = _arrays.array(array, dtype), _arrays.output(output, dtype)
+        counts = self._counts(counts, split_evenly(given.count, self.size))
+        if sum(counts) != given.count:
+            raise _arrays.refuse(f"counts have {sum(counts)} elements together, and the array has {given.count}")
+        _same(given, into, counts[self.rank], "output")
+        self.call("ls_reduce_scatter", self.name("reduce_scatter", name), op, given.dtype, given.address, _sizes(counts),
+                  into.address)
+        return output
+
+    def barrier(self, name: Optional[str] = None) -> None:
+        """Returns when all ranks have called it."""
+        self.call("ls_barrier", self.name("barrier", name))
+
+    def _counts(self, counts: Optional[Sequence[int]], default: List[int]) -> List[int]:
+        found = default if counts is None else [int(count) for count in counts]
+        if len(found) != self.size:
+            raise _arrays.refuse(f"counts has {len(found)} numbers, and the group {self.size} ranks")
+        if any(count < 0 for count in found):
+            raise _arrays.refuse(f"counts {found} must not be negative")
+        return found
+
+
+def _same(given: _arrays.Array, into: _arrays.Array, count: int, what: str) -> None:
+    if into.dtype != given.dtype:
+        raise _arrays.refuse(f"{what} is {_arrays.NAMES[into.dtype]}, and the array {_arrays.NAMES[given.dtype]}")
+    if into.count != count:
+        raise _arrays.refuse(f"{what} has {into.count} elements, and {count} are needed")
+
+
+def _forked() -> None:
+    """In a child of fork the group is the parent's: the child lets go of the handles, without closing them."""
+    _interrupt.forked()
+    for communicator in list(_open):
+        communicator._handle = None
+        communicator._calls = Calls()
+        _open.discard(communicator)
+
+
+os.register_at_fork(after_in_child=_forked)

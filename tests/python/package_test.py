@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""The Python package on the standard library's memory: every collective, misuse, and how a script may end."""
+import os
+import re
+import sys
+import tempfile
+import unittest
+import subprocess
+
+from ranks import HERE, environment, run
+
+SEED = os.environ.get("LOCKSTEP_TEST_SEED") or str(int.from_bytes(os.urandom(4), "little"))
+
+
+class Package(unittest.TestCase):
+    def whole(self, count, program, *arguments, options=(), **extra):
+        status, out, err = run(count, program, *arguments, options=options, **extra)
+        self.assertEqual((status, out.count("whole")), (0, count), f"seed {SEED}\n{out}{err}")
+        return out, err
+
+    def test_every_collective(self):
+        for count in (1, 2, 3, 4):
+            for communication, transport in (("auto", "auto"), ("ring", "tcp")):
+                with self.subTest(count=count, communication=communication):
+                    self.whole(count, "every_collective.py", communication, SEED, LOCKSTEP_TRANSPORT=transport)
+
+    def test_misuse(self):
+        self.whole(2, "misuse.py")
+        self.whole(3, "misuse.py")
+
+    def test_end(self):
+        for how, status, words in (("raises", 1, "aborted: ValueError: a broken script"),
+                                   ("exits", 7, r"aborted: sys.exit\(7\)"),
+                                   ("leaves", 2, "rank 1 has finished"),
+                                   ("killed", 137, "worker:1")):
+            with self.subTest(how=how):
+                found, out, err = run(2, "ends.py", how)
+                others = "".join(line for line in err.splitlines(True) if line.startswith("[0]"))
+                self.assertTrue(re.search(words, others), out + err)
+                self.assertIn("LockstepError", others)
+                if how != "leaves":
+                    self.assertEqual(found, status, out + err)
+
+    def test_interrupt(self):
+        for how in ("interrupted", "interrupted behind"):
+            with self.subTest(how=how):
+                _, out, err = run(2, "ends.py", how)
+                self.assertIn("[1] KeyboardInterrupt", err)
+                self.assertRegex(err, r"\[0\].*(Ctrl-C|KeyboardInterrupt)")
+                waited = float(re.search(r"waited ([\d.]+)", out).group(1))
+                self.assertLess(waited, 5)  # 0.3 where nothing else runs; the deadline is 300
+
+    def test_recovery(self):
+        out, _ = self.whole(3, "again.py", options=("--restart", "1"), timeout=90)
+        self.assertGreaterEqual(out.count("recovered"), 2)
+
+    def test_no_library(self):
+        program = "import lockstep; lockstep.init()"
+        for named, words in (("/nowhere/liblockstep.so.0", "LOCKSTEP_LIBRARY"), ("libc.so.6", "ls_version")):
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=HERE,
+                                  env=environment(LOCKSTEP_LIBRARY=named))
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(words, done.stderr)
+
+    def test_absent_function(self):
+        program = ("import lockstep._library as l\nl.FUNCTIONS['ls_nothing'] = (None, [])\nl.library().ls_nothing()")
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=HERE,
+                              env=environment())
+        self.assertRegex(done.stderr, r"UNIMPLEMENTED: liblockstep \d+\.\d+\.\d+ has no ls_nothing")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
