@@ -11,7 +11,6 @@
 #include "base/status.h"
 #include "cluster/cluster_private.h"
 #include "cluster/exchange.h"
-#include "cluster/peer.h"
 
 static void free_texts(const struct ls_cluster *cluster, struct ls_bytes *texts) {
     for (int i = 0; i < cluster->count; i++) {
@@ -26,18 +25,17 @@ static bool is_text(const struct ls_bytes *bytes) {
 }
 
 static ls_status compare_texts(const struct ls_cluster *cluster, const struct ls_bytes *texts, int index) {
-    const struct ls_peer *first = ls_peer_member(cluster, 0), *other = ls_peer_member(cluster, index);
+    const char *first = ls_cluster_task_name(cluster, 0), *other = ls_cluster_task_name(cluster, index);
     struct ls_difference difference;
     for (int i = 0; i <= index; i += index)
         if (!is_text(&texts[i]))
             return ls_fail(LS_INVALID_ARGUMENT, "%s (rank %d) sent a fingerprint that is no text",
-                           ls_peer_member(cluster, i)->name, ls_peer_member(cluster, i)->rank);
+                           ls_cluster_task_name(cluster, i), cluster->members[i]);
     if (!ls_line_difference_find(texts[0].data, texts[index].data, &difference))
-        return ls_fail(LS_INTERNAL, "the fingerprints of %s and %s differ, but their texts do not", first->name,
-                       other->name);
+        return ls_fail(LS_INTERNAL, "the fingerprints of %s and %s differ, but their texts do not", first, other);
     return ls_fail(LS_INVALID_ARGUMENT,
                    "%s differs: '%s' on %s (rank %d), '%s' on %s (rank %d); start all workers alike", difference.field,
-                   difference.first, first->name, first->rank, difference.second, other->name, other->rank);
+                   difference.first, first, cluster->members[0], difference.second, other, cluster->members[index]);
 }
 
 /* The first member whose digest is another one than the first's; 0: there is none. */

@@ -34,7 +34,7 @@ bool ls_auth_tls_caller(struct ls_cluster *cluster, const struct ls_rpc_caller *
     }
     (void)snprintf(text, LS_ERROR_SIZE,
                    "%s (rank %d) refuses who says it is %s:%d: its certificate (LOCKSTEP_TLS_CERTIFICATE) %s",
-                   cluster->peers[cluster->rank].name, cluster->rank, task_type, task_index, why);
+                   cluster->peers[cluster->rank]->name, cluster->rank, task_type, task_index, why);
     return false;
 }
 
@@ -46,7 +46,7 @@ static void refuse_certificate(struct ls_cluster *cluster, const char *by, const
 }
 
 static void refuse_difference(struct ls_cluster *cluster, struct ls_peer *peer, bool has_tls) {
-    const struct ls_peer *own = &cluster->peers[cluster->rank], *has = has_tls ? peer : own,
+    const struct ls_peer *own = cluster->peers[cluster->rank], *has = has_tls ? peer : own,
                          *lacks = has_tls ? own : peer;
     char text[LS_ERROR_SIZE];
     peer->differs = !cluster->generation;
@@ -59,7 +59,7 @@ static void refuse_difference(struct ls_cluster *cluster, struct ls_peer *peer, 
 }
 
 void ls_auth_tls_judge(struct ls_cluster *cluster, struct ls_peer *peer) {
-    const struct ls_peer *own = &cluster->peers[cluster->rank];
+    const struct ls_peer *own = cluster->peers[cluster->rank];
     const char *why = peer->control.why;
     if (peer->control.verdict == LS_DIAL_WITHOUT_TLS)
         refuse_difference(cluster, peer, false);
@@ -83,7 +83,7 @@ void ls_auth_tls_differed(void *context) {
     cluster->refusal.differed++;
     cluster->refusal.differed_at = now;
     if (!cluster->generation && since > HURRY_PAUSE)
-        for (int rank = 0; rank < cluster->size; rank++) ls_dial_hurry(&cluster->peers[rank].control);
+        for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) ls_dial_hurry(&peer->control);
     if (!cluster->generation && (cluster->refusal.status || since > HURRY_PAUSE)) ls_outbox_notify(cluster);
     ls_monitor_unlock(&cluster->monitor);
 }

@@ -45,7 +45,7 @@ static void set_task(struct task *task, const char *type, int index, int rank, u
 }
 
 static void set_own_task(const struct ls_cluster *cluster, struct task *task) {
-    const struct ls_task *own = cluster->peers[cluster->rank].task;
+    const struct ls_task *own = cluster->peers[cluster->rank]->task;
     set_task(task, ls_cluster_spec_type_name(own->type), own->index, cluster->rank, cluster->incarnation);
 }
 
@@ -88,7 +88,7 @@ static struct proving *attach(struct ls_rpc_stream *stream) {
 
 static void send_challenge(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const uint8_t *nonce,
                            const uint8_t *proof) {
-    const struct ls_task *own = cluster->peers[cluster->rank].task;
+    const struct ls_task *own = cluster->peers[cluster->rank]->task;
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_CHALLENGE);
     message.challenge =
         (struct ls_challenge){nonce, ls_cluster_spec_type_name(own->type), own->index, cluster->rank, proof};
@@ -111,7 +111,7 @@ void ls_auth_token_open(struct ls_cluster *cluster, struct ls_rpc_stream *stream
 /* The two of a pair in the order of their ranks, so that both find the same words. */
 static void refuse_pair(struct ls_cluster *cluster, struct ls_peer *peer, const char *format) {
     char text[LS_ERROR_SIZE];
-    const struct ls_peer *own = &cluster->peers[cluster->rank];
+    const struct ls_peer *own = cluster->peers[cluster->rank];
     const struct ls_peer *low = peer->rank < own->rank ? peer : own, *high = low == own ? peer : own;
     (void)snprintf(text, sizeof(text), "%s (rank %d) and %s (rank %d) %s", low->name, low->rank, high->name, high->rank,
                    format);
@@ -162,7 +162,7 @@ bool ls_auth_token_asked(struct ls_cluster *cluster, struct ls_rpc_stream *strea
     }
     if (!has_token(cluster)) {
         (void)snprintf(text, sizeof(text), "%s (rank %d) has no token: " ADVICE ", or none",
-                       cluster->peers[cluster->rank].name, cluster->rank);
+                       cluster->peers[cluster->rank]->name, cluster->rank);
         ls_hello_refuse_stranger(cluster, stream, challenge->rank, LS_REFUSED_TOKEN, text);
         return true;
     }
@@ -191,7 +191,7 @@ bool ls_auth_token_admits(struct ls_cluster *cluster, struct ls_rpc_stream *stre
     }
     char text[LS_ERROR_SIZE];
     (void)snprintf(text, sizeof(text), "%s (rank %d) has a token, and who connected %s: " ADVICE,
-                   cluster->peers[cluster->rank].name, cluster->rank, proving ? "has another one" : "showed none");
+                   cluster->peers[cluster->rank]->name, cluster->rank, proving ? "has another one" : "showed none");
     ls_hello_refuse_stranger(cluster, stream, message->hello.rank, LS_REFUSED_TOKEN, text);
     return false;
 }

@@ -105,19 +105,8 @@ static void close_all(const int *fds, int count) {
     for (int i = 0; i < count; i++) (void)close(fds[i]);
 }
 
-static void secure_dials(struct ls_cluster *cluster) {
-    char name[LS_CERTIFICATE_NAME];
-    for (int rank = 0; rank < cluster->size; rank++) {
-        struct ls_peer *peer = &cluster->peers[rank];
-        ls_auth_tls_name(ls_cluster_spec_type_name(peer->task->type), peer->task->index, name);
-        ls_dial_secure(&peer->control, cluster->net.credentials.identity, cluster->net.relay, name);
-        ls_dial_secure(&peer->data.dial, cluster->net.credentials.identity, cluster->net.relay, name);
-    }
-}
-
 static ls_status start_port(struct ls_cluster *cluster, const int *fds, int count) {
     ls_status status = ls_relay_new(&cluster->net.refusals, &cluster->net.relay);
-    if (!status) secure_dials(cluster);
     if (!status) status = start_rpc(cluster);
     if (!status) return start_listener(cluster, fds, count);
     close_all(fds, count);
@@ -169,7 +158,7 @@ static ls_status start_cluster(struct ls_cluster *cluster) {
 }
 
 static ls_status read_security(struct ls_cluster *cluster) {
-    const struct ls_task *own = cluster->peers[cluster->rank].task;
+    const struct ls_task *own = cluster->peers[cluster->rank]->task;
     char name[LS_CERTIFICATE_NAME];
     ls_auth_tls_name(ls_cluster_spec_type_name(own->type), own->index, name);
     return ls_credentials_read(cluster->config.settings, name, cluster->config.log, &cluster->net.credentials);
@@ -207,14 +196,11 @@ static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluste
     cluster->proposal.hosts = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->proposal.hosts));
     if (!cluster->peers || !cluster->roster || !cluster->next.present || !cluster->members ||
         !cluster->proposal.roster || !cluster->proposal.hosts)
-        return ls_fail_memory("the peers", (size_t)cluster->size * sizeof(*cluster->peers));
+        return ls_fail_memory("the ranks", (size_t)cluster->size * sizeof(*cluster->roster));
     cluster->elastic.ledger.size = cluster->proposal.ledger.size = cluster->count = cluster->size;
     cluster->place = cluster->rank;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        ls_peer_init(&cluster->peers[rank], ls_cluster_spec_member(tf, rank), rank);
-        ls_data_link_init(&cluster->peers[rank].data);
-        cluster->members[rank] = rank;
-    }
+    for (int rank = 0; rank < cluster->size; rank++) cluster->members[rank] = rank;
+    if (!ls_peer_meet(cluster, cluster->rank)) return ls_fail_memory("a peer", sizeof(struct ls_peer));
     ls_star_reset(cluster);
     return config->elastic ? read_elastic(cluster, config->elastic) : LS_OK;
 }
@@ -248,9 +234,8 @@ void ls_cluster_free(struct ls_cluster *cluster) {
     ls_heartbeat_stop(cluster);
     ls_rpc_free(cluster->net.rpc);
     ls_relay_free(cluster->net.relay);
-    if (cluster->peers) ls_data_link_drop(cluster);
-    for (int rank = 0; cluster->peers && rank < cluster->size; rank++) ls_peer_release(&cluster->peers[rank]);
-    ls_free(cluster->peers);
+    ls_data_link_drop(cluster);
+    ls_peer_free_all(cluster);
     ls_free(cluster->roster);
     ls_free(cluster->next.present);
     ls_free(cluster->members);
@@ -291,8 +276,9 @@ bool ls_cluster_has_convened(const struct ls_cluster *cluster) {
 bool ls_cluster_is_first(struct ls_cluster *cluster) {
     bool first = true;
     ls_monitor_lock(&cluster->monitor);
-    for (int rank = 0; rank < cluster->rank && first; rank++)
-        first = !ls_peer_is_member(cluster, rank) || !ls_peer_connected(&cluster->peers[rank]);
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (peer->rank < cluster->rank && ls_peer_is_member(cluster, peer->rank) && ls_peer_connected(peer))
+            first = false;
     ls_monitor_unlock(&cluster->monitor);
     return first;
 }
@@ -322,5 +308,6 @@ bool ls_cluster_is_scaled(const struct ls_cluster *cluster) {
 }
 
 const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank) {
-    return rank >= 0 && rank < cluster->count ? cluster->peers[cluster->members[rank]].name : "";
+    if (rank < 0 || rank >= cluster->count) return "";
+    return ls_cluster_spec_member(cluster->config.tf_config, cluster->members[rank])->name;
 }

@@ -71,11 +71,12 @@ struct ls_peer_knock {
     bool in_vain;         /* it cannot, and that has been said */
 };
 
-/* One other worker. */
+/* One other worker, from when it is first met: it is to be dialled, or it has come. */
 struct ls_peer {
+    struct ls_peer *next; /* that was met, by rank; NULL: the last */
     int rank;
     const struct ls_task *task; /* borrowed */
-    char name[48];              /* "worker:2" */
+    const char *name;           /* "worker:2", the task's */
     char where[320];            /* "worker:2 (host:port)" */
     uint64_t host;              /* of its Hello: equal for workers on one host */
     enum ls_transport transport;
@@ -250,7 +251,8 @@ struct ls_cluster {
     int rank, size;
     uint64_t incarnation;
     struct ls_terms terms;
-    struct ls_peer *peers; /* [size]; the own place has rank and task only */
+    struct ls_peer **peers; /* [size] by rank: those that it has met, and itself with rank and task only; else NULL */
+    struct ls_peer *first_peer; /* that it has met, without itself */
     struct ls_connections net;
     struct ls_heartbeat heartbeat;
     struct ls_star star;

@@ -112,8 +112,9 @@ static void receive_failure(struct ls_cluster *cluster, const struct ls_peer *pe
     bool first = !cluster->failure.status;
     char text[LS_ERROR_SIZE + 64];
     if (leave->lost && leave->root == cluster->rank && ls_failure_blame_absence(cluster, leave->message)) return;
-    if (leave->lost && leave->root != cluster->rank && ls_peer_is_member(cluster, leave->root))
-        cluster->peers[leave->root].silent = true;
+    if (leave->lost && leave->root != cluster->rank && ls_peer_is_member(cluster, leave->root) &&
+        cluster->peers[leave->root])
+        cluster->peers[leave->root]->silent = true;
     struct ls_failure failure = {.status = status, .root = leave->root, .lost = leave->lost};
     (void)snprintf(failure.message, sizeof(failure.message), "%s", leave->message);
     if (leave->root == peer->rank)

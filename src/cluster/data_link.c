@@ -16,6 +16,7 @@
 #include "cluster/auth_tls.h"
 #include "cluster/auth_token.h"
 #include "cluster/net/address.h"
+#include "cluster/peer.h"
 #include "collective/link/tcp.h"
 #include "resolver/cluster_spec.h"
 
@@ -35,11 +36,6 @@ void ls_data_link_end_opening(struct ls_peer_data *data) {
     data->opening = NULL;
 }
 
-void ls_data_link_init(struct ls_peer_data *data) {
-    data->fd = -1;
-    ls_dial_init(&data->dial);
-}
-
 static void release(struct ls_peer_data *data) {
     set_link(data, NULL);
     ls_data_link_end_opening(data);
@@ -47,11 +43,11 @@ static void release(struct ls_peer_data *data) {
 }
 
 void ls_data_link_drop(struct ls_cluster *cluster) {
-    for (int rank = 0; rank < cluster->size; rank++) {
-        release(&cluster->peers[rank].data);
-        cluster->peers[rank].data.admitted = 0;
-        cluster->peers[rank].data.asked = 0;
-        cluster->peers[rank].data.dial.why[0] = 0;
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
+        release(&peer->data);
+        peer->data.admitted = 0;
+        peer->data.asked = 0;
+        peer->data.dial.why[0] = 0;
     }
 }
 
@@ -71,14 +67,15 @@ bool ls_data_link_is_open(const struct ls_cluster *cluster, uint64_t generation)
  * of who that is. It comes again, if it is right. */
 enum admission { ADMITTED, UNTIMELY, REFUSED };
 
-static enum admission admit(const struct ls_cluster *cluster, const struct ls_preface *preface) {
+static enum admission admit(struct ls_cluster *cluster, const struct ls_preface *preface) {
     const struct ls_proposal *proposal = &cluster->proposal;
     if (preface->protocol != LS_PROTOCOL_VERSION || preface->to != cluster->rank) return REFUSED;
     if (preface->rank <= cluster->rank || preface->rank >= cluster->size) return REFUSED;
     bool ahead = cluster->phase < LS_PHASE_MEMBER && preface->generation > cluster->generation;
     if (!proposal->number || proposal->number != preface->generation) return ahead ? UNTIMELY : REFUSED;
     if (!ls_preface_is_signed(preface, proposal->key)) return ahead ? UNTIMELY : REFUSED;
-    struct ls_peer *peer = &cluster->peers[preface->rank];
+    struct ls_peer *peer = ls_peer_meet(cluster, preface->rank);
+    if (!peer) return UNTIMELY;
     if (preface->incarnation != proposal->roster[preface->rank] || preface->attempt <= peer->data.admitted)
         return REFUSED;
     peer->data.admitted = preface->attempt;
@@ -96,7 +93,7 @@ static void report_refusal(struct ls_cluster *cluster, const char *who, int rank
 static bool certified(struct ls_cluster *cluster, const struct ls_rpc_caller *caller, int rank) {
     char text[LS_ERROR_SIZE];
     if (rank >= cluster->size) return false;
-    const struct ls_task *task = cluster->peers[rank].task;
+    const struct ls_task *task = ls_cluster_spec_member(cluster->config.tf_config, rank);
     return ls_auth_tls_caller(cluster, caller, ls_cluster_spec_type_name(task->type), task->index, text);
 }
 
@@ -109,7 +106,7 @@ static void identify(const struct ls_cluster *cluster, int fd, struct ls_rpc_cal
 }
 
 static void take_in(struct ls_cluster *cluster, int rank, struct ls_link *link) {
-    set_link(&cluster->peers[rank].data, link);
+    set_link(&cluster->peers[rank]->data, link);
     (void)eventfd_write(cluster->net.link_wake, 1);
 }
 

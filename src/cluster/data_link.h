@@ -8,7 +8,6 @@ bool ls_data_link_uses_grpc(const struct ls_cluster *cluster);
 
 /* ---- with the monitor held ---- */
 
-void ls_data_link_init(struct ls_peer_data *data);
 /* The key of this worker's own proposal, and what the others make it of; false where libcrypto fails. */
 bool ls_data_link_draw(struct ls_cluster *cluster, uint8_t drawn[LS_PROOF_SIZE]);
 /* Closes all that belonged to the proposal before. */

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "cluster/cluster_private.h"
 #include "cluster/data_link.h"
+#include "cluster/peer.h"
 #include "cluster/rpc/rpc_link.h"
 #include "collective/link/tcp.h"
 
@@ -95,8 +96,9 @@ static struct data_source *source_of(struct ls_link_source *source) {
     return (struct data_source *)(void *)source;
 }
 
+/* The one that the link is to; NULL: there is no memory. With the monitor held. */
 static struct ls_peer *peer_of(const struct data_source *source, int rank) {
-    return &source->cluster->peers[source->cluster->members[rank]];
+    return ls_peer_meet(source->cluster, source->cluster->members[rank]);
 }
 
 /* The higher rank dials. */
@@ -115,7 +117,7 @@ static void dial_on(struct ls_cluster *cluster, struct ls_peer *peer) {
 
 /* The control plane holds the other one for alive, and it cannot be reached. */
 static ls_status give_up_dial(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    const struct ls_peer *own = &cluster->peers[cluster->rank];
+    const struct ls_peer *own = cluster->peers[cluster->rank];
     if (!peer->data.dial.why[0] || ls_now() - peer->data.asked < LS_LINK_TIMEOUT) return LS_OK;
     return ls_fail(LS_UNAVAILABLE, "%s (rank %d) and %s (rank %d) are cut off from each other: %s for %.0f s",
                    own->where, own->rank, peer->where, peer->rank, peer->data.dial.why,
@@ -137,7 +139,11 @@ static ls_status take_link(struct ls_link_source *base, int rank, struct ls_link
     *link = NULL;
     (void)eventfd_read(cluster->net.link_wake, &events);
     ls_monitor_lock(&cluster->monitor);
-    if (ls_data_link_is_open(cluster, source->generation)) status = find_link(cluster, peer_of(source, rank), link);
+    struct ls_peer *peer = peer_of(source, rank);
+    if (!peer)
+        status = ls_fail_memory("a peer", sizeof(*peer));
+    else if (ls_data_link_is_open(cluster, source->generation))
+        status = find_link(cluster, peer, link);
     ls_monitor_unlock(&cluster->monitor);
     return status;
 }
@@ -145,11 +151,13 @@ static ls_status take_link(struct ls_link_source *base, int rank, struct ls_link
 static int64_t poll_link(struct ls_link_source *base, int rank, struct pollfd *slot) {
     const struct data_source *source = source_of(base);
     struct ls_cluster *cluster = source->cluster;
-    const struct ls_peer *peer = peer_of(source, rank);
     int64_t until = LS_NEVER;
     *slot = (struct pollfd){.fd = cluster->net.link_wake, .events = POLLIN};
     ls_monitor_lock(&cluster->monitor);
-    if (!dials(cluster, peer) || !ls_data_link_is_open(cluster, source->generation)) {
+    const struct ls_peer *peer = peer_of(source, rank);
+    if (!peer) {
+        until = ls_now(); /* take says that there is no memory */
+    } else if (!dials(cluster, peer) || !ls_data_link_is_open(cluster, source->generation)) {
         until = LS_NEVER; /* the listener's thread wakes this one, or the abort flag */
     } else if (!is_opening(&peer->data)) {
         until = ls_dial_poll(&peer->data.dial, slot);
@@ -163,11 +171,11 @@ static int64_t poll_link(struct ls_link_source *base, int rank, struct pollfd *s
 
 static void describe_link(struct ls_link_source *base, int rank, char *text, size_t size) {
     const struct data_source *source = source_of(base);
-    const struct ls_peer *peer = peer_of(source, rank);
     ls_monitor_lock(&source->cluster->monitor);
-    const char *why = peer->data.dial.why[0] ? peer->data.dial.why : "no answer yet";
-    (void)snprintf(text, size, "%s: %s", peer->where,
-                   dials(source->cluster, peer) ? why : "it has not connected to this worker yet");
+    const struct ls_peer *peer = peer_of(source, rank);
+    const char *why = peer && peer->data.dial.why[0] ? peer->data.dial.why : "no answer yet";
+    (void)snprintf(text, size, "%s: %s", peer ? peer->where : "no memory",
+                   !peer || dials(source->cluster, peer) ? why : "it has not connected to this worker yet");
     ls_monitor_unlock(&source->cluster->monitor);
 }
 

@@ -33,10 +33,9 @@ static bool gather_ledger(struct ls_cluster *cluster, uint64_t *newest) {
     known->count = 0;
     *newest = cluster->generation;
     if (!ls_quorum_add_all(known, &own)) return false;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        const struct ls_peer *peer = &cluster->peers[rank];
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         struct ls_rosters rosters = ls_quorum_rosters(&peer->report.ledger);
-        if (rank == cluster->rank || !cluster->next.present[rank]) continue;
+        if (!cluster->next.present[peer->rank]) continue;
         if (!ls_quorum_add_all(known, &rosters)) return false;
         if (peer->generation > *newest) *newest = peer->generation;
     }
@@ -52,7 +51,8 @@ static bool is_whole(const struct ls_cluster *cluster, uint64_t newest) {
         newest == cluster->generation ? cluster->roster : ls_quorum_find(&cluster->proposal.ledger, newest);
     bool settled = ls_now() >= ls_elastic_settles_at(cluster);
     for (int rank = 0; rank < cluster->size; rank++) {
-        bool knocks = rank != cluster->rank && cluster->peers[rank].in && !settled;
+        const struct ls_peer *peer = cluster->peers[rank];
+        bool knocks = peer && peer->in && !settled;
         bool expected = !roster || roster[rank] || knocks;
         if (expected && !cluster->next.present[rank]) return false;
     }
@@ -65,9 +65,9 @@ static bool gather_ends(struct ls_cluster *cluster) {
     struct ls_elastic_view *elastic = &cluster->elastic;
     elastic->ended.count = 0;
     if (!ls_closed_add_all(&elastic->ended, elastic->closed.incarnations, elastic->closed.count)) return false;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        const struct ls_closed *closed = &cluster->peers[rank].report.closed;
-        if (rank == cluster->rank || !cluster->next.present[rank]) continue;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
+        const struct ls_closed *closed = &peer->report.closed;
+        if (!cluster->next.present[peer->rank]) continue;
         if (!ls_closed_add_all(&elastic->ended, closed->incarnations, closed->count)) return false;
     }
     return true;
@@ -81,10 +81,8 @@ int64_t ls_elastic_awaits_until(const struct ls_cluster *cluster) {
     int64_t until = patience_ends_at(cluster);
     if (!cluster->elastic.least || !cluster->generation || ls_now() >= until) return 0;
     if (cluster->next.follows != cluster->rank) return until; /* the one that it follows knows */
-    for (int rank = 0; rank < cluster->size; rank++) {
-        const struct ls_peer *peer = &cluster->peers[rank];
-        if (rank != cluster->rank && ls_peer_is_survivor(peer) && !peer->report.made) return until;
-    }
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (ls_peer_is_survivor(peer) && !peer->report.made) return until;
     return 0;
 }
 
@@ -108,7 +106,7 @@ static void describe_votes(const struct ls_cluster *cluster, const uint64_t *ros
     }
     int used =
         snprintf(text, size, "votes: %d of the %d of the workers before are here, not most of them, nor half with %s",
-                 here, all, cluster->peers[lowest].name);
+                 here, all, ls_cluster_spec_member(cluster->config.tf_config, lowest)->name);
     for (int rank = 0; rank < cluster->size && used > 0 && (size_t)used < size; rank++) {
         if (!roster[rank] || roster[rank] == cluster->next.present[rank]) continue;
         bool ended = ls_closed_has(&cluster->elastic.ended, roster[rank]), anew = cluster->next.present[rank] != 0;
@@ -116,7 +114,8 @@ static void describe_votes(const struct ls_cluster *cluster, const uint64_t *ros
                           : ended       ? "it ended, and is not started anew yet"
                           : anew        ? "a new process has come, and the one before was not seen to end: no vote"
                                         : "frozen or cut off, as far as is known";
-        used += snprintf(text + used, size - (size_t)used, "; %s: %s", cluster->peers[rank].name, why);
+        const char *name = ls_cluster_spec_member(cluster->config.tf_config, rank)->name;
+        used += snprintf(text + used, size - (size_t)used, "; %s: %s", name, why);
     }
 }
 
@@ -163,13 +162,12 @@ static bool is_reachable(const struct ls_cluster *cluster, struct ls_peer *peer)
 void ls_elastic_admit(struct ls_cluster *cluster) {
     bool running = cluster->elastic.least && cluster->phase == LS_PHASE_MEMBER && !cluster->failure.status;
     if (!running || ls_now() < cluster->elastic.admit_at || !is_lowest_member(cluster)) return;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        struct ls_peer *peer = &cluster->peers[rank];
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         char text[LS_ERROR_SIZE];
-        if (rank == cluster->rank || cluster->roster[rank] || !peer->in || !is_reachable(cluster, peer)) continue;
-        (void)snprintf(text, sizeof(text), "%s (rank %d, %s) comes in", peer->name, rank, peer->task->address);
+        if (cluster->roster[peer->rank] || !peer->in || !is_reachable(cluster, peer)) continue;
+        (void)snprintf(text, sizeof(text), "%s (rank %d, %s) comes in", peer->name, peer->rank, peer->task->address);
         cluster->elastic.admit_at = ls_now() + ADMIT_PAUSE;
-        ls_failure_stop(cluster, rank, text);
+        ls_failure_stop(cluster, peer->rank, text);
         return;
     }
 }

@@ -38,7 +38,7 @@ static bool coordinates(const struct exchange *exchange) {
 }
 
 static struct ls_peer *coordinator_of(const struct exchange *exchange) {
-    return &exchange->cluster->peers[ls_star_coordinator(exchange->cluster)];
+    return exchange->cluster->peers[ls_star_coordinator(exchange->cluster)];
 }
 
 static void say_to_members(struct ls_cluster *cluster, const struct ls_message *message) {
@@ -198,8 +198,8 @@ static void receive_waiting(struct ls_cluster *cluster, int rank, const struct l
 void ls_exchange_say_waiting(struct ls_cluster *cluster, uint64_t sequence, int missing, const char *text) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_WAITING);
     message.waiting = (struct ls_waiting){sequence, missing, text};
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (cluster->peers[rank].accepted) ls_outbox_send(cluster->peers[rank].out, &message);
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (peer->accepted) ls_outbox_send(peer->out, &message);
 }
 
 bool ls_exchange_receive(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_message *message) {
@@ -247,7 +247,7 @@ static ls_status obstacle(const struct exchange *exchange) {
     if (other)
         return ls_fail(LS_FAILED_PRECONDITION,
                        "workers do different things: '%s' on %s (rank %d), '%s' on %s (rank %d)", exchange->name,
-                       cluster->peers[cluster->rank].name, cluster->rank,
+                       cluster->peers[cluster->rank]->name, cluster->rank,
                        ls_peer_find_share(other, exchange->sequence)->name, other->name, other->rank);
     for (int i = 0; i < cluster->count; i++) {
         const struct ls_peer *peer = ls_peer_member(cluster, i);

@@ -26,7 +26,7 @@ static int64_t absence_of(const struct ls_cluster *cluster) {
 }
 
 bool ls_failure_blame_absence(struct ls_cluster *cluster, const char *echo) {
-    const struct ls_peer *own = &cluster->peers[cluster->rank];
+    const struct ls_peer *own = cluster->peers[cluster->rank];
     struct ls_failure failure = {.status = LS_UNAVAILABLE, .root = cluster->rank, .lost = true};
     int64_t absence = absence_of(cluster);
     if (!absence) return false;
@@ -43,8 +43,8 @@ void ls_failure_say_stop(struct ls_cluster *cluster) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_STOP);
     ls_status code = cluster->failure.lost ? LS_OK : cluster->failure.status;
     message.stop = (struct ls_stop){cluster->failure.root, cluster->failure.message, code};
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (cluster->peers[rank].accepted) ls_outbox_send(cluster->peers[rank].out, &message);
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (peer->accepted) ls_outbox_send(peer->out, &message);
 }
 
 void ls_failure_stop(struct ls_cluster *cluster, int root, const char *message) {

@@ -48,9 +48,14 @@ static void answer_fenced(struct ls_cluster *cluster, struct ls_rpc_stream *stre
     ls_hello_answer(cluster, stream, LS_VERDICT_FENCED, text);
 }
 
+/* A worker that was never met is not waited for. */
+static void tell_over(struct ls_cluster *cluster, int rank) {
+    if (cluster->peers[rank]) cluster->peers[rank]->told_over = true;
+}
+
 /* A member that lost its streams, because it or this process was frozen, and seeks the others. */
 static void answer_over(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *hello) {
-    cluster->peers[hello->hello.rank].told_over = true;
+    tell_over(cluster, hello->hello.rank);
     ls_hello_answer(cluster, stream, LS_VERDICT_OVER, "all have finished, and this process leaves");
 }
 
@@ -61,8 +66,8 @@ static bool is_over_for(const struct ls_cluster *cluster, const struct ls_messag
 
 /* True: another worker is known to have what this one has. */
 static bool has_company(const struct ls_cluster *cluster) {
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (rank != cluster->rank && (cluster->peers[rank].accepted || cluster->peers[rank].in)) return true;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (peer->accepted || peer->in) return true;
     return false;
 }
 
@@ -80,8 +85,8 @@ static void answer_different(struct ls_cluster *cluster, struct ls_rpc_stream *s
     if (alone) cluster->refusal.stranger = rank;
     ls_hello_refuse(cluster, stream, LS_INVALID_ARGUMENT, text);
     ls_refusals_note(&cluster->net.refusals, LS_REFUSED_DIFFERENT, ls_rpc_stream_caller(stream)->address, text);
-    if (rank < cluster->size && rank != cluster->rank && !cluster->peers[rank].out)
-        ls_dial_reset(&cluster->peers[rank].control);
+    struct ls_peer *peer = rank < cluster->size && rank != cluster->rank ? cluster->peers[rank] : NULL;
+    if (peer && !peer->out) ls_dial_reset(&peer->control);
     ls_outbox_notify(cluster);
 }
 
@@ -90,7 +95,7 @@ static void describe_handshake(const struct ls_cluster *cluster, const struct ls
     char own[400], theirs[400];
     int rank = compared->rank;
     bool own_first = rank < other->rank || (rank == other->rank && strcmp(compared->own, compared->other) < 0);
-    (void)snprintf(own, sizeof(own), "'%s' on %s (rank %d)", compared->own, cluster->peers[rank].name, rank);
+    (void)snprintf(own, sizeof(own), "'%s' on %s (rank %d)", compared->own, cluster->peers[rank]->name, rank);
     (void)snprintf(theirs, sizeof(theirs), "'%s' on %s:%d (rank %d)", compared->other, other->task_type,
                    other->task_index, other->rank);
     (void)snprintf(text, LS_ERROR_SIZE, "%s differs: %s, %s; %s", compared->field, own_first ? own : theirs,
@@ -117,10 +122,10 @@ static int find_other_transport(const struct ls_cluster *cluster, const struct l
                                 enum ls_transport *found) {
     *found = cluster->config.settings->transport;
     if (transports_differ(*found, transport_of(hello))) return cluster->rank;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        if (!cluster->peers[rank].in || rank == hello->rank) continue;
-        *found = cluster->peers[rank].transport;
-        if (transports_differ(*found, transport_of(hello))) return rank;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
+        if (!peer->in || peer->rank == hello->rank) continue;
+        *found = peer->transport;
+        if (transports_differ(*found, transport_of(hello))) return peer->rank;
     }
     return -1;
 }
@@ -162,20 +167,20 @@ static bool differs(const struct ls_cluster *cluster, const struct ls_hello *oth
 
 /* The Hello's task must be another one of this cluster. */
 static bool misplaced(const struct ls_cluster *cluster, const struct ls_hello *other, char text[LS_ERROR_SIZE]) {
-    const struct ls_peer *own = &cluster->peers[cluster->rank];
+    const struct ls_peer *own = cluster->peers[cluster->rank];
     if (other->rank == cluster->rank) {
         (void)snprintf(text, LS_ERROR_SIZE,
                        "two processes say that they are %s (rank %d): give each its own task index in TF_CONFIG",
                        own->name, own->rank);
         return true;
     }
-    const struct ls_task *task = other->rank < cluster->size ? cluster->peers[other->rank].task : NULL;
+    const struct ls_task *task = ls_cluster_spec_member(cluster->config.tf_config, other->rank);
     if (task && task->index == other->task_index &&
         strcmp(ls_cluster_spec_type_name(task->type), other->task_type) == 0)
         return false;
     (void)snprintf(text, LS_ERROR_SIZE, "a process says that it is %s:%d with rank %d, which %s (rank %d) has as %s",
                    other->task_type, other->task_index, other->rank, own->name, own->rank,
-                   task ? cluster->peers[other->rank].name : "no task");
+                   task ? task->name : "no task");
     return true;
 }
 
@@ -241,12 +246,13 @@ void ls_handshake_received(struct ls_cluster *cluster, struct ls_rpc_stream *str
     } else if (is_over_for(cluster, message)) {
         answer_over(cluster, stream, message);
     } else if (cluster->phase >= LS_PHASE_MEMBER && !may_knock(cluster, message)) {
-        if (cluster->phase == LS_PHASE_LEAVING)
-            cluster->peers[message->hello.rank].told_over = true; /* another process */
+        if (cluster->phase == LS_PHASE_LEAVING) tell_over(cluster, message->hello.rank); /* another process */
         ls_hello_answer(cluster, stream, LS_VERDICT_RETRY, "the group has started without it and has not ended yet");
     } else {
-        struct ls_peer *peer = &cluster->peers[message->hello.rank];
-        if (peer->incarnation && peer->incarnation != message->incarnation)
+        struct ls_peer *peer = ls_peer_meet(cluster, message->hello.rank);
+        if (!peer)
+            ls_hello_answer(cluster, stream, LS_VERDICT_RETRY, "there is no memory for another worker");
+        else if (peer->incarnation && peer->incarnation != message->incarnation)
             answer_rival(cluster, peer, stream);
         else
             accept(cluster, peer, stream, message);
@@ -255,7 +261,7 @@ void ls_handshake_received(struct ls_cluster *cluster, struct ls_rpc_stream *str
 
 static bool reached_another(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
     const struct ls_handshake_reply *reply = &message->reply;
-    const char *own = cluster->peers[cluster->rank].name;
+    const char *own = cluster->peers[cluster->rank]->name;
     char text[LS_ERROR_SIZE];
     if (message->incarnation == cluster->incarnation)
         (void)snprintf(text, sizeof(text),

@@ -43,8 +43,7 @@ static int beat(struct ls_cluster *cluster, bool *busy) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_BEAT);
     message.leader = ls_propose_leader(cluster);
     if (!beats(cluster) || ls_message_encode(&message, &data, &size)) return 0;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        const struct ls_peer *peer = &cluster->peers[rank];
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         if (peer->fading.stream && ls_rpc_stream_is_idle(peer->fading.stream))
             (void)ls_rpc_stream_send(peer->fading.stream, data, size);
         if (!peer->out || !peer->accepted || (!spare && !ls_star_counts(cluster, peer))) continue;
@@ -57,16 +56,16 @@ static int beat(struct ls_cluster *cluster, bool *busy) {
 }
 
 /* A worker that has said that it goes may be silent. */
-static bool is_watched(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return peer->rank != cluster->rank && peer->in && !peer->left && !peer->finished && !peer->silent;
+static bool is_watched(const struct ls_peer *peer) {
+    return peer->in && !peer->left && !peer->finished && !peer->silent;
 }
 
 /* True: this worker listens to several others, and hears none of them. */
 static bool is_alone(const struct ls_cluster *cluster) {
     int watched = 1; /* the silent one */
-    for (int rank = 0; rank < cluster->size; rank++) {
-        if (!is_watched(cluster, &cluster->peers[rank])) continue;
-        if (cluster->peers[rank].silence <= cluster->heartbeat.limit / 2) return false;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
+        if (!is_watched(peer)) continue;
+        if (peer->silence <= cluster->heartbeat.limit / 2) return false;
         watched++;
     }
     return watched > 1;
@@ -89,8 +88,7 @@ static void describe_heartbeat(const struct ls_cluster *cluster, const struct ls
  * silent. */
 static void find_dead(struct ls_cluster *cluster) {
     if (cluster->phase >= LS_PHASE_MEMBER || cluster->heartbeat.since <= cluster->heartbeat.limit) return;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        struct ls_peer *peer = &cluster->peers[rank];
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         if (!ls_peer_connected(peer) ||
             ls_rpc_stream_unanswered(peer->out) * (double)LS_SECOND <= (double)cluster->heartbeat.limit)
             continue;
@@ -99,16 +97,15 @@ static void find_dead(struct ls_cluster *cluster) {
 }
 
 static void find_silent(struct ls_cluster *cluster, int64_t counted) {
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (is_watched(cluster, &cluster->peers[rank])) cluster->peers[rank].silence += counted;
-    for (int rank = 0; rank < cluster->size; rank++) {
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (is_watched(peer)) peer->silence += counted;
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         char how[256];
-        struct ls_peer *peer = &cluster->peers[rank];
         bool within = !ls_star_counts(cluster, peer) || peer->silence <= cluster->heartbeat.limit;
-        if (!is_watched(cluster, peer) || within) continue;
+        if (!is_watched(peer) || within) continue;
         peer->silent = true;
         describe_heartbeat(cluster, peer, how, sizeof(how));
-        if (cluster->phase < LS_PHASE_MEMBER || !ls_peer_is_member(cluster, rank))
+        if (cluster->phase < LS_PHASE_MEMBER || !ls_peer_is_member(cluster, peer->rank))
             ls_loss_drop(cluster, peer, how);
         else
             ls_loss_declare(cluster, peer, how);
@@ -123,7 +120,7 @@ static void look_heartbeat(struct ls_cluster *cluster) {
     if (ls_failure_is_absence(heartbeat, gap)) {
         heartbeat->since = 0;
         heartbeat->absence = gap;
-        for (int rank = 0; rank < cluster->size; rank++) ls_peer_heard(&cluster->peers[rank]);
+        for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) ls_peer_heard(peer);
     }
     heartbeat->looked = now;
     if (!beats(cluster)) return;

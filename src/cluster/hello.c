@@ -15,7 +15,7 @@ uint64_t ls_hello_host(const char *host) {
 }
 
 static struct ls_hello own_hello(const struct ls_cluster *cluster) {
-    const struct ls_task *task = cluster->peers[cluster->rank].task;
+    const struct ls_task *task = cluster->peers[cluster->rank]->task;
     return (struct ls_hello){.protocol = LS_PROTOCOL_VERSION,
                              .version = cluster->terms.version,
                              .task_type = ls_cluster_spec_type_name(task->type),
@@ -38,7 +38,7 @@ void ls_hello_send(struct ls_cluster *cluster, struct ls_rpc_stream *stream, con
 
 struct ls_message ls_hello_reply(const struct ls_cluster *cluster, enum ls_verdict verdict, const char *text) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_HELLO_REPLY);
-    const struct ls_task *task = cluster->peers[cluster->rank].task;
+    const struct ls_task *task = cluster->peers[cluster->rank]->task;
     message.reply = (struct ls_handshake_reply){.verdict = verdict,
                                                 .message = text,
                                                 .task_type = ls_cluster_spec_type_name(task->type),
@@ -61,15 +61,19 @@ void ls_hello_refuse(struct ls_cluster *cluster, struct ls_rpc_stream *stream, l
     ls_rpc_stream_finish(stream);
 }
 
+static void set_told(struct ls_cluster *cluster, int rank) {
+    if (rank < cluster->size && cluster->peers[rank]) cluster->peers[rank]->told = true;
+}
+
 void ls_hello_refuse_worker(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, ls_status code,
                             const char *text) {
     ls_hello_refuse(cluster, stream, code, text);
-    if (rank < cluster->size) cluster->peers[rank].told = true;
+    set_told(cluster, rank);
     ls_failure_refuse_join(cluster, code, text);
 }
 
 void ls_hello_told(struct ls_cluster *cluster, int rank) {
-    if (rank < cluster->size) cluster->peers[rank].told = true;
+    set_told(cluster, rank);
     ls_outbox_notify(cluster);
 }
 

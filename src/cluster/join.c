@@ -31,7 +31,7 @@
 
 struct forming {
     struct ls_cluster *cluster;
-    struct pollfd *slots;
+    struct ls_mesh_slots slots;
     int64_t next_report, next_word;
     bool said; /* of this wait */
 };
@@ -48,11 +48,9 @@ static int64_t later(int64_t a, int64_t b) {
 
 /* Streams that are of no use in the next generation: of who was lost. */
 static void sever_lost(struct ls_cluster *cluster) {
-    for (int rank = 0; rank < cluster->size; rank++) {
-        struct ls_peer *peer = &cluster->peers[rank];
-        bool lost = peer->silent || (ls_peer_is_member(cluster, rank) && !ls_peer_connected(peer));
-        if (rank != cluster->rank && peer->incarnation && lost)
-            ls_peer_lose(cluster, peer, "it was lost, and is dialled again");
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
+        bool lost = peer->silent || (ls_peer_is_member(cluster, peer->rank) && !ls_peer_connected(peer));
+        if (peer->incarnation && lost) ls_peer_lose(cluster, peer, "it was lost, and is dialled again");
     }
 }
 
@@ -79,8 +77,7 @@ static void seek(struct ls_cluster *cluster) {
 /* The group has gone on without this process: it comes as another one, without a state. */
 static ls_status take_new_incarnation(struct ls_cluster *cluster) {
     ls_log_warning(cluster->config.log, "the group went on without this process: it joins anew, as another one");
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (rank != cluster->rank) ls_peer_sever(&cluster->peers[rank], "dialled anew");
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) ls_peer_sever(peer, "dialled anew");
     cluster->generation = 0;
     cluster->next.follows = -1;
     cluster->next.own = (struct ls_report){0};
@@ -112,7 +109,7 @@ static int64_t waiting_deadline(const struct ls_cluster *cluster) {
 static bool describe_awaited(const struct ls_cluster *cluster, char text[LS_ERROR_SIZE]) {
     const struct ls_awaited *awaited = &cluster->exchanges.awaited;
     if (ls_propose_is_own(cluster) || !awaited->heard || awaited->sequence) return false;
-    const struct ls_peer *leader = &cluster->peers[awaited->rank];
+    const struct ls_peer *leader = cluster->peers[awaited->rank];
     if (cluster->next.follows >= 0)
         (void)snprintf(text, LS_ERROR_SIZE, "%s, which leads and waits for %.800s", leader->name, awaited->text);
     else
@@ -166,15 +163,15 @@ static void tell_followers(struct forming *forming, int64_t deadline) {
 static bool speaks(const struct ls_cluster *cluster) {
     if (cluster->size <= LS_LOG_FEW || ls_propose_is_own(cluster)) return true;
     if (cluster->next.follows >= 0) return false;
-    for (int rank = 0; rank < cluster->rank; rank++)
-        if (ls_peer_connected(&cluster->peers[rank])) return false;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (peer->rank < cluster->rank && ls_peer_connected(peer)) return false;
     return true;
 }
 
 static bool is_first_of_host(const struct ls_cluster *cluster) {
-    const char *own = cluster->peers[cluster->rank].task->host;
+    const char *own = cluster->peers[cluster->rank]->task->host;
     for (int rank = 0; rank < cluster->rank; rank++)
-        if (strcmp(cluster->peers[rank].task->host, own) == 0) return false;
+        if (strcmp(ls_cluster_spec_member(cluster->config.tf_config, rank)->host, own) == 0) return false;
     return true;
 }
 
@@ -213,20 +210,17 @@ static bool knows(const struct ls_peer *peer) {
 static bool refused(const struct ls_cluster *cluster) {
     int untold = 0;
     if (!cluster->refusal.status || ls_now() >= cluster->refusal.deadline) return cluster->refusal.status != LS_OK;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        const struct ls_peer *peer = &cluster->peers[rank];
-        untold += rank != cluster->rank && ls_star_wants(cluster, peer) && !knows(peer) && !peer->accepted;
-    }
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        untold += ls_star_wants(cluster, peer) && !knows(peer) && !peer->accepted;
     return ls_auth_tls_has_told(cluster, untold);
 }
 
 /* An attempt takes too long: who is not done is given up by the convener, the convener by the others. */
 static void expire(struct ls_cluster *cluster, bool (*is_done)(const struct ls_peer *peer)) {
     bool own = ls_propose_is_own(cluster);
-    for (int rank = 0; rank < cluster->size; rank++) {
-        struct ls_peer *peer = &cluster->peers[rank];
-        if (rank == cluster->rank || !cluster->proposal.roster[rank]) continue;
-        if (own ? !is_done(peer) : rank == cluster->next.follows) ls_loss_drop(cluster, peer, TOO_LONG);
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
+        if (!cluster->proposal.roster[peer->rank]) continue;
+        if (own ? !is_done(peer) : peer->rank == cluster->next.follows) ls_loss_drop(cluster, peer, TOO_LONG);
     }
 }
 
@@ -271,7 +265,7 @@ static ls_status look_join(struct forming *forming, int64_t *until, bool *ready)
     ls_mesh_step(cluster);
     if (!cluster->refusal.status) ls_propose(cluster);
     *ready = cluster->phase == LS_PHASE_FORMING && !cluster->proposal.failed && ls_mesh_complete(cluster);
-    *until = earlier(ls_mesh_poll(cluster, forming->slots), waiting_deadline(cluster));
+    *until = earlier(ls_mesh_poll(cluster, &forming->slots), waiting_deadline(cluster));
     if (cluster->phase == LS_PHASE_CONVENING) *until = earlier(*until, next_chance(cluster));
     if (cluster->phase == LS_PHASE_FORMING) *until = earlier(*until, forming_deadline(cluster));
     if (cluster->refusal.status) *until = earlier(*until, cluster->refusal.deadline);
@@ -312,7 +306,8 @@ static ls_status form(struct forming *forming, struct ls_generation *generation)
         if (status || ready) return status;
         int64_t next = earlier(forming->next_report, forming->next_word);
         int timeout = ls_poll_timeout(earlier(until, next), 1000);
-        if (poll(forming->slots, (nfds_t)LS_MESH_SLOTS(cluster->size), timeout) > 0 && forming->slots[0].revents) {
+        const struct ls_mesh_slots *slots = &forming->slots;
+        if (poll(slots->at, (nfds_t)slots->count, timeout) > 0 && slots->at[0].revents) {
             eventfd_t events;
             (void)eventfd_read(cluster->net.wake, &events);
         }
@@ -321,9 +316,6 @@ static ls_status form(struct forming *forming, struct ls_generation *generation)
 
 ls_status ls_join_form(struct ls_cluster *cluster, const struct ls_standing *standing,
                        struct ls_generation *generation) {
-    size_t count = LS_MESH_SLOTS(cluster->size);
-    LS_CLEANUP(ls_free_pointer) struct pollfd *slots = ls_alloc_array(count, sizeof(*slots));
-    if (!slots) return ls_fail_memory("descriptors to poll", count * sizeof(*slots));
     ls_monitor_lock(&cluster->monitor);
     cluster->next.own = (struct ls_report){0};
     if (!cluster->next.dropped)
@@ -331,11 +323,11 @@ ls_status ls_join_form(struct ls_cluster *cluster, const struct ls_standing *sta
     seek(cluster);
     ls_monitor_unlock(&cluster->monitor);
     double interval = cluster->config.settings->report_interval;
-    struct forming forming = {.cluster = cluster,
-                              .slots = slots,
-                              .next_report = ls_deadline_in(interval),
-                              .next_word = ls_deadline_in(interval / 2)};
-    return form(&forming, generation);
+    struct forming forming = {
+        .cluster = cluster, .next_report = ls_deadline_in(interval), .next_word = ls_deadline_in(interval / 2)};
+    ls_status status = form(&forming, generation);
+    ls_free(forming.slots.at);
+    return status;
 }
 
 /* ---- Accepting -------------------------------------------------------------------------------------------------- */
@@ -343,7 +335,7 @@ ls_status ls_join_form(struct ls_cluster *cluster, const struct ls_standing *sta
 static void say_accept(struct ls_cluster *cluster) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_ACCEPT);
     message.number = cluster->proposal.number;
-    if (!ls_propose_is_own(cluster)) ls_outbox_send(cluster->peers[cluster->next.follows].out, &message);
+    if (!ls_propose_is_own(cluster)) ls_outbox_send(cluster->peers[cluster->next.follows]->out, &message);
 }
 
 /* True: there is nothing to wait for any more; with the monitor held, as the next one. */

@@ -21,7 +21,7 @@
 /* ---- Being asked to stop, or to abort --------------------------------------------------------------------------- */
 
 static void describe_asked(const struct ls_cluster *cluster, char text[LS_ERROR_SIZE]) {
-    (void)snprintf(text, LS_ERROR_SIZE, "%s (rank %d) was asked to stop", cluster->peers[cluster->rank].name,
+    (void)snprintf(text, LS_ERROR_SIZE, "%s (rank %d) was asked to stop", cluster->peers[cluster->rank]->name,
                    cluster->rank);
 }
 
@@ -29,8 +29,7 @@ static void describe_asked(const struct ls_cluster *cluster, char text[LS_ERROR_
 static void say_asked(struct ls_cluster *cluster, struct ls_failure *failure) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_LEAVE);
     message.leave = (struct ls_leave){failure->status, cluster->rank, false, failure->message};
-    for (int rank = 0; rank < cluster->size; rank++) {
-        struct ls_peer *peer = &cluster->peers[rank];
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         if (peer->accepted && !peer->told_asked) ls_outbox_send(peer->out, &message);
         peer->told_asked = peer->accepted;
     }
@@ -57,7 +56,7 @@ void ls_leave_cancel(struct ls_cluster *cluster) {
 void ls_leave_abort(struct ls_cluster *cluster, const char *reason) {
     struct ls_failure failure = {.root = cluster->rank};
     (void)snprintf(failure.message, sizeof(failure.message), "%s (rank %d) aborted: %.900s",
-                   cluster->peers[cluster->rank].name, cluster->rank, reason);
+                   cluster->peers[cluster->rank]->name, cluster->rank, reason);
     ls_monitor_lock(&cluster->monitor);
     bool forms = cluster->phase < LS_PHASE_MEMBER || cluster->failure.lost;
     failure.status = forms ? LS_CANCELLED : LS_ABORTED;
@@ -70,8 +69,8 @@ void ls_leave_tell_failure(struct ls_cluster *cluster, ls_status status, const c
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_STOP);
     message.stop = (struct ls_stop){cluster->rank, text, status};
     bool first = cluster->phase == LS_PHASE_MEMBER && !cluster->failure.status;
-    for (int rank = 0; rank < cluster->size && first; rank++)
-        if (cluster->peers[rank].accepted) ls_outbox_send(cluster->peers[rank].out, &message);
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (first && peer->accepted) ls_outbox_send(peer->out, &message);
     ls_monitor_unlock(&cluster->monitor);
 }
 
@@ -89,8 +88,7 @@ bool ls_leave_is_cancelled(struct ls_cluster *cluster) {
 static void say_goodbye(struct ls_cluster *cluster, const struct ls_leave *leave) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_LEAVE);
     message.leave = *leave;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        struct ls_peer *peer = &cluster->peers[rank];
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         if (!peer->out) continue;
         if (peer->accepted) {
             if (!peer->told_asked) ls_outbox_send(peer->out, &message);
@@ -105,8 +103,8 @@ static void say_goodbye(struct ls_cluster *cluster, const struct ls_leave *leave
 /* Streams whose other side has not read the last word yet; a silent one will not. */
 static int unread(const struct ls_cluster *cluster) {
     int count = ls_rpc_streams_finishing(cluster->net.rpc);
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (cluster->peers[rank].silent && cluster->peers[rank].out) count--;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (peer->silent && peer->out) count--;
     return count;
 }
 
@@ -114,12 +112,10 @@ static int unread(const struct ls_cluster *cluster) {
  * The coordinator waits for all members, a member for the coordinator, also where that one is frozen: others may
  * not have heard from it that all have finished. */
 static bool is_sought(const struct ls_cluster *cluster) {
-    for (int rank = 0; rank < cluster->size; rank++) {
-        const struct ls_peer *peer = &cluster->peers[rank];
-        if (rank != cluster->rank && ls_peer_is_member(cluster, rank) && ls_star_counts(cluster, peer) && !peer->left &&
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (ls_peer_is_member(cluster, peer->rank) && ls_star_counts(cluster, peer) && !peer->left &&
             !peer->told_over && (!peer->silent || !ls_star_coordinates(cluster)))
             return true;
-    }
     return false;
 }
 
@@ -179,7 +175,7 @@ static void find_root(struct ls_cluster *cluster, ls_status status, struct ls_fa
     ls_status code = status == LS_CANCELLED ? LS_ABORTED : known ? status : LS_UNKNOWN; /* nobody was asked to stop */
     *failure = (struct ls_failure){.status = code, .root = cluster->rank};
     (void)snprintf(failure->message, sizeof(failure->message), "%s (rank %d) failed: %s: %.900s",
-                   cluster->peers[cluster->rank].name, cluster->rank, ls_status_name(status),
+                   cluster->peers[cluster->rank]->name, cluster->rank, ls_status_name(status),
                    error[0] ? error : "it gave no reason");
 }
 

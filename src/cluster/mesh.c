@@ -18,6 +18,9 @@
 #include "cluster/rpc/rpc_stream.h"
 #include "cluster/star.h"
 
+#define FIRST_SLOTS     16
+#define NO_MEMORY_PAUSE (100 * LS_MILLISECOND)
+
 static void open_control(struct ls_cluster *cluster, struct ls_peer *peer, int fd) {
     if (ls_rpc_stream_open(cluster->net.rpc, fd, peer->task->address, &peer->out)) {
         ls_dial_fail(&peer->control, ls_error());
@@ -59,10 +62,9 @@ static void step_fading(const struct ls_cluster *cluster, struct ls_peer *peer) 
 
 void ls_mesh_step(struct ls_cluster *cluster) {
     cluster->star.step_at = ls_star_step(cluster);
-    for (int rank = 0; rank < cluster->size; rank++) {
-        if (rank == cluster->rank) continue;
-        step_fading(cluster, &cluster->peers[rank]);
-        step_control(cluster, &cluster->peers[rank]);
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
+        step_fading(cluster, peer);
+        step_control(cluster, peer);
     }
 }
 
@@ -90,9 +92,10 @@ static bool is_complete(const struct ls_cluster *cluster, const struct ls_peer *
     return !expected || (expected == peer->incarnation && made);
 }
 
+/* All that are needed have been met: a convener has the Reports of its roster. */
 bool ls_mesh_complete(const struct ls_cluster *cluster) {
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (rank != cluster->rank && !is_complete(cluster, &cluster->peers[rank])) return false;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (!is_complete(cluster, peer)) return false;
     return true;
 }
 
@@ -112,20 +115,50 @@ static int64_t fill_slot(const struct ls_cluster *cluster, const struct ls_peer 
     return until;
 }
 
-int64_t ls_mesh_poll(const struct ls_cluster *cluster, struct pollfd *slots) {
+/* One that finds no room is looked at when its time has come. */
+static bool add_slot(struct ls_mesh_slots *slots, int fd) {
+    if (slots->count == slots->room) {
+        int room = slots->room ? 2 * slots->room : FIRST_SLOTS;
+        struct pollfd *more = ls_alloc_array((size_t)room, sizeof(*more));
+        if (!more) return false;
+        if (slots->count) memcpy(more, slots->at, (size_t)slots->count * sizeof(*more));
+        ls_free(slots->at);
+        slots->at = more;
+        slots->room = room;
+    }
+    slots->at[slots->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    return true;
+}
+
+int64_t ls_mesh_poll(const struct ls_cluster *cluster, struct ls_mesh_slots *slots) {
     int64_t until = cluster->star.step_at;
+    slots->count = 0;
     if (cluster->phase == LS_PHASE_FORMING && ls_now() < deputies_until(cluster))
         until = earlier(until, deputies_until(cluster));
-    slots[0] = (struct pollfd){.fd = cluster->net.wake, .events = POLLIN};
-    slots[1] = (struct pollfd){.fd = ls_abort_fd(cluster->config.abort), .events = POLLIN};
-    for (int rank = 0; rank < cluster->size; rank++) {
-        struct pollfd *own = slots + 2 + (size_t)rank;
-        if (rank != cluster->rank)
-            until = earlier(until, fill_slot(cluster, &cluster->peers[rank], own));
-        else
-            *own = (struct pollfd){.fd = -1};
+    if (!add_slot(slots, cluster->net.wake) || !add_slot(slots, ls_abort_fd(cluster->config.abort)))
+        return ls_now() + NO_MEMORY_PAUSE;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
+        struct pollfd slot;
+        until = earlier(until, fill_slot(cluster, peer, &slot));
+        if (slot.fd >= 0 && add_slot(slots, slot.fd)) slots->at[slots->count - 1].events = slot.events;
     }
     return until;
+}
+
+/* A convener needs those as well whom it has not met. */
+static bool is_missing(const struct ls_cluster *cluster, int rank) {
+    const struct ls_peer *peer = cluster->peers[rank];
+    if (rank == cluster->rank) return false;
+    return peer ? !is_complete(cluster, peer) : ls_propose_is_own(cluster) && cluster->phase != LS_PHASE_FORMING;
+}
+
+/* "; worker:2 (10.0.0.3:2222): connection refused"; returns its length. */
+static size_t describe_one(const struct ls_cluster *cluster, int rank, bool first, char *text, size_t size) {
+    const struct ls_peer *peer = cluster->peers[rank];
+    const struct ls_task *task = ls_cluster_spec_member(cluster->config.tf_config, rank);
+    (void)snprintf(text, size, "%s%s (%s): %s", first ? "" : "; ", task->name, task->address,
+                   peer ? ls_peer_reason(peer) : "no answer yet");
+    return strlen(text);
 }
 
 void ls_mesh_describe(const struct ls_cluster *cluster, const char *times, char *text, size_t size) {
@@ -133,17 +166,15 @@ void ls_mesh_describe(const struct ls_cluster *cluster, const char *times, char 
     size_t used = 0;
     int missing = 0, untold = 0;
     for (int rank = 0; rank < cluster->size; rank++) {
-        const struct ls_peer *peer = &cluster->peers[rank];
-        if (rank == cluster->rank || is_complete(cluster, peer)) continue;
+        if (!is_missing(cluster, rank)) continue;
         char one[512];
-        int length = snprintf(one, sizeof(one), "%s%s: %s", missing++ ? "; " : "", peer->where, ls_peer_reason(peer));
-        if (length < 0 || (size_t)length >= sizeof(one)) length = (int)strlen(one);
-        if (used + (size_t)length + 240 > size) {
+        size_t length = describe_one(cluster, rank, !missing++, one, sizeof(one));
+        if (used + length + 240 > size) {
             untold++;
             continue;
         }
-        memcpy(list + used, one, (size_t)length + 1);
-        used += (size_t)length;
+        memcpy(list + used, one, length + 1);
+        used += length;
     }
     char more[32] = "";
     if (untold) (void)snprintf(more, sizeof(more), "; and %d more", untold);

@@ -2,14 +2,17 @@
 #pragma once
 #include "cluster/cluster_private.h"
 
-#define LS_MESH_SLOTS(size) (2 + (size_t)(size)) /* descriptors that the forming thread polls */
-
+/* The descriptors that the forming thread waits for. */
+struct ls_mesh_slots {
+    struct pollfd *at; /* [count]; owns */
+    int count, room;
+};
 /* One step for each peer. */
 void ls_mesh_step(struct ls_cluster *cluster);
 /* True: all that this worker needs are connected; with a proposal, those of its roster. */
 bool ls_mesh_complete(const struct ls_cluster *cluster);
-/* Fills slots[LS_MESH_SLOTS] with what to wait for, and returns until when. The first slot is of cluster->wake. */
-int64_t ls_mesh_poll(const struct ls_cluster *cluster, struct pollfd *slots);
+/* Fills slots with what to wait for, and returns until when. The first one is of cluster->wake. */
+int64_t ls_mesh_poll(const struct ls_cluster *cluster, struct ls_mesh_slots *slots);
 /* "2 of 4 workers since 10 s: worker:2 (10.0.0.3:2222): connection refused; ...", with times for "since 10 s"; empty
  * where nobody is missing. */
 void ls_mesh_describe(const struct ls_cluster *cluster, const char *times, char *text, size_t size);

@@ -1,4 +1,5 @@
-/* One other worker: what is known of its process, its streams and its shares. */
+/* One other worker: what is known of its process, its streams and its shares. A worker meets few others, but for the
+ * lowest ranks: what it holds and walks over grows with those. */
 #include "cluster/peer.h"
 
 #include <stdio.h>
@@ -7,21 +8,48 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/memory.h"
+#include "cluster/auth_tls.h"
 #include "cluster/cluster_private.h"
 #include "cluster/rpc/rpc_stream.h"
 #include "resolver/cluster_spec.h"
 
 struct ls_peer *ls_peer_member(const struct ls_cluster *cluster, int index) {
-    return &cluster->peers[cluster->members[index]];
+    return cluster->peers[cluster->members[index]];
 }
 
-void ls_peer_init(struct ls_peer *peer, const struct ls_task *task, int rank) {
+/* All find the lowest of them first. */
+static void link_peer(struct ls_cluster *cluster, struct ls_peer *peer) {
+    int before = peer->rank - 1;
+    while (before >= 0 && (before == cluster->rank || !cluster->peers[before])) before--;
+    struct ls_peer **at = before < 0 ? &cluster->first_peer : &cluster->peers[before]->next;
+    peer->next = *at;
+    *at = peer;
+}
+
+static void secure_dials(const struct ls_cluster *cluster, struct ls_peer *peer) {
+    const struct ls_connections *net = &cluster->net;
+    char name[LS_CERTIFICATE_NAME];
+    ls_auth_tls_name(ls_cluster_spec_type_name(peer->task->type), peer->task->index, name);
+    ls_dial_secure(&peer->control, net->credentials.identity, net->relay, name);
+    ls_dial_secure(&peer->data.dial, net->credentials.identity, net->relay, name);
+}
+
+struct ls_peer *ls_peer_meet(struct ls_cluster *cluster, int rank) {
+    if (cluster->peers[rank]) return cluster->peers[rank];
+    struct ls_peer *peer = ls_alloc(sizeof(*peer));
+    if (!peer) return NULL;
     peer->rank = rank;
-    peer->task = task;
-    (void)snprintf(peer->name, sizeof(peer->name), "%s:%d", ls_cluster_spec_type_name(task->type), task->index);
-    (void)snprintf(peer->where, sizeof(peer->where), "%s (%s)", peer->name, task->address);
+    peer->task = ls_cluster_spec_member(cluster->config.tf_config, rank);
+    peer->name = peer->task->name;
+    (void)snprintf(peer->where, sizeof(peer->where), "%s (%s)", peer->name, peer->task->address);
     ls_dial_init(&peer->control);
     ls_dial_init(&peer->knock.dial);
+    ls_dial_init(&peer->data.dial);
+    peer->data.fd = -1;
+    secure_dials(cluster, peer);
+    cluster->peers[rank] = peer;
+    if (rank != cluster->rank) link_peer(cluster, peer);
+    return peer;
 }
 
 void ls_peer_share_free(struct ls_stored_share *share) {
@@ -51,10 +79,21 @@ static void forget(struct ls_peer *peer) {
     ls_peer_renew(peer);
 }
 
-void ls_peer_release(struct ls_peer *peer) {
+static void free_peer(struct ls_peer *peer) {
     forget(peer);
     ls_dial_reset(&peer->control);
     ls_dial_reset(&peer->knock.dial);
+    ls_free(peer);
+}
+
+void ls_peer_free_all(struct ls_cluster *cluster) {
+    while (cluster->first_peer) {
+        struct ls_peer *peer = cluster->first_peer;
+        cluster->first_peer = peer->next;
+        free_peer(peer);
+    }
+    if (cluster->peers) ls_free(cluster->peers[cluster->rank]);
+    ls_free(ls_steal(cluster->peers));
 }
 
 void ls_peer_adopt(struct ls_peer *peer, uint64_t incarnation) {
@@ -137,7 +176,7 @@ bool ls_peer_is_member(const struct ls_cluster *cluster, int rank) {
 }
 
 bool ls_peer_is_any_survivor(const struct ls_cluster *cluster) {
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (rank != cluster->rank && cluster->peers[rank].generation) return true;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (peer->generation) return true;
     return false;
 }

@@ -2,11 +2,12 @@
 #pragma once
 #include "cluster/cluster_private.h"
 
-/* The member with that index in the generation that the caller forms or is in. */
+/* The member with that index in the generation that the caller forms or is in: this worker, or one that it has met. */
 struct ls_peer *ls_peer_member(const struct ls_cluster *cluster, int index);
 /* With the monitor held */
-void ls_peer_init(struct ls_peer *peer, const struct ls_task *task, int rank);
-void ls_peer_release(struct ls_peer *peer);
+/* The worker of that rank, made when it is first met; NULL: there is no memory. */
+struct ls_peer *ls_peer_meet(struct ls_cluster *cluster, int rank);
+void ls_peer_free_all(struct ls_cluster *cluster);
 /* Everything that belonged to another process of this task is forgotten. */
 void ls_peer_adopt(struct ls_peer *peer, uint64_t incarnation);
 /* Connected in both directions. */

@@ -42,7 +42,7 @@ static void print_answer(FILE *out, struct ls_cluster *cluster) {
     ls_monitor_unlock(&cluster->monitor);
     if (phase == LS_PHASE_CONVENING && !generation) phase = LS_PHASE_JOINING; /* a start looks alike on all ranks */
     (void)fprintf(out, "lockstep=1\nversion=%s\nprotocol=%u\ntask=%s\nrank=%d\nsize=%d\nphase=%s\ngeneration=%llu\n",
-                  cluster->terms.version, LS_PROTOCOL_VERSION, cluster->peers[cluster->rank].name, cluster->rank,
+                  cluster->terms.version, LS_PROTOCOL_VERSION, cluster->peers[cluster->rank]->name, cluster->rank,
                   cluster->size, phase_name(phase), (unsigned long long)generation);
     print_activity(out, cluster->config.activity);
     (void)fprintf(out, "now=%lld\nstarted=%lld\nresident=%lld\n", (long long)ls_now(), (long long)cluster->started,

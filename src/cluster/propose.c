@@ -24,20 +24,21 @@
 
 static bool is_survivor(const struct ls_cluster *cluster, int rank) {
     if (rank == cluster->rank) return cluster->generation != 0;
-    return ls_peer_is_survivor(&cluster->peers[rank]);
+    return cluster->peers[rank] && ls_peer_is_survivor(cluster->peers[rank]);
 }
 
 /* The lowest survivor that this worker is connected to, itself included; -1: there is none. */
 static int find_survivor(const struct ls_cluster *cluster) {
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (is_survivor(cluster, rank)) return rank;
-    return -1;
+    int own = cluster->generation ? cluster->rank : -1;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (ls_peer_is_survivor(peer)) return own >= 0 && own < peer->rank ? own : peer->rank;
+    return own;
 }
 
 /* Without a survivor all follow rank 0. */
 static int find_leader(const struct ls_cluster *cluster) {
     int survivor = find_survivor(cluster);
-    bool starts = cluster->rank == 0 || ls_peer_connected(&cluster->peers[0]);
+    bool starts = cluster->rank == 0 || (cluster->peers[0] && ls_peer_connected(cluster->peers[0]));
     return survivor >= 0 ? survivor : starts ? 0 : -1;
 }
 
@@ -52,10 +53,9 @@ bool ls_propose_is_own(const struct ls_cluster *cluster) {
 
 /* The one that it followed before must not count on it any more. */
 static void stop_following(struct ls_cluster *cluster) {
-    for (int rank = 0; rank < cluster->size; rank++) {
-        struct ls_peer *peer = &cluster->peers[rank];
-        bool concerned = ls_propose_is_own(cluster) ? peer->report.made : rank == cluster->next.follows;
-        if (rank != cluster->rank && concerned) ls_peer_sever(peer, "another worker leads");
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
+        bool concerned = ls_propose_is_own(cluster) ? peer->report.made : peer->rank == cluster->next.follows;
+        if (concerned) ls_peer_sever(peer, "another worker leads");
     }
     cluster->next.follows = -1;
 }
@@ -67,7 +67,7 @@ static void report_propose(struct ls_cluster *cluster, int leader) {
     if (cluster->elastic.least) message.report.ledger = ls_quorum_rosters(&cluster->elastic.ledger);
     message.report.closed = cluster->elastic.closed.incarnations;
     message.report.closed_count = cluster->elastic.closed.count;
-    ls_outbox_send(cluster->peers[leader].out, &message);
+    ls_outbox_send(cluster->peers[leader]->out, &message);
 }
 
 static void follow(struct ls_cluster *cluster, int leader) {
@@ -106,27 +106,27 @@ static bool is_better(const struct ls_cluster *cluster, int leader) {
 /* ---- Proposing -------------------------------------------------------------------------------------------------- */
 
 static const struct ls_report *report_of(const struct ls_cluster *cluster, int rank) {
-    return rank == cluster->rank ? &cluster->next.own : &cluster->peers[rank].report.has;
+    return rank == cluster->rank ? &cluster->next.own : &cluster->peers[rank]->report.has;
 }
 
-/* Fills cluster->next.present with this worker and those whose Reports it holds; returns how many they are. */
+/* Fills cluster->next.present with this worker and those whose Reports it holds; returns how many they are. All that
+ * is present has been met. */
 static int find_present(struct ls_cluster *cluster) {
-    int count = 0;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        const struct ls_peer *peer = &cluster->peers[rank];
-        bool own = rank == cluster->rank, here = own || (peer->report.made && ls_peer_connected(peer));
-        cluster->next.present[rank] = !here ? 0 : own ? cluster->incarnation : peer->incarnation;
+    int count = 1;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
+        bool here = peer->report.made && ls_peer_connected(peer);
+        cluster->next.present[peer->rank] = here ? peer->incarnation : 0;
         count += here;
     }
+    cluster->next.present[cluster->rank] = cluster->incarnation;
     return count;
 }
 
 /* The smallest number above all that were heard of that is this worker's. */
 static uint64_t next_number(const struct ls_cluster *cluster) {
     uint64_t size = (uint64_t)cluster->size, highest = cluster->next.heard;
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (cluster->next.present[rank] && rank != cluster->rank && report_of(cluster, rank)->heard > highest)
-            highest = report_of(cluster, rank)->heard;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (cluster->next.present[peer->rank] && peer->report.has.heard > highest) highest = peer->report.has.heard;
     return highest + 1 + (size + (uint64_t)cluster->rank - (highest + 1) % size) % size;
 }
 
@@ -136,15 +136,15 @@ static void find_source(struct ls_cluster *cluster) {
     bool found = false;
     proposal->source = cluster->rank;
     for (int rank = 0; rank < cluster->size; rank++) {
-        const struct ls_report *has = report_of(cluster, rank);
-        if (!cluster->next.present[rank] || !has->holds || (found && has->position <= proposal->position)) continue;
+        const struct ls_report *has = cluster->next.present[rank] ? report_of(cluster, rank) : NULL;
+        if (!has || !has->holds || (found && has->position <= proposal->position)) continue;
         found = true;
         proposal->source = rank;
         proposal->position = has->position;
     }
     for (int rank = 0; rank < cluster->size && found; rank++) {
-        const struct ls_report *has = report_of(cluster, rank);
-        if (cluster->next.present[rank] && (!has->holds || has->position < proposal->position)) proposal->copy = true;
+        const struct ls_report *has = cluster->next.present[rank] ? report_of(cluster, rank) : NULL;
+        if (has && (!has->holds || has->position < proposal->position)) proposal->copy = true;
     }
 }
 
@@ -152,12 +152,12 @@ void ls_propose_describe(struct ls_cluster *cluster, char *text, size_t size) {
     text[0] = 0;
     if (cluster->next.follows >= 0 && !ls_propose_is_own(cluster))
         (void)snprintf(text, size, "%s, which leads, to bring all together",
-                       cluster->peers[cluster->next.follows].name);
+                       cluster->peers[cluster->next.follows]->name);
     if (cluster->phase != LS_PHASE_CONVENING) return;
     int count = find_present(cluster);
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (rank != cluster->rank && ls_peer_connected(&cluster->peers[rank]) && !cluster->next.present[rank]) {
-            (void)snprintf(text, size, "%s to end its step", cluster->peers[rank].name);
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (ls_peer_connected(peer) && !cluster->next.present[peer->rank]) {
+            (void)snprintf(text, size, "%s to end its step", peer->name);
             return;
         }
     ls_elastic_describe(cluster, count, text, size);
@@ -179,7 +179,7 @@ static void begin_forming(struct ls_cluster *cluster) {
     ls_exchange_renew(cluster);
     cluster->end.over = false;
     ls_data_link_drop(cluster);
-    for (int rank = 0; rank < cluster->size; rank++) ls_peer_renew(&cluster->peers[rank]);
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) ls_peer_renew(peer);
     ls_outbox_notify(cluster);
 }
 
@@ -195,10 +195,9 @@ bool ls_propose_keep(struct ls_cluster *cluster) {
 
 static void find_hosts(struct ls_cluster *cluster) {
     struct ls_proposal *proposal = &cluster->proposal;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        uint64_t host = rank == cluster->rank ? ls_hello_host(cluster->terms.host) : cluster->peers[rank].host;
-        proposal->hosts[rank] = proposal->roster[rank] ? host : 0;
-    }
+    cluster->peers[cluster->rank]->host = ls_hello_host(cluster->terms.host);
+    for (int rank = 0; rank < cluster->size; rank++)
+        proposal->hosts[rank] = proposal->roster[rank] ? cluster->peers[rank]->host : 0;
 }
 
 static void propose(struct ls_cluster *cluster) {
@@ -223,8 +222,8 @@ static void propose(struct ls_cluster *cluster) {
     if (cluster->elastic.least) message.propose.ledger = ls_quorum_rosters(&proposal->ledger);
     begin_forming(cluster);
     ls_reached("propose");
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (rank != cluster->rank && proposal->roster[rank]) ls_outbox_send(cluster->peers[rank].out, &message);
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (proposal->roster[peer->rank]) ls_outbox_send(peer->out, &message);
 }
 
 /* A Report to a rank 0 that starts like this worker waits until the deputies have accepted it, while all are dialled:
@@ -232,10 +231,8 @@ static void propose(struct ls_cluster *cluster) {
 static bool may_follow(const struct ls_cluster *cluster, int leader) {
     bool starts = leader != cluster->rank && !is_survivor(cluster, leader);
     if (!starts || ls_now() >= cluster->next.seeking_since + LS_DEPUTY_TIMEOUT) return true;
-    for (int rank = 0; rank < cluster->size; rank++) {
-        const struct ls_peer *peer = &cluster->peers[rank];
-        if (rank != cluster->rank && ls_star_is_deputy(cluster, peer) && !peer->accepted) return false;
-    }
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (ls_star_is_deputy(cluster, peer) && !peer->accepted) return false;
     return true;
 }
 
@@ -325,7 +322,7 @@ static void settle_peer(struct ls_cluster *cluster, struct ls_peer *peer) {
     if (cluster->roster[peer->rank]) {
         peer->report.made = false;
         if (ls_peer_connected(peer)) peer->generation = cluster->generation;
-    } else if (peer->generation && peer->rank != cluster->rank) {
+    } else if (peer->generation) {
         ls_peer_sever(peer, "the group has gone on without it");
     }
 }
@@ -333,7 +330,7 @@ static void settle_peer(struct ls_cluster *cluster, struct ls_peer *peer) {
 static void enter(struct ls_cluster *cluster) {
     cluster->generation = cluster->proposal.number;
     memcpy(cluster->roster, cluster->proposal.roster, (size_t)cluster->size * sizeof(*cluster->roster));
-    for (int rank = 0; rank < cluster->size; rank++) settle_peer(cluster, &cluster->peers[rank]);
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) settle_peer(cluster, peer);
     cluster->elastic.closed.count = 0;
     ls_quorum_forget(&cluster->elastic.ledger, cluster->generation);
     cluster->next.follows = -1;
@@ -347,13 +344,13 @@ static void enter(struct ls_cluster *cluster) {
 void ls_propose_begin(struct ls_cluster *cluster) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_BEGIN);
     message.number = cluster->proposal.number;
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (rank != cluster->rank && cluster->proposal.roster[rank] && !cluster->peers[rank].agreed) return;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (cluster->proposal.roster[peer->rank] && !peer->agreed) return;
     enter(cluster);
     ls_reached("begin");
     message.generation = cluster->generation;
-    for (int rank = 0; rank < cluster->size; rank++)
-        if (rank != cluster->rank && cluster->roster[rank]) ls_outbox_send(cluster->peers[rank].out, &message);
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (cluster->roster[peer->rank]) ls_outbox_send(peer->out, &message);
 }
 
 bool ls_propose_receive(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {

@@ -73,26 +73,36 @@ static int find_sought(const struct ls_cluster *cluster) {
     int rank = 0;
     if (!ls_propose_is_own(cluster) || cluster->phase >= LS_PHASE_FORMING) return 0;
     for (int missing = 0; rank < cluster->size; rank++) {
-        missing += rank != cluster->rank && !cluster->peers[rank].in;
+        missing += rank != cluster->rank && (!cluster->peers[rank] || !cluster->peers[rank]->in);
         if (missing > SOUGHT_MOST) break;
     }
     return rank;
 }
 
+/* Meets those that are wanted by their rank alone; one for which there is no memory, another time. */
+static void meet_wanted(struct ls_cluster *cluster) {
+    const struct ls_star *star = &cluster->star;
+    for (int rank = 0; rank < cluster->size && (rank < star->sought || is_within(cluster, rank, star->width)); rank++)
+        (void)ls_peer_meet(cluster, rank);
+}
+
 int64_t ls_star_step(struct ls_cluster *cluster) {
     struct ls_star *star = &cluster->star;
     star->sought = find_sought(cluster);
-    if (ls_now() < star->widen_at) return star->widen_at;
-    if (may_widen(cluster)) star->width *= 2;
-    star->widen_at = ls_now() + star->widen_pause;
+    if (ls_now() >= star->widen_at) {
+        if (may_widen(cluster)) star->width *= 2;
+        star->widen_at = ls_now() + star->widen_pause;
+    }
+    meet_wanted(cluster);
     return star->widen_at;
 }
 
 void ls_star_hear(struct ls_cluster *cluster, int leader) {
     int known = cluster->star.leader;
     bool possible = leader >= 0 && leader < cluster->size && leader != cluster->rank && leader != known;
-    bool better = known < 0 || leader < known || *cluster->peers[known].control.why; /* that one cannot be reached */
+    bool better = known < 0 || leader < known || *cluster->peers[known]->control.why; /* that one cannot be reached */
     if (!possible || !better || cluster->phase >= LS_PHASE_FORMING) return;
+    if (!ls_peer_meet(cluster, leader)) return;
     cluster->star.leader = leader;
     ls_outbox_notify(cluster);
 }
@@ -106,9 +116,6 @@ static bool stays(const struct ls_cluster *cluster, const struct ls_peer *peer) 
 }
 
 void ls_star_prune(struct ls_cluster *cluster) {
-    for (int rank = 0; rank < cluster->size; rank++) {
-        struct ls_peer *peer = &cluster->peers[rank];
-        if (rank != cluster->rank && (peer->in || peer->out) && !stays(cluster, peer))
-            ls_peer_sever(peer, "the generation does not need it");
-    }
+    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if ((peer->in || peer->out) && !stays(cluster, peer)) ls_peer_sever(peer, "the generation does not need it");
 }

@@ -32,12 +32,13 @@ const struct ls_task *ls_cluster_spec_task(const struct ls_cluster_spec *spec, e
 }
 
 /* Ranks count the chief, if there is one, and then the workers by index; evaluator and parameter servers have none
- * (multi_worker_util.id_in_cluster). */
+ * (multi_worker_util.id_in_cluster). The tasks stand in that order. */
 const struct ls_task *ls_cluster_spec_member(const struct ls_cluster_spec *spec, int rank) {
-    int chiefs = ls_cluster_spec_count(spec, LS_TASK_CHIEF);
-    if (rank < 0) return NULL;
-    if (rank < chiefs) return ls_cluster_spec_task(spec, LS_TASK_CHIEF, 0);
-    return ls_cluster_spec_task(spec, LS_TASK_WORKER, rank - chiefs);
+    if (rank < 0 || rank >= spec->task_count) return NULL;
+    const struct ls_task *task = &spec->tasks[rank];
+    int chiefs = spec->tasks[0].type == LS_TASK_CHIEF;
+    if (task->type == LS_TASK_CHIEF) return task;
+    return task->type == LS_TASK_WORKER && task->index == rank - chiefs ? task : NULL;
 }
 
 /* ---- identity ---- */
@@ -93,8 +94,16 @@ static ls_status make_canonical(struct ls_cluster_spec *spec) {
     return !status && failed ? ls_fail_memory("the cluster's text", size) : status;
 }
 
+static void name_tasks(struct ls_cluster_spec *spec) {
+    for (int i = 0; i < spec->task_count; i++) {
+        struct ls_task *task = &spec->tasks[i];
+        (void)snprintf(task->name, sizeof(task->name), "%s:%d", ls_cluster_spec_type_name(task->type), task->index);
+    }
+}
+
 ls_status ls_cluster_spec_complete(struct ls_cluster_spec *spec) {
     spec->cluster_mode = true;
+    name_tasks(spec);
     identify(spec);
     return make_canonical(spec);
 }

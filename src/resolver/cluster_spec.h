@@ -11,6 +11,7 @@ struct ls_task {
     char *address; /* as written, "host:port" */
     char *host;    /* without brackets */
     int port;
+    char name[24]; /* "worker:1" */
 };
 #define LS_TASK_TYPES 5 /* of enum ls_task_type */
 
@@ -33,7 +34,8 @@ const char *ls_cluster_spec_type_name(enum ls_task_type type);
 int ls_cluster_spec_count(const struct ls_cluster_spec *spec, enum ls_task_type type);
 /* NULL if the cluster does not list that task. */
 const struct ls_task *ls_cluster_spec_task(const struct ls_cluster_spec *spec, enum ls_task_type type, int index);
-/* The task of rank in the group that trains (chief and workers): borrowed, NULL if there is none. */
+/* The task of rank in the group that trains (chief and workers): borrowed, NULL if there is none. It takes no search.
+ */
 const struct ls_task *ls_cluster_spec_member(const struct ls_cluster_spec *spec, int rank);
 /* For readers. This process is the whole cluster. */
 void ls_cluster_spec_identify_alone(struct ls_cluster_spec *spec);

@@ -110,7 +110,7 @@ END_TEST
 static bool is_admitted(const struct ls_cluster *cluster, struct ls_preface preface, const uint8_t *key) {
     uint8_t bytes[LS_PREFACE_SIZE], answer = 0;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    address.sin_port = htons((uint16_t)cluster->peers[0].task->port);
+    address.sin_port = htons((uint16_t)cluster->peers[0]->task->port);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert(ls_preface_sign(&preface, key));
     ls_preface_encode(&preface, bytes);
