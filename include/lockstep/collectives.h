@@ -40,6 +40,23 @@ LS_API ls_status ls_all_reduce(ls_communicator *communicator, const char *name, 
  * op than SUM and MEAN. */
 LS_API ls_status ls_all_reduce_compressed(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
                                           ls_compression compression, const void *input, void *output, size_t count);
+/* More of an all-reduce. Horovod's prescale_factor and postscale_factor. */
+typedef struct ls_all_reduce_options {
+    size_t size;
+    ls_compression compression; /* as above */
+    double prescale;  /* each rank's input is multiplied by it first; default 1. Not for integers. All types but float64 are */
+    double postscale; /* multiplied in float32 and rounded once. The result, after MEAN's division, is multiplied by this one */
+} ls_all_reduce_options;
+#define LS_ALL_REDUCE(...) (&(ls_all_reduce_options){.size = sizeof(ls_all_reduce_options), __VA_ARGS__})
+/* ls_all_reduce with options, which may be NULL. */
+LS_API ls_status ls_all_reduce_with(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
+                                    const ls_all_reduce_options *options, const void *input, void *output, size_t count);
+/* n arrays in one call: Horovod's grouped_allreduce. inputs[i] and outputs[i] hold counts[i] elements and may be the same.
+ * Each array gets the bits that an all-reduce of it alone gives. All of them are added or the group ends. Under AUTO small
+ * arrays go together, through a buffer where they do not lie one behind the other. options may be NULL. */
+LS_API ls_status ls_all_reduce_group(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
+                                     const ls_all_reduce_options *options, const void *const *inputs, void *const *outputs,
+                                     const size_t *counts, size_t n);
 /* data holds count elements on every rank: those of rank root, read there and written on all others. */
 LS_API ls_status ls_broadcast(ls_communicator *communicator, const char *name, int root, ls_dtype dtype, void *data,
                               size_t count);

@@ -104,6 +104,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 
 #undef LS_STRATEGY
 #undef LS_CHECKPOINT
+#undef LS_ALL_REDUCE
 #undef LS_FIT
 #undef LS_APPLICATION
 #undef LS_LOAD
@@ -118,6 +119,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef LS_ARRAYS
 #undef LS_WRITE
 #define LS_STRATEGY(...) LS_OPTIONS_(ls_strategy_options, __VA_ARGS__)
+#define LS_ALL_REDUCE(...) LS_OPTIONS_(ls_all_reduce_options, __VA_ARGS__)
 #define LS_CHECKPOINT(...) LS_OPTIONS_(ls_checkpoint_options, __VA_ARGS__)
 #define LS_FIT(...) LS_OPTIONS_(ls_fit_options, __VA_ARGS__)
 #define LS_APPLICATION(...) LS_OPTIONS_(ls_application_options, __VA_ARGS__)

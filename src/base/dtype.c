@@ -9,7 +9,7 @@ static const struct {
 } dtypes[] = {
     [LS_FLOAT32] = {"float32", 4},   [LS_FLOAT64] = {"float64", 8}, [LS_FLOAT16] = {"float16", 2},
     [LS_BFLOAT16] = {"bfloat16", 2}, [LS_INT32] = {"int32", 4},     [LS_INT64] = {"int64", 8},
-    [LS_UINT8] = {"uint8", 1},      [LS_INT8] = {"int8", 1},       [LS_BOOL] = {"bool", 1},
+    [LS_UINT8] = {"uint8", 1},       [LS_INT8] = {"int8", 1},       [LS_BOOL] = {"bool", 1},
 };
 #define DTYPE_COUNT (sizeof(dtypes) / sizeof(dtypes[0]))
 

@@ -32,8 +32,8 @@ static const char more[] =
     "TF_CONFIG; 138 a peer was lost or a deadline passed.\n";
 
 static const char *const collectives[] = {"all-reduce", "broadcast", "all-gather", "reduce-scatter", NULL};
-static const char *const dtypes[] = {"float32", "float64", "float16", "bfloat16", "int32", "int64",
-                                     "uint8", "int8", "bool", NULL};
+static const char *const dtypes[] = {"float32", "float64", "float16", "bfloat16", "int32",
+                                     "int64",   "uint8",   "int8",    "bool",     NULL};
 static const char *const ops[] = {"sum", "mean", "min", "max", "product", NULL};
 static const char *const communications[] = {"auto", "ring", "nccl", NULL}; /* as ls_communication */
 static const char *const algorithms[] = {"ring",     "auto",   "shared",           "two-level",

@@ -154,9 +154,9 @@ static void store(ls_dtype dtype, union number value, void *to) {
     int32_t word = dtype == LS_INT32 ? (int32_t)value.whole : 0;
     uint8_t byte = dtype >= LS_UINT8 ? (uint8_t)value.whole : 0;
     uint16_t half = dtype == LS_FLOAT16 || dtype == LS_BFLOAT16 ? narrow(dtype, value.real) : 0;
-    const void *from[] = {[LS_FLOAT32] = &single, [LS_FLOAT64] = &value, [LS_FLOAT16] = &half,
-                          [LS_BFLOAT16] = &half,  [LS_INT32] = &word,    [LS_INT64] = &value,
-                          [LS_UINT8] = &byte,     [LS_INT8] = &byte,      [LS_BOOL] = &byte};
+    const void *from[] = {
+        [LS_FLOAT32] = &single, [LS_FLOAT64] = &value, [LS_FLOAT16] = &half, [LS_BFLOAT16] = &half, [LS_INT32] = &word,
+        [LS_INT64] = &value,    [LS_UINT8] = &byte,    [LS_INT8] = &byte,    [LS_BOOL] = &byte};
     memcpy(to, from[dtype], ls_dtype_size(dtype));
 }
 

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "collective/algorithm.h"
 #include "collective/call.h"
+#include "collective/schedule/scale.h"
 #include "collective/tuner.h"
 #include "collective/group_private.h"
 
@@ -46,15 +47,31 @@ static ls_status check_compression(const struct ls_all_reduce *call) {
     return status ? ls_fail_context(status, "all_reduce '%s'", call->name) : LS_OK;
 }
 
-static ls_status check_all_reduce(const struct ls_group *group, const struct ls_all_reduce *call, const int *first) {
+static ls_status check_scales(const struct ls_all_reduce *call) {
+    ls_status status = ls_scale_check("prescale", call->prescale, call->dtype);
+    if (!status) status = ls_scale_check("postscale", call->postscale, call->dtype);
+    return status ? ls_fail_context(status, "all_reduce '%s'", call->name) : LS_OK;
+}
+
+ls_status ls_group_all_reduce_check(const struct ls_all_reduce *call) {
     ls_status status = ls_call_check_name(call->name);
-    if (!status) status = ls_call_check_bytes(call->name, call->dtype, call->count);
     if (!status) status = ls_call_check_op(call->name, call->op, call->dtype);
     if (!status) status = check_compression(call);
-    if (!status) status = ls_call_check_communication(call->name, call->communication);
+    if (!status) status = check_scales(call);
+    return status ? status : ls_call_check_communication(call->name, call->communication);
+}
+
+static ls_status check_all_reduce(const struct ls_group *group, const struct ls_all_reduce *call, const int *first) {
+    ls_status status = ls_group_all_reduce_check(call);
+    if (!status) status = ls_call_check_bytes(call->name, call->dtype, call->count);
     if (!status) status = check_leaves(group, call, first);
     int rank = group->executor.rank;
     return status ? status : check_arrays(call, first[rank + 1] - first[rank]);
+}
+
+static int divisor_of(const struct ls_all_reduce *call, int leaves) {
+    if (call->op != LS_MEAN) return 0;
+    return call->divisor ? call->divisor : leaves;
 }
 
 static struct ls_reduction reduction_of(const struct ls_group *group, const struct ls_all_reduce *call,
@@ -63,7 +80,7 @@ static struct ls_reduction reduction_of(const struct ls_group *group, const stru
                                  .size = group->executor.size,
                                  .element = ls_dtype_size(call->dtype),
                                  .count = call->count,
-                                 .divide = call->op == LS_MEAN ? first[group->executor.size] : 0,
+                                 .divide = divisor_of(call, first[group->executor.size]),
                                  .compression = call->compression,
                                  .first = first,
                                  .inputs = call->inputs,
@@ -112,7 +129,11 @@ static ls_status all_reduce(struct ls_group *group, const struct ls_all_reduce *
     made.frame.total = (uint64_t)first[group->executor.size];
     for (int i = 0; i <= group->executor.size; i++)
         made.frame.layout = ls_frame_digest(made.frame.layout, (uint64_t)first[i]);
+    if (call->list) made.frame.layout = ls_frame_digest(made.frame.layout, call->list);
+    if (call->divisor) made.frame.layout = ls_frame_digest(made.frame.layout, (uint64_t)call->divisor);
     made.frame.compression = (int32_t)call->compression;
+    made.frame.prescale = ls_scale_factor(call->prescale);
+    made.frame.postscale = ls_scale_factor(call->postscale);
     struct ls_reduction reduction = reduction_of(group, call, first);
     if (group->executor.size == 1 || !moves_over_links(group, call->communication, first))
         reduction.compression = LS_COMPRESS_NONE;
@@ -125,13 +146,27 @@ static ls_status all_reduce(struct ls_group *group, const struct ls_all_reduce *
     return ls_algorithm_info(algorithm)->run(group, &made, &reduction);
 }
 
+/* The inputs are scaled into the outputs, where they are then reduced in place. What a rank gives is rounded once, and
+ * so is the result: each element alone, so that the bits depend on nothing else. */
+static ls_status reduce_scaled(struct ls_group *group, const struct ls_all_reduce *call) {
+    double before = ls_scale_factor(call->prescale), after = ls_scale_factor(call->postscale);
+    struct ls_all_reduce scaled = *call;
+    if (before != 1) {
+        ls_scale(call->dtype, call->outputs[0], call->inputs[0], call->count, before);
+        scaled.inputs = (const void *const *)call->outputs;
+    }
+    ls_status status = all_reduce(group, &scaled);
+    if (!status && after != 1) ls_scale(call->dtype, call->outputs[0], call->outputs[0], call->count, after);
+    return status;
+}
+
 /* Denormals are kept while arrays are added, whatever mode the caller computes in; the caller's mode comes back after
  * it. The sums are then those of IEEE 754 on every thread that may fold them. */
 ls_status ls_group_all_reduce(struct ls_group *group, const struct ls_all_reduce *call) {
     ls_status status = check_all_reduce(group, call, leaves_of(group, call));
     if (status) return status;
     unsigned denormals = ls_denormals_keep();
-    status = ls_call_finish(group, all_reduce(group, call));
+    status = ls_call_finish(group, reduce_scaled(group, call));
     ls_denormals_restore(denormals);
     return status;
 }

@@ -94,6 +94,7 @@ void ls_group_free(struct ls_group *group) {
     ls_schedule_free(&group->schedule);
     ls_free(group->first);
     ls_free(group->roles);
+    ls_free(group->fusion);
     ls_hosts_free(&group->flat);
     ls_hosts_free(&group->hosts);
     if (group->shared) ls_notice_end(group->shared, LS_OK, "");

@@ -83,8 +83,11 @@ struct ls_leaves {
 struct ls_all_reduce {
     const char *name;
     ls_communication communication; /* LS_RING: chain order; LS_AUTO: the tree over leaves. LS_NCCL is refused */
-    ls_reduce_op op;                /* MEAN divides by the number of leaves */
+    ls_reduce_op op;                /* MEAN divides by divisor */
+    int divisor;                    /* 0: the number of leaves */
     ls_dtype dtype;
+    double prescale, postscale; /* of each input, and of the result; 0: 1. Of floats, with one local leaf only */
+    uint64_t list;              /* digest of the list of arrays that this one is of; 0: of none */
     size_t count;
     struct ls_leaves leaves;
     ls_compression compression; /* of the bytes that cross links: LS_SUM and LS_MEAN of LS_FLOAT32 only */

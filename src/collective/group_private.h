@@ -11,7 +11,9 @@ struct ls_group {
     int *first;            /* [size + 1]: one leaf a worker */
     struct ls_hosts flat;  /* every rank its own */
     struct ls_hosts hosts; /* the same until ls_group_connect has found out */
-    unsigned char *roles;  /* [size], of the call in progress */
+    unsigned char *fusion; /* [fusion_size] bytes for arrays that go together */
+    size_t fusion_size;
+    unsigned char *roles; /* [size], of the call in progress */
     int pretended_host;
     char description[96], transport_name[32]; /* empty: as the links */
     int factor;                               /* 1 or more once connected */

@@ -63,7 +63,8 @@ static ls_status check_variable_options(const ls_strategy *strategy, const char 
     ls_status status = ls_dtype_check(options->dtype);
     if (status) return ls_fail_context(status, "variable '%s'", name);
     if (options->dtype == LS_BOOL)
-        return ls_fail(LS_INVALID_ARGUMENT, "variable '%s' of bool could not be added to: give it the type uint8", name);
+        return ls_fail(LS_INVALID_ARGUMENT, "variable '%s' of bool could not be added to: give it the type uint8",
+                       name);
     if (ls_shape_count(&options->shape) < 0)
         return ls_fail(LS_INVALID_ARGUMENT, "variable '%s' has a bad shape (rank %d)", name, options->shape.rank);
     if ((unsigned)options->synchronization > LS_ON_READ)

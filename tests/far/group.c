@@ -178,10 +178,15 @@ static ls_status group_finished(struct ls_device_group *group, bool *done) {
 /* ---- asking ---- */
 
 static int type_of(ls_dtype dtype) {
-    static const int types[] = {
-        [LS_FLOAT32] = LS_MEETING_FLOAT32, [LS_FLOAT64] = LS_MEETING_FLOAT64, [LS_FLOAT16] = -1, [LS_BFLOAT16] = -1,
-        [LS_INT32] = LS_MEETING_INT32,     [LS_INT64] = LS_MEETING_INT64,     [LS_UINT8] = -1,   [LS_INT8] = -1,
-        [LS_BOOL] = -1};
+    static const int types[] = {[LS_FLOAT32] = LS_MEETING_FLOAT32,
+                                [LS_FLOAT64] = LS_MEETING_FLOAT64,
+                                [LS_FLOAT16] = -1,
+                                [LS_BFLOAT16] = -1,
+                                [LS_INT32] = LS_MEETING_INT32,
+                                [LS_INT64] = LS_MEETING_INT64,
+                                [LS_UINT8] = -1,
+                                [LS_INT8] = -1,
+                                [LS_BOOL] = -1};
     return types[dtype];
 }
 

@@ -3,6 +3,7 @@
 #include "collective/run/frame.h"
 
 #include <endian.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 #include "collective/schedule/reduction.h"
 
 #define MAGIC   UINT32_C(0x4643534C) /* "LSCF" */
-#define VERSION 1
+#define VERSION 2
 
 const char *ls_frame_collective_name(int kind) {
     static const char *const names[] = {"all_reduce", "broadcast", "all_gather", "barrier", "reduce_scatter"};
@@ -37,7 +38,8 @@ static const char *dtype_name(int dtype) {
     return ls_dtype_name((ls_dtype)dtype);
 }
 
-/* The place of each field in the struct and on the wire, in the order in which differences are reported. */
+/* The place of each field in the struct and on the wire (a double as its bits), in the order in which differences are
+ * reported. */
 static const struct field {
     const char *label;
     size_t offset, wire;
@@ -58,6 +60,8 @@ static const struct field {
     {"total", offsetof(struct ls_frame, total), 32, 8, NULL},
     {"digest of the layout over ranks", offsetof(struct ls_frame, layout), 40, 8, NULL},
     {"compression", offsetof(struct ls_frame, compression), 81, 1, compression_name},
+    {"prescale", offsetof(struct ls_frame, prescale), 144, 8, NULL},
+    {"postscale", offsetof(struct ls_frame, postscale), 152, 8, NULL},
     {"algorithm", offsetof(struct ls_frame, algorithm), 80, 1, NULL},
     {"bytes that follow", offsetof(struct ls_frame, bytes), 48, 8, NULL},
 };
@@ -156,6 +160,9 @@ static ls_status check_values(const struct ls_frame *frame) {
         frame->root >= frame->size)
         return ls_fail(LS_DATA_LOSS, "a collective's frame has rank %d, root %d in a group of %d", frame->rank,
                        frame->root, frame->size);
+    if (!isfinite(frame->prescale) || !isfinite(frame->postscale))
+        return ls_fail(LS_DATA_LOSS, "a collective's frame has prescale %g, postscale %g: not finite", frame->prescale,
+                       frame->postscale);
     if (!name_is_well_formed(frame->name)) return ls_fail(LS_DATA_LOSS, "a collective's frame has a broken name");
     return LS_OK;
 }
@@ -180,7 +187,11 @@ ls_status ls_frame_decode(const unsigned char bytes[LS_FRAME_SIZE], struct ls_fr
 static void field_text(const struct ls_frame *frame, const struct field *field, ls_frame_name_fn *algorithm_name,
                        char text[LS_FRAME_NAME + 2]) {
     uint64_t value = field_value(frame, field);
-    if (field->offset == offsetof(struct ls_frame, name_digest))
+    double number;
+    memcpy(&number, &value, sizeof(number));
+    if (field->offset == offsetof(struct ls_frame, prescale) || field->offset == offsetof(struct ls_frame, postscale))
+        (void)snprintf(text, LS_FRAME_NAME + 2, "%.17g", number);
+    else if (field->offset == offsetof(struct ls_frame, name_digest))
         (void)snprintf(text, LS_FRAME_NAME + 2, "'%s'", frame->name);
     else if (field->offset == offsetof(struct ls_frame, algorithm))
         (void)snprintf(text, LS_FRAME_NAME + 2, "%s", algorithm_name((int)value));

@@ -1,9 +1,9 @@
-/* The frame that opens every collective on every link, in both directions: the fingerprint of the call. 144 bytes,
+/* The frame that opens every collective on every link, in both directions: the fingerprint of the call. 160 bytes,
  * little-endian. A rank that receives a frame compares it with its own call. */
 #pragma once
 #include <lockstep/lockstep.h>
 
-#define LS_FRAME_SIZE 144
+#define LS_FRAME_SIZE 160
 #define LS_FRAME_NAME 60 /* bytes of the name on the wire, the zero included; the digest covers the whole name */
 
 enum ls_collective_kind {
@@ -22,6 +22,8 @@ struct ls_frame {
     uint64_t layout;      /* digest of how leaves or counts are divided over the ranks */
     uint64_t bytes;       /* of payload that follow on this link */
     uint64_t name_digest; /* of the whole name */
+    double prescale;      /* all_reduce: of each input; else 0 */
+    double postscale;     /* likewise, of the result */
     int32_t rank;         /* of the sender */
     int32_t size;         /* of the group */
     int32_t root;         /* broadcast; else -1 */

@@ -28,8 +28,8 @@
     COMBINE(min_##suffix, type, y[i] < x[i] || y[i] != y[i] ? y[i] : x[i])                                             \
     COMBINE(max_##suffix, type, y[i] > x[i] || y[i] != y[i] ? y[i] : x[i])
 
-COMBINE_TYPE(float32, float, x[i] + y[i], x[i] *y[i])
-COMBINE_TYPE(float64, double, x[i] + y[i], x[i] *y[i])
+COMBINE_TYPE(float32, float, x[i] + y[i], x[i] * y[i])
+COMBINE_TYPE(float64, double, x[i] + y[i], x[i] * y[i])
 COMBINE_TYPE(int32, int32_t, (int32_t)((uint32_t)x[i] + (uint32_t)y[i]), (int32_t)((uint32_t)x[i] * (uint32_t)y[i]))
 COMBINE_TYPE(int64, int64_t, (int64_t)((uint64_t)x[i] + (uint64_t)y[i]), (int64_t)((uint64_t)x[i] * (uint64_t)y[i]))
 COMBINE_TYPE(uint8, uint8_t, (uint8_t)(x[i] + y[i]), (uint8_t)(x[i] * y[i]))
@@ -39,8 +39,10 @@ COMBINE(and_bool, uint8_t, (uint8_t)((x[i] != 0) & (y[i] != 0)))
 
 /* MEAN adds; what it divides by comes last. */
 #define COMBINE_ROW(suffix)                                                                                            \
-    {[LS_SUM] = sum_##suffix, [LS_MEAN] = sum_##suffix, [LS_MIN] = min_##suffix, [LS_MAX] = max_##suffix,              \
-     [LS_PRODUCT] = product_##suffix}
+    {                                                                                                                  \
+        [LS_SUM] = sum_##suffix, [LS_MEAN] = sum_##suffix, [LS_MIN] = min_##suffix, [LS_MAX] = max_##suffix,           \
+        [LS_PRODUCT] = product_##suffix                                                                                \
+    }
 static ls_combine_fn *const combine_table[][LS_PRODUCT + 1] = {
     [LS_FLOAT32] = COMBINE_ROW(float32),
     [LS_FLOAT64] = COMBINE_ROW(float64),

@@ -18,6 +18,9 @@ void ls_shared_call_begin(struct ls_shared_call *made, struct ls_shared *shared,
 /* A digest of the fields that are the same on all ranks. */
 static uint64_t digest_of(const struct ls_call *call) {
     const struct ls_frame *frame = &call->frame;
+    uint64_t scales[2];
+    memcpy(&scales[0], &frame->prescale, sizeof(scales[0]));
+    memcpy(&scales[1], &frame->postscale, sizeof(scales[1]));
     const uint64_t values[] = {frame->generation,
                                frame->sequence,
                                call->counts ? 0 : frame->count,
@@ -27,7 +30,9 @@ static uint64_t digest_of(const struct ls_call *call) {
                                (uint64_t)frame->size << 32 | (uint32_t)frame->root,
                                (uint64_t)frame->kind << 32 | (uint32_t)frame->op,
                                (uint64_t)frame->dtype << 32 | (uint32_t)frame->communication,
-                               (uint64_t)frame->algorithm << 32 | (uint32_t)frame->compression};
+                               (uint64_t)frame->algorithm << 32 | (uint32_t)frame->compression,
+                               scales[0],
+                               scales[1]};
     uint64_t digest = 0;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) digest = ls_frame_digest(digest, values[i]);
     return digest;
