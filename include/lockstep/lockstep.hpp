@@ -8,7 +8,7 @@
 #include <lockstep/lockstep.h>
 
 /* The last of the headers to end includes this with all of their macros defined. */
-#if __cplusplus >= 201703L && defined(LS_CALLBACKS) && defined(LS_MAPS) && defined(LS_METRICS) && !defined(LOCKSTEP_LOCKSTEP_HPP)
+#if __cplusplus >= 201703L && defined(LS_CALLBACKS) && defined(LS_ALL_REDUCE) && defined(LS_MAPS) && defined(LS_METRICS) && !defined(LOCKSTEP_LOCKSTEP_HPP)
 #define LOCKSTEP_LOCKSTEP_HPP
 #pragma GCC system_header /* designators and __VA_OPT__ are C++20, and in C++17 extensions of g++ and clang++ */
 #include <initializer_list>

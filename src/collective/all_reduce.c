@@ -146,8 +146,8 @@ static ls_status all_reduce(struct ls_group *group, const struct ls_all_reduce *
     return ls_algorithm_info(algorithm)->run(group, &made, &reduction);
 }
 
-/* The inputs are scaled into the outputs, where they are then reduced in place. What a rank gives is rounded once, and
- * so is the result: each element alone, so that the bits depend on nothing else. */
+/* The inputs are scaled into the outputs, where they are then reduced in place. Each element is
+ * rounded once before and once after, so the bits depend on nothing else. */
 static ls_status reduce_scaled(struct ls_group *group, const struct ls_all_reduce *call) {
     double before = ls_scale_factor(call->prescale), after = ls_scale_factor(call->postscale);
     struct ls_all_reduce scaled = *call;

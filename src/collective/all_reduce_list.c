@@ -1,6 +1,6 @@
 /* All-reduce of a list of arrays. Small arrays go together through a buffer that stays in the caches, and which is not
- * filled where they lie side by side already; a large array is added where it lies. What goes together depends on
- * counts alone, so that all ranks do alike. The tree adds an element wherever it stands; RING's order depends on the
+ * filled where they lie side by side already; a large array is added where it lies. Counts alone say what
+ * goes together, so that all ranks do alike. The tree adds an element wherever it stands; RING's order depends on the
  * place, so there each array goes alone. The fingerprint of every part has a digest of the whole list: ranks whose
  * lists differ are told before the first byte is moved. */
 #include "collective/all_reduce_list.h"
@@ -83,12 +83,12 @@ static ls_status reserve_buffer(struct ls_group *group, size_t bytes) {
     return LS_OK;
 }
 
-static void pack(const struct ls_all_reduce_list *list, const struct part *part, unsigned char *to) {
+static void gather_up(const struct ls_all_reduce_list *list, const struct part *part, unsigned char *to) {
     for (size_t i = part->first; i < part->end; to += array_bytes(list, i), i++)
         if (list->counts[i]) memcpy(to, list->inputs[i], array_bytes(list, i));
 }
 
-static void unpack(const struct ls_all_reduce_list *list, const struct part *part, const unsigned char *from) {
+static void spread_out(const struct ls_all_reduce_list *list, const struct part *part, const unsigned char *from) {
     for (size_t i = part->first; i < part->end; from += array_bytes(list, i), i++)
         if (list->counts[i]) memcpy(list->outputs[i], from, array_bytes(list, i));
 }
@@ -99,14 +99,14 @@ static ls_status reduce_part(struct ls_group *group, const struct ls_all_reduce_
     bool to_place = lie_together(list, part, (const void *const *)list->outputs);
     ls_status status = from_place && to_place ? LS_OK : reserve_buffer(group, part->bytes);
     if (status) return ls_call_finish(group, status);
-    if (!from_place) pack(list, part, group->fusion);
+    if (!from_place) gather_up(list, part, group->fusion);
     const void *input = from_place ? list->inputs[part->first] : group->fusion;
     void *output = to_place ? list->outputs[part->first] : group->fusion;
     call->count = part->bytes / ls_dtype_size(call->dtype);
     call->inputs = &input;
     call->outputs = &output;
     status = ls_group_all_reduce(group, call);
-    if (!status && !to_place) unpack(list, part, group->fusion);
+    if (!status && !to_place) spread_out(list, part, group->fusion);
     return status;
 }
 

@@ -7,7 +7,6 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "collective/all_gather.h"
-#include "collective/all_reduce.h"
 #include "collective/barrier.h"
 #include "collective/broadcast.h"
 #include "collective/reduce_scatter.h"
@@ -99,9 +98,8 @@ void ls_communicator_release(ls_communicator *communicator, void *memory) {
     ls_group_unshare(communicator->runtime->group, memory);
 }
 
-/* A call as a span of the timeline, whose step is the call's number. */
-static ls_status note_communicator(ls_communicator *communicator, int64_t begun, const char *kind, const char *name,
-                                   size_t bytes, ls_status status) {
+ls_status ls_communicator_note(ls_communicator *communicator, int64_t begun, const char *kind, const char *name,
+                               size_t bytes, ls_status status) {
     char span[LS_FRAME_NAME + 32];
     if (!communicator->track || !name) return status;
     (void)snprintf(span, sizeof(span), "%s %.*s", kind, LS_FRAME_NAME, name);
@@ -110,35 +108,12 @@ static ls_status note_communicator(ls_communicator *communicator, int64_t begun,
     return status;
 }
 
-ls_status ls_all_reduce_compressed(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
-                                   ls_compression compression, const void *input, void *output, size_t count) {
-    LS_NEED(communicator);
-    const struct ls_all_reduce call = {
-        .name = name,
-        .communication = communicator->runtime->communication,
-        .op = op,
-        .dtype = dtype,
-        .count = count,
-        .compression = compression,
-        .inputs = &input,
-        .outputs = &output,
-    };
-    int64_t begun = ls_track_begin(communicator->track);
-    ls_status status = ls_group_all_reduce(communicator->runtime->group, &call);
-    return note_communicator(communicator, begun, "all-reduce", name, count * ls_dtype_size(dtype), status);
-}
-
-ls_status ls_all_reduce(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
-                        const void *input, void *output, size_t count) {
-    return ls_all_reduce_compressed(communicator, name, op, dtype, LS_COMPRESS_NONE, input, output, count);
-}
-
 ls_status ls_broadcast(ls_communicator *communicator, const char *name, int root, ls_dtype dtype, void *data,
                        size_t count) {
     LS_NEED(communicator);
     int64_t begun = ls_track_begin(communicator->track);
     ls_status status = ls_group_broadcast(communicator->runtime->group, name, root, dtype, data, count);
-    return note_communicator(communicator, begun, "broadcast", name, count * ls_dtype_size(dtype), status);
+    return ls_communicator_note(communicator, begun, "broadcast", name, count * ls_dtype_size(dtype), status);
 }
 
 static size_t own_bytes(const ls_communicator *communicator, ls_dtype dtype, const size_t *counts) {
@@ -150,7 +125,8 @@ ls_status ls_all_gather(ls_communicator *communicator, const char *name, ls_dtyp
     LS_NEED(communicator);
     int64_t begun = ls_track_begin(communicator->track);
     ls_status status = ls_group_all_gather(communicator->runtime->group, name, dtype, input, counts, output);
-    return note_communicator(communicator, begun, "all-gather", name, own_bytes(communicator, dtype, counts), status);
+    return ls_communicator_note(communicator, begun, "all-gather", name, own_bytes(communicator, dtype, counts),
+                                status);
 }
 
 ls_status ls_reduce_scatter(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
@@ -167,13 +143,13 @@ ls_status ls_reduce_scatter(ls_communicator *communicator, const char *name, ls_
     };
     int64_t begun = ls_track_begin(communicator->track);
     ls_status status = ls_group_reduce_scatter(communicator->runtime->group, &call);
-    return note_communicator(communicator, begun, "reduce-scatter", name, own_bytes(communicator, dtype, counts),
-                             status);
+    return ls_communicator_note(communicator, begun, "reduce-scatter", name, own_bytes(communicator, dtype, counts),
+                                status);
 }
 
 ls_status ls_barrier(ls_communicator *communicator, const char *name) {
     LS_NEED(communicator);
     int64_t begun = ls_track_begin(communicator->track);
-    return note_communicator(communicator, begun, "barrier", name, 0,
-                             ls_group_barrier(communicator->runtime->group, name));
+    return ls_communicator_note(communicator, begun, "barrier", name, 0,
+                                ls_group_barrier(communicator->runtime->group, name));
 }

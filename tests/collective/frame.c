@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "collective/run/frame.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "harness.h"
@@ -22,6 +23,8 @@ static struct ls_frame sample(void) {
                              .dtype = LS_BFLOAT16,
                              .communication = LS_RING,
                              .compression = LS_COMPRESS_BF16};
+    frame.prescale = 0.5;
+    frame.postscale = -0.0;
     ls_frame_name(&frame, "gradients/17");
     return frame;
 }
@@ -30,7 +33,7 @@ START_TEST(what_is_encoded_decodes) {
     struct ls_frame frame = sample(), read;
     unsigned char bytes[LS_FRAME_SIZE], again[LS_FRAME_SIZE];
     ls_frame_encode(&frame, bytes);
-    ck_assert_mem_eq(bytes, "LSCF\1\0\0\0\3\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0", 24); /* little-endian everywhere */
+    ck_assert_mem_eq(bytes, "LSCF\2\0\0\0\3\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0", 24); /* little-endian everywhere */
     assert_ok(ls_frame_decode(bytes, &read));
     assert_ok(ls_frame_compare(&frame, &read, 0, 1, ls_algorithm_name));
     ls_frame_encode(&read, again);
@@ -65,6 +68,11 @@ START_TEST(broken_frames_are_refused) {
     expect_broken(84, '\n');
     expect_broken(84, 0);    /* then the name has bytes after its end */
     expect_broken(143, 'x'); /* no end */
+    struct ls_frame frame = sample(), read;
+    unsigned char bytes[LS_FRAME_SIZE];
+    frame.postscale = NAN;
+    ls_frame_encode(&frame, bytes);
+    ck_assert_int_eq(ls_frame_decode(bytes, &read), LS_DATA_LOSS);
 }
 END_TEST
 
@@ -93,7 +101,8 @@ START_TEST(every_byte_counts) {
     struct ls_frame frame = sample(), read;
     unsigned char bytes[LS_FRAME_SIZE];
     int decoded = 0;
-    for (size_t i = 0; i < 84; i++) {
+    for (size_t i = 0; i < LS_FRAME_SIZE; i++) {
+        if (i == 84) i = 144; /* behind the name */
         ls_frame_encode(&frame, bytes);
         bytes[i] ^= 1;
         if (ls_frame_decode(bytes, &read)) continue;

@@ -22,6 +22,7 @@ struct call {
     ls_reduce_op op;
     ls_dtype dtype;
     ls_compression compression;
+    double prescale, postscale;
     size_t fewer; /* elements than 4 */
     int root;
     const int *first;
@@ -44,6 +45,8 @@ static ls_status make(struct ls_group *group, const struct call *call) {
                                    .count = count,
                                    .leaves = {call->first},
                                    .compression = call->compression,
+                                   .prescale = call->prescale,
+                                   .postscale = call->postscale,
                                    .inputs = inputs,
                                    .outputs = outputs};
     struct ls_reduce_scatter scatter = {.name = name_of(call),
@@ -101,6 +104,8 @@ static const struct {
     {"communication", "AUTO", "RING", {{0}, {.communication = LS_RING}}},
     {"compression", "none", "bf16", {{0}, {.compression = LS_COMPRESS_BF16}}},
     {"compression", "bf16", "fp16", {{.compression = LS_COMPRESS_BF16}, {.compression = LS_COMPRESS_FP16}}},
+    {"prescale", "1", "0.5", {{0}, {.prescale = 0.5}}},
+    {"postscale", "0.25", "1", {{.postscale = 0.25}, {0}}},
     {"count", "4", "3", {{0}, {.fewer = 1}}},
     {"count", "4", "0", {{.communication = LS_RING}, {.communication = LS_RING, .fewer = 4}}},
     {"total", "8", "9", {{.first = two_each}, {.first = more}}},

@@ -145,11 +145,23 @@ static ls_status work(ls_strategy *strategy) {
     return st;
 }
 
+static ls_status add_up(void) {
+    ls_communicator *communicator = NULL;
+    float sum[2] = {1, -3};
+    ls_status st = ls_communicator_new(LS_STRATEGY(.tf_config = "{}"), &communicator);
+    if (!st)
+        st = ls_all_reduce_with(communicator, "sum", LS_PRODUCT, LS_FLOAT32,
+                                LS_ALL_REDUCE(.prescale = 0.5, .postscale = 3), sum, sum, 2);
+    if (!st) (void)printf("scaled %g %g\n", (double)sum[0], (double)sum[1]);
+    return ls_communicator_close(communicator, st);
+}
+
 int main(void) {
     ls_strategy *strategy = NULL;
     ls_status st = ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy);
     if (st) return ls_exit(st);
     st = work(strategy);
     if (!st) st = fit_numbers(strategy);
+    if (!st) st = add_up();
     return ls_exit(ls_strategy_close(strategy, st));
 }

@@ -75,6 +75,7 @@ DRAW_ENUM(ls_compression)
 DRAW_ENUM(ls_loss)
 DRAW_ENUM(ls_file_format)
 DRAW_NUMBER(ls_status, ls_exit__status, LS_OK)
+DRAW_NUMBER(size_t, ls_all_reduce_group__n, 0, 1, 3)
 DRAW_NUMBER(size_t, ls_tools_deadlines__count, 0, 1, 5)
 DRAW_NUMBER(size_t, ls_tools_settings_json__count, 0, 1, 5)
 DRAW_NUMBER(int, ls_tools_timeline__count, INT_MIN, -1, 0, 1, 5)
@@ -113,6 +114,7 @@ ls_shape draw_ls_shape(struct draw *draw);
 const ls_shape *draw_const_ls_shape_p(struct draw *draw);
 const size_t *draw_const_size_t_p(struct draw *draw);
 const void *const *draw_const_void_p_const_p(struct draw *draw);
+#define draw_void_p_const_p(draw) ((void *const *)draw_const_void_p_const_p(draw))
 const char *const *draw_const_char_p_const_p(struct draw *draw);
 
 /* ---- structs ---- */
@@ -140,6 +142,8 @@ DRAW_OPTIONS(ls_strategy_options, .devices = draw_const_char_p(draw), .communica
              .timeout_seconds = draw_double(draw), .join_timeout_seconds = draw_double(draw),
              .tf_config = draw_const_char_p(draw), .elastic = draw_const_char_p(draw),
              .compression = draw_ls_compression(draw))
+DRAW_OPTIONS(ls_all_reduce_options, .compression = draw_ls_compression(draw), .prescale = draw_double(draw),
+             .postscale = draw_double(draw))
 DRAW_OPTIONS(ls_application_options, .classes = draw_once_in(draw, 4) ? -1 : 3, .alpha = draw_float(draw))
 DRAW_OPTIONS(ls_load_options, .skip_mismatch = draw_bool(draw))
 DRAW_OPTIONS(ls_fit_options, .verbose = -1, .epochs = (int)draw_below(draw, 4) - 1,

@@ -62,6 +62,33 @@ static bool log_context(void) {
     return mine > 0;
 }
 
+/* ---- an all-reduce's ---- */
+
+static struct digest all_reduce(ls_all_reduce_options options) {
+    ls_communicator *communicator = NULL;
+    const float inputs[3] = {1, -2.5F, 3};
+    float outputs[3] = {0};
+    options.size = sizeof(options);
+    assert_ok(ls_communicator_new(LS_STRATEGY(.tf_config = "{}"), &communicator));
+    ls_status status =
+        ls_all_reduce_with(communicator, "sum", LS_SUM, LS_FLOAT32, &options, inputs, outputs, COUNT_OF(outputs));
+    struct digest digest = status ? digest_refusal(status) : digest_bytes((struct digest){0}, outputs, sizeof(outputs));
+    ls_communicator_free(communicator);
+    return digest;
+}
+
+static bool prescale(void) {
+    return differs(all_reduce((ls_all_reduce_options){0}), all_reduce((ls_all_reduce_options){.prescale = 0.5}));
+}
+
+static bool postscale(void) {
+    return differs(all_reduce((ls_all_reduce_options){0}), all_reduce((ls_all_reduce_options){.postscale = 0.5}));
+}
+
+static bool all_reduce_compression(void) {
+    return all_reduce((ls_all_reduce_options){.compression = (ls_compression)99}).refused;
+}
+
 /* ---- a fit's ---- */
 
 struct told {
@@ -258,6 +285,9 @@ static const struct row rows[] = {
     ROW(ls_fit_options, class_weight, class_weight),
     ROW(ls_fit_options, request, request),
     ROW(ls_checkpoint_options, folder, folder),
+    ROW(ls_all_reduce_options, prescale, prescale),
+    ROW(ls_all_reduce_options, postscale, postscale),
+    ROW(ls_all_reduce_options, compression, all_reduce_compression),
     ROW(ls_checkpoint_options, every_steps, every_steps),
     ROW(ls_checkpoint_options, keep, keep),
     ROW(ls_checkpoint_options, keep_on_success, keep_on_success),
