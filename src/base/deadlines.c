@@ -68,6 +68,8 @@ static const struct deadline {
      "an error that names step and folder; exit status 138"},
     {"cause", NULL, 0, LS_CAUSE_TIMEOUT, "the cause, after a connection broke or a call differs",
      "what was seen is the error, without the cause"},
+    {"stall", NULL, 0, LS_STALL_TIMEOUT, "with more than eight workers, one collective, before the others are asked",
+     "each compares the call with its own: unlike calls are an error that names both; else the wait goes on"},
     {"exit", "LOCKSTEP_EXIT_TIMEOUT", offsetof(struct ls_settings, exit_timeout), 0,
      "a finished worker for the others to finish", ENDS},
     {"goodbye", NULL, 0, LS_GOODBYE_TIMEOUT, "the others to read that this worker leaves in order, and to leave",

@@ -20,6 +20,10 @@ struct ls_cluster_config {
     struct ls_activity *activity;            /* borrowed: what probes are told of; NULL: nothing */
     const char *version;                     /* compared between workers; NULL: ls_version() (tests give others) */
     const char *options;                     /* borrowed: lines "field=value\n" that must be equal on all; NULL: none */
+    /* Compares a call of another member, as it said it to ls_stall_tell, with this process' own. An error says how they
+     * differ. Comes with the monitor held, in any thread. NULL: LS_OK. */
+    ls_status (*compare_call)(void *context, const void *call, size_t size);
+    void *context;
     const char *elastic; /* borrowed: LOCKSTEP_ELASTIC's words (ledger.h); NULL or empty: all are needed */
 };
 /* Serves; nobody is dialled before ls_join_form. */

@@ -244,6 +244,13 @@ struct ls_exchanges {
     uint64_t calls; /* ... after so many collectives, the fewest of all */
 };
 
+#define LS_STALLS_TOLD 8
+/* The stalls that the coordinator has said to all, the newest. */
+struct ls_stalls_told {
+    uint64_t generation, sequences[LS_STALLS_TOLD];
+    int count; /* ever in this generation */
+};
+
 struct ls_cluster {
     struct ls_cluster_config config;
     struct ls_monitor monitor;
@@ -262,6 +269,7 @@ struct ls_cluster {
     uint64_t generation; /* 0: none yet */
     uint64_t *roster;    /* [size] incarnations of that generation; 0: not on it */
     struct ls_exchanges exchanges;
+    struct ls_stalls_told stalls;
     struct ls_failure failure;
     /* ... the next one, ... */
     struct ls_agreement next;

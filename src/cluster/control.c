@@ -20,6 +20,7 @@
 #include "cluster/peer.h"
 #include "cluster/propose.h"
 #include "cluster/rpc/rpc_stream.h"
+#include "cluster/stall.h"
 #include "cluster/star.h"
 
 /* The end of a stream says whether the process behind it has ended, or has itself closed it. */
@@ -176,6 +177,9 @@ static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer
     case LS_MESSAGE_FINISHED:
     case LS_MESSAGE_WAITING:
         return ls_exchange_receive(cluster, peer, message);
+    case LS_MESSAGE_STALL:
+        ls_stall_receive(cluster, peer, &message->stall);
+        return true;
     case LS_MESSAGE_SHARE:
         return !is_present(cluster, message->generation) || receive_share(cluster, peer, &message->share);
     case LS_MESSAGE_LEAVE:

@@ -41,11 +41,6 @@ static struct ls_peer *coordinator_of(const struct exchange *exchange) {
     return exchange->cluster->peers[ls_star_coordinator(exchange->cluster)];
 }
 
-static void say_to_members(struct ls_cluster *cluster, const struct ls_message *message) {
-    for (int i = 0; i < cluster->count; i++)
-        if (i != cluster->place) ls_outbox_send(ls_peer_member(cluster, i)->out, message);
-}
-
 static void say_share(const struct exchange *exchange, struct ls_bytes bytes) {
     struct ls_message message = ls_outbox_message(exchange->cluster, LS_MESSAGE_SHARE);
     message.share = (struct ls_share){exchange->sequence, exchange->name, bytes.data, bytes.size};
@@ -86,7 +81,7 @@ static ls_status say_parts(const struct exchange *exchange, const struct ls_byte
                                         .sizes = sizes,
                                         .payload = payload,
                                         .size = size};
-    say_to_members(exchange->cluster, &message);
+    ls_outbox_say_to_members(exchange->cluster, &message);
     return LS_OK;
 }
 
@@ -103,7 +98,7 @@ static void say_no_answer(const struct exchange *exchange, ls_status status) {
     struct ls_message message = ls_outbox_message(exchange->cluster, LS_MESSAGE_SHARES);
     message.shares = (struct ls_shares){
         .sequence = exchange->sequence, .name = exchange->name, .code = status, .message = ls_error()};
-    say_to_members(exchange->cluster, &message);
+    ls_outbox_say_to_members(exchange->cluster, &message);
 }
 
 static void forget_parts(struct ls_cluster *cluster) {
@@ -183,7 +178,7 @@ void ls_exchange_note_exit(struct ls_cluster *cluster, int rank, const void *sha
     exchanges->calls = calls;
     message.finished = (struct ls_finished){rank, calls};
     receive_finished(cluster, &message.finished);
-    say_to_members(cluster, &message);
+    ls_outbox_say_to_members(cluster, &message);
 }
 
 static void receive_waiting(struct ls_cluster *cluster, int rank, const struct ls_waiting *waiting) {

@@ -9,6 +9,7 @@
 #define LS_MESSAGE_MAX (4U << 20) /* bytes of one encoded message */
 #define LS_PAYLOAD_MAX (LS_MESSAGE_MAX - 4096U)
 #define LS_NONCE_SIZE  32
+#define LS_STALL_MAX   256                 /* bytes of a fingerprint */
 #define LS_NUMBER_MAX  (UINT64_C(1) << 62) /* of a proposal */
 
 enum ls_message_kind {
@@ -25,7 +26,8 @@ enum ls_message_kind {
     LS_MESSAGE_BEGIN,
     LS_MESSAGE_SHARES,
     LS_MESSAGE_FINISHED,
-    LS_MESSAGE_WAITING
+    LS_MESSAGE_WAITING,
+    LS_MESSAGE_STALL
 };
 enum ls_verdict { LS_VERDICT_ACCEPTED = 1, LS_VERDICT_RETRY, LS_VERDICT_REFUSED, LS_VERDICT_FENCED, LS_VERDICT_OVER };
 
@@ -76,6 +78,11 @@ struct ls_waiting {
     int missing;
     const char *message;
 };
+struct ls_stall {
+    uint64_t sequence;
+    const void *call;
+    size_t size; /* at most LS_STALL_MAX */
+};
 struct ls_leave {
     ls_status code; /* LS_OK: in order */
     int root;
@@ -121,6 +128,7 @@ struct ls_message {
         struct ls_shares shares;
         struct ls_finished finished;
         struct ls_waiting waiting;
+        struct ls_stall stall;
         uint64_t number; /* of an Accept or Begin */
         int leader;      /* of a Beat: a rank; -1: none */
     };

@@ -153,6 +153,12 @@ static ls_status check_challenge(const Ls__Challenge *body, struct ls_challenge 
     return LS_OK;
 }
 
+static ls_status check_stall(const Ls__Stall *body, struct ls_stall *stall) {
+    if (body->call.len > LS_STALL_MAX) return bad("Stall.call");
+    *stall = (struct ls_stall){body->sequence, body->call.data, body->call.len};
+    return LS_OK;
+}
+
 static ls_status check_stop(const Ls__Stop *body, struct ls_stop *stop) {
     if (!is_rank(body->root)) return bad("Stop.root");
     if (!printable(body->message, LS_ERROR_SIZE)) return bad("Stop.message");
@@ -260,6 +266,9 @@ static ls_status check_envelope(const Ls__Envelope *envelope, struct ls_message 
     case LS__ENVELOPE__BODY_WAITING:
         message->kind = LS_MESSAGE_WAITING;
         return check_waiting(envelope->waiting, &message->waiting);
+    case LS__ENVELOPE__BODY_STALL:
+        message->kind = LS_MESSAGE_STALL;
+        return check_stall(envelope->stall, &message->stall);
     default:
         return bad("body");
     }

@@ -149,6 +149,15 @@ static ls_status encode_waiting(Ls__Envelope *envelope, const struct ls_waiting 
     return pack(envelope, data, size);
 }
 
+static ls_status encode_stall(Ls__Envelope *envelope, const struct ls_stall *stall, void **data, size_t *size) {
+    Ls__Stall body = LS__STALL__INIT;
+    body.sequence = stall->sequence;
+    body.call = bytes_of_message(stall->call, stall->size);
+    envelope->body_case = LS__ENVELOPE__BODY_STALL;
+    envelope->stall = &body;
+    return pack(envelope, data, size);
+}
+
 static ls_status encode_beat(Ls__Envelope *envelope, int leader, void **data, size_t *size) {
     Ls__Beat body = LS__BEAT__INIT;
     body.leader = (uint32_t)(leader + 1);
@@ -266,6 +275,8 @@ ls_status ls_message_encode(const struct ls_message *message, void **data, size_
         return encode_finished(&envelope, &message->finished, data, size);
     case LS_MESSAGE_WAITING:
         return encode_waiting(&envelope, &message->waiting, data, size);
+    case LS_MESSAGE_STALL:
+        return encode_stall(&envelope, &message->stall, data, size);
     }
     return ls_fail(LS_INTERNAL, "message kind %d does not exist", (int)message->kind);
 }

@@ -111,6 +111,7 @@ static void meet_all(struct ls_group *group, const struct ls_call *call) {
 
 ls_status ls_call_run(struct ls_group *group, const struct ls_call *call) {
     if (group->shared && !call->resumed) ls_notice_call(group->shared, &call->frame);
+    if (group->record) ls_call_record_note(group->record, &call->frame);
     meet_all(group, call);
     if (group->schedule.out_of_memory) return ls_fail(LS_RESOURCE_EXHAUSTED, "no memory for a collective's schedule");
     return ls_executor_run(&group->executor, &group->schedule, call);

@@ -13,6 +13,7 @@
 #include "collective/shm/notice.h"
 #include "collective/shm/shared.h"
 #include "collective/group_private.h"
+#include "collective/schedule/meet.h"
 #include "collective/schedule/direct.h"
 
 enum { MIN_SEGMENT = 64, DEFAULT_SEGMENT = 256 * 1024, DEFAULT_DIRECT = 32 };
@@ -63,6 +64,7 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
     made->pretended_host = config->pretended_host;
     made->failed = config->failed;
     made->context = config->context;
+    made->record = config->size > LS_MEET_ALL ? config->record : NULL;
     made->executor = (struct ls_executor){.rank = config->rank,
                                           .size = config->size,
                                           .abort = config->abort,
@@ -70,7 +72,9 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
                                           .algorithm_name = ls_algorithm_name,
                                           .timeout = config->timeout,
                                           .report_interval = config->report_interval,
-                                          .segment = segment_of(config)};
+                                          .segment = segment_of(config),
+                                          .stalled = made->record ? config->stalled : NULL,
+                                          .context = config->context};
     if (!allocate_group(made) || ls_flight_init(&made->executor.flight, config->flight_record, config->activity)) {
         ls_group_free(made);
         return ls_fail_memory("a group", (size_t)config->size * sizeof(struct ls_executor_peer));

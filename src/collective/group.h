@@ -13,6 +13,7 @@
 #include "base/settings.h"
 #include "collective/link/abort.h"
 #include "collective/schedule/reduction.h"
+#include "collective/run/call_record.h"
 #include "collective/run/flight.h"
 #include "collective/link/link_source.h"
 
@@ -34,8 +35,12 @@ struct ls_group_config {
     /* Once, in the thread of the first call that fails, after it has ended; may be NULL. own: no other rank has told it
      * why. Then it is the caller's to tell those with whom this rank has no link. */
     void (*failed)(void *context, ls_status status, bool own);
+    /* In the calling thread, of a call that has waited long among so many ranks that not all see its fingerprint: tells
+     * the others in which call this rank waits. They compare it with their record. NULL: nobody is told. */
+    void (*stalled)(void *context, uint64_t sequence, const unsigned char frame[LS_FRAME_SIZE]);
     void *context;
-    int pretended_host; /* for tests: ranks with different numbers are as on different hosts */
+    struct ls_call_record *record; /* borrowed; NULL: none is kept */
+    int pretended_host;            /* for tests: ranks with different numbers are as on different hosts */
 };
 ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **group);
 void ls_group_free(struct ls_group *group); /* closes the links */

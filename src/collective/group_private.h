@@ -20,6 +20,7 @@ struct ls_group {
     bool told;                                /* the other ranks know the cause of this rank's failure */
     void (*failed)(void *context, ls_status status, bool own); /* may be NULL */
     void *context;
+    struct ls_call_record *record; /* NULL: none is kept */
     enum ls_transport transport;
     enum ls_algorithm algorithm;
     int direct_limit;

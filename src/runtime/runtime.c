@@ -19,6 +19,7 @@
 #include "cluster/data_source.h"
 #include "cluster/join.h"
 #include "cluster/leave.h"
+#include "cluster/stall.h"
 #include "collective/algorithm.h"
 #include "resolver/launched.h"
 #include "observe/trace.h"
@@ -121,6 +122,17 @@ static void describe_options(const struct ls_runtime *runtime, const ls_strategy
                    options->threads_per_replica);
 }
 
+static ls_status compare_call(void *context, const void *call, size_t size) {
+    struct ls_runtime *runtime = context;
+    if (size != LS_FRAME_SIZE) return ls_fail(LS_DATA_LOSS, "a call of %zu bytes is no collective's", size);
+    return ls_call_record_compare(&runtime->calls, call, ls_algorithm_name);
+}
+
+static void tell_stall(void *context, uint64_t sequence, const unsigned char frame[LS_FRAME_SIZE]) {
+    const struct ls_runtime *runtime = context;
+    ls_stall_tell(runtime->cluster, sequence, frame, LS_FRAME_SIZE);
+}
+
 static ls_status start_cluster(struct ls_runtime *runtime, const ls_strategy_options *options) {
     char lines[512];
     describe_options(runtime, options, lines, sizeof(lines));
@@ -133,7 +145,12 @@ static ls_status start_cluster(struct ls_runtime *runtime, const ls_strategy_opt
         .activity = &runtime->activity,
         .options = lines,
         .elastic = options->elastic ? options->elastic : runtime->settings.elastic,
+        .compare_call = compare_call,
+        .context = runtime,
     };
+    ls_status status = ls_call_record_init(&runtime->calls);
+    if (status) return status;
+    runtime->records = true;
     return ls_cluster_new(&config, &runtime->cluster);
 }
 
@@ -191,6 +208,8 @@ static ls_status make_group(struct ls_runtime *runtime) {
         .flight_record = (size_t)runtime->settings.flight_record,
         .activity = &runtime->activity,
         .failed = group_failed,
+        .stalled = runtime->cluster ? tell_stall : NULL,
+        .record = runtime->cluster ? &runtime->calls : NULL,
         .context = runtime,
     };
     status = ls_group_new(&config, &runtime->group);
@@ -391,6 +410,7 @@ ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status) {
     ls_free(runtime->restarts);
     ls_cluster_spec_free(runtime->config);
     ls_abort_free(runtime->abort);
+    if (runtime->records) ls_call_record_destroy(&runtime->calls);
     ls_free(runtime);
     return status;
 }

@@ -69,6 +69,11 @@ static struct ls_message waiting_message(void) {
         .kind = LS_MESSAGE_WAITING, .incarnation = 7, .generation = 4, .waiting = {3, 2, "worker:1, worker:2"}};
 }
 
+static struct ls_message stall_message(void) {
+    return (struct ls_message){
+        .kind = LS_MESSAGE_STALL, .incarnation = 7, .generation = 4, .stall = {UINT64_C(1) << 40, "call", 4}};
+}
+
 static struct ls_message challenge_message(void) {
     return (struct ls_message){.kind = LS_MESSAGE_CHALLENGE,
                                .incarnation = 7,
@@ -210,7 +215,7 @@ END_TEST
 
 START_TEST(coordination_there_and_back) {
     struct ls_message shares = shares_message(), finished = finished_message(), waiting = waiting_message(),
-                      beat = beat_message(), back;
+                      beat = beat_message(), stall = stall_message(), back;
     assert_ok(pass(&shares, &back));
     ck_assert_uint_eq(back.shares.sequence, 3);
     ck_assert_str_eq(back.shares.name, "model");
@@ -234,6 +239,11 @@ START_TEST(coordination_there_and_back) {
     ck_assert_uint_eq(back.waiting.sequence, 3);
     ck_assert_int_eq(back.waiting.missing, 2);
     ck_assert_str_eq(back.waiting.message, "worker:1, worker:2");
+    ls_message_decode_release(&back);
+    assert_ok(pass(&stall, &back));
+    ck_assert_uint_eq(back.stall.sequence, UINT64_C(1) << 40);
+    ck_assert_uint_eq(back.stall.size, 4);
+    ck_assert_mem_eq(back.stall.call, "call", 4);
     ls_message_decode_release(&back);
     beat.leader = -1;
     assert_ok(pass(&beat, &back));
@@ -299,6 +309,10 @@ START_TEST(refuses_bad_fields) {
     WITH(shares_message, shares.count, 2, "Shares.size");
     WITH(finished_message, finished.rank, LS_MAX_WORKERS, "Finished.rank");
     WITH(waiting_message, waiting.missing, LS_MAX_WORKERS + 1, "Waiting.missing");
+    struct ls_message long_stall = stall_message();
+    long_stall.stall.call = longer;
+    long_stall.stall.size = LS_STALL_MAX + 1;
+    expect_bad(long_stall, "Stall.call");
     WITH(report_message, report.position, -1, "Report.position");
     WITH(report_message, report.holds, false, "Report.position");
     WITH(report_message, report.heard, LS_NUMBER_MAX + 1, "Report.heard");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "collective/run/failure_frame.h"
 #include "collective/run/wait.h"
 #include "collective/schedule/fold.h"
@@ -411,6 +412,7 @@ static void start_clock(struct ls_executor *executor) {
     ls_flight_start(&executor->flight, executor->started);
     executor->deadline = ls_deadline_after(executor->started, executor->timeout);
     executor->next_report = ls_deadline_after(executor->started, executor->report_interval);
+    executor->stall_at = executor->stalled ? executor->started + LS_STALL_TIMEOUT : LS_NEVER;
 }
 
 void ls_executor_begin(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call) {

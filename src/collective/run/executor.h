@@ -50,6 +50,8 @@ struct ls_executor {
     ls_frame_name_fn *algorithm_name;
     unsigned char *staging; /* segment + one element */
     struct ls_flight flight;
+    void (*stalled)(void *context, uint64_t sequence, const unsigned char frame[LS_FRAME_SIZE]); /* may be NULL */
+    void *context;                                                                               /* of stalled */
 
     /* the collective in progress */
     struct ls_schedule *schedule;
@@ -59,8 +61,9 @@ struct ls_executor {
     atomic_bool severed; /* a connection broke, here or at another rank that reported it; a worker may be lost */
     int computing;
     int64_t started, deadline, next_report;
-    int64_t grace; /* when to give up after the first trouble; LS_NEVER: no trouble */
-    int lost;      /* the first peer whose link failed; -1 if there is none */
+    int64_t stall_at; /* when the others are told that this rank waits; LS_NEVER: they are not, or have been */
+    int64_t grace;    /* when to give up after the first trouble; LS_NEVER: no trouble */
+    int lost;         /* the first peer whose link failed; -1 if there is none */
     ls_status trouble;
     char message[LS_ERROR_SIZE];
 

@@ -134,6 +134,14 @@ static void report_wait(struct ls_executor *executor) {
     executor->next_report = ls_deadline_in(executor->report_interval);
 }
 
+static void tell_stall(struct ls_executor *executor) {
+    unsigned char bytes[LS_FRAME_SIZE];
+    const struct ls_frame *frame = &executor->call->frame;
+    ls_frame_encode(frame, bytes);
+    executor->stalled(executor->context, frame->sequence, bytes);
+    executor->stall_at = LS_NEVER;
+}
+
 static bool frames_sent(const struct ls_executor *executor) {
     for (int i = 0; i < executor->size; i++) {
         const struct ls_executor_peer *peer = &executor->peers[i];
@@ -157,6 +165,7 @@ ls_status ls_wait_verdict(struct ls_executor *executor) {
     if (over) return lost_link(executor);
     if (now >= executor->deadline) return too_late(executor);
     if (now >= executor->next_report) report_wait(executor);
+    if (now >= executor->stall_at) tell_stall(executor);
     return LS_OK;
 }
 
@@ -233,6 +242,7 @@ void ls_wait_moved(struct ls_executor *executor) {
 
 static int64_t earliest(const struct ls_executor *executor) {
     int64_t at = executor->deadline < executor->next_report ? executor->deadline : executor->next_report;
+    if (executor->stall_at < at) at = executor->stall_at;
     return at < executor->grace ? at : executor->grace;
 }
 
