@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from ._calls import Pending
-from .communicator import MAX, MEAN, MIN, SUM, Communicator, split_evenly
+from .communicator import MAX, MEAN, MIN, PRODUCT, SUM, Communicator, split_evenly
+from .objects import all_gather_object, broadcast_object
 from .errors import LockstepError, NotInitializedError, Status
 from .world import init, is_initialized, local_rank, local_size, rank, shutdown, size, version, world
 

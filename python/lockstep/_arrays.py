@@ -8,10 +8,10 @@ from typing import Any, Optional, Tuple
 from .errors import LockstepError, Status
 
 # ls_dtype
-FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT32, INT64 = range(6)
+FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT32, INT64, UINT8, INT8, BOOL = range(9)
 CODES = {"float32": FLOAT32, "float64": FLOAT64, "float16": FLOAT16, "bfloat16": BFLOAT16, "int32": INT32,
-         "int64": INT64}
-SIZES = {FLOAT32: 4, FLOAT64: 8, FLOAT16: 2, BFLOAT16: 2, INT32: 4, INT64: 8}
+         "int64": INT64, "uint8": UINT8, "int8": INT8, "bool": BOOL}
+SIZES = {FLOAT32: 4, FLOAT64: 8, FLOAT16: 2, BFLOAT16: 2, INT32: 4, INT64: 8, UINT8: 1, INT8: 1, BOOL: 1}
 NAMES = {code: name for name, code in CODES.items()}
 
 

@@ -61,6 +61,12 @@ class Calls:
         with self._one:
             return function()
 
+    def run_where(self, thread: int, function: Callable[[], Any]) -> Any:
+        """As run, in the thread of begun calls if that is the one named: the library keeps the last error by thread."""
+        if self._thread and self._thread.ident == thread:
+            return self.begin("call", function, once=False).wait()
+        return self.run(function)
+
     def begin(self, name: str, function: Callable[[], Any], once: bool = True) -> Pending:
         """Puts function behind all that was begun before. once: an outstanding call of the same name is an error."""
         pending = Pending(name, function)

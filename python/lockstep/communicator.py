@@ -17,7 +17,7 @@ from ._library import StrategyOptions, error_text, library
 from .errors import LockstepError, NotInitializedError, Status
 
 # ls_reduce_op
-SUM, MEAN, MIN, MAX = range(4)
+SUM, MEAN, MIN, MAX, PRODUCT = range(5)
 _COMMUNICATIONS = {"auto": 0, "ring": 1}
 _COMPRESSIONS = {None: 0, "none": 0, "fp16": 1, "bf16": 2}
 _open: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
@@ -28,7 +28,8 @@ def split_evenly(count: int, parts: int) -> List[int]:
     return [count // parts + (part < count % parts) for part in range(parts)]
 
 
-def _sizes(counts: Iterable[int]):
+def sizes(counts: Iterable[int]):
+    """Counts as size_t[]."""
     numbers = list(counts)
     return (ctypes.c_size_t * len(numbers))(*numbers)
 
@@ -95,6 +96,11 @@ class Communicator:
         made = self._function(function)
         self._calls.run(lambda: made(*arguments), function)
 
+    def run(self, work: Callable[[], Any]) -> Any:
+        """Runs work, which makes collective calls by direct(), behind all calls that were begun before, and waits."""
+        self._need()
+        return self._calls.run(work, "run")
+
     def begin(self, name: str, work: Callable[[], Any]) -> Pending:
         """Runs work, which makes collective calls by direct(), behind all calls that were begun before."""
         self._need()
@@ -127,6 +133,34 @@ class Communicator:
         return self._lib.ls_local_size(self._need())
 
     @property
+    def cross_rank(self) -> int:
+        raise self.absent("cross_rank")
+
+    @property
+    def cross_size(self) -> int:
+        raise self.absent("cross_size")
+
+    @property
+    def is_homogeneous(self) -> bool:
+        raise self.absent("is_homogeneous")
+
+    def start_timeline(self, path: str) -> None:
+        raise self.absent("start_timeline; the setting LOCKSTEP_TRACE writes one from the start")
+
+    def stop_timeline(self) -> None:
+        raise self.absent("stop_timeline")
+
+    def subset(self, ranks: Sequence[int]) -> Optional["Communicator"]:
+        """A group of some ranks, on those; None on the others. All ranks call it alike."""
+        raise self.absent("subset: there are no process sets")
+
+    def join(self) -> int:
+        raise self.absent("join")
+
+    def absent(self, what: str) -> LockstepError:
+        return LockstepError(Status.UNIMPLEMENTED, f"liblockstep {self._lib.version} has no {what}", self._rank)
+
+    @property
     def transport(self) -> str:
         """"shm", "tcp", "grpc", "shm+tcp"; "none" alone."""
         return self._lib.ls_communicator_transport(self._need()).decode()
@@ -148,7 +182,7 @@ class Communicator:
 
         def again() -> bool:
             return _interrupt.in_call(self._lib.ls_communicator_recover, self._need(), ctypes.byref(status))
-        recovered = self._calls.run(again, "recover")
+        recovered = self._calls.run_where(error.thread, again)
         if recovered:
             self._rank = self.rank
             self._counters.clear()
@@ -208,7 +242,7 @@ class Communicator:
         if counts[self.rank] != given.count:
             raise _arrays.refuse(f"counts[{self.rank}] is {counts[self.rank]}, and the array of this rank has {given.count} elements")
         _same(given, into, sum(counts), "output")
-        self.call("ls_all_gather", self.name("all_gather", name), given.dtype, given.address, _sizes(counts), into.address)
+        self.call("ls_all_gather", self.name("all_gather", name), given.dtype, given.address, sizes(counts), into.address)
         return output
 
     def reduce_scatter(self, array: Any, output: Any, op: int = SUM, *, counts: Optional[Sequence[int]] = None,
@@ -219,13 +253,32 @@ class Communicator:
         if sum(counts) != given.count:
             raise _arrays.refuse(f"counts have {sum(counts)} elements together, and the array has {given.count}")
         _same(given, into, counts[self.rank], "output")
-        self.call("ls_reduce_scatter", self.name("reduce_scatter", name), op, given.dtype, given.address, _sizes(counts),
+        self.call("ls_reduce_scatter", self.name("reduce_scatter", name), op, given.dtype, given.address, sizes(counts),
                   into.address)
         return output
 
     def barrier(self, name: Optional[str] = None) -> None:
         """Returns when all ranks have called it."""
         self.call("ls_barrier", self.name("barrier", name))
+
+    def exchange_parts(self, name: bytes, dtype: int, source: int, counts: List[int], place: int, received: List[int]) -> None:
+        """From within work: an all-to-all of counts elements for each rank."""
+        raise self.absent("all-to-all")
+
+    def gather_rows(self, row: List[int], name: bytes) -> List[List[int]]:
+        """From within work: the lists of all ranks, of as many numbers each."""
+        width = len(row)
+        own, rows = (ctypes.c_int64 * width)(*row), (ctypes.c_int64 * (width * self.size))()
+        self.direct("ls_all_gather", name + b".rows", _arrays.INT64, ctypes.addressof(own), sizes([width] * self.size),
+                    ctypes.addressof(rows))
+        return [list(rows[i * width:(i + 1) * width]) for i in range(self.size)]
+
+    def gather_counts(self, count: int, name: bytes) -> List[int]:
+        """The numbers of all ranks, from within work."""
+        own, counts = ctypes.c_int64(count), (ctypes.c_int64 * self.size)()
+        self.direct("ls_all_gather", name + b".counts", _arrays.INT64, ctypes.addressof(own), sizes([1] * self.size),
+                    ctypes.addressof(counts))
+        return list(counts)
 
     def _counts(self, counts: Optional[Sequence[int]], default: List[int]) -> List[int]:
         found = default if counts is None else [int(count) for count in counts]

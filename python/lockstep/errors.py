@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import enum
+import threading
 from typing import Optional
 
 
@@ -38,6 +39,7 @@ class LockstepError(RuntimeError):
         super().__init__(message)
         self.status = Status(status)
         self.rank = rank
+        self.thread = threading.get_ident()  # whose last error it is in the library
 
     def __str__(self) -> str:
         who = "" if self.rank is None else f"rank {self.rank}: "

@@ -69,6 +69,30 @@ def local_size() -> int:
     return world().local_size
 
 
+def cross_rank() -> int:
+    """This rank's number among the ranks of the same local_rank, one a host."""
+    return world().cross_rank
+
+
+def cross_size() -> int:
+    """Hosts that have this local_rank."""
+    return world().cross_size
+
+
+def is_homogeneous() -> bool:
+    """True: every host has as many ranks."""
+    return world().is_homogeneous
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """Writes what this rank's calls take to a file, from now on; there are no cycles to mark."""
+    world().start_timeline(file_path)
+
+
+def stop_timeline() -> None:
+    world().stop_timeline()
+
+
 # ---- The end of the script -----------------------------------------------------------------------------------------
 
 
