@@ -19,14 +19,13 @@ class Pending:
         self._function: Optional[Callable[[], Any]] = function
         self._done = threading.Event()
         self._result: Any = None
-        self._error: Optional[BaseException] = None
-        self._then: list = []
+        self.error: Optional[BaseException] = None  # of a call that has failed
 
     def _run(self) -> None:
         try:
             self._result = self._function()
         except BaseException as error:  # whoever waits gets it
-            self._error = error
+            self.error = error
         self._function = None  # and the arrays that it holds
         self._done.set()
 
@@ -37,8 +36,8 @@ class Pending:
         """The call's result; its error is raised here. timeout in seconds; None: the call's own deadline is the limit."""
         if not self._done.wait(timeout):
             raise LockstepError(Status.DEADLINE_EXCEEDED, f"{self.name} is not done after {timeout:g} s")
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         return self._result
 
 

@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterable, List
 
 from .errors import LockstepError
 from .objects import all_gather_object, broadcast_object
-from .world import world
+from .process import world
 
 HorovodInternalError = LockstepError
 

@@ -9,7 +9,7 @@ from typing import Any, List, Optional
 
 from . import _arrays
 from .communicator import Communicator, sizes
-from .world import world
+from .process import world
 
 try:
     import cloudpickle as _dumper  # functions and classes of a script too, where it is installed

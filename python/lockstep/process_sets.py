@@ -9,7 +9,7 @@ from typing import Dict, List, Optional, Sequence, Union
 from . import _arrays
 from .communicator import Communicator
 from .errors import LockstepError, NotInitializedError, Status
-from .world import world
+from .process import world
 
 
 class ProcessSet:

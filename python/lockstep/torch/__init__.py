@@ -8,7 +8,7 @@ from ..features import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabl
                         mpi_threads_supported, nccl_built, rocm_built)
 from ..process_sets import (ProcessSet, add_process_set, global_process_set, process_set_by_id, process_set_ids,
                             remove_process_set)
-from ..world import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, rank, shutdown,
+from ..process import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, rank, shutdown,
                      size, start_timeline, stop_timeline)
 from . import elastic
 from .compression import Compression

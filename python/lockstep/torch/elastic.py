@@ -10,7 +10,7 @@ import torch
 
 from ..elastic import HorovodInternalError, ObjectState, State, run
 from ..objects import broadcast_object
-from ..world import is_initialized, rank, size
+from ..process import is_initialized, rank, size
 from .functions import broadcast_optimizer_state, broadcast_parameters
 
 

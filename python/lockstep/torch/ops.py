@@ -462,5 +462,5 @@ def barrier(process_set=global_process_set) -> None:
 
 def join(device: int = -1) -> int:
     """Returns when all ranks have joined: the last one. Meanwhile this rank gives zeros to the others' all-reduces."""
-    from ..world import world
+    from ..process import world
     return world().join()
