@@ -25,6 +25,11 @@ class StrategyOptions(Structure):
                 ("log_context", c_void_p), ("compression", c_int), ("request", c_void_p), ("request_context", c_void_p)]
 
 
+class AllReduceOptions(Structure):
+    """ls_all_reduce_options."""
+    _fields_ = [("size", c_size_t), ("compression", c_int), ("prescale", c_double), ("postscale", c_double)]
+
+
 _comm, _status = c_void_p, c_int
 # name: (result, arguments). A function that this library lacks is an error when it is called.
 FUNCTIONS = {
@@ -42,8 +47,10 @@ FUNCTIONS = {
     "ls_size": (c_int, [_comm]),
     "ls_local_rank": (c_int, [_comm]),
     "ls_local_size": (c_int, [_comm]),
-    "ls_all_reduce": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, c_void_p, c_size_t]),
-    "ls_all_reduce_compressed": (_status, [_comm, c_char_p, c_int, c_int, c_int, c_void_p, c_void_p, c_size_t]),
+    "ls_all_reduce_with": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), c_void_p, c_void_p,
+                                     c_size_t]),
+    "ls_all_reduce_group": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), POINTER(c_void_p),
+                                      POINTER(c_void_p), POINTER(c_size_t), c_size_t]),
     "ls_broadcast": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, c_size_t]),
     "ls_all_gather": (_status, [_comm, c_char_p, c_int, c_void_p, POINTER(c_size_t), c_void_p]),
     "ls_reduce_scatter": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, POINTER(c_size_t), c_void_p]),

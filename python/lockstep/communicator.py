@@ -13,13 +13,26 @@ from typing import Any, Callable, Iterable, List, Optional, Sequence
 
 from . import _arrays, _interrupt
 from ._calls import Calls, Pending
-from ._library import StrategyOptions, error_text, library
+from ._library import AllReduceOptions, StrategyOptions, error_text, library
 from .errors import LockstepError, NotInitializedError, Status
 
 # ls_reduce_op
 SUM, MEAN, MIN, MAX, PRODUCT = range(5)
 _COMMUNICATIONS = {"auto": 0, "ring": 1}
 _COMPRESSIONS = {None: 0, "none": 0, "fp16": 1, "bf16": 2}
+
+
+def all_reduce_options(compression: Optional[str] = None, prescale: float = 1.0, postscale: float = 1.0):
+    """ls_all_reduce_options by reference; None where all are the defaults."""
+    if compression not in _COMPRESSIONS:
+        raise _arrays.refuse(f"compression '{compression}' is none of none, fp16, bf16")
+    if not prescale or not postscale:
+        raise _arrays.refuse(f"prescale {prescale:g} and postscale {postscale:g} must not be 0")
+    if not _COMPRESSIONS[compression] and prescale == postscale == 1:
+        return None
+    return ctypes.byref(AllReduceOptions(ctypes.sizeof(AllReduceOptions), _COMPRESSIONS[compression], prescale, postscale))
+
+
 _open: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
 
 
@@ -216,15 +229,15 @@ class Communicator:
     # ---- Collectives -------------------------------------------------------------------------------------------
 
     def all_reduce(self, array: Any, op: int = SUM, *, output: Any = None, name: Optional[str] = None,
-                   dtype: Optional[str] = None, compression: Optional[str] = None) -> Any:
-        """Reduces over all ranks, in place, or into output. compression "fp16" or "bf16" rounds float32 between hosts."""
+                   dtype: Optional[str] = None, compression: Optional[str] = None, prescale: float = 1.0,
+                   postscale: float = 1.0) -> Any:
+        """Reduces over all ranks, in place, or into output. compression "fp16" or "bf16" rounds float32 between hosts.
+        prescale multiplies each rank's input, and postscale the result."""
         given = _arrays.array(array, dtype)
         into = _arrays.output(array if output is None else output, dtype)
         _same(given, into, given.count, "output")
-        if compression not in _COMPRESSIONS:
-            raise _arrays.refuse(f"compression '{compression}' is none of none, fp16, bf16")
-        self.call("ls_all_reduce_compressed", self.name("all_reduce", name), op, given.dtype, _COMPRESSIONS[compression],
-                  given.address, into.address, given.count)
+        self.call("ls_all_reduce_with", self.name("all_reduce", name), op, given.dtype,
+                  all_reduce_options(compression, prescale, postscale), given.address, into.address, given.count)
         return array if output is None else output
 
     def broadcast(self, array: Any, root: int = 0, *, name: Optional[str] = None, dtype: Optional[str] = None) -> Any:

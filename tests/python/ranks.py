@@ -1,5 +1,6 @@
 """Groups of Python processes under lockstep run: start them, and read what they said."""
 import os
+import socket
 import subprocess
 import sys
 
@@ -22,3 +23,9 @@ def run(count, program, *arguments, options=(), timeout=60, **extra):
     done = subprocess.run(command(count, program, *arguments, options=options), capture_output=True, text=True, timeout=timeout,
                           env=environment(**extra))
     return done.returncode, done.stdout, done.stderr
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

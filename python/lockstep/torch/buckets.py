@@ -1,14 +1,13 @@
-"""Gradients in buckets: each bucket is one flat tensor, reduced as soon as the backward pass has all of its gradients.
+"""Gradients in buckets: each is reduced by one call, as soon as the backward pass has all of its gradients.
 
 Buckets are begun in their order, on all ranks alike, as torch's DistributedDataParallel does: the last parameters come
-first. A gradient is then a view of its bucket."""
+first."""
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Callable, List, Optional, Sequence
 
 import torch
 
-from ..communicator import Communicator
 from .handles import Handle
 from .memory import code
 
@@ -17,36 +16,29 @@ OTHER_BYTES = 25 << 20
 
 
 class Bucket:
-    """Parameters of one type on one device, whose gradients are reduced by one call."""
+    """Parameters of one type on one device, whose gradients are reduced by one call, in place."""
 
     def __init__(self, number: int, parameters: Sequence[torch.nn.Parameter]):
         self.number, self.parameters = number, list(parameters)
-        self.missing = len(self.parameters)
-        first = self.parameters[0]
-        self.flat = torch.zeros(sum(p.numel() for p in self.parameters), dtype=first.dtype, device=first.device)
-        parts = self.flat.split([p.numel() for p in self.parameters])
-        self.views = [part.view(p.shape) for part, p in zip(parts, self.parameters)]
-        self.given = [False] * len(self.parameters)
-        self.handle: Optional[Handle] = None
+        self.forget()
 
     def give(self, index: int) -> None:
-        """Copies the parameter's gradient into the bucket, unless it lies there; none is zeros."""
-        parameter, view = self.parameters[index], self.views[index]
-        gradient = parameter.grad
-        if gradient is None:
-            view.zero_()
-        elif gradient.data_ptr() != view.data_ptr() or gradient.stride() != view.stride():
-            view.copy_(gradient)
+        """The parameter's gradient is whole; none is zeros."""
+        parameter = self.parameters[index]
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
         if not self.given[index]:
             self.given[index] = True
             self.missing -= 1
 
-    def take(self) -> None:
-        """After the reduction the gradients are the bucket's."""
-        for parameter, view in zip(self.parameters, self.views):
-            if parameter.grad is None or parameter.grad.data_ptr() != view.data_ptr():
-                parameter.grad = view
-        self.missing, self.given, self.handle = len(self.parameters), [False] * len(self.parameters), None
+    @property
+    def gradients(self) -> List[torch.Tensor]:
+        return [parameter.grad for parameter in self.parameters]
+
+    def forget(self) -> None:
+        self.missing = len(self.parameters)
+        self.given = [False] * len(self.parameters)
+        self.handle: Optional[Handle] = None
 
 
 def divide(parameters: Sequence[torch.nn.Parameter], groups: Sequence[Sequence[torch.nn.Parameter]] = ()) -> List[Bucket]:
@@ -113,7 +105,6 @@ class Buckets:
         try:
             for bucket in self.all:
                 bucket.handle.result()
-                bucket.take()
         finally:
             self.forget()
 
@@ -121,5 +112,4 @@ class Buckets:
         """Nothing of this step is in a bucket any more."""
         self._next = 0
         for bucket in self.all:
-            bucket.missing, bucket.given = len(bucket.parameters), [False] * len(bucket.parameters)
-            bucket.handle = None
+            bucket.forget()

@@ -3,12 +3,13 @@
 A name is alike on all ranks. Calls that are begun run in the order in which they were begun, which is alike on all ranks."""
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+import ctypes
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
 from .. import _arrays
-from ..communicator import Communicator, sizes, split_evenly
+from ..communicator import Communicator, all_reduce_options, sizes, split_evenly
 from ..errors import LockstepError, Status
 from ..process_sets import ProcessSet, global_process_set
 from .compression import Compression
@@ -29,15 +30,6 @@ def chosen_op(average: Optional[bool], op: Optional[int]) -> int:
     return Sum if average is False else Average
 
 
-def _scale(tensors: Sequence[torch.Tensor], factor: float) -> None:
-    if factor == 1.0:
-        return
-    for tensor in tensors:
-        if not tensor.dtype.is_floating_point:
-            raise _arrays.refuse(f"a factor of {factor:g} cannot scale a tensor of {tensor.dtype}")
-        tensor.mul_(factor)
-
-
 # ---- All-reduce ----------------------------------------------------------------------------------------------------
 
 
@@ -53,12 +45,10 @@ class Reduction:
         if self.op == Adasum:
             raise LockstepError(Status.UNIMPLEMENTED, "Adasum is not there in lockstep.torch; use Average or Sum")
 
-    def on_the_wire(self, tensor: torch.Tensor) -> int:
-        """ls_compression, where the links round by themselves."""
-        wire = getattr(self.compression, "wire", None)
-        if wire is None or tensor.dtype != torch.float32 or self.op not in (Sum, Average):
-            return 0
-        return {"fp16": 1, "bf16": 2}[wire]
+    def on_the_wire(self, tensor: torch.Tensor) -> Optional[str]:
+        """The type to which the links round by themselves, if the compression is one of ours."""
+        rounds = tensor.dtype == torch.float32 and self.op in (Sum, Average)
+        return getattr(self.compression, "wire", None) if rounds else None
 
     def compress(self, tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
         if self.compression is Compression.none or self.on_the_wire(tensor):
@@ -78,30 +68,43 @@ class _Piece:
     def __init__(self, tensor: torch.Tensor, output: torch.Tensor, how: Reduction):
         packed, self.context = how.compress(tensor.detach())
         self.source, self.tensor, self.output = to_host(packed), tensor, output
-        if how.prescale != 1.0:
-            if tensor is not output and self.source.data_ptr() == tensor.data_ptr():
-                self.source = self.source.clone()
-            _scale([self.source], how.prescale)
         direct = is_plain(output) and output.dtype == self.source.dtype
         self.place = output.detach() if direct else self.source
-        self.arguments = (how.op, code(self.source), how.on_the_wire(tensor), self.source.data_ptr(),
-                          self.place.data_ptr(), self.source.numel())
+        self.kind = (code(self.source), how.on_the_wire(tensor))
 
     def finish(self, how: Reduction) -> torch.Tensor:
-        _scale([self.place], how.postscale)
         if self.place.data_ptr() != self.output.data_ptr() or self.place.dtype != self.output.dtype:
             give_back(how.decompress(self.place, self.tensor, self.context).reshape(self.output.shape), self.output)
         return self.output
 
 
+def _arguments(name: bytes, how: Reduction, kind: Tuple[int, Optional[str]], pieces: List[_Piece]) -> Tuple[str, Tuple]:
+    """The function and its arguments for pieces of one kind."""
+    dtype, wire = kind
+    options = all_reduce_options(wire, how.prescale, how.postscale)
+    if len(pieces) == 1:
+        piece = pieces[0]
+        return "ls_all_reduce_with", (name, how.op, dtype, options, piece.source.data_ptr(), piece.place.data_ptr(),
+                                      piece.source.numel())
+    pointers = ctypes.c_void_p * len(pieces)
+    return "ls_all_reduce_group", (name, how.op, dtype, options, pointers(*(piece.source.data_ptr() for piece in pieces)),
+                                   pointers(*(piece.place.data_ptr() for piece in pieces)),
+                                   sizes(piece.source.numel() for piece in pieces), len(pieces))
+
+
 def _all_reduce(tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], name: Optional[str], how: Reduction) -> Call:
-    """Into outputs, which may be the tensors themselves."""
+    """Into outputs, which may be the tensors themselves: one call for each type."""
     group, called = how.group, how.group.name("allreduce", name)
     pieces = [_Piece(tensor, output, how) for tensor, output in zip(tensors, outputs)]
+    kinds: Dict[Any, List[_Piece]] = {}
+    for piece in pieces:
+        kinds.setdefault(piece.kind, []).append(piece)
+    calls = [_arguments(called if len(kinds) == 1 else b"%s.%d" % (called, i), how, kind, some)
+             for i, (kind, some) in enumerate(kinds.items())]
 
     def work():
-        for i, piece in enumerate(pieces):
-            group.direct("ls_all_reduce_compressed", called if len(pieces) == 1 else b"%s.%d" % (called, i), *piece.arguments)
+        for function, arguments in calls:
+            group.direct(function, *arguments)
     return Call(group, called, work, lambda _: [piece.finish(how) for piece in pieces])
 
 
@@ -324,14 +327,14 @@ def broadcast(tensor, root_rank, name=None, process_set=global_process_set) -> t
 def _reduce_scatter(tensors: Sequence[torch.Tensor], name: Optional[str], how: Reduction) -> Call:
     group = how.group
     called = group.name("reducescatter", name)
-    packed = [how.compression.compress(tensor.detach()) for tensor in tensors]
+    packed = [how.compression.compress(tensor.detach() * how.prescale if how.prescale != 1.0 else tensor.detach())
+              for tensor in tensors]
     hosts = [to_host(tensor) for tensor, _ in packed]
-    if how.prescale != 1.0:
-        hosts = [host.clone() for host in hosts]
-        _scale(hosts, how.prescale)
     for host in hosts:
         if not host.dim():
             raise _arrays.refuse("reducescatter wants a first dimension to divide; the tensor is a scalar")
+        if not host.dtype.is_floating_point and (how.prescale, how.postscale) != (1.0, 1.0):
+            raise _arrays.refuse(f"a factor cannot scale a tensor of {host.dtype}")
 
     def one(index: int, host: torch.Tensor) -> torch.Tensor:
         rows = split_evenly(host.shape[0], group.size)
@@ -339,10 +342,9 @@ def _reduce_scatter(tensors: Sequence[torch.Tensor], name: Optional[str], how: R
         row = _row(host)
         group.direct("ls_reduce_scatter", called if len(hosts) == 1 else b"%s.%d" % (called, index), how.op, code(host),
                      host.data_ptr(), sizes(count * row for count in rows), found.data_ptr())
-        return found
+        return found if how.postscale == 1.0 else found.mul_(how.postscale)
 
     def finish(found):
-        _scale(found, how.postscale)
         return [how.compression.decompress(result, context).to(tensor.device)
                 for result, (_, context), tensor in zip(found, packed, tensors)]
     return Call(group, called, lambda: [one(i, host) for i, host in enumerate(hosts)], finish)

@@ -14,7 +14,7 @@ from ..process_sets import global_process_set
 from .buckets import Bucket, Buckets, divide
 from .compression import Compression
 from .handles import Handle, synchronize
-from .ops import Adasum, Average, Reduction, Sum, _all_reduce, _one, sparse_allreduce_async
+from .ops import Adasum, Average, Reduction, Sum, _all_reduce, sparse_allreduce_async
 
 _OURS = "_lockstep"  # the attribute that holds all of ours, beside the wrapped class's
 
@@ -89,7 +89,8 @@ class _Gradients:
 
     def _begin(self, bucket: Bucket) -> Handle:
         name = self.names[id(bucket.parameters[0])]
-        return _one(_all_reduce([bucket.flat], [bucket.flat], f"bucket {bucket.number} of {name}", self._reduction())).begin()
+        gradients = bucket.gradients
+        return _all_reduce(gradients, gradients, f"bucket {bucket.number} of {name}", self._reduction()).begin()
 
     def _hook(self, parameter: torch.nn.Parameter) -> None:
         left = self.left[id(parameter)]

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""lockstep.torch and its c10d backend. It needs torch: scripts/python-check makes a virtual environment with it."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+
+from ranks import HERE, LOCKSTEP, environment, free_port, run
+
+SEED = os.environ.get("LOCKSTEP_TEST_SEED") or str(int.from_bytes(os.urandom(4), "little"))
+
+
+class Torch(unittest.TestCase):
+    def whole(self, count, program, *arguments, options=(), **extra):
+        status, out, err = run(count, program, *arguments, options=options, timeout=180, **extra)
+        self.assertEqual((status, out.count("whole")), (0, count), f"seed {SEED}\n{out}{err}")
+        return out, err
+
+    def test_collectives(self):
+        for count, transport in ((1, "auto"), (2, "auto"), (3, "tcp"), (4, "grpc")):
+            with self.subTest(count=count, transport=transport):
+                self.whole(count, "torch_ops.py", SEED, LOCKSTEP_TRANSPORT=transport)
+
+    def test_optimizer(self):
+        for count in (1, 2, 3):
+            with self.subTest(count=count):
+                self.whole(count, "torch_optimizer.py", SEED)
+
+    def test_elastic(self):
+        """A killed rank, the first one and the last one, changes no bit of the result."""
+        def results(victim):
+            out, _ = self.whole(3, "torch_elastic.py", victim, options=("--restart", "1"))
+            found = re.findall(r"whole (\S+) lr (\S+) resets (\d)", out)
+            self.assertEqual({number for _, _, number in found}, {"0"} if victim == "-" else {"0", "1"}, out)
+            return {(total, rate) for total, rate, _ in found}
+        undisturbed = results("-")
+        self.assertEqual(len(undisturbed), 1)
+        for victim in ("2:5", "0:7", "1:0"):
+            with self.subTest(victim=victim):
+                self.assertEqual(results(victim), undisturbed)
+
+    def test_ddp(self):
+        """Equal to gloo's within the order of float32's additions, under lockstep run and torchrun; twice with the same bits."""
+        with tempfile.TemporaryDirectory() as folder:
+            def weights(backend, count, name, **extra):
+                path = os.path.join(folder, name)
+                self.whole(count, "torch_ddp.py", backend, path, **extra)
+                return torch.cat([p.reshape(-1) for p in torch.load(path)])
+            for count in (2, 4):
+                ours = weights("lockstep", count, "ours")
+                theirs = weights("gloo", count, "theirs", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+                self.assertLess((ours - theirs).abs().max().item(), 1e-5)
+                for transport in ("tcp", "shm"):
+                    self.assertTrue(torch.equal(ours, weights("lockstep", count, "again", LOCKSTEP_TRANSPORT=transport)))
+
+    def test_torchrun(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "weights")
+            outside = {name: value for name, value in environment(OMP_NUM_THREADS="1").items() if name != "TF_CONFIG"}
+            done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port",
+                                   str(free_port()), os.path.join(HERE, "torch_ddp.py"), "lockstep", path],
+                                  capture_output=True, text=True, timeout=120, env=outside)
+            self.assertEqual((done.returncode, done.stdout.count("whole")), (0, 2), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
