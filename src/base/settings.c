@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-enum setting_type { SECONDS, SECONDS_OR_0, BYTES, COUNT, COUNT_OR_0, LEVEL, TRANSPORT, TEXT, SECRET, SWITCH };
+enum setting_type { SECONDS, SECONDS_OR_0, BYTES, COUNT, COUNT_OR_0, LEVEL, TRANSPORT, CHOICE, TEXT, SECRET, SWITCH };
 
 static const struct setting {
     const char *name, *default_text, *help;
@@ -50,6 +50,10 @@ static const struct setting {
     {"LOCKSTEP_CONTROL_WINDOW", "3",
      "lowest ranks that each worker keeps control streams with: who coordinates, and deputies that take its place",
      offsetof(struct ls_settings, control_window), COUNT},
+    {"LOCKSTEP_HOST_STREAMS", "auto",
+     "whether one worker of a host carries the control streams of its others to other hosts: on, off, or auto (above 8 "
+     "workers)",
+     offsetof(struct ls_settings, host_streams), CHOICE},
     {"LOCKSTEP_FIRST_BUCKET", "1M", "bytes of the first gradient bucket", offsetof(struct ls_settings, first_bucket),
      BYTES},
     {"LOCKSTEP_BUCKET", "25M",
@@ -110,9 +114,10 @@ static const struct setting {
 #define SETTING_COUNT (sizeof(table) / sizeof(table[0]))
 
 static const char *const units[] = {
-    [SECONDS] = "s", [SECONDS_OR_0] = "s", [BYTES] = "bytes", [COUNT] = "",  [COUNT_OR_0] = "",
-    [LEVEL] = "",    [TRANSPORT] = "",     [TEXT] = "",       [SECRET] = "", [SWITCH] = ""};
+    [SECONDS] = "s",  [SECONDS_OR_0] = "s", [BYTES] = "bytes", [COUNT] = "",  [COUNT_OR_0] = "", [LEVEL] = "",
+    [TRANSPORT] = "", [CHOICE] = "",        [TEXT] = "",       [SECRET] = "", [SWITCH] = ""};
 static const char *const levels[] = {"error", "warning", "info", "debug"};
+static const char *const choices[] = {"auto", "on", "off"};
 static const char *const transports[] = {"auto", "shm", "tcp", "grpc"};
 
 static ls_status refuse_settings(const struct setting *setting, const char *text, const char *want) {
@@ -180,6 +185,15 @@ static ls_status read_transport(const struct setting *setting, const char *text,
     return refuse_settings(setting, text, "one of auto, shm, tcp, grpc");
 }
 
+static ls_status read_choice(const struct setting *setting, const char *text, enum ls_choice *choice) {
+    for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++)
+        if (!strcasecmp(text, choices[i])) {
+            *choice = (enum ls_choice)i;
+            return LS_OK;
+        }
+    return refuse_settings(setting, text, "one of auto, on, off");
+}
+
 const char *ls_settings_transport_name(enum ls_transport transport) {
     return transports[transport];
 }
@@ -199,6 +213,8 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
         return read_level(setting, text, target);
     case TRANSPORT:
         return read_transport(setting, text, target);
+    case CHOICE:
+        return read_choice(setting, text, target);
     case SWITCH:
         return read_switch(setting, text, target);
     default:
@@ -263,6 +279,9 @@ bool ls_settings_describe(const struct ls_settings *settings, size_t index, stru
     case TRANSPORT:
         (void)snprintf(info->value, sizeof(info->value), "%s",
                        ls_settings_transport_name(*(const enum ls_transport *)source));
+        break;
+    case CHOICE:
+        (void)snprintf(info->value, sizeof(info->value), "%s", choices[*(const enum ls_choice *)source]);
         break;
     case SWITCH:
         (void)snprintf(info->value, sizeof(info->value), "%d", *(const bool *)source);

@@ -10,22 +10,25 @@ enum ls_transport {
     LS_TRANSPORT_GRPC, /* all workers alike: it decides how they are connected */
 };
 
+enum ls_choice { LS_CHOICE_AUTO, LS_CHOICE_ON, LS_CHOICE_OFF };
+
 #define LS_SETTING_TEXT 256
 
 struct ls_settings {
-    double join_timeout;       /* seconds */
-    double collective_timeout; /* seconds */
-    double data_timeout;       /* seconds */
-    double exit_timeout;       /* seconds */
-    double rejoin_timeout;     /* seconds; 0: a lost worker ends the others */
-    double report_interval;    /* seconds between the lines of a wait */
-    double heartbeat_interval; /* seconds between a worker's signs of life */
-    double heartbeat_limit;    /* seconds of silence after which a peer is lost; above twice the interval */
-    int64_t control_window;    /* lowest ranks that each worker keeps control streams with */
-    int64_t first_bucket;      /* bytes */
-    int64_t bucket;            /* bytes */
-    int64_t segment;           /* bytes */
-    int64_t direct_limit;      /* workers that may exchange all with all, with AUTO */
+    double join_timeout;         /* seconds */
+    double collective_timeout;   /* seconds */
+    double data_timeout;         /* seconds */
+    double exit_timeout;         /* seconds */
+    double rejoin_timeout;       /* seconds; 0: a lost worker ends the others */
+    double report_interval;      /* seconds between the lines of a wait */
+    double heartbeat_interval;   /* seconds between a worker's signs of life */
+    double heartbeat_limit;      /* seconds of silence after which a peer is lost; above twice the interval */
+    int64_t control_window;      /* lowest ranks that each worker keeps control streams with */
+    enum ls_choice host_streams; /* whether one worker of a host carries the control streams of the others */
+    int64_t first_bucket;        /* bytes */
+    int64_t bucket;              /* bytes */
+    int64_t segment;             /* bytes */
+    int64_t direct_limit;        /* workers that may exchange all with all, with AUTO */
     ls_log_level log_level;
     enum ls_transport transport;
     char elastic[LS_SETTING_TEXT];   /* MIN:MAX workers, which cluster reads; empty if all are needed */

@@ -1,7 +1,7 @@
 /* TLS. */
 #pragma once
 #include "cluster/cluster_private.h"
-#include "cluster/rpc/rpc_stream.h"
+#include "cluster/stream.h"
 
 #define LS_CERTIFICATE_NAME 96
 
@@ -9,6 +9,9 @@
 void ls_auth_tls_name(const char *task_type, int task_index, char name[LS_CERTIFICATE_NAME]);
 /* True: the caller's certificate is the task's. Else text says why not. */
 bool ls_auth_tls_caller(struct ls_cluster *cluster, const struct ls_rpc_caller *caller, const char *task_type,
+                        int task_index, char text[LS_ERROR_SIZE]);
+/* The same for a stream of who says it is rank; who carries it vouches for it. */
+bool ls_auth_tls_stream(struct ls_cluster *cluster, const struct ls_stream *stream, int rank, const char *task_type,
                         int task_index, char text[LS_ERROR_SIZE]);
 /* The dial to the peer has come to a verdict, which ends the join: one of the certificates, or only one of the two has
  * TLS. */

@@ -17,6 +17,7 @@
 #include "cluster/auth_tls.h"
 #include "cluster/net/address.h"
 #include "cluster/cluster_private.h"
+#include "cluster/carried.h"
 #include "cluster/control.h"
 #include "cluster/data_link.h"
 #include "cluster/exchange.h"
@@ -24,7 +25,8 @@
 #include "cluster/peer.h"
 #include "cluster/star.h"
 #include "cluster/probe_server.h"
-#include "cluster/rpc/rpc_stream.h"
+#include "cluster/speaker.h"
+#include "cluster/stream.h"
 #include "resolver/cluster_spec.h"
 
 /* Equal for the processes of one host (or container): its boot and its name. */
@@ -92,8 +94,10 @@ static ls_status start_rpc(struct ls_cluster *cluster) {
                                    .message_max = LS_MESSAGE_MAX,
                                    .identify = identify,
                                    .silence_timeout = (double)LS_FIRST_HELLO_TIMEOUT / (double)LS_SECOND,
-                                   .message = ls_control_message,
-                                   .closed = ls_control_closed};
+                                   .message = ls_stream_message,
+                                   .closed = ls_stream_closed};
+    cluster->net.message = ls_control_message;
+    cluster->net.closed = ls_control_closed;
     if (ls_data_link_uses_grpc(cluster)) {
         config.link_arrived = ls_data_link_called;
         config.link_changed = ls_data_link_answered;
@@ -235,6 +239,8 @@ void ls_cluster_free(struct ls_cluster *cluster) {
     ls_rpc_free(cluster->net.rpc);
     ls_relay_free(cluster->net.relay);
     ls_data_link_drop(cluster);
+    ls_carried_release(cluster);
+    ls_speaker_release(cluster);
     ls_peer_free_all(cluster);
     ls_free(cluster->roster);
     ls_free(cluster->next.present);

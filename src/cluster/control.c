@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "cluster/auth_tls.h"
 #include "cluster/auth_token.h"
+#include "cluster/carried.h"
 #include "cluster/cluster_private.h"
 #include "cluster/exchange.h"
 #include "cluster/failure.h"
@@ -19,19 +20,39 @@
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
-#include "cluster/rpc/rpc_stream.h"
 #include "cluster/stall.h"
 #include "cluster/star.h"
+#include "cluster/stream.h"
 
 /* The end of a stream says whether the process behind it has ended, or has itself closed it. */
-static void note_end(struct ls_cluster *cluster, const struct ls_rpc_stream *stream, uint64_t incarnation) {
-    if (cluster->elastic.least && cluster->generation && incarnation && ls_rpc_stream_closed_by_kernel(stream))
+static void note_end(struct ls_cluster *cluster, const struct ls_stream *stream, uint64_t incarnation) {
+    if (cluster->elastic.least && cluster->generation && incarnation && ls_stream_closed_by_kernel(stream))
         ls_propose_note_end(cluster, incarnation);
 }
 
-void ls_control_closed(void *context, struct ls_rpc_stream *stream) {
+/* A stream that was not accepted has ended. Where another worker was to carry it, the next one is dialled. */
+static void fail_attempt(struct ls_cluster *cluster, const struct ls_stream *stream, const char *reason) {
+    struct ls_peer *peer = ls_stream_user(stream);
+    if (ls_stream_is_carried(stream))
+        peer->astray = !ls_carried_root(stream);
+    else
+        ls_auth_tls_failed(cluster, peer, reason);
+}
+
+/* Why a stream has ended: the words of its carrier, or its own. */
+static void lose(struct ls_cluster *cluster, const struct ls_stream *stream, struct ls_peer *peer) {
+    const char *how = "its connection was closed";
+    struct ls_peer *carrier = ls_carried_root(stream);
+    if (carrier)
+        ls_loss_of_carrier(cluster, peer, carrier);
+    else
+        ls_loss_of_stream(cluster, peer,
+                          ls_stream_is_carried(stream) && *stream->carried.reason ? stream->carried.reason : how);
+}
+
+void ls_control_closed(void *context, struct ls_stream *stream) {
     struct ls_cluster *cluster = context;
-    struct ls_peer *peer = ls_rpc_stream_user(stream);
+    struct ls_peer *peer = ls_stream_user(stream);
     if (!peer) {
         ls_auth_token_ended(cluster, stream);
         return;
@@ -41,29 +62,30 @@ void ls_control_closed(void *context, struct ls_rpc_stream *stream) {
         note_end(cluster, stream, peer->fading.incarnation);
         return;
     }
-    if (ls_rpc_stream_incoming(stream)) {
+    if (ls_stream_incoming(stream)) {
         peer->in = NULL;
     } else {
         char reason[512];
-        ls_rpc_stream_reason(stream, reason, sizeof(reason));
+        ls_stream_reason(stream, reason, sizeof(reason));
         if (peer->accepted && ls_peer_shows_end(cluster, peer)) note_end(cluster, stream, peer->incarnation);
-        if (!peer->accepted) ls_auth_tls_failed(cluster, peer, reason);
-        ls_peer_end_out(peer, peer->accepted ? "its connection was closed"
-                                             : "what answers there is no Lockstep worker, or is just ending");
+        if (!peer->accepted) fail_attempt(cluster, stream, reason);
+        const char *why =
+            ls_stream_is_carried(stream) ? reason : "what answers there is no Lockstep worker, or is just ending";
+        ls_peer_end_out(peer, peer->accepted ? "its connection was closed" : why);
     }
-    ls_loss_of_stream(cluster, peer, "its connection was closed");
+    lose(cluster, stream, peer);
 }
 
 /* Nothing more is read from a stream that does not keep to the protocol. */
-static void reject(struct ls_cluster *cluster, struct ls_rpc_stream *stream) {
-    struct ls_peer *peer = ls_rpc_stream_user(stream);
-    ls_rpc_stream_drop(stream);
+static void reject(struct ls_cluster *cluster, struct ls_stream *stream) {
+    struct ls_peer *peer = ls_stream_user(stream);
+    ls_stream_drop(stream);
     if (!peer) {
-        ls_refusals_note(&cluster->net.refusals, LS_REFUSED_MESSAGE, ls_rpc_stream_caller(stream)->address,
+        ls_refusals_note(&cluster->net.refusals, LS_REFUSED_MESSAGE, ls_stream_caller(stream)->address,
                          "it sent a message that is not Lockstep's");
         return;
     }
-    if (ls_rpc_stream_incoming(stream))
+    if (ls_stream_incoming(stream))
         peer->in = NULL;
     else
         ls_peer_end_out(peer, "its answer is not Lockstep's");
@@ -165,9 +187,19 @@ static void receive_stop(struct ls_cluster *cluster, const struct ls_peer *peer,
         receive_failure(cluster, peer, &loss, loss.code);
 }
 
-static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
-    if (message->incarnation != peer->incarnation || peer->left) return false;
+/* A piece of a stream that is carried by this worker, or to it. Its ends are workers that are met so. */
+static bool receive_carry(struct ls_cluster *cluster, const struct ls_stream *stream, const struct ls_carry *carry) {
+    if (carry->from >= cluster->size || carry->to >= cluster->size) return false;
+    if (!ls_peer_meet(cluster, carry->from) || !ls_peer_meet(cluster, carry->to)) return false;
+    return ls_carried_receive(cluster, stream, carry);
+}
+
+static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_stream *stream,
+                                const struct ls_message *message) {
+    bool carries = message->kind == LS_MESSAGE_CARRY; /* also after its own Leave, until the others have said theirs */
+    if (message->incarnation != peer->incarnation || (peer->left && !carries)) return false;
     ls_peer_heard(peer);
+    if (carries) return receive_carry(cluster, stream, &message->carry);
     peer->generation = message->generation;
     switch (message->kind) {
     case LS_MESSAGE_BEAT:
@@ -205,23 +237,24 @@ static bool receive_answer(struct ls_cluster *cluster, struct ls_peer *peer, con
     return true;
 }
 
-static bool receive_control(struct ls_cluster *cluster, struct ls_rpc_stream *stream,
-                            const struct ls_message *message) {
-    struct ls_peer *peer = ls_rpc_stream_user(stream);
-    if (!ls_rpc_stream_incoming(stream)) {
-        if (!peer || peer->accepted) return false;
-        return receive_answer(cluster, peer, message);
+static bool receive_control(struct ls_cluster *cluster, struct ls_stream *stream, const struct ls_message *message) {
+    struct ls_peer *peer = ls_stream_user(stream);
+    if (!ls_stream_incoming(stream)) {
+        if (!peer) return false;
+        if (!peer->accepted) return receive_answer(cluster, peer, message);
+        return message->kind == LS_MESSAGE_CARRY && message->incarnation == peer->incarnation &&
+               receive_carry(cluster, stream, &message->carry);
     }
-    if (peer) return receive_from_member(cluster, peer, message);
+    if (peer) return receive_from_member(cluster, peer, stream, message);
     if (message->kind == LS_MESSAGE_CHALLENGE) return ls_auth_token_asked(cluster, stream, message);
     if (message->kind != LS_MESSAGE_HELLO) return false;
     ls_handshake_received(cluster, stream, message);
     return true;
 }
 
-void ls_control_message(void *context, struct ls_rpc_stream *stream, const void *data, size_t size) {
+void ls_control_message(void *context, struct ls_stream *stream, const void *data, size_t size) {
     struct ls_message message;
-    const struct ls_peer *peer = ls_rpc_stream_user(stream);
+    const struct ls_peer *peer = ls_stream_user(stream);
     if (peer && stream == peer->fading.stream) return; /* its end alone counts */
     if (ls_message_decode(data, size, &message) != LS_OK) {
         reject(context, stream);

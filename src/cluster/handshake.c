@@ -17,7 +17,8 @@
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
-#include "cluster/rpc/rpc_stream.h"
+#include "cluster/speaker.h"
+#include "cluster/stream.h"
 #include "resolver/cluster_spec.h"
 
 #define SAME_CONFIG "give all workers the same TF_CONFIG cluster"
@@ -40,7 +41,7 @@ static bool may_knock(const struct ls_cluster *cluster, const struct ls_message 
            !cluster->roster[message->hello.rank];
 }
 
-static void answer_fenced(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *hello) {
+static void answer_fenced(struct ls_cluster *cluster, struct ls_stream *stream, const struct ls_message *hello) {
     char text[LS_ERROR_SIZE];
     (void)snprintf(text, sizeof(text),
                    "the group has gone on without this process (to generation %llu, and this is of %llu)",
@@ -54,7 +55,7 @@ static void tell_over(struct ls_cluster *cluster, int rank) {
 }
 
 /* A member that lost its streams, because it or this process was frozen, and seeks the others. */
-static void answer_over(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *hello) {
+static void answer_over(struct ls_cluster *cluster, struct ls_stream *stream, const struct ls_message *hello) {
     tell_over(cluster, hello->hello.rank);
     ls_hello_answer(cluster, stream, LS_VERDICT_OVER, "all have finished, and this process leaves");
 }
@@ -75,7 +76,7 @@ static bool has_company(const struct ls_cluster *cluster) {
  * that has come to the wrong place. That is seen when this worker dials the address that the task has here: whoever
  * answers there is no stranger. Until then it ends this worker's join only where nobody else is left who could agree.
  */
-static void answer_different(struct ls_cluster *cluster, struct ls_rpc_stream *stream, int rank, const char *text) {
+static void answer_different(struct ls_cluster *cluster, struct ls_stream *stream, int rank, const char *text) {
     bool alone = !cluster->generation && !has_company(cluster);
     bool last = cluster->size == 2 || (cluster->refusal.stranger >= 0 && cluster->refusal.stranger != rank);
     if (alone && last) {
@@ -84,7 +85,7 @@ static void answer_different(struct ls_cluster *cluster, struct ls_rpc_stream *s
     }
     if (alone) cluster->refusal.stranger = rank;
     ls_hello_refuse(cluster, stream, LS_INVALID_ARGUMENT, text);
-    ls_refusals_note(&cluster->net.refusals, LS_REFUSED_DIFFERENT, ls_rpc_stream_caller(stream)->address, text);
+    ls_refusals_note(&cluster->net.refusals, LS_REFUSED_DIFFERENT, ls_stream_caller(stream)->address, text);
     struct ls_peer *peer = rank < cluster->size && rank != cluster->rank ? cluster->peers[rank] : NULL;
     if (peer && !peer->out) ls_dial_reset(&peer->control);
     ls_outbox_notify(cluster);
@@ -186,7 +187,7 @@ static bool misplaced(const struct ls_cluster *cluster, const struct ls_hello *o
 
 /* Another process of the same task is connected already: the one before, about to be seen closed, or a second one. In
  * a recovery that is one that was fenced and finds its task taken: it ends, and nobody else. */
-static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_rpc_stream *stream) {
+static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_stream *stream) {
     char text[LS_ERROR_SIZE];
     int64_t now = ls_now();
     if (!peer->rival_since) peer->rival_since = now;
@@ -208,27 +209,27 @@ static void is_alive(struct ls_cluster *cluster, struct ls_peer *peer) {
     if (peer->fading.incarnation == peer->incarnation) ls_peer_end_fading(peer);
 }
 
-static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_rpc_stream *stream,
+static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_stream *stream,
                    const struct ls_message *message) {
     struct ls_message reply = ls_hello_reply(cluster, LS_VERDICT_ACCEPTED, "");
-    if (peer->in) ls_rpc_stream_drop(peer->in);
+    if (peer->in) ls_stream_drop(peer->in);
     ls_peer_adopt(peer, message->incarnation);
     is_alive(cluster, peer);
     peer->in = stream;
     peer->generation = message->generation;
     if (!peer->out && !peer->control.tls) ls_dial_reset(&peer->control); /* it is there now */
     ls_peer_heard(peer);
-    ls_rpc_stream_set_user(stream, peer);
-    ls_listener_trust(cluster->net.listener, ls_rpc_stream_caller(stream)->fd);
+    ls_stream_set_user(stream, peer);
+    if (!ls_stream_is_carried(stream)) ls_listener_trust(cluster->net.listener, ls_stream_caller(stream)->fd);
     peer->host = ls_hello_host(message->hello.host);
     peer->transport = transport_of(&message->hello);
     ls_outbox_send(stream, &reply);
     ls_outbox_notify(cluster);
 }
 
-void ls_handshake_received(struct ls_cluster *cluster, struct ls_rpc_stream *stream, const struct ls_message *message) {
+void ls_handshake_received(struct ls_cluster *cluster, struct ls_stream *stream, const struct ls_message *message) {
     char text[LS_ERROR_SIZE];
-    if (!ls_auth_tls_caller(cluster, ls_rpc_stream_caller(stream), message->hello.task_type, message->hello.task_index,
+    if (!ls_auth_tls_stream(cluster, stream, message->hello.rank, message->hello.task_type, message->hello.task_index,
                             text)) {
         ls_hello_refuse_stranger(cluster, stream, message->hello.rank, LS_REFUSED_CERTIFICATE, text);
         return;
@@ -285,13 +286,15 @@ static void accepted(struct ls_cluster *cluster, struct ls_peer *peer, const str
         return;
     }
     if (peer->in && peer->incarnation != message->incarnation) { /* of a process that this one has replaced */
-        ls_rpc_stream_drop(peer->in);
+        ls_stream_drop(peer->in);
         peer->in = NULL;
     }
     ls_peer_adopt(peer, message->incarnation);
     is_alive(cluster, peer);
     peer->generation = message->generation;
     peer->accepted = true;
+    peer->astray = false;
+    ls_speaker_reached(cluster, peer);
     ls_outbox_notify(cluster);
 }
 

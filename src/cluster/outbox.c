@@ -17,10 +17,10 @@ struct ls_message ls_outbox_message(const struct ls_cluster *cluster, enum ls_me
     return (struct ls_message){.kind = kind, .incarnation = cluster->incarnation, .generation = cluster->generation};
 }
 
-void ls_outbox_send(struct ls_rpc_stream *stream, const struct ls_message *message) {
+void ls_outbox_send(struct ls_stream *stream, const struct ls_message *message) {
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
-    if (stream && ls_message_encode(message, &data, &size) == LS_OK) (void)ls_rpc_stream_send(stream, data, size);
+    if (stream && ls_message_encode(message, &data, &size) == LS_OK) (void)ls_stream_send(stream, data, size);
 }
 
 void ls_outbox_say_to_members(const struct ls_cluster *cluster, const struct ls_message *message) {

@@ -23,7 +23,7 @@ void ls_peer_sever(struct ls_peer *peer, const char *why);
 /* The same for who was lost. With elastic the own stream stays for a while: its end tells whether the process has
  * ended.
  */
-void ls_peer_lose(const struct ls_cluster *cluster, struct ls_peer *peer, const char *why);
+void ls_peer_lose(struct ls_cluster *cluster, struct ls_peer *peer, const char *why);
 /* True: the end of its stream can say that its kernel has closed it. With TLS a relay stands before gRPC, and a
  * connection that timed out looks alike: so only where the peer was heard well before that. */
 bool ls_peer_shows_end(const struct ls_cluster *cluster, const struct ls_peer *peer);

@@ -9,12 +9,17 @@
  * come back anyway. A Beat says who leads, so that a joiner that has reached another joiner finds the survivors. */
 #include "cluster/star.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/deadlines.h"
+#include "cluster/carried.h"
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
+#include "cluster/stream.h"
 
+#define HOSTED_FROM 8 /* workers above which one a host speaks for the others */
 #define SOUGHT_MOST 8 /* missing workers that a convener dials itself, to say why they are missing */
 
 int ls_star_coordinator(const struct ls_cluster *cluster) {
@@ -27,7 +32,7 @@ bool ls_star_coordinates(const struct ls_cluster *cluster) {
 
 bool ls_star_counts(const struct ls_cluster *cluster, const struct ls_peer *peer) {
     if (cluster->phase < LS_PHASE_MEMBER || !ls_peer_is_member(cluster, peer->rank)) return true;
-    return ls_star_coordinates(cluster) || peer->rank == ls_star_coordinator(cluster);
+    return ls_star_coordinates(cluster) || peer->rank == ls_star_coordinator(cluster) || ls_carried_joins(peer);
 }
 
 /* One of the `width` lowest ranks other than this worker's. */
@@ -39,9 +44,97 @@ bool ls_star_is_deputy(const struct ls_cluster *cluster, const struct ls_peer *p
     return is_within(cluster, peer->rank, cluster->star.window);
 }
 
+/* ---- The speaker of this host ------------------------------------------------------------------------------------ */
+
+static bool is_here(const struct ls_peer *peer) {
+    bool own = peer->in && peer->out && peer->accepted && !ls_stream_is_carried(peer->in);
+    return own && !ls_stream_is_carried(peer->out) && !peer->left && !peer->silent;
+}
+
+/* The lowest worker of this host below this one that is there; NULL: there is none. */
+static struct ls_peer *find_speaker(const struct ls_cluster *cluster) {
+    if (!cluster->star.hosted) return NULL;
+    for (struct ls_peer *peer = cluster->first_peer; peer && peer->rank < cluster->rank; peer = peer->next)
+        if (peer->local && is_here(peer)) return peer;
+    return NULL;
+}
+
+/* A survivor knows at once that a speaker is not there: nobody is starting but who was lost. */
+static bool is_in_vain(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    return cluster->generation && peer && *peer->control.why && !peer->in;
+}
+
+/* The lowest of the host is dialled at once, the next ones when it does not come. */
+static bool asks_others(const struct ls_cluster *cluster) {
+    const struct ls_star *star = &cluster->star;
+    bool late = ls_now() >= star->alone_at - LS_SPEAKER_TIMEOUT / 2;
+    return star->hosted && (late || is_in_vain(cluster, cluster->peers[star->speaker])) && !find_speaker(cluster);
+}
+
+static bool could_speak(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    const struct ls_star *star = &cluster->star;
+    if (!star->hosted || !peer->local || peer->rank >= cluster->rank) return false;
+    return peer->rank == star->speaker || asks_others(cluster);
+}
+
+static bool is_local(const struct ls_cluster *cluster, int rank) {
+    const struct ls_cluster_spec *spec = cluster->config.tf_config;
+    return strcmp(ls_cluster_spec_member(spec, rank)->host, ls_cluster_spec_member(spec, cluster->rank)->host) == 0;
+}
+
+static bool has_hope(const struct ls_cluster *cluster) {
+    for (int rank = cluster->star.speaker; rank < cluster->rank; rank++)
+        if (is_local(cluster, rank) && !is_in_vain(cluster, cluster->peers[rank])) return true;
+    return false;
+}
+
+/* Meets those that could speak for this worker. */
+static void meet_speakers(struct ls_cluster *cluster) {
+    int end = asks_others(cluster) ? cluster->rank : cluster->star.speaker + 1;
+    for (int rank = cluster->star.speaker; cluster->star.hosted && rank < end; rank++)
+        if (is_local(cluster, rank)) (void)ls_peer_meet(cluster, rank);
+}
+
+enum ls_way ls_star_way(const struct ls_cluster *cluster, const struct ls_peer *peer, struct ls_peer **carrier) {
+    bool answers = ls_stream_is_carried(peer->in);
+    *carrier = NULL;
+    if (peer->astray || (peer->in && !answers)) return LS_WAY_DIRECT;
+    if (answers) {
+        *carrier = cluster->peers[peer->in->carried.carrier];
+        return is_here(*carrier) ? LS_WAY_CARRIED : LS_WAY_WAIT;
+    }
+    if (!cluster->star.hosted || peer->local) return LS_WAY_DIRECT;
+    *carrier = find_speaker(cluster);
+    if (*carrier) return LS_WAY_CARRIED;
+    return ls_now() < cluster->star.alone_at && has_hope(cluster) ? LS_WAY_WAIT : LS_WAY_DIRECT;
+}
+
+int64_t ls_star_turn(const struct ls_cluster *cluster) {
+    int64_t now = ls_now(), alone_at = cluster->star.alone_at, half = alone_at - LS_SPEAKER_TIMEOUT / 2;
+    return now < half ? half : now < alone_at ? alone_at : LS_NEVER;
+}
+
+/* Where more than HOSTED_FROM workers are on several hosts, the lowest of a host speaks for the others. The deputies
+ * speak for themselves. */
+static void find_host(struct ls_cluster *cluster) {
+    struct ls_star *star = &cluster->star;
+    const struct ls_settings *settings = cluster->config.settings;
+    bool others = false;
+    star->speaker = cluster->rank;
+    for (int rank = cluster->size - 1; rank >= 0; rank--) {
+        bool local = is_local(cluster, rank);
+        if (local && rank < cluster->rank) star->speaker = rank;
+        others = others || !local;
+    }
+    bool wanted = settings->host_streams == LS_CHOICE_ON ||
+                  (settings->host_streams == LS_CHOICE_AUTO && cluster->size > HOSTED_FROM);
+    star->hosted = wanted && others && star->speaker < cluster->rank && cluster->rank >= star->window;
+    star->alone_at = ls_now() + LS_SPEAKER_TIMEOUT;
+}
+
 bool ls_star_wants(const struct ls_cluster *cluster, const struct ls_peer *peer) {
     return peer->in || peer->rank == cluster->star.leader || peer->rank < cluster->star.sought ||
-           is_within(cluster, peer->rank, cluster->star.width);
+           is_within(cluster, peer->rank, cluster->star.width) || could_speak(cluster, peer);
 }
 
 void ls_star_reset(struct ls_cluster *cluster) {
@@ -53,6 +146,7 @@ void ls_star_reset(struct ls_cluster *cluster) {
     star->widen_at = ls_now() + star->widen_pause;
     star->leader = -1;
     star->sought = 0;
+    find_host(cluster);
 }
 
 /* The ranks that a worker which follows nobody but itself dials at last. Without elastic all tasks come to the one that
@@ -84,6 +178,7 @@ static void meet_wanted(struct ls_cluster *cluster) {
     const struct ls_star *star = &cluster->star;
     for (int rank = 0; rank < cluster->size && (rank < star->sought || is_within(cluster, rank, star->width)); rank++)
         (void)ls_peer_meet(cluster, rank);
+    meet_speakers(cluster);
 }
 
 int64_t ls_star_step(struct ls_cluster *cluster) {
