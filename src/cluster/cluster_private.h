@@ -221,6 +221,7 @@ struct ls_connections {
 /* The choice of the peers that this worker dials. */
 struct ls_star {
     int window;       /* LOCKSTEP_CONTROL_WINDOW */
+    bool shared;      /* one worker of a host may carry the streams of its others */
     bool hosted;      /* another worker of this host may carry this one's streams to other hosts: ... */
     int speaker;      /* ... the lowest, ... */
     int64_t alone_at; /* ... which is not waited for any longer than that */

@@ -114,8 +114,8 @@ int64_t ls_star_turn(const struct ls_cluster *cluster) {
     return now < half ? half : now < alone_at ? alone_at : LS_NEVER;
 }
 
-/* Where more than HOSTED_FROM workers are on several hosts, the lowest of a host speaks for the others. The deputies
- * speak for themselves. */
+/* Where more than HOSTED_FROM workers are on several hosts, the lowest of a host speaks for the others. Those that
+ * the lowest ranks dial speak for themselves. */
 static void find_host(struct ls_cluster *cluster) {
     struct ls_star *star = &cluster->star;
     const struct ls_settings *settings = cluster->config.settings;
@@ -128,12 +128,21 @@ static void find_host(struct ls_cluster *cluster) {
     }
     bool wanted = settings->host_streams == LS_CHOICE_ON ||
                   (settings->host_streams == LS_CHOICE_AUTO && cluster->size > HOSTED_FROM);
-    star->hosted = wanted && others && star->speaker < cluster->rank && cluster->rank >= star->window;
+    star->shared = wanted && others;
+    star->hosted = star->shared && star->speaker < cluster->rank && cluster->rank > star->window;
     star->alone_at = ls_now() + LS_SPEAKER_TIMEOUT;
 }
 
+/* A convener leaves it to a speaker to come with the workers of its host, and looks for them itself when none does. */
+static bool is_sought(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    const struct ls_star *star = &cluster->star;
+    if (peer->rank >= star->sought) return false;
+    bool alone = !star->shared || peer->local || peer->rank <= star->window;
+    return alone || ls_now() - cluster->next.seeking_since >= LS_SETTLE_TIMEOUT;
+}
+
 bool ls_star_wants(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return peer->in || peer->rank == cluster->star.leader || peer->rank < cluster->star.sought ||
+    return peer->in || peer->rank == cluster->star.leader || is_sought(cluster, peer) ||
            is_within(cluster, peer->rank, cluster->star.width) || could_speak(cluster, peer);
 }
 

@@ -34,7 +34,7 @@ START_TEST(killed_worker_is_named_by_all) {
     test_processes_start(&processes, workers, COUNT, wait_for_loss);
     int64_t killed = ls_now();
     ck_assert_int_eq(kill(processes.pids[_i], SIGKILL), 0);
-    (void)snprintf(name, sizeof(name), "worker:%d (rank %d, 127.0.0.1:", _i, _i);
+    (void)snprintf(name, sizeof(name), "worker:%d (rank %d, 127.0.0.", _i, _i);
     for (int i = 1; i < COUNT; i++) {
         struct test_outcome outcome = test_processes_outcome(&processes);
         ck_assert_int_eq(outcome.left, LS_UNAVAILABLE);

@@ -85,14 +85,12 @@ START_TEST(transports_without_grpc_join) {
 END_TEST
 
 START_TEST(other_cluster) {
-    struct test_worker workers[3];
+    struct test_worker workers[3], others[3];
     int ports[4];
-    char list[256];
     test_ports(ports, 4);
     test_workers(workers, 3, ports);
-    (void)snprintf(list, sizeof(list), "\"127.0.0.1:%d\", \"127.0.0.1:%d\", \"127.0.0.1:%d\"", ports[0], ports[3],
-                   ports[2]);
-    test_config(workers[2].tf_config, sizeof(workers[2].tf_config), list, 2);
+    test_workers(others, 3, (const int[]){ports[0], ports[3], ports[2]});
+    memcpy(workers[2].tf_config, others[2].tf_config, sizeof(workers[2].tf_config));
     test_workers_run(workers, 3);
     expect_idle();
     expect_all(workers, 3, "cluster.worker[1] differs");
