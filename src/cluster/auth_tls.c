@@ -39,8 +39,8 @@ bool ls_auth_tls_caller(struct ls_cluster *cluster, const struct ls_rpc_caller *
 }
 
 /* The speaker of a host has shown its own certificate, and vouches for the workers of its host. */
-bool ls_auth_tls_stream(struct ls_cluster *cluster, const struct ls_stream *stream, int rank, const char *task_type,
-                        int task_index, char text[LS_ERROR_SIZE]) {
+bool ls_auth_tls_stream(struct ls_cluster *cluster, const struct ls_control_stream *stream, int rank,
+                        const char *task_type, int task_index, char text[LS_ERROR_SIZE]) {
     if (!ls_stream_is_carried(stream))
         return ls_auth_tls_caller(cluster, ls_stream_caller(stream), task_type, task_index, text);
     if (stream->carried.other == rank) return true;

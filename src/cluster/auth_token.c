@@ -81,7 +81,7 @@ static bool is_proved(const struct ls_cluster *cluster, const struct proving *pr
 
 _Static_assert(sizeof(struct proving) <= LS_STREAM_ROOM, "a stream has room for its handshake");
 
-static void send_challenge(struct ls_cluster *cluster, struct ls_stream *stream, const uint8_t *nonce,
+static void send_challenge(struct ls_cluster *cluster, struct ls_control_stream *stream, const uint8_t *nonce,
                            const uint8_t *proof) {
     const struct ls_task *own = cluster->peers[cluster->rank]->task;
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_CHALLENGE);
@@ -92,7 +92,7 @@ static void send_challenge(struct ls_cluster *cluster, struct ls_stream *stream,
 
 /* ---- the dialling side ---- */
 
-void ls_auth_token_open(struct ls_cluster *cluster, struct ls_stream *stream) {
+void ls_auth_token_open(struct ls_cluster *cluster, struct ls_control_stream *stream) {
     if (!has_token(cluster)) {
         ls_hello_send(cluster, stream, NULL);
         return;
@@ -146,7 +146,8 @@ bool ls_auth_token_trusts(struct ls_cluster *cluster, struct ls_peer *peer, cons
 
 /* ---- the answering side ---- */
 
-bool ls_auth_token_asked(struct ls_cluster *cluster, struct ls_stream *stream, const struct ls_message *message) {
+bool ls_auth_token_asked(struct ls_cluster *cluster, struct ls_control_stream *stream,
+                         const struct ls_message *message) {
     const struct ls_challenge *challenge = &message->challenge;
     uint8_t proof[LS_PROOF_SIZE];
     char text[LS_ERROR_SIZE];
@@ -177,7 +178,8 @@ static bool is_task(const struct task *task, const struct ls_message *message) {
            task->incarnation == message->incarnation;
 }
 
-bool ls_auth_token_admits(struct ls_cluster *cluster, struct ls_stream *stream, const struct ls_message *message) {
+bool ls_auth_token_admits(struct ls_cluster *cluster, struct ls_control_stream *stream,
+                          const struct ls_message *message) {
     struct proving *proving = ls_stream_attachment(stream);
     if (!has_token(cluster)) return true;
     if (proving && is_task(&proving->asks, message) && is_proved(cluster, proving, "hello", message->hello.proof)) {
@@ -191,7 +193,7 @@ bool ls_auth_token_admits(struct ls_cluster *cluster, struct ls_stream *stream, 
     return false;
 }
 
-void ls_auth_token_ended(struct ls_cluster *cluster, struct ls_stream *stream) {
+void ls_auth_token_ended(struct ls_cluster *cluster, struct ls_control_stream *stream) {
     const struct proving *proving = ls_stream_attachment(stream);
     if (!proving || proving->admitted) return;
     ls_hello_told(cluster, proving->asks.rank);

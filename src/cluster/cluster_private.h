@@ -30,7 +30,7 @@ enum ls_phase {
     LS_PHASE_ENDED
 };
 
-struct ls_stream;
+struct ls_control_stream;
 struct ls_route;
 
 struct ls_stored_share {
@@ -62,7 +62,7 @@ struct ls_peer_data {
 
 /* A stream to a process that was lost: its end says whether that one has ended. */
 struct ls_peer_fading {
-    struct ls_stream *stream; /* NULL: none */
+    struct ls_control_stream *stream; /* NULL: none */
     uint64_t incarnation;
     int64_t until;
 };
@@ -86,17 +86,17 @@ struct ls_peer {
     enum ls_transport transport;
 
     /* The streams, and the process behind them. */
-    uint64_t incarnation;  /* of the process that out and in belong to; 0 when both are NULL */
-    uint64_t generation;   /* that it has entered; 0: a joiner */
-    struct ls_stream *out; /* this worker's stream to it; NULL when there is none */
-    struct ls_stream *in;  /* its stream to this worker, once its Hello was accepted */
-    bool accepted;         /* it accepted this worker's Hello on out */
-    bool attempt_over;     /* out has ended before it was accepted, for the reason why */
+    uint64_t incarnation;          /* of the process that out and in belong to; 0 when both are NULL */
+    uint64_t generation;           /* that it has entered; 0: a joiner */
+    struct ls_control_stream *out; /* this worker's stream to it; NULL when there is none */
+    struct ls_control_stream *in;  /* its stream to this worker, once its Hello was accepted */
+    bool accepted;                 /* it accepted this worker's Hello on out */
+    bool attempt_over;             /* out has ended before it was accepted, for the reason why */
     char why[LS_ERROR_SIZE];
-    struct ls_stream *carried; /* the streams with it that another worker carries */
-    int riding[2];             /* carried streams that pass over its own, from this worker and [true] to it */
-    bool astray;               /* one got no answer: the next is dialled */
-    struct ls_dial control;    /* the forming thread's own, like the next */
+    struct ls_control_stream *carried; /* the streams with it that another worker carries */
+    int riding[2];                     /* carried streams that pass over its own, from this worker and [true] to it */
+    bool astray;                       /* one got no answer: the next is dialled */
+    struct ls_dial control;            /* the forming thread's own, like the next */
     int64_t hello_deadline;
     int64_t rival_since; /* when another process first claimed to be this task; 0: none does */
     int64_t silence;     /* since it was last heard on in; counts only while this process runs */
@@ -208,14 +208,14 @@ struct ls_connections {
     struct ls_rpc *rpc;
     struct ls_relay *relay;
     struct ls_listener *listener;
-    void (*message)(void *context, struct ls_stream *stream, const void *data, size_t size);
-    void (*closed)(void *context, struct ls_stream *stream);
-    uint64_t carried;        /* streams that this worker has opened through another one, ever */
-    struct ls_stream *ended; /* carried ones whose end is to be told, in order */
-    struct ls_route *routes; /* that this worker carries */
-    int finishing;           /* carried streams that were finished and have not closed yet */
-    int wake;                /* eventfd that ends the forming thread's poll */
-    int link_wake;           /* eventfd that ends the wait for a data connection */
+    void (*message)(void *context, struct ls_control_stream *stream, const void *data, size_t size);
+    void (*closed)(void *context, struct ls_control_stream *stream);
+    uint64_t carried;                /* streams that this worker has opened through another one, ever */
+    struct ls_control_stream *ended; /* carried ones whose end is to be told, in order */
+    struct ls_route *routes;         /* that this worker carries */
+    int finishing;                   /* carried streams that were finished and have not closed yet */
+    int wake;                        /* eventfd that ends the forming thread's poll */
+    int link_wake;                   /* eventfd that ends the wait for a data connection */
 };
 
 /* The choice of the peers that this worker dials. */

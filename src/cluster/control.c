@@ -25,13 +25,13 @@
 #include "cluster/stream.h"
 
 /* The end of a stream says whether the process behind it has ended, or has itself closed it. */
-static void note_end(struct ls_cluster *cluster, const struct ls_stream *stream, uint64_t incarnation) {
+static void note_end(struct ls_cluster *cluster, const struct ls_control_stream *stream, uint64_t incarnation) {
     if (cluster->elastic.least && cluster->generation && incarnation && ls_stream_closed_by_kernel(stream))
         ls_propose_note_end(cluster, incarnation);
 }
 
-/* A stream that was not accepted has ended. Where another worker was to carry it, the next one is dialled. */
-static void fail_attempt(struct ls_cluster *cluster, const struct ls_stream *stream, const char *reason) {
+/* A stream that was not accepted has ended. The next one is dialled where this one was to be carried. */
+static void fail_attempt(struct ls_cluster *cluster, const struct ls_control_stream *stream, const char *reason) {
     struct ls_peer *peer = ls_stream_user(stream);
     if (ls_stream_is_carried(stream))
         peer->astray = !ls_carried_root(stream);
@@ -40,7 +40,7 @@ static void fail_attempt(struct ls_cluster *cluster, const struct ls_stream *str
 }
 
 /* Why a stream has ended: the words of its carrier, or its own. */
-static void lose(struct ls_cluster *cluster, const struct ls_stream *stream, struct ls_peer *peer) {
+static void lose(struct ls_cluster *cluster, const struct ls_control_stream *stream, struct ls_peer *peer) {
     const char *how = "its connection was closed";
     struct ls_peer *carrier = ls_carried_root(stream);
     if (carrier)
@@ -50,7 +50,7 @@ static void lose(struct ls_cluster *cluster, const struct ls_stream *stream, str
                           ls_stream_is_carried(stream) && *stream->carried.reason ? stream->carried.reason : how);
 }
 
-void ls_control_closed(void *context, struct ls_stream *stream) {
+void ls_control_closed(void *context, struct ls_control_stream *stream) {
     struct ls_cluster *cluster = context;
     struct ls_peer *peer = ls_stream_user(stream);
     if (!peer) {
@@ -77,7 +77,7 @@ void ls_control_closed(void *context, struct ls_stream *stream) {
 }
 
 /* Nothing more is read from a stream that does not keep to the protocol. */
-static void reject(struct ls_cluster *cluster, struct ls_stream *stream) {
+static void reject(struct ls_cluster *cluster, struct ls_control_stream *stream) {
     struct ls_peer *peer = ls_stream_user(stream);
     ls_stream_drop(stream);
     if (!peer) {
@@ -188,14 +188,15 @@ static void receive_stop(struct ls_cluster *cluster, const struct ls_peer *peer,
 }
 
 /* A piece of a stream that is carried by this worker, or to it. Its ends are workers that are met so. */
-static bool receive_carry(struct ls_cluster *cluster, const struct ls_stream *stream, const struct ls_carry *carry) {
+static bool receive_carry(struct ls_cluster *cluster, const struct ls_control_stream *stream,
+                          const struct ls_carry *carry) {
     if (carry->from >= cluster->size || carry->to >= cluster->size) return false;
     if (!ls_peer_meet(cluster, carry->from) || !ls_peer_meet(cluster, carry->to)) return false;
     return ls_carried_receive(cluster, stream, carry);
 }
 
-static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_stream *stream,
-                                const struct ls_message *message) {
+static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer,
+                                const struct ls_control_stream *stream, const struct ls_message *message) {
     bool carries = message->kind == LS_MESSAGE_CARRY; /* also after its own Leave, until the others have said theirs */
     if (message->incarnation != peer->incarnation || (peer->left && !carries)) return false;
     ls_peer_heard(peer);
@@ -237,7 +238,8 @@ static bool receive_answer(struct ls_cluster *cluster, struct ls_peer *peer, con
     return true;
 }
 
-static bool receive_control(struct ls_cluster *cluster, struct ls_stream *stream, const struct ls_message *message) {
+static bool receive_control(struct ls_cluster *cluster, struct ls_control_stream *stream,
+                            const struct ls_message *message) {
     struct ls_peer *peer = ls_stream_user(stream);
     if (!ls_stream_incoming(stream)) {
         if (!peer) return false;
@@ -252,7 +254,7 @@ static bool receive_control(struct ls_cluster *cluster, struct ls_stream *stream
     return true;
 }
 
-void ls_control_message(void *context, struct ls_stream *stream, const void *data, size_t size) {
+void ls_control_message(void *context, struct ls_control_stream *stream, const void *data, size_t size) {
     struct ls_message message;
     const struct ls_peer *peer = ls_stream_user(stream);
     if (peer && stream == peer->fading.stream) return; /* its end alone counts */

@@ -4,5 +4,5 @@
 #include "cluster/stream.h"
 
 /* Callbacks, with the monitor held. */
-void ls_control_message(void *context, struct ls_stream *stream, const void *data, size_t size);
-void ls_control_closed(void *context, struct ls_stream *stream);
+void ls_control_message(void *context, struct ls_control_stream *stream, const void *data, size_t size);
+void ls_control_closed(void *context, struct ls_control_stream *stream);

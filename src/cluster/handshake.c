@@ -41,7 +41,8 @@ static bool may_knock(const struct ls_cluster *cluster, const struct ls_message 
            !cluster->roster[message->hello.rank];
 }
 
-static void answer_fenced(struct ls_cluster *cluster, struct ls_stream *stream, const struct ls_message *hello) {
+static void answer_fenced(struct ls_cluster *cluster, struct ls_control_stream *stream,
+                          const struct ls_message *hello) {
     char text[LS_ERROR_SIZE];
     (void)snprintf(text, sizeof(text),
                    "the group has gone on without this process (to generation %llu, and this is of %llu)",
@@ -55,7 +56,7 @@ static void tell_over(struct ls_cluster *cluster, int rank) {
 }
 
 /* A member that lost its streams, because it or this process was frozen, and seeks the others. */
-static void answer_over(struct ls_cluster *cluster, struct ls_stream *stream, const struct ls_message *hello) {
+static void answer_over(struct ls_cluster *cluster, struct ls_control_stream *stream, const struct ls_message *hello) {
     tell_over(cluster, hello->hello.rank);
     ls_hello_answer(cluster, stream, LS_VERDICT_OVER, "all have finished, and this process leaves");
 }
@@ -76,7 +77,7 @@ static bool has_company(const struct ls_cluster *cluster) {
  * that has come to the wrong place. That is seen when this worker dials the address that the task has here: whoever
  * answers there is no stranger. Until then it ends this worker's join only where nobody else is left who could agree.
  */
-static void answer_different(struct ls_cluster *cluster, struct ls_stream *stream, int rank, const char *text) {
+static void answer_different(struct ls_cluster *cluster, struct ls_control_stream *stream, int rank, const char *text) {
     bool alone = !cluster->generation && !has_company(cluster);
     bool last = cluster->size == 2 || (cluster->refusal.stranger >= 0 && cluster->refusal.stranger != rank);
     if (alone && last) {
@@ -187,7 +188,7 @@ static bool misplaced(const struct ls_cluster *cluster, const struct ls_hello *o
 
 /* Another process of the same task is connected already: the one before, about to be seen closed, or a second one. In
  * a recovery that is one that was fenced and finds its task taken: it ends, and nobody else. */
-static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_stream *stream) {
+static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_control_stream *stream) {
     char text[LS_ERROR_SIZE];
     int64_t now = ls_now();
     if (!peer->rival_since) peer->rival_since = now;
@@ -209,7 +210,7 @@ static void is_alive(struct ls_cluster *cluster, struct ls_peer *peer) {
     if (peer->fading.incarnation == peer->incarnation) ls_peer_end_fading(peer);
 }
 
-static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_stream *stream,
+static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_control_stream *stream,
                    const struct ls_message *message) {
     struct ls_message reply = ls_hello_reply(cluster, LS_VERDICT_ACCEPTED, "");
     if (peer->in) ls_stream_drop(peer->in);
@@ -227,7 +228,8 @@ static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_s
     ls_outbox_notify(cluster);
 }
 
-void ls_handshake_received(struct ls_cluster *cluster, struct ls_stream *stream, const struct ls_message *message) {
+void ls_handshake_received(struct ls_cluster *cluster, struct ls_control_stream *stream,
+                           const struct ls_message *message) {
     char text[LS_ERROR_SIZE];
     if (!ls_auth_tls_stream(cluster, stream, message->hello.rank, message->hello.task_type, message->hello.task_index,
                             text)) {

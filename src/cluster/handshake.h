@@ -3,5 +3,6 @@
 #include "cluster/cluster_private.h"
 
 /* The handshake, with the monitor held */
-void ls_handshake_received(struct ls_cluster *cluster, struct ls_stream *stream, const struct ls_message *message);
+void ls_handshake_received(struct ls_cluster *cluster, struct ls_control_stream *stream,
+                           const struct ls_message *message);
 void ls_handshake_answered(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message);

@@ -46,7 +46,7 @@ static void dial_control(struct ls_cluster *cluster, struct ls_peer *peer) {
     if (fd < 0 && due && !peer->control.resolve) peer->astray = false; /* in vain too */
 }
 
-/* No answer has come in time. Where another worker was to carry the question, it is asked directly next. */
+/* No answer has come in time. The next attempt is direct where this one was carried. */
 static void give_up_attempt(struct ls_peer *peer) {
     peer->astray = ls_stream_is_carried(peer->out);
     const char *why = peer->astray ? "no answer, through another worker of its host or of this one"

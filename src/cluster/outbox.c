@@ -17,7 +17,7 @@ struct ls_message ls_outbox_message(const struct ls_cluster *cluster, enum ls_me
     return (struct ls_message){.kind = kind, .incarnation = cluster->incarnation, .generation = cluster->generation};
 }
 
-void ls_outbox_send(struct ls_stream *stream, const struct ls_message *message) {
+void ls_outbox_send(struct ls_control_stream *stream, const struct ls_message *message) {
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
     if (stream && ls_message_encode(message, &data, &size) == LS_OK) (void)ls_stream_send(stream, data, size);

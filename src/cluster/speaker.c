@@ -1,6 +1,6 @@
 /* The streams that this worker carries for others: a list of routes. A route is opened by the first message from the
- * worker that dials. Where this worker has no stream of its own to the other end yet, that message waits here. It is
- * the only one: who dials says no more before it is answered. */
+ * worker that dials. That message waits here while this worker has no stream of its own to the other end. It is the
+ * only one: who dials says no more before it is answered. */
 #include "cluster/speaker.h"
 
 #include <string.h>
@@ -25,8 +25,8 @@ bool ls_speaker_may_carry(const struct ls_cluster *cluster, const struct ls_peer
 }
 
 /* A stream of this worker's own that can carry. */
-static struct ls_stream *own_stream(const struct ls_peer *peer, bool incoming) {
-    struct ls_stream *stream = incoming ? peer->in : peer->accepted ? peer->out : NULL;
+static struct ls_control_stream *own_stream(const struct ls_peer *peer, bool incoming) {
+    struct ls_control_stream *stream = incoming ? peer->in : peer->accepted ? peer->out : NULL;
     return stream && stream->raw ? stream : NULL;
 }
 
@@ -111,17 +111,20 @@ static bool refuse_carry(struct ls_cluster *cluster, const struct ls_carry *carr
     return true;
 }
 
-/* Who dials asks for a stream. */
+/* The first message of a stream has come. */
 static bool begin_route(struct ls_cluster *cluster, const struct ls_carry *carry) {
     const struct ls_peer *to = cluster->peers[carry->to];
     if (find_route(cluster, carry)) return false;
+    bool off = cluster->config.settings->host_streams == LS_CHOICE_OFF;
+    if (off) return refuse_carry(cluster, carry, true, "LOCKSTEP_HOST_STREAMS is off there");
     if (count_routes(cluster) >= ROUTES_MOST) return refuse_carry(cluster, carry, true, "it carries too many streams");
     if (ls_stream_is_carried(to->out)) return refuse_carry(cluster, carry, true, "it is itself carried");
     if (!add_route(cluster, carry)) return refuse_carry(cluster, carry, true, "it has no memory left");
     return true;
 }
 
-bool ls_speaker_receive(struct ls_cluster *cluster, const struct ls_stream *stream, const struct ls_carry *carry) {
+bool ls_speaker_receive(struct ls_cluster *cluster, const struct ls_control_stream *stream,
+                        const struct ls_carry *carry) {
     bool forward = ls_stream_incoming(stream);
     const struct ls_peer *near = stream->user, *far = cluster->peers[forward ? carry->to : carry->from];
     if (near->rank != (forward ? carry->from : carry->to) || near == far || near->local == far->local) return false;

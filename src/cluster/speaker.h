@@ -7,7 +7,8 @@
 /* True: the carrier stands between this worker and the peer: on the host of one of the two. */
 bool ls_speaker_may_carry(const struct ls_cluster *cluster, const struct ls_peer *carrier, const struct ls_peer *peer);
 /* A Carry for somebody else has come over this stream. False: it breaks the protocol. */
-bool ls_speaker_receive(struct ls_cluster *cluster, const struct ls_stream *stream, const struct ls_carry *carry);
+bool ls_speaker_receive(struct ls_cluster *cluster, const struct ls_control_stream *stream,
+                        const struct ls_carry *carry);
 /* The peer has accepted this worker's stream: those that wait for that are opened. */
 void ls_speaker_reached(struct ls_cluster *cluster, const struct ls_peer *peer);
 /* The peer's stream to this worker (incoming), or from it, is gone, and with it all that were carried on it. by_kernel:

@@ -114,7 +114,7 @@ int64_t ls_star_turn(const struct ls_cluster *cluster) {
     return now < half ? half : now < alone_at ? alone_at : LS_NEVER;
 }
 
-/* Where more than HOSTED_FROM workers are on several hosts, the lowest of a host speaks for the others. Those that
+/* The lowest of a host speaks for its others, where more than HOSTED_FROM workers are on several hosts. Those that
  * the lowest ranks dial speak for themselves. */
 static void find_host(struct ls_cluster *cluster) {
     struct ls_star *star = &cluster->star;

@@ -10,7 +10,7 @@ bool ls_star_coordinates(const struct ls_cluster *cluster);
 bool ls_star_counts(const struct ls_cluster *cluster, const struct ls_peer *peer);
 /* True: this worker dials the peer, and dials it again. */
 bool ls_star_wants(const struct ls_cluster *cluster, const struct ls_peer *peer);
-/* How this worker reaches a peer: by a stream of its own, by one that *carrier carries, or it waits for who could. */
+/* This worker reaches a peer by a stream of its own, or by one that *carrier carries, or it waits for who could. */
 enum ls_way { LS_WAY_DIRECT, LS_WAY_CARRIED, LS_WAY_WAIT };
 enum ls_way ls_star_way(const struct ls_cluster *cluster, const struct ls_peer *peer, struct ls_peer **carrier);
 /* When a wait for a speaker has its next turn; LS_NEVER: it has none. */
