@@ -47,6 +47,7 @@ FUNCTIONS = {
     "ls_size": (c_int, [_comm]),
     "ls_local_rank": (c_int, [_comm]),
     "ls_local_size": (c_int, [_comm]),
+    "ls_all_reduce": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, c_void_p, c_size_t]),
     "ls_all_reduce_with": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), c_void_p, c_void_p,
                                      c_size_t]),
     "ls_all_reduce_group": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), POINTER(c_void_p),
