@@ -9,10 +9,11 @@
 extern "C" {
 #endif
 
-/* Looks at TF_CONFIG (NULL if the variable is absent) without opening a port. *json receives one object of one line:
- * valid, mode, task_type, task_index, is_chief, num_workers, id_in_cluster, collective_leader, cluster, warnings, and
- * error {code, message} when it is invalid; freed with ls_memory_free. Returns the status of parsing: INVALID_ARGUMENT
- * for a bad TF_CONFIG, with *json written all the same. */
+/* Looks at tf_config, a text as TF_CONFIG has it, or (NULL) at the environment, without opening a port. *json receives one object of one line:
+ * valid, mode, task_type, task_index, is_chief, num_workers, id_in_cluster, collective_leader, cluster, source, ignored,
+ * warnings, and error {code, message} when it is invalid; freed with ls_memory_free. Returns the status of reading:
+ * INVALID_ARGUMENT for a bad TF_CONFIG or a launcher's variables that are bad or contradict, with *json written all the
+ * same. */
 LS_API ls_status ls_tools_check_json(const char *tf_config, char **json);
 /* The same as text for people, several lines. */
 LS_API ls_status ls_tools_check_text(const char *tf_config, char **text);

@@ -41,6 +41,9 @@ struct ls_settings {
     int64_t flight_record;                      /* collectives */
     char flight_record_folder[LS_SETTING_TEXT]; /* empty: none */
     bool require_cluster;
+    char cluster[LS_SETTING_TEXT];     /* a source of the cluster, which resolver reads; empty: found out */
+    char num_workers[LS_SETTING_TEXT]; /* of an Indexed Job, likewise */
+    char subdomain[LS_SETTING_TEXT];   /* likewise */
     int64_t max_classes;
     int64_t columns;              /* of a terminal that is not this process' own; 0: none */
     char run_id[LS_SETTING_TEXT]; /* lockstep run's; empty: it was not started by it */

@@ -8,12 +8,13 @@
 #include "cli/options.h"
 
 static const char about[] =
-    "lockstep check: look at TF_CONFIG and say who this process is\n"
+    "lockstep check: look at the environment and say who this process is\n"
     "\n"
     "usage: lockstep check [--json] [--connect [--timeout SECONDS]] [--tf-config TEXT]\n"
     "\n"
-    "Reads TF_CONFIG as a worker would, checks every key of it and prints this process' task, its rank, who is\n"
-    "chief and the whole cluster. It opens no port and talks to nobody.\n"
+    "Reads TF_CONFIG, or else the variables of the launcher that has started it, as a worker would, checks them and\n"
+    "prints this process' task, its rank, who is chief, the whole cluster, where that was read, and what else was\n"
+    "seen and is not read. It opens no port and talks to nobody.\n"
     "\n"
     "With --connect it asks every chief and worker of the cluster who it is and prints one table: round trip time,\n"
     "version, the first digits of the SHA-256 of the cluster that it was given, and what is wrong: name not found,\n"
@@ -22,7 +23,8 @@ static const char about[] =
     "asks so: it shows as not answering. One with TLS answers who has LOCKSTEP_TLS_* set as a worker has.\n";
 static const char more[] =
     "environment:\n"
-    "  TF_CONFIG         the cluster and this task as JSON; absent or {} means local mode, one worker\n"
+    "  TF_CONFIG         the cluster and this task as JSON; absent or {}: the launcher's variables count\n"
+    "  LOCKSTEP_CLUSTER  a source that counts whatever else is set: slurm, torchrun and so on, or none\n"
     "\n"
     "examples:\n"
     "  lockstep check\n"
@@ -72,7 +74,8 @@ struct request {
 static const struct ls_option rows[] = {
     {"json", NULL,
      "print one JSON object in one line: valid, mode (\"local\" or \"cluster\"), task_type, task_index, is_chief, "
-     "num_workers, id_in_cluster, collective_leader, cluster, warnings, and error {code, message} when it is invalid. "
+     "num_workers, id_in_cluster, collective_leader, cluster, source (\"tf_config\", \"slurm\" and so on, \"none\"), "
+     "ignored (of each: source, why), warnings, and error {code, message} when it is invalid. "
      "With --connect: version, cluster, fine, and peers with rank, task, address, state (\"ok\", \"unreachable\", "
      "\"silent\", \"foreign\", \"other_version\", \"other_cluster\", \"other_task\"), why, and of those that answer "
      "version, phase, says_it_is, cluster, generation, round_trip_ms",
@@ -85,7 +88,7 @@ static const struct ls_option_table tables[] = {{"options", rows, 0}, {0}};
 
 int check_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep check", argc, argv, about, more, tables, 0};
-    struct request request = {.tf_config = getenv("TF_CONFIG"), .seconds = LS_CHECK_SECONDS};
+    struct request request = {.seconds = LS_CHECK_SECONDS};
     int code = ls_options_read(&line, &request);
     if (code >= 0) return code;
     if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;

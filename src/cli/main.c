@@ -18,7 +18,7 @@ static const struct command {
     {"evaluate", "measure a saved model on a dataset", evaluate_main},
     {"predict", "write what a saved model says of each example", predict_main},
     {"bench", "time a collective over a range of sizes", bench_main},
-    {"check", "look at TF_CONFIG and say who this process is", check_main},
+    {"check", "look at the environment and say who this process is", check_main},
     {"convert", "write a dataset in another format", convert_main},
     {"certs", "make certificates for TLS between the tasks", certs_main},
     {"settings", "print every setting and every deadline, as in force", settings_main},

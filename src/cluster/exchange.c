@@ -81,7 +81,7 @@ static ls_status say_parts(const struct exchange *exchange, const struct ls_byte
                                         .sizes = sizes,
                                         .payload = payload,
                                         .size = size};
-    ls_outbox_say_to_members(exchange->cluster, &message);
+    ls_star_say(exchange->cluster, &message);
     return LS_OK;
 }
 
@@ -98,7 +98,7 @@ static void say_no_answer(const struct exchange *exchange, ls_status status) {
     struct ls_message message = ls_outbox_message(exchange->cluster, LS_MESSAGE_SHARES);
     message.shares = (struct ls_shares){
         .sequence = exchange->sequence, .name = exchange->name, .code = status, .message = ls_error()};
-    ls_outbox_say_to_members(exchange->cluster, &message);
+    ls_star_say(exchange->cluster, &message);
 }
 
 static void forget_parts(struct ls_cluster *cluster) {
@@ -178,7 +178,7 @@ void ls_exchange_note_exit(struct ls_cluster *cluster, int rank, const void *sha
     exchanges->calls = calls;
     message.finished = (struct ls_finished){rank, calls};
     receive_finished(cluster, &message.finished);
-    ls_outbox_say_to_members(cluster, &message);
+    ls_star_say(cluster, &message);
 }
 
 static void receive_waiting(struct ls_cluster *cluster, int rank, const struct ls_waiting *waiting) {

@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 
 #include "base/memory.h"
-#include "cluster/peer.h"
 
 void ls_outbox_notify(struct ls_cluster *cluster) {
     ls_monitor_broadcast(&cluster->monitor);
@@ -21,9 +20,4 @@ void ls_outbox_send(struct ls_control_stream *stream, const struct ls_message *m
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
     if (stream && ls_message_encode(message, &data, &size) == LS_OK) (void)ls_stream_send(stream, data, size);
-}
-
-void ls_outbox_say_to_members(const struct ls_cluster *cluster, const struct ls_message *message) {
-    for (int i = 0; i < cluster->count; i++)
-        if (i != cluster->place) ls_outbox_send(ls_peer_member(cluster, i)->out, message);
 }

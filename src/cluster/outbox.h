@@ -9,5 +9,3 @@ void ls_outbox_notify(struct ls_cluster *cluster);
 struct ls_message ls_outbox_message(const struct ls_cluster *cluster, enum ls_message_kind kind);
 /* Encodes and queues; a stream that cannot be written to counts as closed soon, so nothing is returned. */
 void ls_outbox_send(struct ls_control_stream *stream, const struct ls_message *message);
-/* To all other members of the generation that this worker is connected to. */
-void ls_outbox_say_to_members(const struct ls_cluster *cluster, const struct ls_message *message);

@@ -37,7 +37,7 @@ static void coordinate_stall(struct ls_cluster *cluster, const struct ls_stall *
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_STALL);
     message.stall = *stall;
     if (!note_stall(cluster, stall->sequence)) return;
-    ls_outbox_say_to_members(cluster, &message);
+    ls_star_say(cluster, &message);
     compare_call(cluster, stall);
 }
 

@@ -223,3 +223,8 @@ void ls_star_prune(struct ls_cluster *cluster) {
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
         if ((peer->in || peer->out) && !stays(cluster, peer)) ls_peer_sever(peer, "the generation does not need it");
 }
+
+void ls_star_say(const struct ls_cluster *cluster, const struct ls_message *message) {
+    for (int i = 0; i < cluster->count; i++)
+        if (i != cluster->place) ls_outbox_send(ls_peer_member(cluster, i)->out, message);
+}

@@ -1,22 +1,247 @@
-/* The first reader whose variable is set reads it. */
+/* The sources in their order, and the rules for more than one of them. */
 #include "resolver/resolver.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/memory.h"
+#include "base/status.h"
+#include "resolver/cloud.h"
+#include "resolver/horovod.h"
+#include "resolver/kubernetes.h"
+#include "resolver/mpi.h"
+#include "resolver/slurm.h"
 #include "resolver/tf_config.h"
+#include "resolver/torchrun.h"
+#include "resolver/vertex.h"
 
-static const struct reader {
-    const char *variable;
-    ls_status (*read)(const char *text, struct ls_cluster_spec **spec);
-} readers[] = {
-    {"TF_CONFIG", ls_tf_config_parse},
+enum level { OWN, HOROVOD, TORCHRUN, MPI, STEP, SERVICE };
+
+/* A source makes the spec itself (parse), or says rank, size and places (read). */
+static const struct source {
+    const char *name;
+    enum level level;
+    ls_status (*read)(struct ls_launcher *launch);
+    ls_status (*parse)(struct ls_cluster_spec **spec);
+} sources[] = {
+    {"horovod", HOROVOD, ls_horovod_read, NULL},
+    {"torchrun", TORCHRUN, ls_torchrun_read, NULL},
+    {"openmpi", MPI, ls_mpi_read_openmpi, NULL},
+    {"pmi", MPI, ls_mpi_read_pmi, NULL},
+    {"slurm", STEP, ls_slurm_read, NULL},
+    {"cluster_spec", SERVICE, NULL, ls_vertex_read},
+    {"sagemaker", SERVICE, ls_cloud_read_sagemaker, NULL},
+    {"aws_batch", SERVICE, ls_cloud_read_aws_batch, NULL},
+    {"pytorchjob", SERVICE, ls_kubernetes_read_pytorchjob, NULL},
+    {"jax", SERVICE, ls_kubernetes_read_jax, NULL},
+    {"indexed_job", SERVICE, ls_kubernetes_read_indexed_job, NULL},
+};
+#define SOURCE_COUNT (sizeof(sources) / sizeof(sources[0]))
+
+/* A source as it was read. */
+struct found {
+    const struct source *source;
+    struct ls_launcher launch;
+    struct ls_cluster_spec *spec; /* of parse, in cluster mode; else NULL */
+    ls_status status;
+    char error[LS_ERROR_SIZE];
 };
 
-ls_status ls_resolver_read(const char *tf_config, struct ls_cluster_spec **spec) {
-    if (tf_config) return ls_tf_config_parse(tf_config, spec);
-    for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
-        const char *text = getenv(readers[i].variable);
-        if (text) return readers[i].read(text, spec);
+static bool is_present(const struct found *found) {
+    return found->status || found->launch.size > 0 || found->spec;
+}
+
+static void read_source(const struct source *source, struct found *found) {
+    *found = (struct found){.source = source};
+    found->status = source->read ? source->read(&found->launch) : source->parse(&found->spec);
+    if (found->status) (void)snprintf(found->error, sizeof(found->error), "%s", ls_error());
+    if (found->spec && !found->spec->cluster_mode) {
+        ls_cluster_spec_free(found->spec);
+        found->spec = NULL;
     }
-    return ls_tf_config_parse(NULL, spec);
+}
+
+static void release_found(struct found *found) {
+    ls_launcher_release(&found->launch);
+    ls_cluster_spec_free(found->spec);
+}
+
+/* ---- the spec ---- */
+
+static ls_status fill_tasks(struct ls_cluster_spec *spec, struct ls_launcher *launch) {
+    spec->tasks = ls_alloc_array((size_t)launch->size, sizeof(*spec->tasks));
+    if (!spec->tasks) return ls_fail_memory("a cluster's tasks", (size_t)launch->size * sizeof(*spec->tasks));
+    spec->task_count = launch->size;
+    for (int i = 0; i < launch->size; i++) {
+        struct ls_task *task = &spec->tasks[i];
+        char address[400];
+        *task = (struct ls_task){.type = LS_TASK_WORKER, .index = i, .port = launch->places[i].port};
+        task->host = ls_steal(launch->places[i].host);
+        (void)snprintf(address, sizeof(address), strchr(task->host, ':') ? "[%.380s]:%d" : "%.380s:%d", task->host,
+                       task->port);
+        task->address = ls_strdup(address);
+        if (!task->address) return ls_fail_memory("an address", strlen(address));
+    }
+    spec->type = LS_TASK_WORKER;
+    spec->index = launch->rank;
+    return ls_cluster_spec_complete(spec);
+}
+
+static ls_status make_spec(struct found *found, struct ls_cluster_spec **spec) {
+    if (found->spec || found->launch.size <= 1) {
+        *spec = ls_steal(found->spec);
+        return *spec ? LS_OK : ls_tf_config_parse(NULL, spec);
+    }
+    if (!found->launch.places)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "%s (%s) has started processes on several hosts, and its variables do not name the address of "
+                       "each: give each process its TF_CONFIG; LOCKSTEP_CLUSTER=none lets each work alone",
+                       found->launch.says, found->source->name);
+    struct ls_cluster_spec *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a cluster", sizeof(*made));
+    ls_status status = fill_tasks(made, &found->launch);
+    if (status)
+        ls_cluster_spec_free(made);
+    else
+        *spec = made;
+    return status;
+}
+
+/* ---- more than one ---- */
+
+static void ignore_found(struct ls_resolution *resolution, const struct found *found, const char *for_whom) {
+    if (!resolution || resolution->ignored_count == LS_SOURCES) return;
+    struct ls_ignored *ignored = &resolution->ignored[resolution->ignored_count++];
+    ignored->source = found->source->name;
+    if (found->status)
+        (void)snprintf(ignored->why, sizeof(ignored->why), "%s is in force; %.300s", for_whom, found->error);
+    else if (found->launch.size == 1)
+        (void)snprintf(ignored->why, sizeof(ignored->why), "%s: one process", found->launch.says);
+    else
+        (void)snprintf(ignored->why, sizeof(ignored->why), "%s is in force; %s", for_whom,
+                       found->spec ? "its cluster is another one's to read" : found->launch.says);
+}
+
+/* Two that start processes themselves, or TF_CONFIG and one of them, mean one cluster: they must agree. */
+static ls_status compare_to_tf_config(const struct found *found, const struct ls_cluster_spec *spec) {
+    const struct ls_launcher *launch = &found->launch;
+    bool trains = spec->type == LS_TASK_CHIEF || spec->type == LS_TASK_WORKER;
+    if (found->status || launch->size <= 1 || found->source->level > MPI || !trains) return LS_OK;
+    if (launch->size == spec->num_workers && launch->rank == spec->id_in_cluster) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "TF_CONFIG says %s:%d, rank %d of %d, and %s says %s: unset one of them, or say which counts, as in "
+                   "LOCKSTEP_CLUSTER=tf_config",
+                   ls_cluster_spec_type_name(spec->type), spec->index, spec->id_in_cluster, spec->num_workers,
+                   found->source->name, launch->says);
+}
+
+static ls_status compare_found(const struct found *first, const struct found *other) {
+    const struct ls_launcher *a = &first->launch, *b = &other->launch;
+    if (first->source->level != other->source->level || first->spec || other->spec || other->status) return LS_OK;
+    if (a->size <= 1 || b->size <= 1 || (a->rank == b->rank && a->size == b->size)) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "%s says %s, and %s says %s: unset one of them, or say which counts, as in LOCKSTEP_CLUSTER=%s",
+                   first->source->name, a->says, other->source->name, b->says, first->source->name);
+}
+
+/* TF_CONFIG is in force: the others must not contradict it. */
+static ls_status check_others(const struct ls_cluster_spec *spec, struct ls_resolution *resolution) {
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < SOURCE_COUNT && !status; i++) {
+        struct found found;
+        read_source(&sources[i], &found);
+        if (is_present(&found)) {
+            status = compare_to_tf_config(&found, spec);
+            ignore_found(resolution, &found, "tf_config");
+        }
+        release_found(&found);
+    }
+    return status;
+}
+
+/* The first that has started several processes is in force. */
+static ls_status read_sources(struct ls_cluster_spec **spec, struct ls_resolution *resolution) {
+    struct found chosen = {0};
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < SOURCE_COUNT && !status; i++) {
+        struct found found;
+        read_source(&sources[i], &found);
+        bool several = found.status || found.launch.size > 1 || found.spec;
+        if (several && !chosen.source) {
+            chosen = found;
+            status = found.status ? ls_fail(found.status, "%s", found.error) : LS_OK;
+            continue;
+        }
+        if (is_present(&found) && chosen.source) status = compare_found(&chosen, &found);
+        if (is_present(&found)) ignore_found(resolution, &found, chosen.source ? chosen.source->name : "none");
+        release_found(&found);
+    }
+    if (!status) status = make_spec(&chosen, spec);
+    if (!status && resolution && chosen.source) resolution->source = chosen.source->name;
+    release_found(&chosen);
+    return status;
+}
+
+/* ---- forced ---- */
+
+static ls_status fail_unknown(const char *name) {
+    char names[256] = "tf_config";
+    for (size_t i = 0, used = strlen(names); i < SOURCE_COUNT; i++)
+        used += (size_t)snprintf(names + used, sizeof(names) - used, ", %s", sources[i].name);
+    return ls_fail(LS_INVALID_ARGUMENT, "LOCKSTEP_CLUSTER='%.80s' is none of %s, none", name, names);
+}
+
+static ls_status read_forced(const char *name, struct ls_cluster_spec **spec, struct ls_resolution *resolution) {
+    for (size_t i = 0; i < SOURCE_COUNT; i++) {
+        struct found found;
+        if (strcmp(sources[i].name, name) != 0) continue;
+        read_source(&sources[i], &found);
+        ls_status status = found.status ? ls_fail(found.status, "%s", found.error) : LS_OK;
+        if (!status && !is_present(&found))
+            status = ls_fail(LS_INVALID_ARGUMENT, "LOCKSTEP_CLUSTER=%s, and none of its variables is set", name);
+        if (!status) status = make_spec(&found, spec);
+        if (!status && resolution) resolution->source = sources[i].name;
+        release_found(&found);
+        return status;
+    }
+    return fail_unknown(name);
+}
+
+static ls_status read_tf_config(const char *text, struct ls_cluster_spec **spec, struct ls_resolution *resolution) {
+    ls_status status = ls_tf_config_parse(text, spec);
+    if (!status && resolution && (*spec)->cluster_mode) resolution->source = "tf_config";
+    return status;
+}
+
+static ls_status read_environment(struct ls_cluster_spec **spec, struct ls_resolution *resolution) {
+    struct ls_cluster_spec *made = NULL;
+    ls_status status = read_tf_config(getenv("TF_CONFIG"), &made, resolution);
+    if (status) return status;
+    if (!made->cluster_mode) {
+        struct ls_cluster_spec *other = NULL;
+        status = read_sources(&other, resolution);
+        if (!status && other->cluster_mode) {
+            ls_cluster_spec_free(made);
+            made = ls_steal(other); /* else TF_CONFIG's own, with its warnings */
+        }
+        ls_cluster_spec_free(other);
+    } else {
+        status = check_others(made, resolution);
+    }
+    if (status)
+        ls_cluster_spec_free(made);
+    else
+        *spec = made;
+    return status;
+}
+
+ls_status ls_resolver_read(const char *tf_config, struct ls_cluster_spec **spec, struct ls_resolution *resolution) {
+    const char *forced = ls_launcher_variable("LOCKSTEP_CLUSTER");
+    if (resolution) *resolution = (struct ls_resolution){.source = "none"};
+    if (tf_config) return read_tf_config(tf_config, spec, resolution);
+    if (!forced) return read_environment(spec, resolution);
+    if (!strcmp(forced, "none")) return ls_tf_config_parse(NULL, spec);
+    if (!strcmp(forced, "tf_config")) return read_tf_config(getenv("TF_CONFIG"), spec, resolution);
+    return read_forced(forced, spec, resolution);
 }

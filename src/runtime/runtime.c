@@ -21,9 +21,9 @@
 #include "cluster/leave.h"
 #include "cluster/stall.h"
 #include "collective/algorithm.h"
-#include "resolver/launched.h"
 #include "observe/trace.h"
 #include "resolver/resolver.h"
+#include "resolver/slurm.h"
 #include "runtime/flight_dump.h"
 #include "runtime/state_transfer.h"
 #include "runtime/restarts.h"
@@ -70,27 +70,41 @@ static void warn_of_unknown(const struct ls_runtime *runtime, bool first) {
                       unknown.nearest ? " meant?" : "");
 }
 
-/* Checks a process without a cluster. It warns if a launcher has started several processes, since they meant one
+/* Checks a process without a cluster. It warns in a job of Slurm's that has several tasks, since they meant one
  * cluster. It fails if LOCKSTEP_REQUIRE_CLUSTER is 1. */
 static ls_status check_alone(const struct ls_runtime *runtime) {
-    struct ls_launched launched;
-    bool several = ls_launched_find(&launched);
+    int tasks;
+    bool first, several = ls_slurm_lacks_step(&tasks, &first);
     if (runtime->settings.require_cluster)
-        return ls_fail(LS_INVALID_ARGUMENT,
-                       "LOCKSTEP_REQUIRE_CLUSTER is 1, and TF_CONFIG has no cluster%s%s: give each process its "
-                       "TF_CONFIG, or start them with lockstep run",
-                       several ? ", though a launcher has started several processes: " : "", launched.variables);
-    if (several && !getenv("TF_CONFIG"))
-        ls_log_shared(&runtime->log, launched.first, LS_LOG_WARNING,
-                      "a launcher has started several processes (%s), but there is no TF_CONFIG: each of them works "
-                      "alone, as rank 0 of 1; give each its TF_CONFIG, or start them with lockstep run "
-                      "(LOCKSTEP_REQUIRE_CLUSTER=1 makes this an error)",
-                      launched.variables);
+        return ls_fail(
+            LS_INVALID_ARGUMENT,
+            "LOCKSTEP_REQUIRE_CLUSTER is 1, and neither TF_CONFIG nor a launcher's variables have a cluster: "
+            "give each process its TF_CONFIG, or start them with lockstep run, srun, mpirun or torchrun");
+    if (several && !getenv("TF_CONFIG") && !*runtime->settings.cluster)
+        ls_log_shared(
+            &runtime->log, first, LS_LOG_WARNING,
+            "SLURM_NTASKS is %d, but this process is in no step of srun: it works alone, as rank 0 of 1; start "
+            "it with srun or lockstep run (LOCKSTEP_CLUSTER=none is without this warning, and "
+            "LOCKSTEP_REQUIRE_CLUSTER=1 makes it an error)",
+            tasks);
     return LS_OK;
 }
 
+/* Says which launcher's variables are in force, where TF_CONFIG's are not, and which others are not read. */
+static void tell_source(const struct ls_runtime *runtime, const struct ls_resolution *resolution, bool speaks) {
+    const struct ls_cluster_spec *config = runtime->config;
+    if (!config->cluster_mode) return;
+    if (strcmp(resolution->source, "tf_config") != 0)
+        ls_log_shared(&runtime->log, speaks, LS_LOG_INFO, "the cluster is that of %s: rank %d of %d",
+                      resolution->source, config->id_in_cluster, config->num_workers);
+    for (int i = 0; i < resolution->ignored_count && !*runtime->settings.run_id; i++)
+        ls_log_shared(&runtime->log, speaks, LS_LOG_INFO, "the variables of %s are not read: %s",
+                      resolution->ignored[i].source, resolution->ignored[i].why);
+}
+
 static ls_status read_config(struct ls_runtime *runtime, const ls_strategy_options *options) {
-    ls_status status = ls_resolver_read(options->tf_config, &runtime->config);
+    struct ls_resolution resolution;
+    ls_status status = ls_resolver_read(options->tf_config, &runtime->config, &resolution);
     if (status) return status;
     const struct ls_cluster_spec *config = runtime->config;
     if (config->cluster_mode)
@@ -99,6 +113,7 @@ static ls_status read_config(struct ls_runtime *runtime, const ls_strategy_optio
     bool speaks = !config->cluster_mode || config->id_in_cluster <= 0 || config->num_workers <= LS_LOG_FEW;
     for (int i = 0; i < config->warning_count; i++)
         ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING, "TF_CONFIG: %s", config->warnings[i]);
+    tell_source(runtime, &resolution, speaks);
     warn_of_unknown(runtime, config->id_in_cluster <= 0);
     if (!config->cluster_mode) return check_alone(runtime);
     if (config->cluster_mode && config->type == LS_TASK_PS)

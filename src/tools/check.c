@@ -8,13 +8,19 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/status.h"
-#include "resolver/tf_config.h"
+#include "resolver/resolver.h"
 #include "resolver/cluster_spec.h"
 
 static const enum ls_task_type roles[] = {LS_TASK_CHIEF, LS_TASK_WORKER, LS_TASK_PS, LS_TASK_EVALUATOR};
 #define ROLE_COUNT (sizeof(roles) / sizeof(roles[0]))
 
-typedef void print_fn(FILE *stream, const struct ls_cluster_spec *config, ls_status status);
+/* The environment as it was read. */
+struct reading {
+    struct ls_cluster_spec *config; /* NULL on failure */
+    struct ls_resolution resolution;
+    ls_status status;
+};
+typedef void print_fn(FILE *stream, const struct reading *reading);
 
 static void put_addresses(FILE *stream, const struct ls_cluster_spec *config, enum ls_task_type type) {
     bool first = true;
@@ -73,7 +79,7 @@ static void put_identity(FILE *stream, const struct ls_cluster_spec *config) {
 static void print_json_error(FILE *stream, ls_status status) {
     (void)fputs("{\"valid\": false, \"mode\": null, \"task_type\": null, \"task_index\": null, \"is_chief\": null, "
                 "\"num_workers\": null, \"id_in_cluster\": null, \"collective_leader\": null, \"cluster\": null, "
-                "\"warnings\": [], \"error\": {\"code\": ",
+                "\"source\": null, \"ignored\": [], \"warnings\": [], \"error\": {\"code\": ",
                 stream);
     ls_json_put(stream, ls_status_name(status));
     (void)fputs(", \"message\": ", stream);
@@ -81,14 +87,26 @@ static void print_json_error(FILE *stream, ls_status status) {
     (void)fputs("}}", stream);
 }
 
-static void print_check_json(FILE *stream, const struct ls_cluster_spec *config, ls_status status) {
-    if (status) {
-        print_json_error(stream, status);
+static void put_sources(FILE *stream, const struct ls_resolution *resolution) {
+    (void)fprintf(stream, ", \"source\": \"%s\", \"ignored\": [", resolution->source);
+    for (int i = 0; i < resolution->ignored_count; i++) {
+        (void)fprintf(stream, "%s{\"source\": \"%s\", \"why\": ", i ? ", " : "", resolution->ignored[i].source);
+        ls_json_put(stream, resolution->ignored[i].why);
+        (void)fputc('}', stream);
+    }
+    (void)fputc(']', stream);
+}
+
+static void print_check_json(FILE *stream, const struct reading *reading) {
+    const struct ls_cluster_spec *config = reading->config;
+    if (reading->status) {
+        print_json_error(stream, reading->status);
         return;
     }
     (void)fprintf(stream, "{\"valid\": true, \"mode\": \"%s\"", config->cluster_mode ? "cluster" : "local");
     put_identity(stream, config);
     put_cluster(stream, config);
+    put_sources(stream, &reading->resolution);
     (void)fputs(", \"warnings\": [", stream);
     for (int i = 0; i < config->warning_count; i++) {
         (void)fputs(i ? ", " : "", stream);
@@ -120,12 +138,21 @@ static void print_cluster(FILE *stream, const struct ls_cluster_spec *config) {
     }
 }
 
-static void print_check_text(FILE *stream, const struct ls_cluster_spec *config, ls_status status) {
-    if (status) {
-        (void)fprintf(stream, "TF_CONFIG  invalid\nerror      %s\n", ls_error());
+static void print_check_text(FILE *stream, const struct reading *reading) {
+    const struct ls_cluster_spec *config = reading->config;
+    const struct ls_resolution *resolution = &reading->resolution;
+    bool launched = !reading->status && config->cluster_mode && strcmp(resolution->source, "tf_config") != 0;
+    if (reading->status) {
+        bool own = strncmp(ls_error(), "TF_CONFIG", strlen("TF_CONFIG")) == 0;
+        (void)fprintf(stream, "%s  invalid\nerror      %s\n", own ? "TF_CONFIG" : "cluster  ", ls_error());
         return;
     }
-    (void)fputs("TF_CONFIG  valid\n", stream);
+    if (launched)
+        (void)fprintf(stream, "source     %s\n", resolution->source);
+    else
+        (void)fputs("TF_CONFIG  valid\n", stream);
+    for (int i = 0; i < resolution->ignored_count; i++)
+        (void)fprintf(stream, "not read   %s: %s\n", resolution->ignored[i].source, resolution->ignored[i].why);
     if (config->cluster_mode)
         print_cluster(stream, config);
     else
@@ -134,12 +161,12 @@ static void print_check_text(FILE *stream, const struct ls_cluster_spec *config,
 }
 
 /* The text that print writes, in allocated memory. */
-static ls_status print_to_memory(print_fn *print, const struct ls_cluster_spec *config, ls_status status, char **text) {
+static ls_status print_to_memory(print_fn *print, const struct reading *reading, char **text) {
     char *buffer = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&buffer, &size);
     if (!stream) return ls_fail_memory("a report", 0);
-    print(stream, config, status);
+    print(stream, reading);
     bool failed = ferror(stream) != 0;
     failed = fclose(stream) != 0 || failed;
     if (failed) {
@@ -151,12 +178,12 @@ static ls_status print_to_memory(print_fn *print, const struct ls_cluster_spec *
 }
 
 static ls_status check_check(const char *tf_config, print_fn *print, char **text) {
-    struct ls_cluster_spec *config = NULL;
-    ls_status status = ls_tf_config_parse(tf_config, &config);
+    struct reading reading = {0};
     ls_status printed = LS_OK;
-    if (!status || status == LS_INVALID_ARGUMENT) printed = print_to_memory(print, config, status, text);
-    ls_cluster_spec_free(config);
-    return printed ? printed : status;
+    reading.status = ls_resolver_read(tf_config, &reading.config, &reading.resolution);
+    if (!reading.status || reading.status == LS_INVALID_ARGUMENT) printed = print_to_memory(print, &reading, text);
+    ls_cluster_spec_free(reading.config);
+    return printed ? printed : reading.status;
 }
 
 ls_status ls_tools_check_json(const char *tf_config, char **json) {

@@ -11,7 +11,7 @@
 #include "base/line_difference.h"
 #include "cluster/message.h"
 #include "resolver/cluster_spec.h"
-#include "resolver/tf_config.h"
+#include "resolver/resolver.h"
 #include "tools/probe.h"
 
 /* The finding about one task. */
@@ -146,7 +146,7 @@ static ls_status report_check_connect(const struct ls_cluster_spec *config, doub
 ls_status ls_tools_check_connect(const char *tf_config, double seconds, bool json, char **text, bool *fine) {
     LS_NEED(text, fine);
     struct ls_cluster_spec *config = NULL;
-    ls_status status = ls_tf_config_parse(tf_config, &config);
+    ls_status status = ls_resolver_read(tf_config, &config, NULL);
     if (!status && (!config->cluster_mode || !ls_cluster_spec_member(config, 0)))
         status =
             ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG names no cluster with a chief or workers: nobody to connect to");

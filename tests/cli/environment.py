@@ -1,4 +1,4 @@
-"""What a command says of the environment: a launcher whose variables nobody reads, and settings that there are not."""
+"""What a command says of the environment: a job of Slurm's without a step, and settings that there are not."""
 import cli
 
 TRAIN = ("train", "--dataset", "digits", "--limit", "8", "--epochs", "1", "--no-validation", "--verbose", "-1")
@@ -12,24 +12,25 @@ def lines(text, words):
     return [line for line in text.decode().splitlines() if words in line]
 
 
-def who_was_started_by_another_launcher_is_warned():
-    table = ({"WORLD_SIZE": "4", "RANK": "0"}, {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "0"}, {"PMI_SIZE": "4"},
-             {"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, {"HOROVOD_SIZE": "4", "HOROVOD_RANK": "0"},
-             {"WORLD_SIZE": "4", "RANK": "0", "SLURM_NTASKS": "4"})
+def who_is_in_no_step_of_srun_is_warned():
+    """As in the body of a batch script, which is no step of Slurm's."""
+    table = ({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, {"SLURM_NTASKS": "4"})
     for variables in table:
         done = train(**variables)
         said = lines(done.stderr, "works alone")
         cli.equal((done.returncode, len(said)), (0, 1), done.stderr)
-        assert "warning: " in said[0] and all(f"{name}=4" in said[0] for name in variables if not name.endswith(("RANK", "ID"))), said
+        assert "warning: " in said[0] and "SLURM_NTASKS is 4" in said[0], said
         done = train(LOCKSTEP_REQUIRE_CLUSTER="1", **variables)
         cli.equal(done.returncode, 2)
-        cli.contains(done.stderr, b"INVALID_ARGUMENT: LOCKSTEP_REQUIRE_CLUSTER is 1, and TF_CONFIG has no cluster, though")
+        cli.contains(done.stderr, b"INVALID_ARGUMENT: LOCKSTEP_REQUIRE_CLUSTER is 1, and neither TF_CONFIG nor a launcher")
 
 
 def who_is_alone_is_not_warned():
-    table = ({}, {"WORLD_SIZE": "1", "RANK": "0"}, {"WORLD_SIZE": "4"}, {"SLURM_NTASKS": "1"}, {"HOROVOD_SIZE": "many"},
-             {"WORLD_SIZE": "4", "RANK": "2"},  # the launcher's first process speaks for all
-             {"WORLD_SIZE": "4", "RANK": "0", "TF_CONFIG": '{"cluster": {}}'})
+    table = ({}, {"WORLD_SIZE": "1", "RANK": "0"}, {"SLURM_NTASKS": "1"}, {"SLURM_NTASKS": "many"},
+             {"SLURM_NTASKS": "4", "SLURM_PROCID": "2"},  # the launcher's first process speaks for all
+             {"SLURM_NTASKS": "4", "SLURM_PROCID": "0", "LOCKSTEP_CLUSTER": "none"},
+             {"WORLD_SIZE": "4", "RANK": "0", "MASTER_ADDR": "far", "MASTER_PORT": "1", "LOCKSTEP_CLUSTER": "none"},
+             {"SLURM_NTASKS": "4", "SLURM_PROCID": "0", "TF_CONFIG": '{"cluster": {}}'})
     for variables in table:
         done = train(**variables)
         cli.equal((done.returncode, lines(done.stderr, "works alone")), (0, []), variables)
@@ -65,5 +66,5 @@ def what_all_would_say_the_first_says():
         assert level == "debug" or not twice, twice
 
 
-cli.main([who_was_started_by_another_launcher_is_warned, who_is_alone_is_not_warned,
+cli.main([who_is_in_no_step_of_srun_is_warned, who_is_alone_is_not_warned,
           a_misspelt_setting_is_named_with_its_nearest, others_variables_are_let_pass, what_all_would_say_the_first_says])

@@ -58,7 +58,9 @@ static void check_keys(const struct ls_tf_config_json *object, const char *wante
     ck_assert_str_eq(keys, wanted);
 }
 
-#define KEYS "valid mode task_type task_index is_chief num_workers id_in_cluster collective_leader cluster warnings "
+#define KEYS                                                                                                           \
+    "valid mode task_type task_index is_chief num_workers id_in_cluster collective_leader cluster source ignored "     \
+    "warnings "
 
 /* A number or a text as the corpus writes it; null is none. */
 static const char *plain(const struct ls_tf_config_json *value, char text[64]) {

@@ -1,0 +1,58 @@
+/* Training services of clouds. Vertex' CLUSTER_SPEC has TF_CONFIG's form, and TF_CONFIG's reader. */
+#include "resolver/cloud.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "resolver/tf_config_json.h"
+#include "resolver/tf_config_syntax.h"
+
+#define SAGEMAKER_PORT 7777 /* of its own torchrun */
+
+/* Counts the hosts and finds the own one. */
+static ls_status find_host(struct ls_launcher *launch, const struct ls_tf_config_json *hosts, const char *own) {
+    launch->rank = -1;
+    if (ls_tf_config_json_kind(hosts) != LS_JSON_ARRAY)
+        return ls_fail(LS_INVALID_ARGUMENT, "SM_HOSTS is no list of names");
+    for (const struct ls_tf_config_json *host = ls_tf_config_json_first(hosts); host;
+         host = ls_tf_config_json_next(host)) {
+        if (ls_tf_config_json_kind(host) != LS_JSON_STRING)
+            return ls_fail(LS_INVALID_ARGUMENT, "SM_HOSTS[%d] is %s, not a name", launch->size,
+                           ls_tf_config_json_quote(host).text);
+        if (!strcmp(ls_tf_config_json_string(host), own)) launch->rank = launch->size;
+        launch->size++;
+    }
+    if (launch->rank < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "SM_CURRENT_HOST='%.100s' is not among the %d of SM_HOSTS", own,
+                       launch->size);
+    (void)snprintf(launch->says, sizeof(launch->says), "SM_CURRENT_HOST=%.80s, number %d of %d in SM_HOSTS", own,
+                   launch->rank, launch->size);
+    return LS_OK;
+}
+
+/* A rank is a host's place in the list as it stands: SageMaker has sorted the names as text. */
+static ls_status read_hosts(struct ls_launcher *launch, const struct ls_tf_config_json *hosts, const char *own) {
+    ls_status status = find_host(launch, hosts, own);
+    const struct ls_tf_config_json *host = ls_tf_config_json_first(hosts);
+    for (int i = 0; i < launch->size && launch->size > 1 && !status; i++) {
+        status = ls_launcher_put(launch, i, ls_tf_config_json_string(host), SAGEMAKER_PORT);
+        host = ls_tf_config_json_next(host);
+    }
+    return status;
+}
+
+ls_status ls_cloud_read_sagemaker(struct ls_launcher *launch) {
+    const char *text = ls_launcher_variable("SM_HOSTS"), *own = ls_launcher_variable("SM_CURRENT_HOST");
+    if (!text || !own) return LS_OK;
+    if (ls_tf_config_syntax_check(text)) return ls_fail(LS_INVALID_ARGUMENT, "SM_HOSTS='%.200s' is no JSON", text);
+    struct ls_tf_config_json *hosts = ls_tf_config_json_parse(text, strlen(text));
+    if (!hosts) return ls_fail_memory("the tree of SM_HOSTS", strlen(text));
+    ls_status status = read_hosts(launch, hosts, own);
+    ls_tf_config_json_free(hosts);
+    return status;
+}
+
+ls_status ls_cloud_read_aws_batch(struct ls_launcher *launch) {
+    return ls_launcher_count(launch, "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES");
+}
