@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from typing import Callable, Optional
 
 _POLL = 0.02  # seconds: the signal may come just before the call
+_STUCK = 1.0  # seconds after which the main thread waits in other code for a thread that is in a call
 
 
 class _Watch:
@@ -41,31 +43,41 @@ class _Watch:
                 self._end_calls()
 
     def _end_calls(self) -> None:
+        begun = time.monotonic()
         while not self._handled.wait(_POLL):
-            if main_is_in_call():
+            if _main_calls or (_other_calls and time.monotonic() - begun > _STUCK):
                 self._abort()
         self._handled.clear()
 
 
 _watch: Optional[_Watch] = None
 _main_calls = 0  # calls of the library in which the main thread is
+_other_calls = 0  # and of other threads; the lock guards it
+_lock = threading.Lock()
 _main = threading.main_thread().ident
-
-
-def main_is_in_call() -> bool:
-    return _main_calls > 0
 
 
 def in_call(function, *arguments):
     """Calls function, and lets Ctrl-C end it when this is the main thread."""
     global _main_calls
     if threading.get_ident() != _main:
-        return function(*arguments)
+        return _beside(function, *arguments)
     _main_calls += 1
     try:
         return function(*arguments)
     finally:
         _main_calls -= 1
+
+
+def _beside(function, *arguments):
+    global _other_calls
+    with _lock:
+        _other_calls += 1
+    try:
+        return function(*arguments)
+    finally:
+        with _lock:
+            _other_calls -= 1
 
 
 def watch(abort: Callable[[], None]) -> None:
@@ -83,8 +95,8 @@ def watch(abort: Callable[[], None]) -> None:
 
 def forked() -> None:
     """In a child of fork: the watching thread is the parent's, and so is the pipe."""
-    global _watch, _main_calls, _main
-    _main_calls, _main = 0, threading.main_thread().ident
+    global _watch, _main_calls, _other_calls, _lock, _main
+    _main_calls, _other_calls, _lock, _main = 0, 0, threading.Lock(), threading.main_thread().ident
     if _watch is None:
         return
     if signal.getsignal(signal.SIGINT) == _watch._handle:

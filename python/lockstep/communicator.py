@@ -240,6 +240,22 @@ class Communicator:
                   all_reduce_options(compression, prescale, postscale), given.address, into.address, given.count)
         return array if output is None else output
 
+    def all_reduce_group(self, arrays: Sequence[Any], outputs: Sequence[Any], op: int = SUM, *, name: Optional[str] = None,
+                         compression: Optional[str] = None, prescale: float = 1.0, postscale: float = 1.0) -> None:
+        """All-reduces of several arrays into outputs, one call for each type. Arrays of other types than float32 are not
+        compressed."""
+        kinds: dict = {}
+        for given, into in zip(map(_arrays.array, arrays), map(_arrays.output, outputs)):
+            _same(given, into, given.count, "output")
+            kinds.setdefault(given.dtype, []).append((given, into))
+        called = self.name("all_reduce", name)
+        for dtype, pairs in kinds.items():
+            options = all_reduce_options(compression if dtype == _arrays.FLOAT32 else None, prescale, postscale)
+            pointers = ctypes.c_void_p * len(pairs)
+            self.call("ls_all_reduce_group", b"%s.%s" % (called, _arrays.NAMES[dtype].encode()), op, dtype, options,
+                      pointers(*(given.address for given, _ in pairs)), pointers(*(into.address for _, into in pairs)),
+                      sizes(given.count for given, _ in pairs), len(pairs))
+
     def broadcast(self, array: Any, root: int = 0, *, name: Optional[str] = None, dtype: Optional[str] = None) -> Any:
         """Array of rank root becomes that of all ranks, in place. Root's own may be read-only."""
         found = _arrays.array(array, dtype) if root == self.rank else _arrays.output(array, dtype)
@@ -257,6 +273,24 @@ class Communicator:
         _same(given, into, sum(counts), "output")
         self.call("ls_all_gather", self.name("all_gather", name), given.dtype, given.address, sizes(counts), into.address)
         return output
+
+    def all_gather_rows(self, array: Any, make: Callable[[int], Any], *, name: Optional[str] = None) -> Any:
+        """The arrays of all ranks along their first dimension, in which they may differ. make(rows) gives the output."""
+        given = _arrays.array(array)
+        if not given.shape:
+            raise _arrays.refuse("a scalar has no rows; give it a first dimension")
+        row = _arrays.SIZES[given.dtype]
+        for extent in given.shape[1:]:
+            row *= extent
+        called = self.name("all_gather", name)
+
+        def work():
+            rows = self.gather_counts(given.shape[0], called)
+            made = make(sum(rows))
+            self.direct("ls_all_gather", called, _arrays.UINT8, given.address, sizes(count * row for count in rows),
+                        _arrays.output(made).address)
+            return made
+        return self.run(work)
 
     def reduce_scatter(self, array: Any, output: Any, op: int = SUM, *, counts: Optional[Sequence[int]] = None,
                        name: Optional[str] = None, dtype: Optional[str] = None) -> Any:

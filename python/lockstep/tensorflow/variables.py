@@ -1,0 +1,38 @@
+"""Horovod's broadcasts of variables: eager, and in TensorFlow 1's graphs."""
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import tensorflow as tf
+
+from .ops import broadcast_all
+
+
+def broadcast_variables(variables: Sequence[Any], root_rank: int) -> Any:
+    """The variables of TensorFlow or Keras become those of root_rank. In TensorFlow 1's graphs: the operation that does."""
+    variables = list(variables)
+    assigned = [variable.assign(value) for variable, value in zip(variables, broadcast_all(variables, root_rank))]
+    return None if tf.executing_eagerly() else tf.group(*assigned)
+
+
+def broadcast_global_variables(root_rank: int) -> Any:
+    """All global variables of TensorFlow 1's graph."""
+    if tf.executing_eagerly():
+        raise RuntimeError("hvd.broadcast_global_variables() does not support eager execution. Please use "
+                           "`hvd.broadcast_variables(<model/optimizer variables>)` instead.")
+    return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
+
+
+class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
+    """For MonitoredTrainingSession and Estimator: the global variables become those of root_rank at the start."""
+
+    def __init__(self, root_rank: int, device: str = ""):
+        self.root_rank = root_rank
+        self._operation: Any = None
+
+    def begin(self) -> None:
+        if self._operation is None or self._operation.graph != tf.compat.v1.get_default_graph():
+            self._operation = broadcast_global_variables(self.root_rank)
+
+    def after_create_session(self, session, coord) -> None:
+        session.run(self._operation)
