@@ -33,6 +33,28 @@ LS_API const char *ls_communicator_transport(const ls_communicator *communicator
  * place on it is the fastest. Collective, each rank with its own size. Released before the communicator is closed. */
 LS_API ls_status ls_communicator_allocate(ls_communicator *communicator, size_t size, void **memory);
 LS_API void ls_communicator_release(ls_communicator *communicator, void *memory);
+/* Horovod's: among the hosts that have a rank of this local rank, which this one is, and how many there are. */
+LS_API int ls_cross_rank(const ls_communicator *communicator);
+LS_API int ls_cross_size(const ls_communicator *communicator);
+LS_API bool ls_is_homogeneous(const ls_communicator *communicator); /* all hosts have as many ranks */
+
+/* ---- Process sets: MPI_Comm_create_group, hvd.add_process_set ---------------------------------------------------- */
+
+/* A communicator of count different ranks of parent, which is none itself. Collective: all ranks of parent call it in the
+ * same order with the same ranks. In the set ranks are counted 0 to count - 1 as they stand here; *set is NULL on a rank
+ * that is not among them. Roots and ranks of calls in the set are the set's (Horovod's are the parent's): the functions
+ * below translate. Threads may call in several sets and in parent at once, in each one thread at a time.
+ * A failure in one of them ends the calls in all. ls_communicator_recover(parent), which no other thread's call may
+ * overlap with, mends the sets too: the handles stay good. A process that was started anew gets its sets by
+ * ls_communicator_subset with the same ranks, which waits for nobody then. Closing a set is collective over it; closing
+ * the parent ends its sets, whose handles are gone with it. */
+LS_API ls_status ls_communicator_subset(ls_communicator *parent, const int *ranks, int count, ls_communicator **set);
+/* The parent's rank of a rank of the set, and the reverse; -1 where there is none. */
+LS_API int ls_communicator_parent_rank(const ls_communicator *set, int rank);
+LS_API int ls_communicator_subset_rank(const ls_communicator *set, int parent_rank);
+
+/* ---- Collectives ------------------------------------------------------------------------------------------------- */
+
 /* input and output hold count elements and may be the same. */
 LS_API ls_status ls_all_reduce(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
                                const void *input, void *output, size_t count);
@@ -67,8 +89,40 @@ LS_API ls_status ls_all_gather(ls_communicator *communicator, const char *name, 
  * elements each, output this rank's. output may be its own place in input. */
 LS_API ls_status ls_reduce_scatter(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
                                    const void *input, const size_t *counts, void *output);
+/* counts[size] of a reduce-scatter of count elements as Horovod divides them: the first count mod size ranks get one more. */
+LS_API ls_status ls_split_counts(size_t count, int size, size_t *counts);
 /* Returns when all ranks have called it. It moves no data, and has the deadline of every collective. */
 LS_API ls_status ls_barrier(ls_communicator *communicator, const char *name);
+
+/* ---- Parts whose sizes only their senders know ------------------------------------------------------------------- */
+
+/* Each gathers the sizes first and allocates the output, which is freed with ls_memory_free. Lists of counts have an entry
+ * a rank. */
+/* hvd.alltoall(splits): input holds send_counts[rank] elements for each rank, in rank order; *output receives those from
+ * each, and receive_counts how many. */
+LS_API ls_status ls_all_to_all(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
+                               const size_t *send_counts, void **output, size_t *receive_counts);
+/* hvd.allgather: each rank gives as many elements as it likes, count. counts receives those of all. */
+LS_API ls_status ls_all_gather_ragged(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
+                                      size_t count, void **output, size_t *counts);
+/* hvd.allgather_object carries pickles so: size bytes of this rank. */
+LS_API ls_status ls_all_gather_bytes(ls_communicator *communicator, const char *name, const void *input, size_t size,
+                                     void **output, size_t *sizes);
+/* hvd.broadcast_object: root's size bytes; the others' input and size do not count. */
+LS_API ls_status ls_broadcast_bytes(ls_communicator *communicator, const char *name, int root, const void *input,
+                                    size_t size, void **output, size_t *output_size);
+
+/* ---- Messages between two ranks: MPI_Send, MPI_Recv -------------------------------------------------------------- */
+
+/* Returns when data may be used again, received or not. A rank that waits in a send or a receive takes in what comes for
+ * it from any rank, and keeps what it has not asked for yet: no order of sends and receives, and no size, holds up ranks
+ * that all wait in one of them. A message waits for a rank that is in none of them (its deadline is a collective's). */
+LS_API ls_status ls_send(ls_communicator *communicator, const char *name, int to, ls_dtype dtype, const void *data,
+                         size_t count);
+/* Waits for the oldest message of that rank with this name. Another type or count is INVALID_ARGUMENT, and ends the group
+ * on all ranks. */
+LS_API ls_status ls_receive(ls_communicator *communicator, const char *name, int from, ls_dtype dtype, void *data,
+                            size_t count);
 
 #ifdef __cplusplus
 }

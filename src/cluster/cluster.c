@@ -19,6 +19,7 @@
 #include "cluster/cluster_private.h"
 #include "cluster/carried.h"
 #include "cluster/control.h"
+#include "cluster/data_channel.h"
 #include "cluster/data_link.h"
 #include "cluster/exchange.h"
 #include "cluster/heartbeat.h"
@@ -147,9 +148,7 @@ static ls_status start_cluster(struct ls_cluster *cluster) {
     int fds[LS_MAX_LISTEN], count = 0;
     raise_descriptor_limit(cluster);
     cluster->net.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    cluster->net.link_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (cluster->net.wake < 0 || cluster->net.link_wake < 0)
-        return ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an eventfd: %s", strerror(errno));
+    if (cluster->net.wake < 0) return ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an eventfd: %s", strerror(errno));
     ls_status status = ls_cluster_draw_incarnation(cluster);
     if (status) return status;
     status = ls_address_listen(cluster->config.tf_config, cluster->rank, cluster->config.log, fds, &count);
@@ -189,7 +188,7 @@ static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluste
     (void)snprintf(cluster->terms.options, sizeof(cluster->terms.options), "%s",
                    config->options ? config->options : "");
     cluster->started = cluster->next.seeking_since = ls_now();
-    cluster->net.wake = cluster->net.link_wake = -1;
+    cluster->net.wake = -1;
     cluster->net.refusals.log = config->log;
     read_host(cluster->terms.host);
     cluster->peers = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->peers));
@@ -206,7 +205,9 @@ static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluste
     for (int rank = 0; rank < cluster->size; rank++) cluster->members[rank] = rank;
     if (!ls_peer_meet(cluster, cluster->rank)) return ls_fail_memory("a peer", sizeof(struct ls_peer));
     ls_star_reset(cluster);
-    return config->elastic ? read_elastic(cluster, config->elastic) : LS_OK;
+    ls_status status = config->elastic ? read_elastic(cluster, config->elastic) : LS_OK;
+    struct ls_data_channel *channel;
+    return status ? status : ls_data_channel_open(cluster, 0, &channel);
 }
 
 ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **made) {
@@ -238,7 +239,7 @@ void ls_cluster_free(struct ls_cluster *cluster) {
     ls_heartbeat_stop(cluster);
     ls_rpc_free(cluster->net.rpc);
     ls_relay_free(cluster->net.relay);
-    ls_data_link_drop(cluster);
+    ls_data_channel_end(cluster);
     ls_carried_release(cluster);
     ls_speaker_release(cluster);
     ls_peer_free_all(cluster);
@@ -255,7 +256,6 @@ void ls_cluster_free(struct ls_cluster *cluster) {
     ls_refusals_report(&cluster->net.refusals);
     ls_credentials_release(&cluster->net.credentials);
     if (cluster->net.wake >= 0) (void)close(cluster->net.wake);
-    if (cluster->net.link_wake >= 0) (void)close(cluster->net.link_wake);
     ls_monitor_destroy(&cluster->monitor);
     ls_free(cluster);
 }
@@ -295,6 +295,10 @@ int ls_cluster_local_rank(const struct ls_cluster *cluster) {
 
 int ls_cluster_local_size(const struct ls_cluster *cluster) {
     return count_local(cluster, cluster->count);
+}
+
+uint64_t ls_cluster_host(const struct ls_cluster *cluster, int rank) {
+    return cluster->proposal.hosts[cluster->members[rank]];
 }
 
 int ls_cluster_task(const struct ls_cluster *cluster, int rank) {

@@ -58,6 +58,8 @@ bool ls_cluster_has_convened(const struct ls_cluster *cluster);
 bool ls_cluster_is_first(struct ls_cluster *cluster);
 int ls_cluster_local_rank(const struct ls_cluster *cluster); /* among the workers on the same host */
 int ls_cluster_local_size(const struct ls_cluster *cluster);
+/* A number that is equal for the ranks of one host. */
+uint64_t ls_cluster_host(const struct ls_cluster *cluster, int rank);
 /* "worker:1" */
 const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank);
 struct ls_bytes {

@@ -48,7 +48,7 @@ struct ls_peer_report {
     struct ls_closed closed; /* ... and whom it has seen to end */
 };
 
-/* The data connection of a proposal (data_link.c), until the caller takes it. */
+/* The data connection of a proposal in one channel (data_link.c), until the caller takes it. */
 struct ls_peer_data {
     struct ls_link *link; /* made, and not taken yet; NULL: none */
     uint64_t admitted;    /* the last attempt that was admitted, of this proposal */
@@ -58,6 +58,16 @@ struct ls_peer_data {
     int64_t deadline;
     uint64_t attempts; /* ever */
     int64_t asked;     /* when the caller first wanted it; 0: it has not */
+};
+
+/* The data connections of one group of processes (data_channel.h). */
+struct ls_data_channel {
+    struct ls_data_channel *next;
+    struct ls_cluster *cluster; /* NULL once that is gone */
+    uint32_t number;
+    int wake; /* eventfd that ends the wait for a connection */
+    int places;
+    struct ls_peer_data **peers; /* [places] by rank, one-way to each and then from each; NULL before it is needed */
 };
 
 /* A stream to a process that was lost: its end says whether that one has ended. */
@@ -103,7 +113,6 @@ struct ls_peer {
     bool silent;         /* for longer than the limit: its streams are of no use */
     struct ls_peer_fading fading;
     struct ls_peer_knock knock;
-    struct ls_peer_data data;
 
     struct ls_peer_report report;
     bool agreed;     /* it has accepted this worker's proposal */
@@ -210,12 +219,12 @@ struct ls_connections {
     struct ls_listener *listener;
     void (*message)(void *context, struct ls_control_stream *stream, const void *data, size_t size);
     void (*closed)(void *context, struct ls_control_stream *stream);
-    uint64_t carried;                /* streams that this worker has opened through another one, ever */
-    struct ls_control_stream *ended; /* carried ones whose end is to be told, in order */
-    struct ls_route *routes;         /* that this worker carries */
-    int finishing;                   /* carried streams that were finished and have not closed yet */
-    int wake;                        /* eventfd that ends the forming thread's poll */
-    int link_wake;                   /* eventfd that ends the wait for a data connection */
+    uint64_t carried;                 /* streams that this worker has opened through another one, ever */
+    struct ls_control_stream *ended;  /* carried ones whose end is to be told, in order */
+    struct ls_route *routes;          /* that this worker carries */
+    int finishing;                    /* carried streams that were finished and have not closed yet */
+    int wake;                         /* eventfd that ends the forming thread's poll */
+    struct ls_data_channel *channels; /* of data connections, the newest first; the last is number 0 */
 };
 
 /* The choice of the peers that this worker dials. */

@@ -15,8 +15,8 @@
 #include "base/status.h"
 #include "cluster/auth_tls.h"
 #include "cluster/auth_token.h"
+#include "cluster/data_channel.h"
 #include "cluster/net/address.h"
-#include "cluster/peer.h"
 #include "collective/link/tcp.h"
 #include "resolver/cluster_spec.h"
 
@@ -36,19 +36,13 @@ void ls_data_link_end_opening(struct ls_peer_data *data) {
     data->opening = NULL;
 }
 
-static void release(struct ls_peer_data *data) {
+void ls_data_link_drop(struct ls_peer_data *data) {
     set_link(data, NULL);
     ls_data_link_end_opening(data);
     ls_dial_reset(&data->dial);
-}
-
-void ls_data_link_drop(struct ls_cluster *cluster) {
-    for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
-        release(&peer->data);
-        peer->data.admitted = 0;
-        peer->data.asked = 0;
-        peer->data.dial.why[0] = 0;
-    }
+    data->admitted = 0;
+    data->asked = 0;
+    data->dial.why[0] = 0;
 }
 
 bool ls_data_link_draw(struct ls_cluster *cluster, uint8_t drawn[LS_PROOF_SIZE]) {
@@ -63,22 +57,30 @@ bool ls_data_link_is_open(const struct ls_cluster *cluster, uint64_t generation)
 
 /* ---- admission ---- */
 
-/* UNTIMELY: of a generation that this worker has not heard of yet, or will make no link for any more; nothing is known
- * of who that is. It comes again, if it is right. */
+/* UNTIMELY: of a generation or a channel that this worker has not heard of yet, or will make no link for any more. It
+ * comes again, if it is right. */
 enum admission { ADMITTED, UNTIMELY, REFUSED };
 
-static enum admission admit(struct ls_cluster *cluster, const struct ls_preface *preface) {
+/* NULL: the channel is not there, or no memory. */
+static struct ls_peer_data *find_data(const struct ls_cluster *cluster, const struct ls_preface *preface) {
+    const struct ls_data_channel *channel = ls_data_channel_find(cluster, preface->channel);
+    bool inbound = ls_data_channel_is_one_way(preface->channel);
+    return channel ? ls_data_channel_peer(channel, preface->rank, inbound) : NULL;
+}
+
+static enum admission admit(const struct ls_cluster *cluster, const struct ls_preface *preface) {
     const struct ls_proposal *proposal = &cluster->proposal;
     if (preface->protocol != LS_PROTOCOL_VERSION || preface->to != cluster->rank) return REFUSED;
-    if (preface->rank <= cluster->rank || preface->rank >= cluster->size) return REFUSED;
+    if (preface->rank >= cluster->size || preface->rank == cluster->rank) return REFUSED;
+    if (preface->rank < cluster->rank && !ls_data_channel_is_one_way(preface->channel)) return REFUSED;
     bool ahead = cluster->phase < LS_PHASE_MEMBER && preface->generation > cluster->generation;
     if (!proposal->number || proposal->number != preface->generation) return ahead ? UNTIMELY : REFUSED;
     if (!ls_preface_is_signed(preface, proposal->key)) return ahead ? UNTIMELY : REFUSED;
-    struct ls_peer *peer = ls_peer_meet(cluster, preface->rank);
-    if (!peer) return UNTIMELY;
-    if (preface->incarnation != proposal->roster[preface->rank] || preface->attempt <= peer->data.admitted)
-        return REFUSED;
-    peer->data.admitted = preface->attempt;
+    if (preface->incarnation != proposal->roster[preface->rank]) return REFUSED;
+    struct ls_peer_data *data = find_data(cluster, preface);
+    if (!data) return UNTIMELY;
+    if (preface->attempt <= data->admitted) return REFUSED;
+    data->admitted = preface->attempt;
     return ls_data_link_is_open(cluster, preface->generation) ? ADMITTED : UNTIMELY;
 }
 
@@ -105,9 +107,9 @@ static void identify(const struct ls_cluster *cluster, int fd, struct ls_rpc_cal
         ls_address_describe(fd, caller->address);
 }
 
-static void take_in(struct ls_cluster *cluster, int rank, struct ls_link *link) {
-    set_link(&cluster->peers[rank]->data, link);
-    (void)eventfd_write(cluster->net.link_wake, 1);
+static void take_in(const struct ls_cluster *cluster, const struct ls_preface *preface, struct ls_link *link) {
+    set_link(find_data(cluster, preface), link);
+    (void)eventfd_write(ls_data_channel_find(cluster, preface->channel)->wake, 1);
 }
 
 bool ls_data_link_arrived(void *context, int fd, const struct ls_preface *preface) {
@@ -120,7 +122,7 @@ bool ls_data_link_arrived(void *context, int fd, const struct ls_preface *prefac
     bool may = !ls_data_link_uses_grpc(cluster) && certified(cluster, &caller, preface->rank);
     enum admission admission = may ? admit(cluster, preface) : REFUSED;
     if (admission == ADMITTED && send(fd, &ack, 1, MSG_NOSIGNAL) == 1 && ls_tcp_link_new(fd, &link) == LS_OK)
-        take_in(cluster, preface->rank, link);
+        take_in(cluster, preface, link);
     ls_monitor_unlock(&cluster->monitor);
     if (admission == REFUSED) report_refusal(cluster, caller.address, preface->rank);
     ls_free(caller.certificate);
@@ -136,7 +138,7 @@ bool ls_data_link_called(void *context, const struct ls_rpc_caller *caller, cons
     ls_monitor_lock(&cluster->monitor);
     enum admission admission = read && certified(cluster, caller, preface.rank) ? admit(cluster, &preface) : REFUSED;
     if (admission == ADMITTED) {
-        take_in(cluster, preface.rank, link);
+        take_in(cluster, &preface, link);
         ls_listener_trust(cluster->net.listener, caller->fd);
     }
     ls_monitor_unlock(&cluster->monitor);
@@ -145,6 +147,9 @@ bool ls_data_link_called(void *context, const struct ls_rpc_caller *caller, cons
 }
 
 void ls_data_link_answered(void *context) {
-    const struct ls_cluster *cluster = context;
-    (void)eventfd_write(cluster->net.link_wake, 1);
+    struct ls_cluster *cluster = context;
+    ls_monitor_lock(&cluster->monitor);
+    for (const struct ls_data_channel *channel = cluster->net.channels; channel; channel = channel->next)
+        (void)eventfd_write(channel->wake, 1);
+    ls_monitor_unlock(&cluster->monitor);
 }

@@ -10,8 +10,8 @@ bool ls_data_link_uses_grpc(const struct ls_cluster *cluster);
 
 /* The key of this worker's own proposal, and what the others make it of; false where libcrypto fails. */
 bool ls_data_link_draw(struct ls_cluster *cluster, uint8_t drawn[LS_PROOF_SIZE]);
-/* Closes all that belonged to the proposal before. */
-void ls_data_link_drop(struct ls_cluster *cluster);
+/* Closes what belonged to the proposal before. */
+void ls_data_link_drop(struct ls_peer_data *data);
 
 /* Closes a connection that is being made. */
 void ls_data_link_end_opening(struct ls_peer_data *data);

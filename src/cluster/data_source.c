@@ -1,5 +1,5 @@
-/* The source of a generation's data links: the caller's thread dials, while it waits for a link, by one small state
- * machine a peer (resolve, connect, preface, answer). */
+/* The source of the data links of one channel in a generation: the caller's thread dials, while it waits for a link, by
+ * one small state machine a peer (resolve, connect, preface, answer). */
 #include "cluster/data_source.h"
 
 #include <stdio.h>
@@ -11,12 +11,13 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/cluster_private.h"
+#include "cluster/data_channel.h"
 #include "cluster/data_link.h"
-#include "cluster/peer.h"
 #include "cluster/rpc/rpc_link.h"
 #include "collective/link/tcp.h"
+#include "resolver/cluster_spec.h"
 
-/* ---- dialling ---- */
+/* ---- opening ---- */
 
 static void fail_opening(struct ls_peer_data *data, const char *why) {
     ls_data_link_end_opening(data);
@@ -29,21 +30,64 @@ static void send_preface(struct ls_peer_data *data, int fd, const uint8_t *prefa
         fail_opening(data, "its data connection was closed");
 }
 
-static void open_link(struct ls_cluster *cluster, struct ls_peer *peer, int fd) {
+/* ---- the source of a generation ---- */
+
+struct data_source {
+    struct ls_link_source source; /* first */
+    struct ls_cluster *cluster;   /* borrowed; not used when the source is closed: it may be gone then */
+    struct ls_data_channel *channel;
+    bool own; /* the channel ends with it */
+    uint64_t generation;
+    int count;
+    int ranks[]; /* [count] of the cluster */
+};
+
+static struct data_source *source_of(struct ls_link_source *source) {
+    return (struct data_source *)(void *)source;
+}
+
+/* One connection: with whom, and what is kept of it. */
+struct end {
+    struct ls_cluster *cluster;
+    uint32_t channel;
+    int rank;
+    const struct ls_task *task;
+    struct ls_peer_data *data; /* NULL: there is no memory */
+    bool dials;                /* this worker does */
+};
+
+/* In a one-way channel places from count on are the connections from each rank. With the monitor held. */
+static struct end end_of(const struct data_source *source, int place) {
+    struct ls_cluster *cluster = source->cluster;
+    bool one_way = ls_data_channel_is_one_way(source->channel->number), inbound = place >= source->count;
+    int rank = source->ranks[place % source->count];
+    return (struct end){.cluster = cluster,
+                        .channel = source->channel->number,
+                        .rank = rank,
+                        .task = ls_cluster_spec_member(cluster->config.tf_config, rank),
+                        .data = ls_data_channel_peer(source->channel, rank, inbound),
+                        .dials = one_way ? !inbound : rank < cluster->rank};
+}
+
+/* ---- dialling ---- */
+
+static void open_link(const struct end *end, int fd) {
+    const struct ls_cluster *cluster = end->cluster;
     uint8_t bytes[LS_PREFACE_SIZE];
     struct ls_preface preface = {.protocol = LS_PROTOCOL_VERSION,
                                  .rank = cluster->rank,
-                                 .to = peer->rank,
+                                 .to = end->rank,
                                  .generation = cluster->proposal.number,
                                  .incarnation = cluster->incarnation,
-                                 .attempt = ++peer->data.attempts};
+                                 .attempt = ++end->data->attempts,
+                                 .channel = end->channel};
     (void)ls_preface_sign(&preface, cluster->proposal.key); /* one without a proof is refused */
     ls_preface_encode(&preface, bytes);
-    peer->data.deadline = ls_now() + LS_HELLO_TIMEOUT;
+    end->data->deadline = ls_now() + LS_HELLO_TIMEOUT;
     if (!ls_data_link_uses_grpc(cluster))
-        send_preface(&peer->data, fd, bytes);
-    else if (ls_rpc_link_open(cluster->net.rpc, fd, peer->task->address, bytes, sizeof(bytes), &peer->data.opening))
-        fail_opening(&peer->data, ls_error());
+        send_preface(end->data, fd, bytes);
+    else if (ls_rpc_link_open(cluster->net.rpc, fd, end->task->address, bytes, sizeof(bytes), &end->data->opening))
+        fail_opening(end->data, ls_error());
 }
 
 enum answer { ANSWER_NONE, ANSWER_YES, ANSWER_NO };
@@ -84,103 +128,85 @@ static bool is_opening(const struct ls_peer_data *data) {
     return data->fd >= 0 || data->opening;
 }
 
-/* ---- the source of a generation ---- */
-
-struct data_source {
-    struct ls_link_source source; /* first */
-    struct ls_cluster *cluster;   /* borrowed; not used when the source is closed: it may be gone then */
-    uint64_t generation;
-};
-
-static struct data_source *source_of(struct ls_link_source *source) {
-    return (struct data_source *)(void *)source;
-}
-
-/* The one that the link is to; NULL: there is no memory. With the monitor held. */
-static struct ls_peer *peer_of(const struct data_source *source, int rank) {
-    return ls_peer_meet(source->cluster, source->cluster->members[rank]);
-}
-
-/* The higher rank dials. */
-static bool dials(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return peer->rank < cluster->rank;
-}
-
-static void dial_on(struct ls_cluster *cluster, struct ls_peer *peer) {
-    if (is_opening(&peer->data)) {
-        read_answer(&peer->data);
+static void dial_on(const struct end *end) {
+    if (is_opening(end->data)) {
+        read_answer(end->data);
         return;
     }
-    int fd = ls_dial_step(&peer->data.dial, peer->task->host, peer->task->port);
-    if (fd >= 0) open_link(cluster, peer, fd);
+    int fd = ls_dial_step(&end->data->dial, end->task->host, end->task->port);
+    if (fd >= 0) open_link(end, fd);
 }
+
+/* ---- the functions of a source ---- */
 
 /* The control plane holds the other one for alive, and it cannot be reached. */
-static ls_status give_up_dial(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    const struct ls_peer *own = cluster->peers[cluster->rank];
-    if (!peer->data.dial.why[0] || ls_now() - peer->data.asked < LS_LINK_TIMEOUT) return LS_OK;
-    return ls_fail(LS_UNAVAILABLE, "%s (rank %d) and %s (rank %d) are cut off from each other: %s for %.0f s",
-                   own->where, own->rank, peer->where, peer->rank, peer->data.dial.why,
-                   ls_seconds_since(peer->data.asked));
+static ls_status give_up_dial(const struct end *end) {
+    const struct ls_peer *own = end->cluster->peers[end->cluster->rank];
+    if (!end->data->dial.why[0] || ls_now() - end->data->asked < LS_LINK_TIMEOUT) return LS_OK;
+    return ls_fail(LS_UNAVAILABLE, "%s (rank %d) and %s (%s) (rank %d) are cut off from each other: %s for %.0f s",
+                   own->where, own->rank, end->task->name, end->task->address, end->rank, end->data->dial.why,
+                   ls_seconds_since(end->data->asked));
 }
 
-static ls_status find_link(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_link **link) {
-    if (!peer->data.asked) peer->data.asked = ls_now();
-    if (!peer->data.link && dials(cluster, peer)) dial_on(cluster, peer);
-    *link = ls_steal(peer->data.link);
-    return *link || !dials(cluster, peer) ? LS_OK : give_up_dial(cluster, peer);
+static ls_status find_link(const struct end *end, struct ls_link **link) {
+    if (!end->data->asked) end->data->asked = ls_now();
+    if (!end->data->link && end->dials) dial_on(end);
+    *link = ls_steal(end->data->link);
+    return *link || !end->dials ? LS_OK : give_up_dial(end);
 }
 
-static ls_status take_link(struct ls_link_source *base, int rank, struct ls_link **link) {
+static ls_status take_link(struct ls_link_source *base, int place, struct ls_link **link) {
     const struct data_source *source = source_of(base);
     struct ls_cluster *cluster = source->cluster;
     eventfd_t events;
     ls_status status = LS_OK;
     *link = NULL;
-    (void)eventfd_read(cluster->net.link_wake, &events);
+    (void)eventfd_read(source->channel->wake, &events);
     ls_monitor_lock(&cluster->monitor);
-    struct ls_peer *peer = peer_of(source, rank);
-    if (!peer)
-        status = ls_fail_memory("a peer", sizeof(*peer));
+    const struct end end = end_of(source, place);
+    if (!end.data)
+        status = ls_fail_memory("a connection", sizeof(*end.data));
     else if (ls_data_link_is_open(cluster, source->generation))
-        status = find_link(cluster, peer, link);
+        status = find_link(&end, link);
     ls_monitor_unlock(&cluster->monitor);
     return status;
 }
 
-static int64_t poll_link(struct ls_link_source *base, int rank, struct pollfd *slot) {
+static int64_t poll_link(struct ls_link_source *base, int place, struct pollfd *slot) {
     const struct data_source *source = source_of(base);
     struct ls_cluster *cluster = source->cluster;
     int64_t until = LS_NEVER;
-    *slot = (struct pollfd){.fd = cluster->net.link_wake, .events = POLLIN};
+    *slot = (struct pollfd){.fd = source->channel->wake, .events = POLLIN};
     ls_monitor_lock(&cluster->monitor);
-    const struct ls_peer *peer = peer_of(source, rank);
-    if (!peer) {
+    const struct end end = end_of(source, place);
+    if (!end.data) {
         until = ls_now(); /* take says that there is no memory */
-    } else if (!dials(cluster, peer) || !ls_data_link_is_open(cluster, source->generation)) {
+    } else if (!end.dials || !ls_data_link_is_open(cluster, source->generation)) {
         until = LS_NEVER; /* the listener's thread wakes this one, or the abort flag */
-    } else if (!is_opening(&peer->data)) {
-        until = ls_dial_poll(&peer->data.dial, slot);
+    } else if (!is_opening(end.data)) {
+        until = ls_dial_poll(&end.data->dial, slot);
     } else {
-        until = peer->data.deadline; /* over gRPC the poller wakes this thread */
-        if (peer->data.fd >= 0) slot->fd = peer->data.fd;
+        until = end.data->deadline; /* over gRPC the poller wakes this thread */
+        if (end.data->fd >= 0) slot->fd = end.data->fd;
     }
     ls_monitor_unlock(&cluster->monitor);
     return until;
 }
 
-static void describe_link(struct ls_link_source *base, int rank, char *text, size_t size) {
+static void describe_link(struct ls_link_source *base, int place, char *text, size_t size) {
     const struct data_source *source = source_of(base);
     ls_monitor_lock(&source->cluster->monitor);
-    const struct ls_peer *peer = peer_of(source, rank);
-    const char *why = peer && peer->data.dial.why[0] ? peer->data.dial.why : "no answer yet";
-    (void)snprintf(text, size, "%s: %s", peer ? peer->where : "no memory",
-                   !peer || dials(source->cluster, peer) ? why : "it has not connected to this worker yet");
+    const struct end end = end_of(source, place);
+    const char *why = end.data && end.data->dial.why[0] ? end.data->dial.why : "no answer yet";
+    (void)snprintf(text, size, "%s (%s): %s", end.task->name, end.task->address,
+                   end.dials ? why : "it has not connected to this worker yet");
     ls_monitor_unlock(&source->cluster->monitor);
 }
 
 static void close_source(struct ls_link_source *base) {
-    ls_free(base);
+    struct data_source *source = source_of(base);
+    if (source->own) ls_data_channel_close(source->channel);
+    ls_free(source);
 }
 
 static const struct ls_link_source_ops source_ops = {take_link, poll_link, describe_link, close_source};
@@ -192,17 +218,38 @@ static ls_status check_attempt(const struct ls_cluster *cluster) {
     return ls_fail(LS_UNAVAILABLE, "another attempt takes the place of this one");
 }
 
-ls_status ls_data_source_new(struct ls_cluster *cluster, struct ls_link_source **made) {
-    *made = NULL;
-    if (cluster->count == 1) return LS_OK;
-    struct data_source *source = ls_alloc(sizeof(*source));
-    if (!source) return ls_fail_memory("a source of links", sizeof(*source));
-    source->source = (struct ls_link_source){&source_ops, ls_data_link_uses_grpc(cluster) ? "grpc" : "tcp"};
-    source->cluster = cluster;
+/* Number 0 is opened once a process, and stays. */
+static ls_status open_channel(struct ls_cluster *cluster, uint32_t number, struct ls_data_channel **channel) {
+    if (number) return ls_data_channel_open(cluster, number, channel);
+    ls_monitor_lock(&cluster->monitor);
+    *channel = ls_data_channel_find(cluster, 0);
+    ls_monitor_unlock(&cluster->monitor);
+    return LS_OK;
+}
+
+static ls_status start_source(struct data_source *source) {
+    struct ls_cluster *cluster = source->cluster;
     ls_monitor_lock(&cluster->monitor);
     ls_status status = check_attempt(cluster);
     source->generation = cluster->proposal.number;
     ls_monitor_unlock(&cluster->monitor);
+    return status;
+}
+
+ls_status ls_data_source_new(struct ls_cluster *cluster, uint32_t channel, const int *members, int count,
+                             struct ls_link_source **made) {
+    *made = NULL;
+    if (count == 1) return LS_OK;
+    size_t size = sizeof(struct data_source) + (size_t)count * sizeof(int);
+    struct data_source *source = ls_alloc(size);
+    if (!source) return ls_fail_memory("a source of links", size);
+    source->source = (struct ls_link_source){&source_ops, ls_data_link_uses_grpc(cluster) ? "grpc" : "tcp"};
+    source->cluster = cluster;
+    source->count = count;
+    source->own = channel != 0;
+    for (int i = 0; i < count; i++) source->ranks[i] = cluster->members[members ? members[i] : i];
+    ls_status status = start_source(source);
+    if (!status) status = open_channel(cluster, channel, &source->channel);
     if (status)
         ls_free(source);
     else

@@ -15,7 +15,7 @@
 #include "cluster/auth_tls.h"
 #include "cluster/carried.h"
 #include "cluster/cluster_private.h"
-#include "cluster/data_link.h"
+#include "cluster/data_channel.h"
 #include "cluster/elastic.h"
 #include "cluster/exchange.h"
 #include "cluster/failure.h"
@@ -70,7 +70,7 @@ static void seek(struct ls_cluster *cluster) {
     cluster->exchanges.broken = false;
     if (newer || cluster->phase == LS_PHASE_FENCED) return;
     ls_propose_renew(proposal, 0);
-    ls_data_link_drop(cluster);
+    ls_data_channel_drop(cluster);
     cluster->phase = cluster->generation ? LS_PHASE_SEEKING : LS_PHASE_JOINING;
     ls_propose_again(cluster);
 }

@@ -32,7 +32,6 @@ static void secure_dials(const struct ls_cluster *cluster, struct ls_peer *peer)
     char name[LS_CERTIFICATE_NAME];
     ls_auth_tls_name(ls_cluster_spec_type_name(peer->task->type), peer->task->index, name);
     ls_dial_secure(&peer->control, net->credentials.identity, net->relay, name);
-    ls_dial_secure(&peer->data.dial, net->credentials.identity, net->relay, name);
 }
 
 struct ls_peer *ls_peer_meet(struct ls_cluster *cluster, int rank) {
@@ -47,8 +46,6 @@ struct ls_peer *ls_peer_meet(struct ls_cluster *cluster, int rank) {
     (void)snprintf(peer->where, sizeof(peer->where), "%s (%s)", peer->name, peer->task->address);
     ls_dial_init(&peer->control);
     ls_dial_init(&peer->knock.dial);
-    ls_dial_init(&peer->data.dial);
-    peer->data.fd = -1;
     secure_dials(cluster, peer);
     cluster->peers[rank] = peer;
     if (rank != cluster->rank) link_peer(cluster, peer);

@@ -10,6 +10,7 @@
 #include "base/point.h"
 #include "cluster/auth_token.h"
 #include "cluster/cluster_private.h"
+#include "cluster/data_channel.h"
 #include "cluster/data_link.h"
 #include "cluster/elastic.h"
 #include "cluster/exchange.h"
@@ -178,7 +179,7 @@ static void begin_forming(struct ls_cluster *cluster) {
     cluster->next.heard = cluster->proposal.number;
     ls_exchange_renew(cluster);
     cluster->end.over = false;
-    ls_data_link_drop(cluster);
+    ls_data_channel_drop(cluster);
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) ls_peer_renew(peer);
     ls_outbox_notify(cluster);
 }

@@ -2,6 +2,7 @@
 #include "collective/call.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/dtype.h"
 #include "base/option_names.h"
@@ -64,7 +65,7 @@ struct ls_call ls_call_begin(struct ls_group *group, enum ls_collective_kind kin
                                      .dtype = (int32_t)dtype}};
     ls_frame_name(&call.frame, name);
     ls_flight_begin(&group->executor.flight, &call.frame);
-    ls_abort_count(group->executor.abort, group->sequence);
+    if (!group->executor.members) ls_abort_count(group->executor.abort, group->sequence);
     ls_schedule_reset(&group->schedule, 1);
     return call;
 }
@@ -127,10 +128,23 @@ static void tell_host(const struct ls_group *group, ls_status status) {
     ls_notice_end(group->shared, status, cause);
 }
 
+/* The ranks that an error of a set names are the set's own. */
+static ls_status name_set(const struct ls_executor *executor, ls_status status) {
+    char ranks[128] = "";
+    for (int i = 0; i < executor->size; i++) {
+        size_t used = strlen(ranks);
+        if (used > sizeof(ranks) - 20) break;
+        (void)snprintf(ranks + used, sizeof(ranks) - used, "%s%d", i ? ", " : "", executor->members[i]);
+        if (strlen(ranks) > sizeof(ranks) - 20) (void)snprintf(ranks + used, sizeof(ranks) - used, ", ...");
+    }
+    return ls_fail_context(status, "process set of ranks %s", ranks);
+}
+
 ls_status ls_call_finish(struct ls_group *group, ls_status status) {
     ls_flight_end(&group->executor.flight, status != LS_OK);
     if (!status) return LS_OK;
     bool own = !group->executor.told && !ls_abort_raised(group->executor.abort);
+    if (own && group->executor.members) (void)name_set(&group->executor, status);
     ls_abort_raise(group->executor.abort, status, ls_error());
     status = ls_abort_status(group->executor.abort);
     if (group->told) return status;

@@ -9,6 +9,7 @@
 #include "collective/algorithm.h"
 #include "collective/all_gather.h"
 #include "collective/call.h"
+#include "collective/mailbox.h"
 #include "collective/schedule/reduction.h"
 #include "collective/shm/notice.h"
 #include "collective/shm/shared.h"
@@ -67,6 +68,7 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
     made->record = config->size > LS_MEET_ALL ? config->record : NULL;
     made->executor = (struct ls_executor){.rank = config->rank,
                                           .size = config->size,
+                                          .members = config->members,
                                           .abort = config->abort,
                                           .log = config->log,
                                           .algorithm_name = ls_algorithm_name,
@@ -80,6 +82,11 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
         return ls_fail_memory("a group", (size_t)config->size * sizeof(struct ls_executor_peer));
     }
     for (int i = 0; i <= config->size; i++) made->first[i] = i;
+    status = ls_mailbox_new(config->rank, config->size, config->generation, config->mail, &made->mailbox);
+    if (status) {
+        ls_group_free(made);
+        return status;
+    }
     made->executor.source = config->source;
     *group = made;
     return LS_OK;
@@ -91,6 +98,7 @@ void ls_group_free(struct ls_group *group) {
     for (int i = 0; executor->peers && i < executor->size; i++)
         if (executor->peers[i].link) executor->peers[i].link->ops->close(executor->peers[i].link);
     if (executor->source) executor->source->ops->close(executor->source);
+    ls_mailbox_free(group->mailbox);
     ls_free(executor->peers);
     ls_free(executor->polls);
     ls_free(executor->heeded);
@@ -215,8 +223,9 @@ static ls_status connect_shared(struct ls_group *group) {
             "LOCKSTEP_TRANSPORT is shm, but there is no shared memory between all workers: %s; set it to auto "
             "or tcp",
             reason.text);
-    ls_log_shared(executor->log, !executor->rank, LS_LOG_INFO, "workers exchange gradients through %s%s%s%s",
-                  ls_group_describe(group), *reason.text ? " (" : "", reason.text, *reason.text ? ")" : "");
+    ls_log_shared(executor->log, !executor->rank && !executor->members, LS_LOG_INFO,
+                  "workers exchange gradients through %s%s%s%s", ls_group_describe(group), *reason.text ? " (" : "",
+                  reason.text, *reason.text ? ")" : "");
     return LS_OK;
 }
 

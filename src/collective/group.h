@@ -21,6 +21,8 @@ struct ls_group;
 struct ls_group_config {
     int rank, size;
     struct ls_link_source *source; /* takes it on success; NULL when size is 1 */
+    struct ls_link_source *mail;   /* likewise, one-way, for messages between two ranks; NULL: it sends none */
+    const int *members;            /* [size] of a set: ranks of the whole group, borrowed; NULL: this is the whole */
     struct ls_abort *abort;        /* borrowed */
     const struct ls_log *log;      /* borrowed */
     uint64_t generation;
@@ -109,4 +111,13 @@ struct ls_reduce_scatter {
     const size_t *counts; /* [size] elements that each rank receives */
     const void *input;    /* the parts of all ranks, in rank order */
     void *output;         /* the own part; may be its place in input, otherwise they do not overlap */
+};
+
+struct ls_all_to_all {
+    const char *name;
+    ls_dtype dtype;
+    const void *input; /* the parts for all ranks, in rank order */
+    const size_t *send_counts;
+    void *output;                 /* the parts from all ranks, in rank order; does not overlap with input */
+    const size_t *receive_counts; /* [size] elements, as each rank's send_counts say */
 };

@@ -24,6 +24,7 @@ struct ls_group {
     enum ls_transport transport;
     enum ls_algorithm algorithm;
     int direct_limit;
+    struct ls_mailbox *mailbox;           /* of its messages between two ranks */
     struct ls_shared *shared;             /* the memory shared with this host's other ranks; NULL if there are none */
     const struct ls_tuner_choice *choice; /* NULL if the default rule holds */
 };

@@ -11,6 +11,7 @@
 #include "collective/broadcast.h"
 #include "collective/reduce_scatter.h"
 #include "runtime/communicator.h"
+#include "runtime/subset.h"
 
 ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicator **communicator) {
     LS_NEED(communicator);
@@ -29,6 +30,7 @@ ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicato
     ls_communicator *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a communicator", sizeof(*made));
     status = ls_runtime_new(&copy, true, &made->runtime);
+    if (!status && (status = ls_subset_renew(made))) (void)ls_communicator_recover(made, &status);
     if (!status) status = ls_runtime_trace(made->runtime, &made->trace);
     if (!status) status = ls_trace_add_track(made->trace, "caller", &made->track);
     if (status) return ls_communicator_close(made, status);
@@ -38,8 +40,10 @@ ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicato
 
 ls_status ls_communicator_close(ls_communicator *communicator, ls_status status) {
     if (!communicator) return status;
+    if (communicator->set) return ls_subset_close(communicator->set, status);
     status = ls_runtime_close(communicator->runtime, status);
     status = ls_runtime_close_trace(communicator->trace, status);
+    ls_subset_free_all(communicator);
     ls_free(communicator);
     return status;
 }
@@ -47,14 +51,22 @@ ls_status ls_communicator_close(ls_communicator *communicator, ls_status status)
 bool ls_communicator_recover(ls_communicator *communicator, ls_status *status) {
     LS_NEED_OR(false, communicator, status);
     struct ls_runtime *runtime = communicator->runtime;
+    if (communicator->set) {
+        *status = ls_fail(LS_FAILED_PRECONDITION, "a process set recovers with its parent: recover that");
+        return false;
+    }
     if (!ls_runtime_begin_recovery(runtime, *status)) return false;
-    *status = ls_runtime_enter(runtime);
+    do {
+        ls_subset_suspend(communicator);
+        *status = ls_runtime_enter(runtime);
+        if (!*status) *status = ls_subset_renew(communicator);
+    } while (*status && ls_runtime_begin_recovery(runtime, *status));
     return *status == LS_OK;
 }
 
 ls_status ls_communicator_abort(ls_communicator *communicator, const char *reason) {
     LS_NEED(communicator, reason);
-    ls_runtime_abort(communicator->runtime, reason);
+    ls_runtime_abort(communicator->set ? communicator->runtime->whole : communicator->runtime, reason);
     return LS_OK;
 }
 

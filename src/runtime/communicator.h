@@ -3,12 +3,18 @@
 #include "observe/trace.h"
 #include "runtime/runtime.h"
 
+struct ls_subset;
+
 struct ls_communicator {
     struct ls_runtime *runtime;
-    struct ls_trace *trace; /* the timeline; NULL without one */
+    struct ls_trace *trace; /* the timeline; NULL without one, and of a set */
     struct ls_track *track; /* of the thread that makes the calls */
     int64_t calls;          /* on it */
+    struct ls_subset *set;  /* NULL: it is no set */
+    struct ls_subset *sets; /* of its ranks */
+    uint32_t numbered;      /* sets that were made in this generation */
 };
+
 /* Notes a call as a span of the timeline, whose step is the call's number. Returns status. */
 ls_status ls_communicator_note(ls_communicator *communicator, int64_t begun, const char *kind, const char *name,
                                size_t bytes, ls_status status);

@@ -185,12 +185,14 @@ static ls_status find_algorithm(const char *name, enum ls_algorithm *algorithm) 
 
 static void tell_failure(const struct ls_runtime *runtime, ls_status status) {
     char text[LS_ERROR_SIZE];
+    int rank = runtime->members ? runtime->members[runtime->rank] : runtime->rank;
     (void)ls_abort_status(runtime->abort);
-    (void)snprintf(text, sizeof(text), "rank %d: %.1000s", runtime->rank, ls_error());
+    (void)snprintf(text, sizeof(text), "rank %d: %.1000s", rank, ls_error());
     ls_leave_tell_failure(runtime->cluster, status, text);
 }
 
-/* A loss with recovery needs no post-mortem, unless one is wanted. A final error gets it at the end. */
+/* A loss with recovery needs no post-mortem, unless one is wanted. A final error gets it at the end. The record is the
+ * whole group's: a set's thread leaves it alone. */
 static void group_failed(void *context, ls_status status, bool own) {
     struct ls_runtime *runtime = context;
     const struct ls_settings *settings = &runtime->settings;
@@ -198,19 +200,28 @@ static void group_failed(void *context, ls_status status, bool own) {
     if (ls_abort_is_cancelled(runtime->abort)) return;
     if (own && runtime->cluster && status != LS_UNAVAILABLE && status != LS_FAILED_PRECONDITION)
         tell_failure(runtime, status);
+    if (runtime->whole) {
+        if (ls_group_is_severed(runtime->group)) ls_group_sever(runtime->whole->group);
+        return;
+    }
     if (*settings->flight_record_folder || !runtime->cluster || !recovers) ls_flight_dump(runtime);
 }
 
-static ls_status make_group(struct ls_runtime *runtime) {
-    struct ls_link_source *source = NULL;
+static void close_source(struct ls_link_source *source) {
+    if (source) source->ops->close(source);
+}
+
+static ls_status open_group(struct ls_runtime *runtime, uint32_t number, struct ls_link_source *source,
+                            struct ls_link_source *mail) {
     enum ls_algorithm algorithm;
     ls_status status = find_algorithm(runtime->settings.algorithm, &algorithm);
-    if (!status && runtime->cluster) status = ls_data_source_new(runtime->cluster, &source);
     if (status) return status;
     const struct ls_group_config config = {
         .rank = runtime->rank,
         .size = runtime->size,
         .source = source,
+        .mail = mail,
+        .members = runtime->members,
         .abort = runtime->abort,
         .log = &runtime->log,
         .generation = runtime->generation,
@@ -221,14 +232,31 @@ static ls_status make_group(struct ls_runtime *runtime) {
         .segment = (size_t)runtime->settings.segment,
         .direct_limit = runtime->settings.direct_limit < INT_MAX ? (int)runtime->settings.direct_limit : INT_MAX,
         .flight_record = (size_t)runtime->settings.flight_record,
-        .activity = &runtime->activity,
+        .activity = number ? NULL : &runtime->activity,
         .failed = group_failed,
         .stalled = runtime->cluster ? tell_stall : NULL,
-        .record = runtime->cluster ? &runtime->calls : NULL,
+        .record = runtime->cluster && !number ? &runtime->calls : NULL,
         .context = runtime,
     };
-    status = ls_group_new(&config, &runtime->group);
-    if (status && source) source->ops->close(source);
+    return ls_group_new(&config, &runtime->group);
+}
+
+ls_status ls_runtime_make_group(struct ls_runtime *runtime, uint32_t number) {
+    struct ls_link_source *source = NULL, *mail = NULL;
+    const int *members = runtime->members;
+    ls_status status = LS_OK;
+    if (runtime->cluster) status = ls_data_source_new(runtime->cluster, 2 * number, members, runtime->size, &source);
+    if (runtime->cluster && !status)
+        status = ls_data_source_new(runtime->cluster, 2 * number + 1, members, runtime->size, &mail);
+    if (!status) status = open_group(runtime, number, source, mail);
+    if (!status) return LS_OK;
+    close_source(source);
+    close_source(mail);
+    return status;
+}
+
+static ls_status make_group(struct ls_runtime *runtime) {
+    ls_status status = ls_runtime_make_group(runtime, 0);
     if (!status) status = ls_group_connect(runtime->group);
     if (!status && runtime->communication != LS_RING) status = ls_tuner_measure(runtime->group, &runtime->choice);
     return status;

@@ -34,6 +34,8 @@ struct ls_runtime {
     struct ls_group *group;
     struct ls_call_record calls; /* the group's; stays from one to the next, for the cluster's threads read it */
     bool records;                /* it was initialised */
+    struct ls_runtime *whole;    /* of a process set's: its parent's; NULL: this is no set's */
+    const int *members;          /* [size] of a process set: ranks in the whole; borrowed */
     struct ls_activity activity; /* the group's calls and fit write it, the cluster's listener reads it */
     struct ls_user_request *user_request; /* NULL before it is made */
     bool dumped;                          /* the flight record */
@@ -62,6 +64,9 @@ struct ls_runtime {
 bool ls_runtime_speaks(const struct ls_runtime *runtime);
 /* Reads TF_CONFIG if read_tf_config is set, joins, and makes the group. */
 ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, struct ls_runtime **runtime);
+/* Makes the group of a process set of this generation: rank, size, whole and members are set. Its links have the
+ * channels 2 number and 2 number + 1; the whole's is number 0. */
+ls_status ls_runtime_make_group(struct ls_runtime *runtime, uint32_t number);
 /* Enters the next generation after a loss, on the remaining workers as on a restarted one. Waits until all are there,
  * makes a new group, and copies the furthest state to workers without it, as inherited. Nobody may use the group, or
  * its memory. */

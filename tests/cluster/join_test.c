@@ -49,7 +49,7 @@ static struct ls_link *take_link(struct ls_link_source *source, int rank) {
 static void use_links(struct test_worker *worker) {
     struct ls_link *links[MAX_TEST_WORKERS] = {NULL};
     struct ls_link_source *source;
-    assert_ok(ls_data_source_new(worker->cluster, &source));
+    assert_ok(ls_data_source_new(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
     ck_assert_int_eq(source == NULL, worker->size == 1);
     for (int rank = 0; rank < worker->size; rank++)
         if (rank != worker->rank) links[rank] = take_link(source, rank);
@@ -82,7 +82,7 @@ static void join_all(struct test_worker *workers, int count) {
 static void use_one_link(struct test_worker *worker) {
     struct ls_link_source *source;
     struct ls_link *link, *other = NULL;
-    assert_ok(ls_data_source_new(worker->cluster, &source));
+    assert_ok(ls_data_source_new(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
     if (worker->rank == 0) (void)usleep(200000); /* it dials nobody, and its port answers meanwhile */
     if (worker->rank < 2) {
         link = take_link(source, 1 - worker->rank);
@@ -143,6 +143,9 @@ static void show_prefaces(struct test_worker *worker) {
     other.rank = 2;
     ck_assert(!is_admitted(cluster, other, key)); /* another one's incarnation */
     other = good;
+    other.channel = 2;
+    ck_assert(!is_admitted(cluster, other, key)); /* one that nobody has opened */
+    other = good;
     other.incarnation++;
     ck_assert(!is_admitted(cluster, other, key));
     other = good;
@@ -172,7 +175,7 @@ END_TEST
 /* The lower one's port is closed, as where something between the two lets no new connection through. */
 static void dial_in_vain(struct test_worker *worker) {
     struct ls_link_source *source;
-    assert_ok(ls_data_source_new(worker->cluster, &source));
+    assert_ok(ls_data_source_new(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
     if (worker->rank == 0) {
         ls_monitor_lock(&worker->cluster->monitor);
         struct ls_listener *listener = ls_steal(worker->cluster->net.listener);

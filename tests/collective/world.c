@@ -141,6 +141,19 @@ static void join_pair(const struct world_options *options, struct ls_link *links
     links[b][a] = ends[1];
 }
 
+/* A one-way link a pair and direction: to each rank, then from each. */
+static void join_mail(const struct world_options *options, struct ls_link *mail[MAX_RANKS][2 * MAX_RANKS]) {
+    struct ls_link *ends[MAX_RANKS][MAX_RANKS];
+    for (int from = 0; from < options->size; from++) {
+        for (int to = 0; to < options->size; to++) {
+            if (from == to) continue;
+            join_pair(options, ends, from, to);
+            mail[from][to] = ends[from][to];
+            mail[to][options->size + from] = ends[to][from];
+        }
+    }
+}
+
 /* ---- threads ---- */
 
 struct start {
@@ -169,11 +182,14 @@ static void tell_others(void *context, ls_status status, bool own) {
         if (i != rank->rank) ls_abort_raise(ranks[i].abort, status, text);
 }
 
-static void make_rank(const struct world_options *options, struct ls_link **links, int i, struct rank *rank) {
+static void make_rank(const struct world_options *options, struct ls_link **links, struct ls_link **mail, int i,
+                      struct rank *rank) {
     assert_ok(ls_abort_new(&rank->abort));
     struct ls_group_config config = {.rank = i,
                                      .size = options->size,
                                      .source = options->size > 1 ? given_links(links, options->size) : NULL,
+                                     .mail = options->mail && options->size > 1 ? given_links(mail, 2 * options->size)
+                                                                                : NULL,
                                      .abort = rank->abort,
                                      .log = options->log,
                                      .generation = 7,
@@ -191,7 +207,7 @@ static void make_rank(const struct world_options *options, struct ls_link **link
 }
 
 void world_run(const struct world_options *options, rank_fn *fn, void *context, struct world *world) {
-    struct ls_link *links[MAX_RANKS][MAX_RANKS] = {0};
+    struct ls_link *links[MAX_RANKS][MAX_RANKS] = {0}, *mail[MAX_RANKS][2 * MAX_RANKS] = {0};
     struct start starts[MAX_RANKS];
     pthread_t threads[MAX_RANKS];
     pthread_barrier_t barrier;
@@ -200,10 +216,11 @@ void world_run(const struct world_options *options, rank_fn *fn, void *context, 
     ck_assert_int_eq(pthread_barrier_init(&barrier, NULL, (unsigned)size), 0);
     for (int a = 0; a < size; a++)
         for (int b = a + 1; b < size; b++) join_pair(options, links, a, b);
+    if (options->mail) join_mail(options, mail);
     for (int i = 0; i < size; i++) {
         struct rank *rank = &world->ranks[i];
         *rank = (struct rank){.rank = i, .size = size, .context = context, .barrier = &barrier};
-        make_rank(options, links[i], i, rank);
+        make_rank(options, links[i], mail[i], i, rank);
         starts[i] = (struct start){fn, options->wire == WIRE_SHARED, rank};
     }
     for (int i = 0; i < size; i++) assert_ok(ls_thread_start(&threads[i], "rank", rank_main, &starts[i]));

@@ -79,6 +79,7 @@ DRAW_NUMBER(size_t, ls_all_reduce_group__n, 0, 1, 3)
 DRAW_NUMBER(size_t, ls_tools_deadlines__count, 0, 1, 5)
 DRAW_NUMBER(size_t, ls_tools_settings_json__count, 0, 1, 5)
 DRAW_NUMBER(int, ls_tools_timeline__count, INT_MIN, -1, 0, 1, 5)
+DRAW_NUMBER(int, ls_split_counts__size, INT_MIN, -1, 0, 1, 7, CELLS)
 DRAW_NUMBER(double, ls_tools_top__seconds, 0, -1, 0.01)
 DRAW_NUMBER(double, ls_tools_check_connect__seconds, 0, -1, 0.01)
 
@@ -96,6 +97,7 @@ void *draw_void_p(struct draw *draw);
     }
 DRAW_ARRAY(const void, const_void_p)
 DRAW_ARRAY(int, int_p)
+DRAW_ARRAY(const int, const_int_p)
 DRAW_ARRAY(bool, bool_p)
 DRAW_ARRAY(float, float_p)
 DRAW_ARRAY(double, double_p)

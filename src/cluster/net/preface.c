@@ -20,7 +20,7 @@ static uint64_t get(const uint8_t *bytes, int count) {
 }
 
 /* The fields begin at these bytes: magic 0, protocol 8, rank 12, generation 16, incarnation 24, proof 32, attempt 48,
- * to 56, zeros 60. */
+ * to 56, channel 60. */
 void ls_preface_encode(const struct ls_preface *preface, uint8_t bytes[LS_PREFACE_SIZE]) {
     memset(bytes, 0, LS_PREFACE_SIZE);
     memcpy(bytes, data_magic, sizeof(data_magic));
@@ -31,6 +31,7 @@ void ls_preface_encode(const struct ls_preface *preface, uint8_t bytes[LS_PREFAC
     memcpy(bytes + 32, preface->proof, LS_PREFACE_PROOF);
     put_preface(bytes + 48, preface->attempt, 8);
     put_preface(bytes + 56, (uint32_t)preface->to, 4);
+    put_preface(bytes + 60, preface->channel, 4);
 }
 
 /* Computes the HMAC-SHA256 over the encoded preface with zeros in place of the proof. The preface carries the first 16
@@ -61,14 +62,13 @@ ls_status ls_preface_decode(const uint8_t bytes[LS_PREFACE_SIZE], struct ls_pref
         return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad magic");
     if (rank >= LS_MAX_WORKERS || to >= LS_MAX_WORKERS)
         return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad rank");
-    for (int i = 60; i < LS_PREFACE_SIZE; i++)
-        if (bytes[i]) return ls_fail(LS_INVALID_ARGUMENT, "a data connection has a bad reserved field");
     struct ls_preface decoded = {.protocol = (uint32_t)get(bytes + 8, 4),
                                  .rank = (int)rank,
                                  .to = (int)to,
                                  .generation = get(bytes + 16, 8),
                                  .incarnation = get(bytes + 24, 8),
-                                 .attempt = get(bytes + 48, 8)};
+                                 .attempt = get(bytes + 48, 8),
+                                 .channel = (uint32_t)get(bytes + 60, 4)};
     memcpy(decoded.proof, bytes + 32, LS_PREFACE_PROOF);
     *preface = decoded;
     return LS_OK;

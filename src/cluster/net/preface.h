@@ -8,7 +8,7 @@
 
 #include "cluster/security/proof.h"
 
-#define LS_PROTOCOL_VERSION 7U    /* of data connections and control messages */
+#define LS_PROTOCOL_VERSION 8U    /* of data connections and control messages */
 #define LS_MAX_WORKERS      65536 /* ranks are below it */
 
 #define LS_PREFACE_SIZE  64
@@ -20,6 +20,7 @@ struct ls_preface {
     int rank, to; /* of who dials; of whom */
     uint64_t generation, incarnation;
     uint64_t attempt;                /* counts the data connections that a process dials to another, from 1 */
+    uint32_t channel;                /* which of their groups of connections it belongs to (cluster/data_channel.h) */
     uint8_t proof[LS_PREFACE_PROOF]; /* of all the rest */
 };
 /* Fills in the proof; false where libcrypto fails. */

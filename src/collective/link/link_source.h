@@ -1,6 +1,7 @@
 /* A group's links are made one by one, each when a call first needs it: a source makes them. Both ends of a link want
  * it, because the schedule of their call says so. Collective owns the interface, cluster implements it. All functions
- * are called by one thread at a time. */
+ * are called by one thread at a time. A one-way source has twice as many places as ranks: rank is a link to it, and
+ * size + rank the one from it, which its sender makes. */
 #pragma once
 #include <poll.h>
 #include <stdint.h>

@@ -420,6 +420,7 @@ void ls_executor_begin(struct ls_executor *executor, struct ls_schedule *schedul
     executor->call = call;
     executor->grace = LS_NEVER;
     executor->lost = -1;
+    executor->left = 0;
     executor->trouble = LS_OK;
     executor->wait_started = 0;
     if (!call->resumed) start_clock(executor);

@@ -38,6 +38,7 @@ struct ls_executor_peer {
 
 struct ls_executor {
     int rank, size;
+    const int *members;             /* [size] of a set: the ranks of the whole group; NULL: this is the whole */
     struct ls_executor_peer *peers; /* [size]; owns the links */
     struct ls_link_source *source;  /* owned; NULL if size is 1 */
     int *heeded, heeded_count;      /* [size] ranks of the call in progress that are not LS_ROLE_NONE */
@@ -63,6 +64,7 @@ struct ls_executor {
     int64_t started, deadline, next_report;
     int64_t stall_at; /* when the others are told that this rank waits; LS_NEVER: they are not, or have been */
     int64_t grace;    /* when to give up after the first trouble; LS_NEVER: no trouble */
+    int64_t left;     /* when a rank that is awaited was first seen to have finished; 0: none has */
     int lost;         /* the first peer whose link failed; -1 if there is none */
     ls_status trouble;
     char message[LS_ERROR_SIZE];

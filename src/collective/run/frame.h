@@ -12,6 +12,8 @@ enum ls_collective_kind {
     LS_KIND_ALL_GATHER,
     LS_KIND_BARRIER,
     LS_KIND_REDUCE_SCATTER,
+    LS_KIND_ALL_TO_ALL,
+    LS_KIND_SEND,         /* of one rank to another; the sequence is the pair's */
     LS_KIND_FAILURE = 255 /* no collective: the sender has given up. count: its status; bytes: of its message */
 };
 

@@ -150,12 +150,23 @@ static bool frames_sent(const struct ls_executor *executor) {
     return true;
 }
 
+/* The rank that is known not to come; -1 if there is none. A rank tells how many calls of the whole group it has made.
+ * The calls of a set have other numbers: there it is one that has finished and sends nothing for a grace. */
+static int find_left(struct ls_executor *executor) {
+    if (!executor->members) return ls_abort_left_before(executor->abort, executor->call->frame.sequence);
+    int left = ls_abort_left_before(executor->abort, UINT64_MAX), found = 0;
+    while (left >= 0 && found < executor->size && executor->members[found] != left) found++;
+    if (left < 0 || found == executor->size || !is_absent(&executor->peers[found])) return -1;
+    if (!executor->left) executor->left = ls_now();
+    return ls_now() - executor->left < LS_CAUSE_TIMEOUT ? -1 : found;
+}
+
 /* The order is that from cause to symptom. An abort has the group's message. A rank that has left on purpose explains a
  * closed link. A frame that differs explains why peers stop sending. A broken link and a deadline come last: they say
  * only that something is wrong. Trouble is reported after the grace at the latest. */
 ls_status ls_wait_verdict(struct ls_executor *executor) {
     if (ls_abort_raised(executor->abort)) return ls_abort_status(executor->abort);
-    int left = ls_abort_left_before(executor->abort, executor->call->frame.sequence);
+    int left = find_left(executor);
     if (left >= 0) return has_left(executor, left);
     int64_t now = executor->now = ls_now();
     bool over = now >= executor->grace;

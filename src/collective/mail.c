@@ -1,0 +1,299 @@
+/* A send and a receive, each with one loop: write what is to go, read what has come, judge, wait. Both read from all
+ * ranks while they wait. */
+#include "collective/mail.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/deadlines.h"
+#include "base/status.h"
+#include "collective/call.h"
+#include "collective/mailbox.h"
+
+#define PATIENCE (50 * LS_MICROSECOND)
+enum { BLIND_SLICE = 5 /* milliseconds between looks where poll() serves no link */ };
+
+struct mail {
+    struct ls_group *group;
+    struct ls_mailbox *mailbox;
+    struct ls_mail_wanted *wanted; /* NULL in a send */
+    struct ls_frame frame;
+    int to; /* -1 in a receive */
+    unsigned char header[LS_FRAME_SIZE];
+    const unsigned char *data;
+    size_t sent; /* of the header and the data */
+    int64_t started, deadline, next_report;
+    int64_t idle;  /* since when nothing has moved; 0: it has */
+    int64_t grace; /* when to give up after the link's end */
+};
+
+static const struct ls_executor *executor_of(const struct mail *mail) {
+    return &mail->group->executor;
+}
+
+static int other_of(const struct mail *mail) {
+    return mail->wanted ? mail->wanted->from : mail->to;
+}
+
+/* ---- moving ---- */
+
+static ls_status connect_mail(struct mail *mail) {
+    struct ls_mail_to *to = &mail->mailbox->to[mail->to];
+    if (to->link || to->error) return LS_OK;
+    ls_status status = mail->mailbox->source->ops->take(mail->mailbox->source, mail->to, &to->link);
+    if (status) ls_group_sever(mail->group);
+    return status;
+}
+
+static bool is_out(const struct mail *mail) {
+    return mail->sent == LS_FRAME_SIZE + mail->frame.bytes;
+}
+
+static bool write_mail(struct mail *mail) {
+    struct ls_mail_to *to = &mail->mailbox->to[mail->to];
+    if (!to->link || to->error || is_out(mail)) return false;
+    size_t head = mail->sent < LS_FRAME_SIZE ? LS_FRAME_SIZE - mail->sent : 0, at = mail->sent + head - LS_FRAME_SIZE;
+    const struct iovec pieces[2] = {
+        {mail->header + LS_FRAME_SIZE - head, head},
+        {(void *)(uintptr_t)(mail->frame.bytes ? mail->data + at : mail->data), (size_t)mail->frame.bytes - at}};
+    int first = head ? 0 : 1, count = at < mail->frame.bytes ? 2 : 1;
+    ssize_t sent = to->link->ops->send(to->link, pieces + first, count - first);
+    if (sent < 0) to->error = errno ? errno : ECONNRESET;
+    if (sent > 0) mail->sent += (size_t)sent;
+    return sent > 0;
+}
+
+static bool is_complete(const struct mail *mail) {
+    if (mail->wanted) return mail->wanted->done;
+    struct ls_link *link = mail->mailbox->to[mail->to].link;
+    return is_out(mail) && (!link->ops->flushed || link->ops->flushed(link));
+}
+
+static ls_status move_mail(struct mail *mail, bool *moved) {
+    ls_status status = LS_OK;
+    if (!mail->wanted) {
+        status = connect_mail(mail);
+        if (!status) *moved = write_mail(mail);
+    }
+    return status ? status : ls_mailbox_drain(mail->mailbox, mail->wanted, moved);
+}
+
+/* ---- judging ---- */
+
+/* "receive 'activations' from rank 1" */
+static void describe_mail(const struct mail *mail, char *text, size_t size) {
+    (void)snprintf(text, size, "%s '%s' %s rank %d", mail->wanted ? "receive" : "send", mail->frame.name,
+                   mail->wanted ? "from" : "to", other_of(mail));
+}
+
+/* Writes what is known of the other rank's side. */
+static void explain_mail(const struct mail *mail, char *text, size_t size) {
+    const struct ls_mailbox *mailbox = mail->mailbox;
+    const struct ls_mail_from *from = &mailbox->from[other_of(mail)];
+    if (!mail->wanted && mailbox->to[mail->to].link)
+        (void)snprintf(text, size, "it takes no data");
+    else if (!mail->wanted)
+        mailbox->source->ops->reason(mailbox->source, mail->to, text, size);
+    else if (from->arriving && !from->arriving->data)
+        (void)snprintf(text, size, "its data is not all here");
+    else if (from->first)
+        (void)snprintf(text, size, "'%s' has come from it, and is not received", from->first->frame.name);
+    else
+        (void)snprintf(text, size, "it has sent nothing more");
+}
+
+static ls_status give_up_mail(const struct mail *mail) {
+    char call[LS_FRAME_NAME + 64], why[256];
+    describe_mail(mail, call, sizeof(call));
+    explain_mail(mail, why, sizeof(why));
+    return ls_fail(LS_DEADLINE_EXCEEDED, "%s: waited %g s, the limit (%s)", call, executor_of(mail)->timeout, why);
+}
+
+static void report_mail(struct mail *mail) {
+    char call[LS_FRAME_NAME + 64], why[256];
+    describe_mail(mail, call, sizeof(call));
+    explain_mail(mail, why, sizeof(why));
+    mail->next_report = ls_deadline_in(executor_of(mail)->report_interval);
+    ls_log_info(executor_of(mail)->log, "waiting in %s for %.1f s (%s)", call, ls_seconds_since(mail->started), why);
+}
+
+static int error_of(const struct mail *mail) {
+    return mail->wanted ? mail->mailbox->from[mail->wanted->from].error : mail->mailbox->to[mail->to].error;
+}
+
+static ls_status lose_mail(struct mail *mail) {
+    char call[LS_FRAME_NAME + 64];
+    describe_mail(mail, call, sizeof(call));
+    ls_group_sever(mail->group);
+    return ls_fail(LS_UNAVAILABLE, "%s: lost the connection: %s", call, strerror(error_of(mail)));
+}
+
+static bool has_left(const struct mail *mail) {
+    const int *members = executor_of(mail)->members;
+    int other = other_of(mail);
+    return ls_abort_left_before(executor_of(mail)->abort, UINT64_MAX) == (members ? members[other] : other);
+}
+
+/* From cause to symptom, as ls_wait_verdict. After the end of a link, or when the other rank has left, a grace passes
+ * in which the cause, or the rest of the bytes, may come. */
+static ls_status judge_mail(struct mail *mail) {
+    const struct ls_executor *executor = executor_of(mail);
+    if (ls_abort_raised(executor->abort)) return ls_abort_status(executor->abort);
+    int64_t now = ls_now();
+    bool left = has_left(mail);
+    if ((left || error_of(mail)) && mail->grace == LS_NEVER) mail->grace = now + LS_CAUSE_TIMEOUT;
+    if (now >= mail->grace && left) {
+        char call[LS_FRAME_NAME + 64];
+        describe_mail(mail, call, sizeof(call));
+        return ls_fail(LS_FAILED_PRECONDITION, "%s: that rank has finished: its program makes fewer calls", call);
+    }
+    if (now >= mail->grace) return lose_mail(mail);
+    if (now >= mail->deadline) return give_up_mail(mail);
+    if (now >= mail->next_report) report_mail(mail);
+    return LS_OK;
+}
+
+/* ---- waiting ---- */
+
+/* A link without a descriptor; all links of a group are of its kind. */
+static struct ls_link *find_blind(const struct ls_mailbox *mailbox) {
+    for (int i = 0; i < mailbox->size; i++) {
+        struct ls_link *link = mailbox->from[i].link ? mailbox->from[i].link : mailbox->to[i].link;
+        if (link) return link->ops->wait ? link : NULL;
+    }
+    return NULL;
+}
+
+static int64_t sooner(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int64_t fill_slot(struct pollfd *slot, const struct ls_link *link, int error, short events) {
+    *slot = (struct pollfd){.fd = link && !error ? link->ops->fd(link) : -1, .events = events};
+    return LS_NEVER;
+}
+
+/* Slots: inbound links, at the own rank the news of further ones; then the outbound link, and the abort flag. */
+static int64_t fill_slots(const struct mail *mail) {
+    const struct ls_mailbox *mailbox = mail->mailbox;
+    struct ls_link_source *source = mailbox->source;
+    struct pollfd *polls = mailbox->polls;
+    int64_t until = sooner(sooner(mail->deadline, mail->next_report), mail->grace);
+    for (int i = 0; i < mailbox->size; i++)
+        (void)fill_slot(&polls[i], mailbox->from[i].link, mailbox->from[i].error, POLLIN);
+    (void)source->ops->poll(source, mailbox->size + other_of(mail), &polls[mailbox->rank]);
+    struct pollfd *out = &polls[mailbox->size];
+    *out = (struct pollfd){.fd = -1};
+    if (!mail->wanted && mailbox->to[mail->to].link)
+        (void)fill_slot(out, mailbox->to[mail->to].link, mailbox->to[mail->to].error, POLLOUT);
+    else if (!mail->wanted)
+        until = sooner(until, source->ops->poll(source, mail->to, out));
+    polls[mailbox->size + 1] = (struct pollfd){.fd = ls_abort_fd(executor_of(mail)->abort), .events = POLLIN};
+    return until;
+}
+
+static void sleep_mail(const struct mail *mail) {
+    struct ls_mailbox *mailbox = mail->mailbox;
+    struct ls_link *blind = find_blind(mailbox);
+    int timeout = ls_poll_timeout(blind ? ls_now() + BLIND_SLICE * LS_MILLISECOND : fill_slots(mail), 1000);
+    mailbox->look = true;
+    if (blind)
+        blind->ops->wait(blind, timeout);
+    else if (poll(mailbox->polls, (nfds_t)mailbox->size + 2, timeout) >= 0)
+        mailbox->look = mailbox->polls[mailbox->rank].revents != 0;
+}
+
+static void wait_mail(struct mail *mail, bool moved) {
+    if (moved) {
+        mail->idle = 0;
+        return;
+    }
+    if (!mail->idle) mail->idle = ls_now();
+    if (ls_now() - mail->idle < PATIENCE)
+        (void)sched_yield();
+    else
+        sleep_mail(mail);
+}
+
+/* ---- the calls ---- */
+
+static ls_status run_mail(struct mail *mail) {
+    const struct ls_executor *executor = executor_of(mail);
+    mail->started = ls_now();
+    mail->deadline = ls_deadline_after(mail->started, executor->timeout);
+    mail->next_report = ls_deadline_after(mail->started, executor->report_interval);
+    mail->grace = LS_NEVER;
+    mail->mailbox->look = true;
+    for (;;) {
+        bool moved = false;
+        ls_status status = move_mail(mail, &moved);
+        if (status || is_complete(mail)) return status;
+        status = judge_mail(mail);
+        if (status) return status;
+        wait_mail(mail, moved);
+    }
+}
+
+static ls_status check_mail(const struct ls_group *group, const char *name, int other, ls_dtype dtype, const void *data,
+                            size_t count) {
+    ls_status status = ls_call_check_name(name);
+    if (!status) status = ls_call_check_bytes(name, dtype, count);
+    if (status) return status;
+    if (other < 0 || other >= group->executor.size)
+        return ls_fail(LS_INVALID_ARGUMENT, "message '%s': rank %d is no rank of a group of %d", name, other,
+                       group->executor.size);
+    return count && !data ? ls_call_missing_memory(name, "data") : LS_OK;
+}
+
+static struct mail begin_mail(struct ls_group *group, const char *name, int sender, ls_dtype dtype, size_t count) {
+    struct mail mail = {.group = group,
+                        .mailbox = group->mailbox,
+                        .to = -1,
+                        .frame = {.generation = group->generation,
+                                  .count = count,
+                                  .bytes = count * ls_dtype_size(dtype),
+                                  .rank = sender,
+                                  .size = group->executor.size,
+                                  .root = -1,
+                                  .kind = LS_KIND_SEND,
+                                  .dtype = (int32_t)dtype}};
+    ls_frame_name(&mail.frame, name);
+    return mail;
+}
+
+ls_status ls_mail_send(struct ls_group *group, const char *name, int to, ls_dtype dtype, const void *data,
+                       size_t count) {
+    ls_status status = check_mail(group, name, to, dtype, data, count);
+    if (status) return status;
+    if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
+    struct mail mail = begin_mail(group, name, group->executor.rank, dtype, count);
+    mail.frame.sequence = group->mailbox->to[to].sequence++;
+    if (to == group->executor.rank) return ls_call_finish(group, ls_mailbox_keep(group->mailbox, &mail.frame, data));
+    mail.to = to;
+    mail.data = data;
+    ls_frame_encode(&mail.frame, mail.header);
+    return ls_call_finish(group, run_mail(&mail));
+}
+
+/* A slip that this rank alone can see. */
+static ls_status missing_mail(const struct mail *mail) {
+    return ls_fail(LS_FAILED_PRECONDITION, "receive '%s': this rank, %d, has sent itself no such message",
+                   mail->frame.name, mail->frame.rank);
+}
+
+ls_status ls_mail_receive(struct ls_group *group, const char *name, int from, ls_dtype dtype, void *data,
+                          size_t count) {
+    ls_status status = check_mail(group, name, from, dtype, data, count);
+    if (status) return status;
+    if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
+    struct mail mail = begin_mail(group, name, from, dtype, count);
+    struct ls_mail_wanted wanted = {.from = from, .frame = &mail.frame, .data = data};
+    mail.wanted = &wanted;
+    status = ls_mailbox_find(group->mailbox, &wanted);
+    if (from == group->executor.rank) return status || wanted.done ? status : missing_mail(&mail);
+    if (!status && !wanted.done) status = run_mail(&mail);
+    return ls_call_finish(group, status);
+}

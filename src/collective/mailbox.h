@@ -1,0 +1,64 @@
+/* The messages between two ranks: an outbound link to each rank that this one has sent to, and an inbound link from
+ * each that has sent to it. A sender makes the link, so a message goes before anybody waits for it. A rank that waits,
+ * in a send or a receive, reads from all inbound links meanwhile. It keeps messages that it has not asked for yet. So
+ * no order of sends and receives holds two ranks up that both wait in one of them. Memory: two links of a pair at most,
+ * 256 bytes a rank of the group, and the bytes that have come and are not received. One thread calls at a time. */
+#pragma once
+#include <poll.h>
+
+#include "collective/link/link_source.h"
+#include "collective/run/frame.h"
+
+struct ls_mail {
+    struct ls_mail *next;
+    struct ls_frame frame;
+    unsigned char *data; /* NULL: it goes straight to who waits for it */
+};
+
+/* The mail from one rank. */
+struct ls_mail_from {
+    struct ls_link *link; /* NULL before it has sent something */
+    int error;            /* errno of the link's end; 0 if alive */
+    unsigned char header[LS_FRAME_SIZE];
+    size_t header_filled;
+    struct ls_mail *arriving;     /* its header is here */
+    unsigned char *to;            /* where its bytes go */
+    size_t filled;                /* of them */
+    struct ls_mail *first, **end; /* what is here, and not received */
+};
+
+struct ls_mail_to {
+    struct ls_link *link;
+    int error;
+    uint64_t sequence; /* of the next message */
+};
+
+/* A receive that waits. */
+struct ls_mail_wanted {
+    int from;
+    const struct ls_frame *frame; /* as its sender writes it, but for the sequence */
+    unsigned char *data;
+    bool done;
+};
+
+struct ls_mailbox {
+    int rank, size;
+    uint64_t generation;
+    struct ls_link_source *source; /* one-way, owned; NULL if size is 1 */
+    struct ls_mail_to *to;         /* [size] */
+    struct ls_mail_from *from;     /* [size] */
+    struct pollfd *polls;          /* [size + 2] */
+    bool look;                     /* for inbound links that are new */
+};
+
+/* Takes source on success. */
+ls_status ls_mailbox_new(int rank, int size, uint64_t generation, struct ls_link_source *source,
+                         struct ls_mailbox **mailbox);
+void ls_mailbox_free(struct ls_mailbox *mailbox);
+/* Reads from all inbound links without waiting; wanted may be NULL. *moved: something has come. An error is one of a
+ * message: it differs from the one that is wanted under its name, or there is no memory for it. */
+ls_status ls_mailbox_drain(struct ls_mailbox *mailbox, struct ls_mail_wanted *wanted, bool *moved);
+/* Hands over the oldest message with the wanted name that is here, and says so in wanted->done. */
+ls_status ls_mailbox_find(struct ls_mailbox *mailbox, struct ls_mail_wanted *wanted);
+/* A message from this rank to itself. */
+ls_status ls_mailbox_keep(struct ls_mailbox *mailbox, const struct ls_frame *frame, const void *data);

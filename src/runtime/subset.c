@@ -1,0 +1,393 @@
+/* Process sets (MPI_Comm_create_group, hvd.add_process_set). A set is a group of its own: its links, its memory and its
+ * order of calls are apart from its parent's and from other sets', so that threads may call in several at once. It
+ * shares the parent's abort flag: a failure in one of them ends the calls in all.
+ *
+ * After a loss the ranks gather what each knows of the sets. A set goes on that all survivors have and none has closed.
+ * A process that was started anew learns of them there, and its program claims each by asking for the same ranks. */
+#include "runtime/subset.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/need.h"
+#include "base/status.h"
+#include "collective/barrier.h"
+#include "collective/ragged.h"
+#include "runtime/places.h"
+
+static void free_set(struct ls_subset *set) {
+    ls_group_free(set->runtime.group);
+    ls_abort_free(set->absence);
+    ls_free(set->communicator);
+    ls_free(set->tasks);
+    ls_free(set->ranks);
+    ls_free(set);
+}
+
+static void remove_set(struct ls_subset *set) {
+    struct ls_subset **at = &set->parent->sets;
+    while (*at != set) at = &(*at)->next;
+    *at = set->next;
+    free_set(set);
+}
+
+static void append_set(ls_communicator *parent, struct ls_subset *set) {
+    struct ls_subset **end = &parent->sets;
+    while (*end) end = &(*end)->next;
+    *end = set;
+}
+
+static ls_status new_set(ls_communicator *parent, const int *tasks, int count, struct ls_subset **set) {
+    struct ls_subset *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a process set", sizeof(*made));
+    made->parent = parent;
+    made->count = count;
+    made->place = -1;
+    made->tasks = ls_alloc_array((size_t)count, sizeof(*made->tasks));
+    made->ranks = ls_alloc_array((size_t)count, sizeof(*made->ranks));
+    if (!made->tasks || !made->ranks) {
+        free_set(made);
+        return ls_fail_memory("a process set", (size_t)count * sizeof(*made->tasks));
+    }
+    memcpy(made->tasks, tasks, (size_t)count * sizeof(*tasks));
+    for (int i = 0; i < count; i++)
+        if (tasks[i] == parent->runtime->task) made->place = i;
+    *set = made;
+    return LS_OK;
+}
+
+/* ---- the group of a set ---- */
+
+static int rank_of_task(const struct ls_runtime *runtime, int task) {
+    for (int rank = 0; rank < runtime->size; rank++)
+        if (ls_runtime_task(runtime, rank) == task) return rank;
+    return -1;
+}
+
+/* The first task of the set that is not in this generation; -1: all are. */
+static int find_ranks(struct ls_subset *set) {
+    int missing = -1;
+    for (int i = 0; i < set->count; i++) {
+        set->ranks[i] = rank_of_task(set->parent->runtime, set->tasks[i]);
+        if (set->ranks[i] < 0 && missing < 0) missing = set->tasks[i];
+    }
+    return missing;
+}
+
+static void fill_runtime(struct ls_subset *set) {
+    struct ls_runtime *whole = set->parent->runtime;
+    struct ls_places places = ls_places_find(whole, set->ranks, set->count, set->place);
+    set->runtime = (struct ls_runtime){.settings = whole->settings,
+                                       .communication = whole->communication,
+                                       .log = whole->log,
+                                       .abort = whole->abort,
+                                       .cluster = whole->cluster,
+                                       .whole = whole,
+                                       .members = set->ranks,
+                                       .rank = set->place,
+                                       .size = set->count,
+                                       .task = whole->task,
+                                       .tasks = whole->tasks,
+                                       .local_rank = places.local_rank,
+                                       .local_size = places.local_size,
+                                       .generation = whole->generation};
+}
+
+/* A group of this rank alone, whose flag has been raised: every call says why. */
+static ls_status make_useless(struct ls_subset *set, const char *why) {
+    ls_status status = set->absence ? LS_OK : ls_abort_new(&set->absence);
+    if (status) return status;
+    ls_abort_raise(set->absence, LS_FAILED_PRECONDITION, why);
+    const struct ls_group_config config = {.size = 1, .abort = set->absence, .log = &set->runtime.log};
+    return ls_group_new(&config, &set->runtime.group);
+}
+
+/* Opens the links' channels. Links are made once all have come to a call behind it. */
+static ls_status open_set(struct ls_subset *set) {
+    uint32_t number = ++set->parent->numbered;
+    int missing = find_ranks(set);
+    char why[128];
+    if (set->place < 0) return LS_OK;
+    fill_runtime(set);
+    if (missing < 0) return ls_runtime_make_group(&set->runtime, number);
+    (void)snprintf(why, sizeof(why), "process set: task %d, one of its ranks, is not in this generation", missing);
+    return make_useless(set, why);
+}
+
+static ls_status connect_set(struct ls_subset *set) {
+    return set->place < 0 || set->absence ? LS_OK : ls_group_connect(set->runtime.group);
+}
+
+static void close_group(struct ls_subset *set) {
+    ls_group_free(ls_steal(set->runtime.group));
+    ls_abort_free(ls_steal(set->absence));
+}
+
+/* ---- the handle ---- */
+
+static ls_status give_handle(struct ls_subset *set, ls_communicator **communicator) {
+    set->claimed = true;
+    if (set->place >= 0) {
+        set->communicator = ls_alloc(sizeof(*set->communicator));
+        if (!set->communicator) return ls_fail_memory("a process set", sizeof(*set->communicator));
+        set->communicator->runtime = &set->runtime;
+        set->communicator->set = set;
+    }
+    *communicator = set->communicator;
+    return LS_OK;
+}
+
+static ls_status check_ranks(const ls_communicator *parent, const int *ranks, int count) {
+    int size = parent->runtime->size;
+    if (parent->set)
+        return ls_fail(LS_INVALID_ARGUMENT, "a process set is made of a communicator's ranks, not of a set's");
+    if (count < 1 || count > size)
+        return ls_fail(LS_INVALID_ARGUMENT, "a process set of %d ranks: there are %d, and it has one at least", count,
+                       size);
+    for (int i = 0; i < count; i++) {
+        if (ranks[i] < 0 || ranks[i] >= size)
+            return ls_fail(LS_INVALID_ARGUMENT, "process set: ranks[%d] is %d, which is no rank of %d", i, ranks[i],
+                           size);
+        for (int j = 0; j < i; j++)
+            if (ranks[j] == ranks[i])
+                return ls_fail(LS_INVALID_ARGUMENT, "process set: rank %d stands twice, as ranks[%d] and ranks[%d]",
+                               ranks[i], j, i);
+    }
+    return LS_OK;
+}
+
+static struct ls_subset *find_unclaimed(const ls_communicator *parent, const int *tasks, int count) {
+    struct ls_subset *set = parent->sets;
+    while (set && (set->claimed || set->dead || set->count != count ||
+                   memcmp(set->tasks, tasks, (size_t)count * sizeof(*tasks)) != 0))
+        set = set->next;
+    return set;
+}
+
+/* The other ranks wait for this one, and learn why it does not come. */
+static ls_status end_parent(const ls_communicator *parent, ls_status status) {
+    char error[LS_ERROR_SIZE];
+    if (ls_abort_raised(parent->runtime->abort)) return status;
+    (void)snprintf(error, sizeof(error), "%s", ls_error());
+    ls_runtime_abort(parent->runtime, error);
+    return ls_fail(status, "%s", error);
+}
+
+/* The ranks are the name of the call, so that a difference is named by the ranks' comparison of it. All have opened the
+ * channels when it is over. */
+static ls_status meet_parent(const ls_communicator *parent, const int *ranks, int count) {
+    size_t size = 32 + (size_t)count * 12, used;
+    LS_CLEANUP(ls_free_pointer) char *name = ls_alloc(size);
+    if (!name) return ls_fail_memory("a process set", size);
+    used = (size_t)snprintf(name, size, "process set of ranks");
+    for (int i = 0; i < count; i++) used += (size_t)snprintf(name + used, size - used, "%s %d", i ? "," : "", ranks[i]);
+    return ls_group_barrier(parent->runtime->group, name);
+}
+
+static ls_status make_set(ls_communicator *parent, const int *ranks, const int *tasks, int count,
+                          struct ls_subset **made) {
+    struct ls_subset *set = NULL;
+    ls_status status = new_set(parent, tasks, count, &set);
+    if (status) return status;
+    status = open_set(set);
+    if (!status) status = meet_parent(parent, ranks, count);
+    if (!status) status = connect_set(set);
+    if (status) {
+        status = end_parent(parent, status);
+        free_set(set);
+        return status;
+    }
+    append_set(parent, set);
+    *made = set;
+    return LS_OK;
+}
+
+ls_status ls_communicator_subset(ls_communicator *parent, const int *ranks, int count, ls_communicator **set) {
+    LS_NEED(parent, ranks, set);
+    ls_status status = check_ranks(parent, ranks, count);
+    if (status) return status;
+    LS_CLEANUP(ls_free_pointer) int *tasks = ls_alloc_array((size_t)count, sizeof(*tasks));
+    if (!tasks) return ls_fail_memory("a process set", (size_t)count * sizeof(*tasks));
+    for (int i = 0; i < count; i++) tasks[i] = ls_runtime_task(parent->runtime, ranks[i]);
+    struct ls_subset *found = find_unclaimed(parent, tasks, count);
+    if (!found) status = make_set(parent, ranks, tasks, count, &found);
+    if (!status) status = give_handle(found, set);
+    return status;
+}
+
+int ls_communicator_parent_rank(const ls_communicator *set, int rank) {
+    LS_NEED_OR(-1, set);
+    if (rank < 0 || rank >= set->runtime->size) return -1;
+    return set->set ? set->set->ranks[rank] : rank;
+}
+
+int ls_communicator_subset_rank(const ls_communicator *set, int parent_rank) {
+    LS_NEED_OR(-1, set);
+    for (int rank = 0; rank < set->runtime->size; rank++)
+        if (ls_communicator_parent_rank(set, rank) == parent_rank) return rank;
+    return -1;
+}
+
+/* Its ranks meet before their links end, as at the exit of the parent. */
+ls_status ls_subset_close(struct ls_subset *set, ls_status status) {
+    if (!status && !set->dead && !set->absence) status = ls_group_barrier(set->runtime.group, "close process set");
+    if (status) status = end_parent(set->parent, status);
+    close_group(set);
+    ls_free(ls_steal(set->communicator));
+    set->closed = true;
+    if (set->dead) remove_set(set);
+    return status;
+}
+
+/* ---- the parent's life ---- */
+
+void ls_subset_suspend(ls_communicator *parent) {
+    for (struct ls_subset *set = parent->sets; set; set = set->next) close_group(set);
+}
+
+void ls_subset_free_all(ls_communicator *parent) {
+    while (parent->sets) remove_set(parent->sets);
+}
+
+/* A rank's table: whether the process is new, and of each set whether it is closed here, its count and its tasks. */
+enum { FRESH = 1, CLOSED = 1 };
+
+static size_t table_size(const ls_communicator *parent) {
+    size_t size = 1;
+    for (const struct ls_subset *set = parent->sets; set; set = set->next)
+        if (!set->dead) size += 2 + (size_t)set->count;
+    return size;
+}
+
+static void write_table(const ls_communicator *parent, int32_t *table) {
+    *table++ = parent->runtime->first_generation == (int64_t)parent->runtime->generation ? FRESH : 0;
+    for (const struct ls_subset *set = parent->sets; set; set = set->next) {
+        if (set->dead) continue;
+        *table++ = set->closed ? CLOSED : 0;
+        *table++ = set->count;
+        memcpy(table, set->tasks, (size_t)set->count * sizeof(*table));
+        table += set->count;
+    }
+}
+
+struct tables {
+    int32_t *all;
+    size_t *counts;
+    int size;
+};
+
+static void free_tables(struct tables *tables) {
+    ls_free(tables->all);
+    ls_free(tables->counts);
+}
+
+static ls_status gather_tables(const ls_communicator *parent, struct tables *tables) {
+    size_t own = table_size(parent);
+    LS_CLEANUP(ls_free_pointer) int32_t *table = ls_alloc_array(own, sizeof(*table));
+    tables->size = parent->runtime->size;
+    tables->counts = ls_alloc_array((size_t)tables->size, sizeof(*tables->counts));
+    if (!table || !tables->counts) return ls_fail_memory("the process sets", own * sizeof(*table));
+    write_table(parent, table);
+    void *all = NULL;
+    ls_status status =
+        ls_ragged_all_gather(parent->runtime->group, "process sets", LS_INT32, table, own, &all, tables->counts);
+    tables->all = all;
+    return status;
+}
+
+/* The entry with that index in rank's table: closed, count, tasks. NULL: there is none, or the table is torn. */
+static const int32_t *find_entry(const struct tables *tables, int rank, int index) {
+    const int32_t *at = tables->all;
+    for (int i = 0; i < rank; i++) at += tables->counts[i];
+    const int32_t *end = at + tables->counts[rank];
+    for (at++; end - at > 2 && at[1] > 0 && at[1] <= end - at - 2; at += 2 + at[1])
+        if (!index--) return at;
+    return NULL;
+}
+
+static bool is_fresh(const struct tables *tables, int rank) {
+    const int32_t *at = tables->all;
+    for (int i = 0; i < rank; i++) at += tables->counts[i];
+    return *at == FRESH;
+}
+
+static int first_survivor(const struct tables *tables) {
+    int rank = 0;
+    while (rank < tables->size && is_fresh(tables, rank)) rank++;
+    return rank < tables->size ? rank : -1;
+}
+
+/* True if all survivors have the first one's entry with that index, and none has closed it. */
+static bool goes_on(const struct tables *tables, int index, const int32_t *entry) {
+    for (int rank = 0; rank < tables->size; rank++) {
+        if (is_fresh(tables, rank)) continue;
+        const int32_t *other = find_entry(tables, rank, index);
+        if (!other || other[0] == CLOSED || other[1] != entry[1] ||
+            memcmp(other + 2, entry + 2, (size_t)entry[1] * sizeof(*entry)) != 0)
+            return false;
+    }
+    return true;
+}
+
+static struct ls_subset *find_set(const ls_communicator *parent, int index) {
+    struct ls_subset *set = parent->sets;
+    for (; set; set = set->next)
+        if (!set->dead && !index--) return set;
+    return NULL;
+}
+
+/* Marks what does not go on, and adopts what this new process does not know. *count: sets that go on, on all ranks. */
+static ls_status merge_tables(ls_communicator *parent, const struct tables *tables, int *count) {
+    int survivor = first_survivor(tables);
+    bool fresh = is_fresh(tables, parent->runtime->rank);
+    if (survivor < 0) return LS_OK;
+    struct ls_subset *set = fresh ? NULL : find_set(parent, 0), *made;
+    const int32_t *entry;
+    for (int index = 0; (entry = find_entry(tables, survivor, index)); index++) {
+        bool kept = goes_on(tables, index, entry);
+        *count += kept;
+        if (fresh && kept) {
+            ls_status status = new_set(parent, entry + 2, entry[1], &made);
+            if (status) return status;
+            append_set(parent, made);
+        }
+        if (set) set->dead = !kept;
+        while (set && (set = set->next) && set->dead) continue;
+    }
+    for (; set; set = set->next) set->dead = true;
+    return LS_OK;
+}
+
+/* Of a set that is no more only a handle is left, if the program has one. */
+static void sweep(ls_communicator *parent) {
+    for (struct ls_subset *set = parent->sets, *next; set; set = next) {
+        next = set->next;
+        if (set->dead && !set->communicator) remove_set(set);
+    }
+}
+
+static ls_status open_all(ls_communicator *parent) {
+    ls_status status = LS_OK;
+    for (struct ls_subset *set = parent->sets; set && !status; set = set->next)
+        status = set->dead ? make_useless(set, "process set: it was closed, or not made, on some of its ranks before a "
+                                               "loss; make it anew")
+                           : open_set(set);
+    return status;
+}
+
+ls_status ls_subset_renew(ls_communicator *parent) {
+    LS_CLEANUP(free_tables) struct tables tables = {0};
+    parent->numbered = 0;
+    if (parent->runtime->generation == 1) return LS_OK; /* nobody has been in one before */
+    int count = 0;
+    ls_status status = gather_tables(parent, &tables);
+    if (!status) status = merge_tables(parent, &tables, &count);
+    if (status) return status;
+    sweep(parent);
+    status = open_all(parent);
+    if (!status && count) status = ls_group_barrier(parent->runtime->group, "process sets are open");
+    for (struct ls_subset *set = parent->sets; set && !status; set = set->next)
+        if (!set->dead) status = connect_set(set);
+    return status;
+}
