@@ -48,6 +48,7 @@ static const char more[] =
     "  LOCKSTEP_COLUMNS  where the output goes to a terminal: its columns, for the progress bar of rank 0\n"
     "  LOCKSTEP_DEVICES  set by --devices\n"
     "  LOCKSTEP_REJOIN_TIMEOUT  0 without --restart, unless it is set: nobody would come back\n"
+    "  LOCKSTEP_CLUSTER  tf_config: the variables of a launcher around this one do not count\n"
     "  LOCKSTEP_ELASTIC  set by --elastic\n"
     "  OMP_NUM_THREADS   1 unless it is set: workers on one machine share its cores\n"
     "\n"

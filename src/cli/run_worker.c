@@ -51,13 +51,13 @@ static bool set_number(const char *name, int number) {
     return !setenv(name, text, 1);
 }
 
-/* Sets the variables that torchrun sets, under their names, and Lockstep's own. */
+/* Sets the variables that torchrun sets, under their names, and Lockstep's own. An outer launcher's do not count. */
 static bool set_numbers(const struct ls_launch *launch, const struct ls_worker *worker) {
     return set_number("RANK", worker->rank) && set_number("LOCAL_RANK", worker->rank) &&
            set_number("WORLD_SIZE", launch->count) && set_number("LOCAL_WORLD_SIZE", launch->count) &&
            set_number("LOCKSTEP_RESTART_COUNT", worker->restarts) &&
            set_number("LOCKSTEP_COLUMNS", worker->rank ? 0 : launch->columns) &&
-           !setenv("LOCKSTEP_RUN_ID", launch->id, 1);
+           !setenv("LOCKSTEP_CLUSTER", "tf_config", 1) && !setenv("LOCKSTEP_RUN_ID", launch->id, 1);
 }
 
 static bool set_environment(const struct ls_launch *launch, const struct ls_worker *worker) {
