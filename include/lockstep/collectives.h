@@ -124,6 +124,43 @@ LS_API ls_status ls_send(ls_communicator *communicator, const char *name, int to
 LS_API ls_status ls_receive(ls_communicator *communicator, const char *name, int from, ls_dtype dtype, void *data,
                             size_t count);
 
+/* ---- Calls that begin, and are waited for later: Horovod's *_async, poll and synchronize ------------------------- */
+
+/* From here on the calls of all ranks are matched by their names, not by their order, as Horovod's are. All ranks call it
+ * before the first call that needs it; it does not communicate. Each call then takes a round in which the ranks tell each
+ * other what they have begun. A thread of the communicator makes what all have begun, in one order on all ranks;
+ * all-reduces that are ready together and alike go together, as in ls_all_reduce_group. A call that some ranks have begun
+ * and others have not is said each LOCKSTEP_REPORT_INTERVAL, with those ranks, and is DEADLINE_EXCEEDED after the time of a
+ * collective. It holds for the communicator's life, through recoveries, and for this one alone: not for its sets. There are
+ * no messages between two ranks in it (use a set for those), and no set is made of it afterwards. */
+LS_API ls_status ls_communicator_negotiate(ls_communicator *communicator);
+/* A call that was begun. Its arrays must stay until it has ended; names and counts are copied. */
+typedef struct ls_pending ls_pending;
+/* As the calls without _begin, which may be made meanwhile too. FAILED_PRECONDITION before ls_communicator_negotiate;
+ * ALREADY_EXISTS where a call of that name has been begun here and has not ended. */
+LS_API ls_status ls_all_reduce_begin(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
+                                     const ls_all_reduce_options *options, const void *input, void *output, size_t count,
+                                     ls_pending **pending);
+LS_API ls_status ls_all_reduce_group_begin(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
+                                           const ls_all_reduce_options *options, const void *const *inputs,
+                                           void *const *outputs, const size_t *counts, size_t n, ls_pending **pending);
+LS_API ls_status ls_broadcast_begin(ls_communicator *communicator, const char *name, int root, ls_dtype dtype, void *data,
+                                    size_t count, ls_pending **pending);
+LS_API ls_status ls_all_gather_begin(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
+                                     const size_t *counts, void *output, ls_pending **pending);
+/* True if it has ended, well or not. Any thread. */
+LS_API bool ls_pending_done(const ls_pending *pending);
+/* Its status. Waits for its end: so many seconds, then DEADLINE_EXCEEDED, and the call goes on; 0: until it ends, or the
+ * group does. May be called again. */
+LS_API ls_status ls_pending_wait(ls_pending *pending, double seconds);
+/* Waits for its end first. A handle may outlive the communicator. */
+LS_API void ls_pending_free(ls_pending *pending);
+/* Horovod's join, for ranks with unequal numbers of steps: this rank has no more. Until all ranks have joined it takes part
+ * in the others' all-reduces with what changes no result (0 for sums), and in their barriers; MEAN divides by the number of
+ * ranks that have not joined, where Horovod divides by all. Any other call is FAILED_PRECONDITION on all ranks meanwhile.
+ * Returns when all have joined; *last is the last rank that did. Needs ls_communicator_negotiate. */
+LS_API ls_status ls_join(ls_communicator *communicator, int *last);
+
 #ifdef __cplusplus
 }
 #include <lockstep/lockstep.hpp>

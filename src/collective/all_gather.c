@@ -171,19 +171,22 @@ static ls_status gather_in_memory(struct ls_group *group, const struct ls_call *
 
 /* ---- the call ---- */
 
-static ls_status check_all_gather(const struct ls_group *group, const char *name, ls_dtype dtype, const size_t *counts,
-                                  size_t *total) {
+ls_status ls_group_all_gather_check(const struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
+                                    const size_t *counts, const void *output) {
+    size_t total = 0;
     ls_status status = ls_call_check_name(name);
-    return status ? status : ls_call_sum_counts(group, name, dtype, counts, total);
+    if (!status) status = ls_call_sum_counts(group, name, dtype, counts, &total);
+    if (!status && ((counts[group->executor.rank] && !input) || (total && !output)))
+        status = ls_call_missing_memory(name, "input or output");
+    return status;
 }
 
 ls_status ls_group_all_gather(struct ls_group *group, const char *name, ls_dtype dtype, const void *input,
                               const size_t *counts, void *output) {
     size_t total = 0;
     int rank = group->executor.rank;
-    ls_status status = check_all_gather(group, name, dtype, counts, &total);
-    if (!status && ((counts[rank] && !input) || (total && !output)))
-        status = ls_call_missing_memory(name, "input or output");
+    ls_status status = ls_group_all_gather_check(group, name, dtype, input, counts, output);
+    if (!status) status = ls_call_sum_counts(group, name, dtype, counts, &total);
     if (status) return status;
     if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
     struct ls_call call = ls_call_begin(group, LS_KIND_ALL_GATHER, name, dtype, counts[rank]);

@@ -149,7 +149,7 @@ static ls_status all_reduce(struct ls_group *group, const struct ls_all_reduce *
 /* The inputs are scaled into the outputs, where they are then reduced in place. Each element is
  * rounded once before and once after, so the bits depend on nothing else. */
 static ls_status reduce_scaled(struct ls_group *group, const struct ls_all_reduce *call) {
-    double before = ls_scale_factor(call->prescale), after = ls_scale_factor(call->postscale);
+    double before = call->is_neutral ? 1 : ls_scale_factor(call->prescale), after = ls_scale_factor(call->postscale);
     struct ls_all_reduce scaled = *call;
     if (before != 1) {
         ls_scale(call->dtype, call->outputs[0], call->inputs[0], call->count, before);

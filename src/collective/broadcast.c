@@ -115,20 +115,20 @@ static ls_status broadcast(struct ls_group *group, struct ls_call *call, void *d
     return pass_on(&made);
 }
 
-static ls_status check_broadcast(const struct ls_group *group, const char *name, int root, ls_dtype dtype,
-                                 size_t count) {
+ls_status ls_group_broadcast_check(const struct ls_group *group, const char *name, int root, ls_dtype dtype,
+                                   const void *data, size_t count) {
     ls_status status = ls_call_check_name(name);
     if (!status) status = ls_call_check_bytes(name, dtype, count);
     if (!status && (root < 0 || root >= group->executor.size))
         status = ls_fail(LS_INVALID_ARGUMENT, "broadcast '%s': root %d is no rank of a group of %d", name, root,
                          group->executor.size);
+    if (!status && count && !data) status = ls_call_missing_memory(name, "data");
     return status;
 }
 
 ls_status ls_group_broadcast(struct ls_group *group, const char *name, int root, ls_dtype dtype, void *data,
                              size_t count) {
-    ls_status status = check_broadcast(group, name, root, dtype, count);
-    if (!status && count && !data) status = ls_call_missing_memory(name, "data");
+    ls_status status = ls_group_broadcast_check(group, name, root, dtype, data, count);
     if (status) return status;
     if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
     struct ls_call call = ls_call_begin(group, LS_KIND_BROADCAST, name, dtype, count);

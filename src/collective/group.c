@@ -123,6 +123,10 @@ void ls_group_sever(struct ls_group *group) {
     atomic_store(&group->executor.severed, true);
 }
 
+ls_status ls_group_fail(struct ls_group *group, ls_status status) {
+    return ls_call_finish(group, status);
+}
+
 int ls_group_rank(const struct ls_group *group) {
     return group->executor.rank;
 }

@@ -51,6 +51,9 @@ void ls_group_free(struct ls_group *group); /* closes the links */
 bool ls_group_is_severed(const struct ls_group *group);
 /* Marks the group as severed: NCCL, which moves bytes beside the group, has found a broken connection. Any thread. */
 void ls_group_sever(struct ls_group *group);
+/* Makes a failure between calls the group's, as one of a call: all ranks end with it. By the thread that makes the
+ * calls. */
+ls_status ls_group_fail(struct ls_group *group, ls_status status);
 int ls_group_rank(const struct ls_group *group);
 int ls_group_size(const struct ls_group *group);
 /* Called by the thread that makes the calls. */
@@ -94,6 +97,7 @@ struct ls_all_reduce {
     int divisor;                    /* 0: the number of leaves */
     ls_dtype dtype;
     double prescale, postscale; /* of each input, and of the result; 0: 1. Of floats, with one local leaf only */
+    bool is_neutral;            /* this rank's inputs change no result: prescale leaves them out */
     uint64_t list;              /* digest of the list of arrays that this one is of; 0: of none */
     size_t count;
     struct ls_leaves leaves;

@@ -22,10 +22,8 @@ struct part {
     size_t start, size; /* bytes */
 };
 
-static struct ls_scatter scatter_of(struct ls_group *group, const struct ls_reduce_scatter *call, size_t total) {
-    struct ls_scatter scatter = {.executor = &group->executor,
-                                 .schedule = &group->schedule,
-                                 .counts = call->counts,
+static struct ls_scatter scatter_of(const struct ls_group *group, const struct ls_reduce_scatter *call, size_t total) {
+    struct ls_scatter scatter = {.counts = call->counts,
                                  .input = call->input,
                                  .output = call->output,
                                  .dtype = call->dtype,
@@ -181,13 +179,22 @@ static ls_status reduce_scatter(struct ls_group *group, const struct ls_reduce_s
     return ls_call_run(group, &made);
 }
 
-ls_status ls_group_reduce_scatter(struct ls_group *group, const struct ls_reduce_scatter *call) {
+ls_status ls_group_reduce_scatter_check(const struct ls_group *group, const struct ls_reduce_scatter *call) {
     size_t total = 0;
     ls_status status = check_call(group, call, &total);
     if (status) return status;
     struct ls_scatter scatter = scatter_of(group, call, total);
-    status = check_memory(&scatter, call);
+    return check_memory(&scatter, call);
+}
+
+ls_status ls_group_reduce_scatter(struct ls_group *group, const struct ls_reduce_scatter *call) {
+    size_t total = 0;
+    ls_status status = ls_group_reduce_scatter_check(group, call);
+    if (!status) status = check_call(group, call, &total);
     if (status) return status;
+    struct ls_scatter scatter = scatter_of(group, call, total);
+    scatter.executor = &group->executor;
+    scatter.schedule = &group->schedule;
     unsigned denormals = ls_denormals_keep();
     status = ls_call_finish(group, reduce_scatter(group, call, &scatter, total));
     ls_denormals_restore(denormals);

@@ -6,10 +6,6 @@
 #include "base/need.h"
 #include "base/options.h"
 #include "base/status.h"
-#include "collective/all_gather.h"
-#include "collective/barrier.h"
-#include "collective/broadcast.h"
-#include "collective/reduce_scatter.h"
 #include "runtime/communicator.h"
 #include "runtime/subset.h"
 
@@ -41,6 +37,8 @@ ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicato
 ls_status ls_communicator_close(ls_communicator *communicator, ls_status status) {
     if (!communicator) return status;
     if (communicator->set) return ls_subset_close(communicator->set, status);
+    ls_async_close(communicator->async, status);
+    ls_subset_end_calls(communicator, status);
     status = ls_runtime_close(communicator->runtime, status);
     status = ls_runtime_close_trace(communicator->trace, status);
     ls_subset_free_all(communicator);
@@ -56,10 +54,12 @@ bool ls_communicator_recover(ls_communicator *communicator, ls_status *status) {
         return false;
     }
     if (!ls_runtime_begin_recovery(runtime, *status)) return false;
+    ls_async_rest(communicator->async);
     do {
         ls_subset_suspend(communicator);
         *status = ls_runtime_enter(runtime);
         if (!*status) *status = ls_subset_renew(communicator);
+        if (!*status) *status = ls_async_resume(communicator->async);
     } while (*status && ls_runtime_begin_recovery(runtime, *status));
     return *status == LS_OK;
 }
@@ -102,7 +102,12 @@ const char *ls_communicator_transport(const ls_communicator *communicator) {
 
 ls_status ls_communicator_allocate(ls_communicator *communicator, size_t size, void **memory) {
     LS_NEED(communicator, memory);
-    return ls_group_share(communicator->runtime->group, size ? size : 1, memory);
+    void *made = NULL;
+    struct ls_operation operation = {
+        .kind = LS_OPERATION_SHARE, .name = "ls_communicator_allocate", .count = size ? size : 1, .only.output = &made};
+    ls_status status = ls_communicator_make(communicator, &operation);
+    if (!status) *memory = made;
+    return status;
 }
 
 void ls_communicator_release(ls_communicator *communicator, void *memory) {
@@ -120,48 +125,25 @@ ls_status ls_communicator_note(ls_communicator *communicator, int64_t begun, con
     return status;
 }
 
-ls_status ls_broadcast(ls_communicator *communicator, const char *name, int root, ls_dtype dtype, void *data,
-                       size_t count) {
-    LS_NEED(communicator);
+ls_status ls_communicator_make(ls_communicator *communicator, struct ls_operation *operation) {
+    if (!operation->parts && operation->kind != LS_OPERATION_JOIN) {
+        operation->parts = &operation->only;
+        operation->part_count = 1;
+    }
+    if (communicator->async) {
+        ls_status status = ls_async_begin(communicator->async, operation);
+        return status ? status : ls_async_wait(communicator->async, operation, LS_NEVER);
+    }
     int64_t begun = ls_track_begin(communicator->track);
-    ls_status status = ls_group_broadcast(communicator->runtime->group, name, root, dtype, data, count);
-    return ls_communicator_note(communicator, begun, "broadcast", name, count * ls_dtype_size(dtype), status);
+    ls_status status = ls_operation_run(operation, communicator->runtime->group, operation->name);
+    return ls_communicator_note(communicator, begun, ls_operation_span(operation), operation->name,
+                                ls_operation_bytes(operation, communicator->runtime), status);
 }
 
-static size_t own_bytes(const ls_communicator *communicator, ls_dtype dtype, const size_t *counts) {
-    return counts ? counts[communicator->runtime->rank] * ls_dtype_size(dtype) : 0;
-}
-
-ls_status ls_all_gather(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
-                        const size_t *counts, void *output) {
+ls_status ls_communicator_negotiate(ls_communicator *communicator) {
     LS_NEED(communicator);
-    int64_t begun = ls_track_begin(communicator->track);
-    ls_status status = ls_group_all_gather(communicator->runtime->group, name, dtype, input, counts, output);
-    return ls_communicator_note(communicator, begun, "all-gather", name, own_bytes(communicator, dtype, counts),
-                                status);
-}
-
-ls_status ls_reduce_scatter(ls_communicator *communicator, const char *name, ls_reduce_op op, ls_dtype dtype,
-                            const void *input, const size_t *counts, void *output) {
-    LS_NEED(communicator);
-    const struct ls_reduce_scatter call = {
-        .name = name,
-        .communication = communicator->runtime->communication,
-        .op = op,
-        .dtype = dtype,
-        .counts = counts,
-        .input = input,
-        .output = output,
-    };
-    int64_t begun = ls_track_begin(communicator->track);
-    ls_status status = ls_group_reduce_scatter(communicator->runtime->group, &call);
-    return ls_communicator_note(communicator, begun, "reduce-scatter", name, own_bytes(communicator, dtype, counts),
-                                status);
-}
-
-ls_status ls_barrier(ls_communicator *communicator, const char *name) {
-    LS_NEED(communicator);
-    int64_t begun = ls_track_begin(communicator->track);
-    return ls_communicator_note(communicator, begun, "barrier", name, 0,
-                                ls_group_barrier(communicator->runtime->group, name));
+    struct ls_track *track = NULL;
+    if (communicator->async) return LS_OK;
+    ls_status status = ls_trace_add_track(communicator->trace, "ls-async", &track);
+    return status ? status : ls_async_new(communicator->runtime, track, &communicator->async);
 }

@@ -1,6 +1,8 @@
 /* The parts of a bare communicator. */
 #pragma once
 #include "observe/trace.h"
+#include "runtime/async.h"
+#include "runtime/operation.h"
 #include "runtime/runtime.h"
 
 struct ls_subset;
@@ -12,9 +14,13 @@ struct ls_communicator {
     int64_t calls;          /* on it */
     struct ls_subset *set;  /* NULL: it is no set */
     struct ls_subset *sets; /* of its ranks */
+    struct ls_async *async; /* NULL: calls are matched by their order */
     uint32_t numbered;      /* sets that were made in this generation */
 };
 
 /* Notes a call as a span of the timeline, whose step is the call's number. Returns status. */
 ls_status ls_communicator_note(ls_communicator *communicator, int64_t begun, const char *kind, const char *name,
                                size_t bytes, ls_status status);
+/* Makes a call and returns when it has ended: at once, or where calls are matched by name when all ranks have begun it.
+ */
+ls_status ls_communicator_make(ls_communicator *communicator, struct ls_operation *operation);

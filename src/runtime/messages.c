@@ -2,31 +2,32 @@
 #include "base/need.h"
 #include "base/status.h"
 #include "collective/mail.h"
-#include "collective/ragged.h"
 #include "runtime/communicator.h"
-
-static size_t sum_bytes(const ls_communicator *communicator, ls_dtype dtype, const size_t *counts) {
-    size_t sum = 0;
-    for (int i = 0; i < communicator->runtime->size; i++) sum += counts[i];
-    return sum * ls_dtype_size(dtype);
-}
 
 ls_status ls_all_to_all(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
                         const size_t *send_counts, void **output, size_t *receive_counts) {
     LS_NEED(communicator, send_counts, output, receive_counts);
-    int64_t begun = ls_track_begin(communicator->track);
-    ls_status status =
-        ls_ragged_all_to_all(communicator->runtime->group, name, dtype, input, send_counts, output, receive_counts);
-    return ls_communicator_note(communicator, begun, "all-to-all", name, sum_bytes(communicator, dtype, send_counts),
-                                status);
+    struct ls_operation operation = {.kind = LS_OPERATION_ALL_TO_ALL,
+                                     .name = name,
+                                     .reduce.dtype = dtype,
+                                     .counts = send_counts,
+                                     .only.input = input,
+                                     .made = output,
+                                     .made_counts = receive_counts};
+    return ls_communicator_make(communicator, &operation);
 }
 
 ls_status ls_all_gather_ragged(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
                                size_t count, void **output, size_t *counts) {
     LS_NEED(communicator, output, counts);
-    int64_t begun = ls_track_begin(communicator->track);
-    ls_status status = ls_ragged_all_gather(communicator->runtime->group, name, dtype, input, count, output, counts);
-    return ls_communicator_note(communicator, begun, "all-gather", name, count * ls_dtype_size(dtype), status);
+    struct ls_operation operation = {.kind = LS_OPERATION_RAGGED_GATHER,
+                                     .name = name,
+                                     .reduce.dtype = dtype,
+                                     .count = count,
+                                     .only.input = input,
+                                     .made = output,
+                                     .made_counts = counts};
+    return ls_communicator_make(communicator, &operation);
 }
 
 ls_status ls_all_gather_bytes(ls_communicator *communicator, const char *name, const void *input, size_t size,
@@ -37,26 +38,44 @@ ls_status ls_all_gather_bytes(ls_communicator *communicator, const char *name, c
 ls_status ls_broadcast_bytes(ls_communicator *communicator, const char *name, int root, const void *input, size_t size,
                              void **output, size_t *output_size) {
     LS_NEED(communicator, output, output_size);
-    int64_t begun = ls_track_begin(communicator->track);
     size_t received = 0;
-    ls_status status = ls_ragged_broadcast(communicator->runtime->group, name, root, input, size, output, &received);
+    struct ls_operation operation = {.kind = LS_OPERATION_RAGGED_BROADCAST,
+                                     .name = name,
+                                     .reduce.dtype = LS_UINT8,
+                                     .root = root,
+                                     .count = size,
+                                     .only.input = input,
+                                     .made = output,
+                                     .made_counts = &received};
+    ls_status status = ls_communicator_make(communicator, &operation);
     if (!status) *output_size = received;
-    return ls_communicator_note(communicator, begun, "broadcast", name, received, status);
+    return status;
+}
+
+static ls_status check_messages(const ls_communicator *communicator) {
+    return communicator->async
+               ? ls_fail(LS_INVALID_ARGUMENT, "there are no messages between two ranks where calls are matched by name "
+                                              "(ls_communicator_negotiate): use a process set")
+               : LS_OK;
 }
 
 ls_status ls_send(ls_communicator *communicator, const char *name, int to, ls_dtype dtype, const void *data,
                   size_t count) {
     LS_NEED(communicator);
+    ls_status status = check_messages(communicator);
+    if (status) return status;
     int64_t begun = ls_track_begin(communicator->track);
-    ls_status status = ls_mail_send(communicator->runtime->group, name, to, dtype, data, count);
+    status = ls_mail_send(communicator->runtime->group, name, to, dtype, data, count);
     return ls_communicator_note(communicator, begun, "send", name, count * ls_dtype_size(dtype), status);
 }
 
 ls_status ls_receive(ls_communicator *communicator, const char *name, int from, ls_dtype dtype, void *data,
                      size_t count) {
     LS_NEED(communicator);
+    ls_status status = check_messages(communicator);
+    if (status) return status;
     int64_t begun = ls_track_begin(communicator->track);
-    ls_status status = ls_mail_receive(communicator->runtime->group, name, from, dtype, data, count);
+    status = ls_mail_receive(communicator->runtime->group, name, from, dtype, data, count);
     return ls_communicator_note(communicator, begun, "receive", name, count * ls_dtype_size(dtype), status);
 }
 

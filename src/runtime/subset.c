@@ -206,6 +206,8 @@ static ls_status make_set(ls_communicator *parent, const int *ranks, const int *
 ls_status ls_communicator_subset(ls_communicator *parent, const int *ranks, int count, ls_communicator **set) {
     LS_NEED(parent, ranks, set);
     ls_status status = check_ranks(parent, ranks, count);
+    if (!status && parent->async)
+        status = ls_fail(LS_FAILED_PRECONDITION, "process set: make it before ls_communicator_negotiate of the parent");
     if (status) return status;
     LS_CLEANUP(ls_free_pointer) int *tasks = ls_alloc_array((size_t)count, sizeof(*tasks));
     if (!tasks) return ls_fail_memory("a process set", (size_t)count * sizeof(*tasks));
@@ -231,6 +233,7 @@ int ls_communicator_subset_rank(const ls_communicator *set, int parent_rank) {
 
 /* Its ranks meet before their links end, as at the exit of the parent. */
 ls_status ls_subset_close(struct ls_subset *set, ls_status status) {
+    ls_async_close(ls_steal(set->communicator->async), status);
     if (!status && !set->dead && !set->absence) status = ls_group_barrier(set->runtime.group, "close process set");
     if (status) status = end_parent(set->parent, status);
     close_group(set);
@@ -243,7 +246,15 @@ ls_status ls_subset_close(struct ls_subset *set, ls_status status) {
 /* ---- the parent's life ---- */
 
 void ls_subset_suspend(ls_communicator *parent) {
-    for (struct ls_subset *set = parent->sets; set; set = set->next) close_group(set);
+    for (struct ls_subset *set = parent->sets; set; set = set->next) {
+        if (set->communicator) ls_async_rest(set->communicator->async);
+        close_group(set);
+    }
+}
+
+void ls_subset_end_calls(ls_communicator *parent, ls_status status) {
+    for (struct ls_subset *set = parent->sets; set; set = set->next)
+        if (set->communicator) ls_async_close(ls_steal(set->communicator->async), status);
 }
 
 void ls_subset_free_all(ls_communicator *parent) {
@@ -389,5 +400,7 @@ ls_status ls_subset_renew(ls_communicator *parent) {
     if (!status && count) status = ls_group_barrier(parent->runtime->group, "process sets are open");
     for (struct ls_subset *set = parent->sets; set && !status; set = set->next)
         if (!set->dead) status = connect_set(set);
+    for (struct ls_subset *set = parent->sets; set && !status; set = set->next)
+        if (set->communicator) status = ls_async_resume(set->communicator->async);
     return status;
 }

@@ -24,6 +24,8 @@ struct ls_subset {
 void ls_subset_suspend(ls_communicator *parent);
 /* Collective, of the parent's generation: agrees which sets there are, and makes their groups anew. */
 ls_status ls_subset_renew(ls_communicator *parent);
+/* As ls_async_close of every set, before the parent is closed. */
+void ls_subset_end_calls(ls_communicator *parent, ls_status status);
 void ls_subset_free_all(ls_communicator *parent);
 /* Ends one set, of the program's. */
 ls_status ls_subset_close(struct ls_subset *set, ls_status status);

@@ -52,9 +52,21 @@ static ls_communicator *new_communicator(void) {
     return communicator;
 }
 
+/* An all-reduce of one rank, of a communicator that is closed before. */
+static ls_pending *new_pending(void) {
+    static float number;
+    ls_pending *pending = NULL;
+    ls_communicator *communicator = new_communicator();
+    must(ls_communicator_negotiate(communicator));
+    must(ls_all_reduce_begin(communicator, "one", LS_SUM, LS_FLOAT32, NULL, &number, &number, 1, &pending));
+    ls_communicator_free(communicator);
+    return pending;
+}
+
 void objects_make(void) {
     objects.strategy = new_strategy();
     objects.communicator = new_communicator();
+    objects.pending = new_pending();
     objects.dataset = new_dataset();
     objects.model = new_model();
     must(ls_model_compile(objects.model, ls_sgd(0.1F), LS_SPARSE_CATEGORICAL_CROSSENTROPY));
@@ -69,6 +81,7 @@ void objects_free(void) {
     ls_model_free(objects.model);
     ls_dataset_free(objects.dataset);
     ls_communicator_release(objects.communicator, objects.memory);
+    ls_pending_free(objects.pending);
     ls_communicator_free(objects.communicator);
     ls_strategy_free(objects.strategy);
     objects = (struct objects){0};
@@ -86,6 +99,7 @@ void slots_clear(void) {
     ls_model_free(slots.model);
     ls_dataset_free(slots.dataset);
     ls_callback_free(slots.callback);
+    ls_pending_free(slots.pending);
     ls_communicator_free(slots.communicator);
     ls_strategy_free(slots.strategy);
     (void)ls_tools_gpus_close(slots.gpus, LS_OK);
@@ -299,6 +313,10 @@ ls_strategy *fresh_ls_strategy_p(struct draw *draw) {
 ls_communicator *fresh_ls_communicator_p(struct draw *draw) {
     (void)draw;
     return new_communicator();
+}
+ls_pending *fresh_ls_pending_p(struct draw *draw) {
+    (void)draw;
+    return new_pending();
 }
 ls_dataset *fresh_ls_dataset_p(struct draw *draw) {
     (void)draw;

@@ -22,6 +22,7 @@ struct objects {
     ls_iterator *iterator;
     ls_variable *variable;
     void *memory; /* of ls_communicator_allocate */
+    ls_pending *pending;
 };
 extern struct objects objects;
 void objects_make(void);
@@ -38,6 +39,7 @@ struct slots {
     ls_callback *callback;
     ls_layer *layers;
     ls_tools_gpus *gpus;
+    ls_pending *pending;
     char *text;
     void *memory;
     float *outputs;
@@ -76,6 +78,8 @@ DRAW_ENUM(ls_loss)
 DRAW_ENUM(ls_file_format)
 DRAW_NUMBER(ls_status, ls_exit__status, LS_OK)
 DRAW_NUMBER(size_t, ls_all_reduce_group__n, 0, 1, 3)
+DRAW_NUMBER(size_t, ls_all_reduce_group_begin__n, 0, 1, 3)
+DRAW_NUMBER(double, ls_pending_wait__seconds, 0, -1, 0.01)
 DRAW_NUMBER(size_t, ls_tools_deadlines__count, 0, 1, 5)
 DRAW_NUMBER(size_t, ls_tools_settings_json__count, 0, 1, 5)
 DRAW_NUMBER(int, ls_tools_timeline__count, INT_MIN, -1, 0, 1, 5)
@@ -193,12 +197,14 @@ DRAW_OPTIONS(ls_write_options, .name = draw_const_char_p(draw), .shards = (int)d
 DRAW_HANDLE(ls_strategy, strategy)
 DRAW_HANDLE(ls_replica, replica)
 DRAW_HANDLE(ls_communicator, communicator)
+DRAW_HANDLE(ls_pending, pending)
 DRAW_HANDLE(ls_dataset, dataset)
 DRAW_HANDLE(ls_model, model)
 DRAW_HANDLE(ls_iterator, iterator)
 DRAW_HANDLE(ls_variable, variable)
 DRAW_SLOT(ls_strategy *, ls_strategy_p_p, strategy)
 DRAW_SLOT(ls_communicator *, ls_communicator_p_p, communicator)
+DRAW_SLOT(ls_pending *, ls_pending_p_p, pending)
 DRAW_SLOT(ls_dataset *, ls_dataset_p_p, dataset)
 DRAW_SLOT(ls_model *, ls_model_p_p, model)
 DRAW_SLOT(ls_iterator *, ls_iterator_p_p, iterator)
@@ -219,6 +225,7 @@ static inline ls_tools_gpus *draw_ls_tools_gpus_p(struct draw *draw) {
 /* For what frees it. */
 ls_strategy *fresh_ls_strategy_p(struct draw *draw);
 ls_communicator *fresh_ls_communicator_p(struct draw *draw);
+ls_pending *fresh_ls_pending_p(struct draw *draw);
 ls_dataset *fresh_ls_dataset_p(struct draw *draw);
 ls_model *fresh_ls_model_p(struct draw *draw);
 ls_iterator *fresh_ls_iterator_p(struct draw *draw);

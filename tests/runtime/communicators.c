@@ -31,7 +31,9 @@ static void *member_thread(void *argument) {
     double timeout = starting->options->timeout > 0 ? starting->options->timeout : 20;
     member->status =
         ls_communicator_new(LS_STRATEGY(.communication = starting->options->communication, .timeout_seconds = timeout,
-                                        .tf_config = member->size > 1 ? config : "{}", .log = quiet),
+                                        .tf_config = member->size > 1 ? config : "{}",
+                                        .log = starting->options->log ? starting->options->log : quiet,
+                                        .log_context = starting->options->log_context),
                             &member->communicator);
     if (!member->status) member->status = ls_communicator_close(member->communicator, starting->fn(member));
     (void)snprintf(member->error, sizeof(member->error), "%s", member->status ? ls_error() : "");

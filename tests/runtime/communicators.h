@@ -20,6 +20,8 @@ struct members_options {
     const char *transport; /* LOCKSTEP_TRANSPORT */
     ls_communication communication;
     double timeout; /* 0: 20 s */
+    ls_log_fn *log; /* NULL: errors only, to stderr */
+    void *log_context;
 };
 /* Starts all, runs fn in each, closes all and waits for all. */
 void members_run(const struct members_options *options, member_fn *fn, void *context, struct member members[]);

@@ -3,7 +3,9 @@
  * equals. The arithmetic runs in the calling thread's rounding and denormal mode. */
 #include "collective/schedule/reduce.h"
 
+#include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/clones.h"
 #include "base/dtype.h"
@@ -148,4 +150,45 @@ static ls_fold_all_fn *const fold_table[][3] = {
 ls_fold_all_fn *ls_reduce_fold_all(ls_reduce_op op, ls_dtype dtype, int n) {
     bool is_sum = op == LS_SUM || op == LS_MEAN, is_wide = (size_t)dtype < sizeof(fold_table) / sizeof(fold_table[0]);
     return is_sum && is_wide && n >= 2 && n <= 4 ? fold_table[dtype][n - 2] : NULL;
+}
+
+/* ---- what changes nothing ---- */
+
+/* Of 16-bit floats as bits; half: float16. */
+static uint16_t neutral16(ls_reduce_op op, bool half) {
+    switch (op) {
+    case LS_MIN:
+        return half ? 0x7C00 : 0x7F80; /* infinity */
+    case LS_MAX:
+        return half ? 0xFC00 : 0xFF80;
+    case LS_PRODUCT:
+        return half ? 0x3C00 : 0x3F80; /* 1 */
+    default:
+        return 0x8000; /* -0 */
+    }
+}
+
+static double neutral_real(ls_reduce_op op) {
+    return op == LS_MIN ? (double)INFINITY : op == LS_MAX ? -(double)INFINITY : op == LS_PRODUCT ? 1 : -0.0;
+}
+
+static int64_t neutral_whole(ls_reduce_op op, ls_dtype dtype) {
+    static const int64_t least[] = {
+        [LS_INT32] = INT32_MIN, [LS_INT64] = INT64_MIN, [LS_INT8] = INT8_MIN, [LS_BOOL] = 0};
+    static const int64_t most[] = {
+        [LS_INT32] = INT32_MAX, [LS_INT64] = INT64_MAX, [LS_UINT8] = UINT8_MAX, [LS_INT8] = INT8_MAX, [LS_BOOL] = 1};
+    return op == LS_MIN ? most[dtype] : op == LS_MAX ? least[dtype] : op == LS_PRODUCT;
+}
+
+void ls_reduce_fill_neutral(ls_reduce_op op, ls_dtype dtype, void *data, size_t count) {
+    size_t size = ls_dtype_size(dtype);
+    double wide = neutral_real(op);
+    float single = (float)wide;
+    uint16_t half = neutral16(op, dtype == LS_FLOAT16);
+    int64_t whole = dtype >= LS_INT32 ? neutral_whole(op, dtype) : 0;
+    const void *one = dtype == LS_FLOAT64   ? (const void *)&wide
+                      : dtype == LS_FLOAT32 ? (const void *)&single
+                      : dtype >= LS_INT32   ? (const void *)&whole /* its low bytes come first */
+                                            : (const void *)&half;
+    for (size_t i = 0; i < count; i++) memcpy((unsigned char *)data + i * size, one, size);
 }

@@ -1,0 +1,182 @@
+/* All-reduces that are ready together and alike but for count are one list (all_reduce_list.h), which changes no bits
+ * under AUTO. A rank that has joined gives what changes no result, and so the others' tree is that of their values
+ * alone. */
+#include "runtime/agreed_calls.h"
+
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "collective/all_reduce_list.h"
+#include "collective/barrier.h"
+#include "collective/schedule/reduce.h"
+
+enum { MOST = 256 };
+
+/* All-reduces that go together. */
+struct batch {
+    struct ls_frame frame; /* of the first */
+    size_t count;
+    uint64_t names[MOST];
+    size_t counts[MOST];
+    const void *inputs[MOST];
+    void *outputs[MOST];
+    struct ls_operation *operations[MOST]; /* NULL where this rank has joined */
+};
+
+/* The operation that has a part of that name, and the part. */
+static struct ls_operation *find_part(struct ls_async *async, uint64_t name_digest, struct ls_part **part) {
+    struct ls_operation *found = NULL;
+    ls_monitor_lock(&async->monitor);
+    for (struct ls_operation *operation = async->first; operation && !found; operation = operation->next)
+        for (size_t i = 0; i < operation->part_count && !found; i++) {
+            if (operation->parts[i].done || operation->parts[i].frame.name_digest != name_digest) continue;
+            *part = &operation->parts[i];
+            found = operation;
+        }
+    ls_monitor_unlock(&async->monitor);
+    return found;
+}
+
+static void note_call(struct ls_async *async, const struct ls_operation *operation, int64_t begun) {
+    char span[LS_FRAME_NAME + 32];
+    if (!async->track) return;
+    (void)snprintf(span, sizeof(span), "%s %.*s", ls_operation_span(operation), LS_FRAME_NAME, operation->name);
+    ls_track_end(
+        async->track, begun, span,
+        (struct ls_span_facts){.step = ++async->calls, .bytes = ls_operation_bytes(operation, async->runtime)});
+}
+
+static void end_part(struct ls_async *async, struct ls_operation *operation, uint64_t name_digest, int64_t begun) {
+    ls_monitor_lock(&async->monitor);
+    for (size_t i = 0; i < operation->part_count; i++)
+        if (operation->parts[i].frame.name_digest == name_digest) operation->parts[i].done = true;
+    size_t left = --operation->left;
+    ls_monitor_unlock(&async->monitor);
+    if (left) return;
+    note_call(async, operation, begun);
+    ls_async_end(async, operation, LS_OK);
+}
+
+/* ---- all-reduces ---- */
+
+static bool are_alike(const struct ls_frame *a, const struct ls_frame *b) {
+    return b->kind == LS_KIND_ALL_REDUCE && a->op == b->op && a->dtype == b->dtype &&
+           a->communication == b->communication && a->compression == b->compression && !(a->prescale < b->prescale) &&
+           !(b->prescale < a->prescale) && !(a->postscale < b->postscale) && !(b->postscale < a->postscale);
+}
+
+/* Memory for all arrays of the batch that this rank does not give. */
+static ls_status give_neutral(struct ls_async *async, struct batch *batch) {
+    size_t element = ls_dtype_size((ls_dtype)batch->frame.dtype), most = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        if (!batch->operations[i]) most += batch->counts[i];
+    if (most * element > async->neutral_size) {
+        ls_free(ls_steal(async->neutral));
+        async->neutral_size = 0;
+        async->neutral = ls_alloc_aligned(most * element);
+        if (!async->neutral) return ls_fail_memory("what a rank gives that has joined", most * element);
+        async->neutral_size = most * element;
+    }
+    unsigned char *at = async->neutral;
+    if (most) ls_reduce_fill_neutral((ls_reduce_op)batch->frame.op, (ls_dtype)batch->frame.dtype, at, most);
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->operations[i]) continue;
+        batch->inputs[i] = batch->outputs[i] = at;
+        at += batch->counts[i] * element;
+    }
+    return LS_OK;
+}
+
+static void fill_batch(struct ls_async *async, struct batch *batch) {
+    struct ls_negotiated *call;
+    while (batch->count < MOST && (call = ls_negotiation_ready(&async->negotiation))) {
+        if (batch->count && (!are_alike(&batch->frame, &call->frame) || batch->frame.communication != LS_AUTO)) return;
+        struct ls_part *part = NULL;
+        size_t at = batch->count++;
+        if (!at) batch->frame = call->frame;
+        batch->names[at] = call->frame.name_digest;
+        batch->counts[at] = call->frame.count;
+        batch->operations[at] = find_part(async, call->frame.name_digest, &part);
+        batch->inputs[at] = part ? part->input : NULL;
+        batch->outputs[at] = part ? part->output : NULL;
+        ls_negotiation_remove(&async->negotiation, call);
+    }
+}
+
+static ls_status reduce_batch(struct ls_async *async) {
+    LS_CLEANUP(ls_free_pointer) struct batch *batch = ls_alloc(sizeof(*batch));
+    if (!batch) return ls_fail_memory("calls that go together", sizeof(*batch));
+    fill_batch(async, batch);
+    ls_status status = give_neutral(async, batch);
+    if (status) return status;
+    const struct ls_negotiation *negotiation = &async->negotiation;
+    const struct ls_frame *frame = &batch->frame;
+    const struct ls_all_reduce_list list = {
+        .call = {.name = frame->name,
+                 .communication = (ls_communication)frame->communication,
+                 .op = (ls_reduce_op)frame->op,
+                 .dtype = (ls_dtype)frame->dtype,
+                 .compression = (ls_compression)frame->compression,
+                 .prescale = frame->prescale,
+                 .postscale = frame->postscale,
+                 .divisor = negotiation->joined_count ? negotiation->size - negotiation->joined_count : 0,
+                 .is_neutral = negotiation->joined[async->runtime->rank]},
+        .count = batch->count,
+        .counts = batch->counts,
+        .inputs = batch->inputs,
+        .outputs = batch->outputs};
+    int64_t begun = ls_track_begin(async->track);
+    status = ls_group_all_reduce_list(async->runtime->group, &list);
+    for (size_t i = 0; i < batch->count && !status; i++)
+        if (batch->operations[i]) end_part(async, batch->operations[i], batch->names[i], begun);
+    return status;
+}
+
+/* ---- the others ---- */
+
+static ls_status run_one(struct ls_async *async, struct ls_negotiated *call) {
+    const struct ls_frame frame = call->frame;
+    const struct ls_negotiation *negotiation = &async->negotiation;
+    struct ls_part *part = NULL;
+    struct ls_operation *operation = find_part(async, frame.name_digest, &part);
+    ls_negotiation_remove(&async->negotiation, call);
+    if (negotiation->joined_count && frame.kind != LS_KIND_BARRIER)
+        return ls_fail(
+            LS_FAILED_PRECONDITION,
+            "%s '%s': %d of %d ranks have joined (ls_join), rank %d among them: until all have, there are only "
+            "all-reduces and barriers",
+            ls_frame_collective_name(frame.kind), frame.name, negotiation->joined_count, negotiation->size,
+            negotiation->last_joined);
+    if (!operation) return ls_group_barrier(async->runtime->group, frame.name);
+    int64_t begun = ls_track_begin(async->track);
+    ls_status status = ls_operation_run(operation, async->runtime->group, frame.name);
+    if (!status) end_part(async, operation, frame.name_digest, begun);
+    return status;
+}
+
+/* All have joined: the calls of ls_join return. */
+static void end_join(struct ls_async *async, bool *news) {
+    struct ls_negotiation *negotiation = &async->negotiation;
+    if (negotiation->joined_count < negotiation->size) return;
+    ls_monitor_lock(&async->monitor);
+    struct ls_operation *operation = async->first;
+    while (operation->kind != LS_OPERATION_JOIN) operation = operation->next;
+    operation->last = negotiation->last_joined;
+    async->joined = false;
+    ls_monitor_unlock(&async->monitor);
+    ls_negotiation_part(negotiation);
+    ls_async_end(async, operation, LS_OK);
+    *news = true;
+}
+
+ls_status ls_agreed_calls(struct ls_async *async, bool *news) {
+    struct ls_negotiated *call;
+    ls_status status = LS_OK;
+    while (!status && (call = ls_negotiation_ready(&async->negotiation))) {
+        *news = true;
+        status = call->frame.kind == LS_KIND_ALL_REDUCE ? reduce_batch(async) : run_one(async, call);
+    }
+    if (!status) end_join(async, news);
+    return status;
+}

@@ -1,0 +1,59 @@
+/* A collective of a bare communicator as it was asked for: who calls and waits has it on the stack, a begun one has it
+ * in its handle. */
+#pragma once
+#include "collective/group.h"
+#include "base/status.h"
+#include "collective/run/frame.h"
+
+/* An array of an all-reduce, or the whole of any other call: what ranks agree on by its name. */
+struct ls_part {
+    struct ls_frame frame; /* the fingerprint; its sequence is 0 */
+    const void *input;
+    void *output;
+    bool told, done; /* the other ranks know that it was begun; it has ended */
+};
+
+enum ls_operation_kind {
+    LS_OPERATION_ALL_REDUCE,
+    LS_OPERATION_BROADCAST,
+    LS_OPERATION_ALL_GATHER,
+    LS_OPERATION_REDUCE_SCATTER,
+    LS_OPERATION_BARRIER,
+    LS_OPERATION_ALL_TO_ALL,
+    LS_OPERATION_RAGGED_GATHER,
+    LS_OPERATION_RAGGED_BROADCAST,
+    LS_OPERATION_SHARE, /* ls_communicator_allocate */
+    LS_OPERATION_JOIN,
+    LS_OPERATION_KINDS
+};
+struct ls_operation {
+    enum ls_operation_kind kind;
+    const char *name;
+    struct ls_all_reduce reduce; /* of each part, but for count and arrays; its op and dtype are other kinds' too */
+    int root;
+    const size_t *counts;  /* [ranks], of gathers and scatters */
+    size_t count;          /* elements; of a share, bytes */
+    struct ls_part *parts; /* [part_count]: one, several arrays of an all-reduce, none of a join */
+    size_t part_count;
+    struct ls_part only; /* where parts is one */
+    void **made;         /* of unequal parts: the output, and how much came */
+    size_t *made_counts;
+    /* while it is under way; guarded by the monitor of struct ls_async */
+    struct ls_operation *next;
+    size_t left; /* parts */
+    int64_t begun;
+    bool ended;
+    ls_status status;
+    int last; /* of a join: the last rank */
+    char error[LS_ERROR_SIZE];
+};
+
+/* INVALID_ARGUMENT for what this rank alone can see. Then gives each part its fingerprint. counts, root and arrays are
+ * set. */
+ls_status ls_operation_check(struct ls_operation *operation, const struct ls_group *group);
+/* Runs it by itself; the name is that of the call. */
+ls_status ls_operation_run(struct ls_operation *operation, struct ls_group *group, const char *name);
+/* "all-reduce", for the timeline. */
+const char *ls_operation_span(const struct ls_operation *operation);
+struct ls_runtime;
+size_t ls_operation_bytes(const struct ls_operation *operation, const struct ls_runtime *runtime);

@@ -1,0 +1,418 @@
+/* Calls that begin in any order on each rank, and ls_join: over every transport, one to eight ranks. */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "harness.h"
+#include "runtime/communicators.h"
+
+static const char *const transports[] = {"shm", "tcp", "grpc"};
+enum { TRANSPORTS = 3, CALLS = 12, MOST_COUNT = 3000, LARGEST = 120000 };
+
+static const char *transport;
+
+static void use_transport(int index) {
+    transport = transports[index];
+}
+
+/* ---- any order ---- */
+
+/* A call that all ranks begin, each at its own time. Values are whole numbers, whose sums are exact. */
+struct begun {
+    char name[80];
+    int kind, root;
+    ls_reduce_op op;
+    ls_dtype dtype;
+    size_t count, counts[MAX_MEMBERS];
+    double *data, *output;
+    ls_pending *pending;
+};
+
+static double given(int call, int rank, size_t i) {
+    return (double)((size_t)(call * 7 + rank * 3 + 1) * (i % 13 + 1) % 101);
+}
+
+static struct begun draw_call(uint64_t seed, int number, int size) {
+    struct begun call = {.kind = (int)(ls_random_bits(seed, 1, (uint64_t)number) % 3),
+                         .root = (int)(ls_random_bits(seed, 2, (uint64_t)number) % (uint64_t)size),
+                         .op = ls_random_bits(seed, 4, (uint64_t)number) % 2 ? LS_MAX : LS_SUM,
+                         .count = ls_random_bits(seed, 3, (uint64_t)number) % (number ? MOST_COUNT : LARGEST)};
+    bool long_name = number % 5 == 4;
+    (void)snprintf(call.name, sizeof(call.name), "%s%d",
+                   long_name ? "a/name/that/is/longer/than/a/frame/has/room/for/it/in/its/bytes/" : "call/", number);
+    for (int rank = 0; rank < size; rank++) call.counts[rank] = call.count / (size_t)(rank + 1);
+    return call;
+}
+
+static ls_status begin(struct member *member, struct begun *call, int number) {
+    size_t most = call->count * (size_t)member->size + 1;
+    call->data = calloc(most, sizeof(double));
+    call->output = calloc(most, sizeof(double));
+    for (size_t i = 0; i < call->count; i++) call->data[i] = given(number, member->rank, i);
+    if (call->kind == 0)
+        return ls_all_reduce_begin(member->communicator, call->name, call->op, LS_FLOAT64, NULL, call->data,
+                                   call->output, call->count, &call->pending);
+    if (call->kind == 1) {
+        memcpy(call->output, call->data, call->count * sizeof(double));
+        return ls_broadcast_begin(member->communicator, call->name, call->root, LS_FLOAT64, call->output, call->count,
+                                  &call->pending);
+    }
+    return ls_all_gather_begin(member->communicator, call->name, LS_FLOAT64, call->data, call->counts, call->output,
+                               &call->pending);
+}
+
+static double reduced(const struct begun *call, int number, int size, size_t i) {
+    double result = given(number, 0, i);
+    for (int rank = 1; rank < size; rank++) {
+        double value = given(number, rank, i);
+        result = call->op == LS_SUM ? result + value : value > result ? value : result;
+    }
+    return result;
+}
+
+static void check_call(const struct member *member, const struct begun *call, int number) {
+    const double *at = call->output;
+    if (call->kind == 2) {
+        for (int rank = 0; rank < member->size; rank++)
+            for (size_t i = 0; i < call->counts[rank]; i++, at++) ck_assert(*at == given(number, rank, i));
+        return;
+    }
+    for (size_t i = 0; i < call->count; i++) {
+        double want = call->kind ? given(number, call->root, i) : reduced(call, number, member->size, i);
+        if (at[i] != want) ck_abort_msg("rank %d: %s: %g at %zu, not %g", member->rank, call->name, at[i], i, want);
+    }
+}
+
+static ls_status begin_all(struct member *member, struct begun *calls, uint64_t seed) {
+    int64_t order[CALLS];
+    ls_status status = LS_OK;
+    ls_random_permutation(seed, (uint64_t)(100 + member->rank), CALLS, order);
+    for (int i = 0; i < CALLS; i++) calls[i] = draw_call(seed, i, member->size);
+    for (int i = 0; i < CALLS && !status; i++) {
+        int number = (int)order[i];
+        uint64_t pause = ls_random_bits(seed, 50, (uint64_t)(member->rank * CALLS + i)) % 4;
+        if (!pause) (void)usleep(1000);
+        status = begin(member, &calls[number], number);
+        if (i == CALLS / 2 && !status) status = ls_barrier(member->communicator, "in the midst");
+    }
+    return status;
+}
+
+static ls_status in_any_order(struct member *member) {
+    ls_status status = ls_communicator_negotiate(member->communicator);
+    for (uint64_t seed = 1; seed <= 6 && !status; seed++) {
+        struct begun calls[CALLS];
+        status = begin_all(member, calls, seed);
+        for (int i = CALLS - 1; i >= 0 && !status; i--) {
+            status = ls_pending_wait(calls[i].pending, 0);
+            if (status) break;
+            ck_assert(ls_pending_done(calls[i].pending));
+            check_call(member, &calls[i], i);
+            ls_pending_free(calls[i].pending);
+            free(calls[i].data);
+            free(calls[i].output);
+        }
+    }
+    return status;
+}
+
+START_TEST(calls_begin_in_any_order) {
+    use_transport(_i);
+    for (int size = 1; size <= (SANITIZED ? 4 : 8); size++)
+        members_run_ok(&(struct members_options){size, transport, size % 2 ? LS_AUTO : LS_RING}, in_any_order, NULL);
+}
+END_TEST
+
+/* Rank 0 begins b and a at once; the others begin a, wait for it, and begin b then. */
+static ls_status crosswise(struct member *member) {
+    float a = 1, b = 2;
+    ls_pending *first = NULL, *second = NULL;
+    ls_communicator *communicator = member->communicator;
+    ls_status status = ls_communicator_negotiate(communicator);
+    if (!member->rank && !status)
+        status = ls_all_reduce_begin(communicator, "b", LS_SUM, LS_FLOAT32, NULL, &b, &b, 1, &second);
+    if (!status) status = ls_all_reduce_begin(communicator, "a", LS_SUM, LS_FLOAT32, NULL, &a, &a, 1, &first);
+    if (!status) status = ls_pending_wait(first, 0);
+    if (member->rank && !status)
+        status = ls_all_reduce_begin(communicator, "b", LS_SUM, LS_FLOAT32, NULL, &b, &b, 1, &second);
+    if (!status) status = ls_pending_wait(second, 0);
+    ls_pending_free(first);
+    ls_pending_free(second);
+    ck_assert(status || (a == (float)member->size && b == 2 * (float)member->size));
+    return status;
+}
+
+START_TEST(no_order_stops_the_others) {
+    use_transport(_i);
+    members_run_ok(&(struct members_options){4, transport}, crosswise, NULL);
+}
+END_TEST
+
+/* ---- groups ---- */
+
+enum { ARRAYS = 9 };
+
+static ls_status in_groups(struct member *member) {
+    static const size_t counts[ARRAYS] = {3, 0, 70000, 1, 128, 5, 999, 2, 64};
+    ls_status status = ls_communicator_negotiate(member->communicator);
+    for (int way = 0; way < 2 && !status; way++) {
+        float *arrays[ARRAYS];
+        ls_pending *pending = NULL;
+        for (int k = 0; k < ARRAYS; k++) {
+            arrays[k] = malloc((counts[k] + 1) * sizeof(float));
+            for (size_t i = 0; i < counts[k]; i++) arrays[k][i] = (float)given(k, member->rank, i);
+        }
+        status = ls_all_reduce_group_begin(member->communicator, "group", LS_MEAN, LS_FLOAT32,
+                                           LS_ALL_REDUCE(.prescale = 2, .postscale = 0.5), (const void *const *)arrays,
+                                           (void *const *)arrays, counts, ARRAYS, &pending);
+        if (!status && !way) status = ls_pending_wait(pending, 0);
+        ls_pending_free(pending); /* waits */
+        struct begun sum = {.op = LS_SUM};
+        for (int k = 0; k < ARRAYS; k++) {
+            for (size_t i = 0; i < counts[k] && !status; i++)
+                ck_assert(arrays[k][i] == (float)reduced(&sum, k, member->size, i) / (float)member->size);
+            free(arrays[k]);
+        }
+    }
+    return status;
+}
+
+START_TEST(a_group_is_one_call) {
+    use_transport(_i);
+    for (int size = 1; size <= 4; size *= 2)
+        members_run_ok(&(struct members_options){size, transport}, in_groups, NULL);
+}
+END_TEST
+
+/* ---- slips and differences ---- */
+
+static ls_status slip(struct member *member) {
+    float data[4] = {1, 2, 3, 4};
+    ls_pending *first = NULL, *second = NULL;
+    ls_communicator *communicator = member->communicator;
+    ck_assert_int_eq(ls_all_reduce_begin(communicator, "x", LS_SUM, LS_FLOAT32, NULL, data, data, 4, &first),
+                     LS_FAILED_PRECONDITION);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "ls_communicator_negotiate"));
+    ck_assert_int_eq(ls_join(communicator, &(int){0}), LS_FAILED_PRECONDITION);
+    ls_status status = ls_communicator_negotiate(communicator);
+    if (!status) status = ls_barrier(communicator, "begin");
+    if (member->rank) { /* waits for rank 0 */
+        (void)usleep(100000);
+        return status ? status : ls_all_reduce(communicator, "x", LS_SUM, LS_FLOAT32, data, data, 4);
+    }
+    ck_assert_int_eq(ls_all_reduce_begin(communicator, "x", LS_SUM, LS_FLOAT32, NULL, NULL, data, 4, &first),
+                     LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_broadcast_begin(communicator, "x", 9, LS_FLOAT32, data, 4, &first), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_barrier(communicator, NULL), LS_INVALID_ARGUMENT);
+    if (!status) status = ls_all_reduce_begin(communicator, "x", LS_SUM, LS_FLOAT32, NULL, data, data, 4, &first);
+    ck_assert_int_eq(ls_all_reduce_begin(communicator, "x", LS_SUM, LS_FLOAT32, NULL, data, data, 4, &second),
+                     LS_ALREADY_EXISTS);
+    ck_assert_ptr_nonnull(strstr(ls_error(), "all-reduce 'x' is begun twice at once"));
+    ck_assert_int_eq(ls_join(communicator, &(int){0}), LS_FAILED_PRECONDITION);
+    ck_assert_int_eq(ls_pending_wait(first, -1), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_pending_wait(first, 1e-3), LS_DEADLINE_EXCEEDED);
+    ck_assert(!ls_pending_done(first));
+    if (!status) status = ls_pending_wait(first, 30);
+    ls_pending_free(first);
+    return status;
+}
+
+START_TEST(a_slip_is_named_and_begins_nothing) {
+    use_transport(_i);
+    members_run_ok(&(struct members_options){3, transport}, slip, NULL);
+}
+END_TEST
+
+static ls_status differ(struct member *member) {
+    float data[4] = {0};
+    ls_pending *other = NULL, *pending = NULL;
+    ls_status status = ls_communicator_negotiate(member->communicator);
+    if (!status)
+        status = ls_all_reduce_begin(member->communicator, "waits", LS_SUM, LS_FLOAT32, NULL, data, data,
+                                     member->rank == 1 ? 0 : 4, &other);
+    if (!status)
+        status = ls_broadcast_begin(member->communicator, "y", member->rank == 1, LS_FLOAT32, data, 4, &pending);
+    if (!status) status = ls_pending_wait(pending, 0);
+    ck_assert_int_eq(ls_pending_wait(other, 0), status);
+    ls_pending_free(other);
+    ls_pending_free(pending);
+    return status;
+}
+
+START_TEST(calls_that_differ_are_named_on_all_ranks) {
+    struct member members[MAX_MEMBERS];
+    use_transport(_i);
+    members_run(&(struct members_options){3, transport}, differ, NULL, members);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(members[i].status == LS_INVALID_ARGUMENT, "%s", members[i].error);
+        ck_assert_msg(strstr(members[i].error, "differs") != NULL && strstr(members[i].error, "on rank 1") != NULL,
+                      "%s", members[i].error);
+    }
+}
+END_TEST
+
+/* ---- who is missing ---- */
+
+struct lines {
+    pthread_mutex_t mutex;
+    bool said;
+};
+
+static void listen(void *context, ls_log_level level, const char *line) {
+    struct lines *lines = context;
+    (void)level;
+    (void)pthread_mutex_lock(&lines->mutex);
+    if (strstr(line, "all_reduce 'lonely' has been begun by rank 0, and not by ranks 1, 2")) lines->said = true;
+    (void)pthread_mutex_unlock(&lines->mutex);
+}
+
+/* Rank 0 begins what no other begins; all have something under way. */
+static ls_status be_lonely(struct member *member) {
+    float one = 1, two = 2;
+    char name[16];
+    ls_pending *lonely = NULL, *own = NULL;
+    (void)snprintf(name, sizeof(name), "own/%d", member->rank);
+    ls_status status = ls_communicator_negotiate(member->communicator);
+    if (!member->rank && !status)
+        status = ls_all_reduce_begin(member->communicator, "lonely", LS_SUM, LS_FLOAT32, NULL, &one, &one, 1, &lonely);
+    if (!status)
+        status = ls_all_reduce_begin(member->communicator, name, LS_SUM, LS_FLOAT32, NULL, &two, &two, 1, &own);
+    if (!status) status = ls_pending_wait(own, 0);
+    ls_pending_free(lonely);
+    ls_pending_free(own);
+    return status;
+}
+
+START_TEST(who_has_not_begun_a_call_is_named) {
+    struct lines lines = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct member members[MAX_MEMBERS];
+    use_transport(_i);
+    ck_assert_int_eq(setenv("LOCKSTEP_REPORT_INTERVAL", "0.2", 1), 0);
+    members_run(&(struct members_options){3, transport, .timeout = 1.5, .log = listen, .log_context = &lines},
+                be_lonely, NULL, members);
+    ck_assert_int_eq(unsetenv("LOCKSTEP_REPORT_INTERVAL"), 0);
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(members[i].status == LS_DEADLINE_EXCEEDED && strstr(members[i].error, "has been begun by rank"),
+                      "rank %d: %s %s", i, ls_status_name(members[i].status), members[i].error);
+    ck_assert(lines.said);
+}
+END_TEST
+
+static ls_status abort_amid(struct member *member) {
+    float values[4] = {0};
+    char name[16];
+    ls_pending *pending[2] = {NULL, NULL};
+    ls_status status = ls_communicator_negotiate(member->communicator);
+    for (int i = 0; i < 2 && !status; i++) {
+        (void)snprintf(name, sizeof(name), "%d/%d", member->rank, i);
+        status =
+            ls_all_reduce_begin(member->communicator, name, LS_SUM, LS_FLOAT32, NULL, values, values, 4, &pending[i]);
+    }
+    (void)usleep(50000);
+    if (member->rank == 1) (void)ls_communicator_abort(member->communicator, "the sensor is gone");
+    for (int i = 0; i < 2 && pending[i]; i++) {
+        status = ls_pending_wait(pending[i], 20);
+        ls_pending_free(pending[i]);
+    }
+    ls_pending *late = NULL;
+    ck_assert_int_eq(
+        ls_all_reduce_begin(member->communicator, "late", LS_SUM, LS_FLOAT32, NULL, values, values, 4, &late), status);
+    return status;
+}
+
+START_TEST(an_abort_ends_what_was_begun) {
+    struct member members[MAX_MEMBERS];
+    use_transport(_i);
+    members_run(&(struct members_options){3, transport}, abort_amid, NULL, members);
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(members[i].status == LS_ABORTED && strstr(members[i].error, "the sensor is gone"), "rank %d: %s",
+                      i, members[i].error);
+}
+END_TEST
+
+/* ---- join ---- */
+
+enum { STEPS = 7 };
+
+/* Rank r has steps 0 to r: step s is the sum over ranks s and above. */
+static ls_status uneven(struct member *member) {
+    int last = -1;
+    ls_communicator *communicator = member->communicator;
+    ls_status status = ls_communicator_negotiate(communicator);
+    for (int epoch = 0; epoch < 2 && !status; epoch++) {
+        for (int step = 0; step <= member->rank && !status; step++) {
+            float mean[300], least = (float)member->rank;
+            int8_t product = (int8_t)(1 + member->rank % 2);
+            bool any = false;
+            for (int i = 0; i < 300; i++) mean[i] = i ? (float)(member->rank + i) : -0.0F;
+            status = ls_all_reduce_with(communicator, "mean", LS_MEAN, LS_FLOAT32, LS_ALL_REDUCE(.prescale = -1), mean,
+                                        mean, 300);
+            if (!status) status = ls_all_reduce(communicator, "least", LS_MIN, LS_FLOAT32, &least, &least, 1);
+            if (!status) status = ls_all_reduce(communicator, "product", LS_PRODUCT, LS_INT8, &product, &product, 1);
+            if (!status) status = ls_all_reduce(communicator, "any", LS_SUM, LS_BOOL, &any, &any, 1);
+            if (!status) status = ls_barrier(communicator, "step");
+            if (status) return status;
+            float sum = 0;
+            int want = 1;
+            for (int rank = step; rank < member->size; rank++) sum += (float)(rank + 5), want *= 1 + rank % 2;
+            ck_assert(mean[5] == -sum / (float)(member->size - step));
+            ck_assert(mean[0] == 0 && !signbit(mean[0]));
+            ck_assert(least == (float)step);
+            ck_assert_int_eq(product, want);
+            ck_assert(!any);
+        }
+        if (!status) status = ls_join(communicator, &last);
+        ck_assert(status || last == member->size - 1);
+    }
+    return status;
+}
+
+START_TEST(ranks_with_fewer_steps_join) {
+    use_transport(_i);
+    for (int size = 1; size <= (SANITIZED ? 3 : 6); size++)
+        members_run_ok(&(struct members_options){size, transport}, uneven, NULL);
+}
+END_TEST
+
+static ls_status join_amid(struct member *member) {
+    float values[3] = {0};
+    const size_t counts[3] = {1, 1, 1};
+    int last;
+    ls_status status = ls_communicator_negotiate(member->communicator);
+    if (status) return status;
+    if (member->rank == 2) return ls_join(member->communicator, &last);
+    return ls_all_gather(member->communicator, "parts", LS_FLOAT32, values, counts, values);
+}
+
+START_TEST(other_calls_amid_a_join_are_named) {
+    struct member members[MAX_MEMBERS];
+    use_transport(_i);
+    members_run(&(struct members_options){3, transport}, join_amid, NULL, members);
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(members[i].status && /* or ABORTED, of who hears it from another first */
+                          strstr(members[i].error, "all_gather 'parts': 1 of 3 ranks have joined (ls_join), rank 2"),
+                      "rank %d: %s", i, members[i].error);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("runtime/pending");
+    TCase *cases = tcase_create("pending");
+    tcase_set_timeout(cases, 200);
+    tcase_add_loop_test(cases, calls_begin_in_any_order, 0, TRANSPORTS);
+    tcase_add_loop_test(cases, no_order_stops_the_others, 0, TRANSPORTS);
+    tcase_add_loop_test(cases, a_group_is_one_call, 0, TRANSPORTS);
+    tcase_add_loop_test(cases, a_slip_is_named_and_begins_nothing, 0, TRANSPORTS);
+    tcase_add_loop_test(cases, calls_that_differ_are_named_on_all_ranks, 0, TRANSPORTS);
+    tcase_add_loop_test(cases, who_has_not_begun_a_call_is_named, 0, TRANSPORTS);
+    tcase_add_loop_test(cases, an_abort_ends_what_was_begun, 0, TRANSPORTS);
+    tcase_add_loop_test(cases, ranks_with_fewer_steps_join, 0, TRANSPORTS);
+    tcase_add_loop_test(cases, other_calls_amid_a_join_are_named, 0, TRANSPORTS);
+    suite_add_tcase(suite, cases);
+    return run_suite(suite);
+}
