@@ -3,6 +3,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
+
+#include "base/json.h"
+
+#define LS_LOG_TEXT 1152 /* bytes of one line's text: an error with its status fits */
 
 static const char *const level_words[] = {"error: ", "warning: ", "", "debug: "};
 
@@ -10,13 +15,36 @@ static void write_stderr(const char *line) {
     (void)fprintf(stderr, "lockstep: %s\n", line); /* one call: stderr is unbuffered but locked */
 }
 
+/* {"time": "2026-11-23T10:00:00.123Z", "level": "info", "task": "worker:1", "message": "..."} */
+static void write_json(const struct ls_log *log, ls_log_level level, const char *text) {
+    static const char *const levels[] = {"error", "warning", "info", "debug"};
+    char line[6 * LS_LOG_TEXT + 256], when[32] = "";
+    struct timespec now;
+    struct tm utc;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    if (gmtime_r(&now.tv_sec, &utc)) (void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
+    FILE *stream = fmemopen(line, sizeof(line), "w");
+    if (!stream) return;
+    (void)fprintf(stream, "{\"time\": \"%s.%03dZ\", \"level\": \"%s\", \"task\": ", when, (int)(now.tv_nsec / 1000000),
+                  levels[level]);
+    ls_json_put(stream, log->name);
+    (void)fputs(", \"message\": ", stream);
+    ls_json_put(stream, text);
+    (void)fputs("}\n", stream);
+    if (!fclose(stream)) (void)fputs(line, stderr);
+}
+
 void ls_log_write(const struct ls_log *log, ls_log_level level, const char *format, ...) {
     if (!log || level > log->level) return;
-    char text[1024], line[1152];
+    char text[LS_LOG_TEXT], line[LS_LOG_TEXT + 64];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
+    if (log->json && !log->sink) {
+        write_json(log, level, text);
+        return;
+    }
     (void)snprintf(line, sizeof(line), "%s%s%s%s", log->name, log->name[0] ? ": " : "", level_words[level], text);
     if (log->sink)
         log->sink(log->context, level, line);

@@ -6,6 +6,7 @@ struct ls_log {
     ls_log_fn *sink; /* NULL for stderr */
     void *context;
     ls_log_level level; /* lines above it are dropped */
+    bool json;          /* on stderr */
     char name[32];      /* the writer's name ("worker:1"); may be empty */
 };
 

@@ -10,7 +10,20 @@
 
 #include "base/status.h"
 
-enum setting_type { SECONDS, SECONDS_OR_0, BYTES, COUNT, COUNT_OR_0, LEVEL, TRANSPORT, CHOICE, TEXT, SECRET, SWITCH };
+enum setting_type {
+    SECONDS,
+    SECONDS_OR_0,
+    BYTES,
+    COUNT,
+    COUNT_OR_0,
+    LEVEL,
+    TRANSPORT,
+    CHOICE,
+    TEXT,
+    SECRET,
+    SWITCH,
+    LOG_FORMAT
+};
 
 static const struct setting {
     const char *name, *default_text, *help;
@@ -74,6 +87,9 @@ static const struct setting {
      "workers up to which AUTO may exchange directly, each with each: every pair then has a data connection",
      offsetof(struct ls_settings, direct_limit), COUNT},
     {"LOCKSTEP_LOG", "info", "error, warning, info or debug", offsetof(struct ls_settings, log_level), LEVEL},
+    {"LOCKSTEP_LOG_FORMAT", "text",
+     "text, or json: each line of stderr is an object with time, level, task and message",
+     offsetof(struct ls_settings, log_json), LOG_FORMAT},
     {"LOCKSTEP_TRANSPORT", "auto", "auto, shm (an error where not all workers can share memory), tcp or grpc",
      offsetof(struct ls_settings, transport), TRANSPORT},
     {"LOCKSTEP_ALGORITHM", "auto",
@@ -124,7 +140,7 @@ static const struct setting {
 
 static const char *const units[] = {
     [SECONDS] = "s",  [SECONDS_OR_0] = "s", [BYTES] = "bytes", [COUNT] = "",  [COUNT_OR_0] = "", [LEVEL] = "",
-    [TRANSPORT] = "", [CHOICE] = "",        [TEXT] = "",       [SECRET] = "", [SWITCH] = ""};
+    [TRANSPORT] = "", [CHOICE] = "",        [TEXT] = "",       [SECRET] = "", [SWITCH] = "",     [LOG_FORMAT] = ""};
 static const char *const levels[] = {"error", "warning", "info", "debug"};
 static const char *const choices[] = {"auto", "on", "off"};
 static const char *const transports[] = {"auto", "shm", "tcp", "grpc"};
@@ -207,6 +223,11 @@ const char *ls_settings_transport_name(enum ls_transport transport) {
     return transports[transport];
 }
 
+static ls_status read_log_format(const struct setting *setting, const char *text, bool *json) {
+    *json = strcmp(text, "json") == 0;
+    return *json || !strcmp(text, "text") ? LS_OK : refuse_settings(setting, text, "text or json");
+}
+
 static ls_status read_setting(const struct setting *setting, const char *text, struct ls_settings *settings) {
     void *target = (char *)settings + setting->offset;
     switch (setting->type) {
@@ -226,6 +247,8 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
         return read_choice(setting, text, target);
     case SWITCH:
         return read_switch(setting, text, target);
+    case LOG_FORMAT:
+        return read_log_format(setting, text, target);
     default:
         break;
     }
@@ -294,6 +317,9 @@ bool ls_settings_describe(const struct ls_settings *settings, size_t index, stru
         break;
     case SWITCH:
         (void)snprintf(info->value, sizeof(info->value), "%d", *(const bool *)source);
+        break;
+    case LOG_FORMAT:
+        (void)snprintf(info->value, sizeof(info->value), "%s", *(const bool *)source ? "json" : "text");
         break;
     case SECRET: /* never printed */
         (void)snprintf(info->value, sizeof(info->value), "%s", *(const char *)source ? "(set)" : "");

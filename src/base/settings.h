@@ -30,6 +30,7 @@ struct ls_settings {
     int64_t segment;             /* bytes */
     int64_t direct_limit;        /* workers that may exchange all with all, with AUTO */
     ls_log_level log_level;
+    bool log_json;
     enum ls_transport transport;
     char elastic[LS_SETTING_TEXT];   /* MIN:MAX workers, which cluster reads; empty if all are needed */
     char algorithm[LS_SETTING_TEXT]; /* a name that collective reads */

@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/log.h"
 
 static _Thread_local char last_error[LS_ERROR_SIZE];
 
@@ -79,8 +82,10 @@ static int exit_status(ls_status status) {
 }
 
 int ls_exit(ls_status status) {
-    const char *kind = status == LS_CANCELLED ? "" : "error: ";
-    if (status != LS_OK) (void)fprintf(stderr, "lockstep: %s%s: %s\n", kind, ls_status_name(status), last_error);
+    const char *format = getenv("LOCKSTEP_LOG_FORMAT");
+    const struct ls_log log = {.level = LS_LOG_INFO, .json = format && !strcmp(format, "json")};
+    ls_log_level level = status == LS_CANCELLED ? LS_LOG_INFO : LS_LOG_ERROR;
+    if (status != LS_OK) ls_log_write(&log, level, "%s: %s", ls_status_name(status), last_error);
     return exit_status(status);
 }
 

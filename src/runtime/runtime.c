@@ -54,6 +54,7 @@ static ls_status start_log(struct ls_runtime *runtime, const ls_strategy_options
     runtime->log.sink = options->log;
     runtime->log.context = options->log_context;
     runtime->log.level = runtime->settings.log_level;
+    runtime->log.json = runtime->settings.log_json;
     if (options->timeout_seconds > 0) runtime->settings.collective_timeout = options->timeout_seconds;
     if (options->join_timeout_seconds > 0) runtime->settings.join_timeout = options->join_timeout_seconds;
     return LS_OK;

@@ -78,6 +78,7 @@ static const struct {
     {"LOCKSTEP_SEGMENT", "1.5M"},
     {"LOCKSTEP_SEGMENT", "0x10"},
     {"LOCKSTEP_LOG", "loud"},
+    {"LOCKSTEP_LOG_FORMAT", "xml"},
     {"LOCKSTEP_TRANSPORT", "pigeon"},
     {"LOCKSTEP_SEGMENT", "99999999999999999999999"},
     {"LOCKSTEP_DEVICE_TIMEOUT", "0"},

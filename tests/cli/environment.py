@@ -1,4 +1,7 @@
 """What a command says of the environment: a job of Slurm's without a step, and settings that there are not."""
+import datetime
+import json
+
 import cli
 
 TRAIN = ("train", "--dataset", "digits", "--limit", "8", "--epochs", "1", "--no-validation", "--verbose", "-1")
@@ -66,5 +69,21 @@ def what_all_would_say_the_first_says():
         assert level == "debug" or not twice, twice
 
 
+def lines_of_the_log_are_objects():
+    """Every line of stderr, the last error too; with bytes that JSON escapes."""
+    config = '{"cluster": {"worker": ["a\\u0007\\"b:1"]}, "task": {"type": "worker", "index": 0}}'
+    for code, variables in ((0, {}), (2, {"TF_CONFIG": config})):
+        done = train(LOCKSTEP_LOG="debug", LOCKSTEP_LOG_FORMAT="json", **variables)
+        said = [json.loads(line) for line in done.stderr.decode().splitlines()]
+        cli.equal((done.returncode, bool(said)), (code, True), done.stderr)
+        for line in said:
+            cli.equal(list(line), ["time", "level", "task", "message"])
+            assert line["level"] in ("error", "warning", "info", "debug"), line
+            datetime.datetime.strptime(line["time"], "%Y-%m-%dT%H:%M:%S.%fZ")
+        cli.equal(said[-1]["level"] == "error", code == 2, said)
+    done = train("run", "-np", "2", "--no-prefix", "--", "lockstep", LOCKSTEP_LOG="debug", LOCKSTEP_LOG_FORMAT="json")
+    cli.equal({json.loads(line)["task"] for line in done.stderr.decode().splitlines()} >= {"worker:0", "worker:1"}, True, done.stderr)
+
+
 cli.main([who_is_in_no_step_of_srun_is_warned, who_is_alone_is_not_warned,
-          a_misspelt_setting_is_named_with_its_nearest, others_variables_are_let_pass, what_all_would_say_the_first_says])
+          a_misspelt_setting_is_named_with_its_nearest, others_variables_are_let_pass, what_all_would_say_the_first_says, lines_of_the_log_are_objects])

@@ -172,6 +172,7 @@ SETTING_ROWS = {
     "LOCKSTEP_CONTROL_WINDOW": row(HARMLESS, ["1"]),
     "LOCKSTEP_HOST_STREAMS": row(HARMLESS, ["off"]),
     "LOCKSTEP_LOG": row(HARMLESS, ["debug"]),
+    "LOCKSTEP_LOG_FORMAT": row(HARMLESS, ["json"]),
     "LOCKSTEP_TRANSPORT": row("LOCKSTEP_TRANSPORT", ["grpc"]),
     "LOCKSTEP_ALGORITHM": row("LOCKSTEP_ALGORITHM|algorithm", ["exchange"]),
     "LOCKSTEP_DEVICES": row(HARMLESS, ["cpu:0"]),
