@@ -13,7 +13,6 @@
 #include "base/memory.h"
 #include "base/point.h"
 #include "base/status.h"
-#include "base/unknown.h"
 #include "cluster/agree.h"
 #include "cluster/exchange.h"
 #include "cluster/data_source.h"
@@ -22,11 +21,11 @@
 #include "cluster/stall.h"
 #include "collective/algorithm.h"
 #include "observe/trace.h"
-#include "resolver/resolver.h"
-#include "resolver/slurm.h"
+#include "runtime/cluster_source.h"
 #include "runtime/flight_dump.h"
 #include "runtime/state_transfer.h"
 #include "runtime/restarts.h"
+#include "runtime/service_notify.h"
 #include "runtime/user_request.h"
 
 /* The limit of recoveries in a row at one position without a lost worker: something breaks connections each time. */
@@ -57,72 +56,6 @@ static ls_status start_log(struct ls_runtime *runtime, const ls_strategy_options
     runtime->log.json = runtime->settings.log_json;
     if (options->timeout_seconds > 0) runtime->settings.collective_timeout = options->timeout_seconds;
     if (options->join_timeout_seconds > 0) runtime->settings.join_timeout = options->join_timeout_seconds;
-    return LS_OK;
-}
-
-/* All workers under lockstep run have the same environment. The first speaks for it. */
-static void warn_of_unknown(const struct ls_runtime *runtime, bool first) {
-    bool speaks = first || !*runtime->settings.run_id;
-    struct ls_unknown unknown;
-    for (size_t at = 0; ls_unknown_next(&at, &unknown);)
-        ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING,
-                      "%s in the environment is no setting, and changes nothing%s%s%s (lockstep settings lists them)",
-                      unknown.name, unknown.nearest ? "; is " : "", unknown.nearest ? unknown.nearest : "",
-                      unknown.nearest ? " meant?" : "");
-}
-
-/* Checks a process without a cluster. It warns in a job of Slurm's that has several tasks, since they meant one
- * cluster. It fails if LOCKSTEP_REQUIRE_CLUSTER is 1. */
-static ls_status check_alone(const struct ls_runtime *runtime) {
-    int tasks;
-    bool first, several = ls_slurm_lacks_step(&tasks, &first);
-    if (runtime->settings.require_cluster)
-        return ls_fail(
-            LS_INVALID_ARGUMENT,
-            "LOCKSTEP_REQUIRE_CLUSTER is 1, and neither TF_CONFIG nor a launcher's variables have a cluster: "
-            "give each process its TF_CONFIG, or start them with lockstep run, srun, mpirun or torchrun");
-    if (several && !getenv("TF_CONFIG") && !*runtime->settings.cluster)
-        ls_log_shared(
-            &runtime->log, first, LS_LOG_WARNING,
-            "SLURM_NTASKS is %d, but this process is in no step of srun: it works alone, as rank 0 of 1; start "
-            "it with srun or lockstep run (LOCKSTEP_CLUSTER=none is without this warning, and "
-            "LOCKSTEP_REQUIRE_CLUSTER=1 makes it an error)",
-            tasks);
-    return LS_OK;
-}
-
-/* Says which launcher's variables are in force, where TF_CONFIG's are not, and which others are not read. */
-static void tell_source(const struct ls_runtime *runtime, const struct ls_resolution *resolution, bool speaks) {
-    const struct ls_cluster_spec *config = runtime->config;
-    if (!config->cluster_mode) return;
-    if (strcmp(resolution->source, "tf_config") != 0)
-        ls_log_shared(&runtime->log, speaks, LS_LOG_INFO, "the cluster is that of %s: rank %d of %d",
-                      resolution->source, config->id_in_cluster, config->num_workers);
-    for (int i = 0; i < resolution->ignored_count && !*runtime->settings.run_id; i++)
-        ls_log_shared(&runtime->log, speaks, LS_LOG_INFO, "the variables of %s are not read: %s",
-                      resolution->ignored[i].source, resolution->ignored[i].why);
-}
-
-static ls_status read_config(struct ls_runtime *runtime, const ls_strategy_options *options) {
-    struct ls_resolution resolution;
-    ls_status status = ls_resolver_read(options->tf_config, &runtime->config, &resolution);
-    if (status) return status;
-    const struct ls_cluster_spec *config = runtime->config;
-    if (config->cluster_mode)
-        (void)snprintf(runtime->log.name, sizeof(runtime->log.name), "%s:%d", ls_cluster_spec_type_name(config->type),
-                       config->index);
-    bool speaks = !config->cluster_mode || config->id_in_cluster <= 0 || config->num_workers <= LS_LOG_FEW;
-    for (int i = 0; i < config->warning_count; i++)
-        ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING, "TF_CONFIG: %s", config->warnings[i]);
-    tell_source(runtime, &resolution, speaks);
-    warn_of_unknown(runtime, config->id_in_cluster <= 0);
-    if (!config->cluster_mode) return check_alone(runtime);
-    if (config->cluster_mode && config->type == LS_TASK_PS)
-        return ls_fail(
-            LS_INVALID_ARGUMENT,
-            "TF_CONFIG: this task is ps:%d; parameter servers take no part in mirrored training: do not start "
-            "it, or give it the type worker",
-            config->index);
     return LS_OK;
 }
 
@@ -291,7 +224,14 @@ static ls_status attempt(struct ls_runtime *runtime) {
     return status;
 }
 
-ls_status ls_runtime_enter(struct ls_runtime *runtime) {
+static void notify_ready(const struct ls_runtime *runtime) {
+    char text[128];
+    (void)snprintf(text, sizeof(text), "rank %d of %d, generation %llu", runtime->rank, runtime->size,
+                   (unsigned long long)runtime->generation);
+    ls_service_notify_ready(runtime->notify, text);
+}
+
+static ls_status enter_generation(struct ls_runtime *runtime) {
     ls_status status;
     if (!runtime->cluster) return make_group(runtime);
     (void)ls_activity_wait(&runtime->activity, ls_now());
@@ -300,6 +240,12 @@ ls_status ls_runtime_enter(struct ls_runtime *runtime) {
         if (!status) status = ls_restarts_share(runtime);
     } while (status && ls_runtime_may_recover(runtime, status));
     (void)ls_activity_wait(&runtime->activity, 0);
+    return status;
+}
+
+ls_status ls_runtime_enter(struct ls_runtime *runtime) {
+    ls_status status = enter_generation(runtime);
+    if (!status) notify_ready(runtime);
     return status;
 }
 
@@ -344,6 +290,7 @@ static bool repeats(struct ls_runtime *runtime) {
 static void say_lost(const struct ls_runtime *runtime) {
     double limit = runtime->settings.rejoin_timeout;
     bool speaks = runtime->tasks <= LS_LOG_FEW || ls_cluster_is_first(runtime->cluster);
+    ls_service_notify_status(runtime->notify, ls_error());
     if (ls_runtime_is_elastic(runtime))
         ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING,
                       "%s; waiting for it to come back, and going on with who is there after %g s", ls_error(), limit);
@@ -390,9 +337,10 @@ static ls_status build_runtime(struct ls_runtime *runtime, const ls_strategy_opt
     runtime->communication = options->communication;
     ls_status status = check_runtime_options(options);
     if (!status) status = start_log(runtime, options);
+    if (!status) status = ls_service_notify_new(&runtime->notify);
     if (!status) status = ls_abort_new(&runtime->abort);
-    if (!status && read_tf_config) status = read_config(runtime, options);
-    if (!status && !read_tf_config) warn_of_unknown(runtime, true);
+    if (!status && read_tf_config) status = ls_cluster_source_read(runtime, options->tf_config);
+    if (!status && !read_tf_config) ls_cluster_source_warn(runtime, true);
     bool clustered = !status && runtime->config && runtime->config->cluster_mode;
     if (clustered && runtime->config->type != LS_TASK_EVALUATOR) /* an evaluator is a cluster of its own */
         status = start_cluster(runtime, options);
@@ -438,6 +386,7 @@ ls_status ls_runtime_close_trace(struct ls_trace *trace, ls_status status) {
 ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status) {
     if (!runtime) return status;
     bool stopped = status == LS_CANCELLED && runtime->stopped;
+    ls_service_notify_free(ls_steal(runtime->notify));
     if (!status && runtime->cluster) status = ls_leave_pass_exit(runtime->cluster);
     bool cancelled = ls_runtime_is_cancelled(runtime, status);
     ls_user_request_free(ls_steal(runtime->user_request));

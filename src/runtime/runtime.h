@@ -32,11 +32,12 @@ struct ls_runtime {
     struct ls_cluster *cluster;    /* NULL without other workers; then no port is open */
     struct ls_tuner_choice choice; /* AUTO's, of the group's topology */
     struct ls_group *group;
-    struct ls_call_record calls; /* the group's; stays from one to the next, for the cluster's threads read it */
-    bool records;                /* it was initialised */
-    struct ls_runtime *whole;    /* of a process set's: its parent's; NULL: this is no set's */
-    const int *members;          /* [size] of a process set: ranks in the whole; borrowed */
-    struct ls_activity activity; /* the group's calls and fit write it, the cluster's listener reads it */
+    struct ls_call_record calls;      /* the group's; stays from one to the next, for the cluster's threads read it */
+    bool records;                     /* it was initialised */
+    struct ls_runtime *whole;         /* of a process set's: its parent's; NULL: this is no set's */
+    const int *members;               /* [size] of a process set: ranks in the whole; borrowed */
+    struct ls_service_notify *notify; /* NULL where no service manager listens */
+    struct ls_activity activity;      /* the group's calls and fit write it, the cluster's listener reads it */
     struct ls_user_request *user_request; /* NULL before it is made */
     bool dumped;                          /* the flight record */
     bool stopped; /* all workers stopped after one step, as one asked: LS_CANCELLED is in order */

@@ -1,6 +1,11 @@
 """What a command says of the environment: a job of Slurm's without a step, and settings that there are not."""
 import datetime
 import json
+import os
+import re
+import socket
+import tempfile
+import threading
 
 import cli
 
@@ -85,5 +90,25 @@ def lines_of_the_log_are_objects():
     cli.equal({json.loads(line)["task"] for line in done.stderr.decode().splitlines()} >= {"worker:0", "worker:1"}, True, done.stderr)
 
 
+def a_service_manager_is_told():
+    """READY with the rank when the workers have joined, signs of life, and the end (sd_notify(3))."""
+    for name in (os.path.join(tempfile.mkdtemp(), "notify"), "@lockstep-%d" % os.getpid()):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind("\0" + name[1:] if name[0] == "@" else name)
+            said = []
+            reader = threading.Thread(target=lambda: said.extend(iter(lambda: manager.recv(2048).decode(), "end")))
+            reader.start()
+            done = train("run", "-np", "2", "--", "lockstep", NOTIFY_SOCKET=name, WATCHDOG_USEC="20000", LOCKSTEP_LOG="error")
+            manager.sendto(b"end", manager.getsockname())
+            reader.join()
+        cli.equal(done.returncode, 0, done.stderr)
+        ready = sorted(re.sub("[0-9]+$", "N", text) for text in said if text.startswith("READY=1"))
+        cli.equal(ready, ["READY=1\nSTATUS=rank %d of 2, generation N" % rank for rank in (0, 1)], said)
+        cli.equal((said.count("STOPPING=1"), said.count("WATCHDOG=1") >= 2), (2, True), said)
+    for name in ("/nowhere/at/all", "relative", "@", "/" + "x" * 200):
+        done = train(NOTIFY_SOCKET=name)
+        cli.equal(done.returncode, 0, done.stderr)
+
+
 cli.main([who_is_in_no_step_of_srun_is_warned, who_is_alone_is_not_warned,
-          a_misspelt_setting_is_named_with_its_nearest, others_variables_are_let_pass, what_all_would_say_the_first_says, lines_of_the_log_are_objects])
+          a_misspelt_setting_is_named_with_its_nearest, others_variables_are_let_pass, what_all_would_say_the_first_says, lines_of_the_log_are_objects, a_service_manager_is_told])
