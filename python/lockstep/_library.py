@@ -56,6 +56,14 @@ FUNCTIONS = {
     "ls_all_gather": (_status, [_comm, c_char_p, c_int, c_void_p, POINTER(c_size_t), c_void_p]),
     "ls_reduce_scatter": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, POINTER(c_size_t), c_void_p]),
     "ls_barrier": (_status, [_comm, c_char_p]),
+    "ls_cross_rank": (c_int, [_comm]),
+    "ls_cross_size": (c_int, [_comm]),
+    "ls_is_homogeneous": (c_bool, [_comm]),
+    "ls_communicator_subset": (_status, [_comm, POINTER(c_int), c_int, POINTER(c_void_p)]),
+    "ls_all_to_all": (_status, [_comm, c_char_p, c_int, c_void_p, POINTER(c_size_t), POINTER(c_void_p), POINTER(c_size_t)]),
+    "ls_send": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, c_size_t]),
+    "ls_receive": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, c_size_t]),
+    "ls_memory_free": (None, [c_void_p]),
 }
 
 

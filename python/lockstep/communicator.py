@@ -9,7 +9,7 @@ import ctypes
 import itertools
 import os
 import weakref
-from typing import Any, Callable, Iterable, List, Optional, Sequence
+from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
 
 from . import _arrays, _interrupt
 from ._calls import Calls, Pending
@@ -54,12 +54,7 @@ class Communicator:
 
     def __init__(self, *, communication: str = "auto", timeout: float = 0, join_timeout: float = 0,
                  tf_config: Optional[str] = None, elastic: Optional[str] = None):
-        self._handle: Optional[ctypes.c_void_p] = None
-        self._pid = os.getpid()
-        self._rank: Optional[int] = None
-        self._counters: dict = {}
-        self._calls = Calls()
-        self._lib = library()
+        self._prepare()
         if communication not in _COMMUNICATIONS:
             raise _arrays.refuse(f"communication '{communication}' is none of {', '.join(_COMMUNICATIONS)}")
         options = StrategyOptions(size=ctypes.sizeof(StrategyOptions), communication=_COMMUNICATIONS[communication],
@@ -67,11 +62,23 @@ class Communicator:
                                   tf_config=tf_config and tf_config.encode(), elastic=elastic and elastic.encode())
         handle = ctypes.c_void_p()
         self._check(_interrupt.in_call(self._lib.ls_communicator_new, ctypes.byref(options), ctypes.byref(handle)))
+        self._adopt(handle)
+        mine = weakref.ref(self)
+        _interrupt.watch(lambda: mine() and mine().abort("Ctrl-C (SIGINT)"))
+
+    def _prepare(self) -> None:
+        self._handle: Optional[ctypes.c_void_p] = None
+        self._pid = os.getpid()
+        self._rank: Optional[int] = None
+        self._counters: dict = {}
+        self._calls = Calls()
+        self._sets: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
+        self._lib = library()
+
+    def _adopt(self, handle: ctypes.c_void_p) -> None:
         self._handle = handle
         self._rank = self.rank
         _open.add(self)
-        mine = weakref.ref(self)
-        _interrupt.watch(lambda: mine() and mine().abort("Ctrl-C (SIGINT)"))
 
     # ---- The handle --------------------------------------------------------------------------------------------
 
@@ -147,15 +154,17 @@ class Communicator:
 
     @property
     def cross_rank(self) -> int:
-        raise self.absent("cross_rank")
+        """This host's number among the hosts that have a rank of this local rank."""
+        return self._lib.ls_cross_rank(self._need())
 
     @property
     def cross_size(self) -> int:
-        raise self.absent("cross_size")
+        return self._lib.ls_cross_size(self._need())
 
     @property
     def is_homogeneous(self) -> bool:
-        raise self.absent("is_homogeneous")
+        """True: all hosts have as many ranks."""
+        return self._lib.ls_is_homogeneous(self._need())
 
     def start_timeline(self, path: str) -> None:
         raise self.absent("start_timeline; the setting LOCKSTEP_TRACE writes one from the start")
@@ -164,8 +173,17 @@ class Communicator:
         raise self.absent("stop_timeline")
 
     def subset(self, ranks: Sequence[int]) -> Optional["Communicator"]:
-        """A group of some ranks, on those; None on the others. All ranks call it alike."""
-        raise self.absent("subset: there are no process sets")
+        """A group of some ranks, numbered in this order, on those; None on the others. All ranks call it alike. Its calls
+        may go on beside this group's, from other threads. Closing this group closes it."""
+        chosen, handle = [int(rank) for rank in ranks], ctypes.c_void_p()
+        self.call("ls_communicator_subset", (ctypes.c_int * len(chosen))(*chosen), len(chosen), ctypes.byref(handle))
+        if not handle:
+            return None
+        made = Communicator.__new__(Communicator)
+        made._prepare()
+        made._adopt(handle)
+        self._sets.add(made)
+        return made
 
     def join(self) -> int:
         raise self.absent("join")
@@ -197,8 +215,9 @@ class Communicator:
             return _interrupt.in_call(self._lib.ls_communicator_recover, self._need(), ctypes.byref(status))
         recovered = self._calls.run_where(error.thread, again)
         if recovered:
-            self._rank = self.rank
-            self._counters.clear()
+            for group in (self, *self._sets):
+                group._rank = group.rank
+                group._counters.clear()
         elif status.value != int(error.status):
             raise LockstepError(status.value, error_text(), self._rank) from error
         return recovered
@@ -211,9 +230,10 @@ class Communicator:
             return
         if not status:
             self._calls.run(lambda: None, "close")  # behind what was begun
-        self._calls.end()
-        self._handle = None
-        _open.discard(self)
+        for group in (*self._sets, self):
+            group._calls.end()
+            group._handle = None
+            _open.discard(group)
         ended = _interrupt.in_call(self._lib.ls_communicator_close, handle, int(status))
         if not status:
             self._check(ended)
@@ -304,21 +324,40 @@ class Communicator:
                   into.address)
         return output
 
+    def all_to_all(self, array: Any, counts: Optional[Sequence[int]] = None, *, name: Optional[str] = None,
+                   dtype: Optional[str] = None) -> Tuple[Any, List[int]]:
+        """counts[rank] elements for each rank, in rank order; default: equal parts. The bytes of what all ranks have for
+        this one, and how many elements came from each."""
+        given = _arrays.array(array, dtype)
+        if counts is None and given.count % self.size:
+            raise _arrays.refuse(f"{given.count} elements for {self.size} ranks have no equal parts: give counts")
+        counts = self._counts(counts, [given.count // self.size] * self.size)
+        if sum(counts) != given.count:
+            raise _arrays.refuse(f"counts have {sum(counts)} elements together, and the array has {given.count}")
+        called = self.name("all_to_all", name)
+        return self.run(lambda: self.exchange_parts(called, given.dtype, given.address, counts))
+
+    def send(self, array: Any, to: int, *, name: Optional[str] = None, dtype: Optional[str] = None) -> None:
+        """Returns when the array may be used again. A message waits until that rank waits in a receive or a send."""
+        given = _arrays.array(array, dtype)
+        self.call("ls_send", (name or "message").encode(), to, given.dtype, given.address, given.count)
+
+    def receive(self, array: Any, source: int, *, name: Optional[str] = None, dtype: Optional[str] = None) -> Any:
+        """The oldest message of that rank with this name, which has the array's type and count, into the array."""
+        into = _arrays.output(array, dtype)
+        self.call("ls_receive", (name or "message").encode(), source, into.dtype, into.address, into.count)
+        return array
+
     def barrier(self, name: Optional[str] = None) -> None:
         """Returns when all ranks have called it."""
         self.call("ls_barrier", self.name("barrier", name))
 
-    def exchange_parts(self, name: bytes, dtype: int, source: int, counts: List[int], place: int, received: List[int]) -> None:
-        """From within work: an all-to-all of counts elements for each rank."""
-        raise self.absent("all-to-all")
-
-    def gather_rows(self, row: List[int], name: bytes) -> List[List[int]]:
-        """From within work: the lists of all ranks, of as many numbers each."""
-        width = len(row)
-        own, rows = (ctypes.c_int64 * width)(*row), (ctypes.c_int64 * (width * self.size))()
-        self.direct("ls_all_gather", name + b".rows", _arrays.INT64, ctypes.addressof(own), sizes([width] * self.size),
-                    ctypes.addressof(rows))
-        return [list(rows[i * width:(i + 1) * width]) for i in range(self.size)]
+    def exchange_parts(self, name: bytes, dtype: int, source: int, counts: Sequence[int]) -> Tuple[Any, List[int]]:
+        """From within work: an all-to-all of counts[rank] elements for each rank. Bytes, and how many elements came from
+        each rank."""
+        place, received = ctypes.c_void_p(), (ctypes.c_size_t * self.size)()
+        self.direct("ls_all_to_all", name, dtype, source, sizes(counts), ctypes.byref(place), received)
+        return _owned(self._lib, place.value, sum(received) * _arrays.SIZES[dtype]), list(received)
 
     def gather_counts(self, count: int, name: bytes) -> List[int]:
         """The numbers of all ranks, from within work."""
@@ -334,6 +373,17 @@ class Communicator:
         if any(count < 0 for count in found):
             raise _arrays.refuse(f"counts {found} must not be negative")
         return found
+
+
+def _owned(lib: Any, address: Optional[int], size: int) -> Any:
+    """Memory that the library has allocated, as an object with the buffer protocol, which frees it at its end."""
+    if not size:
+        if address:
+            lib.ls_memory_free(address)
+        return (ctypes.c_char * 0)()
+    memory = (ctypes.c_char * size).from_address(address)
+    weakref.finalize(memory, lib.ls_memory_free, address)
+    return memory
 
 
 def _same(given: _arrays.Array, into: _arrays.Array, count: int, what: str) -> None:

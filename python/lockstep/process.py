@@ -38,6 +38,9 @@ def init(comm: Any = None, process_sets: Any = None, **options: Any) -> None:
         _world.check_process()
     _hook()
     _world = Communicator(**options)
+    if process_sets:
+        from .process_sets import register
+        register(process_sets)
 
 
 def shutdown() -> None:

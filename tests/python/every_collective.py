@@ -9,7 +9,7 @@ import lockstep
 from lockstep import MAX, MEAN, MIN, SUM
 
 OPS = {SUM: sum, MIN: min, MAX: max, MEAN: lambda values: int(sum(values) / len(values))}
-FORMATS = {"float32": "f", "float64": "d", "float16": "e", "int32": "i", "int64": "q"}
+FORMATS = {"float32": "f", "float64": "d", "float16": "e", "int32": "i", "int64": "q", "int8": "b"}
 
 
 def encode(dtype, values):
@@ -27,7 +27,7 @@ def decode(dtype, data):
 def values_of(rank, count, seed):
     """Multiples of 4 of every rank, so that the mean of up to 4 ranks is whole."""
     drawn = random.Random(f"{seed}/{rank}")
-    return [drawn.randrange(-12, 13) * 12 for _ in range(count)]
+    return [drawn.randrange(-2, 3) * 12 for _ in range(count)]
 
 
 def memory(dtype, values, writable=True):
@@ -77,6 +77,48 @@ def try_all(dtype, count, seed):
     everything, _ = memory(dtype, [0] * sum(counts))
     lockstep.all_gather(memory(dtype, ragged[rank], writable=False)[0], everything, counts=counts, dtype=dtype)
     check("all-gather of unequal parts", dtype, everything, [value for values in ragged for value in values])
+    exchange(dtype, count, seed)
+
+
+def exchange(dtype, count, seed):
+    """An all-to-all in which rank r has count + r * to elements for rank to, and a ring of messages."""
+    world, rank, size = lockstep.world(), lockstep.rank(), lockstep.size()
+    parts = [[values_of(f"{source} to {to}", count + source * to, seed) for to in range(size)] for source in range(size)]
+    whole = [value for values in parts[rank] for value in values]
+    found, counts = world.all_to_all(memory(dtype, whole, writable=False)[0], [len(part) for part in parts[rank]], dtype=dtype)
+    if counts != [len(parts[source][rank]) for source in range(size)]:
+        raise AssertionError(f"counts {counts} of an all-to-all")
+    check("all-to-all", dtype, found, [value for source in range(size) for value in parts[source][rank]])
+    if size > 1 and count:
+        mine, said = memory(dtype, [0] * count)
+        world.send(memory(dtype, values_of(rank, count, seed), writable=False)[0], (rank + 1) % size, dtype=dtype, name="ring")
+        world.receive(mine, (rank - 1) % size, dtype=said, name="ring")
+        check("a message", dtype, mine, values_of((rank - 1) % size, count, seed))
+
+
+def try_sets():
+    """A set in reverse order: its sums, and calls in it beside the group's; the others get none."""
+    world = lockstep.world()
+    ranks = list(range(world.size))[::-2]
+    chosen = world.subset(ranks)
+    assert (chosen is None) == (world.rank not in ranks)
+    numbers = array.array("q", [world.rank])
+    if chosen:
+        assert (chosen.rank, chosen.size) == (ranks.index(world.rank), len(ranks))
+        pending = chosen.begin("beside", lambda: chosen.direct("ls_barrier", b"beside"))
+        lockstep.barrier()
+        pending.wait()
+        chosen.all_reduce(numbers)
+        assert numbers[0] == sum(ranks), numbers
+        gathered = lockstep.all_gather_object(world.rank, communicator=chosen)
+        assert gathered == ranks and lockstep.broadcast_object(world.rank, 0, communicator=chosen) == ranks[0], gathered
+        chosen.close()
+        again = world.subset(ranks)  # closed with the group
+        again.barrier()
+    else:
+        lockstep.barrier()
+        world.subset(ranks)
+    assert (world.cross_rank, world.cross_size, world.is_homogeneous) == (0, 1, True)
 
 
 lockstep.init(communication=sys.argv[1])
@@ -84,6 +126,7 @@ drawn = random.Random(sys.argv[2])
 for dtype in [*FORMATS, "bfloat16"]:
     for count in (0, 1, 7, drawn.randrange(2, 3000)):
         try_all(dtype, count, sys.argv[2])
+try_sets()
 lockstep.barrier()
 lockstep.shutdown()
 lockstep.init(communication=sys.argv[1])  # a second group in one process

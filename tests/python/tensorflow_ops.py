@@ -38,6 +38,9 @@ def collectives():
     slices = tf.IndexedSlices(tf.fill([2, 3], float(RANK)), tf.constant([RANK, SIZE]), tf.constant([SIZE + 1, 3]))
     same(tf.convert_to_tensor(hvd.allreduce(slices, op=hvd.Sum))[SIZE], np.full(3, (RANKS - 1).sum()), "slices")
     assert hvd.allgather_object(RANK) == list(range(SIZE)) and hvd.broadcast_object([RANK], 0) == [0]
+    rows = tf.function(lambda: hvd.alltoall(tf.fill([SIZE, 2], RANK), splits=[1] * SIZE))()
+    same(rows[0][:, 1], np.arange(SIZE), "all-to-all")
+    same(rows[1], np.ones(SIZE), "its splits")
     x = tf.Variable([1.0, 2.0])
     with tf.GradientTape() as tape:
         y = hvd.allreduce(x) * (RANK + 1)

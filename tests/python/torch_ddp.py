@@ -66,6 +66,18 @@ def calls():
     listed = [RANK, None]
     dist.broadcast_object_list(listed, src=0)
     assert listed == [0, None]
+    whole = torch.arange(float(SIZE)) + 10 * RANK
+    exchanged = torch.zeros(SIZE)
+    dist.all_to_all_single(exchanged, whole)
+    same(exchanged, 10 * ranks + RANK)
+    listed = [torch.zeros(rank + RANK) for rank in range(SIZE)]
+    dist.all_to_all(listed, [torch.full((rank + RANK,), float(RANK)) for rank in range(SIZE)])
+    same(torch.cat(listed), torch.cat([torch.full((rank + RANK,), float(rank)) for rank in range(SIZE)]))
+    got = torch.zeros(1 << 18)
+    sent = dist.isend(torch.full((1 << 18,), float(RANK)), (RANK + 1) % SIZE, tag=3)
+    dist.recv(got, (RANK - 1) % SIZE, tag=3)
+    sent.wait()
+    same(got, torch.full((1 << 18,), float((RANK - 1) % SIZE)))
     pair = dist.new_group([0, SIZE - 1])
     ones = torch.ones(3)
     if RANK in (0, SIZE - 1):

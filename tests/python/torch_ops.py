@@ -40,6 +40,15 @@ def same(found, expected, what):
         raise AssertionError(f"{what}: {found} is not {expected}")
 
 
+def refused(status, words, function):
+    try:
+        function()
+    except LockstepError as error:
+        assert error.status == status and words in str(error), error
+        return
+    raise AssertionError(f"'{words}' was not refused")
+
+
 def ways(tensor, **options):
     """All ways to say one all-reduce."""
     yield hvd.allreduce(tensor, **options)
@@ -107,6 +116,53 @@ def moves():
         same(hvd.synchronize(begun), parts[RANK] * 4, "reduce-scatter, begun, with factors")
 
 
+def all_to_alls():
+    for dtype in (torch.float32, torch.bfloat16, torch.int16, torch.bool):
+        rows = [[(source + 2 * to) % 3 for to in range(SIZE)] for source in range(SIZE)]
+        parts = [[drawn((rows[source][to], 2), torch.int64, source, to).to(dtype) for to in range(SIZE)] for source in range(SIZE)]
+        expected = torch.cat([parts[source][RANK] for source in range(SIZE)])
+        for tensor in layouts(torch.cat(parts[RANK])):
+            found, received = hvd.alltoall(tensor, splits=torch.tensor(rows[RANK]))
+            same(found, expected, f"all-to-all of {dtype}")
+            same(received, torch.tensor([rows[source][RANK] for source in range(SIZE)], dtype=torch.int32), "its splits")
+        found, _ = hvd.synchronize(hvd.alltoall_async(torch.cat(parts[RANK]), rows[RANK]))
+        same(found, expected, "all-to-all, begun")
+    same(hvd.alltoall(torch.arange(2 * SIZE) + 100 * RANK), torch.cat([torch.arange(2) + 2 * RANK + 100 * rank for rank in range(SIZE)]),
+         "all-to-all of equal parts")
+    tensor = torch.ones(SIZE, requires_grad=True)
+    (hvd.alltoall(tensor) * (RANK + 1.0)).sum().backward()
+    same(tensor.grad, torch.arange(SIZE) + 1.0, "gradient of an all-to-all")
+
+
+def sets():
+    """Process sets: sums of some ranks; roots are ranks of all."""
+    assert hvd.process_set_ids() == [0] and hvd.process_set_by_id(0) is hvd.global_process_set
+    evens = hvd.add_process_set(hvd.ProcessSet(range(0, SIZE, 2)))
+    last = hvd.add_process_set([SIZE - 1])
+    assert hvd.process_set_ids() == [0, 1, 2] and evens.size() == (SIZE + 1) // 2 and evens.included() == (RANK % 2 == 0)
+    if evens.included():
+        mine = torch.tensor([float(RANK)])
+        same(hvd.allreduce(mine, op=hvd.Sum, process_set=evens), torch.tensor([float(sum(range(0, SIZE, 2)))]), "a set's sum")
+        root = range(0, SIZE, 2)[-1]
+        same(hvd.broadcast(mine, root, process_set=evens), torch.tensor([float(root)]), "a set's root")
+        same(hvd.allgather(mine, process_set=evens), torch.arange(0.0, SIZE, 2), "a set's all-gather")
+        assert hvd.broadcast_object(RANK, root, process_set=evens) == root and evens.rank() == RANK // 2
+        model = torch.nn.Linear(3, 1)
+        hvd.broadcast_parameters(model.state_dict(), root, evens)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), process_set=evens)
+        before = model.bias.item()
+        (model.bias * (RANK + 1.0)).sum().backward()
+        optimizer.step()
+        assert abs(before - model.bias.item() - (sum(range(0, SIZE, 2)) / evens.size() + 1)) < 1e-5
+    else:
+        refused(Status.INVALID_ARGUMENT, "is not in the process set", lambda: hvd.allreduce(torch.ones(1), process_set=evens))
+    refused(Status.INVALID_ARGUMENT, "was added before", lambda: hvd.add_process_set([SIZE - 1]))
+    refused(Status.INVALID_ARGUMENT, "there is no process set 9", lambda: hvd.process_set_by_id(9))
+    assert hvd.remove_process_set(evens) and not hvd.remove_process_set(evens) and hvd.process_set_ids() == [0, 2]
+    refused(Status.FAILED_PRECONDITION, "was not added", lambda: hvd.allreduce(torch.ones(1), process_set=evens))
+    hvd.barrier(last) if last.included() else None
+
+
 def objects():
     assert hvd.allgather_object({"rank": RANK, "more": [None] * RANK}) == [{"rank": r, "more": [None] * r} for r in range(SIZE)]
     for root in range(SIZE):
@@ -140,13 +196,7 @@ def gradients():
 
 
 def misuse():
-    def refused(status, words, function):
-        try:
-            function()
-        except LockstepError as error:
-            assert error.status == status and words in str(error), error
-            return
-        raise AssertionError(f"'{words}' was not refused")
+    refused(Status.INVALID_ARGUMENT, "splits", lambda: hvd.alltoall(torch.zeros(4), splits=[1] * SIZE + [0]))
     refused(Status.INVALID_ARGUMENT, "torch.int16", lambda: hvd.allreduce(torch.zeros(2, dtype=torch.int16)))
     refused(Status.INVALID_ARGUMENT, "is no tensor", lambda: hvd.broadcast_([1.0], 0))
     refused(Status.INVALID_ARGUMENT, "int32", lambda: hvd.allreduce(torch.zeros(2, dtype=torch.int32), op=hvd.Sum, prescale_factor=0.5))
@@ -162,7 +212,7 @@ def misuse():
 
 
 torch.manual_seed(0)
-for part in (all_reduces, factors, moves, objects, gradients, misuse):
+for part in (all_reduces, factors, moves, all_to_alls, sets, objects, gradients, misuse):
     part()
 hvd.barrier()
 print("whole")

@@ -12,5 +12,5 @@ from ..process import (cross_rank, cross_size, init, is_homogeneous, is_initiali
                        size, start_timeline, stop_timeline)
 from .compression import Compression
 from .gradients import DistributedGradientTape, DistributedOptimizer
-from .ops import Average, Max, Min, Product, Sum, allgather, allreduce, barrier, broadcast, grouped_allreduce, reducescatter
+from .ops import Average, Max, Min, Product, Sum, allgather, allreduce, alltoall, barrier, broadcast, grouped_allreduce, reducescatter
 from .variables import BroadcastGlobalVariablesHook, broadcast_global_variables, broadcast_variables

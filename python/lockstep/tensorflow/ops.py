@@ -126,5 +126,24 @@ def reducescatter(tensor, op=Average, name=None) -> tf.Tensor:
     return _call(work, [tensor], [tf.TensorShape([None]).concatenate(tensor.shape[1:])])[0]
 
 
+def alltoall(tensor, splits=None, name=None):
+    """The rows that all ranks have for this one, splits[rank] of each; with splits also how many came from each."""
+    tensor = tf.convert_to_tensor(tensor)
+    equal = splits is None
+
+    def work(one, rows):
+        given, group = np.ascontiguousarray(one), world()
+        row = int(np.prod(given.shape[1:], dtype=np.int64))
+        counts = [given.shape[0] // group.size] * group.size if equal else rows.tolist()
+        if sum(counts) != given.shape[0]:
+            raise LockstepError(Status.INVALID_ARGUMENT, f"splits {counts} must be {given.shape[0]} rows together")
+        memory, received = group.all_to_all(given, [count * row for count in counts], name=name)
+        found = np.frombuffer(memory, given.dtype).reshape(-1, *given.shape[1:]) if row else given[:0]
+        return [found, np.array([count // row if row else 0 for count in received], rows.dtype)]
+    rows = tf.zeros([0], tf.int32) if equal else tf.cast(tf.convert_to_tensor(splits), tf.int32)
+    output, received = _call(work, [tensor, rows], [tf.TensorShape([None]).concatenate(tensor.shape[1:]), tf.TensorShape([None])])
+    return output if equal else (output, received)
+
+
 def barrier() -> None:
     world().barrier()

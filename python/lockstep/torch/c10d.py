@@ -19,7 +19,7 @@ from ..communicator import Communicator, sizes
 from ..errors import LockstepError, Status
 from . import ops
 from .handles import Call
-from .memory import as_bytes, give_back, to_host
+from .memory import as_bytes, give_back, of_memory, to_host
 from .compression import Compression
 
 NAME = "lockstep"
@@ -245,12 +245,58 @@ class ProcessGroupLockstep(dist.ProcessGroup):
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
         return self._reduce_scatter(outputs, inputs, opts)
 
+    def _exchange(self, source: torch.Tensor, counts: List[int], take: Callable[[torch.Tensor], None], outputs: Any):
+        """counts[rank] elements of source for each rank; take gets what came, one rank after the other."""
+        host = to_host(source).reshape(-1)
+        kind, width = as_bytes(host)
+
+        def work(name):
+            memory, _ = self._group.exchange_parts(name, kind, host.data_ptr(), [count * width for count in counts])
+            return of_memory(memory, host.dtype, ())
+
+        return self._begin("all_to_all", work, take, outputs)
+
+    def all_to_all_single(self, output, tensor, output_splits, input_splits, opts=None):
+        rows = list(input_splits) or [tensor.shape[0] // self.size()] * self.size()
+        row = tensor.numel() // tensor.shape[0] if tensor.shape[0] else 0
+        return self._exchange(tensor, [count * row for count in rows],
+                              lambda found: output.detach().copy_(found.view(output.shape)), [output])
+
+    def alltoall(self, outputs, inputs, opts=None):
+        def take(found):
+            for part, output in zip(found.split([output.numel() for output in outputs]), outputs):
+                output.detach().copy_(part.view(output.shape))
+        return self._exchange(torch.cat([tensor.detach().reshape(-1) for tensor in inputs]),
+                              [tensor.numel() for tensor in inputs], take, outputs)
+
+    def send(self, tensors, to, tag):
+        hosts = [to_host(tensor) for tensor in tensors]
+
+        def work(_):
+            for host in hosts:
+                kind, width = as_bytes(host)
+                self._group.direct("ls_send", b"tag %d" % tag, to, kind, host.data_ptr(), host.numel() * width)
+        return self._begin("send", work, lambda _: None, tensors)
+
+    def recv(self, tensors, source, tag):
+        hosts = [to_host(tensor) for tensor in tensors]
+
+        def work(_):
+            for host in hosts:
+                kind, width = as_bytes(host)
+                self._group.direct("ls_receive", b"tag %d" % tag, source, kind, host.data_ptr(), host.numel() * width)
+        return self._begin("receive", work, lambda _: [give_back(*pair) for pair in zip(hosts, tensors)], tensors)
+
+    def recv_anysource(self, tensors, tag):
+        raise LockstepError(Status.UNIMPLEMENTED, "the backend lockstep receives from a rank that is named; give recv a src")
+
     def barrier(self, opts=None):
         return self._begin("barrier", lambda name: self._group.direct("ls_barrier", name), lambda _: None, [])
 
     # torch's names before 2.13
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
+    alltoall_base = all_to_all_single
     _reduce_scatter_base = reduce_scatter_single
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 

@@ -1,7 +1,7 @@
 """Memory of tensors for the library: a contiguous tensor on the CPU as it is, any other through a copy."""
 from __future__ import annotations
 
-from typing import Tuple
+from typing import Any, Sequence, Tuple
 
 import torch
 
@@ -46,3 +46,13 @@ def give_back(host: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     if host.data_ptr() != own.data_ptr() or host.device != own.device:
         own.copy_(host)
     return tensor
+
+
+def of_memory(memory: Any, dtype: torch.dtype, rest: Sequence[int]) -> torch.Tensor:
+    """Bytes as rows of the shape rest, without a copy; the tensor keeps them alive."""
+    row = 1
+    for extent in rest:
+        row *= extent
+    if not len(memory):
+        return torch.empty((0, *rest), dtype=dtype)
+    return torch.frombuffer(memory, dtype=dtype).view(-1, *rest) if row else torch.empty((0, *rest), dtype=dtype)

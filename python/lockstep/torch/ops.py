@@ -14,7 +14,7 @@ from ..errors import LockstepError, Status
 from ..process_sets import ProcessSet, global_process_set
 from .compression import Compression
 from .handles import Call, Handle, synchronize
-from .memory import as_bytes, code, give_back, is_plain, to_host
+from .memory import as_bytes, code, give_back, is_plain, of_memory, to_host
 
 # Horovod's ops; numbers are those of ls_reduce_op.
 Sum, Average, Min, Max, Product = range(5)
@@ -403,15 +403,12 @@ def _all_to_all(tensor: torch.Tensor, splits, name: Optional[str], process_set: 
     row = _row(host) * width
 
     def work():
-        counts = group.gather_rows(rows, called)  # [from][to]
-        received = [counts[other][group.rank] for other in range(group.size)]
-        found = torch.empty((sum(received), *host.shape[1:]), dtype=host.dtype)
-        group.exchange_parts(called, kind, host.data_ptr(), [count * row for count in rows], found.data_ptr(),
-                             [count * row for count in received])
-        return found, received
+        memory, received = group.exchange_parts(called, kind, host.data_ptr(), [count * row for count in rows])
+        return of_memory(memory, host.dtype, host.shape[1:]), received
 
     def finish(found):
-        output, received = found
+        output, elements = found
+        received = [count // row if row else 0 for count in elements]
         output = output.to(tensor.device)
         return output if splits is None else (output, torch.tensor(received, dtype=torch.int32))
     return Call(group, called, work, finish)
