@@ -89,10 +89,13 @@ static ls_status start_listener(struct ls_cluster *cluster, const int *fds, int 
     return status;
 }
 
+#define SPARE_STREAMS 1024 /* of strangers, and of those that are just ending */
+
 static ls_status start_rpc(struct ls_cluster *cluster) {
     struct ls_rpc_config config = {.monitor = &cluster->monitor,
                                    .context = cluster,
                                    .message_max = LS_MESSAGE_MAX,
+                                   .streams_most = SPARE_STREAMS + 2 * cluster->size,
                                    .identify = identify,
                                    .silence_timeout = (double)LS_FIRST_HELLO_TIMEOUT / (double)LS_SECOND,
                                    .message = ls_stream_message,

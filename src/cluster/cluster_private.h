@@ -172,7 +172,7 @@ struct ls_terms {
 /* From a loss, or the start, to the next generation. */
 struct ls_agreement {
     int64_t seeking_since, forming_since;
-    char cause[LS_ERROR_SIZE]; /* of the last loss */
+    char cause[LS_ERROR_SIZE]; /* of the last loss; while joining, of the first that has given up */
     struct ls_report own;      /* what this worker has */
     bool dropped;              /* it has been fenced, and its state counts no more until it has entered a generation */
     int follows;               /* the rank that holds this worker's Report, or its own; -1: none */

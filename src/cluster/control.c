@@ -159,11 +159,20 @@ static ls_status status_of(const struct ls_leave *leave) {
     return leave->code == LS_CANCELLED ? LS_CANCELLED : LS_ABORTED;
 }
 
+/* A worker that joins and has waited long enough. It has seen who is missing; to the others it is missing itself now. */
+static void note_given_up(struct ls_cluster *cluster, const struct ls_peer *peer, const char *why) {
+    if (!*cluster->next.cause)
+        (void)snprintf(cluster->next.cause, sizeof(cluster->next.cause), "%s (rank %d), which has given up: %.480s",
+                       peer->name, peer->rank, why);
+}
+
 static void receive_leave(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_leave *leave) {
     bool member = cluster->generation && peer->generation == cluster->generation;
     if (!cluster->generation && is_refusal(leave->code)) {
         peer->told = true;
         ls_failure_refuse_join(cluster, leave->code, leave->message);
+    } else if (!cluster->generation && leave->code == LS_DEADLINE_EXCEEDED) {
+        note_given_up(cluster, peer, leave->message);
     } else if (member) {
         peer->left = true;
         cluster->end.over = cluster->end.over || !leave->code;

@@ -103,10 +103,8 @@ static void say_no_answer(const struct exchange *exchange, ls_status status) {
 
 static void forget_parts(struct ls_cluster *cluster) {
     struct ls_exchange_answer *answer = &cluster->exchanges.answer;
-    for (int i = 0; answer->parts && i < cluster->size; i++) {
-        ls_free(answer->parts[i].data);
-        answer->parts[i] = (struct ls_bytes){NULL, 0};
-    }
+    for (int i = 0; answer->parts && i < cluster->size; i++) ls_free(answer->parts[i].data);
+    ls_free(ls_steal(answer->parts));
     answer->sequence = 0;
     answer->count = 0;
     answer->code = LS_OK;
@@ -121,7 +119,6 @@ void ls_exchange_renew(struct ls_cluster *cluster) {
 
 void ls_exchange_release(struct ls_cluster *cluster) {
     forget_parts(cluster);
-    ls_free(ls_steal(cluster->exchanges.answer.parts));
 }
 
 static bool store_parts(struct ls_cluster *cluster, const struct ls_shares *shares) {
@@ -193,8 +190,7 @@ static void receive_waiting(struct ls_cluster *cluster, int rank, const struct l
 void ls_exchange_say_waiting(struct ls_cluster *cluster, uint64_t sequence, int missing, const char *text) {
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_WAITING);
     message.waiting = (struct ls_waiting){sequence, missing, text};
-    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (peer->accepted) ls_outbox_send(peer->out, &message);
+    ls_outbox_send_all(cluster, &message, ls_outbox_accepted);
 }
 
 bool ls_exchange_receive(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_message *message) {

@@ -123,6 +123,7 @@ static bool transports_differ(enum ls_transport own, enum ls_transport other) {
 static int find_other_transport(const struct ls_cluster *cluster, const struct ls_hello *hello,
                                 enum ls_transport *found) {
     *found = cluster->config.settings->transport;
+    if (*found == transport_of(hello)) return -1; /* whoever is connected goes with it */
     if (transports_differ(*found, transport_of(hello))) return cluster->rank;
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         if (!peer->in || peer->rank == hello->rank) continue;

@@ -161,38 +161,49 @@ static void *live(void *argument) {
     return NULL;
 }
 
-/* The workers on the host that has the most of them. */
+/* The workers on the host that has the most of them, counted in a table of hosts: comparing all with all takes too long
+ * for thousands. Without memory for it, all workers: the longest limit. */
 static int find_crowd(const struct ls_cluster *cluster) {
-    const uint64_t *hosts = cluster->proposal.hosts;
+    size_t room = 2;
     int most = 0;
-    for (int i = 0; i < cluster->count && most < cluster->count - i; i++) {
-        int count = 0;
-        for (int j = i; j < cluster->count; j++) count += hosts[cluster->members[j]] == hosts[cluster->members[i]];
-        if (count > most) most = count;
+    while (room < 2 * (size_t)cluster->count) room *= 2;
+    struct ls_crowd {
+        uint64_t host; /* 0: none */
+        int count;
+    } *crowds = ls_alloc_array(room, sizeof(*crowds));
+    if (!crowds) return cluster->count;
+    for (int i = 0; i < cluster->count; i++) {
+        uint64_t host = cluster->proposal.hosts[cluster->members[i]];
+        size_t at = host & (room - 1);
+        while (crowds[at].host && crowds[at].host != host) at = (at + 1) & (room - 1);
+        crowds[at].host = host;
+        if (++crowds[at].count > most) most = crowds[at].count;
     }
+    ls_free(crowds);
     return most;
 }
 
 /* The settings hold for up to FEW_A_CORE workers a core. With more of them a thread that is ready to run waits longer
  * for its turn than any limit, so the limit grows with the workers a core. The beats become fewer with it, but stay
  * frequent enough for another host that has the cores. */
-static double find_stretch(const struct ls_cluster *cluster) {
+static double find_stretch(int crowd) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    double stretch = (double)find_crowd(cluster) / (double)(FEW_A_CORE * (cores > 0 ? cores : 1));
+    double stretch = (double)crowd / (double)(FEW_A_CORE * (cores > 0 ? cores : 1));
     return stretch > 1 ? stretch : 1;
 }
 
 void ls_heartbeat_pace(struct ls_cluster *cluster) {
     const struct ls_settings *settings = cluster->config.settings;
     struct ls_heartbeat *heartbeat = &cluster->heartbeat;
-    double stretch = find_stretch(cluster), interval = settings->heartbeat_interval * stretch;
+    int crowd = find_crowd(cluster);
+    double stretch = find_stretch(crowd), interval = settings->heartbeat_interval * stretch;
     if (interval > settings->heartbeat_limit / 4 && stretch > 1) interval = settings->heartbeat_limit / 4;
     heartbeat->interval = (int64_t)(interval * (double)LS_SECOND);
     heartbeat->limit = (int64_t)(settings->heartbeat_limit * stretch * (double)LS_SECOND);
     heartbeat->spare_turns = 1 + (int)(heartbeat->limit / (4 * heartbeat->interval));
     if (stretch > 1 && cluster->place == 0)
         ls_log_debug(cluster->config.log, "%d workers share a host: one that is silent is lost after %.0f s, not %g s",
-                     find_crowd(cluster), (double)heartbeat->limit / (double)LS_SECOND, settings->heartbeat_limit);
+                     crowd, (double)heartbeat->limit / (double)LS_SECOND, settings->heartbeat_limit);
 }
 
 ls_status ls_heartbeat_start(struct ls_cluster *cluster) {

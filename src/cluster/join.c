@@ -120,7 +120,7 @@ static bool describe_awaited(const struct ls_cluster *cluster, char text[LS_ERRO
 }
 
 /* "since 5 s, 295 s left", and who or what is missing. */
-static void describe_wait(struct ls_cluster *cluster, int64_t deadline, char text[LS_ERROR_SIZE]) {
+static void describe_missing(struct ls_cluster *cluster, int64_t deadline, char text[LS_ERROR_SIZE]) {
     char times[64], left[32] = "", why[LS_ERROR_SIZE];
     if (describe_awaited(cluster, text)) return;
     if (deadline != LS_NEVER && deadline > ls_now())
@@ -133,6 +133,16 @@ static void describe_wait(struct ls_cluster *cluster, int64_t deadline, char tex
         (void)snprintf(text + used, LS_ERROR_SIZE - used, "; and for %.400s", why);
     else if (!used)
         (void)snprintf(text, LS_ERROR_SIZE, "%.700s, %s", *why ? why : "the others to be ready", times);
+}
+
+/* The first that has given up knows the root. */
+static void describe_wait(struct ls_cluster *cluster, int64_t deadline, char text[LS_ERROR_SIZE]) {
+    char missing[LS_ERROR_SIZE];
+    describe_missing(cluster, deadline, missing);
+    if (!cluster->generation && *cluster->next.cause)
+        (void)snprintf(text, LS_ERROR_SIZE, "%.600s; and for %.300s", cluster->next.cause, missing);
+    else
+        memcpy(text, missing, sizeof(missing));
 }
 
 static ls_status too_late(const struct ls_cluster *cluster, const char *missing) {

@@ -69,8 +69,7 @@ void ls_leave_tell_failure(struct ls_cluster *cluster, ls_status status, const c
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_STOP);
     message.stop = (struct ls_stop){cluster->rank, text, status};
     bool first = cluster->phase == LS_PHASE_MEMBER && !cluster->failure.status;
-    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (first && peer->accepted) ls_outbox_send(peer->out, &message);
+    if (first) ls_outbox_send_all(cluster, &message, ls_outbox_accepted);
     ls_monitor_unlock(&cluster->monitor);
 }
 

@@ -21,3 +21,29 @@ void ls_outbox_send(struct ls_control_stream *stream, const struct ls_message *m
     size_t size;
     if (stream && ls_message_encode(message, &data, &size) == LS_OK) (void)ls_stream_send(stream, data, size);
 }
+
+void ls_outbox_send_all(const struct ls_cluster *cluster, const struct ls_message *message,
+                        ls_outbox_filter *is_meant) {
+    LS_CLEANUP(ls_free_pointer) void *data = NULL;
+    size_t size;
+    if (ls_message_encode(message, &data, &size)) return;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
+        if (peer->out && is_meant(cluster, peer)) (void)ls_stream_send(peer->out, data, size);
+}
+
+bool ls_outbox_accepted(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    (void)cluster;
+    return peer->accepted;
+}
+
+bool ls_outbox_proposed(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    return cluster->proposal.roster[peer->rank] != 0;
+}
+
+bool ls_outbox_member(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    return cluster->roster[peer->rank] != 0;
+}
+
+void ls_outbox_say_to_members(const struct ls_cluster *cluster, const struct ls_message *message) {
+    ls_outbox_send_all(cluster, message, ls_outbox_member);
+}

@@ -223,8 +223,7 @@ static void propose(struct ls_cluster *cluster) {
     if (cluster->elastic.least) message.propose.ledger = ls_quorum_rosters(&proposal->ledger);
     begin_forming(cluster);
     ls_reached("propose");
-    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (proposal->roster[peer->rank]) ls_outbox_send(peer->out, &message);
+    ls_outbox_send_all(cluster, &message, ls_outbox_proposed);
 }
 
 /* A Report to a rank 0 that starts like this worker waits until the deputies have accepted it, while all are dialled:
@@ -350,8 +349,7 @@ void ls_propose_begin(struct ls_cluster *cluster) {
     enter(cluster);
     ls_reached("begin");
     message.generation = cluster->generation;
-    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (cluster->roster[peer->rank]) ls_outbox_send(peer->out, &message);
+    ls_outbox_send_all(cluster, &message, ls_outbox_member);
 }
 
 bool ls_propose_receive(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {

@@ -75,6 +75,7 @@ static void start_side(struct side *side) {
     struct ls_rpc_config config = {.monitor = &side->monitor,
                                    .context = side,
                                    .message_max = LS_MESSAGE_MAX,
+                                   .streams_most = 64,
                                    .silence_timeout = 10,
                                    .message = no_message,
                                    .closed = no_stream,

@@ -49,6 +49,7 @@ void stranger_start(struct stranger *stranger, struct ls_tls_identity *identity)
     struct ls_rpc_config config = {.monitor = &stranger->monitor,
                                    .context = stranger,
                                    .message_max = LS_MESSAGE_MAX,
+                                   .streams_most = 64,
                                    .silence_timeout = 10,
                                    .message = hear,
                                    .closed = end,

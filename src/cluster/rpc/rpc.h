@@ -21,6 +21,7 @@ struct ls_rpc_config {
     struct ls_monitor *monitor; /* borrowed */
     void *context;
     size_t message_max;     /* bytes */
+    int streams_most;       /* that arrive, at a time */
     double silence_timeout; /* seconds until an incoming stream is closed that has got no user */
     /* Writes address and certificate of the other side of fd, as it was given to ls_rpc_serve, into *caller. The
      * monitor may be held or not. NULL: the address is the socket's. */

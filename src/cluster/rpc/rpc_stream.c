@@ -28,8 +28,7 @@
 #include "base/status.h"
 #include "cluster/rpc/rpc_private.h"
 
-#define MAX_STREAMS   4096 /* incoming ones at a time ... */
-#define MAX_STRANGERS 128  /* ... of which no Hello has named the sender yet; the oldest then goes */
+#define MAX_STRANGERS 128 /* incoming streams of which no Hello has named the sender yet; the oldest then goes */
 
 enum operation { OP_START, OP_READ, OP_SEND, OP_END, OP_COUNT };
 
@@ -229,7 +228,7 @@ static void make_room(struct ls_rpc *rpc) {
 }
 
 bool ls_rpc_stream_accept(struct ls_rpc *rpc, grpc_call *call) {
-    struct ls_rpc_stream *stream = rpc->incoming_streams < MAX_STREAMS && !rpc->stopping ? add_stream(rpc, true) : NULL;
+    struct ls_rpc_stream *stream = rpc->incoming_streams < rpc->config.streams_most && !rpc->stopping ? add_stream(rpc, true) : NULL;
     if (!stream) return false;
     make_room(rpc);
     stream->call = call;

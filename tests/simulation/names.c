@@ -1,0 +1,135 @@
+/* The parts of cluster/net that have nothing to do in a simulation, in their simplest form: names, the listener, the
+ * relay, and data links, of which there are none. */
+#include "simulation/names.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "cluster/net/address.h"
+#include "cluster/net/listener.h"
+#include "cluster/net/name_lookup.h"
+#include "cluster/net/relay.h"
+#include "cluster/rpc/rpc_link.h"
+#include "simulation/wire.h"
+
+void names_of(int rank, char *text, size_t size) {
+    (void)snprintf(text, size, "10.%d.%d.%d:2222", rank >> 16, rank >> 8 & 255, rank & 255);
+}
+
+int names_rank(const struct sockaddr_in *address) {
+    return (int)(ntohl(address->sin_addr.s_addr) & 0xFFFFFF);
+}
+
+struct ls_name_lookup {
+    struct addrinfo info;
+    struct sockaddr_in address;
+};
+
+ls_status ls_name_lookup_start(const char *host, int port, struct ls_name_lookup **resolve) {
+    struct ls_name_lookup *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a name to resolve", sizeof(*made));
+    made->address = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    (void)inet_pton(AF_INET, host, &made->address.sin_addr);
+    made->info = (struct addrinfo){.ai_family = AF_INET,
+                                   .ai_addr = (struct sockaddr *)(void *)&made->address,
+                                   .ai_addrlen = sizeof(made->address)};
+    *resolve = made;
+    return LS_OK;
+}
+
+bool ls_name_lookup_done(struct ls_name_lookup *resolve, const struct addrinfo **list, const char **why) {
+    *list = &resolve->info;
+    *why = "";
+    return true;
+}
+
+void ls_name_lookup_free(struct ls_name_lookup *resolve) {
+    ls_free(resolve);
+}
+
+void ls_address_tune(int fd) {
+    (void)fd;
+}
+
+bool ls_address_is_own_end(int fd) {
+    (void)fd;
+    return false;
+}
+
+void ls_address_describe(int fd, char text[LS_ADDRESS_TEXT]) {
+    (void)snprintf(text, LS_ADDRESS_TEXT, "%d", fd);
+}
+
+bool ls_address_is_loopback(const char *host) {
+    (void)host;
+    return true; /* nobody is warned of a cluster without a token */
+}
+
+ls_status ls_address_listen(const struct ls_cluster_spec *config, int rank, const struct ls_log *log,
+                            int fds[LS_MAX_LISTEN], int *count) {
+    (void)config, (void)rank, (void)log, (void)fds;
+    *count = 0;
+    return LS_OK;
+}
+
+struct ls_listener {
+    char unused;
+};
+
+ls_status ls_listener_new(const struct ls_listener_config *config, struct ls_listener **listener) {
+    (void)config;
+    *listener = ls_alloc(sizeof(**listener));
+    wire_listen(*listener != NULL);
+    return *listener ? LS_OK : ls_fail_memory("a listener", sizeof(**listener));
+}
+
+void ls_listener_trust(struct ls_listener *listener, int fd) {
+    (void)listener, (void)fd;
+}
+
+void ls_listener_free(struct ls_listener *listener) {
+    if (listener) wire_listen(false);
+    ls_free(listener);
+}
+
+ls_status ls_relay_new(struct ls_refusals *refusals, struct ls_relay **relay) {
+    (void)refusals;
+    *relay = NULL;
+    return LS_OK;
+}
+
+int ls_relay_add(struct ls_relay *relay, int fd, struct ls_tls *tls, size_t most) {
+    (void)relay, (void)tls, (void)most;
+    return fd;
+}
+
+void ls_relay_describe(struct ls_relay *relay, int inner, char text[LS_ADDRESS_TEXT]) {
+    (void)relay;
+    ls_address_describe(inner, text);
+}
+
+char *ls_relay_certificate(struct ls_relay *relay, int inner) {
+    (void)relay, (void)inner;
+    return NULL;
+}
+
+void ls_relay_free(struct ls_relay *relay) {
+    (void)relay;
+}
+
+void ls_rpc_serve(struct ls_rpc *rpc, int fd) {
+    (void)rpc, (void)fd;
+}
+
+ls_status ls_rpc_link_open(struct ls_rpc *rpc, int fd, const char *target, const void *preface, size_t size,
+                           struct ls_link **link) {
+    (void)rpc, (void)fd, (void)target, (void)preface, (void)size, (void)link;
+    return ls_fail(LS_UNIMPLEMENTED, "a simulation has no data links");
+}
+
+enum ls_rpc_link_state ls_rpc_link_state(struct ls_link *link) {
+    (void)link;
+    return LS_RPC_LINK_CLOSED;
+}
