@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
+#include "base/digest.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/auth_tls.h"
@@ -89,7 +90,8 @@ static ls_status start_listener(struct ls_cluster *cluster, const int *fds, int 
     return status;
 }
 
-#define SPARE_STREAMS 1024 /* of strangers, and of those that are just ending */
+#define LONGEST_CLUSTER 16384 /* bytes of TF_CONFIG's tasks that a Hello has: some 500 workers */
+#define SPARE_STREAMS   1024  /* of strangers, and of those that are just ending */
 
 static ls_status start_rpc(struct ls_cluster *cluster) {
     struct ls_rpc_config config = {.monitor = &cluster->monitor,
@@ -181,6 +183,22 @@ static ls_status read_elastic(struct ls_cluster *cluster, const char *text) {
     return LS_OK;
 }
 
+/* The tasks of thousands of workers in each Hello would be gigabytes at the lowest ranks. Their counts come first in
+ * the text, and are said in any case. */
+static ls_status fill_terms(struct ls_cluster *cluster) {
+    const char *text = cluster->config.tf_config->canonical;
+    const char *tasks = strstr(text, "]=");
+    char hex[65];
+    cluster->terms.cluster = text;
+    if (strlen(text) <= LONGEST_CLUSTER || !tasks) return LS_OK;
+    while (tasks > text && tasks[-1] != '\n') tasks--;
+    ls_status status = ls_digest_sha256(text, strlen(text), hex);
+    (void)snprintf(cluster->terms.digest, sizeof(cluster->terms.digest), "%.*scluster.sha256=%s\n", (int)(tasks - text),
+                   text, hex);
+    cluster->terms.cluster = cluster->terms.digest;
+    return status;
+}
+
 static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluster_config *config) {
     const struct ls_cluster_spec *tf = config->tf_config;
     cluster->config = *config;
@@ -208,7 +226,8 @@ static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluste
     for (int rank = 0; rank < cluster->size; rank++) cluster->members[rank] = rank;
     if (!ls_peer_meet(cluster, cluster->rank)) return ls_fail_memory("a peer", sizeof(struct ls_peer));
     ls_star_reset(cluster);
-    ls_status status = config->elastic ? read_elastic(cluster, config->elastic) : LS_OK;
+    ls_status status = fill_terms(cluster);
+    if (!status && config->elastic) status = read_elastic(cluster, config->elastic);
     struct ls_data_channel *channel;
     return status ? status : ls_data_channel_open(cluster, 0, &channel);
 }

@@ -164,6 +164,8 @@ struct ls_heartbeat {
 /* This worker's part of the Hello: stays from new to free. */
 struct ls_terms {
     const char *version;
+    const char *cluster; /* all of TF_CONFIG's tasks in canonical text or, where that is long, digest */
+    char digest[256];
     char host[256];
     char elastic[24];  /* LOCKSTEP_ELASTIC's words, or empty */
     char options[512]; /* lines that must be equal on all */
@@ -235,6 +237,8 @@ struct ls_star {
     int speaker;      /* ... the lowest, ... */
     int64_t alone_at; /* ... which is not waited for any longer than that */
     int width;        /* of the window now */
+    int reach;        /* below which ranks are probed besides; 0: none is yet */
+    int stride;       /* between the ranks that are probed: a power of two */
     int64_t widen_at; /* not before is it widened */
     int64_t widen_pause;
     int64_t step_at; /* when ls_star_step has to come again */

@@ -129,12 +129,9 @@ static bool is_refusal(ls_status code) {
     return code == LS_INVALID_ARGUMENT || code == LS_FAILED_PRECONDITION || code == LS_UNAUTHENTICATED;
 }
 
-/* The one that leads says a failure on, the first one, to all. */
-static void receive_failure(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_leave *leave,
-                            ls_status status) {
-    bool first = !cluster->failure.status;
+static void raise_reported(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_leave *leave,
+                           ls_status status) {
     char text[LS_ERROR_SIZE + 64];
-    if (leave->lost && leave->root == cluster->rank && ls_failure_blame_absence(cluster, leave->message)) return;
     if (leave->lost && leave->root != cluster->rank && ls_peer_is_member(cluster, leave->root) &&
         cluster->peers[leave->root])
         cluster->peers[leave->root]->silent = true;
@@ -149,6 +146,13 @@ static void receive_failure(struct ls_cluster *cluster, const struct ls_peer *pe
     if (status == LS_CANCELLED && !*cluster->end.stop)
         memcpy(cluster->end.stop, failure.message, sizeof(cluster->end.stop));
     ls_failure_raise(cluster, &failure, text);
+}
+
+/* The one that leads says a failure on, the first one, to all: also of its own absence, which not all may have seen. */
+static void receive_failure(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_leave *leave,
+                            ls_status status) {
+    bool first = !cluster->failure.status, own = leave->lost && leave->root == cluster->rank;
+    if (!own || !ls_failure_blame_absence(cluster, leave->message)) raise_reported(cluster, peer, leave, status);
     bool leads = cluster->phase < LS_PHASE_MEMBER ? ls_propose_is_own(cluster) : ls_star_coordinates(cluster);
     if (first && leads) ls_failure_say_stop(cluster);
 }
@@ -159,7 +163,8 @@ static ls_status status_of(const struct ls_leave *leave) {
     return leave->code == LS_CANCELLED ? LS_CANCELLED : LS_ABORTED;
 }
 
-/* A worker that joins and has waited long enough. It has seen who is missing; to the others it is missing itself now. */
+/* A worker that joins and has waited long enough. It has seen who is missing; to the others it is missing itself now.
+ */
 static void note_given_up(struct ls_cluster *cluster, const struct ls_peer *peer, const char *why) {
     if (!*cluster->next.cause)
         (void)snprintf(cluster->next.cause, sizeof(cluster->next.cause), "%s (rank %d), which has given up: %.480s",

@@ -149,7 +149,7 @@ static bool differs(const struct ls_cluster *cluster, const struct ls_hello *oth
         compared.other = other->version;
     }
     if (strcmp(compared.own, compared.other) == 0) {
-        if (ls_line_difference_find(cluster->config.tf_config->canonical, other->cluster, &difference))
+        if (ls_line_difference_find(cluster->terms.cluster, other->cluster, &difference))
             compared =
                 (struct compared){difference.field, difference.first, difference.second, SAME_CONFIG, cluster->rank};
         else if (strcmp(cluster->terms.elastic, other->elastic) != 0)
@@ -197,9 +197,11 @@ static void answer_rival(struct ls_cluster *cluster, struct ls_peer *peer, struc
                    "two processes say that they are %s (rank %d): give each its own task index in "
                    "TF_CONFIG, or end the one left over from an earlier run",
                    peer->name, peer->rank);
-    if (now - peer->rival_since > LS_RIVAL_TIMEOUT && ls_peer_is_any_survivor(cluster))
+    bool lives = peer->silence <= cluster->heartbeat.limit / 2; /* else it is about to be found lost */
+    bool twice = lives && now - peer->rival_since > LS_RIVAL_TIMEOUT;
+    if (twice && ls_peer_is_any_survivor(cluster))
         ls_hello_refuse(cluster, stream, LS_INVALID_ARGUMENT, text);
-    else if (now - peer->rival_since > LS_RIVAL_TIMEOUT)
+    else if (twice)
         ls_hello_refuse_worker(cluster, stream, peer->rank, LS_INVALID_ARGUMENT, text);
     else
         ls_hello_answer(cluster, stream, LS_VERDICT_RETRY, "an earlier process of this task is still connected");

@@ -22,7 +22,7 @@ static struct ls_hello own_hello(const struct ls_cluster *cluster) {
                              .task_index = task->index,
                              .rank = cluster->rank,
                              .size = cluster->size,
-                             .cluster = cluster->config.tf_config->canonical,
+                             .cluster = cluster->terms.cluster,
                              .host = cluster->terms.host,
                              .transport = ls_settings_transport_name(cluster->config.settings->transport),
                              .elastic = cluster->terms.elastic,

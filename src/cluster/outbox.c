@@ -43,7 +43,3 @@ bool ls_outbox_proposed(const struct ls_cluster *cluster, const struct ls_peer *
 bool ls_outbox_member(const struct ls_cluster *cluster, const struct ls_peer *peer) {
     return cluster->roster[peer->rank] != 0;
 }
-
-void ls_outbox_say_to_members(const struct ls_cluster *cluster, const struct ls_message *message) {
-    ls_outbox_send_all(cluster, message, ls_outbox_member);
-}

@@ -13,8 +13,8 @@ void ls_outbox_send(struct ls_control_stream *stream, const struct ls_message *m
 typedef bool ls_outbox_filter(const struct ls_cluster *cluster, const struct ls_peer *peer);
 void ls_outbox_send_all(const struct ls_cluster *cluster, const struct ls_message *message, ls_outbox_filter *is_meant);
 /* The filters. */
-bool ls_outbox_accepted(const struct ls_cluster *cluster, const struct ls_peer *peer); /* its Hello was accepted there */
-bool ls_outbox_proposed(const struct ls_cluster *cluster, const struct ls_peer *peer); /* it is on the proposal's roster */
+bool ls_outbox_accepted(const struct ls_cluster *cluster,
+                        const struct ls_peer *peer); /* its Hello was accepted there */
+bool ls_outbox_proposed(const struct ls_cluster *cluster,
+                        const struct ls_peer *peer); /* it is on the proposal's roster */
 bool ls_outbox_member(const struct ls_cluster *cluster, const struct ls_peer *peer);
-/* To all other members of the generation that this worker is connected to. */
-void ls_outbox_say_to_members(const struct ls_cluster *cluster, const struct ls_message *message);

@@ -3,10 +3,12 @@
  * survivor leads. The other ranks of the window are deputies: when the one that leads is lost, all are connected to the
  * next already.
  *
- * A worker that follows nobody but itself widens its window, doubled each time. A survivor dials so all below it, each
- * LS_WIDEN_INTERVAL: all of the window may have been lost at once. An elastic one dials all others too,
+ * A worker that follows nobody but itself widens its window, doubled each time, up to WIDEST windows. With that it
+ * probes ranks that lie evenly among the others, twice as many each time. A survivor probes those below it, each
+ * LS_WIDEN_INTERVAL: all of the window may have been lost at once. An elastic one probes all others too,
  * after LS_SETTLE_TIMEOUT: a generation may run without it. A joiner of a unanimous group waits: the lowest ranks must
- * come back anyway. A Beat says who leads, so that a joiner that has reached another joiner finds the survivors. */
+ * come back anyway. A Beat says who leads, so that who has reached anybody finds the lowest survivor. Few are left then
+ * that follow nobody and probe more: where the lowest n are lost, each of the others dials few of them, not n. */
 #include "cluster/star.h"
 
 #include <string.h>
@@ -20,6 +22,7 @@
 #include "cluster/stream.h"
 
 #define HOSTED_FROM 8 /* workers above which one a host speaks for the others */
+#define WIDEST      4 /* windows */
 #define SOUGHT_MOST 8 /* missing workers that a convener dials itself, to say why they are missing */
 
 int ls_star_coordinator(const struct ls_cluster *cluster) {
@@ -141,9 +144,20 @@ static bool is_sought(const struct ls_cluster *cluster, const struct ls_peer *pe
     return alone || ls_now() - cluster->next.seeking_since >= LS_SETTLE_TIMEOUT;
 }
 
+/* True: it follows nobody but itself. */
+static bool is_alone(const struct ls_cluster *cluster) {
+    return cluster->next.follows < 0 || ls_propose_is_own(cluster);
+}
+
+static bool is_probed(const struct ls_cluster *cluster, int rank) {
+    const struct ls_star *star = &cluster->star;
+    return rank < star->reach && rank % star->stride == 0 && is_alone(cluster);
+}
+
 bool ls_star_wants(const struct ls_cluster *cluster, const struct ls_peer *peer) {
     return peer->in || peer->rank == cluster->star.leader || is_sought(cluster, peer) ||
-           is_within(cluster, peer->rank, cluster->star.width) || could_speak(cluster, peer);
+           is_within(cluster, peer->rank, cluster->star.width) || is_probed(cluster, peer->rank) ||
+           could_speak(cluster, peer);
 }
 
 void ls_star_reset(struct ls_cluster *cluster) {
@@ -154,21 +168,31 @@ void ls_star_reset(struct ls_cluster *cluster) {
     star->widen_pause = joins ? LS_SECOND : LS_WIDEN_INTERVAL;
     star->widen_at = ls_now() + star->widen_pause;
     star->leader = -1;
-    star->sought = 0;
+    star->sought = star->reach = 0;
     find_host(cluster);
 }
 
-/* The ranks that a worker which follows nobody but itself dials at last. Without elastic all tasks come to the one that
- * leads. With elastic the others may be a running generation, of which this worker is to hear that it is left out. */
+/* The rank below which a worker that follows nobody but itself dials all at last. Without elastic all tasks come to the
+ * one that leads. With elastic the others may be a running generation, of which this worker is to hear that it is left
+ * out. */
 static int widest(const struct ls_cluster *cluster) {
     bool patient = ls_now() - cluster->next.seeking_since < LS_SETTLE_TIMEOUT;
-    if (cluster->elastic.least && !patient) return cluster->size - 1;
+    if (cluster->elastic.least && !patient) return cluster->size;
     return cluster->generation ? cluster->rank : 0;
 }
 
-static bool may_widen(const struct ls_cluster *cluster) {
-    bool alone = cluster->next.follows < 0 || ls_propose_is_own(cluster);
-    return cluster->phase < LS_PHASE_FORMING && alone && cluster->star.width < widest(cluster);
+static void widen(struct ls_cluster *cluster) {
+    struct ls_star *star = &cluster->star;
+    int reach = widest(cluster);
+    if (cluster->phase >= LS_PHASE_FORMING || !is_alone(cluster) || !reach) return;
+    if (star->width < WIDEST * star->window) star->width *= 2;
+    if (reach == star->reach) {
+        if (star->stride > 1) star->stride /= 2;
+        return;
+    }
+    star->reach = reach;
+    star->stride = 1;
+    while (reach / (2 * star->stride) >= star->window) star->stride *= 2;
 }
 
 /* The rank below which no more than SOUGHT_MOST workers are missing. */
@@ -187,6 +211,7 @@ static void meet_wanted(struct ls_cluster *cluster) {
     const struct ls_star *star = &cluster->star;
     for (int rank = 0; rank < cluster->size && (rank < star->sought || is_within(cluster, rank, star->width)); rank++)
         (void)ls_peer_meet(cluster, rank);
+    for (int rank = 0; rank < star->reach && is_alone(cluster); rank += star->stride) (void)ls_peer_meet(cluster, rank);
     meet_speakers(cluster);
 }
 
@@ -194,7 +219,7 @@ int64_t ls_star_step(struct ls_cluster *cluster) {
     struct ls_star *star = &cluster->star;
     star->sought = find_sought(cluster);
     if (ls_now() >= star->widen_at) {
-        if (may_widen(cluster)) star->width *= 2;
+        widen(cluster);
         star->widen_at = ls_now() + star->widen_pause;
     }
     meet_wanted(cluster);
@@ -225,6 +250,5 @@ void ls_star_prune(struct ls_cluster *cluster) {
 }
 
 void ls_star_say(const struct ls_cluster *cluster, const struct ls_message *message) {
-    for (int i = 0; i < cluster->count; i++)
-        if (i != cluster->place) ls_outbox_send(ls_peer_member(cluster, i)->out, message);
+    ls_outbox_send_all(cluster, message, ls_outbox_member);
 }

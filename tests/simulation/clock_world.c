@@ -65,7 +65,8 @@ static void die(const char *what) {
     abort();
 }
 
-/* ---- Random numbers: SplitMix64 (Steele, Lea, Flood, 2014) -------------------------------------------------------- */
+/* ---- Random numbers: SplitMix64 (Steele, Lea, Flood, 2014) --------------------------------------------------------
+ */
 
 uint64_t clock_random(void) {
     uint64_t z = (world.state += UINT64_C(0x9E3779B97F4A7C15));
@@ -78,7 +79,8 @@ int64_t clock_between(int64_t least, int64_t most) {
     return least + (int64_t)(clock_random() % (uint64_t)(most - least + 1));
 }
 
-/* ---- Events ------------------------------------------------------------------------------------------------------- */
+/* ---- Events -------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_before(const struct event *a, const struct event *b) {
     return a->at != b->at ? a->at < b->at : a->sequence < b->sequence;
@@ -158,7 +160,8 @@ void clock_end(void) {
     world.runs = false;
 }
 
-/* ---- Routines ------------------------------------------------------------------------------------------------------ */
+/* ---- Routines ------------------------------------------------------------------------------------------------------
+ */
 
 /* AddressSanitizer is told of each switch: it keeps its own notes of a stack. */
 static void leave_stack(void **fake_stack, const void *bottom, size_t size) {
@@ -244,8 +247,8 @@ static __attribute__((noinline)) void prepare(ucontext_t *context) {
 struct routine *routine_new(struct process *process, routine_fn *fn, void *argument) {
     struct routine *routine = take_routine();
     if (!routine) return NULL;
-    *routine = (struct routine){.process = process, .fn = fn, .argument = argument, .ticket = routine->ticket + 1,
-                                .stack = routine->stack};
+    *routine = (struct routine){
+        .process = process, .fn = fn, .argument = argument, .ticket = routine->ticket + 1, .stack = routine->stack};
 #if defined(__SANITIZE_ADDRESS__)
     ASAN_UNPOISON_MEMORY_REGION(routine->stack, STACK);
 #endif
@@ -289,5 +292,6 @@ bool routine_wait(const void *something, int64_t deadline) {
 void routine_wake(struct routine *routine, const void *something) {
     if (routine->over || routine->woken || routine->awaited != something) return;
     routine->woken = true;
-    clock_at(world.now + clock_between(LEAST_WAKE, MOST_WAKE) + process_looks(routine->process), resume, routine, 2 * routine->ticket);
+    clock_at(world.now + clock_between(LEAST_WAKE, MOST_WAKE) + process_looks(routine->process), resume, routine,
+             2 * routine->ticket);
 }

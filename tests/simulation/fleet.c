@@ -22,7 +22,8 @@
 #define COPYING  300                   /* milliseconds that it takes to get the state */
 #define FOR_EVER INT64_MAX
 
-/* ---- The life of a process ---------------------------------------------------------------------------------------- */
+/* ---- The life of a process ----------------------------------------------------------------------------------------
+ */
 
 /* Waits so many milliseconds. UNAVAILABLE or the like: the generation was given up meanwhile. */
 static ls_status wait_or_abort(const struct task *task, int milliseconds) {
@@ -88,8 +89,8 @@ static ls_status train(struct task *task) {
         ls_status status = wait_or_abort(task, (int)((STEP + clock_between(0, UNEVEN)) / LS_MILLISECOND));
         if (status) return status;
         while (task->position < fleet->last_position && may_commit(task, task->position + 1)) task->position++;
-        fleet->late_commits += task->generation < fleet->generation && fleet->begun_at &&
-                                    may_commit(task, task->position + 1);
+        fleet->late_commits +=
+            task->generation < fleet->generation && fleet->begun_at && may_commit(task, task->position + 1);
     }
     return ls_leave_pass_exit(task->cluster);
 }
@@ -141,13 +142,15 @@ static void *live(void *argument) {
     (void)snprintf(task->error, sizeof(task->error), "%s", status ? ls_error() : "");
     task->status = status;
     task->ended = true;
+    task->ended_at = clock_now();
     task->cluster = NULL;
     fleet->ended++;
     clock_at(clock_now(), end_process, task->process, 0);
     return NULL;
 }
 
-/* ---- Starting and ending ------------------------------------------------------------------------------------------ */
+/* ---- Starting and ending ------------------------------------------------------------------------------------------
+ */
 
 static struct process *add_process(struct fleet *fleet, int rank) {
     if (fleet->process_count == fleet->process_room) {
@@ -187,6 +190,7 @@ static void fill_settings(struct fleet *fleet) {
     settings->rejoin_timeout = config->elastic ? 4 : 60;
     settings->exit_timeout = 30;
     settings->report_interval = 5;
+    settings->host_streams = config->carried ? LS_CHOICE_ON : LS_CHOICE_OFF;
 }
 
 static void fill_spec(struct fleet *fleet) {
@@ -199,8 +203,10 @@ static void fill_spec(struct fleet *fleet) {
         struct ls_task *task = &spec->tasks[rank];
         char address[64];
         names_of(rank, address, sizeof(address));
-        *task = (struct ls_task){.type = LS_TASK_WORKER, .index = rank, .address = strdup(address), .port = 2222};
-        address[strcspn(address, ":")] = 0;
+        *task = (struct ls_task){.type = LS_TASK_WORKER, .index = rank, .address = strdup(address)};
+        char *port = strchr(address, ':');
+        task->port = atoi(port + 1);
+        *port = 0;
         task->host = strdup(address);
     }
     if (ls_cluster_spec_complete(spec)) abort();
@@ -210,6 +216,7 @@ void fleet_begin(struct fleet *fleet, const struct fleet_config *config) {
     *fleet = (struct fleet){.config = *config, .last_position = FOR_EVER};
     clock_begin(config->seed);
     wire_begin(config->size);
+    names_begin(config->per_host);
     fill_settings(fleet);
     fill_spec(fleet);
     fleet->tasks = calloc((size_t)config->size, sizeof(*fleet->tasks));
@@ -269,7 +276,8 @@ bool fleet_never(const struct fleet *fleet) {
     return false;
 }
 
-/* ---- Disturbances --------------------------------------------------------------------------------------------------- */
+/* ---- Disturbances ---------------------------------------------------------------------------------------------------
+ */
 
 static void start_anew(struct task *task, double restart) {
     if (restart < 0) {
@@ -303,8 +311,7 @@ void fleet_cut(struct fleet *fleet, const uint8_t *sides, double seconds) {
 void fleet_finish(struct fleet *fleet) {
     fleet->last_position = 0;
     for (int rank = 0; rank < fleet->config.size; rank++)
-        if (fleet->tasks[rank].position >= fleet->last_position)
-            fleet->last_position = fleet->tasks[rank].position + 2;
+        if (fleet->tasks[rank].position >= fleet->last_position) fleet->last_position = fleet->tasks[rank].position + 2;
 }
 
 int fleet_coordinator(const struct fleet *fleet) {

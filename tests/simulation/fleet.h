@@ -1,5 +1,5 @@
-/* A group of workers whose control plane is the library's own, in virtual time: each task joins, commits steps, recovers
- * and leaves as a training does, without its bytes. */
+/* A group of workers whose control plane is the library's own, in virtual time: each task joins, commits steps,
+ * recovers and leaves as a training does, without its bytes. */
 #pragma once
 #include <lockstep/lockstep.h>
 #include <stdio.h>
@@ -10,13 +10,14 @@
 
 struct fleet_config {
     int size;
-    int per_host;        /* workers */
-    int window;          /* LOCKSTEP_CONTROL_WINDOW; 0: 3 */
+    int per_host; /* workers */
+    int window;   /* LOCKSTEP_CONTROL_WINDOW; 0: 3 */
     uint64_t seed;
     const char *elastic; /* LOCKSTEP_ELASTIC; NULL: none */
     double join_timeout; /* seconds; 0: 60 */
     double spread;       /* seconds within which the tasks start; 0: 1 */
     int absent;          /* the rank that never starts; -1: none */
+    bool carried;        /* LOCKSTEP_HOST_STREAMS is on, else off */
 };
 struct task {
     struct fleet *fleet;
@@ -27,7 +28,7 @@ struct task {
     struct ls_abort *abort;
     struct ls_cluster *cluster;
     uint64_t generation; /* that it was last in; 0: none */
-    int64_t position, starts_at;
+    int64_t position, starts_at, ended_at;
     bool holds, joined, ended;
     ls_status status;
     char error[1024], said[1024]; /* its end; its last line in the log */

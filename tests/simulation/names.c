@@ -14,12 +14,22 @@
 #include "cluster/rpc/rpc_link.h"
 #include "simulation/wire.h"
 
+#define FIRST_PORT 2222
+
+static int workers; /* a host */
+
+void names_begin(int per_host) {
+    workers = per_host;
+}
+
 void names_of(int rank, char *text, size_t size) {
-    (void)snprintf(text, size, "10.%d.%d.%d:2222", rank >> 16, rank >> 8 & 255, rank & 255);
+    int host = rank / workers;
+    (void)snprintf(text, size, "10.%d.%d.%d:%d", host >> 16, host >> 8 & 255, host & 255, FIRST_PORT + rank % workers);
 }
 
 int names_rank(const struct sockaddr_in *address) {
-    return (int)(ntohl(address->sin_addr.s_addr) & 0xFFFFFF);
+    int host = (int)(ntohl(address->sin_addr.s_addr) & 0xFFFFFF);
+    return host * workers + ntohs(address->sin_port) - FIRST_PORT;
 }
 
 struct ls_name_lookup {

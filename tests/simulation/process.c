@@ -22,7 +22,7 @@
 #include "simulation/libc.h"
 #include "simulation/wire.h"
 
-#define CORES 64 /* of a host */
+#define CORES 64  /* of a host */
 #define LOOK  100 /* nanoseconds, at a stream */
 
 struct process_block {
@@ -39,7 +39,8 @@ static struct {
     uint64_t serial;
 } world;
 
-/* ---- Memory ------------------------------------------------------------------------------------------------------- */
+/* ---- Memory -------------------------------------------------------------------------------------------------------
+ */
 
 void *ls_alloc(size_t size) {
     struct process_block *block = calloc(1, sizeof(*block) + size);
@@ -89,7 +90,8 @@ static void free_memory(struct process *process) {
     while (process->memory) ls_free(process->memory + 1);
 }
 
-/* ---- Processes ---------------------------------------------------------------------------------------------------- */
+/* ---- Processes ----------------------------------------------------------------------------------------------------
+ */
 
 struct process *process_enter(struct process *process) {
     struct process *before = world.now;
@@ -143,7 +145,8 @@ void process_end_all(void) {
     memset(&world, 0, sizeof(world));
 }
 
-/* ---- Monitors and threads ------------------------------------------------------------------------------------------ */
+/* ---- Monitors and threads ------------------------------------------------------------------------------------------
+ */
 
 ls_status ls_monitor_init(struct ls_monitor *monitor) {
     memset(monitor, 0, sizeof(*monitor));
@@ -209,7 +212,8 @@ void process_wake_joiners(struct process *process, struct routine *routine) {
         if (process->threads[i] == routine) process->threads[i] = process->threads[--process->thread_count];
 }
 
-/* ---- Descriptors --------------------------------------------------------------------------------------------------- */
+/* ---- Descriptors ---------------------------------------------------------------------------------------------------
+ */
 
 static const char polled; /* a routine in poll() waits for this */
 
@@ -291,7 +295,8 @@ int __wrap_poll(struct pollfd *slots, nfds_t count, int timeout) {
     }
 }
 
-/* ---- The rest of the world ---------------------------------------------------------------------------------------- */
+/* ---- The rest of the world ----------------------------------------------------------------------------------------
+ */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
     if (!clock_runs()) return __real_clock_gettime(clock, time);

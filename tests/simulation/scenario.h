@@ -10,7 +10,7 @@ struct scenario_result {
     /* Control messages that a task sent meanwhile, without beats; per second and with them at rest. The workers are all
      * but the lowest ranks of the window and the coordinator, before and after. */
     double median, most, coordinator;
-    double megabytes; /* in and out of any task, from its start on */
+    double megabytes;                 /* in and out of any task, from its start on */
     int streams, coordinator_streams; /* the most that a worker, or any task, had */
     double real;                      /* seconds that this process computed */
 };

@@ -13,8 +13,9 @@ static int usage(void) {
 static bool print_row(const struct scenario *scenario, int size, uint64_t seed) {
     struct scenario_result result;
     scenario_run(scenario, size, seed, &result);
-    printf("| %d | %s | %.2f | %.0f | %.0f | %.0f | %d | %d | %.2f | %.1f |\n", size, scenario->name, result.seconds, result.median,
-           result.most, result.coordinator, result.streams, result.coordinator_streams, result.megabytes, result.real);
+    printf("| %d | %s | %.2f | %.0f | %.0f | %.0f | %d | %d | %.2f | %.1f |\n", size, scenario->name, result.seconds,
+           result.median, result.most, result.coordinator, result.streams, result.coordinator_streams, result.megabytes,
+           result.real);
     if (*result.failure) printf("seed %llu: %s\n", (unsigned long long)seed, result.failure);
     (void)fflush(stdout);
     return !*result.failure;
@@ -34,7 +35,8 @@ int main(int count, char **arguments) {
             return usage();
     }
     if (at == count) return usage();
-    printf("| workers | | virtual s | messages of a worker, median | most | of the busiest task | streams of a worker | of the "
+    printf("| workers | | virtual s | messages of a worker, median | most | of the busiest task | streams of a worker "
+           "| of the "
            "busiest task | MB of the busiest task | s of a processor |\n|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
     for (; at < count; at++)
         for (int i = 0; i < scenario_count; i++) {

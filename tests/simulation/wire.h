@@ -5,12 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_KINDS 17 /* of messages, by their field in the envelope */
+#define WIRE_KINDS 18 /* of messages, by their field in the envelope; a carried one counts where it passes */
 
 /* The control messages of one task, those of its processes before included. */
 struct wire_traffic {
     uint64_t sent[WIRE_KINDS], received, bytes; /* bytes in both directions */
-    int streams, most_streams; /* both directions */
+    int streams, most_streams;                  /* both directions */
 };
 struct process;
 void wire_begin(int tasks);

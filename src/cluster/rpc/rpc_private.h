@@ -56,10 +56,3 @@ grpc_channel *ls_rpc_channel(struct ls_rpc *rpc, int fd, const char *target);
 /* Shuts the queue down if nothing is left that could put events into it. With the monitor held, after a stream or a
  * link has gone. */
 void ls_rpc_end_queue(struct ls_rpc *rpc);
-
-/* rpc_stream.c */
-/* Takes call, which has just arrived; false when there is no room. */
-bool ls_rpc_stream_accept(struct ls_rpc *rpc, grpc_call *call);
-void ls_rpc_streams_cancel(struct ls_rpc *rpc);
-/* Closes the streams whose deadline has passed. */
-void ls_rpc_streams_sweep(struct ls_rpc *rpc);

@@ -228,7 +228,8 @@ static void make_room(struct ls_rpc *rpc) {
 }
 
 bool ls_rpc_stream_accept(struct ls_rpc *rpc, grpc_call *call) {
-    struct ls_rpc_stream *stream = rpc->incoming_streams < rpc->config.streams_most && !rpc->stopping ? add_stream(rpc, true) : NULL;
+    struct ls_rpc_stream *stream =
+        rpc->incoming_streams < rpc->config.streams_most && !rpc->stopping ? add_stream(rpc, true) : NULL;
     if (!stream) return false;
     make_room(rpc);
     stream->call = call;

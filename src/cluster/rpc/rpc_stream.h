@@ -1,6 +1,7 @@
 /* A control stream carries messages of the protocol to one worker, in order (docs/protocol.md, "Messages"). */
 #pragma once
 #include "cluster/rpc/rpc.h"
+#include "cluster/rpc/rpc_private.h"
 
 /* Takes fd, a connection to a worker, also on failure, and opens a stream on it; target: what gRPC calls it. */
 ls_status ls_rpc_stream_open(struct ls_rpc *rpc, int fd, const char *target, struct ls_rpc_stream **stream);
@@ -33,3 +34,8 @@ void *ls_rpc_stream_attachment(const struct ls_rpc_stream *stream);
 /* Of an incoming stream. */
 const struct ls_rpc_caller *ls_rpc_stream_caller(const struct ls_rpc_stream *stream);
 bool ls_rpc_stream_incoming(const struct ls_rpc_stream *stream);
+/* Takes call, which has just arrived; false when there is no room. */
+bool ls_rpc_stream_accept(struct ls_rpc *rpc, grpc_call *call);
+void ls_rpc_streams_cancel(struct ls_rpc *rpc);
+/* Closes the streams whose deadline has passed. */
+void ls_rpc_streams_sweep(struct ls_rpc *rpc);
