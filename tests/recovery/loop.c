@@ -6,7 +6,9 @@
  * two commits; what the evaluations gave belongs to the state. --other-batch is the batch of that iterator. With
  * --fits it fits a model before the loop and after it, whose weights it prints too.
  *
- * usage: loop [--collectives] [--steps N] [--refuse RANK] [--evaluate] [--other-batch N] [--fits] */
+ * With --sets the ranks, three of them, add in process sets too, and hand on what they have.
+ *
+ * usage: loop [--collectives [--sets]] [--steps N] [--refuse RANK] [--evaluate] [--other-batch N] [--fits] */
 #include <lockstep/lockstep.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,10 +184,41 @@ static ls_status share(ls_communicator *communicator, int64_t *step, double *sum
     return LS_OK;
 }
 
-static ls_status add(ls_communicator *communicator, int64_t *step, double *sum) {
+/* Process sets of three ranks; each is made once by a process. */
+enum { SETS = 3 };
+struct sets {
+    bool wanted;
+    int made;
+    ls_communicator *set[SETS];
+};
+
+static ls_status make_sets(ls_communicator *communicator, struct sets *sets) {
+    static const struct { int count, ranks[3]; } lists[SETS] = {{2, {0, 1}}, {2, {2, 1}}, {3, {2, 0, 1}}};
+    ls_status status = LS_OK;
+    for (; sets->wanted && sets->made < SETS && !status; sets->made += !status)
+        status = ls_communicator_subset(communicator, lists[sets->made].ranks, lists[sets->made].count,
+                                        &sets->set[sets->made]);
+    return status;
+}
+
+/* The sums of value in this rank's sets, as the rank before this one has them. */
+static ls_status add_in_sets(ls_communicator *communicator, const struct sets *sets, double *value) {
+    double parts[SETS] = {0}, sum = 0;
+    int rank = ls_rank(communicator), size = ls_size(communicator);
+    ls_status status = LS_OK;
+    for (int i = 0; i < SETS && !status; i++)
+        if (sets->set[i]) status = ls_all_reduce(sets->set[i], "part", LS_SUM, LS_FLOAT64, value, &parts[i], 1);
+    ls_reached("reduced");
+    for (int i = 0; i < SETS; i++) sum += parts[i];
+    if (!status) status = ls_send(communicator, "parts", (rank + 1) % size, LS_FLOAT64, &sum, 1);
+    return status ? status : ls_receive(communicator, "parts", (rank + size - 1) % size, LS_FLOAT64, value, 1);
+}
+
+static ls_status add(ls_communicator *communicator, const struct sets *sets, int64_t *step, double *sum) {
     double value = (double)((ls_rank(communicator) + 1) * (*step + 1)), all;
     ls_reached("gradient");
-    ls_status status = ls_all_reduce(communicator, "value", LS_SUM, LS_FLOAT64, &value, &all, 1);
+    ls_status status = sets->wanted ? add_in_sets(communicator, sets, &value) : LS_OK;
+    if (!status) status = ls_all_reduce(communicator, "value", LS_SUM, LS_FLOAT64, &value, &all, 1);
     if (status) return status;
     *sum += all;
     (*step)++;
@@ -193,15 +226,17 @@ static ls_status add(ls_communicator *communicator, int64_t *step, double *sum) 
     return LS_OK;
 }
 
-static int run_collectives(int64_t steps) {
+static int run_collectives(int64_t steps, bool in_sets) {
+    struct sets sets = {.wanted = in_sets};
     ls_communicator *communicator = NULL;
     int64_t step = 0;
     double sum = 0;
     ls_status status = ls_communicator_new(NULL, &communicator);
     if (!status) {
         do {
-            status = share(communicator, &step, &sum);
-            while (!status && step < steps) status = add(communicator, &step, &sum);
+            status = make_sets(communicator, &sets);
+            if (!status) status = share(communicator, &step, &sum);
+            while (!status && step < steps) status = add(communicator, &sets, &step, &sum);
             if (!status) status = ls_barrier(communicator, "end");
         } while (status && ls_communicator_recover(communicator, &status));
     }
@@ -214,10 +249,12 @@ static int run_collectives(int64_t steps) {
 
 int main(int count, char **arguments) {
     static struct loop loop = {.steps = STEPS, .refuses = -1, .other_batch = 8};
-    bool collectives = false;
+    bool collectives = false, sets = false;
     for (int i = 1; i < count; i++)
         if (strcmp(arguments[i], "--collectives") == 0)
             collectives = true;
+        else if (strcmp(arguments[i], "--sets") == 0)
+            sets = true;
         else if (strcmp(arguments[i], "--evaluate") == 0)
             loop.evaluates = true;
         else if (strcmp(arguments[i], "--fits") == 0)
@@ -231,5 +268,5 @@ int main(int count, char **arguments) {
         else
             return 2;
     if (watch_read()) return 2;
-    return collectives ? run_collectives(loop.steps) : run_strategy(&loop);
+    return collectives ? run_collectives(loop.steps, sets) : run_strategy(&loop);
 }

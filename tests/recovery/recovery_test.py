@@ -206,6 +206,13 @@ class Loops(Base):
         for rank, point in ((0, "gradient:5:KILL"), (1, "step:9:KILL"), (2, "gradient:24:KILL")):
             self.lose({rank: [point]}, "--collectives", wanted=wanted)
 
+    def test_process_sets(self):
+        """A new process gets the sets that the others have, and all go on in them; so does a message between two ranks."""
+        wanted = {"steps": 24, "weights_sha256": "0x1.3ecp+13 ", "val_accuracy": 0, "told": 0}  # 34 x (1 + ... + 24)
+        for at in ({0: ["gradient:5:KILL"]}, {1: ["reduced:9:KILL"]}, {2: ["step:7:KILL", "group:1:KILL"]},
+                   {0: ["gradient:3:KILL"], 2: ["reduced:3:KILL"]}, {1: ["gradient:4:KILL"], 0: ["entered:2:KILL"]}):
+            self.lose(at, "--collectives", "--sets", wanted=wanted)
+
 
 class Several(Base):
     def test_at_once(self):

@@ -192,10 +192,11 @@ START_TEST(a_slip_leaves_the_communicator_as_it_is) {
 }
 END_TEST
 
+/* A rank that is slow to look may hear first that another one has left, with the same cause. */
 static void all_fail(const struct member members[], int size, ls_status status, const char *told) {
     for (int i = 0; i < size; i++) {
-        ck_assert_msg(members[i].status == status, "rank %d: %s: %s", i, ls_status_name(members[i].status),
-                      members[i].error);
+        ck_assert_msg(members[i].status == status || members[i].status == LS_ABORTED, "rank %d: %s: %s", i,
+                      ls_status_name(members[i].status), members[i].error);
         ck_assert_msg(strstr(members[i].error, told) != NULL, "rank %d: %s", i, members[i].error);
     }
 }
