@@ -16,6 +16,8 @@ struct ls_communicator {
     struct ls_subset *sets; /* of its ranks */
     struct ls_async *async; /* NULL: calls are matched by their order */
     uint32_t numbered;      /* sets that were made in this generation */
+    int32_t ids;            /* that sets have been given, ever; the same on all ranks */
+    bool agrees;            /* this process knows the sets of the others */
 };
 
 /* Notes a call as a span of the timeline, whose step is the call's number. Returns status. */

@@ -190,6 +190,7 @@ static ls_status make_set(ls_communicator *parent, const int *ranks, const int *
     struct ls_subset *set = NULL;
     ls_status status = new_set(parent, tasks, count, &set);
     if (status) return status;
+    set->id = ++parent->ids;
     status = open_set(set);
     if (!status) status = meet_parent(parent, ranks, count);
     if (!status) status = connect_set(set);
@@ -261,20 +262,23 @@ void ls_subset_free_all(ls_communicator *parent) {
     while (parent->sets) remove_set(parent->sets);
 }
 
-/* A rank's table: whether the process is new, and of each set whether it is closed here, its count and its tasks. */
-enum { FRESH = 1, CLOSED = 1 };
+/* A rank's table: whether the process is new and how many ids it has given; of each set its id, whether it is closed
+ * here, its count and its tasks. A process is new until it has seen the tables of the others once. */
+enum { FRESH = 1, CLOSED = 1, HEAD = 2 /* numbers before the first set */, ENTRY = 3 /* before the tasks of one */ };
 
 static size_t table_size(const ls_communicator *parent) {
-    size_t size = 1;
+    size_t size = HEAD;
     for (const struct ls_subset *set = parent->sets; set; set = set->next)
-        if (!set->dead) size += 2 + (size_t)set->count;
+        if (!set->dead) size += ENTRY + (size_t)set->count;
     return size;
 }
 
 static void write_table(const ls_communicator *parent, int32_t *table) {
-    *table++ = parent->runtime->first_generation == (int64_t)parent->runtime->generation ? FRESH : 0;
+    *table++ = parent->agrees ? 0 : FRESH;
+    *table++ = parent->ids;
     for (const struct ls_subset *set = parent->sets; set; set = set->next) {
         if (set->dead) continue;
+        *table++ = set->id;
         *table++ = set->closed ? CLOSED : 0;
         *table++ = set->count;
         memcpy(table, set->tasks, (size_t)set->count * sizeof(*table));
@@ -307,20 +311,28 @@ static ls_status gather_tables(const ls_communicator *parent, struct tables *tab
     return status;
 }
 
-/* The entry with that index in rank's table: closed, count, tasks. NULL: there is none, or the table is torn. */
-static const int32_t *find_entry(const struct tables *tables, int rank, int index) {
+static const int32_t *table_of(const struct tables *tables, int rank) {
     const int32_t *at = tables->all;
     for (int i = 0; i < rank; i++) at += tables->counts[i];
-    const int32_t *end = at + tables->counts[rank];
-    for (at++; end - at > 2 && at[1] > 0 && at[1] <= end - at - 2; at += 2 + at[1])
-        if (!index--) return at;
-    return NULL;
+    return at;
+}
+
+/* The next entry of rank's table, the first after NULL: id, closed, count, tasks. NULL: there is none, or the table is
+ * torn. */
+static const int32_t *next_entry(const struct tables *tables, int rank, const int32_t *entry) {
+    const int32_t *table = table_of(tables, rank), *end = table + tables->counts[rank];
+    const int32_t *at = entry ? entry + ENTRY + entry[2] : table + HEAD;
+    return end - at > ENTRY && at[2] > 0 && at[2] <= end - at - ENTRY ? at : NULL;
+}
+
+static const int32_t *find_entry(const struct tables *tables, int rank, int32_t id) {
+    const int32_t *entry = NULL;
+    while ((entry = next_entry(tables, rank, entry)) && entry[0] != id) continue;
+    return entry;
 }
 
 static bool is_fresh(const struct tables *tables, int rank) {
-    const int32_t *at = tables->all;
-    for (int i = 0; i < rank; i++) at += tables->counts[i];
-    return *at == FRESH;
+    return *table_of(tables, rank) == FRESH;
 }
 
 static int first_survivor(const struct tables *tables) {
@@ -329,45 +341,45 @@ static int first_survivor(const struct tables *tables) {
     return rank < tables->size ? rank : -1;
 }
 
-/* True if all survivors have the first one's entry with that index, and none has closed it. */
-static bool goes_on(const struct tables *tables, int index, const int32_t *entry) {
+/* True if all survivors have the set of that id with the same tasks, and none has closed it. */
+static bool goes_on(const struct tables *tables, int32_t id) {
+    const int32_t *first = NULL;
     for (int rank = 0; rank < tables->size; rank++) {
         if (is_fresh(tables, rank)) continue;
-        const int32_t *other = find_entry(tables, rank, index);
-        if (!other || other[0] == CLOSED || other[1] != entry[1] ||
-            memcmp(other + 2, entry + 2, (size_t)entry[1] * sizeof(*entry)) != 0)
+        const int32_t *entry = find_entry(tables, rank, id);
+        if (!first) first = entry;
+        if (!entry || entry[1] == CLOSED || entry[2] != first[2] ||
+            memcmp(entry + ENTRY, first + ENTRY, (size_t)entry[2] * sizeof(*entry)) != 0)
             return false;
     }
-    return true;
+    return first != NULL;
 }
 
-static struct ls_subset *find_set(const ls_communicator *parent, int index) {
-    struct ls_subset *set = parent->sets;
-    for (; set; set = set->next)
-        if (!set->dead && !index--) return set;
-    return NULL;
+static ls_status adopt(ls_communicator *parent, const int32_t *entry) {
+    struct ls_subset *made;
+    ls_status status = new_set(parent, entry + ENTRY, entry[2], &made);
+    if (status) return status;
+    made->id = entry[0];
+    append_set(parent, made);
+    return LS_OK;
 }
 
 /* Marks what does not go on, and adopts what this new process does not know. *count: sets that go on, on all ranks. */
 static ls_status merge_tables(ls_communicator *parent, const struct tables *tables, int *count) {
     int survivor = first_survivor(tables);
-    bool fresh = is_fresh(tables, parent->runtime->rank);
-    if (survivor < 0) return LS_OK;
-    struct ls_subset *set = fresh ? NULL : find_set(parent, 0), *made;
-    const int32_t *entry;
-    for (int index = 0; (entry = find_entry(tables, survivor, index)); index++) {
-        bool kept = goes_on(tables, index, entry);
-        *count += kept;
-        if (fresh && kept) {
-            ls_status status = new_set(parent, entry + 2, entry[1], &made);
-            if (status) return status;
-            append_set(parent, made);
-        }
-        if (set) set->dead = !kept;
-        while (set && (set = set->next) && set->dead) continue;
+    ls_status status = LS_OK;
+    for (int rank = 0; rank < tables->size; rank++) {
+        int32_t ids = table_of(tables, rank)[1];
+        if (ids > parent->ids) parent->ids = ids;
     }
-    for (; set; set = set->next) set->dead = true;
-    return LS_OK;
+    for (struct ls_subset *set = parent->sets; set; set = set->next) set->dead |= !goes_on(tables, set->id);
+    for (const int32_t *entry = NULL; survivor >= 0 && (entry = next_entry(tables, survivor, entry)) && !status;) {
+        if (!goes_on(tables, entry[0])) continue;
+        ++*count;
+        if (!parent->agrees) status = adopt(parent, entry);
+    }
+    if (!status) parent->agrees = true;
+    return status;
 }
 
 /* Of a set that is no more only a handle is left, if the program has one. */
@@ -390,7 +402,10 @@ static ls_status open_all(ls_communicator *parent) {
 ls_status ls_subset_renew(ls_communicator *parent) {
     LS_CLEANUP(free_tables) struct tables tables = {0};
     parent->numbered = 0;
-    if (parent->runtime->generation == 1) return LS_OK; /* nobody has been in one before */
+    if (parent->runtime->generation == 1) { /* nobody has been in one before */
+        parent->agrees = true;
+        return LS_OK;
+    }
     int count = 0;
     ls_status status = gather_tables(parent, &tables);
     if (!status) status = merge_tables(parent, &tables, &count);

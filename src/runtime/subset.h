@@ -8,6 +8,7 @@ struct ls_subset {
     struct ls_subset *next; /* in the order in which they were made, which is the same on all ranks */
     ls_communicator *parent;
     ls_communicator *communicator; /* the program's; NULL: it has none yet, or any more, or is no member */
+    int32_t id;                    /* the same on all ranks */
     int *tasks, count;
     int *ranks;                /* [count] of the parent, in this generation; -1: not there */
     int place;                 /* this process' rank in it; -1: it is no member */
