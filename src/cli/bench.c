@@ -12,7 +12,7 @@
 static const char about[] =
     "lockstep bench: time a collective over a range of sizes\n"
     "\n"
-    "usage: lockstep bench all-reduce|broadcast|all-gather|reduce-scatter [OPTIONS]\n"
+    "usage: lockstep bench all-reduce|broadcast|all-gather|reduce-scatter|all-to-all|send-receive [OPTIONS]\n"
     "\n"
     "Joins the workers of TF_CONFIG (or of lockstep run; without either it runs alone) and measures. Every worker\n"
     "gets the same options; the chief prints one line a size.\n";
@@ -21,7 +21,8 @@ static const char more[] =
     "  A call takes as long as it takes the slowest rank; min, median and max are over the calls, in microseconds;\n"
     "  cpu_us is the processor time of all ranks together, a call (with --touch the rewriting is in it).\n"
     "  algbw is bytes / median, in GB/s: 10^9 bytes a second, not bits. busbw is algbw times what n ranks must move\n"
-    "  for each byte: 2(n-1)/n for all-reduce, (n-1)/n for all-gather and reduce-scatter, 1 for broadcast.\n"
+    "  for each byte: 2(n-1)/n for all-reduce, (n-1)/n for all-gather, reduce-scatter and\n"
+    "  all-to-all, 1 for broadcast and send-receive (to the next rank, and from the one before).\n"
     "\n"
     "examples:\n"
     "  lockstep run -np 4 -- lockstep bench all-reduce --check\n"
@@ -31,7 +32,8 @@ static const char more[] =
     "exit status: 0 measured; 1 --check found something wrong, or anything else; 2 a bad command line or\n"
     "TF_CONFIG; 138 a peer was lost or a deadline passed.\n";
 
-static const char *const collectives[] = {"all-reduce", "broadcast", "all-gather", "reduce-scatter", NULL};
+static const char *const collectives[] = {"all-reduce", "broadcast",    "all-gather", "reduce-scatter",
+                                          "all-to-all", "send-receive", NULL};
 static const char *const dtypes[] = {"float32", "float64", "float16", "bfloat16", "int32",
                                      "int64",   "uint8",   "int8",    "bool",     NULL};
 static const char *const ops[] = {"sum", "mean", "min", "max", "product", NULL};
@@ -101,7 +103,8 @@ static const struct ls_option size_rows[] = {
     {"bytes", "A,B,...",
      "these sizes instead, in this order; K, M and G count in 1024s. A size is that of the whole vector (all-gather: "
      "of "
-     "the result, reduce-scatter: of the input, cut evenly over the ranks), rounded down to whole elements",
+     "the result, reduce-scatter and all-to-all: of the input, cut evenly over the ranks), rounded down to whole "
+     "elements",
      offsetof(struct request, options), LS_OPTION_READ, .read = read_list},
     {"iterations", "N", "timed calls a size (default: what fits into a second, from 5 to 20000)",
      AT(options.iterations), 1, 1000000},
@@ -201,6 +204,9 @@ static bool settle_order(const struct ls_command_line *line, struct request *req
                                                       : NULL;
     if (!bench_reduces(collective) && ls_option_given(line, "op"))
         return ls_usage_error(line, "--op is for all-reduce and reduce-scatter only") == 0;
+    if (request->options.in_place && (collective == BENCH_ALL_TO_ALL || collective == BENCH_SEND_RECEIVE))
+        return ls_usage_error(
+                   line, "--in-place is not for all-to-all and send-receive: the result has memory of its own") == 0;
     if (collective != BENCH_ALL_REDUCE && only) return ls_usage_error(line, "%s is for all-reduce only", only) == 0;
     if (communication >= 0 && algorithm >= 0 && (communication == 1) != ring)
         return ls_usage_error(line, "--communication %s does not add in the order of --algorithm %s",
@@ -229,11 +235,13 @@ int bench_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep bench", argc, argv, about, more, tables, 0};
     struct request ignored;
     if (argc < 2)
-        return ls_usage_error(&line, "say what to measure: all-reduce, broadcast, all-gather or reduce-scatter");
+        return ls_usage_error(&line, "say what to measure: all-reduce, broadcast, all-gather, reduce-scatter, "
+                                     "all-to-all or send-receive");
     if (argv[1][0] == '-') {
         int code = ls_options_read(&line, &ignored);
         if (code >= 0) return code;
-        return ls_usage_error(&line, "say first what to measure: all-reduce, broadcast, all-gather or reduce-scatter");
+        return ls_usage_error(&line, "say first what to measure: all-reduce, broadcast, all-gather, reduce-scatter, "
+                                     "all-to-all or send-receive");
     }
     int collective = ls_option_word(&line, "collective", argv[1], collectives);
     if (collective < 0) return LS_EXIT_USAGE;

@@ -6,7 +6,14 @@
 #define BENCH_MAX_SIZES   128
 #define BENCH_NOT_CHECKED (-1)
 
-enum bench_collective { BENCH_ALL_REDUCE, BENCH_BROADCAST, BENCH_ALL_GATHER, BENCH_REDUCE_SCATTER };
+enum bench_collective {
+    BENCH_ALL_REDUCE,
+    BENCH_BROADCAST,
+    BENCH_ALL_GATHER,
+    BENCH_REDUCE_SCATTER,
+    BENCH_ALL_TO_ALL,
+    BENCH_SEND_RECEIVE /* to the next rank and from the one before, at once */
+};
 
 /* True if the collective adds, and so has an op and an order. */
 static inline bool bench_reduces(enum bench_collective collective) {

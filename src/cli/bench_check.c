@@ -269,6 +269,8 @@ static const union number *right_result(const struct piece *piece, int block) {
         return fill_row(piece, 0);
     case BENCH_ALL_GATHER:
         return fill_row(piece, block);
+    case BENCH_SEND_RECEIVE:
+        return fill_row(piece, (piece->check->rank + piece->size - 1) % piece->size);
     default:
         return reduce(piece, block);
     }
@@ -287,6 +289,23 @@ void bench_check_fill(const struct bench_check *check, int rank, size_t start, s
         store(dtype, give(check->options, rank, start + i), (unsigned char *)elements + i * ls_dtype_size(dtype));
 }
 
+/* From each rank comes its part for this one. */
+static int64_t check_exchanged(struct piece *piece, size_t count, const unsigned char *output) {
+    ls_dtype dtype = piece->options->dtype;
+    size_t start = bench_part_start(count, piece->size, piece->check->rank);
+    size_t length = bench_part_start(count, piece->size, piece->check->rank + 1) - start;
+    int64_t wrong = 0;
+    for (int rank = 0; rank < piece->size; rank++) {
+        for (size_t at = 0; at < length; at += piece->count) {
+            piece->start = start + at;
+            piece->count = length - at < PIECE ? length - at : PIECE;
+            wrong += count_different(dtype, fill_row(piece, rank),
+                                     output + ((size_t)rank * length + at) * ls_dtype_size(dtype), piece->count);
+        }
+    }
+    return wrong;
+}
+
 int64_t bench_check_result(const struct bench_check *check, size_t count, const void *output) {
     bool one = check->options->collective == BENCH_REDUCE_SCATTER;
     size_t first = one ? bench_part_start(count, check->size, check->rank) : 0; /* where output begins */
@@ -295,7 +314,9 @@ int64_t bench_check_result(const struct bench_check *check, size_t count, const 
     int64_t wrong = 0;
     piece.rows = calloc((size_t)check->size * PIECE, sizeof(*piece.rows));
     if (!piece.rows) return -1;
-    for (int block = 0; block < check->size; block++) {
+    bool exchanges = check->options->collective == BENCH_ALL_TO_ALL;
+    if (exchanges) wrong = check_exchanged(&piece, count, output);
+    for (int block = 0; block < check->size && !exchanges; block++) {
         if (one && block != check->rank) continue;
         size_t end = bench_part_start(count, check->size, block + 1);
         for (size_t at = bench_part_start(count, check->size, block); at < end; at += piece.count) {

@@ -24,6 +24,7 @@ struct bench {
     int *hosts;                    /* [size] of each rank */
     size_t *counts;                /* [size]: each rank's part in an all-gather or reduce-scatter */
     double *times;                 /* seconds a call; the slowest rank's once they have been shared */
+    void **made;                   /* the result of the last all-to-all, which the library allocates */
     bool explained;                /* an error has been printed already */
 };
 
@@ -83,6 +84,7 @@ static void release(struct bench *bench) {
     free(bench->counts);
     free(bench->hosts);
     free(bench->times);
+    ls_memory_free(*bench->made);
 }
 
 /* ---- one call ---- */
@@ -102,9 +104,30 @@ static struct part own_part(const struct bench *bench, size_t count) {
 
 /* The place of this rank's result; in place a reduce-scatter's result lies at the rank's part of the input. */
 static unsigned char *result_of(const struct bench *bench, size_t count) {
+    if (bench->options->collective == BENCH_ALL_TO_ALL) return *bench->made;
     bool part = bench->options->collective == BENCH_REDUCE_SCATTER && bench->input == bench->output;
     if (!part) return bench->output;
     return bench->output + bench_part_start(count, bench->size, bench->rank) * ls_dtype_size(bench->options->dtype);
+}
+
+/* Sends first: a rank that waits takes in what comes. */
+static ls_status send_receive(const struct bench *bench, size_t count) {
+    ls_dtype dtype = bench->options->dtype;
+    int next = (bench->rank + 1) % bench->size, before = (bench->rank + bench->size - 1) % bench->size;
+    ls_status status = ls_send(bench->communicator, "bench", next, dtype, bench->input, count);
+    return status ? status : ls_receive(bench->communicator, "bench", before, dtype, bench->output, count);
+}
+
+/* The counts that come are all those of this rank's part. */
+static ls_status all_to_all(const struct bench *bench) {
+    size_t *received = calloc((size_t)bench->size, sizeof(*received));
+    if (!received) return LS_RESOURCE_EXHAUSTED;
+    ls_memory_free(*bench->made);
+    *bench->made = NULL;
+    ls_status status = ls_all_to_all(bench->communicator, "bench", bench->options->dtype, bench->input, bench->counts,
+                                     bench->made, received);
+    free(received);
+    return status;
 }
 
 static ls_status call(const struct bench *bench, size_t count) {
@@ -119,6 +142,10 @@ static ls_status call(const struct bench *bench, size_t count) {
     case BENCH_REDUCE_SCATTER:
         return ls_reduce_scatter(bench->communicator, "bench", options->op, options->dtype, bench->input, bench->counts,
                                  result_of(bench, count));
+    case BENCH_ALL_TO_ALL:
+        return all_to_all(bench);
+    case BENCH_SEND_RECEIVE:
+        return send_receive(bench, count);
     default:
         if (!options->compression)
             return ls_all_reduce(bench->communicator, "bench", options->op, options->dtype, bench->input, bench->output,
@@ -201,7 +228,7 @@ static size_t iterations_left(const double *times, size_t done) {
 
 static double bus_factor(enum bench_collective collective, int size) {
     double n = size;
-    if (collective == BENCH_BROADCAST) return 1;
+    if (collective == BENCH_BROADCAST || collective == BENCH_SEND_RECEIVE) return 1;
     return (collective == BENCH_ALL_REDUCE ? 2 : 1) * (n - 1) / n;
 }
 
@@ -364,7 +391,8 @@ static ls_status close_ranks(struct bench *bench, ls_status status) {
 }
 
 int bench_run(const struct bench_options *options) {
-    struct bench bench = {.options = options};
+    void *made = NULL;
+    struct bench bench = {.options = options, .made = &made};
     struct bench_result result = {.row_count = 0};
     if (!set("LOCKSTEP_TRANSPORT", options->transport) || !set("LOCKSTEP_ALGORITHM", options->algorithm)) return 1;
     ls_status status = open_ranks(&bench, &result.devices);

@@ -7,7 +7,8 @@
 #include "cli/bench.h"
 
 const char *bench_collective_name(const struct bench_options *options) {
-    static const char *const names[] = {"all-reduce", "broadcast", "all-gather", "reduce-scatter"};
+    static const char *const names[] = {"all-reduce",     "broadcast",  "all-gather",
+                                        "reduce-scatter", "all-to-all", "send-receive"};
     return names[options->collective];
 }
 

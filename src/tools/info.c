@@ -209,7 +209,9 @@ const char *ls_tools_transport(const ls_communicator *communicator, const char *
     const struct ls_group *group = communicator->runtime->group;
     if (!strcmp(collective, "all-reduce")) return ls_communicator_transport(communicator);
     bool scatters = !strcmp(collective, "reduce-scatter"), in_memory = true;
-    if (scatters || !strcmp(collective, "all-gather")) in_memory = ls_group_is_one_host(group);
+    if (!strcmp(collective, "send-receive")) in_memory = false;
+    if (scatters || !strcmp(collective, "all-gather") || !strcmp(collective, "all-to-all"))
+        in_memory = ls_group_is_one_host(group);
     if (scatters && communicator->runtime->communication == LS_RING) in_memory = false;
     return in_memory ? ls_group_transport(group) : ls_group_links(group);
 }

@@ -15,7 +15,7 @@ DTYPES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4, "
 OPS = ["sum", "mean", "min", "max"]
 TREE = ["shared", "exchange", "direct", "halving-doubling"]  # AUTO takes what it measured to be the fastest
 FACTORS = {"all-reduce": lambda n: 2 * (n - 1) / n, "all-gather": lambda n: (n - 1) / n, "broadcast": lambda n: 1,
-           "reduce-scatter": lambda n: (n - 1) / n}
+           "reduce-scatter": lambda n: (n - 1) / n, "all-to-all": lambda n: (n - 1) / n, "send-receive": lambda n: 1}
 
 
 def bench(workers, *arguments, env=None):
@@ -85,6 +85,11 @@ def broadcast_and_all_gather_are_right():
     checked(3, "all-gather", "--in-place", "--touch", "--dtype", "int64")
 
 
+def all_to_all_and_send_receive_are_right():
+    for index, (collective, transport) in enumerate(itertools.product(("all-to-all", "send-receive"), ("shm", "tcp", "grpc"))):
+        checked(2 + index % 3, collective, "--transport", transport, "--dtype", ["float32", "float16", "int64"][index % 3])
+
+
 def alone():
     for collective in FACTORS:
         for launched in (0, 1):
@@ -100,7 +105,7 @@ def the_json_is_whole_and_agrees_with_itself():
         cli.equal(status, 0)
         result = json.loads(lines[-1])
         cli.equal((result["collective"], result["transport"], result["workers"], result["devices"]),
-                  (collective, "shm", 3, 1))
+                  (collective, "tcp" if collective == "send-receive" else "shm", 3, 1))
         cli.equal(sorted(result), ["algorithm", "collective", "compression", "devices", "dtype", "in_place", "op", "rows", "touch",
                                    "transport", "workers"])
         cli.equal([(row["bytes"], row["count"], row["iterations"]) for row in result["rows"]],
@@ -177,7 +182,7 @@ def errors_name_what_is_wrong():
     cases = [
         ([], "say what to measure"),
         (["--json"], "say first what to measure"),
-        (["reduce"], "'reduce' is none of all-reduce, broadcast, all-gather, reduce-scatter"),
+        (["reduce"], "'reduce' is none of all-reduce, broadcast, all-gather, reduce-scatter, all-to-all, send-receive"),
         (["--frobnicate"], "unknown option '--frobnicate'"),
         (["all-reduce", "--frobnicate"], "unknown option '--frobnicate'"),
         (["all-reduce", "extra"], "unexpected argument 'extra'"),
@@ -196,7 +201,7 @@ def errors_name_what_is_wrong():
         (["all-reduce", "--iterations", "0"], "'--iterations' needs a whole number from 1"),
         (["all-reduce", "--warmup", "-1"], "'--warmup' needs a whole number from 0"),
         (["all-reduce", "--dtype", "float8"], "--dtype 'float8' is none of float32,"),
-        (["all-reduce", "--op", "product"], "--op 'product' is none of sum, mean, min, max"),
+        (["all-reduce", "--op", "median"], "--op 'median' is none of sum, mean, min, max"),
         (["all-reduce", "--transport", "pigeon"], "--transport 'pigeon' is none of auto, shm, tcp, grpc"),
         (["all-reduce", "--algorithm", "star"], "--algorithm 'star' is none of ring, auto, shared, two-level, exchange, direct, halving-doubling"),
         (["all-reduce", "--communication", "mpi"], "--communication 'mpi' is none of auto, ring, nccl"),
@@ -209,6 +214,7 @@ def errors_name_what_is_wrong():
         (["broadcast", "--op", "sum"], "--op is for all-reduce and reduce-scatter only"),
         (["all-reduce", "--compression", "int8"], "--compression 'int8' is none of none, fp16, bf16"),
         (["broadcast", "--compression", "bf16"], "--compression is for all-reduce only"),
+        (["all-to-all", "--in-place"], "--in-place is not for all-to-all and send-receive: the result has memory of its own"),
         (["reduce-scatter", "--algorithm", "direct"], "--algorithm is for all-reduce only"),
         (["all-gather", "--algorithm", "ring"], "--algorithm is for all-reduce only"),
         (["broadcast", "--explain"], "--explain is for all-reduce only"),
@@ -242,7 +248,7 @@ def too_little_memory_is_one_error():
 
 
 TESTS = [all_reduce_is_right_for_every_type_and_op, sums_are_right_in_both_orders, compressed_sums_are_right,
-         reduce_scatter_is_right_in_both_orders,
+         reduce_scatter_is_right_in_both_orders, all_to_all_and_send_receive_are_right,
          broadcast_and_all_gather_are_right, alone, the_json_is_whole_and_agrees_with_itself,
          the_links_are_those_that_were_asked_for, only_the_chief_prints_a_line_a_size, auto_explains_itself,
          iterations_are_bounded,

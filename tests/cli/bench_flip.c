@@ -57,6 +57,26 @@ LS_API ls_status ls_all_gather(ls_communicator *communicator, const char *name, 
     return status;
 }
 
+LS_API ls_status ls_all_to_all(ls_communicator *communicator, const char *name, ls_dtype dtype, const void *input,
+                               const size_t *send_counts, void **output, size_t *receive_counts) {
+    ls_status (*real)(ls_communicator *, const char *, ls_dtype, const void *, const size_t *, void **, size_t *);
+    *(void **)&real = next("ls_all_to_all");
+    ls_status status = real(communicator, name, dtype, input, send_counts, output, receive_counts);
+    size_t count = 0;
+    for (int i = 0; i < ls_size(communicator); i++) count += receive_counts[i];
+    if (!status) flip(communicator, name, dtype, *output, count);
+    return status;
+}
+
+LS_API ls_status ls_receive(ls_communicator *communicator, const char *name, int from, ls_dtype dtype, void *data,
+                            size_t count) {
+    ls_status (*real)(ls_communicator *, const char *, int, ls_dtype, void *, size_t);
+    *(void **)&real = next("ls_receive");
+    ls_status status = real(communicator, name, from, dtype, data, count);
+    if (!status) flip(communicator, name, dtype, data, count);
+    return status;
+}
+
 /* A bit of the last element's last byte, on the last GPU. */
 LS_API ls_status ls_tools_gpus_read(ls_tools_gpus *gpus, int index, void *data, size_t size) {
     int first, here, total;
