@@ -236,6 +236,7 @@ void fleet_begin(struct fleet *fleet, const struct fleet_config *config) {
 void fleet_end(struct fleet *fleet) {
     struct ls_cluster_spec *spec = &fleet->spec;
     fleet->over = true;
+    fleet_mend(fleet);
     for (int i = 0; i < fleet->process_count; i++) process_kill(fleet->processes[i]);
     while (clock_turn(FOR_EVER - 1)) continue;
     for (int i = 0; i < fleet->process_count; i++) {
@@ -306,6 +307,11 @@ void fleet_freeze(struct fleet *fleet, int rank, double seconds) {
 void fleet_cut(struct fleet *fleet, const uint8_t *sides, double seconds) {
     fleet->disturbed_at = clock_now();
     wire_cut(sides, clock_now() + (int64_t)(seconds * (double)LS_SECOND));
+}
+
+void fleet_mend(struct fleet *fleet) {
+    (void)fleet;
+    wire_cut(NULL, 0);
 }
 
 void fleet_finish(struct fleet *fleet) {

@@ -66,6 +66,7 @@ void fleet_crash(struct fleet *fleet, int rank, double restart);
 /* It does not run for so many seconds. */
 void fleet_freeze(struct fleet *fleet, int rank, double seconds);
 void fleet_cut(struct fleet *fleet, const uint8_t *sides, double seconds);
+void fleet_mend(struct fleet *fleet); /* nothing is cut off any more */
 /* All leave soon. */
 void fleet_finish(struct fleet *fleet);
 int fleet_coordinator(const struct fleet *fleet);

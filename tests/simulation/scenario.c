@@ -138,6 +138,7 @@ static bool cut_off(struct fleet *fleet, struct scenario_result *result) {
     bool well = fleet->generation == generation || fail(result, "a generation has formed behind a cut");
     well = well && form(fleet, result);
     (void)fleet_run(fleet, fleet_never, 1); /* letters that were drawn to come late */
+    fleet_mend(fleet);
     free(sides);
     return well;
 }
@@ -158,6 +159,7 @@ static bool cut_elastic(struct fleet *fleet, bool lowest, struct scenario_result
         well = fail(result, "%d go on behind a cut, not %d", fleet->members, fleet->config.size - fifth);
     well = well &&
            (fleet_run(fleet, is_whole, LONG) || fail(result, "%d of %d are back", fleet->members, fleet->config.size));
+    fleet_mend(fleet);
     free(sides);
     return well;
 }
