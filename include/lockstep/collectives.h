@@ -161,6 +161,30 @@ LS_API void ls_pending_free(ls_pending *pending);
  * Returns when all have joined; *last is the last rank that did. Needs ls_communicator_negotiate. */
 LS_API ls_status ls_join(ls_communicator *communicator, int *last);
 
+/* ---- Gradients of a loop of one's own: torch's DistributedDataParallel, Horovod's DistributedOptimizer ------------ */
+
+typedef struct ls_gradients ls_gradients;
+typedef struct ls_gradients_options {
+    size_t size;
+    bool sum;                   /* default: the mean over ranks */
+    size_t bytes_per_pack;      /* arrays that are added together; default: 1 MiB first, then 25 MiB */
+    int passes;                 /* backward passes a step, over which the program adds up: each array is ready so often; default 1 */
+    ls_compression compression; /* of float32 arrays */
+    double predivide;           /* hvd's gradient_predivide_factor: divides before the sum and multiplies after it; default 1 */
+    const bool *local;          /* [n]: true: this array is never added; default: all are. Copied */
+} ls_gradients_options;
+#define LS_GRADIENTS(...) (&(ls_gradients_options){.size = sizeof(ls_gradients_options), __VA_ARGS__})
+/* n arrays of counts[i] elements, in the order of forward; borrowed, and added in place. Alike on all ranks, which make
+ * theirs in the same order after ls_communicator_negotiate. The arrays are cut into packs from the last to the first. */
+LS_API ls_status ls_gradients_new(ls_communicator *communicator, const ls_gradients_options *options, void *const *arrays,
+                                  const size_t *counts, const ls_dtype *dtypes, size_t n, ls_gradients **gradients);
+/* Array index will not be written any more in this pass. By any thread, in any order on each rank: a pack whose arrays are all
+ * ready is added while backward goes on. FAILED_PRECONDITION: it has been so already. */
+LS_API ls_status ls_gradients_ready(ls_gradients *gradients, size_t index);
+/* After backward: adds what is not ready as it is, and waits until all arrays hold the result. The next step begins. */
+LS_API ls_status ls_gradients_wait(ls_gradients *gradients);
+LS_API void ls_gradients_free(ls_gradients *gradients); /* before the communicator is closed */
+
 #ifdef __cplusplus
 }
 #include <lockstep/lockstep.hpp>

@@ -8,7 +8,7 @@
 #include <lockstep/lockstep.h>
 
 /* The last of the headers to end includes this with all of their macros defined. */
-#if __cplusplus >= 201703L && defined(LS_CALLBACKS) && defined(LS_ALL_REDUCE) && defined(LS_MAPS) && defined(LS_METRICS) && !defined(LOCKSTEP_LOCKSTEP_HPP)
+#if __cplusplus >= 201703L && defined(LS_CALLBACKS) && defined(LS_GRADIENTS) && defined(LS_MAPS) && defined(LS_METRICS) && !defined(LOCKSTEP_LOCKSTEP_HPP)
 #define LOCKSTEP_LOCKSTEP_HPP
 #pragma GCC system_header /* designators and __VA_OPT__ are C++20, and in C++17 extensions of g++ and clang++ */
 #include <initializer_list>
@@ -105,6 +105,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef LS_STRATEGY
 #undef LS_CHECKPOINT
 #undef LS_ALL_REDUCE
+#undef LS_GRADIENTS
 #undef LS_FIT
 #undef LS_APPLICATION
 #undef LS_LOAD
@@ -120,6 +121,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef LS_WRITE
 #define LS_STRATEGY(...) LS_OPTIONS_(ls_strategy_options, __VA_ARGS__)
 #define LS_ALL_REDUCE(...) LS_OPTIONS_(ls_all_reduce_options, __VA_ARGS__)
+#define LS_GRADIENTS(...) LS_OPTIONS_(ls_gradients_options, __VA_ARGS__)
 #define LS_CHECKPOINT(...) LS_OPTIONS_(ls_checkpoint_options, __VA_ARGS__)
 #define LS_FIT(...) LS_OPTIONS_(ls_fit_options, __VA_ARGS__)
 #define LS_APPLICATION(...) LS_OPTIONS_(ls_application_options, __VA_ARGS__)

@@ -14,6 +14,7 @@ struct ls_communicator {
     int64_t calls;          /* on it */
     struct ls_subset *set;  /* NULL: it is no set */
     struct ls_subset *sets; /* of its ranks */
+    uint32_t gradients;     /* ls_gradients that were made */
     struct ls_async *async; /* NULL: calls are matched by their order */
     uint32_t numbered;      /* sets that were made in this generation */
     int32_t ids;            /* that sets have been given, ever; the same on all ranks */

@@ -91,6 +91,13 @@ static ls_status global_extent(ls_strategy *strategy, const ls_shape *shapes, in
     return reduce_into(strategy, LS_SUM, LS_INT64, inputs, 1, total);
 }
 
+/* True of the result too, which has no axis: an extent of 0 makes a value of no bytes. */
+static bool is_too_large(const struct axis_view *view, size_t element) {
+    size_t bytes = element;
+    return __builtin_mul_overflow(bytes, view->outer, &bytes) || __builtin_mul_overflow(bytes, view->inner, &bytes) ||
+           __builtin_mul_overflow(bytes, view->extent ? view->extent : 1, &bytes) || bytes > PTRDIFF_MAX;
+}
+
 static ls_status check_axis_call(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values,
                                  const ls_shape *shapes, int axis) {
     struct axis_view first = {0}, view = {0};
@@ -101,6 +108,8 @@ static ls_status check_axis_call(ls_strategy *strategy, ls_reduce_op op, ls_dtyp
     if ((status = view_axis(&shapes[0], axis, &first))) return status;
     for (int i = 0; i < strategy->local_count; i++) {
         if ((status = view_axis(&shapes[i], axis, &view))) return status;
+        if (is_too_large(&view, ls_dtype_size(dtype)))
+            return ls_fail(LS_INVALID_ARGUMENT, "local replica %d has a shape of more than memory can hold", i);
         if (!values[i] && view.outer && view.extent && view.inner)
             return ls_fail(LS_INVALID_ARGUMENT, "values[%d] is NULL", i);
         if (view.outer != first.outer || view.inner != first.inner)

@@ -153,6 +153,18 @@ static ls_status add_up(void) {
         st = ls_all_reduce_with(communicator, "sum", LS_PRODUCT, LS_FLOAT32,
                                 LS_ALL_REDUCE(.prescale = 0.5, .postscale = 3), sum, sum, 2);
     if (!st) (void)printf("scaled %g %g\n", (double)sum[0], (double)sum[1]);
+    ls_gradients *gradients = NULL;
+    void *const arrays[1] = {sum};
+    const size_t counts[1] = {2};
+    const ls_dtype dtypes[1] = {LS_FLOAT32};
+    if (!st) st = ls_communicator_negotiate(communicator);
+    if (!st)
+        st = ls_gradients_new(communicator, LS_GRADIENTS(.passes = 1, .predivide = 2), arrays, counts, dtypes, 1,
+                              &gradients);
+    if (!st) st = ls_gradients_ready(gradients, 0);
+    if (!st) st = ls_gradients_wait(gradients);
+    if (!st) (void)printf("gradients %g %g\n", (double)sum[0], (double)sum[1]);
+    ls_gradients_free(gradients);
     return ls_communicator_close(communicator, st);
 }
 

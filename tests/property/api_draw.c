@@ -63,7 +63,22 @@ static ls_pending *new_pending(void) {
     return pending;
 }
 
+static ls_communicator *gradients_communicator; /* of objects.gradients */
+
+static ls_gradients *new_gradients(void) {
+    static float number;
+    static void *const arrays[1] = {&number};
+    const size_t counts[1] = {1};
+    const ls_dtype dtypes[1] = {LS_FLOAT32};
+    ls_gradients *gradients = NULL;
+    must(ls_gradients_new(gradients_communicator, NULL, arrays, counts, dtypes, 1, &gradients));
+    return gradients;
+}
+
 void objects_make(void) {
+    gradients_communicator = new_communicator();
+    must(ls_communicator_negotiate(gradients_communicator));
+    objects.gradients = new_gradients();
     objects.strategy = new_strategy();
     objects.communicator = new_communicator();
     objects.pending = new_pending();
@@ -82,6 +97,8 @@ void objects_free(void) {
     ls_dataset_free(objects.dataset);
     ls_communicator_release(objects.communicator, objects.memory);
     ls_pending_free(objects.pending);
+    ls_gradients_free(objects.gradients);
+    ls_communicator_free(gradients_communicator);
     ls_communicator_free(objects.communicator);
     ls_strategy_free(objects.strategy);
     objects = (struct objects){0};
@@ -100,6 +117,7 @@ void slots_clear(void) {
     ls_dataset_free(slots.dataset);
     ls_callback_free(slots.callback);
     ls_pending_free(slots.pending);
+    ls_gradients_free(slots.gradients);
     ls_communicator_free(slots.communicator);
     ls_strategy_free(slots.strategy);
     (void)ls_tools_gpus_close(slots.gpus, LS_OK);
@@ -313,6 +331,16 @@ ls_strategy *fresh_ls_strategy_p(struct draw *draw) {
 ls_communicator *fresh_ls_communicator_p(struct draw *draw) {
     (void)draw;
     return new_communicator();
+}
+const ls_dtype *draw_const_ls_dtype_p(struct draw *draw) {
+    static ls_dtype dtypes[CELLS];
+    for (int i = 0; i < CELLS; i++) dtypes[i] = draw_ls_dtype(draw);
+    return dtypes;
+}
+
+ls_gradients *fresh_ls_gradients_p(struct draw *draw) {
+    (void)draw;
+    return new_gradients();
 }
 ls_pending *fresh_ls_pending_p(struct draw *draw) {
     (void)draw;

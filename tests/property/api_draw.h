@@ -23,6 +23,7 @@ struct objects {
     ls_variable *variable;
     void *memory; /* of ls_communicator_allocate */
     ls_pending *pending;
+    ls_gradients *gradients;
 };
 extern struct objects objects;
 void objects_make(void);
@@ -40,6 +41,7 @@ struct slots {
     ls_layer *layers;
     ls_tools_gpus *gpus;
     ls_pending *pending;
+    ls_gradients *gradients;
     char *text;
     void *memory;
     float *outputs;
@@ -78,6 +80,7 @@ DRAW_ENUM(ls_loss)
 DRAW_ENUM(ls_file_format)
 DRAW_NUMBER(ls_status, ls_exit__status, LS_OK)
 DRAW_NUMBER(size_t, ls_all_reduce_group__n, 0, 1, 3)
+DRAW_NUMBER(size_t, ls_gradients_new__n, 0, 1, 3)
 DRAW_NUMBER(size_t, ls_all_reduce_group_begin__n, 0, 1, 3)
 DRAW_NUMBER(double, ls_pending_wait__seconds, 0, -1, 0.01)
 DRAW_NUMBER(size_t, ls_tools_deadlines__count, 0, 1, 5)
@@ -150,6 +153,7 @@ DRAW_OPTIONS(ls_strategy_options, .devices = draw_const_char_p(draw), .communica
              .compression = draw_ls_compression(draw))
 DRAW_OPTIONS(ls_all_reduce_options, .compression = draw_ls_compression(draw), .prescale = draw_double(draw),
              .postscale = draw_double(draw))
+DRAW_OPTIONS(ls_gradients_options, .sum = draw_bool(draw), .passes = draw_int(draw), .predivide = draw_double(draw))
 DRAW_OPTIONS(ls_application_options, .classes = draw_once_in(draw, 4) ? -1 : 3, .alpha = draw_float(draw))
 DRAW_OPTIONS(ls_load_options, .skip_mismatch = draw_bool(draw))
 DRAW_OPTIONS(ls_fit_options, .verbose = -1, .epochs = (int)draw_below(draw, 4) - 1,
@@ -198,6 +202,7 @@ DRAW_HANDLE(ls_strategy, strategy)
 DRAW_HANDLE(ls_replica, replica)
 DRAW_HANDLE(ls_communicator, communicator)
 DRAW_HANDLE(ls_pending, pending)
+DRAW_HANDLE(ls_gradients, gradients)
 DRAW_HANDLE(ls_dataset, dataset)
 DRAW_HANDLE(ls_model, model)
 DRAW_HANDLE(ls_iterator, iterator)
@@ -205,6 +210,7 @@ DRAW_HANDLE(ls_variable, variable)
 DRAW_SLOT(ls_strategy *, ls_strategy_p_p, strategy)
 DRAW_SLOT(ls_communicator *, ls_communicator_p_p, communicator)
 DRAW_SLOT(ls_pending *, ls_pending_p_p, pending)
+DRAW_SLOT(ls_gradients *, ls_gradients_p_p, gradients)
 DRAW_SLOT(ls_dataset *, ls_dataset_p_p, dataset)
 DRAW_SLOT(ls_model *, ls_model_p_p, model)
 DRAW_SLOT(ls_iterator *, ls_iterator_p_p, iterator)
@@ -226,6 +232,8 @@ static inline ls_tools_gpus *draw_ls_tools_gpus_p(struct draw *draw) {
 ls_strategy *fresh_ls_strategy_p(struct draw *draw);
 ls_communicator *fresh_ls_communicator_p(struct draw *draw);
 ls_pending *fresh_ls_pending_p(struct draw *draw);
+ls_gradients *fresh_ls_gradients_p(struct draw *draw);
+const ls_dtype *draw_const_ls_dtype_p(struct draw *draw);
 ls_dataset *fresh_ls_dataset_p(struct draw *draw);
 ls_model *fresh_ls_model_p(struct draw *draw);
 ls_iterator *fresh_ls_iterator_p(struct draw *draw);

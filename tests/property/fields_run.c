@@ -2,6 +2,7 @@
  * or is refused. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,40 @@ static bool postscale(void) {
 
 static bool all_reduce_compression(void) {
     return all_reduce((ls_all_reduce_options){.compression = (ls_compression)99}).refused;
+}
+
+/* ---- gradients' ---- */
+
+enum { PASSES = 2 };
+
+static struct digest add_gradients(ls_gradients_options options) {
+    ls_communicator *communicator = NULL;
+    ls_gradients *gradients = NULL;
+    float values[2] = {3, 5};
+    void *const arrays[2] = {&values[0], &values[1]};
+    const size_t counts[2] = {1, 1};
+    const ls_dtype dtypes[2] = {LS_FLOAT32, LS_FLOAT32};
+    struct digest digest = {0};
+    options.size = sizeof(options);
+    assert_ok(ls_communicator_new(LS_STRATEGY(.tf_config = "{}"), &communicator));
+    assert_ok(ls_communicator_negotiate(communicator));
+    ls_status status = ls_gradients_new(communicator, &options, arrays, counts, dtypes, 2, &gradients);
+    for (int pass = 0; pass < PASSES && !status; pass++) {
+        status = ls_gradients_ready(gradients, 0);
+        digest = digest_bytes(digest, &status, sizeof(status));
+    }
+    digest = gradients ? digest_bytes(digest, values, sizeof(values)) : digest_refusal(status);
+    ls_gradients_free(gradients);
+    ls_communicator_free(communicator);
+    return digest;
+}
+
+static bool gradient_passes(void) {
+    return differs(add_gradients((ls_gradients_options){0}), add_gradients((ls_gradients_options){.passes = PASSES}));
+}
+
+static bool gradient_predivide(void) {
+    return add_gradients((ls_gradients_options){.predivide = (double)INFINITY}).refused;
 }
 
 /* ---- a fit's ---- */
@@ -285,6 +320,8 @@ static const struct row rows[] = {
     ROW(ls_fit_options, class_weight, class_weight),
     ROW(ls_fit_options, request, request),
     ROW(ls_checkpoint_options, folder, folder),
+    ROW(ls_gradients_options, passes, gradient_passes),
+    ROW(ls_gradients_options, predivide, gradient_predivide),
     ROW(ls_all_reduce_options, prescale, prescale),
     ROW(ls_all_reduce_options, postscale, postscale),
     ROW(ls_all_reduce_options, compression, all_reduce_compression),

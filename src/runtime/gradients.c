@@ -1,0 +1,213 @@
+/* Gradients of a user's own loop: DDP's reducer and Horovod's DistributedOptimizer without an optimizer. Buckets are
+ * cut from the last array to the first, the order in which backward makes them; a bucket is begun when its last array
+ * is ready, and is added by the communicator's thread while backward goes on. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/monitor.h"
+#include "base/need.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "collective/schedule/reduce.h"
+#include "collective/schedule/scale.h"
+#include "runtime/communicator.h"
+
+enum { FIRST_PACK = 1024 * 1024, PACK = 25 * 1024 * 1024 };
+
+/* Arrays of one type that are added together. */
+struct pack {
+    ls_dtype dtype;
+    size_t count, bytes, missing; /* arrays; those that are not ready in this step */
+    void **arrays;                /* [count] */
+    size_t *counts;
+    ls_pending *pending; /* NULL before it is begun */
+};
+
+struct ls_gradients {
+    ls_communicator *communicator; /* borrowed */
+    ls_gradients_options options;
+    uint32_t number; /* of those of the communicator */
+    size_t count, pack_count;
+    size_t *pack_of; /* [count] */
+    bool *local;     /* [count] */
+    struct pack *packs;
+    struct ls_monitor monitor; /* guards what follows, and missing and pending of packs */
+    int *passes;               /* [count] ready so often in this step */
+};
+
+/* ---- packs ---- */
+
+/* Goes into the newest pack of its type unless that is full. Packs of other types stay open meanwhile. */
+static struct pack *find_pack(struct ls_gradients *gradients, ls_dtype dtype) {
+    for (size_t i = gradients->pack_count; i-- > 0;) {
+        struct pack *pack = &gradients->packs[i];
+        size_t set = gradients->options.bytes_per_pack, most = set ? set : i ? PACK : FIRST_PACK;
+        if (pack->dtype == dtype) return pack->bytes < most ? pack : NULL;
+    }
+    return NULL;
+}
+
+static ls_status add_to_pack(struct ls_gradients *gradients, size_t index, void *array, size_t count, ls_dtype dtype) {
+    struct pack *pack = find_pack(gradients, dtype);
+    if (!pack) {
+        pack = &gradients->packs[gradients->pack_count++];
+        pack->dtype = dtype;
+        pack->arrays = ls_alloc_array(gradients->count, sizeof(void *));
+        pack->counts = ls_alloc_array(gradients->count, sizeof(size_t));
+        if (!pack->arrays || !pack->counts) return ls_fail_memory("gradients", gradients->count * sizeof(void *));
+    }
+    pack->arrays[pack->count] = array;
+    pack->counts[pack->count++] = count;
+    pack->bytes += count * ls_dtype_size(dtype);
+    pack->missing = pack->count;
+    gradients->pack_of[index] = (size_t)(pack - gradients->packs);
+    return LS_OK;
+}
+
+static ls_status begin_pack(struct ls_gradients *gradients, struct pack *pack) {
+    char name[64];
+    const ls_gradients_options *options = &gradients->options;
+    double divide = ls_scale_factor(options->predivide);
+    (void)snprintf(name, sizeof(name), "gradients %u, pack %zu", gradients->number, (size_t)(pack - gradients->packs));
+    return ls_all_reduce_group_begin(
+        gradients->communicator, name, options->sum ? LS_SUM : LS_MEAN, pack->dtype,
+        LS_ALL_REDUCE(.compression = pack->dtype == LS_FLOAT32 ? options->compression : LS_COMPRESS_NONE,
+                      .prescale = 1 / divide, .postscale = divide),
+        (const void *const *)pack->arrays, pack->arrays, pack->counts, pack->count, &pack->pending);
+}
+
+/* ---- checks ---- */
+
+static ls_status check_options(const ls_communicator *communicator, const ls_gradients_options *options) {
+    if (!communicator->async)
+        return ls_fail(LS_FAILED_PRECONDITION,
+                       "gradients are added in the order in which they become ready: all ranks call "
+                       "ls_communicator_negotiate first");
+    if (options->passes < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "ls_gradients_options.passes is %d: backward passes a step are 1 or more",
+                       options->passes);
+    return LS_OK;
+}
+
+static ls_status check_array(const ls_gradients_options *options, void *const *arrays, const size_t *counts,
+                             const ls_dtype *dtypes, size_t index) {
+    ls_status status = ls_reduce_check(options->sum ? LS_SUM : LS_MEAN, dtypes[index]);
+    if (!status) status = ls_scale_check("predivide", options->predivide, dtypes[index]);
+    if (!status && counts[index] && !arrays[index]) status = ls_fail(LS_INVALID_ARGUMENT, "it is NULL");
+    return status ? ls_fail_context(status, "gradient %zu", index) : LS_OK;
+}
+
+/* ---- the life ---- */
+
+static void free_gradients(struct ls_gradients *gradients) {
+    for (size_t i = 0; gradients->packs && i < gradients->pack_count; i++) {
+        ls_pending_free(gradients->packs[i].pending);
+        ls_free(gradients->packs[i].arrays);
+        ls_free(gradients->packs[i].counts);
+    }
+    ls_free(gradients->packs);
+    ls_free(gradients->pack_of);
+    ls_free(gradients->local);
+    ls_free(gradients->passes);
+    ls_free(gradients);
+}
+
+static ls_status fill_gradients(struct ls_gradients *gradients, void *const *arrays, const size_t *counts,
+                                const ls_dtype *dtypes) {
+    size_t count = gradients->count;
+    const bool *local = gradients->options.local;
+    gradients->packs = ls_alloc_array(count + 1, sizeof(struct pack));
+    gradients->pack_of = ls_alloc_array(count + 1, sizeof(size_t));
+    gradients->local = ls_alloc(count + 1);
+    gradients->passes = ls_alloc_array(count + 1, sizeof(int));
+    if (!gradients->packs || !gradients->pack_of || !gradients->local || !gradients->passes)
+        return ls_fail_memory("gradients", count * sizeof(struct pack));
+    ls_status status = LS_OK;
+    for (size_t i = count; i-- > 0 && !status;) {
+        gradients->local[i] = local && local[i];
+        status = check_array(&gradients->options, arrays, counts, dtypes, i);
+        if (!status && !gradients->local[i]) status = add_to_pack(gradients, i, arrays[i], counts[i], dtypes[i]);
+    }
+    gradients->options.local = NULL; /* the program's */
+    return status;
+}
+
+ls_status ls_gradients_new(ls_communicator *communicator, const ls_gradients_options *options, void *const *arrays,
+                           const size_t *counts, const ls_dtype *dtypes, size_t n, ls_gradients **gradients) {
+    LS_NEED(communicator, arrays, counts, dtypes, gradients);
+    ls_gradients_options copy;
+    ls_status status = ls_options_copy("ls_gradients_options", &copy, sizeof(copy), options);
+    if (!status) status = check_options(communicator, &copy);
+    if (status) return status;
+    ls_gradients *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("gradients", sizeof(*made));
+    made->communicator = communicator;
+    made->options = copy;
+    if (!made->options.passes) made->options.passes = 1;
+    made->count = n;
+    status = fill_gradients(made, arrays, counts, dtypes);
+    if (!status) status = ls_monitor_init(&made->monitor);
+    if (status) {
+        free_gradients(made);
+        return status;
+    }
+    made->number = communicator->gradients++;
+    *gradients = made;
+    return LS_OK;
+}
+
+void ls_gradients_free(ls_gradients *gradients) {
+    if (!gradients) return;
+    ls_monitor_destroy(&gradients->monitor);
+    free_gradients(gradients);
+}
+
+/* ---- a step ---- */
+
+static ls_status note_ready(struct ls_gradients *gradients, size_t index) {
+    if (gradients->passes[index] == gradients->options.passes)
+        return ls_fail(LS_FAILED_PRECONDITION,
+                       "gradient %zu is ready more than %d times in a step (ls_gradients_options.passes): call "
+                       "ls_gradients_wait between steps",
+                       index, gradients->options.passes);
+    if (++gradients->passes[index] < gradients->options.passes || gradients->local[index]) return LS_OK;
+    struct pack *pack = &gradients->packs[gradients->pack_of[index]];
+    if (--pack->missing) return LS_OK;
+    return begin_pack(gradients, pack);
+}
+
+ls_status ls_gradients_ready(ls_gradients *gradients, size_t index) {
+    LS_NEED(gradients);
+    if (index >= gradients->count)
+        return ls_fail(LS_INVALID_ARGUMENT, "gradient %zu is none of %zu", index, gradients->count);
+    ls_monitor_lock(&gradients->monitor);
+    ls_status status = note_ready(gradients, index);
+    ls_monitor_unlock(&gradients->monitor);
+    return status;
+}
+
+/* A pack that has not been begun, as not all of its arrays are ready, is begun as it is: the other ranks wait for it.
+ */
+static ls_status finish_pack(struct ls_gradients *gradients, struct pack *pack) {
+    ls_monitor_lock(&gradients->monitor);
+    ls_status status = pack->pending ? LS_OK : begin_pack(gradients, pack);
+    ls_monitor_unlock(&gradients->monitor);
+    return status;
+}
+
+ls_status ls_gradients_wait(ls_gradients *gradients) {
+    LS_NEED(gradients);
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < gradients->pack_count && !status; i++) status = finish_pack(gradients, &gradients->packs[i]);
+    for (size_t i = 0; i < gradients->pack_count && !status; i++)
+        status = ls_pending_wait(gradients->packs[i].pending, 0);
+    ls_monitor_lock(&gradients->monitor);
+    for (size_t i = 0; i < gradients->pack_count; i++) {
+        if (gradients->packs[i].pending) ls_pending_free(ls_steal(gradients->packs[i].pending));
+        gradients->packs[i].missing = gradients->packs[i].count;
+    }
+    memset(gradients->passes, 0, gradients->count * sizeof(int));
+    ls_monitor_unlock(&gradients->monitor);
+    return status;
+}
