@@ -105,6 +105,7 @@ struct ls_peer {
     char why[LS_ERROR_SIZE];
     struct ls_control_stream *carried; /* the streams with it that another worker carries */
     int riding[2];                     /* carried streams that pass over its own, from this worker and [true] to it */
+    bool leads;                        /* its last Beat said that it leads itself */
     bool astray;                       /* one got no answer: the next is dialled */
     struct ls_dial control;            /* the forming thread's own, like the next */
     int64_t hello_deadline;

@@ -218,6 +218,8 @@ static bool receive_from_member(struct ls_cluster *cluster, struct ls_peer *peer
     peer->generation = message->generation;
     switch (message->kind) {
     case LS_MESSAGE_BEAT:
+        if (peer->leads != (message->leader == peer->rank)) ls_outbox_notify(cluster);
+        peer->leads = message->leader == peer->rank;
         ls_star_hear(cluster, message->leader);
         return true;
     case LS_MESSAGE_SHARES:

@@ -70,7 +70,7 @@ void ls_peer_renew(struct ls_peer *peer) {
 }
 
 static void forget(struct ls_peer *peer) {
-    peer->silent = peer->report.made = false;
+    peer->silent = peer->report.made = peer->leads = false;
     peer->generation = 0;
     peer->silence = 0;
     peer->rival_since = 0;

@@ -28,11 +28,15 @@ static bool is_survivor(const struct ls_cluster *cluster, int rank) {
     return cluster->peers[rank] && ls_peer_is_survivor(cluster->peers[rank]);
 }
 
-/* The lowest survivor that this worker is connected to, itself included; -1: there is none. */
+/* The lowest survivor that this worker is connected to, itself included; -1: there is none, or none yet. A worker hears
+ * of its speaker before it reaches any other: it waits until that one says that it leads itself. */
 static int find_survivor(const struct ls_cluster *cluster) {
     int own = cluster->generation ? cluster->rank : -1;
-    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (ls_peer_is_survivor(peer)) return own >= 0 && own < peer->rank ? own : peer->rank;
+    for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
+        if (!ls_peer_is_survivor(peer)) continue;
+        if (own >= 0 && own < peer->rank) return own;
+        return ls_star_may_speak(cluster, peer) && !peer->leads ? -1 : peer->rank;
+    }
     return own;
 }
 

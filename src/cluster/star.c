@@ -74,10 +74,13 @@ static bool asks_others(const struct ls_cluster *cluster) {
     return star->hosted && (late || is_in_vain(cluster, cluster->peers[star->speaker])) && !find_speaker(cluster);
 }
 
+bool ls_star_may_speak(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    return cluster->star.hosted && peer->local && peer->rank < cluster->rank;
+}
+
 static bool could_speak(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    const struct ls_star *star = &cluster->star;
-    if (!star->hosted || !peer->local || peer->rank >= cluster->rank) return false;
-    return peer->rank == star->speaker || asks_others(cluster);
+    if (!ls_star_may_speak(cluster, peer)) return false;
+    return peer->rank == cluster->star.speaker || asks_others(cluster);
 }
 
 static bool is_local(const struct ls_cluster *cluster, int rank) {

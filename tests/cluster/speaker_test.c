@@ -86,7 +86,7 @@ struct look {
 
 static void say_hello(struct test_worker *worker) {
     struct ls_bytes received[MAX_TEST_WORKERS];
-    char text[32];
+    char text[64];
     for (int round = 0; round < 3; round++) {
         size_t size = (size_t)snprintf(text, sizeof(text), "%d in round %d", worker->rank, round);
         assert_ok(ls_cluster_exchange(worker->cluster, "hello", (struct ls_bytes){text, size}, 0, received));

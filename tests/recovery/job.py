@@ -82,10 +82,11 @@ class Job:
                  program=WORKER, network=None, elastic=False):
         self.network = network
         self.folder = tempfile.TemporaryDirectory(prefix="lockstep-recovery-")
-        self.cluster = {"worker": network.addresses if network else
-                        ["127.0.0.1:%d" % port for port in free_ports(workers)]}
         self.command = [program, *options]
         self.environment = environment_of({**(network.environment if network else {}), **(environment or {})})
+        each = int(self.environment.get("TEST_HOST_WORKERS", workers))  # so many to a host: a loopback address of its own
+        self.cluster = {"worker": network.addresses if network else
+                        ["127.0.0.%d:%d" % (rank // each + 1, port) for rank, port in enumerate(free_ports(workers))]}
         self.task_environment = task_environment or (lambda rank: {})
         self.at = {rank: list(points) for rank, points in (at or {}).items()}
         self.restart, self.elastic = restart, elastic

@@ -32,6 +32,8 @@ def _elastic(who):
     return {**IMPATIENT, "LOCKSTEP_ELASTIC": who, "LOCKSTEP_REJOIN_TIMEOUT": "0"}
 
 
+HOSTS = {"TEST_HOST_WORKERS": "2", "LOCKSTEP_HOST_STREAMS": "on", "LOCKSTEP_CONTROL_WINDOW": "1"}
+
 MODES = {
     "fit": Mode(),
     "loop": Mode(LOOP, ("--steps", "8000"), points=LOOP_POINTS, committed="step"),
@@ -46,6 +48,10 @@ MODES = {
     "tcp": Mode(environment={"LOCKSTEP_TRANSPORT": "tcp"}),
     "grpc": Mode(environment={"LOCKSTEP_TRANSPORT": "grpc"}),
     "tls": Mode(secured=True),
+    "hosts": Mode(environment=HOSTS),  # one worker of a host carries the control streams of its other one
+    "hosts-loop": Mode(LOOP, ("--steps", "8000"), HOSTS, LOOP_POINTS, committed="step"),
+    "hosts-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:4"), **HOSTS}, elastic=True),
+    "hosts-tls": Mode(environment=HOSTS, secured=True),
 }
 
 
