@@ -101,6 +101,14 @@ static void meet_speakers(struct ls_cluster *cluster) {
         if (is_local(cluster, rank)) (void)ls_peer_meet(cluster, rank);
 }
 
+/* When a worker of several on its host dials others itself. A running generation answers a joiner that knocks, and does
+ * not dial it: its members speak for nobody new. */
+static int64_t alone_at(const struct ls_cluster *cluster) {
+    const struct ls_peer *speaker = cluster->peers[cluster->star.speaker];
+    bool knocks = !cluster->generation && speaker && speaker->accepted && speaker->generation && !speaker->in;
+    return cluster->star.alone_at - (knocks ? LS_SPEAKER_TIMEOUT - LS_WIDEN_INTERVAL : 0);
+}
+
 enum ls_way ls_star_way(const struct ls_cluster *cluster, const struct ls_peer *peer, struct ls_peer **carrier) {
     bool answers = ls_stream_is_carried(peer->in);
     *carrier = NULL;
@@ -112,12 +120,15 @@ enum ls_way ls_star_way(const struct ls_cluster *cluster, const struct ls_peer *
     if (!cluster->star.hosted || peer->local) return LS_WAY_DIRECT;
     *carrier = find_speaker(cluster);
     if (*carrier) return LS_WAY_CARRIED;
-    return ls_now() < cluster->star.alone_at && has_hope(cluster) ? LS_WAY_WAIT : LS_WAY_DIRECT;
+    return ls_now() < alone_at(cluster) && has_hope(cluster) ? LS_WAY_WAIT : LS_WAY_DIRECT;
 }
 
 int64_t ls_star_turn(const struct ls_cluster *cluster) {
-    int64_t now = ls_now(), alone_at = cluster->star.alone_at, half = alone_at - LS_SPEAKER_TIMEOUT / 2;
-    return now < half ? half : now < alone_at ? alone_at : LS_NEVER;
+    const int64_t times[] = {alone_at(cluster), cluster->star.alone_at - LS_SPEAKER_TIMEOUT / 2};
+    int64_t now = ls_now(), next = LS_NEVER;
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        if (times[i] > now && times[i] < next) next = times[i];
+    return next;
 }
 
 /* The lowest of a host speaks for its others, where more than HOSTED_FROM workers are on several hosts. Those that

@@ -227,11 +227,10 @@ static void wait_for_loss(struct test_worker *worker) {
     worker->leave_with = seconds < 0 ? LS_INTERNAL : ls_abort_status(worker->abort);
 }
 
-static void start(struct test_processes *processes, struct test_worker *workers, const struct layout *layout,
-                  test_body *body) {
-    lay_out(layout, workers);
-    for (int i = 0; i < size_of(layout); i++) workers[i].heartbeat_limit = LIMIT;
-    test_processes_start(processes, workers, size_of(layout), body);
+static void start(struct test_processes *processes, struct test_worker *workers, double limit) {
+    lay_out(&layouts[2], workers);
+    for (int i = 0; i < 6; i++) workers[i].heartbeat_limit = limit;
+    test_processes_start(processes, workers, 6, wait_for_loss);
 }
 
 /* Those who are left name one of the two lost, which may be one. */
@@ -258,7 +257,7 @@ static void end_all(struct test_processes *processes) {
 START_TEST(killed_worker_is_named_by_all) {
     static struct test_worker workers[6];
     struct test_processes processes;
-    start(&processes, workers, &layouts[2], wait_for_loss);
+    start(&processes, workers, 0);
     int64_t killed = ls_now();
     ck_assert_int_eq(kill(processes.pids[_i], SIGKILL), 0);
     expect_named(&processes, _i, _i, "was lost: its connection was closed");
@@ -270,7 +269,7 @@ END_TEST
 START_TEST(frozen_worker_is_named_by_all) {
     static struct test_worker workers[6];
     struct test_processes processes;
-    start(&processes, workers, &layouts[2], wait_for_loss);
+    start(&processes, workers, LIMIT);
     ck_assert_int_eq(kill(processes.pids[_i], SIGSTOP), 0);
     expect_named(&processes, _i, _i, "was lost: silent for ");
     end_all(&processes);
@@ -281,7 +280,7 @@ START_TEST(two_speakers_lost_at_once) {
     static struct test_worker workers[6];
     struct test_processes processes;
     int how = _i ? SIGSTOP : SIGKILL;
-    start(&processes, workers, &layouts[2], wait_for_loss);
+    start(&processes, workers, LIMIT);
     ck_assert_int_eq(kill(processes.pids[2], how), 0);
     ck_assert_int_eq(kill(processes.pids[4], how), 0);
     expect_named(&processes, 2, 4, "was lost: ");
