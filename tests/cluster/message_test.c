@@ -335,14 +335,6 @@ START_TEST(refuses_bad_fields) {
     WITH(shares_message, shares.count, 2, "Shares.size");
     WITH(finished_message, finished.rank, LS_MAX_WORKERS, "Finished.rank");
     WITH(waiting_message, waiting.missing, LS_MAX_WORKERS + 1, "Waiting.missing");
-    WITH(carry_message, carry.kind, (enum ls_carry_kind)0, "Carry.kind");
-    WITH(carry_message, carry.kind, (enum ls_carry_kind)5, "Carry.kind");
-    WITH(carry_message, carry.from, LS_MAX_WORKERS, "Carry.from");
-    WITH(carry_message, carry.to, LS_MAX_WORKERS, "Carry.to");
-    WITH(carry_message, carry.to, 5, "Carry.to");
-    WITH(carry_message, carry.number, 0, "Carry.number");
-    WITH(carry_message, carry.size, 0, "Carry.message");
-    WITH(carry_message, carry.kind, LS_CARRY_END, "Carry.message");
     struct ls_message long_stall = stall_message();
     long_stall.stall.call = longer;
     long_stall.stall.size = LS_STALL_MAX + 1;
@@ -363,6 +355,18 @@ START_TEST(refuses_bad_fields) {
     WITH(propose_message, propose.source, 3, "Propose.source");
     WITH(accept_message, number, 0, "Accept.number");
     WITH(begin_message, number, 0, "Begin.number");
+}
+END_TEST
+
+START_TEST(refuses_a_bad_carry) {
+    WITH(carry_message, carry.kind, (enum ls_carry_kind)0, "Carry.kind");
+    WITH(carry_message, carry.kind, (enum ls_carry_kind)5, "Carry.kind");
+    WITH(carry_message, carry.from, LS_MAX_WORKERS, "Carry.from");
+    WITH(carry_message, carry.to, LS_MAX_WORKERS, "Carry.to");
+    WITH(carry_message, carry.to, 5, "Carry.to");
+    WITH(carry_message, carry.number, 0, "Carry.number");
+    WITH(carry_message, carry.size, 0, "Carry.message");
+    WITH(carry_message, carry.kind, LS_CARRY_END, "Carry.message");
 }
 END_TEST
 
@@ -448,6 +452,7 @@ static Suite *suite(void) {
     tcase_add_test(tests, there_and_back);
     tcase_add_test(tests, texts_become_one_line);
     tcase_add_test(tests, refuses_bad_fields);
+    tcase_add_test(tests, refuses_a_bad_carry);
     tcase_add_test(tests, refuses_too_much);
     tcase_add_test(tests, survives_damage);
     tcase_add_test(tests, preface_there_and_back);
