@@ -64,6 +64,15 @@ FUNCTIONS = {
     "ls_send": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, c_size_t]),
     "ls_receive": (_status, [_comm, c_char_p, c_int, c_int, c_void_p, c_size_t]),
     "ls_memory_free": (None, [c_void_p]),
+    "ls_communicator_negotiate": (_status, [_comm]),
+    "ls_all_reduce_begin": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), c_void_p, c_void_p, c_size_t,
+                                      POINTER(c_void_p)]),
+    "ls_all_reduce_group_begin": (_status, [_comm, c_char_p, c_int, c_int, POINTER(AllReduceOptions), POINTER(c_void_p),
+                                            POINTER(c_void_p), POINTER(c_size_t), c_size_t, POINTER(c_void_p)]),
+    "ls_pending_done": (c_bool, [c_void_p]),
+    "ls_pending_wait": (_status, [c_void_p, c_double]),
+    "ls_pending_free": (None, [c_void_p]),
+    "ls_join": (_status, [_comm, POINTER(c_int)]),
 }
 
 

@@ -50,10 +50,11 @@ def sizes(counts: Iterable[int]):
 class Communicator:
     """The processes of TF_CONFIG, or this one alone without it. Joins when it is made: waits, naming who is missing,
     until all are there. timeout: seconds of one collective; join_timeout: seconds of the start; elastic: "MIN:MAX" workers
-    may go on after a loss."""
+    may go on after a loss. negotiate, alike on all ranks: calls are matched by their names, and join is there; each call
+    takes a round more, and there are no sets and messages."""
 
     def __init__(self, *, communication: str = "auto", timeout: float = 0, join_timeout: float = 0,
-                 tf_config: Optional[str] = None, elastic: Optional[str] = None):
+                 tf_config: Optional[str] = None, elastic: Optional[str] = None, negotiate: bool = False):
         self._prepare()
         if communication not in _COMMUNICATIONS:
             raise _arrays.refuse(f"communication '{communication}' is none of {', '.join(_COMMUNICATIONS)}")
@@ -63,6 +64,9 @@ class Communicator:
         handle = ctypes.c_void_p()
         self._check(_interrupt.in_call(self._lib.ls_communicator_new, ctypes.byref(options), ctypes.byref(handle)))
         self._adopt(handle)
+        if negotiate:
+            self.call("ls_communicator_negotiate")
+            self.negotiates = True
         mine = weakref.ref(self)
         _interrupt.watch(lambda: mine() and mine().abort("Ctrl-C (SIGINT)"))
 
@@ -71,6 +75,7 @@ class Communicator:
         self._pid = os.getpid()
         self._rank: Optional[int] = None
         self._counters: dict = {}
+        self.negotiates = False
         self._calls = Calls()
         self._sets: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
         self._lib = library()
@@ -186,7 +191,17 @@ class Communicator:
         return made
 
     def join(self) -> int:
-        raise self.absent("join")
+        """This rank has no more steps. Returns when all ranks have joined: the last of them. Meanwhile it gives zeros to
+        the others' all-reduces; a mean is over those that have not joined. All ranks have made their group with negotiate."""
+        last = ctypes.c_int()
+        self.call("ls_join", ctypes.byref(last))
+        return last.value
+
+    def begin_native(self, function: str, arguments: Tuple, keep: Any) -> "Begun":
+        """Begins a call that the ranks match by its name, whatever the order; negotiate only. keep holds its arrays."""
+        handle = ctypes.c_void_p()
+        self.call(function, *arguments, ctypes.byref(handle))
+        return Begun(self, handle, keep)
 
     def absent(self, what: str) -> LockstepError:
         return LockstepError(Status.UNIMPLEMENTED, f"liblockstep {self._lib.version} has no {what}", self._rank)
@@ -391,6 +406,24 @@ def _same(given: _arrays.Array, into: _arrays.Array, count: int, what: str) -> N
         raise _arrays.refuse(f"{what} is {_arrays.NAMES[into.dtype]}, and the array {_arrays.NAMES[given.dtype]}")
     if into.count != count:
         raise _arrays.refuse(f"{what} has {into.count} elements, and {count} are needed")
+
+
+class Begun:
+    """A call that the library itself runs: ls_pending."""
+    error = None
+
+    def __init__(self, group: Communicator, handle: ctypes.c_void_p, keep: Any):
+        self._group, self._handle, self._keep = group, handle, keep
+
+    def done(self) -> bool:
+        return self._group._lib.ls_pending_done(self._handle)
+
+    def wait(self, timeout: Optional[float] = None) -> None:
+        self._group._check(_interrupt.in_call(self._group._lib.ls_pending_wait, self._handle, timeout or 0.0))
+
+    def __del__(self):
+        if self._group._pid == os.getpid():
+            self._group._lib.ls_pending_free(self._handle)
 
 
 def _forked() -> None:

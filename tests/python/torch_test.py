@@ -30,6 +30,11 @@ class Torch(unittest.TestCase):
             with self.subTest(count=count):
                 self.whole(count, "torch_optimizer.py", SEED)
 
+    def test_names(self):
+        for count in (1, 2, 3):
+            with self.subTest(count=count):
+                self.whole(count, "torch_names.py")
+
     def test_elastic(self):
         """A killed rank, the first one and the last one, changes no bit of the result."""
         def results(victim):

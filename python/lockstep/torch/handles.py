@@ -26,13 +26,17 @@ class Call:
     """A collective call as two functions: work makes it, in any thread; finish is called by who waits. It is run, or
     begun."""
 
-    def __init__(self, group: Communicator, name: bytes, work: Callable[[], Any], finish: Callable[[Any], Any]):
+    def __init__(self, group: Communicator, name: bytes, work: Callable[[], Any], finish: Callable[[Any], Any],
+                 native: Any = None):
         self.group, self.name, self.work, self.finish = group, name, work, finish
+        self.native = native  # (function, arguments, what keeps its arrays) of a call that the library can begin
 
     def run(self) -> Any:
         return self.finish(self.group.run(self.work))
 
     def begin(self) -> Handle:
+        if self.native and self.group.negotiates:
+            return Handle(self.group.begin_native(*self.native), self.finish)
         return Handle(self.group.begin(self.name.decode(), self.work), self.finish)
 
 

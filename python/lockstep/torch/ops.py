@@ -105,7 +105,11 @@ def _all_reduce(tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]
     def work():
         for function, arguments in calls:
             group.direct(function, *arguments)
-    return Call(group, called, work, lambda _: [piece.finish(how) for piece in pieces])
+    native = None
+    if len(calls) == 1:
+        function, arguments = calls[0]
+        native = ("ls_all_reduce_begin" if function == "ls_all_reduce_with" else "ls_all_reduce_group_begin", arguments, pieces)
+    return Call(group, called, work, lambda _: [piece.finish(how) for piece in pieces], native)
 
 
 def _one(call: Call) -> Call:
