@@ -14,7 +14,7 @@
 static const char *const wires[] = {
     [WIRE_LOCAL] = "local", [WIRE_TCP] = "tcp", [WIRE_ODD] = "odd links", [WIRE_SHARED] = "shared memory"};
 static const char *const kinds[] = {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "barrier", "share"};
-static const char *const ops[] = {"sum", "mean", "min", "max"};
+static const char *const ops[] = {"sum", "mean", "min", "max", "product"};
 
 /* ---- worlds ---- */
 
