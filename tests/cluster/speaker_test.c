@@ -15,7 +15,7 @@
 #include "cluster/process.h"
 #include "harness.h"
 
-#define LIMIT (SANITIZED ? 2.0 : 1.0)
+#define LIMIT (SANITIZED_THREADS ? 8.0 : SANITIZED ? 4.0 : 2.0)
 
 /* A cluster: hosts of equally many workers, and the window. */
 struct layout {
@@ -257,11 +257,11 @@ static void end_all(struct test_processes *processes) {
 START_TEST(killed_worker_is_named_by_all) {
     static struct test_worker workers[6];
     struct test_processes processes;
-    start(&processes, workers, 0);
+    start(&processes, workers, SANITIZED_THREADS ? 20 : 0);
     int64_t killed = ls_now();
     ck_assert_int_eq(kill(processes.pids[_i], SIGKILL), 0);
     expect_named(&processes, _i, _i, "was lost: its connection was closed");
-    ck_assert_double_lt(ls_seconds_since(killed), 5);
+    ck_assert_double_lt(ls_seconds_since(killed), SANITIZED ? 15 : 5);
     end_all(&processes);
 }
 END_TEST
@@ -314,7 +314,7 @@ static Suite *suite(void) {
     Suite *suite = suite_create("cluster/speaker");
     TCase *tests = tcase_create("speaker");
     tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, streams_are_one_a_host, 0, LAYOUTS);
+    tcase_add_loop_test(tests, streams_are_one_a_host, 0, SANITIZED_THREADS ? 3 : LAYOUTS);
     tcase_add_test(tests, the_largest_message_is_carried);
     tcase_add_loop_test(tests, what_differs_is_named_through_a_speaker, 2, 4);
     tcase_add_test(tests, a_speaker_that_never_starts_is_named_alone);
