@@ -10,7 +10,7 @@ import unittest
 
 from cluster import LOCKSTEP, SANITIZED, children_of, task_index_of, train_command
 
-MANY, FEW = 16, 4
+MANY, FEW = 10, 4 # the limit between them is LS_LOG_FEW
 PATIENCE = 240 if SANITIZED else 90
 
 
