@@ -366,6 +366,19 @@ static void start_bystander(struct ls_executor_peer *peer) {
     peer->sending = peer->receiving = -1;
 }
 
+static void start_partner(struct ls_executor *executor, struct ls_executor_peer *peer, int rank) {
+    struct ls_frame frame = executor->call->frame;
+    frame.bytes = executor->schedule->sends[rank].bytes;
+    ls_frame_encode(&frame, peer->frame);
+    peer->frame_sent = 0;
+    peer->sending = executor->schedule->sends[rank].head;
+    peer->receiving = executor->schedule->receives[rank].head;
+    peer->heard = peer->read_blocked = false;
+    executor->unlinked += !peer->link;
+    if (peer->read_error || peer->write_error) /* of an earlier call, which could do without */
+        ls_wait_trouble(executor, peer, LS_OK);
+}
+
 /* Fingerprints go along the edges of the schedule; among few ranks between all of them. */
 static enum ls_role role_of(const struct ls_executor *executor, int rank) {
     const struct ls_schedule *schedule = executor->schedule;
@@ -376,20 +389,14 @@ static enum ls_role role_of(const struct ls_executor *executor, int rank) {
 
 static void start_peer(struct ls_executor *executor, int rank) {
     struct ls_executor_peer *peer = &executor->peers[rank];
-    struct ls_frame frame = executor->call->frame;
-    frame.bytes = executor->schedule->sends[rank].bytes;
-    ls_frame_encode(&frame, peer->frame);
     peer->role = role_of(executor, rank);
-    peer->frame_sent = peer->inbox_filled = peer->inbox_taken = peer->staged = peer->told = 0;
-    peer->sending = executor->schedule->sends[rank].head;
-    peer->receiving = executor->schedule->receives[rank].head;
-    peer->heard = peer->read_blocked = peer->write_blocked = false;
-    executor->unlinked += lacks_link(peer);
+    peer->inbox_filled = peer->inbox_taken = peer->staged = peer->told = 0;
+    peer->write_blocked = false;
     if (peer->role != LS_ROLE_NONE) executor->heeded[executor->heeded_count++] = rank;
-    if (peer->role != LS_ROLE_PARTNER)
+    if (peer->role == LS_ROLE_PARTNER)
+        start_partner(executor, peer, rank);
+    else
         start_bystander(peer);
-    else if (peer->read_error || peer->write_error) /* of an earlier call, which could do without */
-        ls_wait_trouble(executor, peer, LS_OK);
 }
 
 size_t ls_executor_awaits(const struct ls_executor *executor, const struct ls_executor_peer *peer) {
@@ -400,8 +407,8 @@ size_t ls_executor_awaits(const struct ls_executor *executor, const struct ls_ex
 
 /* Makes the next poll between two calls return at any byte. */
 static void wake_at_any_byte(struct ls_executor *executor) {
-    for (int i = 0; i < executor->size; i++) {
-        struct ls_link *link = executor->peers[i].link;
+    for (int i = 0; i < executor->heeded_count; i++) {
+        struct ls_link *link = executor->peers[executor->heeded[i]].link;
         if (link && link->ops->wake_at) link->ops->wake_at(link, 1);
     }
 }

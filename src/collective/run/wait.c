@@ -182,13 +182,17 @@ ls_status ls_wait_verdict(struct ls_executor *executor) {
 
 /* ---- looking again ---- */
 
+static struct ls_executor_peer *heeded(const struct ls_executor *executor, int index) {
+    return &executor->peers[executor->heeded[index]];
+}
+
 /* The bytes that end the wait of some peer; 0 if only room to send is awaited. The smallest of the peers' awaited
  * bytes: any peer with that many ends the wait. ls_wait_moved compares it with the bytes that came, to learn whether
  * polling was worth it. */
 static size_t goal_of(const struct ls_executor *executor) {
     size_t goal = 0;
-    for (int i = 0; i < executor->size; i++) {
-        const struct ls_executor_peer *peer = &executor->peers[i];
+    for (int i = 0; i < executor->heeded_count; i++) {
+        const struct ls_executor_peer *peer = heeded(executor, i);
         if (peer->role != LS_ROLE_PARTNER || !peer->read_blocked || peer->read_error) continue;
         size_t bytes = ls_executor_awaits(executor, peer);
         if (!goal || bytes < goal) goal = bytes;
@@ -231,9 +235,9 @@ static bool look_again(struct ls_executor *executor) {
         executor->looking = false;
         return false;
     }
-    for (int i = 0; i < executor->size; i++)
-        if (executor->peers[i].role == LS_ROLE_PARTNER)
-            executor->peers[i].read_blocked = executor->peers[i].write_blocked = false;
+    for (int i = 0; i < executor->heeded_count; i++)
+        if (heeded(executor, i)->role == LS_ROLE_PARTNER)
+            heeded(executor, i)->read_blocked = heeded(executor, i)->write_blocked = false;
     (void)sched_yield();
     return true;
 }
@@ -271,39 +275,38 @@ static void fill_wait(struct pollfd *poll, const struct ls_executor *executor, c
 
 static void wait_by_link(const struct ls_executor *executor, struct ls_link *link, int timeout) {
     link->ops->wait(link, timeout);
-    for (int i = 0; i < executor->size; i++) executor->peers[i].read_blocked = executor->peers[i].write_blocked = false;
+    for (int i = 0; i < executor->heeded_count; i++)
+        heeded(executor, i)->read_blocked = heeded(executor, i)->write_blocked = false;
 }
 
 /* A link without a descriptor; all links of a group are of its kind. NULL: there is none. */
 static struct ls_link *find_blind(const struct ls_executor *executor) {
-    for (int i = 0; i < executor->size; i++) {
-        struct ls_link *link = executor->peers[i].link;
+    for (int i = 0; i < executor->heeded_count; i++) {
+        struct ls_link *link = heeded(executor, i)->link;
         if (link) return link->ops->wait ? link : NULL;
     }
     return NULL;
 }
 
-/* Fills the slots of all peers. Returns until when to wait at most. */
+/* Fills a slot for each heeded peer, and one for the abort flag. Returns until when to wait at most. */
 static int64_t fill_all(const struct ls_executor *executor, bool blind) {
     int64_t until = earliest(executor);
-    for (int i = 0; i < executor->size; i++) {
-        const struct ls_executor_peer *peer = &executor->peers[i];
+    for (int i = 0; i < executor->heeded_count; i++) {
+        const struct ls_executor_peer *peer = heeded(executor, i);
         struct pollfd *slot = &executor->polls[i];
         *slot = (struct pollfd){.fd = -1};
-        if (i == executor->rank) continue;
         if (peer->link && !blind) fill_wait(slot, executor, peer);
         if (peer->link || peer->role != LS_ROLE_PARTNER) continue;
-        int64_t at = executor->source->ops->poll(executor->source, i, slot);
+        int64_t at = executor->source->ops->poll(executor->source, executor->heeded[i], slot);
         if (at < until) until = at;
     }
-    executor->polls[executor->rank] = (struct pollfd){.fd = ls_abort_fd(executor->abort), .events = POLLIN};
+    executor->polls[executor->heeded_count] = (struct pollfd){.fd = ls_abort_fd(executor->abort), .events = POLLIN};
     return until;
 }
 
 /* A link that waits by itself (link->ops->wait, gRPC's) knows no file descriptor, and one such link stands for all of
- * the group. Otherwise poll() gets every link, or
- * what the source of a missing one waits for, and the abort flag's descriptor, at the place of the own rank, so that an
- * abort of another thread ends the sleep at once. */
+ * the group. Otherwise poll() gets the links of the call, or what the source of a missing one waits for, and the abort
+ * flag's descriptor, so that an abort of another thread ends the sleep at once. */
 void ls_wait_for_links(struct ls_executor *executor) {
     struct pollfd *polls = executor->polls;
     struct ls_link *blind = find_blind(executor);
@@ -313,11 +316,10 @@ void ls_wait_for_links(struct ls_executor *executor) {
         wait_by_link(executor, blind, executor->unlinked && timeout > UNLINKED_SLICE ? UNLINKED_SLICE : timeout);
         return;
     }
-    if (poll(polls, (nfds_t)executor->size, timeout) <= 0) return;
-    for (int i = 0; i < executor->size; i++) {
-        if (i == executor->rank || !polls[i].revents) continue;
+    if (poll(polls, (nfds_t)executor->heeded_count + 1, timeout) <= 0) return;
+    for (int i = 0; i < executor->heeded_count; i++) {
         short hang_up = POLLHUP | POLLERR | POLLNVAL;
-        if (polls[i].revents & (POLLIN | hang_up)) executor->peers[i].read_blocked = false;
-        if (polls[i].revents & (POLLOUT | hang_up)) executor->peers[i].write_blocked = false;
+        if (polls[i].revents & (POLLIN | hang_up)) heeded(executor, i)->read_blocked = false;
+        if (polls[i].revents & (POLLOUT | hang_up)) heeded(executor, i)->write_blocked = false;
     }
 }
