@@ -7,7 +7,7 @@ import sys
 
 import house
 
-PATH = re.compile(r"(?<![\w/.-])((?:scripts|examples|docs|bench|tests|src|include|proto)/[\w./-]+\w|\.ci/run)(?![\w*{<$/])")
+PATH = re.compile(r"(?<![\w/.-])((?:scripts|examples|docs|bench|tests|src|include|proto|deploy)/[\w./-]+\w|\.ci/run)(?![\w*{<$/])")
 PLACE = re.compile(r"[A-Z]{4}")  # tests/ROOM/SUBJECT.c
 COMMAND = re.compile(r"^(?:\$ )?(?:build/)?lockstep (\w[\w-]*)|-- (?:build/)?lockstep (\w[\w-]*)", re.M)
 
