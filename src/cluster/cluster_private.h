@@ -234,8 +234,8 @@ struct ls_connections {
 struct ls_star {
     int window;       /* LOCKSTEP_CONTROL_WINDOW */
     bool shared;      /* one worker of a host may carry the streams of its others */
-    bool hosted;      /* another worker of this host may carry this one's streams to other hosts: ... */
-    int speaker;      /* ... the lowest, ... */
+    bool hosted;      /* another worker of this host is to carry this one's streams to other hosts: ... */
+    int speaker;      /* ... its lowest, ... */
     int64_t alone_at; /* ... which is not waited for any longer than that */
     int width;        /* of the window now */
     int reach;        /* below which ranks are probed besides; 0: none is yet */

@@ -31,7 +31,7 @@ static void lose(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_pee
     bool member = cluster->phase >= LS_PHASE_MEMBER && ls_peer_is_member(cluster, peer->rank);
     if (!member) {
         ls_propose_forget(cluster, peer);
-        if (!peer->in && !peer->out) ls_peer_adopt(peer, 0);
+        if (!peer->in && !peer->accepted) ls_peer_adopt(peer, 0); /* an attempt is to whatever process is there */
     }
     if (attempted) {
         describe_loss(root, how, text);

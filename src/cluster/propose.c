@@ -35,7 +35,7 @@ static int find_survivor(const struct ls_cluster *cluster) {
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         if (!ls_peer_is_survivor(peer)) continue;
         if (own >= 0 && own < peer->rank) return own;
-        return ls_star_may_speak(cluster, peer) && !peer->leads ? -1 : peer->rank;
+        return ls_star_is_speaker(cluster, peer) && !peer->leads ? -1 : peer->rank;
     }
     return own;
 }

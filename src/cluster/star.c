@@ -49,86 +49,55 @@ bool ls_star_is_deputy(const struct ls_cluster *cluster, const struct ls_peer *p
 
 /* ---- The speaker of this host ------------------------------------------------------------------------------------ */
 
+/* The peer can carry: streams of its own with this worker are there, both ways. */
 static bool is_here(const struct ls_peer *peer) {
     bool own = peer->in && peer->out && peer->accepted && !ls_stream_is_carried(peer->in);
     return own && !ls_stream_is_carried(peer->out) && !peer->left && !peer->silent;
 }
 
-/* The lowest worker of this host below this one that is there; NULL: there is none. */
-static struct ls_peer *find_speaker(const struct ls_cluster *cluster) {
-    if (!cluster->star.hosted) return NULL;
-    for (struct ls_peer *peer = cluster->first_peer; peer && peer->rank < cluster->rank; peer = peer->next)
-        if (peer->local && is_here(peer)) return peer;
-    return NULL;
+bool ls_star_is_speaker(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    return cluster->star.hosted && peer->rank == cluster->star.speaker;
 }
 
-/* A survivor knows at once that a speaker is not there: nobody is starting but who was lost. */
-static bool is_in_vain(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return cluster->generation && peer && *peer->control.why && !peer->in;
-}
-
-/* The lowest of the host is dialled at once, the next ones when it does not come. */
-static bool asks_others(const struct ls_cluster *cluster) {
+/* When a worker gives up waiting for its speaker. A survivor does so at once where that one refuses: nobody is starting
+ * but who was lost. A running generation answers a joiner that knocks, and does not dial it: its members speak for
+ * nobody new. */
+static int64_t alone_at(const struct ls_cluster *cluster) {
     const struct ls_star *star = &cluster->star;
-    bool late = ls_now() >= star->alone_at - LS_SPEAKER_TIMEOUT / 2;
-    return star->hosted && (late || is_in_vain(cluster, cluster->peers[star->speaker])) && !find_speaker(cluster);
+    const struct ls_peer *speaker = cluster->peers[star->speaker];
+    if (!speaker) return star->alone_at;
+    if (cluster->generation && *speaker->control.why && !speaker->in) return 0;
+    bool knocks = !cluster->generation && speaker->accepted && speaker->generation && !speaker->in;
+    return star->alone_at - (knocks ? LS_SPEAKER_TIMEOUT - LS_WIDEN_INTERVAL : 0);
 }
 
-bool ls_star_may_speak(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return cluster->star.hosted && peer->local && peer->rank < cluster->rank;
+/* The speaker has streams with these, or is about to. */
+static bool is_carried_to(const struct ls_cluster *cluster, const struct ls_peer *peer) {
+    return !peer->local && (ls_star_is_deputy(cluster, peer) || peer->rank == cluster->star.leader);
 }
 
-static bool could_speak(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    if (!ls_star_may_speak(cluster, peer)) return false;
-    return peer->rank == cluster->star.speaker || asks_others(cluster);
+enum ls_way ls_star_way(const struct ls_cluster *cluster, const struct ls_peer *peer, struct ls_peer **carrier) {
+    *carrier = NULL;
+    if (peer->astray) return LS_WAY_DIRECT;
+    if (ls_stream_is_carried(peer->in)) { /* back on the way that it has come */
+        *carrier = cluster->peers[peer->in->carried.carrier];
+        if (is_here(*carrier)) return LS_WAY_CARRIED;
+        return ls_stream_is_carried((*carrier)->out) ? LS_WAY_DIRECT : LS_WAY_WAIT;
+    }
+    if (peer->in || !cluster->star.hosted || !is_carried_to(cluster, peer)) return LS_WAY_DIRECT;
+    *carrier = cluster->peers[cluster->star.speaker];
+    if (*carrier && is_here(*carrier)) return LS_WAY_CARRIED;
+    return ls_now() < alone_at(cluster) ? LS_WAY_WAIT : LS_WAY_DIRECT;
+}
+
+int64_t ls_star_turn(const struct ls_cluster *cluster) {
+    int64_t at = alone_at(cluster);
+    return at > ls_now() ? at : LS_NEVER;
 }
 
 static bool is_local(const struct ls_cluster *cluster, int rank) {
     const struct ls_cluster_spec *spec = cluster->config.tf_config;
     return strcmp(ls_cluster_spec_member(spec, rank)->host, ls_cluster_spec_member(spec, cluster->rank)->host) == 0;
-}
-
-static bool has_hope(const struct ls_cluster *cluster) {
-    for (int rank = cluster->star.speaker; rank < cluster->rank; rank++)
-        if (is_local(cluster, rank) && !is_in_vain(cluster, cluster->peers[rank])) return true;
-    return false;
-}
-
-/* Meets those that could speak for this worker. */
-static void meet_speakers(struct ls_cluster *cluster) {
-    int end = asks_others(cluster) ? cluster->rank : cluster->star.speaker + 1;
-    for (int rank = cluster->star.speaker; cluster->star.hosted && rank < end; rank++)
-        if (is_local(cluster, rank)) (void)ls_peer_meet(cluster, rank);
-}
-
-/* When a worker of several on its host dials others itself. A running generation answers a joiner that knocks, and does
- * not dial it: its members speak for nobody new. */
-static int64_t alone_at(const struct ls_cluster *cluster) {
-    const struct ls_peer *speaker = cluster->peers[cluster->star.speaker];
-    bool knocks = !cluster->generation && speaker && speaker->accepted && speaker->generation && !speaker->in;
-    return cluster->star.alone_at - (knocks ? LS_SPEAKER_TIMEOUT - LS_WIDEN_INTERVAL : 0);
-}
-
-enum ls_way ls_star_way(const struct ls_cluster *cluster, const struct ls_peer *peer, struct ls_peer **carrier) {
-    bool answers = ls_stream_is_carried(peer->in);
-    *carrier = NULL;
-    if (peer->astray || (peer->in && !answers)) return LS_WAY_DIRECT;
-    if (answers) {
-        *carrier = cluster->peers[peer->in->carried.carrier];
-        return is_here(*carrier) ? LS_WAY_CARRIED : LS_WAY_WAIT;
-    }
-    if (!cluster->star.hosted || peer->local) return LS_WAY_DIRECT;
-    *carrier = find_speaker(cluster);
-    if (*carrier) return LS_WAY_CARRIED;
-    return ls_now() < alone_at(cluster) && has_hope(cluster) ? LS_WAY_WAIT : LS_WAY_DIRECT;
-}
-
-int64_t ls_star_turn(const struct ls_cluster *cluster) {
-    const int64_t times[] = {alone_at(cluster), cluster->star.alone_at - LS_SPEAKER_TIMEOUT / 2};
-    int64_t now = ls_now(), next = LS_NEVER;
-    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-        if (times[i] > now && times[i] < next) next = times[i];
-    return next;
 }
 
 /* The lowest of a host speaks for its others, where more than HOSTED_FROM workers are on several hosts. Those that
@@ -171,7 +140,7 @@ static bool is_probed(const struct ls_cluster *cluster, int rank) {
 bool ls_star_wants(const struct ls_cluster *cluster, const struct ls_peer *peer) {
     return peer->in || peer->rank == cluster->star.leader || is_sought(cluster, peer) ||
            is_within(cluster, peer->rank, cluster->star.width) || is_probed(cluster, peer->rank) ||
-           could_speak(cluster, peer);
+           ls_star_is_speaker(cluster, peer);
 }
 
 void ls_star_reset(struct ls_cluster *cluster) {
@@ -226,7 +195,7 @@ static void meet_wanted(struct ls_cluster *cluster) {
     for (int rank = 0; rank < cluster->size && (rank < star->sought || is_within(cluster, rank, star->width)); rank++)
         (void)ls_peer_meet(cluster, rank);
     for (int rank = 0; rank < star->reach && is_alone(cluster); rank += star->stride) (void)ls_peer_meet(cluster, rank);
-    meet_speakers(cluster);
+    if (star->hosted) (void)ls_peer_meet(cluster, star->speaker);
 }
 
 int64_t ls_star_step(struct ls_cluster *cluster) {
