@@ -12,6 +12,7 @@
 
 #include "base/entropy.h"
 #include "base/memory.h"
+#include "base/point.h"
 #include "base/status.h"
 #include "cluster/auth_tls.h"
 #include "cluster/auth_token.h"
@@ -81,6 +82,7 @@ static enum admission admit(const struct ls_cluster *cluster, const struct ls_pr
     if (!data) return UNTIMELY;
     if (preface->attempt <= data->admitted) return REFUSED;
     data->admitted = preface->attempt;
+    ls_reached("admit");
     return ls_data_link_is_open(cluster, preface->generation) ? ADMITTED : UNTIMELY;
 }
 

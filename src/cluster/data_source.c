@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/memory.h"
+#include "base/point.h"
 #include "base/status.h"
 #include "cluster/cluster_private.h"
 #include "cluster/data_channel.h"
@@ -88,6 +89,7 @@ static void open_link(const struct end *end, int fd) {
         send_preface(end->data, fd, bytes);
     else if (ls_rpc_link_open(cluster->net.rpc, fd, end->task->address, bytes, sizeof(bytes), &end->data->opening))
         fail_opening(end->data, ls_error());
+    ls_reached("dial");
 }
 
 enum answer { ANSWER_NONE, ANSWER_YES, ANSWER_NO };

@@ -386,6 +386,11 @@ ls_status ls_join_accept(struct ls_cluster *cluster) {
 
 /* ---- After a failure -------------------------------------------------------------------------------------------- */
 
+/* Past the deadline only to say whom it has waited for, as another one has told that gave up. */
+static bool may_form(const struct ls_cluster *cluster) {
+    return ls_now() < deadline_of(cluster) || (!cluster->generation && *cluster->next.cause);
+}
+
 bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool severed) {
     int64_t deadline = ls_now() + LS_CAUSE_TIMEOUT;
     bool broken = status == LS_UNAVAILABLE || status == LS_ABORTED, may;
@@ -397,7 +402,7 @@ bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool seve
         continue;
     if (cluster->phase != LS_PHASE_MEMBER) {
         may = cluster->phase < LS_PHASE_MEMBER && (cluster->proposal.failed || status == LS_UNAVAILABLE) &&
-              ls_now() < deadline_of(cluster);
+              may_form(cluster);
     } else {
         if (severed && !cluster->failure.status) ls_failure_stop(cluster, cluster->rank, error);
         may = cluster->failure.lost && (cluster->config.settings->rejoin_timeout > 0 || cluster->elastic.least);

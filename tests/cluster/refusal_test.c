@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
+#include "base/digest.h"
 #include "base/memory.h"
 #include "base/line_difference.h"
 #include "cluster/message_encode.h"
@@ -15,6 +16,8 @@
 #include "cluster/worker.h"
 #include "harness.h"
 #include "resolver/tf_config.h"
+
+enum { LONG_CLUSTER = 1000 /* tasks */ };
 
 /* All of this test is a process of its own, which waits for most of its time. */
 static void expect_idle(void) {
@@ -109,6 +112,47 @@ START_TEST(other_size) {
     test_config(workers[1].tf_config, sizeof(workers[1].tf_config), list, 1);
     test_workers_run(workers, 2);
     expect_all(workers, 2, "cluster.worker differs: '2 tasks' on worker:0 (rank 0), '3 tasks' on worker:1 (rank 1)");
+}
+END_TEST
+
+/* TF_CONFIG with as many other tasks, which never start, as make it too long for a Hello. */
+static void lengthen(struct test_worker *worker, const int ports[2], int last) {
+    static char texts[2][40000];
+    char *text = texts[worker->rank];
+    size_t used = (size_t)snprintf(
+        text, sizeof(texts[0]), "{\"cluster\": {\"worker\": [\"127.0.0.1:%d\", \"127.0.0.1:%d\"", ports[0], ports[1]);
+    for (int i = 2; i < LONG_CLUSTER; i++)
+        used += (size_t)snprintf(text + used, sizeof(texts[0]) - used, ", \"127.1.%d.%d:%d\"", i / 250, i % 250,
+                                 i < LONG_CLUSTER - 1 ? 2222 : last);
+    (void)snprintf(text + used, sizeof(texts[0]) - used, "]}, \"task\": {\"type\": \"worker\", \"index\": %d}}",
+                   worker->rank);
+    worker->long_config = text;
+}
+
+static void digest_of(const struct test_worker *worker, char hex[65]) {
+    struct ls_cluster_spec *tf_config;
+    assert_ok(ls_tf_config_parse(worker->long_config, &tf_config));
+    assert_ok(ls_digest_sha256(tf_config->canonical, strlen(tf_config->canonical), hex));
+    ls_cluster_spec_free(tf_config);
+}
+
+/* In the last of 1,000 tasks: the digests differ, and are named. */
+START_TEST(other_long_cluster) {
+    struct test_worker workers[2];
+    int ports[2];
+    char digests[2][65], text[512];
+    test_ports(ports, 2);
+    test_workers(workers, 2, ports);
+    for (int i = 0; i < 2; i++) {
+        lengthen(&workers[i], ports, 2222 + i);
+        digest_of(&workers[i], digests[i]);
+    }
+    ck_assert_str_ne(digests[0], digests[1]);
+    test_workers_run(workers, 2);
+    (void)snprintf(text, sizeof(text), "cluster.sha256 differs: '%s' on worker:0 (rank 0), '%s' on worker:1 (rank 1)",
+                   digests[0], digests[1]);
+    expect_all(workers, 2, text);
+    expect_idle();
 }
 END_TEST
 
@@ -357,6 +401,7 @@ static Suite *suite(void) {
     tcase_add_test(tests, transports_without_grpc_join);
     tcase_add_test(tests, other_cluster);
     tcase_add_test(tests, other_size);
+    tcase_add_test(tests, other_long_cluster);
     tcase_add_loop_test(tests, stranger_is_refused_alone, 0, 2);
     tcase_add_test(tests, reaches_itself);
     tcase_add_test(tests, same_task_twice);

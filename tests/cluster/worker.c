@@ -117,7 +117,7 @@ void test_worker_run(struct test_worker *worker) {
     settle(worker);
     if (worker->delay > 0) (void)poll(NULL, 0, (int)(worker->delay * 1000));
     assert_ok(ls_abort_new(&worker->abort));
-    assert_ok(ls_tf_config_parse(worker->tf_config, &tf_config));
+    assert_ok(ls_tf_config_parse(worker->long_config ? worker->long_config : worker->tf_config, &tf_config));
     live(worker, tf_config);
     ls_cluster_spec_free(tf_config);
     ls_abort_free(worker->abort);

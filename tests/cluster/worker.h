@@ -15,6 +15,7 @@ struct test_worker {
     /* in */
     int rank, size;
     char tf_config[2048];
+    const char *long_config; /* in its place; NULL: none */
     const char *version;
     const char *token, *token_file;                                                           /* default: none */
     char tls_certificate[LS_SETTING_TEXT], tls_key[LS_SETTING_TEXT], tls_ca[LS_SETTING_TEXT]; /* default: none */

@@ -33,7 +33,8 @@ POINTS = {
     "checkpoint_write": Point(False, False, True),
     "exit": Point(False, False, False),
 }
-
+# of a data link, which some ranks dial and others admit: as many times as there are links
+LINK_POINTS = ("admit", "dial")
 
 # of a custom loop, and of collectives alone (loop.c): the program's own points, and those of the library that it comes to
 LOOP_POINTS = {

@@ -13,7 +13,7 @@ import time
 import unittest
 
 from job import LIMIT, SANITIZED, FreezeAll, Inheritor, Job, Killer, Waker, undisturbed
-from points import POINTS, in_sources, moment
+from points import LINK_POINTS, POINTS, in_sources, moment
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
@@ -52,7 +52,7 @@ class Base(unittest.TestCase):
 
 class Points(Base):
     def test_all_are_here(self):
-        self.assertEqual(sorted(POINTS), in_sources())
+        self.assertEqual(sorted([*POINTS, *LINK_POINTS]), in_sources())
 
     def test_a_worker_lost_at_each(self):
         ranks = (0, 1, 2)
@@ -143,6 +143,32 @@ class Points(Base):
             killer = Killer(random.randrange(4), random.uniform(0, 0.003), point="exit")
             with self.subTest(rank=killer.rank, seconds=killer.seconds):
                 self.check(self.run_job(workers=4, hooks=[killer]))
+
+
+class Dialled(Base):
+    """A worker is lost while a data link is made: it has dialled and has no answer yet, or has admitted who dialled it and
+    has not answered. In the first group, and in the group of a recovery."""
+    CASES = ((2, ["dial:1:KILL"]), (0, ["admit:1:KILL"]), (1, ["admit:1:KILL"]), (1, ["sums:5:KILL", "dial:1:KILL"]),
+             (0, ["sums:5:KILL", "admit:2:KILL"]))
+
+    def test_and_started_anew(self):
+        for transport in ("tcp", "grpc"):
+            for rank, points in self.CASES[:2 if SANITIZED else 5]:
+                self.survive({rank: points}, environment={"LOCKSTEP_TRANSPORT": transport})
+
+    def test_and_not_started_anew(self):
+        for transport, cases in (("tcp", self.CASES[:2]), ("grpc", self.CASES[:3:2])):
+            for rank, (point, *_) in cases[:1 if SANITIZED else 2]:
+                with self.subTest(transport=transport, rank=rank, point=point):
+                    environment = {"LOCKSTEP_TRANSPORT": transport, "LOCKSTEP_REJOIN_TIMEOUT": "0.5",
+                                   "LOCKSTEP_JOIN_TIMEOUT": "2"}
+                    job = self.run_job({rank: [point]}, environment=environment, restart=False)
+                    hurt = job.lives[rank][0].notes("hurt")[0][0]
+                    self.assertLess(time.monotonic_ns() - hurt, (20 if SANITIZED else 6) * 1e9)
+                    for other in {0, 1, 2} - {rank}:
+                        life = job.lives[other][0]
+                        self.assertEqual(life.status, 138, job.describe())
+                        self.assertIn("worker:%d" % rank, life.last_error(), job.describe())
 
 
 class Loops(Base):
