@@ -74,6 +74,7 @@ class Communicator:
         self._handle: Optional[ctypes.c_void_p] = None
         self._pid = os.getpid()
         self._rank: Optional[int] = None
+        self._failure: Optional[LockstepError] = None
         self._counters: dict = {}
         self.negotiates = False
         self._calls = Calls()
@@ -89,7 +90,13 @@ class Communicator:
 
     def _check(self, status: int) -> None:
         if status:
-            raise LockstepError(status, error_text(), self._rank)
+            self._failure = LockstepError(status, error_text(), self._rank)
+            raise self._failure
+
+    def take_failure(self) -> Optional[LockstepError]:
+        """The last call's error, once: for code that has hidden it, such as a graph of TensorFlow."""
+        failure, self._failure = self._failure, None
+        return failure
 
     def check_process(self) -> None:
         """Refuses a child of fork."""

@@ -6,6 +6,7 @@
 #include "base/need.h"
 #include "base/options.h"
 #include "base/status.h"
+#include "collective/link/abort.h"
 #include "runtime/communicator.h"
 #include "runtime/subset.h"
 
@@ -46,6 +47,15 @@ ls_status ls_communicator_close(ls_communicator *communicator, ls_status status)
     return status;
 }
 
+/* The call may have failed in another thread, whose message this one does not have. */
+static void take_message(struct ls_runtime *runtime, ls_status status) {
+    if (!status || *ls_error()) return;
+    if (ls_abort_raised(runtime->abort))
+        (void)ls_abort_status(runtime->abort);
+    else
+        (void)ls_fail(status, "a call of another thread failed with %s", ls_status_name(status));
+}
+
 bool ls_communicator_recover(ls_communicator *communicator, ls_status *status) {
     LS_NEED_OR(false, communicator, status);
     struct ls_runtime *runtime = communicator->runtime;
@@ -53,6 +63,7 @@ bool ls_communicator_recover(ls_communicator *communicator, ls_status *status) {
         *status = ls_fail(LS_FAILED_PRECONDITION, "a process set recovers with its parent: recover that");
         return false;
     }
+    take_message(runtime, *status);
     if (!ls_runtime_begin_recovery(runtime, *status)) return false;
     ls_async_rest(communicator->async);
     do {

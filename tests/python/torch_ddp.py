@@ -1,4 +1,5 @@
-"""One rank: torch's DistributedDataParallel over the backend of argv[1]; the weights after 50 steps go to the file argv[2].
+"""One rank: torch's DistributedDataParallel over the backend of argv[1]; the weights after 50 steps, and the mean loss of the
+ranks in each step, go to the file argv[2].
 With lockstep also every other call of torch.distributed that it has."""
 import sys
 
@@ -19,11 +20,15 @@ def train():
     optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.02, momentum=0.5)
     generator = torch.Generator().manual_seed(7)
     x, y = torch.randn(50, 64, 64, generator=generator), torch.randint(0, 10, (50, 64), generator=generator)
+    losses = torch.zeros(50)
     for step in range(50):
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(wrapped(x[step, RANK::SIZE]), y[step, RANK::SIZE]).backward()
+        loss = torch.nn.functional.cross_entropy(wrapped(x[step, RANK::SIZE]), y[step, RANK::SIZE])
+        loss.backward()
+        losses[step] = loss.item() / SIZE
         optimizer.step()
-    return [p.detach() for p in model.parameters()]
+    dist.all_reduce(losses)
+    return [*(p.detach() for p in model.parameters()), losses]
 
 
 def same(found, expected):

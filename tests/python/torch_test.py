@@ -9,6 +9,7 @@ import unittest
 
 import torch
 
+import hosts
 from ranks import HERE, LOCKSTEP, environment, free_port, run
 
 SEED = os.environ.get("LOCKSTEP_TEST_SEED") or str(int.from_bytes(os.urandom(4), "little"))
@@ -34,6 +35,9 @@ class Torch(unittest.TestCase):
         for count in (1, 2, 3):
             with self.subTest(count=count):
                 self.whole(count, "torch_names.py")
+
+    def test_horovod_names(self):
+        self.whole(1, "horovod_names.py", "lockstep.torch")
 
     def test_elastic(self):
         """A killed rank, the first one and the last one, changes no bit of the result."""
@@ -61,6 +65,19 @@ class Torch(unittest.TestCase):
                 self.assertLess((ours - theirs).abs().max().item(), 1e-5)
                 for transport in ("tcp", "shm"):
                     self.assertTrue(torch.equal(ours, weights("lockstep", count, "again", LOCKSTEP_TRANSPORT=transport)))
+
+    @unittest.skipUnless(hosts.works(), "unshare makes no namespace here")
+    def test_layouts(self):
+        """One host of four ranks and two hosts of two: the same bits, by DDP and by DistributedOptimizer."""
+        with tempfile.TemporaryDirectory() as folder:
+            found = []
+            for layout, words in (((4,), "through shared memory\n"), ((2, 2), "2 hosts of 2 and tcp")):
+                path = os.path.join(folder, str(len(layout)))
+                out = hosts.run(layout, "torch_bits.py", path)
+                self.assertEqual(out.count("whole"), 4, out)
+                self.assertIn(words, out)
+                found.append(torch.cat([p.reshape(-1) for p in torch.load(path)]))
+            self.assertTrue(torch.equal(*found))
 
     def test_torchrun(self):
         with tempfile.TemporaryDirectory() as folder:

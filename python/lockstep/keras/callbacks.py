@@ -1,22 +1,27 @@
-"""Horovod's callbacks for Keras 3."""
+"""Horovod's callbacks for Keras."""
 from __future__ import annotations
 
 from typing import Any, Callable, Optional, Union
 
-import keras
 import numpy as np
+import tensorflow as tf
 
+from .._absent import absent
 from ..process import rank, size, world
-from ..tensorflow.variables import broadcast_variables
+from ..tensorflow.variables import broadcast_variables, optimizer_variables
 
 
-class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
+class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
     """Model and optimizer become those of root_rank, at the end of the first batch, when all variables are there. It also
-    turns XLA off, which cannot compile collectives."""
+    turns XLA off, which cannot compile collectives. Local variables of the model are left."""
 
-    def __init__(self, root_rank: int, device: str = ""):
+    def __init__(self, root_rank: int, device: str = "", local_variables=None):
         super().__init__()
         self.root_rank, self._done = root_rank, False
+        self._local = {id(variable): variable for variable in local_variables or ()}
+
+    def register_local_var(self, variable: Any) -> None:
+        self._local[id(variable)] = variable
 
     def set_model(self, model: Any) -> None:
         super().set_model(model)
@@ -26,11 +31,11 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
         if self._done:
             return
         self._done = True
-        broadcast_variables(self.model.variables, self.root_rank)
-        broadcast_variables(self.model.optimizer.variables, self.root_rank)
+        broadcast_variables([one for one in self.model.variables if id(one) not in self._local], self.root_rank)
+        broadcast_variables(optimizer_variables(self.model.optimizer), self.root_rank)
 
 
-class MetricAverageCallback(keras.callbacks.Callback):
+class MetricAverageCallback(tf.keras.callbacks.Callback):
     """The epoch's metrics become their averages over all ranks. It stands before callbacks that use them."""
 
     def __init__(self, device: str = ""):
@@ -45,7 +50,7 @@ class MetricAverageCallback(keras.callbacks.Callback):
         logs.update(zip(names, values.tolist()))
 
 
-class LearningRateScheduleCallback(keras.callbacks.Callback):
+class LearningRateScheduleCallback(tf.keras.callbacks.Callback):
     """The learning rate is initial_lr times multiplier (a number, or a function of the epoch) from start_epoch to before
     end_epoch; once an epoch (staircase), or in each batch, for which the epoch is a fraction. Momentum is corrected where
     the optimizer's momentum is a variable."""
@@ -114,3 +119,8 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
         super().on_epoch_end(epoch, logs)
         if epoch == self.end_epoch - 1 and self.verbose and rank() == 0:
             print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {float(self.model.optimizer.learning_rate):g}.")
+
+
+__getattr__ = absent(__name__, {
+    "BestModelCheckpoint": "give rank 0's callbacks ModelCheckpoint(filepath, save_best_only=True) of Keras",
+})

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
 
+from .._absent import absent
 from ..elastic import HorovodInternalError, ObjectState, State, run
 from ..objects import broadcast_object
 from ..process import is_initialized, rank, size
@@ -135,3 +136,6 @@ class TorchState(ObjectState):
         for kept in self._kept.values():
             kept.share(root)
         super().sync_from(root)
+
+
+__getattr__ = absent(__name__, {name: "its names are in lockstep.torch.elastic itself" for name in ("state", "sampler")})

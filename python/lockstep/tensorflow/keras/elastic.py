@@ -1,0 +1,3 @@
+"""Those of lockstep.keras.elastic."""
+from ...keras.elastic import *
+
