@@ -3,6 +3,7 @@ CMake, the command, the plugin, manual pages, completion, documents. The .pc fil
 
 usage: install.py BUILD VERSION CC [ARGUMENTS OF CC]"""
 import glob
+import json
 import os
 import shutil
 import sys
@@ -93,11 +94,27 @@ def completes(prefix, line, *expected):
     return [] if status == 0 and sorted(said.split()) == sorted(expected) else [f"{line}: {said}"]
 
 
+def page(prefix, name):
+    found = find(prefix, name)
+    return house.read(found).replace("\\-", "-") if found else ""
+
+
+def parts(prefix):
+    with open(find(prefix, "lockstep.spdx.json"), encoding="utf-8") as file:
+        document = json.load(file)
+    found = {one["name"]: one["versionInfo"] for one in document["packages"]}
+    _, linked = house.run(["pkg-config", "--modversion", "libpng"])
+    return [] if found["lockstep"] == version and found["libpng"] == linked.strip() and all(found.values()) else [str(found)]
+
+
 def manual(prefix):
     _, names = house.run([find(prefix, "bin/lockstep"), "--list-commands"], env=PLAIN)
     faults = absent(prefix, "lockstep.1", *[f"lockstep-{name}.1" for name in names.split() if name != "help"])
-    with open(find(prefix, "lockstep-train.1"), encoding="utf-8") as file:
-        text = file.read()
+    for name in names.split():
+        _, options = house.run([find(prefix, "bin/lockstep"), name, "--list-options"], env=PLAIN)
+        text = page(prefix, f"lockstep-{name}.1") if name != "help" else ""
+        faults += [f"lockstep-{name}.1 has no {option}" for option in options.split() if name != "help" and option[1:] not in text]
+    text = page(prefix, "lockstep-train.1").replace("-", "\\-")
     return faults + [f"lockstep-train.1 has no '{piece}'" for piece in (".SH SYNOPSIS", ".SH EXIT STATUS", "\\-\\-epochs N")
                      if piece not in text]
 
@@ -128,6 +145,9 @@ with tempfile.TemporaryDirectory() as folder:
     results.check("a program by CMake's find_package", cmake_program(folder, prefix))
     results.check("the GPU plugin is found below the library", moved_plugin(folder, prefix))
     results.check("each command has its manual page", manual(prefix))
+    results.check("completion for zsh and fish is there", absent(prefix, "zsh/vendor-completions/_lockstep",
+                                                                 "fish/vendor_completions.d/lockstep.fish"))
+    results.check("the SPDX document names the parts and their versions", parts(prefix))
     results.check("documents and examples are there", absent(prefix, "doc/lockstep/LICENSE", "doc/lockstep/README.md",
                                                               "doc/lockstep/docs/architecture.md", "doc/lockstep/examples/first.c"))
     results.check("completion of commands", completes(prefix, "lockstep tr", "train"))
