@@ -69,8 +69,10 @@ LS_API size_t ls_dtype_size(ls_dtype dtype);      /* bytes an element; 0 for an 
 LS_API const char *ls_dtype_name(ls_dtype dtype); /* "float32"; "unknown" for an unknown type */
 
 /* tf.distribute.ReduceOp, and Horovod's MIN, MAX and PRODUCT. Sums and products of integers wrap around. MEAN of integers
- * divides that sum, and truncates toward zero; MEAN of LS_BOOL is INVALID_ARGUMENT. */
-typedef enum ls_reduce_op { LS_SUM = 0, LS_MEAN, LS_MIN, LS_MAX, LS_PRODUCT } ls_reduce_op;
+ * divides that sum, and truncates toward zero; MEAN of LS_BOOL is INVALID_ARGUMENT. ADASUM is Horovod's: of gradients that
+ * point apart the sum, of gradients that are alike the mean. It is for all-reduces of floats on a communicator of a power of
+ * two of ranks; of several arrays each is combined by itself. */
+typedef enum ls_reduce_op { LS_SUM = 0, LS_MEAN, LS_MIN, LS_MAX, LS_PRODUCT, LS_ADASUM } ls_reduce_op;
 
 #define LS_MAX_RANK 8
 /* The extent of a tensor, row-major; rank 0 is a scalar. */

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from ._calls import Pending
-from .communicator import MAX, MEAN, MIN, PRODUCT, SUM, Communicator, split_evenly
+from .communicator import ADASUM, MAX, MEAN, MIN, PRODUCT, SUM, Communicator, split_evenly
 from .objects import all_gather_object, broadcast_object
 from .errors import LockstepError, NotInitializedError, Status
 from .process import init, is_initialized, local_rank, local_size, rank, shutdown, size, version, world

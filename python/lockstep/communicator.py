@@ -17,7 +17,7 @@ from ._library import AllReduceOptions, StrategyOptions, error_text, library
 from .errors import LockstepError, NotInitializedError, Status
 
 # ls_reduce_op
-SUM, MEAN, MIN, MAX, PRODUCT = range(5)
+SUM, MEAN, MIN, MAX, PRODUCT, ADASUM = range(6)
 _COMMUNICATIONS = {"auto": 0, "ring": 1}
 _COMPRESSIONS = {None: 0, "none": 0, "fp16": 1, "bf16": 2}
 

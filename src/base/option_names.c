@@ -3,8 +3,8 @@
 
 #include "base/status.h"
 
-static const char *const op_names[] = {
-    [LS_SUM] = "sum", [LS_MEAN] = "mean", [LS_MIN] = "min", [LS_MAX] = "max", [LS_PRODUCT] = "product"};
+static const char *const op_names[] = {[LS_SUM] = "sum", [LS_MEAN] = "mean",       [LS_MIN] = "min",
+                                       [LS_MAX] = "max", [LS_PRODUCT] = "product", [LS_ADASUM] = "adasum"};
 #define OP_COUNT (sizeof(op_names) / sizeof(op_names[0]))
 
 const char *ls_option_names_reduce_op(ls_reduce_op op) {

@@ -7,6 +7,7 @@
 #include "base/denormal.h"
 #include "base/option_names.h"
 #include "base/status.h"
+#include "collective/adasum.h"
 #include "collective/algorithm.h"
 #include "collective/call.h"
 #include "collective/schedule/scale.h"
@@ -55,7 +56,10 @@ static ls_status check_scales(const struct ls_all_reduce *call) {
 
 ls_status ls_group_all_reduce_check(const struct ls_all_reduce *call) {
     ls_status status = ls_call_check_name(call->name);
-    if (!status) status = ls_call_check_op(call->name, call->op, call->dtype);
+    if (!status && call->op == LS_ADASUM)
+        status = ls_adasum_check(call->name, call->dtype);
+    else if (!status)
+        status = ls_call_check_op(call->name, call->op, call->dtype);
     if (!status) status = check_compression(call);
     if (!status) status = check_scales(call);
     return status ? status : ls_call_check_communication(call->name, call->communication);
@@ -165,6 +169,7 @@ static ls_status reduce_scaled(struct ls_group *group, const struct ls_all_reduc
 ls_status ls_group_all_reduce(struct ls_group *group, const struct ls_all_reduce *call) {
     ls_status status = check_all_reduce(group, call, leaves_of(group, call));
     if (status) return status;
+    if (call->op == LS_ADASUM) return ls_group_adasum(group, call);
     unsigned denormals = ls_denormals_keep();
     status = ls_call_finish(group, reduce_scaled(group, call));
     ls_denormals_restore(denormals);

@@ -55,7 +55,7 @@ static struct part part_at(const struct ls_all_reduce_list *list, size_t first) 
     struct part part = {first, first, 0};
     while (part.end < list->count) {
         size_t bytes = array_bytes(list, part.end);
-        bool alone = bytes >= LARGE || list->call.communication == LS_RING;
+        bool alone = bytes >= LARGE || list->call.communication == LS_RING || list->call.op == LS_ADASUM;
         if (part.end > first && (alone || part.bytes + bytes > FUSED)) break;
         part.bytes += bytes;
         part.end++;

@@ -101,7 +101,7 @@ static bool is_too_large(const struct axis_view *view, size_t element) {
 static ls_status check_axis_call(ls_strategy *strategy, ls_reduce_op op, ls_dtype dtype, const void *const *values,
                                  const ls_shape *shapes, int axis) {
     struct axis_view first = {0}, view = {0};
-    ls_status status = ls_option_names_check_reduce_op(op);
+    ls_status status = ls_reduce_check(op, dtype);
     if (status) return status;
     if (dtype != LS_FLOAT32 && dtype != LS_FLOAT64)
         return ls_fail(LS_INVALID_ARGUMENT, "ls_reduce_axis takes float32 and float64, not %s", ls_dtype_name(dtype));

@@ -66,6 +66,12 @@ def tapes():
         for found in (step(batches[RANK], **options), tf.function(lambda: step(batches[RANK], **options)[:1])()):
             np.testing.assert_allclose(found[0], wanted, rtol=1e-5)
     assert step(batches[RANK])[1] is None
+    if SIZE == 2:
+        with tf.GradientTape() as tape:
+            value = loss(batches[RANK])
+        a, b = hvd.allgather(tf.reshape(tape.gradient(value, weights), [1, -1])).numpy().astype("float64")
+        wanted = (1 - a @ b / (a @ a) / 2) * a + (1 - a @ b / (b @ b) / 2) * b
+        np.testing.assert_allclose(step(batches[RANK], op=hvd.Adasum)[0].numpy().ravel(), wanted, rtol=1e-5)
     table = tf.Variable(tf.ones([5, 2]))
     for as_dense in (False, True):
         with hvd.DistributedGradientTape(tf.GradientTape(), sparse_as_dense=as_dense) as tape:

@@ -78,6 +78,28 @@ def all_reduces():
     same(hvd.allreduce(bits, op=hvd.Min), torch.tensor([True, SIZE == 1, False]), "and")
 
 
+def adasum(vectors):
+    """The definition: halves are combined, without what each has in common with the other."""
+    if len(vectors) == 1:
+        return vectors[0]
+    a, b = adasum(vectors[:len(vectors) // 2]), adasum(vectors[len(vectors) // 2:])
+    share = lambda x: 1 - float((a * b).sum() / (x * x).sum()) / 2 if x.any() else 1
+    return share(a) * a + share(b) * b
+
+
+def adasums():
+    inputs = [drawn((everywhere.randrange(1, 500),), torch.float64, rank) for rank in range(SIZE)]
+    length = min(map(len, inputs))
+    vectors = [one[:length] for one in inputs]
+    if SIZE & (SIZE - 1):
+        refused(Status.INVALID_ARGUMENT, "power of two", lambda: hvd.allreduce(vectors[RANK], op=hvd.Adasum))
+        return
+    for tensor in layouts(vectors[RANK].clone()):
+        for found in ways(tensor, op=hvd.Adasum):
+            assert torch.allclose(found, adasum(vectors), rtol=1e-9, atol=1e-12), (found, adasum(vectors))
+    refused(Status.INVALID_ARGUMENT, "adasum is for floats", lambda: hvd.allreduce(torch.ones(3, dtype=torch.int32), op=hvd.Adasum))
+
+
 def factors():
     mine = torch.arange(6.) * (RANK + 1)
     total = torch.arange(6.) * sum(range(1, SIZE + 1))
@@ -214,7 +236,7 @@ def misuse():
 
 
 torch.manual_seed(0)
-for part in (all_reduces, factors, moves, all_to_alls, sets, objects, gradients, misuse):
+for part in (all_reduces, adasums, factors, moves, all_to_alls, sets, objects, gradients, misuse):
     part()
 hvd.barrier()
 print("whole")

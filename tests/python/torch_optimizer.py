@@ -158,6 +158,44 @@ def sparse():
     assert all(other == sums[0] for other in sums)
 
 
+def combine(vectors):
+    """Adasum of a list of vectors, by its definition."""
+    if len(vectors) == 1:
+        return vectors[0]
+    a, b = combine(vectors[:len(vectors) // 2]), combine(vectors[len(vectors) // 2:])
+    share = lambda x: 1 - float((a * b).sum() / (x * x).sum()) / 2 if x.any() else 1
+    return share(a) * a + share(b) * b
+
+
+def adasum():
+    """Each rank makes its own step; the changes are combined, array by array."""
+    if SIZE & (SIZE - 1):
+        return
+    for kind in ("SGD", "Adam"):
+        found, optimizer = made(kind)
+        optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=found.named_parameters(), op=hvd.Adasum)
+        ranks = [made(kind) for _ in range(SIZE)]
+        for step in range(3):
+            optimizer.zero_grad()
+            loss_of(found, step, RANK).backward()
+            optimizer.step()
+            before = [p.detach().clone() for p in ranks[0][0].parameters()]
+            for rank, (model, own) in enumerate(ranks):
+                own.zero_grad()
+                loss_of(model, step, rank).backward()
+                own.step()
+            for start, *ps in zip(before, *(model.parameters() for model, _ in ranks)):
+                whole = start + combine([p.detach() - start for p in ps])
+                for p in ps:
+                    p.data.copy_(whole)
+        close(found, ranks[0][0], f"adasum of {kind}")
+    try:
+        with optimizer.skip_synchronize():
+            raise ValueError("skip_synchronize was not refused")
+    except AssertionError as error:
+        assert "not supported when using Adasum" in str(error)
+
+
 def misuse():
     def refused(kind, words, function):
         try:
@@ -189,7 +227,7 @@ def misuse():
 
 def batch_norms():
     """Statistics and gradients of all ranks' examples, of other numbers on each rank."""
-    counts = [everywhere.randrange(1, 6) for _ in range(SIZE)]
+    counts = [everywhere.randrange(1, 6) + 3 * (SIZE == 1) for _ in range(SIZE)]
     generator = torch.Generator().manual_seed(SEED % 997)
     for shape, plain in (((), nn.BatchNorm1d), ((4,), nn.BatchNorm1d), ((3, 2), nn.BatchNorm2d)):
         ours, theirs = hvd.SyncBatchNorm(5), plain(5)
@@ -209,7 +247,7 @@ def batch_norms():
         assert torch.allclose(ours(whole), theirs(whole), atol=1e-5)
 
 
-for part in (optimizers, compressions, states, sparse, misuse, batch_norms):
+for part in (optimizers, adasum, compressions, states, sparse, misuse, batch_norms):
     part()
     hvd.barrier()
 print("whole")

@@ -9,7 +9,6 @@ from typing import Any
 import tensorflow as tf
 
 from .. import LockstepError
-from .._absent import absent
 from ..features import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
                         mpi_threads_supported, nccl_built, rocm_built)
 from ..process import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, rank, shutdown,
@@ -19,7 +18,7 @@ from ..tensorflow import ops as _ops
 from ..tensorflow.compression import Compression
 from ..tensorflow.functions import allgather_object, broadcast_object
 from ..tensorflow.gradients import DistributedOptimizer, local_variables
-from ..tensorflow.ops import Average, Max, Min, Product, Sum
+from ..tensorflow.ops import Adasum, Average, Max, Min, Product, Sum
 from ..tensorflow.variables import broadcast_global_variables, broadcast_variables
 from . import callbacks, elastic
 
@@ -65,5 +64,3 @@ def load_model(filepath: str, custom_optimizers=None, custom_objects=None, compr
         DistributedOptimizer(model.optimizer, compression=compression)
     return model
 
-
-__getattr__ = absent(__name__, {"Adasum": "use Average or Sum"})

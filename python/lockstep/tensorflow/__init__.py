@@ -15,9 +15,9 @@ from .compression import Compression
 from .elastic import HorovodInternalError
 from .functions import allgather_object, broadcast_object, broadcast_object_fn
 from .gradients import DistributedGradientTape, DistributedOptimizer, PartialDistributedGradientTape
-from .ops import (Average, Max, Min, Product, Sum, allgather, allreduce, alltoall, barrier, broadcast, grouped_allgather,
-                  grouped_allreduce, grouped_reducescatter, join, local_rank_op, local_size_op, process_set_included_op,
-                  rank_op, reducescatter, size_op)
+from .ops import (Adasum, Average, Max, Min, Product, Sum, allgather, allreduce, alltoall, barrier, broadcast,
+                  grouped_allgather, grouped_allreduce, grouped_reducescatter, join, local_rank_op, local_size_op,
+                  process_set_included_op, rank_op, reducescatter, size_op)
 from .sync_batch_norm import SyncBatchNormalization
 from .variables import BroadcastGlobalVariablesHook, broadcast_, broadcast_global_variables, broadcast_variables
 
@@ -31,5 +31,4 @@ __getattr__ = absent(__name__, {
     "refs_to_vars": f"{INSIDE}; use [ref.deref() for ref in refs]",
     "split_list": f"{INSIDE}; gradients need no groups here",
     "vars_to_refs": f"{INSIDE}; use [variable.ref() for variable in variables]",
-    "Adasum": "use Average or Sum",
 })

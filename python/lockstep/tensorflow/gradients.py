@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from ..errors import LockstepError, Status
 from ..process_sets import global_process_set
-from .ops import Average, Sum, reduced, sparse
+from .ops import Adasum, Average, Sum, reduced, sparse
 
 
 class Reducer:
@@ -15,8 +15,8 @@ class Reducer:
 
     def __init__(self, compression=None, sparse_as_dense=False, op=Average, gradient_predivide_factor=1.0, groups=None,
                  process_set=global_process_set, scale_local_gradients=True):
-        if op not in (Average, Sum):
-            raise ValueError(f"op {op} is neither Average nor Sum")
+        if op not in (Average, Sum, Adasum):
+            raise ValueError(f"op {op} is neither Average nor Sum nor Adasum")
         if gradient_predivide_factor != 1.0 and op != Average:
             raise ValueError("gradient_predivide_factor not supported with op != Average")
         if groups is not None and not isinstance(groups, (list, tuple)) and groups <= 0:
@@ -122,6 +122,8 @@ def DistributedOptimizer(optimizer, name=None, use_locking=False, device_dense="
     backward_passes_per_step: gradients of as many steps are added, or averaged, and then reduced and applied."""
     reducer = Reducer(compression, sparse_as_dense, op, gradient_predivide_factor, _groups(num_groups, groups), process_set,
                       scale_local_gradients)
+    if op == Adasum:
+        raise ValueError("op == Adasum is not supported yet with optimizers; give it to DistributedGradientTape")
     passes = int(backward_passes_per_step)
     if passes < 1:
         raise ValueError("backward_passes_per_step must be > 0")

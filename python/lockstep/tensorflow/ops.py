@@ -10,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from .. import process
-from ..communicator import MAX, MEAN, MIN, PRODUCT, SUM, split_evenly
+from ..communicator import ADASUM, MAX, MEAN, MIN, PRODUCT, SUM, split_evenly
 from ..errors import LockstepError, Status
 from ..process_sets import global_process_set, process_set_by_id
 
-Sum, Average, Min, Max, Product = SUM, MEAN, MIN, MAX, PRODUCT
+Sum, Average, Min, Max, Product, Adasum = SUM, MEAN, MIN, MAX, PRODUCT, ADASUM
 
 
 def call(function: Callable[..., List[np.ndarray]], tensors: Sequence[Any], shapes: Sequence[Any], types=None) -> List[tf.Tensor]:

@@ -17,8 +17,7 @@ from .handles import Call, Handle, synchronize
 from .memory import as_bytes, code, give_back, is_plain, of_memory, to_host
 
 # Horovod's ops; numbers are those of ls_reduce_op.
-Sum, Average, Min, Max, Product = range(5)
-Adasum = 100
+Sum, Average, Min, Max, Product, Adasum = range(6)
 
 
 def chosen_op(average: Optional[bool], op: Optional[int]) -> int:
@@ -42,8 +41,6 @@ class Reduction:
         self.prescale, self.postscale = float(prescale_factor), float(postscale_factor)
         self.compression = compression
         self.group = process_set.communicator()
-        if self.op == Adasum:
-            raise LockstepError(Status.UNIMPLEMENTED, "Adasum is not there in lockstep.torch; use Average or Sum")
 
     def on_the_wire(self, tensor: torch.Tensor) -> Optional[str]:
         """The type to which the links round by themselves, if the compression is one of ours."""

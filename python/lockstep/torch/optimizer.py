@@ -9,8 +9,8 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import torch
 
-from ..errors import LockstepError, Status
 from ..process_sets import global_process_set
+from .adasum import adasum_optimizer
 from .buckets import Bucket, Buckets, divide
 from .compression import Compression
 from .handles import Handle, synchronize
@@ -209,16 +209,17 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters=None
                          process_set=global_process_set) -> torch.optim.Optimizer:
     """The optimizer with its state, of a class derived from its own. With backward_passes_per_step gradients of so many
     backward passes are added before they are reduced. A predivide factor f divides by f before the reduction, and
-    multiplies after it. The parameters of each of groups, or of num_groups parts, are reduced by one call."""
-    if op == Adasum:
-        raise LockstepError(Status.UNIMPLEMENTED, "Adasum is not there in lockstep.torch; use Average or Sum")
-    if op not in (Average, Sum):
-        raise ValueError(f"op {op} is neither Average nor Sum")
+    multiplies after it. The parameters of each of groups, or of num_groups parts, are reduced by one call. With Adasum
+    each rank makes its own step, and the changes of the parameters are combined."""
+    if op not in (Average, Sum, Adasum):
+        raise ValueError(f"op {op} is neither Average nor Sum nor Adasum")
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != Average")
     if backward_passes_per_step < 1:
         raise ValueError(f"backward_passes_per_step {backward_passes_per_step} must be 1 or more")
     names = _check_names(named_parameters, optimizer)
+    if op == Adasum:
+        return adasum_optimizer(optimizer, Reduction(op=op, compression=compression, process_set=process_set))
     wrapped = type(optimizer)
     cls = type(wrapped.__name__, (wrapped,), {name: _DistributedOptimizer.__dict__[name] for name in _METHODS})
     made = cls.__new__(cls)

@@ -58,6 +58,8 @@ static ls_combine_fn *const combine_table[][LS_PRODUCT + 1] = {
 ls_status ls_reduce_check(ls_reduce_op op, ls_dtype dtype) {
     ls_status status = ls_dtype_check(dtype);
     if (!status) status = ls_option_names_check_reduce_op(op);
+    if (!status && op == LS_ADASUM)
+        status = ls_fail(LS_INVALID_ARGUMENT, "adasum is for all-reduces of communicators: take sum or mean");
     if (status || dtype != LS_BOOL || op != LS_MEAN) return status;
     return ls_fail(LS_INVALID_ARGUMENT, "there is no mean of bool: take sum (or), product (and), or another type");
 }
