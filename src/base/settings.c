@@ -53,6 +53,10 @@ static const struct setting {
      "where the cluster is read from, whatever else is set: tf_config, horovod, torchrun, openmpi, pmi, slurm, "
      "cluster_spec, sagemaker, aws_batch, pytorchjob, jax, indexed_job, or none, which works alone",
      offsetof(struct ls_settings, cluster), TEXT},
+    {"LOCKSTEP_RENDEZVOUS", "",
+     "HOST:PORT where rank 0 listens and hands out the addresses of the workers; default: what the variables of the "
+     "launcher say. For mpirun and horovodrun on several hosts",
+     offsetof(struct ls_settings, rendezvous), TEXT},
     {"LOCKSTEP_NUM_WORKERS", "", "the completions of the Kubernetes Indexed Job whose pods are the workers",
      offsetof(struct ls_settings, num_workers), TEXT},
     {"LOCKSTEP_SUBDOMAIN", "",

@@ -43,6 +43,7 @@ struct ls_settings {
     char flight_record_folder[LS_SETTING_TEXT]; /* empty: none */
     bool require_cluster;
     char cluster[LS_SETTING_TEXT];     /* a source of the cluster, which resolver reads; empty: found out */
+    char rendezvous[LS_SETTING_TEXT];  /* the rendezvous' address, likewise */
     char num_workers[LS_SETTING_TEXT]; /* of an Indexed Job, likewise */
     char subdomain[LS_SETTING_TEXT];   /* likewise */
     int64_t max_classes;

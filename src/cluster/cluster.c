@@ -61,6 +61,11 @@ static void control_connection(void *context, int fd) {
     ls_monitor_unlock(&cluster->monitor);
 }
 
+static void asked_for_addresses(void *context, int fd) {
+    const struct ls_cluster *cluster = context;
+    cluster->config.meet(cluster->config.rendezvous, fd, cluster->net.relay);
+}
+
 static void identify(void *context, int fd, struct ls_rpc_caller *caller) {
     const struct ls_cluster *cluster = context;
     ls_relay_describe(cluster->net.relay, fd, caller->address);
@@ -83,6 +88,7 @@ static ls_status start_listener(struct ls_cluster *cluster, const int *fds, int 
                                         .control = control_connection,
                                         .data = ls_data_link_arrived,
                                         .probe = ls_probe_server_answer,
+                                        .meet = cluster->config.rendezvous ? asked_for_addresses : NULL,
                                         .differed = ls_auth_tls_differed};
     ls_monitor_lock(&cluster->monitor); /* who is let in meanwhile is to find it */
     ls_status status = ls_listener_new(&config, &cluster->net.listener);

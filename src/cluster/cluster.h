@@ -11,6 +11,8 @@
 #include "collective/link/abort.h"
 
 struct ls_cluster;
+struct ls_rendezvous;
+struct ls_relay;
 struct ls_cluster_config {
     const struct ls_cluster_spec *tf_config; /* borrowed; cluster_mode, type chief or worker */
     const struct ls_settings *settings;      /* borrowed */
@@ -24,6 +26,8 @@ struct ls_cluster_config {
      * differ. Comes with the monitor held, in any thread. NULL: LS_OK. */
     ls_status (*compare_call)(void *context, const void *call, size_t size);
     void *context;
+    struct ls_rendezvous *rendezvous; /* borrowed: of rank 0, which hands out addresses; NULL: none */
+    void (*meet)(struct ls_rendezvous *rendezvous, int fd, struct ls_relay *relay); /* takes who asks for them */
     const char *elastic; /* borrowed: LOCKSTEP_ELASTIC's words (ledger.h); NULL or empty: all are needed */
 };
 /* Serves; nobody is dialled before ls_join_form. */

@@ -53,6 +53,22 @@ ls_status ls_cloud_read_sagemaker(struct ls_launcher *launch) {
     return status;
 }
 
+/* A multi-node parallel job names the main node's address to the other nodes. The main node is rank 0. */
 ls_status ls_cloud_read_aws_batch(struct ls_launcher *launch) {
-    return ls_launcher_count(launch, "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES");
+    const char *address = ls_launcher_variable("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS");
+    const char *id = ls_launcher_variable("AWS_BATCH_JOB_ID");
+    char job[LS_LAUNCHER_TEXT];
+    int first = 0;
+    ls_status status = ls_launcher_count(launch, "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES");
+    if (!status && launch->size > 1 && ls_launcher_variable("AWS_BATCH_JOB_MAIN_NODE_INDEX"))
+        status = ls_launcher_number("AWS_BATCH_JOB_MAIN_NODE_INDEX", 0, launch->size - 1, &first);
+    if (status || launch->size <= 1) return status;
+    launch->rank = (launch->rank - first + launch->size) % launch->size;
+    if (launch->rank && !address)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set, and this is not the main node: it is "
+                       "the address where the main node is found");
+    (void)snprintf(job, sizeof(job), "aws_batch %.*s", id ? (int)strcspn(id, "#") : 0, id ? id : "");
+    ls_launcher_meet(launch, address && launch->rank ? address : "", 0, job);
+    return LS_OK;
 }

@@ -101,7 +101,28 @@ static void name_tasks(struct ls_cluster_spec *spec) {
     }
 }
 
+ls_status ls_cluster_spec_make_workers(struct ls_cluster_spec *spec, int count) {
+    spec->tasks = ls_alloc_array((size_t)count, sizeof(*spec->tasks));
+    if (!spec->tasks) return ls_fail_memory("a cluster's tasks", (size_t)count * sizeof(*spec->tasks));
+    spec->task_count = count;
+    for (int i = 0; i < count; i++) spec->tasks[i] = (struct ls_task){.type = LS_TASK_WORKER, .index = i};
+    return LS_OK;
+}
+
+ls_status ls_cluster_spec_place(struct ls_task *task, const char *host, int port) {
+    char address[400];
+    (void)snprintf(address, sizeof(address), strchr(host, ':') ? "[%.380s]:%d" : "%.380s:%d", host, port);
+    char *copy = ls_strdup(host), *text = ls_strdup(address);
+    ls_free(task->host);
+    ls_free(task->address);
+    task->host = copy;
+    task->address = text;
+    task->port = port;
+    return copy && text ? LS_OK : ls_fail_memory("an address", strlen(address));
+}
+
 ls_status ls_cluster_spec_complete(struct ls_cluster_spec *spec) {
+    ls_free(ls_steal(spec->canonical));
     spec->cluster_mode = true;
     name_tasks(spec);
     identify(spec);
@@ -136,5 +157,6 @@ void ls_cluster_spec_free(struct ls_cluster_spec *spec) {
     ls_free(spec->tasks);
     ls_free(spec->warnings);
     ls_free(spec->canonical);
+    ls_free(spec->meet_host);
     ls_free(spec);
 }

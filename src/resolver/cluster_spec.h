@@ -26,6 +26,10 @@ struct ls_cluster_spec {
     int task_count;
     char **warnings; /* [warning_count] */
     int warning_count;
+    /* Rank 0 hands out the addresses of the workers here; tasks has them after ls_rendezvous_meet. */
+    char *meet_host; /* "": this is rank 0, and no variable says its name */
+    int meet_port;   /* 0: all addresses are known */
+    uint64_t job;    /* equal for the workers of one job */
     char *canonical; /* lines "field=value" of chief, workers and ps, to compare between workers; NULL in local mode */
 };
 void ls_cluster_spec_free(struct ls_cluster_spec *spec);
@@ -39,7 +43,11 @@ const struct ls_task *ls_cluster_spec_task(const struct ls_cluster_spec *spec, e
 const struct ls_task *ls_cluster_spec_member(const struct ls_cluster_spec *spec, int rank);
 /* For readers. This process is the whole cluster. */
 void ls_cluster_spec_identify_alone(struct ls_cluster_spec *spec);
-/* For readers, when tasks, type and index are there: fills in the rest. */
+/* For readers. Makes count worker tasks without addresses. */
+ls_status ls_cluster_spec_make_workers(struct ls_cluster_spec *spec, int count);
+/* For readers. Gives a task its address; host is copied. */
+ls_status ls_cluster_spec_place(struct ls_task *task, const char *host, int port);
+/* For readers, when tasks, type and index are there: fills in the rest. May be called again when addresses changed. */
 ls_status ls_cluster_spec_complete(struct ls_cluster_spec *spec);
 /* A cluster of one worker at "host:port". INVALID_ARGUMENT says how to write the address. */
 ls_status ls_cluster_spec_of_address(const char *address, struct ls_cluster_spec **spec);

@@ -2,6 +2,7 @@
  * and, but for an Indexed Job, the count. */
 #include "resolver/kubernetes.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,13 @@ static ls_status read_replicas(struct ls_launcher *launch) {
     return status ? status : put_replicas(launch, port);
 }
 
+/* True: the name has a number before the first dot, so the others' names follow from it. */
+static bool is_numbered(const char *name) {
+    size_t end = strcspn(name, "."), begin = end;
+    while (begin && isdigit((unsigned char)name[begin - 1])) begin--;
+    return begin < end && begin > 1 && name[begin - 1] == '-';
+}
+
 ls_status ls_kubernetes_read_pytorchjob(struct ls_launcher *launch) {
     int port = 0;
     if (!ls_launcher_variable("PET_NNODES") || ls_launcher_variable("TORCHELASTIC_RUN_ID")) return LS_OK;
@@ -119,7 +127,10 @@ ls_status ls_kubernetes_read_pytorchjob(struct ls_launcher *launch) {
         return ls_fail(LS_INVALID_ARGUMENT, "PET_NODE_RANK and PET_NNODES are set and PET_MASTER_ADDR is not");
     status = ls_launcher_number("PET_MASTER_PORT", 1, 65535, &port);
     if (status) return status;
-    return ls_launcher_put_numbered(launch, "PET_MASTER_ADDR", ls_launcher_variable("PET_MASTER_ADDR"), port);
+    if (is_numbered(ls_launcher_variable("PET_MASTER_ADDR")))
+        return ls_launcher_put_numbered(launch, "PET_MASTER_ADDR", ls_launcher_variable("PET_MASTER_ADDR"), port);
+    ls_launcher_meet(launch, ls_launcher_variable("PET_MASTER_ADDR"), port, "pytorchjob");
+    return LS_OK;
 }
 
 ls_status ls_kubernetes_read_jax(struct ls_launcher *launch) {

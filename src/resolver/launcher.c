@@ -66,6 +66,12 @@ int ls_launcher_port(uint64_t job, int index) {
     return FIRST_PORT + (int)((job % PORTS + (uint64_t)index) % PORTS);
 }
 
+void ls_launcher_meet(struct ls_launcher *launch, const char *host, int port, const char *job) {
+    (void)snprintf(launch->meet_host, sizeof(launch->meet_host), "%s", host);
+    (void)snprintf(launch->job, sizeof(launch->job), "%s", job);
+    launch->meet_port = port ? port : ls_launcher_port(ls_random_stream(job), 0);
+}
+
 ls_status ls_launcher_put_local(struct ls_launcher *launch, const char *job) {
     ls_status status = LS_OK;
     uint64_t number = ls_random_stream(job);

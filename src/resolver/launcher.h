@@ -13,6 +13,10 @@ struct ls_launcher {
     int rank, size;                   /* size 0: the launcher did not start this process */
     struct ls_launcher_place *places; /* [size]; NULL: the variables name no addresses of the others */
     char says[LS_LAUNCHER_TEXT];      /* "RANK=1 of WORLD_SIZE=4" */
+    /* Without places: where rank 0 hands out the addresses; port 0: the variables do not say. */
+    char meet_host[256]; /* "": this is rank 0, which is told its own name by no variable */
+    int meet_port;
+    char job[LS_LAUNCHER_TEXT]; /* a text that all of the job have and another job has not */
 };
 void ls_launcher_release(struct ls_launcher *launch);
 
@@ -25,6 +29,8 @@ ls_status ls_launcher_number(const char *name, int least, int most, int *value);
 ls_status ls_launcher_count(struct ls_launcher *launch, const char *rank, const char *size);
 /* Gives rank its place. The host is copied. */
 ls_status ls_launcher_put(struct ls_launcher *launch, int rank, const char *host, int port);
+/* Rank 0 hands out the addresses at host and port (0: the port follows from job). The host is copied. */
+void ls_launcher_meet(struct ls_launcher *launch, const char *host, int port, const char *job);
 /* All places are on this host. The ports follow from a text that all of the job have and another job has not. */
 ls_status ls_launcher_put_local(struct ls_launcher *launch, const char *job);
 /* The index-th port of the job with that number: 61440 to 65535, above the ports that Linux gives to clients (the rule

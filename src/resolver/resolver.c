@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/random.h"
 #include "base/status.h"
 #include "resolver/cloud.h"
 #include "resolver/horovod.h"
@@ -13,6 +14,7 @@
 #include "resolver/mpi.h"
 #include "resolver/slurm.h"
 #include "resolver/tf_config.h"
+#include "resolver/tf_config_address.h"
 #include "resolver/torchrun.h"
 #include "resolver/vertex.h"
 
@@ -69,23 +71,36 @@ static void release_found(struct found *found) {
 
 /* ---- the spec ---- */
 
-static ls_status fill_tasks(struct ls_cluster_spec *spec, struct ls_launcher *launch) {
-    spec->tasks = ls_alloc_array((size_t)launch->size, sizeof(*spec->tasks));
-    if (!spec->tasks) return ls_fail_memory("a cluster's tasks", (size_t)launch->size * sizeof(*spec->tasks));
-    spec->task_count = launch->size;
-    for (int i = 0; i < launch->size; i++) {
-        struct ls_task *task = &spec->tasks[i];
-        char address[400];
-        *task = (struct ls_task){.type = LS_TASK_WORKER, .index = i, .port = launch->places[i].port};
-        task->host = ls_steal(launch->places[i].host);
-        (void)snprintf(address, sizeof(address), strchr(task->host, ':') ? "[%.380s]:%d" : "%.380s:%d", task->host,
-                       task->port);
-        task->address = ls_strdup(address);
-        if (!task->address) return ls_fail_memory("an address", strlen(address));
+static ls_status fill_tasks(struct ls_cluster_spec *spec, const struct ls_launcher *launch) {
+    const char *others = ls_tf_config_address_is_loopback(launch->meet_host) ? launch->meet_host : "";
+    ls_status status = ls_cluster_spec_make_workers(spec, launch->size);
+    for (int i = 0; i < launch->size && !status; i++) {
+        if (launch->meet_port)
+            status = ls_cluster_spec_place(&spec->tasks[i], i ? others : launch->meet_host, i ? 0 : launch->meet_port);
+        else
+            status = ls_cluster_spec_place(&spec->tasks[i], launch->places[i].host, launch->places[i].port);
     }
+    if (status) return status;
     spec->type = LS_TASK_WORKER;
     spec->index = launch->rank;
-    return ls_cluster_spec_complete(spec);
+    spec->meet_port = launch->meet_port;
+    spec->job = ls_random_stream(launch->job);
+    spec->meet_host = ls_strdup(launch->meet_host);
+    return spec->meet_host ? ls_cluster_spec_complete(spec) : ls_fail_memory("an address", sizeof(launch->meet_host));
+}
+
+/* LOCKSTEP_RENDEZVOUS counts before the addresses that a launcher's variables have. */
+static ls_status read_rendezvous(struct ls_launcher *launch) {
+    const char *text = ls_launcher_variable("LOCKSTEP_RENDEZVOUS");
+    char *host = NULL, job[LS_LAUNCHER_TEXT];
+    int port = 0;
+    if (!text || launch->size <= 1) return LS_OK;
+    ls_status status = ls_tf_config_address_parse("LOCKSTEP_RENDEZVOUS", text, &host, &port);
+    if (status) return status;
+    (void)snprintf(job, sizeof(job), "%s", launch->job);
+    ls_launcher_meet(launch, host, port, job);
+    ls_free(host);
+    return LS_OK;
 }
 
 static ls_status make_spec(struct found *found, struct ls_cluster_spec **spec) {
@@ -93,14 +108,17 @@ static ls_status make_spec(struct found *found, struct ls_cluster_spec **spec) {
         *spec = ls_steal(found->spec);
         return *spec ? LS_OK : ls_tf_config_parse(NULL, spec);
     }
-    if (!found->launch.places)
+    ls_status status = read_rendezvous(&found->launch);
+    if (status) return status;
+    if (!found->launch.places && !found->launch.meet_port)
         return ls_fail(LS_INVALID_ARGUMENT,
                        "%s (%s) has started processes on several hosts, and its variables do not name the address of "
-                       "each: give each process its TF_CONFIG; LOCKSTEP_CLUSTER=none lets each work alone",
+                       "any: give all LOCKSTEP_RENDEZVOUS=HOST:PORT, the host of rank 0 and a free port of it, or give "
+                       "each process its TF_CONFIG; LOCKSTEP_CLUSTER=none lets each work alone",
                        found->launch.says, found->source->name);
     struct ls_cluster_spec *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a cluster", sizeof(*made));
-    ls_status status = fill_tasks(made, &found->launch);
+    status = fill_tasks(made, &found->launch);
     if (status)
         ls_cluster_spec_free(made);
     else

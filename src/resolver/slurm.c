@@ -107,10 +107,11 @@ static bool is_cyclic(const struct ls_launcher *launch, const struct step *step)
     return launch->size <= step->node_count; /* srun's default */
 }
 
+/* In a small step each task has a port of its own, so that two nodes may be one machine. */
 static ls_status put_places(struct ls_launcher *launch, const struct step *step) {
     for (int rank = 0; rank < launch->size; rank++) {
-        int local = step->local_of[rank];
-        int port = step->ports ? step->first_port + local : ls_launcher_port(step->job, local);
+        int local = step->local_of[rank], index = launch->size <= PORTS_A_STEP ? rank : local;
+        int port = step->ports ? step->first_port + local : ls_launcher_port(step->job, index);
         if (step->ports && local >= step->ports)
             return ls_fail(
                 LS_INVALID_ARGUMENT,

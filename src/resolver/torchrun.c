@@ -1,6 +1,6 @@
 /* torchrun (torch.distributed.run), and whoever sets its variables by hand (init_method env://). They name rank 0's
- * address alone, so the workers find each other where all are on this host. The agent of torchrun listens on
- * MASTER_PORT itself, so no worker takes it. */
+ * address alone. On one host the workers' ports follow from the job's name; on several rank 0 hands out the addresses.
+ * The agent of torchrun listens on MASTER_PORT itself, so no worker takes it. */
 #include "resolver/torchrun.h"
 
 #include <limits.h>
@@ -34,7 +34,9 @@ ls_status ls_torchrun_read(struct ls_launcher *launch) {
         return ls_fail(LS_INVALID_ARGUMENT, "RANK and WORLD_SIZE are set and MASTER_ADDR is not: set it too, or none");
     status = ls_launcher_number("MASTER_PORT", 1, 65535, &port);
     if (!status) status = is_here(launch, address, &here);
-    if (status || !here) return status;
+    if (status) return status;
     (void)snprintf(job, sizeof(job), "torchrun %d %.100s", port, run ? run : "");
-    return ls_launcher_put_local(launch, job);
+    if (here) return ls_launcher_put_local(launch, job);
+    ls_launcher_meet(launch, address, 0, job);
+    return LS_OK;
 }

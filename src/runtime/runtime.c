@@ -18,6 +18,8 @@
 #include "cluster/data_source.h"
 #include "cluster/join.h"
 #include "cluster/leave.h"
+#include "cluster/rendezvous.h"
+#include "cluster/rendezvous_server.h"
 #include "cluster/stall.h"
 #include "collective/algorithm.h"
 #include "observe/trace.h"
@@ -85,8 +87,12 @@ static void tell_stall(void *context, uint64_t sequence, const unsigned char fra
 static ls_status start_cluster(struct ls_runtime *runtime, const ls_strategy_options *options) {
     char lines[512];
     describe_options(runtime, options, lines, sizeof(lines));
+    ls_status status = ls_rendezvous_meet(runtime->config, &runtime->settings, &runtime->log, &runtime->rendezvous);
+    if (status) return status;
     const struct ls_cluster_config config = {
         .tf_config = runtime->config,
+        .rendezvous = runtime->rendezvous,
+        .meet = ls_rendezvous_server_take,
         .settings = &runtime->settings,
         .log = &runtime->log,
         .abort = runtime->abort,
@@ -97,7 +103,7 @@ static ls_status start_cluster(struct ls_runtime *runtime, const ls_strategy_opt
         .compare_call = compare_call,
         .context = runtime,
     };
-    ls_status status = ls_call_record_init(&runtime->calls);
+    status = ls_call_record_init(&runtime->calls);
     if (status) return status;
     runtime->records = true;
     return ls_cluster_new(&config, &runtime->cluster);
@@ -401,6 +407,7 @@ ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status) {
     ls_group_free(runtime->group);
     for (int i = 0; i < LS_STATE_PARTS; i++) ls_state_transfer_drop(runtime, (enum ls_state_part)i);
     ls_free(runtime->restarts);
+    ls_rendezvous_server_free(runtime->rendezvous);
     ls_cluster_spec_free(runtime->config);
     ls_abort_free(runtime->abort);
     if (runtime->records) ls_call_record_destroy(&runtime->calls);

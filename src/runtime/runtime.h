@@ -29,8 +29,9 @@ struct ls_runtime {
     struct ls_log log;
     struct ls_cluster_spec *config; /* NULL when TF_CONFIG was not read */
     struct ls_abort *abort;
-    struct ls_cluster *cluster;    /* NULL without other workers; then no port is open */
-    struct ls_tuner_choice choice; /* AUTO's, of the group's topology */
+    struct ls_rendezvous *rendezvous; /* of rank 0, which hands out addresses; NULL: none */
+    struct ls_cluster *cluster;       /* NULL without other workers; then no port is open */
+    struct ls_tuner_choice choice;    /* AUTO's, of the group's topology */
     struct ls_group *group;
     struct ls_call_record calls;      /* the group's; stays from one to the next, for the cluster's threads read it */
     bool records;                     /* it was initialised */

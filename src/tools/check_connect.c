@@ -150,6 +150,11 @@ ls_status ls_tools_check_connect(const char *tf_config, double seconds, bool jso
     if (!status && (!config->cluster_mode || !ls_cluster_spec_member(config, 0)))
         status =
             ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG names no cluster with a chief or workers: nobody to connect to");
+    if (!status && config->meet_port)
+        status = ls_fail(LS_INVALID_ARGUMENT,
+                         "rank 0 hands out the addresses of this job's workers when they start, at %s: nobody to "
+                         "connect to before",
+                         config->tasks[0].address);
     if (!status) status = report_check_connect(config, seconds, json, text, fine);
     ls_cluster_spec_free(config);
     return status;

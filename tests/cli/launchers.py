@@ -6,6 +6,7 @@ import random
 import socket
 import subprocess
 import sys
+import tempfile
 
 import cli
 
@@ -32,14 +33,14 @@ BARE = {name: value for name, value in cli.environment().items()
 GOOD = [
     ({}, "none", 0, 1, None, []),
     ({"TF_CONFIG": TF % 1}, "tf_config", 1, 2, ["a:1", "b:1"], []),
-    (SLURM, "slurm", 1, 4, ["n01:61447", "n01:61448", "n02:61447", "n02:61448"], []),
-    ({**SLURM, "SLURM_STEP_ID": "2"}, "slurm", 1, 4, ["n01:61479", "n01:61480", "n02:61479", "n02:61480"], []),
-    ({**SLURM, "SLURM_JOB_ID": "4095"}, "slurm", 1, 4, ["n01:65535", "n01:61440", "n02:65535", "n02:61440"], []),
+    (SLURM, "slurm", 1, 4, ["n01:61447", "n01:61448", "n02:61449", "n02:61450"], []),
+    ({**SLURM, "SLURM_STEP_ID": "2"}, "slurm", 1, 4, ["n01:61479", "n01:61480", "n02:61481", "n02:61482"], []),
+    ({**SLURM, "SLURM_JOB_ID": "4095"}, "slurm", 1, 4, ["n01:65535", "n01:61440", "n02:61441", "n02:61442"], []),
     ({**SLURM, "SLURM_STEP_RESV_PORTS": "12000-12001"}, "slurm", 1, 4, ["n01:12000", "n01:12001", "n02:12000", "n02:12001"], []),
     ({**SLURM, "SLURM_DISTRIBUTION": "cyclic", "SLURMD_NODENAME": "n02", "SLURM_GTIDS": "1,3"}, "slurm", 1, 4,
-     ["n01:61447", "n02:61447", "n01:61448", "n02:61448"], []),
+     ["n01:61447", "n02:61448", "n01:61449", "n02:61450"], []),
     ({**SLURM, "SLURM_STEP_TASKS_PER_NODE": "3,1", "SLURM_GTIDS": "0,1,2"}, "slurm", 1, 4,
-     ["n01:61447", "n01:61448", "n01:61449", "n02:61447"], []),
+     ["n01:61447", "n01:61448", "n01:61449", "n02:61450"], []),
     ({**SLURM, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "SLURM_STEP_TASKS_PER_NODE": "1"}, "none", 0, 1, None, ["slurm"]),
     ({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, "none", 0, 1, None, []),  # the body of a batch script
     ({**SLURM, "PMI_RANK": "1", "PMI_SIZE": "4"}, "slurm", 1, 4, None, []),  # Slurm's own PMI-2
@@ -58,6 +59,13 @@ GOOD = [
     (JAX, "jax", 1, 2, ["j-node-0-0.j:29500", "j-node-0-1.j:29500"], []),
     (VERTEX, "cluster_spec", 1, 2, ["a:2222", "b:2222"], []),
     ({"CLUSTER_SPEC": '{"worker":["a:1","b:1"]}'}, "none", 0, 1, None, []),  # TonY's has no task
+    # rank 0 hands out the addresses
+    ({**TORCH, "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.0.0.1"}, "torchrun", 1, 2, "10.0.0.1", []),
+    ({**AWS, "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": "10.0.0.1", "AWS_BATCH_JOB_ID": "j#1"}, "aws_batch", 1, 2, "10.0.0.1", []),
+    ({**AWS, "AWS_BATCH_JOB_MAIN_NODE_INDEX": "1"}, "aws_batch", 0, 2, "", []),
+    ({**PETS, "PET_MASTER_ADDR": "10.0.0.1"}, "pytorchjob", 1, 2, "10.0.0.1", []),
+    ({**OMPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1", "LOCKSTEP_RENDEZVOUS": "[fd00::1]:61440"}, "openmpi", 0, 2, "[fd00::1]", []),
+    ({**SLURM, "LOCKSTEP_RENDEZVOUS": "n01:61440"}, "slurm", 1, 4, "n01", []),
     # more than one
     ({"TF_CONFIG": TF % 1, **TORCH}, "tf_config", 1, 2, ["a:1", "b:1"], ["torchrun"]),
     ({"TF_CONFIG": TF % 1, **SLURM}, "tf_config", 1, 2, ["a:1", "b:1"], ["slurm"]),
@@ -88,16 +96,18 @@ BAD = [
     ({**TORCH, "MASTER_PORT": ""}, "MASTER_PORT='' is no number"),
     ({**TORCH, "MASTER_PORT": "70000"}, "MASTER_PORT='70000' is no number from 1 to 65535"),
     ({**TORCH, "LOCAL_WORLD_SIZE": "3"}, "LOCAL_WORLD_SIZE='3'"),
-    ({**TORCH, "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.0.0.1"}, "do not name the address of each"),
     ({"OMPI_COMM_WORLD_RANK": "0"}, "OMPI_COMM_WORLD_RANK is set and OMPI_COMM_WORLD_SIZE is not"),
-    ({**OMPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "openmpi"),
+    ({**OMPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "give all LOCKSTEP_RENDEZVOUS=HOST:PORT"),
     ({**OMPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "no"}, "OMPI_COMM_WORLD_LOCAL_SIZE='no'"),
     ({"PMI_SIZE": "4"}, "PMI_SIZE is set and PMI_RANK is not"),
     ({"PMI_RANK": "0", "PMI_SIZE": "4"}, "pmi"),
     ({"HOROVOD_SIZE": "2"}, "HOROVOD_SIZE is set and HOROVOD_RANK is not"),
     ({**HOROVOD, "HOROVOD_LOCAL_SIZE": "1"}, "horovod"),
     ({**HOROVOD, "HOROVOD_LOCAL_SIZE": "9"}, "HOROVOD_LOCAL_SIZE='9'"),
-    (AWS, "do not name the address of each"),
+    (AWS, "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set"),
+    ({**AWS, "AWS_BATCH_JOB_MAIN_NODE_INDEX": "2"}, "AWS_BATCH_JOB_MAIN_NODE_INDEX='2'"),
+    ({**OMPI, "LOCKSTEP_RENDEZVOUS": "node"}, "LOCKSTEP_RENDEZVOUS"),
+    ({**OMPI, "LOCKSTEP_RENDEZVOUS": "node:70000"}, "LOCKSTEP_RENDEZVOUS"),
     ({"AWS_BATCH_JOB_NUM_NODES": "2"}, "AWS_BATCH_JOB_NODE_INDEX is not"),
     ({**SAGEMAKER, "SM_HOSTS": "algo-1"}, "SM_HOSTS='algo-1' is no JSON"),
     ({**SAGEMAKER, "SM_HOSTS": '{"a":1}'}, "SM_HOSTS is no list"),
@@ -112,7 +122,6 @@ BAD = [
     ({**PETS, "PET_NPROC_PER_NODE": "4"}, "PET_NPROC_PER_NODE is 4"),
     ({**PETS, "PET_NNODES": "1:4"}, "PET_NNODES='1:4' is no number"),
     ({**PETS, "PET_MASTER_ADDR": ""}, "PET_MASTER_ADDR is not"),
-    ({**PETS, "PET_MASTER_ADDR": "10.0.0.1x"}, "PET_MASTER_ADDR='10.0.0.1x'"),
     ({**PETS, "PET_MASTER_PORT": "0"}, "PET_MASTER_PORT='0'"),
     ({**PYTORCHJOB, "PET_NPROC_PER_NODE": "2", "WORLD_SIZE": "6"}, "RANK counts pods, and each is to run 2 processes"),
     ({**PYTORCHJOB, "WORLD_SIZE": "6"}, "WORLD_SIZE is 6 and PET_NNODES is 3"),
@@ -168,7 +177,10 @@ def each_environment_is_read():
         cli.equal((code, said["source"], said["id_in_cluster"], said["num_workers"]), (0, source, rank, size), (variables, said))
         cli.equal([entry["source"] for entry in said["ignored"]], ignored, variables)
         found = [address for role in ("chief", "worker") for address in said["cluster"].get(role, [])]
-        if addresses is not None:
+        if isinstance(addresses, str):
+            cli.equal(found[0].rpartition(":")[0], addresses, variables)
+            assert 61440 <= int(found[0].rpartition(":")[2]) <= 65535 or source == "pytorchjob", (variables, found)
+        elif addresses is not None:
             cli.equal(found, addresses, variables)
         elif size > 1 and source in ("torchrun", "openmpi", "pmi", "horovod"):
             ports = [int(address.removeprefix("127.0.0.1:")) for address in found]
@@ -215,7 +227,7 @@ def random_lists_of_nodes_are_expanded():
                      "SLURM_GTIDS": ",".join(str(i) for i, place in enumerate(order) if place[1] == own)}
         code, said = check(variables)
         cli.equal(code, 0, (seed, variables, said))
-        cli.equal(said["cluster"]["worker"], ["%s:%d" % (nodes[node], 61440 + local) for local, node in order], (seed, variables))
+        cli.equal(said["cluster"]["worker"], ["%s:%d" % (nodes[node], 61440 + (place if tasks <= 16 else local)) for place, (local, node) in enumerate(order)], (seed, variables))
 
 
 def train(environments):
@@ -252,6 +264,74 @@ def workers_train_as_under_lockstep_run():
     cli.equal(train([{**step, "SLURM_PROCID": str(rank)} for rank in (0, 1)]), wanted)
 
 
+def free_address():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return "127.0.0.1:%d" % one.getsockname()[1]
+
+
+def rank(number, size, address, **variables):
+    return {**OMPI, "OMPI_COMM_WORLD_RANK": str(number), "OMPI_COMM_WORLD_SIZE": str(size), "LOCKSTEP_RENDEZVOUS": address,
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "1", **variables}
+
+
+def rank_0_hands_out_the_addresses():
+    """By torchrun's variables, by the setting, with a token, with TLS; each with the digest of TF_CONFIG's three."""
+    wanted = train([rank(number, 3, free) for free in [free_address()] for number in (2, 0, 1)])
+    torch = {**TORCH, "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": HOST, "TORCHELASTIC_RUN_ID": "r%d" % os.getpid()}
+    cli.equal(train([{**torch, "RANK": str(number)} for number in (1, 2, 0)]), wanted)
+    with tempfile.TemporaryDirectory() as folder:
+        cli.equal(cli.lockstep("certs", folder, "--tasks", "worker:3").returncode, 0)
+        free = free_address()
+        cli.equal(train([rank(number, 3, free, LOCKSTEP_TOKEN="0123456789abcdef", LOCKSTEP_TLS_CA=folder + "/ca.pem",
+                              LOCKSTEP_TLS_CERTIFICATE="%s/worker-%d.pem" % (folder, number),
+                              LOCKSTEP_TLS_KEY="%s/worker-%d.key" % (folder, number)) for number in (0, 1, 2)]), wanted)
+    ports = [free_address() for _ in range(3)]
+    cli.equal(train([{"TF_CONFIG": json.dumps({"cluster": {"worker": ports}, "task": {"type": "worker", "index": number}})}
+                     for number in range(3)]), wanted)
+
+
+def who_does_not_fit_is_named():
+    """Two workers that differ, while rank 0 waits: the status of the second, its words, and rank 0's."""
+    one, other = {"LOCKSTEP_TOKEN": "0123456789abcdef"}, {"LOCKSTEP_TOKEN": "fedcba9876543210"}
+    cases = [([(0, 3, {}), (1, 4, {})], "rank 1 says that there are 4 workers, and rank 0 that there are 3"),
+             ([(0, 3, {}), (1, 3, {}), (1, 3, {})], "two processes say that they are rank 1 of 3"),
+             ([(0, 3, one), (1, 3, other)], "another token than rank 1"),
+             ([(0, 3, {}), (1, 3, one)], "rank 0 has no token and rank 1 has one"),
+             ([(0, 3, one), (1, 3, {})], "rank 0 has a token and rank 1 has none"),
+             ([(0, 3, {}), (1, 3, {})], "rank 0 waited for rank 2 at port"),
+             ([(2, 3, {})], "waited for rank 0 at 127.0.0.1:")]
+    started = []
+    for workers, words in cases:
+        free = free_address()
+        started.append((words, [subprocess.Popen(
+            [cli.LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "8"], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+            env={**BARE, **rank(number, size, free, LOCKSTEP_JOIN_TIMEOUT="2", **variables)}) for number, size, variables in workers]))
+    for words, processes in started:
+        results = [cli.finish(process) for process in processes]
+        assert all(code for code, _, _ in results), results
+        assert any(words in err for _, _, err in results), (words, results)
+
+
+def a_worker_that_is_started_anew_asks_again():
+    free = free_address()
+    command = [cli.LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--epochs", "12", "--limit", "256", "--batch-size", "8",
+               "--no-validation", "--json"]
+
+    def start(number):
+        return subprocess.Popen(command, env={**BARE, **rank(number, 3, free)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, stdin=subprocess.DEVNULL)
+    workers = [start(number) for number in range(3)]
+    workers[0].stdout.readline()
+    workers[2].kill()
+    workers[2].communicate()
+    workers[2] = start(2)
+    for worker in workers:
+        code, _, err = cli.finish(worker)
+        cli.equal(code, 0, err)
+
+
 def pods_of_an_indexed_job_know_each_other():
     """In a name space of its own the host has a pod's name."""
     script = ("hostname job-2; export JOB_COMPLETION_INDEX=2 LOCKSTEP_NUM_WORKERS=3 %s; exec " + cli.LOCKSTEP + " check --json")
@@ -266,4 +346,5 @@ def pods_of_an_indexed_job_know_each_other():
 
 
 cli.main([each_environment_is_read, each_broken_one_is_one_error, random_lists_of_nodes_are_expanded,
-          workers_train_as_under_lockstep_run, pods_of_an_indexed_job_know_each_other])
+          workers_train_as_under_lockstep_run, rank_0_hands_out_the_addresses,
+          who_does_not_fit_is_named, a_worker_that_is_started_anew_asks_again, pods_of_an_indexed_job_know_each_other])

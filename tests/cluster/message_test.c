@@ -443,6 +443,10 @@ START_TEST(preface_there_and_back) {
         ck_assert_int_eq(ls_preface_first_bytes(probe, size), LS_FIRST_MORE);
     ck_assert_int_eq(ls_preface_first_bytes(probe, LS_PROBE_SIZE), LS_FIRST_PROBE);
     ck_assert_int_eq(ls_preface_first_bytes(probe, sizeof(probe)), LS_FIRST_PROBE);
+    static const uint8_t ask[LS_MEET_SIZE] = LS_MEET_MAGIC;
+    for (size_t size = 1; size < LS_MEET_SIZE; size++)
+        ck_assert_int_eq(ls_preface_first_bytes(ask, size), LS_FIRST_MORE);
+    ck_assert_int_eq(ls_preface_first_bytes(ask, LS_MEET_SIZE), LS_FIRST_MEET);
 }
 END_TEST
 

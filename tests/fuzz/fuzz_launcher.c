@@ -32,6 +32,7 @@ static bool is_read(const char *name) {
                                          "TF_CONFIG",
                                          "LOCKSTEP_CLUSTER",
                                          "LOCKSTEP_NUM_WORKERS",
+                                         "LOCKSTEP_RENDEZVOUS",
                                          "LOCKSTEP_SUBDOMAIN"};
     for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
         if (!strncmp(name, begins[i], strlen(begins[i]))) return true;
@@ -49,7 +50,9 @@ static void set_lines(char *text) {
 
 static void check_spec(const struct ls_cluster_spec *spec, const struct ls_resolution *resolution) {
     require(spec->cluster_mode == (strcmp(resolution->source, "none") != 0));
-    for (int i = 0; i < spec->task_count; i++) require(spec->tasks[i].port > 0 && spec->tasks[i].port < 65536);
+    require(spec->meet_port >= 0 && spec->meet_port < 65536);
+    for (int i = 0; i < spec->task_count; i++)
+        require(spec->meet_port && i ? !spec->tasks[i].port : spec->tasks[i].port > 0 && spec->tasks[i].port < 65536);
     if (spec->type != LS_TASK_WORKER) return;
     const struct ls_task *own = ls_cluster_spec_member(spec, spec->id_in_cluster);
     require(own && own->index == spec->index && spec->num_workers <= spec->task_count);

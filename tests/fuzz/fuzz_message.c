@@ -9,6 +9,7 @@
 #include "cluster/message_decode.h"
 #include "cluster/message_encode.h"
 #include "cluster/net/preface.h"
+#include "cluster/meet.h"
 #include "fuzz/fuzz.h"
 
 static void read_texts(const struct ls_message *message) {
@@ -41,6 +42,30 @@ static void read_preface(const uint8_t *data, size_t size) {
     if (memcmp(encoded, data, LS_PREFACE_SIZE) != 0) abort();
 }
 
+/* A rendezvous: an ask, and an answer with its roster. */
+static void read_rendezvous(const uint8_t *data, size_t size) {
+    struct ls_meet_ask ask;
+    struct ls_meet_answer answer;
+    uint8_t encoded[LS_MEET_HEADER];
+    struct ls_cluster_spec spec = {0};
+    if (size >= LS_MEET_SIZE && ls_meet_decode_ask(data, &ask) == LS_OK) {
+        ls_meet_encode_ask(&ask, encoded);
+        if (memcmp(encoded, data, LS_MEET_SIZE) != 0) abort();
+    }
+    if (size < LS_MEET_HEADER || ls_meet_decode_answer(data, &answer) != LS_OK) return;
+    ls_meet_encode_answer(&answer, encoded);
+    if (memcmp(encoded, data, LS_MEET_HEADER) != 0) abort();
+    if (ls_cluster_spec_make_workers(&spec, 2) == LS_OK &&
+        ls_meet_read_roster(&spec, (const char *)data + LS_MEET_HEADER, size - LS_MEET_HEADER) == LS_OK)
+        for (int i = 0; i < 2; i++)
+            if (spec.tasks[i].port < 1 || spec.tasks[i].port > 65535 || !*spec.tasks[i].host) abort();
+    for (int i = 0; i < spec.task_count; i++) {
+        ls_free(spec.tasks[i].host);
+        ls_free(spec.tasks[i].address);
+    }
+    ls_free(spec.tasks);
+}
+
 /* As HTTP/2, at once and byte by byte: the same passes. */
 static void read_frames(const uint8_t *data, size_t size) {
     struct ls_http2_frames whole = ls_http2_frames_new(1000), parts = whole;
@@ -52,6 +77,7 @@ static void read_frames(const uint8_t *data, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     read_message(data, size);
     read_preface(data, size);
+    read_rendezvous(data, size);
     read_frames(data, size);
     return 0;
 }

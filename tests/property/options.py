@@ -184,6 +184,7 @@ SETTING_ROWS = {
     "LOCKSTEP_COLUMNS": row(HARMLESS, ["60"]),
     "LOCKSTEP_REQUIRE_CLUSTER": row(HARMLESS, ["1"]),
     "LOCKSTEP_CLUSTER": row(HARMLESS, ["tf_config"]),
+    "LOCKSTEP_RENDEZVOUS": row(HARMLESS, ["127.0.0.1:61440"]),
     "LOCKSTEP_NUM_WORKERS": row(HARMLESS, ["2"]),
     "LOCKSTEP_SUBDOMAIN": row(HARMLESS, ["service"]),
     "LOCKSTEP_RUN_ID": row(HARMLESS, ["one"], other=["two"]),

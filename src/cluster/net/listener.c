@@ -281,6 +281,12 @@ static bool refuse_junk(struct ls_listener *listener, struct stranger *stranger,
     return true;
 }
 
+static bool hand_on_meet(struct ls_listener *listener, struct stranger *stranger, const uint8_t *bytes) {
+    if (!listener->config.meet) return refuse_junk(listener, stranger, bytes, LS_MEET_SIZE);
+    listener->config.meet(listener->config.context, stranger->fd);
+    return true;
+}
+
 /* ---- TLS ---- */
 
 /* A caller in the clear that may be a worker is told that TLS is required. In HTTP/2 a server has to send SETTINGS
@@ -343,7 +349,10 @@ static bool inspect(struct ls_listener *listener, struct stranger *stranger) {
     if (listener->config.identity && !stranger->relayed) return step_tls(listener, stranger);
     ssize_t size = recv(stranger->fd, bytes, sizeof(bytes), MSG_PEEK);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-    switch (size > 0 ? ls_preface_first_bytes(bytes, (size_t)size) : LS_FIRST_JUNK) {
+    enum ls_first_bytes kind = size > 0 ? ls_preface_first_bytes(bytes, (size_t)size) : LS_FIRST_JUNK;
+    bool early = kind == LS_FIRST_CONTROL || kind == LS_FIRST_DATA || kind == LS_FIRST_PROBE;
+    if (!listener->config.control && early) return refuse_junk(listener, stranger, bytes, 0); /* it dials again */
+    switch (kind) {
     case LS_FIRST_MORE:
         stranger->inspect_at = ls_now() + (is_crowd(listener) ? LOOK_AGAIN_CROWD : LOOK_AGAIN);
         return false;
@@ -353,6 +362,8 @@ static bool inspect(struct ls_listener *listener, struct stranger *stranger) {
         return hand_on_data(listener, stranger);
     case LS_FIRST_PROBE:
         return hand_on_probe(listener, stranger);
+    case LS_FIRST_MEET:
+        return hand_on_meet(listener, stranger, bytes);
     default:
         return refuse_junk(listener, stranger, bytes, size);
     }

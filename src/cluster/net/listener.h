@@ -18,10 +18,12 @@ struct ls_listener_config {
     const struct ls_tls_identity *identity; /* NULL: without TLS; else borrowed */
     size_t hello_most;                      /* bytes that a control connection may say until it is trusted */
     void *context;
+    /* control, data and probe NULL, all: only a rendezvous takes place here */
     void (*control)(void *context, int fd);                                /* HTTP/2, through the relay */
     bool (*data)(void *context, int fd, const struct ls_preface *preface); /* the preface was read; a worker's? */
     void (*probe)(void *context, int fd);                                  /* the request was read */
-    void (*differed)(void *context); /* a caller has heard that only one of the two sides has TLS, and has closed */
+    void (*meet)(void *context, int fd); /* an ask is to be read; NULL: this worker hands out no addresses */
+    void (*differed)(void *context);     /* a caller has heard that only one of the two sides has TLS, and has closed */
 };
 ls_status ls_listener_new(const struct ls_listener_config *config, struct ls_listener **listener);
 /* The control connection that was handed on as fd is a worker's. From any thread; does not wait. */

@@ -74,7 +74,7 @@ ls_status ls_preface_decode(const uint8_t bytes[LS_PREFACE_SIZE], struct ls_pref
     return LS_OK;
 }
 
-/* Compares as many bytes as both have. The first three bytes tell the three magics apart; where fewer have come, those
+/* Compares as many bytes as both have. The first three bytes tell the magics apart; where fewer have come, those
  * that still match say MORE alike. */
 static bool starts(const uint8_t *bytes, size_t size, const uint8_t *magic, size_t length) {
     return memcmp(bytes, magic, size < length ? size : length) == 0;
@@ -88,5 +88,7 @@ enum ls_first_bytes ls_preface_first_bytes(const uint8_t *bytes, size_t size) {
         return size >= LS_PREFACE_SIZE ? LS_FIRST_DATA : LS_FIRST_MORE;
     if (starts(bytes, size, (const uint8_t *)LS_PROBE_REQUEST, LS_PROBE_SIZE))
         return size >= LS_PROBE_SIZE ? LS_FIRST_PROBE : LS_FIRST_MORE;
+    if (starts(bytes, size, (const uint8_t *)LS_MEET_MAGIC, sizeof(LS_MEET_MAGIC) - 1))
+        return size >= LS_MEET_SIZE ? LS_FIRST_MEET : LS_FIRST_MORE;
     return LS_FIRST_JUNK;
 }

@@ -41,8 +41,13 @@ ls_status ls_preface_decode(const uint8_t bytes[LS_PREFACE_SIZE], struct ls_pref
 #define LS_PLAIN_HERE "LSPLAIN\n"
 #define LS_TLS_HERE   "LOCKSTEP-TLS"
 
+/* A worker that knows rank 0's address alone begins with LS_MEET_SIZE bytes (cluster/meet.h). */
+#define LS_MEET_MAGIC "LSMEET1\n"
+#define LS_MEET_SIZE  48
+
 /* The kind of a connection, as its first bytes tell. */
-enum ls_first_bytes { LS_FIRST_MORE, LS_FIRST_CONTROL, LS_FIRST_DATA, LS_FIRST_PROBE, LS_FIRST_JUNK };
+enum ls_first_bytes { LS_FIRST_MORE, LS_FIRST_CONTROL, LS_FIRST_DATA, LS_FIRST_PROBE, LS_FIRST_MEET, LS_FIRST_JUNK };
 /* Returns CONTROL after the first line of HTTP/2's connection preface, DATA after a whole data preface, PROBE after a
- * whole request of a probe, JUNK as soon as the bytes can be none of these, and MORE before that is decided. */
+ * whole request of a probe, MEET after a whole ask of a rendezvous, JUNK as soon as the bytes can be none of these, and
+ * MORE before that is decided. */
 enum ls_first_bytes ls_preface_first_bytes(const uint8_t *bytes, size_t size);

@@ -308,6 +308,14 @@ void ls_relay_describe(struct ls_relay *relay, int inner, char text[LS_ADDRESS_T
     (void)pthread_mutex_unlock(&relay->mutex);
 }
 
+void ls_relay_describe_own(struct ls_relay *relay, int inner, char text[LS_ADDRESS_TEXT]) {
+    (void)pthread_mutex_lock(&relay->mutex);
+    const struct connection *connection = find_connection(relay, inner);
+    (void)snprintf(text, LS_ADDRESS_TEXT, "somebody");
+    if (connection && !connection->over) ls_address_describe_own(connection->ends[OUTER], text);
+    (void)pthread_mutex_unlock(&relay->mutex);
+}
+
 char *ls_relay_certificate(struct ls_relay *relay, int inner) {
     (void)pthread_mutex_lock(&relay->mutex);
     const struct connection *connection = find_connection(relay, inner);

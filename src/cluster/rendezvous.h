@@ -1,0 +1,17 @@
+/* A rendezvous: of each worker only its rank, the size and rank 0's address are known (torchrun, mpirun, AWS Batch).
+ * Each other worker chooses its own port and tells it to rank 0, and rank 0 hands out all addresses when the last has
+ * come. Then the spec is as if TF_CONFIG had listed them (torch's c10d store, horovodrun's rendezvous server). */
+#pragma once
+#include <lockstep/lockstep.h>
+
+#include "base/log.h"
+#include "base/settings.h"
+#include "resolver/cluster_spec.h"
+
+struct ls_rendezvous;
+/* Fills in the addresses of spec's tasks; nothing happens where they are known. *kept: rank 0's, which answers on the
+ * cluster's port who is started anew, and is freed by ls_rendezvous_server_free; NULL on the others. It waits for
+ * LOCKSTEP_JOIN_TIMEOUT. DEADLINE_EXCEEDED names who is missing; INVALID_ARGUMENT: two workers have one rank, another
+ * size or another job; UNAUTHENTICATED: another token or certificate. */
+ls_status ls_rendezvous_meet(struct ls_cluster_spec *spec, const struct ls_settings *settings, const struct ls_log *log,
+                             struct ls_rendezvous **kept);
