@@ -161,6 +161,14 @@ LS_API void ls_pending_free(ls_pending *pending);
  * Returns when all have joined; *last is the last rank that did. Needs ls_communicator_negotiate. */
 LS_API ls_status ls_join(ls_communicator *communicator, int *last);
 
+/* Horovod's start_timeline and stop_timeline, on this rank alone: from one to the other the calls are written to path as
+ * LOCKSTEP_TRACE does it: "%r" in it becomes the rank, and ".rankN" goes before the extension where there are several ranks
+ * and no "%r". The file is whole when stop, or the communicator's end, returns. No call of this rank may be under way.
+ * FAILED_PRECONDITION: a timeline runs already, or none does; or the communicator is a process set. NOT_FOUND and others:
+ * the file cannot be written. */
+LS_API ls_status ls_timeline_start(ls_communicator *communicator, const char *path);
+LS_API ls_status ls_timeline_stop(ls_communicator *communicator);
+
 /* ---- Gradients of a loop of one's own: torch's DistributedDataParallel, Horovod's DistributedOptimizer ------------ */
 
 typedef struct ls_gradients ls_gradients;

@@ -15,7 +15,8 @@ from ._calls import Pending
 from .communicator import ADASUM, MAX, MEAN, MIN, PRODUCT, SUM, Communicator, split_evenly
 from .objects import all_gather_object, broadcast_object
 from .errors import LockstepError, NotInitializedError, Status
-from .process import init, is_initialized, local_rank, local_size, rank, shutdown, size, version, world
+from .process import (init, is_initialized, local_rank, local_size, rank, shutdown, size, start_timeline, stop_timeline, version,
+                      world)
 
 __version__ = "0.1.0"
 

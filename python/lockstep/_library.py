@@ -72,6 +72,8 @@ FUNCTIONS = {
     "ls_pending_done": (c_bool, [c_void_p]),
     "ls_pending_wait": (_status, [c_void_p, c_double]),
     "ls_pending_free": (None, [c_void_p]),
+    "ls_timeline_start": (_status, [_comm, c_char_p]),
+    "ls_timeline_stop": (_status, [_comm]),
     "ls_join": (_status, [_comm, POINTER(c_int)]),
 }
 

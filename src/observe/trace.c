@@ -103,8 +103,7 @@ ls_status ls_trace_new(const struct ls_trace_config *config, struct ls_trace **t
     if (status) return status;
     made->file = fopen(made->path, "we");
     if (!made->file)
-        return ls_fail(ls_errno_status(errno), "cannot write the timeline '%s' (LOCKSTEP_TRACE): %s", made->path,
-                       strerror(errno));
+        return ls_fail(ls_errno_status(errno), "cannot write the timeline '%s': %s", made->path, strerror(errno));
     *trace = ls_steal(made);
     return LS_OK;
 }

@@ -242,6 +242,19 @@ void ls_async_rest(struct ls_async *async) {
     ls_monitor_unlock(&async->monitor);
 }
 
+ls_status ls_async_trace(struct ls_async *async, struct ls_track *track) {
+    if (!async) return LS_OK;
+    ls_monitor_lock(&async->monitor);
+    ls_status status = LS_OK;
+    if (async->first)
+        status = ls_fail(LS_FAILED_PRECONDITION, "%s '%s' has not ended: wait for it before the timeline changes",
+                         ls_operation_span(async->first), async->first->name);
+    while (!status && async->busy) (void)ls_monitor_wait(&async->monitor, LS_NEVER);
+    if (!status) async->track = track;
+    ls_monitor_unlock(&async->monitor);
+    return status;
+}
+
 ls_status ls_async_resume(struct ls_async *async) {
     if (!async) return LS_OK;
     ls_negotiation_free(&async->negotiation);

@@ -31,6 +31,10 @@ void ls_async_close(struct ls_async *async, ls_status status);
 void ls_async_hold(struct ls_async *async);
 void ls_async_release(struct ls_async *async);
 
+/* From now on spans go to track; NULL: to none. FAILED_PRECONDITION while a call has not ended. Nothing without async.
+ */
+ls_status ls_async_trace(struct ls_async *async, struct ls_track *track);
+
 /* Checks and begins a operation, which stays where it is until it has ended. INVALID_ARGUMENT: nothing was begun.
  * ALREADY_EXISTS: one of that name has been begun. */
 ls_status ls_async_begin(struct ls_async *async, struct ls_operation *operation);

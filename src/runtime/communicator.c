@@ -10,6 +10,23 @@
 #include "runtime/communicator.h"
 #include "runtime/subset.h"
 
+static const char async_track[] = "ls-async";
+
+/* path NULL: that of LOCKSTEP_TRACE, if there is one. */
+static ls_status begin_trace(ls_communicator *communicator, const char *path) {
+    struct ls_track *track = NULL;
+    ls_status status = ls_runtime_trace(communicator->runtime, path, &communicator->trace);
+    if (!status) status = ls_trace_add_track(communicator->trace, "caller", &communicator->track);
+    if (status || !communicator->async) return status;
+    status = ls_trace_add_track(communicator->trace, async_track, &track);
+    return status ? status : ls_async_trace(communicator->async, track);
+}
+
+static ls_status end_trace(ls_communicator *communicator, ls_status status) {
+    communicator->track = NULL;
+    return ls_runtime_close_trace(ls_steal(communicator->trace), status);
+}
+
 ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicator **communicator) {
     LS_NEED(communicator);
     ls_strategy_options copy;
@@ -28,8 +45,7 @@ ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicato
     if (!made) return ls_fail_memory("a communicator", sizeof(*made));
     status = ls_runtime_new(&copy, true, &made->runtime);
     if (!status && (status = ls_subset_renew(made))) (void)ls_communicator_recover(made, &status);
-    if (!status) status = ls_runtime_trace(made->runtime, &made->trace);
-    if (!status) status = ls_trace_add_track(made->trace, "caller", &made->track);
+    if (!status) status = begin_trace(made, NULL);
     if (status) return ls_communicator_close(made, status);
     *communicator = made;
     return LS_OK;
@@ -41,7 +57,7 @@ ls_status ls_communicator_close(ls_communicator *communicator, ls_status status)
     ls_async_close(communicator->async, status);
     ls_subset_end_calls(communicator, status);
     status = ls_runtime_close(communicator->runtime, status);
-    status = ls_runtime_close_trace(communicator->trace, status);
+    status = end_trace(communicator, status);
     ls_subset_free_all(communicator);
     ls_free(communicator);
     return status;
@@ -155,6 +171,31 @@ ls_status ls_communicator_negotiate(ls_communicator *communicator) {
     LS_NEED(communicator);
     struct ls_track *track = NULL;
     if (communicator->async) return LS_OK;
-    ls_status status = ls_trace_add_track(communicator->trace, "ls-async", &track);
+    ls_status status = ls_trace_add_track(communicator->trace, async_track, &track);
     return status ? status : ls_async_new(communicator->runtime, track, &communicator->async);
+}
+
+static ls_status check_timeline(const ls_communicator *communicator, bool runs) {
+    if (communicator->set)
+        return ls_fail(LS_FAILED_PRECONDITION, "a process set has no timeline of its own: call its parent's");
+    if (runs == !!communicator->trace) return LS_OK;
+    return ls_fail(LS_FAILED_PRECONDITION, runs ? "no timeline runs: call ls_timeline_start first"
+                                                : "a timeline runs already: call ls_timeline_stop first");
+}
+
+ls_status ls_timeline_start(ls_communicator *communicator, const char *path) {
+    LS_NEED(communicator, path);
+    ls_status status = check_timeline(communicator, false);
+    if (!status && !*path) status = ls_fail(LS_INVALID_ARGUMENT, "ls_timeline_start: the path is empty");
+    if (!status) status = ls_async_trace(communicator->async, NULL);
+    if (status) return status;
+    status = begin_trace(communicator, path);
+    return status ? end_trace(communicator, status) : LS_OK;
+}
+
+ls_status ls_timeline_stop(ls_communicator *communicator) {
+    LS_NEED(communicator);
+    ls_status status = check_timeline(communicator, true);
+    if (!status) status = ls_async_trace(communicator->async, NULL);
+    return status ? status : end_trace(communicator, LS_OK);
 }

@@ -372,9 +372,9 @@ static ls_status leave_stopped(struct ls_cluster *cluster) {
     return status ? status : ls_fail(LS_CANCELLED, "%s", message);
 }
 
-ls_status ls_runtime_trace(const struct ls_runtime *runtime, struct ls_trace **trace) {
+ls_status ls_runtime_trace(const struct ls_runtime *runtime, const char *path, struct ls_trace **trace) {
     const struct ls_trace_config config = {
-        .path = runtime->settings.trace,
+        .path = path ? path : runtime->settings.trace,
         .rank = runtime->task, /* an elastic group's ranks change */
         .size = runtime->tasks,
         .log = &runtime->log,

@@ -85,7 +85,7 @@ static void announce(const ls_strategy *strategy) {
 
 /* Opens the timeline, if one is wanted, with a track for each replica and one for the communicator. */
 static ls_status start_trace(ls_strategy *strategy) {
-    ls_status status = ls_runtime_trace(strategy->runtime, &strategy->trace);
+    ls_status status = ls_runtime_trace(strategy->runtime, NULL, &strategy->trace);
     if (!status) ls_placement_name_tracks(strategy);
     return status ? status : ls_trace_add_track(strategy->trace, "communicator", &strategy->communicator_track);
 }

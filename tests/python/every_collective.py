@@ -1,9 +1,11 @@
 """One rank: every collective of every type on every kind of memory, against sums of whole numbers, which all types hold."""
 import array
 import ctypes
+import json
 import random
 import struct
 import sys
+import tempfile
 
 import lockstep
 from lockstep import MAX, MEAN, MIN, SUM
@@ -121,12 +123,22 @@ def try_sets():
     assert (world.cross_rank, world.cross_size, world.is_homogeneous) == (0, 1, True)
 
 
+def try_timeline():
+    with tempfile.TemporaryDirectory() as folder:
+        lockstep.start_timeline(f"{folder}/calls.json")
+        lockstep.all_reduce(array.array("i", [1]), name="timed")
+        lockstep.stop_timeline()
+        with open(f"{folder}/calls{'.rank%d' % lockstep.rank() if lockstep.size() > 1 else ''}.json", encoding="ascii") as file:
+            assert [event for event in json.load(file)["traceEvents"] if event["name"].endswith("timed")]
+
+
 lockstep.init(communication=sys.argv[1])
 drawn = random.Random(sys.argv[2])
 for dtype in [*FORMATS, "bfloat16"]:
     for count in (0, 1, 7, drawn.randrange(2, 3000)):
         try_all(dtype, count, sys.argv[2])
 try_sets()
+try_timeline()
 lockstep.barrier()
 lockstep.shutdown()
 lockstep.init(communication=sys.argv[1])  # a second group in one process

@@ -1,6 +1,7 @@
 /* Calls that begin in any order on each rank, and ls_join: over every transport, one to eight ranks. */
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -400,6 +401,84 @@ START_TEST(other_calls_amid_a_join_are_named) {
 }
 END_TEST
 
+/* ---- a timeline that starts and stops ---- */
+
+static ls_status sum_one(struct member *member, const char *name) {
+    int32_t one = 1;
+    ls_status status = ls_all_reduce(member->communicator, name, LS_SUM, LS_INT32, &one, &one, 1);
+    if (!status) ck_assert_int_eq(one, member->size);
+    return status;
+}
+
+static void expect_span(const char *path, const char *name, bool there) {
+    static _Thread_local char text[1 << 16];
+    FILE *file = fopen(path, "r");
+    ck_assert_msg(file, "%s is missing", path);
+    text[fread(text, 1, sizeof(text) - 1, file)] = 0;
+    (void)fclose(file);
+    ck_assert_msg(!!strstr(text, name) == there, "%s: %s is %s", path, name, there ? "missing" : "there");
+}
+
+/* First with calls in their order, then with calls by name. */
+static ls_status time_calls(struct member *member) {
+    char path[128], slip[] = "/no/such/folder/t.json";
+    for (int turn = 0; turn < 2; turn++) {
+        if (turn) assert_ok(ls_communicator_negotiate(member->communicator));
+        (void)snprintf(path, sizeof(path), "%s/%d.%d.json", (const char *)member->context, turn, member->rank);
+        ck_assert_int_eq(ls_timeline_stop(member->communicator), LS_FAILED_PRECONDITION);
+        ck_assert_int_eq(ls_timeline_start(member->communicator, ""), LS_INVALID_ARGUMENT);
+        ck_assert_int_eq(ls_timeline_start(member->communicator, slip), LS_NOT_FOUND);
+        assert_ok(sum_one(member, "before"));
+        (void)snprintf(path, sizeof(path), "%s/%d.%%r.json", (const char *)member->context, turn);
+        assert_ok(ls_timeline_start(member->communicator, path));
+        ck_assert_int_eq(ls_timeline_start(member->communicator, path), LS_FAILED_PRECONDITION);
+        assert_ok(sum_one(member, "within"));
+        assert_ok(ls_timeline_stop(member->communicator));
+        assert_ok(sum_one(member, "after"));
+        (void)snprintf(path, sizeof(path), "%s/%d.%d.json", (const char *)member->context, turn, member->rank);
+        expect_span(path, "before", false);
+        expect_span(path, "within", true);
+        expect_span(path, "after", false);
+        ck_assert_int_eq(unlink(path), 0);
+    }
+    return LS_OK;
+}
+
+START_TEST(a_timeline_has_the_calls_between_start_and_stop) {
+    char folder[] = "/tmp/lockstep-timeline-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    members_run_ok(&(struct members_options){.size = 3, .transport = transport}, time_calls, folder);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
+/* context: an atomic_bool, true when rank 0 has been refused. */
+static ls_status start_amid_a_call(struct member *member) {
+    atomic_bool *refused = member->context;
+    int32_t one = 1;
+    ls_pending *pending = NULL;
+    assert_ok(ls_communicator_negotiate(member->communicator));
+    if (member->rank == 0) {
+        assert_ok(ls_all_reduce_begin(member->communicator, "slow", LS_SUM, LS_INT32, NULL, &one, &one, 1, &pending));
+        ck_assert_int_eq(ls_timeline_start(member->communicator, "/tmp/unwritten.json"), LS_FAILED_PRECONDITION);
+        ck_assert_ptr_nonnull(strstr(ls_error(), "'slow' has not ended"));
+        atomic_store(refused, true);
+    }
+    if (member->rank == 0) {
+        ls_status status = ls_pending_wait(pending, 0);
+        ls_pending_free(pending);
+        return status;
+    }
+    while (!atomic_load(refused)) usleep(1000);
+    return sum_one(member, "slow");
+}
+
+START_TEST(no_timeline_starts_amid_a_call) {
+    atomic_bool refused = false;
+    members_run_ok(&(struct members_options){.size = 2, .transport = transport}, start_amid_a_call, &refused);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("runtime/pending");
     TCase *cases = tcase_create("pending");
@@ -413,6 +492,8 @@ int main(void) {
     tcase_add_loop_test(cases, an_abort_ends_what_was_begun, 0, TRANSPORTS);
     tcase_add_loop_test(cases, ranks_with_fewer_steps_join, 0, TRANSPORTS);
     tcase_add_loop_test(cases, other_calls_amid_a_join_are_named, 0, TRANSPORTS);
+    tcase_add_test(cases, a_timeline_has_the_calls_between_start_and_stop);
+    tcase_add_test(cases, no_timeline_starts_amid_a_call);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }
