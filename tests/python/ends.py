@@ -24,6 +24,18 @@ def waits():
         print(f"waited {time.monotonic() - begun:.3f}", flush=True)
 
 
+def fork_and_die():
+    """The child outlives its parent by 15 seconds, in a session of its own that no launcher ends."""
+    if not os.fork():
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in range(3):
+            os.dup2(null, fd)
+        time.sleep(15)
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 lockstep.barrier()
 if rank != 1:
     if how.startswith("interrupted"):
@@ -37,6 +49,8 @@ elif how == "leaves":
     lockstep.shutdown()
 elif how == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
+elif how == "forked":
+    fork_and_die()
 elif how == "interrupted":
     interrupt(0.3)
     waits()

@@ -41,6 +41,13 @@ class Package(unittest.TestCase):
                 if how != "leaves":
                     self.assertEqual(found, status, out + err)
 
+    def test_fork(self):
+        """A child of fork does not keep a dead rank's sockets open: the others need not wait for the heartbeat's limit."""
+        for transport in ("shm", "tcp", "grpc"):
+            with self.subTest(transport=transport):
+                _, _, err = run(2, "ends.py", "forked", LOCKSTEP_TRANSPORT=transport)
+                self.assertRegex(err, r"LockstepError.*rank 1.*its connection was closed")
+
     def test_interrupt(self):
         for how in ("interrupted", "interrupted behind"):
             with self.subTest(how=how):

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import torch
@@ -51,6 +52,18 @@ class Torch(unittest.TestCase):
         for victim in ("2:5", "0:7", "1:0"):
             with self.subTest(victim=victim):
                 self.assertEqual(results(victim), undisturbed)
+
+    def test_workers(self):
+        """The workers of a DataLoader are forked: they keep no socket open and no rank from its end, and Ctrl-C is prompt."""
+        begun = time.monotonic()
+        self.whole(2, "torch_workers.py", "ends")
+        self.assertLess(time.monotonic() - begun, 60)
+        _, _, err = run(2, "torch_workers.py", "killed", timeout=60)
+        self.assertRegex(err, r"\[0\] .*LockstepError.*its connection was closed")
+        _, out, err = run(2, "torch_workers.py", "interrupted", timeout=60)
+        self.assertIn("[1] KeyboardInterrupt", err)
+        self.assertRegex(err, r"\[0\] .*LockstepError.*KeyboardInterrupt")
+        self.assertLess(float(re.search(r"\[1\] ended after ([\d.]+)", out).group(1)), 5, out)
 
     def test_ddp(self):
         """Equal to gloo's within the order of float32's additions, under lockstep run and torchrun; twice with the same bits."""

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
+#include "base/forked.h"
 #include "base/status.h"
 #include "cluster/net/name_lookup.h"
 
@@ -133,6 +134,7 @@ static bool has_remote_peers(const struct ls_cluster_spec *config, const char *o
 static int open_socket(const struct sockaddr *address, socklen_t size, bool dual) {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
+    ls_forked_closes(fd);
     set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (address->sa_family == AF_INET6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, !dual);
     if (bind(fd, address, size) == 0 && listen(fd, BACKLOG) == 0) return fd;

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
+#include "base/forked.h"
 #include "base/status.h"
 #include "cluster/net/preface.h"
 #include "cluster/net/name_lookup.h"
@@ -85,6 +86,7 @@ static void try_address(struct ls_dial *dial) {
     dial->next = address->ai_next;
     dial->deadline = ls_now() + LS_CONNECT_TIMEOUT;
     dial->fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    ls_forked_closes(dial->fd);
     if (dial->fd >= 0 && connect(dial->fd, address->ai_addr, address->ai_addrlen) == 0) return;
     if (dial->fd < 0 || errno != EINPROGRESS) fail_address(dial, errno);
 }

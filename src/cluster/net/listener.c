@@ -1,14 +1,13 @@
 /* One thread ("ls-listener") polls the listening sockets and the strangers. A stranger passes these steps, and
  * docs/security.md ("Strangers") has the limit of each:
- *
  * 1. accept_from lists it. The oldest is closed if there are too many of one source or in all, so that a flood never
  *    keeps a worker from being heard. Each has ten seconds for all steps.
  * 2. With TLS it takes a token of its source's bucket (rate_limit.h) and makes the handshake; a relay then decrypts.
  * 3. inspect peeks at its first bytes (MSG_PEEK): they stay in the socket for the reader that they decide on. A data
  *    connection or a probe leaves the list. A control connection takes a token, if TLS has not, and goes to gRPC
  *    through a relay that lets no more pass than a Hello takes.
- * 4. ls_listener_trust ends the watch over a control connection and gives the token back. Until then the
- *    listener keeps a second descriptor of gRPC's inner end, with which it can shut the connection down. */
+ * 4. ls_listener_trust ends the watch over a control connection and gives the token back. Until then a second
+ *    descriptor of gRPC's inner end lets the listener shut it down. */
 #define _GNU_SOURCE
 #include "cluster/net/listener.h"
 
@@ -23,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
+#include "base/forked.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -115,9 +115,9 @@ static void make_room(struct ls_listener *listener, const struct ls_rate_source 
     bool crowd = count_of(listener, source) >= listener->most / 2;
     if (!crowd && listener->stranger_count < listener->most) return;
     int oldest = find_oldest(listener, crowd ? source : NULL);
-    refuse(listener, &listener->strangers[oldest], LS_REFUSED_CROWD,
-           crowd ? "too many connections from there that are no worker's"
-                 : "too many connections that are no worker's");
+    const char *why =
+        crowd ? "too many connections from there that are no worker's" : "too many connections that are no worker's";
+    refuse(listener, &listener->strangers[oldest], LS_REFUSED_CROWD, why);
     forget(listener, oldest);
 }
 
@@ -132,6 +132,7 @@ static void accept_from(struct ls_listener *listener, int listening) {
             if (errno == EINTR || errno == ECONNABORTED) continue;
             return;
         }
+        ls_forked_closes(fd);
         struct ls_rate_source source = ls_rate_limit_source_of(&address);
         make_room(listener, &source);
         listener->strangers[listener->stranger_count++] =
@@ -141,8 +142,7 @@ static void accept_from(struct ls_listener *listener, int listening) {
 
 /* ---- handing on ---- */
 
-/* A TLS connection begins with a record of type handshake (22), and its version's first byte is 3 (RFC 8446, section
- * 5.1). */
+/* A TLS connection begins with a record of type handshake (22); its version's first byte is 3 (RFC 8446, 5.1). */
 static bool is_tls(const uint8_t *bytes, size_t size) {
     return bytes[0] == 0x16 && (size < 2 || bytes[1] == 3);
 }

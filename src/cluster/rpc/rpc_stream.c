@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/forked.h"
 #include "base/deadlines.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -304,6 +305,7 @@ ls_status ls_rpc_stream_open(struct ls_rpc *rpc, int fd, const char *target, str
         return ls_fail_memory("a control stream", sizeof(*stream));
     }
     stream->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    ls_forked_closes(stream->fd);
     stream->channel = ls_rpc_channel(rpc, fd, target);
     stream->call = grpc_channel_create_call(stream->channel, NULL, GRPC_PROPAGATE_DEFAULTS, rpc->queue,
                                             grpc_slice_from_static_string(LS_RPC_CONTROL), NULL,
