@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "cluster/cluster.h"
+#include "cluster/cluster_private.h"
 #include "cluster/exchange.h"
 #include "cluster/join.h"
 #include "cluster/leave.h"
@@ -21,6 +21,7 @@
 #define UNEVEN   (10 * LS_MILLISECOND) /* between the first and the last that commits */
 #define COPYING  300                   /* milliseconds that it takes to get the state */
 #define FOR_EVER INT64_MAX
+#define FEW      64 /* workers, each of which can be compared with each */
 
 /* ---- The life of a process ----------------------------------------------------------------------------------------
  */
@@ -31,11 +32,36 @@ static ls_status wait_or_abort(const struct task *task, int milliseconds) {
     return poll(&slot, 1, milliseconds) > 0 ? ls_abort_status(task->abort) : LS_OK;
 }
 
+static bool is_in(const struct task *task, uint64_t generation) {
+    const struct ls_cluster *cluster = task->ended || !task->process || !task->process->alive ? NULL : task->cluster;
+    if (!cluster || cluster->phase != LS_PHASE_MEMBER || cluster->failure.status) return false;
+    return cluster->generation == generation;
+}
+
+/* True: all members of the generation that this task is in are in it now. */
+static bool is_all_in(const struct task *task) {
+    const struct fleet *fleet = task->fleet;
+    int count = 0;
+    for (int rank = 0; rank < fleet->config.size; rank++) count += is_in(&fleet->tasks[rank], task->generation);
+    return is_in(task, task->generation) && count == task->cluster->count;
+}
+
+/* Two generations that are whole at one time could both commit: the promise LINE. */
+static void look_for_split(struct task *task) {
+    const struct fleet *fleet = task->fleet;
+    if (!fleet->config.elastic || fleet->config.size > FEW || !is_all_in(task)) return;
+    for (int rank = 0; rank < fleet->config.size; rank++) {
+        const struct task *other = &fleet->tasks[rank];
+        task->fleet->split |= other->generation != task->generation && is_all_in(other);
+    }
+}
+
 static void note_entry(struct task *task, const struct ls_generation *generation) {
     struct fleet *fleet = task->fleet;
     task->generation = generation->number;
     task->position = generation->position;
     task->holds = task->joined = true;
+    look_for_split(task);
     if (generation->number > fleet->generation) {
         fleet->generation = generation->number;
         fleet->members = ls_cluster_size(task->cluster);
@@ -84,13 +110,11 @@ static bool may_commit(const struct task *task, int64_t step) {
 }
 
 static ls_status train(struct task *task) {
-    struct fleet *fleet = task->fleet;
+    const struct fleet *fleet = task->fleet;
     while (task->position < fleet->last_position) {
         ls_status status = wait_or_abort(task, (int)((STEP + clock_between(0, UNEVEN)) / LS_MILLISECOND));
         if (status) return status;
         while (task->position < fleet->last_position && may_commit(task, task->position + 1)) task->position++;
-        fleet->late_commits +=
-            task->generation < fleet->generation && fleet->begun_at && may_commit(task, task->position + 1);
     }
     return ls_leave_pass_exit(task->cluster);
 }

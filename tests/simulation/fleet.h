@@ -48,7 +48,7 @@ struct fleet {
     uint64_t generation;
     int members, entered;
     int64_t begun_at, formed_at, position; /* when all had entered; 0: not yet; when the first one had */
-    int late_commits;                      /* in a generation that is not the newest */
+    bool split;                            /* elastic: two generations were whole at one time */
 };
 void fleet_begin(struct fleet *fleet, const struct fleet_config *config);
 void fleet_end(struct fleet *fleet);

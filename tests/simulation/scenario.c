@@ -73,6 +73,13 @@ static bool lose_lowest(struct fleet *fleet, struct scenario_result *result) {
     return form(fleet, result);
 }
 
+/* They come back together. All of their windows are gone: that nobody looks for them one by one is what Beats are for.
+ */
+static bool lose_lowest_at_once(struct fleet *fleet, struct scenario_result *result) {
+    for (int rank = 0; rank < fleet->config.size / 5; rank++) fleet_kill(fleet, rank, 3);
+    return form(fleet, result);
+}
+
 static bool lose_many(struct fleet *fleet, struct scenario_result *result) {
     int stride = 1 + (int)(clock_random() % 7);
     for (int rank = 1; rank < fleet->config.size; rank += 5 + stride)
@@ -198,6 +205,7 @@ const struct scenario scenarios[] = {
     {"coordinator lost", NULL, 3, 3, 18, FEW, lose_coordinator},
     {"deputies lost", NULL, 5, 5, ANY, ANY, lose_deputies},
     {"the lowest fifth lost", NULL, 5, 10, ANY, ANY, lose_lowest},
+    {"the lowest fifth lost, back together", NULL, 16, 3.9, ANY, ANY, lose_lowest_at_once},
     {"a tenth lost", NULL, 16, 6, 18, FEW, lose_many},
     {"one frozen, then killed", NULL, 3, 8, 18, FEW, freeze_one},
     {"one without power", NULL, 3, 12, 40, FEW, lose_power},
@@ -206,7 +214,8 @@ const struct scenario scenarios[] = {
     {"elastic: one lost", "half", 3, 4, 18, FEW, lose_one},
     {"elastic: a fifth cut off for 12 s", "half", 5, 60, ANY, ANY, cut_some},
     {"elastic: the lowest fifth cut off for 12 s", "half", 5, 60, ANY, ANY, cut_lowest},
-    {"one never starts", NULL, 3, 30, 18, FEW, NULL},
+    {"one never starts", NULL, 3, 30, 18, FEW, NULL, ABSENT_ANY},
+    {"a deputy never starts", NULL, 5, 30, 18, FEW, NULL, ABSENT_DEPUTY},
 };
 const int scenario_count = sizeof(scenarios) / sizeof(scenarios[0]);
 
@@ -277,14 +286,25 @@ static bool leave(struct fleet *fleet, struct scenario_result *result) {
                         (long long)task->position, (unsigned long long)task->generation,
                         (long long)fleet->last_position, (unsigned long long)fleet->generation);
     }
-    if (fleet->late_commits) return fail(result, "%d commits in an older generation", fleet->late_commits);
+    if (fleet->split) return fail(result, "two generations were whole at one time");
     return over || fail(result, "not all have ended");
+}
+
+/* All follow rank 0, also where a deputy is not there: they wait for that one no longer than a second. */
+static bool follow_lowest(struct fleet *fleet, struct scenario_result *result) {
+    (void)fleet_run(fleet, fleet_never, fleet->config.spread + 4);
+    const struct ls_cluster *lowest = fleet->tasks[0].cluster;
+    for (int rank = 1; rank < fleet->config.size; rank++)
+        if (rank != fleet->config.absent && (!lowest->peers[rank] || !lowest->peers[rank]->report.made))
+            return fail(result, "worker:%d has not reported to worker:0", rank);
+    return true;
 }
 
 /* Everybody's error names who never came. */
 static bool name_absent(struct fleet *fleet, struct scenario_result *result) {
     char name[32];
     (void)snprintf(name, sizeof(name), "worker:%d (", fleet->config.absent);
+    if (!follow_lowest(fleet, result)) return false;
     if (!fleet_run(fleet, fleet_is_over, LONG)) return fail(result, "not all have ended");
     for (int rank = 0; rank < fleet->config.size; rank++) {
         const struct task *task = &fleet->tasks[rank];
@@ -334,7 +354,7 @@ static bool pass(const struct scenario *scenario, struct fleet *fleet, struct sc
 
 void scenario_run(const struct scenario *scenario, int size, uint64_t seed, bool carried,
                   struct scenario_result *result) {
-    bool absent = scenario == &scenarios[scenario_count - 1];
+    bool absent = scenario->absent != ABSENT_NOBODY, deputy = scenario->absent == ABSENT_DEPUTY;
     char elastic[32];
     (void)snprintf(elastic, sizeof(elastic), "%d", size / 2);
     const struct fleet_config config = {.size = size,
@@ -342,7 +362,9 @@ void scenario_run(const struct scenario *scenario, int size, uint64_t seed, bool
                                         .seed = seed,
                                         .elastic = scenario->elastic ? elastic : NULL,
                                         .join_timeout = absent ? 20 : 0,
-                                        .absent = absent ? size - 1 - size / 3 : -1,
+                                        .absent = deputy   ? 1
+                                                  : absent ? size - 1 - size / 3
+                                                           : -1,
                                         .carried = carried};
     struct fleet fleet;
     double began = cpu();
@@ -410,6 +432,15 @@ static void disturb(struct fleet *fleet, uint8_t sides[MOST_RANDOM]) {
     }
 }
 
+/* Elastic: nobody may go on, so all end with an error. */
+static bool give_up(struct fleet *fleet, struct scenario_result *result) {
+    bool over = fleet_run(fleet, fleet_is_over, LONG);
+    for (int rank = 0; rank < fleet->config.size && over; rank++) over = fleet->tasks[rank].status != LS_OK;
+    if (!over || fleet->split) return fail(result, "neither all go on nor all end");
+    *result = (struct scenario_result){.gave_up = true};
+    return true;
+}
+
 static bool survive(struct fleet *fleet, struct scenario_result *result) {
     uint8_t sides[MOST_RANDOM];
     if (!gather(fleet, result)) return false;
@@ -418,15 +449,16 @@ static bool survive(struct fleet *fleet, struct scenario_result *result) {
         disturb(fleet, sides);
     }
     (void)fleet_run(fleet, fleet_never, 8); /* all that was drawn is over */
-    if (!gather(fleet, result)) return false;
+    if (!gather(fleet, result)) return fleet->config.elastic && give_up(fleet, result);
     fleet->disturbed_at = 0;
     return leave(fleet, result);
 }
 
-void scenario_run_random(uint64_t seed, bool carried, struct scenario_result *result) {
+void scenario_run_random(uint64_t seed, bool carried, bool elastic, struct scenario_result *result) {
     struct fleet fleet;
     uint64_t draw = seed * UINT64_C(0x9E3779B97F4A7C15);
     const struct fleet_config config = {.size = 3 + (int)(draw >> 33) % (MOST_RANDOM - 2),
+                                        .elastic = elastic ? "2" : NULL,
                                         .per_host = 1 + (int)(draw >> 40) % 6,
                                         .window = 1 + (int)(draw >> 44) % 4,
                                         .spread = 0.1 + (double)((draw >> 48) % 30) / 10,

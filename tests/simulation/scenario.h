@@ -13,7 +13,9 @@ struct scenario_result {
     double megabytes;                 /* in and out of any task, from its start on */
     int streams, coordinator_streams; /* the most that a worker, or any task, had */
     double real;                      /* seconds that this process computed */
+    bool gave_up;                     /* elastic: nobody could go on, and all ended with an error */
 };
+enum scenario_absent { ABSENT_NOBODY, ABSENT_DEPUTY, ABSENT_ANY };
 struct scenario {
     const char *name;
     const char *elastic; /* "half": LOCKSTEP_ELASTIC is half of the workers; NULL: all are needed */
@@ -22,6 +24,7 @@ struct scenario {
     int messages;        /* that a worker may send at most, ... */
     int streams;         /* ... and have; INT_MAX: some have many */
     bool (*happens)(struct fleet *fleet, struct scenario_result *result);
+    enum scenario_absent absent; /* who never starts */
 };
 extern const struct scenario scenarios[];
 extern const int scenario_count;
@@ -29,4 +32,4 @@ extern const int scenario_count;
 void scenario_run(const struct scenario *scenario, int size, uint64_t seed, bool carried,
                   struct scenario_result *result);
 /* A group of a size that is drawn meets a few things that are drawn. */
-void scenario_run_random(uint64_t seed, bool carried, struct scenario_result *result);
+void scenario_run_random(uint64_t seed, bool carried, bool elastic, struct scenario_result *result);

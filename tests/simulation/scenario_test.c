@@ -6,7 +6,12 @@
 
 #include "harness.h"
 
-enum { RANDOM = SANITIZED ? 60 : 600, MANY_WORKERS = SANITIZED ? 100 : 300, THOUSAND = SANITIZED ? 300 : 1000 };
+enum {
+    RANDOM = SANITIZED ? 60 : 400,
+    ELASTIC = SANITIZED ? 20 : 150,
+    MANY_WORKERS = SANITIZED ? 100 : 300,
+    THOUSAND = SANITIZED ? 300 : 1000
+};
 
 static const int sizes[] = {3, 5, 16, 64};
 
@@ -78,9 +83,22 @@ START_TEST(random_scenarios) {
     uint64_t from = given ? strtoull(given, NULL, 10) : 1;
     for (uint64_t seed = from; seed < from + RANDOM; seed++) {
         struct scenario_result result;
-        scenario_run_random(seed, seed % 2, &result);
+        scenario_run_random(seed, seed % 2, false, &result);
         ck_assert_msg(!*result.failure, "seed %llu: %s", (unsigned long long)seed, result.failure);
     }
+}
+END_TEST
+
+/* All end where so many are lost at once that nobody may go on. That is seldom. */
+START_TEST(random_elastic_scenarios) {
+    int gave_up = 0;
+    for (uint64_t seed = 1; seed <= ELASTIC; seed++) {
+        struct scenario_result result;
+        scenario_run_random(seed, seed % 2, true, &result);
+        ck_assert_msg(!*result.failure, "seed %llu: %s", (unsigned long long)seed, result.failure);
+        gave_up += result.gave_up;
+    }
+    ck_assert_int_lt(gave_up, ELASTIC / 5);
 }
 END_TEST
 
@@ -99,5 +117,6 @@ int main(void) {
     tcase_add_loop_test(add_case(suite, "hosts"), one_stream_a_host, 0, 4);
     tcase_add_test(add_case(suite, "same"), the_same_seed_is_the_same_run);
     tcase_add_test(add_case(suite, "random"), random_scenarios);
+    tcase_add_test(add_case(suite, "elastic"), random_elastic_scenarios);
     return run_suite(suite);
 }

@@ -8,12 +8,13 @@
 struct table {
     const char *only;      /* NULL: every scenario */
     uint64_t seed, random; /* how many; 0: the table */
-    bool carried;
+    bool carried, elastic;
 };
 
 static int usage(void) {
-    (void)fprintf(stderr, "usage: control-table [--seed S] [--only NAME] [--host-streams off|on] [WORKERS...]\n"
-                          "       control-table --random COUNT [--seed S] [--host-streams off|on]\n");
+    (void)fprintf(stderr,
+                  "usage: control-table [--seed S] [--only NAME] [--host-streams off|on] [WORKERS...]\n"
+                  "       control-table --random COUNT [--seed S] [--host-streams off|on] [--elastic off|on]\n");
     return 2;
 }
 
@@ -29,15 +30,17 @@ static bool print_row(const struct table *table, const struct scenario *scenario
 }
 
 static bool print_random(const struct table *table) {
-    uint64_t failed = 0;
+    uint64_t failed = 0, gave_up = 0;
     for (uint64_t seed = table->seed; seed < table->seed + table->random; seed++) {
         struct scenario_result result;
-        scenario_run_random(seed, table->carried, &result);
+        scenario_run_random(seed, table->carried, table->elastic, &result);
         failed += *result.failure != 0;
+        gave_up += result.gave_up;
         if (*result.failure) printf("seed %llu: %s\n", (unsigned long long)seed, result.failure);
         (void)fflush(stdout);
     }
-    printf("%llu of %llu random scenarios failed\n", (unsigned long long)failed, (unsigned long long)table->random);
+    printf("%llu of %llu random scenarios failed, in %llu all ended\n", (unsigned long long)failed,
+           (unsigned long long)table->random, (unsigned long long)gave_up);
     return !failed;
 }
 
@@ -65,6 +68,8 @@ int main(int count, char **arguments) {
             table.random = strtoull(arguments[at + 1], NULL, 10);
         else if (strcmp(arguments[at], "--only") == 0)
             table.only = arguments[at + 1];
+        else if (strcmp(arguments[at], "--elastic") == 0)
+            table.elastic = strcmp(arguments[at + 1], "on") == 0;
         else if (strcmp(arguments[at], "--host-streams") == 0)
             table.carried = strcmp(arguments[at + 1], "on") == 0;
         else
