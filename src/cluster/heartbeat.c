@@ -192,10 +192,9 @@ static double find_stretch(int crowd) {
     return stretch > 1 ? stretch : 1;
 }
 
-void ls_heartbeat_pace(struct ls_cluster *cluster) {
+static void set_pace(struct ls_cluster *cluster, int crowd) {
     const struct ls_settings *settings = cluster->config.settings;
     struct ls_heartbeat *heartbeat = &cluster->heartbeat;
-    int crowd = find_crowd(cluster);
     double stretch = find_stretch(crowd), interval = settings->heartbeat_interval * stretch;
     if (interval > settings->heartbeat_limit / 4 && stretch > 1) interval = settings->heartbeat_limit / 4;
     heartbeat->interval = (int64_t)(interval * (double)LS_SECOND);
@@ -206,10 +205,23 @@ void ls_heartbeat_pace(struct ls_cluster *cluster) {
                      crowd, (double)heartbeat->limit / (double)LS_SECOND, settings->heartbeat_limit);
 }
 
+void ls_heartbeat_pace(struct ls_cluster *cluster) {
+    set_pace(cluster, find_crowd(cluster));
+}
+
+/* The tasks of this one's host, by TF_CONFIG: a first join knows no more, and it is when most start at once. */
+static int count_neighbours(const struct ls_cluster *cluster) {
+    const struct ls_cluster_spec *spec = cluster->config.tf_config;
+    const char *own = ls_cluster_spec_member(spec, cluster->rank)->host;
+    int count = 0;
+    for (int rank = 0; rank < cluster->size; rank++)
+        count += strcmp(ls_cluster_spec_member(spec, rank)->host, own) == 0;
+    return count;
+}
+
 ls_status ls_heartbeat_start(struct ls_cluster *cluster) {
     struct ls_heartbeat *heartbeat = &cluster->heartbeat;
-    heartbeat->interval = (int64_t)(cluster->config.settings->heartbeat_interval * (double)LS_SECOND);
-    heartbeat->limit = (int64_t)(cluster->config.settings->heartbeat_limit * (double)LS_SECOND);
+    set_pace(cluster, count_neighbours(cluster));
     heartbeat->spare_turns = 1;
     heartbeat->looked = ls_now();
     ls_status status = ls_monitor_init(&heartbeat->monitor);
