@@ -1,5 +1,5 @@
-"""One of two processes of bench/python: argv: gloo, lockstep or c10d, and the seconds of each measurement. Rank 0 prints
-one JSON object: microseconds of a call by its size, steps a second of two networks."""
+"""One of the processes of bench/python: argv: gloo, lockstep, c10d or alone, and the seconds of each measurement. Rank 0
+prints one JSON object: microseconds of a call by its size, steps a second of two networks."""
 import json
 import os
 import sys
@@ -15,6 +15,8 @@ torch.set_num_threads(1)
 
 
 def start():
+    if VARIANT == "alone":
+        return int(os.environ["RANK"]), 1
     if VARIANT == "gloo":
         path = f"/tmp/bench-python-{os.environ['LOCKSTEP_RUN_ID']}"
         dist.init_process_group("gloo", init_method=f"file://{path}", rank=int(os.environ["RANK"]),
@@ -43,6 +45,8 @@ def all_reduce(tensor):
 def agreed(number):
     """The largest of all ranks: how often to repeat."""
     tensor = torch.tensor([float(number)])
+    if VARIANT == "alone":
+        return int(number)
     if VARIANT == "lockstep":
         import lockstep.torch as hvd
         return int(hvd.allreduce(tensor, op=hvd.Max).item())
@@ -95,7 +99,7 @@ def step_of(name):
         import lockstep.torch as hvd
         hvd.broadcast_parameters(model.state_dict(), 0)
         optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
-    else:
+    elif VARIANT != "alone":
         model = nn.parallel.DistributedDataParallel(model)
 
     def step():
@@ -117,7 +121,7 @@ def overhead():
 
 
 found = {}
-for size in (4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20):
+for size in (4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20) if VARIANT != "alone" else ():
     tensor = torch.ones(size // 4)
     found[f"all-reduce {size >> 10} KB [us]"] = seconds_of(lambda: all_reduce(tensor)) * 1e6
 for name in NETWORKS:
@@ -126,5 +130,5 @@ if VARIANT == "lockstep":
     found.update(overhead())
 if RANK == 0:
     print(json.dumps(found))
-if VARIANT != "lockstep":
+if VARIANT in ("gloo", "c10d"):
     dist.destroy_process_group()

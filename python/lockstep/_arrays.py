@@ -73,7 +73,11 @@ def _type_name(format_: str, itemsize: int) -> str:
 
 
 def _from_buffer(thing: Any, dtype: Optional[str]) -> Array:
-    view = memoryview(thing)
+    try:
+        view = memoryview(thing)
+    except TypeError:
+        raise refuse(f"{type(thing).__name__} gives no memory: an object with the buffer protocol, __array_interface__ or "
+                     f"DLPack is needed") from None
     if not view.c_contiguous:
         raise refuse("the array is not contiguous in C's order; copy it first")
     buffer = _PyBuffer()
@@ -169,11 +173,6 @@ def array(thing: Any, dtype: Optional[str] = None) -> Array:
         return _from_interface(thing, dtype)
     if hasattr(thing, "__dlpack__"):
         return _from_dlpack(thing, dtype)
-    try:
-        memoryview(thing)
-    except TypeError:
-        raise refuse(f"{type(thing).__name__} gives no memory: an object with the buffer protocol, __array_interface__ or "
-                     f"DLPack is needed") from None
     return _from_buffer(thing, dtype)
 
 

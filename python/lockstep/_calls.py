@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import collections
 import threading
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Tuple
 
 from .errors import LockstepError, Status
 
@@ -53,12 +53,12 @@ class Calls:
         self._thread: Optional[threading.Thread] = None
         self._ended = False
 
-    def run(self, function: Callable[[], Any], name: str = "call") -> Any:
+    def run(self, function: Callable[..., Any], name: str = "call", arguments: Tuple = ()) -> Any:
         """Calls function after all that was begun before, and returns its result."""
         if self._outstanding:
-            return self.begin(name, function, once=False).wait()
+            return self.begin(name, lambda: function(*arguments), once=False).wait()
         with self._one:
-            return function()
+            return function(*arguments)
 
     def run_where(self, thread: int, function: Callable[[], Any]) -> Any:
         """As run, in the thread of begun calls if that is the one named: the library keeps the last error by thread."""

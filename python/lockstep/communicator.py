@@ -5,6 +5,7 @@ difference is one named error on each rank. Arrays are anything with the buffer 
 host memory, contiguous, and are used in place."""
 from __future__ import annotations
 
+import collections
 import ctypes
 import itertools
 import os
@@ -75,7 +76,7 @@ class Communicator:
         self._pid = os.getpid()
         self._rank: Optional[int] = None
         self._failure: Optional[LockstepError] = None
-        self._counters: dict = {}
+        self._counters: dict = collections.defaultdict(lambda: itertools.count(1))
         self.negotiates = False
         self._calls = Calls()
         self._sets: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
@@ -125,8 +126,7 @@ class Communicator:
     def call(self, function: str, *arguments: Any) -> None:
         """Calls a function of the library by name with plain arguments, in the order of the calls that were begun."""
         self._need()
-        made = self._function(function)
-        self._calls.run(lambda: made(*arguments), function)
+        self._calls.run(self._function(function), function, arguments)
 
     def run(self, work: Callable[[], Any]) -> Any:
         """Runs work, which makes collective calls by direct(), behind all calls that were begun before, and waits."""
@@ -146,7 +146,7 @@ class Communicator:
         """The name of a call: the given one, or a number of its kind, alike on all ranks."""
         if name is not None:
             return name.encode()
-        return f"{kind}.{next(self._counters.setdefault(kind, itertools.count(1)))}".encode()
+        return b"%s.%d" % (kind.encode(), next(self._counters[kind]))
 
     @property
     def rank(self) -> int:
@@ -278,8 +278,8 @@ class Communicator:
                    postscale: float = 1.0) -> Any:
         """Reduces over all ranks, in place, or into output. compression "fp16" or "bf16" rounds float32 between hosts.
         prescale multiplies each rank's input, and postscale the result."""
-        given = _arrays.array(array, dtype)
-        into = _arrays.output(array if output is None else output, dtype)
+        given = _arrays.output(array, dtype) if output is None else _arrays.array(array, dtype)
+        into = given if output is None else _arrays.output(output, dtype)
         _same(given, into, given.count, "output")
         self.call("ls_all_reduce_with", self.name("all_reduce", name), op, given.dtype,
                   all_reduce_options(compression, prescale, postscale), given.address, into.address, given.count)

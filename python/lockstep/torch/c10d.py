@@ -65,6 +65,35 @@ class _Work(dist.Work):
         return self._future.value()
 
 
+class _Done(dist.Work):
+    """A call that was made at once, for torch waits for it: no thread has to wake another."""
+
+    def __init__(self, call: Call, outputs: Any):
+        super().__init__()
+        self._outputs = outputs
+        call.run()
+
+    def wait(self, timeout=None) -> bool:
+        return True
+
+    is_completed = is_success = wait
+
+    def exception(self):
+        return None
+
+    def get_future(self) -> torch.futures.Future:
+        future: torch.futures.Future = torch.futures.Future()
+        future.set_result(self._outputs)
+        return future
+
+    def result(self):
+        return self._outputs
+
+
+def _work(call: Call, outputs: Any, opts: Any) -> dist.Work:
+    return (_Work if getattr(opts, "asyncOp", True) else _Done)(call, outputs)
+
+
 class _Group:
     """What ops.Reduction wants of a process set."""
 
@@ -125,9 +154,10 @@ class ProcessGroupLockstep(dist.ProcessGroup):
     def _called(self, kind: str) -> bytes:
         return f"{self._name}/{kind}.{next(self._numbers)}".encode()
 
-    def _begin(self, kind: str, work: Callable[[bytes], Any], finish: Callable[[Any], Any], outputs: Any) -> _Work:
+    def _begin(self, kind: str, work: Callable[[bytes], Any], finish: Callable[[Any], Any], outputs: Any,
+               opts: Any = None) -> dist.Work:
         name = self._called(kind)
-        return _Work(Call(self._group, name, lambda: work(name), finish), outputs)
+        return _work(Call(self._group, name, lambda: work(name), finish), outputs, opts)
 
     def _how(self, op: Any) -> ops.Reduction:
         for theirs, ours in _OPS.items():
@@ -137,8 +167,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
 
     def allreduce(self, tensors, opts=None):
         op = getattr(opts, "reduceOp", dist.ReduceOp.SUM if opts is None else opts)
-        call = ops._all_reduce(tensors, tensors, self._called("all_reduce").decode(), self._how(op))
-        return _Work(call, tensors)
+        return _work(ops._all_reduce(tensors, tensors, self._called("all_reduce").decode(), self._how(op)), tensors, opts)
 
     def allreduce_coalesced(self, tensors, opts=None):
         return self.allreduce(tensors, opts)
@@ -146,7 +175,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
     def reduce(self, tensors, opts):
         outputs = tensors if self.rank() == opts.rootRank else [tensor.clone() for tensor in tensors]
         call = ops._all_reduce(tensors, outputs, self._called("reduce").decode(), self._how(opts.reduceOp))
-        return _Work(call, tensors)
+        return _work(call, tensors, opts)
 
     def broadcast(self, tensors, opts):
         hosts = [to_host(tensor) for tensor in tensors]
@@ -155,9 +184,10 @@ class ProcessGroupLockstep(dist.ProcessGroup):
             for host in hosts:
                 kind, width = as_bytes(host)
                 self._group.direct("ls_broadcast", name, opts.rootRank, kind, host.data_ptr(), host.numel() * width)
-        return self._begin("broadcast", work, lambda _: [give_back(*pair) for pair in zip(hosts, tensors)], tensors)
+        return self._begin("broadcast", work, lambda _: [give_back(*pair) for pair in zip(hosts, tensors)], tensors, opts)
 
-    def _gather(self, kind: str, inputs: List[torch.Tensor], take: Callable[[int, List[torch.Tensor]], None], outputs: Any):
+    def _gather(self, kind: str, inputs: List[torch.Tensor], take: Callable[[int, List[torch.Tensor]], None], outputs: Any,
+                opts: Any):
         """All-gathers of as many elements from each rank; take gets what all ranks have given of each input."""
         hosts = [to_host(tensor) for tensor in inputs]
 
@@ -174,36 +204,36 @@ class ProcessGroupLockstep(dist.ProcessGroup):
         def finish(found):
             for index, all_ in enumerate(found):
                 take(index, list(all_))
-        return self._begin(kind, work, finish, outputs)
+        return self._begin(kind, work, finish, outputs, opts)
 
     def allgather(self, output_lists, inputs, opts=None):
         def take(index, parts):
             for output, part in zip(output_lists[index], parts):
                 output.detach().copy_(part.view(output.shape))
-        return self._gather("all_gather", inputs, take, output_lists)
+        return self._gather("all_gather", inputs, take, output_lists, opts)
 
     def all_gather_single(self, output, tensor, opts=None):
         def take(_, parts):
             output.detach().view(-1).copy_(torch.cat([part.reshape(-1) for part in parts]))
-        return self._gather("all_gather", [tensor], take, [output])
+        return self._gather("all_gather", [tensor], take, [output], opts)
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
         def take(index, parts):
             outputs[index].detach().view(-1).copy_(torch.cat([part.reshape(-1) for part in parts]))
-        return self._gather("all_gather", inputs, take, outputs)
+        return self._gather("all_gather", inputs, take, outputs, opts)
 
     def allgather_coalesced(self, output_lists, inputs, opts=None):
         def take(index, parts):
             for rank, part in enumerate(parts):
                 output_lists[rank][index].detach().copy_(part)
-        return self._gather("all_gather", inputs, take, output_lists)
+        return self._gather("all_gather", inputs, take, output_lists, opts)
 
     def gather(self, output_lists, inputs, opts):
         def take(index, parts):
             if self.rank() == opts.rootRank:
                 for output, part in zip(output_lists[index], parts):
                     output.detach().copy_(part)
-        return self._gather("gather", inputs, take, output_lists)
+        return self._gather("gather", inputs, take, output_lists, opts)
 
     def scatter(self, outputs, input_lists, opts):
         """The root's whole list goes to all, and each takes its part."""
@@ -215,7 +245,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
 
         def work(name):
             self._group.direct("ls_broadcast", name, opts.rootRank, kind, whole.data_ptr(), whole.numel() * width)
-        return self._begin("scatter", work, lambda _: first.detach().copy_(whole[self.rank()]), outputs)
+        return self._begin("scatter", work, lambda _: first.detach().copy_(whole[self.rank()]), outputs, opts)
 
     def _reduce_scatter(self, outputs, wholes, opts):
         """wholes[i] has the parts of all ranks for outputs[i], one after the other."""
@@ -234,7 +264,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
         def finish(found):
             for part, output in zip(found, outputs):
                 output.detach().copy_(part.view(output.shape))
-        return self._begin("reduce_scatter", work, finish, outputs)
+        return self._begin("reduce_scatter", work, finish, outputs, opts)
 
     def reduce_scatter(self, outputs, input_lists, opts=None):
         return self._reduce_scatter(outputs, [torch.cat([t.detach().reshape(-1) for t in parts]) for parts in input_lists], opts)
@@ -245,7 +275,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
         return self._reduce_scatter(outputs, inputs, opts)
 
-    def _exchange(self, source: torch.Tensor, counts: List[int], take: Callable[[torch.Tensor], None], outputs: Any):
+    def _exchange(self, source: torch.Tensor, counts: List[int], take: Callable[[torch.Tensor], None], outputs: Any, opts: Any):
         """counts[rank] elements of source for each rank; take gets what came, one rank after the other."""
         host = to_host(source).reshape(-1)
         kind, width = as_bytes(host)
@@ -254,20 +284,20 @@ class ProcessGroupLockstep(dist.ProcessGroup):
             memory, _ = self._group.exchange_parts(name, kind, host.data_ptr(), [count * width for count in counts])
             return of_memory(memory, host.dtype, ())
 
-        return self._begin("all_to_all", work, take, outputs)
+        return self._begin("all_to_all", work, take, outputs, opts)
 
     def all_to_all_single(self, output, tensor, output_splits, input_splits, opts=None):
         rows = list(input_splits) or [tensor.shape[0] // self.size()] * self.size()
         row = tensor.numel() // tensor.shape[0] if tensor.shape[0] else 0
         return self._exchange(tensor, [count * row for count in rows],
-                              lambda found: output.detach().copy_(found.view(output.shape)), [output])
+                              lambda found: output.detach().copy_(found.view(output.shape)), [output], opts)
 
     def alltoall(self, outputs, inputs, opts=None):
         def take(found):
             for part, output in zip(found.split([output.numel() for output in outputs]), outputs):
                 output.detach().copy_(part.view(output.shape))
         return self._exchange(torch.cat([tensor.detach().reshape(-1) for tensor in inputs]),
-                              [tensor.numel() for tensor in inputs], take, outputs)
+                              [tensor.numel() for tensor in inputs], take, outputs, opts)
 
     def send(self, tensors, to, tag):
         hosts = [to_host(tensor) for tensor in tensors]
@@ -291,7 +321,7 @@ class ProcessGroupLockstep(dist.ProcessGroup):
         raise LockstepError(Status.UNIMPLEMENTED, "the backend lockstep receives from a rank that is named; give recv a src")
 
     def barrier(self, opts=None):
-        return self._begin("barrier", lambda name: self._group.direct("ls_barrier", name), lambda _: None, [])
+        return self._begin("barrier", lambda name: self._group.direct("ls_barrier", name), lambda _: None, [], opts)
 
     # torch's names before 2.13
     _allgather_base = all_gather_single

@@ -27,7 +27,7 @@ def as_bytes(tensor: torch.Tensor) -> Tuple[int, int]:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.is_contiguous()
+    return tensor.is_cpu and tensor.layout == torch.strided and tensor.is_contiguous()
 
 
 def to_host(tensor: torch.Tensor) -> torch.Tensor:

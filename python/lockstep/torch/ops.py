@@ -14,7 +14,7 @@ from ..errors import LockstepError, Status
 from ..process_sets import ProcessSet, global_process_set
 from .compression import Compression
 from .handles import Call, Handle, synchronize
-from .memory import as_bytes, code, give_back, is_plain, of_memory, to_host
+from .memory import CODES, as_bytes, code, give_back, is_plain, of_memory, to_host
 
 # Horovod's ops; numbers are those of ls_reduce_op.
 Sum, Average, Min, Max, Product, Adasum = range(6)
@@ -109,6 +109,18 @@ def _all_reduce(tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]
     return Call(group, called, work, lambda _: [piece.finish(how) for piece in pieces], native)
 
 
+def _plain(tensor: torch.Tensor, output: torch.Tensor, name: Optional[str], how: Reduction) -> bool:
+    """Reduces one tensor into output without the objects that other calls need: most calls are such. False: it is no such
+    call, and nothing has happened."""
+    kind = CODES.get(tensor.dtype)
+    if (kind is None or how.compression is not Compression.none or how.prescale != 1 or how.postscale != 1
+            or not is_plain(tensor)):
+        return False
+    how.group.call("ls_all_reduce_with", how.group.name("allreduce", name), how.op, kind, None, tensor.data_ptr(),
+                   output.data_ptr(), tensor.numel())
+    return True
+
+
 def _one(call: Call) -> Call:
     many = call.finish
     call.finish = lambda found: many(found)[0]
@@ -134,7 +146,7 @@ def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1
 def allreduce_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
                process_set=global_process_set) -> torch.Tensor:
     how = Reduction(average, op, prescale_factor, postscale_factor, process_set=process_set)
-    return _one(_all_reduce([tensor], [tensor], name, how)).run()
+    return tensor if _plain(tensor, tensor, name, how) else _one(_all_reduce([tensor], [tensor], name, how)).run()
 
 
 def grouped_allreduce_async(tensors, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
@@ -173,6 +185,10 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
               postscale_factor=1.0, process_set=global_process_set) -> torch.Tensor:
     """A new tensor; gradients pass through it."""
     how = Reduction(average, op, prescale_factor, postscale_factor, compression, process_set)
+    if not tensor.requires_grad:
+        found = torch.empty_like(tensor)
+        if is_plain(found) and _plain(tensor, found, name, how):
+            return found
     return _AllReduce.apply(how, name, tensor)[0]
 
 
