@@ -26,15 +26,19 @@ def as_bytes(tensor: torch.Tensor) -> Tuple[int, int]:
     return (found, 1) if found is not None else (_arrays.UINT8, tensor.element_size())
 
 
+def need_tensor(tensor: Any) -> torch.Tensor:
+    if not isinstance(tensor, torch.Tensor):
+        raise _arrays.refuse(f"{type(tensor).__name__} is no tensor")
+    return tensor
+
+
 def is_plain(tensor: torch.Tensor) -> bool:
     return tensor.is_cpu and tensor.layout == torch.strided and tensor.is_contiguous()
 
 
 def to_host(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor without its history, itself where it is plain."""
-    if not isinstance(tensor, torch.Tensor):
-        raise _arrays.refuse(f"{type(tensor).__name__} is no tensor")
-    if tensor.layout != torch.strided:
+    if need_tensor(tensor).layout != torch.strided:
         raise _arrays.refuse("a sparse tensor cannot be sent; sparse_allreduce_async adds those")
     own = tensor.detach()
     return own if is_plain(own) else own.to("cpu").contiguous()

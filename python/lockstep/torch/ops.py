@@ -14,7 +14,7 @@ from ..errors import LockstepError, Status
 from ..process_sets import ProcessSet, global_process_set
 from .compression import Compression
 from .handles import Call, Handle, synchronize
-from .memory import CODES, as_bytes, code, give_back, is_plain, of_memory, to_host
+from .memory import CODES, as_bytes, code, give_back, is_plain, need_tensor, of_memory, to_host
 
 # Horovod's ops; numbers are those of ls_reduce_op.
 Sum, Average, Min, Max, Product, Adasum = range(6)
@@ -63,7 +63,7 @@ class _Piece:
     be."""
 
     def __init__(self, tensor: torch.Tensor, output: torch.Tensor, how: Reduction):
-        packed, self.context = how.compress(tensor.detach())
+        packed, self.context = how.compress(need_tensor(tensor).detach())
         self.source, self.tensor, self.output = to_host(packed), tensor, output
         direct = is_plain(output) and output.dtype == self.source.dtype
         self.place = output.detach() if direct else self.source
@@ -112,7 +112,7 @@ def _all_reduce(tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]
 def _plain(tensor: torch.Tensor, output: torch.Tensor, name: Optional[str], how: Reduction) -> bool:
     """Reduces one tensor into output without the objects that other calls need: most calls are such. False: it is no such
     call, and nothing has happened."""
-    kind = CODES.get(tensor.dtype)
+    kind = CODES.get(need_tensor(tensor).dtype)
     if (kind is None or how.compression is not Compression.none or how.prescale != 1 or how.postscale != 1
             or not is_plain(tensor)):
         return False
@@ -128,7 +128,7 @@ def _one(call: Call) -> Call:
 
 
 def _results(tensors: Sequence[torch.Tensor]) -> List[torch.Tensor]:
-    return [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in tensors]
+    return [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in map(need_tensor, tensors)]
 
 
 def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
@@ -185,7 +185,7 @@ def allreduce(tensor, average=None, name=None, compression=Compression.none, op=
               postscale_factor=1.0, process_set=global_process_set) -> torch.Tensor:
     """A new tensor; gradients pass through it."""
     how = Reduction(average, op, prescale_factor, postscale_factor, compression, process_set)
-    if not tensor.requires_grad:
+    if not need_tensor(tensor).requires_grad:
         found = torch.empty_like(tensor)
         if is_plain(found) and _plain(tensor, found, name, how):
             return found
