@@ -170,6 +170,13 @@ LS_API int ls_num_workers(const ls_strategy *strategy);
 LS_API int ls_num_local_replicas(const ls_strategy *strategy);
 LS_API int ls_worker_rank(const ls_strategy *strategy); /* id_in_cluster: chief, then workers by number */
 LS_API bool ls_is_chief(const ls_strategy *strategy);
+/* True in a ps task of TF_CONFIG (tf.distribute.Server there). It counts as no worker and has no replica in sync. Its
+ * calls of fit, evaluate, predict and ls_strategy_run serve the workers until those have finished, and return LS_OK, or
+ * the error that ended the workers. */
+LS_API bool ls_is_parameter_server(const ls_strategy *strategy);
+/* Serves without a model (tf.distribute.Server.join, which never returns). LS_OK: the workers have finished.
+ * FAILED_PRECONDITION: this is no ps task. */
+LS_API ls_status ls_strategy_serve(ls_strategy *strategy);
 
 /* ---- Model: tf.keras.Sequential, compile, fit, evaluate --------------------------------------------------------- */
 

@@ -51,6 +51,8 @@ static const struct deadline {
     {"rejoin", "LOCKSTEP_REJOIN_TIMEOUT", offsetof(struct ls_settings, rejoin_timeout), 0,
      "the others, from a loss on, for the lost workers to be started anew",
      "elastic and enough are left: they go on; else " ENDS},
+    {"parameter servers", "LOCKSTEP_PS_WAIT", offsetof(struct ls_settings, servers_wait), 0,
+     "workers that are all there, for the parameter servers", "they train without those that are missing"},
     {"deputy", NULL, 0, LS_DEPUTY_TIMEOUT, "a worker that starts, to reach the lowest ranks",
      "it joins with the streams that it has"},
     {"speaker", NULL, 0, LS_SPEAKER_TIMEOUT, "a lower worker of the same host, to carry the streams to other hosts",

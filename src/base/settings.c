@@ -19,6 +19,7 @@ enum setting_type {
     LEVEL,
     TRANSPORT,
     CHOICE,
+    SERVERS,
     TEXT,
     SECRET,
     SWITCH,
@@ -46,6 +47,12 @@ static const struct setting {
      "they are MIN or more and most of those before; MAX is all tasks of TF_CONFIG; who comes back is taken in again. "
      "They keep the batch and the replicas; with 2:4,scaled both become fewer",
      offsetof(struct ls_settings, elastic), TEXT},
+    {"LOCKSTEP_PS", "auto",
+     "parameter servers (ps of TF_CONFIG): auto (those that are there help), off, or required (an error without them)",
+     offsetof(struct ls_settings, servers), SERVERS},
+    {"LOCKSTEP_PS_WAIT", "10",
+     "seconds that workers who are all there wait for parameter servers, with LOCKSTEP_PS=auto",
+     offsetof(struct ls_settings, servers_wait), SECONDS},
     {"LOCKSTEP_REQUIRE_CLUSTER", "0",
      "1: without the tasks of a cluster in TF_CONFIG a worker is an error, where it would train alone",
      offsetof(struct ls_settings, require_cluster), SWITCH},
@@ -97,7 +104,8 @@ static const struct setting {
     {"LOCKSTEP_TRANSPORT", "auto", "auto, shm (an error where not all workers can share memory), tcp or grpc",
      offsetof(struct ls_settings, transport), TRANSPORT},
     {"LOCKSTEP_ALGORITHM", "auto",
-     "that all-reduces with AUTO: auto (measured), shared, two-level, exchange, direct, halving-doubling; never "
+     "that all-reduces with AUTO: auto (measured), shared, two-level, exchange, direct, halving-doubling, assist (with "
+     "parameter servers); never "
      "changes "
      "the bits",
      offsetof(struct ls_settings, algorithm), TEXT},
@@ -143,11 +151,21 @@ static const struct setting {
 #define SETTING_COUNT (sizeof(table) / sizeof(table[0]))
 
 static const char *const units[] = {
-    [SECONDS] = "s",  [SECONDS_OR_0] = "s", [BYTES] = "bytes", [COUNT] = "",  [COUNT_OR_0] = "", [LEVEL] = "",
-    [TRANSPORT] = "", [CHOICE] = "",        [TEXT] = "",       [SECRET] = "", [SWITCH] = "",     [LOG_FORMAT] = ""};
+    [SECONDS] = "s", [SECONDS_OR_0] = "s", [BYTES] = "bytes", [COUNT] = "",   [COUNT_OR_0] = "",
+    [LEVEL] = "",    [TRANSPORT] = "",     [CHOICE] = "",     [SERVERS] = "", [TEXT] = "",
+    [SECRET] = "",   [SWITCH] = "",        [LOG_FORMAT] = ""};
 static const char *const levels[] = {"error", "warning", "info", "debug"};
 static const char *const choices[] = {"auto", "on", "off"};
 static const char *const transports[] = {"auto", "shm", "tcp", "grpc"};
+static const char *const servers[] = {"auto", "off", "required"};
+struct words {
+    const char *const *words;
+    int count;
+    const char *want;
+};
+static const struct words transport_words = {transports, 4, "one of auto, shm, tcp, grpc"};
+static const struct words choice_words = {choices, 3, "one of auto, on, off"};
+static const struct words servers_words = {servers, 3, "one of auto, off, required"};
 
 static ls_status refuse_settings(const struct setting *setting, const char *text, const char *want) {
     return ls_fail(LS_INVALID_ARGUMENT, "%s='%s' is not %s (%s; default %s)", setting->name, text, want, setting->help,
@@ -205,26 +223,22 @@ static ls_status read_level(const struct setting *setting, const char *text, ls_
     return refuse_settings(setting, text, "one of error, warning, info, debug");
 }
 
-static ls_status read_transport(const struct setting *setting, const char *text, enum ls_transport *transport) {
-    for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++)
-        if (!strcasecmp(text, transports[i])) {
-            *transport = (enum ls_transport)i;
+/* One of the words: its index. */
+static ls_status read_word(const struct setting *setting, const char *text, const struct words *words, int *index) {
+    for (int i = 0; i < words->count; i++)
+        if (!strcasecmp(text, words->words[i])) {
+            *index = i;
             return LS_OK;
         }
-    return refuse_settings(setting, text, "one of auto, shm, tcp, grpc");
-}
-
-static ls_status read_choice(const struct setting *setting, const char *text, enum ls_choice *choice) {
-    for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++)
-        if (!strcasecmp(text, choices[i])) {
-            *choice = (enum ls_choice)i;
-            return LS_OK;
-        }
-    return refuse_settings(setting, text, "one of auto, on, off");
+    return refuse_settings(setting, text, words->want);
 }
 
 const char *ls_settings_transport_name(enum ls_transport transport) {
     return transports[transport];
+}
+
+const char *ls_settings_servers_name(enum ls_servers_mode mode) {
+    return servers[mode];
 }
 
 static ls_status read_log_format(const struct setting *setting, const char *text, bool *json) {
@@ -246,9 +260,11 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
     case LEVEL:
         return read_level(setting, text, target);
     case TRANSPORT:
-        return read_transport(setting, text, target);
+        return read_word(setting, text, &transport_words, target);
     case CHOICE:
-        return read_choice(setting, text, target);
+        return read_word(setting, text, &choice_words, target);
+    case SERVERS:
+        return read_word(setting, text, &servers_words, target);
     case SWITCH:
         return read_switch(setting, text, target);
     case LOG_FORMAT:
@@ -318,6 +334,9 @@ bool ls_settings_describe(const struct ls_settings *settings, size_t index, stru
         break;
     case CHOICE:
         (void)snprintf(info->value, sizeof(info->value), "%s", choices[*(const enum ls_choice *)source]);
+        break;
+    case SERVERS:
+        (void)snprintf(info->value, sizeof(info->value), "%s", servers[*(const enum ls_servers_mode *)source]);
         break;
     case SWITCH:
         (void)snprintf(info->value, sizeof(info->value), "%d", *(const bool *)source);

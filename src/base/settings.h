@@ -11,24 +11,27 @@ enum ls_transport {
 };
 
 enum ls_choice { LS_CHOICE_AUTO, LS_CHOICE_ON, LS_CHOICE_OFF };
+enum ls_servers_mode { LS_SERVERS_AUTO, LS_SERVERS_OFF, LS_SERVERS_REQUIRED };
 
 #define LS_SETTING_TEXT 256
 
 struct ls_settings {
-    double join_timeout;         /* seconds */
-    double collective_timeout;   /* seconds */
-    double data_timeout;         /* seconds */
-    double exit_timeout;         /* seconds */
-    double rejoin_timeout;       /* seconds; 0: a lost worker ends the others */
-    double report_interval;      /* seconds between the lines of a wait */
-    double heartbeat_interval;   /* seconds between a worker's signs of life */
-    double heartbeat_limit;      /* seconds of silence after which a peer is lost; above twice the interval */
-    int64_t control_window;      /* lowest ranks that each worker keeps control streams with */
-    enum ls_choice host_streams; /* whether one worker of a host carries the control streams of the others */
-    int64_t first_bucket;        /* bytes */
-    int64_t bucket;              /* bytes */
-    int64_t segment;             /* bytes */
-    int64_t direct_limit;        /* workers that may exchange all with all, with AUTO */
+    double join_timeout;          /* seconds */
+    double collective_timeout;    /* seconds */
+    double data_timeout;          /* seconds */
+    double exit_timeout;          /* seconds */
+    double rejoin_timeout;        /* seconds; 0: a lost worker ends the others */
+    enum ls_servers_mode servers; /* whether parameter servers take part */
+    double servers_wait;          /* seconds that workers wait for them at the start */
+    double report_interval;       /* seconds between the lines of a wait */
+    double heartbeat_interval;    /* seconds between a worker's signs of life */
+    double heartbeat_limit;       /* seconds of silence after which a peer is lost; above twice the interval */
+    int64_t control_window;       /* lowest ranks that each worker keeps control streams with */
+    enum ls_choice host_streams;  /* whether one worker of a host carries the control streams of the others */
+    int64_t first_bucket;         /* bytes */
+    int64_t bucket;               /* bytes */
+    int64_t segment;              /* bytes */
+    int64_t direct_limit;         /* workers that may exchange all with all, with AUTO */
     ls_log_level log_level;
     bool log_json;
     enum ls_transport transport;
@@ -56,6 +59,8 @@ struct ls_settings {
 
 /* Reads every variable; INVALID_ARGUMENT naming the variable and the value if one does not parse. */
 ls_status ls_settings_read(struct ls_settings *settings);
+/* "auto", "off" or "required". */
+const char *ls_settings_servers_name(enum ls_servers_mode mode);
 /* "auto", "shm", "tcp" or "grpc". */
 const char *ls_settings_transport_name(enum ls_transport transport);
 

@@ -15,4 +15,5 @@ int convert_main(int argc, char **argv);
 int certs_main(int argc, char **argv);
 int evaluate_main(int argc, char **argv);
 int predict_main(int argc, char **argv);
+int serve_main(int argc, char **argv);
 int info_main(int argc, char **argv);

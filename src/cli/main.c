@@ -15,6 +15,7 @@ static const struct command {
 } commands[] = {
     {"run", "start N workers of a program on this machine", run_main},
     {"train", "train a model without writing C", train_main},
+    {"serve", "be a parameter server of a training", serve_main},
     {"evaluate", "measure a saved model on a dataset", evaluate_main},
     {"predict", "write what a saved model says of each example", predict_main},
     {"bench", "time a collective over a range of sizes", bench_main},

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/evaluate.h"
+#include "cli/serve.h"
 #include "cli/signals.h"
 #include "cli/train_options.h"
 
@@ -153,5 +154,6 @@ int train_main(int argc, char **argv) {
     struct ls_train_options training;
     int code;
     if (!ls_train_options_read(argc, argv, &training, &code)) return code;
+    if (!strcmp(training.strategy_name, "multi-worker") && ls_serve_is_due()) return ls_serve_run();
     return is_evaluator(&training) ? run_evaluator(&training) : run_training(&training);
 }

@@ -27,6 +27,7 @@
 #include "cluster/peer.h"
 #include "cluster/star.h"
 #include "cluster/probe_server.h"
+#include "cluster/servers.h"
 #include "cluster/speaker.h"
 #include "cluster/stream.h"
 #include "resolver/cluster_spec.h"
@@ -46,10 +47,10 @@ static void read_host(char host[256]) {
 
 static ls_status check_config(const struct ls_cluster_config *config) {
     const struct ls_cluster_spec *tf = config->tf_config;
-    if (!tf->cluster_mode || tf->id_in_cluster < 0 || tf->id_in_cluster >= tf->num_workers ||
-        (tf->type != LS_TASK_CHIEF && tf->type != LS_TASK_WORKER))
-        return ls_fail(LS_INVALID_ARGUMENT, "only chief and worker tasks of a cluster can join it");
-    for (int rank = 0; rank < tf->num_workers; rank++)
+    int tasks = tf->num_workers + tf->num_servers, own = ls_cluster_spec_rank(tf);
+    if (own < 0 || own >= tasks || !tf->num_workers)
+        return ls_fail(LS_INVALID_ARGUMENT, "only chief, worker and ps tasks of a cluster with workers can join it");
+    for (int rank = 0; rank < tasks; rank++)
         if (!ls_cluster_spec_member(tf, rank)) return ls_fail(LS_INTERNAL, "TF_CONFIG has no task of rank %d", rank);
     return LS_OK;
 }
@@ -180,7 +181,7 @@ static ls_status read_security(struct ls_cluster *cluster) {
 
 static ls_status read_elastic(struct ls_cluster *cluster, const char *text) {
     struct ls_elastic elastic;
-    ls_status status = ls_quorum_parse_elastic(text, cluster->size, &elastic);
+    ls_status status = ls_quorum_parse_elastic(text, cluster->workers, &elastic);
     if (status || !elastic.least) return status;
     cluster->elastic.least = elastic.least;
     cluster->elastic.scaled = elastic.scaled;
@@ -209,8 +210,9 @@ static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluste
     const struct ls_cluster_spec *tf = config->tf_config;
     cluster->config = *config;
     cluster->terms.version = config->version ? config->version : ls_version();
-    cluster->rank = tf->id_in_cluster;
-    cluster->size = tf->num_workers;
+    cluster->rank = ls_cluster_spec_rank(tf);
+    cluster->workers = tf->num_workers;
+    cluster->size = tf->num_workers + tf->num_servers;
     cluster->next.follows = cluster->refusal.stranger = -1;
     (void)snprintf(cluster->terms.options, sizeof(cluster->terms.options), "%s",
                    config->options ? config->options : "");
@@ -227,13 +229,15 @@ static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluste
     if (!cluster->peers || !cluster->roster || !cluster->next.present || !cluster->members ||
         !cluster->proposal.roster || !cluster->proposal.hosts)
         return ls_fail_memory("the ranks", (size_t)cluster->size * sizeof(*cluster->roster));
-    cluster->elastic.ledger.size = cluster->proposal.ledger.size = cluster->count = cluster->size;
+    cluster->elastic.ledger.size = cluster->proposal.ledger.size = cluster->size;
+    cluster->proposal.ledger.voters = cluster->count = cluster->workers;
     cluster->place = cluster->rank;
     for (int rank = 0; rank < cluster->size; rank++) cluster->members[rank] = rank;
     if (!ls_peer_meet(cluster, cluster->rank)) return ls_fail_memory("a peer", sizeof(struct ls_peer));
     ls_star_reset(cluster);
     ls_status status = fill_terms(cluster);
-    if (!status && config->elastic) status = read_elastic(cluster, config->elastic);
+    if (!status && config->elastic && !ls_servers_has(cluster, cluster->rank))
+        status = read_elastic(cluster, config->elastic);
     struct ls_data_channel *channel;
     return status ? status : ls_data_channel_open(cluster, 0, &channel);
 }
@@ -307,6 +311,13 @@ bool ls_cluster_has_convened(const struct ls_cluster *cluster) {
     return ls_star_coordinates(cluster);
 }
 
+bool ls_cluster_has_lost_server(struct ls_cluster *cluster) {
+    ls_monitor_lock(&cluster->monitor);
+    bool lost = cluster->failure.lost && ls_servers_has(cluster, cluster->failure.root);
+    ls_monitor_unlock(&cluster->monitor);
+    return lost;
+}
+
 bool ls_cluster_is_first(struct ls_cluster *cluster) {
     bool first = true;
     ls_monitor_lock(&cluster->monitor);
@@ -333,8 +344,12 @@ int ls_cluster_task(const struct ls_cluster *cluster, int rank) {
     return cluster->members[rank];
 }
 
+int ls_cluster_servers(const struct ls_cluster *cluster) {
+    return cluster->servers;
+}
+
 int ls_cluster_tasks(const struct ls_cluster *cluster) {
-    return cluster->size;
+    return cluster->workers;
 }
 
 bool ls_cluster_is_elastic(const struct ls_cluster *cluster) {
@@ -346,6 +361,6 @@ bool ls_cluster_is_scaled(const struct ls_cluster *cluster) {
 }
 
 const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank) {
-    if (rank < 0 || rank >= cluster->count) return "";
+    if (rank < 0 || rank >= cluster->count + cluster->servers) return "";
     return ls_cluster_spec_member(cluster->config.tf_config, cluster->members[rank])->name;
 }

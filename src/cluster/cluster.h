@@ -14,7 +14,7 @@ struct ls_cluster;
 struct ls_rendezvous;
 struct ls_relay;
 struct ls_cluster_config {
-    const struct ls_cluster_spec *tf_config; /* borrowed; cluster_mode, type chief or worker */
+    const struct ls_cluster_spec *tf_config; /* borrowed; cluster_mode, type chief, worker or ps */
     const struct ls_settings *settings;      /* borrowed */
     const struct ls_log *log;                /* borrowed */
     struct ls_abort *abort;                  /* borrowed; raised when a peer is lost or reports a failure */
@@ -29,6 +29,7 @@ struct ls_cluster_config {
     struct ls_rendezvous *rendezvous; /* borrowed: of rank 0, which hands out addresses; NULL: none */
     void (*meet)(struct ls_rendezvous *rendezvous, int fd, struct ls_relay *relay); /* takes who asks for them */
     const char *elastic; /* borrowed: LOCKSTEP_ELASTIC's words (ledger.h); NULL or empty: all are needed */
+    bool alone;          /* without parameter servers, whatever LOCKSTEP_PS says */
 };
 /* Serves; nobody is dialled before ls_join_form. */
 ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **cluster);
@@ -49,12 +50,16 @@ struct ls_generation {
  * all tasks these are TF_CONFIG's ranks; an elastic one may have fewer. */
 int ls_cluster_rank(const struct ls_cluster *cluster);
 int ls_cluster_size(const struct ls_cluster *cluster);
-/* Which chief or worker task of TF_CONFIG a rank is, in its rank order; how many tasks there are. */
+/* The parameter servers of that generation: their ranks follow those of the workers. */
+int ls_cluster_servers(const struct ls_cluster *cluster);
+/* Which chief or worker task of TF_CONFIG a rank is, in its rank order; how many of those tasks there are. */
 int ls_cluster_task(const struct ls_cluster *cluster, int rank);
 int ls_cluster_tasks(const struct ls_cluster *cluster);
 /* True: a generation may have fewer members than there are tasks. */
 bool ls_cluster_is_elastic(const struct ls_cluster *cluster);
 bool ls_cluster_is_scaled(const struct ls_cluster *cluster); /* its batches too */
+/* True: the failure that ended the generation is the loss, or the coming, of a parameter server. */
+bool ls_cluster_has_lost_server(struct ls_cluster *cluster);
 /* True: this worker has convened the generation. Exactly one member has, and it was in the generation before. */
 bool ls_cluster_has_convened(const struct ls_cluster *cluster);
 /* True: this worker is connected to no member of a lower rank. After a loss that is the first of those that are left.

@@ -182,6 +182,7 @@ struct ls_agreement {
     uint64_t heard;            /* the highest number of a proposal */
     uint64_t *present;         /* [size] incarnations of those who could be on the next roster */
     int64_t propose_at, propose_pause; /* an attempt that has failed is not made again at once */
+    int64_t servers_since;             /* since when parameter servers are all that is missing; 0: they are not */
 };
 
 /* The means of a generation to go on with fewer. */
@@ -287,6 +288,7 @@ struct ls_cluster {
     struct ls_monitor monitor;
     int64_t started;
     int rank, size;
+    int workers; /* of the size, the lowest ranks; the others are parameter servers */
     uint64_t incarnation;
     struct ls_terms terms;
     struct ls_peer **peers; /* [size] by rank: those that it has met, and itself with rank and task only; else NULL */
@@ -308,8 +310,9 @@ struct ls_cluster {
     struct ls_elastic_view elastic;
     struct ls_join_refusal refusal;
     /* ... either as the caller sees it, ... */
-    int *members;     /* [count] ranks of the generation that the caller forms or is in */
-    int count, place; /* of them; its own index */
+    int *members;     /* [count + servers] ranks of the generation that the caller forms or is in: workers first */
+    int count, place; /* the workers among them; its own index */
+    int servers;      /* and the parameter servers */
     /* ... and the end of all. */
     struct ls_ending end;
 };

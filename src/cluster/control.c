@@ -20,6 +20,7 @@
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
+#include "cluster/servers.h"
 #include "cluster/stall.h"
 #include "cluster/star.h"
 #include "cluster/stream.h"
@@ -178,6 +179,8 @@ static void receive_leave(struct ls_cluster *cluster, struct ls_peer *peer, cons
         ls_failure_refuse_join(cluster, leave->code, leave->message);
     } else if (!cluster->generation && leave->code == LS_DEADLINE_EXCEEDED) {
         note_given_up(cluster, peer, leave->message);
+    } else if (member && leave->code && ls_servers_has(cluster, peer->rank) && cluster->phase == LS_PHASE_MEMBER) {
+        ls_loss_declare(cluster, peer, leave->message); /* the training does without it */
     } else if (member) {
         peer->left = true;
         cluster->end.over = cluster->end.over || !leave->code;
@@ -260,6 +263,7 @@ static bool receive_control(struct ls_cluster *cluster, struct ls_control_stream
     if (!ls_stream_incoming(stream)) {
         if (!peer) return false;
         if (!peer->accepted) return receive_answer(cluster, peer, message);
+        if (ls_handshake_ended(cluster, message)) return true;
         return message->kind == LS_MESSAGE_CARRY && message->incarnation == peer->incarnation &&
                receive_carry(cluster, stream, &message->carry);
     }

@@ -9,6 +9,7 @@
 #include "base/deadlines.h"
 #include "cluster/failure.h"
 #include "cluster/peer.h"
+#include "cluster/servers.h"
 
 #define ADMIT_PAUSE (10 * LS_SECOND) /* between two stops for somebody who comes in */
 
@@ -50,7 +51,7 @@ static bool is_whole(const struct ls_cluster *cluster, uint64_t newest) {
     const uint64_t *roster =
         newest == cluster->generation ? cluster->roster : ls_quorum_find(&cluster->proposal.ledger, newest);
     bool settled = ls_now() >= ls_elastic_settles_at(cluster);
-    for (int rank = 0; rank < cluster->size; rank++) {
+    for (int rank = 0; rank < cluster->workers; rank++) {
         const struct ls_peer *peer = cluster->peers[rank];
         bool knocks = peer && peer->in && !settled;
         bool expected = !roster || roster[rank] || knocks;
@@ -82,13 +83,13 @@ int64_t ls_elastic_awaits_until(const struct ls_cluster *cluster) {
     if (!cluster->elastic.least || !cluster->generation || ls_now() >= until) return 0;
     if (cluster->next.follows != cluster->rank) return until; /* the one that it follows knows */
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (ls_peer_is_survivor(peer) && !peer->report.made) return until;
+        if (ls_peer_is_survivor(peer) && !peer->report.made && !ls_servers_has(cluster, peer->rank)) return until;
     return 0;
 }
 
 bool ls_elastic_may_form(struct ls_cluster *cluster, int count) {
     uint64_t newest;
-    if (!cluster->generation) return count == cluster->size && gather_ledger(cluster, &newest);
+    if (!cluster->generation) return count == cluster->workers && gather_ledger(cluster, &newest);
     if (!gather_ledger(cluster, &newest) || !gather_ends(cluster)) return false;
     if (count < cluster->elastic.least) return false;
     if (!ls_quorum_permits(&cluster->proposal.ledger, cluster->next.present, &cluster->elastic.ended, NULL))
@@ -100,14 +101,14 @@ bool ls_elastic_may_form(struct ls_cluster *cluster, int count) {
 /* "votes: 1 of the 2 ...": who of a roster is not there, and why nobody has its vote. */
 static void describe_votes(const struct ls_cluster *cluster, const uint64_t *roster, char *text, size_t size) {
     int all = 0, here = 0, lowest = -1;
-    for (int rank = 0; rank < cluster->size; rank++) {
+    for (int rank = 0; rank < cluster->workers; rank++) {
         if (roster[rank] && !all++) lowest = rank;
         here += roster[rank] && roster[rank] == cluster->next.present[rank];
     }
     int used =
         snprintf(text, size, "votes: %d of the %d of the workers before are here, not most of them, nor half with %s",
                  here, all, ls_cluster_spec_member(cluster->config.tf_config, lowest)->name);
-    for (int rank = 0; rank < cluster->size && used > 0 && (size_t)used < size; rank++) {
+    for (int rank = 0; rank < cluster->workers && used > 0 && (size_t)used < size; rank++) {
         if (!roster[rank] || roster[rank] == cluster->next.present[rank]) continue;
         bool ended = ls_closed_has(&cluster->elastic.ended, roster[rank]), anew = cluster->next.present[rank] != 0;
         const char *why = ended && anew ? "its new process votes once all tasks are there"
@@ -160,11 +161,12 @@ static bool is_reachable(const struct ls_cluster *cluster, struct ls_peer *peer)
 }
 
 void ls_elastic_admit(struct ls_cluster *cluster) {
-    bool running = cluster->elastic.least && cluster->phase == LS_PHASE_MEMBER && !cluster->failure.status;
+    bool running = cluster->phase == LS_PHASE_MEMBER && !cluster->failure.status;
     if (!running || ls_now() < cluster->elastic.admit_at || !is_lowest_member(cluster)) return;
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         char text[LS_ERROR_SIZE];
-        if (cluster->roster[peer->rank] || !peer->in || !is_reachable(cluster, peer)) continue;
+        bool wanted = cluster->elastic.least || ls_servers_takes(cluster, peer->rank);
+        if (!wanted || cluster->roster[peer->rank] || !peer->in || !is_reachable(cluster, peer)) continue;
         (void)snprintf(text, sizeof(text), "%s (rank %d, %s) comes in", peer->name, peer->rank, peer->task->address);
         cluster->elastic.admit_at = ls_now() + ADMIT_PAUSE;
         ls_failure_stop(cluster, peer->rank, text);

@@ -12,6 +12,7 @@
 #include "cluster/cluster_private.h"
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
+#include "cluster/servers.h"
 #include "cluster/star.h"
 
 #define TICK (100 * LS_MILLISECOND) /* between looks at the abort flag */
@@ -198,7 +199,8 @@ bool ls_exchange_receive(struct ls_cluster *cluster, const struct ls_peer *peer,
     bool known = joins ? cluster->next.follows == peer->rank
                        : cluster->phase >= LS_PHASE_MEMBER && message->generation == cluster->generation &&
                              peer->rank == ls_star_coordinator(cluster);
-    if (!known) return true;
+    bool apart = ls_servers_has(cluster, cluster->rank) && !joins; /* a server takes no part in exchanges */
+    if (!known || apart) return true;
     bool valid = true;
     if (message->kind == LS_MESSAGE_SHARES)
         valid = receive_answer(cluster, &message->shares);

@@ -17,6 +17,7 @@
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
+#include "cluster/servers.h"
 #include "cluster/speaker.h"
 #include "cluster/stream.h"
 #include "resolver/cluster_spec.h"
@@ -37,8 +38,8 @@ static bool is_left_out(const struct ls_cluster *cluster, const struct ls_messag
 
 /* A joiner for a place that the running generation does not fill: it waits, connected, until all stop for it. */
 static bool may_knock(const struct ls_cluster *cluster, const struct ls_message *message) {
-    return cluster->elastic.least && cluster->phase == LS_PHASE_MEMBER && !message->generation &&
-           !cluster->roster[message->hello.rank];
+    bool wanted = cluster->elastic.least || ls_servers_takes(cluster, message->hello.rank);
+    return wanted && cluster->phase == LS_PHASE_MEMBER && !message->generation && !cluster->roster[message->hello.rank];
 }
 
 static void answer_fenced(struct ls_cluster *cluster, struct ls_control_stream *stream,
@@ -62,6 +63,7 @@ static void answer_over(struct ls_cluster *cluster, struct ls_control_stream *st
 }
 
 static bool is_over_for(const struct ls_cluster *cluster, const struct ls_message *hello) {
+    if (cluster->end.over && ls_servers_has(cluster, hello->hello.rank)) return true;
     return cluster->end.over && hello->generation && hello->generation == cluster->generation &&
            cluster->roster[hello->hello.rank] == hello->incarnation;
 }
@@ -152,13 +154,14 @@ static bool differs(const struct ls_cluster *cluster, const struct ls_hello *oth
         if (ls_line_difference_find(cluster->terms.cluster, other->cluster, &difference))
             compared =
                 (struct compared){difference.field, difference.first, difference.second, SAME_CONFIG, cluster->rank};
-        else if (strcmp(cluster->terms.elastic, other->elastic) != 0)
+        else if (!ls_servers_joins(cluster, other->rank) && strcmp(cluster->terms.elastic, other->elastic) != 0)
             compared = (struct compared){"what LOCKSTEP_ELASTIC says", cluster->terms.elastic, other->elastic,
                                          "start all workers with the same", cluster->rank};
         else if (rank >= 0)
             compared = (struct compared){"LOCKSTEP_TRANSPORT", ls_settings_transport_name(transport), other->transport,
                                          "start all workers with the same", rank};
-        else if (ls_line_difference_find(cluster->terms.options, other->options, &difference))
+        else if (!ls_servers_joins(cluster, other->rank) &&
+                 ls_line_difference_find(cluster->terms.options, other->options, &difference))
             compared = (struct compared){difference.field, difference.first, difference.second,
                                          "start all workers alike", cluster->rank};
         else
@@ -247,6 +250,9 @@ void ls_handshake_received(struct ls_cluster *cluster, struct ls_control_stream 
         answer_different(cluster, stream, message->hello.rank, text);
     } else if (cluster->refusal.status) {
         ls_hello_refuse_worker(cluster, stream, message->hello.rank, cluster->refusal.status, cluster->refusal.text);
+    } else if (ls_servers_has(cluster, message->hello.rank) && !ls_servers_takes(cluster, message->hello.rank)) {
+        ls_hello_refuse(cluster, stream, LS_FAILED_PRECONDITION,
+                        "the workers train without parameter servers (LOCKSTEP_PS is off there)");
     } else if (is_left_out(cluster, message, message->hello.rank)) {
         answer_fenced(cluster, stream, message);
     } else if (is_over_for(cluster, message)) {
@@ -263,6 +269,14 @@ void ls_handshake_received(struct ls_cluster *cluster, struct ls_control_stream 
         else
             accept(cluster, peer, stream, message);
     }
+}
+
+bool ls_handshake_ended(struct ls_cluster *cluster, const struct ls_message *message) {
+    bool over = message->kind == LS_MESSAGE_HELLO_REPLY && message->reply.verdict == LS_VERDICT_OVER;
+    if (!over || !ls_servers_has(cluster, cluster->rank)) return false;
+    cluster->end.over = true;
+    ls_outbox_notify(cluster);
+    return true;
 }
 
 static bool reached_another(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_message *message) {
@@ -315,7 +329,8 @@ void ls_handshake_answered(struct ls_cluster *cluster, struct ls_peer *peer, con
         ls_hello_end_attempt(cluster, peer, message->reply.message);
         ls_propose_fence(cluster, message->reply.message);
     } else if (message->reply.verdict == LS_VERDICT_OVER) {
-        peer->left = cluster->end.over = cluster->generation && message->generation == cluster->generation;
+        bool serves = ls_servers_has(cluster, cluster->rank);
+        peer->left = cluster->end.over = serves || (cluster->generation && message->generation == cluster->generation);
         ls_hello_end_attempt(cluster, peer, message->reply.message);
     } else if (message->reply.verdict == LS_VERDICT_RETRY) {
         ls_hello_end_attempt(cluster, peer, message->reply.message);

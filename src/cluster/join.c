@@ -26,6 +26,7 @@
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
+#include "cluster/servers.h"
 #include "cluster/star.h"
 
 #define TOO_LONG "it took too long to connect or to hand its state over"
@@ -63,6 +64,7 @@ static void seek(struct ls_cluster *cluster) {
         sever_lost(cluster);
         ls_star_reset(cluster);
         cluster->next.seeking_since = ls_now();
+        cluster->next.servers_since = 0;
         (void)snprintf(cluster->next.cause, sizeof(cluster->next.cause), "%s", cluster->failure.message);
     }
     ls_abort_reset(cluster->config.abort);
@@ -96,6 +98,8 @@ static int64_t deadline_of(const struct ls_cluster *cluster) {
     double seconds = cluster->generation ? settings->rejoin_timeout : cluster->config.join_timeout;
     if (!cluster->generation && ls_peer_is_any_survivor(cluster) && seconds > 0 && settings->rejoin_timeout > seconds)
         seconds = settings->rejoin_timeout;
+    if (ls_servers_are_listed(cluster) && cluster->generation && seconds < cluster->config.settings->servers_wait)
+        seconds = cluster->config.settings->servers_wait + settings->heartbeat_limit; /* for the loss of one alone */
     if (cluster->elastic.least && cluster->generation)
         return later(ls_elastic_shrinks_at(cluster), ls_elastic_awaits_until(cluster)) + LS_QUORUM_TIMEOUT;
     return ls_deadline_after(cluster->next.seeking_since, seconds);
@@ -256,8 +260,8 @@ static ls_status obstacle(const struct ls_cluster *cluster) {
 
 /* When a convener that may not propose now looks again. */
 static int64_t next_chance(const struct ls_cluster *cluster) {
-    const int64_t times[] = {cluster->next.propose_at, ls_elastic_settles_at(cluster), ls_elastic_shrinks_at(cluster),
-                             ls_elastic_awaits_until(cluster)};
+    const int64_t times[] = {cluster->next.propose_at, ls_servers_settle_at(cluster), ls_elastic_settles_at(cluster),
+                             ls_elastic_shrinks_at(cluster), ls_elastic_awaits_until(cluster)};
     int64_t now = ls_now(), next = LS_NEVER;
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
         if (times[i] > now) next = earlier(next, times[i]);
@@ -288,13 +292,16 @@ static void take_proposal(struct ls_cluster *cluster, struct ls_generation *gene
     struct ls_proposal *proposal = &cluster->proposal;
     int source = 0;
     proposal->taken = true;
-    cluster->count = 0;
+    int count = 0;
     for (int rank = 0; rank < cluster->size; rank++) {
+        if (rank == cluster->workers) cluster->count = count;
         if (!proposal->roster[rank]) continue;
-        if (rank == cluster->rank) cluster->place = cluster->count;
-        if (rank == proposal->source) source = cluster->count;
-        cluster->members[cluster->count++] = rank;
+        if (rank == cluster->rank) cluster->place = count;
+        if (rank == proposal->source) source = count;
+        cluster->members[count++] = rank;
     }
+    if (cluster->size == cluster->workers) cluster->count = count;
+    cluster->servers = count - cluster->count;
     ls_heartbeat_pace(cluster);
     *generation = (struct ls_generation){
         .number = proposal->number,
@@ -366,20 +373,42 @@ static void wait_for_begin(struct ls_cluster *cluster) {
     }
 }
 
-ls_status ls_join_accept(struct ls_cluster *cluster) {
-    ls_status status = LS_OK;
-    ls_monitor_lock(&cluster->monitor);
+/* Why an attempt came to nothing. */
+static ls_status displaced(const struct ls_cluster *cluster) {
+    if (ls_abort_raised(cluster->config.abort)) return ls_abort_status(cluster->config.abort);
+    return ls_fail(LS_UNAVAILABLE, "another attempt takes the place of this one");
+}
+
+static bool offer(struct ls_cluster *cluster) {
     bool may = cluster->phase == LS_PHASE_FORMING && cluster->proposal.taken && !cluster->proposal.failed;
-    if (may && ls_propose_keep(cluster)) {
-        cluster->phase = LS_PHASE_READY;
-        say_accept(cluster);
-        ls_reached("accepted");
-        wait_for_begin(cluster);
-    }
-    if (cluster->phase != LS_PHASE_MEMBER)
-        status = ls_abort_raised(cluster->config.abort)
-                     ? ls_abort_status(cluster->config.abort)
-                     : ls_fail(LS_UNAVAILABLE, "another attempt takes the place of this one");
+    if (!may || !ls_propose_keep(cluster)) return false;
+    cluster->phase = LS_PHASE_READY;
+    say_accept(cluster);
+    ls_reached("accepted");
+    return true;
+}
+
+ls_status ls_join_accept(struct ls_cluster *cluster) {
+    ls_monitor_lock(&cluster->monitor);
+    if (offer(cluster)) wait_for_begin(cluster);
+    ls_status status = cluster->phase == LS_PHASE_MEMBER ? LS_OK : displaced(cluster);
+    ls_monitor_unlock(&cluster->monitor);
+    return status;
+}
+
+ls_status ls_join_offer(struct ls_cluster *cluster) {
+    ls_monitor_lock(&cluster->monitor);
+    ls_status status = offer(cluster) ? LS_OK : displaced(cluster);
+    ls_monitor_unlock(&cluster->monitor);
+    return status;
+}
+
+ls_status ls_join_watch(struct ls_cluster *cluster) {
+    ls_monitor_lock(&cluster->monitor);
+    bool stands = cluster->phase == LS_PHASE_MEMBER || (cluster->phase == LS_PHASE_READY && !cluster->proposal.failed);
+    ls_status status = cluster->end.over ? LS_OK : obstacle(cluster);
+    if (cluster->end.over) status = ls_fail(LS_CANCELLED, "the others have finished, and left in order");
+    if (!status && !stands) status = displaced(cluster);
     ls_monitor_unlock(&cluster->monitor);
     return status;
 }
@@ -405,7 +434,8 @@ bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool seve
               may_form(cluster);
     } else {
         if (severed && !cluster->failure.status) ls_failure_stop(cluster, cluster->rank, error);
-        may = cluster->failure.lost && (cluster->config.settings->rejoin_timeout > 0 || cluster->elastic.least);
+        bool waits = cluster->config.settings->rejoin_timeout > 0 || cluster->elastic.least;
+        may = cluster->failure.lost && (waits || ls_servers_has(cluster, cluster->failure.root));
     }
     ls_monitor_unlock(&cluster->monitor);
     return broken && may;

@@ -9,6 +9,10 @@
 ls_status ls_join_form(struct ls_cluster *cluster, const struct ls_standing *standing,
                        struct ls_generation *generation);
 ls_status ls_join_accept(struct ls_cluster *cluster);
+/* Of a parameter server, which serves while it waits: accepts, and does not wait for the beginning. Then says whether
+ * the attempt, or its generation, still stands. CANCELLED: the others have left in order. */
+ls_status ls_join_offer(struct ls_cluster *cluster);
+ls_status ls_join_watch(struct ls_cluster *cluster);
 /* True: this thread's error, of anything that the cluster or its links are used for, comes from a loss after which a
  * new generation is to be formed. severed: a connection of the members broke, which is a loss also where nobody has
  * noticed one; the others are told. Else an UNAVAILABLE that no loss stands behind is the user's own. */

@@ -13,8 +13,10 @@
 #include "cluster/cluster_private.h"
 #include "cluster/exchange.h"
 #include "cluster/failure.h"
+#include "cluster/hello.h"
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
+#include "cluster/servers.h"
 #include "cluster/stream.h"
 #include "cluster/star.h"
 
@@ -88,6 +90,8 @@ static void say_goodbye(struct ls_cluster *cluster, const struct ls_leave *leave
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_LEAVE);
     message.leave = *leave;
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
+        bool knocks = peer->in && !peer->out && ls_servers_has(cluster, peer->rank);
+        if (knocks && !leave->code) ls_hello_answer(cluster, peer->in, LS_VERDICT_OVER, "all have finished");
         if (!peer->out) continue;
         if (peer->accepted) {
             if (!peer->told_asked) ls_outbox_send(peer->out, &message);

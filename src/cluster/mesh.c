@@ -16,6 +16,7 @@
 #include "cluster/cluster_private.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
+#include "cluster/servers.h"
 #include "cluster/stream.h"
 #include "cluster/star.h"
 
@@ -178,7 +179,7 @@ int64_t ls_mesh_poll(const struct ls_cluster *cluster, struct ls_mesh_slots *slo
 /* A convener needs those as well whom it has not met. */
 static bool is_missing(const struct ls_cluster *cluster, int rank) {
     const struct ls_peer *peer = cluster->peers[rank];
-    if (rank == cluster->rank) return false;
+    if (rank == cluster->rank || (ls_servers_has(cluster, rank) && !ls_servers_are_awaited(cluster))) return false;
     return peer ? !is_complete(cluster, peer) : ls_propose_is_own(cluster) && cluster->phase != LS_PHASE_FORMING;
 }
 
@@ -209,5 +210,7 @@ void ls_mesh_describe(const struct ls_cluster *cluster, const char *times, char 
     char more[32] = "";
     if (untold) (void)snprintf(more, sizeof(more), "; and %d more", untold);
     text[0] = 0;
-    if (missing) (void)snprintf(text, size, "%d of %d workers %s: %.760s%s", missing, cluster->size, times, list, more);
+    if (missing)
+        (void)snprintf(text, size, "%d of %d %s %s: %.760s%s", missing, cluster->size,
+                       cluster->size > cluster->workers ? "tasks" : "workers", times, list, more);
 }

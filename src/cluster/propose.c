@@ -18,6 +18,7 @@
 #include "cluster/mesh.h"
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
+#include "cluster/servers.h"
 #include "cluster/star.h"
 
 #define FIRST_PAUSE (20 * LS_MILLISECOND) /* between attempts; doubled by each that fails */
@@ -31,9 +32,9 @@ static bool is_survivor(const struct ls_cluster *cluster, int rank) {
 /* The lowest survivor that this worker is connected to, itself included; -1: there is none, or none yet. A worker hears
  * of its speaker before it reaches any other: it waits until that one says that it leads itself. */
 static int find_survivor(const struct ls_cluster *cluster) {
-    int own = cluster->generation ? cluster->rank : -1;
+    int own = cluster->generation && !ls_servers_has(cluster, cluster->rank) ? cluster->rank : -1;
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
-        if (!ls_peer_is_survivor(peer)) continue;
+        if (!ls_peer_is_survivor(peer) || ls_servers_has(cluster, peer->rank)) continue;
         if (own >= 0 && own < peer->rank) return own;
         return ls_star_is_speaker(cluster, peer) && !peer->leads ? -1 : peer->rank;
     }
@@ -114,14 +115,15 @@ static const struct ls_report *report_of(const struct ls_cluster *cluster, int r
     return rank == cluster->rank ? &cluster->next.own : &cluster->peers[rank]->report.has;
 }
 
-/* Fills cluster->next.present with this worker and those whose Reports it holds; returns how many they are. All that
- * is present has been met. */
+/* Fills cluster->next.present with this worker and those whose Reports it holds; returns how many workers they are. All
+ * that is present has been met. */
 static int find_present(struct ls_cluster *cluster) {
     int count = 1;
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
-        bool here = peer->report.made && ls_peer_connected(peer);
+        bool server = ls_servers_has(cluster, peer->rank), refused = server && !ls_servers_takes(cluster, peer->rank);
+        bool here = peer->report.made && ls_peer_connected(peer) && !refused;
         cluster->next.present[peer->rank] = here ? peer->incarnation : 0;
-        count += here;
+        count += here && !server;
     }
     cluster->next.present[cluster->rank] = cluster->incarnation;
     return count;
@@ -140,14 +142,14 @@ static void find_source(struct ls_cluster *cluster) {
     struct ls_proposal *proposal = &cluster->proposal;
     bool found = false;
     proposal->source = cluster->rank;
-    for (int rank = 0; rank < cluster->size; rank++) {
+    for (int rank = 0; rank < cluster->workers; rank++) {
         const struct ls_report *has = cluster->next.present[rank] ? report_of(cluster, rank) : NULL;
         if (!has || !has->holds || (found && has->position <= proposal->position)) continue;
         found = true;
         proposal->source = rank;
         proposal->position = has->position;
     }
-    for (int rank = 0; rank < cluster->size && found; rank++) {
+    for (int rank = 0; rank < cluster->workers && found; rank++) {
         const struct ls_report *has = cluster->next.present[rank] ? report_of(cluster, rank) : NULL;
         if (has && (!has->holds || has->position < proposal->position)) proposal->copy = true;
     }
@@ -161,17 +163,19 @@ void ls_propose_describe(struct ls_cluster *cluster, char *text, size_t size) {
     if (cluster->phase != LS_PHASE_CONVENING) return;
     int count = find_present(cluster);
     for (const struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next)
-        if (ls_peer_connected(peer) && !cluster->next.present[peer->rank]) {
+        if (ls_peer_connected(peer) && !cluster->next.present[peer->rank] && !ls_servers_has(cluster, peer->rank)) {
             (void)snprintf(text, size, "%s to end its step", peer->name);
             return;
         }
     ls_elastic_describe(cluster, count, text, size);
+    if (!*text && count == cluster->workers) ls_servers_describe(cluster, text, size);
 }
 
 static bool may_propose(struct ls_cluster *cluster) {
     int count = find_present(cluster);
     if (ls_now() < cluster->next.propose_at) return false;
-    return cluster->elastic.least ? ls_elastic_may_form(cluster, count) : count == cluster->size;
+    bool enough = cluster->elastic.least ? ls_elastic_may_form(cluster, count) : count == cluster->workers;
+    return ls_servers_are_settled(cluster, enough);
 }
 
 /* ---- Attempts --------------------------------------------------------------------------------------------------- */
@@ -294,15 +298,20 @@ static bool receive_report(struct ls_cluster *cluster, struct ls_peer *peer, con
     return true;
 }
 
-static bool names_all(const struct ls_propose *propose) {
-    for (int rank = 0; rank < propose->size; rank++)
+static bool names_all(const struct ls_cluster *cluster, const struct ls_propose *propose) {
+    for (int rank = 0; rank < cluster->workers; rank++)
         if (!propose->incarnations[rank]) return false;
     return true;
 }
 
+/* A parameter server does not know whether the workers are elastic. */
+static bool may_name(const struct ls_cluster *cluster, const struct ls_propose *propose) {
+    return cluster->elastic.least || ls_servers_has(cluster, cluster->rank) || names_all(cluster, propose);
+}
+
 static bool receive_proposal(struct ls_cluster *cluster, const struct ls_peer *peer, const struct ls_propose *propose) {
     struct ls_proposal *proposal = &cluster->proposal;
-    if (propose->size != cluster->size || (!cluster->elastic.least && !names_all(propose))) return false;
+    if (propose->size != cluster->size || !may_name(cluster, propose)) return false;
     if (propose->ledger.count && propose->ledger.size != cluster->size) return false;
     if (cluster->next.follows != peer->rank || propose->incarnations[cluster->rank] != cluster->incarnation)
         return true;

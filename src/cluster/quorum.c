@@ -10,7 +10,7 @@
 void ls_quorum_release(struct ls_ledger *ledger) {
     ls_free(ledger->numbers);
     ls_free(ledger->incarnations);
-    *ledger = (struct ls_ledger){.size = ledger->size};
+    *ledger = (struct ls_ledger){.size = ledger->size, .voters = ledger->voters};
 }
 
 static uint64_t *roster_at(const struct ls_ledger *ledger, int index) {
@@ -115,10 +115,10 @@ bool ls_quorum_inherited(const uint64_t *roster, const uint64_t *present, const 
 
 bool ls_quorum_permits(const struct ls_ledger *ledger, const uint64_t *present, const struct ls_closed *closed,
                        const uint64_t **missing) {
+    int voters = ledger->voters ? ledger->voters : ledger->size;
     for (int i = 0; i < ledger->count; i++) {
         const uint64_t *roster = roster_at(ledger, i);
-        if (ls_quorum(roster, present, ledger->size) || ls_quorum_inherited(roster, present, closed, ledger->size))
-            continue;
+        if (ls_quorum(roster, present, voters) || ls_quorum_inherited(roster, present, closed, voters)) continue;
         if (missing) *missing = roster;
         return false;
     }

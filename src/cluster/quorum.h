@@ -16,6 +16,7 @@ struct ls_rosters {
 struct ls_ledger {
     uint64_t *numbers, *incarnations; /* owns */
     int count, room, size;            /* rosters; for how many there is memory; ranks, set by who makes it */
+    int voters;                       /* the lowest ranks, which have votes; 0: all have */
 };
 void ls_quorum_release(struct ls_ledger *ledger);
 /* A roster that one convener (the number, divided by the ranks, leaves its rank) proposes again is kept once, under its

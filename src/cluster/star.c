@@ -19,6 +19,7 @@
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
+#include "cluster/servers.h"
 #include "cluster/stream.h"
 
 #define HOSTED_FROM 8 /* workers above which one a host speaks for the others */
@@ -44,7 +45,7 @@ static bool is_within(const struct ls_cluster *cluster, int rank, int width) {
 }
 
 bool ls_star_is_deputy(const struct ls_cluster *cluster, const struct ls_peer *peer) {
-    return is_within(cluster, peer->rank, cluster->star.window);
+    return is_within(cluster, peer->rank, cluster->star.window) && !ls_servers_has(cluster, peer->rank);
 }
 
 /* ---- The speaker of this host ------------------------------------------------------------------------------------ */

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "collective/assist.h"
 #include "collective/call.h"
+#include "collective/assist.h"
 #include "collective/hierarchical.h"
 #include "collective/schedule/direct.h"
 #include "collective/schedule/halving.h"
@@ -62,6 +64,8 @@ static const struct ls_algorithm_info table[] = {
     [LS_ALGORITHM_HALVING] =
         {"halving-doubling", run_over_links, offers_halving, ls_halving_schedule, .in_tree_order = true,
          .needs = "workers on a host each that hold whole subtrees of replicas, such as equal powers of two"},
+    [LS_ALGORITHM_ASSIST] = {"assist", ls_assist_run, ls_assist_fits, ls_direct_schedule, .in_tree_order = true,
+                             .compresses = true, .needs = "workers with parameter servers"},
 };
 _Static_assert(sizeof(table) / sizeof(table[0]) == LS_ALGORITHM_COUNT, "a row for each algorithm");
 

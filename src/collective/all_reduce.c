@@ -20,7 +20,7 @@ static ls_status check_leaves(const struct ls_group *group, const struct ls_all_
     int size = group->executor.size;
     if (first[0])
         return ls_fail(LS_INVALID_ARGUMENT, "all_reduce '%s': leaves begin at %d, not 0", call->name, first[0]);
-    for (int i = 0; i < size; i++)
+    for (int i = 0; i < size - group->servers; i++)
         if (first[i + 1] <= first[i])
             return ls_fail(LS_INVALID_ARGUMENT, "all_reduce '%s': rank %d holds no leaf (%d to %d)", call->name, i,
                            first[i], first[i + 1]);
@@ -110,6 +110,9 @@ static ls_status choose_all_reduce(const struct ls_group *group, const struct ls
     if (reduction->size == 1) return LS_OK;
     *algorithm = call->communication == LS_RING ? LS_ALGORITHM_RING : group->algorithm;
     if (!*algorithm) *algorithm = ls_tuner_find(group->choice, group, reduction);
+    bool assists = *algorithm != LS_ALGORITHM_ASSIST || ls_algorithm_offers(*algorithm, group, reduction);
+    if (!assists)
+        *algorithm = ls_tuner_find(group->choice, group, reduction); /* no server is there now, or the call is small */
     if (ls_algorithm_offers(*algorithm, group, reduction)) return LS_OK;
     struct ls_reduction on_hosts = *reduction;
     on_hosts.hosts = &group->hosts;

@@ -65,7 +65,7 @@ struct ls_call ls_call_begin(struct ls_group *group, enum ls_collective_kind kin
                                      .dtype = (int32_t)dtype}};
     ls_frame_name(&call.frame, name);
     ls_flight_begin(&group->executor.flight, &call.frame);
-    if (!group->executor.members) ls_abort_count(group->executor.abort, group->sequence);
+    if (!group->executor.members && !group->executor.apart) ls_abort_count(group->executor.abort, group->sequence);
     ls_schedule_reset(&group->schedule, 1);
     return call;
 }

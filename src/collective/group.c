@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/status.h"
@@ -28,6 +29,8 @@ static ls_status check_config(const struct ls_group_config *config) {
         return ls_fail(LS_INVALID_ARGUMENT,
                        "algorithm %d does not add in the order of AUTO: ask for communication RING",
                        (int)config->algorithm);
+    if (config->servers < 0 || config->servers >= config->size)
+        return ls_fail(LS_INVALID_ARGUMENT, "%d parameter servers in a group of %d", config->servers, config->size);
     if (!config->abort) return ls_fail(LS_INVALID_ARGUMENT, "a group needs an abort flag");
     if (config->size == 1) return LS_OK;
     return config->source ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "a group of %d needs a source of links", config->size);
@@ -62,6 +65,7 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
     made->transport = config->transport;
     made->algorithm = config->algorithm;
     made->direct_limit = config->direct_limit ? config->direct_limit : DEFAULT_DIRECT;
+    made->servers = config->servers;
     made->pretended_host = config->pretended_host;
     made->failed = config->failed;
     made->context = config->context;
@@ -69,6 +73,7 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
     made->executor = (struct ls_executor){.rank = config->rank,
                                           .size = config->size,
                                           .members = config->members,
+                                          .apart = config->servers > 0,
                                           .abort = config->abort,
                                           .log = config->log,
                                           .algorithm_name = ls_algorithm_name,
@@ -81,7 +86,8 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
         ls_group_free(made);
         return ls_fail_memory("a group", (size_t)config->size * sizeof(struct ls_executor_peer));
     }
-    for (int i = 0; i <= config->size; i++) made->first[i] = i;
+    int workers = config->size - config->servers;
+    for (int i = 0; i <= config->size; i++) made->first[i] = i < workers ? i : workers;
     status = ls_mailbox_new(config->rank, config->size, config->generation, config->mail, &made->mailbox);
     if (status) {
         ls_group_free(made);
@@ -90,6 +96,19 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
     made->executor.source = config->source;
     *group = made;
     return LS_OK;
+}
+
+ls_status ls_group_assist(struct ls_group *group, struct ls_group *assist) {
+    size_t size = (size_t)assist->executor.size + 1;
+    assist->leaves_told = ls_alloc_array(size, sizeof(*assist->leaves_told));
+    group->assist = assist;
+    if (!assist->leaves_told) return ls_fail_memory("the leaves of the workers", size * sizeof(*assist->leaves_told));
+    memcpy(assist->leaves_told, assist->first, size * sizeof(*assist->leaves_told));
+    return LS_OK;
+}
+
+int ls_group_servers(const struct ls_group *group) {
+    return group->assist ? group->assist->servers : 0;
 }
 
 void ls_group_free(struct ls_group *group) {
@@ -105,6 +124,8 @@ void ls_group_free(struct ls_group *group) {
     ls_free(executor->staging);
     ls_schedule_free(&group->schedule);
     ls_free(group->first);
+    ls_free(group->leaves_told);
+    ls_group_free(group->assist);
     ls_free(group->roles);
     ls_free(group->fusion);
     ls_hosts_free(&group->flat);
@@ -116,6 +137,7 @@ void ls_group_free(struct ls_group *group) {
 }
 
 bool ls_group_is_severed(const struct ls_group *group) {
+    if (group->assist && atomic_load(&group->assist->executor.severed)) return true;
     return atomic_load(&group->executor.severed);
 }
 

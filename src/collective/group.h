@@ -22,6 +22,7 @@ struct ls_group_config {
     int rank, size;
     struct ls_link_source *source; /* takes it on success; NULL when size is 1 */
     struct ls_link_source *mail;   /* likewise, one-way, for messages between two ranks; NULL: it sends none */
+    int servers;                   /* of the ranks, the highest: parameter servers, which hold no leaf */
     const int *members;            /* [size] of a set: ranks of the whole group, borrowed; NULL: this is the whole */
     struct ls_abort *abort;        /* borrowed */
     const struct ls_log *log;      /* borrowed */
@@ -46,6 +47,10 @@ struct ls_group_config {
 };
 ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **group);
 void ls_group_free(struct ls_group *group); /* closes the links */
+/* Gives a group of workers the group of the same workers and their parameter servers, for large all-reduces. Takes
+ * assist. By all workers, before the next call. */
+ls_status ls_group_assist(struct ls_group *group, struct ls_group *assist);
+int ls_group_servers(const struct ls_group *group); /* that help it */
 /* True if a connection of the group broke, as it does when a worker is lost. An error of the user's with the same
  * status leaves it false. */
 bool ls_group_is_severed(const struct ls_group *group);

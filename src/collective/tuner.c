@@ -15,19 +15,20 @@
 
 static const size_t sizes[LS_CHOICE_ROWS] = {1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22};
 
-#define BUDGET        0.2         /* seconds for everything */
-#define ENOUGH        0.002       /* seconds for one algorithm and size, if as many as MOST calls fit in */
-#define SLOW          0.01        /* seconds: then one call must do */
-#define MOST          15          /* calls of one algorithm and size; odd */
-#define LEAST         3           /* of those that are not slow */
-#define CLEARLY       0.9         /* of the time of the best algorithm so far; a smaller gain would be chance */
-#define HALF          0.5         /* likewise, of shared memory's: links within a host come near it by chance only */
-#define FAR_BEHIND    3           /* times the best */
-#define GIVEN_UP      2           /* such sizes in a row */
-#define ONE_STEP      (64 * 1024) /* bytes to all peers together, where nothing is measured */
-#define MOST_ONE_STEP (1 << 20)   /* likewise, where it is */
-#define MANY          8           /* workers: more of them that share memory are not measured */
-#define MOST_OF_HOST  (64 << 20)  /* bytes that the workers of a host measure with, together */
+#define BUDGET         0.2         /* seconds for everything */
+#define ENOUGH         0.002       /* seconds for one algorithm and size, if as many as MOST calls fit in */
+#define SLOW           0.01        /* seconds: then one call must do */
+#define MOST           15          /* calls of one algorithm and size; odd */
+#define LEAST          3           /* of those that are not slow */
+#define CLEARLY        0.9         /* of the time of the best algorithm so far; a smaller gain would be chance */
+#define HALF           0.5         /* likewise, of shared memory's: links within a host come near it by chance only */
+#define FAR_BEHIND     3           /* times the best */
+#define GIVEN_UP       2           /* such sizes in a row */
+#define ONE_STEP       (64 * 1024) /* bytes to all peers together, where nothing is measured */
+#define MOST_ONE_STEP  (1 << 20)   /* likewise, where it is */
+#define LEAST_ASSISTED (64 * 1024) /* bytes from which parameter servers are measured */
+#define MANY           8           /* workers: more of them that share memory are not measured */
+#define MOST_OF_HOST   (64 << 20)  /* bytes that the workers of a host measure with, together */
 
 struct measurement {
     struct ls_group *group;
@@ -57,8 +58,8 @@ static struct ls_reduction plain_call(const struct ls_group *group, size_t eleme
  * way where halving-doubling does not fit. */
 static bool is_too_wide(const struct ls_group *group, const struct ls_reduction *reduction,
                         enum ls_algorithm algorithm) {
-    bool two_level = algorithm == LS_ALGORITHM_TWO_LEVEL;
-    if (!two_level && algorithm != LS_ALGORITHM_EXCHANGE && algorithm != LS_ALGORITHM_DIRECT) return false;
+    bool two_level = algorithm == LS_ALGORITHM_TWO_LEVEL, assist = algorithm == LS_ALGORITHM_ASSIST;
+    if (!two_level && !assist && algorithm != LS_ALGORITHM_EXCHANGE && algorithm != LS_ALGORITHM_DIRECT) return false;
     int links = two_level ? group->hosts.count : reduction->size;
     return links > group->direct_limit && links > 2 && ls_algorithm_offers(LS_ALGORITHM_HALVING, group, reduction);
 }
@@ -193,6 +194,7 @@ static bool is_candidate(const struct measurement *measurement, enum ls_algorith
     const struct ls_group *group = measurement->group;
     const struct ls_reduction reduction = plain_call(group, sizeof(float), bytes / sizeof(float), LS_COMPRESS_NONE);
     if (algorithm == LS_ALGORITHM_HALVING && group->executor.size == 2) return false; /* it is direct exchange */
+    if (algorithm == LS_ALGORITHM_ASSIST && bytes < LEAST_ASSISTED) return false;
     return measurement->behind[algorithm] < GIVEN_UP && ls_algorithm_info(algorithm)->in_tree_order &&
            !sends_too_much(&reduction, algorithm) && may_take(group, &reduction, algorithm);
 }
@@ -260,7 +262,7 @@ static uint64_t topology_of(const struct ls_group *group) {
     uint64_t digest = ls_frame_digest(0, (uint64_t)group->executor.size);
     for (int i = 0; i < group->executor.size; i++) digest = ls_frame_digest(digest, (uint64_t)group->hosts.host[i]);
     for (const char *at = ls_group_describe(group); *at; at++) digest = ls_frame_digest(digest, (unsigned char)*at);
-    return digest;
+    return ls_frame_digest(digest, (uint64_t)ls_group_servers(group));
 }
 
 /* A positive number, equal for equal tables; 0 if there is no table of this topology. */

@@ -31,14 +31,23 @@ const struct ls_task *ls_cluster_spec_task(const struct ls_cluster_spec *spec, e
     return NULL;
 }
 
-/* Ranks count the chief, if there is one, and then the workers by index; evaluator and parameter servers have none
- * (multi_worker_util.id_in_cluster). The tasks stand in that order. */
+/* Ranks count the chief, if there is one, then the workers by index (multi_worker_util.id_in_cluster), and after those
+ * who train the parameter servers. The evaluator has none. The tasks stand in that order. */
 const struct ls_task *ls_cluster_spec_member(const struct ls_cluster_spec *spec, int rank) {
     if (rank < 0 || rank >= spec->task_count) return NULL;
     const struct ls_task *task = &spec->tasks[rank];
     int chiefs = spec->tasks[0].type == LS_TASK_CHIEF;
     if (task->type == LS_TASK_CHIEF) return task;
+    if (task->type == LS_TASK_PS) return spec->num_workers && rank >= spec->num_workers ? task : NULL;
     return task->type == LS_TASK_WORKER && task->index == rank - chiefs ? task : NULL;
+}
+
+int ls_cluster_spec_rank(const struct ls_cluster_spec *spec) {
+    int rank = spec->num_workers;
+    if (spec->type == LS_TASK_EVALUATOR || !spec->cluster_mode) return -1;
+    if (spec->type != LS_TASK_PS) return spec->id_in_cluster;
+    while (rank < spec->task_count && spec->tasks[rank].index != spec->index) rank++;
+    return rank;
 }
 
 /* ---- identity ---- */
@@ -57,6 +66,7 @@ static void identify(struct ls_cluster_spec *spec) {
         return;
     }
     spec->num_workers = chiefs + ls_cluster_spec_count(spec, LS_TASK_WORKER);
+    spec->num_servers = ls_cluster_spec_count(spec, LS_TASK_PS);
     spec->id_in_cluster = spec->type == LS_TASK_PS ? -1 : spec->type == LS_TASK_CHIEF ? 0 : chiefs + spec->index;
     spec->is_chief = spec->id_in_cluster == 0;
 }

@@ -21,6 +21,7 @@ struct ls_cluster_spec {
     int index;
     bool is_chief;
     int num_workers;       /* chief + workers; an evaluator counts itself only */
+    int num_servers;       /* parameter servers; 0 for an evaluator */
     int id_in_cluster;     /* rank: chief, then workers by number; -1 for ps */
     struct ls_task *tasks; /* [task_count]: chief, workers by index, ps, evaluator */
     int task_count;
@@ -38,9 +39,11 @@ const char *ls_cluster_spec_type_name(enum ls_task_type type);
 int ls_cluster_spec_count(const struct ls_cluster_spec *spec, enum ls_task_type type);
 /* NULL if the cluster does not list that task. */
 const struct ls_task *ls_cluster_spec_task(const struct ls_cluster_spec *spec, enum ls_task_type type, int index);
-/* The task of rank in the group that trains (chief and workers): borrowed, NULL if there is none. It takes no search.
- */
+/* The task of rank: chief and workers, who train, then the parameter servers by index. Borrowed, NULL if there is none.
+ * It takes no search. */
 const struct ls_task *ls_cluster_spec_member(const struct ls_cluster_spec *spec, int rank);
+/* The rank of this process among them; -1 for an evaluator, or where there is no cluster. */
+int ls_cluster_spec_rank(const struct ls_cluster_spec *spec);
 /* For readers. This process is the whole cluster. */
 void ls_cluster_spec_identify_alone(struct ls_cluster_spec *spec);
 /* For readers. Makes count worker tasks without addresses. */

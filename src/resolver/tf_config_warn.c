@@ -59,19 +59,6 @@ ls_status ls_tf_config_warn_keys(const struct ls_tf_reader *reader, const struct
     return ls_tf_config_warn(reader->config, "task is given but no cluster; this process trains alone");
 }
 
-static ls_status warn_ps(const struct ls_tf_reader *reader) {
-    const struct ls_cluster_spec *config = reader->config;
-    int count = ls_cluster_spec_count(config, LS_TASK_PS);
-    if (config->type == LS_TASK_PS)
-        return ls_tf_config_warn(reader->config,
-                                 "this task is ps:%d, a parameter server: it takes no part in all-reduce training",
-                                 config->index);
-    if (!count) return LS_OK;
-    return ls_tf_config_warn(reader->config,
-                             "%s.ps lists %d task%s: parameter servers take no part in all-reduce training",
-                             reader->root, count, count == 1 ? "" : "s");
-}
-
 static ls_status warn_loopback(const struct ls_tf_reader *reader) {
     const struct ls_task *local = NULL, *remote = NULL;
     const struct ls_cluster_spec *config = reader->config;
@@ -96,7 +83,6 @@ static ls_status warn_alone(const struct ls_tf_reader *reader) {
 }
 
 ls_status ls_tf_config_warn_tasks(const struct ls_tf_reader *reader) {
-    ls_status status = warn_ps(reader);
-    if (!status) status = warn_loopback(reader);
+    ls_status status = warn_loopback(reader);
     return status ? status : warn_alone(reader);
 }

@@ -27,6 +27,7 @@
 #include "runtime/flight_dump.h"
 #include "runtime/state_transfer.h"
 #include "runtime/restarts.h"
+#include "runtime/server.h"
 #include "runtime/service_notify.h"
 #include "runtime/user_request.h"
 
@@ -66,9 +67,10 @@ static ls_status start_log(struct ls_runtime *runtime, const ls_strategy_options
 static void describe_options(const struct ls_runtime *runtime, const ls_strategy_options *options, char *lines,
                              size_t size) {
     (void)snprintf(lines, size,
-                   "communication=%s\nLOCKSTEP_ALGORITHM=%s\ncompression=%s\nbytes_per_pack=%zu\n"
+                   "communication=%s\nLOCKSTEP_ALGORITHM=%s\nLOCKSTEP_PS=%s\ncompression=%s\nbytes_per_pack=%zu\n"
                    "threads_per_replica=%d\n",
                    ls_option_names_communication(options->communication), runtime->settings.algorithm,
+                   ls_settings_servers_name(runtime->settings.servers),
                    ls_option_names_compression(options->compression), options->bytes_per_pack,
                    options->threads_per_replica);
 }
@@ -95,11 +97,12 @@ static ls_status start_cluster(struct ls_runtime *runtime, const ls_strategy_opt
         .meet = ls_rendezvous_server_take,
         .settings = &runtime->settings,
         .log = &runtime->log,
-        .abort = runtime->abort,
+        .abort = runtime->serves ? runtime->server_abort : runtime->abort,
         .join_timeout = runtime->settings.join_timeout,
         .activity = &runtime->activity,
         .options = lines,
         .elastic = options->elastic ? options->elastic : runtime->settings.elastic,
+        .alone = runtime->alone,
         .compare_call = compare_call,
         .context = runtime,
     };
@@ -195,9 +198,22 @@ ls_status ls_runtime_make_group(struct ls_runtime *runtime, uint32_t number) {
     return status;
 }
 
+static ls_status add_servers(struct ls_runtime *runtime) {
+    struct ls_group *assist;
+    int servers = runtime->cluster ? ls_cluster_servers(runtime->cluster) : 0;
+    if (!servers || runtime->size == 1) return LS_OK;
+    ls_status status = ls_server_make_group(runtime->cluster, runtime, runtime->generation, &assist);
+    if (!status) status = ls_group_assist(runtime->group, assist);
+    if (!status)
+        ls_runtime_tell(runtime, "%d parameter server%s help%s to add", servers, servers == 1 ? "" : "s",
+                        servers == 1 ? "s" : "");
+    return status;
+}
+
 static ls_status make_group(struct ls_runtime *runtime) {
     ls_status status = ls_runtime_make_group(runtime, 0);
     if (!status) status = ls_group_connect(runtime->group);
+    if (!status) status = add_servers(runtime);
     if (!status && runtime->communication != LS_RING) status = ls_tuner_measure(runtime->group, &runtime->choice);
     return status;
 }
@@ -296,8 +312,12 @@ static bool repeats(struct ls_runtime *runtime) {
 static void say_lost(const struct ls_runtime *runtime) {
     double limit = runtime->settings.rejoin_timeout;
     bool speaks = runtime->tasks <= LS_LOG_FEW || ls_cluster_is_first(runtime->cluster);
+    bool server = ls_cluster_has_lost_server(runtime->cluster);
     ls_service_notify_status(runtime->notify, ls_error());
-    if (ls_runtime_is_elastic(runtime))
+    if (server)
+        ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING, "%s; the step is made again by those who are there",
+                      ls_error());
+    else if (ls_runtime_is_elastic(runtime))
         ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING,
                       "%s; waiting for it to come back, and going on with who is there after %g s", ls_error(), limit);
     else
@@ -348,16 +368,25 @@ static ls_status build_runtime(struct ls_runtime *runtime, const ls_strategy_opt
     if (!status && read_tf_config) status = ls_cluster_source_read(runtime, options->tf_config);
     if (!status && !read_tf_config) ls_cluster_source_warn(runtime, true);
     bool clustered = !status && runtime->config && runtime->config->cluster_mode;
-    if (clustered && runtime->config->type != LS_TASK_EVALUATOR) /* an evaluator is a cluster of its own */
+    runtime->serves = clustered && runtime->config->type == LS_TASK_PS;
+    bool off = runtime->serves && runtime->settings.servers == LS_SERVERS_OFF;
+    if (off) ls_log_info(&runtime->log, "LOCKSTEP_PS is off: this parameter server has nothing to do, and ends");
+    if (runtime->serves) status = ls_abort_new(&runtime->server_abort);
+    if (!status && clustered && runtime->config->type != LS_TASK_EVALUATOR &&
+        !off) /* an evaluator is a cluster of its own */
         status = start_cluster(runtime, options);
+    if (!status && runtime->cluster && runtime->serves)
+        status = ls_server_start(runtime, ls_steal(runtime->cluster), &runtime->server);
     if (!status)
         status = ls_user_request_new(runtime, options->request, options->request_context, &runtime->user_request);
     return status ? status : ls_runtime_enter(runtime);
 }
 
-ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, struct ls_runtime **runtime) {
+ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, bool alone,
+                         struct ls_runtime **runtime) {
     struct ls_runtime *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a runtime", sizeof(*made));
+    made->alone = alone;
     ls_status status = build_runtime(made, options, read_tf_config);
     if (status) return ls_runtime_close(made, status);
     *runtime = made;
@@ -370,6 +399,10 @@ static ls_status leave_stopped(struct ls_cluster *cluster) {
     (void)snprintf(message, sizeof(message), "%s", ls_error());
     ls_status status = ls_cluster_leave(cluster, LS_OK);
     return status ? status : ls_fail(LS_CANCELLED, "%s", message);
+}
+
+ls_status ls_runtime_serve(struct ls_runtime *runtime) {
+    return runtime->server ? ls_server_wait(runtime->server) : LS_OK;
 }
 
 ls_status ls_runtime_trace(const struct ls_runtime *runtime, const char *path, struct ls_trace **trace) {
@@ -393,6 +426,8 @@ ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status) {
     if (!runtime) return status;
     bool stopped = status == LS_CANCELLED && runtime->stopped;
     ls_service_notify_free(ls_steal(runtime->notify));
+    if (!status) status = ls_runtime_serve(runtime);
+    ls_server_free(ls_steal(runtime->server));
     if (!status && runtime->cluster) status = ls_leave_pass_exit(runtime->cluster);
     bool cancelled = ls_runtime_is_cancelled(runtime, status);
     ls_user_request_free(ls_steal(runtime->user_request));
@@ -410,6 +445,7 @@ ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status) {
     ls_rendezvous_server_free(runtime->rendezvous);
     ls_cluster_spec_free(runtime->config);
     ls_abort_free(runtime->abort);
+    ls_abort_free(runtime->server_abort);
     if (runtime->records) ls_call_record_destroy(&runtime->calls);
     ls_free(runtime);
     return status;

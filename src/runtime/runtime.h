@@ -29,12 +29,16 @@ struct ls_runtime {
     struct ls_log log;
     struct ls_cluster_spec *config; /* NULL when TF_CONFIG was not read */
     struct ls_abort *abort;
+    struct ls_abort *server_abort;    /* of the server's thread; NULL in a worker */
     struct ls_rendezvous *rendezvous; /* of rank 0, which hands out addresses; NULL: none */
     struct ls_cluster *cluster;       /* NULL without other workers; then no port is open */
     struct ls_tuner_choice choice;    /* AUTO's, of the group's topology */
+    struct ls_server *server;      /* of a parameter server that serves: then cluster is NULL; else NULL */
+    bool serves;                   /* this is a ps task, also where LOCKSTEP_PS is off */
     struct ls_group *group;
     struct ls_call_record calls;      /* the group's; stays from one to the next, for the cluster's threads read it */
     bool records;                     /* it was initialised */
+    bool alone;                       /* without parameter servers */
     struct ls_runtime *whole;         /* of a process set's: its parent's; NULL: this is no set's */
     const int *members;               /* [size] of a process set: ranks in the whole; borrowed */
     struct ls_service_notify *notify; /* NULL where no service manager listens */
@@ -64,8 +68,11 @@ struct ls_runtime {
 /* True: this worker tells how a recovery went. Each of a few does. Of more the one that has convened the generation
  * does: the first worker may be new. */
 bool ls_runtime_speaks(const struct ls_runtime *runtime);
-/* Reads TF_CONFIG if read_tf_config is set, joins, and makes the group. */
-ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, struct ls_runtime **runtime);
+/* Reads TF_CONFIG if read_tf_config is set, joins, and makes the group. alone: its ps tasks take no part. */
+ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, bool alone,
+                         struct ls_runtime **runtime);
+/* Of a parameter server: waits until the workers have finished. Returns LS_OK then, or the error that ended them. */
+ls_status ls_runtime_serve(struct ls_runtime *runtime);
 /* Makes the group of a process set of this generation: rank, size, whole and members are set. Its links have the
  * channels 2 number and 2 number + 1; the whole's is number 0. */
 ls_status ls_runtime_make_group(struct ls_runtime *runtime, uint32_t number);

@@ -206,6 +206,7 @@ ls_status ls_strategy_run(ls_strategy *strategy, ls_replica_fn *fn, void *contex
     LS_NEED(strategy, fn);
     struct ls_replica *own = &strategy->replicas[0];
     struct ls_thread_state before;
+    if (strategy->runtime->serves) return ls_runtime_serve(strategy->runtime);
     if (strategy->running)
         return ls_fail(LS_FAILED_PRECONDITION, "ls_strategy_run was called from inside ls_strategy_run");
     if (!strategy->started)

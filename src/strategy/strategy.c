@@ -93,7 +93,8 @@ static ls_status start_trace(ls_strategy *strategy) {
 static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options *options) {
     ls_status status = ls_options_copy("ls_strategy_options", &strategy->options, sizeof(strategy->options), options);
     if (!status) status = check_strategy_options(&strategy->options);
-    if (!status) status = ls_runtime_new(&strategy->options, strategy->kind->reads_cluster, &strategy->runtime);
+    if (!status) status = ls_runtime_new(&strategy->options, strategy->kind->reads_cluster, false, &strategy->runtime);
+    if (!status && strategy->runtime->serves) strategy->options.devices = "cpu:0"; /* it computes nothing */
     if (!status) ls_elastic_state_enlist(strategy);
     if (!status) status = ls_placement_open(strategy);
     if (!status) status = strategy->kind->check_devices(strategy->options.devices, strategy->device_count);
@@ -102,8 +103,8 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     if (status && !ls_strategy_recover(strategy, &status)) return status; /* which introduces it anew */
     /* Waiting threads may spin only if every replica of this host still has a core. */
     strategy->spins = ls_gate_spins(strategy->runtime->local_size * strategy->local_count);
-    announce(strategy);
-    announce_compression(strategy);
+    if (!strategy->runtime->serves) announce(strategy);
+    if (!strategy->runtime->serves) announce_compression(strategy);
     status = start_trace(strategy);
     return status ? status : ls_replicas_start(strategy);
 }
@@ -194,6 +195,18 @@ int ls_num_local_replicas(const ls_strategy *strategy) {
 int ls_worker_rank(const ls_strategy *strategy) {
     LS_NEED_OR(0, strategy);
     return strategy->runtime->rank;
+}
+
+bool ls_is_parameter_server(const ls_strategy *strategy) {
+    LS_NEED_OR(false, strategy);
+    return strategy->runtime->serves;
+}
+
+ls_status ls_strategy_serve(ls_strategy *strategy) {
+    LS_NEED(strategy);
+    if (strategy->runtime->serves) return ls_runtime_serve(strategy->runtime);
+    return ls_fail(LS_FAILED_PRECONDITION,
+                   "ls_strategy_serve: this is no ps task of TF_CONFIG: call fit, or give it the type ps");
 }
 
 bool ls_is_chief(const ls_strategy *strategy) {

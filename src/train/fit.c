@@ -426,6 +426,13 @@ static void tell_memory(struct ls_fitting *fitting) {
     if (fitting->options.verbose >= 0) ls_memory_report_log(fitting->model, &fitting->state.result);
 }
 
+/* Of a parameter server: the numbers of the training are the workers'. */
+static ls_status serve_fit(ls_strategy *strategy, const ls_result *empty, ls_result *result) {
+    ls_status status = ls_strategy_serve(strategy);
+    if (!status && result) *result = *empty;
+    return status;
+}
+
 ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result) {
     LS_NEED(model, data);
     struct ls_fitting fitting = {.model = model, .data = data, .ended = -1, .told = -1, .shown = -1};
@@ -433,6 +440,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     ls_status status = ls_options_copy("ls_fit_options", &fitting.options, sizeof(fitting.options), options);
     for (int i = 0; i < model->spec.objective.metric_count; i++) fitting.state.result.val_metrics[i] = NAN;
     if (!status) status = check_fit(&fitting.options);
+    if (!status && model->strategy->runtime->serves) return serve_fit(model->strategy, &fitting.state.result, result);
     if (!fitting.options.verbose) fitting.options.verbose = columns_of(&fitting) || isatty(STDOUT_FILENO) ? 1 : 2;
     if (!status) status = fit(&fitting);
     ls_input_use_pipeline(model, NULL);
@@ -474,6 +482,7 @@ ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result
     ls_strategy *strategy = model->strategy;
     ls_status status;
     for (int i = 0; i < model->spec.objective.metric_count; i++) measured.val_metrics[i] = NAN;
+    if (strategy->runtime->serves) return serve_fit(strategy, &measured, result);
     int64_t index = ls_training_state_begin(model);
     do {
         LS_CLEANUP(free_pipeline) struct ls_pipeline *pipeline = NULL;

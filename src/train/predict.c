@@ -148,11 +148,23 @@ static ls_status end_predict(const struct prediction *prediction) {
     return status ? status : ls_training_end(model->strategy, &result);
 }
 
+/* Of a parameter server: no rows. */
+static ls_status serve_predict(ls_strategy *strategy, float **outputs, ls_shape *shape) {
+    ls_status status = ls_strategy_serve(strategy);
+    float *none = status ? NULL : ls_alloc(sizeof(*none));
+    if (!status && !none) status = ls_fail_memory("no predictions", sizeof(*none));
+    if (status) return status;
+    *shape = (ls_shape){.rank = 1};
+    *outputs = none;
+    return LS_OK;
+}
+
 ls_status ls_model_predict(ls_model *model, ls_dataset *data, float **outputs, ls_shape *shape) {
     LS_NEED(model, data, outputs, shape);
     LS_CLEANUP(release_predict) struct prediction prediction = {.model = model, .data = data};
     ls_status status = check_predict(data);
     if (status) return status;
+    if (ls_is_parameter_server(model->strategy)) return serve_predict(model->strategy, outputs, shape);
     prediction.index = ls_training_state_begin(model);
     do status = predict(&prediction);
     while (status && ls_strategy_recover(model->strategy, &status));

@@ -203,7 +203,7 @@ def errors_name_what_is_wrong():
         (["all-reduce", "--dtype", "float8"], "--dtype 'float8' is none of float32,"),
         (["all-reduce", "--op", "median"], "--op 'median' is none of sum, mean, min, max"),
         (["all-reduce", "--transport", "pigeon"], "--transport 'pigeon' is none of auto, shm, tcp, grpc"),
-        (["all-reduce", "--algorithm", "star"], "--algorithm 'star' is none of ring, auto, shared, two-level, exchange, direct, halving-doubling"),
+        (["all-reduce", "--algorithm", "star"], "--algorithm 'star' is none of ring, auto, shared, two-level, exchange, direct, halving-doubling, assist"),
         (["all-reduce", "--communication", "mpi"], "--communication 'mpi' is none of auto, ring, nccl"),
         (["all-reduce", "--communication", "nccl", "--algorithm", "direct"], "--algorithm is not for --communication nccl"),
         (["all-reduce", "--communication", "nccl", "--op", "mean"], "--op mean is not for --communication nccl"),

@@ -1,5 +1,8 @@
 /* The table of all-reduce: communication × workers × layouts of leaves × types × ops × counts, in place and not, over
  * local links, TCP and links that move odd numbers of bytes; bit for bit against the oracle. */
+#include <stdlib.h>
+
+#include "collective/all_reduce.h"
 #include "collective/table.h"
 #include "harness.h"
 
@@ -107,6 +110,76 @@ START_TEST(layout_does_not_change_the_bits) {
 }
 END_TEST
 
+/* ---- parameter servers ---- */
+
+enum { SERVED = 5 };
+static const int served_workers[SERVED] = {2, 2, 3, 4, 5}, servers[SERVED] = {1, 3, 2, 4, 1};
+
+static struct world_options served(int i) {
+    return (struct world_options){.size = served_workers[i],
+                                  .servers = servers[i],
+                                  .algorithm = LS_ALGORITHM_ASSIST,
+                                  .segment = i & 1 ? 4096 : 0,
+                                  .wire = i == 2   ? WIRE_ODD
+                                          : i == 3 ? WIRE_TCP
+                                                   : WIRE_LOCAL};
+}
+
+START_TEST(servers_add_what_workers_would) {
+    static const size_t counts[] = {1, 700, 1009, 4099}; /* the first ones are too small for servers */
+    struct world_options options = served(_i);
+    struct table table = {.first = uneven[options.size - 1], COUNTS(counts), .breadth = ALL_TYPES, .order = TREE};
+    table_run(&options, &table);
+    table = (struct table){.first = even, COUNTS(middle_counts), .breadth = TWO_TYPES, .order = TREE};
+    table_run(&options, &table);
+    table = (struct table){.first = uneven[options.size - 1], COUNTS(counts), .breadth = MEANS, .order = TREE};
+    table.compression = _i & 1 ? LS_COMPRESS_FP16 : LS_COMPRESS_BF16;
+    table_run(&options, &table);
+}
+END_TEST
+
+struct load {
+    size_t sent[MAX_RANKS][MAX_RANKS], count;
+};
+
+static ls_status reduce_once(struct rank *rank) {
+    const struct load *load = rank->context;
+    void *data = calloc(load->count, sizeof(float));
+    const void *input = data;
+    const struct ls_all_reduce call = {.name = "load", .count = load->count, .inputs = &input, .outputs = &data};
+    ls_status status = ls_group_all_reduce(rank->group, &call);
+    free(data);
+    return status;
+}
+
+/* Over links of one speed nobody is waited for: all ranks send alike much, and receive alike much. */
+START_TEST(servers_and_workers_have_one_load) {
+    struct load load = {.count = 1 << 17};
+    struct world_options options = served(_i);
+    size_t most = 0, all = 0;
+    int size = options.size + options.servers;
+    struct world world;
+    options.sent = load.sent;
+    options.segment = 0;
+    options.wire = WIRE_LOCAL;
+    world_run(&options, reduce_once, &load, &world);
+    world_expect_ok(&world, options.size);
+    for (int i = 0; i < size; i++) {
+        size_t out = 0, in = 0;
+        for (int j = 0; j < size; j++) {
+            out += load.sent[i][j];
+            in += load.sent[j][i];
+        }
+        if (out > most) most = out;
+        if (in > most) most = in;
+        all += out;
+    }
+    bool whole = options.servers >= options.size; /* servers own everything, and each worker sends the vector */
+    size_t mean = whole ? load.count * sizeof(float) : all / (size_t)size;
+    ck_assert_msg((double)most <= 1.02 * (double)mean, "%zu of %zu by %d, not %zu", most, all, size, mean);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("collective/all_reduce");
     TCase *cases = tcase_create("table");
@@ -119,6 +192,8 @@ int main(void) {
     tcase_add_loop_test(cases, large_counts_over_shared_memory, 0, SANITIZED ? 2 : 3);
     tcase_add_loop_test(cases, many_segments, 0, SANITIZED ? 2 : 3);
     tcase_add_test(cases, layout_does_not_change_the_bits);
+    tcase_add_loop_test(cases, servers_add_what_workers_would, 0, SANITIZED ? 3 : SERVED);
+    tcase_add_loop_test(cases, servers_and_workers_have_one_load, 0, SERVED);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }

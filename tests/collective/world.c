@@ -5,14 +5,17 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/status.h"
 #include "base/thread.h"
 #include "collective/given.h"
+#include "collective/serve.h"
 #include "collective/link/local.h"
 #include "collective/link/tcp.h"
 
@@ -131,7 +134,7 @@ static void join_pair(const struct world_options *options, struct ls_link *links
     int ranks[2] = {a, b};
     for (int i = 0; i < 2; i++) {
         bool breaks = options->break_after && ranks[i] == options->break_rank;
-        size_t *sent = options->sent ? &options->sent[ranks[i]][ranks[1 - i]] : NULL;
+        size_t *sent = options->sent && !options->servers ? &options->sent[ranks[i]][ranks[1 - i]] : NULL;
         if (options->wire == WIRE_ODD || breaks || sent || options->blind)
             ends[i] = odd_new(options->blind ? &blind_ops : &odd_ops, ends[i], options->wire == WIRE_ODD,
                               breaks ? options->break_after : SIZE_MAX, sent);
@@ -206,7 +209,73 @@ static void make_rank(const struct world_options *options, struct ls_link **link
     assert_ok(ls_group_new(&config, &rank->group));
 }
 
+/* ---- parameter servers ---- */
+
+struct servers {
+    struct ls_group *groups[MAX_RANKS];
+    struct ls_abort *aborts[MAX_RANKS];
+    pthread_t threads[MAX_RANKS];
+    ls_status ends[MAX_RANKS];
+    char errors[MAX_RANKS][1024];
+    atomic_bool over;
+};
+struct server {
+    struct servers *servers;
+    int rank;
+};
+
+static ls_status watch_workers(void *context) {
+    struct servers *servers = context;
+    return atomic_load(&servers->over) ? ls_fail(LS_CANCELLED, "the workers have finished") : LS_OK;
+}
+
+static void *server_main(void *argument) {
+    struct server *server = argument;
+    struct servers *servers = server->servers;
+    servers->ends[server->rank] = ls_group_serve(servers->groups[server->rank], watch_workers, servers);
+    (void)snprintf(servers->errors[server->rank], sizeof(servers->errors[0]), "%s", ls_error());
+    return NULL;
+}
+
+/* A second group of all, with links of its own. */
+static void make_servers(const struct world_options *options, struct world *world, struct servers *servers) {
+    struct ls_link *links[MAX_RANKS][MAX_RANKS] = {0};
+    struct world_options wide = *options;
+    wide.size = options->size + options->servers;
+    wide.servers = 0;
+    wide.break_after = 0;
+    for (int a = 0; a < wide.size; a++)
+        for (int b = a + 1; b < wide.size; b++) join_pair(&wide, links, a, b);
+    for (int i = 0; i < wide.size; i++) {
+        bool serves = i >= options->size;
+        if (serves) assert_ok(ls_abort_new(&servers->aborts[i]));
+        const struct ls_group_config config = {.rank = i,
+                                               .size = wide.size,
+                                               .servers = options->servers,
+                                               .source = given_links(links[i], wide.size),
+                                               .abort = serves ? servers->aborts[i] : world->ranks[i].abort,
+                                               .log = options->log,
+                                               .generation = 7,
+                                               .timeout = options->timeout > 0 ? options->timeout : 20,
+                                               .segment = options->segment};
+        assert_ok(ls_group_new(&config, &servers->groups[i]));
+        if (!serves) assert_ok(ls_group_assist(world->ranks[i].group, servers->groups[i]));
+    }
+}
+
+static void end_servers(const struct world_options *options, struct servers *servers) {
+    atomic_store(&servers->over, true);
+    for (int i = options->size; i < options->size + options->servers; i++) {
+        (void)pthread_join(servers->threads[i], NULL);
+        ck_assert_msg(servers->ends[i] == LS_CANCELLED, "server %d: %s", i, servers->errors[i]);
+        ls_group_free(servers->groups[i]);
+        ls_abort_free(servers->aborts[i]);
+    }
+}
+
 void world_run(const struct world_options *options, rank_fn *fn, void *context, struct world *world) {
+    struct servers servers = {.over = false};
+    struct server ranks[MAX_RANKS];
     struct ls_link *links[MAX_RANKS][MAX_RANKS] = {0}, *mail[MAX_RANKS][2 * MAX_RANKS] = {0};
     struct start starts[MAX_RANKS];
     pthread_t threads[MAX_RANKS];
@@ -223,8 +292,14 @@ void world_run(const struct world_options *options, rank_fn *fn, void *context, 
         make_rank(options, links[i], mail[i], i, rank);
         starts[i] = (struct start){fn, options->wire == WIRE_SHARED, rank};
     }
+    if (options->servers) make_servers(options, world, &servers);
+    for (int i = size; i < size + options->servers; i++) {
+        ranks[i] = (struct server){&servers, i};
+        assert_ok(ls_thread_start(&servers.threads[i], "server", server_main, &ranks[i]));
+    }
     for (int i = 0; i < size; i++) assert_ok(ls_thread_start(&threads[i], "rank", rank_main, &starts[i]));
     for (int i = 0; i < size; i++) (void)pthread_join(threads[i], NULL);
+    end_servers(options, &servers);
     for (int i = 0; i < size; i++) {
         ls_group_free(world->ranks[i].group);
         ls_abort_free(world->ranks[i].abort);

@@ -17,6 +17,7 @@ enum wire {
 
 struct world_options {
     int size;
+    int servers; /* parameter servers beside them, which help */
     enum wire wire;
     double timeout; /* 0: 20 s */
     double report_interval;
@@ -34,7 +35,7 @@ struct world_options {
     bool blind;  /* links without a descriptor, as gRPC's: they are asked whether there is something to read */
     bool mail;   /* messages between two ranks work */
     bool tells;  /* a failed call is told to all ranks, as by the control plane */
-    size_t (*sent)[MAX_RANKS]; /* if not NULL: counts the bytes that row has sent to column */
+    size_t (*sent)[MAX_RANKS]; /* if not NULL: counts the bytes that row has sent to column; with servers, to help */
 };
 
 struct rank {

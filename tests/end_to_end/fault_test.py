@@ -162,14 +162,6 @@ class Faults(unittest.TestCase):
             self.assertIn("'tcp' on worker:", last)
             self.assertIn("'grpc' on worker:1 (rank 1)", last)
 
-    def test_a_parameter_server_is_told(self):
-        cluster = Cluster(1, LONG)
-        cluster.cluster["ps"] = ["127.0.0.1:9"]
-        cluster.start(0, role="ps")
-        status, _, stderr = cluster.finish()[("ps", 0)]
-        self.assertEqual(status, 2)
-        self.assertIn("ps:0", stderr)
-
     def test_a_port_in_use(self):
         cluster = Cluster(1, LONG)
         with socket.socket() as holder:

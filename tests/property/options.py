@@ -170,6 +170,8 @@ SETTING_ROWS = {
     "LOCKSTEP_SEGMENT": row(HARMLESS, ["65536"]),
     "LOCKSTEP_DIRECT_LIMIT": row(HARMLESS, ["1"]),
     "LOCKSTEP_CONTROL_WINDOW": row(HARMLESS, ["1"]),
+    "LOCKSTEP_PS": row("LOCKSTEP_PS", ["off"]),
+    "LOCKSTEP_PS_WAIT": row(HARMLESS, ["3"]),
     "LOCKSTEP_HOST_STREAMS": row(HARMLESS, ["off"]),
     "LOCKSTEP_LOG": row(HARMLESS, ["debug"]),
     "LOCKSTEP_LOG_FORMAT": row(HARMLESS, ["json"]),

@@ -209,11 +209,11 @@ START_TEST(tasks_are_in_order_and_split) {
 }
 END_TEST
 
-START_TEST(members_are_chief_and_workers) {
+START_TEST(members_are_chief_workers_and_servers) {
     struct ls_cluster_spec *config = parse(two_workers);
     ck_assert_int_eq(config->id_in_cluster, 2);
-    for (int rank = 0; rank < 3; rank++) ck_assert_ptr_eq(ls_cluster_spec_member(config, rank), &config->tasks[rank]);
-    ck_assert_ptr_null(ls_cluster_spec_member(config, 3));
+    for (int rank = 0; rank < 4; rank++) ck_assert_ptr_eq(ls_cluster_spec_member(config, rank), &config->tasks[rank]);
+    ck_assert_ptr_null(ls_cluster_spec_member(config, 4)); /* the evaluator */
     ck_assert_ptr_null(ls_cluster_spec_member(config, -1));
     ls_cluster_spec_free(config);
     config = parse(NULL);
@@ -390,7 +390,7 @@ static Suite *suite(void) {
     tcase_add_loop_test(texts, case_of_the_corpus, 0, (int)corpus.count);
     tcase_set_timeout(rest, 60);
     tcase_add_test(rest, tasks_are_in_order_and_split);
-    tcase_add_test(rest, members_are_chief_and_workers);
+    tcase_add_test(rest, members_are_chief_workers_and_servers);
     tcase_add_test(rest, canonical_is_one_text);
     tcase_add_test(rest, an_address_makes_a_difference);
     tcase_add_test(rest, a_large_job_is_ignored);

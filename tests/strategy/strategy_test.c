@@ -62,12 +62,29 @@ END_TEST
 START_TEST(bad_tf_config_is_named) {
     ls_strategy *strategy = NULL;
     const char *ps = "{\"cluster\":{\"worker\":[\"h:1\"],\"ps\":[\"p:1\"]},\"task\":{\"type\":\"ps\",\"index\":0}}";
+    ls_communicator *communicator = NULL;
     ck_assert_int_eq(ls_multi_worker_mirrored_strategy_new(LS_STRATEGY(.tf_config = "{"), &strategy),
                      LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "TF_CONFIG"));
-    ck_assert_int_eq(ls_multi_worker_mirrored_strategy_new(LS_STRATEGY(.tf_config = ps), &strategy),
-                     LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_communicator_new(LS_STRATEGY(.tf_config = ps), &communicator), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "ps:0"));
+}
+END_TEST
+
+START_TEST(a_parameter_server_that_is_off_does_nothing) {
+    const char *ps = "{\"cluster\":{\"worker\":[\"h:1\"],\"ps\":[\"p:1\"]},\"task\":{\"type\":\"ps\",\"index\":0}}";
+    ls_strategy *strategy = NULL;
+    ck_assert_int_eq(setenv("LOCKSTEP_PS", "off", 1), 0);
+    assert_ok(ls_multi_worker_mirrored_strategy_new(LS_STRATEGY(.tf_config = ps), &strategy));
+    ck_assert_int_eq(unsetenv("LOCKSTEP_PS"), 0);
+    ck_assert(ls_is_parameter_server(strategy) && !ls_is_chief(strategy));
+    assert_ok(ls_strategy_serve(strategy));
+    ls_strategy_free(strategy);
+    strategy = NULL;
+    assert_ok(ls_mirrored_strategy_new(NULL, &strategy));
+    ck_assert(!ls_is_parameter_server(strategy));
+    ck_assert_int_eq(ls_strategy_serve(strategy), LS_FAILED_PRECONDITION);
+    ls_strategy_free(strategy);
 }
 END_TEST
 
@@ -305,6 +322,7 @@ int main(void) {
     tcase_add_test(tests, options_are_checked);
     tcase_add_test(tests, a_communicator_checks_its_options);
     tcase_add_test(tests, bad_tf_config_is_named);
+    tcase_add_test(tests, a_parameter_server_that_is_off_does_nothing);
     tcase_add_test(tests, an_evaluator_is_alone);
     tcase_add_test(tests, every_replica_runs_once);
     tcase_add_test(tests, a_failing_replica_is_named);

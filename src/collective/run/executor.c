@@ -252,8 +252,9 @@ static void check_frame(struct ls_executor *executor, struct ls_executor_peer *p
 static bool receive_frame(struct ls_executor *executor, struct ls_executor_peer *peer) {
     size_t payload = peer->told ? peer->told : executor->schedule->receives[peer - executor->peers].bytes;
     size_t want = payload < LS_INBOX_SIZE - LS_FRAME_SIZE ? LS_FRAME_SIZE + payload : LS_INBOX_SIZE;
-    if (peer->inbox_taken) return false; /* it was refused */
-    size_t read = read_link(executor, peer, peer->inbox + peer->inbox_filled, want - peer->inbox_filled);
+    if (peer->inbox_taken) return false;     /* it was refused */
+    size_t more = want - peer->inbox_filled; /* none where a frame without payload was peeked at */
+    size_t read = more ? read_link(executor, peer, peer->inbox + peer->inbox_filled, more) : 0;
     peer->inbox_filled += read;
     if (peer->inbox_filled >= LS_FRAME_SIZE && !peer->told) check_frame(executor, peer);
     if (peer->told && peer->inbox_filled >= LS_FRAME_SIZE + peer->told) ls_failure_frame_receive(executor, peer);
@@ -390,7 +391,8 @@ static enum ls_role role_of(const struct ls_executor *executor, int rank) {
 static void start_peer(struct ls_executor *executor, int rank) {
     struct ls_executor_peer *peer = &executor->peers[rank];
     peer->role = role_of(executor, rank);
-    peer->inbox_filled = peer->inbox_taken = peer->staged = peer->told = 0;
+    peer->inbox_filled = peer->peeked;
+    peer->inbox_taken = peer->staged = peer->told = peer->peeked = 0;
     peer->write_blocked = false;
     if (peer->role != LS_ROLE_NONE) executor->heeded[executor->heeded_count++] = rank;
     if (peer->role == LS_ROLE_PARTNER)
@@ -431,6 +433,24 @@ void ls_executor_begin(struct ls_executor *executor, struct ls_schedule *schedul
     executor->trouble = LS_OK;
     executor->wait_started = 0;
     if (!call->resumed) start_clock(executor);
+}
+
+ls_status ls_executor_peek(struct ls_executor *executor, int rank, struct ls_frame *frame, bool *whole) {
+    struct ls_executor_peer *peer = &executor->peers[rank];
+    ls_status status = LS_OK;
+    *whole = false;
+    if (!peer->link) status = executor->source->ops->take(executor->source, rank, &peer->link);
+    if (status || !peer->link) return status;
+    ssize_t read = 0;
+    if (peer->peeked < LS_FRAME_SIZE)
+        read = peer->link->ops->receive(peer->link, peer->inbox + peer->peeked, LS_FRAME_SIZE - peer->peeked);
+    if (read < 0) {
+        atomic_store(&executor->severed, true);
+        return ls_fail(LS_UNAVAILABLE, "lost the connection to rank %d", rank);
+    }
+    peer->peeked += (size_t)read;
+    *whole = peer->peeked == LS_FRAME_SIZE;
+    return *whole ? ls_frame_decode(peer->inbox, frame) : LS_OK;
 }
 
 /* Nothing in the loop blocks but ls_wait_for_links, and the verdict is asked in every turn: an abort or a deadline ends

@@ -28,6 +28,7 @@ struct ls_executor_peer {
     unsigned char frame[LS_FRAME_SIZE]; /* ours to it */
     unsigned char inbox[LS_INBOX_SIZE]; /* its frame and the bytes after it */
     size_t frame_sent, inbox_filled, inbox_taken;
+    size_t peeked;          /* bytes of the inbox that were read before the call that they belong to */
     size_t told;            /* bytes of text behind a frame that reports its failure; 0 if it reports none */
     size_t staged;          /* RECEIVE_ADD: bytes of an element that is not whole yet */
     int sending, receiving; /* the actions in progress; -1 if there is none */
@@ -39,6 +40,7 @@ struct ls_executor_peer {
 struct ls_executor {
     int rank, size;
     const int *members;             /* [size] of a set: the ranks of the whole group; NULL: this is the whole */
+    bool apart;                     /* its calls are counted apart from those of the workers' group */
     struct ls_executor_peer *peers; /* [size]; owns the links */
     struct ls_link_source *source;  /* owned; NULL if size is 1 */
     int *heeded, heeded_count;      /* [size] ranks of the call in progress that are not LS_ROLE_NONE */
@@ -91,6 +93,10 @@ struct ls_call {
 void ls_executor_begin(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call);
 /* Runs it to its end. Any failure leaves the links in the middle of a collective: the group is done for. */
 ls_status ls_executor_run(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call);
+
+/* Reads the frame that opens the peer's next call, as far as it has come, and leaves it to that call. *whole: frame is
+ * set. UNAVAILABLE: the connection broke. Between calls. */
+ls_status ls_executor_peek(struct ls_executor *executor, int rank, struct ls_frame *frame, bool *whole);
 
 /* ---- between executor.c, failure_frame.c and wait.c ---- */
 

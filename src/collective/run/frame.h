@@ -25,7 +25,7 @@ struct ls_frame {
     uint64_t bytes;       /* of payload that follow on this link */
     uint64_t name_digest; /* of the whole name */
     double prescale;      /* all_reduce: of each input; else 0 */
-    double postscale;     /* likewise, of the result */
+    double postscale;     /* likewise, of the result; with parameter servers: the divisor of a mean */
     int32_t rank;         /* of the sender */
     int32_t size;         /* of the group */
     int32_t root;         /* broadcast; else -1 */

@@ -153,9 +153,10 @@ static bool frames_sent(const struct ls_executor *executor) {
 /* The rank that is known not to come; -1 if there is none. A rank tells how many calls of the whole group it has made.
  * The calls of a set have other numbers: there it is one that has finished and sends nothing for a grace. */
 static int find_left(struct ls_executor *executor) {
-    if (!executor->members) return ls_abort_left_before(executor->abort, executor->call->frame.sequence);
+    const int *members = executor->members;
+    if (!members && !executor->apart) return ls_abort_left_before(executor->abort, executor->call->frame.sequence);
     int left = ls_abort_left_before(executor->abort, UINT64_MAX), found = 0;
-    while (left >= 0 && found < executor->size && executor->members[found] != left) found++;
+    while (left >= 0 && found < executor->size && (members ? members[found] : found) != left) found++;
     if (left < 0 || found == executor->size || !is_absent(&executor->peers[found])) return -1;
     if (!executor->left) executor->left = ls_now();
     return ls_now() - executor->left < LS_CAUSE_TIMEOUT ? -1 : found;

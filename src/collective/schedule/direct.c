@@ -7,16 +7,18 @@
  * On each host one rank, the delegate, exchanges with a given owner, so that all ranks use the wire, and only the
  * delegate reads and writes the block in the host's memory. In the one-step form the first rank of every host owns the
  * whole vector for its host. With compression the owner rounds its own parts too, and every host rounds the result, so
- * both forms give the same bits. It is the reduce-scatter by pairwise exchange of Thakur, Rabenseifner and Gropp 2005,
- * "Optimization of collective communication operations in MPICH", with all n - 1 messages under way at once, and an
- * all-gather after it. It sends as few bytes as the ring, in 2 steps in place of 2 (n - 1), and its owners may add in
- * any order: they take the tree's. */
+ * both forms give the same bits. A parameter server owns a block too. It has no leaf, and keeps no result. It is the
+ * reduce-scatter by pairwise exchange of Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication
+ * operations in MPICH", with all n - 1 messages under way at once, and an all-gather after it. It sends as few bytes as
+ * the ring, in 2 steps in place of 2 (n - 1), and its owners may add in any order: they take the tree's. */
 #include "collective/schedule/direct.h"
 
 #include <stdlib.h>
 
 #include "collective/schedule/blocks.h"
 #include "collective/schedule/wire.h"
+
+#define STRIPE 64 /* bytes: of whole elements of every type */
 
 struct source {
     struct ls_subtree covers;
@@ -37,16 +39,39 @@ struct block {
     size_t offset, size; /* bytes */
 };
 
+/* Units of STRIPE bytes before a rank's block, where k servers help n workers. Over links of one speed all ranks are
+ * done at once if a server owns 2 (n - 1) parts where a worker owns n - k, of n * n + k n - 2 k in all (Jiang et al.
+ * 2020, "A unified architecture for accelerating distributed DNN training"). With k >= n servers own everything. */
+static size_t units_before(const struct ls_reduction *reduction, size_t units, int rank) {
+    size_t k = (size_t)reduction->servers, n = (size_t)reduction->size - k, at = (size_t)rank;
+    size_t worker = n > k ? n - k : 0, server = n > k ? 2 * (n - 1) : 1;
+    size_t before = at <= n ? at * worker : n * worker + (at - n) * server, all = n * worker + k * server;
+    return units / all * before + units % all * before / all;
+}
+
+static struct block stripe_of(const struct ls_reduction *reduction, int rank) {
+    size_t bytes = reduction->count * reduction->element, units = (bytes + STRIPE - 1) / STRIPE;
+    size_t begin = units_before(reduction, units, rank) * STRIPE;
+    size_t end = units_before(reduction, units, rank + 1) * STRIPE;
+    if (end > bytes) end = bytes;
+    return begin < end ? (struct block){begin, end - begin} : (struct block){bytes, 0};
+}
+
 /* Hosts own equal parts, and so do the ranks of a host of its part. */
 static struct block block_of(const struct direct *direct, int rank) {
     const struct ls_reduction *reduction = direct->reduction;
     const struct ls_hosts *hosts = direct->hosts;
+    if (reduction->servers) return stripe_of(reduction, rank);
     if (direct->one_step) return (struct block){0, reduction->count * reduction->element};
     int host = hosts->host[rank], members = ls_hosts_members(hosts, host);
     size_t begin = ls_block_start(reduction->count, hosts->count, host);
     size_t count = ls_block_count(reduction->count, hosts->count, host);
     return (struct block){(begin + ls_block_start(count, members, hosts->index[rank])) * reduction->element,
                           ls_block_count(count, members, hosts->index[rank]) * reduction->element};
+}
+
+static bool is_server(const struct ls_reduction *reduction, int rank) {
+    return rank >= reduction->size - reduction->servers;
 }
 
 /* ---- who gives what ---- */
@@ -59,6 +84,7 @@ static int host_ranges(const struct ls_reduction *reduction, int host, struct ls
     int count = 0;
     for (int i = hosts->start[host]; i < hosts->start[host + 1]; i++) {
         int rank = hosts->members[i];
+        if (first[rank] == first[rank + 1]) continue;
         if (count && ranges[count - 1].high == first[rank])
             ranges[count - 1].high = first[rank + 1];
         else
@@ -226,8 +252,9 @@ static int finish_direct(struct direct *direct, struct block block, struct ls_va
     if (!direct->sources) return -1;
     list_sources(direct, block);
     qsort(direct->sources, (size_t)direct->source_count, sizeof(*direct->sources), by_leaf);
-    int fold = ls_wire_fold(schedule, reduction, ls_reduction_result(reduction) + block.offset, block.size,
-                            reduction->divide, sent);
+    bool keeps = !is_server(reduction, direct->rank);
+    unsigned char *place = keeps ? ls_reduction_result(reduction) + block.offset : NULL;
+    int fold = ls_wire_fold(schedule, reduction, place, block.size, reduction->divide, sent);
     for (int i = 0; i < direct->source_count; i++)
         ls_wire_source(schedule, fold, direct->sources[i].covers, &direct->sources[i].values);
     return fold;
@@ -238,11 +265,13 @@ static int finish_direct(struct direct *direct, struct block block, struct ls_va
 static void exchange_results(struct direct *direct, struct block own, const struct ls_values *sent) {
     struct ls_schedule *schedule = direct->schedule;
     const struct ls_hosts *hosts = direct->hosts;
-    unsigned char *result = ls_reduction_result(direct->reduction);
     for (int step = 1; step < hosts->count; step++) {
         int host = (direct->host + step) % hosts->count;
+        if (is_server(direct->reduction, hosts->members[hosts->start[host]])) continue;
         (void)ls_wire_send(schedule, ls_hosts_delegate(hosts, host, direct->rank), sent, own.size);
     }
+    if (is_server(direct->reduction, direct->rank)) return;
+    unsigned char *result = ls_reduction_result(direct->reduction);
     for (int step = 1; step < hosts->size; step++) {
         int owner = (direct->rank + step) % hosts->size, whole;
         if (!speaks_with(direct, owner)) continue;
@@ -259,7 +288,7 @@ void ls_direct_schedule(struct ls_schedule *schedule, const struct ls_reduction 
     contribute(&direct);
     struct ls_values sent;
     int fold = finish_direct(&direct, own, &sent);
-    ls_reduction_spread(schedule, reduction, own.offset, own.size, fold);
+    if (!is_server(reduction, direct.rank)) ls_reduction_spread(schedule, reduction, own.offset, own.size, fold);
     exchange_results(&direct, own, &sent);
 }
 

@@ -12,15 +12,17 @@ enum ls_algorithm {
     LS_ALGORITHM_DIRECT,
     LS_ALGORITHM_RING,
     LS_ALGORITHM_HALVING,
+    LS_ALGORITHM_ASSIST, /* direct exchange whose owners are workers and parameter servers */
     LS_ALGORITHM_COUNT
 };
 
 struct ls_reduction {
     int rank, size;
+    int servers;                /* of the ranks, the highest: they hold no leaf and own blocks */
     size_t element, count;      /* bytes an element, elements */
     int divide;                 /* at the root, for MEAN; 0 if nothing is divided */
     ls_compression compression; /* on links; of float32 only */
-    const int *first;           /* [size + 1]: worker w holds leaves [first[w], first[w + 1]) */
+    const int *first;           /* [size + 1]: worker w holds leaves [first[w], first[w + 1]), a server none */
     const void *const *inputs;
     void *const *outputs;
     const struct ls_hosts *hosts;

@@ -1,0 +1,59 @@
+/* lockstep serve: a parameter server without a model. lockstep train does the same in a ps task. */
+#include "cli/serve.h"
+
+#include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+
+static const char about[] =
+    "lockstep serve: be a parameter server of a training\n"
+    "\n"
+    "usage: lockstep serve\n"
+    "\n"
+    "TF_CONFIG has this task as ps. The server adds gradients for the workers until they have finished, and then ends\n"
+    "with 0. It may be started before them or after, and again after it was lost. It needs no data and no model.\n";
+static const char more[] =
+    "environment:\n"
+    "  TF_CONFIG         the same cluster as the workers', and the task of type ps\n"
+    "  LOCKSTEP_PS       off: there is nothing to do\n"
+    "  LOCKSTEP_*        lockstep settings lists the others; token and TLS as the workers have them\n"
+    "\n"
+    "examples:\n"
+    "  TF_CONFIG='{\"cluster\": {\"worker\": [\"a:2222\", \"b:2222\"], \"ps\": [\"c:2222\"]}, \"task\": {\"type\": "
+    "\"ps\", "
+    "\"index\": 0}}' \\\n"
+    "    lockstep serve\n"
+    "  lockstep run -np 2 --ps 1 -- lockstep train --model mlp --dataset digits\n"
+    "\n"
+    "exit status: 0 the workers have finished; 2 a bad command line or configuration; 138 they were lost, or did not\n"
+    "come; 1 anything else.\n";
+
+bool ls_serve_is_due(void) {
+    char *json = NULL;
+    ls_status status = ls_tools_check_json(getenv("TF_CONFIG"), &json);
+    bool due = !status && strstr(json, "\"task_type\": \"ps\"");
+    ls_memory_free(json);
+    return due;
+}
+
+int ls_serve_run(void) {
+    ls_strategy *strategy = NULL;
+    ls_status status = ls_multi_worker_mirrored_strategy_new(NULL, &strategy);
+    if (status) return ls_exit(status);
+    status = ls_strategy_serve(strategy);
+    return ls_exit(ls_strategy_close(strategy, status));
+}
+
+int serve_main(int argc, char **argv) {
+    struct ls_command_line line = {"lockstep serve", argc, argv, about, more, NULL, 0};
+    int code = ls_options_read(&line, NULL);
+    if (code >= 0) return code;
+    if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
+    if (ls_serve_is_due()) return ls_serve_run();
+    return ls_usage_error(&line, "TF_CONFIG does not make this process a ps task: lockstep check says what it is");
+}

@@ -1,0 +1,62 @@
+/* The rules of parameter servers (docs/parameter-server.md): whom a generation waits for, and how long. */
+#include "cluster/servers.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+
+static enum ls_servers_mode mode_of(const struct ls_cluster *cluster) {
+    return cluster->config.alone ? LS_SERVERS_OFF : cluster->config.settings->servers;
+}
+
+bool ls_servers_has(const struct ls_cluster *cluster, int rank) {
+    return rank >= cluster->workers;
+}
+
+bool ls_servers_joins(const struct ls_cluster *cluster, int rank) {
+    return ls_servers_has(cluster, cluster->rank) || ls_servers_has(cluster, rank);
+}
+
+bool ls_servers_are_listed(const struct ls_cluster *cluster) {
+    return cluster->size > cluster->workers && mode_of(cluster) != LS_SERVERS_OFF;
+}
+
+bool ls_servers_takes(const struct ls_cluster *cluster, int rank) {
+    return ls_servers_has(cluster, rank) && mode_of(cluster) != LS_SERVERS_OFF;
+}
+
+/* The first generation waits for all that are listed. A later one waits for those that have a stream to this worker. */
+static bool lacks_any(const struct ls_cluster *cluster) {
+    bool all = !cluster->generation || mode_of(cluster) == LS_SERVERS_REQUIRED;
+    for (int rank = cluster->workers; rank < cluster->size; rank++) {
+        const struct ls_peer *peer = cluster->peers[rank];
+        if (!cluster->next.present[rank] && (all || (peer && peer->in))) return true;
+    }
+    return false;
+}
+
+int64_t ls_servers_settle_at(const struct ls_cluster *cluster) {
+    int64_t since = cluster->next.servers_since;
+    if (!since || mode_of(cluster) == LS_SERVERS_REQUIRED) return LS_NEVER;
+    return ls_deadline_after(since, cluster->config.settings->servers_wait);
+}
+
+bool ls_servers_are_settled(struct ls_cluster *cluster, bool enough) {
+    bool lacks = enough && ls_servers_are_listed(cluster) && lacks_any(cluster);
+    if (!lacks)
+        cluster->next.servers_since = 0;
+    else if (!cluster->next.servers_since)
+        cluster->next.servers_since = ls_now();
+    return enough && (!lacks || ls_now() >= ls_servers_settle_at(cluster));
+}
+
+bool ls_servers_are_awaited(const struct ls_cluster *cluster) {
+    return cluster->next.servers_since || mode_of(cluster) == LS_SERVERS_REQUIRED;
+}
+
+void ls_servers_describe(const struct ls_cluster *cluster, char *text, size_t size) {
+    int64_t until = ls_servers_settle_at(cluster);
+    if (until == LS_NEVER || !cluster->next.servers_since) return;
+    (void)snprintf(text, size, "parameter servers: training begins without them in %.0f s (LOCKSTEP_PS_WAIT)",
+                   -ls_seconds_since(until));
+}

@@ -1,0 +1,21 @@
+/* Parameter servers as members of the cluster: their ranks follow those of the workers. They hold no state, have no
+ * vote and never lead. A generation has those of them that are there. With the monitor held. */
+#pragma once
+#include "cluster/cluster_private.h"
+
+bool ls_servers_has(const struct ls_cluster *cluster, int rank);
+/* True: one of this process and that rank is a server. Options of the training are not compared then. */
+bool ls_servers_joins(const struct ls_cluster *cluster, int rank);
+/* True: TF_CONFIG lists servers, and LOCKSTEP_PS is not off. */
+bool ls_servers_are_listed(const struct ls_cluster *cluster);
+/* True: that rank is a server that may be a member. */
+bool ls_servers_takes(const struct ls_cluster *cluster, int rank);
+/* Of a convener: enough says that the workers of cluster->next.present may form a generation. True: no server is waited
+ * for any longer. */
+bool ls_servers_are_settled(struct ls_cluster *cluster, bool enough);
+/* When that wait ends; LS_NEVER: there is none. */
+int64_t ls_servers_settle_at(const struct ls_cluster *cluster);
+/* True: the wait is for servers, and for nobody else. */
+bool ls_servers_are_awaited(const struct ls_cluster *cluster);
+/* Writes in words until when it lasts; text stays as it is without such a wait. */
+void ls_servers_describe(const struct ls_cluster *cluster, char *text, size_t size);

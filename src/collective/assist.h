@@ -1,0 +1,13 @@
+/* All-reduce with parameter servers: ranks above those of the workers that hold no leaf, own blocks, and add. */
+#pragma once
+#include "collective/schedule/reduction.h"
+
+struct ls_call;
+struct ls_group;
+ls_status ls_assist_run(struct ls_group *group, const struct ls_call *call, const struct ls_reduction *reduction);
+/* True: the group has servers, and the call is large enough for each of them to own a block. */
+bool ls_assist_fits(const struct ls_group *group, const struct ls_reduction *reduction);
+/* The name of the call in which the workers tell the servers how many leaves each of them has. */
+#define LS_ASSIST_LEAVES "leaves of the workers"
+/* The frame and the schedule of a call in the group with servers, as a worker or a server makes it. */
+void ls_assist_lay_out(struct ls_group *assist, struct ls_call *made, struct ls_reduction *reduction);

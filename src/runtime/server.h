@@ -1,0 +1,16 @@
+/* This process as a parameter server, and the group of workers and servers that both sides make. */
+#pragma once
+#include "runtime/runtime.h"
+
+/* Makes the group of the workers and servers of a generation that the cluster has just formed. Its links have channels
+ * of their own. */
+ls_status ls_server_make_group(struct ls_cluster *cluster, const struct ls_runtime *runtime, uint64_t generation,
+                               struct ls_group **group);
+/* The runtime of a parameter server works alone, and has this beside it: a thread that joins the cluster and serves
+ * until the workers have finished. Takes cluster, also where it fails. */
+struct ls_server;
+ls_status ls_server_start(struct ls_runtime *runtime, struct ls_cluster *cluster, struct ls_server **server);
+/* Waits for its end. LS_OK: the workers have finished in order. Any number of times. */
+ls_status ls_server_wait(struct ls_server *server);
+/* Ends it and frees; NULL is ignored. */
+void ls_server_free(struct ls_server *server);

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Parameter servers of mirrored training: they change no bit, come and go, and end with the workers."""
+import re
+import time
+import unittest
+
+from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, wait_for_line
+
+TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "960", "--epochs", "2", "--json"]
+LONG = [*TRAIN[:-2], "80" if SANITIZED else "800", "--no-validation", "--json"]
+ASSIST = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "20"}
+
+
+def digest(out):
+    return re.search(r'"weights_sha256": "(\w+)"', out).group(1)
+
+
+def cluster_of(servers, command=TRAIN, **environment):
+    ports = free_ports(2 + servers)
+    addresses = ["127.0.0.1:%d" % port for port in ports]
+    tasks = {"worker": addresses[:2], **({"ps": addresses[2:]} if servers else {})}
+    return Cluster(1, command, {**ASSIST, **environment}, tasks)
+
+
+def plain(command):
+    """The digest without servers."""
+    cluster = cluster_of(0, command)
+    cluster.start(0)
+    cluster.start(1)
+    return digest(cluster.finish()[("worker", 0)][1])
+
+
+class Server(unittest.TestCase):
+    def expect_success(self, results):
+        for key, (status, _, stderr) in results.items():
+            self.assertEqual(status, 0, "%s: %s" % (key, stderr))
+
+    def test_servers_change_no_bit_and_end_with_the_chief(self):
+        wanted = plain(TRAIN)
+        for servers, environment in ((1, {}), (3, {"LOCKSTEP_TRANSPORT": "tcp"})):
+            cluster = cluster_of(servers, **environment)
+            cluster.start(0)
+            for index in range(servers):
+                cluster.start(index, "ps", [LOCKSTEP, "serve"] if index else None)
+            cluster.start(1)
+            chief = cluster.tasks[("worker", 0)]
+            out, _ = chief.communicate(timeout=60)
+            ended = time.monotonic()
+            for index in range(servers):
+                cluster.tasks[("ps", index)].wait(timeout=30)
+            self.assertLess(time.monotonic() - ended, 10 if SANITIZED else 1)
+            self.assertEqual(digest(out), wanted)
+            del cluster.tasks[("worker", 0)]
+            results = cluster.finish()
+            self.expect_success(results)
+            self.assertRegex(results[("ps", 0)][2], r"serves 2 workers with %d parameter server" % servers)
+
+    def test_a_server_that_comes_late_is_killed_and_comes_back(self):
+        wanted = plain(LONG)
+        cluster = cluster_of(1, LONG, LOCKSTEP_PS_WAIT="0.2")
+        cluster.start(0)
+        cluster.start(1)
+        chief = cluster.tasks[("worker", 0)]
+        wait_for_line(chief.stderr, "2 replicas in sync")
+        server = cluster.start(0, "ps")
+        wait_for_line(server.stderr, "serves 2 workers")
+        wait_for_line(chief.stderr, "1 parameter server helps")
+        server.kill()
+        server.communicate()
+        wait_for_line(chief.stderr, "ps:0 .*was lost")
+        cluster.start(0, "ps")  # it is taken in again, or hears that the workers have finished
+        results = cluster.finish()
+        self.expect_success(results)
+        self.assertEqual(digest(results[("worker", 0)][1]), wanted)
+
+    def test_a_required_server_that_is_missing_is_named(self):
+        cluster = cluster_of(1, LOCKSTEP_PS="required", LOCKSTEP_JOIN_TIMEOUT="2")
+        cluster.start(0)
+        cluster.start(1)
+        results = cluster.finish()
+        self.assertEqual(results[("worker", 0)][0], 138)
+        self.assertRegex(results[("worker", 0)][2], r"waited for .*of 3 tasks .*ps:0 \(127.0.0.1:\d+\)")
+
+    def test_workers_say_whom_they_wait_for_and_go_on_without(self):
+        cluster = cluster_of(1, LOCKSTEP_PS_WAIT="1", LOCKSTEP_REPORT_INTERVAL="0.3")
+        cluster.start(0)
+        cluster.start(1)
+        results = cluster.finish()
+        self.expect_success(results)
+        self.assertRegex(results[("worker", 0)][2], r"waiting for .*ps:0.*\(LOCKSTEP_PS_WAIT\)")
+
+    def test_who_serves(self):
+        cluster = cluster_of(1, LOCKSTEP_PS="off")
+        cluster.start(0, "ps", [LOCKSTEP, "serve"])
+        cluster.start(0, "worker", [LOCKSTEP, "serve"])
+        results = cluster.finish()
+        self.assertEqual(results[("ps", 0)][0], 0)
+        self.assertIn("LOCKSTEP_PS is off", results[("ps", 0)][2])
+        self.assertEqual(results[("worker", 0)][0], 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
