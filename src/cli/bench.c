@@ -38,8 +38,8 @@ static const char *const dtypes[] = {"float32", "float64", "float16", "bfloat16"
                                      "int64",   "uint8",   "int8",    "bool",     NULL};
 static const char *const ops[] = {"sum", "mean", "min", "max", "product", NULL};
 static const char *const communications[] = {"auto", "ring", "nccl", NULL}; /* as ls_communication */
-static const char *const algorithms[] = {"ring",     "auto",   "shared",           "two-level",
-                                         "exchange", "direct", "halving-doubling", NULL};
+static const char *const algorithms[] = {
+    "ring", "auto", "shared", "two-level", "exchange", "direct", "halving-doubling", "assist", NULL};
 static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
 
 #define MAX_BYTES_LIMIT (INT64_C(1) << 40)

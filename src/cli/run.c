@@ -165,6 +165,8 @@ static const char *const reasons[] = {"loss", "any", NULL};
 
 static const struct ls_option rows[] = {
     {"np", "N", "how many workers, 1 to 1024; must be given", AT(launch.count), 1, MAX_WORKERS, .letter = 'n'},
+    {"ps", "K", "parameter servers beside the workers, 0 to 1024: the same command, which serves in them; default 0",
+     AT(launch.servers), 0, MAX_WORKERS},
     {"devices", "D",
      "devices of each worker: auto (all GPUs, else one CPU), gpu, a number of CPU devices (1 to 64) or a list such as "
      "cpu:0,cpu:1; default: what LOCKSTEP_DEVICES says, else auto",
@@ -213,6 +215,7 @@ int run_main(int argc, char **argv) {
     if (request.supervision.any && !request.supervision.restarts)
         return ls_usage_error(&line, "option '--restart-on' needs '--restart N'");
     if (line.next >= argc) return ls_usage_error(&line, "no command to start");
+    launch->count += launch->servers;
     launch->argv = argv + line.next;
     launch->restarts = request.supervision.restarts > 0;
     request.supervision.launch = launch;

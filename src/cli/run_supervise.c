@@ -98,8 +98,10 @@ static void end_others(struct run *run, int signal, const char *name) {
     for (int i = 0; i < run->count; i++) {
         if (run->workers[i].ended) continue;
         ls_worker_signal(&run->workers[i], signal, true);
+        char own[24];
+        ls_worker_name(&run->workers[i], own, sizeof(own));
         if (used < sizeof(list) - 32)
-            used += (size_t)snprintf(list + used, sizeof(list) - used, "%sworker:%d", used ? ", " : "", i);
+            used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", own);
     }
     ls_output_say(&run->output, "%s to %s%s", name, list, used < sizeof(list) - 32 ? "" : ", ...");
 }
@@ -139,12 +141,16 @@ static struct ls_worker *find_worker(struct run *run, pid_t pid) {
 }
 
 static int start_one(struct run *run, int rank, int restarts) {
-    struct ls_worker started = {.rank = rank, .restarts = restarts};
+    const struct ls_launch *launch = run->how->launch;
+    int server = rank - (launch->count - launch->servers);
+    struct ls_worker started = {.rank = rank, .server = server < 0 ? -1 : server, .restarts = restarts};
     char prefix[16] = "";
-    int failure = ls_worker_start(run->how->launch, &run->guard, &started);
+    int failure = ls_worker_start(launch, &run->guard, &started);
     if (failure) return failure;
     run->workers[rank] = started;
-    if (run->how->prefix) (void)snprintf(prefix, sizeof(prefix), "[%d] ", rank);
+    if (run->how->prefix)
+        (void)snprintf(prefix, sizeof(prefix), started.server < 0 ? "[%d] " : "[ps:%d] ",
+                       started.server < 0 ? rank : server);
     ls_stream_init(&run->streams[2 * rank], started.out, &run->output.out, prefix);
     ls_stream_init(&run->streams[2 * rank + 1], started.err, &run->output.err, prefix);
     run->alive++;
@@ -157,12 +163,19 @@ static bool was_lost(const struct ls_worker *worker) {
 
 /* True if the others go on without a worker that has ended. */
 static bool spare(struct run *run, const struct ls_worker *worker) {
-    int least = run->how->launch->elastic, left = run->count - run->gone - 1;
+    const struct ls_launch *launch = run->how->launch;
+    int least = launch->elastic, left = launch->count - launch->servers - run->gone - 1;
     char who[128];
+    if (worker->server >= 0 && was_lost(worker) && !run->culprit && !run->signalled) {
+        ls_worker_describe(worker, who, sizeof(who));
+        ls_output_say(&run->output, "%s; the workers go on without it", who);
+        return true;
+    }
     if (!least || left < least || !was_lost(worker) || run->culprit || run->signalled) return false;
     ls_worker_describe(worker, who, sizeof(who));
     run->gone++;
-    ls_output_say(&run->output, "%s; %d of %d workers are left, %d must be", who, left, run->count, least);
+    ls_output_say(&run->output, "%s; %d of %d workers are left, %d must be", who, left, launch->count - launch->servers,
+                  least);
     return true;
 }
 
@@ -192,7 +205,7 @@ static void reap(struct run *run) {
             run->alive--;
             run->ended_at = now();
             drain(run, worker->rank);
-            if (!worker->exit_status) run->succeeded = true;
+            if (!worker->exit_status && worker->server < 0) run->succeeded = true;
             if (!restart(run, worker) && !spare(run, worker)) blame(run, worker);
         } else {
             (void)waitpid(info.si_pid, NULL, WNOHANG);

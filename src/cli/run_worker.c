@@ -18,12 +18,17 @@ struct pipes {
 };
 
 bool ls_launch_cluster(struct ls_launch *launch) {
-    size_t size = 32 + 20 * (size_t)launch->count, used;
+    size_t size = 48 + 20 * (size_t)launch->count, used;
+    int workers = launch->count - launch->servers;
     char *text = malloc(size);
     if (!text) return false;
     used = (size_t)snprintf(text, size, "{\"worker\":[");
     for (int i = 0; i < launch->count; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s\"127.0.0.1:%u\"", i ? "," : "", launch->ports[i]);
+        used += (size_t)snprintf(text + used, size - used, "%s\"127.0.0.1:%u\"",
+                                 i == workers ? "],\"ps\":["
+                                 : i          ? ","
+                                              : "",
+                                 launch->ports[i]);
     (void)snprintf(text + used, size - used, "]}");
     launch->cluster = text;
     return true;
@@ -41,7 +46,7 @@ static bool connect_streams(const struct pipes *pipes, int rank) {
 
 static bool set_elastic(const struct ls_launch *launch) {
     char range[32];
-    (void)snprintf(range, sizeof(range), "%d:%d", launch->elastic, launch->count);
+    (void)snprintf(range, sizeof(range), "%d:%d", launch->elastic, launch->count - launch->servers);
     return !setenv("LOCKSTEP_ELASTIC", range, 1);
 }
 
@@ -53,8 +58,9 @@ static bool set_number(const char *name, int number) {
 
 /* Sets the variables that torchrun sets, under their names, and Lockstep's own. An outer launcher's do not count. */
 static bool set_numbers(const struct ls_launch *launch, const struct ls_worker *worker) {
+    int workers = launch->count - launch->servers;
     return set_number("RANK", worker->rank) && set_number("LOCAL_RANK", worker->rank) &&
-           set_number("WORLD_SIZE", launch->count) && set_number("LOCAL_WORLD_SIZE", launch->count) &&
+           set_number("WORLD_SIZE", workers) && set_number("LOCAL_WORLD_SIZE", workers) &&
            set_number("LOCKSTEP_RESTART_COUNT", worker->restarts) &&
            set_number("LOCKSTEP_COLUMNS", worker->rank ? 0 : launch->columns) &&
            !setenv("LOCKSTEP_CLUSTER", "tf_config", 1) && !setenv("LOCKSTEP_RUN_ID", launch->id, 1);
@@ -62,8 +68,8 @@ static bool set_numbers(const struct ls_launch *launch, const struct ls_worker *
 
 static bool set_environment(const struct ls_launch *launch, const struct ls_worker *worker) {
     char *config = NULL;
-    if (asprintf(&config, "{\"cluster\":%s,\"task\":{\"type\":\"worker\",\"index\":%d}}", launch->cluster,
-                 worker->rank) < 0)
+    if (asprintf(&config, "{\"cluster\":%s,\"task\":{\"type\":\"%s\",\"index\":%d}}", launch->cluster,
+                 worker->server < 0 ? "worker" : "ps", worker->server < 0 ? worker->rank : worker->server) < 0)
         return false;
     bool set = set_numbers(launch, worker) && !setenv("TF_CONFIG", config, 1) && !setenv("OMP_NUM_THREADS", "1", 0);
     if (set && !launch->restarts) set = !setenv("LOCKSTEP_REJOIN_TIMEOUT", "0", 0);
@@ -172,8 +178,15 @@ void ls_worker_reap(struct ls_worker *worker) {
     worker->by_signal = WIFSIGNALED(status);
 }
 
+void ls_worker_name(const struct ls_worker *worker, char *text, size_t size) {
+    bool serves = worker->server >= 0;
+    (void)snprintf(text, size, "%s:%d", serves ? "ps" : "worker", serves ? worker->server : worker->rank);
+}
+
 void ls_worker_describe(const struct ls_worker *worker, char *text, size_t size) {
-    int used = snprintf(text, size, "worker:%d (rank %d, pid %d) ", worker->rank, worker->rank, (int)worker->pid);
+    char own[24];
+    ls_worker_name(worker, own, sizeof(own));
+    int used = snprintf(text, size, "%s (rank %d, pid %d) ", own, worker->rank, (int)worker->pid);
     int number = worker->exit_status - 128;
     const char *name = worker->by_signal ? sigabbrev_np(number) : NULL;
     if (worker->by_signal)

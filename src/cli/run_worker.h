@@ -14,12 +14,13 @@ struct ls_launch {
     char **argv;           /* the command, ends with NULL */
     const char *devices;   /* LOCKSTEP_DEVICES; NULL if the variable stays as it is */
     const uint16_t *ports; /* [count] */
-    int count;
-    bool restarts; /* a lost worker is started anew, and the other workers wait for it */
-    int elastic;   /* the least number of workers that go on; 0 if all are needed */
-    char *cluster; /* the "cluster" object of TF_CONFIG */
-    char id[32];   /* LOCKSTEP_RUN_ID */
-    int columns;   /* of the terminal that shows the output, without the prefix; 0 without a terminal */
+    int count;             /* of all */
+    int servers;           /* of them, the last: parameter servers */
+    bool restarts;         /* a lost worker is started anew, and the other workers wait for it */
+    int elastic;           /* the least number of workers that go on; 0 if all are needed */
+    char *cluster;         /* the "cluster" object of TF_CONFIG */
+    char id[32];           /* LOCKSTEP_RUN_ID */
+    int columns;           /* of the terminal that shows the output, without the prefix; 0 without a terminal */
     /* the launcher's own state from before it changed it, given back to the workers */
     sigset_t mask;
     struct sigaction pipe_action, child_action;
@@ -28,6 +29,7 @@ struct ls_launch {
 
 struct ls_worker {
     int rank;
+    int server;   /* its index among the parameter servers; -1: it is a worker */
     int restarts; /* how often it was started anew */
     pid_t pid;    /* also its process group */
     int out, err;
@@ -46,5 +48,7 @@ int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard
 void ls_worker_signal(const struct ls_worker *worker, int signal, bool group);
 /* Reaps a worker that waitid has reported, and kills the processes that it left in its group. */
 void ls_worker_reap(struct ls_worker *worker);
+/* "worker:1", "ps:0" */
+void ls_worker_name(const struct ls_worker *worker, char *text, size_t size);
 /* "worker:1 (rank 1, pid 123) ended with exit status 3". */
 void ls_worker_describe(const struct ls_worker *worker, char *text, size_t size);

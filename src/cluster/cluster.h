@@ -29,7 +29,6 @@ struct ls_cluster_config {
     struct ls_rendezvous *rendezvous; /* borrowed: of rank 0, which hands out addresses; NULL: none */
     void (*meet)(struct ls_rendezvous *rendezvous, int fd, struct ls_relay *relay); /* takes who asks for them */
     const char *elastic; /* borrowed: LOCKSTEP_ELASTIC's words (ledger.h); NULL or empty: all are needed */
-    bool alone;          /* without parameter servers, whatever LOCKSTEP_PS says */
 };
 /* Serves; nobody is dialled before ls_join_form. */
 ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_cluster **cluster);

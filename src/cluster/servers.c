@@ -6,7 +6,7 @@
 #include "base/clock.h"
 
 static enum ls_servers_mode mode_of(const struct ls_cluster *cluster) {
-    return cluster->config.alone ? LS_SERVERS_OFF : cluster->config.settings->servers;
+    return cluster->config.settings->servers;
 }
 
 bool ls_servers_has(const struct ls_cluster *cluster, int rank) {

@@ -67,11 +67,11 @@ ls_status ls_cluster_source_read(struct ls_runtime *runtime, const char *tf_conf
     tell_source(runtime, &resolution, speaks);
     ls_cluster_source_warn(runtime, config->id_in_cluster <= 0);
     if (!config->cluster_mode) return check_alone(runtime);
-    if (runtime->alone && config->type == LS_TASK_PS)
-        return ls_fail(LS_INVALID_ARGUMENT,
-                       "TF_CONFIG: this task is ps:%d; parameter servers take no part in bare collectives: do not "
-                       "start it, or give "
-                       "it the type worker",
-                       config->index);
+    if (runtime->bare && config->type == LS_TASK_PS)
+        return ls_fail(
+            LS_INVALID_ARGUMENT,
+            "TF_CONFIG: this task is ps:%d; a communicator is for workers: run lockstep serve there, or give it the "
+            "type worker",
+            config->index);
     return LS_OK;
 }

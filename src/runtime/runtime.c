@@ -102,7 +102,6 @@ static ls_status start_cluster(struct ls_runtime *runtime, const ls_strategy_opt
         .activity = &runtime->activity,
         .options = lines,
         .elastic = options->elastic ? options->elastic : runtime->settings.elastic,
-        .alone = runtime->alone,
         .compare_call = compare_call,
         .context = runtime,
     };
@@ -382,11 +381,11 @@ static ls_status build_runtime(struct ls_runtime *runtime, const ls_strategy_opt
     return status ? status : ls_runtime_enter(runtime);
 }
 
-ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, bool alone,
+ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, bool bare,
                          struct ls_runtime **runtime) {
     struct ls_runtime *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a runtime", sizeof(*made));
-    made->alone = alone;
+    made->bare = bare;
     ls_status status = build_runtime(made, options, read_tf_config);
     if (status) return ls_runtime_close(made, status);
     *runtime = made;

@@ -33,12 +33,12 @@ struct ls_runtime {
     struct ls_rendezvous *rendezvous; /* of rank 0, which hands out addresses; NULL: none */
     struct ls_cluster *cluster;       /* NULL without other workers; then no port is open */
     struct ls_tuner_choice choice;    /* AUTO's, of the group's topology */
-    struct ls_server *server;      /* of a parameter server that serves: then cluster is NULL; else NULL */
-    bool serves;                   /* this is a ps task, also where LOCKSTEP_PS is off */
+    struct ls_server *server;         /* of a parameter server that serves: then cluster is NULL; else NULL */
+    bool serves;                      /* this is a ps task, also where LOCKSTEP_PS is off */
     struct ls_group *group;
     struct ls_call_record calls;      /* the group's; stays from one to the next, for the cluster's threads read it */
     bool records;                     /* it was initialised */
-    bool alone;                       /* without parameter servers */
+    bool bare;                        /* a communicator's: a ps task has nothing to do in it */
     struct ls_runtime *whole;         /* of a process set's: its parent's; NULL: this is no set's */
     const int *members;               /* [size] of a process set: ranks in the whole; borrowed */
     struct ls_service_notify *notify; /* NULL where no service manager listens */
@@ -68,8 +68,8 @@ struct ls_runtime {
 /* True: this worker tells how a recovery went. Each of a few does. Of more the one that has convened the generation
  * does: the first worker may be new. */
 bool ls_runtime_speaks(const struct ls_runtime *runtime);
-/* Reads TF_CONFIG if read_tf_config is set, joins, and makes the group. alone: its ps tasks take no part. */
-ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, bool alone,
+/* Reads TF_CONFIG if read_tf_config is set, joins, and makes the group. bare: a ps task is refused. */
+ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, bool bare,
                          struct ls_runtime **runtime);
 /* Of a parameter server: waits until the workers have finished. Returns LS_OK then, or the error that ended them. */
 ls_status ls_runtime_serve(struct ls_runtime *runtime);

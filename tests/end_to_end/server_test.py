@@ -7,7 +7,7 @@ import unittest
 from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "960", "--epochs", "2", "--json"]
-LONG = [*TRAIN[:-2], "80" if SANITIZED else "800", "--no-validation", "--json"]
+LONG = [*TRAIN[:-2], "80" if SANITIZED else "800", "--no-validation", "--verbose", "-1", "--json"]
 ASSIST = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "20"}
 
 
