@@ -138,7 +138,7 @@ START_TEST(names_and_sizes) {
     ck_assert_str_eq(ls_dtype_name((ls_dtype)9), "unknown");
     ck_assert_int_eq(ls_dtype_check((ls_dtype)9), LS_INVALID_ARGUMENT);
     assert_ok(ls_option_names_check_reduce_op(LS_PRODUCT));
-    ck_assert_int_eq(ls_option_names_check_reduce_op((ls_reduce_op)5), LS_INVALID_ARGUMENT);
+    ck_assert_int_eq(ls_option_names_check_reduce_op((ls_reduce_op)6), LS_INVALID_ARGUMENT);
     ck_assert_str_eq(ls_option_names_reduce_op(LS_MEAN), "mean");
     ck_assert_str_eq(ls_option_names_reduce_op(LS_PRODUCT), "product");
 }

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Parameter servers of mirrored training: they change no bit, come and go, and end with the workers."""
 import re
+import signal
 import time
 import unittest
 
 from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "960", "--epochs", "2", "--json"]
-LONG = [*TRAIN[:-2], "80" if SANITIZED else "800", "--no-validation", "--verbose", "-1", "--json"]
+LONG = [*TRAIN[:-2], "100" if SANITIZED else "1200", "--no-validation", "--verbose", "-1", "--json"]
 ASSIST = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "20"}
 
 
@@ -59,10 +60,13 @@ class Server(unittest.TestCase):
         wanted = plain(LONG)
         cluster = cluster_of(1, LONG, LOCKSTEP_PS_WAIT="0.2")
         cluster.start(0)
-        cluster.start(1)
+        other = cluster.start(1)
         chief = cluster.tasks[("worker", 0)]
         wait_for_line(chief.stderr, "2 replicas in sync")
+        other.send_signal(signal.SIGSTOP)  # no step is made while the server starts; shorter than a loss
         server = cluster.start(0, "ps")
+        time.sleep(1)
+        other.send_signal(signal.SIGCONT)
         wait_for_line(server.stderr, "serves 2 workers")
         wait_for_line(chief.stderr, "1 parameter server helps")
         server.kill()

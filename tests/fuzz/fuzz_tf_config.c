@@ -20,7 +20,7 @@ static void check_config(const struct ls_cluster_spec *config) {
         const struct ls_task *own = ls_cluster_spec_member(config, config->id_in_cluster);
         require(own && own->type == config->type && own->index == config->index);
         require(ls_cluster_spec_member(config, config->num_workers - 1) &&
-                !ls_cluster_spec_member(config, config->num_workers));
+                !ls_cluster_spec_member(config, config->num_workers + config->num_servers));
     }
 }
 

@@ -30,6 +30,7 @@ static void check_tasks(uint64_t seed, const struct document *document, const st
 static void check_valid(uint64_t seed, const struct document *document, const struct ls_cluster_spec *config) {
     const char *text = document->text;
     int chiefs = document->counts[LS_TASK_CHIEF], workers = document->counts[LS_TASK_WORKER];
+    int servers = document->counts[LS_TASK_PS];
     bool alone = document->local || document->type == LS_TASK_EVALUATOR;
     int rank = alone                              ? 0
                : document->type == LS_TASK_PS     ? -1
@@ -46,7 +47,11 @@ static void check_valid(uint64_t seed, const struct document *document, const st
         EXPECT(task && task->type == (i < chiefs ? LS_TASK_CHIEF : LS_TASK_WORKER));
         EXPECT(task->index == (i < chiefs ? 0 : i - chiefs));
     }
-    EXPECT(!ls_cluster_spec_member(config, -1) && !ls_cluster_spec_member(config, chiefs + workers));
+    for (int i = chiefs + workers; i < chiefs + workers + servers; i++) {
+        const struct ls_task *task = ls_cluster_spec_member(config, i);
+        EXPECT(task ? task->type == LS_TASK_PS : !(chiefs + workers));
+    }
+    EXPECT(!ls_cluster_spec_member(config, -1) && !ls_cluster_spec_member(config, chiefs + workers + servers));
 }
 
 /* All tasks of one cluster must read the same of it, whatever their own TF_CONFIG looks like. */
