@@ -80,11 +80,17 @@ ls_status ls_shared_call_open(const struct ls_shared_call *call) {
     return status ? status : compare_calls(call);
 }
 
+const struct ls_region *ls_shared_call_region(const struct ls_shared_call *call, int rank) {
+    int32_t id = ls_shared_call_read(call, rank)->region;
+    const struct ls_region *region = call->shared->regions;
+    while (region && region->id != id) region = region->next;
+    return region;
+}
+
 ls_status ls_shared_call_find(const struct ls_shared_call *call, int rank, int index, size_t bytes,
                               unsigned char **memory) {
     const struct ls_shared_post *post = ls_shared_call_read(call, rank);
-    const struct ls_region *region = call->shared->regions;
-    while (region && region->id != post->region) region = region->next;
+    const struct ls_region *region = ls_shared_call_region(call, rank);
     uint64_t offset = post->offsets[index];
     if (!region || offset > region->parts[rank].size || bytes > region->parts[rank].size - offset)
         return ls_fail(LS_DATA_LOSS, "rank %d tells a place outside of its shared memory", call->shared->members[rank]);

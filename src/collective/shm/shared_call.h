@@ -27,6 +27,8 @@ static inline const struct ls_shared_post *ls_shared_call_read(const struct ls_s
 static inline unsigned char *ls_shared_call_small(const struct ls_shared_call *call, int rank) {
     return ls_shared_small(call->shared, rank, call->parity);
 }
+/* The region that the worker has posted; NULL: none. */
+const struct ls_region *ls_shared_call_region(const struct ls_shared_call *call, int rank);
 /* Gives the memory that the worker has posted as offset index, bytes long; DATA_LOSS if its region does not hold it. */
 ls_status ls_shared_call_find(const struct ls_shared_call *call, int rank, int index, size_t bytes,
                               unsigned char **memory);

@@ -2,7 +2,8 @@
  * Every worker folds all leaves along the same tree, so each form gives the same bits.
  *  - small: every worker has copied its leaves into its small slot, and folds the whole vector for itself;
  *  - direct: all leaves lie in one region, in place. Each worker takes blocks of the elements, folds a block from all
- *    leaves, writes the result into all of them, and meets the others. Of more than a few workers each has one block;
+ *    leaves, writes the result into all of them, and meets the others. Of many workers of a large region each has one
+ *    block;
  *  - staged: the same on copies in the stages, chunk by chunk, with one meeting a chunk. The next chunk is
  *    copied in while a chunk is reduced.
  * The choice depends on facts that all workers know after the meeting, so all make the same. */
@@ -19,6 +20,7 @@
 #define MOST_BLOCKS (1 << 20)
 #define SMALL       1024 /* bytes of all leaves together, for each pair of ranks */
 #define MOST_SMALL  (32 * 1024)
+#define LIGHT       ((size_t)4 << 20) /* bytes of a region, of all workers */
 
 struct push {
     struct ls_shared_call opened;
@@ -112,8 +114,17 @@ static uint64_t count_blocks(const struct push *push) {
     return blocks > least ? blocks : least;
 }
 
+/* True if every worker may map everything of everybody. */
+static bool is_light(const struct push *push) {
+    const struct ls_shared *shared = push->shared;
+    const struct ls_region *region = ls_shared_call_region(&push->opened, shared->rank);
+    size_t bytes = region ? 0 : LIGHT + 1;
+    for (int i = 0; i < shared->size && bytes <= LIGHT; i++) bytes += region->parts[i].size;
+    return shared->size <= LS_SHARED_FEW || bytes <= LIGHT;
+}
+
 /* A worker that takes any block maps everything of everybody in the end: n times the leaves. A worker that has one
- * block maps as much as its own leaves and a page of each other worker. */
+ * block maps as much as its own leaves and a page of each other worker, but must run once more in a call. */
 static ls_status reduce_own_block(const struct push *push) {
     const struct ls_shared *shared = push->shared;
     struct range range = block_of(push->bytes, shared->size, shared->rank);
@@ -127,7 +138,7 @@ static ls_status reduce_direct(const struct push *push) {
     int leaves;
     ls_status status = ls_leaves_find(&push->opened, push->reduction, &leaves);
     if (status) return status;
-    if (push->shared->size > LS_SHARED_FEW) return reduce_own_block(push);
+    if (!is_light(push)) return reduce_own_block(push);
     uint64_t count = count_blocks(push), done = 0;
     for (uint64_t block; (block = ls_shm_barrier_take(&push->opened.place)) < count; done++) {
         struct range range = block_of(push->bytes, (int)count, (int)block);
