@@ -83,9 +83,9 @@ static const struct setting {
     {"LOCKSTEP_CONTROL_WINDOW", "3",
      "lowest ranks that each worker keeps control streams with: who coordinates, and deputies that take its place",
      offsetof(struct ls_settings, control_window), COUNT},
-    {"LOCKSTEP_HOST_STREAMS", "off",
-     "whether one worker of a host carries the control streams of its others to other hosts: on, off, or auto (above 8 "
-     "workers)",
+    {"LOCKSTEP_HOST_STREAMS", "auto",
+     "whether one worker of a host carries the control streams of its others to other hosts: on, off, or auto (above "
+     "64 workers, without TLS)",
      offsetof(struct ls_settings, host_streams), CHOICE},
     {"LOCKSTEP_FIRST_BUCKET", "1M", "bytes of the first gradient bucket", offsetof(struct ls_settings, first_bucket),
      BYTES},

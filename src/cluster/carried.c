@@ -190,7 +190,7 @@ static bool open_incoming(struct ls_cluster *cluster, const struct ls_peer *carr
     if (before) ls_carried_drop(before);
     struct ls_control_stream *stream = add(cluster, peer, &carried);
     if (!stream) return false;
-    if (cluster->config.settings->host_streams == LS_CHOICE_OFF)
+    if (!cluster->star.shared)
         ls_carried_drop(stream);
     else
         cluster->net.message(cluster, stream, carry->data, carry->size);

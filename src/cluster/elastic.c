@@ -136,12 +136,6 @@ void ls_elastic_describe(struct ls_cluster *cluster, int count, char *text, size
 
 /* ---- Joiners ---------------------------------------------------------------------------------------------------- */
 
-static bool is_lowest_member(const struct ls_cluster *cluster) {
-    for (int rank = 0; rank < cluster->rank; rank++)
-        if (cluster->roster[rank]) return false;
-    return true;
-}
-
 /* One step of a dial for nothing else: all would wait in vain for a joiner that hears nobody. */
 static bool is_reachable(const struct ls_cluster *cluster, struct ls_peer *peer) {
     struct ls_dial *knock = &peer->knock.dial;
@@ -162,7 +156,7 @@ static bool is_reachable(const struct ls_cluster *cluster, struct ls_peer *peer)
 
 void ls_elastic_admit(struct ls_cluster *cluster) {
     bool running = cluster->phase == LS_PHASE_MEMBER && !cluster->failure.status;
-    if (!running || ls_now() < cluster->elastic.admit_at || !is_lowest_member(cluster)) return;
+    if (!running || ls_now() < cluster->elastic.admit_at) return;
     for (struct ls_peer *peer = cluster->first_peer; peer; peer = peer->next) {
         char text[LS_ERROR_SIZE];
         bool wanted = cluster->elastic.least || ls_servers_takes(cluster, peer->rank);

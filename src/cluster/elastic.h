@@ -13,5 +13,5 @@ int64_t ls_elastic_awaits_until(const struct ls_cluster *cluster);
 bool ls_elastic_may_form(struct ls_cluster *cluster, int count);
 /* Why they may not, in words: too few, or whose votes are missing. Text stays as it is where neither holds. */
 void ls_elastic_describe(struct ls_cluster *cluster, int count, char *text, size_t size);
-/* The lowest member lets the generation stop for who wants to come in. */
+/* By the coordinator: the generation stops for who wants to come in. */
 void ls_elastic_admit(struct ls_cluster *cluster);

@@ -14,6 +14,7 @@
 #include "cluster/cluster_private.h"
 #include "cluster/failure.h"
 #include "cluster/hello.h"
+#include "cluster/loss.h"
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
@@ -216,10 +217,18 @@ static void is_alive(struct ls_cluster *cluster, struct ls_peer *peer) {
     if (peer->fading.incarnation == peer->incarnation) ls_peer_end_fading(peer);
 }
 
+/* The same process dials anew: it has closed the stream before, and its Report there holds no more. */
+static void end_before(struct ls_cluster *cluster, struct ls_peer *peer) {
+    if (!peer->in) return;
+    ls_stream_drop(peer->in);
+    peer->in = NULL;
+    if (ls_propose_is_own(cluster)) ls_loss_of_stream(cluster, peer, "its connection was closed");
+}
+
 static void accept(struct ls_cluster *cluster, struct ls_peer *peer, struct ls_control_stream *stream,
                    const struct ls_message *message) {
     struct ls_message reply = ls_hello_reply(cluster, LS_VERDICT_ACCEPTED, "");
-    if (peer->in) ls_stream_drop(peer->in);
+    end_before(cluster, peer);
     ls_peer_adopt(peer, message->incarnation);
     is_alive(cluster, peer);
     peer->in = stream;

@@ -139,7 +139,7 @@ static int64_t turn(struct ls_cluster *cluster) {
     ls_monitor_lock(&cluster->monitor);
     if (!beat(cluster, &busy)) ls_rpc_nudge(cluster->net.rpc);
     if (served) look_heartbeat(cluster);
-    ls_elastic_admit(cluster);
+    if (ls_star_coordinates(cluster)) ls_elastic_admit(cluster);
     ls_carried_deliver(cluster);
     int64_t pause = busy ? cluster->heartbeat.interval / 4 : cluster->heartbeat.interval;
     ls_monitor_unlock(&cluster->monitor);

@@ -115,8 +115,7 @@ static bool refuse_carry(struct ls_cluster *cluster, const struct ls_carry *carr
 static bool begin_route(struct ls_cluster *cluster, const struct ls_carry *carry) {
     const struct ls_peer *to = cluster->peers[carry->to];
     if (find_route(cluster, carry)) return false;
-    bool off = cluster->config.settings->host_streams == LS_CHOICE_OFF;
-    if (off) return refuse_carry(cluster, carry, true, "LOCKSTEP_HOST_STREAMS is off there");
+    if (!cluster->star.shared) return refuse_carry(cluster, carry, true, "LOCKSTEP_HOST_STREAMS is off there");
     if (count_routes(cluster) >= ROUTES_MOST) return refuse_carry(cluster, carry, true, "it carries too many streams");
     if (ls_stream_is_carried(to->out)) return refuse_carry(cluster, carry, true, "it is itself carried");
     if (!add_route(cluster, carry)) return refuse_carry(cluster, carry, true, "it has no memory left");

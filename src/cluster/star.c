@@ -22,9 +22,9 @@
 #include "cluster/servers.h"
 #include "cluster/stream.h"
 
-#define HOSTED_FROM 8 /* workers above which one a host speaks for the others */
-#define WIDEST      4 /* windows */
-#define SOUGHT_MOST 8 /* missing workers that a convener dials itself, to say why they are missing */
+#define HOSTED_FROM 64 /* workers above which auto lets one a host speak for the others */
+#define WIDEST      4  /* windows */
+#define SOUGHT_MOST 8  /* missing workers that a convener dials itself, to say why they are missing */
 
 int ls_star_coordinator(const struct ls_cluster *cluster) {
     return (int)(cluster->generation % (uint64_t)cluster->size);
@@ -101,11 +101,18 @@ static bool is_local(const struct ls_cluster *cluster, int rank) {
     return strcmp(ls_cluster_spec_member(spec, rank)->host, ls_cluster_spec_member(spec, cluster->rank)->host) == 0;
 }
 
-/* The lowest of a host speaks for its others, where more than HOSTED_FROM workers are on several hosts. Those that
- * the lowest ranks dial speak for themselves. */
+/* All find the same. Up to HOSTED_FROM workers the coordinator's streams cost it little, and nobody need rest on a
+ * speaker. A Hello that is carried comes without the certificate of its sender: with TLS that is to be asked for. */
+static bool is_hosting_wanted(const struct ls_cluster *cluster) {
+    const struct ls_settings *settings = cluster->config.settings;
+    if (settings->host_streams != LS_CHOICE_AUTO) return settings->host_streams == LS_CHOICE_ON;
+    return cluster->size > HOSTED_FROM && !*settings->tls_certificate;
+}
+
+/* The lowest of a host speaks for its others, where they are on several hosts. Those that the lowest ranks dial speak
+ * for themselves. */
 static void find_host(struct ls_cluster *cluster) {
     struct ls_star *star = &cluster->star;
-    const struct ls_settings *settings = cluster->config.settings;
     bool others = false;
     star->speaker = cluster->rank;
     for (int rank = cluster->size - 1; rank >= 0; rank--) {
@@ -113,9 +120,7 @@ static void find_host(struct ls_cluster *cluster) {
         if (local && rank < cluster->rank) star->speaker = rank;
         others = others || !local;
     }
-    bool wanted = settings->host_streams == LS_CHOICE_ON ||
-                  (settings->host_streams == LS_CHOICE_AUTO && cluster->size > HOSTED_FROM);
-    star->shared = wanted && others;
+    star->shared = others && is_hosting_wanted(cluster);
     star->hosted = star->shared && star->speaker < cluster->rank && cluster->rank > star->window;
     star->alone_at = ls_now() + LS_SPEAKER_TIMEOUT;
 }

@@ -688,7 +688,7 @@ end:
 #endif
     :: d_step { up(_me) && !over(_me) && gen[_me] && SOME(has_left, _me) -> leave(_me) }
 #ifdef ELASTIC
-    :: d_step { up(_me) && trains(_me) && lowest[gen[_me]] == _me && joiner_stops == 0 && SOME(knocks, _me) ->
+    :: d_step { up(_me) && trains(_me) && coordinates(_me, gen[_me]) && joiner_stops == 0 && SOME(knocks, _me) ->
                 joiner_stops++; stop(_me) }
 #endif
     /* SEEKING, CONVENING, JOINING */

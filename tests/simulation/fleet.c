@@ -153,9 +153,10 @@ static void *live(void *argument) {
     struct task *task = argument;
     struct fleet *fleet = task->fleet;
     struct ls_log log = {.sink = keep_line, .context = task, .level = LS_LOG_INFO};
+    bool odd = task->rank / fleet->config.per_host % 2;
     ls_status status = ls_abort_new(&task->abort);
     const struct ls_cluster_config config = {.tf_config = &task->spec,
-                                             .settings = &fleet->settings,
+                                             .settings = odd && fleet->config.mixed ? &fleet->off : &fleet->settings,
                                              .log = &log,
                                              .abort = task->abort,
                                              .join_timeout = fleet->settings.join_timeout,
@@ -214,7 +215,9 @@ static void fill_settings(struct fleet *fleet) {
     settings->rejoin_timeout = config->elastic ? 4 : 60;
     settings->exit_timeout = 30;
     settings->report_interval = 5;
-    settings->host_streams = config->carried ? LS_CHOICE_ON : LS_CHOICE_OFF;
+    settings->host_streams = config->streams;
+    fleet->off = *settings;
+    fleet->off.host_streams = LS_CHOICE_OFF;
 }
 
 static void fill_spec(struct fleet *fleet) {

@@ -13,11 +13,12 @@ struct fleet_config {
     int per_host; /* workers */
     int window;   /* LOCKSTEP_CONTROL_WINDOW; 0: 3 */
     uint64_t seed;
-    const char *elastic; /* LOCKSTEP_ELASTIC; NULL: none */
-    double join_timeout; /* seconds; 0: 60 */
-    double spread;       /* seconds within which the tasks start; 0: 1 */
-    int absent;          /* the rank that never starts; -1: none */
-    bool carried;        /* LOCKSTEP_HOST_STREAMS is on, else off */
+    const char *elastic;    /* LOCKSTEP_ELASTIC; NULL: none */
+    double join_timeout;    /* seconds; 0: 60 */
+    double spread;          /* seconds within which the tasks start; 0: 1 */
+    int absent;             /* the rank that never starts; -1: none */
+    enum ls_choice streams; /* LOCKSTEP_HOST_STREAMS, ... */
+    bool mixed;             /* ... and off on every other host */
 };
 struct task {
     struct fleet *fleet;
@@ -35,7 +36,7 @@ struct task {
 };
 struct fleet {
     struct fleet_config config;
-    struct ls_settings settings;
+    struct ls_settings settings, off; /* off: without streams that are carried */
     struct ls_cluster_spec spec;
     struct task *tasks;
     struct process **processes; /* all that there were */

@@ -242,7 +242,7 @@ static int compare(const void *a, const void *b) {
 
 /* True: it does what one of many does, and no more. */
 static bool is_worker(const struct fleet *fleet, int rank, int led) {
-    bool speaks = fleet->config.carried && rank % fleet->config.per_host == 0;
+    bool speaks = fleet->config.streams != LS_CHOICE_OFF && rank % fleet->config.per_host == 0;
     return rank > fleet->settings.control_window && rank != fleet_coordinator(fleet) && rank != led && !speaks;
 }
 
@@ -322,7 +322,7 @@ static uint64_t *snapshot(const struct fleet *fleet, bool beats) {
 
 /* A worker whose speaker is lost does for itself what that one did: half as much again. */
 static int limit(const struct fleet *fleet, int most) {
-    return most == ANY || !fleet->config.carried ? most : most + most / 2;
+    return most == ANY || fleet->config.streams == LS_CHOICE_OFF ? most : most + most / 2;
 }
 
 static bool pass(const struct scenario *scenario, struct fleet *fleet, struct scenario_result *result) {
@@ -352,7 +352,7 @@ static bool pass(const struct scenario *scenario, struct fleet *fleet, struct sc
     return well && (absent || leave(fleet, result));
 }
 
-void scenario_run(const struct scenario *scenario, int size, uint64_t seed, bool carried,
+void scenario_run(const struct scenario *scenario, int size, uint64_t seed, enum ls_choice streams,
                   struct scenario_result *result) {
     bool absent = scenario->absent != ABSENT_NOBODY, deputy = scenario->absent == ABSENT_DEPUTY;
     char elastic[32];
@@ -365,7 +365,7 @@ void scenario_run(const struct scenario *scenario, int size, uint64_t seed, bool
                                         .absent = deputy   ? 1
                                                   : absent ? size - 1 - size / 3
                                                            : -1,
-                                        .carried = carried};
+                                        .streams = streams};
     struct fleet fleet;
     double began = cpu();
     *result = (struct scenario_result){0};
@@ -454,7 +454,7 @@ static bool survive(struct fleet *fleet, struct scenario_result *result) {
     return leave(fleet, result);
 }
 
-void scenario_run_random(uint64_t seed, bool carried, bool elastic, struct scenario_result *result) {
+void scenario_run_random(uint64_t seed, enum ls_choice streams, bool elastic, struct scenario_result *result) {
     struct fleet fleet;
     uint64_t draw = seed * UINT64_C(0x9E3779B97F4A7C15);
     const struct fleet_config config = {.size = 3 + (int)(draw >> 33) % (MOST_RANDOM - 2),
@@ -464,7 +464,8 @@ void scenario_run_random(uint64_t seed, bool carried, bool elastic, struct scena
                                         .spread = 0.1 + (double)((draw >> 48) % 30) / 10,
                                         .seed = seed,
                                         .absent = -1,
-                                        .carried = carried};
+                                        .streams = streams,
+                                        .mixed = seed % 8 == 7};
     *result = (struct scenario_result){0};
     fleet_begin(&fleet, &config);
     (void)survive(&fleet, result);

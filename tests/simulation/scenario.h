@@ -28,8 +28,8 @@ struct scenario {
 };
 extern const struct scenario scenarios[];
 extern const int scenario_count;
-/* carried: one worker of a host carries the streams of its others. */
-void scenario_run(const struct scenario *scenario, int size, uint64_t seed, bool carried,
+/* streams: LOCKSTEP_HOST_STREAMS, whether one worker of a host carries the streams of its others. */
+void scenario_run(const struct scenario *scenario, int size, uint64_t seed, enum ls_choice streams,
                   struct scenario_result *result);
 /* A group of a size that is drawn meets a few things that are drawn. */
-void scenario_run_random(uint64_t seed, bool carried, bool elastic, struct scenario_result *result);
+void scenario_run_random(uint64_t seed, enum ls_choice streams, bool elastic, struct scenario_result *result);
