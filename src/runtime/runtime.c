@@ -197,15 +197,24 @@ ls_status ls_runtime_make_group(struct ls_runtime *runtime, uint32_t number) {
     return status;
 }
 
-static ls_status add_servers(struct ls_runtime *runtime) {
-    struct ls_group *assist;
-    int servers = runtime->cluster ? ls_cluster_servers(runtime->cluster) : 0;
-    if (!servers || runtime->size == 1) return LS_OK;
-    ls_status status = ls_server_make_group(runtime->cluster, runtime, runtime->generation, &assist);
-    if (!status) status = ls_group_assist(runtime->group, assist);
-    if (!status)
+/* A server that is lost while the group forms has no other line. */
+static void tell_servers(struct ls_runtime *runtime, int servers) {
+    if (servers == runtime->helpers) return;
+    runtime->helpers = servers;
+    if (servers)
         ls_runtime_tell(runtime, "%d parameter server%s help%s to add", servers, servers == 1 ? "" : "s",
                         servers == 1 ? "s" : "");
+    else
+        ls_runtime_tell(runtime, "no parameter server helps to add any more");
+}
+
+static ls_status add_servers(struct ls_runtime *runtime) {
+    struct ls_group *assist;
+    int servers = runtime->cluster && runtime->size > 1 ? ls_cluster_servers(runtime->cluster) : 0;
+    ls_status status = LS_OK;
+    if (servers) status = ls_server_make_group(runtime->cluster, runtime, runtime->generation, &assist);
+    if (servers && !status) status = ls_group_assist(runtime->group, assist);
+    if (!status) tell_servers(runtime, servers);
     return status;
 }
 

@@ -49,6 +49,7 @@ struct ls_runtime {
     int rank, size;
     int task, tasks; /* this worker's place among the tasks of TF_CONFIG, which stays, and how many they are; 0 of 1 */
     int local_rank, local_size;
+    int helpers;                 /* parameter servers that the log has told of */
     uint64_t generation;         /* of the group; 1 when alone */
     int64_t first_generation;    /* that this process has been in; 0: none yet */
     struct ls_restart *restarts; /* [tasks] of all tasks' processes; NULL when alone */

@@ -10,7 +10,8 @@
 #include "cluster/leave.h"
 #include "runtime/runtime.h"
 
-#define LOOK (50 * LS_MILLISECOND) /* between two questions */
+#define LOOK      (50 * LS_MILLISECOND)  /* between two questions */
+#define LOOK_LATE (500 * LS_MILLISECOND) /* likewise, in a wait of many seconds */
 
 struct asked {
     ls_request_fn *request; /* NULL if nobody is asked */
@@ -62,6 +63,12 @@ static void give_up_user_request(const struct ls_runtime *runtime) {
         ls_abort_raise(runtime->abort, LS_CANCELLED, "this process was asked to stop");
 }
 
+/* A sixteenth of the wait so far: a thousand workers of one host that wait for each other leave it its processors. */
+static int64_t pause_request(int64_t waiting) {
+    int64_t pause = waiting ? (ls_now() - waiting) / 16 : LOOK;
+    return pause < LOOK ? LOOK : pause < LOOK_LATE ? pause : LOOK_LATE;
+}
+
 /* Raises the flag again and again: an abort of another cause may have come first, and is forgotten when the next
  * generation forms. */
 static void *watch_user_request(void *argument) {
@@ -71,7 +78,7 @@ static void *watch_user_request(void *argument) {
         int64_t waiting = waiting_since(&user_request->runtime->activity);
         if (waiting) ask_user_request(user_request);
         if (is_overdue(user_request, waiting)) give_up_user_request(user_request->runtime);
-        (void)ls_monitor_wait(&user_request->monitor, ls_now() + LOOK);
+        (void)ls_monitor_wait(&user_request->monitor, ls_now() + pause_request(waiting));
     }
     ls_monitor_unlock(&user_request->monitor);
     return NULL;

@@ -8,7 +8,7 @@ import unittest
 from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "960", "--epochs", "2", "--json"]
-LONG = [*TRAIN[:-2], "100" if SANITIZED else "1200", "--no-validation", "--verbose", "-1", "--json"]
+LONG = [*TRAIN[:-2], "100" if SANITIZED else "500", "--no-validation", "--verbose", "-1", "--json"]
 ASSIST = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "20"}
 
 
@@ -69,9 +69,9 @@ class Server(unittest.TestCase):
         other.send_signal(signal.SIGCONT)
         wait_for_line(server.stderr, "serves 2 workers")
         wait_for_line(chief.stderr, "1 parameter server helps")
-        server.kill()
+        server.kill()  # while the group forms, or later
         server.communicate()
-        wait_for_line(chief.stderr, "ps:0 .*was lost")
+        wait_for_line(chief.stderr, "no parameter server helps")
         cluster.start(0, "ps")  # it is taken in again, or hears that the workers have finished
         results = cluster.finish()
         self.expect_success(results)

@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from job import LIMIT, SANITIZED, Job, Returner, undisturbed
+from job import LIMIT, SANITIZED, Job, JobCase, Returner, undisturbed
 from cluster import children_of, task_index_of
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
@@ -22,7 +22,7 @@ reference = functools.lru_cache(undisturbed)
 few = unittest.skipIf(SANITIZED, "a handful is enough where everything is slow")
 
 
-class Elastic(unittest.TestCase):
+class Elastic(JobCase):
     def run_job(self, at, elastic, workers=4, options=(), hooks=(), environment=None, restart=False, **more):
         job = Job(workers, options, at=at, restart=restart,
                   environment={**IMPATIENT, "LOCKSTEP_ELASTIC": elastic, **(environment or {})}, **more)
@@ -32,7 +32,7 @@ class Elastic(unittest.TestCase):
     def survive(self, at, gone=(), elastic="1:4", options=(), wanted=None, **more):
         with self.subTest(at=at):
             job = self.run_job(at, elastic, options=options, **more)
-            self.assertEqual(job.faults(wanted or reference(len(job.lives), *options), gone), [], job.describe())
+            self.expect_none(job.faults(wanted or reference(len(job.lives), *options), gone), job)
             return job
 
     def entered(self, job, rank):
@@ -54,7 +54,7 @@ class Fewer(Elastic):
         """Five replicas of five devices on the three and a half that are left."""
         job = self.run_job({2: ["sums:5:KILL"]}, "1:3", workers=3, task_environment=lambda rank: {
             "LOCKSTEP_DEVICES": "1" if rank == 1 else "2"})
-        self.assertEqual(job.faults(reference(5), (2,)), [], job.describe())
+        self.expect_none(job.faults(reference(5), (2,)), job)
 
     @few
     def test_a_long_step_of_a_survivor(self):

@@ -7,7 +7,7 @@ import re
 import sys
 import unittest
 
-from job import SANITIZED, Job, undisturbed
+from job import SANITIZED, Job, JobCase, undisturbed
 
 FAR = {"LOCKSTEP_PLUGIN": os.environ.get("FAR_PLUGIN", "build/tests/far/lockstep-far.so"), "LOCKSTEP_DEVICES": "gpu:0",
        "LOCKSTEP_LOG": "debug"}  # all workers say by what gradients are added
@@ -16,13 +16,13 @@ HOST = {**FAR, "LOCKSTEP_FAR_NO_GROUP": "1"}
 reference = functools.lru_cache(undisturbed)
 
 
-class Far(unittest.TestCase):
+class Far(JobCase):
     def lose(self, environment, at, wanted, options=(), workers=3):
         with self.subTest(at=at):
             job = Job(workers, options, at=at, environment=environment)
             self.addCleanup(job.folder.cleanup)
             job.start_all().finish()
-            self.assertEqual(job.faults(wanted), [], job.describe())
+            self.expect_none(job.faults(wanted), job)
             for rank, points in at.items():
                 self.assertEqual(len(job.lives[rank]), 1 + len(points), job.describe())
             return job
@@ -47,7 +47,7 @@ class Far(unittest.TestCase):
             **HOST, "LOCKSTEP_DEVICES": "gpu:0,gpu:1", "LOCKSTEP_ELASTIC": "1:2", "LOCKSTEP_REJOIN_TIMEOUT": "0"})
         self.addCleanup(job.folder.cleanup)
         job.start_all().finish()
-        self.assertEqual(job.faults(reference(4), (1,)), [], job.describe())
+        self.expect_none(job.faults(reference(4), (1,)), job)
         self.assertIn("gradients of 4 replicas are added between this worker's GPUs by hierarchical copy\n",
                       job.lives[0][0].errors())
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "end_to_end"))
 from cluster import SANITIZED, children_of, free_ports  # noqa: E402
@@ -326,3 +327,11 @@ class FreezeAll:
         for life in lives:
             life.process.send_signal(signal.SIGCONT)
             time.sleep(self.pause)
+
+
+class JobCase(unittest.TestCase):
+    """Tests whose outcome is that of a job."""
+
+    def expect_none(self, faults, job):
+        """They come last, where a log's end shows them."""
+        self.assertEqual(faults, [], "\n".join([job.describe(), *faults]))

@@ -27,6 +27,11 @@ class Mode:
     by_rank: bool = False  # what is computed depends on the number of workers, not of replicas alone
     secured: bool = False  # token and mutual TLS
 
+    def environment_of(self, workers):
+        """LOCKSTEP_ELASTIC says as many workers as there are."""
+        elastic = self.environment.get("LOCKSTEP_ELASTIC")
+        return {**self.environment, "LOCKSTEP_ELASTIC": elastic % workers} if elastic else self.environment
+
 
 def _elastic(who):
     return {**IMPATIENT, "LOCKSTEP_ELASTIC": who, "LOCKSTEP_REJOIN_TIMEOUT": "0"}
@@ -41,8 +46,8 @@ MODES = {
                  by_rank=True),
     "evaluate": Mode(options=("--epochs", "1", "--evaluations", "300")),
     "predict": Mode(options=("--epochs", "1", "--predictions", "300")),
-    "elastic": Mode(options=("--epochs", "100"), environment=_elastic("1:4"), elastic=True),
-    "scaled": Mode(options=("--epochs", "100"), environment=_elastic("1:4,scaled"), elastic=True, scaled=True),
+    "elastic": Mode(options=("--epochs", "100"), environment=_elastic("1:%d"), elastic=True),
+    "scaled": Mode(options=("--epochs", "100"), environment=_elastic("1:%d,scaled"), elastic=True, scaled=True),
     "two": Mode(options=("--two", "--fits", "4", "--epochs", "2")),
     "shm": Mode(environment={"LOCKSTEP_TRANSPORT": "shm"}),
     "tcp": Mode(environment={"LOCKSTEP_TRANSPORT": "tcp"}),
@@ -50,7 +55,7 @@ MODES = {
     "tls": Mode(secured=True),
     "hosts": Mode(environment=HOSTS),  # one worker of a host carries the control streams of its other one
     "hosts-loop": Mode(LOOP, ("--steps", "8000"), HOSTS, LOOP_POINTS, committed="step"),
-    "hosts-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:4"), **HOSTS}, elastic=True),
+    "hosts-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), **HOSTS}, elastic=True),
     "hosts-tls": Mode(environment=HOSTS, secured=True),
 }
 

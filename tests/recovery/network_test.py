@@ -110,7 +110,7 @@ class Fenced(Hosts):
         job = self.run_job({1: ["sums:5:STOP"]}, options=self.OPTIONS, hooks=[fencer], environment=self.LIMITS,
                            network=self.network)
         self.check(job, self.OPTIONS)
-        self.assertEqual(fencer.faults(), [], job.describe())
+        self.expect_none(fencer.faults(), job)
         return fencer
 
     def test_its_task_is_free_again(self):

@@ -3,14 +3,14 @@
 import sys
 import unittest
 
-from job import SANITIZED, Job
+from job import SANITIZED, Job, JobCase
 
 OPTIONS = ("--half", "--limit", "512")
 GPU = {"LOCKSTEP_DEVICES": "gpu:0"}
 NAMES = ("steps", "weights_sha256", "outputs", "skipped_steps", "loss_scale")
 
 
-class Precision(unittest.TestCase):
+class Precision(JobCase):
     def run_job(self, at=None):
         job = Job(2, OPTIONS, at=at, environment=GPU)
         self.addCleanup(job.folder.cleanup)
@@ -23,7 +23,7 @@ class Precision(unittest.TestCase):
         for rank, point in ((0, "sums:14:KILL"), (1, "committed:20:KILL"))[:1 if SANITIZED else 2]:
             with self.subTest(point=point):
                 job = self.run_job({rank: [point]})
-                self.assertEqual(job.faults(wanted), [], job.describe())
+                self.expect_none(job.faults(wanted), job)
                 self.assertEqual(len(job.lives[rank]), 2, job.describe())
                 for lives in job.lives.values():
                     result = lives[-1].result()

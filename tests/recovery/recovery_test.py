@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from job import LIMIT, SANITIZED, FreezeAll, Inheritor, Job, Killer, Waker, undisturbed
+from job import LIMIT, SANITIZED, FreezeAll, Inheritor, Job, JobCase, Killer, Waker, undisturbed
 from points import LINK_POINTS, POINTS, in_sources, moment
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
@@ -26,7 +26,7 @@ def kills(points):
     return sum(point.endswith("KILL") for point in points)
 
 
-class Base(unittest.TestCase):
+class Base(JobCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="lockstep-recovery-test-")
         self.addCleanup(folder.cleanup)
@@ -38,7 +38,7 @@ class Base(unittest.TestCase):
         return job.start_all().finish(hooks)
 
     def check(self, job, options=()):
-        self.assertEqual(job.faults(reference(len(job.lives), *options)), [], job.describe())
+        self.expect_none(job.faults(reference(len(job.lives), *options)), job)
 
     def survive(self, at=None, workers=3, options=(), wanted=None, **more):
         """All is well in the end, and each loss has happened."""
@@ -178,7 +178,7 @@ class Loops(Base):
         with self.subTest(at=at, options=options):
             job = self.run_job(at, options=options, program=LOOP)
             wanted = wanted or undisturbed(3, *options, program=LOOP)
-            self.assertEqual(job.faults(wanted), [], job.describe())
+            self.expect_none(job.faults(wanted), job)
             for rank, points in at.items():
                 self.assertEqual(len(job.lives[rank]), 1 + kills(points), job.describe())
 
