@@ -29,6 +29,16 @@ LS_API ls_status ls_tools_top(const char *address, double seconds, bool json, ch
  * that is NULL, of tf_config. *text says what was made and what to set; freed with ls_memory_free. INVALID_ARGUMENT where
  * a file is there already. */
 LS_API ls_status ls_tools_certificates(const char *folder, const char *tf_config, const char *tasks, int days, char **text);
+/* A host of a launcher's list. */
+typedef struct ls_tools_slots {
+    char target[512]; /* as the remote shell takes it: "user@name" */
+    char name[256];   /* the name or address alone, an IPv6 address without brackets */
+    int slots;        /* how many processes it takes; 1 where the list says nothing */
+} ls_tools_slots;
+/* Reads a list as -H has it ("a:4,user@b:4"), or NULL, and a hostfile, or NULL, but one of them: *hosts [*count], freed
+ * with ls_memory_free, in the order of their first mention. A fault, or a file that cannot
+ * be read, is INVALID_ARGUMENT with the file and the line. Forms: docs/launchers.md. */
+LS_API ls_status ls_tools_hosts(const char *list, const char *hostfile, ls_tools_slots **hosts, int *count);
 /* Settings in force, one line each with value, unit, where it is from, help and default; freed with ls_memory_free. */
 LS_API ls_status ls_tools_settings(char **text);
 /* A wait that has a limit. */

@@ -5,6 +5,7 @@
 #define LS_CHECK_SECONDS 5.0 /* for answers to check --connect: default */
 
 int run_main(int argc, char **argv);
+int agent_main(int argc, char **argv);
 int train_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int check_main(int argc, char **argv);

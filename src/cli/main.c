@@ -13,7 +13,8 @@ static const struct command {
     const char *name, *help;
     int (*main)(int argc, char **argv);
 } commands[] = {
-    {"run", "start N workers of a program on this machine", run_main},
+    {"run", "start N workers of a program, on this machine or on many", run_main},
+    {"agent", "start the workers of one host, for lockstep run", agent_main},
     {"train", "train a model without writing C", train_main},
     {"serve", "be a parameter server of a training", serve_main},
     {"evaluate", "measure a saved model on a dataset", evaluate_main},

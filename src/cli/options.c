@@ -41,7 +41,7 @@ static bool takes_value(const struct ls_option *option) {
 }
 
 static const char *dashes_of(const struct ls_option *option) {
-    return option->letter && option != &help_option ? "-" : "--";
+    return option->letter == option->name[0] && option != &help_option ? "-" : "--";
 }
 
 /* ---- the words of a command line ---- */
@@ -280,7 +280,7 @@ int ls_options_read(struct ls_command_line *line, void *values) {
         if (!given.option) refuse_unknown(line, &given);
         if (!given.option) return LS_EXIT_USAGE;
         if (!read_value(line, &given, values)) return LS_EXIT_USAGE;
-        if (given_before(line, given.option->name, at))
+        if (!given.option->many && given_before(line, given.option->name, at))
             (void)fprintf(stderr, "%s: warning: option '--%s' is given more than once; the last one counts\n",
                           line->command, given.option->name);
     }

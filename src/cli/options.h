@@ -50,7 +50,8 @@ struct ls_option {
     const char *const *words; /* the value is one of them, in any case; ends with NULL. A text field gets the word */
     const char *needs;        /* "checkpoint FOLDER": an option that must be given with this one */
     ls_option_fn *read;
-    char letter; /* 'n': -n, and the name is shown with one dash */
+    char letter; /* 'n': -n; a name that begins with it is shown with one dash (-np) */
+    bool many;   /* it may be given several times: each counts */
 };
 
 struct ls_option_table {

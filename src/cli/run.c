@@ -1,6 +1,6 @@
-/* lockstep run: N workers of one program on this machine, each with its own TF_CONFIG, as horovodrun -np N and mpirun
- * -np N start them. This file reads the command line; ports, workers, output and supervision have files of their own.
- */
+/* lockstep run: N workers of one program, here or on a list of hosts, each with its own TF_CONFIG, as horovodrun -np N
+ * and mpirun -np N start them. This file reads the command line; ports, workers, hosts, output and supervision have
+ * files of their own. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <stdio.h>
@@ -18,9 +18,10 @@
 #define MAX_WORKERS  1024
 #define MAX_DEVICES  64
 #define MAX_RESTARTS 1000000
+#define MAX_EXPORTS  256
 
 static const char about[] =
-    "lockstep run: start N workers of a program on this machine\n"
+    "lockstep run: start N workers of a program, on this machine or on many\n"
     "\n"
     "usage: lockstep run -np N [OPTIONS] [--] COMMAND [ARGUMENTS...]\n"
     "\n"
@@ -30,7 +31,10 @@ static const char about[] =
     "lockstep train is redrawn in place; other programs' bars survive where they end their lines with a carriage\n"
     "return and do not ask for a terminal. The command\n"
     "'lockstep' means this very program. Rank 0 reads the standard input unless that is a terminal, the other\n"
-    "ranks read /dev/null.\n";
+    "ranks read /dev/null.\n"
+    "\n"
+    "With -H or --hostfile the workers are divided over hosts, rank after rank. One agent a host is started through\n"
+    "ssh, which asks for no password. Ports, environment and output go through its standard input and output.\n";
 static const char more[] =
     "signals:\n"
     "  SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to every worker and its children, SIGUSR1 and SIGUSR2\n"
@@ -52,7 +56,13 @@ static const char more[] =
     "  LOCKSTEP_ELASTIC  set by --elastic\n"
     "  OMP_NUM_THREADS   1 unless it is set: workers on one machine share its cores\n"
     "\n"
+    "On another host a worker has the environment of the launcher, but for what belongs to the launcher's machine\n"
+    "(HOME, USER, LOGNAME, SHELL, PWD, TMPDIR, HOSTNAME, DISPLAY, SSH_*, XDG_*, DBUS_*, SYSTEMD_*, SLURM_*, OMPI_*,\n"
+    "PMI*, HOROVOD_*, BASH_FUNC_*, CUDA_VISIBLE_DEVICES): -x gives those too. It starts in the launcher's folder,\n"
+    "where the host has that.\n"
+    "\n"
     "examples:\n"
+    "  lockstep run -np 8 -H node1:4,node2:4 -- lockstep train --model mlp --dataset digits\n"
     "  lockstep run -np 2 -- lockstep train --model mlp --dataset digits\n"
     "  lockstep run -np 4 --devices 2 ./my_program --epochs 5\n"
     "  lockstep run -np 4 --restart 20 -- lockstep train --dataset digits --checkpoint /data/checkpoints\n"
@@ -90,24 +100,6 @@ static bool good_devices(const char *text) {
     return good_device_list(text);
 }
 
-/* Room for two pipes and three sockets a worker; the workers get the old limit back. */
-static void raise_file_limit(struct ls_launch *launch) {
-    if (getrlimit(RLIMIT_NOFILE, &launch->files)) return;
-    rlim_t wanted = 64 + 6 * (rlim_t)launch->count;
-    struct rlimit raised = launch->files;
-    if (raised.rlim_cur >= wanted) return;
-    raised.rlim_cur = raised.rlim_max < wanted ? raised.rlim_max : wanted;
-    (void)setrlimit(RLIMIT_NOFILE, &raised);
-}
-
-/* Sets the launcher's own signal state; the workers start with the state before it. */
-static void set_signals(struct ls_launch *launch) {
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, normal = {.sa_handler = SIG_DFL};
-    (void)sigprocmask(SIG_BLOCK, NULL, &launch->mask);
-    (void)sigaction(SIGPIPE, &ignore, &launch->pipe_action);
-    (void)sigaction(SIGCHLD, &normal, &launch->child_action);
-}
-
 /* The room for a line of rank 0; 0 where no terminal shows it. */
 static int find_columns(bool prefix) {
     struct winsize size;
@@ -124,29 +116,64 @@ static void draw_id(struct ls_launch *launch) {
                    (unsigned long long)time.tv_sec * 1000000000ULL + (unsigned long long)time.tv_nsec);
 }
 
-static int launch_all(struct ls_launch *launch, struct ls_supervision *supervision) {
+/* Addresses of this machine for ls_launch_cluster. */
+static bool make_cluster(struct ls_launch *launch, const struct ls_ports *ports) {
+    char(*texts)[24] = calloc((size_t)launch->count, sizeof(*texts));
+    char **addresses = calloc((size_t)launch->count, sizeof(*addresses));
+    for (int i = 0; texts && addresses && i < launch->count; i++) {
+        (void)snprintf(texts[i], sizeof(texts[i]), "127.0.0.1:%u", ports->ports[i]);
+        addresses[i] = texts[i];
+    }
+    bool made = texts && addresses && ls_launch_cluster(launch, addresses);
+    free(texts);
+    free(addresses);
+    return made;
+}
+
+static int launch_here(struct ls_launch *launch, struct ls_supervision *supervision) {
     struct ls_ports ports;
-    raise_file_limit(launch);
-    launch->columns = find_columns(supervision->prefix);
-    draw_id(launch);
-    if (!ls_ports_take(launch->count, &ports)) return 1;
-    launch->ports = ports.ports;
-    supervision->ports = &ports;
     int status = 1;
-    if (ls_launch_cluster(launch)) {
-        set_signals(launch);
+    if (!ls_ports_take(launch->count, &ports)) return 1;
+    supervision->ports = &ports;
+    if (make_cluster(launch, &ports)) {
+        ls_launch_set_signals(launch);
         status = ls_supervise(supervision);
     } else {
         (void)fprintf(stderr, "lockstep run: no memory for TF_CONFIG\n");
     }
-    free(launch->cluster);
     ls_ports_free(&ports);
+    return status;
+}
+
+static int launch_on_hosts(struct ls_launch *launch, struct ls_supervision *supervision,
+                           const struct ls_hosts_options *options) {
+    struct ls_run_hosts hosts;
+    ls_launch_set_signals(launch);
+    int status = ls_hosts_open(options, launch, &hosts);
+    supervision->hosts = &hosts;
+    if (!status && !options->check) status = ls_supervise(supervision);
+    ls_hosts_close(&hosts);
+    return status;
+}
+
+static int launch_all(struct ls_launch *launch, struct ls_supervision *supervision,
+                      const struct ls_hosts_options *options) {
+    launch->here = launch->count;
+    launch->input = isatty(STDIN_FILENO) ? -1 : STDIN_FILENO;
+    ls_launch_raise_files(launch);
+    launch->columns = find_columns(supervision->prefix);
+    draw_id(launch);
+    int status = options->list || options->file ? launch_on_hosts(launch, supervision, options)
+                                                : launch_here(launch, supervision);
+    free(launch->cluster);
     return status;
 }
 
 struct request {
     struct ls_launch launch;
     struct ls_supervision supervision;
+    struct ls_hosts_options hosts;
+    const char *exports[MAX_EXPORTS + 1];
 };
 
 static bool read_devices(const struct ls_command_line *line, const struct ls_option *option, const char *text,
@@ -157,6 +184,22 @@ static bool read_devices(const struct ls_command_line *line, const struct ls_opt
     return ls_usage_error(line,
                           "option '--devices' needs a number from 1 to %d or a list such as cpu:0,cpu:1, not '%s'",
                           MAX_DEVICES, text) == 0;
+}
+
+/* -x NAME or NAME=VALUE. */
+static bool read_export(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                        void *field) {
+    const char **exports = field;
+    int count = 0;
+    (void)option;
+    while (exports[count]) count++;
+    size_t length = strcspn(text, "=");
+    if (!length || isdigit((unsigned char)*text) ||
+        strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") < length)
+        return ls_usage_error(line, "option '-x' needs a variable's name, or NAME=VALUE, not '%s'", text) == 0;
+    if (count == MAX_EXPORTS) return ls_usage_error(line, "option '-x' is given more than %d times", MAX_EXPORTS) == 0;
+    exports[count] = text;
+    return true;
 }
 
 static const char *const reasons[] = {"loss", "any", NULL};
@@ -173,6 +216,10 @@ static const struct ls_option rows[] = {
      offsetof(struct request, launch.devices), LS_OPTION_READ, .read = read_devices},
     {"no-prefix", NULL, "pass lines on as they are, without the rank", AT(supervision.prefix), false},
     {"prefix", NULL, "the rank before each line (default)", AT(supervision.prefix), true},
+    {"prefix-output-with-timestamp", NULL, "the time before each line", AT(supervision.times), true},
+    {"output-filename", "DIR",
+     "write what each worker prints also to DIR/rank.N/stdout and DIR/rank.N/stderr, without rank and time",
+     AT(supervision.folder)},
     {"grace", "SECONDS",
      "how long the others may take to end by themselves after the first failure before they get SIGTERM, and 5 s later "
      "SIGKILL; default 5",
@@ -200,24 +247,69 @@ static const struct ls_option rows[] = {
      "also most of those before the loss",
      AT(launch.elastic), 1, MAX_WORKERS},
     {0}};
-static const struct ls_option_table tables[] = {{"options", rows, 0}, {0}};
+static const struct ls_option host_rows[] = {
+    {"hosts", "LIST",
+     "start the workers on these hosts, as many on each as it has slots: host:slots,user@host:slots,[v6]:slots; "
+     "without a "
+     "number 1. A name that stands there twice adds its slots",
+     AT(hosts.list), .letter = 'H'},
+    {"hostfile", "FILE", "the same from a file: a host a line, as host slots=N, host:N or n[01-16]; # begins a comment",
+     AT(hosts.file)},
+    {"ssh-port", "PORT", "the port of ssh on the hosts", AT(hosts.port), 1, 65535},
+    {"ssh-identity-file", "FILE", "the key that ssh shows", AT(hosts.identity)},
+    {"rsh", "COMMAND", "start the agents through COMMAND HOST AGENT instead of ssh; words apart by blanks",
+     AT(hosts.shell)},
+    {"start-timeout", "SECONDS", "how long all hosts may take to answer; default 30", AT(hosts.limit), 1, 86400},
+    {"network-interface", "IF",
+     "the workers meet at the address of this interface (eth0), or in this network (10.0.0.0/8), of each host; "
+     "default: "
+     "the address at which ssh has reached it",
+     AT(hosts.interface)},
+    {"export", "NAME[=VALUE]",
+     "give the workers this variable, also where it would stay here (below); may be given several times",
+     offsetof(struct request, exports), LS_OPTION_READ, .read = read_export, .letter = 'x', .many = true},
+    {"check-hosts", NULL, "reach all hosts, print what they say, and start nothing", AT(hosts.check), true},
+    {"verbose", NULL, "say on standard error how each host was reached, and which ranks it has", AT(hosts.verbose),
+     true},
+    {0}};
+static const struct ls_option_table tables[] = {{"options", rows, 0}, {"several hosts", host_rows, 0}, {0}};
+
+/* Contradictions between options; 0 if there is none, else the exit status. */
+static int check_options(const struct ls_command_line *line, struct request *request) {
+    const struct ls_launch *launch = &request->launch;
+    const struct ls_hosts_options *hosts = &request->hosts;
+    bool remote = hosts->list || hosts->file;
+    static const char *const remote_only[] = {"ssh-port",          "ssh-identity-file", "rsh",    "start-timeout",
+                                              "network-interface", "check-hosts",       "verbose"};
+    for (size_t i = 0; !remote && i < sizeof(remote_only) / sizeof(remote_only[0]); i++)
+        if (ls_option_given(line, remote_only[i]))
+            return ls_usage_error(line, "option '--%s' needs '-H LIST' or '--hostfile FILE'", remote_only[i]);
+    if (hosts->shell && !hosts->shell[strspn(hosts->shell, " ")])
+        return ls_usage_error(line, "option '--rsh' needs a command");
+    if (hosts->check) return 0;
+    if (!launch->count) return ls_usage_error(line, "how many workers? Give -np N");
+    if (launch->elastic > launch->count)
+        return ls_usage_error(line, "option '--elastic' needs a number up to -np %d, not %d", launch->count,
+                              launch->elastic);
+    if (request->supervision.any && !request->supervision.restarts)
+        return ls_usage_error(line, "option '--restart-on' needs '--restart N'");
+    return line->next < line->argc ? 0 : ls_usage_error(line, "no command to start");
+}
 
 int run_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep run", argc, argv, about, more, tables, 0};
-    struct request request = {.supervision = {.prefix = true, .grace = LS_RUN_GRACE, .stop = LS_RUN_STOP}};
+    struct request request = {.supervision = {.prefix = true, .grace = LS_RUN_GRACE, .stop = LS_RUN_STOP},
+                              .hosts = {.limit = LS_RUN_REACH}};
     struct ls_launch *launch = &request.launch;
     int code = ls_options_read(&line, &request);
     if (code >= 0) return code;
-    if (!launch->count) return ls_usage_error(&line, "how many workers? Give -np N");
-    if (launch->elastic > launch->count)
-        return ls_usage_error(&line, "option '--elastic' needs a number up to -np %d, not %d", launch->count,
-                              launch->elastic);
-    if (request.supervision.any && !request.supervision.restarts)
-        return ls_usage_error(&line, "option '--restart-on' needs '--restart N'");
-    if (line.next >= argc) return ls_usage_error(&line, "no command to start");
+    if ((code = check_options(&line, &request))) return code;
+    request.hosts.exports = request.exports;
+    for (int i = 0; request.exports[i]; i++)
+        if (strchr(request.exports[i], '=')) (void)putenv((char *)request.exports[i]);
     launch->count += launch->servers;
     launch->argv = argv + line.next;
     launch->restarts = request.supervision.restarts > 0;
     request.supervision.launch = launch;
-    return launch_all(launch, &request.supervision);
+    return launch_all(launch, &request.supervision, &request.hosts);
 }

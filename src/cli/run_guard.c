@@ -79,10 +79,10 @@ static void watch(struct groups *groups, const char *variable) {
     for (int rounds = 0; groups->count && rounds < 100 && kill_marked(variable); rounds++) (void)usleep(10000);
 }
 
-bool ls_guard_start(int count, const char *id, struct ls_guard *guard) {
+bool ls_guard_start(int count, const char *name, const char *value, struct ls_guard *guard) {
     int ends[2];
-    char variable[64];
-    (void)snprintf(variable, sizeof(variable), "LOCKSTEP_RUN_ID=%s", id);
+    char variable[96];
+    (void)snprintf(variable, sizeof(variable), "%s=%s", name, value);
     struct groups groups = {0, calloc((size_t)count, sizeof(pid_t))};
     if (!groups.groups || pipe2(ends, O_CLOEXEC)) {
         (void)fprintf(stderr, "lockstep run: cannot start: %s\n", strerror(errno));

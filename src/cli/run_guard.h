@@ -10,9 +10,9 @@ struct ls_guard {
     int pipe; /* the guard reads groups from it, and at its end it acts */
 };
 
-/* Starts the guard of up to count groups, whose processes have LOCKSTEP_RUN_ID=id in their environment; prints the
- * error and returns false if it cannot. Call it before the first worker starts. */
-bool ls_guard_start(int count, const char *id, struct ls_guard *guard);
+/* Starts the guard of up to count groups, whose processes have that variable with that value in their environment;
+ * prints the error and returns false if it cannot. Call it before the first worker starts. */
+bool ls_guard_start(int count, const char *name, const char *value, struct ls_guard *guard);
 void ls_guard_add(const struct ls_guard *guard, pid_t group);
 void ls_guard_remove(const struct ls_guard *guard, pid_t group);
 /* Ends the guard; every group has been removed before. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define READ_SIZE    ((size_t)64 << 10)
@@ -109,6 +110,18 @@ void ls_output_say(struct ls_output *output, const char *format, ...) {
     sink_add(&output->err, line, (size_t)size);
 }
 
+static void add_time(const struct ls_output *output, struct ls_sink *sink) {
+    char text[64], whole[80];
+    struct timespec time;
+    struct tm parts;
+    if (!output->times) return;
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    size_t length = localtime_r(&time.tv_sec, &parts) ? strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts) : 0;
+    text[length] = 0;
+    int size = snprintf(whole, sizeof(whole), "%s.%03d ", text, (int)(time.tv_nsec / 1000000));
+    sink_add(sink, whole, (size_t)size);
+}
+
 /* One line with its end. A '\r' alone redraws nothing: every line begins at column 0 already. */
 static void add_line(struct ls_output *output, struct ls_stream *stream, const char *line, size_t size) {
     struct ls_sink *sink = stream->sink;
@@ -122,6 +135,7 @@ static void add_line(struct ls_output *output, struct ls_stream *stream, const c
     }
     if (size == 1 && line[0] == '\r') return;
     begin_line(output, sink, stream);
+    add_time(output, sink);
     sink_add(sink, stream->prefix, strlen(stream->prefix));
     sink_add(sink, line, size);
     stream->after_return = line[size - 1] == '\r';
@@ -171,9 +185,28 @@ static void take_lines(struct ls_output *output, struct ls_stream *stream) {
 }
 
 void ls_stream_init(struct ls_stream *stream, int fd, struct ls_sink *sink, const char *prefix) {
-    *stream = (struct ls_stream){.fd = fd, .sink = sink};
+    *stream = (struct ls_stream){.open = true, .fd = fd, .copy = -1, .sink = sink};
     (void)snprintf(stream->prefix, sizeof(stream->prefix), "%s", prefix);
-    (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+    if (fd >= 0) (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+}
+
+/* The last got bytes of the line are new. */
+static void take_bytes(struct ls_output *output, struct ls_stream *stream, size_t got) {
+    const char *bytes = stream->line + stream->used;
+    if (stream->copy >= 0 && write(stream->copy, bytes, got) != (ssize_t)got) {
+        ls_output_say(output, "cannot write the copy of %sfor --output-filename: %s", stream->prefix, strerror(errno));
+        (void)close(stream->copy);
+        stream->copy = -1;
+    }
+    stream->used += got;
+    take_lines(output, stream);
+}
+
+void ls_stream_add(struct ls_output *output, struct ls_stream *stream, const char *data, size_t size) {
+    if (!stream->open || (stream->sink->closed && stream->copy < 0)) return;
+    grow(&stream->line, &stream->capacity, stream->used + size);
+    memcpy(stream->line + stream->used, data, size);
+    take_bytes(output, stream, size);
 }
 
 bool ls_stream_read(struct ls_output *output, struct ls_stream *stream) {
@@ -181,20 +214,21 @@ bool ls_stream_read(struct ls_output *output, struct ls_stream *stream) {
     grow(&stream->line, &stream->capacity, stream->used + READ_SIZE);
     ssize_t got = read(stream->fd, stream->line + stream->used, READ_SIZE);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-    if (got <= 0 || stream->sink->closed) {
+    if (got <= 0 || (stream->sink->closed && stream->copy < 0)) {
         ls_stream_close(output, stream);
         return false;
     }
-    stream->used += (size_t)got;
-    take_lines(output, stream);
+    take_bytes(output, stream, (size_t)got);
     return true;
 }
 
 void ls_stream_close(struct ls_output *output, struct ls_stream *stream) {
-    if (stream->fd < 0) return;
+    if (!stream->open) return;
     if (stream->used) add_unfinished(output, stream, stream->used);
-    (void)close(stream->fd);
+    if (stream->fd >= 0) (void)close(stream->fd);
+    if (stream->copy >= 0) (void)close(stream->copy);
     free(stream->line);
-    stream->fd = -1;
+    stream->open = false;
+    stream->fd = stream->copy = -1;
     stream->line = NULL;
 }

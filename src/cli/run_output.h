@@ -23,10 +23,13 @@ struct ls_sink {
 struct ls_output {
     struct ls_sink out, err;
     const struct ls_stream *bar; /* whose line, ended by '\r', stands on the terminal now */
+    bool times;                  /* the time before each line of a worker */
 };
 /* One pipe of one worker. */
 struct ls_stream {
-    int fd; /* -1 at its end */
+    bool open; /* until its end */
+    int fd;    /* -1 where the bytes come from another host */
+    int copy;  /* a file that gets the bytes as well; -1 without */
     struct ls_sink *sink;
     char prefix[16];
     char *line; /* [used) the unfinished line; [scanned) holds no line end */
@@ -43,10 +46,12 @@ void ls_output_say(struct ls_output *output, const char *format, ...) __attribut
 /* True if the sink is so far behind that its streams should not be read. */
 bool ls_sink_behind(const struct ls_sink *sink);
 
-/* Owns fd, which becomes non-blocking. */
+/* Owns fd, which becomes non-blocking, unless it is -1. */
 void ls_stream_init(struct ls_stream *stream, int fd, struct ls_sink *sink, const char *prefix);
 /* Reads once and adds the lines that are complete. False when nothing was there; at the end the stream closes itself.
  */
 bool ls_stream_read(struct ls_output *output, struct ls_stream *stream);
+/* Adds bytes that have come from another host. */
+void ls_stream_add(struct ls_output *output, struct ls_stream *stream, const char *data, size_t size);
 /* Adds the unfinished line and closes. */
 void ls_stream_close(struct ls_output *output, struct ls_stream *stream);

@@ -15,14 +15,15 @@
 #include "cli/run_supervise.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/run_guard.h"
@@ -35,6 +36,7 @@
 
 struct run {
     const struct ls_supervision *how;
+    struct ls_run_hosts *hosts; /* NULL without */
     struct ls_worker *workers;
     struct ls_stream *streams; /* two a worker */
     struct pollfd *polled;
@@ -44,24 +46,20 @@ struct run {
     int signals;
     struct ls_worker *culprit; /* the worker that failed first */
     double failed_at, ended_at;
+    double killed_at;                  /* we have sent SIGKILL */
     double asked_at;                   /* the time of the user's first SIGINT or SIGTERM; 0 if there was none */
     bool announced, signalled, killed; /* signalled: by us after a failure, or by the user */
+    int unstarted;                     /* the exit status where a worker could not be started */
     bool succeeded;                    /* a worker has succeeded: a worker that ends now has no peers left to meet */
 };
-
-static double now(void) {
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* ---- Failures --------------------------------------------------------------------------------------------------- */
 
 static void blame(struct run *run, struct ls_worker *worker) {
     if (!worker->exit_status) return;
     bool consequence = run->culprit && run->culprit->exit_status == PEER_LOST && worker->exit_status != PEER_LOST &&
-                       !run->signalled && now() < run->failed_at + LS_RUN_CAUSE;
-    if (!run->culprit) run->failed_at = now();
+                       !run->signalled && ls_launch_now() < run->failed_at + LS_RUN_CAUSE;
+    if (!run->culprit) run->failed_at = ls_launch_now();
     if (!run->culprit || consequence) run->culprit = worker;
 }
 
@@ -80,7 +78,7 @@ static bool all_have_stopped(const struct run *run) {
 static void announce(struct run *run) {
     if (run->announced || !run->culprit) return;
     bool waiting = run->culprit->exit_status == PEER_LOST || has_stopped(run->culprit);
-    bool settled = !waiting || now() >= run->failed_at + LS_RUN_CAUSE;
+    bool settled = !waiting || ls_launch_now() >= run->failed_at + LS_RUN_CAUSE;
     if ((!settled && run->alive) || all_have_stopped(run)) return;
     char who[128];
     ls_worker_describe(run->culprit, who, sizeof(who));
@@ -91,13 +89,21 @@ static void announce(struct run *run) {
         ls_output_say(&run->output, "%s", who);
 }
 
+static void signal_worker(const struct run *run, const struct ls_worker *worker, int signal, bool group) {
+    if (worker->ended) return;
+    if (run->hosts)
+        ls_hosts_signal(run->hosts, worker->rank, signal, group);
+    else
+        ls_worker_signal(worker, signal, group);
+}
+
 /* Signals every worker that still runs, and prints their ranks. */
 static void end_others(struct run *run, int signal, const char *name) {
     char list[512] = "";
     size_t used = 0;
     for (int i = 0; i < run->count; i++) {
         if (run->workers[i].ended) continue;
-        ls_worker_signal(&run->workers[i], signal, true);
+        signal_worker(run, &run->workers[i], signal, true);
         char own[24];
         ls_worker_name(&run->workers[i], own, sizeof(own));
         if (used < sizeof(list) - 32)
@@ -116,10 +122,12 @@ static double kill_at(const struct run *run) {
 static void escalate(struct run *run) {
     double at = kill_at(run);
     if (!run->alive) return;
-    if (at > 0 && now() >= at) {
+    if (run->killed && run->hosts && ls_launch_now() >= run->killed_at + LS_RUN_KILL) ls_hosts_abandon(run->hosts);
+    if (at > 0 && ls_launch_now() >= at) {
         run->killed = run->signalled = true;
+        run->killed_at = ls_launch_now();
         end_others(run, SIGKILL, "SIGKILL");
-    } else if (run->culprit && !run->signalled && now() >= run->failed_at + run->how->grace) {
+    } else if (run->culprit && !run->signalled && ls_launch_now() >= run->failed_at + run->how->grace) {
         run->signalled = true;
         end_others(run, SIGTERM, "SIGTERM");
     }
@@ -140,12 +148,32 @@ static struct ls_worker *find_worker(struct run *run, pid_t pid) {
     return NULL;
 }
 
+/* DIR/rank.07/stdout, as horovodrun names them; a worker that is started anew adds to them. */
+static void open_copy(struct run *run, struct ls_stream *stream, const struct ls_worker *worker, const char *name) {
+    char folder[4096], path[4200];
+    int digits = snprintf(NULL, 0, "%d", run->how->launch->count - 1);
+    (void)snprintf(folder, sizeof(folder), "%s/rank.%0*d", run->how->folder, digits, worker->rank);
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    (void)mkdir(run->how->folder, 0777);
+    (void)mkdir(folder, 0777);
+    stream->copy = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (worker->restarts ? O_APPEND : O_TRUNC), 0666);
+    if (stream->copy < 0) ls_output_say(&run->output, "--output-filename: cannot write %s: %s", path, strerror(errno));
+}
+
+/* On another host it is only asked for: the answer comes as an event. */
+static int start_process(struct run *run, struct ls_worker *worker) {
+    if (!run->hosts) return ls_worker_start(run->how->launch, &run->guard, worker);
+    worker->host = ls_hosts_of(run->hosts, worker->rank)->named.name;
+    worker->out = worker->err = -1;
+    return !ls_hosts_start(run->hosts, worker->rank, worker->restarts);
+}
+
 static int start_one(struct run *run, int rank, int restarts) {
     const struct ls_launch *launch = run->how->launch;
     int server = rank - (launch->count - launch->servers);
     struct ls_worker started = {.rank = rank, .server = server < 0 ? -1 : server, .restarts = restarts};
     char prefix[16] = "";
-    int failure = ls_worker_start(launch, &run->guard, &started);
+    int failure = start_process(run, &started);
     if (failure) return failure;
     run->workers[rank] = started;
     if (run->how->prefix)
@@ -153,6 +181,8 @@ static int start_one(struct run *run, int rank, int restarts) {
                        started.server < 0 ? rank : server);
     ls_stream_init(&run->streams[2 * rank], started.out, &run->output.out, prefix);
     ls_stream_init(&run->streams[2 * rank + 1], started.err, &run->output.err, prefix);
+    if (run->how->folder) open_copy(run, &run->streams[2 * rank], &started, "stdout");
+    if (run->how->folder) open_copy(run, &run->streams[2 * rank + 1], &started, "stderr");
     run->alive++;
     return 0;
 }
@@ -189,9 +219,18 @@ static bool restart(struct run *run, const struct ls_worker *worker) {
     ls_worker_describe(worker, who, sizeof(who));
     for (int i = 2 * rank; i < 2 * rank + 2; i++) ls_stream_close(&run->output, &run->streams[i]);
     if (start_one(run, rank, worker->restarts + 1)) return false;
-    ls_output_say(&run->output, "%s; started anew as pid %d (restart %d of %d)", who, (int)run->workers[rank].pid,
-                  ++run->restarted, run->how->restarts);
+    char as[32] = "";
+    if (!run->hosts) (void)snprintf(as, sizeof(as), " as pid %d", (int)run->workers[rank].pid);
+    ls_output_say(&run->output, "%s; started anew%s (restart %d of %d)", who, as, ++run->restarted, run->how->restarts);
     return true;
+}
+
+/* A worker has ended, and its status is known. */
+static void take_end(struct run *run, struct ls_worker *worker) {
+    run->alive--;
+    run->ended_at = ls_launch_now();
+    if (!worker->exit_status && worker->server < 0) run->succeeded = true;
+    if (!restart(run, worker) && !spare(run, worker)) blame(run, worker);
 }
 
 /* The launcher adopts the processes that its workers leave behind (PR_SET_CHILD_SUBREAPER), and only waits for them. */
@@ -202,11 +241,8 @@ static void reap(struct run *run) {
         if (worker) {
             ls_worker_reap(worker);
             ls_guard_remove(&run->guard, worker->pid);
-            run->alive--;
-            run->ended_at = now();
             drain(run, worker->rank);
-            if (!worker->exit_status && worker->server < 0) run->succeeded = true;
-            if (!restart(run, worker) && !spare(run, worker)) blame(run, worker);
+            take_end(run, worker);
         } else {
             (void)waitpid(info.si_pid, NULL, WNOHANG);
         }
@@ -214,30 +250,55 @@ static void reap(struct run *run) {
     }
 }
 
-/* A program that becomes the launcher through exec may have children already; they are not the launcher's to end. */
-static bool has_children(void) {
-    siginfo_t info;
-    return !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
+/* ---- Hosts ------------------------------------------------------------------------------------------------------ */
+
+static void end_worker(struct run *run, struct ls_worker *worker, int status, bool by_signal) {
+    if (worker->ended) return;
+    worker->ended = true;
+    worker->exit_status = status;
+    worker->by_signal = by_signal;
+    take_end(run, worker);
 }
 
-/* Kills every child that is left: adopted processes that had moved to groups of their own. */
-static void sweep(void) {
-    for (int rounds = 0; rounds < 100; rounds++) {
-        char path[64];
-        (void)snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-        FILE *file = fopen(path, "re");
-        int pid, found = 0;
-        for (; file && fscanf(file, "%d", &pid) == 1; found++) (void)kill(pid, SIGKILL);
-        if (file) (void)fclose(file);
-        if (!found) return;
-        while (waitpid(-1, NULL, 0) > 0) continue;
+static void lose_host(struct run *run, const struct ls_host *host) {
+    ls_output_say(&run->output, "host %s is lost%s%s", host->named.name, *host->last ? ": " : "", host->last);
+    for (int i = host->first; i < host->first + host->count && i < run->count; i++) {
+        if (run->workers[i].ended) continue;
+        run->workers[i].with_host = true;
+        end_worker(run, &run->workers[i], 128 + SIGKILL, true);
     }
+}
+
+/* A command that cannot be started fails the run, as it does here. */
+static void fail_start(struct run *run, struct ls_worker *worker, int status) {
+    if (!run->unstarted) run->unstarted = status;
+    run->signalled = run->announced = true;
+    end_worker(run, worker, status, false);
+    for (int i = 0; i < run->count; i++) signal_worker(run, &run->workers[i], SIGKILL, true);
+}
+
+static void take_event(struct run *run, const struct ls_host_event *event) {
+    struct ls_worker *worker = &run->workers[event->rank];
+    struct ls_stream *stream = &run->streams[2 * event->rank + event->errors];
+    if (event->kind == LS_HOST_LOST) lose_host(run, event->host);
+    if (event->kind == LS_HOST_SAID) ls_output_say(&run->output, "host %s: %s", event->host->named.name, event->data);
+    if (event->kind == LS_HOST_STARTED) worker->pid = event->number;
+    if (event->kind == LS_HOST_FAILED) fail_start(run, worker, event->number);
+    if (event->kind == LS_HOST_ENDED) end_worker(run, worker, event->number, event->by_signal);
+    if (event->kind == LS_HOST_OUTPUT && event->size) ls_stream_add(&run->output, stream, event->data, event->size);
+    if (event->kind == LS_HOST_OUTPUT && !event->size) ls_stream_close(&run->output, stream);
+}
+
+static void hear_hosts(struct run *run, const struct pollfd *polled) {
+    struct ls_host_event event;
+    ls_hosts_move(run->hosts, polled);
+    while (ls_hosts_next(run->hosts, &event)) take_event(run, &event);
 }
 
 /* ---- Signals ---------------------------------------------------------------------------------------------------- */
 
 static void signal_all(struct run *run, int signal, bool group) {
-    for (int i = 0; i < run->count; i++) ls_worker_signal(&run->workers[i], signal, group);
+    for (int i = 0; i < run->count; i++) signal_worker(run, &run->workers[i], signal, group);
 }
 
 static void suspend(struct run *run) {
@@ -251,7 +312,7 @@ static void pass_on(struct run *run, int signal) {
     bool single = signal == SIGUSR1 || signal == SIGUSR2;
     signal_all(run, signal, !single);
     if (!single) run->signalled = true;
-    if ((signal == SIGINT || signal == SIGTERM) && !(run->asked_at > 0)) run->asked_at = now();
+    if ((signal == SIGINT || signal == SIGTERM) && !(run->asked_at > 0)) run->asked_at = ls_launch_now();
 }
 
 static void read_signals(struct run *run) {
@@ -262,14 +323,14 @@ static void read_signals(struct run *run) {
         else if (info.ssi_signo != SIGCHLD)
             pass_on(run, (int)info.ssi_signo);
     }
-    reap(run);
+    if (!run->hosts) reap(run);
 }
 
 /* ---- The loop --------------------------------------------------------------------------------------------------- */
 
 static int open_streams(const struct run *run) {
     int open = 0;
-    for (int i = 0; i < 2 * run->count; i++) open += run->streams[i].fd >= 0;
+    for (int i = 0; i < 2 * run->count; i++) open += run->streams[i].open;
     return open;
 }
 
@@ -284,8 +345,10 @@ static int next_timeout(const struct run *run) {
         at = run->failed_at + run->how->grace;
     else if (kill_at(run) > 0)
         at = kill_at(run);
+    else if (run->killed && run->hosts)
+        at = run->killed_at + LS_RUN_KILL;
     if (at < 0) return -1;
-    double left = (at - now()) * 1000;
+    double left = (at - ls_launch_now()) * 1000;
     return left < 0 ? 0 : (int)left + 1;
 }
 
@@ -295,15 +358,23 @@ static void fill_polled(struct run *run) {
     run->polled[2] = (struct pollfd){.fd = run->output.err.used ? run->output.err.fd : -1, .events = POLLOUT};
     for (int i = 0; i < 2 * run->count; i++) {
         const struct ls_stream *stream = &run->streams[i];
-        run->polled[3 + i] = (struct pollfd){.fd = ls_sink_behind(stream->sink) ? -1 : stream->fd, .events = POLLIN};
+        bool read = stream->open && !ls_sink_behind(stream->sink);
+        run->polled[3 + i] = (struct pollfd){.fd = read ? stream->fd : -1, .events = POLLIN};
     }
+    bool behind = ls_sink_behind(&run->output.out) || ls_sink_behind(&run->output.err);
+    if (run->hosts) ls_hosts_fill(run->hosts, run->polled + 3 + 2 * run->count, behind);
+}
+
+static nfds_t count_polled(const struct run *run) {
+    return (nfds_t)(3 + 2 * run->count + (run->hosts ? ls_hosts_polls(run->hosts) : 0));
 }
 
 static void step(struct run *run) {
     fill_polled(run);
-    if (poll(run->polled, (nfds_t)(3 + 2 * run->count), next_timeout(run)) > 0) {
+    if (poll(run->polled, count_polled(run), next_timeout(run)) > 0) {
         for (int i = 0; i < 2 * run->count; i++)
             if (run->polled[3 + i].revents) (void)ls_stream_read(&run->output, &run->streams[i]);
+        if (run->hosts) hear_hosts(run, run->polled + 3 + 2 * run->count);
         if (run->polled[0].revents) read_signals(run);
     }
     announce(run);
@@ -314,7 +385,7 @@ static void step(struct run *run) {
 /* Writes, after the last worker's end, the bytes left in its pipes, then the bytes that the sinks have not taken. A
  * signal now ends the wait for a reader that does not read. */
 static void finish_output(struct run *run) {
-    while (open_streams(run) && now() < run->ended_at + LS_RUN_DRAIN) step(run);
+    while (open_streams(run) && ls_launch_now() < run->ended_at + LS_RUN_DRAIN) step(run);
     for (int i = 0; i < 2 * run->count; i++) ls_stream_close(&run->output, &run->streams[i]);
     ls_output_flush(&run->output);
     run->signalled = false;
@@ -343,14 +414,15 @@ static int watch(struct run *run) {
     }
     while (run->alive) step(run);
     if (run->count) finish_output(run);
-    if (failure) return failure;
+    if (failure || run->unstarted) return failure ? failure : run->unstarted;
     return run->culprit ? run->culprit->exit_status : 0;
 }
 
 static bool allocate(struct run *run, size_t count) {
     run->workers = calloc(count, sizeof(*run->workers));
     run->streams = calloc(2 * count, sizeof(*run->streams));
-    run->polled = calloc(3 + 2 * count, sizeof(*run->polled));
+    size_t more = run->hosts ? (size_t)ls_hosts_polls(run->hosts) : 0;
+    run->polled = calloc(3 + 2 * count + more, sizeof(*run->polled));
     return run->workers && run->streams && run->polled;
 }
 
@@ -376,20 +448,27 @@ static int open_signals(void) {
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+static int watch_guarded(struct run *run) {
+    if (run->hosts) return watch(run);
+    if (!ls_guard_start(run->how->launch->count, "LOCKSTEP_RUN_ID", run->how->launch->id, &run->guard)) return 1;
+    int status = watch(run);
+    ls_guard_stop(&run->guard);
+    return status;
+}
+
 int ls_supervise(const struct ls_supervision *supervision) {
-    struct run run = {.how = supervision, .signals = open_signals()};
-    int count = supervision->launch->count, status = 1;
+    struct run run = {.how = supervision, .hosts = supervision->hosts, .signals = open_signals()};
+    int status = 1;
     ls_output_init(&run.output);
-    ls_ports_release(supervision->ports); /* before any fork, so that no child still holds one */
-    bool alone = !has_children();
-    (void)prctl(PR_SET_CHILD_SUBREAPER, alone);
-    if (run.signals < 0 || !allocate(&run, (size_t)count))
+    run.output.times = supervision->times;
+    if (supervision->ports)
+        ls_ports_release(supervision->ports); /* before any fork, so that no child still holds one */
+    bool alone = !run.hosts && ls_launch_adopt();
+    if (run.signals < 0 || !allocate(&run, (size_t)supervision->launch->count))
         (void)fprintf(stderr, "lockstep run: cannot start: %s\n", strerror(errno));
-    else if (ls_guard_start(count, supervision->launch->id, &run.guard)) {
-        status = watch(&run);
-        ls_guard_stop(&run.guard);
-        if (alone) sweep();
-    }
+    else
+        status = watch_guarded(&run);
+    if (alone) ls_launch_sweep();
     release(&run);
     return status;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum end { READ_END, WRITE_END };
@@ -17,30 +18,73 @@ struct pipes {
     int out[2], err[2], report[2];
 };
 
-bool ls_launch_cluster(struct ls_launch *launch) {
-    size_t size = 48 + 20 * (size_t)launch->count, used;
+bool ls_launch_cluster(struct ls_launch *launch, char *const *addresses) {
+    size_t size = 0;
     int workers = launch->count - launch->servers;
-    char *text = malloc(size);
-    if (!text) return false;
-    used = (size_t)snprintf(text, size, "{\"worker\":[");
-    for (int i = 0; i < launch->count; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s\"127.0.0.1:%u\"",
-                                 i == workers ? "],\"ps\":["
-                                 : i          ? ","
-                                              : "",
-                                 launch->ports[i]);
-    (void)snprintf(text + used, size - used, "]}");
-    launch->cluster = text;
-    return true;
+    FILE *out = open_memstream(&launch->cluster, &size);
+    if (!out) return false;
+    (void)fprintf(out, "{\"worker\":[");
+    for (int i = 0; i < launch->count; i++) {
+        const char *between = i == workers ? "],\"ps\":[" : i ? "," : "";
+        (void)fprintf(out, "%s\"%s\"", between, addresses[i]);
+    }
+    (void)fprintf(out, "]}");
+    return !fclose(out);
 }
 
-/* Only rank 0 may read the launcher's standard input, and only if that is no terminal: a process group in the
- * background that reads from its terminal is stopped. */
-static bool connect_streams(const struct pipes *pipes, int rank) {
-    if (rank || isatty(STDIN_FILENO)) {
-        int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (null < 0 || dup2(null, STDIN_FILENO) < 0) return false;
+double ls_launch_now(void) {
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+void ls_launch_raise_files(struct ls_launch *launch) {
+    if (getrlimit(RLIMIT_NOFILE, &launch->files)) return;
+    rlim_t wanted = 64 + 6 * (rlim_t)launch->here;
+    struct rlimit raised = launch->files;
+    if (raised.rlim_cur >= wanted) return;
+    raised.rlim_cur = raised.rlim_max < wanted ? raised.rlim_max : wanted;
+    (void)setrlimit(RLIMIT_NOFILE, &raised);
+}
+
+void ls_launch_set_signals(struct ls_launch *launch) {
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, normal = {.sa_handler = SIG_DFL};
+    (void)sigprocmask(SIG_BLOCK, NULL, &launch->mask);
+    (void)sigaction(SIGPIPE, &ignore, &launch->pipe_action);
+    (void)sigaction(SIGCHLD, &normal, &launch->child_action);
+}
+
+void ls_launch_give_back(const struct ls_launch *launch) {
+    (void)sigaction(SIGPIPE, &launch->pipe_action, NULL);
+    (void)sigaction(SIGCHLD, &launch->child_action, NULL);
+    (void)setrlimit(RLIMIT_NOFILE, &launch->files);
+    (void)sigprocmask(SIG_SETMASK, &launch->mask, NULL);
+}
+
+bool ls_launch_adopt(void) {
+    siginfo_t info;
+    bool alone = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0;
+    (void)prctl(PR_SET_CHILD_SUBREAPER, alone);
+    return alone;
+}
+
+void ls_launch_sweep(void) {
+    for (int rounds = 0; rounds < 100; rounds++) {
+        char path[64];
+        (void)snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+        FILE *file = fopen(path, "re");
+        int pid, found = 0;
+        for (; file && fscanf(file, "%d", &pid) == 1; found++) (void)kill(pid, SIGKILL);
+        if (file) (void)fclose(file);
+        if (!found) return;
+        while (waitpid(-1, NULL, 0) > 0) continue;
     }
+}
+
+/* Only rank 0 may read the launcher's standard input. */
+static bool connect_streams(const struct pipes *pipes, int input) {
+    if (input < 0) input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (input < 0 || (input != STDIN_FILENO && dup2(input, STDIN_FILENO) < 0)) return false;
     return dup2(pipes->out[WRITE_END], STDOUT_FILENO) >= 0 && dup2(pipes->err[WRITE_END], STDERR_FILENO) >= 0;
 }
 
@@ -58,9 +102,10 @@ static bool set_number(const char *name, int number) {
 
 /* Sets the variables that torchrun sets, under their names, and Lockstep's own. An outer launcher's do not count. */
 static bool set_numbers(const struct ls_launch *launch, const struct ls_worker *worker) {
-    int workers = launch->count - launch->servers;
-    return set_number("RANK", worker->rank) && set_number("LOCAL_RANK", worker->rank) &&
-           set_number("WORLD_SIZE", workers) && set_number("LOCAL_WORLD_SIZE", workers) &&
+    int workers = launch->count - launch->servers, end = launch->first + launch->here;
+    return set_number("RANK", worker->rank) && set_number("LOCAL_RANK", worker->rank - launch->first) &&
+           set_number("WORLD_SIZE", workers) &&
+           set_number("LOCAL_WORLD_SIZE", (end < workers ? end : workers) - launch->first) &&
            set_number("LOCKSTEP_RESTART_COUNT", worker->restarts) &&
            set_number("LOCKSTEP_COLUMNS", worker->rank ? 0 : launch->columns) &&
            !setenv("LOCKSTEP_CLUSTER", "tf_config", 1) && !setenv("LOCKSTEP_RUN_ID", launch->id, 1);
@@ -95,12 +140,9 @@ static _Noreturn void become_worker(const struct ls_launch *launch, const struct
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1); /* the launcher died before the line above */
-    if (connect_streams(pipes, worker->rank) && set_environment(launch, worker)) {
+    if (connect_streams(pipes, worker->rank ? -1 : launch->input) && set_environment(launch, worker)) {
         ls_guard_add(guard, getpid());
-        (void)sigaction(SIGPIPE, &launch->pipe_action, NULL);
-        (void)sigaction(SIGCHLD, &launch->child_action, NULL);
-        (void)setrlimit(RLIMIT_NOFILE, &launch->files);
-        (void)sigprocmask(SIG_SETMASK, &launch->mask, NULL);
+        ls_launch_give_back(launch);
         execute(launch->argv);
     }
     int error = errno;
@@ -186,10 +228,14 @@ void ls_worker_name(const struct ls_worker *worker, char *text, size_t size) {
 void ls_worker_describe(const struct ls_worker *worker, char *text, size_t size) {
     char own[24];
     ls_worker_name(worker, own, sizeof(own));
-    int used = snprintf(text, size, "%s (rank %d, pid %d) ", own, worker->rank, (int)worker->pid);
+    int used = snprintf(text, size, "%s (rank %d, pid %d%s%s) ", own, worker->rank, (int)worker->pid,
+                        worker->host ? " on " : "", worker->host ? worker->host : "");
+    if (used >= (int)size) return;
     int number = worker->exit_status - 128;
     const char *name = worker->by_signal ? sigabbrev_np(number) : NULL;
-    if (worker->by_signal)
+    if (worker->with_host)
+        (void)snprintf(text + used, size - (size_t)used, "was lost with its host");
+    else if (worker->by_signal)
         (void)snprintf(text + used, size - (size_t)used, "was killed by signal %d (SIG%s)", number, name ? name : "?");
     else
         (void)snprintf(text + used, size - (size_t)used, "ended with exit status %d", worker->exit_status);

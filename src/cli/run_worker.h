@@ -11,16 +11,17 @@
 
 /* The settings that all workers of a run share. */
 struct ls_launch {
-    char **argv;           /* the command, ends with NULL */
-    const char *devices;   /* LOCKSTEP_DEVICES; NULL if the variable stays as it is */
-    const uint16_t *ports; /* [count] */
-    int count;             /* of all */
-    int servers;           /* of them, the last: parameter servers */
-    bool restarts;         /* a lost worker is started anew, and the other workers wait for it */
-    int elastic;           /* the least number of workers that go on; 0 if all are needed */
-    char *cluster;         /* the "cluster" object of TF_CONFIG */
-    char id[32];           /* LOCKSTEP_RUN_ID */
-    int columns;           /* of the terminal that shows the output, without the prefix; 0 without a terminal */
+    char **argv;         /* the command, ends with NULL */
+    const char *devices; /* LOCKSTEP_DEVICES; NULL if the variable stays as it is */
+    int count;           /* of all */
+    int first, here;     /* the ranks on this host: first and how many; as LOCAL_RANK counts them */
+    int input;           /* what rank 0 reads as its standard input; -1: nothing */
+    int servers;         /* of them, the last: parameter servers */
+    bool restarts;       /* a lost worker is started anew, and the other workers wait for it */
+    int elastic;         /* the least number of workers that go on; 0 if all are needed */
+    char *cluster;       /* the "cluster" object of TF_CONFIG */
+    char id[32];         /* LOCKSTEP_RUN_ID */
+    int columns;         /* of the terminal that shows the output, without the prefix; 0 without a terminal */
     /* the launcher's own state from before it changed it, given back to the workers */
     sigset_t mask;
     struct sigaction pipe_action, child_action;
@@ -29,17 +30,32 @@ struct ls_launch {
 
 struct ls_worker {
     int rank;
-    int server;   /* its index among the parameter servers; -1: it is a worker */
-    int restarts; /* how often it was started anew */
-    pid_t pid;    /* also its process group */
-    int out, err;
+    int server;       /* its index among the parameter servers; -1: it is a worker */
+    int restarts;     /* how often it was started anew */
+    pid_t pid;        /* also its process group; on its host */
+    const char *host; /* NULL: this machine, as the launcher's child */
+    int out, err;     /* -1 with a host */
     bool ended;
     bool by_signal;
+    bool with_host;  /* it was lost with its host */
     int exit_status; /* as a shell has it: 128 + n for a signal */
 };
 
-/* Writes launch->cluster, freed by the caller; false without memory. */
-bool ls_launch_cluster(struct ls_launch *launch);
+/* Writes launch->cluster, freed by the caller, for workers at those addresses [count]; false without memory. */
+bool ls_launch_cluster(struct ls_launch *launch, char *const *addresses);
+/* Seconds on a clock that only goes forward. */
+double ls_launch_now(void);
+/* Makes room for two pipes and three sockets a worker of this host; the workers get the old limit back. */
+void ls_launch_raise_files(struct ls_launch *launch);
+/* Sets the launcher's own signal state; the workers start with the state before it. */
+void ls_launch_set_signals(struct ls_launch *launch);
+/* Gives a child of fork the signal state and the limits of before. */
+void ls_launch_give_back(const struct ls_launch *launch);
+/* Adopts processes that the workers leave behind, unless this process has children of before (a program that becomes
+ * the launcher through exec): they are not the launcher's to end. */
+bool ls_launch_adopt(void);
+/* Kills every child that is left: adopted processes that had moved to groups of their own. */
+void ls_launch_sweep(void);
 /* Starts worker->rank, restarts times anew before; the guard knows its group before its command runs. 0, or the exit
  * status that the launcher ends with after the error has been printed: 127 command not found, 126 it cannot be
  * executed, 1 no resources. */

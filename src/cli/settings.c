@@ -33,6 +33,9 @@ static const ls_tools_deadline launcher[] = {
      "they get SIGKILL"},
     {"run: output", NULL, LS_RUN_DRAIN, "what strangers keep open to be closed after the last worker's end",
      "it is not read any more"},
+    {"run: reach", "--start-timeout", LS_RUN_REACH, "the agents of all hosts to answer",
+     "exit status 1, which names them"},
+    {"run: leave", NULL, LS_RUN_LEAVE, "the agents to end after their last worker", "their remote shells get SIGKILL"},
     {"check: answers", "--timeout", LS_CHECK_SECONDS, "every task to answer lockstep check --connect",
      "the table says so; exit status 1"},
 };

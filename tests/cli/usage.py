@@ -227,7 +227,7 @@ def settings_lists_values_and_deadlines():
     cli.equal([deadlines["exit"][key] for key in ("setting", "seconds")], ["LOCKSTEP_EXIT_TIMEOUT", 7.5])
     cli.equal([deadlines["connect"][key] for key in ("setting", "seconds")], [None, 5])
     cli.equal([row["setting"] for row in answer["deadlines"]
-               if row["setting"] and row["setting"] not in settings], ["--grace", "--stop-grace", "--timeout"])
+               if row["setting"] and row["setting"] not in settings], ["--grace", "--stop-grace", "--start-timeout", "--timeout"])
     for name, timeout in settings.items():
         if timeout["unit"] == "s" and (name.endswith("_TIMEOUT") or name.endswith("_LIMIT")):
             assert name in [row["setting"] for row in answer["deadlines"]], name

@@ -42,6 +42,7 @@ struct slots {
     ls_tools_gpus *gpus;
     ls_pending *pending;
     ls_gradients *gradients;
+    ls_tools_slots *hosts;
     char *text;
     void *memory;
     float *outputs;
@@ -218,6 +219,7 @@ DRAW_SLOT(ls_variable *, ls_variable_p_p, variable)
 DRAW_SLOT(ls_callback *, ls_callback_p_p, callback)
 DRAW_SLOT(ls_layer *, ls_layer_p_p, layers)
 DRAW_SLOT(ls_tools_gpus *, ls_tools_gpus_p_p, gpus)
+DRAW_SLOT(ls_tools_slots *, ls_tools_slots_p_p, hosts)
 DRAW_SLOT(char *, char_p_p, text)
 DRAW_SLOT(void *, void_p_p, memory)
 DRAW_SLOT(float *, float_p_p, outputs)

@@ -1,0 +1,364 @@
+/* lockstep agent: the end of lockstep run on one host. It takes ports, starts the host's workers, passes their output,
+ * ends and signals on, and kills all that it has started when its standard input ends.
+ *
+ * One thread, one poll. Standard input and output carry frames (run_frame.h); words for people go to standard error,
+ * which the remote shell brings to the launcher. Nothing waits for the launcher to read: while it is behind, the
+ * workers' pipes are left full. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <lockstep/lockstep.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/run_frame.h"
+#include "cli/run_interface.h"
+#include "cli/run_ports.h"
+#include "cli/run_worker.h"
+
+#define WORKERS_MOST 2048
+#define WORDS_MOST   (1 << 20)
+#define BEHIND_LIMIT ((size_t)256 << 10)
+#define PIPE_SIZE    32768
+#define FIXED_FDS    4
+
+static const char about[] =
+    "lockstep agent: start the workers of one host, for lockstep run\n"
+    "\n"
+    "usage: lockstep agent\n"
+    "\n"
+    "lockstep run starts it on each host, through ssh, and talks with it over its standard input and output. It\n"
+    "ends with all that it has started when its standard input ends.\n";
+
+static const char more[] =
+    "environment:\n"
+    "  SSH_CONNECTION  the address at which ssh has reached this host, for the other workers\n"
+    "\n"
+    "examples:\n"
+    "  lockstep run -np 2 -H node1,node2 --verbose -- lockstep check\n"
+    "\n"
+    "exit status: 0 the standard input has ended, and all that was started with it; 2 a bad command line.\n";
+
+struct agent {
+    struct ls_launch launch;
+    struct ls_guard guard;
+    struct ls_ports ports;
+    struct ls_worker *workers; /* [launch.here]; NULL before SETUP */
+    struct pollfd *polled;
+    struct ls_frame_buffer from, to, input;
+    int signals, feed; /* feed: the end of rank 0's standard input that is written to; -1 without */
+    int alive;
+    int failed;     /* the exit status where a worker could not be started: none is, then */
+    bool over, fed; /* fed: the input has ended */
+};
+
+static void refuse(struct agent *agent, const char *why) {
+    ls_frame_say(&agent->to, LS_FRAME_REFUSED, 0, "%s", why);
+    agent->over = true;
+}
+
+/* ---- Frames of the launcher ------------------------------------------------------------------------------------- */
+
+static void take(struct agent *agent, struct ls_run_frame *frame) {
+    const char *version = ls_frame_text(frame), *interface;
+    int count;
+    char text[512], address[128] = "";
+    if (!version || !ls_frame_number(frame, 1, WORKERS_MOST, &count) || !(interface = ls_frame_text(frame)) ||
+        agent->ports.count)
+        return refuse(agent, "the launcher's request is broken");
+    if (strcmp(version, ls_version())) {
+        (void)snprintf(text, sizeof(text),
+                       "its lockstep is version %.64s, the launcher's is %.64s: install one version", ls_version(),
+                       version);
+        return refuse(agent, text);
+    }
+    if (*interface && !ls_interface_address(interface, address, sizeof(address), text, sizeof(text)))
+        return refuse(agent, text);
+    if (!ls_ports_take(count, &agent->ports)) return refuse(agent, "too few free ports, see above");
+    char machine[256] = "", *payload = NULL;
+    size_t size = 0;
+    const char *connection = getenv("SSH_CONNECTION");
+    (void)gethostname(machine, sizeof(machine) - 1);
+    FILE *out = open_memstream(&payload, &size);
+    if (!out) return refuse(agent, "no memory");
+    (void)fprintf(out, "%s%c%s%c%s%c%s%c%ld%c", ls_version(), 0, machine, 0, address, 0, connection ? connection : "",
+                  0, sysconf(_SC_NPROCESSORS_ONLN), 0);
+    for (int i = 0; i < count; i++) (void)fprintf(out, "%u%c", agent->ports.ports[i], 0);
+    if (!fclose(out)) ls_frame_add(&agent->to, LS_FRAME_READY, 0, payload, size);
+    free(payload);
+}
+
+/* Copies the command's words; the frame's buffer does not stay. */
+static bool read_words(struct ls_run_frame *frame, struct ls_launch *launch) {
+    int count;
+    if (!ls_frame_number(frame, 1, WORDS_MOST, &count)) return false;
+    launch->argv = calloc((size_t)count + 1, sizeof(char *));
+    for (int i = 0; launch->argv && i < count; i++) {
+        const char *word = ls_frame_text(frame);
+        launch->argv[i] = word ? strdup(word) : NULL;
+        if (!launch->argv[i]) return false;
+    }
+    return launch->argv != NULL;
+}
+
+static bool read_variables(struct ls_run_frame *frame) {
+    for (const char *text; (text = ls_frame_text(frame));) {
+        const char *equals = strchr(text, '=');
+        char *name = equals && equals > text ? strndup(text, (size_t)(equals - text)) : NULL;
+        bool set = name && !setenv(name, equals + 1, 1);
+        free(name);
+        if (!set) return false;
+    }
+    return !frame->size;
+}
+
+/* The payload: run id, first rank, ranks here, ranks of all, servers of them, elastic, restarts, columns, input,
+ * devices, cluster, folder, count of words and the command's words, variables. */
+static bool read_setup(struct agent *agent, struct ls_run_frame *frame, int *input, const char **folder) {
+    struct ls_launch *launch = &agent->launch;
+    int restarts;
+    const char *id = ls_frame_text(frame), *devices = NULL, *cluster = NULL;
+    bool whole = id && strlen(id) < sizeof(launch->id) && ls_frame_number(frame, 0, WORKERS_MOST, &launch->first) &&
+                 ls_frame_number(frame, 1, WORKERS_MOST, &launch->here) &&
+                 ls_frame_number(frame, 1, WORKERS_MOST, &launch->count) &&
+                 ls_frame_number(frame, 0, WORKERS_MOST, &launch->servers) &&
+                 ls_frame_number(frame, 0, WORKERS_MOST, &launch->elastic) && ls_frame_number(frame, 0, 1, &restarts) &&
+                 ls_frame_number(frame, 0, 100000, &launch->columns) && ls_frame_number(frame, 0, 1, input) &&
+                 (devices = ls_frame_text(frame)) && (cluster = ls_frame_text(frame)) &&
+                 (*folder = ls_frame_text(frame)) && read_words(frame, launch) && read_variables(frame);
+    if (!whole || launch->here != agent->ports.count || launch->first + launch->here > launch->count) return false;
+    (void)snprintf(launch->id, sizeof(launch->id), "%s", id);
+    launch->restarts = restarts;
+    launch->cluster = strdup(cluster);
+    launch->devices = *devices ? strdup(devices) : NULL;
+    return launch->cluster && (launch->devices || !*devices);
+}
+
+static void enter_folder(const char *folder) {
+    const char *home = getenv("HOME");
+    if (!chdir(folder)) return;
+    (void)fprintf(stderr, "cannot enter %s: %s; the workers start in %s\n", folder, strerror(errno), home ? home : "/");
+    if (chdir(home ? home : "/")) (void)!chdir("/");
+}
+
+static bool open_input(struct agent *agent) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC)) return false;
+    agent->launch.input = ends[0];
+    agent->feed = ends[1];
+    (void)fcntl(agent->feed, F_SETFL, O_NONBLOCK);
+    return true;
+}
+
+static void set_up(struct agent *agent, struct ls_run_frame *frame) {
+    struct ls_launch *launch = &agent->launch;
+    int input = 0;
+    const char *folder = NULL;
+    if (agent->workers || !read_setup(agent, frame, &input, &folder))
+        return refuse(agent, "the launcher's description of the workers is broken");
+    enter_folder(folder);
+    size_t here = (size_t)launch->here;
+    agent->workers = calloc(here, sizeof(*agent->workers));
+    agent->polled = calloc(FIXED_FDS + 2 * here, sizeof(*agent->polled));
+    ls_launch_raise_files(launch);
+    if (!agent->workers || !agent->polled || (input && !launch->first && !open_input(agent)))
+        return refuse(agent, "no memory, or no more files");
+    if (agent->feed >= 0) ls_frame_add(&agent->to, LS_FRAME_WANT, 0, NULL, 0);
+    for (int i = 0; i < launch->here; i++) {
+        int server = launch->first + i - (launch->count - launch->servers);
+        agent->workers[i] = (struct ls_worker){
+            .rank = launch->first + i, .server = server < 0 ? -1 : server, .out = -1, .err = -1, .ended = true};
+    }
+    ls_ports_release(&agent->ports);
+    char mark[64];
+    (void)snprintf(mark, sizeof(mark), "%s.%d", launch->id, launch->first);
+    if (setenv("_LOCKSTEP_AGENT", mark, 1) || !ls_guard_start(launch->here, "_LOCKSTEP_AGENT", mark, &agent->guard))
+        refuse(agent, "no guard, see above");
+}
+
+static void close_stream(struct agent *agent, const struct ls_worker *worker, int *fd, int kind) {
+    if (*fd < 0) return;
+    ls_frame_add(&agent->to, kind, worker->rank, NULL, 0);
+    (void)close(*fd);
+    *fd = -1;
+}
+
+static void start_worker(struct agent *agent, struct ls_worker *worker, int restarts) {
+    close_stream(agent, worker, &worker->out, LS_FRAME_OUTPUT);
+    close_stream(agent, worker, &worker->err, LS_FRAME_ERRORS);
+    struct ls_worker started = {.rank = worker->rank, .server = worker->server, .restarts = restarts};
+    if (!agent->failed) agent->failed = ls_worker_start(&agent->launch, &agent->guard, &started);
+    if (agent->failed) return ls_frame_say(&agent->to, LS_FRAME_FAILED, worker->rank, "%d", agent->failed);
+    *worker = started;
+    (void)fcntl(worker->out, F_SETFL, O_NONBLOCK);
+    (void)fcntl(worker->err, F_SETFL, O_NONBLOCK);
+    agent->alive++;
+    ls_frame_say(&agent->to, LS_FRAME_STARTED, worker->rank, "%d", (int)worker->pid);
+}
+
+/* The input for rank 0; a worker that does not read is no reason to hold more than one frame. */
+static void take_input(struct agent *agent, const struct ls_run_frame *frame) {
+    if (agent->feed < 0) return;
+    if (!frame->size) agent->fed = true;
+    ls_frame_append(&agent->input, frame->data, frame->size);
+}
+
+static void obey(struct agent *agent, struct ls_run_frame *frame) {
+    int number, group;
+    if (frame->kind == LS_FRAME_TAKE) return take(agent, frame);
+    if (frame->kind == LS_FRAME_SETUP) return set_up(agent, frame);
+    if (frame->kind == LS_FRAME_INPUT) return take_input(agent, frame);
+    int place = frame->rank - agent->launch.first;
+    if (!agent->workers || place < 0 || place >= agent->launch.here)
+        return refuse(agent, "the launcher speaks of a rank that is not here");
+    struct ls_worker *worker = &agent->workers[place];
+    if (frame->kind == LS_FRAME_START && worker->ended && ls_frame_number(frame, 0, 1000000, &number))
+        return start_worker(agent, worker, number);
+    if (frame->kind == LS_FRAME_SIGNAL && ls_frame_number(frame, 1, 64, &number) &&
+        ls_frame_number(frame, 0, 1, &group))
+        return ls_worker_signal(worker, number, group);
+    refuse(agent, "the launcher sent what no launcher sends");
+}
+
+/* Reads the standard input. Its end is the launcher's. */
+static void listen_to(struct agent *agent) {
+    struct ls_run_frame frame;
+    int got = 0;
+    if (!ls_frame_read(&agent->from, STDIN_FILENO)) agent->over = true;
+    while (!agent->over && (got = ls_frame_next(&agent->from, &frame)) > 0) obey(agent, &frame);
+    if (got < 0) refuse(agent, "what came on the standard input is no frame of lockstep run");
+}
+
+/* ---- Workers ---------------------------------------------------------------------------------------------------- */
+
+/* One read of a worker's pipe; false when nothing was there. */
+static bool pass_on(struct agent *agent, const struct ls_worker *worker, int *fd, int kind) {
+    char bytes[PIPE_SIZE];
+    if (*fd < 0) return false;
+    ssize_t got = read(*fd, bytes, sizeof(bytes));
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (got > 0) ls_frame_add(&agent->to, kind, worker->rank, bytes, (size_t)got);
+    if (got <= 0) close_stream(agent, worker, fd, kind);
+    return got > 0;
+}
+
+static void reap(struct agent *agent) {
+    siginfo_t info = {0};
+    while (!waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid) {
+        struct ls_worker *worker = NULL;
+        for (int i = 0; agent->workers && i < agent->launch.here; i++)
+            if (!agent->workers[i].ended && agent->workers[i].pid == info.si_pid) worker = &agent->workers[i];
+        if (worker) {
+            ls_worker_reap(worker);
+            ls_guard_remove(&agent->guard, worker->pid);
+            agent->alive--;
+            for (int i = 0; i < 32 && pass_on(agent, worker, &worker->out, LS_FRAME_OUTPUT); i++) continue;
+            for (int i = 0; i < 32 && pass_on(agent, worker, &worker->err, LS_FRAME_ERRORS); i++) continue;
+            ls_frame_say(&agent->to, LS_FRAME_ENDED, worker->rank, "%d\n%d", worker->exit_status, worker->by_signal);
+        } else {
+            (void)waitpid(info.si_pid, NULL, WNOHANG);
+        }
+        info.si_pid = 0;
+    }
+}
+
+/* SIGTERM, SIGINT or SIGHUP to the agent itself is the end of its host. */
+static void read_signals(struct agent *agent) {
+    struct signalfd_siginfo info;
+    while (read(agent->signals, &info, sizeof(info)) == sizeof(info))
+        if (info.ssi_signo != SIGCHLD) agent->over = true;
+    reap(agent);
+}
+
+static void feed(struct agent *agent) {
+    if (agent->feed < 0 || (!agent->input.used && !agent->fed)) return;
+    bool taken = ls_frame_write(&agent->input, agent->feed);
+    if (agent->input.used && taken) return;
+    if (taken && !agent->fed) return ls_frame_add(&agent->to, LS_FRAME_WANT, 0, NULL, 0);
+    (void)close(agent->feed);
+    agent->feed = -1;
+}
+
+/* ---- The loop --------------------------------------------------------------------------------------------------- */
+
+static void turn(struct agent *agent) {
+    struct pollfd few[FIXED_FDS], *polled = agent->polled ? agent->polled : few;
+    int here = agent->workers ? agent->launch.here : 0;
+    bool behind = agent->to.used > BEHIND_LIMIT;
+    polled[0] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
+    polled[1] = (struct pollfd){.fd = agent->to.used ? STDOUT_FILENO : -1, .events = POLLOUT};
+    polled[2] = (struct pollfd){.fd = agent->signals, .events = POLLIN};
+    polled[3] = (struct pollfd){.fd = agent->input.used ? agent->feed : -1, .events = POLLOUT};
+    for (int i = 0; i < here; i++) {
+        polled[FIXED_FDS + 2 * i] = (struct pollfd){.fd = behind ? -1 : agent->workers[i].out, .events = POLLIN};
+        polled[FIXED_FDS + 2 * i + 1] = (struct pollfd){.fd = behind ? -1 : agent->workers[i].err, .events = POLLIN};
+    }
+    if (poll(polled, (nfds_t)(FIXED_FDS + 2 * here), -1) < 0) return;
+    for (int i = 0; i < here; i++) {
+        struct ls_worker *worker = &agent->workers[i];
+        if (polled[FIXED_FDS + 2 * i].revents) (void)pass_on(agent, worker, &worker->out, LS_FRAME_OUTPUT);
+        if (polled[FIXED_FDS + 2 * i + 1].revents) (void)pass_on(agent, worker, &worker->err, LS_FRAME_ERRORS);
+    }
+    if (polled[2].revents) read_signals(agent);
+    if (polled[0].revents) listen_to(agent);
+    feed(agent);
+    if (!ls_frame_write(&agent->to, STDOUT_FILENO)) agent->over = true;
+}
+
+/* Kills what still runs, and lets the launcher have what it has not read. */
+static void end(struct agent *agent, bool alone) {
+    for (int i = 0; agent->workers && i < agent->launch.here; i++) ls_worker_signal(&agent->workers[i], SIGKILL, true);
+    while (agent->alive) {
+        siginfo_t info;
+        (void)waitid(P_ALL, 0, &info, WEXITED | WNOWAIT);
+        reap(agent);
+    }
+    if (agent->guard.pid) ls_guard_stop(&agent->guard);
+    if (alone) ls_launch_sweep();
+    (void)ls_frame_write(&agent->to, STDOUT_FILENO);
+    for (char **word = agent->launch.argv; word && *word; word++) free(*word);
+    free(agent->launch.argv);
+    free(agent->launch.cluster);
+    free((char *)agent->launch.devices);
+    free(agent->workers);
+    free(agent->polled);
+    ls_frame_buffer_free(&agent->from);
+    ls_frame_buffer_free(&agent->to);
+    ls_frame_buffer_free(&agent->input);
+    if (agent->ports.count) ls_ports_free(&agent->ports);
+}
+
+static int open_signals(void) {
+    static const int heard[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
+    sigset_t set;
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(heard) / sizeof(heard[0]); i++) (void)sigaddset(&set, heard[i]);
+    (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int agent_main(int argc, char **argv) {
+    struct ls_command_line line = {"lockstep agent", argc, argv, about, more, NULL, 0};
+    struct agent agent = {.feed = -1, .launch = {.input = -1}};
+    int code = ls_options_read(&line, NULL);
+    if (code >= 0) return code;
+    if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
+    if (isatty(STDIN_FILENO)) return ls_usage_error(&line, "lockstep run starts it; it is not started by hand");
+    ls_launch_set_signals(&agent.launch);
+    agent.signals = open_signals();
+    bool alone = ls_launch_adopt();
+    (void)fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
+    (void)fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK);
+    ls_frame_append(&agent.to, LS_FRAME_FIRST "\n", strlen(LS_FRAME_FIRST "\n"));
+    (void)ls_frame_write(&agent.to, STDOUT_FILENO);
+    while (!agent.over) turn(&agent);
+    end(&agent, alone);
+    return 0;
+}

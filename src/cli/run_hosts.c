@@ -1,0 +1,364 @@
+/* Ranks fill the hosts in their order, as horovodrun and mpirun do. All words of one host come through one stream, so
+ * that a worker's last output comes before its end. */
+#define _GNU_SOURCE
+#include "cli/run_hosts.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/run_reach.h"
+
+#define INPUT_SIZE 32768
+
+extern char **environ;
+
+/* ---- Which hosts, and which ranks on them ----------------------------------------------------------------------- */
+
+static bool is_here(const struct ls_hosts_options *options, const ls_tools_slots *host) {
+    char own[256] = "";
+    (void)gethostname(own, sizeof(own) - 1);
+    bool named = !strcmp(host->name, "localhost") || !strcmp(host->name, "127.0.0.1") || !strcmp(host->name, "::1") ||
+                 !strcmp(host->name, own);
+    return named && !options->shell && !strcmp(host->target, host->name);
+}
+
+/* Gives the hosts their ranks; hosts without one are left out, but for --check-hosts. */
+static bool divide(struct ls_run_hosts *hosts, const ls_tools_slots *named, int count) {
+    int ranks = hosts->launch->count, slots = 0;
+    for (int i = 0; i < count; i++) slots += named[i].slots;
+    if (ranks > slots) {
+        (void)fprintf(stderr,
+                      "lockstep run: %d processes need as many slots, and the %d hosts have %d; write host:SLOTS, or "
+                      "slots=N in the hostfile\n",
+                      ranks, count, slots);
+        return false;
+    }
+    hosts->hosts = calloc((size_t)count, sizeof(*hosts->hosts));
+    if (!hosts->hosts) return false;
+    for (int i = 0, next = 0; i < count && (next < ranks || hosts->options->check); i++) {
+        struct ls_host *host = &hosts->hosts[hosts->count++];
+        int own = named[i].slots < ranks - next ? named[i].slots : ranks - next;
+        *host =
+            (struct ls_host){.named = named[i], .first = next, .count = own ? own : 1, .in = -1, .out = -1, .err = -1};
+        host->here = is_here(hosts->options, &named[i]);
+        host->ports = calloc((size_t)host->count, sizeof(*host->ports));
+        if (!host->ports) return false;
+        next += own;
+    }
+    return true;
+}
+
+/* ---- Addresses -------------------------------------------------------------------------------------------------- */
+
+static bool all_are_here(const struct ls_run_hosts *hosts) {
+    for (int i = 0; i < hosts->count; i++)
+        if (!hosts->hosts[i].here) return false;
+    return true;
+}
+
+/* The agent's answer to --network-interface; else where ssh has reached the host; else the name as it was given. This
+ * machine is where another host has seen ssh come from; else its own name, which the others must know. */
+static void choose_addresses(struct ls_run_hosts *hosts) {
+    bool alone = all_are_here(hosts);
+    for (int i = 0; i < hosts->count; i++) {
+        struct ls_host *host = &hosts->hosts[i];
+        if (*host->address) continue;
+        const char *own = *hosts->own ? hosts->own : host->machine;
+        (void)snprintf(host->address, sizeof(host->address), "%s",
+                       !host->here ? host->named.name
+                       : alone     ? "127.0.0.1"
+                                   : own);
+    }
+}
+
+static bool make_cluster(struct ls_run_hosts *hosts) {
+    int count = hosts->launch->count;
+    char **addresses = calloc((size_t)count, sizeof(*addresses));
+    bool made = addresses != NULL;
+    for (int i = 0; made && i < hosts->count; i++) {
+        const struct ls_host *host = &hosts->hosts[i];
+        bool bare = strchr(host->address, ':') != NULL;
+        for (int j = 0; made && j < host->count; j++)
+            made = asprintf(&addresses[host->first + j], bare ? "[%s]:%d" : "%s:%d", host->address, host->ports[j]) > 0;
+    }
+    if (made) made = ls_launch_cluster(hosts->launch, addresses);
+    for (int i = 0; addresses && i < count; i++) free(addresses[i]);
+    free(addresses);
+    return made;
+}
+
+/* ---- The description of the workers ----------------------------------------------------------------------------- */
+
+/* Variables that belong to this machine, its user's session, or another launcher. */
+static bool stays(const char *variable) {
+    static const char *const own[] = {"HOME=*",
+                                      "USER=*",
+                                      "LOGNAME=*",
+                                      "SHELL=*",
+                                      "PWD=*",
+                                      "OLDPWD=*",
+                                      "HOSTNAME=*",
+                                      "TMPDIR=*",
+                                      "MAIL=*",
+                                      "SHLVL=*",
+                                      "_=*",
+                                      "TERM=*",
+                                      "DISPLAY=*",
+                                      "SSH_*",
+                                      "XDG_*",
+                                      "DBUS_*",
+                                      "BASH_FUNC_*",
+                                      "TF_CONFIG=*",
+                                      "SLURM_*",
+                                      "OMPI_*",
+                                      "PMI*",
+                                      "HOROVOD_*",
+                                      "_LOCKSTEP_*",
+                                      "SYSTEMD_*",
+                                      "INVOCATION_ID=*",
+                                      "JOURNAL_STREAM=*",
+                                      "NOTIFY_SOCKET=*",
+                                      "*CUDA_VISIBLE_DEVICES=*"};
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (!fnmatch(own[i], variable, 0)) return true;
+    return false;
+}
+
+/* The values of -x are in the environment already. */
+static bool is_exported(const struct ls_hosts_options *options, const char *variable) {
+    size_t length = strcspn(variable, "=");
+    for (const char *const *at = options->exports; at && *at; at++)
+        if (strcspn(*at, "=") == length && !strncmp(*at, variable, length)) return true;
+    return false;
+}
+
+static void warn_of_exports(const struct ls_hosts_options *options) {
+    for (const char *const *at = options->exports; at && *at; at++)
+        if (!strchr(*at, '=') && !getenv(*at))
+            (void)fprintf(stderr, "lockstep run: warning: -x %s: there is no such variable\n", *at);
+}
+
+static bool describe(struct ls_run_hosts *hosts, struct ls_host *host) {
+    const struct ls_launch *launch = hosts->launch;
+    char *payload = NULL;
+    size_t size = 0;
+    int words = 0;
+    FILE *out = open_memstream(&payload, &size);
+    if (!out) return false;
+    const int numbers[] = {host->first,     host->count,      launch->count,   launch->servers,
+                           launch->elastic, launch->restarts, launch->columns, hosts->input};
+    (void)fprintf(out, "%s%c", launch->id, 0);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) (void)fprintf(out, "%d%c", numbers[i], 0);
+    (void)fprintf(out, "%s%c%s%c%s%c", launch->devices ? launch->devices : "", 0, launch->cluster, 0, hosts->folder, 0);
+    while (launch->argv[words]) words++;
+    (void)fprintf(out, "%d%c", words, 0);
+    for (int i = 0; i < words; i++) (void)fprintf(out, "%s%c", launch->argv[i], 0);
+    for (char **variable = environ; *variable; variable++)
+        if (strchr(*variable, '=') > *variable && (!stays(*variable) || is_exported(hosts->options, *variable)))
+            (void)fprintf(out, "%s%c", *variable, 0);
+    bool whole = !fclose(out) && size <= LS_FRAME_LIMIT;
+    if (whole) ls_frame_add(&host->to, LS_FRAME_SETUP, 0, payload, size);
+    free(payload);
+    return whole;
+}
+
+static void print_ranks(const struct ls_run_hosts *hosts) {
+    for (int i = 0; i < hosts->count; i++) {
+        const struct ls_host *host = &hosts->hosts[i];
+        (void)fprintf(stderr, "lockstep run: host %s: %s at %s, %d processors, answered in %.2f s, ranks %d to %d\n",
+                      host->named.name, host->machine, host->address, host->processors, host->answered, host->first,
+                      host->first + host->count - 1);
+    }
+    (void)fprintf(stderr, "lockstep run: cluster %s\n", hosts->launch->cluster);
+}
+
+static void print_table(const struct ls_run_hosts *hosts) {
+    (void)printf("%-24s %-24s %-24s %5s %10s %8s\n", "host", "machine", "address", "slots", "processors", "seconds");
+    for (int i = 0; i < hosts->count; i++) {
+        const struct ls_host *host = &hosts->hosts[i];
+        (void)printf("%-24s %-24s %-24s %5d %10d %8.2f\n", host->named.target, host->machine, host->address,
+                     host->named.slots, host->processors, host->answered);
+    }
+}
+
+int ls_hosts_open(const struct ls_hosts_options *options, struct ls_launch *launch, struct ls_run_hosts *hosts) {
+    ls_tools_slots *named;
+    int count;
+    char folder[4096];
+    *hosts = (struct ls_run_hosts){.options = options, .launch = launch, .input = launch->input >= 0};
+    if (ls_tools_hosts(options->list, options->file, &named, &count)) {
+        (void)fprintf(stderr, "lockstep run: %s\n", ls_error());
+        return 2;
+    }
+    hosts->folder = getcwd(folder, sizeof(folder)) ? folder : "/";
+    bool divided = divide(hosts, named, count);
+    ls_memory_free(named);
+    if (!divided) return 2;
+    if (!ls_guard_start(hosts->count, "LOCKSTEP_RUN_ID", launch->id, &hosts->guard) || !ls_reach(hosts)) return 1;
+    choose_addresses(hosts);
+    if (options->check) {
+        print_table(hosts);
+        return 0;
+    }
+    warn_of_exports(options);
+    bool described = make_cluster(hosts);
+    for (int i = 0; described && i < hosts->count; i++) described = describe(hosts, &hosts->hosts[i]);
+    if (!described) (void)fprintf(stderr, "lockstep run: no memory, or an environment of more than 8 MB\n");
+    if (described && options->verbose) print_ranks(hosts);
+    return !described;
+}
+
+/* ---- Telling ---------------------------------------------------------------------------------------------------- */
+
+struct ls_host *ls_hosts_of(const struct ls_run_hosts *hosts, int rank) {
+    for (int i = 0; i < hosts->count; i++)
+        if (rank >= hosts->hosts[i].first && rank < hosts->hosts[i].first + hosts->hosts[i].count)
+            return &hosts->hosts[i];
+    return NULL;
+}
+
+bool ls_hosts_start(struct ls_run_hosts *hosts, int rank, int restarts) {
+    struct ls_host *host = ls_hosts_of(hosts, rank);
+    if (!host || host->out < 0) return false;
+    ls_frame_say(&host->to, LS_FRAME_START, rank, "%d", restarts);
+    return true;
+}
+
+void ls_hosts_signal(struct ls_run_hosts *hosts, int rank, int signal, bool group) {
+    struct ls_host *host = ls_hosts_of(hosts, rank);
+    if (!host || host->in < 0) return;
+    ls_frame_say(&host->to, LS_FRAME_SIGNAL, rank, "%d\n%d", signal, group);
+    (void)ls_frame_write(&host->to, host->in);
+}
+
+void ls_hosts_abandon(struct ls_run_hosts *hosts) {
+    for (int i = 0; i < hosts->count; i++)
+        if (hosts->hosts[i].out >= 0) (void)kill(-hosts->hosts[i].pid, SIGKILL);
+}
+
+/* ---- Moving bytes ----------------------------------------------------------------------------------------------- */
+
+int ls_hosts_polls(const struct ls_run_hosts *hosts) {
+    return 1 + 3 * hosts->count;
+}
+
+void ls_hosts_fill(const struct ls_run_hosts *hosts, struct pollfd *polled, bool behind) {
+    bool wanted = hosts->input && hosts->hosts[0].wants;
+    polled[0] = (struct pollfd){.fd = wanted ? STDIN_FILENO : -1, .events = POLLIN};
+    for (int i = 0; i < hosts->count; i++) {
+        const struct ls_host *host = &hosts->hosts[i];
+        polled[3 * i + 1] = (struct pollfd){.fd = host->to.used ? host->in : -1, .events = POLLOUT};
+        polled[3 * i + 2] = (struct pollfd){.fd = behind ? -1 : host->out, .events = POLLIN};
+        polled[3 * i + 3] = (struct pollfd){.fd = host->err, .events = POLLIN};
+    }
+}
+
+static void read_input(struct ls_run_hosts *hosts) {
+    char bytes[INPUT_SIZE];
+    ssize_t got = read(STDIN_FILENO, bytes, sizeof(bytes));
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    hosts->hosts[0].wants = false;
+    hosts->input = got > 0;
+    ls_frame_add(&hosts->hosts[0].to, LS_FRAME_INPUT, 0, bytes, got > 0 ? (size_t)got : 0);
+}
+
+static void close_fd(int *fd) {
+    if (*fd >= 0) (void)close(*fd);
+    *fd = -1;
+}
+
+void ls_hosts_move(struct ls_run_hosts *hosts, const struct pollfd *polled) {
+    if (polled[0].revents) read_input(hosts);
+    for (int i = 0; i < hosts->count; i++) {
+        struct ls_host *host = &hosts->hosts[i];
+        if (polled[3 * i + 2].revents && !ls_frame_read(&host->from, host->out)) close_fd(&host->out);
+        if (polled[3 * i + 3].revents && !ls_frame_read(&host->said, host->err)) close_fd(&host->err);
+        if (host->in >= 0 && !ls_frame_write(&host->to, host->in)) close_fd(&host->in);
+    }
+}
+
+/* ---- Hearing ---------------------------------------------------------------------------------------------------- */
+
+/* False if a frame is not one that an agent sends. */
+static bool understand(struct ls_host *host, struct ls_run_frame *frame, struct ls_host_event *event) {
+    static const enum ls_host_event_kind kinds[LS_FRAME_KINDS] = {
+        [LS_FRAME_STARTED] = LS_HOST_STARTED, [LS_FRAME_FAILED] = LS_HOST_FAILED, [LS_FRAME_ENDED] = LS_HOST_ENDED};
+    int killed = 0;
+    *event = (struct ls_host_event){.kind = kinds[frame->kind], .host = host, .rank = frame->rank};
+    if (frame->rank < host->first || frame->rank >= host->first + host->count) return false;
+    if (frame->kind == LS_FRAME_OUTPUT || frame->kind == LS_FRAME_ERRORS) {
+        event->errors = frame->kind == LS_FRAME_ERRORS;
+        event->data = frame->data;
+        event->size = frame->size;
+        return true;
+    }
+    if (event->kind == LS_HOST_OUTPUT || !ls_frame_number(frame, 0, INT32_MAX, &event->number)) return false;
+    bool whole = event->kind != LS_HOST_ENDED || ls_frame_number(frame, 0, 1, &killed);
+    event->by_signal = killed;
+    return whole;
+}
+
+static bool hear(struct ls_host *host, struct ls_host_event *event) {
+    struct ls_run_frame frame;
+    char *line = ls_reach_line(host);
+    *event = (struct ls_host_event){.kind = LS_HOST_SAID, .host = host, .data = line};
+    if (line) return true;
+    int got;
+    while ((got = ls_frame_next(&host->from, &frame)) > 0) {
+        if (frame.kind == LS_FRAME_REFUSED && (event->data = ls_frame_text(&frame))) return true;
+        if (frame.kind == LS_FRAME_WANT)
+            host->wants = true;
+        else if (understand(host, &frame, event))
+            return true;
+        else
+            break;
+    }
+    if (got) close_fd(&host->out); /* its agent is none of ours */
+    if (host->out >= 0 || host->told) return false;
+    *event = (struct ls_host_event){.kind = LS_HOST_LOST, .host = host};
+    close_fd(&host->in);
+    return host->told = true;
+}
+
+bool ls_hosts_next(struct ls_run_hosts *hosts, struct ls_host_event *event) {
+    for (int i = 0; i < hosts->count; i++)
+        if (hear(&hosts->hosts[i], event)) return true;
+    return false;
+}
+
+/* ---- The end ---------------------------------------------------------------------------------------------------- */
+
+/* Waits for the end of an agent, which has LS_RUN_LEAVE in all for what is left of its workers' families. */
+static void leave(struct ls_host *host, double end) {
+    struct pollfd out = {.fd = host->out, .events = POLLIN};
+    for (double left; host->ready && host->out >= 0 && (left = end - ls_launch_now()) > 0;)
+        if (poll(&out, 1, (int)(left * 1000) + 1) > 0 && !ls_frame_read(&host->from, host->out)) close_fd(&host->out);
+    (void)kill(-host->pid, SIGKILL);
+    (void)waitpid(host->pid, NULL, 0);
+}
+
+void ls_hosts_close(struct ls_run_hosts *hosts) {
+    double end = ls_launch_now() + LS_RUN_LEAVE;
+    for (int i = 0; i < hosts->count; i++) close_fd(&hosts->hosts[i].in);
+    for (int i = 0; i < hosts->count; i++) {
+        struct ls_host *host = &hosts->hosts[i];
+        if (host->pid > 0) leave(host, end);
+        close_fd(&host->out);
+        close_fd(&host->err);
+        ls_frame_buffer_free(&host->to);
+        ls_frame_buffer_free(&host->from);
+        ls_frame_buffer_free(&host->said);
+        free(host->ports);
+    }
+    if (hosts->guard.pid) {
+        for (int i = 0; i < hosts->count; i++)
+            if (hosts->hosts[i].pid > 0) ls_guard_remove(&hosts->guard, hosts->hosts[i].pid);
+        ls_guard_stop(&hosts->guard);
+    }
+    free(hosts->hosts);
+    *hosts = (struct ls_run_hosts){0};
+}

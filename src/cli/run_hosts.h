@@ -1,0 +1,85 @@
+/* The hosts of lockstep run: an agent on each, what it is told, and what it says. An agent lives as long as the
+ * remote shell that started it. One thread; nothing here waits but the reaching and the end. */
+#pragma once
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <lockstep/tools.h>
+
+#include "cli/run_frame.h"
+#include "cli/run_worker.h"
+
+/* Seconds; rows of lockstep settings. */
+#define LS_RUN_REACH 30.0 /* default */
+#define LS_RUN_LEAVE 2.0
+
+/* The options that say where and how. */
+struct ls_hosts_options {
+    const char *list, *file;    /* -H, --hostfile; NULL */
+    const char *shell;          /* --rsh; NULL: ssh */
+    const char *identity;       /* --ssh-identity-file; NULL */
+    const char *interface;      /* --network-interface; NULL */
+    const char *const *exports; /* -x, ends with NULL */
+    double limit;               /* --start-timeout */
+    int port;                   /* --ssh-port; 0 */
+    bool check, verbose;
+};
+/* One host. */
+struct ls_host {
+    ls_tools_slots named;
+    bool here;                 /* this machine: no remote shell */
+    int first, count;          /* its ranks */
+    pid_t pid;                 /* of the remote shell, also its process group */
+    int in, out, err;          /* what the agent reads, its frames, and what the shell says; -1 at their end */
+    bool greeted, ready, told; /* told: its loss has been told */
+    bool wants;                /* takes input for rank 0 */
+    struct ls_frame_buffer to, from, said;
+    char last[512]; /* the last line of err */
+    char why[512];  /* why it cannot be had; empty otherwise */
+    char machine[256], address[256];
+    int processors;
+    int *ports;      /* [count] */
+    double answered; /* seconds after the start */
+};
+struct ls_run_hosts {
+    const struct ls_hosts_options *options;
+    struct ls_launch *launch;
+    struct ls_guard guard;
+    struct ls_host *hosts;
+    int count, next;
+    const char *folder; /* the launcher's, while it opens the hosts */
+    char own[256];      /* the address by which another host knows this machine; empty: none has said */
+    bool input;         /* the launcher's standard input goes to rank 0, and has not ended */
+};
+
+enum ls_host_event_kind { LS_HOST_OUTPUT, LS_HOST_STARTED, LS_HOST_FAILED, LS_HOST_ENDED, LS_HOST_LOST, LS_HOST_SAID };
+struct ls_host_event {
+    enum ls_host_event_kind kind;
+    struct ls_host *host;
+    int rank;
+    bool errors;      /* of output */
+    const char *data; /* [size]: output, none at its end; what a host said, with a zero */
+    size_t size;
+    int number; /* process; exit status */
+    bool by_signal;
+};
+
+/* Starts an agent on each host, gives it its ranks, and learns its addresses: launch->cluster. Returns 0, or the exit
+ * status after the errors, one line a host, have been printed; hosts is to be closed in any case. With check it prints
+ * a table of the hosts. */
+int ls_hosts_open(const struct ls_hosts_options *options, struct ls_launch *launch, struct ls_run_hosts *hosts);
+void ls_hosts_close(struct ls_run_hosts *hosts);
+struct ls_host *ls_hosts_of(const struct ls_run_hosts *hosts, int rank);
+/* False where the rank's host is lost. */
+bool ls_hosts_start(struct ls_run_hosts *hosts, int rank, int restarts);
+void ls_hosts_signal(struct ls_run_hosts *hosts, int rank, int signal, bool group);
+/* Gives up the hosts that still have not ended: they are lost. */
+void ls_hosts_abandon(struct ls_run_hosts *hosts);
+/* ls_hosts_polls entries of what is to be polled for. behind: nobody takes output now. */
+int ls_hosts_polls(const struct ls_run_hosts *hosts);
+void ls_hosts_fill(const struct ls_run_hosts *hosts, struct pollfd *polled, bool behind);
+/* Reads and writes what can be without waiting. */
+void ls_hosts_move(struct ls_run_hosts *hosts, const struct pollfd *polled);
+/* Takes the next thing that a host has said; false if there is none. */
+bool ls_hosts_next(struct ls_run_hosts *hosts, struct ls_host_event *event);
