@@ -103,9 +103,9 @@ static bool set_number(const char *name, int number) {
 /* Sets the variables that torchrun sets, under their names, and Lockstep's own. An outer launcher's do not count. */
 static bool set_numbers(const struct ls_launch *launch, const struct ls_worker *worker) {
     int workers = launch->count - launch->servers, end = launch->first + launch->here;
+    int here = (end < workers ? end : workers) - launch->first; /* workers; below 1 where only servers are */
     return set_number("RANK", worker->rank) && set_number("LOCAL_RANK", worker->rank - launch->first) &&
-           set_number("WORLD_SIZE", workers) &&
-           set_number("LOCAL_WORLD_SIZE", (end < workers ? end : workers) - launch->first) &&
+           set_number("WORLD_SIZE", workers) && set_number("LOCAL_WORLD_SIZE", here > 0 ? here : 0) &&
            set_number("LOCKSTEP_RESTART_COUNT", worker->restarts) &&
            set_number("LOCKSTEP_COLUMNS", worker->rank ? 0 : launch->columns) &&
            !setenv("LOCKSTEP_CLUSTER", "tf_config", 1) && !setenv("LOCKSTEP_RUN_ID", launch->id, 1);

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import tempfile
@@ -232,6 +233,21 @@ def a_lost_host():
                 cli.equal(sorted(out.splitlines()), [b"[0] on", b"[1] on"])
 
 
+def a_frozen_agent_is_given_up():
+    with tempfile.NamedTemporaryFile() as file:
+        launcher = cli.start(*arguments(3, f"echo $$ $RANK >> {file.name}; exec sleep 300", "--stop-grace", "0"))
+        read_pids(file.name, 3)
+        pids = {int(line.split()[1]): int(line.split()[0]) for line in open(file.name, encoding="ascii")}
+        os.kill(parent(pids[2]), signal.SIGSTOP)
+        begin = time.monotonic()
+        launcher.send_signal(signal.SIGTERM)
+        status, _, err = cli.finish(launcher)
+        assert 4 <= time.monotonic() - begin < 9
+        assert status in (137, 143), status
+        cli.contains(err, b"host 127.0.0.3 is lost")
+        cli.wait_until(lambda: not any(map(cli.alive, pids.values())), "the workers to end")
+
+
 def a_shell_that_does_not_end():
     begin = time.monotonic()
     done = run(1, "echo on", hosts="lingering")
@@ -337,7 +353,10 @@ def an_agent_alone():
     cli.equal(cli.lockstep("agent", "now").returncode, 2)
 
 
-cli.main([ranks_fill_the_hosts, the_environment_goes_through_the_agents_input, workers_start_in_the_launchers_folder, statuses,
-          hosts_that_cannot_be_had_are_named, the_interface_is_the_address, check_hosts, verbose_tells_the_way, input_reaches_rank_0,
-          output_is_whole, copies_and_times, who_is_killed_is_started_anew_on_its_host, nobody_is_left, a_lost_host,
-          a_shell_that_does_not_end, training_gives_the_same_bits, hostfiles, broken_hostfiles, command_lines, an_agent_alone])
+try:
+    cli.main([ranks_fill_the_hosts, the_environment_goes_through_the_agents_input, workers_start_in_the_launchers_folder, statuses,
+              hosts_that_cannot_be_had_are_named, the_interface_is_the_address, check_hosts, verbose_tells_the_way, input_reaches_rank_0,
+              output_is_whole, copies_and_times, who_is_killed_is_started_anew_on_its_host, nobody_is_left, a_lost_host, a_frozen_agent_is_given_up,
+              a_shell_that_does_not_end, training_gives_the_same_bits, hostfiles, broken_hostfiles, command_lines, an_agent_alone])
+finally:
+    shutil.rmtree(FOLDER)
