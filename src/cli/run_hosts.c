@@ -18,12 +18,16 @@ extern char **environ;
 
 /* ---- Which hosts, and which ranks on them ----------------------------------------------------------------------- */
 
+/* A name by which only this machine finds itself. */
+static bool is_loopback(const char *name) {
+    return !strcmp(name, "localhost") || !strcmp(name, "127.0.0.1") || !strcmp(name, "::1");
+}
+
 static bool is_here(const struct ls_hosts_options *options, const ls_tools_slots *host) {
     char own[256] = "";
     (void)gethostname(own, sizeof(own) - 1);
-    bool named = !strcmp(host->name, "localhost") || !strcmp(host->name, "127.0.0.1") || !strcmp(host->name, "::1") ||
-                 !strcmp(host->name, own);
-    return named && !options->shell && !strcmp(host->target, host->name);
+    return (is_loopback(host->name) || !strcmp(host->name, own)) && !options->shell &&
+           !strcmp(host->target, host->name);
 }
 
 /* Gives the hosts their ranks; hosts without one are left out, but for --check-hosts. */
@@ -54,24 +58,22 @@ static bool divide(struct ls_run_hosts *hosts, const ls_tools_slots *named, int 
 
 /* ---- Addresses -------------------------------------------------------------------------------------------------- */
 
-static bool all_are_here(const struct ls_run_hosts *hosts) {
+static bool all_are_loopback(const struct ls_run_hosts *hosts) {
     for (int i = 0; i < hosts->count; i++)
-        if (!hosts->hosts[i].here) return false;
+        if (!hosts->hosts[i].here && !is_loopback(hosts->hosts[i].named.name)) return false;
     return true;
 }
 
 /* The agent's answer to --network-interface; else where ssh has reached the host; else the name as it was given. This
  * machine is where another host has seen ssh come from; else its own name, which the others must know. */
 static void choose_addresses(struct ls_run_hosts *hosts) {
-    bool alone = all_are_here(hosts);
+    bool alone = all_are_loopback(hosts);
     for (int i = 0; i < hosts->count; i++) {
         struct ls_host *host = &hosts->hosts[i];
+        bool own = host->here || is_loopback(host->named.name);
         if (*host->address) continue;
-        const char *own = *hosts->own ? hosts->own : host->machine;
-        (void)snprintf(host->address, sizeof(host->address), "%s",
-                       !host->here ? host->named.name
-                       : alone     ? "127.0.0.1"
-                                   : own);
+        const char *address = !own ? host->named.name : alone ? "127.0.0.1" : *hosts->own ? hosts->own : host->machine;
+        (void)snprintf(host->address, sizeof(host->address), "%s", address);
     }
 }
 

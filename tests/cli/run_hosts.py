@@ -1,5 +1,6 @@
 """lockstep run -H: workers on hosts, each with an agent behind a remote shell. Here the shell is a script that runs the
 command on this machine, with an environment of its own; the hosts are 127.0.0.2, 127.0.0.3 and names that fail."""
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -19,7 +20,7 @@ LOG = os.path.join(FOLDER, "log")
 with open(SHELL, "w", encoding="ascii") as script:
     script.write(f'''#!/bin/sh
 host=$1; shift
-echo "$host $*" >> {LOG}
+echo "$host $*" >> "${{HOSTS_LOG:-/dev/null}}"
 case $host in
   refused*) echo "banner of a gateway" >&2; echo "ssh: connect to host $host port 22: Connection refused" >&2; exit 255;;
   wordless) exit 3;;
@@ -45,6 +46,13 @@ def lines(done, status=0):
     return sorted(done.stdout.decode().splitlines())
 
 
+def the_machine_has_a_name_for_the_others():
+    """localhost is no address for workers of another host."""
+    for hosts, want in (("localhost,127.0.0.3", [os.uname().nodename, "127.0.0.3"]), ("localhost:2", ["127.0.0.1"] * 2)):
+        config = json.loads(lines(run(2, 'echo "$TF_CONFIG"', "--no-prefix", hosts=hosts))[0])
+        cli.equal([address.partition(":")[0] for address in config["cluster"]["worker"]], want)
+
+
 def ranks_fill_the_hosts():
     done = run(3, 'echo "$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $HOST $LOCKSTEP_CLUSTER $TF_CONFIG"; echo e >&2')
     words = [line.split(" ", 7) for line in lines(done)]
@@ -61,13 +69,13 @@ def ranks_fill_the_hosts():
 
 def the_environment_goes_through_the_agents_input():
     """Not through a command line, which every user of a machine can read."""
-    open(LOG, "w", encoding="ascii").close()
-    env = cli.environment(LOCKSTEP_TOKEN="a secret", ODD="two\nlines = 'odd'", HOME="/mine", CUDA_VISIBLE_DEVICES="5")
+    env = cli.environment(LOCKSTEP_TOKEN="a secret", ODD="two\nlines = 'odd'", HOME="/mine", CUDA_VISIBLE_DEVICES="5", HOSTS_LOG=LOG)
     script = 'echo "$LOCKSTEP_TOKEN,$ODD,$HOME,$CUDA_VISIBLE_DEVICES,$MORE,$PWD,$OMP_NUM_THREADS" | md5sum'
     want = f"a secret,two\nlines = 'odd',/tmp,5,7=8,{os.getcwd()},1\n"
     done = run(4, script, "-x", "MORE=7=8", "-x", "CUDA_VISIBLE_DEVICES", "--no-prefix", env=env)
     cli.equal(set(lines(done)), {hashlib.md5(want.encode()).hexdigest() + "  -"})
-    log = open(LOG, encoding="ascii").read()
+    with open(LOG, encoding="ascii") as file:
+        log = file.read()
     cli.equal(log.count("\n"), 2)
     assert "secret" not in log and "ODD" not in log and "md5sum" not in log, log
     done = run(1, 'echo "[$CUDA_VISIBLE_DEVICES]"', "-x", "ABSENT", "--no-prefix", env=env)
@@ -233,7 +241,7 @@ def a_lost_host():
                 cli.equal(sorted(out.splitlines()), [b"[0] on", b"[1] on"])
 
 
-def a_frozen_agent_is_given_up():
+def freeze_an_agent():
     with tempfile.NamedTemporaryFile() as file:
         launcher = cli.start(*arguments(3, f"echo $$ $RANK >> {file.name}; exec sleep 300", "--stop-grace", "0"))
         read_pids(file.name, 3)
@@ -248,11 +256,24 @@ def a_frozen_agent_is_given_up():
         cli.wait_until(lambda: not any(map(cli.alive, pids.values())), "the workers to end")
 
 
-def a_shell_that_does_not_end():
+def linger():
     begin = time.monotonic()
     done = run(1, "echo on", hosts="lingering")
     cli.equal(lines(done), ["[0] on"])
     assert 2 <= time.monotonic() - begin < 5
+
+
+# These wait for long, and do so beside the other tests.
+POOL = concurrent.futures.ThreadPoolExecutor()
+FROZEN, LINGERING = POOL.submit(freeze_an_agent), POOL.submit(linger)
+
+
+def a_frozen_agent_is_given_up():
+    FROZEN.result()
+
+
+def a_shell_that_does_not_end():
+    LINGERING.result()
 
 
 def training_gives_the_same_bits():
@@ -354,9 +375,9 @@ def an_agent_alone():
 
 
 try:
-    cli.main([ranks_fill_the_hosts, the_environment_goes_through_the_agents_input, workers_start_in_the_launchers_folder, statuses,
+    cli.main([ranks_fill_the_hosts, the_machine_has_a_name_for_the_others, the_environment_goes_through_the_agents_input, workers_start_in_the_launchers_folder, statuses,
               hosts_that_cannot_be_had_are_named, the_interface_is_the_address, check_hosts, verbose_tells_the_way, input_reaches_rank_0,
-              output_is_whole, copies_and_times, who_is_killed_is_started_anew_on_its_host, nobody_is_left, a_lost_host, a_frozen_agent_is_given_up,
-              a_shell_that_does_not_end, training_gives_the_same_bits, hostfiles, broken_hostfiles, command_lines, an_agent_alone])
+              output_is_whole, copies_and_times, who_is_killed_is_started_anew_on_its_host, nobody_is_left, a_lost_host, training_gives_the_same_bits,
+              hostfiles, broken_hostfiles, command_lines, an_agent_alone, a_frozen_agent_is_given_up, a_shell_that_does_not_end])
 finally:
     shutil.rmtree(FOLDER)
