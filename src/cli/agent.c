@@ -66,6 +66,24 @@ static void refuse(struct agent *agent, const char *why) {
 
 /* ---- Frames of the launcher ------------------------------------------------------------------------------------- */
 
+/* New ports, or those that the launcher names: a former agent had them, and has ended. */
+static bool take_ports(struct agent *agent, struct ls_run_frame *frame, int count) {
+    int again[WORKERS_MOST];
+    if (!frame->size) {
+        bool taken = ls_ports_take(count, &agent->ports);
+        if (!taken) refuse(agent, "too few free ports, see above");
+        return taken;
+    }
+    for (int i = 0; i < count; i++) {
+        if (ls_frame_number(frame, 1, 65535, &again[i])) continue;
+        refuse(agent, "the launcher's request is broken");
+        return false;
+    }
+    bool taken = ls_ports_take_again(again, count, &agent->ports);
+    if (!taken) refuse(agent, "the agent before this one has not ended");
+    return taken;
+}
+
 static void take(struct agent *agent, struct ls_run_frame *frame) {
     const char *version = ls_frame_text(frame), *interface;
     int count;
@@ -81,7 +99,7 @@ static void take(struct agent *agent, struct ls_run_frame *frame) {
     }
     if (*interface && !ls_interface_address(interface, address, sizeof(address), text, sizeof(text)))
         return refuse(agent, text);
-    if (!ls_ports_take(count, &agent->ports)) return refuse(agent, "too few free ports, see above");
+    if (!take_ports(agent, frame, count)) return;
     char machine[256] = "", *payload = NULL;
     size_t size = 0;
     const char *connection = getenv("SSH_CONNECTION");
@@ -178,7 +196,7 @@ static void set_up(struct agent *agent, struct ls_run_frame *frame) {
     }
     ls_ports_release(&agent->ports);
     char mark[64];
-    (void)snprintf(mark, sizeof(mark), "%s.%d", launch->id, launch->first);
+    (void)snprintf(mark, sizeof(mark), "%s.%d.%d", launch->id, launch->first, (int)getpid());
     if (setenv("_LOCKSTEP_AGENT", mark, 1) || !ls_guard_start(launch->here, "_LOCKSTEP_AGENT", mark, &agent->guard))
         refuse(agent, "no guard, see above");
 }

@@ -68,9 +68,10 @@ static const char more[] =
     "  lockstep run -np 4 --restart 20 -- lockstep train --dataset digits --checkpoint /data/checkpoints\n"
     "  lockstep run -np 4 --elastic 2 -- lockstep train --dataset digits\n"
     "\n"
-    "exit status: 0 all workers succeeded; 2 a bad command line; 126 COMMAND cannot be executed; 127 COMMAND not\n"
-    "found; else the exit status of the worker that failed first, 128 + n if signal n killed it. A worker that\n"
-    "ends with 138 says that it lost another: one that fails otherwise within a second is named in its place.\n"
+    "exit status: 0 all workers succeeded; 1 a host cannot be had; 2 a bad command line; 126 COMMAND cannot be\n"
+    "executed; 127 COMMAND not found; else the exit status of the worker that failed first, 128 + n if signal n\n"
+    "killed it. A worker that ends with 138 says that it lost another: one that fails otherwise within a second is\n"
+    "named in its place.\n"
     "143 when lockstep train has stopped in order after SIGTERM, to the launcher or to one worker.\n";
 
 /* One entry of a device list: a kind, a colon, a number ("cpu:0"); returns its end, or NULL. */
@@ -259,7 +260,9 @@ static const struct ls_option host_rows[] = {
     {"ssh-identity-file", "FILE", "the key that ssh shows", AT(hosts.identity)},
     {"rsh", "COMMAND", "start the agents through COMMAND HOST AGENT instead of ssh; words apart by blanks",
      AT(hosts.shell)},
-    {"start-timeout", "SECONDS", "how long all hosts may take to answer; default 30", AT(hosts.limit), 1, 86400},
+    {"start-timeout", "SECONDS",
+     "how long all hosts may take to answer, and with --restart a lost one to come back; default 30", AT(hosts.limit),
+     1, 86400},
     {"network-interface", "IF",
      "the workers meet at the address of this interface (eth0), or in this network (10.0.0.0/8), of each host; "
      "default: "

@@ -14,7 +14,7 @@
 
 enum ls_frame_kind {
     /* from the launcher */
-    LS_FRAME_TAKE = 1, /* version, count of ports, network interface or "" */
+    LS_FRAME_TAKE = 1, /* version, count of ports, network interface or ""; the ports to have again */
     LS_FRAME_SETUP,    /* what all workers share: see agent.c */
     LS_FRAME_START,    /* rank; restarts */
     LS_FRAME_SIGNAL,   /* rank; signal, 1 for its group */

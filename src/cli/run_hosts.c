@@ -50,7 +50,8 @@ static bool divide(struct ls_run_hosts *hosts, const ls_tools_slots *named, int 
             (struct ls_host){.named = named[i], .first = next, .count = own ? own : 1, .in = -1, .out = -1, .err = -1};
         host->here = is_here(hosts->options, &named[i]);
         host->ports = calloc((size_t)host->count, sizeof(*host->ports));
-        if (!host->ports) return false;
+        host->again = calloc((size_t)host->count, sizeof(*host->again));
+        if (!host->ports || !host->again) return false;
         next += own;
     }
     return true;
@@ -190,13 +191,12 @@ static void print_table(const struct ls_run_hosts *hosts) {
 int ls_hosts_open(const struct ls_hosts_options *options, struct ls_launch *launch, struct ls_run_hosts *hosts) {
     ls_tools_slots *named;
     int count;
-    char folder[4096];
     *hosts = (struct ls_run_hosts){.options = options, .launch = launch, .input = launch->input >= 0};
     if (ls_tools_hosts(options->list, options->file, &named, &count)) {
         (void)fprintf(stderr, "lockstep run: %s\n", ls_error());
         return 2;
     }
-    hosts->folder = getcwd(folder, sizeof(folder)) ? folder : "/";
+    if (!getcwd(hosts->folder, sizeof(hosts->folder))) (void)strcpy(hosts->folder, "/");
     bool divided = divide(hosts, named, count);
     ls_memory_free(named);
     if (!divided) return 2;
@@ -223,16 +223,44 @@ struct ls_host *ls_hosts_of(const struct ls_run_hosts *hosts, int rank) {
     return NULL;
 }
 
+static void close_fd(int *fd) {
+    if (*fd >= 0) (void)close(*fd);
+    *fd = -1;
+}
+
+/* Ends the remote shell, and forgets what it has not said. */
+static void end_shell(struct ls_run_hosts *hosts, struct ls_host *host) {
+    if (host->pid > 0) {
+        (void)kill(-host->pid, SIGKILL);
+        (void)waitpid(host->pid, NULL, 0);
+        ls_guard_remove(&hosts->guard, host->pid);
+    }
+    host->pid = -1;
+    close_fd(&host->in);
+    close_fd(&host->out);
+    close_fd(&host->err);
+    ls_frame_buffer_free(&host->to);
+    ls_frame_buffer_free(&host->from);
+    ls_frame_buffer_free(&host->said);
+    host->greeted = host->ready = host->wants = false;
+}
+
 bool ls_hosts_start(struct ls_run_hosts *hosts, int rank, int restarts) {
     struct ls_host *host = ls_hosts_of(hosts, rank);
-    if (!host || host->out < 0) return false;
+    if (!host || host->gone) return false;
+    if (host->out < 0 || host->end > 0) {
+        host->again[rank - host->first] = restarts;
+        return true;
+    }
     ls_frame_say(&host->to, LS_FRAME_START, rank, "%d", restarts);
     return true;
 }
 
 void ls_hosts_signal(struct ls_run_hosts *hosts, int rank, int signal, bool group) {
     struct ls_host *host = ls_hosts_of(hosts, rank);
-    if (!host || host->in < 0) return;
+    bool ends = signal != SIGSTOP && signal != SIGCONT && signal != SIGUSR1 && signal != SIGUSR2;
+    if (host && host->end > 0 && ends) host->end = ls_launch_now(); /* nothing is started any more */
+    if (!host || host->in < 0 || host->end > 0) return;
     ls_frame_say(&host->to, LS_FRAME_SIGNAL, rank, "%d\n%d", signal, group);
     (void)ls_frame_write(&host->to, host->in);
 }
@@ -268,15 +296,29 @@ static void read_input(struct ls_run_hosts *hosts) {
     ls_frame_add(&hosts->hosts[0].to, LS_FRAME_INPUT, 0, bytes, got > 0 ? (size_t)got : 0);
 }
 
-static void close_fd(int *fd) {
-    if (*fd >= 0) (void)close(*fd);
-    *fd = -1;
+static void try_again(struct ls_run_hosts *hosts, struct ls_host *host) {
+    if (!(host->end > 0)) return;
+    if (ls_launch_now() >= host->end)
+        close_fd(&host->out);
+    else if (host->pid < 0 && ls_launch_now() >= host->retry)
+        ls_reach_start(hosts, host);
+}
+
+double ls_hosts_next_at(const struct ls_run_hosts *hosts) {
+    double at = -1;
+    for (int i = 0; i < hosts->count; i++) {
+        const struct ls_host *host = &hosts->hosts[i];
+        double own = host->pid < 0 && host->retry < host->end ? host->retry : host->end;
+        if (host->end > 0 && (at < 0 || own < at)) at = own;
+    }
+    return at;
 }
 
 void ls_hosts_move(struct ls_run_hosts *hosts, const struct pollfd *polled) {
     if (polled[0].revents) read_input(hosts);
     for (int i = 0; i < hosts->count; i++) {
         struct ls_host *host = &hosts->hosts[i];
+        try_again(hosts, host);
         if (polled[3 * i + 2].revents && !ls_frame_read(&host->from, host->out)) close_fd(&host->out);
         if (polled[3 * i + 3].revents && !ls_frame_read(&host->said, host->err)) close_fd(&host->err);
         if (host->in >= 0 && !ls_frame_write(&host->to, host->in)) close_fd(&host->in);
@@ -304,8 +346,51 @@ static bool understand(struct ls_host *host, struct ls_run_frame *frame, struct 
     return whole;
 }
 
-static bool hear(struct ls_host *host, struct ls_host_event *event) {
+/* A host that was lost has answered: its agent gets the ranks that wait for it. */
+static bool come_back(struct ls_run_hosts *hosts, struct ls_host *host, struct ls_host_event *event) {
+    host->end = 0;
+    (void)describe(hosts, host);
+    for (int i = 0; i < host->count; i++) {
+        if (host->again[i]) ls_frame_say(&host->to, LS_FRAME_START, host->first + i, "%d", host->again[i]);
+        host->again[i] = 0;
+    }
+    *event = (struct ls_host_event){.kind = LS_HOST_SAID, .host = host, .data = "it is back"};
+    return true;
+}
+
+/* Begins to try a lost host again, where a rank waits for it. Its loss has been told: nobody else is there. */
+static void begin_again(struct ls_run_hosts *hosts, struct ls_host *host) {
+    int waiting = 0;
+    for (int i = 0; i < host->count; i++) waiting += host->again[i];
+    if (!waiting || host->gone) return;
+    end_shell(hosts, host);
+    host->told = false;
+    host->retry = ls_launch_now();
+    host->end = host->retry + hosts->options->limit;
+}
+
+/* One that is tried again: true with the event of its return. */
+static bool hear_again(struct ls_run_hosts *hosts, struct ls_host *host, struct ls_host_event *event) {
+    while (ls_reach_line(host)) continue; /* the last one is kept */
+    *host->why = 0;
+    if (host->out >= 0) ls_reach_answer(hosts, host);
+    if (host->ready) return come_back(hosts, host, event);
+    if (*host->why) (void)snprintf(host->last, sizeof(host->last), "%s", host->why);
+    bool over = host->pid >= 0 && (host->out < 0 || *host->why);
+    if (over) host->retry = ls_launch_now() + LS_RUN_RETRY;
+    if (over || ls_launch_now() >= host->end) end_shell(hosts, host);
+    return false;
+}
+
+static bool hear(struct ls_run_hosts *hosts, struct ls_host *host, struct ls_host_event *event) {
     struct ls_run_frame frame;
+    if (host->told && !(host->end > 0)) begin_again(hosts, host);
+    if (host->end > 0) {
+        if (hear_again(hosts, host, event)) return true;
+        if (ls_launch_now() < host->end) return false;
+        host->end = 0;
+        host->gone = true;
+    }
     char *line = ls_reach_line(host);
     *event = (struct ls_host_event){.kind = LS_HOST_SAID, .host = host, .data = line};
     if (line) return true;
@@ -328,7 +413,7 @@ static bool hear(struct ls_host *host, struct ls_host_event *event) {
 
 bool ls_hosts_next(struct ls_run_hosts *hosts, struct ls_host_event *event) {
     for (int i = 0; i < hosts->count; i++)
-        if (hear(&hosts->hosts[i], event)) return true;
+        if (hear(hosts, &hosts->hosts[i], event)) return true;
     return false;
 }
 
@@ -339,8 +424,6 @@ static void leave(struct ls_host *host, double end) {
     struct pollfd out = {.fd = host->out, .events = POLLIN};
     for (double left; host->ready && host->out >= 0 && (left = end - ls_launch_now()) > 0;)
         if (poll(&out, 1, (int)(left * 1000) + 1) > 0 && !ls_frame_read(&host->from, host->out)) close_fd(&host->out);
-    (void)kill(-host->pid, SIGKILL);
-    (void)waitpid(host->pid, NULL, 0);
 }
 
 void ls_hosts_close(struct ls_run_hosts *hosts) {
@@ -348,19 +431,12 @@ void ls_hosts_close(struct ls_run_hosts *hosts) {
     for (int i = 0; i < hosts->count; i++) close_fd(&hosts->hosts[i].in);
     for (int i = 0; i < hosts->count; i++) {
         struct ls_host *host = &hosts->hosts[i];
-        if (host->pid > 0) leave(host, end);
-        close_fd(&host->out);
-        close_fd(&host->err);
-        ls_frame_buffer_free(&host->to);
-        ls_frame_buffer_free(&host->from);
-        ls_frame_buffer_free(&host->said);
+        leave(host, end);
+        end_shell(hosts, host);
         free(host->ports);
+        free(host->again);
     }
-    if (hosts->guard.pid) {
-        for (int i = 0; i < hosts->count; i++)
-            if (hosts->hosts[i].pid > 0) ls_guard_remove(&hosts->guard, hosts->hosts[i].pid);
-        ls_guard_stop(&hosts->guard);
-    }
+    if (hosts->guard.pid) ls_guard_stop(&hosts->guard);
     free(hosts->hosts);
     *hosts = (struct ls_run_hosts){0};
 }

@@ -13,6 +13,7 @@
 /* Seconds; rows of lockstep settings. */
 #define LS_RUN_REACH 30.0 /* default */
 #define LS_RUN_LEAVE 2.0
+#define LS_RUN_RETRY 1.0 /* between two tries to reach a lost host */
 
 /* The options that say where and how. */
 struct ls_hosts_options {
@@ -41,6 +42,10 @@ struct ls_host {
     int processors;
     int *ports;      /* [count] */
     double answered; /* seconds after the start */
+    /* a lost host that is tried again */
+    int *again;        /* [count] the restarts of a rank that waits for it; 0: it does not */
+    double retry, end; /* the next try, and the end of all tries; end 0: it is not tried */
+    bool gone;         /* it was tried in vain */
 };
 struct ls_run_hosts {
     const struct ls_hosts_options *options;
@@ -48,9 +53,9 @@ struct ls_run_hosts {
     struct ls_guard guard;
     struct ls_host *hosts;
     int count, next;
-    const char *folder; /* the launcher's, while it opens the hosts */
-    char own[256];      /* the address by which another host knows this machine; empty: none has said */
-    bool input;         /* the launcher's standard input goes to rank 0, and has not ended */
+    char folder[4096]; /* the launcher's */
+    char own[256];     /* the address by which another host knows this machine; empty: none has said */
+    bool input;        /* the launcher's standard input goes to rank 0, and has not ended */
 };
 
 enum ls_host_event_kind { LS_HOST_OUTPUT, LS_HOST_STARTED, LS_HOST_FAILED, LS_HOST_ENDED, LS_HOST_LOST, LS_HOST_SAID };
@@ -71,9 +76,11 @@ struct ls_host_event {
 int ls_hosts_open(const struct ls_hosts_options *options, struct ls_launch *launch, struct ls_run_hosts *hosts);
 void ls_hosts_close(struct ls_run_hosts *hosts);
 struct ls_host *ls_hosts_of(const struct ls_run_hosts *hosts, int rank);
-/* False where the rank's host is lost. */
+/* Starts a rank. A lost host is tried again for --start-timeout, and starts it then; false where that was in vain. */
 bool ls_hosts_start(struct ls_run_hosts *hosts, int rank, int restarts);
 void ls_hosts_signal(struct ls_run_hosts *hosts, int rank, int signal, bool group);
+/* The time of the next thing that ls_hosts_move does by itself; -1 if there is none. */
+double ls_hosts_next_at(const struct ls_run_hosts *hosts);
 /* Gives up the hosts that still have not ended: they are lost. */
 void ls_hosts_abandon(struct ls_run_hosts *hosts);
 /* ls_hosts_polls entries of what is to be polled for. behind: nobody takes output now. */

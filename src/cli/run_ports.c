@@ -88,10 +88,29 @@ static void walk(struct ls_ports *ports, int count) {
         try_port(ports, range_port(&range, (int)((start % (unsigned)size + (unsigned)i) % (unsigned)size)));
 }
 
-bool ls_ports_take(int count, struct ls_ports *ports) {
+static bool have_arrays(int count, struct ls_ports *ports) {
     size_t n = (size_t)count;
     *ports = (struct ls_ports){0, calloc(n, sizeof(uint16_t)), calloc(n, sizeof(int)), calloc(n, sizeof(int))};
-    if (ports->ports && ports->locks && ports->holds) walk(ports, count);
+    return ports->ports && ports->locks && ports->holds;
+}
+
+/* They are not bound: connections of the workers that had them may linger. */
+bool ls_ports_take_again(const int *again, int count, struct ls_ports *ports) {
+    if (!have_arrays(count, ports)) return false;
+    for (; ports->count < count; ports->count++) {
+        int lock = lock_port(again[ports->count]);
+        if (lock < 0) break;
+        ports->ports[ports->count] = (uint16_t)again[ports->count];
+        ports->locks[ports->count] = lock;
+        ports->holds[ports->count] = -1;
+    }
+    if (ports->count == count) return true;
+    ls_ports_free(ports);
+    return false;
+}
+
+bool ls_ports_take(int count, struct ls_ports *ports) {
+    if (have_arrays(count, ports)) walk(ports, count);
     if (ports->count == count) return true;
     (void)fprintf(stderr,
                   "lockstep run: found only %d of %d free ports on 127.0.0.1 (or ran out of file descriptors: "

@@ -14,6 +14,8 @@ struct ls_ports {
 
 /* Chooses count ports; prints the error and returns false if there are not so many. */
 bool ls_ports_take(int count, struct ls_ports *ports);
+/* Takes those count ports again, in the place of a launcher that has ended; false, and nothing said, if it lives. */
+bool ls_ports_take_again(const int *again, int count, struct ls_ports *ports);
 /* Gives the ports to the workers: just before they start. */
 void ls_ports_release(struct ls_ports *ports);
 void ls_ports_free(struct ls_ports *ports);

@@ -63,7 +63,19 @@ static _Noreturn void become_shell(const struct ls_run_hosts *hosts, struct ls_h
     _exit(127);
 }
 
-static void start(struct ls_run_hosts *hosts, struct ls_host *host) {
+static void ask(const struct ls_run_hosts *hosts, struct ls_host *host) {
+    char *payload = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&payload, &size);
+    if (!out) return;
+    (void)fprintf(out, "%s%c%d%c%s%c", ls_version(), 0, host->count, 0,
+                  hosts->options->interface ? hosts->options->interface : "", 0);
+    for (int i = 0; i < host->count && host->ports[0]; i++) (void)fprintf(out, "%d%c", host->ports[i], 0);
+    if (!fclose(out)) ls_frame_add(&host->to, LS_FRAME_TAKE, 0, payload, size);
+    free(payload);
+}
+
+void ls_reach_start(struct ls_run_hosts *hosts, struct ls_host *host) {
     int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
     bool made = !pipe2(in, O_CLOEXEC) && !pipe2(out, O_CLOEXEC) && !pipe2(err, O_CLOEXEC);
     host->pid = made ? fork() : -1;
@@ -83,8 +95,7 @@ static void start(struct ls_run_hosts *hosts, struct ls_host *host) {
     host->in = ours[0];
     host->out = ours[1];
     host->err = ours[2];
-    ls_frame_say(&host->to, LS_FRAME_TAKE, 0, "%s\n%d\n%s", ls_version(), host->count,
-                 hosts->options->interface ? hosts->options->interface : "");
+    ask(hosts, host);
 }
 
 /* ---- Answers ---------------------------------------------------------------------------------------------------- */
@@ -138,8 +149,7 @@ static bool read_ready(struct ls_run_hosts *hosts, struct ls_host *host, struct 
     return host->ready = true;
 }
 
-/* Takes what has come: the host is ready then, or has a why. */
-static void take_answer(struct ls_run_hosts *hosts, struct ls_host *host) {
+void ls_reach_answer(struct ls_run_hosts *hosts, struct ls_host *host) {
     struct ls_run_frame frame;
     if (!host->greeted) greet(host);
     int got = host->greeted ? ls_frame_next(&host->from, &frame) : 0;
@@ -180,7 +190,7 @@ static void attend(struct ls_run_hosts *hosts, struct ls_host *host, const struc
     if (polled[0].revents) (void)ls_frame_write(&host->to, host->in);
     if (polled[2].revents && !ls_frame_read(&host->said, host->err)) (void)close(host->err), host->err = -1;
     show(hosts, host);
-    take_answer(hosts, host);
+    ls_reach_answer(hosts, host);
     if (host->ready) host->answered = ls_launch_now() - began;
     if (over && !host->ready && !*host->why) explain_end(hosts, host);
 }
@@ -232,7 +242,7 @@ bool ls_reach(struct ls_run_hosts *hosts) {
         const char *shell = host->here ? "here" : hosts->options->shell ? hosts->options->shell : "ssh";
         if (hosts->options->verbose)
             (void)fprintf(stderr, "lockstep run: host %s: starting an agent: %s\n", host->named.name, shell);
-        start(hosts, host);
+        ls_reach_start(hosts, host);
     }
     while (wait_once(hosts, polled, began, began + hosts->options->limit)) continue;
     free(polled);

@@ -218,8 +218,9 @@ static bool restart(struct run *run, const struct ls_worker *worker) {
         return false;
     ls_worker_describe(worker, who, sizeof(who));
     for (int i = 2 * rank; i < 2 * rank + 2; i++) ls_stream_close(&run->output, &run->streams[i]);
-    if (start_one(run, rank, worker->restarts + 1)) return false;
     char as[32] = "";
+    if (worker->with_host) (void)snprintf(as, sizeof(as), " when its host is back");
+    if (start_one(run, rank, worker->restarts + 1)) return false;
     if (!run->hosts) (void)snprintf(as, sizeof(as), " as pid %d", (int)run->workers[rank].pid);
     ls_output_say(&run->output, "%s; started anew%s (restart %d of %d)", who, as, ++run->restarted, run->how->restarts);
     return true;
@@ -347,6 +348,8 @@ static int next_timeout(const struct run *run) {
         at = kill_at(run);
     else if (run->killed && run->hosts)
         at = run->killed_at + LS_RUN_KILL;
+    double other = run->hosts ? ls_hosts_next_at(run->hosts) : -1;
+    if (other >= 0 && (at < 0 || other < at)) at = other;
     if (at < 0) return -1;
     double left = (at - ls_launch_now()) * 1000;
     return left < 0 ? 0 : (int)left + 1;
@@ -374,9 +377,9 @@ static void step(struct run *run) {
     if (poll(run->polled, count_polled(run), next_timeout(run)) > 0) {
         for (int i = 0; i < 2 * run->count; i++)
             if (run->polled[3 + i].revents) (void)ls_stream_read(&run->output, &run->streams[i]);
-        if (run->hosts) hear_hosts(run, run->polled + 3 + 2 * run->count);
         if (run->polled[0].revents) read_signals(run);
     }
+    if (run->hosts) hear_hosts(run, run->polled + 3 + 2 * run->count);
     announce(run);
     escalate(run);
     ls_output_flush(&run->output);

@@ -22,6 +22,7 @@ with open(SHELL, "w", encoding="ascii") as script:
 host=$1; shift
 echo "$host $*" >> "${{HOSTS_LOG:-/dev/null}}"
 case $host in
+  127.0.0.4) if [ -e $HOSTS_AWAY ]; then echo "ssh: no route to host" >&2; exit 255; fi;;
   refused*) echo "banner of a gateway" >&2; echo "ssh: connect to host $host port 22: Connection refused" >&2; exit 255;;
   wordless) exit 3;;
   talking) echo "Welcome to $host";;
@@ -222,7 +223,7 @@ def nobody_is_left():
 
 def a_lost_host():
     """Its agent is killed: its workers are lost with it, and the others go on where that is wanted."""
-    for options, status in (["--elastic", "2"], 0), (["--grace", "0.1", "--restart", "3"], 137):
+    for options, status in (["--elastic", "2"], 0), (["--grace", "0.1"], 137):
         with tempfile.NamedTemporaryFile() as file:
             script = f'echo $$ $RANK >> {file.name}; [ $RANK -gt 1 ] && exec sleep 300; while [ ! -s {file.name}.go ]; do sleep 0.05; done; echo on'
             launcher = cli.start(*arguments(4, script, *options))
@@ -239,6 +240,55 @@ def a_lost_host():
             cli.contains(err, b"on 127.0.0.3) was lost with its host")
             if not status:
                 cli.equal(sorted(out.splitlines()), [b"[0] on", b"[1] on"])
+
+
+def a_lost_host_comes_back():
+    """Its workers are started anew on it when it can be reached again, at their old addresses."""
+    with tempfile.TemporaryDirectory() as folder:
+        pids, away, back = (os.path.join(folder, name) for name in ("pids", "away", "back"))
+        open(pids, "w", encoding="ascii").close()
+        script = (f'[ $LOCKSTEP_RESTART_COUNT = 0 ] && echo $$ $RANK >> {pids}; [ $RANK -gt 1 ] && [ $LOCKSTEP_RESTART_COUNT = 0 ] && exec sleep 300; '
+                  f'[ $RANK = 0 ] && cat; echo "$RANK $LOCKSTEP_RESTART_COUNT $TF_CONFIG" >> {back}; while [ $(wc -l < {back}) -lt 4 ]; do sleep 0.05; done')
+        launcher = cli.start(*arguments(4, script, "--restart", "2", hosts="127.0.0.2:2,127.0.0.4:2"), env=cli.environment(HOSTS_AWAY=away))
+        read_pids(pids, 4)
+        started = {int(line.split()[1]): int(line.split()[0]) for line in open(pids, encoding="ascii")}
+        open(away, "w", encoding="ascii").close()
+        os.kill(parent(started[2]), signal.SIGKILL)
+        cli.wait_until(lambda: not any(map(cli.alive, [started[2], started[3]])), "the host's workers to end")
+        time.sleep(0.2)
+        os.remove(away)
+        status, _, err = cli.finish(launcher)
+        cli.equal(status, 0, err)
+        for part in (b"host 127.0.0.4 is lost", b"was lost with its host; started anew when its host is back (restart 2 of 2)",
+                     b"host 127.0.0.4: it is back"):
+            cli.contains(err, part)
+        seen = sorted(line.split(" ", 2) for line in open(back, encoding="ascii").read().splitlines())
+        cli.equal([each[:2] for each in seen], [["0", "0"], ["1", "0"], ["2", "1"], ["3", "1"]])
+        cli.equal(len({json.dumps(json.loads(each[2])["cluster"]) for each in seen}), 1)
+
+
+def a_lost_host_stays_away():
+    with tempfile.TemporaryDirectory() as folder:
+        pids, away = (os.path.join(folder, name) for name in ("pids", "away"))
+        for how, status in (("limit", 137), ("signal", 143)):
+            script = f'echo $$ $RANK >> {pids}{how}; exec sleep 300'
+            options = ["--restart", "9", "--grace", "0", "--start-timeout", "1" if how == "limit" else "100"]
+            open(pids + how, "w", encoding="ascii").close()
+            launcher = cli.start(*arguments(2, script, *options, hosts="127.0.0.2,127.0.0.4"), env=cli.environment(HOSTS_AWAY=away))
+            read_pids(pids + how, 2)
+            started = {int(line.split()[1]): int(line.split()[0]) for line in open(pids + how, encoding="ascii")}
+            open(away, "w", encoding="ascii").close()
+            os.kill(parent(started[1]), signal.SIGKILL)
+            if how == "signal":
+                cli.wait_until(lambda: not cli.alive(started[1]), "the worker to end")
+                time.sleep(0.1)
+                launcher.send_signal(signal.SIGTERM)
+            done, _, err = cli.finish(launcher)
+            assert done in (status, 137), (done, err)
+            if how == "limit":
+                cli.equal(err.count(b"host 127.0.0.4 is lost"), 2)
+                cli.contains(err, b"host 127.0.0.4 is lost: ssh: no route to host")
+            os.remove(away)
 
 
 def freeze_an_agent():
@@ -377,7 +427,7 @@ def an_agent_alone():
 try:
     cli.main([ranks_fill_the_hosts, the_machine_has_a_name_for_the_others, the_environment_goes_through_the_agents_input, workers_start_in_the_launchers_folder, statuses,
               hosts_that_cannot_be_had_are_named, the_interface_is_the_address, check_hosts, verbose_tells_the_way, input_reaches_rank_0,
-              output_is_whole, copies_and_times, who_is_killed_is_started_anew_on_its_host, nobody_is_left, a_lost_host, training_gives_the_same_bits,
+              output_is_whole, copies_and_times, who_is_killed_is_started_anew_on_its_host, nobody_is_left, a_lost_host, a_lost_host_comes_back, a_lost_host_stays_away, training_gives_the_same_bits,
               hostfiles, broken_hostfiles, command_lines, an_agent_alone, a_frozen_agent_is_given_up, a_shell_that_does_not_end])
 finally:
     shutil.rmtree(FOLDER)
