@@ -98,8 +98,8 @@ def install_packages(packages):
     run_together([([*apt, "install", "-y", "--no-install-recommends", *packages], quiet)], 1200)
 
 
-def compile_mpi(peer, folder):
-    run_together([([f"mpicc.{peer}", "-O2", "-o", str(folder / peer), str(PROGRAMS / "mpi_all_reduce.c")],
+def compile_mpi(peer, folder, program="mpi_all_reduce.c"):
+    run_together([([f"mpicc.{peer}", "-O2", "-o", str(folder / peer), str(PROGRAMS / program)],
                    dict(os.environ))], 120)
 
 

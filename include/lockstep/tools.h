@@ -70,6 +70,8 @@ LS_API bool ls_tools_compresses(const ls_communicator *communicator);
 LS_API const char *ls_tools_transport(const ls_communicator *communicator, const char *collective);
 /* The number of rank's host, as AUTO sees it: ranks of one host share memory. */
 LS_API int ls_tools_host(const ls_communicator *communicator, int rank);
+/* Writes the 64 hex digits of the SHA-256 of size bytes, and a zero. */
+LS_API ls_status ls_tools_sha256(const void *data, size_t size, char hex[65]);
 /* A vector of as many bytes on each GPU of all workers, which NCCL adds in place. Every worker calls these alike, as it does
  * the bare collectives; options are a strategy's, with LS_NCCL. */
 typedef struct ls_tools_gpus ls_tools_gpus;

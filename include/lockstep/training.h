@@ -57,6 +57,9 @@ typedef struct ls_optimizer {
     const char *exclude_from_weight_decay; /* "bias,gamma,beta": not those whose names contain one of these; copied */
     ls_rate_schedule schedule;
     float clipvalue, clipnorm, global_clipnorm; /* one of them: each element, each variable's norm, the norm of all */
+    /* with momentum: a step at another learning rate than the one before multiplies what is kept of the velocity, which
+     * has the rate inside, by the ratio of the two (Goyal et al. 2017; Horovod's LearningRateWarmupCallback) */
+    bool momentum_correction;
     int gradient_accumulation_steps;            /* batches a step, whose mean gradient it takes; at an epoch's end maybe fewer */
 } ls_optimizer;
 #define ls_sgd(...) ((ls_optimizer){.kind = LS_OPTIMIZER_SGD, .learning_rate = __VA_ARGS__})

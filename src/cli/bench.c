@@ -29,14 +29,14 @@ static const char more[] =
     "  lockstep run -np 2 -- lockstep bench all-reduce --bytes 4K,1M,64M --in-place --touch --json\n"
     "  lockstep bench all-reduce --communication nccl --check\n"
     "\n"
-    "exit status: 0 measured; 1 --check found something wrong, or anything else; 2 a bad command line or\n"
+    "exit status: 0 measured; 1 --check or --digest found something wrong, or anything else; 2 a bad command line or\n"
     "TF_CONFIG; 138 a peer was lost or a deadline passed.\n";
 
 static const char *const collectives[] = {"all-reduce", "broadcast",    "all-gather", "reduce-scatter",
                                           "all-to-all", "send-receive", NULL};
 static const char *const dtypes[] = {"float32", "float64", "float16", "bfloat16", "int32",
                                      "int64",   "uint8",   "int8",    "bool",     NULL};
-static const char *const ops[] = {"sum", "mean", "min", "max", "product", NULL};
+static const char *const ops[] = {"sum", "mean", "min", "max", "product", "adasum", NULL};
 static const char *const communications[] = {"auto", "ring", "nccl", NULL}; /* as ls_communication */
 static const char *const algorithms[] = {
     "ring", "auto", "shared", "two-level", "exchange", "direct", "halving-doubling", "assist", NULL};
@@ -138,12 +138,17 @@ static const struct ls_option result_rows[] = {
      "itself; elements that differ are counted over all ranks. NCCL, whose order is its own, is given whole numbers, "
      "whose sums are exact",
      AT(options.check), true},
+    {"digest", NULL,
+     "after the timing of each size, one more call with random values, which depend on rank and place alone; SHA-256 "
+     "of "
+     "its result, which must be the same on all ranks. Equal digests of two runs are equal bits",
+     AT(options.digest), true},
     {"explain", NULL, "before the table: who exchanges with whom, and the times by which auto chooses",
      AT(options.explain), true},
     {"json", NULL,
      "the chief's last line on stdout is one JSON object: collective, transport, algorithm, compression, workers, "
      "devices (of each worker), and rows with bytes, time_us, cpu_us, algbw_gbps, busbw_gbps, wrong (null without "
-     "--check), algorithm (that ran)",
+     "--check), digest (null without --digest), algorithm (that ran)",
      AT(options.json), true},
     {0}};
 static const struct ls_option_table tables[] = {
@@ -171,12 +176,14 @@ static bool lay_out_range(const struct ls_command_line *line, struct request *re
 /* The first option given that NCCL does not support; NULL if there is none. */
 static const char *not_for_nccl(const struct request *request) {
     const struct bench_options *options = &request->options;
-    return request->algorithm >= 0  ? "--algorithm"
-           : options->compression   ? "--compression"
-           : options->transport     ? "--transport"
-           : options->explain       ? "--explain"
-           : options->op == LS_MEAN ? "--op mean"
-                                    : NULL;
+    return request->algorithm >= 0    ? "--algorithm"
+           : options->compression     ? "--compression"
+           : options->transport       ? "--transport"
+           : options->explain         ? "--explain"
+           : options->digest          ? "--digest"
+           : options->op == LS_MEAN   ? "--op mean"
+           : options->op == LS_ADASUM ? "--op adasum"
+                                      : NULL;
 }
 
 /* Gradients are added in place, and so is this. */
@@ -201,6 +208,7 @@ static bool settle_order(const struct ls_command_line *line, struct request *req
     const char *only = algorithm >= 0                 ? "--algorithm"
                        : request->options.compression ? "--compression"
                        : request->options.explain     ? "--explain"
+                       : request->options.digest      ? "--digest"
                                                       : NULL;
     if (!bench_reduces(collective) && ls_option_given(line, "op"))
         return ls_usage_error(line, "--op is for all-reduce and reduce-scatter only") == 0;
@@ -208,6 +216,8 @@ static bool settle_order(const struct ls_command_line *line, struct request *req
         return ls_usage_error(
                    line, "--in-place is not for all-to-all and send-receive: the result has memory of its own") == 0;
     if (collective != BENCH_ALL_REDUCE && only) return ls_usage_error(line, "%s is for all-reduce only", only) == 0;
+    if (request->options.op == LS_ADASUM && request->options.check)
+        return ls_usage_error(line, "--check does not know --op adasum: --digest compares its ranks") == 0;
     if (communication >= 0 && algorithm >= 0 && (communication == 1) != ring)
         return ls_usage_error(line, "--communication %s does not add in the order of --algorithm %s",
                               communications[communication], algorithms[algorithm]) == 0;

@@ -33,7 +33,7 @@ struct bench_options {
     int size_count;
     int64_t iterations; /* 0 means as many as fit into about a second */
     int64_t warmup;
-    bool check, touch, in_place, json, explain;
+    bool check, digest, touch, in_place, json, explain;
 };
 
 struct bench_row {
@@ -43,7 +43,9 @@ struct bench_row {
     double cpu_us;       /* processor time of all ranks together, a call */
     double algbw, busbw; /* 10^9 bytes a second, from the median */
     const char *algorithm;
-    int64_t wrong; /* elements, all ranks together; BENCH_NOT_CHECKED */
+    int64_t wrong;   /* elements, all ranks together; BENCH_NOT_CHECKED */
+    char digest[65]; /* SHA-256 of the result, which all ranks have; "": not asked for */
+    bool apart;      /* the ranks have results that differ */
 };
 
 struct bench_result {

@@ -270,6 +270,7 @@ static ls_status check_on_gpus(const struct bench *bench, const struct bench_che
     return status ? status : bench_gpus_result(bench->gpus, oracle, count, bench->output, wrong);
 }
 
+/* The same; the result stays. */
 static ls_status check_in_memory(const struct bench *bench, const struct bench_check *oracle, size_t count,
                                  int64_t *wrong) {
     struct part own = own_part(bench, count);
@@ -277,11 +278,23 @@ static ls_status check_in_memory(const struct bench *bench, const struct bench_c
     if (bench->options->collective != BENCH_BROADCAST || bench->rank == 0)
         bench_check_fill(oracle, bench->rank, own.start, own.count, own.data);
     ls_status status = call(bench, count);
-    if (status) return status;
+    if (status || !bench->options->check) return status;
     *wrong = bench_check_result(oracle, count, result_of(bench, count));
     if (*wrong >= 0 && bench->input != bench->output)
         *wrong += bench_check_input(oracle, own.start, own.count, own.data);
     return LS_OK;
+}
+
+/* Every rank compares its result with the first one's. */
+static ls_status take_digest(const struct bench *bench, struct bench_row *row) {
+    char first[sizeof(row->digest)];
+    ls_status status = ls_tools_sha256(result_of(bench, row->count), row->bytes, row->digest);
+    memcpy(first, row->digest, sizeof(first));
+    if (!status) status = ls_broadcast(bench->communicator, "bench digest", 0, LS_INT8, first, sizeof(first));
+    int32_t differs = memcmp(first, row->digest, sizeof(first)) != 0;
+    if (!status) status = ls_all_reduce(bench->communicator, "bench differs", LS_MAX, LS_INT32, &differs, &differs, 1);
+    row->apart = differs != 0;
+    return status;
 }
 
 static ls_status check(struct bench *bench, struct bench_row *row) {
@@ -300,9 +313,11 @@ static ls_status check(struct bench *bench, struct bench_row *row) {
         bench->explained = true;
         return LS_RESOURCE_EXHAUSTED;
     }
-    status = ls_all_reduce(bench->communicator, "bench wrong", LS_SUM, LS_INT64, &wrong, &wrong, 1);
-    if (!status) row->wrong = wrong;
-    return status;
+    if (bench->options->check) {
+        status = ls_all_reduce(bench->communicator, "bench wrong", LS_SUM, LS_INT64, &wrong, &wrong, 1);
+        if (!status) row->wrong = wrong;
+    }
+    return status || !bench->options->digest ? status : take_digest(bench, row);
 }
 
 /* ---- all of it ---- */
@@ -320,7 +335,7 @@ static ls_status run_size(struct bench *bench, size_t bytes, struct bench_row *r
     rewrite(bench->output, row->bytes);
     ls_status status = bench->gpus ? bench_gpus_write(bench->gpus, bench->output, row->bytes) : LS_OK;
     if (!status) status = measure(bench, row);
-    return status || !bench->options->check ? status : check(bench, row);
+    return status || !(bench->options->check || bench->options->digest) ? status : check(bench, row);
 }
 
 static ls_status run_all(struct bench *bench, struct bench_result *result) {
@@ -358,7 +373,8 @@ static bool set(const char *name, const char *value) {
 static int report(const struct bench *bench, ls_status status, const struct bench_result *result) {
     int64_t wrong = 0;
     if (status) return bench->explained ? 1 : ls_exit(status);
-    for (int i = 0; i < result->row_count; i++) wrong += result->rows[i].wrong > 0 ? result->rows[i].wrong : 0;
+    for (int i = 0; i < result->row_count; i++)
+        wrong += (result->rows[i].wrong > 0 ? result->rows[i].wrong : 0) + result->rows[i].apart;
     if (bench->rank == 0) {
         bench_print_end(bench->options, result);
         if (bench->options->json) bench_print_json(bench->options, result);

@@ -13,8 +13,8 @@ const char *bench_collective_name(const struct bench_options *options) {
 }
 
 static const char *op_name(const struct bench_options *options) {
-    static const char *const names[] = {
-        [LS_SUM] = "sum", [LS_MEAN] = "mean", [LS_MIN] = "min", [LS_MAX] = "max", [LS_PRODUCT] = "product"};
+    static const char *const names[] = {[LS_SUM] = "sum", [LS_MEAN] = "mean",       [LS_MIN] = "min",
+                                        [LS_MAX] = "max", [LS_PRODUCT] = "product", [LS_ADASUM] = "adasum"};
     return bench_reduces(options->collective) ? names[options->op] : "none";
 }
 
@@ -45,17 +45,17 @@ void bench_print_head(const struct bench_options *options, const struct bench_re
                                         : "# compression %s changes nothing: there are no links between the workers\n",
                      compression_name(options));
     (void)printf("# times in microseconds, algbw and busbw in GB/s (10^9 bytes a second)\n");
-    (void)printf("#%11s %12s %8s %6s %11s %11s %11s %9s %9s %8s  %s\n", "bytes", "count", "type", "op", "min", "median",
-                 "max", "algbw", "busbw", "#wrong", "algorithm");
+    (void)printf("#%11s %12s %8s %6s %11s %11s %11s %9s %9s %8s  %s%s\n", "bytes", "count", "type", "op", "min",
+                 "median", "max", "algbw", "busbw", "#wrong", "algorithm", options->digest ? "  digest" : "");
     (void)fflush(stdout);
 }
 
 void bench_print_row(const struct bench_options *options, const struct bench_row *row) {
     char wrong[32] = "-";
     if (row->wrong != BENCH_NOT_CHECKED) (void)snprintf(wrong, sizeof(wrong), "%" PRId64, row->wrong);
-    (void)printf("%12zu %12zu %8s %6s %11.2f %11.2f %11.2f %9.3f %9.3f %8s  %s\n", row->bytes, row->count,
+    (void)printf("%12zu %12zu %8s %6s %11.2f %11.2f %11.2f %9.3f %9.3f %8s  %s%s%.16s\n", row->bytes, row->count,
                  ls_dtype_name(options->dtype), op_name(options), row->min_us, row->median_us, row->max_us, row->algbw,
-                 row->busbw, wrong, row->algorithm);
+                 row->busbw, wrong, row->algorithm, row->digest[0] ? "  " : "", row->apart ? "differs" : row->digest);
     (void)fflush(stdout);
 }
 
@@ -89,9 +89,13 @@ static void print_json_row(const struct bench_row *row) {
     (void)printf("\"cpu_us\": %.9g, ", row->cpu_us);
     (void)printf("\"algbw_gbps\": %.9g, \"busbw_gbps\": %.9g, \"wrong\": ", row->algbw, row->busbw);
     if (row->wrong == BENCH_NOT_CHECKED)
-        (void)printf("null}");
+        (void)printf("null, ");
     else
-        (void)printf("%" PRId64 "}", row->wrong);
+        (void)printf("%" PRId64 ", ", row->wrong);
+    if (row->digest[0])
+        (void)printf("\"digest\": \"%s\"}", row->apart ? "differs" : row->digest);
+    else
+        (void)printf("\"digest\": null}");
 }
 
 void bench_print_json(const struct bench_options *options, const struct bench_result *result) {

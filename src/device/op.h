@@ -106,6 +106,7 @@ struct ls_optimizer_step {
     int64_t iteration; /* 1 for the first step */
     int64_t pass;      /* forward passes before this one in the step: other random numbers */
     int64_t skipped;   /* steps before this one that were not applied: ls_step_applied leaves them out */
+    float last_rate;   /* of the step before, by which the rule corrects its momentum; 0: it does not */
     float unscale;     /* gradients are multiplied by it before all else, regularisers too; 0 is 1 */
 };
 /* 1 for the first step that is applied: Adam's and LAMB's bias correction. */

@@ -17,6 +17,12 @@ static inline float ls_rule_correction(float beta, int64_t iteration) {
     return 1 - powf(beta, (float)iteration);
 }
 
+/* The part of the velocity that stays. */
+static inline float ls_rule_momentum(const struct ls_optimizer_step *step) {
+    const ls_optimizer *rule = &step->rule;
+    return step->last_rate > 0 ? rule->momentum * (rule->learning_rate / step->last_rate) : rule->momentum;
+}
+
 /* Adam's step size with the corrections of both moments. */
 static inline float ls_rule_adam(const ls_optimizer *rule, int64_t iteration) {
     return rule->learning_rate * sqrtf(ls_rule_correction(rule->beta_2, iteration)) /

@@ -52,9 +52,11 @@ static ls_status resolve_field(const struct kind *kind, const struct field *fiel
 
 static ls_status resolve_fields(const struct kind *kind, ls_optimizer *rule) {
     float nesterov = rule->nesterov ? 1 : 0, centered = rule->centered ? 1 : 0, steps = 0;
+    float correction = rule->momentum_correction ? 1 : 0;
     const struct field fields[] = {
         {"momentum", kind->momentum, &rule->momentum, 0, 1},
         {"nesterov", kind->nesterov, &nesterov, 0, 2},
+        {"momentum_correction", kind->momentum, &correction, 0, 2},
         {"beta_1", kind->betas, &rule->beta_1, 0.9F, 1},
         {"beta_2", kind->betas, &rule->beta_2, 0.999F, 1},
         {"epsilon", kind->epsilon, &rule->epsilon, 1e-7F, 1e6F},
@@ -79,6 +81,8 @@ static ls_status check_together(const ls_optimizer *rule) {
     if (rule->exclude_from_weight_decay && rule->weight_decay == 0)
         return ls_fail(LS_INVALID_ARGUMENT, "optimizer: exclude_from_weight_decay '%.80s' without weight_decay",
                        rule->exclude_from_weight_decay);
+    if (rule->momentum_correction && rule->momentum == 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "optimizer: momentum_correction without momentum");
     return ls_rate_schedule_check(&rule->schedule);
 }
 
@@ -133,6 +137,7 @@ static void print_others(FILE *out, const ls_optimizer *rule) {
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
         if (fields[i].value > 0) print_decimal(out, fields[i].name, fields[i].value);
     if (rule->exclude_from_weight_decay) (void)fprintf(out, ", excluded=%s", rule->exclude_from_weight_decay);
+    if (rule->momentum_correction) (void)fprintf(out, ", momentum_correction=1");
     if (rule->gradient_accumulation_steps > 1)
         (void)fprintf(out, ", gradient_accumulation_steps=%d", rule->gradient_accumulation_steps);
     if (ls_rate_schedule_is_constant(&rule->schedule)) return;

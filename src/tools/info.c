@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/deadlines.h"
+#include "base/digest.h"
 #include "base/json.h"
 #include "base/need.h"
 #include "base/settings.h"
@@ -223,6 +224,10 @@ const char *ls_tools_algorithm(const ls_communicator *communicator, ls_dtype dty
     enum ls_algorithm algorithm =
         ls_tuner_algorithm(communicator->runtime->group, ls_dtype_size(dtype), count, compression);
     return ls_algorithm_info(algorithm)->name;
+}
+
+ls_status ls_tools_sha256(const void *data, size_t size, char hex[65]) {
+    return ls_digest_sha256(data, size, hex);
 }
 
 int ls_tools_host(const ls_communicator *communicator, int rank) {

@@ -64,6 +64,7 @@ ls_status ls_model_state_set(ls_model *model, const float *state) {
 struct ls_training_progress ls_model_state_progress(const ls_model *model) {
     return (struct ls_training_progress){.step = model->progress.step.iteration,
                                          .learning_rate = model->progress.step.rule.learning_rate,
+                                         .last_rate = model->progress.step.last_rate,
                                          .epoch_rate = model->progress.epoch_rate,
                                          .scaler = model->progress.scaler,
                                          .requests = model->progress.requests};
@@ -72,6 +73,7 @@ struct ls_training_progress ls_model_state_progress(const ls_model *model) {
 void ls_model_state_set_progress(ls_model *model, const struct ls_training_progress *progress) {
     model->progress.step.iteration = progress->step;
     model->progress.step.rule.learning_rate = progress->learning_rate;
+    model->progress.step.last_rate = progress->last_rate;
     model->progress.epoch_rate = progress->epoch_rate;
     model->progress.scaler = progress->scaler;
     model->progress.requests = progress->requests;

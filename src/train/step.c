@@ -425,7 +425,10 @@ ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums)
     ls_status status = run_batch(model, batches - 1, train_replica);
     if (status) return status;
     ls_reached("commit");
-    ls_loss_scaler_update(&model->progress.scaler, ls_precision_scaling_is_finite(&model->built.replicas[0]));
+    bool applied = ls_precision_scaling_is_finite(&model->built.replicas[0]);
+    ls_loss_scaler_update(&model->progress.scaler, applied);
+    struct ls_optimizer_step *step = &model->progress.step;
+    if (applied && step->rule.momentum_correction) step->last_rate = step->rule.learning_rate;
     ls_activity_set(&model->strategy->runtime->activity.step, model->progress.step.iteration);
     const float *extras = model->bound.extras;
     *sums = (struct ls_loss_sums){

@@ -31,6 +31,7 @@ static const struct ls_manifest_field fields[] = {
     {"metrics", LS_MANIFEST_METRICS, LS_MANIFEST_UNLESS_ZERO, RESULT, AT(fit.result.metrics)},
     {"val_metrics", LS_MANIFEST_METRICS, LS_MANIFEST_UNLESS_ZERO, RESULT, AT(fit.result.val_metrics)},
     {"learning_rate", LS_MANIFEST_FLOAT, LS_MANIFEST_UNLESS_ZERO, MODEL, AT(learning_rate)},
+    {"last_rate", LS_MANIFEST_FLOAT, LS_MANIFEST_UNLESS_ZERO, MODEL, AT(last_rate)},
     {"stopped", LS_MANIFEST_FLAG, LS_MANIFEST_UNLESS_ZERO, FIT, AT(fit.stopped)},
     {"unfinished", LS_MANIFEST_FLAG, LS_MANIFEST_UNLESS_ZERO, NONE, AT(unfinished)},
     {"ended", LS_MANIFEST_FLAG, LS_MANIFEST_UNLESS_ZERO, NONE, AT(epoch_ended)},

@@ -34,6 +34,7 @@ struct ls_training_progress {
     struct ls_loss_scaler scaler;
     struct ls_requests requests;
     struct ls_fit_state fit;
+    float last_rate; /* of the last step; 0 where the momentum is not corrected */
     /* The rest is for checkpoints. Random numbers have no state (base/random.h): seeds and position determine
      * them. */
     bool unfinished;  /* position ends an epoch whose validation is still to come */

@@ -118,6 +118,23 @@ def the_json_is_whole_and_agrees_with_itself():
             near(row["busbw_gbps"], row["algbw_gbps"] * factor(3))
 
 
+def digests_are_of_the_sum_alone():
+    """One for every way to add in the tree; another one round the ring, and of each rank's values alone."""
+    def digests(workers, *arguments):
+        status, lines, errors = bench(workers, "all-reduce", "--bytes", "4K,300000", *QUICK, "--digest", "--json", *arguments)
+        cli.equal(status, 0, errors)
+        rows = json.loads(lines[-1])["rows"]
+        assert all(re.fullmatch("[0-9a-f]{64}", row["digest"]) for row in rows), rows
+        for row, line in zip(rows, lines[-3:]):
+            cli.equal(line.split()[-1], row["digest"][:16])
+        return [row["digest"] for row in rows]
+    wanted = digests(3)
+    for arguments in (["--check"], ["--in-place"], ["--algorithm", "exchange"], ["--transport", "tcp", "--algorithm", "direct"]):
+        cli.equal(digests(3, *arguments), wanted, arguments)
+    assert len({*wanted, *digests(3, "--algorithm", "ring"), *digests(2), *digests(3, "--op", "adasum")}) == 8
+    cli.equal(json.loads(bench(2, "all-reduce", "--bytes", "4K", *QUICK, "--json")[1][-1])["rows"][0]["digest"], None)
+
+
 def the_links_are_those_that_were_asked_for():
     for transport in ("tcp", "grpc"):
         for collective in FACTORS:

@@ -113,6 +113,37 @@ START_TEST(every_rule_equals_keras) {
 }
 END_TEST
 
+/* The velocity of torch.optim.SGD has no learning rate inside: w -= rate v, v = momentum v + g. With the correction
+ * both are the same for rates that change; without it they are not. */
+START_TEST(corrected_momentum_is_that_of_gradients_alone) {
+    const float rates[] = {0.01F, 0.02F, 0.03F, 0.03F, 0.2F, 0.001F, 0.1F};
+    double away = 0;
+    for (int corrected = 0; corrected < 2; corrected++) {
+        struct trained t;
+        double w[BLOB], v[BLOB] = {0};
+        open_trained(8, &t);
+        t.step.rule.weight_decay = 0;
+        for (int i = 0; i < BLOB; i++) w[i] = (double)t.parameters[i];
+        for (size_t k = 0; k < COUNT_OF(rates); k++) {
+            read_variables(t.golden, "gradients", (int64_t)k, t.gradients);
+            for (int i = 0; i < BLOB; i++) {
+                v[i] = 0.9 * v[i] + (double)t.gradients[i];
+                w[i] -= (double)rates[k] * v[i];
+            }
+            t.step.last_rate = corrected ? t.step.rule.learning_rate * (k > 0) : 0;
+            t.step.rule.learning_rate = rates[k];
+            t.step.iteration++;
+            assert_ok(t.update.run(&t.update));
+            for (int i = 0; i < BLOB; i++) away = fmax(away, fabs(w[i] - (double)t.parameters[i]));
+            if (corrected) ck_assert_double_le(away, 1e-6);
+        }
+        if (!corrected) ck_assert_double_ge(away, 1e-2);
+        away = 0;
+        close_trained(&t);
+    }
+}
+END_TEST
+
 /* ---- norms and regularisers ---- */
 
 /* Nothing to clip changes no bit; a norm that is not finite is not hidden. */
@@ -220,6 +251,8 @@ static const struct {
      "boundaries 2 must be above the one before"},
     {ls_sgd(1, .schedule = {.kind = LS_PIECEWISE_CONSTANT_DECAY, .boundaries = {3}}), "values 0 must be above 0"},
     {ls_sgd(1, .schedule = {.warmup_steps = -1}), "warmup_steps -1"},
+    {ls_sgd(1, .momentum_correction = true), "momentum_correction without momentum"},
+    {ls_adam(1, .momentum_correction = true), "adam has no momentum_correction"},
     {ls_sgd(1, .schedule = {.warmup_from = NAN}), "warmup_from nan"},
     {ls_sgd(1, .clipnorm = 1, .clipvalue = 1), "only one of"},
     {ls_sgd(1, .clipnorm = -1), "clipnorm -1"},
@@ -243,6 +276,7 @@ int main(void) {
     tcase_add_loop_test(tests, every_rule_equals_keras, 0, (int)COUNT_OF(rules));
     tcase_add_loop_test(tests, every_schedule_equals_keras, 0, (int)COUNT_OF(schedules));
     tcase_add_loop_test(tests, bad_rules_are_refused, 0, (int)COUNT_OF(bad));
+    tcase_add_test(tests, corrected_momentum_is_that_of_gradients_alone);
     tcase_add_test(tests, clipping_nothing_changes_no_bit);
     tcase_add_test(tests, the_penalty_and_its_slope_agree);
     suite_add_tcase(suite, tests);

@@ -83,7 +83,11 @@ END_TEST
 /* ---- optimizers ---- */
 
 static const ls_optimizer optimizers[] = {
-    {.kind = LS_OPTIMIZER_SGD, .learning_rate = 0.1F, .momentum = 0.5F, .weight_decay = 0.1F},
+    {.kind = LS_OPTIMIZER_SGD,
+     .learning_rate = 0.1F,
+     .momentum = 0.5F,
+     .weight_decay = 0.1F,
+     .schedule = {.kind = LS_EXPONENTIAL_DECAY, .decay_steps = 5, .decay_rate = 0.5F}},
     {.kind = LS_OPTIMIZER_ADAM, .learning_rate = 0.01F, .weight_decay = 0.1F},
     {.kind = LS_OPTIMIZER_ADAMW, .learning_rate = 0.01F},
     {.kind = LS_OPTIMIZER_RMSPROP, .learning_rate = 0.01F, .weight_decay = 0.1F},
@@ -107,6 +111,7 @@ static const struct change optimizer_changes[] = {
     CHANGE(ls_optimizer, clipnorm, 1e-3F),
     CHANGE(ls_optimizer, global_clipnorm, 1e-3F),
     CHANGE(ls_optimizer, gradient_accumulation_steps, 2),
+    CHANGE(ls_optimizer, momentum_correction, true),
 };
 
 static struct digest run_optimizer(const ls_optimizer *optimizer) {

@@ -101,6 +101,7 @@ OPTIONS = {
     "--learning-rate": row("optimizer", ["0.01"]),
     "--momentum": row("optimizer", ["0.5"]),
     "--nesterov": row("optimizer", [], ["--momentum", "0.5"]),
+    "--momentum-correction": row("optimizer", [], ["--momentum", "0.5"]),
     "--centered": row("optimizer", [], RMSPROP),
     "--beta-1": row("optimizer", ["0.8"], ADAM),
     "--beta-2": row("optimizer", ["0.8"], ADAM),

@@ -195,7 +195,7 @@ START_TEST(interrupted_again_and_again) {
     check_interruptions(ls_adam(0.01F), "2", false, false);
     check_interruptions(ls_adam(0.01F), "2", true, false);
     check_interruptions(ls_sgd(0.1F, .momentum = 0.9F), "2", false, true);
-    check_interruptions(ls_rmsprop(0.01F, .momentum = 0.9F, .centered = true,
+    check_interruptions(ls_rmsprop(0.01F, .momentum = 0.9F, .momentum_correction = true, .centered = true,
                                    .schedule = {.kind = LS_EXPONENTIAL_DECAY, .decay_steps = 5, .decay_rate = 0.9F}),
                         "1", false, false);
     check_interruptions(ls_adam(0.01F, .gradient_accumulation_steps = 4), "2", true, false);

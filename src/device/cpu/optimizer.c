@@ -58,7 +58,7 @@ LS_CLONES static void nesterov(float *restrict w, const float *restrict g, float
 ls_status ls_cpu_sgd(const struct ls_op *op) {
     const ls_optimizer *rule = &op->step->rule;
     struct blobs b = blobs_of(op);
-    struct momentum numbers = {rule->learning_rate, rule->momentum};
+    struct momentum numbers = {rule->learning_rate, ls_rule_momentum(op->step)};
     ls_cpu_prepare_update(op);
     if (!b.moments[0])
         plain(b.w, b.g, b.count, rule->learning_rate);
@@ -151,7 +151,7 @@ ls_status ls_cpu_rmsprop(const struct ls_op *op) {
         else
             scaled(increment, b.g + at, v + at, count, &numbers);
         if (rule->momentum > 0)
-            apply_momentum(b.w + at, m + at, increment, count, rule->momentum);
+            apply_momentum(b.w + at, m + at, increment, count, ls_rule_momentum(op->step));
         else
             plain(b.w + at, increment, count, 1);
     }

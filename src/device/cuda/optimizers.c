@@ -108,7 +108,7 @@ static struct ls_cuda_rule rule_of(const struct ls_optimizer_step *step) {
     const ls_optimizer *rule = &step->rule;
     int64_t applied = ls_step_applied(step);
     return (struct ls_cuda_rule){.rate = rule->learning_rate,
-                                 .momentum = rule->momentum,
+                                 .momentum = ls_rule_momentum(step),
                                  .alpha = ls_rule_adam(rule, applied),
                                  .rest_1 = ls_rule_rest(rule->beta_1),
                                  .rest_2 = ls_rule_rest(rule->beta_2),
