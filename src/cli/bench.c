@@ -15,7 +15,7 @@ static const char about[] =
     "usage: lockstep bench all-reduce|broadcast|all-gather|reduce-scatter|all-to-all|send-receive [OPTIONS]\n"
     "\n"
     "Joins the workers of TF_CONFIG (or of lockstep run; without either it runs alone) and measures. Every worker\n"
-    "gets the same options; the chief prints one line a size.\n";
+    "gets the same options; the chief prints one line a size. A ps task serves (--algorithm assist).\n";
 static const char more[] =
     "columns:\n"
     "  A call takes as long as it takes the slowest rank; min, median and max are over the calls, in microseconds;\n"

@@ -9,6 +9,7 @@
 #include <lockstep/tools.h>
 
 #include "cli/bench.h"
+#include "cli/serve.h"
 
 enum { LEAST_ITERATIONS = 5, MOST_ITERATIONS = 20000 }; /* unless --iterations says how many */
 #define SECONDS_A_SIZE 0.5
@@ -411,6 +412,7 @@ int bench_run(const struct bench_options *options) {
     struct bench bench = {.options = options, .made = &made};
     struct bench_result result = {.row_count = 0};
     if (!set("LOCKSTEP_TRANSPORT", options->transport) || !set("LOCKSTEP_ALGORITHM", options->algorithm)) return 1;
+    if (ls_serve_is_due()) return ls_serve_run();
     ls_status status = open_ranks(&bench, &result.devices);
     if (status) return ls_exit(status);
     bench.rank = ls_rank(bench.communicator);

@@ -47,15 +47,17 @@ static ls_status write_record(const struct ls_runtime *runtime, const char *reas
     return ls_flight_file_close(file, path);
 }
 
-static void say(const struct ls_runtime *runtime, const char *reason) {
+static void say(struct ls_runtime *runtime, const char *reason) {
     LS_CLEANUP(ls_free_pointer) char *path = NULL;
     uint64_t count = 0;
-    if (!*runtime->settings.flight_record_folder)
+    bool folder = *runtime->settings.flight_record_folder, hints = !folder && !runtime->hinted;
+    runtime->hinted |= hints;
+    if (hints)
         ls_runtime_tell(runtime, "LOCKSTEP_FLIGHT_RECORD_FOLDER names no folder for this rank's last collectives; "
                                  "with one on every rank, 'lockstep timeline' shows who was where");
-    else if (write_record(runtime, reason, &count, &path))
+    else if (folder && write_record(runtime, reason, &count, &path))
         ls_log_warning(&runtime->log, "no flight record: %s", ls_error());
-    else
+    else if (folder)
         ls_log_warning(&runtime->log, "flight record '%s': the last %llu collectives", path, (unsigned long long)count);
 }
 

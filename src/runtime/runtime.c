@@ -197,31 +197,10 @@ ls_status ls_runtime_make_group(struct ls_runtime *runtime, uint32_t number) {
     return status;
 }
 
-/* A server that is lost while the group forms has no other line. */
-static void tell_servers(struct ls_runtime *runtime, int servers) {
-    if (servers == runtime->helpers) return;
-    runtime->helpers = servers;
-    if (servers)
-        ls_runtime_tell(runtime, "%d parameter server%s help%s to add", servers, servers == 1 ? "" : "s",
-                        servers == 1 ? "s" : "");
-    else
-        ls_runtime_tell(runtime, "no parameter server helps to add any more");
-}
-
-static ls_status add_servers(struct ls_runtime *runtime) {
-    struct ls_group *assist;
-    int servers = runtime->cluster && runtime->size > 1 ? ls_cluster_servers(runtime->cluster) : 0;
-    ls_status status = LS_OK;
-    if (servers) status = ls_server_make_group(runtime->cluster, runtime, runtime->generation, &assist);
-    if (servers && !status) status = ls_group_assist(runtime->group, assist);
-    if (!status) tell_servers(runtime, servers);
-    return status;
-}
-
 static ls_status make_group(struct ls_runtime *runtime) {
     ls_status status = ls_runtime_make_group(runtime, 0);
     if (!status) status = ls_group_connect(runtime->group);
-    if (!status) status = add_servers(runtime);
+    if (!status) status = ls_server_assist(runtime);
     if (!status && runtime->communication != LS_RING) status = ls_tuner_measure(runtime->group, &runtime->choice);
     return status;
 }
@@ -261,13 +240,24 @@ static void notify_ready(const struct ls_runtime *runtime) {
     ls_service_notify_ready(runtime->notify, text);
 }
 
+/* The reason, now and then, where the group does not form for long. */
+static void tell_failed_attempt(const struct ls_runtime *runtime, int64_t *told) {
+    double interval = runtime->settings.report_interval;
+    if (interval <= 0 || ls_now() < ls_deadline_after(*told, interval)) return;
+    *told = ls_now();
+    ls_runtime_tell(runtime, "the group forms anew after generation %llu: %s", (unsigned long long)runtime->generation,
+                    ls_error());
+}
+
 static ls_status enter_generation(struct ls_runtime *runtime) {
+    int64_t told = ls_now();
     ls_status status;
     if (!runtime->cluster) return make_group(runtime);
     (void)ls_activity_wait(&runtime->activity, ls_now());
     do {
         status = attempt(runtime);
         if (!status) status = ls_restarts_share(runtime);
+        if (status) tell_failed_attempt(runtime, &told);
     } while (status && ls_runtime_may_recover(runtime, status));
     (void)ls_activity_wait(&runtime->activity, 0);
     return status;

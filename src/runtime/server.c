@@ -27,8 +27,8 @@ struct ls_server {
     char error[LS_ERROR_SIZE];
 };
 
-ls_status ls_server_make_group(struct ls_cluster *cluster, const struct ls_runtime *runtime, uint64_t generation,
-                               struct ls_group **group) {
+static ls_status make_server_group(struct ls_cluster *cluster, const struct ls_runtime *runtime, uint64_t generation,
+                                   struct ls_group **group) {
     const struct ls_settings *settings = &runtime->settings;
     struct ls_link_source *source = NULL;
     int servers = ls_cluster_servers(cluster), size = ls_cluster_size(cluster) + servers;
@@ -50,6 +50,27 @@ ls_status ls_server_make_group(struct ls_cluster *cluster, const struct ls_runti
     };
     status = ls_group_new(&config, group);
     if (status) source->ops->close(source);
+    return status;
+}
+
+/* A server that is lost while the group forms has no other line. */
+static void tell_servers(struct ls_runtime *runtime, int servers) {
+    if (servers == runtime->helpers) return;
+    runtime->helpers = servers;
+    if (servers)
+        ls_runtime_tell(runtime, "%d parameter server%s help%s to add", servers, servers == 1 ? "" : "s",
+                        servers == 1 ? "s" : "");
+    else
+        ls_runtime_tell(runtime, "no parameter server helps to add any more");
+}
+
+ls_status ls_server_assist(struct ls_runtime *runtime) {
+    struct ls_group *assist;
+    int servers = runtime->cluster && runtime->size > 1 ? ls_cluster_servers(runtime->cluster) : 0;
+    ls_status status = LS_OK;
+    if (servers) status = make_server_group(runtime->cluster, runtime, runtime->generation, &assist);
+    if (servers && !status) status = ls_group_assist(runtime->group, assist);
+    if (!status) tell_servers(runtime, servers);
     return status;
 }
 
@@ -84,7 +105,7 @@ static ls_status attempt(struct ls_server *server) {
     ls_group_free(ls_steal(server->group));
     ls_status status = ls_join_form(server->cluster, &nothing, &generation);
     bool adds = !status && ls_cluster_size(server->cluster) > 1;
-    if (adds) status = ls_server_make_group(server->cluster, server->runtime, generation.number, &server->group);
+    if (adds) status = make_server_group(server->cluster, server->runtime, generation.number, &server->group);
     if (!status) status = ls_join_offer(server->cluster);
     if (status) return status;
     say_serving(server, generation.number);

@@ -2,10 +2,9 @@
 #pragma once
 #include "runtime/runtime.h"
 
-/* Makes the group of the workers and servers of a generation that the cluster has just formed. Its links have channels
- * of their own. */
-ls_status ls_server_make_group(struct ls_cluster *cluster, const struct ls_runtime *runtime, uint64_t generation,
-                               struct ls_group **group);
+/* Where there are servers: makes the group of workers and servers of the generation that the cluster has just formed,
+ * with channels of its own for links, beside the worker's group. Tells how many help. */
+ls_status ls_server_assist(struct ls_runtime *runtime);
 /* The runtime of a parameter server works alone, and has this beside it: a thread that joins the cluster and serves
  * until the workers have finished. Takes cluster, also where it fails. */
 struct ls_server;

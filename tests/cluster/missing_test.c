@@ -122,7 +122,7 @@ START_TEST(one_of_three) {
     test_ports(ports, 3);
     test_workers(workers, 3, ports);
     for (int i = 0; i < 2; i++) {
-        workers[i].join_timeout = 1.5;
+        workers[i].join_timeout = SANITIZED_THREADS ? 4 : 1.5;
         test_worker_start(&workers[i]);
     }
     for (int i = 0; i < 2; i++) test_worker_wait(&workers[i]);

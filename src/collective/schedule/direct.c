@@ -18,7 +18,11 @@
 #include "collective/schedule/blocks.h"
 #include "collective/schedule/wire.h"
 
-#define STRIPE 64 /* bytes: of whole elements of every type */
+#define STRIPE 64                /* bytes: of whole elements of every type */
+#define PACED  ((size_t)1 << 20) /* bytes of a block from which on its sends are paced */
+#define AHEAD  ((size_t)1 << 20) /* bytes that are sent, and still in the kernel: tcp_wmem's default limit */
+
+enum { PACES = 16 };
 
 struct source {
     struct ls_subtree covers;
@@ -30,6 +34,8 @@ struct direct {
     const struct ls_hosts *hosts;
     int rank, host;
     bool one_step;
+    int pace; /* the send to a server by which those to workers are paced; -1: none */
+    size_t pace_size;
     int *part_start; /* [hosts + 1]: host h gives parts [part_start[h], part_start[h + 1]) */
     struct ls_subtree *parts;
     struct source *sources; /* of the own block */
@@ -119,7 +125,8 @@ static bool begin_direct(struct direct *direct, struct ls_schedule *schedule, co
                               .reduction = reduction,
                               .hosts = hosts,
                               .rank = reduction->rank,
-                              .host = hosts->host[reduction->rank]};
+                              .host = hosts->host[reduction->rank],
+                              .pace = -1};
     size_t size = (size_t)reduction->size;
     struct ls_subtree *ranges = ls_schedule_take(schedule, size * sizeof(*ranges));
     direct->part_start = ls_schedule_take(schedule, (size + 1) * sizeof(int));
@@ -172,18 +179,49 @@ static bool speaks_with(const struct direct *direct, int owner) {
     return ls_hosts_delegate(hosts, direct->host, owner) == direct->rank;
 }
 
+/* Bytes for workers keep step with those for servers: the leaves with the first half of those bytes, the
+ * results with the second. Without that the kernel would give every stream the same part of the link: the few bytes for
+ * workers would go first, and the links of the servers would idle meanwhile and be too narrow after it. */
+static void send_to_worker(const struct direct *direct, int worker, const struct ls_values *values, size_t size,
+                           bool results) {
+    struct ls_schedule *schedule = direct->schedule;
+    size_t ahead = direct->pace_size / 8 < AHEAD ? direct->pace_size / 8 : AHEAD;
+    size_t half = (direct->pace_size - ahead) / 2, step = (size / PACES + STRIPE - 1) / STRIPE * STRIPE;
+    if (direct->pace < 0 || size < PACED) {
+        (void)ls_wire_send(schedule, worker, values, size);
+        return;
+    }
+    for (size_t at = 0; at < size; at += step) {
+        size_t piece = size - at < step ? size - at : step;
+        size_t then = ahead + (results ? half : 0) + (size_t)((double)half * ((double)at / (double)size));
+        int sent = ls_schedule_add(
+            schedule,
+            (struct ls_action){.kind = LS_ACTION_SEND, .peer = worker, .from = values->at + at, .size = piece});
+        ls_schedule_gate_at(schedule, sent, values->gate, at);
+        ls_schedule_gate_at(schedule, sent, direct->pace,
+                            then + piece > direct->pace_size ? direct->pace_size - piece : then);
+    }
+}
+
 /* Sends the host's partials to each owner that this rank exchanges with, the next rank first. Rank r begins with rank r
  * + 1 and not with rank 0. So in no moment do all ranks send to one owner while the others idle. */
-static void contribute(struct direct *direct) {
+static void contribute(struct direct *direct, bool servers) {
+    int parts = direct->part_start[direct->host], end = direct->part_start[direct->host + 1];
     for (int step = 1; step < direct->hosts->size; step++) {
         int owner = (direct->rank + step) % direct->hosts->size;
-        if (!speaks_with(direct, owner)) continue;
+        if (!speaks_with(direct, owner) || is_server(direct->reduction, owner) != servers) continue;
         struct block block = block_of(direct, owner);
-        for (int i = direct->part_start[direct->host]; i < direct->part_start[direct->host + 1]; i++) {
+        for (int i = parts; i < end; i++) {
             struct ls_values values = partial(direct, direct->parts[i], block);
-            (void)ls_wire_send(direct->schedule, owner, &values, block.size);
+            if (!servers) {
+                send_to_worker(direct, owner, &values, block.size, false);
+                continue;
+            }
+            direct->pace = ls_wire_send(direct->schedule, owner, &values, block.size);
+            direct->pace_size = block.size;
         }
     }
+    if (end - parts != 1 || direct->reduction->compression) direct->pace = -1;
 }
 
 /* The same when every host owns the whole vector: each partial is made once and sent to all hosts. sent receives the
@@ -268,7 +306,7 @@ static void exchange_results(struct direct *direct, struct block own, const stru
     for (int step = 1; step < hosts->count; step++) {
         int host = (direct->host + step) % hosts->count;
         if (is_server(direct->reduction, hosts->members[hosts->start[host]])) continue;
-        (void)ls_wire_send(schedule, ls_hosts_delegate(hosts, host, direct->rank), sent, own.size);
+        send_to_worker(direct, ls_hosts_delegate(hosts, host, direct->rank), sent, own.size, true);
     }
     if (is_server(direct->reduction, direct->rank)) return;
     unsigned char *result = ls_reduction_result(direct->reduction);
@@ -285,7 +323,8 @@ void ls_direct_schedule(struct ls_schedule *schedule, const struct ls_reduction 
     struct direct direct;
     if (!begin_direct(&direct, schedule, reduction)) return;
     struct block own = block_of(&direct, direct.rank);
-    contribute(&direct);
+    contribute(&direct, true);
+    contribute(&direct, false);
     struct ls_values sent;
     int fold = finish_direct(&direct, own, &sent);
     if (!is_server(reduction, direct.rank)) ls_reduction_spread(schedule, reduction, own.offset, own.size, fold);
