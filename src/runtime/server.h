@@ -2,7 +2,7 @@
 #pragma once
 #include "runtime/runtime.h"
 
-/* Where there are servers: makes the group of workers and servers of the generation that the cluster has just formed,
+/* Makes the group of workers and servers of the generation that the cluster has just formed, where there are servers,
  * with channels of its own for links, beside the worker's group. Tells how many help. */
 ls_status ls_server_assist(struct ls_runtime *runtime);
 /* The runtime of a parameter server works alone, and has this beside it: a thread that joins the cluster and serves
