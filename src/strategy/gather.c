@@ -130,7 +130,7 @@ static ls_status gather(struct gathering *gathering, const void *const *values, 
     if (!flat || !result) return ls_fail_memory("a gathered value", bytes);
     status = gather_values(gathering, values, flat);
     if (status) return status;
-    interleave(gathering, flat, result);
+    if (bytes) interleave(gathering, flat, result); /* a shape of no elements may have many rows of none */
     *output = ls_steal(result);
     return LS_OK;
 }

@@ -227,6 +227,7 @@ const char *ls_tools_algorithm(const ls_communicator *communicator, ls_dtype dty
 }
 
 ls_status ls_tools_sha256(const void *data, size_t size, char hex[65]) {
+    LS_NEED(data, hex);
     return ls_digest_sha256(data, size, hex);
 }
 

@@ -64,7 +64,7 @@ def errors_name_what_is_wrong():
         (["train", "--epoch", "3"], b"unknown option '--epoch'; is --epochs meant?"),
         (["train", "--epoch=3"], b"unknown option '--epoch'; is --epochs meant?"),
         (["train", "-epoch", "3"], b"unknown option '-epoch'; is --epochs meant?"),
-        (["train", "--momen", "0.5"], b"unknown option '--momen'; is --momentum meant?"),
+        (["train", "--momen", "0.5"], b"unknown option '--momen'; is --momentum or --momentum-correction meant?"),
         (["train", "--beta", "0.5"], b"unknown option '--beta'; is --beta-1 or --beta-2 meant?"),
         (["run", "-np", "2", "--elas", "1", "true"], b"unknown option '--elas'; is --elastic meant?"),
         (["train", "-hiden", "3"], b"unknown option '-hiden'"),

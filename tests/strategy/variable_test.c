@@ -1,5 +1,6 @@
 /* Mirrored variables, reduce and gather, on several layouts: the numbers of TensorFlow's own tests (vars_test,
  * values_test, strategy_gather_test) and the layouts they cannot have. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,6 +259,21 @@ START_TEST(gather_along_the_second_axis) {
 }
 END_TEST
 
+/* No elements, and more rows of none than can be counted through. */
+START_TEST(gather_of_no_elements) {
+    ls_strategy *strategy = NULL;
+    assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy));
+    ls_shape many = LS_SHAPE(INT_MAX, INT_MAX, 0), shapes[2] = {many, many}, shape;
+    const void *values[2] = {NULL, NULL};
+    void *gathered = NULL;
+    assert_ok(ls_gather(strategy, LS_FLOAT32, values, shapes, 2, &gathered, &shape));
+    ck_assert_int_eq(shape.dims[1], INT_MAX);
+    ck_assert_int_eq(shape.dims[2], 0);
+    ls_memory_free(gathered);
+    ls_strategy_free(strategy);
+}
+END_TEST
+
 /* Each of the two replicas writes a variable of its own, or one of them reduces instead. */
 struct apart {
     ls_variable *variables[2];
@@ -337,6 +353,7 @@ int main(void) {
     tcase_add_test(tests, different_variables_are_named);
     tcase_add_test(tests, reduce_axis_and_gather);
     tcase_add_test(tests, gather_along_the_second_axis);
+    tcase_add_test(tests, gather_of_no_elements);
     tcase_add_test(tests, shapes_that_differ_are_named);
     tcase_add_test(tests, writes_to_different_variables_are_an_error);
     tcase_add_test(tests, axes_that_differ_are_named);
