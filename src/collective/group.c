@@ -88,7 +88,8 @@ ls_status ls_group_new(const struct ls_group_config *config, struct ls_group **g
     }
     int workers = config->size - config->servers;
     for (int i = 0; i <= config->size; i++) made->first[i] = i < workers ? i : workers;
-    status = ls_mailbox_new(config->rank, config->size, config->generation, config->mail, &made->mailbox);
+    status = ls_mailbox_new(config->rank, config->size, config->generation, config->mail_limit, config->mail,
+                            &made->mailbox);
     if (status) {
         ls_group_free(made);
         return status;

@@ -32,6 +32,7 @@ struct ls_group_config {
     enum ls_transport transport;  /* for ls_group_connect */
     enum ls_algorithm algorithm;  /* of every all-reduce with LS_AUTO; AUTO: the fastest for each size */
     int direct_limit;             /* ranks up to which AUTO takes direct exchange; 0 means 32 */
+    size_t mail_limit;            /* bytes of messages that have come and are not received; 0 means 1 GiB */
     size_t segment;               /* bytes moved and added at a time in pipelines; 0 means 256 KiB */
     size_t flight_record;         /* collectives that are remembered; 0 means 1024 */
     struct ls_activity *activity; /* borrowed; NULL if nothing is recorded */

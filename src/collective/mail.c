@@ -93,7 +93,10 @@ static void describe_mail(const struct mail *mail, char *text, size_t size) {
 static void explain_mail(const struct mail *mail, char *text, size_t size) {
     const struct ls_mailbox *mailbox = mail->mailbox;
     const struct ls_mail_from *from = &mailbox->from[other_of(mail)];
-    if (!mail->wanted && mailbox->to[mail->to].link)
+    if (!mail->wanted && mailbox->to[mail->to].link && ls_mailbox_is_full(mailbox))
+        (void)snprintf(text, size, "it takes no data; this rank reads none before it has received some of %zu bytes",
+                       mailbox->kept);
+    else if (!mail->wanted && mailbox->to[mail->to].link)
         (void)snprintf(text, size, "it takes no data");
     else if (!mail->wanted)
         mailbox->source->ops->reason(mailbox->source, mail->to, text, size);
@@ -183,7 +186,8 @@ static int64_t fill_slots(const struct mail *mail) {
     struct pollfd *polls = mailbox->polls;
     int64_t until = sooner(sooner(mail->deadline, mail->next_report), mail->grace);
     for (int i = 0; i < mailbox->size; i++)
-        (void)fill_slot(&polls[i], mailbox->from[i].link, mailbox->from[i].error, POLLIN);
+        (void)fill_slot(&polls[i], ls_mailbox_reads(mailbox, i, mail->wanted) ? mailbox->from[i].link : NULL,
+                        mailbox->from[i].error, POLLIN);
     (void)source->ops->poll(source, mailbox->size + other_of(mail), &polls[mailbox->rank]);
     struct pollfd *out = &polls[mailbox->size];
     *out = (struct pollfd){.fd = -1};

@@ -8,14 +8,16 @@
 #include "base/status.h"
 #include "collective/algorithm.h"
 
+#define DEFAULT_LIMIT ((size_t)1 << 30)
 enum { MOST_READS = 16 }; /* of one link in a row */
 
-ls_status ls_mailbox_new(int rank, int size, uint64_t generation, struct ls_link_source *source,
+ls_status ls_mailbox_new(int rank, int size, uint64_t generation, size_t limit, struct ls_link_source *source,
                          struct ls_mailbox **mailbox) {
     size_t count = (size_t)size;
     struct ls_mailbox *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a mailbox", sizeof(*made));
     *made = (struct ls_mailbox){.rank = rank, .size = size, .generation = generation};
+    made->limit = limit ? limit : DEFAULT_LIMIT;
     made->to = ls_alloc_array(count, sizeof(*made->to));
     made->from = ls_alloc_array(count, sizeof(*made->from));
     made->polls = ls_alloc_array(count + 2, sizeof(*made->polls));
@@ -56,6 +58,15 @@ void ls_mailbox_free(struct ls_mailbox *mailbox) {
     ls_free(mailbox);
 }
 
+bool ls_mailbox_is_full(const struct ls_mailbox *mailbox) {
+    return mailbox->kept >= mailbox->limit;
+}
+
+bool ls_mailbox_reads(const struct ls_mailbox *mailbox, int rank, const struct ls_mail_wanted *wanted) {
+    return !ls_mailbox_is_full(mailbox) || mailbox->from[rank].arriving ||
+           (wanted && !wanted->done && wanted->from == rank);
+}
+
 /* ---- one message ---- */
 
 static bool is_wanted(const struct ls_mail_wanted *wanted, int from, const struct ls_frame *frame) {
@@ -81,7 +92,8 @@ static ls_status check_mail(const struct ls_mailbox *mailbox, int from, const st
                    (unsigned long long)frame->bytes);
 }
 
-static ls_status make_mail(const struct ls_frame *frame, bool keeps, struct ls_mail **mail) {
+static ls_status make_mail(struct ls_mailbox *mailbox, const struct ls_frame *frame, bool keeps,
+                           struct ls_mail **mail) {
     struct ls_mail *made = ls_alloc(sizeof(*made));
     if (made) made->frame = *frame;
     if (made && keeps) made->data = ls_alloc_aligned(frame->bytes ? (size_t)frame->bytes : 1);
@@ -89,6 +101,7 @@ static ls_status make_mail(const struct ls_frame *frame, bool keeps, struct ls_m
         free_mail(made);
         return ls_fail_memory("a message that nobody receives yet", (size_t)frame->bytes);
     }
+    if (keeps) mailbox->kept += (size_t)frame->bytes + sizeof(*made);
     *mail = made;
     return LS_OK;
 }
@@ -98,8 +111,9 @@ static void append_mail(struct ls_mail_from *from, struct ls_mail *mail) {
     from->end = &mail->next;
 }
 
-static void take_out(struct ls_mail_from *from, struct ls_mail **at) {
+static void take_out(struct ls_mailbox *mailbox, struct ls_mail_from *from, struct ls_mail **at) {
     struct ls_mail *mail = *at;
+    mailbox->kept -= (size_t)mail->frame.bytes + sizeof(*mail);
     *at = mail->next;
     if (from->end == &mail->next) from->end = at;
     free_mail(mail);
@@ -113,14 +127,14 @@ ls_status ls_mailbox_find(struct ls_mailbox *mailbox, struct ls_mail_wanted *wan
     ls_status status = compare_mail(mailbox, wanted, &(*at)->frame);
     if (status) return status;
     if ((*at)->frame.bytes) memcpy(wanted->data, (*at)->data, (size_t)(*at)->frame.bytes);
-    take_out(from, at);
+    take_out(mailbox, from, at);
     wanted->done = true;
     return LS_OK;
 }
 
 ls_status ls_mailbox_keep(struct ls_mailbox *mailbox, const struct ls_frame *frame, const void *data) {
     struct ls_mail *mail = NULL;
-    ls_status status = make_mail(frame, true, &mail);
+    ls_status status = make_mail(mailbox, frame, true, &mail);
     if (status) return status;
     if (frame->bytes) memcpy(mail->data, data, (size_t)frame->bytes);
     append_mail(&mailbox->from[mailbox->rank], mail);
@@ -136,15 +150,24 @@ static size_t read_mail(struct ls_mail_from *from, void *to, size_t size) {
     return received > 0 ? (size_t)received : 0;
 }
 
+static ls_status fail_full(const struct ls_mailbox *mailbox, int rank, const struct ls_frame *frame,
+                           const struct ls_mail_wanted *wanted) {
+    return ls_fail(LS_RESOURCE_EXHAUSTED,
+                   "receive '%s' from rank %d: '%s' has come before it, and %zu bytes are kept that this rank, %d, has "
+                   "not received (LOCKSTEP_MAIL_LIMIT is %zu)",
+                   wanted->frame->name, rank, frame->name, mailbox->kept, mailbox->rank, mailbox->limit);
+}
+
 /* One that is wanted goes to its place at once. */
-static ls_status open_mail(const struct ls_mailbox *mailbox, int rank, const struct ls_mail_wanted *wanted) {
+static ls_status open_mail(struct ls_mailbox *mailbox, int rank, const struct ls_mail_wanted *wanted) {
     struct ls_mail_from *from = &mailbox->from[rank];
     struct ls_frame frame;
     ls_status status = ls_frame_decode(from->header, &frame);
     if (!status) status = check_mail(mailbox, rank, &frame);
     bool straight = !status && is_wanted(wanted, rank, &frame);
     if (straight) status = compare_mail(mailbox, wanted, &frame);
-    if (!status) status = make_mail(&frame, !straight, &from->arriving);
+    if (!status && !straight && ls_mailbox_is_full(mailbox)) status = fail_full(mailbox, rank, &frame, wanted);
+    if (!status) status = make_mail(mailbox, &frame, !straight, &from->arriving);
     if (status) return status;
     from->to = straight ? wanted->data : from->arriving->data;
     from->filled = 0;
@@ -183,7 +206,7 @@ static ls_status drain_one(struct ls_mailbox *mailbox, int rank, struct ls_mail_
     const struct ls_mail_from *from = &mailbox->from[rank];
     ls_status status = LS_OK;
     for (int i = 0; i < MOST_READS && !status && !from->error; i++) {
-        if (!read_once(mailbox, rank, wanted, &status)) break;
+        if (!ls_mailbox_reads(mailbox, rank, wanted) || !read_once(mailbox, rank, wanted, &status)) break;
         *moved = true;
     }
     return status;

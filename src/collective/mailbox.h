@@ -1,8 +1,9 @@
 /* The messages between two ranks: an outbound link to each rank that this one has sent to, and an inbound link from
  * each that has sent to it. A sender makes the link, so a message goes before anybody waits for it. A rank that waits,
  * in a send or a receive, reads from all inbound links meanwhile. It keeps messages that it has not asked for yet. So
- * no order of sends and receives holds two ranks up that both wait in one of them. Memory: two links of a pair at most,
- * 256 bytes a rank of the group, and the bytes that have come and are not received. One thread calls at a time. */
+ * no order of sends and receives holds two ranks up that both wait in one of them, up to a limit: a full box reads only
+ * from the rank that is waited for. Memory: two links of a pair at most, 256 bytes a rank of the group, and the bytes
+ * that have come and are not received: the limit, and one message a rank. One thread calls at a time. */
 #pragma once
 #include <poll.h>
 
@@ -49,14 +50,19 @@ struct ls_mailbox {
     struct ls_mail_from *from;     /* [size] */
     struct pollfd *polls;          /* [size + 2] */
     bool look;                     /* for inbound links that are new */
+    size_t kept, limit;            /* bytes that are not received; from which on the box is full */
 };
 
-/* Takes source on success. */
-ls_status ls_mailbox_new(int rank, int size, uint64_t generation, struct ls_link_source *source,
+/* Takes source on success. limit is in bytes; 0 means 1 GiB. */
+ls_status ls_mailbox_new(int rank, int size, uint64_t generation, size_t limit, struct ls_link_source *source,
                          struct ls_mailbox **mailbox);
 void ls_mailbox_free(struct ls_mailbox *mailbox);
+bool ls_mailbox_is_full(const struct ls_mailbox *mailbox);
+/* False: what that rank sends stays on its way until something is received. */
+bool ls_mailbox_reads(const struct ls_mailbox *mailbox, int rank, const struct ls_mail_wanted *wanted);
 /* Reads from all inbound links without waiting; wanted may be NULL. *moved: something has come. An error is one of a
- * message: it differs from the one that is wanted under its name, or there is no memory for it. */
+ * message: it differs from the one that is wanted under its name, there is no memory for it, or the box is full of
+ * others of the rank that is waited for. */
 ls_status ls_mailbox_drain(struct ls_mailbox *mailbox, struct ls_mail_wanted *wanted, bool *moved);
 /* Hands over the oldest message with the wanted name that is here, and says so in wanted->done. */
 ls_status ls_mailbox_find(struct ls_mailbox *mailbox, struct ls_mail_wanted *wanted);

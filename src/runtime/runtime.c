@@ -172,6 +172,7 @@ static ls_status open_group(struct ls_runtime *runtime, uint32_t number, struct 
         .transport = runtime->settings.transport,
         .algorithm = algorithm,
         .segment = (size_t)runtime->settings.segment,
+        .mail_limit = (size_t)runtime->settings.mail_limit,
         .direct_limit = runtime->settings.direct_limit < INT_MAX ? (int)runtime->settings.direct_limit : INT_MAX,
         .flight_record = (size_t)runtime->settings.flight_record,
         .activity = number ? NULL : &runtime->activity,

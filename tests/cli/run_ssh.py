@@ -106,17 +106,19 @@ def workers_meet_where_ssh_has_reached_them():
     cli.equal([address.partition(":")[0] for address in addresses], ["127.0.0.1", "127.0.0.3"])  # as the daemon has seen it
 
 
-def they_start_within_a_second():
-    """Of eight on this machine, in one of three tries."""
+def they_start_soon_after_ssh():
+    """Eight, in one of three tries, within a second more than they take on this machine and ssh takes to log in twice: a busy
+    machine has slow logins."""
     def seconds(*command):
         begin = time.monotonic()
-        cli.equal(cli.lockstep(*command, env=environment()).returncode, 0)
+        subprocess.run(command, check=True, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         return time.monotonic() - begin
-    local = seconds("run", "-np", "8", "--", "sh", "-c", "true")
     tries = []
-    while len(tries) < 3 and (not tries or min(tries) > local + 1):
-        tries.append(seconds(*arguments(8, "true")))
-    assert min(tries) <= local + 1, (local, tries)
+    while len(tries) < 3 and (not tries or min(tries) > 1):
+        login = sum(seconds(path("ssh"), "-p", str(PORT), "-i", path("user"), host, "true") for host in ("127.0.0.2", "127.0.0.3"))
+        local = seconds(cli.LOCKSTEP, "run", "-np", "8", "--", "sh", "-c", "true")
+        tries.append(seconds(cli.LOCKSTEP, *arguments(8, "true")) - login - local)
+    assert min(tries) <= 1, tries
 
 
 def training_gives_the_same_bits():
@@ -151,7 +153,7 @@ try:
     DAEMON, PORT = start_daemon()
     if DAEMON:
         cli.main([hosts_with_unknown_keys_are_refused, each_host_that_cannot_be_reached_has_its_line,
-                  workers_meet_where_ssh_has_reached_them, they_start_within_a_second, training_gives_the_same_bits,
+                  workers_meet_where_ssh_has_reached_them, they_start_soon_after_ssh, training_gives_the_same_bits,
                   nobody_is_left_when_the_launcher_is_killed])
     print("1..0 # SKIP the OpenSSH server does not start here")
 finally:

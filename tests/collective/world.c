@@ -200,6 +200,7 @@ static void make_rank(const struct world_options *options, struct ls_link **link
                                      .report_interval = options->report_interval,
                                      .transport = options->transport,
                                      .algorithm = options->algorithm,
+                                     .mail_limit = options->mail_limit,
                                      .segment = options->segment,
                                      .failed = options->tells ? tell_others : NULL,
                                      .context = rank,

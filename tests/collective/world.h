@@ -21,7 +21,7 @@ struct world_options {
     enum wire wire;
     double timeout; /* 0: 20 s */
     double report_interval;
-    size_t segment;
+    size_t segment, mail_limit;
     const struct ls_log *log;
     enum ls_transport transport;
     const int *hosts; /* [size] with WIRE_SHARED: the pretended host of each rank; NULL: all on one */

@@ -170,6 +170,7 @@ SETTING_ROWS = {
     "LOCKSTEP_BUCKET": row("bucket", ["8192"]),
     "LOCKSTEP_SEGMENT": row(HARMLESS, ["65536"]),
     "LOCKSTEP_DIRECT_LIMIT": row(HARMLESS, ["1"]),
+    "LOCKSTEP_MAIL_LIMIT": row(HARMLESS, ["1M"]),
     "LOCKSTEP_CONTROL_WINDOW": row(HARMLESS, ["1"]),
     "LOCKSTEP_PS": row("LOCKSTEP_PS", ["off"]),
     "LOCKSTEP_PS_WAIT": row(HARMLESS, ["3"]),

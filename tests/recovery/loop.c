@@ -6,9 +6,10 @@
  * two commits; what the evaluations gave belongs to the state. --other-batch is the batch of that iterator. With
  * --fits it fits a model before the loop and after it, whose weights it prints too.
  *
- * With --sets the ranks, three of them, add in process sets too, and hand on what they have.
+ * With --sets the ranks, three of them, add in process sets too, and hand on what they have. With --begun calls are
+ * matched by their names: each rank begins three in an order of its own, and waits for them later.
  *
- * usage: loop [--collectives [--sets]] [--steps N] [--refuse RANK] [--evaluate] [--other-batch N] [--fits] */
+ * usage: loop [--collectives [--sets | --begun]] [--steps N] [--refuse RANK] [--evaluate] [--other-batch N] [--fits] */
 #include <lockstep/lockstep.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,7 +186,7 @@ static ls_status share(ls_communicator *communicator, int64_t *step, double *sum
 }
 
 /* Process sets of three ranks; each is made once by a process. */
-enum { SETS = 3 };
+enum { SETS = 3, BEGUN = 3 };
 struct sets {
     bool wanted;
     int made;
@@ -214,11 +215,36 @@ static ls_status add_in_sets(ls_communicator *communicator, const struct sets *s
     return status ? status : ls_receive(communicator, "parts", (rank + size - 1) % size, LS_FLOAT64, value, 1);
 }
 
-static ls_status add(ls_communicator *communicator, const struct sets *sets, int64_t *step, double *sum) {
+/* The sum of value over the ranks, from the sums of its multiples. */
+static ls_status add_begun(ls_communicator *communicator, double value, double *all) {
+    static const char *const names[BEGUN] = {"once", "twice", "thrice"};
+    ls_pending *pending[BEGUN] = {NULL};
+    double given[BEGUN], sums[BEGUN] = {0};
+    ls_status status = LS_OK;
+    for (int i = 0; i < BEGUN && !status; i++) {
+        int which = (i + ls_rank(communicator)) % BEGUN;
+        given[which] = value * (which + 1);
+        status = ls_all_reduce_begin(communicator, names[which], LS_SUM, LS_FLOAT64, NULL, &given[which], &sums[which],
+                                     1, &pending[which]);
+        ls_reached("begun");
+    }
+    for (int i = 0; i < BEGUN; i++) {
+        if (!status) status = ls_pending_wait(pending[i], 0);
+        ls_reached("reduced");
+    }
+    for (int i = 0; i < BEGUN; i++) ls_pending_free(pending[i]);
+    *all = (sums[0] + sums[1] + sums[2]) / 6;
+    return status;
+}
+
+static ls_status add(ls_communicator *communicator, const struct sets *sets, bool begun, int64_t *step, double *sum) {
     double value = (double)((ls_rank(communicator) + 1) * (*step + 1)), all;
     ls_reached("gradient");
     ls_status status = sets->wanted ? add_in_sets(communicator, sets, &value) : LS_OK;
-    if (!status) status = ls_all_reduce(communicator, "value", LS_SUM, LS_FLOAT64, &value, &all, 1);
+    if (!status && begun)
+        status = add_begun(communicator, value, &all);
+    else if (!status)
+        status = ls_all_reduce(communicator, "value", LS_SUM, LS_FLOAT64, &value, &all, 1);
     if (status) return status;
     *sum += all;
     (*step)++;
@@ -226,17 +252,18 @@ static ls_status add(ls_communicator *communicator, const struct sets *sets, int
     return LS_OK;
 }
 
-static int run_collectives(int64_t steps, bool in_sets) {
+static int run_collectives(int64_t steps, bool in_sets, bool begun) {
     struct sets sets = {.wanted = in_sets};
     ls_communicator *communicator = NULL;
     int64_t step = 0;
     double sum = 0;
     ls_status status = ls_communicator_new(NULL, &communicator);
+    if (!status && begun) status = ls_communicator_negotiate(communicator);
     if (!status) {
         do {
             status = make_sets(communicator, &sets);
             if (!status) status = share(communicator, &step, &sum);
-            while (!status && step < steps) status = add(communicator, &sets, &step, &sum);
+            while (!status && step < steps) status = add(communicator, &sets, begun, &step, &sum);
             if (!status) status = ls_barrier(communicator, "end");
         } while (status && ls_communicator_recover(communicator, &status));
     }
@@ -249,12 +276,14 @@ static int run_collectives(int64_t steps, bool in_sets) {
 
 int main(int count, char **arguments) {
     static struct loop loop = {.steps = STEPS, .refuses = -1, .other_batch = 8};
-    bool collectives = false, sets = false;
+    bool collectives = false, sets = false, begun = false;
     for (int i = 1; i < count; i++)
         if (strcmp(arguments[i], "--collectives") == 0)
             collectives = true;
         else if (strcmp(arguments[i], "--sets") == 0)
             sets = true;
+        else if (strcmp(arguments[i], "--begun") == 0)
+            begun = true;
         else if (strcmp(arguments[i], "--evaluate") == 0)
             loop.evaluates = true;
         else if (strcmp(arguments[i], "--fits") == 0)
@@ -268,5 +297,5 @@ int main(int count, char **arguments) {
         else
             return 2;
     if (watch_read()) return 2;
-    return collectives ? run_collectives(loop.steps, sets) : run_strategy(&loop);
+    return collectives ? run_collectives(loop.steps, sets, begun) : run_strategy(&loop);
 }

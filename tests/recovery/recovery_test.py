@@ -232,6 +232,13 @@ class Loops(Base):
         for rank, point in ((0, "gradient:5:KILL"), (1, "step:9:KILL"), (2, "gradient:24:KILL")):
             self.lose({rank: [point]}, "--collectives", wanted=wanted)
 
+    def test_calls_that_were_begun(self):
+        """What has begun on some ranks ends with an error on all, and is made again."""
+        wanted = {"steps": 24, "weights_sha256": "0x1.c2p+10 ", "val_accuracy": 0, "told": 0}
+        for at in ({0: ["gradient:5:KILL"]}, {1: ["begun:8:KILL"]}, {2: ["begun:70:KILL"]}, {0: ["reduced:13:KILL"]},
+                   {1: ["begun:4:KILL", "form:1:KILL"]}, {0: ["begun:11:KILL"], 2: ["reduced:9:KILL"]}):
+            self.lose(at, "--collectives", "--begun", wanted=wanted)
+
     def test_process_sets(self):
         """A new process gets the sets that the others have, and all go on in them; so does a message between two ranks."""
         wanted = {"steps": 24, "weights_sha256": "0x1.3ecp+13 ", "val_accuracy": 0, "told": 0}  # 34 x (1 + ... + 24)

@@ -16,13 +16,14 @@
 static struct {
     char point[32];
     int signal;       /* 0: the thread rests */
-    bool slow;        /* the thread rests a little, that time and each time after it */
+    useconds_t pause; /* the thread rests so long, that time and each time after it; 0: once */
     atomic_long left; /* times until it happens */
     int times;        /* descriptor; -1: none */
 } watch = {.times = -1};
 
 #define REST 3500000 /* microseconds that a thread rests, as in a long step */
 #define SLOW 1800000
+#define PACE 5000
 
 static int count_entries(const char *path) {
     DIR *folder = opendir(path);
@@ -54,8 +55,8 @@ void ls_reached(const char *point) {
     note(point);
     if (strcmp(point, watch.point) != 0) return;
     long left = atomic_fetch_sub(&watch.left, 1);
-    if (watch.slow && left <= 1) (void)usleep(SLOW);
-    if (watch.slow || left != 1) return;
+    if (watch.pause && left <= 1) (void)usleep(watch.pause);
+    if (watch.pause || left != 1) return;
     note("hurt");
     if (watch.signal)
         (void)kill(getpid(), watch.signal);
@@ -70,7 +71,7 @@ ls_status watch_read(void) {
     if (times && *times) watch.times = open(times, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (!at || !*at) return LS_OK;
     if (sscanf(at, "%31[^:]:%ld:%7s", watch.point, &count, action) != 3 || count < 1) return LS_INVALID_ARGUMENT;
-    watch.slow = strcmp(action, "SLOW") == 0;
+    watch.pause = strcmp(action, "SLOW") == 0 ? SLOW : strcmp(action, "PACE") == 0 ? PACE : 0;
     watch.signal = strcmp(action, "STOP") == 0 ? SIGSTOP : strcmp(action, "REST") == 0 ? 0 : SIGKILL;
     atomic_store(&watch.left, count);
     return LS_OK;

@@ -1,0 +1,79 @@
+/* A rank that gets more messages than it receives: it keeps the limit, and its senders wait. */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collective/group_private.h"
+#include "collective/mail.h"
+#include "collective/mailbox.h"
+#include "collective/world.h"
+#include "harness.h"
+
+enum { LIMIT = 100000, LETTER = 60000, FLOOD = 40, WAYS = 3 };
+
+static struct world_options way_of(int way, int size) {
+    static const enum wire wires[WAYS] = {WIRE_LOCAL, WIRE_TCP, WIRE_LOCAL};
+    return (struct world_options){
+        .size = size, .mail = true, .timeout = 60, .mail_limit = LIMIT, .wire = wires[way], .blind = way == 2};
+}
+
+static ls_status hand_on(struct rank *rank, int i, unsigned char *data) {
+    if (rank->rank) memset(data, i, LETTER);
+    ls_status status = rank->rank ? ls_mail_send(rank->group, "flood", 0, LS_UINT8, data, LETTER)
+                                  : ls_mail_receive(rank->group, "flood", 2, LS_UINT8, data, LETTER);
+    if (!status) ck_assert(data[0] == i && !memcmp(data, data + 1, LETTER - 1));
+    return status;
+}
+
+/* Rank 2 sends more than rank 0 keeps; rank 0 waits for rank 1, which sends later. */
+static ls_status keep_few(struct rank *rank) {
+    unsigned char data[LETTER];
+    const size_t *kept = &rank->group->mailbox->kept;
+    ls_status status = LS_OK;
+    if (rank->rank == 1) {
+        (void)poll(NULL, 0, 50);
+        return ls_mail_send(rank->group, "late", 0, LS_UINT8, data, 10);
+    }
+    if (!rank->rank) status = ls_mail_receive(rank->group, "late", 1, LS_UINT8, data, 10);
+    ck_assert_uint_lt(*kept, LIMIT + LETTER + 1000);
+    for (int i = 0; i < FLOOD && !status; i++) status = hand_on(rank, i, data);
+    ck_assert_msg(status || !*kept, "%zu bytes are kept", *kept);
+    return status;
+}
+
+START_TEST(a_full_box_reads_from_whom_it_waits_for) {
+    struct world_options options = way_of(_i, 3);
+    struct world world;
+    world_run(&options, keep_few, NULL, &world);
+    world_expect_ok(&world, 3);
+}
+END_TEST
+
+static ls_status ask_for_the_last(struct rank *rank) {
+    unsigned char data[LETTER] = {0};
+    ls_status status = LS_OK;
+    if (!rank->rank) return ls_mail_receive(rank->group, "last", 1, LS_UINT8, data, LETTER);
+    for (int i = 0; i < 4 && !status; i++)
+        status = ls_mail_send(rank->group, i < 3 ? "early" : "last", 0, LS_UINT8, data, LETTER);
+    return status;
+}
+
+START_TEST(a_box_full_of_other_names_is_an_error) {
+    struct world_options options = way_of(_i, 2);
+    struct world world;
+    options.tells = true;
+    world_run(&options, ask_for_the_last, NULL, &world);
+    ck_assert_int_eq(world.ranks[0].status, LS_RESOURCE_EXHAUSTED);
+    ck_assert_msg(strstr(world.ranks[0].error, "receive 'last' from rank 1: 'early' has come before it") != NULL, "%s",
+                  world.ranks[0].error);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("collective/mailbox");
+    TCase *cases = tcase_create("mailbox");
+    tcase_add_loop_test(cases, a_full_box_reads_from_whom_it_waits_for, 0, WAYS);
+    tcase_add_loop_test(cases, a_box_full_of_other_names_is_an_error, 0, WAYS);
+    suite_add_tcase(suite, cases);
+    return run_suite(suite);
+}
