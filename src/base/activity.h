@@ -1,9 +1,18 @@
-/* Numbers that say how a worker is doing, for a question from outside (lockstep top). One thread at a time writes them
- * and any thread reads them. Each number is right by itself. Together they may be a moment apart. */
+/* Numbers that say how a worker is doing, for a question from outside (lockstep top, /metrics). One thread at a time
+ * writes them and any thread reads them. Each number is right by itself. Together they may be a moment apart. */
 #pragma once
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+/* A histogram of times. counts[i] has what took no longer than bound i, which is 10 us, 30 us, 100 us, ...
+ * 30 s, and longer than the bound before; the last one has what took longer. */
+#define LS_SHORTEST_DURATION 10000 /* nanoseconds */
+enum { LS_DURATION_BOUNDS = 14 };
+struct ls_durations {
+    atomic_int_fast64_t counts[LS_DURATION_BOUNDS + 1], sum; /* sum: nanoseconds */
+};
 
 struct ls_activity {
     atomic_int_fast64_t step;        /* training steps committed by fit; 0: none yet */
@@ -15,6 +24,12 @@ struct ls_activity {
     atomic_int_fast64_t reading;     /* time since which replicas wait for examples; 0 if none does */
     atomic_int readers;              /* their number */
     atomic_int_fast64_t waiting;     /* time since which the caller joins, recovers or exchanges; 0 if it does not */
+    atomic_int_fast64_t members;     /* workers of the group; 0 while it forms */
+    atomic_int_fast64_t generation;  /* of the group */
+    atomic_int_fast64_t refused;     /* connections of strangers */
+    atomic_int_fast64_t loss;        /* of the last step: the bits of a double */
+    atomic_int_fast64_t saved;       /* when this worker has written its last checkpoint; 0: it has not */
+    struct ls_durations steps, durations; /* of training steps; of collectives */
 };
 
 static inline void ls_activity_set(atomic_int_fast64_t *number, int64_t value) {
@@ -40,4 +55,26 @@ static inline int64_t ls_activity_wait(struct ls_activity *activity, int64_t sin
 /* Adds to a number. Only the one thread that writes the number may call it. */
 static inline void ls_activity_add(atomic_int_fast64_t *number, int64_t value) {
     ls_activity_set(number, ls_activity_get(number) + value);
+}
+/* The bound after bound i. */
+static inline int64_t ls_durations_next(int i, int64_t bound) {
+    return i % 2 ? bound / 3 * 10 : bound * 3;
+}
+static inline void ls_durations_add(struct ls_durations *durations, int64_t nanoseconds) {
+    int64_t bound = LS_SHORTEST_DURATION;
+    int i = 0;
+    for (; i < LS_DURATION_BOUNDS && nanoseconds > bound; i++) bound = ls_durations_next(i, bound);
+    ls_activity_add(&durations->counts[i], 1);
+    ls_activity_add(&durations->sum, nanoseconds);
+}
+static inline double ls_activity_loss(const struct ls_activity *activity) {
+    int64_t bits = ls_activity_get(&activity->loss);
+    double loss;
+    memcpy(&loss, &bits, sizeof(loss));
+    return loss;
+}
+static inline void ls_activity_set_loss(struct ls_activity *activity, double loss) {
+    int64_t bits;
+    memcpy(&bits, &loss, sizeof(bits));
+    ls_activity_set(&activity->loss, bits);
 }

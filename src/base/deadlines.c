@@ -83,6 +83,8 @@ static const struct deadline {
      "a wait for other workers, or for data, to end after this one was asked to stop (SIGTERM)",
      "it is given up, the last committed state is saved and the others are told; exit status 143"},
     {"top", NULL, 0, LS_TOP_TIMEOUT, "a worker to answer lockstep top", "the table says so"},
+    {"request", NULL, 0, LS_REQUEST_TIMEOUT, "a caller of LOCKSTEP_HTTP to ask, and to take the answer",
+     "it is closed"},
 };
 #define DEADLINE_COUNT (sizeof(table) / sizeof(table[0]))
 

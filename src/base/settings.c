@@ -127,6 +127,14 @@ static const struct setting {
      "else several "
      "workers write NAME.rank0.EXT, NAME.rank1.EXT, ...",
      offsetof(struct ls_settings, trace), TEXT},
+    {"LOCKSTEP_HTTP", "",
+     "HOST:PORT where this worker serves /metrics, /livez and /readyz; the further tasks of a host take the ports "
+     "after "
+     "it",
+     offsetof(struct ls_settings, http), TEXT},
+    {"LOCKSTEP_METRICS_FILE", "",
+     "a file for the text of /metrics, for node_exporter's textfile collector; %r in it becomes the rank",
+     offsetof(struct ls_settings, metrics_file), TEXT},
     {"LOCKSTEP_FLIGHT_RECORD", "1024", "collectives that each worker remembers, for a failure's post-mortem",
      offsetof(struct ls_settings, flight_record), COUNT},
     {"LOCKSTEP_FLIGHT_RECORD_FOLDER", "",

@@ -42,6 +42,8 @@ struct ls_settings {
     char plugin[LS_SETTING_TEXT]; /* a path; empty: where it was installed */
     double device_timeout;        /* seconds */
     bool cuda_sync;
+    char http[LS_SETTING_TEXT];                 /* HOST:PORT; empty: nothing is served */
+    char metrics_file[LS_SETTING_TEXT];         /* a path; empty: none */
     char trace[LS_SETTING_TEXT];                /* a path; empty: none */
     int64_t flight_record;                      /* collectives */
     char flight_record_folder[LS_SETTING_TEXT]; /* empty: none */

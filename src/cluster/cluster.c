@@ -219,6 +219,7 @@ static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluste
     cluster->started = cluster->next.seeking_since = ls_now();
     cluster->net.wake = -1;
     cluster->net.refusals.log = config->log;
+    cluster->net.refusals.activity = config->activity;
     read_host(cluster->terms.host);
     cluster->peers = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->peers));
     cluster->roster = ls_alloc_array((size_t)cluster->size, sizeof(*cluster->roster));

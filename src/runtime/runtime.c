@@ -25,6 +25,7 @@
 #include "observe/trace.h"
 #include "runtime/cluster_source.h"
 #include "runtime/flight_dump.h"
+#include "runtime/http_server.h"
 #include "runtime/state_transfer.h"
 #include "runtime/restarts.h"
 #include "runtime/server.h"
@@ -234,11 +235,14 @@ static ls_status attempt(struct ls_runtime *runtime) {
     return status;
 }
 
-static void notify_ready(const struct ls_runtime *runtime) {
+static void notify_ready(struct ls_runtime *runtime) {
     char text[128];
+    ls_activity_set(&runtime->activity.generation, (int64_t)runtime->generation);
+    ls_activity_set(&runtime->activity.members, runtime->size);
     (void)snprintf(text, sizeof(text), "rank %d of %d, generation %llu", runtime->rank, runtime->size,
                    (unsigned long long)runtime->generation);
     ls_service_notify_ready(runtime->notify, text);
+    ls_http_server_say(runtime->http, true, text);
 }
 
 /* The reason, now and then, where the group does not form for long. */
@@ -254,6 +258,7 @@ static ls_status enter_generation(struct ls_runtime *runtime) {
     int64_t told = ls_now();
     ls_status status;
     if (!runtime->cluster) return make_group(runtime);
+    ls_activity_set(&runtime->activity.members, 0);
     (void)ls_activity_wait(&runtime->activity, ls_now());
     do {
         status = attempt(runtime);
@@ -313,6 +318,7 @@ static void say_lost(const struct ls_runtime *runtime) {
     bool speaks = runtime->tasks <= LS_LOG_FEW || ls_cluster_is_first(runtime->cluster);
     bool server = ls_cluster_has_lost_server(runtime->cluster);
     ls_service_notify_status(runtime->notify, ls_error());
+    ls_http_server_say(runtime->http, false, ls_error());
     if (server)
         ls_log_shared(&runtime->log, speaks, LS_LOG_WARNING, "%s; the step is made again by those who are there",
                       ls_error());
@@ -374,6 +380,7 @@ static ls_status build_runtime(struct ls_runtime *runtime, const ls_strategy_opt
     if (!status && clustered && runtime->config->type != LS_TASK_EVALUATOR &&
         !off) /* an evaluator is a cluster of its own */
         status = start_cluster(runtime, options);
+    if (!status && !runtime->http) status = ls_http_server_new(runtime, &runtime->http);
     if (!status && runtime->cluster && runtime->serves)
         status = ls_server_start(runtime, ls_steal(runtime->cluster), &runtime->server);
     if (!status)
@@ -425,6 +432,7 @@ ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status) {
     if (!runtime) return status;
     bool stopped = status == LS_CANCELLED && runtime->stopped;
     ls_service_notify_free(ls_steal(runtime->notify));
+    ls_http_server_free(ls_steal(runtime->http));
     if (!status) status = ls_runtime_serve(runtime);
     ls_server_free(ls_steal(runtime->server));
     if (!status && runtime->cluster) status = ls_leave_pass_exit(runtime->cluster);

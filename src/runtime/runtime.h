@@ -42,6 +42,7 @@ struct ls_runtime {
     struct ls_runtime *whole;         /* of a process set's: its parent's; NULL: this is no set's */
     const int *members;               /* [size] of a process set: ranks in the whole; borrowed */
     struct ls_service_notify *notify; /* NULL where no service manager listens */
+    struct ls_http_server *http;      /* NULL without LOCKSTEP_HTTP and LOCKSTEP_METRICS_FILE */
     struct ls_activity activity;      /* the group's calls and fit write it, the cluster's listener reads it */
     struct ls_user_request *user_request; /* NULL before it is made */
     bool dumped;                          /* the flight record */

@@ -375,15 +375,15 @@ static ls_status save(struct ls_checkpointing *checkpointing, const struct ls_fi
     return LS_OK;
 }
 
-/* Takes the writer's result. */
 static ls_status take_result(struct ls_checkpointing *checkpointing) {
     bool written = false;
     ls_status status = ls_writer_result(checkpointing->writer, &written);
-    if (!status && written && checkpointing->failing) {
+    if (status || !written) return complain(checkpointing, status);
+    if (checkpointing->failing)
         ls_log_info(checkpointing->log, "checkpoints are written to '%s' again", checkpointing->folder);
-        checkpointing->failing = false;
-    }
-    return complain(checkpointing, status);
+    checkpointing->failing = false;
+    ls_activity_set(&checkpointing->model->strategy->runtime->activity.saved, ls_now());
+    return LS_OK;
 }
 
 ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {

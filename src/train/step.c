@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/activity.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/point.h"
 #include "model/plan.h"
@@ -416,10 +418,18 @@ static int64_t read_count(const float *extras) {
     return (int64_t)extras[0] + (int64_t)extras[1] * LS_REPORT_UNIT;
 }
 
+static void tell_activity(const ls_model *model, const struct ls_loss_sums *sums, int64_t nanoseconds) {
+    struct ls_activity *activity = &model->strategy->runtime->activity;
+    ls_activity_set(&activity->step, model->progress.step.iteration);
+    ls_durations_add(&activity->steps, nanoseconds);
+    if (sums->rows) ls_activity_set_loss(activity, (sums->loss + sums->penalty) / (double)sums->rows);
+}
+
 /* Behind "commit" nothing can fail. The numbers come from the extras, which are sums over all replicas and so equal on
  * all workers; every worker therefore draws the same conclusions from them, such as to save or to stop. penalty is that
  * of one replica, since all have the same variables. */
 ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums) {
+    int64_t begun = ls_now();
     model->progress.step.rule.learning_rate = ls_model_next_rate(model);
     model->built.numbers->merge_scale = 1.0F / (float)batches;
     ls_status status = run_batch(model, batches - 1, train_replica);
@@ -429,7 +439,6 @@ ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums)
     ls_loss_scaler_update(&model->progress.scaler, applied);
     struct ls_optimizer_step *step = &model->progress.step;
     if (applied && step->rule.momentum_correction) step->last_rate = step->rule.learning_rate;
-    ls_activity_set(&model->strategy->runtime->activity.step, model->progress.step.iteration);
     const float *extras = model->bound.extras;
     *sums = (struct ls_loss_sums){
         .loss = (double)extras[LS_EXTRA_LOSS],
@@ -438,6 +447,7 @@ ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums)
         .weight = (double)extras[LS_EXTRA_WEIGHT],
     };
     sums->penalty = model->built.replicas[0].numbers->penalty * (double)sums->rows;
+    tell_activity(model, sums, ls_now() - begun);
     for (int i = 0; i < LS_MAX_METRICS; i++) sums->metrics[i] = (double)extras[LS_EXTRA_METRICS + i];
     model->progress.requests = (struct ls_requests){(int64_t)extras[LS_EXTRA_SAVE], (int64_t)extras[LS_EXTRA_STOP],
                                                     (int64_t)extras[LS_EXTRA_STOP_RANKS]};

@@ -40,7 +40,8 @@ START_TEST(port_in_use) {
     char list[128], text[64];
     test_ports(ports, 2);
     struct sockaddr_in address = loopback(ports[0]);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), again = 1; /* connections of before may still fade there */
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &again, sizeof(again)), 0);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     ck_assert_int_eq(listen(fd, 1), 0);
     (void)snprintf(list, sizeof(list), "\"127.0.0.1:%d\", \"127.0.0.1:%d\"", ports[0], ports[1]);

@@ -183,6 +183,8 @@ SETTING_ROWS = {
     "LOCKSTEP_PLUGIN": row(HARMLESS, ["/nowhere.so"]),
     "LOCKSTEP_DEVICE_TIMEOUT": row(HARMLESS, ["5"]),
     "LOCKSTEP_CUDA_SYNC": row(HARMLESS, ["1"]),
+    "LOCKSTEP_HTTP": row(HARMLESS, ["127.0.0.1:0"]),
+    "LOCKSTEP_METRICS_FILE": row(HARMLESS, [FOLDER + "/lockstep.prom"]),
     "LOCKSTEP_TRACE": row(HARMLESS, [FOLDER + "/setting.json"]),
     "LOCKSTEP_FLIGHT_RECORD": row(HARMLESS, ["16"]),
     "LOCKSTEP_COLUMNS": row(HARMLESS, ["60"]),

@@ -202,6 +202,7 @@ KINDS = {
                    expect=lambda job, hooks: hooks[0].faults()),
 }
 EVERYWHERE = ["point", "moment", "point", "two", "point", "recovery", "several", "end", "stopped", "frozen"]
+OF_ONE = ["point", "moment", "end", "stopped"]  # who loses one worker only
 IN_FIT = ["inherited", "elastic"]  # what it asks for is not what other modes are about
 BETWEEN_HOSTS = ["cut", "lossy", "slow", "fenced"]
 

@@ -26,6 +26,7 @@ class Mode:
     committed: str = "committed"  # the point at which a step is done
     by_rank: bool = False  # what is computed depends on the number of workers, not of replicas alone
     secured: bool = False  # token and mutual TLS
+    one_by_one: bool = False  # nobody is left who has seen the end of two that were lost together (docs/protocol.md, votes)
 
     def environment_of(self, workers):
         """LOCKSTEP_ELASTIC says as many workers as there are."""
@@ -55,7 +56,8 @@ MODES = {
     "tls": Mode(secured=True),
     "hosts": Mode(environment=HOSTS),  # one worker of a host carries the control streams of its other one
     "hosts-loop": Mode(LOOP, ("--steps", "8000"), HOSTS, LOOP_POINTS, committed="step"),
-    "hosts-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), **HOSTS}, elastic=True),
+    "hosts-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), **HOSTS}, elastic=True,
+                          one_by_one=True),
     "hosts-tls": Mode(environment=HOSTS, secured=True),
 }
 

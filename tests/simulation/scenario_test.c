@@ -10,7 +10,7 @@ enum {
     RANDOM = SANITIZED ? 20 : 400,
     ELASTIC = SANITIZED ? 8 : 150,
     MANY_WORKERS = SANITIZED ? 100 : 300,
-    THOUSAND = SANITIZED ? 150 : 1000,
+    THOUSAND = SANITIZED ? 200 : 1000,
     SEEDS = SANITIZED ? 1 : 3 /* of few workers */
 };
 

@@ -17,6 +17,7 @@ static const char *const kinds[LS_REFUSAL_COUNT] = {
 };
 
 void ls_refusals_note(struct ls_refusals *refusals, enum ls_refusal kind, const char *who, const char *why) {
+    if (refusals->activity) (void)atomic_fetch_add(&refusals->activity->refused, 1);
     if (atomic_fetch_add(&refusals->counts[kind], 1)) return;
     ls_log_warning(refusals->log, "refused a connection from %s: %s (more of this kind are only counted)", who, why);
 }

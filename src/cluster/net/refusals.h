@@ -3,6 +3,7 @@
 #pragma once
 #include <stdatomic.h>
 
+#include "base/activity.h"
 #include "base/log.h"
 
 enum ls_refusal {
@@ -18,7 +19,8 @@ enum ls_refusal {
 };
 
 struct ls_refusals {
-    const struct ls_log *log; /* borrowed */
+    const struct ls_log *log;     /* borrowed */
+    struct ls_activity *activity; /* borrowed: counts them all; may be NULL */
     atomic_ullong counts[LS_REFUSAL_COUNT];
 };
 /* Counts a refusal, and logs the first of its kind: who is an address or other words for people. */

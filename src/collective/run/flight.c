@@ -46,6 +46,7 @@ static void tell_flight(struct ls_activity *activity, const struct ls_flight_ent
     ls_activity_add(&activity->collectives, 1);
     ls_activity_add(&activity->bytes, (int64_t)(entry->count * ls_dtype_size((ls_dtype)entry->dtype)));
     ls_activity_add(&activity->inside, entry->ended - entry->begun);
+    ls_durations_add(&activity->durations, entry->ended - entry->begun);
 }
 
 void ls_flight_end(struct ls_flight *flight, bool failed) {

@@ -1,0 +1,319 @@
+/* One thread serves one caller after the other, and each for LS_REQUEST_TIMEOUT at most. It reads numbers that the
+ * others write anyway, so training does not notice. It is small enough to be here: libmicrohttpd would bring GnuTLS
+ * into each process. */
+#define _GNU_SOURCE
+#include "runtime/http_server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/deadlines.h"
+#include "base/memory.h"
+#include "base/monitor.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "base/whole_file.h"
+#include "observe/metrics.h"
+
+#define FILE_INTERVAL (15 * LS_SECOND) /* between two writings of the file: Prometheus asks as often */
+enum { BACKLOG = 16, MOST_REQUEST = 4096, TEXT = 512 };
+
+struct ls_http_server {
+    const struct ls_runtime *runtime; /* borrowed */
+    char *file;                       /* a path; NULL: none */
+    int fd, wake;                     /* where it listens, -1: nowhere; what ends the thread */
+    bool started, complained;
+    char task[24]; /* "worker:1" */
+    pthread_t thread;
+    struct ls_monitor monitor; /* of the next two */
+    bool ready;
+    char text[TEXT];
+};
+
+/* ---- answers ---- */
+
+static void print_state(FILE *out, struct ls_http_server *server, bool *ready) {
+    ls_monitor_lock(&server->monitor);
+    *ready = server->ready;
+    (void)fprintf(out, "%s%s\n", server->ready ? "" : "not ready: ", server->text);
+    ls_monitor_unlock(&server->monitor);
+}
+
+static void print_metrics(FILE *out, struct ls_http_server *server) {
+    ls_monitor_lock(&server->monitor);
+    bool ready = server->ready;
+    ls_monitor_unlock(&server->monitor);
+    ls_metrics_print(
+        out, &(struct ls_metrics_facts){
+                 .activity = &server->runtime->activity, .task = server->task, .ready = ready, .now = ls_now()});
+}
+
+/* Writes the body of the answer to a path; the status. */
+static const char *print_body(FILE *out, struct ls_http_server *server, const char *path, const char **type) {
+    bool ready = true;
+    *type = "text/plain; charset=utf-8";
+    if (strcmp(path, "/metrics") == 0) {
+        *type = LS_METRICS_TYPE;
+        print_metrics(out, server);
+    } else if (strcmp(path, "/livez") == 0 || strcmp(path, "/readyz") == 0) {
+        print_state(out, server, &ready);
+        if (strcmp(path, "/livez") == 0) ready = true; /* who waits for others is alive */
+    } else {
+        (void)fputs("there are /metrics, /livez and /readyz\n", out);
+        return "404 Not Found";
+    }
+    return ready ? "200 OK" : "503 Service Unavailable";
+}
+
+/* ---- one caller ---- */
+
+static bool await_socket(int fd, short events, int64_t deadline) {
+    struct pollfd slot = {.fd = fd, .events = events};
+    return ls_now() < deadline && poll(&slot, 1, ls_poll_timeout(deadline, 1000)) >= 0;
+}
+
+/* The request's head as a string; false: it did not come in time, or is too long. */
+static bool read_head(int fd, char head[MOST_REQUEST], int64_t deadline) {
+    size_t filled = 0;
+    while (filled < MOST_REQUEST - 1 && await_socket(fd, POLLIN, deadline)) {
+        ssize_t got = recv(fd, head + filled, MOST_REQUEST - 1 - filled, MSG_DONTWAIT);
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
+        if (got < 0) continue;
+        filled += (size_t)got;
+        head[filled] = 0;
+        if (strstr(head, "\r\n\r\n") || strstr(head, "\n\n")) return true;
+    }
+    return false;
+}
+
+static void write_all(int fd, const char *data, size_t size, int64_t deadline) {
+    while (size && await_socket(fd, POLLOUT, deadline)) {
+        ssize_t sent = send(fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno != EAGAIN && errno != EINTR) return;
+        data += sent > 0 ? sent : 0;
+        size -= sent > 0 ? (size_t)sent : 0;
+    }
+}
+
+static void write_answer(int fd, const char *status, const char *type, const char *body, size_t size, bool head_only,
+                         int64_t deadline) {
+    char head[256];
+    int length = snprintf(head, sizeof(head),
+                          "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
+                          "Connection: close\r\n\r\n",
+                          status, type, size);
+    write_all(fd, head, (size_t)length, deadline);
+    if (!head_only) write_all(fd, body, size, deadline);
+}
+
+static void answer(struct ls_http_server *server, int fd, char *request, int64_t deadline) {
+    const char *type = "text/plain; charset=utf-8", *status = "405 Method Not Allowed";
+    char *text = NULL, *rest = NULL;
+    size_t size = 0;
+    const char *method = strtok_r(request, " ", &rest), *path = strtok_r(NULL, " ?\r\n", &rest);
+    bool head_only = method && strcmp(method, "HEAD") == 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return;
+    if (path && (head_only || strcmp(method, "GET") == 0))
+        status = print_body(out, server, path, &type);
+    else
+        (void)fputs("only GET and HEAD are answered\n", out);
+    if (!fclose(out)) write_answer(fd, status, type, text, size, head_only, deadline);
+    free(text);
+}
+
+static void serve_caller(struct ls_http_server *server) {
+    char head[MOST_REQUEST];
+    int fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int64_t deadline = ls_now() + LS_REQUEST_TIMEOUT;
+    if (fd < 0) return;
+    if (read_head(fd, head, deadline)) answer(server, fd, head, deadline);
+    (void)close(fd);
+}
+
+/* ---- the file ---- */
+
+/* A disk that fails is told of once; the training goes on. */
+static void write_file(struct ls_http_server *server) {
+    struct ls_whole_file file = {0};
+    ls_status status = ls_whole_file_open(server->file, &file);
+    if (!status) {
+        print_metrics(file.out, server);
+        status = ls_whole_file_close(&file, ferror(file.out) ? ls_whole_file_fail(&file) : LS_OK);
+    }
+    if (status && !server->complained) ls_log_warning(&server->runtime->log, "LOCKSTEP_METRICS_FILE: %s", ls_error());
+    server->complained = status != LS_OK;
+}
+
+static void *run_http(void *argument) {
+    struct ls_http_server *server = argument;
+    int64_t next = server->file ? ls_now() : LS_NEVER;
+    for (;;) {
+        struct pollfd slots[] = {{.fd = server->wake, .events = POLLIN}, {.fd = server->fd, .events = POLLIN}};
+        if (ls_now() >= next) {
+            write_file(server);
+            next = ls_now() + FILE_INTERVAL;
+        }
+        if (poll(slots, 2, ls_poll_timeout(next, 60000)) < 0) continue;
+        if (slots[0].revents) break;
+        if (slots[1].revents) serve_caller(server);
+    }
+    if (server->file) write_file(server);
+    return NULL;
+}
+
+/* ---- making ---- */
+
+/* 0 alone, and in an evaluator. */
+static int rank_of(const struct ls_cluster_spec *spec) {
+    int rank = spec && spec->cluster_mode ? ls_cluster_spec_rank(spec) : 0;
+    return rank > 0 ? rank : 0;
+}
+
+/* Counts the tasks of this host that come before this one. */
+static int earlier_tasks(const struct ls_cluster_spec *spec) {
+    int rank = rank_of(spec), count = 0;
+    for (int i = 0; i < rank; i++)
+        count += strcmp(ls_cluster_spec_member(spec, i)->host, ls_cluster_spec_member(spec, rank)->host) == 0;
+    return count;
+}
+
+static ls_status fail_address(const struct ls_runtime *runtime, const char *why) {
+    return ls_fail(LS_INVALID_ARGUMENT, "LOCKSTEP_HTTP '%s': %s; write HOST:PORT, as in 0.0.0.0:9400",
+                   runtime->settings.http, why);
+}
+
+/* "host" and a port; "[::1]:9400" has brackets, ":9400" no host. */
+static ls_status split_address(const struct ls_runtime *runtime, char *host, size_t size, int *port) {
+    const char *from = runtime->settings.http, *colon = strrchr(from, ':');
+    char *end;
+    if (!colon) return fail_address(runtime, "there is no port");
+    long number = strtol(colon + 1, &end, 10);
+    if (end == colon + 1 || *end || number < 0 || number > 65535) return fail_address(runtime, "the port is no number");
+    size_t length = (size_t)(colon - from);
+    if (length >= 2 && *from == '[' && from[length - 1] == ']') from++, length -= 2;
+    if (length >= size) return fail_address(runtime, "the host is too long");
+    memcpy(host, from, length);
+    host[length] = 0;
+    *port = (int)number;
+    if (*port) *port += earlier_tasks(runtime->config);
+    return *port > 65535 ? fail_address(runtime, "the host has more tasks than ports are left") : LS_OK;
+}
+
+static int open_address(const struct addrinfo *address) {
+    int one = 1, fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return -1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (!bind(fd, address->ai_addr, address->ai_addrlen) && !listen(fd, BACKLOG)) return fd;
+    int cause = errno;
+    (void)close(fd);
+    errno = cause;
+    return -1;
+}
+
+/* A number or a name of this machine: the address is not looked up elsewhere. */
+static ls_status listen_http(struct ls_http_server *server) {
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_PASSIVE | AI_NUMERICSERV | AI_NUMERICHOST};
+    char host[256], port_text[16];
+    int port = 0;
+    struct addrinfo *found = NULL;
+    ls_status status = split_address(server->runtime, host, sizeof(host), &port);
+    if (status) return status;
+    const char *number = strcmp(host, "localhost") ? host : "127.0.0.1";
+    (void)snprintf(port_text, sizeof(port_text), "%d", port);
+    if (getaddrinfo(*number ? number : NULL, port_text, &hints, &found))
+        return fail_address(server->runtime, "the host is no address of numbers, nor localhost");
+    server->fd = open_address(found);
+    int cause = errno;
+    freeaddrinfo(found);
+    if (server->fd < 0)
+        return ls_fail(LS_FAILED_PRECONDITION, "LOCKSTEP_HTTP '%s': port %d cannot be had: %s",
+                       server->runtime->settings.http, port, strerror(cause));
+    struct sockaddr_storage own;
+    socklen_t size = sizeof(own);
+    if (getsockname(server->fd, (struct sockaddr *)&own, &size) ||
+        getnameinfo((struct sockaddr *)&own, size, host, sizeof(host), port_text, sizeof(port_text),
+                    NI_NUMERICHOST | NI_NUMERICSERV))
+        return LS_OK;
+    ls_log_debug(&server->runtime->log, "LOCKSTEP_HTTP: /metrics, /livez and /readyz at port %s of %s", port_text,
+                 host);
+    return LS_OK;
+}
+
+/* %r becomes the rank. */
+static ls_status find_file(struct ls_http_server *server) {
+    const char *path = server->runtime->settings.metrics_file, *mark = strstr(path, "%r");
+    int rank = rank_of(server->runtime->config);
+    if (!*path) return LS_OK;
+    int made = mark ? asprintf(&server->file, "%.*s%d%s", (int)(mark - path), path, rank, mark + 2)
+                    : asprintf(&server->file, "%s", path);
+    if (made < 0) server->file = NULL;
+    return made < 0 ? ls_fail_memory("a path", strlen(path)) : LS_OK;
+}
+
+static ls_status start_server(struct ls_http_server *server) {
+    ls_status status = find_file(server);
+    if (!status && *server->runtime->settings.http) status = listen_http(server);
+    if (status) return status;
+    server->wake = eventfd(0, EFD_CLOEXEC);
+    if (server->wake < 0) return ls_fail(LS_RESOURCE_EXHAUSTED, "LOCKSTEP_HTTP: %s", strerror(errno));
+    status = ls_thread_start(&server->thread, "ls-http", run_http, server);
+    server->started = !status;
+    return status;
+}
+
+static void name_task(struct ls_http_server *server) {
+    const struct ls_cluster_spec *spec = server->runtime->config;
+    const struct ls_task *task =
+        spec && spec->cluster_mode ? ls_cluster_spec_task(spec, spec->type, spec->index) : NULL;
+    if (task) (void)snprintf(server->task, sizeof(server->task), "%s", task->name);
+}
+
+ls_status ls_http_server_new(const struct ls_runtime *runtime, struct ls_http_server **server) {
+    if (!*runtime->settings.http && !*runtime->settings.metrics_file) return LS_OK;
+    struct ls_http_server *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a server of metrics", sizeof(*made));
+    *made = (struct ls_http_server){.runtime = runtime, .fd = -1, .wake = -1, .text = "joins the others"};
+    name_task(made);
+    ls_status status = ls_monitor_init(&made->monitor);
+    if (status) {
+        ls_free(made);
+        return status;
+    }
+    status = start_server(made);
+    if (status)
+        ls_http_server_free(made);
+    else
+        *server = made;
+    return status;
+}
+
+void ls_http_server_say(struct ls_http_server *server, bool ready, const char *text) {
+    if (!server) return;
+    ls_monitor_lock(&server->monitor);
+    server->ready = ready;
+    (void)snprintf(server->text, sizeof(server->text), "%s", text);
+    ls_monitor_unlock(&server->monitor);
+}
+
+void ls_http_server_free(struct ls_http_server *server) {
+    const uint64_t one = 1;
+    if (!server) return;
+    if (server->started && write(server->wake, &one, sizeof(one)) == sizeof(one))
+        (void)pthread_join(server->thread, NULL);
+    if (server->wake >= 0) (void)close(server->wake);
+    if (server->fd >= 0) (void)close(server->fd);
+    ls_monitor_destroy(&server->monitor);
+    free(server->file);
+    ls_free(server);
+}

@@ -1,0 +1,199 @@
+"""LOCKSTEP_HTTP and LOCKSTEP_METRICS_FILE: what a worker tells those who watch it."""
+import contextlib
+import glob
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import socket
+import sys
+import tempfile
+import time
+
+import cli
+
+TRAIN = ("train", "--dataset", "digits", "--limit", "64", "--batch-size", "16", "--verbose", "-1", "--no-validation")
+SAMPLE = re.compile(r'(lockstep_[a-z_]+)(?:\{((?:[a-z]+="[^"\\]*",?)+)\})? (-?[0-9.e+-]+|NaN)$')
+ALERTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "deploy", "prometheus")
+
+
+def free_ports(count):
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def adjacent_port():
+    """A port that is free, as is the one after it; below the kernel's range for clients."""
+    for _ in range(50):
+        port = random.randrange(30000, 32700)
+        with socket.socket() as one, socket.socket() as two:
+            try:
+                one.bind(("127.0.0.1", port))
+                two.bind(("127.0.0.1", port + 1))
+                return port
+            except OSError:
+                continue
+    raise AssertionError("no two ports")
+
+
+def ask(port, path="/metrics", method="GET"):
+    """Status, type and text; None where nobody listens."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("Content-Type"), answer.read().decode()
+    except (ConnectionRefusedError, ConnectionResetError):
+        return None
+    finally:
+        connection.close()
+
+
+def read_metrics(text):
+    """The samples by name and labels; checks what OpenMetrics 1.0 asks of a text."""
+    lines, families, samples = text.split("\n"), {}, {}
+    cli.equal(lines[-2:], ["# EOF", ""])
+    name = kind = None
+    for line in lines[:-2]:
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name not in families, line
+            families[name] = kind
+        elif line.startswith("# UNIT "):
+            assert name.endswith("_" + line.split(" ")[3]), line
+        elif line.startswith("# HELP "):
+            cli.equal(line.split(" ")[2], name)
+        else:
+            found = SAMPLE.match(line)
+            assert found, line
+            suffixes = {"counter": ["_total"], "gauge": [""], "info": ["_info"], "histogram": ["_bucket", "_count", "_sum"]}
+            assert found[1] in [name + suffix for suffix in suffixes[kind]], line
+            key = (found[1], found[2])
+            assert key not in samples, line
+            samples[key] = float(found[3])
+    for name in (name for name, kind in families.items() if kind == "histogram"):
+        buckets = [(labels, value) for (sample, labels), value in samples.items() if sample == name + "_bucket"]
+        bounds = [float(re.match(r'le="(.*)"', labels)[1]) for labels, _ in buckets]
+        assert bounds == sorted(bounds) and bounds[-1] == float("inf"), bounds
+        counts = [value for _, value in buckets]
+        assert counts == sorted(counts) and counts[-1] == samples[name + "_count", None], counts
+    return {name: value for (name, labels), value in samples.items() if not labels}, families
+
+
+def workers_serve_their_metrics():
+    port = adjacent_port()
+    with tempfile.TemporaryDirectory() as folder:
+        run = cli.start("run", "-np", "2", "--", cli.LOCKSTEP, *TRAIN, "--epochs", "100000", "--checkpoint", folder,
+                        "--checkpoint-steps", "20", env=cli.environment(LOCKSTEP_HTTP=f"127.0.0.1:{port}"))
+        try:
+            def steps(which):
+                cli.equal(run.poll(), None, "the training has ended")
+                answer = ask(port + which)
+                return read_metrics(answer[2])[0]["lockstep_steps_total"] if answer else 0
+            cli.wait_until(lambda: steps(0) > 60 and steps(1) > 60, "60 steps")
+            for which in (0, 1):
+                status, kind, text = ask(port + which)
+                cli.equal((status, kind), (200, "application/openmetrics-text; version=1.0.0; charset=utf-8"))
+                cli.contains(text, f'lockstep_worker_info{{task="worker:{which}",version=')
+                found, _ = read_metrics(text)
+                cli.equal([found["lockstep_" + name] for name in ("workers", "restarts_total", "ready")], [2, 0, 1])
+                assert found["lockstep_step_duration_seconds_count"] > 60, text
+                assert found["lockstep_collective_duration_seconds_count"] <= found["lockstep_collectives_total"] + 1, text
+                assert found["lockstep_collective_bytes_total"] > 60 * 4 * 1000, text
+                assert 0 < found["lockstep_step_duration_seconds_sum"] < 60 and 0 < found["lockstep_loss"] < 10, text
+                cli.equal(ask(port + which, "/readyz")[:1], (200,))
+                cli.contains(ask(port + which, "/readyz")[2], f"rank {which} of 2, generation {found['lockstep_generation']:.0f}\n")
+                cli.equal(ask(port + which, "/livez")[:1], (200,))
+            cli.wait_until(lambda: "lockstep_checkpoint_age_seconds" in read_metrics(ask(port)[2])[0], "a checkpoint's age")
+            cli.equal("lockstep_checkpoint_age_seconds" in read_metrics(ask(port + 1)[2])[0], False)
+            cli.equal(ask(port, "/")[0], 404)
+            cli.equal(ask(port, "/metrics", "POST")[0], 405)
+            cli.equal(ask(port, "/metrics", "HEAD")[::2], (200, ""))
+        finally:
+            run.send_signal(signal.SIGTERM)
+            cli.finish(run)
+
+
+def who_waits_for_others_is_alive_and_not_ready():
+    """And who is silent, slow or talks nonsense holds nobody up for long."""
+    port, *tasks = free_ports(3)
+    config = {"cluster": {"worker": [f"127.0.0.1:{task}" for task in tasks]}, "task": {"type": "worker", "index": 0}}
+    worker = cli.start(*TRAIN, env=cli.environment(LOCKSTEP_HTTP=f"localhost:{port}", TF_CONFIG=json.dumps(config)))
+    try:
+        cli.wait_until(lambda: ask(port, "/livez"), "an answer")
+        cli.equal(ask(port, "/livez")[::2], (200, "not ready: joins the others\n"))
+        cli.equal(ask(port, "/readyz")[::2], (503, "not ready: joins the others\n"))
+        cli.equal(read_metrics(ask(port)[2])[0]["lockstep_workers"], 0)
+        silent = socket.create_connection(("127.0.0.1", port))
+        begin = time.monotonic()
+        cli.equal(ask(port, "/livez")[0], 200)  # after the silent one's time
+        assert 1.5 < time.monotonic() - begin < 8, time.monotonic() - begin
+        cli.equal(silent.recv(10), b"")
+        silent.close()
+        for nonsense in (b"\r\n\r\n", b"GET\r\n\r\n", b"x" * 10000, b"GET /metrics", b"\0" * 100 + b"\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", port)) as caller, contextlib.suppress(OSError):  # it is closed at once
+                caller.sendall(nonsense)
+                caller.shutdown(socket.SHUT_WR)
+        cli.equal(ask(port, "/livez")[0], 200)
+        cli.equal(worker.poll(), None)
+    finally:
+        worker.kill()
+        cli.finish(worker)
+
+
+def a_bad_address_is_one_error():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        for address, status, words in (("9400", 2, "there is no port"), ("127.0.0.1:http", 2, "the port is no number"),
+                                       ("127.0.0.1:65536", 2, "the port is no number"),
+                                       ("host.example:9400", 2, "the host is no address of numbers, nor localhost"),
+                                       (f"127.0.0.1:{port}", None, f"port {port} cannot be had: Address already in use")):
+            done = cli.lockstep(*TRAIN, "--epochs", "1", env=cli.environment(LOCKSTEP_HTTP=address))
+            assert done.returncode == status if status else done.returncode, (address, done.returncode)
+            cli.contains(done.stderr.decode(), f"LOCKSTEP_HTTP '{address}': {words}")
+            cli.equal(done.stderr.count(b"\n"), 1, done.stderr)
+
+
+def metrics_are_written_to_a_file():
+    with tempfile.TemporaryDirectory() as folder:
+        done = cli.lockstep("run", "-np", "2", "--", cli.LOCKSTEP, *TRAIN, "--epochs", "2",
+                            env=cli.environment(LOCKSTEP_METRICS_FILE=folder + "/lockstep-%r.prom"))
+        cli.equal(done.returncode, 0, done.stderr)
+        cli.equal(sorted(os.listdir(folder)), ["lockstep-0.prom", "lockstep-1.prom"])
+        for path in glob.glob(folder + "/*"):
+            with open(path, encoding="utf-8") as file:
+                cli.equal(read_metrics(file.read())[0]["lockstep_steps_total"], 8)
+        done = cli.lockstep(*TRAIN, "--epochs", "1", env=cli.environment(LOCKSTEP_METRICS_FILE=folder + "/no/where.prom"))
+        cli.equal(done.returncode, 0, done.stderr)
+        cli.contains(done.stderr, b"LOCKSTEP_METRICS_FILE: ")
+
+
+def what_alerts_and_the_dashboard_name_is_served():
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/m.prom"
+        done = cli.lockstep(*TRAIN, "--epochs", "1", "--checkpoint", folder + "/c",
+                            env=cli.environment(LOCKSTEP_METRICS_FILE=path))
+        cli.equal(done.returncode, 0, done.stderr)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    served = set(re.findall(r"^(lockstep_\w+)", text, re.M)) | {"lockstep_checkpoint_age_seconds"}
+    files = glob.glob(ALERTS + "/*")
+    cli.equal(len(files), 2)
+    for name in files:
+        with open(name, encoding="utf-8") as file:
+            named = set(re.findall(r"\blockstep_\w+", file.read()))
+        assert named and named <= served, (name, named - served)
+
+
+if __name__ == "__main__":
+    cli.main([workers_serve_their_metrics, who_waits_for_others_is_alive_and_not_ready, a_bad_address_is_one_error,
+              metrics_are_written_to_a_file, what_alerts_and_the_dashboard_name_is_served])
