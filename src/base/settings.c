@@ -133,7 +133,8 @@ static const struct setting {
      "it",
      offsetof(struct ls_settings, http), TEXT},
     {"LOCKSTEP_METRICS_FILE", "",
-     "a file for the text of /metrics, for node_exporter's textfile collector; %r in it becomes the rank",
+     "a file for the text of /metrics, for node_exporter's textfile collector; %r in it becomes the rank, else several "
+     "workers write NAME.rank0.EXT, NAME.rank1.EXT, ...",
      offsetof(struct ls_settings, metrics_file), TEXT},
     {"LOCKSTEP_FLIGHT_RECORD", "1024", "collectives that each worker remembers, for a failure's post-mortem",
      offsetof(struct ls_settings, flight_record), COUNT},

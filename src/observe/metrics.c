@@ -44,9 +44,10 @@ static double seconds_of(int64_t nanoseconds) {
 static void print_durations(FILE *out, const char *name, const char *help, const struct ls_durations *durations) {
     int64_t total = 0, bound = LS_SHORTEST_DURATION;
     print_family(out, name, "histogram", "seconds", help);
-    for (int i = 0; i < LS_DURATION_BOUNDS; i++, bound = ls_durations_next(i, bound)) {
+    for (int i = 0; i < LS_DURATION_BOUNDS; i++) {
         total += ls_activity_get(&durations->counts[i]);
         (void)fprintf(out, "lockstep_%s_bucket{le=\"%.9g\"} %lld\n", name, seconds_of(bound), (long long)total);
+        bound = ls_durations_next(i, bound);
     }
     total += ls_activity_get(&durations->counts[LS_DURATION_BOUNDS]);
     (void)fprintf(out, "lockstep_%s_bucket{le=\"+Inf\"} %lld\nlockstep_%s_count %lld\nlockstep_%s_sum %.9g\n", name,

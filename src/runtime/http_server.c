@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/deadlines.h"
+#include "base/forked.h"
 #include "base/memory.h"
 #include "base/monitor.h"
 #include "base/status.h"
@@ -173,17 +174,18 @@ static void *run_http(void *argument) {
 
 /* ---- making ---- */
 
-/* 0 alone, and in an evaluator. */
-static int rank_of(const struct ls_cluster_spec *spec) {
-    int rank = spec && spec->cluster_mode ? ls_cluster_spec_rank(spec) : 0;
-    return rank > 0 ? rank : 0;
+/* NULL alone. */
+static const struct ls_task *own_task(const struct ls_cluster_spec *spec) {
+    return spec && spec->cluster_mode ? ls_cluster_spec_task(spec, spec->type, spec->index) : NULL;
 }
 
-/* Counts the tasks of this host that come before this one. */
-static int earlier_tasks(const struct ls_cluster_spec *spec) {
-    int rank = rank_of(spec), count = 0;
-    for (int i = 0; i < rank; i++)
-        count += strcmp(ls_cluster_spec_member(spec, i)->host, ls_cluster_spec_member(spec, rank)->host) == 0;
+/* Counts the tasks of TF_CONFIG before this one: chief and workers, parameter servers, evaluator. on_host: those of
+ * this one's host alone. */
+static int earlier_tasks(const struct ls_cluster_spec *spec, bool on_host) {
+    const struct ls_task *own = own_task(spec);
+    int count = 0;
+    for (const struct ls_task *task = spec->tasks; task < own; task++)
+        count += !on_host || strcmp(task->host, own->host) == 0;
     return count;
 }
 
@@ -205,7 +207,7 @@ static ls_status split_address(const struct ls_runtime *runtime, char *host, siz
     memcpy(host, from, length);
     host[length] = 0;
     *port = (int)number;
-    if (*port) *port += earlier_tasks(runtime->config);
+    if (*port && own_task(runtime->config)) *port += earlier_tasks(runtime->config, true);
     return *port > 65535 ? fail_address(runtime, "the host has more tasks than ports are left") : LS_OK;
 }
 
@@ -213,7 +215,10 @@ static int open_address(const struct addrinfo *address) {
     int one = 1, fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return -1;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (!bind(fd, address->ai_addr, address->ai_addrlen) && !listen(fd, BACKLOG)) return fd;
+    if (!bind(fd, address->ai_addr, address->ai_addrlen) && !listen(fd, BACKLOG)) {
+        ls_forked_closes(fd);
+        return fd;
+    }
     int cause = errno;
     (void)close(fd);
     errno = cause;
@@ -236,6 +241,11 @@ static ls_status listen_http(struct ls_http_server *server) {
     server->fd = open_address(found);
     int cause = errno;
     freeaddrinfo(found);
+    if (server->fd < 0 && !own_task(server->runtime->config)) { /* another strategy of this process has it, it may be */
+        ls_log_warning(&server->runtime->log, "LOCKSTEP_HTTP '%s': port %d cannot be had, and is not served: %s",
+                       server->runtime->settings.http, port, strerror(cause));
+        return LS_OK;
+    }
     if (server->fd < 0)
         return ls_fail(LS_FAILED_PRECONDITION, "LOCKSTEP_HTTP '%s': port %d cannot be had: %s",
                        server->runtime->settings.http, port, strerror(cause));
@@ -250,13 +260,20 @@ static ls_status listen_http(struct ls_http_server *server) {
     return LS_OK;
 }
 
-/* %r becomes the rank. */
+/* %r becomes the rank; without it several workers write NAME.rank0.EXT, NAME.rank1.EXT, ..., as LOCKSTEP_TRACE. */
 static ls_status find_file(struct ls_http_server *server) {
     const char *path = server->runtime->settings.metrics_file, *mark = strstr(path, "%r");
-    int rank = rank_of(server->runtime->config);
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.'), *end = path + strlen(path);
+    bool several = own_task(server->runtime->config) && server->runtime->config->task_count > 1;
+    int rank = several ? earlier_tasks(server->runtime->config, false) : 0, made;
     if (!*path) return LS_OK;
-    int made = mark ? asprintf(&server->file, "%.*s%d%s", (int)(mark - path), path, rank, mark + 2)
-                    : asprintf(&server->file, "%s", path);
+    if (!mark && dot && (!slash || dot > slash)) end = dot;
+    if (mark)
+        made = asprintf(&server->file, "%.*s%d%s", (int)(mark - path), path, rank, mark + 2);
+    else if (several)
+        made = asprintf(&server->file, "%.*s.rank%d%s", (int)(end - path), path, rank, end);
+    else
+        made = asprintf(&server->file, "%s", path);
     if (made < 0) server->file = NULL;
     return made < 0 ? ls_fail_memory("a path", strlen(path)) : LS_OK;
 }
@@ -264,7 +281,7 @@ static ls_status find_file(struct ls_http_server *server) {
 static ls_status start_server(struct ls_http_server *server) {
     ls_status status = find_file(server);
     if (!status && *server->runtime->settings.http) status = listen_http(server);
-    if (status) return status;
+    if (status || (server->fd < 0 && !server->file)) return status;
     server->wake = eventfd(0, EFD_CLOEXEC);
     if (server->wake < 0) return ls_fail(LS_RESOURCE_EXHAUSTED, "LOCKSTEP_HTTP: %s", strerror(errno));
     status = ls_thread_start(&server->thread, "ls-http", run_http, server);
@@ -273,9 +290,7 @@ static ls_status start_server(struct ls_http_server *server) {
 }
 
 static void name_task(struct ls_http_server *server) {
-    const struct ls_cluster_spec *spec = server->runtime->config;
-    const struct ls_task *task =
-        spec && spec->cluster_mode ? ls_cluster_spec_task(spec, spec->type, spec->index) : NULL;
+    const struct ls_task *task = own_task(server->runtime->config);
     if (task) (void)snprintf(server->task, sizeof(server->task), "%s", task->name);
 }
 
