@@ -144,7 +144,7 @@ def who_is_killed_or_lost_a_peer_is_started_anew():
     with tempfile.TemporaryDirectory() as folder:
         script = (f'echo "$TF_CONFIG" >> {folder}/$index; starts=$(wc -l < {folder}/$index); printf "start $starts"; '
                   '[ $index = 1 ] && [ $starts = 1 ] && kill -9 $$; [ $index = 2 ] && [ $starts -le 2 ] && exit 138; '
-                  f'while [ $(wc -l < {folder}/2) -lt 3 ]; do sleep 0.05; done')
+                  f'while [ $(wc -l < {folder}/1) -lt 2 ] || [ $(wc -l < {folder}/2) -lt 3 ]; do sleep 0.05; done')
         for rank in range(3):
             open(f"{folder}/{rank}", "w", encoding="ascii").close()
         done = shell(3, script, "--restart", "3")
