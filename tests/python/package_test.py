@@ -24,6 +24,10 @@ class Package(unittest.TestCase):
                 with self.subTest(count=count, communication=communication):
                     self.whole(count, "every_collective.py", communication, SEED, LOCKSTEP_TRANSPORT=transport)
 
+    def test_table(self):
+        for count in (1, 2, 4, 7):
+            self.whole(count, "table.py", "ring" if count % 2 else "auto")
+
     def test_misuse(self):
         self.whole(2, "misuse.py")
         self.whole(3, "misuse.py")
