@@ -11,7 +11,7 @@ static const char about[] =
     "\n"
     "usage: lockstep certs FOLDER [--tasks LIST | --tf-config TEXT] [--days N]\n"
     "\n"
-    "Makes a small authority (FOLDER/ca.pem, ca.key) and for each chief and worker task a certificate and a key\n"
+    "Makes a small authority (FOLDER/ca.pem, ca.key) and for each chief, worker and ps task a certificate and a key\n"
     "(FOLDER/worker-0.pem, worker-0.key), made out to the name worker-0.lockstep. Files are for their owner only\n"
     "(mode 0600); none is overwritten. Then it prints the three settings that each task needs.\n";
 static const char more[] =
@@ -34,7 +34,7 @@ struct request {
 #define AT(field) LS_OPTION_AT(struct request, field)
 
 static const struct ls_option rows[] = {
-    {"tasks", "LIST", "the tasks, such as chief,worker:3 for a chief and three workers", AT(tasks)},
+    {"tasks", "LIST", "the tasks, such as chief,worker:3,ps:1", AT(tasks)},
     {"tf-config", "TEXT", "take the tasks of this TF_CONFIG instead", AT(tf_config)},
     {"days", "N", "how long the certificates are valid (default 365)", AT(days), 1, 36500},
     {0}};

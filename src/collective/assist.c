@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "collective/algorithm.h"
 #include "collective/broadcast.h"
@@ -59,5 +60,6 @@ static ls_status run_assist(struct ls_group *assist, const struct ls_call *call,
 }
 
 ls_status ls_assist_run(struct ls_group *group, const struct ls_call *call, const struct ls_reduction *reduction) {
+    ls_flight_start(&group->executor.flight, ls_now()); /* the call of this group; its executor does not run */
     return run_assist(group->assist, call, reduction);
 }

@@ -27,7 +27,7 @@ struct ls_server {
     char error[LS_ERROR_SIZE];
 };
 
-static ls_status make_server_group(struct ls_cluster *cluster, const struct ls_runtime *runtime, uint64_t generation,
+static ls_status make_server_group(struct ls_cluster *cluster, struct ls_runtime *runtime, uint64_t generation,
                                    struct ls_group **group) {
     const struct ls_settings *settings = &runtime->settings;
     struct ls_link_source *source = NULL;
@@ -47,6 +47,7 @@ static ls_status make_server_group(struct ls_cluster *cluster, const struct ls_r
         .transport = settings->transport,
         .segment = (size_t)settings->segment,
         .flight_record = (size_t)settings->flight_record,
+        .activity = runtime->serves ? &runtime->activity : NULL,
     };
     status = ls_group_new(&config, group);
     if (status) source->ops->close(source);

@@ -42,11 +42,12 @@ static ls_status add_tasks(struct names *names, const char *text, size_t size) {
     if (length > size) length = size;
     (void)snprintf(type, sizeof(type), "%.*s", (int)length, text);
     if (length < size) count = strtol(text + length + 1, &end, 10);
-    bool known = strcmp(type, "chief") == 0 || strcmp(type, "worker") == 0;
+    bool known = strcmp(type, "chief") == 0 || strcmp(type, "worker") == 0 || strcmp(type, "ps") == 0;
     if (!known || (end && (end != text + size || end == text + length + 1)) || count < 1 || count > MAX_TASKS ||
         (type[0] == 'c' && count != 1))
-        return ls_fail(LS_INVALID_ARGUMENT, "'%.*s' is no list of tasks such as 'chief,worker:3' (1 to %d workers)",
-                       (int)size, text, MAX_TASKS);
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "'%.*s' is no list of tasks such as 'chief,worker:3,ps:1' (1 to %d of a type)", (int)size, text,
+                       MAX_TASKS);
     return add_names(names, type, 0, (int)count);
 }
 
@@ -68,7 +69,7 @@ static ls_status read_tf_config(const char *text, struct names *names) {
         status = ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG names no cluster: give the tasks with --tasks worker:4");
     for (int i = 0; i < config->task_count && !status; i++) {
         const struct ls_task *task = &config->tasks[i];
-        if (task->type == LS_TASK_CHIEF || task->type == LS_TASK_WORKER)
+        if (task->type != LS_TASK_EVALUATOR)
             status = add_names(names, ls_cluster_spec_type_name(task->type), task->index, 1);
     }
     ls_cluster_spec_free(config);

@@ -111,7 +111,7 @@ static void print_report(FILE *out, const struct ls_cluster_spec *config, const 
     else
         (void)fprintf(out, "lockstep %s, cluster %s\n%4s  %-10s  %-24s  %10s  %-7s  %-12s  %s\n", ls_version(), digest,
                       "rank", "task", "address", "round trip", "version", "cluster", "state");
-    for (int rank = 0; rank < config->num_workers; rank++) {
+    for (int rank = 0; rank < ls_probes_count(config); rank++) {
         judge(config, &probes[rank], &finding);
         *fine = *fine && !*finding.why;
         if (json)
@@ -128,14 +128,14 @@ static ls_status report_check_connect(const struct ls_cluster_spec *config, doub
     char *made = NULL;
     size_t size = 0;
     ls_status status = ls_probes_new(config, &probes);
-    if (!status) status = ls_probe_all(probes, config->num_workers, seconds);
+    if (!status) status = ls_probe_all(probes, ls_probes_count(config), seconds);
     FILE *out = status ? NULL : open_memstream(&made, &size);
     if (!status && !out) status = ls_fail_memory("a report", 0);
     if (out) {
         print_report(out, config, probes, json, fine);
         if (fclose(out)) status = ls_fail_memory("a report", size);
     }
-    ls_probes_free(probes, config->num_workers);
+    ls_probes_free(probes, ls_probes_count(config));
     if (status)
         free(made);
     else

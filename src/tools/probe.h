@@ -35,6 +35,8 @@ char *ls_probe_cluster(const struct ls_probe *probe);
 /* Of a canonical cluster: the first 12 hex digits of its SHA-256. */
 void ls_probe_digest(const char *cluster, char digest[13]);
 
-/* From the tasks of a cluster: one probe for each that trains, by rank. Caller frees with ls_probes_free. */
+/* From the tasks of a cluster: one probe for each that trains, by rank, then one for each parameter server. Caller
+ * frees with ls_probes_free. */
+int ls_probes_count(const struct ls_cluster_spec *config);
 ls_status ls_probes_new(const struct ls_cluster_spec *config, struct ls_probe **probes);
 void ls_probes_free(struct ls_probe *probes, int count);

@@ -30,7 +30,7 @@ struct row {
 };
 struct table {
     const struct ls_cluster_spec *config;
-    struct row *rows;   /* [num_workers] */
+    struct row *rows;   /* [num_workers], then those of the parameter servers */
     int straggler;      /* -1: none */
     int unknown;        /* ranks that did not answer twice */
     double least, most; /* inside, of all known */
@@ -74,6 +74,8 @@ static char *spell_config(const char *cluster, const char *task) {
     }
     (void)fprintf(out, "\"worker\": {");
     print_tasks(out, cluster, "worker");
+    (void)fprintf(out, "}, \"ps\": {");
+    print_tasks(out, cluster, "ps");
     (void)fprintf(out, "}}, \"task\": {\"type\": \"%.*s\", \"index\": %s}}", (int)type, task,
                   task[type] ? task + type + 1 : "");
     if (!fclose(out)) return text;
@@ -134,9 +136,10 @@ static void fill_row(struct row *row, const struct ls_probe *before, const struc
 static void fill_table(struct table *table, const struct ls_probe *before, const struct ls_probe *now) {
     table->straggler = -1;
     table->least = 1;
+    for (int rank = 0; rank < ls_probes_count(table->config); rank++)
+        fill_row(&table->rows[rank], &before[rank], &now[rank]);
     for (int rank = 0; rank < table->config->num_workers; rank++) {
-        struct row *row = &table->rows[rank];
-        fill_row(row, &before[rank], &now[rank]);
+        const struct row *row = &table->rows[rank];
         table->unknown += !row->known;
         if (!row->known) continue;
         if (row->inside > table->most) table->most = row->inside;
@@ -183,6 +186,21 @@ static void print_text_row(FILE *out, const struct table *table, int rank) {
     (void)fprintf(out, "\n");
 }
 
+/* A parameter server has no rank among the workers, and no step. */
+static void print_text_server(FILE *out, const struct row *row) {
+    char phase[32], moved[32], rate[32], memory[32];
+    if (!row->known) {
+        (void)fprintf(out, "   -  %-10s  %s: %s\n", row->now->task->name, row->now->task->address,
+                      *row->now->why ? row->now->why : "it has just started");
+        return;
+    }
+    (void)fprintf(
+        out, "   -  %-10s  %-7s %46s %9lld %9s %9s/s %9s %8.0f s\n", row->now->task->name,
+        ls_probe_text(row->now, "phase", phase, sizeof(phase)), "", (long long)ls_probe_number(row->now, "collectives"),
+        amount(moved, (double)ls_probe_number(row->now, "bytes")), amount(rate, (double)row->bytes / row->seconds),
+        amount(memory, (double)ls_probe_number(row->now, "resident")), up_seconds(row->now));
+}
+
 static int64_t generation(const struct table *table) {
     int64_t newest = 0;
     for (int rank = 0; rank < table->config->num_workers; rank++)
@@ -196,6 +214,8 @@ static void print_top_text(FILE *out, const struct table *table) {
     (void)fprintf(out, "%4s  %-10s  %-7s %8s %9s %8s %8s %8s %9s %9s %11s %9s %10s %9s\n", "rank", "task", "state",
                   "step", "ms/step", "compute", "wait", "wire", "calls", "bytes", "rate", "memory", "up", "restarts");
     for (int rank = 0; rank < table->config->num_workers; rank++) print_text_row(out, table, rank);
+    for (int i = 0; i < table->config->num_servers; i++)
+        print_text_server(out, &table->rows[table->config->num_workers + i]);
     if (table->straggler >= 0)
         (void)fprintf(out, "straggler: rank %d, for which others wait %.0f%% of the time\n", table->straggler,
                       100 * (table->most - table->least));
@@ -229,6 +249,22 @@ static void print_json_row(FILE *out, const struct table *table, int rank) {
     (void)fputc('}', out);
 }
 
+static void print_json_server(FILE *out, const struct row *row, bool first) {
+    char phase[32];
+    (void)fprintf(out, "%s{\"task\": \"%s\", \"known\": %s", first ? "" : ", ", row->now->task->name,
+                  row->known ? "true" : "false");
+    if (row->known)
+        (void)fprintf(out,
+                      ", \"phase\": \"%s\", \"generation\": %lld, \"seconds\": %.6f, \"collectives\": %lld, "
+                      "\"bytes\": %lld, \"bytes_per_second\": %.0f, \"resident\": %lld, \"up\": %.3f",
+                      ls_probe_text(row->now, "phase", phase, sizeof(phase)),
+                      (long long)ls_probe_number(row->now, "generation"), row->seconds,
+                      (long long)ls_probe_number(row->now, "collectives"),
+                      (long long)ls_probe_number(row->now, "bytes"), (double)row->bytes / row->seconds,
+                      (long long)ls_probe_number(row->now, "resident"), up_seconds(row->now));
+    (void)fputc('}', out);
+}
+
 static void print_top_json(FILE *out, const struct table *table) {
     (void)fprintf(out, "{\"workers\": %d, \"generation\": %lld, \"straggler\": ", table->config->num_workers,
                   (long long)generation(table));
@@ -238,6 +274,9 @@ static void print_top_json(FILE *out, const struct table *table) {
         (void)fprintf(out, "null");
     (void)fprintf(out, ", \"ranks\": [");
     for (int rank = 0; rank < table->config->num_workers; rank++) print_json_row(out, table, rank);
+    (void)fprintf(out, "], \"servers\": [");
+    for (int i = 0; i < table->config->num_servers; i++)
+        print_json_server(out, &table->rows[table->config->num_workers + i], !i);
     (void)fprintf(out, "]}\n");
 }
 
@@ -263,15 +302,17 @@ static ls_status tell_top(const struct table *table, bool json, char **text) {
 static ls_status ask_twice(const struct ls_cluster_spec *config, double seconds, struct ls_probe *before,
                            struct ls_probe *now) {
     int64_t second = ls_deadline_in(seconds);
-    ls_status status = ls_probe_all(before, config->num_workers, ASK_SECONDS);
+    int count = ls_probes_count(config);
+    ls_status status = ls_probe_all(before, count, ASK_SECONDS);
     while (!status && ls_now() < second) (void)poll(NULL, 0, ls_poll_timeout(second, 1000));
-    return status ? status : ls_probe_all(now, config->num_workers, ASK_SECONDS);
+    return status ? status : ls_probe_all(now, count, ASK_SECONDS);
 }
 
 static ls_status watch_top(const struct ls_cluster_spec *config, double seconds, bool json, char **text) {
     struct ls_probe *before = NULL, *now = NULL;
-    LS_CLEANUP(ls_free_pointer) struct row *rows = ls_alloc_array((size_t)config->num_workers, sizeof(*rows));
-    ls_status status = rows ? LS_OK : ls_fail_memory("a table", (size_t)config->num_workers * sizeof(*rows));
+    int count = ls_probes_count(config);
+    LS_CLEANUP(ls_free_pointer) struct row *rows = ls_alloc_array((size_t)count, sizeof(*rows));
+    ls_status status = rows ? LS_OK : ls_fail_memory("a table", (size_t)count * sizeof(*rows));
     if (!status) status = ls_probes_new(config, &before);
     if (!status) status = ls_probes_new(config, &now);
     if (!status) status = ask_twice(config, seconds, before, now);
@@ -280,8 +321,8 @@ static ls_status watch_top(const struct ls_cluster_spec *config, double seconds,
         fill_table(&table, before, now);
         status = tell_top(&table, json, text);
     }
-    ls_probes_free(before, config->num_workers);
-    ls_probes_free(now, config->num_workers);
+    ls_probes_free(before, count);
+    ls_probes_free(now, count);
     return status;
 }
 

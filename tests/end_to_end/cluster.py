@@ -97,6 +97,12 @@ class Cluster:
         return results
 
 
+def tls_settings(folder, task):
+    """task: "worker-0"; folder: what lockstep certs made."""
+    return {"LOCKSTEP_TLS_CERTIFICATE": "%s/%s.pem" % (folder, task), "LOCKSTEP_TLS_KEY": "%s/%s.key" % (folder, task),
+            "LOCKSTEP_TLS_CA": folder + "/ca.pem"}
+
+
 def wait_for_line(stream, pattern, timeout=30):
     """Reads lines until one matches; the process must go on writing."""
     deadline = time.monotonic() + timeout

@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, last_json, train_command, wait_for_line
+from cluster import LOCKSTEP, SANITIZED, Cluster, last_json, tls_settings, train_command, wait_for_line
 
 SHORT = train_command("--epochs", "2", "--limit", "2000", "--no-validation", "--json", "--verbose", "-1")
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
@@ -386,15 +386,11 @@ class Tls(Base):
         self.assertEqual(done.returncode, 0, done.stderr)
         return folder
 
-    def settings(self, folder, task):
-        return {"LOCKSTEP_TLS_CERTIFICATE": "%s/%s.pem" % (folder, task),
-                "LOCKSTEP_TLS_KEY": "%s/%s.key" % (folder, task), "LOCKSTEP_TLS_CA": "%s/ca.pem" % folder}
-
     def start(self, cluster, folders):
         """A worker for each folder; None: without TLS."""
         plain = dict(cluster.environment)
         for index, folder in enumerate(folders):
-            cluster.environment = dict(plain, **(self.settings(folder, "worker-%d" % index) if folder else {}))
+            cluster.environment = dict(plain, **(tls_settings(folder, "worker-%d" % index) if folder else {}))
             cluster.start(index)
 
     def planted(self, pattern, folders, environment, transport):
@@ -454,7 +450,7 @@ class Tls(Base):
                 cluster = Cluster(2, SHORT, dict(environment, LOCKSTEP_JOIN_TIMEOUT="25"))
                 plain, begun = dict(cluster.environment), time.monotonic()
                 for index in (first, 1 - first):
-                    own = self.settings(folder, "worker-%d" % index) if index == has else {}
+                    own = tls_settings(folder, "worker-%d" % index) if index == has else {}
                     cluster.environment = dict(plain, **own)
                     cluster.start(index)
                     if index == first:
@@ -503,7 +499,7 @@ class Tls(Base):
         commands = (["check", "--connect", "--tf-config", json.dumps(
             {"cluster": cluster.cluster, "task": {"type": "worker", "index": 0}})], ["top", "--once", "--interval", "0.2", address])
         for command in commands:
-            for own, status, words in ((self.settings(folder, "worker-1"), 0, "member|worker:1"), ({}, 1, "it has TLS")):
+            for own, status, words in ((tls_settings(folder, "worker-1"), 0, "member|worker:1"), ({}, 1, "it has TLS")):
                 done = subprocess.run([LOCKSTEP, *command], env=dict(os.environ, **own), capture_output=True, text=True,
                                       timeout=30)
                 self.assertEqual(done.returncode != 0, status != 0, done.stdout + done.stderr)
@@ -525,8 +521,8 @@ class Tls(Base):
 
     def test_own_files_that_do_not_fit(self):
         one, two = self.certs("one"), self.certs("two")
-        good = self.settings(one, "worker-0")
-        self.expect_own_error(self.settings(one, "worker-1"), "is for 'worker-1.lockstep', not for 'worker-0.lockstep'")
+        good = tls_settings(one, "worker-0")
+        self.expect_own_error(tls_settings(one, "worker-1"), "is for 'worker-1.lockstep', not for 'worker-0.lockstep'")
         self.expect_own_error(dict(good, LOCKSTEP_TLS_CA=two + "/ca.pem"), "is not signed by the authority")
         self.expect_own_error(dict(good, LOCKSTEP_TLS_KEY=two + "/worker-0.key"), "belongs to another key")
         self.expect_own_error(dict(good, LOCKSTEP_TLS_KEY=""), "LOCKSTEP_TLS_KEY is not set")
@@ -553,7 +549,7 @@ class Tls(Base):
                 stranger = strangers.enter_context(call(cluster.ports[0]))
                 with contextlib.suppress(OSError):
                     stranger.sendall(words[number % len(words)])
-            cluster.environment.update(self.settings(folder, "worker-1"))
+            cluster.environment.update(tls_settings(folder, "worker-1"))
             cluster.start(1)
             wait_for_line(cluster.tasks[("worker", 0)].stdout, "Epoch 2/")
         for index in range(2):

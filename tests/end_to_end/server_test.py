@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
 """Parameter servers of mirrored training: they change no bit, come and go, and end with the workers."""
+import json
+import os
 import re
+import secrets
 import signal
+import subprocess
+import tempfile
 import time
 import unittest
 
-from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, wait_for_line
+from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, tls_settings, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "960", "--epochs", "2", "--json"]
 LONG = [*TRAIN[:-2], "100" if SANITIZED else "500", "--no-validation", "--verbose", "-1", "--json"]
+SEEN = [*TRAIN[:-2], "50" if SANITIZED else "150", "--no-validation", "--verbose", "-1", "--json"]
 ASSIST = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "20"}
 
 
@@ -76,6 +82,44 @@ class Server(unittest.TestCase):
         results = cluster.finish()
         self.expect_success(results)
         self.assertEqual(digest(results[("worker", 0)][1]), wanted)
+
+    def test_servers_have_the_workers_token_and_tls_and_are_seen(self):
+        wanted = plain(SEEN)
+        with tempfile.TemporaryDirectory() as folder:
+            token = os.path.join(folder, "token")
+            with open(os.open(token, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+                file.write(secrets.token_hex(16))
+            subprocess.run([LOCKSTEP, "certs", folder + "/tls", "--tasks", "worker:2,ps:1"], check=True, capture_output=True)
+            for tls in (False, True):
+                cluster = cluster_of(1, SEEN, **({} if tls else {"LOCKSTEP_TOKEN_FILE": token}))
+                shared = cluster.environment
+                for job, index in (("ps", 0), ("worker", 0), ("worker", 1)):
+                    own = tls_settings(folder + "/tls", "%s-%d" % (job, index)) if tls else {}
+                    cluster.environment = {**shared, **own}
+                    cluster.start(index, job)
+                wait_for_line(cluster.tasks[("ps", 0)].stderr, "serves 2 workers")
+                if tls:
+                    self.look(cluster, tls_settings(folder + "/tls", "worker-0"))
+                results = cluster.finish()
+                self.expect_success(results)
+                self.assertEqual(digest(results[("worker", 0)][1]), wanted)
+
+    def look(self, cluster, environment):
+        """The server is asked as the workers are, and names the same cluster."""
+        environment = {**os.environ, **environment}
+        ask = lambda *words: subprocess.run([LOCKSTEP, *words], capture_output=True, text=True, env=environment, timeout=30)
+        top = ask("top", "--json", "--interval", "0.3", cluster.cluster["ps"][0])
+        self.assertEqual(top.returncode, 0, top.stderr)
+        top = json.loads(top.stdout)
+        self.assertEqual([len(top["ranks"]), [server["task"] for server in top["servers"]]], [2, ["ps:0"]])
+        server = top["servers"][0]
+        self.assertTrue(server["known"] and server["phase"] == "member" and server["bytes"] > 0, server)
+        self.assertGreater(top["ranks"][0]["compute"], 0.01, top)
+        self.assertLess(min(rank["compute"] for rank in top["ranks"]), 0.99, top)  # what servers add is time in collectives
+        environment["TF_CONFIG"] = json.dumps({"cluster": cluster.cluster, "task": {"type": "worker", "index": 0}})
+        peers = json.loads(ask("check", "--connect", "--json").stdout)["peers"]
+        self.assertEqual([(peer["task"], peer["state"]) for peer in peers],
+                         [("worker:0", "ok"), ("worker:1", "ok"), ("ps:0", "ok")])
 
     def test_a_required_server_that_is_missing_is_named(self):
         cluster = cluster_of(1, LOCKSTEP_PS="required", LOCKSTEP_JOIN_TIMEOUT="2")
