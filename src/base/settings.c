@@ -47,6 +47,13 @@ static const struct setting {
      "they are MIN or more and most of those before; MAX is all tasks of TF_CONFIG; who comes back is taken in again. "
      "They keep the batch and the replicas; with 2:4,scaled both become fewer",
      offsetof(struct ls_settings, elastic), TEXT},
+    {"LOCKSTEP_ELASTIC_START", "0",
+     "elastic: the first workers of TF_CONFIG, so many, begin without the others, who come in later; set by lockstep "
+     "run; 0: all begin together",
+     offsetof(struct ls_settings, elastic_start), COUNT_OR_0},
+    {"LOCKSTEP_ADDRESSES", "",
+     "a file that says where workers are now: lines RANK HOST:PORT, which count before TF_CONFIG; set by lockstep run",
+     offsetof(struct ls_settings, addresses), TEXT},
     {"LOCKSTEP_PS", "auto",
      "parameter servers (ps of TF_CONFIG): auto (those that are there help), off, or required (an error without them)",
      offsetof(struct ls_settings, servers), SERVERS},

@@ -36,6 +36,8 @@ struct ls_settings {
     ls_log_level log_level;
     bool log_json;
     enum ls_transport transport;
+    char addresses[LS_SETTING_TEXT]; /* a path; empty: where TF_CONFIG says */
+    int64_t elastic_start;           /* the lowest ranks that the first generation needs; 0: all */
     char elastic[LS_SETTING_TEXT];   /* MIN:MAX workers, which cluster reads; empty if all are needed */
     char algorithm[LS_SETTING_TEXT]; /* a name that collective reads */
     char devices[LS_SETTING_TEXT];

@@ -53,6 +53,7 @@ struct agent {
     struct ls_worker *workers; /* [launch.here]; NULL before SETUP */
     struct pollfd *polled;
     struct ls_frame_buffer from, to, input;
+    char places[300];  /* the file of LOCKSTEP_ADDRESSES; empty: none */
     int signals, feed; /* feed: the end of rank 0's standard input that is written to; -1 without */
     int alive;
     int failed;     /* the exit status where a worker could not be started: none is, then */
@@ -137,23 +138,41 @@ static bool read_variables(struct ls_run_frame *frame) {
     return !frame->size;
 }
 
-/* The payload: run id, first rank, ranks here, ranks of all, servers of them, elastic, restarts, columns, input,
- * devices, cluster, folder, count of words and the command's words, variables. */
+static bool read_ranks(struct agent *agent, struct ls_run_frame *frame) {
+    const struct ls_launch *launch = &agent->launch;
+    if (launch->here != agent->ports.count || launch->here > launch->count) return false;
+    agent->workers = calloc((size_t)launch->here, sizeof(*agent->workers));
+    for (int i = 0; agent->workers && i < launch->here; i++) {
+        struct ls_worker *worker = &agent->workers[i];
+        *worker = (struct ls_worker){.out = -1, .err = -1, .ended = true};
+        if (!ls_frame_number(frame, 0, launch->count - 1, &worker->rank)) return false;
+        if (!ls_frame_number(frame, 0, WORKERS_MOST, &worker->local)) return false;
+        int server = worker->rank - (launch->count - launch->servers);
+        worker->server = server < 0 ? -1 : server;
+    }
+    return agent->workers != NULL;
+}
+
+/* The payload: run id, ranks here, ranks of all, servers of them, elastic, start, moves, restarts, columns, input,
+ * workers here, of each rank its number and its LOCAL_RANK, devices, cluster, folder, count of words and the command's
+ * words, variables. */
 static bool read_setup(struct agent *agent, struct ls_run_frame *frame, int *input, const char **folder) {
     struct ls_launch *launch = &agent->launch;
-    int restarts;
+    int restarts, moves;
     const char *id = ls_frame_text(frame), *devices = NULL, *cluster = NULL;
-    bool whole = id && strlen(id) < sizeof(launch->id) && ls_frame_number(frame, 0, WORKERS_MOST, &launch->first) &&
-                 ls_frame_number(frame, 1, WORKERS_MOST, &launch->here) &&
+    bool whole = id && strlen(id) < sizeof(launch->id) && ls_frame_number(frame, 1, WORKERS_MOST, &launch->here) &&
                  ls_frame_number(frame, 1, WORKERS_MOST, &launch->count) &&
                  ls_frame_number(frame, 0, WORKERS_MOST, &launch->servers) &&
-                 ls_frame_number(frame, 0, WORKERS_MOST, &launch->elastic) && ls_frame_number(frame, 0, 1, &restarts) &&
-                 ls_frame_number(frame, 0, 100000, &launch->columns) && ls_frame_number(frame, 0, 1, input) &&
-                 (devices = ls_frame_text(frame)) && (cluster = ls_frame_text(frame)) &&
+                 ls_frame_number(frame, 0, WORKERS_MOST, &launch->elastic) &&
+                 ls_frame_number(frame, 0, WORKERS_MOST, &launch->start) && ls_frame_number(frame, 0, 1, &moves) &&
+                 ls_frame_number(frame, 0, 1, &restarts) && ls_frame_number(frame, 0, 100000, &launch->columns) &&
+                 ls_frame_number(frame, 0, 1, input) && ls_frame_number(frame, 0, WORKERS_MOST, &launch->local_size) &&
+                 read_ranks(agent, frame) && (devices = ls_frame_text(frame)) && (cluster = ls_frame_text(frame)) &&
                  (*folder = ls_frame_text(frame)) && read_words(frame, launch) && read_variables(frame);
-    if (!whole || launch->here != agent->ports.count || launch->first + launch->here > launch->count) return false;
+    if (!whole) return false;
     (void)snprintf(launch->id, sizeof(launch->id), "%s", id);
     launch->restarts = restarts;
+    launch->moves = moves;
     launch->cluster = strdup(cluster);
     launch->devices = *devices ? strdup(devices) : NULL;
     return launch->cluster && (launch->devices || !*devices);
@@ -183,20 +202,14 @@ static void set_up(struct agent *agent, struct ls_run_frame *frame) {
         return refuse(agent, "the launcher's description of the workers is broken");
     enter_folder(folder);
     size_t here = (size_t)launch->here;
-    agent->workers = calloc(here, sizeof(*agent->workers));
     agent->polled = calloc(FIXED_FDS + 2 * here, sizeof(*agent->polled));
     ls_launch_raise_files(launch);
-    if (!agent->workers || !agent->polled || (input && !launch->first && !open_input(agent)))
+    if (!agent->polled || (input && !agent->workers[0].rank && !open_input(agent)))
         return refuse(agent, "no memory, or no more files");
     if (agent->feed >= 0) ls_frame_add(&agent->to, LS_FRAME_WANT, 0, NULL, 0);
-    for (int i = 0; i < launch->here; i++) {
-        int server = launch->first + i - (launch->count - launch->servers);
-        agent->workers[i] = (struct ls_worker){
-            .rank = launch->first + i, .server = server < 0 ? -1 : server, .out = -1, .err = -1, .ended = true};
-    }
     ls_ports_release(&agent->ports);
     char mark[64];
-    (void)snprintf(mark, sizeof(mark), "%s.%d.%d", launch->id, launch->first, (int)getpid());
+    (void)snprintf(mark, sizeof(mark), "%s.%d.%d", launch->id, agent->workers[0].rank, (int)getpid());
     if (setenv("_LOCKSTEP_AGENT", mark, 1) || !ls_guard_start(launch->here, "_LOCKSTEP_AGENT", mark, &agent->guard))
         refuse(agent, "no guard, see above");
 }
@@ -211,7 +224,8 @@ static void close_stream(struct agent *agent, const struct ls_worker *worker, in
 static void start_worker(struct agent *agent, struct ls_worker *worker, int restarts) {
     close_stream(agent, worker, &worker->out, LS_FRAME_OUTPUT);
     close_stream(agent, worker, &worker->err, LS_FRAME_ERRORS);
-    struct ls_worker started = {.rank = worker->rank, .server = worker->server, .restarts = restarts};
+    struct ls_worker started = {
+        .rank = worker->rank, .local = worker->local, .server = worker->server, .restarts = restarts};
     if (!agent->failed) agent->failed = ls_worker_start(&agent->launch, &agent->guard, &started);
     if (agent->failed) return ls_frame_say(&agent->to, LS_FRAME_FAILED, worker->rank, "%d", agent->failed);
     *worker = started;
@@ -228,20 +242,42 @@ static void take_input(struct agent *agent, const struct ls_run_frame *frame) {
     ls_frame_append(&agent->input, frame->data, frame->size);
 }
 
+/* The workers find the new file, or the one before. */
+static void take_places(struct agent *agent, const struct ls_run_frame *frame) {
+    char next[sizeof(agent->places) + 8];
+    const char *folder = getenv("TMPDIR");
+    if (!*agent->places)
+        (void)snprintf(agent->places, sizeof(agent->places), "%.200s/lockstep-addresses-%d",
+                       folder && *folder == '/' ? folder : "/tmp", (int)getpid());
+    (void)snprintf(next, sizeof(next), "%s.XXXXXX", agent->places);
+    int fd = mkostemp(next, O_CLOEXEC);
+    bool written = fd >= 0 && write(fd, frame->data, frame->size) == (ssize_t)frame->size;
+    if (fd >= 0) written = !close(fd) && written;
+    if (written && !rename(next, agent->places) && !setenv("LOCKSTEP_ADDRESSES", agent->places, 1)) return;
+    (void)fprintf(stderr, "cannot write %s: %s\n", next, strerror(errno));
+    if (fd >= 0) (void)unlink(next);
+    refuse(agent, "it cannot write where the workers are, see above");
+}
+
+static struct ls_worker *find_worker(const struct agent *agent, int rank) {
+    for (int i = 0; agent->workers && i < agent->launch.here; i++)
+        if (agent->workers[i].rank == rank) return &agent->workers[i];
+    return NULL;
+}
+
 static void obey(struct agent *agent, struct ls_run_frame *frame) {
     int number, group;
     if (frame->kind == LS_FRAME_TAKE) return take(agent, frame);
     if (frame->kind == LS_FRAME_SETUP) return set_up(agent, frame);
     if (frame->kind == LS_FRAME_INPUT) return take_input(agent, frame);
-    int place = frame->rank - agent->launch.first;
-    if (!agent->workers || place < 0 || place >= agent->launch.here)
-        return refuse(agent, "the launcher speaks of a rank that is not here");
-    struct ls_worker *worker = &agent->workers[place];
+    if (frame->kind == LS_FRAME_PLACES) return take_places(agent, frame);
+    struct ls_worker *worker = find_worker(agent, frame->rank);
+    if (!worker) return refuse(agent, "the launcher speaks of a rank that is not here");
     if (frame->kind == LS_FRAME_START && worker->ended && ls_frame_number(frame, 0, 1000000, &number))
         return start_worker(agent, worker, number);
     if (frame->kind == LS_FRAME_SIGNAL && ls_frame_number(frame, 1, 64, &number) &&
-        ls_frame_number(frame, 0, 1, &group))
-        return ls_worker_signal(worker, number, group);
+        ls_frame_number(frame, 0, LS_SIGNAL_LEAVE, &group))
+        return ls_worker_signal(worker, number, (enum ls_signal_way)group);
     refuse(agent, "the launcher sent what no launcher sends");
 }
 
@@ -351,6 +387,7 @@ static void end(struct agent *agent, bool alone) {
     ls_frame_buffer_free(&agent->to);
     ls_frame_buffer_free(&agent->input);
     if (agent->ports.count) ls_ports_free(&agent->ports);
+    if (*agent->places) (void)unlink(agent->places);
 }
 
 static int open_signals(void) {

@@ -3,6 +3,7 @@
  * files of their own. */
 #define _GNU_SOURCE
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/run_elastic.h"
 #include "cli/run_ports.h"
 #include "cli/run_supervise.h"
 
@@ -53,7 +55,8 @@ static const char more[] =
     "  LOCKSTEP_DEVICES  set by --devices\n"
     "  LOCKSTEP_REJOIN_TIMEOUT  0 without --restart, unless it is set: nobody would come back\n"
     "  LOCKSTEP_CLUSTER  tf_config: the variables of a launcher around this one do not count\n"
-    "  LOCKSTEP_ELASTIC  set by --elastic\n"
+    "  LOCKSTEP_ELASTIC  set by --elastic, --min-np and --max-np\n"
+    "  LOCKSTEP_ELASTIC_START, LOCKSTEP_ADDRESSES  set with --host-discovery-script: how many begin, where all are\n"
     "  OMP_NUM_THREADS   1 unless it is set: workers on one machine share its cores\n"
     "\n"
     "On another host a worker has the environment of the launcher, but for what belongs to the launcher's machine\n"
@@ -67,11 +70,12 @@ static const char more[] =
     "  lockstep run -np 4 --devices 2 ./my_program --epochs 5\n"
     "  lockstep run -np 4 --restart 20 -- lockstep train --dataset digits --checkpoint /data/checkpoints\n"
     "  lockstep run -np 4 --elastic 2 -- lockstep train --dataset digits\n"
+    "  lockstep run --min-np 2 --max-np 8 --host-discovery-script ./hosts.sh -- lockstep train --dataset digits\n"
     "\n"
-    "exit status: 0 all workers succeeded; 1 a host cannot be had; 2 a bad command line; 126 COMMAND cannot be\n"
-    "executed; 127 COMMAND not found; else the exit status of the worker that failed first, 128 + n if signal n\n"
-    "killed it. A worker that ends with 138 says that it lost another: one that fails otherwise within a second is\n"
-    "named in its place.\n"
+    "exit status: 0 all workers succeeded; 1 a host cannot be had, or too few slots; 2 a bad command line; 126\n"
+    "COMMAND cannot be executed; 127 COMMAND not found; else the exit status of the worker that failed first, 128 + n\n"
+    "if signal n killed it. A worker that ends with 138 says that it lost another: one that fails otherwise within a\n"
+    "second is named in its place.\n"
     "143 when lockstep train has stopped in order after SIGTERM, to the launcher or to one worker.\n";
 
 /* One entry of a device list: a kind, a colon, a number ("cpu:0"); returns its end, or NULL. */
@@ -157,15 +161,29 @@ static int launch_on_hosts(struct ls_launch *launch, struct ls_supervision *supe
     return status;
 }
 
-static int launch_all(struct ls_launch *launch, struct ls_supervision *supervision,
-                      const struct ls_hosts_options *options) {
+static int launch_elastically(struct ls_launch *launch, struct ls_supervision *supervision,
+                              struct ls_hosts_options *options, const struct ls_elastic_options *wanted) {
+    struct ls_run_elastic elastic;
+    int status = ls_elastic_begin(wanted, options, launch, &elastic);
+    options->named = elastic.discover.hosts;
+    options->named_count = elastic.discover.count;
+    supervision->elastic = &elastic;
+    if (!status) status = launch_on_hosts(launch, supervision, options);
+    ls_elastic_end(&elastic);
+    return status;
+}
+
+static int launch_all(struct ls_launch *launch, struct ls_supervision *supervision, struct ls_hosts_options *options,
+                      const struct ls_elastic_options *elastic) {
     launch->here = launch->count;
+    launch->local_size = launch->count - launch->servers;
     launch->input = isatty(STDIN_FILENO) ? -1 : STDIN_FILENO;
     ls_launch_raise_files(launch);
     launch->columns = find_columns(supervision->prefix);
     draw_id(launch);
-    int status = options->list || options->file ? launch_on_hosts(launch, supervision, options)
-                                                : launch_here(launch, supervision);
+    int status = elastic->script                  ? launch_elastically(launch, supervision, options, elastic)
+                 : options->list || options->file ? launch_on_hosts(launch, supervision, options)
+                                                  : launch_here(launch, supervision);
     free(launch->cluster);
     return status;
 }
@@ -174,6 +192,7 @@ struct request {
     struct ls_launch launch;
     struct ls_supervision supervision;
     struct ls_hosts_options hosts;
+    struct ls_elastic_options elastic;
     const char *exports[MAX_EXPORTS + 1];
 };
 
@@ -201,6 +220,18 @@ static bool read_export(const struct ls_command_line *line, const struct ls_opti
     if (count == MAX_EXPORTS) return ls_usage_error(line, "option '-x' is given more than %d times", MAX_EXPORTS) == 0;
     exports[count] = text;
     return true;
+}
+
+/* MIN:MAX seconds. */
+static bool read_range(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                       void *field) {
+    double *range = field;
+    char *end = NULL;
+    range[0] = isdigit((unsigned char)*text) ? strtod(text, &end) : -1;
+    range[1] = end && *end == ':' && isdigit((unsigned char)end[1]) ? strtod(end + 1, &end) : -1;
+    if (range[1] >= range[0] && range[0] >= 0 && range[1] <= 86400 && !*end) return true;
+    return ls_usage_error(line, "option '--%s' needs MIN:MAX seconds up to 86400, such as 10:300, not '%s'",
+                          option->name, text) == 0;
 }
 
 static const char *const reasons[] = {"loss", "any", NULL};
@@ -275,13 +306,51 @@ static const struct ls_option host_rows[] = {
     {"verbose", NULL, "say on standard error how each host was reached, and which ranks it has", AT(hosts.verbose),
      true},
     {0}};
-static const struct ls_option_table tables[] = {{"options", rows, 0}, {"several hosts", host_rows, 0}, {0}};
+static const struct ls_option elastic_rows[] = {
+    {"host-discovery-script", "FILE",
+     "a program that prints the hosts there are now, as in a hostfile; it is run each second. Hosts that come get "
+     "workers, and the workers of hosts that go end, while the others go on",
+     AT(elastic.script), .needs = "max-np N"},
+    {"min-np", "N", "the fewest workers that begin and that go on (LOCKSTEP_ELASTIC becomes MIN:MAX); default 1",
+     AT(elastic.least), 1, MAX_WORKERS, .needs = "host-discovery-script FILE"},
+    {"max-np", "N", "the most workers, and the tasks of TF_CONFIG", AT(elastic.most), 1, MAX_WORKERS,
+     .needs = "host-discovery-script FILE"},
+    {"elastic-timeout", "SECONDS", "how long too few slots are waited for, at the start and later; default 600",
+     AT(elastic.timeout), 0, 86400, .needs = "host-discovery-script FILE"},
+    {"blacklist-cooldown-range", "MIN:MAX",
+     "a host where a signal killed a worker gets none for MIN seconds, twice as long after each further time, MAX at "
+     "most, and none at all after ten times; default 10:300",
+     offsetof(struct request, elastic.cool), LS_OPTION_READ, .read = read_range, .needs = "host-discovery-script FILE"},
+    {0}};
+static const struct ls_option_table tables[] = {
+    {"options", rows, 0}, {"several hosts", host_rows, 0}, {"hosts that come and go", elastic_rows, 0}, {0}};
+
+/* The options of hosts that come and go; 0, or the exit status. */
+static int check_elastic(const struct ls_command_line *line, struct request *request) {
+    static const char *const others[] = {"hosts", "hostfile", "check-hosts", "ps", "elastic", "restart", "restart-on"};
+    struct ls_elastic_options *elastic = &request->elastic;
+    struct ls_launch *launch = &request->launch;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (ls_option_given(line, others[i]))
+            return ls_usage_error(line, "option '--%s' does not go with '--host-discovery-script'", others[i]);
+    if (!elastic->least) elastic->least = launch->count ? launch->count : 1;
+    if (elastic->least > elastic->most)
+        return ls_usage_error(line, "option '--min-np' needs a number up to --max-np %d, not %d", elastic->most,
+                              elastic->least);
+    if (access(elastic->script, X_OK))
+        return ls_usage_error(line, "option '--host-discovery-script': cannot run '%s': %s", elastic->script,
+                              strerror(errno));
+    launch->count = elastic->most;
+    launch->elastic = elastic->least;
+    launch->moves = true;
+    return line->next < line->argc ? 0 : ls_usage_error(line, "no command to start");
+}
 
 /* Contradictions between options; 0 if there is none, else the exit status. */
 static int check_options(const struct ls_command_line *line, struct request *request) {
     const struct ls_launch *launch = &request->launch;
     const struct ls_hosts_options *hosts = &request->hosts;
-    bool remote = hosts->list || hosts->file;
+    bool remote = hosts->list || hosts->file || request->elastic.script;
     static const char *const remote_only[] = {"ssh-port",          "ssh-identity-file", "rsh",    "start-timeout",
                                               "network-interface", "check-hosts",       "verbose"};
     for (size_t i = 0; !remote && i < sizeof(remote_only) / sizeof(remote_only[0]); i++)
@@ -289,6 +358,7 @@ static int check_options(const struct ls_command_line *line, struct request *req
             return ls_usage_error(line, "option '--%s' needs '-H LIST' or '--hostfile FILE'", remote_only[i]);
     if (hosts->shell && !hosts->shell[strspn(hosts->shell, " ")])
         return ls_usage_error(line, "option '--rsh' needs a command");
+    if (request->elastic.script) return check_elastic(line, request);
     if (hosts->check) return 0;
     if (!launch->count) return ls_usage_error(line, "how many workers? Give -np N");
     if (launch->elastic > launch->count)
@@ -302,7 +372,8 @@ static int check_options(const struct ls_command_line *line, struct request *req
 int run_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep run", argc, argv, about, more, tables, 0};
     struct request request = {.supervision = {.prefix = true, .grace = LS_RUN_GRACE, .stop = LS_RUN_STOP},
-                              .hosts = {.limit = LS_RUN_REACH}};
+                              .hosts = {.limit = LS_RUN_REACH},
+                              .elastic = {.timeout = LS_RUN_SLOTS, .cool = {LS_RUN_COOL, LS_RUN_COOL_MOST}}};
     struct ls_launch *launch = &request.launch;
     int code = ls_options_read(&line, &request);
     if (code >= 0) return code;
@@ -314,5 +385,5 @@ int run_main(int argc, char **argv) {
     launch->argv = argv + line.next;
     launch->restarts = request.supervision.restarts > 0;
     request.supervision.launch = launch;
-    return launch_all(launch, &request.supervision, &request.hosts);
+    return launch_all(launch, &request.supervision, &request.hosts, &request.elastic);
 }

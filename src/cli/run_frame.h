@@ -28,6 +28,7 @@ enum ls_frame_kind {
     LS_FRAME_ERRORS,  /* rank; bytes of its standard error, likewise */
     LS_FRAME_ENDED,   /* rank; exit status, 1 if a signal killed it */
     LS_FRAME_WANT,    /* rank 0 takes more input */
+    LS_FRAME_PLACES,  /* from the launcher: the file of LOCKSTEP_ADDRESSES, before SETUP and when it changes */
     LS_FRAME_KINDS
 };
 

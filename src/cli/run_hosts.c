@@ -10,29 +10,37 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/run_moves.h"
 #include "cli/run_reach.h"
 
 #define INPUT_SIZE 32768
+#define MORE_HOSTS 1024 /* that may come later; who has left makes room */
 
 extern char **environ;
 
 /* ---- Which hosts, and which ranks on them ----------------------------------------------------------------------- */
 
-/* A name by which only this machine finds itself. */
-static bool is_loopback(const char *name) {
-    return !strcmp(name, "localhost") || !strcmp(name, "127.0.0.1") || !strcmp(name, "::1");
-}
-
-static bool is_here(const struct ls_hosts_options *options, const ls_tools_slots *host) {
+bool ls_hosts_is_here(const struct ls_hosts_options *options, const ls_tools_slots *host) {
     char own[256] = "";
     (void)gethostname(own, sizeof(own) - 1);
-    return (is_loopback(host->name) || !strcmp(host->name, own)) && !options->shell &&
+    return (ls_moves_is_loopback(host->name) || !strcmp(host->name, own)) && !options->shell &&
            !strcmp(host->target, host->name);
+}
+
+bool ls_hosts_room(struct ls_host *host, int count) {
+    size_t n = (size_t)count;
+    host->count = count;
+    host->ranks = calloc(n, sizeof(*host->ranks));
+    host->locals = calloc(n, sizeof(*host->locals));
+    host->ports = calloc(n, sizeof(*host->ports));
+    host->again = calloc(n, sizeof(*host->again));
+    for (int i = 0; host->again && i < count; i++) host->again[i] = -1;
+    return host->ranks && host->locals && host->ports && host->again;
 }
 
 /* Gives the hosts their ranks; hosts without one are left out, but for --check-hosts. */
 static bool divide(struct ls_run_hosts *hosts, const ls_tools_slots *named, int count) {
-    int ranks = hosts->launch->count, slots = 0;
+    int ranks = hosts->launch->start ? hosts->launch->start : hosts->launch->count, slots = 0;
     for (int i = 0; i < count; i++) slots += named[i].slots;
     if (ranks > slots) {
         (void)fprintf(stderr,
@@ -41,57 +49,21 @@ static bool divide(struct ls_run_hosts *hosts, const ls_tools_slots *named, int 
                       ranks, count, slots);
         return false;
     }
-    hosts->hosts = calloc((size_t)count, sizeof(*hosts->hosts));
-    if (!hosts->hosts) return false;
+    if (hosts->launch->restarts && slots > ranks) hosts->launch->moves = true; /* to slots that are free */
+    hosts->room = count + (hosts->launch->moves ? MORE_HOSTS : 0);
+    hosts->hosts = calloc((size_t)hosts->room, sizeof(*hosts->hosts));
+    hosts->addresses = calloc((size_t)hosts->launch->count + 1, sizeof(*hosts->addresses));
+    if (!hosts->hosts || !hosts->addresses) return false;
     for (int i = 0, next = 0; i < count && (next < ranks || hosts->options->check); i++) {
         struct ls_host *host = &hosts->hosts[hosts->count++];
         int own = named[i].slots < ranks - next ? named[i].slots : ranks - next;
-        *host =
-            (struct ls_host){.named = named[i], .first = next, .count = own ? own : 1, .in = -1, .out = -1, .err = -1};
-        host->here = is_here(hosts->options, &named[i]);
-        host->ports = calloc((size_t)host->count, sizeof(*host->ports));
-        host->again = calloc((size_t)host->count, sizeof(*host->again));
-        if (!host->ports || !host->again) return false;
+        *host = (struct ls_host){.named = named[i], .start = hosts->launch->start, .in = -1, .out = -1, .err = -1};
+        host->here = ls_hosts_is_here(hosts->options, &named[i]);
+        if (!ls_hosts_room(host, own ? own : 1)) return false;
+        for (int j = 0; j < host->count; j++) host->ranks[j] = next + j, host->locals[j] = j;
         next += own;
     }
     return true;
-}
-
-/* ---- Addresses -------------------------------------------------------------------------------------------------- */
-
-static bool all_are_loopback(const struct ls_run_hosts *hosts) {
-    for (int i = 0; i < hosts->count; i++)
-        if (!hosts->hosts[i].here && !is_loopback(hosts->hosts[i].named.name)) return false;
-    return true;
-}
-
-/* The agent's answer to --network-interface; else where ssh has reached the host; else the name as it was given. This
- * machine is where another host has seen ssh come from; else its own name, which the others must know. */
-static void choose_addresses(struct ls_run_hosts *hosts) {
-    bool alone = all_are_loopback(hosts);
-    for (int i = 0; i < hosts->count; i++) {
-        struct ls_host *host = &hosts->hosts[i];
-        bool own = host->here || is_loopback(host->named.name);
-        if (*host->address) continue;
-        const char *address = !own ? host->named.name : alone ? "127.0.0.1" : *hosts->own ? hosts->own : host->machine;
-        (void)snprintf(host->address, sizeof(host->address), "%s", address);
-    }
-}
-
-static bool make_cluster(struct ls_run_hosts *hosts) {
-    int count = hosts->launch->count;
-    char **addresses = calloc((size_t)count, sizeof(*addresses));
-    bool made = addresses != NULL;
-    for (int i = 0; made && i < hosts->count; i++) {
-        const struct ls_host *host = &hosts->hosts[i];
-        bool bare = strchr(host->address, ':') != NULL;
-        for (int j = 0; made && j < host->count; j++)
-            made = asprintf(&addresses[host->first + j], bare ? "[%s]:%d" : "%s:%d", host->address, host->ports[j]) > 0;
-    }
-    if (made) made = ls_launch_cluster(hosts->launch, addresses);
-    for (int i = 0; addresses && i < count; i++) free(addresses[i]);
-    free(addresses);
-    return made;
 }
 
 /* ---- The description of the workers ----------------------------------------------------------------------------- */
@@ -121,6 +93,7 @@ static bool stays(const char *variable) {
                                       "PMI*",
                                       "HOROVOD_*",
                                       "_LOCKSTEP_*",
+                                      "LOCKSTEP_ADDRESSES=*",
                                       "SYSTEMD_*",
                                       "INVOCATION_ID=*",
                                       "JOURNAL_STREAM=*",
@@ -152,10 +125,14 @@ static bool describe(struct ls_run_hosts *hosts, struct ls_host *host) {
     int words = 0;
     FILE *out = open_memstream(&payload, &size);
     if (!out) return false;
-    const int numbers[] = {host->first,     host->count,      launch->count,   launch->servers,
-                           launch->elastic, launch->restarts, launch->columns, hosts->input};
+    int workers = 0;
+    for (int i = 0; i < host->count; i++) workers += host->ranks[i] < launch->count - launch->servers;
+    bool input = hosts->input && host == hosts->hosts;
+    const int numbers[] = {host->count,   launch->count,    launch->servers, launch->elastic, host->start,
+                           launch->moves, launch->restarts, launch->columns, input,           workers};
     (void)fprintf(out, "%s%c", launch->id, 0);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) (void)fprintf(out, "%d%c", numbers[i], 0);
+    for (int i = 0; i < host->count; i++) (void)fprintf(out, "%d%c%d%c", host->ranks[i], 0, host->locals[i], 0);
     (void)fprintf(out, "%s%c%s%c%s%c", launch->devices ? launch->devices : "", 0, launch->cluster, 0, hosts->folder, 0);
     while (launch->argv[words]) words++;
     (void)fprintf(out, "%d%c", words, 0);
@@ -173,8 +150,8 @@ static void print_ranks(const struct ls_run_hosts *hosts) {
     for (int i = 0; i < hosts->count; i++) {
         const struct ls_host *host = &hosts->hosts[i];
         (void)fprintf(stderr, "lockstep run: host %s: %s at %s, %d processors, answered in %.2f s, ranks %d to %d\n",
-                      host->named.name, host->machine, host->address, host->processors, host->answered, host->first,
-                      host->first + host->count - 1);
+                      host->named.name, host->machine, host->address, host->processors, host->answered, host->ranks[0],
+                      host->ranks[host->count - 1]);
     }
     (void)fprintf(stderr, "lockstep run: cluster %s\n", hosts->launch->cluster);
 }
@@ -189,25 +166,26 @@ static void print_table(const struct ls_run_hosts *hosts) {
 }
 
 int ls_hosts_open(const struct ls_hosts_options *options, struct ls_launch *launch, struct ls_run_hosts *hosts) {
-    ls_tools_slots *named;
-    int count;
+    ls_tools_slots *named = NULL;
+    int count = 0;
     *hosts = (struct ls_run_hosts){.options = options, .launch = launch, .input = launch->input >= 0};
-    if (ls_tools_hosts(options->list, options->file, &named, &count)) {
+    if (!options->named && ls_tools_hosts(options->list, options->file, &named, &count)) {
         (void)fprintf(stderr, "lockstep run: %s\n", ls_error());
         return 2;
     }
     if (!getcwd(hosts->folder, sizeof(hosts->folder))) (void)strcpy(hosts->folder, "/");
-    bool divided = divide(hosts, named, count);
-    ls_memory_free(named);
+    if (!options->named) hosts->named = named, hosts->named_count = count;
+    bool divided = options->named ? divide(hosts, options->named, options->named_count) : divide(hosts, named, count);
     if (!divided) return 2;
-    if (!ls_guard_start(hosts->count, "LOCKSTEP_RUN_ID", launch->id, &hosts->guard) || !ls_reach(hosts)) return 1;
-    choose_addresses(hosts);
+    if (!ls_guard_start(hosts->room, "LOCKSTEP_RUN_ID", launch->id, &hosts->guard) || !ls_reach(hosts)) return 1;
+    ls_moves_address(hosts);
     if (options->check) {
         print_table(hosts);
         return 0;
     }
     warn_of_exports(options);
-    bool described = make_cluster(hosts);
+    bool described = ls_moves_cluster(hosts);
+    if (described && launch->moves) ls_moves_tell(hosts);
     for (int i = 0; described && i < hosts->count; i++) described = describe(hosts, &hosts->hosts[i]);
     if (!described) (void)fprintf(stderr, "lockstep run: no memory, or an environment of more than 8 MB\n");
     if (described && options->verbose) print_ranks(hosts);
@@ -216,10 +194,15 @@ int ls_hosts_open(const struct ls_hosts_options *options, struct ls_launch *laun
 
 /* ---- Telling ---------------------------------------------------------------------------------------------------- */
 
+static int place_of(const struct ls_host *host, int rank) {
+    for (int i = 0; i < host->count; i++)
+        if (host->ranks[i] == rank) return i;
+    return -1;
+}
+
 struct ls_host *ls_hosts_of(const struct ls_run_hosts *hosts, int rank) {
     for (int i = 0; i < hosts->count; i++)
-        if (rank >= hosts->hosts[i].first && rank < hosts->hosts[i].first + hosts->hosts[i].count)
-            return &hosts->hosts[i];
+        if (place_of(&hosts->hosts[i], rank) >= 0) return &hosts->hosts[i];
     return NULL;
 }
 
@@ -249,19 +232,19 @@ bool ls_hosts_start(struct ls_run_hosts *hosts, int rank, int restarts) {
     struct ls_host *host = ls_hosts_of(hosts, rank);
     if (!host || host->gone) return false;
     if (host->out < 0 || host->end > 0) {
-        host->again[rank - host->first] = restarts;
+        host->again[place_of(host, rank)] = restarts;
         return true;
     }
     ls_frame_say(&host->to, LS_FRAME_START, rank, "%d", restarts);
     return true;
 }
 
-void ls_hosts_signal(struct ls_run_hosts *hosts, int rank, int signal, bool group) {
+void ls_hosts_signal(struct ls_run_hosts *hosts, int rank, int signal, enum ls_signal_way way) {
     struct ls_host *host = ls_hosts_of(hosts, rank);
     bool ends = signal != SIGSTOP && signal != SIGCONT && signal != SIGUSR1 && signal != SIGUSR2;
     if (host && host->end > 0 && ends) host->end = ls_launch_now(); /* nothing is started any more */
     if (!host || host->in < 0 || host->end > 0) return;
-    ls_frame_say(&host->to, LS_FRAME_SIGNAL, rank, "%d\n%d", signal, group);
+    ls_frame_say(&host->to, LS_FRAME_SIGNAL, rank, "%d\n%d", signal, way);
     (void)ls_frame_write(&host->to, host->in);
 }
 
@@ -274,6 +257,10 @@ void ls_hosts_abandon(struct ls_run_hosts *hosts) {
 
 int ls_hosts_polls(const struct ls_run_hosts *hosts) {
     return 1 + 3 * hosts->count;
+}
+
+int ls_hosts_polls_most(const struct ls_run_hosts *hosts) {
+    return 1 + 3 * hosts->room;
 }
 
 void ls_hosts_fill(const struct ls_run_hosts *hosts, struct pollfd *polled, bool behind) {
@@ -333,7 +320,7 @@ static bool understand(struct ls_host *host, struct ls_run_frame *frame, struct 
         [LS_FRAME_STARTED] = LS_HOST_STARTED, [LS_FRAME_FAILED] = LS_HOST_FAILED, [LS_FRAME_ENDED] = LS_HOST_ENDED};
     int killed = 0;
     *event = (struct ls_host_event){.kind = kinds[frame->kind], .host = host, .rank = frame->rank};
-    if (frame->rank < host->first || frame->rank >= host->first + host->count) return false;
+    if (place_of(host, frame->rank) < 0) return false;
     if (frame->kind == LS_FRAME_OUTPUT || frame->kind == LS_FRAME_ERRORS) {
         event->errors = frame->kind == LS_FRAME_ERRORS;
         event->data = frame->data;
@@ -349,19 +336,23 @@ static bool understand(struct ls_host *host, struct ls_run_frame *frame, struct 
 /* A host that was lost has answered: its agent gets the ranks that wait for it. */
 static bool come_back(struct ls_run_hosts *hosts, struct ls_host *host, struct ls_host_event *event) {
     host->end = 0;
+    ls_moves_address(hosts);
+    if (hosts->launch->moves) ls_moves_tell(hosts);
     (void)describe(hosts, host);
     for (int i = 0; i < host->count; i++) {
-        if (host->again[i]) ls_frame_say(&host->to, LS_FRAME_START, host->first + i, "%d", host->again[i]);
-        host->again[i] = 0;
+        if (host->again[i] >= 0) ls_frame_say(&host->to, LS_FRAME_START, host->ranks[i], "%d", host->again[i]);
+        host->again[i] = -1;
     }
-    *event = (struct ls_host_event){.kind = LS_HOST_SAID, .host = host, .data = "it is back"};
+    *event = (struct ls_host_event){
+        .kind = LS_HOST_SAID, .host = host, .data = host->joins ? "it has joined" : "it is back"};
+    host->joins = false;
     return true;
 }
 
 /* Begins to try a lost host again, where a rank waits for it. Its loss has been told: nobody else is there. */
 static void begin_again(struct ls_run_hosts *hosts, struct ls_host *host) {
     int waiting = 0;
-    for (int i = 0; i < host->count; i++) waiting += host->again[i];
+    for (int i = 0; i < host->count; i++) waiting += host->again[i] >= 0;
     if (!waiting || host->gone) return;
     end_shell(hosts, host);
     host->told = false;
@@ -382,8 +373,17 @@ static bool hear_again(struct ls_run_hosts *hosts, struct ls_host *host, struct 
     return false;
 }
 
+/* Its workers have ended: what it still says is for nobody. */
+static bool hear_the_last(struct ls_run_hosts *hosts, struct ls_host *host) {
+    ls_frame_drop(&host->from, host->from.used);
+    ls_frame_drop(&host->said, host->said.used);
+    if (host->out < 0 && host->pid > 0) end_shell(hosts, host);
+    return false;
+}
+
 static bool hear(struct ls_run_hosts *hosts, struct ls_host *host, struct ls_host_event *event) {
     struct ls_run_frame frame;
+    if (host->retired) return hear_the_last(hosts, host);
     if (host->told && !(host->end > 0)) begin_again(hosts, host);
     if (host->end > 0) {
         if (hear_again(hosts, host, event)) return true;
@@ -411,6 +411,13 @@ static bool hear(struct ls_run_hosts *hosts, struct ls_host *host, struct ls_hos
     return host->told = true;
 }
 
+void ls_hosts_retire(struct ls_host *host) {
+    host->retired = true;
+    host->end = 0;
+    for (int i = 0; i < host->count; i++) host->ranks[i] = -1;
+    close_fd(&host->in);
+}
+
 bool ls_hosts_next(struct ls_run_hosts *hosts, struct ls_host_event *event) {
     for (int i = 0; i < hosts->count; i++)
         if (hear(hosts, &hosts->hosts[i], event)) return true;
@@ -418,6 +425,14 @@ bool ls_hosts_next(struct ls_run_hosts *hosts, struct ls_host_event *event) {
 }
 
 /* ---- The end ---------------------------------------------------------------------------------------------------- */
+
+void ls_hosts_empty(struct ls_host *host) {
+    free(host->ranks);
+    free(host->locals);
+    free(host->ports);
+    free(host->again);
+    *host = (struct ls_host){.pid = -1, .in = -1, .out = -1, .err = -1};
+}
 
 /* Waits for the end of an agent, which has LS_RUN_LEAVE in all for what is left of its workers' families. */
 static void leave(struct ls_host *host, double end) {
@@ -433,9 +448,11 @@ void ls_hosts_close(struct ls_run_hosts *hosts) {
         struct ls_host *host = &hosts->hosts[i];
         leave(host, end);
         end_shell(hosts, host);
-        free(host->ports);
-        free(host->again);
+        ls_hosts_empty(host);
     }
+    for (int i = 0; hosts->addresses && i < hosts->launch->count; i++) free(hosts->addresses[i]);
+    free(hosts->addresses);
+    ls_memory_free(hosts->named);
     if (hosts->guard.pid) ls_guard_stop(&hosts->guard);
     free(hosts->hosts);
     *hosts = (struct ls_run_hosts){0};

@@ -17,7 +17,9 @@
 
 /* The options that say where and how. */
 struct ls_hosts_options {
-    const char *list, *file;    /* -H, --hostfile; NULL */
+    const char *list, *file;     /* -H, --hostfile; NULL */
+    const ls_tools_slots *named; /* [named_count] in place of the two; NULL */
+    int named_count;
     const char *shell;          /* --rsh; NULL: ssh */
     const char *identity;       /* --ssh-identity-file; NULL */
     const char *interface;      /* --network-interface; NULL */
@@ -30,7 +32,10 @@ struct ls_hosts_options {
 struct ls_host {
     ls_tools_slots named;
     bool here;                 /* this machine: no remote shell */
-    int first, count;          /* its ranks */
+    int count;                 /* its ranks */
+    int *ranks;                /* [count]; -1: it has gone to another host */
+    int *locals;               /* [count] LOCAL_RANK of each */
+    int start;                 /* launch->start of its workers */
     pid_t pid;                 /* of the remote shell, also its process group */
     int in, out, err;          /* what the agent reads, its frames, and what the shell says; -1 at their end */
     bool greeted, ready, told; /* told: its loss has been told */
@@ -43,16 +48,22 @@ struct ls_host {
     int *ports;      /* [count] */
     double answered; /* seconds after the start */
     /* a lost host that is tried again */
-    int *again;        /* [count] the restarts of a rank that waits for it; 0: it does not */
+    int *again;        /* [count] the restarts of a rank that waits for it; -1: it does not */
     double retry, end; /* the next try, and the end of all tries; end 0: it is not tried */
     bool gone;         /* it was tried in vain */
+    double left_at;    /* it is not on the list of hosts any more since then; 0: it is */
+    bool joins;        /* it has not answered yet, and comes later than the first hosts */
+    bool retired;      /* it has no ranks any more; another host may take its place in the table */
 };
 struct ls_run_hosts {
     const struct ls_hosts_options *options;
     struct ls_launch *launch;
     struct ls_guard guard;
-    struct ls_host *hosts;
-    int count, next;
+    struct ls_host *hosts; /* [room], of which count are in use */
+    int count, room;
+    char **addresses;      /* [launch->count] where each rank is, or was last; NULL: it was never started */
+    ls_tools_slots *named; /* [named_count] all that were named, with their slots */
+    int named_count;
     char folder[4096]; /* the launcher's */
     char own[256];     /* the address by which another host knows this machine; empty: none has said */
     bool input;        /* the launcher's standard input goes to rank 0, and has not ended */
@@ -78,15 +89,24 @@ void ls_hosts_close(struct ls_run_hosts *hosts);
 struct ls_host *ls_hosts_of(const struct ls_run_hosts *hosts, int rank);
 /* Starts a rank. A lost host is tried again for --start-timeout, and starts it then; false where that was in vain. */
 bool ls_hosts_start(struct ls_run_hosts *hosts, int rank, int restarts);
-void ls_hosts_signal(struct ls_run_hosts *hosts, int rank, int signal, bool group);
+void ls_hosts_signal(struct ls_run_hosts *hosts, int rank, int signal, enum ls_signal_way way);
 /* The time of the next thing that ls_hosts_move does by itself; -1 if there is none. */
 double ls_hosts_next_at(const struct ls_run_hosts *hosts);
 /* Gives up the hosts that still have not ended: they are lost. */
 void ls_hosts_abandon(struct ls_run_hosts *hosts);
-/* ls_hosts_polls entries of what is to be polled for. behind: nobody takes output now. */
+/* Entries of what is to be polled for, now and at most. behind: nobody takes output now. */
 int ls_hosts_polls(const struct ls_run_hosts *hosts);
+int ls_hosts_polls_most(const struct ls_run_hosts *hosts);
 void ls_hosts_fill(const struct ls_run_hosts *hosts, struct pollfd *polled, bool behind);
 /* Reads and writes what can be without waiting. */
 void ls_hosts_move(struct ls_run_hosts *hosts, const struct pollfd *polled);
 /* Takes the next thing that a host has said; false if there is none. */
 bool ls_hosts_next(struct ls_run_hosts *hosts, struct ls_host_event *event);
+/* Makes room for count ranks; false without memory. */
+bool ls_hosts_room(struct ls_host *host, int count);
+/* True where the name means this machine, and no remote shell was asked for. */
+bool ls_hosts_is_here(const struct ls_hosts_options *options, const ls_tools_slots *host);
+/* Frees what a host holds, and forgets it. */
+void ls_hosts_empty(struct ls_host *host);
+/* Ends the agent of a host whose workers have all ended. */
+void ls_hosts_retire(struct ls_host *host);

@@ -26,36 +26,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/run_guard.h"
-#include "cli/run_output.h"
 #include "cli/run_ports.h"
+#include "cli/run_private.h"
 
 #define PEER_LOST   138 /* see ls_exit, for this and the next */
 #define STOPPED     143
 #define INTERRUPTED 130
 
-struct run {
-    const struct ls_supervision *how;
-    struct ls_run_hosts *hosts; /* NULL without */
-    struct ls_worker *workers;
-    struct ls_stream *streams; /* two a worker */
-    struct pollfd *polled;
-    int count, alive, restarted, gone; /* gone: lost for good, and done without */
-    struct ls_output output;
-    struct ls_guard guard;
-    int signals;
-    struct ls_worker *culprit; /* the worker that failed first */
-    double failed_at, ended_at;
-    double killed_at;                  /* we have sent SIGKILL */
-    double asked_at;                   /* the time of the user's first SIGINT or SIGTERM; 0 if there was none */
-    bool announced, signalled, killed; /* signalled: by us after a failure, or by the user */
-    int unstarted;                     /* the exit status where a worker could not be started */
-    bool succeeded;                    /* a worker has succeeded: a worker that ends now has no peers left to meet */
-};
-
 /* ---- Failures --------------------------------------------------------------------------------------------------- */
 
-static void blame(struct run *run, struct ls_worker *worker) {
+void ls_supervise_blame(struct run *run, struct ls_worker *worker) {
     if (!worker->exit_status) return;
     bool consequence = run->culprit && run->culprit->exit_status == PEER_LOST && worker->exit_status != PEER_LOST &&
                        !run->signalled && ls_launch_now() < run->failed_at + LS_RUN_CAUSE;
@@ -71,7 +51,7 @@ static bool has_stopped(const struct ls_worker *worker) {
 
 static bool all_have_stopped(const struct run *run) {
     int count = 0;
-    for (int i = 0; i < run->count; i++) count += has_stopped(&run->workers[i]);
+    for (int i = 0; i < run->count; i++) count += has_stopped(&run->workers[i]) || run->workers[i].absent;
     return count == run->count;
 }
 
@@ -89,12 +69,12 @@ static void announce(struct run *run) {
         ls_output_say(&run->output, "%s", who);
 }
 
-static void signal_worker(const struct run *run, const struct ls_worker *worker, int signal, bool group) {
+void ls_supervise_signal(const struct run *run, const struct ls_worker *worker, int signal, enum ls_signal_way way) {
     if (worker->ended) return;
     if (run->hosts)
-        ls_hosts_signal(run->hosts, worker->rank, signal, group);
+        ls_hosts_signal(run->hosts, worker->rank, signal, way);
     else
-        ls_worker_signal(worker, signal, group);
+        ls_worker_signal(worker, signal, way);
 }
 
 /* Signals every worker that still runs, and prints their ranks. */
@@ -103,7 +83,7 @@ static void end_others(struct run *run, int signal, const char *name) {
     size_t used = 0;
     for (int i = 0; i < run->count; i++) {
         if (run->workers[i].ended) continue;
-        signal_worker(run, &run->workers[i], signal, true);
+        ls_supervise_signal(run, &run->workers[i], signal, true);
         char own[24];
         ls_worker_name(&run->workers[i], own, sizeof(own));
         if (used < sizeof(list) - 32)
@@ -168,10 +148,10 @@ static int start_process(struct run *run, struct ls_worker *worker) {
     return !ls_hosts_start(run->hosts, worker->rank, worker->restarts);
 }
 
-static int start_one(struct run *run, int rank, int restarts) {
+int ls_supervise_start(struct run *run, int rank, int restarts) {
     const struct ls_launch *launch = run->how->launch;
     int server = rank - (launch->count - launch->servers);
-    struct ls_worker started = {.rank = rank, .server = server < 0 ? -1 : server, .restarts = restarts};
+    struct ls_worker started = {.rank = rank, .local = rank, .server = server < 0 ? -1 : server, .restarts = restarts};
     char prefix[16] = "";
     int failure = start_process(run, &started);
     if (failure) return failure;
@@ -187,21 +167,22 @@ static int start_one(struct run *run, int rank, int restarts) {
     return 0;
 }
 
-static bool was_lost(const struct ls_worker *worker) {
+bool ls_supervise_was_lost(const struct ls_worker *worker) {
     return worker->by_signal || worker->exit_status == PEER_LOST;
 }
 
 /* True if the others go on without a worker that has ended. */
-static bool spare(struct run *run, const struct ls_worker *worker) {
+static bool spare(struct run *run, struct ls_worker *worker) {
+    if (run->elastic) return ls_remote_spare(run, worker);
     const struct ls_launch *launch = run->how->launch;
     int least = launch->elastic, left = launch->count - launch->servers - run->gone - 1;
     char who[128];
-    if (worker->server >= 0 && was_lost(worker) && !run->culprit && !run->signalled) {
+    if (worker->server >= 0 && ls_supervise_was_lost(worker) && !run->culprit && !run->signalled) {
         ls_worker_describe(worker, who, sizeof(who));
         ls_output_say(&run->output, "%s; the workers go on without it", who);
         return true;
     }
-    if (!least || left < least || !was_lost(worker) || run->culprit || run->signalled) return false;
+    if (!least || left < least || !ls_supervise_was_lost(worker) || run->culprit || run->signalled) return false;
     ls_worker_describe(worker, who, sizeof(who));
     run->gone++;
     ls_output_say(&run->output, "%s; %d of %d workers are left, %d must be", who, left, launch->count - launch->servers,
@@ -213,25 +194,27 @@ static bool spare(struct run *run, const struct ls_worker *worker) {
 static bool restart(struct run *run, const struct ls_worker *worker) {
     char who[128];
     int rank = worker->rank;
-    bool wanted = was_lost(worker) || (run->how->any && worker->exit_status);
+    bool wanted = ls_supervise_was_lost(worker) || (run->how->any && worker->exit_status);
     if (!wanted || run->restarted == run->how->restarts || run->culprit || run->signalled || run->succeeded)
         return false;
     ls_worker_describe(worker, who, sizeof(who));
     for (int i = 2 * rank; i < 2 * rank + 2; i++) ls_stream_close(&run->output, &run->streams[i]);
-    char as[32] = "";
-    if (worker->with_host) (void)snprintf(as, sizeof(as), " when its host is back");
-    if (start_one(run, rank, worker->restarts + 1)) return false;
+    char as[300] = "";
+    bool moved = ls_remote_move(run, worker);
+    if (worker->with_host && !moved) (void)snprintf(as, sizeof(as), " when its host is back");
+    if (ls_supervise_start(run, rank, worker->restarts + 1)) return false;
+    if (moved) (void)snprintf(as, sizeof(as), " on %s", run->workers[rank].host);
     if (!run->hosts) (void)snprintf(as, sizeof(as), " as pid %d", (int)run->workers[rank].pid);
     ls_output_say(&run->output, "%s; started anew%s (restart %d of %d)", who, as, ++run->restarted, run->how->restarts);
     return true;
 }
 
 /* A worker has ended, and its status is known. */
-static void take_end(struct run *run, struct ls_worker *worker) {
+void ls_supervise_end(struct run *run, struct ls_worker *worker) {
     run->alive--;
     run->ended_at = ls_launch_now();
     if (!worker->exit_status && worker->server < 0) run->succeeded = true;
-    if (!restart(run, worker) && !spare(run, worker)) blame(run, worker);
+    if (!restart(run, worker) && !spare(run, worker)) ls_supervise_blame(run, worker);
 }
 
 /* The launcher adopts the processes that its workers leave behind (PR_SET_CHILD_SUBREAPER), and only waits for them. */
@@ -243,7 +226,7 @@ static void reap(struct run *run) {
             ls_worker_reap(worker);
             ls_guard_remove(&run->guard, worker->pid);
             drain(run, worker->rank);
-            take_end(run, worker);
+            ls_supervise_end(run, worker);
         } else {
             (void)waitpid(info.si_pid, NULL, WNOHANG);
         }
@@ -251,55 +234,10 @@ static void reap(struct run *run) {
     }
 }
 
-/* ---- Hosts ------------------------------------------------------------------------------------------------------ */
-
-static void end_worker(struct run *run, struct ls_worker *worker, int status, bool by_signal) {
-    if (worker->ended) return;
-    worker->ended = true;
-    worker->exit_status = status;
-    worker->by_signal = by_signal;
-    take_end(run, worker);
-}
-
-static void lose_host(struct run *run, const struct ls_host *host) {
-    ls_output_say(&run->output, "host %s is lost%s%s", host->named.name, *host->last ? ": " : "", host->last);
-    for (int i = host->first; i < host->first + host->count && i < run->count; i++) {
-        if (run->workers[i].ended) continue;
-        run->workers[i].with_host = true;
-        end_worker(run, &run->workers[i], 128 + SIGKILL, true);
-    }
-}
-
-/* A command that cannot be started fails the run, as it does here. */
-static void fail_start(struct run *run, struct ls_worker *worker, int status) {
-    if (!run->unstarted) run->unstarted = status;
-    run->signalled = run->announced = true;
-    end_worker(run, worker, status, false);
-    for (int i = 0; i < run->count; i++) signal_worker(run, &run->workers[i], SIGKILL, true);
-}
-
-static void take_event(struct run *run, const struct ls_host_event *event) {
-    struct ls_worker *worker = &run->workers[event->rank];
-    struct ls_stream *stream = &run->streams[2 * event->rank + event->errors];
-    if (event->kind == LS_HOST_LOST) lose_host(run, event->host);
-    if (event->kind == LS_HOST_SAID) ls_output_say(&run->output, "host %s: %s", event->host->named.name, event->data);
-    if (event->kind == LS_HOST_STARTED) worker->pid = event->number;
-    if (event->kind == LS_HOST_FAILED) fail_start(run, worker, event->number);
-    if (event->kind == LS_HOST_ENDED) end_worker(run, worker, event->number, event->by_signal);
-    if (event->kind == LS_HOST_OUTPUT && event->size) ls_stream_add(&run->output, stream, event->data, event->size);
-    if (event->kind == LS_HOST_OUTPUT && !event->size) ls_stream_close(&run->output, stream);
-}
-
-static void hear_hosts(struct run *run, const struct pollfd *polled) {
-    struct ls_host_event event;
-    ls_hosts_move(run->hosts, polled);
-    while (ls_hosts_next(run->hosts, &event)) take_event(run, &event);
-}
-
 /* ---- Signals ---------------------------------------------------------------------------------------------------- */
 
 static void signal_all(struct run *run, int signal, bool group) {
-    for (int i = 0; i < run->count; i++) signal_worker(run, &run->workers[i], signal, group);
+    for (int i = 0; i < run->count; i++) ls_supervise_signal(run, &run->workers[i], signal, group);
 }
 
 static void suspend(struct run *run) {
@@ -338,7 +276,7 @@ static int open_streams(const struct run *run) {
 /* The milliseconds until the next event that depends on time only; -1 if there is none. */
 static int next_timeout(const struct run *run) {
     double at = -1;
-    if (!run->alive)
+    if (!run->alive && !ls_remote_awaits(run))
         at = run->ended_at + LS_RUN_DRAIN;
     else if (run->culprit && !run->announced)
         at = run->failed_at + LS_RUN_CAUSE;
@@ -350,9 +288,15 @@ static int next_timeout(const struct run *run) {
         at = run->killed_at + LS_RUN_KILL;
     double other = run->hosts ? ls_hosts_next_at(run->hosts) : -1;
     if (other >= 0 && (at < 0 || other < at)) at = other;
+    other = ls_remote_next_at(run);
+    if (other >= 0 && (at < 0 || other < at)) at = other;
     if (at < 0) return -1;
     double left = (at - ls_launch_now()) * 1000;
     return left < 0 ? 0 : (int)left + 1;
+}
+
+static nfds_t count_polled(const struct run *run) {
+    return (nfds_t)(3 + 2 * run->count + (run->hosts ? ls_hosts_polls(run->hosts) : 0) + (run->elastic != NULL));
 }
 
 static void fill_polled(struct run *run) {
@@ -366,10 +310,7 @@ static void fill_polled(struct run *run) {
     }
     bool behind = ls_sink_behind(&run->output.out) || ls_sink_behind(&run->output.err);
     if (run->hosts) ls_hosts_fill(run->hosts, run->polled + 3 + 2 * run->count, behind);
-}
-
-static nfds_t count_polled(const struct run *run) {
-    return (nfds_t)(3 + 2 * run->count + (run->hosts ? ls_hosts_polls(run->hosts) : 0));
+    if (run->elastic) ls_discover_fill(&run->elastic->discover, run->polled + count_polled(run) - 1);
 }
 
 static void step(struct run *run) {
@@ -379,7 +320,8 @@ static void step(struct run *run) {
             if (run->polled[3 + i].revents) (void)ls_stream_read(&run->output, &run->streams[i]);
         if (run->polled[0].revents) read_signals(run);
     }
-    if (run->hosts) hear_hosts(run, run->polled + 3 + 2 * run->count);
+    if (run->hosts) ls_remote_hear(run, run->polled + 3 + 2 * run->count);
+    ls_remote_follow(run);
     announce(run);
     escalate(run);
     ls_output_flush(&run->output);
@@ -401,10 +343,18 @@ static void finish_output(struct run *run) {
 }
 
 static int start_workers(struct run *run) {
-    for (int i = 0; i < run->how->launch->count; i++) {
-        int failure = start_one(run, i, 0);
+    const struct ls_launch *launch = run->how->launch;
+    int first = launch->start ? launch->start : launch->count;
+    for (int i = 0; i < first; i++) {
+        int failure = ls_supervise_start(run, i, 0);
         if (failure) return failure;
         run->count = i + 1;
+    }
+    for (; run->count < launch->count; run->count++) {
+        run->workers[run->count] =
+            (struct ls_worker){.rank = run->count, .server = -1, .out = -1, .err = -1, .ended = true, .absent = true};
+        for (int i = 0; i < 2; i++) ls_stream_init(&run->streams[2 * run->count + i], -1, &run->output.out, "");
+        for (int i = 0; i < 2; i++) ls_stream_close(&run->output, &run->streams[2 * run->count + i]);
     }
     return 0;
 }
@@ -415,7 +365,7 @@ static int watch(struct run *run) {
         signal_all(run, SIGKILL, true);
         run->signalled = run->announced = true;
     }
-    while (run->alive) step(run);
+    while (run->alive || ls_remote_awaits(run)) step(run);
     if (run->count) finish_output(run);
     if (failure || run->unstarted) return failure ? failure : run->unstarted;
     return run->culprit ? run->culprit->exit_status : 0;
@@ -424,8 +374,8 @@ static int watch(struct run *run) {
 static bool allocate(struct run *run, size_t count) {
     run->workers = calloc(count, sizeof(*run->workers));
     run->streams = calloc(2 * count, sizeof(*run->streams));
-    size_t more = run->hosts ? (size_t)ls_hosts_polls(run->hosts) : 0;
-    run->polled = calloc(3 + 2 * count + more, sizeof(*run->polled));
+    size_t more = run->hosts ? (size_t)ls_hosts_polls_most(run->hosts) : 0;
+    run->polled = calloc(3 + 2 * count + more + 1, sizeof(*run->polled));
     return run->workers && run->streams && run->polled;
 }
 
@@ -460,7 +410,8 @@ static int watch_guarded(struct run *run) {
 }
 
 int ls_supervise(const struct ls_supervision *supervision) {
-    struct run run = {.how = supervision, .hosts = supervision->hosts, .signals = open_signals()};
+    struct run run = {
+        .how = supervision, .hosts = supervision->hosts, .elastic = supervision->elastic, .signals = open_signals()};
     int status = 1;
     ls_output_init(&run.output);
     run.output.times = supervision->times;

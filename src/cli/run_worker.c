@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/signals.h"
+
 enum end { READ_END, WRITE_END };
 
 struct pipes {
@@ -102,10 +104,9 @@ static bool set_number(const char *name, int number) {
 
 /* Sets the variables that torchrun sets, under their names, and Lockstep's own. An outer launcher's do not count. */
 static bool set_numbers(const struct ls_launch *launch, const struct ls_worker *worker) {
-    int workers = launch->count - launch->servers, end = launch->first + launch->here;
-    int here = (end < workers ? end : workers) - launch->first; /* workers; below 1 where only servers are */
-    return set_number("RANK", worker->rank) && set_number("LOCAL_RANK", worker->rank - launch->first) &&
-           set_number("WORLD_SIZE", workers) && set_number("LOCAL_WORLD_SIZE", here > 0 ? here : 0) &&
+    int workers = launch->count - launch->servers;
+    return set_number("RANK", worker->rank) && set_number("LOCAL_RANK", worker->local) &&
+           set_number("WORLD_SIZE", workers) && set_number("LOCAL_WORLD_SIZE", launch->local_size) &&
            set_number("LOCKSTEP_RESTART_COUNT", worker->restarts) &&
            set_number("LOCKSTEP_COLUMNS", worker->rank ? 0 : launch->columns) &&
            !setenv("LOCKSTEP_CLUSTER", "tf_config", 1) && !setenv("LOCKSTEP_RUN_ID", launch->id, 1);
@@ -119,6 +120,8 @@ static bool set_environment(const struct ls_launch *launch, const struct ls_work
     bool set = set_numbers(launch, worker) && !setenv("TF_CONFIG", config, 1) && !setenv("OMP_NUM_THREADS", "1", 0);
     if (set && !launch->restarts) set = !setenv("LOCKSTEP_REJOIN_TIMEOUT", "0", 0);
     if (set && launch->elastic) set = set_elastic(launch);
+    if (set && launch->start) set = set_number("LOCKSTEP_ELASTIC_START", launch->start);
+    if (set && launch->moves) set = !setenv("LOCKSTEP_HOST_STREAMS", "off", 0); /* hosts are not those of TF_CONFIG */
     if (set && launch->devices) set = !setenv("LOCKSTEP_DEVICES", launch->devices, 1);
     free(config);
     return set;
@@ -207,8 +210,12 @@ int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard
     return result ? result : exec_failure(launch->argv[0], error);
 }
 
-void ls_worker_signal(const struct ls_worker *worker, int signal, bool group) {
-    if (!worker->ended) (void)kill(group ? -worker->pid : worker->pid, signal);
+void ls_worker_signal(const struct ls_worker *worker, int signal, enum ls_signal_way way) {
+    if (worker->ended) return;
+    if (way == LS_SIGNAL_LEAVE)
+        (void)sigqueue(worker->pid, signal, (union sigval){.sival_int = LS_SIGNALS_LEAVE});
+    else
+        (void)kill(way == LS_SIGNAL_GROUP ? -worker->pid : worker->pid, signal);
 }
 
 void ls_worker_reap(struct ls_worker *worker) {

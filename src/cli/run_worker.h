@@ -14,11 +14,14 @@ struct ls_launch {
     char **argv;         /* the command, ends with NULL */
     const char *devices; /* LOCKSTEP_DEVICES; NULL if the variable stays as it is */
     int count;           /* of all */
-    int first, here;     /* the ranks on this host: first and how many; as LOCAL_RANK counts them */
+    int here;            /* how many ranks are on this host */
+    int local_size;      /* LOCAL_WORLD_SIZE: the workers there, without parameter servers */
     int input;           /* what rank 0 reads as its standard input; -1: nothing */
     int servers;         /* of them, the last: parameter servers */
     bool restarts;       /* a lost worker is started anew, and the other workers wait for it */
     int elastic;         /* the least number of workers that go on; 0 if all are needed */
+    int start;           /* elastic: the first workers, so many, begin without the others; 0: all begin together */
+    bool moves;          /* workers may start later, or on another host than before: all are told where they are */
     char *cluster;       /* the "cluster" object of TF_CONFIG */
     char id[32];         /* LOCKSTEP_RUN_ID */
     int columns;         /* of the terminal that shows the output, without the prefix; 0 without a terminal */
@@ -30,6 +33,7 @@ struct ls_launch {
 
 struct ls_worker {
     int rank;
+    int local;        /* LOCAL_RANK */
     int server;       /* its index among the parameter servers; -1: it is a worker */
     int restarts;     /* how often it was started anew */
     pid_t pid;        /* also its process group; on its host */
@@ -38,6 +42,8 @@ struct ls_worker {
     bool ended;
     bool by_signal;
     bool with_host;  /* it was lost with its host */
+    bool leaves;     /* it is to end: its host is not wanted any more */
+    bool absent;     /* elastic: it runs nowhere, and may be started */
     int exit_status; /* as a shell has it: 128 + n for a signal */
 };
 
@@ -60,8 +66,10 @@ void ls_launch_sweep(void);
  * status that the launcher ends with after the error has been printed: 127 command not found, 126 it cannot be
  * executed, 1 no resources. */
 int ls_worker_start(const struct ls_launch *launch, const struct ls_guard *guard, struct ls_worker *worker);
-/* Sends signal to the worker's process group, or to the worker alone. Nothing happens after it has ended. */
-void ls_worker_signal(const struct ls_worker *worker, int signal, bool group);
+/* To whom a signal goes. A worker that is to leave ends alone: the others go on. */
+enum ls_signal_way { LS_SIGNAL_ONE, LS_SIGNAL_GROUP, LS_SIGNAL_LEAVE };
+/* Nothing happens after it has ended. */
+void ls_worker_signal(const struct ls_worker *worker, int signal, enum ls_signal_way way);
 /* Reaps a worker that waitid has reported, and kills the processes that it left in its group. */
 void ls_worker_reap(struct ls_worker *worker);
 /* "worker:1", "ps:0" */

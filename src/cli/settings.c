@@ -35,6 +35,8 @@ static const ls_tools_deadline launcher[] = {
      "it is not read any more"},
     {"run: reach", "--start-timeout", LS_RUN_REACH,
      "the agents of all hosts to answer, and that of a lost host to come back", "exit status 1, which names them"},
+    {"run: slots", "--elastic-timeout", LS_RUN_SLOTS, "slots for --min-np workers",
+     "the run ends, and says how many are missing"},
     {"run: leave", NULL, LS_RUN_LEAVE, "the agents to end after their last worker", "their remote shells get SIGKILL"},
     {"check: answers", "--timeout", LS_CHECK_SECONDS, "every task to answer lockstep check --connect",
      "the table says so; exit status 1"},

@@ -3,6 +3,7 @@
 #include "cli/signals.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <unistd.h>
 
@@ -17,20 +18,22 @@ static void end_at_once(int number) {
     _exit(128 + number);
 }
 
-static void on_stop(int number) {
-    if (!heard || stop) end_at_once(number);
+static void on_stop(int number, siginfo_t *info, void *context) {
+    (void)context;
+    bool leaves = info->si_code == SI_QUEUE && info->si_value.sival_int == LS_SIGNALS_LEAVE;
+    if (!heard || stop || leaves) end_at_once(number);
     stop = number;
 }
 
-static void on_usr1(int number) {
-    (void)number;
+static void on_usr1(int number, siginfo_t *info, void *context) {
+    (void)number, (void)info, (void)context;
     save = 1;
 }
 
-static void install(int number, void (*handler)(int)) {
+static void install(int number, void (*handler)(int, siginfo_t *, void *)) {
     struct sigaction action;
     if (sigaction(number, NULL, &action) || action.sa_handler == SIG_IGN) return;
-    action = (struct sigaction){.sa_handler = handler, .sa_flags = SA_RESTART | SA_NODEFER};
+    action = (struct sigaction){.sa_sigaction = handler, .sa_flags = SA_RESTART | SA_NODEFER | SA_SIGINFO};
     (void)sigaction(number, &action, NULL);
 }
 

@@ -24,6 +24,7 @@
 #include "cluster/data_link.h"
 #include "cluster/exchange.h"
 #include "cluster/heartbeat.h"
+#include "cluster/moved.h"
 #include "cluster/peer.h"
 #include "cluster/star.h"
 #include "cluster/probe_server.h"
@@ -163,7 +164,11 @@ static ls_status start_cluster(struct ls_cluster *cluster) {
     if (cluster->net.wake < 0) return ls_fail(LS_RESOURCE_EXHAUSTED, "cannot make an eventfd: %s", strerror(errno));
     ls_status status = ls_cluster_draw_incarnation(cluster);
     if (status) return status;
-    status = ls_address_listen(cluster->config.tf_config, cluster->rank, cluster->config.log, fds, &count);
+    struct ls_task own = *cluster->peers[cluster->rank]->task;
+    const char *host;
+    ls_moved_own(cluster, &host, &own.port);
+    own.host = (char *)host;
+    status = ls_address_listen(cluster->config.tf_config, &own, cluster->config.log, fds, &count);
     if (status) return status;
     status = start_port(cluster, fds, count);
     if (!status) status = ls_heartbeat_start(cluster);
@@ -181,10 +186,16 @@ static ls_status read_security(struct ls_cluster *cluster) {
 
 static ls_status read_elastic(struct ls_cluster *cluster, const char *text) {
     struct ls_elastic elastic;
+    int64_t start = cluster->config.settings->elastic_start;
     ls_status status = ls_quorum_parse_elastic(text, cluster->workers, &elastic);
     if (status || !elastic.least) return status;
     cluster->elastic.least = elastic.least;
     cluster->elastic.scaled = elastic.scaled;
+    if (start > cluster->workers || (start && start < elastic.least))
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "LOCKSTEP_ELASTIC_START='%lld' is not from %d to %d, MIN and MAX of LOCKSTEP_ELASTIC",
+                       (long long)start, elastic.least, cluster->workers);
+    cluster->elastic.start = start ? (int)start : cluster->workers;
     (void)snprintf(cluster->terms.elastic, sizeof(cluster->terms.elastic), "%d%s", elastic.least,
                    elastic.scaled ? ",scaled" : "");
     return LS_OK;
@@ -254,6 +265,7 @@ ls_status ls_cluster_new(const struct ls_cluster_config *config, struct ls_clust
         return status;
     }
     status = fill_cluster(cluster, config);
+    if (!status) status = ls_moved_open(cluster);
     if (!status) status = read_security(cluster);
     if (!status) status = start_cluster(cluster);
     if (status)
@@ -276,6 +288,7 @@ void ls_cluster_free(struct ls_cluster *cluster) {
     ls_carried_release(cluster);
     ls_speaker_release(cluster);
     ls_peer_free_all(cluster);
+    ls_moved_release(cluster);
     ls_free(cluster->roster);
     ls_free(cluster->next.present);
     ls_free(cluster->members);

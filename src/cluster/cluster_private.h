@@ -188,6 +188,7 @@ struct ls_agreement {
 /* The means of a generation to go on with fewer. */
 struct ls_elastic_view {
     int least;               /* workers that may go on; 0: not elastic, all must be there */
+    int start;               /* the lowest ranks that the first generation needs */
     bool scaled;             /* for strategies: the batch shrinks with the workers */
     struct ls_ledger ledger; /* the roster that it has entered, and those that it has accepted since */
     struct ls_closed closed; /* whom this survivor has seen to end since it has entered its generation, ... */
@@ -283,6 +284,16 @@ struct ls_stalls_told {
     int count; /* ever in this generation */
 };
 
+/* The place of a worker now, if its launcher says so. */
+struct ls_moved_task {
+    char *host; /* NULL: where TF_CONFIG has it */
+    int port;
+};
+struct ls_moved {
+    struct ls_moved_task *at; /* [size]; NULL without LOCKSTEP_ADDRESSES */
+    int64_t read_at;          /* not before is the file read again */
+};
+
 struct ls_cluster {
     struct ls_cluster_config config;
     struct ls_monitor monitor;
@@ -293,6 +304,7 @@ struct ls_cluster {
     struct ls_terms terms;
     struct ls_peer **peers; /* [size] by rank: those that it has met, and itself with rank and task only; else NULL */
     struct ls_peer *first_peer; /* that it has met, without itself */
+    struct ls_moved moved;
     struct ls_connections net;
     struct ls_heartbeat heartbeat;
     struct ls_star star;

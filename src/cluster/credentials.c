@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "cluster/net/address.h"
+#include "resolver/tf_config_address.h"
 
 #define TOKEN_MIN    16        /* bytes: shorter ones can be guessed from one proof */
 #define PEM_MAX      (1 << 20) /* bytes */
@@ -162,7 +163,7 @@ void ls_credentials_warn(const struct ls_credentials *security, const struct ls_
     if (security->token_size || security->certificate) return;
     for (int rank = 0; rank < tf_config->num_workers; rank++) {
         const char *host = ls_cluster_spec_member(tf_config, rank)->host;
-        if (ls_address_is_loopback(host)) continue;
+        if (ls_address_is_loopback(host) || ls_tf_config_address_is_nowhere(host)) continue;
         ls_log_warning(log, "whoever reaches this cluster's ports can join it or listen: set LOCKSTEP_TOKEN_FILE, or "
                             "LOCKSTEP_TLS_* (lockstep certs), unless the network is trusted");
         return;

@@ -14,6 +14,7 @@
 #include "cluster/cluster_private.h"
 #include "cluster/data_channel.h"
 #include "cluster/data_link.h"
+#include "cluster/moved.h"
 #include "cluster/rpc/rpc_link.h"
 #include "collective/link/tcp.h"
 #include "resolver/cluster_spec.h"
@@ -135,7 +136,7 @@ static void dial_on(const struct end *end) {
         read_answer(end->data);
         return;
     }
-    int fd = ls_dial_step(&end->data->dial, end->task->host, end->task->port);
+    int fd = ls_moved_dial(end->cluster, end->rank, &end->data->dial);
     if (fd >= 0) open_link(end, fd);
 }
 

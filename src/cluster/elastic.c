@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "cluster/failure.h"
+#include "cluster/moved.h"
 #include "cluster/peer.h"
 #include "cluster/servers.h"
 
@@ -87,9 +88,16 @@ int64_t ls_elastic_awaits_until(const struct ls_cluster *cluster) {
     return 0;
 }
 
+/* All that were ever started, so that no two first generations can come about. */
+static bool has_started(const struct ls_cluster *cluster) {
+    for (int rank = 0; rank < cluster->elastic.start; rank++)
+        if (!cluster->next.present[rank]) return false;
+    return true;
+}
+
 bool ls_elastic_may_form(struct ls_cluster *cluster, int count) {
     uint64_t newest;
-    if (!cluster->generation) return count == cluster->workers && gather_ledger(cluster, &newest);
+    if (!cluster->generation) return has_started(cluster) && gather_ledger(cluster, &newest);
     if (!gather_ledger(cluster, &newest) || !gather_ends(cluster)) return false;
     if (count < cluster->elastic.least) return false;
     if (!ls_quorum_permits(&cluster->proposal.ledger, cluster->next.present, &cluster->elastic.ended, NULL))
@@ -137,7 +145,7 @@ void ls_elastic_describe(struct ls_cluster *cluster, int count, char *text, size
 /* ---- Joiners ---------------------------------------------------------------------------------------------------- */
 
 /* One step of a dial for nothing else: all would wait in vain for a joiner that hears nobody. */
-static bool is_reachable(const struct ls_cluster *cluster, struct ls_peer *peer) {
+static bool is_reachable(struct ls_cluster *cluster, struct ls_peer *peer) {
     struct ls_dial *knock = &peer->knock.dial;
     if (peer->knock.incarnation != peer->incarnation) {
         ls_dial_reset(knock);
@@ -145,7 +153,7 @@ static bool is_reachable(const struct ls_cluster *cluster, struct ls_peer *peer)
         peer->knock.in_vain = false;
         knock->why[0] = 0;
     }
-    int fd = ls_dial_step(knock, peer->task->host, peer->task->port);
+    int fd = ls_moved_dial(cluster, peer->rank, knock);
     if (fd >= 0) (void)close(fd);
     if (fd < 0 && *knock->why && !peer->knock.in_vain) {
         peer->knock.in_vain = true;

@@ -14,6 +14,7 @@
 #include "cluster/auth_token.h"
 #include "cluster/carried.h"
 #include "cluster/cluster_private.h"
+#include "cluster/moved.h"
 #include "cluster/peer.h"
 #include "cluster/propose.h"
 #include "cluster/servers.h"
@@ -39,7 +40,7 @@ static void open_through(struct ls_cluster *cluster, struct ls_peer *peer, struc
 
 static void dial_control(struct ls_cluster *cluster, struct ls_peer *peer) {
     bool due = ls_now() >= peer->control.retry_at;
-    int fd = ls_dial_step(&peer->control, peer->task->host, peer->task->port);
+    int fd = ls_moved_dial(cluster, peer->rank, &peer->control);
     if (fd >= 0)
         begin_attempt(cluster, peer, ls_stream_open(cluster, fd, peer, &peer->out));
     else if (peer->control.verdict)
@@ -179,7 +180,9 @@ int64_t ls_mesh_poll(const struct ls_cluster *cluster, struct ls_mesh_slots *slo
 /* A convener needs those as well whom it has not met. */
 static bool is_missing(const struct ls_cluster *cluster, int rank) {
     const struct ls_peer *peer = cluster->peers[rank];
+    bool first = cluster->elastic.least && !cluster->generation && !ls_servers_has(cluster, rank);
     if (rank == cluster->rank || (ls_servers_has(cluster, rank) && !ls_servers_are_awaited(cluster))) return false;
+    if (first && rank >= cluster->elastic.start) return false;
     return peer ? !is_complete(cluster, peer) : ls_propose_is_own(cluster) && cluster->phase != LS_PHASE_FORMING;
 }
 

@@ -61,7 +61,7 @@ static void note_difference(void *context) {
 static ls_status open_port(struct hosting *hosting, struct ls_listener **listener) {
     struct visit *visit = hosting->visit;
     int fds[LS_MAX_LISTEN], count = 0;
-    ls_status status = ls_address_listen(visit->spec, 0, visit->log, fds, &count);
+    ls_status status = ls_address_listen(visit->spec, &visit->spec->tasks[0], visit->log, fds, &count);
     if (status) return status;
     const struct ls_listener_config config = {.listening = fds,
                                               .listening_count = count,

@@ -220,3 +220,9 @@ bool ls_tf_config_address_is_loopback(const char *host) {
     if (size < tail || strncasecmp(host + size - tail, "localhost", tail)) return false;
     return size == tail || host[size - tail - 1] == '.';
 }
+
+bool ls_tf_config_address_is_nowhere(const char *host) {
+    static const char end[] = ".invalid";
+    size_t length = strlen(host);
+    return length >= sizeof(end) && !strcmp(host + length - (sizeof(end) - 1), end);
+}

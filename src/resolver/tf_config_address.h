@@ -10,3 +10,5 @@ ls_status ls_tf_config_address_parse(const char *key, const char *address, char 
 char *ls_tf_config_address_canonical(const char *host, int port);
 /* True if host means the machine that looks it up (localhost, 127.0.0.0/8, ::1, 0.0.0.0, ::). */
 bool ls_tf_config_address_is_loopback(const char *host);
+/* True for a name that ends in ".invalid" (RFC 6761): no host has it, its task is not started yet. */
+bool ls_tf_config_address_is_nowhere(const char *host);

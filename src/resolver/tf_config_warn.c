@@ -62,8 +62,10 @@ ls_status ls_tf_config_warn_keys(const struct ls_tf_reader *reader, const struct
 static ls_status warn_loopback(const struct ls_tf_reader *reader) {
     const struct ls_task *local = NULL, *remote = NULL;
     const struct ls_cluster_spec *config = reader->config;
-    for (int i = config->task_count - 1; i >= 0; i--)
+    for (int i = config->task_count - 1; i >= 0; i--) {
+        if (ls_tf_config_address_is_nowhere(config->tasks[i].host)) continue;
         *(ls_tf_config_address_is_loopback(config->tasks[i].host) ? &local : &remote) = &config->tasks[i];
+    }
     if (!local || !remote) return LS_OK;
     return ls_tf_config_warn(reader->config,
                              "%s is %s, a loopback address, beside %s at %s: tasks on other machines cannot reach it",

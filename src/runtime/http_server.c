@@ -24,6 +24,7 @@
 #include "base/thread.h"
 #include "base/whole_file.h"
 #include "observe/metrics.h"
+#include "resolver/launcher.h"
 
 #define FILE_INTERVAL (15 * LS_SECOND) /* between two writings of the file: Prometheus asks as often */
 enum { BACKLOG = 16, MOST_REQUEST = 4096, TEXT = 512 };
@@ -189,6 +190,13 @@ static int earlier_tasks(const struct ls_cluster_spec *spec, bool on_host) {
     return count;
 }
 
+/* TF_CONFIG does not say which of tasks that move are on this host: their launcher does. */
+static int place_on_host(const struct ls_runtime *runtime) {
+    const char *local = *runtime->settings.addresses ? ls_launcher_variable("LOCAL_RANK") : NULL;
+    long number = local ? strtol(local, NULL, 10) : -1;
+    return number >= 0 && number <= UINT16_MAX ? (int)number : earlier_tasks(runtime->config, true);
+}
+
 static ls_status fail_address(const struct ls_runtime *runtime, const char *why) {
     return ls_fail(LS_INVALID_ARGUMENT, "LOCKSTEP_HTTP '%s': %s; write HOST:PORT, as in 0.0.0.0:9400",
                    runtime->settings.http, why);
@@ -207,7 +215,7 @@ static ls_status split_address(const struct ls_runtime *runtime, char *host, siz
     memcpy(host, from, length);
     host[length] = 0;
     *port = (int)number;
-    if (*port && own_task(runtime->config)) *port += earlier_tasks(runtime->config, true);
+    if (*port && own_task(runtime->config)) *port += place_on_host(runtime);
     return *port > 65535 ? fail_address(runtime, "the host has more tasks than ports are left") : LS_OK;
 }
 

@@ -66,7 +66,7 @@ def errors_name_what_is_wrong():
         (["train", "-epoch", "3"], b"unknown option '-epoch'; is --epochs meant?"),
         (["train", "--momen", "0.5"], b"unknown option '--momen'; is --momentum or --momentum-correction meant?"),
         (["train", "--beta", "0.5"], b"unknown option '--beta'; is --beta-1 or --beta-2 meant?"),
-        (["run", "-np", "2", "--elas", "1", "true"], b"unknown option '--elas'; is --elastic meant?"),
+        (["run", "-np", "2", "--elas", "1", "true"], b"unknown option '--elas'; is --elastic or --elastic-timeout meant?"),
         (["train", "-hiden", "3"], b"unknown option '-hiden'"),
         (["train", "--json=3"], b"option '--json' takes no value"),
         (["train", "--csv-append"], b"option '--csv-append' needs '--csv FILE'"),
@@ -227,7 +227,7 @@ def settings_lists_values_and_deadlines():
     cli.equal([deadlines["exit"][key] for key in ("setting", "seconds")], ["LOCKSTEP_EXIT_TIMEOUT", 7.5])
     cli.equal([deadlines["connect"][key] for key in ("setting", "seconds")], [None, 5])
     cli.equal([row["setting"] for row in answer["deadlines"]
-               if row["setting"] and row["setting"] not in settings], ["--grace", "--stop-grace", "--start-timeout", "--timeout"])
+               if row["setting"] and row["setting"] not in settings], ["--grace", "--stop-grace", "--start-timeout", "--elastic-timeout", "--timeout"])
     for name, timeout in settings.items():
         if timeout["unit"] == "s" and (name.endswith("_TIMEOUT") or name.endswith("_LIMIT")):
             assert name in [row["setting"] for row in answer["deadlines"]], name

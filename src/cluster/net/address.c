@@ -20,6 +20,7 @@
 #include "base/forked.h"
 #include "base/status.h"
 #include "cluster/net/name_lookup.h"
+#include "resolver/tf_config_address.h"
 
 #define BACKLOG 1024
 
@@ -126,7 +127,8 @@ bool ls_address_is_loopback(const char *host) {
 static bool has_remote_peers(const struct ls_cluster_spec *config, const char *own) {
     for (int rank = 0; rank < config->num_workers; rank++) {
         const struct ls_task *task = ls_cluster_spec_member(config, rank);
-        if (task && strcmp(task->host, own) != 0 && !ls_address_is_loopback(task->host)) return true;
+        if (!task || strcmp(task->host, own) == 0 || ls_tf_config_address_is_nowhere(task->host)) continue;
+        if (!ls_address_is_loopback(task->host)) return true;
     }
     return false;
 }
@@ -212,9 +214,8 @@ static const struct addrinfo *wait_for_addresses(struct ls_name_lookup *resolve)
     return list;
 }
 
-ls_status ls_address_listen(const struct ls_cluster_spec *config, int rank, const struct ls_log *log,
+ls_status ls_address_listen(const struct ls_cluster_spec *config, const struct ls_task *task, const struct ls_log *log,
                             int fds[LS_MAX_LISTEN], int *count) {
-    const struct ls_task *task = ls_cluster_spec_member(config, rank);
     struct ls_name_lookup *resolve;
     ls_status status = ls_name_lookup_start(task->host, task->port, &resolve);
     if (status) return status;

@@ -19,7 +19,7 @@ void ls_address_describe(int fd, char text[LS_ADDRESS_TEXT]);
 void ls_address_describe_own(int fd, char text[LS_ADDRESS_TEXT]);
 /* True for "localhost" and loopback numbers; a name that would have to be looked up counts as another host. */
 bool ls_address_is_loopback(const char *host);
-/* Opens the listening sockets of rank's task, non-blocking: on its own address where that is local and fits the
+/* Opens the listening sockets of a task, non-blocking: on its own address where that is local and fits the
  * cluster, else on all interfaces, saying why. FAILED_PRECONDITION naming the port when it is in use. */
-ls_status ls_address_listen(const struct ls_cluster_spec *config, int rank, const struct ls_log *log,
+ls_status ls_address_listen(const struct ls_cluster_spec *config, const struct ls_task *task, const struct ls_log *log,
                             int fds[LS_MAX_LISTEN], int *count);

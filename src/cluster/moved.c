@@ -1,0 +1,114 @@
+/* A launcher that moves workers, or starts them later, gives all the same TF_CONFIG for as long as the group lives. It
+ * keeps a file on each host, a row a worker that it has ever started: its rank, a blank, its address now. A row counts
+ * before TF_CONFIG. There, a worker that is not started yet has a host that ends in ".invalid", a name that leads
+ * nowhere (RFC 6761). The file is read anew while somebody is dialled. It is replaced as a whole; one that cannot be
+ * read leaves what was read before. */
+#include "cluster/moved.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "resolver/tf_config_address.h"
+
+#define READ_PAUSE (200 * LS_MILLISECOND)
+#define FILE_MOST  (512 << 10)
+
+static const char *path_of(const struct ls_cluster *cluster) {
+    return cluster->config.settings->addresses;
+}
+
+static void release_rows(struct ls_moved_task *rows, int count) {
+    for (int i = 0; rows && i < count; i++) ls_free(rows[i].host);
+    ls_free(rows);
+}
+
+void ls_moved_release(struct ls_cluster *cluster) {
+    release_rows(ls_steal(cluster->moved.at), cluster->size);
+}
+
+/* One row, without its end. */
+static ls_status read_row(const struct ls_cluster *cluster, char *line, int number, struct ls_moved_task *rows) {
+    char *address, key[320], *host = NULL;
+    int port;
+    long rank = strtol(line, &address, 10);
+    (void)snprintf(key, sizeof(key), "line %d of LOCKSTEP_ADDRESSES '%.250s'", number, path_of(cluster));
+    if (address == line || *address != ' ' || rank < 0 || rank >= cluster->size)
+        return ls_fail(LS_INVALID_ARGUMENT, "%s: '%.80s' is not RANK HOST:PORT, with a rank from 0 to %d", key, line,
+                       cluster->size - 1);
+    ls_status status = ls_tf_config_address_parse(key, address + 1, &host, &port);
+    if (status) return status;
+    ls_free(rows[rank].host);
+    rows[rank] = (struct ls_moved_task){host, port};
+    return LS_OK;
+}
+
+static ls_status read_rows(const struct ls_cluster *cluster, char *text, struct ls_moved_task **made) {
+    struct ls_moved_task *rows = ls_alloc_array((size_t)cluster->size, sizeof(*rows));
+    if (!rows) return ls_fail_memory("addresses", (size_t)cluster->size * sizeof(*rows));
+    ls_status status = LS_OK;
+    int number = 0;
+    for (char *rest = text, *line; !status && (line = strsep(&rest, "\n"));)
+        if (number++, *line) status = read_row(cluster, line, number, rows);
+    if (status)
+        release_rows(rows, cluster->size);
+    else
+        *made = rows;
+    return status;
+}
+
+static ls_status read_places(const struct ls_cluster *cluster, struct ls_moved_task **made) {
+    LS_CLEANUP(ls_free_pointer) char *text = ls_alloc(FILE_MOST);
+    if (!text) return ls_fail_memory("addresses", FILE_MOST);
+    int fd = open(path_of(cluster), O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, FILE_MOST - 1);
+    int error = errno;
+    if (fd >= 0) (void)close(fd);
+    if (got < 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "cannot read LOCKSTEP_ADDRESSES '%s': %s", path_of(cluster),
+                       strerror(error));
+    text[got] = 0;
+    return read_rows(cluster, text, made);
+}
+
+ls_status ls_moved_open(struct ls_cluster *cluster) {
+    return *path_of(cluster) ? read_places(cluster, &cluster->moved.at) : LS_OK;
+}
+
+static void refresh(struct ls_cluster *cluster) {
+    struct ls_moved_task *rows;
+    if (!cluster->moved.at || ls_now() < cluster->moved.read_at) return;
+    cluster->moved.read_at = ls_now() + READ_PAUSE;
+    if (read_places(cluster, &rows)) return;
+    ls_moved_release(cluster);
+    cluster->moved.at = rows;
+}
+
+static bool find_place(const struct ls_cluster *cluster, int rank, const char **host, int *port) {
+    const struct ls_moved_task *row = cluster->moved.at ? &cluster->moved.at[rank] : NULL;
+    const struct ls_task *task = ls_cluster_spec_member(cluster->config.tf_config, rank);
+    bool has = row && row->host;
+    *host = has ? row->host : task->host;
+    *port = has ? row->port : task->port;
+    return has || !cluster->moved.at || !ls_tf_config_address_is_nowhere(task->host);
+}
+
+void ls_moved_own(const struct ls_cluster *cluster, const char **host, int *port) {
+    (void)find_place(cluster, cluster->rank, host, port);
+}
+
+int ls_moved_dial(struct ls_cluster *cluster, int rank, struct ls_dial *dial) {
+    const char *host;
+    int port;
+    if (!dial->resolve) refresh(cluster);
+    bool somewhere = find_place(cluster, rank, &host, &port);
+    if (somewhere || dial->resolve) return ls_dial_step(dial, host, port);
+    if (ls_now() >= dial->retry_at) ls_dial_fail(dial, "it is not started yet");
+    return -1;
+}

@@ -1,0 +1,241 @@
+"""lockstep run --host-discovery-script: hosts that come and go. The script prints a file, and the remote shell runs the
+command on this machine; the hosts are 127.0.0.2 and those after it."""
+import concurrent.futures
+import os
+import re
+import shutil
+import signal
+import stat
+import tempfile
+import time
+
+import cli
+
+FOLDER = tempfile.mkdtemp(prefix="lockstep-elastic-")
+SHELL = os.path.join(FOLDER, "shell")
+
+
+def write(path, text, mode=None):
+    with open(path + ".new", "w", encoding="ascii") as file:
+        file.write(text)
+    if mode:
+        os.chmod(path + ".new", mode)
+    os.rename(path + ".new", path)
+
+
+write(SHELL, '#!/bin/sh\nhost=$1; shift\n[ -e ' + FOLDER + '/away.$host ] && echo "no route to host" >&2 && exit 255\n'
+      'exec env -i PATH=/usr/bin:/bin HOME=/tmp HOST=$host sh -c "$*"\n', stat.S_IRWXU)
+
+
+class Run:
+    """A run, its list of hosts, and what its workers have written: a line each, RANK HOST LOCAL START RESTARTS PID."""
+
+    def __init__(self, name, hosts, *options, script="wait_for_end", wanted=("--min-np", "1", "--max-np", "3"), command=None):
+        self.path = os.path.join(FOLDER, name)
+        self.hosts(hosts)
+        write(self.path + ".log", "")
+        write(self.path + ".sh", f"#!/bin/sh\ncat {self.path}.hosts\n", stat.S_IRWXU)
+        body = (f'wait_for_end() {{ while [ ! -e {self.path}.end ]; do sleep 0.05; done; }}; '
+                f'cp $LOCKSTEP_ADDRESSES {self.path}.addresses.$RANK; '
+                f'echo "$RANK $HOST $LOCAL_RANK $LOCKSTEP_ELASTIC_START $LOCKSTEP_RESTART_COUNT $$ $LOCKSTEP_ELASTIC" >> {self.path}.log; '
+                f'{script}')
+        self.process = cli.start("run", *wanted, "--host-discovery-script", self.path + ".sh", "--rsh", SHELL, *options, "--",
+                                 *(command or ["sh", "-c", body]))
+
+    def hosts(self, text):
+        write(self.path + ".hosts", text)
+
+    def lines(self):
+        with open(self.path + ".log", encoding="ascii") as file:
+            return [line.split() for line in file.read().splitlines()]
+
+    def wait(self, count):
+        cli.wait_until(lambda: len(self.lines()) >= count, f"{count} workers of {self.path}")
+        return self.lines()
+
+    def end(self, status=0):
+        write(self.path + ".end", "")
+        done, out, err = cli.finish(self.process)
+        cli.equal(done, status, err.decode())
+        return out.decode(), err.decode()
+
+
+def come_and_go():
+    run = Run("come", "127.0.0.2\n", script='[ $RANK = 2 ] && trap "" TERM; wait_for_end')
+    first = run.wait(1)
+    cli.equal([line[:5] + line[6:] for line in first], [["0", "127.0.0.2", "0", "1", "0", "1:3"]])
+    run.hosts("127.0.0.2\n127.0.0.3 slots=2 # more than are missing\n127.0.0.4:7\n")
+    both = run.wait(3)
+    cli.equal(sorted(line[:5] for line in both[1:]), [["1", "127.0.0.3", "0", "3", "0"], ["2", "127.0.0.3", "1", "3", "0"]])
+    rows = open(run.path + ".addresses.2", encoding="ascii").read().splitlines()
+    cli.equal([row.partition(":")[0] for row in rows], ["0 127.0.0.2", "1 127.0.0.3", "2 127.0.0.3"])
+    run.hosts("127.0.0.2\n")
+    pids = {line[0]: int(line[5]) for line in both}
+    cli.wait_until(lambda: not cli.alive(pids["1"]) and not cli.alive(pids["2"]), "the workers of the host that left to end")
+    assert cli.alive(pids["0"])
+    run.hosts("127.0.0.5:1\n127.0.0.2\n")
+    anew = run.wait(4)[3]
+    cli.equal(anew[:5], ["1", "127.0.0.5", "0", "3", "1"])
+    cli.contains(open(run.path + ".addresses.1", encoding="ascii").read(), "\n1 127.0.0.5:")
+    _, err = run.end()
+    cli.contains(err, "host 127.0.0.3 is not on the list any more: its workers get SIGTERM")
+    assert re.search(r"worker:2 \(rank 2, pid \d+ on 127.0.0.3\) was killed by signal 9 \(SIGKILL\); 1 of 3 workers are left, 1 must be", err), err
+    cli.equal(err.count("left out"), 0, err)
+
+
+def lost_and_cooled():
+    """Who was killed starts anew: on another host with a slot, or on its own one when it has cooled down."""
+    run = Run("cooled", "127.0.0.2\n127.0.0.3\n", "--blacklist-cooldown-range", "2:3")
+    pids = {line[0]: int(line[5]) for line in run.wait(2)}
+    begin = time.monotonic()
+    os.kill(pids["1"], signal.SIGKILL)
+    anew = run.wait(3)[2]
+    assert 2 <= time.monotonic() - begin < 6
+    cli.equal(anew[:5], ["1", "127.0.0.3", "0", "2", "1"])
+    run.hosts("127.0.0.2\n127.0.0.3\n127.0.0.4\n")
+    run.wait(4)
+    os.kill(int(anew[5]), signal.SIGKILL)
+    run.hosts("127.0.0.2\n127.0.0.3\n127.0.0.4:2\n")
+    cli.equal(run.wait(5)[4][:3], ["1", "127.0.0.4", "1"])
+    _, err = run.end()
+    cli.contains(err, "its host is left out for 2 s")
+    cli.contains(err, "its host is left out for 3 s")
+
+
+def too_few():
+    """At the start, and later; the number that is missing is named."""
+    early = Run("early", "127.0.0.2\n# 127.0.0.3:9\n", "--elastic-timeout", "1", wanted=("--min-np", "4", "--max-np", "5"))
+    late = Run("late", "127.0.0.2\n127.0.0.3\n", "--elastic-timeout", "1", wanted=("--min-np", "2", "--max-np", "2"))
+    late.wait(2)
+    late.hosts("127.0.0.3\n")
+    _, err = early.end(1)
+    assert re.fullmatch(r"lockstep run: 3 slots are missing: host discovery script \S+ names 1 hosts with 1 slots, and --min-np is 4; "
+                        r"waited 1 s \(--elastic-timeout\)\n", err), err
+    done, _, err = cli.finish(late.process)
+    cli.equal(done, 143, err)
+    cli.contains(err.decode(), "1 slots are missing: 1 workers run, --min-np is 2, and the hosts have no more for 1 s (--elastic-timeout)")
+
+
+def all_lost_begin_anew():
+    """With fewer than before, too: nobody is left who would be waited for."""
+    run = Run("anew", "127.0.0.2\n127.0.0.3\n", "--blacklist-cooldown-range", "1:1")
+    pids = [int(line[5]) for line in run.wait(2)]
+    run.hosts("127.0.0.4\n")
+    anew = run.wait(3)[2]
+    cli.equal(anew[:5], ["0", "127.0.0.4", "0", "1", "1"])
+    assert not any(map(cli.alive, pids))
+    run.end()
+
+
+def unreachable():
+    """A host that cannot be reached is left out, and tried again; the others do not notice."""
+    write(FOLDER + "/away.127.0.0.9", "")
+    run = Run("away", "127.0.0.2\n", "--start-timeout", "1", "--blacklist-cooldown-range", "0:0")
+    run.wait(1)
+    run.hosts("127.0.0.2\n127.0.0.9\n")
+    time.sleep(3)
+    os.unlink(FOLDER + "/away.127.0.0.9")
+    cli.equal(run.wait(2)[1][:2], ["1", "127.0.0.9"])
+    _, err = run.end()
+    cli.contains(err, "host 127.0.0.9 is lost: no route to host")
+
+
+def failures_of_the_script():
+    """The first one is an error; later ones are said once, and the hosts stay."""
+    for text, part in (("#!/bin/sh\nexit 7\n", "it ended with exit status 7"), ("#!/bin/sh\nkill -9 $$\n", "it ended with signal 9"),
+                       ("#!/bin/sh\necho a; echo b:0\n", "its output:2: b needs a number of slots from 1 to 1024"),
+                       ("#!/no/such/interpreter\n", "it ended with exit status 126"), ("#!/bin/sh\nsleep 100\n", "it takes longer than 1 s (--start-timeout)"),
+                       ("#!/bin/sh\nyes\n", "it prints more than 256 KB")):
+        path = os.path.join(FOLDER, "broken")
+        write(path, text, stat.S_IRWXU)
+        done = cli.lockstep("run", "--max-np", "2", "--host-discovery-script", path, "--start-timeout", "1", "true")
+        said = done.stderr.decode().splitlines()
+        cli.equal((done.returncode, done.stdout, said[-1]), (1, b"", f"lockstep run: host discovery script {path}: {said[-1].partition(path + ': ')[2]}"))
+        cli.contains(said[-1], part)
+    run = Run("later", "127.0.0.2\n")
+    run.wait(1)
+    for text in ("a b\n", "127.0.0.2\n", "127.0.0.2\n127.0.0.3\n"):
+        run.hosts(text)
+        time.sleep(2.5 if text[0] == "a" else 1.2)
+    run.wait(2)
+    _, err = run.end()
+    cli.equal(err.count("host discovery script"), 1, err)
+    cli.contains(err, "its output:1: 'b' behind the host: only slots=N and max_slots=N may stand there; the hosts before stay")
+
+
+def joins_a_training():
+    """The weights are those of a training that had all four workers from the beginning."""
+    train = ["lockstep", "train", "--model", "mlp", "--dataset", "digits", "--epochs", "4", "--batch-size", "64", "--json"]
+    whole = cli.lockstep("run", "-np", "4", "--no-prefix", "--", *train)
+    cli.equal(whole.returncode, 0, whole.stderr)
+    run = Run("train", "127.0.0.2:2\n127.0.0.4\n", "--no-prefix", wanted=("--min-np", "1", "--max-np", "4"), command=train)
+    err = b""
+    while b"in sync on 3 workers" not in err:
+        err += os.read(run.process.stderr.fileno(), 4096) or b"in sync on 3 workers"
+    run.hosts("127.0.0.2:2\n127.0.0.3\n")
+    out, more = run.end()
+    digests = [re.findall(r'"weights_sha256": "[^"]*"', text) for text in (whole.stdout.decode(), out)]
+    cli.equal(len(digests[0]), 1)
+    cli.equal(digests[0], digests[1])
+    cli.contains(more, "host 127.0.0.3: it has joined")
+    assert "workers go on after" in more or "all 4 workers are there" in more, more
+    cli.contains(more, "took the state of the training over")
+
+
+def command_lines():
+    path = os.path.join(FOLDER, "good")
+    write(path, "#!/bin/sh\necho 127.0.0.2\n", stat.S_IRWXU)
+    script, most = ["--host-discovery-script", path], ["--max-np", "2"]
+    for options, part in (
+            ([*script], "'--host-discovery-script' needs '--max-np N'"), ([*most], "'--max-np' needs '--host-discovery-script FILE'"),
+            (["-np", "1", "--min-np", "1"], "'--min-np' needs"), (["-np", "1", "--elastic-timeout", "1"], "'--elastic-timeout' needs"),
+            (["-np", "1", "--blacklist-cooldown-range", "1:2"], "'--blacklist-cooldown-range' needs"),
+            ([*script, *most, "--min-np", "3"], "'--min-np' needs a number up to --max-np 2, not 3"), ([*script, "--max-np", "0"], "from 1 to 1024"),
+            ([*script, *most, "-np", "3"], "'--min-np' needs a number up to --max-np 2, not 3"), ([*script, *most, "--min-np", "x"], "--min-np"),
+            *(([*script, *most, *more], f"option '{more[0].replace('-H', '--hosts')}' does not go with '--host-discovery-script'") for more in (
+                ["-H", "a"], ["--hostfile", path], ["--ps", "1"], ["--elastic", "1"], ["--restart", "2"], ["--check-hosts"])),
+            *(([*script, *most, "--blacklist-cooldown-range", value], f"needs MIN:MAX seconds up to 86400, such as 10:300, not '{value}'")
+              for value in ("", "5", "5:", ":5", "6:5", "-1:5", "1:x", "1:2:3", "1:99999999", "nan:1", "1:inf")),
+            ([*script, *most, "--elastic-timeout", "-1"], "--elastic-timeout"), (["--host-discovery-script", "/no/script", *most], "cannot run '/no/script': No such file"),
+            (["--host-discovery-script", SHELL + ".none", *most], "cannot run"), (["--host-discovery-script", "/etc/passwd", *most], "cannot run '/etc/passwd': Permission denied")):
+        done = cli.lockstep("run", *options, "true")
+        cli.equal((done.returncode, done.stdout, done.stderr.count(b"\n")), (2, b"", 1), (options, done.stderr))
+        cli.contains(done.stderr.decode(), part)
+    done = cli.lockstep("run", *script, *most)
+    cli.equal((done.returncode, done.stderr.count(b"no command to start")), (2, 1))
+
+
+# These wait for the script's next second, and do so beside each other.
+POOL = concurrent.futures.ThreadPoolExecutor()
+PENDING = [POOL.submit(test) for test in (come_and_go, lost_and_cooled, too_few, all_lost_begin_anew, unreachable, failures_of_the_script)]
+
+
+def hosts_come_and_go():
+    PENDING[0].result()
+
+
+def a_host_that_loses_workers_is_left_out_for_a_while():
+    PENDING[1].result()
+
+
+def too_few_slots_are_named():
+    PENDING[2].result()
+
+
+def when_all_are_lost_those_that_fit_begin_anew():
+    PENDING[3].result()
+
+
+def a_host_that_cannot_be_reached_is_tried_again():
+    PENDING[4].result()
+
+
+def a_script_that_fails():
+    PENDING[5].result()
+
+
+try:
+    cli.main([command_lines, joins_a_training, hosts_come_and_go, a_host_that_loses_workers_is_left_out_for_a_while, too_few_slots_are_named,
+              when_all_are_lost_those_that_fit_begin_anew, a_host_that_cannot_be_reached_is_tried_again, a_script_that_fails])
+finally:
+    shutil.rmtree(FOLDER)
