@@ -266,7 +266,9 @@ static const struct ls_option rows[] = {
      "(LOCKSTEP_REJOIN_TIMEOUT), give it their state, and all go on with the step that was lost. Where they end with "
      "138 instead, each of them counts; with lockstep train --checkpoint the new group goes on after the exact step. "
      "Nothing is restarted after a signal to the launcher, after a worker has succeeded, or after one has failed in "
-     "another way or stopped with 143; default 0",
+     "another way or stopped with 143. Workers that are lost with their host start on spare slots of other hosts, or "
+     "there "
+     "when it is back; default 0",
      AT(supervision.restarts), 0, MAX_RESTARTS},
     {"restart-on", NULL,
      "which statuses of a worker that --restart takes for a reason: loss is a signal or 138; any is every status but "

@@ -25,7 +25,10 @@ struct ls_cluster_config {
     /* Compares a call of another member, as it said it to ls_stall_tell, with this process' own. An error says how they
      * differ. Comes with the monitor held, in any thread. NULL: LS_OK. */
     ls_status (*compare_call)(void *context, const void *call, size_t size);
-    void *context;
+    /* Says each second whom a worker that is in no group waits for. Comes in the joining thread. NULL: nobody is told.
+     */
+    void (*waiting)(void *context, const char *missing);
+    void *context;                    /* of these two */
     struct ls_rendezvous *rendezvous; /* borrowed: of rank 0, which hands out addresses; NULL: none */
     void (*meet)(struct ls_rendezvous *rendezvous, int fd, struct ls_relay *relay); /* takes who asks for them */
     const char *elastic; /* borrowed: LOCKSTEP_ELASTIC's words (ledger.h); NULL or empty: all are needed */

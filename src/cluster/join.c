@@ -34,7 +34,7 @@
 struct forming {
     struct ls_cluster *cluster;
     struct ls_mesh_slots slots;
-    int64_t next_report, next_word;
+    int64_t next_report, next_word, next_told;
     bool said; /* of this wait */
 };
 
@@ -197,6 +197,14 @@ static void say_join(struct forming *forming, const char *text, bool spoken) {
     forming->said = true;
 }
 
+/* True: whoever asks is to be told now. */
+static bool is_to_tell(struct forming *forming) {
+    const struct ls_cluster *cluster = forming->cluster;
+    if (cluster->generation || !cluster->config.waiting || ls_now() < forming->next_told) return false;
+    forming->next_told = ls_now() + LS_SECOND;
+    return true;
+}
+
 /* Without the monitor. */
 static ls_status report_join(struct forming *forming) {
     struct ls_cluster *cluster = forming->cluster;
@@ -205,10 +213,11 @@ static ls_status report_join(struct forming *forming) {
     ls_monitor_lock(&cluster->monitor);
     int64_t deadline = waiting_deadline(cluster);
     bool spoken = speaks(cluster), ending = cluster->refusal.status != LS_OK;
-    bool due = now >= deadline || now >= forming->next_report;
-    if (due) describe_wait(cluster, deadline, text);
+    bool due = now >= deadline || now >= forming->next_report, told = is_to_tell(forming);
+    if (due || told) describe_wait(cluster, deadline, text);
     tell_followers(forming, deadline);
     ls_monitor_unlock(&cluster->monitor);
+    if (told) cluster->config.waiting(cluster->config.context, text);
     if (!due) return LS_OK;
     if (now >= deadline) return too_late(cluster, text);
     if (!ending) say_join(forming, text, spoken);
@@ -324,6 +333,7 @@ static ls_status form(struct forming *forming, struct ls_generation *generation)
         if (!status && !ready) status = report_join(forming);
         if (status || ready) return status;
         int64_t next = earlier(forming->next_report, forming->next_word);
+        if (!cluster->generation && cluster->config.waiting) next = earlier(next, forming->next_told);
         int timeout = ls_poll_timeout(earlier(until, next), 1000);
         const struct ls_mesh_slots *slots = &forming->slots;
         if (poll(slots->at, (nfds_t)slots->count, timeout) > 0 && slots->at[0].revents) {

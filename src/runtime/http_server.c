@@ -329,6 +329,13 @@ void ls_http_server_say(struct ls_http_server *server, bool ready, const char *t
     ls_monitor_unlock(&server->monitor);
 }
 
+void ls_http_server_tell_wait(void *context, const char *missing) {
+    const struct ls_runtime *runtime = context;
+    char text[TEXT];
+    (void)snprintf(text, sizeof(text), "waits for %.*s", TEXT - 16, missing);
+    ls_http_server_say(runtime->http, false, text);
+}
+
 void ls_http_server_free(struct ls_http_server *server) {
     const uint64_t one = 1;
     if (!server) return;

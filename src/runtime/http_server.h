@@ -10,5 +10,7 @@ struct ls_http_server;
 ls_status ls_http_server_new(const struct ls_runtime *runtime, struct ls_http_server **server);
 /* What /readyz says: whether the worker is in a group, and a line on that. server may be NULL. */
 void ls_http_server_say(struct ls_http_server *server, bool ready, const char *text);
+/* Of a runtime that joins: whom it waits for. */
+void ls_http_server_tell_wait(void *runtime, const char *missing);
 /* Writes the file a last time. */
 void ls_http_server_free(struct ls_http_server *server);

@@ -104,6 +104,7 @@ static ls_status start_cluster(struct ls_runtime *runtime, const ls_strategy_opt
         .options = lines,
         .elastic = options->elastic ? options->elastic : runtime->settings.elastic,
         .compare_call = compare_call,
+        .waiting = ls_http_server_tell_wait,
         .context = runtime,
     };
     status = ls_call_record_init(&runtime->calls);
@@ -241,6 +242,7 @@ static void notify_ready(struct ls_runtime *runtime) {
     ls_activity_set(&runtime->activity.members, runtime->size);
     (void)snprintf(text, sizeof(text), "rank %d of %d, generation %llu", runtime->rank, runtime->size,
                    (unsigned long long)runtime->generation);
+    if (runtime->serves) return;
     ls_service_notify_ready(runtime->notify, text);
     ls_http_server_say(runtime->http, true, text);
 }

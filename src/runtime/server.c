@@ -13,6 +13,8 @@
 #include "cluster/join.h"
 #include "cluster/leave.h"
 #include "collective/serve.h"
+#include "runtime/http_server.h"
+#include "runtime/service_notify.h"
 
 #define CHANNEL (UINT32_MAX - 1) /* of the links: no process set has so great a number */
 
@@ -98,6 +100,11 @@ static void say_serving(const struct ls_server *server, uint64_t generation) {
         "keeps as much of the largest in memory",
         workers, workers == 1 ? "" : "s", servers, servers == 1 ? "" : "s", (unsigned long long)generation,
         100 * share);
+    char text[128];
+    (void)snprintf(text, sizeof(text), "serves %d worker%s, generation %llu", workers, workers == 1 ? "" : "s",
+                   (unsigned long long)generation);
+    ls_service_notify_ready(server->runtime->notify, text);
+    ls_http_server_say(server->runtime->http, true, text);
 }
 
 static ls_status attempt(struct ls_server *server) {
@@ -117,6 +124,7 @@ static bool may_recover(struct ls_server *server, ls_status status) {
     bool severed = server->group && ls_group_is_severed(server->group);
     if (atomic_load(&server->stopping) || !ls_join_may_recover(server->cluster, status, severed)) return false;
     ls_log_info(&server->runtime->log, "%s; this parameter server waits for the workers", ls_error());
+    ls_http_server_say(server->runtime->http, false, ls_error());
     return true;
 }
 

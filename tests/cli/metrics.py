@@ -128,8 +128,12 @@ def who_waits_for_others_is_alive_and_not_ready():
     worker = cli.start(*TRAIN, env=cli.environment(LOCKSTEP_HTTP=f"localhost:{port}", TF_CONFIG=json.dumps(config)))
     try:
         cli.wait_until(lambda: ask(port, "/livez"), "an answer")
-        cli.equal(ask(port, "/livez")[::2], (200, "not ready: joins the others\n"))
-        cli.equal(ask(port, "/readyz")[::2], (503, "not ready: joins the others\n"))
+        cli.wait_until(lambda: "waits for" in ask(port, "/readyz")[2], "the missing")
+        said = re.fullmatch(rf"not ready: waits for 1 of 2 workers since \d+ s, \d+ s left: worker:1 \(127.0.0.1:{tasks[1]}\): "
+                            "(connection refused|no answer yet)\n", ask(port, "/readyz")[2])
+        assert said and ask(port, "/readyz")[0] == 503, ask(port, "/readyz")
+        cli.contains(ask(port, "/livez")[2], "not ready: waits for 1 of 2 workers")
+        cli.equal(ask(port, "/livez")[0], 200)
         cli.equal(read_metrics(ask(port)[2])[0]["lockstep_workers"], 0)
         silent = socket.create_connection(("127.0.0.1", port))
         begin = time.monotonic()
@@ -146,6 +150,29 @@ def who_waits_for_others_is_alive_and_not_ready():
     finally:
         worker.kill()
         cli.finish(worker)
+
+
+def a_parameter_server_is_ready_with_its_workers():
+    port, *tasks = free_ports(3)
+    config = {"cluster": {"worker": [f"127.0.0.1:{tasks[0]}"], "ps": [f"127.0.0.1:{tasks[1]}"]}, "task": {"type": "ps", "index": 0}}
+    first = {"LOCKSTEP_HTTP": f"localhost:{port - 1}"}  # the worker's would be the port before
+    server = cli.start("serve", env=cli.environment(TF_CONFIG=json.dumps(config), **first))
+    worker = None
+    try:
+        cli.wait_until(lambda: ask(port, "/readyz") and "worker:0" in ask(port, "/readyz")[2], "the missing")
+        cli.equal(ask(port, "/readyz")[0], 503)
+        config["task"]["type"] = "worker"
+        worker = cli.start(*TRAIN, "--epochs", "100000", env=cli.environment(TF_CONFIG=json.dumps(config)))
+        cli.wait_until(lambda: ask(port, "/readyz")[0] == 200, "the worker")
+        assert re.fullmatch(r"serves 1 worker, generation \d+\n", ask(port, "/readyz")[2]), ask(port, "/readyz")
+        worker.kill()
+        cli.wait_until(lambda: ask(port, "/readyz")[0] == 503, "the loss")
+        cli.contains(ask(port, "/readyz")[2], "worker:0")
+    finally:
+        for process in (worker, server):
+            if process:
+                process.kill()
+                cli.finish(process)
 
 
 def a_bad_address_is_one_error():
@@ -201,5 +228,6 @@ def what_alerts_and_the_dashboard_name_is_served():
 
 
 if __name__ == "__main__":
-    cli.main([workers_serve_their_metrics, who_waits_for_others_is_alive_and_not_ready, a_bad_address_is_one_error,
+    cli.main([workers_serve_their_metrics, who_waits_for_others_is_alive_and_not_ready,
+              a_parameter_server_is_ready_with_its_workers, a_bad_address_is_one_error,
               metrics_are_written_to_a_file, what_alerts_and_the_dashboard_name_is_served])

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import stat
 import tempfile
 import time
@@ -205,6 +206,35 @@ def command_lines():
     cli.equal((done.returncode, done.stderr.count(b"no command to start")), (2, 1))
 
 
+def addresses_that_are_none():
+    """LOCKSTEP_ADDRESSES is read at the start, and counts before TF_CONFIG."""
+    path = os.path.join(FOLDER, "addresses")
+    workers = '"worker":["worker-0.invalid:1","worker-1.invalid:1"]'
+    config = f'{{"cluster":{{{workers}}},"task":{{"type":"worker","index":0}}}}'
+    train = ["train", "--dataset", "digits", "--limit", "64", "--epochs", "1", "--no-validation"]
+    surroundings = {"TF_CONFIG": config, "LOCKSTEP_ELASTIC": "1:2", "LOCKSTEP_ADDRESSES": path, "LOCKSTEP_ELASTIC_START": "1"}
+    for text, part in (("x\n", "line 1 of LOCKSTEP_ADDRESSES"), ("0 127.0.0.1:3\n2 127.0.0.1:4\n", "'2 127.0.0.1:4' is not RANK HOST:PORT, with a rank from 0 to 1"),
+                       ("0127.0.0.1:3\n", "is not RANK HOST:PORT"), ("0 127.0.0.1\n", "'127.0.0.1'"), ("\n0 127.0.0.1:0\n", "line 2 of LOCKSTEP_ADDRESSES"),
+                       ("-1 127.0.0.1:3\n", "with a rank from 0 to 1")):
+        write(path, text)
+        done = cli.lockstep(*train, env=cli.environment(**surroundings))
+        cli.equal((done.returncode, done.stderr.count(b"LOCKSTEP_ADDRESSES")), (2, 1), (text, done.stderr))
+        cli.contains(done.stderr.decode(), part)
+    for changed, part in (({"LOCKSTEP_ADDRESSES": path + ".none"}, "cannot read LOCKSTEP_ADDRESSES '" + path + ".none': No such file"),
+                          ({"LOCKSTEP_ELASTIC_START": "3"}, "LOCKSTEP_ELASTIC_START='3' is not from 1 to 2"),
+                          ({"LOCKSTEP_ELASTIC": "2:2"}, "LOCKSTEP_ELASTIC_START='1' is not from 2 to 2")):
+        done = cli.lockstep(*train, env=cli.environment(**{**surroundings, **changed}))
+        cli.equal(done.returncode, 2, done.stderr)
+        cli.contains(done.stderr.decode(), part)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    write(path, f"0 127.0.0.1:{port}\n")
+    done = cli.lockstep(*train, env=cli.environment(**surroundings))
+    cli.equal(done.returncode, 0, done.stderr)
+    cli.contains(done.stderr, b"2 replicas in sync on 1 worker")
+
+
 # These wait for the script's next second, and do so beside each other.
 POOL = concurrent.futures.ThreadPoolExecutor()
 PENDING = [POOL.submit(test) for test in (come_and_go, lost_and_cooled, too_few, all_lost_begin_anew, unreachable, failures_of_the_script)]
@@ -235,7 +265,7 @@ def a_script_that_fails():
 
 
 try:
-    cli.main([command_lines, joins_a_training, hosts_come_and_go, a_host_that_loses_workers_is_left_out_for_a_while, too_few_slots_are_named,
+    cli.main([command_lines, addresses_that_are_none, joins_a_training, hosts_come_and_go, a_host_that_loses_workers_is_left_out_for_a_while, too_few_slots_are_named,
               when_all_are_lost_those_that_fit_begin_anew, a_host_that_cannot_be_reached_is_tried_again, a_script_that_fails])
 finally:
     shutil.rmtree(FOLDER)

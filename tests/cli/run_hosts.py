@@ -267,6 +267,32 @@ def a_lost_host_comes_back():
         cli.equal(len({json.dumps(json.loads(each[2])["cluster"]) for each in seen}), 1)
 
 
+def a_lost_hosts_ranks_start_on_spare_slots():
+    """Without a wait for the host; a file says to all where they are, and TF_CONFIG stays."""
+    with tempfile.TemporaryDirectory() as folder:
+        pids, anew, end = (os.path.join(folder, name) for name in ("pids", "anew", "end"))
+        for name in (pids, anew):
+            open(name, "w", encoding="ascii").close()
+        script = (f'[ $LOCKSTEP_RESTART_COUNT = 0 ] && echo $$ $RANK >> {pids} || echo "$RANK $HOST $LOCAL_RANK $(tr " \\n" =, < $LOCKSTEP_ADDRESSES) $TF_CONFIG" >> {anew}; '
+                  f'while [ ! -e {end} ]; do sleep 0.05; done; echo "$TF_CONFIG" >> {end}.$RANK')
+        launcher = cli.start(*arguments(4, script, "--restart", "3", hosts="127.0.0.2:2,127.0.0.4:2,127.0.0.3:3"), env=cli.environment(HOSTS_AWAY=end + ".no"))
+        read_pids(pids, 4)
+        started = {int(line.split()[1]): int(line.split()[0]) for line in open(pids, encoding="ascii")}
+        os.kill(parent(started[2]), signal.SIGKILL)
+        cli.wait_until(lambda: open(anew, encoding="ascii").read().count("\n") == 2, "the ranks that were moved")
+        open(end, "w", encoding="ascii").close()
+        status, _, err = cli.finish(launcher)
+        cli.equal(status, 0, err)
+        seen = sorted(line.split(" ", 4) for line in open(anew, encoding="ascii").read().splitlines())
+        cli.equal([each[:2] for each in seen], [["2", "127.0.0.3"], ["3", "127.0.0.3"]])
+        cli.equal(sorted(each[2] for each in seen), ["0", "1"])
+        config = json.loads(seen[0][4])["cluster"]["worker"]
+        cli.equal([address.partition(":")[0] for address in config], ["127.0.0.2"] * 2 + ["127.0.0.4"] * 2)
+        places = max((each[3] for each in seen), key=lambda text: text.count("127.0.0.3")).split(",")
+        cli.equal([place.partition(":")[0] for place in places], ["0=127.0.0.2", "1=127.0.0.2", "2=127.0.0.3", "3=127.0.0.3", ""])
+        cli.equal(err.count(b"was lost with its host; started anew on 127.0.0.3 (restart"), 2, err)
+
+
 def a_lost_host_stays_away():
     with tempfile.TemporaryDirectory() as folder:
         pids, away = (os.path.join(folder, name) for name in ("pids", "away"))
@@ -427,7 +453,7 @@ def an_agent_alone():
 try:
     cli.main([ranks_fill_the_hosts, the_machine_has_a_name_for_the_others, the_environment_goes_through_the_agents_input, workers_start_in_the_launchers_folder, statuses,
               hosts_that_cannot_be_had_are_named, the_interface_is_the_address, check_hosts, verbose_tells_the_way, input_reaches_rank_0,
-              output_is_whole, copies_and_times, who_is_killed_is_started_anew_on_its_host, nobody_is_left, a_lost_host, a_lost_host_comes_back, a_lost_host_stays_away, training_gives_the_same_bits,
+              output_is_whole, copies_and_times, who_is_killed_is_started_anew_on_its_host, nobody_is_left, a_lost_host, a_lost_host_comes_back, a_lost_hosts_ranks_start_on_spare_slots, a_lost_host_stays_away, training_gives_the_same_bits,
               hostfiles, broken_hostfiles, command_lines, an_agent_alone, a_frozen_agent_is_given_up, a_shell_that_does_not_end])
 finally:
     shutil.rmtree(FOLDER)
