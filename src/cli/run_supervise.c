@@ -213,7 +213,7 @@ static bool restart(struct run *run, const struct ls_worker *worker) {
 void ls_supervise_end(struct run *run, struct ls_worker *worker) {
     run->alive--;
     run->ended_at = ls_launch_now();
-    if (!worker->exit_status && worker->server < 0) run->succeeded = true;
+    if (!worker->exit_status && worker->server < 0 && !worker->leaves) run->succeeded = true;
     if (!restart(run, worker) && !spare(run, worker)) ls_supervise_blame(run, worker);
 }
 
@@ -368,6 +368,7 @@ static int watch(struct run *run) {
     while (run->alive || ls_remote_awaits(run)) step(run);
     if (run->count) finish_output(run);
     if (failure || run->unstarted) return failure ? failure : run->unstarted;
+    if (run->elastic && !run->culprit && !run->succeeded) return STOPPED; /* a signal, while nobody ran */
     return run->culprit ? run->culprit->exit_status : 0;
 }
 

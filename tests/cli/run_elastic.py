@@ -62,7 +62,7 @@ class Run:
 
 
 def come_and_go():
-    run = Run("come", "127.0.0.2\n", script='[ $RANK = 2 ] && trap "" TERM; wait_for_end')
+    run = Run("come", "127.0.0.2\n", script='[ $RANK = 2 ] && trap "" TERM; [ $RANK = 1 ] && trap "exit 0" TERM; wait_for_end')
     first = run.wait(1)
     cli.equal([line[:5] + line[6:] for line in first], [["0", "127.0.0.2", "0", "1", "0", "1:3"]])
     run.hosts("127.0.0.2\n127.0.0.3 slots=2 # more than are missing\n127.0.0.4:7\n")
@@ -126,6 +126,18 @@ def all_lost_begin_anew():
     cli.equal(anew[:5], ["0", "127.0.0.4", "0", "1", "1"])
     assert not any(map(cli.alive, pids))
     run.end()
+
+
+def stopped_while_nobody_runs():
+    run = Run("nobody", "127.0.0.2\n")
+    pid = int(run.wait(1)[0][5])
+    run.hosts("")
+    cli.wait_until(lambda: not cli.alive(pid), "the worker to end")
+    time.sleep(0.3)
+    cli.equal(run.process.poll(), None)
+    run.process.send_signal(signal.SIGTERM)
+    done, _, err = cli.finish(run.process)
+    cli.equal(done, 143, err)
 
 
 def unreachable():
@@ -237,7 +249,8 @@ def addresses_that_are_none():
 
 # These wait for the script's next second, and do so beside each other.
 POOL = concurrent.futures.ThreadPoolExecutor()
-PENDING = [POOL.submit(test) for test in (come_and_go, lost_and_cooled, too_few, all_lost_begin_anew, unreachable, failures_of_the_script)]
+PENDING = [POOL.submit(test) for test in (come_and_go, lost_and_cooled, too_few, all_lost_begin_anew, unreachable, failures_of_the_script,
+                                             stopped_while_nobody_runs)]
 
 
 def hosts_come_and_go():
@@ -264,8 +277,12 @@ def a_script_that_fails():
     PENDING[5].result()
 
 
+def a_signal_ends_a_run_without_workers():
+    PENDING[6].result()
+
+
 try:
     cli.main([command_lines, addresses_that_are_none, joins_a_training, hosts_come_and_go, a_host_that_loses_workers_is_left_out_for_a_while, too_few_slots_are_named,
-              when_all_are_lost_those_that_fit_begin_anew, a_host_that_cannot_be_reached_is_tried_again, a_script_that_fails])
+              when_all_are_lost_those_that_fit_begin_anew, a_host_that_cannot_be_reached_is_tried_again, a_script_that_fails, a_signal_ends_a_run_without_workers])
 finally:
     shutil.rmtree(FOLDER)
