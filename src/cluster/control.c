@@ -179,8 +179,9 @@ static void receive_leave(struct ls_cluster *cluster, struct ls_peer *peer, cons
         ls_failure_refuse_join(cluster, leave->code, leave->message);
     } else if (!cluster->generation && leave->code == LS_DEADLINE_EXCEEDED) {
         note_given_up(cluster, peer, leave->message);
-    } else if (member && leave->code && ls_servers_has(cluster, peer->rank) && cluster->phase == LS_PHASE_MEMBER) {
-        ls_loss_declare(cluster, peer, leave->message); /* the training does without it */
+    } else if (member && leave->code && ls_servers_has(cluster, peer->rank) && cluster->phase <= LS_PHASE_MEMBER) {
+        /* The training does without it. A group that forms hears of it when its stream ends. */
+        if (cluster->phase == LS_PHASE_MEMBER) ls_loss_declare(cluster, peer, leave->message);
     } else if (member) {
         peer->left = true;
         cluster->end.over = cluster->end.over || !leave->code;

@@ -445,7 +445,8 @@ bool ls_join_may_recover(struct ls_cluster *cluster, ls_status status, bool seve
     } else {
         if (severed && !cluster->failure.status) ls_failure_stop(cluster, cluster->rank, error);
         bool waits = cluster->config.settings->rejoin_timeout > 0 || cluster->elastic.least;
-        may = cluster->failure.lost && (waits || ls_servers_has(cluster, cluster->failure.root));
+        bool serves = ls_servers_has(cluster, cluster->rank) || ls_servers_has(cluster, cluster->failure.root);
+        may = cluster->failure.lost && (waits || serves);
     }
     ls_monitor_unlock(&cluster->monitor);
     return broken && may;

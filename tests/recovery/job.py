@@ -80,7 +80,7 @@ class Job:
     for each life of the task in turn."""
 
     def __init__(self, workers=3, options=(), environment=None, at=None, task_environment=None, restart=True,
-                 program=WORKER, network=None, elastic=False):
+                 program=WORKER, network=None, elastic=False, servers=0):
         self.network = network
         self.folder = tempfile.TemporaryDirectory(prefix="lockstep-recovery-")
         self.command = [program, *options]
@@ -88,6 +88,8 @@ class Job:
         each = int(self.environment.get("TEST_HOST_WORKERS", workers))  # so many to a host: a loopback address of its own
         self.cluster = {"worker": network.addresses if network else
                         ["127.0.0.%d:%d" % (rank // each + 1, port) for rank, port in enumerate(free_ports(workers))]}
+        if servers:
+            self.cluster["ps"] = ["127.0.0.1:%d" % port for port in free_ports(servers)]
         self.task_environment = task_environment or (lambda rank: {})
         self.at = {rank: list(points) for rank, points in (at or {}).items()}
         self.restart, self.elastic = restart, elastic
@@ -95,10 +97,12 @@ class Job:
         self.late = []  # lives that came when all others had finished
         self.woken = []  # lives that were stopped for a while
 
+    def config_of(self, role, index):
+        return json.dumps({"cluster": self.cluster, "task": {"type": role, "index": index}})
+
     def start(self, rank, command=None, environment=None):
         number = len(self.lives[rank])
-        config = {"cluster": self.cluster, "task": {"type": "worker", "index": rank}}
-        own = dict(self.environment, TF_CONFIG=json.dumps(config), **self.task_environment(rank), **(environment or {}))
+        own = dict(self.environment, TF_CONFIG=self.config_of("worker", rank), **self.task_environment(rank), **(environment or {}))
         points = self.at.get(rank, [])
         if number < len(points) and points[number]:
             own["LOCKSTEP_TEST_AT"] = points[number]

@@ -26,6 +26,7 @@ class Mode:
     committed: str = "committed"  # the point at which a step is done
     by_rank: bool = False  # what is computed depends on the number of workers, not of replicas alone
     secured: bool = False  # token and mutual TLS
+    servers: int = 0  # parameter servers, which are lost too (servers.py)
     one_by_one: bool = False  # nobody is left who has seen the end of two that were lost together (docs/protocol.md, votes)
 
     def environment_of(self, workers):
@@ -39,6 +40,7 @@ def _elastic(who):
 
 
 HOSTS = {"TEST_HOST_WORKERS": "2", "LOCKSTEP_HOST_STREAMS": "on", "LOCKSTEP_CONTROL_WINDOW": "1"}
+SERVERS = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "1"}
 
 MODES = {
     "fit": Mode(),
@@ -54,6 +56,8 @@ MODES = {
     "tcp": Mode(environment={"LOCKSTEP_TRANSPORT": "tcp"}),
     "grpc": Mode(environment={"LOCKSTEP_TRANSPORT": "grpc"}),
     "tls": Mode(secured=True),
+    "servers": Mode(options=("--epochs", "150"), servers=2, environment=SERVERS),
+    "servers-elastic": Mode(options=("--epochs", "150"), servers=2, environment={**_elastic("1:%d"), **SERVERS}, elastic=True),
     "hosts": Mode(environment=HOSTS),  # one worker of a host carries the control streams of its other one
     "hosts-loop": Mode(LOOP, ("--steps", "8000"), HOSTS, LOOP_POINTS, committed="step"),
     "hosts-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), **HOSTS}, elastic=True,

@@ -1,0 +1,58 @@
+"""Parameter servers beside the workers of a job."""
+import os
+import random
+import signal
+import subprocess
+import time
+
+LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
+END = 10  # seconds that a server may take after the workers
+LEAST, MOST = 0.1, 0.6  # seconds between two losses
+
+
+class Servers:
+    """A hook: starts as many servers, kills one of them at random moments, and starts it anew at once."""
+
+    def __init__(self, count, seed):
+        self.count, self.random = count, random.Random(seed)
+        self.processes, self.kills, self.next = {}, 0, None
+
+    def _log(self, job, index):
+        return os.path.join(job.folder.name, "ps.%d.%d.err" % (index, self.kills))
+
+    def _start(self, job, index):
+        path = self._log(job, index)
+        with open(path, "w", encoding="utf-8") as err:
+            self.processes[index] = path, subprocess.Popen([LOCKSTEP, "serve"], stdin=subprocess.DEVNULL, stdout=err, stderr=err,
+                                                           env={**job.environment, "TF_CONFIG": job.config_of("ps", index)})
+
+    def __call__(self, job):
+        now = time.monotonic()
+        if self.next is None:
+            for index in range(self.count):
+                self._start(job, index)
+        elif now > self.next:
+            index = self.random.randrange(self.count)
+            process = self.processes[index][1]
+            process.kill()
+            if process.wait() == -signal.SIGKILL:  # it had not heard that the workers have finished
+                self.kills += 1
+                self._start(job, index)
+        if self.next is None or now > self.next:
+            self.next = now + self.random.uniform(LEAST, MOST)
+
+    def faults(self):
+        """They end with the workers; one that no worker was there to take in any more does not, and is killed."""
+        found, deadline = [], time.monotonic() + END
+        for index, (path, process) in self.processes.items():
+            try:
+                status = process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                with open(path, encoding="utf-8") as log:
+                    status = "no status" if "serves" in log.read() else 0
+            if status:
+                with open(path, encoding="utf-8") as log:
+                    found.append("ps:%d ended with %s:\n%s" % (index, status, log.read()[-3000:]))
+        return found
