@@ -313,7 +313,8 @@ static const struct ls_option elastic_rows[] = {
      "a program that prints the hosts there are now, as in a hostfile; it is run each second. Hosts that come get "
      "workers, and the workers of hosts that go end, while the others go on",
      AT(elastic.script), .needs = "max-np N"},
-    {"min-np", "N", "the fewest workers that begin and that go on (LOCKSTEP_ELASTIC becomes MIN:MAX); default 1",
+    {"min-np", "N",
+     "the fewest workers that begin and that go on (LOCKSTEP_ELASTIC becomes MIN:MAX); default: -np, else 1",
      AT(elastic.least), 1, MAX_WORKERS, .needs = "host-discovery-script FILE"},
     {"max-np", "N", "the most workers, and the tasks of TF_CONFIG", AT(elastic.most), 1, MAX_WORKERS,
      .needs = "host-discovery-script FILE"},

@@ -178,7 +178,7 @@ def failures_of_the_script():
 
 def joins_a_training():
     """The weights are those of a training that had all four workers from the beginning."""
-    train = ["lockstep", "train", "--model", "mlp", "--dataset", "digits", "--epochs", "4", "--batch-size", "64", "--json"]
+    train = ["lockstep", "train", "--model", "mlp", "--dataset", "digits", "--epochs", "3", "--batch-size", "64", "--json"]
     whole = cli.lockstep("run", "-np", "4", "--no-prefix", "--", *train)
     cli.equal(whole.returncode, 0, whole.stderr)
     run = Run("train", "127.0.0.2:2\n127.0.0.4\n", "--no-prefix", wanted=("--min-np", "1", "--max-np", "4"), command=train)
