@@ -22,6 +22,7 @@ struct run {
     double asked_at;                   /* the time of the user's first SIGINT or SIGTERM; 0 if there was none */
     bool announced, signalled, killed; /* signalled: by us after a failure, or by the user */
     int unstarted;                     /* the exit status where a worker could not be started */
+    double succeeded_at;               /* the first time */
     bool succeeded;                    /* a worker has succeeded: a worker that ends now has no peers left to meet */
 };
 

@@ -7,6 +7,8 @@
 #include "cli/run_moves.h"
 #include "cli/run_private.h"
 
+#define LATE 30.0 /* seconds before the end of the first that has finished */
+
 /* ---- Hosts ------------------------------------------------------------------------------------------------------ */
 
 static void end_worker(struct run *run, struct ls_worker *worker, int status, bool by_signal) {
@@ -154,6 +156,7 @@ static bool start_plan(struct run *run, const struct ls_elastic_plan *plan) {
         int rank = plan->ranks[i], before = run->workers[rank].restarts + (run->hosts->addresses[rank] != NULL);
         for (int j = 2 * rank; j < 2 * rank + 2; j++) ls_stream_close(&run->output, &run->streams[j]);
         if (ls_supervise_start(run, rank, before)) return false;
+        run->workers[rank].came = ls_launch_now();
     }
     return true;
 }
@@ -181,8 +184,28 @@ static void check_shortage(struct run *run) {
     if (ended) ls_supervise_blame(run, ended);
 }
 
+/* The others have finished. One that was started shortly before may have come too late to join them, and would wait for
+ * them in vain: SIGTERM after the grace, and SIGKILL. Without an agent yet it is not started at all. */
+static void end_latecomers(struct run *run) {
+    double now = ls_launch_now(), end = run->succeeded_at + run->how->grace;
+    if (!run->succeeded || run->culprit || run->signalled) return;
+    for (int i = 0; i < run->count; i++) {
+        struct ls_worker *worker = &run->workers[i];
+        bool starts = !worker->ended && ls_hosts_of(run->hosts, i)->joins;
+        if (worker->ended || !(worker->came > 0) || worker->came < run->succeeded_at - LATE || (now < end && !starts))
+            continue;
+        if (worker->leaves && now < end + LS_RUN_KILL) continue;
+        if (!worker->leaves)
+            ls_output_say(&run->output, "the others have finished: SIGTERM to worker:%d, which came last", i);
+        ls_supervise_signal(run, worker, worker->leaves ? SIGKILL : SIGTERM,
+                            worker->leaves ? LS_SIGNAL_GROUP : LS_SIGNAL_LEAVE);
+        worker->leaves = true;
+    }
+}
+
 void ls_remote_follow(struct run *run) {
     if (!run->elastic) return;
+    end_latecomers(run);
     enum ls_discovered got = ls_discover_step(&run->elastic->discover);
     if (got == LS_DISCOVERED_FAILURE && !run->elastic->told)
         ls_output_say(&run->output, "%s; the hosts before stay", run->elastic->discover.why);

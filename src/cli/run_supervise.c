@@ -213,7 +213,10 @@ static bool restart(struct run *run, const struct ls_worker *worker) {
 void ls_supervise_end(struct run *run, struct ls_worker *worker) {
     run->alive--;
     run->ended_at = ls_launch_now();
-    if (!worker->exit_status && worker->server < 0 && !worker->leaves) run->succeeded = true;
+    if (!worker->exit_status && worker->server < 0 && !worker->leaves) {
+        if (!run->succeeded) run->succeeded_at = run->ended_at;
+        run->succeeded = true;
+    }
     if (!restart(run, worker) && !spare(run, worker)) ls_supervise_blame(run, worker);
 }
 

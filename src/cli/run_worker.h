@@ -43,6 +43,7 @@ struct ls_worker {
     bool by_signal;
     bool with_host;  /* it was lost with its host */
     bool leaves;     /* it is to end: its host is not wanted any more */
+    double came;     /* elastic: when it was started into a run that had begun; 0: with the first */
     bool absent;     /* elastic: it runs nowhere, and may be started */
     int exit_status; /* as a shell has it: 128 + n for a signal */
 };

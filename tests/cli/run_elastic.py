@@ -140,6 +140,17 @@ def stopped_while_nobody_runs():
     cli.equal(done, 143, err)
 
 
+def too_late():
+    """Who comes when the others finish waits for nobody: it may not have joined them."""
+    run = Run("late_comer", "127.0.0.2\n", "--grace", "0", script='[ $RANK = 0 ] || exec sleep 300; wait_for_end')
+    run.wait(1)
+    run.hosts("127.0.0.2\n127.0.0.3\n")
+    pid = int(run.wait(2)[1][5])
+    _, err = run.end()
+    assert not cli.alive(pid)
+    cli.contains(err, "the others have finished: SIGTERM to worker:1, which came last")
+
+
 def unreachable():
     """A host that cannot be reached is left out, and tried again; the others do not notice."""
     write(FOLDER + "/away.127.0.0.9", "")
@@ -250,7 +261,7 @@ def addresses_that_are_none():
 # These wait for the script's next second, and do so beside each other.
 POOL = concurrent.futures.ThreadPoolExecutor()
 PENDING = [POOL.submit(test) for test in (come_and_go, lost_and_cooled, too_few, all_lost_begin_anew, unreachable, failures_of_the_script,
-                                             stopped_while_nobody_runs)]
+                                             stopped_while_nobody_runs, too_late)]
 
 
 def hosts_come_and_go():
@@ -281,8 +292,13 @@ def a_signal_ends_a_run_without_workers():
     PENDING[6].result()
 
 
+def who_comes_too_late_is_ended():
+    PENDING[7].result()
+
+
 try:
     cli.main([command_lines, addresses_that_are_none, joins_a_training, hosts_come_and_go, a_host_that_loses_workers_is_left_out_for_a_while, too_few_slots_are_named,
-              when_all_are_lost_those_that_fit_begin_anew, a_host_that_cannot_be_reached_is_tried_again, a_script_that_fails, a_signal_ends_a_run_without_workers])
+              when_all_are_lost_those_that_fit_begin_anew, a_host_that_cannot_be_reached_is_tried_again, a_script_that_fails, a_signal_ends_a_run_without_workers,
+              who_comes_too_late_is_ended])
 finally:
     shutil.rmtree(FOLDER)
