@@ -254,7 +254,7 @@ static const struct ls_option rows[] = {
      AT(supervision.folder)},
     {"grace", "SECONDS",
      "how long the others may take to end by themselves after the first failure before they get SIGTERM, and 5 s later "
-     "SIGKILL; default 5",
+     "SIGKILL; as long for parameter servers after the workers' success; default 5",
      AT(supervision.grace), 0, 86400},
     {"stop-grace", "SECONDS",
      "how long the workers may take to save and end after SIGINT or SIGTERM to the launcher before they get SIGKILL; "

@@ -23,6 +23,7 @@ struct run {
     bool announced, signalled, killed; /* signalled: by us after a failure, or by the user */
     int unstarted;                     /* the exit status where a worker could not be started */
     double succeeded_at;               /* the first time */
+    bool over;                         /* all workers have ended well, at failed_at: servers may still run */
     bool succeeded;                    /* a worker has succeeded: a worker that ends now has no peers left to meet */
 };
 

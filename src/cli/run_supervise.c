@@ -1,11 +1,12 @@
 /* One thread, one poll: the signals through a signalfd, the workers' pipes, and the two sinks.
  *
  * After the first failure the others have a grace to end by themselves (they notice the loss and end with status 138),
- * then get SIGTERM, and SIGKILL after LS_RUN_KILL more. The worker that failed first gives the exit status; but 138
- * says that another one was lost, so that a worker which fails otherwise within LS_RUN_CAUSE, before anybody was
- * signalled, is named in its place. Workers that all end with 143 or 130 by themselves have stopped in order, as after
- * SIGTERM or SIGINT to one of them, and nothing is said. After SIGINT or SIGTERM to the launcher, which it passes on,
- * the workers have some time to save what they have, and get SIGKILL then.
+ * then get SIGTERM, and SIGKILL after LS_RUN_KILL more. So do parameter servers after the last worker's success. The
+ * worker that failed first gives the exit status; but 138 says that another one was lost, so that a worker which fails
+ * otherwise within LS_RUN_CAUSE, before anybody was signalled, is named in its place. Workers that all end with 143 or
+ * 130 by themselves have stopped in order, as after SIGTERM or SIGINT to one of them, and nothing is said. After SIGINT
+ * or SIGTERM to the launcher, which it passes on, the workers have some time to save what they have, and get SIGKILL
+ * then.
  *
  * With restarts a worker that a signal killed, or that ended with 138, is started anew in its place instead, with the
  * same TF_CONFIG and prefix, until as many restarts are used up, a worker has succeeded, or one has failed otherwise;
@@ -92,11 +93,16 @@ static void end_others(struct run *run, int signal, const char *name) {
     ls_output_say(&run->output, "%s to %s%s", name, list, used < sizeof(list) - 32 ? "" : ", ...");
 }
 
+/* True while those that still run have a grace to end by themselves. */
+static bool has_grace(const struct run *run) {
+    return run->culprit || run->over;
+}
+
 /* The time at which workers that still run get SIGKILL; 0 for never. */
 static double kill_at(const struct run *run) {
     if (run->killed) return 0;
     if (run->asked_at > 0) return run->asked_at + run->how->stop;
-    return run->culprit ? run->failed_at + run->how->grace + LS_RUN_KILL : 0;
+    return has_grace(run) ? run->failed_at + run->how->grace + LS_RUN_KILL : 0;
 }
 
 static void escalate(struct run *run) {
@@ -107,7 +113,7 @@ static void escalate(struct run *run) {
         run->killed = run->signalled = true;
         run->killed_at = ls_launch_now();
         end_others(run, SIGKILL, "SIGKILL");
-    } else if (run->culprit && !run->signalled && ls_launch_now() >= run->failed_at + run->how->grace) {
+    } else if (has_grace(run) && !run->signalled && ls_launch_now() >= run->failed_at + run->how->grace) {
         run->signalled = true;
         end_others(run, SIGTERM, "SIGTERM");
     }
@@ -173,6 +179,7 @@ bool ls_supervise_was_lost(const struct ls_worker *worker) {
 
 /* True if the others go on without a worker that has ended. */
 static bool spare(struct run *run, struct ls_worker *worker) {
+    if (run->over) return true;
     if (run->elastic) return ls_remote_spare(run, worker);
     const struct ls_launch *launch = run->how->launch;
     int least = launch->elastic, left = launch->count - launch->servers - run->gone - 1;
@@ -209,6 +216,15 @@ static bool restart(struct run *run, const struct ls_worker *worker) {
     return true;
 }
 
+/* Parameter servers end with the last worker. One that does not, for it is frozen, changes nothing of the outcome. */
+static void look_for_workers(struct run *run) {
+    if (run->culprit || run->over || !run->succeeded) return;
+    for (int i = 0; i < run->count; i++)
+        if (run->workers[i].server < 0 && !run->workers[i].ended) return;
+    run->over = true;
+    run->failed_at = ls_launch_now();
+}
+
 /* A worker has ended, and its status is known. */
 void ls_supervise_end(struct run *run, struct ls_worker *worker) {
     run->alive--;
@@ -218,6 +234,7 @@ void ls_supervise_end(struct run *run, struct ls_worker *worker) {
         run->succeeded = true;
     }
     if (!restart(run, worker) && !spare(run, worker)) ls_supervise_blame(run, worker);
+    look_for_workers(run);
 }
 
 /* The launcher adopts the processes that its workers leave behind (PR_SET_CHILD_SUBREAPER), and only waits for them. */
@@ -283,7 +300,7 @@ static int next_timeout(const struct run *run) {
         at = run->ended_at + LS_RUN_DRAIN;
     else if (run->culprit && !run->announced)
         at = run->failed_at + LS_RUN_CAUSE;
-    else if (run->culprit && !run->signalled)
+    else if (has_grace(run) && !run->signalled)
         at = run->failed_at + run->how->grace;
     else if (kill_at(run) > 0)
         at = kill_at(run);

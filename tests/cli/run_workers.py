@@ -244,6 +244,16 @@ def who_ignores_sigterm_is_killed():
     cli.contains(done.stderr, b"SIGKILL to worker:0")
 
 
+def a_server_that_outlives_the_workers_is_ended():
+    serve = """grep -q '"type": *"ps"' <<< "$TF_CONFIG" || exit 0; """
+    for trap, name in (("", b"SIGTERM to ps:0"), ('trap "" TERM; ', b"SIGKILL to ps:0")):
+        begin = time.monotonic()
+        done = cli.lockstep("run", "-np", "1", "--ps", "1", "--grace", "0.2", "--", "bash", "-c", serve + trap + "while :; do sleep 0.1; done")
+        cli.equal(done.returncode, 0, done.stderr)
+        cli.contains(done.stderr, name)
+        assert time.monotonic() - begin < 12
+
+
 def who_ignores_a_signal_to_the_launcher_is_killed():
     for number in (signal.SIGINT, signal.SIGTERM):
         with tempfile.NamedTemporaryFile() as file:
@@ -354,7 +364,7 @@ cli.main([each_rank_has_its_config, ports_are_free_and_not_the_kernels, workers_
           who_is_killed_or_lost_a_peer_is_started_anew, restarts_are_limited, enough_are_left,
           what_is_not_restarted,
           any_status_is_a_reason_to_restart, who_all_stop_in_order_leave_no_word, a_command_that_cannot_start,
-          the_others_get_a_grace_then_sigterm, who_ignores_sigterm_is_killed, who_ignores_a_signal_to_the_launcher_is_killed, signals_are_passed_on,
+          the_others_get_a_grace_then_sigterm, who_ignores_sigterm_is_killed, a_server_that_outlives_the_workers_is_ended, who_ignores_a_signal_to_the_launcher_is_killed, signals_are_passed_on,
           a_signal_that_kills_the_workers_is_the_status, stopping_and_going_on, nobody_is_left_after_a_failure,
           nobody_is_left_after_success, nobody_is_left_when_the_launcher_is_killed,
           children_from_before_an_exec_are_left_alone])
