@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,7 +54,7 @@ struct agent {
     struct ls_worker *workers; /* [launch.here]; NULL before SETUP */
     struct pollfd *polled;
     struct ls_frame_buffer from, to, input;
-    char places[300];  /* the file of LOCKSTEP_ADDRESSES; empty: none */
+    int places;        /* the file of LOCKSTEP_ADDRESSES; -1: none */
     int signals, feed; /* feed: the end of rank 0's standard input that is written to; -1 without */
     int alive;
     int failed;     /* the exit status where a worker could not be started: none is, then */
@@ -242,21 +243,18 @@ static void take_input(struct agent *agent, const struct ls_run_frame *frame) {
     ls_frame_append(&agent->input, frame->data, frame->size);
 }
 
-/* The workers find the new file, or the one before. */
+/* A file in memory, which ends with this process. The workers find the new one under the path of the one before. */
 static void take_places(struct agent *agent, const struct ls_run_frame *frame) {
-    char next[sizeof(agent->places) + 8];
-    const char *folder = getenv("TMPDIR");
-    if (!*agent->places)
-        (void)snprintf(agent->places, sizeof(agent->places), "%.200s/lockstep-addresses-%d",
-                       folder && *folder == '/' ? folder : "/tmp", (int)getpid());
-    (void)snprintf(next, sizeof(next), "%s.XXXXXX", agent->places);
-    int fd = mkostemp(next, O_CLOEXEC);
+    char path[64];
+    int fd = memfd_create("lockstep-addresses", MFD_CLOEXEC);
     bool written = fd >= 0 && write(fd, frame->data, frame->size) == (ssize_t)frame->size;
-    if (fd >= 0) written = !close(fd) && written;
-    if (written && !rename(next, agent->places) && !setenv("LOCKSTEP_ADDRESSES", agent->places, 1)) return;
-    (void)fprintf(stderr, "cannot write %s: %s\n", next, strerror(errno));
-    if (fd >= 0) (void)unlink(next);
-    refuse(agent, "it cannot write where the workers are, see above");
+    if (agent->places < 0)
+        agent->places = fd;
+    else if (written)
+        written = dup3(fd, agent->places, O_CLOEXEC) >= 0;
+    if (fd >= 0 && fd != agent->places) (void)close(fd);
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), agent->places);
+    if (!written || setenv("LOCKSTEP_ADDRESSES", path, 1)) refuse(agent, "no memory for where the workers are");
 }
 
 static struct ls_worker *find_worker(const struct agent *agent, int rank) {
@@ -387,7 +385,6 @@ static void end(struct agent *agent, bool alone) {
     ls_frame_buffer_free(&agent->to);
     ls_frame_buffer_free(&agent->input);
     if (agent->ports.count) ls_ports_free(&agent->ports);
-    if (*agent->places) (void)unlink(agent->places);
 }
 
 static int open_signals(void) {
@@ -401,7 +398,7 @@ static int open_signals(void) {
 
 int agent_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep agent", argc, argv, about, more, NULL, 0};
-    struct agent agent = {.feed = -1, .launch = {.input = -1}};
+    struct agent agent = {.feed = -1, .places = -1, .launch = {.input = -1}};
     int code = ls_options_read(&line, NULL);
     if (code >= 0) return code;
     if (!ls_no_arguments(&line)) return LS_EXIT_USAGE;
