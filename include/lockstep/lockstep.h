@@ -1,5 +1,5 @@
-/* Lockstep: train one model on many machines at once, in lockstep. This header, and callbacks.h, collectives.h, data.h,
- * layers.h and training.h, which it includes, are the whole public API.
+/* Lockstep: train one model on many machines at once, in lockstep. This header, and callbacks.h, cluster_spec.h,
+ * collectives.h, data.h, layers.h and training.h, which it includes, are the whole public API.
  *
  *     #include <lockstep/lockstep.h>
  *
@@ -361,6 +361,7 @@ LS_API bool ls_strategy_recover(ls_strategy *strategy, ls_status *status);
 #endif
 
 #include <lockstep/callbacks.h>
+#include <lockstep/cluster_spec.h>
 #include <lockstep/collectives.h>
 #include <lockstep/data.h>
 #include <lockstep/training.h>

@@ -16,7 +16,7 @@
 #include "cluster/hello.h"
 #include "cluster/outbox.h"
 #include "cluster/stream.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 #define ADVICE "give all workers the same token (LOCKSTEP_TOKEN_FILE or LOCKSTEP_TOKEN)"
 
@@ -45,7 +45,7 @@ static void set_task(struct task *task, const char *type, int index, int rank, u
 
 static void set_own_task(const struct ls_cluster *cluster, struct task *task) {
     const struct ls_task *own = cluster->peers[cluster->rank]->task;
-    set_task(task, ls_cluster_spec_type_name(own->type), own->index, cluster->rank, cluster->incarnation);
+    set_task(task, ls_cluster_view_type_name(own->type), own->index, cluster->rank, cluster->incarnation);
 }
 
 static void put_hex(FILE *to, const uint8_t *bytes, size_t size) {
@@ -86,7 +86,7 @@ static void send_challenge(struct ls_cluster *cluster, struct ls_control_stream 
     const struct ls_task *own = cluster->peers[cluster->rank]->task;
     struct ls_message message = ls_outbox_message(cluster, LS_MESSAGE_CHALLENGE);
     message.challenge =
-        (struct ls_challenge){nonce, ls_cluster_spec_type_name(own->type), own->index, cluster->rank, proof};
+        (struct ls_challenge){nonce, ls_cluster_view_type_name(own->type), own->index, cluster->rank, proof};
     ls_outbox_send(stream, &message);
 }
 

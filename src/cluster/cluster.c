@@ -31,7 +31,7 @@
 #include "cluster/servers.h"
 #include "cluster/speaker.h"
 #include "cluster/stream.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 /* Equal for the processes of one host (or container): its boot and its name. */
 static void read_host(char host[256]) {
@@ -47,12 +47,12 @@ static void read_host(char host[256]) {
 }
 
 static ls_status check_config(const struct ls_cluster_config *config) {
-    const struct ls_cluster_spec *tf = config->tf_config;
-    int tasks = tf->num_workers + tf->num_servers, own = ls_cluster_spec_rank(tf);
+    const struct ls_cluster_view *tf = config->tf_config;
+    int tasks = tf->num_workers + tf->num_servers, own = ls_cluster_view_rank(tf);
     if (own < 0 || own >= tasks || !tf->num_workers)
         return ls_fail(LS_INVALID_ARGUMENT, "only chief, worker and ps tasks of a cluster with workers can join it");
     for (int rank = 0; rank < tasks; rank++)
-        if (!ls_cluster_spec_member(tf, rank)) return ls_fail(LS_INTERNAL, "TF_CONFIG has no task of rank %d", rank);
+        if (!ls_cluster_view_member(tf, rank)) return ls_fail(LS_INTERNAL, "TF_CONFIG has no task of rank %d", rank);
     return LS_OK;
 }
 
@@ -180,7 +180,7 @@ static ls_status start_cluster(struct ls_cluster *cluster) {
 static ls_status read_security(struct ls_cluster *cluster) {
     const struct ls_task *own = cluster->peers[cluster->rank]->task;
     char name[LS_CERTIFICATE_NAME];
-    ls_auth_tls_name(ls_cluster_spec_type_name(own->type), own->index, name);
+    ls_auth_tls_name(ls_cluster_view_type_name(own->type), own->index, name);
     return ls_credentials_read(cluster->config.settings, name, cluster->config.log, &cluster->net.credentials);
 }
 
@@ -218,10 +218,10 @@ static ls_status fill_terms(struct ls_cluster *cluster) {
 }
 
 static ls_status fill_cluster(struct ls_cluster *cluster, const struct ls_cluster_config *config) {
-    const struct ls_cluster_spec *tf = config->tf_config;
+    const struct ls_cluster_view *tf = config->tf_config;
     cluster->config = *config;
     cluster->terms.version = config->version ? config->version : ls_version();
-    cluster->rank = ls_cluster_spec_rank(tf);
+    cluster->rank = ls_cluster_view_rank(tf);
     cluster->workers = tf->num_workers;
     cluster->size = tf->num_workers + tf->num_servers;
     cluster->next.follows = cluster->refusal.stranger = -1;
@@ -376,5 +376,5 @@ bool ls_cluster_is_scaled(const struct ls_cluster *cluster) {
 
 const char *ls_cluster_task_name(const struct ls_cluster *cluster, int rank) {
     if (rank < 0 || rank >= cluster->count + cluster->servers) return "";
-    return ls_cluster_spec_member(cluster->config.tf_config, cluster->members[rank])->name;
+    return ls_cluster_view_member(cluster->config.tf_config, cluster->members[rank])->name;
 }

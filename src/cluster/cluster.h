@@ -7,14 +7,14 @@
 #include "base/activity.h"
 #include "base/log.h"
 #include "base/settings.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 #include "collective/link/abort.h"
 
 struct ls_cluster;
 struct ls_rendezvous;
 struct ls_relay;
 struct ls_cluster_config {
-    const struct ls_cluster_spec *tf_config; /* borrowed; cluster_mode, type chief, worker or ps */
+    const struct ls_cluster_view *tf_config; /* borrowed; cluster_mode, type chief, worker or ps */
     const struct ls_settings *settings;      /* borrowed */
     const struct ls_log *log;                /* borrowed */
     struct ls_abort *abort;                  /* borrowed; raised when a peer is lost or reports a failure */

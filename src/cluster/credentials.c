@@ -158,11 +158,11 @@ struct ls_secret ls_credentials_token(const struct ls_credentials *security) {
     return (struct ls_secret){security->token, security->token_size};
 }
 
-void ls_credentials_warn(const struct ls_credentials *security, const struct ls_cluster_spec *tf_config,
+void ls_credentials_warn(const struct ls_credentials *security, const struct ls_cluster_view *tf_config,
                          const struct ls_log *log) {
     if (security->token_size || security->certificate) return;
     for (int rank = 0; rank < tf_config->num_workers; rank++) {
-        const char *host = ls_cluster_spec_member(tf_config, rank)->host;
+        const char *host = ls_cluster_view_member(tf_config, rank)->host;
         if (ls_address_is_loopback(host) || ls_tf_config_address_is_nowhere(host)) continue;
         ls_log_warning(log, "whoever reaches this cluster's ports can join it or listen: set LOCKSTEP_TOKEN_FILE, or "
                             "LOCKSTEP_TLS_* (lockstep certs), unless the network is trusted");

@@ -4,7 +4,7 @@
 #include "cluster/security/proof.h"
 #include "base/settings.h"
 #include "cluster/security/tls.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 struct ls_credentials {
     char token[LS_SETTING_TEXT];
@@ -24,5 +24,5 @@ void ls_credentials_release(struct ls_credentials *security);
 /* The token; of size 0 where there is none. */
 struct ls_secret ls_credentials_token(const struct ls_credentials *security);
 /* One line where neither token nor TLS guards a cluster of several hosts. */
-void ls_credentials_warn(const struct ls_credentials *security, const struct ls_cluster_spec *tf_config,
+void ls_credentials_warn(const struct ls_credentials *security, const struct ls_cluster_view *tf_config,
                          const struct ls_log *log);

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "cluster/auth_tls.h"
 #include "cluster/data_link.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 static int count_places(const struct ls_cluster *cluster, uint32_t number) {
     return cluster->size * (ls_data_channel_is_one_way(number) ? 2 : 1);
@@ -107,11 +107,11 @@ struct ls_peer_data *ls_data_channel_peer(const struct ls_data_channel *channel,
     const struct ls_cluster *cluster = channel->cluster;
     struct ls_peer_data **place = &channel->peers[rank + (inbound ? cluster->size : 0)];
     if (*place || !(*place = ls_alloc(sizeof(**place)))) return *place;
-    const struct ls_task *task = ls_cluster_spec_member(cluster->config.tf_config, rank);
+    const struct ls_task *task = ls_cluster_view_member(cluster->config.tf_config, rank);
     char name[LS_CERTIFICATE_NAME];
     (*place)->fd = -1;
     ls_dial_init(&(*place)->dial);
-    ls_auth_tls_name(ls_cluster_spec_type_name(task->type), task->index, name);
+    ls_auth_tls_name(ls_cluster_view_type_name(task->type), task->index, name);
     ls_dial_secure(&(*place)->dial, cluster->net.credentials.identity, cluster->net.relay, name);
     return *place;
 }

@@ -19,7 +19,7 @@
 #include "cluster/data_channel.h"
 #include "cluster/net/address.h"
 #include "collective/link/tcp.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 bool ls_data_link_uses_grpc(const struct ls_cluster *cluster) {
     return cluster->config.settings->transport == LS_TRANSPORT_GRPC;
@@ -97,8 +97,8 @@ static void report_refusal(struct ls_cluster *cluster, const char *who, int rank
 static bool certified(struct ls_cluster *cluster, const struct ls_rpc_caller *caller, int rank) {
     char text[LS_ERROR_SIZE];
     if (rank >= cluster->size) return false;
-    const struct ls_task *task = ls_cluster_spec_member(cluster->config.tf_config, rank);
-    return ls_auth_tls_caller(cluster, caller, ls_cluster_spec_type_name(task->type), task->index, text);
+    const struct ls_task *task = ls_cluster_view_member(cluster->config.tf_config, rank);
+    return ls_auth_tls_caller(cluster, caller, ls_cluster_view_type_name(task->type), task->index, text);
 }
 
 static void identify(const struct ls_cluster *cluster, int fd, struct ls_rpc_caller *caller) {

@@ -17,7 +17,7 @@
 #include "cluster/moved.h"
 #include "cluster/rpc/rpc_link.h"
 #include "collective/link/tcp.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 /* ---- opening ---- */
 
@@ -66,7 +66,7 @@ static struct end end_of(const struct data_source *source, int place) {
     return (struct end){.cluster = cluster,
                         .channel = source->channel->number,
                         .rank = rank,
-                        .task = ls_cluster_spec_member(cluster->config.tf_config, rank),
+                        .task = ls_cluster_view_member(cluster->config.tf_config, rank),
                         .data = ls_data_channel_peer(source->channel, rank, inbound),
                         .dials = one_way ? !inbound : rank < cluster->rank};
 }

@@ -115,7 +115,7 @@ static void describe_votes(const struct ls_cluster *cluster, const uint64_t *ros
     }
     int used =
         snprintf(text, size, "votes: %d of the %d of the workers before are here, not most of them, nor half with %s",
-                 here, all, ls_cluster_spec_member(cluster->config.tf_config, lowest)->name);
+                 here, all, ls_cluster_view_member(cluster->config.tf_config, lowest)->name);
     for (int rank = 0; rank < cluster->workers && used > 0 && (size_t)used < size; rank++) {
         if (!roster[rank] || roster[rank] == cluster->next.present[rank]) continue;
         bool ended = ls_closed_has(&cluster->elastic.ended, roster[rank]), anew = cluster->next.present[rank] != 0;
@@ -123,7 +123,7 @@ static void describe_votes(const struct ls_cluster *cluster, const uint64_t *ros
                           : ended       ? "it ended, and is not started anew yet"
                           : anew        ? "a new process has come, and the one before was not seen to end: no vote"
                                         : "frozen or cut off, as far as is known";
-        const char *name = ls_cluster_spec_member(cluster->config.tf_config, rank)->name;
+        const char *name = ls_cluster_view_member(cluster->config.tf_config, rank)->name;
         used += snprintf(text + used, size - (size_t)used, "; %s: %s", name, why);
     }
 }

@@ -21,7 +21,7 @@
 #include "cluster/servers.h"
 #include "cluster/speaker.h"
 #include "cluster/stream.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 #define SAME_CONFIG "give all workers the same TF_CONFIG cluster"
 
@@ -181,9 +181,9 @@ static bool misplaced(const struct ls_cluster *cluster, const struct ls_hello *o
                        own->name, own->rank);
         return true;
     }
-    const struct ls_task *task = ls_cluster_spec_member(cluster->config.tf_config, other->rank);
+    const struct ls_task *task = ls_cluster_view_member(cluster->config.tf_config, other->rank);
     if (task && task->index == other->task_index &&
-        strcmp(ls_cluster_spec_type_name(task->type), other->task_type) == 0)
+        strcmp(ls_cluster_view_type_name(task->type), other->task_type) == 0)
         return false;
     (void)snprintf(text, LS_ERROR_SIZE, "a process says that it is %s:%d with rank %d, which %s (rank %d) has as %s",
                    other->task_type, other->task_index, other->rank, own->name, own->rank,

@@ -211,11 +211,11 @@ void ls_heartbeat_pace(struct ls_cluster *cluster) {
 
 /* The tasks of this one's host, by TF_CONFIG: a first join knows no more, and it is when most start at once. */
 static int count_neighbours(const struct ls_cluster *cluster) {
-    const struct ls_cluster_spec *spec = cluster->config.tf_config;
-    const char *own = ls_cluster_spec_member(spec, cluster->rank)->host;
+    const struct ls_cluster_view *spec = cluster->config.tf_config;
+    const char *own = ls_cluster_view_member(spec, cluster->rank)->host;
     int count = 0;
     for (int rank = 0; rank < cluster->size; rank++)
-        count += strcmp(ls_cluster_spec_member(spec, rank)->host, own) == 0;
+        count += strcmp(ls_cluster_view_member(spec, rank)->host, own) == 0;
     return count;
 }
 

@@ -5,7 +5,7 @@
 #include "cluster/outbox.h"
 #include "cluster/peer.h"
 #include "cluster/stream.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 /* FNV-1a (Fowler, Noll, Vo) with 64 bits: a Propose carries it for each member, in place of a name. */
 uint64_t ls_hello_host(const char *host) {
@@ -18,7 +18,7 @@ static struct ls_hello own_hello(const struct ls_cluster *cluster) {
     const struct ls_task *task = cluster->peers[cluster->rank]->task;
     return (struct ls_hello){.protocol = LS_PROTOCOL_VERSION,
                              .version = cluster->terms.version,
-                             .task_type = ls_cluster_spec_type_name(task->type),
+                             .task_type = ls_cluster_view_type_name(task->type),
                              .task_index = task->index,
                              .rank = cluster->rank,
                              .size = cluster->size,
@@ -41,7 +41,7 @@ struct ls_message ls_hello_reply(const struct ls_cluster *cluster, enum ls_verdi
     const struct ls_task *task = cluster->peers[cluster->rank]->task;
     message.reply = (struct ls_handshake_reply){.verdict = verdict,
                                                 .message = text,
-                                                .task_type = ls_cluster_spec_type_name(task->type),
+                                                .task_type = ls_cluster_view_type_name(task->type),
                                                 .task_index = task->index,
                                                 .rank = cluster->rank};
     return message;

@@ -186,7 +186,7 @@ static bool speaks(const struct ls_cluster *cluster) {
 static bool is_first_of_host(const struct ls_cluster *cluster) {
     const char *own = cluster->peers[cluster->rank]->task->host;
     for (int rank = 0; rank < cluster->rank; rank++)
-        if (strcmp(ls_cluster_spec_member(cluster->config.tf_config, rank)->host, own) == 0) return false;
+        if (strcmp(ls_cluster_view_member(cluster->config.tf_config, rank)->host, own) == 0) return false;
     return true;
 }
 

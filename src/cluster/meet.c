@@ -91,7 +91,7 @@ ls_status ls_meet_decode_answer(const uint8_t bytes[LS_MEET_HEADER], struct ls_m
     return LS_OK;
 }
 
-char *ls_meet_print_roster(const struct ls_cluster_spec *spec, size_t *length) {
+char *ls_meet_print_roster(const struct ls_cluster_view *spec, size_t *length) {
     char *text = NULL;
     FILE *out = open_memstream(&text, length);
     for (int i = 0; out && i < spec->task_count; i++) (void)fprintf(out, "%s\n", spec->tasks[i].address);
@@ -109,12 +109,12 @@ static ls_status read_line(struct ls_task *task, const char *line, size_t length
     address[length] = 0;
     (void)snprintf(key, sizeof(key), "the roster's rank %d", task->index);
     ls_status status = ls_tf_config_address_parse(key, address, &host, &port);
-    if (!status) status = ls_cluster_spec_place(task, host, port);
+    if (!status) status = ls_cluster_view_place(task, host, port);
     ls_free(host);
     return status;
 }
 
-ls_status ls_meet_read_roster(struct ls_cluster_spec *spec, const char *text, size_t length) {
+ls_status ls_meet_read_roster(struct ls_cluster_view *spec, const char *text, size_t length) {
     const char *end = text + length;
     int rank = 0;
     for (const char *next; text < end; text = next + 1, rank++) {

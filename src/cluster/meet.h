@@ -5,7 +5,7 @@
 
 #include "cluster/net/preface.h"
 #include "cluster/security/proof.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 #define LS_MEET_NONCE  16
 #define LS_MEET_HEADER 56 /* bytes of an answer before its text */
@@ -34,9 +34,9 @@ void ls_meet_encode_answer(const struct ls_meet_answer *answer, uint8_t bytes[LS
 ls_status ls_meet_decode_answer(const uint8_t bytes[LS_MEET_HEADER], struct ls_meet_answer *answer);
 
 /* Lines "host:port" in the order of the ranks; allocated, NULL: no memory. */
-char *ls_meet_print_roster(const struct ls_cluster_spec *spec, size_t *length);
+char *ls_meet_print_roster(const struct ls_cluster_view *spec, size_t *length);
 /* Gives each task of spec its address. INVALID_ARGUMENT where the text is no roster of so many workers. */
-ls_status ls_meet_read_roster(struct ls_cluster_spec *spec, const char *text, size_t length);
+ls_status ls_meet_read_roster(struct ls_cluster_view *spec, const char *text, size_t length);
 /* The proof of purpose over the ask, rank 0's nonce and a text. False where libcrypto fails. */
 bool ls_meet_prove(struct ls_secret token, const char *purpose, const struct ls_meet_ask *ask,
                    const uint8_t nonce[LS_MEET_NONCE], struct ls_secret text, uint8_t proof[LS_PROOF_SIZE]);

@@ -189,7 +189,7 @@ static bool is_missing(const struct ls_cluster *cluster, int rank) {
 /* "; worker:2 (10.0.0.3:2222): connection refused"; returns its length. */
 static size_t describe_one(const struct ls_cluster *cluster, int rank, bool first, char *text, size_t size) {
     const struct ls_peer *peer = cluster->peers[rank];
-    const struct ls_task *task = ls_cluster_spec_member(cluster->config.tf_config, rank);
+    const struct ls_task *task = ls_cluster_view_member(cluster->config.tf_config, rank);
     (void)snprintf(text, size, "%s%s (%s): %s", first ? "" : "; ", task->name, task->address,
                    peer ? ls_peer_reason(peer) : "no answer yet");
     return strlen(text);

@@ -92,7 +92,7 @@ static void refresh(struct ls_cluster *cluster) {
 
 static bool find_place(const struct ls_cluster *cluster, int rank, const char **host, int *port) {
     const struct ls_moved_task *row = cluster->moved.at ? &cluster->moved.at[rank] : NULL;
-    const struct ls_task *task = ls_cluster_spec_member(cluster->config.tf_config, rank);
+    const struct ls_task *task = ls_cluster_view_member(cluster->config.tf_config, rank);
     bool has = row && row->host;
     *host = has ? row->host : task->host;
     *port = has ? row->port : task->port;

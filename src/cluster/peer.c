@@ -12,7 +12,7 @@
 #include "cluster/cluster_private.h"
 #include "cluster/speaker.h"
 #include "cluster/stream.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 struct ls_peer *ls_peer_member(const struct ls_cluster *cluster, int index) {
     return cluster->peers[cluster->members[index]];
@@ -30,7 +30,7 @@ static void link_peer(struct ls_cluster *cluster, struct ls_peer *peer) {
 static void secure_dials(const struct ls_cluster *cluster, struct ls_peer *peer) {
     const struct ls_connections *net = &cluster->net;
     char name[LS_CERTIFICATE_NAME];
-    ls_auth_tls_name(ls_cluster_spec_type_name(peer->task->type), peer->task->index, name);
+    ls_auth_tls_name(ls_cluster_view_type_name(peer->task->type), peer->task->index, name);
     ls_dial_secure(&peer->control, net->credentials.identity, net->relay, name);
 }
 
@@ -39,9 +39,9 @@ struct ls_peer *ls_peer_meet(struct ls_cluster *cluster, int rank) {
     struct ls_peer *peer = ls_alloc(sizeof(*peer));
     if (!peer) return NULL;
     peer->rank = rank;
-    peer->task = ls_cluster_spec_member(cluster->config.tf_config, rank);
+    peer->task = ls_cluster_view_member(cluster->config.tf_config, rank);
     peer->name = peer->task->name;
-    const struct ls_task *own = ls_cluster_spec_member(cluster->config.tf_config, cluster->rank);
+    const struct ls_task *own = ls_cluster_view_member(cluster->config.tf_config, cluster->rank);
     peer->local = strcmp(peer->task->host, own->host) == 0;
     (void)snprintf(peer->where, sizeof(peer->where), "%s (%s)", peer->name, peer->task->address);
     ls_dial_init(&peer->control);

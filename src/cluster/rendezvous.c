@@ -28,7 +28,7 @@
 #define SAME_TOKENS "give all workers the same token (LOCKSTEP_TOKEN_FILE or LOCKSTEP_TOKEN), or none"
 
 struct visit {
-    struct ls_cluster_spec *spec;
+    struct ls_cluster_view *spec;
     const struct ls_settings *settings;
     const struct ls_log *log;
     struct ls_credentials credentials;
@@ -221,10 +221,10 @@ static ls_status prove_token(struct visit *visit, int fd, const struct ls_meet_a
 }
 
 static ls_status take_roster(struct visit *visit, const struct ls_meet_answer *answer, const char *text) {
-    struct ls_cluster_spec *spec = visit->spec;
+    struct ls_cluster_view *spec = visit->spec;
     ls_status status = check_proof(visit, answer, "roster", text);
     if (!status) status = ls_meet_read_roster(spec, text, answer->length);
-    if (!status) status = ls_cluster_spec_complete(spec);
+    if (!status) status = ls_cluster_view_complete(spec);
     return status;
 }
 
@@ -275,7 +275,7 @@ static ls_status judge_dial(const struct visit *visit) {
 }
 
 static ls_status ask_rank_0(struct visit *visit) {
-    const struct ls_cluster_spec *spec = visit->spec;
+    const struct ls_cluster_view *spec = visit->spec;
     char name[LS_CERTIFICATE_NAME];
     ls_status status = LS_OK;
     bool done = false;
@@ -300,7 +300,7 @@ static ls_status ask_rank_0(struct visit *visit) {
 }
 
 static ls_status visit_rank_0(struct visit *visit) {
-    const struct ls_cluster_spec *spec = visit->spec;
+    const struct ls_cluster_view *spec = visit->spec;
     visit->ask.protocol = LS_PROTOCOL_VERSION;
     visit->ask.rank = spec->id_in_cluster;
     visit->ask.size = spec->num_workers;
@@ -327,14 +327,14 @@ static ls_status meet(struct visit *visit, struct ls_rendezvous **kept) {
 }
 
 /* The variables of AWS Batch do not say the main node's own name to itself. */
-static ls_status name_rank_0(struct ls_cluster_spec *spec) {
+static ls_status name_rank_0(struct ls_cluster_view *spec) {
     char own[256] = "localhost";
     if (*spec->meet_host) return LS_OK;
     (void)gethostname(own, sizeof(own) - 1);
-    return ls_cluster_spec_place(&spec->tasks[0], own, spec->meet_port);
+    return ls_cluster_view_place(&spec->tasks[0], own, spec->meet_port);
 }
 
-ls_status ls_rendezvous_meet(struct ls_cluster_spec *spec, const struct ls_settings *settings, const struct ls_log *log,
+ls_status ls_rendezvous_meet(struct ls_cluster_view *spec, const struct ls_settings *settings, const struct ls_log *log,
                              struct ls_rendezvous **kept) {
     if (!spec->meet_port) return LS_OK;
     struct visit visit = {.spec = spec, .settings = settings, .log = log, .refusals = {.log = log}, .held = -1};

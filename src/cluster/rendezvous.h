@@ -6,12 +6,12 @@
 
 #include "base/log.h"
 #include "base/settings.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 struct ls_rendezvous;
 /* Fills in the addresses of spec's tasks; nothing happens where they are known. *kept: rank 0's, which answers on the
  * cluster's port who is started anew, and is freed by ls_rendezvous_server_free; NULL on the others. It waits for
  * LOCKSTEP_JOIN_TIMEOUT. DEADLINE_EXCEEDED names who is missing; INVALID_ARGUMENT: two workers have one rank, another
  * size or another job; UNAUTHENTICATED: another token or certificate. */
-ls_status ls_rendezvous_meet(struct ls_cluster_spec *spec, const struct ls_settings *settings, const struct ls_log *log,
+ls_status ls_rendezvous_meet(struct ls_cluster_view *spec, const struct ls_settings *settings, const struct ls_log *log,
                              struct ls_rendezvous **kept);

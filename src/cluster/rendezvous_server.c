@@ -43,7 +43,7 @@ struct caller {
 
 struct ls_rendezvous {
     struct ls_monitor monitor;
-    struct ls_cluster_spec *spec;
+    struct ls_cluster_view *spec;
     const struct ls_settings *settings;
     const struct ls_log *log;
     struct ls_credentials credentials;
@@ -121,14 +121,14 @@ static void tell_roster(struct ls_rendezvous *rendezvous, struct caller *caller)
 /* ---- places ---- */
 
 static ls_status make_roster(struct ls_rendezvous *rendezvous) {
-    struct ls_cluster_spec *spec = rendezvous->spec;
+    struct ls_cluster_view *spec = rendezvous->spec;
     const char *own = *rendezvous->own_host ? rendezvous->own_host : "127.0.0.1";
     ls_status status = LS_OK;
     for (int i = 0; i < spec->task_count && !status; i++) {
         const struct place *place = &rendezvous->places[i];
-        status = ls_cluster_spec_place(&spec->tasks[i], *place->host ? place->host : own, place->port);
+        status = ls_cluster_view_place(&spec->tasks[i], *place->host ? place->host : own, place->port);
     }
-    if (!status) status = ls_cluster_spec_complete(spec);
+    if (!status) status = ls_cluster_view_complete(spec);
     if (!status) rendezvous->roster = ls_meet_print_roster(spec, &rendezvous->roster_size);
     return !status && !rendezvous->roster ? ls_fail_memory("a roster", 0) : status;
 }
@@ -422,7 +422,7 @@ void ls_rendezvous_server_free(struct ls_rendezvous *rendezvous) {
     ls_free(rendezvous);
 }
 
-ls_status ls_rendezvous_server_new(struct ls_cluster_spec *spec, const struct ls_settings *settings,
+ls_status ls_rendezvous_server_new(struct ls_cluster_view *spec, const struct ls_settings *settings,
                                    const struct ls_log *log, struct ls_credentials *credentials,
                                    struct ls_rendezvous **made) {
     struct ls_rendezvous *rendezvous = ls_alloc(sizeof(*rendezvous));

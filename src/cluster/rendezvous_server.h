@@ -7,11 +7,11 @@
 #include "base/settings.h"
 #include "cluster/credentials.h"
 #include "cluster/net/relay.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 struct ls_rendezvous;
 /* credentials: taken over, also on failure. spec, settings and log are borrowed. */
-ls_status ls_rendezvous_server_new(struct ls_cluster_spec *spec, const struct ls_settings *settings,
+ls_status ls_rendezvous_server_new(struct ls_cluster_view *spec, const struct ls_settings *settings,
                                    const struct ls_log *log, struct ls_credentials *credentials,
                                    struct ls_rendezvous **rendezvous);
 /* Waits until all have come and have been told. */

@@ -97,8 +97,8 @@ int64_t ls_star_turn(const struct ls_cluster *cluster) {
 }
 
 static bool is_local(const struct ls_cluster *cluster, int rank) {
-    const struct ls_cluster_spec *spec = cluster->config.tf_config;
-    return strcmp(ls_cluster_spec_member(spec, rank)->host, ls_cluster_spec_member(spec, cluster->rank)->host) == 0;
+    const struct ls_cluster_view *spec = cluster->config.tf_config;
+    return strcmp(ls_cluster_view_member(spec, rank)->host, ls_cluster_view_member(spec, cluster->rank)->host) == 0;
 }
 
 /* All find the same. Up to HOSTED_FROM workers the coordinator's streams cost it little, and nobody need rest on a

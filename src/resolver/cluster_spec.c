@@ -1,155 +1,200 @@
-/* The rank order and the identity rules are multi_worker_util's (is_chief, worker_count, id_in_cluster). */
-#include "resolver/cluster_spec.h"
-
+/* The public list of tasks (tf.train.ClusterSpec): any job name, indices with holes. tasks is sorted by job and index,
+ * so equality, JSON and the search of a job need no other structure. Errors that TensorFlow leaves to the first
+ * connection, such as an address without a port, come from add. */
+#include <lockstep/lockstep.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/memory.h"
+#include "base/need.h"
 #include "base/status.h"
+#include "resolver/tf_config.h"
 #include "resolver/tf_config_address.h"
+#include "resolver/tf_config_json.h"
+#include "resolver/tf_config_syntax.h"
 
-static const char *const names[LS_TASK_TYPES] = {
-    [LS_TASK_NONE] = "", [LS_TASK_CHIEF] = "chief",         [LS_TASK_WORKER] = "worker",
-    [LS_TASK_PS] = "ps", [LS_TASK_EVALUATOR] = "evaluator",
+#define INDEX_LIMIT 999999999
+
+struct spec_task {
+    char *job, *address; /* as written */
+    char *canonical;     /* one spelling for one address */
+    int index;
+};
+struct ls_cluster_spec {
+    struct spec_task *tasks; /* [count], of room */
+    int count, room;
 };
 
-const char *ls_cluster_spec_type_name(enum ls_task_type type) {
-    return (size_t)type < LS_TASK_TYPES ? names[type] : "";
+/* The tasks of one job: [begin, end). */
+struct job_range {
+    int begin, end;
+};
+
+static struct job_range find_job(const ls_cluster_spec *spec, const char *job) {
+    struct job_range range = {0, 0};
+    while (range.begin < spec->count && strcmp(spec->tasks[range.begin].job, job) < 0) range.begin++;
+    range.end = range.begin;
+    while (range.end < spec->count && !strcmp(spec->tasks[range.end].job, job)) range.end++;
+    return range;
 }
 
-/* ---- tasks ---- */
+/* ---- add ---- */
 
-int ls_cluster_spec_count(const struct ls_cluster_spec *spec, enum ls_task_type type) {
-    int count = 0;
-    for (int i = 0; i < spec->task_count; i++) count += spec->tasks[i].type == type;
-    return count;
+static void free_task(struct spec_task *task) {
+    ls_free(task->job);
+    ls_free(task->address);
+    ls_free(task->canonical);
 }
 
-const struct ls_task *ls_cluster_spec_task(const struct ls_cluster_spec *spec, enum ls_task_type type, int index) {
-    for (int i = 0; i < spec->task_count; i++)
-        if (spec->tasks[i].type == type && spec->tasks[i].index == index) return &spec->tasks[i];
-    return NULL;
-}
-
-/* Ranks count the chief, if there is one, then the workers by index (multi_worker_util.id_in_cluster), and after those
- * who train the parameter servers. The evaluator has none. The tasks stand in that order. */
-const struct ls_task *ls_cluster_spec_member(const struct ls_cluster_spec *spec, int rank) {
-    if (rank < 0 || rank >= spec->task_count) return NULL;
-    const struct ls_task *task = &spec->tasks[rank];
-    int chiefs = spec->tasks[0].type == LS_TASK_CHIEF;
-    if (task->type == LS_TASK_CHIEF) return task;
-    if (task->type == LS_TASK_PS) return spec->num_workers && rank >= spec->num_workers ? task : NULL;
-    return task->type == LS_TASK_WORKER && task->index == rank - chiefs ? task : NULL;
-}
-
-int ls_cluster_spec_rank(const struct ls_cluster_spec *spec) {
-    int rank = spec->num_workers;
-    if (spec->type == LS_TASK_EVALUATOR || !spec->cluster_mode) return -1;
-    if (spec->type != LS_TASK_PS) return spec->id_in_cluster;
-    while (rank < spec->task_count && spec->tasks[rank].index != spec->index) rank++;
-    return rank;
-}
-
-/* ---- identity ---- */
-
-void ls_cluster_spec_identify_alone(struct ls_cluster_spec *spec) {
-    spec->is_chief = true;
-    spec->num_workers = 1;
-    spec->id_in_cluster = 0;
-}
-
-/* Without a chief worker 0 has its duties (multi_worker_util.is_chief). */
-static void identify(struct ls_cluster_spec *spec) {
-    int chiefs = ls_cluster_spec_count(spec, LS_TASK_CHIEF);
-    if (spec->type == LS_TASK_EVALUATOR) {
-        ls_cluster_spec_identify_alone(spec); /* a cluster of its own */
-        return;
-    }
-    spec->num_workers = chiefs + ls_cluster_spec_count(spec, LS_TASK_WORKER);
-    spec->num_servers = ls_cluster_spec_count(spec, LS_TASK_PS);
-    spec->id_in_cluster = spec->type == LS_TASK_PS ? -1 : spec->type == LS_TASK_CHIEF ? 0 : chiefs + spec->index;
-    spec->is_chief = spec->id_in_cluster == 0;
-}
-
-static ls_status print_tasks(FILE *stream, const struct ls_cluster_spec *spec, enum ls_task_type type) {
-    for (int i = 0; i < spec->task_count; i++) {
-        const struct ls_task *task = &spec->tasks[i];
-        if (task->type != type) continue;
-        LS_CLEANUP(ls_free_pointer) char *address = ls_tf_config_address_canonical(task->host, task->port);
-        if (!address) return ls_fail_memory("an address", strlen(task->host));
-        (void)fprintf(stream, "cluster.%s[%d]=%s\n", ls_cluster_spec_type_name(type), task->index, address);
+static ls_status refuse_equal_tasks(const ls_cluster_spec *spec, const struct spec_task *task) {
+    for (int i = 0; i < spec->count; i++) {
+        const struct spec_task *other = &spec->tasks[i];
+        if (other->index == task->index && !strcmp(other->job, task->job))
+            return ls_fail(LS_INVALID_ARGUMENT, "cluster: job %s has the index %d already, at %s; keep one",
+                           ls_tf_config_json_quote_text(task->job).text, task->index,
+                           ls_tf_config_json_quote_text(other->address).text);
+        if (!strcmp(other->canonical, task->canonical))
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "cluster: job %s, index %d is %s, which is the address of job %s, index %d as well; give "
+                           "each task its own host or port",
+                           ls_tf_config_json_quote_text(task->job).text, task->index,
+                           ls_tf_config_json_quote_text(task->address).text,
+                           ls_tf_config_json_quote_text(other->job).text, other->index);
     }
     return LS_OK;
 }
 
-/* The evaluator is left out: some emitters tell it to nobody but the evaluator itself. The counts come first, so that
- * a task too many is told as such and not as a difference of addresses. */
-static ls_status print_canonical(FILE *stream, const struct ls_cluster_spec *spec) {
-    static const enum ls_task_type types[] = {LS_TASK_CHIEF, LS_TASK_WORKER, LS_TASK_PS};
-    for (size_t i = 0; i < 3; i++)
-        (void)fprintf(stream, "cluster.%s=%d tasks\n", ls_cluster_spec_type_name(types[i]),
-                      ls_cluster_spec_count(spec, types[i]));
-    ls_status status = LS_OK;
-    for (size_t i = 0; i < 3 && !status; i++) status = print_tasks(stream, spec, types[i]);
+static ls_status make_room(ls_cluster_spec *spec) {
+    if (spec->count < spec->room) return LS_OK;
+    int room = spec->room ? 2 * spec->room : 8;
+    struct spec_task *tasks = ls_alloc_array((size_t)room, sizeof(*tasks));
+    if (!tasks) return ls_fail_memory("tasks", (size_t)room * sizeof(*tasks));
+    if (spec->count) memcpy(tasks, spec->tasks, (size_t)spec->count * sizeof(*tasks));
+    ls_free(spec->tasks);
+    spec->tasks = tasks;
+    spec->room = room;
+    return LS_OK;
+}
+
+static ls_status make_task(const char *job, int index, const char *address, struct spec_task *task) {
+    char key[128];
+    char *host = NULL;
+    int port = 0;
+    (void)snprintf(key, sizeof(key), "cluster: job %s, index %d", ls_tf_config_json_quote_text(job).text, index);
+    ls_status status = ls_tf_config_address_parse(key, address, &host, &port);
+    if (status) return status;
+    *task = (struct spec_task){ls_strdup(job), ls_strdup(address), ls_tf_config_address_canonical(host, port), index};
+    ls_free(host);
+    if (task->job && task->address && task->canonical) return LS_OK;
+    free_task(task);
+    return ls_fail_memory("a task", strlen(job) + strlen(address));
+}
+
+static void insert_task(ls_cluster_spec *spec, const struct spec_task *task) {
+    struct job_range range = find_job(spec, task->job);
+    int at = range.begin;
+    while (at < range.end && spec->tasks[at].index < task->index) at++;
+    memmove(&spec->tasks[at + 1], &spec->tasks[at], (size_t)(spec->count - at) * sizeof(*task));
+    spec->tasks[at] = *task;
+    spec->count++;
+}
+
+ls_status ls_cluster_spec_add(ls_cluster_spec *spec, const char *job, int index, const char *address) {
+    struct spec_task task;
+    LS_NEED(spec, job, address);
+    if (!*job) return ls_fail(LS_INVALID_ARGUMENT, "cluster: a job has no name; write one such as worker");
+    if (index < 0 || index > INDEX_LIMIT)
+        return ls_fail(LS_INVALID_ARGUMENT, "cluster: job %s: the index %d is not in 0 .. %d",
+                       ls_tf_config_json_quote_text(job).text, index, INDEX_LIMIT);
+    ls_status status = make_task(job, index, address, &task);
+    if (status) return status;
+    status = refuse_equal_tasks(spec, &task);
+    if (!status) status = make_room(spec);
+    if (status)
+        free_task(&task);
+    else
+        insert_task(spec, &task);
     return status;
 }
 
-static ls_status make_canonical(struct ls_cluster_spec *spec) {
-    size_t size = 0;
-    FILE *stream = open_memstream(&spec->canonical, &size);
-    if (!stream) return ls_fail_memory("the cluster's text", 0);
-    ls_status status = print_canonical(stream, spec);
-    bool failed = ferror(stream) != 0;
-    failed = fclose(stream) != 0 || failed;
-    return !status && failed ? ls_fail_memory("the cluster's text", size) : status;
+/* ---- from JSON ---- */
+
+/* An element's index: its place in a list, its key in an object. -1: none. */
+static int index_of(const struct ls_tf_config_json *value, bool named, int place) {
+    const char *key = ls_tf_config_json_key(value);
+    size_t digits = strspn(key, "0123456789");
+    if (!named) return place;
+    return !digits || key[digits] || digits > 9 ? -1 : (int)strtol(key, NULL, 10);
 }
 
-static void name_tasks(struct ls_cluster_spec *spec) {
-    for (int i = 0; i < spec->task_count; i++) {
-        struct ls_task *task = &spec->tasks[i];
-        (void)snprintf(task->name, sizeof(task->name), "%s:%d", ls_cluster_spec_type_name(task->type), task->index);
+static ls_status take_job(ls_cluster_spec *spec, const struct ls_tf_config_json *tasks) {
+    const char *job = ls_tf_config_json_key(tasks);
+    bool named = ls_tf_config_json_kind(tasks) == LS_JSON_OBJECT;
+    struct ls_quoted quoted = ls_tf_config_json_quote_text(job);
+    int place = 0;
+    if (!named && ls_tf_config_json_kind(tasks) != LS_JSON_ARRAY)
+        return ls_fail(LS_INVALID_ARGUMENT, "cluster: job %s is %s, not a list; write [\"host:port\", ...]",
+                       quoted.text, ls_tf_config_json_quote(tasks).text);
+    struct job_range range = find_job(spec, job);
+    if (range.begin < range.end)
+        return ls_fail(LS_INVALID_ARGUMENT, "cluster: the job %s stands twice; keep one", quoted.text);
+    for (const struct ls_tf_config_json *value = ls_tf_config_json_first(tasks); value;
+         value = ls_tf_config_json_next(value)) {
+        int index = index_of(value, named, place++);
+        if (index < 0)
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "cluster: job %s has the key %s, which is no task index; use \"0\", \"1\", ...", quoted.text,
+                           ls_tf_config_json_quote_text(ls_tf_config_json_key(value)).text);
+        if (ls_tf_config_json_kind(value) != LS_JSON_STRING)
+            return ls_fail(LS_INVALID_ARGUMENT, "cluster: job %s, index %d is %s, not an address; write \"host:port\"",
+                           quoted.text, index, ls_tf_config_json_quote(value).text);
+        ls_status status = ls_cluster_spec_add(spec, job, index, ls_tf_config_json_string(value));
+        if (status) return status;
     }
-}
-
-ls_status ls_cluster_spec_make_workers(struct ls_cluster_spec *spec, int count) {
-    spec->tasks = ls_alloc_array((size_t)count, sizeof(*spec->tasks));
-    if (!spec->tasks) return ls_fail_memory("a cluster's tasks", (size_t)count * sizeof(*spec->tasks));
-    spec->task_count = count;
-    for (int i = 0; i < count; i++) spec->tasks[i] = (struct ls_task){.type = LS_TASK_WORKER, .index = i};
     return LS_OK;
 }
 
-ls_status ls_cluster_spec_place(struct ls_task *task, const char *host, int port) {
-    char address[400];
-    (void)snprintf(address, sizeof(address), strchr(host, ':') ? "[%.380s]:%d" : "%.380s:%d", host, port);
-    char *copy = ls_strdup(host), *text = ls_strdup(address);
-    ls_free(task->host);
-    ls_free(task->address);
-    task->host = copy;
-    task->address = text;
-    task->port = port;
-    return copy && text ? LS_OK : ls_fail_memory("an address", strlen(address));
-}
-
-ls_status ls_cluster_spec_complete(struct ls_cluster_spec *spec) {
-    ls_free(ls_steal(spec->canonical));
-    spec->cluster_mode = true;
-    name_tasks(spec);
-    identify(spec);
-    return make_canonical(spec);
-}
-
-ls_status ls_cluster_spec_of_address(const char *address, struct ls_cluster_spec **spec) {
-    struct ls_cluster_spec *made = ls_alloc(sizeof(*made));
-    if (made) made->tasks = ls_alloc(sizeof(*made->tasks));
-    if (made && made->tasks) {
-        made->task_count = 1;
-        made->type = made->tasks->type = LS_TASK_WORKER;
-        made->tasks->address = ls_strdup(address);
+/* The member "cluster" of a TF_CONFIG, which is an object of jobs; a job of that name would be a list of texts. */
+static const struct ls_tf_config_json *find_jobs(const struct ls_tf_config_json *document) {
+    for (const struct ls_tf_config_json *item = ls_tf_config_json_first(document); item;
+         item = ls_tf_config_json_next(item)) {
+        const struct ls_tf_config_json *first = ls_tf_config_json_first(item);
+        bool jobs = ls_tf_config_json_kind(item) == LS_JSON_OBJECT &&
+                    (!first || ls_tf_config_json_kind(first) != LS_JSON_STRING);
+        if (jobs && !strcmp(ls_tf_config_json_key(item), "cluster")) return item;
     }
-    ls_status status = made && made->tasks && made->tasks->address ? LS_OK : ls_fail_memory("a cluster", sizeof(*made));
-    if (!status) status = ls_tf_config_address_parse("address", address, &made->tasks->host, &made->tasks->port);
-    if (!status) status = ls_cluster_spec_complete(made);
+    return document;
+}
+
+static ls_status take_document(ls_cluster_spec *spec, const struct ls_tf_config_json *document) {
+    if (ls_tf_config_json_kind(document) != LS_JSON_OBJECT)
+        return ls_fail(LS_INVALID_ARGUMENT, "cluster: %s is no object; write {\"worker\": [\"host:port\", ...]}",
+                       ls_tf_config_json_quote(document).text);
+    for (const struct ls_tf_config_json *job = ls_tf_config_json_first(find_jobs(document)); job;
+         job = ls_tf_config_json_next(job)) {
+        ls_status status = take_job(spec, job);
+        if (status) return status;
+    }
+    return LS_OK;
+}
+
+static ls_status take_json(ls_cluster_spec *spec, const char *text) {
+    ls_status status = ls_tf_config_syntax_check(text);
+    if (status) return ls_fail_context(status, "cluster");
+    struct ls_tf_config_json *document = ls_tf_config_json_parse(text, strlen(text));
+    if (!document) return ls_fail_memory("the tree of a cluster", strlen(text));
+    status = take_document(spec, document);
+    ls_tf_config_json_free(document);
+    return status;
+}
+
+ls_status ls_cluster_spec_new(const char *cluster, ls_cluster_spec **spec) {
+    LS_NEED(spec);
+    ls_cluster_spec *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a cluster", sizeof(*made));
+    ls_status status = cluster ? take_json(made, cluster) : LS_OK;
     if (status)
         ls_cluster_spec_free(made);
     else
@@ -157,16 +202,121 @@ ls_status ls_cluster_spec_of_address(const char *address, struct ls_cluster_spec
     return status;
 }
 
-void ls_cluster_spec_free(struct ls_cluster_spec *spec) {
+void ls_cluster_spec_free(ls_cluster_spec *spec) {
     if (!spec) return;
-    for (int i = 0; i < spec->task_count; i++) {
-        ls_free(spec->tasks[i].address);
-        ls_free(spec->tasks[i].host);
-    }
-    for (int i = 0; i < spec->warning_count; i++) ls_free(spec->warnings[i]);
+    for (int i = 0; i < spec->count; i++) free_task(&spec->tasks[i]);
     ls_free(spec->tasks);
-    ls_free(spec->warnings);
-    ls_free(spec->canonical);
-    ls_free(spec->meet_host);
     ls_free(spec);
+}
+
+/* ---- questions ---- */
+
+static bool begins_job(const ls_cluster_spec *spec, int task) {
+    return !task || strcmp(spec->tasks[task - 1].job, spec->tasks[task].job) != 0;
+}
+
+int ls_cluster_spec_num_jobs(const ls_cluster_spec *spec) {
+    int jobs = 0;
+    LS_NEED_OR(0, spec);
+    for (int i = 0; i < spec->count; i++) jobs += begins_job(spec, i);
+    return jobs;
+}
+
+const char *ls_cluster_spec_job(const ls_cluster_spec *spec, int number) {
+    LS_NEED_OR(NULL, spec);
+    for (int i = 0; i < spec->count && number >= 0; i++)
+        if (begins_job(spec, i) && !number--) return spec->tasks[i].job;
+    return NULL;
+}
+
+static ls_status need_job(const ls_cluster_spec *spec, const char *job, struct job_range *range) {
+    char names[256] = "none";
+    *range = find_job(spec, job);
+    if (range->begin < range->end) return LS_OK;
+    for (int i = 0, used = 0; i < spec->count && used < (int)sizeof(names); i++)
+        if (begins_job(spec, i))
+            used += snprintf(names + used, sizeof(names) - (size_t)used, "%s%s", i ? ", " : "",
+                             ls_tf_config_json_quote_text(spec->tasks[i].job).text);
+    return ls_fail(LS_NOT_FOUND, "cluster: there is no job %s; its jobs are %s", ls_tf_config_json_quote_text(job).text,
+                   names);
+}
+
+ls_status ls_cluster_spec_num_tasks(const ls_cluster_spec *spec, const char *job, int *count) {
+    struct job_range range;
+    LS_NEED(spec, job, count);
+    ls_status status = need_job(spec, job, &range);
+    if (!status) *count = range.end - range.begin;
+    return status;
+}
+
+ls_status ls_cluster_spec_task_indices(const ls_cluster_spec *spec, const char *job, int count, int *indices) {
+    struct job_range range;
+    LS_NEED(spec, job, indices);
+    ls_status status = need_job(spec, job, &range);
+    for (int i = 0; !status && i < count && range.begin + i < range.end; i++)
+        indices[i] = spec->tasks[range.begin + i].index;
+    return status;
+}
+
+ls_status ls_cluster_spec_task_address(const ls_cluster_spec *spec, const char *job, int index, const char **address) {
+    struct job_range range;
+    LS_NEED(spec, job, address);
+    ls_status status = need_job(spec, job, &range);
+    if (status) return status;
+    for (int i = range.begin; i < range.end; i++) {
+        if (spec->tasks[i].index != index) continue;
+        *address = spec->tasks[i].address;
+        return LS_OK;
+    }
+    return ls_fail(LS_NOT_FOUND, "cluster: job %s has no task of index %d; its %d tasks have the indices %d .. %d",
+                   ls_tf_config_json_quote_text(job).text, index, range.end - range.begin,
+                   spec->tasks[range.begin].index, spec->tasks[range.end - 1].index);
+}
+
+bool ls_cluster_spec_equal(const ls_cluster_spec *spec, const ls_cluster_spec *other) {
+    LS_NEED_OR(false, spec, other);
+    if (spec->count != other->count) return false;
+    for (int i = 0; i < spec->count; i++) {
+        const struct spec_task *a = &spec->tasks[i], *b = &other->tasks[i];
+        if (a->index != b->index || strcmp(a->job, b->job) != 0 || strcmp(a->address, b->address) != 0) return false;
+    }
+    return true;
+}
+
+/* ---- to JSON ---- */
+
+static void print_job(FILE *stream, const struct spec_task *tasks, int count) {
+    bool dense = tasks[count - 1].index == count - 1; /* indices rise and differ */
+    ls_json_put(stream, tasks->job);
+    (void)fputs(dense ? ": [" : ": {", stream);
+    for (int i = 0; i < count; i++) {
+        if (i) (void)fputs(", ", stream);
+        if (!dense) (void)fprintf(stream, "\"%d\": ", tasks[i].index);
+        ls_json_put(stream, tasks[i].address);
+    }
+    (void)fputs(dense ? "]" : "}", stream);
+}
+
+ls_status ls_cluster_spec_json(const ls_cluster_spec *spec, char **json) {
+    char *text = NULL;
+    size_t size = 0;
+    LS_NEED(spec, json);
+    FILE *stream = open_memstream(&text, &size);
+    if (!stream) return ls_fail_memory("a cluster's text", 0);
+    (void)fputc('{', stream);
+    for (int begin = 0, end; begin < spec->count; begin = end) {
+        end = begin + 1;
+        while (end < spec->count && !begins_job(spec, end)) end++;
+        if (begin) (void)fputs(", ", stream);
+        print_job(stream, &spec->tasks[begin], end - begin);
+    }
+    (void)fputc('}', stream);
+    bool failed = ferror(stream) != 0;
+    failed = fclose(stream) != 0 || failed;
+    if (failed) {
+        free(text);
+        return ls_fail_memory("a cluster's text", size);
+    }
+    *json = text;
+    return LS_OK;
 }

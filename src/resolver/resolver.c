@@ -25,7 +25,7 @@ static const struct source {
     const char *name;
     enum level level;
     ls_status (*read)(struct ls_launcher *launch);
-    ls_status (*parse)(struct ls_cluster_spec **spec);
+    ls_status (*parse)(struct ls_cluster_view **spec);
 } sources[] = {
     {"horovod", HOROVOD, ls_horovod_read, NULL},
     {"torchrun", TORCHRUN, ls_torchrun_read, NULL},
@@ -45,7 +45,7 @@ static const struct source {
 struct found {
     const struct source *source;
     struct ls_launcher launch;
-    struct ls_cluster_spec *spec; /* of parse, in cluster mode; else NULL */
+    struct ls_cluster_view *spec; /* of parse, in cluster mode; else NULL */
     ls_status status;
     char error[LS_ERROR_SIZE];
 };
@@ -59,26 +59,26 @@ static void read_source(const struct source *source, struct found *found) {
     found->status = source->read ? source->read(&found->launch) : source->parse(&found->spec);
     if (found->status) (void)snprintf(found->error, sizeof(found->error), "%s", ls_error());
     if (found->spec && !found->spec->cluster_mode) {
-        ls_cluster_spec_free(found->spec);
+        ls_cluster_view_free(found->spec);
         found->spec = NULL;
     }
 }
 
 static void release_found(struct found *found) {
     ls_launcher_release(&found->launch);
-    ls_cluster_spec_free(found->spec);
+    ls_cluster_view_free(found->spec);
 }
 
 /* ---- the spec ---- */
 
-static ls_status fill_tasks(struct ls_cluster_spec *spec, const struct ls_launcher *launch) {
+static ls_status fill_tasks(struct ls_cluster_view *spec, const struct ls_launcher *launch) {
     const char *others = ls_tf_config_address_is_loopback(launch->meet_host) ? launch->meet_host : "";
-    ls_status status = ls_cluster_spec_make_workers(spec, launch->size);
+    ls_status status = ls_cluster_view_make_workers(spec, launch->size);
     for (int i = 0; i < launch->size && !status; i++) {
         if (launch->meet_port)
-            status = ls_cluster_spec_place(&spec->tasks[i], i ? others : launch->meet_host, i ? 0 : launch->meet_port);
+            status = ls_cluster_view_place(&spec->tasks[i], i ? others : launch->meet_host, i ? 0 : launch->meet_port);
         else
-            status = ls_cluster_spec_place(&spec->tasks[i], launch->places[i].host, launch->places[i].port);
+            status = ls_cluster_view_place(&spec->tasks[i], launch->places[i].host, launch->places[i].port);
     }
     if (status) return status;
     spec->type = LS_TASK_WORKER;
@@ -86,7 +86,7 @@ static ls_status fill_tasks(struct ls_cluster_spec *spec, const struct ls_launch
     spec->meet_port = launch->meet_port;
     spec->job = ls_random_stream(launch->job);
     spec->meet_host = ls_strdup(launch->meet_host);
-    return spec->meet_host ? ls_cluster_spec_complete(spec) : ls_fail_memory("an address", sizeof(launch->meet_host));
+    return spec->meet_host ? ls_cluster_view_complete(spec) : ls_fail_memory("an address", sizeof(launch->meet_host));
 }
 
 /* LOCKSTEP_RENDEZVOUS counts before the addresses that a launcher's variables have. */
@@ -103,7 +103,7 @@ static ls_status read_rendezvous(struct ls_launcher *launch) {
     return LS_OK;
 }
 
-static ls_status make_spec(struct found *found, struct ls_cluster_spec **spec) {
+static ls_status make_spec(struct found *found, struct ls_cluster_view **spec) {
     if (found->spec || found->launch.size <= 1) {
         *spec = ls_steal(found->spec);
         return *spec ? LS_OK : ls_tf_config_parse(NULL, spec);
@@ -116,11 +116,11 @@ static ls_status make_spec(struct found *found, struct ls_cluster_spec **spec) {
                        "any: give all LOCKSTEP_RENDEZVOUS=HOST:PORT, the host of rank 0 and a free port of it, or give "
                        "each process its TF_CONFIG; LOCKSTEP_CLUSTER=none lets each work alone",
                        found->launch.says, found->source->name);
-    struct ls_cluster_spec *made = ls_alloc(sizeof(*made));
+    struct ls_cluster_view *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a cluster", sizeof(*made));
     status = fill_tasks(made, &found->launch);
     if (status)
-        ls_cluster_spec_free(made);
+        ls_cluster_view_free(made);
     else
         *spec = made;
     return status;
@@ -142,7 +142,7 @@ static void ignore_found(struct ls_resolution *resolution, const struct found *f
 }
 
 /* Two that start processes themselves, or TF_CONFIG and one of them, mean one cluster: they must agree. */
-static ls_status compare_to_tf_config(const struct found *found, const struct ls_cluster_spec *spec) {
+static ls_status compare_to_tf_config(const struct found *found, const struct ls_cluster_view *spec) {
     const struct ls_launcher *launch = &found->launch;
     bool trains = spec->type == LS_TASK_CHIEF || spec->type == LS_TASK_WORKER;
     if (found->status || launch->size <= 1 || found->source->level > MPI || !trains) return LS_OK;
@@ -150,7 +150,7 @@ static ls_status compare_to_tf_config(const struct found *found, const struct ls
     return ls_fail(LS_INVALID_ARGUMENT,
                    "TF_CONFIG says %s:%d, rank %d of %d, and %s says %s: unset one of them, or say which counts, as in "
                    "LOCKSTEP_CLUSTER=tf_config",
-                   ls_cluster_spec_type_name(spec->type), spec->index, spec->id_in_cluster, spec->num_workers,
+                   ls_cluster_view_type_name(spec->type), spec->index, spec->id_in_cluster, spec->num_workers,
                    found->source->name, launch->says);
 }
 
@@ -164,7 +164,7 @@ static ls_status compare_found(const struct found *first, const struct found *ot
 }
 
 /* TF_CONFIG is in force: the others must not contradict it. */
-static ls_status check_others(const struct ls_cluster_spec *spec, struct ls_resolution *resolution) {
+static ls_status check_others(const struct ls_cluster_view *spec, struct ls_resolution *resolution) {
     ls_status status = LS_OK;
     for (size_t i = 0; i < SOURCE_COUNT && !status; i++) {
         struct found found;
@@ -179,7 +179,7 @@ static ls_status check_others(const struct ls_cluster_spec *spec, struct ls_reso
 }
 
 /* The first that has started several processes is in force. */
-static ls_status read_sources(struct ls_cluster_spec **spec, struct ls_resolution *resolution) {
+static ls_status read_sources(struct ls_cluster_view **spec, struct ls_resolution *resolution) {
     struct found chosen = {0};
     ls_status status = LS_OK;
     for (size_t i = 0; i < SOURCE_COUNT && !status; i++) {
@@ -210,7 +210,7 @@ static ls_status fail_unknown(const char *name) {
     return ls_fail(LS_INVALID_ARGUMENT, "LOCKSTEP_CLUSTER='%.80s' is none of %s, none", name, names);
 }
 
-static ls_status read_forced(const char *name, struct ls_cluster_spec **spec, struct ls_resolution *resolution) {
+static ls_status read_forced(const char *name, struct ls_cluster_view **spec, struct ls_resolution *resolution) {
     for (size_t i = 0; i < SOURCE_COUNT; i++) {
         struct found found;
         if (strcmp(sources[i].name, name) != 0) continue;
@@ -226,35 +226,35 @@ static ls_status read_forced(const char *name, struct ls_cluster_spec **spec, st
     return fail_unknown(name);
 }
 
-static ls_status read_tf_config(const char *text, struct ls_cluster_spec **spec, struct ls_resolution *resolution) {
+static ls_status read_tf_config(const char *text, struct ls_cluster_view **spec, struct ls_resolution *resolution) {
     ls_status status = ls_tf_config_parse(text, spec);
     if (!status && resolution && (*spec)->cluster_mode) resolution->source = "tf_config";
     return status;
 }
 
-static ls_status read_environment(struct ls_cluster_spec **spec, struct ls_resolution *resolution) {
-    struct ls_cluster_spec *made = NULL;
+static ls_status read_environment(struct ls_cluster_view **spec, struct ls_resolution *resolution) {
+    struct ls_cluster_view *made = NULL;
     ls_status status = read_tf_config(getenv("TF_CONFIG"), &made, resolution);
     if (status) return status;
     if (!made->cluster_mode) {
-        struct ls_cluster_spec *other = NULL;
+        struct ls_cluster_view *other = NULL;
         status = read_sources(&other, resolution);
         if (!status && other->cluster_mode) {
-            ls_cluster_spec_free(made);
+            ls_cluster_view_free(made);
             made = ls_steal(other); /* else TF_CONFIG's own, with its warnings */
         }
-        ls_cluster_spec_free(other);
+        ls_cluster_view_free(other);
     } else {
         status = check_others(made, resolution);
     }
     if (status)
-        ls_cluster_spec_free(made);
+        ls_cluster_view_free(made);
     else
         *spec = made;
     return status;
 }
 
-ls_status ls_resolver_read(const char *tf_config, struct ls_cluster_spec **spec, struct ls_resolution *resolution) {
+ls_status ls_resolver_read(const char *tf_config, struct ls_cluster_view **spec, struct ls_resolution *resolution) {
     const char *forced = ls_launcher_variable("LOCKSTEP_CLUSTER");
     if (resolution) *resolution = (struct ls_resolution){.source = "none"};
     if (tf_config) return read_tf_config(tf_config, spec, resolution);

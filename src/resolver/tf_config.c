@@ -80,23 +80,23 @@ static ls_status check_rpc_layer(const struct ls_tf_reader *reader) {
 }
 
 static ls_status read_cluster_mode(struct ls_tf_reader *reader) {
-    struct ls_cluster_spec *config = reader->config;
+    struct ls_cluster_view *config = reader->config;
     ls_status status = check_rpc_layer(reader);
     if (!status) status = ls_tf_config_cluster_read(reader);
     if (!status) status = ls_tf_config_task_read(reader);
     if (status) return status;
-    status = ls_cluster_spec_complete(config);
+    status = ls_cluster_view_complete(config);
     return status ? status : ls_tf_config_warn_tasks(reader);
 }
 
-static ls_status read_document(struct ls_cluster_spec *config, const struct ls_tf_config_json *document) {
+static ls_status read_document(struct ls_cluster_view *config, const struct ls_tf_config_json *document) {
     struct ls_tf_reader reader = {.config = config};
     ls_status status = find_parts(&reader, document);
     if (!status) status = ls_tf_config_warn_keys(&reader, document);
     return !status && reader.cluster ? read_cluster_mode(&reader) : status;
 }
 
-static ls_status read_tf_config_text(struct ls_cluster_spec *config, const char *text) {
+static ls_status read_tf_config_text(struct ls_cluster_view *config, const char *text) {
     size_t size = strlen(text);
     if (size > TEXT_LIMIT)
         return ls_fail(LS_INVALID_ARGUMENT,
@@ -110,13 +110,13 @@ static ls_status read_tf_config_text(struct ls_cluster_spec *config, const char 
     return status;
 }
 
-ls_status ls_tf_config_parse(const char *text, struct ls_cluster_spec **config) {
-    struct ls_cluster_spec *made = ls_alloc(sizeof(*made));
+ls_status ls_tf_config_parse(const char *text, struct ls_cluster_view **config) {
+    struct ls_cluster_view *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a TF_CONFIG", sizeof(*made));
-    ls_cluster_spec_identify_alone(made);
+    ls_cluster_view_identify_alone(made);
     ls_status status = text ? read_tf_config_text(made, text) : LS_OK;
     if (status) {
-        ls_cluster_spec_free(made);
+        ls_cluster_view_free(made);
         return status;
     }
     *config = made;

@@ -26,8 +26,8 @@ struct address {
 };
 
 static ls_status refuse_tf_config_address(const struct address *address, const char *why) {
-    return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: %s is %s: %s", address->key,
-                   ls_tf_config_json_quote_text(address->text).text, why);
+    return ls_fail(LS_INVALID_ARGUMENT, "%s is %s: %s", address->key, ls_tf_config_json_quote_text(address->text).text,
+                   why);
 }
 
 /* Mistakes that one character or sequence gives away. */

@@ -20,7 +20,7 @@ static ls_status take_address(struct ls_tf_reader *reader, enum ls_task_type typ
                        ls_tf_config_json_quote(value).text);
     struct ls_task *task = &reader->config->tasks[reader->config->task_count];
     ls_status status = ls_tf_config_address_parse(key.text, ls_tf_config_json_string(value), &task->host, &task->port);
-    if (status) return status;
+    if (status) return ls_fail_context(status, "TF_CONFIG");
     reader->config->task_count++; /* from here on the config owns what the task holds */
     task->type = type;
     task->index = index;
@@ -53,7 +53,7 @@ static ls_status read_map(struct ls_tf_reader *reader, enum ls_task_type type, c
         if (index < 0)
             return ls_fail(LS_INVALID_ARGUMENT,
                            "TF_CONFIG: %s.%s has the key %s, which is no task index; use \"0\", \"1\", ...",
-                           reader->root, ls_cluster_spec_type_name(type),
+                           reader->root, ls_cluster_view_type_name(type),
                            ls_tf_config_json_quote_text(ls_tf_config_json_key(value)).text);
         ls_status status = take_address(reader, type, index, value);
         if (status) return status;
@@ -97,9 +97,9 @@ static ls_status check_indices(const struct ls_tf_reader *reader) {
 }
 
 static ls_status check_single(const struct ls_tf_reader *reader, enum ls_task_type type) {
-    int count = ls_cluster_spec_count(reader->config, type);
+    int count = ls_cluster_view_count(reader->config, type);
     if (count < 2) return LS_OK;
-    const char *name = ls_cluster_spec_type_name(type);
+    const char *name = ls_cluster_view_type_name(type);
     return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: %s.%s lists %d tasks, but a cluster has at most one %s; %s",
                    reader->root, name, count, name,
                    type == LS_TASK_CHIEF ? "list the others under worker" : "keep one");
@@ -169,7 +169,7 @@ static size_t count_entries(const struct ls_tf_config_json *cluster) {
 }
 
 static ls_status check_cluster(struct ls_tf_reader *reader) {
-    struct ls_cluster_spec *config = reader->config;
+    struct ls_cluster_view *config = reader->config;
     if (!config->task_count)
         return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: %s lists no task at all; list every task's \"host:port\"",
                        reader->root);

@@ -6,7 +6,7 @@
 #include "resolver/tf_config_json.h"
 
 struct ls_tf_reader {
-    struct ls_cluster_spec *config;                             /* being filled; borrowed */
+    struct ls_cluster_view *config;                             /* being filled; borrowed */
     const struct ls_tf_config_json *cluster, *task, *rpc_layer; /* NULL where absent or null */
     const char *root;                                           /* the cluster's key: "cluster" or "sparseCluster" */
     bool in_cluster[LS_TASK_TYPES];                             /* the role's key is there, though it may be empty */

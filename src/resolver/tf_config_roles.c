@@ -34,13 +34,13 @@ static const struct {
 
 enum ls_task_type ls_tf_config_roles_parse(const char *name) {
     for (int type = LS_TASK_CHIEF; type < LS_TASK_TYPES; type++)
-        if (!strcmp(name, ls_cluster_spec_type_name((enum ls_task_type)type))) return (enum ls_task_type)type;
+        if (!strcmp(name, ls_cluster_view_type_name((enum ls_task_type)type))) return (enum ls_task_type)type;
     return LS_TASK_NONE;
 }
 
 const char *ls_tf_config_roles_hint(const char *name) {
     for (int type = LS_TASK_CHIEF; type < LS_TASK_TYPES; type++)
-        if (!strcasecmp(name, ls_cluster_spec_type_name((enum ls_task_type)type))) return "write it in lower case";
+        if (!strcasecmp(name, ls_cluster_view_type_name((enum ls_task_type)type))) return "write it in lower case";
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         if (!strcasecmp(name, others[i].name)) return others[i].hint;
     return "use one of chief, worker, ps, evaluator";
@@ -49,6 +49,6 @@ const char *ls_tf_config_roles_hint(const char *name) {
 struct ls_tf_key ls_tf_config_roles_key(const struct ls_tf_reader *reader, enum ls_task_type type, int index) {
     struct ls_tf_key key;
     (void)snprintf(key.text, sizeof(key.text), reader->is_map[type] ? "%s.%s[\"%d\"]" : "%s.%s[%d]", reader->root,
-                   ls_cluster_spec_type_name(type), index);
+                   ls_cluster_view_type_name(type), index);
     return key;
 }

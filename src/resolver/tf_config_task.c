@@ -83,16 +83,16 @@ static ls_status read_fields(struct ls_tf_reader *reader) {
 }
 
 /* "chief, worker": the roles that have tasks. */
-static void list_roles(const struct ls_cluster_spec *config, char *text, size_t size) {
+static void list_roles(const struct ls_cluster_view *config, char *text, size_t size) {
     size_t used = 0;
     for (int type = LS_TASK_CHIEF; type < LS_TASK_TYPES; type++)
-        if (ls_cluster_spec_count(config, (enum ls_task_type)type))
+        if (ls_cluster_view_count(config, (enum ls_task_type)type))
             used += (size_t)snprintf(text + used, size - used, used ? ", %s" : "%s",
-                                     ls_cluster_spec_type_name((enum ls_task_type)type));
+                                     ls_cluster_view_type_name((enum ls_task_type)type));
 }
 
 static ls_status refuse_role(const struct ls_tf_reader *reader) {
-    const char *name = ls_cluster_spec_type_name(reader->config->type);
+    const char *name = ls_cluster_view_type_name(reader->config->type);
     char roles[64] = "";
     list_roles(reader->config, roles, sizeof(roles));
     return ls_fail(LS_INVALID_ARGUMENT,
@@ -102,7 +102,7 @@ static ls_status refuse_role(const struct ls_tf_reader *reader) {
 }
 
 static ls_status refuse_range(const struct ls_tf_reader *reader, int count) {
-    const char *name = ls_cluster_spec_type_name(reader->config->type);
+    const char *name = ls_cluster_view_type_name(reader->config->type);
     if (reader->is_map[reader->config->type])
         return ls_fail(LS_INVALID_ARGUMENT,
                        "TF_CONFIG: task.index is %d, but %s.%s has no key \"%d\"; add it or change task.index",
@@ -121,7 +121,7 @@ static size_t print_range(char *text, size_t size, bool first, int from, int to)
 }
 
 /* The indices below the highest that are not listed: "0-2, 5"; "" if there are none. */
-static void list_holes(const struct ls_cluster_spec *config, enum ls_task_type type, char text[128]) {
+static void list_holes(const struct ls_cluster_view *config, enum ls_task_type type, char text[128]) {
     size_t used = 0, room = 128 - sizeof(", 1000000000-1000000000, ...");
     int next = 0;
     for (int i = 0; i < config->task_count; i++) {
@@ -141,7 +141,7 @@ static ls_status check_holes(const struct ls_tf_reader *reader, enum ls_task_typ
     char holes[128] = "";
     list_holes(reader->config, type, holes);
     if (!*holes) return LS_OK;
-    const char *name = ls_cluster_spec_type_name(type);
+    const char *name = ls_cluster_view_type_name(type);
     return ls_fail(LS_INVALID_ARGUMENT,
                    "TF_CONFIG: %s.%s lacks index %s (a dynamic cluster); all-reduce needs every %s, so list them all "
                    "(for a TFJob: leave enableDynamicWorker off)",
@@ -149,8 +149,8 @@ static ls_status check_holes(const struct ls_tf_reader *reader, enum ls_task_typ
 }
 
 static ls_status check_membership(const struct ls_tf_reader *reader) {
-    const struct ls_cluster_spec *config = reader->config;
-    int count = ls_cluster_spec_count(config, config->type);
+    const struct ls_cluster_view *config = reader->config;
+    int count = ls_cluster_view_count(config, config->type);
     if (!count && config->type == LS_TASK_EVALUATOR) return LS_OK; /* it may stand outside the cluster */
     if (!count) return refuse_role(reader);
     if (config->type == LS_TASK_CHIEF || config->type == LS_TASK_WORKER) {
@@ -158,7 +158,7 @@ static ls_status check_membership(const struct ls_tf_reader *reader) {
         if (!status) status = check_holes(reader, LS_TASK_WORKER);
         if (status) return status;
     }
-    return ls_cluster_spec_task(config, config->type, config->index) ? LS_OK : refuse_range(reader, count);
+    return ls_cluster_view_task(config, config->type, config->index) ? LS_OK : refuse_range(reader, count);
 }
 
 ls_status ls_tf_config_task_read(struct ls_tf_reader *reader) {

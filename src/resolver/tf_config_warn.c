@@ -16,7 +16,7 @@
 
 #define WARNING_LIMIT 16 /* more of them would not be read */
 
-ls_status ls_tf_config_warn(struct ls_cluster_spec *config, const char *format, ...) {
+ls_status ls_tf_config_warn(struct ls_cluster_view *config, const char *format, ...) {
     char text[512];
     va_list arguments;
     va_start(arguments, format);
@@ -61,7 +61,7 @@ ls_status ls_tf_config_warn_keys(const struct ls_tf_reader *reader, const struct
 
 static ls_status warn_loopback(const struct ls_tf_reader *reader) {
     const struct ls_task *local = NULL, *remote = NULL;
-    const struct ls_cluster_spec *config = reader->config;
+    const struct ls_cluster_view *config = reader->config;
     for (int i = config->task_count - 1; i >= 0; i--) {
         if (ls_tf_config_address_is_nowhere(config->tasks[i].host)) continue;
         *(ls_tf_config_address_is_loopback(config->tasks[i].host) ? &local : &remote) = &config->tasks[i];
@@ -77,7 +77,7 @@ static ls_status warn_loopback(const struct ls_tf_reader *reader) {
 
 /* TFJob's dynamic workers see only themselves; worker 0 then looks like a whole cluster. */
 static ls_status warn_alone(const struct ls_tf_reader *reader) {
-    const struct ls_cluster_spec *config = reader->config;
+    const struct ls_cluster_view *config = reader->config;
     if (config->type != LS_TASK_WORKER || !reader->is_map[LS_TASK_WORKER] || config->num_workers != 1) return LS_OK;
     return ls_tf_config_warn(reader->config,
                              "%s.worker is a map with this task's own entry only (a dynamic cluster?); it trains alone",

@@ -38,7 +38,7 @@ static char *translate_roles(const char *text) {
     return made;
 }
 
-ls_status ls_vertex_read(struct ls_cluster_spec **spec) {
+ls_status ls_vertex_read(struct ls_cluster_view **spec) {
     const char *text = getenv("CLUSTER_SPEC");
     if (!text || !*text) return ls_tf_config_parse(NULL, spec);
     LS_CLEANUP(ls_free_pointer) char *translated = translate_roles(text);

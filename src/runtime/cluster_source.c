@@ -43,7 +43,7 @@ static ls_status check_alone(const struct ls_runtime *runtime) {
 
 /* Says which launcher's variables are in force, where TF_CONFIG's are not, and which others are not read. */
 static void tell_source(const struct ls_runtime *runtime, const struct ls_resolution *resolution, bool speaks) {
-    const struct ls_cluster_spec *config = runtime->config;
+    const struct ls_cluster_view *config = runtime->config;
     if (!config->cluster_mode) return;
     if (strcmp(resolution->source, "tf_config") != 0)
         ls_log_shared(&runtime->log, speaks, LS_LOG_INFO, "the cluster is that of %s: rank %d of %d",
@@ -57,9 +57,9 @@ ls_status ls_cluster_source_read(struct ls_runtime *runtime, const char *tf_conf
     struct ls_resolution resolution;
     ls_status status = ls_resolver_read(tf_config, &runtime->config, &resolution);
     if (status) return status;
-    const struct ls_cluster_spec *config = runtime->config;
+    const struct ls_cluster_view *config = runtime->config;
     if (config->cluster_mode)
-        (void)snprintf(runtime->log.name, sizeof(runtime->log.name), "%s:%d", ls_cluster_spec_type_name(config->type),
+        (void)snprintf(runtime->log.name, sizeof(runtime->log.name), "%s:%d", ls_cluster_view_type_name(config->type),
                        config->index);
     bool speaks = !config->cluster_mode || config->id_in_cluster <= 0 || config->num_workers <= LS_LOG_FEW;
     for (int i = 0; i < config->warning_count; i++)

@@ -176,13 +176,13 @@ static void *run_http(void *argument) {
 /* ---- making ---- */
 
 /* NULL alone. */
-static const struct ls_task *own_task(const struct ls_cluster_spec *spec) {
-    return spec && spec->cluster_mode ? ls_cluster_spec_task(spec, spec->type, spec->index) : NULL;
+static const struct ls_task *own_task(const struct ls_cluster_view *spec) {
+    return spec && spec->cluster_mode ? ls_cluster_view_task(spec, spec->type, spec->index) : NULL;
 }
 
 /* Counts the tasks of TF_CONFIG before this one: chief and workers, parameter servers, evaluator. on_host: those of
  * this one's host alone. */
-static int earlier_tasks(const struct ls_cluster_spec *spec, bool on_host) {
+static int earlier_tasks(const struct ls_cluster_view *spec, bool on_host) {
     const struct ls_task *own = own_task(spec);
     int count = 0;
     for (const struct ls_task *task = spec->tasks; task < own; task++)

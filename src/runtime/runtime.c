@@ -452,7 +452,7 @@ ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status) {
     for (int i = 0; i < LS_STATE_PARTS; i++) ls_state_transfer_drop(runtime, (enum ls_state_part)i);
     ls_free(runtime->restarts);
     ls_rendezvous_server_free(runtime->rendezvous);
-    ls_cluster_spec_free(runtime->config);
+    ls_cluster_view_free(runtime->config);
     ls_abort_free(runtime->abort);
     ls_abort_free(runtime->server_abort);
     if (runtime->records) ls_call_record_destroy(&runtime->calls);

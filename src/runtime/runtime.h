@@ -27,7 +27,7 @@ struct ls_runtime {
     struct ls_settings settings;
     ls_communication communication;
     struct ls_log log;
-    struct ls_cluster_spec *config; /* NULL when TF_CONFIG was not read */
+    struct ls_cluster_view *config; /* NULL when TF_CONFIG was not read */
     struct ls_abort *abort;
     struct ls_abort *server_abort;    /* of the server's thread; NULL in a worker */
     struct ls_rendezvous *rendezvous; /* of rank 0, which hands out addresses; NULL: none */

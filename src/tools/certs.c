@@ -15,7 +15,7 @@
 #include "base/need.h"
 #include "base/status.h"
 #include "resolver/tf_config.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 #define MAX_TASKS 10000 /* of a kind */
 #define PATH_SIZE 4096
@@ -62,7 +62,7 @@ static ls_status read_certs_list(const char *text, struct names *names) {
 }
 
 static ls_status read_tf_config(const char *text, struct names *names) {
-    struct ls_cluster_spec *config;
+    struct ls_cluster_view *config;
     ls_status status = ls_tf_config_parse(text, &config);
     if (status) return status;
     if (!config->cluster_mode)
@@ -70,9 +70,9 @@ static ls_status read_tf_config(const char *text, struct names *names) {
     for (int i = 0; i < config->task_count && !status; i++) {
         const struct ls_task *task = &config->tasks[i];
         if (task->type != LS_TASK_EVALUATOR)
-            status = add_names(names, ls_cluster_spec_type_name(task->type), task->index, 1);
+            status = add_names(names, ls_cluster_view_type_name(task->type), task->index, 1);
     }
-    ls_cluster_spec_free(config);
+    ls_cluster_view_free(config);
     return status;
 }
 

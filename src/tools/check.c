@@ -9,20 +9,20 @@
 #include "base/need.h"
 #include "base/status.h"
 #include "resolver/resolver.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 static const enum ls_task_type roles[] = {LS_TASK_CHIEF, LS_TASK_WORKER, LS_TASK_PS, LS_TASK_EVALUATOR};
 #define ROLE_COUNT (sizeof(roles) / sizeof(roles[0]))
 
 /* The environment as it was read. */
 struct reading {
-    struct ls_cluster_spec *config; /* NULL on failure */
+    struct ls_cluster_view *config; /* NULL on failure */
     struct ls_resolution resolution;
     ls_status status;
 };
 typedef void print_fn(FILE *stream, const struct reading *reading);
 
-static void put_addresses(FILE *stream, const struct ls_cluster_spec *config, enum ls_task_type type) {
+static void put_addresses(FILE *stream, const struct ls_cluster_view *config, enum ls_task_type type) {
     bool first = true;
     for (int i = 0; i < config->task_count; i++) {
         if (config->tasks[i].type != type) continue;
@@ -32,18 +32,18 @@ static void put_addresses(FILE *stream, const struct ls_cluster_spec *config, en
     }
 }
 
-static bool has_role(const struct ls_cluster_spec *config, enum ls_task_type type) {
+static bool has_role(const struct ls_cluster_view *config, enum ls_task_type type) {
     for (int i = 0; i < config->task_count; i++)
         if (config->tasks[i].type == type) return true;
     return false;
 }
 
-static void put_cluster(FILE *stream, const struct ls_cluster_spec *config) {
+static void put_cluster(FILE *stream, const struct ls_cluster_view *config) {
     bool first = true;
     (void)fputs(", \"cluster\": {", stream);
     for (size_t i = 0; i < ROLE_COUNT; i++) {
         if (!has_role(config, roles[i])) continue;
-        (void)fprintf(stream, "%s\"%s\": [", first ? "" : ", ", ls_cluster_spec_type_name(roles[i]));
+        (void)fprintf(stream, "%s\"%s\": [", first ? "" : ", ", ls_cluster_view_type_name(roles[i]));
         put_addresses(stream, config, roles[i]);
         (void)fputc(']', stream);
         first = false;
@@ -52,14 +52,14 @@ static void put_cluster(FILE *stream, const struct ls_cluster_spec *config) {
 }
 
 /* The group's leader; NULL for local mode, for an evaluator, and where no chief or worker is listed. */
-static const struct ls_task *leader(const struct ls_cluster_spec *config) {
-    return config->type == LS_TASK_EVALUATOR ? NULL : ls_cluster_spec_member(config, 0);
+static const struct ls_task *leader(const struct ls_cluster_view *config) {
+    return config->type == LS_TASK_EVALUATOR ? NULL : ls_cluster_view_member(config, 0);
 }
 
-static void put_identity(FILE *stream, const struct ls_cluster_spec *config) {
+static void put_identity(FILE *stream, const struct ls_cluster_view *config) {
     const struct ls_task *first = leader(config);
     if (config->cluster_mode)
-        (void)fprintf(stream, ", \"task_type\": \"%s\", \"task_index\": %d", ls_cluster_spec_type_name(config->type),
+        (void)fprintf(stream, ", \"task_type\": \"%s\", \"task_index\": %d", ls_cluster_view_type_name(config->type),
                       config->index);
     else
         (void)fputs(", \"task_type\": null, \"task_index\": null", stream);
@@ -70,7 +70,7 @@ static void put_identity(FILE *stream, const struct ls_cluster_spec *config) {
     else
         (void)fprintf(stream, ", \"id_in_cluster\": %d", config->id_in_cluster);
     if (first)
-        (void)fprintf(stream, ", \"collective_leader\": \"%s:%d\"", ls_cluster_spec_type_name(first->type),
+        (void)fprintf(stream, ", \"collective_leader\": \"%s:%d\"", ls_cluster_view_type_name(first->type),
                       first->index);
     else
         (void)fputs(", \"collective_leader\": null", stream);
@@ -98,7 +98,7 @@ static void put_sources(FILE *stream, const struct ls_resolution *resolution) {
 }
 
 static void print_check_json(FILE *stream, const struct reading *reading) {
-    const struct ls_cluster_spec *config = reading->config;
+    const struct ls_cluster_view *config = reading->config;
     if (reading->status) {
         print_json_error(stream, reading->status);
         return;
@@ -115,7 +115,7 @@ static void print_check_json(FILE *stream, const struct reading *reading) {
     (void)fputs("]}", stream);
 }
 
-static void print_duty(FILE *stream, const struct ls_cluster_spec *config) {
+static void print_duty(FILE *stream, const struct ls_cluster_view *config) {
     const struct ls_task *first = leader(config);
     if (config->type == LS_TASK_EVALUATOR)
         (void)fputs("an evaluator stands alone: chief of a cluster of one, no rank among the workers\n", stream);
@@ -123,23 +123,23 @@ static void print_duty(FILE *stream, const struct ls_cluster_spec *config) {
         (void)fputs("a parameter server has no rank among the workers\n", stream);
     else
         (void)fprintf(stream, "rank %d of %d%s; the leader is %s:%d\n", config->id_in_cluster, config->num_workers,
-                      config->is_chief ? ", chief" : "", ls_cluster_spec_type_name(first->type), first->index);
+                      config->is_chief ? ", chief" : "", ls_cluster_view_type_name(first->type), first->index);
 }
 
-static void print_cluster(FILE *stream, const struct ls_cluster_spec *config) {
-    (void)fprintf(stream, "this task  %s:%d\n           ", ls_cluster_spec_type_name(config->type), config->index);
+static void print_cluster(FILE *stream, const struct ls_cluster_view *config) {
+    (void)fprintf(stream, "this task  %s:%d\n           ", ls_cluster_view_type_name(config->type), config->index);
     print_duty(stream, config);
     (void)fputs("cluster\n", stream);
     for (int i = 0; i < config->task_count; i++) {
         const struct ls_task *task = &config->tasks[i];
         bool own = task->type == config->type && task->index == config->index;
-        (void)fprintf(stream, "           %s:%d  %s%s\n", ls_cluster_spec_type_name(task->type), task->index,
+        (void)fprintf(stream, "           %s:%d  %s%s\n", ls_cluster_view_type_name(task->type), task->index,
                       task->address, own ? "  (this task)" : "");
     }
 }
 
 static void print_check_text(FILE *stream, const struct reading *reading) {
-    const struct ls_cluster_spec *config = reading->config;
+    const struct ls_cluster_view *config = reading->config;
     const struct ls_resolution *resolution = &reading->resolution;
     bool launched = !reading->status && config->cluster_mode && strcmp(resolution->source, "tf_config") != 0;
     if (reading->status) {
@@ -182,7 +182,7 @@ static ls_status check_check(const char *tf_config, print_fn *print, char **text
     ls_status printed = LS_OK;
     reading.status = ls_resolver_read(tf_config, &reading.config, &reading.resolution);
     if (!reading.status || reading.status == LS_INVALID_ARGUMENT) printed = print_to_memory(print, &reading, text);
-    ls_cluster_spec_free(reading.config);
+    ls_cluster_view_free(reading.config);
     return printed ? printed : reading.status;
 }
 

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/line_difference.h"
 #include "cluster/message.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 #include "resolver/resolver.h"
 #include "tools/probe.h"
 
@@ -21,7 +21,7 @@ struct finding {
     char version[64], phase[32], task[64], cluster[13];
 };
 
-static void compare_cluster(const struct ls_cluster_spec *config, const char *cluster, struct finding *finding) {
+static void compare_cluster(const struct ls_cluster_view *config, const char *cluster, struct finding *finding) {
     struct ls_difference difference;
     if (!ls_line_difference_find(config->canonical, cluster, &difference)) return;
     finding->state = "other_cluster";
@@ -30,10 +30,10 @@ static void compare_cluster(const struct ls_cluster_spec *config, const char *cl
                    difference.first, difference.second);
 }
 
-static void compare_check_connect(const struct ls_cluster_spec *config, const struct ls_probe *probe,
+static void compare_check_connect(const struct ls_cluster_view *config, const struct ls_probe *probe,
                                   const char *cluster, struct finding *finding) {
     char expected[64];
-    (void)snprintf(expected, sizeof(expected), "%s:%d", ls_cluster_spec_type_name(probe->task->type),
+    (void)snprintf(expected, sizeof(expected), "%s:%d", ls_cluster_view_type_name(probe->task->type),
                    probe->task->index);
     finding->state = "ok";
     if (strcmp(finding->task, expected)) {
@@ -52,7 +52,7 @@ static void compare_check_connect(const struct ls_cluster_spec *config, const st
     }
 }
 
-static void judge(const struct ls_cluster_spec *config, const struct ls_probe *probe, struct finding *finding) {
+static void judge(const struct ls_cluster_view *config, const struct ls_probe *probe, struct finding *finding) {
     static const char *const states[] = {"", "unreachable", "silent", "foreign"};
     *finding = (struct finding){.state = ""};
     if (probe->state != LS_PROBE_ANSWERED) {
@@ -75,7 +75,7 @@ static void print_member(FILE *out, const char *name, const char *text) {
 
 static void print_check_connect_json(FILE *out, int rank, const struct ls_probe *probe, const struct finding *finding) {
     (void)fprintf(out, "%s{\"rank\": %d, \"task\": \"%s:%d\"", rank ? ", " : "", rank,
-                  ls_cluster_spec_type_name(probe->task->type), probe->task->index);
+                  ls_cluster_view_type_name(probe->task->type), probe->task->index);
     print_member(out, "address", probe->task->address);
     print_member(out, "state", finding->state);
     print_member(out, "why", finding->why);
@@ -92,7 +92,7 @@ static void print_check_connect_json(FILE *out, int rank, const struct ls_probe 
 
 static void print_check_connect_text(FILE *out, int rank, const struct ls_probe *probe, const struct finding *finding) {
     char name[64], trip[32] = "-";
-    (void)snprintf(name, sizeof(name), "%s:%d", ls_cluster_spec_type_name(probe->task->type), probe->task->index);
+    (void)snprintf(name, sizeof(name), "%s:%d", ls_cluster_view_type_name(probe->task->type), probe->task->index);
     if (probe->state == LS_PROBE_ANSWERED)
         (void)snprintf(trip, sizeof(trip), "%.3f ms", (double)probe->round_trip / 1e6);
     (void)fprintf(out, "%4d  %-10s  %-24s  %10s  %-7s  %-12s  %s%s\n", rank, name, probe->task->address, trip,
@@ -100,7 +100,7 @@ static void print_check_connect_text(FILE *out, int rank, const struct ls_probe 
                   *finding->why ? finding->why : "fine, ", *finding->why ? "" : finding->phase);
 }
 
-static void print_report(FILE *out, const struct ls_cluster_spec *config, const struct ls_probe *probes, bool json,
+static void print_report(FILE *out, const struct ls_cluster_view *config, const struct ls_probe *probes, bool json,
                          bool *fine) {
     struct finding finding;
     char digest[13];
@@ -122,7 +122,7 @@ static void print_report(FILE *out, const struct ls_cluster_spec *config, const 
     if (json) (void)fprintf(out, "], \"fine\": %s}\n", *fine ? "true" : "false");
 }
 
-static ls_status report_check_connect(const struct ls_cluster_spec *config, double seconds, bool json, char **text,
+static ls_status report_check_connect(const struct ls_cluster_view *config, double seconds, bool json, char **text,
                                       bool *fine) {
     struct ls_probe *probes = NULL;
     char *made = NULL;
@@ -145,9 +145,9 @@ static ls_status report_check_connect(const struct ls_cluster_spec *config, doub
 
 ls_status ls_tools_check_connect(const char *tf_config, double seconds, bool json, char **text, bool *fine) {
     LS_NEED(text, fine);
-    struct ls_cluster_spec *config = NULL;
+    struct ls_cluster_view *config = NULL;
     ls_status status = ls_resolver_read(tf_config, &config, NULL);
-    if (!status && (!config->cluster_mode || !ls_cluster_spec_member(config, 0)))
+    if (!status && (!config->cluster_mode || !ls_cluster_view_member(config, 0)))
         status =
             ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG names no cluster with a chief or workers: nobody to connect to");
     if (!status && config->meet_port)
@@ -156,6 +156,6 @@ ls_status ls_tools_check_connect(const char *tf_config, double seconds, bool jso
                          "connect to before",
                          config->tasks[0].address);
     if (!status) status = report_check_connect(config, seconds, json, text, fine);
-    ls_cluster_spec_free(config);
+    ls_cluster_view_free(config);
     return status;
 }

@@ -218,16 +218,16 @@ void ls_probe_digest(const char *cluster, char digest[13]) {
 
 /* ---- lists ---- */
 
-int ls_probes_count(const struct ls_cluster_spec *config) {
+int ls_probes_count(const struct ls_cluster_view *config) {
     return config->num_workers + config->num_servers;
 }
 
-ls_status ls_probes_new(const struct ls_cluster_spec *config, struct ls_probe **probes) {
+ls_status ls_probes_new(const struct ls_cluster_view *config, struct ls_probe **probes) {
     size_t count = (size_t)ls_probes_count(config);
     struct ls_probe *made = ls_alloc_array(count, sizeof(*made));
     if (!made) return ls_fail_memory("probes", count * sizeof(*made));
     for (int rank = 0; rank < (int)count; rank++) {
-        made[rank].task = ls_cluster_spec_member(config, rank);
+        made[rank].task = ls_cluster_view_member(config, rank);
         if (made[rank].task) continue;
         ls_free(made);
         return ls_fail(LS_INVALID_ARGUMENT, "TF_CONFIG: no task has rank %d", rank);

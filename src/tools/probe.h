@@ -3,7 +3,7 @@
  * the connection closes. answer.c is the worker's side, probe.c the asking one. */
 #pragma once
 #include "cluster/net/dial.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 enum ls_probe_state {
     LS_PROBE_UNDER_WAY,
@@ -37,6 +37,6 @@ void ls_probe_digest(const char *cluster, char digest[13]);
 
 /* From the tasks of a cluster: one probe for each that trains, by rank, then one for each parameter server. Caller
  * frees with ls_probes_free. */
-int ls_probes_count(const struct ls_cluster_spec *config);
-ls_status ls_probes_new(const struct ls_cluster_spec *config, struct ls_probe **probes);
+int ls_probes_count(const struct ls_cluster_view *config);
+ls_status ls_probes_new(const struct ls_cluster_view *config, struct ls_probe **probes);
 void ls_probes_free(struct ls_probe *probes, int count);

@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/status.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 #include "resolver/tf_config.h"
 #include "tools/probe.h"
 
@@ -29,7 +29,7 @@ struct row {
     double stuck; /* seconds that the present collective has taken */
 };
 struct table {
-    const struct ls_cluster_spec *config;
+    const struct ls_cluster_view *config;
     struct row *rows;   /* [num_workers], then those of the parameter servers */
     int straggler;      /* -1: none */
     int unknown;        /* ranks that did not answer twice */
@@ -38,9 +38,9 @@ struct table {
 
 /* ---- the cluster, from one address ---- */
 
-static ls_status parse_one(const char *address, struct ls_cluster_spec **config) {
+static ls_status parse_one(const char *address, struct ls_cluster_view **config) {
     if (!address) return ls_fail(LS_INVALID_ARGUMENT, "the address is missing: write host:port");
-    if (strlen(address) >= 300 || ls_cluster_spec_of_address(address, config))
+    if (strlen(address) >= 300 || ls_cluster_view_of_address(address, config))
         return ls_fail(LS_INVALID_ARGUMENT, "'%.300s' is no address: write host:port", address);
     return LS_OK;
 }
@@ -83,7 +83,7 @@ static char *spell_config(const char *cluster, const char *task) {
     return NULL;
 }
 
-static ls_status read_cluster(const struct ls_probe *probe, struct ls_cluster_spec **config) {
+static ls_status read_cluster(const struct ls_probe *probe, struct ls_cluster_view **config) {
     char task[64];
     LS_CLEANUP(ls_free_pointer) char *cluster = ls_probe_cluster(probe);
     char *text = cluster ? spell_config(cluster, ls_probe_text(probe, "task", task, sizeof(task))) : NULL;
@@ -92,17 +92,17 @@ static ls_status read_cluster(const struct ls_probe *probe, struct ls_cluster_sp
     return status ? ls_fail(LS_DATA_LOSS, "the answer of '%s' names no cluster", probe->task->address) : LS_OK;
 }
 
-static ls_status find_cluster(const char *address, struct ls_cluster_spec **config) {
-    struct ls_cluster_spec *one = NULL;
+static ls_status find_cluster(const char *address, struct ls_cluster_view **config) {
+    struct ls_cluster_view *one = NULL;
     ls_status status = parse_one(address, &one);
     if (status) return status;
-    struct ls_probe probe = {.task = ls_cluster_spec_member(one, 0)};
+    struct ls_probe probe = {.task = ls_cluster_view_member(one, 0)};
     status = ls_probe_all(&probe, 1, ASK_SECONDS);
     if (!status && probe.state != LS_PROBE_ANSWERED)
         status = ls_fail(LS_UNAVAILABLE, "no worker answers at '%s': %s", address, probe.why);
     if (!status) status = read_cluster(&probe, config);
     ls_probe_free(&probe);
-    ls_cluster_spec_free(one);
+    ls_cluster_view_free(one);
     return status;
 }
 
@@ -168,7 +168,7 @@ static double up_seconds(const struct ls_probe *probe) {
 static void print_text_row(FILE *out, const struct table *table, int rank) {
     const struct row *row = &table->rows[rank];
     char name[64], phase[32], moved[32], rate[32], memory[32], step[32] = "-";
-    (void)snprintf(name, sizeof(name), "%s:%d", ls_cluster_spec_type_name(row->now->task->type), row->now->task->index);
+    (void)snprintf(name, sizeof(name), "%s:%d", ls_cluster_view_type_name(row->now->task->type), row->now->task->index);
     if (!row->known) {
         (void)fprintf(out, "%4d  %-10s  %s: %s\n", rank, name, row->now->task->address,
                       *row->now->why ? row->now->why : "it has just started");
@@ -229,7 +229,7 @@ static void print_json_row(FILE *out, const struct table *table, int rank) {
     const struct row *row = &table->rows[rank];
     char phase[32];
     (void)fprintf(out, "%s{\"rank\": %d, \"task\": \"%s:%d\", \"known\": %s", rank ? ", " : "", rank,
-                  ls_cluster_spec_type_name(row->now->task->type), row->now->task->index,
+                  ls_cluster_view_type_name(row->now->task->type), row->now->task->index,
                   row->known ? "true" : "false");
     if (row->known) {
         (void)fprintf(out,
@@ -299,7 +299,7 @@ static ls_status tell_top(const struct table *table, bool json, char **text) {
     return LS_OK;
 }
 
-static ls_status ask_twice(const struct ls_cluster_spec *config, double seconds, struct ls_probe *before,
+static ls_status ask_twice(const struct ls_cluster_view *config, double seconds, struct ls_probe *before,
                            struct ls_probe *now) {
     int64_t second = ls_deadline_in(seconds);
     int count = ls_probes_count(config);
@@ -308,7 +308,7 @@ static ls_status ask_twice(const struct ls_cluster_spec *config, double seconds,
     return status ? status : ls_probe_all(now, count, ASK_SECONDS);
 }
 
-static ls_status watch_top(const struct ls_cluster_spec *config, double seconds, bool json, char **text) {
+static ls_status watch_top(const struct ls_cluster_view *config, double seconds, bool json, char **text) {
     struct ls_probe *before = NULL, *now = NULL;
     int count = ls_probes_count(config);
     LS_CLEANUP(ls_free_pointer) struct row *rows = ls_alloc_array((size_t)count, sizeof(*rows));
@@ -328,9 +328,9 @@ static ls_status watch_top(const struct ls_cluster_spec *config, double seconds,
 
 ls_status ls_tools_top(const char *address, double seconds, bool json, char **text) {
     LS_NEED(text);
-    struct ls_cluster_spec *config = NULL;
+    struct ls_cluster_view *config = NULL;
     ls_status status = find_cluster(address, &config);
     if (!status) status = watch_top(config, seconds, json, text);
-    ls_cluster_spec_free(config);
+    ls_cluster_view_free(config);
     return status;
 }

@@ -29,7 +29,7 @@ static unsigned below(struct drawn *drawn, unsigned limit) {
 }
 
 static void encode_hello(const struct test_worker *worker, int rank, uint64_t incarnation, void **data, size_t *size) {
-    struct ls_cluster_spec *config;
+    struct ls_cluster_view *config;
     assert_ok(ls_tf_config_parse(worker->tf_config, &config));
     struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = incarnation};
     message.hello = (struct ls_hello){.protocol = LS_PROTOCOL_VERSION,
@@ -44,7 +44,7 @@ static void encode_hello(const struct test_worker *worker, int rank, uint64_t in
                                       .elastic = "",
                                       .options = ""};
     assert_ok(ls_message_encode(&message, data, size));
-    ls_cluster_spec_free(config);
+    ls_cluster_view_free(config);
 }
 
 /* A carried stream holds a Hello, another Carry, or bytes. */

@@ -164,7 +164,7 @@ static void go_on_alone(struct test_worker *worker) {
 /* Says Hello as a new process of worker:1; nobody listens at that one's address. */
 static void knock(struct stranger *stranger, const struct test_worker *worker, int port) {
     struct ls_rpc_stream *stream;
-    struct ls_cluster_spec *config;
+    struct ls_cluster_view *config;
     LS_CLEANUP(ls_free_pointer) void *data = NULL;
     size_t size;
     assert_ok(ls_tf_config_parse(worker->tf_config, &config));
@@ -181,7 +181,7 @@ static void knock(struct stranger *stranger, const struct test_worker *worker, i
                                       .elastic = "1",
                                       .options = ""};
     assert_ok(ls_message_encode(&message, &data, &size));
-    ls_cluster_spec_free(config);
+    ls_cluster_view_free(config);
     stranger_start(stranger, NULL);
     ls_monitor_lock(&stranger->monitor);
     assert_ok(ls_rpc_stream_open(stranger->rpc, stranger_dial(port), "worker-0.lockstep", &stream));

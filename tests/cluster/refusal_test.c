@@ -130,10 +130,10 @@ static void lengthen(struct test_worker *worker, const int ports[2], int last) {
 }
 
 static void digest_of(const struct test_worker *worker, char hex[65]) {
-    struct ls_cluster_spec *tf_config;
+    struct ls_cluster_view *tf_config;
     assert_ok(ls_tf_config_parse(worker->long_config, &tf_config));
     assert_ok(ls_digest_sha256(tf_config->canonical, strlen(tf_config->canonical), hex));
-    ls_cluster_spec_free(tf_config);
+    ls_cluster_view_free(tf_config);
 }
 
 /* In the last of 1,000 tasks: the digests differ, and are named. */
@@ -193,13 +193,13 @@ END_TEST
 
 static void encode_hello(const struct test_worker *worker, int rank, uint64_t incarnation, uint64_t generation,
                          uint32_t protocol, void **data, size_t *size) {
-    struct ls_cluster_spec *tf_config;
+    struct ls_cluster_view *tf_config;
     assert_ok(ls_tf_config_parse(worker->tf_config, &tf_config));
     struct ls_message message = {.kind = LS_MESSAGE_HELLO, .incarnation = incarnation, .generation = generation};
     message.hello =
         (struct ls_hello){protocol, LS_VERSION, "worker", rank, rank, 2, tf_config->canonical, "elsewhere", "auto", ""};
     assert_ok(ls_message_encode(&message, data, size));
-    ls_cluster_spec_free(tf_config);
+    ls_cluster_view_free(tf_config);
 }
 
 /* Says Hello as a process of rank that has entered this generation, and waits for the answer. */

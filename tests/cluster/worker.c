@@ -91,7 +91,7 @@ static void settle(struct test_worker *worker) {
     worker->settings.heartbeat_interval = worker->heartbeat_limit / 10;
 }
 
-static void live(struct test_worker *worker, const struct ls_cluster_spec *tf_config) {
+static void live(struct test_worker *worker, const struct ls_cluster_view *tf_config) {
     struct ls_log log = {.sink = keep_line, .context = worker, .level = LS_LOG_INFO};
     struct ls_cluster_config config = {.tf_config = tf_config,
                                        .settings = &worker->settings,
@@ -113,13 +113,13 @@ static void live(struct test_worker *worker, const struct ls_cluster_spec *tf_co
 }
 
 void test_worker_run(struct test_worker *worker) {
-    struct ls_cluster_spec *tf_config;
+    struct ls_cluster_view *tf_config;
     settle(worker);
     if (worker->delay > 0) (void)poll(NULL, 0, (int)(worker->delay * 1000));
     assert_ok(ls_abort_new(&worker->abort));
     assert_ok(ls_tf_config_parse(worker->long_config ? worker->long_config : worker->tf_config, &tf_config));
     live(worker, tf_config);
-    ls_cluster_spec_free(tf_config);
+    ls_cluster_view_free(tf_config);
     ls_abort_free(worker->abort);
 }
 

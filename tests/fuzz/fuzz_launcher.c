@@ -48,18 +48,18 @@ static void set_lines(char *text) {
     }
 }
 
-static void check_spec(const struct ls_cluster_spec *spec, const struct ls_resolution *resolution) {
+static void check_spec(const struct ls_cluster_view *spec, const struct ls_resolution *resolution) {
     require(spec->cluster_mode == (strcmp(resolution->source, "none") != 0));
     require(spec->meet_port >= 0 && spec->meet_port < 65536);
     for (int i = 0; i < spec->task_count; i++)
         require(spec->meet_port && i ? !spec->tasks[i].port : spec->tasks[i].port > 0 && spec->tasks[i].port < 65536);
     if (spec->type != LS_TASK_WORKER) return;
-    const struct ls_task *own = ls_cluster_spec_member(spec, spec->id_in_cluster);
+    const struct ls_task *own = ls_cluster_view_member(spec, spec->id_in_cluster);
     require(own && own->index == spec->index && spec->num_workers <= spec->task_count);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct ls_cluster_spec *spec = NULL;
+    struct ls_cluster_view *spec = NULL;
     struct ls_resolution resolution;
     char *text = ls_alloc(size + 1);
     if (!text || size > 4096) { /* a million tasks take a while, and show nothing more */
@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ls_status status = ls_resolver_read(NULL, &spec, &resolution);
     require(status == LS_OK ? spec != NULL : !spec && ls_error()[0]);
     if (spec) check_spec(spec, &resolution);
-    ls_cluster_spec_free(spec);
+    ls_cluster_view_free(spec);
     ls_free(text);
     return 0;
 }

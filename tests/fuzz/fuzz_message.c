@@ -47,7 +47,7 @@ static void read_rendezvous(const uint8_t *data, size_t size) {
     struct ls_meet_ask ask;
     struct ls_meet_answer answer;
     uint8_t encoded[LS_MEET_HEADER];
-    struct ls_cluster_spec spec = {0};
+    struct ls_cluster_view spec = {0};
     if (size >= LS_MEET_SIZE && ls_meet_decode_ask(data, &ask) == LS_OK) {
         ls_meet_encode_ask(&ask, encoded);
         if (memcmp(encoded, data, LS_MEET_SIZE) != 0) abort();
@@ -55,7 +55,7 @@ static void read_rendezvous(const uint8_t *data, size_t size) {
     if (size < LS_MEET_HEADER || ls_meet_decode_answer(data, &answer) != LS_OK) return;
     ls_meet_encode_answer(&answer, encoded);
     if (memcmp(encoded, data, LS_MEET_HEADER) != 0) abort();
-    if (ls_cluster_spec_make_workers(&spec, 2) == LS_OK &&
+    if (ls_cluster_view_make_workers(&spec, 2) == LS_OK &&
         ls_meet_read_roster(&spec, (const char *)data + LS_MEET_HEADER, size - LS_MEET_HEADER) == LS_OK)
         for (int i = 0; i < 2; i++)
             if (spec.tasks[i].port < 1 || spec.tasks[i].port > 65535 || !*spec.tasks[i].host) abort();

@@ -7,7 +7,8 @@ import sys
 
 import house
 
-HEADERS = ["include/lockstep/lockstep.h", "include/lockstep/callbacks.h", "include/lockstep/collectives.h",
+HEADERS = ["include/lockstep/lockstep.h", "include/lockstep/callbacks.h", "include/lockstep/cluster_spec.h",
+           "include/lockstep/collectives.h",
            "include/lockstep/data.h", "include/lockstep/tools.h", "include/lockstep/training.h"]
 DECLARATION = re.compile(r"^LS_API\b[^;(]*?\b(ls_\w+)\s*\(", re.M)
 # what sanitizers and the linker add

@@ -75,10 +75,17 @@ static ls_gradients *new_gradients(void) {
     return gradients;
 }
 
+static ls_cluster_spec *new_spec(void) {
+    ls_cluster_spec *spec = NULL;
+    must(ls_cluster_spec_new("{\"out\": [\"a:1\", \"b:2\"], \"loss\": {\"7\": \"c:3\"}}", &spec));
+    return spec;
+}
+
 void objects_make(void) {
     gradients_communicator = new_communicator();
     must(ls_communicator_negotiate(gradients_communicator));
     objects.gradients = new_gradients();
+    objects.spec = new_spec();
     objects.strategy = new_strategy();
     objects.communicator = new_communicator();
     objects.pending = new_pending();
@@ -98,6 +105,7 @@ void objects_free(void) {
     ls_communicator_release(objects.communicator, objects.memory);
     ls_pending_free(objects.pending);
     ls_gradients_free(objects.gradients);
+    ls_cluster_spec_free(objects.spec);
     ls_communicator_free(gradients_communicator);
     ls_communicator_free(objects.communicator);
     ls_strategy_free(objects.strategy);
@@ -118,6 +126,7 @@ void slots_clear(void) {
     ls_callback_free(slots.callback);
     ls_pending_free(slots.pending);
     ls_gradients_free(slots.gradients);
+    ls_cluster_spec_free(slots.spec);
     ls_communicator_free(slots.communicator);
     ls_strategy_free(slots.strategy);
     (void)ls_tools_gpus_close(slots.gpus, LS_OK);
@@ -346,6 +355,10 @@ ls_gradients *fresh_ls_gradients_p(struct draw *draw) {
 ls_pending *fresh_ls_pending_p(struct draw *draw) {
     (void)draw;
     return new_pending();
+}
+ls_cluster_spec *fresh_ls_cluster_spec_p(struct draw *draw) {
+    (void)draw;
+    return new_spec();
 }
 ls_dataset *fresh_ls_dataset_p(struct draw *draw) {
     (void)draw;

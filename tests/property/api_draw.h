@@ -24,6 +24,7 @@ struct objects {
     void *memory; /* of ls_communicator_allocate */
     ls_pending *pending;
     ls_gradients *gradients;
+    ls_cluster_spec *spec;
 };
 extern struct objects objects;
 void objects_make(void);
@@ -42,6 +43,7 @@ struct slots {
     ls_tools_gpus *gpus;
     ls_pending *pending;
     ls_gradients *gradients;
+    ls_cluster_spec *spec;
     ls_tools_slots *hosts;
     char *text;
     void *memory;
@@ -205,6 +207,7 @@ DRAW_HANDLE(ls_replica, replica)
 DRAW_HANDLE(ls_communicator, communicator)
 DRAW_HANDLE(ls_pending, pending)
 DRAW_HANDLE(ls_gradients, gradients)
+DRAW_HANDLE(ls_cluster_spec, spec)
 DRAW_HANDLE(ls_dataset, dataset)
 DRAW_HANDLE(ls_model, model)
 DRAW_HANDLE(ls_iterator, iterator)
@@ -213,6 +216,7 @@ DRAW_SLOT(ls_strategy *, ls_strategy_p_p, strategy)
 DRAW_SLOT(ls_communicator *, ls_communicator_p_p, communicator)
 DRAW_SLOT(ls_pending *, ls_pending_p_p, pending)
 DRAW_SLOT(ls_gradients *, ls_gradients_p_p, gradients)
+DRAW_SLOT(ls_cluster_spec *, ls_cluster_spec_p_p, spec)
 DRAW_SLOT(ls_dataset *, ls_dataset_p_p, dataset)
 DRAW_SLOT(ls_model *, ls_model_p_p, model)
 DRAW_SLOT(ls_iterator *, ls_iterator_p_p, iterator)
@@ -237,6 +241,7 @@ ls_communicator *fresh_ls_communicator_p(struct draw *draw);
 ls_pending *fresh_ls_pending_p(struct draw *draw);
 ls_gradients *fresh_ls_gradients_p(struct draw *draw);
 const ls_dtype *draw_const_ls_dtype_p(struct draw *draw);
+ls_cluster_spec *fresh_ls_cluster_spec_p(struct draw *draw);
 ls_dataset *fresh_ls_dataset_p(struct draw *draw);
 ls_model *fresh_ls_model_p(struct draw *draw);
 ls_iterator *fresh_ls_iterator_p(struct draw *draw);

@@ -15,7 +15,7 @@ enum { MUTANTS = 20 };
 
 /* ---- the oracle ---- */
 
-static void check_tasks(uint64_t seed, const struct document *document, const struct ls_cluster_spec *config) {
+static void check_tasks(uint64_t seed, const struct document *document, const struct ls_cluster_view *config) {
     const char *text = document->text;
     int next = 0;
     for (int role = LS_TASK_CHIEF; role < ROLES; role++)
@@ -27,7 +27,7 @@ static void check_tasks(uint64_t seed, const struct document *document, const st
     EXPECT(next == config->task_count);
 }
 
-static void check_valid(uint64_t seed, const struct document *document, const struct ls_cluster_spec *config) {
+static void check_valid(uint64_t seed, const struct document *document, const struct ls_cluster_view *config) {
     const char *text = document->text;
     int chiefs = document->counts[LS_TASK_CHIEF], workers = document->counts[LS_TASK_WORKER];
     int servers = document->counts[LS_TASK_PS];
@@ -43,21 +43,21 @@ static void check_valid(uint64_t seed, const struct document *document, const st
     EXPECT(config->type == document->type && config->index == document->index);
     check_tasks(seed, document, config);
     for (int i = 0; i < chiefs + workers; i++) {
-        const struct ls_task *task = ls_cluster_spec_member(config, i);
+        const struct ls_task *task = ls_cluster_view_member(config, i);
         EXPECT(task && task->type == (i < chiefs ? LS_TASK_CHIEF : LS_TASK_WORKER));
         EXPECT(task->index == (i < chiefs ? 0 : i - chiefs));
     }
     for (int i = chiefs + workers; i < chiefs + workers + servers; i++) {
-        const struct ls_task *task = ls_cluster_spec_member(config, i);
+        const struct ls_task *task = ls_cluster_view_member(config, i);
         EXPECT(task ? task->type == LS_TASK_PS : !(chiefs + workers));
     }
-    EXPECT(!ls_cluster_spec_member(config, -1) && !ls_cluster_spec_member(config, chiefs + workers + servers));
+    EXPECT(!ls_cluster_view_member(config, -1) && !ls_cluster_view_member(config, chiefs + workers + servers));
 }
 
 /* All tasks of one cluster must read the same of it, whatever their own TF_CONFIG looks like. */
 static void check_document(uint64_t seed, const struct document *document) {
     const char *text = document->text;
-    struct ls_cluster_spec *config = NULL;
+    struct ls_cluster_view *config = NULL;
     ls_status status = ls_tf_config_parse(text, &config);
     if (document->mistake) {
         EXPECT(status == LS_INVALID_ARGUMENT && !config);
@@ -68,7 +68,7 @@ static void check_document(uint64_t seed, const struct document *document) {
     }
     if (status) trial_fail("--seed %" PRIu64 ": %s: %s", seed, ls_error(), text);
     check_valid(seed, document, config);
-    ls_cluster_spec_free(config);
+    ls_cluster_view_free(config);
 }
 
 /* ---- damage ---- */
@@ -105,7 +105,7 @@ static void damage(struct draw *draw, char *text, size_t size) {
 }
 
 static void check_damaged(uint64_t seed, const char *text) {
-    struct ls_cluster_spec *config = NULL;
+    struct ls_cluster_view *config = NULL;
     ls_status status = ls_tf_config_parse(text, &config);
     EXPECT(status == LS_OK || status == LS_INVALID_ARGUMENT);
     if (status) {
@@ -116,11 +116,11 @@ static void check_damaged(uint64_t seed, const char *text) {
     EXPECT(config->num_workers >= 1 || config->id_in_cluster == -1);
     EXPECT(config->id_in_cluster < config->num_workers);
     if (config->cluster_mode && (config->type == LS_TASK_CHIEF || config->type == LS_TASK_WORKER)) {
-        const struct ls_task *own = ls_cluster_spec_member(config, config->id_in_cluster);
+        const struct ls_task *own = ls_cluster_view_member(config, config->id_in_cluster);
         EXPECT(own && own->type == config->type && own->index == config->index);
     }
     for (int i = 0; i < config->task_count; i++) EXPECT(config->tasks[i].port > 0 && config->tasks[i].port < 65536);
-    ls_cluster_spec_free(config);
+    ls_cluster_view_free(config);
 }
 
 static long one_document(uint64_t seed) {

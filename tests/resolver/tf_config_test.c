@@ -178,8 +178,8 @@ END_TEST
 
 /* ---- What is behind the object ---- */
 
-static struct ls_cluster_spec *parse(const char *text) {
-    struct ls_cluster_spec *config = NULL;
+static struct ls_cluster_view *parse(const char *text) {
+    struct ls_cluster_view *config = NULL;
     ls_status status = ls_tf_config_parse(text, &config);
     assert_ok(status);
     return config;
@@ -190,7 +190,7 @@ static const char two_workers[] =
     "\"ps\":[\"p:4\"],\"evaluator\":[\"e:5\"]},\"task\":{\"type\":\"worker\",\"index\":1}}";
 
 START_TEST(tasks_are_in_order_and_split) {
-    struct ls_cluster_spec *config = parse(two_workers);
+    struct ls_cluster_view *config = parse(two_workers);
     const struct ls_task wanted[] = {{LS_TASK_CHIEF, 0, (char[]){"C.x.:1"}, (char[]){"C.x."}, 1},
                                      {LS_TASK_WORKER, 0, (char[]){"w0:2"}, (char[]){"w0"}, 2},
                                      {LS_TASK_WORKER, 1, (char[]){"[FD00::0:7]:3"}, (char[]){"FD00::0:7"}, 3},
@@ -205,23 +205,23 @@ START_TEST(tasks_are_in_order_and_split) {
         ck_assert_str_eq(task->host, wanted[i].host);
         ck_assert_int_eq(task->port, wanted[i].port);
     }
-    ls_cluster_spec_free(config);
+    ls_cluster_view_free(config);
 }
 END_TEST
 
 START_TEST(members_are_chief_workers_and_servers) {
-    struct ls_cluster_spec *config = parse(two_workers);
+    struct ls_cluster_view *config = parse(two_workers);
     ck_assert_int_eq(config->id_in_cluster, 2);
-    for (int rank = 0; rank < 4; rank++) ck_assert_ptr_eq(ls_cluster_spec_member(config, rank), &config->tasks[rank]);
-    ck_assert_ptr_null(ls_cluster_spec_member(config, 4)); /* the evaluator */
-    ck_assert_ptr_null(ls_cluster_spec_member(config, -1));
-    ls_cluster_spec_free(config);
+    for (int rank = 0; rank < 4; rank++) ck_assert_ptr_eq(ls_cluster_view_member(config, rank), &config->tasks[rank]);
+    ck_assert_ptr_null(ls_cluster_view_member(config, 4)); /* the evaluator */
+    ck_assert_ptr_null(ls_cluster_view_member(config, -1));
+    ls_cluster_view_free(config);
     config = parse(NULL);
     ck_assert(!config->cluster_mode && config->type == LS_TASK_NONE && config->is_chief);
-    ck_assert_ptr_null(ls_cluster_spec_member(config, 0));
+    ck_assert_ptr_null(ls_cluster_view_member(config, 0));
     ck_assert_ptr_null(config->canonical);
-    ls_cluster_spec_free(config);
-    ls_cluster_spec_free(NULL);
+    ls_cluster_view_free(config);
+    ls_cluster_view_free(NULL);
 }
 END_TEST
 
@@ -234,26 +234,26 @@ START_TEST(canonical_is_one_text) {
     static const char wanted[] =
         "cluster.chief=1 tasks\ncluster.worker=2 tasks\ncluster.ps=1 tasks\ncluster.chief[0]=c.x:1\n"
         "cluster.worker[0]=w0:2\ncluster.worker[1]=[fd00::7]:3\ncluster.ps[0]=p:4\n";
-    struct ls_cluster_spec *first = parse(two_workers), *second = parse(other);
+    struct ls_cluster_view *first = parse(two_workers), *second = parse(other);
     ck_assert_str_eq(first->canonical, wanted);
     ck_assert_str_eq(second->canonical, wanted);
-    ls_cluster_spec_free(first);
-    ls_cluster_spec_free(second);
+    ls_cluster_view_free(first);
+    ls_cluster_view_free(second);
 }
 END_TEST
 
 START_TEST(an_address_makes_a_difference) {
-    struct ls_cluster_spec *a =
+    struct ls_cluster_view *a =
         parse("{\"cluster\":{\"worker\":[\"a:1\",\"b:1\"]},\"task\":{\"type\":\"worker\",\"index\":0}}");
-    struct ls_cluster_spec *b =
+    struct ls_cluster_view *b =
         parse("{\"cluster\":{\"worker\":[\"b:1\",\"a:1\"]},\"task\":{\"type\":\"worker\",\"index\":0}}");
-    struct ls_cluster_spec *c =
+    struct ls_cluster_view *c =
         parse("{\"cluster\":{\"chief\":[\"a:1\"],\"worker\":[\"b:1\"]},\"task\":{\"type\":\"worker\",\"index\":0}}");
     ck_assert_str_ne(a->canonical, b->canonical);
     ck_assert_str_ne(a->canonical, c->canonical);
-    ls_cluster_spec_free(a);
-    ls_cluster_spec_free(b);
-    ls_cluster_spec_free(c);
+    ls_cluster_view_free(a);
+    ls_cluster_view_free(b);
+    ls_cluster_view_free(c);
 }
 END_TEST
 
@@ -275,16 +275,16 @@ START_TEST(a_large_job_is_ignored) {
     char head[256];
     (void)snprintf(head, sizeof(head), "%s[", worker_and_job);
     char *text = repeated(head, "{\"args\":[\"--flag\",1.5]},", 200000, "null]}"); /* 4.8 MB */
-    struct ls_cluster_spec *config = parse(text);
+    struct ls_cluster_view *config = parse(text);
     ck_assert_int_eq(config->num_workers, 1);
-    ls_cluster_spec_free(config);
+    ls_cluster_view_free(config);
     ls_free(text);
 }
 END_TEST
 
 START_TEST(too_large_a_text_is_refused) {
     char *text = repeated(worker_and_job, " ", (size_t)16 << 20, "1}");
-    struct ls_cluster_spec *config = NULL;
+    struct ls_cluster_view *config = NULL;
     ck_assert_int_eq(ls_tf_config_parse(text, &config), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "more than 16 MiB"));
     ck_assert_ptr_null(config);
@@ -294,9 +294,9 @@ END_TEST
 
 static ls_status parse_nested(size_t depth) {
     char *open = repeated(worker_and_job, "[", depth, ""), *text = repeated(open, "]", depth, "}");
-    struct ls_cluster_spec *config = NULL;
+    struct ls_cluster_view *config = NULL;
     ls_status status = ls_tf_config_parse(text, &config);
-    ls_cluster_spec_free(config);
+    ls_cluster_view_free(config);
     ls_free(open);
     ls_free(text);
     return status;
@@ -317,16 +317,16 @@ START_TEST(a_large_cluster) {
     size_t used = (size_t)sprintf(text, "{\"cluster\":{\"worker\":[");
     for (int i = 0; i < 20000; i++) used += (size_t)sprintf(text + used, "%s\"worker-%d:2222\"", i ? "," : "", i);
     (void)sprintf(text + used, "]},\"task\":{\"type\":\"worker\",\"index\":19999}}");
-    struct ls_cluster_spec *config = parse(text);
+    struct ls_cluster_view *config = parse(text);
     ck_assert_int_eq(config->id_in_cluster, 19999);
-    ck_assert_str_eq(ls_cluster_spec_member(config, 19999)->host, "worker-19999");
-    ls_cluster_spec_free(config);
+    ck_assert_str_eq(ls_cluster_view_member(config, 19999)->host, "worker-19999");
+    ls_cluster_view_free(config);
 }
 END_TEST
 
 START_TEST(long_values_are_cut_in_messages) {
     char *text = repeated("{\"cluster\":{\"", "\\u00e9", 100000, "\":[]}}");
-    struct ls_cluster_spec *config = NULL;
+    struct ls_cluster_view *config = NULL;
     ck_assert_int_eq(ls_tf_config_parse(text, &config), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "\\xc3\\xa9...'; use one of"));
     ck_assert_uint_lt(strlen(ls_error()), 300);
@@ -339,13 +339,13 @@ END_TEST
 enum { PARSE, CHECK_JSON, CHECK_TEXT };
 
 static ls_status run(int what, const char *text, void **result) {
-    if (what == PARSE) return ls_tf_config_parse(text, (struct ls_cluster_spec **)result);
+    if (what == PARSE) return ls_tf_config_parse(text, (struct ls_cluster_view **)result);
     return what == CHECK_JSON ? ls_tools_check_json(text, (char **)result) : ls_tools_check_text(text, (char **)result);
 }
 
 static void drop(int what, void *result) {
     if (what == PARSE)
-        ls_cluster_spec_free(result);
+        ls_cluster_view_free(result);
     else
         ls_memory_free(result);
 }

@@ -221,9 +221,9 @@ static void fill_settings(struct fleet *fleet) {
 }
 
 static void fill_spec(struct fleet *fleet) {
-    struct ls_cluster_spec *spec = &fleet->spec;
+    struct ls_cluster_view *spec = &fleet->spec;
     int size = fleet->config.size;
-    *spec = (struct ls_cluster_spec){.type = LS_TASK_WORKER, .task_count = size};
+    *spec = (struct ls_cluster_view){.type = LS_TASK_WORKER, .task_count = size};
     spec->tasks = calloc((size_t)size, sizeof(*spec->tasks));
     if (!spec->tasks) abort();
     for (int rank = 0; rank < size; rank++) {
@@ -236,7 +236,7 @@ static void fill_spec(struct fleet *fleet) {
         *port = 0;
         task->host = strdup(address);
     }
-    if (ls_cluster_spec_complete(spec)) abort();
+    if (ls_cluster_view_complete(spec)) abort();
 }
 
 void fleet_begin(struct fleet *fleet, const struct fleet_config *config) {
@@ -261,7 +261,7 @@ void fleet_begin(struct fleet *fleet, const struct fleet_config *config) {
 }
 
 void fleet_end(struct fleet *fleet) {
-    struct ls_cluster_spec *spec = &fleet->spec;
+    struct ls_cluster_view *spec = &fleet->spec;
     fleet->over = true;
     fleet_mend(fleet);
     for (int i = 0; i < fleet->process_count; i++) process_kill(fleet->processes[i]);

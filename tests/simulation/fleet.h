@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/settings.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 #include "simulation/wire.h"
 
 struct fleet_config {
@@ -25,7 +25,7 @@ struct task {
     int rank, lives;
     struct process *process;
     struct wire_traffic traffic;
-    struct ls_cluster_spec spec;
+    struct ls_cluster_view spec;
     struct ls_abort *abort;
     struct ls_cluster *cluster;
     uint64_t generation; /* that it was last in; 0: none */
@@ -37,7 +37,7 @@ struct task {
 struct fleet {
     struct fleet_config config;
     struct ls_settings settings, off; /* off: without streams that are carried */
-    struct ls_cluster_spec spec;
+    struct ls_cluster_view spec;
     struct task *tasks;
     struct process **processes; /* all that there were */
     int process_count, process_room;

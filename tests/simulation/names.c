@@ -77,7 +77,7 @@ bool ls_address_is_loopback(const char *host) {
     return true; /* nobody is warned of a cluster without a token */
 }
 
-ls_status ls_address_listen(const struct ls_cluster_spec *config, const struct ls_task *task, const struct ls_log *log,
+ls_status ls_address_listen(const struct ls_cluster_view *config, const struct ls_task *task, const struct ls_log *log,
                             int fds[LS_MAX_LISTEN], int *count) {
     (void)config, (void)task, (void)log, (void)fds;
     *count = 0;

@@ -124,9 +124,9 @@ bool ls_address_is_loopback(const char *host) {
     return is_loopback(&address.any);
 }
 
-static bool has_remote_peers(const struct ls_cluster_spec *config, const char *own) {
+static bool has_remote_peers(const struct ls_cluster_view *config, const char *own) {
     for (int rank = 0; rank < config->num_workers; rank++) {
-        const struct ls_task *task = ls_cluster_spec_member(config, rank);
+        const struct ls_task *task = ls_cluster_view_member(config, rank);
         if (!task || strcmp(task->host, own) == 0 || ls_tf_config_address_is_nowhere(task->host)) continue;
         if (!ls_address_is_loopback(task->host)) return true;
     }
@@ -171,7 +171,7 @@ static ls_status listen_everywhere(const struct ls_task *task, int fds[LS_MAX_LI
 }
 
 /* Returns the reason against binding the task's own addresses; NULL: there is none. */
-static const char *reason_against(const struct ls_cluster_spec *config, const struct ls_task *task,
+static const char *reason_against(const struct ls_cluster_view *config, const struct ls_task *task,
                                   const struct addrinfo *list) {
     if (!list) return "it does not resolve here";
     for (const struct addrinfo *at = list; at; at = at->ai_next) {
@@ -214,7 +214,7 @@ static const struct addrinfo *wait_for_addresses(struct ls_name_lookup *resolve)
     return list;
 }
 
-ls_status ls_address_listen(const struct ls_cluster_spec *config, const struct ls_task *task, const struct ls_log *log,
+ls_status ls_address_listen(const struct ls_cluster_view *config, const struct ls_task *task, const struct ls_log *log,
                             int fds[LS_MAX_LISTEN], int *count) {
     struct ls_name_lookup *resolve;
     ls_status status = ls_name_lookup_start(task->host, task->port, &resolve);

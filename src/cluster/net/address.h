@@ -3,7 +3,7 @@
 #include <lockstep/lockstep.h>
 
 #include "base/log.h"
-#include "resolver/cluster_spec.h"
+#include "resolver/cluster_view.h"
 
 #define LS_MAX_LISTEN   4
 #define LS_ADDRESS_TEXT 64
@@ -21,5 +21,5 @@ void ls_address_describe_own(int fd, char text[LS_ADDRESS_TEXT]);
 bool ls_address_is_loopback(const char *host);
 /* Opens the listening sockets of a task, non-blocking: on its own address where that is local and fits the
  * cluster, else on all interfaces, saying why. FAILED_PRECONDITION naming the port when it is in use. */
-ls_status ls_address_listen(const struct ls_cluster_spec *config, const struct ls_task *task, const struct ls_log *log,
+ls_status ls_address_listen(const struct ls_cluster_view *config, const struct ls_task *task, const struct ls_log *log,
                             int fds[LS_MAX_LISTEN], int *count);
