@@ -33,6 +33,27 @@ LS_API ls_status ls_cluster_spec_json(const ls_cluster_spec *spec, char **json);
 /* True if both have the same jobs, indices and addresses as written, in whatever order they came. */
 LS_API bool ls_cluster_spec_equal(const ls_cluster_spec *spec, const ls_cluster_spec *other);
 
+/* ---- tf.distribute.Server ---------------------------------------------------------------------------------------- */
+
+/* A task that serves a cluster: a parameter server, which adds gradients for the workers without a model of its own.
+ * The strategies and communicators of workers have their server inside. */
+typedef struct ls_server ls_server;
+/* Begins to serve in a thread of its own, before or after the workers come. job may be NULL where spec has one job, and
+ * index -1 where the job has one task. options: those of a strategy, or NULL; without tf_config. A NULL spec with a
+ * NULL job and index -1 means TF_CONFIG. spec is copied. NOT_FOUND: spec has no such task. INVALID_ARGUMENT: the job is
+ * not ps, spec lists a job that no training has, or spec has several and none is named. */
+LS_API ls_status ls_server_new(const ls_cluster_spec *spec, const char *job, int index, const ls_strategy_options *options,
+                               ls_server **server);
+/* "grpc://host:port" of this task; borrowed. */
+LS_API const char *ls_server_target(const ls_server *server);
+/* Waits until the workers have finished (TensorFlow's join never returns). LS_OK: their chief closed in order, or
+ * LOCKSTEP_PS is off. CANCELLED: ls_server_stop. UNAVAILABLE and others: why the workers are lost. */
+LS_API ls_status ls_server_join(ls_server *server);
+/* Ends it, from any thread, also while another one joins; the workers go on without it. TensorFlow has no such call. */
+LS_API ls_status ls_server_stop(ls_server *server);
+/* Stops it where it still serves, and frees it; no other thread may be in a call of it. */
+LS_API void ls_server_free(ls_server *server);
+
 #ifdef __cplusplus
 }
 #endif

@@ -149,6 +149,16 @@ LS_API ls_status ls_multi_worker_mirrored_strategy_new(const ls_strategy_options
 LS_API ls_status ls_mirrored_strategy_new(const ls_strategy_options *options, ls_strategy **strategy);
 /* OneDeviceStrategy: one replica on one device ("cpu:0"). */
 LS_API ls_status ls_one_device_strategy_new(const char *device, ls_strategy **strategy);
+/* CentralStorageStrategy: the devices of this process, as MirroredStrategy has them; TF_CONFIG is not read. A model's parameters
+ * and moments are there once, and one update changes them; the bits are MirroredStrategy's, and its checkpoints are these.
+ * INVALID_ARGUMENT where parameter_device is not the CPU, or a replica is on a GPU. options and central may be NULL. */
+typedef struct ls_central_storage_options {
+    size_t size;
+    const char *parameter_device; /* "CPU:0", in small letters too; default: that */
+} ls_central_storage_options;
+#define LS_CENTRAL_STORAGE(...) (&(ls_central_storage_options){.size = sizeof(ls_central_storage_options), __VA_ARGS__})
+LS_API ls_status ls_central_storage_strategy_new(const ls_strategy_options *options, const ls_central_storage_options *central,
+                                                 ls_strategy **strategy);
 /* Ends the run in order: with status LS_OK waits (with a limit) until every worker is done; with an error tells the
  * others the cause at once. LS_CANCELLED of a fit that was asked to stop is the same on all workers and counts as in
  * order. Frees the strategy and returns status, or what went wrong at the exit. */

@@ -103,6 +103,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #define LS_SHAPE(...) lockstep::shape(__VA_ARGS__)
 
 #undef LS_STRATEGY
+#undef LS_CENTRAL_STORAGE
 #undef LS_CHECKPOINT
 #undef LS_ALL_REDUCE
 #undef LS_GRADIENTS
@@ -120,6 +121,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef LS_ARRAYS
 #undef LS_WRITE
 #define LS_STRATEGY(...) LS_OPTIONS_(ls_strategy_options, __VA_ARGS__)
+#define LS_CENTRAL_STORAGE(...) LS_OPTIONS_(ls_central_storage_options, __VA_ARGS__)
 #define LS_ALL_REDUCE(...) LS_OPTIONS_(ls_all_reduce_options, __VA_ARGS__)
 #define LS_GRADIENTS(...) LS_OPTIONS_(ls_gradients_options, __VA_ARGS__)
 #define LS_CHECKPOINT(...) LS_OPTIONS_(ls_checkpoint_options, __VA_ARGS__)

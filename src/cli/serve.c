@@ -42,11 +42,12 @@ bool ls_serve_is_due(void) {
 }
 
 int ls_serve_run(void) {
-    ls_strategy *strategy = NULL;
-    ls_status status = ls_multi_worker_mirrored_strategy_new(NULL, &strategy);
-    if (status) return ls_exit(status);
-    status = ls_strategy_serve(strategy);
-    return ls_exit(ls_strategy_close(strategy, status));
+    ls_server *server = NULL;
+    ls_status status = ls_server_new(NULL, NULL, -1, NULL, &server);
+    if (!status) status = ls_server_join(server);
+    int code = ls_exit(status);
+    ls_server_free(server);
+    return code;
 }
 
 int serve_main(int argc, char **argv) {

@@ -15,6 +15,8 @@
 
 static ls_status make_strategy(const struct ls_train_options *training, ls_strategy **strategy) {
     if (!strcmp(training->strategy_name, "mirrored")) return ls_mirrored_strategy_new(&training->strategy, strategy);
+    if (!strcmp(training->strategy_name, "central-storage"))
+        return ls_central_storage_strategy_new(&training->strategy, NULL, strategy);
     if (!strcmp(training->strategy_name, "one-device"))
         return ls_one_device_strategy_new(training->strategy.devices, strategy);
     return ls_multi_worker_mirrored_strategy_new(&training->strategy, strategy);

@@ -44,7 +44,7 @@ static const char more[] =
 
 static const char *const shuffles[] = {"each-epoch", "once", "never", NULL};
 static const char *const checkpoint_errors[] = {"fail", "warn", NULL};
-static const char *const strategies[] = {"multi-worker", "mirrored", "one-device", NULL};
+static const char *const strategies[] = {"multi-worker", "mirrored", "central-storage", "one-device", NULL};
 static const char *const communications[] = {"auto", "ring", "nccl", NULL};
 static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
 static const char *const cross_device_ops[] = {"auto", "one-device", "hierarchical", "nccl", NULL};

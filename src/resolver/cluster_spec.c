@@ -66,7 +66,7 @@ static ls_status refuse_equal_tasks(const ls_cluster_spec *spec, const struct sp
     return LS_OK;
 }
 
-static ls_status make_room(ls_cluster_spec *spec) {
+static ls_status make_room_for_task(ls_cluster_spec *spec) {
     if (spec->count < spec->room) return LS_OK;
     int room = spec->room ? 2 * spec->room : 8;
     struct spec_task *tasks = ls_alloc_array((size_t)room, sizeof(*tasks));
@@ -111,7 +111,7 @@ ls_status ls_cluster_spec_add(ls_cluster_spec *spec, const char *job, int index,
     ls_status status = make_task(job, index, address, &task);
     if (status) return status;
     status = refuse_equal_tasks(spec, &task);
-    if (!status) status = make_room(spec);
+    if (!status) status = make_room_for_task(spec);
     if (status)
         free_task(&task);
     else

@@ -28,7 +28,7 @@
 #include "runtime/http_server.h"
 #include "runtime/state_transfer.h"
 #include "runtime/restarts.h"
-#include "runtime/server.h"
+#include "runtime/serving.h"
 #include "runtime/service_notify.h"
 #include "runtime/user_request.h"
 
@@ -203,7 +203,7 @@ ls_status ls_runtime_make_group(struct ls_runtime *runtime, uint32_t number) {
 static ls_status make_group(struct ls_runtime *runtime) {
     ls_status status = ls_runtime_make_group(runtime, 0);
     if (!status) status = ls_group_connect(runtime->group);
-    if (!status) status = ls_server_assist(runtime);
+    if (!status) status = ls_serving_assist(runtime);
     if (!status && runtime->communication != LS_RING) status = ls_tuner_measure(runtime->group, &runtime->choice);
     return status;
 }
@@ -384,7 +384,7 @@ static ls_status build_runtime(struct ls_runtime *runtime, const ls_strategy_opt
         status = start_cluster(runtime, options);
     if (!status && !runtime->http) status = ls_http_server_new(runtime, &runtime->http);
     if (!status && runtime->cluster && runtime->serves)
-        status = ls_server_start(runtime, ls_steal(runtime->cluster), &runtime->server);
+        status = ls_serving_start(runtime, ls_steal(runtime->cluster), &runtime->server);
     if (!status)
         status = ls_user_request_new(runtime, options->request, options->request_context, &runtime->user_request);
     return status ? status : ls_runtime_enter(runtime);
@@ -410,7 +410,7 @@ static ls_status leave_stopped(struct ls_cluster *cluster) {
 }
 
 ls_status ls_runtime_serve(struct ls_runtime *runtime) {
-    return runtime->server ? ls_server_wait(runtime->server) : LS_OK;
+    return runtime->server ? ls_serving_wait(runtime->server) : LS_OK;
 }
 
 ls_status ls_runtime_trace(const struct ls_runtime *runtime, const char *path, struct ls_trace **trace) {
@@ -436,7 +436,7 @@ ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status) {
     ls_service_notify_free(ls_steal(runtime->notify));
     ls_http_server_free(ls_steal(runtime->http));
     if (!status) status = ls_runtime_serve(runtime);
-    ls_server_free(ls_steal(runtime->server));
+    ls_serving_free(ls_steal(runtime->server));
     if (!status && runtime->cluster) status = ls_leave_pass_exit(runtime->cluster);
     bool cancelled = ls_runtime_is_cancelled(runtime, status);
     ls_user_request_free(ls_steal(runtime->user_request));

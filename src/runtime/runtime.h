@@ -33,7 +33,7 @@ struct ls_runtime {
     struct ls_rendezvous *rendezvous; /* of rank 0, which hands out addresses; NULL: none */
     struct ls_cluster *cluster;       /* NULL without other workers; then no port is open */
     struct ls_tuner_choice choice;    /* AUTO's, of the group's topology */
-    struct ls_server *server;         /* of a parameter server that serves: then cluster is NULL; else NULL */
+    struct ls_serving *server;        /* of a parameter server that serves: then cluster is NULL; else NULL */
     bool serves;                      /* this is a ps task, also where LOCKSTEP_PS is off */
     struct ls_group *group;
     struct ls_call_record calls;      /* the group's; stays from one to the next, for the cluster's threads read it */

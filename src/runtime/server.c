@@ -1,183 +1,140 @@
-/* A parameter server's thread ("ls-server"): forms generations with the workers, serves in each, and ends with them. It
- * holds no state of the training. A loss costs it the generation; it comes back in the next one. */
-#include "runtime/server.h"
-
-#include <poll.h>
-#include <stdatomic.h>
+/* A parameter server as a handle (tf.distribute.Server): the runtime of a ps task, which serves in a thread of its own
+ * (serving.c). TensorFlow's servers know nothing of a training's end; these end with the workers. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/memory.h"
+#include "base/need.h"
+#include "base/options.h"
 #include "base/status.h"
-#include "base/thread.h"
-#include "cluster/data_source.h"
-#include "cluster/join.h"
-#include "cluster/leave.h"
-#include "collective/serve.h"
-#include "runtime/http_server.h"
-#include "runtime/service_notify.h"
-
-#define CHANNEL (UINT32_MAX - 1) /* of the links: no process set has so great a number */
+#include "resolver/resolver.h"
+#include "runtime/runtime.h"
+#include "runtime/serving.h"
 
 struct ls_server {
-    struct ls_runtime *runtime; /* borrowed */
-    struct ls_cluster *cluster; /* until the thread has left */
-    struct ls_group *group;
-    pthread_t thread;
-    bool joined;
-    atomic_bool stopping, ended;
-    ls_status status;
-    char error[LS_ERROR_SIZE];
+    struct ls_runtime *runtime;
+    char *target;
 };
 
-static ls_status make_server_group(struct ls_cluster *cluster, struct ls_runtime *runtime, uint64_t generation,
-                                   struct ls_group **group) {
-    const struct ls_settings *settings = &runtime->settings;
-    struct ls_link_source *source = NULL;
-    int servers = ls_cluster_servers(cluster), size = ls_cluster_size(cluster) + servers;
-    ls_status status = ls_data_source_new(cluster, CHANNEL, NULL, size, &source);
-    if (status) return status;
-    const struct ls_group_config config = {
-        .rank = ls_cluster_rank(cluster),
-        .size = size,
-        .servers = servers,
-        .source = source,
-        .abort = runtime->serves ? runtime->server_abort : runtime->abort,
-        .log = &runtime->log,
-        .generation = generation,
-        .timeout = settings->collective_timeout,
-        .report_interval = settings->report_interval,
-        .transport = settings->transport,
-        .segment = (size_t)settings->segment,
-        .flight_record = (size_t)settings->flight_record,
-        .activity = runtime->serves ? &runtime->activity : NULL,
-    };
-    status = ls_group_new(&config, group);
-    if (status) source->ops->close(source);
-    return status;
+/* The job and index that are meant where the caller leaves them out. */
+static ls_status choose_task(const ls_cluster_spec *spec, const char **job, int *index) {
+    int count = 0;
+    if (!*job && ls_cluster_spec_num_jobs(spec) != 1)
+        return ls_fail(LS_INVALID_ARGUMENT, "ls_server_new: the cluster has %d jobs; name one, such as ps",
+                       ls_cluster_spec_num_jobs(spec));
+    if (!*job) *job = ls_cluster_spec_job(spec, 0);
+    ls_status status = ls_cluster_spec_num_tasks(spec, *job, &count);
+    if (status || *index != -1) return status;
+    if (count == 1) return ls_cluster_spec_task_indices(spec, *job, 1, index);
+    return ls_fail(LS_INVALID_ARGUMENT, "ls_server_new: the job %.80s has %d tasks; say the index of this one", *job,
+                   count);
 }
 
-/* A server that is lost while the group forms has no other line. */
-static void tell_servers(struct ls_runtime *runtime, int servers) {
-    if (servers == runtime->helpers) return;
-    runtime->helpers = servers;
-    if (servers)
-        ls_runtime_tell(runtime, "%d parameter server%s help%s to add", servers, servers == 1 ? "" : "s",
-                        servers == 1 ? "s" : "");
+/* TF_CONFIG as the task has it. */
+static ls_status write_config(const ls_cluster_spec *spec, const char *job, int index, char **config) {
+    const char *address = NULL;
+    char *cluster = NULL;
+    ls_status status = choose_task(spec, &job, &index);
+    if (!status) status = ls_cluster_spec_task_address(spec, job, index, &address);
+    if (!status && strcmp(job, "ps") != 0)
+        status =
+            ls_fail(LS_INVALID_ARGUMENT,
+                    "ls_server_new: this task is %.80s:%d, and only ps tasks are servers of their own; a worker's is "
+                    "in its strategy: call ls_multi_worker_mirrored_strategy_new",
+                    job, index);
+    if (!status) status = ls_cluster_spec_json(spec, &cluster);
+    if (status) return status;
+    size_t size = strlen(cluster) + 96;
+    char *text = ls_alloc(size);
+    if (text)
+        (void)snprintf(text, size, "{\"cluster\": %s, \"task\": {\"type\": \"ps\", \"index\": %d}}", cluster, index);
     else
-        ls_runtime_tell(runtime, "no parameter server helps to add any more");
-}
-
-ls_status ls_server_assist(struct ls_runtime *runtime) {
-    struct ls_group *assist;
-    int servers = runtime->cluster && runtime->size > 1 ? ls_cluster_servers(runtime->cluster) : 0;
-    ls_status status = LS_OK;
-    if (servers) status = make_server_group(runtime->cluster, runtime, runtime->generation, &assist);
-    if (servers && !status) status = ls_group_assist(runtime->group, assist);
-    if (!status) tell_servers(runtime, servers);
+        status = ls_fail_memory("a TF_CONFIG", size);
+    ls_memory_free(cluster);
+    if (!status) *config = text;
     return status;
 }
 
-static ls_status watch_workers(void *context) {
-    struct ls_server *server = context;
-    if (atomic_load(&server->stopping)) return ls_fail(LS_CANCELLED, "this parameter server ends");
-    return ls_join_watch(server->cluster);
-}
-
-/* One worker adds nothing: its server waits for others. */
-static ls_status wait_idle(struct ls_server *server) {
-    ls_status status;
-    while (!(status = watch_workers(server))) (void)poll(NULL, 0, 50);
-    return status;
-}
-
-/* A block's share of an array, and beside it a ring for each worker that sends to it. */
-static void say_serving(const struct ls_server *server, uint64_t generation) {
-    int workers = ls_cluster_size(server->cluster), servers = ls_cluster_servers(server->cluster);
-    double n = workers, k = servers, share = n > k ? 2 * (n - 1) / (n * n + k * n - 2 * k) : 1 / k;
-    ls_log_info(
-        &server->runtime->log,
-        "serves %d worker%s with %d parameter server%s (generation %llu); it adds %.1f %% of each large array, and "
-        "keeps as much of the largest in memory",
-        workers, workers == 1 ? "" : "s", servers, servers == 1 ? "" : "s", (unsigned long long)generation,
-        100 * share);
-    char text[128];
-    (void)snprintf(text, sizeof(text), "serves %d worker%s, generation %llu", workers, workers == 1 ? "" : "s",
-                   (unsigned long long)generation);
-    ls_service_notify_ready(server->runtime->notify, text);
-    ls_http_server_say(server->runtime->http, true, text);
-}
-
-static ls_status attempt(struct ls_server *server) {
-    static const struct ls_standing nothing;
-    struct ls_generation generation;
-    ls_group_free(ls_steal(server->group));
-    ls_status status = ls_join_form(server->cluster, &nothing, &generation);
-    bool adds = !status && ls_cluster_size(server->cluster) > 1;
-    if (adds) status = make_server_group(server->cluster, server->runtime, generation.number, &server->group);
-    if (!status) status = ls_join_offer(server->cluster);
+/* Before a runtime would join the cluster as a worker. */
+static ls_status check_is_server(const char *config) {
+    struct ls_cluster_view *view = NULL;
+    ls_status status = ls_resolver_read(config, &view, NULL);
     if (status) return status;
-    say_serving(server, generation.number);
-    return adds ? ls_group_serve(server->group, watch_workers, server) : wait_idle(server);
+    if (view->type != LS_TASK_PS)
+        status = ls_fail(LS_INVALID_ARGUMENT,
+                         "TF_CONFIG does not make this process a ps task: lockstep check says what it is");
+    ls_cluster_view_free(view);
+    return status;
 }
 
-static bool may_recover(struct ls_server *server, ls_status status) {
-    bool severed = server->group && ls_group_is_severed(server->group);
-    if (atomic_load(&server->stopping) || !ls_join_may_recover(server->cluster, status, severed)) return false;
-    ls_log_info(&server->runtime->log, "%s; this parameter server waits for the workers", ls_error());
-    ls_http_server_say(server->runtime->http, false, ls_error());
-    return true;
+static ls_status note_target(struct ls_server *server) {
+    const struct ls_cluster_view *view = server->runtime->config;
+    const char *address = ls_cluster_view_task(view, view->type, view->index)->address;
+    size_t size = strlen(address) + sizeof("grpc://");
+    server->target = ls_alloc(size);
+    if (!server->target) return ls_fail_memory("a target", size);
+    (void)snprintf(server->target, size, "grpc://%s", address);
+    return LS_OK;
 }
 
-static void *serve_workers(void *argument) {
-    struct ls_server *server = argument;
-    struct ls_cluster *cluster = server->cluster;
-    ls_status status;
-    do status = attempt(server);
-    while (!ls_leave_is_over(cluster) && may_recover(server, status));
-    if (ls_leave_is_over(cluster)) {
-        const struct ls_leave leave = {.root = ls_cluster_rank(cluster), .message = ""};
-        ls_log_info(&server->runtime->log, "the workers have finished, and this parameter server ends");
-        status = LS_OK;
-        ls_leave_end(cluster, &leave);
-    } else {
-        (void)snprintf(server->error, sizeof(server->error), "%s", ls_error());
-        ls_join_give_up(cluster, status);
-    }
-    server->cluster = NULL;
-    ls_group_free(ls_steal(server->group));
-    server->status = status;
-    atomic_store(&server->ended, true);
-    return NULL;
+static ls_status start_server(struct ls_server *server, const ls_strategy_options *options) {
+    ls_status status = check_is_server(options->tf_config);
+    if (!status) status = ls_runtime_new(options, true, false, &server->runtime);
+    return status ? status : note_target(server);
 }
 
-ls_status ls_server_start(struct ls_runtime *runtime, struct ls_cluster *cluster, struct ls_server **server) {
-    struct ls_server *made = ls_alloc(sizeof(*made));
-    ls_status status = made ? LS_OK : ls_fail_memory("a parameter server", sizeof(*made));
-    if (made) *made = (struct ls_server){.runtime = runtime, .cluster = cluster};
-    if (made) status = ls_thread_start(&made->thread, "ls-server", serve_workers, made);
+ls_status ls_server_new(const ls_cluster_spec *spec, const char *job, int index, const ls_strategy_options *options,
+                        ls_server **server) {
+    ls_strategy_options own;
+    LS_CLEANUP(ls_free_pointer) char *config = NULL;
+    LS_NEED(server);
+    ls_status status = ls_options_copy("ls_strategy_options", &own, sizeof(own), options);
+    if (status) return status;
+    if (spec ? own.tf_config != NULL : job || index != -1)
+        return ls_fail(LS_INVALID_ARGUMENT, "ls_server_new: %s",
+                       spec ? "spec and options have a cluster each; give one"
+                            : "a job or an index needs a spec; without one TF_CONFIG says both: give NULL and -1");
+    if (spec) status = write_config(spec, job, index, &config);
+    if (status) return status;
+    if (spec) own.tf_config = config;
+    ls_server *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a server", sizeof(*made));
+    status = start_server(made, &own);
     if (!status) {
         *server = made;
         return LS_OK;
     }
-    ls_free(made);
-    ls_join_give_up(cluster, status);
-    return status;
+    char error[LS_ERROR_SIZE];
+    (void)snprintf(error, sizeof(error), "%s", ls_error());
+    ls_server_free(made);
+    return ls_fail(status, "%s", error);
 }
 
-ls_status ls_server_wait(struct ls_server *server) {
-    if (!server->joined) (void)pthread_join(server->thread, NULL);
-    server->joined = true;
-    return server->status ? ls_fail(server->status, "%s", server->error) : LS_OK;
+const char *ls_server_target(const ls_server *server) {
+    LS_NEED_OR(NULL, server);
+    return server->target;
 }
 
-/* The thread may be forming a generation, which ends with the abort flag and lowers it when it begins. */
-void ls_server_free(struct ls_server *server) {
+ls_status ls_server_join(ls_server *server) {
+    LS_NEED(server);
+    return ls_runtime_serve(server->runtime);
+}
+
+ls_status ls_server_stop(ls_server *server) {
+    LS_NEED(server);
+    if (server->runtime->server) ls_serving_stop(server->runtime->server);
+    return LS_OK;
+}
+
+/* A stop leaves no flight record: it is no failure. */
+void ls_server_free(ls_server *server) {
     if (!server) return;
-    atomic_store(&server->stopping, true);
-    while (!server->joined && !atomic_load(&server->ended)) {
-        ls_abort_raise(server->runtime->server_abort, LS_CANCELLED, "this parameter server ends");
-        (void)poll(NULL, 0, 10);
+    if (server->runtime) {
+        (void)ls_server_stop(server);
+        ls_status status = ls_runtime_serve(server->runtime);
+        server->runtime->stopped = status == LS_CANCELLED;
+        (void)ls_runtime_close(server->runtime, status);
     }
-    (void)ls_server_wait(server);
+    ls_free(server->target);
     ls_free(server);
 }

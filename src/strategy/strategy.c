@@ -1,9 +1,10 @@
-/* Strategies: tf.distribute.MirroredStrategy, MultiWorkerMirroredStrategy and OneDeviceStrategy, each a row of names
- * and differences. */
+/* Strategies: tf.distribute.MirroredStrategy, MultiWorkerMirroredStrategy, OneDeviceStrategy and
+ * CentralStorageStrategy, each a row of names and differences. */
 #include "strategy/strategy.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/option_names.h"
 #include "base/memory.h"
@@ -23,22 +24,37 @@
 struct ls_strategy_kind {
     const char *name;
     bool reads_cluster;                                      /* of TF_CONFIG; otherwise this worker is alone */
-    ls_status (*check_devices)(const char *list, int count); /* once they are open */
+    ls_status (*check_devices)(const ls_strategy *strategy); /* once they are open */
+    bool central;                                            /* one copy of parameters and moments a worker */
 };
 
-static ls_status check_any_number(const char *list, int count) {
-    (void)list, (void)count;
+static ls_status check_any_number(const ls_strategy *strategy) {
+    (void)strategy;
     return LS_OK;
 }
 
-static ls_status check_one(const char *list, int count) {
-    if (count == 1) return LS_OK;
-    return ls_fail(LS_INVALID_ARGUMENT, "OneDeviceStrategy takes one device, '%s' are %d", list, count);
+static ls_status check_one(const ls_strategy *strategy) {
+    if (strategy->device_count == 1) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "OneDeviceStrategy takes one device, '%s' are %d", strategy->options.devices,
+                   strategy->device_count);
 }
 
-static const struct ls_strategy_kind mirrored = {"MirroredStrategy", false, check_any_number};
-static const struct ls_strategy_kind multi_worker_mirrored = {"MultiWorkerMirroredStrategy", true, check_any_number};
-static const struct ls_strategy_kind one_device = {"OneDeviceStrategy", false, check_one};
+/* All replicas read the parameters where they lie. */
+static ls_status check_host_memory(const ls_strategy *strategy) {
+    for (int i = 0; i < strategy->device_count; i++)
+        if (!strategy->replicas[i].device->host_memory)
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "CentralStorageStrategy: replica %d is on %s, which does not read parameters on CPU:0; give "
+                           "devices a number of CPU devices, or take MirroredStrategy",
+                           i, strategy->replicas[i].device->name);
+    return LS_OK;
+}
+
+static const struct ls_strategy_kind mirrored = {"MirroredStrategy", false, check_any_number, false};
+static const struct ls_strategy_kind multi_worker_mirrored = {"MultiWorkerMirroredStrategy", true, check_any_number,
+                                                              false};
+static const struct ls_strategy_kind one_device = {"OneDeviceStrategy", false, check_one, false};
+static const struct ls_strategy_kind central_storage = {"CentralStorageStrategy", false, check_host_memory, true};
 
 static ls_status check_strategy_options(const ls_strategy_options *options) {
     if (!ls_cross_device_find(options->cross_device_ops))
@@ -97,7 +113,7 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     if (!status && strategy->runtime->serves) strategy->options.devices = "cpu:0"; /* it computes nothing */
     if (!status) ls_elastic_state_enlist(strategy);
     if (!status) status = ls_placement_open(strategy);
-    if (!status) status = strategy->kind->check_devices(strategy->options.devices, strategy->device_count);
+    if (!status) status = strategy->kind->check_devices(strategy);
     if (status) return status;
     status = ls_strategy_introduce(strategy);
     if (status && !ls_strategy_recover(strategy, &status)) return status; /* which introduces it anew */
@@ -135,6 +151,20 @@ ls_status ls_one_device_strategy_new(const char *device, ls_strategy **strategy)
     return strategy_new(&one_device, LS_STRATEGY(.devices = device ? device : "cpu:0"), strategy);
 }
 
+ls_status ls_central_storage_strategy_new(const ls_strategy_options *options, const ls_central_storage_options *central,
+                                          ls_strategy **strategy) {
+    ls_central_storage_options own;
+    LS_NEED(strategy);
+    ls_status status = ls_options_copy("ls_central_storage_options", &own, sizeof(own), central);
+    if (status) return status;
+    if (own.parameter_device && strcasecmp(own.parameter_device, "cpu:0") != 0)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "CentralStorageStrategy: parameter_device '%.80s' is not CPU:0, where all replicas read the "
+                       "parameters; leave it out",
+                       own.parameter_device);
+    return strategy_new(&central_storage, options, strategy);
+}
+
 /* All workers come here with the same state. A worker that was lost before is waited for. */
 static ls_status pass_exit(ls_strategy *strategy) {
     struct ls_cluster *cluster = strategy->runtime->cluster;
@@ -170,6 +200,10 @@ ls_status ls_strategy_abort(ls_strategy *strategy, const char *reason) {
 
 void ls_strategy_free(ls_strategy *strategy) {
     (void)ls_strategy_close(strategy, LS_OK);
+}
+
+bool ls_strategy_is_central(const ls_strategy *strategy) {
+    return strategy->kind->central;
 }
 
 int ls_num_replicas_in_sync(const ls_strategy *strategy) {

@@ -104,6 +104,8 @@ struct ls_cross_device {
 
 /* Tells all workers about this one, after each beginning of a generation. Collective. */
 ls_status ls_strategy_introduce(ls_strategy *strategy);
+/* True if the replicas of a worker read one copy of a model's variables, which its first replica updates. */
+bool ls_strategy_is_central(const ls_strategy *strategy);
 /* "replica 3", "replicas 2 to 3". */
 void ls_strategy_replicas_text(int first, int count, char *text, size_t size);
 

@@ -117,21 +117,26 @@ static ls_status build_report(const ls_model *model, struct ls_model_replica *re
     return ls_update_add(replica, LS_UPDATE_REPORT, &op);
 }
 
-static ls_status attach_replica(ls_model *model, struct ls_model_replica *replica) {
+/* The ops that change the variables. */
+static ls_status attach_updates(const ls_model *model, struct ls_model_replica *replica) {
     struct ls_update *optimizer = &replica->updates[LS_UPDATE_OPTIMIZER];
-    ls_status status = allocate_gradients(model, replica);
     struct ls_optimizer_blobs blobs = {.count = ls_network_trainable_count(model->built.network),
                                        .parameters = replica->parameters,
                                        .gradients = replica->gradients,
                                        .parts = model->built.parts,
                                        .part_count = model->built.part_count};
     memcpy(blobs.moments, replica->moments, sizeof(blobs.moments));
-    if (!status) status = ls_optimizer_build(replica->device, &model->built.numbers->step, &blobs, &optimizer->op);
+    ls_status status = ls_optimizer_build(replica->device, &model->built.numbers->step, &blobs, &optimizer->op);
     optimizer->built = !status;
-    if (!status) status = build_report(model, replica);
-    if (!status) status = ls_accumulate_build(model, replica);
     if (!status) status = ls_precision_scaling_build(model, replica);
     return status ? status : build_statistics(model, replica);
+}
+
+static ls_status attach_replica(ls_model *model, struct ls_model_replica *replica) {
+    ls_status status = allocate_gradients(model, replica);
+    if (!status) status = build_report(model, replica);
+    if (!status) status = ls_accumulate_build(model, replica);
+    return status || replica->shares ? status : attach_updates(model, replica);
 }
 
 static ls_status cut_buckets(ls_model *model) {

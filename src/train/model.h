@@ -70,7 +70,8 @@ struct ls_model_input {
         */
 struct ls_model_replica {
     struct ls_device *device; /* borrowed */
-    float *parameters;        /* device blobs of blob_count float32 */
+    float *parameters;        /* device blobs of blob_count float32; of the first replica where it shares */
+    bool shares;              /* the first replica has the variables and moments, and updates them: moments are NULL */
     float *gradients;         /* blob_count + LS_EXTRAS */
     /* host memory through which gradients, or the node's sum of them, are sent; NULL if the device has host memory, or
      * gradients stay on devices */

@@ -90,7 +90,7 @@ static ls_status build_penalty(const ls_model *model, struct ls_model_replica *r
     bool any = false;
     for (size_t i = 0; i < model->built.part_count; i++)
         any = any || model->built.parts[i].l1 > 0 || model->built.parts[i].l2 > 0;
-    if (!any) return LS_OK;
+    if (!any || replica->shares) return LS_OK;
     op.tensors[LS_ARG_PARAMETERS] = (struct ls_tensor){
         replica->parameters, LS_FLOAT32, LS_SHAPE((int64_t)ls_network_trainable_count(model->built.network))};
     return ls_update_add(replica, LS_UPDATE_PENALTY, &op);
@@ -100,6 +100,11 @@ static ls_status build_replica(ls_model *model, struct ls_model_replica *replica
     struct ls_device *device = replica->device;
     replica->arena.device = device;
     replica->numbers = &model->built.numbers->replicas[replica - model->built.replicas];
+    replica->shares = ls_strategy_is_central(model->strategy) && replica != model->built.replicas;
+    if (replica->shares) {
+        replica->parameters = model->built.replicas[0].parameters;
+        return LS_OK;
+    }
     ls_status status = allocate_blob(device, model->built.blob_count, &replica->parameters);
     for (int i = 0; !status && i < ls_optimizer_moments(&model->progress.step.rule); i++)
         status = allocate_blob(device, model->built.blob_count, &replica->moments[i]);
@@ -257,7 +262,7 @@ ls_status ls_model_build_add_replicas(ls_model *model, int from) {
     for (size_t i = (size_t)from; !status && i < count; i++) {
         status = build_replica(model, &replicas[i]);
         if (!status) status = build_penalty(model, &replicas[i]);
-        if (!status) status = copy_replica(model, &replicas[i]);
+        if (!status && !replicas[i].shares) status = copy_replica(model, &replicas[i]);
     }
     built->max_rows = 0;
     return status ? status : ls_inputs_reserve(model, rows, targets);
@@ -267,7 +272,7 @@ static void release_replica(struct ls_model_replica *replica) {
     struct ls_device *device = replica->device;
     ls_inputs_release(replica);
     ls_arena_release(&replica->arena);
-    if (replica->parameters) device->ops->release(device, replica->parameters);
+    if (replica->parameters && !replica->shares) device->ops->release(device, replica->parameters);
     ls_update_discard(replica, LS_UPDATE_PENALTY);
     for (int i = 0; i < LS_MAX_MOMENTS; i++)
         if (replica->moments[i]) device->ops->release(device, replica->moments[i]);

@@ -33,6 +33,7 @@ ls_status ls_model_state_set_parameters(ls_model *model, const float *parameters
     for (int i = 0; !status && i < model->strategy->local_count; i++) {
         const struct ls_model_replica *replica = &model->built.replicas[i];
         struct ls_device *device = replica->device;
+        if (replica->shares) continue;
         status = device->ops->copy_in(device, replica->parameters, parameters, model->built.blob_count * sizeof(float));
     }
     return status;
@@ -54,6 +55,7 @@ ls_status ls_model_state_set(ls_model *model, const float *state) {
     for (int i = 0; !status && i < model->strategy->local_count; i++) {
         const struct ls_model_replica *replica = &model->built.replicas[i];
         struct ls_device *device = replica->device;
+        if (replica->shares) continue;
         status = device->ops->copy_in(device, replica->parameters, state, size);
         for (int m = 0; !status && m < moments(model); m++)
             status = device->ops->copy_in(device, replica->moments[m], state + (size_t)(m + 1) * count, size);

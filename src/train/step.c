@@ -204,8 +204,10 @@ static ls_status no_gradients(struct training *training) {
     return training->status;
 }
 
-/* Gradients that are not finite change no replica. */
+/* Gradients that are not finite change no replica. The variables of a replica that shares are updated by the first one:
+ * every replica has computed its gradients by then, and the next step begins when all have ended this one. */
 static ls_status update_replica(const struct ls_model_replica *replica) {
+    if (replica->shares) return LS_OK;
     ls_status status = ls_update_run(replica, LS_UPDATE_PENALTY);
     if (!status) status = ls_precision_scaling_look(replica);
     if (status || !ls_precision_scaling_is_finite(replica)) return status;

@@ -168,6 +168,14 @@ static ls_status add_up(void) {
     return ls_communicator_close(communicator, st);
 }
 
+static ls_status store_centrally(void) {
+    ls_strategy *strategy = NULL;
+    ls_status st = ls_central_storage_strategy_new(LS_STRATEGY(.devices = "2"),
+                                                   LS_CENTRAL_STORAGE(.parameter_device = "CPU:0"), &strategy);
+    if (!st) (void)printf("central %d\n", ls_num_replicas_in_sync(strategy));
+    return st ? st : ls_strategy_close(strategy, st);
+}
+
 int main(void) {
     ls_strategy *strategy = NULL;
     ls_status st = ls_mirrored_strategy_new(LS_STRATEGY(.devices = "2"), &strategy);
@@ -175,5 +183,6 @@ int main(void) {
     st = work(strategy);
     if (!st) st = fit_numbers(strategy);
     if (!st) st = add_up();
+    if (!st) st = store_centrally();
     return ls_exit(ls_strategy_close(strategy, st));
 }

@@ -34,9 +34,9 @@ static bool closes(const struct function *function) {
 
 /* Arguments that may be NULL: those that a header says so of, and an array that may be empty. */
 static bool may_be_null(const struct function *function, const char *name) {
-    static const char *const everywhere[] = {"options", "result", "context",  "device", "tf_config",
-                                             "tasks",   "more",   "memory",   "input",  "data",
-                                             "counts",  "list",   "hostfile", "cluster"};
+    static const char *const everywhere[] = {"options", "result", "context",  "device",  "tf_config",
+                                             "tasks",   "more",   "memory",   "input",   "data",
+                                             "counts",  "list",   "hostfile", "cluster", "central"};
     for (size_t i = 0; i < sizeof(everywhere) / sizeof(everywhere[0]); i++)
         if (!strcmp(name, everywhere[i])) return true;
     return closes(function) || ends_with(function->name, "_free") || !strcmp(name, "output");

@@ -81,11 +81,24 @@ static ls_cluster_spec *new_spec(void) {
     return spec;
 }
 
+/* It waits for nobody. */
+static ls_server *new_server(void) {
+    ls_cluster_spec *spec = NULL;
+    ls_server *server = NULL;
+    must(ls_cluster_spec_new("{\"worker\": [\"a:1\"], \"ps\": [\"b:2\"]}", &spec));
+    (void)setenv("LOCKSTEP_PS", "off", 1);
+    must(ls_server_new(spec, "ps", 0, LS_STRATEGY(.log = be_silent), &server));
+    (void)unsetenv("LOCKSTEP_PS");
+    ls_cluster_spec_free(spec);
+    return server;
+}
+
 void objects_make(void) {
     gradients_communicator = new_communicator();
     must(ls_communicator_negotiate(gradients_communicator));
     objects.gradients = new_gradients();
     objects.spec = new_spec();
+    objects.server = new_server();
     objects.strategy = new_strategy();
     objects.communicator = new_communicator();
     objects.pending = new_pending();
@@ -106,6 +119,7 @@ void objects_free(void) {
     ls_pending_free(objects.pending);
     ls_gradients_free(objects.gradients);
     ls_cluster_spec_free(objects.spec);
+    ls_server_free(objects.server);
     ls_communicator_free(gradients_communicator);
     ls_communicator_free(objects.communicator);
     ls_strategy_free(objects.strategy);
@@ -127,6 +141,7 @@ void slots_clear(void) {
     ls_pending_free(slots.pending);
     ls_gradients_free(slots.gradients);
     ls_cluster_spec_free(slots.spec);
+    ls_server_free(slots.server);
     ls_communicator_free(slots.communicator);
     ls_strategy_free(slots.strategy);
     (void)ls_tools_gpus_close(slots.gpus, LS_OK);
@@ -359,6 +374,10 @@ ls_pending *fresh_ls_pending_p(struct draw *draw) {
 ls_cluster_spec *fresh_ls_cluster_spec_p(struct draw *draw) {
     (void)draw;
     return new_spec();
+}
+ls_server *fresh_ls_server_p(struct draw *draw) {
+    (void)draw;
+    return new_server();
 }
 ls_dataset *fresh_ls_dataset_p(struct draw *draw) {
     (void)draw;

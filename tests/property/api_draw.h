@@ -25,6 +25,7 @@ struct objects {
     ls_pending *pending;
     ls_gradients *gradients;
     ls_cluster_spec *spec;
+    ls_server *server;
 };
 extern struct objects objects;
 void objects_make(void);
@@ -44,6 +45,7 @@ struct slots {
     ls_pending *pending;
     ls_gradients *gradients;
     ls_cluster_spec *spec;
+    ls_server *server;
     ls_tools_slots *hosts;
     char *text;
     void *memory;
@@ -155,6 +157,7 @@ DRAW_OPTIONS(ls_strategy_options, .devices = draw_const_char_p(draw), .communica
              .timeout_seconds = draw_double(draw), .join_timeout_seconds = draw_double(draw),
              .tf_config = draw_const_char_p(draw), .elastic = draw_const_char_p(draw),
              .compression = draw_ls_compression(draw))
+DRAW_OPTIONS(ls_central_storage_options, .parameter_device = draw_const_char_p(draw))
 DRAW_OPTIONS(ls_all_reduce_options, .compression = draw_ls_compression(draw), .prescale = draw_double(draw),
              .postscale = draw_double(draw))
 DRAW_OPTIONS(ls_gradients_options, .sum = draw_bool(draw), .passes = draw_int(draw), .predivide = draw_double(draw))
@@ -208,6 +211,7 @@ DRAW_HANDLE(ls_communicator, communicator)
 DRAW_HANDLE(ls_pending, pending)
 DRAW_HANDLE(ls_gradients, gradients)
 DRAW_HANDLE(ls_cluster_spec, spec)
+DRAW_HANDLE(ls_server, server)
 DRAW_HANDLE(ls_dataset, dataset)
 DRAW_HANDLE(ls_model, model)
 DRAW_HANDLE(ls_iterator, iterator)
@@ -217,6 +221,7 @@ DRAW_SLOT(ls_communicator *, ls_communicator_p_p, communicator)
 DRAW_SLOT(ls_pending *, ls_pending_p_p, pending)
 DRAW_SLOT(ls_gradients *, ls_gradients_p_p, gradients)
 DRAW_SLOT(ls_cluster_spec *, ls_cluster_spec_p_p, spec)
+DRAW_SLOT(ls_server *, ls_server_p_p, server)
 DRAW_SLOT(ls_dataset *, ls_dataset_p_p, dataset)
 DRAW_SLOT(ls_model *, ls_model_p_p, model)
 DRAW_SLOT(ls_iterator *, ls_iterator_p_p, iterator)
@@ -242,6 +247,7 @@ ls_pending *fresh_ls_pending_p(struct draw *draw);
 ls_gradients *fresh_ls_gradients_p(struct draw *draw);
 const ls_dtype *draw_const_ls_dtype_p(struct draw *draw);
 ls_cluster_spec *fresh_ls_cluster_spec_p(struct draw *draw);
+ls_server *fresh_ls_server_p(struct draw *draw);
 ls_dataset *fresh_ls_dataset_p(struct draw *draw);
 ls_model *fresh_ls_model_p(struct draw *draw);
 ls_iterator *fresh_ls_iterator_p(struct draw *draw);

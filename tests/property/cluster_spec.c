@@ -10,7 +10,7 @@
 enum { MOST = 24, JOBS = 5 };
 
 #define EXPECT(condition)                                                                                              \
-    if (!(condition)) trial_fail("--seed %" PRIu64 ": not " #condition ": %s", seed, ls_error())
+    if (!(condition)) trial_fail("--seed %" PRIu64 ": not %s: %s", seed, #condition, ls_error())
 #define EXPECT_ERROR(call, wanted, ...)                                                                                \
     do {                                                                                                               \
         const char *parts[] = {__VA_ARGS__};                                                                           \
@@ -23,7 +23,7 @@ static const char *const names[JOBS] = {"chief", "gateway \"x\"", "ps", "worker"
 
 /* The oracle: addresses[job][index], "" where there is no task. */
 struct table {
-    char addresses[JOBS][MOST][32];
+    char addresses[JOBS][MOST][48];
     int counts[JOBS], count, order[JOBS * MOST];
 };
 
@@ -107,7 +107,7 @@ static void check_json(uint64_t seed, const ls_cluster_spec *spec, const struct 
     ls_memory_free(again);
 }
 
-/* What is refused changes nothing; one task more makes another cluster. */
+/* A refusal changes nothing; one task more makes another cluster. */
 static void check_refusals(uint64_t seed, struct draw *draw, ls_cluster_spec *spec, struct table *table) {
     ls_cluster_spec *other = make(seed, draw, table);
     EXPECT(ls_cluster_spec_equal(spec, other) && ls_cluster_spec_equal(other, spec));

@@ -46,6 +46,13 @@ START_TEST(every_field_of_strategy_options_counts) {
 }
 END_TEST
 
+static bool parameter_device(void) {
+    ls_strategy *strategy = NULL;
+    ls_status status =
+        ls_central_storage_strategy_new(NULL, LS_CENTRAL_STORAGE(.parameter_device = "gpu:0"), &strategy);
+    return status == LS_INVALID_ARGUMENT && !strategy;
+}
+
 static bool log_lines(void) {
     ls_strategy_options options = strategy_base;
     options.log = count_lines;
@@ -308,6 +315,7 @@ START_TEST(every_field_of_variable_options_counts) {
 END_TEST
 
 static const struct row rows[] = {
+    ROW(ls_central_storage_options, parameter_device, parameter_device),
     ROW(ls_strategy_options, log, log_lines),
     ROW(ls_strategy_options, log_context, log_context),
     ROW(ls_fit_options, epochs, epochs),

@@ -2,12 +2,15 @@
 #include "strategy/strategy.h"
 
 #include <math.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "base/memory.h"
 #include "harness.h"
+#include "ports.h"
 #include "strategy/cross_device.h"
 
 static ls_strategy *mirrored_on(const char *devices) {
@@ -85,6 +88,95 @@ START_TEST(a_parameter_server_that_is_off_does_nothing) {
     ck_assert(!ls_is_parameter_server(strategy));
     ck_assert_int_eq(ls_strategy_serve(strategy), LS_FAILED_PRECONDITION);
     ls_strategy_free(strategy);
+}
+END_TEST
+
+static ls_cluster_spec *spec_of(const char *cluster) {
+    ls_cluster_spec *spec = NULL;
+    assert_ok(ls_cluster_spec_new(cluster, &spec));
+    return spec;
+}
+
+START_TEST(a_server_is_a_ps_task) {
+    static const struct {
+        const char *cluster, *job;
+        int index;
+        ls_status status;
+        const char *says;
+    } wrong[] = {
+        {"{\"worker\":[\"h:1\"],\"ps\":[\"p:1\"]}", "worker", 0, LS_INVALID_ARGUMENT, "worker:0"},
+        {"{\"worker\":[\"h:1\"],\"ps\":[\"p:1\"]}", "pss", 0, LS_NOT_FOUND,
+         "no job 'pss'; its jobs are 'ps', 'worker'"},
+        {"{\"worker\":[\"h:1\"],\"ps\":[\"p:1\"]}", "ps", 1, LS_NOT_FOUND, "index 1"},
+        {"{\"worker\":[\"h:1\"],\"ps\":[\"p:1\"]}", NULL, 0, LS_INVALID_ARGUMENT, "2 jobs; name one"},
+        {"{\"worker\":[\"h:1\"],\"ps\":[\"p:1\",\"q:1\"]}", "ps", -1, LS_INVALID_ARGUMENT, "2 tasks"},
+        {"{\"gateway\":[\"h:1\"],\"ps\":[\"p:1\"]}", "ps", 0, LS_INVALID_ARGUMENT, "gateway"},
+        {NULL, "ps", 0, LS_INVALID_ARGUMENT, "needs a spec"},
+        {NULL, NULL, -1, LS_INVALID_ARGUMENT, "ps task"},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        ls_server *server = NULL;
+        ls_cluster_spec *spec = wrong[i].cluster ? spec_of(wrong[i].cluster) : NULL;
+        ck_assert_int_eq(ls_server_new(spec, wrong[i].job, wrong[i].index, NULL, &server), wrong[i].status);
+        ck_assert_msg(strstr(ls_error(), wrong[i].says) && !server, "%zu: %s", i, ls_error());
+        ls_cluster_spec_free(spec);
+    }
+}
+END_TEST
+
+/* A worker and a server of free ports. */
+static void draw_cluster(char *cluster, size_t size) {
+    int ports[2];
+    take_ports(ports, 2);
+    (void)snprintf(cluster, size, "{\"worker\": [\"127.0.0.1:%d\"], \"ps\": {\"0\": \"127.0.0.1:%d\"}}", ports[0],
+                   ports[1]);
+}
+
+START_TEST(a_server_ends_with_the_workers) {
+    char cluster[128], config[256], target[64];
+    const char *address = NULL;
+    ls_server *server = NULL;
+    ls_strategy *strategy = NULL;
+    draw_cluster(cluster, sizeof(cluster));
+    ls_cluster_spec *spec = spec_of(cluster);
+    assert_ok(ls_server_new(spec, "ps", -1, NULL, &server));
+    assert_ok(ls_cluster_spec_task_address(spec, "ps", 0, &address));
+    (void)snprintf(target, sizeof(target), "grpc://%s", address);
+    ck_assert_str_eq(ls_server_target(server), target);
+    (void)snprintf(config, sizeof(config), "{\"cluster\": %s, \"task\": {\"type\": \"worker\", \"index\": 0}}",
+                   cluster);
+    ck_assert_int_eq(setenv("LOCKSTEP_PS", "required", 1), 0);
+    assert_ok(ls_multi_worker_mirrored_strategy_new(LS_STRATEGY(.tf_config = config), &strategy));
+    ck_assert_int_eq(unsetenv("LOCKSTEP_PS"), 0);
+    assert_ok(ls_strategy_close(strategy, LS_OK));
+    assert_ok(ls_server_join(server));
+    assert_ok(ls_server_join(server));
+    ls_server_free(server);
+    ls_cluster_spec_free(spec);
+}
+END_TEST
+
+static void *stop_server(void *server) {
+    (void)poll(NULL, 0, 50);
+    (void)ls_server_stop(server);
+    return NULL;
+}
+
+START_TEST(a_server_that_nobody_comes_to_is_stopped) {
+    char cluster[128];
+    pthread_t thread;
+    ls_server *server = NULL;
+    draw_cluster(cluster, sizeof(cluster));
+    ls_cluster_spec *spec = spec_of(cluster);
+    assert_ok(ls_server_new(spec, "ps", 0, NULL, &server));
+    ck_assert_int_eq(pthread_create(&thread, NULL, stop_server, server), 0);
+    ck_assert_int_eq(ls_server_join(server), LS_CANCELLED);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ls_server_free(server);
+    server = NULL;
+    assert_ok(ls_server_new(spec, "ps", 0, NULL, &server));
+    ls_server_free(server);
+    ls_cluster_spec_free(spec);
 }
 END_TEST
 
@@ -323,6 +415,9 @@ int main(void) {
     tcase_add_test(tests, a_communicator_checks_its_options);
     tcase_add_test(tests, bad_tf_config_is_named);
     tcase_add_test(tests, a_parameter_server_that_is_off_does_nothing);
+    tcase_add_test(tests, a_server_is_a_ps_task);
+    tcase_add_test(tests, a_server_ends_with_the_workers);
+    tcase_add_test(tests, a_server_that_nobody_comes_to_is_stopped);
     tcase_add_test(tests, an_evaluator_is_alone);
     tcase_add_test(tests, every_replica_runs_once);
     tcase_add_test(tests, a_failing_replica_is_named);

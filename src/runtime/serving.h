@@ -4,12 +4,15 @@
 
 /* Makes the group of workers and servers of the generation that the cluster has just formed, where there are servers,
  * with channels of its own for links, beside the worker's group. Tells how many help. */
-ls_status ls_server_assist(struct ls_runtime *runtime);
+ls_status ls_serving_assist(struct ls_runtime *runtime);
 /* The runtime of a parameter server works alone, and has this beside it: a thread that joins the cluster and serves
  * until the workers have finished. Takes cluster, also where it fails. */
-struct ls_server;
-ls_status ls_server_start(struct ls_runtime *runtime, struct ls_cluster *cluster, struct ls_server **server);
+struct ls_serving;
+ls_status ls_serving_start(struct ls_runtime *runtime, struct ls_cluster *cluster, struct ls_serving **server);
 /* Waits for its end. LS_OK: the workers have finished in order. Any number of times. */
-ls_status ls_server_wait(struct ls_server *server);
-/* Ends it and frees; NULL is ignored. */
-void ls_server_free(struct ls_server *server);
+ls_status ls_serving_wait(struct ls_serving *server);
+/* Ends it, from any thread: a wait returns CANCELLED, unless the workers have finished. Returns when its thread is done
+ * with them. */
+void ls_serving_stop(struct ls_serving *server);
+/* Stops it and frees; NULL is ignored. */
+void ls_serving_free(struct ls_serving *server);

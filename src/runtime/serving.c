@@ -1,0 +1,187 @@
+/* A parameter server's thread ("ls-server"): forms generations with the workers, serves in each, and ends with them. It
+ * holds no state of the training. A loss costs it the generation; it comes back in the next one. */
+#include "runtime/serving.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/thread.h"
+#include "cluster/data_source.h"
+#include "cluster/join.h"
+#include "cluster/leave.h"
+#include "collective/serve.h"
+#include "runtime/http_server.h"
+#include "runtime/service_notify.h"
+
+#define CHANNEL (UINT32_MAX - 1) /* of the links: no process set has so great a number */
+
+struct ls_serving {
+    struct ls_runtime *runtime; /* borrowed */
+    struct ls_cluster *cluster; /* until the thread has left */
+    struct ls_group *group;
+    pthread_t thread;
+    bool joined;
+    atomic_bool stopping, ended;
+    ls_status status;
+    char error[LS_ERROR_SIZE];
+};
+
+static ls_status make_server_group(struct ls_cluster *cluster, struct ls_runtime *runtime, uint64_t generation,
+                                   struct ls_group **group) {
+    const struct ls_settings *settings = &runtime->settings;
+    struct ls_link_source *source = NULL;
+    int servers = ls_cluster_servers(cluster), size = ls_cluster_size(cluster) + servers;
+    ls_status status = ls_data_source_new(cluster, CHANNEL, NULL, size, &source);
+    if (status) return status;
+    const struct ls_group_config config = {
+        .rank = ls_cluster_rank(cluster),
+        .size = size,
+        .servers = servers,
+        .source = source,
+        .abort = runtime->serves ? runtime->server_abort : runtime->abort,
+        .log = &runtime->log,
+        .generation = generation,
+        .timeout = settings->collective_timeout,
+        .report_interval = settings->report_interval,
+        .transport = settings->transport,
+        .segment = (size_t)settings->segment,
+        .flight_record = (size_t)settings->flight_record,
+        .activity = runtime->serves ? &runtime->activity : NULL,
+    };
+    status = ls_group_new(&config, group);
+    if (status) source->ops->close(source);
+    return status;
+}
+
+/* A server that is lost while the group forms has no other line. */
+static void tell_servers(struct ls_runtime *runtime, int servers) {
+    if (servers == runtime->helpers) return;
+    runtime->helpers = servers;
+    if (servers)
+        ls_runtime_tell(runtime, "%d parameter server%s help%s to add", servers, servers == 1 ? "" : "s",
+                        servers == 1 ? "s" : "");
+    else
+        ls_runtime_tell(runtime, "no parameter server helps to add any more");
+}
+
+ls_status ls_serving_assist(struct ls_runtime *runtime) {
+    struct ls_group *assist;
+    int servers = runtime->cluster && runtime->size > 1 ? ls_cluster_servers(runtime->cluster) : 0;
+    ls_status status = LS_OK;
+    if (servers) status = make_server_group(runtime->cluster, runtime, runtime->generation, &assist);
+    if (servers && !status) status = ls_group_assist(runtime->group, assist);
+    if (!status) tell_servers(runtime, servers);
+    return status;
+}
+
+static ls_status watch_workers(void *context) {
+    struct ls_serving *server = context;
+    if (atomic_load(&server->stopping)) return ls_fail(LS_CANCELLED, "this parameter server ends");
+    return ls_join_watch(server->cluster);
+}
+
+/* One worker adds nothing: its server waits for others. */
+static ls_status wait_idle(struct ls_serving *server) {
+    ls_status status;
+    while (!(status = watch_workers(server))) (void)poll(NULL, 0, 50);
+    return status;
+}
+
+/* A block's share of an array, and beside it a ring for each worker that sends to it. */
+static void say_serving(const struct ls_serving *server, uint64_t generation) {
+    int workers = ls_cluster_size(server->cluster), servers = ls_cluster_servers(server->cluster);
+    double n = workers, k = servers, share = n > k ? 2 * (n - 1) / (n * n + k * n - 2 * k) : 1 / k;
+    ls_log_info(
+        &server->runtime->log,
+        "serves %d worker%s with %d parameter server%s (generation %llu); it adds %.1f %% of each large array, and "
+        "keeps as much of the largest in memory",
+        workers, workers == 1 ? "" : "s", servers, servers == 1 ? "" : "s", (unsigned long long)generation,
+        100 * share);
+    char text[128];
+    (void)snprintf(text, sizeof(text), "serves %d worker%s, generation %llu", workers, workers == 1 ? "" : "s",
+                   (unsigned long long)generation);
+    ls_service_notify_ready(server->runtime->notify, text);
+    ls_http_server_say(server->runtime->http, true, text);
+}
+
+static ls_status attempt(struct ls_serving *server) {
+    static const struct ls_standing nothing;
+    struct ls_generation generation;
+    ls_group_free(ls_steal(server->group));
+    ls_status status = ls_join_form(server->cluster, &nothing, &generation);
+    bool adds = !status && ls_cluster_size(server->cluster) > 1;
+    if (adds) status = make_server_group(server->cluster, server->runtime, generation.number, &server->group);
+    if (!status) status = ls_join_offer(server->cluster);
+    if (status) return status;
+    say_serving(server, generation.number);
+    return adds ? ls_group_serve(server->group, watch_workers, server) : wait_idle(server);
+}
+
+static bool may_recover(struct ls_serving *server, ls_status status) {
+    bool severed = server->group && ls_group_is_severed(server->group);
+    if (atomic_load(&server->stopping) || !ls_join_may_recover(server->cluster, status, severed)) return false;
+    ls_log_info(&server->runtime->log, "%s; this parameter server waits for the workers", ls_error());
+    ls_http_server_say(server->runtime->http, false, ls_error());
+    return true;
+}
+
+static void *serve_workers(void *argument) {
+    struct ls_serving *server = argument;
+    struct ls_cluster *cluster = server->cluster;
+    ls_status status;
+    do status = attempt(server);
+    while (!ls_leave_is_over(cluster) && may_recover(server, status));
+    if (ls_leave_is_over(cluster)) {
+        const struct ls_leave leave = {.root = ls_cluster_rank(cluster), .message = ""};
+        ls_log_info(&server->runtime->log, "the workers have finished, and this parameter server ends");
+        status = LS_OK;
+        ls_leave_end(cluster, &leave);
+    } else {
+        (void)snprintf(server->error, sizeof(server->error), "%s", ls_error());
+        ls_join_give_up(cluster, status);
+    }
+    server->cluster = NULL;
+    ls_group_free(ls_steal(server->group));
+    server->status = status;
+    atomic_store(&server->ended, true);
+    return NULL;
+}
+
+ls_status ls_serving_start(struct ls_runtime *runtime, struct ls_cluster *cluster, struct ls_serving **server) {
+    struct ls_serving *made = ls_alloc(sizeof(*made));
+    ls_status status = made ? LS_OK : ls_fail_memory("a parameter server", sizeof(*made));
+    if (made) *made = (struct ls_serving){.runtime = runtime, .cluster = cluster};
+    if (made) status = ls_thread_start(&made->thread, "ls-server", serve_workers, made);
+    if (!status) {
+        *server = made;
+        return LS_OK;
+    }
+    ls_free(made);
+    ls_join_give_up(cluster, status);
+    return status;
+}
+
+ls_status ls_serving_wait(struct ls_serving *server) {
+    if (!server->joined) (void)pthread_join(server->thread, NULL);
+    server->joined = true;
+    return server->status ? ls_fail(server->status, "%s", server->error) : LS_OK;
+}
+
+/* The thread may be forming a generation, which ends with the abort flag and lowers it when it begins. */
+void ls_serving_stop(struct ls_serving *server) {
+    atomic_store(&server->stopping, true);
+    while (!atomic_load(&server->ended)) {
+        ls_abort_raise(server->runtime->server_abort, LS_CANCELLED, "this parameter server ends");
+        (void)poll(NULL, 0, 10);
+    }
+}
+
+void ls_serving_free(struct ls_serving *server) {
+    if (!server) return;
+    ls_serving_stop(server);
+    (void)ls_serving_wait(server);
+    ls_free(server);
+}
