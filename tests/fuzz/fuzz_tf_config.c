@@ -1,4 +1,5 @@
-/* TF_CONFIG from any bytes: parsing ends with a config or with one error, and both check functions agree with it. */
+/* TF_CONFIG from any bytes: parsing ends with a config or with one error, and both check functions agree with it. A
+ * ClusterSpec of the same bytes is one, or one error; its JSON gives it again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,19 @@ static void check_config(const struct ls_cluster_view *config) {
     }
 }
 
+static void check_spec(const char *text) {
+    ls_cluster_spec *spec = NULL, *again = NULL;
+    char *json = NULL;
+    ls_status status = ls_cluster_spec_new(text, &spec);
+    require(status == LS_OK || (status == LS_INVALID_ARGUMENT && !spec && ls_error()[0]));
+    if (status) return;
+    require(!ls_cluster_spec_json(spec, &json) && !ls_cluster_spec_new(json, &again));
+    require(ls_cluster_spec_equal(spec, again));
+    ls_memory_free(json);
+    ls_cluster_spec_free(spec);
+    ls_cluster_spec_free(again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *text = ls_alloc(size + 1);
     if (!text) return 0;
@@ -33,6 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(status == LS_OK || (status == LS_INVALID_ARGUMENT && !config && ls_error()[0]));
     if (config) check_config(config);
     ls_cluster_view_free(config);
+    check_spec(text);
     char *json = NULL, *words = NULL;
     require(ls_tools_check_json(text, &json) == status && json && !strchr(json, '\n'));
     require(ls_tools_check_text(text, &words) == status && words);
