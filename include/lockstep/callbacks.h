@@ -145,6 +145,19 @@ typedef struct ls_tensorboard_options {
 #define LS_TENSORBOARD(...) (&(ls_tensorboard_options){.size = sizeof(ls_tensorboard_options), __VA_ARGS__})
 LS_API ls_status ls_tensorboard_new(const ls_tensorboard_options *options, ls_callback **callback);
 
+/* Kubeflow Trainer's TrainJob status (KEP-2779): percentage, remaining seconds and numbers, by POST. The worker that writes
+ * sends them at the end of a step, at most once an interval, and at the end of fit. lockstep train has it where the variables
+ * are set. The first POST that fails is a warning, and the last one: each takes 5 s at most. */
+typedef struct ls_kubeflow_options {
+    size_t size;
+    const char *url;        /* default: KUBEFLOW_TRAINER_SERVER_URL */
+    const char *authority;  /* a file of certificates; default: KUBEFLOW_TRAINER_SERVER_CA_CERT, else the system's */
+    const char *token_file; /* default: KUBEFLOW_TRAINER_SERVER_TOKEN, else none; read for each POST */
+    double interval;        /* seconds between two; default 10 */
+} ls_kubeflow_options;
+#define LS_KUBEFLOW(...) (&(ls_kubeflow_options){.size = sizeof(ls_kubeflow_options), __VA_ARGS__})
+LS_API ls_status ls_kubeflow_new(const ls_kubeflow_options *options, ls_callback **callback);
+
 #ifdef __cplusplus
 }
 #include <lockstep/lockstep.hpp>

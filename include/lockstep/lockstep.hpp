@@ -117,6 +117,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef LS_MODEL_CHECKPOINT
 #undef LS_CSV_LOGGER
 #undef LS_TENSORBOARD
+#undef LS_KUBEFLOW
 #undef LS_DATASET
 #undef LS_ARRAYS
 #undef LS_WRITE
@@ -135,6 +136,7 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #define LS_MODEL_CHECKPOINT(...) LS_OPTIONS_(ls_model_checkpoint_options, __VA_ARGS__)
 #define LS_CSV_LOGGER(...) LS_OPTIONS_(ls_csv_logger_options, __VA_ARGS__)
 #define LS_TENSORBOARD(...) LS_OPTIONS_(ls_tensorboard_options, __VA_ARGS__)
+#define LS_KUBEFLOW(...) LS_OPTIONS_(ls_kubeflow_options, __VA_ARGS__)
 #define LS_ARRAYS(...) LS_OPTIONS_(ls_arrays, __VA_ARGS__)
 #define LS_DATASET(...) LS_OPTIONS_(ls_dataset_options, __VA_ARGS__)
 #define LS_WRITE(...) LS_OPTIONS_(ls_write_options, __VA_ARGS__)

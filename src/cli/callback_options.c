@@ -1,6 +1,8 @@
 /* The options about callbacks, and making them. */
 #include "cli/callback_options.h"
 
+#include <stdlib.h>
+
 static const char *const errors[] = {"fail", "warn", NULL};
 
 #define AT(field) LS_OPTION_AT(struct ls_train_callbacks, field)
@@ -96,6 +98,16 @@ static ls_status make_nan(struct ls_train_callbacks *callbacks) {
     return ls_terminate_on_nan_new(&callbacks->list[callbacks->count]);
 }
 
+static ls_status make_kubeflow(struct ls_train_callbacks *callbacks) {
+    return ls_kubeflow_new(NULL, &callbacks->list[callbacks->count]);
+}
+
+/* In a TrainJob whose controller wants to hear of it. */
+static bool has_kubeflow(void) {
+    const char *url = getenv("KUBEFLOW_TRAINER_SERVER_URL");
+    return url && *url;
+}
+
 ls_status ls_train_callbacks_make(struct ls_train_callbacks *callbacks, bool validates) {
     const struct {
         bool wanted;
@@ -108,6 +120,7 @@ ls_status ls_train_callbacks_make(struct ls_train_callbacks *callbacks, bool val
         {callbacks->best.path != NULL, make_best},
         {callbacks->plateau.patience > 0, make_plateau},
         {callbacks->stopping.patience > 0, make_stopping},
+        {has_kubeflow(), make_kubeflow},
     };
     callbacks->tensorboard.warn_only = callbacks->csv.warn_only = callbacks->warn_only;
     callbacks->best.warn_only = callbacks->each.warn_only = callbacks->warn_only;

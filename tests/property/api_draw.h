@@ -177,6 +177,7 @@ DRAW_OPTIONS(ls_reduce_on_plateau_options, .patience = draw_int(draw), .factor =
 DRAW_OPTIONS(ls_model_checkpoint_options, .path = draw_const_char_p(draw))
 DRAW_OPTIONS(ls_csv_logger_options, .path = draw_const_char_p(draw))
 DRAW_OPTIONS(ls_tensorboard_options, .folder = draw_const_char_p(draw))
+DRAW_OPTIONS(ls_kubeflow_options, .url = draw_const_char_p(draw))
 DRAW_OPTIONS(ls_dataset_options, .batch_size = draw_int64_t(draw), .limit = draw_int64_t(draw),
              .repeat = draw_int64_t(draw), .skip = draw_int64_t(draw), .division = (ls_division)draw_int(draw),
              .auto_shard = (ls_auto_shard)draw_int(draw), .shuffle = (ls_shuffle)draw_int(draw),

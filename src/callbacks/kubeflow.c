@@ -1,0 +1,152 @@
+/* Tells Kubeflow Trainer's status server how far the training is (KEP-2779): kubectl shows it in the TrainJob. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/need.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "base/http_post.h"
+
+#define INTERVAL 10.0 /* seconds: the server wants 5 or more */
+
+struct kubeflow {
+    ls_callback callback;
+    char *url, *authority, *token_file; /* the last two may be NULL */
+    double interval;
+    int64_t began, told; /* times; told 0: not yet */
+    int64_t first;       /* steps that were done when it began */
+};
+
+static int64_t steps_done(const ls_callback_call *call) {
+    return call->epoch * call->steps + call->step;
+}
+
+/* A step has been told by each number as a text. What is not finite is left out. */
+static void print_metrics(FILE *out, const ls_callback_call *call) {
+    bool first = true;
+    for (size_t i = 0; i < call->log_count; i++) {
+        double value = call->logs[i].value;
+        if (value - value != 0) continue;
+        (void)fprintf(out, "%s{\"name\": ", first ? "" : ", ");
+        ls_json_put_ascii(out, call->logs[i].name);
+        (void)fprintf(out, ", \"value\": \"%.9g\"}", value);
+        first = false;
+    }
+}
+
+static void print_status(FILE *out, const struct kubeflow *kubeflow, const ls_callback_call *call, int64_t done) {
+    int64_t all = call->epochs * call->steps, here = done - kubeflow->first;
+    double seconds = ls_seconds_since(kubeflow->began);
+    char now[32] = "";
+    time_t clock = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&clock, &utc)) (void)strftime(now, sizeof(now), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    (void)fprintf(out, "{\"trainerStatus\": {\"progressPercentage\": %d", all > 0 ? (int)(100 * done / all) : 100);
+    if (here > 0)
+        (void)fprintf(out, ", \"estimatedRemainingSeconds\": %.0f", seconds / (double)here * (double)(all - done));
+    (void)fprintf(out, ", \"lastUpdatedTime\": \"%s\", \"metrics\": [", now);
+    print_metrics(out, call);
+    (void)fprintf(out, "]}}");
+}
+
+/* The file is read each time, for Kubernetes writes a new token into it. */
+static ls_status read_token(const char *path, char *token, size_t size) {
+    FILE *file = fopen(path, "re");
+    if (!file) return ls_fail(LS_UNAVAILABLE, "cannot read the token file '%.300s'", path);
+    size_t got = fread(token, 1, size - 1, file);
+    (void)fclose(file);
+    token[got] = '\0';
+    token[strcspn(token, "\r\n")] = '\0';
+    return LS_OK;
+}
+
+static ls_status post_status(const struct kubeflow *kubeflow, const char *body) {
+    char token[8000];
+    struct ls_http_post post = {
+        .url = kubeflow->url, .authority = kubeflow->authority, .type = "application/json", .body = body};
+    ls_status status = kubeflow->token_file ? read_token(kubeflow->token_file, token, sizeof(token)) : LS_OK;
+    if (kubeflow->token_file) post.token = token;
+    return status ? status : ls_http_post_send(&post);
+}
+
+static ls_status tell_kubeflow(struct kubeflow *kubeflow, const ls_callback_call *call, int64_t done) {
+    char *body = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&body, &size);
+    if (!out) return ls_fail_memory("a status", 0);
+    print_status(out, kubeflow, call, done);
+    ls_status status = fclose(out) ? ls_fail_memory("a status", size) : post_status(kubeflow, body);
+    free(body);
+    kubeflow->told = ls_now();
+    return status;
+}
+
+static ls_status begin_kubeflow(void *context, const ls_callback_call *call) {
+    struct kubeflow *kubeflow = context;
+    kubeflow->began = ls_now();
+    kubeflow->first = steps_done(call);
+    kubeflow->told = 0;
+    return LS_OK;
+}
+
+static ls_status step_kubeflow(void *context, const ls_callback_call *call) {
+    struct kubeflow *kubeflow = context;
+    bool due = !kubeflow->told || ls_seconds_since(kubeflow->told) >= kubeflow->interval;
+    return call->writes && due ? tell_kubeflow(kubeflow, call, steps_done(call)) : LS_OK;
+}
+
+/* Also where early stopping has ended it. */
+static ls_status end_kubeflow(void *context, const ls_callback_call *call) {
+    return call->writes ? tell_kubeflow(context, call, call->epochs * call->steps) : LS_OK;
+}
+
+static void release_kubeflow(void *context) {
+    struct kubeflow *kubeflow = context;
+    ls_free(kubeflow->url);
+    ls_free(kubeflow->authority);
+    ls_free(kubeflow->token_file);
+    ls_free(kubeflow);
+}
+
+/* NULL where neither says anything. */
+static ls_status copy_option(const char *option, const char *variable, char **copy) {
+    const char *text = option ? option : getenv(variable);
+    if (!text || !*text) return LS_OK;
+    *copy = ls_strdup(text);
+    return *copy ? LS_OK : ls_fail_memory(variable, strlen(text));
+}
+
+static ls_status fill_kubeflow(struct kubeflow *kubeflow, const ls_kubeflow_options *options) {
+    ls_kubeflow_options own;
+    ls_status status = ls_options_copy("ls_kubeflow_options", &own, sizeof(own), options);
+    if (!status) status = copy_option(own.url, "KUBEFLOW_TRAINER_SERVER_URL", &kubeflow->url);
+    if (!status) status = copy_option(own.authority, "KUBEFLOW_TRAINER_SERVER_CA_CERT", &kubeflow->authority);
+    if (!status) status = copy_option(own.token_file, "KUBEFLOW_TRAINER_SERVER_TOKEN", &kubeflow->token_file);
+    if (!status && !kubeflow->url)
+        status = ls_fail(LS_INVALID_ARGUMENT, "kubeflow: url is missing, and KUBEFLOW_TRAINER_SERVER_URL is not set");
+    if (!status && !(own.interval >= 0))
+        status = ls_fail(LS_INVALID_ARGUMENT, "kubeflow: interval is %g s: 0 or more are needed", own.interval);
+    if (!status) kubeflow->interval = own.interval > 0 ? own.interval : INTERVAL;
+    return status;
+}
+
+ls_status ls_kubeflow_new(const ls_kubeflow_options *options, ls_callback **callback) {
+    LS_NEED(callback);
+    struct kubeflow *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a callback", sizeof(*made));
+    ls_status status = fill_kubeflow(made, options);
+    if (status) {
+        release_kubeflow(made);
+        return status;
+    }
+    made->callback = LS_CALLBACK(.name = "kubeflow", .context = made, .on_train_begin = begin_kubeflow,
+                                 .on_train_batch_end = step_kubeflow, .on_train_end = end_kubeflow,
+                                 .release = release_kubeflow, .warn_only = true);
+    *callback = &made->callback;
+    return LS_OK;
+}
