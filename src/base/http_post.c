@@ -44,6 +44,20 @@ static ls_status parse_url(const char *url, struct target *target) {
     return parsed ? LS_OK : ls_fail(LS_INVALID_ARGUMENT, "'%.300s' is no URL of http or https", url);
 }
 
+static void release_target(struct target *target) {
+    OPENSSL_free(target->host);
+    OPENSSL_free(target->port);
+    OPENSSL_free(target->path);
+    SSL_CTX_free(target->context);
+}
+
+ls_status ls_http_post_check(const char *url) {
+    struct target target = {0};
+    ls_status status = parse_url(url, &target);
+    release_target(&target);
+    return status;
+}
+
 /* The server's certificate must be of the authority, and made out to the host. */
 static ls_status prepare_tls(const struct ls_http_post *post, struct target *target) {
     target->context = SSL_CTX_new(TLS_client_method());
@@ -67,7 +81,7 @@ static bool begin_tls(SSL *ssl, const struct target *target) {
 }
 
 /* OSSL_HTTP_bio_cb_t: puts TLS before the connection, and takes it away. */
-static BIO *wrap(BIO *bio, void *argument, int connect, int detail) {
+static BIO *wrap_tls(BIO *bio, void *argument, int connect, int detail) {
     const struct target *target = argument;
     (void)detail;
     if (!target->context) return bio;
@@ -96,7 +110,7 @@ static ls_status transfer(const struct ls_http_post *post, struct target *target
     ERR_clear_error();
     if (ready)
         answer = OSSL_HTTP_transfer(NULL, target->host, target->port, target->path, target->tls, NULL, NULL, NULL, NULL,
-                                    wrap, target, 0, headers, post->type, body, NULL, 0, MOST_ANSWER,
+                                    wrap_tls, target, 0, headers, post->type, body, NULL, 0, MOST_ANSWER,
                                     (int)(LS_POST_TIMEOUT / LS_SECOND), 0);
     ls_status status = answer ? LS_OK : fail_post(post->url);
     (void)BIO_free(answer);
@@ -110,9 +124,6 @@ ls_status ls_http_post_send(const struct ls_http_post *post) {
     ls_status status = parse_url(post->url, &target);
     if (!status && target.tls) status = prepare_tls(post, &target);
     if (!status) status = transfer(post, &target);
-    OPENSSL_free(target.host);
-    OPENSSL_free(target.port);
-    OPENSSL_free(target.path);
-    SSL_CTX_free(target.context);
+    release_target(&target);
     return status;
 }

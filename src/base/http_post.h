@@ -9,6 +9,8 @@ struct ls_http_post {
     const char *type;      /* Content-Type */
     const char *body;
 };
+/* INVALID_ARGUMENT: it is no URL of http or https. */
+ls_status ls_http_post_check(const char *url);
 /* Returns when the server has answered, after LS_POST_TIMEOUT at the latest. UNAVAILABLE says what went wrong: the
  * connection, the certificate, or another status than 2xx. INVALID_ARGUMENT: url is none. */
 ls_status ls_http_post_send(const struct ls_http_post *post);

@@ -26,7 +26,7 @@ static int64_t steps_done(const ls_callback_call *call) {
     return call->epoch * call->steps + call->step;
 }
 
-/* A step has been told by each number as a text. What is not finite is left out. */
+/* A step has been told by each number as a text. Numbers that are not finite are left out. */
 static void print_metrics(FILE *out, const ls_callback_call *call) {
     bool first = true;
     for (size_t i = 0; i < call->log_count; i++) {
@@ -129,6 +129,7 @@ static ls_status fill_kubeflow(struct kubeflow *kubeflow, const ls_kubeflow_opti
     if (!status) status = copy_option(own.token_file, "KUBEFLOW_TRAINER_SERVER_TOKEN", &kubeflow->token_file);
     if (!status && !kubeflow->url)
         status = ls_fail(LS_INVALID_ARGUMENT, "kubeflow: url is missing, and KUBEFLOW_TRAINER_SERVER_URL is not set");
+    if (!status) status = ls_http_post_check(kubeflow->url);
     if (!status && !(own.interval >= 0))
         status = ls_fail(LS_INVALID_ARGUMENT, "kubeflow: interval is %g s: 0 or more are needed", own.interval);
     if (!status) kubeflow->interval = own.interval > 0 ? own.interval : INTERVAL;

@@ -33,7 +33,8 @@ class Status(http.server.BaseHTTPRequestHandler):
 
 
 class Server:
-    """A status server with TLS for 127.0.0.1 and a token, and the variables that a TrainJob's container has."""
+    """A status server with TLS for 127.0.0.1 and a token, and the variables that a TrainJob's container has: the defaults of
+    ls_kubeflow_options' url, authority and token_file."""
 
     def __init__(self, folder, status=200, name="IP:127.0.0.1"):
         self.folder = folder
@@ -94,7 +95,6 @@ def a_failure_is_one_warning():
         cli.equal(len(server.http.posts), 1)
         expect_one_warning(server.environment(KUBEFLOW_TRAINER_SERVER_TOKEN="/no/file"), rb"cannot read the token file '/no/file'")
         expect_one_warning(server.environment(KUBEFLOW_TRAINER_SERVER_CA_CERT="/no/file"), rb"'/no/file' has no certificates")
-        expect_one_warning(server.environment(KUBEFLOW_TRAINER_SERVER_URL="ftp://127.0.0.1/"), rb"'ftp://127.0.0.1/' is no URL")
         with tempfile.TemporaryDirectory() as other:
             another = Server(other, name="DNS:elsewhere")
             expect_one_warning(another.environment(), rb"certificate verify failed")
@@ -103,6 +103,12 @@ def a_failure_is_one_warning():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         expect_one_warning({"KUBEFLOW_TRAINER_SERVER_URL": "http://127.0.0.1:%d/" % probe.getsockname()[1]}, rb"POST http://127")
+
+
+def what_is_no_url_is_an_error():
+    done = train({"KUBEFLOW_TRAINER_SERVER_URL": "ftp://127.0.0.1/"})
+    cli.equal(done.returncode, 2, done.stderr)
+    cli.contains(done.stderr, b"'ftp://127.0.0.1/' is no URL of http or https")
 
 
 def a_server_that_does_not_answer_is_a_warning():
@@ -114,4 +120,4 @@ def a_server_that_does_not_answer_is_a_warning():
         assert time.monotonic() - begin < 20
 
 
-cli.main([the_chief_tells_how_far_it_is, a_failure_is_one_warning, a_server_that_does_not_answer_is_a_warning])
+cli.main([the_chief_tells_how_far_it_is, a_failure_is_one_warning, what_is_no_url_is_an_error, a_server_that_does_not_answer_is_a_warning])

@@ -70,6 +70,9 @@ static ls_status make_csv(const void *options, ls_callback **callback) {
 static ls_status make_board(const void *options, ls_callback **callback) {
     return ls_tensorboard_new(options, callback);
 }
+static ls_status make_kubeflow(const void *options, ls_callback **callback) {
+    return ls_kubeflow_new(options, callback);
+}
 
 #define STOPPING(...)                                                                                                  \
     &(const ls_early_stopping_options) {                                                                               \
@@ -90,6 +93,11 @@ static ls_status make_board(const void *options, ls_callback **callback) {
 #define BOARD(...)                                                                                                     \
     &(const ls_tensorboard_options) {                                                                                  \
         .size = sizeof(ls_tensorboard_options), __VA_ARGS__                                                            \
+    }
+/* Nothing can be told: that is a warning. */
+#define KUBEFLOW                                                                                                       \
+    &(const ls_kubeflow_options) {                                                                                     \
+        .size = sizeof(ls_kubeflow_options), .url = "https://127.0.0.1/", .authority = "no/such/file"                  \
     }
 #define EACH "out/{epoch}.npz"
 
@@ -139,6 +147,8 @@ static const struct {
     {make_board, BOARD(.folder = "out"), CHANGE(ls_tensorboard_options, no_graph, true)},
     {make_board, BOARD(.folder = "out"), CHANGE(ls_tensorboard_options, write_steps_per_second, true)},
     {make_board, BOARD(.folder = "no/such/folder"), CHANGE(ls_tensorboard_options, warn_only, true), true},
+    {make_kubeflow, KUBEFLOW, CHANGE(ls_kubeflow_options, url, "ftp://127.0.0.1/")},
+    {make_kubeflow, KUBEFLOW, CHANGE(ls_kubeflow_options, interval, -1)},
 };
 
 static struct digest run_choice(make_fn *make, const void *options) {
