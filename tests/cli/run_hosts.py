@@ -68,6 +68,23 @@ def ranks_fill_the_hosts():
     cli.equal(sorted(done.stderr.splitlines()), [b"[0] e", b"[1] e", b"[2] e"])
 
 
+def remote_shells_go_through_srun_and_kubectl():
+    """Stand-ins check the words, and run the command as the real ones do, without a shell."""
+    deploy, bin = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "deploy", "rsh"), os.path.join(FOLDER, "bin")
+    os.makedirs(bin)
+    srun = '[ "$1 $2 $3 $5" = "--overlap --nodes=1 --ntasks=1 sh" ] || exit 9; echo "${4#--nodelist=}" >> "$SEEN"; shift 4; exec "$@"'
+    kubectl = '[ "$1 $2 $3 $4 $6" = "exec -i -n mine --" ] || exit 9; echo "$5" >> "$SEEN"; shift 6; exec "$@"'
+    for name, words in (("srun", srun), ("kubectl", kubectl)):
+        with open(os.path.join(bin, name), "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\n" + words + "\n")
+        os.chmod(file.name, stat.S_IRWXU)
+        seen = os.path.join(bin, "seen by " + name)
+        env = cli.environment(PATH=bin + ":" + os.environ["PATH"], KUBECTL_OPTIONS="-n mine", SEEN=seen)
+        cli.equal(lines(run(3, "echo $RANK", "--no-prefix", shell=os.path.join(deploy, name), env=env)), ["0", "1", "2"])
+        with open(seen, encoding="ascii") as file:
+            cli.equal(sorted(file), ["127.0.0.2\n", "127.0.0.3\n"])
+
+
 def the_environment_goes_through_the_agents_input():
     """Not through a command line, which every user of a machine can read."""
     env = cli.environment(LOCKSTEP_TOKEN="a secret", ODD="two\nlines = 'odd'", HOME="/mine", CUDA_VISIBLE_DEVICES="5", HOSTS_LOG=LOG)
@@ -451,7 +468,7 @@ def an_agent_alone():
 
 
 try:
-    cli.main([ranks_fill_the_hosts, the_machine_has_a_name_for_the_others, the_environment_goes_through_the_agents_input, workers_start_in_the_launchers_folder, statuses,
+    cli.main([ranks_fill_the_hosts, remote_shells_go_through_srun_and_kubectl, the_machine_has_a_name_for_the_others, the_environment_goes_through_the_agents_input, workers_start_in_the_launchers_folder, statuses,
               hosts_that_cannot_be_had_are_named, the_interface_is_the_address, check_hosts, verbose_tells_the_way, input_reaches_rank_0,
               output_is_whole, copies_and_times, who_is_killed_is_started_anew_on_its_host, nobody_is_left, a_lost_host, a_lost_host_comes_back, a_lost_hosts_ranks_start_on_spare_slots, a_lost_host_stays_away, training_gives_the_same_bits,
               hostfiles, broken_hostfiles, command_lines, an_agent_alone, a_frozen_agent_is_given_up, a_shell_that_does_not_end])
