@@ -72,7 +72,7 @@ def remote_shells_go_through_srun_and_kubectl():
     """Stand-ins check the words, and run the command as the real ones do, without a shell."""
     deploy, bin = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "deploy", "rsh"), os.path.join(FOLDER, "bin")
     os.makedirs(bin)
-    srun = '[ "$1 $2 $3 $5" = "--overlap --nodes=1 --ntasks=1 sh" ] || exit 9; echo "${4#--nodelist=}" >> "$SEEN"; shift 4; exec "$@"'
+    srun = '[ "$1 $2 $3 $4 $6" = "--unbuffered --overlap --nodes=1 --ntasks=1 sh" ] || exit 9; echo "${5#--nodelist=}" >> "$SEEN"; shift 5; exec "$@"'
     kubectl = '[ "$1 $2 $3 $4 $6" = "exec -i -n mine --" ] || exit 9; echo "$5" >> "$SEEN"; shift 6; exec "$@"'
     for name, words in (("srun", srun), ("kubectl", kubectl)):
         with open(os.path.join(bin, name), "w", encoding="ascii") as file:
