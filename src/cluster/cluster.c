@@ -170,6 +170,7 @@ static ls_status start_cluster(struct ls_cluster *cluster) {
     own.host = (char *)host;
     status = ls_address_listen(cluster->config.tf_config, &own, cluster->config.log, fds, &count);
     if (status) return status;
+    ls_heartbeat_prepare(cluster);
     status = start_port(cluster, fds, count);
     if (!status) status = ls_heartbeat_start(cluster);
     if (!status && !cluster->rank)

@@ -219,11 +219,14 @@ static int count_neighbours(const struct ls_cluster *cluster) {
     return count;
 }
 
+void ls_heartbeat_prepare(struct ls_cluster *cluster) {
+    set_pace(cluster, count_neighbours(cluster));
+    cluster->heartbeat.spare_turns = 1;
+    cluster->heartbeat.looked = ls_now();
+}
+
 ls_status ls_heartbeat_start(struct ls_cluster *cluster) {
     struct ls_heartbeat *heartbeat = &cluster->heartbeat;
-    set_pace(cluster, count_neighbours(cluster));
-    heartbeat->spare_turns = 1;
-    heartbeat->looked = ls_now();
     ls_status status = ls_monitor_init(&heartbeat->monitor);
     if (status) return status;
     status = ls_thread_start(&heartbeat->thread, "ls-liveness", live, cluster);

@@ -2,6 +2,9 @@
 #pragma once
 #include "cluster/cluster_private.h"
 
+/* Sets the pace of a first join. Before any other thread: who knocks is answered by it. */
+void ls_heartbeat_prepare(struct ls_cluster *cluster);
+/* Starts the thread. */
 ls_status ls_heartbeat_start(struct ls_cluster *cluster);
 /* Of the generation that the caller has been given: how often to beat, and how long a silence may be. With the monitor
  * held. */
