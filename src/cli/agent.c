@@ -366,7 +366,8 @@ static void turn(struct agent *agent) {
 
 /* Kills what still runs, and lets the launcher have what it has not read. */
 static void end(struct agent *agent, bool alone) {
-    for (int i = 0; agent->workers && i < agent->launch.here; i++) ls_worker_signal(&agent->workers[i], SIGKILL, true);
+    for (int i = 0; agent->workers && i < agent->launch.here; i++)
+        ls_worker_signal(&agent->workers[i], SIGKILL, LS_SIGNAL_GROUP);
     while (agent->alive) {
         siginfo_t info;
         (void)waitid(P_ALL, 0, &info, WEXITED | WNOWAIT);

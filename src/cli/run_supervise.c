@@ -84,7 +84,7 @@ static void end_others(struct run *run, int signal, const char *name) {
     size_t used = 0;
     for (int i = 0; i < run->count; i++) {
         if (run->workers[i].ended) continue;
-        ls_supervise_signal(run, &run->workers[i], signal, true);
+        ls_supervise_signal(run, &run->workers[i], signal, LS_SIGNAL_GROUP);
         char own[24];
         ls_worker_name(&run->workers[i], own, sizeof(own));
         if (used < sizeof(list) - 32)
@@ -256,20 +256,20 @@ static void reap(struct run *run) {
 
 /* ---- Signals ---------------------------------------------------------------------------------------------------- */
 
-static void signal_all(struct run *run, int signal, bool group) {
-    for (int i = 0; i < run->count; i++) ls_supervise_signal(run, &run->workers[i], signal, group);
+static void signal_all(struct run *run, int signal, enum ls_signal_way way) {
+    for (int i = 0; i < run->count; i++) ls_supervise_signal(run, &run->workers[i], signal, way);
 }
 
 static void suspend(struct run *run) {
-    signal_all(run, SIGSTOP, true);
+    signal_all(run, SIGSTOP, LS_SIGNAL_GROUP);
     (void)raise(SIGSTOP);
-    signal_all(run, SIGCONT, true);
+    signal_all(run, SIGCONT, LS_SIGNAL_GROUP);
 }
 
 /* A terminal sends to whole groups, so the signals that it sends go to the workers' whole groups. */
 static void pass_on(struct run *run, int signal) {
     bool single = signal == SIGUSR1 || signal == SIGUSR2;
-    signal_all(run, signal, !single);
+    signal_all(run, signal, single ? LS_SIGNAL_ONE : LS_SIGNAL_GROUP);
     if (!single) run->signalled = true;
     if ((signal == SIGINT || signal == SIGTERM) && !(run->asked_at > 0)) run->asked_at = ls_launch_now();
 }
@@ -382,7 +382,7 @@ static int start_workers(struct run *run) {
 static int watch(struct run *run) {
     int failure = start_workers(run);
     if (failure) {
-        signal_all(run, SIGKILL, true);
+        signal_all(run, SIGKILL, LS_SIGNAL_GROUP);
         run->signalled = run->announced = true;
     }
     while (run->alive || ls_remote_awaits(run)) step(run);

@@ -32,11 +32,8 @@ static void compare_cluster(const struct ls_cluster_view *config, const char *cl
 
 static void compare_check_connect(const struct ls_cluster_view *config, const struct ls_probe *probe,
                                   const char *cluster, struct finding *finding) {
-    char expected[64];
-    (void)snprintf(expected, sizeof(expected), "%s:%d", ls_cluster_view_type_name(probe->task->type),
-                   probe->task->index);
     finding->state = "ok";
-    if (strcmp(finding->task, expected)) {
+    if (strcmp(finding->task, probe->task->name)) {
         finding->state = "other_task";
         (void)snprintf(finding->why, sizeof(finding->why),
                        "it says that it is %s: its task in TF_CONFIG does not fit the host that it runs on",
@@ -74,8 +71,7 @@ static void print_member(FILE *out, const char *name, const char *text) {
 }
 
 static void print_check_connect_json(FILE *out, int rank, const struct ls_probe *probe, const struct finding *finding) {
-    (void)fprintf(out, "%s{\"rank\": %d, \"task\": \"%s:%d\"", rank ? ", " : "", rank,
-                  ls_cluster_view_type_name(probe->task->type), probe->task->index);
+    (void)fprintf(out, "%s{\"rank\": %d, \"task\": \"%s\"", rank ? ", " : "", rank, probe->task->name);
     print_member(out, "address", probe->task->address);
     print_member(out, "state", finding->state);
     print_member(out, "why", finding->why);
@@ -91,12 +87,11 @@ static void print_check_connect_json(FILE *out, int rank, const struct ls_probe 
 }
 
 static void print_check_connect_text(FILE *out, int rank, const struct ls_probe *probe, const struct finding *finding) {
-    char name[64], trip[32] = "-";
-    (void)snprintf(name, sizeof(name), "%s:%d", ls_cluster_view_type_name(probe->task->type), probe->task->index);
+    char trip[32] = "-";
     if (probe->state == LS_PROBE_ANSWERED)
         (void)snprintf(trip, sizeof(trip), "%.3f ms", (double)probe->round_trip / 1e6);
-    (void)fprintf(out, "%4d  %-10s  %-24s  %10s  %-7s  %-12s  %s%s\n", rank, name, probe->task->address, trip,
-                  *finding->version ? finding->version : "-", *finding->cluster ? finding->cluster : "-",
+    (void)fprintf(out, "%4d  %-10s  %-24s  %10s  %-7s  %-12s  %s%s\n", rank, probe->task->name, probe->task->address,
+                  trip, *finding->version ? finding->version : "-", *finding->cluster ? finding->cluster : "-",
                   *finding->why ? finding->why : "fine, ", *finding->why ? "" : finding->phase);
 }
 

@@ -165,18 +165,20 @@ static double up_seconds(const struct ls_probe *probe) {
     return (double)(ls_probe_number(probe, "now") - ls_probe_number(probe, "started")) / (double)LS_SECOND;
 }
 
+/* The place of the row stands already. */
+static void print_unknown(FILE *out, const struct row *row) {
+    (void)fprintf(out, "  %-10s  %s: %s\n", row->now->task->name, row->now->task->address,
+                  *row->now->why ? row->now->why : "it has just started");
+}
+
 static void print_text_row(FILE *out, const struct table *table, int rank) {
     const struct row *row = &table->rows[rank];
-    char name[64], phase[32], moved[32], rate[32], memory[32], step[32] = "-";
-    (void)snprintf(name, sizeof(name), "%s:%d", ls_cluster_view_type_name(row->now->task->type), row->now->task->index);
-    if (!row->known) {
-        (void)fprintf(out, "%4d  %-10s  %s: %s\n", rank, name, row->now->task->address,
-                      *row->now->why ? row->now->why : "it has just started");
-        return;
-    }
+    char phase[32], moved[32], rate[32], memory[32], step[32] = "-";
+    (void)fprintf(out, "%4d", rank);
+    if (!row->known) return print_unknown(out, row);
     if (row->steps > 0) (void)snprintf(step, sizeof(step), "%.2f", 1e3 * row->seconds / (double)row->steps);
     (void)fprintf(
-        out, "%4d  %-10s  %-7s %8lld %9s %7.1f%% %7.1f%% %7.1f%% %9lld %9s %9s/s %9s %8.0f s %9lld", rank, name,
+        out, "  %-10s  %-7s %8lld %9s %7.1f%% %7.1f%% %7.1f%% %9lld %9s %9s/s %9s %8.0f s %9lld", row->now->task->name,
         ls_probe_text(row->now, "phase", phase, sizeof(phase)), (long long)ls_probe_number(row->now, "step"), step,
         100 * (1 - row->inside), 100 * (row->inside - table->least), 100 * table->least,
         (long long)ls_probe_number(row->now, "collectives"), amount(moved, (double)ls_probe_number(row->now, "bytes")),
@@ -189,13 +191,10 @@ static void print_text_row(FILE *out, const struct table *table, int rank) {
 /* A parameter server has no rank among the workers, and no step. */
 static void print_text_server(FILE *out, const struct row *row) {
     char phase[32], moved[32], rate[32], memory[32];
-    if (!row->known) {
-        (void)fprintf(out, "   -  %-10s  %s: %s\n", row->now->task->name, row->now->task->address,
-                      *row->now->why ? row->now->why : "it has just started");
-        return;
-    }
+    (void)fprintf(out, "   -");
+    if (!row->known) return print_unknown(out, row);
     (void)fprintf(
-        out, "   -  %-10s  %-7s %46s %9lld %9s %9s/s %9s %8.0f s\n", row->now->task->name,
+        out, "  %-10s  %-7s %46s %9lld %9s %9s/s %9s %8.0f s\n", row->now->task->name,
         ls_probe_text(row->now, "phase", phase, sizeof(phase)), "", (long long)ls_probe_number(row->now, "collectives"),
         amount(moved, (double)ls_probe_number(row->now, "bytes")), amount(rate, (double)row->bytes / row->seconds),
         amount(memory, (double)ls_probe_number(row->now, "resident")), up_seconds(row->now));
@@ -228,8 +227,7 @@ static void print_top_text(FILE *out, const struct table *table) {
 static void print_json_row(FILE *out, const struct table *table, int rank) {
     const struct row *row = &table->rows[rank];
     char phase[32];
-    (void)fprintf(out, "%s{\"rank\": %d, \"task\": \"%s:%d\", \"known\": %s", rank ? ", " : "", rank,
-                  ls_cluster_view_type_name(row->now->task->type), row->now->task->index,
+    (void)fprintf(out, "%s{\"rank\": %d, \"task\": \"%s\", \"known\": %s", rank ? ", " : "", rank, row->now->task->name,
                   row->known ? "true" : "false");
     if (row->known) {
         (void)fprintf(out,

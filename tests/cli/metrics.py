@@ -14,19 +14,12 @@ import time
 
 import cli
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "end_to_end"))
+from cluster import free_ports  # noqa: E402
+
 TRAIN = ("train", "--dataset", "digits", "--limit", "64", "--batch-size", "16", "--verbose", "-1", "--no-validation")
 SAMPLE = re.compile(r'(lockstep_[a-z_]+)(?:\{((?:[a-z]+="[^"\\]*",?)+)\})? (-?[0-9.e+-]+|NaN)$')
 ALERTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "deploy", "prometheus")
-
-
-def free_ports(count):
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 def adjacent_port():

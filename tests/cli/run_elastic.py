@@ -1,6 +1,7 @@
 """lockstep run --host-discovery-script: hosts that come and go. The script prints a file, and the remote shell runs the
 command on this machine; the hosts are 127.0.0.2 and those after it."""
 import concurrent.futures
+import functools
 import os
 import re
 import shutil
@@ -14,6 +15,17 @@ import cli
 
 FOLDER = tempfile.mkdtemp(prefix="lockstep-elastic-")
 SHELL = os.path.join(FOLDER, "shell")
+POOL = concurrent.futures.ThreadPoolExecutor()
+
+
+def beside_the_others(test):
+    """A test that waits for the script's next second begins at once, and its turn is its end."""
+    pending = POOL.submit(test)
+
+    @functools.wraps(test)
+    def result():
+        pending.result()
+    return result
 
 
 def write(path, text, mode=None):
@@ -61,7 +73,8 @@ class Run:
         return out.decode(), err.decode()
 
 
-def come_and_go():
+@beside_the_others
+def hosts_come_and_go():
     run = Run("come", "127.0.0.2\n", script='[ $RANK = 2 ] && trap "" TERM; [ $RANK = 1 ] && trap "exit 0" TERM; wait_for_end')
     first = run.wait(1)
     cli.equal([line[:5] + line[6:] for line in first], [["0", "127.0.0.2", "0", "1", "0", "1:3"]])
@@ -84,7 +97,8 @@ def come_and_go():
     cli.equal(err.count("left out"), 0, err)
 
 
-def lost_and_cooled():
+@beside_the_others
+def a_host_that_loses_workers_is_left_out_for_a_while():
     """Who was killed starts anew: on another host with a slot, or on its own one when it has cooled down."""
     run = Run("cooled", "127.0.0.2\n127.0.0.3\n", "--blacklist-cooldown-range", "2:3")
     pids = {line[0]: int(line[5]) for line in run.wait(2)}
@@ -103,7 +117,8 @@ def lost_and_cooled():
     cli.contains(err, "its host is left out for 3 s")
 
 
-def too_few():
+@beside_the_others
+def too_few_slots_are_named():
     """At the start, and later; the number that is missing is named."""
     early = Run("early", "127.0.0.2\n# 127.0.0.3:9\n", "--elastic-timeout", "1", wanted=("--min-np", "4", "--max-np", "5"))
     late = Run("late", "127.0.0.2\n127.0.0.3\n", "--elastic-timeout", "1", wanted=("--min-np", "2", "--max-np", "2"))
@@ -117,7 +132,8 @@ def too_few():
     cli.contains(err.decode(), "1 slots are missing: 1 workers run, --min-np is 2, and the hosts have no more for 1 s (--elastic-timeout)")
 
 
-def all_lost_begin_anew():
+@beside_the_others
+def when_all_are_lost_those_that_fit_begin_anew():
     """With fewer than before, too: nobody is left who would be waited for."""
     run = Run("anew", "127.0.0.2\n127.0.0.3\n", "--blacklist-cooldown-range", "1:1")
     pids = [int(line[5]) for line in run.wait(2)]
@@ -128,7 +144,8 @@ def all_lost_begin_anew():
     run.end()
 
 
-def stopped_while_nobody_runs():
+@beside_the_others
+def a_signal_ends_a_run_without_workers():
     run = Run("nobody", "127.0.0.2\n")
     pid = int(run.wait(1)[0][5])
     run.hosts("")
@@ -140,7 +157,8 @@ def stopped_while_nobody_runs():
     cli.equal(done, 143, err)
 
 
-def too_late():
+@beside_the_others
+def who_comes_too_late_is_ended():
     """Who comes when the others finish waits for nobody: it may not have joined them."""
     run = Run("late_comer", "127.0.0.2\n", "--grace", "0", script='[ $RANK = 0 ] || exec sleep 300; wait_for_end')
     run.wait(1)
@@ -151,7 +169,8 @@ def too_late():
     cli.contains(err, "the others have finished: SIGTERM to worker:1, which came last")
 
 
-def unreachable():
+@beside_the_others
+def a_host_that_cannot_be_reached_is_tried_again():
     """A host that cannot be reached is left out, and tried again; the others do not notice."""
     write(FOLDER + "/away.127.0.0.9", "")
     run = Run("away", "127.0.0.2\n", "--start-timeout", "1", "--blacklist-cooldown-range", "0:0")
@@ -164,7 +183,8 @@ def unreachable():
     cli.contains(err, "host 127.0.0.9 is lost: no route to host")
 
 
-def failures_of_the_script():
+@beside_the_others
+def a_script_that_fails():
     """The first one is an error; later ones are said once, and the hosts stay."""
     for text, part in (("#!/bin/sh\nexit 7\n", "it ended with exit status 7"), ("#!/bin/sh\nkill -9 $$\n", "it ended with signal 9"),
                        ("#!/bin/sh\necho a; echo b:0\n", "its output:2: b needs a number of slots from 1 to 1024"),
@@ -256,44 +276,6 @@ def addresses_that_are_none():
     done = cli.lockstep(*train, env=cli.environment(**surroundings))
     cli.equal(done.returncode, 0, done.stderr)
     cli.contains(done.stderr, b"2 replicas in sync on 1 worker")
-
-
-# These wait for the script's next second, and do so beside each other.
-POOL = concurrent.futures.ThreadPoolExecutor()
-PENDING = [POOL.submit(test) for test in (come_and_go, lost_and_cooled, too_few, all_lost_begin_anew, unreachable, failures_of_the_script,
-                                             stopped_while_nobody_runs, too_late)]
-
-
-def hosts_come_and_go():
-    PENDING[0].result()
-
-
-def a_host_that_loses_workers_is_left_out_for_a_while():
-    PENDING[1].result()
-
-
-def too_few_slots_are_named():
-    PENDING[2].result()
-
-
-def when_all_are_lost_those_that_fit_begin_anew():
-    PENDING[3].result()
-
-
-def a_host_that_cannot_be_reached_is_tried_again():
-    PENDING[4].result()
-
-
-def a_script_that_fails():
-    PENDING[5].result()
-
-
-def a_signal_ends_a_run_without_workers():
-    PENDING[6].result()
-
-
-def who_comes_too_late_is_ended():
-    PENDING[7].result()
 
 
 try:

@@ -8,7 +8,7 @@
 #include "harness.h"
 #include "runtime/communicators.h"
 
-enum { DIGITS = 10, COUNTS = 4, KINDS = 6 };
+enum { DIGITS = 10, COUNTS = 4, KINDS = 6, MOST = 2048 * sizeof(double) }; /* bytes of one part */
 static const size_t counts_of_table[COUNTS] = {0, 1, 7, 1000};
 static const char *const transports[] = {"shm", "tcp", "grpc"};
 static const char *const types[] = {"float32", "float64", "float16", "bfloat16", "int32",
@@ -127,7 +127,7 @@ static ls_status append_made(const struct row *row, const size_t *counts, int si
 static ls_status ragged(struct member *member, const struct row *row, size_t count, const void *input,
                         struct bytes *output) {
     (void)input;
-    unsigned char numbers[2048 * sizeof(double)];
+    unsigned char numbers[MOST];
     struct bytes own = {.data = numbers};
     size_t counts[MAX_MEMBERS], mine = count + (size_t)member->rank;
     void *made = NULL;
@@ -139,7 +139,7 @@ static ls_status ragged(struct member *member, const struct row *row, size_t cou
 static ls_status all_to_all(struct member *member, const struct row *row, size_t count, const void *input,
                             struct bytes *output) {
     (void)input;
-    struct bytes own = {.data = malloc((size_t)member->size * 2048 * sizeof(double))};
+    struct bytes own = {.data = malloc((size_t)member->size * MOST)};
     size_t counts[MAX_MEMBERS], received[MAX_MEMBERS];
     void *made = NULL;
     ck_assert_ptr_nonnull(own.data);
@@ -193,7 +193,7 @@ static ls_status try_rows(struct member *member) {
     ls_status status = LS_OK;
     ck_assert_ptr_nonnull(file);
     for (; !status && read_row(file, &row); rows++) {
-        struct bytes output = {.data = malloc((size_t)MAX_MEMBERS * COUNTS * 2048 * sizeof(double))};
+        struct bytes output = {.data = malloc((size_t)MAX_MEMBERS * COUNTS * MOST)};
         ck_assert_ptr_nonnull(output.data);
         status = make_calls(member, &row, &output);
         if (!status) status = compare(member, &row, &output);
