@@ -20,10 +20,10 @@ typedef enum ls_layer_kind {
     LS_LAYER_DENSE = 1, LS_LAYER_FLATTEN, LS_LAYER_ACTIVATION, LS_LAYER_CONV2D, LS_LAYER_DEPTHWISE_CONV2D,
     LS_LAYER_BATCH_NORMALIZATION, LS_LAYER_MAX_POOLING2D, LS_LAYER_AVERAGE_POOLING2D, LS_LAYER_GLOBAL_MAX_POOLING2D,
     LS_LAYER_GLOBAL_AVERAGE_POOLING2D, LS_LAYER_ADD, LS_LAYER_CONCATENATE, LS_LAYER_ZERO_PADDING2D, LS_LAYER_RESCALING,
-    LS_LAYER_DROPOUT
+    LS_LAYER_DROPOUT, LS_LAYER_EMBEDDING, LS_LAYER_GLOBAL_AVERAGE_POOLING1D
 } ls_layer_kind;
 typedef enum ls_activation { LS_LINEAR = 0, LS_RELU, LS_RELU6, LS_LEAKY_RELU, LS_SIGMOID, LS_TANH, LS_SOFTMAX } ls_activation;
-typedef enum ls_initializer { LS_GLOROT_UNIFORM = 0, LS_GLOROT_NORMAL, LS_HE_UNIFORM, LS_HE_NORMAL, LS_ZEROS, LS_ONES } ls_initializer;
+typedef enum ls_initializer { LS_GLOROT_UNIFORM = 0, LS_GLOROT_NORMAL, LS_HE_UNIFORM, LS_HE_NORMAL, LS_ZEROS, LS_ONES, LS_RANDOM_UNIFORM } ls_initializer;
 /* SAME: as many outputs as inputs, divided by the stride and rounded up; where the zeros that this needs are odd in
  * number, the one more is at the bottom and the right. */
 typedef enum ls_padding { LS_VALID = 0, LS_SAME } ls_padding;
@@ -31,7 +31,7 @@ typedef enum ls_padding { LS_VALID = 0, LS_SAME } ls_padding;
 #define LS_MAX_OTHER_INPUTS 7
 typedef struct ls_layer {
     ls_layer_kind kind;
-    int units; /* of dense; filters of conv2d; multiplier of depthwise_conv2d (default 1) */
+    int units; /* of dense; filters of conv2d; multiplier of depthwise_conv2d (default 1); output_dim of embedding */
     ls_activation activation;
     ls_initializer kernel_initializer;
     const char *name;  /* default: Keras' ("dense", "dense_1", ...). Names are borrowed until ls_model_new returns */
@@ -55,6 +55,7 @@ typedef struct ls_layer {
     float rate;            /* of dropout */
     float negative_slope;  /* of LS_LEAKY_RELU; default 0.3 */
     float scale, offset;   /* of rescaling: y = x scale + offset */
+    int input_dim;         /* of embedding: ids are from 0 to below it; at most 2^24 */
     float kernel_l1, kernel_l2; /* Keras' kernel_regularizer L1L2: adds l1 sum |w| + l2 sum w^2 to the loss */
 } ls_layer;
 
@@ -80,6 +81,13 @@ typedef struct ls_layer {
 #define ls_average_pooling2d(...) ((ls_layer){.kind = LS_LAYER_AVERAGE_POOLING2D, .kernel_size = __VA_ARGS__})
 #define ls_global_max_pooling2d() ((ls_layer){.kind = LS_LAYER_GLOBAL_MAX_POOLING2D})
 #define ls_global_average_pooling2d() ((ls_layer){.kind = LS_LAYER_GLOBAL_AVERAGE_POOLING2D})
+/* ls_embedding(input_dim, output_dim): a table of input_dim rows; each of the model's features is an id, a whole number below
+ * input_dim, and becomes its row: (n) features give (n, output_dim). Another id is INVALID_ARGUMENT, which names the table, the
+ * example and the place. Initial values are uniform in [-0.05, 0.05), or as kernel_initializer says where it is another than the
+ * default. Gradients of one id's rows are added in their order. */
+#define ls_embedding(ids, ...) ((ls_layer){.kind = LS_LAYER_EMBEDDING, .input_dim = ids, .units = __VA_ARGS__})
+/* The mean of (n, output_dim) over n. */
+#define ls_global_average_pooling1d() ((ls_layer){.kind = LS_LAYER_GLOBAL_AVERAGE_POOLING1D})
 /* ls_add("name"): the output of the layer before and that of the named one, of the same shape; names of more may follow.
  * ls_concatenate("name"): side by side along the last axis. */
 #define ls_add(...) ((ls_layer){.kind = LS_LAYER_ADD, .others = {__VA_ARGS__}})

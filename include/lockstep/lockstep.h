@@ -1,5 +1,5 @@
 /* Lockstep: train one model on many machines at once, in lockstep. This header, and callbacks.h, cluster_spec.h,
- * collectives.h, data.h, layers.h and training.h, which it includes, are the whole public API.
+ * collectives.h, data.h, layers.h, strategies.h and training.h, which it includes, are the whole public API.
  *
  *     #include <lockstep/lockstep.h>
  *
@@ -149,16 +149,6 @@ LS_API ls_status ls_multi_worker_mirrored_strategy_new(const ls_strategy_options
 LS_API ls_status ls_mirrored_strategy_new(const ls_strategy_options *options, ls_strategy **strategy);
 /* OneDeviceStrategy: one replica on one device ("cpu:0"). */
 LS_API ls_status ls_one_device_strategy_new(const char *device, ls_strategy **strategy);
-/* CentralStorageStrategy: the devices of this process, as MirroredStrategy has them; TF_CONFIG is not read. A model's parameters
- * and moments are there once, and one update changes them; the bits are MirroredStrategy's, and its checkpoints are these.
- * INVALID_ARGUMENT where parameter_device is not the CPU, or a replica is on a GPU. options and central may be NULL. */
-typedef struct ls_central_storage_options {
-    size_t size;
-    const char *parameter_device; /* "CPU:0", in small letters too; default: that */
-} ls_central_storage_options;
-#define LS_CENTRAL_STORAGE(...) (&(ls_central_storage_options){.size = sizeof(ls_central_storage_options), __VA_ARGS__})
-LS_API ls_status ls_central_storage_strategy_new(const ls_strategy_options *options, const ls_central_storage_options *central,
-                                                 ls_strategy **strategy);
 /* Ends the run in order: with status LS_OK waits (with a limit) until every worker is done; with an error tells the
  * others the cause at once. LS_CANCELLED of a fit that was asked to stop is the same on all workers and counts as in
  * order. Frees the strategy and returns status, or what went wrong at the exit. */
@@ -374,5 +364,6 @@ LS_API bool ls_strategy_recover(ls_strategy *strategy, ls_status *status);
 #include <lockstep/cluster_spec.h>
 #include <lockstep/collectives.h>
 #include <lockstep/data.h>
+#include <lockstep/strategies.h>
 #include <lockstep/training.h>
 #endif

@@ -8,7 +8,7 @@
 #include <lockstep/lockstep.h>
 
 /* The last of the headers to end includes this with all of their macros defined. */
-#if __cplusplus >= 201703L && defined(LS_CALLBACKS) && defined(LS_GRADIENTS) && defined(LS_MAPS) && defined(LS_METRICS) && !defined(LOCKSTEP_LOCKSTEP_HPP)
+#if __cplusplus >= 201703L && defined(LS_CALLBACKS) && defined(LS_GRADIENTS) && defined(LS_LOCAL_SGD) && defined(LS_MAPS) && defined(LS_METRICS) && !defined(LOCKSTEP_LOCKSTEP_HPP)
 #define LOCKSTEP_LOCKSTEP_HPP
 #pragma GCC system_header /* designators and __VA_OPT__ are C++20, and in C++17 extensions of g++ and clang++ */
 #include <initializer_list>
@@ -123,6 +123,8 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef LS_WRITE
 #define LS_STRATEGY(...) LS_OPTIONS_(ls_strategy_options, __VA_ARGS__)
 #define LS_CENTRAL_STORAGE(...) LS_OPTIONS_(ls_central_storage_options, __VA_ARGS__)
+#define LS_PARAMETER_SERVER(...) LS_OPTIONS_(ls_parameter_server_options, __VA_ARGS__)
+#define LS_LOCAL_SGD(...) LS_OPTIONS_(ls_local_sgd_options, __VA_ARGS__)
 #define LS_ALL_REDUCE(...) LS_OPTIONS_(ls_all_reduce_options, __VA_ARGS__)
 #define LS_GRADIENTS(...) LS_OPTIONS_(ls_gradients_options, __VA_ARGS__)
 #define LS_CHECKPOINT(...) LS_OPTIONS_(ls_checkpoint_options, __VA_ARGS__)
@@ -156,6 +158,8 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #undef ls_zero_padding2d
 #undef ls_rescaling
 #undef ls_dropout
+#undef ls_embedding
+#undef ls_global_average_pooling1d
 #undef LS_LAYERS
 #define LS_WINDOW_ &ls_layer::kernel_size, &ls_layer::strides, &ls_layer::padding
 #define ls_dense(...) LS_LAYER_(LS_LAYER_DENSE, (&ls_layer::units, &ls_layer::activation), __VA_ARGS__)
@@ -173,6 +177,8 @@ inline ls_status ls_model_new(ls_strategy *strategy, std::initializer_list<ls_la
 #define ls_zero_padding2d(top, bottom, left, right) lockstep::zero_padding(top, bottom, left, right)
 #define ls_rescaling(...) LS_LAYER_(LS_LAYER_RESCALING, (&ls_layer::scale, &ls_layer::offset), __VA_ARGS__)
 #define ls_dropout(...) LS_LAYER_(LS_LAYER_DROPOUT, (&ls_layer::rate), __VA_ARGS__)
+#define ls_embedding(...) LS_LAYER_(LS_LAYER_EMBEDDING, (&ls_layer::input_dim, &ls_layer::units), __VA_ARGS__)
+#define ls_global_average_pooling1d() LS_LAYER_(LS_LAYER_GLOBAL_AVERAGE_POOLING1D, (), )
 #define LS_LAYERS(...) std::initializer_list<ls_layer>{__VA_ARGS__}
 
 #undef ls_sgd

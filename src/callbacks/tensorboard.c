@@ -16,6 +16,7 @@
 #include "train/model.h"
 #include "train/model_state.h"
 #include "train/training.h"
+#include "train/stored.h"
 
 struct tensorboard {
     ls_callback callback;
@@ -187,6 +188,9 @@ static ls_status put_weights(const struct tensorboard *board, const ls_callback_
 
 static ls_status begin_tensorboard(void *context, const ls_callback_call *call) {
     struct tensorboard *board = context;
+    if (board->options.gradients && ls_stored_is(call->model))
+        return ls_fail(LS_INVALID_ARGUMENT, "TensorBoard: gradients: parameter servers add them, and no worker has "
+                                            "the sums; leave it out, or take MultiWorkerMirroredStrategy");
     ls_status status = close_files(board); /* of a fit that failed */
     board->epoch_began = 0;
     if (status || !call->writes) return status;

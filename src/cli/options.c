@@ -89,18 +89,20 @@ static bool next_given(const struct ls_command_line *line, int *at, struct given
     return true;
 }
 
-/* True if an option whose name begins so, up to a blank, is given before argv[end]. */
-static bool given_before(const struct ls_command_line *line, const char *name, int end) {
+/* Finds the last option whose name is that, up to a blank, before argv[end]. False: it is not given there. */
+static bool find_given(const struct ls_command_line *line, const char *name, int end, struct given *found) {
     size_t length = strcspn(name, " ");
     struct given given;
+    bool any = false;
     for (int at = 1; at < end && next_given(line, &at, &given);)
         if (given.option && strlen(given.option->name) == length && !strncmp(given.option->name, name, length))
-            return true;
-    return false;
+            *found = given, any = true;
+    return any;
 }
 
 bool ls_option_given(const struct ls_command_line *line, const char *name) {
-    return given_before(line, name, line->next);
+    struct given found;
+    return find_given(line, name, line->next, &found);
 }
 
 /* An option that is none, or only the beginning of some: those are proposed. */
@@ -264,15 +266,21 @@ static int list_options(const struct ls_command_line *line) {
 /* ---- the command line ---- */
 
 static bool has_what_it_needs(const struct ls_command_line *line) {
-    struct given given;
-    for (int at = 1; at < line->next && next_given(line, &at, &given);)
-        if (given.option && given.option->needs && !ls_option_given(line, given.option->needs))
-            return ls_usage_error(line, "option '--%s' needs '--%s'", given.option->name, given.option->needs) == 0;
+    struct given given, other;
+    for (int at = 1; at < line->next && next_given(line, &at, &given);) {
+        const char *needs = given.option ? given.option->needs : NULL;
+        if (!needs) continue;
+        if (!find_given(line, needs, line->next, &other))
+            return ls_usage_error(line, "option '--%s' needs '--%s'", given.option->name, needs) == 0;
+        if (other.option->words && strcasecmp(other.text, needs + strlen(other.option->name) + 1) != 0)
+            return ls_usage_error(line, "option '--%s' needs '--%s', not '%s'", given.option->name, needs,
+                                  other.text) == 0;
+    }
     return true;
 }
 
 int ls_options_read(struct ls_command_line *line, void *values) {
-    struct given given;
+    struct given given, before;
     if (line->argc == 2 && !strcmp(line->argv[1], "--list-options")) return list_options(line);
     if (!line->next) line->next = 1;
     for (int at = line->next; next_given(line, &line->next, &given); at = line->next) {
@@ -280,7 +288,7 @@ int ls_options_read(struct ls_command_line *line, void *values) {
         if (!given.option) refuse_unknown(line, &given);
         if (!given.option) return LS_EXIT_USAGE;
         if (!read_value(line, &given, values)) return LS_EXIT_USAGE;
-        if (!given.option->many && given_before(line, given.option->name, at))
+        if (!given.option->many && find_given(line, given.option->name, at, &before))
             (void)fprintf(stderr, "%s: warning: option '--%s' is given more than once; the last one counts\n",
                           line->command, given.option->name);
     }

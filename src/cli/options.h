@@ -48,7 +48,7 @@ struct ls_option {
     enum ls_option_type type; /* of the field */
     long double low, high;    /* of a number. low is also the value of a given flag, and of the first word */
     const char *const *words; /* the value is one of them, in any case; ends with NULL. A text field gets the word */
-    const char *needs;        /* "checkpoint FOLDER": an option that must be given with this one */
+    const char *needs; /* "checkpoint FOLDER": an option that must be given with this one; of words, with that word */
     ls_option_fn *read;
     char letter; /* 'n': -n; a name that begins with it is shown with one dash (-np) */
     bool many;   /* it may be given several times: each counts */

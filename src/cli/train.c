@@ -15,6 +15,11 @@
 
 static ls_status make_strategy(const struct ls_train_options *training, ls_strategy **strategy) {
     if (!strcmp(training->strategy_name, "mirrored")) return ls_mirrored_strategy_new(&training->strategy, strategy);
+    if (!strcmp(training->strategy_name, "parameter-server"))
+        return ls_parameter_server_strategy_new(&training->strategy,
+                                                LS_PARAMETER_SERVER(.replicas = training->ps_replicas), strategy);
+    if (!strcmp(training->strategy_name, "local-sgd"))
+        return ls_local_sgd_strategy_new(&training->strategy, &training->local, strategy);
     if (!strcmp(training->strategy_name, "central-storage"))
         return ls_central_storage_strategy_new(&training->strategy, NULL, strategy);
     if (!strcmp(training->strategy_name, "one-device"))
@@ -120,10 +125,16 @@ static int run_training(struct ls_train_options *training) {
     return ls_signals_exit(status);
 }
 
+/* Of TF_CONFIG. */
+static bool reads_cluster(const struct ls_train_options *training) {
+    const char *name = training->strategy_name;
+    return !strcmp(name, "multi-worker") || !strcmp(name, "parameter-server") || !strcmp(name, "local-sgd");
+}
+
 /* True if TF_CONFIG makes this process the evaluator, which trains nothing. */
 static bool is_evaluator(const struct ls_train_options *training) {
     char *json = NULL;
-    if (strcmp(training->strategy_name, "multi-worker") != 0) return false;
+    if (!reads_cluster(training)) return false;
     ls_status status = ls_tools_check_json(getenv("TF_CONFIG"), &json);
     bool evaluator = !status && strstr(json, "\"task_type\": \"evaluator\"");
     ls_memory_free(json);
@@ -156,6 +167,6 @@ int train_main(int argc, char **argv) {
     struct ls_train_options training;
     int code;
     if (!ls_train_options_read(argc, argv, &training, &code)) return code;
-    if (!strcmp(training.strategy_name, "multi-worker") && ls_serve_is_due()) return ls_serve_run();
+    if (reads_cluster(&training) && ls_serve_is_due()) return ls_serve_run();
     return is_evaluator(&training) ? run_evaluator(&training) : run_training(&training);
 }

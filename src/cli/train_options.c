@@ -44,7 +44,8 @@ static const char more[] =
 
 static const char *const shuffles[] = {"each-epoch", "once", "never", NULL};
 static const char *const checkpoint_errors[] = {"fail", "warn", NULL};
-static const char *const strategies[] = {"multi-worker", "mirrored", "central-storage", "one-device", NULL};
+static const char *const strategies[] = {
+    "multi-worker", "mirrored", "parameter-server", "central-storage", "one-device", "local-sgd", NULL};
 static const char *const communications[] = {"auto", "ring", "nccl", NULL};
 static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
 static const char *const cross_device_ops[] = {"auto", "one-device", "hierarchical", "nccl", NULL};
@@ -114,6 +115,18 @@ static const struct ls_option checkpoint_rows[] = {
     {0}};
 static const struct ls_option strategy_rows[] = {
     {"strategy", NULL, "(default multi-worker: reads TF_CONFIG)", AT(strategy_name), .words = strategies},
+    {"ps-replicas", "N",
+     "parameter-server: servers that keep each variable; with 2 the loss of one loses nothing (default 1)",
+     AT(ps_replicas), 1, 16, .needs = "strategy parameter-server"},
+    {"sync-every", "STEPS",
+     "local-sgd: a worker trains alone for so many steps, then all take the mean of their variables",
+     AT(local.sync_every), 1, INT32_MAX, .needs = "strategy local-sgd"},
+    {"outer-learning-rate", "RATE", "DiLoCo: the mean change is a gradient, applied with this rate (0.7 is usual)",
+     AT(local.outer_learning_rate), 1e-9, 1e6, .needs = "sync-every STEPS"},
+    {"outer-momentum", "M", "Nesterov momentum of that (0.9 is usual)", AT(local.outer_momentum), 0, 0.999999,
+     .needs = "outer-learning-rate RATE"},
+    {"local-moments", NULL, "each worker keeps its own moments of the optimizer, in place of their mean",
+     AT(local.local_moments), true, .needs = "sync-every STEPS"},
     {"communication", NULL, "between workers (default auto)", AT(strategy.communication), LS_AUTO,
      .words = communications},
     {"compression", NULL,
@@ -182,6 +195,8 @@ static bool check(const struct ls_command_line *line, const struct ls_train_opti
         return false;
     if ((model->synchronized || model->fused) && (!strcmp(model->name, "mlp") || !strcmp(model->name, "lenet")))
         return ls_usage_error(line, "model '%s' has no batch normalization", model->name) == 0;
+    if (!training->local.sync_every && !strcmp(training->strategy_name, "local-sgd"))
+        return ls_usage_error(line, "'--strategy local-sgd' needs '--sync-every STEPS'") == 0;
     return true;
 }
 
@@ -190,6 +205,7 @@ bool ls_train_options_read(int argc, char **argv, struct ls_train_options *train
     *training = (struct ls_train_options){
         .strategy = {.size = sizeof(ls_strategy_options), .request = ls_signals_request},
         .data = {.size = sizeof(ls_dataset_options)},
+        .local = {.size = sizeof(ls_local_sgd_options)},
         .fit = {.size = sizeof(ls_fit_options), .epochs = 5},
         .checkpoint = {.size = sizeof(ls_checkpoint_options)},
         .strategy_name = "multi-worker",

@@ -11,6 +11,8 @@
 struct ls_train_options {
     ls_strategy_options strategy;
     const char *strategy_name, *dataset;
+    int ps_replicas;
+    ls_local_sgd_options local;
     struct ls_train_model model;
     const char *transport; /* NULL if the environment chooses */
     ls_dataset_options data;

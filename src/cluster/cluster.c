@@ -364,6 +364,16 @@ int ls_cluster_servers(const struct ls_cluster *cluster) {
     return cluster->servers;
 }
 
+int ls_cluster_listed_servers(const struct ls_cluster *cluster) {
+    return cluster->size - cluster->workers;
+}
+
+void ls_cluster_await_servers(struct ls_cluster *cluster, bool all) {
+    ls_monitor_lock(&cluster->monitor);
+    cluster->next.all_servers = all;
+    ls_monitor_unlock(&cluster->monitor);
+}
+
 int ls_cluster_tasks(const struct ls_cluster *cluster) {
     return cluster->workers;
 }

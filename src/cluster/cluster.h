@@ -28,6 +28,7 @@ struct ls_cluster_config {
     /* Says each second whom a worker that is in no group waits for. Comes in the joining thread. NULL: nobody is told.
      */
     void (*waiting)(void *context, const char *missing);
+    bool needs_server;                /* a generation has one parameter server or more */
     void *context;                    /* of these two */
     struct ls_rendezvous *rendezvous; /* borrowed: of rank 0, which hands out addresses; NULL: none */
     void (*meet)(struct ls_rendezvous *rendezvous, int fd, struct ls_relay *relay); /* takes who asks for them */
@@ -54,6 +55,9 @@ int ls_cluster_rank(const struct ls_cluster *cluster);
 int ls_cluster_size(const struct ls_cluster *cluster);
 /* The parameter servers of that generation: their ranks follow those of the workers. */
 int ls_cluster_servers(const struct ls_cluster *cluster);
+int ls_cluster_listed_servers(const struct ls_cluster *cluster); /* in TF_CONFIG */
+/* all: the next generations wait for all listed servers, LOCKSTEP_PS_WAIT at most, as the first one does. */
+void ls_cluster_await_servers(struct ls_cluster *cluster, bool all);
 /* Which chief or worker task of TF_CONFIG a rank is, in its rank order; how many of those tasks there are. */
 int ls_cluster_task(const struct ls_cluster *cluster, int rank);
 int ls_cluster_tasks(const struct ls_cluster *cluster);

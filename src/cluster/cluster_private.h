@@ -182,6 +182,7 @@ struct ls_agreement {
     uint64_t heard;            /* the highest number of a proposal */
     uint64_t *present;         /* [size] incarnations of those who could be on the next roster */
     int64_t propose_at, propose_pause; /* an attempt that has failed is not made again at once */
+    bool all_servers;                  /* a later generation waits for all that are listed, too */
     int64_t servers_since;             /* since when parameter servers are all that is missing; 0: they are not */
 };
 

@@ -25,9 +25,18 @@ bool ls_servers_takes(const struct ls_cluster *cluster, int rank) {
     return ls_servers_has(cluster, rank) && mode_of(cluster) != LS_SERVERS_OFF;
 }
 
-/* The first generation waits for all that are listed. A later one waits for those that have a stream to this worker. */
+/* True: it cannot go on, since no server is there. */
+static bool lacks_all(const struct ls_cluster *cluster) {
+    bool any = false;
+    for (int rank = cluster->workers; rank < cluster->size; rank++) any = any || cluster->next.present[rank];
+    return cluster->config.needs_server && !any;
+}
+
+/* The first generation waits for all that are listed, and one in which the others lack what they keep. A later one
+ * waits for those that have a stream to this worker. */
 static bool lacks_any(const struct ls_cluster *cluster) {
-    bool all = !cluster->generation || mode_of(cluster) == LS_SERVERS_REQUIRED;
+    if (lacks_all(cluster)) return true;
+    bool all = !cluster->generation || cluster->next.all_servers || mode_of(cluster) == LS_SERVERS_REQUIRED;
     for (int rank = cluster->workers; rank < cluster->size; rank++) {
         const struct ls_peer *peer = cluster->peers[rank];
         if (!cluster->next.present[rank] && (all || (peer && peer->in))) return true;
@@ -37,7 +46,7 @@ static bool lacks_any(const struct ls_cluster *cluster) {
 
 int64_t ls_servers_settle_at(const struct ls_cluster *cluster) {
     int64_t since = cluster->next.servers_since;
-    if (!since || mode_of(cluster) == LS_SERVERS_REQUIRED) return LS_NEVER;
+    if (!since || mode_of(cluster) == LS_SERVERS_REQUIRED || lacks_all(cluster)) return LS_NEVER;
     return ls_deadline_after(since, cluster->config.settings->servers_wait);
 }
 

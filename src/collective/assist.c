@@ -31,18 +31,17 @@ void ls_assist_lay_out(struct ls_group *assist, struct ls_call *made, struct ls_
     ls_algorithm_schedule(LS_ALGORITHM_ASSIST, &assist->schedule, reduction);
 }
 
-/* first is [workers + 1]. */
-static ls_status tell_leaves(struct ls_group *assist, const int *first) {
+ls_status ls_assist_tell_leaves(struct ls_group *assist, const int *first) {
     int workers = assist->executor.size - assist->servers;
     size_t count = (size_t)workers + 1;
     if (!memcmp(assist->leaves_told, first, count * sizeof(*first))) return LS_OK;
     memcpy(assist->leaves_told, first, count * sizeof(*first));
     for (int i = workers; i <= assist->executor.size; i++) assist->leaves_told[i] = first[workers];
-    return ls_group_broadcast(assist, LS_ASSIST_LEAVES, 0, LS_INT32, assist->leaves_told, count);
+    return ls_group_broadcast_directly(assist, LS_ASSIST_LEAVES, LS_INT32, assist->leaves_told, count);
 }
 
 static ls_status run_assist(struct ls_group *assist, const struct ls_call *call, const struct ls_reduction *reduction) {
-    ls_status status = tell_leaves(assist, reduction->first);
+    ls_status status = ls_assist_tell_leaves(assist, reduction->first);
     if (status) return status;
     struct ls_call made =
         ls_call_begin(assist, LS_KIND_ALL_REDUCE, call->frame.name, (ls_dtype)call->frame.dtype, reduction->count);

@@ -9,5 +9,7 @@ ls_status ls_assist_run(struct ls_group *group, const struct ls_call *call, cons
 bool ls_assist_fits(const struct ls_group *group, const struct ls_reduction *reduction);
 /* The name of the call in which the workers tell the servers how many leaves each of them has. */
 #define LS_ASSIST_LEAVES "leaves of the workers"
+/* Tells it, where it has changed. first is [workers + 1]. By a worker. */
+ls_status ls_assist_tell_leaves(struct ls_group *assist, const int *first);
 /* The frame and the schedule of a call in the group with servers, as a worker or a server makes it. */
 void ls_assist_lay_out(struct ls_group *assist, struct ls_call *made, struct ls_reduction *reduction);

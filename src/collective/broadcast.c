@@ -135,3 +135,26 @@ ls_status ls_group_broadcast(struct ls_group *group, const char *name, int root,
     call.frame.root = root;
     return ls_call_finish(group, broadcast(group, &call, data, count * ls_dtype_size(dtype)));
 }
+
+/* Without shared memory. */
+static void schedule_tell(struct ls_group *group, const struct ls_call *call, void *data, size_t bytes) {
+    int rank = group->executor.rank, size = group->executor.size;
+    struct ls_action action = {.kind = LS_ACTION_RECEIVE, .to = data, .size = bytes};
+    if (rank) (void)ls_schedule_add(&group->schedule, action);
+    for (int i = 1; i < size && rank == call->frame.root; i++) {
+        action = (struct ls_action){.kind = LS_ACTION_SEND, .peer = i, .from = data, .size = bytes};
+        (void)ls_schedule_add(&group->schedule, action);
+    }
+}
+
+ls_status ls_group_broadcast_directly(struct ls_group *group, const char *name, ls_dtype dtype, void *data,
+                                      size_t count) {
+    ls_status status = ls_group_broadcast_check(group, name, 0, dtype, data, count);
+    if (status) return status;
+    if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
+    struct ls_call call = ls_call_begin(group, LS_KIND_BROADCAST, name, dtype, count);
+    call.frame.root = 0;
+    ls_call_along_edges(group, &call);
+    schedule_tell(group, &call, data, count * ls_dtype_size(dtype));
+    return ls_call_finish(group, ls_call_run(group, &call));
+}

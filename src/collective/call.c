@@ -82,6 +82,17 @@ void ls_call_between_hosts(struct ls_group *group, struct ls_call *call) {
     call->resumed = true;
 }
 
+uint64_t ls_call_digest(uint64_t digest, const struct ls_stripe *owned, int servers) {
+    for (int i = 0; i < servers; i++) digest = ls_frame_digest(ls_frame_digest(digest, owned[i].offset), owned[i].size);
+    return digest;
+}
+
+void ls_call_along_edges(struct ls_group *group, struct ls_call *call) {
+    if (group->executor.size <= LS_MEET_ALL) return;
+    for (int i = 0; i < group->executor.size; i++) group->roles[i] = LS_ROLE_NONE;
+    call->roles = group->roles;
+}
+
 bool ls_call_is_speaker(const struct ls_group *group) {
     return group->hosts.index[group->executor.rank] == 0;
 }

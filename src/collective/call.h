@@ -19,6 +19,10 @@ void ls_call_be_patient(struct ls_group *group);
 /* Makes a call that was begun one over links with those peers only whose roles the caller then makes LS_ROLE_PARTNER.
  */
 void ls_call_between_hosts(struct ls_group *group, struct ls_call *call);
+/* Makes only those partners with whom the schedule exchanges bytes, where ranks are many. */
+void ls_call_along_edges(struct ls_group *group, struct ls_call *call);
+/* Continues a frame's layout by what the servers own. */
+uint64_t ls_call_digest(uint64_t digest, const struct ls_stripe *owned, int servers);
 /* The first rank of each host speaks for it: every host's fingerprint is compared with every other's. */
 bool ls_call_is_speaker(const struct ls_group *group);
 /* The same, and speakers are partners where they are few. */

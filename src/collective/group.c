@@ -112,6 +112,14 @@ int ls_group_servers(const struct ls_group *group) {
     return group->assist ? group->assist->servers : 0;
 }
 
+struct ls_group *ls_group_assisted(const struct ls_group *group) {
+    return group->assist;
+}
+
+int ls_group_serving(const struct ls_group *group) {
+    return group->servers;
+}
+
 void ls_group_free(struct ls_group *group) {
     if (!group) return;
     struct ls_executor *executor = &group->executor;

@@ -51,7 +51,9 @@ void ls_group_free(struct ls_group *group); /* closes the links */
 /* Gives a group of workers the group of the same workers and their parameter servers, for large all-reduces. Takes
  * assist. By all workers, before the next call. */
 ls_status ls_group_assist(struct ls_group *group, struct ls_group *assist);
-int ls_group_servers(const struct ls_group *group); /* that help it */
+int ls_group_servers(const struct ls_group *group);               /* that help it */
+struct ls_group *ls_group_assisted(const struct ls_group *group); /* that of ls_group_assist; NULL: there is none */
+int ls_group_serving(const struct ls_group *group);               /* servers among its ranks, the highest */
 /* True if a connection of the group broke, as it does when a worker is lost. An error of the user's with the same
  * status leaves it false. */
 bool ls_group_is_severed(const struct ls_group *group);

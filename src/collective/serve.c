@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/deadlines.h"
@@ -69,7 +70,8 @@ static ls_status take_leaves(struct ls_group *group, const struct ls_frame *fram
     if (frame->count != (uint64_t)workers + 1)
         return ls_fail(LS_DATA_LOSS, "the leaves of %d workers came as %llu numbers", workers,
                        (unsigned long long)frame->count);
-    ls_status status = ls_group_broadcast(group, LS_ASSIST_LEAVES, 0, LS_INT32, group->first, (size_t)frame->count);
+    ls_status status =
+        ls_group_broadcast_directly(group, LS_ASSIST_LEAVES, LS_INT32, group->first, (size_t)frame->count);
     for (int i = workers; i <= group->executor.size; i++) group->first[i] = group->first[workers];
     return status;
 }
@@ -112,21 +114,29 @@ static ls_status add(struct ls_group *group, const struct ls_frame *frame) {
     return ls_call_run(group, &made);
 }
 
-static ls_status make_call(struct ls_group *group, const struct ls_frame *frame) {
-    if (frame->kind == LS_KIND_BROADCAST) return take_leaves(group, frame);
+static ls_status keep(struct ls_group *group, const struct ls_frame *frame, const struct ls_keeping *keeping) {
+    ls_status status = keeping->call(keeping->context, group, frame);
+    return status ? ls_group_fail(group, status) : LS_OK;
+}
+
+static ls_status make_call(struct ls_group *group, const struct ls_frame *frame, const struct ls_keeping *keeping) {
+    bool tells = frame->kind == LS_KIND_BROADCAST && !strcmp(frame->name, LS_ASSIST_LEAVES);
+    if (tells) return take_leaves(group, frame);
     if (frame->kind == LS_KIND_ALL_REDUCE) return ls_call_finish(group, add(group, frame));
     if (frame->kind == LS_KIND_FAILURE) return ls_fail(LS_UNAVAILABLE, "rank 0 has given up");
+    if (frame->kind == LS_KIND_BROADCAST || frame->kind == LS_KIND_PUSH) return keep(group, frame, keeping);
     return ls_fail(LS_DATA_LOSS, "rank 0 asks a parameter server for a collective that it does not make: %s",
                    ls_frame_collective_name(frame->kind));
 }
 
-ls_status ls_group_serve(struct ls_group *group, ls_serve_watch_fn *watch, void *context) {
+ls_status ls_group_serve(struct ls_group *group, ls_serve_watch_fn *watch, void *context,
+                         const struct ls_keeping *keeping) {
     struct ls_frame frame;
     unsigned denormals = ls_denormals_keep();
     ls_status status;
     do {
         status = next_call(group, watch, context, &frame);
-        if (!status) status = make_call(group, &frame);
+        if (!status) status = make_call(group, &frame, keeping);
     } while (!status);
     ls_denormals_restore(denormals);
     return find_cause(status, watch, context);

@@ -232,6 +232,8 @@ static const struct {
     [LS_OP_SCALE] = {"scale", ls_op_layers_check_elements},
     [LS_OP_PLACE] = {"place", ls_op_layers_check_columns},
     [LS_OP_TAKE] = {"take", ls_op_layers_check_columns},
+    [LS_OP_EMBEDDING_FORWARD] = {"embedding forward", ls_op_layers_check_embedding},
+    [LS_OP_EMBEDDING_BACKWARD] = {"embedding backward", ls_op_layers_check_embedding},
     [LS_OP_PAD] = {"pad", ls_op_layers_check_pad},
     [LS_OP_CROP] = {"crop", ls_op_layers_check_pad},
     [LS_OP_DROPOUT] = {"dropout", ls_op_layers_check_elements},

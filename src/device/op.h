@@ -30,6 +30,8 @@ enum ls_op_kind {
     LS_OP_SCALE,                    /* y = x alpha + beta; y may be x */
     LS_OP_PLACE,                    /* y(R,M)'s columns from op->column on = x(R,N) */
     LS_OP_TAKE,                     /* y(R,N) = x(R,M)'s columns from op->column on */
+    LS_OP_EMBEDDING_FORWARD,        /* y(R,N,D) = rows of w(V,D) by x(R,N), float32: whole numbers from 0 to below V */
+    LS_OP_EMBEDDING_BACKWARD,       /* dw(V,D) from x, dy(R,N,D): the rows of one number are added in their order */
     LS_OP_PAD,                      /* y = x with zeros around, as op->window says */
     LS_OP_CROP,                     /* y = x without what op->window says */
     LS_OP_DROPOUT,                  /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */
@@ -135,6 +137,7 @@ struct ls_exchange {
     void *context;
 };
 
+struct ls_norms; /* norm.h */
 struct ls_op;
 typedef ls_status ls_op_run_fn(const struct ls_op *op);
 #define LS_OP_TENSORS 16
@@ -161,6 +164,7 @@ struct ls_op {
     const struct ls_optimizer_step *step; /* optimizers; DROPOUT reads the iteration and the pass */
     const struct ls_blob_part *variables; /* [variable_count], optimizers, PENALTY: all that are trained, in order */
     size_t variable_count;
+    const struct ls_norms *norms; /* optimizers on a CPU; NULL: the variables are whole */
     /* CONVOLUTION_..., BATCH_NORM_...: tensors over images may be a part of the batch. Parts are run in order, and sums
      * over the batch (dw, db, statistics, dgamma, dbeta) are there after the last one. Only sums then: no y, no dx */
     int64_t parts;         /* of which all have as many rows; 0 is 1. Fixed at build */

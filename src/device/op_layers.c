@@ -140,6 +140,19 @@ ls_status ls_op_layers_check_columns(const struct ls_op *op) {
                               {LS_ARG_Y, "y", type, false, LS_SHAPE(x.dims[0], y.dims[1])});
 }
 
+ls_status ls_op_layers_check_embedding(const struct ls_op *op) {
+    bool backward = op->kind == LS_OP_EMBEDDING_BACKWARD;
+    int table = backward ? LS_ARG_DW : LS_ARG_W, rows = backward ? LS_ARG_DY : LS_ARG_Y;
+    ls_status status = ls_op_check_leading(op, LS_ARG_X, "x", 2);
+    if (!status) status = ls_op_check_leading(op, table, backward ? "dw" : "w", 2);
+    if (status) return status;
+    ls_shape x = op->tensors[LS_ARG_X].shape, w = op->tensors[table].shape;
+    ls_dtype type = ls_op_type(op, rows);
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, x},
+                              {table, backward ? "dw" : "w", backward ? LS_FLOAT32 : type, false, w},
+                              {rows, backward ? "dy" : "y", type, false, LS_SHAPE(x.dims[0], x.dims[1], w.dims[1])});
+}
+
 /* Two doubles a channel, sums and sums of squares (or of products, backward), and one for the number of values. */
 size_t ls_op_layers_exchanged(const struct ls_op *op) {
     const ls_shape *x = &op->tensors[LS_ARG_X].shape;

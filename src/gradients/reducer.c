@@ -9,6 +9,7 @@
 #include "base/point.h"
 #include "base/thread.h"
 #include "collective/all_reduce.h"
+#include "store/store.h"
 #include "strategy/reduce.h"
 #include "strategy/strategy.h"
 
@@ -25,8 +26,9 @@ struct ls_reducer {
     struct {
         float *arrays[LS_MAX_LOCAL_DEVICES];
         int count;
-        const int *first; /* as of ls_leaves */
-    } host;               /* what it adds */
+        const int *first;   /* as of ls_leaves */
+    } host;                 /* what it adds */
+    struct ls_store *store; /* borrowed; NULL if every worker keeps the variables */
     const struct ls_bucket *buckets;
     size_t count, compressible;
     ls_compression compression; /* NONE where nothing would be compressed */
@@ -78,14 +80,27 @@ static ls_status reduce_range(struct ls_reducer *reducer, ls_compression compres
     return ls_group_all_reduce(reducer->strategy->runtime->group, &call);
 }
 
+/* The elements of a bucket that servers keep. Buckets of statistics alone, the first ones, have none. */
+static ls_status push(struct ls_reducer *reducer, size_t bucket, size_t begin) {
+    const float *arrays[LS_MAX_LOCAL_DEVICES];
+    size_t before = 0;
+    while (reducer->buckets[before].begin >= reducer->compressible) before++;
+    for (int i = 0; i < reducer->host.count; i++) arrays[i] = reducer->host.arrays[i] + begin;
+    return ls_store_push(reducer->store, bucket - before, reducer->host.first, arrays, reducer->compression);
+}
+
 /* Numbers at the blob's end are never rounded: they hold counts. */
 static ls_status reduce_parts(struct ls_reducer *reducer, size_t bucket) {
     const struct ls_bucket *range = &reducer->buckets[bucket];
-    if (!reducer->compression) return reduce_range(reducer, LS_COMPRESS_NONE, range->begin, range->end);
+    if (!reducer->compression && !reducer->store)
+        return reduce_range(reducer, LS_COMPRESS_NONE, range->begin, range->end);
     size_t end = range->end < reducer->compressible ? range->end : reducer->compressible;
     if (end < range->begin) end = range->begin;
     ls_status status = LS_OK;
-    if (range->begin < end) status = reduce_range(reducer, reducer->compression, range->begin, end);
+    if (range->begin < end && reducer->store)
+        status = push(reducer, bucket, range->begin);
+    else if (range->begin < end)
+        status = reduce_range(reducer, reducer->compression, range->begin, end);
     return status || end == range->end ? status : reduce_range(reducer, LS_COMPRESS_NONE, end, range->end);
 }
 
@@ -187,6 +202,7 @@ ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *
     made->compressible = config->compressible;
     made->nccl = config->nccl;
     made->node = config->node;
+    made->store = config->store;
     if (!made->nccl && ls_group_all_reduce_compresses(strategy->runtime->group, ls_reduce_communication(strategy)))
         made->compression = strategy->options.compression;
     memcpy(made->routes, config->routes, (size_t)strategy->local_count * sizeof(*config->routes));

@@ -9,12 +9,14 @@
 #include "gradients/intra_node.h"
 #include "gradients/host_staging.h"
 
+struct ls_store;
 struct ls_reducer;
 struct ls_reducer_config {
     const struct ls_host_staging *routes; /* [local replicas] the blobs; copied */
     struct ls_nccl *nccl;                 /* adds in the blobs; NULL if the host adds */
     struct ls_intra_node *node;           /* adds before the host does; NULL if the host takes every replica's */
     float *const *sums;                   /* [the node's] */
+    struct ls_store *store;               /* takes what is compressible; NULL if every worker keeps it */
     const struct ls_bucket *buckets;      /* as of ls_buckets_cut */
     size_t count;
     size_t compressible; /* elements of the blob that may be rounded; statistics and extras come after them and never

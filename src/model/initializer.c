@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 
+#define UNIFORM_REACH 0.05                /* Keras' RandomUniform */
 #define CUT_DEVIATION 0.87962566103423978 /* of a standard normal cut at two deviations */
 
 static const char *const names[] = {[LS_GLOROT_UNIFORM] = "glorot_uniform",
@@ -14,7 +15,8 @@ static const char *const names[] = {[LS_GLOROT_UNIFORM] = "glorot_uniform",
                                     [LS_HE_UNIFORM] = "he_uniform",
                                     [LS_HE_NORMAL] = "he_normal",
                                     [LS_ZEROS] = "zeros",
-                                    [LS_ONES] = "ones"};
+                                    [LS_ONES] = "ones",
+                                    [LS_RANDOM_UNIFORM] = "random_uniform"};
 
 const char *ls_initializer_name(ls_initializer initializer) {
     return (size_t)initializer < sizeof(names) / sizeof(names[0]) ? names[initializer] : NULL;
@@ -66,6 +68,9 @@ void ls_initializer_apply(const struct ls_network_variable *variable, uint64_t s
         break;
     case LS_HE_NORMAL:
         fill_normal(seed, stream, sqrt(2 / in), span);
+        break;
+    case LS_RANDOM_UNIFORM:
+        fill_uniform(seed, stream, UNIFORM_REACH, span);
         break;
     case LS_ONES:
         fill_initializer(span, 1);

@@ -77,7 +77,9 @@ struct ls_layer_type {
     ROW(concatenate)                                                                                                   \
     ROW(zero_padding2d)                                                                                                \
     ROW(rescaling)                                                                                                     \
-    ROW(dropout)
+    ROW(dropout)                                                                                                       \
+    ROW(embedding)                                                                                                     \
+    ROW(global_average_pooling1d)
 #define LS_LAYER_DECLARE(name) extern const struct ls_layer_type ls_##name##_type;
 LS_LAYER_TYPES(LS_LAYER_DECLARE)
 

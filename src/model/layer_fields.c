@@ -46,6 +46,7 @@ const struct ls_layer_field ls_layer_fields[] = {
     FIELD(negative_slope),
     FIELD(scale),
     FIELD(offset),
+    FIELD(input_dim),
     FIELD(kernel_l1),
     FIELD(kernel_l2),
     {0},

@@ -10,6 +10,7 @@
 #include "base/shape.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "device/ids.h"
 #include "model/fuse.h"
 #include "model/initializer.h"
 #include "model/layer.h"
@@ -304,6 +305,17 @@ size_t ls_network_layer_count(const struct ls_network *network) {
 
 const struct ls_node *ls_network_node(const struct ls_network *network, size_t index) {
     return &network->nodes[index];
+}
+
+ls_status ls_network_check_ids(const struct ls_network *network, const float *features, int64_t rows) {
+    ls_status status = LS_OK;
+    for (size_t i = 0; i < network->node_count && !status; i++) {
+        const struct ls_node *node = &network->nodes[i];
+        if (node->layer.kind != LS_LAYER_EMBEDDING) continue;
+        status = ls_ids_check(features, rows, ls_shape_count(&network->input), node->layer.input_dim);
+        if (status) return ls_fail_context(status, "layer '%s'", node->name);
+    }
+    return status;
 }
 
 void ls_network_initialize(const struct ls_network *network, uint64_t seed, float *blob) {

@@ -32,6 +32,8 @@ const struct ls_network_variable *ls_network_variable(const struct ls_network *n
 int ls_network_outputs(
     const struct ls_network *network); /* elements of the last layer's output: classes, of one axis */
 const ls_shape *ls_network_output_shape(const struct ls_network *network);
+/* INVALID_ARGUMENT naming the layer, where one of its ids in features (rows, input...) is none. */
+ls_status ls_network_check_ids(const struct ls_network *network, const float *features, int64_t rows);
 /* Writes initial values into a host blob: a function of (seed, variable name, element) only. */
 void ls_network_initialize(const struct ls_network *network, uint64_t seed, float *blob);
 

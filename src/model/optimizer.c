@@ -104,6 +104,10 @@ ls_status ls_optimizer_resolve(ls_optimizer *rule) {
     return status;
 }
 
+enum ls_op_kind ls_optimizer_op(const ls_optimizer *rule) {
+    return kinds[rule->kind].op;
+}
+
 /* Each is a blob as large as the parameters: SGD keeps the velocity if it has momentum; Adam and LAMB keep the first
  * and the second moment; RMSprop the mean square, the mean if centered, and the velocity. */
 int ls_optimizer_moments(const ls_optimizer *rule) {
@@ -220,7 +224,7 @@ ls_status ls_optimizer_build(struct ls_device *device, const struct ls_optimizer
     if (blobs->count > INT64_MAX)
         return ls_fail(LS_INVALID_ARGUMENT, "optimizer: %zu parameters are more than a tensor can hold", blobs->count);
     ls_shape shape = LS_SHAPE((int64_t)blobs->count);
-    struct ls_op made = {.kind = kinds[step->rule.kind].op,
+    struct ls_op made = {.kind = ls_optimizer_op(&step->rule),
                          .step = step,
                          .variables = blobs->parts,
                          .variable_count = blobs->part_count};

@@ -9,6 +9,7 @@
 /* Fills in Keras' defaults; INVALID_ARGUMENT naming the field and the value. */
 ls_status ls_optimizer_resolve(ls_optimizer *rule);
 ls_status ls_optimizer_check_rate(float learning_rate);
+enum ls_op_kind ls_optimizer_op(const ls_optimizer *rule);
 int ls_optimizer_moments(const ls_optimizer *rule); /* 0 to LS_MAX_MOMENTS blobs */
 /* "sgd(learning_rate=0.01, momentum=0, nesterov=0)": equal exactly when the rules are. Freed with ls_free. */
 ls_status ls_optimizer_describe(const ls_optimizer *rule, char **text);

@@ -67,7 +67,7 @@ ls_status ls_cluster_source_read(struct ls_runtime *runtime, const char *tf_conf
     tell_source(runtime, &resolution, speaks);
     ls_cluster_source_warn(runtime, config->id_in_cluster <= 0);
     if (!config->cluster_mode) return check_alone(runtime);
-    if (runtime->bare && config->type == LS_TASK_PS)
+    if (runtime->use == LS_RUNTIME_BARE && config->type == LS_TASK_PS)
         return ls_fail(
             LS_INVALID_ARGUMENT,
             "TF_CONFIG: this task is ps:%d; a communicator is for workers: run lockstep serve there, or give it the "

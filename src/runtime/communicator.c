@@ -43,7 +43,7 @@ ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicato
                        "adds in host memory: use AUTO or RING");
     ls_communicator *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a communicator", sizeof(*made));
-    status = ls_runtime_new(&copy, true, true, &made->runtime);
+    status = ls_runtime_new(&copy, true, LS_RUNTIME_BARE, &made->runtime);
     if (!status && (status = ls_subset_renew(made))) (void)ls_communicator_recover(made, &status);
     if (!status) status = begin_trace(made, NULL);
     if (status) return ls_communicator_close(made, status);

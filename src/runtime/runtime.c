@@ -63,17 +63,16 @@ static ls_status start_log(struct ls_runtime *runtime, const ls_strategy_options
     return LS_OK;
 }
 
-/* Describes the options that must be equal on all workers. They are compared before anybody waits in a call that
- * depends on them. */
+/* Describes the options that all workers have alike, which is compared before anybody waits in a call. */
 static void describe_options(const struct ls_runtime *runtime, const ls_strategy_options *options, char *lines,
                              size_t size) {
-    (void)snprintf(lines, size,
-                   "communication=%s\nLOCKSTEP_ALGORITHM=%s\nLOCKSTEP_PS=%s\ncompression=%s\nbytes_per_pack=%zu\n"
-                   "threads_per_replica=%d\n",
-                   ls_option_names_communication(options->communication), runtime->settings.algorithm,
-                   ls_settings_servers_name(runtime->settings.servers),
-                   ls_option_names_compression(options->compression), options->bytes_per_pack,
-                   options->threads_per_replica);
+    (void)snprintf(
+        lines, size,
+        "communication=%s\nLOCKSTEP_ALGORITHM=%s\nLOCKSTEP_PS=%s\nservers keep=%s\ncompression=%s\nbytes_per_pack=%zu\n"
+        "threads_per_replica=%d\n",
+        ls_option_names_communication(options->communication), runtime->settings.algorithm,
+        ls_settings_servers_name(runtime->settings.servers), runtime->use == LS_RUNTIME_STORES ? "yes" : "no",
+        ls_option_names_compression(options->compression), options->bytes_per_pack, options->threads_per_replica);
 }
 
 static ls_status compare_call(void *context, const void *call, size_t size) {
@@ -103,6 +102,7 @@ static ls_status start_cluster(struct ls_runtime *runtime, const ls_strategy_opt
         .activity = &runtime->activity,
         .options = lines,
         .elastic = options->elastic ? options->elastic : runtime->settings.elastic,
+        .needs_server = runtime->use == LS_RUNTIME_STORES,
         .compare_call = compare_call,
         .waiting = ls_http_server_tell_wait,
         .context = runtime,
@@ -293,7 +293,7 @@ bool ls_runtime_is_cancelled(struct ls_runtime *runtime, ls_status status) {
 
 bool ls_runtime_may_recover(struct ls_runtime *runtime, ls_status status) {
     bool severed = runtime->group && ls_group_is_severed(runtime->group);
-    return runtime->cluster && ls_join_may_recover(runtime->cluster, status, severed);
+    return runtime->cluster && !runtime->lost && ls_join_may_recover(runtime->cluster, status, severed);
 }
 
 /* A number that changes when a process was started anew, or the members are others. */
@@ -374,6 +374,7 @@ static ls_status build_runtime(struct ls_runtime *runtime, const ls_strategy_opt
     if (!status) status = ls_abort_new(&runtime->abort);
     if (!status && read_tf_config) status = ls_cluster_source_read(runtime, options->tf_config);
     if (!status && !read_tf_config) ls_cluster_source_warn(runtime, true);
+    if (!status && runtime->use == LS_RUNTIME_STORES) status = ls_serving_check(runtime);
     bool clustered = !status && runtime->config && runtime->config->cluster_mode;
     runtime->serves = clustered && runtime->config->type == LS_TASK_PS;
     bool off = runtime->serves && runtime->settings.servers == LS_SERVERS_OFF;
@@ -390,11 +391,11 @@ static ls_status build_runtime(struct ls_runtime *runtime, const ls_strategy_opt
     return status ? status : ls_runtime_enter(runtime);
 }
 
-ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, bool bare,
+ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, enum ls_runtime_use use,
                          struct ls_runtime **runtime) {
     struct ls_runtime *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a runtime", sizeof(*made));
-    made->bare = bare;
+    made->use = use;
     ls_status status = build_runtime(made, options, read_tf_config);
     if (status) return ls_runtime_close(made, status);
     *runtime = made;

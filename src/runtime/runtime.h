@@ -23,6 +23,11 @@ struct ls_state_source {
     ls_state_encode_fn *encode; /* NULL before there is one */
     void *context;
 };
+enum ls_runtime_use {
+    LS_RUNTIME_TRAINS,
+    LS_RUNTIME_STORES, /* parameter servers keep what it trains */
+    LS_RUNTIME_BARE    /* collectives alone: a ps task has nothing to do in it */
+};
 struct ls_runtime {
     struct ls_settings settings;
     ls_communication communication;
@@ -34,11 +39,13 @@ struct ls_runtime {
     struct ls_cluster *cluster;       /* NULL without other workers; then no port is open */
     struct ls_tuner_choice choice;    /* AUTO's, of the group's topology */
     struct ls_serving *server;        /* of a parameter server that serves: then cluster is NULL; else NULL */
-    bool serves;                      /* this is a ps task, also where LOCKSTEP_PS is off */
+    enum ls_runtime_use use;
+    bool lost;   /* state that its parameter servers have kept: it does not recover */
+    bool awaits; /* the next generation waits for all listed servers, for one of them may have that state */
+    bool serves; /* this is a ps task, also where LOCKSTEP_PS is off */
     struct ls_group *group;
     struct ls_call_record calls;      /* the group's; stays from one to the next, for the cluster's threads read it */
     bool records;                     /* it was initialised */
-    bool bare;                        /* a communicator's: a ps task has nothing to do in it */
     struct ls_runtime *whole;         /* of a process set's: its parent's; NULL: this is no set's */
     const int *members;               /* [size] of a process set: ranks in the whole; borrowed */
     struct ls_service_notify *notify; /* NULL where no service manager listens */
@@ -72,7 +79,7 @@ struct ls_runtime {
  * does: the first worker may be new. */
 bool ls_runtime_speaks(const struct ls_runtime *runtime);
 /* Reads TF_CONFIG if read_tf_config is set, joins, and makes the group. bare: a ps task is refused. */
-ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, bool bare,
+ls_status ls_runtime_new(const ls_strategy_options *options, bool read_tf_config, enum ls_runtime_use use,
                          struct ls_runtime **runtime);
 /* Of a parameter server: waits until the workers have finished. Returns LS_OK then, or the error that ended them. */
 ls_status ls_runtime_serve(struct ls_runtime *runtime);

@@ -79,7 +79,7 @@ static ls_status note_target(struct ls_server *server) {
 
 static ls_status start_server(struct ls_server *server, const ls_strategy_options *options) {
     ls_status status = check_is_server(options->tf_config);
-    if (!status) status = ls_runtime_new(options, true, false, &server->runtime);
+    if (!status) status = ls_runtime_new(options, true, LS_RUNTIME_TRAINS, &server->runtime);
     return status ? status : note_target(server);
 }
 

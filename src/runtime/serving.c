@@ -15,6 +15,7 @@
 #include "collective/serve.h"
 #include "runtime/http_server.h"
 #include "runtime/service_notify.h"
+#include "store/keeper.h"
 
 #define CHANNEL (UINT32_MAX - 1) /* of the links: no process set has so great a number */
 
@@ -22,12 +23,32 @@ struct ls_serving {
     struct ls_runtime *runtime; /* borrowed */
     struct ls_cluster *cluster; /* until the thread has left */
     struct ls_group *group;
+    struct ls_keeper *keeper; /* over all generations */
     pthread_t thread;
     bool joined;
     atomic_bool stopping, ended;
     ls_status status;
     char error[LS_ERROR_SIZE];
 };
+
+ls_status ls_serving_check(const struct ls_runtime *runtime) {
+    static const char name[] = "ParameterServerStrategy";
+    const struct ls_cluster_view *config = runtime->config;
+    if (!config || !config->cluster_mode)
+        return ls_fail(
+            LS_INVALID_ARGUMENT,
+            "%s: there is no TF_CONFIG, and so no ps task that keeps the variables; start it by lockstep run "
+            "--ps K, or take CentralStorageStrategy in one process",
+            name);
+    if (!config->num_servers && config->type != LS_TASK_PS && config->type != LS_TASK_EVALUATOR)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "%s: TF_CONFIG has no ps: add cluster.ps with an address for each server, or take "
+                       "MultiWorkerMirroredStrategy",
+                       name);
+    if (runtime->settings.servers != LS_SERVERS_OFF) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "%s: LOCKSTEP_PS is off, and the ps tasks keep the variables: leave it out",
+                   name);
+}
 
 static ls_status make_server_group(struct ls_cluster *cluster, struct ls_runtime *runtime, uint64_t generation,
                                    struct ls_group **group) {
@@ -58,18 +79,20 @@ static ls_status make_server_group(struct ls_cluster *cluster, struct ls_runtime
 
 /* A server that is lost while the group forms has no other line. */
 static void tell_servers(struct ls_runtime *runtime, int servers) {
+    const char *many = servers == 1 ? "" : "s", *one = servers == 1 ? "s" : "";
     if (servers == runtime->helpers) return;
     runtime->helpers = servers;
-    if (servers)
-        ls_runtime_tell(runtime, "%d parameter server%s help%s to add", servers, servers == 1 ? "" : "s",
-                        servers == 1 ? "s" : "");
-    else
+    if (!servers)
         ls_runtime_tell(runtime, "no parameter server helps to add any more");
+    else if (runtime->use == LS_RUNTIME_STORES)
+        ls_runtime_tell(runtime, "%d parameter server%s keep%s the variables", servers, many, one);
+    else
+        ls_runtime_tell(runtime, "%d parameter server%s help%s to add", servers, many, one);
 }
 
 ls_status ls_serving_assist(struct ls_runtime *runtime) {
     struct ls_group *assist;
-    int servers = runtime->cluster && runtime->size > 1 ? ls_cluster_servers(runtime->cluster) : 0;
+    int servers = runtime->cluster ? ls_cluster_servers(runtime->cluster) : 0;
     ls_status status = LS_OK;
     if (servers) status = make_server_group(runtime->cluster, runtime, runtime->generation, &assist);
     if (servers && !status) status = ls_group_assist(runtime->group, assist);
@@ -81,13 +104,6 @@ static ls_status watch_workers(void *context) {
     struct ls_serving *server = context;
     if (atomic_load(&server->stopping)) return ls_fail(LS_CANCELLED, "this parameter server ends");
     return ls_join_watch(server->cluster);
-}
-
-/* One worker adds nothing: its server waits for others. */
-static ls_status wait_idle(struct ls_serving *server) {
-    ls_status status;
-    while (!(status = watch_workers(server))) (void)poll(NULL, 0, 50);
-    return status;
 }
 
 /* A block's share of an array, and beside it a ring for each worker that sends to it. */
@@ -112,17 +128,20 @@ static ls_status attempt(struct ls_serving *server) {
     struct ls_generation generation;
     ls_group_free(ls_steal(server->group));
     ls_status status = ls_join_form(server->cluster, &nothing, &generation);
-    bool adds = !status && ls_cluster_size(server->cluster) > 1;
-    if (adds) status = make_server_group(server->cluster, server->runtime, generation.number, &server->group);
+    if (!status) status = make_server_group(server->cluster, server->runtime, generation.number, &server->group);
     if (!status) status = ls_join_offer(server->cluster);
     if (status) return status;
     say_serving(server, generation.number);
-    return adds ? ls_group_serve(server->group, watch_workers, server) : wait_idle(server);
+    ls_keeper_begin(server->keeper, (int64_t)generation.number, ls_cluster_listed_servers(server->cluster));
+    const struct ls_keeping keeping = {ls_keeper_call, server->keeper};
+    return ls_group_serve(server->group, watch_workers, server, &keeping);
 }
 
 static bool may_recover(struct ls_serving *server, ls_status status) {
     bool severed = server->group && ls_group_is_severed(server->group);
-    if (atomic_load(&server->stopping) || !ls_join_may_recover(server->cluster, status, severed)) return false;
+    if (atomic_load(&server->stopping) || ls_keeper_has_lost(server->keeper) ||
+        !ls_join_may_recover(server->cluster, status, severed))
+        return false;
     ls_log_info(&server->runtime->log, "%s; this parameter server waits for the workers", ls_error());
     ls_http_server_say(server->runtime->http, false, ls_error());
     return true;
@@ -154,11 +173,13 @@ ls_status ls_serving_start(struct ls_runtime *runtime, struct ls_cluster *cluste
     struct ls_serving *made = ls_alloc(sizeof(*made));
     ls_status status = made ? LS_OK : ls_fail_memory("a parameter server", sizeof(*made));
     if (made) *made = (struct ls_serving){.runtime = runtime, .cluster = cluster};
-    if (made) status = ls_thread_start(&made->thread, "ls-server", serve_workers, made);
+    if (made) status = ls_keeper_new(&runtime->log, &made->keeper);
+    if (!status) status = ls_thread_start(&made->thread, "ls-server", serve_workers, made);
     if (!status) {
         *server = made;
         return LS_OK;
     }
+    if (made) ls_keeper_free(made->keeper);
     ls_free(made);
     ls_join_give_up(cluster, status);
     return status;
@@ -183,5 +204,6 @@ void ls_serving_free(struct ls_serving *server) {
     if (!server) return;
     ls_serving_stop(server);
     (void)ls_serving_wait(server);
+    ls_keeper_free(server->keeper);
     ls_free(server);
 }

@@ -2,6 +2,8 @@
 #pragma once
 #include "runtime/runtime.h"
 
+/* INVALID_ARGUMENT for a runtime that needs servers, and cannot have any. */
+ls_status ls_serving_check(const struct ls_runtime *runtime);
 /* Makes the group of workers and servers of the generation that the cluster has just formed, where there are servers,
  * with channels of its own for links, beside the worker's group. Tells how many help. */
 ls_status ls_serving_assist(struct ls_runtime *runtime);

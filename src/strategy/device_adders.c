@@ -150,6 +150,10 @@ static ls_status agree_on_nccl(ls_strategy *strategy) {
 }
 
 ls_status ls_device_adders_agree(ls_strategy *strategy) {
+    if (strategy->local.sync_every) { /* the host adds a worker's gradients */
+        strategy->node_replicas = 1;
+        return LS_OK;
+    }
     ls_status status = agree_in_node(strategy);
     return status ? status : agree_on_nccl(strategy);
 }

@@ -1,7 +1,8 @@
-/* Strategies: tf.distribute.MirroredStrategy, MultiWorkerMirroredStrategy, OneDeviceStrategy and
- * CentralStorageStrategy, each a row of names and differences. */
+/* Strategies: tf.distribute.MirroredStrategy, MultiWorkerMirroredStrategy, OneDeviceStrategy, CentralStorageStrategy
+ * and ParameterServerStrategy, and LocalSGDStrategy, each a row of names and differences. */
 #include "strategy/strategy.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -21,11 +22,14 @@
 #include "strategy/reduce.h"
 #include "strategy/replica.h"
 
+enum { MOST_COPIES = 16 };
+
 struct ls_strategy_kind {
     const char *name;
     bool reads_cluster;                                      /* of TF_CONFIG; otherwise this worker is alone */
     ls_status (*check_devices)(const ls_strategy *strategy); /* once they are open */
     bool central;                                            /* one copy of parameters and moments a worker */
+    bool stored;                                             /* moments, and what is updated, are on servers */
 };
 
 static ls_status check_any_number(const ls_strategy *strategy) {
@@ -44,9 +48,10 @@ static ls_status check_host_memory(const ls_strategy *strategy) {
     for (int i = 0; i < strategy->device_count; i++)
         if (!strategy->replicas[i].device->host_memory)
             return ls_fail(LS_INVALID_ARGUMENT,
-                           "CentralStorageStrategy: replica %d is on %s, which does not read parameters on CPU:0; give "
-                           "devices a number of CPU devices, or take MirroredStrategy",
-                           i, strategy->replicas[i].device->name);
+                           "%s: replica %d is on %s, which does not read parameters on CPU:0; give "
+                           "devices a number of CPU devices, or take %s",
+                           strategy->kind->name, i, strategy->replicas[i].device->name,
+                           strategy->kind->stored ? "MultiWorkerMirroredStrategy" : "MirroredStrategy");
     return LS_OK;
 }
 
@@ -55,12 +60,32 @@ static const struct ls_strategy_kind multi_worker_mirrored = {"MultiWorkerMirror
                                                               false};
 static const struct ls_strategy_kind one_device = {"OneDeviceStrategy", false, check_one, false};
 static const struct ls_strategy_kind central_storage = {"CentralStorageStrategy", false, check_host_memory, true};
+static const struct ls_strategy_kind parameter_server = {"ParameterServerStrategy", true, check_host_memory, true,
+                                                         true};
+static const struct ls_strategy_kind local_sgd = {"LocalSGDStrategy", true, check_any_number, false};
 
-static ls_status check_strategy_options(const ls_strategy_options *options) {
+static ls_status check_local_options(const ls_local_sgd_options *local, const ls_strategy_options *options) {
+    if (!local->sync_every) return LS_OK;
+    if (options->communication == LS_NCCL)
+        return ls_fail(LS_INVALID_ARGUMENT, "LocalSGDStrategy: the host averages variables; take communication AUTO or "
+                                            "RING in place of NCCL");
+    if (options->compression && !(local->outer_learning_rate > 0))
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "LocalSGDStrategy: compression %s would round the variables themselves; leave it out, or give "
+                       "an outer_learning_rate, with which changes cross the links",
+                       ls_option_names_compression(options->compression));
+    return LS_OK;
+}
+
+static ls_status check_strategy_options(const struct ls_strategy_kind *kind, const ls_strategy_options *options) {
     if (!ls_cross_device_find(options->cross_device_ops))
         return ls_fail(LS_INVALID_ARGUMENT, "cross_device_ops %d is no ls_cross_device_ops", options->cross_device_ops);
     if (options->threads_per_replica < 0 || options->threads_per_replica > 1024)
         return ls_fail(LS_INVALID_ARGUMENT, "threads_per_replica %d is not in 0 .. 1024", options->threads_per_replica);
+    if (kind->stored && options->communication != LS_AUTO)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "%s: communication %s is between workers, and gradients go to servers; leave it out", kind->name,
+                       ls_option_names_communication(options->communication));
     return LS_OK;
 }
 
@@ -99,6 +124,17 @@ static void announce(const ls_strategy *strategy) {
                     ls_gate_spins(on_host) ? "" : "; fewer cores than replicas on this host, so waits sleep at once");
 }
 
+static void announce_meetings(const ls_strategy *strategy) {
+    const ls_local_sgd_options *local = &strategy->local;
+    char outer[80] = "";
+    if (!local->sync_every) return;
+    if (local->outer_learning_rate > 0)
+        (void)snprintf(outer, sizeof(outer), "; outer learning rate %g, momentum %g",
+                       (double)local->outer_learning_rate, (double)local->outer_momentum);
+    ls_runtime_tell(strategy->runtime, "workers meet every %d step%s%s%s", local->sync_every,
+                    local->sync_every == 1 ? "" : "s", outer, local->local_moments ? "; each has its own moments" : "");
+}
+
 /* Opens the timeline, if one is wanted, with a track for each replica and one for the communicator. */
 static ls_status start_trace(ls_strategy *strategy) {
     ls_status status = ls_runtime_trace(strategy->runtime, NULL, &strategy->trace);
@@ -108,8 +144,10 @@ static ls_status start_trace(ls_strategy *strategy) {
 
 static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options *options) {
     ls_status status = ls_options_copy("ls_strategy_options", &strategy->options, sizeof(strategy->options), options);
-    if (!status) status = check_strategy_options(&strategy->options);
-    if (!status) status = ls_runtime_new(&strategy->options, strategy->kind->reads_cluster, false, &strategy->runtime);
+    if (!status) status = check_strategy_options(strategy->kind, &strategy->options);
+    if (!status) status = check_local_options(&strategy->local, &strategy->options);
+    enum ls_runtime_use use = strategy->kind->stored ? LS_RUNTIME_STORES : LS_RUNTIME_TRAINS;
+    if (!status) status = ls_runtime_new(&strategy->options, strategy->kind->reads_cluster, use, &strategy->runtime);
     if (!status && strategy->runtime->serves) strategy->options.devices = "cpu:0"; /* it computes nothing */
     if (!status) ls_elastic_state_enlist(strategy);
     if (!status) status = ls_placement_open(strategy);
@@ -121,19 +159,27 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     strategy->spins = ls_gate_spins(strategy->runtime->local_size * strategy->local_count);
     if (!strategy->runtime->serves) announce(strategy);
     if (!strategy->runtime->serves) announce_compression(strategy);
+    if (!strategy->runtime->serves) announce_meetings(strategy);
     status = start_trace(strategy);
     return status ? status : ls_replicas_start(strategy);
 }
 
-static ls_status strategy_new(const struct ls_strategy_kind *kind, const ls_strategy_options *options,
-                              ls_strategy **strategy) {
+/* like: what the kind's own options say. */
+static ls_status strategy_with(const struct ls_strategy_kind *kind, const ls_strategy_options *options,
+                               const struct ls_strategy *like, ls_strategy **strategy) {
     ls_strategy *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a strategy", sizeof(*made));
+    *made = *like;
     made->kind = kind;
     ls_status status = build_strategy(made, options);
     if (status) return ls_strategy_close(made, status);
     *strategy = made;
     return LS_OK;
+}
+
+static ls_status strategy_new(const struct ls_strategy_kind *kind, const ls_strategy_options *options,
+                              ls_strategy **strategy) {
+    return strategy_with(kind, options, &(struct ls_strategy){0}, strategy);
 }
 
 ls_status ls_multi_worker_mirrored_strategy_new(const ls_strategy_options *options, ls_strategy **strategy) {
@@ -163,6 +209,43 @@ ls_status ls_central_storage_strategy_new(const ls_strategy_options *options, co
                        "parameters; leave it out",
                        own.parameter_device);
     return strategy_new(&central_storage, options, strategy);
+}
+
+ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options,
+                                           const ls_parameter_server_options *servers, ls_strategy **strategy) {
+    ls_parameter_server_options own;
+    LS_NEED(strategy);
+    ls_status status = ls_options_copy("ls_parameter_server_options", &own, sizeof(own), servers);
+    if (status) return status;
+    if (own.replicas < 0 || own.replicas > MOST_COPIES)
+        return ls_fail(LS_INVALID_ARGUMENT, "ParameterServerStrategy: replicas %d is not in 1 .. %d", own.replicas,
+                       MOST_COPIES);
+    const struct ls_strategy like = {.copies_on_servers = own.replicas ? own.replicas : 1};
+    return strategy_with(&parameter_server, options, &like, strategy);
+}
+
+static ls_status check_local_sgd(const ls_local_sgd_options *local) {
+    if (local->sync_every < 1)
+        return ls_fail(LS_INVALID_ARGUMENT, "LocalSGDStrategy: sync_every %d must be at least 1", local->sync_every);
+    if (!(local->outer_learning_rate >= 0) || !isfinite(local->outer_learning_rate))
+        return ls_fail(LS_INVALID_ARGUMENT, "LocalSGDStrategy: outer_learning_rate %g must not be negative",
+                       (double)local->outer_learning_rate);
+    if (!(local->outer_momentum >= 0) || !(local->outer_momentum < 1))
+        return ls_fail(LS_INVALID_ARGUMENT, "LocalSGDStrategy: outer_momentum %g is not in [0, 1)",
+                       (double)local->outer_momentum);
+    if (local->outer_momentum > 0 && !(local->outer_learning_rate > 0))
+        return ls_fail(LS_INVALID_ARGUMENT, "LocalSGDStrategy: outer_momentum %g needs an outer_learning_rate",
+                       (double)local->outer_momentum);
+    return LS_OK;
+}
+
+ls_status ls_local_sgd_strategy_new(const ls_strategy_options *options, const ls_local_sgd_options *local,
+                                    ls_strategy **strategy) {
+    ls_local_sgd_options own;
+    LS_NEED(local, strategy);
+    ls_status status = ls_options_copy("ls_local_sgd_options", &own, sizeof(own), local);
+    if (!status) status = check_local_sgd(&own);
+    return status ? status : strategy_with(&local_sgd, options, &(struct ls_strategy){.local = own}, strategy);
 }
 
 /* All workers come here with the same state. A worker that was lost before is waited for. */

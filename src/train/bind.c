@@ -10,11 +10,13 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "model/plan.h"
+#include "store/store.h"
 #include "train/accumulate.h"
 #include "train/input.h"
 #include "train/model.h"
+#include "train/plan_slots.h"
 #include "train/precision.h"
+#include "train/stored.h"
 #include "train/sync_batch_norm.h"
 
 static bool is_far(const struct ls_model_replica *replica) {
@@ -80,7 +82,7 @@ static ls_status share_in_worker(ls_model *model) {
 
 static ls_status share_gradients(ls_model *model) {
     if (model->bound.nccl) return LS_OK;
-    return model->strategy->runtime->size > 1 ? share_with_workers(model) : share_in_worker(model);
+    return ls_model_is_alone(model) ? share_in_worker(model) : share_with_workers(model);
 }
 
 static ls_status allocate_gradients(const ls_model *model, struct ls_model_replica *replica) {
@@ -118,7 +120,7 @@ static ls_status build_report(const ls_model *model, struct ls_model_replica *re
 }
 
 /* The ops that change the variables. */
-static ls_status attach_updates(const ls_model *model, struct ls_model_replica *replica) {
+static ls_status attach_updates(ls_model *model, struct ls_model_replica *replica) {
     struct ls_update *optimizer = &replica->updates[LS_UPDATE_OPTIMIZER];
     struct ls_optimizer_blobs blobs = {.count = ls_network_trainable_count(model->built.network),
                                        .parameters = replica->parameters,
@@ -126,7 +128,11 @@ static ls_status attach_updates(const ls_model *model, struct ls_model_replica *
                                        .parts = model->built.parts,
                                        .part_count = model->built.part_count};
     memcpy(blobs.moments, replica->moments, sizeof(blobs.moments));
-    ls_status status = ls_optimizer_build(replica->device, &model->built.numbers->step, &blobs, &optimizer->op);
+    ls_status status = LS_OK;
+    if (ls_stored_is(model))
+        ls_stored_build(model, &optimizer->op);
+    else
+        status = ls_optimizer_build(replica->device, &model->built.numbers->step, &blobs, &optimizer->op);
     optimizer->built = !status;
     if (!status) status = ls_precision_scaling_build(model, replica);
     return status ? status : build_statistics(model, replica);
@@ -157,7 +163,7 @@ static ls_status cut_buckets(ls_model *model) {
 static ls_status make_node(ls_model *model, float **sums) {
     struct ls_model_bound *bound = &model->bound;
     float *gradients[LS_MAX_LOCAL_DEVICES];
-    bool alone = model->strategy->runtime->size == 1;
+    bool alone = ls_model_is_alone(model);
     for (int i = 0; i < model->built.replica_count; i++) gradients[i] = model->built.replicas[i].gradients;
     for (int g = 0; g < ls_intra_node_sums(model->strategy); g++)
         sums[g] = model->built.replicas[g * model->strategy->node_replicas].staging;
@@ -180,6 +186,7 @@ static ls_status make_reducer(ls_model *model) {
     const struct ls_reducer_config config = {.routes = routes,
                                              .nccl = bound->nccl,
                                              .node = bound->node,
+                                             .store = bound->store,
                                              .sums = sums,
                                              .buckets = bound->buckets,
                                              .count = bound->bucket_count,
@@ -193,7 +200,7 @@ static ls_status make_reducer(ls_model *model) {
 static bool is_attached(const ls_model *model) {
     const struct ls_model_bound *bound = &model->bound;
     bool given_up = bound->reducer && ls_reducer_has_failed(bound->reducer);
-    return bound->attached && !given_up && !(bound->nccl && ls_nccl_is_aborted(bound->nccl));
+    return bound->attached && !given_up && !ls_stored_lacks(model) && !(bound->nccl && ls_nccl_is_aborted(bound->nccl));
 }
 
 /* Warns if the bits of sums may change: NCCL adds in another order than the host, and one version of NCCL may differ
@@ -219,6 +226,7 @@ ls_status ls_bind_attach(ls_model *model) {
     if (!status) status = share_gradients(model);
     for (int i = 0; !status && i < model->strategy->local_count; i++)
         status = attach_replica(model, &model->built.replicas[i]);
+    if (!status) status = ls_stored_attach(model);
     if (!status) status = make_reducer(model);
     ls_sync_batch_norm_attach(model);
     model->bound.attached = !status;
@@ -226,15 +234,10 @@ ls_status ls_bind_attach(ls_model *model) {
     return status;
 }
 
-void ls_bind_drop_plans(struct ls_model_replica *replica) {
-    for (size_t i = 0; i < LS_PLANS_KEPT; i++) ls_plan_free(replica->plans[i].plan);
-    memset(replica->plans, 0, sizeof(replica->plans));
-}
-
 /* Gradients in shared memory are released with it. used: a device that was left behind with them may still do so. */
 static void detach_replica(struct ls_model_replica *replica, bool shared, bool used) {
     struct ls_device *device = replica->device;
-    ls_bind_drop_plans(replica); /* they point to the gradients */
+    ls_plan_slots_drop(replica); /* they point to the gradients */
     ls_update_discard(replica, LS_UPDATE_PENALTY + 1);
     ls_accumulate_release(replica);
     if (replica->gradients && !used && !(shared && device->host_memory))
@@ -255,6 +258,7 @@ void ls_bind_detach(ls_model *model) {
     const struct ls_model_bound *bound = &model->bound;
     bool used = false;
     ls_reducer_free(bound->reducer);
+    ls_store_free(bound->store);
     if (bound->nccl) ls_nccl_abort(bound->nccl);
     if (bound->nccl) used = ls_nccl_is_left(bound->nccl);
     for (int i = 0; i < built->replica_count; i++) ls_device_drain(built->replicas[i].device);

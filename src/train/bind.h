@@ -6,4 +6,3 @@
  * is freed. */
 ls_status ls_bind_attach(ls_model *model);
 void ls_bind_detach(ls_model *model);
-void ls_bind_drop_plans(struct ls_model_replica *replica);

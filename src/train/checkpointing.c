@@ -17,6 +17,7 @@
 #include "train/override.h"
 #include "train/restored.h"
 #include "train/model_state.h"
+#include "train/stored.h"
 
 #define KEEP      2
 #define CALLBACKS "lockstep.callbacks" /* the tensor of their states, whatever bytes these are */
@@ -66,14 +67,10 @@ static ls_status check_checkpointing_options(ls_checkpoint_options *options) {
     return ls_override_check(options->overrides);
 }
 
-/* A variable, or a moment of it: "optimizer/moment_1/dense/kernel". */
 static void describe_tensor(struct ls_checkpointing *checkpointing, size_t index, int blob, int variable) {
     const struct ls_network_variable *from = ls_network_variable(checkpointing->model->built.network, variable);
     char *name = checkpointing->names[index];
-    if (blob)
-        (void)snprintf(name, sizeof(checkpointing->names[0]), "optimizer/moment_%d/%s", blob, from->name);
-    else
-        (void)snprintf(name, sizeof(checkpointing->names[0]), "%s", from->name);
+    ls_model_state_name(checkpointing->model, blob, from->name, name, sizeof(checkpointing->names[0]));
     checkpointing->tensors[index] = (struct ls_checkpoint_tensor){
         name, from->shape, checkpointing->state + (size_t)blob * checkpointing->model->built.blob_count + from->offset};
 }
@@ -88,7 +85,7 @@ static ls_status allocate_state(struct ls_checkpointing *checkpointing) {
 
 /* Statistics have no moments. */
 static ls_status describe_tensors(struct ls_checkpointing *checkpointing) {
-    int moments = ls_optimizer_moments(&checkpointing->model->progress.step.rule);
+    int moments = (int)(checkpointing->model_floats / checkpointing->model->built.blob_count) - 1;
     const struct ls_network *network = checkpointing->model->built.network;
     int variables = ls_network_variable_count(network), trainable = 0;
     while (trainable < variables && ls_network_variable(network, trainable)->trainable) trainable++;
@@ -213,14 +210,7 @@ static ls_status check_progress(const struct ls_checkpointing *checkpointing,
     ls_status status = ls_override_compare(checkpointing->options.overrides, progress->facts.description,
                                            checkpointing->training, override);
     if (status) return status;
-    if (progress->facts.steps_per_epoch != checkpointing->steps_per_epoch ||
-        progress->fit.position > checkpointing->last_position)
-        return ls_fail(LS_INVALID_ARGUMENT,
-                       "it is that of step %lld with %lld steps an epoch, beyond the %lld steps of %lld an epoch of "
-                       "this training",
-                       (long long)progress->fit.position, (long long)progress->facts.steps_per_epoch,
-                       (long long)checkpointing->last_position, (long long)checkpointing->steps_per_epoch);
-    return LS_OK;
+    return ls_restored_check_length(progress, checkpointing->steps_per_epoch, checkpointing->last_position);
 }
 
 static ls_status copy_tensors(struct ls_checkpointing *checkpointing, const struct ls_loaded *loaded, bool callbacks) {
@@ -241,12 +231,9 @@ static ls_status copy_tensors(struct ls_checkpointing *checkpointing, const stru
 
 /* True if the checkpoint has states of the same callbacks. */
 static bool has_callbacks(const struct ls_checkpointing *checkpointing, const char *there, const char *name) {
-    const char *here = checkpointing->progress.facts.callbacks ? checkpointing->progress.facts.callbacks : "";
-    if (!there) there = "";
-    if (!strcmp(there, here)) return *here;
-    ls_log_warning(checkpointing->log,
-                   "checkpoint '%s/%s' has the states of callbacks '%s', this training has '%s': they begin anew",
-                   checkpointing->folder, name, there, here);
+    const char *here = checkpointing->progress.facts.callbacks, *none = "";
+    if (!strcmp(there ? there : none, here ? here : none)) return here && *here;
+    ls_restored_warn_of_callbacks(checkpointing->log, checkpointing->folder, name, there, here);
     return false;
 }
 
@@ -386,22 +373,31 @@ static ls_status take_result(struct ls_checkpointing *checkpointing) {
     return LS_OK;
 }
 
-ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
-    if (!checkpointing || !checkpointing->keeper) return LS_OK;
-    int64_t portions = ls_iterator_portions(checkpointing->model->strategy);
+/* Since the step that was looked at last. */
+static bool has_passed(const struct ls_checkpointing *checkpointing, int64_t position) {
+    int64_t portions = ls_iterator_portions(checkpointing->model->strategy), seen = checkpointing->seen;
     int64_t every = checkpointing->options.every_steps ? checkpointing->options.every_steps * portions
                                                        : checkpointing->steps_per_epoch;
-    bool passed =
-        checkpointing->seen < 0 ? state->position % every == 0 : state->position / every > checkpointing->seen / every;
-    if (passed || checkpointing->model->progress.requests.save) checkpointing->due = true;
+    return seen < 0 ? position % every == 0 : position / every > seen / every;
+}
+
+ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
+    if (!checkpointing || !checkpointing->keeper) return LS_OK;
+    checkpointing->due |= has_passed(checkpointing, state->position) || checkpointing->model->progress.requests.save;
     checkpointing->seen = state->position;
     publish_settled(checkpointing, state);
     if (checkpointing->waits || !ls_writer_idle(checkpointing->writer)) return LS_OK;
     ls_status status = take_result(checkpointing);
-    if (status || !checkpointing->due || state->position >= checkpointing->last_position) return status;
+    bool there = ls_stored_has_moments(checkpointing->model); /* or the next step brings them */
+    if (status || !there || !checkpointing->due || state->position >= checkpointing->last_position) return status;
     status = save(checkpointing, state);
     publish_settled(checkpointing, state);
     return status;
+}
+
+void ls_checkpointing_expect(const struct ls_checkpointing *at, int64_t position, struct ls_model_progress *progress) {
+    progress->keeps = at && at->keeper;
+    progress->fetches = progress->keeps && (at->due || has_passed(at, position) || position % at->steps_per_epoch == 0);
 }
 
 /* Until the checkpoint that was submitted last is written, or the caller's time is over: then *done becomes false. */

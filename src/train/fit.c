@@ -1,9 +1,11 @@
-/* fit and evaluate: epochs of steps over a distributed dataset (tf.keras.Model.fit under a strategy). The position in
+/* fit: epochs of steps over a distributed dataset (tf.keras.Model.fit under a strategy). The position in
  * the data is a function of the step. Every worker knows the number of steps, so no worker runs out of data alone.
  *
  * A fit is a row of transactions: its beginning, each step, and after an epoch's steps its evaluation and the
  * comparison of all replicas. A transaction that fails because a worker was lost begins again, from the state of the
- * worker that is furthest. Each worker does an epoch's local work (on_epoch, checkpoints) when the epoch is done. */
+ * worker that is furthest. The steps of workers that train alone between meetings (local_steps.h) are one
+ * transaction from one meeting to the next. Each worker does an epoch's local work (on_epoch, checkpoints) when the
+ * epoch is done. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +17,9 @@
 #include "base/options.h"
 #include "base/point.h"
 #include "train/advice.h"
+#include "train/evaluate.h"
 #include "train/fit.h"
+#include "train/local_steps.h"
 #include "train/preemption.h"
 #include "runtime/user_request.h"
 #include "runtime/state_transfer.h"
@@ -28,10 +32,6 @@
 #include "train/replica_check.h"
 #include "train/result.h"
 #include "train/step.h"
-
-static void free_pipeline(struct ls_pipeline **pipeline) {
-    ls_pipeline_free(*pipeline);
-}
 
 /* Takes the user's request, which the step's report carries to the other workers. */
 static void ask_fit(const struct ls_fitting *fitting) {
@@ -57,6 +57,7 @@ static ls_status run_batches(struct ls_fitting *fitting, int64_t *taken, struct 
         ls_status status = ls_pipeline_seek(fitting->pipeline, position / steps, position % steps);
         if (status) return status;
         *taken += ls_pipeline_taken(fitting->pipeline);
+        ls_checkpointing_expect(fitting->checkpointing, state->position + *taken, &fitting->model->progress);
         if (batch + 1 == most || state->position + *taken >= end) return ls_step_train(fitting->model, batch + 1, sums);
         status = ls_step_gather(fitting->model, batch);
         if (status) return status;
@@ -73,53 +74,12 @@ static ls_status train_step(struct ls_fitting *fitting) {
     ls_status status = run_batches(fitting, &taken, &sums);
     if (status) return status;
     ls_track_end(track, started, "step", (struct ls_span_facts){.step = fitting->model->progress.step.iteration});
-    if (fitting->timing) {
-        fitting->timed_seconds += ls_seconds_since(started);
-        fitting->timed_samples += sums.rows;
-    }
-    fitting->timing = true;
     state->position += taken;
     ls_op_add_loss_sums(&state->sums, &sums);
+    if (fitting->local) ls_local_steps_add(fitting->local, &sums);
     ls_result_means(fitting->model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
     ls_loss_scaler_tell(&fitting->model->progress.scaler, &state->result);
     return LS_OK;
-}
-
-/* The replicas' sums over a whole evaluation, added over all replicas; counts up to 2^53 are exact in float64. */
-static ls_status sum_evaluation(ls_model *model, struct ls_loss_sums *sums) {
-    enum { COUNT = 4 + LS_MAX_METRICS };
-    double values[LS_MAX_LOCAL_DEVICES][COUNT], total[COUNT];
-    const void *inputs[LS_MAX_LOCAL_DEVICES];
-    for (int i = 0; i < model->strategy->local_count; i++) {
-        const struct ls_loss_sums *own = &model->built.replicas[i].total;
-        values[i][0] = own->loss;
-        values[i][1] = (double)own->correct;
-        values[i][2] = (double)own->rows;
-        values[i][3] = own->weight;
-        memcpy(&values[i][4], own->metrics, sizeof(own->metrics));
-        inputs[i] = values[i];
-    }
-    ls_status status = ls_reduce(model->strategy, LS_SUM, LS_FLOAT64, inputs, COUNT, total);
-    if (status) return status;
-    *sums = (struct ls_loss_sums){
-        .loss = total[0], .correct = (int64_t)total[1], .rows = (int64_t)total[2], .weight = total[3]};
-    memcpy(sums->metrics, &total[4], sizeof(sums->metrics));
-    status = ls_step_measure_penalty(model);
-    sums->penalty = model->built.replicas[0].numbers->penalty * total[2];
-    return status;
-}
-
-static ls_status evaluate(ls_model *model, struct ls_pipeline *pipeline, struct ls_loss_sums *sums) {
-    ls_status status = LS_OK;
-    for (int i = 0; i < model->strategy->local_count; i++) model->built.replicas[i].total = (struct ls_loss_sums){0};
-    ls_input_use_pipeline(model, pipeline);
-    for (int64_t step = 0; !status && step < ls_pipeline_steps(pipeline); step += ls_pipeline_taken(pipeline)) {
-        status = ls_user_request_check(model->strategy->runtime->user_request);
-        if (!status) status = ls_pipeline_seek(pipeline, 0, step);
-        if (!status) status = ls_step_evaluate(model);
-    }
-    if (!status) status = sum_evaluation(model, sums);
-    return status ? ls_fail_context(status, "evaluation") : LS_OK;
 }
 
 /* Once a fit, by one worker: all have the same numbers. step 0: of validation. */
@@ -140,20 +100,41 @@ static void warn_of_no_number(struct ls_fitting *fitting, int64_t step) {
 
 /* ---- Transactions ----------------------------------------------------------------------------------------------- */
 
+static void begin_timing(struct ls_fitting *fitting) {
+    if (fitting->began) return;
+    fitting->began = ls_now();
+    fitting->rows_before = fitting->state.sums.rows;
+}
+
+/* The sums are those of all workers. */
+static void end_timing(struct ls_fitting *fitting) {
+    if (fitting->timing) {
+        fitting->timed_seconds += ls_seconds_since(fitting->began);
+        fitting->timed_samples += fitting->state.sums.rows - fitting->rows_before;
+    }
+    fitting->timing = true;
+    fitting->began = 0;
+}
+
 static ls_status train(struct ls_fitting *fitting) {
     struct ls_fit_state *state = &fitting->state;
     int64_t begin = state->epochs * fitting->steps_per_epoch, step = state->position - begin + 1;
+    bool met = true; /* the state is that of all workers */
     if (fitting->shown != state->epochs)
         ls_progress_epoch(fitting->progress, (int)state->epochs, fitting->options.epochs, fitting->steps_per_epoch);
     ls_status status = fitting->shown != state->epochs ? ls_fit_callbacks_tell(fitting, LS_ON_EPOCH_BEGIN) : LS_OK;
     fitting->shown = state->epochs;
+    if (!status && fitting->local) status = ls_local_steps_begin(fitting);
     if (!status) status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_BEGIN);
+    begin_timing(fitting);
     if (!status) status = train_step(fitting);
-    if (!status) ls_state_transfer_commit(fitting->model->strategy->runtime);
+    if (!status && fitting->local) status = ls_local_steps_end(fitting, &met);
+    if (!status && met) end_timing(fitting);
+    if (!status && met) ls_state_transfer_commit(fitting->model->strategy->runtime);
     if (!status) ls_reached("committed");
     if (!status) status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_END);
     if (!status) fitting->stepped = state->position;
-    if (!status && state->position < begin + fitting->steps_per_epoch) status = keep_fit(fitting);
+    if (!status && met && state->position < begin + fitting->steps_per_epoch) status = keep_fit(fitting);
     if (status) return ls_fail_context(status, "epoch %d, step %lld", (int)state->epochs + 1, (long long)step);
     warn_of_no_number(fitting, step);
     ls_progress_step(fitting->progress, state->position - begin, state->sums.rows, &state->result);
@@ -165,7 +146,7 @@ static ls_status validate(struct ls_fitting *fitting) {
     ls_result *result = &state->result;
     struct ls_loss_sums sums;
     ls_reached("evaluate");
-    ls_status status = evaluate(fitting->model, fitting->validation, &sums);
+    ls_status status = ls_evaluate_run(fitting->model, fitting->validation, &sums);
     if (status) return status;
     ls_result_means(fitting->model, &sums, &result->val_loss, &result->val_accuracy, result->val_metrics);
     state->evaluated = true;
@@ -300,6 +281,7 @@ static ls_status open_fit(struct ls_fitting *fitting) {
         status = ls_fingerprint_describe_fit(model, fitting->data, options, &fitting->lines);
     if (!status && model->spec.compiled) status = ls_fingerprint_join_lines(&fitting->lines, &fitting->description);
     if (!status) status = count_steps(fitting);
+    if (!status) status = ls_local_steps_new(model, &fitting->local);
     if (status) return status;
     if (!ls_pipeline_steps(fitting->pipeline))
         return ls_fail(LS_INVALID_ARGUMENT,
@@ -395,6 +377,7 @@ static ls_status take_office(struct ls_fitting *fitting) {
 }
 
 static ls_status run_fit(struct ls_fitting *fitting) {
+    fitting->began = 0;
     ls_status status = open_pipelines(fitting);
     if (status) return status;
     if (!fitting->begun || fitting->model->strategy->runtime->inherited[LS_STATE_TRAINING].data)
@@ -402,6 +385,11 @@ static ls_status run_fit(struct ls_fitting *fitting) {
     if (!status && fitting->stand != LS_CALL_DONE) status = ls_bind_attach(fitting->model);
     if (!status) status = take_office(fitting);
     return status ? status : run_epochs(fitting);
+}
+
+static ls_status try_fit(struct ls_fitting *fitting) {
+    ls_status status = run_fit(fitting);
+    return status && fitting->local ? ls_local_steps_give_up(fitting, status) : status;
 }
 
 static ls_status fit(struct ls_fitting *fitting) {
@@ -413,7 +401,7 @@ static ls_status fit(struct ls_fitting *fitting) {
     if (status) return status;
     status = ls_user_request_begin(strategy->runtime->user_request, fitting->options.request, fitting->options.context);
     if (!status) do
-            status = run_fit(fitting);
+            status = try_fit(fitting);
         while (status && !fitting->ended_by_user && ls_strategy_recover(strategy, &status));
     if (fitting->begun && ls_runtime_is_cancelled(strategy->runtime, status))
         status = ls_preemption_give_up(fitting->model, fitting->checkpointing, &fitting->state);
@@ -426,13 +414,6 @@ static void tell_memory(struct ls_fitting *fitting) {
     if (fitting->options.verbose >= 0) ls_memory_report_log(fitting->model, &fitting->state.result);
 }
 
-/* Of a parameter server: the numbers of the training are the workers'. */
-static ls_status serve_fit(ls_strategy *strategy, const ls_result *empty, ls_result *result) {
-    ls_status status = ls_strategy_serve(strategy);
-    if (!status && result) *result = *empty;
-    return status;
-}
-
 ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *options, ls_result *result) {
     LS_NEED(model, data);
     struct ls_fitting fitting = {.model = model, .data = data, .ended = -1, .told = -1, .shown = -1};
@@ -440,7 +421,8 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     ls_status status = ls_options_copy("ls_fit_options", &fitting.options, sizeof(fitting.options), options);
     for (int i = 0; i < model->spec.objective.metric_count; i++) fitting.state.result.val_metrics[i] = NAN;
     if (!status) status = check_fit(&fitting.options);
-    if (!status && model->strategy->runtime->serves) return serve_fit(model->strategy, &fitting.state.result, result);
+    if (!status && model->strategy->runtime->serves)
+        return ls_evaluate_serve(model->strategy, &fitting.state.result, result);
     if (!fitting.options.verbose) fitting.options.verbose = columns_of(&fitting) || isatty(STDOUT_FILENO) ? 1 : 2;
     if (!status) status = fit(&fitting);
     ls_input_use_pipeline(model, NULL);
@@ -448,6 +430,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     ls_training_leave_fit(model->strategy);
     ls_checkpointing_free(fitting.checkpointing);
     ls_callback_list_free(fitting.callbacks);
+    ls_local_steps_free(fitting.local);
     ls_fingerprint_free_lines(&fitting.lines);
     ls_free(fitting.description);
     ls_progress_free(fitting.progress);
@@ -455,44 +438,5 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     ls_pipeline_free(fitting.validation);
     if (!status) tell_memory(&fitting);
     if (!status && result) *result = fitting.state.result;
-    return status;
-}
-
-/* One attempt at a whole evaluation. */
-static ls_status evaluate_call(const struct ls_training_call *call, ls_result *result) {
-    ls_model *model = call->model;
-    struct ls_fit_state state = {.result = *result};
-    enum ls_call_stand stand;
-    ls_status status = ls_training_state_resume(call, &state, &stand);
-    *result = state.result;
-    if (status || stand == LS_CALL_DONE) return status;
-    if (model->spec.compiled) status = ls_fingerprint_agree_evaluation(model, call->data);
-    if (!status) status = ls_model_build(model, call->data, call->pipeline, NULL);
-    struct ls_loss_sums sums;
-    if (!status) status = evaluate(model, call->pipeline, &sums);
-    if (status) return status;
-    ls_result_means(model, &sums, &result->loss, &result->accuracy, result->metrics);
-    result->steps = model->progress.step.iteration;
-    return LS_OK;
-}
-
-ls_status ls_model_evaluate(ls_model *model, ls_dataset *data, ls_result *result) {
-    LS_NEED(model, data);
-    ls_result measured = {.val_loss = NAN, .val_accuracy = NAN, .samples_per_second = NAN};
-    ls_strategy *strategy = model->strategy;
-    ls_status status;
-    for (int i = 0; i < model->spec.objective.metric_count; i++) measured.val_metrics[i] = NAN;
-    if (strategy->runtime->serves) return serve_fit(strategy, &measured, result);
-    int64_t index = ls_training_state_begin(model);
-    do {
-        LS_CLEANUP(free_pipeline) struct ls_pipeline *pipeline = NULL;
-        status = ls_iterator_open_pipeline(strategy, data, NULL, &pipeline);
-        const struct ls_training_call call = {model, data, pipeline, index, NULL, NULL};
-        if (!status) status = evaluate_call(&call, &measured);
-    } while (status && ls_strategy_recover(strategy, &status));
-    ls_input_use_pipeline(model, NULL);
-    if (!status) model->spec.loaded = false;
-    if (!status) status = ls_training_end(strategy, &measured);
-    if (!status && result) *result = measured;
     return status;
 }

@@ -9,6 +9,7 @@
 #include "gradients/bucket.h"
 #include "gradients/nccl.h"
 #include "gradients/reducer.h"
+#include "store/handover.h"
 #include "strategy/strategy.h"
 #include "train/training_progress.h"
 #include "train/update.h"
@@ -127,6 +128,10 @@ struct ls_model_built {
     int replica_count;                 /* the strategy's, unless these could not be made */
     struct ls_model_numbers *numbers;  /* owns; in memory of host */
     struct ls_device *host;            /* the device whose host memory all others reach; borrowed */
+    float *outer;                      /* [blob_count] host memory: the outer momentum; NULL without one */
+    enum ls_changed changed;           /* of variables that parameter servers keep */
+    float *moments;                    /* [moments][blob_count] on their way to the servers, or back; NULL: none */
+    int64_t moments_step;              /* the step after which they came back; -1: they did not */
     int64_t max_rows, max_targets;     /* that the buffers hold; of one example */
     /* as of ls_nccl_describe, of the newest generation that the model was bound to; "" with one replica, or with CPU
      * devices only */
@@ -144,6 +149,7 @@ struct ls_model_bound {
     struct ls_bucket *buckets;
     size_t bucket_count;
     struct ls_reducer *reducer; /* NULL unless ls_model_is_reduced */
+    struct ls_store *store;     /* NULL unless servers keep the variables */
     struct ls_nccl *nccl;       /* NULL if the host adds */
     struct ls_intra_node *node; /* NULL if the host takes every replica's gradients */
     bool synchronized;          /* replicas exchange statistics in a step, so its buckets are given at the end */
@@ -158,6 +164,7 @@ struct ls_model_progress {
     bool stop_training;            /* a callback wishes that fit ends after the epoch */
     ls_request request;            /* this worker's, until a step with it commits */
     struct ls_requests requests;   /* all workers', of the last committed step */
+    bool keeps, fetches;           /* this worker writes checkpoints; one is due after the present step */
     struct ls_pipeline *pipeline;  /* of the present fit or evaluation, borrowed */
 };
 
@@ -172,9 +179,15 @@ struct ls_model {
     struct ls_model_progress progress;
 };
 
+/* True if a step needs no other worker. */
+static inline bool ls_model_is_alone(const ls_model *model) {
+    return model->strategy->runtime->size == 1 || model->strategy->local.sync_every > 0;
+}
+
 /* True if the reducer adds gradients, bucket by bucket. bound.nccl is known. */
 static inline bool ls_model_is_reduced(const ls_model *model) {
-    return model->bound.nccl || model->strategy->runtime->size > 1 || model->strategy->node_replicas > 1;
+    return model->bound.nccl || !ls_model_is_alone(model) || model->strategy->copies_on_servers > 0 ||
+           model->strategy->node_replicas > 1;
 }
 
 /* The learning rate of the step after the last committed one. */

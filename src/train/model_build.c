@@ -15,6 +15,7 @@
 #include "train/input.h"
 #include "train/model.h"
 #include "train/model_state.h"
+#include "train/stored.h"
 
 /* As Keras' losses: a last axis of 1 may be left out. Keras' squeeze_or_expand_to_same_rank does it to the two before a
  * loss. */
@@ -106,7 +107,8 @@ static ls_status build_replica(ls_model *model, struct ls_model_replica *replica
         return LS_OK;
     }
     ls_status status = allocate_blob(device, model->built.blob_count, &replica->parameters);
-    for (int i = 0; !status && i < ls_optimizer_moments(&model->progress.step.rule); i++)
+    int moments = ls_stored_is(model) ? 0 : ls_optimizer_moments(&model->progress.step.rule);
+    for (int i = 0; !status && i < moments; i++)
         status = allocate_blob(device, model->built.blob_count, &replica->moments[i]);
     return status;
 }
@@ -126,11 +128,21 @@ static ls_status allocate_numbers(ls_model *model) {
     return LS_OK;
 }
 
+static ls_status allocate_outer(ls_model *model) {
+    size_t size = model->built.blob_count * sizeof(float);
+    if (!ls_model_state_has_outer(model)) return LS_OK;
+    model->built.outer = ls_alloc_aligned(size);
+    if (!model->built.outer) return ls_fail_memory("the outer momentum", size);
+    memset(model->built.outer, 0, size);
+    return LS_OK;
+}
+
 static ls_status build_replicas(ls_model *model) {
     const ls_strategy *strategy = model->strategy;
     struct ls_model_built *built = &model->built;
     size_t count = (size_t)strategy->local_count;
     ls_status status = allocate_numbers(model);
+    if (!status) status = allocate_outer(model);
     if (status) return status;
     built->replicas = ls_alloc_array(count, sizeof(*built->replicas));
     if (!built->replicas) return ls_fail_memory("replicas", count * sizeof(*built->replicas));
@@ -201,7 +213,8 @@ static ls_status build_network(ls_model *model, const ls_dataset *data, const fl
     ls_status status = ls_model_build_network(model, data);
     if (!status && !state) status = agree_on_network(model);
     if (!status) status = build_replicas(model);
-    if (!status) status = state ? ls_model_state_set(model, state) : broadcast_weights(model, true);
+    if (!status && !state) status = ls_stored_change(model, LS_CHANGED_ALL, NULL);
+    if (!status) status = state ? ls_model_state_set_here(model, state) : broadcast_weights(model, true);
     return status;
 }
 
@@ -217,7 +230,7 @@ ls_status ls_model_build(ls_model *model, const ls_dataset *data, const struct l
     if (!built)
         status = build_network(model, data, state);
     else if (state)
-        status = ls_model_state_set(model, state);
+        status = ls_model_state_set_here(model, state);
     if (status) {
         ls_model_build_release(model); /* half a model is none: the next call starts anew */
         return status;
@@ -291,6 +304,8 @@ void ls_model_build_release(ls_model *model) {
     if (built->numbers) ls_device_release_host(built->host, built->numbers);
     ls_free(built->replicas);
     ls_free(built->parts);
+    ls_free(built->moments);
+    ls_free(built->outer);
     ls_network_free(built->network);
     model->built = (struct ls_model_built){0};
     model->progress.step.iteration = 0;

@@ -1,16 +1,42 @@
 /* A model's state as one array, and copies of parts of it in host memory. */
 #include "train/model_state.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/memory.h"
 #include "model/rate_schedule.h"
 #include "train/model.h"
+#include "train/stored.h"
+
+bool ls_model_state_has_outer(const ls_model *model) {
+    return model->strategy->local.outer_momentum > 0;
+}
 
 static int moments(const ls_model *model) {
     return ls_optimizer_moments(&model->progress.step.rule);
 }
 
+/* Those that this worker has. */
+static int moments_here(const ls_model *model) {
+    return ls_stored_is(model) ? 0 : moments(model);
+}
+
+void ls_model_state_name(const ls_model *model, int blob, const char *variable, char *name, size_t size) {
+    if (blob > moments(model))
+        (void)snprintf(name, size, "outer_momentum/%s", variable);
+    else if (blob)
+        (void)snprintf(name, size, "optimizer/moment_%d/%s", blob, variable);
+    else
+        (void)snprintf(name, size, "%s", variable);
+}
+
 size_t ls_model_state_count(const ls_model *model) {
-    return model->built.blob_count * (size_t)(1 + moments(model));
+    return model->built.blob_count * (size_t)(1 + moments(model) + ls_model_state_has_outer(model));
+}
+
+size_t ls_model_state_count_here(const ls_model *model) {
+    return model->built.blob_count * (size_t)(1 + moments_here(model) + ls_model_state_has_outer(model));
 }
 
 ls_status ls_model_state_copy_out(const ls_model *model, const float *blob, size_t offset, size_t count, float **copy) {
@@ -29,7 +55,7 @@ ls_status ls_model_state_get_parameters(const ls_model *model, float *parameters
 }
 
 ls_status ls_model_state_set_parameters(ls_model *model, const float *parameters) {
-    ls_status status = LS_OK;
+    ls_status status = ls_stored_change(model, LS_CHANGED_VARIABLES, NULL);
     for (int i = 0; !status && i < model->strategy->local_count; i++) {
         const struct ls_model_replica *replica = &model->built.replicas[i];
         struct ls_device *device = replica->device;
@@ -39,28 +65,56 @@ ls_status ls_model_state_set_parameters(ls_model *model, const float *parameters
     return status;
 }
 
-ls_status ls_model_state_get(const ls_model *model, float *state) {
+ls_status ls_model_state_get_here(const ls_model *model, float *state) {
     const struct ls_model_replica *replica = &model->built.replicas[0];
     struct ls_device *device = replica->device;
     size_t count = model->built.blob_count, size = count * sizeof(float);
     ls_status status = device->ops->copy_out(device, state, replica->parameters, size);
-    for (int m = 0; !status && m < moments(model); m++)
+    for (int m = 0; !status && m < moments_here(model); m++)
         status = device->ops->copy_out(device, state + (size_t)(m + 1) * count, replica->moments[m], size);
+    if (model->built.outer) memcpy(state + (size_t)(moments_here(model) + 1) * count, model->built.outer, size);
     return status;
 }
 
-ls_status ls_model_state_set(ls_model *model, const float *state) {
+static ls_status set_here(ls_model *model, const float *state) {
     size_t count = model->built.blob_count, size = count * sizeof(float);
     ls_status status = LS_OK;
+    if (model->built.outer) memcpy(model->built.outer, state + (size_t)(moments_here(model) + 1) * count, size);
     for (int i = 0; !status && i < model->strategy->local_count; i++) {
         const struct ls_model_replica *replica = &model->built.replicas[i];
         struct ls_device *device = replica->device;
         if (replica->shares) continue;
         status = device->ops->copy_in(device, replica->parameters, state, size);
-        for (int m = 0; !status && m < moments(model); m++)
+        for (int m = 0; !status && m < moments_here(model); m++)
             status = device->ops->copy_in(device, replica->moments[m], state + (size_t)(m + 1) * count, size);
     }
     return status;
+}
+
+ls_status ls_model_state_set_here(ls_model *model, const float *state) {
+    ls_status status = ls_stored_change(model, LS_CHANGED_COPIED, NULL);
+    return status ? status : set_here(model, state);
+}
+
+/* Moments that no step has changed are zero. */
+ls_status ls_model_state_get(const ls_model *model, float *state) {
+    const struct ls_model_built *built = &model->built;
+    size_t size = ls_model_state_count(model) - ls_model_state_count_here(model);
+    ls_status status = ls_model_state_get_here(model, state);
+    if (status || !size) return status;
+    if (!ls_stored_has_moments(model))
+        return ls_fail(LS_FAILED_PRECONDITION, "the moments after step %lld are on the parameter servers",
+                       (long long)model->progress.step.iteration);
+    if (built->moments)
+        memcpy(state + built->blob_count, built->moments, size * sizeof(float));
+    else
+        memset(state + built->blob_count, 0, size * sizeof(float));
+    return LS_OK;
+}
+
+ls_status ls_model_state_set(ls_model *model, const float *state) {
+    ls_status status = ls_stored_change(model, LS_CHANGED_ALL, state);
+    return status ? status : set_here(model, state);
 }
 
 struct ls_training_progress ls_model_state_progress(const ls_model *model) {

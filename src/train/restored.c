@@ -25,3 +25,19 @@ ls_status ls_restored_broadcast(struct ls_group *group, struct ls_restored *rest
     memcpy(restored->error, error, LS_ERROR_SIZE);
     return restored->status ? ls_fail((ls_status)restored->status, "%s", restored->error) : LS_OK;
 }
+
+ls_status ls_restored_check_length(const struct ls_training_progress *progress, int64_t steps_per_epoch,
+                                   int64_t last_position) {
+    if (progress->facts.steps_per_epoch == steps_per_epoch && progress->fit.position <= last_position) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "it is that of step %lld with %lld steps an epoch, beyond the %lld steps of %lld an epoch of this "
+                   "training",
+                   (long long)progress->fit.position, (long long)progress->facts.steps_per_epoch,
+                   (long long)last_position, (long long)steps_per_epoch);
+}
+
+void ls_restored_warn_of_callbacks(const struct ls_log *log, const char *folder, const char *name, const char *there,
+                                   const char *here) {
+    ls_log_warning(log, "checkpoint '%s/%s' has the states of callbacks '%s', this training has '%s': they begin anew",
+                   folder, name, there ? there : "", here ? here : "");
+}

@@ -12,3 +12,9 @@ struct ls_restored {
 };
 /* Collective: the chief's becomes everybody's. The chief's error is then the status of every worker. */
 ls_status ls_restored_broadcast(struct ls_group *group, struct ls_restored *restored);
+/* INVALID_ARGUMENT: it is that of a longer training, or of one with other epochs. */
+ls_status ls_restored_check_length(const struct ls_training_progress *progress, int64_t steps_per_epoch,
+                                   int64_t last_position);
+/* Says that the checkpoint has the states of other callbacks: lists of names, there and here; NULL: none. */
+void ls_restored_warn_of_callbacks(const struct ls_log *log, const char *folder, const char *name, const char *there,
+                                   const char *here);

@@ -2,8 +2,20 @@
 #include "train/result.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "train/model.h"
+
+void ls_result_write_sums(const struct ls_loss_sums *sums, double numbers[LS_RESULT_NUMBERS]) {
+    const double first[] = {sums->loss, (double)sums->correct, (double)sums->rows, sums->weight, sums->penalty};
+    memcpy(numbers, first, sizeof(first));
+    memcpy(numbers + 5, sums->metrics, sizeof(sums->metrics));
+}
+
+void ls_result_read_sums(const double numbers[LS_RESULT_NUMBERS], struct ls_loss_sums *sums) {
+    *sums = (struct ls_loss_sums){numbers[0], (int64_t)numbers[1], (int64_t)numbers[2], numbers[3], {0}, numbers[4]};
+    memcpy(sums->metrics, numbers + 5, sizeof(sums->metrics));
+}
 
 void ls_result_means(const ls_model *model, const struct ls_loss_sums *sums, double *loss, double *accuracy,
                      double *metrics) {

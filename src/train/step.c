@@ -23,56 +23,9 @@
 #include "train/accumulate.h"
 #include "train/input.h"
 #include "train/model.h"
+#include "train/plan_slots.h"
 #include "train/precision.h"
 #include "train/sync_batch_norm.h"
-
-/* The replica's plan for so many rows: kept, since only a few row counts occur. */
-static ls_status find_plan(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
-    struct ls_model_replica *replica = &model->built.replicas[local];
-    struct ls_plan_slot *oldest = &replica->plans[0];
-    const struct ls_target_kind *kind = ls_pipeline_targets(model->progress.pipeline);
-    const struct ls_model_input *input = &replica->inputs[replica->input];
-    replica->clock++;
-    for (size_t i = 0; i < LS_PLANS_KEPT; i++) {
-        struct ls_plan_slot *slot = &replica->plans[i];
-        if (slot->plan && slot->rows == rows && slot->training == training && slot->input == replica->input &&
-            slot->numbers == kind->numbers && slot->weighted == kind->weighted) {
-            slot->used = replica->clock;
-            *plan = slot->plan;
-            return LS_OK;
-        }
-        if (slot->used < oldest->used) oldest = slot;
-    }
-    const struct ls_plan_config config = {
-        .network = model->built.network,
-        .device = replica->device,
-        .rows = rows,
-        .training = training,
-        .objective = model->spec.objective,
-        .parameters = replica->parameters,
-        .gradients = training ? replica->gradients : NULL,
-        .features = input->features,
-        .labels = kind->numbers ? NULL : input->targets,
-        .numbers = kind->numbers ? input->targets : NULL,
-        .weights = kind->weighted ? input->weights : NULL,
-        .loss_scale = &model->built.numbers->loss_scale,
-        .gradient_scale = &model->built.numbers->gradient_scale,
-        .sums = &replica->numbers->sums,
-        .arena = &replica->arena,
-        .exchange = model->bound.synchronized ? &replica->exchange.exchange : NULL,
-        .seed = model->spec.seed,
-        .replica = model->strategy->replicas[local].id,
-        .step = &model->built.numbers->step,
-    };
-    struct ls_plan *made;
-    ls_status status = ls_plan_new(&config, &made);
-    if (status) return status;
-    ls_plan_free(oldest->plan);
-    *oldest =
-        (struct ls_plan_slot){made, rows, replica->input, training, kind->numbers, kind->weighted, replica->clock};
-    *plan = made;
-    return LS_OK;
-}
 
 /* A replica's part in a training step, as the readiness callback sees it. */
 struct training {
@@ -144,7 +97,8 @@ static ls_status check_rate(const ls_model *model, const float *extras) {
 static void fill_report(const struct training *training) {
     const ls_model *model = training->model;
     struct ls_model_replica *replica = training->replica;
-    ls_request request = training->local ? LS_GO_ON : model->progress.request;
+    bool speaks = !training->local && !model->strategy->local.sync_every; /* those ask when they meet */
+    ls_request request = speaks ? model->progress.request : LS_GO_ON;
     float *report = replica->numbers->report;
     report[LS_EXTRA_SAVE] = request == LS_SAVE ? 1.0F : 0.0F;
     report[LS_EXTRA_STOP] = request == LS_STOP ? 1.0F : 0.0F;
@@ -194,7 +148,7 @@ static ls_status no_gradients(struct training *training) {
     struct ls_plan *plan;
     ls_status status = LS_OK;
     if (training->model->bound.synchronized) {
-        status = find_plan(training->model, training->local, 1, true, &plan);
+        status = ls_plan_slots_find(training->model, training->local, 1, true, &plan);
         if (!status) status = ls_plan_run_idle(plan);
     }
     if (!status) status = write_zeros(training);
@@ -255,7 +209,7 @@ static ls_status compute_gradients(struct training *training) {
     if (status) return status;
     trace_until_now(training, "input");
     if (!rows) return no_gradients(training);
-    status = find_plan(training->model, training->local, rows, true, &plan);
+    status = ls_plan_slots_find(training->model, training->local, rows, true, &plan);
     if (!status) status = run_plan(training, plan);
     if (!status) status = training->status;
     if (!status) ls_track_end(training->track, training->backward, "backward", this_step(training->model));
@@ -351,7 +305,7 @@ static ls_status read_extras(const struct training *training, float extras[LS_EX
 /* Before anything is changed. One worker has one rate. */
 static ls_status check_others(const struct training *training) {
     float extras[LS_EXTRAS];
-    if (training->model->strategy->runtime->size == 1) return LS_OK;
+    if (ls_model_is_alone(training->model)) return LS_OK;
     ls_status status = read_extras(training, extras);
     return status ? status : check_rate(training->model, extras);
 }
@@ -392,13 +346,22 @@ static ls_status gather_replica(ls_replica *replica, void *context) {
     return end_replica(&training, status);
 }
 
+/* Of all replicas that add their gradients. */
+static int64_t count_rows(const ls_model *model) {
+    const struct ls_pipeline *pipeline = model->progress.pipeline;
+    int64_t rows = 0;
+    if (!model->strategy->local.sync_every) return ls_pipeline_global_rows(pipeline);
+    for (int i = 0; i < model->strategy->local_count; i++) rows += ls_pipeline_rows(pipeline, i);
+    return rows ? rows : 1;
+}
+
 /* One batch of the step that comes after the last committed one; fn runs on each replica. loss_scale is 1 over the rows
  * of all replicas in this batch: the sum of gradients over replicas is then the gradient of the mean loss, also where
  * the batch is short. iteration goes back after a failure and after a batch that is only gathered, since neither is a
  * step. */
 static ls_status run_batch(ls_model *model, int batch, ls_replica_fn *fn) {
     struct ls_model_numbers *numbers = model->built.numbers;
-    numbers->loss_scale = 1.0F / (float)ls_pipeline_global_rows(model->progress.pipeline);
+    numbers->loss_scale = 1.0F / (float)count_rows(model);
     numbers->statistic_scale = 1;
     ls_precision_scaling_begin(model);
     model->progress.step.pass = batch;
@@ -453,14 +416,14 @@ ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums)
     for (int i = 0; i < LS_MAX_METRICS; i++) sums->metrics[i] = (double)extras[LS_EXTRA_METRICS + i];
     model->progress.requests = (struct ls_requests){(int64_t)extras[LS_EXTRA_SAVE], (int64_t)extras[LS_EXTRA_STOP],
                                                     (int64_t)extras[LS_EXTRA_STOP_RANKS]};
-    model->progress.request = LS_GO_ON;
+    if (!model->strategy->local.sync_every) model->progress.request = LS_GO_ON;
     return LS_OK;
 }
 
 static ls_status evaluate_rows(ls_model *model, int local, int64_t rows) {
     struct ls_model_replica *own = &model->built.replicas[local];
     struct ls_plan *plan;
-    ls_status status = find_plan(model, local, rows, false, &plan);
+    ls_status status = ls_plan_slots_find(model, local, rows, false, &plan);
     if (!status) status = ls_plan_run(plan, NULL, NULL);
     if (!status) ls_input_load_ahead(model, local, false);
     if (!status) status = ls_device_wait(own->device);

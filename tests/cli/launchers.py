@@ -307,7 +307,7 @@ def who_does_not_fit_is_named():
         started.append((words, [subprocess.Popen(
             [cli.LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "8"], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
-            env={**BARE, **rank(number, size, free, LOCKSTEP_JOIN_TIMEOUT="2", **variables)}) for number, size, variables in workers]))
+            env={**BARE, **rank(number, size, free, LOCKSTEP_JOIN_TIMEOUT="8", **variables)}) for number, size, variables in workers]))
     for words, processes in started:
         results = [cli.finish(process) for process in processes]
         assert all(code for code, _, _ in results), results

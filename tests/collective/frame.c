@@ -57,7 +57,7 @@ START_TEST(broken_frames_are_refused) {
     expect_broken(68, 0);                                  /* size 0 */
     expect_broken(72, 0xFE);                               /* root -2 */
     expect_broken(76, 0);                                  /* kind */
-    expect_broken(76, 8);
+    expect_broken(76, 10);
     expect_broken(77, 6); /* op */
     expect_broken(78, 9); /* dtype */
     expect_broken(79, 3); /* communication */

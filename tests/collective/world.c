@@ -223,6 +223,7 @@ struct servers {
 struct server {
     struct servers *servers;
     int rank;
+    const struct ls_keeping *keeping;
 };
 
 static ls_status watch_workers(void *context) {
@@ -233,7 +234,8 @@ static ls_status watch_workers(void *context) {
 static void *server_main(void *argument) {
     struct server *server = argument;
     struct servers *servers = server->servers;
-    servers->ends[server->rank] = ls_group_serve(servers->groups[server->rank], watch_workers, servers);
+    servers->ends[server->rank] =
+        ls_group_serve(servers->groups[server->rank], watch_workers, servers, server->keeping);
     (void)snprintf(servers->errors[server->rank], sizeof(servers->errors[0]), "%s", ls_error());
     return NULL;
 }
@@ -295,7 +297,7 @@ void world_run(const struct world_options *options, rank_fn *fn, void *context, 
     }
     if (options->servers) make_servers(options, world, &servers);
     for (int i = size; i < size + options->servers; i++) {
-        ranks[i] = (struct server){&servers, i};
+        ranks[i] = (struct server){&servers, i, options->keeping ? &options->keeping[i - size] : NULL};
         assert_ok(ls_thread_start(&servers.threads[i], "server", server_main, &ranks[i]));
     }
     for (int i = 0; i < size; i++) assert_ok(ls_thread_start(&threads[i], "rank", rank_main, &starts[i]));

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "collective/group.h"
+#include "collective/serve.h"
 #include "harness.h"
 
 #define MAX_RANKS 16
@@ -17,7 +18,8 @@ enum wire {
 
 struct world_options {
     int size;
-    int servers; /* parameter servers beside them, which help */
+    int servers;                      /* parameter servers beside them, which help */
+    const struct ls_keeping *keeping; /* [servers] of what they keep; NULL: nothing */
     enum wire wire;
     double timeout; /* 0: 20 s */
     double report_interval;

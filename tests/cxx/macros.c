@@ -168,6 +168,24 @@ static ls_status add_up(void) {
     return ls_communicator_close(communicator, st);
 }
 
+static ls_status meet_now_and_then(void) {
+    ls_strategy *strategy = NULL;
+    ls_model *words = NULL;
+    char *text = NULL;
+    ls_status st = ls_local_sgd_strategy_new(
+        LS_STRATEGY(.tf_config = "{}"),
+        LS_LOCAL_SGD(.sync_every = 4, .outer_learning_rate = 0.7F, .outer_momentum = 0.9F), &strategy);
+    if (!st)
+        st = ls_model_new(strategy,
+                          LS_LAYERS(ls_embedding(50, 6, .name = "table"), ls_global_average_pooling1d(), ls_dense(2)),
+                          &words);
+    if (!st) st = ls_model_summary(words, LS_SHAPE(7), &text);
+    if (!st) (void)printf("%s\n", text);
+    ls_memory_free(text);
+    ls_model_free(words);
+    return ls_strategy_close(strategy, st);
+}
+
 static ls_status store_centrally(void) {
     ls_strategy *strategy = NULL;
     ls_status st = ls_central_storage_strategy_new(LS_STRATEGY(.devices = "2"),
@@ -184,5 +202,6 @@ int main(void) {
     if (!st) st = fit_numbers(strategy);
     if (!st) st = add_up();
     if (!st) st = store_centrally();
+    if (!st) st = meet_now_and_then();
     return ls_exit(ls_strategy_close(strategy, st));
 }

@@ -204,6 +204,15 @@ static void one_hot(struct sample *s) {
     give(s, LS_ARG_ONE_HOT, false, LS_SHAPE(rows, classes));
 }
 
+/* Ids repeat, and some rows are taken by nobody. */
+static void embedding(struct sample *s) {
+    int64_t rows = sized(s, 5, 64), count = 3 + s->variant, ids = sized(s, 7, 1000), width = sized(s, 4, 33);
+    float *x = give(s, LS_ARG_X, false, LS_SHAPE(rows, count));
+    for (int64_t i = 0; i < rows * count; i++) x[i] = (float)(ls_random_bits(7, 3, (uint64_t)i) % (uint64_t)ids);
+    give(s, LS_ARG_W, true, LS_SHAPE(ids, width)), give(s, LS_ARG_DW, false, LS_SHAPE(ids, width));
+    give(s, LS_ARG_Y, true, LS_SHAPE(rows, count, width)), give(s, LS_ARG_DY, true, LS_SHAPE(rows, count, width));
+}
+
 /* ---- optimizers ---- */
 
 static void optimizer(struct sample *s) {
@@ -250,6 +259,8 @@ static make_fn *const makers[LS_OP_KIND_COUNT] = {
     [LS_OP_DROPOUT] = elements,
     [LS_OP_PLACE] = columns,
     [LS_OP_TAKE] = columns,
+    [LS_OP_EMBEDDING_FORWARD] = embedding,
+    [LS_OP_EMBEDDING_BACKWARD] = embedding,
     [LS_OP_PAD] = pad,
     [LS_OP_CROP] = pad,
     [LS_OP_SOFTMAX_CROSSENTROPY] = outputs,

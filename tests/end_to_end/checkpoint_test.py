@@ -194,14 +194,16 @@ class Checkpoints(unittest.TestCase):
         self.assertIn(self.path(-1), done.stderr)
 
     def check_trouble(self, folder, cause, before=None):
-        """By default one error that names path and cause; where the user wants that one warning, and the same end."""
-        undisturbed, _ = self.succeed(*SHORT)
-        done = train(*SHORT, "--checkpoint", folder, before=before)
+        """By default one error that names path and cause; where the user wants that one warning, and the same end. It is told
+        at a step after the write has failed, so there are many."""
+        options = (*SHORT[:-1], "60")
+        undisturbed, _ = self.succeed(*options)
+        done = train(*options, "--checkpoint", folder, before=before)
         last = done.stderr.strip().splitlines()[-1]
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn(folder, last)
         self.assertIn(cause, last)
-        result, said = self.succeed(*SHORT, "--checkpoint", folder, "--checkpoint-errors", "warn", before=before)
+        result, said = self.succeed(*options, "--checkpoint", folder, "--checkpoint-errors", "warn", before=before)
         self.assertEqual(numbers(result), numbers(undisturbed))
         self.assertEqual(said.count("warning"), 1, said)
         self.assertRegex(said, "warning: .*%s.*%s.*training goes on" % (folder, cause))

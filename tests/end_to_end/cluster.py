@@ -81,6 +81,12 @@ class Cluster:
     def kill(self, index, number=signal.SIGKILL, role="worker"):
         self.tasks[(role, index)].send_signal(number)
 
+    def replace(self, index, role="worker", command=None):
+        """Kills a task, and starts it anew when it has ended."""
+        self.tasks[(role, index)].kill()
+        self.tasks[(role, index)].communicate()
+        return self.start(index, role, command)
+
     def finish(self, timeout=60):
         """{(role, index): (status, stdout, stderr)}; kills what is left after the timeout and fails."""
         deadline = time.monotonic() + timeout

@@ -53,6 +53,47 @@ static bool parameter_device(void) {
     return status == LS_INVALID_ARGUMENT && !strategy;
 }
 
+static bool replicas_on_servers(void) {
+    ls_strategy *strategy = NULL;
+    ls_status status = ls_parameter_server_strategy_new(NULL, LS_PARAMETER_SERVER(.replicas = 17), &strategy);
+    return status == LS_INVALID_ARGUMENT && strstr(ls_error(), "replicas 17") && !strategy;
+}
+
+static bool is_refused_as_local(ls_local_sgd_options local, const char *field) {
+    ls_strategy *strategy = NULL;
+    local.size = sizeof(local);
+    ls_status status = ls_local_sgd_strategy_new(&strategy_base, &local, &strategy);
+    return status == LS_INVALID_ARGUMENT && strstr(ls_error(), field) && !strategy;
+}
+
+static bool sync_every(void) {
+    return is_refused_as_local((ls_local_sgd_options){.sync_every = -1}, "sync_every -1");
+}
+
+static bool outer_learning_rate(void) {
+    return is_refused_as_local((ls_local_sgd_options){.sync_every = 1, .outer_learning_rate = NAN}, "outer_learning");
+}
+
+static bool outer_momentum(void) {
+    return is_refused_as_local((ls_local_sgd_options){.sync_every = 1, .outer_momentum = 2}, "outer_momentum 2");
+}
+
+static void find_moments(void *context, ls_log_level level, const char *line) {
+    (void)level;
+    *(bool *)context |= strstr(line, "each has its own moments") != NULL;
+}
+
+static bool local_moments(void) {
+    ls_strategy_options options = strategy_base;
+    ls_strategy *strategy = NULL;
+    bool found = false;
+    options.log = find_moments;
+    options.log_context = &found;
+    assert_ok(ls_local_sgd_strategy_new(&options, LS_LOCAL_SGD(.sync_every = 1, .local_moments = true), &strategy));
+    ls_strategy_free(strategy);
+    return found;
+}
+
 static bool log_lines(void) {
     ls_strategy_options options = strategy_base;
     options.log = count_lines;
@@ -316,6 +357,11 @@ END_TEST
 
 static const struct row rows[] = {
     ROW(ls_central_storage_options, parameter_device, parameter_device),
+    ROW(ls_parameter_server_options, replicas, replicas_on_servers),
+    ROW(ls_local_sgd_options, sync_every, sync_every),
+    ROW(ls_local_sgd_options, outer_learning_rate, outer_learning_rate),
+    ROW(ls_local_sgd_options, outer_momentum, outer_momentum),
+    ROW(ls_local_sgd_options, local_moments, local_moments),
     ROW(ls_strategy_options, log, log_lines),
     ROW(ls_strategy_options, log_context, log_context),
     ROW(ls_fit_options, epochs, epochs),

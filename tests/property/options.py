@@ -45,6 +45,7 @@ def row(says, mine=(), both=(), other=(), index=None):
     return says, tuple(mine), tuple(both), tuple(other), index
 
 
+LOCAL = ("--strategy", "local-sgd", "--sync-every", "2")
 OPTIONS = {
     "--model": row("model", ["lenet"]),
     "--alpha": row("model", ["0.5"], SHAPES),
@@ -150,10 +151,15 @@ OPTIONS = {
     "--save-best": row("callback", [FOLDER + "/best.npz"]),
     "--save-each": row("callback", [FOLDER + "/each.npz"]),
     "--terminate-on-nan": row("callback"),
+    "--sync-every": row("sync_every", ["2"], LOCAL[:2], ["--sync-every", "3"]),
+    "--outer-learning-rate": row("outer_learning_rate", ["0.5"], LOCAL),
+    "--outer-momentum": row("outer_momentum", ["0.5"], [*LOCAL, "--outer-learning-rate", "1"]),
+    "--local-moments": row("local_moments", [], LOCAL),
 }
 # What ends only one of the two, or is no option of a training.
 ELSEWHERE = {
     "--strategy": "the other workers wait for who trains alone: tests/cluster/missing_test.c",
+    "--ps-replicas": "it goes with that strategy: tests/end_to_end/store_test.py",
     "--help": "trains nothing",
 }
 SETTING_ROWS = {

@@ -41,6 +41,7 @@ def _elastic(who):
 
 HOSTS = {"TEST_HOST_WORKERS": "2", "LOCKSTEP_HOST_STREAMS": "on", "LOCKSTEP_CONTROL_WINDOW": "1"}
 SERVERS = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "1"}
+STORE = {"RECOVERY_STORE": "2", "LOCKSTEP_PS_WAIT": "1"}  # servers that keep the variables, each on two
 
 MODES = {
     "fit": Mode(),
@@ -58,6 +59,10 @@ MODES = {
     "tls": Mode(secured=True),
     "servers": Mode(options=("--epochs", "150"), servers=2, environment=SERVERS),
     "servers-elastic": Mode(options=("--epochs", "150"), servers=2, environment={**_elastic("1:%d"), **SERVERS}, elastic=True),
+    "store": Mode(options=("--epochs", "150"), servers=3, environment=STORE),
+    "store-elastic": Mode(options=("--epochs", "150"), servers=3, environment={**_elastic("1:%d"), **STORE}, elastic=True),
+    "local": Mode(options=("--epochs", "100", "--local", "3"), by_rank=True),  # workers meet every third step
+    "local-elastic": Mode(options=("--epochs", "100", "--local", "3"), environment=_elastic("1:%d"), elastic=True, scaled=True),
     "hosts": Mode(environment=HOSTS),  # one worker of a host carries the control streams of its other one
     "hosts-loop": Mode(LOOP, ("--steps", "8000"), HOSTS, LOOP_POINTS, committed="step"),
     "hosts-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), **HOSTS}, elastic=True,

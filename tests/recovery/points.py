@@ -21,6 +21,7 @@ POINTS = {
     "checkpoint_read": Point(False, False, False),
     "resumed": Point(False, False, False),
     "exchange": Point(True, False, False),
+    "meeting": Point(True, False, False),
     "gathered": Point(True, False, False),
     "bucket": Point(True, False, False),
     "sums": Point(True, False, False),
@@ -44,7 +45,7 @@ LOOP_POINTS = {
     "step": Point(True, False, False),
 }
 BARE_POINTS = {name: what for name, what in LOOP_POINTS.items() if name not in ("reduced", "exit")}
-WITH_OPTIONS = ("exchange", "gathered")  # reached by synchronized batch normalization, by accumulation
+WITH_OPTIONS = ("exchange", "gathered", "meeting")  # reached by synchronized batch normalization, accumulation, local SGD
 
 
 def in_sources():

@@ -57,12 +57,22 @@ class Points(Base):
     def test_a_worker_lost_at_each(self):
         ranks = (0, 1, 2)
         for number, point in enumerate(POINTS):
-            if SANITIZED and number % 4:
+            if point == "meeting" or SANITIZED and number % 4:
                 continue
             rank = 0 if POINTS[point].only_first else ranks[number % 3]
             options = {"checkpoint": ("--checkpoint", self.folder, "--checkpoint-steps", "3"),
                        "exchange": ("--synchronized",), "gathered": ("--accumulate", "2")}.get(point.partition("_")[0], ())
             self.survive({rank: [moment(point, 5)]}, options=options, wanted=())
+
+    def test_in_a_meeting(self):
+        """Between two of them, too: all go back to the last one, and to the bits of as many workers."""
+        options = ("--local", "3")
+        wanted = self.run_job(options=options).lives[0][0].result()
+        for rank, point in ((0, "meeting:2:KILL"), (1, "committed:5:KILL"), (2, "meeting:5:KILL"))[:1 if SANITIZED else 3]:
+            with self.subTest(rank=rank, point=point):
+                job = self.run_job({rank: [point]}, options=options)
+                self.expect_none(job.faults(wanted), job)
+                self.assertEqual(len(job.lives[rank]), 2, job.describe())
 
     def test_amid_an_epoch_of_random_examples(self):
         """Drawn from a buffer, augmented, and read ahead by threads: the same ones to the bit, wherever it is."""

@@ -11,10 +11,11 @@ LEAST, MOST = 0.1, 0.6  # seconds between two losses
 
 
 class Servers:
-    """A hook: starts as many servers, kills one of them at random moments, and starts it anew at once."""
+    """A hook: starts as many servers, kills one of them at random moments, and starts it anew at once. Of servers that keep
+    variables (keeps) one is lost when all have their parts: two copies of each element are enough then."""
 
-    def __init__(self, count, seed):
-        self.count, self.random = count, random.Random(seed)
+    def __init__(self, count, seed, keeps=False):
+        self.count, self.random, self.keeps = count, random.Random(seed), keeps
         self.processes, self.kills, self.next = {}, 0, None
 
     def _log(self, job, index):
@@ -26,12 +27,19 @@ class Servers:
             self.processes[index] = path, subprocess.Popen([LOCKSTEP, "serve"], stdin=subprocess.DEVNULL, stdout=err, stderr=err,
                                                            env={**job.environment, "TF_CONFIG": job.config_of("ps", index)})
 
+    def _has_parts(self):
+        for path, _ in self.processes.values():
+            with open(path, encoding="utf-8") as log:
+                if "keeps variables" not in log.read():
+                    return False
+        return True
+
     def __call__(self, job):
         now = time.monotonic()
         if self.next is None:
             for index in range(self.count):
                 self._start(job, index)
-        elif now > self.next:
+        elif now > self.next and (not self.keeps or self._has_parts()):
             index = self.random.randrange(self.count)
             process = self.processes[index][1]
             process.kill()

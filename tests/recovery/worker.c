@@ -32,6 +32,7 @@ struct worker {
     ls_dataset *data, *validation, *shown; /* shown: to predict */
     ls_model *model, *second;              /* second: NULL without --two */
     bool two;
+    int local; /* workers meet every so many steps; 0: in each */
     ls_result fitted, evaluated;
     uint64_t outputs; /* FNV-1a of all outputs so far */
     char digest[65], second_digest[65];
@@ -95,8 +96,19 @@ static ls_status open_other(const struct worker *worker, const ls_dataset_option
     return worker->numbers ? open_numbers(100, options, data) : ls_dataset_digits(options, data);
 }
 
+/* RECOVERY_STORE: on so many parameter servers are its variables. */
+static ls_status open_strategy(struct worker *worker) {
+    const char *copies = getenv("RECOVERY_STORE");
+    if (worker->local)
+        return ls_local_sgd_strategy_new(
+            NULL, LS_LOCAL_SGD(.sync_every = worker->local, .outer_learning_rate = 0.7F, .outer_momentum = 0.9F),
+            &worker->strategy);
+    if (!copies) return ls_multi_worker_mirrored_strategy_new(NULL, &worker->strategy);
+    return ls_parameter_server_strategy_new(NULL, LS_PARAMETER_SERVER(.replicas = atoi(copies)), &worker->strategy);
+}
+
 static ls_status open_all(struct worker *worker) {
-    ls_status status = ls_multi_worker_mirrored_strategy_new(NULL, &worker->strategy);
+    ls_status status = open_strategy(worker);
     if (!status && worker->share) worker->batch = worker->share * ls_num_replicas_in_sync(worker->strategy);
     (void)usleep((useconds_t)worker->pause * 1000);
     if (!status) status = open_data(worker);
@@ -212,6 +224,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
                                             {"pipeline", no_argument, NULL, 'p'},
                                             {"numbers", no_argument, NULL, 'n'},
                                             {"two", no_argument, NULL, '2'},
+                                            {"local", required_argument, NULL, 'm'},
                                             {"pause", required_argument, NULL, 'w'},
                                             {"share", required_argument, NULL, 'r'},
                                             {NULL, 0, NULL, 0}};
@@ -231,6 +244,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
         if (option == 'u') worker->units = atoi(optarg);
         if (option == 't') worker->stop = atoi(optarg);
         if (option == 'p') worker->pipeline = true;
+        if (option == 'm') worker->local = atoi(optarg);
         if (option == 'n') worker->numbers = true;
         if (option == 'r') worker->share = atoll(optarg);
         if (option == 'w') worker->pause = atoi(optarg);

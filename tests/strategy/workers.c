@@ -41,7 +41,9 @@ static void *worker_thread(void *argument) {
     options.tf_config = worker->count > 1 ? config : "{}";
     if (!options.devices) options.devices = devices;
     if (!options.log) options.log = quiet;
-    worker->status = ls_multi_worker_mirrored_strategy_new(&options, &worker->strategy);
+    const ls_local_sgd_options *local = starting->cluster->local;
+    worker->status = local ? ls_local_sgd_strategy_new(&options, local, &worker->strategy)
+                           : ls_multi_worker_mirrored_strategy_new(&options, &worker->strategy);
     if (!worker->status) worker->status = ls_strategy_close(worker->strategy, starting->cluster->fn(worker));
     (void)snprintf(worker->error, sizeof(worker->error), "%s", worker->status ? ls_error() : "");
     return NULL;

@@ -19,8 +19,9 @@ struct worker {
 struct worker_cluster {
     int count;
     int devices[MAX_WORKERS];
-    const char *kind;            /* of the devices; NULL: cpu */
-    ls_strategy_options options; /* size, tf_config and devices are filled in */
+    const char *kind;                  /* of the devices; NULL: cpu */
+    ls_strategy_options options;       /* size, tf_config and devices are filled in */
+    const ls_local_sgd_options *local; /* LocalSGDStrategy; NULL: MultiWorkerMirroredStrategy */
     worker_fn *fn;
     void *context;
     struct worker workers[MAX_WORKERS];

@@ -112,15 +112,8 @@ static void expect_equal(const struct outcome *one, const struct outcome *other)
     ck_assert(!memcmp(&one->evaluated, &other->evaluated, sizeof(one->evaluated)));
 }
 
-static uint64_t first_seed(void) {
-    const char *text = getenv("LOCKSTEP_TEST_SEED");
-    uint64_t seed = text ? (uint64_t)strtoull(text, NULL, 10) : (uint64_t)getpid();
-    (void)printf("# LOCKSTEP_TEST_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
-
 START_TEST(central_storage_gives_the_bits_of_mirrored) {
-    uint64_t seed = first_seed();
+    uint64_t seed = draw_first_seed();
     for (uint64_t i = 0; i < CASES; i++) {
         struct draw draw = draw_from(seed, i);
         struct draft draft;

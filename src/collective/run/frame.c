@@ -17,10 +17,10 @@
 #define VERSION 2
 
 const char *ls_frame_collective_name(int kind) {
-    static const char *const names[] = {"all_reduce",     "broadcast",  "all_gather", "barrier",
-                                        "reduce_scatter", "all_to_all", "send"};
+    static const char *const names[] = {"all_reduce", "broadcast", "all_gather", "barrier", "reduce_scatter",
+                                        "all_to_all", "send",      "push",       "pull"};
     if (kind == LS_KIND_FAILURE) return "failure";
-    return kind >= LS_KIND_ALL_REDUCE && kind <= LS_KIND_SEND ? names[kind - 1] : "unknown";
+    return kind >= LS_KIND_ALL_REDUCE && kind <= LS_KIND_PULL ? names[kind - 1] : "unknown";
 }
 
 static const char *communication_name(int communication) {
@@ -142,7 +142,7 @@ static ls_status check_kind(const struct ls_frame *frame) {
         return ls_fail(LS_DATA_LOSS, "a frame tells of a failure with status %llu in %llu bytes",
                        (unsigned long long)frame->count, (unsigned long long)frame->bytes);
     }
-    if (frame->kind < LS_KIND_ALL_REDUCE || frame->kind > LS_KIND_SEND)
+    if (frame->kind < LS_KIND_ALL_REDUCE || frame->kind > LS_KIND_PULL)
         return ls_fail(LS_DATA_LOSS, "a collective's frame has the unknown kind %d", frame->kind);
     return LS_OK;
 }

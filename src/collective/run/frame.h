@@ -14,13 +14,15 @@ enum ls_collective_kind {
     LS_KIND_REDUCE_SCATTER,
     LS_KIND_ALL_TO_ALL,
     LS_KIND_SEND,         /* of one rank to another; the sequence is the pair's */
+    LS_KIND_PUSH,         /* of the workers to the parameter servers, who keep the sums */
+    LS_KIND_PULL,         /* back */
     LS_KIND_FAILURE = 255 /* no collective: the sender has given up. count: its status; bytes: of its message */
 };
 
 struct ls_frame {
     uint64_t generation, sequence;
     uint64_t count;       /* elements; all_gather: those of the sender */
-    uint64_t total;       /* all_reduce: leaves; all_gather, reduce_scatter: elements of all ranks */
+    uint64_t total;       /* all_reduce, push: leaves; all_gather, reduce_scatter: elements of all ranks */
     uint64_t layout;      /* digest of how leaves or counts are divided over the ranks */
     uint64_t bytes;       /* of payload that follow on this link */
     uint64_t name_digest; /* of the whole name */

@@ -41,9 +41,6 @@ struct direct {
     struct source *sources; /* of the own block */
     int source_count;
 };
-struct block {
-    size_t offset, size; /* bytes */
-};
 
 /* Units of STRIPE bytes before a rank's block, where k servers help n workers. Over links of one speed all ranks are
  * done at once if a server owns 2 (n - 1) parts where a worker owns n - k, of n * n + k n - 2 k in all (Jiang et al.
@@ -55,25 +52,27 @@ static size_t units_before(const struct ls_reduction *reduction, size_t units, i
     return units / all * before + units % all * before / all;
 }
 
-static struct block stripe_of(const struct ls_reduction *reduction, int rank) {
+static struct ls_stripe stripe_of(const struct ls_reduction *reduction, int rank) {
     size_t bytes = reduction->count * reduction->element, units = (bytes + STRIPE - 1) / STRIPE;
+    int server = rank - (reduction->size - reduction->servers);
+    if (reduction->owned) return server < 0 ? (struct ls_stripe){bytes, 0} : reduction->owned[server];
     size_t begin = units_before(reduction, units, rank) * STRIPE;
     size_t end = units_before(reduction, units, rank + 1) * STRIPE;
     if (end > bytes) end = bytes;
-    return begin < end ? (struct block){begin, end - begin} : (struct block){bytes, 0};
+    return begin < end ? (struct ls_stripe){begin, end - begin} : (struct ls_stripe){bytes, 0};
 }
 
 /* Hosts own equal parts, and so do the ranks of a host of its part. */
-static struct block block_of(const struct direct *direct, int rank) {
+static struct ls_stripe block_of(const struct direct *direct, int rank) {
     const struct ls_reduction *reduction = direct->reduction;
     const struct ls_hosts *hosts = direct->hosts;
     if (reduction->servers) return stripe_of(reduction, rank);
-    if (direct->one_step) return (struct block){0, reduction->count * reduction->element};
+    if (direct->one_step) return (struct ls_stripe){0, reduction->count * reduction->element};
     int host = hosts->host[rank], members = ls_hosts_members(hosts, host);
     size_t begin = ls_block_start(reduction->count, hosts->count, host);
     size_t count = ls_block_count(reduction->count, hosts->count, host);
-    return (struct block){(begin + ls_block_start(count, members, hosts->index[rank])) * reduction->element,
-                          ls_block_count(count, members, hosts->index[rank]) * reduction->element};
+    return (struct ls_stripe){(begin + ls_block_start(count, members, hosts->index[rank])) * reduction->element,
+                              ls_block_count(count, members, hosts->index[rank]) * reduction->element};
 }
 
 static bool is_server(const struct ls_reduction *reduction, int rank) {
@@ -141,7 +140,7 @@ static bool begin_direct(struct direct *direct, struct ls_schedule *schedule, co
 bool ls_direct_serves(const struct ls_reduction *reduction, int owner, size_t *offset, size_t *size) {
     const struct ls_hosts *hosts = reduction->hosts;
     const struct direct direct = {.reduction = reduction, .hosts = hosts};
-    struct block block = block_of(&direct, owner);
+    struct ls_stripe block = block_of(&direct, owner);
     int host = hosts->host[reduction->rank];
     if (hosts->host[owner] == host && owner != reduction->rank) return false;
     if (hosts->host[owner] != host && ls_hosts_delegate(hosts, host, owner) != reduction->rank) return false;
@@ -152,14 +151,14 @@ bool ls_direct_serves(const struct ls_reduction *reduction, int owner, size_t *o
 
 /* ---- towards the owners ---- */
 
-static struct ls_values leaf_values(const struct direct *direct, int leaf, struct block block) {
+static struct ls_values leaf_values(const struct direct *direct, int leaf, struct ls_stripe block) {
     return (struct ls_values){.at = ls_reduction_leaf(direct->reduction, leaf) + block.offset, .gate = -1};
 }
 
 /* This host's result of a part for a block, in the form in which other hosts receive it. One value is sent from where
  * it lies: a leaf, or a part that hierarchical.c has folded before (folded). The sum of more leaves is made once in
  * scratch. With compression one value goes through a fold as well, which only rounds it. */
-static struct ls_values partial(struct direct *direct, struct ls_subtree part, struct block block) {
+static struct ls_values partial(struct direct *direct, struct ls_subtree part, struct ls_stripe block) {
     bool one = part.high - part.low == 1 || direct->reduction->folded;
     struct ls_values values;
     if (one && !direct->reduction->compression) return leaf_values(direct, part.low, block);
@@ -210,7 +209,7 @@ static void contribute(struct direct *direct, bool servers) {
     for (int step = 1; step < direct->hosts->size; step++) {
         int owner = (direct->rank + step) % direct->hosts->size;
         if (!speaks_with(direct, owner) || is_server(direct->reduction, owner) != servers) continue;
-        struct block block = block_of(direct, owner);
+        struct ls_stripe block = block_of(direct, owner);
         for (int i = parts; i < end; i++) {
             struct ls_values values = partial(direct, direct->parts[i], block);
             if (!servers) {
@@ -227,7 +226,7 @@ static void contribute(struct direct *direct, bool servers) {
 /* The same when every host owns the whole vector: each partial is made once and sent to all hosts. sent receives the
  * sends: they must have gone before the result may overwrite their bytes. Returns their number. */
 static int contribute_to_all(struct direct *direct, int *sent) {
-    struct block block = block_of(direct, direct->rank);
+    struct ls_stripe block = block_of(direct, direct->rank);
     int count = 0;
     for (int i = direct->part_start[direct->host]; i < direct->part_start[direct->host + 1]; i++) {
         if (direct->hosts->count == 1) break;
@@ -247,7 +246,7 @@ static void add_source(struct direct *direct, struct ls_subtree covers, struct l
 }
 
 /* Adds an own part: rounded as the other hosts receive it, or leaf by leaf. */
-static void add_own_part(struct direct *direct, struct block block, struct ls_subtree part) {
+static void add_own_part(struct direct *direct, struct ls_stripe block, struct ls_subtree part) {
     if (direct->reduction->compression || direct->reduction->folded) {
         add_source(direct, part, partial(direct, part, block));
         return;
@@ -257,7 +256,7 @@ static void add_own_part(struct direct *direct, struct block block, struct ls_su
 }
 
 /* Lists the sources of the own block: the own parts, and the parts that the other hosts send. */
-static void list_sources(struct direct *direct, struct block block) {
+static void list_sources(struct direct *direct, struct ls_stripe block) {
     const struct ls_hosts *hosts = direct->hosts;
     for (int host = 0; host < hosts->count; host++)
         for (int i = direct->part_start[host]; i < direct->part_start[host + 1]; i++) {
@@ -281,7 +280,7 @@ static int by_leaf(const void *a, const void *b) {
  * its sources in leaf order. The sources were listed by host, and a host's leaves need not be neighbours, hence the
  * sort. The fold goes as far as the slowest of its gates: it adds the first bytes of all hosts while their later bytes
  * are under way. */
-static int finish_direct(struct direct *direct, struct block block, struct ls_values *sent) {
+static int finish_direct(struct direct *direct, struct ls_stripe block, struct ls_values *sent) {
     struct ls_schedule *schedule = direct->schedule;
     const struct ls_reduction *reduction = direct->reduction;
     size_t most = (size_t)reduction->first[reduction->size]; /* no more sources than leaves */
@@ -290,17 +289,30 @@ static int finish_direct(struct direct *direct, struct block block, struct ls_va
     if (!direct->sources) return -1;
     list_sources(direct, block);
     qsort(direct->sources, (size_t)direct->source_count, sizeof(*direct->sources), by_leaf);
-    bool keeps = !is_server(reduction, direct->rank);
-    unsigned char *place = keeps ? ls_reduction_result(reduction) + block.offset : NULL;
+    unsigned char *place = reduction->owned ? reduction->outputs[0] : NULL;
+    if (!is_server(reduction, direct->rank)) place = ls_reduction_result(reduction) + block.offset;
     int fold = ls_wire_fold(schedule, reduction, place, block.size, reduction->divide, sent);
     for (int i = 0; i < direct->source_count; i++)
         ls_wire_source(schedule, fold, direct->sources[i].covers, &direct->sources[i].values);
     return fold;
 }
 
+/* A result that stays with its server goes to those that keep a copy of it: outputs has the place for the own one, and
+ * then those for the results of the servers before this one. */
+static void copy_results(struct direct *direct, const struct ls_values *own) {
+    const struct ls_reduction *reduction = direct->reduction;
+    int servers = reduction->servers, workers = reduction->size - servers, server = direct->rank - workers, whole;
+    for (int i = 1; i <= reduction->copies; i++) {
+        int next = workers + (server + i) % servers, before = workers + (server + servers - i) % servers;
+        (void)ls_wire_send(direct->schedule, next, own, stripe_of(reduction, direct->rank).size);
+        size_t size = stripe_of(reduction, before).size;
+        if (size) (void)ls_wire_receive_into(direct->schedule, reduction, before, reduction->outputs[i], size, &whole);
+    }
+}
+
 /* The own block's result to all other hosts, theirs into place. The result of another owner may overwrite this host's
  * leaves (a call in place) with no gate on their sends: the owner can only have added bytes that have left here. */
-static void exchange_results(struct direct *direct, struct block own, const struct ls_values *sent) {
+static void exchange_results(struct direct *direct, struct ls_stripe own, const struct ls_values *sent) {
     struct ls_schedule *schedule = direct->schedule;
     const struct ls_hosts *hosts = direct->hosts;
     for (int step = 1; step < hosts->count; step++) {
@@ -313,7 +325,7 @@ static void exchange_results(struct direct *direct, struct block own, const stru
     for (int step = 1; step < hosts->size; step++) {
         int owner = (direct->rank + step) % hosts->size, whole;
         if (!speaks_with(direct, owner)) continue;
-        struct block block = block_of(direct, owner);
+        struct ls_stripe block = block_of(direct, owner);
         (void)ls_wire_receive_into(schedule, direct->reduction, owner, result + block.offset, block.size, &whole);
         ls_reduction_spread(schedule, direct->reduction, block.offset, block.size, whole);
     }
@@ -322,13 +334,24 @@ static void exchange_results(struct direct *direct, struct block own, const stru
 void ls_direct_schedule(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
     struct direct direct;
     if (!begin_direct(&direct, schedule, reduction)) return;
-    struct block own = block_of(&direct, direct.rank);
+    struct ls_stripe own = block_of(&direct, direct.rank);
     contribute(&direct, true);
     contribute(&direct, false);
     struct ls_values sent;
     int fold = finish_direct(&direct, own, &sent);
     if (!is_server(reduction, direct.rank)) ls_reduction_spread(schedule, reduction, own.offset, own.size, fold);
     exchange_results(&direct, own, &sent);
+}
+
+void ls_direct_schedule_push(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
+    struct direct direct;
+    struct ls_values own = {.gate = -1};
+    if (!begin_direct(&direct, schedule, reduction)) return;
+    contribute(&direct, true);
+    if (!is_server(reduction, direct.rank)) return;
+    struct ls_stripe block = block_of(&direct, direct.rank);
+    if (block.size) (void)finish_direct(&direct, block, &own);
+    copy_results(&direct, &own);
 }
 
 /* Here the result is no proof that the own bytes have left: this rank makes it from bytes of the others alone. So the
@@ -342,7 +365,7 @@ void ls_direct_schedule_exchange(struct ls_schedule *schedule, const struct ls_r
     int parts = direct.part_start[direct.host + 1] - direct.part_start[direct.host];
     int *sent = ls_schedule_take(schedule, (size_t)parts * (size_t)direct.hosts->count * sizeof(*sent));
     if (!sent) return;
-    struct block all = block_of(&direct, direct.rank);
+    struct ls_stripe all = block_of(&direct, direct.rank);
     int sent_count = contribute_to_all(&direct, sent);
     struct ls_values result;
     int fold = finish_direct(&direct, all, &result);

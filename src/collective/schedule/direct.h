@@ -5,6 +5,8 @@
 /* Direct exchange of maximal subtrees in two steps: hosts send to the owner of each block, which finishes the tree, and
  * the owner sends the result back. */
 void ls_direct_schedule(struct ls_schedule *schedule, const struct ls_reduction *reduction);
+/* The workers' part of it to the servers, who own all, and keep the results and copies of them. */
+void ls_direct_schedule_push(struct ls_schedule *schedule, const struct ls_reduction *reduction);
 /* The same in one step: every host owns the whole vector. */
 void ls_direct_schedule_exchange(struct ls_schedule *schedule, const struct ls_reduction *reduction);
 /* The maximal subtrees that a host's ranks make up, in leaf order; ranges is scratch for as many as there are ranks.

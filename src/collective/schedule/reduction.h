@@ -16,9 +16,16 @@ enum ls_algorithm {
     LS_ALGORITHM_COUNT
 };
 
+struct ls_stripe {
+    size_t offset, size; /* bytes */
+};
+
 struct ls_reduction {
     int rank, size;
-    int servers;                /* of the ranks, the highest: they hold no leaf and own blocks */
+    int servers; /* of the ranks, the highest: they hold no leaf and own blocks */
+    /* [servers] NULL, or the bytes that each server owns: they are all of it, and the results stay there */
+    const struct ls_stripe *owned;
+    int copies;                 /* of owned: the servers behind the owner that get its result, and lie so in outputs */
     size_t element, count;      /* bytes an element, elements */
     int divide;                 /* at the root, for MEAN; 0 if nothing is divided */
     ls_compression compression; /* on links; of float32 only */

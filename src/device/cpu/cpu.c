@@ -40,6 +40,8 @@ static const struct {
     [LS_OP_SCALE] = {.run = ls_cpu_scale},
     [LS_OP_PLACE] = {.run = ls_cpu_place},
     [LS_OP_TAKE] = {.run = ls_cpu_take},
+    [LS_OP_EMBEDDING_FORWARD] = {.run = ls_cpu_embedding_forward},
+    [LS_OP_EMBEDDING_BACKWARD] = {.run = ls_cpu_embedding_backward},
     [LS_OP_PAD] = {.run = ls_cpu_pad},
     [LS_OP_CROP] = {.run = ls_cpu_crop},
     [LS_OP_DROPOUT] = {.run = ls_cpu_dropout},

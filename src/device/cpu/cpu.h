@@ -21,6 +21,8 @@ ls_status ls_cpu_add(const struct ls_op *op);
 ls_status ls_cpu_scale(const struct ls_op *op);
 ls_status ls_cpu_place(const struct ls_op *op);
 ls_status ls_cpu_take(const struct ls_op *op);
+ls_status ls_cpu_embedding_forward(const struct ls_op *op);
+ls_status ls_cpu_embedding_backward(const struct ls_op *op);
 ls_status ls_cpu_pad(const struct ls_op *op);
 ls_status ls_cpu_crop(const struct ls_op *op);
 ls_status ls_cpu_dropout(const struct ls_op *op);
@@ -41,7 +43,7 @@ ls_status ls_cpu_report(const struct ls_op *op);
 int64_t ls_cpu_argmax(const float *values, int64_t count);
 
 /* update.c: the steps before the rule. */
-void ls_cpu_prepare_update(const struct ls_op *op);
+ls_status ls_cpu_prepare_update(const struct ls_op *op);
 
 /* The builds of kinds that prepare a handle or workspace_size. */
 ls_status ls_cpu_convolution_build(struct ls_device *device, struct ls_op *op);

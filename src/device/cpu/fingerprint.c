@@ -8,6 +8,7 @@
 
 void ls_cpu_fingerprint(char *text, size_t size) {
     const dnnl_version_t *version = dnnl_version();
-    (void)snprintf(text, size, "cpu isa 0x%x oneDNN %d.%d.%d libc %s", (unsigned)dnnl_get_effective_cpu_isa(),
-                   version->major, version->minor, version->patch, gnu_get_libc_version());
+    (void)snprintf(text, size, "cpu isa 0x%x oneDNN %d.%d.%d libc %s norms by chunks",
+                   (unsigned)dnnl_get_effective_cpu_isa(), version->major, version->minor, version->patch,
+                   gnu_get_libc_version());
 }

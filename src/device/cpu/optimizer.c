@@ -5,8 +5,12 @@
 #include <stddef.h>
 
 #include "base/clones.h"
+#include "base/memory.h"
+#include "base/status.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/norms.h"
 #include "device/cpu/squares.h"
+#include "device/norm.h"
 #include "device/rule.h"
 
 #define BLOCK 1024 /* elements whose increments are kept on the way */
@@ -59,7 +63,8 @@ ls_status ls_cpu_sgd(const struct ls_op *op) {
     const ls_optimizer *rule = &op->step->rule;
     struct blobs b = blobs_of(op);
     struct momentum numbers = {rule->learning_rate, ls_rule_momentum(op->step)};
-    ls_cpu_prepare_update(op);
+    ls_status status = ls_cpu_prepare_update(op);
+    if (status) return status;
     if (!b.moments[0])
         plain(b.w, b.g, b.count, rule->learning_rate);
     else if (rule->nesterov)
@@ -95,9 +100,9 @@ ls_status ls_cpu_adam(const struct ls_op *op) {
                            .rest_1 = ls_rule_rest(rule->beta_1),
                            .rest_2 = ls_rule_rest(rule->beta_2),
                            .epsilon = rule->epsilon};
-    ls_cpu_prepare_update(op);
-    adam(b.w, b.g, b.moments[0], b.moments[1], b.count, &numbers);
-    return LS_OK;
+    ls_status status = ls_cpu_prepare_update(op);
+    if (!status) adam(b.w, b.g, b.moments[0], b.moments[1], b.count, &numbers);
+    return status;
 }
 
 /* ---- RMSprop: increments a block at a time, then applied with or without momentum ---- */
@@ -143,8 +148,8 @@ ls_status ls_cpu_rmsprop(const struct ls_op *op) {
     struct blobs b = blobs_of(op);
     float increment[BLOCK], *v = b.moments[0], *average = rule->centered ? b.moments[1] : NULL;
     float *m = b.moments[rule->centered ? 2 : 1];
-    ls_cpu_prepare_update(op);
-    for (size_t at = 0; at < b.count; at += BLOCK) {
+    ls_status status = ls_cpu_prepare_update(op);
+    for (size_t at = 0; !status && at < b.count; at += BLOCK) {
         size_t count = b.count - at < BLOCK ? b.count - at : BLOCK;
         if (average)
             centered(increment, b.g + at, v + at, average + at, count, &numbers);
@@ -155,7 +160,7 @@ ls_status ls_cpu_rmsprop(const struct ls_op *op) {
         else
             plain(b.w + at, increment, count, 1);
     }
-    return LS_OK;
+    return status;
 }
 
 /* ---- LAMB: Adam's direction, its length in each variable made that of the variable ---- */
@@ -179,34 +184,58 @@ LS_CLONES static void direction(float *restrict u, const float *restrict m, cons
     for (size_t i = 0; i < count; i++) u[i] = m[i] / one / (sqrtf(v[i] / two) + epsilon);
 }
 
-/* The trust ratio, by which the learning rate is multiplied: the norm of the variable over the norm of its direction.
- * The direction is computed twice, here for its norm and in lamb for the step: that costs less than a blob for it. A
- * variable or a direction of zeros has the ratio 1, so biases that begin at 0 can leave it. */
-static float trust(const struct blobs *b, const struct ls_blob_part *part, const struct lamb *rule) {
+struct lamb_step {
+    const struct blobs *blobs;
+    const struct lamb *rule;
+};
+
+/* Of the variable, and of its direction. The direction is computed twice, here for its norm and in move for the step:
+ * that costs less than a blob for it. */
+static void square_lamb(const void *context, size_t at, size_t count, double *squares) {
+    const struct lamb_step *step = context;
+    const struct blobs *b = step->blobs;
     struct ls_squares own = {{0}}, moves = {{0}};
+    float u[LS_NORM_CHUNK];
+    direction(u, b->moments[0] + at, b->moments[1] + at, count, step->rule);
+    ls_squares_add(&own, b->w + at, count);
+    ls_squares_add(&moves, u, count);
+    squares[0] = ls_squares_sum(&own);
+    squares[1] = ls_squares_sum(&moves);
+}
+
+/* The trust ratio, by which the learning rate is multiplied: the norm of the variable over the norm of its direction. A
+ * variable or a direction of zeros has the ratio 1, so biases that begin at 0 can leave it. */
+static float trust(const double squares[2]) {
+    float length = sqrtf((float)squares[0]), moved = sqrtf((float)squares[1]);
+    return length > 0 && moved > 0 ? length / moved : 1;
+}
+
+static void move(const struct lamb_step *step, const struct ls_blob_part *part, float rate) {
+    const struct blobs *b = step->blobs;
     float u[BLOCK];
-    ls_squares_add(&own, b->w + part->offset, part->count);
     for (size_t done = 0; done < part->count; done += BLOCK) {
         size_t at = part->offset + done, count = part->count - done < BLOCK ? part->count - done : BLOCK;
-        direction(u, b->moments[0] + at, b->moments[1] + at, count, rule);
-        ls_squares_add(&moves, u, count);
+        direction(u, b->moments[0] + at, b->moments[1] + at, count, step->rule);
+        plain(b->w + at, u, count, rate);
     }
-    float length = sqrtf((float)ls_squares_sum(&own)), moved = sqrtf((float)ls_squares_sum(&moves));
-    return length > 0 && moved > 0 ? length / moved : 1;
 }
 
 /* You et al. 2020, "Large batch optimization for deep learning": u = m^ / (sqrt(v^) + epsilon), w = w - rate |w| / |u|
  * u for each variable, without bounds on the ratio. The paper adds weight decay to u; Keras decays before the rule, and
  * so does ls_cpu_prepare_update. */
-static void lamb(const struct blobs *b, const struct ls_blob_part *part, const struct lamb *rule, float rate) {
-    float u[BLOCK];
-    average_moments(b->g + part->offset, b->moments[0] + part->offset, b->moments[1] + part->offset, part->count, rule);
-    rate *= trust(b, part, rule);
-    for (size_t done = 0; done < part->count; done += BLOCK) {
-        size_t at = part->offset + done, count = part->count - done < BLOCK ? part->count - done : BLOCK;
-        direction(u, b->moments[0] + at, b->moments[1] + at, count, rule);
-        plain(b->w + at, u, count, rate);
+static ls_status lamb(const struct ls_op *op, const struct lamb_step *step) {
+    const struct blobs *b = step->blobs;
+    LS_CLEANUP(ls_free_pointer) double *squares = ls_alloc_array(2 * op->variable_count + 1, sizeof(*squares));
+    double total[2];
+    if (!squares) return ls_fail_memory("norms", 2 * op->variable_count * sizeof(*squares));
+    for (size_t i = 0; i < op->variable_count; i++) {
+        size_t at = op->variables[i].offset;
+        average_moments(b->g + at, b->moments[0] + at, b->moments[1] + at, op->variables[i].count, step->rule);
     }
+    ls_status status = ls_cpu_norms(op, 2, square_lamb, step, squares, total);
+    for (size_t i = 0; !status && i < op->variable_count; i++)
+        move(step, &op->variables[i], op->step->rule.learning_rate * trust(squares + 2 * i));
+    return status;
 }
 
 ls_status ls_cpu_lamb(const struct ls_op *op) {
@@ -218,7 +247,6 @@ ls_status ls_cpu_lamb(const struct ls_op *op) {
                                  .correction_1 = ls_rule_correction(rule->beta_1, iteration),
                                  .correction_2 = ls_rule_correction(rule->beta_2, iteration)};
     struct blobs b = blobs_of(op);
-    ls_cpu_prepare_update(op);
-    for (size_t i = 0; i < op->variable_count; i++) lamb(&b, &op->variables[i], &numbers, rule->learning_rate);
-    return LS_OK;
+    ls_status status = ls_cpu_prepare_update(op);
+    return status ? status : lamb(op, &(struct lamb_step){&b, &numbers});
 }

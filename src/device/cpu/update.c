@@ -1,10 +1,13 @@
 /* The steps before an optimizer's rule: the gradients are divided by the loss scale (LossScaleOptimizer), then
  * regularisers' gradients, clipping and weight decay follow in Keras' order and with its formulas (Optimizer.apply).
- * Norms are added in a fixed order. Gradients and parameters are changed in place. */
+ * Norms are added in a fixed order (norms.c). Gradients and parameters are changed in place. */
 #include <math.h>
 
 #include "base/clones.h"
+#include "base/memory.h"
+#include "base/status.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/norms.h"
 #include "device/cpu/squares.h"
 
 /* ---- sums ---- */
@@ -80,27 +83,44 @@ LS_CLONES static void multiply_divide(float *g, size_t count, float factor, floa
     for (size_t i = 0; i < count; i++) g[i] = g[i] * factor / divisor;
 }
 
-/* g limit / max(|g|, limit), a variable at a time (tf.clip_by_norm). A NaN fails every comparison, so it is asked for:
- * it must reach the parameters and not be clipped away. */
-static void clip_norm(float *g, size_t count, float limit) {
-    float norm = sqrtf((float)squares_of(g, count));
+/* The factor and the divisor of g limit / max(|g|, limit), a variable at a time (tf.clip_by_norm). A NaN fails every
+ * comparison, so it is asked for: it must reach the parameters and not be clipped away. */
+static void clip_norm(float *g, size_t count, double squares, float limit) {
+    float norm = sqrtf((float)squares);
     multiply_divide(g, count, limit, norm > limit || isnan(norm) ? norm : limit);
 }
 
-/* Gaps are zero. A norm that is not finite makes everything NaN, as in Keras, so that it is seen. One factor for all
- * variables keeps the direction of the step (Pascanu et al. 2013; tf.clip_by_global_norm). */
-static void clip_global_norm(float *g, size_t count, float limit) {
-    float norm = sqrtf((float)squares_of(g, count));
+/* A norm that is not finite makes everything NaN, as in Keras, so that it is seen. One factor for all variables keeps
+ * the direction of the step (Pascanu et al. 2013; tf.clip_by_global_norm). */
+static void clip_global_norm(float *g, size_t count, double squares, float limit) {
+    float norm = sqrtf((float)squares);
     multiply(g, count, limit * fminf(1 / norm, 1 / limit) + (norm - norm));
 }
 
-static void clip(const struct ls_op *op, float *g) {
+static void square_gradients(const void *context, size_t at, size_t count, double *squares) {
+    struct ls_squares sum = {{0}};
+    ls_squares_add(&sum, (const float *)context + at, count);
+    squares[0] = ls_squares_sum(&sum);
+}
+
+static ls_status clip_norms(const struct ls_op *op, float *g) {
     const ls_optimizer *rule = &op->step->rule;
-    size_t count = (size_t)op->tensors[LS_ARG_GRADIENTS].shape.dims[0];
+    LS_CLEANUP(ls_free_pointer) double *squares = ls_alloc_array(op->variable_count + 1, sizeof(*squares));
+    double total;
+    if (!squares) return ls_fail_memory("norms", op->variable_count * sizeof(*squares));
+    ls_status status = ls_cpu_norms(op, 1, square_gradients, g, squares, &total);
+    if (status) return status;
     for (size_t i = 0; rule->clipnorm > 0 && i < op->variable_count; i++)
-        clip_norm(g + op->variables[i].offset, op->variables[i].count, rule->clipnorm);
-    if (rule->global_clipnorm > 0) clip_global_norm(g, count, rule->global_clipnorm);
-    if (rule->clipvalue > 0) clip_values(g, count, rule->clipvalue);
+        clip_norm(g + op->variables[i].offset, op->variables[i].count, squares[i], rule->clipnorm);
+    if (rule->global_clipnorm > 0)
+        clip_global_norm(g, (size_t)op->tensors[LS_ARG_GRADIENTS].shape.dims[0], total, rule->global_clipnorm);
+    return LS_OK;
+}
+
+static ls_status clip(const struct ls_op *op, float *g) {
+    const ls_optimizer *rule = &op->step->rule;
+    if (rule->clipvalue > 0) clip_values(g, (size_t)op->tensors[LS_ARG_GRADIENTS].shape.dims[0], rule->clipvalue);
+    return rule->clipnorm > 0 || rule->global_clipnorm > 0 ? clip_norms(op, g) : LS_OK;
 }
 
 /* ---- weight decay ---- */
@@ -113,7 +133,7 @@ LS_CLONES static void decay(float *w, size_t count, float weight_decay, float ra
 
 /* The order matters. Norms are those of unscaled gradients, which hold the penalties' gradients already; the decay
  * comes last and is not clipped. The gradients are the sums over all replicas, so every replica clips alike. */
-void ls_cpu_prepare_update(const struct ls_op *op) {
+ls_status ls_cpu_prepare_update(const struct ls_op *op) {
     const ls_optimizer *rule = &op->step->rule;
     float *w = op->tensors[LS_ARG_PARAMETERS].data, *g = op->tensors[LS_ARG_GRADIENTS].data;
     float unscale = op->step->unscale;
@@ -123,8 +143,9 @@ void ls_cpu_prepare_update(const struct ls_op *op) {
         if (part->l1 > 0 || part->l2 > 0)
             regularize(g + part->offset, w + part->offset, part->count, part->l1, part->l2);
     }
-    clip(op, g);
+    ls_status status = clip(op, g);
     for (size_t i = 0; rule->weight_decay > 0 && i < op->variable_count; i++)
         if (op->variables[i].decays)
             decay(w + op->variables[i].offset, op->variables[i].count, rule->weight_decay, rule->learning_rate);
+    return status;
 }

@@ -83,6 +83,31 @@ static ls_status take_run(const struct ls_op *op) {
     return copy_columns(op, false);
 }
 
+/* ---- rows of a table ---- */
+
+static ls_status run_embedding(const struct ls_op *op, bool backward) {
+    const struct ls_tensor *x = &op->tensors[LS_ARG_X], *table = &op->tensors[backward ? LS_ARG_DW : LS_ARG_W];
+    const struct ls_tensor *rows = &op->tensors[backward ? LS_ARG_DY : LS_ARG_Y];
+    const struct ls_cuda_embedding embedding = {.ids = x->data,
+                                                .table = table->data,
+                                                .rows = rows->data,
+                                                .dtype = rows->dtype,
+                                                .count = ls_shape_count(&x->shape),
+                                                .limit = table->shape.dims[0],
+                                                .width = table->shape.dims[1]};
+    cudaStream_t stream = ls_cuda_stream(op);
+    return ls_cuda_launched(op, backward ? ls_cuda_embedding_backward(&embedding, stream)
+                                         : ls_cuda_embedding_forward(&embedding, stream));
+}
+
+static ls_status embedding_forward_run(const struct ls_op *op) {
+    return run_embedding(op, false);
+}
+
+static ls_status embedding_backward_run(const struct ls_op *op) {
+    return run_embedding(op, true);
+}
+
 /* ---- what a step tells of itself ---- */
 
 static ls_status finite_build(struct ls_cuda_device *device, struct ls_op *op) {
@@ -118,6 +143,8 @@ const struct ls_cuda_kind ls_cuda_element_kinds[LS_OP_KIND_COUNT] = {
     [LS_OP_SCALE] = {.run = scale_run},
     [LS_OP_PLACE] = {.run = place_run},
     [LS_OP_TAKE] = {.run = take_run},
+    [LS_OP_EMBEDDING_FORWARD] = {.run = embedding_forward_run},
+    [LS_OP_EMBEDDING_BACKWARD] = {.run = embedding_backward_run},
     [LS_OP_DROPOUT] = {dropout_run, dropout_build, ls_cuda_let_go},
     [LS_OP_SOFTMAX_CROSSENTROPY] = LOSS,
     [LS_OP_CROSSENTROPY] = LOSS,

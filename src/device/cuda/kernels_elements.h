@@ -64,6 +64,19 @@ struct ls_cuda_copied_lines {
 };
 cudaError_t ls_cuda_copy_lines(const struct ls_cuda_copied_lines *lines, cudaStream_t stream);
 
+/* ---- embedding.cu ---- */
+
+/* Rows (count, width) of a table (limit, width) by ids. An id that is no row's is left out: its row is zero. */
+struct ls_cuda_embedding {
+    const float *ids; /* (count) */
+    void *table;      /* forward: of dtype; backward: float, its gradient */
+    void *rows;       /* of dtype */
+    ls_dtype dtype;
+    int64_t count, limit, width;
+};
+cudaError_t ls_cuda_embedding_forward(const struct ls_cuda_embedding *embedding, cudaStream_t stream);
+cudaError_t ls_cuda_embedding_backward(const struct ls_cuda_embedding *embedding, cudaStream_t stream);
+
 /* counts: scratch of LS_CUDA_FINITE_BLOCKS. */
 #define LS_CUDA_FINITE_BLOCKS 1024
 cudaError_t ls_cuda_finite(const float *x, int64_t count, int64_t *counts, double *value, cudaStream_t stream);

@@ -1,0 +1,38 @@
+/* Pull: each server sends its ranges to the workers, part by part. */
+#include "collective/pull.h"
+
+#include "collective/call.h"
+#include "collective/group_private.h"
+
+static void schedule_pull(struct ls_group *group, const struct ls_pull *pull) {
+    int workers = group->executor.size - group->servers, server = group->executor.rank - workers;
+    for (size_t i = 0; i < pull->count; i++) {
+        const struct ls_pulled *part = &pull->parts[i];
+        for (int step = 0; step < (server < 0 ? group->servers : workers); step++) {
+            int other = server < 0 ? (group->executor.rank + step) % group->servers : (server + step) % workers;
+            int worker = server < 0 ? group->executor.rank : other;
+            const struct ls_stripe *owned = &part->owned[server < 0 ? other : server];
+            struct ls_action action = {.kind = LS_ACTION_SEND, .peer = worker, .from = part->from, .size = owned->size};
+            if (server < 0)
+                action = (struct ls_action){.kind = LS_ACTION_RECEIVE,
+                                            .peer = workers + other,
+                                            .to = pull->array + owned->offset,
+                                            .size = owned->size};
+            if (pull->to < 0 || pull->to == worker) (void)ls_schedule_add(&group->schedule, action);
+        }
+    }
+}
+
+ls_status ls_group_pull(struct ls_group *group, const struct ls_pull *pull) {
+    size_t bytes = 0;
+    struct ls_call made = ls_call_begin(group, LS_KIND_PULL, pull->name, LS_UINT8, 0);
+    made.frame.root = pull->to;
+    for (size_t i = 0; i < pull->count; i++) {
+        made.frame.layout = ls_call_digest(made.frame.layout, pull->parts[i].owned, group->servers);
+        for (int s = 0; s < group->servers; s++) bytes += pull->parts[i].owned[s].size;
+    }
+    made.frame.count = bytes;
+    ls_call_along_edges(group, &made);
+    schedule_pull(group, pull);
+    return ls_call_finish(group, ls_call_run(group, &made));
+}

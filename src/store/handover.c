@@ -1,0 +1,288 @@
+/* The plan of a handover, and the way of the bytes: by broadcasts, of which each server takes its part. */
+#include "store/handover.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "collective/all_gather.h"
+#include "collective/barrier.h"
+#include "collective/broadcast.h"
+
+/* The words that each rank tells. */
+enum { TELL_VERSION, TELL_BEFORE, TELL_SERVERS, TELL_SERVER, TELL_REPLICAS, TELL_LAYOUT, TELL_DIGEST, TELL_WORDS };
+/* A worker its version and what has changed, a server each of what it keeps. */
+enum { TELL_CHANGED = TELL_BEFORE, TELL_KEPT = 2, TELL_ALL = TELL_KEPT * TELL_WORDS };
+
+struct plan {
+    struct ls_handover *handover;
+    int workers, servers;
+    bool serves;
+    int64_t *told; /* [workers + servers][TELL_ALL] */
+    int64_t version;
+    int root;                /* the worker that gives */
+    enum ls_changed changed; /* on all workers */
+    int64_t layout;          /* the newest division that is there, whole if any is; -1: none */
+    int old;                 /* servers of that; 0: none */
+    int *holders;            /* [old] the rank that holds what each of them owned; -1: nobody */
+    bool whole;              /* each has a holder */
+    bool stays;              /* every server has what it is to have */
+    struct ls_holding *own;  /* a server's of that; NULL: it has none */
+    struct ls_holding *next; /* a server's, where it does not stay */
+};
+
+static const int64_t *told_by(const struct plan *plan, int rank, int kept) {
+    return plan->told + (size_t)rank * TELL_ALL + (size_t)kept * TELL_WORDS;
+}
+
+static void tell_kept(const struct ls_kept *kept, int64_t *words) {
+    const struct ls_holding *holding = kept->holding;
+    words[TELL_VERSION] = words[TELL_BEFORE] = -1;
+    if (!holding) return;
+    words[TELL_VERSION] = holding->version[0];
+    words[TELL_BEFORE] = holding->version[1];
+    words[TELL_SERVERS] = holding->servers;
+    words[TELL_SERVER] = holding->server;
+    words[TELL_REPLICAS] = holding->replicas;
+    words[TELL_LAYOUT] = kept->layout;
+    words[TELL_DIGEST] = (int64_t)kept->digest;
+}
+
+static ls_status tell_all(struct plan *plan) {
+    const struct ls_handover *handover = plan->handover;
+    size_t size = (size_t)plan->workers + (size_t)plan->servers;
+    int64_t own[TELL_ALL] = {handover->version, (int64_t)handover->changed};
+    for (int i = 0; plan->serves && i < TELL_KEPT; i++) tell_kept(&handover->kept[i], own + i * TELL_WORDS);
+    LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array(size, sizeof(*counts));
+    plan->told = ls_alloc_array(size, sizeof(own));
+    if (!counts || !plan->told) return ls_fail_memory("what the parameter servers have", size * sizeof(own));
+    for (size_t i = 0; i < size; i++) counts[i] = TELL_ALL;
+    return ls_group_all_gather(handover->group, "what the parameter servers have", LS_INT64, own, counts, plan->told);
+}
+
+/* ---- the plan ---- */
+
+static ls_status find_version(struct plan *plan) {
+    plan->version = told_by(plan, 0, 0)[TELL_VERSION];
+    plan->changed = LS_CHANGED_ALL;
+    plan->root = -1;
+    for (int i = 0; i < plan->workers; i++) {
+        const int64_t *told = told_by(plan, i, 0);
+        if (told[TELL_VERSION] != plan->version)
+            return ls_fail(LS_DATA_LOSS, "rank 0 has made %lld steps, and rank %d has made %lld",
+                           (long long)plan->version, i, (long long)told[TELL_VERSION]);
+        if (told[TELL_CHANGED] < (int64_t)plan->changed)
+            plan->changed = told[TELL_CHANGED] > 0 ? LS_CHANGED_VARIABLES : LS_CHANGED_NOTHING;
+        if (plan->root < 0 && told[TELL_CHANGED] != LS_CHANGED_COPIED) plan->root = i;
+    }
+    if (plan->root < 0) plan->root = 0;
+    return LS_OK;
+}
+
+static bool is_sound(const int64_t *told) {
+    return told[TELL_SERVERS] > 0 && told[TELL_SERVERS] <= INT16_MAX && told[TELL_SERVER] >= 0 &&
+           told[TELL_SERVER] < told[TELL_SERVERS] && told[TELL_REPLICAS] >= 1 &&
+           told[TELL_REPLICAS] <= told[TELL_SERVERS];
+}
+
+static bool has_version(const struct plan *plan, const int64_t *told) {
+    return is_sound(told) && told[TELL_DIGEST] == (int64_t)ls_terms_digest(plan->handover->terms) &&
+           (told[TELL_VERSION] == plan->version || told[TELL_BEFORE] == plan->version);
+}
+
+/* The words of server i on a division; NULL if it has not got it. */
+static const int64_t *told_of(const struct plan *plan, int i, int64_t layout, int servers) {
+    for (int kept = 0; kept < TELL_KEPT; kept++) {
+        const int64_t *told = told_by(plan, plan->workers + i, kept);
+        if (has_version(plan, told) && told[TELL_LAYOUT] == layout && told[TELL_SERVERS] == servers) return told;
+    }
+    return NULL;
+}
+
+/* The newest division before limit; NULL: there is none. */
+static const int64_t *find_newest(const struct plan *plan, int64_t limit) {
+    const int64_t *newest = NULL;
+    for (int i = 0; i < plan->servers * TELL_KEPT; i++) {
+        const int64_t *told = told_by(plan, plan->workers + i / TELL_KEPT, i % TELL_KEPT);
+        if (has_version(plan, told) && told[TELL_LAYOUT] < limit &&
+            (!newest || told[TELL_LAYOUT] > newest[TELL_LAYOUT]))
+            newest = told;
+    }
+    return newest;
+}
+
+/* The owner itself holds a range, or else a server behind it. */
+static void note_holder(const struct plan *plan, int rank, const int64_t *told) {
+    for (int64_t i = 0; i < told[TELL_REPLICAS]; i++) {
+        int *holder = &plan->holders[(told[TELL_SERVER] + plan->old - i) % plan->old];
+        if (*holder < 0 || !i) *holder = rank;
+    }
+}
+
+static ls_status look_at(struct plan *plan, const int64_t *division) {
+    int most = plan->handover->terms->replicas, copies = most < plan->servers ? most : plan->servers;
+    plan->layout = division[TELL_LAYOUT];
+    plan->old = (int)division[TELL_SERVERS];
+    plan->stays = plan->old == plan->servers;
+    plan->whole = true;
+    ls_free(plan->holders);
+    plan->holders = ls_alloc_array((size_t)plan->old, sizeof(*plan->holders));
+    if (!plan->holders) return ls_fail_memory("the parameter servers of the generation before", (size_t)plan->old);
+    for (int i = 0; i < plan->old; i++) plan->holders[i] = -1;
+    for (int i = 0; i < plan->servers; i++) {
+        const int64_t *told = told_of(plan, i, plan->layout, plan->old);
+        if (told) note_holder(plan, plan->workers + i, told);
+        plan->stays = plan->stays && told && told[TELL_SERVER] == i && told[TELL_REPLICAS] == copies;
+    }
+    for (int i = 0; i < plan->old; i++) plan->whole = plan->whole && plan->holders[i] >= 0;
+    return LS_OK;
+}
+
+static ls_status find_division(struct plan *plan) {
+    const int64_t *division = find_newest(plan, INT64_MAX);
+    ls_status status = LS_OK;
+    while (division && !plan->whole && !status) {
+        status = look_at(plan, division);
+        if (!plan->whole) division = find_newest(plan, division[TELL_LAYOUT]);
+    }
+    for (int i = 0; plan->whole && i < TELL_KEPT; i++)
+        if (plan->handover->kept[i].holding && plan->handover->kept[i].layout == plan->layout)
+            plan->own = plan->handover->kept[i].holding;
+    plan->stays = plan->stays && plan->whole;
+    return status;
+}
+
+/* Variables without moments are on every worker. All ranks find a loss together, and none goes before the others. A
+ * server that is not here may have a copy: the group then forms once more, and waits for it. */
+static ls_status check_moments(const struct plan *plan) {
+    struct ls_handover *handover = plan->handover;
+    if (plan->changed == LS_CHANGED_ALL || !handover->terms->moments || plan->whole) return LS_OK;
+    handover->waits = handover->listed > plan->servers && !handover->awaited;
+    handover->lost = !handover->waits;
+    ls_status status = ls_group_barrier(handover->group, "a parameter server's moments are lost");
+    if (status) return status;
+    if (handover->waits)
+        return ls_fail(LS_UNAVAILABLE,
+                       "a parameter server was lost, and of %d that are listed the %d here lack its moments after step "
+                       "%lld: all wait for the others",
+                       handover->listed, plan->servers, (long long)plan->version);
+    return ls_fail(LS_UNAVAILABLE,
+                   "a parameter server was lost, and with it the only copy of the optimizer's moments after step %lld: "
+                   "start all tasks again, to go on from the newest checkpoint; ls_parameter_server_options.replicas = "
+                   "2 (lockstep train --ps-replicas 2) keeps them on two servers",
+                   (long long)plan->version);
+}
+
+/* ---- the way to the servers ---- */
+
+/* Brings a range to all servers: from a worker's blob, or from what a server has of the division before. */
+static ls_status take_range(struct plan *plan, int blob, int root, struct ls_range range) {
+    struct ls_handover *handover = plan->handover;
+    size_t buckets = handover->terms->bucket_count, count = range.end - range.begin;
+    LS_CLEANUP(ls_free_pointer) float *scratch = NULL;
+    float *at = handover->blobs[blob] ? handover->blobs[blob] + range.begin : NULL;
+    if (!count) return LS_OK;
+    handover->moved += count * sizeof(float);
+    const float *own = plan->own ? ls_holding_find(plan->own, buckets, blob, range) : NULL;
+    if (!at) {
+        at = scratch = ls_alloc_aligned(count * sizeof(float));
+        if (!scratch) return ls_fail_memory("variables on their way to a parameter server", count * sizeof(float));
+        if (own && ls_group_rank(handover->group) == root) memcpy(scratch, own, count * sizeof(float));
+    }
+    ls_status status = ls_group_broadcast(handover->group, "to the parameter servers", root, LS_FLOAT32, at, count);
+    if (!status && plan->serves) ls_holding_put(plan->next, buckets, blob, range, at);
+    return status;
+}
+
+static ls_status take_from_worker(struct plan *plan, int blob) {
+    const struct ls_terms_model *terms = plan->handover->terms;
+    ls_status status = LS_OK;
+    for (size_t b = 0; b < terms->bucket_count && !status; b++)
+        status = take_range(plan, blob, plan->root, terms->buckets[b]);
+    return status;
+}
+
+static ls_status take_from_servers(struct plan *plan, int blob) {
+    const struct ls_terms_model *terms = plan->handover->terms;
+    ls_status status = LS_OK;
+    for (size_t b = 0; b < terms->bucket_count; b++)
+        for (int i = 0; i < plan->old && !status; i++)
+            status = take_range(plan, blob, plan->holders[i], ls_stripes_of(terms, b, plan->old, i));
+    return status;
+}
+
+/* Moments that are zero need no bytes. The worker that gives says whether its are. */
+static ls_status take_moments(struct plan *plan) {
+    const struct ls_handover *handover = plan->handover;
+    int64_t given = handover->blobs[1] != NULL;
+    ls_status status = LS_OK;
+    if (plan->changed == LS_CHANGED_ALL)
+        status = ls_group_broadcast(handover->group, "moments are given", plan->root, LS_INT64, &given, 1);
+    for (int m = 1; m <= handover->terms->moments && !status; m++) {
+        if (plan->changed != LS_CHANGED_ALL)
+            status = plan->stays ? LS_OK : take_from_servers(plan, m);
+        else if (given)
+            status = take_from_worker(plan, m);
+        else if (plan->serves)
+            memset(plan->next->blobs[0][m], 0, plan->next->count * sizeof(float));
+    }
+    return status;
+}
+
+static ls_status make_next(struct plan *plan) {
+    struct ls_handover *handover = plan->handover;
+    int server = ls_group_rank(handover->group) - plan->workers;
+    if (!plan->serves) return LS_OK;
+    if (!plan->stays) return ls_holding_new(handover->terms, plan->servers, server, &plan->next);
+    plan->next = plan->own;
+    return LS_OK;
+}
+
+static ls_status take_all(struct plan *plan) {
+    if (plan->own) (void)ls_holding_return(plan->own, plan->version);
+    ls_status status = make_next(plan);
+    if (status || (plan->stays && !plan->changed)) return status;
+    status = take_moments(plan);
+    if (!status) status = take_from_worker(plan, 0);
+    if (!status && plan->serves) plan->next->version[0] = plan->version;
+    return status;
+}
+
+/* A server that has all keeps also the division before, until it knows that the other servers have all. */
+static void keep_next(struct plan *plan, int64_t generation, bool alone) {
+    struct ls_kept *kept = plan->handover->kept;
+    bool anew = plan->next != plan->own;
+    for (int i = 0; i < TELL_KEPT; i++)
+        if (kept[i].holding && kept[i].holding != plan->own) ls_holding_free(ls_steal(kept[i].holding));
+    if (kept[1].holding) kept[0] = kept[1];
+    kept[1] = (struct ls_kept){0};
+    if (!anew) return;
+    if (alone) ls_holding_free(kept[0].holding);
+    if (!alone) kept[1] = kept[0];
+    kept[0] = (struct ls_kept){plan->next, generation, ls_terms_digest(plan->handover->terms)};
+    plan->next = NULL;
+}
+
+/* Nobody goes on before every server has all: a worker that goes on may forget that its variables have changed. */
+ls_status ls_handover_run(struct ls_handover *handover, int64_t generation) {
+    int servers = ls_group_serving(handover->group), workers = ls_group_size(handover->group) - servers;
+    struct plan plan = {.handover = handover,
+                        .workers = workers,
+                        .servers = servers,
+                        .layout = -1,
+                        .serves = ls_group_rank(handover->group) >= workers};
+    ls_status status = tell_all(&plan);
+    if (!status) status = find_version(&plan);
+    if (!status) status = find_division(&plan);
+    if (!status) status = check_moments(&plan);
+    if (!status) status = take_all(&plan);
+    if (status) {
+        if (plan.next != plan.own) ls_holding_free(plan.next);
+    } else {
+        status = ls_group_barrier(handover->group, "the parameter servers have all");
+        if (plan.serves) keep_next(&plan, generation, !status);
+    }
+    ls_free(plan.holders);
+    ls_free(plan.told);
+    return status;
+}

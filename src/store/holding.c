@@ -1,0 +1,142 @@
+/* Ranges of the model's blob, one behind the other in blobs of the server. */
+#include "store/holding.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "device/norm.h"
+
+static size_t round_up(size_t count) {
+    return (count + LS_NORM_CHUNK - 1) / LS_NORM_CHUNK * LS_NORM_CHUNK;
+}
+
+/* A range lies as far behind a multiple of LS_NORM_CHUNK as in the model's blob, so that chunks stay chunks. */
+static void place_ranges(const struct ls_terms_model *terms, struct ls_holding *holding) {
+    struct ls_held *held = holding->held;
+    for (int h = 0; h < holding->replicas; h++)
+        for (size_t b = 0; b < terms->bucket_count; b++, held++) {
+            int owner = (holding->server + holding->servers - h) % holding->servers;
+            held->range = ls_stripes_of(terms, b, holding->servers, owner);
+            held->at = round_up(holding->count) + held->range.begin % LS_NORM_CHUNK;
+            if (held->range.begin < held->range.end) holding->count = held->at + held->range.end - held->range.begin;
+        }
+}
+
+static size_t count_pieces(const struct ls_terms_model *terms, const struct ls_holding *holding) {
+    size_t count = 0;
+    for (size_t i = 0; i < (size_t)holding->replicas * terms->bucket_count; i++)
+        count += ls_stripes_pieces(terms, holding->held[i].range, NULL);
+    return count;
+}
+
+static void list_pieces(const struct ls_terms_model *terms, struct ls_holding *holding, struct ls_piece *pieces) {
+    size_t made = 0;
+    for (size_t i = 0; i < (size_t)holding->replicas * terms->bucket_count; i++) {
+        const struct ls_held *held = &holding->held[i];
+        size_t count = ls_stripes_pieces(terms, held->range, pieces);
+        for (size_t p = 0; p < count; p++, made++) {
+            holding->parts[made] = terms->parts[pieces[p].variable];
+            holding->parts[made].offset = held->at + pieces[p].begin - held->range.begin;
+            holding->parts[made].count = pieces[p].end - pieces[p].begin;
+            holding->variables[made] = pieces[p].variable;
+        }
+    }
+}
+
+static ls_status describe_holding(const struct ls_terms_model *terms, struct ls_holding *holding) {
+    size_t ranges = (size_t)holding->replicas * terms->bucket_count;
+    holding->held = ls_alloc_array(ranges, sizeof(*holding->held));
+    if (!holding->held) return ls_fail_memory("a parameter server's ranges", ranges * sizeof(*holding->held));
+    place_ranges(terms, holding);
+    holding->part_count = count_pieces(terms, holding);
+    holding->parts = ls_alloc_array(holding->part_count + 1, sizeof(*holding->parts));
+    holding->variables = ls_alloc_array(holding->part_count + 1, sizeof(*holding->variables));
+    LS_CLEANUP(ls_free_pointer) struct ls_piece *pieces = ls_alloc_array(terms->part_count + 1, sizeof(*pieces));
+    if (!holding->parts || !holding->variables || !pieces)
+        return ls_fail_memory("a parameter server's variables", holding->part_count * sizeof(*holding->parts));
+    list_pieces(terms, holding, pieces);
+    return LS_OK;
+}
+
+size_t ls_holding_bytes(const struct ls_holding *holding, int moments) {
+    return (2 * (1 + (size_t)moments) + 1) * holding->count * sizeof(float);
+}
+
+static ls_status make_blobs(const struct ls_terms_model *terms, struct ls_holding *holding) {
+    bool made = true;
+    for (int i = 0; i < 2 * (1 + terms->moments); i++) {
+        float **blob = &holding->blobs[i % 2][i / 2];
+        *blob = ls_alloc_aligned(holding->count * sizeof(float));
+        made = made && *blob;
+    }
+    holding->gradients = ls_alloc_aligned(holding->count * sizeof(float));
+    if (made && holding->gradients) return LS_OK;
+    return ls_fail_memory("the variables that a parameter server holds: more servers hold less each",
+                          ls_holding_bytes(holding, terms->moments));
+}
+
+ls_status ls_holding_new(const struct ls_terms_model *terms, int servers, int server, struct ls_holding **holding) {
+    struct ls_holding *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a parameter server's variables", sizeof(*made));
+    *made = (struct ls_holding){.servers = servers,
+                                .server = server,
+                                .replicas = terms->replicas < servers ? terms->replicas : servers,
+                                .version = {-1, -1}};
+    ls_status status = describe_holding(terms, made);
+    if (!status) status = make_blobs(terms, made);
+    if (status)
+        ls_holding_free(made);
+    else
+        *holding = made;
+    return status;
+}
+
+void ls_holding_free(struct ls_holding *holding) {
+    if (!holding) return;
+    for (int i = 0; i < 2 * (1 + LS_MAX_MOMENTS); i++) ls_free(holding->blobs[i % 2][i / 2]);
+    ls_free(holding->gradients);
+    ls_free(holding->variables);
+    ls_free(holding->parts);
+    ls_free(holding->held);
+    ls_free(holding);
+}
+
+void ls_holding_put(struct ls_holding *holding, size_t buckets, int blob, struct ls_range range, const float *values) {
+    for (size_t i = 0; i < (size_t)holding->replicas * buckets; i++) {
+        const struct ls_held *held = &holding->held[i];
+        size_t begin = held->range.begin > range.begin ? held->range.begin : range.begin;
+        size_t end = held->range.end < range.end ? held->range.end : range.end;
+        if (begin < end)
+            memcpy(holding->blobs[0][blob] + held->at + begin - held->range.begin, values + begin - range.begin,
+                   (end - begin) * sizeof(float));
+    }
+}
+
+const float *ls_holding_find(const struct ls_holding *holding, size_t buckets, int blob, struct ls_range range) {
+    for (size_t i = 0; i < (size_t)holding->replicas * buckets; i++) {
+        const struct ls_held *held = &holding->held[i];
+        if (held->range.begin <= range.begin && range.end <= held->range.end)
+            return holding->blobs[0][blob] + held->at + range.begin - held->range.begin;
+    }
+    return NULL;
+}
+
+void ls_holding_keep(struct ls_holding *holding, int moments) {
+    for (int i = 0; i <= moments; i++)
+        memcpy(holding->blobs[1][i], holding->blobs[0][i], holding->count * sizeof(float));
+    holding->version[1] = holding->version[0];
+}
+
+bool ls_holding_return(struct ls_holding *holding, int64_t version) {
+    if (holding->version[0] == version) return true;
+    if (holding->version[1] != version) return false;
+    for (int i = 0; i <= LS_MAX_MOMENTS; i++) {
+        float *before = holding->blobs[1][i];
+        holding->blobs[1][i] = holding->blobs[0][i];
+        holding->blobs[0][i] = before;
+    }
+    holding->version[0] = version;
+    holding->version[1] = -1;
+    return true;
+}

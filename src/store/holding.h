@@ -1,0 +1,31 @@
+/* One server's part of a model: the ranges that it owns, and copies of those of the servers before it, side by side in
+ * blobs of its own. */
+#pragma once
+#include "store/stripes.h"
+
+struct ls_held {
+    struct ls_range range; /* of the model's blob */
+    size_t at;             /* of the own blobs */
+};
+struct ls_holding {
+    int servers, server, replicas;
+    struct ls_held *held;       /* [replicas][buckets] the own ranges first */
+    size_t count;               /* elements of an own blob */
+    struct ls_blob_part *parts; /* [part_count] pieces of variables, in the order of held */
+    size_t *variables;          /* [part_count] whose they are */
+    size_t part_count;
+    float *blobs[2][1 + LS_MAX_MOMENTS]; /* [count] the variables and moments now, and before the newest step */
+    float *gradients;                    /* [count] */
+    int64_t version[2];                  /* steps that are in them; -1: nothing is */
+};
+ls_status ls_holding_new(const struct ls_terms_model *terms, int servers, int server, struct ls_holding **holding);
+void ls_holding_free(struct ls_holding *holding);
+/* Takes elements of blob number blob, from range of the model's, as far as they are held. */
+void ls_holding_put(struct ls_holding *holding, size_t buckets, int blob, struct ls_range range, const float *values);
+/* The place of range in blob number blob; NULL if it is not held. */
+const float *ls_holding_find(const struct ls_holding *holding, size_t buckets, int blob, struct ls_range range);
+/* Keeps what is there as what was before. */
+void ls_holding_keep(struct ls_holding *holding, int moments);
+/* Goes back to version: false if it has not got it. */
+bool ls_holding_return(struct ls_holding *holding, int64_t version);
+size_t ls_holding_bytes(const struct ls_holding *holding, int moments);

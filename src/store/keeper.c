@@ -1,0 +1,251 @@
+/* The calls of a server, each as the frame of rank 0 names it: the terms of a model at the beginning of a generation
+ * (handover.c), pushes of its buckets in order, and a step. A step keeps what was there, applies the optimizer to all
+ * that the server holds, and sends its own ranges. A worker's step is done when it has them, so the version before is
+ * what the workers go back to where none is done. */
+#include "store/keeper.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "collective/broadcast.h"
+#include "collective/push.h"
+#include "device/device.h"
+#include "store/handover.h"
+#include "store/store_calls.h"
+#include "store/store_norms.h"
+
+#define MOST_WORDS (INT64_C(1) << 27)
+
+struct model {
+    struct model *next;
+    struct ls_terms_model terms;
+    struct ls_kept kept[2];
+    struct ls_stripe *owned; /* [buckets][servers] */
+    size_t pushed;           /* buckets of the step under way */
+    struct ls_terms_step step;
+    struct ls_op op;
+    struct ls_store_norms norms;
+    bool built;
+};
+struct ls_keeper {
+    const struct ls_log *log;
+    struct ls_device *device;
+    struct model *models;
+    int64_t generation;
+    int listed;
+    bool lost, awaited; /* as of struct ls_handover */
+};
+
+ls_status ls_keeper_new(const struct ls_log *log, struct ls_keeper **keeper) {
+    struct ls_device *devices[LS_MAX_LOCAL_DEVICES];
+    int count;
+    struct ls_keeper *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a parameter server", sizeof(*made));
+    made->log = log;
+    ls_status status = ls_devices_open("cpu:0", 1, devices, &count);
+    if (!status) made->device = devices[0];
+    if (status)
+        ls_free(made);
+    else
+        *keeper = made;
+    return status;
+}
+
+static void forget_generation(struct ls_keeper *keeper, struct model *model) {
+    if (model->built) keeper->device->ops->discard(keeper->device, &model->op);
+    model->built = false;
+    model->pushed = 0;
+    ls_store_norms_free(&model->norms);
+    ls_free(ls_steal(model->owned));
+}
+
+static void free_model(struct ls_keeper *keeper, struct model *model) {
+    forget_generation(keeper, model);
+    for (size_t i = 0; i < sizeof(model->kept) / sizeof(model->kept[0]); i++) ls_holding_free(model->kept[i].holding);
+    ls_terms_free(&model->terms);
+    ls_free(model);
+}
+
+void ls_keeper_free(struct ls_keeper *keeper) {
+    if (!keeper) return;
+    for (struct model *model = keeper->models, *next; model; model = next) {
+        next = model->next;
+        free_model(keeper, model);
+    }
+    ls_device_close(keeper->device);
+    ls_free(keeper);
+}
+
+void ls_keeper_begin(struct ls_keeper *keeper, int64_t generation, int listed) {
+    keeper->generation = generation;
+    keeper->listed = listed;
+    for (struct model *model = keeper->models; model; model = model->next) forget_generation(keeper, model);
+}
+
+bool ls_keeper_has_lost(const struct ls_keeper *keeper) {
+    return keeper->lost;
+}
+
+static struct model *find_model(const struct ls_keeper *keeper, int64_t number) {
+    struct model *model = keeper->models;
+    while (model && model->terms.model != number) model = model->next;
+    return model;
+}
+
+/* ---- terms ---- */
+
+static ls_status receive_terms(struct ls_group *group, struct ls_terms_model *terms) {
+    int64_t count = 0;
+    ls_status status = ls_group_broadcast_directly(group, LS_STORE_TERMS, LS_INT64, &count, 1);
+    if (status) return status;
+    if (count < 1 || count > MOST_WORDS)
+        return ls_fail(LS_DATA_LOSS, "rank 0 tells of a model in %lld words", (long long)count);
+    LS_CLEANUP(ls_free_pointer) int64_t *words = ls_alloc_array((size_t)count, sizeof(*words));
+    if (!words) return ls_fail_memory("the terms of a model", (size_t)count * sizeof(*words));
+    status = ls_group_broadcast(group, LS_STORE_TERMS, 0, LS_INT64, words, (size_t)count);
+    return status ? status : ls_terms_decode(words, (size_t)count, terms);
+}
+
+static ls_status take_model(struct ls_keeper *keeper, struct ls_terms_model *terms, struct model **found) {
+    struct model *model = find_model(keeper, terms->model);
+    if (!model) {
+        model = ls_alloc(sizeof(*model));
+        if (!model) return ls_fail_memory("a model", sizeof(*model));
+        model->next = keeper->models;
+        keeper->models = model;
+    }
+    forget_generation(keeper, model);
+    ls_terms_free(&model->terms);
+    model->terms = *terms;
+    *terms = (struct ls_terms_model){0};
+    *found = model;
+    return LS_OK;
+}
+
+static ls_status prepare(struct ls_group *group, struct model *model) {
+    model->owned = ls_stripes_list(&model->terms, ls_group_serving(group), true);
+    if (!model->owned) return ls_fail_memory("a model's buckets", model->terms.bucket_count * sizeof(*model->owned));
+    return ls_store_norms_new(group, &model->terms, model->kept[0].holding, &model->norms);
+}
+
+static ls_status meet_workers(struct ls_keeper *keeper, struct ls_group *group, struct model *model) {
+    struct ls_handover handover = {
+        .group = group, .terms = &model->terms, .listed = keeper->listed, .awaited = keeper->awaited};
+    memcpy(handover.kept, model->kept, sizeof(model->kept));
+    ls_status status = ls_handover_run(&handover, keeper->generation);
+    memcpy(model->kept, handover.kept, sizeof(model->kept));
+    keeper->lost |= handover.lost;
+    if (handover.waits) ls_group_sever(group);
+    if (handover.waits || !status) keeper->awaited = handover.waits;
+    if (status) return status;
+    const struct ls_holding *holding = model->kept[0].holding;
+    if (handover.moved)
+        ls_log_info(keeper->log,
+                    "keeps variables and %d moments of model %lld after step %lld, %d cop%s of each; its part takes "
+                    "%.1f MB",
+                    model->terms.moments, (long long)model->terms.model, (long long)holding->version[0],
+                    holding->replicas, holding->replicas == 1 ? "y" : "ies",
+                    (double)ls_holding_bytes(holding, model->terms.moments) / 1e6);
+    return prepare(group, model);
+}
+
+static ls_status take_terms(struct ls_keeper *keeper, struct ls_group *group) {
+    LS_CLEANUP(ls_terms_free) struct ls_terms_model terms = {0};
+    struct model *model = NULL;
+    ls_status status = receive_terms(group, &terms);
+    if (!status) status = take_model(keeper, &terms, &model);
+    return status ? status : meet_workers(keeper, group, model);
+}
+
+/* ---- a push ---- */
+
+static ls_status take_push(struct ls_keeper *keeper, struct ls_group *group, const struct ls_frame *frame) {
+    struct model *model = find_model(keeper, ls_store_calls_model(frame->name));
+    if (!model || !model->owned || model->pushed == model->terms.bucket_count)
+        return ls_fail(LS_DATA_LOSS, "rank 0 pushes '%s', which this parameter server does not keep", frame->name);
+    struct ls_holding *holding = model->kept[0].holding;
+    size_t bucket = model->pushed, buckets = model->terms.bucket_count;
+    const struct ls_range *range = &model->terms.buckets[bucket];
+    LS_CLEANUP(ls_free_pointer) void **places = ls_alloc_array((size_t)holding->replicas, sizeof(*places));
+    if (!places) return ls_fail_memory("a bucket's places", (size_t)holding->replicas * sizeof(*places));
+    for (int h = 0; h < holding->replicas; h++)
+        places[h] = holding->gradients + holding->held[(size_t)h * buckets + bucket].at;
+    const struct ls_push push = {.name = frame->name,
+                                 .count = range->end - range->begin,
+                                 .owned = model->owned + bucket * (size_t)holding->servers,
+                                 .copies = holding->replicas - 1,
+                                 .compression = (ls_compression)frame->compression,
+                                 .outputs = places};
+    ls_status status = ls_group_push(group, &push);
+    if (!status) model->pushed++;
+    return status;
+}
+
+/* ---- a step ---- */
+
+static ls_status build_op(struct ls_keeper *keeper, struct model *model) {
+    const struct ls_holding *holding = model->kept[0].holding;
+    const ls_shape shape = LS_SHAPE((int64_t)holding->count);
+    struct ls_op op = {.kind = (enum ls_op_kind)model->terms.kind,
+                       .step = &model->step.step,
+                       .variables = holding->parts,
+                       .variable_count = holding->part_count,
+                       .norms = &model->norms.norms};
+    op.tensors[LS_ARG_GRADIENTS] = (struct ls_tensor){holding->gradients, LS_FLOAT32, shape, 0};
+    op.tensors[LS_ARG_PARAMETERS] = (struct ls_tensor){holding->blobs[0][0], LS_FLOAT32, shape, 0};
+    for (int m = 0; m < model->terms.moments; m++)
+        op.tensors[LS_ARG_MOMENT_1 + m] = (struct ls_tensor){holding->blobs[0][1 + m], LS_FLOAT32, shape, 0};
+    model->op = op;
+    ls_status status = keeper->device->ops->build(keeper->device, &model->op);
+    model->built = !status;
+    return status;
+}
+
+/* With the floating-point mode of a device, so that the bits are a replica's. */
+static ls_status run_op(struct ls_keeper *keeper, struct model *model) {
+    struct ls_thread_state before;
+    ls_status status = model->built ? ls_op_check(&model->op) : build_op(keeper, model);
+    if (!status) status = keeper->device->ops->enter(keeper->device, &before);
+    if (status) return status;
+    status = model->op.run(&model->op);
+    keeper->device->ops->leave(keeper->device, &before);
+    return status;
+}
+
+/* A server among more than there are chunks holds nothing. */
+static ls_status apply_step(struct ls_keeper *keeper, struct model *model) {
+    struct ls_holding *holding = model->kept[0].holding;
+    ls_holding_keep(holding, model->terms.moments);
+    ls_status status = holding->count ? run_op(keeper, model) : ls_store_norms_pass(&model->norms, &model->step.step);
+    holding->version[0] = status ? -1 : model->step.step.iteration;
+    return status;
+}
+
+static ls_status take_step(struct ls_keeper *keeper, struct ls_group *group) {
+    int64_t words[LS_STEP_WORDS];
+    struct ls_terms_step step;
+    ls_status status = ls_group_broadcast_directly(group, LS_STORE_STEP, LS_INT64, words, LS_STEP_WORDS);
+    if (!status) status = ls_terms_step_decode(words, &step);
+    if (status) return status;
+    struct model *model = find_model(keeper, step.model);
+    if (!model || !model->owned || model->pushed != model->terms.bucket_count ||
+        step.step.iteration != model->kept[0].holding->version[0] + 1)
+        return ls_fail(LS_DATA_LOSS, "rank 0 tells of step %lld of model %lld, which is not this server's next",
+                       (long long)step.step.iteration, (long long)step.model);
+    model->pushed = 0;
+    model->step = step;
+    status = apply_step(keeper, model);
+    const struct ls_holding *holding = model->kept[0].holding;
+    if (!status) status = ls_store_calls_pull(group, &model->terms, holding, 0, -1, NULL);
+    for (int m = 1; m <= model->terms.moments && step.fetch && !status; m++)
+        status = ls_store_calls_pull(group, &model->terms, holding, m, 0, NULL);
+    return status;
+}
+
+ls_status ls_keeper_call(void *keeper, struct ls_group *group, const struct ls_frame *frame) {
+    if (frame->kind == LS_KIND_PUSH) return take_push(keeper, group, frame);
+    if (!strcmp(frame->name, LS_STORE_TERMS)) return take_terms(keeper, group);
+    if (!strcmp(frame->name, LS_STORE_STEP)) return take_step(keeper, group);
+    return ls_fail(LS_DATA_LOSS, "rank 0 tells a parameter server of '%s', which it does not know", frame->name);
+}

@@ -1,0 +1,32 @@
+/* A worker's side of parameter servers that keep a model's trained variables and moments. One thread at a time calls.
+ */
+#pragma once
+#include "collective/group.h"
+#include "store/handover.h"
+
+struct ls_store;
+struct ls_store_config {
+    struct ls_group *group;      /* of workers and servers; borrowed */
+    struct ls_terms_model terms; /* copied */
+    int64_t generation;
+    int64_t version;         /* steps that are in the variables */
+    enum ls_changed changed; /* since the servers took them */
+    float *variables;        /* [terms.count] host memory; read, and written with the same values */
+    const float *moments;    /* [terms.moments][stride] that have changed; NULL: they are zero */
+    size_t stride;
+    int listed; /* servers of the cluster */
+    bool *lost; /* set to true where all servers have lost moments: nothing recovers from it */
+    bool
+        *awaits; /* set to true where a server that is not here may have them; given so: the group has waited for all */
+};
+/* Collective, with the servers. UNAVAILABLE: moments that all servers have lost. */
+ls_status ls_store_open(const struct ls_store_config *config, struct ls_store **store);
+void ls_store_free(struct ls_store *store);
+/* Pushes a bucket: first as of ls_leaves, leaves has an array of the bucket's elements for each local leaf. Every
+ * bucket of a step, in order. */
+ls_status ls_store_push(struct ls_store *store, size_t bucket, const int *first, const float *const *leaves,
+                        ls_compression compression);
+/* Applies the optimizer on the servers, and brings the variables into array: [terms.count]. With moments, which rank 0
+ * alone decides and gets, it brings those too, stride apart. The step is done when it returns LS_OK. */
+ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *step, float *array, float *moments,
+                        size_t stride);

@@ -1,0 +1,107 @@
+/* The chunks go to all ranks by servers, and are sorted by variables there. */
+#include "store/store_norms.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "collective/all_gather.h"
+
+/* mine: [the own chunks][kinds]. *all is [total][kinds], by servers, and freed with ls_free. */
+static ls_status exchange_norms(const struct ls_store_norms *norms, const double *mine, int kinds, double **all) {
+    size_t size = (size_t)ls_group_size(norms->group);
+    LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array(size, sizeof(*counts));
+    LS_CLEANUP(ls_free_pointer) double *made = ls_alloc_array(norms->total * (size_t)kinds + 1, sizeof(*made));
+    if (!counts || !made) return ls_fail_memory("norms", norms->total * (size_t)kinds * sizeof(*made));
+    for (size_t i = 0; i < size; i++) counts[i] = norms->counts[i] * (size_t)kinds;
+    ls_status status = ls_group_all_gather(norms->group, "norms", LS_FLOAT64, mine ? mine : made, counts, made);
+    if (!status) *all = ls_steal(made);
+    return status;
+}
+
+/* [variables + 1] the first chunk of each among all of the model. */
+static size_t *list_firsts(const struct ls_terms_model *terms) {
+    size_t *firsts = ls_alloc_array(terms->part_count + 1, sizeof(*firsts));
+    for (size_t v = 0; firsts && v < terms->part_count; v++)
+        firsts[v + 1] = firsts[v] + ls_norm_chunks(terms->parts[v].offset, terms->parts[v].count);
+    return firsts;
+}
+
+/* From the order of the servers to that of the variables. */
+static ls_status sort_chunks(const struct ls_store_norms *norms, const size_t *firsts, int kinds, const double *all,
+                             double *sorted) {
+    const struct ls_terms_model *terms = norms->terms;
+    size_t most = terms->part_count + terms->bucket_count, width = (size_t)kinds;
+    LS_CLEANUP(ls_free_pointer) struct ls_piece *pieces = ls_alloc_array(most, sizeof(*pieces));
+    if (!pieces) return ls_fail_memory("norms", most * sizeof(*pieces));
+    for (int s = 0; s < norms->holding->servers; s++) {
+        size_t count = ls_stripes_pieces_of(terms, norms->holding->servers, s, pieces);
+        for (size_t p = 0; p < count; p++) {
+            const struct ls_piece *piece = &pieces[p];
+            size_t chunks = ls_norm_chunks(piece->begin, piece->end - piece->begin);
+            size_t before = piece->begin / LS_NORM_CHUNK - terms->parts[piece->variable].offset / LS_NORM_CHUNK;
+            memcpy(sorted + (firsts[piece->variable] + before) * width, all, chunks * width * sizeof(*all));
+            all += chunks * width;
+        }
+    }
+    return LS_OK;
+}
+
+static ls_status add_sorted(const struct ls_store_norms *norms, const size_t *firsts, int kinds, const double *sorted,
+                            double *squares, double *total) {
+    const struct ls_terms_model *terms = norms->terms;
+    const struct ls_holding *holding = norms->holding;
+    size_t width = (size_t)kinds;
+    LS_CLEANUP(ls_free_pointer) double *whole = ls_alloc_array(terms->part_count * width, sizeof(*whole));
+    if (!whole) return ls_fail_memory("norms", terms->part_count * width * sizeof(*whole));
+    for (size_t v = 0; v < terms->part_count; v++)
+        ls_norm_add(sorted + firsts[v] * width, firsts[v + 1] - firsts[v], kinds, whole + v * width);
+    ls_norm_add(whole, terms->part_count, kinds, total);
+    for (size_t p = 0; p < holding->part_count; p++)
+        memcpy(squares + p * width, whole + holding->variables[p] * width, width * sizeof(*squares));
+    return LS_OK;
+}
+
+/* The own ranges' chunks come first, before those of copies. */
+static ls_status join(void *context, const double *chunks, size_t count, int kinds, double *squares, double *total) {
+    const struct ls_store_norms *norms = context;
+    LS_CLEANUP(ls_free_pointer) double *all = NULL;
+    LS_CLEANUP(ls_free_pointer) size_t *firsts = list_firsts(norms->terms);
+    LS_CLEANUP(ls_free_pointer) double *sorted = ls_alloc_array(norms->total * (size_t)kinds + 1, sizeof(*sorted));
+    if (!firsts || !sorted) return ls_fail_memory("norms", count * sizeof(*sorted));
+    ls_status status = exchange_norms(norms, chunks, kinds, &all);
+    if (!status) status = sort_chunks(norms, firsts, kinds, all, sorted);
+    return status ? status : add_sorted(norms, firsts, kinds, sorted, squares, total);
+}
+
+ls_status ls_store_norms_new(struct ls_group *group, const struct ls_terms_model *terms,
+                             const struct ls_holding *holding, struct ls_store_norms *norms) {
+    size_t size = (size_t)ls_group_size(group);
+    int servers = ls_group_serving(group), workers = (int)size - servers;
+    *norms = (struct ls_store_norms){{join, norms}, group, terms, holding, ls_alloc_array(size, sizeof(size_t)), 0};
+    if (!norms->counts) return ls_fail_memory("norms", size * sizeof(size_t));
+    for (int s = 0; s < servers; s++) {
+        norms->counts[workers + s] = ls_stripes_chunks(terms, servers, s);
+        norms->total += norms->counts[workers + s];
+    }
+    return LS_OK;
+}
+
+void ls_store_norms_free(struct ls_store_norms *norms) {
+    ls_free(norms->counts);
+    *norms = (struct ls_store_norms){0};
+}
+
+ls_status ls_store_norms_pass(const struct ls_store_norms *norms, const struct ls_optimizer_step *step) {
+    const ls_optimizer *rule = &step->rule;
+    int widths[2], count = 0;
+    if (rule->clipnorm > 0 || rule->global_clipnorm > 0) widths[count++] = 1;
+    if (rule->kind == LS_OPTIMIZER_LAMB) widths[count++] = 2;
+    ls_status status = LS_OK;
+    for (int i = 0; i < count && !status; i++) {
+        double *all = NULL;
+        status = exchange_norms(norms, NULL, widths[i], &all);
+        ls_free(all);
+    }
+    return status;
+}

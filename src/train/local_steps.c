@@ -1,0 +1,230 @@
+/* A meeting: the workers add up their losses and requests, compare their learning rates, and add up their variables and
+ * moments. Nothing changes before all of it has come. */
+#include "train/local_steps.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/point.h"
+#include "collective/all_reduce.h"
+#include "strategy/reduce.h"
+#include "train/model_state.h"
+#include "train/result.h"
+
+struct ls_local_steps {
+    float *state; /* of the last meeting, as of ls_model_state_get; its variables are what changes are counted from */
+    void *callbacks;
+    struct ls_training_progress progress; /* and its fit's */
+    struct ls_loss_sums own;              /* of this worker since then */
+    bool open;                            /* a step has begun since then */
+};
+
+static ls_status check_local(const ls_model *model) {
+    if (model->spec.objective.precision == LS_MIXED_FLOAT16)
+        return ls_fail(LS_UNIMPLEMENTED, "LocalSGDStrategy has no loss scaling: take precision mixed_bfloat16 or "
+                                         "float32 in place of mixed_float16");
+    for (size_t i = 0; i < model->spec.layer_count; i++)
+        if (model->spec.layers[i].synchronized)
+            return ls_fail(LS_UNIMPLEMENTED,
+                           "LocalSGDStrategy: layer %zu is a synchronized batch normalization, and workers do not meet "
+                           "in a step; take one that is not",
+                           i);
+    return LS_OK;
+}
+
+ls_status ls_local_steps_new(const ls_model *model, struct ls_local_steps **local) {
+    if (!model->strategy->local.sync_every) return LS_OK;
+    ls_status status = check_local(model);
+    if (status) return status;
+    *local = ls_alloc(sizeof(**local));
+    return *local ? LS_OK : ls_fail_memory("a fit's meetings", sizeof(**local));
+}
+
+static void forget_meeting(struct ls_local_steps *local) {
+    ls_free(ls_steal(local->state));
+    ls_free(ls_steal(local->callbacks));
+    local->open = false;
+}
+
+void ls_local_steps_free(struct ls_local_steps *local) {
+    if (!local) return;
+    forget_meeting(local);
+    ls_free(local);
+}
+
+/* ---- the state of the last meeting ---- */
+
+static ls_status keep_state(struct ls_fitting *fitting) {
+    struct ls_local_steps *local = fitting->local;
+    const ls_model *model = fitting->model;
+    size_t floats = ls_model_state_count(model), callbacks = ls_callback_list_state_size(fitting->callbacks);
+    local->state = ls_alloc_aligned(floats * sizeof(float));
+    local->callbacks = callbacks ? ls_alloc(callbacks) : NULL;
+    if (!local->state || (callbacks && !local->callbacks))
+        return ls_fail_memory("the state of a meeting", floats * sizeof(float) + callbacks);
+    if (callbacks) ls_callback_list_get_state(fitting->callbacks, local->callbacks);
+    local->progress = ls_model_state_progress(model);
+    local->progress.fit = fitting->state;
+    local->own = (struct ls_loss_sums){0};
+    return ls_model_state_get(model, local->state);
+}
+
+ls_status ls_local_steps_begin(struct ls_fitting *fitting) {
+    struct ls_local_steps *local = fitting->local;
+    struct ls_abort *abort = fitting->model->strategy->runtime->abort;
+    if (abort && ls_abort_raised(abort)) return ls_abort_status(abort);
+    if (local->open) return LS_OK;
+    ls_status status = keep_state(fitting);
+    local->open = !status;
+    if (status) forget_meeting(local);
+    return status;
+}
+
+void ls_local_steps_add(struct ls_local_steps *local, const struct ls_loss_sums *sums) {
+    ls_op_add_loss_sums(&local->own, sums);
+}
+
+static ls_status go_back(struct ls_fitting *fitting) {
+    struct ls_local_steps *local = fitting->local;
+    ls_model *model = fitting->model;
+    int64_t done = model->progress.step.iteration - local->progress.step;
+    ls_status status = ls_model_state_set(model, local->state);
+    if (status) return status;
+    ls_model_state_set_progress(model, &local->progress);
+    fitting->state = local->progress.fit;
+    fitting->stepped = fitting->state.position; /* its end was told */
+    if (local->callbacks) ls_callback_list_set_state(fitting->callbacks, local->callbacks);
+    if (done)
+        ls_log_info(&model->strategy->runtime->log, "goes back %lld step%s, to the workers' last meeting",
+                    (long long)done, done == 1 ? "" : "s");
+    return LS_OK;
+}
+
+ls_status ls_local_steps_give_up(struct ls_fitting *fitting, ls_status status) {
+    char cause[LS_ERROR_SIZE];
+    if (!fitting->local->open) return status;
+    (void)snprintf(cause, sizeof(cause), "%s", ls_error());
+    ls_status back = go_back(fitting);
+    forget_meeting(fitting->local);
+    return back ? ls_fail_context(back, "after '%.200s'", cause) : ls_fail(status, "%s", cause);
+}
+
+/* ---- a meeting ---- */
+
+/* Workers add up so many numbers beside their state: sums, and requests. */
+enum { COUNT = LS_RESULT_NUMBERS + 3 };
+
+static void write_numbers(const struct ls_fitting *fitting, double *numbers) {
+    const ls_model *model = fitting->model;
+    ls_request request = model->progress.request;
+    const double last[] = {request == LS_SAVE, request == LS_STOP,
+                           request == LS_STOP ? (double)model->strategy->runtime->rank : 0};
+    ls_result_write_sums(&fitting->local->own, numbers);
+    memcpy(numbers + LS_RESULT_NUMBERS, last, sizeof(last));
+}
+
+/* The epoch's sums are those of all workers up to here. */
+static void take_numbers(struct ls_fitting *fitting, const double *numbers) {
+    struct ls_fit_state *state = &fitting->state;
+    ls_model *model = fitting->model;
+    const double *last = numbers + LS_RESULT_NUMBERS;
+    struct ls_loss_sums all;
+    ls_result_read_sums(numbers, &all);
+    state->sums = fitting->local->progress.fit.sums;
+    ls_op_add_loss_sums(&state->sums, &all);
+    ls_result_means(model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
+    model->progress.requests = (struct ls_requests){(int64_t)last[0], (int64_t)last[1], (int64_t)last[2]};
+    model->progress.request = LS_GO_ON;
+}
+
+static ls_status add_up(const ls_model *model, ls_reduce_op op, ls_dtype dtype, ls_compression compression,
+                        size_t count, void *array) {
+    const struct ls_all_reduce call = {.name = "meeting",
+                                       .communication = ls_reduce_communication(model->strategy),
+                                       .op = op,
+                                       .dtype = dtype,
+                                       .compression = compression,
+                                       .count = count,
+                                       .inputs = (const void *const[]){array},
+                                       .outputs = (void *const[]){array}};
+    return count ? ls_group_all_reduce(model->strategy->runtime->group, &call) : LS_OK;
+}
+
+static ls_status check_rates(const ls_model *model) {
+    struct ls_runtime *runtime = model->strategy->runtime;
+    LS_CLEANUP(ls_free_pointer) int64_t *bits = ls_alloc_array((size_t)runtime->size, sizeof(*bits));
+    float own = model->progress.step.rule.learning_rate;
+    uint32_t word;
+    if (!bits) return ls_fail_memory("learning rates", (size_t)runtime->size * sizeof(*bits));
+    memcpy(&word, &own, sizeof(word));
+    ls_status status = ls_runtime_exchange(runtime, "learning rate", word, bits);
+    for (int w = 0; !status && w < runtime->size; w++)
+        if (bits[w] != bits[0])
+            status = ls_fail(LS_INVALID_ARGUMENT,
+                             "the learning rate on rank %d is another one than on rank 0, and %g on rank %d: set it "
+                             "alike on all",
+                             w, (double)own, runtime->rank);
+    return status;
+}
+
+/* SGD with Nesterov momentum on the mean change: torch.optim.SGD(nesterov=True), as in DiLoCo. */
+static void step_outer(const ls_model *model, const float *before, float *now, float *momentum) {
+    const ls_local_sgd_options *rule = &model->strategy->local;
+    size_t trained = ls_network_trainable_count(model->built.network);
+    for (size_t i = 0; i < trained; i++) {
+        float change = now[i];
+        if (momentum) {
+            momentum[i] = rule->outer_momentum * momentum[i] + change;
+            change += rule->outer_momentum * momentum[i];
+        }
+        now[i] = before[i] - rule->outer_learning_rate * change;
+    }
+}
+
+/* now: this worker's state, then the mean of all in its place: its trained variables, moving statistics, and moments.
+ */
+static ls_status mean_state(const ls_model *model, const float *before, float *now) {
+    const ls_local_sgd_options *rule = &model->strategy->local;
+    size_t trained = ls_network_trainable_count(model->built.network), blob = model->built.blob_count;
+    size_t moments = (size_t)ls_optimizer_moments(&model->progress.step.rule);
+    bool outer = rule->outer_learning_rate > 0;
+    for (size_t i = 0; outer && i < trained; i++) now[i] = before[i] - now[i];
+    ls_status status = add_up(model, LS_MEAN, LS_FLOAT32, model->strategy->options.compression, trained, now);
+    if (!status) status = add_up(model, LS_MEAN, LS_FLOAT32, LS_COMPRESS_NONE, blob - trained, now + trained);
+    for (size_t m = 1; !status && !rule->local_moments && m <= moments; m++)
+        status = add_up(model, LS_MEAN, LS_FLOAT32, LS_COMPRESS_NONE, trained, now + m * blob);
+    if (!status && outer) step_outer(model, before, now, model->built.outer ? now + (1 + moments) * blob : NULL);
+    return status;
+}
+
+static ls_status hold_meeting(struct ls_fitting *fitting) {
+    ls_model *model = fitting->model;
+    double numbers[COUNT];
+    size_t floats = ls_model_state_count(model);
+    LS_CLEANUP(ls_free_pointer) float *now = ls_alloc_aligned(floats * sizeof(float));
+    if (!now) return ls_fail_memory("a meeting", floats * sizeof(float));
+    struct ls_track *track = model->strategy->replicas[0].track;
+    int64_t begun = ls_track_begin(track);
+    ls_reached("meeting");
+    write_numbers(fitting, numbers);
+    ls_status status = ls_model_state_get(model, now);
+    if (!status) status = check_rates(model);
+    if (!status) status = add_up(model, LS_SUM, LS_FLOAT64, LS_COMPRESS_NONE, COUNT, numbers);
+    if (!status) status = mean_state(model, fitting->local->state, now);
+    if (!status) status = ls_model_state_set(model, now);
+    if (status) return status;
+    take_numbers(fitting, numbers);
+    forget_meeting(fitting->local);
+    ls_track_end(track, begun, "meeting",
+                 (struct ls_span_facts){.step = model->progress.step.iteration, .bytes = floats * sizeof(float)});
+    return LS_OK;
+}
+
+ls_status ls_local_steps_end(struct ls_fitting *fitting, bool *met) {
+    const ls_model *model = fitting->model;
+    const struct ls_local_steps *local = fitting->local;
+    bool due = model->progress.step.iteration - local->progress.step >= model->strategy->local.sync_every;
+    *met = due || fitting->state.position >= (fitting->state.epochs + 1) * fitting->steps_per_epoch;
+    ls_status status = *met ? hold_meeting(fitting) : LS_OK;
+    return status ? ls_fail_context(status, "a meeting of all workers") : LS_OK;
+}

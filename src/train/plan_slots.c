@@ -1,0 +1,58 @@
+/* The newest plans of a replica are kept; the one that was used longest ago gives way. */
+#include "train/plan_slots.h"
+
+#include <string.h>
+
+#include "model/plan.h"
+
+ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
+    struct ls_model_replica *replica = &model->built.replicas[local];
+    struct ls_plan_slot *oldest = &replica->plans[0];
+    const struct ls_target_kind *kind = ls_pipeline_targets(model->progress.pipeline);
+    const struct ls_model_input *input = &replica->inputs[replica->input];
+    replica->clock++;
+    for (size_t i = 0; i < LS_PLANS_KEPT; i++) {
+        struct ls_plan_slot *slot = &replica->plans[i];
+        if (slot->plan && slot->rows == rows && slot->training == training && slot->input == replica->input &&
+            slot->numbers == kind->numbers && slot->weighted == kind->weighted) {
+            slot->used = replica->clock;
+            *plan = slot->plan;
+            return LS_OK;
+        }
+        if (slot->used < oldest->used) oldest = slot;
+    }
+    const struct ls_plan_config config = {
+        .network = model->built.network,
+        .device = replica->device,
+        .rows = rows,
+        .training = training,
+        .objective = model->spec.objective,
+        .parameters = replica->parameters,
+        .gradients = training ? replica->gradients : NULL,
+        .features = input->features,
+        .labels = kind->numbers ? NULL : input->targets,
+        .numbers = kind->numbers ? input->targets : NULL,
+        .weights = kind->weighted ? input->weights : NULL,
+        .loss_scale = &model->built.numbers->loss_scale,
+        .gradient_scale = &model->built.numbers->gradient_scale,
+        .sums = &replica->numbers->sums,
+        .arena = &replica->arena,
+        .exchange = model->bound.synchronized ? &replica->exchange.exchange : NULL,
+        .seed = model->spec.seed,
+        .replica = model->strategy->replicas[local].id,
+        .step = &model->built.numbers->step,
+    };
+    struct ls_plan *made;
+    ls_status status = ls_plan_new(&config, &made);
+    if (status) return status;
+    ls_plan_free(oldest->plan);
+    *oldest =
+        (struct ls_plan_slot){made, rows, replica->input, training, kind->numbers, kind->weighted, replica->clock};
+    *plan = made;
+    return LS_OK;
+}
+
+void ls_plan_slots_drop(struct ls_model_replica *replica) {
+    for (size_t i = 0; i < LS_PLANS_KEPT; i++) ls_plan_free(replica->plans[i].plan);
+    memset(replica->plans, 0, sizeof(replica->plans));
+}

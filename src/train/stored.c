@@ -1,0 +1,139 @@
+/* The blob's part that servers keep is the trained one. Statistics stay on the workers. */
+#include "train/stored.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "cluster/cluster.h"
+#include "store/store.h"
+#include "train/model_build.h"
+
+bool ls_stored_is(const ls_model *model) {
+    return model->strategy->copies_on_servers > 0;
+}
+
+bool ls_stored_lacks(const ls_model *model) {
+    return ls_stored_is(model) && model->built.changed != LS_CHANGED_NOTHING;
+}
+
+static ls_status check_stored(const ls_model *model) {
+    if (!ls_group_assisted(model->strategy->runtime->group))
+        return ls_fail(LS_FAILED_PRECONDITION, "ParameterServerStrategy: this task has no parameter server, and cannot "
+                                               "train: fit is for chief and workers");
+    if (model->spec.objective.precision != LS_MIXED_FLOAT16) return LS_OK;
+    return ls_fail(LS_UNIMPLEMENTED, "ParameterServerStrategy has no loss scaling: take precision mixed_bfloat16 or "
+                                     "float32 in place of mixed_float16, or MultiWorkerMirroredStrategy");
+}
+
+/* Buckets end with the trained variables: statistics and the extras behind them are all-reduced. */
+static size_t clip_buckets(const ls_model *model, size_t trained, struct ls_range *ranges) {
+    size_t made = 0;
+    for (size_t i = 0; i < model->bound.bucket_count; i++) {
+        const struct ls_bucket *bucket = &model->bound.buckets[i];
+        if (bucket->begin < trained)
+            ranges[made++] = (struct ls_range){bucket->begin, bucket->end < trained ? bucket->end : trained};
+    }
+    return made;
+}
+
+static ls_status open_store(ls_model *model, struct ls_range *ranges) {
+    struct ls_runtime *runtime = model->strategy->runtime;
+    struct ls_model_built *built = &model->built;
+    size_t trained = ls_network_trainable_count(built->network);
+    const ls_optimizer *rule = &model->progress.step.rule;
+    const struct ls_store_config config = {
+        .group = ls_group_assisted(runtime->group),
+        .terms = {.model = model->number,
+                  .count = trained,
+                  .kind = (int32_t)ls_optimizer_op(rule),
+                  .moments = ls_optimizer_moments(rule),
+                  .replicas = model->strategy->copies_on_servers,
+                  .buckets = ranges,
+                  .bucket_count = clip_buckets(model, trained, ranges),
+                  .parts = built->parts,
+                  .part_count = built->part_count},
+        .generation = (int64_t)runtime->generation,
+        .version = model->progress.step.iteration,
+        .changed = built->changed,
+        .variables = built->replicas[0].parameters,
+        .moments = built->changed == LS_CHANGED_ALL ? built->moments : NULL,
+        .stride = built->blob_count,
+        .listed = ls_cluster_listed_servers(runtime->cluster),
+        .lost = &runtime->lost,
+        .awaits = &runtime->awaits,
+    };
+    bool waited = runtime->awaits;
+    ls_status status = ls_store_open(&config, &model->bound.store);
+    if (status && runtime->awaits && !waited) ls_group_sever(runtime->group); /* for a generation with the others */
+    if (!status) runtime->awaits = false;
+    ls_cluster_await_servers(runtime->cluster, runtime->awaits);
+    if (status) return status;
+    built->changed = LS_CHANGED_NOTHING;
+    if (!model->progress.keeps) ls_free(ls_steal(built->moments));
+    return LS_OK;
+}
+
+ls_status ls_stored_attach(ls_model *model) {
+    if (!ls_stored_is(model)) return LS_OK;
+    size_t count = model->bound.bucket_count;
+    ls_status status = check_stored(model);
+    if (status) return status;
+    LS_CLEANUP(ls_free_pointer) struct ls_range *ranges = ls_alloc_array(count, sizeof(*ranges));
+    return ranges ? open_store(model, ranges) : ls_fail_memory("buckets", count * sizeof(*ranges));
+}
+
+ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float *state) {
+    struct ls_model_built *built = &model->built;
+    size_t count = (size_t)ls_optimizer_moments(&model->progress.step.rule) * built->blob_count;
+    if (!ls_stored_is(model)) return LS_OK;
+    if (changed > built->changed) built->changed = changed;
+    if (changed != LS_CHANGED_ALL) return LS_OK;
+    ls_free(ls_steal(built->moments));
+    built->moments_step = -1;
+    if (!state || !count) return LS_OK;
+    built->moments = ls_alloc_aligned(count * sizeof(float));
+    if (!built->moments) return ls_fail_memory("moments on their way to the parameter servers", count * sizeof(float));
+    memcpy(built->moments, state + built->blob_count, count * sizeof(float));
+    return LS_OK;
+}
+
+bool ls_stored_has_moments(const ls_model *model) {
+    return !ls_stored_is(model) || !ls_optimizer_moments(&model->progress.step.rule) ||
+           model->built.moments_step == model->progress.step.iteration;
+}
+
+/* Rank 0 asks for the moments where a checkpoint of the step is due, or one that somebody has asked for in the step. */
+static bool wants_moments(const ls_model *model) {
+    const float *extras = model->built.replicas[0].gradients + model->built.blob_count;
+    if (model->strategy->runtime->rank || !model->progress.keeps) return false;
+    return model->progress.fetches || extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0;
+}
+
+static ls_status take_moments(ls_model *model, float **moments) {
+    struct ls_model_built *built = &model->built;
+    size_t count = (size_t)ls_optimizer_moments(&model->progress.step.rule) * built->blob_count;
+    if (!count || !wants_moments(model)) return LS_OK;
+    if (!built->moments) built->moments = ls_alloc_aligned(count * sizeof(float));
+    if (!built->moments) return ls_fail_memory("moments for a checkpoint", count * sizeof(float));
+    *moments = built->moments;
+    return LS_OK;
+}
+
+/* The new variables come where the gradients were, for a loss on the way must not leave half of them. */
+static ls_status update_stored(const struct ls_op *op) {
+    ls_model *model = op->handle;
+    struct ls_model_built *built = &model->built;
+    struct ls_model_replica *first = &built->replicas[0];
+    float *moments = NULL;
+    ls_status status = take_moments(model, &moments);
+    if (!status)
+        status = ls_store_step(model->bound.store, &built->numbers->step, first->gradients, moments, built->blob_count);
+    if (status) return status;
+    memcpy(first->parameters, first->gradients, ls_network_trainable_count(built->network) * sizeof(float));
+    if (moments) built->moments_step = model->progress.step.iteration;
+    return LS_OK;
+}
+
+void ls_stored_build(ls_model *model, struct ls_op *op) {
+    *op = (struct ls_op){.kind = ls_optimizer_op(&model->progress.step.rule), .run = update_stored, .handle = model};
+}

@@ -1,0 +1,18 @@
+/* A model whose trained variables and moments parameter servers keep (ParameterServerStrategy). A worker has one copy
+ * of the variables, which its replicas share, and no moments. */
+#pragma once
+#include "train/model.h"
+
+bool ls_stored_is(const ls_model *model);
+/* True: the servers have not taken what has changed. */
+bool ls_stored_lacks(const ls_model *model);
+/* Part of ls_bind_attach: the servers take what they lack. Collective. */
+ls_status ls_stored_attach(ls_model *model);
+/* Makes op one whose run is the update of a step on the servers, which have all gradients. It is the first replica's,
+ * which has the variables. Until it returns LS_OK they are those before the step. */
+void ls_stored_build(ls_model *model, struct ls_op *op);
+/* Notes that a worker's variables have changed by other means than a step. state: floats of a whole state, whose
+ * moments are kept for the servers; NULL: none. */
+ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float *state);
+/* True: rank 0 has the moments after the last step. */
+bool ls_stored_has_moments(const ls_model *model);

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""ParameterServerStrategy: servers that keep the variables give the bits of mirrored training, also when tasks are lost;
+its checkpoints are those of mirrored training; what cannot be is named."""
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, wait_for_line
+
+TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--no-validation",
+         "--verbose", "-1", "--json"]
+STORE = ["--strategy", "parameter-server"]
+RULES = [["--optimizer", "sgd"], ["--optimizer", "sgd", "--momentum", "0.9", "--nesterov"],
+         ["--optimizer", "adam", "--clip-norm", "0.01"], ["--optimizer", "adamw", "--global-clip-norm", "0.02"],
+         ["--optimizer", "rmsprop", "--momentum", "0.5", "--centered"],
+         ["--optimizer", "lamb", "--global-clip-norm", "0.05", "--weight-decay", "0.01"]]
+LONG = ["--epochs", "60" if SANITIZED else "500"]
+SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
+
+
+def digest(out):
+    return re.search(r'"weights_sha256": "(\w+)"', out).group(1)
+
+
+def plain(options):
+    """The digest of four replicas in one process."""
+    done = subprocess.run([*TRAIN, "--strategy", "mirrored", "--devices", "4", *options], capture_output=True, text=True, check=True,
+                          timeout=120)
+    return digest(done.stdout)
+
+
+def start(workers, servers, options, **environment):
+    ports = free_ports(workers + servers)
+    addresses = ["127.0.0.1:%d" % port for port in ports]
+    tasks = {"worker": addresses[:workers], **({"ps": addresses[workers:]} if servers else {})}
+    command = [*TRAIN, "--devices", str(4 // workers), *options]
+    cluster = Cluster(1, command, {"LOCKSTEP_REJOIN_TIMEOUT": "60", **environment}, tasks)
+    for index in range(servers):
+        cluster.start(index, "ps", [LOCKSTEP, "serve"] if index else None)
+    for index in range(workers):
+        cluster.start(index)
+    return cluster
+
+
+class Store(unittest.TestCase):
+    def expect(self, results, wanted, lost=()):
+        for key, (status, _, stderr) in results.items():
+            self.assertEqual(status, 0 if key not in lost else -9, "%s: %s" % (key, stderr))
+        self.assertEqual(digest(results[("worker", 0)][1]), wanted)
+
+    def test_servers_give_the_bits_of_mirrored(self):
+        print("# LOCKSTEP_TEST_SEED=%d" % SEED)
+        draw = random.Random(SEED)
+        for rule in draw.sample(RULES, 3):
+            wanted = plain(["--epochs", "2", *rule])
+            workers, servers = draw.choice((1, 2, 4)), draw.choice((1, 2, 3, 5))
+            options = ["--epochs", "2", *rule, *STORE, "--ps-replicas", draw.choice("123"), *draw.choice(([], ["--bytes-per-pack", "20000"]))]
+            transport = draw.choice(("auto", "tcp", "grpc"))
+            print("#", workers, servers, transport, *options)
+            self.expect(start(workers, servers, options, LOCKSTEP_TRANSPORT=transport).finish(), wanted)
+
+    def test_gradients_are_rounded_as_between_workers(self):
+        options = ["--epochs", "2", "--optimizer", "adam", "--compression", "fp16"]
+        wanted = start(2, 0, options, LOCKSTEP_TRANSPORT="tcp").finish()
+        self.expect(start(2, 3, [*options, *STORE, "--ps-replicas", "2"], LOCKSTEP_TRANSPORT="tcp").finish(),
+                    digest(wanted[("worker", 0)][1]))
+
+    def test_a_lost_server_costs_nothing_where_another_one_has_its_part(self):
+        options = ["--optimizer", "adam", *LONG]
+        cluster = start(2, 3, [*options, *STORE, "--ps-replicas", "2"])
+        wait_for_line(cluster.tasks[("ps", 1)].stderr, "keeps variables and 2 moments")
+        cluster.tasks[("ps", 1)].kill()
+        wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 parameter servers keep the variables")
+        self.expect(cluster.finish(), plain(options), lost=[("ps", 1)])
+
+    def test_a_server_that_is_late_has_what_another_one_has_lost(self):
+        """Both copies of some elements are away at once: on one that is lost, and on one that is frozen for a while."""
+        options = ["--optimizer", "adam", *LONG]
+        cluster = start(2, 3, [*options, *STORE, "--ps-replicas", "2"], LOCKSTEP_PS_WAIT="30", LOCKSTEP_HEARTBEAT_LIMIT="1",
+                        LOCKSTEP_HEARTBEAT_INTERVAL="0.1")
+        for index in range(3):
+            wait_for_line(cluster.tasks[("ps", index)].stderr, "keeps variables and 2 moments")
+        cluster.tasks[("ps", 2)].send_signal(signal.SIGSTOP)
+        cluster.replace(0, "ps", [LOCKSTEP, "serve"])
+        wait_for_line(cluster.tasks[("worker", 0)].stderr, "of 3 that are listed the 2 here lack its moments")
+        cluster.tasks[("ps", 2)].send_signal(signal.SIGCONT)
+        self.expect(cluster.finish(), plain(options))
+
+    def test_a_worker_comes_back_to_what_the_servers_keep(self):
+        options = ["--optimizer", "lamb", *LONG]
+        cluster = start(2, 2, [*options, *STORE])
+        wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 2 moments")
+        cluster.replace(1)
+        self.expect(cluster.finish(), plain(options))
+
+    def test_without_moments_the_workers_rebuild_a_part(self):
+        options = ["--optimizer", "sgd", *LONG]
+        cluster = start(2, 1, [*options, *STORE])
+        wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 0 moments")
+        cluster.replace(0, "ps")
+        self.expect(cluster.finish(), plain(options))
+
+    def test_lost_moments_end_the_training_and_it_goes_on_from_the_checkpoint(self):
+        with tempfile.TemporaryDirectory() as folder:
+            options = ["--optimizer", "adam", *LONG, "--checkpoint", folder]
+            cluster = start(2, 2, [*options, *STORE], LOCKSTEP_PS_WAIT="1")
+            wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 2 moments")
+            while not os.listdir(folder):
+                pass
+            cluster.tasks[("ps", 1)].kill()
+            results = cluster.finish()
+            for key in (("worker", 0), ("worker", 1), ("ps", 0)):
+                self.assertEqual(results[key][0], 138, "%s: %s" % (key, results[key][2]))
+            self.assertIn("the only copy of the optimizer's moments after step", results[("worker", 0)][2])
+            again = start(2, 1, [*options, *STORE]).finish()
+            self.expect(again, plain(options[:-2]))
+
+    def test_a_checkpoint_is_that_of_mirrored_training(self):
+        wanted = plain(["--epochs", "4", "--optimizer", "adam"])
+        for first, second in (((2, 2), (2, 0)), ((4, 0), (2, 3))):
+            with tempfile.TemporaryDirectory() as folder:
+                for epochs, (workers, servers) in (("2", first), ("4", second)):
+                    results = start(workers, servers, ["--optimizer", "adam", "--epochs", epochs, "--checkpoint", folder,
+                                                       "--checkpoint-retain", "--checkpoint-steps", "3",
+                                                       *(STORE if servers else [])]).finish()
+                self.expect(results, wanted)
+
+    def test_what_cannot_be_is_named(self):
+        nobody = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
+        workers = json.dumps({"cluster": {"worker": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": 0}})
+        for environment, options, words in (
+                ({}, [], "there is no TF_CONFIG"), ({"TF_CONFIG": workers}, [], "TF_CONFIG has no ps: add cluster.ps"),
+                ({}, ["--communication", "ring"], "communication RING is between workers")):
+            done = subprocess.run([*TRAIN, *STORE, *options], env={**nobody, **environment}, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(words, done.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            results = start(1, 1, [*STORE, "--tensorboard", folder, "--tensorboard-histograms", "1", "--tensorboard-gradients"]).finish()
+            self.assertEqual(results[("worker", 0)][0], 2, results)
+            self.assertIn("TensorBoard: gradients: parameter servers add them", results[("worker", 0)][2])
+        results = start(1, 1, STORE, LOCKSTEP_PS="off").finish()
+        self.assertEqual(results[("worker", 0)][0], 2)
+        self.assertIn("LOCKSTEP_PS is off, and the ps tasks keep the variables", results[("worker", 0)][2])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

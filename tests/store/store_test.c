@@ -1,0 +1,359 @@
+/* Servers that keep variables, as threads, against one update of the whole: random variables, buckets, optimizers,
+ * workers and leaves, over generations whose servers are others. The bits are equal after every step. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "collective/schedule/fold.h"
+#include "collective/world.h"
+#include "device/device.h"
+#include "property/draw.h"
+#include "store/keeper.h"
+#include "store/store.h"
+
+enum { CASES = SANITIZED ? 6 : 12, GENERATIONS = 4, STEPS = 2, MOST_PARTS = 6, MOST_WORKERS = 4, MOST_SERVERS = 5 };
+enum { MOST_LEAVES = 2 * MOST_WORKERS };
+
+struct trial {
+    struct draw draw;
+    struct ls_terms_model terms;
+    struct ls_range ranges[MOST_PARTS];
+    struct ls_blob_part parts[MOST_PARTS];
+    struct ls_optimizer_step step;
+    int workers, first[MOST_WORKERS + MOST_SERVERS + 1];
+    float *leaves[MOST_LEAVES];  /* [count] the present step's gradients */
+    float *copies[MOST_WORKERS]; /* [count] each worker's variables */
+    float *fetched;              /* [moments][count] */
+    int64_t generation;
+    bool rolls_back; /* the newest step of the generation before is no worker's */
+    enum ls_changed changed;
+    /* the whole, now and before the newest step */
+    float *blobs[2][1 + LS_MAX_MOMENTS], *gradients;
+};
+
+static float draw_float_of(struct draw *draw) {
+    return (float)((double)draw_below(draw, 2001) - 1000) / 500;
+}
+
+static float *new_blob(size_t count) {
+    float *blob = ls_alloc_aligned(count * sizeof(float));
+    ck_assert_ptr_nonnull(blob);
+    return blob;
+}
+
+static ls_optimizer draw_rule(struct draw *draw) {
+    const ls_optimizer rules[] = {
+        {LS_OPTIMIZER_SGD, 0.1F},
+        {LS_OPTIMIZER_SGD, 0.1F, .momentum = 0.9F, .nesterov = true},
+        {LS_OPTIMIZER_ADAM, 0.01F, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F},
+        {LS_OPTIMIZER_RMSPROP, 0.01F, .momentum = 0.5F, .centered = true, .rho = 0.9F, .epsilon = 1e-7F},
+        {LS_OPTIMIZER_LAMB, 0.01F, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F},
+    };
+    ls_optimizer rule = rules[draw_below(draw, sizeof(rules) / sizeof(rules[0]))];
+    float *clips[] = {&rule.clipnorm, &rule.global_clipnorm, &rule.clipvalue};
+    if (draw_once_in(draw, 2)) *clips[draw_below(draw, 3)] = 0.5F;
+    if (draw_once_in(draw, 3)) rule.weight_decay = 0.01F;
+    return rule;
+}
+
+static int moments_of(const ls_optimizer *rule) {
+    if (rule->kind == LS_OPTIMIZER_SGD) return rule->momentum > 0;
+    return rule->kind == LS_OPTIMIZER_RMSPROP ? 3 : 2;
+}
+
+static int32_t op_of(const ls_optimizer *rule) {
+    static const enum ls_op_kind kinds[] = {[LS_OPTIMIZER_SGD] = LS_OP_SGD,
+                                            [LS_OPTIMIZER_ADAM] = LS_OP_ADAM,
+                                            [LS_OPTIMIZER_RMSPROP] = LS_OP_RMSPROP,
+                                            [LS_OPTIMIZER_LAMB] = LS_OP_LAMB};
+    return (int32_t)kinds[rule->kind];
+}
+
+/* Variables begin at multiples of 16, as a network's do. Buckets are cut at variables. */
+static void draw_terms(struct trial *trial) {
+    struct draw *draw = &trial->draw;
+    struct ls_terms_model *terms = &trial->terms;
+    size_t count = 1 + draw_below(draw, MOST_PARTS), at = 0, end;
+    for (size_t i = 0; i < count; i++) {
+        size_t most = draw_once_in(draw, 3) ? 40 : 9000;
+        trial->parts[i] = (struct ls_blob_part){.offset = at,
+                                                .count = 1 + draw_below(draw, most),
+                                                .decays = draw_once_in(draw, 2),
+                                                .l2 = draw_once_in(draw, 3) ? 0.01F : 0};
+        at = (at + trial->parts[i].count + 15) / 16 * 16;
+    }
+    terms->count = end = at;
+    for (size_t i = count; i-- > 0;) {
+        if (i && draw_once_in(draw, 2)) continue;
+        trial->ranges[terms->bucket_count++] = (struct ls_range){trial->parts[i].offset, end};
+        end = trial->parts[i].offset;
+    }
+    terms->buckets = trial->ranges;
+    terms->parts = trial->parts;
+    terms->part_count = count;
+    terms->model = 1 + (int64_t)draw_below(draw, 3);
+}
+
+static void draw_trial(struct trial *trial, uint64_t seed, uint64_t stream) {
+    *trial = (struct trial){.draw = draw_from(seed, stream), .changed = LS_CHANGED_ALL};
+    struct draw *draw = &trial->draw;
+    draw_terms(trial);
+    trial->step.rule = draw_rule(draw);
+    trial->terms.kind = op_of(&trial->step.rule);
+    trial->terms.moments = moments_of(&trial->step.rule);
+    trial->workers = 1 + (int)draw_below(draw, MOST_WORKERS);
+    for (int i = 0; i < trial->workers; i++) trial->first[i + 1] = trial->first[i] + 1 + (int)draw_below(draw, 2);
+    size_t count = trial->terms.count;
+    for (int i = 0; i < 2 * (1 + LS_MAX_MOMENTS); i++) trial->blobs[i % 2][i / 2] = new_blob(count);
+    for (int i = 0; i < MOST_LEAVES; i++) trial->leaves[i] = new_blob(count);
+    for (int i = 0; i < MOST_WORKERS; i++) trial->copies[i] = new_blob(count);
+    trial->gradients = new_blob(count);
+    trial->fetched = new_blob(count * LS_MAX_MOMENTS);
+    for (size_t v = 0; v < trial->terms.part_count; v++)
+        for (size_t i = 0; i < trial->parts[v].count; i++)
+            trial->blobs[0][0][trial->parts[v].offset + i] = draw_float_of(draw);
+    for (int i = 0; i < MOST_WORKERS; i++) memcpy(trial->copies[i], trial->blobs[0][0], count * sizeof(float));
+}
+
+static void free_trial(struct trial *trial) {
+    for (int i = 0; i < 2 * (1 + LS_MAX_MOMENTS); i++) ls_free(trial->blobs[i % 2][i / 2]);
+    for (int i = 0; i < MOST_LEAVES; i++) ls_free(trial->leaves[i]);
+    for (int i = 0; i < MOST_WORKERS; i++) ls_free(trial->copies[i]);
+    ls_free(trial->gradients);
+    ls_free(trial->fetched);
+}
+
+/* ---- the whole ---- */
+
+static void draw_gradients(struct trial *trial) {
+    for (int leaf = 0; leaf < trial->first[trial->workers]; leaf++)
+        for (size_t v = 0; v < trial->terms.part_count; v++)
+            for (size_t i = 0; i < trial->parts[v].count; i++)
+                trial->leaves[leaf][trial->parts[v].offset + i] = draw_float_of(&trial->draw);
+}
+
+static void update_whole(struct trial *trial) {
+    int leaves = trial->first[trial->workers], devices;
+    size_t count = trial->terms.count;
+    struct ls_device *device[LS_MAX_LOCAL_DEVICES];
+    struct ls_thread_state before;
+    const ls_shape shape = LS_SHAPE((int64_t)count);
+    struct ls_op op = {.kind = (enum ls_op_kind)trial->terms.kind,
+                       .step = &trial->step,
+                       .variables = trial->parts,
+                       .variable_count = trial->terms.part_count};
+    for (int i = 0; i < 1 + LS_MAX_MOMENTS; i++) memcpy(trial->blobs[1][i], trial->blobs[0][i], count * sizeof(float));
+    ls_fold_tree(LS_SUM, LS_FLOAT32, trial->gradients, (const void *const *)trial->leaves, 0, leaves, leaves, count);
+    op.tensors[LS_ARG_PARAMETERS] = (struct ls_tensor){trial->blobs[0][0], LS_FLOAT32, shape, 0};
+    op.tensors[LS_ARG_GRADIENTS] = (struct ls_tensor){trial->gradients, LS_FLOAT32, shape, 0};
+    for (int m = 0; m < trial->terms.moments; m++)
+        op.tensors[LS_ARG_MOMENT_1 + m] = (struct ls_tensor){trial->blobs[0][1 + m], LS_FLOAT32, shape, 0};
+    assert_ok(ls_devices_open("cpu:0", 1, device, &devices));
+    assert_ok(device[0]->ops->build(device[0], &op));
+    assert_ok(device[0]->ops->enter(device[0], &before));
+    assert_ok(op.run(&op));
+    device[0]->ops->leave(device[0], &before);
+    device[0]->ops->discard(device[0], &op);
+    ls_device_close(device[0]);
+}
+
+static void take_back(struct trial *trial) {
+    size_t count = trial->terms.count;
+    for (int i = 0; i < 1 + LS_MAX_MOMENTS; i++) memcpy(trial->blobs[0][i], trial->blobs[1][i], count * sizeof(float));
+    for (int i = 0; i < MOST_WORKERS; i++) memcpy(trial->copies[i], trial->blobs[0][0], count * sizeof(float));
+    trial->step.iteration--;
+}
+
+/* ---- a worker ---- */
+
+static ls_status push_all(struct trial *trial, struct ls_store *store, int rank) {
+    const float *arrays[2] = {NULL, NULL};
+    ls_status status = LS_OK;
+    for (size_t b = 0; b < trial->terms.bucket_count && !status; b++) {
+        for (int leaf = trial->first[rank]; leaf < trial->first[rank + 1]; leaf++)
+            arrays[leaf - trial->first[rank]] = trial->leaves[leaf] + trial->ranges[b].begin;
+        status = ls_store_push(store, b, trial->first, arrays, LS_COMPRESS_NONE);
+    }
+    return status;
+}
+
+/* Rank 0 draws what all compute with, and looks at what all have, between two meetings of the threads. */
+static ls_status step_once(struct rank *rank, struct ls_store *store, bool last) {
+    struct trial *trial = rank->context;
+    size_t count = trial->terms.count;
+    if (!rank->rank) {
+        trial->step.iteration++;
+        draw_gradients(trial);
+        update_whole(trial);
+    }
+    (void)pthread_barrier_wait(rank->barrier);
+    ls_status status = push_all(trial, store, rank->rank);
+    float *moments = last && !rank->rank ? trial->fetched : NULL;
+    if (!status) status = ls_store_step(store, &trial->step, trial->copies[rank->rank], moments, count);
+    (void)pthread_barrier_wait(rank->barrier);
+    if (status || rank->rank) return status;
+    for (int i = 0; i < trial->workers; i++)
+        ck_assert_msg(!memcmp(trial->copies[i], trial->blobs[0][0], count * sizeof(float)), "the variables of rank %d",
+                      i);
+    for (int m = 0; m < trial->terms.moments && last; m++)
+        ck_assert_msg(!memcmp(trial->fetched + (size_t)m * count, trial->blobs[0][1 + m], count * sizeof(float)),
+                      "moment %d", m + 1);
+    return LS_OK;
+}
+
+static ls_status work(struct rank *rank) {
+    struct trial *trial = rank->context;
+    struct ls_store *store = NULL;
+    const struct ls_store_config config = {.group = ls_group_assisted(rank->group),
+                                           .terms = trial->terms,
+                                           .generation = trial->generation,
+                                           .version = trial->step.iteration,
+                                           .changed = trial->changed,
+                                           .variables = trial->copies[rank->rank]};
+    ls_status status = ls_store_open(&config, &store);
+    for (int i = 0; i < STEPS; i++) {
+        (void)pthread_barrier_wait(rank->barrier);
+        if (!status) status = step_once(rank, store, i + 1 == STEPS);
+    }
+    ls_store_free(store);
+    return status;
+}
+
+/* ---- generations ---- */
+
+struct fleet {
+    struct ls_log log;
+    struct ls_keeper *keepers[MOST_SERVERS];
+    struct ls_keeping keeping[MOST_SERVERS];
+    int count;
+};
+
+static void add_server(struct fleet *fleet) {
+    assert_ok(ls_keeper_new(&fleet->log, &fleet->keepers[fleet->count++]));
+}
+
+static void lose_server(struct fleet *fleet, struct draw *draw) {
+    int which = (int)draw_below(draw, (size_t)fleet->count);
+    ls_keeper_free(fleet->keepers[which]);
+    for (int i = which + 1; i < fleet->count; i++) fleet->keepers[i - 1] = fleet->keepers[i];
+    fleet->count--;
+}
+
+/* One server is lost where another one has its part, or where there are no moments; one or more come. */
+static void change_servers(struct trial *trial, struct fleet *fleet, int copies) {
+    struct draw *draw = &trial->draw;
+    bool may = fleet->count > 1 && (copies > 1 || !trial->terms.moments);
+    if (may && draw_once_in(draw, 2)) lose_server(fleet, draw);
+    if (!fleet->count || (fleet->count < MOST_SERVERS && draw_once_in(draw, 2))) add_server(fleet);
+    if (fleet->count < MOST_SERVERS && draw_once_in(draw, 3)) add_server(fleet);
+    if (draw_once_in(draw, 4)) { /* they may stand in another order */
+        struct ls_keeper *first = fleet->keepers[0];
+        fleet->keepers[0] = fleet->keepers[fleet->count - 1];
+        fleet->keepers[fleet->count - 1] = first;
+    }
+}
+
+static void run_generation(struct trial *trial, struct fleet *fleet) {
+    struct world world;
+    trial->generation++;
+    for (int i = 0; i < fleet->count; i++) {
+        ls_keeper_begin(fleet->keepers[i], trial->generation, fleet->count);
+        fleet->keeping[i] = (struct ls_keeping){ls_keeper_call, fleet->keepers[i]};
+    }
+    const struct world_options options = {.size = trial->workers,
+                                          .servers = fleet->count,
+                                          .keeping = fleet->keeping,
+                                          .wire = (enum wire)draw_below(&trial->draw, WIRE_SHARED)};
+    world_run(&options, work, trial, &world);
+    world_expect_ok(&world, trial->workers);
+    trial->changed = LS_CHANGED_NOTHING;
+}
+
+static void run_trial(uint64_t seed, uint64_t stream) {
+    struct trial trial;
+    struct fleet fleet = {.count = 0};
+    (void)printf("# case %llu of seed %llu\n", (unsigned long long)stream, (unsigned long long)seed);
+    draw_trial(&trial, seed, stream);
+    for (int g = 0; g < GENERATIONS; g++) {
+        int copies = trial.terms.replicas < fleet.count ? trial.terms.replicas : fleet.count;
+        change_servers(&trial, &fleet, copies);
+        trial.terms.replicas = 1 + (int)draw_below(&trial.draw, 3);
+        if (g && draw_once_in(&trial.draw, 2)) take_back(&trial);
+        run_generation(&trial, &fleet);
+    }
+    while (fleet.count) lose_server(&fleet, &trial.draw);
+    free_trial(&trial);
+}
+
+START_TEST(servers_give_the_bits_of_one_update) {
+    uint64_t seed = draw_first_seed();
+    for (uint64_t i = 0; i < CASES; i++) run_trial(seed, i);
+}
+END_TEST
+
+/* Stripes are all of a bucket and no element twice, cut at chunks; those of a large array are of one size. */
+START_TEST(stripes_divide_every_bucket) {
+    uint64_t seed = draw_first_seed();
+    for (uint64_t i = 0; i < 200; i++) {
+        struct trial trial = {.draw = draw_from(seed, i)};
+        draw_terms(&trial);
+        int servers = 1 + (int)draw_below(&trial.draw, 9);
+        for (size_t b = 0; b < trial.terms.bucket_count; b++) {
+            size_t elements = 0;
+            for (int s = 0; s < servers; s++) {
+                struct ls_range range = ls_stripes_of(&trial.terms, b, servers, s);
+                ck_assert(range.begin == trial.ranges[b].begin || range.begin == trial.ranges[b].end ||
+                          range.begin % 1024 == 0);
+                ck_assert_uint_le(range.begin, range.end);
+                elements += range.end - range.begin;
+            }
+            ck_assert_uint_eq(elements, trial.ranges[b].end - trial.ranges[b].begin);
+        }
+    }
+    struct ls_range large = {0, 5000000};
+    const struct ls_terms_model terms = {.count = large.end, .buckets = &large, .bucket_count = 1};
+    for (int servers = 1; servers <= 16; servers++)
+        for (int s = 0; s < servers; s++) {
+            struct ls_range range = ls_stripes_of(&terms, 0, servers, s);
+            ck_assert_double_le((double)(range.end - range.begin), 1.02 * (double)large.end / servers);
+        }
+}
+END_TEST
+
+START_TEST(a_lost_moment_is_named) {
+    struct trial trial;
+    struct fleet fleet = {.count = 0};
+    struct world world;
+    uint64_t stream = 0;
+    do draw_trial(&trial, 1, stream++);
+    while (!trial.terms.moments && (free_trial(&trial), true));
+    trial.terms.replicas = 1;
+    add_server(&fleet);
+    run_generation(&trial, &fleet);
+    lose_server(&fleet, &trial.draw);
+    add_server(&fleet);
+    ls_keeper_begin(fleet.keepers[0], ++trial.generation, fleet.count);
+    fleet.keeping[0].context = fleet.keepers[0];
+    const struct world_options options = {.size = trial.workers, .servers = 1, .keeping = fleet.keeping};
+    world_run(&options, work, &trial, &world);
+    for (int i = 0; i < trial.workers; i++) {
+        ck_assert_int_eq(world.ranks[i].status, LS_UNAVAILABLE);
+        ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "the only copy of the optimizer's moments"));
+    }
+    lose_server(&fleet, &trial.draw);
+    free_trial(&trial);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("store/store");
+    TCase *tests = tcase_create("servers that keep variables");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, servers_give_the_bits_of_one_update);
+    tcase_add_test(tests, stripes_divide_every_bucket);
+    tcase_add_test(tests, a_lost_moment_is_named);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
