@@ -24,9 +24,16 @@ LS_API ls_status ls_central_storage_strategy_new(const ls_strategy_options *opti
  * of the tree, and the new variables come back: the bits are those of MultiWorkerMirroredStrategy, and so are checkpoints.
  * A worker has one copy of the variables, and no moments. INVALID_ARGUMENT: no ps in TF_CONFIG, LOCKSTEP_PS is off, RING
  * or NCCL, a replica on a GPU. options and servers may be NULL. */
+typedef enum ls_consistency { /* which variables a step's gradients are of */
+    LS_SYNC,                  /* the newest: those after the step before */
+    LS_DELAYED,               /* those before the last delay steps */
+    LS_ASYNC                  /* any; UNIMPLEMENTED here */
+} ls_consistency;
 typedef struct ls_parameter_server_options {
     size_t size;
     int replicas; /* servers that keep each element: with 2 the loss of any one loses nothing; default 1 */
+    ls_consistency consistency;
+    int delay; /* LS_DELAYED: d steps; 0: the bits of LS_SYNC */
 } ls_parameter_server_options;
 #define LS_PARAMETER_SERVER(...) (&(ls_parameter_server_options){.size = sizeof(ls_parameter_server_options), __VA_ARGS__})
 LS_API ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options, const ls_parameter_server_options *servers,

@@ -21,6 +21,18 @@ const char *ls_option_names_communication(ls_communication communication) {
     return (size_t)communication < sizeof(names) / sizeof(names[0]) ? names[communication] : "unknown";
 }
 
+static const char *const consistency_names[] = {[LS_SYNC] = "sync", [LS_DELAYED] = "delayed", [LS_ASYNC] = "async"};
+#define CONSISTENCY_COUNT (sizeof(consistency_names) / sizeof(consistency_names[0]))
+
+const char *ls_option_names_consistency(ls_consistency consistency) {
+    return (size_t)consistency < CONSISTENCY_COUNT ? consistency_names[consistency] : "unknown";
+}
+
+ls_status ls_option_names_check_consistency(ls_consistency consistency) {
+    if ((size_t)consistency < CONSISTENCY_COUNT) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT, "consistency %d is no ls_consistency", (int)consistency);
+}
+
 static const char *const compression_names[] = {
     [LS_COMPRESS_NONE] = "none", [LS_COMPRESS_FP16] = "fp16", [LS_COMPRESS_BF16] = "bf16"};
 #define COMPRESSION_COUNT (sizeof(compression_names) / sizeof(compression_names[0]))

@@ -2,10 +2,12 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
-/* INVALID_ARGUMENT for a value that is no ls_reduce_op, ls_compression, ls_precision. */
+/* INVALID_ARGUMENT for a value that is no ls_reduce_op, ls_consistency, ls_compression, ls_precision. */
 ls_status ls_option_names_check_reduce_op(ls_reduce_op op);
 const char *ls_option_names_reduce_op(ls_reduce_op op);
 const char *ls_option_names_communication(ls_communication communication); /* "AUTO"; "unknown" for any other value */
+ls_status ls_option_names_check_consistency(ls_consistency consistency);
+const char *ls_option_names_consistency(ls_consistency consistency); /* "delayed" */
 ls_status ls_option_names_check_compression(ls_compression compression);
 const char *ls_option_names_compression(ls_compression compression); /* "bf16" */
 ls_status ls_option_names_check_precision(ls_precision precision);

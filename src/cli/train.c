@@ -16,8 +16,7 @@
 static ls_status make_strategy(const struct ls_train_options *training, ls_strategy **strategy) {
     if (!strcmp(training->strategy_name, "mirrored")) return ls_mirrored_strategy_new(&training->strategy, strategy);
     if (!strcmp(training->strategy_name, "parameter-server"))
-        return ls_parameter_server_strategy_new(&training->strategy,
-                                                LS_PARAMETER_SERVER(.replicas = training->ps_replicas), strategy);
+        return ls_parameter_server_strategy_new(&training->strategy, &training->servers, strategy);
     if (!strcmp(training->strategy_name, "local-sgd"))
         return ls_local_sgd_strategy_new(&training->strategy, &training->local, strategy);
     if (!strcmp(training->strategy_name, "central-storage"))

@@ -46,6 +46,7 @@ static const char *const shuffles[] = {"each-epoch", "once", "never", NULL};
 static const char *const checkpoint_errors[] = {"fail", "warn", NULL};
 static const char *const strategies[] = {
     "multi-worker", "mirrored", "parameter-server", "central-storage", "one-device", "local-sgd", NULL};
+static const char *const consistencies[] = {"sync", "delayed", "async", NULL};
 static const char *const communications[] = {"auto", "ring", "nccl", NULL};
 static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
 static const char *const cross_device_ops[] = {"auto", "one-device", "hierarchical", "nccl", NULL};
@@ -117,7 +118,11 @@ static const struct ls_option strategy_rows[] = {
     {"strategy", NULL, "(default multi-worker: reads TF_CONFIG)", AT(strategy_name), .words = strategies},
     {"ps-replicas", "N",
      "parameter-server: servers that keep each variable; with 2 the loss of one loses nothing (default 1)",
-     AT(ps_replicas), 1, 16, .needs = "strategy parameter-server"},
+     AT(servers.replicas), 1, 16, .needs = "strategy parameter-server"},
+    {"consistency", NULL, "parameter-server: which variables a step's gradients are of (default sync: the newest)",
+     AT(servers.consistency), LS_SYNC, .words = consistencies, .needs = "strategy parameter-server"},
+    {"delay", "STEPS", "delayed: the variables before the last so many steps", AT(servers.delay), 0, 64,
+     .needs = "consistency delayed"},
     {"sync-every", "STEPS",
      "local-sgd: a worker trains alone for so many steps, then all take the mean of their variables",
      AT(local.sync_every), 1, INT32_MAX, .needs = "strategy local-sgd"},
@@ -205,6 +210,7 @@ bool ls_train_options_read(int argc, char **argv, struct ls_train_options *train
     *training = (struct ls_train_options){
         .strategy = {.size = sizeof(ls_strategy_options), .request = ls_signals_request},
         .data = {.size = sizeof(ls_dataset_options)},
+        .servers = {.size = sizeof(ls_parameter_server_options)},
         .local = {.size = sizeof(ls_local_sgd_options)},
         .fit = {.size = sizeof(ls_fit_options), .epochs = 5},
         .checkpoint = {.size = sizeof(ls_checkpoint_options)},

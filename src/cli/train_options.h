@@ -11,7 +11,7 @@
 struct ls_train_options {
     ls_strategy_options strategy;
     const char *strategy_name, *dataset;
-    int ps_replicas;
+    ls_parameter_server_options servers;
     ls_local_sgd_options local;
     struct ls_train_model model;
     const char *transport; /* NULL if the environment chooses */

@@ -22,7 +22,7 @@
 #include "strategy/reduce.h"
 #include "strategy/replica.h"
 
-enum { MOST_COPIES = 16 };
+enum { MOST_COPIES = 16, MOST_DELAY = 64 };
 
 struct ls_strategy_kind {
     const char *name;
@@ -211,16 +211,34 @@ ls_status ls_central_storage_strategy_new(const ls_strategy_options *options, co
     return strategy_new(&central_storage, options, strategy);
 }
 
+static ls_status check_servers(const ls_parameter_server_options *servers) {
+    if (servers->replicas < 0 || servers->replicas > MOST_COPIES)
+        return ls_fail(LS_INVALID_ARGUMENT, "ParameterServerStrategy: replicas %d is not in 1 .. %d", servers->replicas,
+                       MOST_COPIES);
+    ls_status status = ls_option_names_check_consistency(servers->consistency);
+    if (status) return ls_fail_context(status, "ParameterServerStrategy");
+    if (servers->delay < 0 || servers->delay > MOST_DELAY)
+        return ls_fail(LS_INVALID_ARGUMENT, "ParameterServerStrategy: delay %d is not in 0 .. %d", servers->delay,
+                       MOST_DELAY);
+    if (servers->delay && servers->consistency != LS_DELAYED)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "ParameterServerStrategy: delay %d goes with consistency LS_DELAYED, and it is %s",
+                       servers->delay, ls_option_names_consistency(servers->consistency));
+    if (servers->consistency == LS_ASYNC || servers->delay)
+        return ls_fail(LS_UNIMPLEMENTED, "ParameterServerStrategy: consistency %s is missing; take sync",
+                       ls_option_names_consistency(servers->consistency));
+    return LS_OK;
+}
+
 ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options,
                                            const ls_parameter_server_options *servers, ls_strategy **strategy) {
     ls_parameter_server_options own;
     LS_NEED(strategy);
     ls_status status = ls_options_copy("ls_parameter_server_options", &own, sizeof(own), servers);
+    if (!status) status = check_servers(&own);
     if (status) return status;
-    if (own.replicas < 0 || own.replicas > MOST_COPIES)
-        return ls_fail(LS_INVALID_ARGUMENT, "ParameterServerStrategy: replicas %d is not in 1 .. %d", own.replicas,
-                       MOST_COPIES);
-    const struct ls_strategy like = {.copies_on_servers = own.replicas ? own.replicas : 1};
+    const struct ls_strategy like = {
+        .copies_on_servers = own.replicas ? own.replicas : 1, .consistency = own.consistency, .delay = own.delay};
     return strategy_with(&parameter_server, options, &like, strategy);
 }
 

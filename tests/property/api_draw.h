@@ -81,6 +81,7 @@ DRAW_ENUM(ls_status)
 DRAW_ENUM(ls_dtype)
 DRAW_ENUM(ls_reduce_op)
 DRAW_ENUM(ls_compression)
+DRAW_ENUM(ls_consistency)
 DRAW_ENUM(ls_loss)
 DRAW_ENUM(ls_file_format)
 DRAW_NUMBER(ls_status, ls_exit__status, LS_OK)
@@ -158,7 +159,8 @@ DRAW_OPTIONS(ls_strategy_options, .devices = draw_const_char_p(draw), .communica
              .tf_config = draw_const_char_p(draw), .elastic = draw_const_char_p(draw),
              .compression = draw_ls_compression(draw))
 DRAW_OPTIONS(ls_central_storage_options, .parameter_device = draw_const_char_p(draw))
-DRAW_OPTIONS(ls_parameter_server_options, .replicas = draw_int(draw))
+DRAW_OPTIONS(ls_parameter_server_options, .replicas = draw_int(draw), .consistency = draw_ls_consistency(draw),
+             .delay = draw_int(draw))
 DRAW_OPTIONS(ls_local_sgd_options, .sync_every = draw_int(draw), .outer_learning_rate = draw_float(draw),
              .outer_momentum = draw_float(draw), .local_moments = draw_bool(draw))
 DRAW_OPTIONS(ls_all_reduce_options, .compression = draw_ls_compression(draw), .prescale = draw_double(draw),

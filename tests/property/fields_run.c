@@ -59,6 +59,26 @@ static bool replicas_on_servers(void) {
     return status == LS_INVALID_ARGUMENT && strstr(ls_error(), "replicas 17") && !strategy;
 }
 
+static bool is_refused_for_servers(ls_parameter_server_options servers, ls_status wanted, const char *field) {
+    ls_strategy *strategy = NULL;
+    servers.size = sizeof(servers);
+    return ls_parameter_server_strategy_new(NULL, &servers, &strategy) == wanted && strstr(ls_error(), field) &&
+           !strategy;
+}
+
+static bool consistency(void) {
+    return is_refused_for_servers((ls_parameter_server_options){.consistency = (ls_consistency)99}, LS_INVALID_ARGUMENT,
+                                  "consistency 99") &&
+           is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC}, LS_UNIMPLEMENTED,
+                                  "consistency async");
+}
+
+static bool delay(void) {
+    return is_refused_for_servers((ls_parameter_server_options){.consistency = LS_DELAYED, .delay = -1},
+                                  LS_INVALID_ARGUMENT, "delay -1") &&
+           is_refused_for_servers((ls_parameter_server_options){.delay = 1}, LS_INVALID_ARGUMENT, "delay 1 goes with");
+}
+
 static bool is_refused_as_local(ls_local_sgd_options local, const char *field) {
     ls_strategy *strategy = NULL;
     local.size = sizeof(local);
@@ -358,6 +378,8 @@ END_TEST
 static const struct row rows[] = {
     ROW(ls_central_storage_options, parameter_device, parameter_device),
     ROW(ls_parameter_server_options, replicas, replicas_on_servers),
+    ROW(ls_parameter_server_options, consistency, consistency),
+    ROW(ls_parameter_server_options, delay, delay),
     ROW(ls_local_sgd_options, sync_every, sync_every),
     ROW(ls_local_sgd_options, outer_learning_rate, outer_learning_rate),
     ROW(ls_local_sgd_options, outer_momentum, outer_momentum),
