@@ -132,6 +132,15 @@ ls_status ls_mailbox_find(struct ls_mailbox *mailbox, struct ls_mail_wanted *wan
     return LS_OK;
 }
 
+bool ls_mailbox_take(struct ls_mailbox *mailbox, int rank, unsigned char **data, size_t *size) {
+    struct ls_mail_from *from = &mailbox->from[rank];
+    if (!from->first) return false;
+    *data = ls_steal(from->first->data);
+    *size = (size_t)from->first->frame.bytes;
+    take_out(mailbox, from, &from->first);
+    return true;
+}
+
 ls_status ls_mailbox_keep(struct ls_mailbox *mailbox, const struct ls_frame *frame, const void *data) {
     struct ls_mail *mail = NULL;
     ls_status status = make_mail(mailbox, frame, true, &mail);

@@ -66,5 +66,7 @@ bool ls_mailbox_reads(const struct ls_mailbox *mailbox, int rank, const struct l
 ls_status ls_mailbox_drain(struct ls_mailbox *mailbox, struct ls_mail_wanted *wanted, bool *moved);
 /* Hands over the oldest message with the wanted name that is here, and says so in wanted->done. */
 ls_status ls_mailbox_find(struct ls_mailbox *mailbox, struct ls_mail_wanted *wanted);
+/* Takes out the oldest message of a rank, whatever its name; *data is freed with ls_free. False: there is none. */
+bool ls_mailbox_take(struct ls_mailbox *mailbox, int from, unsigned char **data, size_t *size);
 /* A message from this rank to itself. */
 ls_status ls_mailbox_keep(struct ls_mailbox *mailbox, const struct ls_frame *frame, const void *data);

@@ -1,0 +1,286 @@
+/* A server's loop in a session: it answers letters until all workers have the last variables. The first server also
+ * gives the tickets, and decides. */
+#include "store/session_server.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "store/session_apply.h"
+#include "store/tickets.h"
+
+/* A worker that reads, when there is a version. */
+struct reader {
+    bool waits, last;
+    int64_t ticket, version;
+};
+struct run {
+    struct ls_session_server *server;
+    const struct ls_session_target *target;
+    struct ls_group *group;
+    struct ls_post *post;
+    int workers, servers, own; /* own: its number among the servers */
+    size_t floats;             /* of a push */
+    struct reader *readers;    /* [workers] */
+    int served;                /* workers that have the last variables */
+    bool ended;
+    /* the first server's */
+    struct ls_tickets *tickets;
+    int *staged; /* [workers] servers that have its push */
+};
+
+static bool is_first(const struct run *run) {
+    return run->own == 0;
+}
+
+static struct ls_session_head head_of(const struct run *run, enum ls_session_kind kind, int worker, int64_t ticket) {
+    return (struct ls_session_head){.kind = (int32_t)kind,
+                                    .worker = worker,
+                                    .begin = run->server->session.begin,
+                                    .ticket = ticket,
+                                    .version = run->server->state.version};
+}
+
+static ls_status send_head(const struct run *run, int to, const struct ls_session_head *head, void *body, size_t size) {
+    unsigned char bytes[LS_POST_HEAD];
+    ls_session_head_encode(head, bytes);
+    return ls_post_send(run->post, to, bytes, body, size);
+}
+
+/* ---- variables ---- */
+
+/* The own ranges, and of the first server statistics. */
+static ls_status send_variables(const struct run *run, enum ls_session_kind kind, int worker, int64_t ticket) {
+    const struct ls_holding *holding = run->target->holding;
+    size_t buckets = run->target->terms->bucket_count, statistics = (size_t)run->server->session.statistics, count = 0;
+    for (size_t b = 0; b < buckets; b++) count += holding->held[b].range.end - holding->held[b].range.begin;
+    count += is_first(run) ? statistics : 0;
+    float *body = ls_alloc_aligned((count + 1) * sizeof(*body)), *at = body;
+    if (!body) return ls_fail_memory("variables on their way to a worker", count * sizeof(*body));
+    for (size_t b = 0; b < buckets; b++) {
+        const struct ls_held *held = &holding->held[b];
+        size_t own = held->range.end - held->range.begin;
+        memcpy(at, holding->blobs[0][0] + held->at, own * sizeof(*at));
+        at += own;
+    }
+    if (is_first(run)) memcpy(at, run->server->state.statistics, statistics * sizeof(*at));
+    const struct ls_session_head head = head_of(run, kind, worker, ticket);
+    return send_head(run, worker, &head, body, count * sizeof(*body));
+}
+
+static ls_status serve_readers(struct run *run) {
+    ls_status status = LS_OK;
+    for (int w = 0; w < run->workers && !status; w++) {
+        struct reader *reader = &run->readers[w];
+        if (!reader->waits || run->server->state.version < reader->version) continue;
+        reader->waits = false;
+        run->served += reader->last;
+        status = send_variables(run, LS_SESSION_RESULT, w, reader->ticket);
+    }
+    return status;
+}
+
+/* ---- the first server ---- */
+
+static ls_status give_tickets(struct run *run) {
+    int worker;
+    int64_t ticket;
+    ls_status status = LS_OK;
+    while (!status && ls_tickets_give(run->tickets, &worker, &ticket))
+        status = send_variables(run, LS_SESSION_GRANT, worker, ticket);
+    return status;
+}
+
+static ls_status send_end(const struct run *run, int to) {
+    const struct ls_session_head head = head_of(run, LS_SESSION_END, 0, ls_tickets_end(run->tickets));
+    size_t size = to < run->workers ? sizeof(struct ls_session_totals) : 0;
+    struct ls_session_totals *totals = size ? ls_alloc(size) : NULL;
+    if (size && !totals) return ls_fail_memory("a session's end", size);
+    if (totals) *totals = run->server->state.totals;
+    return send_head(run, to, &head, totals, size);
+}
+
+static ls_status go_on(struct run *run) {
+    if (run->server->state.closing) ls_tickets_close(run->tickets);
+    ls_status status = give_tickets(run);
+    if (status || run->ended || !ls_tickets_are_over(run->tickets)) return status;
+    run->ended = true;
+    for (int i = 0; i < run->workers + run->servers && !status; i++)
+        if (i != run->workers) status = send_end(run, i);
+    return status;
+}
+
+static ls_status send_order(const struct run *run, int worker, int64_t ticket, float factor) {
+    struct ls_session_head head = head_of(run, LS_SESSION_ORDER, worker, ticket);
+    ls_status status = LS_OK;
+    head.version++;
+    head.value = factor;
+    for (int s = 1; s < run->servers && !status; s++) status = send_head(run, run->workers + s, &head, NULL, 0);
+    return status;
+}
+
+static ls_status decide(struct run *run, int worker) {
+    struct ls_staged *staged = &run->server->staged[worker];
+    float factor = ls_session_factor(&run->server->session, run->server->state.version - staged->version);
+    ls_status status = send_order(run, worker, staged->ticket, factor);
+    if (!status) status = ls_session_apply(run->server, run->target, staged, factor);
+    if (status) return status;
+    run->staged[worker] = 0;
+    ls_tickets_finish(run->tickets, worker);
+    ls_tickets_ask(run->tickets, worker);
+    return go_on(run);
+}
+
+/* Another server has it too. */
+static ls_status count_staged(struct run *run, int worker) {
+    if (++run->staged[worker] < run->servers) return LS_OK;
+    return decide(run, worker);
+}
+
+/* ---- letters ---- */
+
+static ls_status refuse(const struct run *run, int from, const struct ls_session_head *head) {
+    return ls_fail(LS_DATA_LOSS, "a letter of kind %d came from rank %d, for ticket %lld at step %lld: it is not its turn",
+                   head->kind, from, (long long)head->ticket, (long long)run->server->state.version);
+}
+
+static ls_status take_ask(struct run *run, int from, const struct ls_session_head *head) {
+    bool asks = is_first(run) && ls_tickets_of(run->tickets, from) == LS_NO_TICKET;
+    if (!asks) return refuse(run, from, head);
+    ls_tickets_ask(run->tickets, from);
+    return go_on(run);
+}
+
+static ls_status take_pull(struct run *run, int from, const struct ls_session_head *head) {
+    struct reader *reader = &run->readers[from];
+    if (reader->waits || reader->last) return refuse(run, from, head);
+    *reader = (struct reader){true, head->ticket == LS_NO_TICKET, head->ticket, head->version};
+    return serve_readers(run);
+}
+
+static ls_status take_push(struct run *run, struct ls_letter *letter, const struct ls_session_head *head) {
+    struct ls_staged *staged = &run->server->staged[letter->from];
+    const struct ls_session *session = &run->server->session;
+    size_t wanted = LS_POST_HEAD + (run->floats + (size_t)session->statistics) * sizeof(float) +
+                    (size_t)session->numbers * sizeof(double);
+    bool granted = !is_first(run) || ls_tickets_of(run->tickets, letter->from) == head->ticket;
+    bool fits = head->ticket >= 0 && head->ticket < session->tickets && staged->ticket == LS_NO_TICKET &&
+                !(run->server->state.done[head->ticket / 64] >> head->ticket % 64 & 1);
+    if (!granted || !fits || head->version > run->server->state.version + run->workers || letter->size != wanted)
+        return refuse(run, letter->from, head);
+    *staged = (struct ls_staged){head->ticket, head->version, head->value, head->flag, ls_steal(letter->bytes)};
+    if (is_first(run)) return count_staged(run, letter->from);
+    struct ls_session_head told = *head;
+    told.kind = LS_SESSION_STAGED;
+    told.worker = letter->from;
+    return send_head(run, run->workers, &told, NULL, 0);
+}
+
+/* The push itself may come later than the news of it. */
+static ls_status take_staged(struct run *run, int from, const struct ls_session_head *head) {
+    bool known = is_first(run) && head->worker < run->workers &&
+                 ls_tickets_of(run->tickets, head->worker) == head->ticket && head->ticket != LS_NO_TICKET;
+    return known ? count_staged(run, head->worker) : refuse(run, from, head);
+}
+
+static ls_status take_order(struct run *run, int from, const struct ls_session_head *head) {
+    struct ls_staged *staged = head->worker < run->workers ? &run->server->staged[head->worker] : NULL;
+    if (from != run->workers || !staged || staged->ticket != head->ticket || head->ticket == LS_NO_TICKET ||
+        head->version != run->server->state.version + 1)
+        return refuse(run, from, head);
+    ls_status status = ls_session_apply(run->server, run->target, staged, head->value);
+    return status ? status : serve_readers(run);
+}
+
+static ls_status take_end(struct run *run, int from, const struct ls_session_head *head) {
+    if (from != run->workers || head->version != run->server->state.version) return refuse(run, from, head);
+    run->ended = true;
+    return LS_OK;
+}
+
+static ls_status take_letter(struct run *run, struct ls_letter *letter) {
+    struct ls_session_head head;
+    int from = letter->from, size = run->workers + run->servers;
+    ls_status status = ls_session_head_decode(letter->bytes, &run->server->session, size, &head);
+    if (status) return ls_fail_context(status, "from rank %d", from);
+    bool works = from < run->workers;
+    if (works && head.kind == LS_SESSION_ASK) return take_ask(run, from, &head);
+    if (works && head.kind == LS_SESSION_PULL) return take_pull(run, from, &head);
+    if (works && head.kind == LS_SESSION_PUSH) return take_push(run, letter, &head);
+    if (!works && head.kind == LS_SESSION_STAGED) return take_staged(run, from, &head);
+    if (!works && head.kind == LS_SESSION_ORDER) return take_order(run, from, &head);
+    if (!works && head.kind == LS_SESSION_END) return take_end(run, from, &head);
+    return refuse(run, from, &head);
+}
+
+/* ---- the whole ---- */
+
+static bool is_over(const struct run *run) {
+    return run->ended && run->served == run->workers;
+}
+
+static ls_status serve(struct run *run) {
+    ls_status status = is_first(run) ? go_on(run) : LS_OK;
+    while (!status && !is_over(run)) {
+        struct ls_letter letter = {0};
+        bool found;
+        status = ls_post_next(run->post, ls_now() + LS_SECOND, &letter, &found);
+        if (!status && found) status = take_letter(run, &letter);
+        ls_free(letter.bytes);
+    }
+    return status ? status : ls_post_flush(run->post);
+}
+
+static ls_status open_run(struct run *run, const struct ls_session *session) {
+    struct ls_session_server *server = run->server;
+    size_t workers = (size_t)run->workers;
+    run->readers = ls_alloc_array(workers, sizeof(*run->readers));
+    run->staged = ls_alloc_array(workers, sizeof(*run->staged));
+    if (!run->readers || !run->staged) return ls_fail_memory("a session", workers * sizeof(*run->readers));
+    run->floats = ls_session_apply_floats(run->target);
+    ls_status status = ls_session_apply_prepare(server, run->workers);
+    if (!status && is_first(run))
+        status = ls_tickets_new(session->tickets, server->state.done, run->workers, session->staleness, &run->tickets);
+    return status ? status : ls_post_new(run->group, "asynchronous training", &run->post);
+}
+
+static void close_run(struct run *run) {
+    ls_post_free(run->post);
+    ls_tickets_free(run->tickets);
+    ls_free(run->readers);
+    ls_free(run->staged);
+}
+
+/* The session of the generation before goes on if it is the same. */
+static ls_status open_session(struct ls_session_server *server, struct ls_group *group,
+                              const struct ls_session *session) {
+    bool has = server->open && server->session.begin == session->begin && server->session.tickets == session->tickets;
+    ls_status status = LS_OK;
+    if (!has) ls_session_server_forget(server);
+    if (!has) status = ls_session_state_new(session, &server->state);
+    server->session = *session;
+    if (!status) status = ls_session_state_share(group, session, has, &server->state);
+    server->open = !status;
+    if (status) ls_session_server_forget(server);
+    return status;
+}
+
+ls_status ls_session_server_run(struct ls_session_server *server, struct ls_group *group,
+                                const struct ls_session *session, const struct ls_session_target *target) {
+    int servers = ls_group_serving(group), workers = ls_group_size(group) - servers;
+    struct run run = {.server = server,
+                      .target = target,
+                      .group = group,
+                      .workers = workers,
+                      .servers = servers,
+                      .own = ls_group_rank(group) - workers};
+    ls_status status = open_session(server, group, session);
+    if (!status && server->state.version != target->holding->version[0])
+        status = ls_fail(LS_DATA_LOSS, "a session stands at step %lld, and the variables at %lld",
+                         (long long)server->state.version, (long long)target->holding->version[0]);
+    if (!status) status = open_run(&run, session);
+    if (!status) status = serve(&run);
+    close_run(&run);
+    return status;
+}

@@ -1,0 +1,246 @@
+/* A worker asks the first server, and answers what it is told. */
+#include "store/session_worker.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "collective/broadcast.h"
+#include "store/store_calls.h"
+#include "store/stripes.h"
+#include "store/tickets.h"
+
+struct ls_session_worker {
+    struct ls_session_worker_config config;
+    struct ls_post *post;
+    int rank, workers, servers;
+    int64_t ticket, version; /* the present one; of the first server's variables */
+    bool begun;
+    int64_t ended;
+    struct ls_session_totals totals;
+};
+
+/* Tells the servers of the session, and gives them the statistics where none of them knows it. */
+static ls_status open_session(const struct ls_session_worker *worker) {
+    const struct ls_session *session = worker->config.session;
+    int64_t words[LS_SESSION_WORDS];
+    struct ls_session told;
+    struct ls_session_state state;
+    ls_session_encode(session, words);
+    ls_status status =
+        ls_group_broadcast_directly(worker->config.group, LS_STORE_SESSION, LS_INT64, words, LS_SESSION_WORDS);
+    if (!status) status = ls_session_decode(words, &told);
+    if (status) return status;
+    if (told.begin != session->begin || told.tickets != session->tickets || told.model != session->model)
+        return ls_fail(LS_DATA_LOSS, "rank 0 begins %lld tickets after step %lld, and rank %d %lld after step %lld",
+                       (long long)told.tickets, (long long)told.begin, worker->rank, (long long)session->tickets,
+                       (long long)session->begin);
+    status = ls_session_state_new(session, &state);
+    if (status) return status;
+    memcpy(state.statistics, worker->config.variables + worker->config.terms->count,
+           (size_t)session->statistics * sizeof(float));
+    status = ls_session_state_share(worker->config.group, session, false, &state);
+    ls_session_state_free(&state);
+    return status;
+}
+
+ls_status ls_session_worker_new(const struct ls_session_worker_config *config, struct ls_session_worker **worker) {
+    struct ls_session_worker *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("asynchronous training", sizeof(*made));
+    int servers = ls_group_serving(config->group);
+    *made = (struct ls_session_worker){.config = *config,
+                                       .rank = ls_group_rank(config->group),
+                                       .workers = ls_group_size(config->group) - servers,
+                                       .servers = servers,
+                                       .ticket = LS_NO_TICKET};
+    ls_status status = open_session(made);
+    if (!status) status = ls_post_new(config->group, "asynchronous training", &made->post);
+    if (status)
+        ls_session_worker_free(made);
+    else
+        *worker = made;
+    return status;
+}
+
+void ls_session_worker_free(struct ls_session_worker *worker) {
+    if (!worker) return;
+    ls_post_free(worker->post);
+    ls_free(worker);
+}
+
+/* ---- letters ---- */
+
+static ls_status send_to(const struct ls_session_worker *worker, int server, struct ls_session_head head, void *body,
+                         size_t size) {
+    unsigned char bytes[LS_POST_HEAD];
+    head.worker = worker->rank;
+    head.begin = worker->config.session->begin;
+    ls_session_head_encode(&head, bytes);
+    return ls_post_send(worker->post, worker->workers + server, bytes, body, size);
+}
+
+static ls_status receive(const struct ls_session_worker *worker, const char *what, struct ls_letter *letter,
+                         struct ls_session_head *head) {
+    ls_status status = ls_post_await(worker->post, what, letter);
+    if (status) return status;
+    status = ls_session_head_decode(letter->bytes, worker->config.session, worker->workers + worker->servers, head);
+    if (!status && letter->from >= worker->workers) return LS_OK;
+    if (!status) status = ls_fail(LS_DATA_LOSS, "a letter of asynchronous training came, and no server sent it");
+    ls_free(ls_steal(letter->bytes));
+    return ls_group_fail(worker->config.group, ls_fail_context(status, "from rank %d", letter->from));
+}
+
+static ls_status refuse(const struct ls_session_worker *worker, const struct ls_letter *letter,
+                        const struct ls_session_head *head) {
+    return ls_group_fail(worker->config.group,
+                         ls_fail(LS_DATA_LOSS, "a letter of kind %d with %zu bytes came from rank %d, for ticket %lld",
+                                 head->kind, letter->size, letter->from, (long long)head->ticket));
+}
+
+/* ---- variables ---- */
+
+static size_t floats_of(const struct ls_session_worker *worker, int server) {
+    const struct ls_terms_model *terms = worker->config.terms;
+    size_t floats = server ? 0 : (size_t)worker->config.session->statistics;
+    for (size_t b = 0; b < terms->bucket_count; b++) {
+        struct ls_range range = ls_stripes_of(terms, b, worker->servers, server);
+        floats += range.end - range.begin;
+    }
+    return floats;
+}
+
+static ls_status take_variables(const struct ls_session_worker *worker, const struct ls_letter *letter,
+                                const struct ls_session_head *head) {
+    const struct ls_terms_model *terms = worker->config.terms;
+    int server = letter->from - worker->workers;
+    float *variables = worker->config.variables;
+    const unsigned char *at = letter->bytes + LS_POST_HEAD;
+    if (letter->size != LS_POST_HEAD + floats_of(worker, server) * sizeof(float)) return refuse(worker, letter, head);
+    for (size_t b = 0; b < terms->bucket_count; b++) {
+        struct ls_range range = ls_stripes_of(terms, b, worker->servers, server);
+        size_t size = (range.end - range.begin) * sizeof(float);
+        if (size) memcpy(variables + range.begin, at, size);
+        at += size;
+    }
+    if (!server) memcpy(variables + terms->count, at, (size_t)worker->config.session->statistics * sizeof(float));
+    return LS_OK;
+}
+
+/* From all servers but those before first, at the version or later. */
+static ls_status pull(const struct ls_session_worker *worker, int first, int64_t ticket, int64_t version) {
+    ls_status status = LS_OK;
+    int missing = worker->servers - first;
+    for (int s = first; s < worker->servers && !status; s++)
+        status = send_to(worker, s,
+                         (struct ls_session_head){.kind = LS_SESSION_PULL, .ticket = ticket, .version = version}, NULL,
+                         0);
+    for (; missing && !status; missing--) {
+        struct ls_letter letter = {0};
+        struct ls_session_head head;
+        status = receive(worker, "the variables of parameter servers", &letter, &head);
+        if (!status && (head.kind != LS_SESSION_RESULT || head.ticket != ticket || head.version < version))
+            status = refuse(worker, &letter, &head);
+        if (!status) status = take_variables(worker, &letter, &head);
+        ls_free(letter.bytes);
+    }
+    return status;
+}
+
+/* ---- tickets ---- */
+
+static ls_status take_end(struct ls_session_worker *worker, const struct ls_letter *letter,
+                          const struct ls_session_head *head) {
+    if (letter->size != LS_POST_HEAD + sizeof(worker->totals)) return refuse(worker, letter, head);
+    memcpy(&worker->totals, letter->bytes + LS_POST_HEAD, sizeof(worker->totals));
+    worker->ended = head->ticket;
+    worker->ticket = LS_NO_TICKET;
+    return pull(worker, 0, LS_NO_TICKET, head->version);
+}
+
+static ls_status take_grant(struct ls_session_worker *worker, const struct ls_letter *letter,
+                            const struct ls_session_head *head) {
+    if (head->ticket < 0 || head->ticket >= worker->config.session->tickets) return refuse(worker, letter, head);
+    ls_status status = take_variables(worker, letter, head);
+    worker->ticket = head->ticket;
+    worker->version = head->version;
+    return status ? status : pull(worker, 1, head->ticket, head->version);
+}
+
+ls_status ls_session_worker_take(struct ls_session_worker *worker, int64_t *ticket) {
+    struct ls_letter letter = {0};
+    struct ls_session_head head;
+    char what[80];
+    (void)snprintf(what, sizeof(what), "a ticket of the parameter server with rank %d", worker->workers);
+    ls_status status = LS_OK;
+    if (!worker->begun)
+        status = send_to(worker, 0,
+                         (struct ls_session_head){.kind = LS_SESSION_ASK,
+                                                  .ticket = LS_NO_TICKET,
+                                                  .version = worker->config.session->begin},
+                         NULL, 0);
+    worker->begun = true;
+    if (!status) status = receive(worker, what, &letter, &head);
+    if (!status && (letter.from != worker->workers || (head.kind != LS_SESSION_GRANT && head.kind != LS_SESSION_END)))
+        status = refuse(worker, &letter, &head);
+    if (!status)
+        status =
+            head.kind == LS_SESSION_END ? take_end(worker, &letter, &head) : take_grant(worker, &letter, &head);
+    ls_free(letter.bytes);
+    if (!status) *ticket = worker->ticket;
+    return status;
+}
+
+/* ---- pushes ---- */
+
+static size_t copy_ranges(const struct ls_session_worker *worker, int owner, const float *gradients, float *to) {
+    const struct ls_terms_model *terms = worker->config.terms;
+    size_t floats = 0;
+    for (size_t b = 0; b < terms->bucket_count; b++) {
+        struct ls_range range = ls_stripes_of(terms, b, worker->servers, owner);
+        size_t count = range.end - range.begin;
+        if (to && count) memcpy(to + floats, gradients + range.begin, count * sizeof(*to));
+        floats += count;
+    }
+    return floats;
+}
+
+/* What the server owns, and then that of which it has a copy, as struct ls_holding lists it. */
+static size_t copy_held(const struct ls_session_worker *worker, int server, const float *gradients, float *to) {
+    int servers = worker->servers, replicas = worker->config.terms->replicas;
+    size_t floats = 0;
+    for (int h = 0; h < (replicas < servers ? replicas : servers); h++)
+        floats += copy_ranges(worker, (server + servers - h) % servers, gradients, to ? to + floats : NULL);
+    return floats;
+}
+
+static ls_status push_to(const struct ls_session_worker *worker, int server, const struct ls_session_head *head,
+                         const float *gradients, const double *numbers) {
+    const struct ls_session *session = worker->config.session;
+    size_t floats = copy_held(worker, server, gradients, NULL), statistics = (size_t)session->statistics;
+    size_t size = (floats + statistics) * sizeof(float), numbered = (size_t)session->numbers * sizeof(double);
+    unsigned char *body = ls_alloc_aligned(size + numbered + 1);
+    if (!body) return ls_fail_memory("gradients on their way to a parameter server", size + numbered);
+    (void)copy_held(worker, server, gradients, (float *)(void *)body);
+    memcpy(body + floats * sizeof(float), gradients + worker->config.terms->count, statistics * sizeof(float));
+    memcpy(body + size, numbers, numbered);
+    return send_to(worker, server, *head, body, size + numbered);
+}
+
+ls_status ls_session_worker_give(struct ls_session_worker *worker, float rate, const float *gradients,
+                                 const double *numbers, bool closes) {
+    const struct ls_session_head head = {.kind = LS_SESSION_PUSH,
+                                         .ticket = worker->ticket,
+                                         .version = worker->version,
+                                         .value = rate,
+                                         .flag = closes};
+    ls_status status = LS_OK;
+    for (int s = worker->servers - 1; s >= 0 && !status; s--)
+        status = push_to(worker, s, &head, gradients, numbers);
+    return status ? ls_group_fail(worker->config.group, status) : LS_OK;
+}
+
+const struct ls_session_totals *ls_session_worker_totals(const struct ls_session_worker *worker, int64_t *ended) {
+    *ended = worker->ended;
+    return &worker->totals;
+}

@@ -1,0 +1,111 @@
+/* A clock, a ticket and the turn of its question for each worker. */
+#include "store/tickets.h"
+
+#include "base/memory.h"
+#include "base/status.h"
+
+struct holder {
+    int64_t ticket; /* LS_NO_TICKET: none */
+    int64_t clock;  /* tickets that it has finished */
+    int64_t asked;  /* when it asked, in turns; 0: it does not */
+};
+struct ls_tickets {
+    int64_t count, next, end, staleness, turn;
+    const uint64_t *done;
+    struct holder *holders; /* [workers] */
+    int workers, out;       /* workers that have one */
+};
+
+static bool is_done(const struct ls_tickets *tickets, int64_t ticket) {
+    return tickets->done[ticket / 64] >> ticket % 64 & 1;
+}
+
+static void skip_done(struct ls_tickets *tickets) {
+    while (tickets->next < tickets->end && is_done(tickets, tickets->next)) tickets->next++;
+}
+
+ls_status ls_tickets_new(int64_t count, const uint64_t *done, int workers, int64_t staleness,
+                         struct ls_tickets **tickets) {
+    struct ls_tickets *made = ls_alloc(sizeof(*made));
+    struct holder *holders = ls_alloc_array((size_t)workers, sizeof(*holders));
+    if (!made || !holders) {
+        ls_free(made);
+        ls_free(holders);
+        return ls_fail_memory("tickets", (size_t)workers * sizeof(*holders));
+    }
+    *made = (struct ls_tickets){
+        .count = count, .end = count, .staleness = staleness, .done = done, .holders = holders, .workers = workers};
+    for (int w = 0; w < workers; w++) holders[w].ticket = LS_NO_TICKET;
+    skip_done(made);
+    *tickets = made;
+    return LS_OK;
+}
+
+void ls_tickets_free(struct ls_tickets *tickets) {
+    if (!tickets) return;
+    ls_free(tickets->holders);
+    ls_free(tickets);
+}
+
+void ls_tickets_ask(struct ls_tickets *tickets, int worker) {
+    tickets->holders[worker].asked = ++tickets->turn;
+}
+
+/* A worker that is the slowest itself always may. */
+static bool may_have(const struct ls_tickets *tickets, int worker) {
+    int64_t least = tickets->holders[worker].clock;
+    if (tickets->staleness < 0) return true;
+    for (int w = 0; w < tickets->workers; w++)
+        if (tickets->holders[w].clock < least) least = tickets->holders[w].clock;
+    return tickets->holders[worker].clock - least <= tickets->staleness;
+}
+
+static int find_first(const struct ls_tickets *tickets) {
+    int first = -1;
+    for (int w = 0; w < tickets->workers; w++) {
+        const struct holder *holder = &tickets->holders[w];
+        bool sooner = first < 0 || holder->asked < tickets->holders[first].asked;
+        if (holder->asked && sooner && may_have(tickets, w)) first = w;
+    }
+    return first;
+}
+
+bool ls_tickets_give(struct ls_tickets *tickets, int *worker, int64_t *ticket) {
+    int first = tickets->next < tickets->end ? find_first(tickets) : -1;
+    if (first < 0) return false;
+    struct holder *holder = &tickets->holders[first];
+    *worker = first;
+    *ticket = holder->ticket = tickets->next++;
+    holder->asked = 0;
+    tickets->out++;
+    skip_done(tickets);
+    return true;
+}
+
+void ls_tickets_finish(struct ls_tickets *tickets, int worker) {
+    struct holder *holder = &tickets->holders[worker];
+    if (holder->ticket == LS_NO_TICKET) return;
+    holder->ticket = LS_NO_TICKET;
+    holder->clock++;
+    tickets->out--;
+}
+
+void ls_tickets_close(struct ls_tickets *tickets) {
+    int64_t end = tickets->next;
+    for (int64_t ticket = tickets->next; ticket < tickets->end; ticket++)
+        if (is_done(tickets, ticket)) end = ticket + 1;
+    tickets->end = end;
+    skip_done(tickets);
+}
+
+bool ls_tickets_are_over(const struct ls_tickets *tickets) {
+    return tickets->next >= tickets->end && !tickets->out;
+}
+
+int64_t ls_tickets_end(const struct ls_tickets *tickets) {
+    return tickets->end;
+}
+
+int64_t ls_tickets_of(const struct ls_tickets *tickets, int worker) {
+    return tickets->holders[worker].ticket;
+}
