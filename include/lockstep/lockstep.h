@@ -194,6 +194,9 @@ typedef struct ls_result {
     /* Of fit, on this worker's first device: what the plans of its layers take, that and all variables, gradients, moments and
      * inputs, and the most that this process had of the device's memory at once; 0 where the device does not tell. */
     int64_t arena_bytes, planned_bytes, peak_bytes;
+    /* LS_ASYNC: gradients, and how many updates lay between the reading of their variables and them; else 0. */
+    int64_t pushes_applied, pushes_dropped, staleness_max;
+    double staleness_mean;
 } ls_result;
 /* Called on every worker after each epoch with the numbers so far; any status but LS_OK ends the training with it. */
 typedef ls_status ls_epoch_fn(void *context, int epoch, const ls_result *result);

@@ -29,11 +29,19 @@ typedef enum ls_consistency { /* which variables a step's gradients are of */
     LS_DELAYED,               /* those before the last delay steps */
     LS_ASYNC                  /* any; UNIMPLEMENTED here */
 } ls_consistency;
+typedef enum ls_on_stale { /* LS_ASYNC: a gradient whose variables have been updated since they were read */
+    LS_STALE_APPLY,        /* as any other */
+    LS_STALE_SCALE,        /* its learning rate is divided by the number of updates (arXiv 1511.05950) */
+    LS_STALE_DROP          /* it is dropped, and counted, where they are more than max_staleness */
+} ls_on_stale;
 typedef struct ls_parameter_server_options {
     size_t size;
     int replicas; /* servers that keep each element: with 2 the loss of any one loses nothing; default 1 */
     ls_consistency consistency;
-    int delay; /* LS_DELAYED: d steps; 0: the bits of LS_SYNC */
+    int delay;            /* LS_DELAYED: d steps; 0: the bits of LS_SYNC */
+    int staleness;        /* LS_ASYNC: batches that a worker may be ahead of the slowest one; default: any number */
+    ls_on_stale on_stale; /* LS_ASYNC */
+    int max_staleness;    /* LS_STALE_DROP: updates since the variables were read that a gradient may be older */
 } ls_parameter_server_options;
 #define LS_PARAMETER_SERVER(...) (&(ls_parameter_server_options){.size = sizeof(ls_parameter_server_options), __VA_ARGS__})
 LS_API ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options, const ls_parameter_server_options *servers,

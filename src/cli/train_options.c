@@ -47,6 +47,7 @@ static const char *const checkpoint_errors[] = {"fail", "warn", NULL};
 static const char *const strategies[] = {
     "multi-worker", "mirrored", "parameter-server", "central-storage", "one-device", "local-sgd", NULL};
 static const char *const consistencies[] = {"sync", "delayed", "async", NULL};
+static const char *const stales[] = {"apply", "scale", "drop", NULL};
 static const char *const communications[] = {"auto", "ring", "nccl", NULL};
 static const char *const compressions[] = {"none", "fp16", "bf16", NULL};
 static const char *const cross_device_ops[] = {"auto", "one-device", "hierarchical", "nccl", NULL};
@@ -123,6 +124,15 @@ static const struct ls_option strategy_rows[] = {
      AT(servers.consistency), LS_SYNC, .words = consistencies, .needs = "strategy parameter-server"},
     {"delay", "STEPS", "delayed: the variables before the last so many steps", AT(servers.delay), 0, 64,
      .needs = "consistency delayed"},
+    {"staleness", "N",
+     "async: batches that a worker may be ahead of the slowest one; 0 is --consistency sync (default: any number)",
+     AT(staleness), 0, INT32_MAX, .needs = "consistency async"},
+    {"on-stale", NULL,
+     "async: what becomes of gradients whose variables were updated since: apply, scale (their rate is divided by the "
+     "updates), drop (where they are more than --max-staleness) (default apply)",
+     AT(servers.on_stale), LS_STALE_APPLY, .words = stales, .needs = "consistency async"},
+    {"max-staleness", "UPDATES", "for --on-stale drop", AT(servers.max_staleness), 1, INT32_MAX,
+     .needs = "on-stale drop"},
     {"sync-every", "STEPS",
      "local-sgd: a worker trains alone for so many steps, then all take the mean of their variables",
      AT(local.sync_every), 1, INT32_MAX, .needs = "strategy local-sgd"},
@@ -215,6 +225,7 @@ bool ls_train_options_read(int argc, char **argv, struct ls_train_options *train
         .fit = {.size = sizeof(ls_fit_options), .epochs = 5},
         .checkpoint = {.size = sizeof(ls_checkpoint_options)},
         .strategy_name = "multi-worker",
+        .staleness = -1,
         .dataset = "digits",
         .model = {.name = "mlp",
                   .hidden = {128, 64},
@@ -226,6 +237,8 @@ bool ls_train_options_read(int argc, char **argv, struct ls_train_options *train
     if (*code >= 0) return false;
     *code = LS_EXIT_USAGE;
     if (!check(&line, training)) return false;
+    training->servers.staleness = training->staleness > 0 ? training->staleness : 0;
+    if (!training->staleness) training->servers.consistency = LS_SYNC;
     training->model.seed = training->data.seed;
     ls_rules_complete(&training->model.rules);
     return true;

@@ -12,6 +12,7 @@ struct ls_train_options {
     ls_strategy_options strategy;
     const char *strategy_name, *dataset;
     ls_parameter_server_options servers;
+    int staleness; /* -1: any number */
     ls_local_sgd_options local;
     struct ls_train_model model;
     const char *transport; /* NULL if the environment chooses */

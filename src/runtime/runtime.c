@@ -51,9 +51,15 @@ static ls_status check_runtime_options(const ls_strategy_options *options) {
     return LS_OK;
 }
 
+static void go_on_without_lost(struct ls_settings *settings) {
+    if (!getenv("LOCKSTEP_REJOIN_TIMEOUT")) settings->rejoin_timeout = 0;
+    if (!*settings->elastic) (void)snprintf(settings->elastic, sizeof(settings->elastic), "1");
+}
+
 static ls_status start_log(struct ls_runtime *runtime, const ls_strategy_options *options) {
     ls_status status = ls_settings_read(&runtime->settings);
     if (status) return status;
+    if (runtime->use == LS_RUNTIME_GOES_ON) go_on_without_lost(&runtime->settings);
     runtime->log.sink = options->log;
     runtime->log.context = options->log_context;
     runtime->log.level = runtime->settings.log_level;
@@ -71,7 +77,7 @@ static void describe_options(const struct ls_runtime *runtime, const ls_strategy
         "communication=%s\nLOCKSTEP_ALGORITHM=%s\nLOCKSTEP_PS=%s\nservers keep=%s\ncompression=%s\nbytes_per_pack=%zu\n"
         "threads_per_replica=%d\n",
         ls_option_names_communication(options->communication), runtime->settings.algorithm,
-        ls_settings_servers_name(runtime->settings.servers), runtime->use == LS_RUNTIME_STORES ? "yes" : "no",
+        ls_settings_servers_name(runtime->settings.servers), ls_runtime_stores(runtime) ? "yes" : "no",
         ls_option_names_compression(options->compression), options->bytes_per_pack, options->threads_per_replica);
 }
 
@@ -102,7 +108,7 @@ static ls_status start_cluster(struct ls_runtime *runtime, const ls_strategy_opt
         .activity = &runtime->activity,
         .options = lines,
         .elastic = options->elastic ? options->elastic : runtime->settings.elastic,
-        .needs_server = runtime->use == LS_RUNTIME_STORES,
+        .needs_server = ls_runtime_stores(runtime),
         .compare_call = compare_call,
         .waiting = ls_http_server_tell_wait,
         .context = runtime,
@@ -374,7 +380,7 @@ static ls_status build_runtime(struct ls_runtime *runtime, const ls_strategy_opt
     if (!status) status = ls_abort_new(&runtime->abort);
     if (!status && read_tf_config) status = ls_cluster_source_read(runtime, options->tf_config);
     if (!status && !read_tf_config) ls_cluster_source_warn(runtime, true);
-    if (!status && runtime->use == LS_RUNTIME_STORES) status = ls_serving_check(runtime);
+    if (!status && ls_runtime_stores(runtime)) status = ls_serving_check(runtime);
     bool clustered = !status && runtime->config && runtime->config->cluster_mode;
     runtime->serves = clustered && runtime->config->type == LS_TASK_PS;
     bool off = runtime->serves && runtime->settings.servers == LS_SERVERS_OFF;

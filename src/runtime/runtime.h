@@ -26,6 +26,7 @@ struct ls_state_source {
 enum ls_runtime_use {
     LS_RUNTIME_TRAINS,
     LS_RUNTIME_STORES, /* parameter servers keep what it trains */
+    LS_RUNTIME_GOES_ON, /* the same, and a loss of a worker holds nobody up: elastic, where the user says nothing else */
     LS_RUNTIME_BARE    /* collectives alone: a ps task has nothing to do in it */
 };
 struct ls_runtime {
@@ -109,6 +110,10 @@ ls_status ls_runtime_trace(const struct ls_runtime *runtime, const char *path, s
 ls_status ls_runtime_close_trace(struct ls_trace *trace, ls_status status);
 /* The task of TF_CONFIG that has the rank, in rank order. */
 int ls_runtime_task(const struct ls_runtime *runtime, int rank);
+/* True: parameter servers keep what it trains. */
+static inline bool ls_runtime_stores(const struct ls_runtime *runtime) {
+    return runtime->use == LS_RUNTIME_STORES || runtime->use == LS_RUNTIME_GOES_ON;
+}
 bool ls_runtime_is_elastic(const struct ls_runtime *runtime);
 bool ls_runtime_is_scaled(const struct ls_runtime *runtime);
 /* Leaves the cluster and frees the runtime. It leaves in order with LS_OK, or with LS_CANCELLED when all have stopped.

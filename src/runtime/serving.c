@@ -17,7 +17,9 @@
 #include "runtime/service_notify.h"
 #include "store/keeper.h"
 
-#define CHANNEL (UINT32_MAX - 1) /* of the links: no process set has so great a number */
+/* Of the links, and of those for letters: no process set has so great a number. */
+#define CHANNEL      (UINT32_MAX - 1)
+#define MAIL_CHANNEL UINT32_MAX
 
 struct ls_serving {
     struct ls_runtime *runtime; /* borrowed */
@@ -53,15 +55,20 @@ ls_status ls_serving_check(const struct ls_runtime *runtime) {
 static ls_status make_server_group(struct ls_cluster *cluster, struct ls_runtime *runtime, uint64_t generation,
                                    struct ls_group **group) {
     const struct ls_settings *settings = &runtime->settings;
-    struct ls_link_source *source = NULL;
+    struct ls_link_source *source = NULL, *mail = NULL;
     int servers = ls_cluster_servers(cluster), size = ls_cluster_size(cluster) + servers;
     ls_status status = ls_data_source_new(cluster, CHANNEL, NULL, size, &source);
-    if (status) return status;
+    if (!status) status = ls_data_source_new(cluster, MAIL_CHANNEL, NULL, size, &mail);
+    if (status) {
+        if (source) source->ops->close(source);
+        return status;
+    }
     const struct ls_group_config config = {
         .rank = ls_cluster_rank(cluster),
         .size = size,
         .servers = servers,
         .source = source,
+        .mail = mail,
         .abort = runtime->serves ? runtime->server_abort : runtime->abort,
         .log = &runtime->log,
         .generation = generation,
@@ -74,6 +81,7 @@ static ls_status make_server_group(struct ls_cluster *cluster, struct ls_runtime
     };
     status = ls_group_new(&config, group);
     if (status) source->ops->close(source);
+    if (status) mail->ops->close(mail);
     return status;
 }
 
@@ -84,7 +92,7 @@ static void tell_servers(struct ls_runtime *runtime, int servers) {
     runtime->helpers = servers;
     if (!servers)
         ls_runtime_tell(runtime, "no parameter server helps to add any more");
-    else if (runtime->use == LS_RUNTIME_STORES)
+    else if (ls_runtime_stores(runtime))
         ls_runtime_tell(runtime, "%d parameter server%s keep%s the variables", servers, many, one);
     else
         ls_runtime_tell(runtime, "%d parameter server%s help%s to add", servers, many, one);

@@ -76,6 +76,7 @@ static ls_status find_version(struct plan *plan) {
         if (plan->root < 0 && told[TELL_CHANGED] != LS_CHANGED_COPIED) plan->root = i;
     }
     if (plan->root < 0) plan->root = 0;
+    plan->handover->changed = plan->changed;
     return LS_OK;
 }
 
@@ -85,9 +86,24 @@ static bool is_sound(const int64_t *told) {
            told[TELL_REPLICAS] <= told[TELL_SERVERS];
 }
 
+static bool is_of_model(const struct plan *plan, const int64_t *told) {
+    return is_sound(told) && told[TELL_DIGEST] == (int64_t)ls_terms_digest(plan->handover->terms);
+}
+
+/* Servers of asynchronous training are ahead of workers. They have settled before, and are alike. */
+static bool trusts_servers(const struct plan *plan) {
+    return plan->handover->terms->asynchronous && plan->changed == LS_CHANGED_NOTHING;
+}
+
+static void find_servers_version(struct plan *plan) {
+    for (int i = 0; trusts_servers(plan) && i < plan->servers * TELL_KEPT; i++) {
+        const int64_t *told = told_by(plan, plan->workers + i / TELL_KEPT, i % TELL_KEPT);
+        if (is_of_model(plan, told) && told[TELL_VERSION] > plan->version) plan->version = told[TELL_VERSION];
+    }
+}
+
 static bool has_version(const struct plan *plan, const int64_t *told) {
-    return is_sound(told) && told[TELL_DIGEST] == (int64_t)ls_terms_digest(plan->handover->terms) &&
-           (told[TELL_VERSION] == plan->version || told[TELL_BEFORE] == plan->version);
+    return is_of_model(plan, told) && (told[TELL_VERSION] == plan->version || told[TELL_BEFORE] == plan->version);
 }
 
 /* The words of server i on a division; NULL if it has not got it. */
@@ -139,24 +155,31 @@ static ls_status look_at(struct plan *plan, const int64_t *division) {
 }
 
 static ls_status find_division(struct plan *plan) {
-    const int64_t *division = find_newest(plan, INT64_MAX);
+    const int64_t *newest = find_newest(plan, INT64_MAX), *division = newest;
     ls_status status = LS_OK;
     while (division && !plan->whole && !status) {
         status = look_at(plan, division);
         if (!plan->whole) division = find_newest(plan, division[TELL_LAYOUT]);
     }
-    for (int i = 0; plan->whole && i < TELL_KEPT; i++)
+    if (newest && !plan->whole && !status) status = look_at(plan, newest);
+    for (int i = 0; (plan->whole || trusts_servers(plan)) && i < TELL_KEPT; i++)
         if (plan->handover->kept[i].holding && plan->handover->kept[i].layout == plan->layout)
             plan->own = plan->handover->kept[i].holding;
     plan->stays = plan->stays && plan->whole;
     return status;
 }
 
-/* Variables without moments are on every worker. All ranks find a loss together, and none goes before the others. A
- * server that is not here may have a copy: the group then forms once more, and waits for it. */
+/* Variables without moments are on every worker; asynchronous training needs a server that knows what is trained. */
+static bool lacks_nothing(const struct plan *plan) {
+    bool known = !plan->handover->terms->moments && (plan->old || !trusts_servers(plan));
+    return plan->changed == LS_CHANGED_ALL || plan->whole || known;
+}
+
+/* All ranks find a loss together, and none goes before the others. A server that is not here may have a copy: the group
+ * then forms once more, and waits for it. */
 static ls_status check_moments(const struct plan *plan) {
     struct ls_handover *handover = plan->handover;
-    if (plan->changed == LS_CHANGED_ALL || !handover->terms->moments || plan->whole) return LS_OK;
+    if (lacks_nothing(plan)) return LS_OK;
     handover->waits = handover->listed > plan->servers && !handover->awaited;
     handover->lost = !handover->waits;
     ls_status status = ls_group_barrier(handover->group, "a parameter server's moments are lost");
@@ -202,13 +225,20 @@ static ls_status take_from_worker(struct plan *plan, int blob) {
     return status;
 }
 
+/* What no server holds is a worker's: its variables, of asynchronous training those that it has read last. */
 static ls_status take_from_servers(struct plan *plan, int blob) {
     const struct ls_terms_model *terms = plan->handover->terms;
     ls_status status = LS_OK;
     for (size_t b = 0; b < terms->bucket_count; b++)
-        for (int i = 0; i < plan->old && !status; i++)
-            status = take_range(plan, blob, plan->holders[i], ls_stripes_of(terms, b, plan->old, i));
+        for (int i = 0; i < plan->old && !status; i++) {
+            int holder = plan->holders[i] < 0 ? plan->root : plan->holders[i];
+            status = take_range(plan, blob, holder, ls_stripes_of(terms, b, plan->old, i));
+        }
     return status;
+}
+
+static ls_status take_variables(struct plan *plan) {
+    return trusts_servers(plan) ? take_from_servers(plan, 0) : take_from_worker(plan, 0);
 }
 
 /* Moments that are zero need no bytes. The worker that gives says whether its are. */
@@ -243,7 +273,7 @@ static ls_status take_all(struct plan *plan) {
     ls_status status = make_next(plan);
     if (status || (plan->stays && !plan->changed)) return status;
     status = take_moments(plan);
-    if (!status) status = take_from_worker(plan, 0);
+    if (!status) status = take_variables(plan);
     if (!status && plan->serves) plan->next->version[0] = plan->version;
     return status;
 }
@@ -273,6 +303,7 @@ ls_status ls_handover_run(struct ls_handover *handover, int64_t generation) {
                         .serves = ls_group_rank(handover->group) >= workers};
     ls_status status = tell_all(&plan);
     if (!status) status = find_version(&plan);
+    if (!status) find_servers_version(&plan);
     if (!status) status = find_division(&plan);
     if (!status) status = check_moments(&plan);
     if (!status) status = take_all(&plan);

@@ -22,7 +22,7 @@ struct ls_handover {
     struct ls_group *group;             /* of workers and servers */
     const struct ls_terms_model *terms; /* of this generation */
     int64_t version;                    /* a worker: steps that are in its variables */
-    enum ls_changed changed;            /* a worker */
+    enum ls_changed changed;            /* a worker; then, set by the call, what has changed on all workers */
     float *blobs[1 + LS_MAX_MOMENTS]; /* a worker: [count] the variables, and where they have changed the moments; NULL:
                                          they are zero */
     struct ls_kept kept[2];           /* a server: what it has; then the first alone, unless the call failed */

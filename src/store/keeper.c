@@ -12,6 +12,7 @@
 #include "collective/push.h"
 #include "device/device.h"
 #include "store/handover.h"
+#include "store/session_server.h"
 #include "store/store_calls.h"
 #include "store/store_norms.h"
 
@@ -27,6 +28,7 @@ struct model {
     struct ls_op op;
     struct ls_store_norms norms;
     bool built;
+    struct ls_session_server *sessions; /* NULL unless it is trained asynchronously */
 };
 struct ls_keeper {
     const struct ls_log *log;
@@ -52,9 +54,13 @@ ls_status ls_keeper_new(const struct ls_log *log, struct ls_keeper **keeper) {
     return status;
 }
 
-static void forget_generation(struct ls_keeper *keeper, struct model *model) {
+static void discard_op(const struct ls_keeper *keeper, struct model *model) {
     if (model->built) keeper->device->ops->discard(keeper->device, &model->op);
     model->built = false;
+}
+
+static void forget_generation(struct ls_keeper *keeper, struct model *model) {
+    discard_op(keeper, model);
     model->pushed = 0;
     ls_store_norms_free(&model->norms);
     ls_free(ls_steal(model->owned));
@@ -63,6 +69,7 @@ static void forget_generation(struct ls_keeper *keeper, struct model *model) {
 static void free_model(struct ls_keeper *keeper, struct model *model) {
     forget_generation(keeper, model);
     for (size_t i = 0; i < sizeof(model->kept) / sizeof(model->kept[0]); i++) ls_holding_free(model->kept[i].holding);
+    ls_session_server_free(model->sessions);
     ls_terms_free(&model->terms);
     ls_free(model);
 }
@@ -123,9 +130,55 @@ static ls_status take_model(struct ls_keeper *keeper, struct ls_terms_model *ter
     return LS_OK;
 }
 
+/* ---- sessions ---- */
+
+static ls_status apply_push(void *context, const struct ls_optimizer_step *step);
+
+/* The ops are on the keeper's device. */
+struct applying {
+    struct ls_keeper *keeper;
+    struct model *model;
+};
+
+static struct ls_session_target target_of(struct applying *applying) {
+    return (struct ls_session_target){.terms = &applying->model->terms,
+                                      .holding = applying->model->kept[0].holding,
+                                      .apply = apply_push,
+                                      .context = applying,
+                                      .log = applying->keeper->log};
+}
+
+/* Before the handover. The ops are of the holding that it may replace. */
+static ls_status settle(struct ls_keeper *keeper, struct ls_group *group, struct model *model) {
+    struct applying applying = {keeper, model};
+    const struct ls_session_target target = target_of(&applying);
+    if (!model->terms.asynchronous) return LS_OK;
+    ls_status status = model->sessions ? LS_OK : ls_session_server_new(&model->sessions);
+    if (!status) status = ls_session_server_settle(model->sessions, group, &target);
+    discard_op(keeper, model);
+    return status;
+}
+
+static ls_status take_session(struct ls_keeper *keeper, struct ls_group *group) {
+    int64_t words[LS_SESSION_WORDS];
+    struct ls_session session;
+    ls_status status = ls_group_broadcast_directly(group, LS_STORE_SESSION, LS_INT64, words, LS_SESSION_WORDS);
+    if (!status) status = ls_session_decode(words, &session);
+    if (status) return status;
+    struct applying applying = {keeper, find_model(keeper, session.model)};
+    if (!applying.model || !applying.model->owned || !applying.model->sessions)
+        return ls_fail(LS_DATA_LOSS, "rank 0 trains model %lld, which this parameter server does not keep",
+                       (long long)session.model);
+    const struct ls_session_target target = target_of(&applying);
+    return ls_session_server_run(applying.model->sessions, group, &session, &target);
+}
+
+/* ---- terms, the whole ---- */
+
 static ls_status prepare(struct ls_group *group, struct model *model) {
     model->owned = ls_stripes_list(&model->terms, ls_group_serving(group), true);
     if (!model->owned) return ls_fail_memory("a model's buckets", model->terms.bucket_count * sizeof(*model->owned));
+    if (model->terms.asynchronous) return LS_OK;
     return ls_store_norms_new(group, &model->terms, model->kept[0].holding, &model->norms);
 }
 
@@ -135,6 +188,7 @@ static ls_status meet_workers(struct ls_keeper *keeper, struct ls_group *group, 
     memcpy(handover.kept, model->kept, sizeof(model->kept));
     ls_status status = ls_handover_run(&handover, keeper->generation);
     memcpy(model->kept, handover.kept, sizeof(model->kept));
+    if (model->sessions && handover.changed) ls_session_server_forget(model->sessions);
     keeper->lost |= handover.lost;
     if (handover.waits) ls_group_sever(group);
     if (handover.waits || !status) keeper->awaited = handover.waits;
@@ -155,6 +209,7 @@ static ls_status take_terms(struct ls_keeper *keeper, struct ls_group *group) {
     struct model *model = NULL;
     ls_status status = receive_terms(group, &terms);
     if (!status) status = take_model(keeper, &terms, &model);
+    if (!status) status = settle(keeper, group, model);
     return status ? status : meet_workers(keeper, group, model);
 }
 
@@ -191,7 +246,7 @@ static ls_status build_op(struct ls_keeper *keeper, struct model *model) {
                        .step = &model->step.step,
                        .variables = holding->parts,
                        .variable_count = holding->part_count,
-                       .norms = &model->norms.norms};
+                       .norms = model->norms.counts ? &model->norms.norms : NULL};
     op.tensors[LS_ARG_GRADIENTS] = (struct ls_tensor){holding->gradients, LS_FLOAT32, shape, 0};
     op.tensors[LS_ARG_PARAMETERS] = (struct ls_tensor){holding->blobs[0][0], LS_FLOAT32, shape, 0};
     for (int m = 0; m < model->terms.moments; m++)
@@ -222,6 +277,13 @@ static ls_status apply_step(struct ls_keeper *keeper, struct model *model) {
     return status;
 }
 
+static ls_status give_moments(struct ls_group *group, const struct model *model) {
+    ls_status status = LS_OK;
+    for (int m = 1; m <= model->terms.moments && !status; m++)
+        status = ls_store_calls_pull(group, &model->terms, model->kept[0].holding, m, 0, NULL);
+    return status;
+}
+
 static ls_status take_step(struct ls_keeper *keeper, struct ls_group *group) {
     int64_t words[LS_STEP_WORDS];
     struct ls_terms_step step;
@@ -238,14 +300,33 @@ static ls_status take_step(struct ls_keeper *keeper, struct ls_group *group) {
     status = apply_step(keeper, model);
     const struct ls_holding *holding = model->kept[0].holding;
     if (!status) status = ls_store_calls_pull(group, &model->terms, holding, 0, -1, NULL);
-    for (int m = 1; m <= model->terms.moments && step.fetch && !status; m++)
-        status = ls_store_calls_pull(group, &model->terms, holding, m, 0, NULL);
-    return status;
+    return status || !step.fetch ? status : give_moments(group, model);
+}
+
+/* Moments after a session. */
+static ls_status take_fetch(const struct ls_keeper *keeper, struct ls_group *group) {
+    int64_t number = -1;
+    ls_status status = ls_group_broadcast_directly(group, LS_STORE_FETCH, LS_INT64, &number, 1);
+    if (status || number < 0) return status;
+    struct model *model = find_model(keeper, number);
+    if (!model || !model->owned)
+        return ls_fail(LS_DATA_LOSS, "rank 0 asks for moments of model %lld, which this parameter server does not keep",
+                       (long long)number);
+    return give_moments(group, model);
+}
+
+/* As one step of those that come in a session. Norms are those of whole variables: one server has them. */
+static ls_status apply_push(void *context, const struct ls_optimizer_step *step) {
+    struct applying *applying = context;
+    applying->model->step.step = *step;
+    return applying->model->kept[0].holding->count ? run_op(applying->keeper, applying->model) : LS_OK;
 }
 
 ls_status ls_keeper_call(void *keeper, struct ls_group *group, const struct ls_frame *frame) {
     if (frame->kind == LS_KIND_PUSH) return take_push(keeper, group, frame);
     if (!strcmp(frame->name, LS_STORE_TERMS)) return take_terms(keeper, group);
     if (!strcmp(frame->name, LS_STORE_STEP)) return take_step(keeper, group);
+    if (!strcmp(frame->name, LS_STORE_SESSION)) return take_session(keeper, group);
+    if (!strcmp(frame->name, LS_STORE_FETCH)) return take_fetch(keeper, group);
     return ls_fail(LS_DATA_LOSS, "rank 0 tells a parameter server of '%s', which it does not know", frame->name);
 }

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "collective/broadcast.h"
 #include "collective/push.h"
+#include "store/session_server.h"
 #include "store/store_calls.h"
 #include "store/store_norms.h"
 
@@ -47,6 +48,7 @@ ls_status ls_store_open(const struct ls_store_config *config, struct ls_store **
     made->group = config->group;
     ls_status status = ls_terms_copy(&config->terms, &made->terms);
     if (!status) status = tell_terms(made);
+    if (!status && made->terms.asynchronous) status = ls_session_server_settle(NULL, made->group, NULL);
     if (!status) status = meet(made, config);
     if (!status) made->owned = ls_stripes_list(&made->terms, ls_group_serving(made->group), true);
     if (!status && !made->owned) status = ls_fail_memory("buckets", made->terms.bucket_count * sizeof(*made->owned));
@@ -82,6 +84,15 @@ ls_status ls_store_push(struct ls_store *store, size_t bucket, const int *first,
     return ls_group_push(store->group, &push);
 }
 
+static ls_status take_moments(struct ls_store *store, float *moments, size_t stride) {
+    bool mine = ls_group_rank(store->group) == 0;
+    ls_status status = LS_OK;
+    for (int m = 1; m <= store->terms.moments && !status; m++)
+        status = ls_store_calls_pull(store->group, &store->terms, NULL, m, 0,
+                                     mine ? moments + (size_t)(m - 1) * stride : NULL);
+    return status;
+}
+
 ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *step, float *array, float *moments,
                         size_t stride) {
     int64_t words[LS_STEP_WORDS];
@@ -92,9 +103,19 @@ ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *
     if (!status) status = ls_terms_step_decode(words, &told);
     if (!status) status = ls_store_norms_pass(&store->norms, &told.step);
     if (!status) status = ls_store_calls_pull(store->group, &store->terms, NULL, 0, -1, array);
-    bool mine = ls_group_rank(store->group) == 0;
-    for (int m = 1; m <= store->terms.moments && told.fetch && !status; m++)
-        status = ls_store_calls_pull(store->group, &store->terms, NULL, m, 0,
-                                     mine ? moments + (size_t)(m - 1) * stride : NULL);
-    return status;
+    return status || !told.fetch ? status : take_moments(store, moments, stride);
+}
+
+struct ls_group *ls_store_group(const struct ls_store *store) {
+    return store->group;
+}
+
+const struct ls_terms_model *ls_store_terms(const struct ls_store *store) {
+    return &store->terms;
+}
+
+ls_status ls_store_fetch(struct ls_store *store, float *moments, size_t stride) {
+    int64_t number = moments ? store->terms.model : -1;
+    ls_status status = ls_group_broadcast_directly(store->group, LS_STORE_FETCH, LS_INT64, &number, 1);
+    return status || number < 0 ? status : take_moments(store, moments, stride);
 }

@@ -30,3 +30,8 @@ ls_status ls_store_push(struct ls_store *store, size_t bucket, const int *first,
  * alone decides and gets, it brings those too, stride apart. The step is done when it returns LS_OK. */
 ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *step, float *array, float *moments,
                         size_t stride);
+/* Of asynchronous training (session.h): the group and the terms that its sessions are about, borrowed. */
+struct ls_group *ls_store_group(const struct ls_store *store);
+const struct ls_terms_model *ls_store_terms(const struct ls_store *store);
+/* Between two sessions, by all workers: where rank 0 gives moments, it gets those of the servers, stride apart. */
+ls_status ls_store_fetch(struct ls_store *store, float *moments, size_t stride);

@@ -6,12 +6,23 @@
 #include "base/memory.h"
 #include "base/status.h"
 
-#define LAYOUT   INT64_C(0x4C5354524D01) /* the last byte is the version */
+#define LAYOUT   INT64_C(0x4C5354524D02) /* the last byte is the version */
 #define MOST     (INT64_C(1) << 40)      /* elements */
 #define MOST_OF  (INT64_C(1) << 24)      /* buckets, variables */
 #define REPLICAS 1024
 
-enum { HEAD_LAYOUT, HEAD_MODEL, HEAD_COUNT, HEAD_KIND, HEAD_MOMENTS, HEAD_REPLICAS, HEAD_BUCKETS, HEAD_PARTS, HEAD };
+enum {
+    HEAD_LAYOUT,
+    HEAD_MODEL,
+    HEAD_COUNT,
+    HEAD_KIND,
+    HEAD_MOMENTS,
+    HEAD_REPLICAS,
+    HEAD_BUCKETS,
+    HEAD_PARTS,
+    HEAD_ASYNCHRONOUS,
+    HEAD
+};
 enum { BUCKET_WORDS = 2, PART_WORDS = 5 };
 
 static int64_t word_of(float value) {
@@ -58,7 +69,8 @@ ls_status ls_terms_encode(const struct ls_terms_model *terms, int64_t **words, s
     if (!made) return ls_fail_memory("the division of a model over parameter servers", size * sizeof(*made));
     const int64_t head[HEAD] = {
         LAYOUT,         terms->model,    (int64_t)terms->count,        terms->kind,
-        terms->moments, terms->replicas, (int64_t)terms->bucket_count, (int64_t)terms->part_count};
+        terms->moments, terms->replicas, (int64_t)terms->bucket_count, (int64_t)terms->part_count,
+        terms->asynchronous};
     memcpy(at, head, sizeof(head));
     at += HEAD;
     for (size_t i = 0; i < terms->bucket_count; i++) {
@@ -96,6 +108,7 @@ static ls_status check_head(const int64_t *head, size_t count) {
     if (!is_between(head[HEAD_REPLICAS], 1, REPLICAS)) return bad_terms("number of copies", head[HEAD_REPLICAS]);
     if (!is_between(head[HEAD_BUCKETS], 1, MOST_OF)) return bad_terms("number of buckets", head[HEAD_BUCKETS]);
     if (!is_between(head[HEAD_PARTS], 1, MOST_OF)) return bad_terms("number of variables", head[HEAD_PARTS]);
+    if (!is_between(head[HEAD_ASYNCHRONOUS], 0, 1)) return bad_terms("consistency", head[HEAD_ASYNCHRONOUS]);
     if (count != (size_t)(HEAD + BUCKET_WORDS * head[HEAD_BUCKETS] + PART_WORDS * head[HEAD_PARTS]))
         return bad_terms("number of words", (int64_t)count);
     return LS_OK;
@@ -138,7 +151,8 @@ ls_status ls_terms_decode(const int64_t *words, size_t count, struct ls_terms_mo
                                   .moments = (int)words[HEAD_MOMENTS],
                                   .replicas = (int)words[HEAD_REPLICAS],
                                   .bucket_count = (size_t)words[HEAD_BUCKETS],
-                                  .part_count = (size_t)words[HEAD_PARTS]};
+                                  .part_count = (size_t)words[HEAD_PARTS],
+                                  .asynchronous = words[HEAD_ASYNCHRONOUS]};
     status = make_lists(&made);
     if (status) return status;
     status = read_buckets(words + HEAD, &made);

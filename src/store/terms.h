@@ -16,6 +16,7 @@ struct ls_terms_model {
     size_t bucket_count;
     struct ls_blob_part *parts; /* [part_count] the variables, in order */
     size_t part_count;
+    bool asynchronous; /* trained in sessions (session.h): a worker's variables are a copy of some time ago */
 };
 ls_status ls_terms_copy(const struct ls_terms_model *terms, struct ls_terms_model *copy);
 void ls_terms_free(struct ls_terms_model *terms); /* what it points to */

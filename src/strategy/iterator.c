@@ -46,15 +46,24 @@ static ls_status ask_abort(void *context) {
     return ls_abort_raised(context) ? ls_abort_status(context) : LS_OK;
 }
 
+/* Asynchronous workers have whole batches, whoever takes which. */
+static struct ls_pipeline_config config_alone(const ls_strategy *strategy, struct ls_pipeline_config config) {
+    config.num_replicas = strategy->local_count;
+    config.first_replica = config.worker = 0;
+    config.num_workers = 1;
+    config.portions = config.taken = 0;
+    return config;
+}
+
 /* own has the number of each worker's own examples. It is NULL if all have the same examples. */
 static ls_status open_with(const ls_strategy *strategy, const ls_dataset *dataset, const int64_t *own,
-                           const ls_class_weight *class_weight, struct ls_pipeline **pipeline) {
+                           const ls_class_weight *class_weight, bool alone, struct ls_pipeline **pipeline) {
     bool scaled = ls_runtime_is_scaled(strategy->runtime);
     if ((dataset->options.division == LS_DIVIDE_TENSORFLOW || own) && ls_runtime_is_elastic(strategy->runtime))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "division TENSORFLOW needs as many replicas on every worker, which elastic does not keep: use "
                        "LAYOUT_INVARIANT, or leave LOCKSTEP_ELASTIC away");
-    const struct ls_pipeline_config config = {
+    struct ls_pipeline_config config = {
         .dataset = dataset,
         .num_replicas = strategy->total_count,
         .first_replica = strategy->replicas[0].id,
@@ -69,6 +78,7 @@ static ls_status open_with(const ls_strategy *strategy, const ls_dataset *datase
         .interrupt = {ask_abort, strategy->runtime->abort, &strategy->runtime->activity},
     };
     char text[512];
+    if (alone) config = config_alone(strategy, config);
     ls_status status = ls_pipeline_new(&config, pipeline);
     if (status) return status;
     ls_pipeline_describe(*pipeline, text, sizeof(text));
@@ -79,7 +89,12 @@ static ls_status open_with(const ls_strategy *strategy, const ls_dataset *datase
 
 ls_status ls_iterator_open_pipeline(const ls_strategy *strategy, const ls_dataset *dataset,
                                     const ls_class_weight *class_weight, struct ls_pipeline **pipeline) {
-    return open_with(strategy, dataset, NULL, class_weight, pipeline);
+    return open_with(strategy, dataset, NULL, class_weight, false, pipeline);
+}
+
+ls_status ls_iterator_open_alone(const ls_strategy *strategy, const ls_dataset *dataset,
+                                 const ls_class_weight *class_weight, struct ls_pipeline **pipeline) {
+    return open_with(strategy, dataset, NULL, class_weight, true, pipeline);
 }
 
 static void free_buffers(ls_iterator *iterator) {
@@ -123,7 +138,7 @@ static ls_status open_pipeline(ls_iterator *iterator) {
     iterator->layout = strategy->layout;
     iterator->local_count = strategy->local_count;
     ls_status status = iterator->own ? check_own(iterator) : LS_OK;
-    if (!status) status = open_with(strategy, iterator->dataset, iterator->examples, NULL, &iterator->pipeline);
+    if (!status) status = open_with(strategy, iterator->dataset, iterator->examples, NULL, false, &iterator->pipeline);
     return status ? status : allocate_buffers(iterator);
 }
 

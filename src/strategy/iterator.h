@@ -7,3 +7,6 @@
 int ls_iterator_portions(const ls_strategy *strategy);
 ls_status ls_iterator_open_pipeline(const ls_strategy *strategy, const ls_dataset *dataset,
                                     const ls_class_weight *class_weight, struct ls_pipeline **pipeline);
+/* The same with every batch whole for this worker's replicas. */
+ls_status ls_iterator_open_alone(const ls_strategy *strategy, const ls_dataset *dataset,
+                                 const ls_class_weight *class_weight, struct ls_pipeline **pipeline);

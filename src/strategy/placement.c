@@ -177,7 +177,8 @@ static ls_status exchange_counts(ls_strategy *strategy, int64_t *counts, int *to
     if (!known) known = replicas_at_the_start(runtime, counts, sum);
     if (sum > INT32_MAX || known > INT32_MAX) return ls_fail(LS_INTERNAL, "too many replicas");
     strategy->base_count = (int)known;
-    *total = ls_runtime_is_scaled(runtime) ? (int)sum : strategy->base_count;
+    bool present = ls_runtime_is_scaled(runtime) || ls_strategy_is_async(strategy);
+    *total = present ? (int)sum : strategy->base_count;
     return LS_OK;
 }
 

@@ -77,6 +77,13 @@ static ls_status check_local_options(const ls_local_sgd_options *local, const ls
     return LS_OK;
 }
 
+static ls_status check_async_options(const ls_strategy_options *options) {
+    if (!options->compression) return LS_OK;
+    return ls_fail(LS_UNIMPLEMENTED, "ParameterServerStrategy: asynchronous training sends gradients whole: leave "
+                                     "compression %s out",
+                   ls_option_names_compression(options->compression));
+}
+
 static ls_status check_strategy_options(const struct ls_strategy_kind *kind, const ls_strategy_options *options) {
     if (!ls_cross_device_find(options->cross_device_ops))
         return ls_fail(LS_INVALID_ARGUMENT, "cross_device_ops %d is no ls_cross_device_ops", options->cross_device_ops);
@@ -135,6 +142,24 @@ static void announce_meetings(const ls_strategy *strategy) {
                     local->sync_every == 1 ? "" : "s", outer, local->local_moments ? "; each has its own moments" : "");
 }
 
+static void announce_bounds(const ls_strategy *strategy) {
+    const ls_parameter_server_options *servers = &strategy->servers;
+    char ahead[64] = "any number of batches", stale[96] = "";
+    if (!ls_strategy_is_async(strategy)) return;
+    if (servers->staleness)
+        (void)snprintf(ahead, sizeof(ahead), "at most %d batch%s", servers->staleness,
+                       servers->staleness == 1 ? "" : "es");
+    if (servers->on_stale == LS_STALE_SCALE)
+        (void)snprintf(stale, sizeof(stale), "; rates are divided by the updates since the variables were read");
+    if (servers->on_stale == LS_STALE_DROP)
+        (void)snprintf(stale, sizeof(stale), "; gradients of variables more than %d updates ago are dropped",
+                       servers->max_staleness);
+    ls_runtime_tell(strategy->runtime,
+                    "asynchronous: each batch is one worker's, and updates the variables by itself; a worker may be "
+                    "%s ahead of the slowest%s",
+                    ahead, stale);
+}
+
 /* Opens the timeline, if one is wanted, with a track for each replica and one for the communicator. */
 static ls_status start_trace(ls_strategy *strategy) {
     ls_status status = ls_runtime_trace(strategy->runtime, NULL, &strategy->trace);
@@ -146,7 +171,9 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     ls_status status = ls_options_copy("ls_strategy_options", &strategy->options, sizeof(strategy->options), options);
     if (!status) status = check_strategy_options(strategy->kind, &strategy->options);
     if (!status) status = check_local_options(&strategy->local, &strategy->options);
+    if (!status && ls_strategy_is_async(strategy)) status = check_async_options(&strategy->options);
     enum ls_runtime_use use = strategy->kind->stored ? LS_RUNTIME_STORES : LS_RUNTIME_TRAINS;
+    if (ls_strategy_is_async(strategy)) use = LS_RUNTIME_GOES_ON;
     if (!status) status = ls_runtime_new(&strategy->options, strategy->kind->reads_cluster, use, &strategy->runtime);
     if (!status && strategy->runtime->serves) strategy->options.devices = "cpu:0"; /* it computes nothing */
     if (!status) ls_elastic_state_enlist(strategy);
@@ -160,6 +187,7 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     if (!strategy->runtime->serves) announce(strategy);
     if (!strategy->runtime->serves) announce_compression(strategy);
     if (!strategy->runtime->serves) announce_meetings(strategy);
+    if (!strategy->runtime->serves) announce_bounds(strategy);
     status = start_trace(strategy);
     return status ? status : ls_replicas_start(strategy);
 }
@@ -224,7 +252,22 @@ static ls_status check_servers(const ls_parameter_server_options *servers) {
         return ls_fail(LS_INVALID_ARGUMENT,
                        "ParameterServerStrategy: delay %d goes with consistency LS_DELAYED, and it is %s",
                        servers->delay, ls_option_names_consistency(servers->consistency));
-    if (servers->consistency == LS_ASYNC || servers->delay)
+    if (servers->staleness < 0 || servers->max_staleness < 0)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "ParameterServerStrategy: staleness %d, max_staleness %d must not be negative",
+                       servers->staleness, servers->max_staleness);
+    if ((unsigned)servers->on_stale > LS_STALE_DROP)
+        return ls_fail(LS_INVALID_ARGUMENT, "ParameterServerStrategy: on_stale %d is no ls_on_stale",
+                       servers->on_stale);
+    if ((servers->staleness || servers->on_stale) && servers->consistency != LS_ASYNC)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "ParameterServerStrategy: staleness and on_stale go with consistency LS_ASYNC, and it is %s",
+                       ls_option_names_consistency(servers->consistency));
+    if ((servers->max_staleness > 0) != (servers->on_stale == LS_STALE_DROP))
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "ParameterServerStrategy: max_staleness %d %s LS_STALE_DROP, which drops what is older",
+                       servers->max_staleness, servers->max_staleness ? "goes with" : "is needed by");
+    if (servers->delay)
         return ls_fail(LS_UNIMPLEMENTED, "ParameterServerStrategy: consistency %s is missing; take sync",
                        ls_option_names_consistency(servers->consistency));
     return LS_OK;
@@ -238,7 +281,8 @@ ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options,
     if (!status) status = check_servers(&own);
     if (status) return status;
     const struct ls_strategy like = {
-        .copies_on_servers = own.replicas ? own.replicas : 1, .consistency = own.consistency, .delay = own.delay};
+        .copies_on_servers = own.replicas ? own.replicas : 1, .consistency = own.consistency, .delay = own.delay,
+        .servers = own};
     return strategy_with(&parameter_server, options, &like, strategy);
 }
 
@@ -309,7 +353,7 @@ bool ls_strategy_is_central(const ls_strategy *strategy) {
 
 int ls_num_replicas_in_sync(const ls_strategy *strategy) {
     LS_NEED_OR(0, strategy);
-    return strategy->base_count;
+    return ls_strategy_is_async(strategy) ? strategy->local_count : strategy->base_count;
 }
 
 int ls_num_replicas_present(const ls_strategy *strategy) {

@@ -66,6 +66,7 @@ struct ls_strategy {
     int layout;                    /* counts how often this worker's replicas, or their number, have become others */
     int copies_on_servers;         /* of each element that a model trains; 0: the workers keep it */
     ls_consistency consistency;    /* of those servers */
+    ls_parameter_server_options servers; /* LS_ASYNC: its bounds */
     int delay;                     /* steps from which a worker's variables lack the newest ones' changes; 0: none */
     ls_local_sgd_options local;    /* sync_every 0: workers meet in every step */
     int spins;                     /* before a thread sleeps */
@@ -110,6 +111,10 @@ struct ls_cross_device {
 ls_status ls_strategy_introduce(ls_strategy *strategy);
 /* True if the replicas of a worker read one copy of a model's variables, which its first replica updates. */
 bool ls_strategy_is_central(const ls_strategy *strategy);
+/* True if a step is one worker's alone, with its own batch: asynchronous training. */
+static inline bool ls_strategy_is_async(const ls_strategy *strategy) {
+    return strategy->consistency == LS_ASYNC;
+}
 /* "replica 3", "replicas 2 to 3". */
 void ls_strategy_replicas_text(int first, int count, char *text, size_t size);
 

@@ -395,6 +395,13 @@ ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const st
     return status;
 }
 
+int64_t ls_checkpointing_next(const struct ls_checkpointing *checkpointing, int64_t position) {
+    if (!checkpointing) return INT64_MAX;
+    int64_t every =
+        checkpointing->options.every_steps ? checkpointing->options.every_steps : checkpointing->steps_per_epoch;
+    return (position / every + 1) * every;
+}
+
 void ls_checkpointing_expect(const struct ls_checkpointing *at, int64_t position, struct ls_model_progress *progress) {
     progress->keeps = at && at->keeper;
     progress->fetches = progress->keeps && (at->due || has_passed(at, position) || position % at->steps_per_epoch == 0);

@@ -28,6 +28,8 @@ bool ls_checkpointing_has_moved(const struct ls_checkpointing *checkpointing);
  * then. checkpointing may be NULL. */
 void ls_checkpointing_expect(const struct ls_checkpointing *checkpointing, int64_t position,
                              struct ls_model_progress *progress);
+/* The next position behind this one at which a checkpoint is due, alike on all workers; INT64_MAX without any. */
+int64_t ls_checkpointing_next(const struct ls_checkpointing *checkpointing, int64_t position);
 /* After a committed step, or at the end of an epoch when all that belongs to it is done: takes a checkpoint when one is
  * due and the one before is written; otherwise it stays due. An error is the writer's, of an earlier one. */
 ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state);

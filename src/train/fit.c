@@ -31,6 +31,7 @@
 #include "train/memory_report.h"
 #include "train/replica_check.h"
 #include "train/result.h"
+#include "train/sessions.h"
 #include "train/step.h"
 
 /* Takes the user's request, which the step's report carries to the other workers. */
@@ -116,14 +117,19 @@ static void end_timing(struct ls_fitting *fitting) {
     fitting->began = 0;
 }
 
+static ls_status begin_epoch(struct ls_fitting *fitting) {
+    int64_t epoch = fitting->state.epochs;
+    if (fitting->shown == epoch) return LS_OK;
+    fitting->shown = epoch;
+    ls_progress_epoch(fitting->progress, (int)epoch, fitting->options.epochs, fitting->steps_per_epoch);
+    return ls_fit_callbacks_tell(fitting, LS_ON_EPOCH_BEGIN);
+}
+
 static ls_status train(struct ls_fitting *fitting) {
     struct ls_fit_state *state = &fitting->state;
     int64_t begin = state->epochs * fitting->steps_per_epoch, step = state->position - begin + 1;
     bool met = true; /* the state is that of all workers */
-    if (fitting->shown != state->epochs)
-        ls_progress_epoch(fitting->progress, (int)state->epochs, fitting->options.epochs, fitting->steps_per_epoch);
-    ls_status status = fitting->shown != state->epochs ? ls_fit_callbacks_tell(fitting, LS_ON_EPOCH_BEGIN) : LS_OK;
-    fitting->shown = state->epochs;
+    ls_status status = begin_epoch(fitting);
     if (!status && fitting->local) status = ls_local_steps_begin(fitting);
     if (!status) status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_BEGIN);
     begin_timing(fitting);
@@ -139,6 +145,63 @@ static ls_status train(struct ls_fitting *fitting) {
     warn_of_no_number(fitting, step);
     ls_progress_step(fitting->progress, state->position - begin, state->sums.rows, &state->result);
     return LS_OK;
+}
+
+/* One ticket of a session. The numbers that callbacks see are this worker's. */
+static ls_status train_ticket(struct ls_fitting *fitting, struct ls_sessions *sessions, struct ls_loss_sums *own) {
+    struct ls_fit_state *state = &fitting->state;
+    struct ls_loss_sums sums;
+    int64_t taken, started = ls_now(), begin = state->epochs * fitting->steps_per_epoch;
+    ls_status status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_BEGIN);
+    ls_input_use_pipeline(fitting->model, fitting->pipeline);
+    ask_fit(fitting);
+    if (!status) status = run_batches(fitting, &taken, &sums);
+    if (!status) status = ls_sessions_give(sessions, &sums);
+    if (status) return status;
+    ls_track_end(fitting->model->strategy->replicas[0].track, started, "step",
+                 (struct ls_span_facts){.step = fitting->model->progress.step.iteration});
+    ls_op_add_loss_sums(own, &sums);
+    ls_result_means(fitting->model, own, &state->result.loss, &state->result.accuracy, state->result.metrics);
+    ls_reached("committed");
+    status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_END);
+    ls_progress_step(fitting->progress, state->position + taken - begin, own->rows, &state->result);
+    return status;
+}
+
+static ls_status run_session(struct ls_fitting *fitting, struct ls_sessions *sessions) {
+    struct ls_loss_sums own = {0};
+    int64_t position;
+    bool over = false;
+    ls_status status = LS_OK;
+    while (!status && !over) {
+        status = ls_sessions_take(sessions, &position, &over);
+        if (!status && !over) status = train_ticket(fitting, sessions, &own);
+        if (status) return ls_fail_context(status, "a batch of epoch %d", (int)fitting->state.epochs + 1);
+    }
+    return ls_sessions_end(sessions);
+}
+
+/* Asynchronous training up to the next meeting. */
+static ls_status train_session(struct ls_fitting *fitting) {
+    struct ls_fit_state *state = &fitting->state;
+    const struct ls_fit_state before = *state;
+    int64_t end = (state->epochs + 1) * fitting->steps_per_epoch;
+    struct ls_sessions *sessions = NULL;
+    ls_status status = begin_epoch(fitting);
+    begin_timing(fitting);
+    if (!status) status = ls_sessions_begin(fitting, &sessions);
+    if (!status) status = run_session(fitting, sessions);
+    ls_sessions_free(sessions);
+    if (status) state->result = before.result;
+    if (status) return status;
+    end_timing(fitting);
+    ls_state_transfer_commit(fitting->model->strategy->runtime);
+    fitting->stepped = state->position;
+    if (state->position < end) status = keep_fit(fitting);
+    warn_of_no_number(fitting, state->position - state->epochs * fitting->steps_per_epoch);
+    ls_progress_step(fitting->progress, state->position - state->epochs * fitting->steps_per_epoch, state->sums.rows,
+                     &state->result);
+    return status;
 }
 
 static ls_status validate(struct ls_fitting *fitting) {
@@ -174,7 +237,9 @@ static ls_status finish_epoch(struct ls_fitting *fitting) {
 /* The next one. */
 static ls_status advance(struct ls_fitting *fitting) {
     const struct ls_fit_state *state = &fitting->state;
-    if (state->position < (state->epochs + 1) * fitting->steps_per_epoch) return train(fitting);
+    bool alone = ls_strategy_is_async(fitting->model->strategy);
+    if (state->position < (state->epochs + 1) * fitting->steps_per_epoch)
+        return alone ? train_session(fitting) : train(fitting);
     return fitting->validation && !state->evaluated ? validate(fitting) : finish_epoch(fitting);
 }
 
@@ -253,8 +318,9 @@ static ls_status open_pipelines(struct ls_fitting *fitting) {
     ls_pipeline_free(ls_steal(fitting->pipeline));
     ls_pipeline_free(ls_steal(fitting->validation));
     fitting->layout = strategy->layout;
-    ls_status status =
-        ls_iterator_open_pipeline(strategy, fitting->data, fitting->options.class_weight, &fitting->pipeline);
+    bool alone = ls_strategy_is_async(strategy);
+    ls_status status = (alone ? ls_iterator_open_alone : ls_iterator_open_pipeline)(
+        strategy, fitting->data, fitting->options.class_weight, &fitting->pipeline);
     if (!status && validation) status = ls_iterator_open_pipeline(strategy, validation, NULL, &fitting->validation);
     return status;
 }

@@ -179,15 +179,20 @@ struct ls_model {
     struct ls_model_progress progress;
 };
 
+/* True if a step is of this worker's batch alone. */
+static inline bool ls_model_trains_apart(const ls_model *model) {
+    return model->strategy->local.sync_every > 0 || ls_strategy_is_async(model->strategy);
+}
+
 /* True if a step needs no other worker. */
 static inline bool ls_model_is_alone(const ls_model *model) {
-    return model->strategy->runtime->size == 1 || model->strategy->local.sync_every > 0;
+    return model->strategy->runtime->size == 1 || ls_model_trains_apart(model);
 }
 
 /* True if the reducer adds gradients, bucket by bucket. bound.nccl is known. */
 static inline bool ls_model_is_reduced(const ls_model *model) {
-    return model->bound.nccl || !ls_model_is_alone(model) || model->strategy->copies_on_servers > 0 ||
-           model->strategy->node_replicas > 1;
+    bool pushes = model->strategy->copies_on_servers > 0 && !ls_strategy_is_async(model->strategy);
+    return model->bound.nccl || !ls_model_is_alone(model) || pushes || model->strategy->node_replicas > 1;
 }
 
 /* The learning rate of the step after the last committed one. */

@@ -350,7 +350,7 @@ static ls_status gather_replica(ls_replica *replica, void *context) {
 static int64_t count_rows(const ls_model *model) {
     const struct ls_pipeline *pipeline = model->progress.pipeline;
     int64_t rows = 0;
-    if (!model->strategy->local.sync_every) return ls_pipeline_global_rows(pipeline);
+    if (!ls_model_trains_apart(model)) return ls_pipeline_global_rows(pipeline);
     for (int i = 0; i < model->strategy->local_count; i++) rows += ls_pipeline_rows(pipeline, i);
     return rows ? rows : 1;
 }

@@ -16,11 +16,33 @@ bool ls_stored_lacks(const ls_model *model) {
     return ls_stored_is(model) && model->built.changed != LS_CHANGED_NOTHING;
 }
 
+static ls_status check_async(const ls_model *model) {
+    const ls_optimizer *rule = &model->progress.step.rule;
+    bool normed = rule->clipnorm > 0 || rule->global_clipnorm > 0 || rule->kind == LS_OPTIMIZER_LAMB;
+    for (size_t i = 0; i < model->spec.layer_count; i++)
+        if (model->spec.layers[i].synchronized)
+            return ls_fail(LS_UNIMPLEMENTED,
+                           "asynchronous training: layer %zu is a synchronized batch normalization, and workers do not "
+                           "meet in a step; take one that is not",
+                           i);
+    if (rule->momentum_correction)
+        return ls_fail(LS_UNIMPLEMENTED, "asynchronous training: momentum_correction is of steps in order; leave it "
+                                         "out");
+    if (normed && ls_group_servers(model->strategy->runtime->group) > 1)
+        return ls_fail(LS_UNIMPLEMENTED,
+                       "asynchronous training: %s needs the norms of whole variables, and %d parameter servers have "
+                       "parts of each: take one server, or clipvalue, or consistency LS_SYNC",
+                       rule->kind == LS_OPTIMIZER_LAMB ? "LAMB" : "clipping by norms",
+                       ls_group_servers(model->strategy->runtime->group));
+    return LS_OK;
+}
+
 static ls_status check_stored(const ls_model *model) {
     if (!ls_group_assisted(model->strategy->runtime->group))
         return ls_fail(LS_FAILED_PRECONDITION, "ParameterServerStrategy: this task has no parameter server, and cannot "
                                                "train: fit is for chief and workers");
-    if (model->spec.objective.precision != LS_MIXED_FLOAT16) return LS_OK;
+    if (model->spec.objective.precision != LS_MIXED_FLOAT16)
+        return ls_strategy_is_async(model->strategy) ? check_async(model) : LS_OK;
     return ls_fail(LS_UNIMPLEMENTED, "ParameterServerStrategy has no loss scaling: take precision mixed_bfloat16 or "
                                      "float32 in place of mixed_float16, or MultiWorkerMirroredStrategy");
 }
@@ -51,7 +73,8 @@ static ls_status open_store(ls_model *model, struct ls_range *ranges) {
                   .buckets = ranges,
                   .bucket_count = clip_buckets(model, trained, ranges),
                   .parts = built->parts,
-                  .part_count = built->part_count},
+                  .part_count = built->part_count,
+                  .asynchronous = ls_strategy_is_async(model->strategy)},
         .generation = (int64_t)runtime->generation,
         .version = model->progress.step.iteration,
         .changed = built->changed,
@@ -109,10 +132,10 @@ static bool wants_moments(const ls_model *model) {
     return model->progress.fetches || extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0;
 }
 
-static ls_status take_moments(ls_model *model, float **moments) {
+static ls_status make_moments(ls_model *model, float **moments) {
     struct ls_model_built *built = &model->built;
     size_t count = (size_t)ls_optimizer_moments(&model->progress.step.rule) * built->blob_count;
-    if (!count || !wants_moments(model)) return LS_OK;
+    if (!count) return LS_OK;
     if (!built->moments) built->moments = ls_alloc_aligned(count * sizeof(float));
     if (!built->moments) return ls_fail_memory("moments for a checkpoint", count * sizeof(float));
     *moments = built->moments;
@@ -125,7 +148,7 @@ static ls_status update_stored(const struct ls_op *op) {
     struct ls_model_built *built = &model->built;
     struct ls_model_replica *first = &built->replicas[0];
     float *moments = NULL;
-    ls_status status = take_moments(model, &moments);
+    ls_status status = wants_moments(model) ? make_moments(model, &moments) : LS_OK;
     if (!status)
         status = ls_store_step(model->bound.store, &built->numbers->step, first->gradients, moments, built->blob_count);
     if (status) return status;
@@ -134,6 +157,22 @@ static ls_status update_stored(const struct ls_op *op) {
     return LS_OK;
 }
 
+/* sessions.c gives the gradients to the servers. */
+static ls_status leave_gradients(const struct ls_op *op) {
+    (void)op;
+    return LS_OK;
+}
+
+ls_status ls_stored_fetch(ls_model *model, bool wanted) {
+    struct ls_model_built *built = &model->built;
+    float *moments = NULL;
+    ls_status status = wanted ? make_moments(model, &moments) : LS_OK;
+    if (!status) status = ls_store_fetch(model->bound.store, moments, built->blob_count);
+    if (!status && moments) built->moments_step = model->progress.step.iteration;
+    return status;
+}
+
 void ls_stored_build(ls_model *model, struct ls_op *op) {
     *op = (struct ls_op){.kind = ls_optimizer_op(&model->progress.step.rule), .run = update_stored, .handle = model};
+    if (ls_strategy_is_async(model->strategy)) op->run = leave_gradients;
 }
