@@ -27,6 +27,7 @@ class Mode:
     by_rank: bool = False  # what is computed depends on the number of workers, not of replicas alone
     secured: bool = False  # token and mutual TLS
     servers: int = 0  # parameter servers, which are lost too (servers.py)
+    pushes: bool = False  # asynchronous: every batch is one push
     one_by_one: bool = False  # nobody is left who has seen the end of two that were lost together (docs/protocol.md, votes)
 
     def environment_of(self, workers):
@@ -61,6 +62,10 @@ MODES = {
     "servers-elastic": Mode(options=("--epochs", "150"), servers=2, environment={**_elastic("1:%d"), **SERVERS}, elastic=True),
     "store": Mode(options=("--epochs", "150"), servers=3, environment=STORE),
     "store-elastic": Mode(options=("--epochs", "150"), servers=3, environment={**_elastic("1:%d"), **STORE}, elastic=True),
+    "async": Mode(options=("--epochs", "150"), servers=3, environment={**_elastic("1:%d"), **STORE, "RECOVERY_ASYNC": "0"}, elastic=True,
+                  scaled=True, pushes=True),
+    "async-bounded": Mode(options=("--epochs", "150"), servers=2, environment={**_elastic("1:%d"), **STORE, "RECOVERY_ASYNC": "2"},
+                          elastic=True, scaled=True, pushes=True),
     "local": Mode(options=("--epochs", "100", "--local", "3"), by_rank=True),  # workers meet every third step
     "local-elastic": Mode(options=("--epochs", "100", "--local", "3"), environment=_elastic("1:%d"), elastic=True, scaled=True),
     "hosts": Mode(environment=HOSTS),  # one worker of a host carries the control streams of its other one

@@ -96,7 +96,8 @@ static ls_status open_other(const struct worker *worker, const ls_dataset_option
     return worker->numbers ? open_numbers(100, options, data) : ls_dataset_digits(options, data);
 }
 
-/* RECOVERY_STORE: on so many parameter servers are its variables. */
+/* RECOVERY_STORE: on so many parameter servers are its variables. RECOVERY_ASYNC: it trains asynchronously, and a worker
+ * may be so many batches ahead; 0: any number. */
 static ls_status open_strategy(struct worker *worker) {
     const char *copies = getenv("RECOVERY_STORE");
     if (worker->local)
@@ -104,7 +105,12 @@ static ls_status open_strategy(struct worker *worker) {
             NULL, LS_LOCAL_SGD(.sync_every = worker->local, .outer_learning_rate = 0.7F, .outer_momentum = 0.9F),
             &worker->strategy);
     if (!copies) return ls_multi_worker_mirrored_strategy_new(NULL, &worker->strategy);
-    return ls_parameter_server_strategy_new(NULL, LS_PARAMETER_SERVER(.replicas = atoi(copies)), &worker->strategy);
+    const char *ahead = getenv("RECOVERY_ASYNC");
+    return ls_parameter_server_strategy_new(NULL,
+                                            LS_PARAMETER_SERVER(.replicas = atoi(copies),
+                                                                .consistency = ahead ? LS_ASYNC : LS_SYNC,
+                                                                .staleness = ahead ? atoi(ahead) : 0),
+                                            &worker->strategy);
 }
 
 static ls_status open_all(struct worker *worker) {
@@ -199,10 +205,12 @@ static int finish(struct worker *worker, ls_status status) {
     if (!status)
         (void)printf(
             "{\"rank\": %d, \"pid\": %d, \"steps\": %lld, \"weights_sha256\": \"%s%s\", \"val_accuracy\": %.17g, "
-            "\"outputs\": \"%016llx\", \"told\": %d, \"skipped_steps\": %lld, \"loss_scale\": %g}\n",
+            "\"outputs\": \"%016llx\", \"told\": %d, \"skipped_steps\": %lld, \"loss_scale\": %g, "
+            "\"pushes\": %lld}\n",
             rank, (int)getpid(), (long long)worker->fitted.steps, worker->digest, worker->second_digest,
             worker->numbers ? worker->evaluated.loss : worker->evaluated.accuracy, (unsigned long long)worker->outputs,
-            worker->told, (long long)worker->fitted.skipped_steps, worker->fitted.loss_scale);
+            worker->told, (long long)worker->fitted.skipped_steps, worker->fitted.loss_scale,
+            (long long)(worker->fitted.pushes_applied + worker->fitted.pushes_dropped));
     return ls_exit(status);
 }
 
