@@ -100,6 +100,11 @@ static void print_json(int replicas, int workers, const struct outcome *outcome)
     if (outcome->result.loss_scale > 0)
         (void)printf("\"loss_scale\": %.9g, \"skipped_steps\": %lld, ", outcome->result.loss_scale,
                      (long long)outcome->result.skipped_steps);
+    if (outcome->result.pushes_applied + outcome->result.pushes_dropped > 0)
+        (void)printf("\"pushes_applied\": %lld, \"pushes_dropped\": %lld, \"staleness_max\": %lld, "
+                     "\"staleness_mean\": %.9g, ",
+                     (long long)outcome->result.pushes_applied, (long long)outcome->result.pushes_dropped,
+                     (long long)outcome->result.staleness_max, outcome->result.staleness_mean);
     print_bytes("arena_bytes", outcome->result.arena_bytes);
     print_bytes("planned_bytes", outcome->result.planned_bytes);
     print_bytes("peak_bytes", outcome->result.peak_bytes);

@@ -166,7 +166,8 @@ static const struct ls_option output_rows[] = {
     {"json", NULL,
      "the chief's last line on stdout is one JSON object: num_replicas_in_sync, num_workers, steps, loss, accuracy, "
      "val_loss, val_accuracy, metrics and val_metrics by name, samples_per_second, weights_sha256; for mixed_float16 "
-     "also loss_scale and skipped_steps; null is no finite number, or none at all; of the memory of its first device "
+     "also loss_scale and skipped_steps; for --consistency async pushes_applied, pushes_dropped, staleness_max and "
+     "staleness_mean; null is no finite number, or none at all; of the memory of its first device "
      "arena_bytes (what layers give each other, as planned), planned_bytes (all of the model's), peak_bytes (a GPU's, "
      "at the most)",
      AT(json), true},

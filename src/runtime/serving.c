@@ -182,6 +182,7 @@ ls_status ls_serving_start(struct ls_runtime *runtime, struct ls_cluster *cluste
     ls_status status = made ? LS_OK : ls_fail_memory("a parameter server", sizeof(*made));
     if (made) *made = (struct ls_serving){.runtime = runtime, .cluster = cluster};
     if (made) status = ls_keeper_new(&runtime->log, &made->keeper);
+    if (!status) ls_keeper_set_files(made->keeper, runtime->settings.record, runtime->settings.replay);
     if (!status) status = ls_thread_start(&made->thread, "ls-server", serve_workers, made);
     if (!status) {
         *server = made;

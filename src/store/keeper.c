@@ -37,6 +37,7 @@ struct ls_keeper {
     int64_t generation;
     int listed;
     bool lost, awaited; /* as of struct ls_handover */
+    const char *record, *replay;
 };
 
 ls_status ls_keeper_new(const struct ls_log *log, struct ls_keeper **keeper) {
@@ -52,6 +53,11 @@ ls_status ls_keeper_new(const struct ls_log *log, struct ls_keeper **keeper) {
     else
         *keeper = made;
     return status;
+}
+
+void ls_keeper_set_files(struct ls_keeper *keeper, const char *record, const char *replay) {
+    keeper->record = record;
+    keeper->replay = replay;
 }
 
 static void discard_op(const struct ls_keeper *keeper, struct model *model) {
@@ -145,7 +151,9 @@ static struct ls_session_target target_of(struct applying *applying) {
                                       .holding = applying->model->kept[0].holding,
                                       .apply = apply_push,
                                       .context = applying,
-                                      .log = applying->keeper->log};
+                                      .log = applying->keeper->log,
+                                      .record = applying->keeper->record,
+                                      .replay = applying->keeper->replay};
 }
 
 /* Before the handover. The ops are of the holding that it may replace. */

@@ -6,6 +6,8 @@
 struct ls_keeper;
 /* log: borrowed. */
 ls_status ls_keeper_new(const struct ls_log *log, struct ls_keeper **keeper);
+/* Files of the order of asynchronous training (session_order.h), borrowed; empty: none. */
+void ls_keeper_set_files(struct ls_keeper *keeper, const char *record, const char *replay);
 void ls_keeper_free(struct ls_keeper *keeper);
 /* A generation begins: what was under way in the one before is given up. listed: servers of the cluster. */
 void ls_keeper_begin(struct ls_keeper *keeper, int64_t generation, int listed);

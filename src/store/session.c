@@ -90,6 +90,15 @@ static int64_t take(const unsigned char *bytes, int at) {
     return (int64_t)le64toh(word);
 }
 
+ls_status ls_session_failure(const struct ls_letter *letter) {
+    const unsigned char *body = letter->bytes + LS_POST_HEAD;
+    size_t size = letter->size - LS_POST_HEAD;
+    bool known = size > 1 && *body > LS_OK && *body <= LS_UNAUTHENTICATED;
+    int length = known && size - 1 < 1000 ? (int)(size - 1) : 0;
+    return ls_fail(known ? (ls_status)*body : LS_DATA_LOSS, "rank %d: %.*s", letter->from, length,
+                   (const char *)body + 1);
+}
+
 void ls_session_head_encode(const struct ls_session_head *head, unsigned char bytes[LS_POST_HEAD]) {
     uint32_t bits;
     memcpy(&bits, &head->value, sizeof(bits));
@@ -110,7 +119,7 @@ ls_status ls_session_head_decode(const unsigned char bytes[LS_POST_HEAD], const 
     uint32_t bits = (uint32_t)value;
     float number;
     memcpy(&number, &bits, sizeof(number));
-    bool known = take(bytes, AT_VERSION) == HEAD_VERSION && kind >= LS_SESSION_ASK && kind <= LS_SESSION_PULLED;
+    bool known = take(bytes, AT_VERSION) == HEAD_VERSION && kind >= LS_SESSION_ASK && kind <= LS_SESSION_FAILED;
     bool fits = worker >= 0 && worker < workers && ticket >= -1 && ticket <= session->tickets &&
                 version >= session->begin && version <= session->begin + session->tickets;
     if (!known || !fits || flag < 0 || flag > 1 || value != (int64_t)bits || !isfinite(number) || number < 0)

@@ -42,12 +42,16 @@ enum ls_session_kind {
     LS_SESSION_GRANT,   /* back: ticket, version; the server's part of the variables, its first one's statistics */
     LS_SESSION_PULL,    /* to another server: for the ticket, at a version or later; exactly there if flag is set */
     LS_SESSION_RESULT,  /* back: as GRANT */
-    LS_SESSION_PUSH,    /* to all servers: ticket, version that was read of the first one, rate; flag: end the session */
+    LS_SESSION_PUSH,    /* to all servers: ticket, version that was read of the first one, rate; flag: end the session.
+                            The gradients that the server holds, changes of statistics, numbers; to the first server also
+                            the versions that were read */
     LS_SESSION_STAGED,  /* between servers, to the first: worker and ticket whose push is here */
     LS_SESSION_ORDER,   /* from the first: worker, ticket, version after it, factor of its rate */
     LS_SESSION_END,     /* from the first, to all: the final version, ticket: those that are done; totals to workers */
-    LS_SESSION_PIN,     /* from the first server to a worker: the versions at which it reads for its next ticket */
-    LS_SESSION_PULLED   /* to the first: ticket, version and server that it has been read at */
+    LS_SESSION_PIN,     /* from the first server to a worker, which keeps to a record: the versions at which it reads
+                            for its next ticket */
+    LS_SESSION_PULLED,  /* to the first: ticket, version and server that it has been read at */
+    LS_SESSION_FAILED   /* from a server, to all: it ends; a byte of its status, and why */
 };
 struct ls_session_head {
     int32_t kind;   /* enum ls_session_kind */
@@ -57,6 +61,8 @@ struct ls_session_head {
     float value; /* rate, factor */
     bool flag;
 };
+/* The failure that such a letter tells of, with this thread's error. */
+ls_status ls_session_failure(const struct ls_letter *letter);
 void ls_session_head_encode(const struct ls_session_head *head, unsigned char bytes[LS_POST_HEAD]);
 /* DATA_LOSS for bytes that open no letter of the session between so many workers. */
 ls_status ls_session_head_decode(const unsigned char bytes[LS_POST_HEAD], const struct ls_session *session, int workers,

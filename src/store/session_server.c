@@ -2,17 +2,20 @@
  * gives the tickets, and decides. */
 #include "store/session_server.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/deadlines.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "store/session_apply.h"
+#include "store/session_order.h"
 #include "store/tickets.h"
 
 /* A worker that reads, when there is a version. */
 struct reader {
-    bool waits, last;
+    bool waits, last, exactly;
     int64_t ticket, version;
 };
 struct run {
@@ -27,8 +30,19 @@ struct run {
     bool ended;
     /* the first server's */
     struct ls_tickets *tickets;
-    int *staged; /* [workers] servers that have its push */
+    int *staged;       /* [workers] servers that have its push */
+    int64_t *versions; /* [servers] */
+    struct ls_session_record *record;
+    struct ls_session_replay *replay;
 };
+
+/* Bytes of a push, its head included. To the first server it brings the versions that were read. */
+static size_t push_size(const struct run *run) {
+    const struct ls_session *session = &run->server->session;
+    size_t floats = run->floats + (size_t)session->statistics, versions = run->own ? 0 : (size_t)run->servers;
+    return LS_POST_HEAD + floats * sizeof(float) + (size_t)session->numbers * sizeof(double) +
+           versions * sizeof(int64_t);
+}
 
 static bool is_first(const struct run *run) {
     return run->own == 0;
@@ -74,6 +88,9 @@ static ls_status serve_readers(struct run *run) {
     for (int w = 0; w < run->workers && !status; w++) {
         struct reader *reader = &run->readers[w];
         if (!reader->waits || run->server->state.version < reader->version) continue;
+        if (reader->exactly && run->server->state.version > reader->version)
+            return ls_fail(LS_DATA_LOSS, "LOCKSTEP_REPLAY: rank %d reads at step %lld, and the variables are at %lld", w,
+                           (long long)reader->version, (long long)run->server->state.version);
         reader->waits = false;
         run->served += reader->last;
         status = send_variables(run, LS_SESSION_RESULT, w, reader->ticket);
@@ -101,16 +118,6 @@ static ls_status send_end(const struct run *run, int to) {
     return send_head(run, to, &head, totals, size);
 }
 
-static ls_status go_on(struct run *run) {
-    if (run->server->state.closing) ls_tickets_close(run->tickets);
-    ls_status status = give_tickets(run);
-    if (status || run->ended || !ls_tickets_are_over(run->tickets)) return status;
-    run->ended = true;
-    for (int i = 0; i < run->workers + run->servers && !status; i++)
-        if (i != run->workers) status = send_end(run, i);
-    return status;
-}
-
 static ls_status send_order(const struct run *run, int worker, int64_t ticket, float factor) {
     struct ls_session_head head = head_of(run, LS_SESSION_ORDER, worker, ticket);
     ls_status status = LS_OK;
@@ -120,22 +127,96 @@ static ls_status send_order(const struct run *run, int worker, int64_t ticket, f
     return status;
 }
 
-static ls_status decide(struct run *run, int worker) {
+static ls_status decide(struct run *run, int worker, float factor) {
     struct ls_staged *staged = &run->server->staged[worker];
-    float factor = ls_session_factor(&run->server->session, run->server->state.version - staged->version);
-    ls_status status = send_order(run, worker, staged->ticket, factor);
+    size_t versions = (size_t)run->servers * sizeof(*run->versions);
+    memcpy(run->versions, staged->bytes + push_size(run) - versions, versions);
+    ls_status status = ls_session_record_add(run->record, staged->ticket, factor, run->versions);
+    if (!status) status = send_order(run, worker, staged->ticket, factor);
     if (!status) status = ls_session_apply(run->server, run->target, staged, factor);
     if (status) return status;
     run->staged[worker] = 0;
     ls_tickets_finish(run->tickets, worker);
     ls_tickets_ask(run->tickets, worker);
-    return go_on(run);
+    return LS_OK;
+}
+
+static ls_status decide_staged(struct run *run) {
+    ls_status status = LS_OK;
+    for (int w = 0; w < run->workers && !status; w++) {
+        const struct ls_staged *staged = &run->server->staged[w];
+        if (run->staged[w] == run->servers)
+            status = decide(run, w, ls_session_factor(&run->server->session, run->server->state.version - staged->version));
+    }
+    return status;
+}
+
+/* ---- the order of a record ---- */
+
+static ls_status send_pin(const struct run *run, int worker, int64_t ticket) {
+    const struct ls_session_head head = head_of(run, LS_SESSION_PIN, worker, ticket);
+    size_t size = (size_t)run->servers * sizeof(*run->versions);
+    int64_t *body = ls_alloc(size);
+    if (!body) return ls_fail_memory("versions to be read", size);
+    memcpy(body, run->versions, size);
+    return send_head(run, worker, &head, body, size);
+}
+
+static ls_status give_recorded(struct run *run) {
+    int64_t version = run->server->state.version, ticket;
+    int worker;
+    ls_status status = LS_OK;
+    while (!status && (ticket = ls_session_replay_next(run->replay, version, run->versions)) != LS_NO_TICKET &&
+           ls_tickets_give_this(run->tickets, ticket, &worker)) {
+        (void)ls_session_replay_read(run->replay, ticket, 0, version);
+        status = send_pin(run, worker, ticket);
+        if (!status) status = send_variables(run, LS_SESSION_GRANT, worker, ticket);
+    }
+    return status;
+}
+
+static int find_staged(const struct run *run, int64_t ticket) {
+    for (int w = 0; w < run->workers; w++)
+        if (run->staged[w] == run->servers && run->server->staged[w].ticket == ticket) return w;
+    return -1;
+}
+
+static ls_status follow_record(struct run *run) {
+    ls_status status = LS_OK;
+    for (int worker = 0; worker >= 0 && !status;) {
+        int64_t ticket;
+        float factor = 0;
+        status = give_recorded(run);
+        bool may = !status && ls_session_replay_may(run->replay, run->server->state.version, &ticket, &factor);
+        worker = may ? find_staged(run, ticket) : -1;
+        if (worker >= 0) status = decide(run, worker, factor);
+    }
+    return status;
+}
+
+/* ---- going on ---- */
+
+static ls_status end_session(struct run *run) {
+    ls_status status = LS_OK;
+    run->ended = true;
+    for (int i = 0; i < run->workers + run->servers && !status; i++)
+        if (i != run->workers) status = send_end(run, i);
+    return status;
+}
+
+/* What the first server can do now. */
+static ls_status go_on(struct run *run) {
+    ls_status status = run->replay ? follow_record(run) : decide_staged(run);
+    if (run->server->state.closing && !run->replay) ls_tickets_close(run->tickets);
+    if (!status && !run->replay) status = give_tickets(run);
+    if (!status && !run->ended && ls_tickets_are_over(run->tickets)) status = end_session(run);
+    return status ? status : serve_readers(run);
 }
 
 /* Another server has it too. */
 static ls_status count_staged(struct run *run, int worker) {
-    if (++run->staged[worker] < run->servers) return LS_OK;
-    return decide(run, worker);
+    run->staged[worker]++;
+    return go_on(run);
 }
 
 /* ---- letters ---- */
@@ -155,19 +236,17 @@ static ls_status take_ask(struct run *run, int from, const struct ls_session_hea
 static ls_status take_pull(struct run *run, int from, const struct ls_session_head *head) {
     struct reader *reader = &run->readers[from];
     if (reader->waits || reader->last) return refuse(run, from, head);
-    *reader = (struct reader){true, head->ticket == LS_NO_TICKET, head->ticket, head->version};
+    *reader = (struct reader){true, head->ticket == LS_NO_TICKET, head->flag, head->ticket, head->version};
     return serve_readers(run);
 }
 
 static ls_status take_push(struct run *run, struct ls_letter *letter, const struct ls_session_head *head) {
     struct ls_staged *staged = &run->server->staged[letter->from];
     const struct ls_session *session = &run->server->session;
-    size_t wanted = LS_POST_HEAD + (run->floats + (size_t)session->statistics) * sizeof(float) +
-                    (size_t)session->numbers * sizeof(double);
     bool granted = !is_first(run) || ls_tickets_of(run->tickets, letter->from) == head->ticket;
     bool fits = head->ticket >= 0 && head->ticket < session->tickets && staged->ticket == LS_NO_TICKET &&
                 !(run->server->state.done[head->ticket / 64] >> head->ticket % 64 & 1);
-    if (!granted || !fits || head->version > run->server->state.version + run->workers || letter->size != wanted)
+    if (!granted || !fits || head->version > run->server->state.version + run->workers || letter->size != push_size(run))
         return refuse(run, letter->from, head);
     *staged = (struct ls_staged){head->ticket, head->version, head->value, head->flag, ls_steal(letter->bytes)};
     if (is_first(run)) return count_staged(run, letter->from);
@@ -175,6 +254,13 @@ static ls_status take_push(struct run *run, struct ls_letter *letter, const stru
     told.kind = LS_SESSION_STAGED;
     told.worker = letter->from;
     return send_head(run, run->workers, &told, NULL, 0);
+}
+
+static ls_status take_pulled(struct run *run, int from, const struct ls_session_head *head) {
+    bool known = is_first(run) && run->replay && ls_tickets_of(run->tickets, from) == head->ticket;
+    if (!known || !ls_session_replay_read(run->replay, head->ticket, head->worker, head->version))
+        return refuse(run, from, head);
+    return go_on(run);
 }
 
 /* The push itself may come later than the news of it. */
@@ -205,9 +291,11 @@ static ls_status take_letter(struct run *run, struct ls_letter *letter) {
     ls_status status = ls_session_head_decode(letter->bytes, &run->server->session, size, &head);
     if (status) return ls_fail_context(status, "from rank %d", from);
     bool works = from < run->workers;
+    if (!works && head.kind == LS_SESSION_FAILED) return ls_session_failure(letter);
     if (works && head.kind == LS_SESSION_ASK) return take_ask(run, from, &head);
     if (works && head.kind == LS_SESSION_PULL) return take_pull(run, from, &head);
     if (works && head.kind == LS_SESSION_PUSH) return take_push(run, letter, &head);
+    if (works && head.kind == LS_SESSION_PULLED) return take_pulled(run, from, &head);
     if (!works && head.kind == LS_SESSION_STAGED) return take_staged(run, from, &head);
     if (!works && head.kind == LS_SESSION_ORDER) return take_order(run, from, &head);
     if (!works && head.kind == LS_SESSION_END) return take_end(run, from, &head);
@@ -237,19 +325,64 @@ static ls_status open_run(struct run *run, const struct ls_session *session) {
     size_t workers = (size_t)run->workers;
     run->readers = ls_alloc_array(workers, sizeof(*run->readers));
     run->staged = ls_alloc_array(workers, sizeof(*run->staged));
-    if (!run->readers || !run->staged) return ls_fail_memory("a session", workers * sizeof(*run->readers));
+    run->versions = ls_alloc_array((size_t)run->servers, sizeof(*run->versions));
+    if (!run->readers || !run->staged || !run->versions) return ls_fail_memory("a session", workers * sizeof(*run->readers));
     run->floats = ls_session_apply_floats(run->target);
     ls_status status = ls_session_apply_prepare(server, run->workers);
-    if (!status && is_first(run))
-        status = ls_tickets_new(session->tickets, server->state.done, run->workers, session->staleness, &run->tickets);
-    return status ? status : ls_post_new(run->group, "asynchronous training", &run->post);
+    if (!status) status = ls_post_new(run->group, "asynchronous training", &run->post);
+    if (status || !is_first(run)) return status;
+    status = ls_tickets_new(session->tickets, server->state.done, run->workers, session->staleness, &run->tickets);
+    if (!status)
+        status = ls_session_record_open(run->target->record, session, run->servers, run->workers, server->state.version,
+                                        &run->record);
+    if (!status)
+        status = ls_session_replay_open(run->target->replay, session, run->servers, run->workers, &run->replay);
+    return status;
 }
 
-static void close_run(struct run *run) {
+/* A server that ends sooner would be one that is lost. */
+static void wait_for_others(const struct run *run) {
+    int64_t until = ls_now() + LS_LAST_WORD_TIMEOUT;
+    ls_status status = LS_OK;
+    while (!status && ls_now() < until) {
+        struct ls_letter letter = {0};
+        bool found;
+        status = ls_post_next(run->post, until, &letter, &found);
+        ls_free(letter.bytes);
+    }
+}
+
+/* The others wait for letters. A loss they find themselves. */
+static void tell_failure(struct run *run, ls_status status) {
+    char error[LS_ERROR_SIZE];
+    const struct ls_session_head head = head_of(run, LS_SESSION_FAILED, 0, LS_NO_TICKET);
+    (void)snprintf(error, sizeof(error), "%s", ls_error());
+    size_t length = strlen(error);
+    bool told = status != LS_UNAVAILABLE && status != LS_CANCELLED && run->post;
+    for (int i = 0; i < run->workers + run->servers && told; i++) {
+        unsigned char *body = i == run->workers + run->own ? NULL : ls_alloc(length + 1);
+        if (!body) continue;
+        body[0] = (unsigned char)status;
+        memcpy(body + 1, error, length);
+        (void)send_head(run, i, &head, body, length + 1);
+    }
+    if (told && !ls_post_flush(run->post)) wait_for_others(run);
+    (void)ls_fail(status, "%s", error);
+}
+
+static ls_status close_run(struct run *run, ls_status status) {
+    ls_status closed = status ? LS_OK : ls_session_record_close(ls_steal(run->record));
+    if (status) {
+        tell_failure(run, status);
+        (void)ls_session_record_close(run->record);
+    }
     ls_post_free(run->post);
+    ls_session_replay_free(run->replay);
+    ls_free(run->versions);
     ls_tickets_free(run->tickets);
     ls_free(run->readers);
     ls_free(run->staged);
+    return status ? status : closed;
 }
 
 /* The session of the generation before goes on if it is the same. */
@@ -281,6 +414,5 @@ ls_status ls_session_server_run(struct ls_session_server *server, struct ls_grou
                          (long long)server->state.version, (long long)target->holding->version[0]);
     if (!status) status = open_run(&run, session);
     if (!status) status = serve(&run);
-    close_run(&run);
-    return status;
+    return close_run(&run, status);
 }

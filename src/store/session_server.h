@@ -14,6 +14,7 @@ struct ls_session_target {
     ls_status (*apply)(void *context, const struct ls_optimizer_step *step);
     void *context;
     const struct ls_log *log;
+    const char *record, *replay; /* files of the order; NULL or empty: none */
 };
 ls_status ls_session_server_new(struct ls_session_server **server);
 void ls_session_server_free(struct ls_session_server *server);

@@ -15,8 +15,10 @@ struct ls_session_worker {
     struct ls_session_worker_config config;
     struct ls_post *post;
     int rank, workers, servers;
-    int64_t ticket, version; /* the present one; of the first server's variables */
-    bool begun;
+    int64_t ticket;    /* the present one */
+    int64_t *versions; /* [servers] of the variables that it has read */
+    int64_t *pins;     /* [servers] at which it is to read them, where pinned is set */
+    bool begun, pinned;
     int64_t ended;
     struct ls_session_totals totals;
 };
@@ -54,7 +56,12 @@ ls_status ls_session_worker_new(const struct ls_session_worker_config *config, s
                                        .workers = ls_group_size(config->group) - servers,
                                        .servers = servers,
                                        .ticket = LS_NO_TICKET};
-    ls_status status = open_session(made);
+    made->versions = ls_alloc_array((size_t)servers, sizeof(*made->versions));
+    made->pins = ls_alloc_array((size_t)servers, sizeof(*made->pins));
+    ls_status status = made->versions && made->pins
+                           ? LS_OK
+                           : ls_fail_memory("asynchronous training", (size_t)servers * sizeof(*made->pins));
+    if (!status) status = open_session(made);
     if (!status) status = ls_post_new(config->group, "asynchronous training", &made->post);
     if (status)
         ls_session_worker_free(made);
@@ -66,18 +73,25 @@ ls_status ls_session_worker_new(const struct ls_session_worker_config *config, s
 void ls_session_worker_free(struct ls_session_worker *worker) {
     if (!worker) return;
     ls_post_free(worker->post);
+    ls_free(worker->versions);
+    ls_free(worker->pins);
     ls_free(worker);
 }
 
 /* ---- letters ---- */
 
-static ls_status send_to(const struct ls_session_worker *worker, int server, struct ls_session_head head, void *body,
+static ls_status send_as(const struct ls_session_worker *worker, int server, struct ls_session_head head, void *body,
                          size_t size) {
     unsigned char bytes[LS_POST_HEAD];
-    head.worker = worker->rank;
     head.begin = worker->config.session->begin;
     ls_session_head_encode(&head, bytes);
     return ls_post_send(worker->post, worker->workers + server, bytes, body, size);
+}
+
+static ls_status send_to(const struct ls_session_worker *worker, int server, struct ls_session_head head, void *body,
+                         size_t size) {
+    head.worker = worker->rank;
+    return send_as(worker, server, head, body, size);
 }
 
 static ls_status receive(const struct ls_session_worker *worker, const char *what, struct ls_letter *letter,
@@ -85,10 +99,13 @@ static ls_status receive(const struct ls_session_worker *worker, const char *wha
     ls_status status = ls_post_await(worker->post, what, letter);
     if (status) return status;
     status = ls_session_head_decode(letter->bytes, worker->config.session, worker->workers + worker->servers, head);
-    if (!status && letter->from >= worker->workers) return LS_OK;
-    if (!status) status = ls_fail(LS_DATA_LOSS, "a letter of asynchronous training came, and no server sent it");
+    if (!status && letter->from < worker->workers)
+        status = ls_fail(LS_DATA_LOSS, "a letter of asynchronous training came from rank %d, which is no server",
+                         letter->from);
+    if (!status && head->kind == LS_SESSION_FAILED) status = ls_session_failure(letter);
+    if (!status) return LS_OK;
     ls_free(ls_steal(letter->bytes));
-    return ls_group_fail(worker->config.group, ls_fail_context(status, "from rank %d", letter->from));
+    return ls_group_fail(worker->config.group, status);
 }
 
 static ls_status refuse(const struct ls_session_worker *worker, const struct ls_letter *letter,
@@ -127,21 +144,38 @@ static ls_status take_variables(const struct ls_session_worker *worker, const st
     return LS_OK;
 }
 
+static ls_status ask_variables(const struct ls_session_worker *worker, int server, int64_t ticket, int64_t version) {
+    const struct ls_session_head head = {.kind = LS_SESSION_PULL,
+                                         .ticket = ticket,
+                                         .version = worker->pinned ? worker->pins[server] : version,
+                                         .flag = worker->pinned};
+    return send_to(worker, server, head, NULL, 0);
+}
+
+/* The first server counts who has read where it keeps to a record. */
+static ls_status tell_read(const struct ls_session_worker *worker, int server) {
+    const struct ls_session_head head = {
+        .kind = LS_SESSION_PULLED, .worker = server, .ticket = worker->ticket, .version = worker->versions[server]};
+    return worker->pinned ? send_as(worker, 0, head, NULL, 0) : LS_OK;
+}
+
 /* From all servers but those before first, at the version or later. */
-static ls_status pull(const struct ls_session_worker *worker, int first, int64_t ticket, int64_t version) {
+static ls_status pull(struct ls_session_worker *worker, int first, int64_t version) {
+    int64_t ticket = worker->ticket;
     ls_status status = LS_OK;
     int missing = worker->servers - first;
-    for (int s = first; s < worker->servers && !status; s++)
-        status = send_to(worker, s,
-                         (struct ls_session_head){.kind = LS_SESSION_PULL, .ticket = ticket, .version = version}, NULL,
-                         0);
+    for (int s = first; s < worker->servers && !status; s++) status = ask_variables(worker, s, ticket, version);
     for (; missing && !status; missing--) {
         struct ls_letter letter = {0};
         struct ls_session_head head;
         status = receive(worker, "the variables of parameter servers", &letter, &head);
-        if (!status && (head.kind != LS_SESSION_RESULT || head.ticket != ticket || head.version < version))
+        if (status) return status;
+        int server = letter.from - worker->workers;
+        if (head.kind != LS_SESSION_RESULT || head.ticket != ticket || head.version < version)
             status = refuse(worker, &letter, &head);
         if (!status) status = take_variables(worker, &letter, &head);
+        worker->versions[server] = head.version;
+        if (!status) status = tell_read(worker, server);
         ls_free(letter.bytes);
     }
     return status;
@@ -155,7 +189,8 @@ static ls_status take_end(struct ls_session_worker *worker, const struct ls_lett
     memcpy(&worker->totals, letter->bytes + LS_POST_HEAD, sizeof(worker->totals));
     worker->ended = head->ticket;
     worker->ticket = LS_NO_TICKET;
-    return pull(worker, 0, LS_NO_TICKET, head->version);
+    worker->pinned = false;
+    return pull(worker, 0, head->version);
 }
 
 static ls_status take_grant(struct ls_session_worker *worker, const struct ls_letter *letter,
@@ -163,30 +198,45 @@ static ls_status take_grant(struct ls_session_worker *worker, const struct ls_le
     if (head->ticket < 0 || head->ticket >= worker->config.session->tickets) return refuse(worker, letter, head);
     ls_status status = take_variables(worker, letter, head);
     worker->ticket = head->ticket;
-    worker->version = head->version;
-    return status ? status : pull(worker, 1, head->ticket, head->version);
+    worker->versions[0] = head->version;
+    if (!status) status = pull(worker, 1, head->version);
+    worker->pinned = false;
+    return status;
+}
+
+static ls_status take_pin(struct ls_session_worker *worker, const struct ls_letter *letter,
+                          const struct ls_session_head *head) {
+    size_t size = (size_t)worker->servers * sizeof(*worker->pins);
+    if (letter->size != LS_POST_HEAD + size) return refuse(worker, letter, head);
+    memcpy(worker->pins, letter->bytes + LS_POST_HEAD, size);
+    worker->pinned = true;
+    return LS_OK;
+}
+
+/* *more: another letter of the first server follows. */
+static ls_status take_letter(struct ls_session_worker *worker, const struct ls_letter *letter,
+                             const struct ls_session_head *head, bool *more) {
+    *more = head->kind == LS_SESSION_PIN;
+    if (letter->from != worker->workers) return refuse(worker, letter, head);
+    if (head->kind == LS_SESSION_PIN) return take_pin(worker, letter, head);
+    if (head->kind == LS_SESSION_GRANT) return take_grant(worker, letter, head);
+    return head->kind == LS_SESSION_END ? take_end(worker, letter, head) : refuse(worker, letter, head);
 }
 
 ls_status ls_session_worker_take(struct ls_session_worker *worker, int64_t *ticket) {
-    struct ls_letter letter = {0};
-    struct ls_session_head head;
+    const struct ls_session_head ask = {
+        .kind = LS_SESSION_ASK, .ticket = LS_NO_TICKET, .version = worker->config.session->begin};
     char what[80];
     (void)snprintf(what, sizeof(what), "a ticket of the parameter server with rank %d", worker->workers);
-    ls_status status = LS_OK;
-    if (!worker->begun)
-        status = send_to(worker, 0,
-                         (struct ls_session_head){.kind = LS_SESSION_ASK,
-                                                  .ticket = LS_NO_TICKET,
-                                                  .version = worker->config.session->begin},
-                         NULL, 0);
+    ls_status status = worker->begun ? LS_OK : send_to(worker, 0, ask, NULL, 0);
     worker->begun = true;
-    if (!status) status = receive(worker, what, &letter, &head);
-    if (!status && (letter.from != worker->workers || (head.kind != LS_SESSION_GRANT && head.kind != LS_SESSION_END)))
-        status = refuse(worker, &letter, &head);
-    if (!status)
-        status =
-            head.kind == LS_SESSION_END ? take_end(worker, &letter, &head) : take_grant(worker, &letter, &head);
-    ls_free(letter.bytes);
+    for (bool more = true; more && !status;) {
+        struct ls_letter letter = {0};
+        struct ls_session_head head;
+        status = receive(worker, what, &letter, &head);
+        if (!status) status = take_letter(worker, &letter, &head, &more);
+        ls_free(letter.bytes);
+    }
     if (!status) *ticket = worker->ticket;
     return status;
 }
@@ -219,19 +269,21 @@ static ls_status push_to(const struct ls_session_worker *worker, int server, con
     const struct ls_session *session = worker->config.session;
     size_t floats = copy_held(worker, server, gradients, NULL), statistics = (size_t)session->statistics;
     size_t size = (floats + statistics) * sizeof(float), numbered = (size_t)session->numbers * sizeof(double);
-    unsigned char *body = ls_alloc_aligned(size + numbered + 1);
+    size_t versions = server ? 0 : (size_t)worker->servers * sizeof(*worker->versions);
+    unsigned char *body = ls_alloc_aligned(size + numbered + versions + 1);
     if (!body) return ls_fail_memory("gradients on their way to a parameter server", size + numbered);
     (void)copy_held(worker, server, gradients, (float *)(void *)body);
     memcpy(body + floats * sizeof(float), gradients + worker->config.terms->count, statistics * sizeof(float));
     memcpy(body + size, numbers, numbered);
-    return send_to(worker, server, *head, body, size + numbered);
+    memcpy(body + size + numbered, worker->versions, versions);
+    return send_to(worker, server, *head, body, size + numbered + versions);
 }
 
 ls_status ls_session_worker_give(struct ls_session_worker *worker, float rate, const float *gradients,
                                  const double *numbers, bool closes) {
     const struct ls_session_head head = {.kind = LS_SESSION_PUSH,
                                          .ticket = worker->ticket,
-                                         .version = worker->version,
+                                         .version = worker->versions[0],
                                          .value = rate,
                                          .flag = closes};
     ls_status status = LS_OK;

@@ -60,25 +60,37 @@ static bool may_have(const struct ls_tickets *tickets, int worker) {
     return tickets->holders[worker].clock - least <= tickets->staleness;
 }
 
-static int find_first(const struct ls_tickets *tickets) {
+static int find_first(const struct ls_tickets *tickets, bool anybody) {
     int first = -1;
     for (int w = 0; w < tickets->workers; w++) {
         const struct holder *holder = &tickets->holders[w];
         bool sooner = first < 0 || holder->asked < tickets->holders[first].asked;
-        if (holder->asked && sooner && may_have(tickets, w)) first = w;
+        if (holder->asked && sooner && (anybody || may_have(tickets, w))) first = w;
     }
     return first;
 }
 
-bool ls_tickets_give(struct ls_tickets *tickets, int *worker, int64_t *ticket) {
-    int first = tickets->next < tickets->end ? find_first(tickets) : -1;
-    if (first < 0) return false;
-    struct holder *holder = &tickets->holders[first];
-    *worker = first;
-    *ticket = holder->ticket = tickets->next++;
-    holder->asked = 0;
+static void hand_out(struct ls_tickets *tickets, int worker, int64_t ticket) {
+    tickets->holders[worker].ticket = ticket;
+    tickets->holders[worker].asked = 0;
     tickets->out++;
     skip_done(tickets);
+}
+
+bool ls_tickets_give(struct ls_tickets *tickets, int *worker, int64_t *ticket) {
+    int first = tickets->next < tickets->end ? find_first(tickets, false) : -1;
+    if (first < 0) return false;
+    *worker = first;
+    *ticket = tickets->next++;
+    hand_out(tickets, first, *ticket);
+    return true;
+}
+
+bool ls_tickets_give_this(struct ls_tickets *tickets, int64_t ticket, int *worker) {
+    int first = find_first(tickets, true);
+    if (first < 0) return false;
+    *worker = first;
+    hand_out(tickets, first, ticket);
     return true;
 }
 
@@ -88,6 +100,7 @@ void ls_tickets_finish(struct ls_tickets *tickets, int worker) {
     holder->ticket = LS_NO_TICKET;
     holder->clock++;
     tickets->out--;
+    skip_done(tickets);
 }
 
 void ls_tickets_close(struct ls_tickets *tickets) {

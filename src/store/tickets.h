@@ -15,6 +15,8 @@ void ls_tickets_free(struct ls_tickets *tickets);
 void ls_tickets_ask(struct ls_tickets *tickets, int worker);
 /* The next ticket for somebody who has asked; false: nobody may have one now. */
 bool ls_tickets_give(struct ls_tickets *tickets, int *worker, int64_t *ticket);
+/* That ticket for who has asked first, however far ahead; false: nobody asks. */
+bool ls_tickets_give_this(struct ls_tickets *tickets, int64_t ticket, int *worker);
 /* The worker's ticket is done. */
 void ls_tickets_finish(struct ls_tickets *tickets, int worker);
 /* No tickets are given any more but those that have been given before and are not done. */

@@ -159,10 +159,23 @@ static void join_mail(const struct world_options *options, struct ls_link *mail[
 
 /* ---- threads ---- */
 
+/* Everybody's abort flag, where a loss is everybody's. */
+struct flags {
+    struct ls_abort *aborts[MAX_RANKS];
+    int count;
+};
+
+static void lose_rank(const struct flags *flags, int rank) {
+    char text[64];
+    (void)snprintf(text, sizeof(text), "rank %d was lost", rank);
+    for (int i = 0; flags && i < flags->count; i++) ls_abort_raise(flags->aborts[i], LS_UNAVAILABLE, text);
+}
+
 struct start {
     rank_fn *fn;
     bool connect;
     struct rank *rank;
+    const struct flags *flags; /* NULL: a loss is its own */
 };
 
 static void *rank_main(void *argument) {
@@ -170,6 +183,7 @@ static void *rank_main(void *argument) {
     if (start->connect) start->rank->status = ls_group_connect(start->rank->group);
     if (!start->rank->status) start->rank->status = start->fn(start->rank);
     (void)snprintf(start->rank->error, sizeof(start->rank->error), "%s", ls_error());
+    if (start->rank->status) lose_rank(start->flags, start->rank->rank);
     return NULL;
 }
 
@@ -219,6 +233,7 @@ struct servers {
     ls_status ends[MAX_RANKS];
     char errors[MAX_RANKS][1024];
     atomic_bool over;
+    const struct flags *flags;
 };
 struct server {
     struct servers *servers;
@@ -237,18 +252,20 @@ static void *server_main(void *argument) {
     servers->ends[server->rank] =
         ls_group_serve(servers->groups[server->rank], watch_workers, servers, server->keeping);
     (void)snprintf(servers->errors[server->rank], sizeof(servers->errors[0]), "%s", ls_error());
+    if (servers->ends[server->rank] != LS_CANCELLED) lose_rank(servers->flags, server->rank);
     return NULL;
 }
 
 /* A second group of all, with links of its own. */
 static void make_servers(const struct world_options *options, struct world *world, struct servers *servers) {
-    struct ls_link *links[MAX_RANKS][MAX_RANKS] = {0};
+    struct ls_link *links[MAX_RANKS][MAX_RANKS] = {0}, *mail[MAX_RANKS][2 * MAX_RANKS] = {0};
     struct world_options wide = *options;
     wide.size = options->size + options->servers;
     wide.servers = 0;
     wide.break_after = 0;
     for (int a = 0; a < wide.size; a++)
         for (int b = a + 1; b < wide.size; b++) join_pair(&wide, links, a, b);
+    if (wide.mail) join_mail(&wide, mail);
     for (int i = 0; i < wide.size; i++) {
         bool serves = i >= options->size;
         if (serves) assert_ok(ls_abort_new(&servers->aborts[i]));
@@ -256,6 +273,7 @@ static void make_servers(const struct world_options *options, struct world *worl
                                                .size = wide.size,
                                                .servers = options->servers,
                                                .source = given_links(links[i], wide.size),
+                                               .mail = wide.mail ? given_links(mail[i], 2 * wide.size) : NULL,
                                                .abort = serves ? servers->aborts[i] : world->ranks[i].abort,
                                                .log = options->log,
                                                .generation = 7,
@@ -270,7 +288,7 @@ static void end_servers(const struct world_options *options, struct servers *ser
     atomic_store(&servers->over, true);
     for (int i = options->size; i < options->size + options->servers; i++) {
         (void)pthread_join(servers->threads[i], NULL);
-        ck_assert_msg(servers->ends[i] == LS_CANCELLED, "server %d: %s", i, servers->errors[i]);
+        ck_assert_msg(servers->ends[i] == LS_CANCELLED || options->loses, "server %d: %s", i, servers->errors[i]);
         ls_group_free(servers->groups[i]);
         ls_abort_free(servers->aborts[i]);
     }
@@ -278,6 +296,7 @@ static void end_servers(const struct world_options *options, struct servers *ser
 
 void world_run(const struct world_options *options, rank_fn *fn, void *context, struct world *world) {
     struct servers servers = {.over = false};
+    struct flags flags = {.count = options->size + options->servers};
     struct server ranks[MAX_RANKS];
     struct ls_link *links[MAX_RANKS][MAX_RANKS] = {0}, *mail[MAX_RANKS][2 * MAX_RANKS] = {0};
     struct start starts[MAX_RANKS];
@@ -293,9 +312,12 @@ void world_run(const struct world_options *options, rank_fn *fn, void *context, 
         struct rank *rank = &world->ranks[i];
         *rank = (struct rank){.rank = i, .size = size, .context = context, .barrier = &barrier};
         make_rank(options, links[i], mail[i], i, rank);
-        starts[i] = (struct start){fn, options->wire == WIRE_SHARED, rank};
+        starts[i] = (struct start){fn, options->wire == WIRE_SHARED, rank, options->loses ? &flags : NULL};
+        flags.aborts[i] = rank->abort;
     }
     if (options->servers) make_servers(options, world, &servers);
+    if (options->loses) servers.flags = &flags;
+    for (int i = size; i < size + options->servers; i++) flags.aborts[i] = servers.aborts[i];
     for (int i = size; i < size + options->servers; i++) {
         ranks[i] = (struct server){&servers, i, options->keeping ? &options->keeping[i - size] : NULL};
         assert_ok(ls_thread_start(&servers.threads[i], "server", server_main, &ranks[i]));

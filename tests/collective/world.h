@@ -36,6 +36,7 @@ struct world_options {
     bool stalls; /* they do not fail then, but take nothing more */
     bool blind;  /* links without a descriptor, as gRPC's: they are asked whether there is something to read */
     bool mail;   /* messages between two ranks work */
+    bool loses;  /* who returns an error is lost: all others, servers too, end with it */
     bool tells;  /* a failed call is told to all ranks, as by the control plane */
     size_t (*sent)[MAX_RANKS]; /* if not NULL: counts the bytes that row has sent to column; with servers, to help */
 };

@@ -1,0 +1,244 @@
+/* Records of decisions, a line each. */
+#include "store/session_order.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "store/tickets.h"
+
+/* ---- writing ---- */
+
+struct ls_session_record {
+    FILE *file;
+    int servers;
+    char path[256];
+};
+
+static ls_status fail_file(const char *setting, const char *path) {
+    return ls_fail(LS_FAILED_PRECONDITION, "%s='%.200s': %s", setting, path, strerror(errno));
+}
+
+static ls_status check_written(struct ls_session_record *record) {
+    return fflush(record->file) ? fail_file("LOCKSTEP_RECORD", record->path) : LS_OK;
+}
+
+ls_status ls_session_record_open(const char *path, const struct ls_session *session, int servers, int workers,
+                                 int64_t version, struct ls_session_record **record) {
+    if (!path || !*path) return LS_OK;
+    struct ls_session_record *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a record", sizeof(*made));
+    made->servers = servers;
+    (void)snprintf(made->path, sizeof(made->path), "%s", path);
+    made->file = fopen(path, "ae");
+    ls_status status = made->file ? LS_OK : fail_file("LOCKSTEP_RECORD", path);
+    if (!status) {
+        (void)fprintf(made->file, "session %lld %lld %d %d %lld\n", (long long)session->begin,
+                      (long long)session->tickets, servers, workers, (long long)version);
+        status = check_written(made);
+    }
+    if (status)
+        (void)ls_session_record_close(made);
+    else
+        *record = made;
+    return status;
+}
+
+ls_status ls_session_record_add(struct ls_session_record *record, int64_t ticket, float factor,
+                                const int64_t *versions) {
+    if (!record) return LS_OK;
+    (void)fprintf(record->file, "%lld %.9g", (long long)ticket, (double)factor);
+    for (int s = 0; s < record->servers; s++) (void)fprintf(record->file, " %lld", (long long)versions[s]);
+    (void)fprintf(record->file, "\n");
+    return check_written(record);
+}
+
+ls_status ls_session_record_close(struct ls_session_record *record) {
+    if (!record) return LS_OK;
+    ls_status status = LS_OK;
+    if (record->file && fclose(record->file)) status = fail_file("LOCKSTEP_RECORD", record->path);
+    ls_free(record);
+    return status;
+}
+
+/* ---- reading ---- */
+
+struct decision {
+    int64_t ticket;
+    float factor;
+    int64_t next; /* that reads the first server at the same version; -1: none */
+};
+struct ls_session_replay {
+    int64_t begin, count, filled;
+    int servers;
+    struct decision *decisions; /* [count] in their order */
+    int64_t *versions;          /* [count][servers] */
+    int64_t *missing;           /* [count + 1] by version: reads that are still to come */
+    int64_t *places;            /* [count] of each ticket among the decisions */
+    int64_t *first;             /* [count] by version: the decision whose ticket is given next there; -1: none */
+};
+
+void ls_session_replay_free(struct ls_session_replay *replay) {
+    if (!replay) return;
+    ls_free(replay->decisions);
+    ls_free(replay->versions);
+    ls_free(replay->missing);
+    ls_free(replay->places);
+    ls_free(replay->first);
+    ls_free(replay);
+}
+
+static ls_status make_replay(const struct ls_session *session, int servers, struct ls_session_replay **replay) {
+    size_t count = (size_t)session->tickets;
+    struct ls_session_replay *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("a replay", sizeof(*made));
+    *made = (struct ls_session_replay){.begin = session->begin, .count = session->tickets, .servers = servers};
+    made->decisions = ls_alloc_array(count, sizeof(*made->decisions));
+    made->versions = ls_alloc_array(count * (size_t)servers, sizeof(*made->versions));
+    made->missing = ls_alloc_array(count + 1, sizeof(*made->missing));
+    made->places = ls_alloc_array(count, sizeof(*made->places));
+    made->first = ls_alloc_array(count, sizeof(*made->first));
+    if (!made->decisions || !made->versions || !made->missing || !made->places || !made->first) {
+        ls_session_replay_free(made);
+        return ls_fail_memory("a replay", count * (size_t)servers * sizeof(*made->versions));
+    }
+    for (size_t i = 0; i < count; i++) made->places[i] = made->first[i] = -1;
+    *replay = made;
+    return LS_OK;
+}
+
+static bool read_number(char **at, int64_t *number) {
+    char *end;
+    errno = 0;
+    *number = strtoll(*at, &end, 10);
+    bool read = end != *at && !errno;
+    *at = end;
+    return read;
+}
+
+/* A decision with versions that can be: read before it, and after the session's begin. */
+static bool read_decision(struct ls_session_replay *replay, char *line) {
+    int64_t ticket, place = replay->filled;
+    char *end;
+    if (place == replay->count || !read_number(&line, &ticket) || ticket < 0 || ticket >= replay->count ||
+        replay->places[ticket] >= 0)
+        return false;
+    float factor = strtof(line, &end);
+    bool good = end != line && factor >= 0 && factor <= 1;
+    line = end;
+    for (int s = 0; s < replay->servers && good; s++) {
+        int64_t *version = &replay->versions[place * replay->servers + s];
+        good = read_number(&line, version) && *version >= replay->begin && *version <= replay->begin + place;
+        if (good) replay->missing[*version - replay->begin]++;
+    }
+    if (!good || (*line && *line != '\n')) return false;
+    replay->decisions[place] = (struct decision){ticket, factor, -1};
+    replay->places[ticket] = replay->filled++;
+    return true;
+}
+
+/* Forgets what the servers that went on did not have. */
+static bool go_back(struct ls_session_replay *replay, int64_t count) {
+    if (count < 0 || count > replay->filled) return false;
+    while (replay->filled > count) {
+        int64_t place = --replay->filled;
+        replay->places[replay->decisions[place].ticket] = -1;
+        for (int s = 0; s < replay->servers; s++)
+            replay->missing[replay->versions[place * replay->servers + s] - replay->begin]--;
+    }
+    return true;
+}
+
+/* *ours: it opens the session. */
+static ls_status read_head(const char *path, const char *line, const struct ls_session *session, int servers,
+                           int workers, struct ls_session_replay *replay, bool *ours) {
+    long long begin, tickets, version;
+    int of_servers, of_workers;
+    bool read = sscanf(line, "session %lld %lld %d %d %lld", &begin, &tickets, &of_servers, &of_workers, &version) == 5;
+    *ours = read && begin == session->begin;
+    if (!read || (*ours && !go_back(replay, version - begin)))
+        return ls_fail(LS_DATA_LOSS, "LOCKSTEP_REPLAY='%.200s': '%.60s' opens no session", path, line);
+    if (!*ours || (tickets == session->tickets && of_servers == servers && of_workers <= workers)) return LS_OK;
+    return ls_fail(LS_FAILED_PRECONDITION,
+                   "LOCKSTEP_REPLAY='%.200s': its session after step %lld has %lld batches of %d workers on %d parameter "
+                   "servers, and this one has %lld of %d on %d: take as many batches and servers, and no fewer workers",
+                   path, begin, tickets, of_workers, of_servers, (long long)session->tickets, workers, servers);
+}
+
+static ls_status read_file(FILE *file, const char *path, const struct ls_session *session, int servers, int workers,
+                           struct ls_session_replay *replay) {
+    LS_CLEANUP(ls_free_pointer) char *line = NULL;
+    size_t size = 128 + 24 * (size_t)servers;
+    bool ours = false;
+    ls_status status = LS_OK;
+    line = ls_alloc(size);
+    if (!line) return ls_fail_memory("a line", size);
+    while (!status && fgets(line, (int)size, file)) {
+        if (*line == 's')
+            status = read_head(path, line, session, servers, workers, replay, &ours);
+        else if (ours && !read_decision(replay, line))
+            status = ls_fail(LS_DATA_LOSS, "LOCKSTEP_REPLAY='%.200s': '%.60s' is no decision of its session", path,
+                             line);
+    }
+    if (!status && replay->filled < replay->count)
+        status = ls_fail(LS_FAILED_PRECONDITION,
+                         "LOCKSTEP_REPLAY='%.200s' has %lld of the %lld batches of the session after step %lld", path,
+                         (long long)replay->filled, (long long)replay->count, (long long)replay->begin);
+    return status;
+}
+
+static void list_readers(struct ls_session_replay *replay) {
+    for (int64_t i = replay->count - 1; i >= 0; i--) {
+        int64_t *first = &replay->first[replay->versions[i * replay->servers] - replay->begin];
+        replay->decisions[i].next = *first;
+        *first = i;
+    }
+}
+
+ls_status ls_session_replay_open(const char *path, const struct ls_session *session, int servers, int workers,
+                                 struct ls_session_replay **replay) {
+    struct ls_session_replay *made = NULL;
+    if (!path || !*path) return LS_OK;
+    FILE *file = fopen(path, "re");
+    if (!file) return fail_file("LOCKSTEP_REPLAY", path);
+    ls_status status = make_replay(session, servers, &made);
+    if (!status) status = read_file(file, path, session, servers, workers, made);
+    (void)fclose(file);
+    if (status) {
+        ls_session_replay_free(made);
+        return status;
+    }
+    list_readers(made);
+    *replay = made;
+    return LS_OK;
+}
+
+/* ---- keeping ---- */
+
+int64_t ls_session_replay_next(const struct ls_session_replay *replay, int64_t version, int64_t *versions) {
+    int64_t at = version - replay->begin, place = at < replay->count ? replay->first[at] : -1;
+    if (place < 0) return LS_NO_TICKET;
+    memcpy(versions, &replay->versions[place * replay->servers], (size_t)replay->servers * sizeof(*versions));
+    return replay->decisions[place].ticket;
+}
+
+bool ls_session_replay_read(struct ls_session_replay *replay, int64_t ticket, int server, int64_t version) {
+    int64_t place = ticket >= 0 && ticket < replay->count ? replay->places[ticket] : -1;
+    if (place < 0 || server < 0 || server >= replay->servers ||
+        replay->versions[place * replay->servers + server] != version || !replay->missing[version - replay->begin])
+        return false;
+    replay->missing[version - replay->begin]--;
+    if (!server) replay->first[version - replay->begin] = replay->decisions[place].next;
+    return true;
+}
+
+bool ls_session_replay_may(const struct ls_session_replay *replay, int64_t version, int64_t *ticket, float *factor) {
+    int64_t place = version - replay->begin;
+    if (place >= replay->count || replay->missing[place]) return false;
+    *ticket = replay->decisions[place].ticket;
+    *factor = replay->decisions[place].factor;
+    return true;
+}
