@@ -72,12 +72,14 @@ static ls_status start_log(struct ls_runtime *runtime, const ls_strategy_options
 /* Describes the options that all workers have alike, which is compared before anybody waits in a call. */
 static void describe_options(const struct ls_runtime *runtime, const ls_strategy_options *options, char *lines,
                              size_t size) {
+    const char *keeping = ls_runtime_stores(runtime) ? "yes" : "no";
+    if (runtime->use == LS_RUNTIME_GOES_ON) keeping = "asynchronously";
     (void)snprintf(
         lines, size,
         "communication=%s\nLOCKSTEP_ALGORITHM=%s\nLOCKSTEP_PS=%s\nservers keep=%s\ncompression=%s\nbytes_per_pack=%zu\n"
         "threads_per_replica=%d\n",
         ls_option_names_communication(options->communication), runtime->settings.algorithm,
-        ls_settings_servers_name(runtime->settings.servers), ls_runtime_stores(runtime) ? "yes" : "no",
+        ls_settings_servers_name(runtime->settings.servers), keeping,
         ls_option_names_compression(options->compression), options->bytes_per_pack, options->threads_per_replica);
 }
 

@@ -79,6 +79,9 @@ static ls_status describe_bits(FILE *out, const struct subject *subject) {
                   ls_option_names_communication(strategy->options.communication),
                   ls_option_names_compression(strategy->options.compression));
     if (subject->model->spec.objective.nondeterministic_ops) (void)fprintf(out, "nondeterministic_ops=yes\n");
+    if (ls_strategy_is_async(strategy))
+        (void)fprintf(out, "consistency=async\nstaleness=%d\non_stale=%d\nmax_staleness=%d\n",
+                      strategy->servers.staleness, (int)strategy->servers.on_stale, strategy->servers.max_staleness);
     if (strategy->local.sync_every)
         (void)fprintf(out, "sync_every=%d\nouter_learning_rate=%.9g\nouter_momentum=%.9g\nlocal_moments=%s\n",
                       strategy->local.sync_every, (double)strategy->local.outer_learning_rate,

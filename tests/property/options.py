@@ -161,6 +161,9 @@ ELSEWHERE = {
     "--strategy": "the other workers wait for who trains alone: tests/cluster/missing_test.c",
     "--consistency": "it goes with that strategy: tests/end_to_end/store_test.py",
     "--delay": "it goes with that strategy: tests/end_to_end/store_test.py",
+    "--staleness": "it goes with --consistency async: tests/end_to_end/async_test.py",
+    "--on-stale": "it goes with --consistency async: tests/end_to_end/async_test.py",
+    "--max-staleness": "it goes with --consistency async: tests/end_to_end/async_test.py",
     "--ps-replicas": "it goes with that strategy: tests/end_to_end/store_test.py",
     "--help": "trains nothing",
 }
@@ -183,6 +186,8 @@ SETTING_ROWS = {
     "LOCKSTEP_MAIL_LIMIT": row(HARMLESS, ["1M"]),
     "LOCKSTEP_CONTROL_WINDOW": row(HARMLESS, ["1"]),
     "LOCKSTEP_PS": row("LOCKSTEP_PS", ["off"]),
+    "LOCKSTEP_RECORD": row(HARMLESS, [FOLDER + "/order"]),
+    "LOCKSTEP_REPLAY": row(HARMLESS, [FOLDER + "/order"]),
     "LOCKSTEP_PS_WAIT": row(HARMLESS, ["3"]),
     "LOCKSTEP_HOST_STREAMS": row(HARMLESS, ["off"]),
     "LOCKSTEP_LOG": row(HARMLESS, ["debug"]),
