@@ -24,9 +24,9 @@ ls_status ls_checkpointing_restore(struct ls_checkpointing *checkpointing, struc
 /* True if another worker than before keeps the checkpoints. The caller then replaces this checkpointing by a new
  * one. */
 bool ls_checkpointing_has_moved(const struct ls_checkpointing *checkpointing);
-/* Notes for the step before position, which is to be made, whether this worker writes, and a checkpoint may be due
- * then. checkpointing may be NULL. */
-void ls_checkpointing_expect(const struct ls_checkpointing *checkpointing, int64_t position,
+/* Notes for the step from one position to the next, which is to be made, whether this worker writes, and a checkpoint
+ * may be due then. checkpointing may be NULL. */
+void ls_checkpointing_expect(const struct ls_checkpointing *checkpointing, int64_t from, int64_t position,
                              struct ls_model_progress *progress);
 /* After a committed step, or at the end of an epoch when all that belongs to it is done: takes a checkpoint when one is
  * due and the one before is written; otherwise it stays due. An error is the writer's, of an earlier one. */

@@ -109,10 +109,10 @@ static bool wants_moments(const ls_model *model) {
     return model->progress.fetches || extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0;
 }
 
-static ls_status take_moments(ls_model *model, float **moments) {
+ls_status ls_stored_make_moments(ls_model *model, float **moments) {
     struct ls_model_built *built = &model->built;
     size_t count = (size_t)ls_optimizer_moments(&model->progress.step.rule) * built->blob_count;
-    if (!count || !wants_moments(model)) return LS_OK;
+    if (!count) return LS_OK;
     if (!built->moments) built->moments = ls_alloc_aligned(count * sizeof(float));
     if (!built->moments) return ls_fail_memory("moments for a checkpoint", count * sizeof(float));
     *moments = built->moments;
@@ -125,9 +125,10 @@ static ls_status update_stored(const struct ls_op *op) {
     struct ls_model_built *built = &model->built;
     struct ls_model_replica *first = &built->replicas[0];
     float *moments = NULL;
-    ls_status status = take_moments(model, &moments);
+    ls_status status = wants_moments(model) ? ls_stored_make_moments(model, &moments) : LS_OK;
     if (!status)
-        status = ls_store_step(model->bound.store, &built->numbers->step, first->gradients, moments, built->blob_count);
+        status = ls_store_step(model->bound.store, &built->numbers->step, true, first->gradients, moments,
+                               built->blob_count);
     if (status) return status;
     memcpy(first->parameters, first->gradients, ls_network_trainable_count(built->network) * sizeof(float));
     if (moments) built->moments_step = model->progress.step.iteration;
