@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass, field
 
 from job import LIMIT, WORKER
-from points import BARE_POINTS, LOOP_POINTS, POINTS
+from points import BARE_POINTS, DELAYED_POINTS, LOOP_POINTS, POINTS
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
@@ -61,6 +61,9 @@ MODES = {
     "servers-elastic": Mode(options=("--epochs", "150"), servers=2, environment={**_elastic("1:%d"), **SERVERS}, elastic=True),
     "store": Mode(options=("--epochs", "150"), servers=3, environment=STORE),
     "store-elastic": Mode(options=("--epochs", "150"), servers=3, environment={**_elastic("1:%d"), **STORE}, elastic=True),
+    # a transaction is an epoch
+    "store-delayed": Mode(options=("--epochs", "100"), servers=3, environment={**STORE, "RECOVERY_DELAY": "2"}, points=DELAYED_POINTS,
+                          by_rank=True),
     "local": Mode(options=("--epochs", "100", "--local", "3"), by_rank=True),  # workers meet every third step
     "local-elastic": Mode(options=("--epochs", "100", "--local", "3"), environment=_elastic("1:%d"), elastic=True, scaled=True),
     "hosts": Mode(environment=HOSTS),  # one worker of a host carries the control streams of its other one

@@ -96,7 +96,7 @@ static ls_status open_other(const struct worker *worker, const ls_dataset_option
     return worker->numbers ? open_numbers(100, options, data) : ls_dataset_digits(options, data);
 }
 
-/* RECOVERY_STORE: on so many parameter servers are its variables. */
+/* RECOVERY_STORE: on so many parameter servers are its variables. RECOVERY_DELAY: gradients are so many steps old. */
 static ls_status open_strategy(struct worker *worker) {
     const char *copies = getenv("RECOVERY_STORE");
     if (worker->local)
@@ -104,7 +104,12 @@ static ls_status open_strategy(struct worker *worker) {
             NULL, LS_LOCAL_SGD(.sync_every = worker->local, .outer_learning_rate = 0.7F, .outer_momentum = 0.9F),
             &worker->strategy);
     if (!copies) return ls_multi_worker_mirrored_strategy_new(NULL, &worker->strategy);
-    return ls_parameter_server_strategy_new(NULL, LS_PARAMETER_SERVER(.replicas = atoi(copies)), &worker->strategy);
+    const char *delay = getenv("RECOVERY_DELAY");
+    return ls_parameter_server_strategy_new(NULL,
+                                            LS_PARAMETER_SERVER(.replicas = atoi(copies),
+                                                                .consistency = delay ? LS_DELAYED : LS_SYNC,
+                                                                .delay = delay ? atoi(delay) : 0),
+                                            &worker->strategy);
 }
 
 static ls_status open_all(struct worker *worker) {
