@@ -271,8 +271,19 @@ void ls_reducer_begin(struct ls_reducer *reducer, int local, int64_t step) {
                                   progress->begun + 1};
 }
 
+static int lane_of(const struct ls_reducer *reducer, int local) {
+    return (int)((reducer->progress[local].begun - 1) % reducer->lane_count);
+}
+
+static void copy_to_lane(const struct ls_reducer *reducer, int local, const struct ls_bucket *range) {
+    float *lane = reducer->lanes[lane_of(reducer, local) * reducer->host.count + local];
+    memcpy(lane + range->begin, reducer->routes[local].host + range->begin,
+           (range->end - range->begin) * sizeof(float));
+}
+
 /* The replica's part of the bucket is queued on its device. */
 static ls_status give(struct ls_reducer *reducer, int local, size_t bucket) {
+    if (reducer->end) copy_to_lane(reducer, local, &reducer->buckets[bucket]);
     if (reducer->nccl) return ls_nccl_give(reducer->nccl, local, bucket);
     if (reducer->node) return ls_intra_node_give(reducer->node, local, bucket);
     return ls_host_staging_send(&reducer->routes[local], bucket, &reducer->buckets[bucket]);
@@ -284,7 +295,7 @@ static ls_status give(struct ls_reducer *reducer, int local, size_t bucket) {
  * call. */
 static ls_status move_on(struct ls_reducer *reducer, int local, size_t offset, bool giving) {
     struct progress *progress = &reducer->progress[local];
-    int lane = (int)((progress->begun - 1) % reducer->lane_count);
+    int lane = lane_of(reducer, local);
     ls_status status = LS_OK;
     bool complete = false;
     while (progress->next < reducer->count && reducer->buckets[progress->next].begin >= offset) {

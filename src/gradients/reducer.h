@@ -19,8 +19,9 @@ struct ls_reducer_config {
     struct ls_intra_node *node;           /* adds before the host does; NULL if the host takes every replica's */
     float *const *sums;                   /* [the node's] */
     struct ls_store *store;               /* takes what is compressible; NULL if every worker keeps it */
-    /* Where steps go on while the next ones are computed: they take turns with the lanes, and replicas do not wait for
-     * them. Gradients lie in host memory, [lane_count][local replicas], when they are ready. NULL: none of it */
+    /* Where steps go on while the next ones are computed: they take turns with the lanes, blobs in host memory
+     * [lane_count][local replicas] into which gradients are copied when they are ready, and replicas do not wait for
+     * them. NULL: none of it */
     ls_reducer_end_fn *end;
     void *context;
     float *const *lanes; /* borrowed */

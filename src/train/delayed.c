@@ -123,12 +123,6 @@ void ls_delayed_begin(struct ls_delayed *delayed) {
     if (first) model->progress.requests = (struct ls_requests){0};
 }
 
-void ls_delayed_copy(const struct ls_delayed *delayed, int local, size_t begin, size_t end) {
-    const ls_model *model = delayed->model;
-    float *blob = delayed->blobs[lane_of(delayed, delayed->given) * model->strategy->local_count + local];
-    memcpy(blob + begin, model->built.replicas[local].gradients + begin, (end - begin) * sizeof(float));
-}
-
 /* With the floating-point mode in which the first replica would add statistics itself. */
 static ls_status put_in_place(const ls_model *model, const float *blob) {
     const struct ls_model_replica *first = &model->built.replicas[0];

@@ -1,8 +1,8 @@
 /* Steps that go on while the next ones are computed (ParameterServerStrategy, LS_DELAYED): a step's gradients are of
- * the variables before the last delay steps. The gradients of a step are copied into a lane, from where the
- * communicator's thread pushes them; the new variables come back into it. A worker puts the versions in place one after
- * the other, each behind the same step on all workers: the bits do not depend on time. Host memory: delay + 1 lanes of
- * 4 (blob + extras) bytes for each replica.
+ * the variables before the last delay steps. The reducer copies the gradients of a step into a lane, from
+ * where the communicator's thread pushes them; the new variables come back into it. A worker puts the versions in place
+ * one after the other, each behind the same step on all workers: the bits do not depend on time. Host memory: delay + 1
+ * lanes of 4 (blob + extras) bytes for each replica.
  *
  * The first step after the lanes were empty is told to the servers as one before which they keep what is there: all go
  * back to that version after a loss (delayed_steps.h). */
@@ -18,8 +18,6 @@ void ls_delayed_free(struct ls_delayed *delayed);
 void ls_delayed_configure(struct ls_delayed *delayed, struct ls_reducer_config *config);
 /* The model's present step begins, whose numbers are known. */
 void ls_delayed_begin(struct ls_delayed *delayed);
-/* In a replica's thread: a range of its gradients, or of the extras behind them, is final. */
-void ls_delayed_copy(const struct ls_delayed *delayed, int local, size_t begin, size_t end);
 /* The step that began last is given by all replicas. Where more than delay steps are under way it waits for the oldest
  * one, as take does; else sums become zero. */
 ls_status ls_delayed_end(struct ls_delayed *delayed, struct ls_loss_sums *sums);

@@ -93,14 +93,12 @@ static ls_status write_extras(const struct training *training) {
 
 static void give_gradients(struct training *training, size_t offset) {
     const ls_model *model = training->model;
-    size_t end = training->extras_written ? training->merged : model->built.blob_count + LS_EXTRAS;
     if (training->gathering) return;
     if (training->merging && !training->status)
         training->status = ls_accumulate_merge(training->replica, offset, training->merged);
     training->merged = offset;
     if (!training->status && !training->extras_written) training->status = write_extras(training);
     training->extras_written = true;
-    if (!training->status && model->bound.delayed) ls_delayed_copy(model->bound.delayed, training->local, offset, end);
     if (!training->status && model->bound.reducer) /* which is told of a failure at the end */
         training->status = ls_reducer_ready(model->bound.reducer, training->local, offset);
 }
