@@ -1,5 +1,6 @@
 /* The communicator thread and its hand-over with the replica threads: counters and gates, no locks. The group is used
- * by the communicator until caught_up opens, then by the last replica to wait until completed opens. */
+ * by the communicator until caught_up opens, then by the last replica to wait until completed opens. With lanes the
+ * communicator alone uses it: it makes whole steps, one behind the other, while replicas compute the next ones. */
 #include "gradients/reducer.h"
 
 #include <string.h>
@@ -17,6 +18,7 @@ struct progress {
     size_t next;                   /* the first bucket that this replica has not given yet */
     uint32_t caught_up, completed; /* the gates' values when the step began */
     int64_t step;                  /* for the timeline */
+    int64_t begun;                 /* steps */
 };
 struct ls_reducer {
     ls_strategy *strategy;
@@ -32,22 +34,32 @@ struct ls_reducer {
     const struct ls_bucket *buckets;
     size_t count, compressible;
     ls_compression compression; /* NONE where nothing would be compressed */
-    _Atomic int *arrived;       /* [count] local replicas that have given the bucket */
-    struct progress *progress;  /* [local replicas], each its own thread's */
-    _Atomic int waiting;        /* local replicas that have come to the wait */
-    struct ls_gate work;        /* opened when a bucket is complete, or at the end */
+    ls_reducer_end_fn *end;     /* NULL without lanes; then there is one */
+    void *context;
+    float *const *lanes;
+    int lane_count, lane;      /* the communicator's present one */
+    _Atomic int64_t ended;     /* steps; the gate completed opens with each */
+    _Atomic int *arrived;      /* [lanes][count] local replicas that have given the bucket */
+    struct progress *progress; /* [local replicas], each its own thread's */
+    _Atomic int waiting;       /* local replicas that have come to the wait */
+    struct ls_gate work;       /* opened when a bucket is complete, or at the end */
     struct ls_gate caught_up; /* opened when the communicator has done its part of the step: all buckets but the last */
     struct ls_gate completed; /* opened when the step is complete */
     _Atomic bool stopping;
     _Atomic int failure; /* the status of a replica that could not give its gradients */
-    ls_status status;    /* of the present step's buckets so far */
+    _Atomic int status;  /* of the present step's buckets so far */
     char error[LS_ERROR_SIZE];
     pthread_t thread;
     bool started;
 };
 
+static _Atomic int *arrived_of(const struct ls_reducer *reducer, int lane, size_t bucket) {
+    return &reducer->arrived[(size_t)lane * reducer->count + bucket];
+}
+
 static bool is_given(struct ls_reducer *reducer, size_t bucket) {
-    return bucket < reducer->count && atomic_load(&reducer->arrived[bucket]) == reducer->strategy->local_count;
+    if (bucket >= reducer->count) return false;
+    return atomic_load(arrived_of(reducer, reducer->lane, bucket)) == reducer->strategy->local_count;
 }
 
 /* The gate's value is read before the test. A bucket that becomes complete after the test opens the gate to another
@@ -153,16 +165,28 @@ static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket, struct
 }
 
 static void note_reducer(struct ls_reducer *reducer, ls_status status) {
-    reducer->status = status;
     if (status) (void)memcpy(reducer->error, ls_error(), strlen(ls_error()) + 1);
+    atomic_store(&reducer->status, (int)status);
 }
 
 bool ls_reducer_has_failed(const struct ls_reducer *reducer) {
-    return reducer->status || atomic_load(&reducer->failure);
+    return atomic_load(&reducer->status) || atomic_load(&reducer->failure);
 }
 
 static void reduce_and_note(struct ls_reducer *reducer, size_t bucket, struct ls_track *track) {
     if (!ls_reducer_has_failed(reducer)) note_reducer(reducer, reduce_bucket(reducer, bucket, track));
+}
+
+static void take_lane(struct ls_reducer *reducer) {
+    int count = reducer->host.count;
+    for (int i = 0; i < count; i++) reducer->host.arrays[i] = reducer->lanes[reducer->lane * count + i];
+}
+
+static void end_step(struct ls_reducer *reducer) {
+    if (!ls_reducer_has_failed(reducer)) note_reducer(reducer, reducer->end(reducer->context, reducer->lane));
+    reducer->lane = (reducer->lane + 1) % reducer->lane_count;
+    (void)atomic_fetch_add(&reducer->ended, 1);
+    ls_gate_open(&reducer->completed);
 }
 
 /* The communicator's part of a step. Every bucket is waited for even after a failure, so that all replicas are through
@@ -170,12 +194,17 @@ static void reduce_and_note(struct ls_reducer *reducer, size_t bucket, struct ls
  * same order on all workers. The last bucket is left to the replica that comes last. That thread has nothing else to
  * do, and one hand-over between threads is saved where the step waits for it. */
 static bool reduce_step(struct ls_reducer *reducer) {
-    for (size_t bucket = 0; bucket + 1 < reducer->count; bucket++) {
+    size_t count = reducer->end ? reducer->count : reducer->count - 1;
+    if (reducer->end) take_lane(reducer);
+    for (size_t bucket = 0; bucket < count; bucket++) {
         if (!wait_for_bucket(reducer, bucket)) return false;
         reduce_and_note(reducer, bucket, reducer->strategy->communicator_track);
-        atomic_store(&reducer->arrived[bucket], 0);
+        atomic_store(arrived_of(reducer, reducer->lane, bucket), 0);
     }
-    ls_gate_open(&reducer->caught_up);
+    if (reducer->end)
+        end_step(reducer);
+    else
+        ls_gate_open(&reducer->caught_up);
     return true;
 }
 
@@ -203,15 +232,19 @@ ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *
     made->nccl = config->nccl;
     made->node = config->node;
     made->store = config->store;
+    made->end = config->end;
+    made->context = config->context;
+    made->lanes = config->lanes;
+    made->lane_count = config->end ? config->lane_count : 1;
     if (!made->nccl && ls_group_all_reduce_compresses(strategy->runtime->group, ls_reduce_communication(strategy)))
         made->compression = strategy->options.compression;
     memcpy(made->routes, config->routes, (size_t)strategy->local_count * sizeof(*config->routes));
     list_arrays(made, config);
-    made->arrived = ls_alloc_array(count, sizeof(*made->arrived));
+    made->arrived = ls_alloc_array((size_t)made->lane_count * count, sizeof(*made->arrived));
     made->progress = ls_alloc_array((size_t)strategy->local_count, sizeof(*made->progress));
     ls_status status = LS_OK;
     if (!made->arrived || !made->progress) status = ls_fail_memory("a reducer", count * sizeof(*made->arrived));
-    if (!status && count > 1) {
+    if (!status && (count > 1 || made->end)) {
         status = ls_thread_start(&made->thread, "ls-communicator", communicator_thread, made);
         made->started = !status;
     }
@@ -233,12 +266,24 @@ void ls_reducer_free(struct ls_reducer *reducer) {
 }
 
 void ls_reducer_begin(struct ls_reducer *reducer, int local, int64_t step) {
-    reducer->progress[local] =
-        (struct progress){0, ls_gate_value(&reducer->caught_up), ls_gate_value(&reducer->completed), step};
+    struct progress *progress = &reducer->progress[local];
+    *progress = (struct progress){0, ls_gate_value(&reducer->caught_up), ls_gate_value(&reducer->completed), step,
+                                  progress->begun + 1};
+}
+
+static int lane_of(const struct ls_reducer *reducer, int local) {
+    return (int)((reducer->progress[local].begun - 1) % reducer->lane_count);
+}
+
+static void copy_to_lane(const struct ls_reducer *reducer, int local, const struct ls_bucket *range) {
+    float *lane = reducer->lanes[lane_of(reducer, local) * reducer->host.count + local];
+    memcpy(lane + range->begin, reducer->routes[local].host + range->begin,
+           (range->end - range->begin) * sizeof(float));
 }
 
 /* The replica's part of the bucket is queued on its device. */
 static ls_status give(struct ls_reducer *reducer, int local, size_t bucket) {
+    if (reducer->end) copy_to_lane(reducer, local, &reducer->buckets[bucket]);
     if (reducer->nccl) return ls_nccl_give(reducer->nccl, local, bucket);
     if (reducer->node) return ls_intra_node_give(reducer->node, local, bucket);
     return ls_host_staging_send(&reducer->routes[local], bucket, &reducer->buckets[bucket]);
@@ -250,13 +295,14 @@ static ls_status give(struct ls_reducer *reducer, int local, size_t bucket) {
  * call. */
 static ls_status move_on(struct ls_reducer *reducer, int local, size_t offset, bool giving) {
     struct progress *progress = &reducer->progress[local];
+    int lane = lane_of(reducer, local);
     ls_status status = LS_OK;
     bool complete = false;
     while (progress->next < reducer->count && reducer->buckets[progress->next].begin >= offset) {
         if (giving) status = give(reducer, local, progress->next);
         if (status) break;
-        if (atomic_fetch_add(&reducer->arrived[progress->next++], 1) + 1 == reducer->strategy->local_count)
-            complete = true;
+        _Atomic int *arrived = arrived_of(reducer, lane, progress->next++);
+        if (atomic_fetch_add(arrived, 1) + 1 == reducer->strategy->local_count) complete = true;
     }
     if (complete) ls_gate_open(&reducer->work);
     return status;
@@ -303,14 +349,26 @@ ls_status ls_reducer_wait(struct ls_reducer *reducer, int local) {
     const struct progress *progress = &reducer->progress[local];
     struct ls_track *track = reducer->strategy->replicas[local].track;
     int64_t begun = ls_track_begin(track);
+    if (reducer->end) return atomic_load(&reducer->failure) ? given_up(reducer) : LS_OK;
     if (atomic_fetch_add(&reducer->waiting, 1) + 1 == reducer->strategy->local_count)
         complete_step(reducer, progress, track);
     else
         ls_gate_wait(&reducer->completed, progress->completed, reducer->strategy->spins);
     ls_track_end(track, begun, "wait for buckets", (struct ls_span_facts){.step = progress->step});
     if (atomic_load(&reducer->failure)) return given_up(reducer);
-    if (reducer->status) return ls_fail(reducer->status, "%s", reducer->error);
-    return settle_reducer(reducer, local);
+    ls_status status = (ls_status)atomic_load(&reducer->status);
+    return status ? ls_fail(status, "%s", reducer->error) : settle_reducer(reducer, local);
+}
+
+/* Steps that are given end, also when one has failed. */
+ls_status ls_reducer_await(struct ls_reducer *reducer, int64_t steps) {
+    for (;;) {
+        uint32_t seen = ls_gate_value(&reducer->completed);
+        if (atomic_load(&reducer->ended) >= steps) break;
+        ls_gate_wait(&reducer->completed, seen, reducer->strategy->spins);
+    }
+    ls_status status = (ls_status)atomic_load(&reducer->status);
+    return status ? ls_fail(status, "%s", reducer->error) : LS_OK;
 }
 
 /* The first replica to fail gives the cause to the other workers, which wait in a collective. It then counts itself to

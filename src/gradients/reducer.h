@@ -11,13 +11,22 @@
 
 struct ls_store;
 struct ls_reducer;
+/* Ends a step in the communicator's thread, behind its buckets. */
+typedef ls_status ls_reducer_end_fn(void *context, int lane);
 struct ls_reducer_config {
     const struct ls_host_staging *routes; /* [local replicas] the blobs; copied */
     struct ls_nccl *nccl;                 /* adds in the blobs; NULL if the host adds */
     struct ls_intra_node *node;           /* adds before the host does; NULL if the host takes every replica's */
     float *const *sums;                   /* [the node's] */
     struct ls_store *store;               /* takes what is compressible; NULL if every worker keeps it */
-    const struct ls_bucket *buckets;      /* as of ls_buckets_cut */
+    /* Where steps go on while the next ones are computed: they take turns with the lanes, blobs in host memory
+     * [lane_count][local replicas] into which gradients are copied when they are ready, and replicas do not wait for
+     * them. NULL: none of it */
+    ls_reducer_end_fn *end;
+    void *context;
+    float *const *lanes; /* borrowed */
+    int lane_count;
+    const struct ls_bucket *buckets; /* as of ls_buckets_cut */
     size_t count;
     size_t compressible; /* elements of the blob that may be rounded; statistics and extras come after them and never
                             are */
@@ -29,8 +38,11 @@ void ls_reducer_free(struct ls_reducer *reducer);
  * offsets down to 0, wait. A call of fail replaces the rest of them. */
 void ls_reducer_begin(struct ls_reducer *reducer, int local, int64_t step);
 ls_status ls_reducer_ready(struct ls_reducer *reducer, int local, size_t offset);
-/* Waits until every bucket is complete for ops that are queued from now on. */
+/* Waits until every bucket is complete for ops that are queued from now on. With lanes it does not wait. */
 ls_status ls_reducer_wait(struct ls_reducer *reducer, int local);
+/* With lanes: waits until so many steps have ended since the reducer was made. A lane may be used again when a step
+ * that used it has ended. */
+ls_status ls_reducer_await(struct ls_reducer *reducer, int64_t steps);
 /* Gives up the step on all replicas with this thread's error; returns status. */
 ls_status ls_reducer_fail(struct ls_reducer *reducer, int local, ls_status status);
 /* True if a replica gave a step up; no step follows it. Callable when no step is under way. */

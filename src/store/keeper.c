@@ -1,7 +1,8 @@
 /* The calls of a server, each as the frame of rank 0 names it: the terms of a model at the beginning of a generation
  * (handover.c), pushes of its buckets in order, and a step. A step keeps what was there, applies the optimizer to all
  * that the server holds, and sends its own ranges. A worker's step is done when it has them, so the version before is
- * what the workers go back to where none is done. */
+ * what the workers go back to where none is done. Workers that go back further (train/delayed.h) tell with which steps
+ * servers keep what was there. */
 #include "store/keeper.h"
 
 #include <string.h>
@@ -279,7 +280,7 @@ static ls_status run_op(struct ls_keeper *keeper, struct model *model) {
 /* A server among more than there are chunks holds nothing. */
 static ls_status apply_step(struct ls_keeper *keeper, struct model *model) {
     struct ls_holding *holding = model->kept[0].holding;
-    ls_holding_keep(holding, model->terms.moments);
+    if (model->step.keep) ls_holding_keep(holding, model->terms.moments);
     ls_status status = holding->count ? run_op(keeper, model) : ls_store_norms_pass(&model->norms, &model->step.step);
     holding->version[0] = status ? -1 : model->step.step.iteration;
     return status;

@@ -93,10 +93,10 @@ static ls_status take_moments(struct ls_store *store, float *moments, size_t str
     return status;
 }
 
-ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *step, float *array, float *moments,
-                        size_t stride) {
+ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *step, bool keep, float *array,
+                        float *moments, size_t stride) {
     int64_t words[LS_STEP_WORDS];
-    const struct ls_terms_step own = {*step, store->terms.model, moments != NULL};
+    const struct ls_terms_step own = {*step, store->terms.model, moments != NULL, keep};
     struct ls_terms_step told;
     ls_terms_step_encode(&own, words);
     ls_status status = ls_group_broadcast_directly(store->group, LS_STORE_STEP, LS_INT64, words, LS_STEP_WORDS);

@@ -27,9 +27,10 @@ void ls_store_free(struct ls_store *store);
 ls_status ls_store_push(struct ls_store *store, size_t bucket, const int *first, const float *const *leaves,
                         ls_compression compression);
 /* Applies the optimizer on the servers, and brings the variables into array: [terms.count]. With moments, which rank 0
- * alone decides and gets, it brings those too, stride apart. The step is done when it returns LS_OK. */
-ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *step, float *array, float *moments,
-                        size_t stride);
+ * alone decides and gets, it brings those too, stride apart. The step is done when it returns LS_OK. keep: servers keep
+ * the version before it, until a step with keep; a generation begins with the newest or with that. */
+ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *step, bool keep, float *array,
+                        float *moments, size_t stride);
 /* Of asynchronous training (session.h): the group and the terms that its sessions are about, borrowed. */
 struct ls_group *ls_store_group(const struct ls_store *store);
 const struct ls_terms_model *ls_store_terms(const struct ls_store *store);

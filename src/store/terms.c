@@ -187,6 +187,7 @@ enum {
     STEP_PASS,
     STEP_SKIPPED,
     STEP_FETCH,
+    STEP_KEEP,
     STEP_KIND,
     STEP_NESTEROV,
     STEP_CENTERED,
@@ -207,9 +208,9 @@ static void list_floats(struct ls_optimizer_step *step, float *list[LS_STEP_WORD
 void ls_terms_step_encode(const struct ls_terms_step *step, int64_t words[LS_STEP_WORDS]) {
     struct ls_optimizer_step copy = step->step;
     float *floats[LS_STEP_WORDS - STEP_FLOATS];
-    const int64_t head[STEP_FLOATS] = {step->model,        copy.iteration,     copy.pass,
-                                       copy.skipped,       step->fetch,        (int64_t)copy.rule.kind,
-                                       copy.rule.nesterov, copy.rule.centered, copy.rule.momentum_correction};
+    const int64_t head[STEP_FLOATS] = {
+        step->model, copy.iteration,          copy.pass,          copy.skipped,       step->fetch,
+        step->keep,  (int64_t)copy.rule.kind, copy.rule.nesterov, copy.rule.centered, copy.rule.momentum_correction};
     list_floats(&copy, floats);
     memset(words, 0, LS_STEP_WORDS * sizeof(*words));
     memcpy(words, head, sizeof(head));
@@ -219,8 +220,9 @@ void ls_terms_step_encode(const struct ls_terms_step *step, int64_t words[LS_STE
 
 ls_status ls_terms_step_decode(const int64_t words[LS_STEP_WORDS], struct ls_terms_step *step) {
     float *floats[LS_STEP_WORDS - STEP_FLOATS];
-    bool flags = is_between(words[STEP_FETCH], 0, 1) && is_between(words[STEP_NESTEROV], 0, 1) &&
-                 is_between(words[STEP_CENTERED], 0, 1) && is_between(words[STEP_CORRECTION], 0, 1);
+    bool flags = is_between(words[STEP_FETCH], 0, 1) && is_between(words[STEP_KEEP], 0, 1) &&
+                 is_between(words[STEP_NESTEROV], 0, 1) && is_between(words[STEP_CENTERED], 0, 1) &&
+                 is_between(words[STEP_CORRECTION], 0, 1);
     if (!flags || words[STEP_ITERATION] < 1 || !is_between(words[STEP_SKIPPED], 0, words[STEP_ITERATION] - 1) ||
         !is_between(words[STEP_KIND], LS_OPTIMIZER_SGD, LS_OPTIMIZER_LAMB))
         return ls_fail(LS_DATA_LOSS, "rank 0 tells the parameter servers of a step %lld that cannot be",
@@ -228,7 +230,8 @@ ls_status ls_terms_step_decode(const int64_t words[LS_STEP_WORDS], struct ls_ter
     *step = (struct ls_terms_step){
         .step = {.iteration = words[STEP_ITERATION], .pass = words[STEP_PASS], .skipped = words[STEP_SKIPPED]},
         .model = words[STEP_MODEL],
-        .fetch = words[STEP_FETCH]};
+        .fetch = words[STEP_FETCH],
+        .keep = words[STEP_KEEP]};
     step->step.rule.kind = (ls_optimizer_kind)words[STEP_KIND];
     step->step.rule.nesterov = words[STEP_NESTEROV];
     step->step.rule.centered = words[STEP_CENTERED];

@@ -33,6 +33,7 @@ struct ls_terms_step {
     struct ls_optimizer_step step;
     int64_t model;
     bool fetch; /* the moments go to rank 0 behind the step */
+    bool keep;  /* the version before the step is what workers go back to: servers keep it until the next such step */
 };
 void ls_terms_step_encode(const struct ls_terms_step *step, int64_t words[LS_STEP_WORDS]);
 /* DATA_LOSS for numbers of no step. */

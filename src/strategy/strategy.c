@@ -160,6 +160,12 @@ static void announce_bounds(const ls_strategy *strategy) {
                     ahead, stale);
 }
 
+static void announce_delay(const ls_strategy *strategy) {
+    if (!strategy->delay) return;
+    ls_runtime_tell(strategy->runtime, "a step's gradients are of the variables before the last %d step%s",
+                    strategy->delay, strategy->delay == 1 ? "" : "s");
+}
+
 /* Opens the timeline, if one is wanted, with a track for each replica and one for the communicator. */
 static ls_status start_trace(ls_strategy *strategy) {
     ls_status status = ls_runtime_trace(strategy->runtime, NULL, &strategy->trace);
@@ -188,6 +194,7 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     if (!strategy->runtime->serves) announce_compression(strategy);
     if (!strategy->runtime->serves) announce_meetings(strategy);
     if (!strategy->runtime->serves) announce_bounds(strategy);
+    if (!strategy->runtime->serves) announce_delay(strategy);
     status = start_trace(strategy);
     return status ? status : ls_replicas_start(strategy);
 }
@@ -267,9 +274,6 @@ static ls_status check_servers(const ls_parameter_server_options *servers) {
         return ls_fail(LS_INVALID_ARGUMENT,
                        "ParameterServerStrategy: max_staleness %d %s LS_STALE_DROP, which drops what is older",
                        servers->max_staleness, servers->max_staleness ? "goes with" : "is needed by");
-    if (servers->delay)
-        return ls_fail(LS_UNIMPLEMENTED, "ParameterServerStrategy: consistency %s is missing; take sync",
-                       ls_option_names_consistency(servers->consistency));
     return LS_OK;
 }
 

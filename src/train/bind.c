@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "store/store.h"
 #include "train/accumulate.h"
+#include "train/delayed.h"
 #include "train/input.h"
 #include "train/model.h"
 #include "train/plan_slots.h"
@@ -183,14 +184,15 @@ static ls_status make_reducer(ls_model *model) {
         routes[i] = (struct ls_host_staging){replica->device, replica->gradients,
                                              replica->staging ? replica->staging : replica->gradients};
     }
-    const struct ls_reducer_config config = {.routes = routes,
-                                             .nccl = bound->nccl,
-                                             .node = bound->node,
-                                             .store = bound->store,
-                                             .sums = sums,
-                                             .buckets = bound->buckets,
-                                             .count = bound->bucket_count,
-                                             .compressible = ls_network_trainable_count(model->built.network)};
+    struct ls_reducer_config config = {.routes = routes,
+                                       .nccl = bound->nccl,
+                                       .node = bound->node,
+                                       .store = bound->store,
+                                       .sums = sums,
+                                       .buckets = bound->buckets,
+                                       .count = bound->bucket_count,
+                                       .compressible = ls_network_trainable_count(model->built.network)};
+    ls_delayed_configure(bound->delayed, &config);
     return ls_reducer_new(model->strategy, &config, &bound->reducer);
 }
 
@@ -227,6 +229,7 @@ ls_status ls_bind_attach(ls_model *model) {
     for (int i = 0; !status && i < model->strategy->local_count; i++)
         status = attach_replica(model, &model->built.replicas[i]);
     if (!status) status = ls_stored_attach(model);
+    if (!status) status = ls_delayed_new(model, &model->bound.delayed);
     if (!status) status = make_reducer(model);
     ls_sync_batch_norm_attach(model);
     model->bound.attached = !status;
@@ -258,6 +261,7 @@ void ls_bind_detach(ls_model *model) {
     const struct ls_model_bound *bound = &model->bound;
     bool used = false;
     ls_reducer_free(bound->reducer);
+    ls_delayed_free(bound->delayed);
     ls_store_free(bound->store);
     if (bound->nccl) ls_nccl_abort(bound->nccl);
     if (bound->nccl) used = ls_nccl_is_left(bound->nccl);

@@ -10,6 +10,7 @@
 #include "base/need.h"
 #include "base/options.h"
 #include "runtime/state_transfer.h"
+#include "train/delayed.h"
 
 /* At most so many numbers in a call: loss, accuracy and metrics, each also of validation; the learning rate. */
 #define LOGS (2 * (2 + LS_MAX_METRICS) + 1)
@@ -159,8 +160,9 @@ ls_status ls_callback_list_tell(struct ls_callback_list *callbacks, enum ls_call
     ls_status status = LS_OK;
     for (size_t i = 0; !status && i < callbacks->count; i++) {
         ls_callback_fn *function = function_of(callbacks->list[i], event);
-        if (function && !callbacks->silenced[i])
-            status = settle_callback_list(callbacks, i, function(callbacks->list[i]->context, &call));
+        if (!function || callbacks->silenced[i]) continue;
+        status = ls_delayed_settle(model->bound.delayed); /* the function may make collectives of its own */
+        if (!status) status = settle_callback_list(callbacks, i, function(callbacks->list[i]->context, &call));
     }
     return status;
 }

@@ -373,9 +373,9 @@ static ls_status take_result(struct ls_checkpointing *checkpointing) {
     return LS_OK;
 }
 
-/* Since the step that was looked at last. */
-static bool has_passed(const struct ls_checkpointing *checkpointing, int64_t position) {
-    int64_t portions = ls_iterator_portions(checkpointing->model->strategy), seen = checkpointing->seen;
+/* Since the position seen, the step's that was looked at last; below 0: none was. */
+static bool has_passed(const struct ls_checkpointing *checkpointing, int64_t seen, int64_t position) {
+    int64_t portions = ls_iterator_portions(checkpointing->model->strategy);
     int64_t every = checkpointing->options.every_steps ? checkpointing->options.every_steps * portions
                                                        : checkpointing->steps_per_epoch;
     return seen < 0 ? position % every == 0 : position / every > seen / every;
@@ -383,7 +383,8 @@ static bool has_passed(const struct ls_checkpointing *checkpointing, int64_t pos
 
 ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
     if (!checkpointing || !checkpointing->keeper) return LS_OK;
-    checkpointing->due |= has_passed(checkpointing, state->position) || checkpointing->model->progress.requests.save;
+    checkpointing->due |=
+        has_passed(checkpointing, checkpointing->seen, state->position) || checkpointing->model->progress.requests.save;
     checkpointing->seen = state->position;
     publish_settled(checkpointing, state);
     if (checkpointing->waits || !ls_writer_idle(checkpointing->writer)) return LS_OK;
@@ -402,9 +403,12 @@ int64_t ls_checkpointing_next(const struct ls_checkpointing *checkpointing, int6
     return (position / every + 1) * every;
 }
 
-void ls_checkpointing_expect(const struct ls_checkpointing *at, int64_t position, struct ls_model_progress *progress) {
+void ls_checkpointing_expect(const struct ls_checkpointing *at, int64_t from, int64_t position,
+                             struct ls_model_progress *progress) {
     progress->keeps = at && at->keeper;
-    progress->fetches = progress->keeps && (at->due || has_passed(at, position) || position % at->steps_per_epoch == 0);
+    progress->drains = at && (has_passed(at, from, position) || position % at->steps_per_epoch == 0);
+    progress->fetches =
+        progress->keeps && (at->due || has_passed(at, at->seen, position) || position % at->steps_per_epoch == 0);
 }
 
 /* Until the checkpoint that was submitted last is written, or the caller's time is over: then *done becomes false. */

@@ -24,9 +24,9 @@ ls_status ls_checkpointing_restore(struct ls_checkpointing *checkpointing, struc
 /* True if another worker than before keeps the checkpoints. The caller then replaces this checkpointing by a new
  * one. */
 bool ls_checkpointing_has_moved(const struct ls_checkpointing *checkpointing);
-/* Notes for the step before position, which is to be made, whether this worker writes, and a checkpoint may be due
- * then. checkpointing may be NULL. */
-void ls_checkpointing_expect(const struct ls_checkpointing *checkpointing, int64_t position,
+/* Notes for the step from one position to the next, which is to be made, whether this worker writes, and a checkpoint
+ * may be due then. checkpointing may be NULL. */
+void ls_checkpointing_expect(const struct ls_checkpointing *checkpointing, int64_t from, int64_t position,
                              struct ls_model_progress *progress);
 /* The next position behind this one at which a checkpoint is due, alike on all workers; INT64_MAX without any. */
 int64_t ls_checkpointing_next(const struct ls_checkpointing *checkpointing, int64_t position);

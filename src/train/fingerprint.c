@@ -66,6 +66,17 @@ static ls_status describe_training(FILE *out, const struct subject *subject) {
     return describe_the_data(out, subject);
 }
 
+/* Delayed steps drain where a checkpoint may be due. */
+static ls_status describe_delay(FILE *out, const struct subject *subject) {
+    ls_checkpoint_options known;
+    if (!subject->model->strategy->delay) return LS_OK;
+    ls_status status = ls_options_copy("ls_checkpoint_options", &known, sizeof(known), subject->options->checkpoint);
+    if (status) return status;
+    (void)fprintf(out, "delay=%d\ncheckpoint_steps=%lld\n", subject->model->strategy->delay,
+                  (long long)known.every_steps);
+    return LS_OK;
+}
+
 /* A difference in these lines between a checkpoint and this run is a warning: training can go on, with other bits. The
  * number of replicas is among them, for it is the number of leaves of the tree. */
 static ls_status describe_bits(FILE *out, const struct subject *subject) {
@@ -86,7 +97,7 @@ static ls_status describe_bits(FILE *out, const struct subject *subject) {
         (void)fprintf(out, "sync_every=%d\nouter_learning_rate=%.9g\nouter_momentum=%.9g\nlocal_moments=%s\n",
                       strategy->local.sync_every, (double)strategy->local.outer_learning_rate,
                       (double)strategy->local.outer_momentum, strategy->local.local_moments ? "yes" : "no");
-    return LS_OK;
+    return describe_delay(out, subject);
 }
 
 /* AUTO adds alike on the host however the replicas are laid out and the buckets are cut. */

@@ -17,6 +17,7 @@
 #include "base/options.h"
 #include "base/point.h"
 #include "train/advice.h"
+#include "train/delayed_steps.h"
 #include "train/evaluate.h"
 #include "train/fit.h"
 #include "train/local_steps.h"
@@ -58,7 +59,8 @@ static ls_status run_batches(struct ls_fitting *fitting, int64_t *taken, struct 
         ls_status status = ls_pipeline_seek(fitting->pipeline, position / steps, position % steps);
         if (status) return status;
         *taken += ls_pipeline_taken(fitting->pipeline);
-        ls_checkpointing_expect(fitting->checkpointing, state->position + *taken, &fitting->model->progress);
+        ls_checkpointing_expect(fitting->checkpointing, state->position, state->position + *taken,
+                                &fitting->model->progress);
         if (batch + 1 == most || state->position + *taken >= end) return ls_step_train(fitting->model, batch + 1, sums);
         status = ls_step_gather(fitting->model, batch);
         if (status) return status;
@@ -78,6 +80,7 @@ static ls_status train_step(struct ls_fitting *fitting) {
     state->position += taken;
     ls_op_add_loss_sums(&state->sums, &sums);
     if (fitting->local) ls_local_steps_add(fitting->local, &sums);
+    if (!state->sums.rows) return LS_OK; /* none of the epoch's delayed steps is taken */
     ls_result_means(fitting->model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
     ls_loss_scaler_tell(&fitting->model->progress.scaler, &state->result);
     return LS_OK;
@@ -131,10 +134,12 @@ static ls_status train(struct ls_fitting *fitting) {
     bool met = true; /* the state is that of all workers */
     ls_status status = begin_epoch(fitting);
     if (!status && fitting->local) status = ls_local_steps_begin(fitting);
+    if (!status && fitting->delayed) status = ls_delayed_steps_begin(fitting);
     if (!status) status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_BEGIN);
     begin_timing(fitting);
     if (!status) status = train_step(fitting);
     if (!status && fitting->local) status = ls_local_steps_end(fitting, &met);
+    if (!status && fitting->delayed) status = ls_delayed_steps_end(fitting, &met);
     if (!status && met) end_timing(fitting);
     if (!status && met) ls_state_transfer_commit(fitting->model->strategy->runtime);
     if (!status) ls_reached("committed");
@@ -142,6 +147,7 @@ static ls_status train(struct ls_fitting *fitting) {
     if (!status) fitting->stepped = state->position;
     if (!status && met && state->position < begin + fitting->steps_per_epoch) status = keep_fit(fitting);
     if (status) return ls_fail_context(status, "epoch %d, step %lld", (int)state->epochs + 1, (long long)step);
+    if (!state->sums.rows) return LS_OK;
     warn_of_no_number(fitting, step);
     ls_progress_step(fitting->progress, state->position - begin, state->sums.rows, &state->result);
     return LS_OK;
@@ -348,6 +354,7 @@ static ls_status open_fit(struct ls_fitting *fitting) {
     if (!status && model->spec.compiled) status = ls_fingerprint_join_lines(&fitting->lines, &fitting->description);
     if (!status) status = count_steps(fitting);
     if (!status) status = ls_local_steps_new(model, &fitting->local);
+    if (!status) status = ls_delayed_steps_new(model, &fitting->delayed);
     if (status) return status;
     if (!ls_pipeline_steps(fitting->pipeline))
         return ls_fail(LS_INVALID_ARGUMENT,
@@ -455,6 +462,7 @@ static ls_status run_fit(struct ls_fitting *fitting) {
 
 static ls_status try_fit(struct ls_fitting *fitting) {
     ls_status status = run_fit(fitting);
+    if (status && fitting->delayed) return ls_delayed_steps_give_up(fitting, status);
     return status && fitting->local ? ls_local_steps_give_up(fitting, status) : status;
 }
 
@@ -497,6 +505,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     ls_checkpointing_free(fitting.checkpointing);
     ls_callback_list_free(fitting.callbacks);
     ls_local_steps_free(fitting.local);
+    ls_delayed_steps_free(fitting.delayed);
     ls_fingerprint_free_lines(&fitting.lines);
     ls_free(fitting.description);
     ls_progress_free(fitting.progress);

@@ -13,7 +13,7 @@ ls_status ls_fit_callbacks_tell(struct ls_fitting *fitting, enum ls_callback_eve
         .epochs = fitting->options.epochs,
         .step = step,
         .steps = fitting->steps_per_epoch,
-        .result = step || event == LS_ON_TRAIN_END ? &state->result : NULL,
+        .result = (step && state->sums.rows) || event == LS_ON_TRAIN_END ? &state->result : NULL,
         .validated =
             event != LS_ON_TRAIN_BATCH_END && (state->evaluated || (fitting->validation && event == LS_ON_TRAIN_END)),
         .resumed = fitting->resumed,

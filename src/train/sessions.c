@@ -150,7 +150,7 @@ ls_status ls_sessions_end(struct ls_sessions *sessions) {
     stand_at(sessions, tickets);
     if (fitting->state.position > limit) fitting->state.position = limit;
     take_numbers(sessions, totals);
-    ls_checkpointing_expect(fitting->checkpointing, fitting->state.position, &model->progress);
+    ls_checkpointing_expect(fitting->checkpointing, before.position, fitting->state.position, &model->progress);
     const struct ls_requests *requests = &model->progress.requests;
     bool wanted = model->progress.keeps && (model->progress.fetches || requests->save || requests->stop);
     ls_status status = ls_stored_fetch(model, wanted && !model->strategy->runtime->rank);

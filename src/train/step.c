@@ -23,8 +23,10 @@
 #include "train/accumulate.h"
 #include "train/input.h"
 #include "train/model.h"
+#include "train/delayed.h"
 #include "train/plan_slots.h"
 #include "train/precision.h"
+#include "train/step_rate.h"
 #include "train/sync_batch_norm.h"
 
 /* A replica's part in a training step, as the readiness callback sees it. */
@@ -70,28 +72,6 @@ static void trace_progress(struct training *training, size_t offset) {
     trace_until_now(training, name);
 }
 
-/* A byte is at most 255, and float32 is exact up to 2^24. The sum of one byte over all replicas is exact for 65,793 of
- * them, in any order of addition; the rate itself as a float would be rounded. */
-static void write_rate(const ls_model *model, float *bytes) {
-    uint32_t bits;
-    memcpy(&bits, &model->progress.step.rule.learning_rate, sizeof(bits));
-    for (int i = 0; i < 4; i++) bytes[i] = (float)(bits >> 8 * i & 0xFF);
-}
-
-/* Checks the sum of the rate's bytes: if all workers have the same rate, it is this worker's times the number of
- * replicas. The sum is own times the replicas on every worker exactly when all are equal: a rate that is the mean of
- * others' passes on its own worker only. */
-static ls_status check_rate(const ls_model *model, const float *extras) {
-    float own[4], replicas = (float)model->strategy->total_count;
-    write_rate(model, own);
-    for (int i = 0; i < 4; i++)
-        if (extras[LS_EXTRA_RATE + i] != own[i] * replicas)
-            return ls_fail(LS_INVALID_ARGUMENT,
-                           "the learning rate is %g on rank %d and another one on another worker: set it alike on all",
-                           (double)model->progress.step.rule.learning_rate, model->strategy->runtime->rank);
-    return LS_OK;
-}
-
 /* The loss is known before any gradient is, so the extras go with the first bucket. A worker's first replica speaks for
  * the worker. */
 static void fill_report(const struct training *training) {
@@ -103,7 +83,7 @@ static void fill_report(const struct training *training) {
     report[LS_EXTRA_SAVE] = request == LS_SAVE ? 1.0F : 0.0F;
     report[LS_EXTRA_STOP] = request == LS_STOP ? 1.0F : 0.0F;
     report[LS_EXTRA_STOP_RANKS] = request == LS_STOP ? (float)model->strategy->runtime->rank : 0.0F;
-    write_rate(model, report + LS_EXTRA_RATE);
+    ls_step_rate_write(model->progress.step.rule.learning_rate, report + LS_EXTRA_RATE);
 }
 
 static ls_status write_extras(const struct training *training) {
@@ -307,7 +287,8 @@ static ls_status check_others(const struct training *training) {
     float extras[LS_EXTRAS];
     if (ls_model_is_alone(training->model)) return LS_OK;
     ls_status status = read_extras(training, extras);
-    return status ? status : check_rate(training->model, extras);
+    return status ? status
+                  : ls_step_rate_check(training->model, training->model->progress.step.rule.learning_rate, extras);
 }
 
 /* Waits for the device's queue. The next batch may still be on its way. */
@@ -321,6 +302,11 @@ static ls_status update(struct training *training) {
     return status;
 }
 
+/* The step goes on, and the next one is computed with the variables that are there. */
+static ls_status leave_to_others(const struct training *training) {
+    return training->replica->shares ? LS_OK : ls_update_run(training->replica, LS_UPDATE_PENALTY);
+}
+
 /* Drains the device's queue after a failure: the next step uses the same memory. */
 static ls_status end_replica(const struct training *training, ls_status status) {
     if (status) ls_device_drain(training->replica->device);
@@ -332,6 +318,7 @@ static ls_status train_replica(ls_replica *replica, void *context) {
     struct training training = training_of(replica, model);
     if (model->bound.reducer) ls_reducer_begin(model->bound.reducer, replica->local_id, model->progress.step.iteration);
     ls_status status = reduce_gradients(replica, model, compute(&training));
+    if (model->bound.delayed) return end_replica(&training, status ? status : leave_to_others(&training));
     if (!status) status = check_others(&training);
     if (!status) status = update(&training);
     return end_replica(&training, status);
@@ -367,6 +354,7 @@ static ls_status run_batch(ls_model *model, int batch, ls_replica_fn *fn) {
     model->progress.step.pass = batch;
     model->progress.step.iteration++;
     numbers->step = model->progress.step;
+    if (model->bound.delayed && fn == train_replica) ls_delayed_begin(model->bound.delayed);
     ls_status status = ls_strategy_run(model->strategy, fn, model);
     if (status || fn == gather_replica) model->progress.step.iteration--;
     return status;
@@ -390,11 +378,26 @@ static void tell_activity(const ls_model *model, const struct ls_loss_sums *sums
     if (sums->rows) ls_activity_set_loss(activity, (sums->loss + sums->penalty) / (double)sums->rows);
 }
 
-/* Behind "commit" nothing can fail. The numbers come from the extras, which are sums over all replicas and so equal on
- * all workers; every worker therefore draws the same conclusions from them, such as to save or to stop. penalty is that
- * of one replica, since all have the same variables. */
+/* The numbers come from the extras, which are sums over all replicas and so equal on all workers; every worker
+ * therefore draws the same conclusions from them, such as to save or to stop. */
+void ls_step_read(ls_model *model, const float *extras, double penalty, struct ls_loss_sums *sums) {
+    *sums = (struct ls_loss_sums){
+        .loss = (double)extras[LS_EXTRA_LOSS],
+        .correct = read_count(extras + LS_EXTRA_CORRECT),
+        .rows = read_count(extras + LS_EXTRA_ROWS),
+        .weight = (double)extras[LS_EXTRA_WEIGHT],
+    };
+    sums->penalty = penalty * (double)sums->rows;
+    for (int i = 0; i < LS_MAX_METRICS; i++) sums->metrics[i] = (double)extras[LS_EXTRA_METRICS + i];
+    model->progress.requests = (struct ls_requests){(int64_t)extras[LS_EXTRA_SAVE], (int64_t)extras[LS_EXTRA_STOP],
+                                                    (int64_t)extras[LS_EXTRA_STOP_RANKS]};
+}
+
+/* Behind "commit" nothing can fail, unless steps are delayed: these are a transaction of several. penalty is that of
+ * one replica, since all have the same variables. */
 ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums) {
     int64_t begun = ls_now();
+    bool meets = !model->strategy->local.sync_every && !model->bound.delayed;
     model->progress.step.rule.learning_rate = ls_model_next_rate(model);
     model->built.numbers->merge_scale = 1.0F / (float)batches;
     ls_status status = run_batch(model, batches - 1, train_replica);
@@ -404,19 +407,13 @@ ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums)
     ls_loss_scaler_update(&model->progress.scaler, applied);
     struct ls_optimizer_step *step = &model->progress.step;
     if (applied && step->rule.momentum_correction) step->last_rate = step->rule.learning_rate;
-    const float *extras = model->bound.extras;
-    *sums = (struct ls_loss_sums){
-        .loss = (double)extras[LS_EXTRA_LOSS],
-        .correct = read_count(extras + LS_EXTRA_CORRECT),
-        .rows = read_count(extras + LS_EXTRA_ROWS),
-        .weight = (double)extras[LS_EXTRA_WEIGHT],
-    };
-    sums->penalty = model->built.replicas[0].numbers->penalty * (double)sums->rows;
+    if (model->bound.delayed)
+        status = ls_delayed_end(model->bound.delayed, sums);
+    else
+        ls_step_read(model, model->bound.extras, model->built.replicas[0].numbers->penalty, sums);
+    if (status) return status;
     tell_activity(model, sums, ls_now() - begun);
-    for (int i = 0; i < LS_MAX_METRICS; i++) sums->metrics[i] = (double)extras[LS_EXTRA_METRICS + i];
-    model->progress.requests = (struct ls_requests){(int64_t)extras[LS_EXTRA_SAVE], (int64_t)extras[LS_EXTRA_STOP],
-                                                    (int64_t)extras[LS_EXTRA_STOP_RANKS]};
-    if (!model->strategy->local.sync_every) model->progress.request = LS_GO_ON;
+    if (meets) model->progress.request = LS_GO_ON;
     return LS_OK;
 }
 

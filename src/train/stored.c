@@ -132,7 +132,7 @@ static bool wants_moments(const ls_model *model) {
     return model->progress.fetches || extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0;
 }
 
-static ls_status make_moments(ls_model *model, float **moments) {
+ls_status ls_stored_make_moments(ls_model *model, float **moments) {
     struct ls_model_built *built = &model->built;
     size_t count = (size_t)ls_optimizer_moments(&model->progress.step.rule) * built->blob_count;
     if (!count) return LS_OK;
@@ -148,9 +148,10 @@ static ls_status update_stored(const struct ls_op *op) {
     struct ls_model_built *built = &model->built;
     struct ls_model_replica *first = &built->replicas[0];
     float *moments = NULL;
-    ls_status status = wants_moments(model) ? make_moments(model, &moments) : LS_OK;
+    ls_status status = wants_moments(model) ? ls_stored_make_moments(model, &moments) : LS_OK;
     if (!status)
-        status = ls_store_step(model->bound.store, &built->numbers->step, first->gradients, moments, built->blob_count);
+        status = ls_store_step(model->bound.store, &built->numbers->step, true, first->gradients, moments,
+                               built->blob_count);
     if (status) return status;
     memcpy(first->parameters, first->gradients, ls_network_trainable_count(built->network) * sizeof(float));
     if (moments) built->moments_step = model->progress.step.iteration;
@@ -166,7 +167,7 @@ static ls_status leave_gradients(const struct ls_op *op) {
 ls_status ls_stored_fetch(ls_model *model, bool wanted) {
     struct ls_model_built *built = &model->built;
     float *moments = NULL;
-    ls_status status = wanted ? make_moments(model, &moments) : LS_OK;
+    ls_status status = wanted ? ls_stored_make_moments(model, &moments) : LS_OK;
     if (!status) status = ls_store_fetch(model->bound.store, moments, built->blob_count);
     if (!status && moments) built->moments_step = model->progress.step.iteration;
     return status;

@@ -16,5 +16,7 @@ void ls_stored_build(ls_model *model, struct ls_op *op);
 ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float *state);
 /* After a session of asynchronous training, by all workers: brings the moments to rank 0 where it wants them. */
 ls_status ls_stored_fetch(ls_model *model, bool wanted);
+/* Memory for the moments that a step brings to rank 0; NULL where the optimizer has none. */
+ls_status ls_stored_make_moments(ls_model *model, float **moments);
 /* True: rank 0 has the moments after the last step. */
 bool ls_stored_has_moments(const ls_model *model);

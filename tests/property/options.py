@@ -159,8 +159,8 @@ OPTIONS = {
 # What ends only one of the two, or is no option of a training.
 ELSEWHERE = {
     "--strategy": "the other workers wait for who trains alone: tests/cluster/missing_test.c",
-    "--consistency": "it goes with that strategy: tests/end_to_end/store_test.py",
-    "--delay": "it goes with that strategy: tests/end_to_end/store_test.py",
+    "--consistency": "it goes with that strategy: tests/end_to_end/delayed_test.py",
+    "--delay": "it goes with that strategy: tests/end_to_end/delayed_test.py",
     "--staleness": "it goes with --consistency async: tests/end_to_end/async_test.py",
     "--on-stale": "it goes with --consistency async: tests/end_to_end/async_test.py",
     "--max-staleness": "it goes with --consistency async: tests/end_to_end/async_test.py",

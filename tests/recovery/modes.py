@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass, field
 
 from job import LIMIT, WORKER
-from points import BARE_POINTS, LOOP_POINTS, POINTS
+from points import BARE_POINTS, DELAYED_POINTS, LOOP_POINTS, POINTS
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
@@ -66,6 +66,9 @@ MODES = {
                   scaled=True, pushes=True),
     "async-bounded": Mode(options=("--epochs", "150"), servers=2, environment={**_elastic("1:%d"), **STORE, "RECOVERY_ASYNC": "2"},
                           elastic=True, scaled=True, pushes=True),
+    # a transaction is an epoch
+    "store-delayed": Mode(options=("--epochs", "100"), servers=3, environment={**STORE, "RECOVERY_DELAY": "2"}, points=DELAYED_POINTS,
+                          by_rank=True),
     "local": Mode(options=("--epochs", "100", "--local", "3"), by_rank=True),  # workers meet every third step
     "local-elastic": Mode(options=("--epochs", "100", "--local", "3"), environment=_elastic("1:%d"), elastic=True, scaled=True),
     "hosts": Mode(environment=HOSTS),  # one worker of a host carries the control streams of its other one

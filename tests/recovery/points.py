@@ -23,6 +23,7 @@ POINTS = {
     "exchange": Point(True, False, False),
     "meeting": Point(True, False, False),
     "gathered": Point(True, False, False),
+    "drain": Point(True, False, False),
     "bucket": Point(True, False, False),
     "sums": Point(True, False, False),
     "commit": Point(True, False, False),
@@ -45,7 +46,10 @@ LOOP_POINTS = {
     "step": Point(True, False, False),
 }
 BARE_POINTS = {name: what for name, what in LOOP_POINTS.items() if name not in ("reduced", "exit")}
-WITH_OPTIONS = ("exchange", "gathered", "meeting")  # reached by synchronized batch normalization, accumulation, local SGD
+# of steps that are delayed: nobody waits for sums, and checkpoints change what is computed
+DELAYED_POINTS = {name: what for name, what in POINTS.items() if name != "sums" and not name.startswith("checkpoint")}
+# reached by synchronized batch normalization, accumulation, local SGD, delayed steps
+WITH_OPTIONS = ("exchange", "gathered", "meeting", "drain")
 
 
 def in_sources():

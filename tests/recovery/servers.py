@@ -12,10 +12,10 @@ LEAST, MOST = 0.1, 0.6  # seconds between two losses
 
 class Servers:
     """A hook: starts as many servers, kills one of them at random moments, and starts it anew at once. Of servers that keep
-    variables (keeps) one is lost when all have their parts: two copies of each element are enough then."""
+    variables (keeps) one is lost when all have their parts: two copies of each element are enough then. Or it loses none."""
 
-    def __init__(self, count, seed, keeps=False):
-        self.count, self.random, self.keeps = count, random.Random(seed), keeps
+    def __init__(self, count, seed, keeps=False, loses=True):
+        self.count, self.random, self.keeps, self.loses = count, random.Random(seed), keeps, loses
         self.processes, self.kills, self.next = {}, 0, None
 
     def _log(self, job, index):
@@ -39,7 +39,7 @@ class Servers:
         if self.next is None:
             for index in range(self.count):
                 self._start(job, index)
-        elif now > self.next and (not self.keeps or self._has_parts()):
+        elif self.loses and now > self.next and (not self.keeps or self._has_parts()):
             index = self.random.randrange(self.count)
             process = self.processes[index][1]
             process.kill()

@@ -96,8 +96,8 @@ static ls_status open_other(const struct worker *worker, const ls_dataset_option
     return worker->numbers ? open_numbers(100, options, data) : ls_dataset_digits(options, data);
 }
 
-/* RECOVERY_STORE: on so many parameter servers are its variables. RECOVERY_ASYNC: it trains asynchronously, and a worker
- * may be so many batches ahead; 0: any number. */
+/* RECOVERY_STORE: on so many parameter servers are its variables. RECOVERY_DELAY: gradients are so many steps old.
+ * RECOVERY_ASYNC: it trains asynchronously, and a worker may be so many batches ahead; 0: any number. */
 static ls_status open_strategy(struct worker *worker) {
     const char *copies = getenv("RECOVERY_STORE");
     if (worker->local)
@@ -105,10 +105,12 @@ static ls_status open_strategy(struct worker *worker) {
             NULL, LS_LOCAL_SGD(.sync_every = worker->local, .outer_learning_rate = 0.7F, .outer_momentum = 0.9F),
             &worker->strategy);
     if (!copies) return ls_multi_worker_mirrored_strategy_new(NULL, &worker->strategy);
-    const char *ahead = getenv("RECOVERY_ASYNC");
+    const char *delay = getenv("RECOVERY_DELAY"), *ahead = getenv("RECOVERY_ASYNC");
+    ls_consistency consistency = delay ? LS_DELAYED : LS_SYNC;
     return ls_parameter_server_strategy_new(NULL,
                                             LS_PARAMETER_SERVER(.replicas = atoi(copies),
-                                                                .consistency = ahead ? LS_ASYNC : LS_SYNC,
+                                                                .consistency = ahead ? LS_ASYNC : consistency,
+                                                                .delay = delay ? atoi(delay) : 0,
                                                                 .staleness = ahead ? atoi(ahead) : 0),
                                             &worker->strategy);
 }

@@ -19,12 +19,14 @@ struct worker {
 struct worker_cluster {
     int count;
     int devices[MAX_WORKERS];
-    const char *kind;                  /* of the devices; NULL: cpu */
-    ls_strategy_options options;       /* size, tf_config and devices are filled in */
-    const ls_local_sgd_options *local; /* LocalSGDStrategy; NULL: MultiWorkerMirroredStrategy */
+    const char *kind;                          /* of the devices; NULL: cpu */
+    ls_strategy_options options;               /* size, tf_config and devices are filled in */
+    const ls_local_sgd_options *local;         /* LocalSGDStrategy; NULL: MultiWorkerMirroredStrategy */
+    const ls_parameter_server_options *stored; /* ParameterServerStrategy, with so many servers beside the workers */
+    int servers;
     worker_fn *fn;
     void *context;
-    struct worker workers[MAX_WORKERS];
+    struct worker workers[MAX_WORKERS]; /* and the servers behind them */
 };
 /* Starts all, waits for all. Statuses are in workers[]. */
 void run_workers(struct worker_cluster *cluster);

@@ -1,0 +1,141 @@
+/* The state is kept before the first step of a transaction, and put back by who fails. */
+#include "train/delayed_steps.h"
+
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "base/point.h"
+#include "train/bind.h"
+#include "train/delayed.h"
+#include "train/model_state.h"
+#include "train/result.h"
+
+struct ls_delayed_steps {
+    float *state; /* as of ls_model_state_get_here */
+    void *callbacks;
+    struct ls_training_progress progress; /* and its fit's */
+    bool open;                            /* a step has begun since then */
+};
+
+static ls_status check_delayed(const ls_model *model) {
+    for (size_t i = 0; i < model->spec.layer_count; i++)
+        if (model->spec.layers[i].synchronized)
+            return ls_fail(LS_UNIMPLEMENTED,
+                           "consistency delayed: layer %zu is a synchronized batch normalization, for which workers "
+                           "meet in every step; take one that is not, or consistency sync",
+                           i);
+    return LS_OK;
+}
+
+/* Dai et al. 2018 (arXiv 1810.03264) measure it. */
+static void warn_of_momentum(const ls_model *model) {
+    const struct ls_runtime *runtime = model->strategy->runtime;
+    const ls_optimizer *rule = &model->progress.step.rule;
+    bool adaptive = rule->kind == LS_OPTIMIZER_ADAM || rule->kind == LS_OPTIMIZER_LAMB;
+    if (runtime->rank || (!adaptive && rule->momentum < 0.9F)) return;
+    ls_log_warning(&runtime->log,
+                   "gradients that are %d step%s old suit %s less than plain SGD (arXiv 1810.03264): compare the loss "
+                   "with consistency sync, or take a smaller learning rate or momentum",
+                   model->strategy->delay, model->strategy->delay == 1 ? "" : "s",
+                   adaptive ? "Adam and its like" : "a momentum of 0.9 or more");
+}
+
+ls_status ls_delayed_steps_new(const ls_model *model, struct ls_delayed_steps **steps) {
+    if (!model->strategy->delay) return LS_OK;
+    ls_status status = check_delayed(model);
+    if (status) return status;
+    warn_of_momentum(model);
+    *steps = ls_alloc(sizeof(**steps));
+    return *steps ? LS_OK : ls_fail_memory("a fit's delayed steps", sizeof(**steps));
+}
+
+static void forget_state(struct ls_delayed_steps *steps) {
+    ls_free(ls_steal(steps->state));
+    ls_free(ls_steal(steps->callbacks));
+    steps->open = false;
+}
+
+void ls_delayed_steps_free(struct ls_delayed_steps *steps) {
+    if (!steps) return;
+    forget_state(steps);
+    ls_free(steps);
+}
+
+static ls_status keep_state(struct ls_fitting *fitting) {
+    struct ls_delayed_steps *steps = fitting->delayed;
+    const ls_model *model = fitting->model;
+    size_t floats = ls_model_state_count_here(model), callbacks = ls_callback_list_state_size(fitting->callbacks);
+    steps->state = ls_alloc_aligned(floats * sizeof(float));
+    steps->callbacks = callbacks ? ls_alloc(callbacks) : NULL;
+    if (!steps->state || (callbacks && !steps->callbacks))
+        return ls_fail_memory("the state before delayed steps", floats * sizeof(float) + callbacks);
+    if (callbacks) ls_callback_list_get_state(fitting->callbacks, steps->callbacks);
+    steps->progress = ls_model_state_progress(model);
+    steps->progress.fit = fitting->state;
+    return ls_model_state_get_here(model, steps->state);
+}
+
+ls_status ls_delayed_steps_begin(struct ls_fitting *fitting) {
+    struct ls_delayed_steps *steps = fitting->delayed;
+    if (steps->open) return LS_OK;
+    ls_status status = keep_state(fitting);
+    steps->open = !status;
+    if (status) forget_state(steps);
+    return status;
+}
+
+/* The servers have this version too, so nothing is to be handed over to them. What is under way is stopped: the parts
+ * of the generation are made anew. */
+static ls_status go_back(struct ls_fitting *fitting) {
+    const struct ls_delayed_steps *steps = fitting->delayed;
+    ls_model *model = fitting->model;
+    const struct ls_model_replica *first = &model->built.replicas[0];
+    int64_t done = model->progress.step.iteration - steps->progress.step;
+    ls_bind_detach(model);
+    ls_status status = first->device->ops->copy_in(first->device, first->parameters, steps->state,
+                                                   model->built.blob_count * sizeof(float));
+    if (status) return status;
+    ls_model_state_set_progress(model, &steps->progress);
+    fitting->state = steps->progress.fit;
+    fitting->stepped = fitting->state.position; /* its end was told */
+    if (steps->callbacks) ls_callback_list_set_state(fitting->callbacks, steps->callbacks);
+    if (done)
+        ls_log_info(&model->strategy->runtime->log, "goes back %lld step%s, to where no step was under way",
+                    (long long)done, done == 1 ? "" : "s");
+    return LS_OK;
+}
+
+ls_status ls_delayed_steps_give_up(struct ls_fitting *fitting, ls_status status) {
+    char cause[LS_ERROR_SIZE];
+    if (!fitting->delayed->open) return status;
+    (void)snprintf(cause, sizeof(cause), "%s", ls_error());
+    ls_status back = go_back(fitting);
+    forget_state(fitting->delayed);
+    return back ? ls_fail_context(back, "after '%.200s'", cause) : ls_fail(status, "%s", cause);
+}
+
+static ls_status drain(struct ls_fitting *fitting) {
+    struct ls_fit_state *state = &fitting->state;
+    ls_model *model = fitting->model;
+    struct ls_loss_sums sums;
+    bool any = true;
+    ls_reached("drain");
+    while (any) {
+        ls_status status = ls_delayed_take(model->bound.delayed, &sums, &any);
+        if (status) return status;
+        ls_op_add_loss_sums(&state->sums, &sums);
+    }
+    ls_result_means(model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
+    model->progress.request = LS_GO_ON;
+    forget_state(fitting->delayed);
+    return LS_OK;
+}
+
+ls_status ls_delayed_steps_end(struct ls_fitting *fitting, bool *met) {
+    const struct ls_model_progress *progress = &fitting->model->progress;
+    bool asked = progress->requests.save || progress->requests.stop;
+    bool ends = fitting->state.position >= (fitting->state.epochs + 1) * fitting->steps_per_epoch;
+    *met = progress->drains || asked || ends;
+    ls_status status = *met ? drain(fitting) : LS_OK;
+    return status ? ls_fail_context(status, "steps under way") : LS_OK;
+}

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""LS_DELAYED: the bits follow from the delay alone, whatever the number of workers and servers, and whoever is lost; a
+training that goes on from a checkpoint has those of one that was not disturbed; what cannot be is named."""
+import os
+import random
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, wait_for_line
+
+TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "500", "--batch-size", "128", "--no-validation",
+         "--verbose", "-1", "--json", "--strategy", "parameter-server"]
+RULES = [["--optimizer", "sgd"], ["--optimizer", "sgd", "--momentum", "0.9", "--nesterov"],
+         ["--optimizer", "adam", "--clip-norm", "0.01"], ["--optimizer", "rmsprop", "--momentum", "0.5", "--centered"],
+         ["--optimizer", "lamb", "--global-clip-norm", "0.05", "--weight-decay", "0.01"]]
+LONG = ["--epochs", "60" if SANITIZED else "400"]
+SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
+
+
+def digest(out):
+    return re.search(r'"weights_sha256": "(\w+)"', out).group(1)
+
+
+def start(workers, servers, options, **environment):
+    """Four replicas."""
+    ports = free_ports(workers + servers)
+    addresses = ["127.0.0.1:%d" % port for port in ports]
+    command = [*TRAIN, "--devices", str(4 // workers), *options]
+    cluster = Cluster(1, command, {"LOCKSTEP_REJOIN_TIMEOUT": "60", **environment},
+                      {"worker": addresses[:workers], "ps": addresses[workers:]})
+    for index in range(servers):
+        cluster.start(index, "ps", [LOCKSTEP, "serve"])
+    for index in range(workers):
+        cluster.start(index)
+    return cluster
+
+
+def delayed(delay, *options):
+    return [*options, "--consistency", "delayed", "--delay", str(delay)]
+
+
+class Delayed(unittest.TestCase):
+    def expect(self, results, wanted=None, lost=()):
+        for key, (status, _, stderr) in results.items():
+            self.assertEqual(status, 0 if key not in lost else -9, "%s: %s" % (key, stderr))
+        found = digest(results[("worker", 0)][1])
+        if wanted:
+            self.assertEqual(found, wanted)
+        return found
+
+    def test_the_bits_follow_from_the_delay_alone(self):
+        print("# LOCKSTEP_TEST_SEED=%d" % SEED)
+        draw, found = random.Random(SEED), set()
+        for delay in (0, 1, 2, 7)[:2 if SANITIZED else 4]:
+            options = [*draw.choice(RULES), "--epochs", "2", *draw.choice(([], ["--accumulate", "3"]))]
+            wanted = self.expect(start(1, 1, delayed(delay, *options)).finish())
+            if not delay:
+                self.expect(start(1, 1, options).finish(), wanted)
+            found.add(wanted)
+            for _ in range(2):
+                more = ["--ps-replicas", draw.choice("123"), *draw.choice(([], ["--bytes-per-pack", "20000"]))]
+                workers, servers, transport = draw.choice((1, 2, 4)), draw.choice((1, 2, 3, 5)), draw.choice(("auto", "tcp", "grpc"))
+                print("#", delay, workers, servers, transport, *options, *more)
+                self.expect(start(workers, servers, delayed(delay, *options, *more), LOCKSTEP_TRANSPORT=transport).finish(), wanted)
+
+    def test_a_lost_worker_or_server_costs_no_bit(self):
+        options = delayed(1, "--optimizer", "adam", *LONG)
+        wanted = self.expect(start(2, 2, options).finish())
+        cluster = start(2, 3, [*options, "--ps-replicas", "2"])
+        wait_for_line(cluster.tasks[("ps", 1)].stderr, "keeps variables and 2 moments")
+        cluster.tasks[("ps", 1)].kill()
+        wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 parameter servers keep the variables")
+        cluster.replace(1)
+        self.expect(cluster.finish(), wanted, lost=[("ps", 1)])
+
+    def test_without_moments_the_workers_rebuild_a_part(self):
+        options = delayed(2, "--optimizer", "sgd", *LONG)
+        wanted = self.expect(start(1, 1, options).finish())
+        cluster = start(2, 1, options)
+        wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 0 moments")
+        cluster.replace(0, "ps", [LOCKSTEP, "serve"])
+        self.expect(cluster.finish(), wanted)
+
+    def test_it_goes_on_from_a_checkpoint(self):
+        """Nothing is under way where a checkpoint may be due, also where nobody reads it."""
+        with tempfile.TemporaryDirectory() as folder:
+            options = delayed(2, "--optimizer", "adam", *LONG, "--checkpoint-steps", "3", "--checkpoint", folder)
+            wanted = self.expect(start(1, 2, options).finish())
+            self.assertFalse(os.listdir(folder))
+            cluster = start(2, 2, options)
+            while not os.listdir(folder):
+                pass
+            for key in (("worker", 0), ("worker", 1), ("ps", 0), ("ps", 1)):
+                cluster.tasks[key].kill()
+            cluster.finish()
+            self.assertTrue(os.listdir(folder))
+            self.expect(start(4, 1, options).finish(), wanted)
+
+    def test_who_asks_stops_all(self):
+        with tempfile.TemporaryDirectory() as folder:
+            options = delayed(1, "--optimizer", "adam", "--epochs", "100000", "--checkpoint", folder)
+            cluster = start(2, 1, options)
+            wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 2 moments")
+            cluster.tasks[("worker", 1)].send_signal(signal.SIGTERM)
+            results = cluster.finish()
+            self.assertEqual([results[("worker", index)][0] for index in (0, 1)], [143, 143], results)
+            self.assertTrue(os.listdir(folder))
+
+    def test_momentum_is_warned_of_once(self):
+        for rule, words in ((["--optimizer", "adam"], "Adam and its like"), (["--momentum", "0.9"], "a momentum of 0.9 or more"),
+                            (["--momentum", "0.5"], None)):
+            results = start(2, 1, delayed(1, *rule)).finish()
+            said = "".join(results[("worker", index)][2] for index in (0, 1))
+            self.assertEqual(said.count("arXiv 1810.03264"), 1 if words else 0, said)
+            self.assertIn(words or "", said)
+            self.assertIn("a step's gradients are of the variables before the last 1 step", said)
+
+    def test_what_cannot_be_is_named(self):
+        for options, words in ((["--consistency", "async"], "consistency async is missing"),
+                               (["--delay", "1"], "option '--delay' needs '--consistency delayed'"),
+                               (["--consistency", "delayed", "--delay", "65"], "option '--delay' needs a whole number from 0 to 64")):
+            done = subprocess.run([*TRAIN, *options], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(words, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
