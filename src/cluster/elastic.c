@@ -61,6 +61,21 @@ static bool is_whole(const struct ls_cluster *cluster, uint64_t newest) {
     return true;
 }
 
+/* Nobody but processes that were seen to end is missing, and no joiner that knocks: there is nothing to wait for. */
+static bool is_accounted(const struct ls_cluster *cluster, uint64_t newest) {
+    const uint64_t *roster =
+        newest == cluster->generation ? cluster->roster : ls_quorum_find(&cluster->proposal.ledger, newest);
+    bool settled = ls_now() >= ls_elastic_settles_at(cluster);
+    if (!cluster->config.hastens || !roster) return false;
+    for (int rank = 0; rank < cluster->workers; rank++) {
+        const struct ls_peer *peer = cluster->peers[rank];
+        bool present = cluster->next.present[rank] == roster[rank];
+        if (roster[rank] && !present && !ls_closed_has(&cluster->elastic.ended, roster[rank])) return false;
+        if (peer && peer->in && !cluster->next.present[rank] && !settled) return false;
+    }
+    return true;
+}
+
 /* Gathers the processes that any survivor that could be on the next roster has seen to end. That says as well that who
  * ended had entered no generation without that survivor: it would have closed its stream itself before. */
 static bool gather_ends(struct ls_cluster *cluster) {
@@ -103,7 +118,7 @@ bool ls_elastic_may_form(struct ls_cluster *cluster, int count) {
     if (!ls_quorum_permits(&cluster->proposal.ledger, cluster->next.present, &cluster->elastic.ended, NULL))
         return false;
     bool shrinks = ls_now() >= ls_elastic_shrinks_at(cluster) && !ls_elastic_awaits_until(cluster);
-    return shrinks || is_whole(cluster, newest);
+    return shrinks || is_whole(cluster, newest) || is_accounted(cluster, newest);
 }
 
 /* "votes: 1 of the 2 ...": who of a roster is not there, and why nobody has its vote. */
