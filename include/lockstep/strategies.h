@@ -19,11 +19,21 @@ typedef struct ls_central_storage_options {
 #define LS_CENTRAL_STORAGE(...) (&(ls_central_storage_options){.size = sizeof(ls_central_storage_options), __VA_ARGS__})
 LS_API ls_status ls_central_storage_strategy_new(const ls_strategy_options *options, const ls_central_storage_options *central,
                                                  ls_strategy **strategy);
-/* ParameterServerStrategy, in step: reads TF_CONFIG as MultiWorkerMirroredStrategy does. Its ps tasks keep the variables that
+/* ParameterServerStrategy: reads TF_CONFIG as MultiWorkerMirroredStrategy does. Its ps tasks keep the variables that
  * models train, and the optimizer's moments, each a part of every variable. A step's gradients go there, are added in the order
  * of the tree, and the new variables come back: the bits are those of MultiWorkerMirroredStrategy, and so are checkpoints.
  * A worker has one copy of the variables, and no moments. INVALID_ARGUMENT: no ps in TF_CONFIG, LOCKSTEP_PS is off, RING
- * or NCCL, a replica on a GPU. options and servers may be NULL. */
+ * or NCCL, a replica on a GPU; a delay without LS_DELAYED. options and servers may be NULL.
+ *
+ * LS_DELAYED with delay d: a step's gradients are of the variables before the last d steps, and the servers apply them to the newest
+ * ones. So pushes and pulls go on while the next steps are computed. The bits follow from d, not from tasks or time; with d 0 they are
+ * those of LS_SYNC. Nothing is under way at the end of an epoch, after each step that ls_checkpoint_options.every_steps names, and
+ * where somebody has asked to save or stop; the next d steps begin with the variables of that moment. It is so whether a checkpoint
+ * is written or not, so that a training which goes on from one has the bits of an undisturbed run with the same every_steps; a
+ * request at another step makes others. A request is heard d steps later. A loss brings all back to the last such moment. Losses
+ * and metrics of the last d steps are told when these are done; before the first one's a callback's logs are empty. A callback with
+ * functions of a batch waits, before each call, for what is under way. UNIMPLEMENTED: a synchronized batch normalization. Adam and
+ * large momentum suffer from old gradients (arXiv 1810.03264): fit warns of them. */
 typedef enum ls_consistency { /* which variables a step's gradients are of */
     LS_SYNC,                  /* the newest: those after the step before */
     LS_DELAYED,               /* those before the last delay steps */

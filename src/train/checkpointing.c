@@ -325,7 +325,7 @@ static void publish(struct ls_checkpointing *checkpointing) {
 }
 
 /* Once all workers have committed what was copied: they have if they came to what follows it (docs/protocol.md). */
-static void publish_settled(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
+void ls_checkpointing_settle(struct ls_checkpointing *checkpointing, const struct ls_fit_state *state) {
     bool alone = checkpointing->model->strategy->runtime->size == 1;
     bool settled = alone || state->position > checkpointing->saved || state->epochs > checkpointing->saved_epochs;
     if (checkpointing->waits && settled) publish(checkpointing);
@@ -386,13 +386,13 @@ ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const st
     checkpointing->due |=
         has_passed(checkpointing, checkpointing->seen, state->position) || checkpointing->model->progress.requests.save;
     checkpointing->seen = state->position;
-    publish_settled(checkpointing, state);
+    ls_checkpointing_settle(checkpointing, state);
     if (checkpointing->waits || !ls_writer_idle(checkpointing->writer)) return LS_OK;
     ls_status status = take_result(checkpointing);
     bool there = ls_stored_has_moments(checkpointing->model); /* or the next step brings them */
     if (status || !there || !checkpointing->due || state->position >= checkpointing->last_position) return status;
     status = save(checkpointing, state);
-    publish_settled(checkpointing, state);
+    ls_checkpointing_settle(checkpointing, state);
     return status;
 }
 

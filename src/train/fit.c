@@ -80,6 +80,7 @@ static ls_status train_step(struct ls_fitting *fitting) {
     state->position += taken;
     ls_op_add_loss_sums(&state->sums, &sums);
     if (fitting->local) ls_local_steps_add(fitting->local, &sums);
+    if (sums.rows && fitting->delayed && fitting->checkpointing) ls_checkpointing_settle(fitting->checkpointing, state);
     if (!state->sums.rows) return LS_OK; /* none of the epoch's delayed steps is taken */
     ls_result_means(fitting->model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
     ls_loss_scaler_tell(&fitting->model->progress.scaler, &state->result);
