@@ -24,9 +24,15 @@ LS_API ls_status ls_central_storage_strategy_new(const ls_strategy_options *opti
  * of the tree, and the new variables come back: the bits are those of MultiWorkerMirroredStrategy, and so are checkpoints.
  * A worker has one copy of the variables, and no moments. INVALID_ARGUMENT: no ps in TF_CONFIG, LOCKSTEP_PS is off, RING
  * or NCCL, a replica on a GPU. options and servers may be NULL. */
+/* An embedding layer with .sparse = true may have its table on the servers alone: a worker gets the rows of its examples
+ * in each step, and sends their gradients. BY_RULE: where that takes fewer bytes than an all-reduce of the table, the
+ * ids of a batch being less than 2k(n - 1)/n^2 of its rows, and fewer than these, for n workers and k servers of TF_CONFIG.
+ * Optimizers then change the rows of a step alone (lazily): other bits than Keras' but for SGD without momentum and decay. */
+typedef enum ls_sparse_tables { LS_SPARSE_BY_RULE = 0, LS_SPARSE_ALWAYS, LS_SPARSE_NEVER } ls_sparse_tables;
 typedef struct ls_parameter_server_options {
     size_t size;
     int replicas; /* servers that keep each element: with 2 the loss of any one loses nothing; default 1 */
+    ls_sparse_tables sparse;
 } ls_parameter_server_options;
 #define LS_PARAMETER_SERVER(...) (&(ls_parameter_server_options){.size = sizeof(ls_parameter_server_options), __VA_ARGS__})
 LS_API ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options, const ls_parameter_server_options *servers,

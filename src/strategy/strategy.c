@@ -220,7 +220,10 @@ ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options,
     if (own.replicas < 0 || own.replicas > MOST_COPIES)
         return ls_fail(LS_INVALID_ARGUMENT, "ParameterServerStrategy: replicas %d is not in 1 .. %d", own.replicas,
                        MOST_COPIES);
-    const struct ls_strategy like = {.copies_on_servers = own.replicas ? own.replicas : 1};
+    if ((unsigned)own.sparse > LS_SPARSE_NEVER)
+        return ls_fail(LS_INVALID_ARGUMENT, "ParameterServerStrategy: sparse %d is no ls_sparse_tables",
+                       (int)own.sparse);
+    const struct ls_strategy like = {.copies_on_servers = own.replicas ? own.replicas : 1, .sparse = own.sparse};
     return strategy_with(&parameter_server, options, &like, strategy);
 }
 

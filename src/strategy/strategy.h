@@ -65,6 +65,7 @@ struct ls_strategy {
     int dealt;                     /* total_count of the present layout */
     int layout;                    /* counts how often this worker's replicas, or their number, have become others */
     int copies_on_servers;         /* of each element that a model trains; 0: the workers keep it */
+    ls_sparse_tables sparse;       /* with copies_on_servers */
     ls_local_sgd_options local;    /* sync_every 0: workers meet in every step */
     int spins;                     /* before a thread sleeps */
     int node_replicas;             /* so many replicas of a worker at most are added in the node; 1: none */

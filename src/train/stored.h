@@ -14,5 +14,7 @@ void ls_stored_build(ls_model *model, struct ls_op *op);
 /* Notes that a worker's variables have changed by other means than a step. state: floats of a whole state, whose
  * moments are kept for the servers; NULL: none. */
 ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float *state);
-/* True: rank 0 has the moments after the last step. */
+/* Tables of a checkpoint, behind a change of all: rank 0 has them, others give NULL. */
+ls_status ls_stored_give_tables(ls_model *model, const float *tables);
+/* True: rank 0 has the moments and tables after the last step. */
 bool ls_stored_has_moments(const ls_model *model);
