@@ -4,7 +4,6 @@ memory, and for every optimizer the same bits for all layouts and after losses; 
 import json
 import os
 import random
-import signal
 import subprocess
 import tempfile
 import unittest
@@ -122,9 +121,10 @@ class Sparse(unittest.TestCase):
 
     def test_an_id_that_is_none_ends_all_workers(self):
         results = start(2, 2, "bad=3").finish()
+        self.assertIn(2, [results[("worker", index)][0] for index in range(2)])
         for index in range(2):
             status, _, stderr = results[("worker", index)]
-            self.assertEqual(status, 2, stderr)
+            self.assertIn(status, (2, 138), stderr)
             self.assertRegex(stderr, r"replica \d: layer 'words': row \d+ has id 700 at place 3, but the table has 500 rows")
 
     def test_what_cannot_be_is_named(self):

@@ -59,6 +59,13 @@ static bool replicas_on_servers(void) {
     return status == LS_INVALID_ARGUMENT && strstr(ls_error(), "replicas 17") && !strategy;
 }
 
+static bool sparse_tables(void) {
+    ls_strategy *strategy = NULL;
+    ls_status status =
+        ls_parameter_server_strategy_new(NULL, LS_PARAMETER_SERVER(.sparse = (ls_sparse_tables)7), &strategy);
+    return status == LS_INVALID_ARGUMENT && strstr(ls_error(), "sparse 7") && !strategy;
+}
+
 static bool is_refused_as_local(ls_local_sgd_options local, const char *field) {
     ls_strategy *strategy = NULL;
     local.size = sizeof(local);
@@ -358,6 +365,7 @@ END_TEST
 static const struct row rows[] = {
     ROW(ls_central_storage_options, parameter_device, parameter_device),
     ROW(ls_parameter_server_options, replicas, replicas_on_servers),
+    ROW(ls_parameter_server_options, sparse, sparse_tables),
     ROW(ls_local_sgd_options, sync_every, sync_every),
     ROW(ls_local_sgd_options, outer_learning_rate, outer_learning_rate),
     ROW(ls_local_sgd_options, outer_momentum, outer_momentum),
