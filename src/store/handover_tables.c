@@ -49,7 +49,7 @@ static ls_status bring_all(const struct ls_table_move *move, struct piece piece,
     return status;
 }
 
-/* Where a server of the division before has the rows of one owner; NULL: it has not. */
+/* The rows of one owner, as a server of the division before has them; NULL: it has not. */
 static const float *find_rows(const struct ls_table_move *move, size_t table, int blob, int owner) {
     if (!move->own) return NULL;
     const struct ls_table *own = move->own->tables[table];

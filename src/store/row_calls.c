@@ -1,5 +1,5 @@
-/* What goes between one worker and one server lies in the order of leaves, then tables, then owners, then ids. Both
- * sides know how much it is from the ids, which cross once a step. */
+/* A message between one worker and one server has the order of leaves, then tables, then owners, then ids. Both sides
+ * know its size from the ids, which cross once a step. */
 #include "store/row_calls.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static ls_status new_counts(const struct ls_group *group, struct counts *counts)
     return counts->send && counts->receive ? LS_OK : ls_fail_memory("rows", size * sizeof(size_t));
 }
 
-static ls_status exchange(struct ls_group *group, const struct counts *counts, const float *input, float *output) {
+static ls_status move_floats(struct ls_group *group, const struct counts *counts, const float *input, float *output) {
     const struct ls_all_to_all call = {LS_STORE_ROWS, LS_FLOAT32, input, counts->send, output, counts->receive};
     return ls_group_all_to_all(group, &call);
 }
@@ -113,7 +113,7 @@ ls_status ls_row_calls_pull(struct ls_group *group, const struct ls_terms_model 
         for (int l = 0; l < count; l++)
             counts.receive[workers + s] += ls_row_lists_count(&leaves[l], among.servers, s) * width_of_all(terms);
     if (!status) status = new_floats(counts.receive, group, &rows);
-    if (!status) status = exchange(group, &counts, rows, rows);
+    if (!status) status = move_floats(group, &counts, rows, rows);
     if (!status) take_rows(terms, among, leaves, count, rows);
     return status;
 }
@@ -133,7 +133,7 @@ ls_status ls_row_calls_push(struct ls_group *group, const struct ls_terms_model 
                 width_of_all(terms);
     if (!status) status = new_floats(counts.send, group, &rows);
     if (!status) list_gradients(terms, among, leaves, count, rows);
-    return status ? status : exchange(group, &counts, rows, rows);
+    return status ? status : move_floats(group, &counts, rows, rows);
 }
 
 /* ---- a server ---- */
@@ -188,7 +188,7 @@ ls_status ls_row_calls_give(struct ls_group *group, const struct ls_terms_model 
     for (int l = 0; l < step->lists.leaves; l++)
         for (size_t t = 0; t < terms->table_count; t++)
             at += give_slice(holding->tables[t], &step->lists.slices[(size_t)l * (size_t)among.copies], at);
-    status = exchange(group, &counts, rows, rows);
+    status = move_floats(group, &counts, rows, rows);
     step->wanted = !status;
     return status;
 }
@@ -203,7 +203,7 @@ ls_status ls_row_calls_take(struct ls_group *group, const struct ls_terms_model 
         for (size_t i = (size_t)step->lists.first[w] * copies; i < (size_t)step->lists.first[w + 1] * copies; i++)
             counts.receive[w] += step->lists.slices[i].count * width_of_all(terms);
     if (!status) status = new_floats(counts.receive, group, &step->gradients);
-    if (!status) status = exchange(group, &counts, step->gradients, step->gradients);
+    if (!status) status = move_floats(group, &counts, step->gradients, step->gradients);
     step->wanted = false;
     return status;
 }

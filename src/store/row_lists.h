@@ -19,9 +19,9 @@ struct ls_row_servers {
 };
 /* Ids of a leaf that the owner has. */
 size_t ls_row_lists_count(const struct ls_row_leaf *leaf, int servers, int owner);
-/* What a worker with so many leaves tells one server: the number of leaves, then for each of them and for each owner
- * whose rows the server holds, the server itself first, a number of ids, and these. words may be NULL. Returns how
- * many. */
+/* Writes what a worker with so many leaves tells one server: the number of leaves, then for each of them and for each
+ * owner whose rows the server holds, the server itself first, a number of ids, and these. words may be NULL. Returns
+ * how many. */
 size_t ls_row_lists_encode(const struct ls_row_leaf *leaves, int count, struct ls_row_servers among, int server,
                            int32_t *words);
 

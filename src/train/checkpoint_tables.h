@@ -9,5 +9,5 @@ ls_status ls_checkpoint_tables_new(const ls_model *model, float **tables);
 /* Writes a tensor for each table and moment, with names. */
 void ls_checkpoint_tables_describe(const ls_model *model, float *tables, char (*names)[128],
                                    struct ls_checkpoint_tensor *tensors);
-/* What has come from the servers. */
+/* Takes what has come from the servers. */
 void ls_checkpoint_tables_copy(const ls_model *model, float *tables);

@@ -88,26 +88,22 @@ static ls_status allocate_state(struct ls_checkpointing *checkpointing) {
 static ls_status describe_tensors(struct ls_checkpointing *checkpointing) {
     int moments = (int)(checkpointing->model_floats / checkpointing->model->built.blob_count) - 1;
     const struct ls_network *network = checkpointing->model->built.network;
-    int variables = ls_network_variable_count(network), trainable = 0;
+    int variables = ls_network_variable_count(network), trainable = 0, tables = ls_network_table_count(network);
     while (trainable < variables && ls_network_variable(network, trainable)->trainable) trainable++;
-    int tables = ls_network_table_count(network);
-    size_t count = (size_t)(variables + tables) + (size_t)(trainable + tables) * (size_t)moments;
-    size_t made = (size_t)variables;
-    bool callbacks = checkpointing->floats > checkpointing->model_floats;
+    size_t count = (size_t)(variables + tables + (trainable + tables) * moments), made = (size_t)variables;
     checkpointing->variables = count;
-    count += callbacks;
+    count += checkpointing->floats > checkpointing->model_floats; /* the callbacks' states */
     checkpointing->names = ls_alloc_array(count, sizeof(*checkpointing->names));
-    checkpointing->tensors = ls_alloc_array(count, sizeof(*checkpointing->tensors));
+    checkpointing->tensors = ls_alloc_array(count + 1, sizeof(*checkpointing->tensors));
     if (!checkpointing->names || !checkpointing->tensors) return ls_fail_memory("a checkpoint's tensors", count);
     for (int v = 0; v < variables; v++) describe_tensor(checkpointing, (size_t)v, 0, v);
     for (int blob = 1; blob <= moments; blob++)
         for (int v = 0; v < trainable; v++) describe_tensor(checkpointing, made++, blob, v);
     ls_checkpoint_tables_describe(checkpointing->model, checkpointing->tables, checkpointing->names + made,
                                   checkpointing->tensors + made);
-    if (callbacks)
-        checkpointing->tensors[checkpointing->variables] = (struct ls_checkpoint_tensor){
-            CALLBACKS, LS_SHAPE((int64_t)(checkpointing->floats - checkpointing->model_floats)),
-            checkpointing->state + checkpointing->model_floats};
+    const ls_shape others = LS_SHAPE((int64_t)(checkpointing->floats - checkpointing->model_floats));
+    checkpointing->tensors[checkpointing->variables] =
+        (struct ls_checkpoint_tensor){CALLBACKS, others, checkpointing->state + checkpointing->model_floats};
     checkpointing->checkpoint.tensors = checkpointing->tensors;
     checkpointing->checkpoint.count = count;
     return LS_OK;

@@ -181,7 +181,7 @@ const struct ls_plan_rows *ls_sparse_plan(const ls_model *model, int local) {
     return model->built.sparse ? &model->built.sparse->plans[local] : NULL;
 }
 
-/* Where one replica's batch cannot be, nobody waits for its rows. */
+/* Nobody waits for rows where one replica's batch cannot be. */
 static ls_status pull_all(ls_strategy *strategy, void *context) {
     const ls_model *model = context;
     const struct ls_sparse *sparse = model->built.sparse;

@@ -21,7 +21,7 @@ size_t ls_sparse_offset(const ls_model *model, int table, int blob);
 /* Room for the rows of batches of so many examples a replica. */
 ls_status ls_sparse_reserve(ls_model *model, int64_t rows);
 void ls_sparse_release(ls_model *model);
-/* What a replica's plans take; NULL without sparse tables. */
+/* The rows that a replica's plans take; NULL without sparse tables. */
 const struct ls_plan_rows *ls_sparse_plan(const ls_model *model, int local);
 /* By all local replicas, each with the status of its batch of so many examples: the rows come. Collective. */
 ls_status ls_sparse_pull(ls_replica *replica, ls_model *model, ls_status status, int64_t rows);
