@@ -51,14 +51,11 @@ static struct ls_tensor ids_of(const struct ls_plan_builder *builder, const stru
 static ls_status embedding_forward(struct ls_plan_builder *builder, const struct ls_node *node,
                                    const struct ls_node_tensors *at) {
     struct ls_op op = {.kind = LS_OP_EMBEDDING_FORWARD};
-    ls_status status = LS_OK;
     op.tensors[LS_ARG_X] = ids_of(builder, node);
-    if (node->table_count)
-        status = ls_plan_builder_rows(builder, node, &op.tensors[LS_ARG_W]);
-    else
-        op.tensors[LS_ARG_W] = ls_plan_builder_kernel(builder, node, TABLE);
+    op.tensors[LS_ARG_W] =
+        node->table_count ? ls_plan_builder_rows(builder, node) : ls_plan_builder_kernel(builder, node, TABLE);
     op.tensors[LS_ARG_Y] = at->y;
-    return status ? status : ls_plan_builder_append(builder, &op);
+    return ls_plan_builder_append(builder, &op);
 }
 
 static ls_status embedding_backward(struct ls_plan_builder *builder, const struct ls_node *node,

@@ -174,9 +174,8 @@ static struct ls_tensor rows_in(const struct ls_plan_builder *builder, float **l
     return (struct ls_tensor){list[node->first_table], LS_FLOAT32, shape, 0};
 }
 
-ls_status ls_plan_builder_rows(struct ls_plan_builder *builder, const struct ls_node *node, struct ls_tensor *rows) {
-    const struct ls_tensor whole = rows_in(builder, builder->config->tables->parameters, node);
-    return convert(builder, &whole, builder->type, rows);
+struct ls_tensor ls_plan_builder_rows(const struct ls_plan_builder *builder, const struct ls_node *node) {
+    return rows_in(builder, builder->config->tables->parameters, node);
 }
 
 struct ls_tensor ls_plan_builder_row_gradients(const struct ls_plan_builder *builder, const struct ls_node *node) {
