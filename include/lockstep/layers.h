@@ -56,6 +56,7 @@ typedef struct ls_layer {
     float negative_slope;  /* of LS_LEAKY_RELU; default 0.3 */
     float scale, offset;   /* of rescaling: y = x scale + offset */
     int input_dim;         /* of embedding: ids are from 0 to below it; at most 2^24 */
+    bool sparse;           /* of embedding: see ls_embedding */
     float kernel_l1, kernel_l2; /* Keras' kernel_regularizer L1L2: adds l1 sum |w| + l2 sum w^2 to the loss */
 } ls_layer;
 
@@ -84,7 +85,8 @@ typedef struct ls_layer {
 /* ls_embedding(input_dim, output_dim): a table of input_dim rows; each of the model's features is an id, a whole number below
  * input_dim, and becomes its row: (n) features give (n, output_dim). Another id is INVALID_ARGUMENT, which names the table, the
  * example and the place. Initial values are uniform in [-0.05, 0.05), or as kernel_initializer says where it is another than the
- * default. Gradients of one id's rows are added in their order. */
+ * default. Gradients of one id's rows are added in their order. With .sparse = true (torch's name) a ParameterServerStrategy
+ * may keep the table on its servers alone, as ls_parameter_server_options.sparse says; other strategies look past it. */
 #define ls_embedding(ids, ...) ((ls_layer){.kind = LS_LAYER_EMBEDDING, .input_dim = ids, .units = __VA_ARGS__})
 /* The mean of (n, output_dim) over n. */
 #define ls_global_average_pooling1d() ((ls_layer){.kind = LS_LAYER_GLOBAL_AVERAGE_POOLING1D})

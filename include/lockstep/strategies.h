@@ -23,7 +23,7 @@ LS_API ls_status ls_central_storage_strategy_new(const ls_strategy_options *opti
  * models train, and the optimizer's moments, each a part of every variable. A step's gradients go there, are added in the order
  * of the tree, and the new variables come back: the bits are those of MultiWorkerMirroredStrategy, and so are checkpoints.
  * A worker has one copy of the variables, and no moments. INVALID_ARGUMENT: no ps in TF_CONFIG, LOCKSTEP_PS is off, RING
- * or NCCL, a replica on a GPU; a delay without LS_DELAYED. options and servers may be NULL.
+ * or NCCL, a replica on a GPU; a delay without LS_DELAYED, staleness or on_stale without LS_ASYNC. options and servers may be NULL.
  *
  * LS_DELAYED with delay d: a step's gradients are of the variables before the last d steps, and the servers apply them to the newest
  * ones. So pushes and pulls go on while the next steps are computed. The bits follow from d, not from tasks or time; with d 0 they are
@@ -33,17 +33,29 @@ LS_API ls_status ls_central_storage_strategy_new(const ls_strategy_options *opti
  * request at another step makes others. A request is heard d steps later. A loss brings all back to the last such moment. Losses
  * and metrics of the last d steps are told when these are done; before the first one's a callback's logs are empty. A callback with
  * functions of a batch waits, before each call, for what is under way. UNIMPLEMENTED: a synchronized batch normalization. Adam and
- * large momentum suffer from old gradients (arXiv 1810.03264): fit warns of them. */
+ * large momentum suffer from old gradients (arXiv 1810.03264): fit warns of them.
+ *
+ * LS_ASYNC: a batch is one worker's, which has its own batch_size examples, and updates the variables by itself, as in TensorFlow. The
+ * servers hand batches out: each is trained once an epoch, by whoever is free, also where tasks are lost. A gradient is
+ * applied whole or not at all. Workers that are left go on at once without one that is lost (LOCKSTEP_REJOIN_TIMEOUT is 0 then, where
+ * it is not set). All meet at the end of an epoch and where a checkpoint is due. LOCKSTEP_RECORD and LOCKSTEP_REPLAY give
+ * the same bits again; without them the bits are those of one order among many. UNIMPLEMENTED: compression, a synchronized batch
+ * normalization, momentum correction, and with two servers or more LAMB and clipping by norms. */
 typedef enum ls_consistency { /* which variables a step's gradients are of */
     LS_SYNC,                  /* the newest: those after the step before */
     LS_DELAYED,               /* those before the last delay steps */
-    LS_ASYNC                  /* any; UNIMPLEMENTED here */
+    LS_ASYNC                  /* those that a worker has read last */
 } ls_consistency;
 typedef enum ls_on_stale { /* LS_ASYNC: a gradient whose variables have been updated since they were read */
     LS_STALE_APPLY,        /* as any other */
     LS_STALE_SCALE,        /* its learning rate is divided by the number of updates (arXiv 1511.05950) */
     LS_STALE_DROP          /* it is dropped, and counted, where they are more than max_staleness */
 } ls_on_stale;
+/* An embedding layer with .sparse = true may have its table on the servers alone: a worker gets the rows of its examples
+ * in each step, and sends their gradients. BY_RULE: where that takes fewer bytes than an all-reduce of the table, the
+ * ids of a batch being less than 2k(n - 1)/n^2 of its rows, and fewer than these, for n workers and k servers of TF_CONFIG.
+ * Optimizers then change the rows of a step alone (lazily): other bits than Keras' but for SGD without momentum and decay. */
+typedef enum ls_sparse_tables { LS_SPARSE_BY_RULE = 0, LS_SPARSE_ALWAYS, LS_SPARSE_NEVER } ls_sparse_tables;
 typedef struct ls_parameter_server_options {
     size_t size;
     int replicas; /* servers that keep each element: with 2 the loss of any one loses nothing; default 1 */
@@ -52,6 +64,7 @@ typedef struct ls_parameter_server_options {
     int staleness;        /* LS_ASYNC: batches that a worker may be ahead of the slowest one; default: any number */
     ls_on_stale on_stale; /* LS_ASYNC */
     int max_staleness;    /* LS_STALE_DROP: updates since the variables were read that a gradient may be older */
+    ls_sparse_tables sparse; /* LS_SYNC */
 } ls_parameter_server_options;
 #define LS_PARAMETER_SERVER(...) (&(ls_parameter_server_options){.size = sizeof(ls_parameter_server_options), __VA_ARGS__})
 LS_API ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options, const ls_parameter_server_options *servers,

@@ -69,7 +69,8 @@ static void add_variable(struct text *text, const struct ls_network_variable *va
 ls_status ls_network_describe(const struct ls_network *network, char **text) {
     char shape[192];
     size_t nodes = ls_network_layer_count(network);
-    size_t size = 128 + nodes * 1600 + (size_t)ls_network_variable_count(network) * 320; /* a piece is less */
+    size_t variables = (size_t)(ls_network_variable_count(network) + ls_network_table_count(network));
+    size_t size = 128 + nodes * 1600 + variables * 320; /* a piece is less */
     struct text made = {ls_alloc(size), 0, size};
     if (!made.at) return ls_fail_memory("the description of a network", size);
     ls_shape_text(ls_network_input(network), shape, sizeof(shape));
@@ -79,6 +80,8 @@ ls_status ls_network_describe(const struct ls_network *network, char **text) {
         add_node(&made, network, node);
         for (int v = 0; v < node->variable_count; v++)
             add_variable(&made, ls_network_variable(network, node->first_variable + v));
+        for (int v = 0; v < node->table_count; v++)
+            add_variable(&made, ls_network_table(network, node->first_table + v));
         for (int v = 0; v < node->statistic_count; v++)
             add_variable(&made, ls_network_variable(network, node->first_statistic + v));
     }

@@ -22,60 +22,39 @@ const char *ls_initializer_name(ls_initializer initializer) {
     return (size_t)initializer < sizeof(names) / sizeof(names[0]) ? names[initializer] : NULL;
 }
 
-/* A uniform value in [-limit, limit) has the variance limit^2 / 3. The shift by 11 leaves 53 bits, as many as a double
- * holds, so unit is in [0, 1) and never 1. */
-static void fill_uniform(uint64_t seed, uint64_t stream, double limit, struct ls_span span) {
-    for (size_t i = 0; i < span.count; i++) {
-        double unit = (double)(ls_random_bits(seed, stream, i) >> 11) * 0x1p-53;
-        span.values[i] = (float)((2 * unit - 1) * limit);
-    }
-}
-
-/* Draws again what falls outside two deviations; each attempt has its own numbers, 2^40 elements apart. */
-static double cut_normal(uint64_t seed, uint64_t stream, uint64_t element) {
-    for (uint64_t attempt = 0;; attempt++) {
-        double value = ls_random_normal(seed, stream, element + (attempt << 40));
-        if (fabs(value) <= 2) return value;
-    }
-}
-
-static void fill_normal(uint64_t seed, uint64_t stream, double deviation, struct ls_span span) {
-    for (size_t i = 0; i < span.count; i++)
-        span.values[i] = (float)(cut_normal(seed, stream, i) * (deviation / CUT_DEVIATION));
-}
-
-static void fill_initializer(struct ls_span span, float value) {
-    for (size_t i = 0; i < span.count; i++) span.values[i] = value;
-}
-
 /* Glorot and Bengio 2010 want the variance 2 / (fan_in + fan_out), which keeps activations and gradients of linear
  * layers; He et al. 2015 want 2 / fan_in, for ReLU halves the variance. The limit of a uniform is the root of three
  * variances, hence the 6. The stream is a digest of the variable's name, so its values do not depend on the other
  * variables. */
-void ls_initializer_apply(const struct ls_network_variable *variable, uint64_t seed, float *values) {
-    uint64_t stream = ls_random_stream(variable->name);
+struct ls_fill ls_initializer_fill(const struct ls_network_variable *variable, uint64_t seed) {
     double in = (double)variable->fan_in, both = in + (double)variable->fan_out;
-    struct ls_span span = {values, variable->count};
+    struct ls_fill fill = {LS_FILL_UNIFORM, 0, seed, ls_random_stream(variable->name)};
     switch (variable->initializer) {
     case LS_GLOROT_UNIFORM:
-        fill_uniform(seed, stream, sqrt(6 / both), span);
+        fill.reach = sqrt(6 / both);
         break;
     case LS_HE_UNIFORM:
-        fill_uniform(seed, stream, sqrt(6 / in), span);
+        fill.reach = sqrt(6 / in);
         break;
     case LS_GLOROT_NORMAL:
-        fill_normal(seed, stream, sqrt(2 / both), span);
+        fill.kind = LS_FILL_NORMAL;
+        fill.reach = sqrt(2 / both) / CUT_DEVIATION;
         break;
     case LS_HE_NORMAL:
-        fill_normal(seed, stream, sqrt(2 / in), span);
+        fill.kind = LS_FILL_NORMAL;
+        fill.reach = sqrt(2 / in) / CUT_DEVIATION;
         break;
     case LS_RANDOM_UNIFORM:
-        fill_uniform(seed, stream, UNIFORM_REACH, span);
-        break;
-    case LS_ONES:
-        fill_initializer(span, 1);
+        fill.reach = UNIFORM_REACH;
         break;
     default:
-        fill_initializer(span, 0);
+        fill.kind = LS_FILL_CONSTANT;
+        fill.reach = variable->initializer == LS_ONES ? 1 : 0;
     }
+    return fill;
+}
+
+void ls_initializer_apply(const struct ls_network_variable *variable, uint64_t seed, float *values) {
+    const struct ls_fill fill = ls_initializer_fill(variable, seed);
+    ls_fill(&fill, 0, values, variable->count);
 }

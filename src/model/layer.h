@@ -27,6 +27,7 @@ struct ls_node {
     ls_shape input, output;                 /* of one example; input: the first one's */
     int first_variable, variable_count;     /* trainable ones, in the network's table */
     int first_statistic, statistic_count;   /* the others */
+    int first_table, table_count;           /* the sparse ones, in a list of their own */
     /* what of the following nodes this one's op does too: batch normalization adds a residual and activates */
     int last;     /* the node whose output the op writes: itself where nothing follows */
     int residual; /* what is added; LS_NO_NODE: nothing */
@@ -90,6 +91,7 @@ struct ls_variable_spec {
     ls_initializer initializer;
     int64_t fan_in, fan_out;
     bool statistic; /* moved by momentum, not trained */
+    bool sparse;    /* a table whose rows are in no blob */
     float momentum; /* what a step keeps of it */
 };
 

@@ -36,21 +36,24 @@ static ls_status embedding_infer(struct ls_network *network, struct ls_node *nod
                                            given == LS_GLOROT_UNIFORM ? LS_RANDOM_UNIFORM : given,
                                            layer->input_dim,
                                            layer->units,
-                                           false};
+                                           .sparse = layer->sparse};
     return ls_network_add_variable(network, node, &table);
 }
 
-static struct ls_tensor ids_of(const struct ls_plan_builder *builder) {
+/* Of a sparse table they are places among the rows that are here. */
+static struct ls_tensor ids_of(const struct ls_plan_builder *builder, const struct ls_node *node) {
     const struct ls_plan_config *config = ls_plan_builder_config(builder);
-    return (struct ls_tensor){(void *)config->features, LS_FLOAT32,
+    const float *ids = node->table_count ? config->tables->places : config->features;
+    return (struct ls_tensor){(void *)(uintptr_t)ids, LS_FLOAT32,
                               LS_SHAPE(config->rows, ls_shape_count(ls_network_input(config->network))), 0};
 }
 
 static ls_status embedding_forward(struct ls_plan_builder *builder, const struct ls_node *node,
                                    const struct ls_node_tensors *at) {
     struct ls_op op = {.kind = LS_OP_EMBEDDING_FORWARD};
-    op.tensors[LS_ARG_X] = ids_of(builder);
-    op.tensors[LS_ARG_W] = ls_plan_builder_kernel(builder, node, TABLE);
+    op.tensors[LS_ARG_X] = ids_of(builder, node);
+    op.tensors[LS_ARG_W] =
+        node->table_count ? ls_plan_builder_rows(builder, node) : ls_plan_builder_kernel(builder, node, TABLE);
     op.tensors[LS_ARG_Y] = at->y;
     return ls_plan_builder_append(builder, &op);
 }
@@ -58,16 +61,17 @@ static ls_status embedding_forward(struct ls_plan_builder *builder, const struct
 static ls_status embedding_backward(struct ls_plan_builder *builder, const struct ls_node *node,
                                     struct ls_node_tensors *at) {
     struct ls_op op = {.kind = LS_OP_EMBEDDING_BACKWARD};
-    op.tensors[LS_ARG_X] = ids_of(builder);
+    op.tensors[LS_ARG_X] = ids_of(builder, node);
     op.tensors[LS_ARG_DY] = at->dy;
-    op.tensors[LS_ARG_DW] = ls_plan_builder_gradient(builder, node, TABLE);
+    op.tensors[LS_ARG_DW] = node->table_count ? ls_plan_builder_row_gradients(builder, node)
+                                              : ls_plan_builder_gradient(builder, node, TABLE);
     return ls_plan_builder_append(builder, &op);
 }
 
 const struct ls_layer_type ls_embedding_type = {
     .kind = LS_LAYER_EMBEDDING,
     .title = {"embedding", "Embedding"},
-    .takes = {.units = 1, .input_dim = 1, .kernel_initializer = LS_ONES},
+    .takes = {.units = 1, .input_dim = 1, .sparse = true, .kernel_initializer = LS_ONES},
     .check = embedding_check,
     .infer = embedding_infer,
     .forward = embedding_forward,

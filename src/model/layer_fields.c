@@ -47,6 +47,7 @@ const struct ls_layer_field ls_layer_fields[] = {
     FIELD(scale),
     FIELD(offset),
     FIELD(input_dim),
+    UNTOLD(sparse),
     FIELD(kernel_l1),
     FIELD(kernel_l2),
     {0},

@@ -32,6 +32,7 @@ struct ls_network {
     size_t node_count;
     struct table variables;  /* the trainable ones; in the end all */
     struct table statistics; /* the others while the network is made */
+    struct table tables;     /* the sparse ones */
     size_t trainable_count;
     ls_shape input;
     int outputs;
@@ -51,6 +52,7 @@ void ls_network_free(struct ls_network *network) {
     ls_free(network->nodes);
     ls_free(network->variables.rows);
     ls_free(network->statistics.rows);
+    ls_free(network->tables.rows);
     ls_free(network);
 }
 
@@ -99,8 +101,12 @@ ls_status ls_network_add_variable(struct ls_network *network, struct ls_node *no
                                            .momentum = spec->momentum};
     if (!strcmp(spec->name, KERNEL)) variable.l1 = node->layer.kernel_l1, variable.l2 = node->layer.kernel_l2;
     (void)snprintf(variable.name, sizeof(variable.name), "%s/%s", node->name, spec->name);
-    ls_status status = add_row(spec->statistic ? &network->statistics : &network->variables, &variable);
-    if (!status) (*(spec->statistic ? &node->statistic_count : &node->variable_count))++;
+    struct table *table = spec->statistic ? &network->statistics
+                          : spec->sparse  ? &network->tables
+                                          : &network->variables;
+    ls_status status = add_row(table, &variable);
+    int *counted = spec->statistic ? &node->statistic_count : spec->sparse ? &node->table_count : &node->variable_count;
+    if (!status) ++*counted;
     return status;
 }
 
@@ -205,6 +211,7 @@ static ls_status infer(struct ls_network *network) {
         node->residual = LS_NO_NODE;
         node->first_variable = network->variables.count;
         node->first_statistic = network->statistics.count;
+        node->first_table = network->tables.count;
         node->input = *ls_network_input_shape(network, node, 0);
         ls_status status = node->type->infer(network, node, i);
         if (status) return status;
@@ -234,7 +241,8 @@ static ls_status check_outputs(struct ls_network *network) {
     if (outputs < 1 || outputs > INT_MAX)
         return ls_fail(LS_INVALID_ARGUMENT, "the last layer, '%s', has too many outputs: %s", last->name, text);
     if (!network->trainable_count)
-        return ls_fail(LS_INVALID_ARGUMENT, "the network has nothing to train: none of its layers has variables");
+        return ls_fail(LS_INVALID_ARGUMENT, "the network has nothing to train%s: none of its layers has variables",
+                       network->tables.count ? " beside sparse tables" : "");
     network->outputs = (int)outputs;
     return LS_OK;
 }
@@ -285,6 +293,14 @@ int ls_network_variable_count(const struct ls_network *network) {
 
 const struct ls_network_variable *ls_network_variable(const struct ls_network *network, int index) {
     return index >= 0 && index < network->variables.count ? &network->variables.rows[index] : NULL;
+}
+
+int ls_network_table_count(const struct ls_network *network) {
+    return network->tables.count;
+}
+
+const struct ls_network_variable *ls_network_table(const struct ls_network *network, int index) {
+    return &network->tables.rows[index];
 }
 
 int ls_network_outputs(const struct ls_network *network) {

@@ -20,6 +20,12 @@ struct ls_network_variable {
     float momentum; /* of a statistic: what a step keeps of it */
 };
 struct ls_network;
+/* The rows of tables that a plan takes, in place of whole tables. Of rows x ids places a table, as many have rows as
+ * ids are different. */
+struct ls_plan_rows {
+    const float *places;             /* device (rows, input...): the place of each id's row */
+    float **parameters, **gradients; /* [tables] device (places, width) */
+};
 /* Returns the errors of ls_network_new that do not depend on the input. */
 ls_status ls_network_check(const ls_layer *layers, size_t count);
 /* Copies layers; input is the shape of one example. INVALID_ARGUMENT naming the layer and the field. */
@@ -29,6 +35,9 @@ size_t ls_network_blob_count(const struct ls_network *network);      /* float32 
 size_t ls_network_trainable_count(const struct ls_network *network); /* those of them that come first */
 int ls_network_variable_count(const struct ls_network *network);
 const struct ls_network_variable *ls_network_variable(const struct ls_network *network, int index);
+/* The sparse tables are variables too, which lie in no blob and have no offset. */
+int ls_network_table_count(const struct ls_network *network);
+const struct ls_network_variable *ls_network_table(const struct ls_network *network, int index);
 int ls_network_outputs(
     const struct ls_network *network); /* elements of the last layer's output: classes, of one axis */
 const ls_shape *ls_network_output_shape(const struct ls_network *network);
@@ -52,6 +61,7 @@ struct ls_plan_config {
     struct ls_objective objective;
     float *parameters, *gradients;      /* device blobs */
     const float *features;              /* device (rows, input...) */
+    const struct ls_plan_rows *tables;  /* NULL if the network has no sparse ones */
     const int32_t *labels;              /* device (rows); NULL if numbers has the targets */
     const float *numbers;               /* device (rows, outputs): targets that are numbers */
     const float *weights;               /* device (rows); NULL if all examples count as 1 */

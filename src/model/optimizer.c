@@ -197,6 +197,10 @@ static bool is_listed(const char *words, const char *name) {
     return false;
 }
 
+bool ls_optimizer_decays(const ls_optimizer *rule, const struct ls_network_variable *variable) {
+    return !is_listed(rule->exclude_from_weight_decay, variable->name);
+}
+
 /* Most rules are one loop over the whole blob. Norms and regularisers are per variable, so they need the borders. The
  * trainable variables come first in a network, and the loop ends at the first statistic. */
 ls_status ls_optimizer_parts(const ls_optimizer *rule, const struct ls_network *network, struct ls_blob_part **parts,
@@ -209,7 +213,7 @@ ls_status ls_optimizer_parts(const ls_optimizer *rule, const struct ls_network *
         if (!variable->trainable) break;
         list[made++] = (struct ls_blob_part){.offset = variable->offset,
                                              .count = variable->count,
-                                             .decays = !is_listed(rule->exclude_from_weight_decay, variable->name),
+                                             .decays = ls_optimizer_decays(rule, variable),
                                              .l1 = variable->l1,
                                              .l2 = variable->l2};
     }

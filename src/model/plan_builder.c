@@ -167,6 +167,21 @@ static ls_status convert(struct ls_plan_builder *builder, const struct ls_tensor
     return ls_plan_builder_append(builder, &op);
 }
 
+static struct ls_tensor rows_in(const struct ls_plan_builder *builder, float **list, const struct ls_node *node) {
+    const struct ls_plan_config *config = builder->config;
+    int64_t places = config->rows * ls_shape_count(ls_network_input(config->network));
+    const ls_shape shape = LS_SHAPE(places, ls_network_table(config->network, node->first_table)->shape.dims[1]);
+    return (struct ls_tensor){list[node->first_table], LS_FLOAT32, shape, 0};
+}
+
+struct ls_tensor ls_plan_builder_rows(const struct ls_plan_builder *builder, const struct ls_node *node) {
+    return rows_in(builder, builder->config->tables->parameters, node);
+}
+
+struct ls_tensor ls_plan_builder_row_gradients(const struct ls_plan_builder *builder, const struct ls_node *node) {
+    return rows_in(builder, builder->config->tables->gradients, node);
+}
+
 /* ---- forward ---- */
 
 static ls_status forward(struct ls_plan_builder *builder, const struct ls_node *node) {
@@ -179,7 +194,7 @@ static ls_status forward(struct ls_plan_builder *builder, const struct ls_node *
         at.x[i] = value_of(builder, node->inputs[i])->forward;
         value->trainable = value->trainable || value_of(builder, node->inputs[i])->trainable;
     }
-    value->trainable = value->trainable || node->variable_count;
+    value->trainable = value->trainable || node->variable_count || node->table_count;
     if (node->residual != LS_NO_NODE) {
         at.residual = value_of(builder, node->residual)->forward;
         value->trainable = value->trainable || value_of(builder, node->residual)->trainable;

@@ -15,6 +15,9 @@ struct ls_tensor ls_plan_builder_statistic(const struct ls_plan_builder *builder
                                            int index);
 struct ls_tensor ls_plan_builder_statistic_change(const struct ls_plan_builder *builder, const struct ls_node *node,
                                                   int index);
+/* The rows of the node's sparse table that the plan has, and their gradient: float32, on a CPU device. */
+struct ls_tensor ls_plan_builder_rows(const struct ls_plan_builder *builder, const struct ls_node *node);
+struct ls_tensor ls_plan_builder_row_gradients(const struct ls_plan_builder *builder, const struct ls_node *node);
 /* One tensor a node that forward leaves to backward. */
 struct ls_tensor *ls_plan_builder_kept(struct ls_plan_builder *builder, const struct ls_node *node);
 const struct ls_plan_config *ls_plan_builder_config(const struct ls_plan_builder *builder);

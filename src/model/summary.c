@@ -39,6 +39,7 @@ static void print_node(FILE *out, const struct ls_network *network, const struct
     char name[LS_LAYER_NAME_SIZE + 32], shape[224], count[32];
     size_t parameters = count_variables(network, node->first_variable, node->variable_count) +
                         count_variables(network, node->first_statistic, node->statistic_count);
+    for (int t = 0; t < node->table_count; t++) parameters += ls_network_table(network, node->first_table + t)->count;
     (void)snprintf(name, sizeof(name), "%s (%s)", node->name, node->title.class_name);
     output_text(node, shape, sizeof(shape));
     (void)fprintf(out, "%-52s %-24s %12s ", name, shape, with_commas(parameters, count));
@@ -63,6 +64,7 @@ static void print_all(FILE *out, const struct ls_network *network) {
         const struct ls_network_variable *variable = ls_network_variable(network, v);
         *(variable->trainable ? &trainable : &others) += variable->count;
     }
+    for (int t = 0; t < ls_network_table_count(network); t++) trainable += ls_network_table(network, t)->count;
     print_total(out, "Total", trainable + others);
     print_total(out, "Trainable", trainable);
     print_total(out, "Non-trainable", others);

@@ -8,6 +8,7 @@
 #include "collective/all_gather.h"
 #include "collective/barrier.h"
 #include "collective/broadcast.h"
+#include "store/handover_tables.h"
 
 /* The words that each rank tells. */
 enum { TELL_VERSION, TELL_BEFORE, TELL_SERVERS, TELL_SERVER, TELL_REPLICAS, TELL_LAYOUT, TELL_DIGEST, TELL_WORDS };
@@ -171,7 +172,8 @@ static ls_status find_division(struct plan *plan) {
 
 /* Variables without moments are on every worker; asynchronous training needs a server that knows what is trained. */
 static bool lacks_nothing(const struct plan *plan) {
-    bool known = !plan->handover->terms->moments && (plan->old || !trusts_servers(plan));
+    const struct ls_terms_model *terms = plan->handover->terms;
+    bool known = !terms->moments && !terms->table_count && (plan->old || !trusts_servers(plan));
     return plan->changed == LS_CHANGED_ALL || plan->whole || known;
 }
 
@@ -179,6 +181,7 @@ static bool lacks_nothing(const struct plan *plan) {
  * then forms once more, and waits for it. */
 static ls_status check_moments(const struct plan *plan) {
     struct ls_handover *handover = plan->handover;
+    const char *what = handover->terms->moments ? "the optimizer's moments" : "rows of its tables";
     if (lacks_nothing(plan)) return LS_OK;
     handover->waits = handover->listed > plan->servers && !handover->awaited;
     handover->lost = !handover->waits;
@@ -186,14 +189,15 @@ static ls_status check_moments(const struct plan *plan) {
     if (status) return status;
     if (handover->waits)
         return ls_fail(LS_UNAVAILABLE,
-                       "a parameter server was lost, and of %d that are listed the %d here lack its moments after step "
+                       "a parameter server was lost, and of %d that are listed the %d here lack %s after step "
                        "%lld: all wait for the others",
-                       handover->listed, plan->servers, (long long)plan->version);
+                       handover->listed, plan->servers, handover->terms->moments ? "its moments" : what,
+                       (long long)plan->version);
     return ls_fail(LS_UNAVAILABLE,
-                   "a parameter server was lost, and with it the only copy of the optimizer's moments after step %lld: "
-                   "start all tasks again, to go on from the newest checkpoint; ls_parameter_server_options.replicas = "
-                   "2 (lockstep train --ps-replicas 2) keeps them on two servers",
-                   (long long)plan->version);
+                   "a parameter server was lost, and with it the only copy of %s after step %lld: start all tasks "
+                   "again, to go on from the newest checkpoint; ls_parameter_server_options.replicas = 2 (lockstep "
+                   "train --ps-replicas 2) keeps them on two servers",
+                   what, (long long)plan->version);
 }
 
 /* ---- the way to the servers ---- */
@@ -259,6 +263,29 @@ static ls_status take_moments(struct plan *plan) {
     return status;
 }
 
+/* Of tables no worker has a copy: before the first step they are drawn, and behind a checkpoint one worker has them. */
+static ls_status take_tables(struct plan *plan) {
+    struct ls_handover *handover = plan->handover;
+    const struct ls_table_move move = {handover->group, handover->terms, plan->own,  plan->serves ? plan->next : NULL,
+                                       plan->old,       plan->holders,   plan->root, handover->tables};
+    int64_t source = handover->tables ? 1 : handover->tables_elsewhere ? 2 : 0;
+    if (!handover->terms->table_count) return LS_OK;
+    if (plan->changed != LS_CHANGED_ALL)
+        return plan->stays ? LS_OK : ls_handover_tables_from_servers(&move, &handover->moved);
+    ls_status status = ls_group_broadcast(handover->group, "tables are given", plan->root, LS_INT64, &source, 1);
+    if (status) return status;
+    if (source == 1) return ls_handover_tables_from_worker(&move, &handover->moved);
+    if (source || plan->version) {
+        handover->lost = true;
+        return ls_fail(LS_UNAVAILABLE,
+                       "a worker was lost, and with it the only copy of the tables of a checkpoint, after step %lld: "
+                       "start all tasks again",
+                       (long long)plan->version);
+    }
+    ls_handover_tables_draw(&move);
+    return LS_OK;
+}
+
 static ls_status make_next(struct plan *plan) {
     struct ls_handover *handover = plan->handover;
     int server = ls_group_rank(handover->group) - plan->workers;
@@ -272,7 +299,8 @@ static ls_status take_all(struct plan *plan) {
     if (plan->own) (void)ls_holding_return(plan->own, plan->version);
     ls_status status = make_next(plan);
     if (status || (plan->stays && !plan->changed)) return status;
-    status = take_moments(plan);
+    status = take_tables(plan);
+    if (!status) status = take_moments(plan);
     if (!status) status = take_variables(plan);
     if (!status && plan->serves) plan->next->version[0] = plan->version;
     return status;

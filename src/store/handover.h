@@ -25,6 +25,9 @@ struct ls_handover {
     enum ls_changed changed;            /* a worker; then, set by the call, what has changed on all workers */
     float *blobs[1 + LS_MAX_MOMENTS]; /* a worker: [count] the variables, and where they have changed the moments; NULL:
                                          they are zero */
+    const float *tables;              /* a worker, where all have changed: all rows, [table][1 + moments][rows][width];
+                                         NULL: they are as before the first step, or */
+    bool tables_elsewhere;            /* another worker has them */
     struct ls_kept kept[2];           /* a server: what it has; then the first alone, unless the call failed */
     int listed;                       /* servers of the cluster, whether they are here or not */
     bool awaited;                     /* the group has waited for all of them */

@@ -60,7 +60,9 @@ static ls_status describe_holding(const struct ls_terms_model *terms, struct ls_
 }
 
 size_t ls_holding_bytes(const struct ls_holding *holding, int moments) {
-    return (2 * (1 + (size_t)moments) + 1) * holding->count * sizeof(float);
+    size_t bytes = (2 * (1 + (size_t)moments) + 1) * holding->count * sizeof(float);
+    for (size_t t = 0; t < holding->table_count; t++) bytes += ls_table_bytes(holding->tables[t]);
+    return bytes;
 }
 
 static ls_status make_blobs(const struct ls_terms_model *terms, struct ls_holding *holding) {
@@ -76,6 +78,17 @@ static ls_status make_blobs(const struct ls_terms_model *terms, struct ls_holdin
                           ls_holding_bytes(holding, terms->moments));
 }
 
+static ls_status make_tables(const struct ls_terms_model *terms, struct ls_holding *holding) {
+    ls_status status = LS_OK;
+    holding->tables = ls_alloc_array(terms->table_count + 1, sizeof(*holding->tables));
+    if (!holding->tables) return ls_fail_memory("tables", terms->table_count * sizeof(*holding->tables));
+    holding->table_count = terms->table_count;
+    for (size_t t = 0; t < terms->table_count && !status; t++)
+        status = ls_table_new(&terms->tables[t], terms->moments, holding->servers, holding->server, holding->replicas,
+                              &holding->tables[t]);
+    return status;
+}
+
 ls_status ls_holding_new(const struct ls_terms_model *terms, int servers, int server, struct ls_holding **holding) {
     struct ls_holding *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a parameter server's variables", sizeof(*made));
@@ -85,6 +98,7 @@ ls_status ls_holding_new(const struct ls_terms_model *terms, int servers, int se
                                 .version = {-1, -1}};
     ls_status status = describe_holding(terms, made);
     if (!status) status = make_blobs(terms, made);
+    if (!status) status = make_tables(terms, made);
     if (status)
         ls_holding_free(made);
     else
@@ -95,6 +109,8 @@ ls_status ls_holding_new(const struct ls_terms_model *terms, int servers, int se
 void ls_holding_free(struct ls_holding *holding) {
     if (!holding) return;
     for (int i = 0; i < 2 * (1 + LS_MAX_MOMENTS); i++) ls_free(holding->blobs[i % 2][i / 2]);
+    for (size_t t = 0; t < holding->table_count; t++) ls_table_free(holding->tables[t]);
+    ls_free(holding->tables);
     ls_free(holding->gradients);
     ls_free(holding->variables);
     ls_free(holding->parts);
@@ -125,6 +141,7 @@ const float *ls_holding_find(const struct ls_holding *holding, size_t buckets, i
 void ls_holding_keep(struct ls_holding *holding, int moments) {
     for (int i = 0; i <= moments; i++)
         memcpy(holding->blobs[1][i], holding->blobs[0][i], holding->count * sizeof(float));
+    for (size_t t = 0; t < holding->table_count; t++) ls_table_keep(holding->tables[t]);
     holding->version[1] = holding->version[0];
 }
 
@@ -136,6 +153,7 @@ bool ls_holding_return(struct ls_holding *holding, int64_t version) {
         holding->blobs[1][i] = holding->blobs[0][i];
         holding->blobs[0][i] = before;
     }
+    for (size_t t = 0; t < holding->table_count; t++) ls_table_return(holding->tables[t]);
     holding->version[0] = version;
     holding->version[1] = -1;
     return true;

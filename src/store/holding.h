@@ -2,6 +2,7 @@
  * blobs of its own. */
 #pragma once
 #include "store/stripes.h"
+#include "store/table.h"
 
 struct ls_held {
     struct ls_range range; /* of the model's blob */
@@ -16,7 +17,9 @@ struct ls_holding {
     size_t part_count;
     float *blobs[2][1 + LS_MAX_MOMENTS]; /* [count] the variables and moments now, and before the newest step */
     float *gradients;                    /* [count] */
-    int64_t version[2];                  /* steps that are in them; -1: nothing is */
+    struct ls_table **tables;            /* [table_count] the terms' */
+    size_t table_count;
+    int64_t version[2]; /* steps that are in them; -1: nothing is */
 };
 ls_status ls_holding_new(const struct ls_terms_model *terms, int servers, int server, struct ls_holding **holding);
 void ls_holding_free(struct ls_holding *holding);

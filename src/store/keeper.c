@@ -1,8 +1,8 @@
 /* The calls of a server, each as the frame of rank 0 names it: the terms of a model at the beginning of a generation
- * (handover.c), pushes of its buckets in order, and a step. A step keeps what was there, applies the optimizer to all
- * that the server holds, and sends its own ranges. A worker's step is done when it has them, so the version before is
- * what the workers go back to where none is done. Workers that go back further (train/delayed.h) tell with which steps
- * servers keep what was there. */
+ * (handover.c), pushes of its buckets in order, rows of its tables (before them), and a step. A step keeps what was
+ * there, applies the optimizer to all that the server holds, and sends its own ranges. A worker's step is done when it
+ * has them, so the version before is what the workers go back to where none is done. Workers that go back further
+ * (train/delayed.h) tell with which steps servers keep what was there. */
 #include "store/keeper.h"
 
 #include <string.h>
@@ -13,6 +13,7 @@
 #include "collective/push.h"
 #include "device/device.h"
 #include "store/handover.h"
+#include "store/row_calls.h"
 #include "store/session_server.h"
 #include "store/store_calls.h"
 #include "store/store_norms.h"
@@ -28,6 +29,7 @@ struct model {
     struct ls_terms_step step;
     struct ls_op op;
     struct ls_store_norms norms;
+    struct ls_row_step rows;
     bool built;
     struct ls_session_server *sessions; /* NULL unless it is trained asynchronously */
 };
@@ -71,6 +73,7 @@ static void forget_generation(struct ls_keeper *keeper, struct model *model) {
     model->pushed = 0;
     ls_store_norms_free(&model->norms);
     ls_free(ls_steal(model->owned));
+    ls_row_calls_free(&model->rows);
 }
 
 static void free_model(struct ls_keeper *keeper, struct model *model) {
@@ -246,6 +249,18 @@ static ls_status take_push(struct ls_keeper *keeper, struct ls_group *group, con
     return status;
 }
 
+/* ---- rows of tables ---- */
+
+static ls_status give_rows(struct ls_keeper *keeper, struct ls_group *group) {
+    int64_t number = 0;
+    ls_status status = ls_group_broadcast_directly(group, LS_STORE_ROWS, LS_INT64, &number, 1);
+    if (status) return status;
+    struct model *model = find_model(keeper, number);
+    if (!model || !model->owned || !model->terms.table_count)
+        return ls_fail(LS_DATA_LOSS, "rank 0 wants rows of model %lld, which has none here", (long long)number);
+    return ls_row_calls_give(group, &model->terms, model->kept[0].holding, &model->rows);
+}
+
 /* ---- a step ---- */
 
 static ls_status build_op(struct ls_keeper *keeper, struct model *model) {
@@ -282,6 +297,7 @@ static ls_status apply_step(struct ls_keeper *keeper, struct model *model) {
     struct ls_holding *holding = model->kept[0].holding;
     if (model->step.keep) ls_holding_keep(holding, model->terms.moments);
     ls_status status = holding->count ? run_op(keeper, model) : ls_store_norms_pass(&model->norms, &model->step.step);
+    if (!status) status = ls_row_calls_apply(&model->terms, holding, keeper->device, &model->step.step, &model->rows);
     holding->version[0] = status ? -1 : model->step.step.iteration;
     return status;
 }
@@ -301,15 +317,20 @@ static ls_status take_step(struct ls_keeper *keeper, struct ls_group *group) {
     if (status) return status;
     struct model *model = find_model(keeper, step.model);
     if (!model || !model->owned || model->pushed != model->terms.bucket_count ||
+        (model->terms.table_count && !model->rows.wanted) ||
         step.step.iteration != model->kept[0].holding->version[0] + 1)
         return ls_fail(LS_DATA_LOSS, "rank 0 tells of step %lld of model %lld, which is not this server's next",
                        (long long)step.step.iteration, (long long)step.model);
     model->pushed = 0;
     model->step = step;
-    status = apply_step(keeper, model);
     const struct ls_holding *holding = model->kept[0].holding;
+    if (model->terms.table_count) status = ls_row_calls_take(group, &model->terms, holding, &model->rows);
+    if (!status) status = apply_step(keeper, model);
+    ls_row_calls_free(&model->rows);
     if (!status) status = ls_store_calls_pull(group, &model->terms, holding, 0, -1, NULL);
-    return status || !step.fetch ? status : give_moments(group, model);
+    if (!status && step.fetch) status = give_moments(group, model);
+    if (!status && step.fetch) status = ls_row_calls_fetch(group, &model->terms, holding, NULL);
+    return status;
 }
 
 /* Moments after a session. */
@@ -334,6 +355,7 @@ static ls_status apply_push(void *context, const struct ls_optimizer_step *step)
 ls_status ls_keeper_call(void *keeper, struct ls_group *group, const struct ls_frame *frame) {
     if (frame->kind == LS_KIND_PUSH) return take_push(keeper, group, frame);
     if (!strcmp(frame->name, LS_STORE_TERMS)) return take_terms(keeper, group);
+    if (!strcmp(frame->name, LS_STORE_ROWS)) return give_rows(keeper, group);
     if (!strcmp(frame->name, LS_STORE_STEP)) return take_step(keeper, group);
     if (!strcmp(frame->name, LS_STORE_SESSION)) return take_session(keeper, group);
     if (!strcmp(frame->name, LS_STORE_FETCH)) return take_fetch(keeper, group);

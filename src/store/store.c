@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "collective/broadcast.h"
 #include "collective/push.h"
+#include "store/row_calls.h"
 #include "store/session_server.h"
 #include "store/store_calls.h"
 #include "store/store_norms.h"
@@ -14,6 +15,9 @@ struct ls_store {
     struct ls_terms_model terms;
     struct ls_stripe *owned; /* [buckets][servers] */
     struct ls_store_norms norms;
+    const struct ls_row_leaf *leaves; /* [leaf_count] of the step under way; borrowed */
+    int leaf_count;
+    float *tables; /* of the next step, on rank 0; borrowed */
 };
 
 static ls_status tell_terms(const struct ls_store *store) {
@@ -33,6 +37,8 @@ static ls_status meet(const struct ls_store *store, const struct ls_store_config
                                    .changed = config->changed,
                                    .listed = config->listed,
                                    .awaited = config->awaits && *config->awaits,
+                                   .tables = config->tables,
+                                   .tables_elsewhere = config->tables_elsewhere,
                                    .blobs = {config->variables}};
     for (int m = 0; config->moments && m < store->terms.moments; m++)
         handover.blobs[1 + m] = (float *)(uintptr_t)config->moments + (size_t)m * config->stride;
@@ -93,17 +99,33 @@ static ls_status take_moments(struct ls_store *store, float *moments, size_t str
     return status;
 }
 
+ls_status ls_store_pull_rows(struct ls_store *store, const struct ls_row_leaf *leaves, int count) {
+    int64_t model = store->terms.model;
+    store->leaves = leaves;
+    store->leaf_count = count;
+    ls_status status = ls_group_broadcast_directly(store->group, LS_STORE_ROWS, LS_INT64, &model, 1);
+    return status ? status : ls_row_calls_pull(store->group, &store->terms, leaves, count);
+}
+
+void ls_store_want_tables(struct ls_store *store, float *tables) {
+    store->tables = tables;
+}
+
 ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *step, bool keep, float *array,
                         float *moments, size_t stride) {
     int64_t words[LS_STEP_WORDS];
-    const struct ls_terms_step own = {*step, store->terms.model, moments != NULL, keep};
+    const struct ls_terms_step own = {*step, store->terms.model, moments || store->tables, keep};
     struct ls_terms_step told;
     ls_terms_step_encode(&own, words);
     ls_status status = ls_group_broadcast_directly(store->group, LS_STORE_STEP, LS_INT64, words, LS_STEP_WORDS);
     if (!status) status = ls_terms_step_decode(words, &told);
+    if (!status && store->terms.table_count)
+        status = ls_row_calls_push(store->group, &store->terms, store->leaves, store->leaf_count);
     if (!status) status = ls_store_norms_pass(&store->norms, &told.step);
     if (!status) status = ls_store_calls_pull(store->group, &store->terms, NULL, 0, -1, array);
-    return status || !told.fetch ? status : take_moments(store, moments, stride);
+    if (!status && told.fetch) status = take_moments(store, moments, stride);
+    if (!status && told.fetch) status = ls_row_calls_fetch(store->group, &store->terms, NULL, store->tables);
+    return status;
 }
 
 struct ls_group *ls_store_group(const struct ls_store *store) {

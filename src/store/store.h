@@ -3,6 +3,7 @@
 #pragma once
 #include "collective/group.h"
 #include "store/handover.h"
+#include "store/row_lists.h"
 
 struct ls_store;
 struct ls_store_config {
@@ -14,6 +15,8 @@ struct ls_store_config {
     float *variables;        /* [terms.count] host memory; read, and written with the same values */
     const float *moments;    /* [terms.moments][stride] that have changed; NULL: they are zero */
     size_t stride;
+    const float *tables; /* as of struct ls_handover */
+    bool tables_elsewhere;
     int listed; /* servers of the cluster */
     bool *lost; /* set to true where all servers have lost moments: nothing recovers from it */
     bool
@@ -26,6 +29,11 @@ void ls_store_free(struct ls_store *store);
  * bucket of a step, in order. */
 ls_status ls_store_push(struct ls_store *store, size_t bucket, const int *first, const float *const *leaves,
                         ls_compression compression);
+/* Brings the rows of this worker's leaves. They are borrowed until the step that follows, which sends their gradients;
+ * tables, on rank 0 alone: all rows come there behind that step, [table][1 + moments][rows][width]; NULL: they do not.
+ * Collective, before the first push. */
+ls_status ls_store_pull_rows(struct ls_store *store, const struct ls_row_leaf *leaves, int count);
+void ls_store_want_tables(struct ls_store *store, float *tables);
 /* Applies the optimizer on the servers, and brings the variables into array: [terms.count]. With moments, which rank 0
  * alone decides and gets, it brings those too, stride apart. The step is done when it returns LS_OK. keep: servers keep
  * the version before it, until a step with keep; a generation begins with the newest or with that. */

@@ -1,4 +1,4 @@
-/* Terms are words of 8 bytes: a head, buckets, variables. Floats go as their bits. */
+/* Terms are words of 8 bytes: a head, buckets, variables, tables. Floats go as their bits. */
 #include "store/terms.h"
 
 #include <string.h>
@@ -9,6 +9,8 @@
 #define LAYOUT   INT64_C(0x4C5354524D02) /* the last byte is the version */
 #define MOST     (INT64_C(1) << 40)      /* elements */
 #define MOST_OF  (INT64_C(1) << 24)      /* buckets, variables */
+#define MOST_IDS (INT64_C(1) << 31)
+#define TABLES   4096
 #define REPLICAS 1024
 
 enum {
@@ -21,9 +23,10 @@ enum {
     HEAD_BUCKETS,
     HEAD_PARTS,
     HEAD_ASYNCHRONOUS,
+    HEAD_TABLES,
     HEAD
 };
-enum { BUCKET_WORDS = 2, PART_WORDS = 5 };
+enum { BUCKET_WORDS = 2, PART_WORDS = 5, TABLE_WORDS = 7 };
 
 static int64_t word_of(float value) {
     uint32_t bits;
@@ -38,12 +41,32 @@ static float float_of(int64_t word) {
     return value;
 }
 
+static int64_t word_of_reach(double value) {
+    int64_t word;
+    memcpy(&word, &value, sizeof(word));
+    return word;
+}
+
+static double reach_of(int64_t word) {
+    double value;
+    memcpy(&value, &word, sizeof(value));
+    return value;
+}
+
 /* ---- terms ---- */
+
+size_t ls_terms_table_floats(const struct ls_terms_model *terms) {
+    size_t sum = 0;
+    for (size_t t = 0; t < terms->table_count; t++)
+        sum += (size_t)terms->tables[t].rows * (size_t)terms->tables[t].width * (1 + (size_t)terms->moments);
+    return sum;
+}
 
 static ls_status make_lists(struct ls_terms_model *terms) {
     terms->buckets = ls_alloc_array(terms->bucket_count + 1, sizeof(*terms->buckets));
     terms->parts = ls_alloc_array(terms->part_count + 1, sizeof(*terms->parts));
-    if (terms->buckets && terms->parts) return LS_OK;
+    terms->tables = ls_alloc_array(terms->table_count + 1, sizeof(*terms->tables));
+    if (terms->buckets && terms->parts && terms->tables) return LS_OK;
     ls_terms_free(terms);
     return ls_fail_memory("the division of a model over parameter servers",
                           terms->bucket_count * sizeof(*terms->buckets) + terms->part_count * sizeof(*terms->parts));
@@ -55,22 +78,42 @@ ls_status ls_terms_copy(const struct ls_terms_model *terms, struct ls_terms_mode
     if (status) return status;
     memcpy(copy->buckets, terms->buckets, terms->bucket_count * sizeof(*terms->buckets));
     memcpy(copy->parts, terms->parts, terms->part_count * sizeof(*terms->parts));
+    if (terms->table_count) memcpy(copy->tables, terms->tables, terms->table_count * sizeof(*terms->tables));
     return LS_OK;
 }
 
 void ls_terms_free(struct ls_terms_model *terms) {
     ls_free(ls_steal(terms->buckets));
     ls_free(ls_steal(terms->parts));
+    ls_free(ls_steal(terms->tables));
+}
+
+static void write_table(const struct ls_terms_table *table, int64_t words[TABLE_WORDS]) {
+    const int64_t own[TABLE_WORDS] = {table->rows,
+                                      table->width,
+                                      (int64_t)table->fill.kind,
+                                      word_of_reach(table->fill.reach),
+                                      (int64_t)table->fill.seed,
+                                      (int64_t)table->fill.stream,
+                                      table->decays};
+    memcpy(words, own, sizeof(own));
 }
 
 ls_status ls_terms_encode(const struct ls_terms_model *terms, int64_t **words, size_t *count) {
-    size_t size = HEAD + BUCKET_WORDS * terms->bucket_count + PART_WORDS * terms->part_count;
+    size_t size =
+        HEAD + BUCKET_WORDS * terms->bucket_count + PART_WORDS * terms->part_count + TABLE_WORDS * terms->table_count;
     int64_t *made = ls_alloc_array(size, sizeof(*made)), *at = made;
     if (!made) return ls_fail_memory("the division of a model over parameter servers", size * sizeof(*made));
-    const int64_t head[HEAD] = {
-        LAYOUT,         terms->model,    (int64_t)terms->count,        terms->kind,
-        terms->moments, terms->replicas, (int64_t)terms->bucket_count, (int64_t)terms->part_count,
-        terms->asynchronous};
+    const int64_t head[HEAD] = {LAYOUT,
+                                terms->model,
+                                (int64_t)terms->count,
+                                terms->kind,
+                                terms->moments,
+                                terms->replicas,
+                                (int64_t)terms->bucket_count,
+                                (int64_t)terms->part_count,
+                                terms->asynchronous,
+                                 (int64_t)terms->table_count};
     memcpy(at, head, sizeof(head));
     at += HEAD;
     for (size_t i = 0; i < terms->bucket_count; i++) {
@@ -85,6 +128,7 @@ ls_status ls_terms_encode(const struct ls_terms_model *terms, int64_t **words, s
         *at++ = word_of(part->l1);
         *at++ = word_of(part->l2);
     }
+    for (size_t i = 0; i < terms->table_count; i++, at += TABLE_WORDS) write_table(&terms->tables[i], at);
     *words = made;
     *count = size;
     return LS_OK;
@@ -109,7 +153,9 @@ static ls_status check_head(const int64_t *head, size_t count) {
     if (!is_between(head[HEAD_BUCKETS], 1, MOST_OF)) return bad_terms("number of buckets", head[HEAD_BUCKETS]);
     if (!is_between(head[HEAD_PARTS], 1, MOST_OF)) return bad_terms("number of variables", head[HEAD_PARTS]);
     if (!is_between(head[HEAD_ASYNCHRONOUS], 0, 1)) return bad_terms("consistency", head[HEAD_ASYNCHRONOUS]);
-    if (count != (size_t)(HEAD + BUCKET_WORDS * head[HEAD_BUCKETS] + PART_WORDS * head[HEAD_PARTS]))
+    if (!is_between(head[HEAD_TABLES], 0, TABLES)) return bad_terms("number of tables", head[HEAD_TABLES]);
+    if (count != (size_t)(HEAD + BUCKET_WORDS * head[HEAD_BUCKETS] + PART_WORDS * head[HEAD_PARTS] +
+                          TABLE_WORDS * head[HEAD_TABLES]))
         return bad_terms("number of words", (int64_t)count);
     return LS_OK;
 }
@@ -142,6 +188,18 @@ static ls_status read_parts(const int64_t *at, struct ls_terms_model *terms) {
     return LS_OK;
 }
 
+static ls_status read_tables(const int64_t *at, struct ls_terms_model *terms) {
+    for (size_t i = 0; i < terms->table_count; i++, at += TABLE_WORDS) {
+        if (!is_between(at[0], 1, MOST_IDS)) return bad_terms("table's number of rows", at[0]);
+        if (!is_between(at[1], 1, MOST / at[0])) return bad_terms("table's width", at[1]);
+        if (!is_between(at[2], 0, LS_FILL_KINDS - 1)) return bad_terms("table's first values", at[2]);
+        if (!is_between(at[6], 0, 1)) return bad_terms("table's decay", at[6]);
+        terms->tables[i] = (struct ls_terms_table){
+            at[0], at[1], {(enum ls_fill_kind)at[2], reach_of(at[3]), (uint64_t)at[4], (uint64_t)at[5]}, at[6]};
+    }
+    return LS_OK;
+}
+
 ls_status ls_terms_decode(const int64_t *words, size_t count, struct ls_terms_model *terms) {
     ls_status status = check_head(words, count);
     if (status) return status;
@@ -152,11 +210,14 @@ ls_status ls_terms_decode(const int64_t *words, size_t count, struct ls_terms_mo
                                   .replicas = (int)words[HEAD_REPLICAS],
                                   .bucket_count = (size_t)words[HEAD_BUCKETS],
                                   .part_count = (size_t)words[HEAD_PARTS],
+                                  .table_count = (size_t)words[HEAD_TABLES],
                                   .asynchronous = words[HEAD_ASYNCHRONOUS]};
     status = make_lists(&made);
     if (status) return status;
     status = read_buckets(words + HEAD, &made);
-    if (!status) status = read_parts(words + HEAD + BUCKET_WORDS * made.bucket_count, &made);
+    words += HEAD + BUCKET_WORDS * made.bucket_count;
+    if (!status) status = read_parts(words, &made);
+    if (!status) status = read_tables(words + PART_WORDS * made.part_count, &made);
     if (status)
         ls_terms_free(&made);
     else
@@ -176,6 +237,8 @@ uint64_t ls_terms_digest(const struct ls_terms_model *terms) {
         digest = mix(mix(digest, terms->buckets[i].begin), terms->buckets[i].end);
     for (size_t i = 0; i < terms->part_count; i++)
         digest = mix(mix(digest, terms->parts[i].offset), terms->parts[i].count);
+    for (size_t i = 0; i < terms->table_count; i++)
+        digest = mix(mix(digest, (uint64_t)terms->tables[i].rows), (uint64_t)terms->tables[i].width);
     return digest >> 1; /* as a number that is not negative */
 }
 

@@ -1,10 +1,17 @@
 /* The terms on which servers keep a model's trained variables: what is kept, and how it is divided. Workers tell them
  * when a generation begins. All offsets are elements (float32) of the blob. */
 #pragma once
+#include "base/fill.h"
 #include "device/op.h"
 
 struct ls_range {
     size_t begin, end;
+};
+/* A table whose rows are on servers alone: row r is owned by server r mod k of k. A worker has those of its batch. */
+struct ls_terms_table {
+    int64_t rows, width;
+    struct ls_fill fill; /* its elements before the first step */
+    bool decays;         /* by the rule's weight decay */
 };
 struct ls_terms_model {
     int64_t model;            /* its number in the program */
@@ -16,8 +23,12 @@ struct ls_terms_model {
     size_t bucket_count;
     struct ls_blob_part *parts; /* [part_count] the variables, in order */
     size_t part_count;
+    struct ls_terms_table *tables; /* [table_count] beside the blob */
+    size_t table_count;
     bool asynchronous; /* trained in sessions (session.h): a worker's variables are a copy of some time ago */
 };
+/* Floats of all tables, with their moments. */
+size_t ls_terms_table_floats(const struct ls_terms_model *terms);
 ls_status ls_terms_copy(const struct ls_terms_model *terms, struct ls_terms_model *copy);
 void ls_terms_free(struct ls_terms_model *terms); /* what it points to */
 /* As words; *words is freed with ls_free. */

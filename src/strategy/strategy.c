@@ -270,6 +270,14 @@ static ls_status check_servers(const ls_parameter_server_options *servers) {
         return ls_fail(LS_INVALID_ARGUMENT,
                        "ParameterServerStrategy: staleness and on_stale go with consistency LS_ASYNC, and it is %s",
                        ls_option_names_consistency(servers->consistency));
+    if ((unsigned)servers->sparse > LS_SPARSE_NEVER)
+        return ls_fail(LS_INVALID_ARGUMENT, "ParameterServerStrategy: sparse %d is no ls_sparse_tables",
+                       (int)servers->sparse);
+    if (servers->sparse == LS_SPARSE_ALWAYS && (servers->consistency == LS_ASYNC || servers->delay))
+        return ls_fail(LS_UNIMPLEMENTED,
+                       "ParameterServerStrategy: rows of tables move in step: take consistency LS_SYNC in place of %s, "
+                       "or leave LS_SPARSE_ALWAYS out",
+                       ls_option_names_consistency(servers->consistency));
     if ((servers->max_staleness > 0) != (servers->on_stale == LS_STALE_DROP))
         return ls_fail(LS_INVALID_ARGUMENT,
                        "ParameterServerStrategy: max_staleness %d %s LS_STALE_DROP, which drops what is older",
@@ -284,9 +292,11 @@ ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options,
     ls_status status = ls_options_copy("ls_parameter_server_options", &own, sizeof(own), servers);
     if (!status) status = check_servers(&own);
     if (status) return status;
+    bool in_step = own.consistency == LS_SYNC || (own.consistency == LS_DELAYED && !own.delay);
     const struct ls_strategy like = {
         .copies_on_servers = own.replicas ? own.replicas : 1, .consistency = own.consistency, .delay = own.delay,
-        .servers = own};
+        .servers = own,
+        .sparse = in_step ? own.sparse : LS_SPARSE_NEVER};
     return strategy_with(&parameter_server, options, &like, strategy);
 }
 

@@ -68,6 +68,7 @@ struct ls_strategy {
     ls_consistency consistency;    /* of those servers */
     ls_parameter_server_options servers; /* LS_ASYNC: its bounds */
     int delay;                     /* steps from which a worker's variables lack the newest ones' changes; 0: none */
+    ls_sparse_tables sparse;       /* with copies_on_servers */
     ls_local_sgd_options local;    /* sync_every 0: workers meet in every step */
     int spins;                     /* before a thread sleeps */
     int node_replicas;             /* so many replicas of a worker at most are added in the node; 1: none */

@@ -13,6 +13,7 @@
 #include "checkpoint/writer.h"
 #include "collective/broadcast.h"
 #include "strategy/iterator.h"
+#include "train/checkpoint_tables.h"
 #include "train/model_build.h"
 #include "train/override.h"
 #include "train/restored.h"
@@ -42,7 +43,7 @@ struct ls_checkpointing {
     bool waits;                  /* it is not submitted yet, as it is not settled */
     int64_t seen;                /* the position of the call before; -1: there was none */
     /* parameters, then the optimizer's moments, as in the blobs; the writer's while it is not idle */
-    float *state;
+    float *state, *tables;                /* tables: of the keeper, NULL without sparse ones */
     size_t floats, model_floats;          /* the model's come first, then the callbacks' states */
     struct ls_callback_list *callbacks;   /* borrowed; NULL without callbacks */
     struct ls_training_progress progress; /* the checkpoint's */
@@ -87,22 +88,22 @@ static ls_status allocate_state(struct ls_checkpointing *checkpointing) {
 static ls_status describe_tensors(struct ls_checkpointing *checkpointing) {
     int moments = (int)(checkpointing->model_floats / checkpointing->model->built.blob_count) - 1;
     const struct ls_network *network = checkpointing->model->built.network;
-    int variables = ls_network_variable_count(network), trainable = 0;
+    int variables = ls_network_variable_count(network), trainable = 0, tables = ls_network_table_count(network);
     while (trainable < variables && ls_network_variable(network, trainable)->trainable) trainable++;
-    size_t count = (size_t)variables + (size_t)trainable * (size_t)moments, made = (size_t)variables;
-    bool callbacks = checkpointing->floats > checkpointing->model_floats;
+    size_t count = (size_t)(variables + tables + (trainable + tables) * moments), made = (size_t)variables;
     checkpointing->variables = count;
-    count += callbacks;
+    count += checkpointing->floats > checkpointing->model_floats; /* the callbacks' states */
     checkpointing->names = ls_alloc_array(count, sizeof(*checkpointing->names));
-    checkpointing->tensors = ls_alloc_array(count, sizeof(*checkpointing->tensors));
+    checkpointing->tensors = ls_alloc_array(count + 1, sizeof(*checkpointing->tensors));
     if (!checkpointing->names || !checkpointing->tensors) return ls_fail_memory("a checkpoint's tensors", count);
     for (int v = 0; v < variables; v++) describe_tensor(checkpointing, (size_t)v, 0, v);
     for (int blob = 1; blob <= moments; blob++)
         for (int v = 0; v < trainable; v++) describe_tensor(checkpointing, made++, blob, v);
-    if (callbacks)
-        checkpointing->tensors[made] = (struct ls_checkpoint_tensor){
-            CALLBACKS, LS_SHAPE((int64_t)(checkpointing->floats - checkpointing->model_floats)),
-            checkpointing->state + checkpointing->model_floats};
+    ls_checkpoint_tables_describe(checkpointing->model, checkpointing->tables, checkpointing->names + made,
+                                  checkpointing->tensors + made);
+    const ls_shape others = LS_SHAPE((int64_t)(checkpointing->floats - checkpointing->model_floats));
+    checkpointing->tensors[checkpointing->variables] =
+        (struct ls_checkpoint_tensor){CALLBACKS, others, checkpointing->state + checkpointing->model_floats};
     checkpointing->checkpoint.tensors = checkpointing->tensors;
     checkpointing->checkpoint.count = count;
     return LS_OK;
@@ -161,6 +162,7 @@ static ls_status claim_folder(struct ls_checkpointing *checkpointing) {
 
 static ls_status prepare_folder(struct ls_checkpointing *checkpointing) {
     ls_status status = allocate_state(checkpointing);
+    if (!status) status = ls_checkpoint_tables_new(checkpointing->model, &checkpointing->tables);
     if (!status) status = describe_tensors(checkpointing);
     if (!status) status = describe_training(checkpointing);
     if (!status && !checkpointing->job) status = ls_entropy_fill(&checkpointing->job, sizeof(checkpointing->job));
@@ -223,8 +225,7 @@ static ls_status copy_tensors(struct ls_checkpointing *checkpointing, const stru
         const void *data;
         ls_status status = ls_checkpoint_file_find(loaded, tensor->name, &tensor->shape, &data);
         if (status) return status;
-        memcpy(checkpointing->state + (tensor->data - checkpointing->state), data,
-               (size_t)ls_shape_count(&tensor->shape) * sizeof(float));
+        memcpy((float *)(uintptr_t)tensor->data, data, (size_t)ls_shape_count(&tensor->shape) * sizeof(float));
     }
     return LS_OK;
 }
@@ -291,7 +292,8 @@ static ls_status spread_state(struct ls_checkpointing *checkpointing, bool callb
                                     checkpointing->state, checkpointing->floats);
     if (!status && callbacks)
         ls_callback_list_set_state(checkpointing->callbacks, checkpointing->state + checkpointing->model_floats);
-    return status ? status : ls_model_state_set(model, checkpointing->state);
+    if (!status) status = ls_model_state_set(model, checkpointing->state);
+    return status ? status : ls_stored_give_tables(model, checkpointing->tables);
 }
 
 ls_status ls_checkpointing_restore(struct ls_checkpointing *checkpointing, struct ls_fit_state *state) {
@@ -353,6 +355,7 @@ static ls_status save(struct ls_checkpointing *checkpointing, const struct ls_fi
     status = describe_bits(checkpointing);
     if (!status) status = ls_model_state_get(checkpointing->model, checkpointing->state);
     if (status) return status;
+    ls_checkpoint_tables_copy(checkpointing->model, checkpointing->tables);
     ls_callback_list_get_state(checkpointing->callbacks, checkpointing->state + checkpointing->model_floats);
     copy_progress(checkpointing, state);
     ls_track_end(track, begun, "checkpoint", (struct ls_span_facts){.step = checkpointing->checkpoint.step});
@@ -498,6 +501,7 @@ void ls_checkpointing_free(struct ls_checkpointing *checkpointing) {
     if (checkpointing->writer && (wait_for_writer(checkpointing) || !ls_writer_free(checkpointing->writer, 0))) return;
     ls_folder_lock_free(checkpointing->lock);
     ls_free(checkpointing->state);
+    ls_free(checkpointing->tables);
     ls_free(checkpointing->tensors);
     ls_free(checkpointing->names);
     ls_free(checkpointing->training);

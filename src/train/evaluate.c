@@ -7,10 +7,12 @@
 #include "base/need.h"
 #include "runtime/user_request.h"
 #include "strategy/iterator.h"
+#include "train/bind.h"
 #include "train/fingerprint.h"
 #include "train/input.h"
 #include "train/model_build.h"
 #include "train/result.h"
+#include "train/sparse.h"
 #include "train/step.h"
 #include "train/training_state.h"
 
@@ -63,6 +65,7 @@ static ls_status evaluate_call(const struct ls_training_call *call, ls_result *r
     if (status || stand == LS_CALL_DONE) return status;
     if (model->spec.compiled) status = ls_fingerprint_agree_evaluation(model, call->data);
     if (!status) status = ls_model_build(model, call->data, call->pipeline, NULL);
+    if (!status && ls_sparse_has(model)) status = ls_bind_attach(model); /* rows come from the servers */
     struct ls_loss_sums sums;
     if (!status) status = ls_evaluate_run(model, call->pipeline, &sums);
     if (status) return status;

@@ -14,6 +14,7 @@
 #include "base/options.h"
 #include "train/model.h"
 #include "train/model_state.h"
+#include "train/sparse.h"
 #include "weights/arrays.h"
 
 #define WAY_OUT " (skip_mismatch, --skip-mismatch: it keeps the value that it has)"
@@ -171,7 +172,8 @@ ls_status ls_model_save_weights(const ls_model *model, const char *path) {
     if (!model->built.replicas)
         return ls_fail(LS_FAILED_PRECONDITION,
                        "the model has no weights yet: it is built at its first fit or evaluate");
-    ls_status status = collect_initial_weights(model, &weights);
+    ls_status status = ls_sparse_refuse(model, "ls_model_save_weights");
+    if (!status) status = collect_initial_weights(model, &weights);
     if (!status) status = ls_weights_arrays_write(path, &weights);
     ls_weights_free(&weights);
     return status;

@@ -7,6 +7,7 @@
 #include "base/shape.h"
 #include "train/model.h"
 #include "train/plan_slots.h"
+#include "train/sparse.h"
 
 static bool is_far(const struct ls_model_replica *replica) {
     return !replica->device->host_memory;
@@ -75,6 +76,7 @@ ls_status ls_inputs_reserve(ls_model *model, int64_t rows, int64_t targets) {
             if (!status && far) status = allocate_host(replica->device, &sizes, &replica->inputs[k]);
         }
     }
+    if (!status) status = ls_sparse_reserve(model, rows);
     if (!status) model->built.max_rows = rows;
     if (!status) model->built.max_targets = targets;
     return status;

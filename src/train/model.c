@@ -11,6 +11,7 @@
 #include "train/model_build.h"
 #include "train/initial_weights.h"
 #include "train/model_state.h"
+#include "train/sparse.h"
 #include "train/precision.h"
 
 #define NAMES (2 + LS_MAX_OTHER_INPUTS) /* in a layer */
@@ -200,8 +201,7 @@ static void digest_variable(struct ls_digest *digest, const struct ls_network_va
     ls_digest_add(digest, data, variable->count * sizeof(float));
 }
 
-ls_status ls_model_weights_sha256(const ls_model *model, char hex[65]) {
-    LS_NEED(model, hex);
+ls_status ls_model_digest_here(const ls_model *model, char hex[65]) {
     if (!model->built.network)
         return ls_fail(LS_FAILED_PRECONDITION,
                        "the model has no weights yet: it is built at its first fit or evaluate");
@@ -218,4 +218,10 @@ ls_status ls_model_weights_sha256(const ls_model *model, char hex[65]) {
     status = ls_digest_hex(digest, hex);
     ls_digest_free(digest);
     return status;
+}
+
+ls_status ls_model_weights_sha256(const ls_model *model, char hex[65]) {
+    LS_NEED(model, hex);
+    ls_status status = ls_sparse_refuse(model, "ls_model_weights_sha256");
+    return status ? status : ls_model_digest_here(model, hex);
 }

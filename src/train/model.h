@@ -131,7 +131,10 @@ struct ls_model_built {
     float *outer;                      /* [blob_count] host memory: the outer momentum; NULL without one */
     enum ls_changed changed;           /* of variables that parameter servers keep */
     float *moments;                    /* [moments][blob_count] on their way to the servers, or back; NULL: none */
+    float *tables;                     /* of sparse tables, likewise; see ls_store_want_tables */
+    bool tables_elsewhere;             /* another worker brings these to the servers */
     int64_t moments_step;              /* the step after which they came back; -1: they did not */
+    struct ls_sparse *sparse;          /* rows of tables; NULL without sparse ones */
     int64_t max_rows, max_targets;     /* that the buffers hold; of one example */
     /* as of ls_nccl_describe, of the newest generation that the model was bound to; "" with one replica, or with CPU
      * devices only */
@@ -197,5 +200,7 @@ static inline bool ls_model_is_reduced(const ls_model *model) {
     return model->bound.nccl || !ls_model_is_alone(model) || pushes || model->strategy->node_replicas > 1;
 }
 
+/* Of the variables that this worker has. */
+ls_status ls_model_digest_here(const ls_model *model, char hex[65]);
 /* The learning rate of the step after the last committed one. */
 float ls_model_next_rate(const ls_model *model);

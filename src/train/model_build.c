@@ -15,6 +15,7 @@
 #include "train/input.h"
 #include "train/model.h"
 #include "train/model_state.h"
+#include "train/sparse.h"
 #include "train/stored.h"
 
 /* As Keras' losses: a last axis of 1 may be left out. Keras' squeeze_or_expand_to_same_rank does it to the two before a
@@ -162,7 +163,8 @@ static ls_status broadcast_weights(ls_model *model, bool drawn) {
     LS_CLEANUP(ls_free_pointer) float *blob = ls_alloc_aligned(model->built.blob_count * sizeof(float));
     if (!blob) return ls_fail_memory("the initial weights", model->built.blob_count * sizeof(float));
     ls_reached("broadcast");
-    ls_status status = LS_OK;
+    ls_status status = model->spec.initial ? ls_sparse_refuse(model, "weights from a file") : LS_OK;
+    if (status) return status;
     if (model->strategy->runtime->rank == 0) {
         if (drawn)
             ls_network_initialize(model->built.network, model->spec.seed, blob);
@@ -195,15 +197,17 @@ ls_status ls_model_build_describe(const ls_model *model, char **line) {
 /* Compares the networks of all workers before the chief's weights are broadcast. */
 static ls_status agree_on_network(ls_model *model) {
     LS_CLEANUP(ls_free_pointer) char *line = NULL;
+    char tables[64];
     ls_status status = ls_model_build_describe(model, &line);
-    return status ? status : ls_runtime_agree(model->strategy->runtime, "model", line);
+    ls_sparse_describe(model, tables, sizeof(tables));
+    if (!status) status = ls_runtime_agree(model->strategy->runtime, "model", line);
+    return status || !*tables ? status : ls_runtime_agree(model->strategy->runtime, "sparse tables", tables);
 }
 
 ls_status ls_model_build_network(ls_model *model, const ls_dataset *data) {
     if (model->built.network) return LS_OK;
     model->built.input = ls_dataset_shape(data);
-    ls_status status =
-        ls_network_new(model->spec.layers, model->spec.layer_count, &model->built.input, &model->built.network);
+    ls_status status = ls_sparse_network(model, data, &model->built.network);
     if (!status) model->built.blob_count = ls_network_blob_count(model->built.network);
     return status;
 }
@@ -301,10 +305,12 @@ void ls_model_build_release(ls_model *model) {
     const struct ls_model_built *built = &model->built;
     ls_bind_detach(model);
     ls_model_build_drop_replicas(model, 0);
+    ls_sparse_release(model);
     if (built->numbers) ls_device_release_host(built->host, built->numbers);
     ls_free(built->replicas);
     ls_free(built->parts);
     ls_free(built->moments);
+    ls_free(built->tables);
     ls_free(built->outer);
     ls_network_free(built->network);
     model->built = (struct ls_model_built){0};

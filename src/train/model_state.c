@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "model/rate_schedule.h"
 #include "train/model.h"
+#include "train/sparse.h"
 #include "train/stored.h"
 
 bool ls_model_state_has_outer(const ls_model *model) {
@@ -51,6 +52,8 @@ ls_status ls_model_state_copy_out(const ls_model *model, const float *blob, size
 ls_status ls_model_state_get_parameters(const ls_model *model, float *parameters) {
     const struct ls_model_replica *replica = &model->built.replicas[0];
     struct ls_device *device = replica->device;
+    ls_status status = ls_sparse_refuse(model, "a copy of all variables");
+    if (status) return status;
     return device->ops->copy_out(device, parameters, replica->parameters, model->built.blob_count * sizeof(float));
 }
 

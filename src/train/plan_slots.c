@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/plan.h"
+#include "train/sparse.h"
 
 ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
     struct ls_model_replica *replica = &model->built.replicas[local];
@@ -30,6 +31,7 @@ ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool trai
         .parameters = replica->parameters,
         .gradients = training ? replica->gradients : NULL,
         .features = input->features,
+        .tables = ls_sparse_plan(model, local),
         .labels = kind->numbers ? NULL : input->targets,
         .numbers = kind->numbers ? input->targets : NULL,
         .weights = kind->weighted ? input->weights : NULL,

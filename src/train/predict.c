@@ -11,8 +11,10 @@
 #include "train/training_state.h"
 #include "runtime/user_request.h"
 #include "strategy/iterator.h"
+#include "train/bind.h"
 #include "train/model_build.h"
 #include "train/input.h"
+#include "train/sparse.h"
 #include "train/step.h"
 
 struct prediction {
@@ -121,6 +123,7 @@ static ls_status predict(struct prediction *prediction) {
     if (status || stand == LS_CALL_DONE) return status ? status : take_kept(prediction);
     if (model->spec.compiled) status = ls_fingerprint_agree_evaluation(model, prediction->data);
     if (!status) status = ls_model_build(model, prediction->data, prediction->pipeline, NULL);
+    if (!status && ls_sparse_has(model)) status = ls_bind_attach(model); /* rows come from the servers */
     if (status) return status;
     prediction->width = ls_network_outputs(model->built.network);
     status = allocate_predict(prediction);

@@ -48,7 +48,7 @@ ls_status ls_replica_check(ls_model *model) {
     size_t workers = (size_t)runtime->size;
     char hex[HEX + 1];
     ls_status status = verify_local(model);
-    if (!status) status = ls_model_weights_sha256(model, hex);
+    if (!status) status = ls_model_digest_here(model, hex);
     if (status || workers == 1) return status;
     LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array(workers, sizeof(*counts));
     LS_CLEANUP(ls_free_pointer) char *all = ls_alloc_array(workers, HEX);

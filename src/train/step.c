@@ -26,6 +26,7 @@
 #include "train/delayed.h"
 #include "train/plan_slots.h"
 #include "train/precision.h"
+#include "train/sparse.h"
 #include "train/step_rate.h"
 #include "train/sync_batch_norm.h"
 
@@ -183,9 +184,10 @@ static ls_status run_plan(struct training *training, struct ls_plan *plan) {
 }
 
 static ls_status compute_gradients(struct training *training) {
-    int64_t rows;
+    int64_t rows = 0;
     struct ls_plan *plan;
     ls_status status = ls_input_load(training->model, training->local, &rows);
+    status = ls_sparse_pull(&training->model->strategy->replicas[training->local], training->model, status, rows);
     if (status) return status;
     trace_until_now(training, "input");
     if (!rows) return no_gradients(training);
@@ -433,8 +435,9 @@ static ls_status evaluate_rows(ls_model *model, int local, int64_t rows) {
 static ls_status evaluate_replica(ls_replica *replica, void *context) {
     ls_model *model = context;
     struct ls_model_replica *own = &model->built.replicas[replica->local_id];
-    int64_t rows;
+    int64_t rows = 0;
     ls_status status = ls_input_load(model, replica->local_id, &rows);
+    status = ls_sparse_pull(replica, model, status, rows);
     own->output_rows = status ? 0 : rows;
     if (!status && rows) status = evaluate_rows(model, replica->local_id, rows);
     if (status) ls_device_drain(own->device);

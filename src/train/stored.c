@@ -7,6 +7,7 @@
 #include "cluster/cluster.h"
 #include "store/store.h"
 #include "train/model_build.h"
+#include "train/sparse.h"
 
 bool ls_stored_is(const ls_model *model) {
     return model->strategy->copies_on_servers > 0;
@@ -42,7 +43,7 @@ static ls_status check_stored(const ls_model *model) {
         return ls_fail(LS_FAILED_PRECONDITION, "ParameterServerStrategy: this task has no parameter server, and cannot "
                                                "train: fit is for chief and workers");
     if (model->spec.objective.precision != LS_MIXED_FLOAT16)
-        return ls_strategy_is_async(model->strategy) ? check_async(model) : LS_OK;
+        return ls_strategy_is_async(model->strategy) ? check_async(model) : ls_sparse_check(model);
     return ls_fail(LS_UNIMPLEMENTED, "ParameterServerStrategy has no loss scaling: take precision mixed_bfloat16 or "
                                      "float32 in place of mixed_float16, or MultiWorkerMirroredStrategy");
 }
@@ -58,7 +59,7 @@ static size_t clip_buckets(const ls_model *model, size_t trained, struct ls_rang
     return made;
 }
 
-static ls_status open_store(ls_model *model, struct ls_range *ranges) {
+static ls_status open_store(ls_model *model, struct ls_range *ranges, struct ls_terms_table *tables) {
     struct ls_runtime *runtime = model->strategy->runtime;
     struct ls_model_built *built = &model->built;
     size_t trained = ls_network_trainable_count(built->network);
@@ -74,6 +75,8 @@ static ls_status open_store(ls_model *model, struct ls_range *ranges) {
                   .bucket_count = clip_buckets(model, trained, ranges),
                   .parts = built->parts,
                   .part_count = built->part_count,
+                  .tables = tables,
+                  .table_count = (size_t)ls_network_table_count(built->network),
                   .asynchronous = ls_strategy_is_async(model->strategy)},
         .generation = (int64_t)runtime->generation,
         .version = model->progress.step.iteration,
@@ -81,6 +84,8 @@ static ls_status open_store(ls_model *model, struct ls_range *ranges) {
         .variables = built->replicas[0].parameters,
         .moments = built->changed == LS_CHANGED_ALL ? built->moments : NULL,
         .stride = built->blob_count,
+        .tables = built->changed == LS_CHANGED_ALL ? built->tables : NULL,
+        .tables_elsewhere = built->tables_elsewhere,
         .listed = ls_cluster_listed_servers(runtime->cluster),
         .lost = &runtime->lost,
         .awaits = &runtime->awaits,
@@ -92,7 +97,10 @@ static ls_status open_store(ls_model *model, struct ls_range *ranges) {
     ls_cluster_await_servers(runtime->cluster, runtime->awaits);
     if (status) return status;
     built->changed = LS_CHANGED_NOTHING;
-    if (!model->progress.keeps) ls_free(ls_steal(built->moments));
+    built->tables_elsewhere = false;
+    if (model->progress.keeps) return LS_OK;
+    ls_free(ls_steal(built->moments));
+    ls_free(ls_steal(built->tables));
     return LS_OK;
 }
 
@@ -102,7 +110,10 @@ ls_status ls_stored_attach(ls_model *model) {
     ls_status status = check_stored(model);
     if (status) return status;
     LS_CLEANUP(ls_free_pointer) struct ls_range *ranges = ls_alloc_array(count, sizeof(*ranges));
-    return ranges ? open_store(model, ranges) : ls_fail_memory("buckets", count * sizeof(*ranges));
+    LS_CLEANUP(ls_free_pointer) struct ls_terms_table *tables = NULL;
+    if (!ranges) return ls_fail_memory("buckets", count * sizeof(*ranges));
+    status = ls_sparse_terms(model, &tables);
+    return status ? status : open_store(model, ranges, tables);
 }
 
 ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float *state) {
@@ -112,6 +123,8 @@ ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float
     if (changed > built->changed) built->changed = changed;
     if (changed != LS_CHANGED_ALL) return LS_OK;
     ls_free(ls_steal(built->moments));
+    ls_free(ls_steal(built->tables));
+    built->tables_elsewhere = false;
     built->moments_step = -1;
     if (!state || !count) return LS_OK;
     built->moments = ls_alloc_aligned(count * sizeof(float));
@@ -120,9 +133,22 @@ ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float
     return LS_OK;
 }
 
+static ls_status make_tables(ls_model *model) {
+    size_t count = ls_sparse_floats(model);
+    if (!model->built.tables && count) model->built.tables = ls_alloc_aligned(count * sizeof(float));
+    return model->built.tables || !count ? LS_OK : ls_fail_memory("tables for a checkpoint", count * sizeof(float));
+}
+
+ls_status ls_stored_give_tables(ls_model *model, const float *tables) {
+    model->built.tables_elsewhere = !tables && ls_sparse_has(model);
+    ls_status status = tables ? make_tables(model) : LS_OK;
+    if (tables && !status) memcpy(model->built.tables, tables, ls_sparse_floats(model) * sizeof(*tables));
+    return status;
+}
+
 bool ls_stored_has_moments(const ls_model *model) {
-    return !ls_stored_is(model) || !ls_optimizer_moments(&model->progress.step.rule) ||
-           model->built.moments_step == model->progress.step.iteration;
+    bool any = ls_optimizer_moments(&model->progress.step.rule) || ls_sparse_has(model);
+    return !ls_stored_is(model) || !any || model->built.moments_step == model->progress.step.iteration;
 }
 
 /* Rank 0 asks for the moments where a checkpoint of the step is due, or one that somebody has asked for in the step. */
@@ -148,13 +174,15 @@ static ls_status update_stored(const struct ls_op *op) {
     struct ls_model_built *built = &model->built;
     struct ls_model_replica *first = &built->replicas[0];
     float *moments = NULL;
-    ls_status status = wants_moments(model) ? ls_stored_make_moments(model, &moments) : LS_OK;
-    if (!status)
-        status = ls_store_step(model->bound.store, &built->numbers->step, true, first->gradients, moments,
-                               built->blob_count);
+    bool fetches = wants_moments(model);
+    ls_status status = fetches ? ls_stored_make_moments(model, &moments) : LS_OK;
+    if (!status && fetches) status = make_tables(model);
+    if (status) return status;
+    ls_store_want_tables(model->bound.store, fetches ? built->tables : NULL);
+    status = ls_store_step(model->bound.store, &built->numbers->step, true, first->gradients, moments, built->blob_count);
     if (status) return status;
     memcpy(first->parameters, first->gradients, ls_network_trainable_count(built->network) * sizeof(float));
-    if (moments) built->moments_step = model->progress.step.iteration;
+    if (fetches) built->moments_step = model->progress.step.iteration;
     return LS_OK;
 }
 

@@ -18,5 +18,7 @@ ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float
 ls_status ls_stored_fetch(ls_model *model, bool wanted);
 /* Memory for the moments that a step brings to rank 0; NULL where the optimizer has none. */
 ls_status ls_stored_make_moments(ls_model *model, float **moments);
-/* True: rank 0 has the moments after the last step. */
+/* Tables of a checkpoint, behind a change of all: rank 0 has them, others give NULL. */
+ls_status ls_stored_give_tables(ls_model *model, const float *tables);
+/* True: rank 0 has the moments and tables after the last step. */
 bool ls_stored_has_moments(const ls_model *model);

@@ -29,7 +29,7 @@ static void check_terms(const struct ls_terms_model *terms, const int64_t *words
         }
         require(at == terms->buckets[b].end - terms->buckets[b].begin);
     }
-    if (terms->count > MOST || terms->replicas > SERVERS) return;
+    if (terms->count + ls_terms_table_floats(terms) > MOST || terms->replicas > SERVERS) return;
     require(!ls_holding_new(terms, SERVERS, 1, &holding));
     for (size_t p = 0; p < holding->part_count; p++)
         require(holding->parts[p].offset + holding->parts[p].count <= holding->count);

@@ -69,14 +69,42 @@ static bool is_refused_for_servers(ls_parameter_server_options servers, ls_statu
 static bool consistency(void) {
     return is_refused_for_servers((ls_parameter_server_options){.consistency = (ls_consistency)99}, LS_INVALID_ARGUMENT,
                                   "consistency 99") &&
-           is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC}, LS_UNIMPLEMENTED,
-                                  "consistency async");
+           is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC, .sparse = LS_SPARSE_ALWAYS},
+                                  LS_UNIMPLEMENTED, "consistency LS_SYNC in place of async");
+}
+
+static bool staleness(void) {
+    return is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC, .staleness = -1},
+                                  LS_INVALID_ARGUMENT, "staleness -1") &&
+           is_refused_for_servers((ls_parameter_server_options){.staleness = 2}, LS_INVALID_ARGUMENT,
+                                  "staleness and on_stale go with");
+}
+
+static bool on_stale(void) {
+    return is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC, .on_stale = (ls_on_stale)5},
+                                  LS_INVALID_ARGUMENT, "on_stale 5") &&
+           is_refused_for_servers((ls_parameter_server_options){.on_stale = LS_STALE_SCALE}, LS_INVALID_ARGUMENT,
+                                  "staleness and on_stale go with");
+}
+
+static bool max_staleness(void) {
+    return is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC, .max_staleness = 3},
+                                  LS_INVALID_ARGUMENT, "max_staleness 3 goes with") &&
+           is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC, .on_stale = LS_STALE_DROP},
+                                  LS_INVALID_ARGUMENT, "max_staleness 0 is needed by");
 }
 
 static bool delay(void) {
     return is_refused_for_servers((ls_parameter_server_options){.consistency = LS_DELAYED, .delay = -1},
                                   LS_INVALID_ARGUMENT, "delay -1") &&
            is_refused_for_servers((ls_parameter_server_options){.delay = 1}, LS_INVALID_ARGUMENT, "delay 1 goes with");
+}
+
+static bool sparse_tables(void) {
+    ls_strategy *strategy = NULL;
+    ls_status status =
+        ls_parameter_server_strategy_new(NULL, LS_PARAMETER_SERVER(.sparse = (ls_sparse_tables)7), &strategy);
+    return status == LS_INVALID_ARGUMENT && strstr(ls_error(), "sparse 7") && !strategy;
 }
 
 static bool is_refused_as_local(ls_local_sgd_options local, const char *field) {
@@ -380,6 +408,10 @@ static const struct row rows[] = {
     ROW(ls_parameter_server_options, replicas, replicas_on_servers),
     ROW(ls_parameter_server_options, consistency, consistency),
     ROW(ls_parameter_server_options, delay, delay),
+    ROW(ls_parameter_server_options, staleness, staleness),
+    ROW(ls_parameter_server_options, on_stale, on_stale),
+    ROW(ls_parameter_server_options, max_staleness, max_staleness),
+    ROW(ls_parameter_server_options, sparse, sparse_tables),
     ROW(ls_local_sgd_options, sync_every, sync_every),
     ROW(ls_local_sgd_options, outer_learning_rate, outer_learning_rate),
     ROW(ls_local_sgd_options, outer_momentum, outer_momentum),

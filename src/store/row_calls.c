@@ -1,0 +1,318 @@
+/* A message between one worker and one server has the order of leaves, then tables, then owners, then ids. Both sides
+ * know its size from the ids, which cross once a step. */
+#include "store/row_calls.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "collective/all_to_all.h"
+#include "collective/pull.h"
+#include "collective/ragged.h"
+
+#define PIECE ((size_t)1 << 18) /* floats of a table on their way to rank 0 */
+
+static struct ls_row_servers servers_of(const struct ls_group *group, const struct ls_terms_model *terms) {
+    int servers = ls_group_serving(group);
+    return (struct ls_row_servers){servers, terms->replicas < servers ? terms->replicas : servers};
+}
+
+/* Elements to and from each rank. */
+struct counts {
+    size_t *send, *receive;
+};
+
+static void free_counts(struct counts *counts) {
+    ls_free(counts->send);
+    ls_free(counts->receive);
+}
+
+static ls_status new_counts(const struct ls_group *group, struct counts *counts) {
+    size_t size = (size_t)ls_group_size(group);
+    *counts = (struct counts){ls_alloc_array(size, sizeof(size_t)), ls_alloc_array(size, sizeof(size_t))};
+    return counts->send && counts->receive ? LS_OK : ls_fail_memory("rows", size * sizeof(size_t));
+}
+
+static ls_status move_floats(struct ls_group *group, const struct counts *counts, const float *input, float *output) {
+    const struct ls_all_to_all call = {LS_STORE_ROWS, LS_FLOAT32, input, counts->send, output, counts->receive};
+    return ls_group_all_to_all(group, &call);
+}
+
+static ls_status new_floats(const size_t *counts, const struct ls_group *group, float **made) {
+    size_t sum = 1;
+    for (int i = 0; i < ls_group_size(group); i++) sum += counts[i];
+    *made = ls_alloc_aligned(sum * sizeof(**made));
+    return *made ? LS_OK : ls_fail_memory("rows", sum * sizeof(**made));
+}
+
+/* ---- a worker ---- */
+
+static ls_status ask(struct ls_group *group, const struct ls_terms_model *terms, const struct ls_row_leaf *leaves,
+                     int count) {
+    const struct ls_row_servers among = servers_of(group, terms);
+    int workers = ls_group_size(group) - among.servers;
+    LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
+    LS_CLEANUP(ls_free_pointer) void *nothing = NULL;
+    size_t sum = 0;
+    ls_status status = new_counts(group, &counts);
+    for (int s = 0; s < among.servers && !status; s++)
+        sum += counts.send[workers + s] = ls_row_lists_encode(leaves, count, among, s, NULL);
+    LS_CLEANUP(ls_free_pointer) int32_t *words = ls_alloc_array(sum + 1, sizeof(*words));
+    int32_t *at = words;
+    if (!status && !words) status = ls_fail_memory("ids", sum * sizeof(*words));
+    for (int s = 0; s < among.servers && !status; s++) at += ls_row_lists_encode(leaves, count, among, s, at);
+    return status ? status
+                  : ls_ragged_all_to_all(group, LS_STORE_ROWS, LS_INT32, words, counts.send, &nothing, counts.receive);
+}
+
+/* Copies between the floats of one owner and those of all leaves; to: the leaves get them. Returns how many. */
+static size_t move_owner(const struct ls_row_leaf *leaf, size_t width, float *rows, struct ls_row_servers among,
+                         int owner, float *floats, bool to) {
+    size_t moved = 0;
+    for (size_t i = 0; i < leaf->count; i++) {
+        if (leaf->ids[i] % among.servers != owner) continue;
+        memcpy(to ? rows + i * width : floats + moved, to ? floats + moved : rows + i * width, width * sizeof(*rows));
+        moved += width;
+    }
+    return moved;
+}
+
+static size_t width_of_all(const struct ls_terms_model *terms) {
+    size_t width = 0;
+    for (size_t t = 0; t < terms->table_count; t++) width += (size_t)terms->tables[t].width;
+    return width;
+}
+
+static void take_rows(const struct ls_terms_model *terms, struct ls_row_servers among, const struct ls_row_leaf *leaves,
+                      int count, float *at) {
+    for (int s = 0; s < among.servers; s++)
+        for (int l = 0; l < count; l++)
+            for (size_t t = 0; t < terms->table_count; t++)
+                at += move_owner(&leaves[l], (size_t)terms->tables[t].width, leaves[l].rows[t], among, s, at, true);
+}
+
+static void list_gradients(const struct ls_terms_model *terms, struct ls_row_servers among,
+                           const struct ls_row_leaf *leaves, int count, float *at) {
+    for (int s = 0; s < among.servers; s++)
+        for (int l = 0; l < count; l++)
+            for (size_t t = 0; t < terms->table_count; t++)
+                for (int c = 0; c < among.copies; c++)
+                    at += move_owner(&leaves[l], (size_t)terms->tables[t].width, leaves[l].gradients[t], among,
+                                     (s + among.servers - c) % among.servers, at, false);
+}
+
+ls_status ls_row_calls_pull(struct ls_group *group, const struct ls_terms_model *terms,
+                            const struct ls_row_leaf *leaves, int count) {
+    const struct ls_row_servers among = servers_of(group, terms);
+    int workers = ls_group_size(group) - among.servers;
+    LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
+    LS_CLEANUP(ls_free_pointer) float *rows = NULL;
+    ls_status status = ask(group, terms, leaves, count);
+    if (!status) status = new_counts(group, &counts);
+    for (int s = 0; s < among.servers && !status; s++)
+        for (int l = 0; l < count; l++)
+            counts.receive[workers + s] += ls_row_lists_count(&leaves[l], among.servers, s) * width_of_all(terms);
+    if (!status) status = new_floats(counts.receive, group, &rows);
+    if (!status) status = move_floats(group, &counts, rows, rows);
+    if (!status) take_rows(terms, among, leaves, count, rows);
+    return status;
+}
+
+ls_status ls_row_calls_push(struct ls_group *group, const struct ls_terms_model *terms,
+                            const struct ls_row_leaf *leaves, int count) {
+    const struct ls_row_servers among = servers_of(group, terms);
+    int workers = ls_group_size(group) - among.servers;
+    LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
+    LS_CLEANUP(ls_free_pointer) float *rows = NULL;
+    ls_status status = new_counts(group, &counts);
+    for (int i = 0; i < among.servers * among.copies && !status; i++)
+        for (int l = 0; l < count; l++)
+            counts.send[workers + i / among.copies] +=
+                ls_row_lists_count(&leaves[l], among.servers,
+                                   (i / among.copies + among.servers - i % among.copies) % among.servers) *
+                width_of_all(terms);
+    if (!status) status = new_floats(counts.send, group, &rows);
+    if (!status) list_gradients(terms, among, leaves, count, rows);
+    return status ? status : move_floats(group, &counts, rows, rows);
+}
+
+/* ---- a server ---- */
+
+void ls_row_calls_free(struct ls_row_step *step) {
+    ls_row_lists_free(&step->lists);
+    ls_free(ls_steal(step->words));
+    ls_free(ls_steal(step->gradients));
+    step->wanted = false;
+}
+
+static ls_status hear(struct ls_group *group, const struct ls_terms_model *terms, const struct ls_holding *holding,
+                      struct ls_row_step *step) {
+    const struct ls_row_servers among = servers_of(group, terms);
+    LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
+    int64_t limit = INT32_MAX;
+    void *words = NULL;
+    for (size_t t = 0; t < terms->table_count; t++)
+        if (terms->tables[t].rows < limit) limit = terms->tables[t].rows;
+    ls_status status = new_counts(group, &counts);
+    if (!status)
+        status = ls_ragged_all_to_all(group, LS_STORE_ROWS, LS_INT32, NULL, counts.send, &words, counts.receive);
+    if (status) return status;
+    ls_row_calls_free(step);
+    step->words = words;
+    return ls_row_lists_decode(step->words, counts.receive, ls_group_size(group) - among.servers, among,
+                               holding->server, limit, &step->lists);
+}
+
+static size_t give_slice(const struct ls_table *table, const struct ls_row_slice *slice, float *to) {
+    for (size_t i = 0; i < slice->count; i++)
+        memcpy(to + i * table->width, table->blobs[0] + ls_table_place(table, slice->ids[i]) * table->width,
+               table->width * sizeof(*to));
+    return slice->count * table->width;
+}
+
+ls_status ls_row_calls_give(struct ls_group *group, const struct ls_terms_model *terms,
+                            const struct ls_holding *holding, struct ls_row_step *step) {
+    const struct ls_row_servers among = servers_of(group, terms);
+    int workers = ls_group_size(group) - among.servers;
+    LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
+    LS_CLEANUP(ls_free_pointer) float *rows = NULL;
+    ls_status status = hear(group, terms, holding, step);
+    if (!status) status = new_counts(group, &counts);
+    if (status) return status;
+    for (int w = 0; w < workers; w++)
+        for (int l = step->lists.first[w]; l < step->lists.first[w + 1]; l++)
+            counts.send[w] += step->lists.slices[(size_t)l * (size_t)among.copies].count * width_of_all(terms);
+    status = new_floats(counts.send, group, &rows);
+    if (status) return status;
+    float *at = rows;
+    for (int l = 0; l < step->lists.leaves; l++)
+        for (size_t t = 0; t < terms->table_count; t++)
+            at += give_slice(holding->tables[t], &step->lists.slices[(size_t)l * (size_t)among.copies], at);
+    status = move_floats(group, &counts, rows, rows);
+    step->wanted = !status;
+    return status;
+}
+
+ls_status ls_row_calls_take(struct ls_group *group, const struct ls_terms_model *terms,
+                            const struct ls_holding *holding, struct ls_row_step *step) {
+    LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
+    int workers = ls_group_size(group) - ls_group_serving(group);
+    size_t copies = (size_t)holding->replicas;
+    ls_status status = new_counts(group, &counts);
+    for (int w = 0; w < workers && !status; w++)
+        for (size_t i = (size_t)step->lists.first[w] * copies; i < (size_t)step->lists.first[w + 1] * copies; i++)
+            counts.receive[w] += step->lists.slices[i].count * width_of_all(terms);
+    if (!status) status = new_floats(counts.receive, group, &step->gradients);
+    if (!status) status = move_floats(group, &counts, step->gradients, step->gradients);
+    step->wanted = false;
+    return status;
+}
+
+/* Points the slices to the gradients of one table. */
+static void point_to(const struct ls_terms_model *terms, size_t table, int copies, struct ls_row_step *step) {
+    float *at = step->gradients;
+    for (int l = 0; l < step->lists.leaves; l++)
+        for (size_t t = 0; t < terms->table_count; t++)
+            for (int c = 0; c < copies; c++) {
+                struct ls_row_slice *slice = &step->lists.slices[(size_t)l * (size_t)copies + (size_t)c];
+                if (t == table) slice->gradients = at;
+                at += slice->count * (size_t)terms->tables[t].width;
+            }
+}
+
+/* The sums of all owners whose rows are here, one behind the other. */
+static ls_status add_owners(const struct ls_table *table, struct ls_row_step *step, struct ls_table_update *update,
+                            size_t *places) {
+    ls_status status = LS_OK;
+    for (int c = 0; c < table->copies && !status; c++) {
+        struct ls_row_sums sums = {NULL, NULL, 0};
+        status = ls_row_lists_add(&step->lists, table->copies, c, table->width, &sums);
+        for (size_t i = 0; i < sums.count; i++) places[update->count + i] = ls_table_place(table, sums.ids[i]);
+        if (sums.count)
+            memcpy(update->gradients + update->count * table->width, sums.gradients,
+                   sums.count * table->width * sizeof(float));
+        update->count += sums.count;
+        ls_row_lists_free_sums(&sums);
+    }
+    return status;
+}
+
+static ls_status apply_table(struct ls_table *table, struct ls_device *device, struct ls_row_step *step,
+                             struct ls_table_update *update) {
+    size_t most = 0;
+    for (size_t i = 0; i < (size_t)step->lists.leaves * (size_t)table->copies; i++) most += step->lists.slices[i].count;
+    LS_CLEANUP(ls_free_pointer) size_t *places = ls_alloc_array(most + 1, sizeof(*places));
+    LS_CLEANUP(ls_free_pointer) float *gradients = ls_alloc_aligned((most + 1) * table->width * sizeof(*gradients));
+    if (!places || !gradients) return ls_fail_memory("sums of rows", most * table->width * sizeof(*gradients));
+    update->places = places;
+    update->gradients = gradients;
+    ls_status status = add_owners(table, step, update, places);
+    return status ? status : ls_table_apply(table, device, update);
+}
+
+ls_status ls_row_calls_apply(const struct ls_terms_model *terms, struct ls_holding *holding, struct ls_device *device,
+                             const struct ls_optimizer_step *rule, struct ls_row_step *step) {
+    ls_status status = LS_OK;
+    for (size_t t = 0; t < terms->table_count && !status; t++) {
+        struct ls_table_update update = {
+            .kind = (enum ls_op_kind)terms->kind, .step = rule, .decays = terms->tables[t].decays};
+        point_to(terms, t, holding->replicas, step);
+        status = apply_table(holding->tables[t], device, step, &update);
+    }
+    return status;
+}
+
+/* ---- to rank 0 ---- */
+
+/* Places [begin, end) of every owner's rows: server s brings them to the s-th part of scratch. */
+static ls_status fetch_piece(struct ls_group *group, const struct ls_terms_table *terms, const float *from,
+                             size_t begin, size_t end, float *scratch) {
+    int servers = ls_group_serving(group);
+    size_t width = (size_t)terms->width, part = (end - begin) * width * sizeof(float);
+    LS_CLEANUP(ls_free_pointer) struct ls_stripe *owned = ls_alloc_array((size_t)servers, sizeof(*owned));
+    if (!owned) return ls_fail_memory("a pull", (size_t)servers * sizeof(*owned));
+    for (int s = 0; s < servers; s++) {
+        size_t count = ls_table_owned(terms->rows, servers, s), last = count < end ? count : end;
+        owned[s] = (struct ls_stripe){(size_t)s * part, last > begin ? (last - begin) * width * sizeof(float) : 0};
+    }
+    const struct ls_pulled piece = {owned, (const unsigned char *)(from ? from + begin * width : NULL)};
+    const struct ls_pull pull = {"rows", &piece, 1, 0, (unsigned char *)scratch};
+    return ls_group_pull(group, &pull);
+}
+
+static void place_piece(const struct ls_terms_table *terms, int servers, size_t begin, size_t end, const float *scratch,
+                        float *to) {
+    size_t width = (size_t)terms->width;
+    for (int s = 0; s < servers; s++)
+        for (size_t i = begin; i < end && i < ls_table_owned(terms->rows, servers, s); i++)
+            memcpy(to + (i * (size_t)servers + (size_t)s) * width,
+                   scratch + ((size_t)s * (end - begin) + i - begin) * width, width * sizeof(*to));
+}
+
+static ls_status fetch_blob(struct ls_group *group, const struct ls_terms_table *terms, const float *from, float *to) {
+    int servers = ls_group_serving(group);
+    size_t each = ls_table_owned(terms->rows, servers, 0), step = PIECE / ((size_t)terms->width * (size_t)servers);
+    if (!step) step = 1;
+    LS_CLEANUP(ls_free_pointer) float *scratch = NULL;
+    if (to && !(scratch = ls_alloc_aligned(step * (size_t)servers * (size_t)terms->width * sizeof(float))))
+        return ls_fail_memory("rows", step * (size_t)servers * (size_t)terms->width * sizeof(float));
+    ls_status status = LS_OK;
+    for (size_t begin = 0; begin < each && !status; begin += step) {
+        size_t end = begin + step < each ? begin + step : each;
+        status = fetch_piece(group, terms, from, begin, end, scratch);
+        if (!status && to) place_piece(terms, servers, begin, end, scratch, to);
+    }
+    return status;
+}
+
+ls_status ls_row_calls_fetch(struct ls_group *group, const struct ls_terms_model *terms,
+                             const struct ls_holding *holding, float *tables) {
+    ls_status status = LS_OK;
+    for (size_t t = 0; t < terms->table_count; t++)
+        for (int b = 0; b <= terms->moments && !status; b++) {
+            const struct ls_terms_table *table = &terms->tables[t];
+            status = fetch_blob(group, table, holding ? holding->tables[t]->blobs[b] : NULL, tables);
+            if (tables) tables += (size_t)table->rows * (size_t)table->width;
+        }
+    return status;
+}

@@ -1,0 +1,234 @@
+/* Ids are sorted by their bytes, which keeps the order of equal ones: on a worker that of occurrence, on a server that
+ * of leaves. */
+#include "store/row_lists.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "collective/schedule/tree.h"
+
+struct entry {
+    uint32_t id, at;
+};
+
+/* Least byte first (LSD radix sort), as many bytes as the largest id has. */
+static ls_status sort(struct entry *entries, size_t count, uint32_t largest) {
+    LS_CLEANUP(ls_free_pointer) struct entry *other = ls_alloc_array(count, sizeof(*other));
+    struct entry *from = entries, *to = other;
+    if (!other) return ls_fail_memory("ids", count * sizeof(*other));
+    for (int shift = 0; shift < 32 && largest >> shift; shift += 8) {
+        size_t begin[257] = {0};
+        for (size_t i = 0; i < count; i++) begin[(from[i].id >> shift & 255) + 1]++;
+        for (int b = 0; b < 256; b++) begin[b + 1] += begin[b];
+        for (size_t i = 0; i < count; i++) to[begin[from[i].id >> shift & 255]++] = from[i];
+        struct entry *sorted = to;
+        to = from;
+        from = sorted;
+    }
+    if (from != entries) memcpy(entries, from, count * sizeof(*entries));
+    return LS_OK;
+}
+
+/* ---- a worker ---- */
+
+ls_status ls_row_lists_unique(const float *ids, size_t count, struct ls_row_leaf *leaf, float *places) {
+    LS_CLEANUP(ls_free_pointer) struct entry *entries = ls_alloc_array(count, sizeof(*entries));
+    uint32_t largest = 0;
+    if (!entries) return ls_fail_memory("ids", count * sizeof(*entries));
+    for (size_t i = 0; i < count; i++) {
+        entries[i] = (struct entry){(uint32_t)ids[i], (uint32_t)i};
+        if (entries[i].id > largest) largest = entries[i].id;
+    }
+    ls_status status = sort(entries, count, largest);
+    leaf->count = 0;
+    for (size_t i = 0; i < count && !status; i++) {
+        if (!i || entries[i].id != entries[i - 1].id) leaf->ids[leaf->count++] = (int32_t)entries[i].id;
+        places[entries[i].at] = (float)(leaf->count - 1);
+    }
+    return status;
+}
+
+size_t ls_row_lists_count(const struct ls_row_leaf *leaf, int servers, int owner) {
+    size_t count = 0;
+    for (size_t i = 0; i < leaf->count; i++) count += leaf->ids[i] % servers == owner;
+    return count;
+}
+
+static size_t encode_slice(const struct ls_row_leaf *leaf, int servers, int owner, int32_t *words) {
+    size_t count = 0;
+    for (size_t i = 0; i < leaf->count; i++) {
+        if (leaf->ids[i] % servers != owner) continue;
+        if (words) words[1 + count] = leaf->ids[i];
+        count++;
+    }
+    if (words) words[0] = (int32_t)count;
+    return 1 + count;
+}
+
+size_t ls_row_lists_encode(const struct ls_row_leaf *leaves, int count, struct ls_row_servers among, int server,
+                           int32_t *words) {
+    size_t made = 1;
+    if (words) words[0] = count;
+    for (int l = 0; l < count; l++)
+        for (int c = 0; c < among.copies; c++) {
+            int owner = (server + among.servers - c) % among.servers;
+            made += encode_slice(&leaves[l], among.servers, owner, words ? words + made : NULL);
+        }
+    return made;
+}
+
+/* ---- a server ---- */
+
+static ls_status bad_list(int worker, const char *what, int64_t value) {
+    return ls_fail(LS_DATA_LOSS, "rank %d asks a parameter server for rows of which %s, %lld, cannot be", worker, what,
+                   (long long)value);
+}
+
+/* The next slice of what is left. */
+static ls_status read_slice(const int32_t **at, const int32_t *end, int worker, struct ls_row_slice *slice) {
+    if (*at == end || **at < 0 || **at > end - *at - 1)
+        return bad_list(worker, "the number of ids", *at == end ? -1 : **at);
+    *slice = (struct ls_row_slice){*at + 1, (size_t) * *at, NULL};
+    *at += 1 + slice->count;
+    return LS_OK;
+}
+
+static ls_status check_slice(const struct ls_row_slice *slice, int worker, int servers, int owner, int64_t limit) {
+    for (size_t i = 0; i < slice->count; i++) {
+        int32_t id = slice->ids[i];
+        if (id < 0 || id >= limit || id % servers != owner || (i && id <= slice->ids[i - 1]))
+            return bad_list(worker, "an id", id);
+    }
+    return LS_OK;
+}
+
+static ls_status count_leaves(const int32_t *words, const size_t *counts, int workers, int copies,
+                              struct ls_row_lists *lists) {
+    for (int w = 0; w < workers; words += counts[w++]) {
+        int64_t told = counts[w] ? words[0] : -1;
+        if (told < 0 || (uint64_t)told * (uint64_t)copies > counts[w] - 1)
+            return bad_list(w, "the number of replicas", told);
+        if (told > INT32_MAX - lists->leaves) return bad_list(w, "the number of replicas", told);
+        lists->leaves += (int)told;
+        lists->first[w + 1] = lists->leaves;
+    }
+    return LS_OK;
+}
+
+static ls_status read_slices(const int32_t *words, const size_t *counts, int workers, struct ls_row_servers among,
+                             int server, int64_t limit, struct ls_row_lists *lists) {
+    struct ls_row_slice *slice = lists->slices;
+    for (int w = 0; w < workers; words += counts[w++]) {
+        const int32_t *at = words + 1, *end = words + counts[w];
+        int slices = (lists->first[w + 1] - lists->first[w]) * among.copies;
+        for (int i = 0; i < slices; i++, slice++) {
+            int owner = (server + among.servers - i % among.copies) % among.servers;
+            ls_status status = read_slice(&at, end, w, slice);
+            if (!status) status = check_slice(slice, w, among.servers, owner, limit);
+            if (status) return status;
+        }
+        if (at != end) return bad_list(w, "the number of words", (int64_t)counts[w]);
+    }
+    return LS_OK;
+}
+
+ls_status ls_row_lists_decode(const int32_t *words, const size_t *counts, int workers, struct ls_row_servers among,
+                              int server, int64_t limit, struct ls_row_lists *lists) {
+    struct ls_row_lists made = {.first = ls_alloc_array((size_t)workers + 1, sizeof(*made.first))};
+    if (!made.first) return ls_fail_memory("lists of rows", (size_t)workers * sizeof(*made.first));
+    ls_status status = count_leaves(words, counts, workers, among.copies, &made);
+    size_t slices = (size_t)made.leaves * (size_t)among.copies;
+    if (!status && !(made.slices = ls_alloc_array(slices + 1, sizeof(*made.slices))))
+        status = ls_fail_memory("lists of rows", slices * sizeof(*made.slices));
+    if (!status) status = read_slices(words, counts, workers, among, server, limit, &made);
+    if (status)
+        ls_row_lists_free(&made);
+    else
+        *lists = made;
+    return status;
+}
+
+void ls_row_lists_free(struct ls_row_lists *lists) {
+    ls_free(ls_steal(lists->slices));
+    ls_free(ls_steal(lists->first));
+    lists->leaves = 0;
+}
+
+/* ---- sums ---- */
+
+/* A row as the leaves that have it bring it. */
+struct present {
+    int leaf;
+    float *values;
+};
+
+/* A node of the tree over leaves [low, high), of which [begin, end) of the list lie in it. Adds into the lowest. */
+static float *fold(const struct present *list, size_t begin, size_t end, int low, int high, size_t width) {
+    if (end - begin == 1) return list[begin].values;
+    int middle = low + ls_tree_split(high - low);
+    size_t cut = begin;
+    while (cut < end && list[cut].leaf < middle) cut++;
+    if (cut == begin) return fold(list, begin, end, middle, high, width);
+    if (cut == end) return fold(list, begin, end, low, middle, width);
+    float *left = fold(list, begin, cut, low, middle, width);
+    const float *right = fold(list, cut, end, middle, high, width);
+    for (size_t i = 0; i < width; i++) left[i] += right[i];
+    return left;
+}
+
+/* All rows of all leaves, sorted; at is the number in list, which stays in the order of leaves. */
+static ls_status list_entries(const struct ls_row_lists *lists, int copies, int copy, size_t width,
+                              struct entry *entries, struct present *list) {
+    size_t made = 0;
+    uint32_t largest = 0;
+    for (int leaf = 0; leaf < lists->leaves; leaf++) {
+        const struct ls_row_slice *slice = &lists->slices[(size_t)leaf * (size_t)copies + (size_t)copy];
+        for (size_t i = 0; i < slice->count; i++, made++) {
+            entries[made] = (struct entry){(uint32_t)slice->ids[i], (uint32_t)made};
+            list[made] = (struct present){leaf, slice->gradients + i * width};
+            if (entries[made].id > largest) largest = entries[made].id;
+        }
+    }
+    return sort(entries, made, largest);
+}
+
+static void fold_entries(const struct entry *entries, size_t count, const struct present *list, int leaves,
+                         size_t width, struct ls_row_sums *sums, struct present *same) {
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        for (end = begin; end < count && entries[end].id == entries[begin].id; end++)
+            same[end - begin] = list[entries[end].at];
+        sums->ids[sums->count] = (int32_t)entries[begin].id;
+        memcpy(sums->gradients + sums->count++ * width, fold(same, 0, end - begin, 0, leaves, width),
+               width * sizeof(float));
+    }
+}
+
+ls_status ls_row_lists_add(const struct ls_row_lists *lists, int copies, int copy, size_t width,
+                           struct ls_row_sums *sums) {
+    size_t count = 0;
+    for (int leaf = 0; leaf < lists->leaves; leaf++)
+        count += lists->slices[(size_t)leaf * (size_t)copies + (size_t)copy].count;
+    LS_CLEANUP(ls_free_pointer) struct entry *entries = ls_alloc_array(count + 1, sizeof(*entries));
+    LS_CLEANUP(ls_free_pointer) struct present *list = ls_alloc_array(count + 1, sizeof(*list));
+    LS_CLEANUP(ls_free_pointer) struct present *same = ls_alloc_array((size_t)lists->leaves + 1, sizeof(*same));
+    struct ls_row_sums made = {ls_alloc_array(count + 1, sizeof(*made.ids)),
+                               ls_alloc_aligned((count + 1) * width * sizeof(float)), 0};
+    ls_status status = LS_OK;
+    if (!entries || !list || !same || !made.ids || !made.gradients)
+        status = ls_fail_memory("sums of rows", count * width * sizeof(float));
+    if (!status) status = list_entries(lists, copies, copy, width, entries, list);
+    if (status) {
+        ls_row_lists_free_sums(&made);
+        return status;
+    }
+    fold_entries(entries, count, list, lists->leaves, width, &made, same);
+    *sums = made;
+    return LS_OK;
+}
+
+void ls_row_lists_free_sums(struct ls_row_sums *sums) {
+    ls_free(ls_steal(sums->ids));
+    ls_free(ls_steal(sums->gradients));
+    sums->count = 0;
+}

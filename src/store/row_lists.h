@@ -1,0 +1,54 @@
+/* Which rows leaves want in a step: ids of a batch, each once and ascending; as words on the way to a server; and the
+ * sums of their gradients in the order of the tree. No I/O. */
+#pragma once
+#include <lockstep/lockstep.h>
+
+/* A replica's part of a step. All tables of a model have the same ids, those of its examples. */
+struct ls_row_leaf {
+    int32_t *ids; /* [count] */
+    size_t count;
+    float **rows, **gradients; /* [tables] [count][width] */
+};
+/* From the count ids of a batch, which are whole numbers below 2^31, to leaf->ids, for which there is memory, and the
+ * place of each among them. */
+ls_status ls_row_lists_unique(const float *ids, size_t count, struct ls_row_leaf *leaf, float *places);
+
+/* The servers of a step, and how many hold each row: its owner, id mod servers, and copies - 1 behind it. */
+struct ls_row_servers {
+    int servers, copies;
+};
+/* Ids of a leaf that the owner has. */
+size_t ls_row_lists_count(const struct ls_row_leaf *leaf, int servers, int owner);
+/* Writes what a worker with so many leaves tells one server: the number of leaves, then for each of them and for each
+ * owner whose rows the server holds, the server itself first, a number of ids, and these. words may be NULL. Returns
+ * how many. */
+size_t ls_row_lists_encode(const struct ls_row_leaf *leaves, int count, struct ls_row_servers among, int server,
+                           int32_t *words);
+
+/* Ids of a leaf that one owner has, as a server reads them. */
+struct ls_row_slice {
+    const int32_t *ids;
+    size_t count;
+    float *gradients; /* of the present table, [count][width] */
+};
+struct ls_row_lists {
+    int leaves;                  /* of all workers */
+    struct ls_row_slice *slices; /* [leaves][copies] */
+    int *first;                  /* [workers + 1] leaves */
+};
+/* words: of all workers one behind the other, counts[w] of worker w, which lists goes on to point to. DATA_LOSS for
+ * words that are none: an id is below limit, and the owner's. */
+ls_status ls_row_lists_decode(const int32_t *words, const size_t *counts, int workers, struct ls_row_servers among,
+                              int server, int64_t limit, struct ls_row_lists *lists);
+void ls_row_lists_free(struct ls_row_lists *lists);
+
+/* The rows that any leaf has of the owner number copy, ascending, and their gradients, added in the order of the tree
+ * over all leaves, where an absent leaf passes through. Overwrites gradients of the slices. */
+struct ls_row_sums {
+    int32_t *ids;     /* own */
+    float *gradients; /* own; [count][width] */
+    size_t count;
+};
+ls_status ls_row_lists_add(const struct ls_row_lists *lists, int copies, int copy, size_t width,
+                           struct ls_row_sums *sums);
+void ls_row_lists_free_sums(struct ls_row_sums *sums);

@@ -1,0 +1,27 @@
+/* Embedding tables whose rows are on parameter servers alone: which these are, and the rows that a step takes. Mirrors
+ * torch.nn.Embedding(sparse=True) and the IndexedSlices of TensorFlow's parameter servers. */
+#pragma once
+#include "train/model.h"
+
+/* The model's network, with the tables that the strategy's rule makes sparse for batches of that dataset. */
+ls_status ls_sparse_network(const ls_model *model, const ls_dataset *data, struct ls_network **network);
+bool ls_sparse_has(const ls_model *model);
+/* A line that workers compare; "" where there are none. */
+void ls_sparse_describe(const ls_model *model, char *text, size_t size);
+/* UNIMPLEMENTED for what needs whole tables on a worker. */
+ls_status ls_sparse_refuse(const ls_model *model, const char *what);
+/* Errors of the model's optimizer with sparse tables. */
+ls_status ls_sparse_check(const ls_model *model);
+/* The tables as terms of the servers; *tables is freed with ls_free. */
+ls_status ls_sparse_terms(const ls_model *model, struct ls_terms_table **tables);
+/* Floats of all tables with their moments; offset of one of their blobs among them. */
+size_t ls_sparse_floats(const ls_model *model);
+size_t ls_sparse_offset(const ls_model *model, int table, int blob);
+
+/* Room for the rows of batches of so many examples a replica. */
+ls_status ls_sparse_reserve(ls_model *model, int64_t rows);
+void ls_sparse_release(ls_model *model);
+/* The rows that a replica's plans take; NULL without sparse tables. */
+const struct ls_plan_rows *ls_sparse_plan(const ls_model *model, int local);
+/* By all local replicas, each with the status of its batch of so many examples: the rows come. Collective. */
+ls_status ls_sparse_pull(ls_replica *replica, ls_model *model, ls_status status, int64_t rows);

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Embedding tables whose rows are on parameter servers alone: the bits of mirrored training where the optimizer has no
+memory, and for every optimizer the same bits for all layouts and after losses; checkpoints of the same format."""
+import json
+import os
+import random
+import subprocess
+import tempfile
+import unittest
+
+from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, last_json, wait_for_line
+
+WORDS = os.environ.get("WORDS", "build/tests/end_to_end/words")
+OPTIMIZERS = ["momentum", "adam", "adamw", "rmsprop"]
+LONG = "epochs=%d" % (20 if SANITIZED else 150)
+SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
+
+
+def plain(*options):
+    """Four replicas in one process, whose tables are dense."""
+    done = subprocess.run([WORDS, "devices=4", *options], capture_output=True, text=True, check=True, timeout=120)
+    return last_json(done.stdout)
+
+
+def start(workers, servers, *options, strategy="servers", **environment):
+    addresses = ["127.0.0.1:%d" % port for port in free_ports(workers + servers)]
+    tasks = {"worker": addresses[:workers], **({"ps": addresses[workers:]} if servers else {})}
+    cluster = Cluster(1, [WORDS, "strategy=" + strategy, "devices=%d" % (4 // workers), *options],
+                      {"LOCKSTEP_REJOIN_TIMEOUT": "60", **environment}, tasks)
+    for index in range(servers):
+        cluster.start(index, "ps", [LOCKSTEP, "serve"] if index else None)
+    for index in range(workers):
+        cluster.start(index)
+    return cluster
+
+
+class Sparse(unittest.TestCase):
+    def outcome(self, results, lost=()):
+        for key, (status, _, stderr) in results.items():
+            self.assertEqual(status, 0 if key not in lost else -9, "%s: %s" % (key, stderr))
+        return last_json(results[("worker", 0)][1])
+
+    def run_together(self, workers, servers, *options, **others):
+        return self.outcome(start(workers, servers, *options, **others).finish())
+
+    def test_plain_sgd_has_the_bits_of_mirrored_training(self):
+        print("# LOCKSTEP_TEST_SEED=%d" % SEED)
+        draw, wanted = random.Random(SEED), plain("optimizer=sgd")
+        for _ in range(4):
+            workers, servers, copies = draw.choice((1, 2, 4)), draw.choice((1, 2, 3, 5)), draw.choice("123")
+            transport = draw.choice(("auto", "tcp", "grpc"))
+            print("#", workers, servers, copies, transport)
+            found = self.run_together(workers, servers, "optimizer=sgd", "copies=" + copies, LOCKSTEP_TRANSPORT=transport)
+            self.assertEqual(found, wanted)
+
+    def test_other_optimizers_are_lazy_and_do_not_depend_on_the_layout(self):
+        draw = random.Random(SEED)
+        for name in draw.sample(OPTIMIZERS, 2):
+            rule = "optimizer=" + name
+            wanted = self.run_together(2, 1, rule)
+            self.assertEqual(self.run_together(4, draw.choice((2, 3, 5)), rule, "copies=" + draw.choice("12")), wanted)
+            self.assertEqual(self.run_together(1, draw.choice((1, 2, 4)), rule), wanted)
+            self.assertNotEqual(plain(rule), wanted)
+            self.assertEqual(self.run_together(2, 2, rule, "sparse=never"), plain(rule))
+
+    def test_the_rule_looks_at_the_fraction_of_rows(self):
+        """120 ids of a batch are 0.24 of 500 rows. The limit for two workers and a server is 0.5, for one worker 0."""
+        for workers, word in ((2, "is sparse"), (1, "is dense")):
+            results = start(workers, 1, "sparse=by_rule").finish()
+            self.assertEqual(self.outcome(results), plain())
+            self.assertIn("an embedding of 500 rows " + word, results[("worker", 0)][2])
+
+    def test_a_lost_worker_comes_back_to_the_rows_before_the_step(self):
+        wanted = self.run_together(2, 2, "optimizer=adam", LONG)
+        cluster = start(2, 2, "optimizer=adam", LONG)
+        wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 2 moments")
+        cluster.replace(1)
+        self.assertEqual(self.outcome(cluster.finish()), wanted)
+
+    def test_a_lost_server_costs_nothing_where_another_one_has_its_rows(self):
+        for rule in ("optimizer=adam", "optimizer=sgd"):
+            wanted = self.run_together(2, 3, rule, LONG)
+            cluster = start(2, 3, rule, "copies=2", LONG)
+            wait_for_line(cluster.tasks[("ps", 1)].stderr, "keeps variables and")
+            cluster.tasks[("ps", 1)].kill()
+            wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 parameter servers keep the variables")
+            self.assertEqual(self.outcome(cluster.finish(), lost=[("ps", 1)]), wanted)
+
+    def test_lost_rows_end_the_training_and_it_goes_on_from_the_checkpoint(self):
+        """Without moments too, as no worker has a table."""
+        with tempfile.TemporaryDirectory() as folder:
+            options = ["optimizer=sgd", LONG, "checkpoint=" + folder]
+            cluster = start(2, 2, *options, LOCKSTEP_PS_WAIT="1")
+            wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 0 moments")
+            while not any(name.endswith(".safetensors") for name in os.listdir(folder)):
+                self.assertIsNone(cluster.tasks[("worker", 0)].poll())
+            cluster.tasks[("ps", 1)].kill()
+            results = cluster.finish()
+            for key in (("worker", 0), ("worker", 1), ("ps", 0)):
+                self.assertEqual(results[key][0], 138, "%s: %s" % (key, results[key][2]))
+            self.assertIn("the only copy of rows of its tables after step", results[("worker", 0)][2])
+            again = start(2, 1, *options).finish()
+            self.assertIn("training goes on after step", again[("worker", 0)][2])
+            self.assertEqual(self.outcome(again)["predictions"], plain(*options[:-1])["predictions"])
+
+    def test_a_checkpoint_is_that_of_mirrored_training(self):
+        wanted = plain("epochs=4")["predictions"]
+        for first, second in (((2, 2), (2, 0)), ((4, 0), (2, 3)), ((1, 2), (2, 3))):
+            with tempfile.TemporaryDirectory() as folder:
+                for epochs, (workers, servers) in ((2, first), (4, second)):
+                    found = self.run_together(workers, servers, "epochs=%d" % epochs, "checkpoint=" + folder,
+                                              strategy="servers" if servers else "workers")
+                self.assertEqual(found["predictions"], wanted)
+
+    def test_moments_of_rows_are_in_checkpoints(self):
+        wanted = self.run_together(2, 2, "optimizer=adam", "epochs=4")["predictions"]
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_together(2, 2, "optimizer=adam", "epochs=2", "checkpoint=" + folder)
+            found = self.run_together(4, 3, "optimizer=adam", "epochs=4", "copies=2", "checkpoint=" + folder)
+        self.assertEqual(found["predictions"], wanted)
+
+    def test_an_id_that_is_none_ends_all_workers(self):
+        results = start(2, 2, "bad=3").finish()
+        self.assertIn(2, [results[("worker", index)][0] for index in range(2)])
+        for index in range(2):
+            status, _, stderr = results[("worker", index)]
+            self.assertIn(status, (2, 138), stderr)
+            self.assertRegex(stderr, r"replica \d: layer 'words': row \d+ has id 700 at place 3, but the table has 500 rows")
+
+    def test_what_cannot_be_is_named(self):
+        for name, words in (("lamb", "the optimizer lamb"), ("clipnorm", "clipnorm")):
+            results = start(1, 1, "optimizer=" + name).finish()
+            self.assertEqual(results[("worker", 0)][0], 2)
+            self.assertIn(words + " needs all rows of 'words/embeddings'", results[("worker", 0)][2])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,108 @@
+/* Bytes of a step whose table has a million rows: those of the rows that it touches, there and back, and little beside.
+ */
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "collective/world.h"
+#include "property/draw.h"
+#include "store/keeper.h"
+#include "store/store.h"
+
+enum { DENSE = 16, LARGE = 1000000, LARGE_WIDTH = 32, LARGE_IDS = 64 * 10 };
+
+struct measure {
+    int steps;
+    size_t touched; /* rows, of both workers in all steps */
+    size_t sent[MAX_RANKS][MAX_RANKS];
+    pthread_mutex_t lock;
+};
+
+static ls_status measured_step(struct ls_store *store, struct draw *draw, struct ls_row_leaf *leaf, const int *first,
+                               int64_t iteration) {
+    float ids[LARGE_IDS], places[LARGE_IDS], dense[DENSE] = {0};
+    const float *zeros[] = {dense};
+    const struct ls_optimizer_step step = {.rule = {LS_OPTIMIZER_SGD, 0.1F}, .iteration = iteration};
+    for (int i = 0; i < LARGE_IDS; i++) ids[i] = (float)draw_below(draw, LARGE);
+    ls_status status = ls_row_lists_unique(ids, LARGE_IDS, leaf, places);
+    if (!status) status = ls_store_pull_rows(store, leaf, 1);
+    if (!status) status = ls_store_push(store, 0, first, zeros, LS_COMPRESS_NONE);
+    return status ? status : ls_store_step(store, &step, dense, NULL, 0);
+}
+
+static ls_status measure_steps(struct rank *rank) {
+    struct measure *measure = rank->context;
+    struct draw draw = draw_from(7, (uint64_t)rank->rank);
+    struct ls_range range = {0, DENSE};
+    struct ls_blob_part part = {.count = DENSE};
+    struct ls_terms_table table = {LARGE, LARGE_WIDTH, {LS_FILL_CONSTANT, 0.5, 0, 0}, true};
+    const struct ls_terms_model terms = {1, DENSE, LS_OP_SGD, 0, 1, &range, 1, &part, 1, &table, 1};
+    static const int first[] = {0, 1, 2, 2, 2};
+    float dense[DENSE] = {0}, *rows = ls_alloc_array((size_t)LARGE_IDS * LARGE_WIDTH, sizeof(float));
+    float *gradients = ls_alloc_array((size_t)LARGE_IDS * LARGE_WIDTH, sizeof(float));
+    int32_t ids[LARGE_IDS];
+    struct ls_row_leaf leaf = {ids, 0, &rows, &gradients};
+    struct ls_store *store = NULL;
+    const struct ls_store_config config = {.group = ls_group_assisted(rank->group),
+                                           .terms = terms,
+                                           .generation = 1,
+                                           .changed = LS_CHANGED_ALL,
+                                           .variables = dense};
+    ls_status status = ls_store_open(&config, &store);
+    for (int i = 0; i < measure->steps && !status; i++) {
+        status = measured_step(store, &draw, &leaf, first, i + 1);
+        (void)pthread_mutex_lock(&measure->lock);
+        measure->touched += leaf.count;
+        (void)pthread_mutex_unlock(&measure->lock);
+    }
+    ls_store_free(store);
+    ls_free(rows);
+    ls_free(gradients);
+    return status;
+}
+
+static void run_measure(struct measure *measure) {
+    struct world world;
+    struct ls_log log = {0};
+    struct ls_keeper *keepers[2];
+    struct ls_keeping keeping[2];
+    for (int i = 0; i < 2; i++) {
+        assert_ok(ls_keeper_new(&log, &keepers[i]));
+        ls_keeper_begin(keepers[i], 1, 2);
+        keeping[i] = (struct ls_keeping){ls_keeper_call, keepers[i]};
+    }
+    const struct world_options options = {.size = 2, .servers = 2, .keeping = keeping, .sent = measure->sent};
+    world_run(&options, measure_steps, measure, &world);
+    world_expect_ok(&world, 2);
+    for (int i = 0; i < 2; i++) ls_keeper_free(keepers[i]);
+}
+
+/* Between all workers and servers, frames and the dense variables with them. */
+START_TEST(a_step_moves_little_beside_the_rows_that_it_touches) {
+    static struct measure few = {.steps = 1, .lock = PTHREAD_MUTEX_INITIALIZER},
+                          many = {.steps = 11, .lock = PTHREAD_MUTEX_INITIALIZER};
+    run_measure(&few);
+    run_measure(&many);
+    double rows = (double)(many.touched - few.touched) * LARGE_WIDTH * sizeof(float), ways[2] = {0};
+    for (int w = 0; w < 2; w++)
+        for (int s = 2; s < 4; s++) {
+            ways[0] += (double)(many.sent[w][s] - few.sent[w][s]) / rows;
+            ways[1] += (double)(many.sent[s][w] - few.sent[s][w]) / rows;
+        }
+    (void)printf("# %zu rows; bytes to the servers %.4f, from them %.4f times those of the rows\n", many.touched,
+                 ways[0], ways[1]);
+    ck_assert(ways[0] > 1 && ways[1] > 1);
+    ck_assert_double_le(ways[0], 1.15);
+    ck_assert_double_le(ways[1], 1.15);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("store/bytes");
+    TCase *tests = tcase_create("bytes of rows");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, a_step_moves_little_beside_the_rows_that_it_touches);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,419 @@
+/* Tables whose rows are on servers, as threads, against one plain update of whole tables: random tables, ids with
+ * duplicates, optimizers, workers and leaves, over generations whose servers are others. The bits are equal after every
+ * step. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "collective/schedule/tree.h"
+#include "collective/world.h"
+#include "device/rule.h"
+#include "property/draw.h"
+#include "store/keeper.h"
+#include "store/store.h"
+
+enum { CASES = SANITIZED ? 5 : 12, GENERATIONS = 4, STEPS = 3, MOST_TABLES = 3, MOST_WORKERS = 4, MOST_SERVERS = 5 };
+enum { MOST_LEAVES = 2 * MOST_WORKERS, MOST_IDS = 40, MOST_ROWS = 60, MOST_WIDTH = 9, DENSE = 16 };
+
+struct trial {
+    struct draw draw;
+    struct ls_terms_model terms;
+    struct ls_range range;
+    struct ls_blob_part part;
+    struct ls_terms_table tables[MOST_TABLES];
+    struct ls_optimizer_step step;
+    int workers, first[MOST_WORKERS + MOST_SERVERS + 1];
+    /* the present step's batches, and the gradient of each id's row where it occurs */
+    size_t counts[MOST_LEAVES];
+    float ids[MOST_LEAVES][MOST_IDS], gradients[MOST_LEAVES][MOST_TABLES][MOST_IDS * MOST_WIDTH];
+    float copies[MOST_WORKERS][DENSE];
+    float *fetched;          /* as of ls_store_want_tables */
+    float *whole[2], *given; /* the same, now and before the newest step; and where a worker gives them */
+    int64_t generation;
+    enum ls_changed changed;
+};
+
+static ls_optimizer draw_rule(struct draw *draw) {
+    const ls_optimizer rules[] = {
+        {LS_OPTIMIZER_SGD, 0.1F},
+        {LS_OPTIMIZER_SGD, 0.1F, .momentum = 0.9F},
+        {LS_OPTIMIZER_SGD, 0.1F, .momentum = 0.9F, .nesterov = true},
+        {LS_OPTIMIZER_ADAM, 0.01F, .beta_1 = 0.9F, .beta_2 = 0.999F, .epsilon = 1e-7F},
+        {LS_OPTIMIZER_RMSPROP, 0.01F, .rho = 0.9F, .epsilon = 1e-7F},
+        {LS_OPTIMIZER_RMSPROP, 0.01F, .momentum = 0.5F, .centered = true, .rho = 0.9F, .epsilon = 1e-7F},
+    };
+    ls_optimizer rule = rules[draw_below(draw, sizeof(rules) / sizeof(rules[0]))];
+    if (draw_once_in(draw, 3)) rule.weight_decay = 0.01F;
+    if (draw_once_in(draw, 3)) rule.clipvalue = 0.5F;
+    return rule;
+}
+
+static int moments_of(const ls_optimizer *rule) {
+    if (rule->kind == LS_OPTIMIZER_SGD) return rule->momentum > 0;
+    if (rule->kind == LS_OPTIMIZER_ADAM) return 2;
+    return 1 + rule->centered + (rule->momentum > 0);
+}
+
+static int32_t op_of(const ls_optimizer *rule) {
+    return rule->kind == LS_OPTIMIZER_SGD ? LS_OP_SGD : rule->kind == LS_OPTIMIZER_ADAM ? LS_OP_ADAM : LS_OP_RMSPROP;
+}
+
+static float *new_floats(size_t count) {
+    float *made = ls_alloc_aligned((count + 1) * sizeof(float));
+    ck_assert_ptr_nonnull(made);
+    return made;
+}
+
+static size_t floats_of(const struct trial *trial) {
+    return ls_terms_table_floats(&trial->terms);
+}
+
+/* One blob of a table in whole. */
+static float *blob_of(const struct trial *trial, float *whole, size_t table, int blob) {
+    for (size_t t = 0; t < table; t++)
+        whole += (size_t)(trial->tables[t].rows * trial->tables[t].width) * (1 + (size_t)trial->terms.moments);
+    return whole + (size_t)blob * (size_t)(trial->tables[table].rows * trial->tables[table].width);
+}
+
+static void draw_trial(struct trial *trial, uint64_t seed, uint64_t stream) {
+    *trial = (struct trial){.draw = draw_from(seed, stream), .changed = LS_CHANGED_ALL};
+    struct draw *draw = &trial->draw;
+    trial->step.rule = draw_rule(draw);
+    trial->range = (struct ls_range){0, DENSE};
+    trial->part = (struct ls_blob_part){.count = DENSE};
+    trial->terms = (struct ls_terms_model){.model = 1 + (int64_t)draw_below(draw, 3),
+                                           .count = DENSE,
+                                           .kind = op_of(&trial->step.rule),
+                                           .moments = moments_of(&trial->step.rule),
+                                           .buckets = &trial->range,
+                                           .bucket_count = 1,
+                                           .parts = &trial->part,
+                                           .part_count = 1,
+                                           .tables = trial->tables,
+                                           .table_count = 1 + draw_below(draw, MOST_TABLES)};
+    int64_t rows = 1 + (int64_t)draw_below(draw, MOST_ROWS);
+    for (size_t t = 0; t < trial->terms.table_count; t++)
+        trial->tables[t] =
+            (struct ls_terms_table){.rows = rows + (int64_t)draw_below(draw, 3) * (t > 0),
+                                    .width = 1 + (int64_t)draw_below(draw, MOST_WIDTH),
+                                    .fill = {(enum ls_fill_kind)draw_below(draw, LS_FILL_KINDS), 0.5, seed, stream + t},
+                                    .decays = draw_once_in(draw, 2)};
+    trial->workers = 1 + (int)draw_below(draw, MOST_WORKERS);
+    for (int i = 0; i < trial->workers; i++) trial->first[i + 1] = trial->first[i] + 1 + (int)draw_below(draw, 2);
+    for (int i = 0; i < 2; i++) trial->whole[i] = new_floats(floats_of(trial));
+    trial->fetched = new_floats(floats_of(trial));
+    for (size_t t = 0; t < trial->terms.table_count; t++)
+        ls_fill(&trial->tables[t].fill, 0, blob_of(trial, trial->whole[0], t, 0),
+                (size_t)(trial->tables[t].rows * trial->tables[t].width));
+}
+
+static void free_trial(struct trial *trial) {
+    for (int i = 0; i < 2; i++) ls_free(trial->whole[i]);
+    ls_free(trial->fetched);
+    ls_free(trial->given);
+}
+
+/* ---- the whole ---- */
+
+static void draw_batches(struct trial *trial) {
+    struct draw *draw = &trial->draw;
+    for (int leaf = 0; leaf < trial->first[trial->workers]; leaf++) {
+        trial->counts[leaf] = draw_once_in(draw, 5) ? 0 : draw_below(draw, MOST_IDS + 1);
+        for (size_t i = 0; i < trial->counts[leaf]; i++)
+            trial->ids[leaf][i] = (float)draw_below(draw, (size_t)trial->tables[0].rows);
+        for (size_t t = 0; t < trial->terms.table_count; t++)
+            for (size_t i = 0; i < MOST_IDS * MOST_WIDTH; i++)
+                trial->gradients[leaf][t][i] = (float)((double)draw_below(draw, 2001) - 1000) / 300;
+    }
+}
+
+/* A leaf's gradient of one row: false, if it has not got the row. */
+static bool leaf_gradient(const struct trial *trial, int leaf, size_t t, int64_t row, float *sum) {
+    size_t width = (size_t)trial->tables[t].width;
+    bool there = false;
+    memset(sum, 0, width * sizeof(*sum));
+    for (size_t i = 0; i < trial->counts[leaf]; i++) {
+        if ((int64_t)trial->ids[leaf][i] != row) continue;
+        there = true;
+        for (size_t k = 0; k < width; k++) sum[k] += trial->gradients[leaf][t][i * width + k];
+    }
+    return there;
+}
+
+/* Of the leaves [low, high), in the order of the tree. */
+static bool tree_gradient(const struct trial *trial, int low, int high, size_t t, int64_t row, float *sum) {
+    float right[MOST_WIDTH];
+    if (high - low == 1) return leaf_gradient(trial, low, t, row, sum);
+    int middle = low + ls_tree_split(high - low);
+    bool left_there = tree_gradient(trial, low, middle, t, row, sum);
+    if (!tree_gradient(trial, middle, high, t, row, right)) return left_there;
+    for (int64_t k = 0; k < trial->tables[t].width; k++) sum[k] = left_there ? sum[k] + right[k] : right[k];
+    return true;
+}
+
+/* Keras' formulas, an element at a time. m: its moments. */
+static void update_element(const struct ls_optimizer_step *step, float *w, float g, float *m[LS_MAX_MOMENTS]) {
+    const ls_optimizer *rule = &step->rule;
+    float rate = rule->learning_rate, increment;
+    if (rule->kind == LS_OPTIMIZER_ADAM) {
+        *m[0] += (g - *m[0]) * ls_rule_rest(rule->beta_1);
+        *m[1] += (g * g - *m[1]) * ls_rule_rest(rule->beta_2);
+        *w -= *m[0] * ls_rule_adam(rule, step->iteration) / (sqrtf(*m[1]) + rule->epsilon);
+    } else if (rule->kind == LS_OPTIMIZER_RMSPROP) {
+        float *average = rule->centered ? m[1] : NULL, *velocity = m[1 + rule->centered];
+        *m[0] = rule->rho * *m[0] + ls_rule_rest(rule->rho) * (g * g);
+        if (average) *average = rule->rho * *average + ls_rule_rest(rule->rho) * g;
+        increment = rate * g / sqrtf(*m[0] - (average ? *average * *average : 0) + rule->epsilon);
+        if (rule->momentum > 0) increment = *velocity = rule->momentum * *velocity + increment;
+        *w -= increment;
+    } else if (rule->momentum > 0) {
+        *m[0] = *m[0] * rule->momentum - g * rate;
+        *w += rule->nesterov ? *m[0] * rule->momentum - g * rate : *m[0];
+    } else {
+        *w -= g * rate;
+    }
+}
+
+static void update_row(struct trial *trial, size_t t, int64_t row, const float *sum) {
+    const ls_optimizer *rule = &trial->step.rule;
+    for (int64_t k = 0; k < trial->tables[t].width; k++) {
+        float *at[1 + LS_MAX_MOMENTS] = {NULL}, g = sum[k];
+        for (int b = 0; b <= trial->terms.moments; b++)
+            at[b] = blob_of(trial, trial->whole[0], t, b) + row * trial->tables[t].width + k;
+        if (rule->clipvalue > 0)
+            g = g > rule->clipvalue ? rule->clipvalue : g < -rule->clipvalue ? -rule->clipvalue : g;
+        if (rule->weight_decay > 0 && trial->tables[t].decays)
+            *at[0] -= *at[0] * rule->weight_decay * rule->learning_rate;
+        update_element(&trial->step, at[0], g, at + 1);
+    }
+}
+
+static void update_whole(struct trial *trial) {
+    float sum[MOST_WIDTH];
+    memcpy(trial->whole[1], trial->whole[0], floats_of(trial) * sizeof(float));
+    for (size_t t = 0; t < trial->terms.table_count; t++)
+        for (int64_t row = 0; row < trial->tables[t].rows; row++)
+            if (tree_gradient(trial, 0, trial->first[trial->workers], t, row, sum)) update_row(trial, t, row, sum);
+}
+
+/* ---- a worker ---- */
+
+struct batch {
+    struct ls_row_leaf leaves[2];
+    int count;
+    int32_t ids[2][MOST_IDS];
+    float *rows[2][MOST_TABLES], *gradients[2][MOST_TABLES], places[2][MOST_IDS];
+};
+
+static void make_batch(const struct trial *trial, int rank, struct batch *batch) {
+    *batch = (struct batch){.count = trial->first[rank + 1] - trial->first[rank]};
+    for (int l = 0; l < batch->count; l++) {
+        int leaf = trial->first[rank] + l;
+        batch->leaves[l] = (struct ls_row_leaf){batch->ids[l], 0, batch->rows[l], batch->gradients[l]};
+        for (size_t t = 0; t < trial->terms.table_count; t++) {
+            batch->rows[l][t] = new_floats(MOST_IDS * MOST_WIDTH);
+            batch->gradients[l][t] = new_floats(MOST_IDS * MOST_WIDTH);
+        }
+        assert_ok(ls_row_lists_unique(trial->ids[leaf], trial->counts[leaf], &batch->leaves[l], batch->places[l]));
+        for (size_t i = 0; i < trial->counts[leaf]; i++)
+            ck_assert_int_eq(batch->ids[l][(size_t)batch->places[l][i]], (int32_t)trial->ids[leaf][i]);
+        for (size_t t = 0; t < trial->terms.table_count; t++)
+            for (size_t i = 0; i < batch->leaves[l].count; i++)
+                ck_assert(leaf_gradient(trial, leaf, t, batch->ids[l][i],
+                                        batch->gradients[l][t] + i * (size_t)trial->tables[t].width));
+    }
+}
+
+static void free_batch(struct batch *batch) {
+    for (int i = 0; i < 2 * MOST_TABLES; i++) {
+        ls_free(batch->rows[i % 2][i / 2]);
+        ls_free(batch->gradients[i % 2][i / 2]);
+    }
+}
+
+static void check_rows(const struct trial *trial, const struct batch *batch) {
+    for (int l = 0; l < batch->count; l++)
+        for (size_t t = 0; t < trial->terms.table_count; t++)
+            for (size_t i = 0; i < batch->leaves[l].count; i++) {
+                size_t width = (size_t)trial->tables[t].width;
+                const float *want = blob_of(trial, trial->whole[0], t, 0) + (size_t)batch->ids[l][i] * width;
+                ck_assert_msg(!memcmp(batch->rows[l][t] + i * width, want, width * sizeof(float)),
+                              "row %d of table %zu", batch->ids[l][i], t);
+            }
+}
+
+/* Sometimes rows are asked for twice, as an evaluation between two steps does. */
+static ls_status step_once(struct rank *rank, struct ls_store *store, struct batch *batch, bool last) {
+    struct trial *trial = rank->context;
+    const float *zeros[2];
+    float none[DENSE] = {0};
+    size_t count = (size_t)trial->terms.moments * DENSE;
+    LS_CLEANUP(ls_free_pointer) float *moments = last && !rank->rank ? new_floats(count) : NULL;
+    ls_status status = ls_store_pull_rows(store, batch->leaves, batch->count);
+    if (!status && trial->step.iteration % 3 == 0) status = ls_store_pull_rows(store, batch->leaves, batch->count);
+    if (!status) check_rows(trial, batch);
+    for (int l = 0; l < 2; l++) zeros[l] = none;
+    if (!status) status = ls_store_push(store, 0, trial->first, zeros, LS_COMPRESS_NONE);
+    (void)pthread_barrier_wait(rank->barrier);
+    if (!rank->rank) {
+        trial->step.iteration++;
+        update_whole(trial);
+    }
+    (void)pthread_barrier_wait(rank->barrier);
+    ls_store_want_tables(store, last && !rank->rank ? trial->fetched : NULL);
+    if (!status)
+        status =
+            ls_store_step(store, &trial->step, trial->copies[rank->rank], trial->terms.moments ? moments : NULL, DENSE);
+    (void)pthread_barrier_wait(rank->barrier);
+    if (status || !last || rank->rank) return status;
+    ck_assert_msg(!memcmp(trial->fetched, trial->whole[0], floats_of(trial) * sizeof(float)), "the tables");
+    return LS_OK;
+}
+
+static ls_status work(struct rank *rank) {
+    struct trial *trial = rank->context;
+    struct ls_store *store = NULL;
+    struct batch batch;
+    bool lost = false;
+    const struct ls_store_config config = {.group = ls_group_assisted(rank->group),
+                                           .terms = trial->terms,
+                                           .generation = trial->generation,
+                                           .version = trial->step.iteration,
+                                           .changed = trial->changed,
+                                           .tables = rank->rank ? NULL : trial->given,
+                                           .tables_elsewhere = trial->given && rank->rank,
+                                           .lost = &lost,
+                                           .variables = trial->copies[rank->rank]};
+    ls_status status = ls_store_open(&config, &store);
+    ck_assert(!lost || status == LS_UNAVAILABLE);
+    for (int i = 0; i < STEPS; i++) {
+        (void)pthread_barrier_wait(rank->barrier);
+        if (!rank->rank) draw_batches(trial);
+        (void)pthread_barrier_wait(rank->barrier);
+        make_batch(trial, rank->rank, &batch);
+        if (!status) status = step_once(rank, store, &batch, i + 1 == STEPS);
+        (void)pthread_barrier_wait(rank->barrier);
+        free_batch(&batch);
+        if (status) return status;
+    }
+    ls_store_free(store);
+    return status;
+}
+
+/* ---- generations ---- */
+
+struct fleet {
+    struct ls_log log;
+    struct ls_keeper *keepers[MOST_SERVERS];
+    struct ls_keeping keeping[MOST_SERVERS];
+    int count;
+};
+
+static void add_server(struct fleet *fleet) {
+    assert_ok(ls_keeper_new(&fleet->log, &fleet->keepers[fleet->count++]));
+}
+
+static void lose_server(struct fleet *fleet, struct draw *draw) {
+    int which = (int)draw_below(draw, (size_t)fleet->count);
+    ls_keeper_free(fleet->keepers[which]);
+    for (int i = which + 1; i < fleet->count; i++) fleet->keepers[i - 1] = fleet->keepers[i];
+    fleet->count--;
+}
+
+static void change_servers(struct trial *trial, struct fleet *fleet, int copies) {
+    struct draw *draw = &trial->draw;
+    if (fleet->count > 1 && copies > 1 && draw_once_in(draw, 2)) lose_server(fleet, draw);
+    while (!fleet->count || (fleet->count < MOST_SERVERS && draw_once_in(draw, 2))) add_server(fleet);
+}
+
+static void start_generation(struct trial *trial, struct fleet *fleet, struct world *world) {
+    trial->generation++;
+    for (int i = 0; i < fleet->count; i++) {
+        ls_keeper_begin(fleet->keepers[i], trial->generation, fleet->count);
+        fleet->keeping[i] = (struct ls_keeping){ls_keeper_call, fleet->keepers[i]};
+    }
+    const struct world_options options = {.size = trial->workers,
+                                          .servers = fleet->count,
+                                          .keeping = fleet->keeping,
+                                          .wire = (enum wire)draw_below(&trial->draw, WIRE_SHARED)};
+    world_run(&options, work, trial, world);
+}
+
+static void run_generation(struct trial *trial, struct fleet *fleet) {
+    struct world world;
+    start_generation(trial, fleet, &world);
+    world_expect_ok(&world, trial->workers);
+    trial->changed = LS_CHANGED_NOTHING;
+}
+
+/* The newest step is no worker's; or a checkpoint has taken the place of all. */
+static void go_back(struct trial *trial) {
+    if (draw_once_in(&trial->draw, 2)) {
+        memcpy(trial->whole[0], trial->whole[1], floats_of(trial) * sizeof(float));
+        trial->step.iteration--;
+    } else if (draw_once_in(&trial->draw, 3)) {
+        if (!trial->given) trial->given = new_floats(floats_of(trial));
+        for (size_t i = 0; i < floats_of(trial); i++)
+            trial->whole[0][i] = trial->given[i] = (float)draw_below(&trial->draw, 1000) / 500;
+        trial->step.iteration = (int64_t)draw_below(&trial->draw, 100);
+        trial->changed = LS_CHANGED_ALL;
+    }
+}
+
+static void run_trial(uint64_t seed, uint64_t stream) {
+    struct trial trial;
+    struct fleet fleet = {.count = 0};
+    (void)printf("# case %llu of seed %llu\n", (unsigned long long)stream, (unsigned long long)seed);
+    draw_trial(&trial, seed, stream);
+    for (int g = 0; g < GENERATIONS; g++) {
+        int copies = trial.terms.replicas < fleet.count ? trial.terms.replicas : fleet.count;
+        change_servers(&trial, &fleet, copies);
+        trial.terms.replicas = 1 + (int)draw_below(&trial.draw, 3);
+        if (g) go_back(&trial);
+        run_generation(&trial, &fleet);
+    }
+    while (fleet.count) lose_server(&fleet, &trial.draw);
+    free_trial(&trial);
+}
+
+START_TEST(rows_have_the_bits_of_one_plain_update) {
+    uint64_t seed = draw_first_seed();
+    for (uint64_t i = 0; i < CASES; i++) run_trial(seed, i);
+}
+END_TEST
+
+/* Without moments too, as no worker has a table. */
+START_TEST(lost_rows_are_named) {
+    struct trial trial;
+    struct fleet fleet = {.count = 0};
+    struct world world;
+    uint64_t stream = 0;
+    do draw_trial(&trial, 1, stream++);
+    while (trial.terms.moments && (free_trial(&trial), true));
+    trial.terms.replicas = 1;
+    add_server(&fleet);
+    run_generation(&trial, &fleet);
+    lose_server(&fleet, &trial.draw);
+    add_server(&fleet);
+    start_generation(&trial, &fleet, &world);
+    for (int i = 0; i < trial.workers; i++) {
+        ck_assert_int_eq(world.ranks[i].status, LS_UNAVAILABLE);
+        ck_assert_msg(strstr(world.ranks[i].error, "the only copy of rows of its tables"), "%s", world.ranks[i].error);
+    }
+    lose_server(&fleet, &trial.draw);
+    free_trial(&trial);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("store/tables");
+    TCase *tests = tcase_create("tables of rows on servers");
+    tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, rows_have_the_bits_of_one_plain_update);
+    tcase_add_test(tests, lost_rows_are_named);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
