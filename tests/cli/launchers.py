@@ -1,5 +1,6 @@
 """Environments as launchers make them, and broken ones: lockstep check says who this process is, where that is read and
 what else was seen; and workers train together in them."""
+import contextlib
 import json
 import os
 import random
@@ -292,7 +293,7 @@ def rank_0_hands_out_the_addresses():
 
 
 def who_does_not_fit_is_named():
-    """Two workers that differ, while rank 0 waits: the status of the second, its words, and rank 0's."""
+    """Workers that differ, or are too few, while rank 0 waits: they end with a failure, and one of them says why."""
     one, other = {"LOCKSTEP_TOKEN": "0123456789abcdef"}, {"LOCKSTEP_TOKEN": "fedcba9876543210"}
     cases = [([(0, 3, {}), (1, 4, {})], "rank 1 says that there are 4 workers, and rank 0 that there are 3"),
              ([(0, 3, {}), (1, 3, {}), (1, 3, {})], "two processes say that they are rank 1 of 3"),
@@ -301,17 +302,30 @@ def who_does_not_fit_is_named():
              ([(0, 3, one), (1, 3, {})], "rank 0 has a token and rank 1 has none"),
              ([(0, 3, {}), (1, 3, {})], "rank 0 waited for rank 2 at port"),
              ([(2, 3, {})], "waited for rank 0 at 127.0.0.1:")]
-    started = []
-    for workers, words in cases:
-        free = free_address()
-        started.append((words, [subprocess.Popen(
-            [cli.LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "8"], stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
-            env={**BARE, **rank(number, size, free, LOCKSTEP_JOIN_TIMEOUT="8", **variables)}) for number, size, variables in workers]))
-    for words, processes in started:
-        results = [cli.finish(process) for process in processes]
-        assert all(code for code, _, _ in results), results
-        assert any(words in err for _, _, err in results), (words, results)
+    with contextlib.ExitStack() as files:
+        def start(address, number, size, variables):
+            said = files.enter_context(tempfile.TemporaryFile("w+"))
+            return subprocess.Popen([cli.LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "8"], stderr=said,
+                                    stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+                                    env={**BARE, **rank(number, size, address, LOCKSTEP_REPORT_INTERVAL="0.1", **variables)}), said
+
+        def read(said):
+            said.seek(0)
+            return said.read()
+        started = []
+        for workers, words in cases:
+            free, waits = free_address(), "60" if len(workers) > 1 else "2"
+            started.append((words, free, workers[0], [start(free, number, size, {"LOCKSTEP_JOIN_TIMEOUT": waits, **variables})
+                                                      for number, size, variables in workers if number]))
+        for words, free, (number, size, variables), others in started:
+            for _, said in others:
+                cli.wait_until(lambda file=said: "waiting for rank 0" in read(file), "another rank to dial", cli.LIMIT)
+            if number == 0: # which waits from now on: how long the others took to begin does not matter
+                others.append(start(free, number, size, {"LOCKSTEP_JOIN_TIMEOUT": "4", **variables}))
+        for words, _, _, processes in started:
+            codes, told = [process.wait(cli.LIMIT) for process, _ in processes], [read(said) for _, said in processes]
+            assert all(codes), (codes, told)
+            assert any(words in err for err in told), (words, told)
 
 
 def a_worker_that_is_started_anew_asks_again():
