@@ -11,6 +11,9 @@ import tempfile
 
 import cli
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "end_to_end"))
+from cluster import free_ports  # noqa: E402
+
 HOST = socket.gethostname()
 SLURM = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NODELIST": "n[01-02]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
          "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_DISTRIBUTION": "block", "SLURMD_NODENAME": "n01", "SLURM_GTIDS": "0,1"}
@@ -249,13 +252,7 @@ def train(environments):
 def workers_train_as_under_lockstep_run():
     """Torchrun's, mpirun's and Slurm's variables of two processes on this host give the digest of TF_CONFIG."""
     job = str(os.getpid())
-    held = [socket.socket() for _ in range(2)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    config = {"cluster": {"worker": ["127.0.0.1:%d" % port for port in ports]}}
+    config = {"cluster": {"worker": ["127.0.0.1:%d" % port for port in free_ports(2)]}}
     wanted = train([{"TF_CONFIG": json.dumps({**config, "task": {"type": "worker", "index": rank}})} for rank in (0, 1)])
     cli.equal(train([{**TORCH, "RANK": str(rank), "TORCHELASTIC_RUN_ID": job} for rank in (0, 1)]), wanted)
     cli.equal(train([{**OMPI, "OMPI_COMM_WORLD_RANK": str(rank), "PMIX_NAMESPACE": job} for rank in (0, 1)]), wanted)
@@ -266,9 +263,7 @@ def workers_train_as_under_lockstep_run():
 
 
 def free_address():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return "127.0.0.1:%d" % one.getsockname()[1]
+    return "127.0.0.1:%d" % free_ports(1)[0]
 
 
 def rank(number, size, address, **variables):
@@ -287,8 +282,8 @@ def rank_0_hands_out_the_addresses():
         cli.equal(train([rank(number, 3, free, LOCKSTEP_TOKEN="0123456789abcdef", LOCKSTEP_TLS_CA=folder + "/ca.pem",
                               LOCKSTEP_TLS_CERTIFICATE="%s/worker-%d.pem" % (folder, number),
                               LOCKSTEP_TLS_KEY="%s/worker-%d.key" % (folder, number)) for number in (0, 1, 2)]), wanted)
-    ports = [free_address() for _ in range(3)]
-    cli.equal(train([{"TF_CONFIG": json.dumps({"cluster": {"worker": ports}, "task": {"type": "worker", "index": number}})}
+    addresses = [free_address() for _ in range(3)]
+    cli.equal(train([{"TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": number}})}
                      for number in range(3)]), wanted)
 
 
@@ -310,8 +305,9 @@ def who_does_not_fit_is_named():
                                     env={**BARE, **rank(number, size, address, LOCKSTEP_REPORT_INTERVAL="0.1", **variables)}), said
 
         def read(said):
+            """Each line once: a wait says the same again and again."""
             said.seek(0)
-            return said.read()
+            return "".join(dict.fromkeys(said))
         started = []
         for workers, words in cases:
             free, waits = free_address(), "60" if len(workers) > 1 else "2"
