@@ -23,6 +23,16 @@ static void schedule_pull(struct ls_group *group, const struct ls_pull *pull) {
     }
 }
 
+/* A worker hears of every server that it has come so far, also of one that owns nothing of the array: what the others
+ * own may be in its copies, and then it has them. */
+static void meet_servers(struct ls_group *group, struct ls_call *call, int to) {
+    int size = group->executor.size, workers = size - group->servers, rank = group->executor.rank;
+    ls_call_along_edges(group, call);
+    if (!call->roles || to >= 0) return;
+    for (int i = 0; i < size; i++)
+        if ((i < workers) != (rank < workers)) group->roles[i] = LS_ROLE_PARTNER;
+}
+
 ls_status ls_group_pull(struct ls_group *group, const struct ls_pull *pull) {
     size_t bytes = 0;
     struct ls_call made = ls_call_begin(group, LS_KIND_PULL, pull->name, LS_UINT8, 0);
@@ -32,7 +42,7 @@ ls_status ls_group_pull(struct ls_group *group, const struct ls_pull *pull) {
         for (int s = 0; s < group->servers; s++) bytes += pull->parts[i].owned[s].size;
     }
     made.frame.count = bytes;
-    ls_call_along_edges(group, &made);
+    meet_servers(group, &made, pull->to);
     schedule_pull(group, pull);
     return ls_call_finish(group, ls_call_run(group, &made));
 }

@@ -1,5 +1,6 @@
 """Environments as launchers make them, and broken ones: lockstep check says who this process is, where that is read and
 what else was seen; and workers train together in them."""
+import contextlib
 import json
 import os
 import random
@@ -9,6 +10,9 @@ import sys
 import tempfile
 
 import cli
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "end_to_end"))
+from cluster import free_ports  # noqa: E402
 
 HOST = socket.gethostname()
 SLURM = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NODELIST": "n[01-02]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
@@ -248,13 +252,7 @@ def train(environments):
 def workers_train_as_under_lockstep_run():
     """Torchrun's, mpirun's and Slurm's variables of two processes on this host give the digest of TF_CONFIG."""
     job = str(os.getpid())
-    held = [socket.socket() for _ in range(2)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    config = {"cluster": {"worker": ["127.0.0.1:%d" % port for port in ports]}}
+    config = {"cluster": {"worker": ["127.0.0.1:%d" % port for port in free_ports(2)]}}
     wanted = train([{"TF_CONFIG": json.dumps({**config, "task": {"type": "worker", "index": rank}})} for rank in (0, 1)])
     cli.equal(train([{**TORCH, "RANK": str(rank), "TORCHELASTIC_RUN_ID": job} for rank in (0, 1)]), wanted)
     cli.equal(train([{**OMPI, "OMPI_COMM_WORLD_RANK": str(rank), "PMIX_NAMESPACE": job} for rank in (0, 1)]), wanted)
@@ -265,9 +263,7 @@ def workers_train_as_under_lockstep_run():
 
 
 def free_address():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return "127.0.0.1:%d" % one.getsockname()[1]
+    return "127.0.0.1:%d" % free_ports(1)[0]
 
 
 def rank(number, size, address, **variables):
@@ -286,13 +282,13 @@ def rank_0_hands_out_the_addresses():
         cli.equal(train([rank(number, 3, free, LOCKSTEP_TOKEN="0123456789abcdef", LOCKSTEP_TLS_CA=folder + "/ca.pem",
                               LOCKSTEP_TLS_CERTIFICATE="%s/worker-%d.pem" % (folder, number),
                               LOCKSTEP_TLS_KEY="%s/worker-%d.key" % (folder, number)) for number in (0, 1, 2)]), wanted)
-    ports = [free_address() for _ in range(3)]
-    cli.equal(train([{"TF_CONFIG": json.dumps({"cluster": {"worker": ports}, "task": {"type": "worker", "index": number}})}
+    addresses = [free_address() for _ in range(3)]
+    cli.equal(train([{"TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": number}})}
                      for number in range(3)]), wanted)
 
 
 def who_does_not_fit_is_named():
-    """Two workers that differ, while rank 0 waits: the status of the second, its words, and rank 0's."""
+    """Workers that differ, or are too few, while rank 0 waits: they end with a failure, and one of them says why."""
     one, other = {"LOCKSTEP_TOKEN": "0123456789abcdef"}, {"LOCKSTEP_TOKEN": "fedcba9876543210"}
     cases = [([(0, 3, {}), (1, 4, {})], "rank 1 says that there are 4 workers, and rank 0 that there are 3"),
              ([(0, 3, {}), (1, 3, {}), (1, 3, {})], "two processes say that they are rank 1 of 3"),
@@ -301,17 +297,31 @@ def who_does_not_fit_is_named():
              ([(0, 3, one), (1, 3, {})], "rank 0 has a token and rank 1 has none"),
              ([(0, 3, {}), (1, 3, {})], "rank 0 waited for rank 2 at port"),
              ([(2, 3, {})], "waited for rank 0 at 127.0.0.1:")]
-    started = []
-    for workers, words in cases:
-        free = free_address()
-        started.append((words, [subprocess.Popen(
-            [cli.LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "8"], stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
-            env={**BARE, **rank(number, size, free, LOCKSTEP_JOIN_TIMEOUT="8", **variables)}) for number, size, variables in workers]))
-    for words, processes in started:
-        results = [cli.finish(process) for process in processes]
-        assert all(code for code, _, _ in results), results
-        assert any(words in err for _, _, err in results), (words, results)
+    with contextlib.ExitStack() as files:
+        def start(address, number, size, variables):
+            said = files.enter_context(tempfile.TemporaryFile("w+"))
+            return subprocess.Popen([cli.LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "8"], stderr=said,
+                                    stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+                                    env={**BARE, **rank(number, size, address, LOCKSTEP_REPORT_INTERVAL="0.1", **variables)}), said
+
+        def read(said):
+            """Each line once: a wait says the same again and again."""
+            said.seek(0)
+            return "".join(dict.fromkeys(said))
+        started = []
+        for workers, words in cases:
+            free, waits = free_address(), "60" if len(workers) > 1 else "2"
+            started.append((words, free, workers[0], [start(free, number, size, {"LOCKSTEP_JOIN_TIMEOUT": waits, **variables})
+                                                      for number, size, variables in workers if number]))
+        for words, free, (number, size, variables), others in started:
+            for _, said in others:
+                cli.wait_until(lambda file=said: "waiting for rank 0" in read(file), "another rank to dial", cli.LIMIT)
+            if number == 0: # which waits from now on: how long the others took to begin does not matter
+                others.append(start(free, number, size, {"LOCKSTEP_JOIN_TIMEOUT": "4", **variables}))
+        for words, _, _, processes in started:
+            codes, told = [process.wait(cli.LIMIT) for process, _ in processes], [read(said) for _, said in processes]
+            assert all(codes), (codes, told)
+            assert any(words in err for err in told), (words, told)
 
 
 def a_worker_that_is_started_anew_asks_again():

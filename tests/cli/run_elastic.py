@@ -6,12 +6,15 @@ import os
 import re
 import shutil
 import signal
-import socket
 import stat
+import sys
 import tempfile
 import time
 
 import cli
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "end_to_end"))
+from cluster import free_ports  # noqa: E402
 
 FOLDER = tempfile.mkdtemp(prefix="lockstep-elastic-")
 SHELL = os.path.join(FOLDER, "shell")
@@ -269,10 +272,7 @@ def addresses_that_are_none():
         done = cli.lockstep(*train, env=cli.environment(**{**surroundings, **changed}))
         cli.equal(done.returncode, 2, done.stderr)
         cli.contains(done.stderr.decode(), part)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    write(path, f"0 127.0.0.1:{port}\n")
+    write(path, f"0 127.0.0.1:{free_ports(1)[0]}\n")
     done = cli.lockstep(*train, env=cli.environment(**surroundings))
     cli.equal(done.returncode, 0, done.stderr)
     cli.contains(done.stderr, b"2 replicas in sync on 1 worker")

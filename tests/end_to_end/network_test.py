@@ -37,6 +37,62 @@ def is_running(pid):
         return False
 
 
+def part(hosts, one, other, command="replace"):
+    """Packets between two hosts go nowhere, and neither hears so; others reach both. "del": no more."""
+    for here, there in ((one, other), (other, one)):
+        lost = ["lladdr", "02:00:00:00:00:99", "nud", "permanent"] if command == "replace" else []
+        administer(hosts[here].enter(["ip", "neigh", command, hosts[there].address, *lost, "dev", "eth0"]))
+
+
+class Pair:
+    """A chief, a worker and a parameter server. The latter two do not reach each other until all three have said so."""
+
+    def __init__(self, options, **settings):
+        self.said = [tempfile.TemporaryFile("w+") for _ in range(3)]
+        self.hosts = Hosts(3, LINKS["plain"])
+        self.options, self.settings = options, settings
+
+    def __enter__(self):
+        self.hosts.__enter__()
+        part(self.hosts, 1, 2)
+        addresses = ["%s:2222" % host.address for host in self.hosts]
+        self.named = "ps:0 (%s) (rank 2) and worker:1 (%s) (rank 1) are cut off from each other" % (addresses[2], addresses[1])
+        train = [EXECUTABLE, *train_command(*self.options)[1:]]
+        self.tasks = []
+        for number, host in enumerate(self.hosts):
+            task = {"type": "worker", "index": number} if number < 2 else {"type": "ps", "index": 0}
+            config = json.dumps({"cluster": {"worker": addresses[:2], "ps": addresses[2:]}, "task": task})
+            self.tasks.append(subprocess.Popen(
+                host.enter(train if number < 2 else [EXECUTABLE, "serve"]), stdout=subprocess.PIPE, stderr=self.said[number], text=True,
+                env=environment(TF_CONFIG=config, LOCKSTEP_REJOIN_TIMEOUT="60", **self.settings)))
+        return self
+
+    def __exit__(self, *_):
+        self.hosts.__exit__() # with all that runs there
+        for task in self.tasks:
+            task.communicate()
+        for said in self.said:
+            said.close()
+
+    def read(self):
+        for said in self.said:
+            said.seek(0)
+        return [said.read() for said in self.said]
+
+    def end(self):
+        """What the chief printed, when the link is whole again and all have ended."""
+        deadline = time.monotonic() + 60
+        while not all(self.named in said for said in self.read()):
+            if time.monotonic() > deadline:
+                raise AssertionError("who is cut off is not named:\n" + "\n".join(self.read()))
+            time.sleep(0.1)
+        part(self.hosts, 1, 2, "del")
+        outs = [task.communicate(timeout=60)[0] for task in self.tasks]
+        if any(task.returncode for task in self.tasks):
+            raise AssertionError("\n".join(self.read()))
+        return outs[0]
+
+
 class Network(unittest.TestCase):
     def test_two_hosts_train_to_the_bits_of_one(self):
         here = run_local(4, 1, *SMALL)
@@ -76,6 +132,16 @@ class Network(unittest.TestCase):
                     self.assertEqual(found.groups()[1:], (str(lost), hosts[lost].address))
                     self.assertEqual(lost == 1, rank != 1, last)
                     self.assertEqual("this one that is cut off" in last, rank == 1 and count > 2, last)
+
+    def test_a_server_and_a_worker_that_are_cut_off_from_each_other_are_named(self):
+        """By all three; then training goes on, with the bits of one that nothing disturbs."""
+        options = ("--limit", "512", "--epochs", "3", "--batch-size", "64", "--no-validation", "--optimizer", "adam")
+        wanted = run_local(1, 2, *options)["weights_sha256"]
+        adds = Pair([*options, "--json", "--verbose", "-1"], LOCKSTEP_ALGORITHM="assist", LOCKSTEP_PS="required")
+        keeps = Pair([*options, "--json", "--verbose", "-1", "--strategy", "parameter-server"])
+        with adds, keeps:
+            self.assertEqual(last_json(adds.end())["weights_sha256"], wanted)
+            self.assertEqual(last_json(keeps.end())["weights_sha256"], wanted)
 
     def test_the_benchmark(self):
         """The numbers are not looked at, but they are there, and so is the delay, where this machine can make one."""

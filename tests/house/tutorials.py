@@ -6,11 +6,13 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import sys
 import tempfile
 
 import house
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "end_to_end"))
+from cluster import free_ports  # noqa: E402
 
 build, cc = os.path.abspath(sys.argv[1]), sys.argv[2:]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
@@ -25,21 +27,10 @@ SAID = {
 }
 
 
-def ports(count):
-    """Free ones of 127.0.0.1."""
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    numbers = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return numbers
-
-
 def surroundings(folder):
     """What a page takes for granted: hosts, a scheduler, an installed library."""
     with open(os.path.join(folder, "hosts"), "w", encoding="utf-8") as file:
-        file.writelines(f"127.0.0.1:{port}\n" for port in ports(2))
+        file.writelines(f"127.0.0.1:{port}\n" for port in free_ports(2))
     tools = os.path.join(folder, "tools")
     os.makedirs(tools)
     for name, text in (("scontrol", "printf 'node1\\nnode2\\n'"), ("cc", " ".join(map(shlex.quote, [shutil.which(word) or word for word in cc])) + ' "$@"')):

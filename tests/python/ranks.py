@@ -1,10 +1,12 @@
 """Groups of Python processes under lockstep run: start them, and read what they said."""
 import os
-import socket
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "end_to_end"))
+from cluster import free_ports  # noqa: E402
+
 LOCKSTEP = os.environ.get("LOCKSTEP", os.path.join(HERE, "../../build/lockstep"))
 
 
@@ -26,6 +28,4 @@ def run(count, program, *arguments, options=(), timeout=60, **extra):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return free_ports(1)[0]

@@ -1,11 +1,14 @@
 /* Servers that keep variables, as threads, against one update of the whole: random variables, buckets, optimizers,
  * workers and leaves, over generations whose servers are others. The bits are equal after every step. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "collective/broadcast.h"
+#include "collective/pull.h"
 #include "collective/schedule/fold.h"
 #include "collective/world.h"
 #include "device/device.h"
@@ -347,6 +350,53 @@ START_TEST(a_lost_moment_is_named) {
 }
 END_TEST
 
+/* ---- a server that owns nothing ---- */
+
+enum { MANY_WORKERS = 8, WHOLE = 400 /* bytes, all of them on the first server */ };
+struct late {
+    atomic_bool has_made; /* the step */
+    const struct ls_pulled *part;
+};
+
+static ls_status pull_all(struct ls_group *group, const struct ls_pulled *part, unsigned char *array) {
+    const struct ls_pull pull = {.name = "variables", .parts = part, .count = 1, .to = -1, .array = array};
+    return ls_group_pull(group, &pull);
+}
+
+/* The last server takes its time. */
+static ls_status make_step(void *context, struct ls_group *group, const struct ls_frame *frame) {
+    struct late *late = context;
+    int64_t number;
+    ls_status status = ls_group_broadcast_directly(group, frame->name, LS_INT64, &number, 1);
+    if (ls_group_rank(group) > MANY_WORKERS) (void)usleep(100000);
+    atomic_store(&late->has_made, true);
+    return status ? status : pull_all(group, late->part, NULL);
+}
+
+static ls_status take_step(struct rank *rank) {
+    struct late *late = rank->context;
+    struct ls_group *group = ls_group_assisted(rank->group);
+    unsigned char array[WHOLE];
+    int64_t number = 1;
+    ls_status status = ls_group_broadcast_directly(group, "step", LS_INT64, &number, 1);
+    if (!status) status = pull_all(group, late->part, array);
+    for (int i = 0; i < 2 && !status; i++) ck_assert_msg(atomic_load(&late[i].has_made), "server %d lags behind", i);
+    return status;
+}
+
+START_TEST(a_worker_has_what_every_server_has_made) {
+    static const unsigned char made[WHOLE];
+    const struct ls_stripe owned[] = {{0, WHOLE}, {WHOLE, 0}};
+    const struct ls_pulled part = {owned, made};
+    struct late late[2] = {{.part = &part}, {.part = &part}};
+    const struct ls_keeping keeping[] = {{make_step, &late[0]}, {make_step, &late[1]}};
+    struct world world;
+    const struct world_options options = {.size = MANY_WORKERS, .servers = 2, .keeping = keeping};
+    world_run(&options, take_step, late, &world);
+    world_expect_ok(&world, MANY_WORKERS);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("store/store");
     TCase *tests = tcase_create("servers that keep variables");
@@ -354,6 +404,7 @@ int main(void) {
     tcase_add_test(tests, servers_give_the_bits_of_one_update);
     tcase_add_test(tests, stripes_divide_every_bucket);
     tcase_add_test(tests, a_lost_moment_is_named);
+    tcase_add_test(tests, a_worker_has_what_every_server_has_made);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
