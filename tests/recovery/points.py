@@ -22,6 +22,7 @@ POINTS = {
     "resumed": Point(False, False, False),
     "exchange": Point(True, False, False),
     "meeting": Point(True, False, False),
+    "fragment": Point(True, False, False),
     "gathered": Point(True, False, False),
     "bucket": Point(True, False, False),
     "sums": Point(True, False, False),
@@ -45,7 +46,7 @@ LOOP_POINTS = {
     "step": Point(True, False, False),
 }
 BARE_POINTS = {name: what for name, what in LOOP_POINTS.items() if name not in ("reduced", "exit")}
-WITH_OPTIONS = ("exchange", "gathered", "meeting")  # reached by synchronized batch normalization, accumulation, local SGD
+WITH_OPTIONS = ("exchange", "gathered", "meeting", "fragment")  # reached by synchronized batch normalization, accumulation, local SGD
 
 
 def in_sources():
