@@ -174,6 +174,7 @@ ls_status ls_serving_start(struct ls_runtime *runtime, struct ls_cluster *cluste
     ls_status status = made ? LS_OK : ls_fail_memory("a parameter server", sizeof(*made));
     if (made) *made = (struct ls_serving){.runtime = runtime, .cluster = cluster};
     if (made) status = ls_keeper_new(&runtime->log, &made->keeper);
+    if (!status) ls_keeper_limit(made->keeper, ls_memory_limit_find(runtime->settings.memory_limit, ""));
     if (!status) status = ls_thread_start(&made->thread, "ls-server", serve_workers, made);
     if (!status) {
         *server = made;

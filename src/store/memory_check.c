@@ -1,0 +1,46 @@
+/* The sizes are those of the real division: a server of few chunks may have much more than the mean. */
+#include "store/memory_check.h"
+
+#include <stdio.h>
+
+#include "base/status.h"
+
+#define RING         ((size_t)256 << 10) /* of each worker, at the most */
+#define MOST_SERVERS 4096
+
+size_t ls_memory_check_needed(const struct ls_terms_model *terms, int workers, int servers, int server) {
+    return ls_holding_measure(terms, servers, server) + (size_t)workers * RING;
+}
+
+static bool all_fit(const struct ls_terms_model *terms, int workers, int servers, size_t bytes) {
+    for (int s = 0; s < servers; s++)
+        if (ls_memory_check_needed(terms, workers, servers, s) > bytes) return false;
+    return true;
+}
+
+int ls_memory_check_suffices(const struct ls_terms_model *terms, int workers, int servers, size_t bytes) {
+    size_t rings = (size_t)workers * RING;
+    if (bytes <= rings) return 0;
+    size_t least = ls_holding_measure(terms, 1, 0) / (bytes - rings); /* the mean would fit no fewer */
+    int count = servers + 1;
+    if (least > MOST_SERVERS) return 0;
+    for (count = count > (int)least ? count : (int)least; count <= MOST_SERVERS; count += 1 + count / 32)
+        if (all_fit(terms, workers, count, bytes)) return count;
+    return 0;
+}
+
+ls_status ls_memory_check_run(const struct ls_memory_check *check) {
+    const struct ls_terms_model *terms = check->terms;
+    char advice[128] = "no number of parameter servers suffices";
+    size_t needed = check->others + ls_memory_check_needed(terms, check->workers, check->servers, check->server);
+    if (needed <= check->limit.bytes) return LS_OK;
+    size_t left = check->limit.bytes > check->others ? check->limit.bytes - check->others : 0;
+    int enough = ls_memory_check_suffices(terms, check->workers, check->servers, left);
+    if (enough) (void)snprintf(advice, sizeof(advice), "%d parameter servers suffice", enough);
+    return ls_fail(
+        LS_RESOURCE_EXHAUSTED,
+        "rank %d, a parameter server of %d, needs %zu bytes for its part of model %lld (%d moment%s, %d cop%s "
+        "of each element), and %s allows %zu: %s",
+        check->rank, check->servers, needed, (long long)terms->model, terms->moments, terms->moments == 1 ? "" : "s",
+        terms->replicas, terms->replicas == 1 ? "y" : "ies", check->limit.of, check->limit.bytes, advice);
+}
