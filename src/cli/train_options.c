@@ -173,7 +173,7 @@ static const struct ls_option output_rows[] = {
      AT(fit.verbose), -1, 2},
     {0}};
 
-static const struct ls_option_table tables[] = {
+const struct ls_option_table ls_train_tables[] = {
     {"model and data", ls_model_options, offsetof(struct ls_train_options, model)},
     {NULL, model_rows, 0},
     {NULL, ls_dataset_option, offsetof(struct ls_train_options, dataset)},
@@ -193,6 +193,7 @@ static const struct ls_option_table tables[] = {
     {NULL, ls_transport_option, offsetof(struct ls_train_options, transport)},
     {"output", output_rows, 0},
     {0}};
+_Static_assert(sizeof(ls_train_tables) / sizeof(ls_train_tables[0]) == LS_TRAIN_TABLES + 2, "before those of output");
 
 /* Checks options that depend on each other; false after the error has been printed. */
 static bool check(const struct ls_command_line *line, const struct ls_train_options *training) {
@@ -207,8 +208,7 @@ static bool check(const struct ls_command_line *line, const struct ls_train_opti
     return true;
 }
 
-bool ls_train_options_read(int argc, char **argv, struct ls_train_options *training, int *code) {
-    struct ls_command_line line = {"lockstep train", argc, argv, about, more, tables, 0};
+bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_options *training, int *code) {
     *training = (struct ls_train_options){
         .strategy = {.size = sizeof(ls_strategy_options), .request = ls_signals_request},
         .data = {.size = sizeof(ls_dataset_options)},
@@ -223,11 +223,16 @@ bool ls_train_options_read(int argc, char **argv, struct ls_train_options *train
                   .rules = {.optimizer = ls_sgd(0), .loss = LS_SPARSE_CATEGORICAL_CROSSENTROPY}},
         .validate = true,
     };
-    *code = ls_options_read(&line, training);
+    *code = ls_options_read(line, training);
     if (*code >= 0) return false;
     *code = LS_EXIT_USAGE;
-    if (!check(&line, training)) return false;
+    if (!check(line, training)) return false;
     training->model.seed = training->data.seed;
     ls_rules_complete(&training->model.rules);
     return true;
+}
+
+bool ls_train_options_read(int argc, char **argv, struct ls_train_options *training, int *code) {
+    struct ls_command_line line = {"lockstep train", argc, argv, about, more, ls_train_tables, 0};
+    return ls_train_options_parse(&line, training, code);
 }

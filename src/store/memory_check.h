@@ -1,4 +1,4 @@
-/* Whether a server's part of a model fits the memory that the server may have: before any of it is taken. */
+/* A server compares the bytes of its part of a model with the memory that it may have, before any of it is taken. */
 #pragma once
 #include "base/memory_limit.h"
 #include "store/holding.h"

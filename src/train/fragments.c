@@ -6,7 +6,6 @@
 #include "base/memory.h"
 #include "base/point.h"
 #include "base/thread.h"
-#include "gradients/bucket.h"
 #include "train/meeting.h"
 
 enum { SAVE, STOP, REQUESTS };
@@ -58,22 +57,19 @@ static bool cut(const ls_model *model, size_t most, size_t count, struct ls_buck
     return true;
 }
 
-/* The largest one is as small as borders of variables allow. */
-static void cut_evenly(struct ls_fragments *fragments) {
-    const ls_model *model = fragments->model;
-    size_t low = 0, high = ls_network_trainable_count(model->built.network);
+size_t ls_fragments_cut(const ls_model *model, size_t count, struct ls_bucket *ranges) {
+    size_t largest = 0, low = 0, high = ls_network_trainable_count(model->built.network);
     while (low + 1 < high) {
         size_t middle = low + (high - low) / 2;
-        if (cut(model, middle, fragments->count, fragments->ranges))
+        if (cut(model, middle, count, ranges))
             high = middle;
         else
             low = middle;
     }
-    (void)cut(model, high, fragments->count, fragments->ranges);
-    for (size_t f = 0; f < fragments->count; f++) {
-        size_t size = fragments->ranges[f].end - fragments->ranges[f].begin;
-        if (size > fragments->largest) fragments->largest = size;
-    }
+    (void)cut(model, high, count, ranges);
+    for (size_t f = 0; f < count; f++)
+        if (ranges[f].end - ranges[f].begin > largest) largest = ranges[f].end - ranges[f].begin;
+    return largest;
 }
 
 /* ---- life ---- */
@@ -83,7 +79,7 @@ static ls_status build_fragments(struct ls_fragments *fragments, const float *st
     size_t trained = ls_network_trainable_count(model->built.network);
     fragments->ranges = ls_alloc_array(fragments->count, sizeof(*fragments->ranges));
     if (!fragments->ranges) return ls_fail_memory("fragments", fragments->count * sizeof(*fragments->ranges));
-    cut_evenly(fragments);
+    fragments->largest = ls_fragments_cut(model, fragments->count, fragments->ranges);
     size_t floats = (size_t)(2 + ls_meeting_moments(model)) * fragments->largest;
     fragments->now = ls_alloc_aligned(floats * sizeof(float));
     if (!fragments->now) return ls_fail_memory("a fragment", floats * sizeof(float));
@@ -94,17 +90,23 @@ static ls_status build_fragments(struct ls_fragments *fragments, const float *st
     return LS_OK;
 }
 
+ls_status ls_fragments_check(const ls_model *model) {
+    int count = model->strategy->local.fragments;
+    if (count <= 0 || (size_t)count <= model->built.part_count) return LS_OK;
+    return ls_fail(LS_INVALID_ARGUMENT,
+                   "LocalSGDStrategy: fragments %d are more than the %zu variables that the model trains", count,
+                   model->built.part_count);
+}
+
 ls_status ls_fragments_new(const ls_model *model, const float *state, struct ls_fragments **fragments) {
     int count = model->strategy->local.fragments ? model->strategy->local.fragments : 1;
-    if ((size_t)count > model->built.part_count)
-        return ls_fail(LS_INVALID_ARGUMENT,
-                       "LocalSGDStrategy: fragments %d are more than the %zu variables that the model trains", count,
-                       model->built.part_count);
+    ls_status status = ls_fragments_check(model);
+    if (status) return status;
     struct ls_fragments *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("fragments", sizeof(*made));
     made->model = model;
     made->count = (size_t)count;
-    ls_status status = build_fragments(made, state);
+    status = build_fragments(made, state);
     if (status)
         ls_fragments_free(made);
     else

@@ -5,12 +5,18 @@
  *
  * They live from one meeting of the whole model to the next. */
 #pragma once
+#include "gradients/bucket.h"
 #include "train/model.h"
 
 struct ls_fragments;
 /* True for a strategy whose workers exchange fragments between their meetings. */
 bool ls_fragments_are_wanted(const ls_strategy *strategy);
-/* state: of the meeting, as of ls_model_state_get. INVALID_ARGUMENT where the model has fewer variables. */
+/* Cuts the trained variables into count ranges: the largest is as small as borders of variables allow. Returns its
+ * floats. */
+size_t ls_fragments_cut(const ls_model *model, size_t count, struct ls_bucket *ranges);
+/* INVALID_ARGUMENT where the model has fewer variables than fragments. */
+ls_status ls_fragments_check(const ls_model *model);
+/* state: of the meeting, as of ls_model_state_get. INVALID_ARGUMENT as of ls_fragments_check. */
 ls_status ls_fragments_new(const ls_model *model, const float *state, struct ls_fragments **fragments);
 /* Waits for the exchange under way. */
 void ls_fragments_free(struct ls_fragments *fragments);
