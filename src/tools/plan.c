@@ -12,6 +12,8 @@
 #include "data/pipeline.h"
 #include "resolver/resolver.h"
 #include "strategy/iterator.h"
+#include "tools/plan_print.h"
+#include "tools/plan_wire.h"
 #include "train/bind.h"
 #include "train/fragments.h"
 #include "train/input.h"
@@ -194,7 +196,7 @@ static ls_status print_plan(const struct ls_tools_planning *planning, char **tex
     size_t size = 0;
     char *made = NULL;
     FILE *out = open_memstream(&made, &size);
-    if (out) ls_tools_plan_print(planning, out);
+    if (out) ls_plan_print(planning, out);
     if (!out || fclose(out)) {
         ls_free(made);
         return ls_fail_memory("a plan", size);
@@ -219,7 +221,7 @@ ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *
     if (!status) status = build_model(&planning);
     if (!status) status = divide_over_servers(&planning);
     if (!status) status = count_memory(&planning);
-    if (!status) status = ls_tools_plan_count(&planning);
+    if (!status) status = ls_plan_wire_count(&planning);
     if (!status) status = print_plan(&planning, text);
     close_planning(&planning);
     return status;

@@ -1,4 +1,4 @@
-/* A training on its tasks, before any of them starts: plan.c places it, plan_wire.c counts bytes, plan_print.c prints.
+/* A training on its tasks, before any of them starts.
  * Ranks are those of training: workers, then parameter servers. */
 #pragma once
 #include <lockstep/tools.h>
@@ -30,12 +30,5 @@ struct ls_tools_planning {
     struct ls_traffic *beside, *behind, *round;
     const char *algorithm; /* of the largest all-reduce; NULL: there is none */
 };
-/* Fills in beside, behind, round and algorithm. */
-ls_status ls_tools_plan_count(struct ls_tools_planning *planning);
 /* Rows of a replica in a whole step. */
 int64_t ls_tools_plan_rows(const struct ls_tools_planning *planning, int replica);
-/* The longest that a link is busy, in seconds; 0 without a bandwidth. */
-double ls_tools_plan_wire(const struct ls_tools_planning *planning, const struct ls_traffic *traffic);
-/* Seconds of a step; what was not measured counts 0. */
-double ls_tools_plan_step(const struct ls_tools_planning *planning);
-void ls_tools_plan_print(const struct ls_tools_planning *planning, FILE *out);

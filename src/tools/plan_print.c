@@ -1,4 +1,6 @@
-/* A plan as text for people, and as one JSON object. */
+/* Text lists tasks in a table; JSON has the same numbers, in bytes and seconds. */
+#include "tools/plan_print.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +8,7 @@
 #include "base/memory.h"
 #include "store/memory_check.h"
 #include "store/stripes.h"
-#include "tools/plan.h"
+#include "tools/plan_wire.h"
 #include "train/fragments.h"
 
 /* A server's elements of one variable, and of all. */
@@ -118,7 +120,7 @@ static void put_seconds(const char *name, double seconds, FILE *out) {
 
 static void print_json(const struct ls_tools_planning *planning, FILE *out) {
     const ls_model *model = planning->model;
-    double step = ls_tools_plan_step(planning);
+    double step = ls_plan_wire_step(planning);
     (void)fprintf(out,
                   "{\"strategy\": \"%s\", \"workers\": %d, \"servers\": %d, \"replicas\": %d, \"batch\": %lld, "
                   "\"parameters\": %zu, \"moments\": %d, \"copies\": %d, \"steps\": %d, \"all_reduce\": ",
@@ -137,7 +139,7 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
     else
         (void)fputs("null", out);
     put_seconds("compute_seconds", planning->compute, out);
-    put_seconds("wire_seconds", ls_tools_plan_wire(planning, planning->round), out);
+    put_seconds("wire_seconds", ls_plan_wire_seconds(planning, planning->round), out);
     put_seconds("step_seconds", step, out);
     put_seconds("examples_per_second", step > 0 ? (double)planning->batch / step : 0, out);
     (void)fputs(", \"tasks\": [", out);
@@ -207,7 +209,7 @@ static void print_servers(const struct ls_tools_planning *planning, FILE *out) {
 }
 
 static void print_end(const struct ls_tools_planning *planning, FILE *out) {
-    double step = ls_tools_plan_step(planning);
+    double step = ls_plan_wire_step(planning);
     (void)fprintf(out, "\na replica's memory  %.3f MB planned, of them %.3f MB for layers\n",
                   mega((size_t)planning->memory.planned_bytes), mega((size_t)planning->memory.arena_bytes));
     if (planning->algorithm) (void)fprintf(out, "all-reduce          %s, without measurements\n", planning->algorithm);
@@ -215,14 +217,14 @@ static void print_end(const struct ls_tools_planning *planning, FILE *out) {
         (void)fprintf(out, "computing           %.3f ms a step, measured here\n", 1e3 * planning->compute);
     if (planning->options->bits > 0)
         (void)fprintf(out, "wire                %.3f ms for these bytes at %g Mbit/s\n",
-                      1e3 * ls_tools_plan_wire(planning, planning->round), planning->options->bits / 1e6);
+                      1e3 * ls_plan_wire_seconds(planning, planning->round), planning->options->bits / 1e6);
     if (step > 0)
         (void)fprintf(out, "a step              %.3f ms at least%s, %.0f examples a second\n", 1e3 * step,
                       planning->compute > 0 ? "" : " (computing is not measured: --measure)",
                       (double)planning->batch / step);
 }
 
-void ls_tools_plan_print(const struct ls_tools_planning *planning, FILE *out) {
+void ls_plan_print(const struct ls_tools_planning *planning, FILE *out) {
     if (planning->options->json) {
         print_json(planning, out);
         return;

@@ -1,6 +1,6 @@
 /* The bytes of each rank's link, by the schedules of the calls that a step makes, each task on a link of its own. The
  * time of a step has the floor of docs/performance.md: the next forward pass waits for the last bucket. */
-#include "tools/plan.h"
+#include "tools/plan_wire.h"
 
 #include "base/memory.h"
 #include "base/status.h"
@@ -178,7 +178,7 @@ static ls_status count_meeting(struct ls_tools_planning *planning) {
     return status;
 }
 
-ls_status ls_tools_plan_count(struct ls_tools_planning *planning) {
+ls_status ls_plan_wire_count(struct ls_tools_planning *planning) {
     planning->beside = new_traffic(planning);
     planning->behind = new_traffic(planning);
     planning->round = new_traffic(planning);
@@ -194,15 +194,15 @@ ls_status ls_tools_plan_count(struct ls_tools_planning *planning) {
 
 /* ---- time ---- */
 
-double ls_tools_plan_wire(const struct ls_tools_planning *planning, const struct ls_traffic *traffic) {
+double ls_plan_wire_seconds(const struct ls_tools_planning *planning, const struct ls_traffic *traffic) {
     double bits = planning->options->bits;
     return bits > 0 ? 8 * longest(planning, traffic) / bits : 0;
 }
 
-double ls_tools_plan_step(const struct ls_tools_planning *planning) {
+double ls_plan_wire_step(const struct ls_tools_planning *planning) {
     double compute = planning->compute, forward = compute / 3; /* a third of computing is forward */
-    double beside = ls_tools_plan_wire(planning, planning->beside);
-    double behind = ls_tools_plan_wire(planning, planning->behind);
+    double beside = ls_plan_wire_seconds(planning, planning->beside);
+    double behind = ls_plan_wire_seconds(planning, planning->behind);
     const ls_local_sgd_options *local = &planning->strategy->local;
     if (!planning->meets) return (beside > compute - forward ? forward + beside : compute) + behind;
     double waits = beside - local->fragment_delay * compute, every = local->sync_every;
