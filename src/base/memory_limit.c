@@ -10,6 +10,12 @@
 
 #define MOST_PATH 4096
 
+enum { OF_MACHINE, OF_CGROUP, OF_SETTING };
+
+const char *ls_memory_limit_name(int64_t of) {
+    return of == OF_SETTING ? "LOCKSTEP_MEMORY_LIMIT" : of == OF_CGROUP ? "its cgroup" : "the machine";
+}
+
 /* 0: no number there. Version 2 says "max", version 1 a number near 2^63, where there is no limit. */
 static size_t read_limit(const char *path) {
     char text[32] = "";
@@ -21,7 +27,7 @@ static size_t read_limit(const char *path) {
     return bytes < SIZE_MAX / 4 ? (size_t)bytes : 0;
 }
 
-static void take_least(struct ls_memory_limit *limit, size_t bytes, const char *of) {
+static void take_least(struct ls_memory_limit *limit, size_t bytes, int of) {
     if (bytes && bytes < limit->bytes) *limit = (struct ls_memory_limit){bytes, of};
 }
 
@@ -30,7 +36,7 @@ static void read_groups(const char *mount, char *path, const char *file, struct 
     char name[2 * MOST_PATH];
     for (;;) {
         int length = snprintf(name, sizeof(name), "%s%s/%s", mount, path, file);
-        if (length > 0 && (size_t)length < sizeof(name)) take_least(limit, read_limit(name), "its cgroup");
+        if (length > 0 && (size_t)length < sizeof(name)) take_least(limit, read_limit(name), OF_CGROUP);
         char *last = strrchr(path, '/');
         if (!last) return;
         *last = '\0';
@@ -51,7 +57,7 @@ static void read_line(const char *root, char *line, struct ls_memory_limit *limi
 }
 
 struct ls_memory_limit ls_memory_limit_find(int64_t set, const char *root) {
-    struct ls_memory_limit limit = {SIZE_MAX, "the machine"};
+    struct ls_memory_limit limit = {SIZE_MAX, OF_MACHINE};
     char path[MOST_PATH], line[MOST_PATH];
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     if (pages > 0 && size > 0) limit.bytes = (size_t)pages * (size_t)size;
@@ -59,6 +65,6 @@ struct ls_memory_limit ls_memory_limit_find(int64_t set, const char *root) {
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof(line), file)) read_line(root, line, &limit);
     if (file) (void)fclose(file);
-    take_least(&limit, (size_t)set, "LOCKSTEP_MEMORY_LIMIT");
+    take_least(&limit, (size_t)set, OF_SETTING);
     return limit;
 }

@@ -106,9 +106,8 @@ static const struct setting {
      "bytes of messages between two ranks that a rank keeps before it receives them; then their senders wait",
      offsetof(struct ls_settings, mail_limit), BYTES},
     {"LOCKSTEP_MEMORY_LIMIT", "0",
-     "bytes that a task may have, below what its cgroup and the machine allow; a parameter server whose part of a "
-     "model "
-     "needs more ends before training; 0: those limits alone",
+     "bytes that a task may have, below what its cgroup and the machine allow; a worker, or a parameter server, whose "
+     "part of a model needs more ends before training; 0: those limits alone",
      offsetof(struct ls_settings, memory_limit), BYTES_OR_0},
     {"LOCKSTEP_DIRECT_LIMIT", "32",
      "workers up to which AUTO may exchange directly, each with each: every pair then has a data connection",

@@ -2,7 +2,7 @@
  * rank computes the same plan from what all have told. */
 #pragma once
 #include "collective/group.h"
-#include "store/holding.h"
+#include "store/memory_check.h"
 
 /* Variables that a program has set since the servers took them. */
 enum ls_changed {
@@ -25,6 +25,7 @@ struct ls_handover {
     enum ls_changed changed;            /* a worker */
     float *blobs[1 + LS_MAX_MOMENTS]; /* a worker: [count] the variables, and where they have changed the moments; NULL:
                                          they are zero */
+    struct ls_memory_need need;       /* a server */
     struct ls_kept kept[2];           /* a server: what it has; then the first alone, unless the call failed */
     int listed;                       /* servers of the cluster, whether they are here or not */
     bool awaited;                     /* the group has waited for all of them */
@@ -32,5 +33,5 @@ struct ls_handover {
     bool waits;                       /* set by the call: moments that none here has, and another one may have */
     size_t moved;                     /* bytes that servers took; set by the call */
 };
-/* By all ranks. UNAVAILABLE: lost, or waits. */
+/* By all ranks. UNAVAILABLE: lost, or waits. RESOURCE_EXHAUSTED, on all: a server's need. */
 ls_status ls_handover_run(struct ls_handover *handover, int64_t generation);

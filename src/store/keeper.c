@@ -148,23 +148,24 @@ static size_t bytes_kept(const struct ls_keeper *keeper, const struct model *nex
     return bytes;
 }
 
-static ls_status check_memory(const struct ls_keeper *keeper, struct ls_group *group, const struct model *model) {
-    int servers = ls_group_serving(group), workers = ls_group_size(group) - servers, rank = ls_group_rank(group);
-    return ls_memory_check_run(&(struct ls_memory_check){.terms = &model->terms,
-                                                         .workers = workers,
-                                                         .servers = servers,
-                                                         .server = rank - workers,
-                                                         .rank = rank,
-                                                         .others = bytes_kept(keeper, model, servers, rank - workers),
-                                                         .limit = keeper->limit});
+static struct ls_memory_need find_need(const struct ls_keeper *keeper, const struct ls_group *group,
+                                       const struct model *model) {
+    int servers = ls_group_serving(group), workers = ls_group_size(group) - servers;
+    int server = ls_group_rank(group) - workers;
+    return ls_memory_check_find(&(struct ls_memory_check){.terms = &model->terms,
+                                                          .workers = workers,
+                                                          .servers = servers,
+                                                          .server = server,
+                                                          .others = bytes_kept(keeper, model, servers, server),
+                                                          .limit = keeper->limit});
 }
 
 static ls_status meet_workers(struct ls_keeper *keeper, struct ls_group *group, struct model *model) {
     struct ls_handover handover = {
         .group = group, .terms = &model->terms, .listed = keeper->listed, .awaited = keeper->awaited};
     memcpy(handover.kept, model->kept, sizeof(model->kept));
-    ls_status status = check_memory(keeper, group, model);
-    if (!status) status = ls_handover_run(&handover, keeper->generation);
+    handover.need = find_need(keeper, group, model);
+    ls_status status = ls_handover_run(&handover, keeper->generation);
     memcpy(model->kept, handover.kept, sizeof(model->kept));
     keeper->lost |= handover.lost;
     if (handover.waits) ls_group_sever(group);

@@ -29,18 +29,25 @@ int ls_memory_check_suffices(const struct ls_terms_model *terms, int workers, in
     return 0;
 }
 
-ls_status ls_memory_check_run(const struct ls_memory_check *check) {
-    const struct ls_terms_model *terms = check->terms;
+struct ls_memory_need ls_memory_check_find(const struct ls_memory_check *check) {
+    size_t allowed = check->limit.bytes, left = allowed > check->others ? allowed - check->others : 0;
+    size_t needed = check->others + ls_memory_check_needed(check->terms, check->workers, check->servers, check->server);
+    if (needed <= allowed) return (struct ls_memory_need){0};
+    int enough = ls_memory_check_suffices(check->terms, check->workers, check->servers, left);
+    return (struct ls_memory_need){(int64_t)needed, (int64_t)allowed, check->limit.of, enough};
+}
+
+ls_status ls_memory_check_told(const struct ls_terms_model *terms, int rank, int servers,
+                               const struct ls_memory_need *need) {
     char advice[128] = "no number of parameter servers suffices";
-    size_t needed = check->others + ls_memory_check_needed(terms, check->workers, check->servers, check->server);
-    if (needed <= check->limit.bytes) return LS_OK;
-    size_t left = check->limit.bytes > check->others ? check->limit.bytes - check->others : 0;
-    int enough = ls_memory_check_suffices(terms, check->workers, check->servers, left);
-    if (enough) (void)snprintf(advice, sizeof(advice), "%d parameter servers suffice", enough);
+    if (need->needed <= need->allowed) return LS_OK;
+    if (need->enough > 0)
+        (void)snprintf(advice, sizeof(advice), "%lld parameter servers suffice", (long long)need->enough);
     return ls_fail(
         LS_RESOURCE_EXHAUSTED,
-        "rank %d, a parameter server of %d, needs %zu bytes for its part of model %lld (%d moment%s, %d cop%s "
-        "of each element), and %s allows %zu: %s",
-        check->rank, check->servers, needed, (long long)terms->model, terms->moments, terms->moments == 1 ? "" : "s",
-        terms->replicas, terms->replicas == 1 ? "y" : "ies", check->limit.of, check->limit.bytes, advice);
+        "rank %d, a parameter server of %d, needs %lld bytes for its part of model %lld (%d moment%s, %d cop%s "
+        "of each element), and %s allows %lld: %s",
+        rank, servers, (long long)need->needed, (long long)terms->model, terms->moments, terms->moments == 1 ? "" : "s",
+        terms->replicas, terms->replicas == 1 ? "y" : "ies", ls_memory_limit_name(need->of), (long long)need->allowed,
+        advice);
 }

@@ -69,14 +69,14 @@ START_TEST(the_least_limit_counts) {
         write_text(rows[_i].files[i].path, rows[_i].files[i].text);
     struct ls_memory_limit limit = ls_memory_limit_find(rows[_i].set, root);
     ck_assert_uint_eq(limit.bytes, rows[_i].bytes);
-    ck_assert_str_eq(limit.of, rows[_i].of);
+    ck_assert_str_eq(ls_memory_limit_name(limit.of), rows[_i].of);
     ck_assert_int_eq(nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 END_TEST
 
 START_TEST(the_machine_has_a_limit) {
     struct ls_memory_limit limit = ls_memory_limit_find(0, "/nowhere");
-    ck_assert_str_eq(limit.of, "the machine");
+    ck_assert_str_eq(ls_memory_limit_name(limit.of), "the machine");
     ck_assert_uint_eq(limit.bytes, (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE));
     ck_assert_uint_le(ls_memory_limit_find(0, "").bytes, limit.bytes);
 }

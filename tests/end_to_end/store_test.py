@@ -133,13 +133,13 @@ class Store(unittest.TestCase):
 
     def test_a_part_that_does_not_fit_is_named_with_what_would_do(self):
         options = ["--optimizer", "adam", "--epochs", "2", "--bytes-per-pack", "20000", *STORE]
-        limit = {"LOCKSTEP_MEMORY_LIMIT": str(2 * (256 << 10) + 700000)}
+        limit = {"LOCKSTEP_MEMORY_LIMIT": str(2 * (256 << 10) + 1100000)}
         began = time.monotonic()
         results = start(2, 1, options, **limit).finish()
         self.assertLess(time.monotonic() - began, 20)
         for key, (status, _, stderr) in results.items():
             self.assertNotEqual(status, 0, key)
-            self.assertIn("rank 2, a parameter server of 1, needs", stderr, key)
+            self.assertIn("RESOURCE_EXHAUSTED: rank 2, a parameter server of 1, needs", stderr, key)
             self.assertIn("LOCKSTEP_MEMORY_LIMIT allows %s" % limit["LOCKSTEP_MEMORY_LIMIT"], stderr, key)
         enough = int(re.search(r"(\d+) parameter servers suffice", results[("worker", 0)][2]).group(1))
         self.assertGreater(enough, 2)

@@ -385,7 +385,7 @@ START_TEST(a_part_that_does_not_fit_is_named) {
     trial.terms.replicas = 1;
     for (int s = 0; s < 2; s++) add_server(&fleet);
     size_t needed = ls_memory_check_needed(&trial.terms, trial.workers, 2, 1);
-    ls_keeper_limit(fleet.keepers[1], (struct ls_memory_limit){needed - 1, "its cgroup"});
+    ls_keeper_limit(fleet.keepers[1], (struct ls_memory_limit){needed - 1, 1});
     trial.generation++;
     for (int s = 0; s < 2; s++) {
         ls_keeper_begin(fleet.keepers[s], trial.generation, 2);
