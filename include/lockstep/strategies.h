@@ -74,14 +74,20 @@ LS_API ls_status ls_parameter_server_strategy_new(const ls_strategy_options *opt
  * With outer_learning_rate the mean change since they last met is the gradient of SGD with Nesterov momentum (DiLoCo,
  * Douillard et al. 2023; torchft's DiLoCo). They meet at the end of each epoch too. Moving statistics are means; moments are, unless
  * local_moments leaves each worker its own, as torchft does: a worker that comes back, or goes on from a checkpoint, has another's
- * then. Evaluations and custom loops are those of MultiWorkerMirroredStrategy. INVALID_ARGUMENT: sync_every below 1, an
- * outer momentum without its learning rate or not in [0, 1), compression without an outer learning rate, NCCL. local is needed. */
+ * then. With fragments the model meets part by part, and with fragment_delay beside training (Streaming DiLoCo, Douillard et
+ * al. 2025; torchft's DiLoCo); the whole of it meets at the end of each epoch. Evaluations and custom loops are those of
+ * MultiWorkerMirroredStrategy. INVALID_ARGUMENT: sync_every below 1, an outer momentum without its learning rate or not in [0, 1),
+ * fragments that do not divide sync_every, a fragment_delay that is not below sync_every / fragments, compression without an
+ * outer learning rate, NCCL. local is needed. */
 typedef struct ls_local_sgd_options {
     size_t size;
     int sync_every;            /* steps of a worker between two meetings */
     float outer_learning_rate; /* DiLoCo: 0.7 is usual; 0: the mean of the variables */
     float outer_momentum;      /* 0.9 is usual; 0: none */
     bool local_moments;
+    int fragments;        /* parts of the model, one of which meets each sync_every / fragments steps; default 1 */
+    int fragment_delay;   /* steps from the beginning of a fragment's exchange, beside training, to its use; default 0 */
+    float fragment_alpha; /* of a worker's own values in that use, 0 to 1; the rest are those of all; default 0 */
 } ls_local_sgd_options;
 #define LS_LOCAL_SGD(...) (&(ls_local_sgd_options){.size = sizeof(ls_local_sgd_options), __VA_ARGS__})
 LS_API ls_status ls_local_sgd_strategy_new(const ls_strategy_options *options, const ls_local_sgd_options *local,

@@ -94,6 +94,25 @@ LS_API ls_status ls_tools_timeline(const char *const *paths, int count, const ch
 /* Writes what ls_model_load_weights reads from one file into another, .safetensors or .npz, under Keras' names. *text says
  * what was written; freed with ls_memory_free. */
 LS_API ls_status ls_tools_convert_weights(const char *from, const char *to, char **text);
+/* A training that is to be planned. */
+typedef struct ls_tools_plan_options {
+    const ls_strategy_options *strategy; /* of each worker */
+    const char *kind;                    /* as lockstep train --strategy has it */
+    int copies;                          /* of each variable on servers; 0: 1 */
+    const ls_local_sgd_options *local;   /* of kind "local-sgd" */
+    int workers, servers;                /* workers 0: those of TF_CONFIG, or of a launcher, and its servers */
+    int64_t batch;                       /* rows of all; 0: 64 a replica */
+    ls_division division;
+    double bits; /* of each task's link a second, each way; 0: no time is foretold */
+    int measure; /* steps that are made to time computing; 0: none */
+    bool json;
+} ls_tools_plan_options;
+/* Makes dataset and compiled model of one worker, whose batches have so many rows. */
+typedef ls_status ls_tools_plan_fn(void *context, ls_strategy *strategy, int64_t batch, ls_dataset **data, ls_model **model);
+/* Places a training on its tasks without starting any: *text, freed with ls_memory_free, receives a table for people or one JSON object
+ * with replicas, what servers keep, bytes of a step, memory and, where bits is set, the time of a step. Builds one worker's model
+ * here. */
+LS_API ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *make, void *context, char **text);
 /* Tests that a file can be written at path, before its content is worked out. option ("--output") comes before the
  * error's message. Leaves nothing behind. */
 LS_API ls_status ls_tools_try_file(const char *option, const char *path);

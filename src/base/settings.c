@@ -14,6 +14,7 @@ enum setting_type {
     SECONDS,
     SECONDS_OR_0,
     BYTES,
+    BYTES_OR_0,
     COUNT,
     COUNT_OR_0,
     LEVEL,
@@ -109,6 +110,10 @@ static const struct setting {
     {"LOCKSTEP_MAIL_LIMIT", "1G",
      "bytes of messages between two ranks that a rank keeps before it receives them; then their senders wait",
      offsetof(struct ls_settings, mail_limit), BYTES},
+    {"LOCKSTEP_MEMORY_LIMIT", "0",
+     "bytes that a task may have, below what its cgroup and the machine allow; a worker, or a parameter server, whose "
+     "part of a model needs more ends before training; 0: those limits alone",
+     offsetof(struct ls_settings, memory_limit), BYTES_OR_0},
     {"LOCKSTEP_DIRECT_LIMIT", "32",
      "workers up to which AUTO may exchange directly, each with each: every pair then has a data connection",
      offsetof(struct ls_settings, direct_limit), COUNT},
@@ -175,9 +180,9 @@ static const struct setting {
 #define SETTING_COUNT (sizeof(table) / sizeof(table[0]))
 
 static const char *const units[] = {
-    [SECONDS] = "s", [SECONDS_OR_0] = "s", [BYTES] = "bytes", [COUNT] = "",   [COUNT_OR_0] = "",
-    [LEVEL] = "",    [TRANSPORT] = "",     [CHOICE] = "",     [SERVERS] = "", [TEXT] = "",
-    [SECRET] = "",   [SWITCH] = "",        [LOG_FORMAT] = ""};
+    [SECONDS] = "s",   [SECONDS_OR_0] = "s", [BYTES] = "bytes", [BYTES_OR_0] = "bytes", [COUNT] = "",
+    [COUNT_OR_0] = "", [LEVEL] = "",         [TRANSPORT] = "",  [CHOICE] = "",          [SERVERS] = "",
+    [TEXT] = "",       [SECRET] = "",        [SWITCH] = "",     [LOG_FORMAT] = ""};
 static const char *const levels[] = {"error", "warning", "info", "debug"};
 static const char *const choices[] = {"auto", "on", "off"};
 static const char *const transports[] = {"auto", "shm", "tcp", "grpc"};
@@ -215,7 +220,8 @@ static ls_status read_bytes(const struct setting *setting, const char *text, int
     long long value = strtoll(text, &end, 10);
     int shift = 0;
     if (*end == 'K' || *end == 'M' || *end == 'G') shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 30, end++;
-    if (end == text || *end || errno || value < 1 || value > (INT64_C(1) << 40) >> shift)
+    int least = setting->type == BYTES;
+    if (end == text || *end || errno || value < least || value > (INT64_C(1) << 40) >> shift)
         return refuse_settings(setting, text, "a size in bytes such as 65536, 256K, 25M or 1G");
     *bytes = (int64_t)value << shift;
     return LS_OK;
@@ -277,6 +283,7 @@ static ls_status read_setting(const struct setting *setting, const char *text, s
     case SECONDS_OR_0:
         return read_seconds(setting, text, target);
     case BYTES:
+    case BYTES_OR_0:
         return read_bytes(setting, text, target);
     case COUNT:
     case COUNT_OR_0:
@@ -345,6 +352,7 @@ bool ls_settings_describe(const struct ls_settings *settings, size_t index, stru
         (void)snprintf(info->value, sizeof(info->value), "%g", *(const double *)source);
         break;
     case BYTES:
+    case BYTES_OR_0:
     case COUNT:
     case COUNT_OR_0:
         (void)snprintf(info->value, sizeof(info->value), "%lld", (long long)*(const int64_t *)source);

@@ -31,6 +31,7 @@ struct ls_settings {
     int64_t first_bucket;         /* bytes */
     int64_t bucket;               /* bytes */
     int64_t segment;              /* bytes */
+    int64_t memory_limit;         /* bytes that this process may have; 0: its cgroup's, or the machine's */
     int64_t mail_limit;           /* bytes of messages between two ranks that a rank keeps unreceived */
     int64_t direct_limit;         /* workers that may exchange all with all, with AUTO */
     ls_log_level log_level;

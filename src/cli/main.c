@@ -16,6 +16,7 @@ static const struct command {
     {"run", "start N workers of a program, on this machine or on many", run_main},
     {"agent", "start the workers of one host, for lockstep run", agent_main},
     {"train", "train a model without writing C", train_main},
+    {"plan", "say what a training would be: placement, bytes, memory, time", plan_main},
     {"serve", "be a parameter server of a training", serve_main},
     {"evaluate", "measure a saved model on a dataset", evaluate_main},
     {"predict", "write what a saved model says of each example", predict_main},

@@ -142,6 +142,13 @@ static const struct ls_option strategy_rows[] = {
      .needs = "outer-learning-rate RATE"},
     {"local-moments", NULL, "each worker keeps its own moments of the optimizer, in place of their mean",
      AT(local.local_moments), true, .needs = "sync-every STEPS"},
+    {"fragments", "F", "parts of the model: each STEPS / F steps one of them meets (default 1)", AT(local.fragments), 1,
+     INT32_MAX, .needs = "sync-every STEPS"},
+    {"fragment-delay", "D",
+     "steps from the beginning of a fragment's exchange, beside training, to its use: below STEPS / F (default 0)",
+     AT(local.fragment_delay), 0, INT32_MAX, .needs = "sync-every STEPS"},
+    {"fragment-alpha", "A", "of a worker's own values in that use; the rest are those of all (default 0)",
+     AT(local.fragment_alpha), 0, 1, .needs = "sync-every STEPS"},
     {"communication", NULL, "between workers (default auto)", AT(strategy.communication), LS_AUTO,
      .words = communications},
     {"compression", NULL,
@@ -182,7 +189,7 @@ static const struct ls_option output_rows[] = {
      AT(fit.verbose), -1, 2},
     {0}};
 
-static const struct ls_option_table tables[] = {
+const struct ls_option_table ls_train_tables[] = {
     {"model and data", ls_model_options, offsetof(struct ls_train_options, model)},
     {NULL, model_rows, 0},
     {NULL, ls_dataset_option, offsetof(struct ls_train_options, dataset)},
@@ -202,6 +209,7 @@ static const struct ls_option_table tables[] = {
     {NULL, ls_transport_option, offsetof(struct ls_train_options, transport)},
     {"output", output_rows, 0},
     {0}};
+_Static_assert(sizeof(ls_train_tables) / sizeof(ls_train_tables[0]) == LS_TRAIN_TABLES + 2, "before those of output");
 
 /* Checks options that depend on each other; false after the error has been printed. */
 static bool check(const struct ls_command_line *line, const struct ls_train_options *training) {
@@ -216,8 +224,7 @@ static bool check(const struct ls_command_line *line, const struct ls_train_opti
     return true;
 }
 
-bool ls_train_options_read(int argc, char **argv, struct ls_train_options *training, int *code) {
-    struct ls_command_line line = {"lockstep train", argc, argv, about, more, tables, 0};
+bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_options *training, int *code) {
     *training = (struct ls_train_options){
         .strategy = {.size = sizeof(ls_strategy_options), .request = ls_signals_request},
         .data = {.size = sizeof(ls_dataset_options)},
@@ -234,13 +241,18 @@ bool ls_train_options_read(int argc, char **argv, struct ls_train_options *train
                   .rules = {.optimizer = ls_sgd(0), .loss = LS_SPARSE_CATEGORICAL_CROSSENTROPY}},
         .validate = true,
     };
-    *code = ls_options_read(&line, training);
+    *code = ls_options_read(line, training);
     if (*code >= 0) return false;
     *code = LS_EXIT_USAGE;
-    if (!check(&line, training)) return false;
+    if (!check(line, training)) return false;
     training->servers.staleness = training->staleness > 0 ? training->staleness : 0;
     if (!training->staleness) training->servers.consistency = LS_SYNC;
     training->model.seed = training->data.seed;
     ls_rules_complete(&training->model.rules);
     return true;
+}
+
+bool ls_train_options_read(int argc, char **argv, struct ls_train_options *training, int *code) {
+    struct ls_command_line line = {"lockstep train", argc, argv, about, more, ls_train_tables, 0};
+    return ls_train_options_parse(&line, training, code);
 }

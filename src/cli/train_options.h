@@ -23,6 +23,11 @@ struct ls_train_options {
     struct ls_train_callbacks callbacks;
     bool validate, json;
 };
+/* The tables of its options; the first LS_TRAIN_TABLES say what is trained and how, the last one what is printed. */
+enum { LS_TRAIN_TABLES = 17 };
+extern const struct ls_option_table ls_train_tables[];
+/* Reads a command line whose struct begins with training. As ls_train_options_read. */
+bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_options *training, int *code);
 /* Reads the command line. False if the command is over: *code is its exit status, and the error, or the help, is
  * printed. */
 bool ls_train_options_read(int argc, char **argv, struct ls_train_options *training, int *code);

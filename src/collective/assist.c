@@ -15,9 +15,13 @@
 
 #define LEAST 64 /* bytes a rank: then no server's block is empty */
 
+bool ls_assist_is_large(size_t count, size_t element, int size) {
+    return count / LEAST * element >= (size_t)size;
+}
+
 bool ls_assist_fits(const struct ls_group *group, const struct ls_reduction *reduction) {
     const struct ls_group *assist = group->assist;
-    return assist && reduction->count / LEAST * reduction->element >= (size_t)assist->executor.size;
+    return assist && ls_assist_is_large(reduction->count, reduction->element, assist->executor.size);
 }
 
 void ls_assist_lay_out(struct ls_group *assist, struct ls_call *made, struct ls_reduction *reduction) {

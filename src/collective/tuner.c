@@ -12,6 +12,7 @@
 #include "collective/algorithm.h"
 #include "collective/all_reduce.h"
 #include "collective/group_private.h"
+#include "collective/schedule/halving.h"
 
 static const size_t sizes[LS_CHOICE_ROWS] = {1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22};
 
@@ -68,13 +69,17 @@ static bool may_take(const struct ls_group *group, const struct ls_reduction *re
     return ls_algorithm_offers(algorithm, group, reduction) && !is_too_wide(group, reduction, algorithm);
 }
 
-static enum ls_algorithm default_rule(const struct ls_group *group, const struct ls_reduction *reduction) {
+enum ls_algorithm ls_tuner_over_links(const struct ls_reduction *reduction, int direct_limit) {
     size_t peers = (size_t)reduction->size - 1;
-    if (ls_algorithm_offers(LS_ALGORITHM_SHARED, group, reduction)) return LS_ALGORITHM_SHARED;
-    if (may_take(group, reduction, LS_ALGORITHM_TWO_LEVEL)) return LS_ALGORITHM_TWO_LEVEL;
-    if (is_too_wide(group, reduction, LS_ALGORITHM_DIRECT)) return LS_ALGORITHM_HALVING;
+    if (reduction->size > direct_limit && peers > 1 && ls_halving_fits(reduction)) return LS_ALGORITHM_HALVING;
     if (!peers || reduction->count * reduction->element <= ONE_STEP / peers) return LS_ALGORITHM_EXCHANGE;
     return LS_ALGORITHM_DIRECT;
+}
+
+static enum ls_algorithm default_rule(const struct ls_group *group, const struct ls_reduction *reduction) {
+    if (ls_algorithm_offers(LS_ALGORITHM_SHARED, group, reduction)) return LS_ALGORITHM_SHARED;
+    if (may_take(group, reduction, LS_ALGORITHM_TWO_LEVEL)) return LS_ALGORITHM_TWO_LEVEL;
+    return ls_tuner_over_links(reduction, group->direct_limit);
 }
 
 /* A row stands for the sizes around it, up to twice its own. Rows are a factor of 4 apart, so twice a row's bytes is

@@ -25,6 +25,8 @@ ls_status ls_tuner_measure(struct ls_group *group, struct ls_tuner_choice *choic
 /* The fastest algorithm for a call among those that the group offers for it. choice may be NULL. */
 enum ls_algorithm ls_tuner_find(const struct ls_tuner_choice *choice, const struct ls_group *group,
                                 const struct ls_reduction *reduction);
+/* AUTO's without measurements, where every rank has a host of its own and no server helps. */
+enum ls_algorithm ls_tuner_over_links(const struct ls_reduction *reduction, int direct_limit);
 /* Prints, for people, which ranks exchange, and the algorithms that LS_AUTO chooses with the reasons. */
 void ls_tuner_explain(const struct ls_group *group, FILE *to);
 /* The algorithm that LS_AUTO takes for one leaf a worker. */

@@ -183,6 +183,7 @@ ls_status ls_serving_start(struct ls_runtime *runtime, struct ls_cluster *cluste
     if (made) *made = (struct ls_serving){.runtime = runtime, .cluster = cluster};
     if (made) status = ls_keeper_new(&runtime->log, &made->keeper);
     if (!status) ls_keeper_set_files(made->keeper, runtime->settings.record, runtime->settings.replay);
+    if (!status) ls_keeper_limit(made->keeper, ls_memory_limit_find(runtime->settings.memory_limit, ""));
     if (!status) status = ls_thread_start(&made->thread, "ls-server", serve_workers, made);
     if (!status) {
         *server = made;

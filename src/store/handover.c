@@ -13,7 +13,8 @@
 /* The words that each rank tells. */
 enum { TELL_VERSION, TELL_BEFORE, TELL_SERVERS, TELL_SERVER, TELL_REPLICAS, TELL_LAYOUT, TELL_DIGEST, TELL_WORDS };
 /* A worker its version and what has changed, a server each of what it keeps. */
-enum { TELL_CHANGED = TELL_BEFORE, TELL_KEPT = 2, TELL_ALL = TELL_KEPT * TELL_WORDS };
+enum { TELL_CHANGED = TELL_BEFORE, TELL_KEPT = 2, TELL_NEED = TELL_KEPT * TELL_WORDS };
+enum { TELL_ALL = TELL_NEED + sizeof(struct ls_memory_need) / sizeof(int64_t) };
 
 struct plan {
     struct ls_handover *handover;
@@ -54,6 +55,7 @@ static ls_status tell_all(struct plan *plan) {
     size_t size = (size_t)plan->workers + (size_t)plan->servers;
     int64_t own[TELL_ALL] = {handover->version, (int64_t)handover->changed};
     for (int i = 0; plan->serves && i < TELL_KEPT; i++) tell_kept(&handover->kept[i], own + i * TELL_WORDS);
+    memcpy(own + TELL_NEED, &handover->need, sizeof(handover->need));
     LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array(size, sizeof(*counts));
     plan->told = ls_alloc_array(size, sizeof(own));
     if (!counts || !plan->told) return ls_fail_memory("what the parameter servers have", size * sizeof(own));
@@ -200,6 +202,18 @@ static ls_status check_moments(const struct plan *plan) {
                    what, (long long)plan->version);
 }
 
+/* All ranks hear it together, and none goes before the others. */
+static ls_status check_memory(const struct plan *plan) {
+    const struct ls_handover *handover = plan->handover;
+    struct ls_memory_need need = {0};
+    int rank = plan->workers - 1;
+    while (need.needed <= need.allowed && ++rank < plan->workers + plan->servers)
+        memcpy(&need, told_by(plan, rank, 0) + TELL_NEED, sizeof(need));
+    if (need.needed <= need.allowed) return LS_OK;
+    ls_status status = ls_group_barrier(handover->group, "a parameter server lacks memory");
+    return status ? status : ls_memory_check_told(handover->terms, rank, plan->servers, &need);
+}
+
 /* ---- the way to the servers ---- */
 
 /* Brings a range to all servers: from a worker's blob, or from what a server has of the division before. */
@@ -330,6 +344,7 @@ ls_status ls_handover_run(struct ls_handover *handover, int64_t generation) {
                         .layout = -1,
                         .serves = ls_group_rank(handover->group) >= workers};
     ls_status status = tell_all(&plan);
+    if (!status) status = check_memory(&plan);
     if (!status) status = find_version(&plan);
     if (!status) find_servers_version(&plan);
     if (!status) status = find_division(&plan);

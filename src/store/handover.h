@@ -2,7 +2,7 @@
  * rank computes the same plan from what all have told. */
 #pragma once
 #include "collective/group.h"
-#include "store/holding.h"
+#include "store/memory_check.h"
 
 /* Variables that a program has set since the servers took them. */
 enum ls_changed {
@@ -28,6 +28,7 @@ struct ls_handover {
     const float *tables;              /* a worker, where all have changed: all rows, [table][1 + moments][rows][width];
                                          NULL: they are as before the first step, or */
     bool tables_elsewhere;            /* another worker has them */
+    struct ls_memory_need need;       /* a server */
     struct ls_kept kept[2];           /* a server: what it has; then the first alone, unless the call failed */
     int listed;                       /* servers of the cluster, whether they are here or not */
     bool awaited;                     /* the group has waited for all of them */
@@ -35,5 +36,5 @@ struct ls_handover {
     bool waits;                       /* set by the call: moments that none here has, and another one may have */
     size_t moved;                     /* bytes that servers took; set by the call */
 };
-/* By all ranks. UNAVAILABLE: lost, or waits. */
+/* By all ranks. UNAVAILABLE: lost, or waits. RESOURCE_EXHAUSTED, on all: a server's need. */
 ls_status ls_handover_run(struct ls_handover *handover, int64_t generation);

@@ -11,15 +11,16 @@ static size_t round_up(size_t count) {
     return (count + LS_NORM_CHUNK - 1) / LS_NORM_CHUNK * LS_NORM_CHUNK;
 }
 
-/* A range lies as far behind a multiple of LS_NORM_CHUNK as in the model's blob, so that chunks stay chunks. */
-static void place_ranges(const struct ls_terms_model *terms, struct ls_holding *holding) {
-    struct ls_held *held = holding->held;
+/* A range lies as far behind a multiple of LS_NORM_CHUNK as in the model's blob, so that chunks stay chunks. Counts the
+ * elements; held may be NULL. */
+static void place_ranges(const struct ls_terms_model *terms, struct ls_holding *holding, struct ls_held *held) {
     for (int h = 0; h < holding->replicas; h++)
-        for (size_t b = 0; b < terms->bucket_count; b++, held++) {
+        for (size_t b = 0; b < terms->bucket_count; b++) {
             int owner = (holding->server + holding->servers - h) % holding->servers;
-            held->range = ls_stripes_of(terms, b, holding->servers, owner);
-            held->at = round_up(holding->count) + held->range.begin % LS_NORM_CHUNK;
-            if (held->range.begin < held->range.end) holding->count = held->at + held->range.end - held->range.begin;
+            struct ls_range range = ls_stripes_of(terms, b, holding->servers, owner);
+            size_t at = round_up(holding->count) + range.begin % LS_NORM_CHUNK;
+            if (range.begin < range.end) holding->count = at + range.end - range.begin;
+            if (held) *held++ = (struct ls_held){range, at};
         }
 }
 
@@ -48,7 +49,7 @@ static ls_status describe_holding(const struct ls_terms_model *terms, struct ls_
     size_t ranges = (size_t)holding->replicas * terms->bucket_count;
     holding->held = ls_alloc_array(ranges, sizeof(*holding->held));
     if (!holding->held) return ls_fail_memory("a parameter server's ranges", ranges * sizeof(*holding->held));
-    place_ranges(terms, holding);
+    place_ranges(terms, holding, holding->held);
     holding->part_count = count_pieces(terms, holding);
     holding->parts = ls_alloc_array(holding->part_count + 1, sizeof(*holding->parts));
     holding->variables = ls_alloc_array(holding->part_count + 1, sizeof(*holding->variables));
@@ -89,13 +90,29 @@ static ls_status make_tables(const struct ls_terms_model *terms, struct ls_holdi
     return status;
 }
 
+static struct ls_holding holding_of(const struct ls_terms_model *terms, int servers, int server) {
+    return (struct ls_holding){.servers = servers,
+                               .server = server,
+                               .replicas = terms->replicas < servers ? terms->replicas : servers,
+                               .version = {-1, -1}};
+}
+
+size_t ls_holding_measure(const struct ls_terms_model *terms, int servers, int server) {
+    struct ls_holding holding = holding_of(terms, servers, server);
+    place_ranges(terms, &holding, NULL);
+    size_t bytes = ls_holding_bytes(&holding, terms->moments);
+    for (size_t t = 0; t < terms->table_count; t++) {
+        const struct ls_terms_table *table = &terms->tables[t];
+        size_t rows = (size_t)holding.replicas * ls_table_owned(table->rows, servers, 0);
+        bytes += rows * (size_t)table->width * (1 + (size_t)terms->moments) * sizeof(float);
+    }
+    return bytes;
+}
+
 ls_status ls_holding_new(const struct ls_terms_model *terms, int servers, int server, struct ls_holding **holding) {
     struct ls_holding *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a parameter server's variables", sizeof(*made));
-    *made = (struct ls_holding){.servers = servers,
-                                .server = server,
-                                .replicas = terms->replicas < servers ? terms->replicas : servers,
-                                .version = {-1, -1}};
+    *made = holding_of(terms, servers, server);
     ls_status status = describe_holding(terms, made);
     if (!status) status = make_blobs(terms, made);
     if (!status) status = make_tables(terms, made);

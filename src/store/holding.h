@@ -31,4 +31,6 @@ const float *ls_holding_find(const struct ls_holding *holding, size_t buckets, i
 void ls_holding_keep(struct ls_holding *holding, int moments);
 /* Goes back to version: false if it has not got it. */
 bool ls_holding_return(struct ls_holding *holding, int64_t version);
+/* Bytes of what ls_holding_new would make. */
+size_t ls_holding_measure(const struct ls_terms_model *terms, int servers, int server);
 size_t ls_holding_bytes(const struct ls_holding *holding, int moments);

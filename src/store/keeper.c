@@ -13,6 +13,7 @@
 #include "collective/push.h"
 #include "device/device.h"
 #include "store/handover.h"
+#include "store/memory_check.h"
 #include "store/row_calls.h"
 #include "store/session_server.h"
 #include "store/store_calls.h"
@@ -41,6 +42,7 @@ struct ls_keeper {
     int listed;
     bool lost, awaited; /* as of struct ls_handover */
     const char *record, *replay;
+    struct ls_memory_limit limit;
 };
 
 ls_status ls_keeper_new(const struct ls_log *log, struct ls_keeper **keeper) {
@@ -49,6 +51,7 @@ ls_status ls_keeper_new(const struct ls_log *log, struct ls_keeper **keeper) {
     struct ls_keeper *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a parameter server", sizeof(*made));
     made->log = log;
+    made->limit.bytes = SIZE_MAX;
     ls_status status = ls_devices_open("cpu:0", 1, devices, &count);
     if (!status) made->device = devices[0];
     if (status)
@@ -92,6 +95,10 @@ void ls_keeper_free(struct ls_keeper *keeper) {
     }
     ls_device_close(keeper->device);
     ls_free(keeper);
+}
+
+void ls_keeper_limit(struct ls_keeper *keeper, struct ls_memory_limit limit) {
+    keeper->limit = limit;
 }
 
 void ls_keeper_begin(struct ls_keeper *keeper, int64_t generation, int listed) {
@@ -194,10 +201,35 @@ static ls_status prepare(struct ls_group *group, struct model *model) {
     return ls_store_norms_new(group, &model->terms, model->kept[0].holding, &model->norms);
 }
 
+/* A division that is no more is kept until the new one is there. */
+static size_t bytes_kept(const struct ls_keeper *keeper, const struct model *next, int servers, int server) {
+    size_t bytes = 0;
+    for (const struct model *model = keeper->models; model; model = model->next)
+        for (size_t i = 0; i < sizeof(model->kept) / sizeof(model->kept[0]); i++) {
+            const struct ls_holding *holding = model->kept[i].holding;
+            bool stays = model == next && holding && holding->servers == servers && holding->server == server;
+            if (holding && !stays) bytes += ls_holding_bytes(holding, model->terms.moments);
+        }
+    return bytes;
+}
+
+static struct ls_memory_need find_need(const struct ls_keeper *keeper, const struct ls_group *group,
+                                       const struct model *model) {
+    int servers = ls_group_serving(group), workers = ls_group_size(group) - servers;
+    int server = ls_group_rank(group) - workers;
+    return ls_memory_check_find(&(struct ls_memory_check){.terms = &model->terms,
+                                                          .workers = workers,
+                                                          .servers = servers,
+                                                          .server = server,
+                                                          .others = bytes_kept(keeper, model, servers, server),
+                                                          .limit = keeper->limit});
+}
+
 static ls_status meet_workers(struct ls_keeper *keeper, struct ls_group *group, struct model *model) {
     struct ls_handover handover = {
         .group = group, .terms = &model->terms, .listed = keeper->listed, .awaited = keeper->awaited};
     memcpy(handover.kept, model->kept, sizeof(model->kept));
+    handover.need = find_need(keeper, group, model);
     ls_status status = ls_handover_run(&handover, keeper->generation);
     memcpy(model->kept, handover.kept, sizeof(model->kept));
     if (model->sessions && handover.changed) ls_session_server_forget(model->sessions);

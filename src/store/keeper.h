@@ -1,6 +1,7 @@
 /* A parameter server's side: it keeps the variables and moments of models, its part of each, over generations. */
 #pragma once
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "collective/serve.h"
 
 struct ls_keeper;
@@ -9,6 +10,8 @@ ls_status ls_keeper_new(const struct ls_log *log, struct ls_keeper **keeper);
 /* Files of the order of asynchronous training (session_order.h), borrowed; empty: none. */
 void ls_keeper_set_files(struct ls_keeper *keeper, const char *record, const char *replay);
 void ls_keeper_free(struct ls_keeper *keeper);
+/* A model that does not fit is refused. Without it none is. */
+void ls_keeper_limit(struct ls_keeper *keeper, struct ls_memory_limit limit);
 /* A generation begins: what was under way in the one before is given up. listed: servers of the cluster. */
 void ls_keeper_begin(struct ls_keeper *keeper, int64_t generation, int listed);
 /* True: moments are lost that the workers need. They end, and so does the server. */

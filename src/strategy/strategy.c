@@ -133,13 +133,18 @@ static void announce(const ls_strategy *strategy) {
 
 static void announce_meetings(const ls_strategy *strategy) {
     const ls_local_sgd_options *local = &strategy->local;
-    char outer[80] = "";
+    char outer[80] = "", fragments[112] = "";
     if (!local->sync_every) return;
     if (local->outer_learning_rate > 0)
         (void)snprintf(outer, sizeof(outer), "; outer learning rate %g, momentum %g",
                        (double)local->outer_learning_rate, (double)local->outer_momentum);
-    ls_runtime_tell(strategy->runtime, "workers meet every %d step%s%s%s", local->sync_every,
-                    local->sync_every == 1 ? "" : "s", outer, local->local_moments ? "; each has its own moments" : "");
+    if (local->fragments > 1 || local->fragment_delay > 0)
+        (void)snprintf(fragments, sizeof(fragments), "; %d fragment%s, each used %d step%s after its meeting begins",
+                       local->fragments ? local->fragments : 1, local->fragments > 1 ? "s" : "", local->fragment_delay,
+                       local->fragment_delay == 1 ? "" : "s");
+    ls_runtime_tell(strategy->runtime, "workers meet every %d step%s%s%s%s", local->sync_every,
+                    local->sync_every == 1 ? "" : "s", outer, fragments,
+                    local->local_moments ? "; each has its own moments" : "");
 }
 
 static void announce_bounds(const ls_strategy *strategy) {
@@ -300,6 +305,26 @@ ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options,
     return strategy_with(&parameter_server, options, &like, strategy);
 }
 
+static ls_status check_fragments(const ls_local_sgd_options *local) {
+    int count = local->fragments ? local->fragments : 1;
+    if (count < 1)
+        return ls_fail(LS_INVALID_ARGUMENT, "LocalSGDStrategy: fragments %d must be at least 1", local->fragments);
+    if (local->sync_every % count)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "LocalSGDStrategy: sync_every %d is no multiple of fragments %d, one of which meets each "
+                       "sync_every / fragments steps; take sync_every %lld",
+                       local->sync_every, count, ((long long)local->sync_every / count + 1) * count);
+    if (local->fragment_delay < 0 || local->fragment_delay >= local->sync_every / count)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "LocalSGDStrategy: fragment_delay %d is not in 0 .. %d: a fragment is used before the next one "
+                       "meets, each %d steps",
+                       local->fragment_delay, local->sync_every / count - 1, local->sync_every / count);
+    if (!(local->fragment_alpha >= 0) || !(local->fragment_alpha <= 1))
+        return ls_fail(LS_INVALID_ARGUMENT, "LocalSGDStrategy: fragment_alpha %g is not in [0, 1]",
+                       (double)local->fragment_alpha);
+    return LS_OK;
+}
+
 static ls_status check_local_sgd(const ls_local_sgd_options *local) {
     if (local->sync_every < 1)
         return ls_fail(LS_INVALID_ARGUMENT, "LocalSGDStrategy: sync_every %d must be at least 1", local->sync_every);
@@ -312,7 +337,7 @@ static ls_status check_local_sgd(const ls_local_sgd_options *local) {
     if (local->outer_momentum > 0 && !(local->outer_learning_rate > 0))
         return ls_fail(LS_INVALID_ARGUMENT, "LocalSGDStrategy: outer_momentum %g needs an outer_learning_rate",
                        (double)local->outer_momentum);
-    return LS_OK;
+    return check_fragments(local);
 }
 
 ls_status ls_local_sgd_strategy_new(const ls_strategy_options *options, const ls_local_sgd_options *local,

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "data/describe.h"
+#include "train/fragments.h"
 #include "train/training_state.h"
 
 /* Appends a dataset's lines, each with prefix. */
@@ -97,6 +98,9 @@ static ls_status describe_bits(FILE *out, const struct subject *subject) {
         (void)fprintf(out, "sync_every=%d\nouter_learning_rate=%.9g\nouter_momentum=%.9g\nlocal_moments=%s\n",
                       strategy->local.sync_every, (double)strategy->local.outer_learning_rate,
                       (double)strategy->local.outer_momentum, strategy->local.local_moments ? "yes" : "no");
+    if (ls_fragments_are_wanted(strategy))
+        (void)fprintf(out, "fragments=%d\nfragment_delay=%d\nfragment_alpha=%.9g\n", strategy->local.fragments,
+                      strategy->local.fragment_delay, (double)strategy->local.fragment_alpha);
     return describe_delay(out, subject);
 }
 

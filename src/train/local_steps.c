@@ -6,8 +6,8 @@
 
 #include "base/memory.h"
 #include "base/point.h"
-#include "collective/all_reduce.h"
-#include "strategy/reduce.h"
+#include "train/fragments.h"
+#include "train/meeting.h"
 #include "train/model_state.h"
 #include "train/result.h"
 
@@ -16,6 +16,7 @@ struct ls_local_steps {
     void *callbacks;
     struct ls_training_progress progress; /* and its fit's */
     struct ls_loss_sums own;              /* of this worker since then */
+    struct ls_fragments *fragments;       /* that meet between; NULL: none does, or no step has begun since then */
     bool open;                            /* a step has begun since then */
 };
 
@@ -41,6 +42,7 @@ ls_status ls_local_steps_new(const ls_model *model, struct ls_local_steps **loca
 }
 
 static void forget_meeting(struct ls_local_steps *local) {
+    ls_fragments_free(ls_steal(local->fragments));
     ls_free(ls_steal(local->state));
     ls_free(ls_steal(local->callbacks));
     local->open = false;
@@ -66,7 +68,9 @@ static ls_status keep_state(struct ls_fitting *fitting) {
     local->progress = ls_model_state_progress(model);
     local->progress.fit = fitting->state;
     local->own = (struct ls_loss_sums){0};
-    return ls_model_state_get(model, local->state);
+    ls_status status = ls_model_state_get(model, local->state);
+    if (status || !ls_fragments_are_wanted(model->strategy)) return status;
+    return ls_fragments_new(model, local->state, &local->fragments);
 }
 
 ls_status ls_local_steps_begin(struct ls_fitting *fitting) {
@@ -104,6 +108,7 @@ ls_status ls_local_steps_give_up(struct ls_fitting *fitting, ls_status status) {
     char cause[LS_ERROR_SIZE];
     if (!fitting->local->open) return status;
     (void)snprintf(cause, sizeof(cause), "%s", ls_error());
+    ls_fragments_free(ls_steal(fitting->local->fragments)); /* its thread uses the group */
     ls_status back = go_back(fitting);
     forget_meeting(fitting->local);
     return back ? ls_fail_context(back, "after '%.200s'", cause) : ls_fail(status, "%s", cause);
@@ -137,19 +142,6 @@ static void take_numbers(struct ls_fitting *fitting, const double *numbers) {
     model->progress.request = LS_GO_ON;
 }
 
-static ls_status add_up(const ls_model *model, ls_reduce_op op, ls_dtype dtype, ls_compression compression,
-                        size_t count, void *array) {
-    const struct ls_all_reduce call = {.name = "meeting",
-                                       .communication = ls_reduce_communication(model->strategy),
-                                       .op = op,
-                                       .dtype = dtype,
-                                       .compression = compression,
-                                       .count = count,
-                                       .inputs = (const void *const[]){array},
-                                       .outputs = (void *const[]){array}};
-    return count ? ls_group_all_reduce(model->strategy->runtime->group, &call) : LS_OK;
-}
-
 static ls_status check_rates(const ls_model *model) {
     struct ls_runtime *runtime = model->strategy->runtime;
     LS_CLEANUP(ls_free_pointer) int64_t *bits = ls_alloc_array((size_t)runtime->size, sizeof(*bits));
@@ -167,34 +159,21 @@ static ls_status check_rates(const ls_model *model) {
     return status;
 }
 
-/* SGD with Nesterov momentum on the mean change: torch.optim.SGD(nesterov=True), as in DiLoCo. */
-static void step_outer(const ls_model *model, const float *before, float *now, float *momentum) {
-    const ls_local_sgd_options *rule = &model->strategy->local;
-    size_t trained = ls_network_trainable_count(model->built.network);
-    for (size_t i = 0; i < trained; i++) {
-        float change = now[i];
-        if (momentum) {
-            momentum[i] = rule->outer_momentum * momentum[i] + change;
-            change += rule->outer_momentum * momentum[i];
-        }
-        now[i] = before[i] - rule->outer_learning_rate * change;
-    }
-}
-
 /* now: this worker's state, then the mean of all in its place: its trained variables, moving statistics, and moments.
  */
 static ls_status mean_state(const ls_model *model, const float *before, float *now) {
-    const ls_local_sgd_options *rule = &model->strategy->local;
     size_t trained = ls_network_trainable_count(model->built.network), blob = model->built.blob_count;
     size_t moments = (size_t)ls_optimizer_moments(&model->progress.step.rule);
-    bool outer = rule->outer_learning_rate > 0;
-    for (size_t i = 0; outer && i < trained; i++) now[i] = before[i] - now[i];
-    ls_status status = add_up(model, LS_MEAN, LS_FLOAT32, model->strategy->options.compression, trained, now);
-    if (!status) status = add_up(model, LS_MEAN, LS_FLOAT32, LS_COMPRESS_NONE, blob - trained, now + trained);
-    for (size_t m = 1; !status && !rule->local_moments && m <= moments; m++)
-        status = add_up(model, LS_MEAN, LS_FLOAT32, LS_COMPRESS_NONE, trained, now + m * blob);
-    if (!status && outer) step_outer(model, before, now, model->built.outer ? now + (1 + moments) * blob : NULL);
+    float *momentum = model->built.outer ? now + (1 + moments) * blob : NULL;
+    ls_status status = ls_meeting_mean(model, trained, before, now, blob);
+    if (!status)
+        status = ls_meeting_add_up(model, LS_MEAN, LS_FLOAT32, LS_COMPRESS_NONE, blob - trained, now + trained);
+    if (!status) ls_meeting_step_outer(model, trained, before, now, momentum);
     return status;
+}
+
+static const float *before_meeting(const struct ls_local_steps *local) {
+    return local->fragments ? ls_fragments_before(local->fragments) : local->state;
 }
 
 static ls_status hold_meeting(struct ls_fitting *fitting) {
@@ -209,8 +188,8 @@ static ls_status hold_meeting(struct ls_fitting *fitting) {
     write_numbers(fitting, numbers);
     ls_status status = ls_model_state_get(model, now);
     if (!status) status = check_rates(model);
-    if (!status) status = add_up(model, LS_SUM, LS_FLOAT64, LS_COMPRESS_NONE, COUNT, numbers);
-    if (!status) status = mean_state(model, fitting->local->state, now);
+    if (!status) status = ls_meeting_add_up(model, LS_SUM, LS_FLOAT64, LS_COMPRESS_NONE, COUNT, numbers);
+    if (!status) status = mean_state(model, before_meeting(fitting->local), now);
     if (!status) status = ls_model_state_set(model, now);
     if (status) return status;
     take_numbers(fitting, numbers);
@@ -223,8 +202,11 @@ static ls_status hold_meeting(struct ls_fitting *fitting) {
 ls_status ls_local_steps_end(struct ls_fitting *fitting, bool *met) {
     const ls_model *model = fitting->model;
     const struct ls_local_steps *local = fitting->local;
-    bool due = model->progress.step.iteration - local->progress.step >= model->strategy->local.sync_every;
-    *met = due || fitting->state.position >= (fitting->state.epochs + 1) * fitting->steps_per_epoch;
-    ls_status status = *met ? hold_meeting(fitting) : LS_OK;
-    return status ? ls_fail_context(status, "a meeting of all workers") : LS_OK;
+    int64_t done = model->progress.step.iteration - local->progress.step;
+    bool last = fitting->state.position >= (fitting->state.epochs + 1) * fitting->steps_per_epoch;
+    ls_status status = LS_OK;
+    *met = last || done >= model->strategy->local.sync_every;
+    if (local->fragments) status = ls_fragments_step(local->fragments, done, last, met);
+    if (!status && *met) status = ls_fail_context(hold_meeting(fitting), "a meeting of all workers");
+    return status;
 }

@@ -2,8 +2,10 @@
  * worker's first replica. */
 #include "train/memory_report.h"
 
+#include "base/memory_limit.h"
 #include "base/shape.h"
 #include "train/model.h"
+#include "train/stored.h"
 
 static size_t inputs_size(const ls_model *model, const struct ls_model_replica *replica) {
     size_t row = (size_t)(ls_shape_count(&model->built.input) + model->built.max_targets + 1) * sizeof(float),
@@ -17,6 +19,29 @@ static size_t blobs_size(const ls_model *model, const struct ls_model_replica *r
     size_t blobs = (replica->parameters != NULL) + (size_t)(replica->gradients != NULL) + (replica->gathered != NULL);
     for (int i = 0; i < LS_MAX_MOMENTS; i++) blobs += replica->moments[i] != NULL;
     return (blobs * model->built.blob_count + LS_EXTRAS) * sizeof(float);
+}
+
+/* Of all replicas here whose blobs lie in host memory. */
+static size_t host_bytes(const ls_model *model) {
+    size_t blobs = 0, moments = ls_stored_is(model) ? 0 : (size_t)ls_optimizer_moments(&model->progress.step.rule);
+    for (int i = 0; i < model->strategy->local_count; i++) {
+        if (!model->strategy->replicas[i].device->host_memory) continue;
+        bool shares = ls_strategy_is_central(model->strategy) && i;
+        blobs += 1 + (shares ? 0 : 1 + moments); /* gradients, variables, moments */
+    }
+    return blobs * model->built.blob_count * sizeof(float);
+}
+
+ls_status ls_memory_report_check(const ls_model *model) {
+    const struct ls_runtime *runtime = model->strategy->runtime;
+    struct ls_memory_limit limit = ls_memory_limit_find(runtime->settings.memory_limit, "");
+    size_t needed = host_bytes(model);
+    if (needed <= limit.bytes) return LS_OK;
+    return ls_fail(LS_RESOURCE_EXHAUSTED,
+                   "rank %d needs %zu bytes for variables, moments and gradients of %d replica%s, and %s allows %zu: "
+                   "give it fewer devices, or parameter servers that keep the variables",
+                   runtime->rank, needed, model->strategy->local_count, model->strategy->local_count == 1 ? "" : "s",
+                   ls_memory_limit_name(limit.of), limit.bytes);
 }
 
 void ls_memory_report_fill(const ls_model *model, ls_result *result) {

@@ -13,6 +13,7 @@
 #include "train/bind.h"
 #include "train/initial_weights.h"
 #include "train/input.h"
+#include "train/memory_report.h"
 #include "train/model.h"
 #include "train/model_state.h"
 #include "train/sparse.h"
@@ -216,6 +217,7 @@ ls_status ls_model_build_network(ls_model *model, const ls_dataset *data) {
 static ls_status build_network(ls_model *model, const ls_dataset *data, const float *state) {
     ls_status status = ls_model_build_network(model, data);
     if (!status && !state) status = agree_on_network(model);
+    if (!status) status = ls_memory_report_check(model);
     if (!status) status = build_replicas(model);
     if (!status && !state) status = ls_stored_change(model, LS_CHANGED_ALL, NULL);
     if (!status) status = state ? ls_model_state_set_here(model, state) : broadcast_weights(model, true);

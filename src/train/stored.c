@@ -59,25 +59,31 @@ static size_t clip_buckets(const ls_model *model, size_t trained, struct ls_rang
     return made;
 }
 
+struct ls_terms_model ls_stored_terms(const ls_model *model, int copies, struct ls_range *ranges) {
+    const struct ls_model_built *built = &model->built;
+    const ls_optimizer *rule = &model->progress.step.rule;
+    size_t trained = ls_network_trainable_count(built->network);
+    return (struct ls_terms_model){.model = model->number,
+                                   .count = trained,
+                                   .kind = (int32_t)ls_optimizer_op(rule),
+                                   .moments = ls_optimizer_moments(rule),
+                                   .replicas = copies,
+                                   .buckets = ranges,
+                                   .bucket_count = clip_buckets(model, trained, ranges),
+                                   .parts = built->parts,
+                                   .part_count = built->part_count,
+                                   .asynchronous = ls_strategy_is_async(model->strategy)};
+}
+
 static ls_status open_store(ls_model *model, struct ls_range *ranges, struct ls_terms_table *tables) {
     struct ls_runtime *runtime = model->strategy->runtime;
     struct ls_model_built *built = &model->built;
-    size_t trained = ls_network_trainable_count(built->network);
-    const ls_optimizer *rule = &model->progress.step.rule;
+    struct ls_terms_model terms = ls_stored_terms(model, model->strategy->copies_on_servers, ranges);
+    terms.tables = tables;
+    terms.table_count = (size_t)ls_network_table_count(built->network);
     const struct ls_store_config config = {
         .group = ls_group_assisted(runtime->group),
-        .terms = {.model = model->number,
-                  .count = trained,
-                  .kind = (int32_t)ls_optimizer_op(rule),
-                  .moments = ls_optimizer_moments(rule),
-                  .replicas = model->strategy->copies_on_servers,
-                  .buckets = ranges,
-                  .bucket_count = clip_buckets(model, trained, ranges),
-                  .parts = built->parts,
-                  .part_count = built->part_count,
-                  .tables = tables,
-                  .table_count = (size_t)ls_network_table_count(built->network),
-                  .asynchronous = ls_strategy_is_async(model->strategy)},
+        .terms = terms,
         .generation = (int64_t)runtime->generation,
         .version = model->progress.step.iteration,
         .changed = built->changed,

@@ -1,11 +1,15 @@
 /* A model whose trained variables and moments parameter servers keep (ParameterServerStrategy). A worker has one copy
  * of the variables, which its replicas share, and no moments. */
 #pragma once
+#include "store/terms.h"
 #include "train/model.h"
 
 bool ls_stored_is(const ls_model *model);
 /* True: the servers have not taken what has changed. */
 bool ls_stored_lacks(const ls_model *model);
+/* The terms of a bound model whose elements are on copies servers. ranges is for as many as there are buckets, and its
+ * buckets then. */
+struct ls_terms_model ls_stored_terms(const ls_model *model, int copies, struct ls_range *ranges);
 /* Part of ls_bind_attach: the servers take what they lack. Collective. */
 ls_status ls_stored_attach(ls_model *model);
 /* Makes op one whose run is the update of a step on the servers, which have all gradients. It is the first replica's,

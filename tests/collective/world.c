@@ -288,7 +288,8 @@ static void end_servers(const struct world_options *options, struct servers *ser
     atomic_store(&servers->over, true);
     for (int i = options->size; i < options->size + options->servers; i++) {
         (void)pthread_join(servers->threads[i], NULL);
-        ck_assert_msg(servers->ends[i] == LS_CANCELLED || options->loses, "server %d: %s", i, servers->errors[i]);
+        ck_assert_msg(servers->ends[i] == LS_CANCELLED || options->servers_fail || options->loses, "server %d: %s", i,
+                      servers->errors[i]);
         ls_group_free(servers->groups[i]);
         ls_abort_free(servers->aborts[i]);
     }

@@ -20,6 +20,7 @@ struct world_options {
     int size;
     int servers;                      /* parameter servers beside them, which help */
     const struct ls_keeping *keeping; /* [servers] of what they keep; NULL: nothing */
+    bool servers_fail;                /* and need not end as they do when the workers have finished */
     enum wire wire;
     double timeout; /* 0: 20 s */
     double report_interval;

@@ -174,7 +174,7 @@ static ls_status meet_now_and_then(void) {
     char *text = NULL;
     ls_status st = ls_local_sgd_strategy_new(
         LS_STRATEGY(.tf_config = "{}"),
-        LS_LOCAL_SGD(.sync_every = 4, .outer_learning_rate = 0.7F, .outer_momentum = 0.9F), &strategy);
+        LS_LOCAL_SGD(.sync_every = 4, .outer_learning_rate = 0.7F, .outer_momentum = 0.9F, .fragments = 2), &strategy);
     if (!st)
         st = ls_model_new(
             strategy,

@@ -48,6 +48,16 @@ class LocalSgd(unittest.TestCase):
         cluster.replace(1)
         self.digests(cluster)
 
+    def test_fragments_meet_beside_training_with_the_same_bits(self):
+        options = ["--epochs", "2", *OUTER, "--sync-every", "4", "--fragments", "2", "--fragment-delay", "1", "--fragment-alpha", "0.5"]
+        seen = {self.digests(start(3, *options, LOCKSTEP_TRANSPORT=transport)) for transport in ("shm", "tcp", "grpc")}
+        self.assertEqual(len(seen), 1, seen)
+        wanted = self.digests(start(2, *options, *LONG))
+        cluster = start(2, *options, *LONG)
+        wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 fragments, each used 1 step after its meeting begins")
+        cluster.replace(1)
+        self.assertEqual(self.digests(cluster), wanted)
+
     def test_what_does_not_fit_is_a_usage_error(self):
         nobody = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
         base = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits"]
@@ -55,6 +65,9 @@ class LocalSgd(unittest.TestCase):
                                (["--strategy", "local-sgd"], "needs '--sync-every STEPS'"),
                                (["--strategy", "mirrored", "--sync-every", "2"], "'--sync-every' needs '--strategy local-sgd'"),
                                ([*TRAIN[-4:], "--outer-momentum", "0.9"], "needs '--outer-learning-rate RATE'"),
+                               ([*TRAIN[-4:], "--fragments", "2"], "sync_every 3 is no multiple of fragments 2"),
+                               ([*TRAIN[-4:], "--fragment-delay", "3"], "fragment_delay 3 is not in 0 .. 2"),
+                               (["--fragments", "2"], "'--fragments' needs '--sync-every STEPS'"),
                                ([*TRAIN[-4:], "--compression", "fp16"], "compression fp16 would round the variables")):
             done = subprocess.run([*base, *options], env=nobody, capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 2, done.stderr)

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, wait_for_line
@@ -129,6 +130,22 @@ class Store(unittest.TestCase):
                                                        "--checkpoint-retain", "--checkpoint-steps", "3",
                                                        *(STORE if servers else [])]).finish()
                 self.expect(results, wanted)
+
+    def test_a_part_that_does_not_fit_is_named_with_what_would_do(self):
+        options = ["--optimizer", "adam", "--epochs", "2", "--bytes-per-pack", "20000", *STORE]
+        limit = {"LOCKSTEP_MEMORY_LIMIT": str(2 * (256 << 10) + 1100000)}
+        began = time.monotonic()
+        results = start(2, 1, options, **limit).finish()
+        self.assertLess(time.monotonic() - began, 20)
+        for key, (status, _, stderr) in results.items():
+            self.assertNotEqual(status, 0, key)
+            self.assertIn("RESOURCE_EXHAUSTED: rank 2, a parameter server of 1, needs", stderr, key)
+            self.assertIn("LOCKSTEP_MEMORY_LIMIT allows %s" % limit["LOCKSTEP_MEMORY_LIMIT"], stderr, key)
+        enough = int(re.search(r"(\d+) parameter servers suffice", results[("worker", 0)][2]).group(1))
+        self.assertGreater(enough, 2)
+        self.expect(start(2, enough, options, **limit).finish(), plain(options[:4]))
+        one_fewer = start(2, enough - 1, options, **limit).finish()
+        self.assertIn("%d parameter servers suffice" % enough, one_fewer[("worker", 1)][2])
 
     def test_what_cannot_be_is_named(self):
         nobody = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}

@@ -157,5 +157,17 @@ class Training(unittest.TestCase):
         self.assertIn("worker:1", results[("worker", 2)][2])  # the waiting line named who was missing
 
 
+class Memory(unittest.TestCase):
+    def test_a_worker_that_lacks_memory_is_named_by_all(self):
+        cluster = Cluster(3, train_command("--optimizer", "adam", "--limit", "96", "--devices", "2"), {})
+        for index in range(3):
+            limit = ["env", "LOCKSTEP_MEMORY_LIMIT=3000000"] if index == 1 else []
+            cluster.start(index, command=[*limit, *cluster.command])
+        for key, (status, _, stderr) in cluster.finish(20).items():
+            self.assertNotEqual(status, 0, key)
+            self.assertRegex(stderr, r"rank 1 needs 3500\d+ bytes for variables, moments and gradients of 2 replicas, and "
+                             "LOCKSTEP_MEMORY_LIMIT allows 3000000: ")
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

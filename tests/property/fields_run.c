@@ -126,6 +126,18 @@ static bool outer_momentum(void) {
     return is_refused_as_local((ls_local_sgd_options){.sync_every = 1, .outer_momentum = 2}, "outer_momentum 2");
 }
 
+static bool fragments(void) {
+    return is_refused_as_local((ls_local_sgd_options){.sync_every = 3, .fragments = 2}, "of fragments 2");
+}
+
+static bool fragment_delay(void) {
+    return is_refused_as_local((ls_local_sgd_options){.sync_every = 3, .fragment_delay = 3}, "fragment_delay 3");
+}
+
+static bool fragment_alpha(void) {
+    return is_refused_as_local((ls_local_sgd_options){.sync_every = 3, .fragment_alpha = -1}, "fragment_alpha -1");
+}
+
 static void find_moments(void *context, ls_log_level level, const char *line) {
     (void)level;
     *(bool *)context |= strstr(line, "each has its own moments") != NULL;
@@ -416,6 +428,9 @@ static const struct row rows[] = {
     ROW(ls_local_sgd_options, outer_learning_rate, outer_learning_rate),
     ROW(ls_local_sgd_options, outer_momentum, outer_momentum),
     ROW(ls_local_sgd_options, local_moments, local_moments),
+    ROW(ls_local_sgd_options, fragments, fragments),
+    ROW(ls_local_sgd_options, fragment_delay, fragment_delay),
+    ROW(ls_local_sgd_options, fragment_alpha, fragment_alpha),
     ROW(ls_strategy_options, log, log_lines),
     ROW(ls_strategy_options, log_context, log_context),
     ROW(ls_fit_options, epochs, epochs),

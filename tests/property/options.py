@@ -155,6 +155,9 @@ OPTIONS = {
     "--outer-learning-rate": row("outer_learning_rate", ["0.5"], LOCAL),
     "--outer-momentum": row("outer_momentum", ["0.5"], [*LOCAL, "--outer-learning-rate", "1"]),
     "--local-moments": row("local_moments", [], LOCAL),
+    "--fragments": row("fragments", ["2"], LOCAL),
+    "--fragment-delay": row("fragment_delay", ["1"], LOCAL),
+    "--fragment-alpha": row("fragment_alpha", ["0.5"], LOCAL),
 }
 # What ends only one of the two, or is no option of a training.
 ELSEWHERE = {
@@ -184,6 +187,7 @@ SETTING_ROWS = {
     "LOCKSTEP_SEGMENT": row(HARMLESS, ["65536"]),
     "LOCKSTEP_DIRECT_LIMIT": row(HARMLESS, ["1"]),
     "LOCKSTEP_MAIL_LIMIT": row(HARMLESS, ["1M"]),
+    "LOCKSTEP_MEMORY_LIMIT": row(HARMLESS, ["1G"]),
     "LOCKSTEP_CONTROL_WINDOW": row(HARMLESS, ["1"]),
     "LOCKSTEP_PS": row("LOCKSTEP_PS", ["off"]),
     "LOCKSTEP_RECORD": row(HARMLESS, [FOLDER + "/order"]),

@@ -70,6 +70,7 @@ MODES = {
     "store-delayed": Mode(options=("--epochs", "100"), servers=3, environment={**STORE, "RECOVERY_DELAY": "2"}, points=DELAYED_POINTS,
                           by_rank=True),
     "local": Mode(options=("--epochs", "100", "--local", "3"), by_rank=True),  # workers meet every third step
+    "fragments": Mode(options=("--epochs", "100", "--local", "4", "--fragments", "2"), by_rank=True),  # each used a step later
     "local-elastic": Mode(options=("--epochs", "100", "--local", "3"), environment=_elastic("1:%d"), elastic=True, scaled=True),
     "hosts": Mode(environment=HOSTS),  # one worker of a host carries the control streams of its other one
     "hosts-loop": Mode(LOOP, ("--steps", "8000"), HOSTS, LOOP_POINTS, committed="step"),

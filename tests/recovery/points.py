@@ -22,6 +22,7 @@ POINTS = {
     "resumed": Point(False, False, False),
     "exchange": Point(True, False, False),
     "meeting": Point(True, False, False),
+    "fragment": Point(True, False, False),
     "gathered": Point(True, False, False),
     "drain": Point(True, False, False),
     "bucket": Point(True, False, False),
@@ -48,8 +49,8 @@ LOOP_POINTS = {
 BARE_POINTS = {name: what for name, what in LOOP_POINTS.items() if name not in ("reduced", "exit")}
 # of steps that are delayed: nobody waits for sums, and checkpoints change what is computed
 DELAYED_POINTS = {name: what for name, what in POINTS.items() if name != "sums" and not name.startswith("checkpoint")}
-# reached by synchronized batch normalization, accumulation, local SGD, delayed steps
-WITH_OPTIONS = ("exchange", "gathered", "meeting", "drain")
+# reached by synchronized batch normalization, accumulation, local SGD, delayed steps, fragments
+WITH_OPTIONS = ("exchange", "gathered", "meeting", "drain", "fragment")
 
 
 def in_sources():

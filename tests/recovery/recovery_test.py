@@ -57,7 +57,7 @@ class Points(Base):
     def test_a_worker_lost_at_each(self):
         ranks = (0, 1, 2)
         for number, point in enumerate(POINTS):
-            if point in ("meeting", "drain") or SANITIZED and number % 4:
+            if point in ("meeting", "drain", "fragment") or SANITIZED and number % 4:
                 continue
             rank = 0 if POINTS[point].only_first else ranks[number % 3]
             options = {"checkpoint": ("--checkpoint", self.folder, "--checkpoint-steps", "3"),
@@ -69,6 +69,18 @@ class Points(Base):
         options = ("--local", "3")
         wanted = self.run_job(options=options).lives[0][0].result()
         for rank, point in ((0, "meeting:2:KILL"), (1, "committed:5:KILL"), (2, "meeting:5:KILL"))[:1 if SANITIZED else 3]:
+            with self.subTest(rank=rank, point=point):
+                job = self.run_job({rank: [point]}, options=options)
+                self.expect_none(job.faults(wanted), job)
+                self.assertEqual(len(job.lives[rank]), 2, job.describe())
+
+    def test_between_fragments_that_meet(self):
+        """In an exchange beside training, between two of them, and where the whole model meets: the bits are the same."""
+        options = ("--local", "4", "--fragments", "2")
+        wanted = self.run_job(options=options).lives[0][0].result()
+        self.assertNotEqual(wanted["weights_sha256"], self.run_job(options=("--local", "4")).lives[0][0].result()["weights_sha256"])
+        moments = ((0, "fragment:2:KILL"), (1, "committed:7:KILL"), (2, "meeting:2:KILL"), (1, "fragment:4:KILL"))
+        for rank, point in moments[:1 if SANITIZED else 4]:
             with self.subTest(rank=rank, point=point):
                 job = self.run_job({rank: [point]}, options=options)
                 self.expect_none(job.faults(wanted), job)

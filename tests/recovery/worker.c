@@ -32,7 +32,8 @@ struct worker {
     ls_dataset *data, *validation, *shown; /* shown: to predict */
     ls_model *model, *second;              /* second: NULL without --two */
     bool two;
-    int local; /* workers meet every so many steps; 0: in each */
+    int local;     /* workers meet every so many steps; 0: in each */
+    int fragments; /* of which one meets at a time; 0: all do */
     ls_result fitted, evaluated;
     uint64_t outputs; /* FNV-1a of all outputs so far */
     char digest[65], second_digest[65];
@@ -101,9 +102,12 @@ static ls_status open_other(const struct worker *worker, const ls_dataset_option
 static ls_status open_strategy(struct worker *worker) {
     const char *copies = getenv("RECOVERY_STORE");
     if (worker->local)
-        return ls_local_sgd_strategy_new(
-            NULL, LS_LOCAL_SGD(.sync_every = worker->local, .outer_learning_rate = 0.7F, .outer_momentum = 0.9F),
-            &worker->strategy);
+        return ls_local_sgd_strategy_new(NULL,
+                                         LS_LOCAL_SGD(.sync_every = worker->local, .outer_learning_rate = 0.7F,
+                                                      .outer_momentum = 0.9F, .fragments = worker->fragments,
+                                                      .fragment_delay = worker->fragments > 1,
+                                                      .fragment_alpha = worker->fragments > 1 ? 0.25F : 0),
+                                         &worker->strategy);
     if (!copies) return ls_multi_worker_mirrored_strategy_new(NULL, &worker->strategy);
     const char *delay = getenv("RECOVERY_DELAY"), *ahead = getenv("RECOVERY_ASYNC");
     ls_consistency consistency = delay ? LS_DELAYED : LS_SYNC;
@@ -235,6 +239,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
                                             {"numbers", no_argument, NULL, 'n'},
                                             {"two", no_argument, NULL, '2'},
                                             {"local", required_argument, NULL, 'm'},
+                                            {"fragments", required_argument, NULL, 'g'},
                                             {"pause", required_argument, NULL, 'w'},
                                             {"share", required_argument, NULL, 'r'},
                                             {NULL, 0, NULL, 0}};
@@ -255,6 +260,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
         if (option == 't') worker->stop = atoi(optarg);
         if (option == 'p') worker->pipeline = true;
         if (option == 'm') worker->local = atoi(optarg);
+        if (option == 'g') worker->fragments = atoi(optarg);
         if (option == 'n') worker->numbers = true;
         if (option == 'r') worker->share = atoll(optarg);
         if (option == 'w') worker->pause = atoi(optarg);

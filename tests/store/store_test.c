@@ -14,6 +14,7 @@
 #include "device/device.h"
 #include "property/draw.h"
 #include "store/keeper.h"
+#include "store/memory_check.h"
 #include "store/store.h"
 
 enum { CASES = SANITIZED ? 6 : 12, GENERATIONS = 4, STEPS = 2, MOST_PARTS = 6, MOST_WORKERS = 4, MOST_SERVERS = 5 };
@@ -397,6 +398,65 @@ START_TEST(a_worker_has_what_every_server_has_made) {
 }
 END_TEST
 
+/* A holding has the bytes that were measured, and with as many servers as suffice each fits. */
+START_TEST(memory_is_known_before_it_is_taken) {
+    uint64_t seed = draw_first_seed();
+    for (uint64_t i = 0; i < CASES; i++) {
+        struct trial trial;
+        draw_trial(&trial, seed, i);
+        const struct ls_terms_model *terms = &trial.terms;
+        int servers = 1 + (int)draw_below(&trial.draw, MOST_SERVERS);
+        size_t rings = ls_memory_check_needed(terms, trial.workers, 1, 0) - ls_holding_measure(terms, 1, 0);
+        for (int s = 0; s < servers; s++) {
+            struct ls_holding *holding;
+            assert_ok(ls_holding_new(terms, servers, s, &holding));
+            ck_assert_uint_eq(ls_holding_bytes(holding, terms->moments), ls_holding_measure(terms, servers, s));
+            ls_holding_free(holding);
+        }
+        size_t allowed = rings + ls_holding_measure(terms, 1, 0) / (1 + draw_below(&trial.draw, 3));
+        int enough = ls_memory_check_suffices(terms, trial.workers, servers, allowed);
+        ck_assert_int_eq(ls_memory_check_suffices(terms, trial.workers, servers, rings), 0);
+        for (int s = 0; s < enough; s++)
+            ck_assert_uint_le(ls_memory_check_needed(terms, trial.workers, enough, s), allowed);
+        if (enough) ck_assert_int_gt(enough, servers);
+        free_trial(&trial);
+    }
+}
+END_TEST
+
+/* The second of two servers has too little: all workers hear it from there. */
+START_TEST(a_part_that_does_not_fit_is_named) {
+    struct trial trial;
+    struct fleet fleet = {.count = 0};
+    struct world world;
+    uint64_t stream = 0;
+    do draw_trial(&trial, 3, stream++);
+    while (trial.terms.count < 4096 && (free_trial(&trial), true));
+    trial.terms.replicas = 1;
+    for (int s = 0; s < 2; s++) add_server(&fleet);
+    size_t needed = ls_memory_check_needed(&trial.terms, trial.workers, 2, 1);
+    ls_keeper_limit(fleet.keepers[1], (struct ls_memory_limit){needed - 1, 1});
+    trial.generation++;
+    for (int s = 0; s < 2; s++) {
+        ls_keeper_begin(fleet.keepers[s], trial.generation, 2);
+        fleet.keeping[s] = (struct ls_keeping){ls_keeper_call, fleet.keepers[s]};
+    }
+    const struct world_options options = {
+        .size = trial.workers, .servers = 2, .keeping = fleet.keeping, .servers_fail = true};
+    world_run(&options, work, &trial, &world);
+    for (int i = 0; i < trial.workers; i++) {
+        ck_assert_int_eq(world.ranks[i].status, LS_RESOURCE_EXHAUSTED);
+        char text[96];
+        (void)snprintf(text, sizeof(text), "rank %d, a parameter server of 2, needs %zu bytes", trial.workers + 1,
+                       needed);
+        ck_assert_msg(strstr(world.ranks[i].error, text), "%s", world.ranks[i].error);
+        ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "its cgroup allows"));
+    }
+    while (fleet.count) lose_server(&fleet, &trial.draw);
+    free_trial(&trial);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("store/store");
     TCase *tests = tcase_create("servers that keep variables");
@@ -405,6 +465,8 @@ int main(void) {
     tcase_add_test(tests, stripes_divide_every_bucket);
     tcase_add_test(tests, a_lost_moment_is_named);
     tcase_add_test(tests, a_worker_has_what_every_server_has_made);
+    tcase_add_test(tests, memory_is_known_before_it_is_taken);
+    tcase_add_test(tests, a_part_that_does_not_fit_is_named);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

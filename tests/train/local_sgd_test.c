@@ -9,35 +9,12 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "model/optimizer.h"
 #include "property/draw.h"
 #include "strategy/workers.h"
-#include "train/model_state.h"
-#include "train/toy.h"
+#include "train/local_simulation.h"
 
-enum { CASES = 10, EPOCHS = 2, MOST = 3, FLOATS = 4096 };
+enum { CASES = 16 };
 
-struct outcome {
-    float state[FLOATS];
-    size_t floats, trained;
-    double loss;
-    int64_t steps, bytes; /* of the vectors of rank 0's collectives in the fit */
-    char sha256[MOST][65];
-};
-struct draft {
-    ls_layer layers[8];
-    size_t count;
-    ls_optimizer optimizer;
-    int workers, devices[MOST], replicas; /* of all */
-    int batch, steps;                     /* rows of all; an epoch */
-    ls_local_sgd_options local;
-    uint64_t seed;
-    /* of one run of it */
-    ls_checkpoint_options checkpoint;
-    int stop_at, stopper; /* the rank asks before this step; 0: nobody does */
-    float other_rate;     /* of rank 1 after the first epoch; 0: that of all */
-    struct outcome outcome;
-};
 struct one {
     struct draft *draft;
     ls_model *model;
@@ -52,6 +29,11 @@ static ls_optimizer draw_optimizer(struct draw *draw) {
     ls_optimizer rule = rules[draw_below(draw, sizeof(rules) / sizeof(rules[0]))];
     if (draw_once_in(draw, 3)) rule.global_clipnorm = 0.5F;
     return rule;
+}
+
+/* Dense layers have two, and so have batch normalizations. */
+static int trained_variables(const struct draft *draft) {
+    return 2 * (int)draft->count;
 }
 
 static void draw_draft(struct draw *draw, struct draft *draft) {
@@ -69,17 +51,13 @@ static void draw_draft(struct draw *draw, struct draft *draft) {
     if (draw_once_in(draw, 2)) draft->local.outer_learning_rate = 0.7F;
     if (draft->local.outer_learning_rate > 0 && draw_once_in(draw, 2)) draft->local.outer_momentum = 0.9F;
     draft->local.local_moments = draw_once_in(draw, 2);
-}
-
-static ls_status open_model(struct draft *draft, ls_strategy *strategy, ls_model **model) {
-    ls_status status = ls_model_new(strategy, draft->layers, draft->count, model);
-    if (!status) status = ls_model_seed(*model, draft->seed);
-    return status ? status : ls_model_compile(*model, draft->optimizer, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
-}
-
-static ls_status open_data(struct toy *toy, int first, int rows, int batch, ls_dataset **data) {
-    return ls_dataset_arrays(&toy->features[first][0], LS_SHAPE(WIDTH), toy->labels + first, rows, 3,
-                             LS_DATASET(.batch_size = batch, .shuffle = LS_SHUFFLE_NEVER), data);
+    int parts = trained_variables(draft);
+    if (draw_once_in(draw, 3)) return;
+    int every = 1 + (int)draw_below(draw, 3);
+    draft->local.fragments = 1 + (int)draw_below(draw, parts < 4 ? (unsigned)parts : 4);
+    draft->local.sync_every = every * draft->local.fragments;
+    draft->local.fragment_delay = (int)draw_below(draw, (unsigned)every);
+    if (draw_once_in(draw, 2)) draft->local.fragment_alpha = (float)draw_below(draw, 5) / 4;
 }
 
 /* ---- the strategy ---- */
@@ -136,115 +114,6 @@ static struct worker_cluster cluster_of(struct draft *draft) {
     return cluster;
 }
 
-/* ---- the simulation ---- */
-
-struct simulated {
-    ls_strategy *strategy;
-    ls_model *model;
-    float state[FLOATS];
-};
-
-/* The worker's rows of the round's steps, side by side: of each batch those of its replicas. */
-static int collect(const struct draft *draft, const struct toy *toy, int worker, int step, int steps, struct toy *own) {
-    int before = 0, part = draft->batch / draft->replicas, rows = 0;
-    for (int w = 0; w < worker; w++) before += draft->devices[w];
-    for (int s = step; s < step + steps; s++)
-        for (int i = 0; i < part * draft->devices[worker]; i++, rows++) {
-            int from = s * draft->batch + before * part + i;
-            memcpy(own->features[rows], toy->features[from], sizeof(own->features[rows]));
-            own->labels[rows] = toy->labels[from];
-        }
-    return rows;
-}
-
-/* Returns the sum of the losses of its rows. */
-static double train_alone(struct simulated *worker, struct toy *own, int rows, int steps) {
-    ls_dataset *data = NULL;
-    ls_result result;
-    assert_ok(open_data(own, 0, rows, rows / steps, &data));
-    assert_ok(ls_model_fit(worker->model, data, LS_FIT(.verbose = -1), &result));
-    assert_ok(ls_model_state_get(worker->model, worker->state));
-    ls_dataset_free(data);
-    return result.loss * rows;
-}
-
-/* The tree over two or three workers, then the division. */
-static float mean(const struct draft *draft, const float *values) {
-    float sum = values[0];
-    for (int w = 1; w < draft->workers; w++) sum += values[w];
-    return sum / (float)draft->workers;
-}
-
-static float step_outer(const struct draft *draft, float before, float change, float *momentum) {
-    float rate = draft->local.outer_learning_rate, kept = draft->local.outer_momentum;
-    if (kept > 0) {
-        *momentum = kept * *momentum + change;
-        change += kept * *momentum;
-    }
-    return before - rate * change;
-}
-
-/* before: the variables at the last meeting, then those of this one. */
-static void meet(const struct draft *draft, struct simulated *workers, float *before, float *momentum) {
-    const ls_model *model = workers[0].model;
-    size_t trained = ls_network_trainable_count(model->built.network), blob = model->built.blob_count;
-    size_t floats = ls_model_state_count(model);
-    bool outer = draft->local.outer_learning_rate > 0;
-    float values[MOST];
-    for (size_t i = 0; i < floats; i++) {
-        bool changes = i < trained && outer;
-        if (i >= blob && (draft->local.local_moments || i % blob >= trained)) continue;
-        for (int w = 0; w < draft->workers; w++)
-            values[w] = changes ? before[i] - workers[w].state[i] : workers[w].state[i];
-        float met = mean(draft, values);
-        if (changes) met = step_outer(draft, before[i], met, &momentum[i]);
-        for (int w = 0; w < draft->workers; w++) workers[w].state[i] = met;
-        if (i < blob) before[i] = met;
-    }
-    for (int w = 0; w < draft->workers; w++) assert_ok(ls_model_state_set(workers[w].model, workers[w].state));
-}
-
-static void simulate(struct draft *draft, struct simulated *workers, double *loss) {
-    struct toy toy, own;
-    static float before[FLOATS], momentum[FLOATS];
-    memset(momentum, 0, sizeof(momentum));
-    fill_toy(&toy);
-    for (int w = 0; w < draft->workers; w++) {
-        char devices[8];
-        (void)snprintf(devices, sizeof(devices), "%d", draft->devices[w]);
-        assert_ok(ls_mirrored_strategy_new(LS_STRATEGY(.devices = devices), &workers[w].strategy));
-        assert_ok(open_model(draft, workers[w].strategy, &workers[w].model));
-        ls_result result;
-        ls_dataset *data = NULL;
-        assert_ok(open_data(&toy, 0, draft->batch, draft->batch, &data));
-        assert_ok(ls_model_evaluate(workers[w].model, data, &result)); /* makes the variables */
-        ls_dataset_free(data);
-    }
-    assert_ok(ls_model_state_get(workers[0].model, before));
-    for (int epoch = 0; epoch < EPOCHS; epoch++) {
-        *loss = 0;
-        for (int step = 0, steps; step < draft->steps; step += steps) {
-            steps = draft->steps - step < draft->local.sync_every ? draft->steps - step : draft->local.sync_every;
-            for (int w = 0; w < draft->workers; w++) {
-                int rows = collect(draft, &toy, w, step, steps, &own);
-                *loss += train_alone(&workers[w], &own, rows, steps);
-            }
-            meet(draft, workers, before, momentum);
-        }
-    }
-    *loss /= draft->batch * draft->steps;
-    const struct outcome *outcome = &draft->outcome;
-    size_t floats = ls_model_state_count(workers[0].model);
-    ck_assert_msg(!memcmp(outcome->state, workers[0].state, floats * sizeof(float)), "another state");
-    if (draft->local.outer_momentum > 0)
-        for (size_t i = 0; i < ls_network_trainable_count(workers[0].model->built.network); i++)
-            ck_assert(outcome->state[floats + i] == momentum[i]);
-    for (int w = 0; w < draft->workers; w++) {
-        ls_model_free(workers[w].model);
-        ls_strategy_free(workers[w].strategy);
-    }
-}
-
 START_TEST(workers_train_alone_and_meet) {
     uint64_t seed = draw_first_seed();
     for (int i = 0; i < (SANITIZED ? 3 : CASES); i++) {
@@ -253,10 +122,11 @@ START_TEST(workers_train_alone_and_meet) {
         double loss;
         struct draw draw = draw_from(seed, (uint64_t)i);
         draw_draft(&draw, &draft);
-        (void)printf("# %d workers, %d replicas, %d steps of %d, sync_every %d, outer %g %g%s\n", draft.workers,
-                     draft.replicas, draft.steps, draft.batch, draft.local.sync_every,
+        (void)printf("# %d workers, %d replicas, %d steps of %d, sync_every %d, outer %g %g%s, %d fragments %d %g\n",
+                     draft.workers, draft.replicas, draft.steps, draft.batch, draft.local.sync_every,
                      (double)draft.local.outer_learning_rate, (double)draft.local.outer_momentum,
-                     draft.local.local_moments ? ", local moments" : "");
+                     draft.local.local_moments ? ", local moments" : "", draft.local.fragments,
+                     draft.local.fragment_delay, (double)draft.local.fragment_alpha);
         struct worker_cluster cluster = cluster_of(&draft);
         run_workers_ok(&cluster);
         for (int w = 1; w < draft.workers; w++) ck_assert_str_eq(draft.outcome.sha256[w], draft.outcome.sha256[0]);
@@ -303,6 +173,25 @@ START_TEST(a_meeting_has_these_bytes) {
 }
 END_TEST
 
+/* Fragments have together the bytes of the variables and moments, and each tells two requests. */
+START_TEST(fragments_have_these_bytes) {
+    static struct draft whole, draft;
+    for (int delay = 0; delay < 2; delay++) {
+        whole = fixed_draft();
+        whole.local.sync_every = 6;
+        draft = fixed_draft();
+        draft.local.fragments = 2;
+        draft.local.fragment_delay = delay;
+        struct worker_cluster cluster = cluster_of(&whole);
+        run_workers_ok(&cluster);
+        cluster = cluster_of(&draft);
+        run_workers_ok(&cluster);
+        int64_t rounds = 2, told = 2 * 2 * (int64_t)sizeof(double), trained = (int64_t)whole.outcome.trained;
+        ck_assert_int_eq(draft.outcome.bytes - whole.outcome.bytes, rounds * (3 * 4 * trained + told));
+    }
+}
+END_TEST
+
 static int remove_one(const char *path, const struct stat *state, int kind, struct FTW *place) {
     (void)state, (void)kind, (void)place;
     return remove(path);
@@ -339,6 +228,37 @@ START_TEST(a_request_is_heard_at_a_meeting) {
 }
 END_TEST
 
+/* With the exchange that begins next, also where that is used later. All go on from one checkpoint, to the same bits.
+ */
+START_TEST(a_request_is_heard_with_a_fragment) {
+    static struct draft draft;
+    static const int asked[] = {1, 3, 3, 6}, delay[] = {0, 0, 1, 1}, heard[] = {2, 4, 5, 6};
+    for (int i = 0; i < (SANITIZED ? 1 : 4); i++) {
+        char folder[] = "/tmp/lockstep-local-XXXXXX", text[64];
+        ck_assert_ptr_nonnull(mkdtemp(folder));
+        draft = fixed_draft();
+        draft.local.fragments = 2;
+        draft.local.fragment_delay = delay[i];
+        draft.checkpoint =
+            (ls_checkpoint_options){.size = sizeof(draft.checkpoint), .folder = folder, .keep_on_success = true};
+        draft.stop_at = asked[i];
+        draft.stopper = i % MOST;
+        struct worker_cluster cluster = cluster_of(&draft);
+        run_workers(&cluster);
+        (void)snprintf(text, sizeof(text), "stopped after step %d, as rank %d asked", heard[i], draft.stopper);
+        for (int w = 0; w < MOST; w++) {
+            ck_assert_int_eq(cluster.workers[w].status, LS_CANCELLED);
+            ck_assert_msg(strstr(cluster.workers[w].error, text), "%s", cluster.workers[w].error);
+        }
+        draft.stop_at = 0;
+        cluster = cluster_of(&draft);
+        run_workers_ok(&cluster);
+        for (int w = 0; w < MOST; w++) ck_assert_str_eq(draft.outcome.sha256[w], draft.outcome.sha256[0]);
+        ck_assert_int_eq(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    }
+}
+END_TEST
+
 /* One of them at least finds it, and the others may hear of it from there. */
 static void expect_refused(struct draft *draft, ls_status status, const char *text) {
     struct worker_cluster cluster = cluster_of(draft);
@@ -359,6 +279,10 @@ START_TEST(what_cannot_be_is_named) {
     draft.layers[1] = (ls_layer)ls_batch_normalization(.synchronized = true);
     expect_refused(&draft, LS_UNIMPLEMENTED, "layer 1 is a synchronized batch normalization");
     draft = fixed_draft();
+    draft.local.sync_every = 28;
+    draft.local.fragments = 7;
+    expect_refused(&draft, LS_INVALID_ARGUMENT, "fragments 7 are more than the 6 variables that the model trains");
+    draft = fixed_draft();
     draft.other_rate = 0.5F;
     expect_refused(&draft, LS_INVALID_ARGUMENT, "the learning rate on rank 1 is another one than on rank 0");
 }
@@ -376,6 +300,12 @@ START_TEST(options_are_checked) {
          {.size = 0},
          "outer_momentum 1 is not in [0"},
         {{.sync_every = 1, .outer_momentum = 0.5F}, {.size = 0}, "needs an outer_learning_rate"},
+        {{.sync_every = 10, .fragments = 3}, {.size = 0}, "sync_every 10 is no multiple of fragments 3"},
+        {{.sync_every = 10, .fragments = -1}, {.size = 0}, "fragments -1 must be at least 1"},
+        {{.sync_every = 10, .fragments = 2, .fragment_delay = 5}, {.size = 0}, "fragment_delay 5 is not in 0 .. 4"},
+        {{.sync_every = 10, .fragments = 2, .fragment_alpha = 1.5F},
+         {.size = 0},
+         "fragment_alpha 1.5 is not in [0, 1]"},
         {{.sync_every = 1}, {.compression = LS_COMPRESS_FP16}, "compression fp16 would round the variables"},
         {{.sync_every = 1}, {.communication = LS_NCCL}, "in place of NCCL"},
     };
@@ -399,7 +329,9 @@ int main(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, workers_train_alone_and_meet);
     tcase_add_test(tests, a_meeting_has_these_bytes);
+    tcase_add_test(tests, fragments_have_these_bytes);
     tcase_add_test(tests, a_request_is_heard_at_a_meeting);
+    tcase_add_test(tests, a_request_is_heard_with_a_fragment);
     tcase_add_test(tests, what_cannot_be_is_named);
     tcase_add_test(tests, options_are_checked);
     suite_add_tcase(suite, tests);

@@ -1,0 +1,107 @@
+/* lockstep plan: what a training would be on its tasks, with none of them started. It has the options of lockstep
+ * train. */
+#include <lockstep/lockstep.h>
+#include <lockstep/tools.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/train_options.h"
+
+struct plan_command {
+    struct ls_train_options training; /* first: its tables begin there */
+    int workers, servers, measure;
+    double bits;
+};
+
+/* "1Gbit/s", "250M": bits a second, in powers of 1000. */
+static bool read_bandwidth(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                           void *field) {
+    static const char units[] = "KMG";
+    struct plan_command *command = field;
+    char *end;
+    double bits = strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    for (int i = 0; unit && i <= (int)(unit - units); i++) bits *= 1000;
+    if (unit) end++;
+    if (end == text || !(bits > 0) || !(bits < 1e15) || (*end && strcmp(end, "bit/s") != 0)) {
+        (void)ls_usage_error(line, "option '--%s' needs bits a second such as 100Mbit/s or 1Gbit/s, not '%s'",
+                             option->name, text);
+        return false;
+    }
+    command->bits = bits;
+    return true;
+}
+
+#define AT(field) LS_OPTION_AT(struct plan_command, field)
+static const struct ls_option plan_rows[] = {
+    {"np", "N", "workers; in place of TF_CONFIG and of what a launcher says", AT(workers), 1, 100000, .letter = 'n'},
+    {"ps", "K", "parameter servers beside them (default 0)", AT(servers), 0, 100000, .needs = "np N"},
+    {"bandwidth", "B", "of each task's link, each way: 100Mbit/s, 1Gbit/s; tells the wire's time", 0, LS_OPTION_READ,
+     .read = read_bandwidth},
+    {"measure", "STEPS", "train so many steps here, to tell the time of computing (default: it is left out)",
+     AT(measure), 1, 1000000},
+    {"json", NULL,
+     "one JSON object: strategy, workers, servers, replicas, batch, parameters, moments, copies, steps (whose bytes "
+     "are "
+     "told), all_reduce, planned_bytes and arena_bytes (as lockstep train's), load (the largest server's part over the "
+     "mean), compute_seconds, wire_seconds, step_seconds, examples_per_second, and tasks: task, rank, sent, received, "
+     "memory; of a worker first_replica, replicas, rows; of a server that keeps variables elements, part, variables by "
+     "name",
+     AT(training.json), true},
+    {0}};
+
+static const char about[] =
+    "lockstep plan: say what a training would be, before any of it starts\n"
+    "\n"
+    "usage: lockstep plan [-np N [--ps K]] [--bandwidth B] [--measure STEPS] [OPTIONS OF lockstep train]\n"
+    "\n"
+    "Prints what a training would be: replicas by task, what each parameter server keeps, bytes of a step, memory, and "
+    "the\n"
+    "time of a step. No task is started, and no port opened. One worker's model is built here.\n";
+static const char more[] =
+    "It takes the options of lockstep train but --trace and --verbose. Those that decide are model, data, batch,\n"
+    "optimizer, strategy and compression. The cluster is that of TF_CONFIG or of a launcher, in any of its tasks, or "
+    "-np\n"
+    "workers with as many devices each as --devices says.\n\n"
+    "examples:\n"
+    "  lockstep plan -np 4 --model resnet50 --dataset shapes --image-size 64 --bandwidth 1Gbit/s --measure 3\n"
+    "  lockstep plan -np 2 --ps 3 --strategy parameter-server --ps-replicas 2 --optimizer adam --json\n\n"
+    "exit status: 0 success; 2 a bad command line or configuration; 1 anything else.\n";
+
+static ls_status make(void *context, ls_strategy *strategy, int64_t batch, ls_dataset **data, ls_model **model) {
+    const struct ls_train_options *training = context;
+    ls_dataset_options options = training->data;
+    options.maps = training->augment.train;
+    options.batch_size = batch;
+    ls_status status = ls_dataset_open(training->dataset, &options, data);
+    return status ? status : ls_train_model_make(&training->model, strategy, *data, model);
+}
+
+int plan_main(int argc, char **argv) {
+    static const struct ls_option_table own = {"plan", plan_rows, 0};
+    struct ls_option_table tables[LS_TRAIN_TABLES + 2] = {own};
+    struct plan_command command = {.workers = 0};
+    int code;
+    char *text = NULL;
+    memcpy(tables + 1, ls_train_tables, LS_TRAIN_TABLES * sizeof(*tables));
+    struct ls_command_line line = {"lockstep plan", argc, argv, about, more, tables, 0};
+    if (!ls_train_options_parse(&line, &command.training, &code)) return code;
+    const struct ls_train_options *training = &command.training;
+    const ls_tools_plan_options options = {.strategy = &training->strategy,
+                                           .kind = training->strategy_name,
+                                           .copies = training->servers.replicas,
+                                           .local = &training->local,
+                                           .workers = command.workers,
+                                           .servers = command.servers,
+                                           .batch = training->data.batch_size,
+                                           .division = training->data.division,
+                                           .bits = command.bits,
+                                           .measure = command.measure,
+                                           .json = training->json};
+    ls_status status = ls_tools_plan(&options, make, &command.training, &text);
+    if (!status) (void)fputs(text, stdout);
+    ls_memory_free(text);
+    return ls_exit(status);
+}

@@ -1,0 +1,228 @@
+/* lockstep plan: one worker's model is built here as a real worker builds it, and the rest follows from the cluster's
+ * numbers by the functions that place and move the bytes in training. */
+#include "tools/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/need.h"
+#include "base/status.h"
+#include "data/division.h"
+#include "data/pipeline.h"
+#include "resolver/resolver.h"
+#include "strategy/iterator.h"
+#include "tools/plan_print.h"
+#include "tools/plan_wire.h"
+#include "train/bind.h"
+#include "train/fragments.h"
+#include "train/input.h"
+#include "train/meeting.h"
+#include "train/memory_report.h"
+#include "train/model_build.h"
+#include "train/model_state.h"
+#include "train/plan_slots.h"
+#include "train/stored.h"
+
+/* ---- who ---- */
+
+static ls_status find_tasks(struct ls_tools_planning *planning) {
+    const ls_tools_plan_options *options = planning->options;
+    planning->workers = options->workers;
+    planning->servers = options->servers;
+    if (options->workers) return LS_OK;
+    ls_status status = ls_resolver_read(NULL, &planning->cluster, NULL);
+    if (status) return status;
+    const struct ls_cluster_view *cluster = planning->cluster;
+    planning->workers = ls_cluster_view_count(cluster, LS_TASK_CHIEF) + ls_cluster_view_count(cluster, LS_TASK_WORKER);
+    planning->servers = ls_cluster_view_count(cluster, LS_TASK_PS);
+    if (!planning->workers) planning->workers = 1; /* alone */
+    return LS_OK;
+}
+
+static ls_status check_tasks(const struct ls_tools_planning *planning) {
+    const ls_tools_plan_options *options = planning->options;
+    if (planning->stores && !planning->servers)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "ParameterServerStrategy: there is no ps task: give --ps K, or cluster.ps in "
+                       "TF_CONFIG");
+    if (planning->stores && options->strategy->communication != LS_AUTO)
+        return ls_fail(LS_INVALID_ARGUMENT, "ParameterServerStrategy: gradients go to servers, and communication must "
+                                            "be AUTO");
+    return LS_OK;
+}
+
+static bool is(const ls_tools_plan_options *options, const char *kind) {
+    return !strcmp(options->kind, kind);
+}
+
+static void ignore(void *context, ls_log_level level, const char *line) {
+    (void)context, (void)level, (void)line;
+}
+
+/* Of one process. Replicas of a worker whose variables are on servers share them as those of CentralStorageStrategy. */
+static ls_status open_alone(struct ls_tools_planning *planning) {
+    const ls_tools_plan_options *options = planning->options;
+    ls_strategy_options own = *options->strategy;
+    bool shares = planning->stores || is(options, "central-storage");
+    own.tf_config = "{}";
+    own.log = ignore;
+    own.request = NULL;
+    if (planning->stores || own.communication == LS_NCCL) own.communication = LS_AUTO;
+    if (planning->meets) return ls_local_sgd_strategy_new(&own, options->local, &planning->strategy);
+    if (shares) return ls_central_storage_strategy_new(&own, NULL, &planning->strategy);
+    if (is(options, "one-device")) return ls_one_device_strategy_new(own.devices, &planning->strategy);
+    return ls_mirrored_strategy_new(&own, &planning->strategy);
+}
+
+static ls_status place_replicas(struct ls_tools_planning *planning) {
+    int ranks = planning->workers + planning->servers;
+    planning->devices = planning->strategy->local_count;
+    planning->first = ls_alloc_array((size_t)ranks + 1, sizeof(*planning->first));
+    if (!planning->first) return ls_fail_memory("a plan", (size_t)ranks * sizeof(*planning->first));
+    for (int r = 1; r <= ranks; r++)
+        planning->first[r] = planning->first[r - 1] + (r <= planning->workers ? planning->devices : 0);
+    planning->batch =
+        planning->options->batch ? planning->options->batch : 64 * (int64_t)planning->workers * planning->devices;
+    return LS_OK;
+}
+
+int64_t ls_tools_plan_rows(const struct ls_tools_planning *planning, int replica) {
+    const struct ls_division_plan plan = {.total = planning->batch,
+                                          .batch = planning->batch,
+                                          .num_replicas = planning->workers * planning->devices,
+                                          .num_workers = planning->workers,
+                                          .rule = planning->options->division,
+                                          .shard = LS_SHARD_DATA};
+    return ls_division_share(&plan, 0, replica).count;
+}
+
+/* ---- what ---- */
+
+static ls_status make_model(struct ls_tools_planning *planning, ls_tools_plan_fn *make, void *context) {
+    int64_t rows = 0;
+    for (int i = 0; i < planning->devices; i++) rows += ls_tools_plan_rows(planning, i);
+    ls_status status = make(context, planning->strategy, rows, &planning->data, &planning->model);
+    if (!status) status = ls_iterator_open_pipeline(planning->strategy, planning->data, NULL, &planning->pipeline);
+    if (status || !planning->options->measure) return status;
+    /* the first epoch's first step is not timed */
+    status = ls_model_fit(planning->model, planning->data,
+                          LS_FIT(.epochs = 2, .steps_per_epoch = planning->options->measure, .verbose = -1),
+                          &planning->memory);
+    if (!status && planning->memory.samples_per_second > 0)
+        planning->compute = (double)rows / planning->memory.samples_per_second;
+    return status;
+}
+
+/* In the replica's own thread, whose number of threads decides what ops need beside. */
+static ls_status lay_out_layers(ls_replica *replica, void *context) {
+    const struct ls_tools_planning *planning = context;
+    struct ls_plan *plan;
+    return ls_plan_slots_find(planning->model, replica->local_id, ls_pipeline_max_rows(planning->pipeline), true,
+                              &plan);
+}
+
+/* As a fit does it before its first step. */
+static ls_status build_model(struct ls_tools_planning *planning) {
+    ls_model *model = planning->model;
+    ls_status status = ls_model_build(model, planning->data, planning->pipeline, NULL);
+    if (!status) status = ls_bind_attach(model);
+    if (status) return status;
+    ls_input_use_pipeline(model, planning->pipeline);
+    status = ls_strategy_run(planning->strategy, lay_out_layers, planning);
+    ls_input_use_pipeline(model, NULL);
+    if (!status) ls_memory_report_fill(model, &planning->memory);
+    return status;
+}
+
+static size_t bytes_between_meetings(const ls_model *model) {
+    size_t floats = 2 * ls_model_state_count(model);
+    if (ls_model_state_has_outer(model)) floats += model->built.blob_count;
+    return floats * sizeof(float);
+}
+
+/* As src/train/fragments.c allocates it. */
+static ls_status count_fragments(const struct ls_tools_planning *planning, size_t *bytes) {
+    const ls_model *model = planning->model;
+    const ls_local_sgd_options *local = &planning->strategy->local;
+    size_t count = local->fragments ? (size_t)local->fragments : 1;
+    if (!ls_fragments_are_wanted(planning->strategy)) return LS_OK;
+    LS_CLEANUP(ls_free_pointer) struct ls_bucket *ranges = ls_alloc_array(count, sizeof(*ranges));
+    if (!ranges) return ls_fail_memory("fragments", count * sizeof(*ranges));
+    ls_status status = ls_fragments_check(model);
+    if (status) return status;
+    size_t floats = (size_t)(2 + ls_meeting_moments(model)) * ls_fragments_cut(model, count, ranges);
+    if (local->outer_learning_rate > 0) floats += ls_network_trainable_count(model->built.network);
+    *bytes += floats * sizeof(float);
+    return LS_OK;
+}
+
+static ls_status count_memory(struct ls_tools_planning *planning) {
+    const ls_model *model = planning->model;
+    size_t blob = model->built.blob_count * sizeof(float), shared = 0;
+    size_t moments = (size_t)ls_optimizer_moments(&model->progress.step.rule) * blob;
+    if (planning->stores) planning->memory.planned_bytes -= (int64_t)moments;
+    if (ls_strategy_is_central(planning->strategy)) shared = blob + (planning->stores ? 0 : moments);
+    planning->worker_bytes =
+        (size_t)planning->memory.planned_bytes * (size_t)planning->devices - shared * (size_t)(planning->devices - 1);
+    if (!planning->meets) return LS_OK;
+    planning->worker_bytes += bytes_between_meetings(model);
+    return count_fragments(planning, &planning->worker_bytes);
+}
+
+static ls_status divide_over_servers(struct ls_tools_planning *planning) {
+    size_t count = planning->model->bound.bucket_count;
+    if (!planning->stores) return LS_OK;
+    planning->ranges = ls_alloc_array(count, sizeof(*planning->ranges));
+    if (!planning->ranges) return ls_fail_memory("buckets", count * sizeof(*planning->ranges));
+    planning->terms = ls_stored_terms(planning->model, planning->copies, planning->ranges);
+    return LS_OK;
+}
+
+static void close_planning(struct ls_tools_planning *planning) {
+    ls_pipeline_free(planning->pipeline);
+    ls_model_free(planning->model);
+    ls_dataset_free(planning->data);
+    ls_strategy_free(planning->strategy);
+    ls_cluster_view_free(planning->cluster);
+    ls_free(planning->ranges);
+    ls_free(planning->first);
+    ls_free(planning->beside);
+    ls_free(planning->behind);
+    ls_free(planning->round);
+}
+
+static ls_status print_plan(const struct ls_tools_planning *planning, char **text) {
+    size_t size = 0;
+    char *made = NULL;
+    FILE *out = open_memstream(&made, &size);
+    if (out) ls_plan_print(planning, out);
+    if (!out || fclose(out)) {
+        ls_free(made);
+        return ls_fail_memory("a plan", size);
+    }
+    *text = made;
+    return LS_OK;
+}
+
+ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *make, void *context, char **text) {
+    LS_NEED(options, make, text);
+    bool alone = is(options, "mirrored") || is(options, "central-storage") || is(options, "one-device");
+    struct ls_tools_planning planning = {.options = options,
+                                         .stores = is(options, "parameter-server"),
+                                         .meets = is(options, "local-sgd"),
+                                         .copies = options->copies ? options->copies : 1,
+                                         .workers = 1};
+    ls_status status = alone ? LS_OK : find_tasks(&planning);
+    if (!status) status = check_tasks(&planning);
+    if (!status) status = open_alone(&planning);
+    if (!status) status = place_replicas(&planning);
+    if (!status) status = make_model(&planning, make, context);
+    if (!status) status = build_model(&planning);
+    if (!status) status = divide_over_servers(&planning);
+    if (!status) status = count_memory(&planning);
+    if (!status) status = ls_plan_wire_count(&planning);
+    if (!status) status = print_plan(&planning, text);
+    close_planning(&planning);
+    return status;
+}

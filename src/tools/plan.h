@@ -1,0 +1,34 @@
+/* A training on its tasks, before any of them starts.
+ * Ranks are those of training: workers, then parameter servers. */
+#pragma once
+#include <lockstep/tools.h>
+
+#include "collective/traffic.h"
+#include "resolver/cluster_view.h"
+#include "store/terms.h"
+#include "train/model.h"
+
+struct ls_tools_planning {
+    const ls_tools_plan_options *options;
+    struct ls_cluster_view *cluster; /* NULL: the numbers of the options */
+    int workers, servers, devices;   /* devices: replicas of a worker */
+    int *first;                      /* [workers + servers + 1]: a rank's first replica */
+    bool stores, meets;              /* servers keep the variables; workers meet now and then */
+    int copies;                      /* of each element on servers */
+    int64_t batch;                   /* rows of all */
+    ls_strategy *strategy;           /* of one worker, alone */
+    ls_dataset *data;
+    ls_model *model;
+    struct ls_pipeline *pipeline;
+    struct ls_range *ranges;
+    struct ls_terms_model terms; /* with servers that keep the variables */
+    ls_result memory;            /* of a worker's first replica */
+    size_t worker_bytes;         /* of all its replicas, and beside them */
+    double compute;              /* seconds of a step; 0: not measured */
+    /* [workers + servers] bytes of a rank: of each step's exchange beside training, or of the largest fragment's; of
+     * what each step waits for; of sync_every steps, or of one */
+    struct ls_traffic *beside, *behind, *round;
+    const char *algorithm; /* of the largest all-reduce; NULL: there is none */
+};
+/* Rows of a replica in a whole step. */
+int64_t ls_tools_plan_rows(const struct ls_tools_planning *planning, int replica);

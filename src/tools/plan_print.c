@@ -1,0 +1,236 @@
+/* Text lists tasks in a table; JSON has the same numbers, in bytes and seconds. */
+#include "tools/plan_print.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "store/memory_check.h"
+#include "store/stripes.h"
+#include "tools/plan_wire.h"
+#include "train/fragments.h"
+
+/* A server's elements of one variable, and of all. */
+struct kept {
+    size_t *of; /* [variables]; NULL without memory */
+    size_t own, variables;
+};
+
+static void name_task(const struct ls_tools_planning *planning, int rank, char name[32]) {
+    const struct ls_task *task = planning->cluster ? ls_cluster_view_member(planning->cluster, rank) : NULL;
+    int server = rank - planning->workers;
+    if (task)
+        (void)snprintf(name, 32, "%s", task->name);
+    else
+        (void)snprintf(name, 32, "%s:%d", server < 0 ? "worker" : "ps", server < 0 ? rank : server);
+}
+
+static int64_t rows_of(const struct ls_tools_planning *planning, int rank) {
+    int64_t rows = 0;
+    for (int i = planning->first[rank]; i < planning->first[rank + 1]; i++) rows += ls_tools_plan_rows(planning, i);
+    return rows;
+}
+
+static size_t count_parameters(const struct ls_tools_planning *planning) {
+    const struct ls_model_built *built = &planning->model->built;
+    size_t count = 0;
+    for (size_t i = 0; i < built->part_count; i++) count += built->parts[i].count;
+    return count;
+}
+
+static struct kept kept_by(const struct ls_tools_planning *planning, int server) {
+    const struct ls_terms_model *terms = &planning->terms;
+    struct kept kept = {.of = ls_alloc_array(terms->part_count + 1, sizeof(*kept.of))};
+    size_t count = ls_stripes_pieces_of(terms, planning->servers, server, NULL);
+    LS_CLEANUP(ls_free_pointer) struct ls_piece *pieces = ls_alloc_array(count + 1, sizeof(*pieces));
+    if (!kept.of || !pieces) return kept;
+    (void)ls_stripes_pieces_of(terms, planning->servers, server, pieces);
+    for (size_t i = 0; i < count; i++) {
+        if (!kept.of[pieces[i].variable]) kept.variables++;
+        kept.of[pieces[i].variable] += pieces[i].end - pieces[i].begin;
+        kept.own += pieces[i].end - pieces[i].begin;
+    }
+    return kept;
+}
+
+static const char *variable_name(const struct ls_tools_planning *planning, size_t variable) {
+    return ls_network_variable(planning->model->built.network, (int)variable)->name;
+}
+
+/* Of bytes kept: the largest over the mean. */
+static double load_of_servers(const struct ls_tools_planning *planning) {
+    size_t most = 0, all = 0;
+    for (int s = 0; s < planning->servers; s++) {
+        size_t bytes = ls_holding_measure(&planning->terms, planning->servers, s);
+        if (bytes > most) most = bytes;
+        all += bytes;
+    }
+    return all ? (double)most * planning->servers / (double)all : 1;
+}
+
+static size_t part_of(const struct ls_tools_planning *planning, int server) {
+    return planning->stores ? ls_holding_measure(&planning->terms, planning->servers, server) : 0;
+}
+
+static size_t memory_of(const struct ls_tools_planning *planning, int server) {
+    if (!planning->stores) return 0;
+    return ls_memory_check_needed(&planning->terms, planning->workers, planning->servers, server);
+}
+
+/* ---- JSON ---- */
+
+static void put_variables(const struct ls_tools_planning *planning, int server, FILE *out) {
+    struct kept kept = kept_by(planning, server);
+    const char *between = "";
+    (void)fprintf(out, ", \"elements\": %zu, \"part\": %zu, \"memory\": %zu, \"variables\": {", kept.own,
+                  part_of(planning, server), memory_of(planning, server));
+    for (size_t v = 0; kept.of && v < planning->terms.part_count; v++) {
+        if (!kept.of[v]) continue;
+        (void)fputs(between, out);
+        ls_json_put(out, variable_name(planning, v));
+        (void)fprintf(out, ": %zu", kept.of[v]);
+        between = ", ";
+    }
+    (void)fputc('}', out);
+    ls_free(kept.of);
+}
+
+static void put_task(const struct ls_tools_planning *planning, int rank, FILE *out) {
+    const struct ls_traffic *traffic = &planning->round[rank];
+    char name[32];
+    name_task(planning, rank, name);
+    (void)fprintf(out, "%s{\"task\": \"%s\", \"rank\": %d, \"sent\": %zu, \"received\": %zu", rank ? ", " : "", name,
+                  rank, traffic->sent, traffic->received);
+    if (rank < planning->workers)
+        (void)fprintf(out, ", \"first_replica\": %d, \"replicas\": %d, \"rows\": %lld, \"memory\": %zu",
+                      planning->first[rank], planning->devices, (long long)rows_of(planning, rank),
+                      planning->worker_bytes);
+    else if (planning->stores)
+        put_variables(planning, rank - planning->workers, out);
+    (void)fputc('}', out);
+}
+
+static void put_seconds(const char *name, double seconds, FILE *out) {
+    if (seconds > 0)
+        (void)fprintf(out, ", \"%s\": %.9g", name, seconds);
+    else
+        (void)fprintf(out, ", \"%s\": null", name);
+}
+
+static void print_json(const struct ls_tools_planning *planning, FILE *out) {
+    const ls_model *model = planning->model;
+    double step = ls_plan_wire_step(planning);
+    (void)fprintf(out,
+                  "{\"strategy\": \"%s\", \"workers\": %d, \"servers\": %d, \"replicas\": %d, \"batch\": %lld, "
+                  "\"parameters\": %zu, \"moments\": %d, \"copies\": %d, \"steps\": %d, \"all_reduce\": ",
+                  planning->options->kind, planning->workers, planning->servers, planning->workers * planning->devices,
+                  (long long)planning->batch, count_parameters(planning),
+                  ls_optimizer_moments(&model->progress.step.rule), planning->stores ? planning->copies : 0,
+                  planning->meets ? planning->strategy->local.sync_every : 1);
+    if (planning->algorithm)
+        (void)fprintf(out, "\"%s\"", planning->algorithm);
+    else
+        (void)fputs("null", out);
+    (void)fprintf(out, ", \"planned_bytes\": %lld, \"arena_bytes\": %lld, \"load\": ",
+                  (long long)planning->memory.planned_bytes, (long long)planning->memory.arena_bytes);
+    if (planning->stores)
+        (void)fprintf(out, "%.6g", load_of_servers(planning));
+    else
+        (void)fputs("null", out);
+    put_seconds("compute_seconds", planning->compute, out);
+    put_seconds("wire_seconds", ls_plan_wire_seconds(planning, planning->round), out);
+    put_seconds("step_seconds", step, out);
+    put_seconds("examples_per_second", step > 0 ? (double)planning->batch / step : 0, out);
+    (void)fputs(", \"tasks\": [", out);
+    for (int r = 0; r < planning->workers + planning->servers; r++) put_task(planning, r, out);
+    (void)fputs("]}\n", out);
+}
+
+/* ---- text ---- */
+
+static double mega(size_t bytes) {
+    return (double)bytes / 1e6;
+}
+
+static void print_heading(const struct ls_tools_planning *planning, FILE *out) {
+    const ls_model *model = planning->model;
+    const ls_local_sgd_options *local = &planning->strategy->local;
+    (void)fprintf(out, "model     %zu variables, %zu parameters (%.3f MB), %d moments each\n", model->built.part_count,
+                  count_parameters(planning), mega(4 * count_parameters(planning)),
+                  ls_optimizer_moments(&model->progress.step.rule));
+    (void)fprintf(out, "strategy  %s: %d worker%s of %d replica%s, %d parameter server%s; %lld rows a step\n",
+                  planning->options->kind, planning->workers, planning->workers == 1 ? "" : "s", planning->devices,
+                  planning->devices == 1 ? "" : "s", planning->servers, planning->servers == 1 ? "" : "s",
+                  (long long)planning->batch);
+    if (planning->meets)
+        (void)fprintf(out, "meetings  every %d steps, %d fragment%s; at once a link carries %.3f MB\n",
+                      local->sync_every, local->fragments ? local->fragments : 1, local->fragments > 1 ? "s" : "",
+                      mega(planning->beside->sent + planning->behind->sent));
+}
+
+static void print_tasks(const struct ls_tools_planning *planning, FILE *out) {
+    (void)fprintf(out, "\n%-12s %5s %-14s %8s %12s %12s %12s\n", "task", "rank", "replicas", "rows", "sends MB",
+                  "receives MB", "memory MB");
+    for (int r = 0; r < planning->workers + planning->servers; r++) {
+        char name[32], replicas[32] = "-";
+        bool works = r < planning->workers;
+        name_task(planning, r, name);
+        if (works && planning->devices == 1)
+            (void)snprintf(replicas, sizeof(replicas), "%d", planning->first[r]);
+        else if (works)
+            (void)snprintf(replicas, sizeof(replicas), "%d to %d", planning->first[r], planning->first[r + 1] - 1);
+        (void)fprintf(out, "%-12s %5d %-14s %8lld %12.3f %12.3f %12.3f\n", name, r, replicas,
+                      works ? (long long)rows_of(planning, r) : 0, mega(planning->round[r].sent),
+                      mega(planning->round[r].received),
+                      mega(works ? planning->worker_bytes : memory_of(planning, r - planning->workers)));
+    }
+    (void)fprintf(out, "Bytes are those of %d step%s, each way, where each task has a link of its own.\n",
+                  planning->meets ? planning->strategy->local.sync_every : 1,
+                  planning->meets && planning->strategy->local.sync_every > 1 ? "s" : "");
+}
+
+static void print_server(const struct ls_tools_planning *planning, int server, FILE *out) {
+    struct kept kept = kept_by(planning, server);
+    char name[32];
+    name_task(planning, planning->workers + server, name);
+    (void)fprintf(out, "%-12s %zu elements of %zu variables; its part takes %.3f MB\n", name, kept.own, kept.variables,
+                  mega(part_of(planning, server)));
+    for (size_t v = 0; kept.of && v < planning->terms.part_count; v++)
+        if (kept.of[v]) (void)fprintf(out, "    %-32s %12zu\n", variable_name(planning, v), kept.of[v]);
+    ls_free(kept.of);
+}
+
+static void print_servers(const struct ls_tools_planning *planning, FILE *out) {
+    if (!planning->stores) return;
+    (void)fprintf(out, "\nServers, %d cop%s of each element, the largest part %.3f times the mean:\n", planning->copies,
+                  planning->copies == 1 ? "y" : "ies", load_of_servers(planning));
+    for (int s = 0; s < planning->servers; s++) print_server(planning, s, out);
+}
+
+static void print_end(const struct ls_tools_planning *planning, FILE *out) {
+    double step = ls_plan_wire_step(planning);
+    (void)fprintf(out, "\na replica's memory  %.3f MB planned, of them %.3f MB for layers\n",
+                  mega((size_t)planning->memory.planned_bytes), mega((size_t)planning->memory.arena_bytes));
+    if (planning->algorithm) (void)fprintf(out, "all-reduce          %s, without measurements\n", planning->algorithm);
+    if (planning->compute > 0)
+        (void)fprintf(out, "computing           %.3f ms a step, measured here\n", 1e3 * planning->compute);
+    if (planning->options->bits > 0)
+        (void)fprintf(out, "wire                %.3f ms for these bytes at %g Mbit/s\n",
+                      1e3 * ls_plan_wire_seconds(planning, planning->round), planning->options->bits / 1e6);
+    if (step > 0)
+        (void)fprintf(out, "a step              %.3f ms at least%s, %.0f examples a second\n", 1e3 * step,
+                      planning->compute > 0 ? "" : " (computing is not measured: --measure)",
+                      (double)planning->batch / step);
+}
+
+void ls_plan_print(const struct ls_tools_planning *planning, FILE *out) {
+    if (planning->options->json) {
+        print_json(planning, out);
+        return;
+    }
+    print_heading(planning, out);
+    print_tasks(planning, out);
+    print_servers(planning, out);
+    print_end(planning, out);
+}

@@ -1,0 +1,16 @@
+/* A meeting of the workers of LocalSGDStrategy: the means of a part of their variables, and the outer step on them. The
+ * calling thread uses the group. */
+#pragma once
+#include "train/model.h"
+
+/* Adds up an array of all workers in place. */
+ls_status ls_meeting_add_up(const ls_model *model, ls_reduce_op op, ls_dtype dtype, ls_compression compression,
+                            size_t count, void *array);
+/* now: this worker's count variables, and behind stride floats each its moments of them; then the mean of all workers
+ * in their place. The mean of the changes since before, with an outer learning rate. Moments stay with local_moments.
+ */
+ls_status ls_meeting_mean(const ls_model *model, size_t count, const float *before, float *now, size_t stride);
+/* now: the mean changes, then the variables. momentum: NULL without one. Nothing without an outer learning rate. */
+void ls_meeting_step_outer(const ls_model *model, size_t count, const float *before, float *now, float *momentum);
+/* Blobs of moments that meet. */
+int ls_meeting_moments(const ls_model *model);
