@@ -119,6 +119,18 @@ class Sparse(unittest.TestCase):
             found = self.run_together(4, 3, "optimizer=adam", "epochs=4", "copies=2", "checkpoint=" + folder)
         self.assertEqual(found["predictions"], wanted)
 
+    def test_tables_begin_with_weights_from_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/words.safetensors"
+            plain("save=" + path)
+            wanted = plain("load=" + path)
+            self.assertNotEqual(wanted, plain())
+            self.assertEqual(self.run_together(2, 3, "load=" + path), wanted)
+            results = start(1, 1, "save=" + path).finish()
+            self.assertEqual(results[("worker", 0)][0], 2)
+            self.assertIn("ls_model_save_weights: the rows of 'words/embeddings' are on the parameter servers alone",
+                          results[("worker", 0)][2])
+
     def test_an_id_that_is_none_ends_all_workers(self):
         results = start(2, 2, "bad=3").finish()
         self.assertIn(2, [results[("worker", index)][0] for index in range(2)])
@@ -128,7 +140,7 @@ class Sparse(unittest.TestCase):
             self.assertRegex(stderr, r"replica \d: layer 'words': row \d+ has id 700 at place 3, but the table has 500 rows")
 
     def test_what_cannot_be_is_named(self):
-        for name, words in (("lamb", "the optimizer lamb"), ("clipnorm", "clipnorm")):
+        for name, words in (("lamb", "the optimizer lamb"), ("clipnorm", "clipnorm"), ("batches", "gradient_accumulation_steps")):
             results = start(1, 1, "optimizer=" + name).finish()
             self.assertEqual(results[("worker", 0)][0], 2)
             self.assertIn(words + " needs all rows of 'words/embeddings'", results[("worker", 0)][2])
