@@ -86,6 +86,15 @@ class Sparse(unittest.TestCase):
             wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 parameter servers keep the variables")
             self.assertEqual(self.outcome(cluster.finish(), lost=[("ps", 1)]), wanted)
 
+    def test_an_evaluation_goes_on_after_losses(self):
+        options = ["optimizer=adam", "copies=2", "repeat=%d" % (20 if SANITIZED else 150)]
+        wanted = self.run_together(2, 3, *options)
+        cluster = start(2, 3, *options)
+        wait_for_line(cluster.tasks[("worker", 0)].stderr, "evaluates")
+        cluster.tasks[("ps", 1)].kill()
+        cluster.replace(1)
+        self.assertEqual(self.outcome(cluster.finish(), lost=[("ps", 1)]), wanted)
+
     def test_lost_rows_end_the_training_and_it_goes_on_from_the_checkpoint(self):
         """Without moments too, as no worker has a table."""
         with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 /* Trains a small model with two sparse tables, and prints its loss and a digest of what it predicts. Arguments are
  * words NAME=VALUE: strategy (mirrored, workers, servers), sparse and copies of the servers, devices, optimizer,
- * epochs, checkpoint (a folder), every (its steps), load and save (files of weights), bad (a batch that has an id that
- * is none). */
+ * epochs, checkpoint (a folder), every (its steps), load and save (files of weights), repeat (evaluations), bad (a
+ * batch that has an id that is none). */
 #include <lockstep/lockstep.h>
 #include <math.h>
 #include <stdint.h>
@@ -94,8 +94,13 @@ static ls_status train(ls_strategy *strategy, ls_model *model, ls_dataset *data,
                                 LS_FIT(.epochs = number("epochs", "3"), .validation_data = whole, .verbose = -1,
                                        .checkpoint = checkpoint.folder ? &checkpoint : NULL),
                                 &fitted);
-    if (!st) st = ls_model_evaluate(model, whole, &measured);
-    if (!st) st = ls_model_predict(model, whole, &outputs, &shape);
+    if (!st && ls_is_chief(strategy)) (void)fprintf(stderr, "evaluates\n");
+    for (int i = 0; i < number("repeat", "1") && !st; i++) {
+        ls_memory_free(outputs);
+        outputs = NULL;
+        st = ls_model_evaluate(model, whole, &measured);
+        if (!st) st = ls_model_predict(model, whole, &outputs, &shape);
+    }
     if (!st && argument("save", NULL)) st = ls_model_save_weights(model, argument("save", NULL));
     if (!st && ls_is_chief(strategy)) print(&fitted, &measured, outputs, &shape);
     ls_memory_free(outputs);
