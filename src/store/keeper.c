@@ -163,6 +163,7 @@ static struct ls_session_target target_of(struct applying *applying) {
                                       .apply = apply_push,
                                       .context = applying,
                                       .log = applying->keeper->log,
+                                      .generation = applying->keeper->generation,
                                       .record = applying->keeper->record,
                                       .replay = applying->keeper->replay};
 }
@@ -232,7 +233,7 @@ static ls_status meet_workers(struct ls_keeper *keeper, struct ls_group *group, 
     handover.need = find_need(keeper, group, model);
     ls_status status = ls_handover_run(&handover, keeper->generation);
     memcpy(model->kept, handover.kept, sizeof(model->kept));
-    if (model->sessions && handover.changed) ls_session_server_forget(model->sessions);
+    if (model->sessions && handover.changed) ls_session_server_forget(model->sessions, keeper->generation);
     keeper->lost |= handover.lost;
     if (handover.waits) ls_group_sever(group);
     if (handover.waits || !status) keeper->awaited = handover.waits;

@@ -7,13 +7,14 @@
 /* A push that is here and not decided. */
 struct ls_staged {
     int64_t ticket, version; /* LS_NO_TICKET: none; of the first server's variables that it was computed with */
+    int64_t generation;      /* in which it came: in another one the ticket may be computed anew */
     float rate;
     bool closes;
     unsigned char *bytes; /* owned: a head, what the server holds of the gradients, statistics, numbers */
 };
 /* A decision. */
 struct ls_decided {
-    int64_t version, ticket;
+    int64_t version, ticket, generation;
     float factor;
 };
 struct ls_session_server {
@@ -22,8 +23,11 @@ struct ls_session_server {
     struct ls_session_state state;
     struct ls_staged *staged;   /* [workers] of the generation */
     struct ls_decided *history; /* [workers] by version: others may be behind by no more */
+    int64_t last; /* the generation of the newest decision on the variables, or in which workers gave them; 0: none */
     int workers;
 };
+/* Ends the session, and drops what is staged. */
+void ls_session_apply_close(struct ls_session_server *server);
 /* Makes places for so many workers; drops what is staged. */
 ls_status ls_session_apply_prepare(struct ls_session_server *server, int workers);
 /* Floats of the model that a push brings to the server. */

@@ -248,7 +248,12 @@ static ls_status take_push(struct run *run, struct ls_letter *letter, const stru
                 !(run->server->state.done[head->ticket / 64] >> head->ticket % 64 & 1);
     if (!granted || !fits || head->version > run->server->state.version + run->workers || letter->size != push_size(run))
         return refuse(run, letter->from, head);
-    *staged = (struct ls_staged){head->ticket, head->version, head->value, head->flag, ls_steal(letter->bytes)};
+    *staged = (struct ls_staged){.ticket = head->ticket,
+                                 .version = head->version,
+                                 .generation = run->target->generation,
+                                 .rate = head->value,
+                                 .closes = head->flag,
+                                 .bytes = ls_steal(letter->bytes)};
     if (is_first(run)) return count_staged(run, letter->from);
     struct ls_session_head told = *head;
     told.kind = LS_SESSION_STAGED;
@@ -390,12 +395,12 @@ static ls_status open_session(struct ls_session_server *server, struct ls_group 
                               const struct ls_session *session) {
     bool has = server->open && server->session.begin == session->begin && server->session.tickets == session->tickets;
     ls_status status = LS_OK;
-    if (!has) ls_session_server_forget(server);
+    if (!has) ls_session_apply_close(server);
     if (!has) status = ls_session_state_new(session, &server->state);
     server->session = *session;
     if (!status) status = ls_session_state_share(group, session, has, &server->state);
     server->open = !status;
-    if (status) ls_session_server_forget(server);
+    if (status) ls_session_apply_close(server);
     return status;
 }
 

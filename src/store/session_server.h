@@ -14,12 +14,13 @@ struct ls_session_target {
     ls_status (*apply)(void *context, const struct ls_optimizer_step *step);
     void *context;
     const struct ls_log *log;
+    int64_t generation;
     const char *record, *replay; /* files of the order; NULL or empty: none */
 };
 ls_status ls_session_server_new(struct ls_session_server **server);
 void ls_session_server_free(struct ls_session_server *server);
-/* The variables are others than those that the session has made: it is over. */
-void ls_session_server_forget(struct ls_session_server *server);
+/* Workers have given the variables in this generation: a session that has made them is over. */
+void ls_session_server_forget(struct ls_session_server *server, int64_t generation);
 /* By all ranks, before a handover: servers that have applied less than others go forward to them, and what is not
  * decided is dropped. A worker has no server. target is that of the generation before, its holding may be NULL. */
 ls_status ls_session_server_settle(struct ls_session_server *server, struct ls_group *group,

@@ -59,12 +59,12 @@ ls_status ls_model_load_weights(ls_model *model, const char *path, const ls_load
     return LS_OK;
 }
 
-/* Its place among its layer's variables. */
-static int index_in_layer(const struct ls_network *network, int variable) {
-    const char *name = ls_network_variable(network, variable)->name;
-    size_t layer = strcspn(name, "/") + 1;
+/* Its place among its layer's variables; a table is alone in its layer. */
+static int index_in_layer(const struct ls_network *network, const struct ls_network_variable *variable) {
+    size_t layer = strcspn(variable->name, "/") + 1;
     int index = 0;
-    for (int i = 0; i < variable; i++) index += !strncmp(ls_network_variable(network, i)->name, name, layer);
+    for (int i = 0; ls_network_variable(network, i) && ls_network_variable(network, i) != variable; i++)
+        index += !strncmp(ls_network_variable(network, i)->name, variable->name, layer);
     return index;
 }
 
@@ -72,11 +72,11 @@ static int index_in_layer(const struct ls_network *network, int variable) {
  * Keras 3 writes a layer's variables to .weights.h5 as "0", "1", ... in the order in which the layer made them;
  * index_in_layer is that number, since a network keeps the order within a layer. */
 static const struct ls_weight *find_initial_weights(const struct ls_weights *weights, const struct ls_network *network,
-                                                    int variable) {
-    const char *name = ls_network_variable(network, variable)->name;
+                                                    const struct ls_network_variable *variable) {
+    const char *name = variable->name;
     const struct ls_weight *found = ls_weights_find(weights, name);
     int layer = (int)strcspn(name, "/");
-    char other[sizeof(ls_network_variable(network, 0)->name) + 32];
+    char other[sizeof(variable->name) + 32];
     if (!found && !strcmp(name + layer, "/kernel")) {
         (void)snprintf(other, sizeof(other), "%.*s/depthwise_kernel", layer, name);
         found = ls_weights_find(weights, other);
@@ -112,32 +112,44 @@ static ls_status check_surplus(const struct ls_initial_weights *initial, const b
     return LS_OK;
 }
 
-static ls_status take_initial_weights(const ls_model *model, float *blob, bool *taken, int *skipped) {
+static ls_status take_variable(const ls_model *model, const struct ls_network_variable *variable, float *to,
+                               bool *taken, int *skipped) {
     const struct ls_initial_weights *initial = model->spec.initial;
-    for (int i = 0; i < ls_network_variable_count(model->built.network); i++) {
-        const struct ls_network_variable *variable = ls_network_variable(model->built.network, i);
-        const struct ls_weight *weight = find_initial_weights(&initial->weights, model->built.network, i);
-        ls_status status = compare_initial_weights(initial, variable, weight);
-        if (status && !initial->skip_mismatch) return status;
-        if (!status) {
-            memcpy(blob + variable->offset, weight->values, variable->count * sizeof(float));
-            taken[weight - initial->weights.items] = true;
-        } else {
-            ls_runtime_tell(model->strategy->runtime, "%s", ls_error());
-            ++*skipped;
-        }
+    const struct ls_weight *weight = find_initial_weights(&initial->weights, model->built.network, variable);
+    ls_status status = compare_initial_weights(initial, variable, weight);
+    if (status && !initial->skip_mismatch) return status;
+    if (!status) {
+        memcpy(to, weight->values, variable->count * sizeof(float));
+        taken[weight - initial->weights.items] = true;
+    } else {
+        ls_runtime_tell(model->strategy->runtime, "%s", ls_error());
+        ++*skipped;
     }
     return LS_OK;
 }
 
-ls_status ls_initial_weights_take(const ls_model *model, float *blob) {
+static ls_status take_initial_weights(const ls_model *model, float *blob, float *tables, bool *taken, int *skipped) {
+    const struct ls_network *network = model->built.network;
+    ls_status status = LS_OK;
+    for (int i = 0; i < ls_network_variable_count(network) && !status; i++) {
+        const struct ls_network_variable *variable = ls_network_variable(network, i);
+        status = take_variable(model, variable, blob + variable->offset, taken, skipped);
+    }
+    for (int t = 0; t < ls_network_table_count(network) && !status; t++)
+        status =
+            take_variable(model, ls_network_table(network, t), tables + ls_sparse_offset(model, t, 0), taken, skipped);
+    return status;
+}
+
+ls_status ls_initial_weights_take(const ls_model *model, float *blob, float *tables) {
     struct ls_initial_weights *initial = model->spec.initial;
-    int skipped = 0, all = ls_network_variable_count(model->built.network);
+    int skipped = 0;
+    int all = ls_network_variable_count(model->built.network) + ls_network_table_count(model->built.network);
     ls_status status = initial ? read_once(initial) : LS_OK;
     if (!initial || status) return status;
     LS_CLEANUP(ls_free_pointer) bool *taken = ls_alloc_array(initial->weights.count, sizeof(*taken));
     if (!taken) return ls_fail_memory("a list of variables", initial->weights.count);
-    status = take_initial_weights(model, blob, taken, &skipped);
+    status = take_initial_weights(model, blob, tables, taken, &skipped);
     if (!status && skipped == all)
         status = ls_fail(LS_INVALID_ARGUMENT, "'%s' has none of the model's %d variables", initial->path, all);
     return status || initial->skip_mismatch ? status : check_surplus(initial, taken);

@@ -164,19 +164,22 @@ static ls_status broadcast_weights(ls_model *model, bool drawn) {
     LS_CLEANUP(ls_free_pointer) float *blob = ls_alloc_aligned(model->built.blob_count * sizeof(float));
     if (!blob) return ls_fail_memory("the initial weights", model->built.blob_count * sizeof(float));
     ls_reached("broadcast");
-    ls_status status = model->spec.initial ? ls_sparse_refuse(model, "weights from a file") : LS_OK;
-    if (status) return status;
+    bool given = model->spec.initial && ls_sparse_has(model); /* tables that the servers cannot draw */
+    LS_CLEANUP(ls_free_pointer) float *tables = NULL;
+    ls_status status = LS_OK;
     if (model->strategy->runtime->rank == 0) {
         if (drawn)
             ls_network_initialize(model->built.network, model->spec.seed, blob);
         else
             status = ls_model_state_get_parameters(model, blob);
-        if (!status) status = ls_initial_weights_take(model, blob);
+        if (!status && given) status = ls_sparse_draw(model, &tables);
+        if (!status) status = ls_initial_weights_take(model, blob, tables);
     }
     if (!status)
         status = ls_group_broadcast(model->strategy->runtime->group, "initial weights", 0, LS_FLOAT32, blob,
                                     model->built.blob_count);
-    return status ? status : ls_model_state_set_parameters(model, blob);
+    if (!status) status = ls_model_state_set_parameters(model, blob);
+    return status || !given ? status : ls_stored_give_tables(model, tables);
 }
 
 ls_status ls_model_build_describe(const ls_model *model, char **line) {

@@ -112,6 +112,17 @@ size_t ls_sparse_floats(const ls_model *model) {
     return ls_sparse_offset(model, ls_network_table_count(model->built.network), 0);
 }
 
+ls_status ls_sparse_draw(const ls_model *model, float **tables) {
+    size_t size = ls_sparse_floats(model) * sizeof(float);
+    float *made = ls_alloc_aligned(size);
+    if (!made) return ls_fail_memory("sparse tables", size);
+    for (int t = 0; t < ls_network_table_count(model->built.network); t++)
+        ls_initializer_apply(ls_network_table(model->built.network, t), model->spec.seed,
+                             made + ls_sparse_offset(model, t, 0));
+    *tables = made;
+    return LS_OK;
+}
+
 /* ---- rows ---- */
 
 static void free_replica(struct ls_sparse *sparse, int local) {

@@ -18,6 +18,8 @@ ls_status ls_sparse_terms(const ls_model *model, struct ls_terms_table **tables)
 size_t ls_sparse_floats(const ls_model *model);
 size_t ls_sparse_offset(const ls_model *model, int table, int blob);
 
+/* The tables as they are before the first step, with moments of zero; *tables is freed with ls_free. */
+ls_status ls_sparse_draw(const ls_model *model, float **tables);
 /* Room for the rows of batches of so many examples a replica. */
 ls_status ls_sparse_reserve(ls_model *model, int64_t rows);
 void ls_sparse_release(ls_model *model);

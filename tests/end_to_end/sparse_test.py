@@ -86,6 +86,15 @@ class Sparse(unittest.TestCase):
             wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 parameter servers keep the variables")
             self.assertEqual(self.outcome(cluster.finish(), lost=[("ps", 1)]), wanted)
 
+    def test_an_evaluation_goes_on_after_losses(self):
+        options = ["optimizer=adam", "copies=2", "repeat=%d" % (20 if SANITIZED else 150)]
+        wanted = self.run_together(2, 3, *options)
+        cluster = start(2, 3, *options)
+        wait_for_line(cluster.tasks[("worker", 0)].stderr, "evaluates")
+        cluster.tasks[("ps", 1)].kill()
+        cluster.replace(1)
+        self.assertEqual(self.outcome(cluster.finish(), lost=[("ps", 1)]), wanted)
+
     def test_lost_rows_end_the_training_and_it_goes_on_from_the_checkpoint(self):
         """Without moments too, as no worker has a table."""
         with tempfile.TemporaryDirectory() as folder:
@@ -119,6 +128,18 @@ class Sparse(unittest.TestCase):
             found = self.run_together(4, 3, "optimizer=adam", "epochs=4", "copies=2", "checkpoint=" + folder)
         self.assertEqual(found["predictions"], wanted)
 
+    def test_tables_begin_with_weights_from_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/words.safetensors"
+            plain("save=" + path)
+            wanted = plain("load=" + path)
+            self.assertNotEqual(wanted, plain())
+            self.assertEqual(self.run_together(2, 3, "load=" + path), wanted)
+            results = start(1, 1, "save=" + path).finish()
+            self.assertEqual(results[("worker", 0)][0], 2)
+            self.assertIn("ls_model_save_weights: the rows of 'words/embeddings' are on the parameter servers alone",
+                          results[("worker", 0)][2])
+
     def test_an_id_that_is_none_ends_all_workers(self):
         results = start(2, 2, "bad=3").finish()
         self.assertIn(2, [results[("worker", index)][0] for index in range(2)])
@@ -128,7 +149,7 @@ class Sparse(unittest.TestCase):
             self.assertRegex(stderr, r"replica \d: layer 'words': row \d+ has id 700 at place 3, but the table has 500 rows")
 
     def test_what_cannot_be_is_named(self):
-        for name, words in (("lamb", "the optimizer lamb"), ("clipnorm", "clipnorm")):
+        for name, words in (("lamb", "the optimizer lamb"), ("clipnorm", "clipnorm"), ("batches", "gradient_accumulation_steps")):
             results = start(1, 1, "optimizer=" + name).finish()
             self.assertEqual(results[("worker", 0)][0], 2)
             self.assertIn(words + " needs all rows of 'words/embeddings'", results[("worker", 0)][2])

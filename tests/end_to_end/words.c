@@ -1,6 +1,7 @@
 /* Trains a small model with two sparse tables, and prints its loss and a digest of what it predicts. Arguments are
  * words NAME=VALUE: strategy (mirrored, workers, servers), sparse and copies of the servers, devices, optimizer,
- * epochs, checkpoint (a folder), every (its steps), bad (the step in which rank 1 has an id that is none). */
+ * epochs, checkpoint (a folder), every (its steps), load and save (files of weights), repeat (evaluations), bad (a
+ * batch that has an id that is none). */
 #include <lockstep/lockstep.h>
 #include <math.h>
 #include <stdint.h>
@@ -46,6 +47,7 @@ static ls_optimizer optimizer(void) {
     if (!strcmp(name, "adamw")) return ls_adamw(0.01F);
     if (!strcmp(name, "rmsprop")) return ls_rmsprop(0.01F, .centered = true, .momentum = 0.5F);
     if (!strcmp(name, "lamb")) return ls_lamb(0.01F);
+    if (!strcmp(name, "batches")) return ls_sgd(0.1F, .gradient_accumulation_steps = 2);
     if (!strcmp(name, "clipnorm")) return ls_sgd(0.1F, .clipnorm = 1);
     return ls_sgd(0.5F);
 }
@@ -68,7 +70,8 @@ static ls_status make_model(ls_strategy *strategy, ls_model **model) {
                                           ls_embedding(600, 4, .name = "others", .input = "input", .sparse = true),
                                           ls_concatenate("words"), ls_flatten(), ls_dense(8, LS_RELU), ls_dense(3)),
                                 model);
-    return st ? st : ls_model_compile(*model, optimizer(), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    if (!st) st = ls_model_compile(*model, optimizer(), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
+    return st || !argument("load", NULL) ? st : ls_model_load_weights(*model, argument("load", NULL), NULL);
 }
 
 static void print(const ls_result *fitted, const ls_result *measured, const float *outputs, const ls_shape *shape) {
@@ -91,8 +94,14 @@ static ls_status train(ls_strategy *strategy, ls_model *model, ls_dataset *data,
                                 LS_FIT(.epochs = number("epochs", "3"), .validation_data = whole, .verbose = -1,
                                        .checkpoint = checkpoint.folder ? &checkpoint : NULL),
                                 &fitted);
-    if (!st) st = ls_model_evaluate(model, whole, &measured);
-    if (!st) st = ls_model_predict(model, whole, &outputs, &shape);
+    if (!st && ls_is_chief(strategy)) (void)fprintf(stderr, "evaluates\n");
+    for (int i = 0; i < number("repeat", "1") && !st; i++) {
+        ls_memory_free(outputs);
+        outputs = NULL;
+        st = ls_model_evaluate(model, whole, &measured);
+        if (!st) st = ls_model_predict(model, whole, &outputs, &shape);
+    }
+    if (!st && argument("save", NULL)) st = ls_model_save_weights(model, argument("save", NULL));
     if (!st && ls_is_chief(strategy)) print(&fitted, &measured, outputs, &shape);
     ls_memory_free(outputs);
     return st;

@@ -37,6 +37,7 @@ struct trial {
     struct ls_keeper *keepers[MOST_SERVERS];
     struct ls_keeping keeping[MOST_SERVERS];
     int servers;
+    struct ls_keeper *away; /* a server that a generation is without, and that comes back with what it had */
     bool replays;
 };
 
@@ -102,11 +103,23 @@ static void add_server(struct trial *trial) {
     assert_ok(ls_keeper_new(&trial->log, &trial->keepers[trial->servers++]));
 }
 
-static void lose_server(struct trial *trial) {
+static struct ls_keeper *take_out(struct trial *trial) {
     int which = (int)draw_below(&trial->draw, (size_t)trial->servers);
-    ls_keeper_free(trial->keepers[which]);
+    struct ls_keeper *keeper = trial->keepers[which];
     for (int i = which + 1; i < trial->servers; i++) trial->keepers[i - 1] = trial->keepers[i];
     trial->servers--;
+    return keeper;
+}
+
+static void lose_server(struct trial *trial) {
+    ls_keeper_free(take_out(trial));
+}
+
+static void bring_back(struct trial *trial) {
+    int which = (int)draw_below(&trial->draw, (size_t)trial->servers + 1);
+    for (int i = trial->servers++; i > which; i--) trial->keepers[i] = trial->keepers[i - 1];
+    trial->keepers[which] = trial->away;
+    trial->away = NULL;
 }
 
 static void draw_trial(struct trial *trial, uint64_t seed, uint64_t stream) {
@@ -132,6 +145,7 @@ static void draw_trial(struct trial *trial, uint64_t seed, uint64_t stream) {
 
 static void free_trial(struct trial *trial) {
     while (trial->servers) lose_server(trial);
+    ls_keeper_free(trial->away);
     for (int i = 0; i < MOST_WORKERS; i++) ls_free(trial->copies[i]);
     ls_free(trial->first);
     (void)unlink(trial->record);
@@ -365,8 +379,13 @@ static void draw_losses(struct trial *trial, bool last) {
 static void change_tasks(struct trial *trial) {
     bool may = trial->servers > 1 && trial->terms.replicas > 1;
     trial->workers = 1 + (int)draw_below(&trial->draw, MOST_WORKERS);
-    if (may && draw_once_in(&trial->draw, 2)) lose_server(trial);
-    if (trial->servers < MOST_SERVERS && draw_once_in(&trial->draw, 3)) add_server(trial);
+    if (trial->away)
+        bring_back(trial);
+    else if (may && draw_once_in(&trial->draw, 2))
+        trial->away = take_out(trial);
+    else if (may && draw_once_in(&trial->draw, 2))
+        lose_server(trial);
+    if (trial->servers < MOST_SERVERS && !trial->away && draw_once_in(&trial->draw, 3)) add_server(trial);
 }
 
 static void replay(struct trial *trial, const struct oracle *oracle) {
@@ -389,6 +408,7 @@ static void run_trial(uint64_t seed, uint64_t stream, int losses) {
     draw_trial(&trial, seed, stream);
     int servers = trial.servers;
     for (int i = 0; !ended; i++) {
+        ck_assert_msg(i <= losses, "a generation without a loss ends before the session does");
         draw_losses(&trial, i >= losses);
         ended = run_generation(&trial);
         if (!ended) change_tasks(&trial);
@@ -410,7 +430,7 @@ END_TEST
 
 START_TEST(losses_repeat_no_ticket_and_leave_none_out) {
     uint64_t seed = draw_first_seed();
-    for (uint64_t i = 0; i < CASES; i++) run_trial(seed, 1000 + i, 1 + (int)(i % 3));
+    for (uint64_t i = 0; i < CASES; i++) run_trial(seed, 1000 + i, 1 + (int)(i % 4));
 }
 END_TEST
 
