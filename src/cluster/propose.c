@@ -277,11 +277,13 @@ bool ls_propose_is_attempting(const struct ls_cluster *cluster) {
     return cluster->phase == LS_PHASE_FORMING || cluster->phase == LS_PHASE_READY;
 }
 
-static void fail_if_member(struct ls_cluster *cluster, const struct ls_peer *peer, const char *why) {
+static void fail_if_member(struct ls_cluster *cluster, const struct ls_peer *peer, const char *what) {
+    char why[LS_ERROR_SIZE];
+    (void)snprintf(why, sizeof(why), "%s (rank %d) %s", peer->name, peer->rank, what);
     if (cluster->proposal.roster[peer->rank]) ls_propose_fail(cluster, why);
 }
 
-/* A worker that reports again while a generation is being formed has given that attempt up. */
+/* A worker that reports again while a generation is being formed has given that attempt up; it says why itself. */
 static bool receive_report(struct ls_cluster *cluster, struct ls_peer *peer, const struct ls_report *report) {
     peer->report.ledger.size = cluster->size;
     peer->report.ledger.count = 0;
@@ -293,7 +295,7 @@ static bool receive_report(struct ls_cluster *cluster, struct ls_peer *peer, con
     peer->report.has = (struct ls_report){.holds = report->holds, .position = report->position, .heard = report->heard};
     peer->report.made = true;
     if (ls_propose_is_attempting(cluster) && ls_propose_is_own(cluster))
-        fail_if_member(cluster, peer, "a member has given it up");
+        fail_if_member(cluster, peer, "has given it up");
     ls_outbox_notify(cluster);
     return true;
 }
