@@ -19,9 +19,9 @@ struct ls_reducer_config {
     struct ls_intra_node *node;           /* adds before the host does; NULL if the host takes every replica's */
     float *const *sums;                   /* [the node's] */
     struct ls_store *store;               /* takes what is compressible; NULL if every worker keeps it */
-    /* Where steps go on while the next ones are computed: they take turns with the lanes, blobs in host memory
-     * [lane_count][local replicas] into which gradients are copied when they are ready, and replicas do not wait for
-     * them. NULL: none of it */
+    /* Steps may go on while the next ones are computed: replicas do not wait for them then. They take turns with the
+     * lanes, blobs in host memory [lane_count][local replicas] into which ready gradients are copied. NULL: they do not
+     */
     ls_reducer_end_fn *end;
     void *context;
     float *const *lanes; /* borrowed */

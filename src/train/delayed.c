@@ -7,8 +7,7 @@
 #include "base/memory.h"
 #include "gradients/reducer.h"
 #include "store/store.h"
-#include "train/step.h"
-#include "train/step_rate.h"
+#include "train/step_report.h"
 #include "train/stored.h"
 
 struct lane {
@@ -77,7 +76,8 @@ void ls_delayed_free(struct ls_delayed *delayed) {
 
 /* ---- the communicator's thread ---- */
 
-/* What a step asks for is heard when it is taken, behind the gradients of the last step before the lanes are empty. */
+/* The workers hear of a request when they take its step, behind the gradients of the last one before the lanes are
+ * empty. */
 static bool fetches(struct ls_delayed *delayed, const struct lane *lane, const float *extras) {
     const struct ls_model_progress *progress = &delayed->model->progress;
     int64_t step = delayed->ended++;
@@ -94,7 +94,7 @@ static ls_status end_lane(void *context, int index) {
     float *blob = blob_of(delayed, index), *moments = NULL;
     const float *extras = blob + model->built.blob_count;
     ls_status status =
-        ls_model_is_alone(model) ? LS_OK : ls_step_rate_check(model, lane->step.rule.learning_rate, extras);
+        ls_model_is_alone(model) ? LS_OK : ls_step_report_check_rate(model, lane->step.rule.learning_rate, extras);
     if (fetches(delayed, lane, extras) && !status) status = ls_stored_make_moments(model, &moments);
     if (!status)
         status = ls_store_step(model->bound.store, &lane->step, lane->keep, blob, moments, model->built.blob_count);
@@ -149,7 +149,7 @@ ls_status ls_delayed_take(struct ls_delayed *delayed, struct ls_loss_sums *sums,
     if (!status) status = put_in_place(model, blob);
     if (status) return status;
     delayed->taken++;
-    ls_step_read(model, blob + model->built.blob_count, delayed->lanes[index].penalty, sums);
+    ls_step_report_read(model, blob + model->built.blob_count, delayed->lanes[index].penalty, sums);
     const struct ls_requests *now = &model->progress.requests;
     if (!now->save && !now->stop) model->progress.requests = before;
     return LS_OK;
