@@ -237,10 +237,13 @@ static ls_status take_step(struct ls_keeper *keeper, struct ls_group *group) {
     model->pushed = 0;
     model->step = step;
     status = apply_step(keeper, model);
-    const struct ls_holding *holding = model->kept[0].holding;
-    if (!status) status = ls_store_calls_pull(group, &model->terms, holding, 0, -1, NULL);
-    for (int m = 1; m <= model->terms.moments && step.fetch && !status; m++)
-        status = ls_store_calls_pull(group, &model->terms, holding, m, 0, NULL);
+    struct ls_store_pull pull = {.group = group, .terms = &model->terms, .holding = model->kept[0].holding, .to = -1};
+    if (!status) status = ls_store_calls_pull_in_turn(&pull, NULL, NULL);
+    for (int m = 1; m <= model->terms.moments && step.fetch && !status; m++) {
+        pull.blob = m;
+        pull.to = 0;
+        status = ls_store_calls_pull(&pull);
+    }
     return status;
 }
 

@@ -82,19 +82,22 @@ ls_status ls_store_push(struct ls_store *store, size_t bucket, const int *first,
     return ls_group_push(store->group, &push);
 }
 
-ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *step, bool keep, float *array,
-                        float *moments, size_t stride) {
+ls_status ls_store_step(struct ls_store *store, const struct ls_store_stepping *stepping) {
     int64_t words[LS_STEP_WORDS];
-    const struct ls_terms_step own = {*step, store->terms.model, moments != NULL, keep};
+    const struct ls_terms_step own = {*stepping->step, store->terms.model, stepping->moments != NULL, stepping->keep};
+    struct ls_store_pull pull = {.group = store->group, .terms = &store->terms, .to = -1, .array = stepping->array};
     struct ls_terms_step told;
     ls_terms_step_encode(&own, words);
     ls_status status = ls_group_broadcast_directly(store->group, LS_STORE_STEP, LS_INT64, words, LS_STEP_WORDS);
     if (!status) status = ls_terms_step_decode(words, &told);
     if (!status) status = ls_store_norms_pass(&store->norms, &told.step);
-    if (!status) status = ls_store_calls_pull(store->group, &store->terms, NULL, 0, -1, array);
+    if (!status) status = ls_store_calls_pull_in_turn(&pull, stepping->arrived, stepping->context);
     bool mine = ls_group_rank(store->group) == 0;
-    for (int m = 1; m <= store->terms.moments && told.fetch && !status; m++)
-        status = ls_store_calls_pull(store->group, &store->terms, NULL, m, 0,
-                                     mine ? moments + (size_t)(m - 1) * stride : NULL);
+    for (int m = 1; m <= store->terms.moments && told.fetch && !status; m++) {
+        pull.blob = m;
+        pull.to = 0;
+        pull.array = mine ? stepping->moments + (size_t)(m - 1) * stepping->stride : NULL;
+        status = ls_store_calls_pull(&pull);
+    }
     return status;
 }

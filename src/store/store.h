@@ -3,6 +3,7 @@
 #pragma once
 #include "collective/group.h"
 #include "store/handover.h"
+#include "store/store_calls.h"
 
 struct ls_store;
 struct ls_store_config {
@@ -29,5 +30,12 @@ ls_status ls_store_push(struct ls_store *store, size_t bucket, const int *first,
 /* Applies the optimizer on the servers, and brings the variables into array: [terms.count]. With moments, which rank 0
  * alone decides and gets, it brings those too, stride apart. The step is done when it returns LS_OK. keep: servers keep
  * the version before it, until a step with keep; a generation begins with the newest or with that. */
-ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *step, bool keep, float *array,
-                        float *moments, size_t stride);
+struct ls_store_stepping {
+    const struct ls_optimizer_step *step;
+    bool keep;
+    float *array, *moments;
+    size_t stride;
+    ls_store_arrived_fn *arrived; /* told of each range of the variables; may be NULL */
+    void *context;
+};
+ls_status ls_store_step(struct ls_store *store, const struct ls_store_stepping *stepping);

@@ -24,6 +24,7 @@
 #include "train/input.h"
 #include "train/model.h"
 #include "train/delayed.h"
+#include "train/early.h"
 #include "train/plan_slots.h"
 #include "train/precision.h"
 #include "train/step_report.h"
@@ -131,6 +132,8 @@ static ls_status no_gradients(struct training *training) {
         status = ls_plan_slots_find(training->model, training->local, 1, true, &plan);
         if (!status) status = ls_plan_run_idle(plan);
     }
+    struct ls_early *early = training->model->bound.early;
+    if (!status && early) status = ls_early_await(early, SIZE_MAX);
     if (!status) status = write_zeros(training);
     if (status) return status;
     training->replica->numbers->sums = (struct ls_loss_sums){0};
@@ -319,7 +322,8 @@ static ls_status train_replica(ls_replica *replica, void *context) {
     struct training training = training_of(replica, model);
     if (model->bound.reducer) ls_reducer_begin(model->bound.reducer, replica->local_id, model->progress.step.iteration);
     ls_status status = reduce_gradients(replica, model, compute(&training));
-    if (model->bound.delayed) return end_replica(&training, status ? status : leave_to_others(&training));
+    if (model->bound.delayed || model->bound.early)
+        return end_replica(&training, status ? status : leave_to_others(&training));
     if (!status) status = check_others(&training);
     if (!status) status = update(&training);
     return end_replica(&training, status);
@@ -356,7 +360,9 @@ static ls_status run_batch(ls_model *model, int batch, ls_replica_fn *fn) {
     model->progress.step.iteration++;
     numbers->step = model->progress.step;
     if (model->bound.delayed && fn == train_replica) ls_delayed_begin(model->bound.delayed);
+    if (model->bound.early && fn == train_replica) ls_early_begin(model->bound.early);
     ls_status status = ls_strategy_run(model->strategy, fn, model);
+    if (!status && model->bound.early && fn == train_replica) status = ls_early_end(model->bound.early);
     if (status || fn == gather_replica) model->progress.step.iteration--;
     return status;
 }

@@ -14,6 +14,8 @@ void ls_stored_build(ls_model *model, struct ls_op *op);
 /* Notes that a worker's variables have changed by other means than a step. state: floats of a whole state, whose
  * moments are kept for the servers; NULL: none. */
 ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float *state);
+/* True: the step brings the moments to this rank. extras: its sums. */
+bool ls_stored_wants_moments(const ls_model *model, const float *extras);
 /* Memory for the moments that a step brings to rank 0; NULL where the optimizer has none. */
 ls_status ls_stored_make_moments(ls_model *model, float **moments);
 /* True: rank 0 has the moments after the last step. */
