@@ -45,7 +45,9 @@ int main(int count, char **arguments) {
     if (!st) st = ls_model_new(strategy, LS_LAYERS(ls_dense(32, LS_RELU), ls_dense(10)), &model);
     if (!st) st = ls_model_compile(model, ls_sgd(0.01F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     int64_t begun = now();
-    if (!st) st = ls_model_fit(model, digits, LS_FIT(.epochs = 1, .verbose = -1, .callbacks = LS_CALLBACKS(&callback)), &result);
+    if (!st)
+        st = ls_model_fit(model, digits, LS_FIT(.epochs = 1, .verbose = -1, .callbacks = LS_CALLBACKS(&callback)),
+                          &result);
     if (!st && !ls_is_parameter_server(strategy) && ls_is_chief(strategy))
         (void)printf("{\"examples_per_second\": %g}\n", 16.0 * (double)batches * 1e9 / (double)(now() - begun));
     ls_model_free(model);

@@ -45,12 +45,12 @@ struct ls_settings {
     char plugin[LS_SETTING_TEXT]; /* a path; empty: where it was installed */
     double device_timeout;        /* seconds */
     bool cuda_sync;
-    char http[LS_SETTING_TEXT];                 /* HOST:PORT; empty: nothing is served */
-    char metrics_file[LS_SETTING_TEXT];         /* a path; empty: none */
-    char trace[LS_SETTING_TEXT];                /* a path; empty: none */
-    int64_t flight_record;                      /* collectives */
+    char http[LS_SETTING_TEXT];                            /* HOST:PORT; empty: nothing is served */
+    char metrics_file[LS_SETTING_TEXT];                    /* a path; empty: none */
+    char trace[LS_SETTING_TEXT];                           /* a path; empty: none */
+    int64_t flight_record;                                 /* collectives */
     char record[LS_SETTING_TEXT], replay[LS_SETTING_TEXT]; /* paths; empty: none */
-    char flight_record_folder[LS_SETTING_TEXT]; /* empty: none */
+    char flight_record_folder[LS_SETTING_TEXT];            /* empty: none */
     bool require_cluster;
     char cluster[LS_SETTING_TEXT];     /* a source of the cluster, which resolver reads; empty: found out */
     char rendezvous[LS_SETTING_TEXT];  /* the rendezvous' address, likewise */

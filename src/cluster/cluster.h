@@ -28,7 +28,7 @@ struct ls_cluster_config {
     /* Says each second whom a worker that is in no group waits for. Comes in the joining thread. NULL: nobody is told.
      */
     void (*waiting)(void *context, const char *missing);
-    bool hastens; /* elastic: a generation forms at once without processes that were seen to end */
+    bool hastens;                     /* elastic: a generation forms at once without processes that were seen to end */
     bool needs_server;                /* a generation has one parameter server or more */
     void *context;                    /* of these two */
     struct ls_rendezvous *rendezvous; /* borrowed: of rank 0, which hands out addresses; NULL: none */

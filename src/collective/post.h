@@ -22,8 +22,8 @@ ls_status ls_post_send(struct ls_post *post, int to, const unsigned char head[LS
 /* Waits for the next letter until then, and sends meanwhile what is queued. *found is false where none has come.
  * UNAVAILABLE: a rank is lost. A failure is the group's. */
 ls_status ls_post_next(struct ls_post *post, int64_t until, struct ls_letter *letter, bool *found);
-/* Waits for the next letter as a collective waits: it reports, and gives up after the group's timeout. what it waits for
- * is for people: "a ticket". */
+/* Waits for the next letter as a collective waits: it reports, and gives up after the group's timeout. what it waits
+ * for is for people: "a ticket". */
 ls_status ls_post_await(struct ls_post *post, const char *what, struct ls_letter *letter);
 /* Waits until all that is queued has left, for the group's timeout at most. A failure is the group's. */
 ls_status ls_post_flush(struct ls_post *post);

@@ -183,7 +183,9 @@ static void take_lane(struct ls_reducer *reducer) {
 }
 
 static void end_step(struct ls_reducer *reducer) {
-    if (!ls_reducer_has_failed(reducer)) note_reducer(reducer, reducer->end(reducer->context, reducer->lane));
+    bool failed = ls_reducer_has_failed(reducer);
+    ls_status status = reducer->end(reducer->context, reducer->lane, failed);
+    if (!failed) note_reducer(reducer, status);
     reducer->lane = (reducer->lane + 1) % reducer->lane_count;
     (void)atomic_fetch_add(&reducer->ended, 1);
     ls_gate_open(&reducer->completed);
@@ -277,6 +279,7 @@ static int lane_of(const struct ls_reducer *reducer, int local) {
 
 static void copy_to_lane(const struct ls_reducer *reducer, int local, const struct ls_bucket *range) {
     float *lane = reducer->lanes[lane_of(reducer, local) * reducer->host.count + local];
+    if (lane == reducer->routes[local].host) return;
     memcpy(lane + range->begin, reducer->routes[local].host + range->begin,
            (range->end - range->begin) * sizeof(float));
 }

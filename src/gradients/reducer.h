@@ -11,17 +11,18 @@
 
 struct ls_store;
 struct ls_reducer;
-/* Ends a step in the communicator's thread, behind its buckets. */
-typedef ls_status ls_reducer_end_fn(void *context, int lane);
+/* Ends a step in the communicator's thread, behind its buckets. failed: one of them, or a step before it. */
+typedef ls_status ls_reducer_end_fn(void *context, int lane, bool failed);
 struct ls_reducer_config {
     const struct ls_host_staging *routes; /* [local replicas] the blobs; copied */
     struct ls_nccl *nccl;                 /* adds in the blobs; NULL if the host adds */
     struct ls_intra_node *node;           /* adds before the host does; NULL if the host takes every replica's */
     float *const *sums;                   /* [the node's] */
     struct ls_store *store;               /* takes what is compressible; NULL if every worker keeps it */
-    /* Where steps go on while the next ones are computed: they take turns with the lanes, blobs in host memory
-     * [lane_count][local replicas] into which gradients are copied when they are ready, and replicas do not wait for
-     * them. NULL: none of it */
+    /* Steps may go on while the next ones are computed: replicas do not wait for them then. They take turns with the
+     * lanes, blobs in host memory [lane_count][local replicas] into which ready gradients are copied unless these are
+     * the replicas' own. NULL: they do not
+     */
     ls_reducer_end_fn *end;
     void *context;
     float *const *lanes; /* borrowed */

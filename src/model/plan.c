@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/shape.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "device/op_layers.h"
@@ -120,6 +121,26 @@ static ls_status prepare_plan(struct ls_plan *plan) {
     return ls_arena_reserve(plan->arena, ls_plan_memory(plan));
 }
 
+static size_t needs_of_tensor(const struct ls_plan_config *config, const struct ls_tensor *tensor) {
+    size_t trained = ls_network_trainable_count(config->network);
+    const float *data = tensor->data;
+    if (!data || tensor->buffer) return 0;
+    if (config->gradients && data >= config->gradients && data < config->gradients + trained) return SIZE_MAX;
+    if (data < config->parameters || data >= config->parameters + trained) return 0;
+    return (size_t)(data - config->parameters) + (size_t)ls_shape_count(&tensor->shape);
+}
+
+/* The variables for which each op waits. */
+static void note_needs(const struct ls_plan_config *config, struct ls_plan *plan) {
+    for (size_t i = 0; config->await && i < plan->count; i++)
+        for (int t = 0; t < LS_OP_TENSORS; t++) {
+            size_t needs = needs_of_tensor(config, &plan->steps[i].op.tensors[t]);
+            if (needs > plan->steps[i].needs) plan->steps[i].needs = needs;
+        }
+    plan->await = config->await;
+    plan->await_context = config->await_context;
+}
+
 const float *ls_plan_outputs(const struct ls_plan *plan) {
     return plan->steps[plan->count - 1].op.tensors[LS_ARG_LOGITS].data; /* the loss comes last */
 }
@@ -139,10 +160,18 @@ ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan
     made->scales[1] = config->gradient_scale;
     made->arena = config->arena ? config->arena : &made->own;
     status = ls_plan_builder_run(config, made);
+    if (!status) note_needs(config, made);
     if (!status) status = place_plan(made, config->rows);
     if (!status) status = prepare_plan(made);
     if (!status) *plan = ls_steal(made);
     return status;
+}
+
+static ls_status await_variables(const struct ls_plan *plan, size_t begin, size_t end) {
+    size_t needs = 0;
+    for (size_t i = begin; plan->await && i < end; i++)
+        if (plan->steps[i].needs > needs) needs = plan->steps[i].needs;
+    return needs ? plan->await(plan->await_context, needs) : LS_OK;
 }
 
 static ls_status run_ops(struct ls_plan *plan, ls_ready_fn *ready, void *context) {
@@ -150,7 +179,8 @@ static ls_status run_ops(struct ls_plan *plan, ls_ready_fn *ready, void *context
     for (size_t i = 0, end; !status && i < plan->count; i = end) {
         size_t offset = LS_NOT_READY;
         end = plan->steps[i].end ? plan->steps[i].end : i + 1;
-        status = ls_parts_run(plan, i, end);
+        status = await_variables(plan, i, end);
+        if (!status) status = ls_parts_run(plan, i, end);
         for (size_t s = i; s < end; s++)
             if (plan->steps[s].ready != LS_NOT_READY) offset = plan->steps[s].ready;
         if (!status && ready && offset != LS_NOT_READY) ready(context, offset);

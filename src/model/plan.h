@@ -12,7 +12,8 @@ struct ls_plan_step {
     size_t ready;   /* after this op: gradients from here on are final; or LS_NOT_READY */
     const char *of; /* the layer's name, for messages; NULL for the loss */
     bool built;
-    size_t end; /* of the run of steps that go over the batch in parts together; 0: this step stands alone */
+    size_t needs; /* as of ls_plan_await_fn; 0: nothing */
+    size_t end;   /* of the run of steps that go over the batch in parts together; 0: this step stands alone */
 };
 
 /* Part of the arena, in floats, from the first step that has it to the last. */
@@ -36,7 +37,9 @@ struct ls_plan {
     const float *scales[2];                     /* read by ops; borrowed; NULL if no op reads it */
     float captured_scales[2], scales_before[2]; /* their values at the capture, and in the last run */
     void *graph;                                /* owns; NULL before a capture */
-    bool exchanges;                             /* an op waits for other replicas: there is no graph then */
+    ls_plan_await_fn *await;                    /* NULL: all variables are there */
+    void *await_context;
+    bool exchanges; /* an op waits for other replicas: there is no graph then */
     bool ran;
 };
 ls_status ls_plan_new(const struct ls_plan_config *config, struct ls_plan **plan);

@@ -25,9 +25,10 @@ struct ls_state_source {
 };
 enum ls_runtime_use {
     LS_RUNTIME_TRAINS,
-    LS_RUNTIME_STORES, /* parameter servers keep what it trains */
-    LS_RUNTIME_GOES_ON, /* the same, and a loss of a worker holds nobody up: elastic, where the user says nothing else */
-    LS_RUNTIME_BARE    /* collectives alone: a ps task has nothing to do in it */
+    LS_RUNTIME_STORES,  /* parameter servers keep what it trains */
+    LS_RUNTIME_GOES_ON, /* the same, and a loss of a worker holds nobody up: elastic, where the user says nothing else
+                         */
+    LS_RUNTIME_BARE     /* collectives alone: a ps task has nothing to do in it */
 };
 struct ls_runtime {
     struct ls_settings settings;

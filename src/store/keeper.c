@@ -337,8 +337,8 @@ static ls_status apply_step(struct ls_keeper *keeper, struct model *model) {
 
 static ls_status give_moments(struct ls_group *group, const struct model *model) {
     ls_status status = LS_OK;
-    for (int m = 1; m <= model->terms.moments && !status; m++)
-        status = ls_store_calls_pull(group, &model->terms, model->kept[0].holding, m, 0, NULL);
+    struct ls_store_pull pull = {.group = group, .terms = &model->terms, .holding = model->kept[0].holding, .to = 0};
+    for (pull.blob = 1; pull.blob <= model->terms.moments && !status; pull.blob++) status = ls_store_calls_pull(&pull);
     return status;
 }
 
@@ -357,10 +357,11 @@ static ls_status take_step(struct ls_keeper *keeper, struct ls_group *group) {
     model->pushed = 0;
     model->step = step;
     const struct ls_holding *holding = model->kept[0].holding;
+    const struct ls_store_pull pull = {.group = group, .terms = &model->terms, .holding = holding, .to = -1};
     if (model->terms.table_count) status = ls_row_calls_take(group, &model->terms, holding, &model->rows);
     if (!status) status = apply_step(keeper, model);
     ls_row_calls_free(&model->rows);
-    if (!status) status = ls_store_calls_pull(group, &model->terms, holding, 0, -1, NULL);
+    if (!status) status = ls_store_calls_pull_in_turn(&pull, NULL, NULL);
     if (!status && step.fetch) status = give_moments(group, model);
     if (!status && step.fetch) status = ls_row_calls_fetch(group, &model->terms, holding, NULL);
     return status;

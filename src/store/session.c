@@ -29,11 +29,11 @@ ls_status ls_session_decode(const int64_t words[LS_SESSION_WORDS], struct ls_ses
     if (words[0] < 0 || words[1] < 0 || words[1] > INT64_MAX / 2 || words[2] < 1 || words[2] > MOST_TICKETS ||
         words[3] < -1 || words[4] < LS_STALE_APPLY || words[4] > LS_STALE_DROP || words[5] < 0 || words[6] < 0 ||
         words[6] > MOST_TICKETS || words[7] < 0 || words[7] > LS_SESSION_NUMBERS)
-        return ls_fail(LS_DATA_LOSS,
-                       "rank 0 tells of a session of model %lld that cannot be: %lld tickets after step %lld, staleness "
-                       "%lld, %lld",
-                       (long long)words[0], (long long)words[2], (long long)words[1], (long long)words[3],
-                       (long long)words[5]);
+        return ls_fail(
+            LS_DATA_LOSS,
+            "rank 0 tells of a session of model %lld that cannot be: %lld tickets after step %lld, staleness "
+            "%lld, %lld",
+            (long long)words[0], (long long)words[2], (long long)words[1], (long long)words[3], (long long)words[5]);
     *session = (struct ls_session){.model = words[0],
                                    .begin = words[1],
                                    .tickets = words[2],

@@ -1,21 +1,21 @@
-/* A session of asynchronous training, as workers and servers tell each other of it: a row of tickets between two meetings
- * of all. A worker takes a ticket, reads the variables, computes, and gives the gradients to every server. The first
- * server decides when all of them have what a ticket needs; then each applies it, in one order. So a ticket is applied
- * whole or not at all. Mirrors tf.distribute.ParameterServerStrategy's asynchronous training, with a bound (Ho et al.
- * 2013). */
+/* A session of asynchronous training, as workers and servers tell each other of it: a row of tickets between two
+ * meetings of all. A worker takes a ticket, reads the variables, computes, and gives the gradients to every server. The
+ * first server decides when all of them have what a ticket needs; then each applies it, in one order. So a ticket is
+ * applied whole or not at all. Mirrors tf.distribute.ParameterServerStrategy's asynchronous training, with a bound (Ho
+ * et al. 2013). */
 #pragma once
 #include "collective/post.h"
 #include "store/terms.h"
 
 struct ls_session {
-    int64_t model;         /* its number in the program */
-    int64_t begin;         /* steps before it */
-    int64_t tickets;       /* at most */
-    int64_t staleness;     /* tickets that a worker may be ahead of the slowest one; -1: any number */
-    ls_on_stale on_stale;  /* of a push that is older than one step */
-    int64_t max_staleness; /* LS_STALE_DROP: in steps */
-    int64_t statistics;    /* floats of the blob behind the trained ones: what is pushed is added to them */
-    int64_t numbers;       /* of each push, which are added up: at most LS_SESSION_NUMBERS */
+    int64_t model;                 /* its number in the program */
+    int64_t begin;                 /* steps before it */
+    int64_t tickets;               /* at most */
+    int64_t staleness;             /* tickets that a worker may be ahead of the slowest one; -1: any number */
+    ls_on_stale on_stale;          /* of a push that is older than one step */
+    int64_t max_staleness;         /* LS_STALE_DROP: in steps */
+    int64_t statistics;            /* floats of the blob behind the trained ones: what is pushed is added to them */
+    int64_t numbers;               /* of each push, which are added up: at most LS_SESSION_NUMBERS */
     struct ls_optimizer_step step; /* its rule; the rate comes with each push */
 };
 enum { LS_SESSION_WORDS = 8 + LS_STEP_WORDS, LS_SESSION_NUMBERS = 64 };
@@ -26,7 +26,7 @@ ls_status ls_session_decode(const int64_t words[LS_SESSION_WORDS], struct ls_ses
 /* What is decided, added up over a session. */
 enum { LS_STALENESS_CLASSES = 8 /* 0, 1, 2 to 3, 4 to 7 ... steps; the last has all above */ };
 struct ls_session_totals {
-    int64_t applied, dropped; /* pushes */
+    int64_t applied, dropped;  /* pushes */
     int64_t staleness, oldest; /* their sum, and the greatest */
     int64_t classes[LS_STALENESS_CLASSES];
     double numbers[LS_SESSION_NUMBERS];

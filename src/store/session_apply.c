@@ -98,7 +98,8 @@ static void note_decision(struct ls_session_server *server, const struct ls_stag
     state->version++;
     state->closing |= staged->closes;
     state->done[staged->ticket / 64] |= UINT64_C(1) << staged->ticket % 64;
-    server->history[state->version % server->workers] = (struct ls_decided){state->version, staged->ticket, staged->generation, factor};
+    server->history[state->version % server->workers] =
+        (struct ls_decided){state->version, staged->ticket, staged->generation, factor};
     server->last = staged->generation;
 }
 
@@ -119,8 +120,8 @@ ls_status ls_session_apply(struct ls_session_server *server, const struct ls_ses
 
 /* ---- agreement ---- */
 
-/* A server that was left out of a generation may have decided in another order than those that were in it: then it counts
- * as one with nothing. The generation of the newest decision tells. */
+/* A server that was left out of a generation may have decided in another order than those that were in it: then it
+ * counts as one with nothing. The generation of the newest decision tells. */
 enum { TELL_LAST, TELL_VERSION, TELL_BEGIN, TELL };
 
 static bool is_further(const int64_t *one, const int64_t *other) {
@@ -139,16 +140,14 @@ static int find_furthest(const int64_t *told, int workers, int size, int64_t *be
     for (int i = workers; furthest >= 0 && i < size; i++) {
         const int64_t *own = told + (size_t)i * TELL, *best = told + (size_t)furthest * TELL;
         bool same = own[TELL_BEGIN] >= 0 && own[TELL_BEGIN] == best[TELL_BEGIN];
-        if (same && best[TELL_VERSION] - own[TELL_VERSION] > *behind)
-            *behind = best[TELL_VERSION] - own[TELL_VERSION];
+        if (same && best[TELL_VERSION] - own[TELL_VERSION] > *behind) *behind = best[TELL_VERSION] - own[TELL_VERSION];
     }
     return furthest;
 }
 
 static struct ls_staged *find_staged(const struct ls_session_server *server, int64_t ticket, int64_t generation) {
     for (int w = 0; w < server->workers && ticket != LS_NO_TICKET; w++)
-        if (server->staged[w].ticket == ticket && server->staged[w].generation == generation)
-            return &server->staged[w];
+        if (server->staged[w].ticket == ticket && server->staged[w].generation == generation) return &server->staged[w];
     return NULL;
 }
 

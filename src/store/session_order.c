@@ -162,10 +162,11 @@ static ls_status read_head(const char *path, const char *line, const struct ls_s
     if (!read || (*ours && !go_back(replay, version - begin)))
         return ls_fail(LS_DATA_LOSS, "LOCKSTEP_REPLAY='%.200s': '%.60s' opens no session", path, line);
     if (!*ours || (tickets == session->tickets && of_servers == servers && of_workers <= workers)) return LS_OK;
-    return ls_fail(LS_FAILED_PRECONDITION,
-                   "LOCKSTEP_REPLAY='%.200s': its session after step %lld has %lld batches of %d workers on %d parameter "
-                   "servers, and this one has %lld of %d on %d: take as many batches and servers, and no fewer workers",
-                   path, begin, tickets, of_workers, of_servers, (long long)session->tickets, workers, servers);
+    return ls_fail(
+        LS_FAILED_PRECONDITION,
+        "LOCKSTEP_REPLAY='%.200s': its session after step %lld has %lld batches of %d workers on %d parameter "
+        "servers, and this one has %lld of %d on %d: take as many batches and servers, and no fewer workers",
+        path, begin, tickets, of_workers, of_servers, (long long)session->tickets, workers, servers);
 }
 
 static ls_status read_file(FILE *file, const char *path, const struct ls_session *session, int servers, int workers,
@@ -180,8 +181,8 @@ static ls_status read_file(FILE *file, const char *path, const struct ls_session
         if (*line == 's')
             status = read_head(path, line, session, servers, workers, replay, &ours);
         else if (ours && !read_decision(replay, line))
-            status = ls_fail(LS_DATA_LOSS, "LOCKSTEP_REPLAY='%.200s': '%.60s' is no decision of its session", path,
-                             line);
+            status =
+                ls_fail(LS_DATA_LOSS, "LOCKSTEP_REPLAY='%.200s': '%.60s' is no decision of its session", path, line);
     }
     if (!status && replay->filled < replay->count)
         status = ls_fail(LS_FAILED_PRECONDITION,

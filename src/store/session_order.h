@@ -1,10 +1,10 @@
 /* The order of asynchronous training, as the first server writes it to a file (LOCKSTEP_RECORD), and keeps it again
- * (LOCKSTEP_REPLAY). What a ticket computes follows from the versions of the variables that it has read and from the ticket.
- * So the same order gives the same bits.
+ * (LOCKSTEP_REPLAY). What a ticket computes follows from the versions of the variables that it has read and from the
+ * ticket. So the same order gives the same bits.
  *
- * A line "session BEGIN TICKETS SERVERS WORKERS STEP" opens a session, or what a generation adds to it behind that step:
- * a server that was lost may have written more than the others have. Then a line "TICKET FACTOR VERSION..." for each
- * decision, in their order, with the version that was read on each server. */
+ * A line "session BEGIN TICKETS SERVERS WORKERS STEP" opens a session, or what a generation adds to it behind that
+ * step: a server that was lost may have written more than the others have. Then a line "TICKET FACTOR VERSION..." for
+ * each decision, in their order, with the version that was read on each server. */
 #pragma once
 #include "store/session.h"
 
@@ -15,7 +15,8 @@ struct ls_session_record;
 ls_status ls_session_record_open(const char *path, const struct ls_session *session, int servers, int workers,
                                  int64_t version, struct ls_session_record **record);
 /* versions: [servers]. record may be NULL. */
-ls_status ls_session_record_add(struct ls_session_record *record, int64_t ticket, float factor, const int64_t *versions);
+ls_status ls_session_record_add(struct ls_session_record *record, int64_t ticket, float factor,
+                                const int64_t *versions);
 ls_status ls_session_record_close(struct ls_session_record *record); /* frees it */
 
 /* ---- keeping ---- */

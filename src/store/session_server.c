@@ -89,8 +89,8 @@ static ls_status serve_readers(struct run *run) {
         struct reader *reader = &run->readers[w];
         if (!reader->waits || run->server->state.version < reader->version) continue;
         if (reader->exactly && run->server->state.version > reader->version)
-            return ls_fail(LS_DATA_LOSS, "LOCKSTEP_REPLAY: rank %d reads at step %lld, and the variables are at %lld", w,
-                           (long long)reader->version, (long long)run->server->state.version);
+            return ls_fail(LS_DATA_LOSS, "LOCKSTEP_REPLAY: rank %d reads at step %lld, and the variables are at %lld",
+                           w, (long long)reader->version, (long long)run->server->state.version);
         reader->waits = false;
         run->served += reader->last;
         status = send_variables(run, LS_SESSION_RESULT, w, reader->ticket);
@@ -146,7 +146,8 @@ static ls_status decide_staged(struct run *run) {
     for (int w = 0; w < run->workers && !status; w++) {
         const struct ls_staged *staged = &run->server->staged[w];
         if (run->staged[w] == run->servers)
-            status = decide(run, w, ls_session_factor(&run->server->session, run->server->state.version - staged->version));
+            status =
+                decide(run, w, ls_session_factor(&run->server->session, run->server->state.version - staged->version));
     }
     return status;
 }
@@ -222,7 +223,8 @@ static ls_status count_staged(struct run *run, int worker) {
 /* ---- letters ---- */
 
 static ls_status refuse(const struct run *run, int from, const struct ls_session_head *head) {
-    return ls_fail(LS_DATA_LOSS, "a letter of kind %d came from rank %d, for ticket %lld at step %lld: it is not its turn",
+    return ls_fail(LS_DATA_LOSS,
+                   "a letter of kind %d came from rank %d, for ticket %lld at step %lld: it is not its turn",
                    head->kind, from, (long long)head->ticket, (long long)run->server->state.version);
 }
 
@@ -246,7 +248,8 @@ static ls_status take_push(struct run *run, struct ls_letter *letter, const stru
     bool granted = !is_first(run) || ls_tickets_of(run->tickets, letter->from) == head->ticket;
     bool fits = head->ticket >= 0 && head->ticket < session->tickets && staged->ticket == LS_NO_TICKET &&
                 !(run->server->state.done[head->ticket / 64] >> head->ticket % 64 & 1);
-    if (!granted || !fits || head->version > run->server->state.version + run->workers || letter->size != push_size(run))
+    if (!granted || !fits || head->version > run->server->state.version + run->workers ||
+        letter->size != push_size(run))
         return refuse(run, letter->from, head);
     *staged = (struct ls_staged){.ticket = head->ticket,
                                  .version = head->version,
@@ -331,7 +334,8 @@ static ls_status open_run(struct run *run, const struct ls_session *session) {
     run->readers = ls_alloc_array(workers, sizeof(*run->readers));
     run->staged = ls_alloc_array(workers, sizeof(*run->staged));
     run->versions = ls_alloc_array((size_t)run->servers, sizeof(*run->versions));
-    if (!run->readers || !run->staged || !run->versions) return ls_fail_memory("a session", workers * sizeof(*run->readers));
+    if (!run->readers || !run->staged || !run->versions)
+        return ls_fail_memory("a session", workers * sizeof(*run->readers));
     run->floats = ls_session_apply_floats(run->target);
     ls_status status = ls_session_apply_prepare(server, run->workers);
     if (!status) status = ls_post_new(run->group, "asynchronous training", &run->post);

@@ -1,5 +1,6 @@
 /* A parameter server in a session of asynchronous training. What it has been given and has not applied stays from one
- * generation of the group to the next, so that all servers can bring to an end what one of them has begun. One thread. */
+ * generation of the group to the next, so that all servers can bring to an end what one of them has begun. One thread.
+ */
 #pragma once
 #include "base/log.h"
 #include "store/holding.h"

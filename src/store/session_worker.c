@@ -287,8 +287,7 @@ ls_status ls_session_worker_give(struct ls_session_worker *worker, float rate, c
                                          .value = rate,
                                          .flag = closes};
     ls_status status = LS_OK;
-    for (int s = worker->servers - 1; s >= 0 && !status; s--)
-        status = push_to(worker, s, &head, gradients, numbers);
+    for (int s = worker->servers - 1; s >= 0 && !status; s--) status = push_to(worker, s, &head, gradients, numbers);
     return status ? ls_group_fail(worker->config.group, status) : LS_OK;
 }
 

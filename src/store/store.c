@@ -92,10 +92,12 @@ ls_status ls_store_push(struct ls_store *store, size_t bucket, const int *first,
 
 static ls_status take_moments(struct ls_store *store, float *moments, size_t stride) {
     bool mine = ls_group_rank(store->group) == 0;
+    struct ls_store_pull pull = {.group = store->group, .terms = &store->terms, .to = 0};
     ls_status status = LS_OK;
-    for (int m = 1; m <= store->terms.moments && !status; m++)
-        status = ls_store_calls_pull(store->group, &store->terms, NULL, m, 0,
-                                     mine ? moments + (size_t)(m - 1) * stride : NULL);
+    for (pull.blob = 1; pull.blob <= store->terms.moments && !status; pull.blob++) {
+        pull.array = mine ? moments + (size_t)(pull.blob - 1) * stride : NULL;
+        status = ls_store_calls_pull(&pull);
+    }
     return status;
 }
 
@@ -111,10 +113,12 @@ void ls_store_want_tables(struct ls_store *store, float *tables) {
     store->tables = tables;
 }
 
-ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *step, bool keep, float *array,
-                        float *moments, size_t stride) {
+ls_status ls_store_step(struct ls_store *store, const struct ls_store_stepping *stepping) {
     int64_t words[LS_STEP_WORDS];
-    const struct ls_terms_step own = {*step, store->terms.model, moments || store->tables, keep};
+    bool fetches = stepping->moments || store->tables;
+    const struct ls_terms_step own = {*stepping->step, store->terms.model, fetches, stepping->keep};
+    const struct ls_store_pull pull = {
+        .group = store->group, .terms = &store->terms, .to = -1, .array = stepping->array};
     struct ls_terms_step told;
     ls_terms_step_encode(&own, words);
     ls_status status = ls_group_broadcast_directly(store->group, LS_STORE_STEP, LS_INT64, words, LS_STEP_WORDS);
@@ -122,8 +126,8 @@ ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *
     if (!status && store->terms.table_count)
         status = ls_row_calls_push(store->group, &store->terms, store->leaves, store->leaf_count);
     if (!status) status = ls_store_norms_pass(&store->norms, &told.step);
-    if (!status) status = ls_store_calls_pull(store->group, &store->terms, NULL, 0, -1, array);
-    if (!status && told.fetch) status = take_moments(store, moments, stride);
+    if (!status) status = ls_store_calls_pull_in_turn(&pull, stepping->arrived, stepping->context);
+    if (!status && told.fetch) status = take_moments(store, stepping->moments, stepping->stride);
     if (!status && told.fetch) status = ls_row_calls_fetch(store->group, &store->terms, NULL, store->tables);
     return status;
 }

@@ -4,8 +4,9 @@
 #include "collective/group.h"
 #include "store/handover.h"
 #include "store/row_lists.h"
+#include "store/store_calls.h"
 
-struct ls_store;
+    struct ls_store;
 struct ls_store_config {
     struct ls_group *group;      /* of workers and servers; borrowed */
     struct ls_terms_model terms; /* copied */
@@ -37,8 +38,15 @@ void ls_store_want_tables(struct ls_store *store, float *tables);
 /* Applies the optimizer on the servers, and brings the variables into array: [terms.count]. With moments, which rank 0
  * alone decides and gets, it brings those too, stride apart. The step is done when it returns LS_OK. keep: servers keep
  * the version before it, until a step with keep; a generation begins with the newest or with that. */
-ls_status ls_store_step(struct ls_store *store, const struct ls_optimizer_step *step, bool keep, float *array,
-                        float *moments, size_t stride);
+struct ls_store_stepping {
+    const struct ls_optimizer_step *step;
+    bool keep;
+    float *array, *moments;
+    size_t stride;
+    ls_store_arrived_fn *arrived; /* told of each range of the variables; may be NULL */
+    void *context;
+};
+ls_status ls_store_step(struct ls_store *store, const struct ls_store_stepping *stepping);
 /* Of asynchronous training (session.h): the group and the terms that its sessions are about, borrowed. */
 struct ls_group *ls_store_group(const struct ls_store *store);
 const struct ls_terms_model *ls_store_terms(const struct ls_store *store);

@@ -17,19 +17,37 @@ int64_t ls_store_calls_model(const char *name) {
     return sscanf(name, "model %lld, bucket %zu", &model, &bucket) == 2 ? (int64_t)model : -1;
 }
 
-ls_status ls_store_calls_pull(struct ls_group *group, const struct ls_terms_model *terms,
-                              const struct ls_holding *holding, int blob, int to, float *array) {
+/* Ranges of count buckets, the last of which is end - 1. It goes first. */
+static ls_status pull_buckets(const struct ls_store_pull *pull, size_t end, size_t count) {
     static const char *const names[1 + LS_MAX_MOMENTS] = {"variables", "moment 1", "moment 2", "moment 3"};
-    size_t count = terms->bucket_count, servers = (size_t)ls_group_serving(group);
-    LS_CLEANUP(ls_free_pointer) struct ls_stripe *owned = ls_stripes_list(terms, (int)servers, false);
+    size_t servers = (size_t)ls_group_serving(pull->group);
+    LS_CLEANUP(ls_free_pointer) struct ls_stripe *owned = ls_stripes_list(pull->terms, (int)servers, false);
     LS_CLEANUP(ls_free_pointer) struct ls_pulled *parts = ls_alloc_array(count, sizeof(*parts));
     if (!owned || !parts) return ls_fail_memory("a pull", count * servers * sizeof(*owned));
     for (size_t i = 0; i < count; i++) {
-        size_t bucket = count - 1 - i;
+        size_t bucket = end - 1 - i;
         parts[i].owned = owned + bucket * servers;
-        if (holding) parts[i].from = (const unsigned char *)(holding->blobs[0][blob] + holding->held[bucket].at);
+        if (pull->holding)
+            parts[i].from =
+                (const unsigned char *)(pull->holding->blobs[0][pull->blob] + pull->holding->held[bucket].at);
     }
-    const struct ls_pull pull = {
-        .name = names[blob], .parts = parts, .count = count, .to = to, .array = (unsigned char *)array};
-    return ls_group_pull(group, &pull);
+    const struct ls_pull call = {.name = names[pull->blob],
+                                 .parts = parts,
+                                 .count = count,
+                                 .to = pull->to,
+                                 .array = (unsigned char *)pull->array};
+    return ls_group_pull(pull->group, &call);
+}
+
+ls_status ls_store_calls_pull(const struct ls_store_pull *pull) {
+    return pull_buckets(pull, pull->terms->bucket_count, pull->terms->bucket_count);
+}
+
+ls_status ls_store_calls_pull_in_turn(const struct ls_store_pull *pull, ls_store_arrived_fn *arrived, void *context) {
+    ls_status status = LS_OK;
+    for (size_t end = pull->terms->bucket_count; end > 0 && !status; end--) {
+        status = pull_buckets(pull, end, 1);
+        if (!status && arrived) arrived(context, pull->terms->buckets[end - 1]);
+    }
+    return status;
 }

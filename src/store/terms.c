@@ -113,7 +113,7 @@ ls_status ls_terms_encode(const struct ls_terms_model *terms, int64_t **words, s
                                 (int64_t)terms->bucket_count,
                                 (int64_t)terms->part_count,
                                 terms->asynchronous,
-                                 (int64_t)terms->table_count};
+                                (int64_t)terms->table_count};
     memcpy(at, head, sizeof(head));
     at += HEAD;
     for (size_t i = 0; i < terms->bucket_count; i++) {

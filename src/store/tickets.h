@@ -1,6 +1,6 @@
-/* Who may compute which ticket: the arithmetic of asynchronous training, without I/O. A ticket is a batch of a session, by
- * its number from 0. Each is given once, to who asks first, and those that are done already are left out. A worker may be so
- * many tickets ahead of the slowest one (stale synchronous parallel, Ho et al. 2013). */
+/* Who may compute which ticket: the arithmetic of asynchronous training, without I/O. A ticket is a batch of a session,
+ * by its number from 0. Each is given once, to who asks first, and those that are done already are left out. A worker
+ * may be so many tickets ahead of the slowest one (stale synchronous parallel, Ho et al. 2013). */
 #pragma once
 #include <lockstep/lockstep.h>
 #include <stdint.h>

@@ -79,8 +79,9 @@ static ls_status check_local_options(const ls_local_sgd_options *local, const ls
 
 static ls_status check_async_options(const ls_strategy_options *options) {
     if (!options->compression) return LS_OK;
-    return ls_fail(LS_UNIMPLEMENTED, "ParameterServerStrategy: asynchronous training sends gradients whole: leave "
-                                     "compression %s out",
+    return ls_fail(LS_UNIMPLEMENTED,
+                   "ParameterServerStrategy: asynchronous training sends gradients whole: leave "
+                   "compression %s out",
                    ls_option_names_compression(options->compression));
 }
 
@@ -298,10 +299,11 @@ ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options,
     if (!status) status = check_servers(&own);
     if (status) return status;
     bool in_step = own.consistency == LS_SYNC || (own.consistency == LS_DELAYED && !own.delay);
-    const struct ls_strategy like = {
-        .copies_on_servers = own.replicas ? own.replicas : 1, .consistency = own.consistency, .delay = own.delay,
-        .servers = own,
-        .sparse = in_step ? own.sparse : LS_SPARSE_NEVER};
+    const struct ls_strategy like = {.copies_on_servers = own.replicas ? own.replicas : 1,
+                                     .consistency = own.consistency,
+                                     .delay = own.delay,
+                                     .servers = own,
+                                     .sparse = in_step ? own.sparse : LS_SPARSE_NEVER};
     return strategy_with(&parameter_server, options, &like, strategy);
 }
 

@@ -67,12 +67,12 @@ struct ls_strategy {
     int copies_on_servers;         /* of each element that a model trains; 0: the workers keep it */
     ls_consistency consistency;    /* of those servers */
     ls_parameter_server_options servers; /* LS_ASYNC: its bounds */
-    int delay;                     /* steps from which a worker's variables lack the newest ones' changes; 0: none */
-    ls_sparse_tables sparse;       /* with copies_on_servers */
-    ls_local_sgd_options local;    /* sync_every 0: workers meet in every step */
-    int spins;                     /* before a thread sleeps */
-    int node_replicas;             /* so many replicas of a worker at most are added in the node; 1: none */
-    bool nccl;                     /* can add the gradients of all workers, as far as they have told */
+    int delay;                  /* steps from which a worker's variables lack the newest ones' changes; 0: none */
+    ls_sparse_tables sparse;    /* with copies_on_servers */
+    ls_local_sgd_options local; /* sync_every 0: workers meet in every step */
+    int spins;                  /* before a thread sleeps */
+    int node_replicas;          /* so many replicas of a worker at most are added in the node; 1: none */
+    bool nccl;                  /* can add the gradients of all workers, as far as they have told */
     /* the present run: written before start opens, read after */
     struct ls_gate start;
     ls_replica_fn *fn;

@@ -13,6 +13,7 @@
 #include "store/store.h"
 #include "train/accumulate.h"
 #include "train/delayed.h"
+#include "train/early.h"
 #include "train/input.h"
 #include "train/model.h"
 #include "train/plan_slots.h"
@@ -193,6 +194,7 @@ static ls_status make_reducer(ls_model *model) {
                                        .count = bound->bucket_count,
                                        .compressible = ls_network_trainable_count(model->built.network)};
     ls_delayed_configure(bound->delayed, &config);
+    ls_early_configure(bound->early, &config);
     return ls_reducer_new(model->strategy, &config, &bound->reducer);
 }
 
@@ -230,6 +232,7 @@ ls_status ls_bind_attach(ls_model *model) {
         status = attach_replica(model, &model->built.replicas[i]);
     if (!status) status = ls_stored_attach(model);
     if (!status) status = ls_delayed_new(model, &model->bound.delayed);
+    if (!status) status = ls_early_new(model, &model->bound.early);
     if (!status) status = make_reducer(model);
     ls_sync_batch_norm_attach(model);
     model->bound.attached = !status;
@@ -262,6 +265,7 @@ void ls_bind_detach(ls_model *model) {
     bool used = false;
     ls_reducer_free(bound->reducer);
     ls_delayed_free(bound->delayed);
+    ls_early_free(bound->early);
     ls_store_free(bound->store);
     if (bound->nccl) ls_nccl_abort(bound->nccl);
     if (bound->nccl) used = ls_nccl_is_left(bound->nccl);

@@ -7,15 +7,15 @@
 #include "base/memory.h"
 #include "gradients/reducer.h"
 #include "store/store.h"
-#include "train/step.h"
-#include "train/step_rate.h"
+#include "train/step_report.h"
 #include "train/stored.h"
 
 struct lane {
     struct ls_optimizer_step step;
     double penalty;
-    bool keep;  /* the lanes were empty before this step */
-    bool fetch; /* rank 0: a checkpoint may follow it */
+    bool keep;   /* the lanes were empty before this step */
+    bool writes; /* this worker writes checkpoints */
+    bool fetch;  /* it may write one behind this step */
 };
 struct ls_delayed {
     ls_model *model; /* borrowed */
@@ -77,27 +77,29 @@ void ls_delayed_free(struct ls_delayed *delayed) {
 
 /* ---- the communicator's thread ---- */
 
-/* What a step asks for is heard when it is taken, behind the gradients of the last step before the lanes are empty. */
+/* The workers hear of a request when they take its step, behind the gradients of the last one before the lanes are
+ * empty. */
 static bool fetches(struct ls_delayed *delayed, const struct lane *lane, const float *extras) {
-    const struct ls_model_progress *progress = &delayed->model->progress;
     int64_t step = delayed->ended++;
     if (lane->keep) delayed->asked = -1;
     if (delayed->asked < 0 && (extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0)) delayed->asked = step;
     bool heard = delayed->asked >= 0 && step == delayed->asked + delayed->count - 1;
-    return lane->fetch || (heard && progress->keeps && !delayed->model->strategy->runtime->rank);
+    return lane->fetch || (heard && lane->writes);
 }
 
-static ls_status end_lane(void *context, int index) {
+static ls_status end_lane(void *context, int index, bool failed) {
     struct ls_delayed *delayed = context;
     ls_model *model = delayed->model;
     const struct lane *lane = &delayed->lanes[index];
     float *blob = blob_of(delayed, index), *moments = NULL;
     const float *extras = blob + model->built.blob_count;
+    if (failed) return LS_OK;
     ls_status status =
-        ls_model_is_alone(model) ? LS_OK : ls_step_rate_check(model, lane->step.rule.learning_rate, extras);
+        ls_model_is_alone(model) ? LS_OK : ls_step_report_check_rate(model, lane->step.rule.learning_rate, extras);
     if (fetches(delayed, lane, extras) && !status) status = ls_stored_make_moments(model, &moments);
-    if (!status)
-        status = ls_store_step(model->bound.store, &lane->step, lane->keep, blob, moments, model->built.blob_count);
+    const struct ls_store_stepping stepping = {
+        .step = &lane->step, .keep = lane->keep, .array = blob, .moments = moments, .stride = model->built.blob_count};
+    if (!status) status = ls_store_step(model->bound.store, &stepping);
     if (!status && moments) model->built.moments_step = lane->step.iteration;
     return status;
 }
@@ -115,11 +117,12 @@ void ls_delayed_configure(struct ls_delayed *delayed, struct ls_reducer_config *
 void ls_delayed_begin(struct ls_delayed *delayed) {
     ls_model *model = delayed->model;
     const struct ls_model_progress *progress = &model->progress;
-    bool first = delayed->given == delayed->taken;
+    bool first = delayed->given == delayed->taken, writes = progress->keeps && !model->strategy->runtime->rank;
     delayed->lanes[lane_of(delayed, delayed->given)] =
         (struct lane){.step = model->built.numbers->step,
                       .keep = first,
-                      .fetch = progress->fetches && progress->drains && !model->strategy->runtime->rank};
+                      .writes = writes,
+                      .fetch = writes && progress->fetches && progress->drains};
     if (first) model->progress.requests = (struct ls_requests){0};
 }
 
@@ -149,7 +152,7 @@ ls_status ls_delayed_take(struct ls_delayed *delayed, struct ls_loss_sums *sums,
     if (!status) status = put_in_place(model, blob);
     if (status) return status;
     delayed->taken++;
-    ls_step_read(model, blob + model->built.blob_count, delayed->lanes[index].penalty, sums);
+    ls_step_report_read(model, blob + model->built.blob_count, delayed->lanes[index].penalty, sums);
     const struct ls_requests *now = &model->progress.requests;
     if (!now->save && !now->stop) model->progress.requests = before;
     return LS_OK;

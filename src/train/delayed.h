@@ -18,8 +18,8 @@ void ls_delayed_free(struct ls_delayed *delayed);
 void ls_delayed_configure(struct ls_delayed *delayed, struct ls_reducer_config *config);
 /* The model's present step begins, whose numbers are known. */
 void ls_delayed_begin(struct ls_delayed *delayed);
-/* The step that began last is given by all replicas. Where more than delay steps are under way it waits for the oldest
- * one, as take does; else sums become zero. */
+/* The step that began last is given by all replicas. If more than delay steps are under way it takes
+ * the oldest one; else sums become zero. */
 ls_status ls_delayed_end(struct ls_delayed *delayed, struct ls_loss_sums *sums);
 /* Waits for the oldest step under way, puts its variables in place, and gives its sums. Requests of it become the
  * model's. Once for each step: false in *any where none is under way. */

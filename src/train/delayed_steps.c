@@ -84,8 +84,8 @@ ls_status ls_delayed_steps_begin(struct ls_fitting *fitting) {
     return status;
 }
 
-/* The servers have this version too, so nothing is to be handed over to them. What is under way is stopped: the parts
- * of the generation are made anew. */
+/* The servers have this version too, so nothing is to be handed over to them. Steps under way are stopped, and the
+ * parts of the generation are made anew. */
 static ls_status go_back(struct ls_fitting *fitting) {
     const struct ls_delayed_steps *steps = fitting->delayed;
     ls_model *model = fitting->model;
@@ -114,7 +114,7 @@ ls_status ls_delayed_steps_give_up(struct ls_fitting *fitting, ls_status status)
     return back ? ls_fail_context(back, "after '%.200s'", cause) : ls_fail(status, "%s", cause);
 }
 
-static ls_status drain(struct ls_fitting *fitting) {
+static ls_status take_all_steps(struct ls_fitting *fitting) {
     struct ls_fit_state *state = &fitting->state;
     ls_model *model = fitting->model;
     struct ls_loss_sums sums;
@@ -136,6 +136,6 @@ ls_status ls_delayed_steps_end(struct ls_fitting *fitting, bool *met) {
     bool asked = progress->requests.save || progress->requests.stop;
     bool ends = fitting->state.position >= (fitting->state.epochs + 1) * fitting->steps_per_epoch;
     *met = progress->drains || asked || ends;
-    ls_status status = *met ? drain(fitting) : LS_OK;
+    ls_status status = *met ? take_all_steps(fitting) : LS_OK;
     return status ? ls_fail_context(status, "steps under way") : LS_OK;
 }

@@ -18,6 +18,7 @@
 #include "base/point.h"
 #include "train/advice.h"
 #include "train/delayed_steps.h"
+#include "train/early_steps.h"
 #include "train/evaluate.h"
 #include "train/fit.h"
 #include "train/local_steps.h"
@@ -80,7 +81,8 @@ static ls_status train_step(struct ls_fitting *fitting) {
     state->position += taken;
     ls_op_add_loss_sums(&state->sums, &sums);
     if (fitting->local) ls_local_steps_add(fitting->local, &sums);
-    if (sums.rows && fitting->delayed && fitting->checkpointing) ls_checkpointing_settle(fitting->checkpointing, state);
+    if (sums.rows && (fitting->delayed || fitting->early) && fitting->checkpointing)
+        ls_checkpointing_settle(fitting->checkpointing, state);
     if (!state->sums.rows) return LS_OK; /* none of the epoch's delayed steps is taken */
     ls_result_means(fitting->model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
     ls_loss_scaler_tell(&fitting->model->progress.scaler, &state->result);
@@ -129,6 +131,11 @@ static ls_status begin_epoch(struct ls_fitting *fitting) {
     return ls_fit_callbacks_tell(fitting, LS_ON_EPOCH_BEGIN);
 }
 
+/* True: the numbers of the fit are not those of all workers. */
+static bool unmet(const struct ls_fitting *fitting, bool met) {
+    return !met && (fitting->local || !fitting->state.sums.rows);
+}
+
 static ls_status train(struct ls_fitting *fitting) {
     struct ls_fit_state *state = &fitting->state;
     int64_t begin = state->epochs * fitting->steps_per_epoch, step = state->position - begin + 1;
@@ -136,12 +143,14 @@ static ls_status train(struct ls_fitting *fitting) {
     ls_status status = begin_epoch(fitting);
     if (!status && fitting->local) status = ls_local_steps_begin(fitting);
     if (!status && fitting->delayed) status = ls_delayed_steps_begin(fitting);
+    if (!status && fitting->model->bound.early) status = ls_early_steps_begin(fitting);
     if (!status) status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_BEGIN);
     begin_timing(fitting);
     if (!status) status = train_step(fitting);
     if (!status && fitting->local) status = ls_local_steps_end(fitting, &met);
     if (!status && fitting->delayed) status = ls_delayed_steps_end(fitting, &met);
-    if (!status && met) end_timing(fitting);
+    if (!status && fitting->model->bound.early) status = ls_early_steps_end(fitting, &met);
+    if (!status && !unmet(fitting, met)) end_timing(fitting);
     if (!status && met) ls_state_transfer_commit(fitting->model->strategy->runtime);
     if (!status) ls_reached("committed");
     if (!status) status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_END);
@@ -464,6 +473,7 @@ static ls_status run_fit(struct ls_fitting *fitting) {
 static ls_status try_fit(struct ls_fitting *fitting) {
     ls_status status = run_fit(fitting);
     if (status && fitting->delayed) return ls_delayed_steps_give_up(fitting, status);
+    if (status && fitting->early) return ls_early_steps_give_up(fitting, status);
     return status && fitting->local ? ls_local_steps_give_up(fitting, status) : status;
 }
 
@@ -507,6 +517,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     ls_callback_list_free(fitting.callbacks);
     ls_local_steps_free(fitting.local);
     ls_delayed_steps_free(fitting.delayed);
+    ls_early_steps_free(fitting.early);
     ls_fingerprint_free_lines(&fitting.lines);
     ls_free(fitting.description);
     ls_progress_free(fitting.progress);

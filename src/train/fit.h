@@ -15,6 +15,7 @@ struct ls_fitting {
     struct ls_progress *progress;           /* NULL if verbose is 0, or on other ranks */
     struct ls_checkpointing *checkpointing; /* NULL without checkpoints */
     struct ls_callback_list *callbacks;     /* NULL without callbacks */
+    struct ls_early_steps *early;           /* NULL before the first step whose pull goes on behind it */
     struct ls_delayed_steps *delayed;       /* NULL where steps are not delayed */
     struct ls_local_steps *local;           /* NULL where workers meet in every step */
     int64_t steps_per_epoch, last_position; /* in portions where batches are scaled */

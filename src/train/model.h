@@ -152,6 +152,7 @@ struct ls_model_bound {
     struct ls_bucket *buckets;
     size_t bucket_count;
     struct ls_reducer *reducer; /* NULL unless ls_model_is_reduced */
+    struct ls_early *early;     /* NULL unless a pull goes on while the next step begins */
     struct ls_delayed *delayed; /* NULL unless steps are delayed */
     struct ls_store *store;     /* NULL unless servers keep the variables */
     struct ls_nccl *nccl;       /* NULL if the host adds */
@@ -169,8 +170,9 @@ struct ls_model_progress {
     ls_request request;            /* this worker's, until a step with it commits */
     struct ls_requests requests;   /* all workers', of the last committed step */
     bool keeps, fetches;           /* this worker writes checkpoints; one is due after the present step */
-    bool drains;                   /* a checkpoint may be due after the present step, whoever writes it */
-    struct ls_pipeline *pipeline;  /* of the present fit or evaluation, borrowed */
+    int64_t whole; /* the step of the variables that were left when the model was unbound, as of early.h */
+    bool drains;   /* a checkpoint may be due after the present step, whoever writes it */
+    struct ls_pipeline *pipeline; /* of the present fit or evaluation, borrowed */
 };
 
 struct ls_model {

@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "model/plan.h"
+#include "train/early.h"
 #include "train/sparse.h"
 
-ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
+    ls_status
+    ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
     struct ls_model_replica *replica = &model->built.replicas[local];
     struct ls_plan_slot *oldest = &replica->plans[0];
     const struct ls_target_kind *kind = ls_pipeline_targets(model->progress.pipeline);
@@ -39,6 +41,8 @@ ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool trai
         .gradient_scale = &model->built.numbers->gradient_scale,
         .sums = &replica->numbers->sums,
         .arena = &replica->arena,
+        .await = training && model->bound.early ? ls_early_await : NULL,
+        .await_context = model->bound.early,
         .exchange = model->bound.synchronized ? &replica->exchange.exchange : NULL,
         .seed = model->spec.seed,
         .replica = model->strategy->replicas[local].id,

@@ -109,11 +109,12 @@ static void tell_staleness(const struct ls_sessions *sessions, const struct ls_s
         size_t used = strlen(classes);
         (void)snprintf(classes + used, sizeof(classes) - used, "%s%lld", c ? " " : "", (long long)totals->classes[c]);
     }
-    ls_runtime_tell(runtime,
-                    "%lld pushes: %lld applied, %lld dropped; updates since the variables were read: mean %.2f, at most "
-                    "%lld; pushes with 0, 1, 2.., 4.., 8.., 16.., 32.., 64..: %s",
-                    (long long)pushes, (long long)totals->applied, (long long)totals->dropped,
-                    pushes ? (double)totals->staleness / (double)pushes : 0, (long long)totals->oldest, classes);
+    ls_runtime_tell(
+        runtime,
+        "%lld pushes: %lld applied, %lld dropped; updates since the variables were read: mean %.2f, at most "
+        "%lld; pushes with 0, 1, 2.., 4.., 8.., 16.., 32.., 64..: %s",
+        (long long)pushes, (long long)totals->applied, (long long)totals->dropped,
+        pushes ? (double)totals->staleness / (double)pushes : 0, (long long)totals->oldest, classes);
 }
 
 static void add_result(ls_result *result, const struct ls_session_totals *totals) {

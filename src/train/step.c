@@ -24,14 +24,15 @@
 #include "train/input.h"
 #include "train/model.h"
 #include "train/delayed.h"
+#include "train/early.h"
 #include "train/plan_slots.h"
 #include "train/precision.h"
 #include "train/sparse.h"
-#include "train/step_rate.h"
+#include "train/step_report.h"
 #include "train/sync_batch_norm.h"
 
-/* A replica's part in a training step, as the readiness callback sees it. */
-struct training {
+    /* A replica's part in a training step, as the readiness callback sees it. */
+    struct training {
     ls_model *model;
     struct ls_model_replica *replica;
     struct ls_track *track; /* of the timeline */
@@ -84,7 +85,7 @@ static void fill_report(const struct training *training) {
     report[LS_EXTRA_SAVE] = request == LS_SAVE ? 1.0F : 0.0F;
     report[LS_EXTRA_STOP] = request == LS_STOP ? 1.0F : 0.0F;
     report[LS_EXTRA_STOP_RANKS] = request == LS_STOP ? (float)model->strategy->runtime->rank : 0.0F;
-    ls_step_rate_write(model->progress.step.rule.learning_rate, report + LS_EXTRA_RATE);
+    ls_step_report_write_rate(model->progress.step.rule.learning_rate, report + LS_EXTRA_RATE);
 }
 
 static ls_status write_extras(const struct training *training) {
@@ -132,6 +133,8 @@ static ls_status no_gradients(struct training *training) {
         status = ls_plan_slots_find(training->model, training->local, 1, true, &plan);
         if (!status) status = ls_plan_run_idle(plan);
     }
+    struct ls_early *early = training->model->bound.early;
+    if (!status && early) status = ls_early_await(early, SIZE_MAX);
     if (!status) status = write_zeros(training);
     if (status) return status;
     training->replica->numbers->sums = (struct ls_loss_sums){0};
@@ -289,8 +292,9 @@ static ls_status check_others(const struct training *training) {
     float extras[LS_EXTRAS];
     if (ls_model_is_alone(training->model)) return LS_OK;
     ls_status status = read_extras(training, extras);
-    return status ? status
-                  : ls_step_rate_check(training->model, training->model->progress.step.rule.learning_rate, extras);
+    return status
+               ? status
+               : ls_step_report_check_rate(training->model, training->model->progress.step.rule.learning_rate, extras);
 }
 
 /* Waits for the device's queue. The next batch may still be on its way. */
@@ -320,7 +324,8 @@ static ls_status train_replica(ls_replica *replica, void *context) {
     struct training training = training_of(replica, model);
     if (model->bound.reducer) ls_reducer_begin(model->bound.reducer, replica->local_id, model->progress.step.iteration);
     ls_status status = reduce_gradients(replica, model, compute(&training));
-    if (model->bound.delayed) return end_replica(&training, status ? status : leave_to_others(&training));
+    if (model->bound.delayed || model->bound.early)
+        return end_replica(&training, status ? status : leave_to_others(&training));
     if (!status) status = check_others(&training);
     if (!status) status = update(&training);
     return end_replica(&training, status);
@@ -357,7 +362,9 @@ static ls_status run_batch(ls_model *model, int batch, ls_replica_fn *fn) {
     model->progress.step.iteration++;
     numbers->step = model->progress.step;
     if (model->bound.delayed && fn == train_replica) ls_delayed_begin(model->bound.delayed);
+    if (model->bound.early && fn == train_replica) ls_early_begin(model->bound.early);
     ls_status status = ls_strategy_run(model->strategy, fn, model);
+    if (!status && model->bound.early && fn == train_replica) status = ls_early_end(model->bound.early);
     if (status || fn == gather_replica) model->progress.step.iteration--;
     return status;
 }
@@ -369,30 +376,11 @@ ls_status ls_step_gather(ls_model *model, int batch) {
     return status;
 }
 
-static int64_t read_count(const float *extras) {
-    return (int64_t)extras[0] + (int64_t)extras[1] * LS_REPORT_UNIT;
-}
-
 static void tell_activity(const ls_model *model, const struct ls_loss_sums *sums, int64_t nanoseconds) {
     struct ls_activity *activity = &model->strategy->runtime->activity;
     ls_activity_set(&activity->step, model->progress.step.iteration);
     ls_durations_add(&activity->steps, nanoseconds);
     if (sums->rows) ls_activity_set_loss(activity, (sums->loss + sums->penalty) / (double)sums->rows);
-}
-
-/* The numbers come from the extras, which are sums over all replicas and so equal on all workers; every worker
- * therefore draws the same conclusions from them, such as to save or to stop. */
-void ls_step_read(ls_model *model, const float *extras, double penalty, struct ls_loss_sums *sums) {
-    *sums = (struct ls_loss_sums){
-        .loss = (double)extras[LS_EXTRA_LOSS],
-        .correct = read_count(extras + LS_EXTRA_CORRECT),
-        .rows = read_count(extras + LS_EXTRA_ROWS),
-        .weight = (double)extras[LS_EXTRA_WEIGHT],
-    };
-    sums->penalty = penalty * (double)sums->rows;
-    for (int i = 0; i < LS_MAX_METRICS; i++) sums->metrics[i] = (double)extras[LS_EXTRA_METRICS + i];
-    model->progress.requests = (struct ls_requests){(int64_t)extras[LS_EXTRA_SAVE], (int64_t)extras[LS_EXTRA_STOP],
-                                                    (int64_t)extras[LS_EXTRA_STOP_RANKS]};
 }
 
 /* Behind "commit" nothing can fail, unless steps are delayed: these are a transaction of several. penalty is that of
@@ -412,7 +400,7 @@ ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums)
     if (model->bound.delayed)
         status = ls_delayed_end(model->bound.delayed, sums);
     else
-        ls_step_read(model, model->bound.extras, model->built.replicas[0].numbers->penalty, sums);
+        ls_step_report_read(model, model->bound.extras, model->built.replicas[0].numbers->penalty, sums);
     if (status) return status;
     tell_activity(model, sums, ls_now() - begun);
     if (meets) model->progress.request = LS_GO_ON;

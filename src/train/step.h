@@ -3,12 +3,9 @@
 #include "train/model.h"
 
 /* The pipeline's present step on all replicas. Training is a transaction: it commits, or changes nothing. sums
- * receives loss (not divided), correct and rows over all replicas. Where steps are delayed (delayed.h), sums are those
- * of an earlier step, or zero, and what commits is a transaction of several. */
+ * receives loss (not divided), correct and rows over all replicas. Of delayed steps (delayed.h) sums are those of
+ * an earlier one, or zero, and a transaction has several. */
 ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums);
-/* What the extras of a step say, which are sums over all replicas; its requests become the model's. penalty: of one
- * example. */
-void ls_step_read(ls_model *model, const float *extras, double penalty, struct ls_loss_sums *sums);
 /* Before it, where a step takes several batches: one of them but the last. batch counts from 0. It commits nothing, so
  * that after a failure the step begins again with its first batch. */
 ls_status ls_step_gather(ls_model *model, int batch);

@@ -158,8 +158,7 @@ bool ls_stored_has_moments(const ls_model *model) {
 }
 
 /* Rank 0 asks for the moments where a checkpoint of the step is due, or one that somebody has asked for in the step. */
-static bool wants_moments(const ls_model *model) {
-    const float *extras = model->built.replicas[0].gradients + model->built.blob_count;
+bool ls_stored_wants_moments(const ls_model *model, const float *extras) {
     if (model->strategy->runtime->rank || !model->progress.keeps) return false;
     return model->progress.fetches || extras[LS_EXTRA_SAVE] > 0 || extras[LS_EXTRA_STOP] > 0;
 }
@@ -180,12 +179,17 @@ static ls_status update_stored(const struct ls_op *op) {
     struct ls_model_built *built = &model->built;
     struct ls_model_replica *first = &built->replicas[0];
     float *moments = NULL;
-    bool fetches = wants_moments(model);
+    bool fetches = ls_stored_wants_moments(model, first->gradients + built->blob_count);
     ls_status status = fetches ? ls_stored_make_moments(model, &moments) : LS_OK;
     if (!status && fetches) status = make_tables(model);
     if (status) return status;
     ls_store_want_tables(model->bound.store, fetches ? built->tables : NULL);
-    status = ls_store_step(model->bound.store, &built->numbers->step, true, first->gradients, moments, built->blob_count);
+    const struct ls_store_stepping stepping = {.step = &built->numbers->step,
+                                               .keep = true,
+                                               .array = first->gradients,
+                                               .moments = moments,
+                                               .stride = built->blob_count};
+    status = ls_store_step(model->bound.store, &stepping);
     if (status) return status;
     memcpy(first->parameters, first->gradients, ls_network_trainable_count(built->network) * sizeof(float));
     if (fetches) built->moments_step = model->progress.step.iteration;

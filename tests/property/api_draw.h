@@ -162,8 +162,8 @@ DRAW_OPTIONS(ls_central_storage_options, .parameter_device = draw_const_char_p(d
 DRAW_OPTIONS(ls_parameter_server_options, .replicas = draw_int(draw), .consistency = draw_ls_consistency(draw),
              .delay = draw_int(draw))
 DRAW_OPTIONS(ls_local_sgd_options, .sync_every = draw_int(draw), .outer_learning_rate = draw_float(draw),
-             .outer_momentum = draw_float(draw), .local_moments = draw_bool(draw),
-             .fragments = draw_int(draw), .fragment_delay = draw_int(draw), .fragment_alpha = draw_float(draw))
+             .outer_momentum = draw_float(draw), .local_moments = draw_bool(draw), .fragments = draw_int(draw),
+             .fragment_delay = draw_int(draw), .fragment_alpha = draw_float(draw))
 DRAW_OPTIONS(ls_all_reduce_options, .compression = draw_ls_compression(draw), .prescale = draw_double(draw),
              .postscale = draw_double(draw))
 DRAW_OPTIONS(ls_gradients_options, .sum = draw_bool(draw), .passes = draw_int(draw), .predivide = draw_double(draw))

@@ -111,12 +111,11 @@ static ls_status open_strategy(struct worker *worker) {
     if (!copies) return ls_multi_worker_mirrored_strategy_new(NULL, &worker->strategy);
     const char *delay = getenv("RECOVERY_DELAY"), *ahead = getenv("RECOVERY_ASYNC");
     ls_consistency consistency = delay ? LS_DELAYED : LS_SYNC;
-    return ls_parameter_server_strategy_new(NULL,
-                                            LS_PARAMETER_SERVER(.replicas = atoi(copies),
-                                                                .consistency = ahead ? LS_ASYNC : consistency,
-                                                                .delay = delay ? atoi(delay) : 0,
-                                                                .staleness = ahead ? atoi(ahead) : 0),
-                                            &worker->strategy);
+    return ls_parameter_server_strategy_new(
+        NULL,
+        LS_PARAMETER_SERVER(.replicas = atoi(copies), .consistency = ahead ? LS_ASYNC : consistency,
+                            .delay = delay ? atoi(delay) : 0, .staleness = ahead ? atoi(ahead) : 0),
+        &worker->strategy);
 }
 
 static ls_status open_all(struct worker *worker) {

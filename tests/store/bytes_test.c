@@ -28,7 +28,8 @@ static ls_status measured_step(struct ls_store *store, struct draw *draw, struct
     ls_status status = ls_row_lists_unique(ids, LARGE_IDS, leaf, places);
     if (!status) status = ls_store_pull_rows(store, leaf, 1);
     if (!status) status = ls_store_push(store, 0, first, zeros, LS_COMPRESS_NONE);
-    return status ? status : ls_store_step(store, &step, true, dense, NULL, 0);
+    const struct ls_store_stepping stepping = {.step = &step, .keep = true, .array = dense};
+    return status ? status : ls_store_step(store, &stepping);
 }
 
 static ls_status measure_steps(struct rank *rank) {

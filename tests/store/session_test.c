@@ -1,6 +1,6 @@
 /* Asynchronous training, with workers and servers as threads, against an oracle that follows the record of the order:
- * random variables, optimizers, workers, servers and copies, over generations that losses end. Each ticket is decided once,
- * every worker has the oracle's bits at the end, and a replay of the record has them too. */
+ * random variables, optimizers, workers, servers and copies, over generations that losses end. Each ticket is decided
+ * once, every worker has the oracle's bits at the end, and a replay of the record has them too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,7 +225,8 @@ static bool run_generation(struct trial *trial) {
     struct world world;
     trial->generation++;
     for (int i = 0; i < trial->servers; i++) {
-        ls_keeper_set_files(trial->keepers[i], trial->replays ? "" : trial->record, trial->replays ? trial->record : "");
+        ls_keeper_set_files(trial->keepers[i], trial->replays ? "" : trial->record,
+                            trial->replays ? trial->record : "");
         ls_keeper_begin(trial->keepers[i], trial->generation, trial->servers);
         trial->keeping[i] = (struct ls_keeping){ls_keeper_call, trial->keepers[i]};
     }
@@ -286,7 +287,8 @@ static void apply(const struct trial *trial, struct oracle *oracle, float *gradi
 }
 
 /* The variables as the ticket has read them, each stripe at its version. */
-static void compose(const struct trial *trial, const struct oracle *oracle, const long long *versions, float *variables) {
+static void compose(const struct trial *trial, const struct oracle *oracle, const long long *versions,
+                    float *variables) {
     for (int s = 0; s < oracle->servers; s++)
         for (size_t b = 0; b < trial->terms.bucket_count; b++) {
             struct ls_range range = ls_stripes_of(&trial->terms, b, oracle->servers, s);

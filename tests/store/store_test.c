@@ -195,7 +195,9 @@ static ls_status step_once(struct rank *rank, struct ls_store *store, bool last)
     (void)pthread_barrier_wait(rank->barrier);
     ls_status status = push_all(trial, store, rank->rank);
     float *moments = last && !rank->rank ? trial->fetched : NULL;
-    if (!status) status = ls_store_step(store, &trial->step, true, trial->copies[rank->rank], moments, count);
+    const struct ls_store_stepping stepping = {
+        .step = &trial->step, .keep = true, .array = trial->copies[rank->rank], .moments = moments, .stride = count};
+    if (!status) status = ls_store_step(store, &stepping);
     (void)pthread_barrier_wait(rank->barrier);
     if (status || rank->rank) return status;
     for (int i = 0; i < trial->workers; i++)

@@ -264,9 +264,12 @@ static ls_status step_once(struct rank *rank, struct ls_store *store, struct bat
     }
     (void)pthread_barrier_wait(rank->barrier);
     ls_store_want_tables(store, last && !rank->rank ? trial->fetched : NULL);
-    if (!status)
-        status =
-            ls_store_step(store, &trial->step, true, trial->copies[rank->rank], trial->terms.moments ? moments : NULL, DENSE);
+    const struct ls_store_stepping stepping = {.step = &trial->step,
+                                               .keep = true,
+                                               .array = trial->copies[rank->rank],
+                                               .moments = trial->terms.moments ? moments : NULL,
+                                               .stride = DENSE};
+    if (!status) status = ls_store_step(store, &stepping);
     (void)pthread_barrier_wait(rank->barrier);
     if (status || !last || rank->rank) return status;
     ck_assert_msg(!memcmp(trial->fetched, trial->whole[0], floats_of(trial) * sizeof(float)), "the tables");

@@ -1,0 +1,198 @@
+/* The communicator's thread ends steps (end_step): it adds statistics, tells the caller's thread of the sums, and
+ * pulls. Threads that wait look at counters behind one gate. */
+#include "train/early.h"
+
+#include <string.h>
+
+#include "base/gate.h"
+#include "base/memory.h"
+#include "base/point.h"
+#include "gradients/reducer.h"
+#include "store/store.h"
+#include "train/step_report.h"
+#include "train/stored.h"
+
+struct ls_early {
+    ls_model *model; /* borrowed */
+    float *blobs[LS_MAX_LOCAL_DEVICES];
+    float extras[LS_EXTRAS];
+    int64_t begun, summed_steps; /* the caller's; steps since it was made */
+    /* written by the communicator */
+    struct ls_optimizer_step step;
+    _Atomic int64_t summed; /* steps whose sums are there, or never will be */
+    _Atomic size_t arrived; /* elements of the present pull; SIZE_MAX: all, and nothing else is under way */
+    _Atomic bool failed;
+    struct ls_gate gate;
+    float *statistics; /* those before the step */
+    bool open;         /* statistics and variables are not all of one step */
+    size_t exchanged;  /* variables below it are new; the others are old */
+    int64_t version;   /* the step of the variables that are whole */
+};
+
+static bool is_possible(const ls_model *model) {
+    if (!ls_stored_is(model) || ls_strategy_is_async(model->strategy) || ls_network_table_count(model->built.network))
+        return false;
+    if (model->strategy->delay || model->bound.bucket_count < 2) return false;
+    if (ls_update_has(&model->built.replicas[0], LS_UPDATE_PENALTY)) return false;
+    for (size_t i = 0; i < model->spec.layer_count; i++)
+        if (model->spec.layers[i].synchronized) return false;
+    return true;
+}
+
+static size_t count_statistics(const ls_model *model) {
+    return model->built.blob_count - ls_network_trainable_count(model->built.network);
+}
+
+ls_status ls_early_new(ls_model *model, struct ls_early **early) {
+    if (!is_possible(model)) return LS_OK;
+    struct ls_early *made = ls_alloc(sizeof(*made));
+    if (!made) return ls_fail_memory("the pull of variables", sizeof(*made));
+    made->model = model;
+    made->version = model->progress.step.iteration;
+    atomic_store(&made->arrived, SIZE_MAX);
+    for (int i = 0; i < model->strategy->local_count; i++) made->blobs[i] = model->built.replicas[i].gradients;
+    made->statistics = ls_alloc_array(count_statistics(model) + 1, sizeof(float));
+    if (!made->statistics) {
+        ls_free(made);
+        return ls_fail_memory("statistics before a step", count_statistics(model) * sizeof(float));
+    }
+    *early = made;
+    return LS_OK;
+}
+
+static void exchange(float *left, float *right, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; i++) {
+        float kept = left[i];
+        left[i] = right[i];
+        right[i] = kept;
+    }
+}
+
+void ls_early_free(struct ls_early *early) {
+    if (!early) return;
+    const ls_model *model = early->model;
+    float *parameters = model->built.replicas[0].parameters;
+    if (early->open) {
+        exchange(parameters, early->blobs[0], 0, early->exchanged);
+        memcpy(parameters + ls_network_trainable_count(model->built.network), early->statistics,
+               count_statistics(model) * sizeof(float));
+    }
+    early->model->progress.whole = early->version;
+    ls_free(early->statistics);
+    ls_free(early);
+}
+
+/* ---- the communicator's thread ---- */
+
+/* With the floating-point mode in which the first replica would add them. */
+static ls_status add_statistics(struct ls_early *early) {
+    const ls_model *model = early->model;
+    const struct ls_model_replica *first = &model->built.replicas[0];
+    struct ls_thread_state before;
+    size_t trained = ls_network_trainable_count(model->built.network), count = count_statistics(model);
+    float *statistics = first->parameters + trained;
+    ls_status status = first->device->ops->enter(first->device, &before);
+    if (status) return status;
+    memcpy(early->statistics, statistics, count * sizeof(float));
+    for (size_t i = 0; i < count; i++) statistics[i] += early->blobs[0][trained + i];
+    first->device->ops->leave(first->device, &before);
+    return LS_OK;
+}
+
+static void tell_sums(struct ls_early *early, bool failed) {
+    if (failed) atomic_store(&early->failed, true);
+    (void)atomic_fetch_add(&early->summed, 1);
+    ls_gate_open(&early->gate);
+}
+
+static void note_arrived(void *context, struct ls_range range) {
+    struct ls_early *early = context;
+    exchange(early->model->built.replicas[0].parameters, early->blobs[0], range.begin, range.end);
+    early->exchanged = range.end;
+    atomic_store(&early->arrived, range.end);
+    ls_gate_open(&early->gate);
+}
+
+static ls_status prepare(struct ls_early *early, float **moments) {
+    ls_model *model = early->model;
+    ls_status status = LS_OK;
+    memcpy(early->extras, early->blobs[0] + model->built.blob_count, sizeof(early->extras));
+    if (!ls_model_is_alone(model))
+        status = ls_step_report_check_rate(model, early->step.rule.learning_rate, early->extras);
+    if (!status && ls_stored_wants_moments(model, early->extras)) status = ls_stored_make_moments(model, moments);
+    return status ? status : add_statistics(early);
+}
+
+/* The sums are told before the pull begins: the caller's thread goes on then. */
+static ls_status end_step(void *context, int lane, bool failed) {
+    struct ls_early *early = context;
+    ls_model *model = early->model;
+    float *moments = NULL;
+    (void)lane;
+    if (!failed) early->step = model->built.numbers->step; /* the caller's thread waits for the sums */
+    ls_status status = failed ? LS_OK : prepare(early, &moments);
+    const struct ls_store_stepping stepping = {.step = &early->step,
+                                               .keep = true,
+                                               .array = early->blobs[0],
+                                               .moments = moments,
+                                               .stride = model->built.blob_count,
+                                               .arrived = note_arrived,
+                                               .context = early};
+    early->open = !failed && !status;
+    early->exchanged = 0;
+    if (early->open) atomic_store(&early->arrived, 0);
+    tell_sums(early, !early->open);
+    if (!early->open) return status;
+    status = ls_store_step(model->bound.store, &stepping);
+    if (!status) {
+        early->open = false;
+        early->version = early->step.iteration;
+        if (moments) model->built.moments_step = early->version;
+        atomic_store(&early->arrived, SIZE_MAX);
+    } else {
+        atomic_store(&early->failed, true);
+    }
+    ls_gate_open(&early->gate);
+    return status;
+}
+
+void ls_early_configure(struct ls_early *early, struct ls_reducer_config *config) {
+    if (!early) return;
+    config->end = end_step;
+    config->context = early;
+    config->lanes = early->blobs;
+    config->lane_count = 1;
+}
+
+/* ---- the others ---- */
+
+void ls_early_begin(struct ls_early *early) {
+    early->begun++;
+}
+
+ls_status ls_early_await(void *context, size_t end) {
+    struct ls_early *early = context;
+    for (;;) {
+        uint32_t seen = ls_gate_value(&early->gate);
+        if (atomic_load(&early->arrived) >= end) return LS_OK;
+        if (atomic_load(&early->failed)) return ls_reducer_await(early->model->bound.reducer, early->summed_steps);
+        ls_gate_wait(&early->gate, seen, early->model->strategy->spins);
+    }
+}
+
+ls_status ls_early_end(struct ls_early *early) {
+    for (;;) {
+        uint32_t seen = ls_gate_value(&early->gate);
+        if (atomic_load(&early->summed) >= early->begun) break;
+        ls_gate_wait(&early->gate, seen, early->model->strategy->spins);
+    }
+    if (atomic_load(&early->failed)) return ls_reducer_await(early->model->bound.reducer, early->begun);
+    ls_reached("sums");
+    early->summed_steps = early->begun;
+    memcpy(early->model->bound.extras, early->extras, sizeof(early->extras));
+    return LS_OK;
+}
+
+ls_status ls_early_settle(struct ls_early *early) {
+    return early ? ls_reducer_await(early->model->bound.reducer, early->summed_steps) : LS_OK;
+}

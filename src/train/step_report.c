@@ -1,0 +1,44 @@
+/* The learning rate goes with the extras, byte by byte: a byte is at most 255, and float32 is exact up to 2^24. The sum
+ * of one byte over all replicas is exact for 65,793 of them, in any order of addition; the rate itself as a float would
+ * be rounded. */
+#include "train/step_report.h"
+
+#include <string.h>
+
+void ls_step_report_write_rate(float rate, float bytes[4]) {
+    uint32_t bits;
+    memcpy(&bits, &rate, sizeof(bits));
+    for (int i = 0; i < 4; i++) bytes[i] = (float)(bits >> 8 * i & 0xFF);
+}
+
+/* The sum is own times the replicas on every worker exactly when all are equal: a rate that is the mean of others'
+ * passes on its own worker only. */
+ls_status ls_step_report_check_rate(const ls_model *model, float rate, const float *extras) {
+    float own[4], replicas = (float)model->strategy->total_count;
+    ls_step_report_write_rate(rate, own);
+    for (int i = 0; i < 4; i++)
+        if (extras[LS_EXTRA_RATE + i] != own[i] * replicas)
+            return ls_fail(LS_INVALID_ARGUMENT,
+                           "the learning rate is %g on rank %d and another one on another worker: set it alike on all",
+                           (double)rate, model->strategy->runtime->rank);
+    return LS_OK;
+}
+
+static int64_t read_count(const float *extras) {
+    return (int64_t)extras[0] + (int64_t)extras[1] * LS_REPORT_UNIT;
+}
+
+/* The numbers come from the extras, which are sums over all replicas and so equal on all workers; every worker
+ * therefore draws the same conclusions from them, such as to save or to stop. */
+void ls_step_report_read(ls_model *model, const float *extras, double penalty, struct ls_loss_sums *sums) {
+    *sums = (struct ls_loss_sums){
+        .loss = (double)extras[LS_EXTRA_LOSS],
+        .correct = read_count(extras + LS_EXTRA_CORRECT),
+        .rows = read_count(extras + LS_EXTRA_ROWS),
+        .weight = (double)extras[LS_EXTRA_WEIGHT],
+    };
+    sums->penalty = penalty * (double)sums->rows;
+    for (int i = 0; i < LS_MAX_METRICS; i++) sums->metrics[i] = (double)extras[LS_EXTRA_METRICS + i];
+    model->progress.requests = (struct ls_requests){(int64_t)extras[LS_EXTRA_SAVE], (int64_t)extras[LS_EXTRA_STOP],
+                                                    (int64_t)extras[LS_EXTRA_STOP_RANKS]};
+}
