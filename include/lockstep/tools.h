@@ -96,11 +96,11 @@ LS_API ls_status ls_tools_timeline(const char *const *paths, int count, const ch
 LS_API ls_status ls_tools_convert_weights(const char *from, const char *to, char **text);
 /* A training that is to be planned. */
 typedef struct ls_tools_plan_options {
-    const ls_strategy_options *strategy; /* of each worker */
+    const ls_strategy_options *strategy; /* of each worker; may be NULL */
     const char *kind;                    /* as lockstep train --strategy has it */
     int copies;                          /* of each variable on servers; 0: 1 */
     const ls_local_sgd_options *local;   /* of kind "local-sgd" */
-    int workers, servers;                /* workers 0: those of TF_CONFIG, or of a launcher, and its servers */
+    int workers, servers;                /* at most 1024; workers 0: those of TF_CONFIG, or of a launcher, and its servers */
     int64_t batch;                       /* rows of all; 0: 64 a replica */
     ls_division division;
     double bits; /* of each task's link a second, each way; 0: no time is foretold */

@@ -36,8 +36,8 @@ static bool read_bandwidth(const struct ls_command_line *line, const struct ls_o
 
 #define AT(field) LS_OPTION_AT(struct plan_command, field)
 static const struct ls_option plan_rows[] = {
-    {"np", "N", "workers; in place of TF_CONFIG and of what a launcher says", AT(workers), 1, 100000, .letter = 'n'},
-    {"ps", "K", "parameter servers beside them (default 0)", AT(servers), 0, 100000, .needs = "np N"},
+    {"np", "N", "workers; in place of TF_CONFIG and of what a launcher says", AT(workers), 1, 1024, .letter = 'n'},
+    {"ps", "K", "parameter servers beside them (default 0)", AT(servers), 0, 1024, .needs = "np N"},
     {"bandwidth", "B", "of each task's link, each way: 100Mbit/s, 1Gbit/s; tells the wire's time", 0, LS_OPTION_READ,
      .read = read_bandwidth},
     {"measure", "STEPS", "train so many steps here, to tell the time of computing (default: it is left out)",

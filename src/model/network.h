@@ -62,17 +62,17 @@ struct ls_plan_config {
     int64_t rows;  /* >= 1 */
     bool training; /* false: forward and loss only; gradients may be NULL */
     struct ls_objective objective;
-    float *parameters, *gradients; /* device blobs */
-    const float *features;         /* device (rows, input...) */
+    float *parameters, *gradients;     /* device blobs */
+    const float *features;             /* device (rows, input...) */
     const struct ls_plan_rows *tables; /* NULL if the network has no sparse ones */
-    const int32_t *labels;         /* device (rows); NULL if numbers has the targets */
-    const float *numbers;          /* device (rows, outputs): targets that are numbers */
-    const float *weights;          /* device (rows); NULL if all examples count as 1 */
-    const float *loss_scale;       /* read at each run: 1 / global rows */
-    const float *gradient_scale;   /* of the loss's gradients, likewise; NULL if it is loss_scale */
-    struct ls_loss_sums *sums;     /* written by each run; metrics beyond the objective's are left alone */
-    struct ls_arena *arena;        /* of the same device; NULL if the plan makes its own */
-    ls_plan_await_fn *await;       /* NULL: all variables are there */
+    const int32_t *labels;             /* device (rows); NULL if numbers has the targets */
+    const float *numbers;              /* device (rows, outputs): targets that are numbers */
+    const float *weights;              /* device (rows); NULL if all examples count as 1 */
+    const float *loss_scale;           /* read at each run: 1 / global rows */
+    const float *gradient_scale;       /* of the loss's gradients, likewise; NULL if it is loss_scale */
+    struct ls_loss_sums *sums;         /* written by each run; metrics beyond the objective's are left alone */
+    struct ls_arena *arena;            /* of the same device; NULL if the plan makes its own */
+    ls_plan_await_fn *await;           /* NULL: all variables are there */
     void *await_context;
     const struct ls_exchange *exchange; /* of synchronized layers; NULL if this replica is alone */
     /* of layers that draw random numbers */

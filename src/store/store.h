@@ -6,7 +6,7 @@
 #include "store/row_lists.h"
 #include "store/store_calls.h"
 
-    struct ls_store;
+struct ls_store;
 struct ls_store_config {
     struct ls_group *group;      /* of workers and servers; borrowed */
     struct ls_terms_model terms; /* copied */

@@ -2,11 +2,13 @@
  * numbers by the functions that place and move the bytes in training. */
 #include "tools/plan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/need.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "data/division.h"
 #include "data/pipeline.h"
@@ -23,6 +25,8 @@
 #include "train/model_state.h"
 #include "train/plan_slots.h"
 #include "train/stored.h"
+
+#define MOST_TASKS 1024
 
 /* ---- who ---- */
 
@@ -41,14 +45,29 @@ static ls_status find_tasks(struct ls_tools_planning *planning) {
 }
 
 static ls_status check_tasks(const struct ls_tools_planning *planning) {
-    const ls_tools_plan_options *options = planning->options;
+    if (planning->workers > MOST_TASKS || planning->servers > MOST_TASKS - planning->workers)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "%d workers and %d parameter servers are more tasks than %d, which a plan may have",
+                       planning->workers, planning->servers, MOST_TASKS);
     if (planning->stores && !planning->servers)
         return ls_fail(LS_INVALID_ARGUMENT,
                        "ParameterServerStrategy: there is no ps task: give --ps K, or cluster.ps in "
                        "TF_CONFIG");
-    if (planning->stores && options->strategy->communication != LS_AUTO)
+    if (planning->stores && planning->strategy_options.communication != LS_AUTO)
         return ls_fail(LS_INVALID_ARGUMENT, "ParameterServerStrategy: gradients go to servers, and communication must "
                                             "be AUTO");
+    return LS_OK;
+}
+
+static ls_status check_options(const ls_tools_plan_options *options) {
+    if (!options->kind) return ls_fail(LS_INVALID_ARGUMENT, "a plan has no kind of strategy");
+    if (options->workers < 0 || options->servers < 0 || options->copies < 0 || options->batch < 0 ||
+        options->measure < 0 || !(options->bits >= 0) || !isfinite(options->bits))
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "a plan's workers %d, servers %d, copies %d, batch %lld, measure %d and bits %g may not be "
+                       "negative",
+                       options->workers, options->servers, options->copies, (long long)options->batch, options->measure,
+                       options->bits);
     return LS_OK;
 }
 
@@ -63,7 +82,7 @@ static void ignore(void *context, ls_log_level level, const char *line) {
 /* Of one process. Replicas of a worker whose variables are on servers share them as those of CentralStorageStrategy. */
 static ls_status open_alone(struct ls_tools_planning *planning) {
     const ls_tools_plan_options *options = planning->options;
-    ls_strategy_options own = *options->strategy;
+    ls_strategy_options own = planning->strategy_options;
     bool shares = planning->stores || is(options, "central-storage");
     own.tf_config = "{}";
     own.log = ignore;
@@ -102,8 +121,12 @@ int64_t ls_tools_plan_rows(const struct ls_tools_planning *planning, int replica
 static ls_status make_model(struct ls_tools_planning *planning, ls_tools_plan_fn *make, void *context) {
     int64_t rows = 0;
     for (int i = 0; i < planning->devices; i++) rows += ls_tools_plan_rows(planning, i);
+    ls_error_forget();
     ls_status status = make(context, planning->strategy, rows, &planning->data, &planning->model);
-    if (!status) status = ls_iterator_open_pipeline(planning->strategy, planning->data, NULL, &planning->pipeline);
+    if (status) return ls_fail_from_user(status, "the function that makes a plan's model");
+    if (!planning->data || !planning->model)
+        return ls_fail(LS_INVALID_ARGUMENT, "the function that makes a plan's model made none");
+    status = ls_iterator_open_pipeline(planning->strategy, planning->data, NULL, &planning->pipeline);
     if (status || !planning->options->measure) return status;
     /* the first epoch's first step is not timed */
     status = ls_model_fit(planning->model, planning->data,
@@ -207,13 +230,17 @@ static ls_status print_plan(const struct ls_tools_planning *planning, char **tex
 
 ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *make, void *context, char **text) {
     LS_NEED(options, make, text);
+    ls_status status = check_options(options);
+    if (status) return status;
     bool alone = is(options, "mirrored") || is(options, "central-storage") || is(options, "one-device");
     struct ls_tools_planning planning = {.options = options,
                                          .stores = is(options, "parameter-server"),
                                          .meets = is(options, "local-sgd"),
                                          .copies = options->copies ? options->copies : 1,
                                          .workers = 1};
-    ls_status status = alone ? LS_OK : find_tasks(&planning);
+    status = ls_options_copy("ls_strategy_options", &planning.strategy_options, sizeof(planning.strategy_options),
+                             options->strategy);
+    if (!status && !alone) status = find_tasks(&planning);
     if (!status) status = check_tasks(&planning);
     if (!status) status = open_alone(&planning);
     if (!status) status = place_replicas(&planning);

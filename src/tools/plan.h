@@ -10,6 +10,7 @@
 
 struct ls_tools_planning {
     const ls_tools_plan_options *options;
+    ls_strategy_options strategy_options;
     struct ls_cluster_view *cluster; /* NULL: the numbers of the options */
     int workers, servers, devices;   /* devices: replicas of a worker */
     int *first;                      /* [workers + servers + 1]: a rank's first replica */

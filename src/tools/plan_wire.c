@@ -63,7 +63,7 @@ static ls_status count_with_servers(const struct ls_tools_planning *planning, st
 
 static ls_status count_all_reduce(struct ls_tools_planning *planning, size_t count, size_t element, bool compresses,
                                   struct ls_traffic *traffic) {
-    const ls_strategy_options *options = planning->options->strategy;
+    const ls_strategy_options *options = &planning->strategy_options;
     const struct ls_settings *settings = &planning->strategy->runtime->settings;
     struct ls_reduction reduction = {.size = planning->workers,
                                      .element = element,
@@ -81,7 +81,7 @@ static ls_status count_all_reduce(struct ls_tools_planning *planning, size_t cou
     if (!status && may) status = count_with_servers(planning, &reduction, &algorithm, own);
     if (status) return status;
     add_traffic(planning, own, traffic);
-    planning->algorithm = ls_algorithm_name(algorithm);
+    planning->algorithm = ls_algorithm_name((int)algorithm);
     return LS_OK;
 }
 
@@ -91,7 +91,7 @@ static ls_status count_all_reduce(struct ls_tools_planning *planning, size_t cou
 static ls_status count_bucket(struct ls_tools_planning *planning, const struct ls_bucket *bucket) {
     size_t trained = ls_network_trainable_count(planning->model->built.network);
     size_t cut = bucket->end < trained ? bucket->end : trained > bucket->begin ? trained : bucket->begin;
-    bool whole = !planning->options->strategy->compression && !planning->stores;
+    bool whole = !planning->strategy_options.compression && !planning->stores;
     if (whole) return count_all_reduce(planning, bucket->end - bucket->begin, sizeof(float), false, planning->beside);
     ls_status status = count_all_reduce(planning, bucket->end - cut, sizeof(float), false, planning->beside);
     if (status || planning->stores) return status;
@@ -126,7 +126,7 @@ static ls_status count_servers(struct ls_tools_planning *planning) {
                                           .copies = copies - 1,
                                           .element = sizeof(float),
                                           .count = terms->buckets[b].end - terms->buckets[b].begin,
-                                          .compression = planning->options->strategy->compression,
+                                          .compression = planning->strategy_options.compression,
                                           .first = planning->first};
         status = count_call(LS_ALGORITHM_COUNT, &push, planning->beside);
         count_pull(planning, push.owned);

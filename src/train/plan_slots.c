@@ -7,8 +7,7 @@
 #include "train/early.h"
 #include "train/sparse.h"
 
-    ls_status
-    ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
+ls_status ls_plan_slots_find(ls_model *model, int local, int64_t rows, bool training, struct ls_plan **plan) {
     struct ls_model_replica *replica = &model->built.replicas[local];
     struct ls_plan_slot *oldest = &replica->plans[0];
     const struct ls_target_kind *kind = ls_pipeline_targets(model->progress.pipeline);

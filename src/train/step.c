@@ -31,8 +31,8 @@
 #include "train/step_report.h"
 #include "train/sync_batch_norm.h"
 
-    /* A replica's part in a training step, as the readiness callback sees it. */
-    struct training {
+/* A replica's part in a training step, as the readiness callback sees it. */
+struct training {
     ls_model *model;
     struct ls_model_replica *replica;
     struct ls_track *track; /* of the timeline */

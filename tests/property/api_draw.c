@@ -333,6 +333,22 @@ static void write_nothing(void *context, FILE *out) {
     (void)out;
 }
 
+static ls_status plan_nothing(void *context, ls_strategy *strategy, int64_t batch, ls_dataset **data,
+                              ls_model **model) {
+    (void)context, (void)strategy, (void)batch, (void)data, (void)model;
+    return LS_OK;
+}
+
+static ls_status plan_and_fail(void *context, ls_strategy *strategy, int64_t batch, ls_dataset **data,
+                               ls_model **model) {
+    (void)plan_nothing(context, strategy, batch, data, model);
+    return LS_UNAVAILABLE;
+}
+
+ls_tools_plan_fn *draw_ls_tools_plan_fn_p(struct draw *draw) {
+    return draw_once_in(draw, 2) ? plan_nothing : plan_and_fail;
+}
+
 ls_tools_write_fn *draw_ls_tools_write_fn_p(struct draw *draw) {
     (void)draw;
     return write_nothing;

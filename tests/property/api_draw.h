@@ -143,6 +143,7 @@ const ls_tools_deadline *draw_const_ls_tools_deadline_p(struct draw *draw);
 ls_replica_fn *draw_ls_replica_fn_p(struct draw *draw);
 ls_dataset_fn *draw_ls_dataset_fn_p(struct draw *draw);
 ls_tools_write_fn *draw_ls_tools_write_fn_p(struct draw *draw);
+ls_tools_plan_fn *draw_ls_tools_plan_fn_p(struct draw *draw);
 
 /* ---- options: none, the default, those below with something drawn, or of another size ---- */
 
@@ -164,6 +165,20 @@ DRAW_OPTIONS(ls_parameter_server_options, .replicas = draw_int(draw), .consisten
 DRAW_OPTIONS(ls_local_sgd_options, .sync_every = draw_int(draw), .outer_learning_rate = draw_float(draw),
              .outer_momentum = draw_float(draw), .local_moments = draw_bool(draw), .fragments = draw_int(draw),
              .fragment_delay = draw_int(draw), .fragment_alpha = draw_float(draw))
+static inline const ls_tools_plan_options *draw_const_ls_tools_plan_options_p(struct draw *draw) {
+    static const char *const kinds[] = {"multi-worker", "parameter-server", "local-sgd", "central-storage", "", NULL};
+    static ls_tools_plan_options options;
+    options = (ls_tools_plan_options){.strategy = draw_const_ls_strategy_options_p(draw),
+                                      .kind = kinds[draw_below(draw, 6)],
+                                      .copies = draw_int(draw),
+                                      .local = draw_const_ls_local_sgd_options_p(draw),
+                                      .workers = draw_int(draw),
+                                      .servers = draw_int(draw),
+                                      .batch = draw_int(draw),
+                                      .bits = draw_double(draw),
+                                      .json = draw_bool(draw)};
+    return &options;
+}
 DRAW_OPTIONS(ls_all_reduce_options, .compression = draw_ls_compression(draw), .prescale = draw_double(draw),
              .postscale = draw_double(draw))
 DRAW_OPTIONS(ls_gradients_options, .sum = draw_bool(draw), .passes = draw_int(draw), .predivide = draw_double(draw))

@@ -73,6 +73,8 @@ MODES = {
     "local": Mode(options=("--epochs", "100", "--local", "3"), by_rank=True),  # workers meet every third step
     "fragments": Mode(options=("--epochs", "100", "--local", "4", "--fragments", "2"), by_rank=True),  # each used a step later
     "local-elastic": Mode(options=("--epochs", "100", "--local", "3"), environment=_elastic("1:%d"), elastic=True, scaled=True),
+    "fragments-elastic": Mode(options=("--epochs", "100", "--local", "4", "--fragments", "2"), environment=_elastic("1:%d"), elastic=True,
+                              scaled=True),
     "hosts": Mode(environment=HOSTS),  # one worker of a host carries the control streams of its other one
     "hosts-loop": Mode(LOOP, ("--steps", "8000"), HOSTS, LOOP_POINTS, committed="step"),
     "hosts-elastic": Mode(options=("--epochs", "100"), environment={**_elastic("1:%d"), **HOSTS}, elastic=True,
