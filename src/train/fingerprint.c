@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "data/describe.h"
-#include "train/fragments.h"
 #include "train/training_state.h"
 
 /* Appends a dataset's lines, each with prefix. */
@@ -67,6 +66,15 @@ static ls_status describe_training(FILE *out, const struct subject *subject) {
     return describe_the_data(out, subject);
 }
 
+static void describe_meetings(FILE *out, const ls_local_sgd_options *local) {
+    (void)fprintf(out,
+                  "sync_every=%d\nouter_learning_rate=%.9g\nouter_momentum=%.9g\nlocal_moments=%s\nfragments=%d\n"
+                  "fragment_delay=%d\nfragment_alpha=%.9g\n",
+                  local->sync_every, (double)local->outer_learning_rate, (double)local->outer_momentum,
+                  local->local_moments ? "yes" : "no", local->fragments ? local->fragments : 1, local->fragment_delay,
+                  (double)local->fragment_alpha);
+}
+
 /* Delayed steps drain where a checkpoint may be due. */
 static ls_status describe_delay(FILE *out, const struct subject *subject) {
     ls_checkpoint_options known;
@@ -94,13 +102,7 @@ static ls_status describe_bits(FILE *out, const struct subject *subject) {
     if (ls_strategy_is_async(strategy))
         (void)fprintf(out, "consistency=async\nstaleness=%d\non_stale=%d\nmax_staleness=%d\n",
                       strategy->servers.staleness, (int)strategy->servers.on_stale, strategy->servers.max_staleness);
-    if (strategy->local.sync_every)
-        (void)fprintf(out, "sync_every=%d\nouter_learning_rate=%.9g\nouter_momentum=%.9g\nlocal_moments=%s\n",
-                      strategy->local.sync_every, (double)strategy->local.outer_learning_rate,
-                      (double)strategy->local.outer_momentum, strategy->local.local_moments ? "yes" : "no");
-    if (ls_fragments_are_wanted(strategy))
-        (void)fprintf(out, "fragments=%d\nfragment_delay=%d\nfragment_alpha=%.9g\n", strategy->local.fragments,
-                      strategy->local.fragment_delay, (double)strategy->local.fragment_alpha);
+    if (strategy->local.sync_every) describe_meetings(out, &strategy->local);
     return describe_delay(out, subject);
 }
 
