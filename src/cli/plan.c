@@ -64,7 +64,7 @@ static const char more[] =
     "It takes the options of lockstep train but --trace and --verbose. Those that decide are model, data, batch,\n"
     "optimizer, strategy and compression. The cluster is that of TF_CONFIG or of a launcher, in any of its tasks, or "
     "-np\n"
-    "workers with as many devices each as --devices says.\n\n"
+    "workers with as many devices each as --devices says. A plan is of --consistency sync.\n\n"
     "examples:\n"
     "  lockstep plan -np 4 --model resnet50 --dataset shapes --image-size 64 --bandwidth 1Gbit/s --measure 3\n"
     "  lockstep plan -np 2 --ps 3 --strategy parameter-server --ps-replicas 2 --optimizer adam --json\n\n"
@@ -89,6 +89,8 @@ int plan_main(int argc, char **argv) {
     struct ls_command_line line = {"lockstep plan", argc, argv, about, more, tables, 0};
     if (!ls_train_options_parse(&line, &command.training, &code)) return code;
     const struct ls_train_options *training = &command.training;
+    if (training->servers.consistency != LS_SYNC)
+        return ls_usage_error(&line, "a plan is of steps in sync; leave '--consistency' out");
     const ls_tools_plan_options options = {.strategy = &training->strategy,
                                            .kind = training->strategy_name,
                                            .copies = training->servers.replicas,

@@ -204,7 +204,8 @@ double ls_plan_wire_step(const struct ls_tools_planning *planning) {
     double beside = ls_plan_wire_seconds(planning, planning->beside);
     double behind = ls_plan_wire_seconds(planning, planning->behind);
     const ls_local_sgd_options *local = &planning->strategy->local;
-    if (!planning->meets) return (beside > compute - forward ? forward + beside : compute) + behind;
+    double backward = compute - forward;
+    if (!planning->meets) return (behind > forward ? behind : forward) + (beside > backward ? beside : backward);
     double waits = beside - local->fragment_delay * compute, every = local->sync_every;
     if (ls_fragments_are_wanted(planning->strategy)) every /= local->fragments ? local->fragments : 1;
     return compute + ((waits > 0 ? waits : 0) + behind) / every;

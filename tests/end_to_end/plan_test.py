@@ -124,6 +124,7 @@ class Plan(unittest.TestCase):
 
     def test_what_cannot_be_is_named(self):
         for options, words in ((["--strategy", "parameter-server"], "there is no ps task"), (["--ps", "2"], "'--ps' needs '--np N'"),
+                               (["-np", "2", "--ps", "1", "--strategy", "parameter-server", "--consistency", "async"], "leave '--consistency' out"),
                                (["--bandwidth", "fast"], "bits a second such as 100Mbit/s"),
                                (["-np", "2", "--strategy", "local-sgd", "--sync-every", "3", "--fragments", "2"], "no multiple of fragments 2"),
                                (["-np", "2", "--strategy", "local-sgd", "--sync-every", "9", "--fragments", "9"], "more than the 6 variables")):
