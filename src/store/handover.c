@@ -243,7 +243,7 @@ static ls_status take_from_worker(struct plan *plan, int blob) {
     return status;
 }
 
-/* What no server holds is a worker's: its variables, of asynchronous training those that it has read last. */
+/* A worker gives what no server holds: its variables, of asynchronous training those that it has read last. */
 static ls_status take_from_servers(struct plan *plan, int blob) {
     const struct ls_terms_model *terms = plan->handover->terms;
     ls_status status = LS_OK;

@@ -16,6 +16,7 @@
 #include "store/memory_check.h"
 #include "store/row_calls.h"
 #include "store/session_server.h"
+#include "store/session_settle.h"
 #include "store/store_calls.h"
 #include "store/store_norms.h"
 
@@ -32,7 +33,7 @@ struct model {
     struct ls_store_norms norms;
     struct ls_row_step rows;
     bool built;
-    struct ls_session_server *sessions; /* NULL unless it is trained asynchronously */
+    struct ls_session_pushes *sessions; /* NULL unless it is trained asynchronously */
 };
 struct ls_keeper {
     const struct ls_log *log;
@@ -82,7 +83,7 @@ static void forget_generation(struct ls_keeper *keeper, struct model *model) {
 static void free_model(struct ls_keeper *keeper, struct model *model) {
     forget_generation(keeper, model);
     for (size_t i = 0; i < sizeof(model->kept) / sizeof(model->kept[0]); i++) ls_holding_free(model->kept[i].holding);
-    ls_session_server_free(model->sessions);
+    ls_session_pushes_free(model->sessions);
     ls_terms_free(&model->terms);
     ls_free(model);
 }
@@ -173,8 +174,8 @@ static ls_status settle(struct ls_keeper *keeper, struct ls_group *group, struct
     struct applying applying = {keeper, model};
     const struct ls_session_target target = target_of(&applying);
     if (!model->terms.asynchronous) return LS_OK;
-    ls_status status = model->sessions ? LS_OK : ls_session_server_new(&model->sessions);
-    if (!status) status = ls_session_server_settle(model->sessions, group, &target);
+    ls_status status = model->sessions ? LS_OK : ls_session_pushes_new(&model->sessions);
+    if (!status) status = ls_session_settle_run(model->sessions, group, &target);
     discard_op(keeper, model);
     return status;
 }
@@ -233,7 +234,7 @@ static ls_status meet_workers(struct ls_keeper *keeper, struct ls_group *group, 
     handover.need = find_need(keeper, group, model);
     ls_status status = ls_handover_run(&handover, keeper->generation);
     memcpy(model->kept, handover.kept, sizeof(model->kept));
-    if (model->sessions && handover.changed) ls_session_server_forget(model->sessions, keeper->generation);
+    if (model->sessions && handover.changed) ls_session_pushes_forget(model->sessions, keeper->generation);
     keeper->lost |= handover.lost;
     if (handover.waits) ls_group_sever(group);
     if (handover.waits || !status) keeper->awaited = handover.waits;

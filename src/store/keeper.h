@@ -7,7 +7,7 @@
 struct ls_keeper;
 /* log: borrowed. */
 ls_status ls_keeper_new(const struct ls_log *log, struct ls_keeper **keeper);
-/* Files of the order of asynchronous training (session_order.h), borrowed; empty: none. */
+/* Files of the order of asynchronous training (session_record.h), borrowed; empty: none. */
 void ls_keeper_set_files(struct ls_keeper *keeper, const char *record, const char *replay);
 void ls_keeper_free(struct ls_keeper *keeper);
 /* A model that does not fit is refused. Without it none is. */

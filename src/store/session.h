@@ -23,7 +23,7 @@ void ls_session_encode(const struct ls_session *session, int64_t words[LS_SESSIO
 /* DATA_LOSS for words that are no session's. */
 ls_status ls_session_decode(const int64_t words[LS_SESSION_WORDS], struct ls_session *session);
 
-/* What is decided, added up over a session. */
+/* The sums of a session's decisions. */
 enum { LS_STALENESS_CLASSES = 8 /* 0, 1, 2 to 3, 4 to 7 ... steps; the last has all above */ };
 struct ls_session_totals {
     int64_t applied, dropped;  /* pushes */

@@ -9,8 +9,8 @@
 #include "base/deadlines.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "store/session_apply.h"
-#include "store/session_order.h"
+#include "store/session_record.h"
+#include "store/session_replay.h"
 #include "store/tickets.h"
 
 /* A worker that reads, when there is a version. */
@@ -19,7 +19,7 @@ struct reader {
     int64_t ticket, version;
 };
 struct run {
-    struct ls_session_server *server;
+    struct ls_session_pushes *server;
     const struct ls_session_target *target;
     struct ls_group *group;
     struct ls_post *post;
@@ -133,7 +133,7 @@ static ls_status decide(struct run *run, int worker, float factor) {
     memcpy(run->versions, staged->bytes + push_size(run) - versions, versions);
     ls_status status = ls_session_record_add(run->record, staged->ticket, factor, run->versions);
     if (!status) status = send_order(run, worker, staged->ticket, factor);
-    if (!status) status = ls_session_apply(run->server, run->target, staged, factor);
+    if (!status) status = ls_session_pushes_decide(run->server, run->target, staged, factor);
     if (status) return status;
     run->staged[worker] = 0;
     ls_tickets_finish(run->tickets, worker);
@@ -205,7 +205,7 @@ static ls_status end_session(struct run *run) {
     return status;
 }
 
-/* What the first server can do now. */
+/* The first server decides, gives tickets, and ends the session where it can. */
 static ls_status go_on(struct run *run) {
     ls_status status = run->replay ? follow_record(run) : decide_staged(run);
     if (run->server->state.closing && !run->replay) ls_tickets_close(run->tickets);
@@ -283,7 +283,7 @@ static ls_status take_order(struct run *run, int from, const struct ls_session_h
     if (from != run->workers || !staged || staged->ticket != head->ticket || head->ticket == LS_NO_TICKET ||
         head->version != run->server->state.version + 1)
         return refuse(run, from, head);
-    ls_status status = ls_session_apply(run->server, run->target, staged, head->value);
+    ls_status status = ls_session_pushes_decide(run->server, run->target, staged, head->value);
     return status ? status : serve_readers(run);
 }
 
@@ -329,15 +329,15 @@ static ls_status serve(struct run *run) {
 }
 
 static ls_status open_run(struct run *run, const struct ls_session *session) {
-    struct ls_session_server *server = run->server;
+    struct ls_session_pushes *server = run->server;
     size_t workers = (size_t)run->workers;
     run->readers = ls_alloc_array(workers, sizeof(*run->readers));
     run->staged = ls_alloc_array(workers, sizeof(*run->staged));
     run->versions = ls_alloc_array((size_t)run->servers, sizeof(*run->versions));
     if (!run->readers || !run->staged || !run->versions)
         return ls_fail_memory("a session", workers * sizeof(*run->readers));
-    run->floats = ls_session_apply_floats(run->target);
-    ls_status status = ls_session_apply_prepare(server, run->workers);
+    run->floats = ls_session_pushes_floats(run->target);
+    ls_status status = ls_session_pushes_prepare(server, run->workers);
     if (!status) status = ls_post_new(run->group, "asynchronous training", &run->post);
     if (status || !is_first(run)) return status;
     status = ls_tickets_new(session->tickets, server->state.done, run->workers, session->staleness, &run->tickets);
@@ -395,20 +395,20 @@ static ls_status close_run(struct run *run, ls_status status) {
 }
 
 /* The session of the generation before goes on if it is the same. */
-static ls_status open_session(struct ls_session_server *server, struct ls_group *group,
+static ls_status open_session(struct ls_session_pushes *server, struct ls_group *group,
                               const struct ls_session *session) {
     bool has = server->open && server->session.begin == session->begin && server->session.tickets == session->tickets;
     ls_status status = LS_OK;
-    if (!has) ls_session_apply_close(server);
+    if (!has) ls_session_pushes_close(server);
     if (!has) status = ls_session_state_new(session, &server->state);
     server->session = *session;
     if (!status) status = ls_session_state_share(group, session, has, &server->state);
     server->open = !status;
-    if (status) ls_session_apply_close(server);
+    if (status) ls_session_pushes_close(server);
     return status;
 }
 
-ls_status ls_session_server_run(struct ls_session_server *server, struct ls_group *group,
+ls_status ls_session_server_run(struct ls_session_pushes *server, struct ls_group *group,
                                 const struct ls_session *session, const struct ls_session_target *target) {
     int servers = ls_group_serving(group), workers = ls_group_size(group) - servers;
     struct run run = {.server = server,

@@ -1,5 +1,5 @@
-/* What servers know of a session, alike on all after the same version: which tickets are done, what they have added up,
- * and statistics. Who comes into a session later gets it from a server that was there. */
+/* The knowledge of servers of a session: which tickets are done, sums, and statistics. It is alike on all after the
+ * same version. A server that comes into a session later gets it from one that was there. */
 #pragma once
 #include "store/session.h"
 

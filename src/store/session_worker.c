@@ -255,7 +255,7 @@ static size_t copy_ranges(const struct ls_session_worker *worker, int owner, con
     return floats;
 }
 
-/* What the server owns, and then that of which it has a copy, as struct ls_holding lists it. */
+/* Copies what the server owns, and then that of which it has a copy, as struct ls_holding lists it. */
 static size_t copy_held(const struct ls_session_worker *worker, int server, const float *gradients, float *to) {
     int servers = worker->servers, replicas = worker->config.terms->replicas;
     size_t floats = 0;

@@ -6,7 +6,7 @@
 #include "collective/broadcast.h"
 #include "collective/push.h"
 #include "store/row_calls.h"
-#include "store/session_server.h"
+#include "store/session_settle.h"
 #include "store/store_calls.h"
 #include "store/store_norms.h"
 
@@ -54,7 +54,7 @@ ls_status ls_store_open(const struct ls_store_config *config, struct ls_store **
     made->group = config->group;
     ls_status status = ls_terms_copy(&config->terms, &made->terms);
     if (!status) status = tell_terms(made);
-    if (!status && made->terms.asynchronous) status = ls_session_server_settle(NULL, made->group, NULL);
+    if (!status && made->terms.asynchronous) status = ls_session_settle_run(NULL, made->group, NULL);
     if (!status) status = meet(made, config);
     if (!status) made->owned = ls_stripes_list(&made->terms, ls_group_serving(made->group), true);
     if (!status && !made->owned) status = ls_fail_memory("buckets", made->terms.bucket_count * sizeof(*made->owned));

@@ -1,6 +1,6 @@
-/* Who may compute which ticket: the arithmetic of asynchronous training, without I/O. A ticket is a batch of a session,
- * by its number from 0. Each is given once, to who asks first, and those that are done already are left out. A worker
- * may be so many tickets ahead of the slowest one (stale synchronous parallel, Ho et al. 2013). */
+/* The tickets of asynchronous training: who may compute which. Arithmetic, without I/O. A ticket is a batch of a
+ * session, by its number from 0. Each is given once, to who asks first, and those that are done already are left out. A
+ * worker may be so many tickets ahead of the slowest one (stale synchronous parallel, Ho et al. 2013). */
 #pragma once
 #include <lockstep/lockstep.h>
 #include <stdint.h>
@@ -24,5 +24,5 @@ void ls_tickets_close(struct ls_tickets *tickets);
 /* Every ticket below ls_tickets_end is done, and no other is given. */
 bool ls_tickets_are_over(const struct ls_tickets *tickets);
 int64_t ls_tickets_end(const struct ls_tickets *tickets);
-/* What a worker has; LS_NO_TICKET: nothing. */
+/* The worker's ticket; LS_NO_TICKET: it has none. */
 int64_t ls_tickets_of(const struct ls_tickets *tickets, int worker);

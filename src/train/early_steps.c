@@ -1,4 +1,4 @@
-/* What is kept is a row of numbers and the callbacks' states; the variables are early.c's. */
+/* The row of numbers and the callbacks' states are kept here; the variables are early.c's. */
 #include "train/early_steps.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Records of decisions, a line each. */
-#include "store/session_order.h"
+/* A record in memory: its decisions in order, and how many reads each version still waits for. */
+#include "store/session_replay.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,62 +9,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "store/tickets.h"
-
-/* ---- writing ---- */
-
-struct ls_session_record {
-    FILE *file;
-    int servers;
-    char path[256];
-};
-
-static ls_status fail_file(const char *setting, const char *path) {
-    return ls_fail(LS_FAILED_PRECONDITION, "%s='%.200s': %s", setting, path, strerror(errno));
-}
-
-static ls_status check_written(struct ls_session_record *record) {
-    return fflush(record->file) ? fail_file("LOCKSTEP_RECORD", record->path) : LS_OK;
-}
-
-ls_status ls_session_record_open(const char *path, const struct ls_session *session, int servers, int workers,
-                                 int64_t version, struct ls_session_record **record) {
-    if (!path || !*path) return LS_OK;
-    struct ls_session_record *made = ls_alloc(sizeof(*made));
-    if (!made) return ls_fail_memory("a record", sizeof(*made));
-    made->servers = servers;
-    (void)snprintf(made->path, sizeof(made->path), "%s", path);
-    made->file = fopen(path, "ae");
-    ls_status status = made->file ? LS_OK : fail_file("LOCKSTEP_RECORD", path);
-    if (!status) {
-        (void)fprintf(made->file, "session %lld %lld %d %d %lld\n", (long long)session->begin,
-                      (long long)session->tickets, servers, workers, (long long)version);
-        status = check_written(made);
-    }
-    if (status)
-        (void)ls_session_record_close(made);
-    else
-        *record = made;
-    return status;
-}
-
-ls_status ls_session_record_add(struct ls_session_record *record, int64_t ticket, float factor,
-                                const int64_t *versions) {
-    if (!record) return LS_OK;
-    (void)fprintf(record->file, "%lld %.9g", (long long)ticket, (double)factor);
-    for (int s = 0; s < record->servers; s++) (void)fprintf(record->file, " %lld", (long long)versions[s]);
-    (void)fprintf(record->file, "\n");
-    return check_written(record);
-}
-
-ls_status ls_session_record_close(struct ls_session_record *record) {
-    if (!record) return LS_OK;
-    ls_status status = LS_OK;
-    if (record->file && fclose(record->file)) status = fail_file("LOCKSTEP_RECORD", record->path);
-    ls_free(record);
-    return status;
-}
-
-/* ---- reading ---- */
 
 struct decision {
     int64_t ticket;
@@ -204,7 +148,7 @@ ls_status ls_session_replay_open(const char *path, const struct ls_session *sess
     struct ls_session_replay *made = NULL;
     if (!path || !*path) return LS_OK;
     FILE *file = fopen(path, "re");
-    if (!file) return fail_file("LOCKSTEP_REPLAY", path);
+    if (!file) return ls_fail(LS_FAILED_PRECONDITION, "LOCKSTEP_REPLAY='%.200s': %s", path, strerror(errno));
     ls_status status = make_replay(session, servers, &made);
     if (!status) status = read_file(file, path, session, servers, workers, made);
     (void)fclose(file);

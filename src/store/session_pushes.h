@@ -1,0 +1,56 @@
+/* The pushes that a server has got in sessions of asynchronous training, and its decisions on them. They stay from one
+ * generation of the group to the next, so that all servers can bring to an end what one of them has begun. One thread.
+ */
+#pragma once
+#include "base/log.h"
+#include "store/holding.h"
+#include "store/session_state.h"
+
+/* The variables that a session changes. */
+struct ls_session_target {
+    const struct ls_terms_model *terms;
+    struct ls_holding *holding;
+    /* Applies the optimizer to all that the server holds, with holding's gradients. */
+    ls_status (*apply)(void *context, const struct ls_optimizer_step *step);
+    void *context;
+    const struct ls_log *log;
+    int64_t generation;
+    const char *record, *replay; /* files of the order; NULL or empty: none */
+};
+/* A push that is here and not decided. */
+struct ls_staged {
+    int64_t ticket, version; /* LS_NO_TICKET: none; of the first server's variables that it was computed with */
+    int64_t generation;      /* in which it came: in another one the ticket may be computed anew */
+    float rate;
+    bool closes;
+    unsigned char *bytes; /* owned: a head, what the server holds of the gradients, statistics, numbers */
+};
+/* A decision. */
+struct ls_decided {
+    int64_t version, ticket, generation;
+    float factor;
+};
+struct ls_session_pushes {
+    struct ls_session session;
+    bool open;
+    struct ls_session_state state;
+    struct ls_staged *staged;   /* [workers] of the generation */
+    struct ls_decided *history; /* [workers] by version: others may be behind by no more */
+    int64_t last; /* the generation of the newest decision on the variables, or in which workers gave them; 0: none */
+    int workers;
+};
+ls_status ls_session_pushes_new(struct ls_session_pushes **server);
+void ls_session_pushes_free(struct ls_session_pushes *server);
+/* Workers have given the variables in this generation: a session that has made them is over. */
+void ls_session_pushes_forget(struct ls_session_pushes *server, int64_t generation);
+/* Ends the session, and drops what is staged. */
+void ls_session_pushes_close(struct ls_session_pushes *server);
+/* Makes places for so many workers; drops what is staged. */
+ls_status ls_session_pushes_prepare(struct ls_session_pushes *server, int workers);
+/* Floats of the model that a push brings to the server. */
+size_t ls_session_pushes_floats(const struct ls_session_target *target);
+/* Makes the decision on what is staged, and frees it. factor 0: it is dropped. */
+ls_status ls_session_pushes_decide(struct ls_session_pushes *server, const struct ls_session_target *target,
+                                   struct ls_staged *staged, float factor);
+void ls_session_pushes_drop(struct ls_staged *staged);
+void ls_session_pushes_drop_all(struct ls_session_pushes *server);

@@ -1,0 +1,129 @@
+/* Every server tells how far it is, and the furthest its decisions. */
+#include "store/session_settle.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "collective/all_gather.h"
+#include "collective/broadcast.h"
+#include "store/tickets.h"
+
+/* A server that was left out of a generation may have decided in another order than those that were in it: then it
+ * counts as one with nothing. The generation of the newest decision tells. */
+enum { TELL_LAST, TELL_VERSION, TELL_BEGIN, TELL };
+
+static bool is_further(const int64_t *one, const int64_t *other) {
+    return one[TELL_LAST] != other[TELL_LAST] ? one[TELL_LAST] > other[TELL_LAST]
+                                              : one[TELL_VERSION] > other[TELL_VERSION];
+}
+
+/* The first server of those that are furthest; -1: none has variables. *behind: of the others, the most. */
+static int find_furthest(const int64_t *told, int workers, int size, int64_t *behind) {
+    int furthest = -1;
+    for (int i = workers; i < size; i++) {
+        const int64_t *own = told + (size_t)i * TELL;
+        if (own[TELL_VERSION] >= 0 && (furthest < 0 || is_further(own, told + (size_t)furthest * TELL))) furthest = i;
+    }
+    *behind = 0;
+    for (int i = workers; furthest >= 0 && i < size; i++) {
+        const int64_t *own = told + (size_t)i * TELL, *best = told + (size_t)furthest * TELL;
+        bool same = own[TELL_BEGIN] >= 0 && own[TELL_BEGIN] == best[TELL_BEGIN];
+        if (same && best[TELL_VERSION] - own[TELL_VERSION] > *behind) *behind = best[TELL_VERSION] - own[TELL_VERSION];
+    }
+    return furthest;
+}
+
+static struct ls_staged *find_staged(const struct ls_session_pushes *server, int64_t ticket, int64_t generation) {
+    for (int w = 0; w < server->workers && ticket != LS_NO_TICKET; w++)
+        if (server->staged[w].ticket == ticket && server->staged[w].generation == generation) return &server->staged[w];
+    return NULL;
+}
+
+static void give_up(struct ls_session_pushes *server, const struct ls_session_target *target) {
+    if (target->holding) target->holding->version[0] = target->holding->version[1] = -1;
+    ls_session_pushes_close(server);
+}
+
+enum { DECISION_TICKET, DECISION_GENERATION, DECISION_FACTOR, DECISION };
+
+/* decisions: [behind][DECISION] up to the furthest version. A server that lacks a push of them is given up. */
+static ls_status go_forward(struct ls_session_pushes *server, const struct ls_session_target *target, int64_t version,
+                            int64_t behind, const int64_t *decisions) {
+    ls_status status = LS_OK;
+    for (int64_t i = behind - (version - server->state.version); i < behind && !status; i++) {
+        const int64_t *decision = decisions + i * DECISION;
+        struct ls_staged *staged = find_staged(server, decision[DECISION_TICKET], decision[DECISION_GENERATION]);
+        uint32_t bits = (uint32_t)decision[DECISION_FACTOR];
+        float factor;
+        memcpy(&factor, &bits, sizeof(factor));
+        if (!staged) {
+            give_up(server, target);
+            return LS_OK;
+        }
+        status = ls_session_pushes_decide(server, target, staged, factor);
+    }
+    return status;
+}
+
+/* own, best: what this server and the furthest have told. */
+static ls_status follow(struct ls_session_pushes *server, const struct ls_session_target *target, const int64_t *own,
+                        const int64_t *best, int64_t behind, const int64_t *decisions) {
+    bool same = own[TELL_BEGIN] >= 0 && own[TELL_BEGIN] == best[TELL_BEGIN];
+    ls_status status = LS_OK;
+    if (own[TELL_VERSION] >= 0 && same && own[TELL_VERSION] < best[TELL_VERSION])
+        status = go_forward(server, target, best[TELL_VERSION], behind, decisions);
+    else if (own[TELL_VERSION] != best[TELL_VERSION] || own[TELL_LAST] != best[TELL_LAST])
+        give_up(server, target);
+    server->last = best[TELL_LAST];
+    return status;
+}
+
+static void write_decisions(const struct ls_session_pushes *server, int64_t behind, int64_t *decisions) {
+    int64_t first = server->state.version - behind + 1;
+    for (int64_t i = 0; i < behind; i++) {
+        const struct ls_decided *decided = &server->history[(first + i) % server->workers];
+        int64_t *decision = decisions + i * DECISION;
+        uint32_t bits;
+        memcpy(&bits, &decided->factor, sizeof(bits));
+        decision[DECISION_TICKET] = decided->version == first + i ? decided->ticket : LS_NO_TICKET;
+        decision[DECISION_GENERATION] = decided->generation;
+        decision[DECISION_FACTOR] = (int64_t)bits;
+    }
+}
+
+static ls_status tell_all(struct ls_group *group, const struct ls_session_pushes *server,
+                          const struct ls_session_target *target, int64_t *told) {
+    size_t size = (size_t)ls_group_size(group);
+    const int64_t own[TELL] = {server ? server->last : -1, server && target->holding ? target->holding->version[0] : -1,
+                               server && server->open ? server->session.begin : -1};
+    LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array(size, sizeof(*counts));
+    if (!counts) return ls_fail_memory("versions of parameter servers", size * sizeof(*counts));
+    for (size_t i = 0; i < size; i++) counts[i] = TELL;
+    return ls_group_all_gather(group, "versions of parameter servers", LS_INT64, own, counts, told);
+}
+
+static ls_status hear_decisions(struct ls_session_pushes *server, struct ls_group *group, int furthest, int64_t behind,
+                                int64_t *decisions) {
+    if (!behind) return LS_OK;
+    if (ls_group_rank(group) == furthest) write_decisions(server, behind, decisions);
+    return ls_group_broadcast(group, "decisions on pushes", furthest, LS_INT64, decisions, DECISION * (size_t)behind);
+}
+
+ls_status ls_session_settle_run(struct ls_session_pushes *server, struct ls_group *group,
+                                const struct ls_session_target *target) {
+    int size = ls_group_size(group), workers = size - ls_group_serving(group), furthest = -1;
+    int64_t behind = 0;
+    LS_CLEANUP(ls_free_pointer) int64_t *told = ls_alloc_array((size_t)size * TELL, sizeof(*told));
+    if (!told) return ls_fail_memory("versions of parameter servers", (size_t)size * TELL * sizeof(*told));
+    ls_status status = tell_all(group, server, target, told);
+    if (!status) furthest = find_furthest(told, workers, size, &behind);
+    LS_CLEANUP(ls_free_pointer) int64_t *decisions = ls_alloc_array(DECISION * (size_t)behind + 1, sizeof(*decisions));
+    if (!decisions) return ls_fail_memory("decisions on pushes", DECISION * (size_t)behind * sizeof(*decisions));
+    if (furthest >= 0 && !status) status = hear_decisions(server, group, furthest, behind, decisions);
+    if (furthest >= 0 && !status && server)
+        status = follow(server, target, told + (size_t)ls_group_rank(group) * TELL, told + (size_t)furthest * TELL,
+                        behind, decisions);
+    if (server) ls_session_pushes_drop_all(server);
+    return status;
+}

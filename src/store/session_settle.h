@@ -1,0 +1,9 @@
+/* The agreement of servers when a generation begins. Servers that have applied less than others go forward to them. All
+ * else that they have got is dropped: its tickets are given anew. */
+#pragma once
+#include "store/session_pushes.h"
+
+/* By all ranks, before a handover; a worker has no server. target is that of the generation before, its holding may be
+ * NULL. */
+ls_status ls_session_settle_run(struct ls_session_pushes *server, struct ls_group *group,
+                                const struct ls_session_target *target);
