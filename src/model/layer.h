@@ -91,8 +91,8 @@ struct ls_variable_spec {
     ls_initializer initializer;
     int64_t fan_in, fan_out;
     bool statistic; /* moved by momentum, not trained */
-    bool sparse;    /* a table whose rows are in no blob */
     float momentum; /* what a step keeps of it */
+    bool sparse;    /* a table whose rows are in no blob */
 };
 
 /* For forward and backward. */

@@ -2,6 +2,7 @@
  * all workers. ls_bind_attach makes the other parts that training needs. */
 #include "train/model_build.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/shape.h"
@@ -201,11 +202,18 @@ ls_status ls_model_build_describe(const ls_model *model, char **line) {
 /* Compares the networks of all workers before the chief's weights are broadcast. */
 static ls_status agree_on_network(ls_model *model) {
     LS_CLEANUP(ls_free_pointer) char *line = NULL;
-    char tables[64];
     ls_status status = ls_model_build_describe(model, &line);
-    ls_sparse_describe(model, tables, sizeof(tables));
-    if (!status) status = ls_runtime_agree(model->strategy->runtime, "model", line);
-    return status || !*tables ? status : ls_runtime_agree(model->strategy->runtime, "sparse tables", tables);
+    if (status) return status;
+    int tables = ls_network_table_count(model->built.network), used;
+    size_t size = strlen(line) + 32 + (size_t)tables * (sizeof(ls_network_table(model->built.network, 0)->name) + 1);
+    LS_CLEANUP(ls_free_pointer) char *lines = ls_alloc(size);
+    if (!lines) return ls_fail_memory("a description", size);
+    used = snprintf(lines, size, "%ssparse_tables=%s", line, tables ? "" : "none");
+    for (int t = 0; t < tables; t++)
+        used += snprintf(lines + used, size - (size_t)used, "%s%s", t ? "," : "",
+                         ls_network_table(model->built.network, t)->name);
+    (void)snprintf(lines + used, size - (size_t)used, "\n");
+    return ls_runtime_agree(model->strategy->runtime, "model", lines);
 }
 
 ls_status ls_model_build_network(ls_model *model, const ls_dataset *data) {

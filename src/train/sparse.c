@@ -57,12 +57,6 @@ bool ls_sparse_has(const ls_model *model) {
     return model->built.network && ls_network_table_count(model->built.network);
 }
 
-void ls_sparse_describe(const ls_model *model, char *text, size_t size) {
-    *text = '\0';
-    if (ls_sparse_has(model))
-        (void)snprintf(text, size, "sparse tables=%d\n", ls_network_table_count(model->built.network));
-}
-
 ls_status ls_sparse_refuse(const ls_model *model, const char *what) {
     if (!ls_sparse_has(model)) return LS_OK;
     return ls_fail(LS_UNIMPLEMENTED,

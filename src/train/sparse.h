@@ -6,8 +6,6 @@
 /* The model's network, with the tables that the strategy's rule makes sparse for batches of that dataset. */
 ls_status ls_sparse_network(const ls_model *model, const ls_dataset *data, struct ls_network **network);
 bool ls_sparse_has(const ls_model *model);
-/* A line that workers compare; "" where there are none. */
-void ls_sparse_describe(const ls_model *model, char *text, size_t size);
 /* UNIMPLEMENTED for what needs whole tables on a worker. */
 ls_status ls_sparse_refuse(const ls_model *model, const char *what);
 /* Errors of the model's optimizer with sparse tables. */

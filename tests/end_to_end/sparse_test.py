@@ -153,6 +153,11 @@ class Sparse(unittest.TestCase):
             results = start(1, 1, "optimizer=" + name).finish()
             self.assertEqual(results[("worker", 0)][0], 2)
             self.assertIn(words + " needs all rows of 'words/embeddings'", results[("worker", 0)][2])
+        cluster = start(2, 1, LOCKSTEP_REJOIN_TIMEOUT="0")
+        cluster.replace(1, command=[*cluster.command, "sparse=never"])
+        results = cluster.finish()
+        self.assertIn("sparse_tables differs: 'words/embeddings,others/embeddings' on worker:0 (rank 0), 'none' on worker:1",
+                      results[("worker", 0)][2])
 
 
 if __name__ == "__main__":
