@@ -130,7 +130,7 @@ ls_status ls_post_send(struct ls_post *post, int to, const unsigned char head[LS
     return write_to(post, to, &moved);
 }
 
-static ls_status write_all(struct ls_post *post, bool *moved) {
+static ls_status write_queued(struct ls_post *post, bool *moved) {
     ls_status status = LS_OK;
     for (int i = 0; i < post->group->executor.size && !status; i++) status = write_to(post, i, moved);
     return status;
@@ -146,7 +146,7 @@ static int find_ended(const struct ls_post *post) {
 }
 
 /* After the end of a link a grace passes in which the cause may come. */
-static ls_status judge(struct ls_post *post) {
+static ls_status find_loss(struct ls_post *post) {
     struct ls_abort *abort = post->group->executor.abort;
     if (ls_abort_raised(abort)) return ls_abort_status(abort);
     if (post->lost < 0) post->lost = find_ended(post);
@@ -175,7 +175,7 @@ static struct pollfd slot_of(const struct ls_link *link, int error, short events
 }
 
 /* At the own rank's place is the news of inbound links that are new. */
-static int64_t fill_slots(const struct ls_post *post, int64_t until) {
+static int64_t fill_polls(const struct ls_post *post, int64_t until) {
     struct ls_mailbox *mailbox = post->mailbox;
     struct ls_link_source *source = mailbox->source;
     struct pollfd *polls = post->polls;
@@ -201,7 +201,7 @@ static void sleep_until(const struct ls_post *post, int64_t until) {
     struct ls_link *blind = find_blind(mailbox);
     if (post->grace < until) until = post->grace;
     if (blind && ls_now() + BLIND_SLICE * LS_MILLISECOND < until) until = ls_now() + BLIND_SLICE * LS_MILLISECOND;
-    int timeout = ls_poll_timeout(blind ? until : fill_slots(post, until), 1000);
+    int timeout = ls_poll_timeout(blind ? until : fill_polls(post, until), 1000);
     mailbox->look = true;
     if (blind)
         blind->ops->wait(blind, timeout);
@@ -244,9 +244,9 @@ static ls_status check_letter(const struct ls_post *post, struct ls_letter *lett
 
 static ls_status move(struct ls_post *post, bool *moved) {
     *moved = false;
-    ls_status status = write_all(post, moved);
+    ls_status status = write_queued(post, moved);
     if (!status) status = ls_mailbox_drain(post->mailbox, NULL, moved);
-    return status ? status : judge(post);
+    return status ? status : find_loss(post);
 }
 
 ls_status ls_post_next(struct ls_post *post, int64_t until, struct ls_letter *letter, bool *found) {

@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "collective/link/abort.h"
+#include "runtime/runtime_trace.h"
 #include "runtime/communicator.h"
 #include "runtime/subset.h"
 
@@ -15,7 +16,7 @@ static const char async_track[] = "ls-async";
 /* path NULL: that of LOCKSTEP_TRACE, if there is one. */
 static ls_status begin_trace(ls_communicator *communicator, const char *path) {
     struct ls_track *track = NULL;
-    ls_status status = ls_runtime_trace(communicator->runtime, path, &communicator->trace);
+    ls_status status = ls_runtime_trace_open(communicator->runtime, path, &communicator->trace);
     if (!status) status = ls_trace_add_track(communicator->trace, "caller", &communicator->track);
     if (status || !communicator->async) return status;
     status = ls_trace_add_track(communicator->trace, async_track, &track);
@@ -24,7 +25,7 @@ static ls_status begin_trace(ls_communicator *communicator, const char *path) {
 
 static ls_status end_trace(ls_communicator *communicator, ls_status status) {
     communicator->track = NULL;
-    return ls_runtime_close_trace(ls_steal(communicator->trace), status);
+    return ls_runtime_trace_close(ls_steal(communicator->trace), status);
 }
 
 ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicator **communicator) {

@@ -22,7 +22,6 @@
 #include "cluster/rendezvous_server.h"
 #include "cluster/stall.h"
 #include "collective/algorithm.h"
-#include "observe/trace.h"
 #include "runtime/cluster_source.h"
 #include "runtime/flight_dump.h"
 #include "runtime/http_server.h"
@@ -421,23 +420,6 @@ static ls_status leave_stopped(struct ls_cluster *cluster) {
 
 ls_status ls_runtime_serve(struct ls_runtime *runtime) {
     return runtime->server ? ls_serving_wait(runtime->server) : LS_OK;
-}
-
-ls_status ls_runtime_trace(const struct ls_runtime *runtime, const char *path, struct ls_trace **trace) {
-    const struct ls_trace_config config = {
-        .path = path ? path : runtime->settings.trace,
-        .rank = runtime->task, /* an elastic group's ranks change */
-        .size = runtime->tasks,
-        .log = &runtime->log,
-    };
-    return *config.path ? ls_trace_new(&config, trace) : LS_OK;
-}
-
-ls_status ls_runtime_close_trace(struct ls_trace *trace, ls_status status) {
-    char error[LS_ERROR_SIZE];
-    if (!status) return ls_trace_close(trace);
-    (void)snprintf(error, sizeof(error), "%s", ls_error());
-    return ls_trace_close(trace) ? ls_fail(status, "%s", error) : status;
 }
 
 ls_status ls_runtime_close(struct ls_runtime *runtime, ls_status status) {

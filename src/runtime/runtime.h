@@ -104,11 +104,6 @@ bool ls_runtime_is_cancelled(struct ls_runtime *runtime, ls_status status);
 bool ls_runtime_begin_recovery(struct ls_runtime *runtime, ls_status status);
 /* Raises the abort flag after a failure of this worker, since the others wait for it. */
 void ls_runtime_give_up(const struct ls_runtime *runtime, ls_status status, const char *error);
-/* Opens the timeline, of LOCKSTEP_TRACE where path is NULL. *trace stays NULL without path and setting. */
-struct ls_trace;
-ls_status ls_runtime_trace(const struct ls_runtime *runtime, const char *path, struct ls_trace **trace);
-/* Writes the timeline. Returns status, whose message stays, or the error of writing. */
-ls_status ls_runtime_close_trace(struct ls_trace *trace, ls_status status);
 /* The task of TF_CONFIG that has the rank, in rank order. */
 int ls_runtime_task(const struct ls_runtime *runtime, int rank);
 /* True: parameter servers keep what it trains. */

@@ -222,7 +222,7 @@ static ls_status count_staged(struct run *run, int worker) {
 
 /* ---- letters ---- */
 
-static ls_status refuse(const struct run *run, int from, const struct ls_session_head *head) {
+static ls_status refuse_letter(const struct run *run, int from, const struct ls_session_head *head) {
     return ls_fail(LS_DATA_LOSS,
                    "a letter of kind %d came from rank %d, for ticket %lld at step %lld: it is not its turn",
                    head->kind, from, (long long)head->ticket, (long long)run->server->state.version);
@@ -230,14 +230,14 @@ static ls_status refuse(const struct run *run, int from, const struct ls_session
 
 static ls_status take_ask(struct run *run, int from, const struct ls_session_head *head) {
     bool asks = is_first(run) && ls_tickets_of(run->tickets, from) == LS_NO_TICKET;
-    if (!asks) return refuse(run, from, head);
+    if (!asks) return refuse_letter(run, from, head);
     ls_tickets_ask(run->tickets, from);
     return go_on(run);
 }
 
 static ls_status take_pull(struct run *run, int from, const struct ls_session_head *head) {
     struct reader *reader = &run->readers[from];
-    if (reader->waits || reader->last) return refuse(run, from, head);
+    if (reader->waits || reader->last) return refuse_letter(run, from, head);
     *reader = (struct reader){true, head->ticket == LS_NO_TICKET, head->flag, head->ticket, head->version};
     return serve_readers(run);
 }
@@ -250,7 +250,7 @@ static ls_status take_push(struct run *run, struct ls_letter *letter, const stru
                 !(run->server->state.done[head->ticket / 64] >> head->ticket % 64 & 1);
     if (!granted || !fits || head->version > run->server->state.version + run->workers ||
         letter->size != push_size(run))
-        return refuse(run, letter->from, head);
+        return refuse_letter(run, letter->from, head);
     *staged = (struct ls_staged){.ticket = head->ticket,
                                  .version = head->version,
                                  .generation = run->target->generation,
@@ -267,7 +267,7 @@ static ls_status take_push(struct run *run, struct ls_letter *letter, const stru
 static ls_status take_pulled(struct run *run, int from, const struct ls_session_head *head) {
     bool known = is_first(run) && run->replay && ls_tickets_of(run->tickets, from) == head->ticket;
     if (!known || !ls_session_replay_read(run->replay, head->ticket, head->worker, head->version))
-        return refuse(run, from, head);
+        return refuse_letter(run, from, head);
     return go_on(run);
 }
 
@@ -275,20 +275,20 @@ static ls_status take_pulled(struct run *run, int from, const struct ls_session_
 static ls_status take_staged(struct run *run, int from, const struct ls_session_head *head) {
     bool known = is_first(run) && head->worker < run->workers &&
                  ls_tickets_of(run->tickets, head->worker) == head->ticket && head->ticket != LS_NO_TICKET;
-    return known ? count_staged(run, head->worker) : refuse(run, from, head);
+    return known ? count_staged(run, head->worker) : refuse_letter(run, from, head);
 }
 
 static ls_status take_order(struct run *run, int from, const struct ls_session_head *head) {
     struct ls_staged *staged = head->worker < run->workers ? &run->server->staged[head->worker] : NULL;
     if (from != run->workers || !staged || staged->ticket != head->ticket || head->ticket == LS_NO_TICKET ||
         head->version != run->server->state.version + 1)
-        return refuse(run, from, head);
+        return refuse_letter(run, from, head);
     ls_status status = ls_session_pushes_decide(run->server, run->target, staged, head->value);
     return status ? status : serve_readers(run);
 }
 
 static ls_status take_end(struct run *run, int from, const struct ls_session_head *head) {
-    if (from != run->workers || head->version != run->server->state.version) return refuse(run, from, head);
+    if (from != run->workers || head->version != run->server->state.version) return refuse_letter(run, from, head);
     run->ended = true;
     return LS_OK;
 }
@@ -307,18 +307,18 @@ static ls_status take_letter(struct run *run, struct ls_letter *letter) {
     if (!works && head.kind == LS_SESSION_STAGED) return take_staged(run, from, &head);
     if (!works && head.kind == LS_SESSION_ORDER) return take_order(run, from, &head);
     if (!works && head.kind == LS_SESSION_END) return take_end(run, from, &head);
-    return refuse(run, from, &head);
+    return refuse_letter(run, from, &head);
 }
 
 /* ---- the whole ---- */
 
-static bool is_over(const struct run *run) {
+static bool has_ended(const struct run *run) {
     return run->ended && run->served == run->workers;
 }
 
-static ls_status serve(struct run *run) {
+static ls_status answer_letters(struct run *run) {
     ls_status status = is_first(run) ? go_on(run) : LS_OK;
-    while (!status && !is_over(run)) {
+    while (!status && !has_ended(run)) {
         struct ls_letter letter = {0};
         bool found;
         status = ls_post_next(run->post, ls_now() + LS_SECOND, &letter, &found);
@@ -422,6 +422,6 @@ ls_status ls_session_server_run(struct ls_session_pushes *server, struct ls_grou
         status = ls_fail(LS_DATA_LOSS, "a session stands at step %lld, and the variables at %lld",
                          (long long)server->state.version, (long long)target->holding->version[0]);
     if (!status) status = open_run(&run, session);
-    if (!status) status = serve(&run);
+    if (!status) status = answer_letters(&run);
     return close_run(&run, status);
 }

@@ -8,17 +8,17 @@
 #include "collective/all_gather.h"
 #include "collective/broadcast.h"
 
-static size_t words_of(const struct ls_session *session) {
+static size_t words_for(const struct ls_session *session) {
     return ((size_t)session->tickets + 63) / 64;
 }
 
 ls_status ls_session_state_new(const struct ls_session *session, struct ls_session_state *state) {
     *state = (struct ls_session_state){.version = session->begin};
-    state->done = ls_alloc_array(words_of(session), sizeof(*state->done));
+    state->done = ls_alloc_array(words_for(session), sizeof(*state->done));
     state->statistics = ls_alloc_array((size_t)session->statistics + 1, sizeof(*state->statistics));
     if (state->done && state->statistics) return LS_OK;
     ls_session_state_free(state);
-    return ls_fail_memory("a session of asynchronous training", words_of(session) * sizeof(*state->done));
+    return ls_fail_memory("a session of asynchronous training", words_for(session) * sizeof(*state->done));
 }
 
 void ls_session_state_free(struct ls_session_state *state) {
@@ -54,8 +54,8 @@ static void write_state(const struct ls_session *session, const struct ls_sessio
     words[HEAD_VERSION] = state->version;
     words[HEAD_CLOSING] = state->closing;
     memcpy(words + HEAD, &state->totals, sizeof(state->totals));
-    memcpy(words + HEAD + TOTALS, state->done, words_of(session) * sizeof(*words));
-    memcpy(words + HEAD + TOTALS + words_of(session), state->statistics, (size_t)session->statistics * sizeof(float));
+    memcpy(words + HEAD + TOTALS, state->done, words_for(session) * sizeof(*words));
+    memcpy(words + HEAD + TOTALS + words_for(session), state->statistics, (size_t)session->statistics * sizeof(float));
 }
 
 static ls_status read_state(const struct ls_session *session, const int64_t *words, struct ls_session_state *state) {
@@ -67,15 +67,15 @@ static ls_status read_state(const struct ls_session *session, const int64_t *wor
     state->version = version;
     state->closing = words[HEAD_CLOSING];
     memcpy(&state->totals, words + HEAD, sizeof(state->totals));
-    memcpy(state->done, words + HEAD + TOTALS, words_of(session) * sizeof(*words));
-    memcpy(state->statistics, words + HEAD + TOTALS + words_of(session), (size_t)session->statistics * sizeof(float));
+    memcpy(state->done, words + HEAD + TOTALS, words_for(session) * sizeof(*words));
+    memcpy(state->statistics, words + HEAD + TOTALS + words_for(session), (size_t)session->statistics * sizeof(float));
     return LS_OK;
 }
 
 ls_status ls_session_state_share(struct ls_group *group, const struct ls_session *session, bool has,
                                  struct ls_session_state *state) {
     int giver = -1, rank = ls_group_rank(group);
-    size_t count = HEAD + TOTALS + words_of(session) + ((size_t)session->statistics + 1) / 2;
+    size_t count = HEAD + TOTALS + words_for(session) + ((size_t)session->statistics + 1) / 2;
     ls_status status = find_giver(group, has, &giver);
     if (status || giver < 0) return status;
     LS_CLEANUP(ls_free_pointer) int64_t *words = ls_alloc_array(count, sizeof(*words));

@@ -108,8 +108,8 @@ static ls_status receive(const struct ls_session_worker *worker, const char *wha
     return ls_group_fail(worker->config.group, status);
 }
 
-static ls_status refuse(const struct ls_session_worker *worker, const struct ls_letter *letter,
-                        const struct ls_session_head *head) {
+static ls_status refuse_letter(const struct ls_session_worker *worker, const struct ls_letter *letter,
+                               const struct ls_session_head *head) {
     return ls_group_fail(worker->config.group,
                          ls_fail(LS_DATA_LOSS, "a letter of kind %d with %zu bytes came from rank %d, for ticket %lld",
                                  head->kind, letter->size, letter->from, (long long)head->ticket));
@@ -133,7 +133,8 @@ static ls_status take_variables(const struct ls_session_worker *worker, const st
     int server = letter->from - worker->workers;
     float *variables = worker->config.variables;
     const unsigned char *at = letter->bytes + LS_POST_HEAD;
-    if (letter->size != LS_POST_HEAD + floats_of(worker, server) * sizeof(float)) return refuse(worker, letter, head);
+    if (letter->size != LS_POST_HEAD + floats_of(worker, server) * sizeof(float))
+        return refuse_letter(worker, letter, head);
     for (size_t b = 0; b < terms->bucket_count; b++) {
         struct ls_range range = ls_stripes_of(terms, b, worker->servers, server);
         size_t size = (range.end - range.begin) * sizeof(float);
@@ -172,7 +173,7 @@ static ls_status pull(struct ls_session_worker *worker, int first, int64_t versi
         if (status) return status;
         int server = letter.from - worker->workers;
         if (head.kind != LS_SESSION_RESULT || head.ticket != ticket || head.version < version)
-            status = refuse(worker, &letter, &head);
+            status = refuse_letter(worker, &letter, &head);
         if (!status) status = take_variables(worker, &letter, &head);
         worker->versions[server] = head.version;
         if (!status) status = tell_read(worker, server);
@@ -185,7 +186,7 @@ static ls_status pull(struct ls_session_worker *worker, int first, int64_t versi
 
 static ls_status take_end(struct ls_session_worker *worker, const struct ls_letter *letter,
                           const struct ls_session_head *head) {
-    if (letter->size != LS_POST_HEAD + sizeof(worker->totals)) return refuse(worker, letter, head);
+    if (letter->size != LS_POST_HEAD + sizeof(worker->totals)) return refuse_letter(worker, letter, head);
     memcpy(&worker->totals, letter->bytes + LS_POST_HEAD, sizeof(worker->totals));
     worker->ended = head->ticket;
     worker->ticket = LS_NO_TICKET;
@@ -195,7 +196,7 @@ static ls_status take_end(struct ls_session_worker *worker, const struct ls_lett
 
 static ls_status take_grant(struct ls_session_worker *worker, const struct ls_letter *letter,
                             const struct ls_session_head *head) {
-    if (head->ticket < 0 || head->ticket >= worker->config.session->tickets) return refuse(worker, letter, head);
+    if (head->ticket < 0 || head->ticket >= worker->config.session->tickets) return refuse_letter(worker, letter, head);
     ls_status status = take_variables(worker, letter, head);
     worker->ticket = head->ticket;
     worker->versions[0] = head->version;
@@ -207,7 +208,7 @@ static ls_status take_grant(struct ls_session_worker *worker, const struct ls_le
 static ls_status take_pin(struct ls_session_worker *worker, const struct ls_letter *letter,
                           const struct ls_session_head *head) {
     size_t size = (size_t)worker->servers * sizeof(*worker->pins);
-    if (letter->size != LS_POST_HEAD + size) return refuse(worker, letter, head);
+    if (letter->size != LS_POST_HEAD + size) return refuse_letter(worker, letter, head);
     memcpy(worker->pins, letter->bytes + LS_POST_HEAD, size);
     worker->pinned = true;
     return LS_OK;
@@ -217,10 +218,10 @@ static ls_status take_pin(struct ls_session_worker *worker, const struct ls_lett
 static ls_status take_letter(struct ls_session_worker *worker, const struct ls_letter *letter,
                              const struct ls_session_head *head, bool *more) {
     *more = head->kind == LS_SESSION_PIN;
-    if (letter->from != worker->workers) return refuse(worker, letter, head);
+    if (letter->from != worker->workers) return refuse_letter(worker, letter, head);
     if (head->kind == LS_SESSION_PIN) return take_pin(worker, letter, head);
     if (head->kind == LS_SESSION_GRANT) return take_grant(worker, letter, head);
-    return head->kind == LS_SESSION_END ? take_end(worker, letter, head) : refuse(worker, letter, head);
+    return head->kind == LS_SESSION_END ? take_end(worker, letter, head) : refuse_letter(worker, letter, head);
 }
 
 ls_status ls_session_worker_take(struct ls_session_worker *worker, int64_t *ticket) {

@@ -15,6 +15,7 @@
 #include "cluster/join.h"
 #include "cluster/leave.h"
 #include "collective/all_reduce.h"
+#include "runtime/runtime_trace.h"
 #include "strategy/cross_device.h"
 #include "strategy/device_adders.h"
 #include "strategy/elastic_state.h"
@@ -174,7 +175,7 @@ static void announce_delay(const ls_strategy *strategy) {
 
 /* Opens the timeline, if one is wanted, with a track for each replica and one for the communicator. */
 static ls_status start_trace(ls_strategy *strategy) {
-    ls_status status = ls_runtime_trace(strategy->runtime, NULL, &strategy->trace);
+    ls_status status = ls_runtime_trace_open(strategy->runtime, NULL, &strategy->trace);
     if (!status) ls_placement_name_tracks(strategy);
     return status ? status : ls_trace_add_track(strategy->trace, "communicator", &strategy->communicator_track);
 }
@@ -367,7 +368,7 @@ ls_status ls_strategy_close(ls_strategy *strategy, ls_status status) {
     ls_replicas_stop(strategy);
     if (!status) status = pass_exit(strategy);
     status = ls_runtime_close(strategy->runtime, status);
-    status = ls_runtime_close_trace(strategy->trace, status);
+    status = ls_runtime_trace_close(strategy->trace, status);
     ls_participants_close(strategy);
     for (int i = 0; i < strategy->local_count; i++) ls_device_close(strategy->replicas[i].device);
     ls_free(strategy->replicas);

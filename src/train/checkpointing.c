@@ -230,21 +230,14 @@ static ls_status copy_tensors(struct ls_checkpointing *checkpointing, const stru
     return LS_OK;
 }
 
-/* True if the checkpoint has states of the same callbacks. */
-static bool has_callbacks(const struct ls_checkpointing *checkpointing, const char *there, const char *name) {
-    const char *here = checkpointing->progress.facts.callbacks, *none = "";
-    if (!strcmp(there ? there : none, here ? here : none)) return here && *here;
-    ls_restored_warn_of_callbacks(checkpointing->log, checkpointing->folder, name, there, here);
-    return false;
-}
-
 /* The checkpoint's state into ours. A learning rate that is overridden is as compiled. */
 static ls_status take_up(struct ls_checkpointing *checkpointing, const struct ls_loaded *loaded, const char *name,
                          struct ls_restored *restored) {
     struct ls_training_progress *progress = &restored->progress;
     const struct ls_training_progress own = ls_model_state_progress(checkpointing->model);
     struct ls_override override;
-    restored->callbacks = has_callbacks(checkpointing, progress->facts.callbacks, name);
+    restored->callbacks = ls_restored_has_callbacks(checkpointing->log, checkpointing->folder, name,
+                                                    progress->facts.callbacks, checkpointing->progress.facts.callbacks);
     ls_status status = check_progress(checkpointing, progress, &override);
     if (!status) status = copy_tensors(checkpointing, loaded, restored->callbacks);
     if (status) return ls_fail_context(status, "checkpoint '%s/%s'", checkpointing->folder, name);
@@ -376,11 +369,14 @@ static ls_status take_result(struct ls_checkpointing *checkpointing) {
     return LS_OK;
 }
 
+static int64_t interval_of(const struct ls_checkpointing *checkpointing) {
+    int64_t every = checkpointing->options.every_steps, portions = ls_iterator_portions(checkpointing->model->strategy);
+    return every ? every * portions : checkpointing->steps_per_epoch;
+}
+
 /* Since the position seen, the step's that was looked at last; below 0: none was. */
 static bool has_passed(const struct ls_checkpointing *checkpointing, int64_t seen, int64_t position) {
-    int64_t portions = ls_iterator_portions(checkpointing->model->strategy);
-    int64_t every = checkpointing->options.every_steps ? checkpointing->options.every_steps * portions
-                                                       : checkpointing->steps_per_epoch;
+    int64_t every = interval_of(checkpointing);
     return seen < 0 ? position % every == 0 : position / every > seen / every;
 }
 
@@ -400,10 +396,8 @@ ls_status ls_checkpointing_step(struct ls_checkpointing *checkpointing, const st
 }
 
 int64_t ls_checkpointing_next(const struct ls_checkpointing *checkpointing, int64_t position) {
-    if (!checkpointing) return INT64_MAX;
-    int64_t every =
-        checkpointing->options.every_steps ? checkpointing->options.every_steps : checkpointing->steps_per_epoch;
-    return (position / every + 1) * every;
+    int64_t every = checkpointing ? interval_of(checkpointing) : INT64_MAX;
+    return checkpointing ? (position / every + 1) * every : INT64_MAX;
 }
 
 void ls_checkpointing_expect(const struct ls_checkpointing *at, int64_t from, int64_t position,

@@ -1,5 +1,5 @@
 /* A fit whose steps pull the variables while the next one begins (early.h). A step is done when its pull is: until then
- * the fit keeps what it was before the step. Where the pull fails the worker goes back there, as it does where the
+ * the fit keeps what it was before the step. The worker goes back there where the pull fails, as it does where the
  * gradients of a step fail. */
 #pragma once
 #include "train/fit.h"

@@ -28,6 +28,7 @@
 #include "strategy/iterator.h"
 #include "train/bind.h"
 #include "train/model_build.h"
+#include "train/fit_batches.h"
 #include "train/fit_callbacks.h"
 #include "train/input.h"
 #include "train/memory_report.h"
@@ -36,36 +37,10 @@
 #include "train/sessions.h"
 #include "train/step.h"
 
-/* Takes the user's request, which the step's report carries to the other workers. */
-static void ask_fit(const struct ls_fitting *fitting) {
-    ls_request request = ls_user_request_take(fitting->model->strategy->runtime->user_request);
-    if (request > fitting->model->progress.request) fitting->model->progress.request = request;
-}
-
 /* After a committed step, or an epoch that is done. A request to stop comes first. */
 static ls_status keep_fit(struct ls_fitting *fitting) {
     return fitting->model->progress.requests.stop ? LS_OK
                                                   : ls_checkpointing_step(fitting->checkpointing, &fitting->state);
-}
-
-/* The batches of the next step: as many as the optimizer takes, and no more than the epoch still has. taken is how far
- * they go. */
-static ls_status run_batches(struct ls_fitting *fitting, int64_t *taken, struct ls_loss_sums *sums) {
-    const struct ls_fit_state *state = &fitting->state;
-    int64_t steps = ls_pipeline_steps(fitting->pipeline), end = (state->epochs + 1) * fitting->steps_per_epoch;
-    int most = fitting->model->progress.step.rule.gradient_accumulation_steps;
-    *taken = 0;
-    for (int batch = 0;; batch++) {
-        int64_t position = state->position + *taken;
-        ls_status status = ls_pipeline_seek(fitting->pipeline, position / steps, position % steps);
-        if (status) return status;
-        *taken += ls_pipeline_taken(fitting->pipeline);
-        ls_checkpointing_expect(fitting->checkpointing, state->position, state->position + *taken,
-                                &fitting->model->progress);
-        if (batch + 1 == most || state->position + *taken >= end) return ls_step_train(fitting->model, batch + 1, sums);
-        status = ls_step_gather(fitting->model, batch);
-        if (status) return status;
-    }
 }
 
 static ls_status train_step(struct ls_fitting *fitting) {
@@ -74,8 +49,8 @@ static ls_status train_step(struct ls_fitting *fitting) {
     struct ls_fit_state *state = &fitting->state;
     struct ls_loss_sums sums;
     ls_input_use_pipeline(fitting->model, fitting->pipeline);
-    ask_fit(fitting);
-    ls_status status = run_batches(fitting, &taken, &sums);
+    ls_fit_batches_ask(fitting);
+    ls_status status = ls_fit_batches_run(fitting, &taken, &sums);
     if (status) return status;
     ls_track_end(track, started, "step", (struct ls_span_facts){.step = fitting->model->progress.step.iteration});
     state->position += taken;
@@ -163,51 +138,14 @@ static ls_status train(struct ls_fitting *fitting) {
     return LS_OK;
 }
 
-/* One ticket of a session. The numbers that callbacks see are this worker's. */
-static ls_status train_ticket(struct ls_fitting *fitting, struct ls_sessions *sessions, struct ls_loss_sums *own) {
-    struct ls_fit_state *state = &fitting->state;
-    struct ls_loss_sums sums;
-    int64_t taken, started = ls_now(), begin = state->epochs * fitting->steps_per_epoch;
-    ls_status status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_BEGIN);
-    ls_input_use_pipeline(fitting->model, fitting->pipeline);
-    ask_fit(fitting);
-    if (!status) status = run_batches(fitting, &taken, &sums);
-    if (!status) status = ls_sessions_give(sessions, &sums);
-    if (status) return status;
-    ls_track_end(fitting->model->strategy->replicas[0].track, started, "step",
-                 (struct ls_span_facts){.step = fitting->model->progress.step.iteration});
-    ls_op_add_loss_sums(own, &sums);
-    ls_result_means(fitting->model, own, &state->result.loss, &state->result.accuracy, state->result.metrics);
-    ls_reached("committed");
-    status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_END);
-    ls_progress_step(fitting->progress, state->position + taken - begin, own->rows, &state->result);
-    return status;
-}
-
-static ls_status run_session(struct ls_fitting *fitting, struct ls_sessions *sessions) {
-    struct ls_loss_sums own = {0};
-    int64_t position;
-    bool over = false;
-    ls_status status = LS_OK;
-    while (!status && !over) {
-        status = ls_sessions_take(sessions, &position, &over);
-        if (!status && !over) status = train_ticket(fitting, sessions, &own);
-        if (status) return ls_fail_context(status, "a batch of epoch %d", (int)fitting->state.epochs + 1);
-    }
-    return ls_sessions_end(sessions);
-}
-
 /* Asynchronous training up to the next meeting. */
 static ls_status train_session(struct ls_fitting *fitting) {
     struct ls_fit_state *state = &fitting->state;
     const struct ls_fit_state before = *state;
     int64_t end = (state->epochs + 1) * fitting->steps_per_epoch;
-    struct ls_sessions *sessions = NULL;
     ls_status status = begin_epoch(fitting);
     begin_timing(fitting);
-    if (!status) status = ls_sessions_begin(fitting, &sessions);
-    if (!status) status = run_session(fitting, sessions);
-    ls_sessions_free(sessions);
+    if (!status) status = ls_sessions_run(fitting);
     if (status) state->result = before.result;
     if (status) return status;
     end_timing(fitting);

@@ -36,8 +36,10 @@ ls_status ls_restored_check_length(const struct ls_training_progress *progress, 
                    (long long)last_position, (long long)steps_per_epoch);
 }
 
-void ls_restored_warn_of_callbacks(const struct ls_log *log, const char *folder, const char *name, const char *there,
-                                   const char *here) {
+bool ls_restored_has_callbacks(const struct ls_log *log, const char *folder, const char *name, const char *there,
+                               const char *here) {
+    if (!strcmp(there ? there : "", here ? here : "")) return here && *here;
     ls_log_warning(log, "checkpoint '%s/%s' has the states of callbacks '%s', this training has '%s': they begin anew",
                    folder, name, there ? there : "", here ? here : "");
+    return false;
 }

@@ -15,6 +15,7 @@ ls_status ls_restored_broadcast(struct ls_group *group, struct ls_restored *rest
 /* INVALID_ARGUMENT: it is that of a longer training, or of one with other epochs. */
 ls_status ls_restored_check_length(const struct ls_training_progress *progress, int64_t steps_per_epoch,
                                    int64_t last_position);
-/* Says that the checkpoint has the states of other callbacks: lists of names, there and here; NULL: none. */
-void ls_restored_warn_of_callbacks(const struct ls_log *log, const char *folder, const char *name, const char *there,
-                                   const char *here);
+/* True if the checkpoint has states of the same callbacks: lists of names, there and here; NULL: none. Says so if it
+ * has those of others. */
+bool ls_restored_has_callbacks(const struct ls_log *log, const char *folder, const char *name, const char *there,
+                               const char *here);

@@ -3,12 +3,17 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
+#include "base/point.h"
 #include "base/status.h"
 #include "store/session_worker.h"
 #include "store/store.h"
 #include "store/tickets.h"
 #include "train/checkpointing.h"
+#include "train/fit_batches.h"
+#include "train/fit_callbacks.h"
+#include "train/input.h"
 #include "train/result.h"
 #include "train/stored.h"
 
@@ -24,7 +29,7 @@ struct ls_sessions {
     bool ended;
 };
 
-static int64_t end_of(const struct ls_fitting *fitting) {
+static int64_t border_of(const struct ls_fitting *fitting) {
     int64_t epoch = (fitting->state.epochs + 1) * fitting->steps_per_epoch;
     int64_t saved = ls_checkpointing_next(fitting->checkpointing, fitting->state.position);
     return saved < epoch ? saved : epoch;
@@ -33,7 +38,7 @@ static int64_t end_of(const struct ls_fitting *fitting) {
 static struct ls_session describe(const struct ls_fitting *fitting, int64_t batches) {
     const ls_model *model = fitting->model;
     const ls_parameter_server_options *servers = &model->strategy->servers;
-    int64_t count = end_of(fitting) - fitting->state.position;
+    int64_t count = border_of(fitting) - fitting->state.position;
     size_t trained = ls_network_trainable_count(model->built.network);
     return (struct ls_session){.model = model->number,
                                .begin = model->progress.step.iteration,
@@ -46,7 +51,20 @@ static struct ls_session describe(const struct ls_fitting *fitting, int64_t batc
                                .step = model->progress.step};
 }
 
-ls_status ls_sessions_begin(struct ls_fitting *fitting, struct ls_sessions **sessions) {
+static void stand_at(struct ls_sessions *sessions, int64_t tickets) {
+    sessions->fitting->state.position = sessions->position + tickets * sessions->batches;
+    sessions->fitting->model->progress.step.iteration = sessions->session.begin + tickets;
+}
+
+/* Brings the model back to where it stood when the session began, but for the variables, unless it has ended. */
+static void free_sessions(struct ls_sessions *sessions) {
+    if (!sessions) return;
+    if (!sessions->ended) stand_at(sessions, 0);
+    ls_session_worker_free(sessions->worker);
+    ls_free(sessions);
+}
+
+static ls_status begin(struct ls_fitting *fitting, struct ls_sessions **sessions) {
     ls_model *model = fitting->model;
     struct ls_sessions *made = ls_alloc(sizeof(*made));
     if (!made) return ls_fail_memory("a session of asynchronous training", sizeof(*made));
@@ -60,35 +78,23 @@ ls_status ls_sessions_begin(struct ls_fitting *fitting, struct ls_sessions **ses
                                                     model->built.replicas[0].parameters};
     ls_status status = ls_session_worker_new(&config, &made->worker);
     if (status)
-        ls_sessions_free(made);
+        free_sessions(made);
     else
         *sessions = made;
     return status;
 }
 
-static void stand_at(struct ls_sessions *sessions, int64_t tickets) {
-    sessions->fitting->state.position = sessions->position + tickets * sessions->batches;
-    sessions->fitting->model->progress.step.iteration = sessions->session.begin + tickets;
-}
-
-void ls_sessions_free(struct ls_sessions *sessions) {
-    if (!sessions) return;
-    if (!sessions->ended) stand_at(sessions, 0);
-    ls_session_worker_free(sessions->worker);
-    ls_free(sessions);
-}
-
-ls_status ls_sessions_take(struct ls_sessions *sessions, int64_t *position, bool *over) {
+/* Waits for a ticket of this worker's. *over: the session has ended, and all workers have the same variables. */
+static ls_status take(struct ls_sessions *sessions, bool *over) {
     int64_t ticket = LS_NO_TICKET;
     ls_status status = ls_session_worker_take(sessions->worker, &ticket);
     if (status) return status;
     *over = ticket == LS_NO_TICKET;
     if (!*over) stand_at(sessions, ticket);
-    *position = sessions->fitting->state.position;
     return LS_OK;
 }
 
-ls_status ls_sessions_give(struct ls_sessions *sessions, const struct ls_loss_sums *sums) {
+static ls_status give(struct ls_sessions *sessions, const struct ls_loss_sums *sums) {
     const ls_model *model = sessions->fitting->model;
     const struct ls_requests *requests = &model->progress.requests;
     double numbers[COUNT];
@@ -140,14 +146,15 @@ static void take_numbers(const struct ls_sessions *sessions, const struct ls_ses
     add_result(&state->result, totals);
 }
 
-ls_status ls_sessions_end(struct ls_sessions *sessions) {
+/* The fit and the model stand behind all that the session has trained. */
+static ls_status finish(struct ls_sessions *sessions) {
     struct ls_fitting *fitting = sessions->fitting;
     ls_model *model = fitting->model;
     int64_t tickets;
     const struct ls_session_totals *totals = ls_session_worker_totals(sessions->worker, &tickets);
     stand_at(sessions, 0);
     const struct ls_fit_state before = fitting->state;
-    int64_t limit = end_of(fitting);
+    int64_t limit = border_of(fitting);
     stand_at(sessions, tickets);
     if (fitting->state.position > limit) fitting->state.position = limit;
     take_numbers(sessions, totals);
@@ -160,5 +167,48 @@ ls_status ls_sessions_end(struct ls_sessions *sessions) {
         fitting->state = before;
     else
         tell_staleness(sessions, totals);
+    return status;
+}
+
+/* ---- the session ---- */
+
+/* One ticket of a session. The numbers that callbacks see are this worker's. */
+static ls_status train_ticket(struct ls_fitting *fitting, struct ls_sessions *sessions, struct ls_loss_sums *own) {
+    struct ls_fit_state *state = &fitting->state;
+    struct ls_loss_sums sums;
+    int64_t taken, started = ls_now(), begin = state->epochs * fitting->steps_per_epoch;
+    ls_status status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_BEGIN);
+    ls_input_use_pipeline(fitting->model, fitting->pipeline);
+    ls_fit_batches_ask(fitting);
+    if (!status) status = ls_fit_batches_run(fitting, &taken, &sums);
+    if (!status) status = give(sessions, &sums);
+    if (status) return status;
+    ls_track_end(fitting->model->strategy->replicas[0].track, started, "step",
+                 (struct ls_span_facts){.step = fitting->model->progress.step.iteration});
+    ls_op_add_loss_sums(own, &sums);
+    ls_result_means(fitting->model, own, &state->result.loss, &state->result.accuracy, state->result.metrics);
+    ls_reached("committed");
+    status = ls_fit_callbacks_tell(fitting, LS_ON_TRAIN_BATCH_END);
+    ls_progress_step(fitting->progress, state->position + taken - begin, own->rows, &state->result);
+    return status;
+}
+
+static ls_status train_tickets(struct ls_fitting *fitting, struct ls_sessions *sessions) {
+    struct ls_loss_sums own = {0};
+    bool over = false;
+    ls_status status = LS_OK;
+    while (!status && !over) {
+        status = take(sessions, &over);
+        if (!status && !over) status = train_ticket(fitting, sessions, &own);
+        if (status) return ls_fail_context(status, "a batch of epoch %d", (int)fitting->state.epochs + 1);
+    }
+    return finish(sessions);
+}
+
+ls_status ls_sessions_run(struct ls_fitting *fitting) {
+    struct ls_sessions *sessions = NULL;
+    ls_status status = begin(fitting, &sessions);
+    if (!status) status = train_tickets(fitting, sessions);
+    free_sessions(sessions);
     return status;
 }
