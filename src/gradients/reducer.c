@@ -38,6 +38,7 @@ struct ls_reducer {
     void *context;
     float *const *lanes;
     int lane_count, lane;      /* the communicator's present one */
+    int64_t *steps;            /* [lanes] for the timeline: the first replica's, until it begins the lane's next one */
     _Atomic int64_t ended;     /* steps; the gate completed opens with each */
     _Atomic int *arrived;      /* [lanes][count] local replicas that have given the bucket */
     struct progress *progress; /* [local replicas], each its own thread's */
@@ -160,7 +161,7 @@ static ls_status reduce_bucket(struct ls_reducer *reducer, size_t bucket, struct
     ls_reached("bucket");
     ls_status status = reduce_reducer(reducer, bucket);
     ls_track_end(track, begun, "all-reduce",
-                 (struct ls_span_facts){reducer->progress[0].step, bucket, count * sizeof(float)});
+                 (struct ls_span_facts){reducer->steps[reducer->lane], bucket, count * sizeof(float)});
     return status;
 }
 
@@ -245,7 +246,9 @@ ls_status ls_reducer_new(ls_strategy *strategy, const struct ls_reducer_config *
     made->arrived = ls_alloc_array((size_t)made->lane_count * count, sizeof(*made->arrived));
     made->progress = ls_alloc_array((size_t)strategy->local_count, sizeof(*made->progress));
     ls_status status = LS_OK;
-    if (!made->arrived || !made->progress) status = ls_fail_memory("a reducer", count * sizeof(*made->arrived));
+    made->steps = ls_alloc_array((size_t)made->lane_count, sizeof(*made->steps));
+    if (!made->arrived || !made->progress || !made->steps)
+        status = ls_fail_memory("a reducer", count * sizeof(*made->arrived));
     if (!status && (count > 1 || made->end)) {
         status = ls_thread_start(&made->thread, "ls-communicator", communicator_thread, made);
         made->started = !status;
@@ -262,19 +265,21 @@ void ls_reducer_free(struct ls_reducer *reducer) {
     atomic_store(&reducer->stopping, true);
     ls_gate_open(&reducer->work);
     if (reducer->started) (void)pthread_join(reducer->thread, NULL);
+    ls_free(reducer->steps);
     ls_free(reducer->progress);
     ls_free((void *)reducer->arrived);
     ls_free(reducer);
+}
+
+static int lane_of(const struct ls_reducer *reducer, int local) {
+    return (int)((reducer->progress[local].begun - 1) % reducer->lane_count);
 }
 
 void ls_reducer_begin(struct ls_reducer *reducer, int local, int64_t step) {
     struct progress *progress = &reducer->progress[local];
     *progress = (struct progress){0, ls_gate_value(&reducer->caught_up), ls_gate_value(&reducer->completed), step,
                                   progress->begun + 1};
-}
-
-static int lane_of(const struct ls_reducer *reducer, int local) {
-    return (int)((reducer->progress[local].begun - 1) % reducer->lane_count);
+    if (!local) reducer->steps[lane_of(reducer, local)] = step;
 }
 
 static void copy_to_lane(const struct ls_reducer *reducer, int local, const struct ls_bucket *range) {

@@ -12,7 +12,7 @@ void ls_session_pushes_drop(struct ls_staged *staged) {
     *staged = (struct ls_staged){.ticket = LS_NO_TICKET};
 }
 
-void ls_session_pushes_drop_all(struct ls_session_pushes *server) {
+static void drop_all(struct ls_session_pushes *server) {
     for (int w = 0; server->staged && w < server->workers; w++) ls_session_pushes_drop(&server->staged[w]);
 }
 
@@ -24,7 +24,7 @@ ls_status ls_session_pushes_new(struct ls_session_pushes **server) {
 }
 
 void ls_session_pushes_close(struct ls_session_pushes *server) {
-    ls_session_pushes_drop_all(server);
+    drop_all(server);
     ls_session_state_free(&server->state);
     server->open = false;
 }
@@ -43,7 +43,7 @@ void ls_session_pushes_free(struct ls_session_pushes *server) {
 }
 
 ls_status ls_session_pushes_prepare(struct ls_session_pushes *server, int workers) {
-    ls_session_pushes_drop_all(server);
+    drop_all(server);
     ls_free(ls_steal(server->staged));
     ls_free(ls_steal(server->history));
     server->workers = workers;

@@ -53,4 +53,3 @@ size_t ls_session_pushes_floats(const struct ls_session_target *target);
 ls_status ls_session_pushes_decide(struct ls_session_pushes *server, const struct ls_session_target *target,
                                    struct ls_staged *staged, float factor);
 void ls_session_pushes_drop(struct ls_staged *staged);
-void ls_session_pushes_drop_all(struct ls_session_pushes *server);

@@ -124,6 +124,5 @@ ls_status ls_session_settle_run(struct ls_session_pushes *server, struct ls_grou
     if (furthest >= 0 && !status && server)
         status = follow(server, target, told + (size_t)ls_group_rank(group) * TELL, told + (size_t)furthest * TELL,
                         behind, decisions);
-    if (server) ls_session_pushes_drop_all(server);
     return status;
 }

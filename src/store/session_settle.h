@@ -1,5 +1,6 @@
-/* The agreement of servers when a generation begins. Servers that have applied less than others go forward to them. All
- * else that they have got is dropped: its tickets are given anew. */
+/* The agreement of servers when a generation begins. Servers that have applied less than others go forward to them.
+ * They keep what they have got until all have what they need: a loss on the way begins this anew. Then the next session
+ * drops it, and gives its tickets anew. */
 #pragma once
 #include "store/session_pushes.h"
 

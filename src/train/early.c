@@ -60,7 +60,7 @@ ls_status ls_early_new(ls_model *model, struct ls_early **early) {
     return LS_OK;
 }
 
-static void exchange_range(float *left, float *right, size_t begin, size_t end) {
+static void exchange_ranges(float *left, float *right, size_t begin, size_t end) {
     for (size_t i = begin; i < end; i++) {
         float kept = left[i];
         left[i] = right[i];
@@ -73,7 +73,7 @@ void ls_early_free(struct ls_early *early) {
     const ls_model *model = early->model;
     float *parameters = model->built.replicas[0].parameters;
     if (early->open) {
-        exchange_range(parameters, early->blobs[0], 0, early->exchanged);
+        exchange_ranges(parameters, early->blobs[0], 0, early->exchanged);
         memcpy(parameters + ls_network_trainable_count(model->built.network), early->statistics,
                count_statistics(model) * sizeof(float));
     }
@@ -107,7 +107,7 @@ static void tell_sums(struct ls_early *early, bool failed) {
 
 static void note_arrived(void *context, struct ls_range range) {
     struct ls_early *early = context;
-    exchange_range(early->model->built.replicas[0].parameters, early->blobs[0], range.begin, range.end);
+    exchange_ranges(early->model->built.replicas[0].parameters, early->blobs[0], range.begin, range.end);
     early->exchanged = range.end;
     atomic_store(&early->arrived, range.end);
     ls_gate_open(&early->gate);

@@ -1,4 +1,4 @@
-/* The row of numbers and the callbacks' states are kept here; the variables are early.c's. */
+/* The fit keeps a row of numbers and the callbacks' states; early.c keeps the variables. */
 #include "train/early_steps.h"
 
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* A fit whose steps pull the variables while the next one begins (early.h). A step is done when its pull is: until then
- * the fit keeps what it was before the step. The worker goes back there where the pull fails, as it does where the
- * gradients of a step fail. */
+ * the fit keeps what it was before the step, and goes back there if the pull fails. */
 #pragma once
 #include "train/fit.h"
 

@@ -31,9 +31,10 @@ struct trial {
     float *copies[MOST_WORKERS]; /* [count] each worker's variables */
     float *fetched;              /* [moments][count] */
     int64_t generation;
-    bool rolls_back; /* the newest step of the generation before is no worker's */
+    bool far;       /* servers keep the version before the generation's first step, and not before each */
+    int64_t before; /* the version that they keep */
     enum ls_changed changed;
-    /* the whole, now and before the newest step */
+    /* the whole, now and in that version */
     float *blobs[2][1 + LS_MAX_MOMENTS], *gradients;
 };
 
@@ -138,6 +139,12 @@ static void draw_gradients(struct trial *trial) {
                 trial->leaves[leaf][trial->parts[v].offset + i] = draw_float_of(&trial->draw);
 }
 
+static void keep_whole(struct trial *trial) {
+    for (int i = 0; i < 1 + LS_MAX_MOMENTS; i++)
+        memcpy(trial->blobs[1][i], trial->blobs[0][i], trial->terms.count * sizeof(float));
+    trial->before = trial->step.iteration - 1;
+}
+
 static void update_whole(struct trial *trial) {
     int leaves = trial->first[trial->workers], devices;
     size_t count = trial->terms.count;
@@ -148,7 +155,6 @@ static void update_whole(struct trial *trial) {
                        .step = &trial->step,
                        .variables = trial->parts,
                        .variable_count = trial->terms.part_count};
-    for (int i = 0; i < 1 + LS_MAX_MOMENTS; i++) memcpy(trial->blobs[1][i], trial->blobs[0][i], count * sizeof(float));
     ls_fold_tree(LS_SUM, LS_FLOAT32, trial->gradients, (const void *const *)trial->leaves, 0, leaves, leaves, count);
     op.tensors[LS_ARG_PARAMETERS] = (struct ls_tensor){trial->blobs[0][0], LS_FLOAT32, shape, 0};
     op.tensors[LS_ARG_GRADIENTS] = (struct ls_tensor){trial->gradients, LS_FLOAT32, shape, 0};
@@ -167,7 +173,7 @@ static void take_back(struct trial *trial) {
     size_t count = trial->terms.count;
     for (int i = 0; i < 1 + LS_MAX_MOMENTS; i++) memcpy(trial->blobs[0][i], trial->blobs[1][i], count * sizeof(float));
     for (int i = 0; i < MOST_WORKERS; i++) memcpy(trial->copies[i], trial->blobs[0][0], count * sizeof(float));
-    trial->step.iteration--;
+    trial->step.iteration = trial->before;
 }
 
 /* ---- a worker ---- */
@@ -184,19 +190,21 @@ static ls_status push_all(struct trial *trial, struct ls_store *store, int rank)
 }
 
 /* Rank 0 draws what all compute with, and looks at what all have, between two meetings of the threads. */
-static ls_status step_once(struct rank *rank, struct ls_store *store, bool last) {
+static ls_status step_once(struct rank *rank, struct ls_store *store, int number) {
     struct trial *trial = rank->context;
+    bool last = number + 1 == STEPS, keep = !trial->far || !number;
     size_t count = trial->terms.count;
     if (!rank->rank) {
         trial->step.iteration++;
         draw_gradients(trial);
+        if (keep) keep_whole(trial);
         update_whole(trial);
     }
     (void)pthread_barrier_wait(rank->barrier);
     ls_status status = push_all(trial, store, rank->rank);
     float *moments = last && !rank->rank ? trial->fetched : NULL;
     const struct ls_store_stepping stepping = {
-        .step = &trial->step, .keep = true, .array = trial->copies[rank->rank], .moments = moments, .stride = count};
+        .step = &trial->step, .keep = keep, .array = trial->copies[rank->rank], .moments = moments, .stride = count};
     if (!status) status = ls_store_step(store, &stepping);
     (void)pthread_barrier_wait(rank->barrier);
     if (status || rank->rank) return status;
@@ -221,7 +229,7 @@ static ls_status work(struct rank *rank) {
     ls_status status = ls_store_open(&config, &store);
     for (int i = 0; i < STEPS; i++) {
         (void)pthread_barrier_wait(rank->barrier);
-        if (!status) status = step_once(rank, store, i + 1 == STEPS);
+        if (!status) status = step_once(rank, store, i);
     }
     ls_store_free(store);
     return status;
@@ -264,6 +272,7 @@ static void change_servers(struct trial *trial, struct fleet *fleet, int copies)
 static void run_generation(struct trial *trial, struct fleet *fleet) {
     struct world world;
     trial->generation++;
+    trial->far = draw_once_in(&trial->draw, 2);
     for (int i = 0; i < fleet->count; i++) {
         ls_keeper_begin(fleet->keepers[i], trial->generation, fleet->count);
         fleet->keeping[i] = (struct ls_keeping){ls_keeper_call, fleet->keepers[i]};

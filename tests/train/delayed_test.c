@@ -3,6 +3,7 @@
  * models, optimizers, workers, replicas, servers, copies, buckets, checkpoints and d. */
 #define _GNU_SOURCE /* nftw */
 #include <ftw.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -289,6 +290,88 @@ START_TEST(gradients_are_d_steps_old) {
 }
 END_TEST
 
+/* ---- a pull that goes on while the next step begins ---- */
+
+struct coming {
+    struct oracle *oracle;
+    size_t there, trained;
+    int calls;
+    bool all;
+};
+
+/* Nothing is there before it is waited for, and no gradient is written before all is. */
+static ls_status bring(void *context, size_t end) {
+    struct coming *coming = context;
+    struct oracle *oracle = coming->oracle;
+    size_t upto = end < coming->trained ? end : coming->trained;
+    coming->calls++;
+    for (size_t i = 0; !coming->all && i < coming->trained; i++) ck_assert(oracle->gradients[1][i] == 7);
+    for (; coming->there < upto; coming->there++) oracle->read[coming->there] = oracle->versions[0][coming->there];
+    coming->all = coming->all || end == SIZE_MAX;
+    return LS_OK;
+}
+
+static ls_status refuse(void *context, size_t end) {
+    (void)context, (void)end;
+    return ls_fail(LS_UNAVAILABLE, "it does not come");
+}
+
+static struct ls_plan *waiting_plan(struct oracle *oracle, ls_plan_await_fn *await, void *context) {
+    struct ls_plan *plan = NULL;
+    const struct ls_plan_config config = {.network = oracle->model->built.network,
+                                          .device = oracle->device,
+                                          .rows = oracle->draft->batch / oracle->draft->replicas,
+                                          .training = true,
+                                          .objective = oracle->model->spec.objective,
+                                          .parameters = oracle->read,
+                                          .gradients = oracle->gradients[1],
+                                          .features = &oracle->features[0][0],
+                                          .labels = oracle->labels,
+                                          .loss_scale = &oracle->scale,
+                                          .sums = &oracle->sums,
+                                          .await = await,
+                                          .await_context = context,
+                                          .seed = oracle->draft->seed,
+                                          .step = &oracle->step};
+    assert_ok(ls_plan_new(&config, &plan));
+    return plan;
+}
+
+START_TEST(a_plan_waits_for_what_it_reads) {
+    uint64_t seed = draw_first_seed();
+    static struct draft draft;
+    static struct oracle oracle;
+    for (int i = 0; i < 3 * CASES; i++) {
+        struct draw draw = draw_from(seed, (uint64_t)i + 1000);
+        draw_draft(&draw, &draft);
+        open_oracle(&draft, &oracle);
+        struct coming coming = {.oracle = &oracle, .trained = ls_network_trainable_count(oracle.model->built.network)};
+        size_t blob = oracle.model->built.blob_count;
+        memcpy(oracle.features, oracle.toy.features, sizeof(oracle.features));
+        memcpy(oracle.labels, oracle.toy.labels, sizeof(oracle.labels));
+        oracle.step.iteration = 1;
+        memcpy(oracle.read, oracle.versions[0], sizeof(oracle.read));
+        assert_ok(ls_plan_run(oracle.plans[0], NULL, NULL));
+        struct ls_plan *plan = waiting_plan(&oracle, bring, &coming);
+        for (size_t e = 0; e < coming.trained; e++) {
+            oracle.read[e] = NAN;
+            oracle.gradients[1][e] = 7;
+        }
+        assert_ok(ls_plan_run(plan, NULL, NULL));
+        for (size_t e = 0; e < coming.trained; e++)
+            if (oracle.gradients[1][e] == 7) oracle.gradients[1][e] = 0; /* between variables */
+        ck_assert_msg(!memcmp(oracle.gradients[0], oracle.gradients[1], blob * sizeof(float)), "other gradients");
+        ck_assert(coming.all);
+        ck_assert_int_ge(coming.calls, 2);
+        ls_plan_free(plan);
+        plan = waiting_plan(&oracle, refuse, NULL);
+        ck_assert_int_eq(ls_plan_run(plan, NULL, NULL), LS_UNAVAILABLE);
+        ls_plan_free(plan);
+        close_oracle(&oracle);
+    }
+}
+END_TEST
+
 /* Two workers of two replicas and one; ten steps an epoch. */
 static struct draft fixed_draft(void) {
     return (struct draft){
@@ -349,6 +432,7 @@ int main(void) {
     TCase *tests = tcase_create("delayed");
     tcase_set_timeout(tests, 240);
     tcase_add_test(tests, gradients_are_d_steps_old);
+    tcase_add_test(tests, a_plan_waits_for_what_it_reads);
     tcase_add_test(tests, a_request_drains);
     tcase_add_test(tests, what_cannot_be_is_named);
     suite_add_tcase(suite, tests);
