@@ -28,6 +28,9 @@ struct ls_activity {
     atomic_int_fast64_t generation;  /* of the group */
     atomic_int_fast64_t refused;     /* connections of strangers */
     atomic_int_fast64_t loss;        /* of the last step: the bits of a double */
+    atomic_int_fast64_t applied;     /* pushes of all workers in asynchronous training, up to the last meeting */
+    atomic_int_fast64_t dropped;     /* those that were too old */
+    atomic_int_fast64_t staleness;   /* updates between the reading of a push's variables and the push, summed up */
     atomic_int_fast64_t saved;       /* when this worker has written its last checkpoint; 0: it has not */
     struct ls_durations steps, durations; /* of training steps; of collectives */
 };

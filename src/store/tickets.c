@@ -51,21 +51,21 @@ void ls_tickets_ask(struct ls_tickets *tickets, int worker) {
     tickets->holders[worker].asked = ++tickets->turn;
 }
 
-/* A worker that is the slowest itself always may. */
-static bool may_have(const struct ls_tickets *tickets, int worker) {
-    int64_t least = tickets->holders[worker].clock;
-    if (tickets->staleness < 0) return true;
-    for (int w = 0; w < tickets->workers; w++)
+static int64_t slowest_clock(const struct ls_tickets *tickets) {
+    int64_t least = tickets->holders[0].clock;
+    for (int w = 1; w < tickets->workers; w++)
         if (tickets->holders[w].clock < least) least = tickets->holders[w].clock;
-    return tickets->holders[worker].clock - least <= tickets->staleness;
+    return least;
 }
 
-static int find_first(const struct ls_tickets *tickets, bool anybody) {
+/* Of those who ask, and with bounded are not too far ahead. */
+static int find_first(const struct ls_tickets *tickets, bool bounded) {
+    int64_t most = bounded && tickets->staleness >= 0 ? slowest_clock(tickets) + tickets->staleness : INT64_MAX;
     int first = -1;
     for (int w = 0; w < tickets->workers; w++) {
         const struct holder *holder = &tickets->holders[w];
         bool sooner = first < 0 || holder->asked < tickets->holders[first].asked;
-        if (holder->asked && sooner && (anybody || may_have(tickets, w))) first = w;
+        if (holder->asked && sooner && holder->clock <= most) first = w;
     }
     return first;
 }
@@ -78,7 +78,7 @@ static void hand_out(struct ls_tickets *tickets, int worker, int64_t ticket) {
 }
 
 bool ls_tickets_give(struct ls_tickets *tickets, int *worker, int64_t *ticket) {
-    int first = tickets->next < tickets->end ? find_first(tickets, false) : -1;
+    int first = tickets->next < tickets->end ? find_first(tickets, true) : -1;
     if (first < 0) return false;
     *worker = first;
     *ticket = tickets->next++;
@@ -87,7 +87,7 @@ bool ls_tickets_give(struct ls_tickets *tickets, int *worker, int64_t *ticket) {
 }
 
 bool ls_tickets_give_this(struct ls_tickets *tickets, int64_t ticket, int *worker) {
-    int first = find_first(tickets, true);
+    int first = find_first(tickets, false);
     if (first < 0) return false;
     *worker = first;
     hand_out(tickets, first, ticket);

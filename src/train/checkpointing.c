@@ -243,17 +243,7 @@ static ls_status take_up(struct ls_checkpointing *checkpointing, const struct ls
     if (status) return ls_fail_context(status, "checkpoint '%s/%s'", checkpointing->folder, name);
     if (override.rate || !(progress->learning_rate > 0)) progress->learning_rate = own.learning_rate;
     if (!(progress->scaler.scale > 0)) progress->scaler = own.scaler;
-    if (*override.told)
-        ls_log_info(checkpointing->log, "checkpoint '%s/%s': overridden: %s", checkpointing->folder, name,
-                    override.told);
-    if (ls_manifest_compare(progress->facts.bits, checkpointing->bits))
-        ls_log_warning(checkpointing->log,
-                       "checkpoint '%s/%s': the bits may be others than without an interruption: %s",
-                       checkpointing->folder, name, ls_error());
-    ls_log_info(checkpointing->log,
-                "training goes on after step %lld (%lld epochs and %lld steps), from checkpoint '%s/%s'",
-                (long long)progress->step, (long long)(progress->fit.position / progress->facts.steps_per_epoch),
-                (long long)(progress->fit.position % progress->facts.steps_per_epoch), checkpointing->folder, name);
+    ls_restored_tell(checkpointing->log, checkpointing->folder, name, progress, override.told, checkpointing->bits);
     ls_training_progress_unfold(progress);
     return LS_OK;
 }

@@ -27,24 +27,10 @@ static ls_status check_delayed(const ls_model *model) {
     return LS_OK;
 }
 
-/* Dai et al. 2018 (arXiv 1810.03264) measure it. */
-static void warn_of_momentum(const ls_model *model) {
-    const struct ls_runtime *runtime = model->strategy->runtime;
-    const ls_optimizer *rule = &model->progress.step.rule;
-    bool adaptive = rule->kind == LS_OPTIMIZER_ADAM || rule->kind == LS_OPTIMIZER_LAMB;
-    if (runtime->rank || (!adaptive && rule->momentum < 0.9F)) return;
-    ls_log_warning(&runtime->log,
-                   "gradients that are %d step%s old suit %s less than plain SGD (arXiv 1810.03264): compare the loss "
-                   "with consistency sync, or take a smaller learning rate or momentum",
-                   model->strategy->delay, model->strategy->delay == 1 ? "" : "s",
-                   adaptive ? "Adam and its like" : "a momentum of 0.9 or more");
-}
-
 ls_status ls_delayed_steps_new(const ls_model *model, struct ls_delayed_steps **steps) {
     if (!model->strategy->delay) return LS_OK;
     ls_status status = check_delayed(model);
     if (status) return status;
-    warn_of_momentum(model);
     *steps = ls_alloc(sizeof(**steps));
     return *steps ? LS_OK : ls_fail_memory("a fit's delayed steps", sizeof(**steps));
 }

@@ -43,3 +43,14 @@ bool ls_restored_has_callbacks(const struct ls_log *log, const char *folder, con
                    folder, name, there ? there : "", here ? here : "");
     return false;
 }
+
+void ls_restored_tell(const struct ls_log *log, const char *folder, const char *name,
+                      const struct ls_training_progress *progress, const char *overridden, const char *bits) {
+    if (*overridden) ls_log_info(log, "checkpoint '%s/%s': overridden: %s", folder, name, overridden);
+    if (ls_manifest_compare(progress->facts.bits, bits))
+        ls_log_warning(log, "checkpoint '%s/%s': the bits may be others than without an interruption: %s", folder, name,
+                       ls_error());
+    ls_log_info(log, "training goes on after step %lld (%lld epochs and %lld steps), from checkpoint '%s/%s'",
+                (long long)progress->step, (long long)(progress->fit.position / progress->facts.steps_per_epoch),
+                (long long)(progress->fit.position % progress->facts.steps_per_epoch), folder, name);
+}

@@ -19,3 +19,6 @@ ls_status ls_restored_check_length(const struct ls_training_progress *progress, 
  * has those of others. */
 bool ls_restored_has_callbacks(const struct ls_log *log, const char *folder, const char *name, const char *there,
                                const char *here);
+/* Says where training goes on, what was overridden, and if the bits may be others. */
+void ls_restored_tell(const struct ls_log *log, const char *folder, const char *name,
+                      const struct ls_training_progress *progress, const char *overridden, const char *bits);

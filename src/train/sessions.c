@@ -133,6 +133,13 @@ static void add_result(ls_result *result, const struct ls_session_totals *totals
     result->pushes_dropped += totals->dropped;
 }
 
+static void tell_activity(const ls_model *model, const struct ls_session_totals *totals) {
+    struct ls_activity *activity = &model->strategy->runtime->activity;
+    ls_activity_add(&activity->applied, totals->applied);
+    ls_activity_add(&activity->dropped, totals->dropped);
+    ls_activity_add(&activity->staleness, totals->staleness);
+}
+
 static void take_numbers(const struct ls_sessions *sessions, const struct ls_session_totals *totals) {
     struct ls_fit_state *state = &sessions->fitting->state;
     ls_model *model = sessions->fitting->model;
@@ -163,11 +170,13 @@ static ls_status finish(struct ls_sessions *sessions) {
     bool wanted = model->progress.keeps && (model->progress.fetches || requests->save || requests->stop);
     ls_status status = ls_stored_fetch(model, wanted && !model->strategy->runtime->rank);
     sessions->ended = !status;
-    if (status)
+    if (status) {
         fitting->state = before;
-    else
-        tell_staleness(sessions, totals);
-    return status;
+        return status;
+    }
+    tell_staleness(sessions, totals);
+    tell_activity(model, totals);
+    return LS_OK;
 }
 
 /* ---- the session ---- */
