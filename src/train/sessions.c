@@ -26,6 +26,7 @@ struct ls_sessions {
     struct ls_session session;
     struct ls_session_worker *worker;
     int64_t position, batches; /* of the fit at its begin; of a ticket */
+    ls_request asked;          /* by this worker, with a push that may be lost */
     bool ended;
 };
 
@@ -56,10 +57,16 @@ static void stand_at(struct ls_sessions *sessions, int64_t tickets) {
     sessions->fitting->model->progress.step.iteration = sessions->session.begin + tickets;
 }
 
-/* Brings the model back to where it stood when the session began, but for the variables, unless it has ended. */
+/* The model stands where it did when the session began, but for the variables, and asks again. */
+static void give_up(struct ls_sessions *sessions) {
+    struct ls_model_progress *progress = &sessions->fitting->model->progress;
+    stand_at(sessions, 0);
+    if (sessions->asked > progress->request) progress->request = sessions->asked;
+}
+
 static void free_sessions(struct ls_sessions *sessions) {
     if (!sessions) return;
-    if (!sessions->ended) stand_at(sessions, 0);
+    if (!sessions->ended) give_up(sessions);
     ls_session_worker_free(sessions->worker);
     ls_free(sessions);
 }
@@ -101,6 +108,8 @@ static ls_status give(struct ls_sessions *sessions, const struct ls_loss_sums *s
     const double last[] = {(double)requests->save, (double)requests->stop, (double)requests->stop_ranks};
     ls_result_write_sums(sums, numbers);
     memcpy(numbers + LS_RESULT_NUMBERS, last, sizeof(last));
+    if (requests->save && !sessions->asked) sessions->asked = LS_SAVE;
+    if (requests->stop) sessions->asked = LS_STOP;
     return ls_session_worker_give(sessions->worker, model->progress.step.rule.learning_rate,
                                   model->built.replicas[0].gradients, numbers, requests->save || requests->stop);
 }
