@@ -28,7 +28,7 @@ static int find_furthest(const int64_t *told, int workers, int size, int64_t *be
     *behind = 0;
     for (int i = workers; furthest >= 0 && i < size; i++) {
         const int64_t *own = told + (size_t)i * TELL, *best = told + (size_t)furthest * TELL;
-        bool same = own[TELL_BEGIN] >= 0 && own[TELL_BEGIN] == best[TELL_BEGIN];
+        bool same = own[TELL_VERSION] >= 0 && own[TELL_BEGIN] >= 0 && own[TELL_BEGIN] == best[TELL_BEGIN];
         if (same && best[TELL_VERSION] - own[TELL_VERSION] > *behind) *behind = best[TELL_VERSION] - own[TELL_VERSION];
     }
     return furthest;
