@@ -258,7 +258,7 @@ static ls_status take_pull(struct run *run, int from, const struct ls_session_he
     return serve_readers(run);
 }
 
-/* Who pushes has read at that version or a later one here, too. */
+/* A worker that pushes has read at that version or a later one here, too. */
 static ls_status take_push(struct run *run, struct ls_letter *letter, const struct ls_session_head *head) {
     struct ls_staged *staged = &run->server->staged[letter->from];
     const struct ls_session *session = &run->server->session;

@@ -1,5 +1,4 @@
-/* Who holds up a session of asynchronous training, as its first server logs it for people. Arithmetic, a clock and a
- * log. One thread. */
+/* The log line of a session's first server that tells who holds up others. One thread. */
 #pragma once
 #include "base/log.h"
 #include "store/tickets.h"

@@ -1,5 +1,6 @@
-/* What ranks tell each other of a session of asynchronous training, from any bytes: refused with one error, or taken.
- * What is taken encodes to the same bytes, and a record is kept to its end. The first byte says what the others are. */
+/* Words, heads and failures of a session of asynchronous training, and its records, from any bytes: refused with one
+ * error, or taken. Then they encode to the same bytes, and the record can be kept. The first byte says what the others
+ * are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
