@@ -445,6 +445,7 @@ ls_status ls_session_server_run(struct ls_session_pushes *server, struct ls_grou
     if (!status && server->state.version != target->holding->version[0])
         status = ls_fail(LS_DATA_LOSS, "a session stands at step %lld, and the variables at %lld",
                          (long long)server->state.version, (long long)target->holding->version[0]);
+    if (!status) server->done = target->generation;
     if (!status) status = open_run(&run, session);
     if (!status) status = answer_letters(&run);
     return close_run(&run, status);
