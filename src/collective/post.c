@@ -70,6 +70,10 @@ void ls_post_free(struct ls_post *post) {
     ls_free(post);
 }
 
+double ls_post_report_interval(const struct ls_post *post) {
+    return post->group->executor.report_interval;
+}
+
 /* ---- sending ---- */
 
 static void write_front(const struct ls_post *post, int to, const unsigned char *head, struct queued *queued) {

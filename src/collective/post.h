@@ -16,6 +16,8 @@ struct ls_letter {
 /* name is that of its letters, copied. The group is borrowed. */
 ls_status ls_post_new(struct ls_group *group, const char *name, struct ls_post **post);
 void ls_post_free(struct ls_post *post); /* drops what is queued */
+/* Seconds between log lines of a wait; 0 logs none. */
+double ls_post_report_interval(const struct ls_post *post);
 /* Queues a letter to another rank. Takes body, [size] bytes to be freed with ls_free, also where it fails; NULL with
  * size 0. */
 ls_status ls_post_send(struct ls_post *post, int to, const unsigned char head[LS_POST_HEAD], void *body, size_t size);

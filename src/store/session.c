@@ -95,8 +95,8 @@ ls_status ls_session_failure(const struct ls_letter *letter) {
     size_t size = letter->size - LS_POST_HEAD;
     bool known = size > 1 && *body > LS_OK && *body <= LS_UNAUTHENTICATED;
     int length = known && size - 1 < 1000 ? (int)(size - 1) : 0;
-    return ls_fail(known ? (ls_status)*body : LS_DATA_LOSS, "rank %d: %.*s", letter->from, length,
-                   (const char *)body + 1);
+    if (!length) return ls_fail(LS_DATA_LOSS, "rank %d has failed, and does not say why", letter->from);
+    return ls_fail((ls_status)*body, "rank %d: %.*s", letter->from, length, (const char *)body + 1);
 }
 
 void ls_session_head_encode(const struct ls_session_head *head, unsigned char bytes[LS_POST_HEAD]) {

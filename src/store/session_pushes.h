@@ -37,6 +37,7 @@ struct ls_session_pushes {
     struct ls_staged *staged;   /* [workers] of the generation */
     struct ls_decided *history; /* [workers] by version: others may be behind by no more */
     int64_t last; /* the generation of the newest decision on the variables, or in which workers gave them; 0: none */
+    int64_t joined, done; /* the newest generation that it was in, and of those the newest whose session has begun */
     int workers;
 };
 ls_status ls_session_pushes_new(struct ls_session_pushes **server);

@@ -85,8 +85,9 @@ static bool read_decision(struct ls_session_replay *replay, char *line) {
 }
 
 /* Forgets what the servers that went on did not have. */
-static bool go_back(struct ls_session_replay *replay, int64_t count) {
-    if (count < 0 || count > replay->filled) return false;
+static bool go_back(struct ls_session_replay *replay, int64_t version) {
+    if (version < replay->begin || version > replay->begin + replay->filled) return false;
+    int64_t count = version - replay->begin;
     while (replay->filled > count) {
         int64_t place = --replay->filled;
         replay->places[replay->decisions[place].ticket] = -1;
@@ -103,7 +104,7 @@ static ls_status read_head(const char *path, const char *line, const struct ls_s
     int of_servers, of_workers;
     bool read = sscanf(line, "session %lld %lld %d %d %lld", &begin, &tickets, &of_servers, &of_workers, &version) == 5;
     *ours = read && begin == session->begin;
-    if (!read || (*ours && !go_back(replay, version - begin)))
+    if (!read || (*ours && !go_back(replay, version)))
         return ls_fail(LS_DATA_LOSS, "LOCKSTEP_REPLAY='%.200s': '%.60s' opens no session", path, line);
     if (!*ours || (tickets == session->tickets && of_servers == servers && of_workers <= workers)) return LS_OK;
     return ls_fail(

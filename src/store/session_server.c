@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "store/session_record.h"
 #include "store/session_replay.h"
+#include "store/session_waits.h"
 #include "store/tickets.h"
 
 /* A worker that reads, when there is a version. */
@@ -31,9 +32,11 @@ struct run {
     /* the first server's */
     struct ls_tickets *tickets;
     int *staged;       /* [workers] servers that have its push */
+    bool *told;        /* [workers][servers] which ones */
     int64_t *versions; /* [servers] */
     struct ls_session_record *record;
     struct ls_session_replay *replay;
+    struct ls_session_waits *waits;
 };
 
 /* Bytes of a push, its head included. To the first server it brings the versions that were read. */
@@ -100,12 +103,16 @@ static ls_status serve_readers(struct run *run) {
 
 /* ---- the first server ---- */
 
+static ls_status send_grant(const struct run *run, int worker, int64_t ticket) {
+    ls_session_waits_note(run->waits, worker);
+    return send_variables(run, LS_SESSION_GRANT, worker, ticket);
+}
+
 static ls_status give_tickets(struct run *run) {
     int worker;
     int64_t ticket;
     ls_status status = LS_OK;
-    while (!status && ls_tickets_give(run->tickets, &worker, &ticket))
-        status = send_variables(run, LS_SESSION_GRANT, worker, ticket);
+    while (!status && ls_tickets_give(run->tickets, &worker, &ticket)) status = send_grant(run, worker, ticket);
     return status;
 }
 
@@ -127,6 +134,11 @@ static ls_status send_order(const struct run *run, int worker, int64_t ticket, f
     return status;
 }
 
+static void ask(struct run *run, int worker) {
+    ls_session_waits_note(run->waits, worker);
+    ls_tickets_ask(run->tickets, worker);
+}
+
 static ls_status decide(struct run *run, int worker, float factor) {
     struct ls_staged *staged = &run->server->staged[worker];
     size_t versions = (size_t)run->servers * sizeof(*run->versions);
@@ -136,8 +148,9 @@ static ls_status decide(struct run *run, int worker, float factor) {
     if (!status) status = ls_session_pushes_decide(run->server, run->target, staged, factor);
     if (status) return status;
     run->staged[worker] = 0;
+    memset(run->told + (size_t)worker * (size_t)run->servers, 0, (size_t)run->servers * sizeof(*run->told));
     ls_tickets_finish(run->tickets, worker);
-    ls_tickets_ask(run->tickets, worker);
+    ask(run, worker);
     return LS_OK;
 }
 
@@ -171,7 +184,7 @@ static ls_status give_recorded(struct run *run) {
            ls_tickets_give_this(run->tickets, ticket, &worker)) {
         (void)ls_session_replay_read(run->replay, ticket, 0, version);
         status = send_pin(run, worker, ticket);
-        if (!status) status = send_variables(run, LS_SESSION_GRANT, worker, ticket);
+        if (!status) status = send_grant(run, worker, ticket);
     }
     return status;
 }
@@ -214,12 +227,6 @@ static ls_status go_on(struct run *run) {
     return status ? status : serve_readers(run);
 }
 
-/* Another server has it too. */
-static ls_status count_staged(struct run *run, int worker) {
-    run->staged[worker]++;
-    return go_on(run);
-}
-
 /* ---- letters ---- */
 
 static ls_status refuse_letter(const struct run *run, int from, const struct ls_session_head *head) {
@@ -228,10 +235,19 @@ static ls_status refuse_letter(const struct run *run, int from, const struct ls_
                    head->kind, from, (long long)head->ticket, (long long)run->server->state.version);
 }
 
+/* Another server has it too. */
+static ls_status count_staged(struct run *run, int server, const struct ls_session_head *head, int worker) {
+    bool *told = run->told + (size_t)worker * (size_t)run->servers + server;
+    if (*told) return refuse_letter(run, run->workers + server, head);
+    *told = true;
+    run->staged[worker]++;
+    return go_on(run);
+}
+
 static ls_status take_ask(struct run *run, int from, const struct ls_session_head *head) {
     bool asks = is_first(run) && ls_tickets_of(run->tickets, from) == LS_NO_TICKET;
-    if (!asks) return refuse_letter(run, from, head);
-    ls_tickets_ask(run->tickets, from);
+    if (!asks || ls_tickets_asks(run->tickets, from)) return refuse_letter(run, from, head);
+    ask(run, from);
     return go_on(run);
 }
 
@@ -242,14 +258,14 @@ static ls_status take_pull(struct run *run, int from, const struct ls_session_he
     return serve_readers(run);
 }
 
+/* A worker that pushes has read at that version or a later one here, too. */
 static ls_status take_push(struct run *run, struct ls_letter *letter, const struct ls_session_head *head) {
     struct ls_staged *staged = &run->server->staged[letter->from];
     const struct ls_session *session = &run->server->session;
     bool granted = !is_first(run) || ls_tickets_of(run->tickets, letter->from) == head->ticket;
     bool fits = head->ticket >= 0 && head->ticket < session->tickets && staged->ticket == LS_NO_TICKET &&
                 !(run->server->state.done[head->ticket / 64] >> head->ticket % 64 & 1);
-    if (!granted || !fits || head->version > run->server->state.version + run->workers ||
-        letter->size != push_size(run))
+    if (!granted || !fits || head->version > run->server->state.version || letter->size != push_size(run))
         return refuse_letter(run, letter->from, head);
     *staged = (struct ls_staged){.ticket = head->ticket,
                                  .version = head->version,
@@ -257,7 +273,7 @@ static ls_status take_push(struct run *run, struct ls_letter *letter, const stru
                                  .rate = head->value,
                                  .closes = head->flag,
                                  .bytes = ls_steal(letter->bytes)};
-    if (is_first(run)) return count_staged(run, letter->from);
+    if (is_first(run)) return count_staged(run, 0, head, letter->from);
     struct ls_session_head told = *head;
     told.kind = LS_SESSION_STAGED;
     told.worker = letter->from;
@@ -275,7 +291,7 @@ static ls_status take_pulled(struct run *run, int from, const struct ls_session_
 static ls_status take_staged(struct run *run, int from, const struct ls_session_head *head) {
     bool known = is_first(run) && head->worker < run->workers &&
                  ls_tickets_of(run->tickets, head->worker) == head->ticket && head->ticket != LS_NO_TICKET;
-    return known ? count_staged(run, head->worker) : refuse_letter(run, from, head);
+    return known ? count_staged(run, from - run->workers, head, head->worker) : refuse_letter(run, from, head);
 }
 
 static ls_status take_order(struct run *run, int from, const struct ls_session_head *head) {
@@ -321,8 +337,10 @@ static ls_status answer_letters(struct run *run) {
     while (!status && !has_ended(run)) {
         struct ls_letter letter = {0};
         bool found;
-        status = ls_post_next(run->post, ls_now() + LS_SECOND, &letter, &found);
+        int64_t until = ls_now() + LS_SECOND, due = run->waits ? ls_session_waits_until(run->waits) : until;
+        status = ls_post_next(run->post, due < until ? due : until, &letter, &found);
         if (!status && found) status = take_letter(run, &letter);
+        if (run->waits) ls_session_waits_tell(run->waits, run->tickets, run->staged, run->servers, run->target->log);
         ls_free(letter.bytes);
     }
     return status ? status : ls_post_flush(run->post);
@@ -333,14 +351,16 @@ static ls_status open_run(struct run *run, const struct ls_session *session) {
     size_t workers = (size_t)run->workers;
     run->readers = ls_alloc_array(workers, sizeof(*run->readers));
     run->staged = ls_alloc_array(workers, sizeof(*run->staged));
+    run->told = ls_alloc_array(workers * (size_t)run->servers, sizeof(*run->told));
     run->versions = ls_alloc_array((size_t)run->servers, sizeof(*run->versions));
-    if (!run->readers || !run->staged || !run->versions)
+    if (!run->readers || !run->staged || !run->told || !run->versions)
         return ls_fail_memory("a session", workers * sizeof(*run->readers));
     run->floats = ls_session_pushes_floats(run->target);
     ls_status status = ls_session_pushes_prepare(server, run->workers);
     if (!status) status = ls_post_new(run->group, "asynchronous training", &run->post);
     if (status || !is_first(run)) return status;
     status = ls_tickets_new(session->tickets, server->state.done, run->workers, session->staleness, &run->tickets);
+    if (!status) status = ls_session_waits_new(run->workers, ls_post_report_interval(run->post), &run->waits);
     if (!status)
         status = ls_session_record_open(run->target->record, session, run->servers, run->workers, server->state.version,
                                         &run->record);
@@ -387,17 +407,21 @@ static ls_status close_run(struct run *run, ls_status status) {
     }
     ls_post_free(run->post);
     ls_session_replay_free(run->replay);
+    ls_session_waits_free(run->waits);
     ls_free(run->versions);
     ls_tickets_free(run->tickets);
     ls_free(run->readers);
     ls_free(run->staged);
+    ls_free(run->told);
     return status ? status : closed;
 }
 
 /* The session of the generation before goes on if it is the same. */
 static ls_status open_session(struct ls_session_pushes *server, struct ls_group *group,
                               const struct ls_session *session) {
-    bool has = server->open && server->session.begin == session->begin && server->session.tickets == session->tickets;
+    const struct ls_session *old = &server->session;
+    bool has = server->open && old->begin == session->begin && old->tickets == session->tickets &&
+               old->statistics == session->statistics && old->numbers == session->numbers;
     ls_status status = LS_OK;
     if (!has) ls_session_pushes_close(server);
     if (!has) status = ls_session_state_new(session, &server->state);
@@ -421,6 +445,7 @@ ls_status ls_session_server_run(struct ls_session_pushes *server, struct ls_grou
     if (!status && server->state.version != target->holding->version[0])
         status = ls_fail(LS_DATA_LOSS, "a session stands at step %lld, and the variables at %lld",
                          (long long)server->state.version, (long long)target->holding->version[0]);
+    if (!status) server->done = target->generation;
     if (!status) status = open_run(&run, session);
     if (!status) status = answer_letters(&run);
     return close_run(&run, status);

@@ -11,11 +11,21 @@
 
 /* A server that was left out of a generation may have decided in another order than those that were in it: then it
  * counts as one with nothing. The generation of the newest decision tells. */
-enum { TELL_LAST, TELL_VERSION, TELL_BEGIN, TELL };
+enum { TELL_LAST, TELL_VERSION, TELL_BEGIN, TELL_JOINED, TELL_DONE, TELL };
 
 static bool is_further(const int64_t *one, const int64_t *other) {
     return one[TELL_LAST] != other[TELL_LAST] ? one[TELL_LAST] > other[TELL_LAST]
                                               : one[TELL_VERSION] > other[TELL_VERSION];
+}
+
+/* A server that was not in the last generation whose session has begun has nothing, also where no decision came in it.
+ */
+static void forget_absent(int64_t *told, int workers, int size) {
+    int64_t done = 0;
+    for (int i = workers; i < size; i++)
+        if (told[i * TELL + TELL_DONE] > done) done = told[i * TELL + TELL_DONE];
+    for (int i = workers; i < size; i++)
+        if (told[i * TELL + TELL_JOINED] < done) told[i * TELL + TELL_VERSION] = -1;
 }
 
 /* The first server of those that are furthest; -1: none has variables. *behind: of the others, the most. */
@@ -28,7 +38,7 @@ static int find_furthest(const int64_t *told, int workers, int size, int64_t *be
     *behind = 0;
     for (int i = workers; furthest >= 0 && i < size; i++) {
         const int64_t *own = told + (size_t)i * TELL, *best = told + (size_t)furthest * TELL;
-        bool same = own[TELL_BEGIN] >= 0 && own[TELL_BEGIN] == best[TELL_BEGIN];
+        bool same = own[TELL_VERSION] >= 0 && own[TELL_BEGIN] >= 0 && own[TELL_BEGIN] == best[TELL_BEGIN];
         if (same && best[TELL_VERSION] - own[TELL_VERSION] > *behind) *behind = best[TELL_VERSION] - own[TELL_VERSION];
     }
     return furthest;
@@ -92,11 +102,13 @@ static void write_decisions(const struct ls_session_pushes *server, int64_t behi
     }
 }
 
-static ls_status tell_all(struct ls_group *group, const struct ls_session_pushes *server,
+static ls_status tell_all(struct ls_group *group, struct ls_session_pushes *server,
                           const struct ls_session_target *target, int64_t *told) {
     size_t size = (size_t)ls_group_size(group);
     const int64_t own[TELL] = {server ? server->last : -1, server && target->holding ? target->holding->version[0] : -1,
-                               server && server->open ? server->session.begin : -1};
+                               server && server->open ? server->session.begin : -1, server ? server->joined : 0,
+                               server ? server->done : 0};
+    if (server) server->joined = target->generation;
     LS_CLEANUP(ls_free_pointer) size_t *counts = ls_alloc_array(size, sizeof(*counts));
     if (!counts) return ls_fail_memory("versions of parameter servers", size * sizeof(*counts));
     for (size_t i = 0; i < size; i++) counts[i] = TELL;
@@ -117,6 +129,7 @@ ls_status ls_session_settle_run(struct ls_session_pushes *server, struct ls_grou
     LS_CLEANUP(ls_free_pointer) int64_t *told = ls_alloc_array((size_t)size * TELL, sizeof(*told));
     if (!told) return ls_fail_memory("versions of parameter servers", (size_t)size * TELL * sizeof(*told));
     ls_status status = tell_all(group, server, target, told);
+    if (!status) forget_absent(told, workers, size);
     if (!status) furthest = find_furthest(told, workers, size, &behind);
     LS_CLEANUP(ls_free_pointer) int64_t *decisions = ls_alloc_array(DECISION * (size_t)behind + 1, sizeof(*decisions));
     if (!decisions) return ls_fail_memory("decisions on pushes", DECISION * (size_t)behind * sizeof(*decisions));

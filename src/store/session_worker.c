@@ -99,6 +99,7 @@ static ls_status receive(const struct ls_session_worker *worker, const char *wha
     ls_status status = ls_post_await(worker->post, what, letter);
     if (status) return status;
     status = ls_session_head_decode(letter->bytes, worker->config.session, worker->workers + worker->servers, head);
+    if (status) status = ls_fail_context(status, "from rank %d", letter->from);
     if (!status && letter->from < worker->workers)
         status = ls_fail(LS_DATA_LOSS, "a letter of asynchronous training came from rank %d, which is no server",
                          letter->from);
@@ -165,14 +166,18 @@ static ls_status pull(struct ls_session_worker *worker, int first, int64_t versi
     int64_t ticket = worker->ticket;
     ls_status status = LS_OK;
     int missing = worker->servers - first;
-    for (int s = first; s < worker->servers && !status; s++) status = ask_variables(worker, s, ticket, version);
+    for (int s = first; s < worker->servers && !status; s++) {
+        worker->versions[s] = LS_NO_TICKET;
+        status = ask_variables(worker, s, ticket, version);
+    }
     for (; missing && !status; missing--) {
         struct ls_letter letter = {0};
         struct ls_session_head head;
         status = receive(worker, "the variables of parameter servers", &letter, &head);
         if (status) return status;
         int server = letter.from - worker->workers;
-        if (head.kind != LS_SESSION_RESULT || head.ticket != ticket || head.version < version)
+        if (head.kind != LS_SESSION_RESULT || head.ticket != ticket || head.version < version ||
+            worker->versions[server] != LS_NO_TICKET)
             status = refuse_letter(worker, &letter, &head);
         if (!status) status = take_variables(worker, &letter, &head);
         worker->versions[server] = head.version;
@@ -186,7 +191,8 @@ static ls_status pull(struct ls_session_worker *worker, int first, int64_t versi
 
 static ls_status take_end(struct ls_session_worker *worker, const struct ls_letter *letter,
                           const struct ls_session_head *head) {
-    if (letter->size != LS_POST_HEAD + sizeof(worker->totals)) return refuse_letter(worker, letter, head);
+    if (letter->size != LS_POST_HEAD + sizeof(worker->totals) || head->ticket < 0)
+        return refuse_letter(worker, letter, head);
     memcpy(&worker->totals, letter->bytes + LS_POST_HEAD, sizeof(worker->totals));
     worker->ended = head->ticket;
     worker->ticket = LS_NO_TICKET;

@@ -119,6 +119,10 @@ int64_t ls_tickets_end(const struct ls_tickets *tickets) {
     return tickets->end;
 }
 
+bool ls_tickets_asks(const struct ls_tickets *tickets, int worker) {
+    return tickets->holders[worker].asked != 0;
+}
+
 int64_t ls_tickets_of(const struct ls_tickets *tickets, int worker) {
     return tickets->holders[worker].ticket;
 }

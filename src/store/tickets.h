@@ -24,5 +24,7 @@ void ls_tickets_close(struct ls_tickets *tickets);
 /* Every ticket below ls_tickets_end is done, and no other is given. */
 bool ls_tickets_are_over(const struct ls_tickets *tickets);
 int64_t ls_tickets_end(const struct ls_tickets *tickets);
+/* The worker waits for a ticket. */
+bool ls_tickets_asks(const struct ls_tickets *tickets, int worker);
 /* The worker's ticket; LS_NO_TICKET: it has none. */
 int64_t ls_tickets_of(const struct ls_tickets *tickets, int worker);

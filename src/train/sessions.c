@@ -170,9 +170,9 @@ static ls_status finish(struct ls_sessions *sessions) {
     const struct ls_session_totals *totals = ls_session_worker_totals(sessions->worker, &tickets);
     stand_at(sessions, 0);
     const struct ls_fit_state before = fitting->state;
-    int64_t limit = border_of(fitting);
+    int64_t end = (before.epochs + 1) * fitting->steps_per_epoch;
     stand_at(sessions, tickets);
-    if (fitting->state.position > limit) fitting->state.position = limit;
+    if (fitting->state.position > end) fitting->state.position = end; /* there the last ticket has fewer batches */
     take_numbers(sessions, totals);
     ls_checkpointing_expect(fitting->checkpointing, before.position, fitting->state.position, &model->progress);
     const struct ls_requests *requests = &model->progress.requests;

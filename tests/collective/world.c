@@ -278,6 +278,7 @@ static void make_servers(const struct world_options *options, struct world *worl
                                                .log = options->log,
                                                .generation = 7,
                                                .timeout = options->timeout > 0 ? options->timeout : 20,
+                                               .report_interval = options->report_interval,
                                                .segment = options->segment};
         assert_ok(ls_group_new(&config, &servers->groups[i]));
         if (!serves) assert_ok(ls_group_assist(world->ranks[i].group, servers->groups[i]));

@@ -116,6 +116,15 @@ class Async(unittest.TestCase):
             self.expect(results)
             self.assertEqual(outcome(results)["weights_sha256"], json.loads(wanted.stdout)["weights_sha256"])
 
+    def test_checkpoints_that_do_not_divide_what_is_accumulated_repeat_no_batch(self):
+        options = ["--epochs", "2", "--accumulate", "3"]
+        done = subprocess.run([*TRAIN, "--strategy", "mirrored", *options], capture_output=True, text=True, check=True, timeout=120)
+        with tempfile.TemporaryDirectory() as folder:
+            results = start(1, 2, [*options, "--checkpoint", folder, "--checkpoint-steps", "10"]).finish()
+            self.expect(results)
+            for name in ("weights_sha256", "loss", "steps"):
+                self.assertEqual(outcome(results)[name], json.loads(done.stdout)[name], name)
+
     def test_what_cannot_be_is_named(self):
         for options, words in ((["--consistency", "sync", "--staleness", "3"], "'--staleness' needs '--consistency async'"),
                                ([*ASYNC, "--max-staleness", "3"], "'--max-staleness' needs '--on-stale drop'"),

@@ -337,7 +337,7 @@ static void follow_record(const struct trial *trial, struct oracle *oracle) {
         for (int s = 0; s < oracle->servers; s++) {
             at += used;
             ck_assert_int_eq(sscanf(at, "%lld%n", &versions[s], &used), 1);
-            ck_assert(versions[s] >= versions[0] && versions[s] <= oracle->version);
+            ck_assert_msg(versions[s] >= versions[0] && versions[s] <= oracle->version, "out of order: %s", line);
         }
         ticket_of[oracle->version] = ticket;
         follow_decision(trial, oracle, ticket, factor, versions);
