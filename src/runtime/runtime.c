@@ -109,7 +109,7 @@ static ls_status start_cluster(struct ls_runtime *runtime, const ls_strategy_opt
         .activity = &runtime->activity,
         .options = lines,
         .elastic = options->elastic ? options->elastic : runtime->settings.elastic,
-        .hastens = runtime->use == LS_RUNTIME_GOES_ON && !runtime->settings.rejoin_timeout,
+        .hastens = runtime->use == LS_RUNTIME_GOES_ON && runtime->settings.rejoin_timeout <= 0,
         .needs_server = ls_runtime_stores(runtime),
         .compare_call = compare_call,
         .waiting = ls_http_server_tell_wait,
