@@ -1,32 +1,20 @@
 /* Integer arithmetic that follows IEEE 754: round to nearest, ties to even. */
 #include "base/half.h"
 
-#include <string.h>
-
-static uint32_t float_bits(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    return bits;
-}
-
-static float bits_float(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
+#include "base/float_bits.h"
 
 float ls_half_to_float(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000U) << 16, exponent = (half >> 10) & 0x1FU, fraction = half & 0x3FFU;
-    if (exponent == 0x1F) return bits_float(sign | 0x7F800000U | fraction << 13);
-    if (exponent) return bits_float(sign | (exponent + 112) << 23 | fraction << 13);
-    if (!fraction) return bits_float(sign);
+    if (exponent == 0x1F) return ls_float_bits_value(sign | 0x7F800000U | fraction << 13);
+    if (exponent) return ls_float_bits_value(sign | (exponent + 112) << 23 | fraction << 13);
+    if (!fraction) return ls_float_bits_value(sign);
     int shift = __builtin_clz(fraction) - 21; /* a denormal half is a normal float */
     fraction = (fraction << shift) & 0x3FFU;
-    return bits_float(sign | (uint32_t)(113 - shift) << 23 | fraction << 13);
+    return ls_float_bits_value(sign | (uint32_t)(113 - shift) << 23 | fraction << 13);
 }
 
 uint16_t ls_half_from_float(float value) {
-    uint32_t bits = float_bits(value), magnitude = bits & 0x7FFFFFFFU;
+    uint32_t bits = ls_float_bits_of(value), magnitude = bits & 0x7FFFFFFFU;
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000U);
     if (magnitude > 0x7F800000U) return (uint16_t)(sign | 0x7E00U | (magnitude >> 13 & 0x3FFU));
     if (magnitude >= 0x477FF000U) return (uint16_t)(sign | 0x7C00U); /* rounds to 65536 or more */
@@ -44,11 +32,11 @@ uint16_t ls_half_from_float(float value) {
 }
 
 float ls_half_bfloat16_to_float(uint16_t value) {
-    return bits_float((uint32_t)value << 16);
+    return ls_float_bits_value((uint32_t)value << 16);
 }
 
 uint16_t ls_half_bfloat16_from_float(float value) {
-    uint32_t bits = float_bits(value);
+    uint32_t bits = ls_float_bits_of(value);
     if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return (uint16_t)(bits >> 16 | 0x40U);
     return (uint16_t)((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
 }

@@ -161,22 +161,8 @@ static ls_status judge_mail(struct mail *mail) {
 
 /* ---- waiting ---- */
 
-/* A link without a descriptor; all links of a group are of its kind. */
-static struct ls_link *find_blind(const struct ls_mailbox *mailbox) {
-    for (int i = 0; i < mailbox->size; i++) {
-        struct ls_link *link = mailbox->from[i].link ? mailbox->from[i].link : mailbox->to[i].link;
-        if (link) return link->ops->wait ? link : NULL;
-    }
-    return NULL;
-}
-
 static int64_t sooner(int64_t a, int64_t b) {
     return a < b ? a : b;
-}
-
-static int64_t fill_slot(struct pollfd *slot, const struct ls_link *link, int error, short events) {
-    *slot = (struct pollfd){.fd = link && !error ? link->ops->fd(link) : -1, .events = events};
-    return LS_NEVER;
 }
 
 /* Slots: inbound links, at the own rank the news of further ones; then the outbound link, and the abort flag. */
@@ -186,13 +172,13 @@ static int64_t fill_slots(const struct mail *mail) {
     struct pollfd *polls = mailbox->polls;
     int64_t until = sooner(sooner(mail->deadline, mail->next_report), mail->grace);
     for (int i = 0; i < mailbox->size; i++)
-        (void)fill_slot(&polls[i], ls_mailbox_reads(mailbox, i, mail->wanted) ? mailbox->from[i].link : NULL,
-                        mailbox->from[i].error, POLLIN);
+        polls[i] = ls_mailbox_slot(ls_mailbox_reads(mailbox, i, mail->wanted) ? mailbox->from[i].link : NULL,
+                                   mailbox->from[i].error, POLLIN);
     (void)source->ops->poll(source, mailbox->size + other_of(mail), &polls[mailbox->rank]);
     struct pollfd *out = &polls[mailbox->size];
     *out = (struct pollfd){.fd = -1};
     if (!mail->wanted && mailbox->to[mail->to].link)
-        (void)fill_slot(out, mailbox->to[mail->to].link, mailbox->to[mail->to].error, POLLOUT);
+        *out = ls_mailbox_slot(mailbox->to[mail->to].link, mailbox->to[mail->to].error, POLLOUT);
     else if (!mail->wanted)
         until = sooner(until, source->ops->poll(source, mail->to, out));
     polls[mailbox->size + 1] = (struct pollfd){.fd = ls_abort_fd(executor_of(mail)->abort), .events = POLLIN};
@@ -201,7 +187,7 @@ static int64_t fill_slots(const struct mail *mail) {
 
 static void sleep_mail(const struct mail *mail) {
     struct ls_mailbox *mailbox = mail->mailbox;
-    struct ls_link *blind = find_blind(mailbox);
+    struct ls_link *blind = ls_mailbox_find_blind(mailbox);
     int timeout = ls_poll_timeout(blind ? ls_now() + BLIND_SLICE * LS_MILLISECOND : fill_slots(mail), 1000);
     mailbox->look = true;
     if (blind)

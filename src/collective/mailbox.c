@@ -237,3 +237,17 @@ ls_status ls_mailbox_drain(struct ls_mailbox *mailbox, struct ls_mail_wanted *wa
         if (mailbox->from[i].link) status = drain_one(mailbox, i, wanted, moved);
     return status;
 }
+
+/* ---- waiting ---- */
+
+struct ls_link *ls_mailbox_find_blind(const struct ls_mailbox *mailbox) {
+    for (int i = 0; i < mailbox->size; i++) {
+        struct ls_link *link = mailbox->from[i].link ? mailbox->from[i].link : mailbox->to[i].link;
+        if (link) return link->ops->wait ? link : NULL;
+    }
+    return NULL;
+}
+
+struct pollfd ls_mailbox_slot(const struct ls_link *link, int error, short events) {
+    return (struct pollfd){.fd = link && !error ? link->ops->fd(link) : -1, .events = events};
+}

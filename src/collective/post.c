@@ -165,19 +165,6 @@ static ls_status find_loss(struct ls_post *post) {
 
 /* ---- waiting ---- */
 
-/* A link without a descriptor; all links of a group are of its kind. */
-static struct ls_link *find_blind(const struct ls_mailbox *mailbox) {
-    for (int i = 0; i < mailbox->size; i++) {
-        struct ls_link *link = mailbox->from[i].link ? mailbox->from[i].link : mailbox->to[i].link;
-        if (link) return link->ops->wait ? link : NULL;
-    }
-    return NULL;
-}
-
-static struct pollfd slot_of(const struct ls_link *link, int error, short events) {
-    return (struct pollfd){.fd = link && !error ? link->ops->fd(link) : -1, .events = events};
-}
-
 /* At the own rank's place is the news of inbound links that are new. */
 static int64_t fill_polls(const struct ls_post *post, int64_t until) {
     struct ls_mailbox *mailbox = post->mailbox;
@@ -185,11 +172,11 @@ static int64_t fill_polls(const struct ls_post *post, int64_t until) {
     struct pollfd *polls = post->polls;
     int size = mailbox->size, other = (mailbox->rank + 1) % size;
     for (int i = 0; i < size; i++) {
-        polls[i] = slot_of(mailbox->from[i].link, mailbox->from[i].error, POLLIN);
+        polls[i] = ls_mailbox_slot(mailbox->from[i].link, mailbox->from[i].error, POLLIN);
         polls[size + i] = (struct pollfd){.fd = -1};
         if (!post->boxes[i].first || mailbox->to[i].error) continue;
         if (mailbox->to[i].link) {
-            polls[size + i] = slot_of(mailbox->to[i].link, 0, POLLOUT);
+            polls[size + i] = ls_mailbox_slot(mailbox->to[i].link, 0, POLLOUT);
         } else {
             int64_t at = source->ops->poll(source, i, &polls[size + i]);
             if (at < until) until = at;
@@ -202,7 +189,7 @@ static int64_t fill_polls(const struct ls_post *post, int64_t until) {
 
 static void sleep_until(const struct ls_post *post, int64_t until) {
     struct ls_mailbox *mailbox = post->mailbox;
-    struct ls_link *blind = find_blind(mailbox);
+    struct ls_link *blind = ls_mailbox_find_blind(mailbox);
     if (post->grace < until) until = post->grace;
     if (blind && ls_now() + BLIND_SLICE * LS_MILLISECOND < until) until = ls_now() + BLIND_SLICE * LS_MILLISECOND;
     int timeout = ls_poll_timeout(blind ? until : fill_polls(post, until), 1000);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/float_bits.h"
 #include "base/status.h"
 
 #define MOST_TICKETS (INT64_C(1) << 40)
@@ -100,15 +101,13 @@ ls_status ls_session_failure(const struct ls_letter *letter) {
 }
 
 void ls_session_head_encode(const struct ls_session_head *head, unsigned char bytes[LS_POST_HEAD]) {
-    uint32_t bits;
-    memcpy(&bits, &head->value, sizeof(bits));
     put(bytes, AT_VERSION, HEAD_VERSION);
     put(bytes, AT_KIND, head->kind);
     put(bytes, AT_WORKER, head->worker);
     put(bytes, AT_BEGIN, head->begin);
     put(bytes, AT_TICKET, head->ticket);
     put(bytes, AT_STEP, head->version);
-    put(bytes, AT_VALUE, (int64_t)bits);
+    put(bytes, AT_VALUE, (int64_t)ls_float_bits_of(head->value));
     put(bytes, AT_FLAG, head->flag);
 }
 
@@ -117,8 +116,7 @@ ls_status ls_session_head_decode(const unsigned char bytes[LS_POST_HEAD], const 
     int64_t kind = take(bytes, AT_KIND), worker = take(bytes, AT_WORKER), ticket = take(bytes, AT_TICKET);
     int64_t version = take(bytes, AT_STEP), flag = take(bytes, AT_FLAG), value = take(bytes, AT_VALUE);
     uint32_t bits = (uint32_t)value;
-    float number;
-    memcpy(&number, &bits, sizeof(number));
+    float number = ls_float_bits_value(bits);
     bool known = take(bytes, AT_VERSION) == HEAD_VERSION && kind >= LS_SESSION_ASK && kind <= LS_SESSION_FAILED;
     bool fits = worker >= 0 && worker < workers && ticket >= -1 && ticket <= session->tickets &&
                 version >= session->begin && version <= session->begin + session->tickets;

@@ -1,8 +1,7 @@
 /* Every server tells how far it is, and the furthest its decisions. */
 #include "store/session_settle.h"
 
-#include <string.h>
-
+#include "base/float_bits.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "collective/all_gather.h"
@@ -64,9 +63,7 @@ static ls_status go_forward(struct ls_session_pushes *server, const struct ls_se
     for (int64_t i = behind - (version - server->state.version); i < behind && !status; i++) {
         const int64_t *decision = decisions + i * DECISION;
         struct ls_staged *staged = find_staged(server, decision[DECISION_TICKET], decision[DECISION_GENERATION]);
-        uint32_t bits = (uint32_t)decision[DECISION_FACTOR];
-        float factor;
-        memcpy(&factor, &bits, sizeof(factor));
+        float factor = ls_float_bits_value((uint32_t)decision[DECISION_FACTOR]);
         if (!staged) {
             give_up(server, target);
             return LS_OK;
@@ -94,11 +91,9 @@ static void write_decisions(const struct ls_session_pushes *server, int64_t behi
     for (int64_t i = 0; i < behind; i++) {
         const struct ls_decided *decided = &server->history[(first + i) % server->workers];
         int64_t *decision = decisions + i * DECISION;
-        uint32_t bits;
-        memcpy(&bits, &decided->factor, sizeof(bits));
         decision[DECISION_TICKET] = decided->version == first + i ? decided->ticket : LS_NO_TICKET;
         decision[DECISION_GENERATION] = decided->generation;
-        decision[DECISION_FACTOR] = (int64_t)bits;
+        decision[DECISION_FACTOR] = (int64_t)ls_float_bits_of(decided->factor);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/float_bits.h"
 #include "base/memory.h"
 #include "base/status.h"
 
@@ -29,16 +30,11 @@ enum {
 enum { BUCKET_WORDS = 2, PART_WORDS = 5, TABLE_WORDS = 7 };
 
 static int64_t word_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    return (int64_t)bits;
+    return (int64_t)ls_float_bits_of(value);
 }
 
 static float float_of(int64_t word) {
-    uint32_t bits = (uint32_t)(uint64_t)word;
-    float value;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
+    return ls_float_bits_value((uint32_t)(uint64_t)word);
 }
 
 static int64_t word_of_reach(double value) {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/float_bits.h"
 #include "base/memory.h"
 #include "base/point.h"
 #include "train/fragments.h"
@@ -146,10 +147,8 @@ static ls_status check_rates(const ls_model *model) {
     struct ls_runtime *runtime = model->strategy->runtime;
     LS_CLEANUP(ls_free_pointer) int64_t *bits = ls_alloc_array((size_t)runtime->size, sizeof(*bits));
     float own = model->progress.step.rule.learning_rate;
-    uint32_t word;
     if (!bits) return ls_fail_memory("learning rates", (size_t)runtime->size * sizeof(*bits));
-    memcpy(&word, &own, sizeof(word));
-    ls_status status = ls_runtime_exchange(runtime, "learning rate", word, bits);
+    ls_status status = ls_runtime_exchange(runtime, "learning rate", ls_float_bits_of(own), bits);
     for (int w = 0; !status && w < runtime->size; w++)
         if (bits[w] != bits[0])
             status = ls_fail(LS_INVALID_ARGUMENT,

@@ -3,11 +3,10 @@
  * be rounded. */
 #include "train/step_report.h"
 
-#include <string.h>
+#include "base/float_bits.h"
 
 void ls_step_report_write_rate(float rate, float bytes[4]) {
-    uint32_t bits;
-    memcpy(&bits, &rate, sizeof(bits));
+    uint32_t bits = ls_float_bits_of(rate);
     for (int i = 0; i < 4; i++) bytes[i] = (float)(bits >> 8 * i & 0xFF);
 }
 

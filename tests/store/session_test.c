@@ -12,7 +12,7 @@
 #include "collective/world.h"
 #include "device/device.h"
 #include "property/draw.h"
-#include "store/keeper.h"
+#include "store/fleet.h"
 #include "store/session_worker.h"
 #include "store/store.h"
 #include "store/tickets.h"
@@ -33,10 +33,7 @@ struct trial {
     enum ls_changed changed;
     int fails[MOST_WORKERS]; /* the worker is lost after so many tickets; -1: never */
     char record[64];
-    struct ls_log log;
-    struct ls_keeper *keepers[MOST_SERVERS];
-    struct ls_keeping keeping[MOST_SERVERS];
-    int servers;
+    struct fleet fleet;
     struct ls_keeper *away; /* a server that a generation is without, and that comes back with what it had */
     bool replays;
 };
@@ -99,29 +96,6 @@ static void draw_session(struct trial *trial) {
     trial->terms.replicas = 1 + (int)draw_below(&trial->draw, 3);
 }
 
-static void add_server(struct trial *trial) {
-    assert_ok(ls_keeper_new(&trial->log, &trial->keepers[trial->servers++]));
-}
-
-static struct ls_keeper *take_out(struct trial *trial) {
-    int which = (int)draw_below(&trial->draw, (size_t)trial->servers);
-    struct ls_keeper *keeper = trial->keepers[which];
-    for (int i = which + 1; i < trial->servers; i++) trial->keepers[i - 1] = trial->keepers[i];
-    trial->servers--;
-    return keeper;
-}
-
-static void lose_server(struct trial *trial) {
-    ls_keeper_free(take_out(trial));
-}
-
-static void bring_back(struct trial *trial) {
-    int which = (int)draw_below(&trial->draw, (size_t)trial->servers + 1);
-    for (int i = trial->servers++; i > which; i--) trial->keepers[i] = trial->keepers[i - 1];
-    trial->keepers[which] = trial->away;
-    trial->away = NULL;
-}
-
 static void draw_trial(struct trial *trial, uint64_t seed, uint64_t stream) {
     *trial = (struct trial){.draw = draw_from(seed, stream), .changed = LS_CHANGED_ALL};
     draw_terms(trial);
@@ -140,11 +114,11 @@ static void draw_trial(struct trial *trial, uint64_t seed, uint64_t stream) {
     ck_assert_int_ge(descriptor, 0);
     (void)close(descriptor);
     size_t servers = 1 + draw_below(&trial->draw, MOST_SERVERS);
-    while ((size_t)trial->servers < servers) add_server(trial);
+    while ((size_t)trial->fleet.count < servers) fleet_add(&trial->fleet);
 }
 
 static void free_trial(struct trial *trial) {
-    while (trial->servers) lose_server(trial);
+    fleet_end(&trial->fleet);
     ls_keeper_free(trial->away);
     for (int i = 0; i < MOST_WORKERS; i++) ls_free(trial->copies[i]);
     ls_free(trial->first);
@@ -224,15 +198,13 @@ static ls_status work(struct rank *rank) {
 static bool run_generation(struct trial *trial) {
     struct world world;
     trial->generation++;
-    for (int i = 0; i < trial->servers; i++) {
-        ls_keeper_set_files(trial->keepers[i], trial->replays ? "" : trial->record,
+    for (int i = 0; i < trial->fleet.count; i++)
+        ls_keeper_set_files(trial->fleet.keepers[i], trial->replays ? "" : trial->record,
                             trial->replays ? trial->record : "");
-        ls_keeper_begin(trial->keepers[i], trial->generation, trial->servers);
-        trial->keeping[i] = (struct ls_keeping){ls_keeper_call, trial->keepers[i]};
-    }
+    fleet_begin(&trial->fleet, trial->generation);
     const struct world_options options = {.size = trial->workers,
-                                          .servers = trial->servers,
-                                          .keeping = trial->keeping,
+                                          .servers = trial->fleet.count,
+                                          .keeping = trial->fleet.keeping,
                                           .mail = true,
                                           .loses = true,
                                           .blind = draw_once_in(&trial->draw, 4),
@@ -379,20 +351,20 @@ static void draw_losses(struct trial *trial, bool last) {
 }
 
 static void change_tasks(struct trial *trial) {
-    bool may = trial->servers > 1 && trial->terms.replicas > 1;
+    bool may = trial->fleet.count > 1 && trial->terms.replicas > 1;
     trial->workers = 1 + (int)draw_below(&trial->draw, MOST_WORKERS);
     if (trial->away)
-        bring_back(trial);
+        fleet_put_back(&trial->fleet, &trial->draw, ls_steal(trial->away));
     else if (may && draw_once_in(&trial->draw, 2))
-        trial->away = take_out(trial);
+        trial->away = fleet_take_out(&trial->fleet, &trial->draw);
     else if (may && draw_once_in(&trial->draw, 2))
-        lose_server(trial);
-    if (trial->servers < MOST_SERVERS && !trial->away && draw_once_in(&trial->draw, 3)) add_server(trial);
+        fleet_lose(&trial->fleet, &trial->draw);
+    if (trial->fleet.count < MOST_SERVERS && !trial->away && draw_once_in(&trial->draw, 3)) fleet_add(&trial->fleet);
 }
 
 static void replay(struct trial *trial, const struct oracle *oracle) {
-    while (trial->servers) lose_server(trial);
-    while (trial->servers < oracle->servers) add_server(trial);
+    fleet_end(&trial->fleet);
+    while (trial->fleet.count < oracle->servers) fleet_add(&trial->fleet);
     for (int i = 0; i < MOST_WORKERS; i++) memcpy(trial->copies[i], trial->first, trial->whole * sizeof(float));
     trial->workers = MOST_WORKERS;
     trial->changed = LS_CHANGED_ALL;
@@ -408,13 +380,13 @@ static void run_trial(uint64_t seed, uint64_t stream, int losses) {
     bool ended = false, alike = true;
     (void)printf("# case %llu of seed %llu\n", (unsigned long long)stream, (unsigned long long)seed);
     draw_trial(&trial, seed, stream);
-    int servers = trial.servers;
+    int servers = trial.fleet.count;
     for (int i = 0; !ended; i++) {
         ck_assert_msg(i <= losses, "a generation without a loss ends before the session does");
         draw_losses(&trial, i >= losses);
         ended = run_generation(&trial);
         if (!ended) change_tasks(&trial);
-        alike = alike && trial.servers == servers;
+        alike = alike && trial.fleet.count == servers;
     }
     new_oracle(&trial, &oracle);
     follow_record(&trial, &oracle);

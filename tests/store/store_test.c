@@ -13,7 +13,7 @@
 #include "collective/world.h"
 #include "device/device.h"
 #include "property/draw.h"
-#include "store/keeper.h"
+#include "store/fleet.h"
 #include "store/memory_check.h"
 #include "store/store.h"
 
@@ -237,31 +237,13 @@ static ls_status work(struct rank *rank) {
 
 /* ---- generations ---- */
 
-struct fleet {
-    struct ls_log log;
-    struct ls_keeper *keepers[MOST_SERVERS];
-    struct ls_keeping keeping[MOST_SERVERS];
-    int count;
-};
-
-static void add_server(struct fleet *fleet) {
-    assert_ok(ls_keeper_new(&fleet->log, &fleet->keepers[fleet->count++]));
-}
-
-static void lose_server(struct fleet *fleet, struct draw *draw) {
-    int which = (int)draw_below(draw, (size_t)fleet->count);
-    ls_keeper_free(fleet->keepers[which]);
-    for (int i = which + 1; i < fleet->count; i++) fleet->keepers[i - 1] = fleet->keepers[i];
-    fleet->count--;
-}
-
 /* One server is lost where another one has its part, or where there are no moments; one or more come. */
 static void change_servers(struct trial *trial, struct fleet *fleet, int copies) {
     struct draw *draw = &trial->draw;
     bool may = fleet->count > 1 && (copies > 1 || !trial->terms.moments);
-    if (may && draw_once_in(draw, 2)) lose_server(fleet, draw);
-    if (!fleet->count || (fleet->count < MOST_SERVERS && draw_once_in(draw, 2))) add_server(fleet);
-    if (fleet->count < MOST_SERVERS && draw_once_in(draw, 3)) add_server(fleet);
+    if (may && draw_once_in(draw, 2)) fleet_lose(fleet, draw);
+    if (!fleet->count || (fleet->count < MOST_SERVERS && draw_once_in(draw, 2))) fleet_add(fleet);
+    if (fleet->count < MOST_SERVERS && draw_once_in(draw, 3)) fleet_add(fleet);
     if (draw_once_in(draw, 4)) { /* they may stand in another order */
         struct ls_keeper *first = fleet->keepers[0];
         fleet->keepers[0] = fleet->keepers[fleet->count - 1];
@@ -273,10 +255,7 @@ static void run_generation(struct trial *trial, struct fleet *fleet) {
     struct world world;
     trial->generation++;
     trial->far = draw_once_in(&trial->draw, 2);
-    for (int i = 0; i < fleet->count; i++) {
-        ls_keeper_begin(fleet->keepers[i], trial->generation, fleet->count);
-        fleet->keeping[i] = (struct ls_keeping){ls_keeper_call, fleet->keepers[i]};
-    }
+    fleet_begin(fleet, trial->generation);
     const struct world_options options = {.size = trial->workers,
                                           .servers = fleet->count,
                                           .keeping = fleet->keeping,
@@ -298,7 +277,7 @@ static void run_trial(uint64_t seed, uint64_t stream) {
         if (g && draw_once_in(&trial.draw, 2)) take_back(&trial);
         run_generation(&trial, &fleet);
     }
-    while (fleet.count) lose_server(&fleet, &trial.draw);
+    fleet_end(&fleet);
     free_trial(&trial);
 }
 
@@ -345,19 +324,18 @@ START_TEST(a_lost_moment_is_named) {
     do draw_trial(&trial, 1, stream++);
     while (!trial.terms.moments && (free_trial(&trial), true));
     trial.terms.replicas = 1;
-    add_server(&fleet);
+    fleet_add(&fleet);
     run_generation(&trial, &fleet);
-    lose_server(&fleet, &trial.draw);
-    add_server(&fleet);
-    ls_keeper_begin(fleet.keepers[0], ++trial.generation, fleet.count);
-    fleet.keeping[0].context = fleet.keepers[0];
+    fleet_lose(&fleet, &trial.draw);
+    fleet_add(&fleet);
+    fleet_begin(&fleet, ++trial.generation);
     const struct world_options options = {.size = trial.workers, .servers = 1, .keeping = fleet.keeping};
     world_run(&options, work, &trial, &world);
     for (int i = 0; i < trial.workers; i++) {
         ck_assert_int_eq(world.ranks[i].status, LS_UNAVAILABLE);
         ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "the only copy of the optimizer's moments"));
     }
-    lose_server(&fleet, &trial.draw);
+    fleet_lose(&fleet, &trial.draw);
     free_trial(&trial);
 }
 END_TEST
@@ -444,14 +422,11 @@ START_TEST(a_part_that_does_not_fit_is_named) {
     do draw_trial(&trial, 3, stream++);
     while (trial.terms.count < 4096 && (free_trial(&trial), true));
     trial.terms.replicas = 1;
-    for (int s = 0; s < 2; s++) add_server(&fleet);
+    for (int s = 0; s < 2; s++) fleet_add(&fleet);
     size_t needed = ls_memory_check_needed(&trial.terms, trial.workers, 2, 1);
     ls_keeper_limit(fleet.keepers[1], (struct ls_memory_limit){needed - 1, 1});
     trial.generation++;
-    for (int s = 0; s < 2; s++) {
-        ls_keeper_begin(fleet.keepers[s], trial.generation, 2);
-        fleet.keeping[s] = (struct ls_keeping){ls_keeper_call, fleet.keepers[s]};
-    }
+    fleet_begin(&fleet, trial.generation);
     const struct world_options options = {
         .size = trial.workers, .servers = 2, .keeping = fleet.keeping, .servers_fail = true};
     world_run(&options, work, &trial, &world);
@@ -463,7 +438,7 @@ START_TEST(a_part_that_does_not_fit_is_named) {
         ck_assert_msg(strstr(world.ranks[i].error, text), "%s", world.ranks[i].error);
         ck_assert_ptr_nonnull(strstr(world.ranks[i].error, "its cgroup allows"));
     }
-    while (fleet.count) lose_server(&fleet, &trial.draw);
+    fleet_end(&fleet);
     free_trial(&trial);
 }
 END_TEST

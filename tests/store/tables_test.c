@@ -12,7 +12,7 @@
 #include "collective/world.h"
 #include "device/rule.h"
 #include "property/draw.h"
-#include "store/keeper.h"
+#include "store/fleet.h"
 #include "store/store.h"
 
 enum { CASES = SANITIZED ? 5 : 12, GENERATIONS = 4, STEPS = 3, MOST_TABLES = 3, MOST_WORKERS = 4, MOST_SERVERS = 5 };
@@ -308,36 +308,15 @@ static ls_status work(struct rank *rank) {
 
 /* ---- generations ---- */
 
-struct fleet {
-    struct ls_log log;
-    struct ls_keeper *keepers[MOST_SERVERS];
-    struct ls_keeping keeping[MOST_SERVERS];
-    int count;
-};
-
-static void add_server(struct fleet *fleet) {
-    assert_ok(ls_keeper_new(&fleet->log, &fleet->keepers[fleet->count++]));
-}
-
-static void lose_server(struct fleet *fleet, struct draw *draw) {
-    int which = (int)draw_below(draw, (size_t)fleet->count);
-    ls_keeper_free(fleet->keepers[which]);
-    for (int i = which + 1; i < fleet->count; i++) fleet->keepers[i - 1] = fleet->keepers[i];
-    fleet->count--;
-}
-
 static void change_servers(struct trial *trial, struct fleet *fleet, int copies) {
     struct draw *draw = &trial->draw;
-    if (fleet->count > 1 && copies > 1 && draw_once_in(draw, 2)) lose_server(fleet, draw);
-    while (!fleet->count || (fleet->count < MOST_SERVERS && draw_once_in(draw, 2))) add_server(fleet);
+    if (fleet->count > 1 && copies > 1 && draw_once_in(draw, 2)) fleet_lose(fleet, draw);
+    while (!fleet->count || (fleet->count < MOST_SERVERS && draw_once_in(draw, 2))) fleet_add(fleet);
 }
 
 static void start_generation(struct trial *trial, struct fleet *fleet, struct world *world) {
     trial->generation++;
-    for (int i = 0; i < fleet->count; i++) {
-        ls_keeper_begin(fleet->keepers[i], trial->generation, fleet->count);
-        fleet->keeping[i] = (struct ls_keeping){ls_keeper_call, fleet->keepers[i]};
-    }
+    fleet_begin(fleet, trial->generation);
     const struct world_options options = {.size = trial->workers,
                                           .servers = fleet->count,
                                           .keeping = fleet->keeping,
@@ -378,7 +357,7 @@ static void run_trial(uint64_t seed, uint64_t stream) {
         if (g) go_back(&trial);
         run_generation(&trial, &fleet);
     }
-    while (fleet.count) lose_server(&fleet, &trial.draw);
+    fleet_end(&fleet);
     free_trial(&trial);
 }
 
@@ -397,16 +376,16 @@ START_TEST(lost_rows_are_named) {
     do draw_trial(&trial, 1, stream++);
     while (trial.terms.moments && (free_trial(&trial), true));
     trial.terms.replicas = 1;
-    add_server(&fleet);
+    fleet_add(&fleet);
     run_generation(&trial, &fleet);
-    lose_server(&fleet, &trial.draw);
-    add_server(&fleet);
+    fleet_lose(&fleet, &trial.draw);
+    fleet_add(&fleet);
     start_generation(&trial, &fleet, &world);
     for (int i = 0; i < trial.workers; i++) {
         ck_assert_int_eq(world.ranks[i].status, LS_UNAVAILABLE);
         ck_assert_msg(strstr(world.ranks[i].error, "the only copy of rows of its tables"), "%s", world.ranks[i].error);
     }
-    lose_server(&fleet, &trial.draw);
+    fleet_lose(&fleet, &trial.draw);
     free_trial(&trial);
 }
 END_TEST
