@@ -4,7 +4,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "base/float_bits.h"
 
 /* A histogram of times. counts[i] has what took no longer than bound i, which is 10 us, 30 us, 100 us, ...
  * 30 s, and longer than the bound before; the last one has what took longer. */
@@ -71,13 +72,8 @@ static inline void ls_durations_add(struct ls_durations *durations, int64_t nano
     ls_activity_add(&durations->sum, nanoseconds);
 }
 static inline double ls_activity_loss(const struct ls_activity *activity) {
-    int64_t bits = ls_activity_get(&activity->loss);
-    double loss;
-    memcpy(&loss, &bits, sizeof(loss));
-    return loss;
+    return ls_float_bits_double((uint64_t)ls_activity_get(&activity->loss));
 }
 static inline void ls_activity_set_loss(struct ls_activity *activity, double loss) {
-    int64_t bits;
-    memcpy(&bits, &loss, sizeof(bits));
-    ls_activity_set(&activity->loss, bits);
+    ls_activity_set(&activity->loss, (int64_t)ls_float_bits_of_double(loss));
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/difference.h"
+#include "base/float_bits.h"
 #include "base/status.h"
 
 #define FORMAT  "lockstep checkpoint"
@@ -49,7 +50,6 @@ static double number_of(enum ls_manifest_type type, const void *place) {
 /* NULL: nothing is to be written. */
 static const char *field_text(const struct ls_manifest_field *field, const void *place, char *number) {
     uint64_t bits;
-    double value;
     switch (field->type) {
     case LS_MANIFEST_INTEGER:
         (void)snprintf(number, LS_MANIFEST_WIDTH, "%lld", (long long)*(const int64_t *)place);
@@ -63,8 +63,7 @@ static const char *field_text(const struct ls_manifest_field *field, const void 
     case LS_MANIFEST_TEXT:
         return *(const char *const *)place;
     default:
-        value = number_of(field->type, place);
-        memcpy(&bits, &value, sizeof(bits));
+        bits = ls_float_bits_of_double(number_of(field->type, place));
         if (field->use == LS_MANIFEST_UNLESS_ZERO && !bits) return NULL;
         (void)snprintf(number, LS_MANIFEST_WIDTH, "0x%016llx", (unsigned long long)bits);
         return number;

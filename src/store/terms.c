@@ -37,18 +37,6 @@ static float float_of(int64_t word) {
     return ls_float_bits_value((uint32_t)(uint64_t)word);
 }
 
-static int64_t word_of_reach(double value) {
-    int64_t word;
-    memcpy(&word, &value, sizeof(word));
-    return word;
-}
-
-static double reach_of(int64_t word) {
-    double value;
-    memcpy(&value, &word, sizeof(value));
-    return value;
-}
-
 /* ---- terms ---- */
 
 size_t ls_terms_table_floats(const struct ls_terms_model *terms) {
@@ -88,7 +76,7 @@ static void write_table(const struct ls_terms_table *table, int64_t words[TABLE_
     const int64_t own[TABLE_WORDS] = {table->rows,
                                       table->width,
                                       (int64_t)table->fill.kind,
-                                      word_of_reach(table->fill.reach),
+                                      (int64_t)ls_float_bits_of_double(table->fill.reach),
                                       (int64_t)table->fill.seed,
                                       (int64_t)table->fill.stream,
                                       table->decays};
@@ -191,7 +179,10 @@ static ls_status read_tables(const int64_t *at, struct ls_terms_model *terms) {
         if (!is_between(at[2], 0, LS_FILL_KINDS - 1)) return bad_terms("table's first values", at[2]);
         if (!is_between(at[6], 0, 1)) return bad_terms("table's decay", at[6]);
         terms->tables[i] = (struct ls_terms_table){
-            at[0], at[1], {(enum ls_fill_kind)at[2], reach_of(at[3]), (uint64_t)at[4], (uint64_t)at[5]}, at[6]};
+            at[0],
+            at[1],
+            {(enum ls_fill_kind)at[2], ls_float_bits_double((uint64_t)at[3]), (uint64_t)at[4], (uint64_t)at[5]},
+            at[6]};
     }
     return LS_OK;
 }

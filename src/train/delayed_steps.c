@@ -7,29 +7,22 @@
 #include "base/point.h"
 #include "train/bind.h"
 #include "train/delayed.h"
+#include "train/fit_moment.h"
 #include "train/model_state.h"
 #include "train/result.h"
+#include "train/sync_batch_norm.h"
 
 struct ls_delayed_steps {
     float *state; /* as of ls_model_state_get_here */
-    void *callbacks;
-    struct ls_training_progress progress; /* and its fit's */
-    bool open;                            /* a step has begun since then */
+    struct ls_fit_moment moment;
+    bool open; /* a step has begun since then */
 };
-
-static ls_status check_delayed(const ls_model *model) {
-    for (size_t i = 0; i < model->spec.layer_count; i++)
-        if (model->spec.layers[i].synchronized)
-            return ls_fail(LS_UNIMPLEMENTED,
-                           "consistency delayed: layer %zu is a synchronized batch normalization, for which workers "
-                           "meet in every step; take one that is not, or consistency sync",
-                           i);
-    return LS_OK;
-}
 
 ls_status ls_delayed_steps_new(const ls_model *model, struct ls_delayed_steps **steps) {
     if (!model->strategy->delay) return LS_OK;
-    ls_status status = check_delayed(model);
+    ls_status status =
+        ls_sync_batch_norm_refuse(model, "consistency delayed",
+                                  "for which workers meet in every step; take one that is not, or consistency sync");
     if (status) return status;
     *steps = ls_alloc(sizeof(**steps));
     return *steps ? LS_OK : ls_fail_memory("a fit's delayed steps", sizeof(**steps));
@@ -37,7 +30,7 @@ ls_status ls_delayed_steps_new(const ls_model *model, struct ls_delayed_steps **
 
 static void forget_state(struct ls_delayed_steps *steps) {
     ls_free(ls_steal(steps->state));
-    ls_free(ls_steal(steps->callbacks));
+    ls_fit_moment_forget(&steps->moment);
     steps->open = false;
 }
 
@@ -50,15 +43,11 @@ void ls_delayed_steps_free(struct ls_delayed_steps *steps) {
 static ls_status keep_state(struct ls_fitting *fitting) {
     struct ls_delayed_steps *steps = fitting->delayed;
     const ls_model *model = fitting->model;
-    size_t floats = ls_model_state_count_here(model), callbacks = ls_callback_list_state_size(fitting->callbacks);
+    size_t floats = ls_model_state_count_here(model);
     steps->state = ls_alloc_aligned(floats * sizeof(float));
-    steps->callbacks = callbacks ? ls_alloc(callbacks) : NULL;
-    if (!steps->state || (callbacks && !steps->callbacks))
-        return ls_fail_memory("the state before delayed steps", floats * sizeof(float) + callbacks);
-    if (callbacks) ls_callback_list_get_state(fitting->callbacks, steps->callbacks);
-    steps->progress = ls_model_state_progress(model);
-    steps->progress.fit = fitting->state;
-    return ls_model_state_get_here(model, steps->state);
+    if (!steps->state) return ls_fail_memory("the state before delayed steps", floats * sizeof(float));
+    ls_status status = ls_fit_moment_keep(&steps->moment, fitting);
+    return status ? status : ls_model_state_get_here(model, steps->state);
 }
 
 ls_status ls_delayed_steps_begin(struct ls_fitting *fitting) {
@@ -76,15 +65,12 @@ static ls_status go_back(struct ls_fitting *fitting) {
     const struct ls_delayed_steps *steps = fitting->delayed;
     ls_model *model = fitting->model;
     const struct ls_model_replica *first = &model->built.replicas[0];
-    int64_t done = model->progress.step.iteration - steps->progress.step;
+    int64_t done = model->progress.step.iteration - steps->moment.progress.step;
     ls_bind_detach(model);
     ls_status status = first->device->ops->copy_in(first->device, first->parameters, steps->state,
                                                    model->built.blob_count * sizeof(float));
     if (status) return status;
-    ls_model_state_set_progress(model, &steps->progress);
-    fitting->state = steps->progress.fit;
-    fitting->stepped = fitting->state.position; /* its end was told */
-    if (steps->callbacks) ls_callback_list_set_state(fitting->callbacks, steps->callbacks);
+    ls_fit_moment_go_back(&steps->moment, fitting);
     if (done)
         ls_log_info(&model->strategy->runtime->log, "goes back %lld step%s, to where no step was under way",
                     (long long)done, done == 1 ? "" : "s");

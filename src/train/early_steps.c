@@ -7,43 +7,24 @@
 #include "runtime/state_transfer.h"
 #include "train/bind.h"
 #include "train/early.h"
-#include "train/model_state.h"
+#include "train/fit_moment.h"
 
-struct moment {
-    struct ls_training_progress progress; /* and its fit's */
-    void *callbacks;                      /* their states; NULL: there is none */
-};
 struct ls_early_steps {
-    struct moment before, next; /* the step whose pull is under way; the one after it */
-    bool pending;               /* a pull is under way */
+    struct ls_fit_moment before, next; /* the step whose pull is under way; the one after it */
+    bool pending;                      /* a pull is under way */
 };
 
 void ls_early_steps_free(struct ls_early_steps *steps) {
     if (!steps) return;
-    ls_free(steps->before.callbacks);
-    ls_free(steps->next.callbacks);
+    ls_fit_moment_forget(&steps->before);
+    ls_fit_moment_forget(&steps->next);
     ls_free(steps);
 }
 
-static ls_status make_steps(struct ls_fitting *fitting) {
-    size_t size = ls_callback_list_state_size(fitting->callbacks);
-    struct ls_early_steps *steps = ls_alloc(sizeof(*steps));
-    if (!steps) return ls_fail_memory("a fit's steps", sizeof(*steps));
-    fitting->early = steps;
-    if (!size) return LS_OK;
-    steps->before.callbacks = ls_alloc(size);
-    steps->next.callbacks = ls_alloc(size);
-    return steps->before.callbacks && steps->next.callbacks ? LS_OK : ls_fail_memory("the callbacks' states", size);
-}
-
 ls_status ls_early_steps_begin(struct ls_fitting *fitting) {
-    ls_status status = fitting->early ? LS_OK : make_steps(fitting);
-    if (status) return status;
-    struct moment *next = &fitting->early->next;
-    next->progress = ls_model_state_progress(fitting->model);
-    next->progress.fit = fitting->state;
-    if (next->callbacks) ls_callback_list_get_state(fitting->callbacks, next->callbacks);
-    return LS_OK;
+    if (!fitting->early) fitting->early = ls_alloc(sizeof(*fitting->early));
+    if (!fitting->early) return ls_fail_memory("a fit's steps", sizeof(*fitting->early));
+    return ls_fit_moment_keep(&fitting->early->next, fitting);
 }
 
 /* All workers draw the same conclusion, but for the one that writes checkpoints. */
@@ -55,7 +36,7 @@ static bool needs_variables(const struct ls_fitting *fitting) {
 
 ls_status ls_early_steps_end(struct ls_fitting *fitting, bool *met) {
     struct ls_early_steps *steps = fitting->early;
-    struct moment done = steps->before;
+    struct ls_fit_moment done = steps->before;
     if (steps->pending) ls_state_transfer_commit(fitting->model->strategy->runtime);
     steps->before = steps->next;
     steps->next = done;
@@ -73,10 +54,7 @@ static void stand_behind(struct ls_fitting *fitting) {
         ls_state_transfer_commit(model->strategy->runtime);
         return;
     }
-    ls_model_state_set_progress(model, &steps->before.progress);
-    fitting->state = steps->before.progress.fit;
-    fitting->stepped = fitting->state.position; /* its end was told */
-    if (steps->before.callbacks) ls_callback_list_set_state(fitting->callbacks, steps->before.callbacks);
+    ls_fit_moment_go_back(&steps->before, fitting);
 }
 
 /* The parts of the generation are made anew: that ends what is under way. */

@@ -7,31 +7,27 @@
 #include "base/float_bits.h"
 #include "base/memory.h"
 #include "base/point.h"
+#include "train/fit_moment.h"
 #include "train/fragments.h"
 #include "train/meeting.h"
 #include "train/model_state.h"
 #include "train/result.h"
+#include "train/sync_batch_norm.h"
 
 struct ls_local_steps {
     float *state; /* of the last meeting, as of ls_model_state_get; its variables are what changes are counted from */
-    void *callbacks;
-    struct ls_training_progress progress; /* and its fit's */
-    struct ls_loss_sums own;              /* of this worker since then */
-    struct ls_fragments *fragments;       /* that meet between; NULL: none does, or no step has begun since then */
-    bool open;                            /* a step has begun since then */
+    struct ls_fit_moment moment;    /* of the last meeting */
+    struct ls_loss_sums own;        /* of this worker since then */
+    struct ls_fragments *fragments; /* that meet between; NULL: none does, or no step has begun since then */
+    bool open;                      /* a step has begun since then */
 };
 
 static ls_status check_local(const ls_model *model) {
     if (model->spec.objective.precision == LS_MIXED_FLOAT16)
         return ls_fail(LS_UNIMPLEMENTED, "LocalSGDStrategy has no loss scaling: take precision mixed_bfloat16 or "
                                          "float32 in place of mixed_float16");
-    for (size_t i = 0; i < model->spec.layer_count; i++)
-        if (model->spec.layers[i].synchronized)
-            return ls_fail(LS_UNIMPLEMENTED,
-                           "LocalSGDStrategy: layer %zu is a synchronized batch normalization, and workers do not meet "
-                           "in a step; take one that is not",
-                           i);
-    return LS_OK;
+    return ls_sync_batch_norm_refuse(model, "LocalSGDStrategy",
+                                     "and workers do not meet in a step; take one that is not");
 }
 
 ls_status ls_local_steps_new(const ls_model *model, struct ls_local_steps **local) {
@@ -45,7 +41,7 @@ ls_status ls_local_steps_new(const ls_model *model, struct ls_local_steps **loca
 static void forget_meeting(struct ls_local_steps *local) {
     ls_fragments_free(ls_steal(local->fragments));
     ls_free(ls_steal(local->state));
-    ls_free(ls_steal(local->callbacks));
+    ls_fit_moment_forget(&local->moment);
     local->open = false;
 }
 
@@ -60,16 +56,12 @@ void ls_local_steps_free(struct ls_local_steps *local) {
 static ls_status keep_state(struct ls_fitting *fitting) {
     struct ls_local_steps *local = fitting->local;
     const ls_model *model = fitting->model;
-    size_t floats = ls_model_state_count(model), callbacks = ls_callback_list_state_size(fitting->callbacks);
+    size_t floats = ls_model_state_count(model);
     local->state = ls_alloc_aligned(floats * sizeof(float));
-    local->callbacks = callbacks ? ls_alloc(callbacks) : NULL;
-    if (!local->state || (callbacks && !local->callbacks))
-        return ls_fail_memory("the state of a meeting", floats * sizeof(float) + callbacks);
-    if (callbacks) ls_callback_list_get_state(fitting->callbacks, local->callbacks);
-    local->progress = ls_model_state_progress(model);
-    local->progress.fit = fitting->state;
+    if (!local->state) return ls_fail_memory("the state of a meeting", floats * sizeof(float));
     local->own = (struct ls_loss_sums){0};
-    ls_status status = ls_model_state_get(model, local->state);
+    ls_status status = ls_fit_moment_keep(&local->moment, fitting);
+    if (!status) status = ls_model_state_get(model, local->state);
     if (status || !ls_fragments_are_wanted(model->strategy)) return status;
     return ls_fragments_new(model, local->state, &local->fragments);
 }
@@ -92,13 +84,10 @@ void ls_local_steps_add(struct ls_local_steps *local, const struct ls_loss_sums 
 static ls_status go_back(struct ls_fitting *fitting) {
     struct ls_local_steps *local = fitting->local;
     ls_model *model = fitting->model;
-    int64_t done = model->progress.step.iteration - local->progress.step;
+    int64_t done = model->progress.step.iteration - local->moment.progress.step;
     ls_status status = ls_model_state_set(model, local->state);
     if (status) return status;
-    ls_model_state_set_progress(model, &local->progress);
-    fitting->state = local->progress.fit;
-    fitting->stepped = fitting->state.position; /* its end was told */
-    if (local->callbacks) ls_callback_list_set_state(fitting->callbacks, local->callbacks);
+    ls_fit_moment_go_back(&local->moment, fitting);
     if (done)
         ls_log_info(&model->strategy->runtime->log, "goes back %lld step%s, to the workers' last meeting",
                     (long long)done, done == 1 ? "" : "s");
@@ -136,7 +125,7 @@ static void take_numbers(struct ls_fitting *fitting, const double *numbers) {
     const double *last = numbers + LS_RESULT_NUMBERS;
     struct ls_loss_sums all;
     ls_result_read_sums(numbers, &all);
-    state->sums = fitting->local->progress.fit.sums;
+    state->sums = fitting->local->moment.progress.fit.sums;
     ls_op_add_loss_sums(&state->sums, &all);
     ls_result_means(model, &state->sums, &state->result.loss, &state->result.accuracy, state->result.metrics);
     model->progress.requests = (struct ls_requests){(int64_t)last[0], (int64_t)last[1], (int64_t)last[2]};
@@ -201,7 +190,7 @@ static ls_status hold_meeting(struct ls_fitting *fitting) {
 ls_status ls_local_steps_end(struct ls_fitting *fitting, bool *met) {
     const ls_model *model = fitting->model;
     const struct ls_local_steps *local = fitting->local;
-    int64_t done = model->progress.step.iteration - local->progress.step;
+    int64_t done = model->progress.step.iteration - local->moment.progress.step;
     bool last = fitting->state.position >= (fitting->state.epochs + 1) * fitting->steps_per_epoch;
     ls_status status = LS_OK;
     *met = last || done >= model->strategy->local.sync_every;

@@ -8,6 +8,7 @@
 #include "store/store.h"
 #include "train/model_build.h"
 #include "train/sparse.h"
+#include "train/sync_batch_norm.h"
 
 bool ls_stored_is(const ls_model *model) {
     return model->strategy->copies_on_servers > 0;
@@ -20,12 +21,9 @@ bool ls_stored_lacks(const ls_model *model) {
 static ls_status check_async(const ls_model *model) {
     const ls_optimizer *rule = &model->progress.step.rule;
     bool normed = rule->clipnorm > 0 || rule->global_clipnorm > 0 || rule->kind == LS_OPTIMIZER_LAMB;
-    for (size_t i = 0; i < model->spec.layer_count; i++)
-        if (model->spec.layers[i].synchronized)
-            return ls_fail(LS_UNIMPLEMENTED,
-                           "asynchronous training: layer %zu is a synchronized batch normalization, and workers do not "
-                           "meet in a step; take one that is not",
-                           i);
+    ls_status status = ls_sync_batch_norm_refuse(model, "asynchronous training",
+                                                 "and workers do not meet in a step; take one that is not");
+    if (status) return status;
     if (rule->momentum_correction)
         return ls_fail(LS_UNIMPLEMENTED, "asynchronous training: momentum_correction is of steps in order; leave it "
                                          "out");

@@ -12,6 +12,14 @@
 #include "strategy/replica.h"
 #include "train/model.h"
 
+ls_status ls_sync_batch_norm_refuse(const ls_model *model, const char *subject, const char *why) {
+    for (size_t i = 0; i < model->spec.layer_count; i++)
+        if (model->spec.layers[i].synchronized)
+            return ls_fail(LS_UNIMPLEMENTED, "%s: layer %zu is a synchronized batch normalization, %s", subject, i,
+                           why);
+    return LS_OK;
+}
+
 /* Other workers hear the cause, and not that their peers have given up. */
 static ls_status give_up_sync_batch_norm(ls_model *model, int local) {
     const struct ls_model_exchange *failed = &model->built.replicas[local].exchange;

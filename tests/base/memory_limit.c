@@ -2,12 +2,12 @@
 #define _GNU_SOURCE /* nftw */
 #include "base/memory_limit.h"
 
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "harness.h"
 
 static char root[32];
@@ -23,11 +23,6 @@ static void write_text(const char *path, const char *text) {
     ck_assert_ptr_nonnull(file);
     (void)fputs(text, file);
     ck_assert_int_eq(fclose(file), 0);
-}
-
-static int remove_one(const char *path, const struct stat *state, int kind, struct FTW *place) {
-    (void)state, (void)kind, (void)place;
-    return remove(path);
 }
 
 struct text {
@@ -70,7 +65,7 @@ START_TEST(the_least_limit_counts) {
     struct ls_memory_limit limit = ls_memory_limit_find(rows[_i].set, root);
     ck_assert_uint_eq(limit.bytes, rows[_i].bytes);
     ck_assert_str_eq(ls_memory_limit_name(limit.of), rows[_i].of);
-    ck_assert_int_eq(nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    ck_assert_int_eq(folder_remove(root), 0);
 }
 END_TEST
 

@@ -2,10 +2,10 @@
  * and leaves the outputs as they were, and a NULL where none is allowed is INVALID_ARGUMENT that names it. The callers
  * are written by api_calls.py from the headers, so that no function is left out. */
 #define _GNU_SOURCE
-#include <ftw.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "property/api_draw.h"
 
 enum { MOST_POINTERS = 8, CALLS = 40 };
@@ -72,15 +72,6 @@ const char *__tsan_default_options(void) {
 }
 #endif
 
-/* ---- a folder to write into ---- */
-
-static int remove_one(const char *path, const struct stat *state, int kind, struct FTW *place) {
-    (void)state;
-    (void)kind;
-    (void)place;
-    return remove(path);
-}
-
 static long every_null(uint64_t seed) {
     long calls = 0;
     for (size_t i = 0; i < FUNCTIONS; i++)
@@ -112,7 +103,7 @@ static long one_round(uint64_t seed) {
     if (!begun && !freopen("/dev/null", "w", stdout)) trial_fail("nowhere for the progress lines");
     long calls = begun ? some_calls(seed) : every_null(seed) + some_calls(seed);
     begun = true;
-    if (chdir("/") || nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS)) trial_fail("%s stays", folder);
+    if (chdir("/") || folder_remove(folder)) trial_fail("%s stays", folder);
     return calls;
 }
 

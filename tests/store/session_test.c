@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "property/draw.h"
 #include "store/fleet.h"
+#include "store/layout.h"
 #include "store/session_worker.h"
 #include "store/store.h"
 #include "store/tickets.h"
@@ -58,25 +59,9 @@ static void draw_rule(struct trial *trial) {
     trial->terms.moments = moments[which];
 }
 
-/* Variables begin at multiples of 16, as a network's do. Buckets are cut at variables. */
 static void draw_terms(struct trial *trial) {
     struct ls_terms_model *terms = &trial->terms;
-    size_t count = 1 + draw_below(&trial->draw, MOST_PARTS), at = 0, end;
-    for (size_t i = 0; i < count; i++) {
-        size_t most = draw_once_in(&trial->draw, 3) ? 40 : 5000;
-        trial->parts[i] =
-            (struct ls_blob_part){.offset = at, .count = 1 + draw_below(&trial->draw, most), .decays = i % 2};
-        at = (at + trial->parts[i].count + 15) / 16 * 16;
-    }
-    terms->count = end = at;
-    for (size_t i = count; i-- > 0;) {
-        if (i && draw_once_in(&trial->draw, 2)) continue;
-        trial->ranges[terms->bucket_count++] = (struct ls_range){trial->parts[i].offset, end};
-        end = trial->parts[i].offset;
-    }
-    terms->buckets = trial->ranges;
-    terms->parts = trial->parts;
-    terms->part_count = count;
+    layout_draw(&trial->draw, MOST_PARTS, 5000, terms, trial->parts, trial->ranges);
     terms->model = 1;
     terms->asynchronous = true;
     trial->whole = terms->count + STATISTICS;

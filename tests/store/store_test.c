@@ -14,6 +14,7 @@
 #include "device/device.h"
 #include "property/draw.h"
 #include "store/fleet.h"
+#include "store/layout.h"
 #include "store/memory_check.h"
 #include "store/store.h"
 
@@ -76,28 +77,11 @@ static int32_t op_of(const ls_optimizer *rule) {
     return (int32_t)kinds[rule->kind];
 }
 
-/* Variables begin at multiples of 16, as a network's do. Buckets are cut at variables. */
 static void draw_terms(struct trial *trial) {
     struct draw *draw = &trial->draw;
     struct ls_terms_model *terms = &trial->terms;
-    size_t count = 1 + draw_below(draw, MOST_PARTS), at = 0, end;
-    for (size_t i = 0; i < count; i++) {
-        size_t most = draw_once_in(draw, 3) ? 40 : 9000;
-        trial->parts[i] = (struct ls_blob_part){.offset = at,
-                                                .count = 1 + draw_below(draw, most),
-                                                .decays = draw_once_in(draw, 2),
-                                                .l2 = draw_once_in(draw, 3) ? 0.01F : 0};
-        at = (at + trial->parts[i].count + 15) / 16 * 16;
-    }
-    terms->count = end = at;
-    for (size_t i = count; i-- > 0;) {
-        if (i && draw_once_in(draw, 2)) continue;
-        trial->ranges[terms->bucket_count++] = (struct ls_range){trial->parts[i].offset, end};
-        end = trial->parts[i].offset;
-    }
-    terms->buckets = trial->ranges;
-    terms->parts = trial->parts;
-    terms->part_count = count;
+    layout_draw(draw, MOST_PARTS, 9000, terms, trial->parts, trial->ranges);
+    for (size_t i = 0; i < terms->part_count; i++) trial->parts[i].l2 = draw_once_in(draw, 3) ? 0.01F : 0;
     terms->model = 1 + (int64_t)draw_below(draw, 3);
 }
 

@@ -1,12 +1,12 @@
 /* CentralStorageStrategy against MirroredStrategy: random models, optimizers and numbers of replicas give the same
  * bits, while moments are there once. Checkpoints of one go on under the other. */
 #define _GNU_SOURCE /* nftw */
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "harness.h"
 #include "model/optimizer.h"
 #include "property/draw.h"
@@ -129,11 +129,6 @@ START_TEST(central_storage_gives_the_bits_of_mirrored) {
 }
 END_TEST
 
-static int remove_one(const char *path, const struct stat *state, int kind, struct FTW *place) {
-    (void)state, (void)kind, (void)place;
-    return remove(path);
-}
-
 START_TEST(a_checkpoint_goes_on_under_the_other) {
     const struct draft draft = {.layers = {ls_dense(5, LS_TANH), ls_batch_normalization(), ls_dense(3)},
                                 .count = 3,
@@ -149,7 +144,7 @@ START_TEST(a_checkpoint_goes_on_under_the_other) {
         ck_assert_str_ne(half.sha256, whole.sha256);
         train(&draft, !central, 4, folder, &gone_on);
         expect_equal(&gone_on, &whole);
-        ck_assert_int_eq(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+        ck_assert_int_eq(folder_remove(folder), 0);
     }
 }
 END_TEST

@@ -2,7 +2,6 @@
  * variables before the last d steps, folded along the tree, and applied to the newest ones. Equal bits, for random
  * models, optimizers, workers, replicas, servers, copies, buckets, checkpoints and d. */
 #define _GNU_SOURCE /* nftw */
-#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +10,13 @@
 
 #include "base/memory.h"
 #include "collective/schedule/fold.h"
+#include "folder.h"
 #include "harness.h"
 #include "model/optimizer.h"
 #include "model/plan.h"
 #include "property/draw.h"
 #include "strategy/workers.h"
+#include "train/draw_optimizer.h"
 #include "train/model_state.h"
 #include "train/toy.h"
 
@@ -37,16 +38,6 @@ struct draft {
     int64_t steps_done;
     char sha256[MOST][65];
 };
-
-static ls_optimizer draw_optimizer(struct draw *draw) {
-    const ls_optimizer rules[] = {
-        ls_sgd(0.1F),   ls_sgd(0.1F, .momentum = 0.9F, .nesterov = true),      ls_adam(0.01F), ls_adamw(0.01F),
-        ls_lamb(0.01F), ls_rmsprop(0.01F, .momentum = 0.5F, .centered = true),
-    };
-    ls_optimizer rule = rules[draw_below(draw, sizeof(rules) / sizeof(rules[0]))];
-    if (draw_once_in(draw, 3)) rule.global_clipnorm = 0.5F;
-    return rule;
-}
 
 static void draw_draft(struct draw *draw, struct draft *draft) {
     *draft = (struct draft){.seed = draw->seed, .workers = 1 + (int)draw_below(draw, MOST)};
@@ -125,11 +116,6 @@ static struct worker_cluster cluster_of(struct draft *draft) {
     return cluster;
 }
 
-static int remove_one(const char *path, const struct stat *state, int kind, struct FTW *place) {
-    (void)state, (void)kind, (void)place;
-    return remove(path);
-}
-
 static void run_draft(struct draft *draft) {
     char folder[] = "/tmp/lockstep-delayed-XXXXXX";
     struct worker_cluster cluster = cluster_of(draft);
@@ -140,7 +126,7 @@ static void run_draft(struct draft *draft) {
         cluster = cluster_of(draft);
     }
     run_workers_ok(&cluster);
-    if (draft->checkpoint.every_steps) ck_assert_int_eq(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    if (draft->checkpoint.every_steps) ck_assert_int_eq(folder_remove(folder), 0);
     draft->checkpoint.folder = NULL;
     for (int w = 1; w < draft->workers; w++) ck_assert_str_eq(draft->sha256[w], draft->sha256[0]);
 }
@@ -407,7 +393,7 @@ START_TEST(a_request_drains) {
     run_workers_ok(&cluster);
     ck_assert_int_eq(draft.steps_done, EPOCHS * draft.steps);
     ck_assert_str_eq(draft.sha256[1], draft.sha256[0]);
-    ck_assert_int_eq(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    ck_assert_int_eq(folder_remove(folder), 0);
 }
 END_TEST
 

@@ -2,15 +2,16 @@
  * alone on that worker's rows, and a meeting is what this file computes. Equal bits, for random models, optimizers,
  * workers, replicas and options. */
 #define _GNU_SOURCE /* nftw */
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "harness.h"
 #include "property/draw.h"
 #include "strategy/workers.h"
+#include "train/draw_optimizer.h"
 #include "train/local_simulation.h"
 
 enum { CASES = 16 };
@@ -20,16 +21,6 @@ struct one {
     ls_model *model;
     int rank, asked;
 };
-
-static ls_optimizer draw_optimizer(struct draw *draw) {
-    const ls_optimizer rules[] = {
-        ls_sgd(0.1F),   ls_sgd(0.1F, .momentum = 0.9F, .nesterov = true),      ls_adam(0.01F), ls_adamw(0.01F),
-        ls_lamb(0.01F), ls_rmsprop(0.01F, .momentum = 0.5F, .centered = true),
-    };
-    ls_optimizer rule = rules[draw_below(draw, sizeof(rules) / sizeof(rules[0]))];
-    if (draw_once_in(draw, 3)) rule.global_clipnorm = 0.5F;
-    return rule;
-}
 
 /* Dense layers have two, and so have batch normalizations. */
 static int trained_variables(const struct draft *draft) {
@@ -192,9 +183,21 @@ START_TEST(fragments_have_these_bytes) {
 }
 END_TEST
 
-static int remove_one(const char *path, const struct stat *state, int kind, struct FTW *place) {
-    (void)state, (void)kind, (void)place;
-    return remove(path);
+/* A worker asks before one step, and all stop after another. They go on to the end. */
+static void stop_and_go_on(struct draft *draft, int asked, int stopper, int heard) {
+    char text[64];
+    draft->stop_at = asked;
+    draft->stopper = stopper;
+    struct worker_cluster cluster = cluster_of(draft);
+    run_workers(&cluster);
+    (void)snprintf(text, sizeof(text), "stopped after step %d, as rank %d asked", heard, stopper);
+    for (int w = 0; w < MOST; w++) {
+        ck_assert_int_eq(cluster.workers[w].status, LS_CANCELLED);
+        ck_assert_msg(strstr(cluster.workers[w].error, text), "%s", cluster.workers[w].error);
+    }
+    draft->stop_at = 0;
+    cluster = cluster_of(draft);
+    run_workers_ok(&cluster);
 }
 
 /* Any worker asks in any step: all stop at the next meeting, and go on there to the bits of an undisturbed training. */
@@ -205,25 +208,14 @@ START_TEST(a_request_is_heard_at_a_meeting) {
     run_workers_ok(&cluster);
     static const int asked[] = {1, 3, 6, 8}, heard[] = {4, 4, 6, 10};
     for (int i = 0; i < (SANITIZED ? 1 : 4); i++) {
-        char folder[] = "/tmp/lockstep-local-XXXXXX", text[64];
+        char folder[] = "/tmp/lockstep-local-XXXXXX";
         ck_assert_ptr_nonnull(mkdtemp(folder));
         draft = fixed_draft();
         draft.checkpoint = (ls_checkpoint_options){.size = sizeof(draft.checkpoint), .folder = folder};
-        draft.stop_at = asked[i];
-        draft.stopper = i % MOST;
-        cluster = cluster_of(&draft);
-        run_workers(&cluster);
-        (void)snprintf(text, sizeof(text), "stopped after step %d, as rank %d asked", heard[i], draft.stopper);
-        for (int w = 0; w < MOST; w++) {
-            ck_assert_int_eq(cluster.workers[w].status, LS_CANCELLED);
-            ck_assert_msg(strstr(cluster.workers[w].error, text), "%s", cluster.workers[w].error);
-        }
-        draft.stop_at = 0;
-        cluster = cluster_of(&draft);
-        run_workers_ok(&cluster);
+        stop_and_go_on(&draft, asked[i], i % MOST, heard[i]);
         ck_assert_str_eq(draft.outcome.sha256[2], whole.outcome.sha256[0]);
         ck_assert(!memcmp(&draft.outcome.loss, &whole.outcome.loss, sizeof(double)));
-        ck_assert_int_eq(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+        ck_assert_int_eq(folder_remove(folder), 0);
     }
 }
 END_TEST
@@ -234,27 +226,16 @@ START_TEST(a_request_is_heard_with_a_fragment) {
     static struct draft draft;
     static const int asked[] = {1, 3, 3, 6}, delay[] = {0, 0, 1, 1}, heard[] = {2, 4, 5, 6};
     for (int i = 0; i < (SANITIZED ? 1 : 4); i++) {
-        char folder[] = "/tmp/lockstep-local-XXXXXX", text[64];
+        char folder[] = "/tmp/lockstep-local-XXXXXX";
         ck_assert_ptr_nonnull(mkdtemp(folder));
         draft = fixed_draft();
         draft.local.fragments = 2;
         draft.local.fragment_delay = delay[i];
         draft.checkpoint =
             (ls_checkpoint_options){.size = sizeof(draft.checkpoint), .folder = folder, .keep_on_success = true};
-        draft.stop_at = asked[i];
-        draft.stopper = i % MOST;
-        struct worker_cluster cluster = cluster_of(&draft);
-        run_workers(&cluster);
-        (void)snprintf(text, sizeof(text), "stopped after step %d, as rank %d asked", heard[i], draft.stopper);
-        for (int w = 0; w < MOST; w++) {
-            ck_assert_int_eq(cluster.workers[w].status, LS_CANCELLED);
-            ck_assert_msg(strstr(cluster.workers[w].error, text), "%s", cluster.workers[w].error);
-        }
-        draft.stop_at = 0;
-        cluster = cluster_of(&draft);
-        run_workers_ok(&cluster);
+        stop_and_go_on(&draft, asked[i], i % MOST, heard[i]);
         for (int w = 0; w < MOST; w++) ck_assert_str_eq(draft.outcome.sha256[w], draft.outcome.sha256[0]);
-        ck_assert_int_eq(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+        ck_assert_int_eq(folder_remove(folder), 0);
     }
 }
 END_TEST

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/float_bits.h"
 #include "base/option_names.h"
 #include "base/random.h"
 #include "base/status.h"
@@ -188,10 +189,8 @@ ls_status ls_frame_decode(const unsigned char bytes[LS_FRAME_SIZE], struct ls_fr
 static void field_text(const struct ls_frame *frame, const struct field *field, ls_frame_name_fn *algorithm_name,
                        char text[LS_FRAME_NAME + 2]) {
     uint64_t value = field_value(frame, field);
-    double number;
-    memcpy(&number, &value, sizeof(number));
     if (field->offset == offsetof(struct ls_frame, prescale) || field->offset == offsetof(struct ls_frame, postscale))
-        (void)snprintf(text, LS_FRAME_NAME + 2, "%.17g", number);
+        (void)snprintf(text, LS_FRAME_NAME + 2, "%.17g", ls_float_bits_double(value));
     else if (field->offset == offsetof(struct ls_frame, name_digest))
         (void)snprintf(text, LS_FRAME_NAME + 2, "'%s'", frame->name);
     else if (field->offset == offsetof(struct ls_frame, algorithm))

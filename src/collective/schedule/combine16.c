@@ -4,9 +4,9 @@
 #include "collective/schedule/combine16.h"
 
 #include <stdint.h>
-#include <string.h>
 
 #include "base/clones.h"
+#include "base/float_bits.h"
 #include "base/half.h"
 #include "collective/schedule/vectorize.h"
 
@@ -15,16 +15,12 @@
 #endif
 
 static inline float widen(uint16_t value) {
-    uint32_t bits = (uint32_t)value << 16;
-    float wide;
-    memcpy(&wide, &bits, sizeof(wide));
-    return wide;
+    return ls_float_bits_value((uint32_t)value << 16);
 }
 
 /* Equal to ls_half_bfloat16_from_float, without a branch. */
 static inline uint16_t narrow_combine16(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
+    uint32_t bits = ls_float_bits_of(value);
     uint32_t rounded = (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16, quiet = bits >> 16 | 0x40U;
     return (uint16_t)((bits & 0x7FFFFFFFU) > 0x7F800000U ? quiet : rounded);
 }
