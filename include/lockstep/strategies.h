@@ -65,6 +65,8 @@ typedef struct ls_parameter_server_options {
     ls_on_stale on_stale; /* LS_ASYNC */
     int max_staleness;    /* LS_STALE_DROP: updates since the variables were read that a gradient may be older */
     ls_sparse_tables sparse; /* LS_SYNC */
+    bool hybrid; /* LS_SYNC: servers keep sparse tables alone. Dense variables and moments are mirrored on the workers, and their
+                  * gradients all-reduced, with the servers' help (Parallax, Kim et al. 2019) */
 } ls_parameter_server_options;
 #define LS_PARAMETER_SERVER(...) (&(ls_parameter_server_options){.size = sizeof(ls_parameter_server_options), __VA_ARGS__})
 LS_API ls_status ls_parameter_server_strategy_new(const ls_strategy_options *options, const ls_parameter_server_options *servers,

@@ -91,8 +91,9 @@ int plan_main(int argc, char **argv) {
     const struct ls_train_options *training = &command.training;
     if (training->servers.consistency != LS_SYNC)
         return ls_usage_error(&line, "a plan is of steps in sync; leave '--consistency' out");
+    bool hybrid = training->servers.hybrid; /* no model of the command has sparse tables */
     const ls_tools_plan_options options = {.strategy = &training->strategy,
-                                           .kind = training->strategy_name,
+                                           .kind = hybrid ? "multi-worker" : training->strategy_name,
                                            .copies = training->servers.replicas,
                                            .local = &training->local,
                                            .workers = command.workers,

@@ -72,6 +72,7 @@ static ls_status start_log(struct ls_runtime *runtime, const ls_strategy_options
 static void describe_options(const struct ls_runtime *runtime, const ls_strategy_options *options, char *lines,
                              size_t size) {
     const char *keeping = ls_runtime_stores(runtime) ? "yes" : "no";
+    if (runtime->use == LS_RUNTIME_HYBRID) keeping = "sparse tables";
     if (runtime->use == LS_RUNTIME_GOES_ON) keeping = "asynchronously";
     (void)snprintf(
         lines, size,

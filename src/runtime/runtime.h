@@ -26,6 +26,7 @@ struct ls_state_source {
 enum ls_runtime_use {
     LS_RUNTIME_TRAINS,
     LS_RUNTIME_STORES,  /* parameter servers keep what it trains */
+    LS_RUNTIME_HYBRID,  /* they keep sparse tables, and help to add */
     LS_RUNTIME_GOES_ON, /* the same, and a loss of a worker holds nobody up: elastic, where the user says nothing else
                          */
     LS_RUNTIME_BARE     /* collectives alone: a ps task has nothing to do in it */
@@ -106,9 +107,9 @@ bool ls_runtime_begin_recovery(struct ls_runtime *runtime, ls_status status);
 void ls_runtime_give_up(const struct ls_runtime *runtime, ls_status status, const char *error);
 /* The task of TF_CONFIG that has the rank, in rank order. */
 int ls_runtime_task(const struct ls_runtime *runtime, int rank);
-/* True: parameter servers keep what it trains. */
+/* True: parameter servers keep what it trains, or a part. */
 static inline bool ls_runtime_stores(const struct ls_runtime *runtime) {
-    return runtime->use == LS_RUNTIME_STORES || runtime->use == LS_RUNTIME_GOES_ON;
+    return runtime->use != LS_RUNTIME_TRAINS && runtime->use != LS_RUNTIME_BARE;
 }
 bool ls_runtime_is_elastic(const struct ls_runtime *runtime);
 bool ls_runtime_is_scaled(const struct ls_runtime *runtime);

@@ -92,6 +92,9 @@ static void tell_servers(struct ls_runtime *runtime, int servers) {
     runtime->helpers = servers;
     if (!servers)
         ls_runtime_tell(runtime, "no parameter server helps to add any more");
+    else if (runtime->use == LS_RUNTIME_HYBRID)
+        ls_runtime_tell(runtime, "%d parameter server%s keep%s sparse tables, and help%s to add", servers, many, one,
+                        one);
     else if (ls_runtime_stores(runtime))
         ls_runtime_tell(runtime, "%d parameter server%s keep%s the variables", servers, many, one);
     else

@@ -297,6 +297,7 @@ static ls_status take_tables(struct plan *plan) {
                        (long long)plan->version);
     }
     ls_handover_tables_draw(&move);
+    handover->moved += ls_terms_table_floats(handover->terms) * sizeof(float);
     return LS_OK;
 }
 

@@ -34,7 +34,7 @@ struct ls_handover {
     bool awaited;                     /* the group has waited for all of them */
     bool lost;                        /* set by the call: moments that no server has any more */
     bool waits;                       /* set by the call: moments that none here has, and another one may have */
-    size_t moved;                     /* bytes that servers took; set by the call */
+    size_t moved;                     /* bytes that servers took or drew; set by the call */
 };
 /* By all ranks. UNAVAILABLE: lost, or waits. RESOURCE_EXHAUSTED, on all: a server's need. */
 ls_status ls_handover_run(struct ls_handover *handover, int64_t generation);

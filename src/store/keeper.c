@@ -242,10 +242,10 @@ static ls_status meet_workers(struct ls_keeper *keeper, struct ls_group *group, 
     const struct ls_holding *holding = model->kept[0].holding;
     if (handover.moved)
         ls_log_info(keeper->log,
-                    "keeps variables and %d moments of model %lld after step %lld, %d cop%s of each; its part takes "
+                    "keeps %s and %d moments of model %lld after step %lld, %d cop%s of each; its part takes "
                     "%.1f MB",
-                    model->terms.moments, (long long)model->terms.model, (long long)holding->version[0],
-                    holding->replicas, holding->replicas == 1 ? "y" : "ies",
+                    model->terms.count ? "variables" : "tables", model->terms.moments, (long long)model->terms.model,
+                    (long long)holding->version[0], holding->replicas, holding->replicas == 1 ? "y" : "ies",
                     (double)ls_holding_bytes(holding, model->terms.moments) / 1e6);
     return prepare(group, model);
 }
@@ -339,7 +339,8 @@ static ls_status apply_step(struct ls_keeper *keeper, struct model *model) {
 static ls_status give_moments(struct ls_group *group, const struct model *model) {
     ls_status status = LS_OK;
     struct ls_store_pull pull = {.group = group, .terms = &model->terms, .holding = model->kept[0].holding, .to = 0};
-    for (pull.blob = 1; pull.blob <= model->terms.moments && !status; pull.blob++) status = ls_store_calls_pull(&pull);
+    for (pull.blob = 1; model->terms.count && pull.blob <= model->terms.moments && !status; pull.blob++)
+        status = ls_store_calls_pull(&pull);
     return status;
 }
 

@@ -94,7 +94,7 @@ static ls_status take_moments(struct ls_store *store, float *moments, size_t str
     bool mine = ls_group_rank(store->group) == 0;
     struct ls_store_pull pull = {.group = store->group, .terms = &store->terms, .to = 0};
     ls_status status = LS_OK;
-    for (pull.blob = 1; pull.blob <= store->terms.moments && !status; pull.blob++) {
+    for (pull.blob = 1; store->terms.count && pull.blob <= store->terms.moments && !status; pull.blob++) {
         pull.array = mine ? moments + (size_t)(pull.blob - 1) * stride : NULL;
         status = ls_store_calls_pull(&pull);
     }

@@ -43,8 +43,9 @@ ls_status ls_store_calls_pull(const struct ls_store_pull *pull) {
     return pull_buckets(pull, pull->terms->bucket_count, pull->terms->bucket_count);
 }
 
+/* Workers hear of the servers also where these keep tables alone. */
 ls_status ls_store_calls_pull_in_turn(const struct ls_store_pull *pull, ls_store_arrived_fn *arrived, void *context) {
-    ls_status status = LS_OK;
+    ls_status status = pull->terms->bucket_count ? LS_OK : pull_buckets(pull, 0, 0);
     for (size_t end = pull->terms->bucket_count; end > 0 && !status; end--) {
         status = pull_buckets(pull, end, 1);
         if (!status && arrived) arrived(context, pull->terms->buckets[end - 1]);

@@ -130,12 +130,14 @@ static bool is_between(int64_t value, int64_t low, int64_t high) {
 static ls_status check_head(const int64_t *head, size_t count) {
     if (count < HEAD || head[HEAD_LAYOUT] != LAYOUT)
         return ls_fail(LS_DATA_LOSS, "rank 0 tells the parameter servers of a model in %zu words that are none", count);
-    if (!is_between(head[HEAD_COUNT], 1, MOST)) return bad_terms("number of elements", head[HEAD_COUNT]);
+    int64_t least = head[HEAD_COUNT] > 0; /* servers may keep tables alone */
+    if (!is_between(head[HEAD_COUNT], head[HEAD_TABLES] == 0, MOST))
+        return bad_terms("number of elements", head[HEAD_COUNT]);
     if (!is_between(head[HEAD_KIND], LS_OP_SGD, LS_OP_LAMB)) return bad_terms("optimizer", head[HEAD_KIND]);
     if (!is_between(head[HEAD_MOMENTS], 0, LS_MAX_MOMENTS)) return bad_terms("number of moments", head[HEAD_MOMENTS]);
     if (!is_between(head[HEAD_REPLICAS], 1, REPLICAS)) return bad_terms("number of copies", head[HEAD_REPLICAS]);
-    if (!is_between(head[HEAD_BUCKETS], 1, MOST_OF)) return bad_terms("number of buckets", head[HEAD_BUCKETS]);
-    if (!is_between(head[HEAD_PARTS], 1, MOST_OF)) return bad_terms("number of variables", head[HEAD_PARTS]);
+    if (!is_between(head[HEAD_BUCKETS], least, MOST_OF)) return bad_terms("number of buckets", head[HEAD_BUCKETS]);
+    if (!is_between(head[HEAD_PARTS], least, MOST_OF)) return bad_terms("number of variables", head[HEAD_PARTS]);
     if (!is_between(head[HEAD_ASYNCHRONOUS], 0, 1)) return bad_terms("consistency", head[HEAD_ASYNCHRONOUS]);
     if (!is_between(head[HEAD_TABLES], 0, TABLES)) return bad_terms("number of tables", head[HEAD_TABLES]);
     if (count != (size_t)(HEAD + BUCKET_WORDS * head[HEAD_BUCKETS] + PART_WORDS * head[HEAD_PARTS] +

@@ -15,7 +15,7 @@ struct ls_terms_table {
 };
 struct ls_terms_model {
     int64_t model;            /* its number in the program */
-    size_t count;             /* elements */
+    size_t count;             /* elements; 0: servers keep tables alone */
     int32_t kind;             /* enum ls_op_kind of the optimizer */
     int moments;              /* blobs beside the variables */
     int replicas;             /* servers that hold each element; no more than there are servers */

@@ -186,6 +186,7 @@ static ls_status build_strategy(ls_strategy *strategy, const ls_strategy_options
     if (!status) status = check_local_options(&strategy->local, &strategy->options);
     if (!status && ls_strategy_is_async(strategy)) status = check_async_options(&strategy->options);
     enum ls_runtime_use use = strategy->kind->stored ? LS_RUNTIME_STORES : LS_RUNTIME_TRAINS;
+    if (strategy->servers.hybrid) use = LS_RUNTIME_HYBRID;
     if (ls_strategy_is_async(strategy)) use = LS_RUNTIME_GOES_ON;
     if (!status) status = ls_runtime_new(&strategy->options, strategy->kind->reads_cluster, use, &strategy->runtime);
     if (!status && strategy->runtime->serves) strategy->options.devices = "cpu:0"; /* it computes nothing */
@@ -280,6 +281,10 @@ static ls_status check_servers(const ls_parameter_server_options *servers) {
     if ((unsigned)servers->sparse > LS_SPARSE_NEVER)
         return ls_fail(LS_INVALID_ARGUMENT, "ParameterServerStrategy: sparse %d is no ls_sparse_tables",
                        (int)servers->sparse);
+    if (servers->hybrid && servers->consistency != LS_SYNC)
+        return ls_fail(LS_INVALID_ARGUMENT,
+                       "ParameterServerStrategy: hybrid goes with consistency LS_SYNC, and it is %s",
+                       ls_option_names_consistency(servers->consistency));
     if (servers->sparse == LS_SPARSE_ALWAYS && (servers->consistency == LS_ASYNC || servers->delay))
         return ls_fail(LS_UNIMPLEMENTED,
                        "ParameterServerStrategy: rows of tables move in step: take consistency LS_SYNC in place of %s, "

@@ -64,9 +64,9 @@ struct ls_strategy {
     int *task_devices;             /* [tasks] of TF_CONFIG; 0: not known yet */
     int dealt;                     /* total_count of the present layout */
     int layout;                    /* counts how often this worker's replicas, or their number, have become others */
-    int copies_on_servers;         /* of each element that a model trains; 0: the workers keep it */
+    int copies_on_servers;         /* of each element that servers keep; 0: they keep none */
     ls_consistency consistency;    /* of those servers */
-    ls_parameter_server_options servers; /* LS_ASYNC: its bounds */
+    ls_parameter_server_options servers; /* LS_ASYNC: its bounds; LS_SYNC: hybrid */
     int delay;                  /* steps from which a worker's variables lack the newest ones' changes; 0: none */
     ls_sparse_tables sparse;    /* with copies_on_servers */
     ls_local_sgd_options local; /* sync_every 0: workers meet in every step */

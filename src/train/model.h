@@ -154,7 +154,7 @@ struct ls_model_bound {
     struct ls_reducer *reducer; /* NULL unless ls_model_is_reduced */
     struct ls_early *early;     /* NULL unless a pull goes on while the next step begins */
     struct ls_delayed *delayed; /* NULL unless steps are delayed */
-    struct ls_store *store;     /* NULL unless servers keep the variables */
+    struct ls_store *store;     /* NULL unless servers keep variables */
     struct ls_nccl *nccl;       /* NULL if the host adds */
     struct ls_intra_node *node; /* NULL if the host takes every replica's gradients */
     bool synchronized;          /* replicas exchange statistics in a step, so its buckets are given at the end */
@@ -198,7 +198,8 @@ static inline bool ls_model_is_alone(const ls_model *model) {
 
 /* True if the reducer adds gradients, bucket by bucket. bound.nccl is known. */
 static inline bool ls_model_is_reduced(const ls_model *model) {
-    bool pushes = model->strategy->copies_on_servers > 0 && !ls_strategy_is_async(model->strategy);
+    const ls_strategy *strategy = model->strategy;
+    bool pushes = strategy->copies_on_servers > 0 && !strategy->servers.hybrid && !ls_strategy_is_async(strategy);
     return model->bound.nccl || !ls_model_is_alone(model) || pushes || model->strategy->node_replicas > 1;
 }
 

@@ -49,7 +49,7 @@ ls_status ls_sparse_network(const ls_model *model, const ls_dataset *data, struc
     if (!layers) return ls_fail_memory("layers", count * sizeof(*layers));
     memcpy(layers, model->spec.layers, count * sizeof(*layers));
     for (size_t i = 0; i < count; i++)
-        layers[i].sparse = layers[i].sparse && ls_stored_is(model) && decide(model, data, &layers[i]);
+        layers[i].sparse = layers[i].sparse && model->strategy->copies_on_servers && decide(model, data, &layers[i]);
     return ls_network_new(layers, count, &model->built.input, network);
 }
 

@@ -149,7 +149,8 @@ static ls_status update_replica(const struct ls_model_replica *replica) {
     ls_status status = ls_update_run(replica, LS_UPDATE_PENALTY);
     if (!status) status = ls_precision_scaling_look(replica);
     if (status || !ls_precision_scaling_is_finite(replica)) return status;
-    status = ls_update_run(replica, LS_UPDATE_OPTIMIZER);
+    status = ls_update_run(replica, LS_UPDATE_TABLES);
+    if (!status) status = ls_update_run(replica, LS_UPDATE_OPTIMIZER);
     return status ? status : ls_update_run(replica, LS_UPDATE_STATISTICS);
 }
 

@@ -11,11 +11,15 @@
 #include "train/sync_batch_norm.h"
 
 bool ls_stored_is(const ls_model *model) {
-    return model->strategy->copies_on_servers > 0;
+    return model->strategy->copies_on_servers > 0 && !model->strategy->servers.hybrid;
+}
+
+bool ls_stored_has(const ls_model *model) {
+    return ls_stored_is(model) || ls_sparse_has(model);
 }
 
 bool ls_stored_lacks(const ls_model *model) {
-    return ls_stored_is(model) && model->built.changed != LS_CHANGED_NOTHING;
+    return ls_stored_has(model) && model->built.changed != LS_CHANGED_NOTHING;
 }
 
 static ls_status check_async(const ls_model *model) {
@@ -60,7 +64,7 @@ static size_t clip_buckets(const ls_model *model, size_t trained, struct ls_rang
 struct ls_terms_model ls_stored_terms(const ls_model *model, int copies, struct ls_range *ranges) {
     const struct ls_model_built *built = &model->built;
     const ls_optimizer *rule = &model->progress.step.rule;
-    size_t trained = ls_network_trainable_count(built->network);
+    size_t trained = ls_stored_is(model) ? ls_network_trainable_count(built->network) : 0;
     return (struct ls_terms_model){.model = model->number,
                                    .count = trained,
                                    .kind = (int32_t)ls_optimizer_op(rule),
@@ -69,7 +73,7 @@ struct ls_terms_model ls_stored_terms(const ls_model *model, int copies, struct 
                                    .buckets = ranges,
                                    .bucket_count = clip_buckets(model, trained, ranges),
                                    .parts = built->parts,
-                                   .part_count = built->part_count,
+                                   .part_count = trained ? built->part_count : 0,
                                    .asynchronous = ls_strategy_is_async(model->strategy)};
 }
 
@@ -109,7 +113,7 @@ static ls_status open_store(ls_model *model, struct ls_range *ranges, struct ls_
 }
 
 ls_status ls_stored_attach(ls_model *model) {
-    if (!ls_stored_is(model)) return LS_OK;
+    if (!ls_stored_has(model)) return LS_OK;
     size_t count = model->bound.bucket_count;
     ls_status status = check_stored(model);
     if (status) return status;
@@ -123,14 +127,14 @@ ls_status ls_stored_attach(ls_model *model) {
 ls_status ls_stored_change(ls_model *model, enum ls_changed changed, const float *state) {
     struct ls_model_built *built = &model->built;
     size_t count = (size_t)ls_optimizer_moments(&model->progress.step.rule) * built->blob_count;
-    if (!ls_stored_is(model)) return LS_OK;
+    if (!ls_stored_has(model)) return LS_OK;
     if (changed > built->changed) built->changed = changed;
     if (changed != LS_CHANGED_ALL) return LS_OK;
     ls_free(ls_steal(built->moments));
     ls_free(ls_steal(built->tables));
     built->tables_elsewhere = false;
     built->moments_step = -1;
-    if (!state || !count) return LS_OK;
+    if (!state || !count || !ls_stored_is(model)) return LS_OK;
     built->moments = ls_alloc_aligned(count * sizeof(float));
     if (!built->moments) return ls_fail_memory("moments on their way to the parameter servers", count * sizeof(float));
     memcpy(built->moments, state + built->blob_count, count * sizeof(float));
@@ -151,8 +155,9 @@ ls_status ls_stored_give_tables(ls_model *model, const float *tables) {
 }
 
 bool ls_stored_has_moments(const ls_model *model) {
-    bool any = ls_optimizer_moments(&model->progress.step.rule) || ls_sparse_has(model);
-    return !ls_stored_is(model) || !any || model->built.moments_step == model->progress.step.iteration;
+    bool moments = ls_stored_is(model) && ls_optimizer_moments(&model->progress.step.rule);
+    bool any = moments || ls_sparse_has(model);
+    return !any || model->built.moments_step == model->progress.step.iteration;
 }
 
 /* Rank 0 asks for the moments where a checkpoint of the step is due, or one that somebody has asked for in the step. */
@@ -164,7 +169,7 @@ bool ls_stored_wants_moments(const ls_model *model, const float *extras) {
 ls_status ls_stored_make_moments(ls_model *model, float **moments) {
     struct ls_model_built *built = &model->built;
     size_t count = (size_t)ls_optimizer_moments(&model->progress.step.rule) * built->blob_count;
-    if (!count) return LS_OK;
+    if (!count || !ls_stored_is(model)) return LS_OK;
     if (!built->moments) built->moments = ls_alloc_aligned(count * sizeof(float));
     if (!built->moments) return ls_fail_memory("moments for a checkpoint", count * sizeof(float));
     *moments = built->moments;
@@ -184,12 +189,13 @@ static ls_status update_stored(const struct ls_op *op) {
     ls_store_want_tables(model->bound.store, fetches ? built->tables : NULL);
     const struct ls_store_stepping stepping = {.step = &built->numbers->step,
                                                .keep = true,
-                                               .array = first->gradients,
+                                               .array = ls_stored_is(model) ? first->gradients : NULL,
                                                .moments = moments,
                                                .stride = built->blob_count};
     status = ls_store_step(model->bound.store, &stepping);
     if (status) return status;
-    memcpy(first->parameters, first->gradients, ls_network_trainable_count(built->network) * sizeof(float));
+    if (stepping.array)
+        memcpy(first->parameters, first->gradients, ls_network_trainable_count(built->network) * sizeof(float));
     if (fetches) built->moments_step = model->progress.step.iteration;
     return LS_OK;
 }

@@ -1,10 +1,13 @@
 /* A model whose trained variables and moments parameter servers keep (ParameterServerStrategy). A worker has one copy
- * of the variables, which its replicas share, and no moments. */
+ * of the variables, which its replicas share, and no moments. In a hybrid servers keep sparse tables alone, and a
+ * worker has moments and updates its copy as a mirrored one. */
 #pragma once
 #include "store/terms.h"
 #include "train/model.h"
 
 bool ls_stored_is(const ls_model *model);
+/* True: servers keep a part of the built model: the same, or sparse tables alone (hybrid). */
+bool ls_stored_has(const ls_model *model);
 /* True: the servers have not taken what has changed. */
 bool ls_stored_lacks(const ls_model *model);
 /* The terms of a bound model whose elements are on copies servers. ranges is for as many as there are buckets, and its
@@ -12,8 +15,8 @@ bool ls_stored_lacks(const ls_model *model);
 struct ls_terms_model ls_stored_terms(const ls_model *model, int copies, struct ls_range *ranges);
 /* Part of ls_bind_attach: the servers take what they lack. Collective. */
 ls_status ls_stored_attach(ls_model *model);
-/* Makes op one whose run is the update of a step on the servers, which have all gradients. It is the first replica's,
- * which has the variables. Until it returns LS_OK they are those before the step. */
+/* Makes op one whose run is the update of a step on the servers, which have all gradients of what they keep. It is the
+ * first replica's, which has the variables. Until it returns LS_OK they are those before the step. */
 void ls_stored_build(ls_model *model, struct ls_op *op);
 /* Notes that a worker's variables have changed by other means than a step. state: floats of a whole state, whose
  * moments are kept for the servers; NULL: none. */

@@ -40,7 +40,7 @@ def finish(process):
     return process.returncode, out, err
 
 
-def wait_until(condition, what, seconds=20):
+def wait_until(condition, what, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

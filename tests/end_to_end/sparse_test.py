@@ -12,6 +12,7 @@ from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, last_json, wait_fo
 
 WORDS = os.environ.get("WORDS", "build/tests/end_to_end/words")
 OPTIMIZERS = ["momentum", "adam", "adamw", "rmsprop"]
+STRATEGIES = ("servers", "hybrid")
 LONG = "epochs=%d" % (20 if SANITIZED else 150)
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 
@@ -46,11 +47,12 @@ class Sparse(unittest.TestCase):
     def test_plain_sgd_has_the_bits_of_mirrored_training(self):
         print("# LOCKSTEP_TEST_SEED=%d" % SEED)
         draw, wanted = random.Random(SEED), plain("optimizer=sgd")
-        for _ in range(4):
+        for strategy in STRATEGIES * 2:
             workers, servers, copies = draw.choice((1, 2, 4)), draw.choice((1, 2, 3, 5)), draw.choice("123")
             transport = draw.choice(("auto", "tcp", "grpc"))
-            print("#", workers, servers, copies, transport)
-            found = self.run_together(workers, servers, "optimizer=sgd", "copies=" + copies, LOCKSTEP_TRANSPORT=transport)
+            print("#", strategy, workers, servers, copies, transport)
+            found = self.run_together(workers, servers, "optimizer=sgd", "copies=" + copies, strategy=strategy,
+                                      LOCKSTEP_TRANSPORT=transport)
             self.assertEqual(found, wanted)
 
     def test_other_optimizers_are_lazy_and_do_not_depend_on_the_layout(self):
@@ -59,9 +61,9 @@ class Sparse(unittest.TestCase):
             rule = "optimizer=" + name
             wanted = self.run_together(2, 1, rule)
             self.assertEqual(self.run_together(4, draw.choice((2, 3, 5)), rule, "copies=" + draw.choice("12")), wanted)
-            self.assertEqual(self.run_together(1, draw.choice((1, 2, 4)), rule), wanted)
+            self.assertEqual(self.run_together(draw.choice((1, 2)), draw.choice((1, 2, 4)), rule, strategy="hybrid"), wanted)
             self.assertNotEqual(plain(rule), wanted)
-            self.assertEqual(self.run_together(2, 2, rule, "sparse=never"), plain(rule))
+            self.assertEqual(self.run_together(2, 2, rule, "sparse=never", strategy=draw.choice(STRATEGIES)), plain(rule))
 
     def test_the_rule_looks_at_the_fraction_of_rows(self):
         """120 ids of a batch are 0.24 of 500 rows. The limit for two workers and a server is 0.5, for one worker 0."""
@@ -72,18 +74,19 @@ class Sparse(unittest.TestCase):
 
     def test_a_lost_worker_comes_back_to_the_rows_before_the_step(self):
         wanted = self.run_together(2, 2, "optimizer=adam", LONG)
-        cluster = start(2, 2, "optimizer=adam", LONG)
-        wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 2 moments")
-        cluster.replace(1)
-        self.assertEqual(self.outcome(cluster.finish()), wanted)
+        for strategy, kept in zip(STRATEGIES, ("variables", "tables")):
+            cluster = start(2, 2, "optimizer=adam", LONG, strategy=strategy)
+            wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps %s and 2 moments" % kept)
+            cluster.replace(1)
+            self.assertEqual(self.outcome(cluster.finish()), wanted)
 
     def test_a_lost_server_costs_nothing_where_another_one_has_its_rows(self):
-        for rule in ("optimizer=adam", "optimizer=sgd"):
-            wanted = self.run_together(2, 3, rule, LONG)
-            cluster = start(2, 3, rule, "copies=2", LONG)
-            wait_for_line(cluster.tasks[("ps", 1)].stderr, "keeps variables and")
+        for rule, strategy, kept in (("adam", "hybrid", "sparse tables"), ("sgd", "servers", "the variables")):
+            wanted = self.run_together(2, 3, "optimizer=" + rule, LONG)
+            cluster = start(2, 3, "optimizer=" + rule, "copies=2", LONG, strategy=strategy)
+            wait_for_line(cluster.tasks[("ps", 1)].stderr, " moments of model 1 after step")
             cluster.tasks[("ps", 1)].kill()
-            wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 parameter servers keep the variables")
+            wait_for_line(cluster.tasks[("worker", 0)].stderr, "2 parameter servers keep " + kept)
             self.assertEqual(self.outcome(cluster.finish(), lost=[("ps", 1)]), wanted)
 
     def test_an_evaluation_goes_on_after_losses(self):
@@ -98,9 +101,9 @@ class Sparse(unittest.TestCase):
     def test_lost_rows_end_the_training_and_it_goes_on_from_the_checkpoint(self):
         """Without moments too, as no worker has a table."""
         with tempfile.TemporaryDirectory() as folder:
-            options = ["optimizer=sgd", LONG, "checkpoint=" + folder]
-            cluster = start(2, 2, *options, LOCKSTEP_PS_WAIT="1")
-            wait_for_line(cluster.tasks[("ps", 0)].stderr, "keeps variables and 0 moments")
+            options, strategy = ["optimizer=sgd", LONG, "checkpoint=" + folder], random.Random(SEED).choice(STRATEGIES)
+            cluster = start(2, 2, *options, strategy=strategy, LOCKSTEP_PS_WAIT="1")
+            wait_for_line(cluster.tasks[("ps", 0)].stderr, " 0 moments of model 1 after step")
             while not any(name.endswith(".safetensors") for name in os.listdir(folder)):
                 self.assertIsNone(cluster.tasks[("worker", 0)].poll())
             cluster.tasks[("ps", 1)].kill()
@@ -108,23 +111,24 @@ class Sparse(unittest.TestCase):
             for key in (("worker", 0), ("worker", 1), ("ps", 0)):
                 self.assertEqual(results[key][0], 138, "%s: %s" % (key, results[key][2]))
             self.assertIn("the only copy of rows of its tables after step", results[("worker", 0)][2])
-            again = start(2, 1, *options).finish()
+            again = start(2, 1, *options, strategy=strategy).finish()
             self.assertIn("training goes on after step", again[("worker", 0)][2])
             self.assertEqual(self.outcome(again)["predictions"], plain(*options[:-1])["predictions"])
 
     def test_a_checkpoint_is_that_of_mirrored_training(self):
         wanted = plain("epochs=4")["predictions"]
-        for first, second in (((2, 2), (2, 0)), ((4, 0), (2, 3)), ((1, 2), (2, 3))):
+        for first, second in (((2, 2, "hybrid"), (2, 0, "workers")), ((4, 0, "workers"), (2, 3, "hybrid")),
+                              ((1, 2, "servers"), (2, 3, "servers"))):
             with tempfile.TemporaryDirectory() as folder:
-                for epochs, (workers, servers) in ((2, first), (4, second)):
+                for epochs, (workers, servers, strategy) in ((2, first), (4, second)):
                     found = self.run_together(workers, servers, "epochs=%d" % epochs, "checkpoint=" + folder,
-                                              strategy="servers" if servers else "workers")
+                                              strategy=strategy)
                 self.assertEqual(found["predictions"], wanted)
 
     def test_moments_of_rows_are_in_checkpoints(self):
         wanted = self.run_together(2, 2, "optimizer=adam", "epochs=4")["predictions"]
         with tempfile.TemporaryDirectory() as folder:
-            self.run_together(2, 2, "optimizer=adam", "epochs=2", "checkpoint=" + folder)
+            self.run_together(2, 2, "optimizer=adam", "epochs=2", "checkpoint=" + folder, strategy="hybrid")
             found = self.run_together(4, 3, "optimizer=adam", "epochs=4", "copies=2", "checkpoint=" + folder)
         self.assertEqual(found["predictions"], wanted)
 

@@ -1,7 +1,7 @@
 /* Trains a small model with two sparse tables, and prints its loss and a digest of what it predicts. Arguments are
- * words NAME=VALUE: strategy (mirrored, workers, servers), sparse and copies of the servers, devices, optimizer,
- * epochs, checkpoint (a folder), every (its steps), load and save (files of weights), repeat (evaluations), bad (a
- * batch that has an id that is none). */
+ * words NAME=VALUE: strategy (mirrored, workers, servers, hybrid), sparse and copies of the servers, devices,
+ * optimizer, epochs, checkpoint (a folder), every (its steps), load and save (files of weights), repeat (evaluations),
+ * bad (a batch that has an id that is none). */
 #include <lockstep/lockstep.h>
 #include <math.h>
 #include <stdint.h>
@@ -58,9 +58,10 @@ static ls_status make_strategy(ls_strategy **strategy) {
     if (!strcmp(name, "mirrored")) return ls_mirrored_strategy_new(options, strategy);
     if (!strcmp(name, "workers")) return ls_multi_worker_mirrored_strategy_new(options, strategy);
     const ls_parameter_server_options *servers =
-        LS_PARAMETER_SERVER(.replicas = number("copies", "1"), .sparse = !strcmp(rule, "always")  ? LS_SPARSE_ALWAYS
-                                                                         : !strcmp(rule, "never") ? LS_SPARSE_NEVER
-                                                                                                  : LS_SPARSE_BY_RULE);
+        LS_PARAMETER_SERVER(.replicas = number("copies", "1"), .hybrid = !strcmp(name, "hybrid"),
+                            .sparse = !strcmp(rule, "always")  ? LS_SPARSE_ALWAYS
+                                      : !strcmp(rule, "never") ? LS_SPARSE_NEVER
+                                                               : LS_SPARSE_BY_RULE);
     return ls_parameter_server_strategy_new(options, servers, strategy);
 }
 

@@ -87,6 +87,11 @@ static bool on_stale(void) {
                                   "staleness and on_stale go with");
 }
 
+static bool hybrid(void) {
+    return is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC, .hybrid = true},
+                                  LS_INVALID_ARGUMENT, "hybrid goes with consistency LS_SYNC");
+}
+
 static bool max_staleness(void) {
     return is_refused_for_servers((ls_parameter_server_options){.consistency = LS_ASYNC, .max_staleness = 3},
                                   LS_INVALID_ARGUMENT, "max_staleness 3 goes with") &&
@@ -423,6 +428,7 @@ static const struct row rows[] = {
     ROW(ls_parameter_server_options, staleness, staleness),
     ROW(ls_parameter_server_options, on_stale, on_stale),
     ROW(ls_parameter_server_options, max_staleness, max_staleness),
+    ROW(ls_parameter_server_options, hybrid, hybrid),
     ROW(ls_parameter_server_options, sparse, sparse_tables),
     ROW(ls_local_sgd_options, sync_every, sync_every),
     ROW(ls_local_sgd_options, outer_learning_rate, outer_learning_rate),

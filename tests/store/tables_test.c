@@ -84,14 +84,15 @@ static void draw_trial(struct trial *trial, uint64_t seed, uint64_t stream) {
     trial->step.rule = draw_rule(draw);
     trial->range = (struct ls_range){0, DENSE};
     trial->part = (struct ls_blob_part){.count = DENSE};
+    size_t dense = !draw_once_in(draw, 3); /* or tables are all that servers keep */
     trial->terms = (struct ls_terms_model){.model = 1 + (int64_t)draw_below(draw, 3),
-                                           .count = DENSE,
+                                           .count = dense * DENSE,
                                            .kind = op_of(&trial->step.rule),
                                            .moments = moments_of(&trial->step.rule),
                                            .buckets = &trial->range,
-                                           .bucket_count = 1,
+                                           .bucket_count = dense,
                                            .parts = &trial->part,
-                                           .part_count = 1,
+                                           .part_count = dense,
                                            .tables = trial->tables,
                                            .table_count = 1 + draw_below(draw, MOST_TABLES)};
     int64_t rows = 1 + (int64_t)draw_below(draw, MOST_ROWS);
@@ -250,13 +251,13 @@ static ls_status step_once(struct rank *rank, struct ls_store *store, struct bat
     struct trial *trial = rank->context;
     const float *zeros[2];
     float none[DENSE] = {0};
-    size_t count = (size_t)trial->terms.moments * DENSE;
+    size_t count = (size_t)trial->terms.moments * trial->terms.count;
     LS_CLEANUP(ls_free_pointer) float *moments = last && !rank->rank ? new_floats(count) : NULL;
     ls_status status = ls_store_pull_rows(store, batch->leaves, batch->count);
     if (!status && trial->step.iteration % 3 == 0) status = ls_store_pull_rows(store, batch->leaves, batch->count);
     if (!status) check_rows(trial, batch);
     for (int l = 0; l < 2; l++) zeros[l] = none;
-    if (!status) status = ls_store_push(store, 0, trial->first, zeros, LS_COMPRESS_NONE);
+    if (!status && trial->terms.count) status = ls_store_push(store, 0, trial->first, zeros, LS_COMPRESS_NONE);
     (void)pthread_barrier_wait(rank->barrier);
     if (!rank->rank) {
         trial->step.iteration++;
@@ -267,7 +268,7 @@ static ls_status step_once(struct rank *rank, struct ls_store *store, struct bat
     const struct ls_store_stepping stepping = {.step = &trial->step,
                                                .keep = true,
                                                .array = trial->copies[rank->rank],
-                                               .moments = trial->terms.moments ? moments : NULL,
+                                               .moments = count ? moments : NULL,
                                                .stride = DENSE};
     if (!status) status = ls_store_step(store, &stepping);
     (void)pthread_barrier_wait(rank->barrier);
