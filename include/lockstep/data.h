@@ -95,6 +95,7 @@ typedef struct ls_dataset_options {
     int prefetch;          /* steps read ahead of the present one; default 2 */
     int64_t interleave;    /* tf.data's interleave(cycle_length): so many files are read in turn; default: one after the other */
     int64_t block_length;  /* examples taken from a file before the next one's turn; default 1 */
+    bool ids;              /* NumPy: the integers of x stay integers (int32), which embedding layers alone take; otherwise floats */
 } ls_dataset_options;
 #define LS_DATASET(...) (&(ls_dataset_options){.size = sizeof(ls_dataset_options), __VA_ARGS__})
 
@@ -131,6 +132,7 @@ typedef struct ls_arrays {
     const float *targets;        /* (count, target_shape...); rank 0: one number an example */
     ls_shape target_shape;
     const float *sample_weights; /* (count); NULL if all count as 1 */
+    const int32_t *ids;          /* (count, shape...) in place of features: integers, which embedding layers alone take */
 } ls_arrays;
 #define LS_ARRAYS(...) (&(ls_arrays){.size = sizeof(ls_arrays), __VA_ARGS__})
 LS_API ls_status ls_dataset_from_arrays(const ls_arrays *arrays, const ls_dataset_options *options, ls_dataset **dataset);

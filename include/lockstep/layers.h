@@ -55,7 +55,7 @@ typedef struct ls_layer {
     float rate;            /* of dropout */
     float negative_slope;  /* of LS_LEAKY_RELU; default 0.3 */
     float scale, offset;   /* of rescaling: y = x scale + offset */
-    int input_dim;         /* of embedding: ids are from 0 to below it; at most 2^24 */
+    int input_dim;         /* of embedding: ids are from 0 to below it; at most 2^24 unless they are integers */
     bool sparse;           /* of embedding: see ls_embedding */
     float kernel_l1, kernel_l2; /* Keras' kernel_regularizer L1L2: adds l1 sum |w| + l2 sum w^2 to the loss */
 } ls_layer;

@@ -327,7 +327,7 @@ typedef struct ls_iterator ls_iterator;
 typedef struct ls_batch {
     int64_t rows;          /* examples of this replica; may be 0 in a short batch */
     int64_t global_rows;   /* examples of all replicas in this step: scale the loss by 1 / global_rows */
-    const float *features; /* (rows, shape...), host memory */
+    const float *features; /* (rows, shape...), host memory; integers (ls_arrays.ids) are int32_t there */
     const int32_t *labels; /* (rows); NULL if the dataset has targets */
     const float *targets;  /* (rows, target_shape...); NULL if it has labels */
     const float *weights;  /* (rows), sample weights; NULL if all are 1 */

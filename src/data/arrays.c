@@ -21,7 +21,9 @@ static ls_status read_arrays_example(const struct ls_source *source, int64_t ind
     const struct arrays *arrays = (const struct arrays *)source;
     const ls_arrays *given = &arrays->given;
     size_t width = (size_t)ls_target_width(&source->targets);
-    memcpy(features, given->features + (size_t)index * arrays->elements, arrays->elements * sizeof(*features));
+    const void *from = given->ids ? (const void *)(given->ids + (size_t)index * arrays->elements)
+                                  : given->features + (size_t)index * arrays->elements;
+    memcpy(features, from, arrays->elements * sizeof(*features));
     if (given->targets)
         memcpy(targets->numbers, given->targets + (size_t)index * width, width * sizeof(*targets->numbers));
     else
@@ -69,7 +71,9 @@ static ls_status check_extents(const char *what, const ls_shape *shape, int64_t 
 }
 
 static ls_status check_given(const ls_arrays *given) {
-    if (!given->features) return ls_fail(LS_INVALID_ARGUMENT, "features is NULL");
+    if (!given->features && !given->ids) return ls_fail(LS_INVALID_ARGUMENT, "features is NULL, and so is ids");
+    if (given->features && given->ids)
+        return ls_fail(LS_INVALID_ARGUMENT, "features and ids are given: an example has one or the other");
     if (!given->labels && !given->targets) return ls_fail(LS_INVALID_ARGUMENT, "labels is NULL, and so is targets");
     if (given->labels && given->targets)
         return ls_fail(LS_INVALID_ARGUMENT, "labels and targets are given: an example has one or the other");
@@ -91,6 +95,7 @@ static ls_status fill_arrays(struct arrays *arrays) {
                                         .shape = given->shape,
                                         .classes = numbers ? 0 : given->classes,
                                         .count = given->count,
+                                        .integers = given->ids != NULL,
                                         .in_memory = true,
                                         .targets = {numbers, given->target_shape, given->sample_weights != NULL}};
     return status;

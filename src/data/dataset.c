@@ -108,6 +108,17 @@ static ls_status check_dataset(const ls_dataset *dataset) {
     return LS_OK;
 }
 
+static ls_status check_integers(const ls_dataset *dataset) {
+    const ls_dataset_options *options = &dataset->options;
+    if (options->ids && !dataset->source->integers)
+        return ls_fail(LS_INVALID_ARGUMENT, "ids is set, and the %s dataset's examples are floats",
+                       dataset->source->kind);
+    if (dataset->source->integers && options->maps && options->maps->kind)
+        return ls_fail(LS_INVALID_ARGUMENT, "maps are of floats, and the %s dataset's examples are integers",
+                       dataset->source->kind);
+    return LS_OK;
+}
+
 /* Leaves the damaged examples out and keeps what is read, if that is asked for. Each wrapper numbers the examples anew
  * for those around it: damaged ones go first, then the order of files is made, and the cache keeps what both have left.
  */
@@ -135,6 +146,7 @@ static ls_status make_dataset(struct ls_source **source, const ls_dataset_option
     made->source = *source;
     made->count = count_examples(*source, &made->options);
     status = check_dataset(made);
+    if (!status) status = check_integers(made);
     if (!status) status = ls_maps_copy(made->options.maps, &made->source->shape, &made->maps);
     if (status) return status;
     made->options.maps = made->maps.stages;

@@ -9,7 +9,7 @@
 /* The source of examples: one file and one table of these a kind. Thread-safe for reading. */
 struct ls_source;
 struct ls_source_ops {
-    /* Writes one example's features (elements of shape, float32) and its targets, of the source's kind. */
+    /* Writes one example's features (elements of shape, float32 or int32) and its targets, of the source's kind. */
     ls_status (*read)(const struct ls_source *source, int64_t index, float *features, const struct ls_targets *targets);
     void (*free)(struct ls_source *source);
     /* The example as a JPEG or PNG, freed with ls_free. NULL if the kind has none. */
@@ -31,6 +31,7 @@ struct ls_source {
     int classes; /* 0 where targets are numbers */
     int64_t count;
     bool bytes;      /* features are bytes / 255, exactly */
+    bool integers;   /* features are int32, in the place of floats */
     bool slow;       /* reading is worth threads of its own */
     int64_t damaged; /* examples that were left out */
     int64_t files;   /* that examples come from; 0: none that are worth telling apart */

@@ -106,8 +106,8 @@ static ls_status print(const ls_dataset *dataset, FILE *out) {
     if (status) return status;
     ls_shape_text(&dataset->shape, shape, sizeof(shape));
     describe_targets(source, targets, sizeof(targets));
-    (void)fprintf(out, "dataset=%s\nexamples=%lld\nshape=%s\nclasses=%s\nsample_sha256=%s\n", source->kind,
-                  (long long)dataset->count, shape, targets, digest);
+    (void)fprintf(out, "dataset=%s\nexamples=%lld\nshape=%s%s\nclasses=%s\nsample_sha256=%s\n", source->kind,
+                  (long long)dataset->count, shape, source->integers ? " of integers" : "", targets, digest);
     if (source->names_sha256[0]) (void)fprintf(out, "names_sha256=%s\n", own_data ? "any" : source->names_sha256);
     print_choices(options, out);
     (void)fprintf(out,

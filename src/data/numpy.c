@@ -25,11 +25,19 @@ struct arrays {
     int64_t elements;                          /* of one example */
 };
 
+static void read_ids(const struct arrays *arrays, int64_t index, int32_t *ids) {
+    for (int64_t i = 0; i < arrays->elements; i++)
+        ids[i] = (int32_t)ls_npy_integer(&arrays->x, index * arrays->elements + i);
+}
+
 static ls_status read_numpy_example(const struct ls_source *source, int64_t index, float *features,
                                     const struct ls_targets *targets) {
     const struct arrays *arrays = (const struct arrays *)source;
     int64_t width = ls_target_width(&source->targets);
-    ls_npy_floats(&arrays->x, index * arrays->elements, arrays->elements, true, features);
+    if (source->integers)
+        read_ids(arrays, index, (int32_t *)(void *)features);
+    else
+        ls_npy_floats(&arrays->x, index * arrays->elements, arrays->elements, true, features);
     if (source->targets.numbers)
         ls_npy_floats(&arrays->y, index * width, width, false, targets->numbers);
     else
@@ -171,11 +179,26 @@ static ls_status take_features(const struct place *place, struct arrays *arrays)
     return LS_OK;
 }
 
-static ls_status read_arrays(struct arrays *arrays, const char *path, ls_split split) {
+static ls_status take_ids(const struct place *place, struct arrays *arrays) {
+    const struct ls_npy *x = &arrays->x;
+    arrays->source.integers = true;
+    arrays->source.bytes = false;
+    if (x->kind == 'f')
+        return ls_fail(LS_INVALID_ARGUMENT, "'%s': x_%s holds floats, and ids are integers: save them as int32",
+                       place->path, place->split);
+    for (int64_t i = 0; i < x->count; i++)
+        if (ls_npy_integer(x, i) != (int32_t)ls_npy_integer(x, i))
+            return ls_fail(LS_DATA_LOSS, "'%s': id %lld of example %lld in x_%s is no int32", place->path,
+                           (long long)ls_npy_integer(x, i), (long long)(i / arrays->elements), place->split);
+    return LS_OK;
+}
+
+static ls_status read_arrays(struct arrays *arrays, const char *path, const ls_dataset_options *options) {
     LS_CLEANUP(close_place) struct place place = {.archive = NULL};
-    ls_status status = open_place(path, split, &place);
+    ls_status status = open_place(path, options->split, &place);
     if (!status) status = read_array(&place, "x", &arrays->x_bytes, &arrays->x);
     if (!status) status = take_features(&place, arrays);
+    if (!status && options->ids) status = take_ids(&place, arrays);
     if (!status) status = read_array(&place, "y", &arrays->y_bytes, &arrays->y);
     if (!status) status = check_count(&place, "y", &arrays->y, arrays->source.count);
     if (!status) status = take_targets(&place, arrays);
@@ -191,7 +214,7 @@ ls_status ls_dataset_numpy(const char *path, const ls_dataset_options *options, 
     struct arrays *arrays = ls_alloc(sizeof(*arrays));
     if (!arrays) return ls_fail_memory("a dataset", sizeof(*arrays));
     arrays->source = (struct ls_source){.ops = &numpy_ops, .kind = "numpy", .in_memory = true};
-    status = read_arrays(arrays, path, filled.split);
+    status = read_arrays(arrays, path, &filled);
     if (!status) return ls_dataset_from_source(&arrays->source, &filled, dataset);
     free_arrays(&arrays->source);
     return status;

@@ -1,5 +1,5 @@
-/* Arrays in memory: x of bytes where the examples are bytes / 255 and of float32 elsewhere, y of int64, or of float32
- * where targets are numbers, and sample_weight where there are any; written at the end. */
+/* Arrays in memory: x of bytes where the examples are bytes / 255, of int32 or of float32 elsewhere, y of int64, or of
+ * float32 where targets are numbers, and sample_weight where there are any; written at the end. */
 #include <stdio.h>
 #include <string.h>
 
@@ -87,7 +87,10 @@ static ls_status list_files(const struct ls_write *write, const struct arrays *a
     size_t count = (size_t)write->dataset->count, numbers = (size_t)ls_target_width(&source->targets) * sizeof(float);
     const void *targets = arrays->labels ? (const void *)arrays->labels : arrays->all.numbers;
     const void *values[] = {arrays->x, targets, arrays->all.weights};
-    const char *types[] = {source->bytes ? "|u1" : "<f4", arrays->labels ? "<i8" : "<f4", "<f4"};
+    const char *types[] = {source->bytes      ? "|u1"
+                           : source->integers ? "<i4"
+                                              : "<f4",
+                           arrays->labels ? "<i8" : "<f4", "<f4"};
     size_t sizes[] = {arrays->elements * arrays->item, arrays->labels ? sizeof(int64_t) : numbers, sizeof(float)};
     const ls_shape none = {0}, *ones[] = {&source->shape, arrays->labels ? &none : &source->targets.shape, &none};
     for (int i = 0; i < MOST_FILES; i++) {

@@ -30,11 +30,11 @@ enum ls_op_kind {
     LS_OP_SCALE,                    /* y = x alpha + beta; y may be x */
     LS_OP_PLACE,                    /* y(R,M)'s columns from op->column on = x(R,N) */
     LS_OP_TAKE,                     /* y(R,N) = x(R,M)'s columns from op->column on */
-    LS_OP_EMBEDDING_FORWARD,        /* y(R,N,D) = rows of w(V,D) by x(R,N), float32: whole numbers from 0 to below V */
-    LS_OP_EMBEDDING_BACKWARD,       /* dw(V,D) from x, dy(R,N,D): the rows of one number are added in their order */
-    LS_OP_PAD,                      /* y = x with zeros around, as op->window says */
-    LS_OP_CROP,                     /* y = x without what op->window says */
-    LS_OP_DROPOUT,                  /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */
+    LS_OP_EMBEDDING_FORWARD,  /* y(R,N,D) = rows of w(V,D) by x(R,N), int32, or float32: whole numbers; 0 to below V */
+    LS_OP_EMBEDDING_BACKWARD, /* dw(V,D) from x, dy(R,N,D): the rows of one number are added in their order */
+    LS_OP_PAD,                /* y = x with zeros around, as op->window says */
+    LS_OP_CROP,               /* y = x without what op->window says */
+    LS_OP_DROPOUT,            /* y = x / (1 - rate), or 0 with probability rate; rate is alpha. y may be x */
     LS_OP_SOFTMAX_CROSSENTROPY, /* logits(R,C), labels(R) int32 or (R,C) float one-hot -> dlogits(R,C) scaled by *scale,
                                    loss sum and number right; dlogits may be NULL (evaluation). Labels are smoothed by
                                    alpha. weights(R) unless NULL: a row's loss and dlogits are multiplied by its weight.

@@ -147,8 +147,8 @@ ls_status ls_op_layers_check_embedding(const struct ls_op *op) {
     if (!status) status = ls_op_check_leading(op, table, backward ? "dw" : "w", 2);
     if (status) return status;
     ls_shape x = op->tensors[LS_ARG_X].shape, w = op->tensors[table].shape;
-    ls_dtype type = ls_op_type(op, rows);
-    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", LS_FLOAT32, false, x},
+    ls_dtype type = ls_op_type(op, rows), ids = op->tensors[LS_ARG_X].dtype == LS_INT32 ? LS_INT32 : LS_FLOAT32;
+    return LS_CHECK_ARGUMENTS(op, {LS_ARG_X, "x", ids, false, x},
                               {table, backward ? "dw" : "w", backward ? LS_FLOAT32 : type, false, w},
                               {rows, backward ? "dy" : "y", type, false, LS_SHAPE(x.dims[0], x.dims[1], w.dims[1])});
 }

@@ -1,5 +1,5 @@
 /* Embedding: rows of a table by whole numbers. Mirrors tf.keras.layers.Embedding. The ids are the model's features as
- * they come, in float32, also where values are of 16 bits. */
+ * they come, int32 or float32, also where values are of 16 bits. */
 #include "base/shape.h"
 #include "base/status.h"
 #include "model/initializer.h"
@@ -7,14 +7,14 @@
 #include "model/network.h"
 #include "model/plan_builder.h"
 
-enum { TABLE = 0, MOST_IDS = 1 << 24 /* float32 is exact up to there */ };
+enum { TABLE = 0 };
 
 static ls_status embedding_check(const struct ls_node *node, size_t position) {
     const ls_layer *layer = &node->layer;
     const char *kind = node->title.name;
-    if (layer->input_dim < 1 || layer->input_dim > MOST_IDS)
-        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): input_dim %d is not in 1 .. %d", position, kind,
-                       layer->input_dim, MOST_IDS);
+    if (layer->input_dim < 1)
+        return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): input_dim %d must be 1 or more", position, kind,
+                       layer->input_dim);
     if (layer->units < 1)
         return ls_fail(LS_INVALID_ARGUMENT, "layer %zu (%s): output_dim %d must be 1 or more", position, kind,
                        layer->units);
@@ -43,9 +43,11 @@ static ls_status embedding_infer(struct ls_network *network, struct ls_node *nod
 /* Of a sparse table they are places among the rows that are here. */
 static struct ls_tensor ids_of(const struct ls_plan_builder *builder, const struct ls_node *node) {
     const struct ls_plan_config *config = ls_plan_builder_config(builder);
-    const float *ids = node->table_count ? config->tables->places : config->features;
-    return (struct ls_tensor){(void *)(uintptr_t)ids, LS_FLOAT32,
-                              LS_SHAPE(config->rows, ls_shape_count(ls_network_input(config->network))), 0};
+    struct ls_tensor ids = ls_network_ids(config->network, config->features, config->rows);
+    if (!node->table_count) return ids;
+    ids.data = config->tables->places;
+    ids.dtype = LS_INT32;
+    return ids;
 }
 
 static ls_status embedding_forward(struct ls_plan_builder *builder, const struct ls_node *node,

@@ -17,10 +17,11 @@
 #include "model/layer_fields.h"
 #include "model/layer_name.h"
 
-#define KERNEL     "kernel" /* what regularisers are for */
-#define BLOB_STEP  16       /* floats: variables begin on cache lines */
-#define MAX_LAYERS 10000
-#define MAX_FLOATS (INT64_C(1) << 40)
+#define MOST_FLOAT_IDS (1 << 24) /* up to which float32 is exact */
+#define KERNEL         "kernel"  /* what regularisers are for */
+#define BLOB_STEP      16        /* floats: variables begin on cache lines */
+#define MAX_LAYERS     10000
+#define MAX_FLOATS     (INT64_C(1) << 40)
 
 struct table {
     struct ls_network_variable *rows;
@@ -35,6 +36,7 @@ struct ls_network {
     struct table tables;     /* the sparse ones */
     size_t trainable_count;
     ls_shape input;
+    bool integers; /* as of ls_network_take_integers */
     int outputs;
 };
 
@@ -323,12 +325,39 @@ const struct ls_node *ls_network_node(const struct ls_network *network, size_t i
     return &network->nodes[index];
 }
 
-ls_status ls_network_check_ids(const struct ls_network *network, const float *features, int64_t rows) {
+ls_status ls_network_take_integers(struct ls_network *network, bool integers) {
+    network->integers = integers;
+    for (size_t i = 0; i < network->node_count; i++) {
+        const struct ls_node *node = &network->nodes[i];
+        bool embeds = node->layer.kind == LS_LAYER_EMBEDDING;
+        if (embeds && !integers && node->layer.input_dim > MOST_FLOAT_IDS)
+            return ls_fail(
+                LS_INVALID_ARGUMENT,
+                "layer '%s': input_dim %d is more than %d, up to which ids in float32 are exact: give integers "
+                "(ls_arrays.ids, ls_dataset_options.ids)",
+                node->name, node->layer.input_dim, MOST_FLOAT_IDS);
+        for (int k = 0; integers && !embeds && k < node->input_count; k++)
+            if (node->inputs[k] == LS_NETWORK_INPUT)
+                return ls_fail(
+                    LS_INVALID_ARGUMENT,
+                    "layer '%s' takes the model's input, which is integers: embedding layers alone take those",
+                    node->name);
+    }
+    return LS_OK;
+}
+
+struct ls_tensor ls_network_ids(const struct ls_network *network, const void *features, int64_t rows) {
+    return (struct ls_tensor){(void *)(uintptr_t)features, network->integers ? LS_INT32 : LS_FLOAT32,
+                              LS_SHAPE(rows, ls_shape_count(&network->input)), 0};
+}
+
+ls_status ls_network_check_ids(const struct ls_network *network, const void *features, int64_t rows) {
+    const struct ls_tensor ids = ls_network_ids(network, features, rows);
     ls_status status = LS_OK;
     for (size_t i = 0; i < network->node_count && !status; i++) {
         const struct ls_node *node = &network->nodes[i];
         if (node->layer.kind != LS_LAYER_EMBEDDING) continue;
-        status = ls_ids_check(features, rows, ls_shape_count(&network->input), node->layer.input_dim);
+        status = ls_ids_check(&ids, node->layer.input_dim);
         if (status) return ls_fail_context(status, "layer '%s'", node->name);
     }
     return status;

@@ -23,7 +23,7 @@ struct ls_network;
 /* The rows of tables that a plan takes, in place of whole tables. Of rows x ids places a table, as many have rows as
  * ids are different. */
 struct ls_plan_rows {
-    const float *places;             /* device (rows, input...): the place of each id's row */
+    int32_t *places;                 /* device (rows, input...): the place of each id's row */
     float **parameters, **gradients; /* [tables] device (places, width) */
 };
 /* Returns the errors of ls_network_new that do not depend on the input. */
@@ -41,8 +41,14 @@ const struct ls_network_variable *ls_network_table(const struct ls_network *netw
 int ls_network_outputs(
     const struct ls_network *network); /* elements of the last layer's output: classes, of one axis */
 const ls_shape *ls_network_output_shape(const struct ls_network *network);
+/* Says whether examples are integers, which embedding layers alone take, or floats, which hold ids of at most 2^24
+ * rows. INVALID_ARGUMENT naming the layer that does not take them. */
+ls_status ls_network_take_integers(struct ls_network *network, bool integers);
+/* The model's input as ids, of an embedding layer: (rows, count), LS_INT32 or LS_FLOAT32. features: (rows, input...).
+ */
+struct ls_tensor ls_network_ids(const struct ls_network *network, const void *features, int64_t rows);
 /* INVALID_ARGUMENT naming the layer, where one of its ids in features (rows, input...) is none. */
-ls_status ls_network_check_ids(const struct ls_network *network, const float *features, int64_t rows);
+ls_status ls_network_check_ids(const struct ls_network *network, const void *features, int64_t rows);
 /* Writes initial values into a host blob: a function of (seed, variable name, element) only. */
 void ls_network_initialize(const struct ls_network *network, uint64_t seed, float *blob);
 
@@ -63,7 +69,7 @@ struct ls_plan_config {
     bool training; /* false: forward and loss only; gradients may be NULL */
     struct ls_objective objective;
     float *parameters, *gradients;     /* device blobs */
-    const float *features;             /* device (rows, input...) */
+    const void *features;              /* device (rows, input...) float32, or int32 as of ls_network_take_integers */
     const struct ls_plan_rows *tables; /* NULL if the network has no sparse ones */
     const int32_t *labels;             /* device (rows); NULL if numbers has the targets */
     const float *numbers;              /* device (rows, outputs): targets that are numbers */

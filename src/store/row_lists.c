@@ -32,19 +32,20 @@ static ls_status sort(struct entry *entries, size_t count, uint32_t largest) {
 
 /* ---- a worker ---- */
 
-ls_status ls_row_lists_unique(const float *ids, size_t count, struct ls_row_leaf *leaf, float *places) {
+ls_status ls_row_lists_unique(const struct ls_tensor *ids, struct ls_row_leaf *leaf, int32_t *places) {
+    size_t count = (size_t)(ids->shape.dims[0] * ids->shape.dims[1]);
     LS_CLEANUP(ls_free_pointer) struct entry *entries = ls_alloc_array(count, sizeof(*entries));
     uint32_t largest = 0;
     if (!entries) return ls_fail_memory("ids", count * sizeof(*entries));
     for (size_t i = 0; i < count; i++) {
-        entries[i] = (struct entry){(uint32_t)ids[i], (uint32_t)i};
+        entries[i] = (struct entry){(uint32_t)ls_ids_at(ids, (int64_t)i), (uint32_t)i};
         if (entries[i].id > largest) largest = entries[i].id;
     }
     ls_status status = sort(entries, count, largest);
     leaf->count = 0;
     for (size_t i = 0; i < count && !status; i++) {
         if (!i || entries[i].id != entries[i - 1].id) leaf->ids[leaf->count++] = (int32_t)entries[i].id;
-        places[entries[i].at] = (float)(leaf->count - 1);
+        places[entries[i].at] = (int32_t)(leaf->count - 1);
     }
     return status;
 }

@@ -1,7 +1,7 @@
 /* Which rows leaves want in a step: ids of a batch, each once and ascending; as words on the way to a server; and the
  * sums of their gradients in the order of the tree. No I/O. */
 #pragma once
-#include <lockstep/lockstep.h>
+#include "device/ids.h"
 
 /* A replica's part of a step. All tables of a model have the same ids, those of its examples. */
 struct ls_row_leaf {
@@ -9,9 +9,9 @@ struct ls_row_leaf {
     size_t count;
     float **rows, **gradients; /* [tables] [count][width] */
 };
-/* From the count ids of a batch, which are whole numbers below 2^31, to leaf->ids, for which there is memory, and the
+/* From the ids of a batch, as of ls_ids_check, to leaf->ids, for which there is memory, and the
  * place of each among them. */
-ls_status ls_row_lists_unique(const float *ids, size_t count, struct ls_row_leaf *leaf, float *places);
+ls_status ls_row_lists_unique(const struct ls_tensor *ids, struct ls_row_leaf *leaf, int32_t *places);
 
 /* The servers of a step, and how many hold each row: its owner, id mod servers, and copies - 1 behind it. */
 struct ls_row_servers {

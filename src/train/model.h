@@ -121,6 +121,7 @@ struct ls_model_spec {
 struct ls_model_built {
     struct ls_network *network; /* NULL before the first dataset */
     ls_shape input;
+    bool integers; /* examples are those, not floats */
     size_t blob_count;
     struct ls_blob_part *parts; /* [part_count]: the trainable variables, for the optimizer */
     size_t part_count;

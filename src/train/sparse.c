@@ -18,7 +18,7 @@
 struct ls_sparse {
     struct ls_row_leaf *leaves;    /* [count] */
     struct ls_plan_rows *plans;    /* [count]; places, and the lists that leaves has too */
-    float **places;                /* [count] own */
+    int32_t **places;              /* [count] own */
     char (*errors)[LS_ERROR_SIZE]; /* [count] of the present batches */
     int count, tables;
 };
@@ -147,7 +147,7 @@ static ls_status reserve_replica(const ls_model *model, struct ls_sparse *sparse
     size_t floats = 0, tables = (size_t)sparse->tables;
     plan->parameters = ls_alloc_array(tables, sizeof(*plan->parameters));
     plan->gradients = ls_alloc_array(tables, sizeof(*plan->gradients));
-    plan->places = sparse->places[local] = ls_alloc_aligned(ids * sizeof(float));
+    plan->places = sparse->places[local] = ls_alloc_aligned(ids * sizeof(int32_t));
     sparse->leaves[local] =
         (struct ls_row_leaf){ls_alloc_array(ids, sizeof(int32_t)), 0, plan->parameters, plan->gradients};
     bool there = plan->parameters && plan->gradients && plan->places && sparse->leaves[local].ids;
@@ -202,10 +202,8 @@ ls_status ls_sparse_pull(ls_replica *replica, ls_model *model, ls_status status,
     int local = replica->local_id;
     struct ls_model_replica *own = &model->built.replicas[local];
     if (!sparse) return status;
-    size_t count = (size_t)rows * (size_t)ls_shape_count(&model->built.input);
-    if (!status)
-        status =
-            ls_row_lists_unique(own->inputs[own->input].features, count, &sparse->leaves[local], sparse->places[local]);
+    const struct ls_tensor ids = ls_network_ids(model->built.network, own->inputs[own->input].features, rows);
+    if (!status) status = ls_row_lists_unique(&ids, &sparse->leaves[local], sparse->places[local]);
     if (status) (void)snprintf(sparse->errors[local], LS_ERROR_SIZE, "%s", ls_error());
     own->status = status;
     ls_status others = ls_replicas_meet(replica, pull_all, model);

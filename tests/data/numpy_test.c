@@ -170,6 +170,69 @@ START_TEST(wrong_arrays_are_refused) {
 }
 END_TEST
 
+static ls_dataset *make_ids(int32_t *ids, int32_t *labels, const ls_dataset_options *options) {
+    ls_dataset *dataset = NULL;
+    for (int i = 0; i < 6; i++) ids[i] = (1 << 24) + i; /* as floats some would be equal */
+    for (int i = 0; i < 3; i++) labels[i] = i;
+    assert_ok(ls_dataset_from_arrays(
+        LS_ARRAYS(.count = 3, .ids = ids, .shape = LS_SHAPE(2), .labels = labels, .classes = 3), options, &dataset));
+    return dataset;
+}
+
+/* As NumPy writes int64, too. */
+START_TEST(integers_stay_integers) {
+    int32_t ids[6], labels[3], found[2], label;
+    ls_dataset *made = make_ids(ids, labels, LS_DATASET(.cache = true)), *dataset = NULL;
+    const ls_file_format format = _i ? LS_FORMAT_NPZ : LS_FORMAT_NPY;
+    char path[4096];
+    folder_clear();
+    (void)snprintf(path, sizeof(path), "%s/written", folder_path());
+    assert_ok(ls_dataset_write(made, format, path, NULL));
+    ck_assert_fails(ls_dataset_write(made, LS_FORMAT_TFRECORD, path, NULL), LS_UNIMPLEMENTED,
+                    "the arrays dataset's examples are integers");
+    assert_ok(ls_dataset_numpy(path, LS_DATASET(.ids = true), &dataset));
+    for (int64_t i = 0; i < 3; i++) {
+        assert_ok(dataset->source->ops->read(dataset->source, i, (float *)(void *)found, LS_LABELS(&label)));
+        ck_assert(found[0] == ids[2 * i] && found[1] == ids[2 * i + 1] && label == i);
+    }
+    ls_dataset_free(ls_steal(dataset));
+    assert_ok(ls_dataset_numpy(path, NULL, &dataset));
+    ck_assert(!dataset->source->integers);
+    ls_dataset_free(dataset);
+    ls_dataset_free(made);
+}
+END_TEST
+
+START_TEST(what_holds_no_ids_is_refused) {
+    const ls_map maps[] = {ls_rescale(2, 0), {.kind = (ls_map_kind)0}};
+    const int64_t wide[] = {1, INT64_C(1) << 32};
+    const uint8_t classes[] = {0, 0};
+    int32_t ids[6], labels[3];
+    const ls_arrays arrays = {
+        .size = sizeof(arrays), .count = 3, .ids = ids, .shape = LS_SHAPE(2), .labels = labels, .classes = 3};
+    char header[LS_NPY_HEADER + sizeof(wide)] = {0};
+    ls_dataset *dataset = NULL;
+    folder_clear();
+    ls_dataset_free(make_ids(ids, labels, NULL));
+    ck_assert_fails(ls_dataset_from_arrays(&arrays, LS_DATASET(.maps = maps), &dataset), LS_INVALID_ARGUMENT,
+                    "maps are of floats");
+    ck_assert_fails(ls_dataset_digits(LS_DATASET(.ids = true), &dataset), LS_INVALID_ARGUMENT, "ids is set");
+    ls_npy_header("|u1", &LS_SHAPE(2), header);
+    memcpy(header + LS_NPY_HEADER, classes, sizeof(classes));
+    folder_write("y_train.npy", header, LS_NPY_HEADER + sizeof(classes), false);
+    ls_npy_header("<i8", &LS_SHAPE(2, 1), header);
+    memcpy(header + LS_NPY_HEADER, wide, sizeof(wide));
+    folder_write("x_train.npy", header, sizeof(header), false);
+    ck_assert_fails(ls_dataset_numpy(folder_path(), LS_DATASET(.ids = true), &dataset), LS_DATA_LOSS,
+                    "id 4294967296 of example 1 in x_train is no int32");
+    ls_npy_header("<f8", &LS_SHAPE(2, 1), header);
+    folder_write("x_train.npy", header, sizeof(header), false);
+    ck_assert_fails(ls_dataset_numpy(folder_path(), LS_DATASET(.ids = true), &dataset), LS_INVALID_ARGUMENT,
+                    "x_train holds floats");
+    ck_assert_ptr_null(dataset);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("numpy");
     TCase *tests = tcase_create("numpy");
@@ -179,6 +242,8 @@ int main(void) {
     tcase_add_test(tests, values_are_converted);
     tcase_add_loop_test(tests, a_damaged_archive_is_found, 0, 2);
     tcase_add_test(tests, wrong_arrays_are_refused);
+    tcase_add_loop_test(tests, integers_stay_integers, 0, 2);
+    tcase_add_test(tests, what_holds_no_ids_is_refused);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

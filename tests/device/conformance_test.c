@@ -1,6 +1,7 @@
 /* Every kind of op in every type that it takes, on LOCKSTEP_TEST_DEVICE against the CPU, whose own tests are against
  * the oracle. A kind that has no row here fails. On an emulated GPU images and matrices are small; elsewhere they are
  * such that a GPU divides the work. */
+#include "base/float_bits.h"
 #include "base/half.h"
 #include "base/shape.h"
 #include "device/gpu.h"
@@ -208,7 +209,11 @@ static void one_hot(struct sample *s) {
 static void embedding(struct sample *s) {
     int64_t rows = sized(s, 5, 64), count = 3 + s->variant, ids = sized(s, 7, 1000), width = sized(s, 4, 33);
     float *x = give(s, LS_ARG_X, false, LS_SHAPE(rows, count));
-    for (int64_t i = 0; i < rows * count; i++) x[i] = (float)(ls_random_bits(7, 3, (uint64_t)i) % (uint64_t)ids);
+    if (s->variant % 2) s->op.tensors[LS_ARG_X].dtype = LS_INT32;
+    for (int64_t i = 0; i < rows * count; i++) {
+        uint64_t id = ls_random_bits(7, 3, (uint64_t)i) % (uint64_t)ids;
+        x[i] = s->variant % 2 ? ls_float_bits_value((uint32_t)id) : (float)id;
+    }
     give(s, LS_ARG_W, true, LS_SHAPE(ids, width)), give(s, LS_ARG_DW, false, LS_SHAPE(ids, width));
     give(s, LS_ARG_Y, true, LS_SHAPE(rows, count, width)), give(s, LS_ARG_DY, true, LS_SHAPE(rows, count, width));
 }

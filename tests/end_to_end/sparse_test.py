@@ -65,6 +65,13 @@ class Sparse(unittest.TestCase):
             self.assertNotEqual(plain(rule), wanted)
             self.assertEqual(self.run_together(2, 2, rule, "sparse=never", strategy=draw.choice(STRATEGIES)), plain(rule))
 
+    def test_integers_are_ids(self):
+        wanted = plain("ids=integers")
+        self.assertEqual(wanted, plain())
+        self.assertEqual(self.run_together(2, 2, "ids=integers", strategy="hybrid"), wanted)
+        results = start(2, 2, "bad=3", "ids=integers").finish()
+        self.assertRegex(results[("worker", 0)][2] + results[("worker", 1)][2], "has id 700 at place 3, but the table has 500 rows")
+
     def test_the_rule_looks_at_the_fraction_of_rows(self):
         """120 ids of a batch are 0.24 of 500 rows. The limit for two workers and a server is 0.5, for one worker 0."""
         for workers, word in ((2, "is sparse"), (1, "is dense")):

@@ -1,7 +1,7 @@
 /* Trains a small model with two sparse tables, and prints its loss and a digest of what it predicts. Arguments are
  * words NAME=VALUE: strategy (mirrored, workers, servers, hybrid), sparse and copies of the servers, devices,
- * optimizer, epochs, checkpoint (a folder), every (its steps), load and save (files of weights), repeat (evaluations),
- * bad (a batch that has an id that is none). */
+ * optimizer, epochs, ids (integers), checkpoint (a folder), every (its steps), load and save (files of weights), repeat
+ * (evaluations), bad (a batch that has an id that is none). */
 #include <lockstep/lockstep.h>
 #include <math.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 enum { EXAMPLES = 97, COUNT = 5, WORDS = 500, BATCH = 24 };
 
 static float ids[EXAMPLES][COUNT];
-static int32_t labels[EXAMPLES];
+static int32_t integers[EXAMPLES][COUNT], labels[EXAMPLES];
 static int argument_count;
 static char **arguments;
 
@@ -38,6 +38,7 @@ static void fill(void) {
         labels[i] = (int32_t)ids[i][0] % 3;
     }
     if (number("bad", "0")) ids[BATCH * (number("bad", "0") - 1) + BATCH - 1][3] = 700;
+    for (int i = 0; i < EXAMPLES * COUNT; i++) integers[i / COUNT][i % COUNT] = (int32_t)ids[i / COUNT][i % COUNT];
 }
 
 static ls_optimizer optimizer(void) {
@@ -50,6 +51,14 @@ static ls_optimizer optimizer(void) {
     if (!strcmp(name, "batches")) return ls_sgd(0.1F, .gradient_accumulation_steps = 2);
     if (!strcmp(name, "clipnorm")) return ls_sgd(0.1F, .clipnorm = 1);
     return ls_sgd(0.5F);
+}
+
+static ls_status open_data(const ls_dataset_options *options, ls_dataset **data) {
+    bool whole = argument("ids", NULL) != NULL;
+    const ls_arrays *arrays =
+        LS_ARRAYS(.count = EXAMPLES, .features = whole ? NULL : &ids[0][0], .ids = whole ? &integers[0][0] : NULL,
+                  .shape = LS_SHAPE(COUNT), .labels = labels, .classes = 3);
+    return ls_dataset_from_arrays(arrays, options, data);
 }
 
 static ls_status make_strategy(ls_strategy **strategy) {
@@ -117,10 +126,8 @@ int main(int argc, char **argv) {
     fill();
     ls_status st = make_strategy(&strategy);
     if (st) return ls_exit(st);
-    st = ls_dataset_arrays(&ids[0][0], LS_SHAPE(COUNT), labels, EXAMPLES, 3, LS_DATASET(.batch_size = BATCH), &data);
-    if (!st)
-        st = ls_dataset_arrays(&ids[0][0], LS_SHAPE(COUNT), labels, EXAMPLES, 3,
-                               LS_DATASET(.batch_size = 32, .shuffle = LS_SHUFFLE_NEVER), &whole);
+    st = open_data(LS_DATASET(.batch_size = BATCH), &data);
+    if (!st) st = open_data(LS_DATASET(.batch_size = 32, .shuffle = LS_SHUFFLE_NEVER), &whole);
     if (!st) st = make_model(strategy, &model);
     if (!st) st = train(strategy, model, data, whole);
     ls_model_free(model);

@@ -104,6 +104,7 @@ static const struct {
     {few_images_open, OPTIONS(.seed = 1), CHANGE(ls_dataset_options, prefetch, 1000000)},
     {open_records, OPTIONS(.shuffle = LS_SHUFFLE_NEVER), CHANGE(ls_dataset_options, interleave, 2)},
     {open_records, OPTIONS(.shuffle = LS_SHUFFLE_NEVER, .interleave = 2), CHANGE(ls_dataset_options, block_length, 2)},
+    {few_images_open, OPTIONS(.seed = 1), CHANGE(ls_dataset_options, ids, true)},
 };
 
 START_TEST(every_field_of_dataset_options_counts) {
@@ -137,6 +138,7 @@ static const struct {
     {&targeted, CHANGE(ls_arrays, targets, twice)},
     {&targeted, CHANGE(ls_arrays, target_shape, {1, {-1}})},
     {&labelled, CHANGE(ls_arrays, sample_weights, twice)},
+    {&labelled, CHANGE(ls_arrays, ids, classes)},
 };
 
 static const ls_arrays *opened;

@@ -16,7 +16,8 @@ struct case_ {
     struct ls_row_servers among;
     int workers, first[MOST_WORKERS + 1];
     int64_t rows;
-    float ids[MOST_LEAVES][MOST_IDS], places[MOST_LEAVES][MOST_IDS];
+    bool integers;
+    int32_t ids[MOST_LEAVES][MOST_IDS], places[MOST_LEAVES][MOST_IDS];
     size_t counts[MOST_LEAVES];
     struct ls_row_leaf leaves[MOST_LEAVES];
     int32_t lists[MOST_LEAVES][MOST_IDS];
@@ -28,14 +29,22 @@ static void check_status(const struct case_ *one, ls_status status) {
     if (status) trial_fail("%s: %s", one->text, ls_error());
 }
 
+static ls_status make_unique(struct case_ *one, int leaf) {
+    float floats[MOST_IDS];
+    for (size_t i = 0; i < one->counts[leaf]; i++) floats[i] = (float)one->ids[leaf][i];
+    const struct ls_tensor ids = {one->integers ? (void *)one->ids[leaf] : floats,
+                                  one->integers ? LS_INT32 : LS_FLOAT32, LS_SHAPE(1, (int64_t)one->counts[leaf]), 0};
+    return ls_row_lists_unique(&ids, &one->leaves[leaf], one->places[leaf]);
+}
+
 static void draw_leaf(struct draw *draw, struct case_ *one, int leaf) {
     one->counts[leaf] = draw_once_in(draw, 4) ? 0 : draw_below(draw, MOST_IDS + 1);
-    for (size_t i = 0; i < one->counts[leaf]; i++) one->ids[leaf][i] = (float)draw_below(draw, (size_t)one->rows);
+    for (size_t i = 0; i < one->counts[leaf]; i++) one->ids[leaf][i] = (int32_t)draw_below(draw, (size_t)one->rows);
     one->leaves[leaf].ids = one->lists[leaf];
-    check_status(one, ls_row_lists_unique(one->ids[leaf], one->counts[leaf], &one->leaves[leaf], one->places[leaf]));
+    check_status(one, make_unique(one, leaf));
     for (size_t i = 0; i < one->counts[leaf]; i++) {
         size_t place = (size_t)one->places[leaf][i];
-        if (place >= one->leaves[leaf].count || (float)one->lists[leaf][place] != one->ids[leaf][i])
+        if (place >= one->leaves[leaf].count || one->lists[leaf][place] != one->ids[leaf][i])
             trial_fail("%s: leaf %d, id %zu is at another place", one->text, leaf, i);
     }
     for (size_t i = 0; i < MOST_IDS * WIDTH; i++)
@@ -43,12 +52,13 @@ static void draw_leaf(struct draw *draw, struct case_ *one, int leaf) {
 }
 
 static void draw_case(uint64_t seed, struct case_ *one) {
-    static const size_t most[] = {1, 5, 300, 70000, 1 << 24};
+    static const size_t most[] = {1, 5, 300, 70000, 1 << 24, INT32_MAX};
     struct draw draw = draw_from(seed, 0);
     memset(one, 0, sizeof(*one));
     one->among.servers = 1 + (int)draw_below(&draw, MOST_SERVERS);
     one->among.copies = 1 + (int)draw_below(&draw, (size_t)one->among.servers);
-    one->rows = 1 + (int64_t)draw_below(&draw, most[draw_below(&draw, 5)]);
+    one->integers = draw_once_in(&draw, 2);
+    one->rows = 1 + (int64_t)draw_below(&draw, most[draw_below(&draw, one->integers ? 6 : 5)]);
     one->workers = 1 + (int)draw_below(&draw, MOST_WORKERS);
     for (int w = 0; w < one->workers; w++)
         one->first[w + 1] = one->first[w] + (int)draw_below(&draw, MOST_LEAVES / MOST_WORKERS + 1);

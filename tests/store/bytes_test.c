@@ -21,11 +21,12 @@ struct measure {
 
 static ls_status measured_step(struct ls_store *store, struct draw *draw, struct ls_row_leaf *leaf, const int *first,
                                int64_t iteration) {
-    float ids[LARGE_IDS], places[LARGE_IDS], dense[DENSE] = {0};
+    int32_t ids[LARGE_IDS], places[LARGE_IDS];
+    float dense[DENSE] = {0};
     const float *zeros[] = {dense};
     const struct ls_optimizer_step step = {.rule = {LS_OPTIMIZER_SGD, 0.1F}, .iteration = iteration};
-    for (int i = 0; i < LARGE_IDS; i++) ids[i] = (float)draw_below(draw, LARGE);
-    ls_status status = ls_row_lists_unique(ids, LARGE_IDS, leaf, places);
+    for (int i = 0; i < LARGE_IDS; i++) ids[i] = (int32_t)draw_below(draw, LARGE);
+    ls_status status = ls_row_lists_unique(&(struct ls_tensor){ids, LS_INT32, LS_SHAPE(1, LARGE_IDS), 0}, leaf, places);
     if (!status) status = ls_store_pull_rows(store, leaf, 1);
     if (!status) status = ls_store_push(store, 0, first, zeros, LS_COMPRESS_NONE);
     const struct ls_store_stepping stepping = {.step = &step, .keep = true, .array = dense};

@@ -205,8 +205,8 @@ static void update_whole(struct trial *trial) {
 struct batch {
     struct ls_row_leaf leaves[2];
     int count;
-    int32_t ids[2][MOST_IDS];
-    float *rows[2][MOST_TABLES], *gradients[2][MOST_TABLES], places[2][MOST_IDS];
+    int32_t ids[2][MOST_IDS], places[2][MOST_IDS];
+    float *rows[2][MOST_TABLES], *gradients[2][MOST_TABLES];
 };
 
 static void make_batch(const struct trial *trial, int rank, struct batch *batch) {
@@ -218,7 +218,9 @@ static void make_batch(const struct trial *trial, int rank, struct batch *batch)
             batch->rows[l][t] = new_floats(MOST_IDS * MOST_WIDTH);
             batch->gradients[l][t] = new_floats(MOST_IDS * MOST_WIDTH);
         }
-        assert_ok(ls_row_lists_unique(trial->ids[leaf], trial->counts[leaf], &batch->leaves[l], batch->places[l]));
+        const struct ls_tensor ids = {(void *)(uintptr_t)trial->ids[leaf], LS_FLOAT32,
+                                      LS_SHAPE(1, (int64_t)trial->counts[leaf]), 0};
+        assert_ok(ls_row_lists_unique(&ids, &batch->leaves[l], batch->places[l]));
         for (size_t i = 0; i < trial->counts[leaf]; i++)
             ck_assert_int_eq(batch->ids[l][(size_t)batch->places[l][i]], (int32_t)trial->ids[leaf][i]);
         for (size_t t = 0; t < trial->terms.table_count; t++)

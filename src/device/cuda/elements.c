@@ -89,6 +89,7 @@ static ls_status run_embedding(const struct ls_op *op, bool backward) {
     const struct ls_tensor *x = &op->tensors[LS_ARG_X], *table = &op->tensors[backward ? LS_ARG_DW : LS_ARG_W];
     const struct ls_tensor *rows = &op->tensors[backward ? LS_ARG_DY : LS_ARG_Y];
     const struct ls_cuda_embedding embedding = {.ids = x->data,
+                                                .integers = x->dtype == LS_INT32,
                                                 .table = table->data,
                                                 .rows = rows->data,
                                                 .dtype = rows->dtype,

@@ -7,7 +7,11 @@ namespace {
 
 /* -1: no row's. */
 __device__ inline int64_t row_of(const ls_cuda_embedding &e, int64_t i) {
-    float id = e.ids[i];
+    if (e.integers) {
+        int32_t integer = static_cast<const int32_t *>(e.ids)[i];
+        return integer >= 0 && integer < e.limit ? integer : -1;
+    }
+    float id = static_cast<const float *>(e.ids)[i];
     return id >= 0 && id < static_cast<float>(e.limit) ? static_cast<int64_t>(id) : -1;
 }
 

@@ -68,9 +68,10 @@ cudaError_t ls_cuda_copy_lines(const struct ls_cuda_copied_lines *lines, cudaStr
 
 /* Rows (count, width) of a table (limit, width) by ids. An id that is no row's is left out: its row is zero. */
 struct ls_cuda_embedding {
-    const float *ids; /* (count) */
-    void *table;      /* forward: of dtype; backward: float, its gradient */
-    void *rows;       /* of dtype */
+    const void *ids; /* (count) int32, or float32 */
+    bool integers;
+    void *table; /* forward: of dtype; backward: float, its gradient */
+    void *rows;  /* of dtype */
     ls_dtype dtype;
     int64_t count, limit, width;
 };
