@@ -71,8 +71,8 @@ void ls_frame_say(struct ls_frame_buffer *buffer, int kind, int rank, const char
 }
 
 int ls_frame_next(struct ls_frame_buffer *buffer, struct ls_run_frame *frame) {
-    const char *at = buffer->data + buffer->start;
     if (buffer->used < LS_FRAME_HEADER) return 0;
+    const char *at = buffer->data + buffer->start;
     uint32_t size = get_number(at), kind = get_number(at + 4), rank = get_number(at + 8);
     if (size > LS_FRAME_LIMIT || kind < 1 || kind >= LS_FRAME_KINDS || rank > INT32_MAX) return -1;
     if (buffer->used < LS_FRAME_HEADER + (size_t)size) return 0;

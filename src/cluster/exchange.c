@@ -131,7 +131,8 @@ static bool store_parts(struct ls_cluster *cluster, const struct ls_shares *shar
         struct ls_bytes *bytes = &answer->parts[shares->first + i];
         *bytes = (struct ls_bytes){ls_alloc(shares->sizes[i]), shares->sizes[i]};
         if (!bytes->data) return false;
-        if (bytes->size) memcpy(bytes->data, part, bytes->size);
+        if (!bytes->size) continue;
+        memcpy(bytes->data, part, bytes->size);
         part += bytes->size;
     }
     answer->count += shares->count;

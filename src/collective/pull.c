@@ -11,6 +11,7 @@ static void schedule_pull(struct ls_group *group, const struct ls_pull *pull) {
         for (int step = 0; step < (server < 0 ? group->servers : workers); step++) {
             int other = server < 0 ? (group->executor.rank + step) % group->servers : (server + step) % workers;
             int worker = server < 0 ? group->executor.rank : other;
+            if (pull->to >= 0 && pull->to != worker) continue;
             const struct ls_stripe *owned = &part->owned[server < 0 ? other : server];
             struct ls_action action = {.kind = LS_ACTION_SEND, .peer = worker, .from = part->from, .size = owned->size};
             if (server < 0)
@@ -18,7 +19,7 @@ static void schedule_pull(struct ls_group *group, const struct ls_pull *pull) {
                                             .peer = workers + other,
                                             .to = pull->array + owned->offset,
                                             .size = owned->size};
-            if (pull->to < 0 || pull->to == worker) (void)ls_schedule_add(&group->schedule, action);
+            (void)ls_schedule_add(&group->schedule, action);
         }
     }
 }

@@ -176,10 +176,10 @@ def who_comes_too_late_is_ended():
 def a_host_that_cannot_be_reached_is_tried_again():
     """A host that cannot be reached is left out, and tried again; the others do not notice."""
     write(FOLDER + "/away.127.0.0.9", "")
-    run = Run("away", "127.0.0.2\n", "--blacklist-cooldown-range", "0:0")
+    run = Run("away", "127.0.0.2\n", "--start-timeout", "5", "--blacklist-cooldown-range", "0:0")
     run.wait(1)
     run.hosts("127.0.0.2\n127.0.0.9\n")
-    time.sleep(3)
+    time.sleep(8)
     os.unlink(FOLDER + "/away.127.0.0.9")
     cli.equal(run.wait(2)[1][:2], ["1", "127.0.0.9"])
     _, err = run.end()

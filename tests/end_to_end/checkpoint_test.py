@@ -19,7 +19,7 @@ from cluster import LOCKSTEP, SANITIZED, Cluster, children_of, last_json, task_i
 
 # a second or two of training; momentum and moments, a short last step in each epoch, a shuffle in each
 SMALL = ("--json", "--verbose", "-1", "--optimizer", "adam", "--limit", "1000", "--no-validation", "--batch-size", "72",
-         "--epochs", "40" if SANITIZED else "80")
+         "--epochs", "40" if SANITIZED else "50")
 SHORT = ("--json", "--verbose", "-1", "--limit", "500", "--no-validation", "--batch-size", "50", "--epochs", "3")
 VARIABLES = [layer + part for layer in ("dense", "dense_1", "dense_2") for part in ("/kernel", "/bias")]
 NUMBERS = ("steps", "loss", "accuracy", "weights_sha256")

@@ -16,7 +16,7 @@ TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", 
 RULES = [["--optimizer", "sgd"], ["--optimizer", "sgd", "--momentum", "0.9", "--nesterov"],
          ["--optimizer", "adam", "--clip-norm", "0.01"], ["--optimizer", "rmsprop", "--momentum", "0.5", "--centered"],
          ["--optimizer", "lamb", "--global-clip-norm", "0.05", "--weight-decay", "0.01"]]
-LONG = ["--epochs", "60" if SANITIZED else "400"]
+LONG = ["--epochs", "60" if SANITIZED else "200"]
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 
 

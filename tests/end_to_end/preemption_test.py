@@ -21,8 +21,8 @@ LINE = r"CANCELLED: .*stopped after step (\d+), as (rank \d+|\d workers) asked; 
 NUMBERS = ("steps", "loss", "accuracy", "val_loss", "val_accuracy", "weights_sha256")
 # some seconds of training; momentum and moments, a short last step in each epoch
 OPTIONS = ("--json", "--verbose", "2", "--optimizer", "adam", "--batch-size", "72", "--limit", "1000")
-STEPS = ("--no-validation", "--epochs", "60" if SANITIZED else "200")
-EVALUATIONS = ("--limit", "80", "--epochs", "12" if SANITIZED else "60")  # two steps, then 10000 examples
+STEPS = ("--no-validation", "--epochs", "60" if SANITIZED else "100")
+EVALUATIONS = ("--limit", "80", "--epochs", "12" if SANITIZED else "30")  # two steps, then 10000 examples
 
 
 def numbers(text):

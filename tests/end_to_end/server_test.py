@@ -13,8 +13,8 @@ import unittest
 from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, tls_settings, wait_for_line
 
 TRAIN = [LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "960", "--epochs", "2", "--json"]
-LONG = [*TRAIN[:-2], "100" if SANITIZED else "500", "--no-validation", "--verbose", "-1", "--json"]
-SEEN = [*TRAIN[:-2], "50" if SANITIZED else "300", "--no-validation", "--verbose", "-1", "--json"]
+LONG = [*TRAIN[:-2], "100" if SANITIZED else "250", "--no-validation", "--verbose", "-1", "--json"]
+SEEN = [*TRAIN[:-2], "50" if SANITIZED else "150", "--no-validation", "--verbose", "-1", "--json"]
 ASSIST = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "20"}
 
 

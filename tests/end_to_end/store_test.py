@@ -20,7 +20,7 @@ RULES = [["--optimizer", "sgd"], ["--optimizer", "sgd", "--momentum", "0.9", "--
          ["--optimizer", "adam", "--clip-norm", "0.01"], ["--optimizer", "adamw", "--global-clip-norm", "0.02"],
          ["--optimizer", "rmsprop", "--momentum", "0.5", "--centered"],
          ["--optimizer", "lamb", "--global-clip-norm", "0.05", "--weight-decay", "0.01"]]
-LONG = ["--epochs", "60" if SANITIZED else "500"]
+LONG = ["--epochs", "60" if SANITIZED else "200"]
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 
 

@@ -88,7 +88,7 @@ static struct array new_array(struct making *making, size_t bytes) {
 static void check_guards(const struct making *making, const struct array *array, const char *what) {
     open_guards(array);
     for (size_t i = 0; i < GUARD; i++) {
-        if (array->data[i - GUARD] != 0xA5)
+        if ((array->data - GUARD)[i] != 0xA5)
             trial_fail("rank %d: written %zu bytes before %s", making->rank, GUARD - i, what);
         if (array->data[array->bytes + i] != 0x5A)
             trial_fail("rank %d: written %zu bytes behind %s", making->rank, i, what);

@@ -7,10 +7,10 @@
 #include "harness.h"
 
 enum {
-    RANDOM = SANITIZED ? 20 : 400,
-    ELASTIC = SANITIZED ? 8 : 150,
-    MANY_WORKERS = SANITIZED ? 100 : 300,
-    THOUSAND = SANITIZED ? 200 : 1000,
+    RANDOM = SANITIZED ? 10 : 200,
+    ELASTIC = SANITIZED ? 4 : 75,
+    MANY_WORKERS = SANITIZED ? 60 : 300,
+    THOUSAND = SANITIZED ? 100 : 1000,
     SEEDS = SANITIZED ? 1 : 3 /* of few workers */
 };
 
