@@ -64,7 +64,7 @@ static size_t clip_buckets(const ls_model *model, size_t trained, struct ls_rang
 struct ls_terms_model ls_stored_terms(const ls_model *model, int copies, struct ls_range *ranges) {
     const struct ls_model_built *built = &model->built;
     const ls_optimizer *rule = &model->progress.step.rule;
-    size_t trained = ls_stored_is(model) ? ls_network_trainable_count(built->network) : 0;
+    size_t trained = model->strategy->servers.hybrid ? 0 : ls_network_trainable_count(built->network);
     return (struct ls_terms_model){.model = model->number,
                                    .count = trained,
                                    .kind = (int32_t)ls_optimizer_op(rule),

@@ -235,7 +235,7 @@ static uint64_t take_seed(void) {
 
 START_TEST(random_layouts_of_8_replicas_give_one_digest) {
     uint64_t seed = take_seed() + (uint64_t)_i, drawn = 0;
-    int rounds = full() ? 1000 : SANITIZED ? 20 : 100;
+    int rounds = full() ? 1000 : SANITIZED ? 20 : 50;
     struct layout layout = {.first = {0, REPLICAS}, .count = 3001, .dtype = (ls_dtype)_i};
     struct world_options alone = {.size = 1};
     uint64_t want = run_digest(&alone, &layout);

@@ -13,7 +13,7 @@
 #include "collective/world.h"
 #include "harness.h"
 
-enum { MOST_ARRAYS = 24, ROUNDS = SANITIZED ? 8 : 24 };
+enum { MOST_ARRAYS = 24, ROUNDS = SANITIZED ? 6 : 12 };
 
 /* One call of all ranks. */
 struct round {

@@ -13,7 +13,7 @@ from cluster import LOCKSTEP, SANITIZED, Cluster, free_ports, last_json, wait_fo
 WORDS = os.environ.get("WORDS", "build/tests/end_to_end/words")
 OPTIMIZERS = ["momentum", "adam", "adamw", "rmsprop"]
 STRATEGIES = ("servers", "hybrid")
-LONG = "epochs=%d" % (20 if SANITIZED else 150)
+LONG = "epochs=%d" % (20 if SANITIZED else 100)
 SEED = int(os.environ.get("LOCKSTEP_TEST_SEED", os.getpid()))
 
 
@@ -97,7 +97,7 @@ class Sparse(unittest.TestCase):
             self.assertEqual(self.outcome(cluster.finish(), lost=[("ps", 1)]), wanted)
 
     def test_an_evaluation_goes_on_after_losses(self):
-        options = ["optimizer=adam", "copies=2", "repeat=%d" % (20 if SANITIZED else 150)]
+        options = ["optimizer=adam", "copies=2", "repeat=%d" % (20 if SANITIZED else 100)]
         wanted = self.run_together(2, 3, *options)
         cluster = start(2, 3, *options)
         wait_for_line(cluster.tasks[("worker", 0)].stderr, "evaluates")

@@ -65,6 +65,12 @@ class Store(unittest.TestCase):
             print("#", workers, servers, transport, *options)
             self.expect(start(workers, servers, options, LOCKSTEP_TRANSPORT=transport).finish(), wanted)
 
+    def test_a_hybrid_without_tables_is_mirrored(self):
+        options = ["--epochs", "2", "--optimizer", "lamb", "--global-clip-norm", "0.05"]
+        results = start(2, 2, [*options, *STORE, "--hybrid"], LOCKSTEP_ALGORITHM="assist").finish()
+        self.expect(results, plain(options))
+        self.assertIn("2 parameter servers keep sparse tables, and help to add", results[("worker", 0)][2])
+
     def test_gradients_are_rounded_as_between_workers(self):
         options = ["--epochs", "2", "--optimizer", "adam", "--compression", "fp16"]
         wanted = start(2, 0, options, LOCKSTEP_TRANSPORT="tcp").finish()
@@ -152,7 +158,8 @@ class Store(unittest.TestCase):
         workers = json.dumps({"cluster": {"worker": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": 0}})
         for environment, options, words in (
                 ({}, [], "there is no TF_CONFIG"), ({"TF_CONFIG": workers}, [], "TF_CONFIG has no ps: add cluster.ps"),
-                ({}, ["--communication", "ring"], "communication RING is between workers")):
+                ({}, ["--communication", "ring"], "communication RING is between workers"),
+                ({}, ["--hybrid", "--consistency", "async"], "hybrid goes with consistency LS_SYNC, and it is async")):
             done = subprocess.run([*TRAIN, *STORE, *options], env={**nobody, **environment}, capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(words, done.stderr)

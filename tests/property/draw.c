@@ -49,7 +49,7 @@ void trial_fail(const char *format, ...) {
 
 static double default_seconds(void) {
     const char *full = getenv("LOCKSTEP_TEST_FULL");
-    return full && *full && strcmp(full, "0") != 0 ? 60 : 4;
+    return full && *full && strcmp(full, "0") != 0 ? 60 : 3;
 }
 
 static void refuse(const char *program, const char *option) {

@@ -168,6 +168,7 @@ ELSEWHERE = {
     "--on-stale": "it goes with --consistency async: tests/end_to_end/async_test.py",
     "--max-staleness": "it goes with --consistency async: tests/end_to_end/async_test.py",
     "--ps-replicas": "it goes with that strategy: tests/end_to_end/store_test.py",
+    "--hybrid": "it goes with that strategy: tests/end_to_end/store_test.py",
     "--help": "trains nothing",
 }
 SETTING_ROWS = {

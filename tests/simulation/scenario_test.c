@@ -8,9 +8,9 @@
 
 enum {
     RANDOM = SANITIZED ? 10 : 200,
-    ELASTIC = SANITIZED ? 4 : 75,
-    MANY_WORKERS = SANITIZED ? 60 : 300,
-    THOUSAND = SANITIZED ? 100 : 1000,
+    ELASTIC = SANITIZED ? 10 : 75,
+    MANY_WORKERS = SANITIZED ? 100 : 300,
+    THOUSAND = SANITIZED ? 200 : 1000,
     SEEDS = SANITIZED ? 1 : 3 /* of few workers */
 };
 
