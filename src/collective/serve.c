@@ -17,6 +17,7 @@
 #include "collective/broadcast.h"
 #include "collective/call.h"
 #include "collective/group_private.h"
+#include "collective/run/wait.h"
 
 #define TICK      (100 * LS_MILLISECOND)
 #define MAX_WHOLE (INT64_C(1) << 40) /* bytes of one call */
@@ -58,6 +59,7 @@ static ls_status next_call(struct ls_group *group, ls_serve_watch_fn *watch, voi
         ls_status status = watch(context);
         if (!status && ls_abort_raised(group->executor.abort)) status = ls_abort_status(group->executor.abort);
         if (!status) status = ls_executor_peek(&group->executor, 0, frame, &whole);
+        if (!status && !whole) status = ls_wait_look(&group->executor, 0, frame, &whole);
         if (status || whole) return status;
         wait_for_frame(&group->executor);
     }

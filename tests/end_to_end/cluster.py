@@ -15,6 +15,7 @@ SANITIZED = bool(os.environ.get("LOCKSTEP_TEST_SANITIZED"))  # many times slower
 
 PORTS_BEGIN, PORTS_BLOCKS, PORTS_BLOCK = 15000, 230, 64
 held = []  # sockets on the first ports of this process's blocks: (socket, the ports of it that are not given out)
+locks = []  # of all their ports, as lockstep run has them (src/cli/run_ports.c): it takes others
 
 
 def hold_port(port, again=False):
@@ -29,13 +30,24 @@ def hold_port(port, again=False):
         return None
 
 
+def lock_port(port):
+    lock = socket.socket(socket.AF_UNIX)
+    try:
+        lock.bind("\0lockstep-run-port-%d" % port)
+    except OSError:
+        lock.close()
+        return False
+    locks.append(lock)
+    return True
+
+
 def take_block():
     """As tests/ports.h does: programs of tests that run beside each other never get the same ports."""
     for block in random.sample(range(PORTS_BLOCKS), PORTS_BLOCKS):
         begin = PORTS_BEGIN + block * PORTS_BLOCK
         holder = hold_port(begin)
         if holder:
-            held.append((holder, list(range(begin + 1, begin + PORTS_BLOCK))))
+            held.append((holder, [port for port in range(begin + 1, begin + PORTS_BLOCK) if lock_port(port)]))
             return held[-1][1]
     raise RuntimeError("no block of ports is free")
 

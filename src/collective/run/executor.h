@@ -37,6 +37,10 @@ struct ls_executor_peer {
     int read_error, write_error; /* errno of the end of a direction; 0 if alive */
 };
 
+/* It decides whether to look again before a sleep, by what the waits before have shown. */
+struct ls_wait_habit {
+    int in_vain, skip; /* looks in vain in a row; waits to come without looking */
+};
 struct ls_executor {
     int rank, size;
     const int *members;             /* [size] of a set: the ranks of the whole group; NULL: this is the whole */
@@ -72,11 +76,12 @@ struct ls_executor {
     char message[LS_ERROR_SIZE];
 
     /* waiting */
-    int64_t now;          /* at the last verdict */
-    int64_t wait_started; /* 0 if not waiting */
-    bool looking;         /* this wait is still one of looking again */
-    size_t goal, moved;   /* bytes on links: that the wait is for; since it began */
-    int in_vain, skip;    /* looks in vain in a row; waits to come without looking */
+    int64_t now;                  /* at the last verdict */
+    int64_t wait_started;         /* 0 if not waiting */
+    bool looking;                 /* this wait is still one of looking again */
+    size_t goal, moved;           /* bytes on links: that the wait is for; since it began */
+    struct ls_wait_habit habit;   /* in calls */
+    struct ls_wait_habit between; /* of a server, for the next call */
 };
 
 /* The parts of a call that its fingerprint and its adding loops need. */

@@ -201,13 +201,17 @@ static size_t goal_of(const struct ls_executor *executor) {
     return goal;
 }
 
+static bool looks_now(struct ls_wait_habit *habit) {
+    if (!habit->skip) return true;
+    habit->skip--;
+    return false;
+}
+
 static bool begin_wait(struct ls_executor *executor) {
     executor->wait_started = executor->now;
     executor->goal = goal_of(executor);
     executor->moved = 0;
-    if (!executor->skip) return true;
-    executor->skip--;
-    return false;
+    return looks_now(&executor->habit);
 }
 
 /* The number of waits that sleep at once, after in_vain fruitless polls in a row. For in_vain = 5, 6, 7, 8 the answer
@@ -218,9 +222,9 @@ static int skip_after(int in_vain) {
     return over <= 0 ? 0 : over < 5 ? (1 << over) - 1 : MOST_SKIPPED;
 }
 
-static void note_in_vain(struct ls_executor *executor) {
-    executor->in_vain++;
-    executor->skip = skip_after(executor->in_vain);
+static void note_in_vain(struct ls_wait_habit *habit) {
+    habit->in_vain++;
+    habit->skip = skip_after(habit->in_vain);
 }
 
 /* Polls for up to PATIENCE before a wait sleeps: being put to sleep and woken costs more than a small message takes.
@@ -232,7 +236,7 @@ static bool look_again(struct ls_executor *executor) {
     if (!executor->wait_started) executor->looking = begin_wait(executor);
     if (!executor->looking) return false;
     if (executor->now - executor->wait_started > PATIENCE) {
-        note_in_vain(executor);
+        note_in_vain(&executor->habit);
         executor->looking = false;
         return false;
     }
@@ -247,11 +251,27 @@ static bool look_again(struct ls_executor *executor) {
 void ls_wait_moved(struct ls_executor *executor) {
     if (executor->wait_started && executor->looking) {
         if (executor->moved < executor->goal)
-            note_in_vain(executor);
+            note_in_vain(&executor->habit);
         else
-            executor->in_vain = 0;
+            executor->habit.in_vain = 0;
     }
     executor->wait_started = 0;
+}
+
+ls_status ls_wait_look(struct ls_executor *executor, int rank, struct ls_frame *frame, bool *whole) {
+    int64_t until = ls_now() + PATIENCE;
+    ls_status status = LS_OK;
+    if (!executor->peers[rank].link || executor->peers[rank].link->ops->wait || !looks_now(&executor->between))
+        return LS_OK;
+    while (!status && !*whole && ls_now() < until && !ls_abort_raised(executor->abort)) {
+        (void)sched_yield();
+        status = ls_executor_peek(executor, rank, frame, whole);
+    }
+    if (*whole)
+        executor->between.in_vain = 0;
+    else
+        note_in_vain(&executor->between);
+    return status;
 }
 
 /* ---- sleeping ---- */
