@@ -125,12 +125,14 @@ class Logs(unittest.TestCase):
         self.assertEqual((lost, recovered), (left, left), said)
 
     def freeze(self, workers, frozen):
-        run = Run(self, workers, epochs=20 if workers == FEW else 8, environment={"LOCKSTEP_REPORT_INTERVAL": "0.5"})
+        """Few by direct exchange, where each worker waits for each: in others some wait for who waits."""
+        run = Run(self, workers, epochs=20 if workers == FEW else 8,
+                  environment={"LOCKSTEP_REPORT_INTERVAL": "0.5", "LOCKSTEP_ALGORITHM": "direct" if workers == FEW else "auto"})
         run.await_line("Epoch 2/")
         pid = run.worker(frozen)
         os.kill(pid, signal.SIGSTOP)
         run.await_line(r"waiting for rank %d .*in all_reduce" % frozen)
-        time.sleep(0.5)
+        time.sleep(2)  # until all have waited for as long
         os.kill(pid, signal.SIGCONT)
         run.finish()
         return sorted(set(run.saying("waiting for rank %d .*in all_reduce" % frozen))), run.describe()
