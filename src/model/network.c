@@ -346,6 +346,10 @@ ls_status ls_network_take_integers(struct ls_network *network, bool integers) {
     return LS_OK;
 }
 
+bool ls_network_takes_integers(const struct ls_network *network) {
+    return network->integers;
+}
+
 struct ls_tensor ls_network_ids(const struct ls_network *network, const void *features, int64_t rows) {
     return (struct ls_tensor){(void *)(uintptr_t)features, network->integers ? LS_INT32 : LS_FLOAT32,
                               LS_SHAPE(rows, ls_shape_count(&network->input)), 0};

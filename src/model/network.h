@@ -44,6 +44,7 @@ const ls_shape *ls_network_output_shape(const struct ls_network *network);
 /* Says whether examples are integers, which embedding layers alone take, or floats, which hold ids of at most 2^24
  * rows. INVALID_ARGUMENT naming the layer that does not take them. */
 ls_status ls_network_take_integers(struct ls_network *network, bool integers);
+bool ls_network_takes_integers(const struct ls_network *network);
 /* The model's input as ids, of an embedding layer: (rows, count), LS_INT32 or LS_FLOAT32. features: (rows, input...).
  */
 struct ls_tensor ls_network_ids(const struct ls_network *network, const void *features, int64_t rows);

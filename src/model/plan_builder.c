@@ -213,9 +213,8 @@ static ls_status append_forward(struct ls_plan_builder *builder) {
     const ls_shape variables = LS_SHAPE((int64_t)ls_network_trainable_count(config->network));
     const struct ls_tensor features = {(void *)(uintptr_t)config->features, LS_FLOAT32, input, 0};
     const struct ls_tensor parameters = {config->parameters, LS_FLOAT32, variables, 0};
-    bool integers = ls_network_ids(config->network, NULL, 1).dtype == LS_INT32; /* they stay as they are */
-    ls_status status =
-        convert(builder, &features, integers ? features.dtype : builder->type, &builder->values[0].forward);
+    ls_dtype type = ls_network_takes_integers(config->network) ? features.dtype : builder->type; /* they stay */
+    ls_status status = convert(builder, &features, type, &builder->values[0].forward);
     if (!status) status = convert(builder, &parameters, builder->type, &builder->kernels);
     for (size_t i = 0; !status && i < ls_network_layer_count(config->network); i++)
         if (node_at(builder, i)->owner == (int)i) status = forward(builder, node_at(builder, i));

@@ -9,8 +9,8 @@ struct ls_row_leaf {
     size_t count;
     float **rows, **gradients; /* [tables] [count][width] */
 };
-/* From the ids of a batch, as of ls_ids_check, to leaf->ids, for which there is memory, and the
- * place of each among them. */
+/* From the ids of a batch, as of ls_ids_check, to leaf->ids, for which there is memory, and the place of each among
+ * them. */
 ls_status ls_row_lists_unique(const struct ls_tensor *ids, struct ls_row_leaf *leaf, int32_t *places);
 
 /* The servers of a step, and how many hold each row: its owner, id mod servers, and copies - 1 behind it. */

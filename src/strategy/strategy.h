@@ -112,6 +112,11 @@ struct ls_cross_device {
 ls_status ls_strategy_introduce(ls_strategy *strategy);
 /* True if the replicas of a worker read one copy of a model's variables, which its first replica updates. */
 bool ls_strategy_is_central(const ls_strategy *strategy);
+/* True if servers keep all that a model trains, and not sparse tables alone. */
+static inline bool ls_strategy_stores(const ls_strategy *strategy) {
+    return strategy->copies_on_servers > 0 && !strategy->servers.hybrid;
+}
+
 /* True if a step is one worker's alone, with its own batch: asynchronous training. */
 static inline bool ls_strategy_is_async(const ls_strategy *strategy) {
     return strategy->consistency == LS_ASYNC;

@@ -121,7 +121,6 @@ struct ls_model_spec {
 struct ls_model_built {
     struct ls_network *network; /* NULL before the first dataset */
     ls_shape input;
-    bool integers; /* examples are those, not floats */
     size_t blob_count;
     struct ls_blob_part *parts; /* [part_count]: the trainable variables, for the optimizer */
     size_t part_count;
@@ -199,8 +198,7 @@ static inline bool ls_model_is_alone(const ls_model *model) {
 
 /* True if the reducer adds gradients, bucket by bucket. bound.nccl is known. */
 static inline bool ls_model_is_reduced(const ls_model *model) {
-    const ls_strategy *strategy = model->strategy;
-    bool pushes = strategy->copies_on_servers > 0 && !strategy->servers.hybrid && !ls_strategy_is_async(strategy);
+    bool pushes = ls_strategy_stores(model->strategy) && !ls_strategy_is_async(model->strategy);
     return model->bound.nccl || !ls_model_is_alone(model) || pushes || model->strategy->node_replicas > 1;
 }
 

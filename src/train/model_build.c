@@ -75,9 +75,10 @@ static ls_status check_input(const ls_model *model, const ls_dataset *data) {
         return ls_fail(LS_INVALID_ARGUMENT, "the dataset's examples have shape %s, the model was built for %s", have,
                        want);
     }
-    if (data->source->integers != model->built.integers)
+    bool integers = ls_network_takes_integers(model->built.network);
+    if (data->source->integers != integers)
         return ls_fail(LS_INVALID_ARGUMENT, "the dataset's examples are %s, the model was built for %s",
-                       data->source->integers ? "integers" : "floats", model->built.integers ? "integers" : "floats");
+                       data->source->integers ? "integers" : "floats", integers ? "integers" : "floats");
     return data->source->targets.numbers ? check_numbers(model, data) : check_classes(model, data);
 }
 
@@ -222,9 +223,8 @@ static ls_status agree_on_network(ls_model *model) {
 ls_status ls_model_build_network(ls_model *model, const ls_dataset *data) {
     if (model->built.network) return LS_OK;
     model->built.input = ls_dataset_shape(data);
-    model->built.integers = data->source->integers;
     ls_status status = ls_sparse_network(model, data, &model->built.network);
-    if (!status) status = ls_network_take_integers(model->built.network, model->built.integers);
+    if (!status) status = ls_network_take_integers(model->built.network, data->source->integers);
     if (!status) model->built.blob_count = ls_network_blob_count(model->built.network);
     return status;
 }

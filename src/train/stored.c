@@ -11,7 +11,7 @@
 #include "train/sync_batch_norm.h"
 
 bool ls_stored_is(const ls_model *model) {
-    return model->strategy->copies_on_servers > 0 && !model->strategy->servers.hybrid;
+    return ls_strategy_stores(model->strategy);
 }
 
 bool ls_stored_has(const ls_model *model) {
