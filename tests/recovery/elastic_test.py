@@ -16,9 +16,17 @@ from cluster import children_of, task_index_of
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
-LONG = ("--epochs", "60" if SANITIZED else "250")  # until somebody has come back
+LONG = ("--epochs", "60")  # 480 steps
 IMPATIENT = {"LOCKSTEP_HEARTBEAT_LIMIT": "1", "LOCKSTEP_HEARTBEAT_INTERVAL": "0.1", "LOCKSTEP_REJOIN_TIMEOUT": "0"}
 reference = functools.lru_cache(undisturbed)
+
+
+def paced(generations, after="committed:5"):
+    """That worker, and so all, take their time for each step until it has entered so many generations: until who was lost
+    has come back, however slow its start is."""
+    return ["%s:PACE:%d" % (after, generations)]
+
+
 few = unittest.skipIf(SANITIZED, "a handful is enough where everything is slow")
 
 
@@ -200,7 +208,8 @@ class ScaledBack(Elastic):
 
     def come_back(self, at, options, returners):
         job = self.run_job(at, "1:4,scaled", options=("--share", "8", *options), hooks=returners)
-        gone = [rank for rank in at if rank not in [returner.rank for returner in returners]]
+        back = [returner.rank for returner in returners]
+        gone = [rank for rank, (point, *_) in at.items() if point.endswith("KILL") and rank not in back]
         left = [lives[-1] for rank, lives in job.lives.items() if rank not in gone]
         self.assertEqual([life.status for life in left], [0] * len(left), job.describe())
         results = [life.result() for life in left]
@@ -211,17 +220,17 @@ class ScaledBack(Elastic):
         return job
 
     def test_while_another_is_missing(self):
-        job = self.come_back({1: ["sums:5:KILL"], 3: ["sums:5:KILL"]}, LONG, [Returner(1)])
+        job = self.come_back({0: paced(3), 1: ["sums:5:KILL"], 3: ["sums:5:KILL"]}, LONG, [Returner(1)])
         self.assertIn("has replica 0 of 3", job.lives[0][0].errors())
 
     @few
     def test_in_the_next_fit(self):
         """Which the others have begun with three."""
-        self.come_back({3: ["predict:1:KILL"]}, ("--fits", "2", *LONG), [Returner(3)])
+        self.come_back({0: paced(3, "committed:485"), 3: ["predict:1:KILL"]}, ("--fits", "2", *LONG), [Returner(3)])
 
     @few
     def test_both(self):
-        self.come_back({1: ["sums:5:KILL"], 3: ["sums:40:KILL"]}, LONG, [Returner(1), Returner(3, 3)])
+        self.come_back({0: paced(5), 1: ["sums:5:KILL"], 3: ["sums:40:KILL"]}, LONG, [Returner(1), Returner(3, 3)])
 
 
 class Back(Elastic):
@@ -229,8 +238,8 @@ class Back(Elastic):
 
     def test_comes_in_again(self):
         for rank in (1,) if SANITIZED else (0, 3):
-            job = self.survive({rank: ["sums:5:KILL"]}, options=LONG, hooks=[Returner(rank)])
             other = 1 if rank == 0 else 0
+            job = self.survive({rank: ["sums:5:KILL"], other: paced(3)}, options=LONG, hooks=[Returner(rank)])
             self.assertEqual(self.entered(job, other), 3, job.describe())
             self.assertIn("worker:%d (rank %d" % (rank, rank), job.lives[other][-1].errors())
             self.assertIn("comes in", job.lives[other][-1].errors())
@@ -244,13 +253,13 @@ class Back(Elastic):
 
     @few
     def test_two(self):
-        self.survive({1: ["sums:5:KILL"], 3: ["sums:40:KILL"]}, options=LONG, hooks=[Returner(1), Returner(3, 3)])
+        self.survive({0: paced(5), 1: ["sums:5:KILL"], 3: ["sums:40:KILL"]}, options=LONG, hooks=[Returner(1), Returner(3, 3)])
 
     @few
     def test_dies_while_it_comes_in(self):
         """The last one of three is no quorum of itself and the one that it lets in; it goes on all the same."""
         for point in ("links:1:KILL", "state:1:KILL"):
-            job = self.survive({0: ["sums:5:KILL", point], 2: ["sums:9:KILL"]}, gone=(0, 2), elastic="1:3", workers=3,
+            job = self.survive({0: ["sums:5:KILL", point], 1: paced(4), 2: ["sums:9:KILL"]}, gone=(0, 2), elastic="1:3", workers=3,
                                options=LONG, hooks=[Returner(0, entered=3)])
             self.assertEqual([len(lives) for lives in job.lives.values()], [2, 1, 1], job.describe())
             self.assertEqual(self.entered(job, 1), 4, job.describe())
@@ -261,7 +270,7 @@ class Back(Elastic):
         def return_otherwise(job):
             if len(job.lives[1]) == 1 and self.entered(job, 0) > 1:
                 job.start(1, environment={"LOCKSTEP_ALGORITHM": "direct"})
-        job = self.run_job({1: ["sums:5:KILL"]}, "1:3", workers=3, options=LONG, hooks=[return_otherwise])
+        job = self.run_job({0: paced(3), 1: ["sums:5:KILL"]}, "1:3", workers=3, options=LONG, hooks=[return_otherwise])
         self.assertEqual([lives[-1].status for lives in job.lives.values()], [0, 2, 0], job.describe())
         self.assertRegex(job.lives[1][-1].last_error(), r"LOCKSTEP_ALGORITHM differs: .*'direct' on worker:1 \(rank 1\)")
         for rank in (0, 2):
@@ -275,7 +284,7 @@ class Back(Elastic):
             if not job.woken and self.entered(job, 0) > 1 and frozen.is_stopped():
                 frozen.wake()
                 job.woken.append(frozen)
-        job = self.survive({2: ["sums:5:STOP"]}, options=("--epochs", "120" if SANITIZED else "800"), hooks=[wake])
+        job = self.survive({0: paced(3), 2: ["sums:5:STOP"]}, options=LONG, hooks=[wake])
         self.assertEqual(len(job.woken), 1)
         self.assertIn("went on without this process: it joins anew", job.lives[2][0].errors(), job.describe())
         self.assertEqual(self.entered(job, 0), 3, job.describe())
@@ -388,8 +397,8 @@ class Guest(Elastic):
         it can be frozen before they do; where it was not, once more. The one that goes on takes its time for each step."""
         for _ in range(5):
             guest = FrozenGuest(1, host=0)
-            job = self.survive({1: ["sums:5:KILL"], 0: ["sums:5:PACE"]}, elastic="1:2", workers=2, gone=(1,),
-                               options=("--epochs", "250"), hooks=[guest],
+            job = self.survive({1: ["sums:5:KILL"], 0: paced(3)}, elastic="1:2", workers=2, gone=(1,),
+                               options=LONG, hooks=[guest],
                                environment={"LOCKSTEP_HEARTBEAT_LIMIT": "4", "LOCKSTEP_HEARTBEAT_INTERVAL": "1"})
             waits = [float(seconds) for seconds in re.findall(r"go on after ([\d.]+) s", job.lives[0][0].errors())]
             if guest.ended and len(waits) > 1:

@@ -17,13 +17,15 @@ static struct {
     char point[32];
     int signal;       /* 0: the thread rests */
     useconds_t pause; /* the thread rests so long, that time and each time after it; 0: once */
+    long enough;      /* it rests until it has entered so many generations; 0: to the end */
     atomic_long left; /* times until it happens */
-    int times;        /* descriptor; -1: none */
+    atomic_long entered;
+    int times; /* descriptor; -1: none */
 } watch = {.times = -1};
 
 #define REST 3500000 /* microseconds that a thread rests, as in a long step */
 #define SLOW 1800000
-#define PACE 5000
+#define PACE 20000
 
 static int count_entries(const char *path) {
     DIR *folder = opendir(path);
@@ -53,9 +55,11 @@ static void note(const char *point) {
 
 void ls_reached(const char *point) {
     note(point);
+    if (strcmp(point, "entered") == 0) atomic_fetch_add(&watch.entered, 1);
     if (strcmp(point, watch.point) != 0) return;
     long left = atomic_fetch_sub(&watch.left, 1);
-    if (watch.pause && left <= 1) (void)usleep(watch.pause);
+    if (watch.pause && left <= 1 && (!watch.enough || atomic_load(&watch.entered) < watch.enough))
+        (void)usleep(watch.pause);
     if (watch.pause || left != 1) return;
     note("hurt");
     if (watch.signal)
@@ -70,7 +74,8 @@ ls_status watch_read(void) {
     long count = 0;
     if (times && *times) watch.times = open(times, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (!at || !*at) return LS_OK;
-    if (sscanf(at, "%31[^:]:%ld:%7s", watch.point, &count, action) != 3 || count < 1) return LS_INVALID_ARGUMENT;
+    if (sscanf(at, "%31[^:]:%ld:%7[A-Z]:%ld", watch.point, &count, action, &watch.enough) < 3 || count < 1)
+        return LS_INVALID_ARGUMENT;
     watch.pause = strcmp(action, "SLOW") == 0 ? SLOW : strcmp(action, "PACE") == 0 ? PACE : 0;
     watch.signal = strcmp(action, "STOP") == 0 ? SIGSTOP : strcmp(action, "REST") == 0 ? 0 : SIGKILL;
     atomic_store(&watch.left, count);
