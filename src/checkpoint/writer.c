@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/point.h"
 #include "base/status.h"
 #include "base/monitor.h"
 #include "base/thread.h"
@@ -38,6 +39,7 @@ static void *write_checkpoints(void *argument) {
         }
         writer->checkpoint = NULL;
         ls_monitor_broadcast(&writer->monitor);
+        ls_reached("checkpoint_done");
     }
     ls_monitor_unlock(&writer->monitor);
     return NULL;

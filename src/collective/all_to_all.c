@@ -2,8 +2,6 @@
  * and the bytes of all parts but the own one. In the memory of one host each rank reads its parts. */
 #include "collective/all_to_all.h"
 
-#include <string.h>
-
 #include "base/status.h"
 #include "collective/call.h"
 #include "collective/group_private.h"
@@ -36,14 +34,11 @@ static void schedule_pair(struct ls_group *group, const struct ls_all_to_all *wh
                           (struct ls_action){.kind = LS_ACTION_RECEIVE, .peer = from, .to = output, .size = receive});
 }
 
-/* Of few ranks all pairs compare their calls; of many those that exchange bytes. */
+/* Of few ranks all pairs compare their calls; of many, or one way, those that exchange bytes. */
 static ls_status run_over_links(struct ls_group *group, struct ls_call *call, const struct ls_all_to_all *what) {
     int size = group->executor.size, rank = group->executor.rank;
     for (int i = 0; i < size; i++) schedule_pair(group, what, (rank + i) % size, (rank + size - i) % size);
-    if (size > LS_MEET_ALL) {
-        memset(group->roles, LS_ROLE_NONE, (size_t)size);
-        call->roles = group->roles;
-    }
+    (what->one_way ? ls_call_one_way : ls_call_along_edges)(group, call);
     return ls_call_run(group, call);
 }
 

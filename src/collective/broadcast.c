@@ -154,7 +154,7 @@ ls_status ls_group_broadcast_directly(struct ls_group *group, const char *name, 
     if (ls_abort_raised(group->executor.abort)) return ls_call_finish(group, ls_abort_status(group->executor.abort));
     struct ls_call call = ls_call_begin(group, LS_KIND_BROADCAST, name, dtype, count);
     call.frame.root = 0;
-    ls_call_along_edges(group, &call);
+    ls_call_one_way(group, &call);
     schedule_tell(group, &call, data, count * ls_dtype_size(dtype));
     return ls_call_finish(group, ls_call_run(group, &call));
 }

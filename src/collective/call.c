@@ -87,10 +87,18 @@ uint64_t ls_call_digest(uint64_t digest, const struct ls_stripe *owned, int serv
     return digest;
 }
 
-void ls_call_along_edges(struct ls_group *group, struct ls_call *call) {
-    if (group->executor.size <= LS_MEET_ALL) return;
-    for (int i = 0; i < group->executor.size; i++) group->roles[i] = LS_ROLE_NONE;
+static void meet_nobody(struct ls_group *group, struct ls_call *call) {
+    memset(group->roles, LS_ROLE_NONE, (size_t)group->executor.size);
     call->roles = group->roles;
+}
+
+void ls_call_along_edges(struct ls_group *group, struct ls_call *call) {
+    if (group->executor.size > LS_MEET_ALL) meet_nobody(group, call);
+}
+
+void ls_call_one_way(struct ls_group *group, struct ls_call *call) {
+    meet_nobody(group, call);
+    call->one_way = true;
 }
 
 bool ls_call_is_speaker(const struct ls_group *group) {

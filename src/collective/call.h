@@ -21,6 +21,9 @@ void ls_call_be_patient(struct ls_group *group);
 void ls_call_between_hosts(struct ls_group *group, struct ls_call *call);
 /* Makes only those partners with whom the schedule exchanges bytes, where ranks are many. */
 void ls_call_along_edges(struct ls_group *group, struct ls_call *call);
+/* The same, however few ranks are: nobody waits for whom it sends bytes. The caller adds those without bytes whose
+ * fingerprints matter, as LS_ROLE_SINK here and LS_ROLE_SOURCE there. */
+void ls_call_one_way(struct ls_group *group, struct ls_call *call);
 /* Continues a frame's layout by what the servers own. */
 uint64_t ls_call_digest(uint64_t digest, const struct ls_stripe *owned, int servers);
 /* The first rank of each host speaks for it: every host's fingerprint is compared with every other's. */

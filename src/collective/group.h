@@ -132,4 +132,5 @@ struct ls_all_to_all {
     const size_t *send_counts;
     void *output;                 /* the parts from all ranks, in rank order; does not overlap with input */
     const size_t *receive_counts; /* [size] elements, as each rank's send_counts say */
+    bool one_way;                 /* of two ranks only one has elements for the other, and does not wait for it */
 };

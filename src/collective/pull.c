@@ -28,10 +28,9 @@ static void schedule_pull(struct ls_group *group, const struct ls_pull *pull) {
  * own may be in its copies, and then it has them. */
 static void meet_servers(struct ls_group *group, struct ls_call *call, int to) {
     int size = group->executor.size, workers = size - group->servers, rank = group->executor.rank;
-    ls_call_along_edges(group, call);
-    if (!call->roles || to >= 0) return;
-    for (int i = 0; i < size; i++)
-        if ((i < workers) != (rank < workers)) group->roles[i] = LS_ROLE_PARTNER;
+    ls_call_one_way(group, call);
+    for (int i = 0; i < size && to < 0; i++)
+        if ((i < workers) != (rank < workers)) group->roles[i] = rank < workers ? LS_ROLE_SOURCE : LS_ROLE_SINK;
 }
 
 ls_status ls_group_pull(struct ls_group *group, const struct ls_pull *pull) {

@@ -1,4 +1,5 @@
-/* Push: direct exchange whose owners are servers alone, and which ends with them. */
+/* Push: direct exchange whose owners are servers alone, and which ends with them. A worker is done when its bytes have
+ * left: it hears of the servers in a pull. */
 #include "collective/push.h"
 
 #include "base/status.h"
@@ -10,10 +11,9 @@
 /* A server that owns nothing of the array hears of the call from rank 0 all the same. */
 static void meet_servers(struct ls_group *group, struct ls_call *call) {
     int size = group->executor.size, workers = size - group->servers, rank = group->executor.rank;
-    ls_call_along_edges(group, call);
-    if (!call->roles) return;
-    for (int i = workers; i < size && !rank; i++) group->roles[i] = LS_ROLE_PARTNER;
-    if (rank >= workers) group->roles[0] = LS_ROLE_PARTNER;
+    ls_call_one_way(group, call);
+    for (int i = workers; i < size && !rank; i++) group->roles[i] = LS_ROLE_SINK;
+    if (rank >= workers) group->roles[0] = LS_ROLE_SOURCE;
 }
 
 static ls_status push_call(struct ls_group *group, const struct ls_push *push, const int *first) {

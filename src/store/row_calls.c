@@ -8,9 +8,9 @@
 #include "base/status.h"
 #include "collective/all_to_all.h"
 #include "collective/pull.h"
-#include "collective/ragged.h"
 
-#define PIECE ((size_t)1 << 18) /* floats of a table on their way to rank 0 */
+#define PIECE      ((size_t)1 << 18) /* floats of a table on their way to rank 0 */
+#define MOST_WORDS ((size_t)1 << 31) /* of one worker's ids */
 
 static struct ls_row_servers servers_of(const struct ls_group *group, const struct ls_terms_model *terms) {
     int servers = ls_group_serving(group);
@@ -34,7 +34,25 @@ static ls_status new_counts(const struct ls_group *group, struct counts *counts)
 }
 
 static ls_status move_floats(struct ls_group *group, const struct counts *counts, const float *input, float *output) {
-    const struct ls_all_to_all call = {LS_STORE_ROWS, LS_FLOAT32, input, counts->send, output, counts->receive};
+    const struct ls_all_to_all call = {LS_STORE_ROWS, LS_FLOAT32, input, counts->send, output, counts->receive, true};
+    return ls_group_all_to_all(group, &call);
+}
+
+/* Each worker tells each server how many words it has for it. */
+static ls_status tell_sizes(struct ls_group *group, const struct counts *sizes) {
+    int size = ls_group_size(group), workers = size - ls_group_serving(group);
+    bool works = ls_group_rank(group) < workers;
+    LS_CLEANUP(free_counts) struct counts one = {NULL, NULL};
+    ls_status status = new_counts(group, &one);
+    for (int i = 0; i < size && !status; i++)
+        if (works != (i < workers)) (works ? one.send : one.receive)[i] = 1;
+    const struct ls_all_to_all call = {LS_STORE_ROWS, LS_INT64, sizes->send + workers, one.send, sizes->receive,
+                                       one.receive,   true};
+    return status ? status : ls_group_all_to_all(group, &call);
+}
+
+static ls_status move_words(struct ls_group *group, const struct counts *sizes, const int32_t *input, int32_t *output) {
+    const struct ls_all_to_all call = {LS_STORE_ROWS, LS_INT32, input, sizes->send, output, sizes->receive, true};
     return ls_group_all_to_all(group, &call);
 }
 
@@ -52,7 +70,6 @@ static ls_status ask(struct ls_group *group, const struct ls_terms_model *terms,
     const struct ls_row_servers among = servers_of(group, terms);
     int workers = ls_group_size(group) - among.servers;
     LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
-    LS_CLEANUP(ls_free_pointer) void *nothing = NULL;
     size_t sum = 0;
     ls_status status = new_counts(group, &counts);
     for (int s = 0; s < among.servers && !status; s++)
@@ -61,8 +78,8 @@ static ls_status ask(struct ls_group *group, const struct ls_terms_model *terms,
     int32_t *at = words;
     if (!status && !words) status = ls_fail_memory("ids", sum * sizeof(*words));
     for (int s = 0; s < among.servers && !status; s++) at += ls_row_lists_encode(leaves, count, among, s, at);
-    return status ? status
-                  : ls_ragged_all_to_all(group, LS_STORE_ROWS, LS_INT32, words, counts.send, &nothing, counts.receive);
+    if (!status) status = tell_sizes(group, &counts);
+    return status ? status : move_words(group, &counts, words, NULL);
 }
 
 /* Copies between the floats of one owner and those of all leaves; to: the leaves get them. Returns how many. */
@@ -149,18 +166,25 @@ static ls_status hear(struct ls_group *group, const struct ls_terms_model *terms
                       struct ls_row_step *step) {
     const struct ls_row_servers among = servers_of(group, terms);
     LS_CLEANUP(free_counts) struct counts counts = {NULL, NULL};
+    int workers = ls_group_size(group) - among.servers;
     int64_t limit = INT32_MAX;
-    void *words = NULL;
+    size_t sum = 0;
     for (size_t t = 0; t < terms->table_count; t++)
         if (terms->tables[t].rows < limit) limit = terms->tables[t].rows;
-    ls_status status = new_counts(group, &counts);
-    if (!status)
-        status = ls_ragged_all_to_all(group, LS_STORE_ROWS, LS_INT32, NULL, counts.send, &words, counts.receive);
-    if (status) return status;
     ls_row_calls_free(step);
-    step->words = words;
-    return ls_row_lists_decode(step->words, counts.receive, ls_group_size(group) - among.servers, among,
-                               holding->server, limit, &step->lists);
+    ls_status status = new_counts(group, &counts);
+    if (!status) status = tell_sizes(group, &counts);
+    for (int w = 0; w < workers && !status; w++) {
+        if (counts.receive[w] > MOST_WORDS)
+            status = ls_fail(LS_DATA_LOSS, "rank %d wants rows by %zu words", w, counts.receive[w]);
+        sum += counts.receive[w];
+    }
+    if (status) return status;
+    step->words = ls_alloc_array(sum + 1, sizeof(*step->words));
+    if (!step->words) return ls_fail_memory("ids", sum * sizeof(*step->words));
+    status = move_words(group, &counts, NULL, step->words);
+    if (status) return status;
+    return ls_row_lists_decode(step->words, counts.receive, workers, among, holding->server, limit, &step->lists);
 }
 
 static size_t give_slice(const struct ls_table *table, const struct ls_row_slice *slice, float *to) {

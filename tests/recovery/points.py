@@ -33,6 +33,7 @@ POINTS = {
     "evaluate": Point(False, False, False),
     "verify": Point(False, False, False),
     "checkpoint": Point(False, False, True),
+    "checkpoint_done": Point(False, False, True),
     "checkpoint_write": Point(False, False, True),
     "exit": Point(False, False, False),
 }

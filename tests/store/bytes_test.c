@@ -10,11 +10,11 @@
 #include "store/keeper.h"
 #include "store/store.h"
 
-enum { DENSE = 16, LARGE = 1000000, LARGE_WIDTH = 32, LARGE_IDS = 64 * 10 };
+enum { MOST = 4, DENSE = 16, LARGE = 1000000, LARGE_WIDTH = 32, LARGE_IDS = 64 * 10 };
 
 struct measure {
-    int steps;
-    size_t touched; /* rows, of both workers in all steps */
+    int tasks, steps; /* tasks: workers, and as many servers */
+    size_t touched;   /* rows, of all workers in all steps */
     size_t sent[MAX_RANKS][MAX_RANKS];
     pthread_mutex_t lock;
 };
@@ -40,12 +40,13 @@ static ls_status measure_steps(struct rank *rank) {
     struct ls_blob_part part = {.count = DENSE};
     struct ls_terms_table table = {LARGE, LARGE_WIDTH, {LS_FILL_CONSTANT, 0.5, 0, 0}, true};
     const struct ls_terms_model terms = {1, DENSE, LS_OP_SGD, 0, 1, &range, 1, &part, 1, &table, 1};
-    static const int first[] = {0, 1, 2, 2, 2};
+    int first[2 * MOST + 1];
     float dense[DENSE] = {0}, *rows = ls_alloc_array((size_t)LARGE_IDS * LARGE_WIDTH, sizeof(float));
     float *gradients = ls_alloc_array((size_t)LARGE_IDS * LARGE_WIDTH, sizeof(float));
     int32_t ids[LARGE_IDS];
     struct ls_row_leaf leaf = {ids, 0, &rows, &gradients};
     struct ls_store *store = NULL;
+    for (int i = 0; i <= 2 * measure->tasks; i++) first[i] = i < measure->tasks ? i : measure->tasks;
     const struct ls_store_config config = {.group = ls_group_assisted(rank->group),
                                            .terms = terms,
                                            .generation = 1,
@@ -67,33 +68,36 @@ static ls_status measure_steps(struct rank *rank) {
 static void run_measure(struct measure *measure) {
     struct world world;
     struct ls_log log = {0};
-    struct ls_keeper *keepers[2];
-    struct ls_keeping keeping[2];
-    for (int i = 0; i < 2; i++) {
+    struct ls_keeper *keepers[MOST];
+    struct ls_keeping keeping[MOST];
+    int tasks = measure->tasks;
+    for (int i = 0; i < tasks; i++) {
         assert_ok(ls_keeper_new(&log, &keepers[i]));
-        ls_keeper_begin(keepers[i], 1, 2);
+        ls_keeper_begin(keepers[i], 1, tasks);
         keeping[i] = (struct ls_keeping){ls_keeper_call, keepers[i]};
     }
-    const struct world_options options = {.size = 2, .servers = 2, .keeping = keeping, .sent = measure->sent};
+    const struct world_options options = {.size = tasks, .servers = tasks, .keeping = keeping, .sent = measure->sent};
     world_run(&options, measure_steps, measure, &world);
-    world_expect_ok(&world, 2);
-    for (int i = 0; i < 2; i++) ls_keeper_free(keepers[i]);
+    world_expect_ok(&world, tasks);
+    for (int i = 0; i < tasks; i++) ls_keeper_free(keepers[i]);
 }
 
 /* Between all workers and servers, frames and the dense variables with them. */
 START_TEST(a_step_moves_little_beside_the_rows_that_it_touches) {
-    static struct measure few = {.steps = 1, .lock = PTHREAD_MUTEX_INITIALIZER},
-                          many = {.steps = 11, .lock = PTHREAD_MUTEX_INITIALIZER};
-    run_measure(&few);
-    run_measure(&many);
-    double rows = (double)(many.touched - few.touched) * LARGE_WIDTH * sizeof(float), ways[2] = {0};
-    for (int w = 0; w < 2; w++)
-        for (int s = 2; s < 4; s++) {
-            ways[0] += (double)(many.sent[w][s] - few.sent[w][s]) / rows;
-            ways[1] += (double)(many.sent[s][w] - few.sent[s][w]) / rows;
+    static struct measure all[2][2];
+    int tasks = _i ? MOST : 2;
+    for (int i = 0; i < 2; i++)
+        all[_i][i] = (struct measure){.tasks = tasks, .steps = i ? 11 : 1, .lock = PTHREAD_MUTEX_INITIALIZER};
+    for (int i = 0; i < 2; i++) run_measure(&all[_i][i]);
+    const struct measure *few = &all[_i][0], *many = &all[_i][1];
+    double rows = (double)(many->touched - few->touched) * LARGE_WIDTH * sizeof(float), ways[2] = {0};
+    for (int w = 0; w < tasks; w++)
+        for (int s = tasks; s < 2 * tasks; s++) {
+            ways[0] += (double)(many->sent[w][s] - few->sent[w][s]) / rows;
+            ways[1] += (double)(many->sent[s][w] - few->sent[s][w]) / rows;
         }
-    (void)printf("# %zu rows; bytes to the servers %.4f, from them %.4f times those of the rows\n", many.touched,
-                 ways[0], ways[1]);
+    (void)printf("# %d servers, %zu rows; bytes to the servers %.4f, from them %.4f times those of the rows\n", tasks,
+                 many->touched, ways[0], ways[1]);
     ck_assert(ways[0] > 1 && ways[1] > 1);
     ck_assert_double_le(ways[0], 1.15);
     ck_assert_double_le(ways[1], 1.15);
@@ -104,7 +108,7 @@ int main(void) {
     Suite *suite = suite_create("store/bytes");
     TCase *tests = tcase_create("bytes of rows");
     tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, a_step_moves_little_beside_the_rows_that_it_touches);
+    tcase_add_loop_test(tests, a_step_moves_little_beside_the_rows_that_it_touches, 0, 2);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

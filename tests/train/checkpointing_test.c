@@ -8,6 +8,7 @@
 
 #include "harness.h"
 #include "strategy/workers.h"
+#include "train/checkpoint_watch.h"
 
 #define EXAMPLES 40
 #define WIDTH    6
@@ -83,20 +84,12 @@ static void fill_toy(struct toy *toy) {
     }
 }
 
-/* This training is so fast that it would be over before its first checkpoint is written. */
-static void wait_for_checkpoint(int64_t step) {
-    char path[512];
-    (void)snprintf(path, sizeof(path), "%s/checkpoint-%012lld.safetensors", folder, (long long)step);
-    for (int turns = 0; access(path, F_OK) && turns < 3000; turns++) (void)usleep(10000);
-    (void)usleep(50000); /* and what comes after the renaming */
-}
-
 static ls_status end_of_epoch(void *context, int epoch, const ls_result *result) {
     struct job *job = context;
     ck_assert_int_gt(result->steps, 0);
     job->called++;
     if (job->called == 1) assert_ok(ls_model_learning_rate(job->model, &job->rate));
-    if (job->patient && job->called > 1) wait_for_checkpoint(result->steps - STEPS);
+    if (job->patient && job->called > 1) checkpoint_watch_wait(folder, result->steps - STEPS);
     if (epoch + 1 == job->break_epoch) job->toy->labels[20] = BAD;
     if (!job->slower) return LS_OK;
     float rate = 0;

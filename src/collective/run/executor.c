@@ -311,7 +311,7 @@ static bool receive_from(struct ls_executor *executor, struct ls_executor_peer *
 /* ---- links ---- */
 
 static bool lacks_link(const struct ls_executor_peer *peer) {
-    return peer->role == LS_ROLE_PARTNER && !peer->link;
+    return ls_role_is_linked(peer->role) && !peer->link;
 }
 
 /* A partner whose link is not there yet is one from whom nothing has come. */
@@ -346,12 +346,13 @@ static bool progress(struct ls_executor *executor) {
 }
 
 /* A rank is done when its own frame has left and the frame of every partner has come, even with no payload: that makes
- * a barrier out of an empty schedule, and lets every collective find a call that differs. */
+ * a barrier out of an empty schedule, and lets every collective find a call that differs. A sink finds it alone, and
+ * tells its sources when they next hear of it. */
 static bool complete(const struct ls_executor *executor) {
     if (executor->computing >= 0) return false;
     for (int i = 0; i < executor->heeded_count; i++) {
         const struct ls_executor_peer *peer = &executor->peers[executor->heeded[i]];
-        if (peer->role != LS_ROLE_PARTNER) continue;
+        if (!ls_role_is_linked(peer->role)) continue;
         if (!peer->heard || peer->frame_sent < LS_FRAME_SIZE || peer->sending >= 0 || peer->receiving >= 0)
             return false;
         if (peer->link->ops->flushed && !peer->write_error && !peer->link->ops->flushed(peer->link)) return false;
@@ -367,14 +368,15 @@ static void start_bystander(struct ls_executor_peer *peer) {
     peer->sending = peer->receiving = -1;
 }
 
-static void start_partner(struct ls_executor *executor, struct ls_executor_peer *peer, int rank) {
+static void start_linked(struct ls_executor *executor, struct ls_executor_peer *peer, int rank) {
     struct ls_frame frame = executor->call->frame;
     frame.bytes = executor->schedule->sends[rank].bytes;
     ls_frame_encode(&frame, peer->frame);
-    peer->frame_sent = 0;
+    peer->frame_sent = peer->role == LS_ROLE_SOURCE ? LS_FRAME_SIZE : 0;
     peer->sending = executor->schedule->sends[rank].head;
     peer->receiving = executor->schedule->receives[rank].head;
-    peer->heard = peer->read_blocked = false;
+    peer->heard = peer->role == LS_ROLE_SINK;
+    peer->read_blocked = false;
     executor->unlinked += !peer->link;
     if (peer->read_error || peer->write_error) /* of an earlier call, which could do without */
         ls_wait_trouble(executor, peer, LS_OK);
@@ -383,7 +385,9 @@ static void start_partner(struct ls_executor *executor, struct ls_executor_peer 
 /* Fingerprints go along the edges of the schedule; among few ranks between all of them. */
 static enum ls_role role_of(const struct ls_executor *executor, int rank) {
     const struct ls_schedule *schedule = executor->schedule;
-    if (schedule->sends[rank].head >= 0 || schedule->receives[rank].head >= 0) return LS_ROLE_PARTNER;
+    bool sends = schedule->sends[rank].head >= 0, receives = schedule->receives[rank].head >= 0;
+    if (executor->call->one_way && sends != receives) return sends ? LS_ROLE_SINK : LS_ROLE_SOURCE;
+    if (sends || receives) return LS_ROLE_PARTNER;
     if (executor->call->roles) return (enum ls_role)executor->call->roles[rank];
     return executor->size <= LS_MEET_ALL ? LS_ROLE_PARTNER : LS_ROLE_NONE;
 }
@@ -395,8 +399,8 @@ static void start_peer(struct ls_executor *executor, int rank) {
     peer->inbox_taken = peer->staged = peer->told = peer->peeked = 0;
     peer->write_blocked = false;
     if (peer->role != LS_ROLE_NONE) executor->heeded[executor->heeded_count++] = rank;
-    if (peer->role == LS_ROLE_PARTNER)
-        start_partner(executor, peer, rank);
+    if (ls_role_is_linked(peer->role))
+        start_linked(executor, peer, rank);
     else
         start_bystander(peer);
 }

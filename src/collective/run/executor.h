@@ -18,6 +18,8 @@
 /* The role of a peer in a call. */
 enum ls_role {
     LS_ROLE_PARTNER,   /* exchanges fingerprints, and the bytes of the schedule */
+    LS_ROLE_SINK,      /* is sent fingerprint and bytes, and sends nothing */
+    LS_ROLE_SOURCE,    /* sends them, and is sent nothing */
     LS_ROLE_COMPANION, /* meets this rank in shared memory; bytes over its link mean trouble then */
     LS_ROLE_NONE
 };
@@ -91,8 +93,14 @@ struct ls_call {
     const unsigned char *roles; /* [size] of enum ls_role; NULL if all peers are partners */
     ls_combine_fn *combine;
     const struct ls_conversion *conversion; /* NULL without compression */
-    bool resumed;                           /* it was begun by other means: its clock goes on */
+    bool one_way; /* who exchanges bytes is sink or source of the other: the call takes no turn of the wire and back */
+    bool resumed; /* it was begun by other means: its clock goes on */
 };
+
+/* The call has a link to it. */
+static inline bool ls_role_is_linked(enum ls_role role) {
+    return role <= LS_ROLE_SOURCE;
+}
 
 /* Starts the clock of a call that begins without links, for ls_wait_verdict. */
 void ls_executor_begin(struct ls_executor *executor, struct ls_schedule *schedule, const struct ls_call *call);

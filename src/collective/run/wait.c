@@ -35,7 +35,7 @@ void ls_wait_be_patient(struct ls_executor *executor) {
 typedef bool peer_test(const struct ls_executor_peer *peer);
 
 static bool is_absent(const struct ls_executor_peer *peer) {
-    return !peer->heard && peer->role == LS_ROLE_PARTNER;
+    return !peer->heard && ls_role_is_linked(peer->role);
 }
 static bool owes_data(const struct ls_executor_peer *peer) {
     return peer->receiving >= 0;
@@ -121,7 +121,7 @@ static ls_status has_left(const struct ls_executor *executor, int rank) {
 static bool speaks(const struct ls_executor *executor) {
     if (executor->size <= LS_LOG_FEW || !executor->rank) return true;
     for (int i = 0; i < executor->rank; i++)
-        if (executor->peers[i].role == LS_ROLE_PARTNER && !is_awaited(&executor->peers[i])) return false;
+        if (ls_role_is_linked(executor->peers[i].role) && !is_awaited(&executor->peers[i])) return false;
     return is_awaited(&executor->peers[0]);
 }
 
@@ -194,7 +194,7 @@ static size_t goal_of(const struct ls_executor *executor) {
     size_t goal = 0;
     for (int i = 0; i < executor->heeded_count; i++) {
         const struct ls_executor_peer *peer = heeded(executor, i);
-        if (peer->role != LS_ROLE_PARTNER || !peer->read_blocked || peer->read_error) continue;
+        if (!ls_role_is_linked(peer->role) || !peer->read_blocked || peer->read_error) continue;
         size_t bytes = ls_executor_awaits(executor, peer);
         if (!goal || bytes < goal) goal = bytes;
     }
@@ -241,7 +241,7 @@ static bool look_again(struct ls_executor *executor) {
         return false;
     }
     for (int i = 0; i < executor->heeded_count; i++)
-        if (heeded(executor, i)->role == LS_ROLE_PARTNER)
+        if (ls_role_is_linked(heeded(executor, i)->role))
             heeded(executor, i)->read_blocked = heeded(executor, i)->write_blocked = false;
     (void)sched_yield();
     return true;
@@ -317,7 +317,7 @@ static int64_t fill_all(const struct ls_executor *executor, bool blind) {
         struct pollfd *slot = &executor->polls[i];
         *slot = (struct pollfd){.fd = -1};
         if (peer->link && !blind) fill_wait(slot, executor, peer);
-        if (peer->link || peer->role != LS_ROLE_PARTNER) continue;
+        if (peer->link || !ls_role_is_linked(peer->role)) continue;
         int64_t at = executor->source->ops->poll(executor->source, executor->heeded[i], slot);
         if (at < until) until = at;
     }
