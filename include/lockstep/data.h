@@ -107,6 +107,8 @@ LS_API ls_status ls_dataset_cifar10(const char *folder, const ls_dataset_options
 LS_API ls_status ls_dataset_digits(const ls_dataset_options *options, ls_dataset **dataset);
 /* Circles (class 0) and triangles (1) in random colours on random grounds, 64 x 64 x 3 or image_height x image_width. */
 LS_API ls_status ls_dataset_shapes(const ls_dataset_options *options, ls_dataset **dataset);
+/* Ten words of 10,000, as integers (ls_arrays.ids), frequent ones first; 4 classes, which are topics. */
+LS_API ls_status ls_dataset_words(const ls_dataset_options *options, ls_dataset **dataset);
 /* image_dataset_from_directory: folder/CLASS/NAME.jpg, .jpeg or .png, classes numbered in the order of their names. With
  * folder/train and folder/test (or validation) for the splits. Resized, in [0, 1]. */
 LS_API ls_status ls_dataset_images(const char *folder, const ls_dataset_options *options, ls_dataset **dataset);
@@ -139,7 +141,7 @@ LS_API ls_status ls_dataset_from_arrays(const ls_arrays *arrays, const ls_datase
 /* The same with labels: features (count, shape...), labels (count) in [0, classes). */
 LS_API ls_status ls_dataset_arrays(const float *features, ls_shape shape, const int32_t *labels, int64_t count, int classes,
                                    const ls_dataset_options *options, ls_dataset **dataset);
-/* "digits", "shapes", or a folder that holds IDX, CIFAR-10, NumPy or TFRecord files or images,
+/* "digits", "shapes", "words", or a folder that holds IDX, CIFAR-10, NumPy or TFRecord files or images,
  * or an .npz file. */
 LS_API ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, ls_dataset **dataset);
 LS_API int64_t ls_dataset_count(const ls_dataset *dataset);       /* examples in one pass */

@@ -99,6 +99,8 @@ typedef struct ls_tools_plan_options {
     const ls_strategy_options *strategy; /* of each worker; may be NULL */
     const char *kind;                    /* as lockstep train --strategy has it */
     int copies;                          /* of each variable on servers; 0: 1 */
+    bool hybrid;                         /* of kind "parameter-server": servers keep sparse tables alone */
+    ls_sparse_tables sparse;             /* of that kind */
     const ls_local_sgd_options *local;   /* of kind "local-sgd" */
     int workers, servers;                /* at most 1024; workers 0: those of TF_CONFIG, or of a launcher, and its servers */
     int64_t batch;                       /* rows of all; 0: 64 a replica */

@@ -41,13 +41,14 @@ static bool read_channels(const struct ls_command_line *line, const struct ls_op
 
 const struct ls_option ls_dataset_option[] = {
     {"dataset", "WHAT",
-     "drawn digits or shapes; a folder of MNIST's IDX, CIFAR-10's binary, TFRecord or NumPy files, or of images, a "
-     "folder each class; or an .npz file (train, evaluate, predict: default digits)",
+     "drawn digits, shapes or words; a folder of MNIST's IDX, CIFAR-10's binary, TFRecord or NumPy files, or of "
+     "images, a "
+     "folder each class; or an .npz file (train, evaluate, predict: default digits; with --model embedding words)",
      0, LS_OPTION_TEXT},
     {0}};
 const struct ls_option ls_data_options[] = {
-    {"limit", "N", "use only the first N examples, in training of the training split; digits, shapes: draw N",
-     AT(limit), 1, INT64_C(1) << 40},
+    {"limit", "N", "use only the first N examples, in training of the training split; of drawn data: draw N", AT(limit),
+     1, INT64_C(1) << 40},
     {"skip", "N", "leave out the first N examples, in training of the training split", AT(skip), 1, INT64_C(1) << 40},
     {"seed", "N", "of drawn data, and in training of the initial weights and the shuffle (default 0)", AT(seed), 0,
      INT64_MAX},
@@ -84,7 +85,8 @@ const struct ls_option ls_transport_option[] = {
 
 bool ls_check_dataset(const struct ls_command_line *line, const char *dataset) {
     struct stat about;
-    if (!strcmp(dataset, "digits") || !strcmp(dataset, "shapes") || !stat(dataset, &about)) return true;
-    return ls_usage_error(line, "--dataset '%.300s' is neither digits nor shapes, and as a path: %s", dataset,
+    bool drawn = !strcmp(dataset, "digits") || !strcmp(dataset, "shapes") || !strcmp(dataset, "words");
+    if (drawn || !stat(dataset, &about)) return true;
+    return ls_usage_error(line, "--dataset '%.300s' is neither digits nor shapes nor words, and as a path: %s", dataset,
                           strerror(errno)) == 0;
 }

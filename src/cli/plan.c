@@ -46,8 +46,10 @@ static const struct ls_option plan_rows[] = {
      "one JSON object: strategy, workers, servers, replicas, batch, parameters, moments, copies, steps (whose bytes "
      "are "
      "told), all_reduce, planned_bytes and arena_bytes (as lockstep train's), load (the largest server's part over the "
-     "mean), compute_seconds, wire_seconds, step_seconds, examples_per_second, and tasks: task, rank, sent, received, "
-     "memory; of a worker first_replica, replicas, rows; of a server that keeps variables elements, part, variables by "
+     "mean), tables (on servers alone: name, rows, width, touched: rows of worker 0's step at most), compute_seconds, "
+     "wire_seconds, step_seconds, examples_per_second, and tasks: task, rank, sent, received, "
+     "memory; of a worker first_replica, replicas, rows; of a server that keeps variables or tables elements, part, "
+     "variables by "
      "name",
      AT(training.json), true},
     {0}};
@@ -67,7 +69,8 @@ static const char more[] =
     "workers with as many devices each as --devices says. A plan is of --consistency sync.\n\n"
     "examples:\n"
     "  lockstep plan -np 4 --model resnet50 --dataset shapes --image-size 64 --bandwidth 1Gbit/s --measure 3\n"
-    "  lockstep plan -np 2 --ps 3 --strategy parameter-server --ps-replicas 2 --optimizer adam --json\n\n"
+    "  lockstep plan -np 2 --ps 3 --strategy parameter-server --ps-replicas 2 --optimizer adam --json\n"
+    "  lockstep plan -np 4 --ps 2 --strategy parameter-server --hybrid --model embedding --embedding 1000000x32\n\n"
     "exit status: 0 success; 2 a bad command line or configuration; 1 anything else.\n";
 
 static ls_status make(void *context, ls_strategy *strategy, int64_t batch, ls_dataset **data, ls_model **model) {
@@ -91,9 +94,10 @@ int plan_main(int argc, char **argv) {
     const struct ls_train_options *training = &command.training;
     if (training->servers.consistency != LS_SYNC)
         return ls_usage_error(&line, "a plan is of steps in sync; leave '--consistency' out");
-    bool hybrid = training->servers.hybrid; /* no model of the command has sparse tables */
     const ls_tools_plan_options options = {.strategy = &training->strategy,
-                                           .kind = hybrid ? "multi-worker" : training->strategy_name,
+                                           .kind = training->strategy_name,
+                                           .hybrid = training->servers.hybrid,
+                                           .sparse = training->servers.sparse,
                                            .copies = training->servers.replicas,
                                            .local = &training->local,
                                            .workers = command.workers,

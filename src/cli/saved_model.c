@@ -16,7 +16,6 @@ void ls_saved_model_begin(struct ls_saved_model *saved) {
                   .rules = {.optimizer = ls_sgd(0.1F), .loss = LS_SPARSE_CATEGORICAL_CROSSENTROPY}},
         .strategy = {.size = sizeof(ls_strategy_options), .request = ls_signals_request},
         .data = {.size = sizeof(ls_dataset_options), .split = LS_TEST, .shuffle = LS_SHUFFLE_NEVER},
-        .dataset = "digits",
     };
 }
 
@@ -25,13 +24,14 @@ static const char *const splits[] = {"train", "test", NULL};
 const struct ls_option ls_saved_options[] = {
     {"weights", "WHAT",
      "the model's: .safetensors, .npz, Keras' .h5, .weights.h5 or .keras; or a folder of checkpoints, whose newest is "
-     "taken. The chief reads it. --model, --hidden and --alpha: as the model was trained",
+     "taken. The chief reads it. --model, --hidden, --embedding and --alpha: as the model was trained",
      LS_OPTION_AT(struct ls_saved_model, weights)},
     {"split", NULL, "(default test)", LS_OPTION_AT(struct ls_saved_model, data.split), LS_TRAIN, .words = splits},
     {0}};
 
-bool ls_check_saved_options(const struct ls_command_line *line, const struct ls_saved_model *saved) {
+bool ls_check_saved_options(const struct ls_command_line *line, struct ls_saved_model *saved) {
     if (!saved->weights) return ls_usage_error(line, "--weights is missing") == 0;
+    if (!saved->dataset) saved->dataset = ls_train_model_dataset(&saved->model);
     return ls_check_dataset(line, saved->dataset);
 }
 
@@ -63,6 +63,7 @@ static void find_weights(struct ls_saved_model *saved) {
 ls_status ls_saved_model_open(struct ls_saved_model *saved, ls_strategy *strategy, ls_model **model,
                               ls_dataset **data) {
     ls_dataset_options options = saved->data;
+    options.ids = ls_train_model_takes_ids(&saved->model);
     if (!options.batch_size) options.batch_size = 64 * ls_num_replicas_in_sync(strategy);
     options.maps = saved->augment.test;
     find_weights(saved);

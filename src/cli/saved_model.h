@@ -28,7 +28,7 @@ extern const struct ls_option ls_saved_options[]; /* of it: weights and split */
         NULL, ls_symmetric_option, offsetof(struct ls_saved_model, augment)                                            \
     }
 /* True if the required options are given; false after the error has been printed. */
-bool ls_check_saved_options(const struct ls_command_line *line, const struct ls_saved_model *saved);
+bool ls_check_saved_options(const struct ls_command_line *line, struct ls_saved_model *saved);
 /* The newest checkpoint in a folder, its path of size bytes and its step; false if there is no checkpoint, or no
  * folder. */
 bool ls_newest_checkpoint(const char *folder, char *path, size_t size, long long *step);

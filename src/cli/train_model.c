@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+enum { WORDS = 10000, WIDTH = 16 };
+
 /* A depthwise convolution has its own kind of kernel, which Keras' kernel_regularizer is not for. */
 static void set_regularizers(const struct ls_train_model *choice, ls_layer *layers, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -14,13 +16,27 @@ static void set_regularizers(const struct ls_train_model *choice, ls_layer *laye
     }
 }
 
-static ls_status make_mlp(const struct ls_train_model *choice, ls_strategy *strategy, int classes, ls_model **model) {
-    ls_layer layers[LS_MAX_HIDDEN + 1];
-    size_t count = 0;
+/* The layers behind the first ones of layers, of which there are count. */
+static ls_status make_dense(const struct ls_train_model *choice, ls_strategy *strategy, int classes, ls_layer *layers,
+                            size_t count, ls_model **model) {
     for (int i = 0; i < choice->hidden_count; i++) layers[count++] = ls_dense(choice->hidden[i], LS_RELU);
     layers[count++] = ls_dense(classes);
     set_regularizers(choice, layers, count);
     return ls_model_new(strategy, layers, count, model);
+}
+
+/* The mean of the rows of an example's words. */
+static ls_status make_embedding(const struct ls_train_model *choice, ls_strategy *strategy, int classes,
+                                ls_model **model) {
+    ls_layer layers[LS_MAX_HIDDEN + 3] = {
+        ls_embedding(choice->words ? choice->words : WORDS, choice->width ? choice->width : WIDTH, .sparse = true),
+        ls_global_average_pooling1d()};
+    return make_dense(choice, strategy, classes, layers, 2, model);
+}
+
+static ls_status make_mlp(const struct ls_train_model *choice, ls_strategy *strategy, int classes, ls_model **model) {
+    ls_layer layers[LS_MAX_HIDDEN + 1];
+    return make_dense(choice, strategy, classes, layers, 0, model);
 }
 
 static void set_batch_norm(const struct ls_train_model *choice, ls_layer *layers, size_t count) {
@@ -75,8 +91,10 @@ static void tell_of_classes(const struct ls_train_model *choice, const ls_datase
 
 ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,
                               ls_model **model) {
-    bool mlp = !strcmp(choice->name, "mlp");
-    ls_status status = (mlp ? make_mlp : make_application)(choice, strategy, count_outputs(data), model);
+    bool mlp = !strcmp(choice->name, "mlp"), embeds = ls_train_model_takes_ids(choice);
+    ls_status status = (mlp      ? make_mlp
+                        : embeds ? make_embedding
+                                 : make_application)(choice, strategy, count_outputs(data), model);
     if (ls_is_chief(strategy)) tell_of_classes(choice, data);
     if (!status) status = ls_model_seed(*model, choice->seed);
     if (!status && choice->weights)
@@ -84,6 +102,26 @@ ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *
     if (!status)
         status = ls_model_compile_with(*model, choice->rules.optimizer, choice->rules.loss, &choice->rules.compile);
     return status || !choice->summary || !ls_is_chief(strategy) ? status : print_summary(*model, data);
+}
+
+bool ls_train_model_takes_ids(const struct ls_train_model *choice) {
+    return !strcmp(choice->name, "embedding");
+}
+
+const char *ls_train_model_dataset(const struct ls_train_model *choice) {
+    return ls_train_model_takes_ids(choice) ? "words" : "digits";
+}
+
+/* "10000x16": rows and what they hold. */
+static bool read_table(const struct ls_command_line *line, const struct ls_option *option, const char *text,
+                       void *field) {
+    (void)option;
+    struct ls_train_model *choice = field;
+    int length = 0;
+    if (sscanf(text, "%9dx%9d%n", &choice->words, &choice->width, &length) == 2 && !text[length] && choice->words > 0 &&
+        choice->width > 0)
+        return true;
+    return ls_usage_error(line, "--embedding '%s' is no ROWSxWIDTH such as 10000x16", text) == 0;
 }
 
 static bool read_hidden(const struct ls_command_line *line, const struct ls_option *option, const char *text,
@@ -105,14 +143,16 @@ static bool read_hidden(const struct ls_command_line *line, const struct ls_opti
     return true;
 }
 
-static const char *const models[] = {"mlp", "lenet", "mobilenet_v2", "resnet50", NULL};
+static const char *const models[] = {"mlp", "embedding", "lenet", "mobilenet_v2", "resnet50", NULL};
 
 const struct ls_option ls_model_options[] = {
     {"model", NULL,
-     "(default mlp: layers of --hidden units with ReLU, then one unit a class); the others are for images of any size",
+     "(default mlp: layers of --hidden units with ReLU, then one unit a class); embedding: the mean of the rows of an "
+     "example's integers in a table, then as mlp; the others are for images of any size",
      LS_OPTION_AT(struct ls_train_model, name), .words = models},
-    {"hidden", "A,B,...", "units of mlp's hidden layers; 'none' for a linear model (default 128,64)", 0, LS_OPTION_READ,
-     .read = read_hidden},
+    {"hidden", "A,B,...", "units of mlp's and embedding's hidden layers; 'none' for a linear model (default 128,64)", 0,
+     LS_OPTION_READ, .read = read_hidden},
+    {"embedding", "ROWSxWIDTH", "embedding's table (default 10000x16)", 0, LS_OPTION_READ, .read = read_table},
     {"alpha", "X", "multiplier of mobilenet_v2's widths (default 1)", LS_OPTION_AT(struct ls_train_model, alpha), 0.01,
      16},
     {0}};

@@ -8,9 +8,10 @@
 #define LS_MAX_HIDDEN 31
 
 struct ls_train_model {
-    const char *name;          /* "mlp", or one of ls_application's */
-    int hidden[LS_MAX_HIDDEN]; /* units of mlp's hidden layers */
+    const char *name;          /* "mlp", "embedding", or one of ls_application's */
+    int hidden[LS_MAX_HIDDEN]; /* units of hidden layers, but for those of ls_application's */
     int hidden_count;
+    int words, width;    /* of embedding's table */
     float alpha;         /* 0 if not given */
     float norm_momentum; /* of batch normalizations; 0 keeps the model's own */
     uint64_t seed;
@@ -21,6 +22,10 @@ struct ls_train_model {
     bool summary;             /* the chief prints one to stderr */
 };
 extern const struct ls_option ls_model_options[]; /* of the model: its layers */
+/* Its features are integers. */
+bool ls_train_model_takes_ids(const struct ls_train_model *choice);
+/* The dataset where none is given. */
+const char *ls_train_model_dataset(const struct ls_train_model *choice);
 /* Made, seeded and compiled for data. */
 ls_status ls_train_model_make(const struct ls_train_model *choice, ls_strategy *strategy, const ls_dataset *data,
                               ls_model **model);

@@ -11,7 +11,7 @@
 static const char about[] =
     "lockstep train: train a model without writing C\n"
     "\n"
-    "usage: lockstep train --model M --dataset digits|shapes|DIR|FILE.npz [OPTIONS]\n"
+    "usage: lockstep train --model M --dataset digits|shapes|words|DIR|FILE.npz [OPTIONS]\n"
     "\n"
     "Reads TF_CONFIG, joins the other workers, mirrors the model on its devices and trains it in lockstep; without\n"
     "TF_CONFIG it trains alone. Every worker gets the same options. The chief prints the progress. As TF_CONFIG's\n"
@@ -46,6 +46,7 @@ static const char *const shuffles[] = {"each-epoch", "once", "never", NULL};
 static const char *const checkpoint_errors[] = {"fail", "warn", NULL};
 static const char *const strategies[] = {
     "multi-worker", "mirrored", "parameter-server", "central-storage", "one-device", "local-sgd", NULL};
+static const char *const sparse_tables[] = {"by-rule", "always", "never", NULL};
 static const char *const consistencies[] = {"sync", "delayed", "async", NULL};
 static const char *const stales[] = {"apply", "scale", "drop", NULL};
 static const char *const communications[] = {"auto", "ring", "nccl", NULL};
@@ -123,6 +124,10 @@ static const struct ls_option strategy_rows[] = {
     {"hybrid", NULL,
      "parameter-server: servers keep sparse tables alone; other gradients are all-reduced, with the servers' help",
      AT(servers.hybrid), true, .needs = "strategy parameter-server"},
+    {"sparse", NULL,
+     "parameter-server: whether rows of embedding's table are on the servers alone: where a batch touches few of them "
+     "(by-rule), always, never (default by-rule)",
+     AT(servers.sparse), LS_SPARSE_BY_RULE, .words = sparse_tables, .needs = "strategy parameter-server"},
     {"consistency", NULL, "parameter-server: which variables a step's gradients are of (default sync: the newest)",
      AT(servers.consistency), LS_SYNC, .words = consistencies, .needs = "strategy parameter-server"},
     {"delay", "STEPS", "delayed: the variables before the last so many steps", AT(servers.delay), 0, 64,
@@ -220,7 +225,8 @@ static bool check(const struct ls_command_line *line, const struct ls_train_opti
     if (!ls_no_arguments(line) || !ls_check_callback_options(line, &training->callbacks) ||
         !ls_rules_check(line, &model->rules) || !ls_check_dataset(line, training->dataset))
         return false;
-    if ((model->synchronized || model->fused) && (!strcmp(model->name, "mlp") || !strcmp(model->name, "lenet")))
+    if ((model->synchronized || model->fused) &&
+        (!strcmp(model->name, "mlp") || !strcmp(model->name, "lenet") || ls_train_model_takes_ids(model)))
         return ls_usage_error(line, "model '%s' has no batch normalization", model->name) == 0;
     if (!training->local.sync_every && !strcmp(training->strategy_name, "local-sgd"))
         return ls_usage_error(line, "'--strategy local-sgd' needs '--sync-every STEPS'") == 0;
@@ -237,7 +243,6 @@ bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_option
         .checkpoint = {.size = sizeof(ls_checkpoint_options)},
         .strategy_name = "multi-worker",
         .staleness = -1,
-        .dataset = "digits",
         .model = {.name = "mlp",
                   .hidden = {128, 64},
                   .hidden_count = 2,
@@ -247,6 +252,8 @@ bool ls_train_options_parse(struct ls_command_line *line, struct ls_train_option
     *code = ls_options_read(line, training);
     if (*code >= 0) return false;
     *code = LS_EXIT_USAGE;
+    if (!training->dataset) training->dataset = ls_train_model_dataset(&training->model);
+    training->data.ids = ls_train_model_takes_ids(&training->model);
     if (!check(line, training)) return false;
     training->servers.staleness = training->staleness > 0 ? training->staleness : 0;
     if (!training->staleness) training->servers.consistency = LS_SYNC;

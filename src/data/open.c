@@ -44,9 +44,10 @@ ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, l
     if (status) return status;
     if (name && !strcmp(name, "digits")) return ls_dataset_digits(&filled, dataset);
     if (name && !strcmp(name, "shapes")) return ls_dataset_shapes(&filled, dataset);
+    if (name && !strcmp(name, "words")) return ls_dataset_words(&filled, dataset);
     if (name && ls_reader_file_exists(name) && ends_with(name, ".npz")) return ls_dataset_numpy(name, &filled, dataset);
     status = ls_reader_folder_check(name);
     if (status == LS_NOT_FOUND)
-        return ls_fail_context(status, "no dataset '%s' is built in (only digits and shapes are)", name);
+        return ls_fail_context(status, "no dataset '%s' is built in (digits, shapes and words are)", name);
     return status ? status : open_folder(name, &filled, dataset);
 }

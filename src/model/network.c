@@ -100,7 +100,8 @@ ls_status ls_network_add_variable(struct ls_network *network, struct ls_node *no
                                            .fan_in = spec->fan_in,
                                            .fan_out = spec->fan_out,
                                            .trainable = !spec->statistic,
-                                           .momentum = spec->momentum};
+                                           .momentum = spec->momentum,
+                                           .before = network->variables.count};
     if (!strcmp(spec->name, KERNEL)) variable.l1 = node->layer.kernel_l1, variable.l2 = node->layer.kernel_l2;
     (void)snprintf(variable.name, sizeof(variable.name), "%s/%s", node->name, spec->name);
     struct table *table = spec->statistic ? &network->statistics

@@ -18,6 +18,7 @@ struct ls_network_variable {
     bool trainable;
     float l1, l2;   /* regularisers */
     float momentum; /* of a statistic: what a step keeps of it */
+    int before;     /* of a sparse table: variables in front of it, where it is none */
 };
 struct ls_network;
 /* The rows of tables that a plan takes, in place of whole tables. Of rows x ids places a table, as many have rows as

@@ -51,6 +51,12 @@ struct ls_elastic_state {
     size_t size, variables;           /* of bytes; of the variables in them */
 };
 
+/* The tasks of a training that is planned in one process (tools/plan.h), and the rows of its steps. */
+struct ls_planned {
+    int workers, servers;
+    int64_t batch;
+};
+
 struct ls_training;
 struct ls_strategy_kind; /* the table in strategy.c */
 struct ls_strategy {
@@ -68,7 +74,8 @@ struct ls_strategy {
     ls_consistency consistency;    /* of those servers */
     ls_parameter_server_options servers; /* LS_ASYNC: its bounds; LS_SYNC: hybrid */
     int delay;                  /* steps from which a worker's variables lack the newest ones' changes; 0: none */
-    ls_sparse_tables sparse;    /* with copies_on_servers */
+    ls_sparse_tables sparse;    /* with copies_on_servers, or planned */
+    struct ls_planned planned;  /* zero: it is no plan */
     ls_local_sgd_options local; /* sync_every 0: workers meet in every step */
     int spins;                  /* before a thread sleeps */
     int node_replicas;          /* so many replicas of a worker at most are added in the node; 1: none */

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/options.h"
+#include "base/shape.h"
 #include "base/status.h"
 #include "data/division.h"
 #include "data/pipeline.h"
@@ -24,6 +25,7 @@
 #include "train/model_build.h"
 #include "train/model_state.h"
 #include "train/plan_slots.h"
+#include "train/sparse.h"
 #include "train/stored.h"
 
 #define MOST_TASKS 1024
@@ -49,11 +51,11 @@ static ls_status check_tasks(const struct ls_tools_planning *planning) {
         return ls_fail(LS_INVALID_ARGUMENT,
                        "%d workers and %d parameter servers are more tasks than %d, which a plan may have",
                        planning->workers, planning->servers, MOST_TASKS);
-    if (planning->stores && !planning->servers)
+    if (planning->serves && !planning->servers)
         return ls_fail(LS_INVALID_ARGUMENT,
                        "ParameterServerStrategy: there is no ps task: give --ps K, or cluster.ps in "
                        "TF_CONFIG");
-    if (planning->stores && planning->strategy_options.communication != LS_AUTO)
+    if (planning->serves && planning->strategy_options.communication != LS_AUTO)
         return ls_fail(LS_INVALID_ARGUMENT, "ParameterServerStrategy: gradients go to servers, and communication must "
                                             "be AUTO");
     return LS_OK;
@@ -87,7 +89,7 @@ static ls_status open_alone(struct ls_tools_planning *planning) {
     own.tf_config = "{}";
     own.log = ignore;
     own.request = NULL;
-    if (planning->stores || own.communication == LS_NCCL) own.communication = LS_AUTO;
+    if (planning->serves || own.communication == LS_NCCL) own.communication = LS_AUTO;
     if (planning->meets) return ls_local_sgd_strategy_new(&own, options->local, &planning->strategy);
     if (shares) return ls_central_storage_strategy_new(&own, NULL, &planning->strategy);
     if (is(options, "one-device")) return ls_one_device_strategy_new(own.devices, &planning->strategy);
@@ -116,25 +118,52 @@ int64_t ls_tools_plan_rows(const struct ls_tools_planning *planning, int replica
     return ls_division_share(&plan, 0, replica).count;
 }
 
+size_t ls_tools_plan_touched(const struct ls_tools_planning *planning, int worker, const struct ls_terms_table *table) {
+    size_t ids = (size_t)ls_shape_count(&planning->model->built.input), sum = 0;
+    for (int i = planning->first[worker]; i < planning->first[worker + 1]; i++) {
+        size_t own = (size_t)ls_tools_plan_rows(planning, i) * ids;
+        sum += own < (size_t)table->rows ? own : (size_t)table->rows;
+    }
+    return sum;
+}
+
 /* ---- what ---- */
 
-static ls_status make_model(struct ls_tools_planning *planning, ls_tools_plan_fn *make, void *context) {
-    int64_t rows = 0;
-    for (int i = 0; i < planning->devices; i++) rows += ls_tools_plan_rows(planning, i);
+static ls_status make_model(struct ls_tools_planning *planning, int64_t rows, ls_tools_plan_fn *make, void *context) {
+    ls_model_free(ls_steal(planning->model));
+    ls_dataset_free(ls_steal(planning->data));
     ls_error_forget();
     ls_status status = make(context, planning->strategy, rows, &planning->data, &planning->model);
     if (status) return ls_fail_from_user(status, "the function that makes a plan's model");
     if (!planning->data || !planning->model)
         return ls_fail(LS_INVALID_ARGUMENT, "the function that makes a plan's model made none");
-    status = ls_iterator_open_pipeline(planning->strategy, planning->data, NULL, &planning->pipeline);
-    if (status || !planning->options->measure) return status;
-    /* the first epoch's first step is not timed */
-    status = ls_model_fit(planning->model, planning->data,
-                          LS_FIT(.epochs = 2, .steps_per_epoch = planning->options->measure, .verbose = -1),
-                          &planning->memory);
+    return LS_OK;
+}
+
+/* The first epoch's first step is not timed. A sparse table is dense here, for there is no server. */
+static ls_status measure_steps(struct ls_tools_planning *planning, int64_t rows) {
+    ls_status status = ls_model_fit(planning->model, planning->data,
+                                    LS_FIT(.epochs = 2, .steps_per_epoch = planning->options->measure, .verbose = -1),
+                                    &planning->memory);
     if (!status && planning->memory.samples_per_second > 0)
         planning->compute = (double)rows / planning->memory.samples_per_second;
     return status;
+}
+
+static ls_status make_and_measure(struct ls_tools_planning *planning, ls_tools_plan_fn *make, void *context) {
+    const ls_tools_plan_options *options = planning->options;
+    int64_t rows = 0;
+    ls_status status = LS_OK;
+    for (int i = 0; i < planning->devices; i++) rows += ls_tools_plan_rows(planning, i);
+    if (options->measure) status = make_model(planning, rows, make, context);
+    if (options->measure && !status) status = measure_steps(planning, rows);
+    if (planning->serves) {
+        planning->strategy->planned = (struct ls_planned){planning->workers, planning->servers, planning->batch};
+        planning->strategy->sparse = options->sparse;
+        planning->strategy->servers.hybrid = options->hybrid;
+    }
+    if (!status) status = make_model(planning, rows, make, context);
+    return status ? status : ls_iterator_open_pipeline(planning->strategy, planning->data, NULL, &planning->pipeline);
 }
 
 /* In the replica's own thread, whose number of threads decides what ops need beside. */
@@ -188,6 +217,8 @@ static ls_status count_memory(struct ls_tools_planning *planning) {
     if (ls_strategy_is_central(planning->strategy)) shared = blob + (planning->stores ? 0 : moments);
     planning->worker_bytes =
         (size_t)planning->memory.planned_bytes * (size_t)planning->devices - shared * (size_t)(planning->devices - 1);
+    for (int i = 0; i < planning->devices; i++)
+        planning->worker_bytes += ls_sparse_bytes(model, ls_tools_plan_rows(planning, i));
     if (!planning->meets) return LS_OK;
     planning->worker_bytes += bytes_between_meetings(model);
     return count_fragments(planning, &planning->worker_bytes);
@@ -195,10 +226,15 @@ static ls_status count_memory(struct ls_tools_planning *planning) {
 
 static ls_status divide_over_servers(struct ls_tools_planning *planning) {
     size_t count = planning->model->bound.bucket_count;
-    if (!planning->stores) return LS_OK;
+    planning->keeps = planning->stores || ls_sparse_has(planning->model);
+    if (!planning->keeps) return LS_OK;
     planning->ranges = ls_alloc_array(count, sizeof(*planning->ranges));
     if (!planning->ranges) return ls_fail_memory("buckets", count * sizeof(*planning->ranges));
+    ls_status status = ls_sparse_terms(planning->model, &planning->tables);
+    if (status) return status;
     planning->terms = ls_stored_terms(planning->model, planning->copies, planning->ranges);
+    planning->terms.tables = planning->tables;
+    planning->terms.table_count = (size_t)ls_network_table_count(planning->model->built.network);
     return LS_OK;
 }
 
@@ -208,10 +244,12 @@ static void close_planning(struct ls_tools_planning *planning) {
     ls_dataset_free(planning->data);
     ls_strategy_free(planning->strategy);
     ls_cluster_view_free(planning->cluster);
+    ls_free(planning->tables);
     ls_free(planning->ranges);
     ls_free(planning->first);
     ls_free(planning->beside);
     ls_free(planning->behind);
+    ls_free(planning->rows);
     ls_free(planning->round);
 }
 
@@ -234,7 +272,8 @@ ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *
     if (status) return status;
     bool alone = is(options, "mirrored") || is(options, "central-storage") || is(options, "one-device");
     struct ls_tools_planning planning = {.options = options,
-                                         .stores = is(options, "parameter-server"),
+                                         .serves = is(options, "parameter-server"),
+                                         .stores = is(options, "parameter-server") && !options->hybrid,
                                          .meets = is(options, "local-sgd"),
                                          .copies = options->copies ? options->copies : 1,
                                          .workers = 1};
@@ -244,7 +283,7 @@ ls_status ls_tools_plan(const ls_tools_plan_options *options, ls_tools_plan_fn *
     if (!status) status = check_tasks(&planning);
     if (!status) status = open_alone(&planning);
     if (!status) status = place_replicas(&planning);
-    if (!status) status = make_model(&planning, make, context);
+    if (!status) status = make_and_measure(&planning, make, context);
     if (!status) status = build_model(&planning);
     if (!status) status = divide_over_servers(&planning);
     if (!status) status = count_memory(&planning);

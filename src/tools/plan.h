@@ -14,7 +14,8 @@ struct ls_tools_planning {
     struct ls_cluster_view *cluster; /* NULL: the numbers of the options */
     int workers, servers, devices;   /* devices: replicas of a worker */
     int *first;                      /* [workers + servers + 1]: a rank's first replica */
-    bool stores, meets;              /* servers keep the variables; workers meet now and then */
+    bool serves, stores, meets;      /* servers may keep tables; they keep all variables; workers meet now and then */
+    bool keeps;                      /* servers keep variables or tables */
     int copies;                      /* of each element on servers */
     int64_t batch;                   /* rows of all */
     ls_strategy *strategy;           /* of one worker, alone */
@@ -22,14 +23,17 @@ struct ls_tools_planning {
     ls_model *model;
     struct ls_pipeline *pipeline;
     struct ls_range *ranges;
-    struct ls_terms_model terms; /* with servers that keep the variables */
+    struct ls_terms_table *tables;
+    struct ls_terms_model terms; /* with keeps */
     ls_result memory;            /* of a worker's first replica */
     size_t worker_bytes;         /* of all its replicas, and beside them */
     double compute;              /* seconds of a step; 0: not measured */
     /* [workers + servers] bytes of a rank: of each step's exchange beside training, or of the largest fragment's; of
-     * what each step waits for; of sync_every steps, or of one */
-    struct ls_traffic *beside, *behind, *round;
+     * what each step waits for; of rows of tables, for which it waits too; of sync_every steps, or of one */
+    struct ls_traffic *beside, *behind, *rows, *round;
     const char *algorithm; /* of the largest all-reduce; NULL: there is none */
 };
 /* Rows of a replica in a whole step. */
 int64_t ls_tools_plan_rows(const struct ls_tools_planning *planning, int replica);
+/* Rows of a table that a worker's step takes, at most: a replica's are each once. */
+size_t ls_tools_plan_touched(const struct ls_tools_planning *planning, int worker, const struct ls_terms_table *table);

@@ -11,9 +11,10 @@
 #include "tools/plan_wire.h"
 #include "train/fragments.h"
 
-/* A server's elements of one variable, and of all. */
+/* A server's elements of one variable, and of all. Tables come behind the variables. */
 struct kept {
-    size_t *of; /* [variables]; NULL without memory */
+    size_t *of; /* [count]; NULL without memory */
+    size_t count;
     size_t own, variables;
 };
 
@@ -36,12 +37,15 @@ static size_t count_parameters(const struct ls_tools_planning *planning) {
     const struct ls_model_built *built = &planning->model->built;
     size_t count = 0;
     for (size_t i = 0; i < built->part_count; i++) count += built->parts[i].count;
+    for (size_t t = 0; t < planning->terms.table_count; t++)
+        count += (size_t)(planning->terms.tables[t].rows * planning->terms.tables[t].width);
     return count;
 }
 
 static struct kept kept_by(const struct ls_tools_planning *planning, int server) {
     const struct ls_terms_model *terms = &planning->terms;
-    struct kept kept = {.of = ls_alloc_array(terms->part_count + 1, sizeof(*kept.of))};
+    struct kept kept = {.count = terms->part_count + terms->table_count};
+    kept.of = ls_alloc_array(kept.count + 1, sizeof(*kept.of));
     size_t count = ls_stripes_pieces_of(terms, planning->servers, server, NULL);
     LS_CLEANUP(ls_free_pointer) struct ls_piece *pieces = ls_alloc_array(count + 1, sizeof(*pieces));
     if (!kept.of || !pieces) return kept;
@@ -51,11 +55,22 @@ static struct kept kept_by(const struct ls_tools_planning *planning, int server)
         kept.of[pieces[i].variable] += pieces[i].end - pieces[i].begin;
         kept.own += pieces[i].end - pieces[i].begin;
     }
+    for (size_t t = 0; t < terms->table_count; t++) {
+        const struct ls_terms_table *table = &terms->tables[t];
+        size_t elements = ls_table_owned(table->rows, planning->servers, server) * (size_t)table->width;
+        kept.of[terms->part_count + t] = elements;
+        kept.variables += elements > 0;
+        kept.own += elements;
+    }
     return kept;
 }
 
 static const char *variable_name(const struct ls_tools_planning *planning, size_t variable) {
-    return ls_network_variable(planning->model->built.network, (int)variable)->name;
+    const struct ls_network *network = planning->model->built.network;
+    size_t parts = planning->terms.part_count;
+    return (variable < parts ? ls_network_variable(network, (int)variable)
+                             : ls_network_table(network, (int)(variable - parts)))
+        ->name;
 }
 
 /* Of bytes kept: the largest over the mean. */
@@ -70,11 +85,11 @@ static double load_of_servers(const struct ls_tools_planning *planning) {
 }
 
 static size_t part_of(const struct ls_tools_planning *planning, int server) {
-    return planning->stores ? ls_holding_measure(&planning->terms, planning->servers, server) : 0;
+    return planning->keeps ? ls_holding_measure(&planning->terms, planning->servers, server) : 0;
 }
 
 static size_t memory_of(const struct ls_tools_planning *planning, int server) {
-    if (!planning->stores) return 0;
+    if (!planning->keeps) return 0;
     return ls_memory_check_needed(&planning->terms, planning->workers, planning->servers, server);
 }
 
@@ -85,7 +100,7 @@ static void put_variables(const struct ls_tools_planning *planning, int server, 
     const char *between = "";
     (void)fprintf(out, ", \"elements\": %zu, \"part\": %zu, \"memory\": %zu, \"variables\": {", kept.own,
                   part_of(planning, server), memory_of(planning, server));
-    for (size_t v = 0; kept.of && v < planning->terms.part_count; v++) {
+    for (size_t v = 0; kept.of && v < kept.count; v++) {
         if (!kept.of[v]) continue;
         (void)fputs(between, out);
         ls_json_put(out, variable_name(planning, v));
@@ -106,7 +121,7 @@ static void put_task(const struct ls_tools_planning *planning, int rank, FILE *o
         (void)fprintf(out, ", \"first_replica\": %d, \"replicas\": %d, \"rows\": %lld, \"memory\": %zu",
                       planning->first[rank], planning->devices, (long long)rows_of(planning, rank),
                       planning->worker_bytes);
-    else if (planning->stores)
+    else if (planning->keeps)
         put_variables(planning, rank - planning->workers, out);
     (void)fputc('}', out);
 }
@@ -118,6 +133,18 @@ static void put_seconds(const char *name, double seconds, FILE *out) {
         (void)fprintf(out, ", \"%s\": null", name);
 }
 
+static void put_tables(const struct ls_tools_planning *planning, FILE *out) {
+    (void)fputs(", \"tables\": [", out);
+    for (size_t t = 0; t < planning->terms.table_count; t++) {
+        const struct ls_terms_table *table = &planning->terms.tables[t];
+        (void)fputs(t ? ", {\"name\": " : "{\"name\": ", out);
+        ls_json_put(out, variable_name(planning, planning->terms.part_count + t));
+        (void)fprintf(out, ", \"rows\": %lld, \"width\": %lld, \"touched\": %zu}", (long long)table->rows,
+                      (long long)table->width, ls_tools_plan_touched(planning, 0, table));
+    }
+    (void)fputc(']', out);
+}
+
 static void print_json(const struct ls_tools_planning *planning, FILE *out) {
     const ls_model *model = planning->model;
     double step = ls_plan_wire_step(planning);
@@ -126,7 +153,7 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
                   "\"parameters\": %zu, \"moments\": %d, \"copies\": %d, \"steps\": %d, \"all_reduce\": ",
                   planning->options->kind, planning->workers, planning->servers, planning->workers * planning->devices,
                   (long long)planning->batch, count_parameters(planning),
-                  ls_optimizer_moments(&model->progress.step.rule), planning->stores ? planning->copies : 0,
+                  ls_optimizer_moments(&model->progress.step.rule), planning->keeps ? planning->copies : 0,
                   planning->meets ? planning->strategy->local.sync_every : 1);
     if (planning->algorithm)
         (void)fprintf(out, "\"%s\"", planning->algorithm);
@@ -134,7 +161,7 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
         (void)fputs("null", out);
     (void)fprintf(out, ", \"planned_bytes\": %lld, \"arena_bytes\": %lld, \"load\": ",
                   (long long)planning->memory.planned_bytes, (long long)planning->memory.arena_bytes);
-    if (planning->stores)
+    if (planning->keeps)
         (void)fprintf(out, "%.6g", load_of_servers(planning));
     else
         (void)fputs("null", out);
@@ -142,6 +169,7 @@ static void print_json(const struct ls_tools_planning *planning, FILE *out) {
     put_seconds("wire_seconds", ls_plan_wire_seconds(planning, planning->round), out);
     put_seconds("step_seconds", step, out);
     put_seconds("examples_per_second", step > 0 ? (double)planning->batch / step : 0, out);
+    put_tables(planning, out);
     (void)fputs(", \"tasks\": [", out);
     for (int r = 0; r < planning->workers + planning->servers; r++) put_task(planning, r, out);
     (void)fputs("]}\n", out);
@@ -160,9 +188,15 @@ static void print_heading(const struct ls_tools_planning *planning, FILE *out) {
                   count_parameters(planning), mega(4 * count_parameters(planning)),
                   ls_optimizer_moments(&model->progress.step.rule));
     (void)fprintf(out, "strategy  %s: %d worker%s of %d replica%s, %d parameter server%s; %lld rows a step\n",
-                  planning->options->kind, planning->workers, planning->workers == 1 ? "" : "s", planning->devices,
+                  planning->serves && !planning->stores ? "parameter-server (hybrid)" : planning->options->kind,
+                  planning->workers, planning->workers == 1 ? "" : "s", planning->devices,
                   planning->devices == 1 ? "" : "s", planning->servers, planning->servers == 1 ? "" : "s",
                   (long long)planning->batch);
+    for (size_t t = 0; t < planning->terms.table_count; t++)
+        (void)fprintf(out, "table     %s: %lld rows of %lld, on servers alone; a step of worker 0 takes at most %zu\n",
+                      variable_name(planning, planning->terms.part_count + t),
+                      (long long)planning->terms.tables[t].rows, (long long)planning->terms.tables[t].width,
+                      ls_tools_plan_touched(planning, 0, &planning->terms.tables[t]));
     if (planning->meets)
         (void)fprintf(out, "meetings  every %d steps, %d fragment%s; at once a link carries %.3f MB\n",
                       local->sync_every, local->fragments ? local->fragments : 1, local->fragments > 1 ? "s" : "",
@@ -196,13 +230,13 @@ static void print_server(const struct ls_tools_planning *planning, int server, F
     name_task(planning, planning->workers + server, name);
     (void)fprintf(out, "%-12s %zu elements of %zu variables; its part takes %.3f MB\n", name, kept.own, kept.variables,
                   mega(part_of(planning, server)));
-    for (size_t v = 0; kept.of && v < planning->terms.part_count; v++)
+    for (size_t v = 0; kept.of && v < kept.count; v++)
         if (kept.of[v]) (void)fprintf(out, "    %-32s %12zu\n", variable_name(planning, v), kept.of[v]);
     ls_free(kept.of);
 }
 
 static void print_servers(const struct ls_tools_planning *planning, FILE *out) {
-    if (!planning->stores) return;
+    if (!planning->keeps) return;
     (void)fprintf(out, "\nServers, %d cop%s of each element, the largest part %.3f times the mean:\n", planning->copies,
                   planning->copies == 1 ? "y" : "ies", load_of_servers(planning));
     for (int s = 0; s < planning->servers; s++) print_server(planning, s, out);
@@ -214,7 +248,8 @@ static void print_end(const struct ls_tools_planning *planning, FILE *out) {
                   mega((size_t)planning->memory.planned_bytes), mega((size_t)planning->memory.arena_bytes));
     if (planning->algorithm) (void)fprintf(out, "all-reduce          %s, without measurements\n", planning->algorithm);
     if (planning->compute > 0)
-        (void)fprintf(out, "computing           %.3f ms a step, measured here\n", 1e3 * planning->compute);
+        (void)fprintf(out, "computing           %.3f ms a step, measured here%s\n", 1e3 * planning->compute,
+                      planning->terms.table_count ? " with whole tables: servers take a part of it" : "");
     if (planning->options->bits > 0)
         (void)fprintf(out, "wire                %.3f ms for these bytes at %g Mbit/s\n",
                       1e3 * ls_plan_wire_seconds(planning, planning->round), planning->options->bits / 1e6);

@@ -134,6 +134,27 @@ static ls_status count_servers(struct ls_tools_planning *planning) {
     return status;
 }
 
+/* The ids of a step cross once, rows one way and gradients the other; the owners of rows take turns. */
+static void count_tables(const struct ls_tools_planning *planning) {
+    const struct ls_terms_model *terms = &planning->terms;
+    size_t servers = (size_t)planning->servers, copies = (size_t)planning->copies;
+    if (copies > servers) copies = servers;
+    for (int w = 0; w < planning->workers && terms->table_count; w++) {
+        size_t rows = 0, ids = 0;
+        for (size_t t = 0; t < terms->table_count; t++) {
+            size_t touched = ls_tools_plan_touched(planning, w, &terms->tables[t]);
+            rows += touched * (size_t)terms->tables[t].width * sizeof(float);
+            if (touched > ids) ids = touched;
+        }
+        size_t sent = copies * (ids * sizeof(int32_t) + rows);
+        planning->rows[w] = (struct ls_traffic){.sent = sent, .received = rows};
+        for (size_t s = 0; s < servers; s++) {
+            planning->rows[(size_t)planning->workers + s].received += sent / servers;
+            planning->rows[(size_t)planning->workers + s].sent += rows / servers;
+        }
+    }
+}
+
 /* ---- meetings ---- */
 
 static ls_status count_part(struct ls_tools_planning *planning, size_t floats, struct ls_traffic *traffic) {
@@ -181,12 +202,15 @@ static ls_status count_meeting(struct ls_tools_planning *planning) {
 ls_status ls_plan_wire_count(struct ls_tools_planning *planning) {
     planning->beside = new_traffic(planning);
     planning->behind = new_traffic(planning);
+    planning->rows = new_traffic(planning);
     planning->round = new_traffic(planning);
-    if (!planning->beside || !planning->behind || !planning->round)
-        return ls_fail_memory("a plan", 3 * sizeof(struct ls_traffic));
+    if (!planning->beside || !planning->behind || !planning->rows || !planning->round)
+        return ls_fail_memory("a plan", 4 * sizeof(struct ls_traffic));
     if (planning->meets) return count_meeting(planning);
     ls_status status = planning->workers > 1 || planning->stores ? count_buckets(planning) : LS_OK;
     if (!status && planning->stores) status = count_servers(planning);
+    count_tables(planning);
+    add_traffic(planning, planning->rows, planning->round);
     add_traffic(planning, planning->beside, planning->round);
     add_traffic(planning, planning->behind, planning->round);
     return status;
@@ -205,7 +229,8 @@ double ls_plan_wire_step(const struct ls_tools_planning *planning) {
     double behind = ls_plan_wire_seconds(planning, planning->behind);
     const ls_local_sgd_options *local = &planning->strategy->local;
     double backward = compute - forward;
-    if (!planning->meets) return (behind > forward ? behind : forward) + (beside > backward ? beside : backward);
+    double rows = ls_plan_wire_seconds(planning, planning->rows);
+    if (!planning->meets) return rows + (behind > forward ? behind : forward) + (beside > backward ? beside : backward);
     double waits = beside - local->fragment_delay * compute, every = local->sync_every;
     if (ls_fragments_are_wanted(planning->strategy)) every /= local->fragments ? local->fragments : 1;
     return compute + ((waits > 0 ? waits : 0) + behind) / every;

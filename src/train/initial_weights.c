@@ -173,6 +173,12 @@ static ls_status collect_initial_weights(const ls_model *model, struct ls_weight
                                                              .shape = variable->shape,
                                                              .values = (const uint8_t *)(blob + variable->offset)});
     }
+    for (int t = 0; !status && t < ls_network_table_count(model->built.network); t++) {
+        const struct ls_network_variable *table = ls_network_table(model->built.network, t);
+        status = ls_weights_add(weights, &(struct ls_weight){.name = (char *)(uintptr_t)table->name,
+                                                             .shape = table->shape,
+                                                             .values = (const uint8_t *)ls_sparse_here(model, t)});
+    }
     if (weights->count) qsort(weights->items, weights->count, sizeof(*weights->items), compare_names);
     return status;
 }
@@ -184,7 +190,7 @@ ls_status ls_model_save_weights(const ls_model *model, const char *path) {
     if (!model->built.replicas)
         return ls_fail(LS_FAILED_PRECONDITION,
                        "the model has no weights yet: it is built at its first fit or evaluate");
-    ls_status status = ls_sparse_refuse(model, "ls_model_save_weights");
+    ls_status status = ls_sparse_here(model, 0) ? LS_OK : ls_sparse_refuse(model, "ls_model_save_weights");
     if (!status) status = collect_initial_weights(model, &weights);
     if (!status) status = ls_weights_arrays_write(path, &weights);
     ls_weights_free(&weights);

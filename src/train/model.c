@@ -1,6 +1,7 @@
 /* The public model: layers, compile, variables, digest (tf.keras.Sequential under a strategy). */
 #include "train/training.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/digest.h"
@@ -201,7 +202,16 @@ static void digest_variable(struct ls_digest *digest, const struct ls_network_va
     ls_digest_add(digest, data, variable->count * sizeof(float));
 }
 
-ls_status ls_model_digest_here(const ls_model *model, char hex[65]) {
+/* Those in front of that variable. */
+static void digest_tables(const ls_model *model, struct ls_digest *digest, int variable, int *tables) {
+    for (; *tables < ls_network_table_count(model->built.network); ++*tables) {
+        const struct ls_network_variable *table = ls_network_table(model->built.network, *tables);
+        if (table->before > variable) return;
+        digest_variable(digest, table, ls_sparse_here(model, *tables));
+    }
+}
+
+static ls_status digest_model(const ls_model *model, bool tables_too, char hex[65]) {
     if (!model->built.network)
         return ls_fail(LS_FAILED_PRECONDITION,
                        "the model has no weights yet: it is built at its first fit or evaluate");
@@ -211,17 +221,24 @@ ls_status ls_model_digest_here(const ls_model *model, char hex[65]) {
         ls_model_state_copy_out(model, model->built.replicas[0].parameters, 0, model->built.blob_count, &parameters);
     if (!status) status = ls_digest_new(&digest);
     if (status) return status;
+    int tables = tables_too ? 0 : INT_MAX;
     for (int i = 0; i < ls_network_variable_count(model->built.network); i++) {
         const struct ls_network_variable *variable = ls_network_variable(model->built.network, i);
+        digest_tables(model, digest, i, &tables);
         digest_variable(digest, variable, parameters + variable->offset);
     }
+    digest_tables(model, digest, INT_MAX, &tables);
     status = ls_digest_hex(digest, hex);
     ls_digest_free(digest);
     return status;
 }
 
+ls_status ls_model_digest_here(const ls_model *model, char hex[65]) {
+    return digest_model(model, false, hex);
+}
+
 ls_status ls_model_weights_sha256(const ls_model *model, char hex[65]) {
     LS_NEED(model, hex);
-    ls_status status = ls_sparse_refuse(model, "ls_model_weights_sha256");
-    return status ? status : ls_model_digest_here(model, hex);
+    ls_status status = ls_sparse_here(model, 0) ? LS_OK : ls_sparse_refuse(model, "ls_model_weights_sha256");
+    return status ? status : digest_model(model, true, hex);
 }

@@ -29,8 +29,11 @@ struct ls_sparse {
  * servers assist 4k(n - 1)/n^2 of all rows (docs/parameter-server.md). The ids of a batch are an upper bound of u. */
 static bool decide(const ls_model *model, const ls_dataset *data, const ls_layer *layer) {
     const struct ls_runtime *runtime = model->strategy->runtime;
-    double ids = (double)data->options.batch_size * (double)ls_shape_count(&model->built.input);
-    double fraction = ids / layer->input_dim, n = runtime->tasks, k = ls_cluster_listed_servers(runtime->cluster);
+    const struct ls_planned *planned = &model->strategy->planned;
+    double ids = (double)(planned->workers ? planned->batch : data->options.batch_size);
+    ids *= (double)ls_shape_count(&model->built.input);
+    double fraction = ids / layer->input_dim, n = planned->workers ? planned->workers : runtime->tasks;
+    double k = planned->workers ? planned->servers : ls_cluster_listed_servers(runtime->cluster);
     double limit = 2 * k * (n - 1) / (n * n);
     if (limit > 1) limit = 1;
     bool sparse = model->strategy->sparse == LS_SPARSE_ALWAYS ||
@@ -48,8 +51,8 @@ ls_status ls_sparse_network(const ls_model *model, const ls_dataset *data, struc
     LS_CLEANUP(ls_free_pointer) ls_layer *layers = ls_alloc_array(count, sizeof(*layers));
     if (!layers) return ls_fail_memory("layers", count * sizeof(*layers));
     memcpy(layers, model->spec.layers, count * sizeof(*layers));
-    for (size_t i = 0; i < count; i++)
-        layers[i].sparse = layers[i].sparse && model->strategy->copies_on_servers && decide(model, data, &layers[i]);
+    bool may = model->strategy->copies_on_servers || model->strategy->planned.workers;
+    for (size_t i = 0; i < count; i++) layers[i].sparse = layers[i].sparse && may && decide(model, data, &layers[i]);
     return ls_network_new(layers, count, &model->built.input, network);
 }
 
@@ -59,10 +62,16 @@ bool ls_sparse_has(const ls_model *model) {
 
 ls_status ls_sparse_refuse(const ls_model *model, const char *what) {
     if (!ls_sparse_has(model)) return LS_OK;
-    return ls_fail(LS_UNIMPLEMENTED,
-                   "%s: the rows of '%s' are on the parameter servers alone; take a checkpoint, or "
-                   "ls_parameter_server_options.sparse = LS_SPARSE_NEVER",
-                   what, ls_network_table(model->built.network, 0)->name);
+    return ls_fail(
+        LS_UNIMPLEMENTED,
+        "%s: the rows of '%s' are on the parameter servers alone; fit with a checkpoint folder brings them to "
+        "rank 0, or take ls_parameter_server_options.sparse = LS_SPARSE_NEVER",
+        what, ls_network_table(model->built.network, 0)->name);
+}
+
+const float *ls_sparse_here(const ls_model *model, int table) {
+    bool new = model->built.tables && model->built.moments_step == model->progress.step.iteration;
+    return new ? model->built.tables + ls_sparse_offset(model, table, 0) : NULL;
 }
 
 ls_status ls_sparse_check(const ls_model *model) {
@@ -159,6 +168,13 @@ static ls_status reserve_replica(const ls_model *model, struct ls_sparse *sparse
         floats += 2 * size;
     }
     return there ? LS_OK : ls_fail_memory("rows of tables", floats * sizeof(float));
+}
+
+size_t ls_sparse_bytes(const ls_model *model, int64_t rows) {
+    size_t floats = 0, tables = (size_t)ls_network_table_count(model->built.network);
+    for (size_t t = 0; t < tables; t++) floats += (size_t)ls_network_table(model->built.network, (int)t)->shape.dims[1];
+    return (size_t)rows * (size_t)ls_shape_count(&model->built.input) * 2 *
+           (floats * sizeof(float) + (tables ? sizeof(int32_t) : 0));
 }
 
 ls_status ls_sparse_reserve(ls_model *model, int64_t rows) {

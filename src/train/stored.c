@@ -15,7 +15,7 @@ bool ls_stored_is(const ls_model *model) {
 }
 
 bool ls_stored_has(const ls_model *model) {
-    return ls_stored_is(model) || ls_sparse_has(model);
+    return ls_stored_is(model) || (model->strategy->copies_on_servers && ls_sparse_has(model));
 }
 
 bool ls_stored_lacks(const ls_model *model) {

@@ -71,6 +71,38 @@ class Plan(unittest.TestCase):
             copied = sum(task["received"] for task in of_servers) - sum(task["sent"] for task in planned["tasks"][:workers])
             self.assertEqual(copied, sum(task["sent"] for task in of_servers) - sum(task["received"] for task in planned["tasks"][:workers]))
 
+    def test_servers_keep_tables_as_planned(self):
+        draw = random.Random(SEED + 2)
+        for more in ([], ["--hybrid"]):
+            rows, width, workers, servers = draw.randrange(10000, 40000), draw.randrange(1, 40), draw.randrange(2, 4), draw.randrange(1, 5)
+            options = ["--model", "embedding", "--embedding", "%dx%d" % (rows, width), "--limit", "256", "--hidden", str(draw.randrange(1, 80)),
+                       "--optimizer", *draw.choice(RULES[:3]), "--batch-size", str(draw.randrange(8, 65)), "--strategy", "parameter-server",
+                       "--ps-replicas", draw.choice("12"), "--sparse", "always", *more]
+            print("#", workers, servers, *options)
+            planned = plan("-np", str(workers), "--ps", str(servers), "--measure", "2", *options)
+            said, lines = train(workers, servers, options)
+            self.expect_memory(planned, said)
+            of_workers, of_servers = planned["tasks"][:workers], planned["tasks"][workers:]
+            table, = planned["tables"]
+            self.assertEqual((table["name"], table["rows"], table["width"]), ("embedding/embeddings", rows, width))
+            self.assertEqual(table["touched"], min(10 * of_workers[0]["rows"], rows))
+            self.assertEqual(sum(task["variables"].get(table["name"], 0) for task in of_servers), rows * width)
+            for task, text in zip(of_servers, lines):
+                self.assertIn("its part takes %.1f MB" % (task["part"] / 1e6), text)
+            if not more:
+                self.assertEqual(sum(task["elements"] for task in of_servers), planned["parameters"])
+            ids = sum(10 * task["rows"] for task in of_workers)
+            self.assertGreaterEqual(sum(task["received"] for task in of_servers), ids * 4 * (1 + width))
+            self.assertLess(sum(task["received"] for task in of_servers), rows * width * 4)
+            self.assertGreater(planned["compute_seconds"], 0)
+
+    def test_the_rule_makes_a_table_dense(self):
+        options = ["--model", "embedding", "--strategy", "parameter-server", "--batch-size", "64", "--ps", "1"]
+        self.assertEqual(len(plan("-np", "2", *options)["tables"]), 1)  # 640 ids are 0.064 of the rows; the limit is 0.5
+        for more in (["-np", "1"], ["-np", "2", "--sparse", "never"], ["-np", "2", "--embedding", "1000x4"]):
+            self.assertEqual(plan(*options, *more)["tables"], [])
+        self.assertEqual(plan("-np", "2", "--model", "embedding")["tables"], [])
+
     def test_workers_have_what_is_planned(self):
         draw = random.Random(SEED + 1)
         local = ["--strategy", "local-sgd", "--sync-every", "2", "--outer-learning-rate", "0.5"]

@@ -65,6 +65,31 @@ class Sparse(unittest.TestCase):
             self.assertNotEqual(plain(rule), wanted)
             self.assertEqual(self.run_together(2, 2, rule, "sparse=never", strategy=draw.choice(STRATEGIES)), plain(rule))
 
+    def test_the_command_trains_tables_and_saves_them(self):
+        """Where a checkpoint brings them to the chief. Otherwise there is no digest of weights that only servers have."""
+        train = [LOCKSTEP, "train", "--model", "embedding", "--embedding", "10000x8", "--limit", "640", "--epochs", "2", "--batch-size", "64",
+                 "--no-validation", "--json"]
+        wanted = last_json(subprocess.run([*train, "--strategy", "mirrored", "--devices", "2"], capture_output=True, text=True, check=True,
+                                          timeout=120).stdout)
+        launch, stored = [LOCKSTEP, "run", "-np", "2", "--ps", "2", "--no-prefix", "--"], ["--strategy", "parameter-server", "--sparse", "always"]
+        with tempfile.TemporaryDirectory() as folder:
+            weights = os.path.join(folder, "each-{epoch}.npz")
+            for more, kept in (([], False), (["--hybrid"], False), (["--hybrid", "--checkpoint", folder + "/a", "--save-each", weights], True),
+                               (["--checkpoint", folder + "/b"], True)):
+                done = subprocess.run([*launch, *train, *stored, *more], capture_output=True, text=True, timeout=120)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("an embedding of 10000 rows is sparse", done.stderr)
+                found = last_json(done.stdout)
+                self.assertEqual((found["steps"], found["loss"]), (wanted["steps"], wanted["loss"]))
+                self.assertEqual(found["weights_sha256"], wanted["weights_sha256"] if kept else None)
+            for epochs, path in ((1, "each-1.npz"), (2, "each-2.npz")):
+                again = subprocess.run([*train, "--epochs", str(3 - epochs), "--weights", os.path.join(folder, path), "--shuffle", "never"],
+                                       capture_output=True, text=True, timeout=120)
+                self.assertEqual(again.returncode, 0, again.stderr)
+            refused = subprocess.run([*launch, *train, *stored, "--save-each", weights], capture_output=True, text=True, timeout=120)
+            self.assertIn("fit with a checkpoint folder brings them", refused.stderr)
+            self.assertNotEqual(refused.returncode, 0)
+
     def test_integers_are_ids(self):
         wanted = plain("ids=integers")
         self.assertEqual(wanted, plain())

@@ -56,6 +56,7 @@ OPTIONS = {
     "--sync-batch-norm": row("model", [], SHAPES),
     "--fused-batch-norm": row("model", [], SHAPES),
     "--hidden": row("model", ["16"]),
+    "--embedding": row("model", ["20000x8"], ["--model", "embedding"]),
     "--dataset": row("dataset", ["shapes"]),
     "--limit": row("examples", ["64"]),
     "--no-validation": row("validation_data"),
@@ -168,6 +169,7 @@ ELSEWHERE = {
     "--on-stale": "it goes with --consistency async: tests/end_to_end/async_test.py",
     "--max-staleness": "it goes with --consistency async: tests/end_to_end/async_test.py",
     "--ps-replicas": "it goes with that strategy: tests/end_to_end/store_test.py",
+    "--sparse": "it goes with that strategy: tests/end_to_end/sparse_test.py",
     "--hybrid": "it goes with that strategy: tests/end_to_end/store_test.py",
     "--help": "trains nothing",
 }
