@@ -267,6 +267,10 @@ static ls_status take_push(struct ls_keeper *keeper, struct ls_group *group, con
         return ls_fail(LS_DATA_LOSS, "rank 0 pushes '%s', which this parameter server does not keep", frame->name);
     struct ls_holding *holding = model->kept[0].holding;
     size_t bucket = model->pushed, buckets = model->terms.bucket_count;
+    char next[64];
+    ls_store_calls_name(model->terms.model, bucket, next);
+    if (strcmp(frame->name, next) != 0)
+        return ls_fail(LS_INVALID_ARGUMENT, "rank 0 pushes '%s', and '%s' is next", frame->name, next);
     const struct ls_range *range = &model->terms.buckets[bucket];
     LS_CLEANUP(ls_free_pointer) void **places = ls_alloc_array((size_t)holding->replicas, sizeof(*places));
     if (!places) return ls_fail_memory("a bucket's places", (size_t)holding->replicas * sizeof(*places));

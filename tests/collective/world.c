@@ -262,7 +262,7 @@ static void make_servers(const struct world_options *options, struct world *worl
     struct world_options wide = *options;
     wide.size = options->size + options->servers;
     wide.servers = 0;
-    wide.break_after = 0;
+    wide.break_after = options->help_breaks_after;
     for (int a = 0; a < wide.size; a++)
         for (int b = a + 1; b < wide.size; b++) join_pair(&wide, links, a, b);
     if (wide.mail) join_mail(&wide, mail);
