@@ -63,6 +63,11 @@ MODES = {
     "servers-elastic": Mode(options=("--epochs", "150"), servers=2, environment={**_elastic("1:%d"), **SERVERS}, elastic=True),
     "store": Mode(options=("--epochs", "150"), servers=3, environment=STORE),
     "store-elastic": Mode(options=("--epochs", "150"), servers=3, environment={**_elastic("1:%d"), **STORE}, elastic=True),
+    # rows of a table on the servers alone; dense variables there too, or on the workers
+    "sparse": Mode(options=("--words", "--epochs", "100"), servers=3, environment={**STORE, "RECOVERY_TABLES": "sparse"}),
+    "hybrid": Mode(options=("--words", "--epochs", "100"), servers=3, environment={**STORE, "RECOVERY_TABLES": "hybrid"}),
+    "hybrid-elastic": Mode(options=("--words", "--epochs", "100"), servers=3,
+                           environment={**_elastic("1:%d"), **STORE, "RECOVERY_TABLES": "hybrid"}, elastic=True),
     "async": Mode(options=("--epochs", "150"), servers=3, environment={**_elastic("1:%d"), **STORE, "RECOVERY_ASYNC": "0"}, elastic=True,
                   scaled=True, pushes=True),
     "async-bounded": Mode(options=("--epochs", "150"), servers=2, environment={**_elastic("1:%d"), **STORE, "RECOVERY_ASYNC": "2"},

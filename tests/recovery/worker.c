@@ -3,7 +3,7 @@
  *
  * usage: worker [--epochs N] [--batch N] [--limit N] [--units N] [--checkpoint FOLDER] [--checkpoint-steps N]
  *               [--pause MILLISECONDS] [--share N] [--evaluations N] [--predictions N] [--refuse map|epoch] [--stop
- * STEP] [--numbers] [--two]
+ * STEP] [--numbers] [--words] [--two]
  *
  * With --two a second model is trained for an epoch after each fit of the first, and both have their part in digest and
  * outputs. */
@@ -25,6 +25,7 @@ struct worker {
     int fits, evaluations, predictions; /* how often; evaluations and predictions come after the last fit */
     bool synchronized;                  /* its batch normalization */
     bool half;                          /* in float16, with steps so large that gradients overflow now and then */
+    bool words;                         /* an embedding, by SGD; there is no digest: servers have its rows */
     bool numbers;                       /* a regression of weighted examples, with Huber's loss */
     bool pipeline;                      /* a shuffle buffer, random stages, threads that read ahead */
     const char *refuse;                 /* which function of the user's returns UNAVAILABLE: "map" or "epoch" */
@@ -89,16 +90,19 @@ static ls_status open_data(struct worker *worker) {
     ls_dataset_options far = *options;
     far.maps = LS_MAPS(ls_map_function(read_far, NULL));
     if (worker->numbers) return open_numbers(worker->limit, options, &worker->data);
+    if (worker->words) return ls_dataset_words(&plain, &worker->data);
     bool refuses = worker->refuse && !strcmp(worker->refuse, "map");
     return ls_dataset_digits(refuses ? &far : options, &worker->data);
 }
 
 static ls_status open_other(const struct worker *worker, const ls_dataset_options *options, ls_dataset **data) {
-    return worker->numbers ? open_numbers(100, options, data) : ls_dataset_digits(options, data);
+    if (worker->numbers) return open_numbers(100, options, data);
+    return worker->words ? ls_dataset_words(options, data) : ls_dataset_digits(options, data);
 }
 
 /* RECOVERY_STORE: on so many parameter servers are its variables. RECOVERY_DELAY: gradients are so many steps old.
- * RECOVERY_ASYNC: it trains asynchronously, and a worker may be so many batches ahead; 0: any number. */
+ * RECOVERY_TABLES: "sparse", or "hybrid": servers keep tables alone. RECOVERY_ASYNC: it trains asynchronously, and a
+ * worker may be so many batches ahead; 0: any number. */
 static ls_status open_strategy(struct worker *worker) {
     const char *copies = getenv("RECOVERY_STORE");
     if (worker->local)
@@ -109,12 +113,15 @@ static ls_status open_strategy(struct worker *worker) {
                                                       .fragment_alpha = worker->fragments > 1 ? 0.25F : 0),
                                          &worker->strategy);
     if (!copies) return ls_multi_worker_mirrored_strategy_new(NULL, &worker->strategy);
-    const char *delay = getenv("RECOVERY_DELAY"), *ahead = getenv("RECOVERY_ASYNC");
+    const char *tables = getenv("RECOVERY_TABLES"), *delay = getenv("RECOVERY_DELAY"),
+               *ahead = getenv("RECOVERY_ASYNC");
     ls_consistency consistency = delay ? LS_DELAYED : LS_SYNC;
     return ls_parameter_server_strategy_new(
         NULL,
         LS_PARAMETER_SERVER(.replicas = atoi(copies), .consistency = ahead ? LS_ASYNC : consistency,
-                            .delay = delay ? atoi(delay) : 0, .staleness = ahead ? atoi(ahead) : 0),
+                            .sparse = tables ? LS_SPARSE_ALWAYS : LS_SPARSE_BY_RULE,
+                            .hybrid = tables && !strcmp(tables, "hybrid"), .delay = delay ? atoi(delay) : 0,
+                            .staleness = ahead ? atoi(ahead) : 0),
         &worker->strategy);
 }
 
@@ -131,13 +138,19 @@ static ls_status open_all(struct worker *worker) {
             worker,
             LS_DATASET(.batch_size = worker->batch, .limit = 100, .split = LS_TEST, .shuffle = LS_SHUFFLE_NEVER),
             &worker->shown);
-    if (!status)
+    if (!status && worker->words)
+        status = ls_model_new(worker->strategy,
+                              LS_LAYERS(ls_embedding(10000, 8, .sparse = true), ls_global_average_pooling1d(),
+                                        ls_dense(worker->units, LS_RELU), ls_dense(4)),
+                              &worker->model);
+    else if (!status)
         status = ls_model_new(worker->strategy,
                               LS_LAYERS(ls_dense(worker->units),
                                         ls_batch_normalization(.synchronized = worker->synchronized), ls_relu(),
                                         ls_dropout(0.1F), ls_dense(10)),
                               &worker->model);
     if (status) return status;
+    if (worker->words) return ls_model_compile(worker->model, ls_sgd(0.05F), LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     return ls_model_compile_with(worker->model,
                                  ls_adam(worker->half ? 10 : 0.001f, .gradient_accumulation_steps = worker->accumulate),
                                  worker->numbers ? LS_HUBER : LS_SPARSE_CATEGORICAL_CROSSENTROPY,
@@ -196,7 +209,7 @@ static ls_status train(struct worker *worker) {
     for (int i = 0; !status && i < worker->evaluations; i++)
         status = ls_model_evaluate(worker->model, worker->validation, &worker->evaluated);
     if (!status && worker->two) status = ls_model_weights_sha256(worker->second, worker->second_digest);
-    return status ? status : ls_model_weights_sha256(worker->model, worker->digest);
+    return status || worker->words ? status : ls_model_weights_sha256(worker->model, worker->digest);
 }
 
 static int finish(struct worker *worker, ls_status status) {
@@ -236,6 +249,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
                                             {"stop", required_argument, NULL, 't'},
                                             {"pipeline", no_argument, NULL, 'p'},
                                             {"numbers", no_argument, NULL, 'n'},
+                                            {"words", no_argument, NULL, 'W'},
                                             {"two", no_argument, NULL, '2'},
                                             {"local", required_argument, NULL, 'm'},
                                             {"fragments", required_argument, NULL, 'g'},
@@ -262,6 +276,7 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
         if (option == 'g') worker->fragments = atoi(optarg);
         if (option == 'n') worker->numbers = true;
         if (option == 'r') worker->share = atoll(optarg);
+        if (option == 'W') worker->words = true;
         if (option == 'w') worker->pause = atoi(optarg);
         if (option == 'x') worker->refuse = optarg;
         if (option == 'y') worker->synchronized = true;
