@@ -124,10 +124,10 @@ class Logs(unittest.TestCase):
         left, lost, recovered, said = self.lose(FEW, 2)
         self.assertEqual((lost, recovered), (left, left), said)
 
-    def freeze(self, workers, frozen):
+    def freeze(self, workers, frozen, algorithm="auto"):
         """Few by direct exchange, where each worker waits for each: in others some wait for who waits."""
         run = Run(self, workers, epochs=20 if workers == FEW else 8,
-                  environment={"LOCKSTEP_REPORT_INTERVAL": "0.5", "LOCKSTEP_ALGORITHM": "direct" if workers == FEW else "auto"})
+                  environment={"LOCKSTEP_REPORT_INTERVAL": "0.5", "LOCKSTEP_ALGORITHM": "direct" if workers == FEW else algorithm})
         run.await_line("Epoch 2/")
         pid = run.worker(frozen)
         os.kill(pid, signal.SIGSTOP)
@@ -138,11 +138,12 @@ class Logs(unittest.TestCase):
         return sorted(set(run.saying("waiting for rank %d .*in all_reduce" % frozen))), run.describe()
 
     def test_wait_for_one_of_many(self):
-        waiting, said = self.freeze(MANY, 5)
-        self.assertEqual(waiting, [0], said)
+        for algorithm in ("auto", "direct"):
+            waiting, said = self.freeze(MANY, 5, algorithm)
+            self.assertEqual(waiting, [0], said)
 
     def test_wait_for_the_first_of_many(self):
-        waiting, said = self.freeze(MANY, 0)
+        waiting, said = self.freeze(MANY, 0, "direct")
         self.assertEqual(waiting, [1], said)
 
     def test_wait_for_one_of_few(self):

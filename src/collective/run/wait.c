@@ -117,12 +117,16 @@ static ls_status has_left(const struct ls_executor *executor, int rank) {
                    call, rank);
 }
 
-/* Of many ranks the first one speaks. When all wait for that one, the first of those who wait for it does. */
+/* Of many ranks the first one speaks. When all wait for that one, the first of those who wait for it does. Where some
+ * have not come, those that have wait for them, though their data may lack, too. */
 static bool speaks(const struct ls_executor *executor) {
+    peer_test *test = is_awaited;
     if (executor->size <= LS_LOG_FEW || !executor->rank) return true;
+    for (int i = 0; i < executor->size; i++)
+        if (i != executor->rank && is_absent(&executor->peers[i])) test = is_absent;
     for (int i = 0; i < executor->rank; i++)
-        if (ls_role_is_linked(executor->peers[i].role) && !is_awaited(&executor->peers[i])) return false;
-    return is_awaited(&executor->peers[0]);
+        if (ls_role_is_linked(executor->peers[i].role) && !test(&executor->peers[i])) return false;
+    return test(&executor->peers[0]);
 }
 
 static void report_wait(struct ls_executor *executor) {
