@@ -21,7 +21,7 @@
  * PATIENT (the rejoin timeout is longer than any wait for a task that is started anew), LONG (training lasts until all
  * who can come in have).
  * Broken on purpose: NO_FENCE, EVEN_HALF, NOT_FURTHEST, NO_LEDGER, ANY_HEIR, ANY_END, NO_HINT, NO_WIDENING, ONLY_BELOW,
- * NO_RELAY. */
+ * NO_RELAY, NO_KNOCK. */
 #ifndef TASKS
 #define TASKS 3
 #endif
@@ -653,12 +653,14 @@ inline hear_again(c) {
 #define knocks(j, s)   (answers(j, s) && dials(j, s) && gen[j] == 0 && seeks(j) && \
     (follow[j] == NOBODY || gen[follow[j]] == 0) && !ANY(has_rank, j))
 
-/* Where training is LONG nobody leaves while somebody is there who is to hear that it was left out, or to come in. */
+/* Where training is LONG nobody leaves while somebody is there who is to hear that it was left out, and the exit barrier
+ * waits for who is to come in. Who is started after it comes too late. */
 #ifdef LONG
-#define is_outside(q, s) (answers(q, s) && !over(q) && \
-    ((gen[q] && fences(s, q)) || (gen[q] == 0 && joiner_stops == 0 && !IN(ranks[gen[s]], rank[q]))))
+#define is_left_out(q, s) (answers(q, s) && !over(q) && gen[q] && fences(s, q))
+#define comes_in(q, s)    (answers(q, s) && !over(q) && gen[q] == 0 && joiner_stops == 0 && !IN(ranks[gen[s]], rank[q]))
 #else
-#define is_outside(q, s) false
+#define is_left_out(q, s) false
+#define comes_in(q, s)    false
 #endif
 
 #define FOLLOW(c) :: d_step { up(_me) && may_follow(c, _me) -> begin_to_follow(_me, c) }
@@ -674,8 +676,8 @@ end:
     :: d_step { up(_me) && state[_me] == MEMBER && given[gen[_me] * SLOTS + _me] <= position[_me] -> give(_me) }
     :: d_step { up(_me) && state[_me] == MEMBER && position[_me] < LAST && !SOME(lacks, _me) -> commit(_me) }
     :: d_step { up(_me) && state[_me] == MEMBER && position[_me] == LAST && coordinates(_me, gen[_me]) &&
-                shared[gen[_me]] == 0 && !SOME(lacks, _me) -> share_out(_me) }
-    :: d_step { up(_me) && state[_me] == MEMBER && IN(shared[gen[_me]], _me) && !SOME(is_outside, _me) -> leave(_me) }
+                shared[gen[_me]] == 0 && !SOME(lacks, _me) && !SOME(comes_in, _me) -> share_out(_me) }
+    :: d_step { up(_me) && state[_me] == MEMBER && IN(shared[gen[_me]], _me) && !SOME(is_left_out, _me) -> leave(_me) }
 #ifdef NO_RELAY
     :: d_step { up(_me) && trains(_me) && SOME(lost, _me) ->
                 quiet[gen[_me]] = quiet[gen[_me]] || (coordinates(_me, gen[_me]) && !SOME(fell_silent, _me));
@@ -687,7 +689,7 @@ end:
     :: d_step { up(_me) && trains(_me) && breaks < BREAKS -> breaks++; stop(_me) } /* a data link breaks */
 #endif
     :: d_step { up(_me) && !over(_me) && gen[_me] && SOME(has_left, _me) -> leave(_me) }
-#ifdef ELASTIC
+#if defined(ELASTIC) && !defined(NO_KNOCK)
     :: d_step { up(_me) && trains(_me) && coordinates(_me, gen[_me]) && joiner_stops == 0 && SOME(knocks, _me) ->
                 joiner_stops++; stop(_me) }
 #endif
@@ -766,7 +768,7 @@ end:
 #define EXPIRE(s) :: atomic { timeout && waits(s) -> i = can_end(s); must(ENDS, i); \
     alive = alive & ~BIT(s); wide[s] = 0; state[s] = ENDED }
 #ifdef ELASTIC
-#define goes_on_without(a, s) (is_outside(s, a) && state[a] == MEMBER && up(a))
+#define goes_on_without(a, s) ((is_left_out(s, a) || comes_in(s, a)) && state[a] == MEMBER && up(a))
 #define can_end(s) (!SOME(goes_on_without, s))
 #ifdef QUORUM
 #define GOES_ON SOME(is_through, 0)
