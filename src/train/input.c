@@ -109,13 +109,6 @@ static ls_status upload_targets(const ls_model *model, struct ls_device *device,
     return device->ops->queue->receive(device, input->weights, input->host_weights, weights);
 }
 
-static ls_status check_ids(const ls_model *model, const struct ls_model_replica *replica, const float *features,
-                           int64_t rows) {
-    ls_status status = ls_network_check_ids(model->built.network, features, rows);
-    int local = (int)(replica - model->built.replicas);
-    return status ? ls_fail_context(status, "replica %d", model->strategy->replicas[local].id) : LS_OK;
-}
-
 /* From the pinned memory, beside what the device computes. A label that is no class would be told by the device when
  * the update is queued behind it: it is found here, before anything of the step is. An id that is none is, too. */
 static ls_status upload(const ls_model *model, const struct ls_model_replica *replica,
@@ -126,7 +119,7 @@ static ls_status upload(const ls_model *model, const struct ls_model_replica *re
     if (!ls_pipeline_targets(model->progress.pipeline)->numbers)
         status = ls_objective_check_labels(&model->spec.objective, ls_network_outputs(model->built.network),
                                            input->host_targets, input->rows);
-    if (!status) status = check_ids(model, replica, input->host_features, input->rows);
+    if (!status) status = ls_network_check_ids(model->built.network, input->host_features, input->rows);
     if (!status) status = device->ops->queue->receive(device, input->features, input->host_features, size);
     return status ? status : upload_targets(model, device, input);
 }
@@ -159,7 +152,7 @@ ls_status ls_input_load(const ls_model *model, int local, int64_t *rows) {
     const struct ls_targets targets = targets_in(model, input->targets, input->weights);
     if (!is_far(replica)) {
         if (*rows) status = ls_pipeline_read(model->progress.pipeline, local, input->features, &targets);
-        return status ? status : check_ids(model, replica, input->features, *rows);
+        return status ? status : ls_network_check_ids(model->built.network, input->features, *rows);
     }
     if (!take_ahead(model, replica)) status = load_far(model, local);
     return status ? status : replica->device->ops->queue->settle(replica->device);
