@@ -209,7 +209,8 @@ static ls_status pull_all(ls_strategy *strategy, void *context) {
     for (int i = 0; i < strategy->local_count; i++)
         if (model->built.replicas[i].status)
             return ls_group_fail(ls_group_assisted(strategy->runtime->group),
-                                 ls_fail(model->built.replicas[i].status, "%s", sparse->errors[i]));
+                                 ls_fail(model->built.replicas[i].status, "replica %d: %s", strategy->replicas[i].id,
+                                         sparse->errors[i]));
     return ls_store_pull_rows(model->bound.store, sparse->leaves, strategy->local_count);
 }
 
