@@ -59,6 +59,10 @@ bool ls_folder_lock_holds(const struct ls_folder_lock *lock) {
     return look_folder_lock(lock) != ANOTHERS;
 }
 
+bool ls_folder_lock_stands(const struct ls_folder_lock *lock) {
+    return look_folder_lock(lock) == OURS;
+}
+
 static void close_lock(struct ls_folder_lock *lock) {
     if (lock->file >= 0) (void)close(lock->file);
     lock->file = -1;

@@ -14,5 +14,7 @@ struct ls_folder_lock;
 ls_status ls_folder_lock_take(const char *folder, uint64_t job, const struct ls_log *log, struct ls_folder_lock **lock);
 /* True if nobody has taken the lock over. To remove the file is no takeover. */
 bool ls_folder_lock_holds(const struct ls_folder_lock *lock);
+/* True if nobody has, and its file is there. */
+bool ls_folder_lock_stands(const struct ls_folder_lock *lock);
 /* Removes the file. NULL is nothing. */
 void ls_folder_lock_free(struct ls_folder_lock *lock);

@@ -174,8 +174,11 @@ static bool is_keeper(const ls_strategy *strategy) {
     return strategy->runtime->rank == 0 && ls_is_chief(strategy);
 }
 
+/* Another worker took the folder where this one was left out, and has come in again. What it was writing is none of the
+ * new generation's. */
 bool ls_checkpointing_has_moved(const struct ls_checkpointing *checkpointing) {
-    return checkpointing->keeper != is_keeper(checkpointing->model->strategy);
+    bool displaced = checkpointing->lock && !ls_folder_lock_stands(checkpointing->lock);
+    return displaced || checkpointing->keeper != is_keeper(checkpointing->model->strategy);
 }
 
 ls_status ls_checkpointing_new(const struct ls_checkpointing_config *config, struct ls_checkpointing **checkpointing) {

@@ -21,8 +21,8 @@ ls_status ls_checkpointing_new(const struct ls_checkpointing_config *config, str
 /* Collective: where the chief finds a checkpoint, its state becomes every worker's, and *state that of the fit. The
  * same error on all workers where it belongs to another training. */
 ls_status ls_checkpointing_restore(struct ls_checkpointing *checkpointing, struct ls_fit_state *state);
-/* True if another worker than before keeps the checkpoints. The caller then replaces this checkpointing by a new
- * one. */
+/* True if another worker than before keeps the checkpoints, or has done so meanwhile. The caller then replaces this
+ * checkpointing by a new one. */
 bool ls_checkpointing_has_moved(const struct ls_checkpointing *checkpointing);
 /* Notes for the step from one position to the next, which is to be made, whether this worker writes, and a checkpoint
  * may be due then. checkpointing may be NULL. */

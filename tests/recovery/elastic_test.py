@@ -277,14 +277,29 @@ class Back(Elastic):
             self.assertEqual(self.entered(job, rank), 2, job.describe())
             self.assertEqual(job.lives[rank][0].result()["weights_sha256"], reference(3, *LONG)["weights_sha256"])
 
-    def test_frozen_and_fenced(self):
-        """It wakes when the others have gone on without it: it is told so, and comes in as another process."""
-        def wake(job):
-            frozen = job.lives[2][0]
-            if not job.woken and self.entered(job, 0) > 1 and frozen.is_stopped():
+    def wake(self, rank, other):
+        """A hook: wakes it when the others have gone on without it, and made a step."""
+        def hook(job):
+            frozen, entered, committed = job.lives[rank][0], *(job.lives[other][-1].notes(point) for point in ("entered", "committed"))
+            if not job.woken and len(entered) > 1 and committed[-1][0] > entered[1][0] and frozen.is_stopped():
                 frozen.wake()
                 job.woken.append(frozen)
-        job = self.survive({0: paced(3), 2: ["sums:5:STOP"]}, options=LONG, hooks=[wake])
+        return hook
+
+    @few
+    def test_frozen_while_it_writes_a_checkpoint(self):
+        """Another worker has the folder meanwhile. It has it again when it has come in, and what it was writing is no matter."""
+        with tempfile.TemporaryDirectory(prefix="lockstep-elastic-test-") as folder:
+            options = (*LONG, "--checkpoint", folder, "--checkpoint-steps", "3")
+            for point in ("checkpoint:2:STOP", "checkpoint_write:2:STOP"):
+                job = self.survive({0: [point], 1: paced(3)}, options=options, wanted=reference(4, *LONG), hooks=[self.wake(0, 1)])
+                self.assertEqual(len(job.woken), 1)
+                self.assertIn("went on without this process: it joins anew", job.lives[0][0].errors(), job.describe())
+                self.assertEqual(os.listdir(folder), [])
+
+    def test_frozen_and_fenced(self):
+        """It is told so, and comes in as another process."""
+        job = self.survive({0: paced(3), 2: ["sums:5:STOP"]}, options=LONG, hooks=[self.wake(2, 0)])
         self.assertEqual(len(job.woken), 1)
         self.assertIn("went on without this process: it joins anew", job.lives[2][0].errors(), job.describe())
         self.assertEqual(self.entered(job, 0), 3, job.describe())
