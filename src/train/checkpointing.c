@@ -174,8 +174,8 @@ static bool is_keeper(const ls_strategy *strategy) {
     return strategy->runtime->rank == 0 && ls_is_chief(strategy);
 }
 
-/* Another worker took the folder where this one was left out, and has come in again. What it was writing is none of the
- * new generation's. */
+/* Another worker took the folder where this one was left out, and has come in again. An unfinished checkpoint is
+ * none of the new generation's. */
 bool ls_checkpointing_has_moved(const struct ls_checkpointing *checkpointing) {
     bool displaced = checkpointing->lock && !ls_folder_lock_stands(checkpointing->lock);
     return displaced || checkpointing->keeper != is_keeper(checkpointing->model->strategy);

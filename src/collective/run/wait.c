@@ -117,8 +117,8 @@ static ls_status has_left(const struct ls_executor *executor, int rank) {
                    call, rank);
 }
 
-/* Of many ranks the first one speaks. When all wait for that one, the first of those who wait for it does. Where some
- * have not come, those that have wait for them, though their data may lack, too. */
+/* Of many ranks the first one speaks. When all wait for that one, the first of those who wait for it does. A rank that
+ * has come waits for those that have not, though its own data may lack, too. */
 static bool speaks(const struct ls_executor *executor) {
     peer_test *test = is_awaited;
     if (executor->size <= LS_LOG_FEW || !executor->rank) return true;
