@@ -158,13 +158,16 @@ static ls_status find_link(const struct end *end, struct ls_link **link) {
     return *link || !end->dials ? LS_OK : give_up_dial(end);
 }
 
+static void clear_news(struct ls_link_source *base) {
+    eventfd_t events;
+    (void)eventfd_read(source_of(base)->channel->wake, &events);
+}
+
 static ls_status take_link(struct ls_link_source *base, int place, struct ls_link **link) {
     const struct data_source *source = source_of(base);
     struct ls_cluster *cluster = source->cluster;
-    eventfd_t events;
     ls_status status = LS_OK;
     *link = NULL;
-    (void)eventfd_read(source->channel->wake, &events);
     ls_monitor_lock(&cluster->monitor);
     const struct end end = end_of(source, place);
     if (!end.data)
@@ -212,7 +215,7 @@ static void close_source(struct ls_link_source *base) {
     ls_free(source);
 }
 
-static const struct ls_link_source_ops source_ops = {take_link, poll_link, describe_link, close_source};
+static const struct ls_link_source_ops source_ops = {clear_news, take_link, poll_link, describe_link, close_source};
 
 /* A proposal that was taken may have failed since, and another one may stand in its place. */
 static ls_status check_attempt(const struct ls_cluster *cluster) {

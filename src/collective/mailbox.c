@@ -225,6 +225,7 @@ static ls_status drain_one(struct ls_mailbox *mailbox, int rank, struct ls_mail_
 static void take_new(struct ls_mailbox *mailbox) {
     if (!mailbox->look || !mailbox->source) return;
     mailbox->look = false;
+    mailbox->source->ops->clear(mailbox->source);
     for (int i = 0; i < mailbox->size; i++)
         if (i != mailbox->rank && !mailbox->from[i].link)
             (void)mailbox->source->ops->take(mailbox->source, mailbox->size + i, &mailbox->from[i].link);

@@ -106,6 +106,49 @@ START_TEST(a_link_is_made_when_it_is_asked_for) {
 }
 END_TEST
 
+static bool tells(struct ls_link_source *source, int rank, int timeout) {
+    struct pollfd slot;
+    (void)source->ops->poll(source, rank, &slot);
+    return poll(&slot, 1, timeout) == 1;
+}
+
+/* Both others dial rank 0, which takes one link and sleeps for the other one: that one came before, and ends the sleep.
+ */
+static void sleep_for_links(struct test_worker *worker) {
+    struct ls_link_source *source;
+    assert_ok(ls_data_source_new(worker->cluster, 0, NULL, 3, &source));
+    if (worker->rank) {
+        struct ls_link *link = take_link(source, 0);
+        ck_assert_int_eq(receive_rank(link), 0);
+        link->ops->close(link);
+    } else {
+        struct ls_link *links[3] = {NULL};
+        ck_assert(tells(source, 1, 5000));
+        (void)usleep(500000);
+        assert_ok(source->ops->take(source, 1, &links[1]));
+        ck_assert(tells(source, 2, 0));
+        source->ops->clear(source);
+        ck_assert(!tells(source, 2, 0));
+        for (int rank = 1; rank < 3; rank++) {
+            if (!links[rank]) links[rank] = take_link(source, rank);
+            send_rank(links[rank], 0);
+            links[rank]->ops->close(links[rank]);
+        }
+    }
+    source->ops->close(source);
+}
+
+START_TEST(a_link_that_has_come_ends_a_sleep_until_all_are_looked_for) {
+    struct test_worker workers[3];
+    int ports[3];
+    test_ports(ports, 3);
+    test_workers(workers, 3, ports);
+    for (int i = 0; i < 3; i++) workers[i].body = sleep_for_links;
+    test_workers_run(workers, 3);
+    for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].left == LS_OK, "worker %d: %s", i, workers[i].leave_error);
+}
+END_TEST
+
 /* Shows a preface at the port of worker 0; true: it was admitted. */
 static bool is_admitted(const struct ls_cluster *cluster, struct ls_preface preface, const uint8_t *key) {
     uint8_t bytes[LS_PREFACE_SIZE], answer = 0;
@@ -277,6 +320,7 @@ static Suite *suite(void) {
     TCase *tests = tcase_create("join");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, a_link_is_made_when_it_is_asked_for);
+    tcase_add_test(tests, a_link_that_has_come_ends_a_sleep_until_all_are_looked_for);
     tcase_add_test(tests, a_preface_is_good_once_and_for_one_pair);
     tcase_add_test(tests, a_pair_that_is_cut_off_is_named);
     tcase_add_loop_test(tests, joins, 0, (int)(sizeof(sizes) / sizeof(sizes[0])));

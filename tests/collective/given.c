@@ -14,6 +14,10 @@ struct given {
     struct ls_link *links[];
 };
 
+static void clear(struct ls_link_source *source) {
+    (void)source;
+}
+
 static ls_status take(struct ls_link_source *source, int rank, struct ls_link **link) {
     struct given *given = (struct given *)source;
     *link = ls_steal(given->links[rank]);
@@ -38,7 +42,7 @@ static void end(struct ls_link_source *source) {
     free(given);
 }
 
-static const struct ls_link_source_ops given_ops = {take, wait_for, reason, end};
+static const struct ls_link_source_ops given_ops = {clear, take, wait_for, reason, end};
 
 struct ls_link_source *given_links(struct ls_link *const *links, int size) {
     struct given *given = calloc(1, sizeof(*given) + (size_t)size * sizeof(*links));

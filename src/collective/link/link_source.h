@@ -10,6 +10,9 @@
 
 struct ls_link_source;
 struct ls_link_source_ops {
+    /* Forgets that links have come, of which poll() tells for all ranks together: one that comes after it ends a poll()
+     * again. It goes before the takes of all links that are awaited. */
+    void (*clear)(struct ls_link_source *source);
     /* Goes on making the link to rank, as far as that takes no waiting. *link is the link once it is there, and the
      * caller owns it; until then it is NULL. UNAVAILABLE: it cannot be made. */
     ls_status (*take)(struct ls_link_source *source, int rank, struct ls_link **link);

@@ -328,6 +328,7 @@ static bool take_link(struct ls_executor *executor, int rank) {
 
 static bool take_links(struct ls_executor *executor) {
     bool taken = false;
+    executor->source->ops->clear(executor->source);
     for (int i = 0; i < executor->heeded_count && executor->unlinked && !executor->trouble; i++)
         if (lacks_link(&executor->peers[executor->heeded[i]])) taken |= take_link(executor, executor->heeded[i]);
     return taken;
@@ -443,7 +444,10 @@ ls_status ls_executor_peek(struct ls_executor *executor, int rank, struct ls_fra
     struct ls_executor_peer *peer = &executor->peers[rank];
     ls_status status = LS_OK;
     *whole = false;
-    if (!peer->link) status = executor->source->ops->take(executor->source, rank, &peer->link);
+    if (!peer->link) {
+        executor->source->ops->clear(executor->source);
+        status = executor->source->ops->take(executor->source, rank, &peer->link);
+    }
     if (status || !peer->link) return status;
     ssize_t read = 0;
     if (peer->peeked < LS_FRAME_SIZE)
