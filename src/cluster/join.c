@@ -93,6 +93,12 @@ static ls_status take_new_incarnation(struct ls_cluster *cluster) {
 
 /* ---- Waiting ---------------------------------------------------------------------------------------------------- */
 
+/* A parameter server waits as long as its workers may take to go on without others. */
+static bool serves_elastic(const struct ls_cluster *cluster) {
+    const char *elastic = cluster->config.elastic;
+    return elastic && *elastic && ls_servers_has(cluster, cluster->rank);
+}
+
 static int64_t deadline_of(const struct ls_cluster *cluster) {
     const struct ls_settings *settings = cluster->config.settings;
     double seconds = cluster->generation ? settings->rejoin_timeout : cluster->config.join_timeout;
@@ -100,6 +106,10 @@ static int64_t deadline_of(const struct ls_cluster *cluster) {
         seconds = settings->rejoin_timeout;
     if (ls_servers_are_listed(cluster) && cluster->generation && seconds < cluster->config.settings->servers_wait)
         seconds = cluster->config.settings->servers_wait + settings->heartbeat_limit; /* for the loss of one alone */
+    if (serves_elastic(cluster) && cluster->generation) {
+        if (seconds < settings->heartbeat_limit) seconds = settings->heartbeat_limit;
+        return ls_deadline_after(cluster->next.seeking_since, seconds) + LS_QUORUM_TIMEOUT;
+    }
     if (cluster->elastic.least && cluster->generation)
         return later(ls_elastic_shrinks_at(cluster), ls_elastic_awaits_until(cluster)) + LS_QUORUM_TIMEOUT;
     return ls_deadline_after(cluster->next.seeking_since, seconds);

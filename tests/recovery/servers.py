@@ -30,8 +30,9 @@ class Servers:
     def _has_parts(self):
         for path, _ in self.processes.values():
             with open(path, encoding="utf-8") as log:
-                if "keeps variables" not in log.read():
-                    return False
+                text = log.read()
+            if "keeps variables" not in text and "keeps tables" not in text:
+                return False
         return True
 
     def __call__(self, job):
