@@ -25,7 +25,7 @@ static struct {
 
 #define REST 3500000 /* microseconds that a thread rests, as in a long step */
 #define SLOW 1800000
-#define PACE 20000
+#define PACE 50000
 
 static int count_entries(const char *path) {
     DIR *folder = opendir(path);
