@@ -42,8 +42,8 @@ static bool read_channels(const struct ls_command_line *line, const struct ls_op
 const struct ls_option ls_dataset_option[] = {
     {"dataset", "WHAT",
      "drawn digits, shapes or words; a folder of MNIST's IDX, CIFAR-10's binary, TFRecord or NumPy files, or of "
-     "images, a "
-     "folder each class; or an .npz file (train, evaluate, predict: default digits; with --model embedding words)",
+     "images, a folder each class; or an .npz file (train, evaluate, predict: default digits; with --model embedding "
+     "words)",
      0, LS_OPTION_TEXT},
     {0}};
 const struct ls_option ls_data_options[] = {

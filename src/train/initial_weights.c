@@ -190,7 +190,7 @@ ls_status ls_model_save_weights(const ls_model *model, const char *path) {
     if (!model->built.replicas)
         return ls_fail(LS_FAILED_PRECONDITION,
                        "the model has no weights yet: it is built at its first fit or evaluate");
-    ls_status status = ls_sparse_here(model, 0) ? LS_OK : ls_sparse_refuse(model, "ls_model_save_weights");
+    ls_status status = ls_sparse_need(model, "ls_model_save_weights");
     if (!status) status = collect_initial_weights(model, &weights);
     if (!status) status = ls_weights_arrays_write(path, &weights);
     ls_weights_free(&weights);

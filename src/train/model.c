@@ -239,6 +239,6 @@ ls_status ls_model_digest_here(const ls_model *model, char hex[65]) {
 
 ls_status ls_model_weights_sha256(const ls_model *model, char hex[65]) {
     LS_NEED(model, hex);
-    ls_status status = ls_sparse_here(model, 0) ? LS_OK : ls_sparse_refuse(model, "ls_model_weights_sha256");
+    ls_status status = ls_sparse_need(model, "ls_model_weights_sha256");
     return status ? status : digest_model(model, true, hex);
 }

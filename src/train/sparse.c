@@ -74,6 +74,10 @@ const float *ls_sparse_here(const ls_model *model, int table) {
     return new ? model->built.tables + ls_sparse_offset(model, table, 0) : NULL;
 }
 
+ls_status ls_sparse_need(const ls_model *model, const char *what) {
+    return ls_sparse_here(model, 0) ? LS_OK : ls_sparse_refuse(model, what);
+}
+
 ls_status ls_sparse_check(const ls_model *model) {
     const ls_optimizer *rule = &model->progress.step.rule;
     const char *what = rule->kind == LS_OPTIMIZER_LAMB         ? "the optimizer lamb"

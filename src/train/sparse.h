@@ -6,8 +6,9 @@
 /* The model's network, with the tables that the strategy's rule makes sparse for batches of that dataset. */
 ls_status ls_sparse_network(const ls_model *model, const ls_dataset *data, struct ls_network **network);
 bool ls_sparse_has(const ls_model *model);
-/* UNIMPLEMENTED for what needs whole tables on a worker; not where it takes those that ls_sparse_here has. */
+/* UNIMPLEMENTED for what needs whole tables on a worker; ls_sparse_need: unless ls_sparse_here has them. */
 ls_status ls_sparse_refuse(const ls_model *model, const char *what);
+ls_status ls_sparse_need(const ls_model *model, const char *what);
 /* A table's rows as they are after the newest step; NULL: they are on the servers alone. Rank 0 has them after a step
  * with a checkpoint. */
 const float *ls_sparse_here(const ls_model *model, int table);

@@ -78,6 +78,16 @@ static void join_all(struct test_worker *workers, int count) {
     }
 }
 
+static void run_three(void (*body)(struct test_worker *worker)) {
+    struct test_worker workers[3];
+    int ports[3];
+    test_ports(ports, 3);
+    test_workers(workers, 3, ports);
+    for (int i = 0; i < 3; i++) workers[i].body = body;
+    test_workers_run(workers, 3);
+    for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].left == LS_OK, "worker %d: %s", i, workers[i].leave_error);
+}
+
 /* Only the link that is asked for is made, whoever of the two asks first; the one who does not want it serves it. */
 static void use_one_link(struct test_worker *worker) {
     struct ls_link_source *source;
@@ -96,13 +106,7 @@ static void use_one_link(struct test_worker *worker) {
 }
 
 START_TEST(a_link_is_made_when_it_is_asked_for) {
-    struct test_worker workers[3];
-    int ports[3];
-    test_ports(ports, 3);
-    test_workers(workers, 3, ports);
-    for (int i = 0; i < 3; i++) workers[i].body = use_one_link;
-    test_workers_run(workers, 3);
-    for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].left == LS_OK, "worker %d: %s", i, workers[i].leave_error);
+    run_three(use_one_link);
 }
 END_TEST
 
@@ -139,13 +143,7 @@ static void sleep_for_links(struct test_worker *worker) {
 }
 
 START_TEST(a_link_that_has_come_ends_a_sleep_until_all_are_looked_for) {
-    struct test_worker workers[3];
-    int ports[3];
-    test_ports(ports, 3);
-    test_workers(workers, 3, ports);
-    for (int i = 0; i < 3; i++) workers[i].body = sleep_for_links;
-    test_workers_run(workers, 3);
-    for (int i = 0; i < 3; i++) ck_assert_msg(workers[i].left == LS_OK, "worker %d: %s", i, workers[i].leave_error);
+    run_three(sleep_for_links);
 }
 END_TEST
 
