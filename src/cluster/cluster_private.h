@@ -53,8 +53,9 @@ struct ls_peer_data {
     struct ls_link *link; /* made, and not taken yet; NULL: none */
     uint64_t admitted;    /* the last attempt that was admitted, of this proposal */
     struct ls_dial dial;
-    int fd;                  /* has sent the preface and waits for the answer; -1: none */
-    struct ls_link *opening; /* likewise, over gRPC; NULL: none */
+    int fd;                      /* has sent the preface and waits for the answer; -1: none */
+    struct ls_link *opening;     /* likewise, over gRPC; NULL: none */
+    struct ls_shm_link *offered; /* in the preface; NULL: none */
     int64_t deadline;
     uint64_t attempts; /* ever */
     int64_t asked;     /* when the caller first wanted it; 0: it has not */

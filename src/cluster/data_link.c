@@ -6,6 +6,7 @@
 #include "cluster/data_link.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,11 +19,32 @@
 #include "cluster/auth_token.h"
 #include "cluster/data_channel.h"
 #include "cluster/net/address.h"
+#include "collective/link/shm.h"
 #include "collective/link/tcp.h"
 #include "resolver/cluster_view.h"
 
 bool ls_data_link_uses_grpc(const struct ls_cluster *cluster) {
     return cluster->config.settings->transport == LS_TRANSPORT_GRPC;
+}
+
+static bool is_server(const struct ls_cluster *cluster, int rank) {
+    return ls_cluster_view_member(cluster->config.tf_config, rank)->type == LS_TASK_PS;
+}
+
+/* Two workers of a host share a segment for their calls (collective/shm). */
+bool ls_data_link_may_share(const struct ls_cluster *cluster, int rank, uint32_t channel, int fd) {
+    enum ls_transport transport = cluster->config.settings->transport;
+    bool wanted = transport == LS_TRANSPORT_AUTO || transport == LS_TRANSPORT_SHM;
+    bool server = is_server(cluster, rank) || is_server(cluster, cluster->rank);
+    return wanted && (server || ls_data_channel_is_one_way(channel)) &&
+           !ls_credentials_has_tls(&cluster->net.credentials) && ls_address_is_within_host(fd);
+}
+
+ls_status ls_data_link_make(int fd, struct ls_shm_link *shm, struct ls_link **link) {
+    struct ls_link *socket = NULL;
+    ls_status status = ls_tcp_link_new(fd, &socket);
+    if (!status) *link = shm ? ls_shm_link_connect(shm, socket) : socket;
+    return status;
 }
 
 static void set_link(struct ls_peer_data *data, struct ls_link *link) {
@@ -33,6 +55,7 @@ static void set_link(struct ls_peer_data *data, struct ls_link *link) {
 void ls_data_link_end_opening(struct ls_peer_data *data) {
     if (data->fd >= 0) (void)close(data->fd);
     if (data->opening) data->opening->ops->close(data->opening);
+    ls_shm_link_free(ls_steal(data->offered));
     data->fd = -1;
     data->opening = NULL;
 }
@@ -114,8 +137,23 @@ static void take_in(const struct ls_cluster *cluster, const struct ls_preface *p
     (void)eventfd_write(ls_data_channel_find(cluster, preface->channel)->wake, 1);
 }
 
+static struct ls_shm_link *accept_shm(const struct ls_cluster *cluster, int fd, const struct ls_preface *preface) {
+    static const uint8_t none[LS_PREFACE_MEMORY];
+    bool offered = memcmp(preface->memory, none, sizeof(none)) != 0;
+    bool may = offered && ls_data_link_may_share(cluster, preface->rank, preface->channel, fd);
+    return may ? ls_shm_link_accept(preface->memory) : NULL;
+}
+
+/* fd is the caller's where NULL is returned. */
+static struct ls_link *answer(const struct ls_cluster *cluster, int fd, const struct ls_preface *preface) {
+    struct ls_shm_link *shm = accept_shm(cluster, fd, preface);
+    const uint8_t ack = shm ? LS_PREFACE_ACK_MEMORY : LS_PREFACE_ACK;
+    struct ls_link *link = NULL;
+    if (send(fd, &ack, 1, MSG_NOSIGNAL) != 1 || ls_data_link_make(fd, shm, &link)) ls_shm_link_free(shm);
+    return link;
+}
+
 bool ls_data_link_arrived(void *context, int fd, const struct ls_preface *preface) {
-    static const uint8_t ack = LS_PREFACE_ACK;
     struct ls_cluster *cluster = context;
     struct ls_link *link = NULL;
     struct ls_rpc_caller caller;
@@ -123,8 +161,8 @@ bool ls_data_link_arrived(void *context, int fd, const struct ls_preface *prefac
     ls_monitor_lock(&cluster->monitor);
     bool may = !ls_data_link_uses_grpc(cluster) && certified(cluster, &caller, preface->rank);
     enum admission admission = may ? admit(cluster, preface) : REFUSED;
-    if (admission == ADMITTED && send(fd, &ack, 1, MSG_NOSIGNAL) == 1 && ls_tcp_link_new(fd, &link) == LS_OK)
-        take_in(cluster, preface, link);
+    if (admission == ADMITTED) link = answer(cluster, fd, preface);
+    if (link) take_in(cluster, preface, link);
     ls_monitor_unlock(&cluster->monitor);
     if (admission == REFUSED) report_refusal(cluster, caller.address, preface->rank);
     ls_free(caller.certificate);

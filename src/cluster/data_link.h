@@ -2,9 +2,15 @@
  * signed with the key that the generation's convener has drawn, so two members need no control stream between them. */
 #pragma once
 #include "cluster/cluster_private.h"
+#include "collective/link/shm.h"
 
 /* True: data goes over gRPC, if not through shared memory. */
 bool ls_data_link_uses_grpc(const struct ls_cluster *cluster);
+
+/* True: the connection fd to the rank may use memory of this host beside its socket. */
+bool ls_data_link_may_share(const struct ls_cluster *cluster, int rank, uint32_t channel, int fd);
+/* Makes a link of a connection; shm: both ends have that memory; NULL: not so. Takes fd and shm on success. */
+ls_status ls_data_link_make(int fd, struct ls_shm_link *shm, struct ls_link **link);
 
 /* ---- with the monitor held ---- */
 

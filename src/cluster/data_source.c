@@ -83,6 +83,8 @@ static void open_link(const struct end *end, int fd) {
                                  .incarnation = cluster->incarnation,
                                  .attempt = ++end->data->attempts,
                                  .channel = end->channel};
+    if (ls_data_link_may_share(cluster, end->rank, end->channel, fd) && !ls_data_link_uses_grpc(cluster))
+        end->data->offered = ls_shm_link_offer(preface.memory);
     (void)ls_preface_sign(&preface, cluster->proposal.key); /* one without a proof is refused */
     ls_preface_encode(&preface, bytes);
     end->data->deadline = ls_now() + LS_HELLO_TIMEOUT;
@@ -93,12 +95,13 @@ static void open_link(const struct end *end, int fd) {
     ls_reached("dial");
 }
 
-enum answer { ANSWER_NONE, ANSWER_YES, ANSWER_NO };
+enum answer { ANSWER_NONE, ANSWER_YES, ANSWER_MEMORY, ANSWER_NO };
 
-static enum answer read_byte(int fd) {
+static enum answer read_byte(const struct ls_peer_data *data) {
     uint8_t answer = 0;
-    ssize_t size = recv(fd, &answer, 1, MSG_DONTWAIT);
+    ssize_t size = recv(data->fd, &answer, 1, MSG_DONTWAIT);
     if (size < 0) return ANSWER_NONE;
+    if (size == 1 && answer == LS_PREFACE_ACK_MEMORY && data->offered) return ANSWER_MEMORY;
     return size == 1 && answer == LS_PREFACE_ACK ? ANSWER_YES : ANSWER_NO;
 }
 
@@ -108,19 +111,21 @@ static enum answer read_state(struct ls_link *link) {
     return state == LS_RPC_LINK_OPEN ? ANSWER_YES : ANSWER_NO;
 }
 
-static void accept_link(struct ls_peer_data *data) {
+static void accept_link(struct ls_peer_data *data, bool shares) {
     struct ls_link *link = ls_steal(data->opening);
-    if (!link && ls_tcp_link_new(data->fd, &link))
+    struct ls_shm_link *shm = ls_steal(data->offered), *used = shares ? shm : NULL;
+    if (!link && ls_data_link_make(data->fd, used, &link))
         fail_opening(data, ls_error());
     else
         data->fd = -1;
+    if (!used || !link) ls_shm_link_free(shm);
     data->link = link;
 }
 
 static void read_answer(struct ls_peer_data *data) {
-    enum answer answer = data->opening ? read_state(data->opening) : read_byte(data->fd);
-    if (answer == ANSWER_YES)
-        accept_link(data);
+    enum answer answer = data->opening ? read_state(data->opening) : read_byte(data);
+    if (answer == ANSWER_YES || answer == ANSWER_MEMORY)
+        accept_link(data, answer == ANSWER_MEMORY);
     else if (answer == ANSWER_NO)
         fail_opening(data, "its data connection was refused");
     else if (ls_now() >= data->deadline)

@@ -172,15 +172,16 @@ static int64_t fill_slots(const struct mail *mail) {
     struct pollfd *polls = mailbox->polls;
     int64_t until = sooner(sooner(mail->deadline, mail->next_report), mail->grace);
     for (int i = 0; i < mailbox->size; i++)
-        polls[i] = ls_mailbox_slot(ls_mailbox_reads(mailbox, i, mail->wanted) ? mailbox->from[i].link : NULL,
-                                   mailbox->from[i].error, POLLIN);
+        if (!ls_mailbox_slot(ls_mailbox_reads(mailbox, i, mail->wanted) ? mailbox->from[i].link : NULL,
+                             mailbox->from[i].error, POLLIN, &polls[i]))
+            until = ls_now();
     (void)source->ops->poll(source, mailbox->size + other_of(mail), &polls[mailbox->rank]);
     struct pollfd *out = &polls[mailbox->size];
     *out = (struct pollfd){.fd = -1};
-    if (!mail->wanted && mailbox->to[mail->to].link)
-        *out = ls_mailbox_slot(mailbox->to[mail->to].link, mailbox->to[mail->to].error, POLLOUT);
-    else if (!mail->wanted)
+    if (!mail->wanted && !mailbox->to[mail->to].link)
         until = sooner(until, source->ops->poll(source, mail->to, out));
+    else if (!mail->wanted && !ls_mailbox_slot(mailbox->to[mail->to].link, mailbox->to[mail->to].error, POLLOUT, out))
+        until = ls_now();
     polls[mailbox->size + 1] = (struct pollfd){.fd = ls_abort_fd(executor_of(mail)->abort), .events = POLLIN};
     return until;
 }

@@ -249,6 +249,7 @@ struct ls_link *ls_mailbox_find_blind(const struct ls_mailbox *mailbox) {
     return NULL;
 }
 
-struct pollfd ls_mailbox_slot(const struct ls_link *link, int error, short events) {
-    return (struct pollfd){.fd = link && !error ? link->ops->fd(link) : -1, .events = events};
+bool ls_mailbox_slot(struct ls_link *link, int error, short events, struct pollfd *slot) {
+    *slot = (struct pollfd){.fd = -1};
+    return !link || error || link->ops->poll(link, events, slot);
 }

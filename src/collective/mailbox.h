@@ -72,5 +72,5 @@ bool ls_mailbox_take(struct ls_mailbox *mailbox, int from, unsigned char **data,
 ls_status ls_mailbox_keep(struct ls_mailbox *mailbox, const struct ls_frame *frame, const void *data);
 /* For waits: a link without a descriptor, or NULL; all links of a group are of its kind. */
 struct ls_link *ls_mailbox_find_blind(const struct ls_mailbox *mailbox);
-/* A slot in which poll() looks for these events of a link; for none where there is no link, or it has ended. */
-struct pollfd ls_mailbox_slot(const struct ls_link *link, int error, short events);
+/* The poll() of a link's interface; nothing is to be waited for where there is no link, or it has ended. */
+bool ls_mailbox_slot(struct ls_link *link, int error, short events, struct pollfd *slot);

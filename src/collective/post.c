@@ -172,15 +172,16 @@ static int64_t fill_polls(const struct ls_post *post, int64_t until) {
     struct pollfd *polls = post->polls;
     int size = mailbox->size, other = (mailbox->rank + 1) % size;
     for (int i = 0; i < size; i++) {
-        polls[i] = ls_mailbox_slot(mailbox->from[i].link, mailbox->from[i].error, POLLIN);
+        int64_t at = until;
+        if (!ls_mailbox_slot(mailbox->from[i].link, mailbox->from[i].error, POLLIN, &polls[i])) at = ls_now();
         polls[size + i] = (struct pollfd){.fd = -1};
+        if (at < until) until = at;
         if (!post->boxes[i].first || mailbox->to[i].error) continue;
-        if (mailbox->to[i].link) {
-            polls[size + i] = ls_mailbox_slot(mailbox->to[i].link, 0, POLLOUT);
-        } else {
-            int64_t at = source->ops->poll(source, i, &polls[size + i]);
-            if (at < until) until = at;
-        }
+        if (!mailbox->to[i].link)
+            at = source->ops->poll(source, i, &polls[size + i]);
+        else if (!ls_mailbox_slot(mailbox->to[i].link, 0, POLLOUT, &polls[size + i]))
+            at = ls_now();
+        if (at < until) until = at;
     }
     (void)source->ops->poll(source, size + other, &polls[mailbox->rank]);
     polls[2 * size] = (struct pollfd){.fd = ls_abort_fd(post->group->executor.abort), .events = POLLIN};

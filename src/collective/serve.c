@@ -33,7 +33,7 @@ static void wait_for_frame(struct ls_executor *executor) {
     }
     if (link) {
         if (link->ops->wake_at) link->ops->wake_at(link, LS_FRAME_SIZE - executor->peers[0].peeked);
-        polls[0] = (struct pollfd){.fd = link->ops->fd(link), .events = POLLIN};
+        if (!link->ops->poll(link, POLLIN, &polls[0])) return;
     } else {
         int64_t at = executor->source->ops->poll(executor->source, 0, &polls[0]);
         if (at < until) until = at;

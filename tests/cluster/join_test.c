@@ -14,37 +14,6 @@
 #include "cluster/worker.h"
 #include "harness.h"
 
-static void send_rank(struct ls_link *link, int rank) {
-    uint8_t byte = (uint8_t)rank;
-    struct iovec piece = {&byte, 1};
-    ck_assert_int_eq(link->ops->send(link, &piece, 1), 1);
-}
-
-static int receive_rank(struct ls_link *link) {
-    uint8_t byte = 255;
-    int64_t deadline = ls_now() + 5 * LS_SECOND;
-    while (ls_now() < deadline) {
-        ssize_t size = link->ops->receive(link, &byte, 1);
-        if (size == 1) return byte;
-        ck_assert_int_eq(size, 0);
-        (void)usleep(1000);
-    }
-    return -1;
-}
-
-static struct ls_link *take_link(struct ls_link_source *source, int rank) {
-    struct ls_link *link = NULL;
-    int64_t deadline = ls_now() + 5 * LS_SECOND;
-    for (;;) {
-        struct pollfd slot;
-        assert_ok(source->ops->take(source, rank, &link));
-        if (link) return link;
-        ck_assert_int_lt(ls_now(), deadline);
-        int64_t until = source->ops->poll(source, rank, &slot);
-        (void)poll(&slot, 1, ls_poll_timeout(until < deadline ? until : deadline, 1000));
-    }
-}
-
 /* Every pair's link leads to the right worker. */
 static void use_links(struct test_worker *worker) {
     struct ls_link *links[MAX_TEST_WORKERS] = {NULL};
@@ -52,11 +21,11 @@ static void use_links(struct test_worker *worker) {
     assert_ok(ls_data_source_new(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
     ck_assert_int_eq(source == NULL, worker->size == 1);
     for (int rank = 0; rank < worker->size; rank++)
-        if (rank != worker->rank) links[rank] = take_link(source, rank);
+        if (rank != worker->rank) links[rank] = test_take_link(source, rank);
     for (int rank = 0; rank < worker->size; rank++)
-        if (rank != worker->rank) send_rank(links[rank], worker->rank);
+        if (rank != worker->rank) test_send_rank(links[rank], worker->rank);
     for (int rank = 0; rank < worker->size; rank++)
-        if (rank != worker->rank) ck_assert_int_eq(receive_rank(links[rank]), rank);
+        if (rank != worker->rank) ck_assert_int_eq(test_receive_rank(links[rank]), rank);
     for (int rank = 0; rank < worker->size; rank++)
         if (links[rank]) links[rank]->ops->close(links[rank]);
     ck_assert_int_eq(ls_cluster_rank(worker->cluster), worker->rank);
@@ -95,9 +64,9 @@ static void use_one_link(struct test_worker *worker) {
     assert_ok(ls_data_source_new(worker->cluster, 0, NULL, ls_cluster_size(worker->cluster), &source));
     if (worker->rank == 0) (void)usleep(200000); /* it dials nobody, and its port answers meanwhile */
     if (worker->rank < 2) {
-        link = take_link(source, 1 - worker->rank);
-        send_rank(link, worker->rank);
-        ck_assert_int_eq(receive_rank(link), 1 - worker->rank);
+        link = test_take_link(source, 1 - worker->rank);
+        test_send_rank(link, worker->rank);
+        ck_assert_int_eq(test_receive_rank(link), 1 - worker->rank);
         link->ops->close(link);
     }
     if (worker->rank < 2) assert_ok(source->ops->take(source, 2, &other));
@@ -122,8 +91,8 @@ static void sleep_for_links(struct test_worker *worker) {
     struct ls_link_source *source;
     assert_ok(ls_data_source_new(worker->cluster, 0, NULL, 3, &source));
     if (worker->rank) {
-        struct ls_link *link = take_link(source, 0);
-        ck_assert_int_eq(receive_rank(link), 0);
+        struct ls_link *link = test_take_link(source, 0);
+        ck_assert_int_eq(test_receive_rank(link), 0);
         link->ops->close(link);
     } else {
         struct ls_link *links[3] = {NULL};
@@ -134,8 +103,8 @@ static void sleep_for_links(struct test_worker *worker) {
         source->ops->clear(source);
         ck_assert(!tells(source, 2, 0));
         for (int rank = 1; rank < 3; rank++) {
-            if (!links[rank]) links[rank] = take_link(source, rank);
-            send_rank(links[rank], 0);
+            if (!links[rank]) links[rank] = test_take_link(source, rank);
+            test_send_rank(links[rank], 0);
             links[rank]->ops->close(links[rank]);
         }
     }

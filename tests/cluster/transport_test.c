@@ -1,4 +1,5 @@
-/* Data connections over gRPC in a cluster: a group works over them, and strangers get none. */
+/* Data connections in a cluster: a group works over gRPC, strangers get none, and memory is used where it may be. */
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -106,6 +107,68 @@ START_TEST(a_failure_ends_all) {
 }
 END_TEST
 
+/* ---- memory of one host ---- */
+
+static const struct link_case {
+    enum ls_transport transports[2];
+    uint32_t channel;
+    bool server; /* rank 1 is one */
+    const char *expected;
+} link_cases[] = {
+    {{LS_TRANSPORT_AUTO, LS_TRANSPORT_AUTO}, 2, false, "tcp"}, /* the calls of workers have a segment of their own */
+    {{LS_TRANSPORT_AUTO, LS_TRANSPORT_AUTO}, 1, false, "shm"},
+    {{LS_TRANSPORT_AUTO, LS_TRANSPORT_AUTO}, 2, true, "shm"},
+    {{LS_TRANSPORT_SHM, LS_TRANSPORT_AUTO}, 1, true, "shm"},
+    {{LS_TRANSPORT_TCP, LS_TRANSPORT_AUTO}, 1, true, "tcp"},
+    {{LS_TRANSPORT_AUTO, LS_TRANSPORT_TCP}, 1, true, "tcp"},
+    {{LS_TRANSPORT_GRPC, LS_TRANSPORT_GRPC}, 1, true, "grpc"},
+};
+
+static void await_end(struct ls_link *link) {
+    int64_t until = ls_now() + 5 * LS_SECOND;
+    char byte;
+    while (!link->ops->receive(link, &byte, 1) && ls_now() < until) (void)usleep(1000);
+    ck_assert_int_lt(ls_now(), until);
+}
+
+/* Rank 1 sends, and rank 0 reads, and closes. */
+static void look_at_link(struct test_worker *worker) {
+    const struct link_case *link_case = worker->context;
+    struct ls_link_source *source;
+    assert_ok(ls_data_source_new(worker->cluster, link_case->channel, NULL, 2, &source));
+    bool inbound = link_case->channel == 1 && !worker->rank;
+    struct ls_link *link = test_take_link(source, inbound ? 3 : 1 - worker->rank);
+    ck_assert_str_eq(link->ops->name, link_case->expected);
+    if (worker->rank) test_send_rank(link, 1);
+    if (worker->rank) await_end(link);
+    if (!worker->rank) ck_assert_int_eq(test_receive_rank(link), 1);
+    link->ops->close(link);
+    source->ops->close(source);
+}
+
+START_TEST(one_host_uses_memory) {
+    struct test_worker workers[2];
+    int ports[2];
+    test_ports(ports, 2);
+    test_workers(workers, 2, ports);
+    for (int i = 0; i < 2; i++) {
+        workers[i].transport = link_cases[_i].transports[i];
+        workers[i].body = look_at_link;
+        workers[i].context = (void *)(uintptr_t)&link_cases[_i];
+        if (link_cases[_i].server)
+            (void)snprintf(workers[i].tf_config, sizeof(workers[i].tf_config),
+                           "{\"cluster\":{\"worker\":[\"127.0.0.1:%d\"],\"ps\":[\"127.0.0.1:%d\"]},"
+                           "\"task\":{\"type\":\"%s\",\"index\":0}}",
+                           ports[0], ports[1], i ? "ps" : "worker");
+    }
+    test_workers_run(workers, 2);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(workers[i].joined == LS_OK, "%s", workers[i].join_error);
+        ck_assert_msg(workers[i].left == LS_OK, "%s", workers[i].leave_error);
+    }
+}
+END_TEST
+
 /* ---- strangers ---- */
 
 static void try_strangers(int port) {
@@ -151,6 +214,7 @@ static Suite *suite(void) {
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, a_group_over_grpc);
     tcase_add_test(tests, a_failure_ends_all);
+    tcase_add_loop_test(tests, one_host_uses_memory, 0, (int)(sizeof(link_cases) / sizeof(link_cases[0])));
     tcase_add_loop_test(tests, strangers_get_no_link, 0, 2);
     suite_add_tcase(suite, tests);
     return suite;

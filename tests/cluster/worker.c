@@ -163,3 +163,36 @@ int test_settled(const char *folder, int wanted) {
         if ((count = test_count_entries(folder)) <= wanted) break;
     return count;
 }
+
+/* ---- links ---- */
+
+void test_send_rank(struct ls_link *link, int rank) {
+    uint8_t byte = (uint8_t)rank;
+    struct iovec piece = {&byte, 1};
+    ck_assert_int_eq(link->ops->send(link, &piece, 1), 1);
+}
+
+int test_receive_rank(struct ls_link *link) {
+    uint8_t byte = 255;
+    int64_t deadline = ls_now() + 5 * LS_SECOND;
+    while (ls_now() < deadline) {
+        ssize_t size = link->ops->receive(link, &byte, 1);
+        if (size == 1) return byte;
+        ck_assert_int_eq(size, 0);
+        (void)usleep(1000);
+    }
+    return -1;
+}
+
+struct ls_link *test_take_link(struct ls_link_source *source, int rank) {
+    struct ls_link *link = NULL;
+    int64_t deadline = ls_now() + 5 * LS_SECOND;
+    for (;;) {
+        struct pollfd slot;
+        assert_ok(source->ops->take(source, rank, &link));
+        if (link) return link;
+        ck_assert_int_lt(ls_now(), deadline);
+        int64_t until = source->ops->poll(source, rank, &slot);
+        (void)poll(&slot, 1, ls_poll_timeout(until < deadline ? until : deadline, 1000));
+    }
+}

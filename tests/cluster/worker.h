@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "cluster/cluster.h"
+#include "collective/link/link_source.h"
 
 #define MAX_TEST_WORKERS 16
 
@@ -64,3 +65,9 @@ double test_wait_abort(struct ls_abort *abort, double limit);
 int test_count_entries(const char *folder);
 /* The same of one of /proc/self, when they have become as few as wanted, or after 5 s. */
 int test_settled(const char *folder, int wanted);
+
+/* Takes the link at a place of the source, which comes within 5 s. */
+struct ls_link *test_take_link(struct ls_link_source *source, int rank);
+/* One byte over a link; -1: none has come within 5 s. */
+void test_send_rank(struct ls_link *link, int rank);
+int test_receive_rank(struct ls_link *link);

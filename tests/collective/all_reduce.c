@@ -122,6 +122,7 @@ static struct world_options served(int i) {
                                   .segment = i & 1 ? 4096 : 0,
                                   .wire = i == 2   ? WIRE_ODD
                                           : i == 3 ? WIRE_TCP
+                                          : i == 4 ? WIRE_RING
                                                    : WIRE_LOCAL};
 }
 

@@ -24,8 +24,8 @@
 static const enum ls_algorithm algorithms[] = {LS_ALGORITHM_AUTO, LS_ALGORITHM_EXCHANGE, LS_ALGORITHM_DIRECT,
                                                LS_ALGORITHM_HALVING, LS_ALGORITHM_RING};
 static const char *const wires[] = {
-    [WIRE_LOCAL] = "local", [WIRE_TCP] = "tcp", [WIRE_ODD] = "odd", [WIRE_SHARED] = "shared"};
-enum { ALGORITHMS = 5, WIRES = 4, REPLICAS = 8 };
+    [WIRE_LOCAL] = "local", [WIRE_TCP] = "tcp", [WIRE_ODD] = "odd", [WIRE_RING] = "rings", [WIRE_SHARED] = "shared"};
+enum { ALGORITHMS = 5, WIRES = 5, REPLICAS = 8 };
 enum { MOST_WORKERS = SANITIZED ? 7 : 9 };
 
 static bool full(void) {
@@ -93,7 +93,7 @@ START_TEST(long_vectors) {
     enum wire wire = (enum wire)(_i / ALGORITHMS);
     enum ls_algorithm algorithm = algorithms[_i % ALGORITHMS];
     const size_t counts[] = {SANITIZED ? 1000000 : wire == WIRE_SHARED || full() ? 10000000 : 2000003};
-    static const enum wire quick[] = {WIRE_SHARED, WIRE_LOCAL, WIRE_TCP, WIRE_LOCAL, WIRE_TCP};
+    static const enum wire quick[] = {WIRE_SHARED, WIRE_LOCAL, WIRE_TCP, WIRE_RING, WIRE_TCP};
     if (wire == WIRE_ODD || (!full() && wire != quick[_i % ALGORITHMS])) return;
     int64_t start = ls_now();
     struct world_options options = world_of(wire, algorithm, algorithm == LS_ALGORITHM_HALVING ? 4 : 2 + _i % 2);

@@ -148,7 +148,7 @@ static ls_status mixed(struct rank *rank) {
 }
 
 START_TEST(mixed_calls_in_a_row) {
-    for (int wire = WIRE_LOCAL; wire <= WIRE_ODD; wire++) {
+    for (int wire = WIRE_LOCAL; wire <= WIRE_RING; wire++) {
         struct world_options options = {.size = 4, .wire = (enum wire)wire};
         struct world world;
         world_run(&options, mixed, NULL, &world);

@@ -36,7 +36,7 @@ static ls_status wait_for_rank_0(struct rank *rank) {
 }
 
 START_TEST(who_waits_sleeps) {
-    static const enum wire wires[] = {WIRE_SHARED, WIRE_TCP, WIRE_LOCAL};
+    static const enum wire wires[] = {WIRE_SHARED, WIRE_TCP, WIRE_LOCAL, WIRE_RING};
     size_t count = _i & 1 ? 20000 : 16;
     struct world_options options = {.size = SIZE, .wire = wires[_i / 2]};
     struct world world;
@@ -49,7 +49,7 @@ int main(void) {
     Suite *suite = suite_create("collective/idle");
     TCase *cases = tcase_create("idle");
     tcase_set_timeout(cases, 60);
-    tcase_add_loop_test(cases, who_waits_sleeps, 0, 6);
+    tcase_add_loop_test(cases, who_waits_sleeps, 0, 8);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }

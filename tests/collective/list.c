@@ -195,7 +195,7 @@ static ls_status call_lists(struct rank *rank) {
 }
 
 START_TEST(each_array_gets_the_bits_it_gets_alone) {
-    static const enum wire wires[] = {WIRE_LOCAL, WIRE_TCP, WIRE_ODD, WIRE_SHARED};
+    static const enum wire wires[] = {WIRE_LOCAL, WIRE_TCP, WIRE_ODD, WIRE_RING, WIRE_SHARED};
     for (int size = 1; size <= 8; size++) {
         struct world_options options = {.size = size, .wire = wires[_i], .timeout = 120};
         struct context context = {.seed = (uint64_t)(size * 1000 + _i * 100), .large = wires[_i] != WIRE_ODD};
@@ -295,7 +295,7 @@ int main(void) {
     Suite *suite = suite_create("collective/list");
     TCase *cases = tcase_create("list");
     tcase_set_timeout(cases, 200);
-    tcase_add_loop_test(cases, each_array_gets_the_bits_it_gets_alone, 0, 4);
+    tcase_add_loop_test(cases, each_array_gets_the_bits_it_gets_alone, 0, 5);
     tcase_add_test(cases, lists_cross_hosts);
     tcase_add_test(cases, lists_that_differ_are_named);
     tcase_add_test(cases, bad_lists_and_factors_are_named);

@@ -131,6 +131,7 @@ START_TEST(parts_of_any_length) {
     } worlds[] = {{WIRE_LOCAL, 1, SANITIZED ? 4 : 9, 0},
                   {WIRE_TCP, 3, SANITIZED ? 3 : 5, 1024},
                   {WIRE_ODD, 3, 4, 1000},
+                  {WIRE_RING, 3, 4, 0},
                   {WIRE_SHARED, 2, 4, 0}};
     struct context context;
     for (int i = 0; i < MOST_WORKERS; i++) context.inputs[i] = malloc(MOST_ELEMENTS * 8);
@@ -185,7 +186,7 @@ int main(void) {
     Suite *suite = suite_create("collective/reduce_scatter");
     TCase *cases = tcase_create("reduce_scatter");
     tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, parts_of_any_length, 0, 4);
+    tcase_add_loop_test(cases, parts_of_any_length, 0, 5);
     tcase_add_test(cases, bad_arguments_are_named);
     suite_add_tcase(suite, cases);
     return run_suite(suite);

@@ -17,6 +17,7 @@
 #include "collective/given.h"
 #include "collective/serve.h"
 #include "collective/link/local.h"
+#include "collective/link/shm.h"
 #include "collective/link/tcp.h"
 
 /* ---- a link that moves few bytes, or breaks ---- */
@@ -35,10 +36,16 @@ static size_t portion(struct odd_link *odd) {
     return sizes[odd->turn++ % (sizeof(sizes) / sizeof(sizes[0]))];
 }
 
+static struct pollfd slot_of(struct odd_link *odd, short events) {
+    struct pollfd slot;
+    (void)odd->inner->ops->poll(odd->inner, events, &slot);
+    return slot;
+}
+
 static ssize_t move_out(struct odd_link *odd, const struct iovec *pieces, int count) {
     if (!odd->budget && odd->stalls) return 0;
     if (!odd->budget) {
-        (void)shutdown(odd->inner->ops->fd(odd->inner), SHUT_RDWR);
+        (void)shutdown(slot_of(odd, 0).fd, SHUT_RDWR);
         errno = EPIPE;
         return -1;
     }
@@ -65,18 +72,20 @@ static ssize_t odd_receive(struct ls_link *link, void *data, size_t size) {
     return odd->inner->ops->receive(odd->inner, data, size < limit ? size : limit);
 }
 
-static int odd_fd(const struct ls_link *link) {
-    const struct odd_link *odd = (const struct odd_link *)link;
-    return odd->inner->ops->fd(odd->inner);
+static bool odd_poll(struct ls_link *link, short events, struct pollfd *slot) {
+    struct odd_link *odd = (struct odd_link *)link;
+    return odd->inner->ops->poll(odd->inner, events, slot);
 }
 
 static bool blind_readable(struct ls_link *link) {
-    struct pollfd poller = {.fd = odd_fd(link), .events = POLLIN};
+    struct ls_link *inner = ((struct odd_link *)link)->inner;
+    if (inner->ops->readable) return inner->ops->readable(inner);
+    struct pollfd poller = slot_of((struct odd_link *)link, POLLIN);
     return poll(&poller, 1, 0) > 0;
 }
 
 static void blind_wait(struct ls_link *link, int milliseconds) {
-    struct pollfd poller = {.fd = odd_fd(link), .events = POLLIN};
+    struct pollfd poller = slot_of((struct odd_link *)link, POLLIN);
     (void)poll(&poller, 1, milliseconds < 20 ? milliseconds : 20); /* others may move */
 }
 
@@ -91,7 +100,7 @@ static void odd_close(struct ls_link *link) {
     free(odd);
 }
 
-static const struct ls_link_ops odd_ops = {"odd", odd_send, odd_receive, odd_fd, odd_close};
+static const struct ls_link_ops odd_ops = {"odd", odd_send, odd_receive, odd_poll, odd_close};
 static const struct ls_link_ops blind_ops = {.name = "blind",
                                              .send = odd_send,
                                              .receive = odd_receive,
@@ -125,12 +134,21 @@ static void tcp_pair(struct ls_link *ends[2]) {
     assert_ok(ls_tcp_link_new(accepted, &ends[1]));
 }
 
+static void share_rings(struct ls_link *ends[2]) {
+    unsigned char address[LS_SHM_LINK_ADDRESS];
+    struct ls_shm_link *one = ls_shm_link_offer(address), *other = one ? ls_shm_link_accept(address) : NULL;
+    ck_assert_ptr_nonnull(other);
+    ends[0] = ls_shm_link_connect(one, ends[0]);
+    ends[1] = ls_shm_link_connect(other, ends[1]);
+}
+
 static void join_pair(const struct world_options *options, struct ls_link *links[MAX_RANKS][MAX_RANKS], int a, int b) {
     struct ls_link *ends[2];
     if (options->wire == WIRE_TCP)
         tcp_pair(ends);
     else
         assert_ok(ls_local_link_pair(ends));
+    if (options->wire == WIRE_RING) share_rings(ends);
     int ranks[2] = {a, b};
     for (int i = 0; i < 2; i++) {
         bool breaks = options->break_after && ranks[i] == options->break_rank;

@@ -13,6 +13,7 @@ enum wire {
     WIRE_LOCAL,
     WIRE_TCP,   /* over 127.0.0.1 */
     WIRE_ODD,   /* local, but each send and receive moves only a few bytes, of odd number */
+    WIRE_RING,  /* local, and a ring of bytes each way in memory: collective/link/shm.h */
     WIRE_SHARED /* local, and memory that all map */
 };
 

@@ -30,7 +30,7 @@ ROOMS = {
     "cli": [],
 }
 # single headers of another room
-HEADERS = {"cluster": ["collective/link/link_source.h", "collective/link/transport.h", "collective/link/abort.h", "collective/link/tcp.h"]}
+HEADERS = {"cluster": ["collective/link/link_source.h", "collective/link/transport.h", "collective/link/abort.h", "collective/link/tcp.h", "collective/link/shm.h"]}
 # rooms below which folders are private to the room
 PRIVATE = ["device/cpu/"]
 # kernels are compiled by the tests once more, for an emulation of CUDA

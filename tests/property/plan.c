@@ -11,8 +11,11 @@
 #include "collective/schedule/reduction.h"
 #include "property/call.h"
 
-static const char *const wires[] = {
-    [WIRE_LOCAL] = "local", [WIRE_TCP] = "tcp", [WIRE_ODD] = "odd links", [WIRE_SHARED] = "shared memory"};
+static const char *const wires[] = {[WIRE_LOCAL] = "local",
+                                    [WIRE_TCP] = "tcp",
+                                    [WIRE_ODD] = "odd links",
+                                    [WIRE_RING] = "rings",
+                                    [WIRE_SHARED] = "shared memory"};
 static const char *const kinds[] = {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "barrier", "share"};
 static const char *const ops[] = {"sum", "mean", "min", "max", "product"};
 
@@ -50,8 +53,9 @@ static enum ls_algorithm draw_algorithm(struct draw *draw, const struct setting 
 struct setting draw_setting(uint64_t seed) {
     struct draw draw = draw_from(seed, 1);
     struct setting setting = {.seed = seed, .size = 1 + (int)draw_below(&draw, MOST_RANKS)};
-    static const enum wire likely[] = {WIRE_SHARED, WIRE_SHARED, WIRE_SHARED, WIRE_LOCAL, WIRE_TCP, WIRE_ODD};
-    setting.wire = likely[draw_below(&draw, 6)];
+    static const enum wire likely[] = {WIRE_SHARED, WIRE_SHARED, WIRE_SHARED, WIRE_LOCAL,
+                                       WIRE_TCP,    WIRE_ODD,    WIRE_RING};
+    setting.wire = likely[draw_below(&draw, 7)];
     setting.blind = draw_once_in(&draw, 4);
     setting.grpc = setting.blind && draw_once_in(&draw, 2);
     draw_hosts(&draw, &setting);

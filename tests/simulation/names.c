@@ -63,6 +63,11 @@ void ls_address_tune(int fd) {
     (void)fd;
 }
 
+bool ls_address_is_within_host(int fd) {
+    (void)fd;
+    return false;
+}
+
 bool ls_address_is_own_end(int fd) {
     (void)fd;
     return false;

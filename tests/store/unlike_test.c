@@ -123,9 +123,9 @@ int main(void) {
     Suite *suite = suite_create("store/unlike");
     TCase *tests = tcase_create("unlike calls");
     tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, like_calls_are_made, WIRE_LOCAL, WIRE_ODD + 1);
-    tcase_add_loop_test(tests, an_unlike_push_is_named_on_all, WIRE_LOCAL, WIRE_ODD + 1);
-    tcase_add_loop_test(tests, a_step_with_another_number_is_named_on_all, WIRE_LOCAL, WIRE_ODD + 1);
+    tcase_add_loop_test(tests, like_calls_are_made, WIRE_LOCAL, WIRE_RING + 1);
+    tcase_add_loop_test(tests, an_unlike_push_is_named_on_all, WIRE_LOCAL, WIRE_RING + 1);
+    tcase_add_loop_test(tests, a_step_with_another_number_is_named_on_all, WIRE_LOCAL, WIRE_RING + 1);
     tcase_add_loop_test(tests, a_broken_link_ends_all, 0, 4);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

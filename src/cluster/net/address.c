@@ -104,6 +104,13 @@ static bool is_loopback(const struct sockaddr *address) {
     return IN6_IS_ADDR_LOOPBACK(&copy.v6.sin6_addr);
 }
 
+bool ls_address_is_within_host(int fd) {
+    union address own = {0}, peer = {0};
+    socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+    if (getsockname(fd, &own.any, &own_size) != 0 || getpeername(fd, &peer.any, &peer_size) != 0) return false;
+    return same_host(&own.any, &peer.any) || (is_loopback(&own.any) && is_loopback(&peer.any));
+}
+
 static bool is_local(const struct sockaddr *address) {
     struct ifaddrs *list;
     if (is_loopback(address)) return true;

@@ -13,6 +13,8 @@
 void ls_address_tune(int fd);
 /* True for a socket that is connected to itself. */
 bool ls_address_is_own_end(int fd);
+/* True where both ends of a connection have one address, or loopback ones. */
+bool ls_address_is_within_host(int fd);
 /* Writes the other end's address, "10.0.0.9:4711", or "somebody" if the system does not know it any more. */
 void ls_address_describe(int fd, char text[LS_ADDRESS_TEXT]);
 /* Writes this end's address, likewise. */

@@ -20,7 +20,7 @@ static uint64_t get(const uint8_t *bytes, int count) {
 }
 
 /* The fields begin at these bytes: magic 0, protocol 8, rank 12, generation 16, incarnation 24, proof 32, attempt 48,
- * to 56, channel 60. */
+ * to 56, channel 60, memory 64. */
 void ls_preface_encode(const struct ls_preface *preface, uint8_t bytes[LS_PREFACE_SIZE]) {
     memset(bytes, 0, LS_PREFACE_SIZE);
     memcpy(bytes, data_magic, sizeof(data_magic));
@@ -32,6 +32,7 @@ void ls_preface_encode(const struct ls_preface *preface, uint8_t bytes[LS_PREFAC
     put_preface(bytes + 48, preface->attempt, 8);
     put_preface(bytes + 56, (uint32_t)preface->to, 4);
     put_preface(bytes + 60, preface->channel, 4);
+    memcpy(bytes + 64, preface->memory, LS_PREFACE_MEMORY);
 }
 
 /* Computes the HMAC-SHA256 over the encoded preface with zeros in place of the proof. The preface carries the first 16
@@ -70,6 +71,7 @@ ls_status ls_preface_decode(const uint8_t bytes[LS_PREFACE_SIZE], struct ls_pref
                                  .attempt = get(bytes + 48, 8),
                                  .channel = (uint32_t)get(bytes + 60, 4)};
     memcpy(decoded.proof, bytes + 32, LS_PREFACE_PROOF);
+    memcpy(decoded.memory, bytes + 64, LS_PREFACE_MEMORY);
     *preface = decoded;
     return LS_OK;
 }

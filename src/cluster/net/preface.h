@@ -1,27 +1,31 @@
 /* The preface opens a data connection. It names the worker that dials and the one that is dialled, and proves that the
  * first knows the key of the generation, which came with Propose over its control streams (docs/protocol.md, "From a
- * loss to the next step", item 5). It has 64 bytes, little endian, and the other side answers with one byte. The
+ * loss to the next step", item 5). It has 96 bytes, little endian, and the other side answers with one byte. The
  * preface does not show the key: the proof is an HMAC over all other fields. `attempt` is one of them and counts up, so
- * a program that has recorded a preface cannot use it a second time (docs/security.md, "A token"). */
+ * a program that has recorded a preface cannot use it a second time (docs/security.md, "A token"). It may offer memory
+ * of this host; the answer says whether the other side has it. */
 #pragma once
 #include <lockstep/lockstep.h>
 
 #include "cluster/security/proof.h"
 
-#define LS_PROTOCOL_VERSION 8U    /* of data connections and control messages */
+#define LS_PROTOCOL_VERSION 9U    /* of data connections and control messages */
 #define LS_MAX_WORKERS      65536 /* ranks are below it */
 
-#define LS_PREFACE_SIZE  64
-#define LS_PREFACE_PROOF 16 /* bytes of the proof */
-#define LS_PREFACE_ACK   0x06
+#define LS_PREFACE_SIZE       96
+#define LS_PREFACE_PROOF      16 /* bytes of the proof */
+#define LS_PREFACE_MEMORY     32
+#define LS_PREFACE_ACK        0x06
+#define LS_PREFACE_ACK_MEMORY 0x07 /* the connection uses the memory that was offered */
 
 struct ls_preface {
     uint32_t protocol;
     int rank, to; /* of who dials; of whom */
     uint64_t generation, incarnation;
-    uint64_t attempt;                /* counts the data connections that a process dials to another, from 1 */
-    uint32_t channel;                /* which of their groups of connections it belongs to (cluster/data_channel.h) */
-    uint8_t proof[LS_PREFACE_PROOF]; /* of all the rest */
+    uint64_t attempt;                  /* counts the data connections that a process dials to another, from 1 */
+    uint32_t channel;                  /* which of their groups of connections it belongs to (cluster/data_channel.h) */
+    uint8_t memory[LS_PREFACE_MEMORY]; /* where the memory is (collective/link/shm.h); zeros: none is offered */
+    uint8_t proof[LS_PREFACE_PROOF];   /* of all the rest */
 };
 /* Fills in the proof; false where libcrypto fails. */
 bool ls_preface_sign(struct ls_preface *preface, const uint8_t key[LS_PROOF_SIZE]);

@@ -14,7 +14,7 @@ static const struct ls_link_ops local_ops = {
     .name = "local",
     .send = ls_socket_send,
     .receive = ls_socket_receive,
-    .fd = ls_socket_fd,
+    .poll = ls_socket_poll,
     .close = ls_socket_close,
 };
 

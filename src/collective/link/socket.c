@@ -41,8 +41,9 @@ ssize_t ls_socket_receive(struct ls_link *link, void *data, size_t size) {
     return -1;
 }
 
-int ls_socket_fd(const struct ls_link *link) {
-    return fd_of(link);
+bool ls_socket_poll(struct ls_link *link, short events, struct pollfd *slot) {
+    *slot = (struct pollfd){.fd = fd_of(link), .events = events};
+    return true;
 }
 
 void ls_socket_wake_at(struct ls_link *link, size_t bytes) {

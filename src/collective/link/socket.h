@@ -4,7 +4,7 @@
 
 ssize_t ls_socket_send(struct ls_link *link, const struct iovec *pieces, int count);
 ssize_t ls_socket_receive(struct ls_link *link, void *data, size_t size);
-int ls_socket_fd(const struct ls_link *link);
+bool ls_socket_poll(struct ls_link *link, short events, struct pollfd *slot);
 void ls_socket_wake_at(struct ls_link *link, size_t bytes);
 void ls_socket_close(struct ls_link *link);
 /* Makes a link of fd with the given table, whose slots are the functions above. Takes fd on success. */

@@ -11,7 +11,7 @@ static const struct ls_link_ops tcp_ops = {
     .name = "tcp",
     .send = ls_socket_send,
     .receive = ls_socket_receive,
-    .fd = ls_socket_fd,
+    .poll = ls_socket_poll,
     .wake_at = ls_socket_wake_at,
     .close = ls_socket_close,
 };

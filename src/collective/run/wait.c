@@ -288,20 +288,21 @@ static int64_t earliest(const struct ls_executor *executor) {
 
 /* wake_at tells the kernel how many bytes are worth a wake (SO_RCVLOWAT of a socket). Without it a receiver of a large
  * block would wake for every packet. */
-static void fill_wait(struct pollfd *poll, const struct ls_executor *executor, const struct ls_executor_peer *peer) {
+static bool fill_wait(struct pollfd *poll, const struct ls_executor *executor, const struct ls_executor_peer *peer) {
     struct ls_link *link = peer->link;
     bool read = peer->read_blocked && !peer->read_error, write = peer->write_blocked && !peer->write_error;
-    *poll = (struct pollfd){.fd = -1};
-    if (!read && !write) return;
+    if (!read && !write) return true;
     if (read && link->ops->wake_at) link->ops->wake_at(link, ls_executor_awaits(executor, peer));
-    poll->fd = link->ops->fd(link);
-    poll->events = (short)((read ? POLLIN : 0) | (write ? POLLOUT : 0));
+    return link->ops->poll(link, (short)((read ? POLLIN : 0) | (write ? POLLOUT : 0)), poll);
+}
+
+static void unblock(struct ls_executor_peer *peer) {
+    peer->read_blocked = peer->write_blocked = false;
 }
 
 static void wait_by_link(const struct ls_executor *executor, struct ls_link *link, int timeout) {
     link->ops->wait(link, timeout);
-    for (int i = 0; i < executor->heeded_count; i++)
-        heeded(executor, i)->read_blocked = heeded(executor, i)->write_blocked = false;
+    for (int i = 0; i < executor->heeded_count; i++) unblock(heeded(executor, i));
 }
 
 /* A link without a descriptor; all links of a group are of its kind. NULL: there is none. */
@@ -317,10 +318,13 @@ static struct ls_link *find_blind(const struct ls_executor *executor) {
 static int64_t fill_all(const struct ls_executor *executor, bool blind) {
     int64_t until = earliest(executor);
     for (int i = 0; i < executor->heeded_count; i++) {
-        const struct ls_executor_peer *peer = heeded(executor, i);
+        struct ls_executor_peer *peer = heeded(executor, i);
         struct pollfd *slot = &executor->polls[i];
         *slot = (struct pollfd){.fd = -1};
-        if (peer->link && !blind) fill_wait(slot, executor, peer);
+        if (peer->link && !blind && !fill_wait(slot, executor, peer)) {
+            unblock(peer);
+            until = executor->now;
+        }
         if (peer->link || !ls_role_is_linked(peer->role)) continue;
         int64_t at = executor->source->ops->poll(executor->source, executor->heeded[i], slot);
         if (at < until) until = at;
@@ -345,6 +349,7 @@ void ls_wait_for_links(struct ls_executor *executor) {
     for (int i = 0; i < executor->heeded_count; i++) {
         short hang_up = POLLHUP | POLLERR | POLLNVAL;
         if (polls[i].revents & (POLLIN | hang_up)) heeded(executor, i)->read_blocked = false;
-        if (polls[i].revents & (POLLOUT | hang_up)) heeded(executor, i)->write_blocked = false;
+        if (polls[i].revents && (polls[i].revents & (POLLOUT | hang_up) || !(polls[i].events & POLLOUT)))
+            heeded(executor, i)->write_blocked = false;
     }
 }

@@ -107,8 +107,9 @@ static bool missing_moved(const struct ls_meeting_place *place) {
     const struct ls_shared *shared = place->shared;
     struct pollfd *polls = place->executor->polls;
     for (int i = 0; i < shared->size; i++) {
-        const struct ls_link *link = place->executor->peers[shared->members[i]].link;
-        polls[i] = (struct pollfd){.fd = link && link->ops->fd ? link->ops->fd(link) : -1, .events = POLLIN};
+        struct ls_link *link = place->executor->peers[shared->members[i]].link;
+        polls[i] = (struct pollfd){.fd = -1};
+        if (link && !link->ops->readable) (void)link->ops->poll(link, POLLIN, &polls[i]);
     }
     (void)poll(polls, (nfds_t)shared->size, 0);
     for (int i = 0; i < shared->size; i++) {
