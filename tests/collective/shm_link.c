@@ -274,6 +274,15 @@ START_TEST(a_wrong_count_ends_the_link) {
 }
 END_TEST
 
+/* The number of a thread leads to its process, too. A sanitizer has one of its own. */
+static bool is_own_thread(const unsigned char address[LS_SHM_LINK_ADDRESS]) {
+    char path[64];
+    int32_t number;
+    memcpy(&number, address + 8, sizeof(number));
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%d", number);
+    return number != getpid() && access(path, F_OK) == 0;
+}
+
 /* A preface may bring any address. */
 START_TEST(an_address_of_anything_else_is_refused) {
     unsigned char address[LS_SHM_LINK_ADDRESS], changed[LS_SHM_LINK_ADDRESS];
@@ -282,6 +291,7 @@ START_TEST(an_address_of_anything_else_is_refused) {
     for (unsigned bit = 0; bit < 8 * LS_SHM_LINK_ADDRESS; bit++) {
         memcpy(changed, address, sizeof(changed));
         changed[bit / 8] ^= (unsigned char)(1U << bit % 8);
+        if (is_own_thread(changed)) continue;
         struct ls_shm_link *accepted = ls_shm_link_accept(changed);
         ck_assert_msg(!accepted, "bit %u of an address was changed, and it was accepted", bit);
     }
