@@ -20,6 +20,7 @@ from cluster import LOCKSTEP, SANITIZED, Cluster, last_json, tls_settings, train
 
 SHORT = train_command("--epochs", "2", "--limit", "2000", "--no-validation", "--json", "--verbose", "-1")
 LONG = train_command("--epochs", "100000", "--limit", "2000", "--no-validation", "--verbose", "2")
+PREFACE = 96  # bytes that open a data connection: src/cluster/net/preface.h
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # and empty SETTINGS
 
 
@@ -212,8 +213,9 @@ class Strangers(Base):
     def visit(self, port):
         """One of each kind of stranger; returns their sockets."""
         preface = b"LSDATA1\n" + struct.pack("<IIQQ", 1, 1, 1, 1) + secrets.token_bytes(16) + bytes(16)
+        preface += bytes(PREFACE - len(preface))
         kinds = [b"", b"G", b"GET / HTTP/1.1\r\n\r\n", b"PRI", HTTP2, HTTP2 + b"\xff" * 200, preface, preface[:30],
-                 b"\x16\x03\x01\x02\0\1\0", secrets.token_bytes(5000), b"LSDATA1\n" + b"\xff" * 56,
+                 b"\x16\x03\x01\x02\0\1\0", secrets.token_bytes(5000), b"LSDATA1\n" + b"\xff" * (PREFACE - 8),
                  HTTP2 + b"\xff\xff\xff\0\0\0\0\0\1" + bytes(100000)]
         strangers = [call_soon(port) for _ in kinds]
         for stranger, words in zip(strangers, kinds):
@@ -338,7 +340,7 @@ class Strangers(Base):
             wait_for_line(cluster.tasks[("worker", 0)].stdout, "Epoch 2/")
         finally:
             capture.close()
-        prefaces = [data[:64] for _, target, data in capture.packets
+        prefaces = [data[:PREFACE] for _, target, data in capture.packets
                     if target == cluster.ports[0] and data.startswith(b"LSDATA1\n")]
         self.assertGreaterEqual(len(prefaces), 1)
         with call(cluster.ports[0]) as replay:
