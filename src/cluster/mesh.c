@@ -96,13 +96,13 @@ static int64_t deputies_until(const struct ls_cluster *cluster) {
     return cluster->next.forming_since + LS_DEPUTY_TIMEOUT;
 }
 
-/* The convener needs all, and each its convener. In an elastic group in which all are deputies of each other they are
- * waited for, but not for ever: the end of their streams gives votes. */
+/* The convener needs all, and each its convener. In an elastic group whose workers are all deputies of each other they
+ * are waited for, but not for ever: the end of their streams gives votes. */
 static bool is_needed(const struct ls_cluster *cluster, const struct ls_peer *peer) {
     if (ls_propose_is_own(cluster)) return true;
     if (cluster->phase != LS_PHASE_FORMING) return ls_star_is_deputy(cluster, peer);
     if (peer->rank == cluster->next.follows) return true;
-    bool counts = cluster->elastic.least && cluster->size <= cluster->star.window + 1;
+    bool counts = cluster->elastic.least && cluster->workers <= cluster->star.window + 1;
     return counts && ls_star_is_deputy(cluster, peer) && ls_now() < deputies_until(cluster);
 }
 
