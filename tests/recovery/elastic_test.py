@@ -11,8 +11,10 @@ import tempfile
 import time
 import unittest
 
+import modes
 from job import LIMIT, SANITIZED, Job, JobCase, Returner, undisturbed
 from cluster import children_of, task_index_of
+from servers import Servers
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
@@ -340,6 +342,18 @@ class Heirs(Elastic):
     def test_all_but_one(self):
         self.come_back((1, 2, 3), "2:4", 4)
         self.come_back((1, 2), "2:3", 3)
+
+    @few
+    def test_beside_servers(self):
+        """They have no votes. The only survivor has a stream with a worker that has come back just before."""
+        at = {2: ["sums:2:KILL", "sums:3:KILL"], 0: ["sums:5:KILL"], 1: ["sums:5:KILL"]}
+        for _ in range(4):
+            servers = Servers(2, 0, loses=False)
+            job = self.run_job(at, "1:4", restart=True, servers=2, hooks=[servers],
+                               environment={**modes.SERVERS, "LOCKSTEP_REJOIN_TIMEOUT": "30"})
+            self.assertEqual(servers.faults(), [])
+            self.expect_none(job.faults(reference(4)), job)
+            self.assertEqual(len(job.lives[3]), 1, job.describe())
 
     @few
     def test_lost_again_in_the_recovery(self):
