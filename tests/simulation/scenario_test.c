@@ -11,7 +11,7 @@ enum {
     ELASTIC = SANITIZED ? 10 : 75,
     SIZES = SANITIZED ? 3 : 4,
     MANY_WORKERS = SANITIZED ? 70 : 300,
-    THOUSAND = SANITIZED ? 150 : 1000,
+    THOUSAND = SANITIZED ? 200 : 1000,
     SEEDS = SANITIZED ? 1 : 3 /* of few workers */
 };
 
