@@ -13,6 +13,7 @@
 
 static _Atomic uint64_t inodes[MOST_FILES]; /* 0: none */
 static _Atomic int end;                     /* of the descriptors that the table has */
+static _Atomic unsigned forks;              /* that have led to this process */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static uint64_t inode_of(int fd) {
@@ -22,6 +23,7 @@ static uint64_t inode_of(int fd) {
 
 static void close_in_child(void) {
     int count = atomic_exchange(&end, 0);
+    atomic_fetch_add(&forks, 1);
     for (int fd = 0; fd < count; fd++) {
         uint64_t inode = atomic_exchange(&inodes[fd], 0);
         if (inode && inode_of(fd) == inode) (void)close(fd);
@@ -38,4 +40,9 @@ void ls_forked_closes(int fd) {
     atomic_store(&inodes[fd], inode_of(fd));
     int seen = atomic_load(&end);
     while (seen <= fd && !atomic_compare_exchange_weak(&end, &seen, fd + 1)) continue;
+}
+
+unsigned ls_forked_times(void) {
+    (void)pthread_once(&once, watch_forks);
+    return atomic_load_explicit(&forks, memory_order_relaxed);
 }

@@ -5,3 +5,6 @@
 /* A child of fork closes this socket. Closing it first needs no call: a child knows a socket by its inode. Any
  * thread. */
 void ls_forked_closes(int fd);
+/* Differs between a process and its child: what both have is the parent's alone. The first call comes before the fork.
+ */
+unsigned ls_forked_times(void);

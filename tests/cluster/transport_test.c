@@ -1,11 +1,15 @@
 /* Data connections in a cluster: a group works over gRPC, strangers get none, and memory is used where it may be. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "cluster/data_source.h"
+#include "cluster/net/address.h"
 #include "cluster/net/preface.h"
 #include "cluster/stranger.h"
 #include "cluster/worker.h"
@@ -169,6 +173,26 @@ START_TEST(one_host_uses_memory) {
 }
 END_TEST
 
+/* Debian gives a host's own name 127.0.1.1, and a socket of both families sees that as a mapped address. */
+START_TEST(loopback_is_one_host) {
+    static const char *const dialled[] = {"127.0.0.1", "127.0.1.1"};
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+    struct sockaddr_in to = {.sin_family = AF_INET};
+    socklen_t size = sizeof(any);
+    int off = 0, listener = socket(AF_INET6, SOCK_STREAM, 0), dials = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)), 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&any, sizeof(any)) | listen(listener, 1), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&any, &size), 0);
+    to.sin_port = any.sin6_port;
+    ck_assert_int_eq(inet_pton(AF_INET, dialled[_i], &to.sin_addr), 1);
+    ck_assert_int_eq(connect(dials, (struct sockaddr *)&to, sizeof(to)), 0);
+    int accepted = accept(listener, NULL, NULL);
+    ck_assert(ls_address_is_within_host(dials));
+    ck_assert(ls_address_is_within_host(accepted));
+    ck_assert_int_eq(close(accepted) | close(dials) | close(listener), 0);
+}
+END_TEST
+
 /* ---- strangers ---- */
 
 static void try_strangers(int port) {
@@ -215,6 +239,7 @@ static Suite *suite(void) {
     tcase_add_test(tests, a_group_over_grpc);
     tcase_add_test(tests, a_failure_ends_all);
     tcase_add_loop_test(tests, one_host_uses_memory, 0, (int)(sizeof(link_cases) / sizeof(link_cases[0])));
+    tcase_add_loop_test(tests, loopback_is_one_host, 0, 2);
     tcase_add_loop_test(tests, strangers_get_no_link, 0, 2);
     suite_add_tcase(suite, tests);
     return suite;

@@ -2,11 +2,16 @@
  * breaks the rules.
  *
  * LOCKSTEP_TEST_SEED=N repeats a run. */
+#define _GNU_SOURCE /* memfd_create */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -305,6 +310,117 @@ START_TEST(an_address_of_anything_else_is_refused) {
 }
 END_TEST
 
+/* ---- memory that is none ---- */
+
+/* Writes the address of memory of this process as a stranger would. */
+static void forge(unsigned char address[LS_SHM_LINK_ADDRESS], int fd) {
+    int32_t number = fd;
+    memcpy(address + 12, &number, sizeof(number));
+}
+
+static int copy_memory(const unsigned char address[LS_SHM_LINK_ADDRESS], off_t size) {
+    unsigned char nonce[16];
+    int32_t real;
+    memcpy(&real, address + 12, sizeof(real));
+    int fd = memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(pread(real, nonce, sizeof(nonce), 0), sizeof(nonce));
+    ck_assert_int_eq(ftruncate(fd, size), 0);
+    ck_assert_int_eq(pwrite(fd, nonce, sizeof(nonce), 0), sizeof(nonce));
+    return fd;
+}
+
+START_TEST(memory_that_may_shrink_is_refused) {
+    unsigned char address[LS_SHM_LINK_ADDRESS];
+    struct ls_shm_link *offered = ls_shm_link_offer(address);
+    int32_t real;
+    memcpy(&real, address + 12, sizeof(real));
+    off_t size = lseek(real, 0, SEEK_END);
+    int unsealed = copy_memory(address, size), other_size = copy_memory(address, size + 4096);
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    forge(address, unsealed);
+    ck_assert_ptr_null(ls_shm_link_accept(address));
+    ck_assert_int_eq(fcntl(other_size, F_ADD_SEALS, seals), 0);
+    forge(address, other_size);
+    ck_assert_ptr_null(ls_shm_link_accept(address));
+    ck_assert_int_eq(fcntl(unsealed, F_ADD_SEALS, seals), 0);
+    forge(address, unsealed);
+    struct ls_shm_link *accepted = ls_shm_link_accept(address);
+    ck_assert_ptr_nonnull(accepted);
+    ls_shm_link_free(accepted);
+    ls_shm_link_free(offered);
+    ck_assert_int_eq(close(unsealed) | close(other_size), 0);
+}
+END_TEST
+
+struct shrinking {
+    const unsigned char *address;
+    off_t size;
+    _Atomic int fd; /* -1: none yet */
+    _Atomic bool stop;
+};
+
+/* Time and again memory of the right size loses all but its first page, and is sealed then. */
+static void *shrink_again(void *context) {
+    struct shrinking *shrinking = context;
+    while (!atomic_load(&shrinking->stop)) {
+        int fd = copy_memory(shrinking->address, shrinking->size);
+        int before = atomic_exchange(&shrinking->fd, fd);
+        if (before >= 0) (void)close(before);
+        for (volatile int i = 0; i < 2000; i++) continue;
+        ck_assert_int_eq(ftruncate(fd, 4096), 0);
+        ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+        (void)usleep(20);
+    }
+    return NULL;
+}
+
+/* A link whose memory is gone would be the end of who touches it. */
+START_TEST(memory_that_shrinks_meanwhile_is_refused) {
+    unsigned char address[LS_SHM_LINK_ADDRESS], forged[LS_SHM_LINK_ADDRESS];
+    struct ls_shm_link *offered = ls_shm_link_offer(address);
+    int32_t real;
+    memcpy(&real, address + 12, sizeof(real));
+    memcpy(forged, address, sizeof(forged));
+    struct shrinking shrinking = {.address = address, .size = lseek(real, 0, SEEK_END), .fd = -1};
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, shrink_again, &shrinking), 0);
+    for (int64_t until = ls_now() + LS_SECOND / 2; ls_now() < until;) {
+        forge(forged, atomic_load(&shrinking.fd));
+        ck_assert_ptr_null(ls_shm_link_accept(forged));
+    }
+    atomic_store(&shrinking.stop, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(close(shrinking.fd), 0);
+    ls_shm_link_free(offered);
+}
+END_TEST
+
+/* The stream of its parent goes on behind it. */
+START_TEST(a_child_of_fork_has_no_link) {
+    unsigned char bytes[3] = {1, 2, 3};
+    struct ls_link *link = meet();
+    if (!other) answer_late(link);
+    pid_t child = fork();
+    if (!child) {
+        bool sends = link->ops->send(link, &(struct iovec){bytes, 3}, 1) >= 0 || errno != EBADF;
+        bool receives = link->ops->receive(link, bytes, 3) >= 0 || errno != EBADF;
+        _exit(sends | receives);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    for (unsigned char i = 0; i < 20; i++) {
+        bytes[0] = i;
+        ck_assert_int_eq(link->ops->send(link, &(struct iovec){bytes, 1}, 1), 1);
+        while (!link->ops->receive(link, bytes, 1)) ck_assert(await(link, POLLIN));
+        ck_assert_int_eq(bytes[0], i + 1);
+    }
+    end_other(0);
+    link->ops->close(link);
+}
+END_TEST
+
 int main(void) {
     take_seed();
     Suite *suite = suite_create("collective/shm_link");
@@ -317,6 +433,9 @@ int main(void) {
     tcase_add_test(cases, who_waits_for_room_hears_of_the_end);
     tcase_add_loop_test(cases, a_wrong_count_ends_the_link, 0, 4);
     tcase_add_test(cases, an_address_of_anything_else_is_refused);
+    tcase_add_test(cases, memory_that_may_shrink_is_refused);
+    tcase_add_test(cases, memory_that_shrinks_meanwhile_is_refused);
+    tcase_add_test(cases, a_child_of_fork_has_no_link);
     suite_add_tcase(suite, cases);
     return run_suite(suite);
 }

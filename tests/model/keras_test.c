@@ -101,7 +101,8 @@ START_TEST(every_layer_equals_keras) {
         float *change = replica.gradients + variable->offset, *moved = replica.parameters + variable->offset;
         for (size_t i = 0; !variable->trainable && i < variable->count; i++) moved[i] += change[i];
         if (strcmp(variable->name, "dense/kernel") != 0)
-            check_variable(golden, name, variable, variable->trainable ? change : moved, large ? 1e-4 : 1e-5);
+            check_variable(golden, name, variable, variable->trainable ? change : moved,
+                           (large ? 1e-4 : 1e-5) * rounding());
     }
     free_replica(&replica);
     golden_close(golden);
@@ -157,10 +158,10 @@ START_TEST(every_network_equals_keras) {
     struct golden *golden = golden_open("networks.txt"), *exact = golden_open("exact.txt");
     struct replica replica = new_application(name, networks[_i].alpha, LS_SHAPE(size, size, 3), networks[_i].rows);
     check_counts(replica.network, golden_find(golden, "%s/counts", name));
-    check_inference(&replica, exact, name, networks[_i].inference_tolerance);
+    check_inference(&replica, exact, name, networks[_i].inference_tolerance * rounding());
     run_once(&replica, LS_SPARSE_CATEGORICAL_CROSSENTROPY);
     bool other = getenv("LOCKSTEP_TEST_DEVICE"); /* which rounds otherwise than the CPU */
-    check_loss(&replica, exact, name, "loss", other ? 1e-5 : networks[_i].loss_tolerance);
+    check_loss(&replica, exact, name, "loss", other ? 1e-5 : networks[_i].loss_tolerance * rounding());
     size_t trainable = ls_network_trainable_count(replica.network);
     for (size_t i = trainable; i < replica.blob; i++) replica.parameters[i] += replica.gradients[i];
     check_lengths(&replica, golden_find(golden, "%s/gradients", name), 5e-2);

@@ -101,7 +101,8 @@ static bool is_loopback(const struct sockaddr *address) {
     }
     if (address->sa_family != AF_INET6) return false;
     memcpy(&copy.v6, address, sizeof(copy.v6));
-    return IN6_IS_ADDR_LOOPBACK(&copy.v6.sin6_addr);
+    const struct in6_addr *v6 = &copy.v6.sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
 }
 
 bool ls_address_is_within_host(int fd) {

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/forked.h"
 #include "base/memory.h"
 #include "collective/shm/segment.h"
 
@@ -35,36 +36,38 @@ struct ls_shm_link {
     struct ring *out, *in;
     uint64_t written, taken; /* this process's own counts, which the other cannot change */
     size_t low_water;
-    bool sleeps;   /* it has said that it sleeps */
-    int ended;     /* errno: the other end has gone, or breaks the rules; 0: not so */
-    unsigned idle; /* looks in a row that found nothing */
+    bool sleeps;    /* it has said that it sleeps */
+    int ended;      /* errno: the other end has gone, or breaks the rules; 0: not so */
+    unsigned idle;  /* looks in a row that found nothing */
+    unsigned forks; /* of this process */
 };
 
 /* ---- the socket ---- */
 
-static void wake_other(struct ls_shm_link *shm) {
+/* False: not now. */
+static bool ring_bell(struct ls_shm_link *shm) {
     static const unsigned char byte = 0;
     const struct iovec piece = {(void *)(uintptr_t)&byte, 1};
-    if (shm->socket->ops->send(shm->socket, &piece, 1) < 0) shm->ended = errno;
+    ssize_t sent = shm->socket->ops->send(shm->socket, &piece, 1);
+    if (sent < 0) shm->ended = errno;
+    return sent != 0;
 }
 
-/* Takes what has woken this end. */
+/* Takes what has woken this end. What is left in the socket wakes it once more. */
 static void rise(struct ls_shm_link *shm) {
-    unsigned char bytes[64];
-    ssize_t taken = sizeof(bytes);
+    unsigned char bytes[256];
     if (!shm->sleeps) return;
     shm->sleeps = false;
     atomic_store_explicit(&shm->in->bytes_awaited, 0, memory_order_relaxed);
     atomic_store_explicit(&shm->out->room_awaited, 0, memory_order_relaxed);
-    while (taken == sizeof(bytes)) taken = shm->socket->ops->receive(shm->socket, bytes, sizeof(bytes));
-    if (taken < 0) shm->ended = errno;
+    if (shm->socket->ops->receive(shm->socket, bytes, sizeof(bytes)) < 0) shm->ended = errno;
 }
 
 /* The other end sleeps for at most so much, and there is as much now. */
 static void wake_sleeper(struct ls_shm_link *shm, _Atomic uint32_t *awaited, size_t there) {
     atomic_thread_fence(memory_order_seq_cst);
     uint32_t wanted = atomic_load_explicit(awaited, memory_order_relaxed);
-    if (wanted && there >= wanted && atomic_exchange(awaited, 0)) wake_other(shm);
+    if (wanted && there >= wanted && atomic_exchange(awaited, 0) && !ring_bell(shm)) atomic_store(awaited, wanted);
 }
 
 /* ---- moving ---- */
@@ -113,14 +116,22 @@ static size_t send_piece(struct ls_shm_link *shm, const struct iovec *piece, siz
     return size;
 }
 
+static ssize_t fail(int error) {
+    errno = error;
+    return -1;
+}
+
+/* A child of fork has the memory, too, and must leave it to its parent. */
+static bool is_in_child(const struct ls_shm_link *shm) {
+    return shm->forks != ls_forked_times();
+}
+
 static ssize_t shm_send(struct ls_link *link, const struct iovec *pieces, int count) {
     struct ls_shm_link *shm = (struct ls_shm_link *)link;
+    if (is_in_child(shm)) return fail(EBADF);
     rise(shm);
     size_t room = room_there(shm), left = room;
-    if (shm->ended) {
-        errno = shm->ended;
-        return -1;
-    }
+    if (shm->ended) return fail(shm->ended);
     for (int i = 0; i < count && left; i++) left -= send_piece(shm, &pieces[i], left);
     if (left == room) return 0;
     atomic_store_explicit(&shm->out->written, shm->written, memory_order_release);
@@ -130,14 +141,12 @@ static ssize_t shm_send(struct ls_link *link, const struct iovec *pieces, int co
 
 static ssize_t shm_receive(struct ls_link *link, void *data, size_t size) {
     struct ls_shm_link *shm = (struct ls_shm_link *)link;
+    if (is_in_child(shm)) return fail(EBADF);
     if (shm->idle >= LOOKS) shm->sleeps = true;
     rise(shm);
     size_t here = smaller(bytes_here(shm), size);
     shm->idle = here || shm->idle >= LOOKS ? 0 : shm->idle + 1;
-    if (!here && shm->ended) {
-        errno = shm->ended;
-        return -1;
-    }
+    if (!here && shm->ended) return fail(shm->ended);
     if (!here) return 0;
     take_bytes(shm, data, here);
     atomic_store_explicit(&shm->in->taken, shm->taken, memory_order_release);
@@ -199,6 +208,7 @@ static struct ls_shm_link *open_rings(struct ls_shm_link *shm, int error, bool m
     shm->out = &both[made ? 0 : 1];
     shm->in = &both[made ? 1 : 0];
     shm->low_water = 1;
+    shm->forks = ls_forked_times();
     return shm;
 }
 

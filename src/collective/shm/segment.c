@@ -96,10 +96,11 @@ static bool leads_to_segment(const char *path) {
     return length >= (ssize_t)sizeof(expected) - 1 && !memcmp(target, expected, sizeof(expected) - 1);
 }
 
+/* The size counts only behind the seals: before them its owner may still change it. */
 static int check_segment(int fd, const struct ls_segment_address *address) {
     struct stat stat;
-    if (fstat(fd, &stat)) return errno;
     int seals = fcntl(fd, F_GET_SEALS);
+    if (fstat(fd, &stat)) return errno;
     bool fits = S_ISREG(stat.st_mode) && address->size <= PTRDIFF_MAX - HEADER &&
                 stat.st_size == (off_t)(HEADER + address->size) && seals >= 0 && (seals & SEALS) == SEALS;
     return fits ? 0 : LS_SEGMENT_ELSEWHERE;
