@@ -7,6 +7,7 @@ import re
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 
@@ -153,7 +154,8 @@ def a_stranger_that_keeps_the_pipe_open_does_not_hold_the_end():
     assert time.monotonic() - begin < 20
 
 
-def read_terminal(master):
+def read_terminal(master, files=()):
+    """All that is written there. Once it has a part, the file of that part is made."""
     text = b""
     while True:
         try:
@@ -163,18 +165,26 @@ def read_terminal(master):
         if not chunk:
             return text
         text += chunk
+        for part, path in files:
+            if part in text:
+                open(path, "w", encoding="ascii").close()
 
 
 def a_bar_on_a_terminal_keeps_its_line():
     master, terminal = pty.openpty()
-    program = ("if index == 0: say(b'bar 50%\\r'); time.sleep(0.6); say(b'bar 99%\\r'); time.sleep(0.6)\n"
-               "else: time.sleep(0.3); say(b'news\\n'); time.sleep(1)\n")
+    folder = tempfile.TemporaryDirectory()
+    files = [(part, os.path.join(folder.name, part.decode())) for part in (b"50", b"news", b"99")]
+    program = (f"def wait(part):\n  while not os.path.exists(os.path.join('{folder.name}', part)): time.sleep(0.01)\n"
+               "if index == 0: say(b'bar 50%\\r'); wait('news'); say(b'bar 99%\\r')\n"
+               "else: wait('50'); say(b'news\\n')\n"
+               "wait('99')\n")
     process = subprocess.Popen([cli.LOCKSTEP, "run", "-np", "2", "--", sys.executable, "-c", PROLOGUE + program],
                                stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal, env=cli.environment())
     os.close(terminal)
-    text = read_terminal(master).replace(b"\r\n", b"\n")
+    text = read_terminal(master, files).replace(b"\r\n", b"\n")
     os.close(master)
     cli.equal(process.wait(timeout=cli.LIMIT), 0)
+    folder.cleanup()
     cli.contains(text, b"[0] bar 50%\r\n[1] news\n[0] bar 99%\r")
 
 
