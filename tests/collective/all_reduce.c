@@ -1,7 +1,12 @@
 /* The table of all-reduce: communication × workers × layouts of leaves × types × ops × counts, in place and not, over
- * local links, TCP and links that move odd numbers of bytes; bit for bit against the oracle. */
+ * local links, TCP and links that move odd numbers of bytes; bit for bit against the oracle.
+ *
+ * LOCKSTEP_TEST_SEED=N repeats a run of the random sizes. */
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/random.h"
 #include "collective/all_reduce.h"
 #include "collective/table.h"
 #include "harness.h"
@@ -139,6 +144,32 @@ START_TEST(servers_add_what_workers_would) {
 }
 END_TEST
 
+static uint64_t seed;
+
+static int below(int round, uint64_t index, int end) {
+    return (int)(ls_random_bits(seed, (uint64_t)round, index) % (uint64_t)end);
+}
+
+/* Blocks of 1 MiB and more go in pieces that wait for each other: none may wait for ever, whatever the sizes, the parts
+ * that a worker gives and the grain. */
+START_TEST(large_blocks_keep_step) {
+    static const size_t segments[] = {0, 1000, 4096, 1 << 20};
+    static const enum wire wires[] = {WIRE_LOCAL, WIRE_TCP, WIRE_RING};
+    for (int round = 0; round < (SANITIZED ? 1 : 4); round++) {
+        size_t counts[] = {((size_t)1 << 18) + (size_t)below(round, 0, 3 << 20)};
+        struct world_options options = {.size = 2 + below(round, 1, 4),
+                                        .servers = 1 + below(round, 2, 4),
+                                        .algorithm = LS_ALGORITHM_ASSIST,
+                                        .segment = segments[below(round, 3, 4)],
+                                        .wire = wires[below(round, 4, 3)]};
+        const int *first = below(round, 5, 2) ? uneven[options.size - 1] : even;
+        struct table table = {.first = first, COUNTS(counts), .breadth = MEANS, .order = TREE};
+        if (!below(round, 6, 4)) table.compression = LS_COMPRESS_BF16;
+        table_run(&options, &table);
+    }
+}
+END_TEST
+
 struct load {
     size_t sent[MAX_RANKS][MAX_RANKS], count;
 };
@@ -181,7 +212,15 @@ START_TEST(servers_and_workers_have_one_load) {
 }
 END_TEST
 
+static void take_seed(void) {
+    const char *given = getenv("LOCKSTEP_TEST_SEED");
+    seed = given && *given ? strtoull(given, NULL, 10) : (uint64_t)ls_now();
+    printf("# LOCKSTEP_TEST_SEED=%llu\n", (unsigned long long)seed);
+    (void)fflush(stdout);
+}
+
 int main(void) {
+    take_seed();
     Suite *suite = suite_create("collective/all_reduce");
     TCase *cases = tcase_create("table");
     tcase_set_timeout(cases, 120);
@@ -194,6 +233,7 @@ int main(void) {
     tcase_add_loop_test(cases, many_segments, 0, SANITIZED ? 2 : 3);
     tcase_add_test(cases, layout_does_not_change_the_bits);
     tcase_add_loop_test(cases, servers_add_what_workers_would, 0, SANITIZED ? 3 : SERVED);
+    tcase_add_test(cases, large_blocks_keep_step);
     tcase_add_loop_test(cases, servers_and_workers_have_one_load, 0, SERVED);
     suite_add_tcase(suite, cases);
     return run_suite(suite);

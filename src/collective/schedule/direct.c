@@ -18,11 +18,12 @@
 #include "collective/schedule/blocks.h"
 #include "collective/schedule/wire.h"
 
-#define STRIPE 64                /* bytes: of whole elements of every type */
-#define PACED  ((size_t)1 << 20) /* bytes of a block from which on its sends are paced */
-#define AHEAD  ((size_t)1 << 20) /* bytes that are sent, and still in the kernel: tcp_wmem's default limit */
+#define STRIPE 64                  /* bytes: of whole elements of every type */
+#define PACED  ((size_t)1 << 20)   /* bytes of a block from which on its sends are paced */
+#define AHEAD  ((size_t)384 << 10) /* bytes that sends to workers may be before a server's result */
+#define WINDOW ((size_t)1 << 20)   /* sends to a server likewise, at the least; several grains of the executor */
 
-enum { PACES = 16 };
+enum { PIECES = 32, WINDOWS = 16 /* of a block: a call has at least so many round trips */ };
 
 struct source {
     struct ls_subtree covers;
@@ -34,7 +35,7 @@ struct direct {
     const struct ls_hosts *hosts;
     int rank, host;
     bool one_step;
-    int pace; /* the send to a server by which those to workers are paced; -1: none */
+    int pace; /* the receive from a server by which sends to workers are paced; -1: none */
     size_t pace_size;
     int *part_start; /* [hosts + 1]: host h gives parts [part_start[h], part_start[h + 1]) */
     struct ls_subtree *parts;
@@ -178,49 +179,70 @@ static bool speaks_with(const struct direct *direct, int owner) {
     return ls_hosts_delegate(hosts, direct->host, owner) == direct->rank;
 }
 
-/* Bytes for workers keep step with those for servers: the leaves with the first half of those bytes, the
- * results with the second. Without that the kernel would give every stream the same part of the link: the few bytes for
- * workers would go first, and the links of the servers would idle meanwhile and be too narrow after it. */
-static void send_to_worker(const struct direct *direct, int worker, const struct ls_values *values, size_t size,
-                           bool results) {
-    struct ls_schedule *schedule = direct->schedule;
-    size_t ahead = direct->pace_size / 8 < AHEAD ? direct->pace_size / 8 : AHEAD;
-    size_t half = (direct->pace_size - ahead) / 2, step = (size / PACES + STRIPE - 1) / STRIPE * STRIPE;
-    if (direct->pace < 0 || size < PACED) {
-        (void)ls_wire_send(schedule, worker, values, size);
+/* Byte at of a send waits for byte from + at * rate - ahead of the result of the server that sets the pace. */
+struct pacing {
+    double rate;
+    size_t from, ahead;
+};
+
+static void send_paced(const struct direct *direct, int peer, const struct ls_values *values, size_t size,
+                       struct pacing pacing) {
+    size_t piece = (size / PIECES + STRIPE - 1) / STRIPE * STRIPE;
+    if (direct->pace < 0 || size < PACED || values->narrow) {
+        (void)ls_wire_send(direct->schedule, peer, values, size);
         return;
     }
-    for (size_t at = 0; at < size; at += step) {
-        size_t piece = size - at < step ? size - at : step;
-        size_t then = ahead + (results ? half : 0) + (size_t)((double)half * ((double)at / (double)size));
+    for (size_t at = 0; at < size; at += piece) {
+        size_t bytes = size - at < piece ? size - at : piece, last = direct->pace_size - bytes;
+        size_t due = pacing.from + (size_t)((double)at * pacing.rate);
+        if (due > last) due = last;
         int sent = ls_schedule_add(
-            schedule,
-            (struct ls_action){.kind = LS_ACTION_SEND, .peer = worker, .from = values->at + at, .size = piece});
-        ls_schedule_gate_at(schedule, sent, values->gate, at);
-        ls_schedule_gate_at(schedule, sent, direct->pace,
-                            then + piece > direct->pace_size ? direct->pace_size - piece : then);
+            direct->schedule,
+            (struct ls_action){.kind = LS_ACTION_SEND, .peer = peer, .from = values->at + at, .size = bytes});
+        ls_schedule_gate_at(direct->schedule, sent, values->gate, at);
+        if (due + bytes > pacing.ahead)
+            ls_schedule_gate_at(direct->schedule, sent, direct->pace, due > pacing.ahead ? due - pacing.ahead : 0);
     }
 }
 
-/* Sends the host's partials to each owner that this rank exchanges with, the next rank first. Rank r begins with rank r
- * + 1 and not with rank 0. So in no moment do all ranks send to one owner while the others idle. */
-static void contribute(struct direct *direct, bool servers) {
+/* Bytes for workers keep step with a server's result: the leaves with its first half, the results with the second.
+ * Without that the kernel would give every stream the same part of a link: the few bytes for workers would go first,
+ * and the links of the servers would idle meanwhile and be too narrow after it. */
+static void send_to_worker(const struct direct *direct, int worker, const struct ls_values *values, size_t size,
+                           bool results) {
+    size_t half = direct->pace_size / 2;
+    send_paced(direct, worker, values, size, (struct pacing){(double)half / (double)size, results ? half : 0, AHEAD});
+}
+
+/* A server's result is as far as the slowest worker's bytes. No worker is further ahead of it than a window: so those
+ * that are slower get more of the server's link. A result needs all bytes of all parts but the last one: who sends
+ * several does not wait for it. */
+static void send_to_server(const struct direct *direct, int server, const struct ls_values *values, size_t size,
+                           bool only) {
+    size_t window = size / WINDOWS > WINDOW ? size / WINDOWS : WINDOW;
+    send_paced(direct, server, values, size, (struct pacing){1, 0, only ? window : size});
+}
+
+/* Sends the host's partials to the owner, a server or a worker. */
+static void contribute_to(struct direct *direct, int owner) {
     int parts = direct->part_start[direct->host], end = direct->part_start[direct->host + 1];
+    struct ls_stripe block = block_of(direct, owner);
+    for (int i = parts; i < end; i++) {
+        struct ls_values values = partial(direct, direct->parts[i], block);
+        if (is_server(direct->reduction, owner))
+            send_to_server(direct, owner, &values, block.size, end - parts == 1);
+        else
+            send_to_worker(direct, owner, &values, block.size, false);
+    }
+}
+
+/* To each owner that this rank exchanges with, the next rank first. Rank r begins with rank r + 1 and not with rank 0.
+ * So in no moment do all ranks send to one owner while the others idle. */
+static void contribute(struct direct *direct, bool servers) {
     for (int step = 1; step < direct->hosts->size; step++) {
         int owner = (direct->rank + step) % direct->hosts->size;
-        if (!speaks_with(direct, owner) || is_server(direct->reduction, owner) != servers) continue;
-        struct ls_stripe block = block_of(direct, owner);
-        for (int i = parts; i < end; i++) {
-            struct ls_values values = partial(direct, direct->parts[i], block);
-            if (!servers) {
-                send_to_worker(direct, owner, &values, block.size, false);
-                continue;
-            }
-            direct->pace = ls_wire_send(direct->schedule, owner, &values, block.size);
-            direct->pace_size = block.size;
-        }
+        if (speaks_with(direct, owner) && is_server(direct->reduction, owner) == servers) contribute_to(direct, owner);
     }
-    if (end - parts != 1 || direct->reduction->compression) direct->pace = -1;
 }
 
 /* The same when every host owns the whole vector: each partial is made once and sent to all hosts. sent receives the
@@ -310,24 +332,42 @@ static void copy_results(struct direct *direct, const struct ls_values *own) {
     }
 }
 
-/* The own block's result to all other hosts, theirs into place. The result of another owner may overwrite this host's
- * leaves (a call in place) with no gate on their sends: the owner can only have added bytes that have left here. */
-static void exchange_results(struct direct *direct, struct ls_stripe own, const struct ls_values *sent) {
-    struct ls_schedule *schedule = direct->schedule;
+/* The result of an owner into place. It may overwrite this host's leaves (a call in place) with no gate on their sends:
+ * the owner can only have added bytes that have left here. */
+static void receive_result(struct direct *direct, int owner) {
+    struct ls_stripe block = block_of(direct, owner);
+    unsigned char *to = ls_reduction_result(direct->reduction) + block.offset;
+    int whole;
+    (void)ls_wire_receive_into(direct->schedule, direct->reduction, owner, to, block.size, &whole);
+    ls_reduction_spread(direct->schedule, direct->reduction, block.offset, block.size, whole);
+    if (!is_server(direct->reduction, owner)) return;
+    direct->pace = whole;
+    direct->pace_size = block.size;
+}
+
+/* With all servers, each in step with its own result. */
+static void exchange_with_servers(struct direct *direct) {
+    for (int step = 1; step < direct->hosts->size; step++) {
+        int owner = (direct->rank + step) % direct->hosts->size;
+        if (!speaks_with(direct, owner) || !is_server(direct->reduction, owner)) continue;
+        receive_result(direct, owner);
+        contribute_to(direct, owner);
+    }
+}
+
+static void receive_results(struct direct *direct) {
+    for (int step = 1; step < direct->hosts->size; step++) {
+        int owner = (direct->rank + step) % direct->hosts->size;
+        if (speaks_with(direct, owner) && !is_server(direct->reduction, owner)) receive_result(direct, owner);
+    }
+}
+
+static void send_results(struct direct *direct, struct ls_stripe own, const struct ls_values *sent) {
     const struct ls_hosts *hosts = direct->hosts;
     for (int step = 1; step < hosts->count; step++) {
         int host = (direct->host + step) % hosts->count;
         if (is_server(direct->reduction, hosts->members[hosts->start[host]])) continue;
         send_to_worker(direct, ls_hosts_delegate(hosts, host, direct->rank), sent, own.size, true);
-    }
-    if (is_server(direct->reduction, direct->rank)) return;
-    unsigned char *result = ls_reduction_result(direct->reduction);
-    for (int step = 1; step < hosts->size; step++) {
-        int owner = (direct->rank + step) % hosts->size, whole;
-        if (!speaks_with(direct, owner)) continue;
-        struct ls_stripe block = block_of(direct, owner);
-        (void)ls_wire_receive_into(schedule, direct->reduction, owner, result + block.offset, block.size, &whole);
-        ls_reduction_spread(schedule, direct->reduction, block.offset, block.size, whole);
     }
 }
 
@@ -335,12 +375,14 @@ void ls_direct_schedule(struct ls_schedule *schedule, const struct ls_reduction 
     struct direct direct;
     if (!begin_direct(&direct, schedule, reduction)) return;
     struct ls_stripe own = block_of(&direct, direct.rank);
-    contribute(&direct, true);
+    bool serves = is_server(reduction, direct.rank);
+    if (!serves) exchange_with_servers(&direct);
     contribute(&direct, false);
     struct ls_values sent;
     int fold = finish_direct(&direct, own, &sent);
-    if (!is_server(reduction, direct.rank)) ls_reduction_spread(schedule, reduction, own.offset, own.size, fold);
-    exchange_results(&direct, own, &sent);
+    if (!serves) ls_reduction_spread(schedule, reduction, own.offset, own.size, fold);
+    send_results(&direct, own, &sent);
+    if (!serves) receive_results(&direct);
 }
 
 void ls_direct_schedule_push(struct ls_schedule *schedule, const struct ls_reduction *reduction) {
