@@ -170,8 +170,8 @@ static inline void run_once(struct replica *replica, ls_loss loss) {
     run_config(replica, &config);
 }
 
-/* How much more this CPU rounds than one with AVX-512, whose errors the tests name: a lane of a shorter vector adds
- * more numbers one after the other. With AVX2 errors were up to 3.1 times as large, without it up to 5.3 times. */
+/* This CPU's errors by those of one with AVX-512, which the tests name: a lane of a shorter vector adds more numbers
+ * one after the other. With AVX2 errors were up to 3.1 times as large, without it up to 5.3 times. */
 static inline double rounding(void) {
     return __builtin_cpu_supports("avx512f") ? 1 : __builtin_cpu_supports("avx2") ? 4 : 8;
 }

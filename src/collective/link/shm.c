@@ -53,7 +53,7 @@ static bool ring_bell(struct ls_shm_link *shm) {
     return sent != 0;
 }
 
-/* Takes what has woken this end. What is left in the socket wakes it once more. */
+/* Takes what has woken this end. It wakes once more for bytes that stay in the socket. */
 static void rise(struct ls_shm_link *shm) {
     unsigned char bytes[256];
     if (!shm->sleeps) return;
@@ -116,7 +116,7 @@ static size_t send_piece(struct ls_shm_link *shm, const struct iovec *piece, siz
     return size;
 }
 
-static ssize_t fail(int error) {
+static ssize_t set_errno(int error) {
     errno = error;
     return -1;
 }
@@ -128,10 +128,10 @@ static bool is_in_child(const struct ls_shm_link *shm) {
 
 static ssize_t shm_send(struct ls_link *link, const struct iovec *pieces, int count) {
     struct ls_shm_link *shm = (struct ls_shm_link *)link;
-    if (is_in_child(shm)) return fail(EBADF);
+    if (is_in_child(shm)) return set_errno(EBADF);
     rise(shm);
     size_t room = room_there(shm), left = room;
-    if (shm->ended) return fail(shm->ended);
+    if (shm->ended) return set_errno(shm->ended);
     for (int i = 0; i < count && left; i++) left -= send_piece(shm, &pieces[i], left);
     if (left == room) return 0;
     atomic_store_explicit(&shm->out->written, shm->written, memory_order_release);
@@ -141,12 +141,12 @@ static ssize_t shm_send(struct ls_link *link, const struct iovec *pieces, int co
 
 static ssize_t shm_receive(struct ls_link *link, void *data, size_t size) {
     struct ls_shm_link *shm = (struct ls_shm_link *)link;
-    if (is_in_child(shm)) return fail(EBADF);
+    if (is_in_child(shm)) return set_errno(EBADF);
     if (shm->idle >= LOOKS) shm->sleeps = true;
     rise(shm);
     size_t here = smaller(bytes_here(shm), size);
     shm->idle = here || shm->idle >= LOOKS ? 0 : shm->idle + 1;
-    if (!here && shm->ended) return fail(shm->ended);
+    if (!here && shm->ended) return set_errno(shm->ended);
     if (!here) return 0;
     take_bytes(shm, data, here);
     atomic_store_explicit(&shm->in->taken, shm->taken, memory_order_release);
