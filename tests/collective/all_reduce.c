@@ -163,8 +163,9 @@ START_TEST(large_blocks_keep_step) {
                                         .segment = segments[below(round, 3, 4)],
                                         .wire = wires[below(round, 4, 3)]};
         const int *first = below(round, 5, 2) ? uneven[options.size - 1] : even;
-        struct table table = {.first = first, COUNTS(counts), .breadth = MEANS, .order = TREE};
-        if (!below(round, 6, 4)) table.compression = LS_COMPRESS_BF16;
+        enum breadth breadth = below(round, 6, 3) ? MEANS : TWO_TYPES;
+        struct table table = {.first = first, COUNTS(counts), .breadth = breadth, .order = TREE};
+        if (!below(round, 7, 4)) table.compression = LS_COMPRESS_BF16;
         table_run(&options, &table);
     }
 }

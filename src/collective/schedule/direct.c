@@ -21,9 +21,12 @@
 #define STRIPE 64                  /* bytes: of whole elements of every type */
 #define PACED  ((size_t)1 << 20)   /* bytes of a block from which on its sends are paced */
 #define AHEAD  ((size_t)384 << 10) /* bytes that sends to workers may be before a server's result */
-#define WINDOW ((size_t)1 << 20)   /* sends to a server likewise, at the least; several grains of the executor */
+#define WINDOW ((size_t)1 << 20)   /* sends to a server likewise, at the least */
 
 enum { PIECES = 32, WINDOWS = 16 /* of a block: a call has at least so many round trips */ };
+/* A piece waits for a result that is at least half a window behind it. Two ends each hold back less than a grain of 64
+ * KiB in front of a fold, of a send and of a sleeper; the piece itself goes from a grain on. */
+_Static_assert(PIECES >= 2 * WINDOWS && WINDOW / 2 > 5 * ((size_t)64 << 10), "no piece waits for what waits for it");
 
 struct source {
     struct ls_subtree covers;
@@ -179,10 +182,10 @@ static bool speaks_with(const struct direct *direct, int owner) {
     return ls_hosts_delegate(hosts, direct->host, owner) == direct->rank;
 }
 
-/* Byte at of a send waits for byte from + at * rate - ahead of the result of the server that sets the pace. */
+/* A send begins with byte from, and ends span bytes later, of the result of the server that sets the pace; it is about
+ * ahead bytes before that. */
 struct pacing {
-    double rate;
-    size_t from, ahead;
+    size_t from, span, ahead;
 };
 
 static void send_paced(const struct direct *direct, int peer, const struct ls_values *values, size_t size,
@@ -194,7 +197,7 @@ static void send_paced(const struct direct *direct, int peer, const struct ls_va
     }
     for (size_t at = 0; at < size; at += piece) {
         size_t bytes = size - at < piece ? size - at : piece, last = direct->pace_size - bytes;
-        size_t due = pacing.from + (size_t)((double)at * pacing.rate);
+        size_t due = pacing.from + (size_t)((double)pacing.span * ((double)at / (double)size));
         if (due > last) due = last;
         int sent = ls_schedule_add(
             direct->schedule,
@@ -211,7 +214,7 @@ static void send_paced(const struct direct *direct, int peer, const struct ls_va
 static void send_to_worker(const struct direct *direct, int worker, const struct ls_values *values, size_t size,
                            bool results) {
     size_t half = direct->pace_size / 2;
-    send_paced(direct, worker, values, size, (struct pacing){(double)half / (double)size, results ? half : 0, AHEAD});
+    send_paced(direct, worker, values, size, (struct pacing){results ? half : 0, half, AHEAD});
 }
 
 /* A server's result is as far as the slowest worker's bytes. No worker is further ahead of it than a window: so those
@@ -220,7 +223,7 @@ static void send_to_worker(const struct direct *direct, int worker, const struct
 static void send_to_server(const struct direct *direct, int server, const struct ls_values *values, size_t size,
                            bool only) {
     size_t window = size / WINDOWS > WINDOW ? size / WINDOWS : WINDOW;
-    send_paced(direct, server, values, size, (struct pacing){1, 0, only ? window : size});
+    send_paced(direct, server, values, size, (struct pacing){0, size, only ? window : size});
 }
 
 /* Sends the host's partials to the owner, a server or a worker. */
