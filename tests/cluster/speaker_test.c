@@ -243,13 +243,13 @@ static void start(struct test_processes *processes, struct test_worker *workers,
     test_processes_start(processes, workers, 6, wait_for_loss);
 }
 
-/* Those who are left name one of the two lost, which may be one. */
 /* Under ThreadSanitizer a worker may itself stop for seconds. Its error begins with that. */
 static bool names_lost(const char *error, const char *name) {
     const char *found = strstr(error, name);
     return found == error || (SANITIZED_THREADS && found && strstr(error, "was itself stopped for"));
 }
 
+/* Those who are left name one of the two lost, which may be one. */
 static void expect_named(struct test_processes *processes, int lost, int other, const char *words) {
     char names[2][64];
     (void)snprintf(names[0], sizeof(names[0]), "worker:%d (rank %d, 127.0.0.", lost, lost);
