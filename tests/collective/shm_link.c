@@ -256,14 +256,19 @@ END_TEST
 
 /* ---- an other end that breaks the rules ---- */
 
+static int descriptor_of(const unsigned char address[LS_SHM_LINK_ADDRESS]) {
+    int32_t number;
+    memcpy(&number, address + 12, sizeof(number));
+    return number;
+}
+
 /* The counts of the ring in which this end reads lie 128 KiB and more behind its address: each 8 bytes are tried. */
 START_TEST(a_wrong_count_ends_the_link) {
     unsigned char address[LS_SHM_LINK_ADDRESS], bytes[64];
     struct ls_link *ends[2];
     assert_ok(ls_local_link_pair(ends));
     struct ls_shm_link *mine = ls_shm_link_offer(address);
-    int32_t fd;
-    memcpy(&fd, address + 12, sizeof(fd));
+    int fd = descriptor_of(address);
     const uint64_t wrong = UINT64_MAX / 3 + (uint64_t)_i;
     const off_t header = 4096;
     off_t size = lseek(fd, 0, SEEK_END), ring = (size - header) / 2;
@@ -320,8 +325,7 @@ static void forge(unsigned char address[LS_SHM_LINK_ADDRESS], int fd) {
 
 static int copy_memory(const unsigned char address[LS_SHM_LINK_ADDRESS], off_t size) {
     unsigned char nonce[16];
-    int32_t real;
-    memcpy(&real, address + 12, sizeof(real));
+    int real = descriptor_of(address);
     int fd = memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(pread(real, nonce, sizeof(nonce), 0), sizeof(nonce));
@@ -333,8 +337,7 @@ static int copy_memory(const unsigned char address[LS_SHM_LINK_ADDRESS], off_t s
 START_TEST(memory_that_may_shrink_is_refused) {
     unsigned char address[LS_SHM_LINK_ADDRESS];
     struct ls_shm_link *offered = ls_shm_link_offer(address);
-    int32_t real;
-    memcpy(&real, address + 12, sizeof(real));
+    int real = descriptor_of(address);
     off_t size = lseek(real, 0, SEEK_END);
     int unsealed = copy_memory(address, size), other_size = copy_memory(address, size + 4096);
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -379,8 +382,7 @@ static void *shrink_again(void *context) {
 START_TEST(memory_that_shrinks_meanwhile_is_refused) {
     unsigned char address[LS_SHM_LINK_ADDRESS], forged[LS_SHM_LINK_ADDRESS];
     struct ls_shm_link *offered = ls_shm_link_offer(address);
-    int32_t real;
-    memcpy(&real, address + 12, sizeof(real));
+    int real = descriptor_of(address);
     memcpy(forged, address, sizeof(forged));
     struct shrinking shrinking = {.address = address, .size = lseek(real, 0, SEEK_END), .fd = -1};
     pthread_t thread;
