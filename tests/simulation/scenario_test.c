@@ -10,7 +10,7 @@ enum {
     RANDOM = SANITIZED ? 10 : 200,
     ELASTIC = SANITIZED ? 10 : 75,
     SIZES = SANITIZED ? 3 : 4,
-    MANY_WORKERS = SANITIZED ? 70 : 200,
+    MANY_WORKERS = SANITIZED ? 70 : 300,
     THOUSAND = SANITIZED ? 200 : 1000,
     SEEDS = SANITIZED ? 1 : 3 /* of few workers */
 };
