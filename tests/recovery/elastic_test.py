@@ -351,7 +351,7 @@ class Heirs(Elastic):
             servers = Servers(2, 0, loses=False)
             job = self.run_job(at, "1:4", restart=True, servers=2, hooks=[servers],
                                environment={**modes.SERVERS, "LOCKSTEP_REJOIN_TIMEOUT": "30"})
-            self.assertEqual(servers.faults(), [])
+            self.assertEqual(servers.faults(job), [])
             self.expect_none(job.faults(reference(4)), job)
             self.assertEqual(len(job.lives[3]), 1, job.describe())
 

@@ -173,7 +173,7 @@ class Job:
                     life.rank, number, life.process.pid, life.status, life.errors()[-3000:]))
         return "\n".join(parts)
 
-    def _ended_without(self, life):
+    def ended_without(self, life):
         """It slept while the others, who are elastic, finished."""
         others = [other for other in self.now() if other is not life]
         return self.elastic and life in self.woken and life.status == 138 and \
@@ -193,7 +193,7 @@ class Job:
         faults, stay = [], [rank for rank in self.lives if rank not in gone]
         for life in self.now():
             who = "rank %d" % life.rank
-            if life in self.late or self._ended_without(life):
+            if life in self.late or self.ended_without(life):
                 continue
             if life.rank in gone:
                 if life.status != -signal.SIGKILL:

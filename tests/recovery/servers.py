@@ -18,14 +18,14 @@ class Servers:
     def __init__(self, count, seed, keeps=False, loses=True):
         self.count, self.random, self.keeps, self.loses = count, random.Random(seed), keeps, loses
         self.processes, self.kills, self.next = {}, 0, None
-        self.job, self.started = None, {}
+        self.started = {}  # nanoseconds of the monotonic clock
 
     def _log(self, job, index):
         return os.path.join(job.folder.name, "ps.%d.%d.err" % (index, self.kills))
 
     def _start(self, job, index):
         path = self._log(job, index)
-        self.job, self.started[index] = job, time.monotonic_ns()
+        self.started[index] = time.monotonic_ns()
         with open(path, "w", encoding="utf-8") as err:
             self.processes[index] = path, subprocess.Popen([LOCKSTEP, "serve"], stdin=subprocess.DEVNULL, stdout=err, stderr=err,
                                                            env={**job.environment, "TF_CONFIG": job.config_of("ps", index)})
@@ -53,13 +53,13 @@ class Servers:
         if self.next is None or now > self.next:
             self.next = now + self.random.uniform(LEAST, MOST)
 
-    def _came_late(self, index, log):
-        """It was started when the workers were about to leave, and none took it in. Where one slept meanwhile, and waits for
-        the others, the server waits as long."""
-        exits = [note[0] for lives in self.job.lives.values() for life in lives for note in life.notes("exit")]
-        return "serves" not in log and bool(exits) and self.started[index] > min(exits) - START
+    def _came_late(self, job, index):
+        """It was started when the workers were about to leave, and waited as long as one that had slept meanwhile."""
+        exits = [note[0] for lives in job.lives.values() for life in lives for note in life.notes("exit")]
+        slept = any(job.ended_without(life) for life in job.now())
+        return slept and bool(exits) and self.started[index] > min(exits) - START
 
-    def faults(self):
+    def faults(self, job):
         """They end with the workers; one that no worker was there to take in any more does not, and is killed."""
         found, deadline = [], time.monotonic() + END
         for index, (path, process) in self.processes.items():
@@ -68,11 +68,10 @@ class Servers:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-                with open(path, encoding="utf-8") as log:
-                    status = "no status" if "serves" in log.read() else 0
-            if status:
-                with open(path, encoding="utf-8") as log:
-                    text = log.read()
-                if status != 138 or not self._came_late(index, text):
-                    found.append("ps:%d ended with %s:\n%s" % (index, status, text[-3000:]))
+                status = "no status"
+            with open(path, encoding="utf-8") as log:
+                text = log.read()
+            late = "serves" not in text and (status == "no status" or (status == 138 and self._came_late(job, index)))
+            if status and not late:
+                found.append("ps:%d ended with %s:\n%s" % (index, status, text[-3000:]))
         return found
