@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "base/point.h"
 #include "base/status.h"
 #include "base/thread.h"
 #include "cluster/data_source.h"
@@ -138,10 +139,12 @@ static ls_status attempt(struct ls_serving *server) {
     static const struct ls_standing nothing;
     struct ls_generation generation;
     ls_group_free(ls_steal(server->group));
+    ls_reached("form");
     ls_status status = ls_join_form(server->cluster, &nothing, &generation);
     if (!status) status = make_server_group(server->cluster, server->runtime, generation.number, &server->group);
     if (!status) status = ls_join_offer(server->cluster);
     if (status) return status;
+    ls_reached("entered");
     say_serving(server, generation.number);
     ls_keeper_begin(server->keeper, (int64_t)generation.number, ls_cluster_listed_servers(server->cluster));
     const struct ls_keeping keeping = {ls_keeper_call, server->keeper};

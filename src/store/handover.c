@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/point.h"
 #include "base/status.h"
 #include "collective/all_gather.h"
 #include "collective/barrier.h"
@@ -312,6 +313,7 @@ static ls_status make_next(struct plan *plan) {
 
 static ls_status take_all(struct plan *plan) {
     if (plan->own) (void)ls_holding_return(plan->own, plan->version);
+    ls_reached("handover");
     ls_status status = make_next(plan);
     if (status || (plan->stays && !plan->changed)) return status;
     status = take_tables(plan);
@@ -351,6 +353,7 @@ ls_status ls_handover_run(struct ls_handover *handover, int64_t generation) {
     if (!status) status = find_division(&plan);
     if (!status) status = check_moments(&plan);
     if (!status) status = take_all(&plan);
+    ls_reached("handed_over");
     if (status) {
         if (plan.next != plan.own) ls_holding_free(plan.next);
     } else {

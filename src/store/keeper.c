@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/point.h"
 #include "base/status.h"
 #include "collective/broadcast.h"
 #include "collective/push.h"
@@ -284,6 +285,7 @@ static ls_status take_push(struct ls_keeper *keeper, struct ls_group *group, con
                                  .outputs = places};
     ls_status status = ls_group_push(group, &push);
     if (!status) model->pushed++;
+    ls_reached("push");
     return status;
 }
 
@@ -337,6 +339,7 @@ static ls_status apply_step(struct ls_keeper *keeper, struct model *model) {
     ls_status status = holding->count ? run_op(keeper, model) : ls_store_norms_pass(&model->norms, &model->step.step);
     if (!status) status = ls_row_calls_apply(&model->terms, holding, keeper->device, &model->step.step, &model->rows);
     holding->version[0] = status ? -1 : model->step.step.iteration;
+    ls_reached("applied");
     return status;
 }
 
@@ -344,7 +347,7 @@ static ls_status give_moments(struct ls_group *group, const struct model *model)
     ls_status status = LS_OK;
     struct ls_store_pull pull = {.group = group, .terms = &model->terms, .holding = model->kept[0].holding, .to = 0};
     for (pull.blob = 1; model->terms.count && pull.blob <= model->terms.moments && !status; pull.blob++)
-        status = ls_store_calls_pull(&pull);
+        if (!(status = ls_store_calls_pull(&pull))) ls_reached("moments");
     return status;
 }
 

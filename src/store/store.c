@@ -2,6 +2,7 @@
 #include "store/store.h"
 
 #include "base/memory.h"
+#include "base/point.h"
 #include "base/status.h"
 #include "collective/broadcast.h"
 #include "collective/push.h"
@@ -97,6 +98,7 @@ static ls_status take_moments(struct ls_store *store, float *moments, size_t str
     for (pull.blob = 1; store->terms.count && pull.blob <= store->terms.moments && !status; pull.blob++) {
         pull.array = mine ? moments + (size_t)(pull.blob - 1) * stride : NULL;
         status = ls_store_calls_pull(&pull);
+        if (!status) ls_reached("moments");
     }
     return status;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "base/point.h"
 #include "base/status.h"
 #include "collective/pull.h"
 
@@ -49,6 +50,7 @@ ls_status ls_store_calls_pull_in_turn(const struct ls_store_pull *pull, ls_store
     for (size_t end = pull->terms->bucket_count; end > 0 && !status; end--) {
         status = pull_buckets(pull, end, 1);
         if (!status && arrived) arrived(context, pull->terms->buckets[end - 1]);
+        if (!status) ls_reached("pull");
     }
     return status;
 }

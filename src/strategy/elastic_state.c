@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/need.h"
+#include "base/point.h"
 #include "runtime/state_transfer.h"
 #include "strategy/strategy.h"
 #include "strategy/variable.h"
@@ -222,6 +223,7 @@ static ls_status check_made(const ls_strategy *strategy) {
 static void load(ls_strategy *strategy) {
     const struct ls_elastic_state *committed = &strategy->committed;
     ls_variables_unpack(strategy, values_of(committed));
+    ls_reached("undo");
     for (const struct ls_registered *r = committed->registered; r; r = r->next) {
         const char *value = find_elastic_state(committed, r);
         if (value)

@@ -70,6 +70,7 @@ static ls_status go_back(struct ls_fitting *fitting) {
     ls_status status = first->device->ops->copy_in(first->device, first->parameters, steps->state,
                                                    model->built.blob_count * sizeof(float));
     if (status) return status;
+    ls_reached("undo");
     ls_fit_moment_go_back(&steps->moment, fitting);
     if (done)
         ls_log_info(&model->strategy->runtime->log, "goes back %lld step%s, to where no step was under way",

@@ -74,6 +74,7 @@ void ls_early_free(struct ls_early *early) {
     float *parameters = model->built.replicas[0].parameters;
     if (early->open) {
         exchange_ranges(parameters, early->blobs[0], 0, early->exchanged);
+        ls_reached("undo");
         memcpy(parameters + ls_network_trainable_count(model->built.network), early->statistics,
                count_statistics(model) * sizeof(float));
     }
@@ -123,14 +124,14 @@ static ls_status prepare(struct ls_early *early, float **moments) {
     return status ? status : add_statistics(early);
 }
 
-/* The sums are told before the pull begins: the caller's thread goes on then. */
-static ls_status end_step(void *context, int lane, bool failed) {
-    struct ls_early *early = context;
+/* Nothing of the last pull is forgotten where a later step fails: ls_early_free puts it back. */
+static ls_status give_up_step(struct ls_early *early, ls_status status) {
+    tell_sums(early, true);
+    return status;
+}
+
+static ls_status pull(struct ls_early *early, float *moments) {
     ls_model *model = early->model;
-    float *moments = NULL;
-    (void)lane;
-    if (!failed) early->step = model->built.numbers->step; /* the caller's thread waits for the sums */
-    ls_status status = failed ? LS_OK : prepare(early, &moments);
     const struct ls_store_stepping stepping = {.step = &early->step,
                                                .keep = true,
                                                .array = early->blobs[0],
@@ -138,20 +139,32 @@ static ls_status end_step(void *context, int lane, bool failed) {
                                                .stride = model->built.blob_count,
                                                .arrived = note_arrived,
                                                .context = early};
-    early->open = !failed && !status;
-    early->exchanged = 0;
-    if (early->open) atomic_store(&early->arrived, 0);
-    tell_sums(early, !early->open);
-    if (!early->open) return status;
-    status = ls_store_step(model->bound.store, &stepping);
-    if (!status) {
-        early->open = false;
-        early->version = early->step.iteration;
-        if (moments) model->built.moments_step = early->version;
-        atomic_store(&early->arrived, SIZE_MAX);
-    } else {
+    ls_status status = ls_store_step(model->bound.store, &stepping);
+    if (status) {
         atomic_store(&early->failed, true);
+        return status;
     }
+    early->open = false;
+    early->version = early->step.iteration;
+    if (moments) model->built.moments_step = early->version;
+    atomic_store(&early->arrived, SIZE_MAX);
+    return LS_OK;
+}
+
+/* The sums are told before the pull begins: the caller's thread goes on then. */
+static ls_status end_step(void *context, int lane, bool failed) {
+    struct ls_early *early = context;
+    float *moments = NULL;
+    (void)lane;
+    if (failed) return give_up_step(early, LS_OK);
+    early->step = early->model->built.numbers->step; /* the caller's thread waits for the sums */
+    ls_status status = prepare(early, &moments);
+    if (status) return give_up_step(early, status);
+    early->open = true;
+    early->exchanged = 0;
+    atomic_store(&early->arrived, 0);
+    tell_sums(early, false);
+    status = pull(early, moments);
     ls_gate_open(&early->gate);
     return status;
 }

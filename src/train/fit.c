@@ -449,7 +449,7 @@ ls_status ls_model_fit(ls_model *model, ls_dataset *data, const ls_fit_options *
     if (!fitting.options.verbose) fitting.options.verbose = columns_of(&fitting) || isatty(STDOUT_FILENO) ? 1 : 2;
     if (!status) status = fit(&fitting);
     ls_input_use_pipeline(model, NULL);
-    model->progress.request = LS_GO_ON;
+    model->progress.request = model->progress.asked = LS_GO_ON;
     ls_training_leave_fit(model->strategy);
     ls_checkpointing_free(fitting.checkpointing);
     ls_callback_list_free(fitting.callbacks);

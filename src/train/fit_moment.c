@@ -17,7 +17,9 @@ ls_status ls_fit_moment_keep(struct ls_fit_moment *moment, const struct ls_fitti
 }
 
 void ls_fit_moment_go_back(const struct ls_fit_moment *moment, struct ls_fitting *fitting) {
+    struct ls_model_progress *now = &fitting->model->progress;
     ls_model_state_set_progress(fitting->model, &moment->progress);
+    if (now->asked > now->request) now->request = now->asked; /* a step that is undone has asked nobody */
     fitting->state = moment->progress.fit;
     fitting->stepped = fitting->state.position; /* its end was told */
     if (moment->callbacks) ls_callback_list_set_state(fitting->callbacks, moment->callbacks);

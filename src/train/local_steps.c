@@ -87,6 +87,7 @@ static ls_status go_back(struct ls_fitting *fitting) {
     int64_t done = model->progress.step.iteration - local->moment.progress.step;
     ls_status status = ls_model_state_set(model, local->state);
     if (status) return status;
+    ls_reached("undo");
     ls_fit_moment_go_back(&local->moment, fitting);
     if (done)
         ls_log_info(&model->strategy->runtime->log, "goes back %lld step%s, to the workers' last meeting",

@@ -168,6 +168,7 @@ struct ls_model_progress {
     float epoch_rate;              /* the learning rate as on_epoch finds it after the last epoch that is done */
     bool stop_training;            /* a callback wishes that fit ends after the epoch */
     ls_request request;            /* this worker's, until a step with it commits */
+    ls_request asked;              /* this worker's with the last committed step, which may be undone (early.h) */
     struct ls_requests requests;   /* all workers', of the last committed step */
     bool keeps, fetches;           /* this worker writes checkpoints; one is due after the present step */
     int64_t whole; /* the step of the variables that were left when the model was unbound, as of early.h */

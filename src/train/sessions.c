@@ -61,6 +61,7 @@ static void stand_at(struct ls_sessions *sessions, int64_t tickets) {
 static void give_up(struct ls_sessions *sessions) {
     struct ls_model_progress *progress = &sessions->fitting->model->progress;
     stand_at(sessions, 0);
+    ls_reached("undo");
     if (sessions->asked > progress->request) progress->request = sessions->asked;
 }
 
@@ -170,6 +171,7 @@ static ls_status finish(struct ls_sessions *sessions) {
     const struct ls_session_totals *totals = ls_session_worker_totals(sessions->worker, &tickets);
     stand_at(sessions, 0);
     const struct ls_fit_state before = fitting->state;
+    const struct ls_requests asked_before = model->progress.requests;
     int64_t end = (before.epochs + 1) * fitting->steps_per_epoch;
     stand_at(sessions, tickets);
     if (fitting->state.position > end) fitting->state.position = end; /* there the last ticket has fewer batches */
@@ -181,6 +183,7 @@ static ls_status finish(struct ls_sessions *sessions) {
     sessions->ended = !status;
     if (status) {
         fitting->state = before;
+        model->progress.requests = asked_before;
         return status;
     }
     tell_staleness(sessions, totals);

@@ -404,7 +404,9 @@ ls_status ls_step_train(ls_model *model, int batches, struct ls_loss_sums *sums)
         ls_step_report_read(model, model->bound.extras, model->built.replicas[0].numbers->penalty, sums);
     if (status) return status;
     tell_activity(model, sums, ls_now() - begun);
-    if (meets) model->progress.request = LS_GO_ON;
+    if (!meets) return LS_OK;
+    model->progress.asked = model->progress.request;
+    model->progress.request = LS_GO_ON;
     return LS_OK;
 }
 

@@ -169,6 +169,7 @@ bool ls_stored_wants_moments(const ls_model *model, const float *extras) {
 ls_status ls_stored_make_moments(ls_model *model, float **moments) {
     struct ls_model_built *built = &model->built;
     size_t count = (size_t)ls_optimizer_moments(&model->progress.step.rule) * built->blob_count;
+    built->moments_step = -1; /* until all have come */
     if (!count || !ls_stored_is(model)) return LS_OK;
     if (!built->moments) built->moments = ls_alloc_aligned(count * sizeof(float));
     if (!built->moments) return ls_fail_memory("moments for a checkpoint", count * sizeof(float));

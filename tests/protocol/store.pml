@@ -12,7 +12,8 @@
  * before the next generation, a server then, later, or never.
  * The cluster: SERVERS (2 workers beside them), COPIES, ELEMENTS (of the blob; element e is on server e k / ELEMENTS
  * of k), STEPS, MOMENTS (the optimizer has some, so that no worker can give what a server kept).
- * Broken on purpose: NO_BEFORE, NO_RETURN, NO_FORGET, NOT_ALL, HALF, ANY_VERSION, DROP_EARLY, NOT_HEARD. */
+ * Broken on purpose: NO_BEFORE, NO_RETURN, NO_FORGET, NOT_ALL, HALF, LATER_FORGETS, ANY_VERSION, DROP_EARLY,
+ * NOT_HEARD. */
 #ifndef SERVERS
 #define SERVERS 2
 #endif
@@ -70,9 +71,10 @@ bool whole, stays;
 byte holder[SERVERS]; /* of what each server of the division before owned */
 byte returned = BIT(SERVERS) - 1, taken = BIT(SERVERS) - 1; /* sets of servers */
 
-/* A worker: how many steps are in its variables, and these. */
-byte made[WORKERS];
-short variables[WORKERS * ELEMENTS];
+/* A worker: how many steps are in its variables, and these. Of a pull under way: how many elements have changed places
+ * with the new ones. */
+byte made[WORKERS], exchanged[WORKERS];
+short variables[WORKERS * ELEMENTS], others[WORKERS * ELEMENTS];
 
 /* A server: two divisions that it keeps, the newer one first; of each the newest version and the one before. */
 #define KEPT_SLOTS (SERVERS * 2)
@@ -448,24 +450,47 @@ inline pull_element(w) {
     :: i < SERVERS && !owner_is(i, e) -> i++
     :: else -> break
     od;
-    variables[w * ELEMENTS + e] = content[first_kept(i) * ELEMENTS + e]
+    others[w * ELEMENTS + e] = variables[w * ELEMENTS + e];
+    variables[w * ELEMENTS + e] = content[first_kept(i) * ELEMENTS + e];
+    exchanged[w]++
 }
-#ifdef HALF
-#define takes_half(w, s) (trained(w) && made[w] < STEPS && IN(members, s) && now[first_kept(s)] == made[w] + 1)
-#define TAKE_HALF(w) \
-    :: d_step { takes_half(w, 0) && variables[w * ELEMENTS] != content[first_kept(0) * ELEMENTS] -> \
-                e = 0; pull_element(w); i = 0 }
-#else
-#define TAKE_HALF(w)
-#endif
-inline pull(w) {
+inline forget_others(w) {
     e = 0;
+    do
+    :: e < ELEMENTS -> others[w * ELEMENTS + e] = 0; e++
+    :: else -> break
+    od;
+    exchanged[w] = 0
+}
+inline pull(w) {
+    e = exchanged[w];
     do
     :: e < ELEMENTS -> pull_element(w); e++
     :: else -> break
     od;
     made[w]++;
+    forget_others(w);
     check(w)
+}
+
+/* The next step begins with the sums of this one, beside the pull, and fails with it after a loss. The elements that
+ * have changed places go back when the worker stops. */
+#define gives(s, w) (IN(members, s) && place(s) == owner(exchanged[w], count) && now[first_kept(s)] == made[w] + 1)
+#define part_of_pull_is_due(w) (trained(w) && made[w] < STEPS && exchanged[w] + 1 < ELEMENTS && SOME(gives, w))
+#ifdef LATER_FORGETS
+#define LATER_STEP(w) :: d_step { broken && IN(training, w) && exchanged[w] -> forget_others(w); i = 0 }
+#else
+#define LATER_STEP(w)
+#endif
+inline put_back(w) {
+    e = 0;
+    do
+#ifndef HALF
+    :: e < exchanged[w] -> variables[w * ELEMENTS + e] = others[w * ELEMENTS + e]; e++
+#endif
+    :: else -> break
+    od;
+    forget_others(w)
 }
 
 /* ---- losses ---- */
@@ -475,6 +500,7 @@ inline pull(w) {
 #define may_lose_worker(w) (may_lose && workers_lost < WORKERS_LOST && workers == BOTH)
 inline lose_worker(w) {
     workers = workers & (BOTH - BIT(w));
+    forget_others(w);
     training = training & (BOTH - BIT(w));
     workers_lost++;
     broken = true
@@ -502,9 +528,10 @@ inline revive(s) {
 
 #define WORKER(w) \
     :: d_step { may_lose_worker(w) -> lose_worker(w); i = 0 } \
-    :: d_step { broken && IN(training, w) -> training = training - BIT(w); i = 0 } \
+    LATER_STEP(w) \
+    :: d_step { broken && IN(training, w) -> put_back(w); training = training - BIT(w); i = 0 } \
     :: d_step { IN(training, w) && !IN(worker_has, w) && all_have -> worker_has = worker_has | BIT(w); i = 0 } \
-    TAKE_HALF(w) \
+    :: d_step { part_of_pull_is_due(w) -> e = exchanged[w]; pull_element(w); i = 0 } \
     :: d_step { pull_is_due(w) -> pull(w); i = 0 }
 
 #define SERVER(s) \

@@ -24,6 +24,14 @@ def environment_of(changes):
     return {**clean, **SETTINGS, **(changes or {})}
 
 
+def notes_in(path):
+    """The whole lines that a process has written (watch.h)."""
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as times:
+        return [words for words in (line.split() for line in times) if len(words) == 5]
+
+
 class Life:
     """One process of a task."""
 
@@ -57,11 +65,11 @@ class Life:
 
     def notes(self, point):
         """Of each time that it reached the point: nanoseconds, bytes, descriptors, threads."""
-        if not os.path.exists(self.times_path):
-            return []
-        with open(self.times_path, encoding="utf-8") as times:
-            lines = [line.split() for line in times]
-        return [[int(word) for word in line[1:]] for line in lines if len(line) == 5 and line[0] == point]
+        return [[int(word) for word in line[1:]] for line in notes_in(self.times_path) if line[0] == point]
+
+    def reached(self):
+        """The names of all points that it reached, in their order."""
+        return [line[0] for line in notes_in(self.times_path)]
 
     def is_stopped(self):
         with open("/proc/%d/stat" % self.process.pid, encoding="ascii") as stat:
@@ -100,12 +108,15 @@ class Job:
     def config_of(self, role, index):
         return json.dumps({"cluster": self.cluster, "task": {"type": role, "index": index}})
 
+    def point_of(self, task, life):
+        """Where that life of a rank, or of "ps:0", is hurt; "": nowhere."""
+        points = self.at.get(task, [])
+        return points[life] if life < len(points) else ""
+
     def start(self, rank, command=None, environment=None):
         number = len(self.lives[rank])
         own = dict(self.environment, TF_CONFIG=self.config_of("worker", rank), **self.task_environment(rank), **(environment or {}))
-        points = self.at.get(rank, [])
-        if number < len(points) and points[number]:
-            own["LOCKSTEP_TEST_AT"] = points[number]
+        own["LOCKSTEP_TEST_AT"] = self.point_of(rank, number)
         command = command or self.command
         if self.network:
             command = self.network.enter(rank, command)

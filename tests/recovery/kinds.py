@@ -6,17 +6,19 @@ from dataclasses import dataclass, field
 
 import network
 from job import Inheritor, Killer, Returner, Waker
-from modes import FIT, IMPATIENT
+from learned import learn
+from modes import FIT, IMPATIENT, MODES
 from points import WITH_OPTIONS, moment
 from slow import Slower, Top
 
 STEPS = 64  # of the training of mode "fit"
 LONGEST = 0.3  # seconds after which a worker is killed at a random moment
 FROZEN = 2.2  # seconds
+MANY = 4  # times that a training reaches a point of each step, at least
 CUT, LOSSY_STEPS, TIMES_SLOWER = 10, 16, 10
 
-# draw: random numbers; number: how many rounds of this kind there were; points: of the mode
-Round = namedtuple("Round", "draw workers number points")
+# draw: random numbers; number: how many rounds of this kind there were; points: of the mode, which has a name
+Round = namedtuple("Round", "draw workers number points mode")
 
 
 # ---- what is lost: {rank: [point for each life]}, hooks ----
@@ -151,6 +153,37 @@ def elastic(turn):
     return at, hooks
 
 
+def slowed(turn, learned, first, point, number):
+    """None, one or all of the others rest in each step from the moment on at which one is lost: amid what they must undo."""
+    others = [rank for rank in learned.times if rank != first]
+    at, many = {}, turn.draw.choice([[], others[:1], others])
+    steps = sorted(name for name, times in learned.times[others[0]].items() if times >= MANY)
+    name = point if point in steps else turn.draw.choice(steps)
+    for rank in many:
+        at[rank] = ["%s:%d:PACE:2" % (name, max(1, round(number * learned.times[rank][name] / learned.times[first][point])))]
+    return at
+
+
+def undone(turn):
+    """In turn at all points that the training reaches. In half of the rounds one more is lost in the recovery, before, amid or
+    after what it undoes, and at times a server."""
+    draw, learned = turn.draw, learn(turn.mode, turn.workers)
+    points = sorted({point for own in learned.times.values() for point in own})
+    point = points[turn.number % len(points)]
+    first = draw.choice([rank for rank, own in learned.times.items() if own[point]])
+    number = draw.randint(1, learned.times[first][point])
+    at = slowed(turn, learned, first, point, number)
+    at[first] = ["%s:%d:KILL" % (point, number)]
+    second = draw.choice([rank for rank in learned.times if rank not in at] or [None])
+    if draw.random() < 0.5:
+        name = draw.choice(sorted(learned.recovery[second]))
+        at.setdefault(first if second is None else second, []).append("%s:%d:KILL" % (name, learned.recovery[second][name]))
+    if learned.servers and draw.random() < 0.3:
+        name = draw.choice(sorted(learned.servers))
+        at["ps:0"] = ["%s:%d:KILL" % (name, draw.randint(1, learned.servers[name] + 1))]
+    return at, []
+
+
 # ---- what must come of it, beside the outcome of every job ----
 
 def nobody_lost(job, hooks):
@@ -184,6 +217,7 @@ class Kind:
     elastic: bool = False  # who is lost is not started anew by itself
     expect: object = None  # (job, hooks) -> faults
     timed: bool = False  # from SIGKILL to the next step
+    random_servers: bool = True  # parameter servers are lost at random moments
 
 
 KINDS = {
@@ -191,7 +225,7 @@ KINDS = {
     "two": Kind(two_at_once, timed=True), "several": Kind(several, timed=True),
     "recovery": Kind(in_the_recovery, timed=True), "end": Kind(at_the_end, timed=True),
     "inherited": Kind(inherited, options=(*FIT, "--pause", "200")),
-    "stopped": Kind(stopped, IMPATIENT), "frozen": Kind(frozen, IMPATIENT),
+    "undo": Kind(undone, random_servers=False), "stopped": Kind(stopped, IMPATIENT), "frozen": Kind(frozen, IMPATIENT),
     "elastic": Kind(elastic, {**IMPATIENT, "LOCKSTEP_ELASTIC": "1", "LOCKSTEP_REJOIN_TIMEOUT": "0"}, ("--epochs", "300"),
                     elastic=True),
     "cut": Kind(cut, link=network.PLAIN, expect=only_the_cut),
@@ -201,11 +235,11 @@ KINDS = {
     "fenced": Kind(fenced, IMPATIENT, ("--epochs", "500"), network.PLAIN, True,
                    expect=lambda job, hooks: hooks[0].faults()),
 }
-EVERYWHERE = ["point", "moment", "point", "two", "point", "recovery", "several", "end", "stopped", "frozen"]
+EVERYWHERE = ["point", "moment", "undo", "two", "point", "recovery", "undo", "several", "end", "undo", "stopped", "frozen"]
 OF_ONE = ["point", "moment", "end", "stopped"]  # who loses one worker only
 IN_FIT = ["inherited", "elastic"]  # what it asks for is not what other modes are about
 BETWEEN_HOSTS = ["cut", "lossy", "slow", "fenced"]
 
 
-def draw_round(name, seed, workers, number, points):
-    return KINDS[name].draw(Round(random.Random(seed), workers, number, points))
+def draw_round(name, seed, workers, number, mode):
+    return KINDS[name].draw(Round(random.Random(seed), workers, number, MODES[mode].points, mode))

@@ -43,7 +43,7 @@ def _elastic(who):
 HOSTS = {"TEST_HOST_WORKERS": "2", "LOCKSTEP_HOST_STREAMS": "on", "LOCKSTEP_CONTROL_WINDOW": "1"}
 SERVERS = {"LOCKSTEP_ALGORITHM": "assist", "LOCKSTEP_PS_WAIT": "1"}
 # servers that keep the variables, each on two; in several buckets, so that pulls go on while the next step begins
-STORE = {"RECOVERY_STORE": "2", "LOCKSTEP_PS_WAIT": "1", "LOCKSTEP_FIRST_BUCKET": "4K", "LOCKSTEP_BUCKET": "16K"}
+STORE = {"RECOVERY_STORE": "2", "LOCKSTEP_PS_WAIT": "1", "LOCKSTEP_FIRST_BUCKET": "1K", "LOCKSTEP_BUCKET": "1K"}
 
 MODES = {
     "fit": Mode(),

@@ -11,9 +11,12 @@ import subprocess
 import tempfile
 import time
 import unittest
+from collections import Counter
 
-from job import LIMIT, SANITIZED, FreezeAll, Inheritor, Job, JobCase, Killer, Waker, undisturbed
-from points import LINK_POINTS, POINTS, in_sources, moment
+from job import LIMIT, SANITIZED, WORKER, FreezeAll, Inheritor, Job, JobCase, Killer, Waker, undisturbed
+from modes import MODES
+from points import LINK_POINTS, OF_SERVERS, POINTS, in_sources, moment
+from servers import Servers
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 LOOP = os.environ.get("RECOVERY_LOOP", "build/tests/recovery/loop")
@@ -52,7 +55,7 @@ class Base(JobCase):
 
 class Points(Base):
     def test_all_are_here(self):
-        self.assertEqual(sorted([*POINTS, *LINK_POINTS]), in_sources())
+        self.assertEqual(sorted([*POINTS, *LINK_POINTS, *OF_SERVERS]), in_sources())
 
     def test_a_worker_lost_at_each(self):
         ranks = (0, 1, 2)
@@ -297,6 +300,93 @@ class Several(Base):
         options = ("--checkpoint", self.folder, "--checkpoint-steps", "3")
         self.survive({rank: ["sums:11:KILL"] for rank in range(3)}, options=options, wanted=())
         self.assertEqual(os.listdir(self.folder), [])
+
+
+class Undone(Base):
+    """What a step with parameter servers has begun, and what a loss makes undone."""
+    MODE = MODES["store"]
+
+    OPTIONS, STEP = ("--epochs", "3"), 11
+
+    def train(self, at, options=()):
+        servers = Servers(self.MODE.servers, 0, loses=False, command=(WORKER, "serve"))
+        job = self.run_job(at, options=(*self.OPTIONS, *options), hooks=[servers], environment=self.MODE.environment,
+                           servers=self.MODE.servers)
+        self.expect_none(servers.faults(job), job)
+        self.check(job, self.OPTIONS)
+        return job
+
+    def lose_amid_a_pull(self, victim, each, options=()):
+        """A server rests when it has sent the first ones of the new variables, until the loss is known."""
+        first = "pull:%d" % (each * (self.STEP - 1) + 1)
+        job = self.train({victim: [first + ":KILL"], "ps:0": [first + ":PACE:2"]}, options)
+        undone = [rank for rank in range(3) if job.lives[rank][0].notes("undo")]
+        self.assertEqual(undone, [rank for rank in range(3) if rank != victim], job.describe())
+        return job
+
+    def test_half_a_pull(self):
+        """All that stay have some of the new variables, and have begun the next step. They go back to the step before."""
+        notes = self.train({}).lives[0][0].notes
+        each = len(notes("pull")) // len(notes("sums"))
+        self.assertGreaterEqual(each, 2, "the model has one bucket")
+        for victim in (2, 0)[:1 if SANITIZED else 2]:
+            self.lose_amid_a_pull(victim, each)
+        # They ask again for the checkpoint for which they asked in the step that is undone
+        save = ("--checkpoint", self.folder, "--checkpoint-steps", "1000", "--save", str(self.STEP))
+        job = self.lose_amid_a_pull(2, each, save)
+        self.assertEqual(len(job.lives[0][0].notes("checkpoint")), 1, job.describe())
+
+
+class Left(Base):
+    """Servers that keep the variables leave for good amid a step, and the workers are asked to stop. The checkpoint that they
+    save then, or none, leads to the weights of the undisturbed training."""
+    MODE = MODES["store"]
+    STEPWISE = ("--epochs", "20", "--limit", "32")  # an epoch is a step, and brings the moments
+    ROUNDS = 60 if os.environ.get("LOCKSTEP_TEST_FULL") else 1 if SANITIZED else 2
+
+    def train(self, options, at=None, hook=None):
+        servers = Servers(self.MODE.servers, 0, loses=False, command=(WORKER, "serve"))
+        servers.restart = not at
+        job = self.run_job(at, 2, options, restart=not at, hooks=[servers] + [lambda job: hook(servers)] * bool(hook),
+                           environment=self.MODE.environment, servers=self.MODE.servers)
+        reached = servers.reached(0)
+        servers.end()
+        return job, Counter(reached)
+
+    def leave_at(self, points, options, saves, statuses):
+        """Each server at its point. All workers end with one of the statuses."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        flag, saving = os.path.join(folder, "stop"), ("--checkpoint", folder, "--checkpoint-steps", str(saves))
+
+        def ask(servers):
+            if servers.gone and not os.path.exists(flag):
+                open(flag, "w", encoding="ascii").close()
+        with self.subTest(points=points, options=options, saves=saves):
+            at = {"ps:%d" % index: [point + ":KILL"] for index, point in enumerate(points)}
+            job, _ = self.train((*options, *saving, "--stop-file", flag), at, ask)
+            ended = {life.status for life in job.now()}
+            self.assertTrue(len(ended) == 1 and ended < set(statuses) | {None}, job.describe())
+            again, _ = self.train((*options, *saving))
+            got, wanted = again.lives[0][0].result(), reference(2, *options)
+            self.assertEqual([got["weights_sha256"], got["steps"]], [wanted["weights_sha256"], wanted["steps"]], job.describe())
+
+    def test_amid_the_moments(self):
+        """Of one step all have come, of the next one half: these are not the first one's."""
+        self.leave_at(["moments:9"] * self.MODE.servers, self.STEPWISE, 1000, [143])
+
+    def test_at_any_point(self):
+        """Of a server that has come to it in an undisturbed training, before all have finished."""
+        seed = random.randrange(1 << 30)
+        draw = random.Random(seed)
+        for _ in range(self.ROUNDS):
+            with self.subTest(seed=seed):
+                options = draw.choice([self.STEPWISE, ("--epochs", "4"), ("--epochs", "12", "--limit", "96")])
+                _, reached = self.train(options)
+                name = draw.choice(sorted(name for name in reached if reached[name] > 3))
+                number = draw.randint(2, reached[name] - 1)
+                points = ["%s:%d" % (name, number + draw.randint(0, 1)) for _ in range(draw.randint(1, self.MODE.servers))]
+                # 138: too many have left with the moments; 0: in the last step
+                self.leave_at(points, options, draw.choice([1, 3, 1000]), [0, 138, 143])
 
 
 class Inherited(Base):

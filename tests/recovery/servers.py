@@ -4,6 +4,9 @@ import random
 import signal
 import subprocess
 import time
+from collections import Counter
+
+from job import notes_in
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
 END = 10  # seconds that a server may take after the workers
@@ -13,10 +16,13 @@ LEAST, MOST = 0.1, 0.6  # seconds between two losses
 
 class Servers:
     """A hook: starts as many servers, kills one of them at random moments, and starts it anew at once. Of servers that keep
-    variables (keeps) one is lost when all have their parts: two copies of each element are enough then. Or it loses none."""
+    variables (keeps) one is lost when all have their parts: two copies of each element are enough then. Or it loses none but
+    those that kill themselves: the job's at may have points of "ps:0", for a command that reaches them."""
 
-    def __init__(self, count, seed, keeps=False, loses=True):
+    def __init__(self, count, seed, keeps=False, loses=True, command=(LOCKSTEP, "serve")):
         self.count, self.random, self.keeps, self.loses = count, random.Random(seed), keeps, loses
+        self.restart, self.gone = True, 0  # gone: those that are lost now
+        self.command, self.lives = list(command), Counter()
         self.processes, self.kills, self.next = {}, 0, None
         self.started = {}  # nanoseconds of the monotonic clock
 
@@ -25,10 +31,30 @@ class Servers:
 
     def _start(self, job, index):
         path = self._log(job, index)
+        own = {"TF_CONFIG": job.config_of("ps", index), "LOCKSTEP_TEST_TIMES": path + ".times",
+               "LOCKSTEP_TEST_AT": job.point_of("ps:%d" % index, self.lives[index])}
+        self.lives[index] += 1
         self.started[index] = time.monotonic_ns()
         with open(path, "w", encoding="utf-8") as err:
-            self.processes[index] = path, subprocess.Popen([LOCKSTEP, "serve"], stdin=subprocess.DEVNULL, stdout=err, stderr=err,
-                                                           env={**job.environment, "TF_CONFIG": job.config_of("ps", index)})
+            self.processes[index] = path, subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=err, stderr=err,
+                                                           env={**job.environment, **own})
+
+    def reached(self, index):
+        """The names of all points that it reached, in their order."""
+        return [line[0] for line in notes_in(self.processes[index][0] + ".times")]
+
+    def _start_lost(self, job):
+        """Those that had not heard that the workers have finished, and ended by themselves then."""
+        lost = [index for index, (_, process) in self.processes.items() if process.poll() == -signal.SIGKILL]
+        self.gone = len(lost)
+        for index in lost if self.restart else ():
+            self.kills += 1
+            self._start(job, index)
+
+    def end(self):
+        for _, process in self.processes.values():
+            process.kill()
+            process.wait()
 
     def _has_parts(self):
         for path, _ in self.processes.values():
@@ -38,18 +64,19 @@ class Servers:
                 return False
         return True
 
+    def _lose(self):
+        process = self.processes[self.random.randrange(self.count)][1]
+        process.kill()
+        process.wait()
+
     def __call__(self, job):
         now = time.monotonic()
         if self.next is None:
             for index in range(self.count):
                 self._start(job, index)
         elif self.loses and now > self.next and (not self.keeps or self._has_parts()):
-            index = self.random.randrange(self.count)
-            process = self.processes[index][1]
-            process.kill()
-            if process.wait() == -signal.SIGKILL:  # it had not heard that the workers have finished
-                self.kills += 1
-                self._start(job, index)
+            self._lose()
+        self._start_lost(job)
         if self.next is None or now > self.next:
             self.next = now + self.random.uniform(LEAST, MOST)
 

@@ -19,7 +19,7 @@ static struct {
     useconds_t pause; /* the thread rests so long, that time and each time after it; 0: once */
     long enough;      /* it rests until it has entered so many generations; 0: to the end */
     atomic_long left; /* times until it happens */
-    atomic_long entered;
+    atomic_long entered, sums;
     int times; /* descriptor; -1: none */
 } watch = {.times = -1};
 
@@ -56,6 +56,7 @@ static void note(const char *point) {
 void ls_reached(const char *point) {
     note(point);
     if (strcmp(point, "entered") == 0) atomic_fetch_add(&watch.entered, 1);
+    if (strcmp(point, "sums") == 0) atomic_fetch_add(&watch.sums, 1);
     if (strcmp(point, watch.point) != 0) return;
     long left = atomic_fetch_sub(&watch.left, 1);
     if (watch.pause && left <= 1 && (!watch.enough || atomic_load(&watch.entered) < watch.enough))
@@ -66,6 +67,10 @@ void ls_reached(const char *point) {
         (void)kill(getpid(), watch.signal);
     else
         (void)usleep(REST);
+}
+
+long watch_sums(void) {
+    return atomic_load(&watch.sums);
 }
 
 ls_status watch_read(void) {

@@ -12,3 +12,5 @@
 
 /* Before the first thread starts. */
 ls_status watch_read(void);
+/* Steps whose sums this process has. */
+long watch_sums(void);

@@ -3,7 +3,8 @@
  *
  * usage: worker [--epochs N] [--batch N] [--limit N] [--units N] [--checkpoint FOLDER] [--checkpoint-steps N]
  *               [--pause MILLISECONDS] [--share N] [--evaluations N] [--predictions N] [--refuse map|epoch] [--stop
- * STEP] [--numbers] [--words] [--two]
+ * STEP] [--stop-file FILE] [--save STEP] [--numbers] [--words] [--two]
+ *        worker serve
  *
  * With --two a second model is trained for an epoch after each fit of the first, and both have their part in digest and
  * outputs. */
@@ -22,6 +23,8 @@ struct worker {
     int pause;                   /* milliseconds between the strategy and all else, as if data were read */
     ls_checkpoint_options checkpoint;
     int stop, asked;                    /* asks that all stop before step number stop, 0: never */
+    int save;                           /* rank 0 asks for a checkpoint, once, in that step; 0: it does not */
+    const char *stop_file;              /* asks for the stop when there is such a file; NULL: it does not */
     int fits, evaluations, predictions; /* how often; evaluations and predictions come after the last fit */
     bool synchronized;                  /* its batch normalization */
     bool half;                          /* in float16, with steps so large that gradients overflow now and then */
@@ -168,7 +171,11 @@ static ls_status open_second(struct worker *worker) {
 
 static ls_request ask_to_stop(void *context) {
     struct worker *worker = context;
-    return worker->stop && ++worker->asked >= worker->stop ? LS_STOP : LS_GO_ON;
+    if (worker->stop && ++worker->asked >= worker->stop) return LS_STOP;
+    if (worker->stop_file && !access(worker->stop_file, F_OK)) return LS_STOP;
+    if (!worker->save || ls_worker_rank(worker->strategy) || watch_sums() < worker->save - 1) return LS_GO_ON;
+    worker->save = 0;
+    return LS_SAVE;
 }
 
 static ls_status fit(struct worker *worker) {
@@ -247,6 +254,8 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
                                             {"synchronized", no_argument, NULL, 'y'},
                                             {"refuse", required_argument, NULL, 'x'},
                                             {"stop", required_argument, NULL, 't'},
+                                            {"stop-file", required_argument, NULL, 'T'},
+                                            {"save", required_argument, NULL, 'v'},
                                             {"pipeline", no_argument, NULL, 'p'},
                                             {"numbers", no_argument, NULL, 'n'},
                                             {"words", no_argument, NULL, 'W'},
@@ -271,6 +280,8 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
         if (option == 'l') worker->limit = atoll(optarg);
         if (option == 'u') worker->units = atoi(optarg);
         if (option == 't') worker->stop = atoi(optarg);
+        if (option == 'T') worker->stop_file = optarg;
+        if (option == 'v') worker->save = atoi(optarg);
         if (option == 'p') worker->pipeline = true;
         if (option == 'm') worker->local = atoi(optarg);
         if (option == 'g') worker->fragments = atoi(optarg);
@@ -285,6 +296,15 @@ static bool read_options(struct worker *worker, int count, char **arguments) {
     return true;
 }
 
+/* As lockstep serve. */
+static int serve(void) {
+    ls_server *server = NULL;
+    ls_status status = ls_server_new(NULL, NULL, -1, NULL, &server);
+    if (!status) status = ls_server_join(server);
+    ls_server_free(server);
+    return ls_exit(status);
+}
+
 int main(int count, char **arguments) {
     struct worker worker = {.epochs = 2,
                             .fits = 1,
@@ -295,5 +315,6 @@ int main(int count, char **arguments) {
                             .outputs = UINT64_C(0xcbf29ce484222325),
                             .checkpoint = {.size = sizeof(ls_checkpoint_options)}};
     if (!read_options(&worker, count, arguments) || watch_read()) return 2;
+    if (optind < count && !strcmp(arguments[optind], "serve")) return serve();
     return finish(&worker, train(&worker));
 }
