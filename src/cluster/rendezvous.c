@@ -39,7 +39,8 @@ struct visit {
     struct ls_meet_ask ask;
     uint8_t nonce[LS_MEET_NONCE]; /* rank 0's */
     int64_t deadline, report;
-    bool met; /* rank 0 has taken the ask */
+    bool met;      /* rank 0 has taken the ask */
+    char why[256]; /* the last connection's end, in words */
 };
 
 /* ---- rank 0 ---- */
@@ -228,12 +229,20 @@ static ls_status take_roster(struct visit *visit, const struct ls_meet_answer *a
     return status;
 }
 
+/* UNAVAILABLE passes: rank 0 is asked again. */
+static ls_status hear_refusal(struct visit *visit, ls_status code, const char *text) {
+    if (code != LS_UNAVAILABLE) return ls_fail(code, "rank 0 at %s: %s", address_of(visit), text);
+    (void)snprintf(visit->why, sizeof(visit->why), "%s", text);
+    return LS_OK;
+}
+
 /* Talks on a connection until the roster has come (*done), or the connection ends, or an error ends the job. */
 static ls_status talk(struct visit *visit, int fd, bool *done) {
     uint8_t bytes[LS_MEET_SIZE];
     struct ls_meet_answer answer;
     char *text = NULL;
     memset(visit->nonce, 0, sizeof(visit->nonce));
+    (void)snprintf(visit->why, sizeof(visit->why), "it has closed the connection");
     ls_meet_encode_ask(&visit->ask, bytes);
     (void)send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT);
     visit->met = true;
@@ -248,7 +257,7 @@ static ls_status talk(struct visit *visit, int fd, bool *done) {
         *done = !status;
     } else if (!status && text && answer.kind == LS_MEET_REFUSAL) {
         text[answer.length] = 0;
-        status = ls_fail(answer.code, "rank 0 at %s: %s", address_of(visit), text);
+        status = hear_refusal(visit, answer.code, text);
     }
     ls_free(text);
     visit->met = false;
@@ -288,7 +297,7 @@ static ls_status ask_rank_0(struct visit *visit) {
         if (fd >= 0) {
             status = talk(visit, fd, &done);
             (void)close(fd);
-            if (!status && !done) ls_dial_fail(&visit->dial, "it has closed the connection");
+            if (!status && !done) ls_dial_fail(&visit->dial, visit->why);
             continue;
         }
         status = judge_dial(visit);

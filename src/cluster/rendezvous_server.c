@@ -1,10 +1,12 @@
 /* A caller goes through these states: PROVING (it has a challenge; only with a token), WAITING (its place is noted, and
  * others are missing), TELLING (the roster or a refusal is being sent). The listener's thread takes callers in, the
  * rendezvous' own thread does the rest; the monitor guards everything. A worker's host is the address that it connects
- * from; one that comes over loopback is on rank 0's own host. */
+ * from; one that comes over loopback is on rank 0's own host.
+ *
+ * A stranger may ask, too (docs/security.md, "Strangers"). So whatever a caller sends is read at once, for poll() tells
+ * of unread bytes for ever. Who owes its proof gives way when there are too many. Nobody waits for it. */
 #include "cluster/rendezvous_server.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,32 +24,20 @@
 #include "base/thread.h"
 #include "cluster/auth_tls.h"
 #include "cluster/net/listener.h"
-#include "cluster/meet.h"
+#include "cluster/meet_caller.h"
 #include "cluster/security/certificate.h"
 
-#define SPARE_CALLERS 64
+#define SPARE_CALLERS 64 /* more than there are workers; from one address half as many */
 #define SAME_TOKENS   "give all workers the same token (LOCKSTEP_TOKEN_FILE or LOCKSTEP_TOKEN)"
-
-enum state { PROVING, WAITING, TELLING };
-struct caller {
-    struct caller *next;
-    int fd;
-    enum state state;
-    int64_t deadline;
-    char who[LS_ADDRESS_TEXT], own[LS_ADDRESS_TEXT]; /* both ends' addresses */
-    struct ls_meet_ask ask;
-    uint8_t nonce[LS_MEET_NONCE];
-    char *words; /* to be sent, NULL: nothing */
-    size_t size, sent;
-};
 
 struct ls_rendezvous {
     struct ls_monitor monitor;
     struct ls_cluster_view *spec;
     const struct ls_settings *settings;
     const struct ls_log *log;
+    struct ls_refusals refusals;
     struct ls_credentials credentials;
-    struct caller *callers;
+    struct ls_meet_caller *callers;
     int caller_count, placed; /* placed: with rank 0 */
     struct place {
         char host[LS_ADDRESS_TEXT]; /* "": it has not come */
@@ -63,19 +53,12 @@ struct ls_rendezvous {
 
 /* ---- addresses ---- */
 
-/* The host of "10.0.0.9:4711" or "[fd00::9]:4711"; of an IPv4 address in IPv6's clothes the IPv4 address. */
-static void read_host(const char *who, char host[LS_ADDRESS_TEXT]) {
-    const char *mapped = "::ffff:", *begin = *who == '[' ? who + 1 : who;
-    const char *end = *who == '[' ? strchr(who, ']') : strrchr(who, ':');
-    if (!strncmp(begin, mapped, strlen(mapped)) && strchr(begin, '.')) begin += strlen(mapped);
-    (void)snprintf(host, LS_ADDRESS_TEXT, "%.*s", end && end > begin ? (int)(end - begin) : 0, begin);
-}
-
 /* The caller's host; "" for this one. */
-static void find_host(struct ls_rendezvous *rendezvous, const struct caller *caller, char host[LS_ADDRESS_TEXT]) {
+static void find_host(struct ls_rendezvous *rendezvous, const struct ls_meet_caller *caller,
+                      char host[LS_ADDRESS_TEXT]) {
     char own[LS_ADDRESS_TEXT];
-    read_host(caller->who, host);
-    read_host(caller->own, own);
+    ls_meet_caller_host(caller->who, host);
+    ls_meet_caller_host(caller->own, own);
     bool here = ls_address_is_loopback(host) || !strcmp(host, own);
     if (here) host[0] = 0;
     if (!*rendezvous->own_host && !ls_address_is_loopback(own))
@@ -84,37 +67,31 @@ static void find_host(struct ls_rendezvous *rendezvous, const struct caller *cal
 
 /* ---- words ---- */
 
-/* Queues an answer and its text. After it the caller is closed, if it is TELLING. */
-static void answer_caller(struct ls_rendezvous *rendezvous, struct caller *caller, struct ls_meet_answer *answer,
-                          const char *purpose, const char *text) {
-    struct ls_secret token = ls_credentials_token(&rendezvous->credentials);
-    struct ls_secret bytes = {text, answer->length};
-    ls_free(caller->words);
-    caller->size = LS_MEET_HEADER + answer->length;
-    caller->sent = 0;
-    caller->words = ls_alloc(caller->size);
-    if (!caller->words) caller->size = 0;
-    if (!caller->words) return;
-    if (token.size) (void)ls_meet_prove(token, purpose, &caller->ask, caller->nonce, bytes, answer->proof);
-    ls_meet_encode_answer(answer, (uint8_t *)caller->words);
-    memcpy(caller->words + LS_MEET_HEADER, text, answer->length);
+static void answer_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller,
+                          struct ls_meet_answer *answer, const char *purpose, const char *text) {
+    ls_meet_caller_answer(caller, ls_credentials_token(&rendezvous->credentials), answer, purpose, text);
 }
 
-/* Refuses with the words of the thread's last error. */
-static void refuse_caller(struct ls_rendezvous *rendezvous, struct caller *caller, ls_status code) {
+/* Tells the words of the thread's last error. */
+static void tell_refusal(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller, ls_status code) {
     char text[LS_ERROR_SIZE];
     (void)snprintf(text, sizeof(text), "%s", ls_error());
-    ls_log_warning(rendezvous->log, "rank %d (%s) is refused: %s", caller->ask.rank, caller->who, text);
     struct ls_meet_answer answer = {.kind = LS_MEET_REFUSAL, .code = code, .length = strlen(text)};
     answer_caller(rendezvous, caller, &answer, "refusal", text);
-    caller->state = TELLING;
+    caller->state = LS_MEET_TELLING;
     caller->deadline = ls_now() + LS_HELLO_TIMEOUT;
 }
 
-static void tell_roster(struct ls_rendezvous *rendezvous, struct caller *caller) {
+static void refuse_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller, ls_status code,
+                          enum ls_refusal kind) {
+    tell_refusal(rendezvous, caller, code);
+    ls_refusals_note(&rendezvous->refusals, kind, caller->who, ls_error());
+}
+
+static void tell_roster(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller) {
     struct ls_meet_answer answer = {.kind = LS_MEET_ROSTER, .length = rendezvous->roster_size};
     answer_caller(rendezvous, caller, &answer, "roster", rendezvous->roster);
-    caller->state = TELLING;
+    caller->state = LS_MEET_TELLING;
     caller->deadline = ls_now() + LS_HELLO_TIMEOUT;
 }
 
@@ -151,8 +128,41 @@ static ls_status check_ask(const struct ls_rendezvous *rendezvous, const struct 
     return LS_OK;
 }
 
-/* One rank is one process: until all have come the first counts, later its place. */
-static ls_status take_place(struct ls_rendezvous *rendezvous, const struct caller *caller) {
+/* The caller's place is free again where the roster has not gone out. */
+static void leave_place(struct ls_rendezvous *rendezvous, const struct ls_meet_caller *caller) {
+    if (caller->state != LS_MEET_WAITING || rendezvous->roster) return;
+    rendezvous->places[caller->ask.rank] = (struct place){0};
+    rendezvous->placed--;
+}
+
+/* The rendezvous' thread closes it at its next turn. */
+static void dismiss(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller) {
+    leave_place(rendezvous, caller);
+    caller->state = LS_MEET_TELLING;
+    caller->size = caller->sent = 0;
+    (void)shutdown(caller->fd, SHUT_RDWR);
+}
+
+/* Who has taken this rank's place and has gone since gives it back. */
+static void look_at_holder(struct ls_rendezvous *rendezvous, int rank) {
+    for (struct ls_meet_caller *at = rendezvous->callers; at; at = at->next)
+        if (at->state == LS_MEET_WAITING && at->ask.rank == rank && ls_meet_caller_has_gone(at))
+            dismiss(rendezvous, at);
+}
+
+/* Two callers are one rank, and both are there. Each has proved to be a worker: that is a mistake, which ends the
+ * second. Where nothing is proved, one of them may be a stranger. The second asks again until the first has gone. */
+static ls_status refuse_second(const struct ls_rendezvous *rendezvous, const struct ls_meet_caller *caller) {
+    const struct ls_credentials *credentials = &rendezvous->credentials;
+    const char *host = rendezvous->places[caller->ask.rank].host;
+    bool proved = ls_credentials_token(credentials).size || ls_credentials_has_tls(credentials);
+    return ls_fail(proved || !caller->ask.rank ? LS_INVALID_ARGUMENT : LS_UNAVAILABLE,
+                   "two processes say that they are rank %d of %d: one at %s, one at %s: give each its own rank",
+                   caller->ask.rank, caller->ask.size, *host ? host : "rank 0's host", caller->who);
+}
+
+/* One rank is one process: until all have come the first that is there counts, later its place. */
+static ls_status take_place(struct ls_rendezvous *rendezvous, const struct ls_meet_caller *caller) {
     char host[LS_ADDRESS_TEXT];
     struct place *place = &rendezvous->places[caller->ask.rank];
     find_host(rendezvous, caller, host);
@@ -161,30 +171,29 @@ static ls_status take_place(struct ls_rendezvous *rendezvous, const struct calle
         return ls_fail(LS_INVALID_ARGUMENT,
                        "rank %d has its place at %s, and who asks is at %s: start it anew on the same host",
                        caller->ask.rank, rendezvous->spec->tasks[caller->ask.rank].address, caller->who);
-    if (place->port)
-        return ls_fail(LS_INVALID_ARGUMENT, "two processes say that they are rank %d of %d: one at %s, one at %s",
-                       caller->ask.rank, caller->ask.size, *place->host ? place->host : "rank 0's host", caller->who);
+    look_at_holder(rendezvous, caller->ask.rank);
+    if (place->port) return refuse_second(rendezvous, caller);
     (void)snprintf(place->host, sizeof(place->host), "%s", host);
     place->port = caller->ask.port;
     rendezvous->placed++;
     return LS_OK;
 }
 
-static void admit(struct ls_rendezvous *rendezvous, struct caller *caller) {
+static void admit(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller) {
     ls_status status = take_place(rendezvous, caller);
-    caller->state = WAITING;
+    caller->state = LS_MEET_WAITING;
     caller->deadline = LS_NEVER;
     if (!status && !rendezvous->roster && rendezvous->placed == rendezvous->spec->num_workers)
         status = make_roster(rendezvous);
     if (status) {
-        refuse_caller(rendezvous, caller, status);
+        refuse_caller(rendezvous, caller, status, LS_REFUSED_DIFFERENT);
         return;
     }
-    for (struct caller *at = rendezvous->callers; at && rendezvous->roster; at = at->next)
-        if (at->state == WAITING) tell_roster(rendezvous, at);
+    for (struct ls_meet_caller *at = rendezvous->callers; at && rendezvous->roster; at = at->next)
+        if (at->state == LS_MEET_WAITING) tell_roster(rendezvous, at);
 }
 
-static void challenge(struct ls_rendezvous *rendezvous, struct caller *caller) {
+static void challenge(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller) {
     struct ls_meet_answer answer = {.kind = LS_MEET_CHALLENGE, .length = LS_MEET_NONCE};
     caller->deadline = ls_now() + LS_HELLO_TIMEOUT;
     if (!ls_entropy_fill(caller->nonce, LS_MEET_NONCE))
@@ -193,56 +202,37 @@ static void challenge(struct ls_rendezvous *rendezvous, struct caller *caller) {
 
 /* ---- callers; with the monitor held ---- */
 
-static void end_caller(struct ls_rendezvous *rendezvous, struct caller **at) {
-    struct caller *caller = *at;
+static void end_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller **at) {
+    struct ls_meet_caller *caller = *at;
     *at = caller->next;
     rendezvous->caller_count--;
-    if (caller->state == WAITING && !rendezvous->roster) { /* it has gone before the others came: it may come again */
-        rendezvous->places[caller->ask.rank] = (struct place){0};
-        rendezvous->placed--;
-    }
-    (void)close(caller->fd);
-    ls_free(caller->words);
-    ls_free(caller);
+    leave_place(rendezvous, caller); /* it has gone before the others came: it may come again */
+    ls_meet_caller_free(caller);
     ls_monitor_broadcast(&rendezvous->monitor);
 }
 
-static void hear_proof(struct ls_rendezvous *rendezvous, struct caller *caller) {
-    uint8_t shown[LS_PROOF_SIZE], proof[LS_PROOF_SIZE];
+static void judge_proof(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller) {
+    uint8_t proof[LS_PROOF_SIZE];
     struct ls_secret token = ls_credentials_token(&rendezvous->credentials);
-    if (recv(caller->fd, shown, sizeof(shown), MSG_PEEK | MSG_DONTWAIT) < (ssize_t)sizeof(shown)) return;
-    (void)recv(caller->fd, shown, sizeof(shown), MSG_DONTWAIT);
     if (ls_meet_prove(token, "ask", &caller->ask, caller->nonce, (struct ls_secret){0}, proof) &&
-        ls_proof_equal(shown, proof, sizeof(proof)))
+        ls_proof_equal(caller->shown, proof, sizeof(proof)))
         admit(rendezvous, caller);
     else
         refuse_caller(
             rendezvous, caller,
-            ls_fail(LS_UNAUTHENTICATED, "rank %d and rank 0 have different tokens: " SAME_TOKENS, caller->ask.rank));
+            ls_fail(LS_UNAUTHENTICATED, "rank %d and rank 0 have different tokens: " SAME_TOKENS, caller->ask.rank),
+            LS_REFUSED_TOKEN);
 }
 
-static bool has_gone(const struct caller *caller) {
-    char byte;
-    ssize_t size = recv(caller->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return !size || (size < 0 && errno != EAGAIN && errno != EINTR) || (size > 0 && caller->state == WAITING);
-}
-
-/* Sends what is queued. True: the caller is to be closed. */
-static bool send_words(struct caller *caller) {
-    while (caller->sent < caller->size) {
-        ssize_t done =
-            send(caller->fd, caller->words + caller->sent, caller->size - caller->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (done < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-        if (done <= 0) return true;
-        caller->sent += (size_t)done;
-    }
-    return caller->state == TELLING;
-}
-
-static bool attend(struct ls_rendezvous *rendezvous, struct caller *caller, short events) {
-    if (events & (POLLIN | POLLHUP | POLLERR) && caller->state != TELLING && has_gone(caller)) return true;
-    if (events & POLLIN && caller->state == PROVING) hear_proof(rendezvous, caller);
-    return send_words(caller) || ls_now() >= caller->deadline;
+static bool attend(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller, short events) {
+    bool heard = events & (POLLIN | POLLHUP | POLLERR);
+    if (heard && caller->state == LS_MEET_WAITING && ls_meet_caller_has_gone(caller)) return true;
+    if (heard && caller->state == LS_MEET_PROVING && ls_meet_caller_hear(caller)) return true;
+    if (caller->state == LS_MEET_PROVING && caller->heard == sizeof(caller->shown)) judge_proof(rendezvous, caller);
+    if (ls_meet_caller_send(caller)) return true;
+    if (ls_now() < caller->deadline) return false;
+    ls_refusals_note(&rendezvous->refusals, LS_REFUSED_SILENT, caller->who, "it has asked for addresses, and no more");
+    return true;
 }
 
 static struct pollfd *fill_slots(struct ls_rendezvous *rendezvous, int *count, int64_t *until) {
@@ -251,7 +241,7 @@ static struct pollfd *fill_slots(struct ls_rendezvous *rendezvous, int *count, i
     *until = LS_NEVER;
     if (!slots) return NULL;
     slots[(*count)++] = (struct pollfd){.fd = rendezvous->wake, .events = POLLIN};
-    for (const struct caller *at = rendezvous->callers; at; at = at->next) {
+    for (const struct ls_meet_caller *at = rendezvous->callers; at; at = at->next) {
         short events = at->sent < at->size ? POLLOUT : POLLIN;
         slots[(*count)++] = (struct pollfd){.fd = at->fd, .events = events};
         if (at->deadline < *until) *until = at->deadline;
@@ -261,7 +251,7 @@ static struct pollfd *fill_slots(struct ls_rendezvous *rendezvous, int *count, i
 
 /* Callers are added at the list's end alone, so that slot i stays the i-th caller's while the monitor is free. */
 static void attend_all(struct ls_rendezvous *rendezvous, const struct pollfd *slots, int count) {
-    struct caller **at = &rendezvous->callers;
+    struct ls_meet_caller **at = &rendezvous->callers;
     for (int i = 1; i < count && *at; i++) {
         if (attend(rendezvous, *at, slots[i].revents))
             end_caller(rendezvous, at);
@@ -292,7 +282,7 @@ static void *serve(void *argument) {
 /* ---- from the listener ---- */
 
 static ls_status check_certificate(const struct ls_rendezvous *rendezvous, struct ls_relay *relay,
-                                   const struct caller *caller) {
+                                   const struct ls_meet_caller *caller) {
     char name[LS_CERTIFICATE_NAME];
     if (!ls_credentials_has_tls(&rendezvous->credentials)) return LS_OK;
     ls_auth_tls_name("worker", caller->ask.rank, name);
@@ -306,14 +296,15 @@ static ls_status check_certificate(const struct ls_rendezvous *rendezvous, struc
                    caller->ask.rank, why);
 }
 
-static void add_caller(struct ls_rendezvous *rendezvous, struct caller *caller, ls_status refused) {
-    struct caller **end = &rendezvous->callers;
+static void add_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller, ls_status refused) {
+    struct ls_meet_caller **end = &rendezvous->callers;
+    enum ls_refusal kind = refused ? LS_REFUSED_CERTIFICATE : LS_REFUSED_DIFFERENT;
     while (*end) end = &(*end)->next;
     *end = caller;
     rendezvous->caller_count++;
     if (!refused) refused = check_ask(rendezvous, &caller->ask);
     if (refused)
-        refuse_caller(rendezvous, caller, refused);
+        refuse_caller(rendezvous, caller, refused, kind);
     else if (ls_credentials_token(&rendezvous->credentials).size)
         challenge(rendezvous, caller);
     else
@@ -321,32 +312,33 @@ static void add_caller(struct ls_rendezvous *rendezvous, struct caller *caller, 
     (void)eventfd_write(rendezvous->wake, 1);
 }
 
+/* Makes room for one more: the oldest that owes its proof gives way, of this source where that has too many. */
+static void make_room(struct ls_rendezvous *rendezvous, const struct ls_rate_source *source) {
+    struct ls_meet_caller *oldest = NULL, *oldest_there = NULL;
+    int count = 0, there = 0, most = rendezvous->spec->num_workers + SPARE_CALLERS;
+    for (struct ls_meet_caller *at = rendezvous->callers; at; at = at->next) {
+        if (at->state != LS_MEET_PROVING) continue;
+        if (!count++) oldest = at;
+        if (ls_rate_limit_source_equal(&at->source, source) && !there++) oldest_there = at;
+    }
+    bool crowd = there >= most - SPARE_CALLERS / 2;
+    if (!crowd && count < most) return;
+    struct ls_meet_caller *leaves = crowd ? oldest_there : oldest;
+    ls_refusals_note(&rendezvous->refusals, LS_REFUSED_CROWD, leaves->who, "too many ask for addresses and no more");
+    dismiss(rendezvous, leaves);
+}
+
 void ls_rendezvous_server_take(struct ls_rendezvous *rendezvous, int fd, struct ls_relay *relay) {
-    uint8_t bytes[LS_MEET_SIZE];
-    struct caller *caller = ls_alloc(sizeof(*caller));
-    if (!caller || recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) != LS_MEET_SIZE ||
-        ls_meet_decode_ask(bytes, &caller->ask)) {
-        ls_free(caller);
-        (void)close(fd);
-        return;
-    }
-    caller->fd = fd;
-    ls_address_tune(fd);
-    caller->state = PROVING;
-    if (ls_credentials_has_tls(&rendezvous->credentials)) {
-        ls_relay_describe(relay, fd, caller->who);
-        ls_relay_describe_own(relay, fd, caller->own);
-    } else {
-        ls_address_describe(fd, caller->who);
-        ls_address_describe_own(fd, caller->own);
-    }
+    bool relayed = ls_credentials_has_tls(&rendezvous->credentials);
+    struct ls_meet_caller *caller = ls_meet_caller_new(fd, relayed ? relay : NULL);
+    if (!caller) return;
     ls_status status = check_certificate(rendezvous, relay, caller);
     ls_monitor_lock(&rendezvous->monitor);
-    if (rendezvous->caller_count < rendezvous->spec->num_workers + SPARE_CALLERS) {
+    make_room(rendezvous, &caller->source);
+    if (rendezvous->caller_count < 2 * (rendezvous->spec->num_workers + SPARE_CALLERS)) { /* with those that leave */
         add_caller(rendezvous, caller, status);
     } else {
-        (void)close(fd);
-        ls_free(caller);
+        ls_meet_caller_free(caller);
     }
     ls_monitor_unlock(&rendezvous->monitor);
 }
@@ -369,16 +361,23 @@ static ls_status give_up(struct ls_rendezvous *rendezvous, const char *missing) 
                                "LOCKSTEP_JOIN_TIMEOUT (seconds) higher",
                                missing, rendezvous->spec->meet_port, rendezvous->spec->tasks[0].host,
                                rendezvous->spec->num_workers, rendezvous->settings->join_timeout);
-    for (struct caller *at = rendezvous->callers; at; at = at->next)
-        if (at->state == WAITING) refuse_caller(rendezvous, at, status);
+    for (struct ls_meet_caller *at = rendezvous->callers; at; at = at->next)
+        if (at->state == LS_MEET_WAITING) tell_refusal(rendezvous, at, status);
     (void)eventfd_write(rendezvous->wake, 1);
     return status;
 }
 
-/* Until the last word has gone. */
+static bool is_drained(const struct ls_rendezvous *rendezvous) {
+    for (const struct ls_meet_caller *at = rendezvous->callers; at; at = at->next)
+        if (at->awaited) return false;
+    return true;
+}
+
+/* Until the words that are under way now have gone. Who owes its proof is served later, or dials again. */
 static void drain(struct ls_rendezvous *rendezvous) {
     int64_t deadline = ls_now() + LS_HELLO_TIMEOUT;
-    while (rendezvous->callers && ls_monitor_wait(&rendezvous->monitor, deadline)) continue;
+    for (struct ls_meet_caller *at = rendezvous->callers; at; at = at->next) at->awaited = at->state == LS_MEET_TELLING;
+    while (!is_drained(rendezvous) && ls_monitor_wait(&rendezvous->monitor, deadline)) continue;
 }
 
 ls_status ls_rendezvous_server_collect(struct ls_rendezvous *rendezvous) {
@@ -415,6 +414,7 @@ void ls_rendezvous_server_free(struct ls_rendezvous *rendezvous) {
     }
     while (rendezvous->callers) end_caller(rendezvous, &rendezvous->callers);
     if (rendezvous->wake >= 0) (void)close(rendezvous->wake);
+    ls_refusals_report(&rendezvous->refusals);
     ls_credentials_release(&rendezvous->credentials);
     ls_free(rendezvous->places);
     free(rendezvous->roster); /* of open_memstream */
@@ -435,6 +435,7 @@ ls_status ls_rendezvous_server_new(struct ls_cluster_view *spec, const struct ls
     rendezvous->spec = spec;
     rendezvous->settings = settings;
     rendezvous->log = log;
+    rendezvous->refusals.log = log;
     rendezvous->credentials = *credentials;
     rendezvous->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     rendezvous->places = ls_alloc_array((size_t)spec->num_workers, sizeof(*rendezvous->places));

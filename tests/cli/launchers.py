@@ -291,7 +291,7 @@ def who_does_not_fit_is_named():
     """Workers that differ, or are too few, while rank 0 waits: they end with a failure, and one of them says why."""
     one, other = {"LOCKSTEP_TOKEN": "0123456789abcdef"}, {"LOCKSTEP_TOKEN": "fedcba9876543210"}
     cases = [([(0, 3, {}), (1, 4, {})], "rank 1 says that there are 4 workers, and rank 0 that there are 3"),
-             ([(0, 3, {}), (1, 3, {}), (1, 3, {})], "two processes say that they are rank 1 of 3"),
+             ([(0, 3, one), (1, 3, one), (1, 3, one)], "two processes say that they are rank 1 of 3"),
              ([(0, 3, one), (1, 3, other)], "another token than rank 1"),
              ([(0, 3, {}), (1, 3, one)], "rank 0 has no token and rank 1 has one"),
              ([(0, 3, one), (1, 3, {})], "rank 0 has a token and rank 1 has none"),
@@ -322,6 +322,39 @@ def who_does_not_fit_is_named():
             codes, told = [process.wait(cli.LIMIT) for process, _ in processes], [read(said) for _, said in processes]
             assert all(codes), (codes, told)
             assert any(words in err for err in told), (words, told)
+
+
+def a_stranger_that_says_it_is_rank_1_ends_nothing():
+    """Without a token. Rank 1 says that there are two, asks again, and comes in when the stranger has left."""
+    free = free_address()
+    place = (free.split(":")[0], int(free.split(":")[1]))
+    command = [cli.LOCKSTEP, "train", "--model", "mlp", "--dataset", "digits", "--limit", "8", "--verbose", "0"]
+    with contextlib.ExitStack() as stack:
+        def start(number):
+            said = stack.enter_context(tempfile.TemporaryFile("w+"))
+            worker = subprocess.Popen(command, env={**BARE, **rank(number, 3, free, LOCKSTEP_REPORT_INTERVAL="0.1")}, stderr=said,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            stack.callback(worker.kill)
+            return worker, said
+
+        def says(said, words):
+            said.seek(0)
+            return words in said.read()
+        with socket.create_server(place) as listening:  # what rank 1 asks is in the clear
+            one, _ = start(1)
+            with listening.accept()[0] as connection:
+                ask = connection.recv(48, socket.MSG_WAITALL)
+            one.kill()
+            one.wait(cli.LIMIT)
+        zero, heard = start(0)
+        cli.wait_until(lambda: says(heard, "waiting for ranks 1, 2 at"), "rank 0")
+        with socket.create_connection(place) as stranger:
+            stranger.sendall(ask)
+            cli.wait_until(lambda: says(heard, "waiting for rank 2 at"), "the stranger to be rank 1")
+            one, said = start(1)
+            cli.wait_until(lambda: says(said, f"waiting for rank 0 at {free}: two processes say that they are rank 1 of 3"), "rank 1")
+        two, _ = start(2)
+        cli.equal([worker.wait(cli.LIMIT) for worker in (zero, one, two)], [0, 0, 0])
 
 
 def a_worker_that_is_started_anew_asks_again():
@@ -357,4 +390,5 @@ def pods_of_an_indexed_job_know_each_other():
 
 cli.main([each_environment_is_read, each_broken_one_is_one_error, random_lists_of_nodes_are_expanded,
           workers_train_as_under_lockstep_run, rank_0_hands_out_the_addresses,
-          who_does_not_fit_is_named, a_worker_that_is_started_anew_asks_again, pods_of_an_indexed_job_know_each_other])
+          who_does_not_fit_is_named, a_stranger_that_says_it_is_rank_1_ends_nothing,
+          a_worker_that_is_started_anew_asks_again, pods_of_an_indexed_job_know_each_other])
