@@ -187,7 +187,7 @@ static void explain_end(const struct ls_run_hosts *hosts, struct ls_host *host) 
 
 static void attend(struct ls_run_hosts *hosts, struct ls_host *host, const struct pollfd *polled, double began) {
     bool over = polled[1].revents && !ls_frame_read(&host->from, host->out);
-    if (polled[0].revents) (void)ls_frame_write(&host->to, host->in);
+    if (polled[0].revents && !ls_frame_write(&host->to, host->in)) (void)close(host->in), host->in = -1;
     if (polled[2].revents && !ls_frame_read(&host->said, host->err)) (void)close(host->err), host->err = -1;
     show(hosts, host);
     ls_reach_answer(hosts, host);

@@ -1,13 +1,10 @@
-/* One thread serves one caller after the other, and each for LS_REQUEST_TIMEOUT at most. It reads numbers that the
- * others write anyway, so training does not notice. It is small enough to be here: libmicrohttpd would bring GnuTLS
- * into each process. */
+/* One thread serves all callers (http_callers.c). It reads numbers that the others write anyway, so training does not
+ * notice. It is small enough to be here: libmicrohttpd would bring GnuTLS into each process. */
 #define _GNU_SOURCE
 #include "runtime/http_server.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/deadlines.h"
 #include "base/forked.h"
 #include "base/memory.h"
 #include "base/monitor.h"
@@ -25,14 +21,16 @@
 #include "base/whole_file.h"
 #include "observe/metrics.h"
 #include "resolver/launcher.h"
+#include "runtime/http_callers.h"
 
 #define FILE_INTERVAL (15 * LS_SECOND) /* between two writings of the file: Prometheus asks as often */
-enum { BACKLOG = 16, MOST_REQUEST = 4096, TEXT = 512 };
+enum { TEXT = 512 };
 
 struct ls_http_server {
     const struct ls_runtime *runtime; /* borrowed */
     char *file;                       /* a path; NULL: none */
     int fd, wake;                     /* where it listens, -1: nowhere; what ends the thread */
+    struct ls_http_callers *callers;
     bool started, complained;
     char task[24]; /* "worker:1" */
     pthread_t thread;
@@ -76,48 +74,20 @@ static const char *print_body(FILE *out, struct ls_http_server *server, const ch
     return ready ? "200 OK" : "503 Service Unavailable";
 }
 
-/* ---- one caller ---- */
+/* ---- one request ---- */
 
-static bool await_socket(int fd, short events, int64_t deadline) {
-    struct pollfd slot = {.fd = fd, .events = events};
-    return ls_now() < deadline && poll(&slot, 1, ls_poll_timeout(deadline, 1000)) >= 0;
+static void print_answer(FILE *out, const char *status, const char *type, const char *body, size_t size,
+                         bool head_only) {
+    (void)fprintf(out,
+                  "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
+                  "Connection: close\r\n\r\n",
+                  status, type, size);
+    if (!head_only) (void)fwrite(body, 1, size, out);
 }
 
-/* The request's head as a string; false: it did not come in time, or is too long. */
-static bool read_head(int fd, char head[MOST_REQUEST], int64_t deadline) {
-    size_t filled = 0;
-    while (filled < MOST_REQUEST - 1 && await_socket(fd, POLLIN, deadline)) {
-        ssize_t got = recv(fd, head + filled, MOST_REQUEST - 1 - filled, MSG_DONTWAIT);
-        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
-        if (got < 0) continue;
-        filled += (size_t)got;
-        head[filled] = 0;
-        if (strstr(head, "\r\n\r\n") || strstr(head, "\n\n")) return true;
-    }
-    return false;
-}
-
-static void write_all(int fd, const char *data, size_t size, int64_t deadline) {
-    while (size && await_socket(fd, POLLOUT, deadline)) {
-        ssize_t sent = send(fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent < 0 && errno != EAGAIN && errno != EINTR) return;
-        data += sent > 0 ? sent : 0;
-        size -= sent > 0 ? (size_t)sent : 0;
-    }
-}
-
-static void write_answer(int fd, const char *status, const char *type, const char *body, size_t size, bool head_only,
-                         int64_t deadline) {
-    char head[256];
-    int length = snprintf(head, sizeof(head),
-                          "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
-                          "Connection: close\r\n\r\n",
-                          status, type, size);
-    write_all(fd, head, (size_t)length, deadline);
-    if (!head_only) write_all(fd, body, size, deadline);
-}
-
-static void answer(struct ls_http_server *server, int fd, char *request, int64_t deadline) {
+/* Writes the answer to a request's head. */
+static void answer_request(void *context, char *request, FILE *answer) {
+    struct ls_http_server *server = context;
     const char *type = "text/plain; charset=utf-8", *status = "405 Method Not Allowed";
     char *text = NULL, *rest = NULL;
     size_t size = 0;
@@ -129,17 +99,8 @@ static void answer(struct ls_http_server *server, int fd, char *request, int64_t
         status = print_body(out, server, path, &type);
     else
         (void)fputs("only GET and HEAD are answered\n", out);
-    if (!fclose(out)) write_answer(fd, status, type, text, size, head_only, deadline);
+    if (!fclose(out)) print_answer(answer, status, type, text, size, head_only);
     free(text);
-}
-
-static void serve_caller(struct ls_http_server *server) {
-    char head[MOST_REQUEST];
-    int fd = accept4(server->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    int64_t deadline = ls_now() + LS_REQUEST_TIMEOUT;
-    if (fd < 0) return;
-    if (read_head(fd, head, deadline)) answer(server, fd, head, deadline);
-    (void)close(fd);
 }
 
 /* ---- the file ---- */
@@ -159,16 +120,11 @@ static void write_file(struct ls_http_server *server) {
 static void *run_http(void *argument) {
     struct ls_http_server *server = argument;
     int64_t next = server->file ? ls_now() : LS_NEVER;
-    for (;;) {
-        struct pollfd slots[] = {{.fd = server->wake, .events = POLLIN}, {.fd = server->fd, .events = POLLIN}};
-        if (ls_now() >= next) {
-            write_file(server);
-            next = ls_now() + FILE_INTERVAL;
-        }
-        if (poll(slots, 2, ls_poll_timeout(next, 60000)) < 0) continue;
-        if (slots[0].revents) break;
-        if (slots[1].revents) serve_caller(server);
-    }
+    do {
+        if (ls_now() < next) continue;
+        write_file(server);
+        next = ls_now() + FILE_INTERVAL;
+    } while (ls_http_callers_turn(server->callers, server->fd, server->wake, next));
     if (server->file) write_file(server);
     return NULL;
 }
@@ -223,7 +179,7 @@ static int open_address(const struct addrinfo *address) {
     int one = 1, fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return -1;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (!bind(fd, address->ai_addr, address->ai_addrlen) && !listen(fd, BACKLOG)) {
+    if (!bind(fd, address->ai_addr, address->ai_addrlen) && !listen(fd, SOMAXCONN)) {
         ls_forked_closes(fd);
         return fd;
     }
@@ -291,6 +247,8 @@ static ls_status start_server(struct ls_http_server *server) {
     if (!status && *server->runtime->settings.http) status = listen_http(server);
     if (status || (server->fd < 0 && !server->file)) return status;
     server->wake = eventfd(0, EFD_CLOEXEC);
+    server->callers = ls_http_callers_new(answer_request, server);
+    if (!server->callers) return ls_fail_memory("callers of LOCKSTEP_HTTP", 0);
     if (server->wake < 0) return ls_fail(LS_RESOURCE_EXHAUSTED, "LOCKSTEP_HTTP: %s", strerror(errno));
     status = ls_thread_start(&server->thread, "ls-http", run_http, server);
     server->started = !status;
@@ -343,6 +301,7 @@ void ls_http_server_free(struct ls_http_server *server) {
         (void)pthread_join(server->thread, NULL);
     if (server->wake >= 0) (void)close(server->wake);
     if (server->fd >= 0) (void)close(server->fd);
+    ls_http_callers_free(server->callers);
     ls_monitor_destroy(&server->monitor);
     free(server->file);
     ls_free(server);

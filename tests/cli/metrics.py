@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import socket
 import sys
@@ -128,12 +129,14 @@ def who_waits_for_others_is_alive_and_not_ready():
         cli.contains(ask(port, "/livez")[2], "not ready: waits for 1 of 2 workers")
         cli.equal(ask(port, "/livez")[0], 200)
         cli.equal(read_metrics(ask(port)[2])[0]["lockstep_workers"], 0)
-        silent = socket.create_connection(("127.0.0.1", port))
         begin = time.monotonic()
-        cli.equal(ask(port, "/livez")[0], 200)  # after the silent one's time
+        with socket.create_connection(("127.0.0.1", port)) as silent, socket.create_connection(("127.0.0.1", port)) as slow:
+            slow.sendall(b"GET /livez HTTP/1.1\r\n\r")
+            cli.equal(ask(port, "/livez")[0], 200)
+            slow.sendall(b"\n")
+            cli.contains(slow.recv(100), b"200 OK")
+            cli.equal(silent.recv(10), b"")
         assert 1.5 < time.monotonic() - begin < 8, time.monotonic() - begin
-        cli.equal(silent.recv(10), b"")
-        silent.close()
         for nonsense in (b"\r\n\r\n", b"GET\r\n\r\n", b"x" * 10000, b"GET /metrics", b"\0" * 100 + b"\r\n\r\n"):
             with socket.create_connection(("127.0.0.1", port)) as caller, contextlib.suppress(OSError):  # it is closed at once
                 caller.sendall(nonsense)
@@ -143,6 +146,29 @@ def who_waits_for_others_is_alive_and_not_ready():
     finally:
         worker.kill()
         cli.finish(worker)
+
+
+def a_thousand_silent_connections_keep_nobody_from_an_answer():
+    """The oldest of them give way: 1,000 take no more descriptors than a few."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    port, *tasks = free_ports(3)
+    config = {"cluster": {"worker": [f"127.0.0.1:{task}" for task in tasks]}, "task": {"type": "worker", "index": 0}}
+    worker = cli.start(*TRAIN, env=cli.environment(LOCKSTEP_HTTP=f"127.0.0.1:{port}", TF_CONFIG=json.dumps(config)))
+    with contextlib.ExitStack() as stack:
+        stack.callback(cli.finish, worker)
+        stack.callback(worker.kill)
+        cli.wait_until(lambda: ask(port, "/livez"), "an answer")
+        descriptors = len(os.listdir(f"/proc/{worker.pid}/fd"))
+        for _ in range(1000):
+            silent = stack.enter_context(socket.socket())
+            silent.setblocking(False)
+            silent.connect_ex(("127.0.0.1", port))
+        begin = time.monotonic()
+        cli.equal([ask(port, "/livez")[0] for _ in range(3)], [200] * 3)
+        cli.equal(ask(port)[0], 200)
+        assert time.monotonic() - begin < 5, time.monotonic() - begin  # where one waits for another, this takes minutes
+        assert len(os.listdir(f"/proc/{worker.pid}/fd")) < descriptors + 200
+        cli.equal(worker.poll(), None)
 
 
 def a_parameter_server_is_ready_with_its_workers():
@@ -222,5 +248,6 @@ def what_alerts_and_the_dashboard_name_is_served():
 
 if __name__ == "__main__":
     cli.main([workers_serve_their_metrics, who_waits_for_others_is_alive_and_not_ready,
+              a_thousand_silent_connections_keep_nobody_from_an_answer,
               a_parameter_server_is_ready_with_its_workers, a_bad_address_is_one_error,
               metrics_are_written_to_a_file, what_alerts_and_the_dashboard_name_is_served])

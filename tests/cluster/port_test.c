@@ -175,6 +175,32 @@ START_TEST(silent_strangers_are_closed) {
 }
 END_TEST
 
+/* It hears why, and may go on talking until it is closed. The port reads that now and then, so little goes through. */
+START_TEST(who_was_refused_in_words_is_read_slowly) {
+    static const uint8_t tls[] = {0x16, 3, 1, 2, 0}, junk[65536];
+    struct test_worker worker = {.rank = 0, .size = 2, .join_timeout = 4};
+    int ports[2], room = 65536;
+    char list[128], told[64] = "";
+    size_t through = 0;
+    test_ports(ports, 2);
+    (void)snprintf(list, sizeof(list), "\"127.0.0.1:%d\", \"127.0.0.1:%d\"", ports[0], ports[1]);
+    test_config(worker.tf_config, sizeof(worker.tf_config), list, 0);
+    test_worker_start(&worker);
+    int fd = call_soon(ports[0]);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+    ck_assert_int_eq(send(fd, tls, sizeof(tls), MSG_NOSIGNAL), sizeof(tls));
+    ck_assert_int_gt(recv(fd, told, sizeof(told) - 1, 0), 0);
+    ck_assert_str_eq(told, LS_PLAIN_HERE);
+    for (int64_t until = ls_now() + LS_SECOND; ls_now() < until;) {
+        ssize_t sent = send(fd, junk, sizeof(junk), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent > 0) through += (size_t)sent;
+    }
+    ck_assert_uint_lt(through, 16 << 20);
+    (void)close(fd);
+    test_worker_wait(&worker);
+}
+END_TEST
+
 static Suite *suite(void) {
     Suite *suite = suite_create("cluster/port");
     TCase *tests = tcase_create("port");
@@ -184,6 +210,7 @@ static Suite *suite(void) {
     tcase_add_test(tests, loopback_beside_remote);
     tcase_add_test(tests, strangers_disturb_nobody);
     tcase_add_test(tests, silent_strangers_are_closed);
+    tcase_add_test(tests, who_was_refused_in_words_is_read_slowly);
     suite_add_tcase(suite, tests);
     return suite;
 }

@@ -197,6 +197,42 @@ START_TEST(a_stranger_has_one_call) {
 }
 END_TEST
 
+/* Each byte wakes the relay's thread and gRPC's. Returns how many have come through. */
+static int say_by_bytes(int count) {
+    uint8_t byte = 0;
+    for (int i = 0; i < count; i++) {
+        struct pollfd slot = {.fd = inner, .events = POLLIN};
+        if (send(client, &byte, 1, MSG_NOSIGNAL) != 1) return i;
+        ck_assert_int_eq(poll(&slot, 1, 5000), 1);
+        if (recv(inner, &byte, 1, 0) <= 0) return i;
+    }
+    return count;
+}
+
+/* _i: 0 a stranger, 1 a worker. */
+START_TEST(a_stranger_does_not_speak_byte_by_byte) {
+    static const uint8_t data[9] = {0, 1, 244, 0, 0, 0, 0, 0, 1}; /* of 500 bytes, on stream 1 */
+    uint8_t bytes[64];
+    open_relay(1000);
+    ck_assert_int_eq(send(client, opening, sizeof(opening) - 1, MSG_NOSIGNAL), (ssize_t)sizeof(opening) - 1);
+    ck_assert_int_eq(send(client, data, sizeof(data), MSG_NOSIGNAL), sizeof(data));
+    for (size_t got = 0; got < sizeof(opening) - 1 + sizeof(data);) {
+        struct pollfd slot = {.fd = inner, .events = POLLIN};
+        ck_assert_int_eq(poll(&slot, 1, 5000), 1);
+        ssize_t part = recv(inner, bytes, sizeof(bytes), 0);
+        ck_assert_int_gt(part, 0);
+        got += (size_t)part;
+    }
+    if (_i) ls_relay_trust(relay, inner);
+    unsigned long long before = atomic_load(&refusals.counts[LS_REFUSED_MESSAGE]);
+    int through = say_by_bytes(500);
+    ck_assert_int_ge(through, _i ? 500 : 60);
+    ck_assert_int_le(through, _i ? 500 : 64);
+    ck_assert_uint_eq(atomic_load(&refusals.counts[LS_REFUSED_MESSAGE]) - before, _i ? 0 : 1);
+    close_relay();
+}
+END_TEST
+
 START_TEST(who_is_there_is_known) {
     char text[LS_ADDRESS_TEXT];
     open_relay(0);
@@ -219,6 +255,7 @@ static Suite *suite(void) {
     tcase_add_test(tests, nobody_who_does_not_read_is_waited_for);
     tcase_add_test(tests, a_connection_that_is_cut_off_is_silent);
     tcase_add_loop_test(tests, a_stranger_has_one_call, 0, 2);
+    tcase_add_loop_test(tests, a_stranger_does_not_speak_byte_by_byte, 0, 2);
     tcase_add_test(tests, who_is_there_is_known);
     suite_add_tcase(suite, tests);
     return suite;

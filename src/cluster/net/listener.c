@@ -16,13 +16,12 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/accept.h"
 #include "base/clock.h"
 #include "base/deadlines.h"
-#include "base/forked.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/thread.h"
@@ -30,15 +29,13 @@
 #include "cluster/net/http2_frames.h"
 #include "cluster/net/address.h"
 
-#define MAX_STRANGERS    512 /* in all; from one address half as many */
-#define SHARE            4   /* and at most this part of the descriptors of the process, ... */
-#define DESCRIPTORS      4   /* of which a stranger takes so many: its own, three of the relay's pair */
-#define ACCEPTED_A_TURN  64  /* before the new ones are looked at */
-#define CROWD            32  /* strangers; with so many a turn lasts ... */
-#define CROWD_PAUSE      5   /* ... so many milliseconds at least: a flood costs few turns */
+#define MAX_STRANGERS    512                   /* in all; from one address half as many */
+#define DESCRIPTORS      4                     /* of a stranger: its own, three of the relay's pair */
+#define CROWD            32                    /* strangers; with so many a turn lasts ... */
+#define CROWD_PAUSE      5                     /* ... so many milliseconds at least: a flood costs few turns */
 #define LOOK_AGAIN       (10 * LS_MILLISECOND) /* after a part of the first bytes: the rest wakes no poll */
 #define LOOK_AGAIN_CROWD (100 * LS_MILLISECOND)
-#define ACCEPT_PAUSE     (100 * LS_MILLISECOND) /* after accept failed for want of descriptors or memory */
+#define LOOKS            8 /* at a TLS handshake, before it is looked at every LOOK_AGAIN alone */
 
 #define ENDED 0 /* a deadline: the stranger goes, the connection stays */
 
@@ -51,6 +48,7 @@ struct stranger {
     bool differs;                  /* ... because only one of the two sides has TLS */
     struct ls_http2_frames frames; /* of a refused control connection, whose call is to be answered */
     bool relayed, writes;          /* fd is the inner end of a relay; the handshake waits for room to write */
+    int looks;                     /* at the handshake */
     int64_t deadline, inspect_at;  /* inspect_at: not polled until then */
     struct ls_rate_source source;
 };
@@ -59,7 +57,7 @@ struct ls_listener {
     struct ls_listener_config config;
     int listening[LS_MAX_LISTEN];
     int notes[2]; /* a pipe of numbers: descriptors to be trusted; -1: stop */
-    int64_t accept_at;
+    struct ls_accept accept;
     struct stranger strangers[MAX_STRANGERS]; /* the oldest first */
     int stranger_count, most;                 /* most: that may be here */
     struct ls_rate_limit limit;               /* of connections handed on to gRPC */
@@ -122,17 +120,8 @@ static void make_room(struct ls_listener *listener, const struct ls_rate_source 
 }
 
 static void accept_from(struct ls_listener *listener, int listening) {
-    for (int i = 0; i < ACCEPTED_A_TURN; i++) {
-        struct sockaddr_storage address = {0};
-        socklen_t size = sizeof(address);
-        int fd = accept4(listening, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-                listener->accept_at = ls_now() + ACCEPT_PAUSE;
-            if (errno == EINTR || errno == ECONNABORTED) continue;
-            return;
-        }
-        ls_forked_closes(fd);
+    struct sockaddr_storage address = {0};
+    for (int fd; (fd = ls_accept_next(&listener->accept, listening, &address)) >= 0;) {
         struct ls_rate_source source = ls_rate_limit_source_of(&address);
         make_room(listener, &source);
         listener->strangers[listener->stranger_count++] =
@@ -262,6 +251,7 @@ static bool wait_for_close(const struct ls_listener *listener, struct stranger *
     uint8_t bytes[4096];
     ssize_t size = recv(stranger->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
     if (size > 0) answer_call(stranger, bytes, (size_t)size);
+    if (size > 0) stranger->inspect_at = ls_now() + LOOK_AGAIN; /* it may say as much as it likes */
     if (size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR))) return false;
     close_stranger(stranger);
     if (stranger->differs) listener->config.differed(listener->config.context);
@@ -327,6 +317,7 @@ static bool go_on_with_tls(struct ls_listener *listener, struct stranger *strang
     char why[320];
     enum ls_tls_state state = ls_tls_open(stranger->tls);
     stranger->writes = state == LS_TLS_WRITES;
+    if (state < LS_TLS_OPEN && ++stranger->looks > LOOKS) stranger->inspect_at = ls_now() + LOOK_AGAIN;
     if (state < LS_TLS_OPEN) return false;
     if (state == LS_TLS_OPEN && begin_relay(listener, stranger)) return false;
     if (state == LS_TLS_GONE) return refuse_junk(listener, stranger, NULL, 0);
@@ -378,8 +369,7 @@ static int64_t earlier(int64_t a, int64_t b) {
 /* Fills the slots: the pipe of notes, the listening sockets, the strangers. Returns the time to poll until. */
 static int64_t fill_slots(const struct ls_listener *listener, struct pollfd *slots, int64_t now) {
     int64_t until = LS_NEVER;
-    bool accepting = now >= listener->accept_at;
-    if (!accepting) until = listener->accept_at;
+    bool accepting = ls_accept_is_open(&listener->accept, now, &until);
     slots[0] = (struct pollfd){.fd = listener->notes[0], .events = POLLIN};
     for (int i = 0; i < listener->config.listening_count; i++)
         slots[1 + i] = (struct pollfd){.fd = accepting ? listener->listening[i] : -1, .events = POLLIN};
@@ -453,14 +443,6 @@ static void release_listener(struct ls_listener *listener) {
     ls_free(listener);
 }
 
-static int most_strangers(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return MAX_STRANGERS;
-    rlim_t most = limit.rlim_cur / SHARE / DESCRIPTORS;
-    if (most >= MAX_STRANGERS) return MAX_STRANGERS;
-    return most > 2 ? (int)most : 2;
-}
-
 ls_status ls_listener_new(const struct ls_listener_config *config, struct ls_listener **made) {
     struct ls_listener *listener = ls_alloc(sizeof(*listener));
     if (!listener) {
@@ -468,7 +450,7 @@ ls_status ls_listener_new(const struct ls_listener_config *config, struct ls_lis
         return ls_fail_memory("the listener", sizeof(*listener));
     }
     listener->config = *config;
-    listener->most = most_strangers();
+    listener->most = ls_accept_most(MAX_STRANGERS, DESCRIPTORS);
     memcpy(listener->listening, config->listening, (size_t)config->listening_count * sizeof(int));
     ls_status status = LS_OK;
     if (pipe2(listener->notes, O_CLOEXEC | O_NONBLOCK) != 0) {

@@ -28,6 +28,8 @@
 #define PORTION 65536 /* bytes */
 #define ROUNDS  8     /* portions of one connection before the others have their turn */
 #define EVENTS  64
+#define PIECES  64  /* of a stranger: it may say so many short ones; ... */
+#define PIECE   256 /* ... beyond these each has so many bytes, for each wakes two threads */
 
 enum end { OUTER, INNER };
 
@@ -47,7 +49,8 @@ struct connection {
     struct flow flows[2]; /* by the end that they come from */
     atomic_bool trusted;
     struct ls_http2_frames frames;
-    bool over, cut; /* cut: the outer end has failed without an end */
+    size_t said, pieces; /* bytes of the stranger, and the reads that brought them */
+    bool over, cut;      /* cut: the outer end has failed without an end */
     char who[LS_ADDRESS_TEXT];
 };
 
@@ -120,6 +123,8 @@ static bool keep_rest(struct flow *flow, const uint8_t *bytes, size_t size) {
 static bool is_admitted(struct ls_relay *relay, struct connection *connection, const uint8_t *bytes, size_t size) {
     if (atomic_load(&connection->trusted)) return true;
     const char *why = ls_http2_frames_look(&connection->frames, bytes, size);
+    connection->said += size;
+    if (++connection->pieces > PIECES + connection->said / PIECE) why = "says its Hello in too many pieces";
     if (!why) return true;
     char text[160];
     (void)snprintf(text, sizeof(text), "it %s", why);
