@@ -58,7 +58,6 @@ struct ls_meet_caller *ls_meet_caller_new(int fd, struct ls_relay *relay) {
         return NULL;
     }
     caller->fd = fd;
-    ls_address_tune(fd);
     describe_ends(caller, relay);
     return caller;
 }

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/accept.h"
 #include "base/clock.h"
 #include "base/deadlines.h"
 #include "base/entropy.h"
@@ -27,7 +28,9 @@
 #include "cluster/meet_caller.h"
 #include "cluster/security/certificate.h"
 
-#define SPARE_CALLERS 64 /* more than there are workers; from one address half as many */
+#define SPARE_CALLERS 256 /* more than there are workers; from one address half as many */
+#define CROWD         32  /* callers; with so many a turn lasts ... */
+#define CROWD_PAUSE   5   /* ... so many milliseconds at least: a flood costs few turns */
 #define SAME_TOKENS   "give all workers the same token (LOCKSTEP_TOKEN_FILE or LOCKSTEP_TOKEN)"
 
 struct ls_rendezvous {
@@ -38,7 +41,8 @@ struct ls_rendezvous {
     struct ls_refusals refusals;
     struct ls_credentials credentials;
     struct ls_meet_caller *callers;
-    int caller_count, placed; /* placed: with rank 0 */
+    int caller_count, spare; /* spare: how many more than workers may be here */
+    int placed;              /* with rank 0 */
     struct place {
         char host[LS_ADDRESS_TEXT]; /* "": it has not come */
         int port;
@@ -181,6 +185,7 @@ static ls_status take_place(struct ls_rendezvous *rendezvous, const struct ls_me
 
 static void admit(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller) {
     ls_status status = take_place(rendezvous, caller);
+    ls_address_tune(caller->fd); /* it may wait long, and its host may vanish */
     caller->state = LS_MEET_WAITING;
     caller->deadline = LS_NEVER;
     if (!status && !rendezvous->roster && rendezvous->placed == rendezvous->spec->num_workers)
@@ -196,8 +201,9 @@ static void admit(struct ls_rendezvous *rendezvous, struct ls_meet_caller *calle
 static void challenge(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller) {
     struct ls_meet_answer answer = {.kind = LS_MEET_CHALLENGE, .length = LS_MEET_NONCE};
     caller->deadline = ls_now() + LS_HELLO_TIMEOUT;
-    if (!ls_entropy_fill(caller->nonce, LS_MEET_NONCE))
-        answer_caller(rendezvous, caller, &answer, "challenge", (const char *)caller->nonce);
+    if (ls_entropy_fill(caller->nonce, LS_MEET_NONCE)) return;
+    answer_caller(rendezvous, caller, &answer, "challenge", (const char *)caller->nonce);
+    (void)ls_meet_caller_send(caller); /* at once, for its time may be short */
 }
 
 /* ---- callers; with the monitor held ---- */
@@ -269,6 +275,7 @@ static void *serve(void *argument) {
         int64_t until;
         struct pollfd *slots = fill_slots(rendezvous, &count, &until);
         ls_monitor_unlock(&rendezvous->monitor);
+        if (count > CROWD) (void)poll(NULL, 0, CROWD_PAUSE);
         (void)poll(slots, (nfds_t)count, slots ? ls_poll_timeout(until, 60000) : 100);
         if (slots && slots[0].revents) (void)eventfd_read(rendezvous->wake, &events);
         ls_monitor_lock(&rendezvous->monitor);
@@ -296,36 +303,47 @@ static ls_status check_certificate(const struct ls_rendezvous *rendezvous, struc
                    caller->ask.rank, why);
 }
 
-static void add_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller, ls_status refused) {
-    struct ls_meet_caller **end = &rendezvous->callers;
-    enum ls_refusal kind = refused ? LS_REFUSED_CERTIFICATE : LS_REFUSED_DIFFERENT;
-    while (*end) end = &(*end)->next;
-    *end = caller;
-    rendezvous->caller_count++;
-    if (!refused) refused = check_ask(rendezvous, &caller->ask);
-    if (refused)
-        refuse_caller(rendezvous, caller, refused, kind);
-    else if (ls_credentials_token(&rendezvous->credentials).size)
-        challenge(rendezvous, caller);
-    else
-        admit(rendezvous, caller);
-    (void)eventfd_write(rendezvous->wake, 1);
-}
-
 /* Makes room for one more: the oldest that owes its proof gives way, of this source where that has too many. */
 static void make_room(struct ls_rendezvous *rendezvous, const struct ls_rate_source *source) {
     struct ls_meet_caller *oldest = NULL, *oldest_there = NULL;
-    int count = 0, there = 0, most = rendezvous->spec->num_workers + SPARE_CALLERS;
+    int count = 0, there = 0, workers = rendezvous->spec->num_workers;
     for (struct ls_meet_caller *at = rendezvous->callers; at; at = at->next) {
         if (at->state != LS_MEET_PROVING) continue;
         if (!count++) oldest = at;
         if (ls_rate_limit_source_equal(&at->source, source) && !there++) oldest_there = at;
     }
-    bool crowd = there >= most - SPARE_CALLERS / 2;
-    if (!crowd && count < most) return;
+    bool crowd = there >= workers + rendezvous->spare / 2;
+    if (!crowd && count < workers + rendezvous->spare) return;
     struct ls_meet_caller *leaves = crowd ? oldest_there : oldest;
     ls_refusals_note(&rendezvous->refusals, LS_REFUSED_CROWD, leaves->who, "too many ask for addresses and no more");
     dismiss(rendezvous, leaves);
+}
+
+static void add_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller) {
+    struct ls_meet_caller **end = &rendezvous->callers;
+    while (*end) end = &(*end)->next;
+    *end = caller;
+    rendezvous->caller_count++;
+    (void)eventfd_write(rendezvous->wake, 1);
+}
+
+/* A caller that is refused is told so at once and closed: the rendezvous' thread sleeps on. */
+static void take_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller *caller, ls_status refused) {
+    enum ls_refusal kind = refused ? LS_REFUSED_CERTIFICATE : LS_REFUSED_DIFFERENT;
+    bool token = ls_credentials_token(&rendezvous->credentials).size;
+    bool full = rendezvous->caller_count >= 2 * (rendezvous->spec->num_workers + rendezvous->spare);
+    if (!refused) refused = check_ask(rendezvous, &caller->ask);
+    if (refused) refuse_caller(rendezvous, caller, refused, kind);
+    if (full || (refused && ls_meet_caller_send(caller))) {
+        ls_meet_caller_free(caller);
+        return;
+    }
+    if (!refused && token) make_room(rendezvous, &caller->source);
+    add_caller(rendezvous, caller);
+    if (!refused && token)
+        challenge(rendezvous, caller);
+    else if (!refused)
+        admit(rendezvous, caller);
 }
 
 void ls_rendezvous_server_take(struct ls_rendezvous *rendezvous, int fd, struct ls_relay *relay) {
@@ -334,12 +352,7 @@ void ls_rendezvous_server_take(struct ls_rendezvous *rendezvous, int fd, struct 
     if (!caller) return;
     ls_status status = check_certificate(rendezvous, relay, caller);
     ls_monitor_lock(&rendezvous->monitor);
-    make_room(rendezvous, &caller->source);
-    if (rendezvous->caller_count < 2 * (rendezvous->spec->num_workers + SPARE_CALLERS)) { /* with those that leave */
-        add_caller(rendezvous, caller, status);
-    } else {
-        ls_meet_caller_free(caller);
-    }
+    take_caller(rendezvous, caller, status);
     ls_monitor_unlock(&rendezvous->monitor);
 }
 
@@ -436,6 +449,7 @@ ls_status ls_rendezvous_server_new(struct ls_cluster_view *spec, const struct ls
     rendezvous->settings = settings;
     rendezvous->log = log;
     rendezvous->refusals.log = log;
+    rendezvous->spare = ls_accept_most(SPARE_CALLERS, 1);
     rendezvous->credentials = *credentials;
     rendezvous->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     rendezvous->places = ls_alloc_array((size_t)spec->num_workers, sizeof(*rendezvous->places));

@@ -17,7 +17,8 @@
 #include "base/memory.h"
 
 enum { MOST = 128, MOST_REQUEST = 4096, CROWD = 32, CROWD_PAUSE = 5 /* milliseconds of a turn of a crowd, at least */ };
-#define LOOK_AGAIN (10 * LS_MILLISECOND)
+#define LOOK_AGAIN       (10 * LS_MILLISECOND)
+#define LOOK_AGAIN_CROWD (100 * LS_MILLISECOND)
 
 struct caller {
     int fd;
@@ -64,7 +65,7 @@ static bool hear_caller(struct ls_http_callers *callers, struct caller *caller) 
     if (got <= 0) return !got || (errno != EAGAIN && errno != EINTR);
     caller->filled += (size_t)got;
     caller->head[caller->filled] = 0;
-    caller->look_at = ls_now() + LOOK_AGAIN;
+    caller->look_at = ls_now() + (callers->count >= CROWD ? LOOK_AGAIN_CROWD : LOOK_AGAIN);
     if (is_whole(caller, before)) return answer_caller(callers, caller);
     return caller->filled == MOST_REQUEST - 1;
 }

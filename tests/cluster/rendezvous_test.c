@@ -225,9 +225,9 @@ static int count_open(const struct asker *askers, int count) {
     return open;
 }
 
-/* 200 strangers of one address before a worker's ask and 200 after it, and then as many from its own address. */
+/* 300 strangers of one address before a worker's ask and 300 after it. */
 START_TEST(who_is_silent_gives_way_the_oldest_first) {
-    enum { MANY_ASKERS = 200, MOST = 2 + 64 };
+    enum { MANY_ASKERS = 300, MOST = 2 + 256 };
     static struct asker strangers[2 * MANY_ASKERS];
     struct asker real;
     uint8_t proof[LS_PROOF_SIZE];

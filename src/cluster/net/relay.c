@@ -28,7 +28,7 @@
 #define PORTION 65536 /* bytes */
 #define ROUNDS  8     /* portions of one connection before the others have their turn */
 #define EVENTS  64
-#define PIECES  64  /* of a stranger: it may say so many short ones; ... */
+#define PIECES  32  /* of a stranger: it may say so many short ones; ... */
 #define PIECE   256 /* ... beyond these each has so many bytes, for each wakes two threads */
 
 enum end { OUTER, INNER };
