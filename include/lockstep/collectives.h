@@ -16,8 +16,11 @@ extern "C" {
  * the group on all ranks. Arrays are aligned as their type wants. */
 typedef struct ls_communicator ls_communicator;
 LS_API ls_status ls_communicator_new(const ls_strategy_options *options, ls_communicator **communicator);
-LS_API ls_status ls_communicator_close(ls_communicator *communicator, ls_status status); /* as ls_strategy_close */
-LS_API ls_status ls_communicator_abort(ls_communicator *communicator, const char *reason);    /* as ls_strategy_abort */
+/* As ls_strategy_close. Frees the communicator and its process sets: the handles are gone, and a second close or a free of
+ * one is as a second free() of memory. NULL is none, and status is returned. */
+LS_API ls_status ls_communicator_close(ls_communicator *communicator, ls_status status);
+LS_API ls_status ls_communicator_abort(ls_communicator *communicator, const char *reason); /* as ls_strategy_abort */
+/* ls_communicator_close with LS_OK, its result ignored: in place of it, not after it. */
 LS_API void ls_communicator_free(ls_communicator *communicator);
 /* As ls_strategy_recover: all ranks are there again, one that was started anew through ls_communicator_new; what they share
  * is theirs to broadcast. Memory of ls_communicator_allocate is gone. */
