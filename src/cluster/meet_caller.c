@@ -1,4 +1,4 @@
-/* Whatever a caller sends is read at once: poll() tells of unread bytes again and again, and a caller may be a stranger
+/* A caller's bytes are read as they come: poll() tells of unread bytes again and again, and a caller may be a stranger
  * who sends a part of its proof and no more. */
 #include "cluster/meet_caller.h"
 

@@ -4,7 +4,7 @@
  * from; one that comes over loopback is on rank 0's own host.
  *
  * A stranger may ask, too (docs/security.md, "Strangers"). So whatever a caller sends is read at once, for poll() tells
- * of unread bytes for ever. Who owes its proof gives way when there are too many. Nobody waits for it. */
+ * of unread bytes for ever. Callers that owe their proof give way when there are too many. Nobody waits for them. */
 #include "cluster/rendezvous_server.h"
 
 #include <poll.h>
@@ -147,7 +147,7 @@ static void dismiss(struct ls_rendezvous *rendezvous, struct ls_meet_caller *cal
     (void)shutdown(caller->fd, SHUT_RDWR);
 }
 
-/* Who has taken this rank's place and has gone since gives it back. */
+/* A caller that has taken this rank's place and has gone since gives it back. */
 static void look_at_holder(struct ls_rendezvous *rendezvous, int rank) {
     for (struct ls_meet_caller *at = rendezvous->callers; at; at = at->next)
         if (at->state == LS_MEET_WAITING && at->ask.rank == rank && ls_meet_caller_has_gone(at))
@@ -155,7 +155,7 @@ static void look_at_holder(struct ls_rendezvous *rendezvous, int rank) {
 }
 
 /* Two callers are one rank, and both are there. Each has proved to be a worker: that is a mistake, which ends the
- * second. Where nothing is proved, one of them may be a stranger. The second asks again until the first has gone. */
+ * second. Without a proof one of them may be a stranger: the second asks again until the first has gone. */
 static ls_status refuse_second(const struct ls_rendezvous *rendezvous, const struct ls_meet_caller *caller) {
     const struct ls_credentials *credentials = &rendezvous->credentials;
     const char *host = rendezvous->places[caller->ask.rank].host;
@@ -304,7 +304,7 @@ static ls_status check_certificate(const struct ls_rendezvous *rendezvous, struc
 }
 
 /* Makes room for one more: the oldest that owes its proof gives way, of this source where that has too many. */
-static void make_room(struct ls_rendezvous *rendezvous, const struct ls_rate_source *source) {
+static void make_place(struct ls_rendezvous *rendezvous, const struct ls_rate_source *source) {
     struct ls_meet_caller *oldest = NULL, *oldest_there = NULL;
     int count = 0, there = 0, workers = rendezvous->spec->num_workers;
     for (struct ls_meet_caller *at = rendezvous->callers; at; at = at->next) {
@@ -338,7 +338,7 @@ static void take_caller(struct ls_rendezvous *rendezvous, struct ls_meet_caller 
         ls_meet_caller_free(caller);
         return;
     }
-    if (!refused && token) make_room(rendezvous, &caller->source);
+    if (!refused && token) make_place(rendezvous, &caller->source);
     add_caller(rendezvous, caller);
     if (!refused && token)
         challenge(rendezvous, caller);
@@ -386,7 +386,7 @@ static bool is_drained(const struct ls_rendezvous *rendezvous) {
     return true;
 }
 
-/* Until the words that are under way now have gone. Who owes its proof is served later, or dials again. */
+/* Until the words that are under way now have gone. A caller that owes its proof is served later, or dials again. */
 static void drain(struct ls_rendezvous *rendezvous) {
     int64_t deadline = ls_now() + LS_HELLO_TIMEOUT;
     for (struct ls_meet_caller *at = rendezvous->callers; at; at = at->next) at->awaited = at->state == LS_MEET_TELLING;

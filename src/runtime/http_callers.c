@@ -1,7 +1,7 @@
 /* A caller asks, is answered and is closed, all within LS_REQUEST_TIMEOUT. The port has no token: anybody may call, and
- * say nothing. So there are MOST callers at most, and the oldest that has not asked gives way to a new one. What a
- * caller sends is read at once, for poll() tells of unread bytes for ever; who sends a part of a request is looked at
- * again after LOOK_AGAIN. */
+ * say nothing. So there are MOST callers at most, and the oldest that has not asked gives way to a new one. The thread
+ * reads at once all that has come, for poll() tells of unread bytes for ever. It looks again at a part of a request
+ * after LOOK_AGAIN. */
 #include "runtime/http_callers.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ static bool answer_caller(struct ls_http_callers *callers, struct caller *caller
 }
 
 /* The end of a request's head may lie across what came before and what has come now. */
-static bool is_whole(const struct caller *caller, size_t before) {
+static bool has_asked(const struct caller *caller, size_t before) {
     const char *from = caller->head + (before > 3 ? before - 3 : 0);
     return strstr(from, "\r\n\r\n") || strstr(from, "\n\n");
 }
@@ -66,7 +66,7 @@ static bool hear_caller(struct ls_http_callers *callers, struct caller *caller) 
     caller->filled += (size_t)got;
     caller->head[caller->filled] = 0;
     caller->look_at = ls_now() + (callers->count >= CROWD ? LOOK_AGAIN_CROWD : LOOK_AGAIN);
-    if (is_whole(caller, before)) return answer_caller(callers, caller);
+    if (has_asked(caller, before)) return answer_caller(callers, caller);
     return caller->filled == MOST_REQUEST - 1;
 }
 
@@ -78,7 +78,7 @@ static bool tell_caller(struct caller *caller) {
     return caller->sent == caller->size;
 }
 
-static bool attend(struct ls_http_callers *callers, struct caller *caller, short events) {
+static bool serve_caller(struct ls_http_callers *callers, struct caller *caller, short events) {
     if (events && !caller->answer && hear_caller(callers, caller)) return true;
     if (caller->answer && tell_caller(caller)) return true;
     return ls_now() >= caller->deadline;
@@ -86,7 +86,7 @@ static bool attend(struct ls_http_callers *callers, struct caller *caller, short
 
 /* ---- all of them ---- */
 
-static void make_room(struct ls_http_callers *callers) {
+static void dismiss_oldest(struct ls_http_callers *callers) {
     int leaves = 0;
     if (callers->count < callers->most) return;
     while (leaves < callers->count && callers->callers[leaves].answer) leaves++;
@@ -99,18 +99,18 @@ static void make_room(struct ls_http_callers *callers) {
 
 static void accept_callers(struct ls_http_callers *callers, int listening) {
     for (int fd; (fd = ls_accept_next(&callers->accept, listening, NULL)) >= 0;) {
-        make_room(callers);
+        dismiss_oldest(callers);
         struct caller *caller = &callers->callers[callers->count++];
         *caller = (struct caller){.fd = fd, .deadline = ls_now() + LS_REQUEST_TIMEOUT};
     }
 }
 
-/* As attend, callers that have come since the poll have no events: they are heard at the next turn. */
-static void attend_to_all(struct ls_http_callers *callers, const struct pollfd *slots) {
+/* Those that come after the poll are heard at the next turn. */
+static void serve_all(struct ls_http_callers *callers, const struct pollfd *slots) {
     int kept = 0;
     for (int i = 0; i < callers->count; i++) {
         struct caller *caller = &callers->callers[i];
-        if (attend(callers, caller, slots[i].revents))
+        if (serve_caller(callers, caller, slots[i].revents))
             close_caller(caller);
         else
             callers->callers[kept++] = *caller;
@@ -119,7 +119,7 @@ static void attend_to_all(struct ls_http_callers *callers, const struct pollfd *
 }
 
 /* Fills the slots of the callers. Returns the time to poll until. */
-static int64_t fill_slots(const struct ls_http_callers *callers, struct pollfd *slots, int64_t now, int64_t until) {
+static int64_t fill_polled(const struct ls_http_callers *callers, struct pollfd *slots, int64_t now, int64_t until) {
     for (int i = 0; i < callers->count; i++) {
         const struct caller *caller = &callers->callers[i];
         bool later = !caller->answer && now < caller->look_at;
@@ -132,13 +132,13 @@ static int64_t fill_slots(const struct ls_http_callers *callers, struct pollfd *
 
 bool ls_http_callers_turn(struct ls_http_callers *callers, int listening, int wake, int64_t deadline) {
     struct pollfd slots[2 + MOST];
-    int64_t now = ls_now(), until = fill_slots(callers, slots + 2, now, deadline);
+    int64_t now = ls_now(), until = fill_polled(callers, slots + 2, now, deadline);
     bool accepting = ls_accept_is_open(&callers->accept, now, &until);
     slots[0] = (struct pollfd){.fd = wake, .events = POLLIN};
     slots[1] = (struct pollfd){.fd = accepting ? listening : -1, .events = POLLIN};
     (void)poll(slots, (nfds_t)(2 + callers->count), ls_poll_timeout(until, 60000));
     if (slots[0].revents) return false;
-    attend_to_all(callers, slots + 2);
+    serve_all(callers, slots + 2);
     if (slots[1].revents) accept_callers(callers, listening);
     if (callers->count >= CROWD) (void)poll(NULL, 0, CROWD_PAUSE);
     return true;

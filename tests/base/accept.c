@@ -85,7 +85,7 @@ START_TEST(a_turn_takes_some_and_ends) {
 }
 END_TEST
 
-/* Where each came in a turn of its own, a flood would cost as many turns. Somewhere in it the port rests. */
+/* A flood would cost as many turns as connections. Somewhere in it the port rests. */
 START_TEST(connections_one_by_one_are_taken_together) {
     struct ls_accept accept = {0};
     bool rested = false;
