@@ -35,6 +35,17 @@ void ls_free(void *memory) {
     free(memory);
 }
 
+void *ls_memory_noted(void *failed, size_t size) {
+    void *memory = ls_alloc(size);
+    if (!memory) *(bool *)failed = true;
+    return memory;
+}
+
+void ls_memory_noted_free(void *failed, void *memory) {
+    (void)failed;
+    ls_free(memory);
+}
+
 void ls_memory_free(void *memory) {
     ls_free(memory);
 }

@@ -17,6 +17,11 @@ void *ls_alloc_aligned(size_t size);
 char *ls_strdup(const char *text);
 void ls_free(void *memory);
 
+/* As ls_alloc, and *(bool *)failed becomes true where there is none: a decoder in a library tells damage and want of
+ * memory alike. ls_memory_noted_free is its counterpart. */
+void *ls_memory_noted(void *failed, size_t size);
+void ls_memory_noted_free(void *failed, void *memory);
+
 static inline void ls_free_pointer(void *pointer) {
     ls_free(*(void **)pointer);
 }

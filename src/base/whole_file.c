@@ -82,7 +82,7 @@ static int make_whole_file(const char *path, bool folder) {
 static bool hold(int fd) {
     struct stat info;
     if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return false;
-    return !fstat(fd, &info) && info.st_nlink > 0;
+    return fstat(fd, &info) || info.st_nlink > 0;
 }
 
 ls_status ls_whole_file_partial_new(const char *place, bool folder, struct ls_whole_file_partial *partial) {
@@ -148,6 +148,7 @@ static ls_status open_out(struct ls_whole_file *file) {
 static ls_status open_whole_file_file(struct ls_whole_file *file) {
     struct stat info;
     bool there = !stat(file->path, &info);
+    if (!there && errno != ENOENT) return ls_whole_file_fail(file);
     if (there && S_ISDIR(info.st_mode)) return fail_whole_file_path(file->path, EISDIR);
     file->place = there ? realpath(file->path, NULL) : strdup(file->path);
     if (!file->place) return fail_whole_file_path(file->path, errno);

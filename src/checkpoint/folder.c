@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "base/point.h"
+#include "base/read_file.h"
 #include "base/status.h"
 #include "base/whole_file.h"
 
@@ -24,20 +25,9 @@
 #define MAX_STEP 999999999999LL
 enum { ASIDE_NAME = LS_CHECKPOINT_NAME + sizeof(ASIDE) };
 
-static void close_file(const int *fd) {
-    if (*fd >= 0) (void)close(*fd);
-}
-
-/* Right after a system call has failed. */
-static ls_status fail_folder_path(const char *doing, const char *folder, const char *name) {
-    int error = errno;
-    return ls_fail(ls_errno_status(error), "cannot %s '%s%s%s': %s", doing, folder, name ? "/" : "", name ? name : "",
-                   strerror(error));
-}
-
 static ls_status open_folder(const char *folder, int *fd) {
     *fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *fd < 0 ? fail_folder_path("open checkpoint folder", folder, NULL) : LS_OK;
+    return *fd < 0 ? ls_read_file_fail("open checkpoint folder", folder) : LS_OK;
 }
 
 /* ---- names ---- */
@@ -82,14 +72,14 @@ static void free_listing(struct listing *listing) {
 
 static ls_status list_names(const char *folder, int (*wanted)(const struct dirent *), struct listing *listing) {
     int count = scandir(folder, &listing->entries, wanted, newest_first);
-    if (count < 0) return fail_folder_path("read checkpoint folder", folder, NULL);
+    if (count < 0) return ls_read_file_fail("read checkpoint folder", folder);
     listing->count = count;
     return LS_OK;
 }
 
 static ls_status remove_file(const char *folder, int fd, const char *name) {
     if (!unlinkat(fd, name, 0) || errno == ENOENT) return LS_OK;
-    return fail_folder_path("remove", folder, name);
+    return ls_fail(ls_errno_status(errno), "cannot remove '%s/%s': %s", folder, name, strerror(errno));
 }
 
 /* Removes the checkpoints behind the first keep of those up to last. */
@@ -125,7 +115,7 @@ static void make_way(int fd, const char *name) {
 }
 
 ls_status ls_checkpoint_folder_check(const char *folder) {
-    LS_CLEANUP(close_file) int fd = -1;
+    LS_CLEANUP(ls_read_file_close) int fd = -1;
     ls_status status = open_folder(folder, &fd);
     if (!status) status = remove_unfinished(folder, fd);
     if (status) return status;
@@ -154,7 +144,7 @@ static ls_status write_whole(const char *folder, const struct ls_folder_lock *lo
  * began again from an older one does not remove what it has not replaced. */
 ls_status ls_checkpoint_folder_save(const char *folder, const struct ls_folder_lock *lock,
                                     const struct ls_checkpoint *checkpoint, int keep) {
-    LS_CLEANUP(close_file) int fd = -1;
+    LS_CLEANUP(ls_read_file_close) int fd = -1;
     char name[LS_CHECKPOINT_NAME], path[PATH_MAX];
     int64_t step = checkpoint->step;
     struct ls_whole_file file;
@@ -169,7 +159,7 @@ ls_status ls_checkpoint_folder_save(const char *folder, const struct ls_folder_l
 }
 
 ls_status ls_checkpoint_folder_clear(const char *folder) {
-    LS_CLEANUP(close_file) int fd = -1;
+    LS_CLEANUP(ls_read_file_close) int fd = -1;
     ls_status status = open_folder(folder, &fd);
     if (!status) status = remove_older(folder, fd, MAX_STEP, 0);
     return status ? status : remove_unfinished(folder, fd);
@@ -177,27 +167,15 @@ ls_status ls_checkpoint_folder_clear(const char *folder) {
 
 /* ---- reading ---- */
 
-/* Reads size bytes; those that the file does not have any more count as damage. */
-static ls_status read_all(int file, uint8_t *bytes, size_t size) {
-    for (size_t done = 0; done < size;) {
-        ssize_t got = read(file, bytes + done, size - done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return ls_fail(LS_DATA_LOSS, "%s", got ? strerror(errno) : "it ends too soon");
-        done += (size_t)got;
-    }
-    return LS_OK;
-}
-
-/* The message is the cause alone. */
 static ls_status load_file(int folder, const char *name, struct ls_loaded *loaded) {
-    LS_CLEANUP(close_file) int file = openat(folder, name, O_RDONLY | O_CLOEXEC);
+    LS_CLEANUP(ls_read_file_close) int file = openat(folder, name, O_RDONLY | O_CLOEXEC);
     struct stat info;
-    if (file < 0 || fstat(file, &info)) return ls_fail(ls_errno_status(errno), "%s", strerror(errno));
+    if (file < 0 || fstat(file, &info)) return ls_read_file_fail("open", name);
     if (!S_ISREG(info.st_mode)) return ls_fail(LS_DATA_LOSS, "it is no file");
     size_t size = (size_t)info.st_size;
     LS_CLEANUP(ls_free_pointer) uint8_t *bytes = ls_alloc_aligned(size);
     if (!bytes) return ls_fail_memory("a checkpoint", size);
-    ls_status status = read_all(file, bytes, size);
+    ls_status status = ls_read_file_at(file, name, 0, bytes, size);
     return status ? status : ls_checkpoint_file_load(ls_steal(bytes), size, loaded);
 }
 
@@ -214,7 +192,7 @@ static void say_damaged(const char *folder, int fd, const char *name, const stru
  * back silently would lose steps that are still there. */
 ls_status ls_checkpoint_folder_load(const char *folder, const struct ls_log *log, struct ls_loaded *loaded,
                                     char name[LS_CHECKPOINT_NAME]) {
-    LS_CLEANUP(close_file) int fd = -1;
+    LS_CLEANUP(ls_read_file_close) int fd = -1;
     LS_CLEANUP(free_listing) struct listing listing = {0};
     ls_status status = open_folder(folder, &fd);
     if (!status) status = list_names(folder, is_checkpoint, &listing);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/read_file.h"
 #include "base/status.h"
 #include "checkpoint/file.h"
 
@@ -27,12 +28,13 @@ struct holder {
     char host[HOST];
 };
 
-static void read_holder(int file, struct holder *holder) {
+static ls_status read_holder(int file, const char *folder, struct holder *holder) {
     char text[160] = "";
     unsigned long long job = 0;
     *holder = (struct holder){0};
-    if (pread(file, text, sizeof(text) - 1, 0) <= 0) return;
+    if (pread(file, text, sizeof(text) - 1, 0) < 0) return ls_read_file_fail("read the lock of", folder);
     if (sscanf(text, "pid %d on %64s job %llx", &holder->pid, holder->host, &job) == 3) holder->job = job;
+    return LS_OK;
 }
 
 /* Only for who is kept out: what cannot be written is no error. */
@@ -43,15 +45,16 @@ static void write_holder(int file, uint64_t job) {
     if (ftruncate(file, 0) || pwrite(file, text, (size_t)size, 0) != size) return;
 }
 
-enum place { OURS, ANOTHERS, NOBODYS };
+enum place { OURS, ANOTHERS, NOBODYS, NOT_KNOWN /* errno has the cause */ };
 
 /* Tells whose file has the name. A lock on a file whose name is gone, or is another file's, keeps nobody out: the next
  * process would open another inode. So device and inode of the open file and of the name are compared after the lock
  * was taken. */
 static enum place look_folder_lock(const struct ls_folder_lock *lock) {
     struct stat own, there;
-    if (fstatat(lock->folder, LS_FOLDER_LOCK, &there, AT_SYMLINK_NOFOLLOW)) return NOBODYS;
-    if (fstat(lock->file, &own)) return ANOTHERS;
+    if (fstatat(lock->folder, LS_FOLDER_LOCK, &there, AT_SYMLINK_NOFOLLOW))
+        return errno == ENOENT ? NOBODYS : NOT_KNOWN;
+    if (fstat(lock->file, &own)) return errno == ESTALE ? ANOTHERS : NOT_KNOWN; /* NFS has removed it */
     return own.st_dev == there.st_dev && own.st_ino == there.st_ino ? OURS : ANOTHERS;
 }
 
@@ -60,7 +63,8 @@ bool ls_folder_lock_holds(const struct ls_folder_lock *lock) {
 }
 
 bool ls_folder_lock_stands(const struct ls_folder_lock *lock) {
-    return look_folder_lock(lock) == OURS;
+    enum place place = look_folder_lock(lock);
+    return place == OURS || place == NOT_KNOWN;
 }
 
 static void close_lock(struct ls_folder_lock *lock) {
@@ -71,7 +75,8 @@ static void close_lock(struct ls_folder_lock *lock) {
 /* Somebody holds the file that is open. LS_OK: it has been put aside. */
 static ls_status displace(struct ls_folder_lock *lock, const char *folder, uint64_t job) {
     struct holder holder;
-    read_holder(lock->file, &holder);
+    ls_status status = read_holder(lock->file, folder, &holder);
+    if (status) return status;
     if (holder.job == job) {
         if (look_folder_lock(lock) == OURS) (void)unlinkat(lock->folder, LS_FOLDER_LOCK, 0);
         return LS_OK;
@@ -90,11 +95,11 @@ static ls_status displace(struct ls_folder_lock *lock, const char *folder, uint6
 static ls_status attempt(struct ls_folder_lock *lock, const char *folder, uint64_t job, const struct ls_log *log,
                          bool *done) {
     lock->file = openat(lock->folder, LS_FOLDER_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (lock->file < 0)
-        return ls_fail(ls_errno_status(errno), "cannot write to checkpoint folder '%s': %s", folder, strerror(errno));
+    if (lock->file < 0) return ls_read_file_fail("write to checkpoint folder", folder);
     if (flock(lock->file, LOCK_EX | LOCK_NB) == 0) {
-        *done = look_folder_lock(lock) == OURS; /* who releases it removes it */
-        return LS_OK;
+        enum place place = look_folder_lock(lock);
+        *done = place == OURS; /* who releases it removes it */
+        return place == NOT_KNOWN ? ls_read_file_fail("read the lock of", folder) : LS_OK;
     }
     if (errno == EINTR) return LS_OK;
     if (errno == EWOULDBLOCK) return displace(lock, folder, job);
@@ -106,11 +111,9 @@ static ls_status attempt(struct ls_folder_lock *lock, const char *folder, uint64
 
 static ls_status take_folder_lock(struct ls_folder_lock *lock, const char *folder, uint64_t job,
                                   const struct ls_log *log) {
-    if (mkdir(folder, 0777) && errno != EEXIST)
-        return ls_fail(ls_errno_status(errno), "cannot make checkpoint folder '%s': %s", folder, strerror(errno));
+    if (mkdir(folder, 0777) && errno != EEXIST) return ls_read_file_fail("make checkpoint folder", folder);
     lock->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock->folder < 0)
-        return ls_fail(ls_errno_status(errno), "cannot open checkpoint folder '%s': %s", folder, strerror(errno));
+    if (lock->folder < 0) return ls_read_file_fail("open checkpoint folder", folder);
     for (int i = 0; i < ATTEMPTS; i++) {
         bool done = false;
         ls_status status = attempt(lock, folder, job, log, &done);

@@ -1,4 +1,5 @@
 /* Files that are there whole or as they were, and what is beside them meanwhile and afterwards. */
+#define _GNU_SOURCE
 #include "base/whole_file.h"
 
 #include <dirent.h>
@@ -11,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "faulty_files.h"
 #include "harness.h"
 
 static void enter(void) {
@@ -130,6 +132,30 @@ START_TEST(what_a_killed_writer_left_goes_with_the_next) {
 }
 END_TEST
 
+/* A link that cannot be looked at is not replaced, and a file that cannot is not left behind. */
+START_TEST(who_cannot_be_looked_at_is_still_there) {
+    struct ls_whole_file file;
+    struct stat info;
+    ck_assert_int_eq(symlink("file", "link"), 0);
+    for (long k = 1;; k++) {
+        open_and_say("file", "before", &file);
+        assert_ok(ls_whole_file_close(&file, LS_OK));
+        faulty_files_begin(k, EIO);
+        ls_status status = ls_whole_file_open("link", &file);
+        if (!status) (void)fputs("x", file.out);
+        if (!status) status = ls_whole_file_close(&file, LS_OK);
+        if (!faulty_files_end()) break;
+        if (status) ck_assert_int_eq(status, LS_UNKNOWN);
+        ck_assert_int_eq(lstat("link", &info), 0);
+        ck_assert(S_ISLNK(info.st_mode));
+        ck_assert_int_le(count_entries(), 3);
+    }
+    open_and_say("file", "x", &file); /* what a folder that could not be listed still holds goes with it */
+    assert_ok(ls_whole_file_close(&file, LS_OK));
+    ck_assert_int_eq(count_entries(), 2);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("whole_file");
     TCase *tests = tcase_create("whole_file");
@@ -139,6 +165,7 @@ int main(void) {
     tcase_add_test(tests, a_device_is_written_as_it_is);
     tcase_add_test(tests, trying_leaves_nothing);
     tcase_add_loop_test(tests, what_a_killed_writer_left_goes_with_the_next, 0, 2);
+    tcase_add_test(tests, who_cannot_be_looked_at_is_still_there);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
