@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/status.h"
+#include "data/files.h"
 #include "data/reader.h"
 #include "data/sources.h"
 #include "data/dataset.h"
@@ -88,8 +89,7 @@ static char *file_path(const char *folder, ls_split split, int i) {
 ls_status ls_cifar10_present(const char *folder, ls_split split, bool *present) {
     LS_CLEANUP(ls_free_pointer) char *path = file_path(folder, split, 0);
     if (!path) return ls_fail_memory("a file name", 0);
-    *present = ls_reader_file_exists(path);
-    return LS_OK;
+    return ls_file_is(path, LS_NAMES_FILES, present);
 }
 
 static ls_status read_files(struct cifar10 *cifar10, const char *folder, ls_split split) {

@@ -82,7 +82,10 @@ static ls_status take_example(const char *name, const Ls__Example *message, stru
 
 ls_status ls_example_parse(const char *name, const uint8_t *bytes, size_t size, struct ls_example *example) {
     struct ls_example read = {0};
-    Ls__Example *message = ls__example__unpack(NULL, size, bytes);
+    bool short_of_memory = false;
+    ProtobufCAllocator allocator = {ls_memory_noted, ls_memory_noted_free, &short_of_memory};
+    Ls__Example *message = ls__example__unpack(&allocator, size, bytes);
+    if (!message && short_of_memory) return ls_fail_memory(name, size);
     if (!message) return ls_fail(LS_DATA_LOSS, "%s is no tf.train.Example", name);
     read.message = message;
     ls_status status = take_example(name, message, &read);

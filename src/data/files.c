@@ -11,37 +11,29 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/read_file.h"
 #include "base/status.h"
 #include "data/reader.h"
 
-static void close_file(FILE **file) {
-    if (*file) (void)fclose(*file);
-}
-
-static ls_status fail_open(const char *path, int error) {
-    return ls_fail(error == ENOENT ? LS_NOT_FOUND : LS_FAILED_PRECONDITION, "cannot open '%s': %s", path,
-                   strerror(error));
-}
-
 ls_status ls_file_read(const char *path, uint8_t **bytes, size_t *size) {
     struct stat info;
-    LS_CLEANUP(close_file) FILE *file = fopen(path, "rbe");
-    if (!file || fstat(fileno(file), &info)) return fail_open(path, errno);
+    LS_CLEANUP(ls_read_file_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info)) return ls_read_file_fail("open", path);
     size_t want = info.st_size > 0 ? (size_t)info.st_size : 0;
     LS_CLEANUP(ls_free_pointer) uint8_t *read = ls_alloc(want);
     if (!read) return ls_fail_memory(path, want);
-    size_t got = fread(read, 1, want, file);
-    if (got != want)
-        return ls_fail(LS_DATA_LOSS, "cannot read '%s' beyond offset %zu of %zu: %s", path, got, want,
-                       ferror(file) ? strerror(errno) : "the file ends");
+    ls_status status = ls_read_file_at(fd, path, 0, read, want);
+    if (status) return status;
     *bytes = ls_steal(read);
     *size = want;
     return LS_OK;
 }
 
-int64_t ls_file_size(const char *path) {
+ls_status ls_file_size(const char *path, int64_t *size) {
     struct stat info;
-    return stat(path, &info) ? -1 : (int64_t)info.st_size;
+    if (stat(path, &info)) return ls_read_file_fail("find", path);
+    *size = (int64_t)info.st_size;
+    return LS_OK;
 }
 
 ls_status ls_file_write(const char *path, const void *bytes, size_t size) {
@@ -52,54 +44,67 @@ ls_status ls_file_write(const char *path, const void *bytes, size_t size) {
     return error ? ls_fail(ls_errno_status(error), "cannot write '%s': %s", path, strerror(error)) : LS_OK;
 }
 
-bool ls_files_folder_exists(const char *path) {
+/* A name that is not there, or is a link that leads nowhere, is of no kind. Links are followed. */
+static ls_status look(int folder, const char *name, enum ls_name_kind kind, bool *is) {
     struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    bool there = !fstatat(folder, name, &info, 0);
+    if (!there && errno != ENOENT && errno != ENOTDIR && errno != ELOOP) return ls_read_file_fail("find", name);
+    *is = there && (kind == LS_NAMES_FOLDERS ? S_ISDIR(info.st_mode) : S_ISREG(info.st_mode));
+    return LS_OK;
+}
+
+ls_status ls_file_is(const char *path, enum ls_name_kind kind, bool *is) {
+    return look(AT_FDCWD, path, kind, is);
 }
 
 ls_status ls_files_folder_make(const char *path) {
-    if (mkdir(path, 0777) == 0 || ls_files_folder_exists(path)) return LS_OK;
-    return ls_fail(ls_errno_status(errno), "cannot make folder '%s': %s", path, strerror(errno));
+    struct stat info;
+    if (mkdir(path, 0777) == 0) return LS_OK;
+    int error = errno;
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return LS_OK;
+    return ls_fail(ls_errno_status(error), "cannot make folder '%s': %s", path, strerror(error));
 }
 
 static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* True if an entry is of that kind. Links are followed. */
-static bool has_kind(int folder, const char *name, enum ls_name_kind kind) {
-    struct stat info;
-    if (name[0] == '.' || fstatat(folder, name, &info, 0)) return false;
-    return kind == LS_NAMES_FOLDERS ? S_ISDIR(info.st_mode) : S_ISREG(info.st_mode);
-}
-
-static bool add_name(struct ls_names *names, int64_t *capacity, const char *name) {
+static ls_status add_name(struct ls_names *names, int64_t *capacity, const char *name) {
     if (names->count == *capacity) {
         int64_t larger = *capacity ? 2 * *capacity : 64;
         char **grown = ls_alloc_array((size_t)larger, sizeof(*grown));
-        if (!grown) return false;
+        if (!grown) return ls_fail_memory("names of files", (size_t)larger * sizeof(*grown));
         if (names->count) memcpy(grown, names->names, (size_t)names->count * sizeof(*grown));
         ls_free(names->names);
         names->names = grown;
         *capacity = larger;
     }
     char *copy = ls_strdup(name);
-    if (copy) names->names[names->count++] = copy;
-    return copy != NULL;
+    if (!copy) return ls_fail_memory("the name of a file", strlen(name));
+    names->names[names->count++] = copy;
+    return LS_OK;
+}
+
+static ls_status add_names(DIR *open, enum ls_name_kind kind, struct ls_names *names) {
+    int64_t capacity = 0;
+    ls_status status = LS_OK;
+    for (struct dirent *entry; !status && (errno = 0, entry = readdir(open));) {
+        bool is = false;
+        if (entry->d_name[0] != '.') status = look(dirfd(open), entry->d_name, kind, &is);
+        if (!status && is) status = add_name(names, &capacity, entry->d_name);
+    }
+    return !status && errno ? ls_read_file_fail("list", ".") : status;
 }
 
 ls_status ls_files_names_list(const char *folder, enum ls_name_kind kind, struct ls_names *names) {
     DIR *open = opendir(folder);
-    if (!open) return fail_open(folder, errno);
+    if (!open) return ls_read_file_fail("open", folder);
     struct ls_names found = {0};
-    int64_t capacity = 0;
-    bool memory = true;
-    for (struct dirent *entry; memory && (entry = readdir(open));)
-        if (has_kind(dirfd(open), entry->d_name, kind)) memory = add_name(&found, &capacity, entry->d_name);
+    ls_status status = add_names(open, kind, &found);
     (void)closedir(open);
-    if (!memory) {
+    if (status) {
         ls_files_names_free(&found);
-        return ls_fail_memory("the names in a folder", (size_t)found.count * sizeof(char *));
+        return ls_fail_context(status, "folder '%s'", folder);
     }
     if (found.count) qsort(found.names, (size_t)found.count, sizeof(*found.names), compare_names);
     *names = found;
@@ -115,17 +120,16 @@ ls_status ls_files_names_read(const char *path, struct ls_names *names) {
     ls_status status = ls_file_read(path, &bytes, &size);
     if (status) return status;
     text = ls_alloc(size + 1);
-    bool memory = text != NULL;
-    if (memory) memcpy(text, bytes, size);
-    for (char *state = NULL, *line = memory ? strtok_r(text, "\r\n", &state) : NULL; line && memory;
+    if (!text) return ls_fail_memory(path, size);
+    memcpy(text, bytes, size);
+    for (char *state = NULL, *line = strtok_r(text, "\r\n", &state); line && !status;
          line = strtok_r(NULL, "\r\n", &state))
-        memory = add_name(&read, &capacity, line);
-    if (!memory) {
+        status = add_name(&read, &capacity, line);
+    if (status)
         ls_files_names_free(&read);
-        return ls_fail_memory("the lines of a file", size);
-    }
-    *names = read;
-    return LS_OK;
+    else
+        *names = read;
+    return status;
 }
 
 int64_t ls_files_names_find(const struct ls_names *names, const char *name) {

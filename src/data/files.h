@@ -2,15 +2,15 @@
 #pragma once
 #include <lockstep/lockstep.h>
 
-/* Reads a file as it is. *bytes is freed with ls_free. NOT_FOUND when there is none, DATA_LOSS when reading fails. */
+/* Reads a file as it is. *bytes is freed with ls_free. NOT_FOUND when there is none, DATA_LOSS when it ends too soon.
+ */
 ls_status ls_file_read(const char *path, uint8_t **bytes, size_t *size);
 /* Writes a file anew; one that is to be there whole is staged, or a whole_file. */
 ls_status ls_file_write(const char *path, const void *bytes, size_t size);
-/* In bytes; -1 where it cannot be found out. */
-int64_t ls_file_size(const char *path);
+/* In bytes. */
+ls_status ls_file_size(const char *path, int64_t *size);
 /* Makes a folder unless it is there; the one above it must be. */
 ls_status ls_files_folder_make(const char *path);
-bool ls_files_folder_exists(const char *path);
 
 /* Names in the order of their bytes, as Python sorts them. */
 struct ls_names {
@@ -18,6 +18,8 @@ struct ls_names {
     int64_t count;
 };
 enum ls_name_kind { LS_NAMES_FOLDERS, LS_NAMES_FILES };
+/* *is: there is a folder or file of that name. It may be unreadable; opening it tells why. */
+ls_status ls_file_is(const char *path, enum ls_name_kind kind, bool *is);
 /* The names in folder of that kind, but for those that begin with a dot. */
 ls_status ls_files_names_list(const char *folder, enum ls_name_kind kind, struct ls_names *names);
 /* The place of name in names, or -1. */

@@ -156,13 +156,14 @@ static ls_status digest_names(struct images *images) {
     struct ls_digest *digest;
     ls_status status = ls_digest_new(&digest);
     if (status) return status;
-    for (int64_t i = 0; i < images->source.count; i++) {
+    for (int64_t i = 0; i < images->source.count && !status; i++) {
         const char *name = short_name(images->pictures[i].path);
-        int64_t size = ls_file_size(images->pictures[i].path);
+        int64_t size = 0;
+        status = ls_file_size(images->pictures[i].path, &size);
         ls_digest_add(digest, name, strlen(name) + 1);
         ls_digest_add(digest, &size, sizeof(size));
     }
-    status = ls_digest_hex(digest, images->source.names_sha256);
+    if (!status) status = ls_digest_hex(digest, images->source.names_sha256);
     ls_digest_free(digest);
     return status;
 }
@@ -175,11 +176,12 @@ static ls_status find_split(const char *folder, const char *const *names, char *
     for (*path = NULL; *names; names++) {
         char *candidate = ls_reader_path_join(folder, *names);
         if (!candidate) return ls_fail_memory("a file name", 0);
-        if (ls_files_folder_exists(candidate)) {
-            *path = candidate;
-            return LS_OK;
-        }
+        bool there = false;
+        ls_status status = ls_file_is(candidate, LS_NAMES_FOLDERS, &there);
+        if (there) *path = candidate;
+        if (there) return LS_OK;
         ls_free(candidate);
+        if (status) return status;
     }
     return LS_OK;
 }

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/status.h"
+#include "data/files.h"
 #include "data/idx.h"
 #include "data/pixels.h"
 #include "data/reader.h"
@@ -56,11 +57,12 @@ static ls_status find_file(const char *folder, ls_split split, const char *part,
         (void)snprintf(name, sizeof(name), file_formats[i], split_name(split), part, rank);
         char *candidate = ls_reader_path_join(folder, name);
         if (!candidate) return ls_fail_memory("a file name", sizeof(name));
-        if (ls_reader_file_exists(candidate)) {
-            *path = candidate;
-            return LS_OK;
-        }
+        bool there = false;
+        ls_status status = ls_file_is(candidate, LS_NAMES_FILES, &there);
+        if (there) *path = candidate;
+        if (there) return LS_OK;
         ls_free(candidate);
+        if (status) return status;
     }
     *path = NULL;
     return LS_OK;

@@ -74,13 +74,17 @@ static void close_place(struct place *place) {
 
 /* An .npz file, or a folder of SPLIT.npz or of .npy files. */
 static ls_status open_place(const char *path, ls_split split, struct place *place) {
-    bool folder = ls_files_folder_exists(path);
+    bool folder = false, archive = false;
+    ls_status status = ls_file_is(path, LS_NAMES_FOLDERS, &folder);
+    if (status) return status;
     place->split = split_name(split);
     int length = folder ? snprintf(place->path, sizeof(place->path), "%s/%s.npz", path, place->split)
                         : snprintf(place->path, sizeof(place->path), "%s", path);
     if (length >= (int)sizeof(place->path))
         return ls_fail(LS_INVALID_ARGUMENT, "the path '%.80s...' is too long", path);
-    if (!folder || ls_reader_file_exists(place->path)) return ls_file_read(place->path, &place->archive, &place->size);
+    if (folder) status = ls_file_is(place->path, LS_NAMES_FILES, &archive);
+    if (status) return status;
+    if (!folder || archive) return ls_file_read(place->path, &place->archive, &place->size);
     (void)snprintf(place->path, sizeof(place->path), "%s", path);
     return LS_OK;
 }
@@ -108,8 +112,8 @@ ls_status ls_numpy_present(const char *folder, ls_split split, bool *present) {
     LS_CLEANUP(ls_free_pointer) char *one = ls_reader_path_join(folder, archive);
     LS_CLEANUP(ls_free_pointer) char *other = ls_reader_path_join(folder, array);
     if (!one || !other) return ls_fail_memory("a file name", 0);
-    *present = ls_reader_file_exists(one) || ls_reader_file_exists(other);
-    return LS_OK;
+    ls_status status = ls_file_is(one, LS_NAMES_FILES, present);
+    return status || *present ? status : ls_file_is(other, LS_NAMES_FILES, present);
 }
 
 /* The number of examples, which each array has as its first axis. */

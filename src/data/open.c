@@ -4,6 +4,7 @@
 #include "base/need.h"
 #include "base/status.h"
 #include "data/cifar10.h"
+#include "data/files.h"
 #include "data/images.h"
 #include "data/mnist.h"
 #include "data/numpy.h"
@@ -45,8 +46,10 @@ ls_status ls_dataset_open(const char *name, const ls_dataset_options *options, l
     if (name && !strcmp(name, "digits")) return ls_dataset_digits(&filled, dataset);
     if (name && !strcmp(name, "shapes")) return ls_dataset_shapes(&filled, dataset);
     if (name && !strcmp(name, "words")) return ls_dataset_words(&filled, dataset);
-    if (name && ls_reader_file_exists(name) && ends_with(name, ".npz")) return ls_dataset_numpy(name, &filled, dataset);
-    status = ls_reader_folder_check(name);
+    bool archive = false;
+    if (name && ends_with(name, ".npz")) status = ls_file_is(name, LS_NAMES_FILES, &archive);
+    if (archive) return ls_dataset_numpy(name, &filled, dataset);
+    if (!status) status = ls_reader_folder_check(name);
     if (status == LS_NOT_FOUND)
         return ls_fail_context(status, "no dataset '%s' is built in (digits, shapes and words are)", name);
     return status ? status : open_folder(name, &filled, dataset);

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "base/memory.h"
+#include "base/read_file.h"
 #include "base/status.h"
 
 #define FIRST_CAPACITY ((size_t)1 << 16)
@@ -29,11 +30,9 @@ ls_status ls_reader_open(const char *path, struct ls_reader **reader) {
     errno = 0;
     made->file = gzopen(path, "rb");
     if (!made->file) {
-        int error = errno;
+        ls_status status = errno ? ls_read_file_fail("open", path) : ls_fail_memory("a gzip stream", 0);
         ls_free(made);
-        if (!error) return ls_fail_memory("a gzip stream", 0);
-        return ls_fail(error == ENOENT ? LS_NOT_FOUND : LS_FAILED_PRECONDITION, "cannot open '%s': %s", path,
-                       strerror(error));
+        return status;
     }
     *reader = made;
     return LS_OK;
@@ -55,11 +54,11 @@ static ls_status grow_reader(struct ls_reader *reader, uint64_t want) {
 }
 
 static ls_status fail_read(const struct ls_reader *reader) {
-    int code = Z_OK, error = errno;
+    int code = Z_OK;
     const char *text = gzerror(reader->file, &code);
+    if (code == Z_ERRNO) return ls_read_file_fail("read", reader->path);
     size_t prefix = strlen(reader->path);
     if (!strncmp(text, reader->path, prefix) && !strncmp(text + prefix, ": ", 2)) text += prefix + 2; /* zlib's own */
-    if (code == Z_ERRNO) text = strerror(error);
     if (code == Z_MEM_ERROR) return ls_fail_memory(reader->path, 0);
     return ls_fail(LS_DATA_LOSS, "cannot read '%s' beyond offset %zu of its contents: %s", reader->path, reader->size,
                    text);
@@ -181,15 +180,10 @@ char *ls_reader_path_join(const char *folder, const char *name) {
     return path;
 }
 
-bool ls_reader_file_exists(const char *path) {
-    struct stat info;
-    return stat(path, &info) == 0 && !S_ISDIR(info.st_mode);
-}
-
 ls_status ls_reader_folder_check(const char *folder) {
     if (!folder || !*folder) return ls_fail(LS_INVALID_ARGUMENT, "no folder given for the dataset");
     struct stat info;
-    if (stat(folder, &info)) return ls_fail(LS_NOT_FOUND, "dataset folder '%s': %s", folder, strerror(errno));
+    if (stat(folder, &info)) return ls_read_file_fail("find dataset folder", folder);
     if (!S_ISDIR(info.st_mode)) return ls_fail(LS_NOT_FOUND, "dataset folder '%s' is a file, not a folder", folder);
     return LS_OK;
 }

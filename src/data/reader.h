@@ -27,7 +27,5 @@ uint32_t ls_reader_crc32_more(uint32_t crc, const void *bytes, size_t size);
 
 /* "folder/name", freed with ls_free; NULL when there is no memory. */
 char *ls_reader_path_join(const char *folder, const char *name);
-/* True if there is a file of that name. It may be unreadable; opening it tells why. */
-bool ls_reader_file_exists(const char *path);
 /* NOT_FOUND unless folder is one; INVALID_ARGUMENT for NULL or "". */
 ls_status ls_reader_folder_check(const char *folder);

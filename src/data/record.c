@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/read_file.h"
 #include "base/record_frame.h"
 #include "base/status.h"
 #include "data/reader.h"
@@ -35,16 +36,7 @@ static ls_status read_at(const struct ls_record_file *file, uint64_t offset, uin
         memcpy(bytes, file->bytes + offset, size);
         return LS_OK;
     }
-    for (size_t done = 0; done < size;) {
-        ssize_t got = pread(file->fd, bytes + done, size - done, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0)
-            return ls_fail(LS_DATA_LOSS, "cannot read '%s' at offset %llu: %s", file->path,
-                           (unsigned long long)(offset + done),
-                           got < 0 ? strerror(errno) : "the file has become shorter");
-        done += (size_t)got;
-    }
-    return LS_OK;
+    return ls_read_file_at(file->fd, file->path, offset, bytes, size);
 }
 
 static ls_status add_place(struct ls_record_file *file, struct place place) {
@@ -141,9 +133,7 @@ static ls_status open_record_file(struct ls_record_file *file, const char *path)
     file->path = ls_strdup(path);
     if (!file->path) return ls_fail_memory("a file name", strlen(path));
     file->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (file->fd < 0 || fstat(file->fd, &info))
-        return ls_fail(errno == ENOENT ? LS_NOT_FOUND : LS_FAILED_PRECONDITION, "cannot open '%s': %s", path,
-                       strerror(errno));
+    if (file->fd < 0 || fstat(file->fd, &info)) return ls_read_file_fail("open", path);
     file->size = (uint64_t)info.st_size;
     return unpack_packed(file);
 }

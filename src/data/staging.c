@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,15 +36,20 @@ static ls_status move_up(const char *folder, const char *staging, const char *na
     return ls_fail(ls_errno_status(errno), "cannot write '%s': %s", to, strerror(errno));
 }
 
+static int is_made(const struct dirent *entry) {
+    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+}
+
 static ls_status move_all(const char *folder, const struct ls_whole_file_partial *staging) {
-    DIR *open = opendir(staging->path);
+    struct dirent **entries = NULL;
+    int count = syncfs(staging->fd) ? -1 : scandir(staging->path, &entries, is_made, alphasort);
+    if (count < 0) return ls_fail(ls_errno_status(errno), "cannot write '%s': %s", folder, strerror(errno));
     ls_status status = LS_OK;
-    if (!open || syncfs(staging->fd))
-        status = ls_fail(ls_errno_status(errno), "cannot write '%s': %s", folder, strerror(errno));
-    for (const struct dirent *entry; !status && (entry = readdir(open));)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            status = move_up(folder, staging->path, entry->d_name);
-    if (open) (void)closedir(open);
+    for (int i = 0; i < count; i++) {
+        if (!status) status = move_up(folder, staging->path, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
     return status ? status : ls_whole_file_sync_folder(staging->path);
 }
 

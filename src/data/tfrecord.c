@@ -258,7 +258,9 @@ ls_status ls_tfrecord_present(const char *folder, bool *present) {
 static ls_status read_class_names(struct records *records, const char *folder) {
     LS_CLEANUP(ls_free_pointer) char *path = ls_reader_path_join(folder, "label.labels.txt");
     if (!path) return ls_fail_memory("a file name", 0);
-    return ls_reader_file_exists(path) ? ls_files_names_read(path, &records->classes) : LS_OK;
+    bool there = false;
+    ls_status status = ls_file_is(path, LS_NAMES_FILES, &there);
+    return there ? ls_files_names_read(path, &records->classes) : status;
 }
 
 /* Without names: as many as the greatest label asks for. All records are read. */

@@ -102,7 +102,7 @@ START_TEST(bad_files_are_named) {
     ck_assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "the data ends at offset 19");
     folder_write("x", huge, 0, false);
     ck_assert_fails(read_named("x", &bytes, &idx), LS_DATA_LOSS, "the data ends at offset 0");
-    ck_assert_fails(ls_idx_read(folder_path(), &bytes, &idx), LS_DATA_LOSS, "Is a directory");
+    ck_assert_fails(ls_idx_read(folder_path(), &bytes, &idx), LS_FAILED_PRECONDITION, "Is a directory");
     ck_assert_ptr_null(bytes);
 }
 END_TEST

@@ -314,7 +314,7 @@ START_TEST(cached_examples_are_read_once) {
     assert_ok(cached->source->ops->read(cached->source, 0, &after, LS_LABELS(&label)));
     ck_assert(before == after);
     ck_assert_fails(plain->source->ops->read(plain->source, 0, &after, LS_LABELS(&label)), LS_DATA_LOSS,
-                    "has become shorter");
+                    "ends too soon");
     ls_dataset_free(cached);
     ls_dataset_free(plain);
 }

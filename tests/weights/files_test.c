@@ -1,4 +1,5 @@
 /* Files of weights: Keras' own in all their forms, NumPy's, ours; damaged ones; and from one form to another. */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "base/memory.h"
 #include "data/files.h"
 #include "data/fixture.h"
+#include "faulty_files.h"
 #include "harness.h"
 #include "weights/arrays.h"
 #include "weights/weights.h"
@@ -125,6 +127,21 @@ START_TEST(bad_files_are_refused) {
 }
 END_TEST
 
+START_TEST(an_error_of_reading_is_no_damage) {
+    struct ls_weights weights;
+    int failures = 0;
+    for (long k = 1;; k++, failures++) {
+        faulty_files_begin(k, EIO);
+        ls_status status = ls_weights_read(whole[0], &weights);
+        bool reached = faulty_files_end();
+        if (!status) ls_weights_free(&weights);
+        if (!reached) break;
+        ck_assert_msg(status == LS_UNKNOWN && strstr(ls_error(), whole[0]), "call %ld: %s", k, ls_error());
+    }
+    ck_assert_int_ge(failures, 3);
+}
+END_TEST
+
 static ls_status parse_copy(const uint8_t *bytes, size_t size, struct ls_weights *weights) {
     uint8_t *copy = ls_alloc(size);
     ck_assert_ptr_nonnull(copy);
@@ -163,6 +180,7 @@ int main(void) {
     tcase_add_loop_test(tests, every_form_is_read, 0, WHOLE);
     tcase_add_loop_test(tests, a_file_converts_there_and_back, 0, WHOLE);
     tcase_add_test(tests, bad_files_are_refused);
+    tcase_add_test(tests, an_error_of_reading_is_no_damage);
     tcase_add_loop_test(tests, damage_is_found, 0, WHOLE);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
