@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/need.h"
 #include "base/options.h"
+#include "base/read_file.h"
 #include "base/status.h"
 
 struct csv_log {
@@ -46,7 +47,8 @@ static ls_status cut_file(const struct csv_log *log, int epoch) {
     size_t size = (size_t)info.st_size;
     LS_CLEANUP(ls_free_pointer) char *text = ls_alloc(size + 1);
     if (!text) return ls_fail_memory(log->path, size);
-    if (fseek(log->out, 0, SEEK_SET) || fread(text, 1, size, log->out) != size) return fail_csv_log_path(log, "read");
+    ls_status status = ls_read_file_at(fileno(log->out), log->path, 0, text, size);
+    if (status) return status;
     if (ftruncate(fileno(log->out), (off_t)cut_csv_log(text, size, epoch))) return fail_csv_log_path(log, "cut");
     return LS_OK;
 }

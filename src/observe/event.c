@@ -190,13 +190,16 @@ ls_status ls_event_pack_graph(const struct ls_event_node *nodes, size_t count, d
 
 /* ---- back ---- */
 
-bool ls_event_read(const uint8_t *bytes, size_t size, char tag[LS_EVENT_TAG], int64_t *step) {
-    Ls__Event *event = ls__event__unpack(NULL, size, bytes);
-    if (!event) return false;
+ls_status ls_event_read(const uint8_t *bytes, size_t size, char tag[LS_EVENT_TAG], int64_t *step) {
+    bool short_of_memory = false;
+    ProtobufCAllocator allocator = {ls_memory_noted, ls_memory_noted_free, &short_of_memory};
+    Ls__Event *event = ls__event__unpack(&allocator, size, bytes);
+    if (!event && short_of_memory) return ls_fail_memory("an event", size);
+    if (!event) return ls_fail(LS_DATA_LOSS, "%zu bytes are no event", size);
     *step = event->step;
     tag[0] = 0;
     if (event->what_case == LS__EVENT__WHAT_SUMMARY && event->summary->n_value)
         (void)snprintf(tag, LS_EVENT_TAG, "%s", event->summary->value[0]->tag);
-    ls__event__free_unpacked(event, NULL);
-    return true;
+    ls__event__free_unpacked(event, &allocator);
+    return LS_OK;
 }

@@ -32,6 +32,6 @@ ls_status ls_event_pack_graph(const struct ls_event_node *nodes, size_t count, d
                               size_t *size);
 /* *bytes is freed with ls_free. */
 ls_status ls_event_pack(const struct ls_event *event, uint8_t **bytes, size_t *size);
-/* Reads tag and step of an event. The tag is empty for a file's first event and for a graph. Returns false for other
- * bytes. */
-bool ls_event_read(const uint8_t *bytes, size_t size, char tag[LS_EVENT_TAG], int64_t *step);
+/* Reads tag and step of an event. The tag is empty for a file's first event and for a graph. DATA_LOSS for other bytes.
+ */
+ls_status ls_event_read(const uint8_t *bytes, size_t size, char tag[LS_EVENT_TAG], int64_t *step);

@@ -3,13 +3,13 @@
 #include "observe/timeline_read.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/read_file.h"
 #include "base/status.h"
 #include "observe/chrome.h"
 
@@ -220,17 +220,10 @@ ls_status ls_timeline_read_parse(const char *path, const char *text, size_t size
 }
 
 ls_status ls_timeline_read(const char *path, struct ls_timeline_file *file) {
-    char *text = NULL;
-    size_t capacity = 0;
-    errno = 0;
-    FILE *in = fopen(path, "re");
-    ssize_t size = in ? getdelim(&text, &capacity, '\0', in) : -1;
-    int error = size < 0 && !(in && feof(in)) ? errno : 0;
-    if (in) (void)fclose(in);
-    ls_status status = error ? ls_fail(LS_INVALID_ARGUMENT, "cannot read '%s': %s", path, strerror(error))
-                             : ls_timeline_read_parse(path, text, size < 0 ? 0 : (size_t)size, file);
-    free(text);
-    return status;
+    LS_CLEANUP(ls_free_pointer) char *text = NULL;
+    size_t size;
+    ls_status status = ls_read_file_given(NULL, path, SIZE_MAX - 1, &text, &size);
+    return status ? status : ls_timeline_read_parse(path, text, size, file);
 }
 
 void ls_timeline_read_free_file(struct ls_timeline_file *file) {

@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t step;
     int first, second;
     if (!size) return 0;
-    if (ls_event_read(data + 1, size - 1, tag, &step)) require(strlen(tag) < LS_EVENT_TAG);
+    if (!ls_event_read(data + 1, size - 1, tag, &step)) require(strlen(tag) < LS_EVENT_TAG);
     require(mkdtemp(folder) != NULL);
     (void)snprintf(path, sizeof(path), "%s/events.out.tfevents.1.0000000000000000.lockstep.v2", folder);
     FILE *file = fopen(path, "wb");

@@ -194,7 +194,7 @@ END_TEST
 START_TEST(missing_files) {
     struct ls_timeline_file file;
     ck_assert_int_eq(ls_timeline_read("/nowhere/f.json", &file), LS_INVALID_ARGUMENT);
-    ck_assert_str_eq(ls_error(), "cannot read '/nowhere/f.json': No such file or directory");
+    ck_assert_str_eq(ls_error(), "'/nowhere/f.json' cannot be read: No such file or directory");
     ck_assert_int_eq(ls_timeline_read("/dev/null", &file), LS_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(ls_error(), "/dev/null: line 1, column 1"));
 }
